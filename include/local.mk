@@ -1,0 +1,2 @@
+include_HEADERS += %D%/nixlrun.h
+nodist_include_HEADERS += %D%/nixlrun_version.h

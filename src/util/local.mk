@@ -1,0 +1,8 @@
+# What library and launcher share: log, environment table, status texts, time. Needs nothing above it.
+noinst_LTLIBRARIES += %D%/libnxr_util.la
+%C%_libnxr_util_la_SOURCES = \
+	%D%/clock.h \
+	%D%/env.c %D%/env.def %D%/env.h \
+	%D%/log.c %D%/log.h \
+	%D%/status.c %D%/status.h
+%C%_libnxr_util_la_CFLAGS = $(AM_CFLAGS)

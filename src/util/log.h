@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log lines, with a level per subsystem. The level is tested inline before the arguments are
+ * evaluated; errno is kept. Lines go to stderr, a file or the user's function, never to stdout:
+ *     [rank/size host] subsystem: text
+ */
+#ifndef NXR_UTIL_LOG_H
+#define NXR_UTIL_LOG_H
+
+#include "nixlrun.h"
+
+#include <stddef.h>
+
+/* Subsystems: enum NXR_LOG_<NAME> and the name that NIXLRUN_LOG takes. */
+#define NXR_LOG_SUBSYSTEMS(_x)                                                                     \
+    _x(CORE, "core")                                                                               \
+    _x(ENV, "env")                                                                                 \
+    _x(BOOT, "boot")                                                                               \
+    _x(HOST, "host")                                                                               \
+    _x(MEMORY, "memory")                                                                           \
+    _x(ROUTE, "route")                                                                             \
+    _x(SHM, "shm")                                                                                 \
+    _x(LAUNCH, "launch")
+
+enum nxr_log_subsystem {
+#define NXR_LOG_ENUM(_name, _text) NXR_LOG_##_name,
+    NXR_LOG_SUBSYSTEMS(NXR_LOG_ENUM)
+#undef NXR_LOG_ENUM
+    NXR_LOG_N_SUBSYSTEMS
+};
+
+/* Highest level that is written, per subsystem (enum nixl_log_level). Read without a lock. */
+extern unsigned char nxr_log_levels[NXR_LOG_N_SUBSYSTEMS];
+
+/*
+ * Set levels from a text as "warn,shm:debug". On a bad text returns NIXL_ERR_INVALID_ARG, writes why
+ * and changes nothing.
+ */
+int nxr_log_configure(const char *levels, char *why, size_t why_nbytes);
+
+/* Who speaks: prefix of each line. rank -1: no rank yet, "nixlrun" for the launcher by `who`. */
+void nxr_log_identity(const char *who, int rank, int size, const char *host);
+
+/* Write to a file; %r and %h in the name are rank and host. NULL or "": stderr. */
+int nxr_log_open(const char *path_pattern);
+
+void nxr_log_write(enum nixl_log_level level, enum nxr_log_subsystem subsystem, const char *format,
+                   ...) NIXL_PRINTF(3, 4);
+
+#define nxr_log(_level, _subsystem, ...)                                                           \
+    do {                                                                                           \
+        if ((_level) <= nxr_log_levels[NXR_LOG_##_subsystem]) {                                    \
+            nxr_log_write((_level), NXR_LOG_##_subsystem, __VA_ARGS__);                            \
+        }                                                                                          \
+    } while (0)
+
+#define nxr_error(_subsystem, ...) nxr_log(NIXL_LOG_ERROR, _subsystem, __VA_ARGS__)
+#define nxr_warn(_subsystem, ...)  nxr_log(NIXL_LOG_WARN, _subsystem, __VA_ARGS__)
+#define nxr_info(_subsystem, ...)  nxr_log(NIXL_LOG_INFO, _subsystem, __VA_ARGS__)
+#define nxr_debug(_subsystem, ...) nxr_log(NIXL_LOG_DEBUG, _subsystem, __VA_ARGS__)
+#ifdef NXR_DEBUG
+#define nxr_trace(_subsystem, ...) nxr_log(NIXL_LOG_TRACE, _subsystem, __VA_ARGS__)
+#else
+#define nxr_trace(_subsystem, ...) ((void)0)
+#endif
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text of status codes, and the calling thread's last failure. */
+#include "util/status.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#define TEXT_NBYTES 256
+
+static __thread struct {
+    struct nixl_error error;
+    char text[TEXT_NBYTES];
+} last NXR_TLS_MODEL;
+
+const char *nixl_strerror(int status)
+{
+    switch (status) {
+#define STATUS_CASE(_name, _value, _text)                                                          \
+    case _value:                                                                                   \
+        return _text;
+        NIXL_STATUS_LIST(STATUS_CASE)
+#undef STATUS_CASE
+    }
+    return "unknown status";
+}
+
+const struct nixl_error *nixl_last_error(void)
+{
+    if (last.error.struct_nbytes == 0) {
+        last.error = (struct nixl_error){sizeof(last.error), NIXL_OK, -1, 0, "", "", ""};
+    }
+    return &last.error;
+}
+
+int nxr_fail(int status, const char *operation, int rank, const char *transport, int native_code,
+             const char *format, ...)
+{
+    int saved_errno = errno;
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(last.text, sizeof(last.text), format, args);
+    va_end(args);
+    last.error = (struct nixl_error){sizeof(last.error), status, rank, native_code,
+                                     operation, transport, last.text};
+    errno = saved_errno;
+    return status;
+}
+
+int nxr_status_of_errno(int error)
+{
+    switch (error) {
+    case 0:
+        return NIXL_OK;
+    case ENOMEM:
+    case ENOSPC:
+    case EFBIG:
+        return NIXL_ERR_NO_MEMORY;
+    case EMFILE:
+    case ENFILE:
+    case EAGAIN:
+        return NIXL_ERR_LIMIT;
+    case EINVAL:
+    case EFAULT:
+        return NIXL_ERR_INVALID_ARG;
+    case ESRCH:
+    case EPIPE:
+    case ECONNRESET:
+    case ECONNREFUSED:
+        return NIXL_ERR_PEER_LOST;
+    case EPERM:
+    case EACCES:
+    case ENOSYS:
+    case EOPNOTSUPP:
+        return NIXL_ERR_UNSUPPORTED;
+    case ETIMEDOUT:
+        return NIXL_ERR_TIMEOUT;
+    default:
+        return NIXL_ERR_TRANSPORT;
+    }
+}
