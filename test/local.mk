@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += %D%/lsan.supp %D%/tsan.supp
 include test/unit/local.mk
 include test/mp/local.mk
 include test/launcher/local.mk

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A barrier over all ranks, made of the library's own notifications. One thread at a time may call it.
+ */
+#include "mptest.h"
+
+#define BARRIER_TAG 0xba00000000000000ull
+
+static void expect_tag(int rank, uint64_t tag)
+{
+    static _Thread_local struct nixl_note note;
+
+    nixl_note_init(&note);
+    MPT_OK(nixl_notify_recv(rank, tag, UINT64_MAX, MPT_PATIENCE, &note));
+}
+
+void mpt_barrier(void)
+{
+    static uint64_t count;
+    uint64_t tag = BARRIER_TAG | count++;
+    int size = nixl_size();
+
+    if (nixl_rank() != 0) {
+        MPT_OK(nixl_notify(0, tag, NULL, 0, MPT_PATIENCE));
+        expect_tag(0, tag);
+        return;
+    }
+    for (int rank = 1; rank < size; rank++) {
+        expect_tag(rank, tag);
+    }
+    for (int rank = 1; rank < size; rank++) {
+        MPT_OK(nixl_notify(rank, tag, NULL, 0, MPT_PATIENCE));
+    }
+}

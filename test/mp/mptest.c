@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the multi-process tests share: checks that explain themselves, and test data. No state; any
+ * thread may call it.
+ */
+#include "mptest.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+void (*mpt_on_fail)(const char *file, int line, const char *text);
+
+void mpt_start(void)
+{
+    const char *dir = getenv("MPT_DIR"), *rank = getenv("PMIX_RANK");
+    char path[512];
+
+    if (dir != NULL) {
+        snprintf(path, sizeof(path), "%s/rank.%s", dir, rank != NULL ? rank : "0");
+        if (freopen(path, "a", stdout) == NULL || dup2(STDOUT_FILENO, STDERR_FILENO) < 0) {
+            _exit(1);
+        }
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
+int mpt_passed(void)
+{
+    printf("mptest: passed\n");
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+void mpt_skip(const char *format, ...)
+{
+    va_list args;
+
+    printf("mptest: skip: ");
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n");
+    fflush(stdout);
+    _exit(77);
+}
+
+void mpt_fail(const char *file, int line, const char *format, ...)
+{
+    const char *name = strrchr(file, '/');
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (mpt_on_fail != NULL) {
+        mpt_on_fail(name != NULL ? name + 1 : file, line, text);
+    }
+    printf("mptest: %s:%d: %s\n", name != NULL ? name + 1 : file, line, text);
+    fflush(stdout);
+    _exit(1);
+}
+
+/* ---- checks -------------------------------------------------------------------------------- */
+
+void mpt_status(const char *file, int line, const char *call, int status, int expected)
+{
+    if (status != expected) {
+        mpt_fail(file, line, "%s: %d '%s' (%s), expected %d '%s'", call, status,
+                 nixl_strerror(status), status < 0 ? nixl_last_error()->text : "", expected,
+                 nixl_strerror(expected));
+    }
+}
+
+void mpt_compare(const char *file, int line, const char *what, intmax_t a, intmax_t b, bool holds)
+{
+    if (!holds) {
+        mpt_fail(file, line, "%s: left is %jd (0x%jx), right is %jd (0x%jx)", what, a, a, b, b);
+    }
+}
+
+void mpt_compare_text(const char *file, int line, const char *what, const char *a, const char *b)
+{
+    if (strcmp(a, b) != 0) {
+        mpt_fail(file, line, "%s: '%s', expected '%s'", what, a, b);
+    }
+}
+
+/* ---- data ---------------------------------------------------------------------------------- */
+
+int64_t mpt_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * MPT_S + now.tv_nsec;
+}
+
+/* splitmix64: one step of a generator whose every output differs. */
+uint64_t mpt_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+/* Eight bytes of the pattern: bytes 8 * index to 8 * index + 7. */
+static uint64_t pattern_word(uint64_t seed, size_t index)
+{
+    return (seed + index) * 0x9e3779b97f4a7c15ull ^ seed;
+}
+
+void mpt_fill(void *memory, size_t nbytes, uint64_t seed)
+{
+    unsigned char *bytes = memory;
+
+    for (size_t i = 0; i < nbytes; i += 8) {
+        uint64_t word = pattern_word(seed, i / 8);
+
+        memcpy(bytes + i, &word, nbytes - i < 8 ? nbytes - i : 8);
+    }
+}
+
+void mpt_check(const char *file, int line, const void *memory, size_t nbytes, uint64_t seed)
+{
+    const unsigned char *bytes = memory;
+
+    for (size_t i = 0; i < nbytes; i += 8) {
+        uint64_t word = pattern_word(seed, i / 8);
+
+        if (memcmp(bytes + i, &word, nbytes - i < 8 ? nbytes - i : 8) != 0) {
+            mpt_fail(file, line, "byte %zu to %zu of %zu differ from the pattern of seed %" PRIu64,
+                     i, i + 7, nbytes, seed);
+        }
+    }
+}
+
+void mpt_check_bytes(const char *file, int line, const void *memory, size_t nbytes, int value)
+{
+    const unsigned char *bytes = memory;
+
+    for (size_t i = 0; i < nbytes; i++) {
+        if (bytes[i] != (unsigned char)value) {
+            mpt_fail(file, line, "byte %zu of %zu is 0x%02x, expected 0x%02x", i, nbytes, bytes[i],
+                     (unsigned char)value);
+        }
+    }
+}

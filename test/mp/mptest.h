@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Helpers of the multi-process tests. A test is a plain C program:
+ *
+ *     int main(void)
+ *     {
+ *         mpt_start();
+ *         MPT_OK(nixl_init(NULL));
+ *         MPT_EQ(nixl_size(), 2);
+ *         MPT_OK(nixl_finalize());
+ *         return mpt_passed();
+ *     }
+ *
+ * A check that fails prints both values and what the library says of it, and ends the rank with 1.
+ * The launcher then ends the job. Exit codes: 0 passed, 1 failed, 77 skipped.
+ */
+#ifndef NXR_TEST_MPTEST_H
+#define NXR_TEST_MPTEST_H
+
+#include "nixlrun.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MPT_US 1000ll
+#define MPT_MS 1000000ll
+#define MPT_S  1000000000ll
+
+/* Long enough for a loaded machine, shorter than any test's timeout: whoever waits so long reports. */
+#define MPT_PATIENCE (20 * MPT_S)
+
+/* First call: sends stdout and stderr to the rank's own file where run-mp wants that. */
+void mpt_start(void);
+
+/* Last call: says that all checks held. Returns the exit code. */
+int mpt_passed(void);
+
+/* End the rank: this machine cannot run the test. */
+void mpt_skip(const char *format, ...) NIXL_PRINTF(1, 2) NIXL_NORETURN;
+
+/* End the rank: a check has failed. */
+void mpt_fail(const char *file, int line, const char *format, ...) NIXL_PRINTF(3, 4) NIXL_NORETURN;
+
+/* Called first by mpt_fail(), with the place and the text: for programs that print TAP themselves. */
+extern void (*mpt_on_fail)(const char *file, int line, const char *text);
+
+/* All ranks meet; made of notifications with tags that start with 0xba. */
+void mpt_barrier(void);
+
+int64_t mpt_now_ns(void);
+
+/* A reproducible random number; each call moves *state on. */
+uint64_t mpt_random(uint64_t *state);
+
+/* Bytes that depend on `seed` and on their place, and whether memory holds them. */
+void mpt_fill(void *memory, size_t nbytes, uint64_t seed);
+void mpt_check(const char *file, int line, const void *memory, size_t nbytes, uint64_t seed);
+#define MPT_CHECK(_memory, _nbytes, _seed)                                                         \
+    mpt_check(__FILE__, __LINE__, (_memory), (_nbytes), (_seed))
+
+/* The same for memory of which every byte is `value`. */
+void mpt_check_bytes(const char *file, int line, const void *memory, size_t nbytes, int value);
+#define MPT_CHECK_BYTES(_memory, _nbytes, _value)                                                  \
+    mpt_check_bytes(__FILE__, __LINE__, (_memory), (_nbytes), (_value))
+
+void mpt_status(const char *file, int line, const char *call, int status, int expected);
+void mpt_compare(const char *file, int line, const char *what, intmax_t a, intmax_t b, bool holds);
+void mpt_compare_text(const char *file, int line, const char *what, const char *a, const char *b);
+
+/* A call of the library and the status that it must return. */
+#define MPT_STATUS(_call, _expected) mpt_status(__FILE__, __LINE__, #_call, (_call), (_expected))
+#define MPT_OK(_call)                MPT_STATUS(_call, NIXL_OK)
+
+#define MPT_COMPARE(_a, _op, _b)                                                                   \
+    do {                                                                                           \
+        intmax_t _left = (intmax_t)(_a), _right = (intmax_t)(_b);                                  \
+                                                                                                   \
+        mpt_compare(__FILE__, __LINE__, #_a " " #_op " " #_b, _left, _right, _left _op _right);    \
+    } while (0)
+#define MPT_EQ(_a, _b)   MPT_COMPARE(_a, ==, _b)
+#define MPT_NE(_a, _b)   MPT_COMPARE(_a, !=, _b)
+#define MPT_LT(_a, _b)   MPT_COMPARE(_a, <, _b)
+#define MPT_GE(_a, _b)   MPT_COMPARE(_a, >=, _b)
+#define MPT_TRUE(_a)     MPT_COMPARE(!!(_a), ==, 1)
+#define MPT_TEXT(_a, _b) mpt_compare_text(__FILE__, __LINE__, #_a, (_a), (_b))
+
+#endif
