@@ -1,1 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
+# The launcher: everything but main() is one library, so that tests and fuzz targets can link it.
+noinst_LTLIBRARIES += %D%/libnxr_launcher.la
+%C%_libnxr_launcher_la_SOURCES = \
+	%D%/engine.h \
+	%D%/engine_fork.c \
+	%D%/envfile.c \
+	%D%/envfile.h \
+	%D%/envlist.c \
+	%D%/envlist.h \
+	%D%/job.h \
+	%D%/option_table.c \
+	%D%/option_table.h \
+	%D%/options.c \
+	%D%/options.h \
+	%D%/values.c \
+	%D%/values.h \
+	%D%/xalloc.h
+%C%_libnxr_launcher_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
+%C%_libnxr_launcher_la_LIBADD = src/util/libnxr_util.la $(PMIX_LIBS) $(HWLOC_LIBS)
+
+bin_PROGRAMS += %D%/nixlrun
+%C%_nixlrun_SOURCES = %D%/main.c
+%C%_nixlrun_LDADD = %D%/libnxr_launcher.la

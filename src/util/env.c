@@ -5,6 +5,7 @@
  */
 #include "util/env.h"
 #include "util/log.h"
+#include "util/nearest.h"
 #include "nixlrun.h"
 
 #include <errno.h>
@@ -188,38 +189,13 @@ int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-/* Edits that turn a into b; both at most 63 bytes long, the rest is not looked at. */
-static unsigned edit_distance(const char *a, const char *b)
-{
-    size_t a_len = strnlen(a, 63), b_len = strnlen(b, 63);
-    unsigned row[64];
-
-    for (size_t j = 0; j <= b_len; j++) {
-        row[j] = (unsigned)j;
-    }
-    for (size_t i = 1; i <= a_len; i++) {
-        unsigned diagonal = row[0];
-
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= b_len; j++) {
-            unsigned best = diagonal + (a[i - 1] != b[j - 1]);
-
-            diagonal = row[j];
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            row[j] = best;
-        }
-    }
-    return row[b_len];
-}
-
 static const char *nearest_name(const char *name)
 {
     const char *nearest = entries[0].name;
     unsigned best = ~0u;
 
     for (size_t i = 0; i < N_ENTRIES; i++) {
-        unsigned distance = edit_distance(name, entries[i].name);
+        unsigned distance = nxr_edit_distance(name, entries[i].name);
 
         if (distance < best) {
             best = distance;

@@ -4,5 +4,6 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/clock.h \
 	%D%/env.c %D%/env.def %D%/env.h \
 	%D%/log.c %D%/log.h \
+	%D%/nearest.c %D%/nearest.h \
 	%D%/status.c %D%/status.h
 %C%_libnxr_util_la_CFLAGS = $(AM_CFLAGS)

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names, values and help of every option, in the order in which help shows them. Data only. */
+#include "launcher/option_table.h"
+
+const struct option option_table[] = {
+    {
+        .id = OPTION_NP,
+        .scope = SCOPE_PROGRAM,
+        .value = VALUE_NEEDED,
+        .names = "n np ntasks",
+        .arg = "N",
+        .allowed = "a whole number from 1 to 65536",
+        .topic = "job",
+        .brief = "number of ranks (default 1)",
+        .help = "Start N ranks of the program that follows. Default: 1.",
+    },
+    {
+        .id = OPTION_WDIR,
+        .scope = SCOPE_PROGRAM,
+        .value = VALUE_NEEDED,
+        .names = "wdir chdir",
+        .arg = "DIR",
+        .complete = "dir",
+        .allowed = "a directory that can be entered",
+        .topic = "job",
+        .brief = "start the program in this directory",
+        .help =
+            "Start the program that follows in this directory. Default: the directory of nixlrun.",
+    },
+    {
+        .id = OPTION_EXPORT,
+        .scope = SCOPE_PROGRAM,
+        .value = VALUE_NEEDED,
+        .names = "x",
+        .arg = "NAME[=VALUE]",
+        .complete = "variable",
+        .allowed = "NAME, NAME=VALUE or 'PREFIX*'",
+        .topic = "environment",
+        .brief = "set or pass a variable; 'PREFIX*' passes several",
+        .help = "Give the program that follows a variable: with =VALUE this value, without it the "
+                "value "
+                "that nixlrun has. 'PREFIX*' passes every variable whose name starts with PREFIX.",
+    },
+    {
+        .id = OPTION_ENV_FILE,
+        .scope = SCOPE_PROGRAM,
+        .value = VALUE_NEEDED,
+        .names = "env-file",
+        .arg = "FILE",
+        .complete = "file",
+        .allowed = "a text file of NAME=VALUE lines",
+        .topic = "environment",
+        .brief = "set the variables of a file of NAME=VALUE lines",
+        .help = "Give the program that follows the variables of a file of NAME=VALUE lines.",
+    },
+    {
+        .id = OPTION_TAG_OUTPUT,
+        .scope = SCOPE_JOB,
+        .names = "tag-output l label",
+        .topic = "output",
+        .brief = "write [RANK] before each line of output",
+        .help = "Write [RANK] before each line of output.",
+    },
+    {
+        .id = OPTION_TIMESTAMP_OUTPUT,
+        .scope = SCOPE_JOB,
+        .names = "timestamp-output",
+        .topic = "output",
+        .brief = "write the time before each line of output",
+        .help = "Write the time before each line of output.",
+    },
+    {
+        .id = OPTION_OUTPUT_DIR,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "output-dir",
+        .arg = "DIR",
+        .complete = "dir",
+        .allowed = "a directory that can be written to or made",
+        .topic = "output",
+        .brief = "write to one file per rank and stream in DIR",
+        .help =
+            "Write the output to files in DIR, one per rank and stream, instead of to the output "
+            "of nixlrun. DIR is made if it is not there.",
+    },
+    {
+        .id = OPTION_STDIN,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "stdin input i",
+        .arg = "RANK|all|none",
+        .words = "all none",
+        .allowed = "a rank of the job, all or none",
+        .topic = "output",
+        .brief = "who gets standard input (default rank 0)",
+        .help =
+            "Who gets what nixlrun reads from its standard input: one rank, all of them or none. "
+            "The others see the end of the file at once. Default: rank 0.",
+    },
+    {
+        .id = OPTION_TIMEOUT,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "timeout",
+        .arg = "TIME",
+        .allowed = "a time above 0 as 10, 1.5, 250ms, 2m or 1h (a bare number is seconds)",
+        .topic = "failure",
+        .brief = "kill the job after TIME (10, 1.5, 2m) and exit 124",
+        .help = "Kill the job when TIME is over, tell the state of each rank and exit with 124. "
+                "10, 1.5, 250ms, 2m and 1h are times; a bare number is seconds. Default: no limit.",
+    },
+    {
+        .id = OPTION_ON_FAILURE,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "on-failure",
+        .arg = "abort|continue",
+        .words = "abort continue",
+        .topic = "failure",
+        .brief = "when a rank fails, end or go on (default abort)",
+        .help =
+            "When a rank fails, end the others too (abort), or leave them running and tell each "
+            "of them (continue). Default: abort.",
+    },
+    {
+        .id = OPTION_KILL_GRACE,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "kill-grace",
+        .arg = "TIME",
+        .allowed = "a time as 0, 1.5, 250ms or 2m (a bare number is seconds)",
+        .topic = "failure",
+        .help = "How long ranks have between the signal that asks them to end and SIGKILL. 0 kills "
+                "at once. Default: 2 seconds.",
+    },
+    {
+        .id = OPTION_BIND_TO,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "bind-to",
+        .arg = "none|core|numa|socket",
+        .words = "none core numa socket package",
+        .topic = "mapping",
+        .brief = "bind each rank to a core, NUMA node or socket",
+        .help = "Bind each rank to all CPUs of the core, NUMA node or socket that it is mapped to. "
+                "package is another word for socket. Default: what --map-by says, else none.",
+    },
+    {
+        .id = OPTION_MAP_BY,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "map-by",
+        .arg = "slot|core|numa|socket",
+        .words = "slot core numa socket package",
+        .topic = "mapping",
+        .brief = "place ranks core by core or around nodes, sockets",
+        .help = "Place rank after rank on the next core (slot, core), or on the next NUMA node or "
+                "socket in turn. core, numa and socket also bind to it, unless --bind-to says "
+                "otherwise. Default: slot.",
+    },
+    {
+        .id = OPTION_OVERSUBSCRIBE,
+        .scope = SCOPE_JOB,
+        .names = "oversubscribe",
+        .topic = "mapping",
+        .help = "Allow more ranks than cores also when ranks are bound.",
+    },
+    {
+        .id = OPTION_NO_OVERSUBSCRIBE,
+        .scope = SCOPE_JOB,
+        .names = "no-oversubscribe nooversubscribe",
+        .topic = "mapping",
+        .help =
+            "Refuse more ranks than cores. Default: refused if ranks are bound, allowed if not.",
+    },
+    {
+        .id = OPTION_REPORT_BINDINGS,
+        .scope = SCOPE_JOB,
+        .names = "report-bindings",
+        .topic = "mapping",
+        .brief = "tell on stderr where each rank runs",
+        .help = "Tell on standard error where each rank runs.",
+    },
+    {
+        .id = OPTION_NO_MPI_HINTS,
+        .scope = SCOPE_JOB,
+        .names = "no-mpi-hints",
+        .topic = "environment",
+        .help =
+            "Leave out the variable by which programs of Open MPI 4 see that they were launched "
+            "(JSM_JSRUN_PORT).",
+    },
+    {
+        .id = OPTION_DRY_RUN,
+        .scope = SCOPE_JOB,
+        .names = "dry-run",
+        .topic = "information",
+        .brief = "print what would be started, start nothing",
+        .help = "Print what would be started and where, and start nothing.",
+    },
+    {
+        .id = OPTION_TOPOLOGY,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "topology",
+        .arg = "FILE",
+        .complete = "file",
+        .allowed = "an XML file that lstopo wrote, together with --dry-run",
+        .topic = "mapping",
+        .help =
+            "With --dry-run: place the ranks on the machine that lstopo recorded in this XML file.",
+    },
+    {
+        .id = OPTION_ENV,
+        .scope = SCOPE_JOB,
+        .names = "env",
+        .topic = "information",
+        .help = "Print every NIXLRUN_ variable with its value, default and origin, and exit.",
+    },
+    {
+        .id = OPTION_VERBOSE,
+        .scope = SCOPE_JOB,
+        .names = "v verbose",
+        .topic = "information",
+        .brief = "say what is done; twice says more",
+        .help = "Say on standard error what is done. Given twice it says more.",
+    },
+    {
+        .id = OPTION_VERSION,
+        .scope = SCOPE_JOB,
+        .names = "V version",
+        .topic = "information",
+        .brief = "print the version and exit",
+        .help = "Print the version and exit.",
+    },
+    {
+        .id = OPTION_HELP,
+        .scope = SCOPE_JOB,
+        .value = VALUE_OPTIONAL,
+        .names = "h help",
+        .arg = "[TOPIC]",
+        .topic = "information",
+        .brief = "print this, or the help on a topic, and exit",
+        .help = "Print a short help, or the help on a topic, and exit.",
+    },
+};
+const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);
+
+const struct foreign_option foreign_table[] = {
+    {"H host hosts hostfile machinefile f w nodelist N nodes",
+     "this version runs on one host only"},
+    {"npernode ppn ntasks-per-node", "this version runs on one host only: give the ranks by -n"},
+    {"allow-run-as-root", "leave it out: root needs no option here"},
+    {"mca gmca omca", "give Open MPI's parameters by -x OMPI_MCA_name=value"},
+    {"genv env-var", "give variables by -x NAME=VALUE"},
+    {"genvall genvlist",
+     "leave it out, or give variables by -x NAME: ranks have all that nixlrun has"},
+    {"cpu-bind", "give --bind-to none, core, numa or socket"},
+    {"prepend-rank", "give --tag-output"},
+    {"enable-recovery", "give --on-failure continue"},
+};
+const size_t foreign_count = sizeof(foreign_table) / sizeof(foreign_table[0]);

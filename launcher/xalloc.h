@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory for the launcher's own small tables: without it nixlrun cannot go on and says so. */
+#ifndef NIXLRUN_LAUNCHER_XALLOC_H
+#define NIXLRUN_LAUNCHER_XALLOC_H
+
+#include "launcher/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline void *x_checked(void *memory)
+{
+    if (memory == NULL) {
+        fputs("nixlrun: out of memory\n", stderr);
+        exit(LAUNCH_EXIT_FAILED);
+    }
+    return memory;
+}
+
+/* Room for n elements; n may be 0. */
+static inline void *x_array(void *old, size_t n, size_t element_nbytes)
+{
+    return x_checked(reallocarray(old, n > 0 ? n : 1, element_nbytes));
+}
+
+static inline char *x_strdup(const char *text)
+{
+    return x_checked(strdup(text));
+}
+
+static inline char *x_strndup(const char *text, size_t nbytes)
+{
+    return x_checked(strndup(text, nbytes));
+}
+
+#endif
