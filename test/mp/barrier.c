@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A barrier over all ranks, made of the library's own notifications. One thread at a time may call it.
+ * A barrier over all ranks, made of the library's own notifications. One thread at a time may
+ * call it.
  */
 #include "mptest.h"
 

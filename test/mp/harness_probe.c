@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What harness.sh shows to run-mp: a program that ends in each of the ways that run-mp must notice. */
+/* What harness.sh shows to run-mp: a program that ends in each way that run-mp must notice. */
 #include "mptest.h"
 
 #include <stdio.h>

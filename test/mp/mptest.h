@@ -28,7 +28,7 @@
 #define MPT_MS 1000000ll
 #define MPT_S  1000000000ll
 
-/* Long enough for a loaded machine, shorter than any test's timeout: whoever waits so long reports. */
+/* Long enough for a loaded machine, shorter than any test's timeout: who waits so long reports. */
 #define MPT_PATIENCE (20 * MPT_S)
 
 /* First call: sends stdout and stderr to the rank's own file where run-mp wants that. */
@@ -43,7 +43,7 @@ void mpt_skip(const char *format, ...) NIXL_PRINTF(1, 2) NIXL_NORETURN;
 /* End the rank: a check has failed. */
 void mpt_fail(const char *file, int line, const char *format, ...) NIXL_PRINTF(3, 4) NIXL_NORETURN;
 
-/* Called first by mpt_fail(), with the place and the text: for programs that print TAP themselves. */
+/* Called first by mpt_fail(), with the place and the text: for programs that print TAP. */
 extern void (*mpt_on_fail)(const char *file, int line, const char *text);
 
 /* All ranks meet; made of notifications with tags that start with 0xba. */

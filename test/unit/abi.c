@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What programs that were built earlier rely on: sizes, offsets and values of the public header. A
+ * struct may grow at its end; then its size here is changed on purpose, and nothing else.
+ */
+#include "nixlrun.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stddef.h>
+
+TestSuite(abi, .timeout = 10);
+
+Test(abi, sizes_are_pinned)
+{
+    cr_expect(eq(sz, sizeof(struct nixl_error), 48));
+    cr_expect(eq(sz, sizeof(struct nixl_init_params), 16));
+    cr_expect(eq(sz, sizeof(struct nixl_mem_params), 24));
+    cr_expect(eq(sz, sizeof(struct nixl_region_info), 232));
+    cr_expect(eq(sz, sizeof(struct nixl_note), 24 + NIXL_NOTE_MAX));
+    cr_expect(eq(sz, sizeof(struct nixl_event), 272));
+}
+
+Test(abi, fields_are_where_they_were)
+{
+    cr_expect(eq(sz, offsetof(struct nixl_error, status), 8));
+    cr_expect(eq(sz, offsetof(struct nixl_error, rank), 12));
+    cr_expect(eq(sz, offsetof(struct nixl_error, native_code), 16));
+    cr_expect(eq(sz, offsetof(struct nixl_error, operation), 24));
+    cr_expect(eq(sz, offsetof(struct nixl_error, transport), 32));
+    cr_expect(eq(sz, offsetof(struct nixl_error, text), 40));
+    cr_expect(eq(sz, offsetof(struct nixl_mem_params, flags), 20));
+    cr_expect(eq(sz, offsetof(struct nixl_region_info, transport), 28));
+    cr_expect(eq(sz, offsetof(struct nixl_region_info, method), 44));
+    cr_expect(eq(sz, offsetof(struct nixl_region_info, note), 68));
+    cr_expect(eq(sz, offsetof(struct nixl_note, rank), 8));
+    cr_expect(eq(sz, offsetof(struct nixl_note, nbytes), 12));
+    cr_expect(eq(sz, offsetof(struct nixl_note, tag), 16));
+    cr_expect(eq(sz, offsetof(struct nixl_note, payload), 24));
+    cr_expect(eq(sz, offsetof(struct nixl_event, name), 16));
+}
+
+Test(abi, values_are_pinned)
+{
+    cr_expect(eq(i64, NIXL_FOREVER, INT64_MAX));
+    cr_expect(eq(int, NIXL_ANY_RANK, -1));
+    cr_expect(eq(int, NIXL_ALL_RANKS, -2));
+    cr_expect(eq(int, NIXL_NOTE_MAX, 4096));
+    cr_expect(eq(int, NIXL_NAME_MAX, 255));
+    cr_expect(eq(int, NIXL_THREAD_MULTIPLE, 0));
+    cr_expect(eq(int, NIXL_THREAD_SINGLE, 1));
+    cr_expect(eq(int, NIXL_SCOPE_REMOTE, 2));
+    cr_expect(eq(int, NIXL_MEM_HOST, 1));
+    cr_expect(eq(int, NIXL_MEM_PINNED, 3));
+    cr_expect(eq(int, NIXL_OUTCOME_DONE, 2));
+    cr_expect(eq(int, NIXL_EVENT_LAUNCHER_LOST, 3));
+    cr_expect(eq(int, NIXL_PEER_FINISHED, 2));
+}
+
+Test(abi, initialisers_set_the_size)
+{
+    struct nixl_init_params init = NIXL_INIT_PARAMS_INIT;
+    struct nixl_mem_params memory = NIXL_MEM_PARAMS_INIT;
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_event event = NIXL_EVENT_INIT;
+    static struct nixl_note note;
+
+    nixl_note_init(&note);
+    cr_expect(eq(sz, init.struct_nbytes, sizeof(init)));
+    cr_expect(eq(sz, memory.struct_nbytes, sizeof(memory)));
+    cr_expect(eq(int, memory.kind, NIXL_MEM_HOST));
+    cr_expect(eq(sz, info.struct_nbytes, sizeof(info)));
+    cr_expect(eq(sz, event.struct_nbytes, sizeof(event)));
+    cr_expect(eq(sz, note.struct_nbytes, sizeof(note)));
+}

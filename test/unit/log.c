@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The log: levels per subsystem, the file, the user's function. */
+#include "util/log.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char why[256];
+
+static int level_of(enum nxr_log_subsystem subsystem)
+{
+    return nxr_log_levels[subsystem];
+}
+
+TestSuite(log, .timeout = 10);
+
+Test(log, warn_is_the_default)
+{
+    cr_expect(eq(int, level_of(NXR_LOG_SHM), NIXL_LOG_WARN));
+    cr_expect(eq(int, level_of(NXR_LOG_CORE), NIXL_LOG_WARN));
+}
+
+Test(log, a_level_holds_for_all_and_one_for_its_subsystem)
+{
+    cr_assert(eq(int, nxr_log_configure("info,shm:trace,BOOT:Error", why, sizeof(why)), NIXL_OK));
+    cr_expect(eq(int, level_of(NXR_LOG_CORE), NIXL_LOG_INFO));
+    cr_expect(eq(int, level_of(NXR_LOG_SHM), NIXL_LOG_TRACE));
+    cr_expect(eq(int, level_of(NXR_LOG_BOOT), NIXL_LOG_ERROR));
+    cr_assert(eq(int, nxr_log_configure("trace,", why, sizeof(why)), NIXL_OK));
+    cr_expect(eq(int, level_of(NXR_LOG_SHM), NIXL_LOG_TRACE));
+    cr_assert(eq(int, nxr_log_configure("", why, sizeof(why)), NIXL_OK));
+    cr_expect(eq(int, level_of(NXR_LOG_SHM), NIXL_LOG_WARN));
+}
+
+Test(log, bad_levels_are_refused_and_change_nothing)
+{
+    static const char *const cases[] = {
+        "loud", "shm:loud",       "ship:info",     ",info", ":info",
+        "shm:", "shm:info:debug", "warn;shm:info", "in",
+    };
+
+    cr_assert(eq(int, nxr_log_configure("debug", why, sizeof(why)), NIXL_OK));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int status = nxr_log_configure(cases[i], why, sizeof(why));
+
+        cr_expect(eq(int, status, NIXL_ERR_INVALID_ARG), "'%s'", cases[i]);
+        cr_expect(strstr(why, "NIXLRUN_LOG has") != NULL, "'%s'", why);
+        cr_expect(strstr(why, "error, warn, info, debug or trace") != NULL, "'%s'", why);
+        cr_expect(eq(int, level_of(NXR_LOG_SHM), NIXL_LOG_DEBUG), "'%s'", cases[i]);
+    }
+}
+
+/* ---- the user's function --------------------------------------------------------------------- */
+
+struct heard {
+    int n;
+    enum nixl_log_level level;
+    char subsystem[16];
+    char text[2048];
+};
+
+static void hear(enum nixl_log_level level, const char *subsystem, const char *text, void *arg)
+{
+    struct heard *heard = arg;
+
+    heard->n++;
+    heard->level = level;
+    snprintf(heard->subsystem, sizeof(heard->subsystem), "%s", subsystem);
+    snprintf(heard->text, sizeof(heard->text), "%s", text);
+}
+
+Test(log, the_users_function_gets_level_subsystem_and_text)
+{
+    struct heard heard = {0};
+
+    nixl_log_set_fn(hear, &heard);
+    errno = EBADF;
+    nxr_warn(SHM, "peer %d is %s", 3, "late");
+    cr_expect(eq(int, errno, EBADF), "errno is kept");
+    cr_expect(eq(int, heard.n, 1));
+    cr_expect(eq(int, heard.level, NIXL_LOG_WARN));
+    cr_expect_str_eq(heard.subsystem, "shm");
+    cr_expect_str_eq(heard.text, "peer 3 is late");
+    nxr_info(SHM, "not written at this level");
+    cr_expect(eq(int, heard.n, 1));
+    nixl_log_set_fn(NULL, NULL);
+}
+
+static int n_evaluated;
+
+static int evaluate(void)
+{
+    return ++n_evaluated;
+}
+
+Test(log, arguments_are_evaluated_only_when_the_line_is_written)
+{
+    struct heard heard = {0};
+
+    nixl_log_set_fn(hear, &heard);
+    nxr_debug(CORE, "%d", evaluate());
+    cr_expect(eq(int, n_evaluated, 0));
+    nxr_error(CORE, "%d", evaluate());
+    cr_expect(eq(int, n_evaluated, 1));
+    nixl_log_set_fn(NULL, NULL);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static char *read_file(const char *path)
+{
+    static char text[16384];
+    FILE *file = fopen(path, "r");
+    size_t nbytes;
+
+    cr_assert(file != NULL, "%s", path);
+    nbytes = fread(text, 1, sizeof(text) - 1, file);
+    text[nbytes] = '\0';
+    fclose(file);
+    return text;
+}
+
+Test(log, a_file_is_named_by_rank_and_host)
+{
+    char dir[] = "/tmp/nixlrun-log-XXXXXX", pattern[64], path[64];
+
+    cr_assert(mkdtemp(dir) != NULL);
+    snprintf(pattern, sizeof(pattern), "%s/%%r-%%h.log", dir);
+    snprintf(path, sizeof(path), "%s/3-here.log", dir);
+    nxr_log_identity("", 3, 8, "here");
+    cr_assert(eq(int, nxr_log_open(pattern), NIXL_OK));
+    nxr_warn(HOST, "first");
+    nxr_error(ENV, "second");
+    cr_expect_str_eq(read_file(path), "[3/8 here] host: first\n[3/8 here] env: second\n");
+    cr_assert(eq(int, nxr_log_open(NULL), NIXL_OK));
+    unlink(path);
+    rmdir(dir);
+}
+
+Test(log, a_file_that_cannot_be_made_is_an_error)
+{
+    cr_expect(eq(int, nxr_log_open("/nowhere/at/all"), NIXL_ERR_INVALID_ARG));
+    cr_expect(eq(int, nxr_log_open(""), NIXL_OK));
+}
+
+Test(log, a_long_line_is_cut_and_ends_with_a_newline)
+{
+    char dir[] = "/tmp/nixlrun-log-XXXXXX", path[64], *text;
+    char *words = malloc(8001);
+
+    cr_assert(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof(path), "%s/log", dir);
+    memset(words, 'w', 8000);
+    words[8000] = '\0';
+    cr_assert(eq(int, nxr_log_open(path), NIXL_OK));
+    nxr_warn(CORE, "%s", words);
+    nxr_warn(CORE, "next");
+    text = read_file(path);
+    cr_expect(lt(sz, strlen(text), 1400));
+    cr_expect(strstr(text, "w\nnixlrun core: next\n") != NULL);
+    nxr_log_open(NULL);
+    unlink(path);
+    rmdir(dir);
+    free(words);
+}
+
+#define N_THREADS 4
+#define N_LINES   500
+
+static void *write_lines(void *arg)
+{
+    for (int i = 0; i < N_LINES; i++) {
+        nxr_warn(CORE, "thread %ld line %d end", (long)(intptr_t)arg, i);
+    }
+    return NULL;
+}
+
+Test(log, lines_of_threads_do_not_mix)
+{
+    char dir[] = "/tmp/nixlrun-log-XXXXXX", path[64], line[256];
+    pthread_t threads[N_THREADS];
+    int n_lines = 0;
+    FILE *file;
+
+    cr_assert(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof(path), "%s/log", dir);
+    cr_assert(eq(int, nxr_log_open(path), NIXL_OK));
+    for (intptr_t i = 0; i < N_THREADS; i++) {
+        pthread_create(&threads[i], NULL, write_lines, (void *)i);
+    }
+    for (int i = 0; i < N_THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    nxr_log_open(NULL);
+    file = fopen(path, "r");
+    while (fgets(line, sizeof(line), file) != NULL) {
+        int thread, number, nbytes = 0;
+
+        n_lines++;
+        cr_expect(
+            eq(int,
+               sscanf(line, "nixlrun core: thread %d line %d end%n", &thread, &number, &nbytes), 2),
+            "%s", line);
+        cr_expect(eq(chr, line[nbytes], '\n'), "%s", line);
+    }
+    cr_expect(eq(int, n_lines, N_THREADS *N_LINES));
+    fclose(file);
+    unlink(path);
+    rmdir(dir);
+}
