@@ -4,3 +4,4 @@ include test/unit/local.mk
 include test/mp/local.mk
 include test/launcher/local.mk
 include test/bench/local.mk
+include test/examples/local.mk

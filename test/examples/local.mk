@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+if HAVE_CRITERION
+examples_unit_tests = %D%/test_kv_cache %D%/test_kv_options
+check_PROGRAMS += $(examples_unit_tests)
+TESTS += $(examples_unit_tests)
+%C%_test_kv_cache_SOURCES = %D%/test_kv_cache.c examples/kv_cache.c
+%C%_test_kv_cache_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+%C%_test_kv_cache_LDADD = $(CRITERION_LIBS)
+%C%_test_kv_options_SOURCES = %D%/test_kv_options.c examples/kv_options.c examples/kv_cache.c
+%C%_test_kv_options_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
+%C%_test_kv_options_LDADD = $(CRITERION_LIBS)
+endif
