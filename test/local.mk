@@ -5,3 +5,4 @@ include test/mp/local.mk
 include test/launcher/local.mk
 include test/bench/local.mk
 include test/examples/local.mk
+include test/check.mk
