@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += %D%/libnxr_util.la
 %C%_libnxr_util_la_SOURCES = \
 	%D%/clock.h \
+	%D%/copy.c %D%/copy.h %D%/copy_x86.c %D%/copy_x86.h \
 	%D%/env.c %D%/env.def %D%/env.h \
 	%D%/log.c %D%/log.h \
 	%D%/nearest.c %D%/nearest.h \
