@@ -1,0 +1,97 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The manual says what the code says: functions, prototypes, statuses, variables, options. Prints TAP.
+set -eu
+src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
+build=${top_builddir:-$PWD}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+number=0
+
+# verdict OUTPUT TEXT: no output is good.
+verdict() {
+    number=$((number + 1))
+    if [ -z "$1" ]; then
+        echo "ok $number - $2"
+    else
+        echo "not ok $number - $2"
+        printf '%s\n' "$1" | sed 's/^/# /'
+    fi
+}
+
+# different WANTED FOUND: lines that are in one file only.
+different() { diff "$1" "$2" | grep '^[<>]' | sed 's/^</only in the code:  /; s/^>/only in the manual:/' || :; }
+
+plain() { groff -man -Tascii -rLL=200n -P-c -P-b -P-u -P-o "$1"; }
+
+# prototypes PAGE: those of the synopsis as a reader sees them, one per line.
+prototypes() {
+    plain "$1" | awk '/^SYNOPSIS/ { on = 1; next } /^[A-Z]/ { on = 0 } on && !/#include/' |
+        tr '\n' ' ' | tr ';' '\n' | sed -E 's/^ +//; s/ +/ /g; /^$/d; s/$/;/'
+}
+
+# marked FILE: words of a page that stand in bold or in a tag, roff's escapes taken away.
+unescaped() { sed -e 's/\\-/-/g' -e 's/\\f[BIRP]//g' -e 's/\\&//g' "$1"; }
+
+if ! command -v groff >/dev/null; then
+    echo "1..0 # SKIP groff is not installed"
+    exit 0
+fi
+echo 1..8
+
+verdict "$(for page in "$src"/man/*.[137]; do
+    { groff -ww -man -Tutf8 "$page" 2>&1 >/dev/null || echo "groff failed"; } |
+        sed "s|^|${page##*/}: |"
+done)" "every page is clean to groff"
+
+cut -f2 <<TEXT | LC_ALL=C sort >"$scratch/declared"
+$(awk -f "$src/test/prototypes.awk" "$src/include/nixlrun.h")
+TEXT
+for page in "$src"/man/*.3; do
+    prototypes "$page"
+done | LC_ALL=C sort >"$scratch/described"
+verdict "$(different "$scratch/declared" "$scratch/described")" \
+    "every prototype of the header is in one page, letter by letter"
+
+verdict "$(awk -f "$src/test/prototypes.awk" "$src/include/nixlrun.h" | cut -f1 |
+    while read -r name; do
+        page=$src/man/$name.3
+        if [ ! -e "$page" ]; then
+            page=$build/man/$name.3
+            target=$(sed -n 's|^\.so man3/||p' "$page" 2>/dev/null || :)
+            page=$src/man/${target:-none}
+        fi
+        # The name must stand in the NAME section of the page that man would show.
+        sed -n '/^\.SH NAME/,/^\.SH SYNOPSIS/p' "$page" 2>/dev/null | grep -qw "$name" ||
+            echo "man 3 $name shows no page with that name"
+    done)" "every function has its page"
+
+sed -nE 's/^ *_x\((\w+), (-?[0-9]+), "(.*)"\).*/NIXL_\1 (\2) \3/p' "$src/include/nixlrun.h" |
+    LC_ALL=C sort >"$scratch/declared"
+unescaped "$src/man/nixl_error.3" | sed -nE '/^\.BR NIXL_/ { N
+    s/^\.BR (\w+) " (\(.*\))"\n/\1 \2 /p }' | LC_ALL=C sort >"$scratch/described"
+verdict "$(different "$scratch/declared" "$scratch/described")" \
+    "every status is in nixl_error.3 with its number and text"
+
+"$src/man/env-table.sh" "$src/src/util/env.def" >"$scratch/declared"
+sed '1,/^\.\\" begin env.def/d; /^\.\\" end env.def/,$d' "$src/man/nixlrun.7" >"$scratch/described"
+verdict "$(different "$scratch/declared" "$scratch/described")" \
+    "the variables in nixlrun.7 are those of env.def (else run man/env-table.sh)"
+verdict "$([ "$(grep -c '^NXR_ENV(' "$src/src/util/env.def")" = \
+    "$(grep -c '^\.BR NIXLRUN_' "$scratch/declared")" ] || echo "env-table.sh left some out")" \
+    "no variable is left out"
+
+unescaped "$src/man/nixlrun.1" | sed -n '/^\.SH OPTIONS/,/^\.SH EXIT/p' >"$scratch/page"
+options=$("$build/launcher/nixlrun" --help options | grep -oE '(^|[ ,])--?[A-Za-z][a-z-]*' |
+    tr -d ' ,' | sort -u)
+verdict "$([ -n "$options" ] || echo "nixlrun --help options lists none"
+    for option in $options; do
+        grep -qE -- "(^|[ \"])$option([ \",]|\$)" "$scratch/page" || echo "$option is not in nixlrun.1"
+    done)" "every option of nixlrun is in nixlrun.1"
+
+unescaped "$src/man/nixl_bench.1" >"$scratch/page"
+tests=$("$build/test/bench/nixl_bench" --list)
+verdict "$([ -n "$tests" ] || echo "nixl_bench --list lists none"
+    for test in $tests; do
+        grep -qE "^\.(B|BR|TP) .*\\<$test\\>" "$scratch/page" || echo "$test is not in nixl_bench.1"
+    done)" "every test of nixl_bench is in nixl_bench.1"
