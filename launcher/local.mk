@@ -8,11 +8,19 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/envfile.h \
 	%D%/envlist.c \
 	%D%/envlist.h \
+	%D%/help.c \
+	%D%/help.h \
+	%D%/help_topics.c \
+	%D%/help_topics.h \
 	%D%/job.h \
 	%D%/option_table.c \
 	%D%/option_table.h \
 	%D%/options.c \
 	%D%/options.h \
+	%D%/placement.c \
+	%D%/placement.h \
+	%D%/report.c \
+	%D%/report.h \
 	%D%/values.c \
 	%D%/values.h \
 	%D%/xalloc.h
@@ -22,3 +30,6 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 bin_PROGRAMS += %D%/nixlrun
 %C%_nixlrun_SOURCES = %D%/main.c
 %C%_nixlrun_LDADD = %D%/libnxr_launcher.la
+
+bashcompletiondir = $(bashcompdir)
+dist_bashcompletion_DATA = %D%/completion/nixlrun

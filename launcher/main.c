@@ -5,15 +5,25 @@
  * good. Single-threaded until the engine runs.
  */
 #include "launcher/engine.h"
+#include "launcher/help.h"
 #include "launcher/options.h"
+#include "launcher/placement.h"
+#include "launcher/report.h"
 #include "launcher/xalloc.h"
 #include "nixlrun.h"
 #include "util/env.h"
 #include "util/log.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 enum { WHY_NBYTES = 512 };
 
-static struct options options; /* lives until exit: the engine's job points into it */
+/* Both live until exit, since the engine points into them. */
+static struct options options;
+static struct launch_place *places;
 
 static int fail_usage(const char *why)
 {
@@ -21,20 +31,71 @@ static int fail_usage(const char *why)
     return LAUNCH_EXIT_USAGE;
 }
 
+/* What was printed on stdout must have arrived: a full disk or a closed pipe is a failure. */
+static int finish_stdout(void)
+{
+    if (fflush(stdout) != 0) {
+        fprintf(stderr, "nixlrun: cannot write to standard output: %s\n", strerror(errno));
+        return LAUNCH_EXIT_FAILED;
+    }
+    return 0;
+}
+
+/* The name of this host, or of the file that stands for one. */
+static const char *host_name(void)
+{
+    static char name[HOST_NAME_MAX + 1];
+    const char *slash;
+
+    if (options.topology != NULL) {
+        slash = strrchr(options.topology, '/');
+        return slash != NULL ? slash + 1 : options.topology;
+    }
+    if (gethostname(name, sizeof(name) - 1) != 0) {
+        return "localhost";
+    }
+    return name;
+}
+
+/* Make a directory and those above it; one that is there is fine. */
+static int make_output_dir(const char *path)
+{
+    char *made = x_strdup(path);
+    int status;
+
+    for (char *slash = strchr(made + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(made, 0777);
+        *slash = '/';
+    }
+    status = mkdir(made, 0777) != 0 && errno != EEXIST ? -1 : 0;
+    if (status != 0) {
+        fprintf(stderr, "nixlrun: --output-dir '%s': cannot be made: %s\n", path, strerror(errno));
+    }
+    free(made);
+    return status;
+}
+
 static int run_job(void)
 {
-    struct launch_job *job = &options.job;
-    struct launch_place *places = x_array(NULL, (size_t)job->np, sizeof(*places));
-    static char nowhere[] = "not bound";
+    const struct launch_job *job = &options.job;
     char why[WHY_NBYTES];
 
     if (nxr_env_parse(&nxr_env, why, sizeof(why)) != NIXL_OK ||
-        nxr_log_configure(nxr_env.log, why, sizeof(why)) != NIXL_OK) {
+        nxr_log_configure(nxr_env.log, why, sizeof(why)) != NIXL_OK ||
+        placement_make(job, options.topology, &places, why, sizeof(why)) != 0) {
         return fail_usage(why);
     }
     nxr_env_warn_unknown();
-    for (int rank = 0; rank < job->np; rank++) {
-        places[rank] = (struct launch_place){.where = nowhere};
+    if (job->report_bindings) {
+        report_bindings(stderr, job, places, host_name());
+    }
+    if (job->dry_run) {
+        report_dry_run(stdout, job, places, host_name());
+        return finish_stdout();
+    }
+    if (job->output_dir != NULL && make_output_dir(job->output_dir) != 0) {
+        return LAUNCH_EXIT_USAGE;
     }
     return engine_local_run(job, places);
 }
@@ -49,11 +110,15 @@ int main(int argc, char **argv)
     switch (options.action) {
     case ACTION_VERSION:
         puts("nixlrun " NIXLRUN_VERSION);
-        return 0;
+        return finish_stdout();
     case ACTION_ENV:
         nxr_env_print(stdout);
-        return 0;
+        return finish_stdout();
     case ACTION_HELP:
+        if (help_print(stdout, options.help_topic, why, sizeof(why)) != 0) {
+            return fail_usage(why);
+        }
+        return finish_stdout();
     case ACTION_RUN:
         break;
     }

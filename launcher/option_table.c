@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names, values and help of every option, in the order in which help shows them. Data only. */
+/* Names, values and help of every option, in the order in which help shows them. */
 #include "launcher/option_table.h"
+
+#include <string.h>
 
 const struct option option_table[] = {
     {
@@ -36,7 +38,7 @@ const struct option option_table[] = {
         .complete = "variable",
         .allowed = "NAME, NAME=VALUE or 'PREFIX*'",
         .topic = "environment",
-        .brief = "set or pass a variable; 'PREFIX*' passes several",
+        .brief = "set a variable, or pass it; 'PREFIX*' too",
         .help = "Give the program that follows a variable: with =VALUE this value, without it the "
                 "value "
                 "that nixlrun has. 'PREFIX*' passes every variable whose name starts with PREFIX.",
@@ -50,7 +52,7 @@ const struct option option_table[] = {
         .complete = "file",
         .allowed = "a text file of NAME=VALUE lines",
         .topic = "environment",
-        .brief = "set the variables of a file of NAME=VALUE lines",
+        .brief = "set the variables of NAME=VALUE lines",
         .help = "Give the program that follows the variables of a file of NAME=VALUE lines.",
     },
     {
@@ -58,7 +60,7 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .names = "tag-output l label",
         .topic = "output",
-        .brief = "write [RANK] before each line of output",
+        .brief = "[RANK] before each line of output",
         .help = "Write [RANK] before each line of output.",
     },
     {
@@ -66,7 +68,7 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .names = "timestamp-output",
         .topic = "output",
-        .brief = "write the time before each line of output",
+        .brief = "the time before each line of output",
         .help = "Write the time before each line of output.",
     },
     {
@@ -78,7 +80,7 @@ const struct option option_table[] = {
         .complete = "dir",
         .allowed = "a directory that can be written to or made",
         .topic = "output",
-        .brief = "write to one file per rank and stream in DIR",
+        .brief = "one file per rank and stream in DIR",
         .help =
             "Write the output to files in DIR, one per rank and stream, instead of to the output "
             "of nixlrun. DIR is made if it is not there.",
@@ -92,10 +94,10 @@ const struct option option_table[] = {
         .words = "all none",
         .allowed = "a rank of the job, all or none",
         .topic = "output",
-        .brief = "who gets standard input (default rank 0)",
+        .brief = "who reads standard input (default 0)",
         .help =
             "Who gets what nixlrun reads from its standard input: one rank, all of them or none. "
-            "The others see the end of the file at once. Default: rank 0.",
+            "The others see the end of the file at once. Default: 0.",
     },
     {
         .id = OPTION_TIMEOUT,
@@ -105,7 +107,7 @@ const struct option option_table[] = {
         .arg = "TIME",
         .allowed = "a time above 0 as 10, 1.5, 250ms, 2m or 1h (a bare number is seconds)",
         .topic = "failure",
-        .brief = "kill the job after TIME (10, 1.5, 2m) and exit 124",
+        .brief = "kill the job after TIME (10, 1.5, 2m)",
         .help = "Kill the job when TIME is over, tell the state of each rank and exit with 124. "
                 "10, 1.5, 250ms, 2m and 1h are times; a bare number is seconds. Default: no limit.",
     },
@@ -117,7 +119,7 @@ const struct option option_table[] = {
         .arg = "abort|continue",
         .words = "abort continue",
         .topic = "failure",
-        .brief = "when a rank fails, end or go on (default abort)",
+        .brief = "if a rank fails (default abort)",
         .help =
             "When a rank fails, end the others too (abort), or leave them running and tell each "
             "of them (continue). Default: abort.",
@@ -141,7 +143,7 @@ const struct option option_table[] = {
         .arg = "none|core|numa|socket",
         .words = "none core numa socket package",
         .topic = "mapping",
-        .brief = "bind each rank to a core, NUMA node or socket",
+        .brief = "what each rank is bound to (default none)",
         .help = "Bind each rank to all CPUs of the core, NUMA node or socket that it is mapped to. "
                 "package is another word for socket. Default: what --map-by says, else none.",
     },
@@ -153,7 +155,7 @@ const struct option option_table[] = {
         .arg = "slot|core|numa|socket",
         .words = "slot core numa socket package",
         .topic = "mapping",
-        .brief = "place ranks core by core or around nodes, sockets",
+        .brief = "what ranks are spread over (default slot)",
         .help = "Place rank after rank on the next core (slot, core), or on the next NUMA node or "
                 "socket in turn. core, numa and socket also bind to it, unless --bind-to says "
                 "otherwise. Default: slot.",
@@ -178,7 +180,7 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .names = "report-bindings",
         .topic = "mapping",
-        .brief = "tell on stderr where each rank runs",
+        .brief = "tell where each rank runs",
         .help = "Tell on standard error where each rank runs.",
     },
     {
@@ -195,7 +197,7 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .names = "dry-run",
         .topic = "information",
-        .brief = "print what would be started, start nothing",
+        .brief = "print what would be started",
         .help = "Print what would be started and where, and start nothing.",
     },
     {
@@ -222,7 +224,7 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .names = "v verbose",
         .topic = "information",
-        .brief = "say what is done; twice says more",
+        .brief = "tell what is done; -vv tells more",
         .help = "Say on standard error what is done. Given twice it says more.",
     },
     {
@@ -230,7 +232,7 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .names = "V version",
         .topic = "information",
-        .brief = "print the version and exit",
+        .brief = "print the version",
         .help = "Print the version and exit.",
     },
     {
@@ -240,11 +242,16 @@ const struct option option_table[] = {
         .names = "h help",
         .arg = "[TOPIC]",
         .topic = "information",
-        .brief = "print this, or the help on a topic, and exit",
+        .brief = "this help, or the help on a topic",
         .help = "Print a short help, or the help on a topic, and exit.",
     },
 };
 const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);
+
+const char *option_dashes(const char *name, size_t name_nbytes)
+{
+    return name_nbytes == 1 || (name_nbytes == 2 && memcmp(name, "np", 2) == 0) ? "-" : "--";
+}
 
 const struct foreign_option foreign_table[] = {
     {"H host hosts hostfile machinefile f w nodelist N nodes",
@@ -257,6 +264,8 @@ const struct foreign_option foreign_table[] = {
      "leave it out, or give variables by -x NAME: ranks have all that nixlrun has"},
     {"cpu-bind", "give --bind-to none, core, numa or socket"},
     {"prepend-rank", "give --tag-output"},
-    {"enable-recovery", "give --on-failure continue"},
+    {"c", "give -n N"},
+    {"output-filename outfile-pattern", "give --output-dir DIR"},
+    {"enable-recovery continuous disable-auto-cleanup", "give --on-failure continue"},
 };
 const size_t foreign_count = sizeof(foreign_table) / sizeof(foreign_table[0]);

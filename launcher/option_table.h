@@ -57,6 +57,9 @@ struct option {
 extern const struct option option_table[];
 extern const size_t option_count;
 
+/* The dashes before a name in texts: "-" or "--". The parser takes both. */
+const char *option_dashes(const char *name, size_t name_nbytes);
+
 /* An option that people know from other launchers, and what to do here instead. */
 struct foreign_option {
     const char *names;

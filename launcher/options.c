@@ -335,7 +335,7 @@ static int fail_unknown(struct parser *parser, const char *name)
     }
     if (nearest[0] != '\0') {
         return fail(parser, "option %s is unknown; did you mean %s%s?", shown,
-                    nearest[1] != '\0' && strcmp(nearest, "np") != 0 ? "--" : "-", nearest);
+                    option_dashes(nearest, strlen(nearest)), nearest);
     }
     return fail(parser, "option %s is unknown; 'nixlrun --help options' lists all", shown);
 }
@@ -522,8 +522,9 @@ static int check_job(struct parser *parser)
     };
 
     if (job->stdin_mode == STDIN_RANK && job->stdin_rank >= job->np) {
-        return fail(parser, "--stdin '%d': the job has %d rank%s; allowed is 0 to %d, all or none",
-                    job->stdin_rank, job->np, job->np == 1 ? "" : "s", job->np - 1);
+        return fail(parser,
+                    "--stdin '%d': the job has %d rank%s; allowed is a rank below %d, all or none",
+                    job->stdin_rank, job->np, job->np == 1 ? "" : "s", job->np);
     }
     if (parser->options->topology != NULL && !job->dry_run) {
         char shown[VALUE_SHOWN_NBYTES];

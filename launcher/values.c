@@ -112,7 +112,9 @@ unsigned value_nearest(const char *text, const char *list, unsigned near,
         unsigned distance;
 
         snprintf(word, sizeof(word), "%.*s", word_nbytes, list);
-        distance = nxr_edit_distance(text, word);
+        distance = strlen(text) > 2 && strncmp(text, word, strlen(text)) == 0
+                       ? 0 /* the beginning of the word */
+                       : nxr_edit_distance(text, word);
         if (distance < near) {
             near = distance;
             memcpy(nearest, word, sizeof(word));
