@@ -3,7 +3,8 @@
 noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 %C%_libnxr_launcher_la_SOURCES = \
 	%D%/engine.h \
-	%D%/engine_fork.c \
+	%D%/environ.c \
+	%D%/environ.h \
 	%D%/envfile.c \
 	%D%/envfile.h \
 	%D%/envlist.c \
@@ -12,7 +13,17 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/help.h \
 	%D%/help_topics.c \
 	%D%/help_topics.h \
+	%D%/finish.c \
+	%D%/guardian.c \
+	%D%/guardian.h \
+	%D%/guardian_link.c \
+	%D%/input.c \
+	%D%/input.h \
 	%D%/job.h \
+	%D%/local.c \
+	%D%/local.h \
+	%D%/loop.c \
+	%D%/loop.h \
 	%D%/option_table.c \
 	%D%/option_table.h \
 	%D%/options.c \
@@ -21,6 +32,20 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/placement.h \
 	%D%/report.c \
 	%D%/report.h \
+	%D%/rank.c \
+	%D%/server.c \
+	%D%/server.h \
+	%D%/server_upcalls.c \
+	%D%/signals.c \
+	%D%/signals.h \
+	%D%/sink.c \
+	%D%/sink.h \
+	%D%/space.c \
+	%D%/spawn.c \
+	%D%/stream.c \
+	%D%/stream.h \
+	%D%/tmpdir.c \
+	%D%/tmpdir.h \
 	%D%/values.c \
 	%D%/values.h \
 	%D%/xalloc.h

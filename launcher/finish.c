@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a job ends. Every failure is judged once, when the wait status of the rank is known: the
+ * first one decides nixlrun's exit code, each has its line, and the survivors get the PMIx event at
+ * once. Unless --on-failure continue says otherwise the rest is then asked to end (SIGTERM), and
+ * killed when the grace is over. What a rank does after it was asked is no failure.
+ */
+#include "config.h"
+
+#include "launcher/guardian.h"
+#include "launcher/server.h"
+#include "launcher/sink.h"
+#include "util/clock.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static int exit_code;  /* of the first failure, 0 so far */
+static bool has_begun; /* the ranks were asked to end */
+static bool is_abandoned;
+static struct loop_timer grace_timer, timeout_timer;
+
+bool finish_has_begun(void)
+{
+    return has_begun;
+}
+
+int finish_exit_code(void)
+{
+    if (exit_code == 0 && sink_has_failed()) {
+        return LAUNCH_EXIT_FAILED;
+    }
+    return exit_code;
+}
+
+static void set_exit_code(int code)
+{
+    if (exit_code == 0) {
+        exit_code = code;
+    }
+}
+
+/* ---- the end of all -------------------------------------------------------------------------- */
+
+void finish_kill(void)
+{
+    guardian_kill_all();
+}
+
+void finish_abandon(int code)
+{
+    set_exit_code(code);
+    is_abandoned = true;
+}
+
+bool finish_is_abandoned(void)
+{
+    return is_abandoned;
+}
+
+static void grace_is_over(struct loop_timer *timer)
+{
+    (void)timer;
+    if (session.n_live > 0) {
+        finish_kill();
+    }
+}
+
+void finish_begin(int signal, int code)
+{
+    set_exit_code(code);
+    if (has_begun) {
+        return;
+    }
+    has_begun = true;
+    for (int i = 0; i < session.n_ranks; i++) {
+        struct rank *rank = session.ranks[i];
+
+        rank->was_told_to_end = rank->was_told_to_end || rank->state != RANK_ENDED;
+    }
+    guardian_signal(-1, signal);
+    guardian_signal(-1, SIGCONT); /* a stopped rank would not hear it */
+    grace_timer.fire = grace_is_over;
+    loop_timer_set(&grace_timer, nxr_deadline(session.job->grace_ns));
+}
+
+void finish_broken(const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    sink_say("%s; the job is killed", text);
+    set_exit_code(LAUNCH_EXIT_FAILED);
+    has_begun = true;
+    for (int i = 0; i < session.n_ranks; i++) {
+        session.ranks[i]->state = RANK_ENDED;
+    }
+    session.n_live = 0;
+}
+
+/* ---- failures of one rank -------------------------------------------------------------------- */
+
+/* Why the rank failed, in words; NULL if it did not. */
+static const char *judge(const struct rank *rank, int *code_p, pmix_status_t *event_p)
+{
+    static char why[128];
+    int status = rank->wait_status;
+
+    if (rank->has_aborted) {
+        *code_p = rank->abort_code;
+        *event_p = PMIX_ERR_PROC_REQUESTED_ABORT;
+        snprintf(why, sizeof(why), "aborted the job with code %d", rank->abort_code);
+    } else if (WIFSIGNALED(status)) {
+        *code_p = 128 + WTERMSIG(status);
+        *event_p = PMIX_ERR_PROC_ABORTED_BY_SIG;
+        snprintf(why, sizeof(why), "was killed by signal %d (%s)%s", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
+    } else if (WEXITSTATUS(status) != 0) {
+        *code_p = WEXITSTATUS(status);
+        *event_p = PMIX_ERR_EXIT_NONZERO_TERM;
+        snprintf(why, sizeof(why), "exited with code %d", WEXITSTATUS(status));
+    } else if (rank->is_connected) {
+        *code_p = LAUNCH_EXIT_FAILED;
+        *event_p = PMIX_ERR_PROC_TERM_WO_SYNC;
+        snprintf(why, sizeof(why), "exited with code 0 but without nixl_finalize or PMIx_Finalize");
+    } else {
+        *code_p = 0;
+        *event_p = PMIX_EVENT_PROC_TERMINATED;
+        return NULL;
+    }
+    return why;
+}
+
+static void fail(struct rank *rank, int code, const char *why)
+{
+    bool is_first = exit_code == 0;
+
+    rank->has_failed = true;
+    set_exit_code(code);
+    if (session.job->on_failure == ON_FAILURE_CONTINUE && !rank->has_aborted) {
+        sink_say("%s on host %s (pid %d) %s; the other ranks go on", rank_name(rank), session.host,
+                 (int)rank->pid, why);
+        return;
+    }
+    if (is_first) {
+        sink_say("%s on host %s (pid %d) %s", rank_name(rank), session.host, (int)rank->pid, why);
+    }
+    finish_begin(SIGTERM, code);
+}
+
+void finish_rank_ended(struct rank *rank)
+{
+    pmix_status_t event;
+    int code;
+    const char *why = judge(rank, &code, &event);
+
+    if (why != NULL || rank->was_connected) {
+        server_notify_end(rank, event, code);
+    }
+    if (why != NULL && (!rank->was_told_to_end || (exit_code == 0 && rank->has_aborted))) {
+        fail(rank, code, why);
+    } else if (why != NULL) {
+        set_exit_code(code);
+    }
+}
+
+void finish_start_failure(struct rank *rank, int code)
+{
+    rank->has_failed = true;
+    if (!spawn_rank_failed(rank)) {
+        finish_begin(SIGTERM, code);
+    }
+}
+
+void finish_abort(struct rank *rank, int code, const char *message)
+{
+    if (message != NULL && message[0] != '\0') {
+        sink_say("%s aborts the job: %s", rank_name(rank), message);
+    }
+    rank->has_aborted = true;
+    rank->abort_code = (code & 0xff) != 0 ? code & 0xff : LAUNCH_EXIT_FAILED;
+    fail(rank, rank->abort_code, "aborted the job");
+}
+
+/* ---- --timeout ------------------------------------------------------------------------------- */
+
+/* The one-letter state of a process as the kernel has it, '?' if it is gone. */
+static char process_state(pid_t pid)
+{
+    char path[64], line[512] = "";
+    const char *after;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    file = fopen(path, "re");
+    if (file != NULL) {
+        if (fgets(line, sizeof(line), file) == NULL) {
+            line[0] = '\0';
+        }
+        fclose(file);
+    }
+    after = strrchr(line, ')');
+    return after != NULL && after[1] == ' ' ? after[2] : '?';
+}
+
+static void say_rank_state(const struct rank *rank)
+{
+    static const struct {
+        char letter;
+        const char *text;
+    } states[] = {{'R', "running"}, {'S', "sleeping"}, {'D', "waiting for the disk"},
+                  {'T', "stopped"}, {'t', "traced"},   {'Z', "a zombie"}};
+    const char *text = "unknown", *pmix = "has not called PMIx_Init";
+    char letter;
+
+    if (rank->state == RANK_ENDED) {
+        int status = rank->wait_status;
+
+        sink_say("  %s (pid %d): ended with %s %d", rank_name(rank), (int)rank->pid,
+                 WIFSIGNALED(status) ? "signal" : "code",
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        return;
+    }
+    letter = process_state(rank->pid);
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        if (states[i].letter == letter) {
+            text = states[i].text;
+        }
+    }
+    if (rank->was_connected) {
+        pmix = rank->is_connected ? "initialized" : "has called PMIx_Finalize";
+    }
+    sink_say("  %s (pid %d): %s, %s", rank_name(rank), (int)rank->pid, text, pmix);
+}
+
+static void timeout_is_over(struct loop_timer *timer)
+{
+    (void)timer;
+    if (session.n_live == 0 || has_begun) {
+        return;
+    }
+    sink_say("the timeout of %g s is over; the job is killed",
+             (double)session.job->timeout_ns / (double)NXR_S);
+    for (int i = 0; i < session.n_ranks; i++) {
+        say_rank_state(session.ranks[i]);
+    }
+    exit_code = LAUNCH_EXIT_TIMEOUT;
+    finish_begin(SIGTERM, LAUNCH_EXIT_TIMEOUT);
+}
+
+void finish_arm_timeout(void)
+{
+    timeout_timer.fire = timeout_is_over;
+    if (session.job->timeout_ns != INT64_MAX) {
+        loop_timer_set(&timeout_timer, nxr_deadline(session.job->timeout_ns));
+    }
+}

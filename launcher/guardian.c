@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guardian process: one thread, no PMIx, little memory, so that starting a rank is cheap. It is
+ * a subreaper: whatever a rank leaves behind becomes its child, so "all descendants" is simply "all
+ * children, until there is none". Ranks die with it (PDEATHSIG), and then their orphans fall to
+ * nixlrun, which is a subreaper too and ends: nothing survives the death of either.
+ *
+ * Everything is blocked but SIGKILL: signals reach ranks only by nixlrun's order. Only the guardian
+ * reaps, and it signals only what it has not reaped, so a reused pid is never hit.
+ */
+#include "config.h"
+
+#include "launcher/guardian.h"
+#include "launcher/tmpdir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GUARDIAN_STACK_NBYTES (64 * 1024)
+
+/* A process that was started by order and has not been reaped. */
+struct ward {
+    int id;
+    pid_t pid;
+};
+
+static int guardian_fd;        /* to nixlrun */
+static sigset_t guardian_mask; /* for the ranks */
+static struct ward *wards;
+static size_t n_wards;
+/* Reports that wait for room in the socket: the guardian never blocks on nixlrun. */
+static struct guardian_message *reports;
+static size_t n_reports;
+
+/* ---- killing --------------------------------------------------------------------------------- */
+
+/* The parent of the process in /proc/NAME, or 0. */
+static pid_t parent_of(const char *name)
+{
+    char path[64], line[512];
+    const char *after;
+    int ppid = 0, fd;
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "/proc/%.20s/stat", name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    n = read(fd, line, sizeof(line) - 1);
+    close(fd);
+    line[n > 0 ? n : 0] = '\0';
+    after = strrchr(line, ')'); /* a program may have any name, also one with a ')' */
+    if (after == NULL || sscanf(after, ") %*c %d", &ppid) != 1) {
+        return 0;
+    }
+    return ppid;
+}
+
+static void kill_children(void)
+{
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+
+    while (proc != NULL && (entry = readdir(proc)) != NULL) {
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+            parent_of(entry->d_name) == getpid()) {
+            kill(atoi(entry->d_name), SIGKILL);
+        }
+    }
+    if (proc != NULL) {
+        closedir(proc);
+    }
+}
+
+void guardian_kill_descendants(void)
+{
+    for (;;) {
+        int status;
+
+        kill_children();
+        if (waitpid(-1, &status, 0) < 0 && errno == ECHILD) {
+            return;
+        }
+        while (waitpid(-1, &status, WNOHANG) > 0) {
+        }
+    }
+}
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+static void report(enum guardian_kind kind, int id, int value, int step)
+{
+    struct guardian_message *grown = realloc(reports, (n_reports + 1) * sizeof(*reports));
+
+    if (grown == NULL) {
+        _exit(1); /* nixlrun sees the end of file and ends the job */
+    }
+    reports = grown;
+    reports[n_reports++] =
+        (struct guardian_message){.kind = kind, .id = id, .value = value, .step = step};
+}
+
+static void send_reports(void)
+{
+    size_t n_sent = 0;
+
+    while (n_sent < n_reports && send(guardian_fd, &reports[n_sent], sizeof(*reports),
+                                      MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*reports)) {
+        n_sent++;
+    }
+    n_reports -= n_sent;
+    memmove(reports, reports + n_sent, n_reports * sizeof(*reports));
+}
+
+static void reap(void)
+{
+    pid_t pid;
+    int status;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        for (size_t i = 0; i < n_wards; i++) {
+            if (wards[i].pid == pid) {
+                report(GUARDIAN_ENDED, wards[i].id, status, 0);
+                wards[i] = wards[--n_wards];
+                break;
+            }
+        }
+    }
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+/* What the new process reads, and where it tells why it could not become the program. */
+struct birth {
+    const struct guardian_payload *payload;
+    const char *path, *wdir;
+    char **argv, **env;
+    const int *fds;
+    pid_t guardian;
+    volatile int error;
+    volatile enum guardian_step step;
+};
+
+/*
+ * Runs in the new process, on its own stack but in the guardian's memory, while the guardian waits
+ * (CLONE_VM, CLONE_VFORK): only system calls here, and `birth` carries the error back.
+ */
+static int become_program(void *arg)
+{
+    static const int reset[] = {SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCHLD};
+    struct birth *birth = arg;
+    struct sigaction action = {.sa_handler = SIG_DFL};
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != birth->guardian) {
+        _exit(127); /* it died before the line above */
+    }
+    for (int i = 0; i < 3; i++) {
+        dup2(birth->fds[i], i);
+    }
+    birth->step = GUARDIAN_BIND;
+    if (birth->payload->is_bound &&
+        sched_setaffinity(0, sizeof(birth->payload->cpus), &birth->payload->cpus) != 0) {
+        goto failed;
+    }
+    birth->step = GUARDIAN_CHDIR;
+    if (birth->wdir[0] != '\0' && chdir(birth->wdir) != 0) {
+        goto failed;
+    }
+    for (size_t i = 0; i < sizeof(reset) / sizeof(reset[0]); i++) {
+        sigaction(reset[i], &action, NULL);
+    }
+    sigprocmask(SIG_SETMASK, &guardian_mask, NULL);
+    birth->step = GUARDIAN_EXEC;
+    execve(birth->path, birth->argv, birth->env);
+failed:
+    birth->error = errno;
+    _exit(127);
+}
+
+/* Split the payload's strings into a NULL-terminated vector; returns what follows them. */
+static char *split(char *text, uint32_t n, char **strings)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        strings[i] = text;
+        text += strlen(text) + 1;
+    }
+    strings[n] = NULL;
+    return text;
+}
+
+static void start(int id, struct guardian_payload *payload, const int fds[3])
+{
+    static char *stack;
+    struct birth birth = {.payload = payload, .fds = fds, .guardian = getpid()};
+    char **strings = calloc((size_t)payload->n_argv + payload->n_env + 2, sizeof(*strings));
+    struct ward *grown = realloc(wards, (n_wards + 1) * sizeof(*wards));
+    char *text = (char *)(payload + 1);
+    pid_t pid = -1;
+
+    wards = grown != NULL ? grown : wards;
+    if (stack == NULL) {
+        stack = mmap(NULL, GUARDIAN_STACK_NBYTES, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    }
+    if (strings == NULL || grown == NULL || stack == MAP_FAILED) {
+        free(strings);
+        report(GUARDIAN_FAILED, id, ENOMEM, GUARDIAN_FORK);
+        return;
+    }
+    birth.path = text;
+    birth.wdir = birth.path + strlen(birth.path) + 1;
+    birth.argv = strings;
+    birth.env = strings + payload->n_argv + 1;
+    text = split(text + strlen(birth.path) + strlen(birth.wdir) + 2, payload->n_argv, birth.argv);
+    split(text, payload->n_env, birth.env);
+    birth.step = GUARDIAN_FORK;
+    pid = clone(become_program, stack + GUARDIAN_STACK_NBYTES, CLONE_VM | CLONE_VFORK | SIGCHLD,
+                &birth);
+    if (pid < 0) {
+        birth.error = errno;
+    } else if (birth.error != 0) {
+        waitpid(pid, NULL, 0);
+    }
+    if (birth.error != 0) {
+        report(GUARDIAN_FAILED, id, birth.error, birth.step);
+    } else {
+        wards[n_wards++] = (struct ward){.id = id, .pid = pid};
+        report(GUARDIAN_STARTED, id, pid, 0);
+    }
+    free(strings);
+}
+
+/* ---- orders ---------------------------------------------------------------------------------- */
+
+static void signal_wards(int id, int signal)
+{
+    for (size_t i = 0; i < n_wards; i++) {
+        if (id < 0 || wards[i].id == id) {
+            kill(-wards[i].pid, signal);
+        }
+    }
+}
+
+/* Read one message header and the descriptors with it. Returns the number of fds, -1 at the end. */
+static int receive(struct guardian_message *message, int fds[3])
+{
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(3 * sizeof(int))];
+    } control;
+    struct iovec iov = {.iov_base = message, .iov_len = sizeof(*message)};
+    struct msghdr header = {.msg_iov = &iov,
+                            .msg_iovlen = 1,
+                            .msg_control = control.space,
+                            .msg_controllen = sizeof(control.space)};
+    struct cmsghdr *rights;
+
+    if (recvmsg(guardian_fd, &header, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof(*message)) {
+        return -1;
+    }
+    rights = CMSG_FIRSTHDR(&header);
+    if (rights == NULL || rights->cmsg_type != SCM_RIGHTS) {
+        return 0;
+    }
+    memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
+    return (int)((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+}
+
+/* Serve one order. Returns false when nixlrun is gone. */
+static bool serve(void)
+{
+    struct guardian_message message;
+    struct guardian_payload *payload;
+    int fds[3];
+    int n_fds = receive(&message, fds);
+
+    if (n_fds < 0) {
+        return false;
+    }
+    switch (message.kind) {
+    case GUARDIAN_DO_START:
+        payload = malloc(message.nbytes);
+        if (payload == NULL || n_fds != 3 ||
+            recv(guardian_fd, payload, message.nbytes, MSG_WAITALL) != (ssize_t)message.nbytes) {
+            return false;
+        }
+        start(message.id, payload, fds);
+        free(payload);
+        break;
+    case GUARDIAN_DO_SIGNAL:
+        signal_wards(message.id, message.value);
+        break;
+    case GUARDIAN_DO_KILL_ALL:
+        kill_children();
+        break;
+    }
+    for (int i = 0; i < n_fds; i++) {
+        close(fds[i]);
+    }
+    return true;
+}
+
+/* Leave nixlrun's session and terminal, keep nothing of its standard files open. */
+static void detach(void)
+{
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    setsid();
+    prctl(PR_SET_NAME, "nixlrun-guard");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    for (int i = 0; i < 3; i++) {
+        dup2(null_fd, i);
+    }
+}
+
+void guardian_main(int socket_fd, const sigset_t *mask)
+{
+    struct pollfd polled[2] = {{.fd = socket_fd}, {.events = POLLIN}};
+    struct signalfd_siginfo info;
+    sigset_t all, child;
+
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    guardian_fd = socket_fd;
+    guardian_mask = *mask;
+    detach();
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    polled[1].fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    for (;;) {
+        polled[0].events = n_reports > 0 ? POLLIN | POLLOUT : POLLIN;
+        poll(polled, 2, -1);
+        if (polled[1].revents != 0 &&
+            read(polled[1].fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+            reap();
+        }
+        if ((polled[0].revents & (POLLIN | POLLHUP)) != 0 && !serve()) {
+            break;
+        }
+        send_reports();
+    }
+    guardian_kill_descendants();
+    tmpdir_remove();
+    _exit(0);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guardian: a small process of its own session, parent of all ranks and the one to whom their
+ * orphans fall. It starts ranks, signals them, reports their ends, and kills all its descendants
+ * when nixlrun ends, however that happens. nixlrun talks to it over a socket whose end of file is
+ * the order to clean up. guardian.c is the process, guardian_link.c is nixlrun's end.
+ */
+#ifndef NIXLRUN_LAUNCHER_GUARDIAN_H
+#define NIXLRUN_LAUNCHER_GUARDIAN_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* ---- what nixlrun calls (guardian_link.c) ---------------------------------------------------- */
+
+/* A process to start. `fds` stay the caller's. */
+struct guardian_start {
+    int id;           /* the caller's name for it, in every report */
+    const char *path; /* what to exec, as execve() takes it after the change to `wdir` */
+    char **argv;
+    char **env;
+    const char *wdir;      /* NULL: stay */
+    const cpu_set_t *cpus; /* NULL: leave as it is */
+    int fds[3];            /* stdin, stdout, stderr */
+};
+
+/* What could not be done when a process did not start. */
+enum guardian_step { GUARDIAN_FORK, GUARDIAN_BIND, GUARDIAN_CHDIR, GUARDIAN_EXEC };
+
+/* Reports, called from the event loop. */
+struct guardian_reports {
+    void (*started)(int id, pid_t pid);
+    void (*failed)(int id, enum guardian_step step, int error);
+    void (*ended)(int id, int wait_status);
+    void (*lost)(void); /* the guardian itself has died */
+};
+
+/*
+ * Make the guardian. Before any thread and any raised limit: ranks inherit its signal mask (as
+ * `mask` has it) and limits. Returns 0 or -errno.
+ */
+int guardian_open(const sigset_t *mask);
+
+/* Begin to serve reports from the event loop. */
+int guardian_listen(const struct guardian_reports *reports);
+
+int guardian_start(const struct guardian_start *start);
+
+/* Signal the process group of one process, or of all (id -1), whose leader has not been reaped. */
+void guardian_signal(int id, int signal);
+
+/* SIGKILL every descendant; the reports of those that were known come as usual. */
+void guardian_kill_all(void);
+
+/* Kill what is left and wait for the guardian's end. */
+void guardian_close(void);
+
+/* ---- between the two files ------------------------------------------------------------------- */
+
+enum guardian_kind {
+    GUARDIAN_DO_START,  /* id; payload struct guardian_payload and its strings; three fds */
+    GUARDIAN_DO_SIGNAL, /* id, value = signal */
+    GUARDIAN_DO_KILL_ALL,
+    GUARDIAN_STARTED, /* id, value = pid */
+    GUARDIAN_FAILED,  /* id, value = errno, step */
+    GUARDIAN_ENDED,   /* id, value = wait status */
+};
+
+struct guardian_message {
+    int32_t kind;
+    int32_t id;
+    int32_t value;
+    int32_t step;
+    uint64_t nbytes; /* of the payload that follows */
+};
+
+/* Strings follow, each with its zero: path, wdir ("" for none), argv, env. */
+struct guardian_payload {
+    cpu_set_t cpus;
+    uint32_t is_bound;
+    uint32_t n_argv;
+    uint32_t n_env;
+};
+
+/* The guardian's life; does not return. */
+void guardian_main(int socket_fd, const sigset_t *mask) __attribute__((noreturn));
+
+/* SIGKILL all children of this process, and theirs as they fall to us, until none is left. */
+void guardian_kill_descendants(void);
+
+#endif

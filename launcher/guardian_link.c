@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nixlrun's end of the guardian (guardian.h): makes the process, sends orders, turns its reports
+ * into calls from the event loop. Main thread only. Sending may block for a moment; it cannot
+ * deadlock, since the guardian always reads and queues its own reports.
+ */
+#include "config.h"
+
+#include "launcher/guardian.h"
+#include "launcher/loop.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct loop_fd link_watch = {.fd = -1};
+static const struct guardian_reports *link_reports;
+static pid_t link_pid;
+
+int guardian_open(const sigset_t *mask)
+{
+    int fds[2];
+
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
+        return -errno;
+    }
+    link_pid = fork();
+    if (link_pid < 0) {
+        return -errno;
+    }
+    if (link_pid == 0) {
+        close(fds[0]);
+        guardian_main(fds[1], mask);
+    }
+    close(fds[1]);
+    link_watch.fd = fds[0];
+    return 0;
+}
+
+static void link_ready(struct loop_fd *watch, uint32_t events)
+{
+    struct guardian_message message;
+    ssize_t n;
+
+    (void)events;
+    while ((n = recv(watch->fd, &message, sizeof(message), MSG_DONTWAIT)) ==
+           (ssize_t)sizeof(message)) {
+        switch (message.kind) {
+        case GUARDIAN_STARTED:
+            link_reports->started(message.id, message.value);
+            break;
+        case GUARDIAN_FAILED:
+            link_reports->failed(message.id, message.step, message.value);
+            break;
+        case GUARDIAN_ENDED:
+            link_reports->ended(message.id, message.value);
+            break;
+        }
+    }
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        loop_watch(watch, 0);
+        link_reports->lost();
+    }
+}
+
+int guardian_listen(const struct guardian_reports *reports)
+{
+    link_reports = reports;
+    link_watch.ready = link_ready;
+    return loop_watch(&link_watch, EPOLLIN);
+}
+
+static int link_send(const void *data, size_t nbytes)
+{
+    const char *at = data;
+
+    while (nbytes > 0) {
+        ssize_t n = send(link_watch.fd, at, nbytes, MSG_NOSIGNAL);
+
+        if (n < 0 && errno != EINTR) {
+            return -errno;
+        }
+        at += n > 0 ? n : 0;
+        nbytes -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+/* Send a header with three descriptors. */
+static int link_send_with_fds(const struct guardian_message *message, const int fds[3])
+{
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(3 * sizeof(int))];
+    } control = {.space = {0}};
+    struct iovec iov = {.iov_base = (void *)message, .iov_len = sizeof(*message)};
+    struct msghdr header = {.msg_iov = &iov,
+                            .msg_iovlen = 1,
+                            .msg_control = control.space,
+                            .msg_controllen = sizeof(control.space)};
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+    ssize_t n;
+
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(3 * sizeof(int));
+    memcpy(CMSG_DATA(rights), fds, 3 * sizeof(int));
+    do {
+        n = sendmsg(link_watch.fd, &header, MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        return -errno;
+    }
+    return link_send((const char *)message + n, sizeof(*message) - (size_t)n);
+}
+
+/* Append the strings of a vector; returns the end. With `at` NULL only their size is counted. */
+static size_t pack_strings(char *at, char *const *strings, uint32_t *n_p)
+{
+    size_t nbytes = 0;
+
+    *n_p = 0;
+    for (; *strings != NULL; strings++, (*n_p)++) {
+        size_t n = strlen(*strings) + 1;
+
+        if (at != NULL) {
+            memcpy(at + nbytes, *strings, n);
+        }
+        nbytes += n;
+    }
+    return nbytes;
+}
+
+int guardian_start(const struct guardian_start *start)
+{
+    char *names[] = {(char *)start->path, (char *)(start->wdir != NULL ? start->wdir : ""), NULL};
+    struct guardian_message message = {.kind = GUARDIAN_DO_START, .id = start->id};
+    struct guardian_payload *payload;
+    uint32_t n;
+    char *at;
+    int rc;
+
+    message.nbytes = sizeof(*payload) + pack_strings(NULL, names, &n) +
+                     pack_strings(NULL, start->argv, &n) + pack_strings(NULL, start->env, &n);
+    payload = calloc(1, message.nbytes);
+    if (payload == NULL) {
+        return -ENOMEM;
+    }
+    if (start->cpus != NULL) {
+        payload->cpus = *start->cpus;
+        payload->is_bound = 1;
+    }
+    at = (char *)(payload + 1);
+    at += pack_strings(at, names, &n);
+    at += pack_strings(at, start->argv, &payload->n_argv);
+    pack_strings(at, start->env, &payload->n_env);
+    rc = link_send_with_fds(&message, start->fds);
+    if (rc == 0) {
+        rc = link_send(payload, message.nbytes);
+    }
+    free(payload);
+    return rc;
+}
+
+void guardian_signal(int id, int signal)
+{
+    struct guardian_message message = {.kind = GUARDIAN_DO_SIGNAL, .id = id, .value = signal};
+
+    link_send(&message, sizeof(message));
+}
+
+void guardian_kill_all(void)
+{
+    struct guardian_message message = {.kind = GUARDIAN_DO_KILL_ALL};
+
+    link_send(&message, sizeof(message));
+}
+
+void guardian_close(void)
+{
+    close(link_watch.fd);
+    if (link_pid > 0) {
+        waitpid(link_pid, NULL, 0);
+    }
+    guardian_kill_descendants();
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stdin of nixlrun, to one rank, all or none. */
+#ifndef NIXLRUN_LAUNCHER_INPUT_H
+#define NIXLRUN_LAUNCHER_INPUT_H
+
+#include "launcher/loop.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The way into one rank: a pipe and what does not fit in it yet. */
+struct inlet {
+    struct loop_fd watch; /* fd -1: the rank has no stdin from us */
+    char *data;
+    size_t head, used, room;
+    bool ends; /* close when empty */
+    struct inlet *next;
+};
+
+/* Returns the descriptor that the rank gets as stdin (the caller closes it), or -1 with errno. */
+int inlet_open(struct inlet *inlet, bool is_fed);
+
+/* Add bytes for the rank. Returns false if it has no stdin or is too far behind. */
+bool inlet_add(struct inlet *inlet, const char *data, size_t nbytes);
+
+/* No more bytes will come. */
+void inlet_end(struct inlet *inlet);
+
+/* The rank is gone. */
+void inlet_close(struct inlet *inlet);
+
+/* Begin to read our stdin for all inlets that are fed. Returns 0 or -errno. */
+int input_open(void);
+
+/* Something has changed: an inlet is gone or empty, or we came to our terminal's foreground. */
+void input_continue(void);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The local engine: all ranks on this host, PMIx served by nixlrun itself. The order of the start
+ * matters: signals are blocked and the guardian is made while there is one thread and our limits
+ * are the user's; then the PMIx server, then the ranks. The end is the reverse, with one rule: all
+ * output is out before we go.
+ */
+#include "config.h"
+
+#include "launcher/engine.h"
+#include "launcher/environ.h"
+#include "launcher/guardian.h"
+#include "launcher/server.h"
+#include "launcher/signals.h"
+#include "launcher/sink.h"
+#include "launcher/tmpdir.h"
+#include "util/clock.h"
+
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define FDS_PER_RANK   4 /* three pipes and PMIx's socket */
+#define FDS_OF_OUR_OWN 64
+#define LINGER_NS      (500 * NXR_MS)
+
+struct session session;
+
+/* Processes that a rank left behind may hold its pipes: kill them, and soon wait no longer. */
+static struct loop_timer linger_timer;
+static bool is_lingering;
+
+/* Descriptors for all ranks. Only the soft limit, and only ours: the guardian keeps the user's. */
+static void raise_limits(int n_ranks)
+{
+    struct rlimit limit;
+    rlim_t needed = (rlim_t)n_ranks * FDS_PER_RANK + FDS_OF_OUR_OWN;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur < needed) {
+        sink_say("%d ranks need %llu file descriptors, the limit is %llu (ulimit -n)", n_ranks,
+                 (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
+    }
+}
+
+static void linger(struct loop_timer *timer)
+{
+    if (!is_lingering) {
+        is_lingering = true;
+        guardian_kill_all();
+    } else {
+        for (int i = 0; i < session.n_ranks; i++) {
+            stream_finish(&session.ranks[i]->streams[0]);
+            stream_finish(&session.ranks[i]->streams[1]);
+        }
+    }
+    loop_timer_set(timer, nxr_now_ns() + LINGER_NS);
+}
+
+static bool has_open_streams(void)
+{
+    for (int i = 0; i < session.n_ranks; i++) {
+        if (stream_is_open(&session.ranks[i]->streams[0]) ||
+            stream_is_open(&session.ranks[i]->streams[1])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Until no rank lives, no stream is open and no output waits. */
+static void run(void)
+{
+    linger_timer.fire = linger;
+    while (!finish_is_abandoned()) {
+        bool is_flushed = sink_flush_all();
+
+        if (session.n_live == 0) {
+            if (!has_open_streams() && is_flushed) {
+                return;
+            }
+            if (!linger_timer.is_set) {
+                loop_timer_set(&linger_timer, nxr_now_ns() + LINGER_NS);
+            }
+        }
+        loop_step();
+    }
+}
+
+/* Everything up to the first rank. Returns 0, or an exit code after a line on stderr. */
+static int prepare(const struct launch_job *job)
+{
+    const char *tmpdir;
+    sigset_t mask;
+    int rc = rank_check_programs(job->apps, job->n_apps);
+
+    if (rc != 0) {
+        return rc;
+    }
+    environ_leave_outer_job();
+    if (job->mpi_hints) {
+        environ_add_mpi_hints();
+    }
+    signals_block(&mask);
+    tmpdir = tmpdir_make();
+    if (tmpdir == NULL) {
+        return LAUNCH_EXIT_FAILED;
+    }
+    rc = guardian_open(&mask);
+    if (rc == 0) {
+        rc = loop_open();
+    }
+    if (rc == 0) {
+        rc = sink_open_standard();
+    }
+    if (rc == 0) {
+        rc = signals_listen();
+    }
+    if (rc != 0) {
+        sink_say("cannot start: %s", strerror(-rc));
+        return LAUNCH_EXIT_FAILED;
+    }
+    raise_limits(job->np);
+    return server_open(tmpdir) == 0 ? 0 : LAUNCH_EXIT_FAILED;
+}
+
+static int start(const struct launch_job *job, const struct launch_place *places)
+{
+    struct space *space = space_make(job->apps, job->n_apps, places, NULL);
+    int rc = rank_listen();
+
+    if (space == NULL || rc != 0) {
+        return LAUNCH_EXIT_FAILED;
+    }
+    finish_arm_timeout();
+    rc = rank_start_all(space);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = input_open();
+    if (rc != 0) {
+        sink_say("cannot read stdin: %s", strerror(-rc));
+        finish_begin(SIGTERM, LAUNCH_EXIT_FAILED);
+    }
+    return 0;
+}
+
+int engine_local_run(const struct launch_job *job, const struct launch_place *places)
+{
+    int exit_code;
+
+    session.job = job;
+    gethostname(session.host, sizeof(session.host) - 1);
+    exit_code = prepare(job);
+    if (exit_code == 0) {
+        exit_code = start(job, places);
+    }
+    if (exit_code == 0) {
+        run();
+        exit_code = finish_exit_code();
+    }
+    guardian_close();
+    tmpdir_remove();
+    return exit_code;
+}

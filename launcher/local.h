@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The data of the local engine: the session (one run of nixlrun), its spaces (PMIx namespaces: the
+ * job of the command line, and one more per PMIx_Spawn) and their ranks. All of it belongs to the
+ * main thread; PMIx's threads only queue work (server.h).
+ */
+#ifndef NIXLRUN_LAUNCHER_LOCAL_H
+#define NIXLRUN_LAUNCHER_LOCAL_H
+
+#include "launcher/input.h"
+#include "launcher/job.h"
+#include "launcher/stream.h"
+
+#include <pmix_common.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum rank_state { RANK_STARTING, RANK_RUNNING, RANK_ENDED };
+
+/* One process. */
+struct rank {
+    struct space *space;
+    int rank;
+    int id; /* index in session.ranks: the guardian's name for it */
+    int app_num;
+    pid_t pid; /* 0 until it is started */
+    enum rank_state state;
+    int wait_status;
+    int64_t ended_ns;
+    bool is_connected; /* has called PMIx_Init and not PMIx_Finalize */
+    bool was_connected;
+    bool was_told_to_end; /* by nixlrun: its end is no failure */
+    bool has_aborted;     /* has called PMIx_Abort */
+    bool has_failed;
+    int abort_code;
+    struct stream streams[2]; /* stdout, stderr */
+    struct inlet inlet;       /* stdin */
+};
+
+/* Ranks of one PMIx namespace. */
+struct space {
+    struct space *next;
+    int number; /* 0: the job of the command line */
+    pmix_nspace_t nspace;
+    const struct launch_app *apps;
+    int n_apps;
+    const struct launch_place *places; /* one per rank, or NULL: not bound */
+    struct rank *ranks;
+    int n_ranks;
+    int n_live;
+    pmix_proc_t parent; /* who spawned it; for number > 0 */
+    bool tells_parent_of_end;
+};
+
+struct session {
+    const struct launch_job *job;
+    char host[256];
+    struct space *spaces;
+    int n_spaces;
+    struct rank **ranks; /* by id */
+    int n_ranks;
+    int n_live; /* not ended, over all spaces */
+};
+
+extern struct session session;
+
+/* ---- space.c: namespaces --------------------------------------------------------------------- */
+
+/*
+ * Make a space with a rank for each process of the apps and register it with PMIx. The apps and
+ * places must live until exit. `parent` is NULL for the first. Returns NULL after a line on stderr.
+ */
+struct space *space_make(const struct launch_app *apps, int n_apps,
+                         const struct launch_place *places, const pmix_proc_t *parent);
+
+struct space *space_find(const char *nspace);
+
+/* The rank that a PMIx name means, or NULL. */
+struct rank *rank_find(const pmix_proc_t *proc);
+
+pmix_proc_t rank_proc(const struct rank *rank);
+
+/* "rank 3", or "rank 1 of spawned job 2". In a static buffer, good for one use. */
+const char *rank_name(const struct rank *rank);
+
+/* ---- rank.c: the life of a process ----------------------------------------------------------- */
+
+/* Find and test the programs of the apps. Returns 0, or an exit code after a line on stderr. */
+int rank_check_programs(const struct launch_app *apps, int n_apps);
+
+/* Start all ranks of the space. Returns 0, or an exit code after a line on stderr. */
+int rank_start_all(struct space *space);
+
+/* Serve the guardian's reports. */
+int rank_listen(void);
+
+/* ---- finish.c: failures and the end of the job ----------------------------------------------- */
+
+/* A process could not be started; the line is on stderr. */
+void finish_start_failure(struct rank *rank, int exit_code);
+
+/* The wait status of the rank is known: judge it, tell the others, and end the job if it must. */
+void finish_rank_ended(struct rank *rank);
+
+/* A rank has called PMIx_Abort for the whole job. */
+void finish_abort(struct rank *rank, int code, const char *message);
+
+/* Ask all ranks politely by `signal`, kill them after the grace; `exit_code` unless one failed. */
+void finish_begin(int signal, int exit_code);
+
+/* No grace: SIGKILL for all. */
+void finish_kill(void);
+
+/* Leave at once: whatever is unfinished, output too, is dropped. */
+void finish_abandon(int exit_code);
+bool finish_is_abandoned(void);
+
+/* nixlrun itself cannot go on. */
+void finish_broken(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+bool finish_has_begun(void);
+
+/* Arm --timeout. */
+void finish_arm_timeout(void);
+
+int finish_exit_code(void);
+
+/* ---- spawn.c: PMIx_Spawn --------------------------------------------------------------------- */
+
+void spawn_rank_started(struct rank *rank);
+
+/* True if the rank belongs to a spawn that is still to be answered: that fails, the job goes on. */
+bool spawn_rank_failed(struct rank *rank);
+
+#endif

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a process: its program is found, it is handed to the guardian with environment, pipes
+ * and place, and its start and end come back as reports. Programs are tested before anything
+ * starts, so the common mistake (a wrong name) costs one line and no rank.
+ */
+#include "config.h"
+
+#include "launcher/environ.h"
+#include "launcher/guardian.h"
+#include "launcher/server.h"
+#include "launcher/sink.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* 0 if `path` can be executed from `wdir`, else an errno. */
+static int test_program(const char *wdir, const char *path)
+{
+    char full[PATH_MAX];
+    struct stat st;
+
+    if (path[0] != '/' && wdir != NULL) {
+        if (snprintf(full, sizeof(full), "%s/%s", wdir, path) >= (int)sizeof(full)) {
+            return ENAMETOOLONG;
+        }
+        path = full;
+    }
+    if (stat(path, &st) != 0) {
+        return errno;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        return EISDIR;
+    }
+    return access(path, X_OK) == 0 ? 0 : errno;
+}
+
+/* What execve() takes for the app's program, as PATH has it. Returns 0 or an errno. */
+static int find_program(const struct launch_app *app, char path[PATH_MAX])
+{
+    const char *name = app->argv[0], *dir = getenv("PATH");
+    int error = ENOENT;
+
+    for (char **env = app->env; env != NULL && *env != NULL; env++) {
+        if (strncmp(*env, "PATH=", 5) == 0) {
+            dir = *env + 5;
+        }
+    }
+    if (strchr(name, '/') != NULL) {
+        if (snprintf(path, PATH_MAX, "%s", name) >= PATH_MAX) {
+            return ENAMETOOLONG;
+        }
+        return test_program(app->wdir, path);
+    }
+    for (dir = dir != NULL ? dir : "/usr/local/bin:/usr/bin:/bin"; dir != NULL;) {
+        const char *colon = strchrnul(dir, ':');
+        int n = (int)(colon - dir), found;
+
+        if (snprintf(path, PATH_MAX, "%.*s%s%s", n, dir, n > 0 ? "/" : "./", name) < PATH_MAX) {
+            found = test_program(app->wdir, path);
+            if (found == 0) {
+                return 0;
+            }
+            error = found == EACCES ? EACCES : error;
+        }
+        dir = *colon == ':' ? colon + 1 : NULL;
+    }
+    return error;
+}
+
+/* Say why a program does not run; the exit code that tells it. */
+static int say_program_error(const struct launch_app *app, int error)
+{
+    if (error == ENOENT && strchr(app->argv[0], '/') == NULL) {
+        sink_say("cannot run '%s': not found in PATH", app->argv[0]);
+    } else if (error == ENOENT && app->wdir != NULL && app->argv[0][0] != '/') {
+        sink_say("cannot run '%s' in '%s': %s", app->argv[0], app->wdir, strerror(error));
+    } else {
+        sink_say("cannot run '%s': %s", app->argv[0], strerror(error));
+    }
+    return error == ENOENT || error == ENOTDIR ? LAUNCH_EXIT_NO_PROGRAM : LAUNCH_EXIT_NOT_EXEC;
+}
+
+int rank_check_programs(const struct launch_app *apps, int n_apps)
+{
+    char path[PATH_MAX];
+
+    for (int i = 0; i < n_apps; i++) {
+        struct stat st;
+        int error;
+
+        if (apps[i].wdir != NULL && (stat(apps[i].wdir, &st) != 0 || !S_ISDIR(st.st_mode))) {
+            sink_say("cannot change to directory '%s': %s", apps[i].wdir,
+                     strerror(errno != 0 ? errno : ENOTDIR));
+            return LAUNCH_EXIT_FAILED;
+        }
+        error = find_program(&apps[i], path);
+        if (error != 0) {
+            return say_program_error(&apps[i], error);
+        }
+    }
+    return 0;
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+/* A list like "0-3,8" as a mask. Returns false for an empty or damaged one. */
+static bool parse_cpus(const char *list, cpu_set_t *cpus)
+{
+    CPU_ZERO(cpus);
+    while (list != NULL && *list != '\0') {
+        char *end;
+        long first = strtol(list, &end, 10), last = first;
+
+        if (end == list) {
+            return false;
+        }
+        if (*end == '-') {
+            last = strtol(end + 1, &end, 10);
+        }
+        for (long cpu = first; cpu >= 0 && cpu <= last && cpu < CPU_SETSIZE; cpu++) {
+            CPU_SET(cpu, cpus);
+        }
+        list = *end == ',' ? end + 1 : end;
+        if (*list == '\n') {
+            break;
+        }
+    }
+    return CPU_COUNT(cpus) > 0;
+}
+
+static bool wants_stdin(const struct rank *rank)
+{
+    const struct launch_job *job = session.job;
+
+    return rank->space->number == 0 &&
+           (job->stdin_mode == STDIN_ALL ||
+            (job->stdin_mode == STDIN_RANK && job->stdin_rank == rank->rank));
+}
+
+/* The environment of one rank: that of its app, and what PMIx must tell it. */
+static char **make_env(const struct rank *rank, char *const *app_env)
+{
+    pmix_proc_t proc = rank_proc(rank);
+    char **env = environ_copy(app_env), **pmix_env = calloc(1, sizeof(*pmix_env));
+    bool is_whole =
+        env != NULL && pmix_env != NULL && PMIx_server_setup_fork(&proc, &pmix_env) == PMIX_SUCCESS;
+
+    for (char **at = pmix_env; is_whole && *at != NULL; at++) {
+        is_whole = environ_set(&env, *at);
+    }
+    environ_free(pmix_env);
+    if (!is_whole) {
+        environ_free(env);
+        return NULL;
+    }
+    return env;
+}
+
+static int start_with(struct rank *rank, const char *path, char **env, const int fds[3])
+{
+    const struct launch_app *app = &rank->space->apps[rank->app_num];
+    const struct launch_place *places = rank->space->places;
+    cpu_set_t cpus;
+    bool is_bound = places != NULL && parse_cpus(places[rank->rank].cpu_list, &cpus);
+    struct guardian_start start = {
+        .id = rank->id,
+        .path = path,
+        .argv = app->argv,
+        .env = env,
+        .wdir = app->wdir,
+        .cpus = is_bound ? &cpus : NULL,
+        .fds = {fds[0], fds[1], fds[2]},
+    };
+
+    return guardian_start(&start);
+}
+
+static int rank_start(struct rank *rank)
+{
+    const struct launch_app *app = &rank->space->apps[rank->app_num];
+    int fds[3] = {-1, -1, -1}, rc = -1;
+    char path[PATH_MAX];
+    char **env = make_env(rank, app->env);
+
+    find_program(app, path);
+    fds[0] = inlet_open(&rank->inlet, wants_stdin(rank));
+    fds[1] = stream_open(&rank->streams[0], rank, 0);
+    fds[2] = fds[1] >= 0 ? stream_open(&rank->streams[1], rank, 1) : -1;
+    if (env == NULL || fds[0] < 0) {
+        sink_say("cannot start %s: %s", rank_name(rank), strerror(env == NULL ? ENOMEM : errno));
+    } else if (fds[2] >= 0) {
+        rc = start_with(rank, path, env, fds);
+        if (rc != 0) {
+            sink_say("cannot start %s: %s", rank_name(rank), strerror(-rc));
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
+    environ_free(env);
+    return rc == 0 ? 0 : LAUNCH_EXIT_FAILED;
+}
+
+int rank_start_all(struct space *space)
+{
+    for (int i = 0; i < space->n_ranks; i++) {
+        int exit_code = rank_start(&space->ranks[i]);
+
+        if (exit_code != 0) {
+            return exit_code;
+        }
+    }
+    return 0;
+}
+
+/* ---- reports of the guardian ----------------------------------------------------------------- */
+
+static void rank_is_over(struct rank *rank)
+{
+    if (rank->state == RANK_ENDED) {
+        return;
+    }
+    rank->state = RANK_ENDED;
+    rank->ended_ns = nxr_now_ns();
+    rank->space->n_live--;
+    session.n_live--;
+    inlet_close(&rank->inlet);
+    input_continue();
+}
+
+static void on_started(int id, pid_t pid)
+{
+    struct rank *rank = session.ranks[id];
+
+    rank->pid = pid;
+    rank->state = RANK_RUNNING;
+    spawn_rank_started(rank);
+}
+
+static void on_failed(int id, enum guardian_step step, int error)
+{
+    struct rank *rank = session.ranks[id];
+    const struct launch_app *app = &rank->space->apps[rank->app_num];
+    int exit_code = LAUNCH_EXIT_FAILED;
+
+    rank_is_over(rank);
+    switch (step) {
+    case GUARDIAN_FORK:
+        sink_say("cannot make a process for %s: %s", rank_name(rank), strerror(error));
+        break;
+    case GUARDIAN_BIND:
+        sink_say("cannot bind %s to cpus %s: %s", rank_name(rank),
+                 rank->space->places[rank->rank].cpu_list, strerror(error));
+        break;
+    case GUARDIAN_CHDIR:
+        sink_say("cannot change to directory '%s': %s", app->wdir, strerror(error));
+        break;
+    case GUARDIAN_EXEC:
+        if (!finish_has_begun()) {
+            say_program_error(app, error);
+        }
+        exit_code = error == ENOENT ? LAUNCH_EXIT_NO_PROGRAM : LAUNCH_EXIT_NOT_EXEC;
+        break;
+    }
+    finish_start_failure(rank, exit_code);
+}
+
+static void on_ended(int id, int wait_status)
+{
+    struct rank *rank = session.ranks[id];
+
+    server_serve(); /* what the rank asked for before it ended comes first */
+    rank->wait_status = wait_status;
+    rank_is_over(rank);
+    finish_rank_ended(rank);
+}
+
+static void on_lost(void)
+{
+    finish_broken("the guardian process has died");
+}
+
+int rank_listen(void)
+{
+    static const struct guardian_reports reports = {
+        .started = on_started, .failed = on_failed, .ended = on_ended, .lost = on_lost};
+
+    return guardian_listen(&reports);
+}

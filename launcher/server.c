@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PMIx server: its start, the queue from its threads to ours, and events to clients. The queue has
+ * the only lock of the launcher. PMIx_server_finalize is never called: in PMIx 4.2 it hangs when
+ * clients were killed while they connected; nixlrun leaves by _exit after its own cleaning.
+ */
+#include "config.h"
+
+#include "launcher/server.h"
+#include "launcher/sink.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct upcall *queue_first, **queue_last = &queue_first; /* guarded by queue_lock */
+
+static void queue_ready(struct loop_fd *watch, uint32_t events);
+static struct loop_fd queue_watch = {.fd = -1, .ready = queue_ready};
+
+/* ---- upcalls --------------------------------------------------------------------------------- */
+
+pmix_status_t upcall_queue(const struct upcall *call)
+{
+    struct upcall *copy = malloc(sizeof(*copy));
+    uint64_t one = 1;
+
+    if (copy == NULL) {
+        return PMIX_ERR_NOMEM;
+    }
+    *copy = *call;
+    copy->next = NULL;
+    pthread_mutex_lock(&queue_lock);
+    *queue_last = copy;
+    queue_last = &copy->next;
+    pthread_mutex_unlock(&queue_lock);
+    if (write(queue_watch.fd, &one, sizeof(one)) < 0) {
+        return PMIX_SUCCESS; /* the counter is full: the loop is awake */
+    }
+    return PMIX_SUCCESS;
+}
+
+void server_serve(void)
+{
+    struct upcall *call, *next;
+
+    pthread_mutex_lock(&queue_lock);
+    call = queue_first;
+    queue_first = NULL;
+    queue_last = &queue_first;
+    pthread_mutex_unlock(&queue_lock);
+    for (; call != NULL; call = next) {
+        next = call->next;
+        call->serve(call);
+    }
+}
+
+static void queue_ready(struct loop_fd *watch, uint32_t events)
+{
+    uint64_t count;
+
+    (void)events;
+    if (read(watch->fd, &count, sizeof(count)) > 0) {
+        server_serve();
+    }
+}
+
+static void upcall_free(struct upcall *call)
+{
+    loop_timer_clear(&call->timer);
+    free(call->text);
+    free(call);
+}
+
+void upcall_answer(struct upcall *call, pmix_status_t status)
+{
+    /* 4.2 passes no function with some upcalls, so each is tested */
+    if (call->op_done != NULL) {
+        call->op_done(status, call->done_arg);
+    } else if (call->info_done != NULL) {
+        call->info_done(status, NULL, 0, call->done_arg, NULL, NULL);
+    } else if (call->lookup_done != NULL) {
+        call->lookup_done(status, NULL, 0, call->done_arg);
+    } else if (call->spawn_done != NULL) {
+        call->spawn_done(status, NULL, call->done_arg);
+    } else if (call->modex_done != NULL) {
+        call->modex_done(status, NULL, 0, call->done_arg, NULL, NULL);
+    }
+    upcall_free(call);
+}
+
+struct answer {
+    pmix_info_t *info;
+    size_t n;
+};
+
+static void answer_release(void *arg)
+{
+    struct answer *answer = arg;
+
+    PMIX_INFO_FREE(answer->info, answer->n);
+    free(answer);
+}
+
+void upcall_answer_info(struct upcall *call, pmix_status_t status, pmix_info_t *info, size_t n)
+{
+    struct answer *answer = malloc(sizeof(*answer));
+
+    if (answer == NULL || call->info_done == NULL) {
+        free(answer);
+        PMIX_INFO_FREE(info, n);
+        upcall_answer(call, PMIX_ERR_NOMEM);
+        return;
+    }
+    *answer = (struct answer){.info = info, .n = n};
+    call->info_done(status, info, n, call->done_arg, answer_release, answer);
+    upcall_free(call);
+}
+
+const pmix_info_t *info_find(const pmix_info_t *info, size_t n_info, const char *key)
+{
+    for (size_t i = 0; i < n_info; i++) {
+        if (PMIX_CHECK_KEY(&info[i], key)) {
+            return &info[i];
+        }
+    }
+    return NULL;
+}
+
+int64_t info_timeout_ns(const pmix_info_t *info, size_t n_info)
+{
+    const pmix_info_t *timeout = info_find(info, n_info, PMIX_TIMEOUT);
+    int64_t seconds = 0;
+    pmix_status_t status = PMIX_SUCCESS;
+
+    if (timeout == NULL) {
+        return 0;
+    }
+    PMIX_VALUE_GET_NUMBER(status, &timeout->value, seconds, int64_t);
+    return status == PMIX_SUCCESS && seconds > 0 ? seconds * NXR_S : 0;
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+int server_open(const char *tmpdir)
+{
+    pmix_info_t info[7];
+    pmix_rank_t rank = 0;
+    bool no = false;
+    char nspace[64];
+    pmix_status_t status;
+
+    queue_watch.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (queue_watch.fd < 0 || loop_watch(&queue_watch, EPOLLIN) != 0) {
+        sink_say("cannot make an event descriptor: %s", strerror(errno));
+        return -1;
+    }
+    snprintf(nspace, sizeof(nspace), "nixlrun.%d", (int)getpid());
+    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_TMPDIR, tmpdir, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], PMIX_SYSTEM_TMPDIR, tmpdir, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[2], PMIX_SERVER_NSPACE, nspace, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[3], PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK);
+    PMIX_INFO_LOAD(&info[4], PMIX_HOSTNAME, session.host, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[5], PMIX_SERVER_TOOL_SUPPORT, &no, PMIX_BOOL);
+    PMIX_INFO_LOAD(&info[6], PMIX_SERVER_REMOTE_CONNECTIONS, &no, PMIX_BOOL);
+    status = PMIx_server_init(&server_module, info, 7);
+    if (status != PMIX_SUCCESS) {
+        sink_say("cannot start the PMIx server: %s", PMIx_Error_string(status));
+        return -1;
+    }
+    return 0;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void notified(pmix_status_t status, void *arg)
+{
+    pmix_info_t *info = arg;
+
+    (void)status;
+    PMIX_INFO_FREE(info, 3);
+}
+
+void server_notify_end(const struct rank *rank, pmix_status_t code, int exit_code)
+{
+    pmix_proc_t proc = rank_proc(rank);
+    bool yes = true;
+    pmix_info_t *info;
+    pmix_status_t status;
+
+    PMIX_INFO_CREATE(info, 3);
+    if (info == NULL) {
+        return;
+    }
+    PMIX_INFO_LOAD(&info[0], PMIX_EVENT_AFFECTED_PROC, &proc, PMIX_PROC);
+    PMIX_INFO_LOAD(&info[1], PMIX_EXIT_CODE, &exit_code, PMIX_INT);
+    /* default handlers would see each death as well as those who asked for it */
+    PMIX_INFO_LOAD(&info[2], PMIX_EVENT_NON_DEFAULT, &yes, PMIX_BOOL);
+    status = PMIx_Notify_event(code, &proc, PMIX_RANGE_LOCAL, info, 3, notified, info);
+    if (status != PMIX_SUCCESS) {
+        PMIX_INFO_FREE(info, 3);
+    }
+}

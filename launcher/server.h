@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The PMIx server in nixlrun. PMIx calls us back on its own threads; such an upcall is copied into
+ * a struct upcall and served by the main thread, from the event loop, in order.
+ */
+#ifndef NIXLRUN_LAUNCHER_SERVER_H
+#define NIXLRUN_LAUNCHER_SERVER_H
+
+#include "launcher/local.h"
+
+#include <pmix.h>
+#include <pmix_server.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * A request of a client. What the pointers point to is PMIx's and lives until the answer. `serve`
+ * answers, now or later, exactly once by one of the upcall_answer functions, which free the upcall.
+ */
+struct upcall {
+    struct upcall *next;
+    void (*serve)(struct upcall *call);
+    pmix_proc_t from;
+    int code; /* status, operation, range, channel: as the request has it */
+    const pmix_proc_t *procs;
+    size_t n_procs;
+    const pmix_info_t *data;
+    size_t n_data;
+    const pmix_info_t *info; /* directives */
+    size_t n_info;
+    const pmix_app_t *apps;
+    size_t n_apps;
+    const pmix_query_t *queries;
+    size_t n_queries;
+    char **keys;
+    char *text; /* ours: freed with the upcall */
+    char *blob;
+    size_t blob_nbytes;
+    pmix_op_cbfunc_t op_done;
+    pmix_info_cbfunc_t info_done;
+    pmix_lookup_cbfunc_t lookup_done;
+    pmix_spawn_cbfunc_t spawn_done;
+    pmix_modex_cbfunc_t modex_done;
+    void *done_arg;
+    struct loop_timer timer; /* for one that waits */
+};
+
+/* Any thread: queue a copy of `call`, allocated here. Returns the status for PMIx. */
+pmix_status_t upcall_queue(const struct upcall *call);
+
+void upcall_answer(struct upcall *call, pmix_status_t status);
+void upcall_answer_info(struct upcall *call, pmix_status_t status, pmix_info_t *info, size_t n);
+
+/* The directive of this key, or NULL. */
+const pmix_info_t *info_find(const pmix_info_t *info, size_t n_info, const char *key);
+
+/* The directive PMIX_TIMEOUT in nanoseconds; 0: none. */
+int64_t info_timeout_ns(const pmix_info_t *info, size_t n_info);
+
+/* Start the server with its files in `tmpdir`. Returns 0, or -1 after a line on stderr. */
+int server_open(const char *tmpdir);
+
+/* Serve what is queued. */
+void server_serve(void);
+
+/* Tell every client that asked for it that the process has ended so. */
+void server_notify_end(const struct rank *rank, pmix_status_t code, int exit_code);
+
+/* All upcalls, in one table (server_upcalls.c). */
+extern pmix_server_module_t server_module;
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signals: blocked in every thread and read from a signalfd, so nothing runs in a handler. All go
+ * to the process group of each rank. SIGINT, SIGTERM and SIGQUIT begin the end of the job (then
+ * SIGKILL after the grace), a second one kills at once. SIGTSTP stops the ranks, then us.
+ */
+#include "config.h"
+
+#include "launcher/signals.h"
+#include "launcher/guardian.h"
+#include "launcher/local.h"
+#include "launcher/loop.h"
+#include "launcher/sink.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static const int served[] = {SIGINT,  SIGTERM, SIGQUIT, SIGHUP,  SIGUSR1,
+                             SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
+static struct loop_fd watch = {.fd = -1};
+static int n_end_signals;
+
+void signals_block(sigset_t *before_p)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t set;
+
+    sigaction(SIGPIPE, &ignore, NULL); /* a write error tells the same, at the right place */
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(served) / sizeof(served[0]); i++) {
+        struct sigaction now;
+
+        /* what the user had ignored (nohup) stays so, for us and the ranks */
+        if (sigaction(served[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) {
+            sigaddset(&set, served[i]);
+        }
+    }
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_BLOCK, &set, before_p);
+}
+
+static void end_by(int signal)
+{
+    n_end_signals++;
+    if (n_end_signals > 1 || session.n_live == 0) {
+        sink_say("got %s %s; all is killed", strsignal(signal),
+                 n_end_signals > 1 ? "again" : "after the last rank's end");
+        finish_abandon(128 + signal);
+        return;
+    }
+    sink_say("got %s; it is passed on to the ranks", strsignal(signal));
+    finish_begin(signal, 0);
+}
+
+/* Stop as the user of a terminal expects: the ranks first, then we, until SIGCONT. */
+static void stop(void)
+{
+    guardian_signal(-1, SIGTSTP);
+    raise(SIGSTOP);
+}
+
+static void serve(int signal)
+{
+    switch (signal) {
+    case SIGINT:
+    case SIGTERM:
+    case SIGQUIT:
+        end_by(signal);
+        break;
+    case SIGTSTP:
+        stop();
+        break;
+    case SIGCONT:
+        guardian_signal(-1, SIGCONT);
+        input_continue();
+        break;
+    default:
+        guardian_signal(-1, signal);
+        break;
+    }
+}
+
+static void signals_ready(struct loop_fd *ready, uint32_t events)
+{
+    struct signalfd_siginfo info;
+
+    (void)events;
+    while (read(ready->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        serve((int)info.ssi_signo);
+    }
+}
+
+int signals_listen(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(served) / sizeof(served[0]); i++) {
+        sigaddset(&set, served[i]);
+    }
+    watch = (struct loop_fd){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+                             .ready = signals_ready};
+    return watch.fd < 0 ? -errno : loop_watch(&watch, EPOLLIN);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Signals that nixlrun gets and passes on to its ranks. */
+#ifndef NIXLRUN_LAUNCHER_SIGNALS_H
+#define NIXLRUN_LAUNCHER_SIGNALS_H
+
+#include <signal.h>
+
+/*
+ * Block what we serve, before any thread exists. `before_p` gets the mask as it was: that of the
+ * ranks.
+ */
+void signals_block(sigset_t *before_p);
+
+/* Serve signals from the event loop. Returns 0 or -errno. */
+int signals_listen(void);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sinks: bounded buffers before our stdout, our stderr and the files of --output-dir. Writing never
+ * blocks the loop: a terminal or pipe is opened a second time for a non-blocking description of our
+ * own (the one we inherited is shared with the shell), a socket takes MSG_DONTWAIT, and where
+ * neither works a write goes out only when poll says that it fits. When the reader is gone (EPIPE)
+ * the sink is broken and its streams close, so that ranks see what they would see without us.
+ */
+#include "config.h"
+
+#include "launcher/sink.h"
+#include "launcher/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SINK_LIMIT_NBYTES (1024 * 1024) /* more than this and streams wait */
+#define SINK_TTY_NBYTES   256           /* what a terminal that polls as writable surely takes */
+
+static struct sink *sinks;
+static struct sink *standard[2];
+static bool has_failed;
+
+static void sink_ready(struct loop_fd *watch, uint32_t events);
+
+struct sink *sink_open(int fd)
+{
+    struct sink *sink = calloc(1, sizeof(*sink));
+    char path[64];
+    struct stat st;
+
+    if (sink == NULL || fstat(fd, &st) != 0) {
+        free(sink);
+        return NULL;
+    }
+    sink->watch = (struct loop_fd){.fd = fd, .ready = sink_ready};
+    sink->nonblocking_fd = -1;
+    sink->is_socket = S_ISSOCK(st.st_mode);
+    sink->is_regular = S_ISREG(st.st_mode) || S_ISBLK(st.st_mode);
+    sink->is_tty = isatty(fd);
+    if (sink->is_tty || S_ISFIFO(st.st_mode)) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        sink->nonblocking_fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (sink->nonblocking_fd >= 0) {
+            sink->watch.fd = sink->nonblocking_fd;
+        }
+    }
+    sink->next = sinks;
+    sinks = sink;
+    return sink;
+}
+
+int sink_open_standard(void)
+{
+    struct stat out, err;
+    bool is_one_file = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+                       out.st_dev == err.st_dev && out.st_ino == err.st_ino &&
+                       !S_ISREG(out.st_mode);
+
+    standard[0] = sink_open(STDOUT_FILENO);
+    standard[1] = is_one_file ? standard[0] : sink_open(STDERR_FILENO);
+    return standard[0] != NULL && standard[1] != NULL ? 0 : -errno;
+}
+
+struct sink *sink_standard(int which)
+{
+    return standard[which];
+}
+
+bool sink_is_full(const struct sink *sink)
+{
+    return sink->used - sink->head >= SINK_LIMIT_NBYTES;
+}
+
+bool sink_has_failed(void)
+{
+    return has_failed;
+}
+
+static void sink_append(struct sink *sink, const char *text, size_t nbytes)
+{
+    if (sink->head == sink->used) {
+        sink->head = sink->used = 0;
+    }
+    if (sink->used + nbytes > sink->room) {
+        size_t room = (sink->used + nbytes) * 2;
+        char *grown = realloc(sink->data, room);
+
+        if (grown == NULL) {
+            has_failed = true;
+            return;
+        }
+        sink->data = grown;
+        sink->room = room;
+    }
+    memcpy(sink->data + sink->used, text, nbytes);
+    sink->used += nbytes;
+}
+
+void sink_add(struct sink *sink, const void *owner, const char *text, size_t nbytes)
+{
+    if (sink->is_broken || nbytes == 0) {
+        return;
+    }
+    if (sink->is_midline && sink->midline_owner != owner) {
+        sink_append(sink, "\n", 1);
+    }
+    sink_append(sink, text, nbytes);
+    sink->is_midline = text[nbytes - 1] != '\n';
+    sink->midline_owner = owner;
+}
+
+void sink_wait(struct sink *sink, struct stream *stream)
+{
+    struct stream **link = &sink->waiting;
+
+    while (*link != NULL) {
+        link = &(*link)->next_waiting;
+    }
+    stream->next_waiting = NULL;
+    *link = stream;
+}
+
+void sink_forget(struct sink *sink, struct stream *stream)
+{
+    for (struct stream **link = &sink->waiting; *link != NULL; link = &(*link)->next_waiting) {
+        if (*link == stream) {
+            *link = stream->next_waiting;
+            return;
+        }
+    }
+}
+
+/* Write once. Returns bytes, 0 when it would block, -1 with errno. */
+static ssize_t sink_write_once(struct sink *sink)
+{
+    const char *data = sink->data + sink->head;
+    size_t nbytes = sink->used - sink->head;
+    ssize_t n;
+
+    if (sink->is_socket) {
+        n = send(sink->watch.fd, data, nbytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } else if (sink->is_regular || sink->nonblocking_fd >= 0) {
+        n = write(sink->watch.fd, data, nbytes);
+    } else {
+        struct pollfd polled = {.fd = sink->watch.fd, .events = POLLOUT};
+        size_t surely = sink->is_tty ? SINK_TTY_NBYTES : PIPE_BUF;
+
+        if (poll(&polled, 1, 0) == 0) {
+            return 0;
+        }
+        n = write(sink->watch.fd, data, nbytes < surely ? nbytes : surely);
+    }
+    return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : n;
+}
+
+/* The streams whose text cannot go anywhere, or has room again, look for themselves. */
+static void sink_resume(struct sink *sink)
+{
+    struct stream *stream;
+
+    while ((sink->is_broken || !sink_is_full(sink)) && (stream = sink->waiting) != NULL) {
+        sink->waiting = stream->next_waiting;
+        stream_resume(stream);
+    }
+}
+
+static void sink_break(struct sink *sink)
+{
+    sink->is_broken = true;
+    sink->head = sink->used = 0;
+    if (errno != EPIPE && errno != ECONNRESET && errno != EIO) {
+        has_failed = true;
+        sink_say("cannot write output: %s", strerror(errno));
+    }
+}
+
+/* True when the sink is empty. */
+bool sink_flush(struct sink *sink)
+{
+    while (sink->head < sink->used) {
+        ssize_t n = sink_write_once(sink);
+
+        if (n < 0) {
+            sink_break(sink);
+            break;
+        }
+        if (n == 0) {
+            loop_watch(&sink->watch, EPOLLOUT);
+            return false;
+        }
+        sink->head += (size_t)n;
+    }
+    loop_watch(&sink->watch, 0);
+    return true;
+}
+
+static void sink_ready(struct loop_fd *watch, uint32_t events)
+{
+    struct sink *sink = LOOP_OWNER(watch, struct sink, watch);
+
+    (void)events;
+    sink_flush(sink);
+    sink_resume(sink);
+}
+
+bool sink_flush_all(void)
+{
+    bool is_empty = true;
+
+    for (struct sink *sink = sinks; sink != NULL; sink = sink->next) {
+        if (!sink_flush(sink)) {
+            is_empty = false;
+        }
+    }
+    return is_empty;
+}
+
+void sink_say(const char *format, ...)
+{
+    char line[2048] = "nixlrun: ";
+    size_t used = strlen(line);
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(line + used, sizeof(line) - used - 1, format, args);
+    va_end(args);
+    used = n < (int)(sizeof(line) - used - 1) ? used + (size_t)n : sizeof(line) - 2;
+    line[used++] = '\n';
+    if (standard[1] == NULL) {
+        if (write(STDERR_FILENO, line, used) < 0) {
+            return; /* there is nobody to tell */
+        }
+        return;
+    }
+    sink_add(standard[1], NULL, line, used);
+    sink_flush(standard[1]);
+}

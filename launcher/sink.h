@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sinks: where lines go, our stdout, our stderr and the files of --output-dir. */
+#ifndef NIXLRUN_LAUNCHER_SINK_H
+#define NIXLRUN_LAUNCHER_SINK_H
+
+#include "launcher/loop.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct stream;
+
+/*
+ * A bounded buffer before a descriptor. Whole lines go in; they leave as fast as the reader takes
+ * them. A full sink takes nothing more, and calls its streams when there is room again.
+ */
+struct sink {
+    struct loop_fd watch;
+    int nonblocking_fd; /* a description of our own for watch.fd, or -1 */
+    bool is_socket, is_tty, is_regular;
+    bool is_broken;  /* the reader is gone */
+    bool is_midline; /* what was written last has no newline at its end */
+    const void *midline_owner;
+    char *data;
+    size_t head, used, room;
+    struct stream *waiting; /* streams that are stopped until there is room */
+    struct sink *next;
+};
+
+/* The sinks of our own stdout (0) and stderr (1); one and the same if both are one file. */
+int sink_open_standard(void);
+struct sink *sink_standard(int which);
+
+/* A sink for a file; owns `fd`. NULL: no memory. */
+struct sink *sink_open(int fd);
+
+bool sink_is_full(const struct sink *sink);
+
+/* Add text of `owner`. A line that another owner left open is closed first. */
+void sink_add(struct sink *sink, const void *owner, const char *text, size_t nbytes);
+
+/* Stop the stream until the sink has room. */
+void sink_wait(struct sink *sink, struct stream *stream);
+
+/* Take a stream that is closed off the list of those who wait. */
+void sink_forget(struct sink *sink, struct stream *stream);
+
+/* Write what can be written without blocking. True when the sink is, or all are, empty. */
+bool sink_flush(struct sink *sink);
+bool sink_flush_all(void);
+
+/* One line of nixlrun's own for stderr, after "nixlrun: ". */
+void sink_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A file could not be written (disk full): the line is on stderr, the job counts as failed. */
+bool sink_has_failed(void);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams: a pipe from each rank's stdout and stderr. Only whole lines enter a sink, so lines of
+ * ranks never mix; a line longer than STREAM_LINE_NBYTES goes in pieces and may be cut by another
+ * rank's. When the sink is full the pipe is not read: the rank waits in write(), nothing else does.
+ * Without tags and timestamps a file of --output-dir is handed to the rank itself.
+ */
+#include "config.h"
+
+#include "launcher/stream.h"
+#include "launcher/local.h"
+#include "launcher/sink.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STREAM_READ_NBYTES (64 * 1024)
+#define STREAM_LINE_NBYTES (1024 * 1024)
+#define STREAM_IDLE_NS     (100 * NXR_MS)
+
+void (*stream_tap)(const struct rank *rank, int which, const char *data, size_t nbytes);
+
+static bool is_decorated(void)
+{
+    return session.job->tag_output || session.job->timestamp_output;
+}
+
+/* Put "2026-11-20T11:22:34.123456 [3] " before a line, as far as it was asked for. */
+static void add_prefix(struct stream *stream)
+{
+    char prefix[96];
+    size_t used = 0;
+
+    if (session.job->timestamp_output) {
+        struct timespec now;
+        struct tm local;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        localtime_r(&now.tv_sec, &local);
+        used = strftime(prefix, sizeof(prefix), "%Y-%m-%dT%H:%M:%S", &local);
+        used +=
+            (size_t)snprintf(prefix + used, sizeof(prefix) - used, ".%06ld ", now.tv_nsec / 1000);
+    }
+    if (session.job->tag_output) {
+        const struct rank *rank = stream->rank;
+
+        if (rank->space->number == 0) {
+            used += (size_t)snprintf(prefix + used, sizeof(prefix) - used, "[%d] ", rank->rank);
+        } else {
+            used += (size_t)snprintf(prefix + used, sizeof(prefix) - used, "[%d:%d] ",
+                                     rank->space->number, rank->rank);
+        }
+    }
+    sink_add(stream->sink, stream, prefix, used);
+}
+
+/* Give the first `nbytes` of the buffer to the sink. */
+static void emit(struct stream *stream, size_t nbytes)
+{
+    const char *at = stream->line, *end = stream->line + nbytes;
+
+    while (is_decorated() && at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const char *next = newline != NULL ? newline + 1 : end;
+
+        if (!stream->sink->is_midline || stream->sink->midline_owner != stream) {
+            add_prefix(stream);
+        }
+        sink_add(stream->sink, stream, at, (size_t)(next - at));
+        at = next;
+    }
+    sink_add(stream->sink, stream, at, (size_t)(end - at));
+    stream->used -= nbytes;
+    memmove(stream->line, stream->line + nbytes, stream->used);
+}
+
+static void stream_close(struct stream *stream)
+{
+    if (stream->watch.fd < 0) {
+        return;
+    }
+    loop_timer_clear(&stream->idle);
+    loop_watch(&stream->watch, 0);
+    sink_forget(stream->sink, stream);
+    close(stream->watch.fd);
+    stream->watch.fd = -1;
+    free(stream->line);
+    stream->line = NULL;
+    stream->used = stream->room = 0;
+}
+
+/* Read once and pass on what is complete. Returns what read() returned. */
+static ssize_t stream_read(struct stream *stream)
+{
+    const char *newline;
+    ssize_t n;
+
+    if (stream->room < stream->used + STREAM_READ_NBYTES) {
+        char *grown = realloc(stream->line, stream->used + STREAM_READ_NBYTES);
+
+        if (grown == NULL) {
+            errno = ENOMEM;
+            return -1;
+        }
+        stream->line = grown;
+        stream->room = stream->used + STREAM_READ_NBYTES;
+    }
+    n = read(stream->watch.fd, stream->line + stream->used, STREAM_READ_NBYTES);
+    if (n <= 0) {
+        return n;
+    }
+    if (stream_tap != NULL) {
+        stream_tap(stream->rank, stream->which, stream->line + stream->used, (size_t)n);
+    }
+    newline = memrchr(stream->line + stream->used, '\n', (size_t)n);
+    stream->used += (size_t)n;
+    if (newline != NULL) {
+        emit(stream, (size_t)(newline + 1 - stream->line));
+    } else if (stream->used >= STREAM_LINE_NBYTES) {
+        emit(stream, stream->used);
+    }
+    return n;
+}
+
+static void stream_ready(struct loop_fd *watch, uint32_t events)
+{
+    struct stream *stream = LOOP_OWNER(watch, struct stream, watch);
+    ssize_t n;
+
+    (void)events;
+    n = stream->sink->is_broken ? 0 : stream_read(stream);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        if (stream->used > 0) {
+            emit(stream, stream->used);
+        }
+        stream_close(stream);
+        sink_flush_all();
+        return;
+    }
+    if (stream->sink->is_tty && stream->used > 0) {
+        loop_timer_set(&stream->idle, nxr_now_ns() + STREAM_IDLE_NS);
+    }
+    sink_flush(stream->sink);
+    if (sink_is_full(stream->sink)) {
+        loop_watch(&stream->watch, 0);
+        stream->is_stopped = true;
+        sink_wait(stream->sink, stream);
+    }
+}
+
+static void stream_idle(struct loop_timer *timer)
+{
+    struct stream *stream = LOOP_OWNER(timer, struct stream, idle);
+
+    if (stream->used > 0 && !stream->is_stopped) {
+        emit(stream, stream->used);
+        sink_flush(stream->sink);
+    }
+}
+
+void stream_resume(struct stream *stream)
+{
+    stream->is_stopped = false;
+    loop_watch(&stream->watch, EPOLLIN);
+}
+
+void stream_finish(struct stream *stream)
+{
+    ssize_t n;
+
+    if (stream->watch.fd < 0 || stream->is_stopped) {
+        return;
+    }
+    n = stream_read(stream);
+    if (n <= 0) {
+        emit(stream, stream->used);
+        stream_close(stream);
+    }
+}
+
+bool stream_is_open(const struct stream *stream)
+{
+    return stream->watch.fd >= 0;
+}
+
+/* Make DIR/rank.N.out, or .err; ranks of spawned jobs are DIR/job2.rank.N.out. */
+static int open_file(const struct rank *rank, int which)
+{
+    const char *dir = session.job->output_dir;
+    char path[PATH_MAX], job[32] = "";
+    int fd;
+
+    if (rank->space->number > 0) {
+        snprintf(job, sizeof(job), "job%d.", rank->space->number);
+    }
+    snprintf(path, sizeof(path), "%s/%srank.%d.%s", dir, job, rank->rank,
+             which == 0 ? "out" : "err");
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
+        sink_say("--output-dir: cannot make %s: %s", dir, strerror(errno));
+        return -1;
+    }
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        sink_say("--output-dir: cannot open %s: %s", path, strerror(errno));
+    }
+    return fd;
+}
+
+int stream_open(struct stream *stream, struct rank *rank, int which)
+{
+    int fds[2];
+
+    *stream = (struct stream){.watch = {.fd = -1, .ready = stream_ready},
+                              .rank = rank,
+                              .which = which,
+                              .idle = {.fire = stream_idle}};
+    if (session.job->output_dir == NULL) {
+        stream->sink = sink_standard(which);
+    } else {
+        int file = open_file(rank, which);
+
+        if (file < 0 || !is_decorated()) {
+            return file;
+        }
+        stream->sink = sink_open(file);
+    }
+    if (stream->sink == NULL || pipe2(fds, O_CLOEXEC) != 0) {
+        sink_say("cannot make a pipe for %s: %s", rank_name(rank), strerror(errno));
+        return -1;
+    }
+    fcntl(fds[0], F_SETFL, O_NONBLOCK);
+    stream->watch.fd = fds[0];
+    loop_watch(&stream->watch, EPOLLIN);
+    return fds[1];
+}

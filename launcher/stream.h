@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams: what a rank writes, one per rank and descriptor, cut into lines for a sink. */
+#ifndef NIXLRUN_LAUNCHER_STREAM_H
+#define NIXLRUN_LAUNCHER_STREAM_H
+
+#include "launcher/loop.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rank;
+struct sink;
+
+struct stream {
+    struct loop_fd watch; /* fd -1: closed, or the rank writes into a file itself */
+    struct rank *rank;
+    int which; /* 0 stdout, 1 stderr */
+    struct sink *sink;
+    char *line; /* text after the last newline */
+    size_t used, room;
+    bool is_stopped; /* waits for the sink */
+    struct stream *next_waiting;
+    struct loop_timer idle; /* a terminal sees an unfinished line after a moment */
+};
+
+/*
+ * Prepare one stream of a rank. Returns the descriptor that the rank gets (the caller closes it),
+ * or -1 after a line on stderr.
+ */
+int stream_open(struct stream *stream, struct rank *rank, int which);
+
+/* The sink has room again. */
+void stream_resume(struct stream *stream);
+
+/* Nobody writes any more, or nobody shall be waited for: take what is there and close. */
+void stream_finish(struct stream *stream);
+
+bool stream_is_open(const struct stream *stream);
+
+/* Calls for somebody who wants the output too (PMIx IOF); NULL: nobody. */
+extern void (*stream_tap)(const struct rank *rank, int which, const char *data, size_t nbytes);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private temporary directory: PMIx keeps the job's shared data in it. The owner holds a flock on
+ * the directory, and its guardian holds the same one; the kernel drops it when both are gone. So a
+ * directory whose lock can be taken has no owner, whatever namespace its pid was from, and the next
+ * nixlrun of the same user removes it.
+ */
+#include "config.h"
+
+#include "launcher/tmpdir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TMPDIR_PREFIX "nixlrun."
+
+static char tmpdir_path[PATH_MAX];
+static int tmpdir_lock = -1; /* holds the flock as long as the process lives */
+
+/* Where the directory may lie, best first. "" where the environment names no place. */
+#define TMPDIR_N_BASES 4
+static const char *tmpdir_base(int i)
+{
+    const char *bases[TMPDIR_N_BASES] = {getenv("XDG_RUNTIME_DIR"), "/dev/shm", getenv("TMPDIR"),
+                                         "/tmp"};
+
+    return bases[i] != NULL && bases[i][0] == '/' ? bases[i] : "";
+}
+
+/* Remove everything inside the directory `fd`, which is closed. */
+static void tmpdir_empty(int fd)
+{
+    DIR *dir = fdopendir(fd);
+    struct dirent *entry;
+
+    if (dir == NULL) {
+        close(fd);
+        return;
+    }
+    while ((entry = readdir(dir)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+            continue;
+        }
+        if (unlinkat(fd, entry->d_name, 0) != 0 && (errno == EISDIR || errno == EPERM)) {
+            int sub = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+            if (sub >= 0) {
+                tmpdir_empty(sub);
+            }
+            unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+        }
+    }
+    closedir(dir);
+}
+
+/* Remove one directory if it is ours and its owner is gone. */
+static void tmpdir_sweep_one(int base_fd, const char *name)
+{
+    struct stat st;
+    int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0) {
+        return;
+    }
+    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        int dup_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+        if (dup_fd >= 0) {
+            tmpdir_empty(dup_fd);
+        }
+        unlinkat(base_fd, name, AT_REMOVEDIR);
+    }
+    close(fd);
+}
+
+static void tmpdir_sweep(const char *base)
+{
+    DIR *dir = opendir(base);
+    struct dirent *entry;
+
+    if (dir == NULL) {
+        return;
+    }
+    while ((entry = readdir(dir)) != NULL) {
+        if (strncmp(entry->d_name, TMPDIR_PREFIX, strlen(TMPDIR_PREFIX)) == 0) {
+            tmpdir_sweep_one(dirfd(dir), entry->d_name);
+        }
+    }
+    closedir(dir);
+}
+
+/* Make and lock a directory under `base`. A sweeper may take it before the lock: then try again. */
+static bool tmpdir_make_in(const char *base)
+{
+    struct stat by_path, by_fd;
+    int fd;
+
+    for (;;) {
+        int n = snprintf(tmpdir_path, sizeof(tmpdir_path), "%s/" TMPDIR_PREFIX "XXXXXX", base);
+
+        if (n >= (int)sizeof(tmpdir_path) || mkdtemp(tmpdir_path) == NULL) {
+            return false;
+        }
+        fd = open(tmpdir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && stat(tmpdir_path, &by_path) == 0 &&
+            fstat(fd, &by_fd) == 0 && by_path.st_ino == by_fd.st_ino) {
+            tmpdir_lock = fd;
+            return true;
+        }
+        if (fd < 0 && errno != ENOENT) {
+            return false;
+        }
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+}
+
+const char *tmpdir_make(void)
+{
+    for (int i = 0; i < TMPDIR_N_BASES; i++) {
+        tmpdir_sweep(tmpdir_base(i));
+    }
+    for (int i = 0; i < TMPDIR_N_BASES; i++) {
+        if (tmpdir_base(i)[0] != '\0' && tmpdir_make_in(tmpdir_base(i))) {
+            return tmpdir_path;
+        }
+    }
+    fprintf(stderr, "nixlrun: cannot make a directory in /dev/shm or /tmp: %s\n", strerror(errno));
+    tmpdir_path[0] = '\0';
+    return NULL;
+}
+
+void tmpdir_remove(void)
+{
+    int fd;
+
+    if (tmpdir_path[0] == '\0') {
+        return;
+    }
+    fd = open(tmpdir_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) {
+        tmpdir_empty(fd);
+    }
+    rmdir(tmpdir_path);
+}

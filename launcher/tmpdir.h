@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The private temporary directory of one nixlrun. */
+#ifndef NIXLRUN_LAUNCHER_TMPDIR_H
+#define NIXLRUN_LAUNCHER_TMPDIR_H
+
+/*
+ * Sweep what dead nixlruns of this user left, then make our own directory (mode 0700). Returns its
+ * path, which lives until exit, or NULL after one line on stderr.
+ */
+const char *tmpdir_make(void);
+
+/* Remove our directory with all that is in it. Called by nixlrun, or by its guardian. */
+void tmpdir_remove(void);
+
+#endif
