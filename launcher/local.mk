@@ -24,10 +24,12 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/local.h \
 	%D%/loop.c \
 	%D%/loop.h \
+	%D%/option_set.c \
 	%D%/option_table.c \
 	%D%/option_table.h \
 	%D%/options.c \
 	%D%/options.h \
+	%D%/parser.h \
 	%D%/placement.c \
 	%D%/placement.h \
 	%D%/report.c \

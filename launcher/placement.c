@@ -43,19 +43,6 @@ static int fail_file(const char *path, int error, char *why, size_t why_nbytes)
     return -1;
 }
 
-/*
- * Read only what placement asks for. Groups stay: hwloc hangs a NUMA node that is smaller than its
- * socket on one, and without it the node would seem to hold the whole socket.
- */
-static void filter_types(hwloc_topology_t topology)
-{
-    hwloc_topology_set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
-    hwloc_topology_set_type_filter(topology, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
-    hwloc_topology_set_type_filter(topology, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
-    hwloc_topology_set_type_filter(topology, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
-    hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-}
-
 static int load_topology(const char *path, hwloc_topology_t *topology_p, char *why,
                          size_t why_nbytes)
 {
@@ -66,7 +53,8 @@ static int load_topology(const char *path, hwloc_topology_t *topology_p, char *w
         snprintf(why, why_nbytes, "hwloc does not start: %s", strerror(errno));
         return -1;
     }
-    filter_types(topology);
+    hwloc_topology_set_flags(topology,
+                             HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED); /* all is numbered */
     if (path != NULL) {
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0) {

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each option does: its value is checked here, against the files and directories of the host
+ * where it names one, and stored in the job or in the program that comes next.
+ */
+#include "launcher/parser.h"
+#include "launcher/envfile.h"
+#include "launcher/values.h"
+#include "launcher/xalloc.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *option_allowed(const struct option *option, char text[ALLOWED_NBYTES])
+{
+    size_t used = 0;
+
+    if (option->allowed != NULL) {
+        return option->allowed;
+    }
+    for (const char *word = option->words; *word != '\0';) {
+        size_t nbytes = strcspn(word, " ");
+        const char *next = word + nbytes + (word[nbytes] == ' ');
+        const char *joint = used == 0 ? "" : *next == '\0' ? " or " : ", ";
+
+        used += (size_t)snprintf(text + used, ALLOWED_NBYTES - used, "%s%.*s", joint, (int)nbytes,
+                                 word);
+        word = next;
+    }
+    return text;
+}
+
+/* A bad value; `cause` is what the system says about it, or NULL. */
+static int fail_value(struct parser *parser, const struct option *option, const char *value,
+                      const char *cause)
+{
+    char shown[VALUE_SHOWN_NBYTES], allowed[ALLOWED_NBYTES];
+
+    return parser_fail(parser, "%.*s %s: %s%sallowed is %s", parser->given_nbytes, parser->given,
+                       value_show(value, shown), cause != NULL ? cause : "",
+                       cause != NULL ? "; " : "", option_allowed(option, allowed));
+}
+
+static int set_directory(struct parser *parser, const struct option *option, const char *value)
+{
+    struct stat status;
+
+    if (stat(value, &status) != 0) {
+        return fail_value(parser, option, value, strerror(errno));
+    }
+    if (!S_ISDIR(status.st_mode)) {
+        return fail_value(parser, option, value, strerror(ENOTDIR));
+    }
+    if (access(value, X_OK) != 0) {
+        return fail_value(parser, option, value, strerror(errno));
+    }
+    parser->app.wdir = value;
+    return 0;
+}
+
+/* A directory that may not exist yet: nixlrun makes it when the job starts. */
+static int set_output_dir(struct parser *parser, const struct option *option, const char *value)
+{
+    struct stat status;
+
+    if (value[0] == '\0') {
+        return fail_value(parser, option, value, NULL);
+    }
+    if (stat(value, &status) == 0) {
+        if (!S_ISDIR(status.st_mode)) {
+            return fail_value(parser, option, value, strerror(ENOTDIR));
+        }
+        if (access(value, W_OK | X_OK) != 0) {
+            return fail_value(parser, option, value, strerror(errno));
+        }
+    } else if (errno != ENOENT) {
+        return fail_value(parser, option, value, strerror(errno));
+    }
+    parser->options->job.output_dir = value;
+    return 0;
+}
+
+static int set_variable(struct parser *parser, const struct option *option, const char *value)
+{
+    size_t nbytes = strlen(value);
+
+    if (value[0] == '\0' || value[0] == '=' || value[0] == '-') {
+        return fail_value(parser, option, value, NULL);
+    }
+    if (strchr(value, '=') != NULL) {
+        envlist_set(&parser->env, value);
+    } else if (value[nbytes - 1] == '*') {
+        char *prefix = x_strndup(value, nbytes - 1);
+
+        envlist_pass_prefix(&parser->env, prefix);
+        free(prefix);
+    } else if (envlist_pass(&parser->env, value) != 0) {
+        char shown[VALUE_SHOWN_NBYTES];
+
+        fprintf(stderr, "nixlrun: %.*s %s: not set in the environment, so not passed\n",
+                parser->given_nbytes, parser->given, value_show(value, shown));
+    }
+    return 0;
+}
+
+static int set_env_file(struct parser *parser, const struct option *option, const char *value)
+{
+    char cause[ENVFILE_CAUSE_NBYTES];
+
+    if (envfile_read(value, &parser->env, cause) != 0) {
+        return fail_value(parser, option, value, cause);
+    }
+    return 0;
+}
+
+static int set_stdin(struct parser *parser, const struct option *option, const char *value)
+{
+    struct launch_job *job = &parser->options->job;
+    int word = value_word(value, option->words);
+
+    if (word >= 0) {
+        job->stdin_mode = word == 0 ? STDIN_ALL : STDIN_NONE;
+        return 0;
+    }
+    if (value_count(value, 0, OPTIONS_MAX_NP - 1, &job->stdin_rank) != 0) {
+        return fail_value(parser, option, value, NULL);
+    }
+    job->stdin_mode = STDIN_RANK;
+    return 0;
+}
+
+static int set_time(struct parser *parser, const struct option *option, const char *value,
+                    int64_t lowest_ns, int64_t *ns_p)
+{
+    int64_t ns;
+
+    if (value_time(value, &ns) != 0 || ns < lowest_ns) {
+        return fail_value(parser, option, value, NULL);
+    }
+    *ns_p = ns;
+    return 0;
+}
+
+/* One of the option's fixed words; *index_p counts them from 0. */
+static int set_word(struct parser *parser, const struct option *option, const char *value,
+                    int *index_p)
+{
+    *index_p = value_word(value, option->words);
+    return *index_p < 0 ? fail_value(parser, option, value, NULL) : 0;
+}
+
+static int set_policy(struct parser *parser, const struct option *option, const char *value)
+{
+    struct launch_job *job = &parser->options->job;
+    int word;
+
+    if (set_word(parser, option, value, &word) != 0) {
+        return -1;
+    }
+    if (option->id == OPTION_ON_FAILURE) {
+        job->on_failure = word == 0 ? ON_FAILURE_ABORT : ON_FAILURE_CONTINUE;
+    } else if (option->id == OPTION_BIND_TO) {
+        static const enum launch_bind binds[] = {BIND_NONE, BIND_CORE, BIND_NUMA, BIND_SOCKET,
+                                                 BIND_SOCKET};
+
+        job->bind = binds[word];
+        parser->is_bind_given = true;
+    } else {
+        static const enum launch_map maps[] = {MAP_SLOT, MAP_CORE, MAP_NUMA, MAP_SOCKET,
+                                               MAP_SOCKET};
+
+        job->map = maps[word];
+    }
+    return 0;
+}
+
+static int set_np(struct parser *parser, const struct option *option, const char *value)
+{
+    if (value_count(value, 1, OPTIONS_MAX_NP, &parser->app.np) != 0) {
+        return fail_value(parser, option, value, NULL);
+    }
+    return 0;
+}
+
+static void set_flag(struct parser *parser, enum option_id id)
+{
+    struct launch_job *job = &parser->options->job;
+
+    switch (id) {
+    case OPTION_TAG_OUTPUT:
+        job->tag_output = true;
+        break;
+    case OPTION_TIMESTAMP_OUTPUT:
+        job->timestamp_output = true;
+        break;
+    case OPTION_OVERSUBSCRIBE:
+        parser->oversubscribe = OVERSUBSCRIBE_YES;
+        break;
+    case OPTION_NO_OVERSUBSCRIBE:
+        parser->oversubscribe = OVERSUBSCRIBE_NO;
+        break;
+    case OPTION_REPORT_BINDINGS:
+        job->report_bindings = true;
+        break;
+    case OPTION_NO_MPI_HINTS:
+        job->mpi_hints = false;
+        break;
+    case OPTION_DRY_RUN:
+        job->dry_run = true;
+        break;
+    case OPTION_VERBOSE:
+        job->verbose++;
+        break;
+    case OPTION_VERSION:
+        parser->options->action = ACTION_VERSION;
+        break;
+    case OPTION_ENV:
+        parser->options->action = ACTION_ENV;
+        break;
+    default:
+        break;
+    }
+}
+
+int option_set(struct parser *parser, const struct option *option, const char *value)
+{
+    switch (option->id) {
+    case OPTION_NP:
+        return set_np(parser, option, value);
+    case OPTION_WDIR:
+        return set_directory(parser, option, value);
+    case OPTION_EXPORT:
+        return set_variable(parser, option, value);
+    case OPTION_ENV_FILE:
+        return set_env_file(parser, option, value);
+    case OPTION_OUTPUT_DIR:
+        return set_output_dir(parser, option, value);
+    case OPTION_STDIN:
+        return set_stdin(parser, option, value);
+    case OPTION_TIMEOUT:
+        return set_time(parser, option, value, 1, &parser->options->job.timeout_ns);
+    case OPTION_KILL_GRACE:
+        return set_time(parser, option, value, 0, &parser->options->job.grace_ns);
+    case OPTION_ON_FAILURE:
+    case OPTION_BIND_TO:
+    case OPTION_MAP_BY:
+        return set_policy(parser, option, value);
+    case OPTION_TOPOLOGY:
+        parser->options->topology = value;
+        return 0;
+    case OPTION_HELP:
+        parser->options->action = ACTION_HELP;
+        parser->options->help_topic = value;
+        return 0;
+    default:
+        set_flag(parser, option->id);
+        return 0;
+    }
+}
