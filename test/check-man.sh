@@ -82,8 +82,8 @@ verdict "$([ "$(grep -c '^NXR_ENV(' "$src/src/util/env.def")" = \
     "no variable is left out"
 
 unescaped "$src/man/nixlrun.1" | sed -n '/^\.SH OPTIONS/,/^\.SH EXIT/p' >"$scratch/page"
-options=$("$build/launcher/nixlrun" --help options | grep -oE '(^|[ ,])--?[A-Za-z][a-z-]*' |
-    tr -d ' ,' | sort -u)
+options=$("$build/launcher/nixlrun" --help options | grep -E '^ +-' |
+    grep -oE '(^|[ ,])--?[A-Za-z][a-z-]*' | tr -d ' ,' | sort -u)
 verdict "$([ -n "$options" ] || echo "nixlrun --help options lists none"
     for option in $options; do
         grep -qE -- "(^|[ \"])$option([ \",]|\$)" "$scratch/page" || echo "$option is not in nixlrun.1"
