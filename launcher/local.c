@@ -104,6 +104,7 @@ static int prepare(const struct launch_job *job)
     if (job->mpi_hints) {
         environ_add_mpi_hints();
     }
+    setenv("NIXLRUN_TERMINAL", isatty(STDERR_FILENO) ? "1" : "0", 1);
     signals_block(&mask);
     tmpdir = tmpdir_make();
     if (tmpdir == NULL) {
