@@ -3,7 +3,9 @@
 if HAVE_CRITERION
 unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/copy %D%/env %D%/log %D%/status
+unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
+unit_programs = %D%/abi %D%/copy %D%/env %D%/log %D%/options %D%/placement %D%/status \
+	%D%/values
 check_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
 
@@ -15,6 +17,12 @@ TESTS += $(unit_programs)
 %C%_env_LDADD = $(unit_libs)
 %C%_log_CFLAGS = $(unit_cflags)
 %C%_log_LDADD = $(unit_libs)
+%C%_options_CFLAGS = $(unit_cflags)
+%C%_options_LDADD = $(unit_launcher_libs)
+%C%_placement_CFLAGS = $(unit_cflags)
+%C%_placement_LDADD = $(unit_launcher_libs)
 %C%_status_CFLAGS = $(unit_cflags)
 %C%_status_LDADD = $(unit_libs)
+%C%_values_CFLAGS = $(unit_cflags)
+%C%_values_LDADD = $(unit_launcher_libs)
 endif

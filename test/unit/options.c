@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line, seen from inside: what stands in the job that the engine gets. What mistakes
+ * are answered with is in test/launcher/options.transcript.
+ */
+#include "launcher/options.h"
+#include "launcher/option_table.h"
+#include "launcher/values.h"
+#include "util/clock.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct options options;
+static char why[256];
+
+/* Parse the words of a line, which are separated by one blank; the first is the name of nixlrun. */
+static int parse(const char *line)
+{
+    static char words[512];
+    static char *argv[64];
+    int argc = 0;
+
+    snprintf(words, sizeof(words), "%s", line);
+    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " ")) {
+        argv[argc++] = word;
+    }
+    why[0] = '\0';
+    return options_parse(argc, argv, &options, why, sizeof(why));
+}
+
+static bool same(const char *text, const char *wanted)
+{
+    return strcmp(text, wanted) == 0;
+}
+
+static void teardown(void)
+{
+    options_free(&options);
+}
+
+TestSuite(options, .timeout = 10, .fini = teardown);
+
+Test(options, defaults)
+{
+    const struct launch_job *job = &options.job;
+
+    cr_assert(eq(int, parse("nixlrun app"), 0));
+    cr_expect(eq(int, (int)options.action, (int)ACTION_RUN));
+    cr_expect(eq(int, job->np, 1));
+    cr_expect(eq(int, job->n_apps, 1));
+    cr_expect(same(job->apps[0].argv[0], "app"));
+    cr_expect(job->apps[0].argv[1] == NULL);
+    cr_expect(job->apps[0].env[0] == NULL);
+    cr_expect(job->apps[0].wdir == NULL);
+    cr_expect(eq(int, (int)job->stdin_mode, (int)STDIN_RANK));
+    cr_expect(eq(int, job->stdin_rank, 0));
+    cr_expect(eq(i64, job->timeout_ns, INT64_MAX));
+    cr_expect(eq(i64, job->grace_ns, 2 * NXR_S));
+    cr_expect(eq(int, (int)job->bind, (int)BIND_NONE));
+    cr_expect(eq(int, (int)job->map, (int)MAP_SLOT));
+    cr_expect(eq(int, (int)job->on_failure, (int)ON_FAILURE_ABORT));
+    cr_expect(job->mpi_hints && job->oversubscribe);
+    cr_expect(job->tag_output == 0 && !job->timestamp_output && !job->report_bindings);
+    cr_expect(job->dry_run == 0 && job->output_dir == NULL && job->verbose == 0);
+}
+
+Test(options, every_option_of_the_job)
+{
+    const struct launch_job *job = &options.job;
+
+    cr_assert(eq(int,
+                 parse("nixlrun -n 3 --tag-output --timestamp-output --output-dir / --stdin 2 "
+                       "--timeout 1.5 --on-failure continue --kill-grace 0 --bind-to numa "
+                       "--map-by=core --oversubscribe --report-bindings --no-mpi-hints --dry-run "
+                       "--topology file -vv -v app"),
+                 0),
+              "%s", why);
+    cr_expect(job->tag_output && job->timestamp_output && job->report_bindings);
+    cr_expect(job->oversubscribe && !job->mpi_hints && job->dry_run);
+    cr_expect(same(job->output_dir, "/"));
+    cr_expect(eq(int, job->stdin_rank, 2));
+    cr_expect(eq(i64, job->timeout_ns, 3 * NXR_S / 2));
+    cr_expect(eq(int, (int)job->on_failure, (int)ON_FAILURE_CONTINUE));
+    cr_expect(eq(i64, job->grace_ns, 0));
+    cr_expect(eq(int, (int)job->bind, (int)BIND_NUMA));
+    cr_expect(eq(int, (int)job->map, (int)MAP_CORE));
+    cr_expect(eq(int, job->verbose, 3));
+    cr_expect(same(options.topology, "file"));
+}
+
+Test(options, programs_keep_their_own)
+{
+    const struct launch_app *apps;
+
+    cr_assert(eq(int, parse("nixlrun -n 2 -x A=1 --wdir / a -n 9 : -n3 -xA=2 b : c -- :x"), 0),
+              "%s", why);
+    apps = options.job.apps;
+    cr_assert(eq(int, options.job.n_apps, 3));
+    cr_expect(eq(int, options.job.np, 6));
+    cr_expect(eq(int, apps[0].np, 2));
+    cr_expect(same(apps[0].argv[2], "9"));
+    cr_expect(apps[0].argv[3] == NULL);
+    cr_expect(same(apps[0].env[0], "A=1"));
+    cr_expect(same(apps[0].wdir, "/"));
+    cr_expect(eq(int, apps[1].np, 3));
+    cr_expect(same(apps[1].env[0], "A=2"));
+    cr_expect(apps[1].wdir == NULL);
+    cr_expect(eq(int, apps[2].np, 1));
+    cr_expect(apps[2].env[0] == NULL);
+    cr_expect(same(apps[2].argv[1], "--"));
+    cr_expect(same(apps[2].argv[2], ":x"));
+}
+
+static void binding_is(const char *line, enum launch_bind bind, bool oversubscribe)
+{
+    cr_assert(eq(int, parse(line), 0), "%s", why);
+    cr_expect(eq(int, (int)options.job.bind, (int)bind), "%s", line);
+    cr_expect(eq(int, options.job.oversubscribe, oversubscribe), "%s", line);
+    options_free(&options);
+}
+
+Test(options, binding_follows_mapping_and_oversubscription_follows_binding)
+{
+    binding_is("nixlrun -n 9 a", BIND_NONE, true);
+    binding_is("nixlrun --no-oversubscribe a", BIND_NONE, false);
+    binding_is("nixlrun --map-by slot a", BIND_NONE, true);
+    binding_is("nixlrun --map-by core a", BIND_CORE, false);
+    binding_is("nixlrun --map-by package a", BIND_SOCKET, false);
+    binding_is("nixlrun --map-by numa --bind-to core a", BIND_CORE, false);
+    binding_is("nixlrun --bind-to none --map-by numa a", BIND_NONE, true);
+    binding_is("nixlrun --bind-to core --oversubscribe a", BIND_CORE, true);
+    binding_is("nixlrun --oversubscribe --no-oversubscribe a", BIND_NONE, false);
+}
+
+Test(options, help_version_and_env_end_the_parsing)
+{
+    cr_assert(eq(int, parse("nixlrun --version --nonsense"), 0));
+    cr_expect(eq(int, (int)options.action, (int)ACTION_VERSION));
+    cr_assert(eq(int, parse("nixlrun --env"), 0));
+    cr_expect(eq(int, (int)options.action, (int)ACTION_ENV));
+    cr_assert(eq(int, parse("nixlrun -h"), 0));
+    cr_expect(eq(int, (int)options.action, (int)ACTION_HELP));
+    cr_expect(options.help_topic == NULL);
+    cr_assert(eq(int, parse("nixlrun --help mapping"), 0));
+    cr_expect(same(options.help_topic, "mapping"));
+    cr_assert(eq(int, parse("nixlrun -h -n"), 0));
+    cr_expect(options.help_topic == NULL);
+}
+
+Test(options, no_words_at_all)
+{
+    char *none[] = {NULL};
+
+    cr_expect(eq(int, options_parse(0, none, &options, why, sizeof(why)), -1));
+    cr_expect(ne(chr, why[0], '\0'));
+}
+
+Test(options, each_option_that_needs_a_value_says_so)
+{
+    for (size_t i = 0; i < option_count; i++) {
+        const struct option *option = &option_table[i];
+        char word[64], line[80];
+
+        if (option->value != VALUE_NEEDED) {
+            continue;
+        }
+        snprintf(word, sizeof(word), "--%.*s", (int)strcspn(option->names, " "), option->names);
+        snprintf(line, sizeof(line), "nixlrun %s", word);
+        cr_expect(eq(int, parse(line), -1), "%s", word);
+        cr_expect(strstr(why, "has no value; allowed is") != NULL, "%s: %s", word, why);
+        cr_expect(strncmp(why, word, strlen(word)) == 0, "%s: %s", word, why);
+        options_free(&options);
+    }
+}
+
+Test(options, no_name_stands_for_two_options)
+{
+    for (size_t i = 0; i < option_count; i++) {
+        for (size_t j = 0; j < option_count; j++) {
+            for (const char *name = option_table[i].names; i != j && *name != '\0';) {
+                char word[64];
+
+                snprintf(word, sizeof(word), "%.*s", (int)strcspn(name, " "), name);
+                cr_expect(lt(int, value_word(word, option_table[j].names), 0), "%s", word);
+                name += strlen(word);
+                name += *name == ' ';
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values of options: what is taken, what is refused, and what is left alone then. */
+#include "launcher/values.h"
+#include "util/clock.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <limits.h>
+
+TestSuite(values, .timeout = 10);
+
+static void takes_count(const char *text, int wanted)
+{
+    int value = -7;
+
+    cr_expect(eq(int, value_count(text, 0, INT_MAX, &value), 0), "'%s' is refused", text);
+    cr_expect(eq(int, value, wanted), "'%s'", text);
+}
+
+static void refuses_count(const char *text)
+{
+    int value = -7;
+
+    cr_expect(eq(int, value_count(text, 1, 100, &value), -1), "'%s' is taken", text);
+    cr_expect(eq(int, value, -7), "'%s' has changed the output", text);
+}
+
+Test(values, counts_are_whole_and_within_limits)
+{
+    takes_count("0", 0);
+    takes_count("007", 7);
+    takes_count("2147483647", INT_MAX);
+    refuses_count("");
+    refuses_count("0");
+    refuses_count("101");
+    refuses_count("-1");
+    refuses_count("+1");
+    refuses_count(" 1");
+    refuses_count("1 ");
+    refuses_count("1.0");
+    refuses_count("0x1");
+    refuses_count("4294967297");
+    refuses_count("18446744073709551617");
+    refuses_count("99999999999999999999999999999999999999");
+}
+
+static void takes_time(const char *text, int64_t wanted)
+{
+    int64_t ns = -7;
+
+    cr_expect(eq(int, value_time(text, &ns), 0), "'%s' is refused", text);
+    cr_expect(eq(i64, ns, wanted), "'%s'", text);
+}
+
+static void refuses_time(const char *text)
+{
+    int64_t ns = -7;
+
+    cr_expect(eq(int, value_time(text, &ns), -1), "'%s' is taken", text);
+    cr_expect(eq(i64, ns, -7), "'%s' has changed the output", text);
+}
+
+Test(values, times_have_units_and_fractions)
+{
+    takes_time("0", 0);
+    takes_time("10", 10 * NXR_S);
+    takes_time("1.5", 3 * NXR_S / 2);
+    takes_time("1.5s", 3 * NXR_S / 2);
+    takes_time("250ms", 250 * NXR_MS);
+    takes_time("0.5us", 500);
+    takes_time("2m", 120 * NXR_S);
+    takes_time("1.25h", 4500 * NXR_S);
+    takes_time("0.000000001", 1);
+    takes_time("0.0000000009", 0);
+    takes_time("9223372036.854775807", INT64_MAX);
+}
+
+Test(values, bad_times_are_refused)
+{
+    refuses_time("");
+    refuses_time(".");
+    refuses_time(".5");
+    refuses_time("5.");
+    refuses_time("5.s");
+    refuses_time("1.2.3");
+    refuses_time("-1");
+    refuses_time("+1");
+    refuses_time("1 s");
+    refuses_time("s");
+    refuses_time("1S");
+    refuses_time("1d");
+    refuses_time("1e3");
+    refuses_time("0x1");
+    refuses_time("inf");
+    refuses_time("nan");
+    refuses_time("9223372036.854775808");
+    refuses_time("9223372037");
+    refuses_time("2562048h");
+    refuses_time("99999999999999999999999999999999999999");
+}
+
+Test(values, words_are_found_whole)
+{
+    cr_expect(eq(int, value_word("core", "none core numa"), 1));
+    cr_expect(eq(int, value_word("numa", "none core numa"), 2));
+    cr_expect(eq(int, value_word("cor", "none core numa"), -1));
+    cr_expect(eq(int, value_word("cores", "none core numa"), -1));
+    cr_expect(eq(int, value_word("core numa", "none core numa"), -1));
+    cr_expect(eq(int, value_word("", "none core numa"), -1));
+    cr_expect(eq(int, value_word("", ""), -1));
+}
+
+static void nearest_is(const char *text, const char *list, const char *wanted)
+{
+    char nearest[VALUE_WORD_NBYTES] = "";
+
+    value_nearest(text, list, value_near(text), nearest);
+    cr_expect(eq(str, nearest, (char *)wanted), "'%s'", text);
+}
+
+Test(values, the_nearest_word_is_near)
+{
+    nearest_is("timout", "tag-output timeout", "timeout");
+    nearest_is("tag", "timeout tag-output", "tag-output");
+    nearest_is("xyzzy", "timeout tag-output", "");
+    nearest_is("q", "n x", "");
+    nearest_is("", "n x", "");
+}
+
+Test(values, shown_values_are_short_and_on_one_line)
+{
+    char shown[VALUE_SHOWN_NBYTES], text[5001];
+
+    cr_expect(strcmp(value_show("a b", shown), "'a b'") == 0, "%s", shown);
+    cr_expect(strcmp(value_show("", shown), "''") == 0, "%s", shown);
+    cr_expect(strcmp(value_show("a\n\x1b[m\x7f", shown), "'a\\x0a\\x1b[m\\x7f'") == 0, "%s", shown);
+    for (size_t nbytes = 0; nbytes < sizeof(text) - 1; nbytes++) {
+        text[nbytes] = nbytes % 2 == 0 ? 'a' : '\n';
+        text[nbytes + 1] = '\0';
+        cr_assert(lt(sz, strlen(value_show(text, shown)), (size_t)VALUE_SHOWN_NBYTES));
+        cr_assert(eq(chr, shown[strlen(shown) - 1], '\''));
+    }
+}
