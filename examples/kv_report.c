@@ -19,7 +19,9 @@ static int compare_ns(const void *a, const void *b)
 
 static double percentile_ms(const int64_t *sorted, uint64_t n, unsigned percent)
 {
-    return (double)sorted[(n - 1) * percent / 100] / 1e6;
+    uint64_t index = (n - 1) * percent / 100;
+
+    return (double)sorted[index] / 1e6;
 }
 
 void kv_report_head(const struct kv_options *options, uint32_t request_blocks)

@@ -231,16 +231,16 @@ static void prefill(struct job *job, int64_t *latencies)
 static void deal_blocks(const struct job *job)
 {
     uint32_t *order = must_have(malloc(job->cache_blocks * sizeof(*order)));
-    uint64_t random = (uint64_t)job->rank;
+    uint64_t random = (uint64_t)job->rank << 40;
     uint32_t next = 0;
 
     for (uint32_t i = 0; i < job->cache_blocks; i++) {
-        uint32_t j;
+        uint32_t j = (uint32_t)((random >> 33) % (i + 1));
 
-        random = random * 6364136223846793005ull + 1442695040888963407ull;
-        j = (uint32_t)((random >> 33) % (i + 1));
+        order[i] = i;
         order[i] = order[j];
         order[j] = i;
+        random = random * 6364136223846793005ull + 1442695040888963407ull;
     }
     for (int rank = 0; rank < job->n_prefill; rank++) {
         uint32_t end = next + job->request_blocks;
