@@ -297,6 +297,7 @@ static bool serve(void)
         payload = malloc(message.nbytes);
         if (payload == NULL || n_fds != 3 ||
             recv(guardian_fd, payload, message.nbytes, MSG_WAITALL) != (ssize_t)message.nbytes) {
+            free(payload);
             return false;
         }
         start(message.id, payload, fds);

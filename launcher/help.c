@@ -66,6 +66,7 @@ static const char *topic_names(const char *joint, char text[TOPIC_NAMES_NBYTES])
 {
     size_t used = 0;
 
+    text[0] = '\0';
     for (size_t i = 0; i < help_topic_count; i++) {
         used += (size_t)snprintf(text + used, TOPIC_NAMES_NBYTES - used, "%s%s", i > 0 ? joint : "",
                                  help_topics[i].name);

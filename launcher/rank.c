@@ -116,7 +116,7 @@ int rank_check_programs(const struct launch_app *apps, int n_apps)
 static bool parse_cpus(const char *list, cpu_set_t *cpus)
 {
     CPU_ZERO(cpus);
-    while (list != NULL && *list != '\0') {
+    while (list != NULL && *list != '\0' && *list != '\n') {
         char *end;
         long first = strtol(list, &end, 10), last = first;
 
@@ -130,9 +130,6 @@ static bool parse_cpus(const char *list, cpu_set_t *cpus)
             CPU_SET(cpu, cpus);
         }
         list = *end == ',' ? end + 1 : end;
-        if (*list == '\n') {
-            break;
-        }
     }
     return CPU_COUNT(cpus) > 0;
 }
