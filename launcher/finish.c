@@ -159,14 +159,21 @@ void finish_rank_ended(struct rank *rank)
     pmix_status_t event;
     int code;
     const char *why = judge(rank, &code, &event);
+    pmix_proc_t proc = rank_proc(rank);
 
     if (why != NULL || rank->was_connected) {
         server_notify_end(rank, event, code);
     }
-    if (why != NULL && (!rank->was_told_to_end || (exit_code == 0 && rank->has_aborted))) {
-        fail(rank, code, why);
-    } else if (why != NULL) {
-        set_exit_code(code);
+    data_forget(&proc);
+    if (why != NULL && !rank->was_ended_by_request && !rank->has_aborted) {
+        if (rank->was_told_to_end) {
+            set_exit_code(code);
+        } else {
+            fail(rank, code, why);
+        }
+    }
+    if (rank->space->n_live == 0) {
+        spawn_space_ended(rank->space);
     }
 }
 
@@ -186,6 +193,12 @@ void finish_abort(struct rank *rank, int code, const char *message)
     rank->has_aborted = true;
     rank->abort_code = (code & 0xff) != 0 ? code & 0xff : LAUNCH_EXIT_FAILED;
     fail(rank, rank->abort_code, "aborted the job");
+}
+
+void finish_abort_some(struct rank *rank, const char *message)
+{
+    sink_say("%s ends some processes%s%s", rank_name(rank),
+             message != NULL && message[0] != '\0' ? ": " : "", message != NULL ? message : "");
 }
 
 /* ---- --timeout ------------------------------------------------------------------------------- */

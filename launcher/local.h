@@ -30,8 +30,9 @@ struct rank {
     int64_t ended_ns;
     bool is_connected; /* has called PMIx_Init and not PMIx_Finalize */
     bool was_connected;
-    bool was_told_to_end; /* by nixlrun: its end is no failure */
-    bool has_aborted;     /* has called PMIx_Abort */
+    bool was_told_to_end;      /* because the job ends: no new failure */
+    bool was_ended_by_request; /* by PMIx job control: no failure at all */
+    bool has_aborted;          /* has called PMIx_Abort */
     bool has_failed;
     int abort_code;
     struct stream streams[2]; /* stdout, stderr */
@@ -50,6 +51,8 @@ struct space {
     int n_ranks;
     int n_live;
     pmix_proc_t parent; /* who spawned it; for number > 0 */
+    int n_starting;
+    struct upcall *spawn; /* unanswered as long as ranks start */
     bool tells_parent_of_end;
 };
 
@@ -106,6 +109,9 @@ void finish_rank_ended(struct rank *rank);
 /* A rank has called PMIx_Abort for the whole job. */
 void finish_abort(struct rank *rank, int code, const char *message);
 
+/* A rank has called PMIx_Abort for some processes only: say so. */
+void finish_abort_some(struct rank *rank, const char *message);
+
 /* Ask all ranks politely by `signal`, kill them after the grace; `exit_code` unless one failed. */
 void finish_begin(int signal, int exit_code);
 
@@ -129,6 +135,9 @@ int finish_exit_code(void);
 /* ---- spawn.c: PMIx_Spawn --------------------------------------------------------------------- */
 
 void spawn_rank_started(struct rank *rank);
+
+/* The last rank of the space has ended. */
+void spawn_space_ended(struct space *space);
 
 /* True if the rank belongs to a spawn that is still to be answered: that fails, the job goes on. */
 bool spawn_rank_failed(struct rank *rank);

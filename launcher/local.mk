@@ -37,7 +37,12 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/rank.c \
 	%D%/server.c \
 	%D%/server.h \
+	%D%/server_control.c \
+	%D%/server_data.c \
+	%D%/server_iof.c \
+	%D%/server_query.c \
 	%D%/server_upcalls.c \
+	%D%/server_upcalls.h \
 	%D%/signals.c \
 	%D%/signals.h \
 	%D%/sink.c \

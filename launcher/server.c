@@ -74,6 +74,7 @@ static void upcall_free(struct upcall *call)
 {
     loop_timer_clear(&call->timer);
     free(call->text);
+    free(call->own_procs);
     free(call);
 }
 
@@ -149,7 +150,7 @@ int64_t info_timeout_ns(const pmix_info_t *info, size_t n_info)
 
 int server_open(const char *tmpdir)
 {
-    pmix_info_t info[7];
+    pmix_info_t info[8];
     pmix_rank_t rank = 0;
     bool no = false;
     char nspace[64];
@@ -168,7 +169,8 @@ int server_open(const char *tmpdir)
     PMIX_INFO_LOAD(&info[4], PMIX_HOSTNAME, session.host, PMIX_STRING);
     PMIX_INFO_LOAD(&info[5], PMIX_SERVER_TOOL_SUPPORT, &no, PMIX_BOOL);
     PMIX_INFO_LOAD(&info[6], PMIX_SERVER_REMOTE_CONNECTIONS, &no, PMIX_BOOL);
-    status = PMIx_server_init(&server_module, info, 7);
+    PMIX_INFO_LOAD(&info[7], PMIX_IOF_LOCAL_OUTPUT, &no, PMIX_BOOL);
+    status = PMIx_server_init(&server_module, info, 8);
     if (status != PMIX_SUCCESS) {
         sink_say("cannot start the PMIx server: %s", PMIx_Error_string(status));
         return -1;
@@ -178,31 +180,57 @@ int server_open(const char *tmpdir)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+struct event {
+    pmix_info_t *info;
+    size_t n;
+};
+
 static void notified(pmix_status_t status, void *arg)
 {
-    pmix_info_t *info = arg;
+    struct event *event = arg;
 
     (void)status;
-    PMIX_INFO_FREE(info, 3);
+    PMIX_INFO_FREE(event->info, event->n);
+    free(event);
+}
+
+/* Send an event about `proc` with one more value to the clients that registered for it. */
+static void notify(pmix_status_t code, const pmix_proc_t *proc, const char *key, const void *value,
+                   pmix_data_type_t type)
+{
+    struct event *event = malloc(sizeof(*event));
+    bool yes = true;
+
+    if (event == NULL) {
+        return;
+    }
+    event->n = 3;
+    PMIX_INFO_CREATE(event->info, event->n);
+    PMIX_INFO_LOAD(&event->info[0], PMIX_EVENT_AFFECTED_PROC, proc, PMIX_PROC);
+    PMIX_INFO_LOAD(&event->info[1], key, value, type);
+    /* for those who asked for the code; default handlers would see every death */
+    PMIX_INFO_LOAD(&event->info[2], PMIX_EVENT_NON_DEFAULT, &yes, PMIX_BOOL);
+    if (PMIx_Notify_event(code, proc, PMIX_RANGE_LOCAL, event->info, event->n, notified, event) !=
+        PMIX_SUCCESS) {
+        notified(PMIX_SUCCESS, event);
+    }
 }
 
 void server_notify_end(const struct rank *rank, pmix_status_t code, int exit_code)
 {
     pmix_proc_t proc = rank_proc(rank);
-    bool yes = true;
-    pmix_info_t *info;
-    pmix_status_t status;
 
-    PMIX_INFO_CREATE(info, 3);
-    if (info == NULL) {
-        return;
+    notify(code, &proc, PMIX_EXIT_CODE, &exit_code, PMIX_INT);
+}
+
+void server_notify_job_end(const struct space *space)
+{
+    pmix_status_t status = PMIX_SUCCESS;
+    pmix_proc_t proc;
+
+    for (int i = 0; i < space->n_ranks; i++) {
+        status = space->ranks[i].has_failed ? PMIX_ERR_JOB_NON_ZERO_TERM : status;
     }
-    PMIX_INFO_LOAD(&info[0], PMIX_EVENT_AFFECTED_PROC, &proc, PMIX_PROC);
-    PMIX_INFO_LOAD(&info[1], PMIX_EXIT_CODE, &exit_code, PMIX_INT);
-    /* default handlers would see each death as well as those who asked for it */
-    PMIX_INFO_LOAD(&info[2], PMIX_EVENT_NON_DEFAULT, &yes, PMIX_BOOL);
-    status = PMIx_Notify_event(code, &proc, PMIX_RANGE_LOCAL, info, 3, notified, info);
-    if (status != PMIX_SUCCESS) {
-        PMIX_INFO_FREE(info, 3);
-    }
+    PMIX_LOAD_PROCID(&proc, space->nspace, PMIX_RANK_WILDCARD);
+    notify(PMIX_EVENT_JOB_END, &proc, PMIX_JOB_TERM_STATUS, &status, PMIX_STATUS);
 }

@@ -33,7 +33,8 @@ struct upcall {
     const pmix_query_t *queries;
     size_t n_queries;
     char **keys;
-    char *text; /* ours: freed with the upcall */
+    char *text;             /* ours: freed with the upcall */
+    pmix_proc_t *own_procs; /* ours too */
     char *blob;
     size_t blob_nbytes;
     pmix_op_cbfunc_t op_done;
@@ -57,6 +58,9 @@ const pmix_info_t *info_find(const pmix_info_t *info, size_t n_info, const char 
 /* The directive PMIX_TIMEOUT in nanoseconds; 0: none. */
 int64_t info_timeout_ns(const pmix_info_t *info, size_t n_info);
 
+/* Is the rank among the processes that the call names? None named: the caller's whole namespace. */
+bool upcall_means(const struct upcall *call, const struct rank *rank);
+
 /* Start the server with its files in `tmpdir`. Returns 0, or -1 after a line on stderr. */
 int server_open(const char *tmpdir);
 
@@ -65,6 +69,15 @@ void server_serve(void);
 
 /* Tell every client that asked for it that the process has ended so. */
 void server_notify_end(const struct rank *rank, pmix_status_t code, int exit_code);
+
+/* A rank has written this: give it to the clients that pull its output. */
+void iof_deliver(const struct rank *rank, int which, const char *data, size_t nbytes);
+
+/* The process has ended: drop what it published for as long as it lives. */
+void data_forget(const pmix_proc_t *proc);
+
+/* Tell the same of a whole spawned job. */
+void server_notify_job_end(const struct space *space);
 
 /* All upcalls, in one table (server_upcalls.c). */
 extern pmix_server_module_t server_module;

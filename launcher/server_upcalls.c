@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The upcalls that concern the life of processes: connected, finalized, abort, fence, events. The
+ * The table of upcalls, and those that concern the life of processes and their agreement. The
  * functions named up_ run on PMIx's threads and only queue; those named do_ run on the main thread.
  */
 #include "config.h"
 
-#include "launcher/server.h"
+#include "launcher/guardian.h"
+#include "launcher/server_upcalls.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,12 +54,20 @@ static pmix_status_t up_finalized(const pmix_proc_t *proc, void *object, pmix_op
 
 /* ---- abort ----------------------------------------------------------------------------------- */
 
+/* Without a list of processes the whole job ends; with one only those do. */
 static void do_abort(struct upcall *call)
 {
     struct rank *rank = rank_find(&call->from);
 
-    if (rank != NULL) {
+    if (rank != NULL && call->n_procs == 0) {
         finish_abort(rank, call->code, call->text);
+    } else if (rank != NULL) {
+        finish_abort_some(rank, call->text);
+        for (int i = 0; i < session.n_ranks; i++) {
+            if (session.ranks[i]->state != RANK_ENDED && upcall_means(call, session.ranks[i])) {
+                guardian_signal(session.ranks[i]->id, SIGKILL);
+            }
+        }
     }
     upcall_answer(call, PMIX_SUCCESS);
 }
@@ -65,12 +75,22 @@ static void do_abort(struct upcall *call)
 static pmix_status_t up_abort(const pmix_proc_t *proc, void *object, int status, const char msg[],
                               pmix_proc_t procs[], size_t n_procs, pmix_op_cbfunc_t done, void *arg)
 {
+    pmix_proc_t *copy = NULL;
+
     (void)object;
+    if (n_procs > 0) {
+        copy = malloc(n_procs * sizeof(*copy)); /* PMIx frees its own when we return */
+        if (copy == NULL) {
+            return PMIX_ERR_NOMEM;
+        }
+        memcpy(copy, procs, n_procs * sizeof(*copy));
+    }
     return upcall_queue(&(struct upcall){.serve = do_abort,
                                          .from = *proc,
                                          .code = status,
                                          .text = msg != NULL ? strdup(msg) : NULL,
-                                         .procs = procs,
+                                         .procs = copy,
+                                         .own_procs = copy,
                                          .n_procs = n_procs,
                                          .op_done = done,
                                          .done_arg = arg});
@@ -101,9 +121,145 @@ static pmix_status_t up_fence(const pmix_proc_t procs[], size_t n_procs, const p
                                          .done_arg = arg});
 }
 
+/* ---- data of one process --------------------------------------------------------------------- */
+
+/*
+ * A get for data that PMIx does not have. All processes are here and PMIx holds what they
+ * committed, so this is for one that does not exist.
+ */
+static void do_direct_modex(struct upcall *call)
+{
+    upcall_answer(call, PMIX_ERR_NOT_FOUND);
+}
+
+static pmix_status_t up_direct_modex(const pmix_proc_t *proc, const pmix_info_t info[],
+                                     size_t n_info, pmix_modex_cbfunc_t done, void *arg)
+{
+    (void)info;
+    (void)n_info;
+    return upcall_queue(&(struct upcall){
+        .serve = do_direct_modex, .from = *proc, .modex_done = done, .done_arg = arg});
+}
+
+/* ---- connect, disconnect, groups ------------------------------------------------------------- */
+
+/* PMIx has collected all members; on one host there is nobody else to ask. */
+static void do_agree(struct upcall *call)
+{
+    upcall_answer(call, PMIX_SUCCESS);
+}
+
+static pmix_status_t up_connect(const pmix_proc_t procs[], size_t n_procs, const pmix_info_t info[],
+                                size_t n_info, pmix_op_cbfunc_t done, void *arg)
+{
+    (void)procs;
+    (void)n_procs;
+    (void)info;
+    (void)n_info;
+    return upcall_queue(&(struct upcall){.serve = do_agree, .op_done = done, .done_arg = arg});
+}
+
+/* A group gets its context id, if it wants one, and the members' data back. */
+static void do_group(struct upcall *call)
+{
+    static size_t last_context_id;
+    const pmix_info_t *wants_id = info_find(call->info, call->n_info, PMIX_GROUP_ASSIGN_CONTEXT_ID);
+    const pmix_info_t *data = info_find(call->info, call->n_info, PMIX_GROUP_ENDPT_DATA);
+    pmix_info_t *answer;
+    size_t n = 0;
+
+    if (call->code != PMIX_GROUP_CONSTRUCT) {
+        upcall_answer(call, PMIX_SUCCESS);
+        return;
+    }
+    PMIX_INFO_CREATE(answer, 2);
+    if (wants_id != NULL && PMIX_INFO_TRUE(wants_id)) {
+        last_context_id++;
+        PMIX_INFO_LOAD(&answer[n], PMIX_GROUP_CONTEXT_ID, &last_context_id, PMIX_SIZE);
+        n++;
+    }
+    if (data != NULL) {
+        PMIX_INFO_XFER(&answer[n], (pmix_info_t *)data);
+        n++;
+    }
+    upcall_answer_info(call, PMIX_SUCCESS, answer, n);
+}
+
+static pmix_status_t up_group(pmix_group_operation_t operation, char *group,
+                              const pmix_proc_t procs[], size_t n_procs, const pmix_info_t info[],
+                              size_t n_info, pmix_info_cbfunc_t done, void *arg)
+{
+    (void)group;
+    (void)procs;
+    (void)n_procs;
+    return upcall_queue(&(struct upcall){.serve = do_group,
+                                         .code = operation,
+                                         .info = info,
+                                         .n_info = n_info,
+                                         .info_done = done,
+                                         .done_arg = arg});
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+/* Every end of a process is told to whoever registered with PMIx, so there is nothing to note. */
+static pmix_status_t up_register_events(pmix_status_t *codes, size_t n_codes,
+                                        const pmix_info_t info[], size_t n_info,
+                                        pmix_op_cbfunc_t done, void *arg)
+{
+    (void)codes;
+    (void)n_codes;
+    (void)info;
+    (void)n_info;
+    (void)done;
+    (void)arg;
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+static pmix_status_t up_deregister_events(pmix_status_t *codes, size_t n_codes,
+                                          pmix_op_cbfunc_t done, void *arg)
+{
+    (void)codes;
+    (void)n_codes;
+    (void)done;
+    (void)arg;
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
+/* A client's event: PMIx has told it to all clients, and there is no other host. */
+static pmix_status_t up_notify_event(pmix_status_t code, const pmix_proc_t *source,
+                                     pmix_data_range_t range, pmix_info_t info[], size_t n_info,
+                                     pmix_op_cbfunc_t done, void *arg)
+{
+    (void)code;
+    (void)source;
+    (void)range;
+    (void)info;
+    (void)n_info;
+    (void)done;
+    (void)arg;
+    return PMIX_OPERATION_SUCCEEDED;
+}
+
 pmix_server_module_t server_module = {
     .client_connected2 = up_connected,
     .client_finalized = up_finalized,
     .abort = up_abort,
     .fence_nb = up_fence,
+    .direct_modex = up_direct_modex,
+    .publish = up_publish,
+    .lookup = up_lookup,
+    .unpublish = up_unpublish,
+    .spawn = up_spawn,
+    .connect = up_connect,
+    .disconnect = up_connect,
+    .register_events = up_register_events,
+    .deregister_events = up_deregister_events,
+    .notify_event = up_notify_event,
+    .query = up_query,
+    .log = up_log,
+    .job_control = up_job_control,
+    .iof_pull = up_iof_pull,
+    .push_stdin = up_push_stdin,
+    .group = up_group,
 };

@@ -1,16 +1,203 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PMIx_Spawn: a client asks for more processes, which become a space of their own. */
+/*
+ * PMIx_Spawn: a client asks for more processes, which become a space of their own. The answer waits
+ * until all of them run; if one cannot start, the others are killed, the spawn fails, and the job
+ * of the caller goes on. Once they run they belong to the job: their failure is its failure.
+ */
 #include "config.h"
 
-#include "launcher/server.h"
+#include "launcher/environ.h"
+#include "launcher/guardian.h"
+#include "launcher/server_upcalls.h"
+#include "launcher/sink.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- from PMIx's description to ours --------------------------------------------------------- */
+
+static char **copy_strings(char *const *strings, const char *if_none)
+{
+    size_t n = 0;
+    char **copy;
+
+    while (strings != NULL && strings[n] != NULL) {
+        n++;
+    }
+    copy = calloc(n + 2, sizeof(*copy));
+    for (size_t i = 0; copy != NULL && i < n; i++) {
+        copy[i] = strdup(strings[i]);
+    }
+    if (copy != NULL && n == 0 && if_none != NULL) {
+        copy[0] = strdup(if_none);
+    }
+    return copy;
+}
+
+/* A directory that the app or the whole spawn names; NULL: ours. */
+static char *find_wdir(const pmix_app_t *app, const struct upcall *call)
+{
+    const pmix_info_t *wdir = info_find(app->info, app->ninfo, PMIX_WDIR);
+
+    if (wdir == NULL) {
+        wdir = info_find(call->info, call->n_info, PMIX_WDIR);
+    }
+    if (app->cwd != NULL) {
+        return strdup(app->cwd);
+    }
+    return wdir != NULL && wdir->value.type == PMIX_STRING ? strdup(wdir->value.data.string) : NULL;
+}
+
+/* PMIX_SET_ENVAR of the app. */
+static bool add_envars(const pmix_app_t *app, char ***env_p)
+{
+    for (size_t i = 0; i < app->ninfo; i++) {
+        const pmix_envar_t *envar = &app->info[i].value.data.envar;
+        char *assignment;
+        bool is_set;
+
+        if (!PMIX_CHECK_KEY(&app->info[i], PMIX_SET_ENVAR)) {
+            continue;
+        }
+        if (asprintf(&assignment, "%s=%s", envar->envar, envar->value) < 0) {
+            return false;
+        }
+        is_set = environ_set(env_p, assignment);
+        free(assignment);
+        if (!is_set) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The apps of a spawn; they live until exit, as ranks point to them. NULL: no memory. */
+static struct launch_app *copy_apps(const struct upcall *call)
+{
+    struct launch_app *apps = calloc(call->n_apps, sizeof(*apps));
+
+    for (size_t i = 0; apps != NULL && i < call->n_apps; i++) {
+        const pmix_app_t *from = &call->apps[i];
+
+        apps[i].np = from->maxprocs;
+        apps[i].argv = copy_strings(from->argv, from->cmd);
+        apps[i].env = copy_strings(from->env, NULL);
+        apps[i].wdir = find_wdir(from, call);
+        if (apps[i].argv == NULL || apps[i].env == NULL || !add_envars(from, &apps[i].env)) {
+            return NULL;
+        }
+        if (from->cmd != NULL) {
+            free(apps[i].argv[0]);
+            apps[i].argv[0] = strdup(from->cmd);
+        }
+    }
+    return apps;
+}
+
+/* ---- the spawn ------------------------------------------------------------------------------- */
+
+static void fail_spawn(struct space *space, pmix_status_t status)
+{
+    struct upcall *call = space->spawn;
+
+    space->spawn = NULL;
+    for (int i = 0; i < space->n_ranks; i++) {
+        struct rank *rank = &space->ranks[i];
+
+        rank->was_ended_by_request = true;
+        if (rank->pid == 0 && rank->state == RANK_STARTING) {
+            continue; /* its report is still to come */
+        }
+        guardian_signal(rank->id, SIGKILL);
+    }
+    upcall_answer(call, status);
+}
+
+static bool is_sane(const struct upcall *call)
+{
+    for (size_t i = 0; i < call->n_apps; i++) {
+        const pmix_app_t *app = &call->apps[i];
+
+        if (app->maxprocs <= 0 ||
+            (app->cmd == NULL && (app->argv == NULL || app->argv[0] == NULL))) {
+            return false;
+        }
+    }
+    return call->n_apps > 0;
+}
+
+static void do_spawn(struct upcall *call)
+{
+    const pmix_info_t *notify = info_find(call->info, call->n_info, PMIX_NOTIFY_COMPLETION);
+    struct launch_app *apps = is_sane(call) ? copy_apps(call) : NULL;
+    struct space *space;
+
+    if (apps == NULL || finish_has_begun()) {
+        upcall_answer(call, apps == NULL ? PMIX_ERR_BAD_PARAM : PMIX_ERR_JOB_CANCELED);
+        return;
+    }
+    if (rank_check_programs(apps, (int)call->n_apps) != 0) {
+        upcall_answer(call, PMIX_ERR_JOB_EXE_NOT_FOUND);
+        return;
+    }
+    space = space_make(apps, (int)call->n_apps, NULL, &call->from);
+    if (space == NULL) {
+        upcall_answer(call, PMIX_ERR_JOB_FAILED_TO_LAUNCH);
+        return;
+    }
+    space->spawn = call;
+    space->n_starting = space->n_ranks;
+    space->tells_parent_of_end = notify != NULL && PMIX_INFO_TRUE(notify);
+    if (rank_start_all(space) != 0 && space->spawn != NULL) {
+        fail_spawn(space, PMIX_ERR_JOB_FAILED_TO_LAUNCH);
+    }
+}
+
+pmix_status_t up_spawn(const pmix_proc_t *from, const pmix_info_t info[], size_t n_info,
+                       const pmix_app_t apps[], size_t n_apps, pmix_spawn_cbfunc_t done, void *arg)
+{
+    return upcall_queue(&(struct upcall){.serve = do_spawn,
+                                         .from = *from,
+                                         .info = info,
+                                         .n_info = n_info,
+                                         .apps = apps,
+                                         .n_apps = n_apps,
+                                         .spawn_done = done,
+                                         .done_arg = arg});
+}
 
 void spawn_rank_started(struct rank *rank)
 {
-    (void)rank;
+    struct space *space = rank->space;
+    struct upcall *call = space->spawn;
+
+    if (rank->was_ended_by_request) {
+        guardian_signal(rank->id, SIGKILL); /* it started after its spawn had failed */
+        return;
+    }
+    if (call == NULL || --space->n_starting > 0) {
+        return;
+    }
+    space->spawn = NULL;
+    call->spawn_done(PMIX_SUCCESS, space->nspace, call->done_arg);
+    call->spawn_done = NULL;
+    upcall_answer(call, PMIX_SUCCESS);
 }
 
 bool spawn_rank_failed(struct rank *rank)
 {
-    (void)rank;
-    return false;
+    bool is_spawned = rank->space->number > 0;
+
+    if (rank->space->spawn != NULL) {
+        fail_spawn(rank->space, PMIX_ERR_JOB_FAILED_TO_LAUNCH);
+    }
+    return is_spawned;
+}
+
+void spawn_space_ended(struct space *space)
+{
+    if (space->number > 0 && space->tells_parent_of_end) {
+        server_notify_job_end(space);
+    }
 }

@@ -8,7 +8,7 @@
 #include "config.h"
 
 #include "launcher/stream.h"
-#include "launcher/local.h"
+#include "launcher/server.h"
 #include "launcher/sink.h"
 #include "util/clock.h"
 
@@ -25,8 +25,6 @@
 #define STREAM_READ_NBYTES (64 * 1024)
 #define STREAM_LINE_NBYTES (1024 * 1024)
 #define STREAM_IDLE_NS     (100 * NXR_MS)
-
-void (*stream_tap)(const struct rank *rank, int which, const char *data, size_t nbytes);
 
 static bool is_decorated(void)
 {
@@ -117,9 +115,7 @@ static ssize_t stream_read(struct stream *stream)
     if (n <= 0) {
         return n;
     }
-    if (stream_tap != NULL) {
-        stream_tap(stream->rank, stream->which, stream->line + stream->used, (size_t)n);
-    }
+    iof_deliver(stream->rank, stream->which, stream->line + stream->used, (size_t)n);
     newline = memrchr(stream->line + stream->used, '\n', (size_t)n);
     stream->used += (size_t)n;
     if (newline != NULL) {

@@ -38,7 +38,4 @@ void stream_finish(struct stream *stream);
 
 bool stream_is_open(const struct stream *stream);
 
-/* Calls for somebody who wants the output too (PMIx IOF); NULL: nobody. */
-extern void (*stream_tap)(const struct rank *rank, int which, const char *data, size_t nbytes);
-
 #endif
