@@ -111,7 +111,9 @@ static int apply(struct parser *parser, const struct option *option, const char 
 static int apply_flags(struct parser *parser, const char *letters)
 {
     for (; *letters != '\0'; letters++) {
-        if (apply(parser, find_option(letters, 1), NULL) != 0) {
+        const struct option *flag = find_option(letters, 1);
+
+        if (flag == NULL || apply(parser, flag, NULL) != 0) {
             return -1;
         }
     }
