@@ -81,9 +81,9 @@ const struct option option_table[] = {
         .allowed = "a directory that can be written to or made",
         .topic = "output",
         .brief = "one file per rank and stream in DIR",
-        .help =
-            "Write the output to files in DIR, one per rank and stream, instead of to the output "
-            "of nixlrun. DIR is made if it is not there.",
+        .help = "Write the output to files, DIR/rank.0.out, DIR/rank.0.err and so on, instead of "
+                "to the output "
+                "of nixlrun. DIR is made if it is not there.",
     },
     {
         .id = OPTION_STDIN,
@@ -224,8 +224,8 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .names = "v verbose",
         .topic = "information",
-        .brief = "tell what is done; -vv tells more",
-        .help = "Say on standard error what is done. Given twice it says more.",
+        .brief = "tell when each rank starts and ends",
+        .help = "Tell on standard error when each rank starts and ends.",
     },
     {
         .id = OPTION_VERSION,

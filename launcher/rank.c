@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -242,6 +243,10 @@ static void on_started(int id, pid_t pid)
 
     rank->pid = pid;
     rank->state = RANK_RUNNING;
+    if (session.job->verbose > 0) {
+        sink_say("%s started as pid %d: %s", rank_name(rank), (int)pid,
+                 rank->space->apps[rank->app_num].argv[0]);
+    }
     spawn_rank_started(rank);
 }
 
@@ -280,6 +285,11 @@ static void on_ended(int id, int wait_status)
     server_serve(); /* what the rank asked for before it ended comes first */
     rank->wait_status = wait_status;
     rank_is_over(rank);
+    if (session.job->verbose > 0) {
+        sink_say("%s ended with %s %d", rank_name(rank),
+                 WIFSIGNALED(wait_status) ? "signal" : "code",
+                 WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
+    }
     finish_rank_ended(rank);
 }
 
