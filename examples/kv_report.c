@@ -17,11 +17,12 @@ static int compare_ns(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The smallest value that is not below `percent` of the n values. */
 static double percentile_ms(const int64_t *sorted, uint64_t n, unsigned percent)
 {
-    uint64_t index = (n - 1) * percent / 100;
+    uint64_t rank = (n * percent + 99) / 100;
 
-    return (double)sorted[index] / 1e6;
+    return (double)sorted[rank - 1] / 1e6;
 }
 
 void kv_report_head(const struct kv_options *options, uint32_t request_blocks)
