@@ -59,9 +59,9 @@ const struct help_topic help_topics[] = {
         "signals",
         "What nixlrun does when it gets a signal:\n"
         "\n"
-        "  SIGINT (Ctrl-C), SIGTERM    pass it to every rank; SIGKILL after --kill-grace\n"
-        "  a second SIGINT or SIGTERM  kill every rank at once\n"
-        "  SIGHUP                      as SIGTERM\n"
+        "  SIGINT (Ctrl-C), SIGTERM,   pass it to every rank; SIGKILL for those that are\n"
+        "  SIGHUP, SIGQUIT             still there after --kill-grace\n"
+        "  a second one of these       kill every rank at once\n"
         "  SIGTSTP (Ctrl-Z), SIGCONT   stop and go on, the ranks too\n"
         "  SIGUSR1, SIGUSR2, SIGWINCH  pass it to every rank\n"
         "  SIGKILL                     the ranks, and all that they have started, are\n"

@@ -81,7 +81,11 @@ static int find_program(const struct launch_app *app, char path[PATH_MAX])
 static int say_program_error(const struct launch_app *app, int error)
 {
     if (error == ENOENT && strchr(app->argv[0], '/') == NULL) {
-        sink_say("cannot run '%s': not found in PATH", app->argv[0]);
+        bool is_here = test_program(app->wdir, app->argv[0]) == 0;
+
+        sink_say("cannot run '%s': not found in PATH%s%s%s", app->argv[0],
+                 is_here ? "; did you mean './" : "", is_here ? app->argv[0] : "",
+                 is_here ? "'?" : "");
     } else if (error == ENOENT && app->wdir != NULL && app->argv[0][0] != '/') {
         sink_say("cannot run '%s' in '%s': %s", app->argv[0], app->wdir, strerror(error));
     } else {

@@ -196,6 +196,9 @@ int server_open(const char *tmpdir)
     PMIX_INFO_LOAD(&info[6], PMIX_SERVER_REMOTE_CONNECTIONS, &no, PMIX_BOOL);
     PMIX_INFO_LOAD(&info[7], PMIX_IOF_LOCAL_OUTPUT, &no, PMIX_BOOL);
     status = init_quickly(info, 8);
+    for (int i = 0; i < 8; i++) {
+        PMIX_INFO_DESTRUCT(&info[i]);
+    }
     if (status != PMIX_SUCCESS) {
         sink_say("cannot start the PMIx server: %s", PMIx_Error_string(status));
         return -1;

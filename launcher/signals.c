@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Signals: blocked in every thread and read from a signalfd, so nothing runs in a handler. All go
- * to the process group of each rank. SIGINT, SIGTERM and SIGQUIT begin the end of the job (then
- * SIGKILL after the grace), a second one kills at once. SIGTSTP stops the ranks, then us.
+ * to the process group of each rank. SIGINT, SIGTERM, SIGQUIT and SIGHUP begin the end of the job
+ * (then SIGKILL after the grace), a second one kills at once. SIGTSTP stops the ranks, then us.
  */
 #include "config.h"
 
@@ -67,6 +67,7 @@ static void serve(int signal)
     case SIGINT:
     case SIGTERM:
     case SIGQUIT:
+    case SIGHUP:
         end_by(signal);
         break;
     case SIGTSTP:
