@@ -1,9 +1,11 @@
 # What library and launcher share: log, environment table, status texts, time. Needs nothing above it.
 noinst_LTLIBRARIES += %D%/libnxr_util.la
 %C%_libnxr_util_la_SOURCES = \
+	%D%/barrier.c %D%/barrier.h \
 	%D%/clock.h \
 	%D%/copy.c %D%/copy.h %D%/copy_x86.c %D%/copy_x86.h \
 	%D%/env.c %D%/env.def %D%/env.h \
+	%D%/lock.h \
 	%D%/log.c %D%/log.h \
 	%D%/nearest.c %D%/nearest.h \
 	%D%/status.c %D%/status.h

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The asymmetric store-load barrier. Two sides each store one word and then load the other's; at
+ * least one must see the other's store. The side that runs often (a put, a notification) uses
+ * nxr_barrier_light(), the side that runs seldom (a close, going to sleep) nxr_barrier_heavy(), which
+ * makes every running thread of every registered process pass a full barrier (membarrier(2), global
+ * expedited). Where the kernel lacks it, both sides use a full fence: the seldom side publishes
+ * nxr_barrier_is_full(), and the often side passes that on.
+ */
+#ifndef NXR_UTIL_BARRIER_H
+#define NXR_UTIL_BARRIER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define NXR_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define NXR_TSAN 1
+#endif
+#endif
+#ifndef NXR_TSAN
+#define NXR_TSAN 0
+#endif
+
+/* Register this process; once, before any other use. */
+void nxr_barrier_init(void);
+
+/* Is membarrier missing, so that this process needs full fences from itself and from its peers? */
+bool nxr_barrier_is_full(void);
+
+/* Sequentially consistent fence. ThreadSanitizer knows no fences: an atomic update stands for it. */
+static inline void nxr_fence_full(void)
+{
+#if NXR_TSAN
+    static atomic_int word;
+
+    atomic_fetch_add_explicit(&word, 0, memory_order_seq_cst);
+#else
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+/* `is_full`: whether this process or the other side lacks membarrier. */
+static inline void nxr_barrier_light(bool is_full)
+{
+    if (__builtin_expect(is_full || NXR_TSAN, 0)) {
+        nxr_fence_full();
+    } else {
+        atomic_signal_fence(memory_order_seq_cst);
+    }
+}
+
+void nxr_barrier_heavy(void);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A lock for a few dozen instructions on the message path: one exchange to take, one store to give.
+ * A waiter spins briefly, then yields its core, so that a holder that was preempted can go on.
+ * Everything that may block or take long uses a pthread mutex.
+ */
+#ifndef NXR_UTIL_LOCK_H
+#define NXR_UTIL_LOCK_H
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct nxr_spin {
+    atomic_bool is_taken;
+};
+
+/* Tell the core that this is a spin loop. */
+static inline void nxr_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static inline void nxr_spin_lock(struct nxr_spin *lock)
+{
+    while (atomic_exchange_explicit(&lock->is_taken, true, memory_order_acquire)) {
+        for (int i = 0; atomic_load_explicit(&lock->is_taken, memory_order_relaxed); i++) {
+            if (i < 64) {
+                nxr_pause();
+            } else {
+                sched_yield();
+            }
+        }
+    }
+}
+
+static inline void nxr_spin_unlock(struct nxr_spin *lock)
+{
+    atomic_store_explicit(&lock->is_taken, false, memory_order_release);
+}
+
+#endif
