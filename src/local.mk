@@ -1,9 +1,40 @@
 include src/util/local.mk
 
+# The core. Hidden symbols are seen by the unit tests, which link this and not the library.
 noinst_LTLIBRARIES += %D%/libnixlrun_core.la
-%C%_libnixlrun_core_la_SOURCES = %D%/version.c
+%C%_libnixlrun_core_la_SOURCES = \
+	%D%/boot/boot.h \
+	%D%/boot/card.c %D%/boot/card.h \
+	%D%/boot/pmix.c \
+	%D%/event.c %D%/event.h \
+	%D%/guard.c \
+	%D%/host/bounce.c %D%/host/bounce.h %D%/host/bounce_buffer.h \
+	%D%/host/bounce_serve.c \
+	%D%/host/conn.c %D%/host/conn.h \
+	%D%/host/control.c %D%/host/control.h \
+	%D%/host/dispatch.c \
+	%D%/host/link.c %D%/host/link.h \
+	%D%/host/liveness.c %D%/host/liveness.h \
+	%D%/host/publish.c %D%/host/publish.h \
+	%D%/host/ring.c %D%/host/ring.h \
+	%D%/host/service.c %D%/host/service.h \
+	%D%/host/wire.c %D%/host/wire.h \
+	%D%/inbox.c %D%/inbox.h \
+	%D%/init.c \
+	%D%/job.h \
+	%D%/memory/host.c %D%/memory/memory.h \
+	%D%/notify.c %D%/notify.h \
+	%D%/part.c \
+	%D%/peer.c \
+	%D%/progress.c %D%/progress.h \
+	%D%/region.c %D%/region.h \
+	%D%/request.c %D%/request.h \
+	%D%/route.c %D%/route.h \
+	%D%/transfer.c \
+	%D%/util/list.h \
+	%D%/wait.c %D%/wait.h
 %C%_libnixlrun_core_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
-%C%_libnixlrun_core_la_LIBADD = src/util/libnxr_util.la $(PMIX_LIBS)
+%C%_libnixlrun_core_la_LIBADD = transports/libnxr_transports.la src/util/libnxr_util.la $(PMIX_LIBS)
 
 lib_LTLIBRARIES += %D%/libnixlrun.la
 %C%_libnixlrun_la_SOURCES =

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sockets: listening, connecting, sending and receiving whole messages with their descriptors. */
+#include "config.h"
+
+#include "host/conn.h"
+#include "host/link.h"
+#include "host/publish.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define IDLE_NS          (1 * NXR_S) /* a connection of ours that nobody uses is dropped */
+#define GREETING_NS      (2 * NXR_S) /* whoever connects has to greet within this */
+#define MAX_STRANGERS    64          /* connections without a greeting at one time */
+#define ACCEPTS_PER_WAKE 16
+
+struct out_message {
+    struct nxr_list link;
+    union nxr_wire_message message;
+    int fds[NXR_WIRE_MAX_FDS];
+    int n_fds;
+};
+
+static struct nxr_list conns = {&conns, &conns};
+static int n_strangers;
+static int listen_fd = -1;
+static int64_t accept_again_at = INT64_MAX; /* listening is paused: no descriptors */
+
+/* The abstract name of a rank: its nonce is unguessable and its own. */
+static socklen_t socket_name(const unsigned char nonce[NXR_NONCE_NBYTES], struct sockaddr_un *name)
+{
+    int used;
+
+    memset(name, 0, sizeof(*name));
+    name->sun_family = AF_UNIX;
+    used = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "nixlrun-");
+    for (int i = 0; i < NXR_NONCE_NBYTES; i++) {
+        used += snprintf(name->sun_path + 1 + used, sizeof(name->sun_path) - 1 - (size_t)used,
+                         "%02x", nonce[i]);
+    }
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
+}
+
+static void close_fds(int *fds, int n_fds)
+{
+    for (int i = 0; i < n_fds; i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
+}
+
+/* ---- sending ---------------------------------------------------------------------------------- */
+
+/* One sendmsg. NIXL_OK, NIXL_ERR_AGAIN, or NIXL_ERR_PEER_LOST: the connection is of no use. */
+static int send_now(struct nxr_conn *conn, const union nxr_wire_message *message, const int *fds,
+                    int n_fds)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(NXR_WIRE_MAX_FDS * sizeof(int))];
+    } control;
+    struct iovec bytes = {(void *)message, message->header.nbytes};
+    struct msghdr msg = {.msg_iov = &bytes, .msg_iovlen = 1};
+
+    if (n_fds > 0) {
+        memset(&control, 0, sizeof(control));
+        msg.msg_control = control.bytes;
+        msg.msg_controllen = CMSG_SPACE((size_t)n_fds * sizeof(int));
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN((size_t)n_fds * sizeof(int));
+        memcpy(CMSG_DATA(&control.header), fds, (size_t)n_fds * sizeof(int));
+    }
+    if (sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
+        return NIXL_OK;
+    }
+    return errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS || errno == EINTR
+               ? NIXL_ERR_AGAIN
+               : NIXL_ERR_PEER_LOST;
+}
+
+static void set_writing(struct nxr_conn *conn, bool is_writing)
+{
+    if (conn->is_writing != is_writing) {
+        conn->is_writing = is_writing;
+        nxr_service_rewatch(conn->fd, EPOLLIN | (is_writing ? EPOLLOUT : 0), &conn->watch);
+    }
+}
+
+static void free_out(struct out_message *out)
+{
+    close_fds(out->fds, out->n_fds);
+    free(out);
+}
+
+/* Keep a message until it can be sent, with descriptors of our own. */
+static void queue_message(struct nxr_conn *conn, const union nxr_wire_message *message,
+                          const int *fds, int n_fds)
+{
+    struct out_message *out = calloc(1, sizeof(*out));
+
+    if (out == NULL) {
+        nxr_warn(HOST, "no memory to queue a message to rank %d", conn->peer->rank);
+        return;
+    }
+    out->message = *message;
+    for (out->n_fds = 0; out->n_fds < n_fds; out->n_fds++) {
+        out->fds[out->n_fds] = fcntl(fds[out->n_fds], F_DUPFD_CLOEXEC, 0);
+        if (out->fds[out->n_fds] < 0) {
+            nxr_warn(HOST, "no descriptor to queue a message to rank %d: %m", conn->peer->rank);
+            free_out(out);
+            return;
+        }
+    }
+    nxr_list_append(&conn->out, &out->link);
+}
+
+static void send_queued(struct nxr_conn *conn)
+{
+    while (!nxr_list_is_empty(&conn->out)) {
+        struct out_message *out = nxr_list_entry(conn->out.next, struct out_message, link);
+        int status = send_now(conn, &out->message, out->fds, out->n_fds);
+
+        if (status == NIXL_ERR_AGAIN) {
+            set_writing(conn, true);
+            return;
+        }
+        if (status != NIXL_OK) {
+            nxr_conn_close(conn);
+            return;
+        }
+        nxr_list_remove(&out->link);
+        free_out(out);
+    }
+    set_writing(conn, false);
+}
+
+void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *message, const int *fds,
+                      int n_fds)
+{
+    bool is_greeting =
+        message->header.type == NXR_WIRE_HELLO || message->header.type == NXR_WIRE_WELCOME;
+    int status = NIXL_ERR_AGAIN;
+
+    conn->used_at = nxr_now_ns();
+    if (is_greeting || (conn->is_greeted && nxr_list_is_empty(&conn->out))) {
+        status = send_now(conn, message, fds, n_fds);
+    }
+    if (status == NIXL_ERR_AGAIN) {
+        queue_message(conn, message, fds, n_fds);
+        if (conn->is_greeted || is_greeting) {
+            set_writing(conn, true);
+        }
+    } else if (status != NIXL_OK) {
+        nxr_conn_close(conn);
+    }
+}
+
+void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message, const int *fds,
+                   int n_fds)
+{
+    if (nxr_peer_is_lost(peer)) {
+        return;
+    }
+    if (peer->conn == NULL && nxr_conn_open(peer) != NIXL_OK) {
+        nxr_debug(HOST, "cannot connect to rank %d again: %m", peer->rank);
+        return;
+    }
+    nxr_conn_send_on(peer->conn, message, fds, n_fds);
+}
+
+void nxr_conn_ring_fd(struct nxr_peer *peer)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_RING_FD);
+    nxr_conn_send(peer, &message, NULL, 0);
+}
+
+/* ---- receiving -------------------------------------------------------------------------------- */
+
+static int take_fds(struct msghdr *msg, int *fds, int max_fds)
+{
+    int n_fds = 0;
+
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(msg); header != NULL;
+         header = CMSG_NXTHDR(msg, header)) {
+        size_t n_came;
+
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        n_came = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n_came; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+            if (n_fds < max_fds) {
+                fds[n_fds++] = fd;
+            } else {
+                close(fd);
+            }
+        }
+    }
+    return n_fds;
+}
+
+/* Receive and handle one message; false when there is none, or the connection has ended. */
+static bool receive_one(struct nxr_conn *conn)
+{
+    char bytes[sizeof(union nxr_wire_message) + 1];
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))];
+    struct iovec iov = {bytes, sizeof(bytes)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control,
+                         .msg_controllen = sizeof(control)};
+    union nxr_wire_message message;
+    int fds[8];
+    int n_fds;
+    const char *why = NULL;
+    ssize_t nbytes = recvmsg(conn->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    if (nbytes < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return false;
+    }
+    if (nbytes <= 0) {
+        nxr_conn_close(conn);
+        return false;
+    }
+    n_fds = take_fds(&msg, fds, 8);
+    conn->used_at = nxr_now_ns();
+    if (nxr_wire_parse(bytes, (size_t)nbytes, n_fds, nxr_job.size, &message, &why) == NIXL_OK) {
+        nxr_dispatch(conn, &message, fds, n_fds);
+    } else {
+        nxr_warn(HOST, "%s from pid %d; the connection is dropped", why, (int)conn->pid);
+        nxr_conn_close(conn);
+    }
+    close_fds(fds, n_fds);
+    return !conn->is_closed;
+}
+
+static void conn_ready(struct nxr_watch *watch, uint32_t events)
+{
+    struct nxr_conn *conn = nxr_list_entry(watch, struct nxr_conn, watch);
+
+    if (conn->is_closed) {
+        return;
+    }
+    if ((events & EPOLLOUT) != 0) {
+        send_queued(conn);
+    }
+    /* What was sent before a hang-up is read first. */
+    while (!conn->is_closed && receive_one(conn)) {
+    }
+    if (!conn->is_closed && conn->is_greeted && !nxr_list_is_empty(&conn->out)) {
+        send_queued(conn);
+    }
+}
+
+/* ---- opening and closing ------------------------------------------------------------------------ */
+
+static struct nxr_conn *conn_new(int fd, bool is_mine)
+{
+    struct nxr_conn *conn = calloc(1, sizeof(*conn));
+    struct ucred cred = {0};
+    socklen_t cred_nbytes = sizeof(cred);
+
+    if (conn == NULL) {
+        return NULL;
+    }
+    conn->watch.fn = conn_ready;
+    conn->fd = fd;
+    conn->is_mine = is_mine;
+    conn->used_at = nxr_now_ns();
+    nxr_list_init(&conn->out);
+    nxr_list_init(&conn->parked);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_nbytes) != 0 ||
+        cred.uid != geteuid()) {
+        nxr_warn(HOST, "a process of user %u at the socket; dropped", cred.uid);
+        free(conn);
+        return NULL;
+    }
+    conn->pid = cred.pid;
+    if (nxr_service_watch(fd, EPOLLIN, &conn->watch) != NIXL_OK) {
+        free(conn);
+        return NULL;
+    }
+    nxr_list_append(&conns, &conn->link);
+    n_strangers += !is_mine;
+    return conn;
+}
+
+int nxr_conn_open(struct nxr_peer *peer)
+{
+    union nxr_wire_message message;
+    struct sockaddr_un name;
+    socklen_t name_nbytes = socket_name(peer->card.nonce, &name);
+    int fds[NXR_WIRE_MAX_FDS] = {nxr_job.control_fd, nxr_job.event_fd};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0) {
+        return NIXL_ERR_LIMIT;
+    }
+    if (connect(fd, (struct sockaddr *)&name, name_nbytes) != 0) {
+        int status = errno == EAGAIN ? NIXL_ERR_AGAIN : NIXL_ERR_PEER_LOST;
+
+        close(fd);
+        return status;
+    }
+    peer->conn = conn_new(fd, true);
+    if (peer->conn == NULL) {
+        close(fd);
+        return NIXL_ERR_LIMIT;
+    }
+    peer->conn->peer = peer;
+    nxr_wire_init(&message, NXR_WIRE_HELLO);
+    message.hello.card = nxr_job.card;
+    memcpy(message.hello.secret, peer->card.secret, NXR_SECRET_NBYTES);
+    nxr_conn_send_on(peer->conn, &message, fds, 2);
+    return NIXL_OK;
+}
+
+void nxr_conn_close(struct nxr_conn *conn)
+{
+    struct nxr_peer *peer = conn->peer;
+    struct nxr_list *link;
+
+    if (conn->is_closed) {
+        return;
+    }
+    conn->is_closed = true;
+    nxr_service_unwatch(conn->fd);
+    close(conn->fd);
+    conn->fd = -1;
+    n_strangers -= !conn->is_mine && !conn->is_greeted;
+    while ((link = nxr_list_pop(&conn->out)) != NULL) {
+        free_out(nxr_list_entry(link, struct out_message, link));
+    }
+    nxr_publish_unpark(conn);
+    if (peer != NULL && peer->conn == conn) {
+        peer->conn = NULL;
+        nxr_link_conn_closed(peer);
+    }
+}
+
+void nxr_conn_free_closed(void)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &conns) {
+        struct nxr_conn *conn = nxr_list_entry(link, struct nxr_conn, link);
+
+        if (conn->is_closed) {
+            nxr_list_remove(&conn->link);
+            free(conn);
+        }
+    }
+}
+
+void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer)
+{
+    n_strangers -= !conn->is_mine;
+    conn->is_greeted = true;
+    conn->peer = peer;
+    if (peer->conn == NULL) {
+        peer->conn = conn;
+    }
+}
+
+/* ---- listening ---------------------------------------------------------------------------------- */
+
+/* Out of descriptors: drop the accepted connection that was idle for longest, else pause. */
+static bool make_room(void)
+{
+    struct nxr_list *link, *after;
+    struct nxr_conn *oldest = NULL;
+
+    nxr_list_for_each (link, after, &conns) {
+        struct nxr_conn *conn = nxr_list_entry(link, struct nxr_conn, link);
+
+        if (!conn->is_closed && conn->n_pins == 0 && conn->is_greeted &&
+            nxr_list_is_empty(&conn->out) && nxr_list_is_empty(&conn->parked) &&
+            (conn->peer == NULL || nxr_list_is_empty(&conn->peer->asks)) &&
+            (oldest == NULL || conn->used_at < oldest->used_at)) {
+            oldest = conn;
+        }
+    }
+    if (oldest != NULL) {
+        nxr_conn_close(oldest);
+        return true;
+    }
+    return false;
+}
+
+static void pause_listening(void)
+{
+    nxr_service_unwatch(listen_fd);
+    accept_again_at = nxr_now_ns() + 5 * NXR_MS;
+}
+
+static void accept_ready(struct nxr_watch *watch, uint32_t events)
+{
+    (void)watch;
+    (void)events;
+    for (int i = 0; i < ACCEPTS_PER_WAKE; i++) {
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (fd < 0) {
+            if ((errno == EMFILE || errno == ENFILE) && !make_room()) {
+                pause_listening();
+                return;
+            }
+            if (errno == EAGAIN) {
+                return;
+            }
+            continue;
+        }
+        if (n_strangers >= MAX_STRANGERS || conn_new(fd, false) == NULL) {
+            close(fd);
+        }
+    }
+}
+
+static struct nxr_watch listen_watch = {accept_ready};
+
+int nxr_conn_listen(void)
+{
+    struct sockaddr_un name;
+    socklen_t name_nbytes = socket_name(nxr_job.card.nonce, &name);
+    int status;
+
+    listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listen_fd < 0 || bind(listen_fd, (struct sockaddr *)&name, name_nbytes) != 0 ||
+        listen(listen_fd, SOMAXCONN) != 0) {
+        status = nxr_status_of_errno(errno);
+        nxr_error(HOST, "cannot listen on the rank's socket: %m");
+    } else {
+        status = nxr_service_watch(listen_fd, EPOLLIN, &listen_watch);
+    }
+    if (status != NIXL_OK && listen_fd >= 0) {
+        close(listen_fd);
+        listen_fd = -1;
+    }
+    return status;
+}
+
+int64_t nxr_conn_tick(int64_t now)
+{
+    int64_t due = accept_again_at;
+    struct nxr_list *link, *after;
+
+    if (accept_again_at <= now) {
+        accept_again_at = due = INT64_MAX;
+        nxr_service_watch(listen_fd, EPOLLIN, &listen_watch);
+    }
+    nxr_list_for_each (link, after, &conns) {
+        struct nxr_conn *conn = nxr_list_entry(link, struct nxr_conn, link);
+        int64_t ends_at = INT64_MAX;
+
+        if (conn->is_closed) {
+            continue;
+        }
+        if (!conn->is_greeted) {
+            ends_at = conn->used_at + GREETING_NS;
+        } else if (conn->is_mine && conn->is_greeted && conn->n_pins == 0 &&
+                   nxr_list_is_empty(&conn->out) && nxr_list_is_empty(&conn->parked) &&
+                   nxr_list_is_empty(&conn->peer->asks)) {
+            ends_at = conn->used_at + IDLE_NS;
+        }
+        if (ends_at <= now) {
+            nxr_conn_close(conn);
+        } else if (ends_at < due) {
+            due = ends_at;
+        }
+    }
+    return due;
+}
+
+void nxr_conn_stop(void)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &conns) {
+        nxr_conn_close(nxr_list_entry(link, struct nxr_conn, link));
+    }
+    nxr_conn_free_closed();
+    if (listen_fd >= 0) {
+        nxr_service_unwatch(listen_fd);
+        close(listen_fd);
+        listen_fd = -1;
+    }
+    accept_again_at = INT64_MAX;
+    n_strangers = 0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections between service threads: an abstract Unix socket per rank, named by its nonce, that
+ * keeps message borders and passes descriptors. Abstract names vanish with their process, so there is
+ * nothing to sweep; they are seen only inside one network namespace, and ranks in different ones
+ * count as different hosts. There is no path socket.
+ *
+ * Connections are opened when there is something to say and closed by who opened them when idle, so
+ * that few descriptors do. All functions: caller holds job.lock.
+ */
+#ifndef NXR_HOST_CONN_H
+#define NXR_HOST_CONN_H
+
+#include "host/service.h"
+#include "host/wire.h"
+
+struct nxr_conn {
+    struct nxr_watch watch;
+    struct nxr_list link; /* all connections */
+    int fd;
+    bool is_mine;    /* opened by this side, which also closes it */
+    bool is_greeted; /* HELLO and WELCOME have passed */
+    bool is_closed;  /* to be freed at the end of the round */
+    bool is_writing; /* waits for room in the socket */
+    unsigned n_pins; /* reasons to keep it though it is idle */
+    pid_t pid;       /* of the other end, from the kernel */
+    int64_t used_at;
+    struct nxr_peer *peer;  /* NULL before the greeting on the accepting side */
+    struct nxr_list out;    /* struct out_message: wait for the greeting or for room */
+    struct nxr_list parked; /* struct nxr_parked: names asked for that are not published yet */
+};
+
+/* Begin to listen. NIXL_OK or the failure. */
+int nxr_conn_listen(void);
+
+/* Close everything. */
+void nxr_conn_stop(void);
+
+/*
+ * Open a connection to a peer whose card is there, as peer->conn, and greet. NIXL_OK;
+ * NIXL_ERR_AGAIN: its queue is full, try again soon; NIXL_ERR_PEER_LOST: nobody listens there;
+ * NIXL_ERR_LIMIT: no descriptor.
+ */
+int nxr_conn_open(struct nxr_peer *peer);
+
+/*
+ * Send a message to a connected peer; opens the connection again if it was dropped. `fds` stay the
+ * caller's. Not delivered if the peer dies.
+ */
+void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message, const int *fds,
+                   int n_fds);
+
+/* The same over a given connection. */
+void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *message, const int *fds,
+                      int n_fds);
+
+/* HELLO or WELCOME was good: messages may flow. */
+void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer);
+
+/* Ask a peer to signal its own event fd. */
+void nxr_conn_ring_fd(struct nxr_peer *peer);
+
+/* Drop a connection; what waits on it is told. Freed at the end of the round. */
+void nxr_conn_close(struct nxr_conn *conn);
+void nxr_conn_free_closed(void);
+
+/* Drop what is idle or never greeted; when to look again. */
+int64_t nxr_conn_tick(int64_t now);
+
+/* A message has come (dispatch.c). Descriptors are the connection's and closed after the call, but
+ * for those that were taken by setting them to -1. */
+void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, int *fds,
+                  int n_fds);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Links: a small state machine per peer, run by the service thread.
+ *     NONE -> CARD (asked PMIx) -> CONNECTING (said HELLO) -> UP, or REMOTE without a proof.
+ * A peer that says HELLO first makes the link UP from any state.
+ * Lock: job.lock; cards arrive on PMIx's thread and wait under cards_lock.
+ */
+#include "config.h"
+
+#include "host/link.h"
+#include "host/conn.h"
+#include "host/liveness.h"
+#include "notify.h"
+#include "region.h"
+#include "route.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "wait.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RETRY_NS (2 * NXR_MS)
+
+struct arrived_card {
+    struct nxr_list link;
+    int rank;
+    bool is_good;
+    struct nxr_card card;
+};
+
+static pthread_mutex_t cards_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_list cards = {&cards, &cards}; /* cards_lock */
+static bool is_stopped;                          /* cards_lock */
+static int n_retrying;                           /* links that wait to connect again */
+
+static void set_link(struct nxr_peer *peer, enum nxr_link link)
+{
+    atomic_store_explicit(&peer->link, link, memory_order_release);
+    nxr_wake_self();
+}
+
+static void give_up(struct nxr_peer *peer, const char *why)
+{
+    snprintf(peer->why_remote, sizeof(peer->why_remote), "%s", why);
+    nxr_info(HOST, "rank %d counts as remote: %s", peer->rank, why);
+    set_link(peer, NXR_LINK_REMOTE);
+    nxr_region_end_asks(peer, NIXL_ERR_UNSUPPORTED);
+}
+
+static void retry_later(struct nxr_peer *peer, const char *why)
+{
+    int64_t now = nxr_now_ns();
+
+    if (now >= peer->link_give_up_at) {
+        give_up(peer, why);
+        return;
+    }
+    n_retrying += peer->link_retry_at == INT64_MAX;
+    peer->link_retry_at = now + RETRY_NS;
+}
+
+static void connect_now(struct nxr_peer *peer)
+{
+    n_retrying -= peer->link_retry_at != INT64_MAX;
+    peer->link_retry_at = INT64_MAX;
+    if (nxr_peer_is_lost(peer) || nxr_peer_is_up(peer) || peer->conn != NULL) {
+        return;
+    }
+    switch (nxr_conn_open(peer)) {
+    case NIXL_OK:
+        return;
+    case NIXL_ERR_AGAIN:
+        retry_later(peer, "its service thread does not accept connections");
+        return;
+    case NIXL_ERR_LIMIT:
+        retry_later(peer, "this rank has no descriptor left to connect (raise ulimit -n)");
+        return;
+    default:
+        give_up(peer, "nobody listens on its socket here: another network namespace, or it ended");
+    }
+}
+
+/* ---- cards ------------------------------------------------------------------------------------ */
+
+/* On PMIx's thread, or on ours if PMIx refuses at once. */
+static void card_came(int rank, const struct nxr_card *card)
+{
+    struct arrived_card *arrived = calloc(1, sizeof(*arrived));
+
+    if (arrived == NULL) {
+        nxr_error(HOST, "no memory for the card of rank %d", rank);
+        return;
+    }
+    arrived->rank = rank;
+    arrived->is_good = card != NULL;
+    if (card != NULL) {
+        arrived->card = *card;
+    }
+    pthread_mutex_lock(&cards_lock);
+    if (is_stopped) {
+        free(arrived);
+    } else {
+        nxr_list_append(&cards, &arrived->link);
+        nxr_service_kick();
+    }
+    pthread_mutex_unlock(&cards_lock);
+}
+
+static void use_card(const struct arrived_card *arrived)
+{
+    struct nxr_peer *peer = nxr_peer_get_locked(arrived->rank);
+
+    if (peer == NULL || peer->has_card) {
+        return;
+    }
+    if (!arrived->is_good) {
+        give_up(peer, "the launcher gave no card of it");
+        return;
+    }
+    peer->card = arrived->card;
+    peer->has_card = true;
+    if (!nxr_card_may_be_local(&nxr_job.card, &peer->card)) {
+        give_up(peer, "it is on another host, and this version has no transport between hosts");
+        return;
+    }
+    set_link(peer, NXR_LINK_CONNECTING);
+    connect_now(peer);
+}
+
+void nxr_link_want(struct nxr_peer *peer)
+{
+    if (atomic_load(&peer->link) != NXR_LINK_NONE || nxr_peer_is_lost(peer)) {
+        return;
+    }
+    peer->link_give_up_at = nxr_deadline(nxr_env.resolve_timeout);
+    set_link(peer, NXR_LINK_CARD);
+    nxr_boot_get_card(peer->rank, card_came);
+}
+
+/* ---- mapping ---------------------------------------------------------------------------------- */
+
+static void start_link(struct nxr_peer *peer, struct nxr_control *control,
+                       struct nxr_ring_slot *ring)
+{
+    peer->control = control;
+    peer->full_fence = nxr_barrier_is_full() || control->needs_full_fence != 0;
+    peer->guard_index = nxr_job.n_guards++;
+    peer->tx = (struct nxr_ring_tx){
+        .slots = ring,
+        .credit = &control->credits[nxr_job.rank],
+        .limit = NXR_RING_SLOTS,
+    };
+    peer->transport =
+        nxr_route_choose(peer->rank == nxr_job.rank ? NIXL_SCOPE_SELF : NIXL_SCOPE_LOCAL,
+                         peer->why_remote, sizeof(peer->why_remote));
+    nxr_inbox_add(peer);
+    set_link(peer, NXR_LINK_UP);
+}
+
+void nxr_link_self(struct nxr_peer *self)
+{
+    pthread_mutex_lock(&cards_lock);
+    is_stopped = false;
+    pthread_mutex_unlock(&cards_lock);
+    memcpy(&self->card, &nxr_job.card, sizeof(self->card));
+    self->has_card = true;
+    self->pid = getpid();
+    self->event_fd = nxr_job.event_fd;
+    start_link(self, nxr_job.control, nxr_control_own_ring(nxr_job.control, nxr_job.rank));
+}
+
+int nxr_link_adopt(struct nxr_peer *peer, const struct nxr_card *card, int control_fd,
+                   int *event_fd, pid_t pid)
+{
+    struct nxr_control *control;
+    struct nxr_ring_slot *ring;
+    int status;
+
+    if (peer->has_card && memcmp(peer->card.nonce, card->nonce, NXR_NONCE_NBYTES) != 0) {
+        nxr_warn(HOST, "pid %d claims to be rank %d with another nonce; dropped", (int)pid,
+                 peer->rank);
+        return NIXL_ERR_TRANSPORT;
+    }
+    if (nxr_peer_is_up(peer)) {
+        return NIXL_OK;
+    }
+    status = nxr_control_map(control_fd, peer->rank, nxr_job.size, card->nonce, &control);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    ring = nxr_control_map_ring(control_fd, nxr_job.size, nxr_job.rank);
+    if (ring == NULL) {
+        nxr_warn(HOST, "cannot map the notification ring to rank %d: %m", peer->rank);
+        nxr_control_unmap(control, nxr_job.size);
+        return NIXL_ERR_NO_MEMORY;
+    }
+    peer->card = *card;
+    peer->has_card = true;
+    peer->pid = pid;
+    if (*event_fd >= 0 && nxr_service_may_keep_fd(*event_fd)) {
+        peer->event_fd = *event_fd;
+        *event_fd = -1;
+    }
+    start_link(peer, control, ring);
+    nxr_liveness_watch(peer);
+    nxr_debug(HOST, "rank %d is local: pid %d, control page mapped", peer->rank, (int)pid);
+    return NIXL_OK;
+}
+
+void nxr_link_unmap(struct nxr_peer *peer)
+{
+    if (nxr_peer_is_up(peer) && peer->rank != nxr_job.rank) {
+        nxr_control_unmap_ring(peer->tx.slots);
+        nxr_control_unmap(peer->control, nxr_job.size);
+        if (peer->event_fd >= 0) {
+            close(peer->event_fd);
+        }
+    }
+}
+
+/* ---- keeping it ------------------------------------------------------------------------------- */
+
+void nxr_link_conn_closed(struct nxr_peer *peer)
+{
+    if (nxr_peer_is_lost(peer) || !nxr_is_ready()) {
+        return;
+    }
+    if (!nxr_peer_is_up(peer)) {
+        retry_later(peer, "its service thread closes the connection before it answers");
+    } else if (!nxr_list_is_empty(&peer->asks)) {
+        n_retrying += peer->link_retry_at == INT64_MAX;
+        peer->link_retry_at = nxr_now_ns() + RETRY_NS;
+    }
+}
+
+void nxr_link_ask_again(struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &peer->asks) {
+        nxr_region_send_ask(link);
+        if (peer->conn == NULL) {
+            return; /* it broke again: nxr_link_conn_closed() has seen to it */
+        }
+    }
+}
+
+static void retry(struct nxr_peer *peer, int64_t now)
+{
+    if (nxr_peer_is_up(peer)) {
+        n_retrying--;
+        peer->link_retry_at = INT64_MAX;
+        nxr_link_ask_again(peer);
+    } else if (peer->link_retry_at <= now) {
+        connect_now(peer);
+    }
+}
+
+int64_t nxr_link_tick(int64_t now)
+{
+    struct nxr_list came, *link;
+    int64_t due = INT64_MAX;
+
+    nxr_list_init(&came);
+    pthread_mutex_lock(&cards_lock);
+    nxr_list_splice(&came, &cards);
+    pthread_mutex_unlock(&cards_lock);
+    while ((link = nxr_list_pop(&came)) != NULL) {
+        struct arrived_card *arrived = nxr_list_entry(link, struct arrived_card, link);
+
+        use_card(arrived);
+        free(arrived);
+    }
+    for (int rank = 0; n_retrying > 0 && rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer = nxr_job.peers[rank];
+
+        if (peer == NULL || peer->link_retry_at == INT64_MAX) {
+            continue;
+        }
+        retry(peer, now);
+        due = peer->link_retry_at < due ? peer->link_retry_at : due;
+    }
+    return due;
+}
+
+void nxr_link_stop(void)
+{
+    struct nxr_list *link;
+
+    pthread_mutex_lock(&cards_lock);
+    is_stopped = true;
+    while ((link = nxr_list_pop(&cards)) != NULL) {
+        free(nxr_list_entry(link, struct arrived_card, link));
+    }
+    pthread_mutex_unlock(&cards_lock);
+    n_retrying = 0;
+}

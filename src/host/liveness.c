@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deaths: who notices them, and what follows. Lock: job.lock.
+ *
+ * Ranks that never talked hear of a death, too: on each host the ranks watch each other in a ring.
+ * Each connects to the next living one that may be local; when that dies, it tells all others and
+ * watches the one behind. No leader, nothing to elect. The launcher's events only speed this up.
+ */
+#include "config.h"
+
+#include "host/liveness.h"
+#include "event.h"
+#include "host/conn.h"
+#include "host/link.h"
+#include "notify.h"
+#include "region.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/status.h"
+#include "wait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NEIGHBOUR_DELAY_NS                                                                         \
+    (200 * NXR_MS)                       /* after init: a short job never makes these connections */
+#define UNWATCHED_POLL_NS (100 * NXR_MS) /* peers that no descriptor is kept for */
+
+/* A pidfd in the service thread's epoll. */
+struct pid_watch {
+    struct nxr_watch watch;
+    struct nxr_peer *peer;
+};
+
+static int n_unwatched;           /* connected peers without a pidfd */
+static int64_t neighbour_at = -1; /* when to begin the neighbour watch; -1: not decided */
+static int neighbour = -1;        /* the rank that this one watches for all */
+static int64_t orphan_at = INT64_MAX;
+
+static int open_pidfd(pid_t pid)
+{
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static bool has_ended(int pidfd)
+{
+    struct pollfd entry = {.fd = pidfd, .events = POLLIN};
+
+    return poll(&entry, 1, 0) > 0;
+}
+
+/* ---- what follows a death --------------------------------------------------------------------------- */
+
+static void tell(struct nxr_peer *peer, int dead_rank)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_DEATH);
+    message.death.dead_rank = dead_rank;
+    nxr_conn_send(peer, &message, NULL, 0);
+}
+
+void nxr_liveness_linked(struct nxr_peer *peer)
+{
+    int dead_rank = peer->tell_dead_rank;
+
+    peer->tell_dead_rank = -1;
+    if (dead_rank >= 0) {
+        tell(peer, dead_rank);
+    }
+}
+
+static void tell_all(int dead_rank)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer;
+
+        if (rank == nxr_job.rank || rank == dead_rank) {
+            continue;
+        }
+        peer = nxr_peer_get_locked(rank);
+        if (peer == NULL || nxr_peer_is_lost(peer)) {
+            continue;
+        }
+        if (nxr_peer_is_up(peer)) {
+            tell(peer, dead_rank);
+        } else {
+            peer->tell_dead_rank = dead_rank;
+            nxr_link_want(peer);
+        }
+    }
+}
+
+/* The rank is no more: `state` says how. Everything that waits for it ends. */
+static void end_peer(struct nxr_peer *peer, enum nixl_peer_state state)
+{
+    bool was_neighbour = peer->rank == neighbour;
+
+    if (nxr_peer_is_lost(peer)) {
+        return;
+    }
+    atomic_store_explicit(&peer->state, state, memory_order_release);
+    nxr_region_peer_lost(peer);
+    nxr_notify_send_held(peer);
+    if (peer->conn != NULL) {
+        nxr_conn_close(peer->conn);
+    }
+    if (was_neighbour) {
+        neighbour = -1;
+        neighbour_at = 0;
+        nxr_service_kick();
+    }
+    if (state == NIXL_PEER_LOST) {
+        nxr_job.n_deaths++;
+        nxr_info(HOST, "rank %d has died", peer->rank);
+        nxr_event_push(NIXL_EVENT_PEER_LOST, peer->rank, "");
+        if (was_neighbour) {
+            tell_all(peer->rank);
+        }
+    }
+    nxr_wake_self();
+}
+
+void nxr_liveness_lost_locked(int rank)
+{
+    struct nxr_peer *peer = nxr_peer_get_locked(rank);
+
+    if (peer == NULL || rank == nxr_job.rank) {
+        return;
+    }
+    if (nxr_peer_is_up(peer) &&
+        atomic_load_explicit(&peer->control->life, memory_order_acquire) == NXR_LIFE_FINISHED) {
+        end_peer(peer, NIXL_PEER_FINISHED);
+    } else {
+        end_peer(peer, NIXL_PEER_LOST);
+    }
+}
+
+void nxr_liveness_lost(int rank)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_liveness_lost_locked(rank);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+bool nxr_liveness_check(struct nxr_peer *peer)
+{
+    if (nxr_peer_is_lost(peer)) {
+        return true;
+    }
+    if (!nxr_peer_is_up(peer) || !nxr_control_is_dead(peer->control)) {
+        return false;
+    }
+    nxr_liveness_lost(peer->rank);
+    return true;
+}
+
+/* ---- descriptors ------------------------------------------------------------------------------------- */
+
+static void pid_ended(struct nxr_watch *watch, uint32_t events)
+{
+    struct nxr_peer *peer = nxr_list_entry(watch, struct pid_watch, watch)->peer;
+
+    (void)events;
+    peer->is_gone = true;
+    nxr_liveness_unwatch(peer);
+    nxr_liveness_lost_locked(peer->rank);
+}
+
+void nxr_liveness_watch(struct nxr_peer *peer)
+{
+    int pidfd = open_pidfd(peer->pid);
+
+    if (pidfd < 0 && errno == ESRCH) {
+        peer->is_gone = true;
+        nxr_liveness_lost_locked(peer->rank);
+        return;
+    }
+    if (pidfd >= 0 && nxr_service_may_keep_fd(pidfd)) {
+        struct pid_watch *watch = calloc(1, sizeof(*watch));
+
+        if (watch != NULL) {
+            *watch = (struct pid_watch){{pid_ended}, peer};
+            if (nxr_service_watch(pidfd, EPOLLIN, &watch->watch) == NIXL_OK) {
+                peer->pidfd = pidfd;
+                peer->pid_watch = watch;
+                return;
+            }
+            free(watch);
+        }
+    }
+    if (pidfd >= 0) {
+        close(pidfd);
+    }
+    n_unwatched++;
+}
+
+void nxr_liveness_unwatch(struct nxr_peer *peer)
+{
+    if (peer->pidfd >= 0) {
+        nxr_service_unwatch(peer->pidfd);
+        close(peer->pidfd);
+        peer->pidfd = -1;
+        free(peer->pid_watch);
+        peer->pid_watch = NULL;
+    }
+}
+
+bool nxr_liveness_is_gone(int rank)
+{
+    struct nxr_peer *peer;
+    bool is_gone = false;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    peer = nxr_job.peers[rank];
+    if (rank != nxr_job.rank && peer != NULL && nxr_peer_is_up(peer)) {
+        if (!peer->is_gone && (nxr_peer_is_lost(peer) || nxr_control_is_dead(peer->control))) {
+            /* The mark is per thread: the others of the process must have ended, too. */
+            int pidfd = peer->pidfd >= 0 ? peer->pidfd : open_pidfd(peer->pid);
+
+            peer->is_gone = pidfd < 0 ? errno == ESRCH : has_ended(pidfd);
+            if (pidfd >= 0 && pidfd != peer->pidfd) {
+                close(pidfd);
+            }
+        }
+        is_gone = peer->is_gone;
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return is_gone;
+}
+
+/* ---- timers ------------------------------------------------------------------------------------------- */
+
+static void look_at_unwatched(void)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer = nxr_job.peers[rank];
+
+        if (peer == NULL || rank == nxr_job.rank || peer->pidfd >= 0 || !nxr_peer_is_up(peer) ||
+            nxr_peer_is_lost(peer)) {
+            continue;
+        }
+        if (nxr_control_is_dead(peer->control) ||
+            atomic_load(&peer->control->life) == NXR_LIFE_FINISHED) {
+            nxr_liveness_lost_locked(rank);
+        }
+    }
+}
+
+/* Connect to the next living rank that may be on this host. */
+static void choose_neighbour(void)
+{
+    for (int i = 1; i < nxr_job.size; i++) {
+        int rank = (nxr_job.rank + i) % nxr_job.size;
+        struct nxr_peer *peer = nxr_peer_get_locked(rank);
+
+        if (peer != NULL && !nxr_peer_is_lost(peer) &&
+            atomic_load(&peer->link) != NXR_LINK_REMOTE) {
+            neighbour = rank;
+            nxr_link_want(peer);
+            return;
+        }
+    }
+}
+
+/* A link may have turned out to be remote, or become ready for what is to be told. */
+static void tend_neighbour(void)
+{
+    struct nxr_peer *peer = neighbour >= 0 ? nxr_peer_get_locked(neighbour) : NULL;
+
+    if (peer == NULL || nxr_peer_is_lost(peer) || atomic_load(&peer->link) == NXR_LINK_REMOTE) {
+        neighbour = -1;
+        choose_neighbour();
+    }
+}
+
+static _Noreturn void die_as_orphan(void)
+{
+    nxr_error(HOST, "the launcher is gone since NIXLRUN_ORPHAN_GRACE; this rank ends");
+    _exit(1);
+}
+
+int64_t nxr_liveness_tick(int64_t now)
+{
+    int64_t due = orphan_at;
+
+    if (orphan_at <= now) {
+        die_as_orphan();
+    }
+    if (n_unwatched > 0) {
+        look_at_unwatched();
+        due = now + UNWATCHED_POLL_NS < due ? now + UNWATCHED_POLL_NS : due;
+    }
+    if (nxr_job.size > 1) {
+        if (neighbour_at < 0) {
+            neighbour_at = now + NEIGHBOUR_DELAY_NS;
+        }
+        if (neighbour_at <= now) {
+            tend_neighbour();
+        } else {
+            due = neighbour_at < due ? neighbour_at : due;
+        }
+    }
+    return due;
+}
+
+void nxr_liveness_from_launcher(int rank)
+{
+    if (!nxr_is_ready()) {
+        return;
+    }
+    if (rank >= 0) {
+        if (rank < nxr_job.size) {
+            nxr_liveness_lost(rank);
+        }
+        return;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    if (orphan_at == INT64_MAX) {
+        orphan_at = nxr_deadline(nxr_env.orphan_grace);
+        nxr_warn(HOST, "the launcher is gone");
+        nxr_event_push(NIXL_EVENT_LAUNCHER_LOST, -1, "");
+        nxr_service_kick();
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+void nxr_liveness_stop(void)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (nxr_job.peers[rank] != NULL) {
+            nxr_liveness_unwatch(nxr_job.peers[rank]);
+        }
+    }
+    n_unwatched = 0;
+    neighbour_at = -1;
+    neighbour = -1;
+    orphan_at = INT64_MAX;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The service thread's loop. It owns the epoll descriptor, the kick and the robust mutex of the
+ * control page; connections, links and liveness own what they watch.
+ */
+#include "config.h"
+
+#include "host/service.h"
+#include "host/bounce.h"
+#include "host/conn.h"
+#include "host/link.h"
+#include "host/liveness.h"
+#include "notify.h"
+#include "progress.h"
+#include "region.h"
+#include "request.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/status.h"
+#include "wait.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define EVENTS_PER_WAKE 32
+#define TURN_NS         (200 * NXR_US)
+#define STACK_NBYTES    (256 * 1024)
+
+static int epoll_fd = -1;
+static int kick_fd = -1;
+static pthread_t thread;
+static atomic_bool is_stopping;
+
+static void kicked(struct nxr_watch *watch, uint32_t events)
+{
+    uint64_t count;
+
+    (void)watch;
+    (void)events;
+    if (read(kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
+        nxr_warn(HOST, "cannot read the kick: %m");
+    }
+}
+
+static struct nxr_watch kick_watch = {kicked};
+
+int nxr_service_watch(int fd, uint32_t events, struct nxr_watch *watch)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+
+    if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        nxr_warn(HOST, "cannot watch descriptor %d: %m", fd);
+        return NIXL_ERR_LIMIT;
+    }
+    return NIXL_OK;
+}
+
+void nxr_service_rewatch(int fd, uint32_t events, struct nxr_watch *watch)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+
+    if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0) {
+        nxr_warn(HOST, "cannot change the watch on descriptor %d: %m", fd);
+    }
+}
+
+void nxr_service_unwatch(int fd)
+{
+    epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+bool nxr_service_may_keep_fd(int fd)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) != 0 || (rlim_t)fd < limit.rlim_cur / 2;
+}
+
+void nxr_service_kick(void)
+{
+    const uint64_t one = 1;
+
+    if (write(kick_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
+        nxr_warn(HOST, "cannot kick the service thread: %m");
+    }
+}
+
+void nxr_service_signal_event_fd(struct nxr_peer *peer)
+{
+    const uint64_t one = 1;
+    int fd = peer != NULL ? peer->event_fd : nxr_job.event_fd;
+
+    if (fd >= 0) {
+        if (write(fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
+            nxr_warn(HOST, "cannot signal an event fd: %m");
+        }
+        return;
+    }
+    /* No descriptor of the peer's is kept: its service thread does it. */
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_conn_ring_fd(peer);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* Everything that is due; the milliseconds until something is due again, -1 for never. */
+static int run_due(void)
+{
+    int64_t now = nxr_now_ns();
+    int64_t due = nxr_link_tick(now);
+    int64_t next[] = {nxr_conn_tick(now),    nxr_liveness_tick(now), nxr_region_tick(now),
+                      nxr_request_tick(now), nxr_notify_tick(now),   nxr_bounce_tick(now)};
+
+    for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
+        due = next[i] < due ? next[i] : due;
+    }
+    if (due == INT64_MAX) {
+        return -1;
+    }
+    now = nxr_now_ns();
+    due = due <= now ? 0 : (due - now + NXR_MS - 1) / NXR_MS;
+    return due > 60000 ? 60000 : (int)due;
+}
+
+/* Carry on what the user has started and does not drive, for a short turn. */
+static void drive_operations(void)
+{
+    int64_t until = nxr_now_ns() + TURN_NS;
+
+    while (atomic_load(&nxr_n_started) != 0 && nxr_now_ns() < until) {
+        nxr_progress_all();
+    }
+}
+
+static void *serve(void *arg)
+{
+    struct epoll_event events[EVENTS_PER_WAKE];
+    int n_events, timeout_ms;
+
+    (void)arg;
+    pthread_mutex_lock(&nxr_job.control->alive);
+    atomic_store_explicit(&nxr_job.control->life, NXR_LIFE_RUNNING, memory_order_release);
+    nxr_wake_self();
+    while (!atomic_load_explicit(&is_stopping, memory_order_acquire)) {
+        pthread_mutex_lock(&nxr_job.lock);
+        timeout_ms = run_due();
+        pthread_mutex_unlock(&nxr_job.lock);
+        n_events = epoll_wait(epoll_fd, events, EVENTS_PER_WAKE, timeout_ms);
+        pthread_mutex_lock(&nxr_job.lock);
+        for (int i = 0; i < n_events; i++) {
+            struct nxr_watch *watch = events[i].data.ptr;
+
+            watch->fn(watch, events[i].events);
+        }
+        nxr_conn_free_closed();
+        pthread_mutex_unlock(&nxr_job.lock);
+        nxr_bounce_serve();
+        nxr_notify_retry();
+        drive_operations();
+    }
+    pthread_mutex_unlock(&nxr_job.control->alive);
+    return NULL;
+}
+
+/* Signals are the application's: none is taken here. */
+static int start_thread(void)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    int error;
+
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_NBYTES);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&thread, &attributes, serve, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+static bool is_running(void *arg)
+{
+    (void)arg;
+    return atomic_load_explicit(&nxr_job.control->life, memory_order_acquire) == NXR_LIFE_RUNNING;
+}
+
+int nxr_service_start(void)
+{
+    int status;
+
+    atomic_store(&is_stopping, false);
+    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (epoll_fd < 0 || kick_fd < 0) {
+        status = nxr_status_of_errno(errno);
+        nxr_error(HOST, "cannot make the service thread's descriptors: %m");
+        goto err_close;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    status = nxr_service_watch(kick_fd, EPOLLIN, &kick_watch);
+    if (status == NIXL_OK) {
+        status = nxr_conn_listen();
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (status != NIXL_OK) {
+        goto err_close;
+    }
+    status = nxr_status_of_errno(start_thread());
+    if (status != NIXL_OK) {
+        nxr_error(HOST, "cannot start the service thread");
+        nxr_conn_stop();
+        goto err_close;
+    }
+    return nxr_wait(is_running, NULL, NIXL_FOREVER);
+
+err_close:
+    if (epoll_fd >= 0) {
+        close(epoll_fd);
+    }
+    if (kick_fd >= 0) {
+        close(kick_fd);
+    }
+    epoll_fd = kick_fd = -1;
+    return status;
+}
+
+void nxr_service_stop(void)
+{
+    atomic_store_explicit(&is_stopping, true, memory_order_release);
+    nxr_service_kick();
+    pthread_join(thread, NULL);
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_bounce_stop();
+    nxr_conn_stop();
+    nxr_link_stop();
+    nxr_liveness_stop();
+    pthread_mutex_unlock(&nxr_job.lock);
+    close(epoll_fd);
+    close(kick_fd);
+    epoll_fd = kick_fd = -1;
+}

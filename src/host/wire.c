@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checking what comes over the socket. One table says what each type must look like. No state. */
+#include "config.h"
+
+#include "host/wire.h"
+#include "job.h"
+
+#include <string.h>
+
+static const struct {
+    size_t nbytes;
+    int min_fds;
+    int max_fds;
+} shapes[] = {
+    [NXR_WIRE_HELLO] = {sizeof(struct nxr_wire_hello), 1, 2},
+    [NXR_WIRE_WELCOME] = {sizeof(struct nxr_wire_hello), 1, 2},
+    [NXR_WIRE_RESOLVE] = {sizeof(struct nxr_wire_resolve), 0, 0},
+    [NXR_WIRE_KEY] = {sizeof(struct nxr_wire_key), 0, 1},
+    [NXR_WIRE_CLOSED] = {sizeof(struct nxr_wire_closed), 0, 0},
+    [NXR_WIRE_DEATH] = {sizeof(struct nxr_wire_death), 0, 0},
+    [NXR_WIRE_RING_FD] = {sizeof(struct nxr_wire_header), 0, 0},
+    [NXR_WIRE_BOUNCE] = {sizeof(struct nxr_wire_bounce), 1, 1},
+    [NXR_WIRE_WORK] = {sizeof(struct nxr_wire_header), 0, 0},
+};
+#define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
+
+void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
+{
+    memset(message, 0, sizeof(*message));
+    message->header.magic = NXR_WIRE_MAGIC;
+    message->header.version = NXR_WIRE_VERSION;
+    message->header.type = (uint16_t)type;
+    message->header.nbytes = (uint32_t)shapes[type].nbytes;
+    message->header.rank = nxr_job.rank;
+}
+
+bool nxr_key_is_sound(const struct nxr_key *key)
+{
+    return key->generation != 0 && key->nbytes != 0 && key->nbytes <= INT64_MAX &&
+           key->id < NXR_N_REGION_IDS && key->kind == NIXL_MEM_HOST &&
+           key->strategy <= NIXL_MEM_PINNED && key->is_registered <= 1 &&
+           key->addr <= UINT64_MAX - key->nbytes;
+}
+
+/* What of the type's own fields is wrong, or NULL. */
+static const char *check_body(const union nxr_wire_message *message, int n_fds, int size)
+{
+    switch (message->header.type) {
+    case NXR_WIRE_RESOLVE:
+        if (message->resolve.name[0] == '\0' ||
+            memchr(message->resolve.name, '\0', sizeof(message->resolve.name)) == NULL) {
+            return "a region name without an end";
+        }
+        return NULL;
+    case NXR_WIRE_KEY:
+        if (!nxr_key_is_sound(&message->key.key) ||
+            (n_fds == 1) == (message->key.key.is_registered == 1)) {
+            return "a key that cannot be";
+        }
+        return NULL;
+    case NXR_WIRE_CLOSED:
+        return message->closed.id < NXR_N_REGION_IDS ? NULL : "a region number that cannot be";
+    case NXR_WIRE_DEATH:
+        return message->death.dead_rank >= 0 && message->death.dead_rank < size
+                   ? NULL
+                   : "a dead rank that is not in the job";
+    default:
+        return NULL;
+    }
+}
+
+int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
+                   union nxr_wire_message *message_p, const char **why_p)
+{
+    union nxr_wire_message message;
+
+    memset(&message, 0, sizeof(message));
+    *why_p = NULL;
+    if (nbytes < sizeof(message.header) || nbytes > sizeof(message)) {
+        *why_p = "a message of a wrong size";
+        return NIXL_ERR_TRANSPORT;
+    }
+    memcpy(&message, bytes, nbytes);
+    if (message.header.magic != NXR_WIRE_MAGIC || message.header.version != NXR_WIRE_VERSION) {
+        *why_p = "no nixlrun message, or one of another version";
+    } else if (message.header.type == 0 || message.header.type >= N_SHAPES) {
+        *why_p = "a message of an unknown type";
+    } else if (message.header.nbytes != nbytes || shapes[message.header.type].nbytes != nbytes) {
+        *why_p = "a message that is not as long as its type";
+    } else if (n_fds < shapes[message.header.type].min_fds ||
+               n_fds > shapes[message.header.type].max_fds) {
+        *why_p = "a message with too few or too many descriptors";
+    } else if (message.header.rank < 0 || message.header.rank >= size) {
+        *why_p = "a sender that is not in the job";
+    } else {
+        *why_p = check_body(&message, n_fds, size);
+    }
+    if (*why_p != NULL) {
+        return NIXL_ERR_TRANSPORT;
+    }
+    *message_p = message;
+    return NIXL_OK;
+}

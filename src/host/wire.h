@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages between the service threads of two ranks on one host, over a Unix socket that keeps
+ * message borders. Fixed layouts; nxr_wire_parse() is the only way in. What a message may do depends
+ * on the greeting: before a valid HELLO nothing else is taken.
+ */
+#ifndef NXR_HOST_WIRE_H
+#define NXR_HOST_WIRE_H
+
+#include "boot/card.h"
+#include "transports/transport.h"
+
+#define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
+#define NXR_WIRE_VERSION 1
+#define NXR_WIRE_MAX_FDS 2
+
+enum nxr_wire_type {
+    NXR_WIRE_HELLO = 1, /* who speaks, and the secret; descriptors: control page, event fd */
+    NXR_WIRE_WELCOME,   /* the answer; the same descriptors */
+    NXR_WIRE_RESOLVE,   /* tell me the key of your region of this name, once there is one */
+    NXR_WIRE_KEY,       /* the answer; a descriptor for allocated memory */
+    NXR_WIRE_CLOSED,    /* my region that you have the key of is closed */
+    NXR_WIRE_DEATH,     /* a rank of this host has died */
+    NXR_WIRE_RING_FD,   /* signal your own event fd: I keep no descriptor of it */
+    NXR_WIRE_BOUNCE,    /* serve this bounce buffer; its descriptor */
+    NXR_WIRE_WORK,      /* look at the bounce buffer again */
+};
+
+struct nxr_wire_header {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t type;   /* enum nxr_wire_type */
+    uint32_t nbytes; /* of the whole message */
+    int32_t rank;    /* of the sender */
+};
+
+struct nxr_wire_hello {
+    struct nxr_wire_header header;
+    unsigned char secret[NXR_SECRET_NBYTES]; /* of the receiver's card; zeros in WELCOME */
+    struct nxr_card card;                    /* the sender's: it can be connected to again */
+};
+
+struct nxr_wire_resolve {
+    struct nxr_wire_header header;
+    uint64_t ask; /* comes back in the answer */
+    char name[NIXL_NAME_MAX + 1];
+};
+
+struct nxr_wire_key {
+    struct nxr_wire_header header;
+    uint64_t ask;
+    struct nxr_key key;
+};
+
+struct nxr_wire_closed {
+    struct nxr_wire_header header;
+    uint64_t generation;
+    uint32_t id;
+    uint32_t unused;
+};
+
+struct nxr_wire_death {
+    struct nxr_wire_header header;
+    int32_t dead_rank;
+    uint32_t unused;
+};
+
+struct nxr_wire_bounce {
+    struct nxr_wire_header header;
+    uint64_t nbytes; /* of the buffer behind the descriptor */
+};
+
+union nxr_wire_message {
+    struct nxr_wire_header header;
+    struct nxr_wire_hello hello; /* and WELCOME */
+    struct nxr_wire_resolve resolve;
+    struct nxr_wire_key key;
+    struct nxr_wire_closed closed;
+    struct nxr_wire_death death;
+    struct nxr_wire_bounce bounce;
+};
+
+/* Make `message` an empty one of this type, with the header filled in. */
+void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type);
+
+/*
+ * Check bytes from a socket, for a job of `size` ranks. NIXL_OK and the message, or
+ * NIXL_ERR_TRANSPORT and one line in `why`.
+ */
+int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
+                   union nxr_wire_message *message_p, const char **why_p);
+
+/* Is this a key that may be used? Sizes and numbers within their limits. */
+bool nxr_key_is_sound(const struct nxr_key *key);
+
+#endif

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Joining and leaving the job, in one visible order, and the calls about the job itself. Lock:
+ * init_lock serialises init and finalize and guards n_inits; everything else is set before the state
+ * becomes READY and constant until it is not.
+ */
+#include "config.h"
+
+#include "event.h"
+#include "host/conn.h"
+#include "host/link.h"
+#include "host/liveness.h"
+#include "notify.h"
+#include "region.h"
+#include "route.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/status.h"
+#include "wait.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+struct nxr_job nxr_job;
+
+static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+/* ---- checks ------------------------------------------------------------------------------------------ */
+
+int nxr_check_ready(const char *operation)
+{
+    switch (atomic_load_explicit(&nxr_job.state, memory_order_acquire)) {
+    case NXR_STATE_READY:
+        return NIXL_OK;
+    case NXR_STATE_FORKED:
+        return nxr_fail(NIXL_ERR_FORKED, operation, -1, "", 0,
+                        "this process is a fork of a rank; only the rank can use the library");
+    default:
+        return nxr_fail(NIXL_ERR_NOT_INIT, operation, -1, "", 0, "call nixl_init first");
+    }
+}
+
+int nxr_fail_rank(const char *operation, int rank)
+{
+    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                    "rank %d is not in the job; allowed is 0 to %d", rank, nxr_job.size - 1);
+}
+
+static void after_fork(void)
+{
+    if (atomic_load(&nxr_job.state) == NXR_STATE_READY) {
+        atomic_store(&nxr_job.state, NXR_STATE_FORKED);
+    }
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, after_fork);
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------ */
+
+static int fail_init(int status, const char *why)
+{
+    return nxr_fail(status, "nixl_init", -1, "", 0, "%s", why);
+}
+
+static int read_environment(void)
+{
+    char why[256];
+    int status = nxr_env_parse(&nxr_env, why, sizeof(why));
+
+    if (status == NIXL_OK) {
+        status = nxr_log_configure(nxr_env.log, why, sizeof(why));
+    }
+    if (status == NIXL_OK) {
+        status = nxr_route_init(nxr_env.transports, why, sizeof(why));
+    }
+    return status == NIXL_OK ? status : fail_init(status, why);
+}
+
+/* Spinning makes sense only while every rank of this host can have a core. */
+static void choose_spin_time(int n_local)
+{
+    cpu_set_t cpus;
+    int n_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+    long n_online = sysconf(_SC_NPROCESSORS_ONLN);
+
+    /* A rank that is bound to few cores still has them for itself. */
+    n_cpus = n_cpus < n_online && n_cpus < n_local ? (int)n_online : n_cpus;
+    nxr_job.is_crowded = n_local > n_cpus;
+    nxr_job.spin_ns = nxr_env.spin_time;
+}
+
+static int make_card(uint32_t incarnation)
+{
+    int status = nxr_card_make(nxr_job.rank, incarnation, &nxr_job.card);
+
+    if (status != NIXL_OK) {
+        return fail_init(status, "cannot make the rank's card");
+    }
+    nxr_log_identity("nixlrun", nxr_job.rank, nxr_job.size, nxr_job.card.host);
+    if (nxr_log_open(nxr_env.log_file) != NIXL_OK) {
+        char why[256];
+
+        snprintf(why, sizeof(why), "NIXLRUN_LOG_FILE is '%.120s': %s", nxr_env.log_file,
+                 strerror(errno));
+        return fail_init(NIXL_ERR_INVALID_ARG, why);
+    }
+    nxr_env_warn_unknown();
+    return NIXL_OK;
+}
+
+static int make_shared_memory(void)
+{
+    int status = nxr_control_create(nxr_job.rank, nxr_job.size, nxr_job.card.nonce,
+                                    &nxr_job.control, &nxr_job.control_fd);
+
+    if (status != NIXL_OK) {
+        return fail_init(status, "cannot make the rank's control page");
+    }
+    nxr_job.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    nxr_job.peers = calloc((size_t)nxr_job.size, sizeof(*nxr_job.peers));
+    if (nxr_job.event_fd < 0 || nxr_job.peers == NULL) {
+        return fail_init(nxr_job.event_fd < 0 ? NIXL_ERR_LIMIT : NIXL_ERR_NO_MEMORY,
+                         "no descriptor or memory for the rank");
+    }
+    return NIXL_OK;
+}
+
+static void drop_shared_memory(void)
+{
+    if (nxr_job.peers != NULL) {
+        nxr_guard_reset();
+        nxr_peers_free();
+    }
+    if (nxr_job.event_fd >= 0) {
+        close(nxr_job.event_fd);
+    }
+    if (nxr_job.control != NULL) {
+        nxr_control_destroy(nxr_job.control, nxr_job.control_fd);
+    }
+    nxr_job.control = NULL;
+    nxr_job.event_fd = -1;
+}
+
+static void init_lock_of_job(void)
+{
+    pthread_mutexattr_t attributes;
+
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&nxr_job.lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+/* The own side: memory, the service thread, the way to oneself. */
+static int start_host(void)
+{
+    struct nxr_peer *self;
+    int status = make_shared_memory();
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    /* Siblings may read and write our registered memory; refused by systems without Yama. */
+    prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0, 0, 0);
+    self = nxr_peer_get(nxr_job.rank);
+    if (self == NULL) {
+        return fail_init(NIXL_ERR_NO_MEMORY, "no memory for the rank");
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_link_self(self);
+    pthread_mutex_unlock(&nxr_job.lock);
+    status = nxr_service_start();
+    return status == NIXL_OK ? status : fail_init(status, "cannot start the service thread");
+}
+
+static int join(const struct nixl_init_params *params)
+{
+    struct nxr_boot_info boot;
+    char why[256];
+    int status = read_environment();
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status =
+        nxr_boot_start(nxr_env.init_timeout, nxr_liveness_from_launcher, &boot, why, sizeof(why));
+    if (status != NIXL_OK) {
+        return fail_init(status, why);
+    }
+    nxr_job.rank = boot.rank;
+    nxr_job.size = boot.size;
+    nxr_job.is_alone = boot.is_alone;
+    nxr_job.is_multithreaded = params == NULL || params->thread_level != NIXL_THREAD_SINGLE;
+    nxr_job.control = NULL;
+    nxr_job.peers = NULL;
+    nxr_job.event_fd = -1;
+    nxr_job.n_guards = 0;
+    nxr_job.n_deaths = 0;
+    init_lock_of_job();
+    nxr_barrier_init();
+    choose_spin_time(boot.n_local);
+    status = make_card(boot.incarnation);
+    if (status == NIXL_OK) {
+        status = start_host();
+    }
+    if (status != NIXL_OK) {
+        goto err_drop;
+    }
+    status = nxr_boot_exchange(&nxr_job.card, nxr_env.init_timeout, why, sizeof(why));
+    if (status != NIXL_OK) {
+        fail_init(status, why);
+        nxr_service_stop();
+        goto err_drop;
+    }
+    atomic_store_explicit(&nxr_job.state, NXR_STATE_READY, memory_order_release);
+    return NIXL_OK;
+
+err_drop:
+    drop_shared_memory();
+    nxr_inbox_reset();
+    nxr_boot_stop(nxr_env.finalize_timeout);
+    return status;
+}
+
+static int check_params(const struct nixl_init_params *params)
+{
+    if (params != NULL && (params->struct_nbytes != sizeof(*params) ||
+                           (params->thread_level != NIXL_THREAD_MULTIPLE &&
+                            params->thread_level != NIXL_THREAD_SINGLE))) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_init", -1, "", 0, "%s",
+                        params->struct_nbytes != sizeof(*params)
+                            ? "params were not made with NIXL_INIT_PARAMS_INIT"
+                            : "thread_level is neither NIXL_THREAD_MULTIPLE nor _SINGLE");
+    }
+    return NIXL_OK;
+}
+
+int nixl_init(const struct nixl_init_params *params)
+{
+    int status = check_params(params);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (atomic_load(&nxr_job.state) == NXR_STATE_FORKED) {
+        return nxr_check_ready("nixl_init");
+    }
+    pthread_once(&fork_once, watch_forks);
+    pthread_mutex_lock(&init_lock);
+    if (nxr_job.n_inits == 0) {
+        status = join(params);
+    } else if (params == NULL || params->thread_level == NIXL_THREAD_MULTIPLE) {
+        nxr_job.is_multithreaded = true;
+    }
+    nxr_job.n_inits += status == NIXL_OK;
+    pthread_mutex_unlock(&init_lock);
+    return status;
+}
+
+/* ---- leaving ------------------------------------------------------------------------------------------- */
+
+/* The living ranks come here together, unless one has died: engines differ in what a fence does then. */
+static void wait_for_others(void)
+{
+    if (!nxr_job.is_alone && nxr_event_n_deaths() == 0) {
+        int status = nxr_boot_barrier(nxr_env.finalize_timeout);
+
+        if (status == NIXL_ERR_TIMEOUT) {
+            nxr_warn(CORE,
+                     "other ranks did not come to nixl_finalize within NIXLRUN_FINALIZE_TIMEOUT");
+        }
+    }
+}
+
+static void leave(void)
+{
+    int status = nixl_flush(NIXL_ALL_RANKS, nxr_env.finalize_timeout);
+
+    if (status != NIXL_OK && status != NIXL_ERR_PEER_LOST) {
+        nxr_warn(CORE, "leaving with puts that are not complete: %s", nixl_last_error()->text);
+    }
+    wait_for_others();
+    nxr_regions_close_all();
+    atomic_store_explicit(&nxr_job.control->life, NXR_LIFE_FINISHED, memory_order_release);
+    atomic_store_explicit(&nxr_job.state, NXR_STATE_NONE, memory_order_release);
+    nxr_service_stop();
+    nxr_boot_stop(nxr_env.finalize_timeout);
+    drop_shared_memory();
+    nxr_inbox_reset();
+    nxr_event_reset();
+    nxr_publish_reset();
+    pthread_mutex_destroy(&nxr_job.lock);
+    nxr_log_open(NULL);
+}
+
+int nixl_finalize(void)
+{
+    int status;
+
+    status = nxr_check_ready("nixl_finalize");
+    if (status == NIXL_OK) {
+        pthread_mutex_lock(&init_lock);
+        if (--nxr_job.n_inits == 0) {
+            leave();
+        }
+        pthread_mutex_unlock(&init_lock);
+    }
+    return status;
+}
+
+/* ---- the job ------------------------------------------------------------------------------------------- */
+
+int nixl_rank(void)
+{
+    int status = nxr_check_ready("nixl_rank");
+
+    return status == NIXL_OK ? nxr_job.rank : status;
+}
+
+int nixl_size(void)
+{
+    int status = nxr_check_ready("nixl_size");
+
+    return status == NIXL_OK ? nxr_job.size : status;
+}
+
+/* The peer of a public call about a rank; connected, or known to be remote. */
+static int connected_peer(const char *operation, int rank, struct nxr_peer **peer_p)
+{
+    int status = nxr_check_ready(operation);
+    struct nxr_peer *peer;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank(operation, rank);
+    }
+    peer = nxr_peer_get(rank);
+    if (peer == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
+    }
+    status = nxr_peer_connect(peer, nxr_env.resolve_timeout);
+    if (status != NIXL_OK) {
+        return nxr_fail(status, operation, rank, "", 0, "rank %d does not answer", rank);
+    }
+    *peer_p = peer;
+    return NIXL_OK;
+}
+
+int nixl_scope(int rank)
+{
+    struct nxr_peer *peer;
+    int status = connected_peer("nixl_scope", rank, &peer);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (rank == nxr_job.rank) {
+        return NIXL_SCOPE_SELF;
+    }
+    return nxr_peer_is_up(peer) ? NIXL_SCOPE_LOCAL : NIXL_SCOPE_REMOTE;
+}
+
+const char *nixl_host(int rank)
+{
+    struct nxr_peer *peer;
+
+    if (connected_peer("nixl_host", rank, &peer) != NIXL_OK) {
+        return NULL;
+    }
+    if (!peer->has_card) {
+        nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_host", rank, "", 0, "the card of rank %d is not known",
+                 rank);
+        return NULL;
+    }
+    return peer->card.host;
+}
+
+int nixl_peer_state(int rank)
+{
+    int status = nxr_check_ready("nixl_peer_state");
+    struct nxr_peer *peer;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank("nixl_peer_state", rank);
+    }
+    peer = nxr_peer_find(rank);
+    if (peer != NULL) {
+        nxr_liveness_check(peer);
+    }
+    return peer != NULL ? atomic_load(&peer->state) : NIXL_PEER_ALIVE;
+}
+
+void nixl_abort(int exit_code, const char *why)
+{
+    const char *reason = why != NULL ? why : "no reason given";
+
+    exit_code = exit_code != 0 ? exit_code : 1;
+    if (atomic_load(&nxr_job.state) == NXR_STATE_READY) {
+        fprintf(stderr, "nixlrun: rank %d on %s aborts the job: %s\n", nxr_job.rank,
+                nxr_job.card.host, reason);
+        nxr_boot_abort(exit_code, reason);
+    } else {
+        fprintf(stderr, "nixlrun: abort: %s\n", reason);
+    }
+    _exit(exit_code);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host memory for regions: sealed memfds, so that nothing stays after kill -9, a small /dev/shm does
+ * not matter, and a peer cannot shrink them under us. No state, no lock.
+ */
+#include "config.h"
+
+#include "host/control.h"
+#include "memory/memory.h"
+#include "transports/transport.h"
+#include "util/log.h"
+#include "util/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define HUGE_NBYTES  (2ul << 20)
+#define MAX_NODES    1024
+#define POPULATE_MAX (16ul << 20) /* peers' parts up to this are mapped with their pages at once */
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static size_t round_up(size_t nbytes, size_t unit)
+{
+    return (nbytes + unit - 1) / unit * unit;
+}
+
+static size_t page_nbytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static int explain(int error, size_t nbytes, char *why, size_t why_nbytes)
+{
+    struct rlimit space = {RLIM_INFINITY, RLIM_INFINITY}, file = space;
+
+    getrlimit(RLIMIT_AS, &space);
+    getrlimit(RLIMIT_FSIZE, &file);
+    snprintf(why, why_nbytes, "cannot allocate %zu bytes: %s%s%s", nbytes, strerror(error),
+             space.rlim_cur != RLIM_INFINITY ? " (ulimit -v is set)" : "",
+             file.rlim_cur != RLIM_INFINITY ? " (ulimit -f is set and counts here)" : "");
+    return nxr_status_of_errno(error);
+}
+
+/* A memfd of that size that keeps its size. A too small RLIMIT_FSIZE would be a signal: test first. */
+static int make_memfd(size_t nbytes, unsigned flags)
+{
+    struct rlimit file;
+    int fd, error;
+
+    if (getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur != RLIM_INFINITY &&
+        nbytes > file.rlim_cur) {
+        errno = EFBIG;
+        return -1;
+    }
+    fd = memfd_create("nixlrun-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+    if (fd < 0) {
+        return -1;
+    }
+    if (nbytes > INT64_MAX || ftruncate(fd, (off_t)nbytes) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+        error = nbytes > INT64_MAX ? ENOMEM : errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+/* Which nodes have memory, as "0-1,4"; "0" where the kernel does not say. */
+static void known_nodes(char *text, size_t nbytes)
+{
+    int fd = open("/sys/devices/system/node/has_memory", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, nbytes - 1);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (got <= 0) {
+        snprintf(text, nbytes, "0");
+        return;
+    }
+    text[got] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+}
+
+static int bind_to_node(void *addr, size_t nbytes, int node, char *why, size_t why_nbytes)
+{
+    unsigned long mask[MAX_NODES / (8 * sizeof(unsigned long))] = {0};
+    const int bits = 8 * (int)sizeof(mask[0]);
+    char nodes[64];
+
+    if (node >= 0 && node < MAX_NODES) {
+        mask[node / bits] = 1ul << (node % bits);
+        if (syscall(SYS_mbind, addr, nbytes, MPOL_BIND, mask, MAX_NODES, 0) == 0) {
+            return NIXL_OK;
+        }
+    }
+    if (node >= 0 && node < MAX_NODES && (errno == ENOSYS || errno == EPERM)) {
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    known_nodes(nodes, sizeof(nodes));
+    snprintf(why, why_nbytes, "NUMA node %d does not exist; allowed is %s", node, nodes);
+    return NIXL_ERR_NO_DEVICE;
+}
+
+/* Reserved huge pages in `memory`, or NIXL_ERR_UNSUPPORTED: there are none. */
+static int map_reserved_huge(struct nxr_memory *memory)
+{
+    size_t nbytes = round_up(memory->nbytes, HUGE_NBYTES);
+    int fd = make_memfd(nbytes, MFD_HUGETLB | MFD_HUGE_2MB);
+    void *addr;
+
+    if (fd < 0) {
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    addr = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (addr == MAP_FAILED) {
+        close(fd);
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    memory->addr = addr;
+    memory->mapped_nbytes = nbytes;
+    memory->fd = fd;
+    return NIXL_OK;
+}
+
+static int map_pages(struct nxr_memory *memory, char *why, size_t why_nbytes)
+{
+    size_t nbytes = round_up(memory->nbytes, page_nbytes());
+    int status;
+
+    if (nbytes < memory->nbytes) {
+        return explain(ENOMEM, memory->nbytes, why, why_nbytes);
+    }
+    memory->fd = make_memfd(nbytes, 0);
+    if (memory->fd < 0) {
+        return explain(errno, memory->nbytes, why, why_nbytes);
+    }
+    memory->addr = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+    if (memory->addr == MAP_FAILED) {
+        status = explain(errno, memory->nbytes, why, why_nbytes);
+        close(memory->fd);
+        return status;
+    }
+    memory->mapped_nbytes = nbytes;
+    return NIXL_OK;
+}
+
+/* Transparent huge pages for pages that are there already. */
+static void use_transparent_huge(struct nxr_memory *memory)
+{
+    size_t nbytes = memory->mapped_nbytes;
+
+    madvise(memory->addr, nbytes, MADV_HUGEPAGE);
+    if (nbytes >= HUGE_NBYTES && madvise(memory->addr, nbytes, MADV_POPULATE_WRITE) == 0 &&
+        madvise(memory->addr, nbytes, MADV_COLLAPSE) == 0) {
+        memory->strategy = NIXL_MEM_HUGE;
+        snprintf(memory->note, sizeof(memory->note),
+                 "no reserved huge pages are free (vm.nr_hugepages); transparent ones were made");
+        return;
+    }
+    snprintf(memory->note, sizeof(memory->note),
+             "no huge pages: none are reserved and free, and %s",
+             nbytes < HUGE_NBYTES ? "the region is smaller than one"
+                                  : "the kernel makes no transparent ones");
+}
+
+static int apply_strategy(struct nxr_memory *memory, const struct nixl_mem_params *params,
+                          char *why, size_t why_nbytes)
+{
+    int status;
+
+    switch (params->strategy) {
+    case NIXL_MEM_NUMA:
+        status = bind_to_node(memory->addr, memory->mapped_nbytes, params->node, why, why_nbytes);
+        if (status == NIXL_ERR_UNSUPPORTED) {
+            snprintf(memory->note, sizeof(memory->note), "the kernel refuses to bind memory: %s",
+                     strerror(errno));
+            return NIXL_OK;
+        }
+        memory->strategy = status == NIXL_OK ? NIXL_MEM_NUMA : NIXL_MEM_DEFAULT;
+        return status;
+    case NIXL_MEM_HUGE:
+        use_transparent_huge(memory);
+        return NIXL_OK;
+    case NIXL_MEM_PINNED:
+        snprintf(memory->note, sizeof(memory->note),
+                 "not pinned: this build of nixlrun has no GPU support");
+        return NIXL_OK;
+    default:
+        return NIXL_OK;
+    }
+}
+
+int nxr_memory_host_alloc(size_t nbytes, const struct nixl_mem_params *params,
+                          struct nxr_memory *memory_p, char *why, size_t why_nbytes)
+{
+    struct nxr_memory memory = {.nbytes = nbytes, .fd = -1, .strategy = NIXL_MEM_DEFAULT};
+    int status;
+
+    if (params->strategy == NIXL_MEM_HUGE && map_reserved_huge(&memory) == NIXL_OK) {
+        memory.strategy = NIXL_MEM_HUGE;
+        *memory_p = memory;
+        return NIXL_OK;
+    }
+    status = map_pages(&memory, why, why_nbytes);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status = apply_strategy(&memory, params, why, why_nbytes);
+    if (status == NIXL_OK && (params->flags & NIXL_MEM_POPULATE) != 0 &&
+        madvise(memory.addr, memory.mapped_nbytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+        status = explain(errno, nbytes, why, why_nbytes);
+    }
+    if (status != NIXL_OK) {
+        munmap(memory.addr, memory.mapped_nbytes);
+        close(memory.fd);
+        return status;
+    }
+    *memory_p = memory;
+    return NIXL_OK;
+}
+
+void nxr_memory_host_free(void *addr, size_t mapped_nbytes)
+{
+    munmap(addr, mapped_nbytes);
+}
+
+void nxr_memory_host_discard(struct nxr_memory *memory)
+{
+    munmap(memory->addr, memory->mapped_nbytes);
+    close(memory->fd);
+}
+
+int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nbytes_p)
+{
+    struct stat info;
+    void *addr;
+
+    if (!nxr_memfd_is_safe(fd, nbytes) || fstat(fd, &info) != 0) {
+        nxr_warn(MEMORY,
+                 "a region of %zu bytes came with a descriptor that is no sealed memory of "
+                 "that size",
+                 nbytes);
+        return NIXL_ERR_TRANSPORT;
+    }
+    addr = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE,
+                MAP_SHARED | (nbytes <= POPULATE_MAX ? MAP_POPULATE : 0), fd, 0);
+    if (addr == MAP_FAILED) {
+        nxr_warn(MEMORY, "cannot map a region of %zu bytes: %m", nbytes);
+        return NIXL_ERR_NO_MEMORY;
+    }
+    *addr_p = addr;
+    *mapped_nbytes_p = (size_t)info.st_size;
+    return NIXL_OK;
+}

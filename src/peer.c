@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of ranks: what is known of each, made when first needed. Lock: job.lock. */
+#include "config.h"
+
+#include "host/link.h"
+#include "host/liveness.h"
+#include "host/service.h"
+#include "job.h"
+#include "util/status.h"
+#include "wait.h"
+
+#include <stdlib.h>
+
+static struct nxr_peer *peer_new(int rank)
+{
+    struct nxr_peer *peer = aligned_alloc(NXR_LINE_NBYTES, (sizeof(*peer) + NXR_LINE_NBYTES - 1) /
+                                                               NXR_LINE_NBYTES * NXR_LINE_NBYTES);
+
+    if (peer == NULL) {
+        return NULL;
+    }
+    *peer = (struct nxr_peer){
+        .rank = rank,
+        .rx = {.slots = nxr_control_own_ring(nxr_job.control, rank),
+               .credit = &nxr_job.control->credits[rank]},
+        .link_retry_at = INT64_MAX,
+        .event_fd = -1,
+        .pidfd = -1,
+        .tell_dead_rank = -1,
+    };
+    nxr_list_init(&peer->held);
+    nxr_list_init(&peer->asks);
+    return peer;
+}
+
+struct nxr_peer *nxr_peer_get_locked(int rank)
+{
+    if (nxr_job.peers[rank] == NULL) {
+        atomic_store_explicit((struct nxr_peer * _Atomic *)&nxr_job.peers[rank], peer_new(rank),
+                              memory_order_release);
+    }
+    return nxr_job.peers[rank];
+}
+
+struct nxr_peer *nxr_peer_get(int rank)
+{
+    struct nxr_peer *peer = nxr_peer_find(rank);
+
+    if (peer == NULL) {
+        pthread_mutex_lock(&nxr_job.lock);
+        peer = nxr_peer_get_locked(rank);
+        pthread_mutex_unlock(&nxr_job.lock);
+    }
+    return peer;
+}
+
+void nxr_peers_free(void)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (nxr_job.peers[rank] != NULL) {
+            nxr_link_unmap(nxr_job.peers[rank]);
+            free(nxr_job.peers[rank]);
+        }
+    }
+    free(nxr_job.peers);
+    nxr_job.peers = NULL;
+}
+
+static bool is_link_known(void *arg)
+{
+    const struct nxr_peer *peer = arg;
+    int link = atomic_load_explicit(&peer->link, memory_order_acquire);
+
+    return link == NXR_LINK_UP || link == NXR_LINK_REMOTE || nxr_peer_is_lost(peer);
+}
+
+int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns)
+{
+    if (is_link_known(peer)) {
+        return NIXL_OK;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_link_want(peer);
+    pthread_mutex_unlock(&nxr_job.lock);
+    return nxr_wait(is_link_known, peer, timeout_ns);
+}
+
+/* ---- what transports may know of a peer ----------------------------------------------------------- */
+
+pid_t nxr_peer_pid(const struct nxr_peer *peer)
+{
+    return peer->pid;
+}
+
+uint64_t nxr_peer_nonce_addr(const struct nxr_peer *peer)
+{
+    return peer->control->self_addr + offsetof(struct nxr_control, nonce);
+}
+
+const unsigned char *nxr_peer_nonce(const struct nxr_peer *peer)
+{
+    return peer->control->nonce;
+}

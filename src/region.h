@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions: the handles of this process, and for each the parts of the ranks that it was used with.
+ *
+ * A part is made when a rank is first named, asked for, and opened when the key comes; from then on it
+ * never changes, but that its generation becomes 0 when it is stale, closed or its owner dead. A
+ * region that is used again after that gets a new part. The memory of regions and parts is type-stable
+ * and reused late, so that a call on a closed handle finds a closed handle.
+ */
+#ifndef NXR_REGION_H
+#define NXR_REGION_H
+
+#include "host/publish.h"
+#include "job.h"
+
+#define NXR_REGION_OPEN 0x6e78722d6f70656eull
+
+#define NXR_PARTS_PER_CHUNK 64
+
+enum nxr_part_state {
+    NXR_PART_ASKING, /* the owner has been asked */
+    NXR_PART_READY,
+    NXR_PART_STALE,  /* was ready; the owner has closed it */
+    NXR_PART_FAILED, /* cannot be had: `status` */
+};
+
+struct nxr_region_part {
+    struct nxr_part part; /* usable while part.generation is not 0 */
+    _Atomic int state;    /* enum nxr_part_state; all below: job.lock */
+    struct nixl_region *region;
+    int rank;
+    int status;
+    uint64_t ask;
+    struct nxr_list ask_link; /* of peer->asks */
+    struct nxr_list waiting;  /* struct nixl_req: begin when the part is ready */
+    struct nxr_list link;     /* of the free or the retired ones */
+    struct nxr_list map_link; /* of those with n_maps > 0 */
+    unsigned n_maps;          /* pointers that nixl_region_map() gave out */
+    bool is_open;             /* transport->part_close() is due */
+};
+
+struct nxr_part_chunk {
+    struct nxr_region_part *_Atomic parts[NXR_PARTS_PER_CHUNK];
+};
+
+struct nixl_region {
+    _Atomic uint64_t magic;                 /* NXR_REGION_OPEN while open */
+    struct nxr_part_chunk *_Atomic *chunks; /* [ranks / 64], NULL until used */
+
+    /* The own part: constant while open. */
+    void *addr;
+    uint64_t nbytes;
+    size_t mapped_nbytes;
+    struct nxr_published *published; /* NULL: none */
+    bool is_registered;
+    enum nixl_mem_strategy strategy;
+    char note[160];
+
+    bool is_revoked; /* nixl_region_close() has begun */
+    char name[NIXL_NAME_MAX + 1];
+    struct nxr_list link; /* of the open, or the retired ones */
+};
+
+static inline bool nxr_region_is_open(const struct nixl_region *region)
+{
+    return region != NULL &&
+           atomic_load_explicit(&region->magic, memory_order_relaxed) == NXR_REGION_OPEN;
+}
+
+/* The part of a rank, if it can be used at once; else NULL, for whatever reason. Any thread. */
+static inline struct nxr_part *nxr_region_part(struct nixl_region *region, int rank)
+{
+    struct nxr_part_chunk *chunk;
+    struct nxr_region_part *part;
+
+    if (__builtin_expect(!nxr_region_is_open(region) || (unsigned)rank >= (unsigned)nxr_job.size,
+                         0)) {
+        return NULL;
+    }
+    chunk = atomic_load_explicit(&region->chunks[rank / NXR_PARTS_PER_CHUNK], memory_order_acquire);
+    if (__builtin_expect(chunk == NULL, 0)) {
+        return NULL;
+    }
+    part = atomic_load_explicit(&chunk->parts[rank % NXR_PARTS_PER_CHUNK], memory_order_acquire);
+    if (__builtin_expect(
+            part == NULL || atomic_load_explicit(&part->part.generation, memory_order_acquire) == 0,
+            0)) {
+        return NULL;
+    }
+    return &part->part;
+}
+
+static inline bool nxr_part_has_range(const struct nxr_part *part, uint64_t offset, size_t nbytes)
+{
+    return offset <= part->nbytes && nbytes <= part->nbytes - offset;
+}
+
+/*
+ * Begin to ask for a rank's part unless that was done; forget a stale one if `renew`.
+ * NIXL_OK: *part_p is it, in whatever state. NIXL_ERR_NO_MEMORY. Caller holds job.lock.
+ */
+int nxr_region_want_part(struct nixl_region *region, int rank, bool renew,
+                         struct nxr_region_part **part_p);
+
+/*
+ * Wait for a rank's part. NIXL_OK: *part_p is ready; else the failure, recorded for `operation`.
+ */
+int nxr_region_resolve(const char *operation, struct nixl_region *region, int rank, bool renew,
+                       int64_t timeout_ns, struct nxr_part **part_p);
+
+/* Why a part is not ready: records the failure of `operation` and returns its status. */
+int nxr_region_fail_part(const char *operation, const struct nxr_region_part *part);
+
+/* The owner has closed the region: no more use of this part. Any thread, without job.lock. */
+void nxr_region_mark_stale(struct nxr_part *part);
+
+/* A ready part of that rank: with that number and generation, or any where id is UINT32_MAX; or NULL.
+ * Caller holds job.lock. */
+struct nxr_region_part *nxr_region_find_part(int rank, uint32_t id, uint64_t generation);
+
+/* A pointer to the part is given out. Caller holds job.lock. */
+void nxr_region_take_map(struct nxr_region_part *part);
+
+/* A pointer that nixl_region_map() gave out comes back. NIXL_OK, NIXL_ERR_INVALID_ARG; job.lock. */
+int nxr_region_release_map(int rank, const void *addr);
+
+/* Let all parts of a region go. Caller holds job.lock. */
+void nxr_region_drop_parts(struct nixl_region *region);
+
+/* ---- called by the host layer, with job.lock held ------------------------------------------------- */
+
+void nxr_region_send_ask(struct nxr_list *ask_link);
+void nxr_region_published(struct nxr_published *published);
+void nxr_region_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_key *key, int fd);
+void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation);
+
+/* All questions to that peer have failed; with NIXL_ERR_PEER_LOST its parts are closed, too. */
+void nxr_region_end_asks(struct nxr_peer *peer, int status);
+void nxr_region_peer_lost(struct nxr_peer *peer);
+
+/* Unmap what is stale and no longer used; when to look again. */
+int64_t nxr_region_tick(int64_t now);
+
+/* Close all regions (last finalize). Without job.lock. */
+void nxr_regions_close_all(void);
+
+#endif

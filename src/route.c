@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Choosing transports. The result of the probes is constant after init: no lock. */
+#include "config.h"
+
+#include "route.h"
+#include "util/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_TRANSPORTS 16
+
+static bool is_usable[MAX_TRANSPORTS];
+static char why_not[MAX_TRANSPORTS][96];
+
+static bool is_in_list(const char *list, const char *name)
+{
+    size_t name_nbytes = strlen(name);
+
+    while (*list != '\0') {
+        size_t item_nbytes = strcspn(list, ",");
+
+        if (item_nbytes == name_nbytes && strncmp(list, name, name_nbytes) == 0) {
+            return true;
+        }
+        list += item_nbytes;
+        list += *list == ',';
+    }
+    return false;
+}
+
+static bool is_known_name(const char *name, size_t nbytes)
+{
+    for (size_t i = 0; i < nxr_n_transports; i++) {
+        if (strlen(nxr_transports[i]->name) == nbytes &&
+            strncmp(nxr_transports[i]->name, name, nbytes) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void known_names(char *names, size_t names_nbytes)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < nxr_n_transports && used < names_nbytes; i++) {
+        used += (size_t)snprintf(names + used, names_nbytes - used, "%s%s", i > 0 ? ", " : "",
+                                 nxr_transports[i]->name);
+    }
+}
+
+/* Every name in the list must be one that exists. */
+static int check_names(const char *list, char *why, size_t why_nbytes)
+{
+    char names[128];
+
+    while (*list != '\0') {
+        size_t nbytes = strcspn(list, ",");
+
+        if (!is_known_name(list, nbytes)) {
+            known_names(names, sizeof(names));
+            snprintf(
+                why, why_nbytes,
+                "NIXLRUN_TRANSPORTS has '%.*s'; allowed is a list of: %s, with ^ before it for "
+                "all but these",
+                (int)(nbytes < 40 ? nbytes : 40), list, names);
+            return NIXL_ERR_INVALID_ARG;
+        }
+        list += nbytes;
+        list += *list == ',';
+    }
+    return NIXL_OK;
+}
+
+int nxr_route_init(const char *wanted, char *why, size_t why_nbytes)
+{
+    bool is_excluding = wanted[0] == '^';
+    const char *list = wanted + is_excluding;
+    int status = check_names(list, why, why_nbytes);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < nxr_n_transports; i++) {
+        const struct nxr_transport *transport = nxr_transports[i];
+
+        is_usable[i] = false;
+        if (list[0] != '\0' && is_in_list(list, transport->name) == is_excluding) {
+            snprintf(why_not[i], sizeof(why_not[i]), "left out by NIXLRUN_TRANSPORTS");
+        } else {
+            is_usable[i] = transport->probe(why_not[i], sizeof(why_not[i])) == NIXL_OK;
+        }
+        nxr_debug(ROUTE, "transport %s: %s", transport->name, is_usable[i] ? "usable" : why_not[i]);
+    }
+    return NIXL_OK;
+}
+
+const struct nxr_transport *nxr_route_choose(enum nixl_scope scope, char *why, size_t why_nbytes)
+{
+    size_t used = 0;
+
+    why[0] = '\0';
+    for (size_t i = 0; i < nxr_n_transports; i++) {
+        const struct nxr_transport *transport = nxr_transports[i];
+        char reason[96];
+
+        memcpy(reason, why_not[i], sizeof(reason));
+        if (is_usable[i] && transport->reach(scope, reason, sizeof(reason)) == NIXL_OK) {
+            return transport;
+        }
+        if (used < why_nbytes) {
+            used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s",
+                                     used > 0 ? "; " : "", transport->name, reason);
+        }
+    }
+    return NULL;
+}

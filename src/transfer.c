@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Put and get, fence and flush. The usual case is a range check and one call of the transport's put;
+ * everything else (first use, closed handles, dead peers, operations that take time) is behind it. No
+ * lock of its own.
+ */
+#include "config.h"
+
+#include "host/liveness.h"
+#include "notify.h"
+#include "progress.h"
+#include "region.h"
+#include "request.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/status.h"
+#include "wait.h"
+
+/* How long a call that failed to complete in time waits for what it has begun to stop. */
+#define QUIESCE_NS (1 * NXR_S)
+
+/* ---- the unusual cases ---------------------------------------------------------------------------- */
+
+static int check_arguments(const char *operation, int rank, const struct nixl_region *region,
+                           const void *local, size_t nbytes)
+{
+    int status = nxr_check_ready(operation);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank(operation, rank);
+    }
+    if (!nxr_region_is_open(region)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
+                        region == NULL ? "the region is NULL" : "the region is closed");
+    }
+    if (local == NULL && nbytes > 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                        "the local buffer is NULL and nbytes is %zu", nbytes);
+    }
+    return NIXL_OK;
+}
+
+static int fail_range(const char *operation, int rank, const struct nixl_region *region,
+                      const struct nxr_part *part, uint64_t offset, size_t nbytes)
+{
+    return nxr_fail(
+        NIXL_ERR_RANGE, operation, rank, part->transport->name, 0,
+        "offset %llu with %zu bytes is outside of region '%s' of rank %d, which has %llu",
+        (unsigned long long)offset, nbytes, region->name, rank, (unsigned long long)part->nbytes);
+}
+
+/* Find the part, asking its owner if need be, and check the range. */
+static int find_part(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
+                     size_t nbytes, struct nxr_part **part_p)
+{
+    int status =
+        nxr_region_resolve(operation, region, rank, false, nxr_env.resolve_timeout, part_p);
+
+    if (status == NIXL_ERR_TIMEOUT) {
+        return nxr_fail(NIXL_ERR_NOT_FOUND, operation, rank, "", 0,
+                        "rank %d has not published region '%s' within NIXLRUN_RESOLVE_TIMEOUT",
+                        rank, region->name);
+    }
+    if (status == NIXL_OK && !nxr_part_has_range(*part_p, offset, nbytes)) {
+        return fail_range(operation, rank, region, *part_p, offset, nbytes);
+    }
+    return status;
+}
+
+/* What a transport's failure means to the caller. */
+static int fail_transfer(const char *operation, int status, struct nixl_region *region,
+                         struct nxr_part *part)
+{
+    struct nxr_peer *peer = part->peer;
+
+    if (nxr_liveness_check(peer)) {
+        return nxr_fail(NIXL_ERR_PEER_LOST, operation, peer->rank, part->transport->name, 0,
+                        "rank %d has died", peer->rank);
+    }
+    if (status == NIXL_ERR_STALE) {
+        nxr_region_mark_stale(part);
+        return nxr_fail(status, operation, peer->rank, part->transport->name, 0,
+                        "rank %d has closed region '%s'; nixl_region_query() finds a new one",
+                        peer->rank, region->name);
+    }
+    return nxr_fail(status, operation, peer->rank, part->transport->name, 0, "%s",
+                    status == NIXL_ERR_LIMIT ? "more threads use this peer than it has slots for"
+                                             : nixl_strerror(status));
+}
+
+static bool is_complete(void *arg)
+{
+    return atomic_load_explicit(&((struct nixl_req *)arg)->status, memory_order_acquire) !=
+           NIXL_INPROGRESS;
+}
+
+/* An operation that takes time, waited for. */
+static int run_request(const char *operation, enum nxr_op_kind kind, int rank,
+                       struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
+{
+    struct nixl_req *req;
+    int status = nxr_request_make(operation, kind, region, rank, offset, local, nbytes, &req);
+
+    if (status != NIXL_INPROGRESS) {
+        return status;
+    }
+    if (nxr_wait(is_complete, req, nxr_env.op_timeout) == NIXL_OK) {
+        return nixl_req_wait(&req, NIXL_FOREVER);
+    }
+    if (nixl_req_cancel(&req, QUIESCE_NS, NULL) == NIXL_OK) {
+        return nxr_fail(NIXL_ERR_TIMEOUT, operation, rank, "", 0,
+                        "not complete within NIXLRUN_OP_TIMEOUT; stopped");
+    }
+    nixl_req_free(&req);
+    return nxr_fail(NIXL_ERR_IN_USE, operation, rank, "", 0,
+                    "not complete within NIXLRUN_OP_TIMEOUT, and the local buffer is still in use");
+}
+
+static int transfer_slow(const char *operation, enum nxr_op_kind kind, int rank,
+                         struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
+{
+    struct nxr_part *part;
+    int status = check_arguments(operation, rank, region, local, nbytes);
+
+    if (status == NIXL_OK) {
+        status = find_part(operation, rank, region, offset, nbytes, &part);
+    }
+    if (status != NIXL_OK || nbytes == 0) {
+        return status;
+    }
+    status = kind == NXR_OP_PUT ? part->transport->put(part, offset, local, nbytes)
+                                : part->transport->get(part, offset, local, nbytes);
+    if (status == NIXL_ERR_AGAIN) {
+        return run_request(operation, kind, rank, region, offset, local, nbytes);
+    }
+    return status == NIXL_OK ? status : fail_transfer(operation, status, region, part);
+}
+
+/* ---- put and get ---------------------------------------------------------------------------------- */
+
+/* Can the operation be tried at once? The part, or NULL: the slow way finds out what is wrong. */
+static inline struct nxr_part *usable_part(int rank, struct nixl_region *region, uint64_t offset,
+                                           const void *local, size_t nbytes)
+{
+    struct nxr_part *part = nxr_region_part(region, rank);
+
+    if (__builtin_expect(part == NULL || local == NULL || nbytes == 0 ||
+                             !nxr_part_has_range(part, offset, nbytes),
+                         0)) {
+        return NULL;
+    }
+    return part;
+}
+
+static inline int put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
+                      const void *src, size_t nbytes)
+{
+    struct nxr_part *part = usable_part(rank, region, offset, src, nbytes);
+
+    if (__builtin_expect(part != NULL && part->transport->put(part, offset, src, nbytes) == NIXL_OK,
+                         1)) {
+        return NIXL_OK;
+    }
+    return transfer_slow(operation, NXR_OP_PUT, rank, region, offset, (void *)src, nbytes);
+}
+
+static inline int get(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
+                      void *dst, size_t nbytes)
+{
+    struct nxr_part *part = usable_part(rank, region, offset, dst, nbytes);
+
+    if (__builtin_expect(part != NULL && part->transport->get(part, offset, dst, nbytes) == NIXL_OK,
+                         1)) {
+        return NIXL_OK;
+    }
+    return transfer_slow(operation, NXR_OP_GET, rank, region, offset, dst, nbytes);
+}
+
+int nixl_put(int rank, struct nixl_region *region, uint64_t offset, const void *src, size_t nbytes)
+{
+    return put("nixl_put", rank, region, offset, src, nbytes);
+}
+
+int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes)
+{
+    return get("nixl_get", rank, region, offset, dst, nbytes);
+}
+
+static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, int rank,
+                            struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
+                            struct nixl_req **req_p)
+{
+    struct nxr_part *part;
+    int status = check_arguments(operation, rank, region, local, nbytes);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (req_p == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "req_p is NULL");
+    }
+    part = nxr_region_part(region, rank);
+    if (part != NULL) {
+        if (!nxr_part_has_range(part, offset, nbytes)) {
+            return fail_range(operation, rank, region, part, offset, nbytes);
+        }
+        if (nbytes == 0) {
+            return NIXL_OK;
+        }
+        status = kind == NXR_OP_PUT ? part->transport->put(part, offset, local, nbytes)
+                                    : part->transport->get(part, offset, local, nbytes);
+        if (status != NIXL_ERR_AGAIN) {
+            return status == NIXL_OK ? status : fail_transfer(operation, status, region, part);
+        }
+    }
+    return nxr_request_make(operation, kind, region, rank, offset, local, nbytes, req_p);
+}
+
+int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                size_t nbytes, struct nixl_req **req_p)
+{
+    struct nxr_part *part = usable_part(rank, region, offset, src, nbytes);
+
+    if (__builtin_expect(part != NULL && part->transport->put(part, offset, src, nbytes) == NIXL_OK,
+                         1)) {
+        return NIXL_OK;
+    }
+    return transfer_nb_slow("nixl_put_nb", NXR_OP_PUT, rank, region, offset, (void *)src, nbytes,
+                            req_p);
+}
+
+int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
+                struct nixl_req **req_p)
+{
+    struct nxr_part *part = usable_part(rank, region, offset, dst, nbytes);
+
+    if (__builtin_expect(part != NULL && part->transport->get(part, offset, dst, nbytes) == NIXL_OK,
+                         1)) {
+        return NIXL_OK;
+    }
+    return transfer_nb_slow("nixl_get_nb", NXR_OP_GET, rank, region, offset, dst, nbytes, req_p);
+}
+
+int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                    size_t nbytes, uint64_t tag, const void *msg, size_t msg_nbytes,
+                    int64_t timeout_ns)
+{
+    int status = nxr_notify_check("nixl_put_notify", rank, msg, msg_nbytes, timeout_ns);
+
+    if (status == NIXL_OK) {
+        status = put("nixl_put_notify", rank, region, offset, src, nbytes);
+    }
+    return status == NIXL_OK
+               ? nxr_notify_send("nixl_put_notify", rank, tag, msg, msg_nbytes, timeout_ns)
+               : status;
+}
+
+int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
+                    uint64_t tag, const void *msg, size_t msg_nbytes, int64_t timeout_ns)
+{
+    int status = nxr_notify_check("nixl_get_notify", rank, msg, msg_nbytes, timeout_ns);
+
+    if (status == NIXL_OK) {
+        status = get("nixl_get_notify", rank, region, offset, dst, nbytes);
+    }
+    return status == NIXL_OK
+               ? nxr_notify_send("nixl_get_notify", rank, tag, msg, msg_nbytes, timeout_ns)
+               : status;
+}
+
+/* ---- fence and flush -------------------------------------------------------------------------------- */
+
+static bool has_no_pending(void *arg)
+{
+    const struct nxr_peer *peer = arg;
+
+    return atomic_load_explicit(&peer->n_pending, memory_order_acquire) == 0 ||
+           nxr_peer_is_lost(peer);
+}
+
+/* Wait for the requests to one peer and let its transport finish with `order`. */
+static int drain(const char *operation, struct nxr_peer *peer, int64_t timeout_ns,
+                 int (*order)(struct nxr_peer *))
+{
+    int status = nxr_wait(has_no_pending, peer, timeout_ns);
+
+    if (status == NIXL_ERR_TIMEOUT) {
+        return nxr_fail(status, operation, peer->rank, "", 0,
+                        "%u puts to rank %d are not complete in time",
+                        (unsigned)atomic_load(&peer->n_pending), peer->rank);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (nxr_peer_is_lost(peer)) {
+        return nxr_fail(NIXL_ERR_PEER_LOST, operation, peer->rank, "", 0, "rank %d has died",
+                        peer->rank);
+    }
+    status = atomic_load_explicit(&peer->freed_failure, memory_order_relaxed);
+    if (status != NIXL_OK && (status = atomic_exchange(&peer->freed_failure, NIXL_OK)) != NIXL_OK) {
+        return nxr_fail(status, operation, peer->rank, "", 0,
+                        "a request to rank %d that nobody waits for has failed: %s", peer->rank,
+                        nixl_strerror(status));
+    }
+    return order != NULL ? order(peer) : NIXL_OK;
+}
+
+int nixl_fence(int rank)
+{
+    int status = nxr_check_ready("nixl_fence");
+    struct nxr_peer *peer;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank("nixl_fence", rank);
+    }
+    peer = nxr_peer_find(rank);
+    if (peer == NULL) {
+        return NIXL_OK;
+    }
+    return drain("nixl_fence", peer, nxr_env.op_timeout,
+                 peer->transport != NULL ? peer->transport->fence : NULL);
+}
+
+static int flush_all(int64_t timeout_ns)
+{
+    int64_t deadline = nxr_deadline(timeout_ns);
+    int first_failure = NIXL_OK;
+
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer = nxr_peer_find(rank);
+        int64_t left =
+            timeout_ns == 0 || deadline == INT64_MAX ? timeout_ns : deadline - nxr_now_ns();
+        int status = NIXL_OK;
+
+        if (peer != NULL && nxr_peer_is_up(peer)) {
+            status = drain("nixl_flush", peer, left > 0 ? left : 0,
+                           peer->transport != NULL ? peer->transport->flush : NULL);
+        }
+        first_failure = first_failure == NIXL_OK ? status : first_failure;
+    }
+    return first_failure;
+}
+
+int nixl_flush(int rank, int64_t timeout_ns)
+{
+    int status = nxr_check_ready("nixl_flush");
+    struct nxr_peer *peer;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (timeout_ns < 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_flush", rank, "", 0, "the timeout is negative");
+    }
+    if (rank == NIXL_ALL_RANKS) {
+        return flush_all(timeout_ns);
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank("nixl_flush", rank);
+    }
+    peer = nxr_peer_find(rank);
+    if (peer == NULL) {
+        return NIXL_OK;
+    }
+    return drain("nixl_flush", peer, timeout_ns,
+                 peer->transport != NULL ? peer->transport->flush : NULL);
+}

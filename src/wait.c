@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spinning, sleeping on the doorbell, and ringing it. No lock; the protocol stands in wait.h. */
+#include "config.h"
+
+#include "wait.h"
+#include "host/service.h"
+#include "progress.h"
+#include "util/clock.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Looks between two readings of the clock while spinning. */
+#define LOOKS_PER_CLOCK 64
+
+static void futex_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns)
+{
+    struct timespec timeout = nxr_timespec(timeout_ns);
+
+    syscall(SYS_futex, word, FUTEX_WAIT, value, timeout_ns == INT64_MAX ? NULL : &timeout, NULL, 0);
+}
+
+void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer)
+{
+    uint32_t flags = atomic_exchange_explicit(&control->sleep_flags, 0, memory_order_acq_rel);
+
+    if ((flags & NXR_SLEEP_FUTEX) != 0) {
+        atomic_fetch_add_explicit(&control->doorbell, 1, memory_order_release);
+        syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    }
+    if ((flags & NXR_SLEEP_EVENT_FD) != 0) {
+        nxr_service_signal_event_fd(peer);
+    }
+}
+
+void nxr_wake_self(void)
+{
+    nxr_fence_full();
+    if (atomic_load_explicit(&nxr_job.control->sleep_flags, memory_order_relaxed) != 0) {
+        nxr_wake_sleepers(nxr_job.control, NULL);
+    }
+}
+
+/* Spin until ready, or the spin time or the deadline is over. Leaves the core to others if crowded. */
+static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
+{
+    int64_t until = nxr_now_ns() + nxr_job.spin_ns;
+
+    until = until < deadline ? until : deadline;
+    do {
+        for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
+            if (ready_fn(arg)) {
+                return true;
+            }
+            nxr_pause();
+            if (nxr_job.is_crowded && i % 8 == 7) {
+                sched_yield();
+            }
+        }
+        nxr_progress();
+    } while (nxr_now_ns() < until);
+    return ready_fn(arg);
+}
+
+/* Sleep until the doorbell rings; true if it turned out not to be needed. */
+static bool sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
+{
+    struct nxr_control *control = nxr_job.control;
+    uint32_t doorbell = atomic_load_explicit(&control->doorbell, memory_order_acquire);
+    int64_t left;
+
+    atomic_fetch_or_explicit(&control->sleep_flags, NXR_SLEEP_FUTEX, memory_order_relaxed);
+    nxr_barrier_heavy();
+    if (ready_fn(arg)) {
+        return true;
+    }
+    left = deadline == INT64_MAX ? INT64_MAX : deadline - nxr_now_ns();
+    if (left > 0) {
+        futex_sleep(&control->doorbell, doorbell, left);
+    }
+    return ready_fn(arg);
+}
+
+int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns)
+{
+    int64_t deadline;
+
+    if (ready_fn(arg)) {
+        return NIXL_OK;
+    }
+    if (timeout_ns == 0) {
+        nxr_progress();
+        return ready_fn(arg) ? NIXL_OK : NIXL_INPROGRESS;
+    }
+    deadline = nxr_deadline(timeout_ns);
+    if (spin(ready_fn, arg, deadline)) {
+        return NIXL_OK;
+    }
+    while (nxr_now_ns() < deadline) {
+        if (sleep_once(ready_fn, arg, deadline)) {
+            return NIXL_OK;
+        }
+    }
+    return NIXL_ERR_TIMEOUT;
+}

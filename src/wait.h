@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting and waking. A waiter spins briefly, then sleeps on the doorbell of its own control page.
+ *
+ * Sleeping: set NXR_SLEEP_FUTEX in sleep_flags, heavy barrier, look again, sleep. Waking: publish
+ * (release store), light barrier, look at sleep_flags. Of these two store-then-load pairs at least one
+ * sees the other (util/barrier.h), so no wake-up is lost, and a sender pays nothing for a receiver
+ * that is awake. The waker clears the flags and rings the doorbell: all sleepers look again.
+ */
+#ifndef NXR_WAIT_H
+#define NXR_WAIT_H
+
+#include "job.h"
+
+/* Is what the caller waits for there? Called often and from one thread; must not block. */
+typedef bool nxr_ready_fn(void *arg);
+
+/*
+ * Wait until ready_fn(arg) is true. NIXL_OK; NIXL_INPROGRESS where timeout_ns is 0 and it is not;
+ * NIXL_ERR_TIMEOUT. Holds no lock while waiting.
+ */
+int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns);
+
+/* The slow half of waking: somebody has set sleep_flags in that page. */
+void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer);
+
+/* Wake a peer after something was published in its page. */
+static inline void nxr_wake_peer(struct nxr_peer *peer)
+{
+    nxr_barrier_light(peer->full_fence);
+    if (__builtin_expect(
+            atomic_load_explicit(&peer->control->sleep_flags, memory_order_relaxed) != 0, 0)) {
+        nxr_wake_sleepers(peer->control, peer);
+    }
+}
+
+/* Wake the other threads of this process, and whoever polls the event fd. */
+void nxr_wake_self(void);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shm transport's table and its copies. What it knows of a peer lies in the part. No lock. */
+#include "config.h"
+
+#include "shm.h"
+#include "util/copy.h"
+
+#include <stdio.h>
+
+static int shm_probe(char *why, size_t why_nbytes)
+{
+    (void)why;
+    (void)why_nbytes;
+    return NIXL_OK;
+}
+
+static int shm_reach(enum nixl_scope scope, char *why, size_t why_nbytes)
+{
+    if (scope == NIXL_SCOPE_LOCAL) {
+        return NIXL_OK;
+    }
+    snprintf(why, why_nbytes, "reaches only other ranks of this host");
+    return NIXL_ERR_UNSUPPORTED;
+}
+
+static int shm_part_open(struct nxr_part *part, int fd)
+{
+    void *addr;
+    int status;
+
+    if (part->key.is_registered) {
+        nxr_shm_choose_vm(part);
+        return NIXL_OK;
+    }
+    status = nxr_memory_host_map(fd, part->nbytes, &addr, &part->mapped_nbytes);
+    if (status == NIXL_OK) {
+        part->addr = addr;
+        part->method = NXR_METHOD_MEMCPY;
+    }
+    return status;
+}
+
+static void shm_part_close(struct nxr_part *part)
+{
+    if (part->method == NXR_METHOD_MEMCPY) {
+        nxr_memory_host_free(part->addr, part->mapped_nbytes);
+    }
+}
+
+static int shm_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+{
+    nxr_guard_word *word;
+    int status;
+
+    if (__builtin_expect(part->method == NXR_METHOD_BOUNCE, 0)) {
+        return NIXL_ERR_AGAIN;
+    }
+    status = nxr_guard_enter(part, &word);
+    if (__builtin_expect(status != NIXL_OK, 0)) {
+        return status;
+    }
+    if (__builtin_expect(part->method == NXR_METHOD_MEMCPY, 1)) {
+        nxr_copy(part->addr + offset, src, nbytes);
+    } else {
+        status = nxr_shm_vm_write(part, offset, src, nbytes);
+    }
+    nxr_guard_leave(word);
+    return status;
+}
+
+static int shm_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
+{
+    nxr_guard_word *word;
+    int status;
+
+    if (__builtin_expect(part->method == NXR_METHOD_BOUNCE, 0)) {
+        return NIXL_ERR_AGAIN;
+    }
+    status = nxr_guard_enter(part, &word);
+    if (__builtin_expect(status != NIXL_OK, 0)) {
+        return status;
+    }
+    if (__builtin_expect(part->method == NXR_METHOD_MEMCPY, 1)) {
+        nxr_copy(dst, part->addr + offset, nbytes);
+    } else {
+        status = nxr_shm_vm_read(part, offset, dst, nbytes);
+    }
+    nxr_guard_leave(word);
+    return status;
+}
+
+/* Stores are on their way to the target when put returns; the fence lets none stay in this core. */
+static int shm_order(struct nxr_peer *peer)
+{
+    (void)peer;
+    nxr_fence_full();
+    return NIXL_OK;
+}
+
+const struct nxr_transport nxr_transport_shm = {
+    .abi = NXR_TRANSPORT_ABI,
+    .name = "shm",
+    .cost = 20,
+    .probe = shm_probe,
+    .reach = shm_reach,
+    .part_open = shm_part_open,
+    .part_close = shm_part_close,
+    .put = shm_put,
+    .get = shm_get,
+    .start = nxr_host_bounce_start,
+    .cancel = nxr_host_bounce_cancel,
+    .progress = nxr_host_bounce_progress,
+    .notify = nxr_host_notify,
+    .fence = shm_order,
+    .flush = shm_order,
+    .atomic = nxr_no_atomic,
+    .signal = nxr_no_signal,
+    .control = nxr_no_control,
+    .event_fd = nxr_no_event_fd,
+    .arm = nxr_no_arm,
+};
