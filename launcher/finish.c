@@ -137,9 +137,16 @@ static const char *judge(const struct rank *rank, int *code_p, pmix_status_t *ev
     return why;
 }
 
+/* Whoever read our output has left, as in "nixlrun ... | head": what that ends is no news. */
+static bool is_reader_gone(const struct rank *rank)
+{
+    return WIFSIGNALED(rank->wait_status) && WTERMSIG(rank->wait_status) == SIGPIPE &&
+           sink_standard(0)->is_broken;
+}
+
 static void fail(struct rank *rank, int code, const char *why)
 {
-    bool is_first = exit_code == 0;
+    bool is_first = exit_code == 0 && !is_reader_gone(rank);
 
     rank->has_failed = true;
     set_exit_code(code);

@@ -26,22 +26,22 @@ enum launch_on_failure { ON_FAILURE_ABORT, ON_FAILURE_CONTINUE };
 /* One program of the job (`:` separates several). Its ranks follow those of the app before it. */
 struct launch_app {
     int np;
-    char **argv;       /* NULL-terminated; argv[0] as the user wrote it */
-    char **env;        /* NULL-terminated NAME=VALUE from -x and --env-file, over nixlrun's own */
-    const char *wdir;  /* NULL: nixlrun's */
+    char **argv;      /* NULL-terminated; argv[0] as the user wrote it */
+    char **env;       /* NULL-terminated NAME=VALUE from -x and --env-file, over nixlrun's own */
+    const char *wdir; /* NULL: nixlrun's */
 };
 
 struct launch_job {
     struct launch_app *apps;
     int n_apps;
-    int np;                      /* sum over the apps */
+    int np; /* sum over the apps */
     enum launch_stdin stdin_mode;
-    int stdin_rank;              /* for STDIN_RANK */
-    bool tag_output;             /* "[rank] " before each line */
+    int stdin_rank;  /* for STDIN_RANK */
+    bool tag_output; /* "[rank] " before each line */
     bool timestamp_output;
-    const char *output_dir;      /* NULL: to our own stdout and stderr */
-    int64_t timeout_ns;          /* INT64_MAX: none */
-    int64_t grace_ns;            /* between the polite signal and SIGKILL */
+    const char *output_dir; /* NULL: to our own stdout and stderr */
+    int64_t timeout_ns;     /* INT64_MAX: none */
+    int64_t grace_ns;       /* between the polite signal and SIGKILL */
     enum launch_map map;
     enum launch_bind bind;
     bool report_bindings;
@@ -49,13 +49,13 @@ struct launch_job {
     enum launch_on_failure on_failure;
     bool mpi_hints;
     bool dry_run;
-    int verbose;                 /* how often -v was given */
+    int verbose; /* how often -v was given */
 };
 
 /* Where a rank runs: made by placement.c from the topology. */
 struct launch_place {
-    char *cpu_list;   /* "0-3,8" for sched_setaffinity and PMIX_CPUSET, or NULL: not bound */
-    char *where;      /* for people: "socket 0 numa 1 core 3", or "not bound" */
+    char *cpu_list; /* "0-3,8" for sched_setaffinity and PMIX_CPUSET, or NULL: not bound */
+    char *where;    /* for people: "socket 0 numa 1 core 3", or "not bound" */
 };
 
 #endif
