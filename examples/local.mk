@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# Examples: installed as sources.
+# Examples: built and tested here, installed as sources.
+noinst_PROGRAMS += %D%/hello %D%/ring %D%/kv_transfer
+%C%_hello_SOURCES = %D%/hello.c
+%C%_hello_LDADD = src/libnixlrun.la
+%C%_hello_LDFLAGS = $(AM_LDFLAGS) -no-install
+%C%_ring_SOURCES = %D%/ring.c
+%C%_ring_LDADD = src/libnixlrun.la
+%C%_ring_LDFLAGS = $(AM_LDFLAGS) -no-install
+%C%_kv_transfer_SOURCES = %D%/kv_transfer.c %D%/kv_options.c %D%/kv_options.h %D%/kv_cache.c \
+	%D%/kv_cache.h %D%/kv_report.c %D%/kv_report.h
+%C%_kv_transfer_LDADD = src/libnixlrun.la
+%C%_kv_transfer_LDFLAGS = $(AM_LDFLAGS) -no-install
+
 examplesdir = $(docdir)/examples
-dist_examples_DATA = %D%/hello.c %D%/ring.c %D%/kv_transfer.c %D%/kv_options.c %D%/kv_options.h \
-	%D%/kv_cache.c %D%/kv_cache.h %D%/kv_report.c %D%/kv_report.h
+dist_examples_DATA = $(%C%_hello_SOURCES) $(%C%_ring_SOURCES) $(%C%_kv_transfer_SOURCES)

@@ -10,3 +10,10 @@ TESTS += $(examples_unit_tests)
 %C%_test_kv_options_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 %C%_test_kv_options_LDADD = $(CRITERION_LIBS)
 endif
+
+# The rpath is never used: it makes libtool build the module as a shared object.
+check_LTLIBRARIES += %D%/flip_byte.la
+%C%_flip_byte_la_SOURCES = %D%/flip_byte.c
+%C%_flip_byte_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+dist_check_SCRIPTS += %D%/examples.sh
+TESTS += %D%/examples.sh

@@ -1,0 +1,99 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The examples as a user runs them. Prints TAP.
+set -eu
+build=${top_builddir:-$PWD}
+nixlrun=$build/launcher/nixlrun
+kv=$build/examples/kv_transfer
+small='--requests 3 --prompt-tokens 100 --layers 3'
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+number=0
+
+# verdict OUTPUT TEXT: no output is good.
+verdict() {
+    number=$((number + 1))
+    if [ -z "$1" ]; then
+        echo "ok $number - $2"
+    else
+        echo "not ok $number - $2"
+        printf '%s\n' "$1" | sed 's/^/# /'
+    fi
+}
+
+# run CODE COMMAND...: output to $scratch/out and err; says if the exit code is another one.
+run() {
+    want=$1
+    shift
+    got=0
+    timeout 60 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || got=$?
+    [ "$got" = "$want" ] || { echo "$*: exit code $got, not $want"; tail -n 5 "$scratch/err"; }
+}
+
+# verified BLOCKS: the row of the sums has so many verified blocks and no wrong one.
+verified() {
+    awk -v want="$1" '$1 == "all" && $(NF - 1) == want && $NF == 0 { found = 1 }
+        END { if (!found) { print "the table has no row \"all\" with " want " blocks" } }' \
+        "$scratch/out"
+}
+
+# one_line PATTERN: nixlrun may add its own lines; the program has said one, and it fits.
+one_line() {
+    [ "$(grep -c '^kv_transfer: ' "$scratch/err")" = 1 ] || cat "$scratch/err"
+    grep -qE "^kv_transfer: $1" "$scratch/err" || echo "not found: $1"
+}
+
+echo 1..13
+
+verdict "$(run 0 "$nixlrun" -np 3 "$build/examples/hello"
+    host=$(hostname)
+    for rank in 0 1 2; do
+        echo "rank $rank of 3 on $host"
+        for peer in 0 1 2; do
+            [ "$rank" = "$peer" ] && echo "rank $rank sees rank $peer: myself" ||
+                echo "rank $rank sees rank $peer: same host"
+        done
+    done | sort >"$scratch/want"
+    sort "$scratch/out" | diff "$scratch/want" -)" "hello: every rank sees every rank"
+
+for np in 1 4; do
+    verdict "$(run 0 "$nixlrun" -np $np "$build/examples/ring"
+        for round in 1 2 3; do
+            echo "round $round: the token is $((round * np))"
+        done | diff - "$scratch/out")" "ring: the token counts $np ranks"
+done
+
+# 100 tokens are 7 blocks of 16; 3 requests of each prefill rank.
+for np in 2 3 4; do
+    # shellcheck disable=SC2086
+    verdict "$(run 0 "$nixlrun" -np $np "$kv" $small; verified $((np / 2 * 3 * 7)))" \
+        "kv_transfer: $np ranks verify every block"
+done
+
+verdict "$(run 0 "$nixlrun" -np 2 "$kv" --model deepseek-v3 --prompt-tokens 65; verified 16
+    grep -q 'deepseek-v3: 61 layers of 1 x 1 x 576 values in bf16, 64 tokens a block' "$scratch/out" ||
+        echo "the shape is not that of the model")" "kv_transfer: deepseek-v3 has one latent of 576"
+
+# More blocks than one notification lists, and pieces of an odd size.
+verdict "$(run 0 "$nixlrun" -np 2 "$kv" --layers 1 --kv-heads 1 --head-dim 3 --block-tokens 1 \
+    --dtype fp8 --prompt-tokens 1500 --requests 5; verified 7500)" "kv_transfer: long lists, odd sizes"
+
+# shellcheck disable=SC2086
+verdict "$(run 1 "$nixlrun" -np 2 -x LD_PRELOAD="$build/test/examples/.libs/flip_byte.so" "$kv" $small
+    grep -q 'request 0 of rank 0: block 0, layer 2 is wrong from byte 65535 on' "$scratch/err" ||
+        cat "$scratch/err"
+    awk '$1 == "all" { print $(NF - 1), $NF }' "$scratch/out" | grep -qx '21 1' || cat "$scratch/out")" \
+    "kv_transfer: a flipped bit is found, named and counted"
+
+verdict "$(run 2 "$nixlrun" -np 1 "$kv"; one_line '1 rank is too few')" "kv_transfer: one rank is refused"
+verdict "$(run 2 "$nixlrun" -np 3 "$kv" --layers 0
+    one_line "--layers is '0'; allowed: 1 to 1024\$")" "kv_transfer: a bad option is named, once"
+verdict "$(run 0 "$kv" --help; grep -q '^  --model NAME' "$scratch/out" || cat "$scratch/out")" \
+    "kv_transfer: help, also without a launcher"
+
+# shellcheck disable=SC2086
+verdict "$(run 0 "$nixlrun" -np 2 "$kv" $small
+    if grep -q 'requests sent' "$scratch/err"; then echo "progress where there is no terminal"; fi
+    run 0 script -qec "$nixlrun -np 2 $kv $small" /dev/null
+    grep -q 'rank 0: 1 of 3 requests sent' "$scratch/out" || echo "no progress on a terminal")" \
+    "kv_transfer: progress on a terminal only"
