@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded under kv_transfer by the test of that example: stands before nixl_put_nb and turns one bit
- * of the third put that goes through it, in the last byte. So the example must find a wrong block.
+ * Preloaded under kv_transfer by the test of that example: stands before nixl_put_nb and turns one
+ * bit of the third put that goes through it, in the last byte. So the example must find a wrong
+ * block.
  */
 #include <nixlrun.h>
 
