@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # One page per topic; every other function of a topic gets an alias that shows the same page.
-man_pages = %D%/nixlcc.1 %D%/nixlrun.1 %D%/nixlrun.7 %D%/nixl_error.3 %D%/nixl_event.3 \
+man_pages = %D%/nixl_bench.1 %D%/nixlcc.1 %D%/nixlrun.1 %D%/nixlrun.7 %D%/nixl_error.3 %D%/nixl_event.3 \
 	%D%/nixl_flush.3 %D%/nixl_init.3 %D%/nixl_log.3 %D%/nixl_notify.3 %D%/nixl_put.3 \
 	%D%/nixl_region.3 %D%/nixl_req.3
 dist_man_MANS += $(man_pages)

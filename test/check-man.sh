@@ -37,7 +37,7 @@ if ! command -v groff >/dev/null; then
     echo "1..0 # SKIP groff is not installed"
     exit 0
 fi
-echo 1..8
+echo 1..9
 
 verdict "$(for page in "$src"/man/*.[137]; do
     { groff -ww -man -Tutf8 "$page" 2>&1 >/dev/null || echo "groff failed"; } |
@@ -81,17 +81,27 @@ verdict "$([ "$(grep -c '^NXR_ENV(' "$src/src/util/env.def")" = \
     "$(grep -c '^\.BR NIXLRUN_' "$scratch/declared")" ] || echo "env-table.sh left some out")" \
     "no variable is left out"
 
-unescaped "$src/man/nixlrun.1" | sed -n '/^\.SH OPTIONS/,/^\.SH EXIT/p' >"$scratch/page"
-options=$("$build/launcher/nixlrun" --help options | grep -E '^ +-' |
-    grep -oE '(^|[ ,])--?[A-Za-z][a-z-]*' | tr -d ' ,' | sort -u)
-verdict "$([ -n "$options" ] || echo "nixlrun --help options lists none"
-    for option in $options; do
-        grep -qE -- "(^|[ \"])$option([ \",]|\$)" "$scratch/page" || echo "$option is not in nixlrun.1"
-    done)" "every option of nixlrun is in nixlrun.1"
+# options PROGRAM ARGUMENT...: every spelling of every option that its help lists.
+options() { "$@" | grep -E '^ +-' | grep -oE '(^|[ ,])--?[A-Za-z][a-z-]*' | tr -d ' ,' | sort -u; }
 
-unescaped "$src/man/nixl_bench.1" >"$scratch/page"
-tests=$("$build/test/bench/nixl_bench" --list)
-verdict "$([ -n "$tests" ] || echo "nixl_bench --list lists none"
-    for test in $tests; do
-        grep -qE "^\.(B|BR|TP) .*\\<$test\\>" "$scratch/page" || echo "$test is not in nixl_bench.1"
-    done)" "every test of nixl_bench is in nixl_bench.1"
+# undescribed PAGE WORD...: words that no tag of the page is.
+undescribed() {
+    page=$1
+    shift
+    [ $# -gt 0 ] || echo "the help lists none"
+    unescaped "$src/man/$page" | grep -E '^\.(B|BR) ' >"$scratch/tags"
+    for word in "$@"; do
+        grep -qE -- "[ \"]$word([ \",]|\$)" "$scratch/tags" || echo "$word is not in $page"
+    done
+}
+
+# shellcheck disable=SC2046
+{
+    verdict "$(undescribed nixlrun.1 $(options "$build/launcher/nixlrun" --help options))" \
+        "every option of nixlrun is in nixlrun.1"
+    verdict "$(undescribed nixl_bench.1 $(options "$build/test/bench/nixl_bench" --help))" \
+        "every option of nixl_bench is in nixl_bench.1"
+    verdict "$(undescribed nixl_bench.1 $("$build/test/bench/nixl_bench" --help |
+        awk '/^Tests:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }'))" \
+        "every test of nixl_bench is in nixl_bench.1"
+}
