@@ -37,7 +37,7 @@ if ! command -v groff >/dev/null; then
     echo "1..0 # SKIP groff is not installed"
     exit 0
 fi
-echo 1..9
+echo 1..10
 
 verdict "$(for page in "$src"/man/*.[137]; do
     { groff -ww -man -Tutf8 "$page" 2>&1 >/dev/null || echo "groff failed"; } |
@@ -80,6 +80,11 @@ verdict "$(different "$scratch/declared" "$scratch/described")" \
 verdict "$([ "$(grep -c '^NXR_ENV(' "$src/src/util/env.def")" = \
     "$(grep -c '^\.BR NIXLRUN_' "$scratch/declared")" ] || echo "env-table.sh left some out")" \
     "no variable is left out"
+
+"$build/test/manual/scale" >"$scratch/declared"
+unescaped "$src/man/nixlrun.7" | sed '1,/^\.\\" begin scale/d; /^\.\\" end scale/,$d' >"$scratch/described"
+verdict "$(different "$scratch/declared" "$scratch/described")" \
+    "the table of sizes in nixlrun.7 is what test/manual/scale computes"
 
 # options PROGRAM ARGUMENT...: every spelling of every option that its help lists.
 options() { "$@" | grep -E '^ +-' | grep -oE '(^|[ ,])--?[A-Za-z][a-z-]*' | tr -d ' ,' | sort -u; }

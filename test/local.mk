@@ -6,4 +6,5 @@ include test/launcher/local.mk
 include test/fuzz/local.mk
 include test/bench/local.mk
 include test/examples/local.mk
+include test/manual/local.mk
 include test/check.mk
