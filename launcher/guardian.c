@@ -73,10 +73,11 @@ static void kill_children(void)
 {
     DIR *proc = opendir("/proc");
     struct dirent *entry;
+    pid_t self = getpid();
 
     while (proc != NULL && (entry = readdir(proc)) != NULL) {
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-            parent_of(entry->d_name) == getpid()) {
+            parent_of(entry->d_name) == self) {
             kill(atoi(entry->d_name), SIGKILL);
         }
     }
@@ -85,17 +86,21 @@ static void kill_children(void)
     }
 }
 
+/* Reap what has ended. Returns false when no child is left. */
+static bool reap_all(void)
+{
+    pid_t pid;
+
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+    }
+    return pid == 0 || errno != ECHILD;
+}
+
 void guardian_kill_descendants(void)
 {
-    for (;;) {
-        int status;
-
+    while (reap_all()) {
         kill_children();
-        if (waitpid(-1, &status, 0) < 0 && errno == ECHILD) {
-            return;
-        }
-        while (waitpid(-1, &status, WNOHANG) > 0) {
-        }
+        waitpid(-1, NULL, 0); /* its children are ours now: look again */
     }
 }
 
