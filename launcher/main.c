@@ -9,6 +9,7 @@
 #include "launcher/options.h"
 #include "launcher/placement.h"
 #include "launcher/report.h"
+#include "launcher/values.h"
 #include "launcher/xalloc.h"
 #include "nixlrun.h"
 #include "util/env.h"
@@ -60,6 +61,7 @@ static const char *host_name(void)
 /* Make a directory and those above it; one that is there is fine. */
 static int make_output_dir(const char *path)
 {
+    char shown[VALUE_SHOWN_NBYTES];
     char *made = x_strdup(path);
     int status;
 
@@ -70,7 +72,8 @@ static int make_output_dir(const char *path)
     }
     status = mkdir(made, 0777) != 0 && errno != EEXIST ? -1 : 0;
     if (status != 0) {
-        fprintf(stderr, "nixlrun: --output-dir '%s': cannot be made: %s\n", path, strerror(errno));
+        fprintf(stderr, "nixlrun: --output-dir %s: cannot be made: %s\n", value_show(path, shown),
+                strerror(errno));
     }
     free(made);
     return status;
@@ -87,6 +90,9 @@ static int run_job(void)
         return fail_usage(why);
     }
     nxr_env_warn_unknown();
+    for (size_t i = 0; i < options.n_notes; i++) {
+        fprintf(stderr, "nixlrun: %s\n", options.notes[i]);
+    }
     if (job->report_bindings) {
         report_bindings(stderr, job, places, host_name());
     }

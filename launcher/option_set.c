@@ -3,6 +3,8 @@
  * What each option does: its value is checked here, against the files and directories of the host
  * where it names one, and stored in the job or in the program that comes next.
  */
+#include "config.h"
+
 #include "launcher/parser.h"
 #include "launcher/envfile.h"
 #include "launcher/values.h"
@@ -81,6 +83,21 @@ static int set_output_dir(struct parser *parser, const struct option *option, co
     return 0;
 }
 
+/* Job scripts pass what may or may not be set: that is worth a line, but no reason to stop. */
+static void note_unset(struct parser *parser, const char *name)
+{
+    struct options *options = parser->options;
+    char shown[VALUE_SHOWN_NBYTES];
+    char *note;
+
+    if (asprintf(&note, "%.*s %s: not set in the environment, so not passed", parser->given_nbytes,
+                 parser->given, value_show(name, shown)) < 0) {
+        note = NULL;
+    }
+    options->notes = x_array(options->notes, options->n_notes + 1, sizeof(*options->notes));
+    options->notes[options->n_notes++] = x_checked(note);
+}
+
 static int set_variable(struct parser *parser, const struct option *option, const char *value)
 {
     size_t nbytes = strlen(value);
@@ -96,10 +113,7 @@ static int set_variable(struct parser *parser, const struct option *option, cons
         envlist_pass_prefix(&parser->env, prefix);
         free(prefix);
     } else if (envlist_pass(&parser->env, value) != 0) {
-        char shown[VALUE_SHOWN_NBYTES];
-
-        fprintf(stderr, "nixlrun: %.*s %s: not set in the environment, so not passed\n",
-                parser->given_nbytes, parser->given, value_show(value, shown));
+        note_unset(parser, value);
     }
     return 0;
 }

@@ -40,8 +40,8 @@ const struct option option_table[] = {
         .topic = "environment",
         .brief = "set a variable, or pass it; 'PREFIX*' too",
         .help = "Give the program that follows a variable: with =VALUE this value, without it the "
-                "value "
-                "that nixlrun has. 'PREFIX*' passes every variable whose name starts with PREFIX.",
+                "value that nixlrun has. 'PREFIX*' passes every variable whose name starts with "
+                "PREFIX.",
     },
     {
         .id = OPTION_ENV_FILE,
@@ -82,8 +82,7 @@ const struct option option_table[] = {
         .topic = "output",
         .brief = "one file per rank and stream in DIR",
         .help = "Write the output to files, DIR/rank.0.out, DIR/rank.0.err and so on, instead of "
-                "to the output "
-                "of nixlrun. DIR is made if it is not there.",
+                "to the output of nixlrun. DIR is made if it is not there.",
     },
     {
         .id = OPTION_STDIN,

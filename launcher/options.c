@@ -323,5 +323,9 @@ void options_free(struct options *options)
         free(job->apps[i].argv);
     }
     free(job->apps);
+    for (size_t i = 0; i < options->n_notes; i++) {
+        free(options->notes[i]);
+    }
+    free(options->notes);
     *options = (struct options){0};
 }

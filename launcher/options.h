@@ -14,12 +14,14 @@ struct options {
     const char *help_topic; /* for ACTION_HELP; NULL: the short help */
     const char *topology;   /* file of a recorded machine, only with job.dry_run; or NULL */
     struct launch_job job;  /* complete only for ACTION_RUN */
+    char **notes;           /* lines that the user should see before the job starts */
+    size_t n_notes;
 };
 
 enum { OPTIONS_MAX_NP = 65536 };
 
 /*
- * Parse a command line. Reads the files that it names, writes nothing to disk. Texts in *options
+ * Parse a command line. Reads the files that it names, writes and prints nothing. Texts in *options
  * point into argv, which must live as long. Returns 0, or -1 and one line in `why` that names the
  * option, its value and what is allowed. In both cases options_free() is needed.
  */

@@ -53,8 +53,8 @@ static int load_topology(const char *path, hwloc_topology_t *topology_p, char *w
         snprintf(why, why_nbytes, "hwloc does not start: %s", strerror(errno));
         return -1;
     }
-    hwloc_topology_set_flags(topology,
-                             HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED); /* all is numbered */
+    /* Also what the cgroup forbids, so that the numbers are those of the whole machine. */
+    hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
     if (path != NULL) {
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0) {
@@ -183,8 +183,7 @@ static struct core *free_core(struct machine *machine, enum level level, int gro
     return NULL;
 }
 
-/* The numbers of all NUMA nodes or sockets that have cores, each once, in the order of the cores.
- */
+/* The numbers of all NUMA nodes or sockets that have cores, each once, as the cores come. */
 static int list_groups(const struct machine *machine, enum level level, int *groups)
 {
     int n = 0;
@@ -245,8 +244,7 @@ static struct core **map_ranks(struct machine *machine, const struct launch_job 
 
 /* ---- binding: the CPUs of that core, its NUMA node or its socket ----------------------------- */
 
-/* "socket 0 numa 1 core 3", with what all the cores of the same `level` and number have in common.
- */
+/* "socket 0 numa 1 core 3": what the cores of the same number at this level have in common. */
 static char *describe(const struct machine *machine, const struct core *chosen, enum level level)
 {
     static const char *const names[] = {"core", "numa", "socket"};

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The bash completion, called as bash calls it: COMP_WORDS broken at ':' and '=', COMP_LINE whole.
 set -u
-PATH=$top_builddir/launcher:$PATH
+root=${top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
+PATH=${top_builddir:-$PWD}/launcher:$PATH
 number=0
 failed=0
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/completion.XXXXXX") || exit 99
@@ -11,7 +12,7 @@ cd "$scratch" || exit 99
 mkdir some_dir
 : >some_file
 # shellcheck source=/dev/null
-. "$top_srcdir/launcher/completion/nixlrun"
+. "$root/launcher/completion/nixlrun"
 
 # check WANTED LINE: what is offered at the end of LINE, sorted, with blanks between.
 check()
@@ -48,7 +49,7 @@ check()
     fi
 }
 
-NXR_TEST_VARIABLE=1
+export NXR_TEST_VARIABLE=1
 check '--tag-output' 'nixlrun --tag'
 check '--env --env-file' 'nixlrun --env'
 check '-n -np' 'nixlrun -n'

@@ -1,4 +1,5 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Jobs that run: each option does what it says.
-exec "$top_srcdir/test/launcher/transcript.sh" "$top_srcdir/test/launcher/effects.transcript"
+root=${top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
+exec "$root/test/launcher/transcript.sh" effects

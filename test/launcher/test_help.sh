@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The help: every topic is there, nothing is wider than a screen, the short help fits on one.
 set -u
-PATH=$top_builddir/launcher:$PATH
+PATH=${top_builddir:-$PWD}/launcher:$PATH
 number=0
 failed=0
 

@@ -1,4 +1,5 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Command lines, good and bad: what is understood, and the one line that each mistake gets.
-exec "$top_srcdir/test/launcher/transcript.sh" "$top_srcdir/test/launcher/options.transcript"
+root=${top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
+exec "$root/test/launcher/transcript.sh" options

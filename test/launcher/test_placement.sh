@@ -1,4 +1,5 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Mapping and binding on recorded machines.
-exec "$top_srcdir/test/launcher/transcript.sh" "$top_srcdir/test/launcher/placement.transcript"
+root=${top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
+exec "$root/test/launcher/transcript.sh" placement

@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# transcript.sh FILE: run the commands of a transcript and compare what they print, as TAP.
+# transcript.sh NAME: run the commands of NAME.transcript and compare what they print, as TAP.
 #
 # A transcript has lines "$ command", behind each of them what it writes to stdout and stderr, and
 # "[N]" if it exits with N and N is not 0. Lines that begin with # and empty lines are passed over.
 # Commands run in an empty directory, with nixlrun in the PATH and the recorded machines in $T.
 set -u
-file=$1
-PATH=$top_builddir/launcher:$PATH
-T=$top_srcdir/test/launcher/topologies
+root=${top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
+file=$root/test/launcher/$1.transcript
+PATH=${top_builddir:-$PWD}/launcher:$PATH
+T=$root/test/launcher/topologies
 export PATH T
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/transcript.XXXXXX") || exit 99
 trap 'rm -rf "$scratch"' EXIT
