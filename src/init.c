@@ -206,6 +206,7 @@ static int join(const struct nixl_init_params *params)
     nxr_job.peers = NULL;
     nxr_job.event_fd = -1;
     nxr_job.n_guards = 0;
+    nxr_job.is_leaving = false;
     nxr_job.n_deaths = 0;
     init_lock_of_job();
     nxr_barrier_init();
@@ -291,6 +292,7 @@ static void leave(void)
         nxr_warn(CORE, "leaving with puts that are not complete: %s", nixl_last_error()->text);
     }
     wait_for_others();
+    nxr_job.is_leaving = true;
     nxr_regions_close_all();
     atomic_store_explicit(&nxr_job.control->life, NXR_LIFE_FINISHED, memory_order_release);
     atomic_store_explicit(&nxr_job.state, NXR_STATE_NONE, memory_order_release);

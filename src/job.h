@@ -78,7 +78,7 @@ struct nxr_peer {
     bool is_gone;              /* the process has ended, all of its threads */
     _Atomic int freed_failure; /* of a request that nobody waits for: nixl_flush() reports it */
     struct pid_watch *pid_watch;
-    int tell_dead_rank; /* once linked; -1: nothing to tell */
+    bool must_hear_of_deaths; /* to be told of them once linked */
 };
 
 struct nxr_job {
@@ -88,6 +88,7 @@ struct nxr_job {
     int size;
     bool is_multithreaded;
     bool is_alone;   /* no launcher */
+    bool is_leaving; /* in the last finalize: all others are, too */
     bool is_crowded; /* more ranks than cores on this host: spin little */
     int64_t spin_ns;
     struct nxr_card card;

@@ -113,13 +113,19 @@ static void make_stale(struct nxr_region_part *part)
     }
 }
 
+static void owner_closed(struct nxr_region_part *part)
+{
+    nxr_event_push(NIXL_EVENT_REGION_CLOSED, part->rank, part->region->name);
+    make_stale(part);
+}
+
 void nxr_region_mark_stale(struct nxr_part *stale)
 {
     struct nxr_region_part *part = nxr_list_entry(stale, struct nxr_region_part, part);
 
     pthread_mutex_lock(&nxr_job.lock);
     if (part->region != NULL && atomic_load(&part->state) == NXR_PART_READY) {
-        make_stale(part);
+        owner_closed(part);
     }
     pthread_mutex_unlock(&nxr_job.lock);
 }
@@ -274,7 +280,7 @@ static bool is_worn(struct nxr_region_part *part)
     if (state == NXR_PART_READY &&
         atomic_load_explicit(part->part.generation_now, memory_order_acquire) !=
             part->part.key.generation) {
-        make_stale(part);
+        owner_closed(part);
         state = NXR_PART_STALE;
     }
     return state == NXR_PART_STALE || state == NXR_PART_FAILED;
@@ -375,8 +381,7 @@ void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generat
     struct nxr_region_part *part;
 
     while ((part = nxr_region_find_part(peer->rank, id, generation)) != NULL) {
-        nxr_event_push(NIXL_EVENT_REGION_CLOSED, peer->rank, part->region->name);
-        make_stale(part);
+        owner_closed(part);
     }
 }
 

@@ -26,7 +26,6 @@ static struct nxr_peer *peer_new(int rank)
         .link_retry_at = INT64_MAX,
         .event_fd = -1,
         .pidfd = -1,
-        .tell_dead_rank = -1,
     };
     nxr_list_init(&peer->held);
     nxr_list_init(&peer->asks);

@@ -5,10 +5,12 @@
 #include "progress.h"
 #include "request.h"
 
-void nxr_progress_all(void)
+bool nxr_progress_all(void)
 {
-    nxr_request_start_begun();
+    bool has_moved = nxr_request_start_begun();
+
     for (size_t i = 0; i < nxr_n_transports; i++) {
-        nxr_transports[i]->progress();
+        has_moved |= nxr_transports[i]->progress() > 0;
     }
+    return has_moved;
 }

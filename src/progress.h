@@ -7,19 +7,19 @@
 #define NXR_PROGRESS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Operations that transports have accepted and not ended. */
 extern _Atomic uint32_t nxr_n_started;
 
-/* Look after all transports once; never blocks. Any thread, without job.lock. */
-void nxr_progress_all(void);
+/* Look after all transports once; never blocks. Has anything moved? Any thread, without job.lock. */
+bool nxr_progress_all(void);
 
-static inline void nxr_progress(void)
+static inline bool nxr_progress(void)
 {
-    if (__builtin_expect(atomic_load_explicit(&nxr_n_started, memory_order_relaxed) != 0, 0)) {
-        nxr_progress_all();
-    }
+    return __builtin_expect(atomic_load_explicit(&nxr_n_started, memory_order_relaxed) != 0, 0) &&
+           nxr_progress_all();
 }
 
 #endif

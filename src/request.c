@@ -133,9 +133,10 @@ static void start(struct nixl_req *req)
     end_request(req, status);
 }
 
-void nxr_request_start_begun(void)
+bool nxr_request_start_begun(void)
 {
     struct nxr_list *link;
+    bool has_started = false;
 
     for (;;) {
         struct nixl_req *req;
@@ -148,9 +149,10 @@ void nxr_request_start_begun(void)
         }
         pthread_mutex_unlock(&requests_lock);
         if (req == NULL) {
-            return;
+            return has_started;
         }
         start(req);
+        has_started = true;
     }
 }
 

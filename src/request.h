@@ -42,8 +42,8 @@ int nxr_request_make(const char *operation, enum nxr_op_kind kind, struct nixl_r
 void nxr_request_begin_waiting(struct nxr_list *waiting);
 void nxr_request_fail_waiting(struct nxr_list *waiting, int status);
 
-/* Start what is to be started; from nxr_progress_all(). */
-void nxr_request_start_begun(void);
+/* Start what is to be started; from nxr_progress_all(). Was there anything? */
+bool nxr_request_start_begun(void);
 
 /* End requests whose part did not come in time; when to look again. Service thread, job.lock. */
 int64_t nxr_request_tick(int64_t now);

@@ -12,6 +12,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/*
+ * Look again this often while asleep: whoever is stopped, or dies, between publishing and waking must
+ * not leave us asleep for ever.
+ */
+#define MAX_SLEEP_NS (1 * NXR_S)
+
 /* Looks between two readings of the clock while spinning. */
 #define LOOKS_PER_CLOCK 64
 
@@ -19,7 +25,7 @@ static void futex_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_
 {
     struct timespec timeout = nxr_timespec(timeout_ns);
 
-    syscall(SYS_futex, word, FUTEX_WAIT, value, timeout_ns == INT64_MAX ? NULL : &timeout, NULL, 0);
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
 }
 
 void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer)
@@ -43,12 +49,14 @@ void nxr_wake_self(void)
     }
 }
 
-/* Spin until ready, or the spin time or the deadline is over. Leaves the core to others if crowded. */
+/*
+ * Spin until ready, or the deadline, or the spin time is over and nothing moves that this process
+ * drives itself. Leaves the core to others if crowded.
+ */
 static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 {
-    int64_t until = nxr_now_ns() + nxr_job.spin_ns;
+    int64_t now = nxr_now_ns(), until = now + nxr_job.spin_ns;
 
-    until = until < deadline ? until : deadline;
     do {
         for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
             if (ready_fn(arg)) {
@@ -59,8 +67,11 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
                 sched_yield();
             }
         }
-        nxr_progress();
-    } while (nxr_now_ns() < until);
+        now = nxr_now_ns();
+        if (nxr_progress()) {
+            until = now + nxr_job.spin_ns;
+        }
+    } while (now < until && now < deadline);
     return ready_fn(arg);
 }
 
@@ -76,9 +87,9 @@ static bool sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
     if (ready_fn(arg)) {
         return true;
     }
-    left = deadline == INT64_MAX ? INT64_MAX : deadline - nxr_now_ns();
+    left = deadline == INT64_MAX ? MAX_SLEEP_NS : deadline - nxr_now_ns();
     if (left > 0) {
-        futex_sleep(&control->doorbell, doorbell, left);
+        futex_sleep(&control->doorbell, doorbell, left < MAX_SLEEP_NS ? left : MAX_SLEEP_NS);
     }
     return ready_fn(arg);
 }

@@ -221,7 +221,7 @@ struct nxr_transport {
      */
     int (*cancel)(struct nxr_op *op);
 
-    /* Drive started operations; never blocks. The number of operations that ended. */
+    /* Drive started operations; never blocks. How many things moved: 0 lets the caller sleep. */
     int (*progress)(void);
 
     /*

@@ -264,8 +264,11 @@ static void tell_owner(struct nxr_peer *peer)
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
-/* One round over a buffer: take, post; the operation that ended, or NULL. Caller holds bounce_lock. */
-static struct nxr_op *drive(struct bounce *bounce, int *status_p)
+/*
+ * One round over a buffer: take, post; the operation that ended, or NULL. Counts what moved. Caller
+ * holds bounce_lock.
+ */
+static struct nxr_op *drive(struct bounce *bounce, int *status_p, int *n_moved_p)
 {
     struct nxr_op *op = take_lost(bounce);
 
@@ -275,18 +278,19 @@ static struct nxr_op *drive(struct bounce *bounce, int *status_p)
     }
     do {
         while (take_chunk(bounce, &op, status_p)) {
+            ++*n_moved_p;
             if (op != NULL) {
                 return op;
             }
         }
-    } while (post_chunk(bounce));
+    } while (post_chunk(bounce) && ++*n_moved_p > 0);
     return NULL;
 }
 
 int nxr_host_bounce_progress(void)
 {
     struct nxr_list *link, *after;
-    int n_ended = 0;
+    int n_moved = 0;
 
     if (atomic_load_explicit(&n_ops, memory_order_relaxed) == 0 ||
         pthread_mutex_trylock(&bounce_lock) != 0) {
@@ -300,7 +304,7 @@ int nxr_host_bounce_progress(void)
         do {
             bool tell;
 
-            op = drive(bounce, &status);
+            op = drive(bounce, &status, &n_moved);
             tell = must_tell(bounce);
             pthread_mutex_unlock(&bounce_lock);
             if (tell) {
@@ -308,13 +312,12 @@ int nxr_host_bounce_progress(void)
             }
             if (op != NULL) {
                 nxr_op_done(op, status);
-                n_ended++;
             }
             pthread_mutex_lock(&bounce_lock);
         } while (op != NULL);
     }
     pthread_mutex_unlock(&bounce_lock);
-    return n_ended;
+    return n_moved;
 }
 
 int nxr_host_bounce_start(struct nxr_op *op)

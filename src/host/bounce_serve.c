@@ -17,8 +17,8 @@
 
 #include <stdlib.h>
 
-#define LINGER_NS     (50 * NXR_US) /* how long to look for the next chunk before sleeping again */
-#define MAX_LINGER_NS (2 * NXR_MS)  /* ... and before looking after the connections */
+#define LINGER_NS     (200 * NXR_US) /* how long to look for the next chunk before sleeping again */
+#define MAX_LINGER_NS (2 * NXR_MS)   /* ... and before looking after the connections */
 
 /* A buffer that a peer has offered. */
 struct served_buffer {

@@ -67,12 +67,10 @@ static void tell(struct nxr_peer *peer, int dead_rank)
 
 void nxr_liveness_linked(struct nxr_peer *peer)
 {
-    int dead_rank = peer->tell_dead_rank;
-
-    peer->tell_dead_rank = -1;
-    if (dead_rank >= 0) {
-        tell(peer, dead_rank);
+    for (int i = 0; peer->must_hear_of_deaths && i < nxr_event_n_deaths(); i++) {
+        tell(peer, nxr_event_death(i));
     }
+    peer->must_hear_of_deaths = false;
 }
 
 static void tell_all(int dead_rank)
@@ -90,7 +88,7 @@ static void tell_all(int dead_rank)
         if (nxr_peer_is_up(peer)) {
             tell(peer, dead_rank);
         } else {
-            peer->tell_dead_rank = dead_rank;
+            peer->must_hear_of_deaths = true;
             nxr_link_want(peer);
         }
     }

@@ -150,7 +150,9 @@ void nxr_publish_revoke(struct nxr_published *published)
     atomic_store_explicit(&nxr_job.control->generations[published->key.id], 0,
                           memory_order_seq_cst);
     tdelete(published, &tree, compare_names);
-    tell_openers(published);
+    if (!nxr_job.is_leaving) {
+        tell_openers(published);
+    }
 }
 
 void nxr_publish_free(struct nxr_published *published)
