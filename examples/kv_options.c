@@ -41,7 +41,7 @@ static const char help[] =
     "  --head-dim N           values per head,\n"
     "  --block-tokens N       tokens per block,\n"
     "  --dtype TYPE           bf16, fp16, fp32 or fp8\n"
-    "  --requests N         requests per prefill rank (default 8)\n"
+    "  --requests N         requests per prefill rank (default 32)\n"
     "  --prompt-tokens N    tokens per request (default 256)\n"
     "  --memory host        where the caches lie: host memory\n"
     "  --help               print this text\n"
@@ -120,7 +120,7 @@ static void list_options(struct option *list)
 
 enum kv_parsed kv_options_parse(int argc, char **argv, bool speak, struct kv_options *options)
 {
-    struct kv_options parsed = {*kv_model("llama3-8b"), 8, 256};
+    struct kv_options parsed = {*kv_model("llama3-8b"), 32, 256};
     struct option list[4 + N_NUMBERS + 1];
     enum kv_parsed outcome = KV_RUN;
     int option;
