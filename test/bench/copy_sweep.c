@@ -7,9 +7,9 @@
  *     copy_sweep --read [SIZE...]  another core reads the destination after each copy (GB/s of
  * both)
  *
- * Methods run in turn (A B C A B C), each after some copies that are not counted, so that none
- * inherits the caches of another; a figure is the median of the turns. The process runs on core 0,
- * the reader on core 1.
+ * Methods run in turn, in changing order, each after some copies that are not counted, so that none
+ * inherits the caches of another; a figure is the median of the turns. The process runs on core 0, the
+ * reader on core 1.
  */
 #include "config.h"
 
@@ -31,6 +31,7 @@
 #define MAX_NBYTES (512ul << 20)
 #define MARGIN     8192
 #define MAX_TURNS  15
+#define MIN_TURNS  7
 #define STOP       UINT64_MAX
 
 /* Shared with the reader: it reads `nbytes` when `turn` changes and then stores `done`. */
@@ -46,8 +47,9 @@ static unsigned char *target; /* shared memory */
 static unsigned char *source;
 static bool with_reader;
 
-static const struct {
-    size_t dst, src; /* offsets from a page boundary */
+/* Offsets from a page boundary. */
+static const struct alignment {
+    size_t dst, src;
 } alignments[] = {{0, 0},  {64, 0}, {0, 64}, {1, 0},    {8, 0}, {16, 0}, {32, 0},
                   {63, 0}, {0, 1},  {0, 16}, {4095, 0}, {8, 8}, {3, 7},  {2048, 0}};
 
@@ -126,47 +128,86 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void measure(size_t nbytes, size_t dst_offset, size_t src_offset)
+#define OURS    NXR_COPY_N_METHODS /* nxr_copy() itself */
+#define N_LANES (NXR_COPY_N_METHODS + 1)
+
+static bool is_usable(int method)
 {
-    double ns[NXR_COPY_N_METHODS + 1][MAX_TURNS];
-    double best = 0, ours = 0;
-    int turns = nbytes > (32ul << 20) ? 5 : MAX_TURNS;
+    return method == OURS || nxr_copy_is_usable((enum nxr_copy_method)method);
+}
+
+/* Nanoseconds of one copy, from a batch of them. */
+static double time_batch(int method, unsigned char *dst, const unsigned char *src, size_t nbytes)
+{
     long inner = (long)(200000 / ((double)nbytes / 20 + 10)) + 1;
-    unsigned char *dst = target + dst_offset;
-    const unsigned char *src = source + src_offset;
+    int64_t start;
 
-    for (int turn = 0; turn < turns; turn++) {
-        for (int method = 0; method <= NXR_COPY_N_METHODS; method++) {
-            int64_t start;
-
-            if (method < NXR_COPY_N_METHODS && !nxr_copy_is_usable((enum nxr_copy_method)method)) {
-                continue;
-            }
-            for (long i = 0; i < inner / 4 + 3; i++) {
-                copy_once(method, dst, src, nbytes);
-            }
-            start = nxr_now_ns();
-            for (long i = 0; i < inner; i++) {
-                copy_once(method, dst, src, nbytes);
-            }
-            ns[method][turn] = (double)(nxr_now_ns() - start) / (double)inner;
-        }
+    for (long i = 0; i < inner / 4 + 3; i++) {
+        copy_once(method, dst, src, nbytes);
     }
-    printf("%-10zu %5zu %5zu", nbytes, dst_offset, src_offset);
-    for (int method = 0; method <= NXR_COPY_N_METHODS; method++) {
-        if (method < NXR_COPY_N_METHODS && !nxr_copy_is_usable((enum nxr_copy_method)method)) {
+    start = nxr_now_ns();
+    for (long i = 0; i < inner; i++) {
+        copy_once(method, dst, src, nbytes);
+    }
+    return (double)(nxr_now_ns() - start) / (double)inner;
+}
+
+static void shuffle(int *order)
+{
+    for (int i = N_LANES - 1; i > 0; i--) {
+        int j = (int)(random() % (i + 1)), kept = order[i];
+
+        order[i] = order[j];
+        order[j] = kept;
+    }
+}
+
+static void print_row(size_t nbytes, const struct alignment *alignment, const double *gbps)
+{
+    const unsigned char *dst = target + alignment->dst, *src = source + alignment->src;
+    double best = 0;
+
+    printf("%-10zu %5zu %5zu", nbytes, alignment->dst, alignment->src);
+    for (int method = 0; method < N_LANES; method++) {
+        if (gbps[method] == 0) {
             printf("%13s", "-");
-            continue;
+        } else {
+            printf("%13.2f", gbps[method]);
         }
-        qsort(ns[method], (size_t)turns, sizeof(double), compare);
-        ours = (double)nbytes / ns[method][turns / 2];
-        if (method < NXR_COPY_N_METHODS && ours > best) {
-            best = ours;
-        }
-        printf("%13.2f", ours);
+        best = method != OURS && gbps[method] > best ? gbps[method] : best;
     }
-    printf("  %5.2f  %s\n", ours / best, nxr_copy_method_name(nxr_copy_choose(dst, src, nbytes)));
+    printf("  %5.2f  %s\n", gbps[OURS] / best,
+           nxr_copy_method_name(nxr_copy_choose(dst, src, nbytes)));
     fflush(stdout);
+}
+
+static void measure(size_t nbytes, const struct alignment *alignment)
+{
+    double ns[N_LANES][MAX_TURNS], gbps[N_LANES] = {0};
+    int turns = nbytes > (32ul << 20) ? MIN_TURNS : MAX_TURNS;
+    int order[N_LANES];
+
+    for (int method = 0; method < N_LANES; method++) {
+        order[method] = method;
+    }
+    for (int turn = 0; turn < turns; turn++) {
+        shuffle(order);
+        for (int i = 0; i < N_LANES; i++) {
+            int method = order[i];
+
+            if (is_usable(method)) {
+                ns[method][turn] =
+                    time_batch(method, target + alignment->dst, source + alignment->src, nbytes);
+            }
+        }
+    }
+    for (int method = 0; method < N_LANES; method++) {
+        if (is_usable(method)) {
+            qsort(ns[method], (size_t)turns, sizeof(double), compare);
+            gbps[method] = (double)nbytes / ns[method][turns / 2];
+        }
+    }
+    print_row(nbytes, alignment, gbps);
 }
 
 int main(int argc, char **argv)
@@ -205,7 +246,7 @@ int main(int argc, char **argv)
             return 2;
         }
         for (size_t j = 0; j < sizeof(alignments) / sizeof(alignments[0]); j++) {
-            measure(nbytes, alignments[j].dst, alignments[j].src);
+            measure(nbytes, &alignments[j]);
         }
     }
     atomic_store_explicit(&page->turn, STOP, memory_order_release);

@@ -1,4 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
+bin_PROGRAMS += %D%/nixl_bench
+%C%_nixl_bench_SOURCES = \
+	%D%/bench.h \
+	%D%/bare.c \
+	%D%/bench_death.c \
+	%D%/bench_limits.c \
+	%D%/bench_memory.c \
+	%D%/bench_move.c \
+	%D%/bench_notify.c \
+	%D%/bench_wait.c \
+	%D%/nixl_bench.c \
+	%D%/options.c \
+	%D%/report.c \
+	%D%/sample.c \
+	%D%/stage.c
+%C%_nixl_bench_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+%C%_nixl_bench_LDADD = src/libnixlrun.la src/util/libnxr_util.la $(PMIX_LIBS) -lm
+
 noinst_PROGRAMS += %D%/copy_sweep
 %C%_copy_sweep_SOURCES = %D%/copy_sweep.c
 %C%_copy_sweep_LDADD = src/util/libnxr_util.la

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nixl_bench inside: what its files share. A test measures lanes: one is nixlrun, the others are
+ * what the machine can do for the same work without it. Lanes run in turn, batch by batch, in the
+ * same processes and on the same cores, so that a ratio compares equal states of the machine.
+ */
+#ifndef NIXL_BENCH_H
+#define NIXL_BENCH_H
+
+#include "nixlrun.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define BENCH_MAX_TESTS      16
+#define BENCH_MAX_SIZES      32
+#define BENCH_MAX_ALIGNMENTS 16
+#define BENCH_MAX_LANES      8
+#define BENCH_MAX_RANKS      1024
+#define BENCH_MAX_SAMPLES    4096
+#define BENCH_MARGIN         8192          /* room behind the largest size, for alignments */
+#define BENCH_TIMEOUT_NS     20000000000ll /* of a single wait; longer means that something is lost */
+#define BENCH_LINE           128 /* two cache lines: some processors fetch them in pairs */
+
+/* ---- options.c ---- */
+
+enum bench_format { FORMAT_TABLE, FORMAT_CSV, FORMAT_JSON };
+
+/* Offsets from a page boundary. */
+struct bench_alignment {
+    size_t dst, src;
+};
+
+struct bench_options {
+    uint64_t sizes[BENCH_MAX_SIZES];
+    int n_sizes; /* 0: the test's own */
+    struct bench_alignment alignments[BENCH_MAX_ALIGNMENTS];
+    int n_alignments;
+    int64_t budget_ns; /* for one row */
+    long n_samples;    /* per lane and row; 0: as many as the budget allows */
+    long window;
+    double seconds; /* of idling */
+    bool is_registered;
+    bool is_unpinned;
+    bool is_checked; /* exit 1 if a goal is missed */
+    enum bench_format format;
+    const struct bench_test *tests[BENCH_MAX_TESTS];
+    int n_tests;
+};
+
+/* Fill *options; a bad command line, --help and --version end the process. */
+void options_parse(struct bench_options *options, int argc, char **argv);
+
+/* ---- stage.c: memory that all ranks share, besides what is measured ---- */
+
+/* In rank 0's memory, mapped by every rank. Each word that is written often has its own line. */
+struct bench_page {
+    _Alignas(BENCH_LINE) _Atomic uint32_t arrived; /* barrier */
+    _Alignas(BENCH_LINE) _Atomic uint32_t epoch;
+    _Alignas(BENCH_LINE) _Atomic uint64_t flag_a; /* written by rank 0 */
+    _Alignas(BENCH_LINE) _Atomic uint64_t flag_b; /* written by rank 1 */
+    _Alignas(BENCH_LINE) _Atomic uint32_t futex;
+    _Alignas(BENCH_LINE) _Atomic int64_t stamp_ns; /* when something happened on another rank */
+    _Alignas(BENCH_LINE) _Atomic uint64_t ready;
+    _Alignas(BENCH_LINE) _Atomic uint64_t done;
+    _Alignas(BENCH_LINE) _Atomic uint64_t stop;
+    _Alignas(BENCH_LINE) int64_t decision; /* of rank 0, valid after a barrier */
+    pid_t pids[BENCH_MAX_RANKS];
+    uint64_t user_memory[BENCH_MAX_RANKS]; /* address of the registered memory in its owner */
+};
+
+struct bench {
+    struct bench_options options;
+    int rank, size, peer; /* peer: the other one of two */
+    struct nixl_region *page_region;
+    struct bench_page *page;
+    struct nixl_region *region; /* the data of the current test */
+    unsigned char *mine;        /* own part of it */
+    unsigned char *theirs;      /* the peer's part, mapped; NULL where it is registered memory */
+    unsigned char *local;       /* ordinary memory of this process, as large */
+    uint64_t local_nbytes;
+    uint64_t flag_seq; /* of the flag ping-pong */
+    uint64_t n_missed; /* goals */
+
+    /* the current case */
+    uint64_t nbytes;
+    struct bench_alignment alignment;
+    unsigned char *src;
+    unsigned char *raw_dst; /* theirs, with the alignment */
+};
+
+void stage_open(struct bench *bench);
+void stage_close(struct bench *bench);
+
+/* Make the data region, of the options' kind, at least `nbytes` and the margin, touched everywhere.
+ */
+void stage_data_open(struct bench *bench, bool is_registered, uint64_t nbytes);
+void stage_data_close(struct bench *bench);
+
+/* Set the current case. */
+void stage_case(struct bench *bench, uint64_t nbytes, const struct bench_alignment *alignment);
+
+/* All ranks, by a counter in the shared page: spins, then yields. Orders memory. */
+void stage_barrier(struct bench *bench);
+
+/* Rank 0's number for all. Collective. */
+int64_t stage_decide(struct bench *bench, int64_t value);
+
+/* End the job with a line that says what failed, unless `status` is NIXL_OK. */
+void bench_check(int status, const char *what);
+void bench_die(const char *format, ...) NIXL_PRINTF(1, 2) NIXL_NORETURN;
+
+/* Spin a little, then let others run: for waits that are not measured. */
+void bench_pause(unsigned *n_spins);
+
+/* ---- sample.c ---- */
+
+typedef void bench_fn(struct bench *bench, long n, int arg);
+
+/* Who runs a lane's function: rank 0; ranks 0 and 1; all. The others wait in the barrier. */
+enum bench_actors { ACTOR_FIRST, ACTOR_PAIR, ACTOR_ALL };
+
+struct bench_lane {
+    const char *name;
+    bench_fn *fn; /* does the operation n times */
+    int arg;
+    enum bench_actors actors;
+    double n_steps; /* operations that one turn of fn counts for: 2 in a ping-pong */
+};
+
+struct bench_stats {
+    double median_ns, p99_ns, min_ns;
+    long n_samples;
+};
+
+/* Run all lanes in turn. A sample is a batch of so many operations that the clock does not matter.
+ */
+void sample_lanes(struct bench *bench, const struct bench_lane *lanes, int n_lanes,
+                  struct bench_stats *stats);
+
+void sample_stats(double *samples_ns, long n_samples, struct bench_stats *stats_p);
+
+/* One way of a flag between ranks 0 and 1, now. Collective over them; 0 with one rank. */
+double sample_flag_ns(struct bench *bench);
+const char *sample_placement(double flag_ns);
+
+/* ---- report.c: rank 0 prints ---- */
+
+/* A line of the result. Fields that do not apply stay 0 or NULL. */
+struct bench_row {
+    const char *test;
+    const char *what;
+    uint64_t nbytes;
+    bool has_nbytes;
+    struct bench_alignment alignment;
+    const char *unit; /* "ns", "%", "MiB", "1/s" */
+    double value;     /* median */
+    double p99, min;
+    double bytes_per_op; /* for GB/s, where the unit is ns */
+    bool is_rate_shown;  /* also as operations per second, where the unit is ns */
+    const char *limit_name;
+    double limit;
+    double goal;        /* allowed: value (or value / limit where there is a limit) <= goal */
+    bool is_goal_floor; /* the ratio must be at least the goal */
+    bool is_goal_p99;   /* the goal is for p99, not the median */
+    double flag_ns;
+    const char *note;
+};
+
+void report_begin(struct bench *bench);
+void report_row(struct bench *bench, const struct bench_row *row);
+void report_end(struct bench *bench);
+
+/* The row of nixlrun's lane 0 beside the fastest of the others. */
+void report_lanes(struct bench *bench, const char *test, const char *what,
+                  const struct bench_lane *lanes, int n_lanes, const struct bench_stats *stats,
+                  double goal);
+
+/* ---- tests ---- */
+
+struct bench_test {
+    const char *name;
+    const char *help;
+    void (*run)(struct bench *bench);
+    int min_ranks, max_ranks;
+    bool is_alone; /* starts the library itself, so it cannot share a run with other tests */
+};
+
+extern const struct bench_test bench_tests[];
+extern const int bench_n_tests;
+
+void test_put(struct bench *bench);
+void test_get(struct bench *bench);
+void test_put_nb(struct bench *bench);
+void test_flush(struct bench *bench);
+void test_copy_read(struct bench *bench);
+void test_put_notify(struct bench *bench);
+void test_notify(struct bench *bench);
+void test_barrier(struct bench *bench);
+void test_rate(struct bench *bench);
+void test_passive(struct bench *bench);
+void test_sleep(struct bench *bench);
+void test_idle(struct bench *bench);
+void test_death(struct bench *bench);
+void test_memory(struct bench *bench);
+void test_limits(struct bench *bench);
+
+/* ---- bare.c: the same work without nixlrun ---- */
+
+/* Lanes of every copy method of this processor into `raw_dst`; returns how many. */
+int bare_copy_lanes(struct bench_lane *lanes, bool is_get);
+void bare_flag(struct bench *bench, long n, int arg);       /* ping-pong of a word */
+void bare_copy_flag(struct bench *bench, long n, int arg);  /* memcpy, then the word */
+void bare_process_vm(struct bench *bench, long n, int arg); /* arg 0: writev, 1: readv */
+bool bare_process_vm_works(struct bench *bench);
+void bare_wake_rows(struct bench *bench); /* futex wake, in bench_wait.c */
+
+/* The sizes of the options, or the defaults of the test. */
+int bench_sizes(const struct bench *bench, const uint64_t *defaults, int n_defaults,
+                const uint64_t **sizes_p);
+uint64_t bench_largest(const uint64_t *sizes, int n_sizes);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Moving bytes: put, get, put_nb, flush, and a put that the target then reads. Rank 0 acts, rank 1
+ * waits in the bench's barrier and calls nothing, except where it reads.
+ */
+#include "config.h"
+
+#include "bench.h"
+#include "util/copy.h"
+
+#include <string.h>
+
+/* Allowed: the time of the best copy over 0.97, from where the copy and not the call is measured.
+ */
+#define COPY_GOAL       (1 / 0.97)
+#define COPY_GOAL_FROM  4096
+#define PROCESS_VM_GOAL 1.05
+#define READ_GOAL       1.03 /* as memcpy, but for the noise of two medians */
+
+static const uint64_t move_sizes[] = {8,       64,       512,      4096,     65536,
+                                      1 << 20, 16 << 20, 64 << 20, 256 << 20};
+#define N_MOVE_SIZES (int)(sizeof(move_sizes) / sizeof(move_sizes[0]))
+
+static void put_flush(struct bench *bench, long n, int arg)
+{
+    (void)arg;
+    for (long i = 0; i < n; i++) {
+        bench_check(
+            nixl_put(bench->peer, bench->region, bench->alignment.dst, bench->src, bench->nbytes),
+            "nixl_put");
+        bench_check(nixl_flush(bench->peer, BENCH_TIMEOUT_NS), "nixl_flush");
+    }
+}
+
+static void get(struct bench *bench, long n, int arg)
+{
+    (void)arg;
+    for (long i = 0; i < n; i++) {
+        bench_check(
+            nixl_get(bench->peer, bench->region, bench->alignment.dst, bench->src, bench->nbytes),
+            "nixl_get");
+    }
+}
+
+/* One operation is one put of a window; the flush at its end is shared. */
+static void put_nb(struct bench *bench, long n, int arg)
+{
+    struct nixl_req *reqs[1024];
+    long window = bench->options.window;
+
+    (void)arg;
+    for (long i = 0; i < n; i++) {
+        long n_reqs = 0;
+
+        for (long j = 0; j < window; j++) {
+            int status = nixl_put_nb(bench->peer, bench->region, bench->alignment.dst, bench->src,
+                                     bench->nbytes, &reqs[n_reqs]);
+
+            if (status == NIXL_INPROGRESS) {
+                n_reqs++;
+            } else {
+                bench_check(status, "nixl_put_nb");
+            }
+        }
+        while (n_reqs > 0) {
+            bench_check(nixl_req_wait(&reqs[--n_reqs], BENCH_TIMEOUT_NS), "nixl_req_wait");
+        }
+        bench_check(nixl_flush(bench->peer, BENCH_TIMEOUT_NS), "nixl_flush");
+    }
+}
+
+static void flush(struct bench *bench, long n, int arg)
+{
+    (void)arg;
+    for (long i = 0; i < n; i++) {
+        bench_check(nixl_flush(bench->peer, BENCH_TIMEOUT_NS), "nixl_flush");
+    }
+}
+
+/* The goal of a size: none where the call and not the copy is measured. */
+static double goal_of(const struct bench *bench, uint64_t nbytes)
+{
+    if (bench->options.is_registered) {
+        return nbytes == 1 << 20 ? PROCESS_VM_GOAL : 0;
+    }
+    return nbytes >= COPY_GOAL_FROM ? COPY_GOAL : 0;
+}
+
+/* Rows of one operation over all sizes and alignments, beside the best that the machine can do. */
+static void move_rows(struct bench *bench, const char *test, const char *what, bench_fn *fn,
+                      double n_steps, bool is_get)
+{
+    const uint64_t *sizes;
+    int n_sizes = bench_sizes(bench, move_sizes, N_MOVE_SIZES, &sizes);
+
+    stage_data_open(bench, bench->options.is_registered, bench_largest(sizes, n_sizes));
+    for (int i = 0; i < n_sizes; i++) {
+        for (int j = 0; j < bench->options.n_alignments; j++) {
+            struct bench_lane lanes[BENCH_MAX_LANES] = {{"nixlrun", fn, 0, ACTOR_FIRST, n_steps}};
+            struct bench_stats stats[BENCH_MAX_LANES];
+            int n_lanes = 1;
+
+            stage_case(bench, sizes[i], &bench->options.alignments[j]);
+            if (!bench->options.is_registered) {
+                n_lanes += bare_copy_lanes(lanes + 1, is_get);
+            } else if (stage_decide(bench, bench->rank != 0 || bare_process_vm_works(bench))) {
+                lanes[n_lanes++] =
+                    (struct bench_lane){is_get ? "process_vm_readv" : "process_vm_writev",
+                                        bare_process_vm, is_get, ACTOR_FIRST, 1};
+            }
+            sample_lanes(bench, lanes, n_lanes, stats);
+            report_lanes(bench, test, what, lanes, n_lanes, stats, goal_of(bench, sizes[i]));
+        }
+    }
+    stage_data_close(bench);
+}
+
+void test_put(struct bench *bench)
+{
+    move_rows(bench, "put", "put + flush", put_flush, 1, false);
+}
+
+void test_get(struct bench *bench)
+{
+    move_rows(bench, "get", "get", get, 1, true);
+}
+
+void test_put_nb(struct bench *bench)
+{
+    move_rows(bench, "put_nb", "put_nb in a window", put_nb, (double)bench->options.window, false);
+}
+
+void test_flush(struct bench *bench)
+{
+    static const struct bench_lane lane = {"nixlrun", flush, 0, ACTOR_FIRST, 1};
+    static const struct bench_alignment aligned = {0, 0};
+    struct bench_stats stats;
+
+    stage_data_open(bench, bench->options.is_registered, 4096);
+    stage_case(bench, 0, &aligned);
+    sample_lanes(bench, &lane, 1, &stats);
+    report_lanes(bench, "flush", "flush of nothing", &lane, 1, &stats, 0);
+    stage_data_close(bench);
+}
+
+/* ---- put, then the target reads all of it ---- */
+
+/* The target's side: every byte once, four lines in flight, into a sum that is kept. */
+static uint64_t read_all(const unsigned char *bytes, uint64_t nbytes)
+{
+    const nxr_block16 *blocks = (const void *)bytes;
+    nxr_block16 sums[4] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
+    uint64_t n_blocks = nbytes / sizeof(blocks[0]);
+
+    for (uint64_t i = 0; i + 4 <= n_blocks; i += 4) {
+        for (int j = 0; j < 4; j++) {
+            sums[j] ^= blocks[i + (uint64_t)j];
+        }
+    }
+    sums[0] ^= sums[1] ^ sums[2] ^ sums[3];
+    return sums[0][0] ^ sums[0][1];
+}
+
+/* One turn: rank 0 copies and says so, rank 1 reads and answers. arg 0: nixlrun; 1: memcpy and a
+ * flag. */
+static void copy_read(struct bench *bench, long n, int arg)
+{
+    struct bench_page *page = bench->page;
+
+    for (long i = 0; i < n; i++) {
+        bench->flag_seq++;
+        if (bench->rank == 0) {
+            if (arg == 0) {
+                put_flush(bench, 1, 0);
+            } else {
+                memcpy(bench->raw_dst, bench->src, bench->nbytes);
+            }
+            atomic_store_explicit(&page->flag_a, bench->flag_seq, memory_order_release);
+            while (atomic_load_explicit(&page->flag_b, memory_order_acquire) != bench->flag_seq) {
+            }
+        } else {
+            uint64_t sum;
+
+            while (atomic_load_explicit(&page->flag_a, memory_order_acquire) != bench->flag_seq) {
+            }
+            sum = read_all(bench->mine + bench->alignment.dst, bench->nbytes);
+            __asm__ volatile("" : : "r"(sum)); /* or the reading would be left out */
+            atomic_store_explicit(&page->flag_b, bench->flag_seq, memory_order_release);
+        }
+    }
+}
+
+void test_copy_read(struct bench *bench)
+{
+    static const uint64_t defaults[] = {65536, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
+    static const struct bench_lane lanes[] = {{"nixlrun", copy_read, 0, ACTOR_PAIR, 1},
+                                              {"memcpy and read", copy_read, 1, ACTOR_PAIR, 1}};
+    struct bench_stats stats[2];
+    const uint64_t *sizes;
+    int n_sizes = bench_sizes(bench, defaults, 5, &sizes);
+
+    stage_data_open(bench, false, bench_largest(sizes, n_sizes));
+    for (int i = 0; i < n_sizes; i++) {
+        for (int j = 0; j < bench->options.n_alignments; j++) {
+            stage_case(bench, sizes[i], &bench->options.alignments[j]);
+            sample_lanes(bench, lanes, 2, stats);
+            report_lanes(bench, "copy_read", "put, target reads", lanes, 2, stats,
+                         sizes[i] >= 1 << 20 ? READ_GOAL : 0);
+        }
+    }
+    stage_data_close(bench);
+}

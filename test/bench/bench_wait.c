@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Targets that do not poll: one that computes while its memory is put to, one that sleeps until a
+ * notification wakes it, and ranks that wait idly.
+ */
+#include "config.h"
+
+#include "bench.h"
+#include "util/clock.h"
+
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WAKE_GOAL    1.2
+#define IDLE_GOAL    1.0    /* percent of a core */
+#define PASSIVE_GOAL 1.05   /* a computing target may cost this much over a polling one */
+#define SLEEPY_NS    400000 /* time to fall asleep: the library spins for 50 us */
+#define WAKE_TURNS   400
+#define TAG_WAKE     1
+
+static void pass_time(int64_t ns)
+{
+    struct timespec left = nxr_timespec(ns);
+
+    while (nanosleep(&left, &left) != 0) {
+    }
+}
+
+/* ---- passive ---- */
+
+enum passive_target { TARGET_POLLS, TARGET_COMPUTES };
+
+/* What rank 1 does until rank 0 is done: calls the library all the time, or never. */
+static void be_target(struct bench *bench, uint64_t turn, enum passive_target target)
+{
+    struct nixl_note note;
+    uint64_t x = 1;
+
+    nixl_note_init(&note);
+    while (atomic_load_explicit(&bench->page->done, memory_order_acquire) != turn) {
+        if (target == TARGET_POLLS) {
+            if (nixl_notify_recv(0, TAG_WAKE, UINT64_MAX, 0, &note) != NIXL_INPROGRESS) {
+                bench_die("nixl_bench: a notification that nobody sent");
+            }
+        } else {
+            for (int i = 0; i < 1000; i++) {
+                x = x * 6364136223846793005u + 1442695040888963407u;
+            }
+            __asm__ volatile("" : : "r"(x)); /* or there would be nothing to compute */
+        }
+    }
+}
+
+static void passive(struct bench *bench, long n, bool is_get, enum passive_target target)
+{
+    bench->flag_seq++;
+    if (bench->rank == 1) {
+        be_target(bench, bench->flag_seq, target);
+        return;
+    }
+    for (long i = 0; i < n; i++) {
+        if (is_get) {
+            bench_check(nixl_get(1, bench->region, 0, bench->src, bench->nbytes), "nixl_get");
+        } else {
+            bench_check(nixl_put(1, bench->region, 0, bench->src, bench->nbytes), "nixl_put");
+            bench_check(nixl_flush(1, BENCH_TIMEOUT_NS), "nixl_flush");
+        }
+    }
+    atomic_store_explicit(&bench->page->done, bench->flag_seq, memory_order_release);
+}
+
+static void passive_put(struct bench *bench, long n, int target)
+{
+    passive(bench, n, false, (enum passive_target)target);
+}
+
+static void passive_get(struct bench *bench, long n, int target)
+{
+    passive(bench, n, true, (enum passive_target)target);
+}
+
+void test_passive(struct bench *bench)
+{
+    static const uint64_t defaults[] = {8, 1 << 20};
+    static const struct bench_alignment aligned = {0, 0};
+    const uint64_t *sizes;
+    int n_sizes = bench_sizes(bench, defaults, 2, &sizes);
+
+    for (int is_registered = 0; is_registered < 2; is_registered++) {
+        stage_data_open(bench, is_registered, bench_largest(sizes, n_sizes));
+        for (int i = 0; i < 2 * n_sizes; i++) {
+            bench_fn *fn = i % 2 == 0 ? passive_put : passive_get;
+            struct bench_lane lanes[] = {{"target computes", fn, TARGET_COMPUTES, ACTOR_PAIR, 1},
+                                         {"target polls", fn, TARGET_POLLS, ACTOR_PAIR, 1}};
+            struct bench_stats stats[2];
+            char what[64];
+
+            snprintf(what, sizeof(what), "%s, target computes%s", i % 2 == 0 ? "put" : "get",
+                     is_registered ? ", registered" : "");
+            stage_case(bench, sizes[i / 2], &aligned);
+            sample_lanes(bench, lanes, 2, stats);
+            report_lanes(bench, "passive", what, lanes, 2, stats, PASSIVE_GOAL);
+        }
+        stage_data_close(bench);
+    }
+}
+
+/* ---- sleep ---- */
+
+/* Wait on a word in the shared page, as bare as the kernel offers. */
+static void futex_wait(_Atomic uint32_t *word, uint32_t old)
+{
+    while (atomic_load_explicit(word, memory_order_acquire) == old) {
+        syscall(SYS_futex, word, FUTEX_WAIT, old, NULL, NULL, 0);
+    }
+}
+
+/* Sleep once and say when it was woken. */
+static void sleep_once(struct bench *bench, bool is_bare, uint64_t turn, struct nixl_note *note)
+{
+    struct bench_page *page = bench->page;
+    uint32_t old = atomic_load_explicit(&page->futex, memory_order_relaxed);
+
+    atomic_store_explicit(&page->ready, turn, memory_order_release);
+    if (is_bare) {
+        futex_wait(&page->futex, old);
+    } else {
+        bench_check(nixl_notify_recv(0, TAG_WAKE, UINT64_MAX, BENCH_TIMEOUT_NS, note),
+                    "nixl_notify_recv");
+    }
+    atomic_store_explicit(&page->stamp_ns, nxr_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&page->done, turn, memory_order_release);
+}
+
+/* Wake the sleeper once; from just before the call until it runs. */
+static double wake_once(struct bench *bench, bool is_bare, uint64_t turn)
+{
+    struct bench_page *page = bench->page;
+    uint64_t payload = turn;
+    int64_t start;
+
+    while (atomic_load_explicit(&page->ready, memory_order_acquire) != turn) {
+    }
+    for (start = nxr_now_ns(); nxr_now_ns() - start < SLEEPY_NS;) {
+    }
+    start = nxr_now_ns();
+    if (is_bare) {
+        atomic_fetch_add_explicit(&page->futex, 1, memory_order_release);
+        syscall(SYS_futex, &page->futex, FUTEX_WAKE, 1, NULL, NULL, 0);
+    } else {
+        bench_check(nixl_notify(1, TAG_WAKE, &payload, sizeof(payload), BENCH_TIMEOUT_NS),
+                    "nixl_notify");
+    }
+    while (atomic_load_explicit(&page->done, memory_order_acquire) != turn) {
+    }
+    return (double)(atomic_load_explicit(&page->stamp_ns, memory_order_relaxed) - start);
+}
+
+enum wake { WAKE_NOTIFY, WAKE_BARE, N_WAKES };
+
+/* Wake-ups of the given kinds in turn; the samples are rank 0's. Collective over two ranks. */
+static void run_wakes(struct bench *bench, const enum wake *kinds, int n_kinds,
+                      struct bench_stats *stats)
+{
+    static double samples[N_WAKES][WAKE_TURNS];
+    static const struct bench_alignment aligned = {0, 0};
+    struct rusage before, after;
+    struct nixl_note note;
+    uint64_t turn = 0;
+
+    nixl_note_init(&note);
+    stage_case(bench, 8, &aligned);
+    atomic_store(&bench->page->ready, 0);
+    atomic_store(&bench->page->done, 0);
+    stage_barrier(bench);
+    getrusage(RUSAGE_THREAD, &before);
+    for (int i = 0; i < n_kinds * WAKE_TURNS; i++) {
+        bool is_bare = kinds[i % n_kinds] == WAKE_BARE;
+
+        turn++;
+        if (bench->rank == 0) {
+            samples[i % n_kinds][i / n_kinds] = wake_once(bench, is_bare, turn);
+        } else {
+            sleep_once(bench, is_bare, turn, &note);
+        }
+    }
+    getrusage(RUSAGE_THREAD, &after);
+    if (bench->rank == 1 && after.ru_nvcsw - before.ru_nvcsw < n_kinds * WAKE_TURNS * 9 / 10) {
+        bench_die("nixl_bench: the sleeper slept only %ld times of %d",
+                  after.ru_nvcsw - before.ru_nvcsw, n_kinds * WAKE_TURNS);
+    }
+    stage_barrier(bench);
+    for (int i = 0; i < n_kinds; i++) {
+        sample_stats(samples[i], WAKE_TURNS, &stats[i]);
+    }
+}
+
+void test_sleep(struct bench *bench)
+{
+    static const struct bench_lane lanes[] = {{"nixlrun", NULL, 0, ACTOR_PAIR, 1},
+                                              {"futex wake", NULL, 0, ACTOR_PAIR, 1}};
+    static const enum wake kinds[] = {WAKE_NOTIFY, WAKE_BARE};
+    struct bench_stats stats[2];
+
+    run_wakes(bench, kinds, 2, stats);
+    report_lanes(bench, "sleep", "notify a sleeping rank", lanes, 2, stats, WAKE_GOAL);
+}
+
+void bare_wake_rows(struct bench *bench)
+{
+    static const struct bench_lane lane = {"futex wake", NULL, 0, ACTOR_PAIR, 1};
+    static const enum wake kind = WAKE_BARE;
+    struct bench_stats stats;
+
+    run_wakes(bench, &kind, 1, &stats);
+    report_lanes(bench, "limits", "one way: futex wake", &lane, 1, &stats, 0);
+}
+
+/* ---- idle ---- */
+
+static double cpu_seconds(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+/*
+ * All ranks but 0 wait for a notification that comes after --seconds. The share includes the spin
+ * at the start and every thread of the process.
+ */
+void test_idle(struct bench *bench)
+{
+    double share = 0, worst = 0, sum = 0, cpu;
+    struct nixl_note note;
+    int64_t start;
+    char remark[64];
+
+    nixl_note_init(&note);
+    stage_barrier(bench);
+    cpu = cpu_seconds();
+    start = nxr_now_ns();
+    if (bench->rank == 0) {
+        pass_time((int64_t)(bench->options.seconds * 1e9));
+        for (int rank = 1; rank < bench->size; rank++) {
+            bench_check(nixl_notify(rank, TAG_WAKE, NULL, 0, BENCH_TIMEOUT_NS), "nixl_notify");
+        }
+        for (int rank = 1; rank < bench->size; rank++) {
+            bench_check(nixl_notify_recv(rank, TAG_WAKE, UINT64_MAX, BENCH_TIMEOUT_NS, &note),
+                        "nixl_notify_recv");
+            share = *(const double *)(const void *)note.payload;
+            worst = share > worst ? share : worst;
+            sum += share;
+        }
+        snprintf(remark, sizeof(remark), "mean %.3f %%", sum / (bench->size - 1));
+        report_row(bench, &(struct bench_row){.test = "idle",
+                                              .what = "CPU of the busiest waiting rank",
+                                              .unit = "%",
+                                              .value = worst,
+                                              .goal = IDLE_GOAL,
+                                              .note = remark});
+    } else {
+        bench_check(nixl_notify_recv(0, TAG_WAKE, UINT64_MAX,
+                                     (int64_t)(bench->options.seconds * 1e9) + BENCH_TIMEOUT_NS,
+                                     &note),
+                    "nixl_notify_recv");
+        share = 100e9 * (cpu_seconds() - cpu) / (double)(nxr_now_ns() - start);
+        bench_check(nixl_notify(0, TAG_WAKE, &share, sizeof(share), BENCH_TIMEOUT_NS),
+                    "nixl_notify");
+    }
+    stage_barrier(bench);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command line of nixl_bench. All ranks read the same one; rank 0 alone complains and exits with
+ * 2, before it joins the job. The others exit with 0: a failing rank ends the job, maybe before rank
+ * 0 has said why.
+ */
+#include "config.h"
+
+#include "bench.h"
+#include "util/env.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NBYTES  (8ull << 30)
+#define MAX_WINDOW  1024
+#define EXIT_USAGE  2
+#define LIST_NBYTES 64
+
+/* Is this rank 0, or a process without a launcher? Known before the library is. */
+static bool speaks(void)
+{
+    const char *rank = getenv("PMIX_RANK");
+
+    return rank == NULL || strcmp(rank, "0") == 0;
+}
+
+static void usage_error(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+static void usage_error(const char *format, ...)
+{
+    va_list args;
+
+    if (!speaks()) {
+        exit(EXIT_SUCCESS);
+    }
+    va_start(args, format);
+    fprintf(stderr, "nixl_bench: ");
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+    exit(EXIT_USAGE);
+}
+
+static void print_help(void)
+{
+    printf("Usage: nixlrun -np 2 nixl_bench TEST... [OPTION...]\n"
+           "Measure nixlrun beside what the machine can do for the same work, in the same run.\n\n"
+           "Tests:\n");
+    for (int i = 0; i < bench_n_tests; i++) {
+        printf("  %-12s %s\n", bench_tests[i].name, bench_tests[i].help);
+    }
+    printf("\nOptions:\n"
+           "  -s, --sizes LIST      bytes, as 8,4K,1M,256M (default: by the test)\n"
+           "  -a, --alignment LIST  offsets DST[:SRC] from a page, as 0,1,8:8, or `all'\n"
+           "  -b, --budget TIME     aimed time of a row, as 300ms (default)\n"
+           "  -i, --iters N         samples of a row, instead of a budget\n"
+           "  -r, --registered      use registered malloc memory instead of allocated regions\n"
+           "  -w, --window N        puts in flight of put_nb (default 64)\n"
+           "      --seconds S       how long `idle' waits (default 3)\n"
+           "      --no-pin          do not bind each rank to a core of its own\n"
+           "      --check           exit 1 if a goal is missed\n"
+           "      --csv, --json     print that instead of a table\n"
+           "  -h, --help            this text\n"
+           "  -V, --version         the version\n");
+}
+
+/* The next item of a comma list, cut out into `item`; false at the end. */
+static bool next_item(const char **list, char *item)
+{
+    size_t nbytes = strcspn(*list, ",");
+
+    if (**list == '\0') {
+        return false;
+    }
+    snprintf(item, LIST_NBYTES, "%.*s", (int)(nbytes < LIST_NBYTES ? nbytes : LIST_NBYTES - 1),
+             *list);
+    *list += nbytes;
+    *list += **list == ',';
+    return true;
+}
+
+static void parse_sizes(struct bench_options *options, const char *list)
+{
+    char item[LIST_NBYTES];
+    uint64_t nbytes;
+
+    while (next_item(&list, item)) {
+        if (nxr_env_parse_bytes(item, &nbytes) != 0 || nbytes > MAX_NBYTES) {
+            usage_error("--sizes has '%s'; allowed are bytes up to 8G, as 8,4K,1M", item);
+        }
+        if (options->n_sizes == BENCH_MAX_SIZES) {
+            usage_error("--sizes has more than %d sizes", BENCH_MAX_SIZES);
+        }
+        options->sizes[options->n_sizes++] = nbytes;
+    }
+    if (options->n_sizes == 0) {
+        usage_error("--sizes is empty; allowed are bytes up to 8G, as 8,4K,1M");
+    }
+}
+
+static void add_alignment(struct bench_options *options, size_t dst, size_t src)
+{
+    if (options->n_alignments == BENCH_MAX_ALIGNMENTS) {
+        usage_error("--alignment has more than %d alignments", BENCH_MAX_ALIGNMENTS);
+    }
+    options->alignments[options->n_alignments++] = (struct bench_alignment){dst, src};
+}
+
+static void parse_alignments(struct bench_options *options, const char *list)
+{
+    static const struct bench_alignment all[] = {{0, 0},  {1, 0},    {8, 0},   {16, 0}, {32, 0},
+                                                 {63, 0}, {64, 0},   {0, 1},   {0, 16}, {8, 8},
+                                                 {3, 7},  {4095, 0}, {2048, 0}};
+    char item[LIST_NBYTES], rest;
+    unsigned dst, src;
+
+    if (strcmp(list, "all") == 0) {
+        for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+            add_alignment(options, all[i].dst, all[i].src);
+        }
+        return;
+    }
+    while (next_item(&list, item)) {
+        src = 0;
+        if ((sscanf(item, "%u%c", &dst, &rest) != 1 &&
+             sscanf(item, "%u:%u%c", &dst, &src, &rest) != 2) ||
+            dst > 4095 || src > 4095 || item[0] == '-') {
+            usage_error("--alignment has '%s'; allowed is DST or DST:SRC, each 0 to 4095, or all",
+                        item);
+        }
+        add_alignment(options, dst, src);
+    }
+    if (options->n_alignments == 0) {
+        usage_error("--alignment is empty; allowed is DST or DST:SRC, each 0 to 4095, or all");
+    }
+}
+
+static long parse_number(const char *option, const char *text, long lowest, long highest)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    if (end == text || *end != '\0' || value < lowest || value > highest) {
+        usage_error("%s is '%s'; allowed is a number from %ld to %ld", option, text, lowest,
+                    highest);
+    }
+    return value;
+}
+
+static void parse_test(struct bench_options *options, const char *name)
+{
+    for (int i = 0; i < bench_n_tests; i++) {
+        if (strcmp(bench_tests[i].name, name) == 0) {
+            if (options->n_tests == BENCH_MAX_TESTS) {
+                usage_error("more than %d tests at once", BENCH_MAX_TESTS);
+            }
+            options->tests[options->n_tests++] = &bench_tests[i];
+            return;
+        }
+    }
+    usage_error("there is no test '%s'; `nixl_bench --help' lists them", name);
+}
+
+static void parse_option(struct bench_options *options, int option, const char *text)
+{
+    double seconds;
+    char rest;
+
+    switch (option) {
+    case 's':
+        parse_sizes(options, text);
+        break;
+    case 'a':
+        parse_alignments(options, text);
+        break;
+    case 'b':
+        if (nxr_env_parse_time(text, &options->budget_ns) != 0 || options->budget_ns <= 0 ||
+            options->budget_ns > 600 * 1000000000ll) {
+            usage_error("--budget is '%s'; allowed is a time up to 600s, as 300ms", text);
+        }
+        break;
+    case 'i':
+        options->n_samples = parse_number("--iters", text, 1, BENCH_MAX_SAMPLES);
+        break;
+    case 'w':
+        options->window = parse_number("--window", text, 1, MAX_WINDOW);
+        break;
+    case 'S':
+        if (sscanf(text, "%lf%c", &seconds, &rest) != 1 || !(seconds > 0 && seconds <= 3600)) {
+            usage_error("--seconds is '%s'; allowed is a number up to 3600", text);
+        }
+        options->seconds = seconds;
+        break;
+    case 'r':
+        options->is_registered = true;
+        break;
+    case 'P':
+        options->is_unpinned = true;
+        break;
+    case 'K':
+        options->is_checked = true;
+        break;
+    case 'C':
+        options->format = FORMAT_CSV;
+        break;
+    case 'J':
+        options->format = FORMAT_JSON;
+        break;
+    }
+}
+
+void options_parse(struct bench_options *options, int argc, char **argv)
+{
+    static const struct option names[] = {
+        {"sizes", required_argument, NULL, 's'},  {"alignment", required_argument, NULL, 'a'},
+        {"budget", required_argument, NULL, 'b'}, {"iters", required_argument, NULL, 'i'},
+        {"window", required_argument, NULL, 'w'}, {"seconds", required_argument, NULL, 'S'},
+        {"registered", no_argument, NULL, 'r'},   {"no-pin", no_argument, NULL, 'P'},
+        {"check", no_argument, NULL, 'K'},        {"csv", no_argument, NULL, 'C'},
+        {"json", no_argument, NULL, 'J'},         {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0}};
+    int option;
+
+    *options = (struct bench_options){.budget_ns = 300000000, .window = 64, .seconds = 3};
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":s:a:b:i:w:rhV", names, NULL)) != -1) {
+        switch (option) {
+        case 'h':
+            if (speaks()) {
+                print_help();
+            }
+            exit(0);
+        case 'V':
+            if (speaks()) {
+                printf("nixl_bench %s\n", PACKAGE_VERSION);
+            }
+            exit(0);
+        case '?':
+            usage_error("there is no option '%s'; `nixl_bench --help' lists them",
+                        argv[optind - 1]);
+        case ':':
+            usage_error("option '%s' wants a value; see `nixl_bench --help'", argv[optind - 1]);
+        default:
+            parse_option(options, option, optarg);
+        }
+    }
+    if (optind == argc) {
+        usage_error("no test named; `nixl_bench --help' lists them");
+    }
+    for (; optind < argc; optind++) {
+        parse_test(options, argv[optind]);
+    }
+    for (int i = 0; i < options->n_tests; i++) {
+        if (options->tests[i]->is_alone && options->n_tests > 1) {
+            usage_error("%s cannot run together with other tests", options->tests[i]->name);
+        }
+    }
+    if (options->n_alignments == 0) {
+        add_alignment(options, 0, 0);
+    }
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stage: what the ranks share besides the thing that is measured. A page in rank 0's region,
+ * mapped by all, carries barriers, flags and time stamps by plain atomics, so that the bench does
+ * not lean on the calls that it measures. The data region is made anew for each test. No locks.
+ */
+#include "config.h"
+
+#include "bench.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE_NBYTES 4096
+#define SPINS       2000
+#define YIELDS      50000 /* some 10 ms and more */
+#define NAP_NS      200000
+
+void bench_die(const char *format, ...)
+{
+    char why[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(why, sizeof(why), format, args);
+    va_end(args);
+    nixl_abort(1, why);
+}
+
+void bench_check(int status, const char *what)
+{
+    if (status != NIXL_OK) {
+        const struct nixl_error *error = nixl_last_error();
+
+        bench_die("nixl_bench: %s: %s%s%s", what, nixl_strerror(status), error->text[0] ? ": " : "",
+                  error->text);
+    }
+}
+
+void bench_pause(unsigned *n_spins)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+
+    ++*n_spins;
+    if (*n_spins > SPINS + YIELDS) {
+        nanosleep(&nap, NULL);
+    } else if (*n_spins > SPINS) {
+        sched_yield();
+    }
+}
+
+/* One rank per allowed core, as far as they go; more ranks than cores stay unbound. */
+static void pin(const struct bench *bench)
+{
+    cpu_set_t allowed, one;
+    int index = bench->rank;
+
+    if (bench->options.is_unpinned || sched_getaffinity(0, sizeof(allowed), &allowed) != 0 ||
+        CPU_COUNT(&allowed) < bench->size) {
+        return;
+    }
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET((size_t)cpu, &allowed) && index-- == 0) {
+            CPU_ZERO(&one);
+            CPU_SET((size_t)cpu, &one);
+            sched_setaffinity(0, sizeof(one), &one);
+            return;
+        }
+    }
+}
+
+void stage_open(struct bench *bench)
+{
+    void *page;
+
+    pin(bench);
+    if (bench->rank == 0) {
+        bench_check(
+            nixl_region_alloc("bench.page", sizeof(struct bench_page), NULL, &bench->page_region),
+            "the shared page");
+    } else {
+        bench_check(nixl_region_open("bench.page", &bench->page_region), "the shared page");
+    }
+    bench_check(nixl_region_map(bench->page_region, 0, &page), "mapping the shared page");
+    bench->page = page;
+    bench->page->pids[bench->rank] = getpid();
+    stage_barrier(bench);
+}
+
+void stage_close(struct bench *bench)
+{
+    stage_barrier(bench);
+    bench_check(nixl_region_unmap(bench->page_region, 0, bench->page), "unmapping the shared page");
+    bench_check(nixl_region_close(bench->page_region, BENCH_TIMEOUT_NS), "closing the shared page");
+}
+
+static void *map_private(uint64_t nbytes)
+{
+    void *memory = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED) {
+        bench_die("nixl_bench: no memory for %llu bytes; give smaller --sizes",
+                  (unsigned long long)nbytes);
+    }
+    memset(memory, 1, nbytes);
+    return memory;
+}
+
+void stage_data_open(struct bench *bench, bool is_registered, uint64_t nbytes)
+{
+    uint64_t total = nbytes + BENCH_MARGIN;
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    void *theirs = NULL;
+
+    bench->local = map_private(total);
+    bench->local_nbytes = total;
+    if (is_registered) {
+        bench->mine = map_private(total);
+        bench_check(nixl_region_register("bench.data", bench->mine, total, NULL, &bench->region),
+                    "registering memory");
+        bench->page->user_memory[bench->rank] = (uint64_t)(uintptr_t)bench->mine;
+    } else {
+        bench_check(nixl_region_alloc("bench.data", total, NULL, &bench->region),
+                    "allocating memory");
+        bench->mine = nixl_region_addr(bench->region);
+        memset(bench->mine, 1, total);
+    }
+    stage_barrier(bench);
+    bench_check(nixl_region_query(bench->region, bench->peer, BENCH_TIMEOUT_NS, &info),
+                "asking for the peer's memory");
+    if (!is_registered) {
+        bench_check(nixl_region_map(bench->region, bench->peer, &theirs),
+                    "mapping the peer's memory");
+        /* Every page once, or the first copies would count page faults. */
+        for (uint64_t i = 0; i < total; i += PAGE_NBYTES) {
+            (void)*((volatile unsigned char *)theirs + i);
+        }
+    }
+    bench->theirs = theirs;
+    stage_barrier(bench);
+}
+
+void stage_data_close(struct bench *bench)
+{
+    bool is_registered = bench->theirs == NULL;
+
+    stage_barrier(bench);
+    if (!is_registered) {
+        bench_check(nixl_region_unmap(bench->region, bench->peer, bench->theirs),
+                    "unmapping the peer's memory");
+    }
+    stage_barrier(bench);
+    bench_check(nixl_region_close(bench->region, BENCH_TIMEOUT_NS), "closing the data region");
+    if (is_registered) {
+        munmap(bench->mine, bench->local_nbytes);
+    }
+    munmap(bench->local, bench->local_nbytes);
+    stage_barrier(bench);
+}
+
+void stage_case(struct bench *bench, uint64_t nbytes, const struct bench_alignment *alignment)
+{
+    bench->nbytes = nbytes;
+    bench->alignment = *alignment;
+    bench->src = bench->local + alignment->src;
+    bench->raw_dst = bench->theirs == NULL ? NULL : bench->theirs + alignment->dst;
+}
+
+void stage_barrier(struct bench *bench)
+{
+    struct bench_page *page = bench->page;
+    uint32_t epoch = atomic_load_explicit(&page->epoch, memory_order_relaxed);
+    unsigned n_spins = 0;
+
+    if (atomic_fetch_add_explicit(&page->arrived, 1, memory_order_acq_rel) + 1 ==
+        (uint32_t)bench->size) {
+        atomic_store_explicit(&page->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&page->epoch, epoch + 1, memory_order_release);
+        return;
+    }
+    while (atomic_load_explicit(&page->epoch, memory_order_acquire) == epoch) {
+        bench_pause(&n_spins);
+    }
+}
+
+int64_t stage_decide(struct bench *bench, int64_t value)
+{
+    if (bench->rank == 0) {
+        bench->page->decision = value;
+    }
+    stage_barrier(bench);
+    value = bench->page->decision;
+    stage_barrier(bench);
+    return value;
+}
