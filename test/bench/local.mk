@@ -26,3 +26,14 @@ noinst_PROGRAMS += %D%/start %D%/start_client
 %C%_start_client_SOURCES = %D%/start_client.c
 %C%_start_client_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_start_client_LDADD = $(PMIX_LIBS)
+
+# Built and run on demand by `compare', never by make: they need the peers' packages.
+EXTRA_DIST += %D%/compare \
+	%D%/peers/pair.h \
+	%D%/peers/peer.h \
+	%D%/peers/peer_mpi.c \
+	%D%/peers/peer_nixlrun.c \
+	%D%/peers/peer_ofi.c \
+	%D%/peers/peer_shmem.c \
+	%D%/peers/peer_ucx.c \
+	%D%/peers/sentinel.c

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nixlrun in the peers' loop. PEER_MALLOC=1: registered malloc memory. */
+#include "peer.h"
+
+#include <nixlrun.h>
+
+static struct nixl_region *region;
+static unsigned char *mine, *local;
+static int other;
+
+static void check(int status)
+{
+    if (status != NIXL_OK) {
+        nixl_abort(1, nixl_last_error()->text);
+    }
+}
+
+static void barrier(void)
+{
+    struct nixl_note note;
+
+    nixl_note_init(&note);
+    check(nixl_notify(other, 2, NULL, 0, NIXL_FOREVER));
+    check(nixl_notify_recv(other, 2, UINT64_MAX, NIXL_FOREVER, &note));
+}
+
+static void put(long n)
+{
+    for (long i = 0; i < n; i++) {
+        check(nixl_put(other, region, 0, local, peer_nbytes));
+        check(nixl_flush(other, NIXL_FOREVER));
+    }
+}
+
+static void get(long n)
+{
+    for (long i = 0; i < n; i++) {
+        check(nixl_get(other, region, 0, local, peer_nbytes));
+    }
+}
+
+static void put_window(long n)
+{
+    static struct nixl_req *reqs[PEER_MAX_WINDOW];
+
+    for (long i = 0; i < n; i++) {
+        long n_reqs = 0;
+
+        for (long j = 0; j < peer_window; j++) {
+            int status = nixl_put_nb(other, region, 0, local, peer_nbytes, &reqs[n_reqs]);
+
+            if (status == NIXL_INPROGRESS) {
+                n_reqs++;
+            } else {
+                check(status);
+            }
+        }
+        while (n_reqs > 0) {
+            check(nixl_req_wait(&reqs[--n_reqs], NIXL_FOREVER));
+        }
+        check(nixl_flush(other, NIXL_FOREVER));
+    }
+}
+
+static void put_signal(size_t nbytes)
+{
+    check(nixl_put_notify(other, region, 0, local, nbytes, 1, NULL, 0, NIXL_FOREVER));
+}
+
+static void receive(size_t nbytes, int tag)
+{
+    struct nixl_note note;
+
+    (void)nbytes;
+    nixl_note_init(&note);
+    check(nixl_notify_recv(other, (uint64_t)tag, UINT64_MAX, NIXL_FOREVER, &note));
+}
+
+static void wait_signal(void)
+{
+    receive(0, 1);
+}
+
+/* Two-sided messages are notifications here; what does not fit into one is put. */
+static void send_message(size_t nbytes, int tag)
+{
+    if (nbytes <= NIXL_NOTE_MAX) {
+        check(nixl_notify(other, (uint64_t)tag, local, nbytes, NIXL_FOREVER));
+    } else {
+        check(
+            nixl_put_notify(other, region, 0, local, nbytes, (uint64_t)tag, NULL, 0, NIXL_FOREVER));
+    }
+}
+
+static void send_window(long n)
+{
+    for (long i = 0; i < n * peer_window; i++) {
+        if (peer_rank == 0) {
+            send_message(peer_nbytes, 2);
+        } else {
+            receive(peer_nbytes, 2);
+        }
+    }
+}
+
+int main(void)
+{
+    struct peer_calls calls = {barrier,     put,          get,     put_window,  put_signal,
+                               wait_signal, send_message, receive, send_window, NULL};
+
+    peer_pin_early();
+    check(nixl_init(NULL));
+    peer_rank = nixl_rank();
+    other = !peer_rank;
+    if (posix_memalign((void **)&local, 4096, PEER_DATA_NBYTES) != 0) {
+        nixl_abort(1, "no memory");
+    }
+    memset(local, 0, PEER_DATA_NBYTES);
+    if (getenv("PEER_MALLOC") != NULL) {
+        if (posix_memalign((void **)&mine, 4096, PEER_DATA_NBYTES) != 0) {
+            nixl_abort(1, "no memory");
+        }
+        check(nixl_region_register("data", mine, PEER_DATA_NBYTES, NULL, &region));
+    } else {
+        check(nixl_region_alloc("data", PEER_DATA_NBYTES, NULL, &region));
+        mine = nixl_region_addr(region);
+    }
+    memset(mine, 0, PEER_DATA_NBYTES);
+    calls.mine = mine;
+    peer_run(&calls);
+    check(nixl_region_close(region, NIXL_FOREVER));
+    check(nixl_finalize());
+    return 0;
+}

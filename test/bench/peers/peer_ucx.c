@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Raw UCX (UCP) without a runtime. UCX_TLS chooses the transport. The target's memory is UCX's own,
+ * or with PEER_MALLOC=1 malloc memory that is registered afterwards.
+ */
+#include "pair.h"
+
+#include <ucp/api/ucp.h>
+
+#define FLAG_OFFSET PEER_MAX_NBYTES
+
+static ucp_worker_h worker;
+static ucp_ep_h endpoint;
+static ucp_rkey_h rkey;
+static unsigned char *mine, *local;
+static uint64_t remote; /* address of the other's memory */
+static uint64_t n_signaled, n_awaited;
+static const ucp_request_param_t plain;
+
+static void check(ucs_status_t status, const char *what)
+{
+    if (status != UCS_OK) {
+        fprintf(stderr, "peer_ucx: %s: %s\n", what, ucs_status_string(status));
+        exit(1);
+    }
+}
+
+static void progress(void)
+{
+    ucp_worker_progress(worker);
+}
+
+static void barrier(void)
+{
+    pair_barrier(progress);
+}
+
+static void finish(ucs_status_ptr_t request)
+{
+    if (!UCS_PTR_IS_PTR(request)) {
+        check(UCS_PTR_RAW_STATUS(request), "operation");
+        return;
+    }
+    while (ucp_request_check_status(request) == UCS_INPROGRESS) {
+        ucp_worker_progress(worker);
+    }
+    check(ucp_request_check_status(request), "request");
+    ucp_request_free(request);
+}
+
+static void flush(void)
+{
+    finish(ucp_ep_flush_nbx(endpoint, &plain));
+}
+
+/* Started; a flush completes it. */
+static void post(ucs_status_ptr_t request)
+{
+    if (UCS_PTR_IS_ERR(request)) {
+        check(UCS_PTR_STATUS(request), "post");
+    }
+    if (UCS_PTR_IS_PTR(request)) {
+        ucp_request_free(request);
+    }
+}
+
+static void put(long n)
+{
+    for (long i = 0; i < n; i++) {
+        post(ucp_put_nbx(endpoint, local, peer_nbytes, remote, rkey, &plain));
+        flush();
+    }
+}
+
+static void get(long n)
+{
+    for (long i = 0; i < n; i++) {
+        finish(ucp_get_nbx(endpoint, local, peer_nbytes, remote, rkey, &plain));
+    }
+}
+
+static void put_window(long n)
+{
+    for (long i = 0; i < n; i++) {
+        for (long j = 0; j < peer_window; j++) {
+            post(ucp_put_nbx(endpoint, local, peer_nbytes, remote, rkey, &plain));
+        }
+        flush();
+    }
+}
+
+/* Data, fence, and a flag that the target watches. */
+static void put_signal(size_t nbytes)
+{
+    if (nbytes > 0) {
+        post(ucp_put_nbx(endpoint, local, nbytes, remote, rkey, &plain));
+        check(ucp_worker_fence(worker), "fence");
+    }
+    n_signaled++;
+    post(
+        ucp_put_nbx(endpoint, &n_signaled, sizeof(n_signaled), remote + FLAG_OFFSET, rkey, &plain));
+}
+
+static void wait_signal(void)
+{
+    n_awaited++;
+    while (*(volatile uint64_t *)(void *)(mine + FLAG_OFFSET) < n_awaited) {
+        ucp_worker_progress(worker);
+    }
+}
+
+static ucs_status_ptr_t start_send(size_t nbytes, int tag)
+{
+    return ucp_tag_send_nbx(endpoint, local, nbytes, (ucp_tag_t)tag, &plain);
+}
+
+static ucs_status_ptr_t start_receive(size_t nbytes, int tag)
+{
+    return ucp_tag_recv_nbx(worker, mine, nbytes, (ucp_tag_t)tag, UINT64_MAX, &plain);
+}
+
+static void send_message(size_t nbytes, int tag)
+{
+    finish(start_send(nbytes, tag));
+}
+
+static void receive(size_t nbytes, int tag)
+{
+    finish(start_receive(nbytes, tag));
+}
+
+static void send_window(long n)
+{
+    static ucs_status_ptr_t requests[PEER_MAX_WINDOW];
+
+    for (long i = 0; i < n; i++) {
+        for (long j = 0; j < peer_window; j++) {
+            requests[j] =
+                peer_rank == 0 ? start_send(peer_nbytes, 2) : start_receive(peer_nbytes, 2);
+        }
+        for (long j = 0; j < peer_window; j++) {
+            finish(requests[j]);
+        }
+    }
+}
+
+/* The other's memory through its key: mine is mapped, packed, swapped. */
+static ucp_mem_h open_memory(ucp_context_h context)
+{
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                 UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+                                   .length = PEER_DATA_NBYTES,
+                                   .flags = UCP_MEM_MAP_ALLOCATE};
+    ucp_mem_attr_t attributes = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    ucp_mem_h memory;
+    void *user = NULL;
+
+    if (getenv("PEER_MALLOC") != NULL) {
+        if (posix_memalign(&user, 4096, PEER_DATA_NBYTES) != 0) {
+            pair_die("malloc");
+        }
+        params.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_ADDRESS;
+        params.address = user;
+    }
+    check(ucp_mem_map(context, &params, &memory), "map");
+    check(ucp_mem_query(memory, &attributes), "query");
+    mine = attributes.address;
+    memset(mine, 0, PEER_DATA_NBYTES);
+    return memory;
+}
+
+static void connect_pair(ucp_context_h context, ucp_mem_h memory)
+{
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    uint64_t address_of_mine = (uint64_t)(uintptr_t)mine, *address_of_theirs;
+    ucp_address_t *address;
+    size_t address_nbytes, key_nbytes;
+    void *key, *theirs, *their_key;
+
+    check(ucp_rkey_pack(context, memory, &key, &key_nbytes), "pack");
+    check(ucp_worker_get_address(worker, &address, &address_nbytes), "address");
+    theirs = pair_swap(address, address_nbytes);
+    their_key = pair_swap(key, key_nbytes);
+    address_of_theirs = pair_swap(&address_of_mine, sizeof(address_of_mine));
+    remote = *address_of_theirs;
+    params.address = theirs;
+    check(ucp_ep_create(worker, &params, &endpoint), "endpoint");
+    check(ucp_ep_rkey_unpack(endpoint, their_key, &rkey), "key");
+}
+
+int main(void)
+{
+    struct peer_calls calls = {barrier,     put,          get,     put_window,  put_signal,
+                               wait_signal, send_message, receive, send_window, NULL};
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                           .features = UCP_FEATURE_RMA | UCP_FEATURE_TAG};
+    ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucp_config_t *config;
+    ucp_context_h context;
+
+    pair_start();
+    check(ucp_config_read(NULL, NULL, &config), "config");
+    check(ucp_init(&params, config, &context), "init");
+    ucp_config_release(config);
+    check(ucp_worker_create(context, &worker_params, &worker), "worker");
+    if (posix_memalign((void **)&local, 4096, PEER_DATA_NBYTES) != 0) {
+        pair_die("malloc");
+    }
+    memset(local, 0, PEER_DATA_NBYTES);
+    connect_pair(context, open_memory(context));
+    calls.mine = mine;
+    peer_run(&calls);
+    pair_end();
+}
