@@ -13,34 +13,42 @@
 
 static _Atomic bool has_readers; /* set by PMIx's thread; a late look loses nothing that counts */
 
+/* One piece of output on its way: PMIx reads both until it calls back. */
+struct delivery {
+    pmix_proc_t source;
+    pmix_byte_object_t bytes;
+};
+
 static void delivered(pmix_status_t status, void *arg)
 {
-    pmix_byte_object_t *bytes = arg;
+    struct delivery *delivery = arg;
 
     (void)status;
-    PMIX_BYTE_OBJECT_FREE(bytes, 1);
+    PMIX_BYTE_OBJECT_DESTRUCT(&delivery->bytes);
+    free(delivery);
 }
 
 void iof_deliver(const struct rank *rank, int which, const char *data, size_t nbytes)
 {
     pmix_iof_channel_t channel = which == 0 ? PMIX_FWD_STDOUT_CHANNEL : PMIX_FWD_STDERR_CHANNEL;
-    pmix_proc_t proc = rank_proc(rank);
-    pmix_byte_object_t *bytes;
+    struct delivery *delivery;
     pmix_status_t status;
 
     if (!atomic_load_explicit(&has_readers, memory_order_relaxed)) {
         return;
     }
-    PMIX_BYTE_OBJECT_CREATE(bytes, 1);
-    if (bytes == NULL || (bytes->bytes = malloc(nbytes)) == NULL) {
-        free(bytes);
+    delivery = calloc(1, sizeof(*delivery));
+    if (delivery == NULL || (delivery->bytes.bytes = malloc(nbytes)) == NULL) {
+        free(delivery);
         return;
     }
-    memcpy(bytes->bytes, data, nbytes);
-    bytes->size = nbytes;
-    status = PMIx_server_IOF_deliver(&proc, channel, bytes, NULL, 0, delivered, bytes);
+    delivery->source = rank_proc(rank);
+    memcpy(delivery->bytes.bytes, data, nbytes);
+    delivery->bytes.size = nbytes;
+    status = PMIx_server_IOF_deliver(&delivery->source, channel, &delivery->bytes, NULL, 0,
+                                     delivered, delivery);
     if (status != PMIX_SUCCESS) {
-        delivered(status, bytes);
+        delivered(status, delivery);
     }
 }
 

@@ -20,3 +20,21 @@ EXTRA_DIST += \
 	%D%/topologies/2-sockets-cgroup.xml \
 	%D%/topologies/2-sockets-smt.xml \
 	%D%/topologies/8-numa.xml
+
+# The local engine: PMIx clients that use one service each, and scripts that run them.
+launcher_clients = %D%/pmix_data %D%/pmix_events %D%/pmix_jobs
+launcher_tests = %D%/test_services.sh
+check_PROGRAMS += $(launcher_clients)
+dist_check_SCRIPTS += $(launcher_tests)
+TESTS += $(launcher_tests)
+EXTRA_DIST += %D%/lib.sh
+
+%C%_pmix_data_SOURCES = %D%/pmix_client.h %D%/pmix_data.c
+%C%_pmix_data_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+%C%_pmix_data_LDADD = $(PMIX_LIBS)
+%C%_pmix_events_SOURCES = %D%/pmix_client.h %D%/pmix_events.c
+%C%_pmix_events_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+%C%_pmix_events_LDADD = $(PMIX_LIBS)
+%C%_pmix_jobs_SOURCES = %D%/pmix_client.h %D%/pmix_jobs.c
+%C%_pmix_jobs_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+%C%_pmix_jobs_LDADD = $(PMIX_LIBS)

@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Every PMIx service, by a client that uses it and checks the effect.
+. "$top_srcdir/test/launcher/lib.sh"
+
+host=$(uname -n)
+data=$clients/pmix_data
+jobs=$clients/pmix_jobs
+events=$clients/pmix_events
+
+expect 0 "a collecting fence gives everybody's data" -np 4 "$data" fence
+expect 0 "direct modex: a value put after the fence" -np 4 "$data" dmodex
+expect 0 "a get of what never comes times out" -np 2 "$data" timeout
+expect 0 "publish, look up, wait, unpublish" -np 3 "$data" publish
+expect 0 "what a client may ask about its job" -np 4 "$data" keys "$host" 0,1,2,3
+expect 0 "fences of pairs" -np 4 "$data" subset
+
+expect 0 "spawn, connect, fence across, disconnect, event at the end" -np 2 "$jobs" spawn
+[ "$(grep -c '^child [01] of nixlrun' "$work/out")" = 2 ]
+result $? "both children wrote their line" "$work/out"
+expect 0 "a spawn of a program that is not there fails alone" -np 2 "$jobs" badspawn
+has "$work/err" "cannot run '/nowhere/program'" "and says so"
+expect 0 "a group with a context id" -np 4 "$jobs" group
+expect 0 "job control kills a rank and the job goes on" -np 3 "$jobs" kill
+expect 0 "the process table has the right pids" -np 3 "$jobs" query
+
+expect 0 "an event of a client reaches the others" -np 3 "$events" notify
+expect 0 "log" -np 2 "$events" log
+has "$work/err" '^logged to stderr$' "log to stderr"
+has "$work/out" '^logged to stdout$' "log to stdout"
+expect 0 "I/O forwarding to a client" -np 2 "$events" iof
+has "$work/out" '^forwarded twice$' "and to us"
+
+# the median of 15 deaths, each heard by 3 survivors
+: >"$work/times"
+for i in 1 2 3 4 5; do
+    run -np 4 --on-failure continue "$events" death "$work/clock"
+    cat "$work/out" >>"$work/times"
+    [ "$rc" = 137 ] || break
+done
+[ "$rc" = 137 ]
+result $? "a death with --on-failure continue gives 137" "$work/err"
+[ "$(wc -l <"$work/times")" = 15 ]
+result $? "every survivor hears of it" "$work/err" "$work/times"
+median=$(awk '{ print $3 }' "$work/times" | sort -n | sed -n 8p)
+[ "${median:-9999999}" -le 5000 ]
+result $? "within 5 ms (median $median us)" "$work/times"
+
+finish
