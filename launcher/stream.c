@@ -24,7 +24,7 @@
 
 #define STREAM_READ_NBYTES (64 * 1024)
 #define STREAM_LINE_NBYTES (1024 * 1024)
-#define STREAM_IDLE_NS     (100 * NXR_MS)
+#define STREAM_IDLE_NS     (50 * NXR_MS)
 
 static bool is_decorated(void)
 {
@@ -141,7 +141,8 @@ static void stream_ready(struct loop_fd *watch, uint32_t events)
         sink_flush_all();
         return;
     }
-    if (stream->sink->is_tty && stream->used > 0) {
+    /* From the first byte on, not the last: a progress line may never be idle. */
+    if (stream->sink->is_tty && stream->used > 0 && !stream->idle.is_set) {
         loop_timer_set(&stream->idle, nxr_now_ns() + STREAM_IDLE_NS);
     }
     sink_flush(stream->sink);
