@@ -5,6 +5,8 @@
 #include "progress.h"
 #include "request.h"
 
+_Atomic uint32_t nxr_n_user_rounds;
+
 bool nxr_progress_all(void)
 {
     bool has_moved = nxr_request_start_begun();

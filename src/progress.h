@@ -13,6 +13,9 @@
 /* Operations that transports have accepted and not ended. */
 extern _Atomic uint32_t nxr_n_started;
 
+/* Rounds that waiting threads of the user have driven: while it grows, the service thread need not. */
+extern _Atomic uint32_t nxr_n_user_rounds;
+
 /* Look after all transports once; never blocks. Has anything moved? Any thread, without job.lock. */
 bool nxr_progress_all(void);
 

@@ -20,6 +20,7 @@
 
 /* Looks between two readings of the clock while spinning. */
 #define LOOKS_PER_CLOCK 64
+#define LOOKS_PER_PAUSE 16
 
 static void futex_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns)
 {
@@ -62,12 +63,16 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
             if (ready_fn(arg)) {
                 return true;
             }
-            nxr_pause();
-            if (nxr_job.is_crowded && i % 8 == 7) {
-                sched_yield();
+            /* Seldom: on some processors a pause takes as long as a cache line from another core. */
+            if (i % LOOKS_PER_PAUSE == 0) {
+                nxr_pause();
+                if (nxr_job.is_crowded) {
+                    sched_yield();
+                }
             }
         }
         now = nxr_now_ns();
+        atomic_fetch_add_explicit(&nxr_n_user_rounds, 1, memory_order_relaxed);
         if (nxr_progress()) {
             until = now + nxr_job.spin_ns;
         }
@@ -75,20 +80,19 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
     return ready_fn(arg);
 }
 
-/* Sleep until the doorbell rings; true if it turned out not to be needed. */
+/* Sleep until the doorbell rings, unless something came, or moves, just before. Is it ready? */
 static bool sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 {
     struct nxr_control *control = nxr_job.control;
     uint32_t doorbell = atomic_load_explicit(&control->doorbell, memory_order_acquire);
-    int64_t left;
+    int64_t left = deadline == INT64_MAX ? MAX_SLEEP_NS : deadline - nxr_now_ns();
 
     atomic_fetch_or_explicit(&control->sleep_flags, NXR_SLEEP_FUTEX, memory_order_relaxed);
     nxr_barrier_heavy();
     if (ready_fn(arg)) {
         return true;
     }
-    left = deadline == INT64_MAX ? MAX_SLEEP_NS : deadline - nxr_now_ns();
-    if (left > 0) {
+    if (!nxr_progress() && left > 0) {
         futex_sleep(&control->doorbell, doorbell, left < MAX_SLEEP_NS ? left : MAX_SLEEP_NS);
     }
     return ready_fn(arg);
@@ -106,13 +110,10 @@ int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns)
         return ready_fn(arg) ? NIXL_OK : NIXL_INPROGRESS;
     }
     deadline = nxr_deadline(timeout_ns);
-    if (spin(ready_fn, arg, deadline)) {
-        return NIXL_OK;
-    }
-    while (nxr_now_ns() < deadline) {
-        if (sleep_once(ready_fn, arg, deadline)) {
+    do {
+        if (spin(ready_fn, arg, deadline) || sleep_once(ready_fn, arg, deadline)) {
             return NIXL_OK;
         }
-    }
+    } while (nxr_now_ns() < deadline);
     return NIXL_ERR_TIMEOUT;
 }

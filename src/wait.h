@@ -12,7 +12,10 @@
 
 #include "job.h"
 
-/* Is what the caller waits for there? Called often and from one thread; must not block. */
+/*
+ * Is what the caller waits for there? Called often, by the waiting thread, and not again once it was
+ * true: it may take what it found. Must not block.
+ */
 typedef bool nxr_ready_fn(void *arg);
 
 /*

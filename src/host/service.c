@@ -128,8 +128,14 @@ static int run_due(void)
 /* Carry on what the user has started and does not drive, for a short turn. */
 static void drive_operations(void)
 {
+    static uint32_t n_seen_rounds;
+    uint32_t n_rounds = atomic_load_explicit(&nxr_n_user_rounds, memory_order_relaxed);
     int64_t until = nxr_now_ns() + TURN_NS;
 
+    if (n_rounds != n_seen_rounds) {
+        n_seen_rounds = n_rounds;
+        return;
+    }
     while (atomic_load(&nxr_n_started) != 0 && nxr_now_ns() < until) {
         nxr_progress_all();
     }
