@@ -225,6 +225,7 @@ static int join(const struct nixl_init_params *params)
         goto err_drop;
     }
     atomic_store_explicit(&nxr_job.state, NXR_STATE_READY, memory_order_release);
+    nxr_service_kick(); /* it may use the others' cards now */
     return NIXL_OK;
 
 err_drop:

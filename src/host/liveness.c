@@ -294,7 +294,7 @@ int64_t nxr_liveness_tick(int64_t now)
         look_at_unwatched();
         due = now + UNWATCHED_POLL_NS < due ? now + UNWATCHED_POLL_NS : due;
     }
-    if (nxr_job.size > 1) {
+    if (nxr_job.size > 1 && nxr_is_ready()) {
         if (neighbour_at < 0) {
             neighbour_at = now + NEIGHBOUR_DELAY_NS;
         }
