@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- programs -------------------------------------------------------------------------------- */

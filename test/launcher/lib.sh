@@ -33,8 +33,8 @@ run() {
     rc=$?
 }
 
-# expect RC NAME ARG...: the job ends with this code
-expect() {
+# gives RC NAME ARG...: the job ends with this code
+gives() {
     wanted=$1
     name=$2
     shift 2
@@ -63,11 +63,9 @@ until_true() {
 
 # marked: pids of processes that carry the mark, without this shell and what it runs just now
 marked() {
-    for environ in /proc/[0-9]*/environ; do
+    for environ in $(grep -lzx "NXR_TEST_MARK=$work" /proc/[0-9]*/environ 2>/dev/null); do
         pid=${environ#/proc/}
         pid=${pid%/environ}
-        [ "$pid" = $$ ] && continue
-        tr '\0' '\n' <"$environ" 2>/dev/null | grep -qx "NXR_TEST_MARK=$work" || continue
         case $(cat "/proc/$pid/comm" 2>/dev/null) in
         nixlrun* | pmix_* | sleep | cat | yes) echo "$pid" ;;
         esac

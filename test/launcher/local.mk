@@ -23,11 +23,12 @@ EXTRA_DIST += \
 
 # The local engine: PMIx clients that use one service each, and scripts that run them.
 launcher_clients = %D%/pmix_data %D%/pmix_events %D%/pmix_jobs
-launcher_tests = %D%/test_services.sh
+launcher_tests = %D%/test_death.sh %D%/test_exit.sh %D%/test_mpi.sh %D%/test_output.sh \
+	%D%/test_scale.sh %D%/test_services.sh %D%/test_signals.sh
 check_PROGRAMS += $(launcher_clients)
 dist_check_SCRIPTS += $(launcher_tests)
 TESTS += $(launcher_tests)
-EXTRA_DIST += %D%/lib.sh
+EXTRA_DIST += %D%/lib.sh %D%/mpi_program.c
 
 %C%_pmix_data_SOURCES = %D%/pmix_client.h %D%/pmix_data.c
 %C%_pmix_data_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)

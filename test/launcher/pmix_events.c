@@ -189,6 +189,13 @@ static void run_quick(int argc, char **argv)
     fence();
 }
 
+/* Init and finalize, without the others. */
+static void run_alone(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+}
+
 int main(int argc, char **argv)
 {
     static const struct service services[] = {
@@ -200,6 +207,7 @@ int main(int argc, char **argv)
         {"wait", run_wait},
         {"nofinalize", run_nofinalize},
         {"quick", run_quick},
+        {"alone", run_alone},
     };
 
     return client_main(argc, argv, services, sizeof(services) / sizeof(services[0]));

@@ -8,27 +8,27 @@ data=$clients/pmix_data
 jobs=$clients/pmix_jobs
 events=$clients/pmix_events
 
-expect 0 "a collecting fence gives everybody's data" -np 4 "$data" fence
-expect 0 "direct modex: a value put after the fence" -np 4 "$data" dmodex
-expect 0 "a get of what never comes times out" -np 2 "$data" timeout
-expect 0 "publish, look up, wait, unpublish" -np 3 "$data" publish
-expect 0 "what a client may ask about its job" -np 4 "$data" keys "$host" 0,1,2,3
-expect 0 "fences of pairs" -np 4 "$data" subset
+gives 0 "a collecting fence gives everybody's data" -np 4 "$data" fence
+gives 0 "direct modex: a value put after the fence" -np 4 "$data" dmodex
+gives 0 "a get of what never comes times out" -np 2 "$data" timeout
+gives 0 "publish, look up, wait, unpublish" -np 3 "$data" publish
+gives 0 "what a client may ask about its job" -np 4 "$data" keys "$host" 0,1,2,3
+gives 0 "fences of pairs" -np 4 "$data" subset
 
-expect 0 "spawn, connect, fence across, disconnect, event at the end" -np 2 "$jobs" spawn
+gives 0 "spawn, connect, fence across, disconnect, event at the end" -np 2 "$jobs" spawn
 [ "$(grep -c '^child [01] of nixlrun' "$work/out")" = 2 ]
 result $? "both children wrote their line" "$work/out"
-expect 0 "a spawn of a program that is not there fails alone" -np 2 "$jobs" badspawn
+gives 0 "a spawn of a program that is not there fails alone" -np 2 "$jobs" badspawn
 has "$work/err" "cannot run '/nowhere/program'" "and says so"
-expect 0 "a group with a context id" -np 4 "$jobs" group
-expect 0 "job control kills a rank and the job goes on" -np 3 "$jobs" kill
-expect 0 "the process table has the right pids" -np 3 "$jobs" query
+gives 0 "a group with a context id" -np 4 "$jobs" group
+gives 0 "job control kills a rank and the job goes on" -np 3 "$jobs" kill
+gives 0 "the process table has the right pids" -np 3 "$jobs" query
 
-expect 0 "an event of a client reaches the others" -np 3 "$events" notify
-expect 0 "log" -np 2 "$events" log
+gives 0 "an event of a client reaches the others" -np 3 "$events" notify
+gives 0 "log" -np 2 "$events" log
 has "$work/err" '^logged to stderr$' "log to stderr"
 has "$work/out" '^logged to stdout$' "log to stdout"
-expect 0 "I/O forwarding to a client" -np 2 "$events" iof
+gives 0 "I/O forwarding to a client" -np 2 "$events" iof
 has "$work/out" '^forwarded twice$' "and to us"
 
 # the median of 15 deaths, each heard by 3 survivors

@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Exit codes and the line that says why; what ends a job and what does not.
+. "$top_srcdir/test/launcher/lib.sh"
+
+host=$(uname -n)
+events=$clients/pmix_events
+
+gives 0 "all ranks end with 0" -np 4 true
+[ ! -s "$work/err" ]
+result $? "and nothing is said" "$work/err"
+
+gives 3 "the code of the rank that failed" -np 4 sh -c 'test "$PMIX_RANK" != 2 || exit 3'
+has "$work/err" "^nixlrun: rank 2 on host $host \(pid [0-9]+\) exited with code 3$" \
+    "the line has rank, host, pid and cause"
+[ "$(wc -l <"$work/err")" = 1 ]
+result $? "and is one line" "$work/err"
+
+gives 139 "128 + signal" -np 2 sh -c 'kill -SEGV $$'
+has "$work/err" 'killed by signal 11 \(Segmentation fault\)' "the signal has a name"
+gives 7 "the first failure decides, not that of those who are ended for it" \
+    -np 3 sh -c 'trap "exit 9" TERM; [ "$PMIX_RANK" = 1 ] && exit 7; while :; do sleep 0.05; done'
+
+gives 127 "a program that is not there" -np 2 /nowhere/program
+has "$work/err" "^nixlrun: cannot run '/nowhere/program': No such file or directory$" "is named"
+gives 127 "a name that PATH does not have" -np 2 no-such-program
+has "$work/err" "not found in PATH" "is told so"
+gives 126 "a file that is no program" -np 2 "$top_srcdir/test/launcher/lib.sh"
+has "$work/err" "Permission denied" "is told so"
+printf 'not a program\n' >"$work/text"
+chmod +x "$work/text"
+gives 126 "a file that cannot be executed" -np 2 "$work/text"
+has "$work/err" "Exec format error" "is told so"
+printf '#!/nowhere/sh\n' >"$work/script"
+chmod +x "$work/script"
+gives 127 "a script whose interpreter is not there" -np 2 "$work/script"
+mkdir "$work/dir"
+printf '#!/bin/sh\npwd\n' >"$work/dir/where"
+chmod +x "$work/dir/where"
+gives 0 "a program relative to --wdir" -np 1 --wdir "$work/dir" ./where
+[ "$(cat "$work/out")" = "$work/dir" ]
+result $? "runs there" "$work/out"
+
+gives 7 "PMIx_Abort gives its code" -np 3 "$events" abort 7
+has "$work/err" 'rank 1 aborts the job: had enough' "and its message"
+gives 1 "PMIx_Abort with 0 is a failure too" -np 3 "$events" abort 0
+gives 1 "exit 0 without PMIx_Finalize is a failure" -np 3 "$events" nofinalize
+has "$work/err" 'rank 1 .*without nixl_finalize or PMIx_Finalize' "and says so"
+gives 0 "never having called PMIx_Init is none" -np 2 true : -np 2 "$events" alone
+
+gives 124 "--timeout" -np 2 --timeout 0.3 "$events" wait
+has "$work/err" '^nixlrun: +rank 1 \(pid [0-9]+\): sleeping, initialized$' "tells each rank's state"
+gives 124 "--timeout and ranks that ignore SIGTERM" -np 2 --timeout 0.3 --kill-grace 0.2 \
+    sh -c 'trap "" TERM; while :; do sleep 0.05; done'
+
+gives 5 "--on-failure continue lets the others finish" -np 3 --on-failure continue \
+    sh -c 'test "$PMIX_RANK" != 0 || exit 5; sleep 0.3; echo "done $PMIX_RANK"'
+[ "$(sort "$work/out" | tr '\n' ' ')" = "done 1 done 2 " ]
+result $? "to their end" "$work/out"
+has "$work/err" 'rank 0 .* exited with code 5; the other ranks go on' "and says so"
+
+gives 0 "two programs are one job" -np 1 sh -c 'echo "a $PMIX_RANK"' : -np 2 \
+    sh -c 'echo "b $PMIX_RANK"'
+[ "$(sort "$work/out" | tr '\n' ' ')" = "a 0 b 1 b 2 " ]
+result $? "with ranks in order" "$work/out"
+
+gives 0 "an outer job is not taken for ours" -np 1 -x PMIX_MCA_gds=hash \
+    "$nixlrun" --oversubscribe -np 2 "$events" quick
+
+finish

@@ -1,0 +1,108 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What ranks write and read: whole lines, nothing lost, tags, files, slow readers, stdin.
+. "$top_srcdir/test/launcher/lib.sh"
+
+# Lines of 4 ranks in pieces of odd sizes: each must come out whole.
+cat >"$work/pieces" <<'SCRIPT'
+#!/bin/sh
+awk -v rank="$PMIX_RANK" 'BEGIN {
+    for (i = 0; i < 2000; i++) {
+        printf "%d:", rank; fflush(); for (j = 0; j < i % 7; j++) printf "%d", rank; fflush();
+        printf ";\n"
+    }
+}'
+SCRIPT
+chmod +x "$work/pieces"
+gives 0 "4 ranks write in pieces" -np 4 "$work/pieces"
+[ "$(wc -l <"$work/out")" = 8000 ] && ! grep -Evq '^([0-3]):(0*|1*|2*|3*);$' "$work/out" &&
+    ! grep -Eq '^(0:[^0]|1:[^1]|2:[^2]|3:[^3])[0-9]' "$work/out"
+result $? "8000 whole lines of one rank each"
+
+gives 0 "a large output" -np 2 sh -c 'yes "$PMIX_RANK abcdefghijklmnopqrstuvwxyz" | head -n 200000'
+[ "$(sort "$work/out" | uniq -c | awk '{ print $1 }' | sort -u)" = 200000 ]
+result $? "is complete, 2 x 200000 lines"
+gives 0 "the last line needs no newline" -np 1 printf 'no newline'
+[ "$(od -An -c "$work/out" | tr -d ' ')" = 'nonewline' ]
+result $? "and gets none" "$work/out"
+gives 0 "but two ranks do not share a line" -np 2 printf 'x'
+[ "$(wc -l <"$work/out")" = 1 ] && [ "$(tr -d '\n' <"$work/out")" = xx ]
+result $? "each has its own" "$work/out"
+head -c 300000 /dev/urandom >"$work/bytes"
+gives 0 "bytes" -np 1 cat "$work/bytes"
+cmp -s "$work/bytes" "$work/out"
+result $? "come out as they went in"
+gives 0 "output of a process that a rank left behind" -np 1 sh -c '(sleep 0.2; echo late) & echo soon'
+has "$work/out" '^late$' "is not lost within half a second"
+
+gives 0 "--tag-output" -np 2 --tag-output sh -c 'printf "a\nb\n"; echo c >&2'
+[ "$(sort "$work/out" | tr '\n' '|')" = "[0] a|[0] b|[1] a|[1] b|" ] &&
+    [ "$(sort "$work/err" | tr '\n' '|')" = "[0] c|[1] c|" ]
+result $? "tags each line of both streams" "$work/out" "$work/err"
+gives 0 "--timestamp-output" -np 1 --timestamp-output --tag-output echo hello
+has "$work/out" '^20[0-9][0-9]-[01][0-9]-[0-3][0-9]T[0-9:]{8}\.[0-9]{6} \[0\] hello$' "has the time"
+
+gives 0 "--output-dir" -np 2 --output-dir "$work/logs" sh -c 'echo "o $PMIX_RANK"; echo e >&2'
+[ "$(cat "$work/logs/rank.1.out" "$work/logs/rank.0.err" | tr '\n' '|')" = "o 1|e|" ] &&
+    [ ! -s "$work/out" ]
+result $? "one file per rank and stream" "$work/out"
+gives 0 "--output-dir with tags" -np 2 --output-dir "$work/logs" --tag-output echo hello
+[ "$(cat "$work/logs/rank.1.out")" = "[1] hello" ]
+result $? "tags in the files" "$work/logs/rank.1.out"
+
+# A reader that stops reading must stop nothing but the output: meanwhile PMIx is served and a rank
+# that writes nothing ends. The reader goes on when that is seen.
+mkfifo "$work/pipe" "$work/go"
+(read -r _ <"$work/go"; wc -l) <"$work/pipe" >"$work/count" &
+reader=$!
+timeout -k 5 20 "$nixlrun" --oversubscribe -np 2 sh -c "
+    if [ \$PMIX_RANK = 0 ]; then yes full | head -n 3000000
+    else '$clients/pmix_jobs' child-is-not-run 2>/dev/null; touch '$work/ended'; fi
+    " >"$work/pipe" 2>"$work/err" &
+job=$!
+until_true 10 test -e "$work/ended"
+result $? "a slow reader does not hold up another rank" "$work/err"
+echo >"$work/go"
+wait "$job"
+result $? "the job ends well" "$work/err"
+wait "$reader"
+[ "$(cat "$work/count")" = 3000000 ]
+result $? "and every line is there" "$work/count"
+
+timeout -k 5 20 "$nixlrun" --oversubscribe -np 2 yes 2>"$work/err" | head -n 1 >"$work/out"
+result $? "a reader that goes away ends what writes" "$work/err"
+until_true 3 nothing_runs
+result $? "at once" "$work/err"
+
+# stdin
+feed() {
+    stdin_from=$1
+    shift
+    timeout -k 5 20 "$nixlrun" --oversubscribe "$@" <"$stdin_from" >"$work/out" 2>"$work/err"
+}
+seq 100000 >"$work/numbers"
+count='echo "$PMIX_RANK $(wc -l)"'
+feed "$work/numbers" -np 3 sh -c "$count"
+[ "$(sort "$work/out" | tr '\n' '|')" = "0 100000|1 0|2 0|" ]
+result $? "stdin goes to rank 0" "$work/out" "$work/err"
+feed "$work/numbers" -np 3 --stdin 2 sh -c "$count"
+[ "$(sort "$work/out" | tr '\n' '|')" = "0 0|1 0|2 100000|" ]
+result $? "or to the rank that is named" "$work/out" "$work/err"
+feed "$work/numbers" -np 3 --stdin all sh -c "$count"
+[ "$(sort "$work/out" | tr '\n' '|')" = "0 100000|1 100000|2 100000|" ]
+result $? "or to all" "$work/out" "$work/err"
+feed "$work/numbers" -np 2 --stdin none sh -c "$count"
+[ "$(sort "$work/out" | tr '\n' '|')" = "0 0|1 0|" ]
+result $? "or to none" "$work/out" "$work/err"
+seq 100000 | timeout -k 5 20 "$nixlrun" -np 1 sh -c "$count" >"$work/out" 2>"$work/err"
+[ "$(cat "$work/out")" = "0 100000" ]
+result $? "from a pipe too" "$work/out" "$work/err"
+seq 100000 | timeout -k 5 20 "$nixlrun" -np 1 true >"$work/out" 2>"$work/err"
+result $? "a rank that does not read is no trouble" "$work/out" "$work/err"
+timeout -k 5 20 "$nixlrun" -np 1 cat <&- >"$work/out" 2>"$work/err"
+result $? "nor is a closed stdin" "$work/out" "$work/err"
+
+gives 1 "a full disk is a failure" -np 1 sh -c 'exec "$0" -np 1 echo lost >/dev/full' "$nixlrun"
+has "$work/err" 'cannot write output: No space left' "and says so"
+
+finish

@@ -1,0 +1,132 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Signals to nixlrun: what reaches the ranks, how jobs end by them, and a user at a terminal.
+. "$top_srcdir/test/launcher/lib.sh"
+
+# start ARG...: a job in the background in a process group of its own; its pid is in $job
+start() {
+    : >"$work/out"
+    setsid "$nixlrun" --oversubscribe "$@" >"$work/out" 2>"$work/err" </dev/null &
+    job=$!
+}
+
+# ended: the job has ended; its exit code goes to $rc
+ended() {
+    rc=timeout
+    until_true 10 sh -c "! kill -0 $job" || kill -9 "$job"
+    wait "$job"
+    rc=$?
+}
+
+# lines N TEXT: the output has N lines that are TEXT
+lines() {
+    [ "$(grep -cx "$2" "$work/out")" = "$1" ]
+}
+
+trap_all='
+    for name in INT TERM USR1 USR2 WINCH; do trap "echo got $name" "$name"; done
+    echo ready
+    while :; do sleep 0.02; done'
+start -np 2 --kill-grace 8 sh -c "$trap_all"
+until_true 5 lines 2 ready
+result $? "two ranks are ready" "$work/err"
+for name in USR1 USR2 WINCH; do
+    kill -"$name" "$job"
+    until_true 5 lines 2 "got $name"
+    result $? "SIG$name reaches both" "$work/out" "$work/err"
+done
+kill -TERM "$job"
+until_true 5 lines 2 "got TERM"
+result $? "SIGTERM reaches both" "$work/out" "$work/err"
+kill -TERM "$job"
+ended
+[ "$rc" -ge 128 ]
+result $? "a second SIGTERM kills at once (exit code $rc)" "$work/err"
+clean "after a second SIGTERM"
+
+start -np 2 "$clients/pmix_events" wait
+until_true 5 lines 2 ready
+kill -INT "$job"
+ended
+[ "$rc" = 130 ]
+result $? "SIGINT: 130 (is $rc)" "$work/err"
+has "$work/err" 'got Interrupt' "and a line"
+
+start -np 2 --kill-grace 0.3 sh -c 'trap "" INT; echo ready; while :; do sleep 0.02; done'
+until_true 5 lines 2 ready
+kill -INT "$job"
+ended
+[ "$rc" = 137 ]
+result $? "ranks that ignore SIGINT are killed after the grace (exit code $rc)" "$work/err"
+
+start -np 2 sh -c 'echo ready; exec sleep 60'
+until_true 5 lines 2 ready
+kill -HUP "$job"
+ended
+[ "$rc" = 129 ]
+result $? "SIGHUP: 129 (is $rc)" "$work/err"
+
+start -np 2 sh -c 'trap "exit 0" TERM; echo ready; while :; do sleep 0.02; done'
+until_true 5 lines 2 ready
+kill -TERM "$job"
+ended
+[ "$rc" = 0 ]
+result $? "ranks that end with 0 on SIGTERM: 0 (is $rc)" "$work/err"
+
+# stopped: all ranks are stopped
+stopped() {
+    for pid in $(marked); do
+        case $(cat "/proc/$pid/comm") in
+        nixlrun-guard) ;;
+        *) grep -q '^State:.T' "/proc/$pid/status" || return 1 ;;
+        esac
+    done
+}
+start -np 2 sh -c 'echo ready; exec sleep 60'
+until_true 5 lines 2 ready
+kill -TSTP "$job"
+until_true 5 stopped
+result $? "SIGTSTP stops the ranks and nixlrun" "$work/err"
+kill -CONT "$job"
+until_true 5 sh -c "grep -q '^State:.[SR]' /proc/$job/status"
+result $? "SIGCONT continues nixlrun"
+kill -TERM "$job"
+ended
+[ "$rc" = 143 ]
+result $? "and the ranks, which then get SIGTERM (exit code $rc)" "$work/err"
+clean "after stop and continue"
+
+# A user at a terminal: Ctrl-C once, then Ctrl-Z, fg, Ctrl-C.
+cat >"$work/terminal.exp" <<'SCRIPT'
+set timeout 10
+proc fail {what} { puts "FAILED: $what"; exit 1 }
+set nixlrun [lindex $argv 0]
+spawn -noecho bash --norc --noprofile -i
+send "PS1='prompt:'; set +o history\r"
+expect { -re {prompt:$} {} timeout { fail prompt } }
+send "$nixlrun --oversubscribe -np 2 sh -c 'echo ready; exec sleep 60'; echo code \$?\r"
+expect { -re "\nready\r\nready" {} timeout { fail ready } }
+send "\003"
+expect { -re {code 130} {} timeout { fail "Ctrl-C" } }
+expect { -re {prompt:$} {} timeout { fail prompt } }
+send "$nixlrun --oversubscribe -np 1 sh -c 'echo again; read line; echo read=\$line'; echo code=\$?\r"
+expect { -re "\nagain" {} timeout { fail again } }
+send "\032"
+expect { -re {Stopped} {} timeout { fail "Ctrl-Z" } }
+send "fg >/dev/null; echo status=\$?\r"
+sleep 0.3
+send "hello\r"
+expect { -re {read=hello} {} timeout { fail "stdin after fg" } }
+expect { -re {status=0} {} timeout { fail "exit code after fg" } }
+send "exit\r"
+expect eof
+SCRIPT
+if command -v expect >/dev/null; then
+    command expect "$work/terminal.exp" "$nixlrun" >"$work/out" 2>&1
+    result $? "Ctrl-C, Ctrl-Z, fg and typed input at a terminal" "$work/out"
+else
+    n_lines=$((n_lines + 1))
+    echo "ok $n_lines - a user at a terminal # SKIP expect is not installed"
+fi
+
+finish
