@@ -34,7 +34,7 @@ static struct {
     struct nxr_peer *turn;          /* lock: whom to look at first */
     struct nxr_list queue;          /* lock */
     _Atomic uint64_t queued_nbytes; /* lock to write */
-    int n_deaths_told;              /* lock */
+    _Atomic int n_deaths_told;      /* lock to write */
 } inbox = {.queue = {&inbox.queue, &inbox.queue}};
 
 struct receive {

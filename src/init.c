@@ -152,16 +152,6 @@ static void drop_shared_memory(void)
     nxr_job.event_fd = -1;
 }
 
-static void init_lock_of_job(void)
-{
-    pthread_mutexattr_t attributes;
-
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&nxr_job.lock, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-}
-
 /* The own side: memory, the service thread, the way to oneself. */
 static int start_host(void)
 {
@@ -208,7 +198,7 @@ static int join(const struct nixl_init_params *params)
     nxr_job.n_guards = 0;
     nxr_job.is_leaving = false;
     nxr_job.n_deaths = 0;
-    init_lock_of_job();
+    pthread_mutex_init(&nxr_job.lock, NULL);
     nxr_barrier_init();
     choose_spin_time(boot.n_local);
     status = make_card(boot.incarnation);

@@ -4,8 +4,7 @@
  *
  * Locks, outermost first:
  *   job.lock       everything here that is not marked otherwise, and the host layer's connections.
- *                  Never held while waiting, and never taken on the data path. Recursive: waking a
- *                  peer may mean to send it a message.
+ *                  Never held while waiting, and never taken on the data path.
  *   inbox.lock     the receiving ends of the rings and the queue of notifications (notify.c)
  *   peer.send_lock the sending end of the ring to that peer
  * The service thread takes them like any other thread.
@@ -78,6 +77,7 @@ struct nxr_peer {
     bool is_gone;              /* the process has ended, all of its threads */
     _Atomic int freed_failure; /* of a request that nobody waits for: nixl_flush() reports it */
     struct pid_watch *pid_watch;
+    atomic_bool must_ring_fd; /* ask it to signal its event fd; any thread */
     bool must_hear_of_deaths; /* to be told of them once linked */
 };
 

@@ -34,6 +34,7 @@ static int epoll_fd = -1;
 static int kick_fd = -1;
 static pthread_t thread;
 static atomic_bool is_stopping;
+static atomic_bool must_ring_any; /* some peer's must_ring_fd is set */
 
 static void kicked(struct nxr_watch *watch, uint32_t events)
 {
@@ -100,10 +101,24 @@ void nxr_service_signal_event_fd(struct nxr_peer *peer)
         }
         return;
     }
-    /* No descriptor of the peer's is kept: its service thread does it. */
-    pthread_mutex_lock(&nxr_job.lock);
-    nxr_conn_ring_fd(peer);
-    pthread_mutex_unlock(&nxr_job.lock);
+    /* No descriptor of the peer's is kept: its service thread is asked, by ours. */
+    atomic_store(&peer->must_ring_fd, true);
+    atomic_store(&must_ring_any, true);
+    nxr_service_kick();
+}
+
+static void ring_fds(void)
+{
+    if (!atomic_exchange(&must_ring_any, false)) {
+        return;
+    }
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer = nxr_job.peers[rank];
+
+        if (peer != NULL && atomic_exchange(&peer->must_ring_fd, false)) {
+            nxr_conn_ring_fd(peer);
+        }
+    }
 }
 
 /* Everything that is due; the milliseconds until something is due again, -1 for never. */
@@ -152,6 +167,7 @@ static void *serve(void *arg)
     nxr_wake_self();
     while (!atomic_load_explicit(&is_stopping, memory_order_acquire)) {
         pthread_mutex_lock(&nxr_job.lock);
+        ring_fds();
         timeout_ms = run_due();
         pthread_mutex_unlock(&nxr_job.lock);
         n_events = epoll_wait(epoll_fd, events, EVENTS_PER_WAKE, timeout_ms);
