@@ -240,6 +240,13 @@ static bool receive_one(struct nxr_conn *conn)
         return false;
     }
     n_fds = take_fds(&msg, fds, 8);
+    if ((msg.msg_flags & MSG_CTRUNC) != 0) {
+        nxr_info(HOST, "no descriptor is left for what pid %d sends (raise ulimit -n); later again",
+                 (int)conn->pid);
+        close_fds(fds, n_fds);
+        nxr_conn_close(conn);
+        return false;
+    }
     conn->used_at = nxr_now_ns();
     if (nxr_wire_parse(bytes, (size_t)nbytes, n_fds, nxr_job.size, &message, &why) == NIXL_OK) {
         nxr_dispatch(conn, &message, fds, n_fds);
