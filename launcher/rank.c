@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- programs -------------------------------------------------------------------------------- */

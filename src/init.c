@@ -328,36 +328,39 @@ int nixl_size(void)
     return status == NIXL_OK ? nxr_job.size : status;
 }
 
-/* The peer of a public call about a rank; connected, or known to be remote. */
-static int connected_peer(const char *operation, int rank, struct nxr_peer **peer_p)
+/* The peer of a public call about a rank: connected, or known to be remote. NULL: *status_p says why. */
+static struct nxr_peer *connected_peer(const char *operation, int rank, int *status_p)
 {
-    int status = nxr_check_ready(operation);
     struct nxr_peer *peer;
 
-    if (status != NIXL_OK) {
-        return status;
+    *status_p = nxr_check_ready(operation);
+    if (*status_p != NIXL_OK) {
+        return NULL;
     }
     if (!nxr_is_rank(rank)) {
-        return nxr_fail_rank(operation, rank);
+        *status_p = nxr_fail_rank(operation, rank);
+        return NULL;
     }
     peer = nxr_peer_get(rank);
     if (peer == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
+        *status_p =
+            nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
+        return NULL;
     }
-    status = nxr_peer_connect(peer, nxr_env.resolve_timeout);
-    if (status != NIXL_OK) {
-        return nxr_fail(status, operation, rank, "", 0, "rank %d does not answer", rank);
+    *status_p = nxr_peer_connect(peer, nxr_env.resolve_timeout);
+    if (*status_p != NIXL_OK) {
+        nxr_fail(*status_p, operation, rank, "", 0, "rank %d does not answer", rank);
+        return NULL;
     }
-    *peer_p = peer;
-    return NIXL_OK;
+    return peer;
 }
 
 int nixl_scope(int rank)
 {
-    struct nxr_peer *peer;
-    int status = connected_peer("nixl_scope", rank, &peer);
+    int status;
+    const struct nxr_peer *peer = connected_peer("nixl_scope", rank, &status);
 
-    if (status != NIXL_OK) {
+    if (peer == NULL) {
         return status;
     }
     if (rank == nxr_job.rank) {
@@ -368,9 +371,10 @@ int nixl_scope(int rank)
 
 const char *nixl_host(int rank)
 {
-    struct nxr_peer *peer;
+    int status;
+    const struct nxr_peer *peer = connected_peer("nixl_host", rank, &status);
 
-    if (connected_peer("nixl_host", rank, &peer) != NIXL_OK) {
+    if (peer == NULL) {
         return NULL;
     }
     if (!peer->has_card) {

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # What the launcher's tests share; read by `.`. Every job runs with a mark in its environment and its
 # temporary directory in a place of the test's own, so that "nothing is left" can be looked for.
