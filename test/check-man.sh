@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The manual says what the code says: functions, prototypes, statuses, variables, options. Prints TAP.
+# The manual and the README say what the code says: functions, prototypes, statuses, variables, sizes,
+# options. Prints TAP.
 set -eu
 src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 build=${top_builddir:-$PWD}
@@ -37,7 +38,7 @@ if ! command -v groff >/dev/null; then
     echo "1..0 # SKIP groff is not installed"
     exit 0
 fi
-echo 1..10
+echo 1..11
 
 verdict "$(for page in "$src"/man/*.[137]; do
     { groff -ww -man -Tutf8 "$page" 2>&1 >/dev/null || echo "groff failed"; } |
@@ -99,6 +100,11 @@ undescribed() {
         grep -qE -- "[ \"]$word([ \",]|\$)" "$scratch/tags" || echo "$word is not in $page"
     done
 }
+
+options "$build/launcher/nixlrun" --help options >"$scratch/options"
+verdict "$(sed -n '/^## Options of nixlrun/,/^## /p' "$src/README.md" | grep '^|' |
+    grep -oE -- '[`, ]--?[a-z][a-z-]*' | tr -d '`, ' | grep -vxF -f "$scratch/options" |
+    sed 's/$/ is in the README, but not an option/')" "the README knows no option that is none"
 
 # shellcheck disable=SC2046
 {
