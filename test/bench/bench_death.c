@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define TAG_DIE    1
-#define DYING_NS   5000000 /* from the order to the death: rank 0 is asleep by then */
+#define DYING_NS   50000000 /* from the order to the death: what the last one stirred up is over */
 #define DEATH_GOAL 1e6     /* ns, p99 */
 
 static void die_on_order(struct bench *bench)
