@@ -1,5 +1,6 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=sh
 # What the launcher's tests share; read by `.`. Every job runs with a mark in its environment and its
 # temporary directory in a place of the test's own, so that "nothing is left" can be looked for.
 set -u
@@ -64,6 +65,7 @@ until_true() {
 
 # marked: pids of processes that carry the mark, without this shell and what it runs just now
 marked() {
+    # shellcheck disable=SC2013
     for environ in $(grep -lzx "NXR_TEST_MARK=$work" /proc/[0-9]*/environ 2>/dev/null); do
         pid=${environ#/proc/}
         pid=${pid%/environ}
@@ -79,6 +81,12 @@ nothing_runs() {
 
 nothing_lies() {
     [ -z "$(ls -A "$work/run")" ]
+}
+
+# one_directory_lies: of a nixlrun that lives or was killed
+one_directory_lies() {
+    set -- "$work"/run/*
+    [ $# = 1 ] && [ -d "$1" ]
 }
 
 # clean NAME: nothing of the jobs is left, at most a second later

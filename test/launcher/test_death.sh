@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # kill -9 of nixlrun, of its guardian, of both: nothing survives, and what lies is swept.
+# shellcheck disable=SC1091,SC2016 # $PMIX_RANK is for the ranks' shells
 . "$top_srcdir/test/launcher/lib.sh"
 
 # start: a job whose ranks have descendants that try to get away
@@ -52,8 +53,9 @@ kill -9 "$(guardian)" "$job"
 wait "$job" 2>/dev/null
 until_true 1 no_rank_lives
 result $? "the ranks die with them"
+# shellcheck disable=SC2046
 kill -9 $(named sleep) # nobody is left who could know of these
-[ "$(ls "$work/run" | wc -l)" = 1 ]
+one_directory_lies
 result $? "a directory stays"
 mkdir "$work/run/nixlrun.other" # of an owner that is gone too
 gives 0 "the next nixlrun runs" -np 1 true
@@ -62,7 +64,7 @@ clean "and sweeps both"
 # a directory whose owner lives is let alone
 start "a second nixlrun beside the first"
 gives 0 "runs" -np 1 true
-[ "$(ls "$work/run" | wc -l)" = 1 ]
+one_directory_lies
 result $? "and leaves the first's directory" "$work/err"
 kill -9 "$job"
 wait "$job" 2>/dev/null
@@ -72,7 +74,7 @@ gives 0 "a rank that leaves a daemon" -np 1 sh -c 'setsid sleep 1000 >/dev/null 
 clean "a rank that leaves a daemon"
 
 # start in a place with few descriptors
-(ulimit -n 64; exec "$nixlrun" -np 2 "$clients/pmix_events" quick) >"$work/out" 2>"$work/err"
+prlimit --nofile=64 "$nixlrun" -np 2 "$clients/pmix_events" quick >"$work/out" 2>"$work/err"
 result $? "64 descriptors are enough for 2 ranks" "$work/err"
 
 finish

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # An Open MPI program of the system runs as it is, without any option or variable.
+# shellcheck disable=SC1091,SC2016 # $PMIX_RANK is for the ranks' shells
 . "$top_srcdir/test/launcher/lib.sh"
 
 mpicc=$(command -v mpicc.openmpi || command -v mpicc)
