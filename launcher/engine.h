@@ -6,9 +6,10 @@
 #include "launcher/job.h"
 
 /*
- * Start the job, wait for its end and return the exit code of nixlrun. `places` has job->np
- * entries.
+ * Start the job and wait for its end; then the process exits with nixlrun's exit code. `places` has
+ * job->np entries. It leaves by _exit(), since threads of PMIx still run, after fflush(NULL).
  */
-int engine_local_run(const struct launch_job *job, const struct launch_place *places);
+void engine_local_run(const struct launch_job *job, const struct launch_place *places)
+    __attribute__((noreturn));
 
 #endif

@@ -185,9 +185,10 @@ void guardian_kill_all(void)
 
 void guardian_close(void)
 {
+    int status = 0;
+
     close(link_watch.fd);
-    if (link_pid > 0) {
-        waitpid(link_pid, NULL, 0);
+    if (link_pid > 0 && waitpid(link_pid, &status, 0) == link_pid && status != 0) {
+        guardian_kill_descendants(); /* it was killed, so its orphans have fallen to us */
     }
-    guardian_kill_descendants();
 }

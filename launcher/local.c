@@ -16,6 +16,8 @@
 #include "launcher/tmpdir.h"
 #include "util/clock.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -90,6 +92,19 @@ static void run(void)
     }
 }
 
+/* A standard file that is closed would be the next one that we open: give it /dev/null instead. */
+static void fill_standard_files(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
 /* Everything up to the first rank. Returns 0, or an exit code after a line on stderr. */
 static int prepare(const struct launch_job *job)
 {
@@ -149,11 +164,12 @@ static int start(const struct launch_job *job, const struct launch_place *places
     return 0;
 }
 
-int engine_local_run(const struct launch_job *job, const struct launch_place *places)
+void engine_local_run(const struct launch_job *job, const struct launch_place *places)
 {
     int exit_code;
 
     session.job = job;
+    fill_standard_files();
     gethostname(session.host, sizeof(session.host) - 1);
     exit_code = prepare(job);
     if (exit_code == 0) {
@@ -165,5 +181,7 @@ int engine_local_run(const struct launch_job *job, const struct launch_place *pl
     }
     guardian_close();
     tmpdir_remove();
-    return exit_code;
+    /* not exit(): PMIx's threads still run, and what they use must not be torn down under them */
+    fflush(NULL);
+    _exit(exit_code);
 }

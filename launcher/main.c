@@ -103,7 +103,7 @@ static int run_job(void)
     if (job->output_dir != NULL && make_output_dir(job->output_dir) != 0) {
         return LAUNCH_EXIT_USAGE;
     }
-    return engine_local_run(job, places);
+    engine_local_run(job, places);
 }
 
 int main(int argc, char **argv)

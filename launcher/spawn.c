@@ -72,7 +72,17 @@ static bool add_envars(const pmix_app_t *app, char ***env_p)
     return true;
 }
 
-/* The apps of a spawn; they live until exit, as ranks point to them. NULL: no memory. */
+static void free_apps(struct launch_app *apps, size_t n_apps)
+{
+    for (size_t i = 0; i < n_apps; i++) {
+        environ_free(apps[i].argv);
+        environ_free(apps[i].env);
+        free((char *)apps[i].wdir);
+    }
+    free(apps);
+}
+
+/* The apps of a spawn; they live until exit once ranks point to them. NULL: no memory. */
 static struct launch_app *copy_apps(const struct upcall *call)
 {
     struct launch_app *apps = calloc(call->n_apps, sizeof(*apps));
@@ -85,6 +95,7 @@ static struct launch_app *copy_apps(const struct upcall *call)
         apps[i].env = copy_strings(from->env, NULL);
         apps[i].wdir = find_wdir(from, call);
         if (apps[i].argv == NULL || apps[i].env == NULL || !add_envars(from, &apps[i].env)) {
+            free_apps(apps, call->n_apps);
             return NULL;
         }
         if (from->cmd != NULL) {
@@ -133,12 +144,14 @@ static void do_spawn(struct upcall *call)
     struct launch_app *apps = is_sane(call) ? copy_apps(call) : NULL;
     struct space *space;
 
-    if (apps == NULL || finish_has_begun()) {
-        upcall_answer(call, apps == NULL ? PMIX_ERR_BAD_PARAM : PMIX_ERR_JOB_CANCELED);
+    if (apps == NULL) {
+        upcall_answer(call, PMIX_ERR_BAD_PARAM);
         return;
     }
-    if (rank_check_programs(apps, (int)call->n_apps) != 0) {
-        upcall_answer(call, PMIX_ERR_JOB_EXE_NOT_FOUND);
+    if (finish_has_begun() || rank_check_programs(apps, (int)call->n_apps) != 0) {
+        free_apps(apps, call->n_apps);
+        upcall_answer(call,
+                      finish_has_begun() ? PMIX_ERR_JOB_CANCELED : PMIX_ERR_JOB_EXE_NOT_FOUND);
         return;
     }
     space = space_make(apps, (int)call->n_apps, NULL, &call->from);

@@ -126,30 +126,42 @@ static ssize_t stream_read(struct stream *stream)
     return n;
 }
 
-static void stream_ready(struct loop_fd *watch, uint32_t events)
+/* Read once, and close or stop the stream if need be. Returns false when there is no more now. */
+static bool stream_serve(struct stream *stream)
 {
-    struct stream *stream = LOOP_OWNER(watch, struct stream, watch);
-    ssize_t n;
+    struct sink *sink = stream->sink;
+    ssize_t n = sink->is_broken ? 0 : stream_read(stream);
 
-    (void)events;
-    n = stream->sink->is_broken ? 0 : stream_read(stream);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         if (stream->used > 0) {
             emit(stream, stream->used);
         }
         stream_close(stream);
-        sink_flush_all();
-        return;
+        sink_flush(sink);
+        return false;
     }
     /* From the first byte on, not the last: a progress line may never be idle. */
-    if (stream->sink->is_tty && stream->used > 0 && !stream->idle.is_set) {
+    if (sink->is_tty && stream->used > 0 && !stream->idle.is_set) {
         loop_timer_set(&stream->idle, nxr_now_ns() + STREAM_IDLE_NS);
     }
-    sink_flush(stream->sink);
-    if (sink_is_full(stream->sink)) {
+    sink_flush(sink);
+    if (sink_is_full(sink)) {
         loop_watch(&stream->watch, 0);
         stream->is_stopped = true;
-        sink_wait(stream->sink, stream);
+        sink_wait(sink, stream);
+    }
+    return n > 0 && !stream->is_stopped;
+}
+
+static void stream_ready(struct loop_fd *watch, uint32_t events)
+{
+    (void)events;
+    stream_serve(LOOP_OWNER(watch, struct stream, watch));
+}
+
+void stream_drain(struct stream *stream)
+{
+    while (stream->watch.fd >= 0 && !stream->is_stopped && stream_serve(stream)) {
     }
 }
 

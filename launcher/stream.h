@@ -33,7 +33,10 @@ int stream_open(struct stream *stream, struct rank *rank, int which);
 /* The sink has room again. */
 void stream_resume(struct stream *stream);
 
-/* Nobody writes any more, or nobody shall be waited for: take what is there and close. */
+/* The rank has ended: take what it wrote, as far as the sink has room. */
+void stream_drain(struct stream *stream);
+
+/* Nobody shall be waited for any more: take what is there and close. */
 void stream_finish(struct stream *stream);
 
 bool stream_is_open(const struct stream *stream);
