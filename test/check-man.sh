@@ -38,7 +38,7 @@ if ! command -v groff >/dev/null; then
     echo "1..0 # SKIP groff is not installed"
     exit 0
 fi
-echo 1..11
+echo 1..12
 
 verdict "$(for page in "$src"/man/*.[137]; do
     { groff -ww -man -Tutf8 "$page" 2>&1 >/dev/null || echo "groff failed"; } |
@@ -66,6 +66,18 @@ verdict "$(awk -f "$src/test/prototypes.awk" "$src/include/nixlrun.h" | cut -f1 
         sed -n '/^\.SH NAME/,/^\.SH SYNOPSIS/p' "$page" 2>/dev/null | grep -qw "$name" ||
             echo "man 3 $name shows no page with that name"
     done)" "every function has its page"
+
+# fields FILE...: "STRUCT FIELD" for each field of each struct that is written out there, comments gone.
+fields() {
+    sed -e 's/\\-/-/g' -e 's|/\*.*||' "$@" | awk '
+        /^struct nixl_[a-z_]* \{/ { name = $2; next }
+        /^}/ { name = "" }
+        name != "" && NF { gsub(/[ \t]+/, " "); print name $0 }' | sed 's/ $//' | LC_ALL=C sort -u
+}
+fields "$src/include/nixlrun.h" >"$scratch/declared"
+fields "$src"/man/*.3 >"$scratch/described"
+verdict "$(different "$scratch/declared" "$scratch/described")" \
+    "every struct of the header is in a page, field by field"
 
 sed -nE 's/^ *_x\((\w+), (-?[0-9]+), "(.*)"\).*/NIXL_\1 (\2) \3/p' "$src/include/nixlrun.h" |
     LC_ALL=C sort >"$scratch/declared"
