@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 include src/util/local.mk
 
 # The core. Hidden symbols are seen by the unit tests, which link this and not the library.

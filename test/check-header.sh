@@ -3,20 +3,7 @@
 # The public header compiles alone in each language that it promises, and the library exports exactly
 # the functions that it declares. Prints TAP.
 set -eu
-src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
-build=${top_builddir:-$PWD}
-number=0
-
-# verdict OUTPUT TEXT: no output is good.
-verdict() {
-    number=$((number + 1))
-    if [ -z "$1" ]; then
-        echo "ok $number - $2"
-    else
-        echo "not ok $number - $2"
-        printf '%s\n' "$1" | sed 's/^/# /'
-    fi
-}
+. "${top_srcdir:-$(dirname "$0")/..}/test/tap.sh"
 
 # compiles COMPILER LANGUAGE STANDARD
 compiles() {

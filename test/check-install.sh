@@ -4,22 +4,7 @@
 # static library, the manual, the first program of the README; then uninstall. Prints TAP.
 # shellcheck disable=SC2016,SC2086,SC2046
 set -eu
-src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
-build=${top_builddir:-$PWD}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-number=0
-
-# verdict OUTPUT TEXT: no output is good.
-verdict() {
-    number=$((number + 1))
-    if [ -z "$1" ]; then
-        echo "ok $number - $2"
-    else
-        echo "not ok $number - $2"
-        printf '%s\n' "$1" | sed 's/^/# /'
-    fi
-}
+. "${top_srcdir:-$(dirname "$0")/..}/test/tap.sh"
 
 # try COMMAND...: its output if it fails, nothing if it does not.
 try() {

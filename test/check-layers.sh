@@ -3,9 +3,7 @@
 # The arrows between folders point one way: reads every #include and holds it against the rules.
 # Usage: check-layers.sh; finds the tree by top_srcdir. Prints TAP.
 set -eu
-root=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+. "${top_srcdir:-$(dirname "$0")/..}/test/tap.sh"
 
 # includes ROOT: one line "FILE INCLUDED" per include of a file of the tree, both relative to ROOT.
 # As the compiler does it: beside the including file first, then include/, src/ and the top.
@@ -49,13 +47,7 @@ plant() {
 }
 
 echo 1..2
-found=$(broken "$root")
-if [ -z "$found" ]; then
-    echo "ok 1 - no include goes against the layers"
-else
-    echo "not ok 1 - no include goes against the layers"
-    echo "$found" | sed 's/^/# /'
-fi
+verdict "$(broken "$src")" "no include goes against the layers"
 
 # The check itself: one file for every rule, each with an include that it must find.
 plant include/a.h util/u.h
@@ -72,10 +64,5 @@ plant examples/hello.c util/u.h
 want="examples/hello.c include/a.h launcher/main.c src/put.c src/util/u.h transports/shm/put.c \
 transports/transport.h transports/ucx/put.c"
 got=$(broken "$scratch" | awk '{ print $1 }' | LC_ALL=C sort | tr '\n' ' ')
-if [ "$got" = "$want " ]; then
-    echo "ok 2 - a broken layer is found"
-else
-    echo "not ok 2 - a broken layer is found"
-    echo "# wanted: $want"
-    echo "# found:  $got"
-fi
+verdict "$([ "$got" = "$want " ] || printf 'wanted: %s\nfound:  %s\n' "$want" "$got")" \
+    "a broken layer is found"

@@ -3,22 +3,7 @@
 # The manual and the README say what the code says: functions, prototypes, statuses, variables, sizes,
 # options. Prints TAP.
 set -eu
-src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
-build=${top_builddir:-$PWD}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-number=0
-
-# verdict OUTPUT TEXT: no output is good.
-verdict() {
-    number=$((number + 1))
-    if [ -z "$1" ]; then
-        echo "ok $number - $2"
-    else
-        echo "not ok $number - $2"
-        printf '%s\n' "$1" | sed 's/^/# /'
-    fi
-}
+. "${top_srcdir:-$(dirname "$0")/..}/test/tap.sh"
 
 # different WANTED FOUND: lines that are in one file only.
 different() { diff "$1" "$2" | grep '^[<>]' | sed 's/^</only in the code:  /; s/^>/only in the manual:/' || :; }

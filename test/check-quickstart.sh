@@ -3,21 +3,7 @@
 # What can be said of ./quickstart and .ci/run without installing and building: their package list,
 # their command lines, and how results are summed. Prints TAP.
 set -eu
-src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-number=0
-
-# verdict OUTPUT TEXT: no output is good.
-verdict() {
-    number=$((number + 1))
-    if [ -z "$1" ]; then
-        echo "ok $number - $2"
-    else
-        echo "not ok $number - $2"
-        printf '%s\n' "$1" | sed 's/^/# /'
-    fi
-}
+. "${top_srcdir:-$(dirname "$0")/..}/test/tap.sh"
 
 # refuses LINE COMMAND...: exit code 2, and this one line on stderr.
 refuses() {

@@ -4,9 +4,8 @@
 # or a function of more than 60 is a remark, of more than 600 or 80 a failure.
 # shellcheck disable=SC2016
 set -eu
-root=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
-cd "$root"
-number=0
+. "${top_srcdir:-$(dirname "$0")/..}/test/tap.sh"
+cd "$src"
 
 sources() { find include src transports launcher examples test -name '*.[ch]' | LC_ALL=C sort; }
 texts() {
@@ -15,17 +14,6 @@ texts() {
         -name '*.md' -o -name '*.[137]' -o -name '*.am' -o -name '*.ac' -o -name '*.py' \) -print |
         grep -vE '^\./(autom4te.cache|build[^/]*|nixlrun-[0-9.]*)/' | sed 's|^\./||' | LC_ALL=C sort
     printf '%s\n' quickstart CHANGELOG
-}
-
-# verdict OUTPUT TEXT: no output is good.
-verdict() {
-    number=$((number + 1))
-    if [ -z "$1" ]; then
-        echo "ok $number - $2"
-    else
-        echo "not ok $number - $2"
-        printf '%s\n' "$1" | sed 's/^/# /'
-    fi
 }
 
 # functions LIMIT: functions that have more lines between their braces.

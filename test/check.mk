@@ -3,5 +3,5 @@
 tree_tests = %D%/check-getenv.sh %D%/check-header.sh %D%/check-install.sh %D%/check-layers.sh \
 	%D%/check-man.sh %D%/check-quickstart.sh
 dist_check_SCRIPTS += $(tree_tests)
-EXTRA_DIST += %D%/prototypes.awk
+EXTRA_DIST += %D%/prototypes.awk %D%/tap.sh
 TESTS += $(tree_tests)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What library and launcher share: log, environment table, status texts, time. Needs nothing above it.
 noinst_LTLIBRARIES += %D%/libnxr_util.la
 %C%_libnxr_util_la_SOURCES = \

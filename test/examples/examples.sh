@@ -2,24 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # The examples as a user runs them. Prints TAP.
 set -eu
-build=${top_builddir:-$PWD}
+. "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
 nixlrun=$build/launcher/nixlrun
 kv=$build/examples/kv_transfer
 small='--requests 3 --prompt-tokens 100 --layers 3'
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-number=0
-
-# verdict OUTPUT TEXT: no output is good.
-verdict() {
-    number=$((number + 1))
-    if [ -z "$1" ]; then
-        echo "ok $number - $2"
-    else
-        echo "not ok $number - $2"
-        printf '%s\n' "$1" | sed 's/^/# /'
-    fi
-}
 
 # run CODE COMMAND...: output to $scratch/out and err; says if the exit code is another one.
 run() {

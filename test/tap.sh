@@ -1,0 +1,20 @@
+# shellcheck shell=sh disable=SC2034
+# SPDX-License-Identifier: Apache-2.0
+# What the test scripts share, read by `.`: where the trees are, a scratch folder that goes at the end,
+# and TAP lines.
+src=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
+build=${top_builddir:-$PWD}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+number=0
+
+# verdict OUTPUT TEXT: one TAP line. No output is good; what there is says what is wrong.
+verdict() {
+    number=$((number + 1))
+    if [ -z "$1" ]; then
+        echo "ok $number - $2"
+    else
+        echo "not ok $number - $2"
+        printf '%s\n' "$1" | sed 's/^/# /'
+    fi
+}
