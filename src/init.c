@@ -81,9 +81,6 @@ static int read_environment(void)
     if (status == NIXL_OK) {
         status = nxr_log_configure(nxr_env.log, why, sizeof(why));
     }
-    if (status == NIXL_OK) {
-        status = nxr_route_init(nxr_env.transports, why, sizeof(why));
-    }
     return status == NIXL_OK ? status : fail_init(status, why);
 }
 
@@ -115,7 +112,9 @@ static int make_card(uint32_t incarnation)
                  strerror(errno));
         return fail_init(NIXL_ERR_INVALID_ARG, why);
     }
-    nxr_env_warn_unknown();
+    if (!nxr_boot_is_nixlrun()) {
+        nxr_env_warn_unknown();
+    }
     return NIXL_OK;
 }
 
@@ -202,6 +201,9 @@ static int join(const struct nixl_init_params *params)
     nxr_barrier_init();
     choose_spin_time(boot.n_local);
     status = make_card(boot.incarnation);
+    if (status == NIXL_OK && nxr_route_init(nxr_env.transports, why, sizeof(why)) != NIXL_OK) {
+        status = fail_init(NIXL_ERR_INVALID_ARG, why);
+    }
     if (status == NIXL_OK) {
         status = start_host();
     }
@@ -409,8 +411,10 @@ void nixl_abort(int exit_code, const char *why)
 
     exit_code = exit_code != 0 ? exit_code : 1;
     if (atomic_load(&nxr_job.state) == NXR_STATE_READY) {
-        fprintf(stderr, "nixlrun: rank %d on %s aborts the job: %s\n", nxr_job.rank,
-                nxr_job.card.host, reason);
+        if (!nxr_boot_is_nixlrun()) {
+            fprintf(stderr, "nixlrun: rank %d on %s aborts the job: %s\n", nxr_job.rank,
+                    nxr_job.card.host, reason);
+        }
         nxr_boot_abort(exit_code, reason);
     } else {
         fprintf(stderr, "nixlrun: abort: %s\n", reason);

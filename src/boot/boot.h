@@ -47,6 +47,9 @@ int nxr_boot_barrier(int64_t timeout_ns);
 /* Leave. Bounded by `timeout_ns`. */
 void nxr_boot_stop(int64_t timeout_ns);
 
+/* Is the launcher nixlrun? It says some things itself that a rank need not say again. */
+bool nxr_boot_is_nixlrun(void);
+
 /* Ask the launcher to end the job with this code. Returns if there is none, or it does not answer. */
 void nxr_boot_abort(int exit_code, const char *why);
 

@@ -361,6 +361,11 @@ void nxr_boot_stop(int64_t timeout_ns)
     }
 }
 
+bool nxr_boot_is_nixlrun(void)
+{
+    return is_connected && strncmp(myself.nspace, "nixlrun.", strlen("nixlrun.")) == 0;
+}
+
 static struct {
     int exit_code;
     const char *why;

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processor's atomics behind a table of types and operations. No state. */
+#include "config.h"
+
+#include "util/word.h"
+
+bool nxr_atomic_is_valid(const struct nxr_atomic *atomic)
+{
+    bool is_float = atomic->type == NIXL_FLOAT || atomic->type == NIXL_DOUBLE;
+    bool is_bits = atomic->op == NIXL_ATOMIC_AND || atomic->op == NIXL_ATOMIC_OR ||
+                   atomic->op == NIXL_ATOMIC_XOR;
+
+    return atomic->op <= NXR_ATOMIC_COMPARE_SWAP && nxr_type_nbytes(atomic->type) != 0 &&
+           !(is_float && is_bits);
+}
+
+/* Whole numbers: signed and unsigned ones have the same bits after every one of these. */
+#define DEFINE_APPLY_INTEGER(_bits)                                                                \
+    static uint##_bits##_t apply_##_bits(_Atomic uint##_bits##_t *word, unsigned op,               \
+                                         uint##_bits##_t operand, uint##_bits##_t compare)         \
+    {                                                                                              \
+        switch (op) {                                                                              \
+        case NIXL_ATOMIC_ADD:                                                                      \
+            return atomic_fetch_add(word, operand);                                                \
+        case NIXL_ATOMIC_AND:                                                                      \
+            return atomic_fetch_and(word, operand);                                                \
+        case NIXL_ATOMIC_OR:                                                                       \
+            return atomic_fetch_or(word, operand);                                                 \
+        case NIXL_ATOMIC_XOR:                                                                      \
+            return atomic_fetch_xor(word, operand);                                                \
+        case NIXL_ATOMIC_FETCH:                                                                    \
+            return atomic_load(word);                                                              \
+        case NXR_ATOMIC_COMPARE_SWAP:                                                              \
+            atomic_compare_exchange_strong(word, &compare, operand);                               \
+            return compare;                                                                        \
+        default: /* SWAP, SET */                                                                   \
+            return atomic_exchange(word, operand);                                                 \
+        }                                                                                          \
+    }
+
+DEFINE_APPLY_INTEGER(32)
+DEFINE_APPLY_INTEGER(64)
+
+static uint32_t add_float(_Atomic uint32_t *word, uint32_t operand)
+{
+    uint32_t before = atomic_load(word), after;
+    float value, addend;
+
+    memcpy(&addend, &operand, sizeof(addend));
+    do {
+        memcpy(&value, &before, sizeof(value));
+        value += addend;
+        memcpy(&after, &value, sizeof(after));
+    } while (!atomic_compare_exchange_weak(word, &before, after));
+    return before;
+}
+
+static uint64_t add_double(_Atomic uint64_t *word, uint64_t operand)
+{
+    uint64_t before = atomic_load(word), after;
+    double value, addend;
+
+    memcpy(&addend, &operand, sizeof(addend));
+    do {
+        memcpy(&value, &before, sizeof(value));
+        value += addend;
+        memcpy(&after, &value, sizeof(after));
+    } while (!atomic_compare_exchange_weak(word, &before, after));
+    return before;
+}
+
+uint64_t nxr_atomic_apply(void *addr, const struct nxr_atomic *atomic)
+{
+    uint32_t operand32, compare32, before32;
+    uint64_t before = 0;
+
+    if (nxr_type_nbytes(atomic->type) == 8) {
+        return atomic->type == NIXL_DOUBLE && atomic->op == NIXL_ATOMIC_ADD
+                   ? add_double(addr, atomic->operand)
+                   : apply_64(addr, atomic->op, atomic->operand, atomic->compare);
+    }
+    memcpy(&operand32, &atomic->operand, sizeof(operand32));
+    memcpy(&compare32, &atomic->compare, sizeof(compare32));
+    before32 = atomic->type == NIXL_FLOAT && atomic->op == NIXL_ATOMIC_ADD
+                   ? add_float(addr, operand32)
+                   : apply_32(addr, atomic->op, operand32, compare32);
+    memcpy(&before, &before32, sizeof(before32));
+    return before;
+}
