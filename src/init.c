@@ -58,6 +58,7 @@ static void after_fork(void)
 {
     if (atomic_load(&nxr_job.state) == NXR_STATE_READY) {
         atomic_store(&nxr_job.state, NXR_STATE_FORKED);
+        nxr_job.size = 0; /* no rank is valid: put and get leave their short way, too */
     }
 }
 

@@ -139,6 +139,30 @@ void nxr_region_take_map(struct nxr_region_part *part)
     }
 }
 
+/* A part of this rank's own memory at `addr` that pointers were given out to; or NULL. */
+static struct nxr_region_part *find_holder(const void *addr)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &mapped) {
+        struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, map_link);
+
+        if (part->rank == nxr_job.rank && part->part.addr == addr) {
+            return part;
+        }
+    }
+    return NULL;
+}
+
+/* The last pointer of a part came back: memory that its owner left to it goes to the next holder. */
+static void give_back(struct nxr_region_part *part)
+{
+    if (part->inherited_nbytes > 0) {
+        nxr_region_free_memory(part->part.addr, part->inherited_nbytes);
+        part->inherited_nbytes = 0;
+    }
+}
+
 int nxr_region_release_map(int rank, const void *addr)
 {
     struct nxr_list *link, *after;
@@ -149,11 +173,23 @@ int nxr_region_release_map(int rank, const void *addr)
         if (part->rank == rank && part->part.addr == addr) {
             if (--part->n_maps == 0) {
                 nxr_list_remove(&part->map_link);
+                give_back(part);
             }
             return NIXL_OK;
         }
     }
     return NIXL_ERR_INVALID_ARG;
+}
+
+void nxr_region_free_memory(void *addr, size_t mapped_nbytes)
+{
+    struct nxr_region_part *holder = find_holder(addr);
+
+    if (holder != NULL) {
+        holder->inherited_nbytes = mapped_nbytes;
+    } else {
+        nxr_memory_host_free(addr, mapped_nbytes);
+    }
 }
 
 /* ---- outcomes of asking ------------------------------------------------------------------------- */
@@ -350,16 +386,24 @@ static bool is_answered(void *arg)
 int nxr_region_resolve(const char *operation, struct nixl_region *region, int rank, bool renew,
                        int64_t timeout_ns, struct nxr_part **part_p)
 {
+    int64_t deadline = nxr_deadline(timeout_ns), left_ns = timeout_ns;
     struct nxr_region_part *part;
     int status;
 
-    pthread_mutex_lock(&nxr_job.lock);
-    status = nxr_region_want_part(region, rank, renew, &part);
-    pthread_mutex_unlock(&nxr_job.lock);
-    if (status != NIXL_OK) {
-        return nxr_fail(status, operation, rank, "", 0, "no memory for rank %d's part", rank);
-    }
-    status = nxr_wait(is_answered, part, timeout_ns);
+    do {
+        pthread_mutex_lock(&nxr_job.lock);
+        status = nxr_region_want_part(region, rank, renew, &part);
+        pthread_mutex_unlock(&nxr_job.lock);
+        if (status != NIXL_OK) {
+            return nxr_fail(status, operation, rank, "", 0, "no memory for rank %d's part", rank);
+        }
+        status = nxr_wait(is_answered, part, left_ns);
+        if (timeout_ns != 0 && timeout_ns != NIXL_FOREVER) {
+            left_ns = deadline > nxr_now_ns() ? deadline - nxr_now_ns() : 1;
+        }
+        /* Closed again as soon as its key had come: wait for the next one. */
+    } while (status == NIXL_OK && renew &&
+             atomic_load_explicit(&part->state, memory_order_acquire) == NXR_PART_STALE);
     if (status == NIXL_INPROGRESS) {
         return status;
     }

@@ -276,7 +276,7 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
         nxr_publish_free(region->published);
         region->published = NULL;
         if (!region->is_registered) {
-            nxr_memory_host_free(region->addr, region->mapped_nbytes);
+            nxr_region_free_memory(region->addr, region->mapped_nbytes);
         }
         region->addr = NULL;
         region->nbytes = 0;
@@ -354,12 +354,13 @@ int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
     if (!nxr_is_rank(rank)) {
         return nxr_fail_rank("nixl_region_query", rank);
     }
-    if (info_p != NULL && info_p->struct_nbytes != sizeof(*info_p)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_query", rank, "", 0,
-                        "info_p was not made with NIXL_REGION_INFO_INIT");
+    if (info_p == NULL || info_p->struct_nbytes != sizeof(*info_p)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_query", rank, "", 0, "%s",
+                        info_p == NULL ? "info_p is NULL"
+                                       : "info_p was not made with NIXL_REGION_INFO_INIT");
     }
     status = nxr_region_resolve("nixl_region_query", region, rank, true, timeout_ns, &part);
-    if (status == NIXL_OK && info_p != NULL) {
+    if (status == NIXL_OK) {
         fill_info(region, rank, part, info_p);
     }
     return status;

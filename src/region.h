@@ -36,6 +36,7 @@ struct nxr_region_part {
     struct nxr_list link;     /* of the free or the retired ones */
     struct nxr_list map_link; /* of those with n_maps > 0 */
     unsigned n_maps;          /* pointers that nixl_region_map() gave out */
+    size_t inherited_nbytes;  /* own memory that was closed while mapped: freed with the last */
     bool is_open;             /* transport->part_close() is due */
 };
 
@@ -123,6 +124,9 @@ void nxr_region_take_map(struct nxr_region_part *part);
 
 /* A pointer that nixl_region_map() gave out comes back. NIXL_OK, NIXL_ERR_INVALID_ARG; job.lock. */
 int nxr_region_release_map(int rank, const void *addr);
+
+/* Free own memory, or leave it to who has it mapped. Caller holds job.lock. */
+void nxr_region_free_memory(void *addr, size_t mapped_nbytes);
 
 /* Let all parts of a region go. Caller holds job.lock. */
 void nxr_region_drop_parts(struct nixl_region *region);

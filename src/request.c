@@ -349,8 +349,14 @@ int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outco
     enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
     struct nixl_req *req;
 
-    if (status != NIXL_OK || *req_p == NULL) {
+    if (status != NIXL_OK) {
         return status;
+    }
+    if (*req_p == NULL) {
+        if (outcome_p != NULL) {
+            *outcome_p = outcome;
+        }
+        return NIXL_OK;
     }
     req = *req_p;
     if (stop_request(req) == NIXL_INPROGRESS) {

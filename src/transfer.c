@@ -224,7 +224,8 @@ int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const voi
 {
     struct nxr_part *part = usable_part(rank, region, offset, src, nbytes);
 
-    if (__builtin_expect(part != NULL && part->transport->put(part, offset, src, nbytes) == NIXL_OK,
+    if (__builtin_expect(part != NULL && req_p != NULL &&
+                             part->transport->put(part, offset, src, nbytes) == NIXL_OK,
                          1)) {
         return NIXL_OK;
     }
@@ -237,7 +238,8 @@ int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst
 {
     struct nxr_part *part = usable_part(rank, region, offset, dst, nbytes);
 
-    if (__builtin_expect(part != NULL && part->transport->get(part, offset, dst, nbytes) == NIXL_OK,
+    if (__builtin_expect(part != NULL && req_p != NULL &&
+                             part->transport->get(part, offset, dst, nbytes) == NIXL_OK,
                          1)) {
         return NIXL_OK;
     }

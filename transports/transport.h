@@ -102,6 +102,7 @@ nxr_guard_word *nxr_guard_claim(const struct nxr_part *part);
 static inline int nxr_guard_enter(const struct nxr_part *part, nxr_guard_word **word_p)
 {
     nxr_guard_word *word = NULL;
+    uint64_t generation;
 
     if (__builtin_expect(part->guard_index < nxr_guard_slots.n_slots, 1)) {
         word = (nxr_guard_word *)nxr_guard_slots.slots[part->guard_index];
@@ -114,8 +115,11 @@ static inline int nxr_guard_enter(const struct nxr_part *part, nxr_guard_word **
     }
     atomic_store_explicit(word, part->id + 1, memory_order_relaxed);
     nxr_barrier_light(part->full_fence);
-    if (__builtin_expect(atomic_load_explicit(part->generation_now, memory_order_acquire) !=
-                             atomic_load_explicit(&part->generation, memory_order_relaxed),
+    /* 0: this process has given the part up; the owner's word may be 0, too. */
+    generation = atomic_load_explicit(&part->generation, memory_order_relaxed);
+    if (__builtin_expect(generation == 0 ||
+                             atomic_load_explicit(part->generation_now, memory_order_acquire) !=
+                                 generation,
                          0)) {
         atomic_store_explicit(word, 0, memory_order_release);
         return NIXL_ERR_STALE;
