@@ -2,6 +2,7 @@
 EXTRA_DIST += %D%/lsan.supp %D%/tsan.supp
 include test/unit/local.mk
 include test/mp/local.mk
+include test/conformance/local.mk
 include test/launcher/local.mk
 include test/fuzz/local.mk
 include test/bench/local.mk

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Does run-mp notice what it is there to notice? Each case runs harness_probe in one way.
+root=${top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 n=0
@@ -9,7 +10,7 @@ n=0
 case_() {
     n=$((n + 1))
     echo "prog=harness_probe np=1 launcher=none args=$1 $3" >"$dir/case.mp"
-    "$top_srcdir/test/mp/run-mp" "$dir/case.mp" >"$dir/report" 2>&1
+    "$root/test/mp/run-mp" "$dir/case.mp" >"$dir/report" 2>&1
     if grep -q -e "$2" "$dir/report"; then
         echo "ok $n - $1 is noticed"
     else

@@ -4,15 +4,69 @@ MP_LOG_COMPILER = $(top_srcdir)/%D%/run-mp
 EXTRA_DIST += %D%/run-mp
 
 check_LTLIBRARIES = %D%/libmptest.la
-%C%_libmptest_la_SOURCES = %D%/barrier.c %D%/mptest.c %D%/mptest.h
-%C%_libmptest_la_LIBADD = src/libnixlrun.la
+%C%_libmptest_la_SOURCES = %D%/barrier.c %D%/every_call.c %D%/mptest.c %D%/mptest.h
 
 # No libtool wrapper script: it would cost each rank a shell.
 mp_link = $(AM_LDFLAGS) -no-install
 mp_libs = test/mp/libmptest.la src/libnixlrun.la
 
-check_PROGRAMS += %D%/harness_probe
+mp_programs = \
+	%D%/abort \
+	%D%/bad_args \
+	%D%/bad_env \
+	%D%/fault_launcher \
+	%D%/fault_stop \
+	%D%/fault_storm \
+	%D%/fault_wait \
+	%D%/harness_probe \
+	%D%/hello \
+	%D%/hostile \
+	%D%/lifecycle \
+	%D%/limits \
+	%D%/quiet \
+	%D%/refusals \
+	%D%/seals \
+	%D%/states \
+	%D%/stress
+check_PROGRAMS += $(mp_programs)
+%C%_abort_LDFLAGS = $(mp_link)
+%C%_abort_LDADD = $(mp_libs)
+%C%_bad_args_LDFLAGS = $(mp_link)
+%C%_bad_args_LDADD = $(mp_libs)
+%C%_bad_env_LDFLAGS = $(mp_link)
+%C%_bad_env_LDADD = $(mp_libs)
+%C%_fault_launcher_LDFLAGS = $(mp_link)
+%C%_fault_launcher_LDADD = $(mp_libs)
+%C%_fault_stop_LDFLAGS = $(mp_link)
+%C%_fault_stop_LDADD = $(mp_libs)
+%C%_fault_storm_LDFLAGS = $(mp_link)
+%C%_fault_storm_LDADD = $(mp_libs)
+%C%_fault_wait_LDFLAGS = $(mp_link)
+%C%_fault_wait_LDADD = $(mp_libs)
 %C%_harness_probe_LDFLAGS = $(mp_link)
 %C%_harness_probe_LDADD = $(mp_libs)
+%C%_hello_LDFLAGS = $(mp_link)
+%C%_hello_LDADD = $(mp_libs)
+%C%_hostile_LDFLAGS = $(mp_link)
+%C%_hostile_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
+%C%_lifecycle_LDFLAGS = $(mp_link)
+%C%_lifecycle_LDADD = $(mp_libs)
+%C%_limits_LDFLAGS = $(mp_link)
+%C%_limits_LDADD = $(mp_libs)
+%C%_quiet_LDFLAGS = $(mp_link)
+%C%_quiet_LDADD = $(mp_libs)
+%C%_refusals_LDFLAGS = $(mp_link)
+%C%_refusals_LDADD = $(mp_libs)
+%C%_seals_LDFLAGS = $(mp_link)
+%C%_seals_LDADD = $(mp_libs)
+%C%_states_LDFLAGS = $(mp_link)
+%C%_states_LDADD = $(mp_libs)
+%C%_stress_LDFLAGS = $(mp_link)
+%C%_stress_LDADD = $(mp_libs)
+
+mp_tests = %D%/abort.mp %D%/bad_input.mp %D%/fault.mp %D%/hello.mp %D%/limits.mp %D%/stress.mp
+EXTRA_DIST += $(mp_tests)
+TESTS += $(mp_tests)
+
 dist_check_SCRIPTS += %D%/harness.sh
 TESTS += %D%/harness.sh

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Close under fire: peers storm a region with puts or gets while its owner closes and makes it
+ * again. After a close that returned OK the owner fills the memory and later compares: no byte may
+ * change.
+ */
+#include "conformance.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG_STOP 0xc101
+
+#define NBYTES 16384
+#define QUIET  0x11
+#define OPEN   0x22
+#define FIRE   0x33
+
+/* Rank 0's memory in one round, and how to look at it after the close. */
+struct target {
+    struct part part;
+    struct nixl_region *view; /* allocated: pins the pages beyond the close */
+    unsigned char *bytes;
+};
+
+static struct target open_target(const char *name)
+{
+    struct target target = {.part = conf_part(name, NBYTES)};
+
+    target.bytes = target.part.bytes;
+    memset(target.bytes, OPEN, NBYTES);
+    if (!conf.is_registered) {
+        MPT_OK(nixl_region_open(name, &target.view));
+        MPT_OK(nixl_region_map(target.view, conf.rank, (void **)&target.bytes));
+    }
+    return target;
+}
+
+static void close_and_compare(struct target *target)
+{
+    int64_t end_ns;
+
+    MPT_OK(nixl_region_close(target->part.region, MPT_PATIENCE));
+    memset(target->bytes, QUIET, NBYTES);
+    end_ns = mpt_now_ns() + 100 * MPT_US;
+    do {
+        MPT_CHECK_BYTES(target->bytes, NBYTES, QUIET);
+    } while (mpt_now_ns() < end_ns);
+    if (target->view != NULL) {
+        MPT_OK(nixl_region_unmap(target->view, conf.rank, target->bytes));
+        MPT_OK(nixl_region_close(target->view, MPT_PATIENCE));
+    }
+    free(target->part.own);
+}
+
+/* The owner: leaves the region open until it was hit, or for a while. */
+static void own_under_fire(const char *name, bool is_hit_by_puts)
+{
+    unsigned n_hit = 0, rounds = conf_rounds(300);
+
+    for (unsigned round = 0; round < rounds; round++) {
+        struct target target = open_target(name);
+        int64_t end_ns = mpt_now_ns() + (round % 16 == 0 ? 100 * MPT_MS : round % 4 * 200 * MPT_US);
+        const volatile unsigned char *last = target.bytes + NBYTES - 1;
+
+        while (mpt_now_ns() < end_ns && *last != FIRE) {
+        }
+        n_hit += *last == FIRE;
+        close_and_compare(&target);
+    }
+    for (int rank = 1; rank < conf.size; rank++) {
+        conf_tell(rank, TAG_STOP);
+    }
+    if (is_hit_by_puts && rounds > 100) {
+        MPT_GE(n_hit, 1);
+    }
+}
+
+/* A shooter: puts or gets until told to stop; only OK, STALE and "not there" are right answers. */
+static void fire(const char *name, bool is_put)
+{
+    struct nixl_region *region = NULL;
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    static _Thread_local struct nixl_note note;
+    static _Thread_local unsigned char memory[NBYTES];
+
+    MPT_OK(nixl_region_open(name, &region));
+    memset(memory, FIRE, NBYTES);
+    for (nixl_note_init(&note);
+         nixl_notify_recv(0, TAG_STOP, UINT64_MAX, 0, &note) == NIXL_INPROGRESS;) {
+        int status = nixl_region_query(region, 0, MPT_MS, &info);
+
+        if (status != NIXL_OK) {
+            MPT_STATUS(status, NIXL_ERR_TIMEOUT); /* closed, and not there again */
+            continue;
+        }
+        for (int i = 0; i < 50 && status == NIXL_OK; i++) {
+            status = is_put ? nixl_put(0, region, 0, memory, NBYTES)
+                            : nixl_get(0, region, 0, memory, NBYTES);
+            if (!is_put && status == NIXL_OK) {
+                MPT_TRUE(memchr(memory, QUIET, NBYTES) == NULL);
+            }
+        }
+        if (status != NIXL_OK) {
+            MPT_STATUS(status, NIXL_ERR_STALE);
+        }
+    }
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+static void close_under_fire(const char *name, bool is_put)
+{
+    mpt_barrier();
+    if (conf.rank == 0) {
+        own_under_fire(name, is_put);
+    } else {
+        fire(name, is_put);
+    }
+    mpt_barrier();
+}
+
+static void no_byte_is_written_after_close(void)
+{
+    close_under_fire("fire.put", true);
+}
+
+/* What the owner writes after the close must not be in what a get that was OK has read. */
+static void no_byte_is_read_after_close(void)
+{
+    close_under_fire("fire.get", false);
+}
+
+/* ---- several threads of one peer ------------------------------------------------------------- */
+
+#define N_THREADS 3
+
+struct shooter {
+    pthread_t thread;
+    struct nixl_region *region;
+};
+
+static void *shoot_until_stale(void *arg)
+{
+    struct shooter *shooter = arg;
+    unsigned char memory[512];
+    int status;
+
+    memset(memory, FIRE, sizeof(memory));
+    do {
+        status = nixl_put(0, shooter->region, 0, memory, sizeof(memory));
+    } while (status == NIXL_OK);
+    MPT_STATUS(status, NIXL_ERR_STALE);
+    return NULL;
+}
+
+/* Each thread has an in-flight slot of its own: close must wait for all of them. */
+static void close_waits_for_every_thread(void)
+{
+    for (unsigned round = 0; round < conf_rounds(50); round++) {
+        struct shooter shooters[N_THREADS];
+        struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+        struct nixl_region *region = NULL;
+        struct target target = {0};
+
+        if (conf.rank == 0) {
+            target = open_target("threads.fire");
+        }
+        mpt_barrier();
+        if (conf.rank != 0) {
+            MPT_OK(nixl_region_open("threads.fire", &region));
+            MPT_OK(nixl_region_query(region, 0, MPT_PATIENCE, &info));
+        }
+        mpt_barrier();
+        if (conf.rank == 0) {
+            const volatile unsigned char *last = target.bytes + 511;
+
+            for (int64_t end_ns = mpt_now_ns() + MPT_PATIENCE; *last != FIRE;) {
+                MPT_LT(mpt_now_ns(), end_ns);
+            }
+            close_and_compare(&target);
+        } else {
+            for (int i = 0; i < N_THREADS; i++) {
+                shooters[i].region = region;
+                MPT_EQ(pthread_create(&shooters[i].thread, NULL, shoot_until_stale, &shooters[i]),
+                       0);
+            }
+            for (int i = 0; i < N_THREADS; i++) {
+                MPT_EQ(pthread_join(shooters[i].thread, NULL), 0);
+            }
+            MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+        }
+        mpt_barrier();
+    }
+}
+
+const struct guarantee conf_close[] = {
+    {"no_byte_is_written_after_close", no_byte_is_written_after_close, CONF_PEERS},
+    {"no_byte_is_read_after_close", no_byte_is_read_after_close, CONF_PEERS},
+    {"close_waits_for_every_thread", close_waits_for_every_thread, CONF_PEERS | CONF_THREADS},
+    {0},
+};

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The conformance program walks every guarantee of the library, one function each. All ranks run
+ * the same functions in the same order and meet after each; rank 0 then prints its TAP line. What a
+ * guarantee needs of memory it takes from conf_part(), so that the whole walk runs over allocated
+ * and over registered memory.
+ */
+#ifndef NXR_TEST_CONFORMANCE_H
+#define NXR_TEST_CONFORMANCE_H
+
+#include "test/mp/mptest.h"
+
+/* How this walk was asked for; constant after main() has read its arguments. */
+struct conf {
+    int rank, size;
+    int next, prev;     /* neighbours in the ring of ranks */
+    int partner;        /* the other of a pair (0 1) (2 3) ...; -1 for a last odd rank */
+    bool is_single;     /* NIXL_THREAD_SINGLE */
+    bool is_registered; /* parts are the caller's own memory */
+    unsigned scale;     /* rounds are multiplied by this many tenths */
+};
+extern struct conf conf;
+
+enum conf_needs {
+    CONF_THREADS = 1, /* several threads use the library at once */
+    CONF_PEERS = 2,   /* at least two ranks */
+};
+
+struct guarantee {
+    const char *name; /* reads as a sentence with underscores */
+    void (*run)(void);
+    unsigned needs; /* enum conf_needs */
+};
+
+/* One table per subject; ends with a NULL name. */
+extern const struct guarantee conf_data[], conf_order[], conf_notify[], conf_region[], conf_close[],
+    conf_request[], conf_event[], conf_job[];
+
+/* Rounds of a stress loop: `n` scaled by what the machine is asked for. */
+static inline unsigned conf_rounds(unsigned n)
+{
+    unsigned scaled = n / 10 * conf.scale;
+
+    return scaled > 0 ? scaled : 1;
+}
+
+/* A rank's part of a region, allocated or registered as the walk wants it. */
+struct part {
+    struct nixl_region *region;
+    unsigned char *bytes;
+    size_t nbytes;
+    void *own; /* registered: what was malloc'ed */
+};
+struct part conf_part(const char *name, size_t nbytes);
+void conf_drop(struct part *part);
+
+/* Notifications for the walk's own use, without a payload. */
+void conf_tell(int rank, uint64_t tag);
+void conf_hear(int rank, uint64_t tag);
+
+/* Wait until a word of own memory, that a peer puts to, has a value. Makes no call of the library.
+ */
+void conf_spin(const volatile uint64_t *word, uint64_t value);
+
+#endif

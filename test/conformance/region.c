@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guarantees on regions: how they are made, named, asked for, mapped, and found again. */
+#include "conformance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TAG_CLOSED 0x4e01
+#define TAG_AGAIN  0x4e02
+
+static void allocated_memory_is_zeroed_and_aligned(void)
+{
+    static const size_t sizes[] = {1, 4096, 4097, 3u << 20};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        for (unsigned flags = 0; flags <= NIXL_MEM_POPULATE; flags++) {
+            struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
+            struct nixl_region *region = NULL;
+
+            params.flags = flags;
+            MPT_OK(nixl_region_alloc("zeroed", sizes[i], &params, &region));
+            MPT_EQ((uintptr_t)nixl_region_addr(region) % 4096, 0);
+            MPT_EQ(nixl_region_nbytes(region), sizes[i]);
+            MPT_CHECK_BYTES(nixl_region_addr(region), sizes[i], 0);
+            memset(nixl_region_addr(region), 0xff, sizes[i]);
+            MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+        }
+    }
+}
+
+/* Every strategy gives memory; what was really done, and why, is told. */
+static void strategies_are_done_or_explained(void)
+{
+    for (int strategy = NIXL_MEM_DEFAULT; strategy <= NIXL_MEM_PINNED; strategy++) {
+        struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
+        struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+        struct nixl_region *region = NULL;
+
+        params.strategy = (enum nixl_mem_strategy)strategy;
+        MPT_OK(nixl_region_alloc("strategy", 4u << 20, &params, &region));
+        memset(nixl_region_addr(region), 0xff, 4u << 20);
+        MPT_OK(nixl_region_query(region, conf.rank, MPT_PATIENCE, &info));
+        if (info.strategy != params.strategy) {
+            MPT_EQ(info.strategy, NIXL_MEM_DEFAULT);
+            MPT_NE(info.note[0], '\0');
+        }
+        MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    }
+}
+
+static void a_numa_node_must_exist(void)
+{
+    struct nixl_region *const canary = (struct nixl_region *)&conf;
+    struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
+    struct nixl_region *region = canary;
+    static const int nodes[] = {1023, -1, INT32_MAX};
+
+    params.strategy = NIXL_MEM_NUMA;
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+        params.node = nodes[i];
+        MPT_STATUS(nixl_region_alloc("node", 4096, &params, &region), NIXL_ERR_NO_DEVICE);
+        MPT_TRUE(region == canary);
+    }
+}
+
+static void names_have_rules(void)
+{
+    struct nixl_region *first = NULL, *second = NULL, *third = NULL;
+    char name[NIXL_NAME_MAX + 2], *giant = malloc(4097);
+    char memory[64];
+
+    memset(name, 'n', sizeof(name));
+    name[NIXL_NAME_MAX + 1] = '\0';
+    memset(giant, 'g', 4096);
+    giant[4096] = '\0';
+    MPT_STATUS(nixl_region_alloc(name, 64, NULL, &first), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc(giant, 64, NULL, &first), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_register(giant, memory, 64, NULL, &first), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_open(giant, &first), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("", 64, NULL, &first), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc(NULL, 64, NULL, &first), NIXL_ERR_INVALID_ARG);
+    MPT_TRUE(first == NULL);
+    name[NIXL_NAME_MAX] = '\0';
+    MPT_OK(nixl_region_alloc(name, 64, NULL, &first));
+    MPT_STATUS(nixl_region_alloc(name, 64, NULL, &second), NIXL_ERR_NAME_IN_USE);
+    MPT_STATUS(nixl_region_register(name, memory, 64, NULL, &second), NIXL_ERR_NAME_IN_USE);
+    MPT_TRUE(second == NULL);
+    MPT_OK(nixl_region_open(name, &second));
+    MPT_OK(nixl_region_open(name, &third));
+    MPT_OK(nixl_region_close(first, MPT_PATIENCE));
+    MPT_OK(nixl_region_alloc(name, 128, NULL, &first));
+    MPT_OK(nixl_region_close(second, MPT_PATIENCE));
+    MPT_OK(nixl_region_close(third, MPT_PATIENCE));
+    MPT_OK(nixl_region_close(first, MPT_PATIENCE));
+    free(giant);
+}
+
+/* Bytes that are no letters, and names that begin alike, are names like others. */
+static void names_are_compared_whole(void)
+{
+    static const char *const names[] = {"a", "a ", "a\n", "\xff\xfe", "a/b", "%s%n", "aa"};
+    enum { N = sizeof(names) / sizeof(names[0]) };
+    struct part parts[N];
+    unsigned char byte;
+
+    for (int i = 0; i < N; i++) {
+        parts[i] = conf_part(names[i], 64);
+        parts[i].bytes[0] = (unsigned char)(i + 1);
+    }
+    mpt_barrier();
+    for (int i = 0; i < N; i++) {
+        MPT_OK(nixl_get(conf.next, parts[i].region, 0, &byte, 1));
+        MPT_EQ(byte, i + 1);
+    }
+    mpt_barrier();
+    for (int i = 0; i < N; i++) {
+        conf_drop(&parts[i]);
+    }
+}
+
+/* ---- query ----------------------------------------------------------------------------------- */
+
+static void query_tells_what_is_there(void)
+{
+    struct part part = conf_part("query", 1000 + (size_t)conf.rank);
+
+    for (int rank = 0; rank < conf.size; rank++) {
+        struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+
+        MPT_OK(nixl_region_query(part.region, rank, MPT_PATIENCE, &info));
+        MPT_EQ(info.nbytes, 1000 + rank);
+        MPT_EQ(info.kind, NIXL_MEM_HOST);
+        MPT_EQ(info.is_registered, conf.is_registered);
+        MPT_NE(info.transport[0], '\0');
+        MPT_NE(info.method[0], '\0');
+        if (!conf.is_registered) {
+            MPT_TEXT(info.method, "memcpy");
+        }
+        if (rank == conf.rank) {
+            MPT_TEXT(info.transport, "self");
+        }
+    }
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+static void query_waits_as_long_as_it_is_told(void)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT, before = info;
+    struct nixl_region *opened = NULL;
+    struct part part = {0};
+    int64_t start_ns;
+
+    MPT_OK(nixl_region_open("awaited", &opened));
+    MPT_STATUS(nixl_region_query(opened, conf.next, 0, &info), NIXL_INPROGRESS);
+    start_ns = mpt_now_ns();
+    MPT_STATUS(nixl_region_query(opened, conf.next, 5 * MPT_MS, &info), NIXL_ERR_TIMEOUT);
+    MPT_GE(mpt_now_ns() - start_ns, 5 * MPT_MS);
+    MPT_STATUS(nixl_region_query(opened, conf.next, -1, &info), NIXL_ERR_INVALID_ARG);
+    MPT_EQ(memcmp(&info, &before, sizeof(info)), 0);
+    mpt_barrier();
+    if (conf.rank % 2 == 0) {
+        part = conf_part("awaited", 64);
+    }
+    if (conf.next % 2 == 0) {
+        MPT_OK(nixl_region_query(opened, conf.next, NIXL_FOREVER, &info));
+        MPT_EQ(info.nbytes, 64);
+    }
+    mpt_barrier();
+    MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
+    if (part.region != NULL) {
+        conf_drop(&part);
+    }
+}
+
+/* A put waits for a name that its owner publishes later. */
+static void first_use_waits_for_the_owner(void)
+{
+    const struct timespec pause = {.tv_nsec = 20 * MPT_MS};
+    struct nixl_region *opened = NULL;
+    struct part part = {0};
+    uint64_t word = 0x1234;
+
+    mpt_barrier();
+    if (conf.rank == 0) {
+        MPT_OK(nixl_region_open("later", &opened));
+        MPT_OK(nixl_put(1, opened, 8, &word, 8));
+        conf_tell(1, TAG_AGAIN);
+        MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
+    } else if (conf.rank == 1) {
+        nanosleep(&pause, NULL); /* so that the put is there first; right either way */
+        part = conf_part("later", 64);
+        conf_hear(0, TAG_AGAIN);
+        MPT_EQ(memcmp(part.bytes + 8, &word, 8), 0);
+    }
+    mpt_barrier();
+    if (part.region != NULL) {
+        conf_drop(&part);
+    }
+}
+
+/* ---- generations ----------------------------------------------------------------------------- */
+
+static void stale_until_queried_then_it_works(void)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_region *peers = NULL;
+    struct part part = conf_part("stale", 4096);
+    uint64_t word = 0x77;
+
+    MPT_OK(nixl_region_open("stale", &peers));
+    MPT_OK(nixl_put(conf.next, peers, 0, &word, 8));
+    mpt_barrier();
+    conf_drop(&part);
+    mpt_barrier();
+    MPT_STATUS(nixl_put(conf.next, peers, 0, &word, 8), NIXL_ERR_STALE);
+    MPT_EQ(nixl_last_error()->rank, conf.next);
+    MPT_STATUS(nixl_get(conf.next, peers, 0, &word, 8), NIXL_ERR_STALE);
+    mpt_barrier();
+    part = conf_part("stale", 64);
+    mpt_barrier();
+    MPT_STATUS(nixl_put(conf.next, peers, 0, &word, 8), NIXL_ERR_STALE);
+    MPT_CHECK_BYTES(part.bytes, part.nbytes, 0);
+    mpt_barrier();
+    MPT_OK(nixl_region_query(peers, conf.next, MPT_PATIENCE, &info));
+    MPT_EQ(info.nbytes, 64);
+    MPT_STATUS(nixl_put(conf.next, peers, 64, &word, 8), NIXL_ERR_RANGE);
+    MPT_OK(nixl_put(conf.next, peers, 8, &word, 8));
+    conf_tell(conf.next, TAG_AGAIN);
+    conf_hear(conf.prev, TAG_AGAIN);
+    MPT_EQ(part.bytes[8], 0x77);
+    mpt_barrier();
+    MPT_OK(nixl_region_close(peers, MPT_PATIENCE));
+    conf_drop(&part);
+}
+
+/* More regions than one table page holds, made and dropped again and again. */
+static void region_numbers_are_used_again(void)
+{
+    enum { N = 40 };
+    struct nixl_region *regions[N];
+    char name[32];
+
+    for (unsigned round = 0; round < conf_rounds(50); round++) {
+        for (int i = 0; i < N; i++) {
+            snprintf(name, sizeof(name), "number.%d", i);
+            MPT_OK(nixl_region_alloc(name, 64, NULL, &regions[i]));
+        }
+        for (int i = 0; i < N; i++) {
+            MPT_OK(nixl_region_close(regions[(i * 7 + (int)round) % N], MPT_PATIENCE));
+        }
+    }
+}
+
+/* ---- map ------------------------------------------------------------------------------------- */
+
+static void a_mapped_part_is_the_owners_memory(void)
+{
+    struct part part = conf_part("mapped", 8192);
+    unsigned char *bytes = NULL;
+
+    mpt_barrier();
+    if (conf.is_registered) {
+        MPT_STATUS(nixl_region_map(part.region, conf.next, (void **)&bytes), NIXL_ERR_UNSUPPORTED);
+        MPT_TRUE(bytes == NULL);
+    } else {
+        MPT_OK(nixl_region_map(part.region, conf.next, (void **)&bytes));
+        mpt_fill(bytes, 8192, (uint64_t)conf.rank);
+        conf_tell(conf.next, TAG_AGAIN);
+        conf_hear(conf.prev, TAG_AGAIN);
+        MPT_CHECK(part.bytes, 8192, (uint64_t)conf.prev);
+        MPT_STATUS(nixl_region_unmap(part.region, conf.next, bytes + 4096), NIXL_ERR_INVALID_ARG);
+        MPT_OK(nixl_region_unmap(part.region, conf.next, bytes));
+        MPT_STATUS(nixl_region_unmap(part.region, conf.next, bytes), NIXL_ERR_INVALID_ARG);
+    }
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+static void a_mapped_part_outlives_its_owners_close(void)
+{
+    struct nixl_region *opened = NULL;
+    struct nixl_region *region = NULL;
+    unsigned char *bytes = NULL;
+
+    MPT_OK(nixl_region_alloc("outlives", 8192, NULL, &region));
+    mpt_fill(nixl_region_addr(region), 8192, (uint64_t)conf.rank);
+    MPT_OK(nixl_region_open("outlives", &opened));
+    mpt_barrier();
+    MPT_OK(nixl_region_map(opened, conf.next, (void **)&bytes));
+    mpt_barrier();
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    mpt_barrier();
+    MPT_CHECK(bytes, 8192, (uint64_t)conf.next);
+    memset(bytes, 1, 8192);
+    MPT_OK(nixl_region_unmap(opened, conf.next, bytes));
+    MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
+}
+
+const struct guarantee conf_region[] = {
+    {"allocated_memory_is_zeroed_and_aligned", allocated_memory_is_zeroed_and_aligned, 0},
+    {"strategies_are_done_or_explained", strategies_are_done_or_explained, 0},
+    {"a_numa_node_must_exist", a_numa_node_must_exist, 0},
+    {"names_have_rules", names_have_rules, 0},
+    {"names_are_compared_whole", names_are_compared_whole, 0},
+    {"query_tells_what_is_there", query_tells_what_is_there, 0},
+    {"query_waits_as_long_as_it_is_told", query_waits_as_long_as_it_is_told, 0},
+    {"first_use_waits_for_the_owner", first_use_waits_for_the_owner, CONF_PEERS},
+    {"stale_until_queried_then_it_works", stale_until_queried_then_it_works, 0},
+    {"region_numbers_are_used_again", region_numbers_are_used_again, 0},
+    {"a_mapped_part_is_the_owners_memory", a_mapped_part_is_the_owners_memory, 0},
+    {"a_mapped_part_outlives_its_owners_close", a_mapped_part_outlives_its_owners_close, 0},
+    {0},
+};

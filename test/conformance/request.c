@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guarantees on requests: completion, waiting for one of many, cancel, letting go. */
+#include "conformance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG_DONE 0x4901
+
+#define SLICE  32768
+#define N_REQS 64
+
+/* Start `n` puts of a slice each; NULL where a put was complete at once. */
+static void start_puts(struct part *part, unsigned char *src, struct nixl_req **reqs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int status;
+
+        reqs[i] = NULL;
+        mpt_fill(src + i * SLICE, SLICE, i + 100);
+        status = nixl_put_nb(conf.next, part->region, i * SLICE, src + i * SLICE, SLICE, &reqs[i]);
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+        MPT_EQ(reqs[i] != NULL, status == NIXL_INPROGRESS);
+    }
+}
+
+static void check_puts(const struct part *part, size_t n)
+{
+    conf_tell(conf.next, TAG_DONE);
+    conf_hear(conf.prev, TAG_DONE);
+    for (size_t i = 0; i < n; i++) {
+        MPT_CHECK(part->bytes + i * SLICE, SLICE, i + 100);
+    }
+    memset(part->bytes, 0, part->nbytes);
+    mpt_barrier();
+}
+
+static void requests_complete_in_any_order_of_waiting(void)
+{
+    struct part part = conf_part("req", N_REQS * SLICE);
+    unsigned char *src = malloc(N_REQS * SLICE);
+    struct nixl_req *reqs[N_REQS];
+
+    mpt_barrier();
+    for (unsigned round = 0; round < conf_rounds(20); round++) {
+        start_puts(&part, src, reqs, N_REQS);
+        for (size_t i = N_REQS; i-- > 0;) {
+            MPT_OK(nixl_req_wait(&reqs[i], MPT_PATIENCE));
+            MPT_TRUE(reqs[i] == NULL);
+        }
+        check_puts(&part, N_REQS);
+    }
+    conf_drop(&part);
+    free(src);
+}
+
+static void test_reports_completion_in_time(void)
+{
+    struct part part = conf_part("req.test", N_REQS * SLICE);
+    unsigned char *src = malloc(N_REQS * SLICE);
+    struct nixl_req *reqs[N_REQS];
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+
+    mpt_barrier();
+    start_puts(&part, src, reqs, N_REQS);
+    for (size_t n_left = N_REQS; n_left > 0;) {
+        n_left = 0;
+        for (size_t i = 0; i < N_REQS; i++) {
+            int status = nixl_req_test(&reqs[i]);
+
+            MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+            MPT_EQ(reqs[i] != NULL, status == NIXL_INPROGRESS);
+            n_left += status == NIXL_INPROGRESS;
+        }
+        MPT_LT(mpt_now_ns(), end_ns);
+    }
+    check_puts(&part, N_REQS);
+    conf_drop(&part);
+    free(src);
+}
+
+static void wait_any_reports_each_request_once(void)
+{
+    struct part part = conf_part("req.any", N_REQS * SLICE);
+    unsigned char *src = malloc(N_REQS * SLICE);
+    struct nixl_req *reqs[N_REQS];
+    size_t index, n_open = 0;
+
+    mpt_barrier();
+    start_puts(&part, src, reqs, N_REQS);
+    for (size_t i = 0; i < N_REQS; i++) {
+        n_open += reqs[i] != NULL;
+    }
+    for (; n_open > 0; n_open--) {
+        struct nixl_req *before[N_REQS];
+
+        memcpy(before, reqs, sizeof(reqs));
+        index = N_REQS;
+        MPT_OK(nixl_req_wait_any(reqs, N_REQS, MPT_PATIENCE, &index));
+        MPT_LT(index, N_REQS);
+        MPT_TRUE(before[index] != NULL && reqs[index] == NULL);
+    }
+    index = 77;
+    MPT_STATUS(nixl_req_wait_any(reqs, N_REQS, 0, &index), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_req_wait_any(reqs, 0, MPT_S, &index), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_req_wait_any(NULL, 3, MPT_S, &index), NIXL_ERR_INVALID_ARG);
+    MPT_EQ(index, 77);
+    check_puts(&part, N_REQS);
+    conf_drop(&part);
+    free(src);
+}
+
+static void gets_complete_too(void)
+{
+    struct part part = conf_part("req.get", N_REQS * SLICE);
+    unsigned char *dst = malloc(N_REQS * SLICE);
+    struct nixl_req *reqs[N_REQS] = {0};
+
+    for (size_t i = 0; i < N_REQS; i++) {
+        mpt_fill(part.bytes + i * SLICE, SLICE, i + (uint64_t)conf.rank);
+    }
+    mpt_barrier();
+    for (size_t i = 0; i < N_REQS; i++) {
+        int status =
+            nixl_get_nb(conf.next, part.region, i * SLICE, dst + i * SLICE, SLICE, &reqs[i]);
+
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+    }
+    for (size_t i = 0; i < N_REQS; i++) {
+        MPT_OK(nixl_req_wait(&reqs[i], MPT_PATIENCE));
+        MPT_CHECK(dst + i * SLICE, SLICE, i + (uint64_t)conf.next);
+    }
+    mpt_barrier();
+    conf_drop(&part);
+    free(dst);
+}
+
+static void a_null_request_is_complete(void)
+{
+    struct nixl_req *req = NULL;
+    enum nixl_outcome outcome = NIXL_OUTCOME_PARTIAL;
+
+    MPT_OK(nixl_req_test(&req));
+    MPT_OK(nixl_req_wait(&req, 0));
+    MPT_OK(nixl_req_wait(&req, NIXL_FOREVER));
+    MPT_OK(nixl_req_cancel(&req, 0, &outcome));
+    MPT_EQ(outcome, NIXL_OUTCOME_DONE);
+    MPT_OK(nixl_req_cancel(&req, 0, NULL));
+    MPT_OK(nixl_req_free(&req));
+    MPT_STATUS(nixl_req_test(NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_req_wait(NULL, 0), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_req_wait(&req, -1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_req_cancel(NULL, 0, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_req_free(NULL), NIXL_ERR_INVALID_ARG);
+}
+
+static void a_failed_start_makes_no_request(void)
+{
+    struct nixl_req *const canary = (struct nixl_req *)&conf;
+    struct part part = conf_part("req.failed", 64);
+    struct nixl_req *req = canary;
+    char byte = 0;
+
+    mpt_barrier();
+    MPT_OK(nixl_put(0, part.region, 0, &byte, 1)); /* so that its size is known at once */
+    MPT_STATUS(nixl_put_nb(conf.size, part.region, 0, &byte, 1, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(-1, part.region, 0, &byte, 1, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(0, NULL, 0, &byte, 1, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(0, part.region, 0, NULL, 1, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get_nb(0, part.region, 0, NULL, 1, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(0, part.region, 64, &byte, 1, &req), NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put_nb(0, part.region, 0, &byte, 1, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_TRUE(req == canary);
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+/* ---- cancel ---------------------------------------------------------------------------------- */
+
+#define BIG (8u << 20)
+
+static void cancel_one(struct part *part, unsigned char *src, uint64_t seed)
+{
+    enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+    struct nixl_req *req = NULL;
+    int status;
+
+    mpt_fill(src, BIG, seed);
+    status = nixl_put_nb(conf.next, part->region, 0, src, BIG, &req);
+    if (status == NIXL_INPROGRESS) {
+        status = nixl_req_cancel(&req, MPT_PATIENCE, &outcome);
+    }
+    MPT_OK(status);
+    MPT_TRUE(req == NULL);
+    memset(src, 0x99, BIG); /* a byte that moved now would be seen at the target */
+    MPT_OK(nixl_notify(conf.next, TAG_DONE, &outcome, sizeof(outcome), MPT_PATIENCE));
+}
+
+static void check_canceled(const struct part *part, uint64_t seed)
+{
+    static struct nixl_note note;
+    enum nixl_outcome outcome;
+    unsigned char *seen = malloc(BIG);
+
+    nixl_note_init(&note);
+    MPT_OK(nixl_notify_recv(conf.prev, TAG_DONE, UINT64_MAX, MPT_PATIENCE, &note));
+    memcpy(&outcome, note.payload, sizeof(outcome));
+    memcpy(seen, part->bytes, BIG);
+    if (outcome == NIXL_OUTCOME_DONE) {
+        MPT_CHECK(seen, BIG, seed);
+    } else if (outcome == NIXL_OUTCOME_UNTOUCHED) {
+        MPT_CHECK_BYTES(seen, BIG, 0x44);
+    } else {
+        MPT_EQ(outcome, NIXL_OUTCOME_PARTIAL);
+    }
+    for (int64_t end_ns = mpt_now_ns() + MPT_MS; mpt_now_ns() < end_ns;) {
+        MPT_EQ(memcmp(seen, part->bytes, BIG), 0);
+    }
+    free(seen);
+}
+
+static void cancel_tells_what_was_done_and_no_byte_moves_later(void)
+{
+    struct part part = conf_part("cancel", BIG);
+    unsigned char *src = malloc(BIG);
+
+    for (unsigned round = 0; round < conf_rounds(10); round++) {
+        memset(part.bytes, 0x44, BIG);
+        mpt_barrier();
+        cancel_one(&part, src, round);
+        check_canceled(&part, round);
+    }
+    mpt_barrier();
+    conf_drop(&part);
+    free(src);
+}
+
+/* ---- letting go ------------------------------------------------------------------------------ */
+
+static void freed_requests_complete_by_themselves(void)
+{
+    struct part part = conf_part("req.freed", N_REQS * SLICE);
+    unsigned char *src = malloc(N_REQS * SLICE);
+    struct nixl_req *reqs[N_REQS];
+
+    mpt_barrier();
+    start_puts(&part, src, reqs, N_REQS);
+    for (size_t i = 0; i < N_REQS; i++) {
+        MPT_OK(nixl_req_free(&reqs[i]));
+        MPT_TRUE(reqs[i] == NULL);
+    }
+    MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
+    memset(src, 0x99, N_REQS * SLICE);
+    check_puts(&part, N_REQS);
+    conf_drop(&part);
+    free(src);
+}
+
+const struct guarantee conf_request[] = {
+    {"requests_complete_in_any_order_of_waiting", requests_complete_in_any_order_of_waiting, 0},
+    {"test_reports_completion_in_time", test_reports_completion_in_time, 0},
+    {"wait_any_reports_each_request_once", wait_any_reports_each_request_once, 0},
+    {"gets_complete_too", gets_complete_too, 0},
+    {"a_null_request_is_complete", a_null_request_is_complete, 0},
+    {"a_failed_start_makes_no_request", a_failed_start_makes_no_request, 0},
+    {"cancel_tells_what_was_done_and_no_byte_moves_later",
+     cancel_tells_what_was_done_and_no_byte_moves_later, 0},
+    {"freed_requests_complete_by_themselves", freed_requests_complete_by_themselves, 0},
+    {0},
+};

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments that no call may accept: each is refused by name, outputs stay as they were. */
+#include "mptest.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CANARY ((void *)&canary)
+static char canary;
+
+static struct nixl_region *region;
+static unsigned char memory[64];
+
+static void bad_ranks(void)
+{
+    const int ranks[] = {-1, -2, -3, nixl_size(), nixl_size() + 1, INT_MAX, INT_MIN};
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_req *req = CANARY;
+    static struct nixl_note note;
+    void *addr = CANARY;
+
+    nixl_note_init(&note);
+    for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+        int bad = ranks[i];
+
+        MPT_STATUS(nixl_put(bad, region, 0, memory, 8), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_get(bad, region, 0, memory, 8), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_put_nb(bad, region, 0, memory, 8, &req), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_get_nb(bad, region, 0, memory, 8, &req), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_put_notify(bad, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_get_notify(bad, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_notify(bad, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_fence(bad), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_region_query(region, bad, 0, &info), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_region_map(region, bad, &addr), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_region_unmap(region, bad, memory), NIXL_ERR_INVALID_ARG);
+        MPT_EQ(nixl_scope(bad), NIXL_ERR_INVALID_ARG);
+        MPT_EQ(nixl_peer_state(bad), NIXL_ERR_INVALID_ARG);
+        MPT_TRUE(nixl_host(bad) == NULL);
+        if (bad != NIXL_ANY_RANK) {
+            MPT_STATUS(nixl_notify_recv(bad, 0, 0, 0, &note), NIXL_ERR_INVALID_ARG);
+        }
+        if (bad != NIXL_ALL_RANKS) {
+            MPT_STATUS(nixl_flush(bad, 0), NIXL_ERR_INVALID_ARG);
+        }
+    }
+    MPT_TRUE(req == CANARY && addr == CANARY);
+}
+
+static void null_arguments(void)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_region *other = CANARY;
+    struct nixl_req *req = CANARY;
+    void *addr = CANARY;
+
+    MPT_STATUS(nixl_region_alloc("null", 64, NULL, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_register("null", memory, 64, NULL, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_register("null", NULL, 64, NULL, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_register(NULL, memory, 64, NULL, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_open("null", NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_open(NULL, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_close(NULL, 0), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_query(NULL, 0, 0, &info), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_query(region, 0, 0, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_map(NULL, 0, &addr), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_map(region, 0, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_unmap(NULL, 0, memory), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_unmap(region, 0, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put(0, NULL, 0, memory, 8), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put(0, region, 0, NULL, 8), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get(0, NULL, 0, memory, 8), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get(0, region, 0, NULL, 8), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(0, region, 0, memory, 8, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get_nb(0, region, 0, memory, 8, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_notify(0, region, 0, memory, 8, 1, NULL, 4, 0), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get_notify(0, region, 0, NULL, 8, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_notify(0, 1, NULL, 4, 0), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_notify_recv(0, 0, 0, 0, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_event_recv(0, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_TRUE(nixl_region_addr(NULL) == NULL);
+    MPT_EQ(nixl_region_nbytes(NULL), 0);
+    MPT_TRUE(other == CANARY && req == CANARY && addr == CANARY);
+}
+
+static void bad_sizes(void)
+{
+    struct nixl_region *other = CANARY;
+
+    MPT_STATUS(nixl_region_alloc("sizes", 0, NULL, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_register("sizes", memory, 0, NULL, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("sizes", SIZE_MAX, NULL, &other), NIXL_ERR_NO_MEMORY);
+    MPT_STATUS(nixl_region_alloc("sizes", (size_t)1 << 62, NULL, &other), NIXL_ERR_NO_MEMORY);
+    MPT_STATUS(nixl_region_register("sizes", memory, SIZE_MAX, NULL, &other), NIXL_ERR_INVALID_ARG);
+    MPT_TRUE(other == CANARY);
+}
+
+/* Structs that were not made ready, or that hold values which do not exist. */
+static void bad_structs(void)
+{
+    struct nixl_mem_params good = NIXL_MEM_PARAMS_INIT, params;
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_event event = NIXL_EVENT_INIT;
+    struct nixl_region *other = CANARY;
+    static struct nixl_note note;
+
+    params = good;
+    params.struct_nbytes = 0;
+    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
+    params = good;
+    params.kind = (enum nixl_mem_kind)77;
+    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
+    params = good;
+    params.strategy = (enum nixl_mem_strategy)77;
+    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
+    params = good;
+    params.flags = 1u << 20;
+    MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
+    info.struct_nbytes = 0;
+    MPT_STATUS(nixl_region_query(region, nixl_rank(), 0, &info), NIXL_ERR_INVALID_ARG);
+    note.struct_nbytes = 0;
+    MPT_STATUS(nixl_notify_recv(0, 0, 0, 0, &note), NIXL_ERR_INVALID_ARG);
+    event.struct_nbytes = 0;
+    MPT_STATUS(nixl_event_recv(0, &event), NIXL_ERR_INVALID_ARG);
+    MPT_TRUE(other == CANARY);
+}
+
+static void bad_timeouts(void)
+{
+    static const int64_t timeouts[] = {-1, -1000, INT64_MIN};
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_event event = NIXL_EVENT_INIT;
+    static struct nixl_note note;
+
+    nixl_note_init(&note);
+    for (size_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
+        int64_t bad = timeouts[i];
+
+        MPT_STATUS(nixl_notify(0, 1, NULL, 0, bad), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_notify_recv(0, 0, 0, bad, &note), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_put_notify(0, region, 0, memory, 8, 1, NULL, 0, bad), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_get_notify(0, region, 0, memory, 8, 1, NULL, 0, bad), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_flush(0, bad), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_region_query(region, 0, bad, &info), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_region_close(region, bad), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_event_recv(bad, &event), NIXL_ERR_INVALID_ARG);
+    }
+}
+
+/* A handle that was closed is no open region, until its memory is a new one's. */
+static void closed_handles(void)
+{
+    struct nixl_region *closed = NULL;
+
+    MPT_OK(nixl_region_alloc("closed", 64, NULL, &closed));
+    MPT_OK(nixl_region_close(closed, MPT_PATIENCE));
+    MPT_STATUS(nixl_region_close(closed, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put(0, closed, 0, memory, 8), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get(0, closed, 0, memory, 8), NIXL_ERR_INVALID_ARG);
+    MPT_TRUE(nixl_region_addr(closed) == NULL);
+}
+
+int main(void)
+{
+    mpt_start();
+    MPT_OK(nixl_init(NULL));
+    MPT_OK(nixl_region_alloc("args", 64, NULL, &region));
+    mpt_barrier();
+    bad_ranks();
+    null_arguments();
+    bad_sizes();
+    bad_structs();
+    bad_timeouts();
+    closed_handles();
+    mpt_barrier();
+    MPT_CHECK_BYTES(nixl_region_addr(region), 64, 0);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A peer that is stopped by SIGSTOP: it is neither dead nor does it answer.
+ *
+ *     fault_stop timeouts|copy|kill
+ *
+ * timeouts  every call with a timeout comes back in time; what needs no answer works
+ * copy      a peer that is stopped in the middle of a put: close says so, and succeeds after
+ * SIGCONT kill      the same, but the peer is killed: close does not wait for the dead
+ */
+#include "mptest.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TAG_PID   0xfc01
+#define TAG_NEVER 0xfc02
+#define TAG_FILL  0xfc03
+#define TAG_DONE  0xfc04
+
+#define NBYTES (48u << 20)
+
+static _Thread_local struct nixl_note note;
+
+static pid_t receive_pid(void)
+{
+    pid_t pid;
+
+    nixl_note_init(&note);
+    MPT_OK(nixl_notify_recv(1, TAG_PID, UINT64_MAX, MPT_PATIENCE, &note));
+    memcpy(&pid, note.payload, sizeof(pid));
+    MPT_TRUE(pid > 1);
+    return pid;
+}
+
+static void send_pid(void)
+{
+    pid_t pid = getpid();
+
+    MPT_OK(nixl_notify(0, TAG_PID, &pid, sizeof(pid), MPT_PATIENCE));
+}
+
+/* Stop a process and wait until the kernel says that it is stopped. */
+static void stop(pid_t pid)
+{
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+    char path[64], state = 0;
+
+    MPT_EQ(kill(pid, SIGSTOP), 0);
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    while (state != 'T') {
+        FILE *file = fopen(path, "r");
+
+        MPT_TRUE(file != NULL);
+        MPT_EQ(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+        fclose(file);
+        MPT_LT(mpt_now_ns(), end_ns);
+    }
+}
+
+/* A call that must time out after `timeout_ns`, and not long after. */
+#define TIMES_OUT(_call, _timeout_ns)                                                              \
+    do {                                                                                           \
+        int64_t _start_ns = mpt_now_ns();                                                          \
+                                                                                                   \
+        MPT_STATUS(_call, NIXL_ERR_TIMEOUT);                                                       \
+        MPT_GE(mpt_now_ns() - _start_ns, (_timeout_ns));                                           \
+        MPT_LT(mpt_now_ns() - _start_ns, (_timeout_ns) + 5 * MPT_S);                               \
+    } while (0)
+
+static void check_timeouts(struct nixl_region *region, pid_t pid)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_event event = NIXL_EVENT_INIT;
+    struct nixl_region *unknown = NULL;
+    uint64_t word = 5, n_sent = 0;
+    int status;
+
+    MPT_OK(nixl_put(1, region, 0, &word, 8));
+    stop(pid);
+    MPT_OK(nixl_put(1, region, 8, &word, 8));
+    MPT_OK(nixl_flush(1, MPT_PATIENCE));
+    MPT_OK(nixl_get(1, region, 8, &word, 8));
+    nixl_note_init(&note);
+    TIMES_OUT(nixl_notify_recv(1, TAG_NEVER, UINT64_MAX, 20 * MPT_MS, &note), 20 * MPT_MS);
+    do {
+        status = nixl_notify(1, TAG_FILL, &word, 8, 0);
+        n_sent += status == NIXL_OK;
+    } while (status == NIXL_OK);
+    MPT_STATUS(status, NIXL_ERR_AGAIN);
+    TIMES_OUT(nixl_notify(1, TAG_FILL, &word, 8, 20 * MPT_MS), 20 * MPT_MS);
+    MPT_OK(nixl_region_open("unknown", &unknown));
+    TIMES_OUT(nixl_region_query(unknown, 1, 20 * MPT_MS, &info), 20 * MPT_MS);
+    TIMES_OUT(nixl_event_recv(20 * MPT_MS, &event), 20 * MPT_MS);
+    MPT_EQ(nixl_peer_state(1), NIXL_PEER_ALIVE);
+    MPT_EQ(kill(pid, SIGCONT), 0);
+    MPT_OK(nixl_notify(1, TAG_DONE, &n_sent, 8, NIXL_FOREVER));
+    MPT_OK(nixl_region_close(unknown, MPT_PATIENCE));
+}
+
+static void count_notes(void)
+{
+    uint64_t n_received = 0, n_sent;
+
+    for (;; n_received++) {
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(0, 0, 0, MPT_PATIENCE, &note));
+        if (note.tag == TAG_DONE) {
+            break;
+        }
+        MPT_EQ(note.tag, TAG_FILL);
+    }
+    memcpy(&n_sent, note.payload, 8);
+    MPT_EQ(n_received, n_sent);
+}
+
+static void test_timeouts(void)
+{
+    struct nixl_region *region = NULL;
+
+    MPT_OK(nixl_region_alloc("stop", 64, NULL, &region));
+    mpt_barrier();
+    if (nixl_rank() == 0) {
+        check_timeouts(region, receive_pid());
+    } else {
+        send_pid();
+        count_notes();
+    }
+    mpt_barrier();
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+/* ---- stopped in the middle of a copy ----------------------------------------------------------
+ */
+
+/* Catch the peer in mid-copy: try until close finds a copy in flight. */
+static void close_during_copy(pid_t pid, bool is_kill)
+{
+    struct nixl_region *region = NULL;
+    uint64_t seed = (uint64_t)mpt_now_ns();
+    int status = NIXL_OK;
+
+    for (int round = 0; status == NIXL_OK; round++) {
+        const volatile unsigned char *first;
+        int64_t end_ns;
+
+        MPT_LT(round, 200);
+        MPT_OK(nixl_region_alloc("copy", NBYTES, NULL, &region));
+        first = nixl_region_addr(region);
+        for (end_ns = mpt_now_ns() + MPT_PATIENCE; *first == 0;) {
+            MPT_LT(mpt_now_ns(), end_ns);
+        }
+        for (end_ns = mpt_now_ns() + (int64_t)(mpt_random(&seed) % 3000000);
+             mpt_now_ns() < end_ns;) {
+        }
+        stop(pid);
+        status = nixl_region_close(region, 0);
+        if (status == NIXL_OK) {
+            MPT_EQ(kill(pid, SIGCONT), 0);
+        }
+    }
+    MPT_STATUS(status, NIXL_INPROGRESS);
+    TIMES_OUT(nixl_region_close(region, 20 * MPT_MS), 20 * MPT_MS);
+    memset(nixl_region_addr(region), 1, 4096); /* the memory is still there */
+    MPT_EQ(kill(pid, is_kill ? SIGKILL : SIGCONT), 0);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+static void copy_until_told(void)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    unsigned char *src = malloc(NBYTES);
+    struct nixl_region *region = NULL;
+
+    memset(src, 7, NBYTES);
+    MPT_OK(nixl_region_open("copy", &region));
+    for (nixl_note_init(&note);
+         nixl_notify_recv(0, TAG_DONE, UINT64_MAX, 0, &note) == NIXL_INPROGRESS;) {
+        int status = nixl_region_query(region, 0, MPT_MS, &info);
+
+        while (status == NIXL_OK) {
+            status = nixl_put(0, region, 0, src, NBYTES);
+        }
+        MPT_TRUE(status == NIXL_ERR_STALE || status == NIXL_ERR_TIMEOUT);
+    }
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    free(src);
+}
+
+static void test_copy(bool is_kill)
+{
+    if (nixl_rank() == 0) {
+        close_during_copy(receive_pid(), is_kill);
+        if (!is_kill) {
+            MPT_OK(nixl_notify(1, TAG_DONE, NULL, 0, MPT_PATIENCE));
+        }
+    } else {
+        send_pid();
+        copy_until_told();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+
+    mpt_start();
+    MPT_OK(nixl_init(NULL));
+    mpt_barrier();
+    if (strcmp(what, "timeouts") == 0) {
+        test_timeouts();
+    } else {
+        test_copy(strcmp(what, "kill") == 0);
+    }
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}

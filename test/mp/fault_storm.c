@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that are killed at random moments of a put, a get or a notification.
+ *
+ *     fault_storm put|get|notify [registered]
+ *
+ * Rank 0 talks with all victims, the last rank with none of them; all between are victims that
+ * shoot themselves. Both survivors must hear of each death once, every call on a victim must end
+ * with NIXL_ERR_PEER_LOST, what a victim had sent must arrive whole, and the survivors must go on.
+ */
+#include "mptest.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TAG_STREAM 0xfa01
+#define TAG_LIFE   0xfa02
+
+#define NBYTES (1u << 20)
+
+static int rank, size;
+static struct nixl_region *region;
+static unsigned char memory[NBYTES];
+static uint64_t seed;
+
+static bool is_victim(int other)
+{
+    return other != 0 && other != size - 1;
+}
+
+/* ---- one step of traffic with a peer; both sides do the same ----------------------------------
+ */
+
+static size_t random_nbytes(size_t limit)
+{
+    uint64_t random = mpt_random(&seed);
+
+    return random % 4 == 0 ? random / 4 % limit : random / 4 % 200;
+}
+
+static int step_put(int other)
+{
+    return nixl_put(other, region, 0, memory, random_nbytes(NBYTES));
+}
+
+static int step_get(int other)
+{
+    return nixl_get(other, region, 0, memory, random_nbytes(NBYTES));
+}
+
+struct stream {
+    uint64_t n_sent, n_received;
+};
+static struct stream *streams;
+
+static int receive_stream(int other)
+{
+    static struct nixl_note note;
+    uint64_t number;
+    int status;
+
+    for (;;) {
+        nixl_note_init(&note);
+        status = nixl_notify_recv(other, TAG_STREAM, UINT64_MAX, 0, &note);
+        if (status != NIXL_OK) {
+            return status == NIXL_INPROGRESS ? NIXL_OK : status;
+        }
+        memcpy(&number, note.payload, 8);
+        MPT_EQ(number, streams[other].n_received);
+        MPT_CHECK(note.payload + 8, note.nbytes - 8, number);
+        streams[other].n_received++;
+    }
+}
+
+/* Send one notification and take all that came; a full queue is no reason to stop taking. */
+static int step_notify(int other)
+{
+    unsigned char message[NIXL_NOTE_MAX];
+    size_t nbytes = 8 + random_nbytes(NIXL_NOTE_MAX - 8);
+    int status;
+
+    memcpy(message, &streams[other].n_sent, 8);
+    mpt_fill(message + 8, nbytes - 8, streams[other].n_sent);
+    status = nixl_notify(other, TAG_STREAM, message, nbytes, 0);
+    if (status == NIXL_OK) {
+        streams[other].n_sent++;
+    } else if (status != NIXL_ERR_AGAIN) {
+        MPT_STATUS(status, NIXL_ERR_PEER_LOST);
+    }
+    return receive_stream(other);
+}
+
+static int (*step)(int other);
+
+/* ---- the three roles --------------------------------------------------------------------------
+ */
+
+/* Shoots the process while its main thread is somewhere in its traffic. */
+static void *shoot(void *arg)
+{
+    const struct timespec *delay = arg;
+
+    nanosleep(delay, NULL);
+    kill(getpid(), SIGKILL);
+    return NULL;
+}
+
+static void be_victim(void)
+{
+    struct timespec delay = {.tv_nsec = (long)(mpt_random(&seed) % 30000000)};
+    pthread_t thread;
+
+    MPT_EQ(pthread_create(&thread, NULL, shoot, &delay), 0);
+    for (;;) {
+        MPT_OK(step(0));
+    }
+}
+
+static void expect_deaths(void)
+{
+    struct nixl_event event = NIXL_EVENT_INIT;
+    bool *is_told = calloc((size_t)size, sizeof(*is_told));
+
+    for (int n_left = size - 2; n_left > 0; n_left--) {
+        MPT_OK(nixl_event_recv(MPT_PATIENCE, &event));
+        MPT_EQ(event.type, NIXL_EVENT_PEER_LOST);
+        MPT_TRUE(is_victim(event.rank) && !is_told[event.rank]);
+        is_told[event.rank] = true;
+        MPT_EQ(nixl_peer_state(event.rank), NIXL_PEER_LOST);
+    }
+    MPT_STATUS(nixl_event_recv(0, &event), NIXL_INPROGRESS);
+    free(is_told);
+}
+
+/* Every kind of call on the dead ends at once. */
+static void call_the_dead(int dead)
+{
+    static struct nixl_note note;
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_region *other = NULL;
+    struct nixl_req *req = NULL;
+    int64_t start_ns = mpt_now_ns();
+
+    MPT_STATUS(nixl_put(dead, region, 0, memory, 8), NIXL_ERR_PEER_LOST);
+    MPT_EQ(nixl_last_error()->rank, dead);
+    MPT_STATUS(nixl_get(dead, region, 0, memory, 8), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_put_nb(dead, region, 0, memory, 8, &req), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_notify(dead, 1, NULL, 0, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_put_notify(dead, region, 0, memory, 8, 1, NULL, 0, MPT_PATIENCE),
+               NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_fence(dead), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_flush(dead, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_region_query(region, dead, MPT_PATIENCE, &info), NIXL_ERR_PEER_LOST);
+    nixl_note_init(&note);
+    MPT_STATUS(nixl_notify_recv(dead, TAG_LIFE, UINT64_MAX, NIXL_FOREVER, &note),
+               NIXL_ERR_PEER_LOST);
+    MPT_OK(nixl_region_open("unknown", &other));
+    MPT_STATUS(nixl_put(dead, other, 0, memory, 8), NIXL_ERR_PEER_LOST);
+    MPT_OK(nixl_region_close(other, MPT_PATIENCE));
+    MPT_LT(mpt_now_ns() - start_ns, 2 * MPT_S);
+}
+
+static void be_talker(void)
+{
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+    bool *is_lost = calloc((size_t)size, sizeof(*is_lost));
+
+    for (int n_left = size - 2; n_left > 0;) {
+        for (int other = 1; other < size - 1; other++) {
+            int status = is_lost[other] ? NIXL_OK : step(other);
+
+            if (status != NIXL_OK) {
+                MPT_STATUS(status, NIXL_ERR_PEER_LOST);
+                is_lost[other] = true;
+                n_left--;
+            }
+        }
+        MPT_LT(mpt_now_ns(), end_ns);
+    }
+    expect_deaths();
+    for (int other = 1; other < size - 1; other++) {
+        call_the_dead(other);
+    }
+    free(is_lost);
+}
+
+/* The two that live use everything with each other. */
+static void go_on(int other)
+{
+    static struct nixl_note note;
+
+    for (uint64_t i = 0; i < 1000; i++) {
+        MPT_OK(nixl_put_notify(other, region, 8 * i, &i, 8, TAG_LIFE, &i, 8, MPT_PATIENCE));
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(other, TAG_LIFE, UINT64_MAX, MPT_PATIENCE, &note));
+        MPT_EQ(memcmp(note.payload, (char *)nixl_region_addr(region) + 8 * i, 8), 0);
+    }
+    MPT_OK(nixl_flush(other, MPT_PATIENCE));
+}
+
+int main(int argc, char **argv)
+{
+    static unsigned char own[NBYTES];
+    const char *kind = argc > 1 ? argv[1] : "";
+
+    mpt_start();
+    step = strcmp(kind, "put") == 0 ? step_put : strcmp(kind, "get") == 0 ? step_get : step_notify;
+    MPT_OK(nixl_init(NULL));
+    rank = nixl_rank();
+    size = nixl_size();
+    seed = (uint64_t)mpt_now_ns();
+    printf("seed %" PRIu64 "\n", seed);
+    streams = calloc((size_t)size, sizeof(*streams));
+    if (argc > 2) {
+        MPT_OK(nixl_region_register("storm", own, NBYTES, NULL, &region));
+    } else {
+        MPT_OK(nixl_region_alloc("storm", NBYTES, NULL, &region));
+    }
+    mpt_barrier();
+    if (is_victim(rank)) {
+        be_victim();
+    } else if (rank == 0) {
+        be_talker();
+        go_on(size - 1);
+    } else {
+        expect_deaths();
+        go_on(0);
+    }
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    MPT_OK(nixl_finalize());
+    free(streams);
+    return mpt_passed();
+}

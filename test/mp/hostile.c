@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hostile bytes and descriptors on the Unix sockets. Each rank attacks its own service thread, as a
+ * process of the same user could, and knows even the secret of the card. It is linked with the
+ * library's inside, to know the name of the socket and the layout of the messages. The job must go
+ * on as if nothing had been: no crash, nobody taken for dead, no descriptor left.
+ */
+#include "config.h"
+
+#include "host/wire.h"
+#include "job.h"
+
+#include "mptest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define TAG_HERE 0x4057
+
+static struct sockaddr_un target;
+static socklen_t target_nbytes;
+
+/* The listening socket of this process. */
+static void find_socket(void)
+{
+    for (int fd = 0; fd < 1024; fd++) {
+        int is_listening = 0;
+        socklen_t nbytes = sizeof(is_listening);
+
+        target_nbytes = sizeof(target);
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &nbytes) == 0 &&
+            is_listening && getsockname(fd, (struct sockaddr *)&target, &target_nbytes) == 0 &&
+            target.sun_family == AF_UNIX) {
+            return;
+        }
+    }
+    mpt_fail(__FILE__, __LINE__, "no listening socket");
+}
+
+static int connect_target(void)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    MPT_GE(fd, 0);
+    if (connect(fd, (struct sockaddr *)&target, target_nbytes) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Send bytes with descriptors; whether they can be sent does not matter. */
+static void send_to(int fd, const void *bytes, size_t nbytes, const int *fds, size_t n_fds)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(64 * sizeof(int))] = {0};
+    struct iovec iov = {(void *)bytes, nbytes};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    struct cmsghdr *header = (struct cmsghdr *)control;
+
+    if (n_fds > 0) {
+        msg.msg_control = control;
+        msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+        memcpy(CMSG_DATA(header), fds, n_fds * sizeof(int));
+    }
+    sendmsg(fd, &msg, MSG_NOSIGNAL);
+}
+
+/* One connection, one message; wait until the other side has dropped it. */
+static void attack(const void *bytes, size_t nbytes, const int *fds, size_t n_fds)
+{
+    struct timeval patience = {.tv_sec = 10};
+    char answer[1024];
+    int fd = connect_target();
+
+    if (fd < 0) {
+        return;
+    }
+    MPT_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
+    send_to(fd, bytes, nbytes, fds, n_fds);
+    if (recv(fd, answer, sizeof(answer), 0) < 0 && errno == EAGAIN) {
+        mpt_fail(__FILE__, __LINE__, "a bad message of %zu bytes was not refused", nbytes);
+    }
+    close(fd);
+}
+
+static void random_bytes(void)
+{
+    unsigned char bytes[2048];
+    uint64_t seed = (uint64_t)mpt_now_ns();
+
+    for (int i = 0; i < 100; i++) {
+        size_t nbytes = 1 + mpt_random(&seed) % sizeof(bytes);
+
+        mpt_fill(bytes, nbytes, seed);
+        attack(bytes, nbytes, NULL, 0);
+    }
+}
+
+/* Every type before a greeting, whole and cut; a DEATH among them must kill nobody. */
+static void messages_before_the_greeting(void)
+{
+    for (int type = NXR_WIRE_HELLO; type <= NXR_WIRE_WORK; type++) {
+        union nxr_wire_message message;
+
+        nxr_wire_init(&message, (enum nxr_wire_type)type);
+        message.header.rank = (nixl_rank() + 1) % nixl_size();
+        attack(&message, message.header.nbytes, NULL, 0);
+        attack(&message, message.header.nbytes / 2, NULL, 0);
+        attack(&message, 1, NULL, 0);
+        attack(&message, sizeof(message.header), NULL, 0);
+    }
+}
+
+static int make_memfd(size_t nbytes, bool is_sealed)
+{
+    int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    MPT_GE(fd, 0);
+    MPT_EQ(ftruncate(fd, (off_t)nbytes), 0);
+    if (is_sealed) {
+        MPT_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    }
+    return fd;
+}
+
+/* Greetings in a peer's name with the right secret, and pages that must not be mapped. */
+static void bad_pages(void)
+{
+    size_t right = nxr_control_nbytes(nixl_size());
+    const struct {
+        size_t nbytes;
+        bool is_sealed;
+    } pages[] = {{right, false}, {right, true}, {4096, true}, {right - 1, true}, {0, true}};
+    int pipes[2];
+    int peer = (nixl_rank() + 1) % nixl_size();
+    union nxr_wire_message hello;
+
+    nxr_wire_init(&hello, NXR_WIRE_HELLO);
+    hello.header.rank = peer;
+    MPT_OK(nxr_card_make(peer, 0, &hello.hello.card));
+    memcpy(hello.hello.secret, nxr_job.card.secret, NXR_SECRET_NBYTES);
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        int fd = make_memfd(pages[i].nbytes, pages[i].is_sealed);
+
+        attack(&hello, hello.header.nbytes, &fd, 1);
+        close(fd);
+    }
+    MPT_EQ(pipe(pipes), 0);
+    attack(&hello, hello.header.nbytes, pipes, 2);
+    attack(&hello, hello.header.nbytes, NULL, 0);
+    close(pipes[0]);
+    close(pipes[1]);
+    hello.hello.secret[0] ^= 1;
+    attack(&hello, hello.header.nbytes, (int[]){STDOUT_FILENO}, 1);
+}
+
+static void many_descriptors(void)
+{
+    union nxr_wire_message message;
+    int fds[64];
+
+    for (int i = 0; i < 64; i++) {
+        fds[i] = STDOUT_FILENO;
+    }
+    nxr_wire_init(&message, NXR_WIRE_HELLO);
+    for (int i = 0; i < 20; i++) {
+        attack(&message, message.header.nbytes, fds, 64);
+        attack(&message, 4, fds, 9);
+    }
+}
+
+/* Many connections that say nothing, while peers are used for the first time through the same door.
+ */
+static void connection_flood(const char *name)
+{
+    enum { N = 200 };
+    struct nixl_region *region = NULL;
+    uint64_t word = 1;
+    int fds[N];
+
+    MPT_OK(nixl_region_alloc(name, 64, NULL, &region));
+    for (int i = 0; i < N; i++) {
+        fds[i] = connect_target();
+    }
+    mpt_barrier();
+    for (int rank = 0; rank < nixl_size(); rank++) {
+        MPT_OK(nixl_put(rank, region, 0, &word, 8));
+    }
+    mpt_barrier();
+    for (int i = 0; i < N; i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+static int count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    MPT_TRUE(dir != NULL);
+    while (readdir(dir) != NULL) {
+        n++;
+    }
+    closedir(dir);
+    return n;
+}
+
+int main(void)
+{
+    struct nixl_event event = NIXL_EVENT_INIT;
+    int n_fds;
+
+    mpt_start();
+    MPT_OK(nixl_init(NULL));
+    find_socket();
+    mpt_barrier();
+    n_fds = count_fds();
+    random_bytes();
+    messages_before_the_greeting();
+    bad_pages();
+    many_descriptors();
+    connection_flood("flood");
+    for (int rank = 0; rank < nixl_size(); rank++) {
+        MPT_EQ(nixl_peer_state(rank), NIXL_PEER_ALIVE);
+    }
+    while (nixl_event_recv(0, &event) == NIXL_OK) {
+        MPT_EQ(event.type, NIXL_EVENT_REGION_CLOSED);
+    }
+    /* What was accepted is dropped in time: a few connections between peers may have come. */
+    for (int64_t end_ns = mpt_now_ns() + MPT_PATIENCE; count_fds() > n_fds + 4 * nixl_size();) {
+        MPT_LT(mpt_now_ns(), end_ns);
+    }
+    mpt_barrier();
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}

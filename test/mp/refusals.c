@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What cannot be done is refused in time and with the right status.
+ *
+ *     refusals resolve  a name that nobody publishes (NIXLRUN_RESOLVE_TIMEOUT=200ms)
+ *     refusals remote   ranks that count as being on different hosts, without a network transport
+ *     refusals self     NIXLRUN_TRANSPORTS=self: no way to other ranks
+ *     refusals queue    more unfitting notifications than NIXLRUN_NOTE_QUEUE=64K allows
+ */
+#include "mptest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG_HERE  0x4f01
+#define TAG_OTHER 0x4f02
+
+static struct nixl_note note;
+
+static void test_resolve(void)
+{
+    int other = (nixl_rank() + 1) % nixl_size();
+    struct nixl_region *region = NULL;
+    struct nixl_req *req = NULL;
+    int64_t start_ns = mpt_now_ns();
+    char byte = 0;
+    int status;
+
+    MPT_OK(nixl_region_open("nobody", &region));
+    MPT_STATUS(nixl_put(other, region, 0, &byte, 1), NIXL_ERR_NOT_FOUND);
+    MPT_GE(mpt_now_ns() - start_ns, 200 * MPT_MS);
+    MPT_LT(mpt_now_ns() - start_ns, 5 * MPT_S);
+    MPT_EQ(nixl_last_error()->rank, other);
+    MPT_TRUE(strstr(nixl_last_error()->text, "nobody") != NULL);
+    MPT_STATUS(nixl_get(other, region, 0, &byte, 1), NIXL_ERR_NOT_FOUND);
+    status = nixl_put_nb(other, region, 0, &byte, 1, &req);
+    if (status == NIXL_INPROGRESS) {
+        status = nixl_req_wait(&req, MPT_PATIENCE);
+    }
+    MPT_STATUS(status, NIXL_ERR_NOT_FOUND);
+    MPT_STATUS(nixl_put(nixl_rank(), region, 0, &byte, 1), NIXL_ERR_NOT_FOUND);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    mpt_barrier();
+}
+
+/* No way to the others: every kind of call says so, and what is one's own works. */
+static void test_no_way(enum nixl_scope scope)
+{
+    int other = (nixl_rank() + 1) % nixl_size();
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_region *region = NULL;
+    void *addr = NULL;
+    char byte = 1;
+
+    MPT_OK(nixl_region_alloc("mine", 64, NULL, &region));
+    MPT_EQ(nixl_scope(other), scope);
+    MPT_STATUS(nixl_put(other, region, 0, &byte, 1), NIXL_ERR_UNSUPPORTED);
+    MPT_NE(nixl_last_error()->text[0], '\0');
+    printf("%s\n", nixl_last_error()->text);
+    MPT_STATUS(nixl_get(other, region, 0, &byte, 1), NIXL_ERR_UNSUPPORTED);
+    MPT_STATUS(nixl_region_query(region, other, MPT_PATIENCE, &info), NIXL_ERR_UNSUPPORTED);
+    MPT_STATUS(nixl_region_map(region, other, &addr), NIXL_ERR_UNSUPPORTED);
+    MPT_STATUS(nixl_notify(other, TAG_HERE, NULL, 0, MPT_PATIENCE), NIXL_ERR_UNSUPPORTED);
+    MPT_OK(nixl_put(nixl_rank(), region, 0, &byte, 1));
+    MPT_OK(nixl_notify(nixl_rank(), TAG_HERE, NULL, 0, MPT_PATIENCE));
+    nixl_note_init(&note);
+    MPT_OK(nixl_notify_recv(NIXL_ANY_RANK, TAG_HERE, UINT64_MAX, MPT_PATIENCE, &note));
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+/* Receive with a filter that nothing fits: what waits aside is bounded, and nothing is lost. */
+static void test_queue(void)
+{
+    static unsigned char message[NIXL_NOTE_MAX];
+    unsigned n_sent = 0, n_received = 0;
+    int status;
+
+    for (;;) {
+        status = nixl_notify(nixl_rank(), TAG_OTHER, message, sizeof(message), 0);
+        if (status == NIXL_OK) {
+            n_sent++;
+            continue;
+        }
+        MPT_STATUS(status, NIXL_ERR_AGAIN);
+        nixl_note_init(&note);
+        status = nixl_notify_recv(nixl_rank(), TAG_HERE, UINT64_MAX, 0, &note);
+        if (status != NIXL_INPROGRESS) {
+            break;
+        }
+        MPT_LT(n_sent, 1000);
+    }
+    MPT_STATUS(status, NIXL_ERR_LIMIT);
+    MPT_GE(n_sent, 65536 / NIXL_NOTE_MAX);
+    for (nixl_note_init(&note);
+         nixl_notify_recv(nixl_rank(), TAG_OTHER, UINT64_MAX, 0, &note) == NIXL_OK;) {
+        n_received++;
+    }
+    MPT_EQ(n_received, n_sent);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+
+    mpt_start();
+    if (strcmp(what, "remote") == 0) {
+        setenv("NIXLRUN_HOSTID", getenv("PMIX_RANK"), 1);
+    }
+    MPT_OK(nixl_init(NULL));
+    if (strcmp(what, "resolve") == 0) {
+        test_resolve();
+    } else if (strcmp(what, "remote") == 0) {
+        test_no_way(NIXL_SCOPE_REMOTE);
+    } else if (strcmp(what, "self") == 0) {
+        test_no_way(NIXL_SCOPE_LOCAL);
+    } else {
+        test_queue();
+    }
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The notification ring step by step: room, credits, the ring's end, and words that lie. */
+#include "host/ring.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct nxr_ring_slot *slots;
+static struct nxr_ring_credit *credit;
+static struct nxr_ring_tx tx;
+static struct nxr_ring_rx rx;
+static unsigned char big[NXR_RING_MAX_NBYTES], got[NXR_RING_MAX_NBYTES];
+
+static void make_ring(void)
+{
+    slots = aligned_alloc(NXR_LINE_NBYTES, NXR_RING_NBYTES);
+    credit = aligned_alloc(NXR_LINE_NBYTES, sizeof(*credit));
+    memset(slots, 0, NXR_RING_NBYTES);
+    memset(credit, 0, sizeof(*credit));
+    tx = (struct nxr_ring_tx){.slots = slots, .credit = credit, .limit = NXR_RING_SLOTS};
+    rx = (struct nxr_ring_rx){.slots = slots, .credit = credit};
+    for (size_t i = 0; i < sizeof(big); i++) {
+        big[i] = (unsigned char)(i * 7 + 1);
+    }
+}
+
+static void free_ring(void)
+{
+    free(slots);
+    free(credit);
+}
+
+/* Take the message at the head and compare it. */
+static void take(uint64_t tag, size_t nbytes)
+{
+    struct nxr_ring_message message;
+
+    cr_assert(nxr_ring_has(&rx));
+    cr_assert(nxr_ring_peek(&rx, &message));
+    cr_assert(eq(u64, message.tag, tag));
+    cr_assert(eq(sz, message.nbytes, nbytes));
+    memset(got, 0, sizeof(got));
+    nxr_ring_pop(&rx, &message, got);
+    cr_assert(eq(int, memcmp(got, big, nbytes), 0), "payload of %zu bytes", nbytes);
+}
+
+TestSuite(ring, .init = make_ring, .fini = free_ring, .timeout = 10);
+
+Test(ring, an_empty_ring_has_nothing)
+{
+    struct nxr_ring_message message;
+
+    cr_expect(not(nxr_ring_has(&rx)));
+    cr_expect(not(nxr_ring_peek(&rx, &message)));
+}
+
+Test(ring, messages_of_every_size_come_back)
+{
+    for (size_t nbytes = 0; nbytes <= sizeof(big); nbytes++) {
+        cr_assert(nxr_ring_push(&tx, nbytes * 3, big, nbytes), "%zu bytes", nbytes);
+        take(nbytes * 3, nbytes);
+        cr_assert(not(nxr_ring_has(&rx)));
+    }
+}
+
+Test(ring, slots_of_a_message)
+{
+    cr_expect(eq(u64, nxr_ring_slots_of(0), 1));
+    cr_expect(eq(u64, nxr_ring_slots_of(48), 1));
+    cr_expect(eq(u64, nxr_ring_slots_of(49), 2));
+    cr_expect(eq(u64, nxr_ring_slots_of(48 + 64), 2));
+    cr_expect(eq(u64, nxr_ring_slots_of(48 + 65), 3));
+    cr_expect(eq(u64, nxr_ring_slots_of(NXR_RING_MAX_NBYTES), 65));
+}
+
+Test(ring, a_full_ring_takes_nothing_until_credit_comes)
+{
+    unsigned n = 0, n_taken = 0;
+
+    while (nxr_ring_push(&tx, n, big, 8)) {
+        n++;
+    }
+    cr_expect(eq(uint, n, NXR_RING_SLOTS));
+    cr_expect(not(nxr_ring_push(&tx, 0, big, 0)));
+    while (atomic_load(&credit->taken) == 0) {
+        take(n_taken++, 8);
+    }
+    cr_expect(le(uint, n_taken, NXR_RING_SLOTS / 2), "credit comes before half is empty");
+    for (unsigned i = 0; i < n_taken; i++) {
+        cr_assert(nxr_ring_push(&tx, n + i, big, 8), "%u", i);
+    }
+    cr_expect(not(nxr_ring_push(&tx, 0, big, 8)));
+    for (unsigned i = n_taken; i < n + n_taken; i++) {
+        take(i, 8);
+    }
+    cr_expect(not(nxr_ring_has(&rx)));
+}
+
+Test(ring, a_refused_push_writes_nothing)
+{
+    struct nxr_ring_slot *before = malloc(NXR_RING_NBYTES);
+    unsigned n = 0;
+
+    while (nxr_ring_push(&tx, n, big, 1000)) {
+        n++;
+    }
+    memcpy(before, slots, NXR_RING_NBYTES);
+    cr_expect(not(nxr_ring_push(&tx, 1, big, sizeof(big))));
+    cr_expect(eq(int, memcmp(before, slots, NXR_RING_NBYTES), 0));
+    for (unsigned i = 0; i < n; i++) {
+        take(i, 1000);
+    }
+    free(before);
+}
+
+/* A payload may look like any state of the ring; old laps must not be taken for new messages. */
+Test(ring, payloads_that_look_like_states_deceive_nobody)
+{
+    uint64_t fakes[NXR_RING_MAX_NBYTES / 8];
+
+    for (uint64_t round = 0; round < 400; round++) {
+        struct nxr_ring_message message;
+
+        for (size_t i = 0; i < sizeof(fakes) / 8; i++) {
+            fakes[i] = (tx.tail + i / 8 + 1 + (i % 2) * NXR_RING_SLOTS) << 16 | 8;
+        }
+        cr_assert(nxr_ring_push(&tx, round, fakes, sizeof(fakes)));
+        cr_assert(nxr_ring_peek(&rx, &message));
+        cr_assert(eq(u64, message.tag, round));
+        nxr_ring_pop(&rx, &message, got);
+        cr_assert(eq(int, memcmp(got, fakes, sizeof(fakes)), 0));
+        cr_assert(not(nxr_ring_has(&rx)), "round %lu", (unsigned long)round);
+    }
+}
+
+Test(ring, a_length_that_cannot_be_is_not_followed)
+{
+    struct nxr_ring_message message;
+
+    cr_assert(nxr_ring_push(&tx, 1, big, 8));
+    atomic_store(&slots[0].state, 1ull << 16 | (NXR_RING_MAX_NBYTES + 1));
+    cr_expect(not(nxr_ring_peek(&rx, &message)));
+    atomic_store(&slots[0].state, 1ull << 16 | 0xffff);
+    cr_expect(not(nxr_ring_peek(&rx, &message)));
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parsers of what other processes send: control messages and cards. Whatever is wrong is refused.
+ */
+#include "boot/card.h"
+#include "host/wire.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIZE 4
+
+static union nxr_wire_message message, parsed;
+static const char *why;
+
+static int parse(size_t nbytes, int n_fds)
+{
+    return nxr_wire_parse(&message, nbytes, n_fds, SIZE, &parsed, &why);
+}
+
+/* The message as it stands is refused, with a reason, and nothing is written. */
+static void refused(size_t nbytes, int n_fds)
+{
+    memset(&parsed, 0x5a, sizeof(parsed));
+    cr_expect(eq(int, parse(nbytes, n_fds), NIXL_ERR_TRANSPORT));
+    cr_assert(why != NULL);
+    cr_expect(gt(sz, strlen(why), 5));
+    for (size_t i = 0; i < sizeof(parsed); i++) {
+        cr_assert(eq(u8, ((unsigned char *)&parsed)[i], 0x5a), "byte %zu was written", i);
+    }
+}
+
+static const struct {
+    enum nxr_wire_type type;
+    int n_fds;
+} types[] = {
+    {NXR_WIRE_HELLO, 2},   {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0},
+    {NXR_WIRE_KEY, 1},     {NXR_WIRE_CLOSED, 0},  {NXR_WIRE_DEATH, 0},
+    {NXR_WIRE_RING_FD, 0}, {NXR_WIRE_BOUNCE, 1},  {NXR_WIRE_WORK, 0},
+};
+#define N_TYPES (sizeof(types) / sizeof(types[0]))
+
+/* A message of the type that must be taken. */
+static void make(enum nxr_wire_type type)
+{
+    nxr_wire_init(&message, type);
+    if (type == NXR_WIRE_RESOLVE) {
+        strcpy(message.resolve.name, "kv");
+    } else if (type == NXR_WIRE_KEY) {
+        message.key.key =
+            (struct nxr_key){.generation = 1, .nbytes = 64, .addr = 4096, .kind = NIXL_MEM_HOST};
+    }
+}
+
+TestSuite(wire, .timeout = 20);
+
+Test(wire, good_messages_are_taken)
+{
+    for (size_t i = 0; i < N_TYPES; i++) {
+        make(types[i].type);
+        cr_expect(eq(int, parse(message.header.nbytes, types[i].n_fds), NIXL_OK), "type %d: %s",
+                  types[i].type, why);
+        cr_expect(eq(int, memcmp(&parsed, &message, message.header.nbytes), 0));
+    }
+}
+
+Test(wire, every_other_length_is_refused)
+{
+    for (size_t i = 0; i < N_TYPES; i++) {
+        size_t right;
+
+        make(types[i].type);
+        right = message.header.nbytes;
+        for (size_t nbytes = 0; nbytes <= sizeof(message) + 1; nbytes++) {
+            if (nbytes != right) {
+                refused(nbytes, types[i].n_fds);
+            }
+        }
+        message.header.nbytes++;
+        refused(right, types[i].n_fds);
+    }
+}
+
+Test(wire, descriptors_are_counted)
+{
+    for (size_t i = 0; i < N_TYPES; i++) {
+        make(types[i].type);
+        refused(message.header.nbytes, 3);
+        refused(message.header.nbytes, 8);
+    }
+    make(NXR_WIRE_HELLO);
+    refused(message.header.nbytes, 0);
+    make(NXR_WIRE_RESOLVE);
+    refused(message.header.nbytes, 1);
+    make(NXR_WIRE_KEY);
+    refused(message.header.nbytes, 0); /* allocated memory comes with its descriptor */
+    message.key.key.is_registered = 1;
+    refused(message.header.nbytes, 1); /* registered memory has none */
+    cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK));
+}
+
+Test(wire, the_header_is_checked)
+{
+    for (size_t i = 0; i < N_TYPES; i++) {
+        make(types[i].type);
+        message.header.magic ^= 1;
+        refused(message.header.nbytes, types[i].n_fds);
+        make(types[i].type);
+        message.header.version++;
+        refused(message.header.nbytes, types[i].n_fds);
+        make(types[i].type);
+        message.header.rank = SIZE;
+        refused(message.header.nbytes, types[i].n_fds);
+        message.header.rank = -1;
+        refused(message.header.nbytes, types[i].n_fds);
+    }
+    make(NXR_WIRE_WORK);
+    message.header.type = 0;
+    refused(message.header.nbytes, 0);
+    message.header.type = NXR_WIRE_WORK + 1;
+    refused(message.header.nbytes, 0);
+    message.header.type = UINT16_MAX;
+    refused(message.header.nbytes, 0);
+}
+
+Test(wire, names_must_end)
+{
+    make(NXR_WIRE_RESOLVE);
+    memset(message.resolve.name, 'n', sizeof(message.resolve.name));
+    refused(message.header.nbytes, 0);
+    message.resolve.name[NIXL_NAME_MAX] = '\0';
+    cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK));
+    message.resolve.name[0] = '\0';
+    refused(message.header.nbytes, 0);
+}
+
+Test(wire, a_dead_rank_must_be_of_the_job)
+{
+    make(NXR_WIRE_DEATH);
+    message.death.dead_rank = SIZE;
+    refused(message.header.nbytes, 0);
+    message.death.dead_rank = -1;
+    refused(message.header.nbytes, 0);
+}
+
+Test(wire, keys_must_be_sound)
+{
+    const struct nxr_key good = {
+        .generation = 1, .nbytes = 64, .addr = 4096, .kind = NIXL_MEM_HOST};
+    struct nxr_key key = good;
+
+    cr_expect(nxr_key_is_sound(&key));
+    key.generation = 0;
+    cr_expect(not(nxr_key_is_sound(&key)));
+    key = good, key.nbytes = 0;
+    cr_expect(not(nxr_key_is_sound(&key)));
+    key = good, key.nbytes = UINT64_MAX;
+    cr_expect(not(nxr_key_is_sound(&key)));
+    key = good, key.addr = UINT64_MAX - 10;
+    cr_expect(not(nxr_key_is_sound(&key)));
+    key = good, key.id = NXR_N_REGION_IDS;
+    cr_expect(not(nxr_key_is_sound(&key)));
+    key = good, key.kind = 99;
+    cr_expect(not(nxr_key_is_sound(&key)));
+    key = good, key.strategy = 99;
+    cr_expect(not(nxr_key_is_sound(&key)));
+    key = good, key.is_registered = 2;
+    cr_expect(not(nxr_key_is_sound(&key)));
+}
+
+/* Random bytes, with and without a right header: never taken for more than they are, never a crash.
+ */
+Test(wire, random_bytes_do_no_harm)
+{
+    srand(1);
+    for (int i = 0; i < 200000; i++) {
+        size_t nbytes = (size_t)rand() % (sizeof(message) + 2);
+
+        for (size_t j = 0; j < sizeof(message); j++) {
+            ((unsigned char *)&message)[j] = (unsigned char)rand();
+        }
+        if (i % 2 == 0) {
+            union nxr_wire_message header;
+
+            nxr_wire_init(&header, (enum nxr_wire_type)(1 + i / 2 % (int)N_TYPES));
+            message.header = header.header;
+            nbytes = header.header.nbytes;
+        }
+        if (parse(nbytes, rand() % 3) == NIXL_OK) {
+            cr_assert(eq(sz, parsed.header.nbytes, nbytes));
+            cr_assert(lt(int, parsed.header.rank, SIZE));
+        }
+    }
+}
+
+/* ---- cards ----------------------------------------------------------------------------------- */
+
+Test(wire, a_card_is_taken_by_its_rank_only)
+{
+    struct nxr_card card, other;
+
+    memset(&card, 0, sizeof(card));
+    cr_assert(eq(int, nxr_card_make(2, 0, &card), NIXL_OK));
+    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 2, &other), NIXL_OK));
+    cr_expect(eq(int, memcmp(&card, &other, sizeof(card)), 0));
+    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 1, &other), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card) - 1, 2, &other), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_card_parse(&card, 0, 2, &other), NIXL_ERR_TRANSPORT));
+}
+
+Test(wire, damaged_cards_are_refused)
+{
+    struct nxr_card good, card, other;
+
+    cr_assert(eq(int, nxr_card_make(0, 0, &good), NIXL_OK));
+    card = good, card.magic++;
+    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 0, &other), NIXL_ERR_TRANSPORT));
+    card = good, card.version++;
+    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 0, &other), NIXL_ERR_TRANSPORT));
+    card = good, card.nbytes--;
+    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 0, &other), NIXL_ERR_TRANSPORT));
+    card = good;
+    memset(card.host, 'h', sizeof(card.host));
+    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 0, &other), NIXL_ERR_TRANSPORT));
+    card = good;
+    memset(card.boot_id, 'b', sizeof(card.boot_id));
+    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 0, &other), NIXL_ERR_TRANSPORT));
+}
+
+Test(wire, two_cards_share_no_secret)
+{
+    struct nxr_card a, b;
+
+    cr_assert(eq(int, nxr_card_make(0, 0, &a), NIXL_OK));
+    cr_assert(eq(int, nxr_card_make(0, 0, &b), NIXL_OK));
+    cr_expect(ne(int, memcmp(a.nonce, b.nonce, sizeof(a.nonce)), 0));
+    cr_expect(ne(int, memcmp(a.secret, b.secret, sizeof(a.secret)), 0));
+    cr_expect(nxr_card_may_be_local(&a, &b));
+    strcpy(b.host, "elsewhere");
+    cr_expect(nxr_card_may_be_local(&a, &b), "equal boot ids are enough");
+    strcpy(b.boot_id, "another boot");
+    cr_expect(not(nxr_card_may_be_local(&a, &b)));
+}
