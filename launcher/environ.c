@@ -3,7 +3,9 @@
 #include "config.h"
 
 #include "launcher/environ.h"
+#include "launcher/xalloc.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -68,35 +70,24 @@ void environ_add_mpi_hints(void)
     }
 }
 
-bool environ_set(char ***env_p, const char *assignment)
+void environ_set(char ***env_p, const char *assignment)
 {
     const char *equals = strchr(assignment, '=');
     size_t n = 0, name_nbytes = equals != NULL ? (size_t)(equals - assignment) + 1 : 0;
-    char *copy, **grown;
 
     if (equals == NULL) {
-        return true;
-    }
-    copy = strdup(assignment);
-    if (copy == NULL) {
-        return false;
+        return;
     }
     for (; (*env_p)[n] != NULL; n++) {
         if (strncmp((*env_p)[n], assignment, name_nbytes) == 0) {
             free((*env_p)[n]);
-            (*env_p)[n] = copy;
-            return true;
+            (*env_p)[n] = x_strdup(assignment);
+            return;
         }
     }
-    grown = realloc(*env_p, (n + 2) * sizeof(*grown));
-    if (grown == NULL) {
-        free(copy);
-        return false;
-    }
-    grown[n] = copy;
-    grown[n + 1] = NULL;
-    *env_p = grown;
-    return true;
+    *env_p = x_array(*env_p, n + 2, sizeof(char *));
+    (*env_p)[n] = x_strdup(assignment);
+    (*env_p)[n + 1] = NULL;
 }
 
 char **environ_copy(char *const *extra)
@@ -107,19 +98,12 @@ char **environ_copy(char *const *extra)
     while (environ[n] != NULL) {
         n++;
     }
-    env = calloc(n + 1, sizeof(*env));
-    for (size_t i = 0; env != NULL && i < n; i++) {
-        env[i] = strdup(environ[i]);
-        if (env[i] == NULL) {
-            environ_free(env);
-            return NULL;
-        }
+    env = x_calloc(n + 1, sizeof(*env));
+    for (size_t i = 0; i < n; i++) {
+        env[i] = x_strdup(environ[i]);
     }
-    for (; env != NULL && extra != NULL && *extra != NULL; extra++) {
-        if (!environ_set(&env, *extra)) {
-            environ_free(env);
-            return NULL;
-        }
+    for (; extra != NULL && *extra != NULL; extra++) {
+        environ_set(&env, *extra);
     }
     return env;
 }

@@ -3,8 +3,6 @@
 #ifndef NIXLRUN_LAUNCHER_ENVIRON_H
 #define NIXLRUN_LAUNCHER_ENVIRON_H
 
-#include <stdbool.h>
-
 /*
  * Take out of our own environment what an outer launcher told us about our own rank, so that
  * neither our PMIx server nor our ranks take it for theirs. The user's settings (PMIX_MCA_*,
@@ -15,11 +13,11 @@ void environ_leave_outer_job(void);
 /* Say to Open MPI 4 that it was launched directly; a real jsrun or LSF says so itself. */
 void environ_add_mpi_hints(void);
 
-/* A copy of our environment with `extra` (NULL or a vector) over it. NULL: no memory. */
+/* A copy of our environment with `extra` (NULL or a vector) over it. */
 char **environ_copy(char *const *extra);
 
-/* Set NAME=VALUE. Returns false without memory. */
-bool environ_set(char ***env_p, const char *assignment);
+/* Set NAME=VALUE. */
+void environ_set(char ***env_p, const char *assignment);
 
 void environ_free(char **env);
 

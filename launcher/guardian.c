@@ -12,6 +12,7 @@
 
 #include "launcher/guardian.h"
 #include "launcher/tmpdir.h"
+#include "launcher/xalloc.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -108,12 +109,7 @@ void guardian_kill_descendants(void)
 
 static void report(enum guardian_kind kind, int id, int value, int step)
 {
-    struct guardian_message *grown = realloc(reports, (n_reports + 1) * sizeof(*reports));
-
-    if (grown == NULL) {
-        _exit(1); /* nixlrun sees the end of file and ends the job */
-    }
-    reports = grown;
+    reports = x_array(reports, n_reports + 1, sizeof(*reports));
     reports[n_reports++] =
         (struct guardian_message){.kind = kind, .id = id, .value = value, .step = step};
 }
@@ -208,42 +204,56 @@ static char *split(char *text, uint32_t n, char **strings)
     return text;
 }
 
-static void start(int id, struct guardian_payload *payload, const int fds[3])
+/* The stack on which the new process runs until it is the program. NULL: no memory. */
+static char *birth_stack(void)
 {
     static char *stack;
-    struct birth birth = {.payload = payload, .fds = fds, .guardian = getpid()};
-    char **strings = calloc((size_t)payload->n_argv + payload->n_env + 2, sizeof(*strings));
-    struct ward *grown = realloc(wards, (n_wards + 1) * sizeof(*wards));
-    char *text = (char *)(payload + 1);
-    pid_t pid = -1;
 
-    wards = grown != NULL ? grown : wards;
     if (stack == NULL) {
         stack = mmap(NULL, GUARDIAN_STACK_NBYTES, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     }
-    if (strings == NULL || grown == NULL || stack == MAP_FAILED) {
-        free(strings);
-        report(GUARDIAN_FAILED, id, ENOMEM, GUARDIAN_FORK);
-        return;
+    return stack != MAP_FAILED ? stack : NULL;
+}
+
+/* Returns the pid, or -1 with birth->error. */
+static pid_t give_birth(struct birth *birth)
+{
+    char *stack = birth_stack();
+    pid_t pid = -1;
+
+    birth->step = GUARDIAN_FORK;
+    if (stack != NULL) {
+        pid = clone(become_program, stack + GUARDIAN_STACK_NBYTES, CLONE_VM | CLONE_VFORK | SIGCHLD,
+                    birth);
     }
+    if (pid < 0) {
+        birth->error = stack != NULL ? errno : ENOMEM;
+    } else if (birth->error != 0) {
+        waitpid(pid, NULL, 0);
+        pid = -1;
+    }
+    return pid;
+}
+
+static void start(int id, struct guardian_payload *payload, const int fds[3])
+{
+    struct birth birth = {.payload = payload, .fds = fds, .guardian = getpid()};
+    char **strings = x_calloc((size_t)payload->n_argv + payload->n_env + 2, sizeof(*strings));
+    char *text = (char *)(payload + 1);
+    pid_t pid;
+
     birth.path = text;
     birth.wdir = birth.path + strlen(birth.path) + 1;
     birth.argv = strings;
     birth.env = strings + payload->n_argv + 1;
     text = split(text + strlen(birth.path) + strlen(birth.wdir) + 2, payload->n_argv, birth.argv);
     split(text, payload->n_env, birth.env);
-    birth.step = GUARDIAN_FORK;
-    pid = clone(become_program, stack + GUARDIAN_STACK_NBYTES, CLONE_VM | CLONE_VFORK | SIGCHLD,
-                &birth);
+    pid = give_birth(&birth);
     if (pid < 0) {
-        birth.error = errno;
-    } else if (birth.error != 0) {
-        waitpid(pid, NULL, 0);
-    }
-    if (birth.error != 0) {
         report(GUARDIAN_FAILED, id, birth.error, birth.step);
     } else {
+        wards = x_array(wards, n_wards + 1, sizeof(*wards));
         wards[n_wards++] = (struct ward){.id = id, .pid = pid};
         report(GUARDIAN_STARTED, id, pid, 0);
     }

@@ -10,6 +10,7 @@
 #include "launcher/guardian.h"
 #include "launcher/server.h"
 #include "launcher/sink.h"
+#include "launcher/xalloc.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -148,22 +149,21 @@ static bool wants_stdin(const struct rank *rank)
             (job->stdin_mode == STDIN_RANK && job->stdin_rank == rank->rank));
 }
 
-/* The environment of one rank: that of its app, and what PMIx must tell it. */
+/* The environment of one rank: that of its app, and what PMIx must tell it. NULL: PMIx refuses. */
 static char **make_env(const struct rank *rank, char *const *app_env)
 {
     pmix_proc_t proc = rank_proc(rank);
-    char **env = environ_copy(app_env), **pmix_env = calloc(1, sizeof(*pmix_env));
-    bool is_whole =
-        env != NULL && pmix_env != NULL && PMIx_server_setup_fork(&proc, &pmix_env) == PMIX_SUCCESS;
+    char **env, **pmix_env = x_calloc(1, sizeof(*pmix_env));
 
-    for (char **at = pmix_env; is_whole && *at != NULL; at++) {
-        is_whole = environ_set(&env, *at);
-    }
-    environ_free(pmix_env);
-    if (!is_whole) {
-        environ_free(env);
+    if (PMIx_server_setup_fork(&proc, &pmix_env) != PMIX_SUCCESS) {
+        environ_free(pmix_env);
         return NULL;
     }
+    env = environ_copy(app_env);
+    for (char **at = pmix_env; *at != NULL; at++) {
+        environ_set(&env, *at);
+    }
+    environ_free(pmix_env);
     return env;
 }
 
@@ -198,7 +198,8 @@ static int rank_start(struct rank *rank)
     fds[1] = stream_open(&rank->streams[0], rank, 0);
     fds[2] = fds[1] >= 0 ? stream_open(&rank->streams[1], rank, 1) : -1;
     if (env == NULL || fds[0] < 0) {
-        sink_say("cannot start %s: %s", rank_name(rank), strerror(env == NULL ? ENOMEM : errno));
+        sink_say("cannot start %s: %s", rank_name(rank),
+                 env == NULL ? "PMIx has no environment for it" : strerror(errno));
     } else if (fds[2] >= 0) {
         rc = start_with(rank, path, env, fds);
         if (rc != 0) {

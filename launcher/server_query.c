@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "launcher/server_upcalls.h"
+#include "launcher/xalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,13 +52,12 @@ static bool load_proc_table(pmix_info_t *info, const char *key, const struct spa
 
 static void load_namespaces(pmix_info_t *info, const char *key)
 {
-    char *list = calloc((size_t)session.n_spaces, PMIX_MAX_NSLEN + 2), *end = list;
+    char *list = x_calloc((size_t)session.n_spaces, PMIX_MAX_NSLEN + 2), *end = list;
 
-    for (const struct space *space = session.spaces; list != NULL && space != NULL;
-         space = space->next) {
+    for (const struct space *space = session.spaces; space != NULL; space = space->next) {
         end = stpcpy(stpcpy(end, end == list ? "" : ","), space->nspace);
     }
-    PMIX_INFO_LOAD(info, key, list != NULL ? list : "", PMIX_STRING);
+    PMIX_INFO_LOAD(info, key, list, PMIX_STRING);
     free(list);
 }
 

@@ -8,6 +8,7 @@
 
 #include "launcher/server.h"
 #include "launcher/sink.h"
+#include "launcher/xalloc.h"
 
 #include <semaphore.h>
 #include <stdio.h>
@@ -62,9 +63,9 @@ const char *rank_name(const struct rank *rank)
 /* "0,1,2" of n numbers, allocated. */
 static char *number_list(int n)
 {
-    char *list = malloc((size_t)n * 12 + 1), *at = list;
+    char *list = x_calloc((size_t)n, 12), *at = list;
 
-    for (int i = 0; list != NULL && i < n; i++) {
+    for (int i = 0; i < n; i++) {
         at += sprintf(at, i == 0 ? "%d" : ",%d", i);
     }
     return list;
@@ -201,18 +202,12 @@ static pmix_status_t space_register(struct space *space)
 }
 
 /* Enter the space's ranks into the session. */
-static bool space_make_ranks(struct space *space)
+static void space_make_ranks(struct space *space)
 {
     int n_all = session.n_ranks + space->n_ranks, app = 0, in_app = 0;
-    struct rank **all = realloc(session.ranks, (size_t)n_all * sizeof(*all));
 
-    space->ranks = calloc((size_t)space->n_ranks, sizeof(*space->ranks));
-    if (all != NULL) {
-        session.ranks = all;
-    }
-    if (all == NULL || space->ranks == NULL) {
-        return false;
-    }
+    session.ranks = x_array(session.ranks, (size_t)n_all, sizeof(struct rank *));
+    space->ranks = x_calloc((size_t)space->n_ranks, sizeof(*space->ranks));
     for (int i = 0; i < space->n_ranks; i++) {
         struct rank *rank = &space->ranks[i];
 
@@ -229,19 +224,14 @@ static bool space_make_ranks(struct space *space)
                               .inlet = {.watch.fd = -1}};
         session.ranks[session.n_ranks++] = rank;
     }
-    return true;
 }
 
 struct space *space_make(const struct launch_app *apps, int n_apps,
                          const struct launch_place *places, const pmix_proc_t *parent)
 {
-    struct space *space = calloc(1, sizeof(*space)), **link = &session.spaces;
+    struct space *space = x_calloc(1, sizeof(*space)), **link = &session.spaces;
     pmix_status_t status;
 
-    if (space == NULL) {
-        sink_say("out of memory");
-        return NULL;
-    }
     space->number = session.n_spaces++;
     space->apps = apps;
     space->n_apps = n_apps;
@@ -254,11 +244,7 @@ struct space *space_make(const struct launch_app *apps, int n_apps,
     }
     space->n_live = space->n_ranks;
     snprintf(space->nspace, sizeof(space->nspace), "nixlrun.%d.%d", (int)getpid(), space->number);
-    if (!space_make_ranks(space)) {
-        sink_say("out of memory for %d ranks", space->n_ranks);
-        free(space);
-        return NULL;
-    }
+    space_make_ranks(space);
     while (*link != NULL) {
         link = &(*link)->next;
     }

@@ -9,7 +9,7 @@
 #include "launcher/environ.h"
 #include "launcher/guardian.h"
 #include "launcher/server_upcalls.h"
-#include "launcher/sink.h"
+#include "launcher/xalloc.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -25,12 +25,12 @@ static char **copy_strings(char *const *strings, const char *if_none)
     while (strings != NULL && strings[n] != NULL) {
         n++;
     }
-    copy = calloc(n + 2, sizeof(*copy));
-    for (size_t i = 0; copy != NULL && i < n; i++) {
-        copy[i] = strdup(strings[i]);
+    copy = x_calloc(n + 2, sizeof(*copy));
+    for (size_t i = 0; i < n; i++) {
+        copy[i] = x_strdup(strings[i]);
     }
-    if (copy != NULL && n == 0 && if_none != NULL) {
-        copy[0] = strdup(if_none);
+    if (n == 0 && if_none != NULL) {
+        copy[0] = x_strdup(if_none);
     }
     return copy;
 }
@@ -44,32 +44,27 @@ static char *find_wdir(const pmix_app_t *app, const struct upcall *call)
         wdir = info_find(call->info, call->n_info, PMIX_WDIR);
     }
     if (app->cwd != NULL) {
-        return strdup(app->cwd);
+        return x_strdup(app->cwd);
     }
-    return wdir != NULL && wdir->value.type == PMIX_STRING ? strdup(wdir->value.data.string) : NULL;
+    return wdir != NULL && wdir->value.type == PMIX_STRING ? x_strdup(wdir->value.data.string)
+                                                           : NULL;
 }
 
 /* PMIX_SET_ENVAR of the app. */
-static bool add_envars(const pmix_app_t *app, char ***env_p)
+static void add_envars(const pmix_app_t *app, char ***env_p)
 {
     for (size_t i = 0; i < app->ninfo; i++) {
         const pmix_envar_t *envar = &app->info[i].value.data.envar;
-        char *assignment;
-        bool is_set;
 
-        if (!PMIX_CHECK_KEY(&app->info[i], PMIX_SET_ENVAR)) {
-            continue;
-        }
-        if (asprintf(&assignment, "%s=%s", envar->envar, envar->value) < 0) {
-            return false;
-        }
-        is_set = environ_set(env_p, assignment);
-        free(assignment);
-        if (!is_set) {
-            return false;
+        if (PMIX_CHECK_KEY(&app->info[i], PMIX_SET_ENVAR)) {
+            size_t nbytes = strlen(envar->envar) + strlen(envar->value) + 2;
+            char *assignment = x_calloc(nbytes, 1);
+
+            snprintf(assignment, nbytes, "%s=%s", envar->envar, envar->value);
+            environ_set(env_p, assignment);
+            free(assignment);
         }
     }
-    return true;
 }
 
 static void free_apps(struct launch_app *apps, size_t n_apps)
@@ -82,25 +77,22 @@ static void free_apps(struct launch_app *apps, size_t n_apps)
     free(apps);
 }
 
-/* The apps of a spawn; they live until exit once ranks point to them. NULL: no memory. */
+/* The apps of a spawn; they live until exit once ranks point to them. */
 static struct launch_app *copy_apps(const struct upcall *call)
 {
-    struct launch_app *apps = calloc(call->n_apps, sizeof(*apps));
+    struct launch_app *apps = x_calloc(call->n_apps, sizeof(*apps));
 
-    for (size_t i = 0; apps != NULL && i < call->n_apps; i++) {
+    for (size_t i = 0; i < call->n_apps; i++) {
         const pmix_app_t *from = &call->apps[i];
 
         apps[i].np = from->maxprocs;
         apps[i].argv = copy_strings(from->argv, from->cmd);
         apps[i].env = copy_strings(from->env, NULL);
         apps[i].wdir = find_wdir(from, call);
-        if (apps[i].argv == NULL || apps[i].env == NULL || !add_envars(from, &apps[i].env)) {
-            free_apps(apps, call->n_apps);
-            return NULL;
-        }
+        add_envars(from, &apps[i].env);
         if (from->cmd != NULL) {
             free(apps[i].argv[0]);
-            apps[i].argv[0] = strdup(from->cmd);
+            apps[i].argv[0] = x_strdup(from->cmd);
         }
     }
     return apps;
@@ -141,13 +133,14 @@ static bool is_sane(const struct upcall *call)
 static void do_spawn(struct upcall *call)
 {
     const pmix_info_t *notify = info_find(call->info, call->n_info, PMIX_NOTIFY_COMPLETION);
-    struct launch_app *apps = is_sane(call) ? copy_apps(call) : NULL;
+    struct launch_app *apps;
     struct space *space;
 
-    if (apps == NULL) {
+    if (!is_sane(call)) {
         upcall_answer(call, PMIX_ERR_BAD_PARAM);
         return;
     }
+    apps = copy_apps(call);
     if (finish_has_begun() || rank_check_programs(apps, (int)call->n_apps) != 0) {
         free_apps(apps, call->n_apps);
         upcall_answer(call,

@@ -21,7 +21,18 @@ static inline void *x_checked(void *memory)
 /* Room for n elements; n may be 0. */
 static inline void *x_array(void *old, size_t n, size_t element_nbytes)
 {
-    return x_checked(reallocarray(old, n > 0 ? n : 1, element_nbytes));
+    size_t nbytes;
+
+    if (__builtin_mul_overflow(n > 0 ? n : 1, element_nbytes, &nbytes)) {
+        return x_checked(NULL);
+    }
+    return x_checked(realloc(old, nbytes));
+}
+
+/* Zeroed room for n elements. */
+static inline void *x_calloc(size_t n, size_t element_nbytes)
+{
+    return x_checked(calloc(n > 0 ? n : 1, element_nbytes));
 }
 
 static inline char *x_strdup(const char *text)
