@@ -150,7 +150,7 @@ static void fail(struct rank *rank, int code, const char *why)
 
     rank->has_failed = true;
     set_exit_code(code);
-    if (session.job->on_failure == ON_FAILURE_CONTINUE && !rank->has_aborted) {
+    if (session.job->on_failure == ON_FAILURE_CONTINUE) {
         sink_say("%s on host %s (pid %d) %s; the other ranks go on", rank_name(rank), session.host,
                  (int)rank->pid, why);
         return;
@@ -194,12 +194,16 @@ void finish_start_failure(struct rank *rank, int code)
 
 void finish_abort(struct rank *rank, int code, const char *message)
 {
-    if (message != NULL && message[0] != '\0') {
-        sink_say("%s aborts the job: %s", rank_name(rank), message);
-    }
-    rank->has_aborted = true;
+    bool has_message = message != NULL && message[0] != '\0';
+
+    rank->has_aborted = rank->has_failed = true;
     rank->abort_code = (code & 0xff) != 0 ? code & 0xff : LAUNCH_EXIT_FAILED;
-    fail(rank, rank->abort_code, "aborted the job");
+    stream_drain(&rank->streams[0]);
+    stream_drain(&rank->streams[1]);
+    sink_say("%s on host %s (pid %d) aborts the job with code %d%s%s", rank_name(rank),
+             session.host, (int)rank->pid, rank->abort_code, has_message ? ": " : "",
+             has_message ? message : "");
+    finish_begin(SIGTERM, rank->abort_code);
 }
 
 void finish_abort_some(struct rank *rank, const char *message)

@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include "launcher/input.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +23,10 @@ static struct inlet *fed; /* the inlets that stdin goes to */
 static struct loop_fd source = {.fd = -1};
 static bool source_is_file;
 static bool source_is_open;
+
+/* `fg` does not tell a job that runs: while we are in the background, look again now and then. */
+static struct loop_timer foreground_timer;
+#define FOREGROUND_LOOK_NS (300 * NXR_MS)
 
 /* ---- inlets ---------------------------------------------------------------------------------- */
 
@@ -193,8 +198,19 @@ void input_continue(void)
     while (source_is_file && has_room() && source_read()) {
     }
     if (source_is_open && !source_is_file) {
-        loop_watch(&source, has_room() && !is_in_background() ? EPOLLIN : 0);
+        bool is_waiting = is_in_background();
+
+        loop_watch(&source, has_room() && !is_waiting ? EPOLLIN : 0);
+        if (is_waiting) {
+            loop_timer_set(&foreground_timer, nxr_now_ns() + FOREGROUND_LOOK_NS);
+        }
     }
+}
+
+static void look_again(struct loop_timer *timer)
+{
+    (void)timer;
+    input_continue();
 }
 
 int input_open(void)
@@ -207,6 +223,7 @@ int input_open(void)
     }
     source = (struct loop_fd){.fd = STDIN_FILENO, .ready = source_ready};
     source_is_open = true;
+    foreground_timer.fire = look_again;
     rc = loop_watch(&source, EPOLLIN);
     source_is_file = rc == -EPERM;
     input_continue();

@@ -73,6 +73,12 @@ static bool load_answer(pmix_info_t *info, const char *key, const pmix_query_t *
         load_namespaces(info, key);
         return true;
     }
+    if (strcmp(key, PMIX_QUERY_NUM_PSETS) == 0) {
+        size_t none = 0;
+
+        PMIX_INFO_LOAD(info, key, &none, PMIX_SIZE);
+        return true;
+    }
     if (space == NULL) {
         return false;
     }

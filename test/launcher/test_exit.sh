@@ -43,7 +43,7 @@ gives 0 "a program relative to --wdir" -np 1 --wdir "$work/dir" ./where
 result $? "runs there" "$work/out"
 
 gives 7 "PMIx_Abort gives its code" -np 3 "$events" abort 7
-has "$work/err" 'rank 1 aborts the job: had enough' "and its message"
+has "$work/err" '^nixlrun: rank 1 on host .* \(pid [0-9]+\) aborts the job with code 7: had enough$' "and its message"
 gives 1 "PMIx_Abort with 0 is a failure too" -np 3 "$events" abort 0
 gives 1 "exit 0 without PMIx_Finalize is a failure" -np 3 "$events" nofinalize
 has "$work/err" 'rank 1 .*without nixl_finalize or PMIx_Finalize' "and says so"

@@ -119,6 +119,13 @@ sleep 0.3
 send "hello\r"
 expect { -re {read=hello} {} timeout { fail "stdin after fg" } }
 expect { -re {status=0} {} timeout { fail "exit code after fg" } }
+expect { -re {prompt:$} {} timeout { fail prompt } }
+send "$nixlrun --oversubscribe -np 1 sh -c 'read line; echo late=\$line' &\r"
+expect { -re {prompt:$} {} timeout { fail prompt } }
+send "fg >/dev/null\r"
+sleep 0.1
+send "hello\r"
+expect { -re {late=hello} {} timeout { fail "stdin of a job from the background" } }
 send "exit\r"
 expect eof
 SCRIPT
