@@ -13,6 +13,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/host/bounce_serve.c \
 	%D%/host/conn.c %D%/host/conn.h \
 	%D%/host/control.c %D%/host/control.h \
+	%D%/host/deathwatch.c %D%/host/deathwatch.h \
 	%D%/host/dispatch.c \
 	%D%/host/link.c %D%/host/link.h \
 	%D%/host/liveness.c %D%/host/liveness.h \

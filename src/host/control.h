@@ -9,7 +9,8 @@
  * Who writes what: the owner writes everything but
  *   - slots and n_slots_used: written by the peer threads that claim them;
  *   - rings: ring r is written by rank r, and cleared by the owner;
- *   - sleep_flags and doorbell: also by peers that wake the owner.
+ *   - sleep_flags and doorbell: also by peers that wake the owner;
+ *   - the waiters bit of the robust mutex: by peers that want to hear of the owner's death.
  */
 #ifndef NXR_HOST_CONTROL_H
 #define NXR_HOST_CONTROL_H
@@ -118,6 +119,12 @@ struct nxr_ring_slot *nxr_control_own_ring(struct nxr_control *control, int send
 
 /* Is `fd` a memfd of at least `nbytes` that can never shrink? A page that shrinks would kill us. */
 bool nxr_memfd_is_safe(int fd, size_t nbytes);
+
+/* The word of the mutex, as the kernel knows it: the owner's thread id and FUTEX_* bits. */
+static inline _Atomic uint32_t *nxr_control_alive_word(struct nxr_control *control)
+{
+    return (_Atomic uint32_t *)&control->alive.__data.__lock;
+}
 
 /*
  * Has the thread that held the mutex died? One load: the kernel marks a robust mutex when its owner

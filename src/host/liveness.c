@@ -11,6 +11,7 @@
 #include "host/liveness.h"
 #include "event.h"
 #include "host/conn.h"
+#include "host/deathwatch.h"
 #include "host/link.h"
 #include "notify.h"
 #include "region.h"
@@ -174,6 +175,7 @@ void nxr_liveness_watch(struct nxr_peer *peer)
 {
     int pidfd = open_pidfd(peer->pid);
 
+    nxr_deathwatch_changed();
     if (pidfd < 0 && errno == ESRCH) {
         peer->is_gone = true;
         nxr_liveness_lost_locked(peer->rank);

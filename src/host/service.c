@@ -8,6 +8,7 @@
 #include "host/service.h"
 #include "host/bounce.h"
 #include "host/conn.h"
+#include "host/deathwatch.h"
 #include "host/link.h"
 #include "host/liveness.h"
 #include "notify.h"
@@ -255,6 +256,7 @@ void nxr_service_stop(void)
     atomic_store_explicit(&is_stopping, true, memory_order_release);
     nxr_service_kick();
     pthread_join(thread, NULL);
+    nxr_deathwatch_stop();
     pthread_mutex_lock(&nxr_job.lock);
     nxr_bounce_stop();
     nxr_conn_stop();

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread that sleeps on the robust mutexes of all linked peers at once (futex_waitv). The kernel
+ * wakes one sleeper when the owner of a robust futex dies and its waiters bit is set; that one wakes
+ * the others. Where the kernel has no futex_waitv (before 5.16), or for peers beyond its 128 words,
+ * the pidfds of liveness.c see the death, later.
+ *
+ * Lock: job.lock guards the thread's start; the thread takes it to read the peers.
+ */
+#include "config.h"
+
+#include "host/deathwatch.h"
+#include "host/liveness.h"
+#include "job.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MAX_WORDS    128 /* of one futex_waitv; the first is our own */
+#define STACK_NBYTES (64 * 1024)
+#define SETTLE_NS    (1 * NXR_MS) /* links come in crowds: watch them together */
+
+static pthread_t thread;
+static bool is_started;            /* job.lock */
+static atomic_bool is_stopping;    /* release; the bump of n_changes wakes the thread */
+static _Atomic uint32_t n_changes; /* the thread sleeps on it, too */
+
+static void wake_all(void *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/*
+ * Ask the kernel to wake whoever sleeps on the mutex when its owner dies. Returns the value to sleep
+ * on, or 0: nobody holds it, or the owner has died.
+ */
+static uint32_t arm(_Atomic uint32_t *word)
+{
+    uint32_t value = atomic_load_explicit(word, memory_order_acquire);
+
+    do {
+        if ((value & FUTEX_OWNER_DIED) != 0 || (value & FUTEX_TID_MASK) == 0) {
+            return 0;
+        }
+    } while (!atomic_compare_exchange_weak(word, &value, value | FUTEX_WAITERS));
+    return value | FUTEX_WAITERS;
+}
+
+static struct futex_waitv wait_on(const _Atomic uint32_t *word, uint32_t value)
+{
+    return (struct futex_waitv){.val = value, .uaddr = (uintptr_t)word, .flags = FUTEX_32};
+}
+
+/* The words of all linked peers that live; tells of those that do not. Returns how many words. */
+static unsigned collect(struct futex_waitv *words)
+{
+    unsigned n_words = 1;
+
+    words[0] = wait_on(&n_changes, atomic_load_explicit(&n_changes, memory_order_acquire));
+    pthread_mutex_lock(&nxr_job.lock);
+    for (int rank = 0; rank < nxr_job.size && n_words < MAX_WORDS; rank++) {
+        struct nxr_peer *peer = nxr_job.peers[rank];
+        _Atomic uint32_t *word;
+        uint32_t value;
+
+        if (peer == NULL || rank == nxr_job.rank || !nxr_peer_is_up(peer) ||
+            nxr_peer_is_lost(peer)) {
+            continue;
+        }
+        word = nxr_control_alive_word(peer->control);
+        value = arm(word);
+        if (value != 0) {
+            words[n_words++] = wait_on(word, value);
+        } else if (nxr_control_is_dead(peer->control)) {
+            wake_all(word);
+            nxr_liveness_lost_locked(rank);
+        }
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return n_words;
+}
+
+static void *watch(void *arg)
+{
+    const struct timespec settle = nxr_timespec(SETTLE_NS);
+    struct futex_waitv words[MAX_WORDS];
+
+    while (!atomic_load_explicit(&is_stopping, memory_order_acquire)) {
+        unsigned n_words = collect(words);
+        long woken = syscall(SYS_futex_waitv, words, n_words, 0, NULL, CLOCK_MONOTONIC);
+
+        if (woken < 0 && errno == ENOSYS) {
+            nxr_debug(HOST, "no futex_waitv: deaths are seen by pidfd only");
+            break;
+        }
+        if (woken == 0 && !atomic_load_explicit(&is_stopping, memory_order_acquire)) {
+            nanosleep(&settle, NULL);
+        }
+    }
+    return arg;
+}
+
+/* Signals are the application's: none is taken here. */
+static int start_thread(void)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    int error;
+
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_NBYTES);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&thread, &attributes, watch, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+void nxr_deathwatch_changed(void)
+{
+    int error;
+
+    atomic_fetch_add_explicit(&n_changes, 1, memory_order_release);
+    if (is_started) {
+        wake_all(&n_changes);
+        return;
+    }
+    atomic_store(&is_stopping, false);
+    error = start_thread();
+    if (error != 0) {
+        nxr_debug(HOST, "no thread to watch for deaths: %s; pidfds do it", strerror(error));
+        return;
+    }
+    is_started = true;
+}
+
+void nxr_deathwatch_stop(void)
+{
+    bool was_started;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    was_started = is_started;
+    is_started = false;
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (was_started) {
+        atomic_store_explicit(&is_stopping, true, memory_order_release);
+        atomic_fetch_add_explicit(&n_changes, 1, memory_order_release);
+        wake_all(&n_changes);
+        pthread_join(thread, NULL);
+    }
+}
