@@ -122,7 +122,7 @@ bool nxr_copy_is_usable(enum nxr_copy_method method)
 {
     switch (method) {
     case NXR_COPY_REP:
-        return cpu.has_rep;
+        return cpu.has_rep && cpu.has_avx2; /* its ends go by AVX2 */
     case NXR_COPY_AVX2:
     case NXR_COPY_STREAM:
         return cpu.has_avx2;

@@ -18,6 +18,7 @@
 #define WITH_AVX2   __attribute__((target("avx2")))
 #define WITH_AVX512 __attribute__((target("avx512f")))
 #define INLINE      static inline __attribute__((always_inline))
+#define RARE        static __attribute__((noinline, cold)) /* no registers saved for it on the usual way */
 
 /* Would a piece of one line at `address` lie in two pages? */
 INLINE bool crosses_page(const unsigned char *address)
@@ -36,7 +37,7 @@ INLINE bool crosses_page(const unsigned char *address)
     } while (0)
 
 /* Copy less than a line from an aligned address on, in falling powers of two: no piece crosses. */
-INLINE void copy_tail_by_words(unsigned char *dst, const unsigned char *src, size_t nbytes)
+WITH_AVX2 RARE void copy_tail_by_words(unsigned char *dst, const unsigned char *src, size_t nbytes)
 {
     COPY_PIECE(32);
     COPY_PIECE(16);
@@ -47,7 +48,7 @@ INLINE void copy_tail_by_words(unsigned char *dst, const unsigned char *src, siz
 }
 
 /* The same up to an aligned address, in rising powers of two. */
-INLINE void copy_head_by_words(unsigned char *dst, const unsigned char *src, size_t nbytes)
+WITH_AVX2 RARE void copy_head_by_words(unsigned char *dst, const unsigned char *src, size_t nbytes)
 {
     COPY_PIECE(1);
     COPY_PIECE(2);

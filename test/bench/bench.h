@@ -82,6 +82,7 @@ struct bench {
     unsigned char *theirs;      /* the peer's part, mapped; NULL where it is registered memory */
     unsigned char *local;       /* ordinary memory of this process, as large */
     uint64_t local_nbytes;
+    char method[24];   /* how the library reaches the peer's part */
     uint64_t flag_seq; /* of the flag ping-pong */
     uint64_t n_missed; /* goals */
 
@@ -193,6 +194,7 @@ extern const struct bench_test bench_tests[];
 extern const int bench_n_tests;
 
 void test_put(struct bench *bench);
+void test_put_flush(struct bench *bench);
 void test_get(struct bench *bench);
 void test_put_nb(struct bench *bench);
 void test_flush(struct bench *bench);

@@ -16,7 +16,7 @@
 
 #define TAG_DIE    1
 #define DYING_NS   50000000 /* from the order to the death: what the last one stirred up is over */
-#define DEATH_GOAL 1e6     /* ns, p99 */
+#define DEATH_GOAL 1e6      /* ns, p99 */
 
 static void die_on_order(struct bench *bench)
 {

@@ -8,6 +8,7 @@
 #include "bench.h"
 #include "util/copy.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Allowed: the time of the best copy over 0.97, from where the copy and not the call is measured.
@@ -21,13 +22,20 @@ static const uint64_t move_sizes[] = {8,       64,       512,      4096,     655
                                       1 << 20, 16 << 20, 64 << 20, 256 << 20};
 #define N_MOVE_SIZES (int)(sizeof(move_sizes) / sizeof(move_sizes[0]))
 
-static void put_flush(struct bench *bench, long n, int arg)
+static void put(struct bench *bench, long n, int arg)
 {
     (void)arg;
     for (long i = 0; i < n; i++) {
         bench_check(
             nixl_put(bench->peer, bench->region, bench->alignment.dst, bench->src, bench->nbytes),
             "nixl_put");
+    }
+}
+
+static void put_flush(struct bench *bench, long n, int arg)
+{
+    for (long i = 0; i < n; i++) {
+        put(bench, 1, arg);
         bench_check(nixl_flush(bench->peer, BENCH_TIMEOUT_NS), "nixl_flush");
     }
 }
@@ -81,7 +89,7 @@ static void flush(struct bench *bench, long n, int arg)
 static double goal_of(const struct bench *bench, uint64_t nbytes)
 {
     if (bench->options.is_registered) {
-        return nbytes == 1 << 20 ? PROCESS_VM_GOAL : 0;
+        return nbytes == 1 << 20 && strcmp(bench->method, "bounce") != 0 ? PROCESS_VM_GOAL : 0;
     }
     return nbytes >= COPY_GOAL_FROM ? COPY_GOAL : 0;
 }
@@ -98,6 +106,7 @@ static void move_rows(struct bench *bench, const char *test, const char *what, b
         for (int j = 0; j < bench->options.n_alignments; j++) {
             struct bench_lane lanes[BENCH_MAX_LANES] = {{"nixlrun", fn, 0, ACTOR_FIRST, n_steps}};
             struct bench_stats stats[BENCH_MAX_LANES];
+            char label[64];
             int n_lanes = 1;
 
             stage_case(bench, sizes[i], &bench->options.alignments[j]);
@@ -108,8 +117,10 @@ static void move_rows(struct bench *bench, const char *test, const char *what, b
                     (struct bench_lane){is_get ? "process_vm_readv" : "process_vm_writev",
                                         bare_process_vm, is_get, ACTOR_FIRST, 1};
             }
+            snprintf(label, sizeof(label), "%s%s%s", what, bench->options.is_registered ? ", " : "",
+                     bench->options.is_registered ? bench->method : "");
             sample_lanes(bench, lanes, n_lanes, stats);
-            report_lanes(bench, test, what, lanes, n_lanes, stats, goal_of(bench, sizes[i]));
+            report_lanes(bench, test, label, lanes, n_lanes, stats, goal_of(bench, sizes[i]));
         }
     }
     stage_data_close(bench);
@@ -117,7 +128,12 @@ static void move_rows(struct bench *bench, const char *test, const char *what, b
 
 void test_put(struct bench *bench)
 {
-    move_rows(bench, "put", "put + flush", put_flush, 1, false);
+    move_rows(bench, "put", "put", put, 1, false);
+}
+
+void test_put_flush(struct bench *bench)
+{
+    move_rows(bench, "put_flush", "put + flush", put_flush, 1, false);
 }
 
 void test_get(struct bench *bench)

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define WAKE_GOAL    1.2
-#define IDLE_GOAL    1.0    /* percent of a core */
-#define PASSIVE_GOAL 1.05   /* a computing target may cost this much over a polling one */
+#define IDLE_GOAL    1.0     /* percent of a core */
+#define PASSIVE_GOAL 1.05    /* a computing target may cost this much over a polling one */
 #define SLEEPY_NS    1500000 /* time to fall asleep: the library spins for up to 400 us */
 #define WAKE_TURNS   400
 #define TAG_WAKE     1

@@ -11,7 +11,8 @@
 #define EXIT_USAGE  2
 
 const struct bench_test bench_tests[] = {
-    {"put", "put and flush, beside the best copy into shared memory", test_put, 2, 2, false},
+    {"put", "put, beside the best copy into the same memory", test_put, 2, 2, false},
+    {"put_flush", "put and flush, beside the same", test_put_flush, 2, 2, false},
     {"get", "get, beside the best copy", test_get, 2, 2, false},
     {"put_nb", "puts in a window, one flush at its end", test_put_nb, 2, 2, false},
     {"flush", "a flush with nothing to do", test_flush, 2, 2, false},

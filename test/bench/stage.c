@@ -134,6 +134,7 @@ void stage_data_open(struct bench *bench, bool is_registered, uint64_t nbytes)
     stage_barrier(bench);
     bench_check(nixl_region_query(bench->region, bench->peer, BENCH_TIMEOUT_NS, &info),
                 "asking for the peer's memory");
+    memcpy(bench->method, info.method, sizeof(bench->method));
     if (!is_registered) {
         bench_check(nixl_region_map(bench->region, bench->peer, &theirs),
                     "mapping the peer's memory");
