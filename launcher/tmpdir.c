@@ -14,14 +14,17 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
-#define TMPDIR_PREFIX "nixlrun."
+#define TMPDIR_PREFIX      "nixlrun."
+#define TMPDIR_ROOM_NBYTES (32ull << 20)
 
 static char tmpdir_path[PATH_MAX];
 static int tmpdir_lock = -1; /* holds the flock as long as the process lives */
@@ -125,17 +128,29 @@ static bool tmpdir_make_in(const char *base)
     }
 }
 
+/* PMIx maps files of some MiB there, and a full file system would end it by SIGBUS. */
+static bool has_room(const char *base)
+{
+    struct statvfs fs;
+
+    return base[0] != '\0' && statvfs(base, &fs) == 0 &&
+           (uint64_t)fs.f_bavail * fs.f_frsize >= TMPDIR_ROOM_NBYTES;
+}
+
 const char *tmpdir_make(void)
 {
     for (int i = 0; i < TMPDIR_N_BASES; i++) {
         tmpdir_sweep(tmpdir_base(i));
     }
     for (int i = 0; i < TMPDIR_N_BASES; i++) {
-        if (tmpdir_base(i)[0] != '\0' && tmpdir_make_in(tmpdir_base(i))) {
+        if (has_room(tmpdir_base(i)) && tmpdir_make_in(tmpdir_base(i))) {
             return tmpdir_path;
         }
     }
-    fprintf(stderr, "nixlrun: cannot make a directory in /dev/shm or /tmp: %s\n", strerror(errno));
+    fprintf(stderr,
+            "nixlrun: no place for a temporary directory: XDG_RUNTIME_DIR, /dev/shm, TMPDIR "
+            "and /tmp have less than %llu MiB or cannot be written\n",
+            TMPDIR_ROOM_NBYTES >> 20);
     tmpdir_path[0] = '\0';
     return NULL;
 }
