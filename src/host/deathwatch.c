@@ -14,12 +14,12 @@
 #include "job.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -108,23 +108,6 @@ static void *watch(void *arg)
     return arg;
 }
 
-/* Signals are the application's: none is taken here. */
-static int start_thread(void)
-{
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    int error;
-
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_NBYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, &attributes, watch, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
-}
-
 void nxr_deathwatch_changed(void)
 {
     int error;
@@ -135,7 +118,7 @@ void nxr_deathwatch_changed(void)
         return;
     }
     atomic_store(&is_stopping, false);
-    error = start_thread();
+    error = nxr_thread_start(&thread, STACK_NBYTES, watch);
     if (error != 0) {
         nxr_debug(HOST, "no thread to watch for deaths: %s; pidfds do it", strerror(error));
         return;

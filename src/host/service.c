@@ -18,10 +18,10 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/status.h"
+#include "util/thread.h"
 #include "wait.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -188,23 +188,6 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* Signals are the application's: none is taken here. */
-static int start_thread(void)
-{
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    int error;
-
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_NBYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, &attributes, serve, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
-}
-
 static bool is_running(void *arg)
 {
     (void)arg;
@@ -232,7 +215,7 @@ int nxr_service_start(void)
     if (status != NIXL_OK) {
         goto err_close;
     }
-    status = nxr_status_of_errno(start_thread());
+    status = nxr_status_of_errno(nxr_thread_start(&thread, STACK_NBYTES, serve));
     if (status != NIXL_OK) {
         nxr_error(HOST, "cannot start the service thread");
         nxr_conn_stop();

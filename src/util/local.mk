@@ -9,5 +9,6 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/lock.h \
 	%D%/log.c %D%/log.h \
 	%D%/nearest.c %D%/nearest.h \
-	%D%/status.c %D%/status.h
+	%D%/status.c %D%/status.h \
+	%D%/thread.c %D%/thread.h
 %C%_libnxr_util_la_CFLAGS = $(AM_CFLAGS)
