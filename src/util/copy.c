@@ -51,9 +51,9 @@ void (*nxr_copy_large)(void *dst, const void *src, size_t nbytes) = copy_by_libc
  * reading 8.0 against 7.9; 96 MiB: 16.3 against 9.0, with reading 7.9 against 5.7.
  */
 #define L3_PARTS 5
-static const struct nxr_copy_tuning intel_tuning = {24 * KIB, 52 * MIB, true};
-static const struct nxr_copy_tuning amd_tuning = {512 * KIB, 6 * MIB, false};
-static const struct nxr_copy_tuning other_tuning = {SIZE_MAX, 32 * MIB, false};
+static const struct nxr_copy_tuning intel_tuning = {24 * KIB, 512 * KIB, 52 * MIB, true};
+static const struct nxr_copy_tuning amd_tuning = {512 * KIB, SIZE_MAX, 6 * MIB, false};
+static const struct nxr_copy_tuning other_tuning = {SIZE_MAX, SIZE_MAX, 32 * MIB, false};
 
 struct nxr_copy_tuning nxr_copy_tuning;
 

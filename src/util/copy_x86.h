@@ -28,19 +28,23 @@
 
 /* Thresholds of this processor, in bytes; SIZE_MAX: never. Filled by copy.c before main. */
 struct nxr_copy_tuning {
-    size_t rep_from;    /* rep movsb */
-    size_t stream_from; /* non-temporal stores */
-    bool rep_unaligned; /* rep movsb also where the two sides lie differently in their lines */
+    size_t rep_from;       /* rep movsb */
+    size_t rep_close_from; /* rep movsb also where the destination lies close behind the source */
+    size_t stream_from;    /* non-temporal stores */
+    bool rep_unaligned;    /* rep movsb also where the two sides lie differently in their lines */
 };
 extern struct nxr_copy_tuning nxr_copy_tuning;
 
 /*
  * rep movsb slows down where the destination lies up to a line behind the source within a page: its
- * loads then seem to depend on its own stores (Zen 4: 3.5 GB/s at any size; Intel: 8 %).
+ * loads then seem to depend on its own stores (Zen 4: 3.5 GB/s at any size; Intel: 8 % in the L2).
  */
-static inline bool nxr_copy_rep_is_slow(size_t distance)
+static inline bool nxr_copy_rep_is_slow(size_t distance, size_t nbytes)
 {
-    return (distance & 4095) - 1 < 63 || (!nxr_copy_tuning.rep_unaligned && distance % 64 != 0);
+    bool is_close = (distance & 4095) - 1 < 63;
+
+    return (is_close && nbytes < nxr_copy_tuning.rep_close_from) ||
+           (!nxr_copy_tuning.rep_unaligned && distance % 64 != 0);
 }
 
 /* The method for a copy, where `loop` is the widest vector loop of this processor. */
@@ -59,7 +63,7 @@ static inline enum nxr_copy_method nxr_copy_x86_choose(enum nxr_copy_method loop
     if (nbytes >= nxr_copy_tuning.stream_from) {
         return NXR_COPY_STREAM;
     }
-    return nxr_copy_rep_is_slow(distance) ? NXR_COPY_AVX2 : NXR_COPY_REP;
+    return nxr_copy_rep_is_slow(distance, nbytes) ? NXR_COPY_AVX2 : NXR_COPY_REP;
 }
 
 void nxr_copy_rep(void *dst, const void *src, size_t nbytes);

@@ -51,7 +51,7 @@ static double watch_death(struct bench *bench, int victim, bool is_spinning)
 
 void test_death(struct bench *bench)
 {
-    static const char *const whats[] = {"death, seen while sleeping", "death, seen while spinning"};
+    static const char *const whats[] = {"death seen while sleeping", "death seen while spinning"};
     double *samples[2];
     long n_samples[2] = {0, 0};
 

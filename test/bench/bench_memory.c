@@ -118,8 +118,8 @@ static void collect(struct bench *bench, const struct result *own)
     }
     qsort(bare, (size_t)bench->size, sizeof(*bare), compare);
     report_begin(bench);
-    report(bench, "after nixl_init, over a bare client", quiet, bare[bench->size / 2], QUIET_GOAL);
-    report(bench, "after all notified all, over a bare client", talked, bare[bench->size / 2],
+    report(bench, "over a bare client after nixl_init", quiet, bare[bench->size / 2], QUIET_GOAL);
+    report(bench, "over a bare client after all talked", talked, bare[bench->size / 2],
            TALKED_GOAL);
     report_end(bench);
 }

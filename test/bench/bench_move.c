@@ -85,7 +85,7 @@ static void flush(struct bench *bench, long n, int arg)
     }
 }
 
-/* The goal of a size: none where the call and not the copy is measured. */
+/* The goal of a put or get by itself: none where the call and not the copy is measured. */
 static double goal_of(const struct bench *bench, uint64_t nbytes)
 {
     if (bench->options.is_registered) {
@@ -117,10 +117,12 @@ static void move_rows(struct bench *bench, const char *test, const char *what, b
                     (struct bench_lane){is_get ? "process_vm_readv" : "process_vm_writev",
                                         bare_process_vm, is_get, ACTOR_FIRST, 1};
             }
-            snprintf(label, sizeof(label), "%s%s%s", what, bench->options.is_registered ? ", " : "",
+            snprintf(label, sizeof(label), "%s%s%s", what,
+                     bench->options.is_registered ? " by " : "",
                      bench->options.is_registered ? bench->method : "");
             sample_lanes(bench, lanes, n_lanes, stats);
-            report_lanes(bench, test, label, lanes, n_lanes, stats, goal_of(bench, sizes[i]));
+            report_lanes(bench, test, label, lanes, n_lanes, stats,
+                         fn == put || fn == get ? goal_of(bench, sizes[i]) : 0);
         }
     }
     stage_data_close(bench);
@@ -220,7 +222,7 @@ void test_copy_read(struct bench *bench)
         for (int j = 0; j < bench->options.n_alignments; j++) {
             stage_case(bench, sizes[i], &bench->options.alignments[j]);
             sample_lanes(bench, lanes, 2, stats);
-            report_lanes(bench, "copy_read", "put, target reads", lanes, 2, stats,
+            report_lanes(bench, "copy_read", "put then target reads", lanes, 2, stats,
                          sizes[i] >= 1 << 20 ? READ_GOAL : 0);
         }
     }

@@ -262,12 +262,12 @@ void test_rate(struct bench *bench)
                             .note = note};
 
     one = run_rate(bench, 1, 1, &share);
-    snprintf(what, sizeof(what), "notify, 1 sender");
+    snprintf(what, sizeof(what), "notify from 1 sender");
     row.value = one;
     report_row(bench, &row);
     if (bench->size > 2) {
         all = run_rate(bench, bench->size - 1, 2, &share);
-        snprintf(what, sizeof(what), "notify, %d senders", bench->size - 1);
+        snprintf(what, sizeof(what), "notify from %d senders", bench->size - 1);
         snprintf(note, sizeof(note), "none lost; the poorest sender has %.2f of an equal share",
                  share);
         row.value = all;

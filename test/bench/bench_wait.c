@@ -100,8 +100,8 @@ void test_passive(struct bench *bench)
             struct bench_stats stats[2];
             char what[64];
 
-            snprintf(what, sizeof(what), "%s, target computes%s", i % 2 == 0 ? "put" : "get",
-                     is_registered ? ", registered" : "");
+            snprintf(what, sizeof(what), "%s while target computes%s", i % 2 == 0 ? "put" : "get",
+                     is_registered ? " registered" : "");
             stage_case(bench, sizes[i / 2], &aligned);
             sample_lanes(bench, lanes, 2, stats);
             report_lanes(bench, "passive", what, lanes, 2, stats, PASSIVE_GOAL);

@@ -17,6 +17,9 @@ bin_PROGRAMS += %D%/nixl_bench
 %C%_nixl_bench_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_nixl_bench_LDADD = src/libnixlrun.la src/util/libnxr_util.la $(PMIX_LIBS) -lm
 
+dist_check_SCRIPTS += %D%/test_bench.sh
+TESTS += %D%/test_bench.sh
+
 noinst_PROGRAMS += %D%/copy_sweep
 %C%_copy_sweep_SOURCES = %D%/copy_sweep.c
 %C%_copy_sweep_LDADD = src/util/libnxr_util.la
