@@ -388,7 +388,7 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
 {
     int64_t deadline = nxr_deadline(timeout_ns), left_ns = timeout_ns;
     struct nxr_region_part *part;
-    int status;
+    int status, state;
 
     do {
         pthread_mutex_lock(&nxr_job.lock);
@@ -401,9 +401,9 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
         if (timeout_ns != 0 && timeout_ns != NIXL_FOREVER) {
             left_ns = deadline > nxr_now_ns() ? deadline - nxr_now_ns() : 1;
         }
+        state = atomic_load_explicit(&part->state, memory_order_acquire);
         /* Closed again as soon as its key had come: wait for the next one. */
-    } while (status == NIXL_OK && renew &&
-             atomic_load_explicit(&part->state, memory_order_acquire) == NXR_PART_STALE);
+    } while (status == NIXL_OK && renew && state == NXR_PART_STALE);
     if (status == NIXL_INPROGRESS) {
         return status;
     }
@@ -411,7 +411,7 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
         return nxr_fail(status, operation, rank, "", 0,
                         "rank %d has not published region '%s' in time", rank, region->name);
     }
-    if (atomic_load_explicit(&part->state, memory_order_acquire) != NXR_PART_READY) {
+    if (state != NXR_PART_READY) {
         return nxr_region_fail_part(operation, part);
     }
     *part_p = &part->part;

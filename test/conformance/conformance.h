@@ -58,6 +58,9 @@ void conf_drop(struct part *part);
 void conf_tell(int rank, uint64_t tag);
 void conf_hear(int rank, uint64_t tag);
 
+/* Remember the signal handlers that are there before the library is used. */
+void conf_note_signals(void);
+
 /* Wait until a word of own memory, that a peer puts to, has a value. Makes no call of the library.
  */
 void conf_spin(const volatile uint64_t *word, uint64_t value);

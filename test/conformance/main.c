@@ -152,6 +152,7 @@ int main(int argc, char **argv)
             break;
         }
     }
+    conf_note_signals();
     params.thread_level = conf.is_single ? NIXL_THREAD_SINGLE : NIXL_THREAD_MULTIPLE;
     MPT_OK(nixl_init(&params));
     conf.rank = nixl_rank();
