@@ -100,7 +100,7 @@ static void report(struct bench *bench, const char *what, double *mib, double ba
 
 static void collect(struct bench *bench, const struct result *own)
 {
-    double quiet[BENCH_MAX_RANKS], talked[BENCH_MAX_RANKS], bare[BENCH_MAX_RANKS];
+    double quiet[BENCH_MAX_RANKS] = {0}, talked[BENCH_MAX_RANKS] = {0}, bare[BENCH_MAX_RANKS] = {0};
     struct nixl_note note;
     struct result result = *own;
 
