@@ -216,6 +216,14 @@ int64_t nxr_request_tick(int64_t now)
 
 /* ---- the public calls --------------------------------------------------------------------------- */
 
+/* The transport that a request used; "" where its part was never opened. */
+static const char *transport_of(const struct nixl_req *req)
+{
+    int state = atomic_load_explicit(&req->part->state, memory_order_acquire);
+
+    return state == NXR_PART_READY || state == NXR_PART_STALE ? req->op.part->transport->name : "";
+}
+
 /* Report the outcome of a request that has ended, and free it. */
 static int finish(const char *operation, struct nixl_req **req_p)
 {
@@ -223,8 +231,7 @@ static int finish(const char *operation, struct nixl_req **req_p)
     int status = atomic_load_explicit(&req->status, memory_order_acquire);
 
     if (status < 0) {
-        nxr_fail(status, operation, req->peer->rank,
-                 req->op.part->transport != NULL ? req->op.part->transport->name : "", 0,
+        nxr_fail(status, operation, req->peer->rank, transport_of(req), 0,
                  "%s of %zu bytes at offset %llu of rank %d: %s", req->operation, req->op.nbytes,
                  (unsigned long long)req->op.offset, req->peer->rank, nixl_strerror(status));
     }

@@ -16,6 +16,7 @@
 #define NXR_HOST_RING_H
 
 #include "host/control.h"
+#include "util/barrier.h"
 
 #define NXR_RING_INLINE_NBYTES sizeof(((struct nxr_ring_slot *)0)->payload)
 #define NXR_RING_MAX_NBYTES    4096
@@ -50,8 +51,12 @@ static inline uint64_t nxr_ring_slots_of(size_t nbytes)
 /* Append a message of at most NXR_RING_MAX_NBYTES; false where there is no room. One caller at a time. */
 bool nxr_ring_push(struct nxr_ring_tx *tx, uint64_t tag, const void *msg, size_t nbytes);
 
-/* Is a message at the head? Any thread; acquire. */
-static inline bool nxr_ring_has(const struct nxr_ring_rx *rx)
+/*
+ * Is a message at the head? Any thread, without a lock: another thread may take that message just
+ * now, and the sender may be filling the slot with payload. So the answer is a hint, and
+ * nxr_ring_peek() decides.
+ */
+NXR_NO_TSAN static inline bool nxr_ring_has(const struct nxr_ring_rx *rx)
 {
     uint64_t head = atomic_load_explicit(&rx->head, memory_order_relaxed);
     const struct nxr_ring_slot *slot = &rx->slots[head & (NXR_RING_SLOTS - 1)];
