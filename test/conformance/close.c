@@ -135,20 +135,28 @@ static void no_byte_is_read_after_close(void)
 
 #define N_THREADS 3
 
+#define SHOT 512
+
 struct shooter {
     pthread_t thread;
     struct nixl_region *region;
+    uint64_t place; /* a thread's own */
 };
+
+static uint64_t shot_place(int rank, int thread)
+{
+    return (uint64_t)(rank * N_THREADS + thread) * SHOT % NBYTES;
+}
 
 static void *shoot_until_stale(void *arg)
 {
     struct shooter *shooter = arg;
-    unsigned char memory[512];
+    unsigned char memory[SHOT];
     int status;
 
     memset(memory, FIRE, sizeof(memory));
     do {
-        status = nixl_put(0, shooter->region, 0, memory, sizeof(memory));
+        status = nixl_put(0, shooter->region, shooter->place, memory, sizeof(memory));
     } while (status == NIXL_OK);
     MPT_STATUS(status, NIXL_ERR_STALE);
     return NULL;
@@ -173,7 +181,7 @@ static void close_waits_for_every_thread(void)
         }
         mpt_barrier();
         if (conf.rank == 0) {
-            const volatile unsigned char *last = target.bytes + 511;
+            const volatile unsigned char *last = target.bytes + shot_place(1, 0) + SHOT - 1;
 
             for (int64_t end_ns = mpt_now_ns() + MPT_PATIENCE; *last != FIRE;) {
                 MPT_LT(mpt_now_ns(), end_ns);
@@ -182,6 +190,7 @@ static void close_waits_for_every_thread(void)
         } else {
             for (int i = 0; i < N_THREADS; i++) {
                 shooters[i].region = region;
+                shooters[i].place = shot_place(conf.rank, i);
                 MPT_EQ(pthread_create(&shooters[i].thread, NULL, shoot_until_stale, &shooters[i]),
                        0);
             }

@@ -65,7 +65,7 @@ check_PROGRAMS += $(mp_programs)
 %C%_stress_LDADD = $(mp_libs)
 
 mp_tests = %D%/abort.mp %D%/bad_input.mp %D%/fault.mp %D%/hello.mp %D%/limits.mp %D%/stress.mp
-EXTRA_DIST += $(mp_tests)
+EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 
 dist_check_SCRIPTS += %D%/harness.sh
