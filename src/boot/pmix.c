@@ -22,6 +22,7 @@
 
 static pmix_proc_t myself;
 static bool is_connected;
+static unsigned n_connects; /* how often this process has joined the job */
 static nxr_boot_event_fn *on_event;
 
 /* ---- one call under a deadline -------------------------------------------------------------- */
@@ -233,6 +234,7 @@ int nxr_boot_start(int64_t timeout_ns, nxr_boot_event_fn *event_fn, struct nxr_b
         return explain(status, "PMIx_Init", why, why_nbytes);
     }
     is_connected = true;
+    n_connects++;
     size = job_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE);
     if (size < 1 || size > INT32_MAX || myself.rank >= (unsigned long)size) {
         snprintf(why, why_nbytes, "the launcher says rank %u of %ld ranks, which cannot be",
@@ -273,6 +275,29 @@ static pmix_status_t collecting_fence(int64_t timeout_ns)
     return call_wait(call, timeout_ns);
 }
 
+/*
+ * The fence of joining. A process that joins again may be faster than others that are still leaving:
+ * the server then ends the fence without them, for all who are in it, and they try again.
+ */
+static pmix_status_t joining_fence(int64_t timeout_ns)
+{
+    const struct timespec nap = nxr_timespec(NXR_MS);
+    int64_t deadline = nxr_deadline(timeout_ns), left_ns = timeout_ns;
+    pmix_status_t status;
+
+    for (;;) {
+        status = collecting_fence(left_ns);
+        if (status != PMIX_ERR_PARTIAL_SUCCESS || n_connects == 1) {
+            return status;
+        }
+        nanosleep(&nap, NULL);
+        left_ns = deadline == INT64_MAX ? INT64_MAX : deadline - nxr_now_ns();
+        if (left_ns <= 0) {
+            return PMIX_ERR_TIMEOUT;
+        }
+    }
+}
+
 int nxr_boot_exchange(const struct nxr_card *card, int64_t timeout_ns, char *why, size_t why_nbytes)
 {
     pmix_value_t value;
@@ -291,7 +316,7 @@ int nxr_boot_exchange(const struct nxr_card *card, int64_t timeout_ns, char *why
     if (status != PMIX_SUCCESS) {
         return explain(status, "PMIx_Commit", why, why_nbytes);
     }
-    status = collecting_fence(timeout_ns);
+    status = joining_fence(timeout_ns);
     return status == PMIX_SUCCESS ? NIXL_OK : explain(status, "PMIx_Fence", why, why_nbytes);
 }
 
