@@ -508,6 +508,118 @@ NIXL_API int nixl_event_fd(void);
  */
 NIXL_API int nixl_event_arm(void) NIXL_MUST_CHECK;
 
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/** Types of words. Their alignment is their size. */
+enum nixl_type {
+    NIXL_INT32 = 0,
+    NIXL_UINT32 = 1,
+    NIXL_INT64 = 2,
+    NIXL_UINT64 = 3,
+    NIXL_FLOAT = 4,
+    NIXL_DOUBLE = 5,
+};
+
+/** What an atomic operation does to the word. AND, OR and XOR are for whole numbers only. */
+enum nixl_atomic_op {
+    NIXL_ATOMIC_ADD = 0,
+    NIXL_ATOMIC_AND = 1,
+    NIXL_ATOMIC_OR = 2,
+    NIXL_ATOMIC_XOR = 3,
+    NIXL_ATOMIC_SWAP = 4,
+    NIXL_ATOMIC_SET = 5,   /**< as SWAP */
+    NIXL_ATOMIC_FETCH = 6, /**< reads only; the operand may be NULL */
+};
+
+/**
+ * Change a word in a rank's part of a region, and fetch what it was.
+ *
+ * Atomic with every other access of the library to that word, from whatever rank and by whatever
+ * way; the owner's own threads use atomics of their compiler, or this call. Sequentially
+ * consistent. A word in registered memory of another rank is changed by that rank's service
+ * thread, at the cost of a message there and back; the rank itself may compute meanwhile.
+ *
+ * @param offset     of the word, which is aligned to its size in the owner's memory and lies
+ *                   inside of the part; parts that the library allocates begin on a page
+ * @param operand    one value of the type
+ * @param fetched_p  one value of the type, or NULL
+ * @return NIXL_OK                done, visible to all
+ * @return NIXL_ERR_INVALID_ARG   bad rank, handle, type or operation, or a word that is not aligned
+ * @return NIXL_ERR_TIMEOUT       no answer within NIXLRUN_OP_TIMEOUT: unknown whether it was done
+ * @return NIXL_ERR_TRANSPORT     the connection to the owner broke: unknown whether it was done
+ * and as nixl_put(). Completion: remote. Order: after earlier puts of this process to that rank,
+ * for which it waits if they are not complete. Threads: any.
+ */
+NIXL_API int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+                         enum nixl_atomic_op op, const void *operand,
+                         void *fetched_p) NIXL_MUST_CHECK;
+
+/**
+ * Replace a word by @p desired if its bits are those of @p expected. *fetched_p is what it was: the
+ * bits of @p expected if it was replaced. Else as nixl_atomic().
+ */
+NIXL_API int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,
+                                      enum nixl_type type, const void *expected,
+                                      const void *desired, void *fetched_p) NIXL_MUST_CHECK;
+
+/**
+ * Set a signal: a 64-bit word in a rank's part, aligned to 8 bytes. Its owner waits for it with
+ * nixl_signal_wait(), and then sees all earlier puts of this process to that rank.
+ * Returns, order and threads as nixl_atomic().
+ */
+NIXL_API int nixl_signal_set(int rank, struct nixl_region *region, uint64_t offset,
+                             uint64_t value) NIXL_MUST_CHECK;
+
+/** Add to a signal, so that those of many ranks can be counted; else as nixl_signal_set(). */
+NIXL_API int nixl_signal_add(int rank, struct nixl_region *region, uint64_t offset,
+                             uint64_t value) NIXL_MUST_CHECK;
+
+/**
+ * nixl_put(), and an addition to a signal in a region of the same rank, which is seen after the
+ * data. Nothing is moved where the signal is found to be impossible.
+ */
+NIXL_API int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                             size_t nbytes, struct nixl_region *signal_region,
+                             uint64_t signal_offset, uint64_t value) NIXL_MUST_CHECK;
+
+/** How a signal is compared with a value; both are unsigned. */
+enum nixl_compare {
+    NIXL_EQ = 0,
+    NIXL_NE = 1,
+    NIXL_LT = 2,
+    NIXL_LE = 3,
+    NIXL_GT = 4,
+    NIXL_GE = 5,
+};
+
+/**
+ * Wait until a signal of this rank compares true: word OP value.
+ *
+ * Spins briefly, then sleeps; woken by nixl_signal_set(), nixl_signal_add() and nixl_put_signal(),
+ * which also make an armed event fd readable. A word that is changed by other means (a put, an
+ * atomic, a store) is looked at once a second while asleep.
+ *
+ * @param word    8-byte aligned, usually in an own region
+ * @param seen_p  the value that was seen, or NULL
+ * @return NIXL_OK               it compared true
+ * @return NIXL_INPROGRESS       (timeout 0) it does not
+ * @return NIXL_ERR_TIMEOUT      it did not in time
+ * @return NIXL_ERR_PEER_LOST    it does not, and a rank has died, which is in nixl_last_error():
+ *                               once for each death in each thread that waits for signals
+ * @return NIXL_ERR_INVALID_ARG  NULL, not aligned, no such comparison, a negative timeout
+ * Threads: any.
+ */
+NIXL_API int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t value,
+                              int64_t timeout_ns, uint64_t *seen_p) NIXL_MUST_CHECK;
+
+/**
+ * Wait until one of several signals compares true. *index_p, which may be NULL, is the first that
+ * does. Else as nixl_signal_wait(). NIXL_ERR_INVALID_ARG also where there is none.
+ */
+NIXL_API int nixl_signal_wait_any(const uint64_t *const *words, size_t nwords,
+                                  enum nixl_compare compare, uint64_t value, int64_t timeout_ns,
+                                  size_t *index_p, uint64_t *seen_p) NIXL_MUST_CHECK;
+
 /* ---- what happened --------------------------------------------------------------------------- */
 
 enum nixl_event_type {

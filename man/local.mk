@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # One page per topic; every other function of a topic gets an alias that shows the same page.
-man_pages = %D%/nixl_bench.1 %D%/nixlcc.1 %D%/nixlrun.1 %D%/nixlrun.7 %D%/nixl_error.3 %D%/nixl_event.3 \
+man_pages = %D%/nixl_bench.1 %D%/nixlcc.1 %D%/nixlrun.1 %D%/nixlrun.7 %D%/nixl_atomic.3 %D%/nixl_error.3 %D%/nixl_event.3 \
 	%D%/nixl_flush.3 %D%/nixl_init.3 %D%/nixl_log.3 %D%/nixl_notify.3 %D%/nixl_put.3 \
-	%D%/nixl_region.3 %D%/nixl_req.3
+	%D%/nixl_region.3 %D%/nixl_req.3 %D%/nixl_signal.3
 dist_man_MANS += $(man_pages)
 EXTRA_DIST += %D%/env-table.sh
 
 # The names that a page has besides that of its file stand in its NAME section.
-man_aliases = %D%/nixl_abort.3 %D%/nixl_event_arm.3 %D%/nixl_event_fd.3 %D%/nixl_event_recv.3 \
+man_aliases = %D%/nixl_abort.3 %D%/nixl_atomic_compare_swap.3 %D%/nixl_event_arm.3 %D%/nixl_event_fd.3 %D%/nixl_event_recv.3 \
 	%D%/nixl_fence.3 %D%/nixl_finalize.3 %D%/nixl_get.3 %D%/nixl_get_nb.3 \
 	%D%/nixl_get_notify.3 %D%/nixl_host.3 %D%/nixl_last_error.3 %D%/nixl_log_set_fn.3 \
 	%D%/nixl_note_init.3 %D%/nixl_notify_recv.3 %D%/nixl_peer_state.3 %D%/nixl_put_nb.3 \
-	%D%/nixl_put_notify.3 %D%/nixl_rank.3 %D%/nixl_region_addr.3 %D%/nixl_region_alloc.3 \
+	%D%/nixl_put_notify.3 %D%/nixl_put_signal.3 %D%/nixl_rank.3 %D%/nixl_region_addr.3 %D%/nixl_region_alloc.3 \
 	%D%/nixl_region_close.3 %D%/nixl_region_map.3 %D%/nixl_region_nbytes.3 \
 	%D%/nixl_region_open.3 %D%/nixl_region_query.3 %D%/nixl_region_register.3 \
 	%D%/nixl_region_unmap.3 %D%/nixl_req_cancel.3 %D%/nixl_req_free.3 %D%/nixl_req_test.3 \
-	%D%/nixl_req_wait.3 %D%/nixl_req_wait_any.3 %D%/nixl_scope.3 %D%/nixl_size.3 \
+	%D%/nixl_req_wait.3 %D%/nixl_req_wait_any.3 %D%/nixl_scope.3 %D%/nixl_signal_add.3 %D%/nixl_signal_set.3 \
+	%D%/nixl_signal_wait.3 %D%/nixl_signal_wait_any.3 %D%/nixl_size.3 \
 	%D%/nixl_strerror.3
 man_MANS = $(man_aliases)
 CLEANFILES += $(man_aliases)

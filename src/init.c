@@ -197,7 +197,7 @@ static int join(const struct nixl_init_params *params)
     nxr_job.event_fd = -1;
     nxr_job.n_guards = 0;
     nxr_job.is_leaving = false;
-    nxr_job.n_deaths = 0;
+    nxr_job.n_starts++;
     pthread_mutex_init(&nxr_job.lock, NULL);
     nxr_barrier_init();
     choose_spin_time(boot.n_local);

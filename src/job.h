@@ -100,7 +100,7 @@ struct nxr_job {
     pthread_mutex_t lock;
     struct nxr_peer **peers; /* [size]; NULL until needed; release-stored under lock */
     uint32_t n_guards;       /* guard indices given out */
-    int n_deaths;
+    unsigned n_starts;       /* how often nixl_init() has made a job */
 };
 
 extern struct nxr_job nxr_job;

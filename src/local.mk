@@ -21,6 +21,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/host/ring.c %D%/host/ring.h \
 	%D%/host/service.c %D%/host/service.h \
 	%D%/host/wire.c %D%/host/wire.h \
+	%D%/host/word_ask.c %D%/host/word_ask.h \
 	%D%/inbox.c %D%/inbox.h \
 	%D%/init.c \
 	%D%/job.h \
@@ -32,9 +33,11 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/region.c %D%/region.h \
 	%D%/request.c %D%/request.h \
 	%D%/route.c %D%/route.h \
-	%D%/transfer.c \
+	%D%/signal_wait.c \
+	%D%/transfer.c %D%/transfer.h \
 	%D%/util/list.h \
-	%D%/wait.c %D%/wait.h
+	%D%/wait.c %D%/wait.h \
+	%D%/word.c
 %C%_libnixlrun_core_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_libnixlrun_core_la_LIBADD = transports/libnxr_transports.la src/util/libnxr_util.la $(PMIX_LIBS)
 

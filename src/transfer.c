@@ -11,6 +11,7 @@
 #include "progress.h"
 #include "region.h"
 #include "request.h"
+#include "transfer.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/status.h"
@@ -70,9 +71,16 @@ static int find_part(const char *operation, int rank, struct nixl_region *region
     return status;
 }
 
-/* What a transport's failure means to the caller. */
-static int fail_transfer(const char *operation, int status, struct nixl_region *region,
-                         struct nxr_part *part)
+int nxr_transfer_find_part(const char *operation, int rank, struct nixl_region *region,
+                           uint64_t offset, size_t nbytes, struct nxr_part **part_p)
+{
+    int status = check_arguments(operation, rank, region, region, nbytes);
+
+    return status == NIXL_OK ? find_part(operation, rank, region, offset, nbytes, part_p) : status;
+}
+
+int nxr_transfer_fail(const char *operation, int status, struct nixl_region *region,
+                      struct nxr_part *part)
 {
     struct nxr_peer *peer = part->peer;
 
@@ -136,7 +144,7 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, int rank,
     if (status == NIXL_ERR_AGAIN) {
         return run_request(operation, kind, rank, region, offset, local, nbytes);
     }
-    return status == NIXL_OK ? status : fail_transfer(operation, status, region, part);
+    return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, part);
 }
 
 /* ---- put and get ---------------------------------------------------------------------------------- */
@@ -179,6 +187,12 @@ static inline int get(const char *operation, int rank, struct nixl_region *regio
     return transfer_slow(operation, NXR_OP_GET, rank, region, offset, dst, nbytes);
 }
 
+int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
+                     const void *src, size_t nbytes)
+{
+    return put(operation, rank, region, offset, src, nbytes);
+}
+
 int nixl_put(int rank, struct nixl_region *region, uint64_t offset, const void *src, size_t nbytes)
 {
     return put("nixl_put", rank, region, offset, src, nbytes);
@@ -213,7 +227,7 @@ static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, int ra
         status = kind == NXR_OP_PUT ? part->transport->put(part, offset, local, nbytes)
                                     : part->transport->get(part, offset, local, nbytes);
         if (status != NIXL_ERR_AGAIN) {
-            return status == NIXL_OK ? status : fail_transfer(operation, status, region, part);
+            return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, part);
         }
     }
     return nxr_request_make(operation, kind, region, rank, offset, local, nbytes, req_p);
@@ -310,6 +324,12 @@ static int drain(const char *operation, struct nxr_peer *peer, int64_t timeout_n
     return order != NULL ? order(peer) : NIXL_OK;
 }
 
+int nxr_transfer_fence(const char *operation, struct nxr_peer *peer)
+{
+    return drain(operation, peer, nxr_env.op_timeout,
+                 peer->transport != NULL ? peer->transport->fence : NULL);
+}
+
 int nixl_fence(int rank)
 {
     int status = nxr_check_ready("nixl_fence");
@@ -325,8 +345,7 @@ int nixl_fence(int rank)
     if (peer == NULL) {
         return NIXL_OK;
     }
-    return drain("nixl_fence", peer, nxr_env.op_timeout,
-                 peer->transport != NULL ? peer->transport->fence : NULL);
+    return nxr_transfer_fence("nixl_fence", peer);
 }
 
 static int flush_all(int64_t timeout_ns)

@@ -13,4 +13,11 @@ int nxr_transfer_find_part(const char *operation, int rank, struct nixl_region *
 int nxr_transfer_fail(const char *operation, int status, struct nixl_region *region,
                       struct nxr_part *part);
 
+/* nixl_put() for `operation`. */
+int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
+                     const void *src, size_t nbytes);
+
+/* nixl_fence() for `operation`. */
+int nxr_transfer_fence(const char *operation, struct nxr_peer *peer);
+
 #endif

@@ -1,68 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals and atomics: the public calls. The transport changes the word where it can reach it; else
- * the owner does, asked by a message (host/word_ask.c). No lock of its own.
+ * Atomics and raising signals: the public calls. A word in memory that is mapped here is changed
+ * in place; else its transport does it, or its owner, asked by a message (host/word_ask.c). No
+ * lock of its own.
  */
 #include "config.h"
 
 #include "host/word_ask.h"
 #include "region.h"
 #include "transfer.h"
-#include "util/env.h"
 #include "util/status.h"
 #include "wait.h"
 
 #include <string.h>
 
-static int check_word(const char *operation, int rank, const struct nxr_atomic *atomic)
-{
-    if (!nxr_atomic_is_valid(atomic)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                        "operation %u on type %u does not exist", atomic->op, atomic->type);
-    }
-    if (atomic->offset % nxr_type_nbytes(atomic->type) != 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                        "offset %llu is not a multiple of the word's %zu bytes",
-                        (unsigned long long)atomic->offset, nxr_type_nbytes(atomic->type));
-    }
-    return NIXL_OK;
-}
+/* ---- changing a word ------------------------------------------------------------------------- */
 
 /* Has the peer puts under way that the word must not overtake? */
-static bool must_wait(int rank)
+static inline bool has_pending(const struct nxr_peer *peer)
 {
-    const struct nxr_peer *peer = nxr_peer_find(rank);
-
-    return peer != NULL && atomic_load_explicit(&peer->n_pending, memory_order_acquire) != 0;
+    return atomic_load_explicit(&peer->n_pending, memory_order_acquire) != 0;
 }
 
-/* Everything but the straight way: first use, bad arguments, earlier puts, memory out of reach. */
+/* The part, if the word is in range and aligned and can be changed in place, at once; else NULL. */
+static inline struct nxr_part *usable_part(int rank, struct nixl_region *region,
+                                           const struct nxr_atomic *atomic)
+{
+    struct nxr_part *part = nxr_region_part(region, rank);
+    size_t nbytes = nxr_type_nbytes(atomic->type);
+
+    if (__builtin_expect(part == NULL || part->method != NXR_METHOD_MEMCPY ||
+                             !nxr_part_has_range(part, atomic->offset, nbytes) ||
+                             ((uintptr_t)part->addr + atomic->offset) % nbytes != 0 ||
+                             has_pending(part->peer),
+                         0)) {
+        return NULL;
+    }
+    return part;
+}
+
+/* Where the owner has a part, or this process, which begins as aligned as that. */
+static uint64_t part_addr(const struct nxr_part *part)
+{
+    return part->method == NXR_METHOD_MEMCPY ? (uintptr_t)part->addr : part->key.addr;
+}
+
+/* Everything but the usual: first use, bad arguments, earlier puts that are under way. */
+static int find_part(const char *operation, int rank, struct nixl_region *region,
+                     const struct nxr_atomic *atomic, struct nxr_part **part_p)
+{
+    size_t nbytes = nxr_type_nbytes(atomic->type);
+    int status = nxr_transfer_find_part(operation, rank, region, atomic->offset, nbytes, part_p);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if ((part_addr(*part_p) + atomic->offset) % nbytes != 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, (*part_p)->transport->name, 0,
+                        "the word at offset %llu of region '%s' is not aligned to its %zu bytes",
+                        (unsigned long long)atomic->offset, region->name, nbytes);
+    }
+    return has_pending((*part_p)->peer) ? nxr_transfer_fence(operation, (*part_p)->peer) : NIXL_OK;
+}
+
+static inline int change_mapped(struct nxr_part *part, const struct nxr_atomic *atomic,
+                                bool is_signal, uint64_t *fetched_p)
+{
+    nxr_guard_word *word;
+    int status = nxr_guard_enter(part, &word);
+
+    if (__builtin_expect(status == NIXL_OK, 1)) {
+        *fetched_p = nxr_atomic_apply(part->addr + atomic->offset, atomic);
+        nxr_guard_leave(word);
+        if (is_signal) {
+            nxr_wake_peer(part->peer);
+        }
+    }
+    return status;
+}
+
 static int change_slow(const char *operation, int rank, struct nixl_region *region,
                        const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
 {
     struct nxr_part *part;
-    int status = nxr_transfer_find_part(operation, rank, region, atomic->offset,
-                                        nxr_type_nbytes(atomic->type), &part);
+    int status = find_part(operation, rank, region, atomic, &part);
 
-    if (status == NIXL_OK) {
-        status = check_word(operation, rank, atomic);
-    }
-    if (status == NIXL_OK && must_wait(rank)) {
-        status = nixl_fence(rank);
-    }
     if (status != NIXL_OK) {
         return status;
     }
-    if ((uintptr_t)(part->key.addr + atomic->offset) % nxr_type_nbytes(atomic->type) != 0) {
-        return nxr_fail(
-            NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-            "the word at offset %llu of region '%s' is not aligned in its owner's memory",
-            (unsigned long long)atomic->offset, region->name);
-    }
-    status = is_signal ? part->transport->signal(part, atomic)
-                       : part->transport->atomic(part, atomic, fetched_p);
-    if (status == NIXL_ERR_AGAIN) {
-        status = nxr_word_ask(part, atomic, is_signal, fetched_p);
+    if (part->method == NXR_METHOD_MEMCPY) {
+        status = change_mapped(part, atomic, is_signal, fetched_p);
+    } else {
+        status = is_signal ? part->transport->signal(part, atomic)
+                           : part->transport->atomic(part, atomic, fetched_p);
+        if (status == NIXL_ERR_AGAIN) {
+            status = nxr_word_ask(part, atomic, is_signal, fetched_p);
+        }
     }
     return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, part);
 }
@@ -70,70 +103,106 @@ static int change_slow(const char *operation, int rank, struct nixl_region *regi
 static inline int change(const char *operation, int rank, struct nixl_region *region,
                          const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
 {
-    struct nxr_part *part = nxr_region_part(region, rank);
-    size_t nbytes = nxr_type_nbytes(atomic->type);
+    struct nxr_part *part = usable_part(rank, region, atomic);
 
     if (__builtin_expect(
-            part != NULL && part->method == NXR_METHOD_MEMCPY && !part->key.is_registered &&
-                nxr_part_has_range(part, atomic->offset, nbytes) && atomic->offset % nbytes == 0 &&
-                nxr_atomic_is_valid(atomic) && !must_wait(rank),
-            1)) {
-        int status = is_signal ? part->transport->signal(part, atomic)
-                               : part->transport->atomic(part, atomic, fetched_p);
-
-        if (__builtin_expect(status == NIXL_OK, 1)) {
-            return status;
-        }
+            part != NULL && change_mapped(part, atomic, is_signal, fetched_p) == NIXL_OK, 1)) {
+        return NIXL_OK;
     }
     return change_slow(operation, rank, region, atomic, is_signal, fetched_p);
 }
 
-static int fetch(const char *operation, int rank, struct nixl_region *region,
-                 struct nxr_atomic *atomic, void *fetched_p)
-{
-    uint64_t fetched = 0;
-    int status = nxr_type_nbytes(atomic->type) != 0
-                     ? change(operation, rank, region, atomic, false, &fetched)
-                     : check_word(operation, rank, atomic);
+/* ---- atomics --------------------------------------------------------------------------------- */
 
-    if (status == NIXL_OK && fetched_p != NULL) {
-        memcpy(fetched_p, &fetched, nxr_type_nbytes(atomic->type));
+/* Values of a type that the caller has, as the bits in which they travel. */
+static inline uint64_t load_value(const void *value, size_t nbytes)
+{
+    uint64_t bits = 0;
+
+    if (nbytes == sizeof(bits)) {
+        memcpy(&bits, value, sizeof(bits));
+    } else {
+        memcpy(&bits, value, sizeof(uint32_t));
     }
-    return status;
+    return bits;
+}
+
+static inline void store_value(void *value, uint64_t bits, size_t nbytes)
+{
+    if (nbytes == sizeof(bits)) {
+        memcpy(value, &bits, sizeof(bits));
+    } else {
+        memcpy(value, &bits, sizeof(uint32_t));
+    }
+}
+
+/* The operation must exist for the type. */
+static int fail_atomic(const char *operation, int rank, unsigned type, unsigned op)
+{
+    if (nxr_type_nbytes(type) == 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                        "type %u; allowed is NIXL_INT32 (0) to NIXL_DOUBLE (%d)", type,
+                        NIXL_DOUBLE);
+    }
+    if (op > NIXL_ATOMIC_FETCH) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                        "operation %u; allowed is NIXL_ATOMIC_ADD (0) to NIXL_ATOMIC_FETCH (%d)",
+                        op, NIXL_ATOMIC_FETCH);
+    }
+    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                    "operation %u combines bits, which is not for NIXL_FLOAT and NIXL_DOUBLE", op);
 }
 
 int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
                 enum nixl_atomic_op op, const void *operand, void *fetched_p)
 {
     struct nxr_atomic atomic = {.op = (uint8_t)op, .type = (uint8_t)type, .offset = offset};
+    uint64_t fetched;
+    int status;
 
-    if ((unsigned)op > NIXL_ATOMIC_FETCH || (operand == NULL && op != NIXL_ATOMIC_FETCH)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_atomic", rank, "", 0, "%s",
-                        operand == NULL ? "operand is NULL" : "the operation does not exist");
+    if ((unsigned)op > NIXL_ATOMIC_FETCH || !nxr_atomic_is_valid(type, op)) {
+        return fail_atomic("nixl_atomic", rank, type, op);
     }
-    if (operand != NULL) {
-        memcpy(&atomic.operand, operand, nxr_type_nbytes(type));
+    if (operand == NULL && op != NIXL_ATOMIC_FETCH) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_atomic", rank, "", 0, "the operand is NULL");
     }
-    return fetch("nixl_atomic", rank, region, &atomic, fetched_p);
+    if (op != NIXL_ATOMIC_FETCH) {
+        atomic.operand = load_value(operand, nxr_type_nbytes(type));
+    }
+    status = change("nixl_atomic", rank, region, &atomic, false, &fetched);
+    if (status == NIXL_OK && fetched_p != NULL) {
+        store_value(fetched_p, fetched, nxr_type_nbytes(type));
+    }
+    return status;
 }
 
 int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,
                              enum nixl_type type, const void *expected, const void *desired,
                              void *fetched_p)
 {
+    static const char operation[] = "nixl_atomic_compare_swap";
     struct nxr_atomic atomic = {
         .op = NXR_ATOMIC_COMPARE_SWAP, .type = (uint8_t)type, .offset = offset};
+    uint64_t fetched;
+    int status;
 
+    if (!nxr_atomic_is_valid(type, NXR_ATOMIC_COMPARE_SWAP)) {
+        return fail_atomic(operation, rank, type, 0);
+    }
     if (expected == NULL || desired == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_atomic_compare_swap", rank, "", 0, "%s is NULL",
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "the %s value is NULL",
                         expected == NULL ? "expected" : "desired");
     }
-    memcpy(&atomic.compare, expected, nxr_type_nbytes(type));
-    memcpy(&atomic.operand, desired, nxr_type_nbytes(type));
-    return fetch("nixl_atomic_compare_swap", rank, region, &atomic, fetched_p);
+    atomic.compare = load_value(expected, nxr_type_nbytes(type));
+    atomic.operand = load_value(desired, nxr_type_nbytes(type));
+    status = change(operation, rank, region, &atomic, false, &fetched);
+    if (status == NIXL_OK && fetched_p != NULL) {
+        store_value(fetched_p, fetched, nxr_type_nbytes(type));
+    }
+    return status;
 }
 
-/* ---- signals ------------------------------------------------------------------------------------------- */
+/* ---- raising signals ------------------------------------------------------------------------- */
 
 static inline int raise_signal(const char *operation, int rank, struct nixl_region *region,
                                uint64_t offset, enum nixl_atomic_op op, uint64_t value)
@@ -159,104 +228,26 @@ int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const
                     size_t nbytes, struct nixl_region *signal_region, uint64_t signal_offset,
                     uint64_t value)
 {
-    int status = nixl_put(rank, region, offset, src, nbytes);
+    const struct nxr_atomic atomic = {
+        .op = NIXL_ATOMIC_ADD, .type = NIXL_UINT64, .offset = signal_offset, .operand = value};
+    struct nxr_part *part = usable_part(rank, signal_region, &atomic), *found;
+    uint64_t before;
+    int status = NIXL_OK;
 
-    return status == NIXL_OK ? raise_signal("nixl_put_signal", rank, signal_region, signal_offset,
-                                            NIXL_ATOMIC_ADD, value)
-                             : status;
-}
-
-struct signal_wait {
-    const uint64_t *const *words;
-    size_t n_words;
-    enum nixl_compare compare;
-    uint64_t value;
-    size_t index;
-    uint64_t seen;
-};
-
-static inline bool is_true(uint64_t seen, enum nixl_compare compare, uint64_t value)
-{
-    switch (compare) {
-    case NIXL_EQ:
-        return seen == value;
-    case NIXL_NE:
-        return seen != value;
-    case NIXL_LT:
-        return seen < value;
-    case NIXL_LE:
-        return seen <= value;
-    case NIXL_GT:
-        return seen > value;
-    default:
-        return seen >= value;
+    /* Nothing is moved for a signal that cannot be. */
+    if (__builtin_expect(part == NULL, 0)) {
+        status = find_part("nixl_put_signal", rank, signal_region, &atomic, &found);
     }
-}
-
-/* Acquire: pairs with the signal's atomic, behind which the data was put. */
-static bool is_raised(void *arg)
-{
-    struct signal_wait *wait = arg;
-
-    for (size_t i = 0; i < wait->n_words; i++) {
-        uint64_t seen =
-            atomic_load_explicit((const _Atomic uint64_t *)wait->words[i], memory_order_acquire);
-
-        if (is_true(seen, wait->compare, wait->value)) {
-            wait->index = i;
-            wait->seen = seen;
-            return true;
-        }
+    if (__builtin_expect(status == NIXL_OK, 1)) {
+        status = nxr_transfer_put("nixl_put_signal", rank, region, offset, src, nbytes);
     }
-    return false;
-}
-
-static int wait_signals(const char *operation, struct signal_wait *wait, int64_t timeout_ns)
-{
-    int status = nxr_check_ready(operation);
-    bool is_bad = wait->words == NULL || wait->n_words == 0;
-
-    if (status != NIXL_OK) {
+    if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }
-    for (size_t i = 0; !is_bad && i < wait->n_words; i++) {
-        is_bad = wait->words[i] == NULL || (uintptr_t)wait->words[i] % sizeof(uint64_t) != 0;
+    if (__builtin_expect(part != NULL && !has_pending(part->peer) &&
+                             change_mapped(part, &atomic, true, &before) == NIXL_OK,
+                         1)) {
+        return NIXL_OK;
     }
-    if (is_bad || timeout_ns < 0 || (unsigned)wait->compare > NIXL_GE) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
-                        is_bad ? "a word is NULL or not aligned to 8 bytes, or there is none"
-                        : timeout_ns < 0 ? "the timeout is negative"
-                                         : "the comparison does not exist");
-    }
-    status = nxr_wait(is_raised, wait, timeout_ns);
-    return status != NIXL_ERR_TIMEOUT
-               ? status
-               : nxr_fail(status, operation, -1, "", 0, "no signal compared true in time");
-}
-
-int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t value,
-                     int64_t timeout_ns, uint64_t *seen_p)
-{
-    struct signal_wait wait = {&word, 1, compare, value, 0, 0};
-    int status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
-
-    if (status == NIXL_OK && seen_p != NULL) {
-        *seen_p = wait.seen;
-    }
-    return status;
-}
-
-int nixl_signal_wait_any(const uint64_t *const *words, size_t nwords, enum nixl_compare compare,
-                         uint64_t value, int64_t timeout_ns, size_t *index_p, uint64_t *seen_p)
-{
-    struct signal_wait wait = {words, nwords, compare, value, 0, 0};
-    int status = wait_signals("nixl_signal_wait_any", &wait, timeout_ns);
-
-    if (status == NIXL_OK && index_p != NULL) {
-        *index_p = wait.index;
-    }
-    if (status == NIXL_OK && seen_p != NULL) {
-        *seen_p = wait.seen;
-    }
-    return status;
+    return change_slow("nixl_put_signal", rank, signal_region, &atomic, true, &before);
 }

@@ -37,24 +37,19 @@ int nxr_no_order(struct nxr_peer *peer)
     return NIXL_OK;
 }
 
-int nxr_no_atomic(struct nxr_part *part, enum nxr_atomic_op op, uint64_t offset, uint64_t operand,
-                  uint64_t *fetched_p)
+int nxr_no_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p)
 {
     (void)part;
-    (void)op;
-    (void)offset;
-    (void)operand;
+    (void)atomic;
     (void)fetched_p;
-    return NIXL_ERR_UNSUPPORTED;
+    return NIXL_ERR_AGAIN;
 }
 
-int nxr_no_signal(struct nxr_part *part, uint64_t offset, uint64_t value, bool is_add)
+int nxr_no_signal(struct nxr_part *part, const struct nxr_atomic *atomic)
 {
     (void)part;
-    (void)offset;
-    (void)value;
-    (void)is_add;
-    return NIXL_ERR_UNSUPPORTED;
+    (void)atomic;
+    return NIXL_ERR_AGAIN;
 }
 
 int nxr_no_control(struct nxr_peer *peer, const void *msg, size_t nbytes)

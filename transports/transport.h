@@ -4,8 +4,8 @@
  *
  * A transport moves bytes between this process and a peer's part of a region. It is one constant
  * table of functions, registered in transport.c. It includes this header and src/util, nothing else
- * of the core and nothing of another transport. No slot is NULL: what a transport cannot do is one of
- * the typed nxr_no_* functions at the end.
+ * of the core and nothing of another transport. No slot is NULL: what a transport cannot do is one
+ * of the typed nxr_no_* functions at the end.
  *
  * What holds for all: functions return NIXL_OK, NIXL_INPROGRESS or NIXL_ERR_*; they log where the
  * error is decided; they never exit, fork, install a signal handler or write to stdout; every
@@ -17,6 +17,7 @@
 
 #include "nixlrun.h"
 #include "util/barrier.h"
+#include "util/word.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -53,7 +54,8 @@ _Static_assert(sizeof(struct nxr_key) == 32, "fixed on the wire");
 
 /*
  * One rank's part of a region, as this process reaches it. The memory of a part is never given back
- * while the library runs, so that a thread with a stale pointer reads a closed part and no freed one.
+ * while the library runs, so that a thread with a stale pointer reads a closed part and no freed
+ * one.
  */
 struct nxr_part {
     /* Read on every put and get; constant while `generation` is not 0. */
@@ -79,9 +81,10 @@ struct nxr_part {
 /*
  * Every thread that copies from or to a peer's part announces the region in its slot of the owner's
  * control page, then reads the owner's generation word; the closer clears that word first and then
- * waits until no slot names the region. Store-then-load on both sides: the copying thread pays a light
- * barrier, the closer a heavy one (util/barrier.h), so that at least one of them sees the other.
- * Leaving is a release store, paired with the closer's acquire load: its bytes were written before.
+ * waits until no slot names the region. Store-then-load on both sides: the copying thread pays a
+ * light barrier, the closer a heavy one (util/barrier.h), so that at least one of them sees the
+ * other. Leaving is a release store, paired with the closer's acquire load: its bytes were written
+ * before.
  */
 struct nxr_guard_slots {
     struct nxr_guard_slot **slots; /* by guard index; NULL where none is claimed yet */
@@ -180,8 +183,6 @@ int nxr_host_bounce_progress(void);
 
 /* ---- the table -------------------------------------------------------------------------------- */
 
-enum nxr_atomic_op { NXR_ATOMIC_ADD, NXR_ATOMIC_SWAP, NXR_ATOMIC_COMPARE_SWAP };
-
 struct nxr_transport {
     uint32_t abi;     /* NXR_TRANSPORT_ABI */
     const char *name; /* as NIXLRUN_TRANSPORTS takes it */
@@ -238,12 +239,16 @@ struct nxr_transport {
     int (*fence)(struct nxr_peer *peer);
     int (*flush)(struct nxr_peer *peer);
 
-    /* A word in a part: fetch it and combine it with `operand`. */
-    int (*atomic)(struct nxr_part *part, enum nxr_atomic_op op, uint64_t offset, uint64_t operand,
-                  uint64_t *fetched_p);
+    /*
+     * A word in a part that is not mapped here (else the core changes it in place): fetch it and
+     * combine it with the operand, in one atomicity domain with all other accesses of the library.
+     * The word is in range and aligned. NIXL_OK; NIXL_ERR_AGAIN: not from here, the core asks the
+     * owner by a message; other: nothing happened. Threads: any.
+     */
+    int (*atomic)(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
 
-    /* Set or add to a word in a part and wake whom waits for it. */
-    int (*signal)(struct nxr_part *part, uint64_t offset, uint64_t value, bool is_add);
+    /* The same, behind all puts that returned NIXL_OK; and whoever waits for the word is woken. */
+    int (*signal)(struct nxr_part *part, const struct nxr_atomic *atomic);
 
     /* A message between the libraries, outside of the notification order. */
     int (*control)(struct nxr_peer *peer, const void *msg, size_t nbytes);
@@ -262,9 +267,8 @@ int nxr_no_start(struct nxr_op *op);
 int nxr_no_cancel(struct nxr_op *op);
 int nxr_no_progress(void);
 int nxr_no_order(struct nxr_peer *peer); /* fence, flush: nothing is ever outstanding */
-int nxr_no_atomic(struct nxr_part *part, enum nxr_atomic_op op, uint64_t offset, uint64_t operand,
-                  uint64_t *fetched_p);
-int nxr_no_signal(struct nxr_part *part, uint64_t offset, uint64_t value, bool is_add);
+int nxr_no_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
+int nxr_no_signal(struct nxr_part *part, const struct nxr_atomic *atomic);
 int nxr_no_control(struct nxr_peer *peer, const void *msg, size_t nbytes);
 int nxr_no_event_fd(void);
 int nxr_no_arm(void);

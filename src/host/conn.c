@@ -5,6 +5,7 @@
 #include "host/conn.h"
 #include "host/link.h"
 #include "host/publish.h"
+#include "host/word_ask.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/status.h"
@@ -358,6 +359,7 @@ void nxr_conn_close(struct nxr_conn *conn)
     nxr_publish_unpark(conn);
     if (peer != NULL && peer->conn == conn) {
         peer->conn = NULL;
+        nxr_word_end_asks(peer, NIXL_ERR_TRANSPORT);
         nxr_link_conn_closed(peer);
     }
 }

@@ -11,6 +11,7 @@
 #include "host/link.h"
 #include "host/liveness.h"
 #include "host/publish.h"
+#include "host/word_ask.h"
 #include "region.h"
 #include "util/log.h"
 
@@ -117,6 +118,12 @@ void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, 
         break;
     case NXR_WIRE_WORK:
         nxr_bounce_work(conn);
+        break;
+    case NXR_WIRE_WORD:
+        nxr_word_asked(conn, &message->word);
+        break;
+    case NXR_WIRE_WORD_DONE:
+        nxr_word_answered(conn->peer, &message->word_done);
         break;
     default:
         break;

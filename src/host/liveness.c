@@ -13,6 +13,7 @@
 #include "host/conn.h"
 #include "host/deathwatch.h"
 #include "host/link.h"
+#include "host/word_ask.h"
 #include "notify.h"
 #include "region.h"
 #include "util/clock.h"
@@ -105,6 +106,7 @@ static void end_peer(struct nxr_peer *peer, enum nixl_peer_state state)
     }
     atomic_store_explicit(&peer->state, state, memory_order_release);
     nxr_region_peer_lost(peer);
+    nxr_word_end_asks(peer, NIXL_ERR_PEER_LOST);
     nxr_notify_send_held(peer);
     if (peer->conn != NULL) {
         nxr_conn_close(peer->conn);
@@ -115,7 +117,6 @@ static void end_peer(struct nxr_peer *peer, enum nixl_peer_state state)
         nxr_service_kick();
     }
     if (state == NIXL_PEER_LOST) {
-        nxr_job.n_deaths++;
         nxr_info(HOST, "rank %d has died", peer->rank);
         nxr_event_push(NIXL_EVENT_PEER_LOST, peer->rank, "");
         if (was_neighbour) {

@@ -21,6 +21,8 @@ static const struct {
     [NXR_WIRE_RING_FD] = {sizeof(struct nxr_wire_header), 0, 0},
     [NXR_WIRE_BOUNCE] = {sizeof(struct nxr_wire_bounce), 1, 1},
     [NXR_WIRE_WORK] = {sizeof(struct nxr_wire_header), 0, 0},
+    [NXR_WIRE_WORD] = {sizeof(struct nxr_wire_word), 0, 0},
+    [NXR_WIRE_WORD_DONE] = {sizeof(struct nxr_wire_word_done), 0, 0},
 };
 #define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
@@ -40,6 +42,13 @@ bool nxr_key_is_sound(const struct nxr_key *key)
            key->id < NXR_N_REGION_IDS && key->kind == NIXL_MEM_HOST &&
            key->strategy <= NIXL_MEM_PINNED && key->is_registered <= 1 &&
            key->addr <= UINT64_MAX - key->nbytes;
+}
+
+/* What an owner may answer; the status goes to the caller as it is. */
+static bool is_word_outcome(int status)
+{
+    return status == NIXL_OK || status == NIXL_ERR_STALE || status == NIXL_ERR_RANGE ||
+           status == NIXL_ERR_INVALID_ARG;
 }
 
 /* What of the type's own fields is wrong, or NULL. */
@@ -64,6 +73,13 @@ static const char *check_body(const union nxr_wire_message *message, int n_fds, 
         return message->death.dead_rank >= 0 && message->death.dead_rank < size
                    ? NULL
                    : "a dead rank that is not in the job";
+    case NXR_WIRE_WORD:
+        return message->word.id < NXR_N_REGION_IDS && message->word.generation != 0 &&
+                       nxr_atomic_is_valid(message->word.atomic.type, message->word.atomic.op)
+                   ? NULL
+                   : "an atomic operation that cannot be";
+    case NXR_WIRE_WORD_DONE:
+        return is_word_outcome(message->word_done.status) ? NULL : "an outcome that cannot be";
     default:
         return NULL;
     }

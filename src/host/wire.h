@@ -24,6 +24,8 @@ enum nxr_wire_type {
     NXR_WIRE_RING_FD,   /* signal your own event fd: I keep no descriptor of it */
     NXR_WIRE_BOUNCE,    /* serve this bounce buffer; its descriptor */
     NXR_WIRE_WORK,      /* look at the bounce buffer again */
+    NXR_WIRE_WORD,      /* change a word of your region, which I cannot reach */
+    NXR_WIRE_WORD_DONE, /* the answer */
 };
 
 struct nxr_wire_header {
@@ -70,6 +72,23 @@ struct nxr_wire_bounce {
     uint64_t nbytes; /* of the buffer behind the descriptor */
 };
 
+struct nxr_wire_word {
+    struct nxr_wire_header header;
+    uint64_t ask; /* comes back in the answer */
+    uint64_t generation;
+    uint32_t id;
+    uint32_t is_signal; /* wake whoever waits */
+    struct nxr_atomic atomic;
+};
+
+struct nxr_wire_word_done {
+    struct nxr_wire_header header;
+    uint64_t ask;
+    int32_t status;
+    uint32_t unused;
+    uint64_t fetched;
+};
+
 union nxr_wire_message {
     struct nxr_wire_header header;
     struct nxr_wire_hello hello; /* and WELCOME */
@@ -78,6 +97,8 @@ union nxr_wire_message {
     struct nxr_wire_closed closed;
     struct nxr_wire_death death;
     struct nxr_wire_bounce bounce;
+    struct nxr_wire_word word;
+    struct nxr_wire_word_done word_done;
 };
 
 /* Make `message` an empty one of this type, with the header filled in. */

@@ -46,6 +46,26 @@ static bool is_answered(void *arg)
     return atomic_load_explicit(&ask->status, memory_order_acquire) != NIXL_INPROGRESS;
 }
 
+/*
+ * An owner that is short of descriptors drops connections that are idle, and that is seen when
+ * sending: nothing was delivered then, and a second try over a new connection is no repetition.
+ * Caller holds job.lock.
+ */
+static void send_ask(struct word_ask *ask, const union nxr_wire_message *message)
+{
+    nxr_conn_send(ask->peer, message, NULL, 0);
+    if (ask->peer->conn == NULL) {
+        nxr_conn_send(ask->peer, message, NULL, 0);
+    }
+    if (nxr_peer_is_lost(ask->peer) || ask->peer->conn == NULL) {
+        ask->status = nxr_peer_is_lost(ask->peer) ? NIXL_ERR_PEER_LOST : NIXL_ERR_TRANSPORT;
+        return;
+    }
+    ask->conn = ask->peer->conn;
+    ask->conn->n_pins++;
+    nxr_list_append(&asks, &ask->link);
+}
+
 int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, bool is_signal,
                  uint64_t *fetched_p)
 {
@@ -58,24 +78,17 @@ int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, bool is
     message.word.id = part->id;
     message.word.is_signal = is_signal;
     message.word.atomic = *atomic;
+    nxr_list_init(&ask.link);
     pthread_mutex_lock(&nxr_job.lock);
     ask.id = message.word.ask = ++last_id;
-    nxr_list_append(&asks, &ask.link);
-    nxr_conn_send(part->peer, &message, NULL, 0);
-    if (nxr_peer_is_lost(part->peer) || part->peer->conn == NULL) {
-        answer(&ask, nxr_peer_is_lost(part->peer) ? NIXL_ERR_PEER_LOST : NIXL_ERR_TRANSPORT, 0);
-    } else {
-        ask.conn = part->peer->conn;
-        ask.conn->n_pins++;
-    }
+    send_ask(&ask, &message);
     pthread_mutex_unlock(&nxr_job.lock);
-    nxr_service_kick();
     status = nxr_wait(is_answered, &ask, nxr_env.op_timeout);
     pthread_mutex_lock(&nxr_job.lock);
     forget(&ask); /* also if no answer came: nobody may write here any more */
     pthread_mutex_unlock(&nxr_job.lock);
-    if (status == NIXL_OK) {
-        status = atomic_load_explicit(&ask.status, memory_order_acquire);
+    if (is_answered(&ask)) {
+        status = ask.status;
     }
     if (status == NIXL_OK) {
         *fetched_p = ask.fetched;

@@ -11,8 +11,8 @@
 struct nxr_conn;
 
 /*
- * Ask the owner of a part and wait for the answer, at most NIXLRUN_OP_TIMEOUT. NIXL_OK and the value
- * from before; NIXL_ERR_STALE, NIXL_ERR_RANGE, NIXL_ERR_PEER_LOST; NIXL_ERR_TIMEOUT or
+ * Ask the owner of a part and wait for the answer, at most NIXLRUN_OP_TIMEOUT. NIXL_OK and the
+ * value from before; NIXL_ERR_STALE, NIXL_ERR_RANGE, NIXL_ERR_PEER_LOST; NIXL_ERR_TIMEOUT or
  * NIXL_ERR_TRANSPORT: whether it was done is unknown.
  */
 int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, bool is_signal,

@@ -10,5 +10,6 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/log.c %D%/log.h \
 	%D%/nearest.c %D%/nearest.h \
 	%D%/status.c %D%/status.h \
-	%D%/thread.c %D%/thread.h
+	%D%/thread.c %D%/thread.h \
+	%D%/word.c %D%/word.h
 %C%_libnxr_util_la_CFLAGS = $(AM_CFLAGS)

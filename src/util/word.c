@@ -4,15 +4,7 @@
 
 #include "util/word.h"
 
-bool nxr_atomic_is_valid(const struct nxr_atomic *atomic)
-{
-    bool is_float = atomic->type == NIXL_FLOAT || atomic->type == NIXL_DOUBLE;
-    bool is_bits = atomic->op == NIXL_ATOMIC_AND || atomic->op == NIXL_ATOMIC_OR ||
-                   atomic->op == NIXL_ATOMIC_XOR;
-
-    return atomic->op <= NXR_ATOMIC_COMPARE_SWAP && nxr_type_nbytes(atomic->type) != 0 &&
-           !(is_float && is_bits);
-}
+#include <string.h>
 
 /* Whole numbers: signed and unsigned ones have the same bits after every one of these. */
 #define DEFINE_APPLY_INTEGER(_bits)                                                                \
@@ -69,7 +61,7 @@ static uint64_t add_double(_Atomic uint64_t *word, uint64_t operand)
     return before;
 }
 
-uint64_t nxr_atomic_apply(void *addr, const struct nxr_atomic *atomic)
+uint64_t nxr_atomic_apply_any(void *addr, const struct nxr_atomic *atomic)
 {
     uint32_t operand32, compare32, before32;
     uint64_t before = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomic operations on a word in shared memory, by type and operation. All of the library's accesses
- * to a word, from whichever process, come here: processor atomics, one atomicity domain.
+ * Atomic operations on a word in shared memory, by type and operation. All of the library's
+ * accesses to a word, from whichever process, come here: processor atomics, one atomicity domain.
  */
 #ifndef NXR_UTIL_WORD_H
 #define NXR_UTIL_WORD_H
@@ -11,31 +11,53 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
+#include <stdint.h>
 
-/* One operation; operand and compare hold the bits of a value of the type in their first bytes. */
+/* One operation, also on the wire; a value's bits stand in the first bytes of its field. */
 struct nxr_atomic {
     uint8_t op;   /* enum nixl_atomic_op, or NXR_ATOMIC_COMPARE_SWAP */
     uint8_t type; /* enum nixl_type */
+    uint8_t unused[6];
     uint64_t offset;
     uint64_t operand;
     uint64_t compare;
 };
+_Static_assert(sizeof(struct nxr_atomic) == 32, "fixed on the wire");
 
 #define NXR_ATOMIC_COMPARE_SWAP 7
 
 /* Bytes of a value of the type; 0 for a type that does not exist. */
 static inline size_t nxr_type_nbytes(unsigned type)
 {
-    static const unsigned char nbytes[] = {4, 4, 8, 8, 4, 8};
-
-    return type < sizeof(nbytes) ? nbytes[type] : 0;
+    if (type > NIXL_DOUBLE) {
+        return 0;
+    }
+    return type == NIXL_INT64 || type == NIXL_UINT64 || type == NIXL_DOUBLE ? 8 : 4;
 }
 
 /* Does the operation exist for the type? Bits are combined in whole numbers only. */
-bool nxr_atomic_is_valid(const struct nxr_atomic *atomic);
+static inline bool nxr_atomic_is_valid(unsigned type, unsigned op)
+{
+    bool is_float = type == NIXL_FLOAT || type == NIXL_DOUBLE;
+    bool is_bits = op == NIXL_ATOMIC_AND || op == NIXL_ATOMIC_OR || op == NIXL_ATOMIC_XOR;
 
-/* Do it, sequentially consistent; the value from before, in the first bytes. `addr` is aligned. */
-uint64_t nxr_atomic_apply(void *addr, const struct nxr_atomic *atomic);
+    return type <= NIXL_DOUBLE && op <= NXR_ATOMIC_COMPARE_SWAP && !(is_float && is_bits);
+}
+
+/* What nxr_atomic_apply() leaves to a call: any valid operation. */
+uint64_t nxr_atomic_apply_any(void *addr, const struct nxr_atomic *atomic);
+
+/*
+ * Do a valid operation, sequentially consistent; the value from before, in the first bytes. `addr`
+ * is aligned. Adding 64-bit whole numbers, which signals do, stands here and not behind a call.
+ */
+static inline uint64_t nxr_atomic_apply(void *addr, const struct nxr_atomic *atomic)
+{
+    if (atomic->op == NIXL_ATOMIC_ADD &&
+        (atomic->type == NIXL_UINT64 || atomic->type == NIXL_INT64)) {
+        return atomic_fetch_add((_Atomic uint64_t *)addr, atomic->operand);
+    }
+    return nxr_atomic_apply_any(addr, atomic);
+}
 
 #endif

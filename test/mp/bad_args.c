@@ -33,6 +33,11 @@ static void bad_ranks(void)
         MPT_STATUS(nixl_get_notify(bad, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_notify(bad, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_fence(bad), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_signal_set(bad, region, 0, 1), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_signal_add(bad, region, 0, 1), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_put_signal(bad, region, 0, memory, 8, region, 8, 1), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_atomic(bad, region, 0, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, NULL),
+                   NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_region_query(region, bad, 0, &info), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_region_map(region, bad, &addr), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_region_unmap(region, bad, memory), NIXL_ERR_INVALID_ARG);
@@ -85,6 +90,55 @@ static void null_arguments(void)
     MPT_TRUE(other == CANARY && req == CANARY && addr == CANARY);
 }
 
+/* Words: what does not exist, NULL, and words that are not aligned. */
+static void bad_words(void)
+{
+    static const struct {
+        unsigned type, op;
+    } none[] = {{6, 0},
+                {256, 0},
+                {UINT_MAX, 0},
+                {3, 7},
+                {3, 8},
+                {3, 256},
+                {3, UINT_MAX},
+                {NIXL_FLOAT, NIXL_ATOMIC_AND},
+                {NIXL_FLOAT, NIXL_ATOMIC_OR},
+                {NIXL_DOUBLE, NIXL_ATOMIC_XOR}};
+    uint64_t word = 1, fetched = 42, *odd = (uint64_t *)(void *)(memory + 1);
+    const uint64_t *words[] = {&word, odd, NULL};
+
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        MPT_STATUS(nixl_atomic(0, region, 0, (enum nixl_type)none[i].type,
+                               (enum nixl_atomic_op)none[i].op, &word, &fetched),
+                   NIXL_ERR_INVALID_ARG);
+    }
+    for (int op = NIXL_ATOMIC_ADD; op < NIXL_ATOMIC_FETCH; op++) {
+        MPT_STATUS(nixl_atomic(0, region, 0, NIXL_UINT64, (enum nixl_atomic_op)op, NULL, &fetched),
+                   NIXL_ERR_INVALID_ARG);
+    }
+    MPT_STATUS(nixl_atomic(0, NULL, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, (enum nixl_type)6, &word, &word, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, NIXL_UINT64, NULL, &word, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, NIXL_UINT64, &word, NULL, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_set(0, NULL, 0, 1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_add(0, region, 4, 1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_signal(0, NULL, 0, memory, 8, region, 0, 1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait(NULL, NIXL_EQ, 1, 0, &fetched), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait(odd, NIXL_EQ, 1, 0, &fetched), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait(&word, (enum nixl_compare)6, 1, 0, &fetched), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait_any(NULL, 1, NIXL_EQ, 1, 0, NULL, &fetched), NIXL_ERR_INVALID_ARG);
+    for (size_t n = 0; n <= 3; n += n + 2) {
+        MPT_STATUS(nixl_signal_wait_any(words, n, NIXL_EQ, 1, 0, NULL, &fetched),
+                   NIXL_ERR_INVALID_ARG);
+    }
+    MPT_EQ(fetched, 42);
+}
+
 static void bad_sizes(void)
 {
     struct nixl_region *other = CANARY;
@@ -133,6 +187,7 @@ static void bad_timeouts(void)
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     struct nixl_event event = NIXL_EVENT_INIT;
     static struct nixl_note note;
+    const uint64_t word = 0;
 
     nixl_note_init(&note);
     for (size_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
@@ -146,6 +201,7 @@ static void bad_timeouts(void)
         MPT_STATUS(nixl_region_query(region, 0, bad, &info), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_region_close(region, bad), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_event_recv(bad, &event), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_signal_wait(&word, NIXL_EQ, 0, bad, NULL), NIXL_ERR_INVALID_ARG);
     }
 }
 
@@ -159,6 +215,8 @@ static void closed_handles(void)
     MPT_STATUS(nixl_region_close(closed, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_put(0, closed, 0, memory, 8), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_get(0, closed, 0, memory, 8), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_set(0, closed, 0, 1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_signal(0, region, 0, memory, 8, closed, 0, 1), NIXL_ERR_INVALID_ARG);
     MPT_TRUE(nixl_region_addr(closed) == NULL);
 }
 
@@ -170,6 +228,7 @@ int main(void)
     mpt_barrier();
     bad_ranks();
     null_arguments();
+    bad_words();
     bad_sizes();
     bad_structs();
     bad_timeouts();

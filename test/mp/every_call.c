@@ -35,6 +35,22 @@ static void every_transfer_call(struct nixl_region *region, int expected)
     MPT_TRUE(req == NULL);
 }
 
+static void every_word_call(struct nixl_region *region, int expected)
+{
+    uint64_t word = 1, fetched = 2;
+    const uint64_t *words = &word;
+
+    MPT_STATUS(nixl_atomic(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, &fetched), expected);
+    MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, NIXL_UINT64, &word, &word, &fetched),
+               expected);
+    MPT_STATUS(nixl_signal_set(0, region, 0, 1), expected);
+    MPT_STATUS(nixl_signal_add(0, region, 0, 1), expected);
+    MPT_STATUS(nixl_put_signal(0, region, 0, &word, 8, region, 8, 1), expected);
+    MPT_STATUS(nixl_signal_wait(&word, NIXL_EQ, 1, MPT_S, &fetched), expected);
+    MPT_STATUS(nixl_signal_wait_any(&words, 1, NIXL_EQ, 1, MPT_S, NULL, &fetched), expected);
+    MPT_EQ(fetched, 2);
+}
+
 void mpt_every_call(struct nixl_region *region, int expected)
 {
     static _Thread_local struct nixl_note note;
@@ -48,6 +64,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_TRUE(nixl_host(0) == NULL);
     every_region_call(region, expected);
     every_transfer_call(region, expected);
+    every_word_call(region, expected);
     nixl_note_init(&note);
     MPT_STATUS(nixl_notify(0, 1, NULL, 0, MPT_S), expected);
     MPT_STATUS(nixl_notify_recv(NIXL_ANY_RANK, 0, 0, MPT_S, &note), expected);

@@ -23,7 +23,8 @@
 
 #define BOUND (2 * MPT_S)
 
-static struct nixl_region *region, *unknown;
+static struct nixl_region *region, *unknown, *words;
+static uint64_t memory[8];
 static bool is_exit;
 static int n_victims = 1;
 static _Atomic int64_t died_ns; /* in the survivors: when the victims were told to die */
@@ -84,9 +85,28 @@ static int wait_for_event_fd(void)
     return status == NIXL_INPROGRESS ? NIXL_ERR_PEER_LOST : NIXL_ERR_TIMEOUT;
 }
 
+static int wait_for_signal(void)
+{
+    static const uint64_t never;
+
+    return nixl_signal_wait(&never, NIXL_NE, 0, NIXL_FOREVER, NULL);
+}
+
+/* Registered memory of the dead: the owner is asked, again and again. */
+static int change_words(void)
+{
+    uint64_t one = 1;
+    int status;
+
+    do {
+        status = nixl_atomic(1, words, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL);
+    } while (status == NIXL_OK);
+    return status;
+}
+
 static int (*const waits[])(void) = {
-    wait_for_note_of_the_dead, wait_for_any_note, wait_for_room,
-    wait_for_region,           put_to_unknown,    wait_for_event_fd,
+    wait_for_note_of_the_dead, wait_for_any_note, wait_for_room, wait_for_region, put_to_unknown,
+    wait_for_event_fd,         wait_for_signal,   change_words,
 };
 #define N_WAITS ((int)(sizeof(waits) / sizeof(waits[0])))
 
@@ -129,6 +149,20 @@ static void wait_in_all_ways(void)
     for (int i = 0; i < N_WAITS; i++) {
         MPT_EQ(pthread_join(threads[i], NULL), 0);
     }
+}
+
+/* One PEER_LOST per death for those that wait for signals, in each thread; then they wait on. */
+static void signals_tell_each_death_once(void)
+{
+    unsigned told = 0;
+
+    for (int i = 0; i < n_victims; i++) {
+        MPT_STATUS(wait_for_signal(), NIXL_ERR_PEER_LOST);
+        told |= 1u << nixl_last_error()->rank;
+    }
+    MPT_EQ(told, n_victims == 2 ? 6 : 2);
+    MPT_STATUS(nixl_signal_wait(memory, NIXL_NE, 0, MPT_MS, NULL), NIXL_ERR_TIMEOUT);
+    MPT_OK(nixl_signal_wait(memory, NIXL_EQ, 0, MPT_MS, NULL));
 }
 
 /* One PEER_LOST per death for those that wait for any rank, and one event. */
@@ -175,14 +209,17 @@ int main(int argc, char **argv)
     MPT_OK(nixl_init(NULL));
     MPT_OK(nixl_region_alloc("wait", 64, NULL, &region));
     MPT_OK(nixl_region_open("unknown", &unknown));
+    MPT_OK(nixl_region_register("words", memory, sizeof(memory), NULL, &words));
     mpt_barrier();
     if (nixl_rank() == 0) {
         wait_in_all_ways();
         hear_of_all_deaths(1);
+        signals_tell_each_death_once();
     } else if (nixl_rank() <= n_victims) {
         die();
     } else {
         hear_of_all_deaths(0);
+        signals_tell_each_death_once();
     }
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     MPT_OK(nixl_finalize());

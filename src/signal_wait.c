@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting for signals: the public calls. Nothing is kept but, in each thread, how many deaths its
+ * waits have told the caller of. No lock.
+ */
+#include "config.h"
+
+#include "event.h"
+#include "job.h"
+#include "util/status.h"
+#include "wait.h"
+
+/* Deaths that signal waits of this thread have returned, of the job that was the n-th. */
+static __thread unsigned told_of_start NXR_TLS_MODEL;
+static __thread int n_deaths_told NXR_TLS_MODEL;
+
+struct signal_wait {
+    const uint64_t *const *words;
+    size_t n_words;
+    enum nixl_compare compare;
+    uint64_t value;
+    size_t index;
+    uint64_t seen;
+    bool is_lost; /* a rank has died, and no signal was there */
+};
+
+static inline bool is_true(uint64_t seen, enum nixl_compare compare, uint64_t value)
+{
+    switch (compare) {
+    case NIXL_EQ:
+        return seen == value;
+    case NIXL_NE:
+        return seen != value;
+    case NIXL_LT:
+        return seen < value;
+    case NIXL_LE:
+        return seen <= value;
+    case NIXL_GT:
+        return seen > value;
+    default:
+        return seen >= value;
+    }
+}
+
+/* Acquire: pairs with the signal's atomic, behind which the data was put. */
+static bool is_raised(void *arg)
+{
+    struct signal_wait *wait = arg;
+    int n_deaths = nxr_event_n_deaths(); /* before the look: what the dead had raised is seen */
+
+    for (size_t i = 0; i < wait->n_words; i++) {
+        uint64_t seen =
+            atomic_load_explicit((const _Atomic uint64_t *)wait->words[i], memory_order_acquire);
+
+        if (is_true(seen, wait->compare, wait->value)) {
+            wait->index = i;
+            wait->seen = seen;
+            return true;
+        }
+    }
+    wait->is_lost = __builtin_expect(n_deaths > n_deaths_told, 0);
+    return wait->is_lost;
+}
+
+/* Whoever would have raised the signal may be the one that died: the caller has to know. */
+static int fail_lost(const char *operation)
+{
+    int rank = nxr_event_death(n_deaths_told++);
+
+    return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, "", 0,
+                    "rank %d has died, and no signal compared true", rank);
+}
+
+static inline int check_wait(const char *operation, struct signal_wait *wait, int64_t timeout_ns)
+{
+    int status = nxr_check_ready(operation);
+    bool is_bad = wait->words == NULL || wait->n_words == 0;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    for (size_t i = 0; !is_bad && i < wait->n_words; i++) {
+        is_bad = wait->words[i] == NULL || (uintptr_t)wait->words[i] % sizeof(uint64_t) != 0;
+    }
+    if (is_bad || timeout_ns < 0 || (unsigned)wait->compare > NIXL_GE) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
+                        is_bad ? "a word is NULL or not aligned to 8 bytes, or there is none"
+                        : timeout_ns < 0 ? "the timeout is negative"
+                                         : "the comparison does not exist");
+    }
+    return NIXL_OK;
+}
+
+static int wait_signals(const char *operation, struct signal_wait *wait, int64_t timeout_ns)
+{
+    int status;
+
+    if (told_of_start != nxr_job.n_starts) {
+        told_of_start = nxr_job.n_starts;
+        n_deaths_told = 0;
+    }
+    status = nxr_wait(is_raised, wait, timeout_ns);
+    if (status == NIXL_OK && wait->is_lost) {
+        return fail_lost(operation);
+    }
+    return status != NIXL_ERR_TIMEOUT
+               ? status
+               : nxr_fail(status, operation, -1, "", 0, "no signal compared true in time");
+}
+
+/* Looks at one word with nothing in between, a microsecond or so, for peers that answer at once. */
+#define CLOSE_LOOKS 512
+
+static inline bool look_closely(const uint64_t *word, enum nixl_compare compare, uint64_t value,
+                                int n_looks, uint64_t *seen_p)
+{
+    for (int i = 0; i < n_looks; i++) {
+        *seen_p = atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
+        if (is_true(*seen_p, compare, value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t value,
+                     int64_t timeout_ns, uint64_t *seen_p)
+{
+    struct signal_wait wait = {.words = &word, .n_words = 1, .compare = compare, .value = value};
+    int status = check_wait("nixl_signal_wait", &wait, timeout_ns);
+
+    if (status == NIXL_OK &&
+        !look_closely(word, compare, value, timeout_ns == 0 || nxr_job.is_crowded ? 1 : CLOSE_LOOKS,
+                      &wait.seen)) {
+        status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
+    }
+    if (status == NIXL_OK && seen_p != NULL) {
+        *seen_p = wait.seen;
+    }
+    return status;
+}
+
+int nixl_signal_wait_any(const uint64_t *const *words, size_t nwords, enum nixl_compare compare,
+                         uint64_t value, int64_t timeout_ns, size_t *index_p, uint64_t *seen_p)
+{
+    struct signal_wait wait = {
+        .words = words, .n_words = nwords, .compare = compare, .value = value};
+    int status = check_wait("nixl_signal_wait_any", &wait, timeout_ns);
+
+    if (status == NIXL_OK) {
+        status = wait_signals("nixl_signal_wait_any", &wait, timeout_ns);
+    }
+    if (status == NIXL_OK && index_p != NULL) {
+        *index_p = wait.index;
+    }
+    if (status == NIXL_OK && seen_p != NULL) {
+        *seen_p = wait.seen;
+    }
+    return status;
+}
