@@ -34,7 +34,7 @@ struct guarantee {
 
 /* One table per subject; ends with a NULL name. */
 extern const struct guarantee conf_data[], conf_order[], conf_notify[], conf_region[], conf_close[],
-    conf_request[], conf_event[], conf_job[];
+    conf_request[], conf_atomic[], conf_signal[], conf_event[], conf_job[];
 
 /* Rounds of a stress loop: `n` scaled by what the machine is asked for. */
 static inline unsigned conf_rounds(unsigned n)

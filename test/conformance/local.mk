@@ -3,6 +3,7 @@
 check_PROGRAMS += %D%/conformance
 %C%_conformance_SOURCES = \
 	%D%/conformance.h \
+	%D%/atomic.c \
 	%D%/close.c \
 	%D%/data.c \
 	%D%/event.c \
@@ -11,7 +12,8 @@ check_PROGRAMS += %D%/conformance
 	%D%/notify.c \
 	%D%/order.c \
 	%D%/region.c \
-	%D%/request.c
+	%D%/request.c \
+	%D%/signal.c
 %C%_conformance_LDFLAGS = $(mp_link)
 %C%_conformance_LDADD = $(mp_libs)
 

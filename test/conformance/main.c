@@ -21,7 +21,8 @@
 struct conf conf = {.scale = 10};
 
 static const struct guarantee *const tables[] = {
-    conf_data, conf_order, conf_notify, conf_region, conf_close, conf_request, conf_event, conf_job,
+    conf_data,    conf_order,  conf_notify, conf_region, conf_close,
+    conf_request, conf_atomic, conf_signal, conf_event,  conf_job,
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 

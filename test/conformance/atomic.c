@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guarantees on atomic operations: what each does, in one domain, in order, on passive targets. */
+#include "conformance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG_READ 0x0a01
+
+/* One operation on one type: the word before, the operand, and the word after. */
+struct change {
+    enum nixl_type type;
+    enum nixl_atomic_op op;
+    union value {
+        uint64_t u64;
+        int32_t i32;
+        uint32_t u32;
+        int64_t i64;
+        float f;
+        double d;
+    } before, operand, after;
+};
+
+static const struct change changes[] = {
+    {NIXL_INT32, NIXL_ATOMIC_ADD, {.i32 = 5}, {.i32 = -7}, {.i32 = -2}},
+    {NIXL_INT32, NIXL_ATOMIC_ADD, {.i32 = INT32_MAX}, {.i32 = 1}, {.i32 = INT32_MIN}},
+    {NIXL_INT32, NIXL_ATOMIC_SWAP, {.i32 = -1}, {.i32 = 3}, {.i32 = 3}},
+    {NIXL_UINT32, NIXL_ATOMIC_ADD, {.u32 = UINT32_MAX}, {.u32 = 2}, {.u32 = 1}},
+    {NIXL_UINT32, NIXL_ATOMIC_AND, {.u32 = 0xf0f0}, {.u32 = 0xff00}, {.u32 = 0xf000}},
+    {NIXL_UINT32, NIXL_ATOMIC_OR, {.u32 = 0xf0f0}, {.u32 = 0xff00}, {.u32 = 0xfff0}},
+    {NIXL_UINT32, NIXL_ATOMIC_XOR, {.u32 = 0xf0f0}, {.u32 = 0xff00}, {.u32 = 0x0ff0}},
+    {NIXL_UINT32, NIXL_ATOMIC_FETCH, {.u32 = 0xabc}, {.u32 = 1}, {.u32 = 0xabc}},
+    {NIXL_INT64, NIXL_ATOMIC_ADD, {.i64 = INT64_MIN}, {.i64 = -1}, {.i64 = INT64_MAX}},
+    {NIXL_INT64, NIXL_ATOMIC_SET, {.i64 = 1}, {.i64 = -9}, {.i64 = -9}},
+    {NIXL_UINT64, NIXL_ATOMIC_ADD, {.u64 = UINT64_MAX}, {.u64 = 3}, {.u64 = 2}},
+    {NIXL_UINT64, NIXL_ATOMIC_AND, {.u64 = ~0ull}, {.u64 = 1ull << 63}, {.u64 = 1ull << 63}},
+    {NIXL_UINT64, NIXL_ATOMIC_OR, {.u64 = 1}, {.u64 = 1ull << 63}, {.u64 = 1ull << 63 | 1}},
+    {NIXL_UINT64, NIXL_ATOMIC_XOR, {.u64 = ~0ull}, {.u64 = 1}, {.u64 = ~1ull}},
+    {NIXL_UINT64, NIXL_ATOMIC_SWAP, {.u64 = 7}, {.u64 = 8}, {.u64 = 8}},
+    {NIXL_UINT64, NIXL_ATOMIC_FETCH, {.u64 = 1ull << 40}, {.u64 = 1}, {.u64 = 1ull << 40}},
+    {NIXL_FLOAT, NIXL_ATOMIC_ADD, {.f = 1.5f}, {.f = -4.25f}, {.f = -2.75f}},
+    {NIXL_FLOAT, NIXL_ATOMIC_SWAP, {.f = 1.5f}, {.f = 0.5f}, {.f = 0.5f}},
+    {NIXL_FLOAT, NIXL_ATOMIC_FETCH, {.f = -0.125f}, {.f = 1}, {.f = -0.125f}},
+    {NIXL_DOUBLE, NIXL_ATOMIC_ADD, {.d = 1e300}, {.d = -1e300}, {.d = 0}},
+    {NIXL_DOUBLE, NIXL_ATOMIC_SET, {.d = 1}, {.d = 2.5}, {.d = 2.5}},
+    {NIXL_DOUBLE, NIXL_ATOMIC_FETCH, {.d = 6.5}, {.d = 1}, {.d = 6.5}},
+};
+#define N_CHANGES (sizeof(changes) / sizeof(changes[0]))
+
+static size_t type_nbytes(enum nixl_type type)
+{
+    return type == NIXL_INT64 || type == NIXL_UINT64 || type == NIXL_DOUBLE ? 8 : 4;
+}
+
+/* A word in the rank's part that only this rank uses; 0xee lies to both sides of it. */
+static void change_word(int rank, struct part *part, const struct change *change, uint64_t offset)
+{
+    size_t nbytes = type_nbytes(change->type);
+    unsigned char line[24], fetched[8];
+
+    memset(line, 0xee, sizeof(line));
+    memcpy(line + 8, &change->before, nbytes);
+    MPT_OK(nixl_put(rank, part->region, offset - 8, line, sizeof(line)));
+    memset(fetched, 0xdd, sizeof(fetched));
+    MPT_OK(nixl_atomic(rank, part->region, offset, change->type, change->op,
+                       change->op == NIXL_ATOMIC_FETCH ? NULL : &change->operand, fetched));
+    MPT_EQ(memcmp(fetched, &change->before, nbytes), 0);
+    MPT_CHECK_BYTES(fetched + nbytes, 8 - nbytes, 0xdd);
+    MPT_OK(nixl_get(rank, part->region, offset - 8, line, sizeof(line)));
+    MPT_EQ(memcmp(line + 8, &change->after, nbytes), 0);
+    MPT_CHECK_BYTES(line, 8, 0xee);
+    MPT_CHECK_BYTES(line + 8 + nbytes, 16 - nbytes, 0xee);
+    MPT_OK(nixl_atomic(rank, part->region, offset, change->type, change->op, &change->operand,
+                       NULL)); /* the value from before is not asked for */
+}
+
+static void every_atomic_does_what_it_says(void)
+{
+    struct part part = conf_part("atomic", (size_t)conf.size * 64);
+
+    mpt_barrier();
+    for (int rank = 0; rank < conf.size; rank++) {
+        for (size_t i = 0; i < N_CHANGES; i++) {
+            change_word(rank, &part, &changes[i], (uint64_t)conf.rank * 64 + 8 + i % 2 * 8);
+        }
+    }
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+static void compare_swap_replaces_equal_bits_only(void)
+{
+    struct part part = conf_part("compare_swap", (size_t)conf.size * 8);
+    uint64_t offset = (uint64_t)conf.rank * 8, one = 1, two = 2, three = 3, fetched = 99;
+    uint32_t low = 7, high = 8, before = 99;
+    double minus_zero = -0.0, zero = 0, bits;
+
+    mpt_barrier();
+    MPT_OK(nixl_put(conf.next, part.region, offset, &one, 8));
+    MPT_OK(nixl_atomic_compare_swap(conf.next, part.region, offset, NIXL_UINT64, &two, &three,
+                                    &fetched));
+    MPT_EQ(fetched, 1);
+    MPT_OK(nixl_atomic_compare_swap(conf.next, part.region, offset, NIXL_INT64, &one, &three,
+                                    &fetched));
+    MPT_EQ(fetched, 1);
+    MPT_OK(nixl_atomic_compare_swap(conf.next, part.region, offset, NIXL_INT64, &one, &two, NULL));
+    MPT_OK(nixl_get(conf.next, part.region, offset, &fetched, 8));
+    MPT_EQ(fetched, 3);
+    MPT_OK(nixl_atomic_compare_swap(conf.next, part.region, offset + 4, NIXL_UINT32, &before, &low,
+                                    &before));
+    MPT_EQ(before, 0);
+    MPT_OK(nixl_atomic_compare_swap(conf.next, part.region, offset + 4, NIXL_INT32, &before, &high,
+                                    &before));
+    MPT_OK(nixl_get(conf.next, part.region, offset, &fetched, 8));
+    MPT_EQ(fetched, 8ull << 32 | 3);
+    /* Bits, not numbers: minus zero is not zero. */
+    MPT_OK(nixl_put(conf.next, part.region, offset, &minus_zero, 8));
+    MPT_OK(
+        nixl_atomic_compare_swap(conf.next, part.region, offset, NIXL_DOUBLE, &zero, &zero, &bits));
+    MPT_EQ(memcmp(&bits, &minus_zero, 8), 0);
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+/* ---- one domain ------------------------------------------------------------------------------ */
+
+/* Words of rank 0 that all hammer, on lines of their own. */
+enum { WORD_ADD = 0, WORD_DOUBLE = 128, WORD_SWAPPED = 256, WORD_LOW = 384, WORD_TICKET = 512 };
+
+/* Add one by a loop over compare_swap. */
+static void add_by_compare_swap(struct part *part)
+{
+    uint32_t seen = 0, wanted, fetched;
+
+    for (;;) {
+        wanted = seen + 1;
+        MPT_OK(nixl_atomic_compare_swap(0, part->region, WORD_SWAPPED, NIXL_UINT32, &seen, &wanted,
+                                        &fetched));
+        if (fetched == seen) {
+            return;
+        }
+        seen = fetched;
+    }
+}
+
+/* The owner's own threads take part by their compiler's atomics, every other time. */
+static void atomics_of_all_ranks_make_one_sum(void)
+{
+    struct part part = conf_part("sum", 1024);
+    const uint64_t one = 1;
+    const uint32_t less = UINT32_MAX;
+    const double half = 0.5;
+    unsigned rounds = conf_rounds(500);
+
+    mpt_barrier();
+    for (unsigned i = 0; i < rounds; i++) {
+        if (conf.rank == 0 && i % 2 == 0) {
+            __atomic_fetch_add((uint64_t *)(void *)(part.bytes + WORD_ADD), 1, __ATOMIC_SEQ_CST);
+        } else {
+            MPT_OK(nixl_atomic(0, part.region, WORD_ADD, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+        }
+        MPT_OK(nixl_atomic(0, part.region, WORD_DOUBLE, NIXL_DOUBLE, NIXL_ATOMIC_ADD, &half, NULL));
+        MPT_OK(nixl_atomic(0, part.region, WORD_LOW, NIXL_INT32, NIXL_ATOMIC_ADD, &less, NULL));
+        add_by_compare_swap(&part);
+    }
+    mpt_barrier();
+    if (conf.rank == 0) {
+        uint64_t total = (uint64_t)rounds * (unsigned)conf.size;
+
+        MPT_EQ(*(uint64_t *)(void *)(part.bytes + WORD_ADD), total);
+        MPT_TRUE(*(double *)(void *)(part.bytes + WORD_DOUBLE) == (double)total * 0.5);
+        MPT_EQ(*(int32_t *)(void *)(part.bytes + WORD_LOW), -(int64_t)total);
+        MPT_EQ(*(uint32_t *)(void *)(part.bytes + WORD_LOW + 4), 0);
+        MPT_EQ(*(uint32_t *)(void *)(part.bytes + WORD_SWAPPED), total);
+    }
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+/* Tickets that are drawn from one word: nobody gets one twice. A bit says that one was drawn. */
+static void no_ticket_is_drawn_twice(void)
+{
+    unsigned rounds = conf_rounds(500);
+    uint64_t n_tickets = (uint64_t)rounds * (unsigned)conf.size;
+    struct part part = conf_part("tickets", WORD_TICKET + n_tickets / 8 + 8);
+    const uint64_t one = 1;
+
+    mpt_barrier();
+    for (unsigned i = 0; i < rounds; i++) {
+        uint64_t ticket, bit, drawn;
+
+        MPT_OK(nixl_atomic(0, part.region, WORD_ADD, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &ticket));
+        MPT_LT(ticket, n_tickets);
+        bit = 1ull << (ticket % 64);
+        MPT_OK(nixl_atomic(0, part.region, WORD_TICKET + ticket / 64 * 8, NIXL_UINT64,
+                           NIXL_ATOMIC_OR, &bit, &drawn));
+        MPT_EQ(drawn & bit, 0);
+    }
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+/* ---- order, passive targets, limits ---------------------------------------------------------- */
+
+#define BLOCK 40000
+
+/* The target looks at its memory and makes no call. */
+static void an_atomic_comes_after_earlier_puts(void)
+{
+    struct part part = conf_part("after", BLOCK + 64);
+    unsigned char *src = malloc(BLOCK);
+    const uint64_t one = 1;
+
+    mpt_barrier();
+    for (unsigned round = 1; round <= conf_rounds(100); round++) {
+        struct nixl_req *req = NULL;
+        int status;
+
+        mpt_fill(src, BLOCK, round);
+        status = nixl_put_nb(conf.next, part.region, 64, src, BLOCK, &req);
+        MPT_OK(nixl_atomic(conf.next, part.region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+        conf_spin((uint64_t *)(void *)part.bytes, round);
+        MPT_CHECK(part.bytes + 64, BLOCK, round);
+        MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status);
+        conf_tell(conf.prev, TAG_READ);
+        conf_hear(conf.next, TAG_READ);
+    }
+    mpt_barrier();
+    conf_drop(&part);
+    free(src);
+}
+
+static void a_word_lies_inside_and_is_aligned(void)
+{
+    struct part part = conf_part("limits", 60);
+    struct nixl_region *odd = NULL;
+    static unsigned char memory[64] __attribute__((aligned(64)));
+    uint64_t word = 1, fetched = 42;
+
+    MPT_OK(nixl_region_register("odd", memory + 4, 32, NULL, &odd));
+    mpt_barrier();
+    for (int rank = 0; rank < conf.size; rank++) {
+        const uint64_t outside[] = {56, 64, UINT64_MAX - 7};
+
+        for (size_t i = 0; i < 3; i++) {
+            MPT_STATUS(nixl_atomic(rank, part.region, outside[i], NIXL_UINT64, NIXL_ATOMIC_ADD,
+                                   &word, &fetched),
+                       NIXL_ERR_RANGE);
+        }
+        MPT_OK(nixl_atomic(rank, part.region, 56, NIXL_UINT32, NIXL_ATOMIC_ADD, &word, NULL));
+        for (uint64_t offset = 1; offset < 8; offset++) {
+            MPT_STATUS(nixl_atomic(rank, part.region, offset, NIXL_UINT64, NIXL_ATOMIC_ADD, &word,
+                                   &fetched),
+                       NIXL_ERR_INVALID_ARG);
+        }
+        /* What counts is the address in the owner's memory. */
+        MPT_STATUS(nixl_atomic(rank, odd, 0, NIXL_DOUBLE, NIXL_ATOMIC_SET, &word, &fetched),
+                   NIXL_ERR_INVALID_ARG);
+        MPT_OK(nixl_atomic(rank, odd, 4, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, NULL));
+        MPT_OK(nixl_atomic(rank, odd, 0, NIXL_UINT32, NIXL_ATOMIC_ADD, &word, NULL));
+    }
+    MPT_EQ(fetched, 42);
+    mpt_barrier();
+    MPT_EQ(*(uint32_t *)(void *)(memory + 4), conf.size);
+    MPT_EQ(*(uint64_t *)(void *)(memory + 8), conf.size);
+    MPT_EQ(*(uint32_t *)(void *)(part.bytes + 56), conf.size);
+    mpt_barrier();
+    MPT_OK(nixl_region_close(odd, MPT_PATIENCE));
+    conf_drop(&part);
+}
+
+/* Rank 0 closes while all others hammer: they get STALE, and its memory changes no more. */
+static void a_closed_word_is_left_alone(void)
+{
+    static uint64_t memory[8];
+    const uint64_t one = 1;
+    struct nixl_region *region = NULL;
+    int status = NIXL_OK;
+
+    memset(memory, 0, sizeof(memory));
+    MPT_OK(conf.rank == 0 ? nixl_region_register("closing", memory, sizeof(memory), NULL, &region)
+                          : nixl_region_open("closing", &region));
+    mpt_barrier();
+    if (conf.rank == 0) {
+        uint64_t last;
+
+        conf_tell(conf.next, TAG_READ);
+        conf_hear(conf.prev, TAG_READ); /* all are at it */
+        MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+        last = memory[0];
+        mpt_barrier();
+        MPT_EQ(memory[0], last);
+        MPT_GE(last, conf.size - 1);
+        return;
+    }
+    MPT_OK(nixl_atomic(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+    conf_hear(conf.prev, TAG_READ);
+    conf_tell(conf.next, TAG_READ);
+    while (status == NIXL_OK) {
+        status = nixl_atomic(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL);
+    }
+    MPT_STATUS(status, NIXL_ERR_STALE);
+    mpt_barrier();
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+const struct guarantee conf_atomic[] = {
+    {"every_atomic_does_what_it_says", every_atomic_does_what_it_says, 0},
+    {"compare_swap_replaces_equal_bits_only", compare_swap_replaces_equal_bits_only, 0},
+    {"atomics_of_all_ranks_make_one_sum", atomics_of_all_ranks_make_one_sum, 0},
+    {"no_ticket_is_drawn_twice", no_ticket_is_drawn_twice, 0},
+    {"an_atomic_comes_after_earlier_puts", an_atomic_comes_after_earlier_puts, 0},
+    {"a_word_lies_inside_and_is_aligned", a_word_lies_inside_and_is_aligned, 0},
+    {"a_closed_word_is_left_alone", a_closed_word_is_left_alone, CONF_PEERS},
+    {0},
+};

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guarantees on signals: comparisons, waiting, waking, and the data that they bring along. */
+#include "conformance.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TAG_READ 0x0501
+
+#define BLOCK 70000
+
+static uint64_t *word_at(const struct part *part, size_t offset)
+{
+    return (uint64_t *)(void *)(part->bytes + offset);
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+/* What each comparison says of a word that is less, equal, greater; 2^63 is a large one. */
+static void signals_compare_unsigned(void)
+{
+    static const uint64_t words[] = {6, 7, 1ull << 63};
+    static const bool is_true[][3] = {
+        [NIXL_EQ] = {0, 1, 0}, [NIXL_NE] = {1, 0, 1}, [NIXL_LT] = {1, 0, 0},
+        [NIXL_LE] = {1, 1, 0}, [NIXL_GT] = {0, 0, 1}, [NIXL_GE] = {0, 1, 1},
+    };
+
+    for (int compare = NIXL_EQ; compare <= NIXL_GE; compare++) {
+        for (int i = 0; i < 3; i++) {
+            uint64_t seen = 42;
+            int status = nixl_signal_wait(&words[i], (enum nixl_compare)compare, 7, 0, &seen);
+
+            MPT_EQ(status, is_true[compare][i] ? NIXL_OK : NIXL_INPROGRESS);
+            MPT_EQ(seen, is_true[compare][i] ? words[i] : 42);
+            if (is_true[compare][i]) {
+                MPT_OK(
+                    nixl_signal_wait(&words[i], (enum nixl_compare)compare, 7, NIXL_FOREVER, NULL));
+            }
+        }
+    }
+}
+
+static void a_signal_wait_keeps_its_timeout(void)
+{
+    static const int64_t timeouts[] = {1, 20 * MPT_US, 3 * MPT_MS, 60 * MPT_MS};
+    const uint64_t word = 1;
+    const uint64_t *words[] = {&word, &word};
+
+    for (size_t i = 0; i < sizeof(timeouts) / sizeof(timeouts[0]); i++) {
+        uint64_t seen = 42;
+        size_t index = 42;
+        int64_t start_ns = mpt_now_ns();
+
+        MPT_STATUS(nixl_signal_wait(&word, NIXL_EQ, 2, timeouts[i], &seen), NIXL_ERR_TIMEOUT);
+        MPT_GE(mpt_now_ns() - start_ns, timeouts[i]);
+        MPT_STATUS(nixl_signal_wait_any(words, 2, NIXL_EQ, 2, timeouts[i], &index, &seen),
+                   NIXL_ERR_TIMEOUT);
+        MPT_GE(mpt_now_ns() - start_ns, 2 * timeouts[i]);
+        MPT_TRUE(seen == 42 && index == 42);
+    }
+}
+
+static void wait_any_names_the_signal(void)
+{
+    enum { N = 5 };
+    struct part part = conf_part("any", N * 64);
+    const uint64_t *words[N];
+
+    for (size_t i = 0; i < N; i++) {
+        words[i] = word_at(&part, i * 64);
+    }
+    mpt_barrier();
+    for (uint64_t round = 1; round <= conf_rounds(100); round++) {
+        size_t chosen = round % N, index = 42;
+        uint64_t seen = 0;
+
+        MPT_OK(nixl_signal_set(conf.next, part.region, chosen * 64, round));
+        MPT_OK(nixl_signal_wait_any(words, N, NIXL_EQ, round, MPT_PATIENCE, &index, &seen));
+        MPT_EQ(index, chosen);
+        MPT_EQ(seen, round);
+        MPT_STATUS(nixl_signal_wait_any(words, N, NIXL_GT, round, 0, &index, NULL),
+                   NIXL_INPROGRESS);
+        MPT_OK(nixl_signal_wait_any(words + chosen, 1, NIXL_GE, round, 0, NULL, NULL));
+        conf_tell(conf.prev, TAG_READ);
+        conf_hear(conf.next, TAG_READ);
+    }
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+/* All ranks add to a signal of each: it counts them all. */
+static void signals_of_all_ranks_are_counted(void)
+{
+    struct part part = conf_part("count", 64);
+    unsigned rounds = conf_rounds(200);
+    uint64_t seen = 0;
+
+    mpt_barrier();
+    for (unsigned round = 0; round < rounds; round++) {
+        for (int rank = 0; rank < conf.size; rank++) {
+            MPT_OK(nixl_signal_add(rank, part.region, 8, 3));
+        }
+    }
+    MPT_OK(nixl_signal_wait(word_at(&part, 8), NIXL_GE, 3ull * rounds * (unsigned)conf.size,
+                            MPT_PATIENCE, &seen));
+    MPT_EQ(seen, 3ull * rounds * (unsigned)conf.size);
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+/* Blocks by put and put_nb, then a signal: whoever sees it sees all of them. */
+static void a_signal_shows_every_earlier_put(void)
+{
+    struct part part = conf_part("shows", 2 * BLOCK + 64);
+    unsigned char *src = malloc(2 * BLOCK);
+    uint64_t base = (2 * BLOCK + 7) / 8 * 8;
+
+    mpt_barrier();
+    for (unsigned round = 1; round <= conf_rounds(200); round++) {
+        size_t nbytes = round % 4 == 0 ? BLOCK - round : 1 + round % 300;
+        struct nixl_req *req = NULL;
+        int status;
+
+        mpt_fill(src, nbytes, round);
+        mpt_fill(src + BLOCK, nbytes, ~round);
+        MPT_OK(nixl_put(conf.next, part.region, 0, src, nbytes));
+        status = nixl_put_nb(conf.next, part.region, BLOCK, src + BLOCK, nbytes, &req);
+        if (status == NIXL_INPROGRESS) {
+            status = nixl_req_free(&req);
+        }
+        MPT_OK(status);
+        MPT_OK(round % 2 == 0 ? nixl_signal_set(conf.next, part.region, base, round)
+                              : nixl_signal_add(conf.next, part.region, base, 1));
+        MPT_OK(nixl_signal_wait(word_at(&part, base), NIXL_EQ, round, MPT_PATIENCE, NULL));
+        MPT_CHECK(part.bytes, nbytes, round);
+        MPT_CHECK(part.bytes + BLOCK, nbytes, ~round);
+        conf_tell(conf.prev, TAG_READ);
+        conf_hear(conf.next, TAG_READ);
+    }
+    mpt_barrier();
+    conf_drop(&part);
+    free(src);
+}
+
+/* The signal lies in another region than the data, which may be allocated and registered. */
+static void put_signal_shows_its_data(void)
+{
+    struct part part = conf_part("put_signal", BLOCK);
+    struct nixl_region *signals = NULL;
+    static unsigned char src[BLOCK];
+    const uint64_t *word;
+
+    MPT_OK(nixl_region_alloc("put_signal.word", 64, NULL, &signals));
+    word = nixl_region_addr(signals);
+    mpt_barrier();
+    for (unsigned round = 1; round <= conf_rounds(300); round++) {
+        size_t nbytes = round % 8 == 0 ? 65537 + round : round % 513;
+
+        mpt_fill(src, nbytes, round);
+        MPT_OK(nixl_put_signal(conf.next, part.region, 3, src, nbytes, signals, 0, 2));
+        MPT_OK(nixl_signal_wait(word, NIXL_GE, 2ull * round, MPT_PATIENCE, NULL));
+        MPT_CHECK(part.bytes + 3, nbytes, round);
+        conf_tell(conf.prev, TAG_READ);
+        conf_hear(conf.next, TAG_READ);
+    }
+    mpt_barrier();
+    MPT_OK(nixl_region_close(signals, MPT_PATIENCE));
+    conf_drop(&part);
+}
+
+/* Nothing is moved for a signal that cannot be, and no signal is raised for data that cannot. */
+static void put_signal_does_both_or_nothing(void)
+{
+    struct part part = conf_part("both", 64);
+    uint64_t word = 1;
+
+    mpt_barrier();
+    MPT_STATUS(nixl_put_signal(conf.next, part.region, 0, &word, 8, part.region, 64, 1),
+               NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put_signal(conf.next, part.region, 0, &word, 8, part.region, 12, 1),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_signal(conf.next, part.region, 0, &word, 8, NULL, 8, 1),
+               NIXL_ERR_INVALID_ARG);
+    MPT_TEXT(nixl_last_error()->operation, "nixl_put_signal");
+    MPT_STATUS(nixl_put_signal(conf.next, part.region, 60, &word, 8, part.region, 8, 1),
+               NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put_signal(conf.next, part.region, 0, NULL, 8, part.region, 8, 1),
+               NIXL_ERR_INVALID_ARG);
+    mpt_barrier();
+    MPT_CHECK_BYTES(part.bytes, 64, 0);
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+/* ---- sleeping -------------------------------------------------------------------------------- */
+
+/* Sleepers look by themselves once a second: whoever comes back well before was woken. */
+#define WOKEN (400 * MPT_MS)
+
+static void a_sleeper_is_woken_by_a_signal(void)
+{
+    const struct timespec while_asleep = {.tv_nsec = 5 * MPT_MS};
+    struct part part = conf_part("sleeper", 128);
+    uint64_t data = 1;
+
+    mpt_barrier();
+    for (uint64_t round = 1; round <= conf_rounds(20); round++) {
+        int64_t start_ns = mpt_now_ns();
+
+        if (conf.rank % 2 == 0 && conf.partner >= 0) {
+            nanosleep(&while_asleep, NULL);
+            MPT_OK(round % 3 == 0   ? nixl_signal_set(conf.partner, part.region, 64, round)
+                   : round % 3 == 1 ? nixl_signal_add(conf.partner, part.region, 64, 1)
+                                    : nixl_put_signal(conf.partner, part.region, 0, &data, 8,
+                                                      part.region, 64, 1));
+        } else if (conf.partner >= 0) {
+            MPT_OK(nixl_signal_wait(word_at(&part, 64), NIXL_GE, round, MPT_PATIENCE, NULL));
+            MPT_LT(mpt_now_ns() - start_ns, WOKEN);
+        }
+        mpt_barrier();
+    }
+    conf_drop(&part);
+}
+
+/* Arm, look, poll: a signal that comes after the look makes the descriptor readable. */
+static void a_signal_makes_the_event_fd_readable(void)
+{
+    struct part part = conf_part("event_fd", 64);
+    struct pollfd ready = {.fd = nixl_event_fd(), .events = POLLIN};
+    const struct nixl_event none = NIXL_EVENT_INIT;
+
+    mpt_barrier();
+    if (conf.rank == 1) {
+        struct nixl_event event = none;
+
+        while (nixl_event_recv(0, &event) == NIXL_OK) {
+        }
+        MPT_OK(nixl_event_arm());
+        MPT_STATUS(nixl_signal_wait(word_at(&part, 0), NIXL_EQ, 5, 0, NULL), NIXL_INPROGRESS);
+        MPT_EQ(poll(&ready, 1, 0), 0);
+        MPT_OK(nixl_signal_add(0, part.region, 0, 1));
+        MPT_EQ(poll(&ready, 1, (int)(MPT_PATIENCE / MPT_MS)), 1);
+        MPT_OK(nixl_signal_wait(word_at(&part, 0), NIXL_EQ, 5, MPT_PATIENCE, NULL));
+    } else if (conf.rank == 0) {
+        MPT_OK(nixl_signal_wait(word_at(&part, 0), NIXL_EQ, 1, MPT_PATIENCE, NULL));
+        MPT_OK(nixl_signal_set(1, part.region, 0, 5));
+    }
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+const struct guarantee conf_signal[] = {
+    {"signals_compare_unsigned", signals_compare_unsigned, 0},
+    {"a_signal_wait_keeps_its_timeout", a_signal_wait_keeps_its_timeout, 0},
+    {"wait_any_names_the_signal", wait_any_names_the_signal, 0},
+    {"signals_of_all_ranks_are_counted", signals_of_all_ranks_are_counted, 0},
+    {"a_signal_shows_every_earlier_put", a_signal_shows_every_earlier_put, 0},
+    {"put_signal_shows_its_data", put_signal_shows_its_data, 0},
+    {"put_signal_does_both_or_nothing", put_signal_does_both_or_nothing, 0},
+    {"a_sleeper_is_woken_by_a_signal", a_sleeper_is_woken_by_a_signal, CONF_PEERS},
+    {"a_signal_makes_the_event_fd_readable", a_signal_makes_the_event_fd_readable, CONF_PEERS},
+    {0},
+};
