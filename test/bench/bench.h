@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define BENCH_MAX_TESTS      16
+#define BENCH_MAX_TESTS      20
 #define BENCH_MAX_SIZES      32
 #define BENCH_MAX_ALIGNMENTS 16
 #define BENCH_MAX_LANES      8
@@ -201,6 +201,8 @@ void test_flush(struct bench *bench);
 void test_copy_read(struct bench *bench);
 void test_put_notify(struct bench *bench);
 void test_notify(struct bench *bench);
+void test_put_signal(struct bench *bench);
+void test_fetch_add(struct bench *bench);
 void test_barrier(struct bench *bench);
 void test_rate(struct bench *bench);
 void test_passive(struct bench *bench);

@@ -9,6 +9,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bench_move.c \
 	%D%/bench_notify.c \
 	%D%/bench_wait.c \
+	%D%/bench_word.c \
 	%D%/nixl_bench.c \
 	%D%/options.c \
 	%D%/report.c \

@@ -19,6 +19,8 @@ const struct bench_test bench_tests[] = {
     {"copy_read", "put, then the target reads all of it", test_copy_read, 2, 2, false},
     {"put_notify", "put and notification, one way", test_put_notify, 2, 2, false},
     {"notify", "notification with its payload, one way", test_notify, 2, 2, false},
+    {"put_signal", "put and signal, one way", test_put_signal, 2, 2, false},
+    {"fetch_add", "an atomic addition to a peer's word", test_fetch_add, 2, 2, false},
     {"barrier", "a barrier made of notifications", test_barrier, 2, BENCH_MAX_RANKS, false},
     {"rate", "notifications per second, one sender and all", test_rate, 2, BENCH_MAX_RANKS, false},
     {"passive", "put and get while the target computes", test_passive, 2, 2, false},

@@ -51,7 +51,8 @@ struct peer_calls {
     void (*send)(size_t nbytes, int tag);
     void (*receive)(size_t nbytes, int tag);
     void (*send_window)(long n); /* rank 0 sends peer_window messages, rank 1 takes them; n times */
-    const unsigned char *mine;   /* where the other's puts land */
+    void (*fetch_add)(long n); /* n times: add 1 to a word of the other, and wait for what it was */
+    const unsigned char *mine; /* where the other's puts land */
 };
 
 static const struct peer_calls *peer_calls;
@@ -249,6 +250,7 @@ static inline void peer_run_size(void)
     const struct peer_op ops[] = {
         {"put", PEER_SOLO, calls->put},
         {"get", PEER_SOLO, calls->get},
+        {"fetch_add", PEER_SOLO, peer_nbytes == 8 ? calls->fetch_add : NULL},
         {"put_window", PEER_WINDOW, calls->put_window},
         {"put_notify", PEER_PING_PONG, has_signal ? peer_put_notify : NULL},
         {"put_read", PEER_ROUND_TRIP, has_signal ? peer_put_read : NULL},

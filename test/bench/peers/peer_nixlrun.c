@@ -39,6 +39,16 @@ static void get(long n)
     }
 }
 
+static void fetch_add(long n)
+{
+    const uint64_t one = 1;
+    uint64_t before;
+
+    for (long i = 0; i < n; i++) {
+        check(nixl_atomic(other, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before));
+    }
+}
+
 static void put_window(long n)
 {
     static struct nixl_req *reqs[PEER_MAX_WINDOW];
@@ -105,8 +115,9 @@ static void send_window(long n)
 
 int main(void)
 {
-    struct peer_calls calls = {barrier,     put,          get,     put_window,  put_signal,
-                               wait_signal, send_message, receive, send_window, NULL};
+    struct peer_calls calls = {barrier,     put,         get,          put_window,
+                               put_signal,  wait_signal, send_message, receive,
+                               send_window, fetch_add,   NULL};
 
     peer_pin_early();
     check(nixl_init(NULL));

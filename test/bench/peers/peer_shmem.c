@@ -29,6 +29,13 @@ static void get(long n)
     }
 }
 
+static void fetch_add(long n)
+{
+    for (long i = 0; i < n; i++) {
+        shmem_uint64_atomic_fetch_add((uint64_t *)(void *)mine, 1, other);
+    }
+}
+
 static void put_window(long n)
 {
     for (long i = 0; i < n; i++) {
@@ -60,7 +67,8 @@ int main(void)
                                .get = get,
                                .put_window = put_window,
                                .put_signal = put_signal,
-                               .wait_signal = wait_signal};
+                               .wait_signal = wait_signal,
+                               .fetch_add = fetch_add};
 
     peer_pin_early();
     shmem_init();

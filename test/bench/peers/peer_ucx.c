@@ -79,6 +79,20 @@ static void get(long n)
     }
 }
 
+static void fetch_add(long n)
+{
+    static const uint64_t one = 1;
+    uint64_t before;
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE |
+                                                       UCP_OP_ATTR_FIELD_REPLY_BUFFER,
+                                       .datatype = ucp_dt_make_contig(8),
+                                       .reply_buffer = &before};
+
+    for (long i = 0; i < n; i++) {
+        finish(ucp_atomic_op_nbx(endpoint, UCP_ATOMIC_OP_ADD, &one, 1, remote, rkey, &param));
+    }
+}
+
 static void put_window(long n)
 {
     for (long i = 0; i < n; i++) {
@@ -190,10 +204,11 @@ static void connect_pair(ucp_context_h context, ucp_mem_h memory)
 
 int main(void)
 {
-    struct peer_calls calls = {barrier,     put,          get,     put_window,  put_signal,
-                               wait_signal, send_message, receive, send_window, NULL};
+    struct peer_calls calls = {barrier,     put,         get,          put_window,
+                               put_signal,  wait_signal, send_message, receive,
+                               send_window, fetch_add,   NULL};
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                           .features = UCP_FEATURE_RMA | UCP_FEATURE_TAG};
+                           .features = UCP_FEATURE_RMA | UCP_FEATURE_TAG | UCP_FEATURE_AMO64};
     ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                          .thread_mode = UCS_THREAD_MODE_SINGLE};
     ucp_config_t *config;
