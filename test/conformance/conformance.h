@@ -17,6 +17,7 @@ struct conf {
     int partner;        /* the other of a pair (0 1) (2 3) ...; -1 for a last odd rank */
     bool is_single;     /* NIXL_THREAD_SINGLE */
     bool is_registered; /* parts are the caller's own memory */
+    const char *method; /* how other ranks' parts must be reached; NULL: not checked */
     unsigned scale;     /* rounds are multiplied by this many tenths */
 };
 extern struct conf conf;

@@ -2,11 +2,12 @@
 /*
  * The walk: reads how it is wanted, runs every guarantee, prints TAP.
  *
- *     conformance [single] [registered] [forbidden] [scale=TENTHS] [NAME...]
+ *     conformance [single] [registered] [forbidden] [method=METHOD] [scale=TENTHS] [NAME...]
  *
  * single      NIXL_THREAD_SINGLE; what needs threads is left out
  * registered  parts are registered memory
  * forbidden   not dumpable, so that the kernel refuses process_vm_* without CAP_SYS_PTRACE
+ * method=M    other ranks' parts must be reached in this way: memcpy, process_vm or bounce
  * scale=N     stress loops run N tenths of their rounds
  * NAME        only these guarantees
  */
@@ -147,6 +148,8 @@ int main(int argc, char **argv)
             conf.is_registered = true;
         } else if (strcmp(argv[i], "forbidden") == 0) {
             MPT_EQ(prctl(PR_SET_DUMPABLE, 0), 0);
+        } else if (strncmp(argv[i], "method=", 7) == 0) {
+            conf.method = argv[i] + 7;
         } else if (strncmp(argv[i], "scale=", 6) == 0) {
             conf.scale = (unsigned)atoi(argv[i] + 6);
         } else {

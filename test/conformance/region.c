@@ -135,8 +135,8 @@ static void query_tells_what_is_there(void)
         MPT_EQ(info.is_registered, conf.is_registered);
         MPT_NE(info.transport[0], '\0');
         MPT_NE(info.method[0], '\0');
-        if (!conf.is_registered) {
-            MPT_TEXT(info.method, "memcpy");
+        if (conf.method != NULL && rank != conf.rank) {
+            MPT_TEXT(info.method, conf.method);
         }
         if (rank == conf.rank) {
             MPT_TEXT(info.transport, "self");
