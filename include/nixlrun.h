@@ -9,11 +9,12 @@
  *   nixl_last_error() gives the detail of the calling thread's last failure.
  * - Outputs come last, end in `_p`, and are untouched when the call fails.
  * - Timeouts are relative, in nanoseconds. NIXL_FOREVER waits without end. 0 is a test: a wait that
- *   would block returns NIXL_INPROGRESS, a start that would block returns NIXL_ERR_AGAIN and nothing
- *   has happened. A wait whose time is over returns NIXL_ERR_TIMEOUT. Other negative values are
- *   NIXL_ERR_INVALID_ARG.
- * - A call without a timeout argument ends within NIXLRUN_OP_TIMEOUT (60 s unless set); the first use
- *   of a peer's part of a region waits up to NIXLRUN_RESOLVE_TIMEOUT (10 s) for its owner to publish it.
+ *   would block returns NIXL_INPROGRESS, a start that would block returns NIXL_ERR_AGAIN and
+ *   nothing has happened. A wait whose time is over returns NIXL_ERR_TIMEOUT. Other negative values
+ *   are NIXL_ERR_INVALID_ARG.
+ * - A call without a timeout argument ends within NIXLRUN_OP_TIMEOUT (60 s unless set); the first
+ *   use of a peer's part of a region waits up to NIXLRUN_RESOLVE_TIMEOUT (10 s) for its owner to
+ *   publish it.
  * - Structs that the caller fills or receives start with `size_t struct_nbytes`, set by their _INIT
  *   macro, so that they can grow.
  * - Every call is NIXL_ERR_NOT_INIT before nixl_init() and after the last nixl_finalize(), and
@@ -34,10 +35,10 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define NIXL_API __attribute__((visibility("default")))
-#define NIXL_MUST_CHECK __attribute__((warn_unused_result))
+#define NIXL_API                 __attribute__((visibility("default")))
+#define NIXL_MUST_CHECK          __attribute__((warn_unused_result))
 #define NIXL_PRINTF(_fmt, _args) __attribute__((format(printf, _fmt, _args)))
-#define NIXL_NORETURN __attribute__((noreturn))
+#define NIXL_NORETURN            __attribute__((noreturn))
 #else
 #define NIXL_API
 #define NIXL_MUST_CHECK
@@ -47,7 +48,10 @@ extern "C" {
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
-/** Every status: name, value, text. Enum, nixl_strerror() and the manual page come from this list. */
+/**
+ * Every status: name, value, text. Enum, nixl_strerror() and the manual page come from this list.
+ */
+/* clang-format off */
 #define NIXL_STATUS_LIST(_x)                                                                       \
     _x(OK, 0, "success")                                                                           \
     _x(INPROGRESS, 1, "in progress")                                                               \
@@ -70,6 +74,7 @@ extern "C" {
     _x(ERR_CANCELED, -17, "canceled")                                                              \
     _x(ERR_TRANSPORT, -18, "the transport failed")                                                 \
     _x(ERR_INTERNAL, -19, "internal error")
+/* clang-format on */
 
 enum nixl_status {
 #define NIXL_STATUS_ENUM(_name, _value, _text) NIXL_##_name = (_value),
@@ -77,11 +82,11 @@ enum nixl_status {
 #undef NIXL_STATUS_ENUM
 };
 
-#define NIXL_FOREVER    INT64_MAX /**< a timeout: wait without end */
-#define NIXL_ANY_RANK   (-1)      /**< nixl_notify_recv(): from whomever */
-#define NIXL_ALL_RANKS  (-2)      /**< nixl_flush(): every peer that was put to */
-#define NIXL_NOTE_MAX   4096      /**< largest payload of a notification, in bytes */
-#define NIXL_NAME_MAX   255       /**< longest name of a region, in bytes without the final zero */
+#define NIXL_FOREVER   INT64_MAX /**< a timeout: wait without end */
+#define NIXL_ANY_RANK  (-1)      /**< nixl_notify_recv(): from whomever */
+#define NIXL_ALL_RANKS (-2)      /**< nixl_flush(): every peer that was put to */
+#define NIXL_NOTE_MAX  4096      /**< largest payload of a notification, in bytes */
+#define NIXL_NAME_MAX  255       /**< longest name of a region, in bytes without the final zero */
 
 /** Constant English text for any value; never NULL, never to be freed. Threads: any. */
 NIXL_API const char *nixl_strerror(int status);
@@ -116,19 +121,22 @@ struct nixl_init_params {
     size_t struct_nbytes;
     enum nixl_thread_level thread_level;
 };
-#define NIXL_INIT_PARAMS_INIT { sizeof(struct nixl_init_params), NIXL_THREAD_MULTIPLE }
+#define NIXL_INIT_PARAMS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(struct nixl_init_params), NIXL_THREAD_MULTIPLE                                      \
+    }
 
 /**
  * Join the job.
  *
- * Under a launcher that speaks PMIx (nixlrun, mpirun, srun --mpi=pmix, prterun) this finds the other
- * ranks; without one the process is a job of one rank. Counted: each call wants its nixl_finalize().
- * A later call may raise SINGLE to MULTIPLE. Init after the last finalize works.
+ * Under a launcher that speaks PMIx (nixlrun, mpirun, srun --mpi=pmix, prterun) this finds the
+ * other ranks; without one the process is a job of one rank. Counted: each call wants its
+ * nixl_finalize(). A later call may raise SINGLE to MULTIPLE. Init after the last finalize works.
  *
  * @param params  NULL for the defaults
  * @return NIXL_OK              the rank is a member
- * @return NIXL_ERR_INVALID_ARG params are damaged, or a NIXLRUN_* variable has a bad value (the detail
- *                              names it and what is allowed)
+ * @return NIXL_ERR_INVALID_ARG params are damaged, or a NIXLRUN_* variable has a bad value (the
+ *                              detail names it and what is allowed)
  * @return NIXL_ERR_TRANSPORT   a launcher's environment is there but its server does not answer
  *                              (the detail names the variable and the PMIx status)
  * @return NIXL_ERR_TIMEOUT     the server or a peer was silent for NIXLRUN_INIT_TIMEOUT
@@ -159,8 +167,8 @@ enum nixl_scope {
 };
 
 /**
- * The scope of @p rank (enum nixl_scope), or a negative status. The first call for a rank connects to
- * it: it may block up to NIXLRUN_RESOLVE_TIMEOUT. Threads: any.
+ * The scope of @p rank (enum nixl_scope), or a negative status. The first call for a rank connects
+ * to it: it may block up to NIXLRUN_RESOLVE_TIMEOUT. Threads: any.
  */
 NIXL_API int nixl_scope(int rank);
 
@@ -185,7 +193,8 @@ enum nixl_log_level {
 };
 
 /** Receives a log line: level, subsystem ("shm"), and the text without a newline. */
-typedef void nixl_log_fn(enum nixl_log_level level, const char *subsystem, const char *text, void *arg);
+typedef void nixl_log_fn(enum nixl_log_level level, const char *subsystem, const char *text,
+                         void *arg);
 
 /**
  * Send log lines to @p fn instead of stderr; NULL goes back to stderr. @p fn is called from any
@@ -203,7 +212,9 @@ enum nixl_mem_kind {
     NIXL_MEM_HOST = 1, /**< host memory */
 };
 
-/** How nixl_region_alloc() gets host memory. Falls back to DEFAULT where it cannot; see the query. */
+/**
+ * How nixl_region_alloc() gets host memory. Falls back to DEFAULT where it cannot; see the query.
+ */
 enum nixl_mem_strategy {
     NIXL_MEM_DEFAULT = 0, /**< pages appear at first touch, near whom touches them */
     NIXL_MEM_NUMA = 1,    /**< bound to NUMA node `node` */
@@ -222,7 +233,10 @@ struct nixl_mem_params {
     int node;                        /**< for NIXL_MEM_NUMA */
     unsigned flags;                  /**< bits of enum nixl_mem_flag */
 };
-#define NIXL_MEM_PARAMS_INIT { sizeof(struct nixl_mem_params), NIXL_MEM_HOST, NIXL_MEM_DEFAULT, 0, 0 }
+#define NIXL_MEM_PARAMS_INIT                                                                       \
+    {                                                                                              \
+        sizeof(struct nixl_mem_params), NIXL_MEM_HOST, NIXL_MEM_DEFAULT, 0, 0                      \
+    }
 
 /**
  * Allocate memory and publish it under a name.
@@ -241,12 +255,13 @@ struct nixl_mem_params {
  * @return NIXL_ERR_LIMIT         no descriptor, or no free region number
  * Collective: no. Threads: any.
  */
-NIXL_API int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_params *params,
+NIXL_API int nixl_region_alloc(const char *name, size_t nbytes,
+                               const struct nixl_mem_params *params,
                                struct nixl_region **region_p) NIXL_MUST_CHECK;
 
 /**
- * Publish memory that the caller has (malloc, a stack, a file mapping) under a name. The memory must
- * stay until nixl_region_close() has returned NIXL_OK. Peers on this host reach it by
+ * Publish memory that the caller has (malloc, a stack, a file mapping) under a name. The memory
+ * must stay until nixl_region_close() has returned NIXL_OK. Peers on this host reach it by
  * process_vm_readv/writev, or through a shared bounce buffer where the kernel forbids that.
  * Parameters and returns as nixl_region_alloc(); @p addr may have any alignment.
  */
@@ -255,8 +270,8 @@ NIXL_API int nixl_region_register(const char *name, void *addr, size_t nbytes,
                                   struct nixl_region **region_p) NIXL_MUST_CHECK;
 
 /**
- * A handle without a part of one's own, only to reach others' parts. Does not ask anybody: the name is
- * looked up at first use. A name may be opened more than once, also beside an own region.
+ * A handle without a part of one's own, only to reach others' parts. Does not ask anybody: the name
+ * is looked up at first use. A name may be opened more than once, also beside an own region.
  * Returns as nixl_region_alloc(). Threads: any.
  */
 NIXL_API int nixl_region_open(const char *name, struct nixl_region **region_p) NIXL_MUST_CHECK;
@@ -267,8 +282,9 @@ NIXL_API int nixl_region_open(const char *name, struct nixl_region **region_p) N
  * @param timeout_ns  how long to wait for copies of peers that are in flight
  * @return NIXL_OK           no byte of the part is read or written by a peer any more; registered
  *                           memory may be freed; allocated memory is unmapped; the handle is gone
- * @return NIXL_ERR_TIMEOUT  (NIXL_INPROGRESS with 0) revoked: peers get NIXL_ERR_STALE, but a copy is
- *                           still in flight; the handle lives: call again before the memory is freed
+ * @return NIXL_ERR_TIMEOUT  (NIXL_INPROGRESS with 0) revoked: peers get NIXL_ERR_STALE, but a copy
+ *                           is still in flight; the handle lives: call again before the memory is
+ *                           freed
  * @return NIXL_ERR_INVALID_ARG  not an open region
  * Copies of dead peers are not waited for. Threads: any, but no other call may use the handle.
  */
@@ -291,13 +307,17 @@ struct nixl_region_info {
     char method[24];                 /**< "memcpy", "process_vm", "bounce" */
     char note[160];                  /**< why a strategy or method fell back; "" if it did not */
 };
-#define NIXL_REGION_INFO_INIT { .struct_nbytes = sizeof(struct nixl_region_info) }
+#define NIXL_REGION_INFO_INIT                                                                      \
+    {                                                                                              \
+        .struct_nbytes = sizeof(struct nixl_region_info)                                           \
+    }
 
 /**
- * Ask for a rank's part of the region; waits until the owner has published it. Forgets a stale part,
- * so that the region can be used again after its owner made a new one of the same name.
- * @return NIXL_OK, NIXL_ERR_TIMEOUT or NIXL_INPROGRESS (0), NIXL_ERR_PEER_LOST, NIXL_ERR_INVALID_ARG,
- *         NIXL_ERR_UNSUPPORTED (no transport reaches that rank; the detail says why)
+ * Ask for a rank's part of the region; waits until the owner has published it. Forgets a stale
+ * part, so that the region can be used again after its owner made a new one of the same name.
+ * @return NIXL_OK, NIXL_ERR_TIMEOUT or NIXL_INPROGRESS (0), NIXL_ERR_PEER_LOST,
+ *         NIXL_ERR_INVALID_ARG, NIXL_ERR_UNSUPPORTED (no transport reaches that rank; the detail
+ *         says why)
  * Threads: any.
  */
 NIXL_API int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
@@ -311,7 +331,9 @@ NIXL_API int nixl_region_query(struct nixl_region *region, int rank, int64_t tim
  */
 NIXL_API int nixl_region_map(struct nixl_region *region, int rank, void **addr_p) NIXL_MUST_CHECK;
 
-/** Give a pointer of nixl_region_map() back. @return NIXL_OK or NIXL_ERR_INVALID_ARG. Threads: any. */
+/**
+ * Give a pointer of nixl_region_map() back. @return NIXL_OK or NIXL_ERR_INVALID_ARG. Threads: any.
+ */
 NIXL_API int nixl_region_unmap(struct nixl_region *region, int rank, void *addr);
 
 /* ---- move ------------------------------------------------------------------------------------ */
@@ -367,8 +389,8 @@ NIXL_API int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, 
                          size_t nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
- * Is a request complete? The call that reports completion (any return but NIXL_INPROGRESS) frees the
- * request and sets *req_p NULL. A NULL request is complete.
+ * Is a request complete? The call that reports completion (any return but NIXL_INPROGRESS) frees
+ * the request and sets *req_p NULL. A NULL request is complete.
  * @return NIXL_OK, NIXL_INPROGRESS, or the failure that ended the request (as nixl_put())
  * Threads: any, one at a time for one request.
  */
@@ -381,8 +403,8 @@ NIXL_API int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns) NIXL_MUS
  * Wait until one of several requests is complete; reports and frees that one.
  * @param reqs     array of @p nreqs requests; NULL entries are passed over
  * @param index_p  which one; written when the return is its outcome
- * @return the outcome of that request; NIXL_ERR_TIMEOUT or NIXL_INPROGRESS (timeout 0) with *index_p
- *         untouched; NIXL_ERR_INVALID_ARG if all are NULL or nreqs is 0
+ * @return the outcome of that request; NIXL_ERR_TIMEOUT or NIXL_INPROGRESS (timeout 0) with
+ *         *index_p untouched; NIXL_ERR_INVALID_ARG if all are NULL or nreqs is 0
  */
 NIXL_API int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns,
                                size_t *index_p) NIXL_MUST_CHECK;
@@ -403,7 +425,8 @@ enum nixl_outcome {
 NIXL_API int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns,
                              enum nixl_outcome *outcome_p) NIXL_MUST_CHECK;
 
-/** Let a request go: it completes by itself, unobserved; its memory must stay until a flush says so.
+/**
+ * Let a request go: it completes by itself, unobserved; its memory must stay until a flush says so.
  *  Sets *req_p NULL. @return NIXL_OK, NIXL_ERR_INVALID_ARG */
 NIXL_API int nixl_req_free(struct nixl_req **req_p);
 
@@ -415,9 +438,9 @@ NIXL_API int nixl_req_free(struct nixl_req **req_p);
 NIXL_API int nixl_fence(int rank) NIXL_MUST_CHECK;
 
 /**
- * Wait until all earlier puts to @p rank (or NIXL_ALL_RANKS), non-blocking ones too, are visible to the
- * target. @return NIXL_OK; NIXL_ERR_PEER_LOST; NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS with timeout 0;
- * the failure of a freed request, once. Threads: any.
+ * Wait until all earlier puts to @p rank (or NIXL_ALL_RANKS), non-blocking ones too, are visible to
+ * the target. @return NIXL_OK; NIXL_ERR_PEER_LOST; NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS with
+ * timeout 0; the failure of a freed request, once. Threads: any.
  */
 NIXL_API int nixl_flush(int rank, int64_t timeout_ns) NIXL_MUST_CHECK;
 
@@ -441,8 +464,8 @@ static inline void nixl_note_init(struct nixl_note *note)
 /**
  * Tell a rank something: a tag and up to NIXL_NOTE_MAX bytes.
  *
- * Delivered once, in order per (sender, receiver), after all earlier puts of this process to that rank
- * are visible there. Never lost to a full queue: the call waits for room.
+ * Delivered once, in order per (sender, receiver), after all earlier puts of this process to that
+ * rank are visible there. Never lost to a full queue: the call waits for room.
  *
  * @param rank   may be the caller
  * @param tag    any value
@@ -459,14 +482,16 @@ NIXL_API int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes,
 
 /**
  * A put and a notification that becomes visible after the data. As nixl_put() followed by
- * nixl_notify(), in one call; on NIXL_ERR_AGAIN and NIXL_ERR_TIMEOUT nothing was sent, though data may
- * have moved.
+ * nixl_notify(), in one call; on NIXL_ERR_AGAIN and NIXL_ERR_TIMEOUT nothing was sent, though data
+ * may have moved.
  */
 NIXL_API int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                              size_t nbytes, uint64_t tag, const void *msg, size_t msg_nbytes,
                              int64_t timeout_ns) NIXL_MUST_CHECK;
 
-/** A get, and a notification to the owner after its last byte was read. Else as nixl_put_notify(). */
+/**
+ * A get, and a notification to the owner after its last byte was read. Else as nixl_put_notify().
+ */
 NIXL_API int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void *dst,
                              size_t nbytes, uint64_t tag, const void *msg, size_t msg_nbytes,
                              int64_t timeout_ns) NIXL_MUST_CHECK;
@@ -483,8 +508,8 @@ NIXL_API int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offs
  * @return NIXL_OK
  * @return NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT   none came
  * @return NIXL_ERR_PEER_LOST  @p rank is dead and everything that it had sent was received; with
- *                             NIXL_ANY_RANK once per death, after everything that came before; the rank
- *                             is in nixl_last_error()
+ *                             NIXL_ANY_RANK once per death, after everything that came before; the
+ *                             rank is in nixl_last_error()
  * @return NIXL_ERR_TRUNCATED  note_p was made for a smaller payload; the notification stays
  * @return NIXL_ERR_LIMIT      more unfitting notifications wait than NIXLRUN_NOTE_QUEUE allows
  * Threads: any.
@@ -624,17 +649,20 @@ NIXL_API int nixl_signal_wait_any(const uint64_t *const *words, size_t nwords,
 
 enum nixl_event_type {
     NIXL_EVENT_PEER_LOST = 1,     /**< `rank` died */
-    NIXL_EVENT_REGION_CLOSED = 2, /**< `rank` closed the region called `name`, which this rank used */
-    NIXL_EVENT_LAUNCHER_LOST = 3, /**< the launcher is gone; the rank is ended after NIXLRUN_ORPHAN_GRACE */
+    NIXL_EVENT_REGION_CLOSED = 2, /**< `rank` closed the region `name`, which this rank used */
+    NIXL_EVENT_LAUNCHER_LOST = 3, /**< this rank is ended after NIXLRUN_ORPHAN_GRACE */
 };
 
 struct nixl_event {
     size_t struct_nbytes;
     enum nixl_event_type type;
-    int rank;                      /**< -1 for NIXL_EVENT_LAUNCHER_LOST */
-    char name[NIXL_NAME_MAX + 1];  /**< of the region; else "" */
+    int rank;                     /**< -1 for NIXL_EVENT_LAUNCHER_LOST */
+    char name[NIXL_NAME_MAX + 1]; /**< of the region; else "" */
 };
-#define NIXL_EVENT_INIT { .struct_nbytes = sizeof(struct nixl_event) }
+#define NIXL_EVENT_INIT                                                                            \
+    {                                                                                              \
+        .struct_nbytes = sizeof(struct nixl_event)                                                 \
+    }
 
 /**
  * Take the oldest event. @return NIXL_OK, NIXL_INPROGRESS (timeout 0) or NIXL_ERR_TIMEOUT.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of events, the list of deaths, and the event fd. The fd is readable from the moment that
- * something came after it was armed until it is armed again. Lock: events_lock.
+ * The queue of events, the list of deaths, and the event fd. The fd is readable from the moment
+ * that something came after it was armed until it is armed again. Lock: events_lock.
  */
 #include "config.h"
 
@@ -134,7 +134,7 @@ int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
     return NIXL_OK;
 }
 
-/* ---- the event fd ----------------------------------------------------------------------------------- */
+/* ---- the event fd ---------------------------------------------------------------------------- */
 
 void nxr_event_signal_fd(void)
 {

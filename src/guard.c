@@ -59,7 +59,9 @@ static void make_key(void)
     pthread_key_create(&thread_key, thread_ends);
 }
 
-/* Make the calling thread known, so that its slots are given back when it ends. Caller holds lock. */
+/*
+ * Make the calling thread known, so that its slots are given back when it ends. Caller holds lock.
+ */
 static bool enlist_thread(void)
 {
     struct guard_thread *thread;

@@ -99,7 +99,7 @@ bool nxr_inbox_has_any(void)
     return false;
 }
 
-/* ---- the queue: all under the lock ----------------------------------------------------------------- */
+/* ---- the queue: all under the lock ----------------------------------------------------------- */
 
 static size_t note_cost(uint32_t nbytes)
 {
@@ -159,7 +159,7 @@ static inline void fill_note(struct receive *receive, int rank, uint64_t tag, ui
     receive->status = NIXL_OK;
 }
 
-/* ---- looking for a notification that fits: all under the lock; true: receive->status is set --------- */
+/* ---- looking for a notification that fits: all under the lock; true: receive->status is set -- */
 
 static bool take_queued(struct receive *receive)
 {
@@ -307,7 +307,7 @@ static bool try_receive(void *arg)
     return is_over;
 }
 
-/* ---- the call -------------------------------------------------------------------------------------- */
+/* ---- the call -------------------------------------------------------------------------------- */
 
 static int check_receive(int rank, int64_t timeout_ns, const struct nixl_note *note_p)
 {

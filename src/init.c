@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Joining and leaving the job, in one visible order, and the calls about the job itself. Lock:
- * init_lock serialises init and finalize and guards n_inits; everything else is set before the state
- * becomes READY and constant until it is not.
+ * init_lock serialises init and finalize and guards n_inits; everything else is set before the
+ * state becomes READY and constant until it is not.
  */
 #include "config.h"
 
@@ -33,7 +33,7 @@ struct nxr_job nxr_job;
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-/* ---- checks ------------------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 int nxr_check_ready(const char *operation)
 {
@@ -67,7 +67,7 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, after_fork);
 }
 
-/* ---- joining ------------------------------------------------------------------------------------------ */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 static int fail_init(int status, const char *why)
 {
@@ -263,9 +263,12 @@ int nixl_init(const struct nixl_init_params *params)
     return status;
 }
 
-/* ---- leaving ------------------------------------------------------------------------------------------- */
+/* ---- leaving --------------------------------------------------------------------------------- */
 
-/* The living ranks come here together, unless one has died: engines differ in what a fence does then. */
+/*
+ * The living ranks come here together, unless one has died: engines differ in what a fence does
+ * then.
+ */
 static void wait_for_others(void)
 {
     if (!nxr_job.is_alone && nxr_event_n_deaths() == 0) {
@@ -315,7 +318,7 @@ int nixl_finalize(void)
     return status;
 }
 
-/* ---- the job ------------------------------------------------------------------------------------------- */
+/* ---- the job --------------------------------------------------------------------------------- */
 
 int nixl_rank(void)
 {
@@ -331,7 +334,10 @@ int nixl_size(void)
     return status == NIXL_OK ? nxr_job.size : status;
 }
 
-/* The peer of a public call about a rank: connected, or known to be remote. NULL: *status_p says why. */
+/*
+ * The peer of a public call about a rank: connected, or known to be remote. NULL: *status_p says
+ * why.
+ */
 static struct nxr_peer *connected_peer(const char *operation, int rank, int *status_p)
 {
     struct nxr_peer *peer;

@@ -121,7 +121,7 @@ static inline bool nxr_is_rank(int rank)
 /* A bad rank: records the failure. */
 int nxr_fail_rank(const char *operation, int rank);
 
-/* ---- peers (peer.c) --------------------------------------------------------------------------- */
+/* ---- peers (peer.c) -------------------------------------------------------------------------- */
 
 /* The peer of a rank, made if need be; NULL where memory is short. Any thread, without job.lock. */
 struct nxr_peer *nxr_peer_get(int rank);
@@ -151,9 +151,12 @@ void nxr_peers_free(void);
 /* Connect to the peer, or find that it is remote. NIXL_OK when that is known, in time. */
 int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns);
 
-/* ---- in-flight slots (guard.c) ------------------------------------------------------------------ */
+/* ---- in-flight slots (guard.c) --------------------------------------------------------------- */
 
-/* Wait until no living peer has a copy in flight in the own region `id`, whose generation is cleared. */
+/*
+ * Wait until no living peer has a copy in flight in the own region `id`, whose generation is
+ * cleared.
+ */
 int nxr_guard_quiesce_own(uint32_t id, int64_t timeout_ns);
 
 /* A slot in the own page, for the service thread when it copies for others; NULL: all are taken. */

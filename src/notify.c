@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending notifications: straight into the peer's ring; held back while earlier puts of this process
- * to the peer are under way; waiting for credit when the ring is full.
+ * Sending notifications: straight into the peer's ring; held back while earlier puts of this
+ * process to the peer are under way; waiting for credit when the ring is full.
  * Lock: peer.send_lock. At NIXL_THREAD_SINGLE it is left out on the straight way: there only the
  * user's one thread sends while nothing is held, and only under the lock while something is.
  */
@@ -65,7 +65,7 @@ int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nb
                     timeout_ns < 0 ? "the timeout is negative" : "msg is NULL with nbytes > 0");
 }
 
-/* ---- sending at once ------------------------------------------------------------------------------ */
+/* ---- sending at once ------------------------------------------------------------------------- */
 
 static inline bool must_hold(const struct nxr_peer *peer)
 {
@@ -165,7 +165,7 @@ int64_t nxr_notify_tick(int64_t now)
     return atomic_load(&n_held_in_all) != 0 ? now + RETRY_NS : INT64_MAX;
 }
 
-/* ---- waiting for room ----------------------------------------------------------------------------- */
+/* ---- waiting for room ------------------------------------------------------------------------ */
 
 /* Try once more. Meanwhile take what peers send here: they may wait for room, too. */
 static bool try_send(void *arg)

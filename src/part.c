@@ -28,7 +28,7 @@ static struct nxr_list closing = {&closing, &closing}; /* stale, mapping not yet
 static struct nxr_list mapped = {&mapped, &mapped};    /* n_maps > 0 */
 static uint64_t last_ask;
 
-/* ---- making and retiring ------------------------------------------------------------------------ */
+/* ---- making and retiring --------------------------------------------------------------------- */
 
 static struct nxr_region_part *part_new(void)
 {
@@ -130,7 +130,7 @@ void nxr_region_mark_stale(struct nxr_part *stale)
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
-/* ---- pointers that were given out ----------------------------------------------------------------- */
+/* ---- pointers that were given out ------------------------------------------------------------ */
 
 void nxr_region_take_map(struct nxr_region_part *part)
 {
@@ -154,7 +154,9 @@ static struct nxr_region_part *find_holder(const void *addr)
     return NULL;
 }
 
-/* The last pointer of a part came back: memory that its owner left to it goes to the next holder. */
+/*
+ * The last pointer of a part came back: memory that its owner left to it goes to the next holder.
+ */
 static void give_back(struct nxr_region_part *part)
 {
     if (part->inherited_nbytes > 0) {
@@ -192,7 +194,7 @@ void nxr_region_free_memory(void *addr, size_t mapped_nbytes)
     }
 }
 
-/* ---- outcomes of asking ------------------------------------------------------------------------- */
+/* ---- outcomes of asking ---------------------------------------------------------------------- */
 
 static void part_failed(struct nxr_region_part *part, int status)
 {
@@ -258,7 +260,7 @@ void nxr_region_published(struct nxr_published *published)
     }
 }
 
-/* ---- asking ------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 void nxr_region_send_ask(struct nxr_list *ask_link)
 {
@@ -418,7 +420,7 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
     return NIXL_OK;
 }
 
-/* ---- what happens to peers ------------------------------------------------------------------------ */
+/* ---- what happens to peers ------------------------------------------------------------------- */
 
 void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation)
 {

@@ -84,7 +84,7 @@ int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns)
     return nxr_wait(is_link_known, peer, timeout_ns);
 }
 
-/* ---- what transports may know of a peer ----------------------------------------------------------- */
+/* ---- what transports may know of a peer ------------------------------------------------------ */
 
 pid_t nxr_peer_pid(const struct nxr_peer *peer)
 {

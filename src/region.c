@@ -23,7 +23,7 @@ static struct nxr_list open_regions = {&open_regions, &open_regions};
 static struct nxr_list retired = {&retired, &retired}; /* oldest first */
 static unsigned n_retired;
 
-/* ---- handles ---------------------------------------------------------------------------------------- */
+/* ---- handles --------------------------------------------------------------------------------- */
 
 static size_t chunks_nbytes(void)
 {
@@ -226,7 +226,7 @@ int nixl_region_open(const char *name, struct nixl_region **region_p)
     return NIXL_OK;
 }
 
-/* ---- closing ------------------------------------------------------------------------------------------ */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 static int check_region(const char *operation, const struct nixl_region *region, int64_t timeout_ns)
 {
@@ -315,7 +315,7 @@ void nxr_regions_close_all(void)
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
-/* ---- asking about regions ------------------------------------------------------------------------------ */
+/* ---- asking about regions -------------------------------------------------------------------- */
 
 void *nixl_region_addr(const struct nixl_region *region)
 {
@@ -426,7 +426,7 @@ int nixl_region_unmap(struct nixl_region *region, int rank, void *addr)
                                         "%p is no mapped part of rank %d", addr, rank);
 }
 
-/* ---- the parts of all regions --------------------------------------------------------------------------- */
+/* ---- the parts of all regions ---------------------------------------------------------------- */
 
 struct nxr_region_part *nxr_region_find_part(int rank, uint32_t id, uint64_t generation)
 {

@@ -2,10 +2,10 @@
 /*
  * Regions: the handles of this process, and for each the parts of the ranks that it was used with.
  *
- * A part is made when a rank is first named, asked for, and opened when the key comes; from then on it
- * never changes, but that its generation becomes 0 when it is stale, closed or its owner dead. A
- * region that is used again after that gets a new part. The memory of regions and parts is type-stable
- * and reused late, so that a call on a closed handle finds a closed handle.
+ * A part is made when a rank is first named, asked for, and opened when the key comes; from then on
+ * it never changes, but that its generation becomes 0 when it is stale, closed or its owner dead. A
+ * region that is used again after that gets a new part. The memory of regions and parts is
+ * type-stable and reused late, so that a call on a closed handle finds a closed handle.
  */
 #ifndef NXR_REGION_H
 #define NXR_REGION_H
@@ -115,8 +115,9 @@ int nxr_region_fail_part(const char *operation, const struct nxr_region_part *pa
 /* The owner has closed the region: no more use of this part. Any thread, without job.lock. */
 void nxr_region_mark_stale(struct nxr_part *part);
 
-/* A ready part of that rank: with that number and generation, or any where id is UINT32_MAX; or NULL.
- * Caller holds job.lock. */
+/*
+ * A ready part of that rank: with that number and generation, or any where id is UINT32_MAX; or
+ * NULL. Caller holds job.lock. */
 struct nxr_region_part *nxr_region_find_part(int rank, uint32_t id, uint64_t generation);
 
 /* A pointer to the part is given out. Caller holds job.lock. */
@@ -131,7 +132,7 @@ void nxr_region_free_memory(void *addr, size_t mapped_nbytes);
 /* Let all parts of a region go. Caller holds job.lock. */
 void nxr_region_drop_parts(struct nixl_region *region);
 
-/* ---- called by the host layer, with job.lock held ------------------------------------------------- */
+/* ---- called by the host layer, with job.lock held -------------------------------------------- */
 
 void nxr_region_send_ask(struct nxr_list *ask_link);
 void nxr_region_published(struct nxr_published *published);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of requests, and the public calls on them. Lock: requests_lock guards phases and lists; it
- * is taken inside job.lock and never held while bytes move.
+ * The life of requests, and the public calls on them. Lock: requests_lock guards phases and lists;
+ * it is taken inside job.lock and never held while bytes move.
  */
 #include "config.h"
 
@@ -35,7 +35,7 @@ bool nxr_request_any_done(void)
     return atomic_load_explicit(&n_done_unseen, memory_order_acquire) != 0;
 }
 
-/* ---- ending --------------------------------------------------------------------------------------- */
+/* ---- ending ---------------------------------------------------------------------------------- */
 
 /* End a request of any phase. Any thread; job.lock may be held. */
 static void end_request(struct nixl_req *req, int status)
@@ -77,7 +77,7 @@ void nxr_op_done(struct nxr_op *op, int status)
     end_request(nxr_list_entry(op, struct nixl_req, op), status);
 }
 
-/* ---- beginning ------------------------------------------------------------------------------------ */
+/* ---- beginning ------------------------------------------------------------------------------- */
 
 /* Put a request on the list of those to start. Caller holds requests_lock. */
 static void begin(struct nixl_req *req)
@@ -214,7 +214,7 @@ int64_t nxr_request_tick(int64_t now)
     return INT64_MAX;
 }
 
-/* ---- the public calls --------------------------------------------------------------------------- */
+/* ---- the public calls ------------------------------------------------------------------------ */
 
 /* The transport that a request used; "" where its part was never opened. */
 static const char *transport_of(const struct nixl_req *req)

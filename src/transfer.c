@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Put and get, fence and flush. The usual case is a range check and one call of the transport's put;
- * everything else (first use, closed handles, dead peers, operations that take time) is behind it. No
- * lock of its own.
+ * Put and get, fence and flush. The usual case is a range check and one call of the transport's
+ * put; everything else (first use, closed handles, dead peers, operations that take time) is behind
+ * it. No lock of its own.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@
 /* How long a call that failed to complete in time waits for what it has begun to stop. */
 #define QUIESCE_NS (1 * NXR_S)
 
-/* ---- the unusual cases ---------------------------------------------------------------------------- */
+/* ---- the unusual cases ----------------------------------------------------------------------- */
 
 static int check_arguments(const char *operation, int rank, const struct nixl_region *region,
                            const void *local, size_t nbytes)
@@ -147,7 +147,7 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, int rank,
     return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, part);
 }
 
-/* ---- put and get ---------------------------------------------------------------------------------- */
+/* ---- put and get ----------------------------------------------------------------------------- */
 
 /* Can the operation be tried at once? The part, or NULL: the slow way finds out what is wrong. */
 static inline struct nxr_part *usable_part(int rank, struct nixl_region *region, uint64_t offset,
@@ -287,7 +287,7 @@ int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void 
                : status;
 }
 
-/* ---- fence and flush -------------------------------------------------------------------------------- */
+/* ---- fence and flush ------------------------------------------------------------------------- */
 
 static bool has_no_pending(void *arg)
 {

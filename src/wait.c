@@ -14,21 +14,24 @@
 #include <unistd.h>
 
 /*
- * Look again this often while asleep: whoever is stopped, or dies, between publishing and waking must
- * not leave us asleep for ever.
+ * Look again this often while asleep: whoever is stopped, or dies, between publishing and waking
+ * must not leave us asleep for ever.
  */
 #define MAX_SLEEP_NS (1 * NXR_S)
 
 /*
- * Where waits turned out to end soon after falling asleep, this thread spins longer the next time, up
- * to so many times the spin time: a wake-up across cores costs 20 to 60 us, and a reply to a large put
- * comes later than the spin time but before that pays. A long wait goes back to the spin time.
+ * Where waits turned out to end soon after falling asleep, this thread spins longer the next time,
+ * up to so many times the spin time: a wake-up across cores costs 20 to 60 us, and a reply to a
+ * large put comes later than the spin time but before that pays. A long wait goes back to the spin
+ * time.
  */
 #define MAX_SPIN_FACTOR 8
 
 static __thread int64_t longer_spin_ns NXR_TLS_MODEL; /* 0: the spin time */
 
-/* Looks without a pause, a clock or anything else in between: a microsecond, for peers that answer. */
+/*
+ * Looks without a pause, a clock or anything else in between: a microsecond, for peers that answer.
+ */
 #define FIRST_LOOKS 256
 
 /* Looks between two readings of the clock while spinning. */
@@ -105,7 +108,9 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
             if (ready_fn(arg)) {
                 return true;
             }
-            /* Seldom: on some processors a pause takes as long as a cache line from another core. */
+            /*
+             * Seldom: on some processors a pause takes as long as a cache line from another core.
+             */
             if (i % LOOKS_PER_PAUSE == 0) {
                 nxr_pause();
                 if (nxr_job.is_crowded) {

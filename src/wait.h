@@ -3,9 +3,10 @@
  * Waiting and waking. A waiter spins briefly, then sleeps on the doorbell of its own control page.
  *
  * Sleeping: set NXR_SLEEP_FUTEX in sleep_flags, heavy barrier, look again, sleep. Waking: publish
- * (release store), light barrier, look at sleep_flags. Of these two store-then-load pairs at least one
- * sees the other (util/barrier.h), so no wake-up is lost, and a sender pays nothing for a receiver
- * that is awake. The waker clears the flags and rings the doorbell: all sleepers look again.
+ * (release store), light barrier, look at sleep_flags. Of these two store-then-load pairs at least
+ * one sees the other (util/barrier.h), so no wake-up is lost, and a sender pays nothing for a
+ * receiver that is awake. The waker clears the flags and rings the doorbell: all sleepers look
+ * again.
  */
 #ifndef NXR_WAIT_H
 #define NXR_WAIT_H
@@ -13,8 +14,8 @@
 #include "job.h"
 
 /*
- * Is what the caller waits for there? Called often, by the waiting thread, and not again once it was
- * true: it may take what it found. Must not block.
+ * Is what the caller waits for there? Called often, by the waiting thread, and not again once it
+ * was true: it may take what it found. Must not block.
  */
 typedef bool nxr_ready_fn(void *arg);
 

@@ -31,7 +31,7 @@ struct nxr_control;
 struct nxr_guard_slot;
 struct nxr_peer;
 
-/* ---- a part of a region ------------------------------------------------------------------------ */
+/* ---- a part of a region ---------------------------------------------------------------------- */
 
 /* How the owner's part is reached, chosen when the key is opened. */
 enum nxr_method { NXR_METHOD_NONE, NXR_METHOD_MEMCPY, NXR_METHOD_PROCESS_VM, NXR_METHOD_BOUNCE };
@@ -76,7 +76,7 @@ struct nxr_part {
     char note[160];       /* why the method is not a better one */
 };
 
-/* ---- in-flight slots: close is safe ----------------------------------------------------------- */
+/* ---- in-flight slots: close is safe ---------------------------------------------------------- */
 
 /*
  * Every thread that copies from or to a peer's part announces the region in its slot of the owner's
@@ -136,7 +136,7 @@ static inline void nxr_guard_leave(nxr_guard_word *word)
     atomic_store_explicit(word, 0, memory_order_release);
 }
 
-/* ---- operations that take time ------------------------------------------------------------------ */
+/* ---- operations that take time --------------------------------------------------------------- */
 
 enum nxr_op_kind { NXR_OP_PUT, NXR_OP_GET };
 
@@ -157,7 +157,7 @@ struct nxr_op {
 /* The transport tells the core that an operation has ended. From progress() or cancel() only. */
 void nxr_op_done(struct nxr_op *op, int status);
 
-/* ---- services of the host layer that transports use --------------------------------------------- */
+/* ---- services of the host layer that transports use ------------------------------------------ */
 
 /* The pid of a same-host peer, from the kernel; 0 where it is not known. */
 pid_t nxr_peer_pid(const struct nxr_peer *peer);
@@ -173,7 +173,9 @@ const unsigned char *nxr_peer_nonce(const struct nxr_peer *peer);
 int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nbytes_p);
 void nxr_memory_host_free(void *addr, size_t mapped_nbytes);
 
-/* Append a notification to the peer's ring. NIXL_OK, NIXL_ERR_AGAIN: no room, NIXL_ERR_PEER_LOST. */
+/*
+ * Append a notification to the peer's ring. NIXL_OK, NIXL_ERR_AGAIN: no room, NIXL_ERR_PEER_LOST.
+ */
 int nxr_host_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
 
 /* The bounce buffer, served by the owner's service thread: see src/host/bounce.h. */
@@ -181,7 +183,7 @@ int nxr_host_bounce_start(struct nxr_op *op);
 int nxr_host_bounce_cancel(struct nxr_op *op);
 int nxr_host_bounce_progress(void);
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 struct nxr_transport {
     uint32_t abi;     /* NXR_TRANSPORT_ABI */
@@ -201,8 +203,9 @@ struct nxr_transport {
     int (*reach)(enum nixl_scope scope, char *why, size_t why_nbytes);
 
     /*
-     * Make a part usable: part->peer and part->key are set; fills addr, method, pid and note. `fd` is
-     * the memory of an allocated region or -1; it stays the caller's. May map and make system calls.
+     * Make a part usable: part->peer and part->key are set; fills addr, method, pid and note. `fd`
+     * is the memory of an allocated region or -1; it stays the caller's. May map and make system
+     * calls.
      */
     int (*part_open)(struct nxr_part *part, int fd);
 
@@ -210,9 +213,9 @@ struct nxr_transport {
     void (*part_close)(struct nxr_part *part);
 
     /*
-     * Move bytes at once; the range was checked. NIXL_OK: done, for a put visible at the target to whom
-     * sees a later notification. NIXL_ERR_AGAIN: cannot be done at once, nothing happened: use start().
-     * Other: failed; bytes of the range may have been written. Threads: any.
+     * Move bytes at once; the range was checked. NIXL_OK: done, for a put visible at the target to
+     * whom sees a later notification. NIXL_ERR_AGAIN: cannot be done at once, nothing happened: use
+     * start(). Other: failed; bytes of the range may have been written. Threads: any.
      */
     int (*put)(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
     int (*get)(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
@@ -221,8 +224,8 @@ struct nxr_transport {
     int (*start)(struct nxr_op *op);
 
     /*
-     * Stop an operation that was started. NIXL_OK: no byte of it moves any more, and nxr_op_done() was
-     * called. NIXL_INPROGRESS: what has begun is being finished, nxr_op_done() will follow.
+     * Stop an operation that was started. NIXL_OK: no byte of it moves any more, and nxr_op_done()
+     * was called. NIXL_INPROGRESS: what has begun is being finished, nxr_op_done() will follow.
      */
     int (*cancel)(struct nxr_op *op);
 
@@ -253,7 +256,9 @@ struct nxr_transport {
     /* A message between the libraries, outside of the notification order. */
     int (*control)(struct nxr_peer *peer, const void *msg, size_t nbytes);
 
-    /* A descriptor that is readable when progress() has work, and whether sleeping on it is safe. */
+    /*
+     * A descriptor that is readable when progress() has work, and whether sleeping on it is safe.
+     */
     int (*event_fd)(void);
     int (*arm)(void);
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who am I, who are the others: the part of PMIx that every engine holds (put, a collecting fence,
- * get), with deadlines of our own, since engines ignore PMIx's. Without a launcher's environment the
- * process is a job of one rank and nothing here talks to anybody.
+ * get), with deadlines of our own, since engines ignore PMIx's. Without a launcher's environment
+ * the process is a job of one rank and nothing here talks to anybody.
  */
 #ifndef NXR_BOOT_BOOT_H
 #define NXR_BOOT_BOOT_H
@@ -21,15 +21,17 @@ struct nxr_boot_info {
     bool is_alone; /* no launcher */
 };
 
-/* What the launcher's server tells later, on a thread of its own. `rank` -1: the launcher is gone. */
+/*
+ * What the launcher's server tells later, on a thread of its own. `rank` -1: the launcher is gone.
+ */
 typedef void nxr_boot_event_fn(int rank);
 
 /* The answer to nxr_boot_get_card(), on another thread; the card is checked, or NULL on failure. */
 typedef void nxr_boot_card_fn(int rank, const struct nxr_card *card);
 
 /*
- * Join. NIXL_OK; NIXL_ERR_TRANSPORT, NIXL_ERR_TIMEOUT with one line in `why` that names the variable
- * or the call. `event_fn` may be called from now on.
+ * Join. NIXL_OK; NIXL_ERR_TRANSPORT, NIXL_ERR_TIMEOUT with one line in `why` that names the
+ * variable or the call. `event_fn` may be called from now on.
  */
 int nxr_boot_start(int64_t timeout_ns, nxr_boot_event_fn *event_fn, struct nxr_boot_info *info_p,
                    char *why, size_t why_nbytes);
@@ -41,7 +43,10 @@ int nxr_boot_exchange(const struct nxr_card *card, int64_t timeout_ns, char *why
 /* Ask for the card of a rank. The answer comes exactly once, also after a failure. */
 void nxr_boot_get_card(int rank, nxr_boot_card_fn *card_fn);
 
-/* Wait for all ranks, at most `timeout_ns`. NIXL_OK or the failure; engines differ, so both are fine. */
+/*
+ * Wait for all ranks, at most `timeout_ns`. NIXL_OK or the failure; engines differ, so both are
+ * fine.
+ */
 int nxr_boot_barrier(int64_t timeout_ns);
 
 /* Leave. Bounded by `timeout_ns`. */
@@ -50,7 +55,9 @@ void nxr_boot_stop(int64_t timeout_ns);
 /* Is the launcher nixlrun? It says some things itself that a rank need not say again. */
 bool nxr_boot_is_nixlrun(void);
 
-/* Ask the launcher to end the job with this code. Returns if there is none, or it does not answer. */
+/*
+ * Ask the launcher to end the job with this code. Returns if there is none, or it does not answer.
+ */
 void nxr_boot_abort(int exit_code, const char *why);
 
 #endif

@@ -30,7 +30,9 @@ _Static_assert(sizeof(struct nxr_card) == 160, "fixed on the wire");
 /* Fill in a card with fresh random nonce and secret. NIXL_OK or NIXL_ERR_INTERNAL. */
 int nxr_card_make(int rank, uint32_t incarnation, struct nxr_card *card_p);
 
-/* Check bytes that came as the card of `rank`. NIXL_OK, or NIXL_ERR_TRANSPORT and nothing written. */
+/*
+ * Check bytes that came as the card of `rank`. NIXL_OK, or NIXL_ERR_TRANSPORT and nothing written.
+ */
 int nxr_card_parse(const void *bytes, size_t nbytes, int rank, struct nxr_card *card_p);
 
 /* May the two be on one host? Equal host names or equal boot ids: the proof is the control page. */

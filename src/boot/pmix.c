@@ -205,7 +205,9 @@ static void handle_event(size_t handler, pmix_status_t status, const pmix_proc_t
     }
 }
 
-/* Codes must be named: some servers give a default handler nothing. Not every engine can: no error. */
+/*
+ * Codes must be named: some servers give a default handler nothing. Not every engine can: no error.
+ */
 static void watch_events(void)
 {
     static pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_ABORTED,
@@ -276,8 +278,8 @@ static pmix_status_t collecting_fence(int64_t timeout_ns)
 }
 
 /*
- * The fence of joining. A process that joins again may be faster than others that are still leaving:
- * the server then ends the fence without them, for all who are in it, and they try again.
+ * The fence of joining. A process that joins again may be faster than others that are still
+ * leaving: the server then ends the fence without them, for all who are in it, and they try again.
  */
 static pmix_status_t joining_fence(int64_t timeout_ns)
 {
@@ -329,7 +331,7 @@ int nxr_boot_barrier(int64_t timeout_ns)
                                         : NIXL_ERR_TRANSPORT;
 }
 
-/* ---- cards of others -------------------------------------------------------------------------- */
+/* ---- cards of others ------------------------------------------------------------------------- */
 
 struct card_ask {
     int rank;
@@ -368,7 +370,7 @@ void nxr_boot_get_card(int rank, nxr_boot_card_fn *card_fn)
     }
 }
 
-/* ---- leaving ---------------------------------------------------------------------------------- */
+/* ---- leaving --------------------------------------------------------------------------------- */
 
 static pmix_status_t finalize_pmix(void)
 {

@@ -2,8 +2,8 @@
 /*
  * The initiator's side of bounce buffers: operations in order of their start, cut into chunks.
  * Lock: bounce_lock guards the buffers and their operations; it is taken inside job.lock where both
- * are needed, and let go before an operation is reported as done. Copies run under it: the buffer has
- * one user at a time anyway.
+ * are needed, and let go before an operation is reported as done. Copies run under it: the buffer
+ * has one user at a time anyway.
  */
 #include "config.h"
 
@@ -49,7 +49,7 @@ static pthread_mutex_t bounce_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list bounces = {&bounces, &bounces}; /* bounce_lock */
 static _Atomic uint32_t n_ops;
 
-/* ---- buffers ---------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 /* Make a buffer and offer it. Caller holds job.lock and bounce_lock. */
 static struct bounce *bounce_new(struct nxr_peer *peer)
@@ -107,9 +107,12 @@ static struct bounce *find_bounce(const struct nxr_peer *peer)
     return NULL;
 }
 
-/* ---- operations: all under bounce_lock ---------------------------------------------------------------- */
+/* ---- operations: all under bounce_lock ------------------------------------------------------- */
 
-/* Bytes of the operation that chunks have been posted for are counted here; the rest in nbytes_done. */
+/*
+ * Bytes of the operation that chunks have been posted for are counted here; the rest in
+ * nbytes_done.
+ */
 static uint64_t nbytes_under_way(const struct bounce *bounce, const struct nxr_op *op)
 {
     uint64_t nbytes = 0;
@@ -189,8 +192,8 @@ static bool post_chunk(struct bounce *bounce)
 }
 
 /*
- * Take the outcome of the oldest chunk. False if it is not there yet. *op_p is an operation that has
- * ended with *status_p, or NULL.
+ * Take the outcome of the oldest chunk. False if it is not there yet. *op_p is an operation that
+ * has ended with *status_p, or NULL.
  */
 static bool take_chunk(struct bounce *bounce, struct nxr_op **op_p, int *status_p)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bounce buffer: the way to registered memory of a peer on this host where the kernel forbids
- * process_vm calls. The initiator makes it at first use, a sealed memfd of a few chunks per (initiator,
- * owner); the owner's service thread copies between chunks and its region, so the owner's user may
- * compute. Chunks are used in turn by both sides:
+ * process_vm calls. The initiator makes it at first use, a sealed memfd of a few chunks per
+ * (initiator, owner); the owner's service thread copies between chunks and its region, so the
+ * owner's user may compute. Chunks are used in turn by both sides:
  *     FREE -> POSTED (initiator: a put's bytes are in it, or a get's are wanted) -> SERVING (owner)
  *          -> DONE (owner) -> FREE (initiator, after it took status and bytes)
  *     POSTED -> REVOKED (initiator cancels) -> DONE (owner, untouched)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The owner's side of bounce buffers. All of it runs on the service thread, which alone touches the
- * list of buffers; copies enter the own region like those of a peer, so that a close waits for them.
+ * list of buffers; copies enter the own region like those of a peer, so that a close waits for
+ * them.
  */
 #include "config.h"
 

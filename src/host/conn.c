@@ -61,7 +61,7 @@ static void close_fds(int *fds, int n_fds)
     }
 }
 
-/* ---- sending ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 /* One sendmsg. NIXL_OK, NIXL_ERR_AGAIN, or NIXL_ERR_PEER_LOST: the connection is of no use. */
 static int send_now(struct nxr_conn *conn, const union nxr_wire_message *message, const int *fds,
@@ -189,7 +189,7 @@ void nxr_conn_ring_fd(struct nxr_peer *peer)
     nxr_conn_send(peer, &message, NULL, 0);
 }
 
-/* ---- receiving -------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static int take_fds(struct msghdr *msg, int *fds, int max_fds)
 {
@@ -277,7 +277,7 @@ static void conn_ready(struct nxr_watch *watch, uint32_t events)
     }
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------ */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static struct nxr_conn *conn_new(int fd, bool is_mine)
 {
@@ -388,7 +388,7 @@ void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer)
     }
 }
 
-/* ---- listening ---------------------------------------------------------------------------------- */
+/* ---- listening ------------------------------------------------------------------------------- */
 
 /* Out of descriptors: drop the accepted connection that was idle for longest, else pause. */
 static bool make_room(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections between service threads: an abstract Unix socket per rank, named by its nonce, that
- * keeps message borders and passes descriptors. Abstract names vanish with their process, so there is
- * nothing to sweep; they are seen only inside one network namespace, and ranks in different ones
+ * keeps message borders and passes descriptors. Abstract names vanish with their process, so there
+ * is nothing to sweep; they are seen only inside one network namespace, and ranks in different ones
  * count as different hosts. There is no path socket.
  *
  * Connections are opened when there is something to say and closed by who opened them when idle, so

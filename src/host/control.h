@@ -2,9 +2,9 @@
 /*
  * The control page: the shared memory of one rank, a sealed memfd that same-host peers map.
  *
- * It begins with a fixed head (identity, life, doorbell, in-flight slots, generations), then has one
- * credit line and one notification ring for each rank of the job. The file is sparse: what nobody
- * uses takes no memory. Peers map the head with the credit lines, and their own ring.
+ * It begins with a fixed head (identity, life, doorbell, in-flight slots, generations), then has
+ * one credit line and one notification ring for each rank of the job. The file is sparse: what
+ * nobody uses takes no memory. Peers map the head with the credit lines, and their own ring.
  *
  * Who writes what: the owner writes everything but
  *   - slots and n_slots_used: written by the peer threads that claim them;
@@ -102,8 +102,8 @@ int nxr_control_create(int rank, int size, const unsigned char nonce[NXR_NONCE_N
 void nxr_control_destroy(struct nxr_control *control, int fd);
 
 /*
- * Map a peer's control head from `fd`, after checking that it cannot shrink under us and is what rank
- * `rank` of a job of `size` with that nonce must have. Does not close fd.
+ * Map a peer's control head from `fd`, after checking that it cannot shrink under us and is what
+ * rank `rank` of a job of `size` with that nonce must have. Does not close fd.
  * Returns NIXL_OK, NIXL_ERR_TRANSPORT (not a control page, not that peer's), NIXL_ERR_NO_MEMORY.
  */
 int nxr_control_map(int fd, int rank, int size, const unsigned char nonce[NXR_NONCE_NBYTES],

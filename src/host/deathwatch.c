@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A thread that sleeps on the robust mutexes of all linked peers at once (futex_waitv). The kernel
- * wakes one sleeper when the owner of a robust futex dies and its waiters bit is set; that one wakes
- * the others. Where the kernel has no futex_waitv (before 5.16), or for peers beyond its 128 words,
- * the pidfds of liveness.c see the death, later.
+ * wakes one sleeper when the owner of a robust futex dies and its waiters bit is set; that one
+ * wakes the others. Where the kernel has no futex_waitv (before 5.16), or for peers beyond its 128
+ * words, the pidfds of liveness.c see the death, later.
  *
  * Lock: job.lock guards the thread's start; the thread takes it to read the peers.
  */
@@ -39,8 +39,8 @@ static void wake_all(void *word)
 }
 
 /*
- * Ask the kernel to wake whoever sleeps on the mutex when its owner dies. Returns the value to sleep
- * on, or 0: nobody holds it, or the owner has died.
+ * Ask the kernel to wake whoever sleeps on the mutex when its owner dies. Returns the value to
+ * sleep on, or 0: nobody holds it, or the owner has died.
  */
 static uint32_t arm(_Atomic uint32_t *word)
 {

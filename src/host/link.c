@@ -84,7 +84,7 @@ static void connect_now(struct nxr_peer *peer)
     }
 }
 
-/* ---- cards ------------------------------------------------------------------------------------ */
+/* ---- cards ----------------------------------------------------------------------------------- */
 
 /* On PMIx's thread, or on ours if PMIx refuses at once. */
 static void card_came(int rank, const struct nxr_card *card)
@@ -141,7 +141,7 @@ void nxr_link_want(struct nxr_peer *peer)
     nxr_boot_get_card(peer->rank, card_came);
 }
 
-/* ---- mapping ---------------------------------------------------------------------------------- */
+/* ---- mapping --------------------------------------------------------------------------------- */
 
 static void start_link(struct nxr_peer *peer, struct nxr_control *control,
                        struct nxr_ring_slot *ring)
@@ -222,7 +222,7 @@ void nxr_link_unmap(struct nxr_peer *peer)
     }
 }
 
-/* ---- keeping it ------------------------------------------------------------------------------- */
+/* ---- keeping it ------------------------------------------------------------------------------ */
 
 void nxr_link_conn_closed(struct nxr_peer *peer)
 {

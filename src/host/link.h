@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way to a peer: its card, the connection to its service thread, the proof that it is on this host
- * (its control page holds the nonce of its card), and the mapping. Same host is agreed by both ends:
- * who connects shows the other's secret and hands over its own page, who accepts does the same.
- * All functions: caller holds job.lock.
+ * The way to a peer: its card, the connection to its service thread, the proof that it is on this
+ * host (its control page holds the nonce of its card), and the mapping. Same host is agreed by both
+ * ends: who connects shows the other's secret and hands over its own page, who accepts does the
+ * same. All functions: caller holds job.lock.
  */
 #ifndef NXR_HOST_LINK_H
 #define NXR_HOST_LINK_H
@@ -16,7 +16,8 @@ void nxr_link_want(struct nxr_peer *peer);
 
 /*
  * A control page came with HELLO or WELCOME: check and map it. The event fd, if one came, is taken
- * (set to -1) when it is kept. NIXL_OK, also if the peer was linked before; other: not to be trusted.
+ * (set to -1) when it is kept. NIXL_OK, also if the peer was linked before; other: not to be
+ * trusted.
  */
 int nxr_link_adopt(struct nxr_peer *peer, const struct nxr_card *card, int control_fd,
                    int *event_fd, pid_t pid);

@@ -56,7 +56,7 @@ static bool has_ended(int pidfd)
     return poll(&entry, 1, 0) > 0;
 }
 
-/* ---- what follows a death --------------------------------------------------------------------------- */
+/* ---- what follows a death -------------------------------------------------------------------- */
 
 static void tell(struct nxr_peer *peer, int dead_rank)
 {
@@ -160,7 +160,7 @@ bool nxr_liveness_check(struct nxr_peer *peer)
     return true;
 }
 
-/* ---- descriptors ------------------------------------------------------------------------------------- */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
 static void pid_ended(struct nxr_watch *watch, uint32_t events)
 {
@@ -235,7 +235,7 @@ bool nxr_liveness_is_gone(int rank)
     return is_gone;
 }
 
-/* ---- timers ------------------------------------------------------------------------------------------- */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 static void look_at_unwatched(void)
 {

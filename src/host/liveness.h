@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who lives: a pidfd per connected peer in the service thread's epoll, the robust mutex for those who
- * spin, the launcher's events, and a neighbour watch for ranks that never talked.
+ * Who lives: a pidfd per connected peer in the service thread's epoll, the robust mutex for those
+ * who spin, the launcher's events, and a neighbour watch for ranks that never talked.
  */
 #ifndef NXR_HOST_LIVENESS_H
 #define NXR_HOST_LIVENESS_H
@@ -31,10 +31,14 @@ void nxr_liveness_lost_locked(int rank);
  */
 bool nxr_liveness_check(struct nxr_peer *peer);
 
-/* Has the process ended with all its threads, so that it writes nothing any more? Takes job.lock. */
+/*
+ * Has the process ended with all its threads, so that it writes nothing any more? Takes job.lock.
+ */
 bool nxr_liveness_is_gone(int rank);
 
-/* The service thread's timer: neighbour watch, and peers that have no pidfd. Caller holds job.lock. */
+/*
+ * The service thread's timer: neighbour watch, and peers that have no pidfd. Caller holds job.lock.
+ */
 int64_t nxr_liveness_tick(int64_t now);
 
 /* The launcher told of a death, or (rank -1) is gone itself. Any thread. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and keys of own regions: a search tree by name, numbers from a free list. Lock: job.lock. */
+/*
+ * Names and keys of own regions: a search tree by name, numbers from a free list. Lock: job.lock.
+ */
 #include "config.h"
 
 #include "host/publish.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The own regions of this rank: names, keys, and who has asked for them. A peer that asks for a name
- * that is not there yet is parked until it is. All functions: caller holds job.lock.
+ * The own regions of this rank: names, keys, and who has asked for them. A peer that asks for a
+ * name that is not there yet is parked until it is. All functions: caller holds job.lock.
  */
 #ifndef NXR_HOST_PUBLISH_H
 #define NXR_HOST_PUBLISH_H
@@ -17,8 +17,8 @@ struct nxr_published {
 };
 
 /*
- * Publish under a new region number and generation (filled into *key). `fd` becomes the publication's
- * on success. NIXL_OK, NIXL_ERR_NAME_IN_USE, NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY.
+ * Publish under a new region number and generation (filled into *key). `fd` becomes the
+ * publication's on success. NIXL_OK, NIXL_ERR_NAME_IN_USE, NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY.
  */
 int nxr_publish(const char *name, struct nxr_key *key, int fd, struct nxr_published **published_p);
 

@@ -2,15 +2,15 @@
 /*
  * The notification ring: one sender, one receiver, fixed slots of a cache line each.
  *
- * A message takes one slot for its tag and the first 48 bytes, and whole slots for the rest. The slot
- * at position p is full when its state is (p + 1) << 16 | nbytes. The sender fills the rest of the
- * message first and stores the state last, with release; the receiver's acquire load of the state
- * pairs with it, so that one cache line carries a short message. Positions never repeat, hence a
- * state of an earlier lap is never taken for a new one. Payload slots could hold anything: the
- * receiver clears their first word before it gives them back.
+ * A message takes one slot for its tag and the first 48 bytes, and whole slots for the rest. The
+ * slot at position p is full when its state is (p + 1) << 16 | nbytes. The sender fills the rest of
+ * the message first and stores the state last, with release; the receiver's acquire load of the
+ * state pairs with it, so that one cache line carries a short message. Positions never repeat,
+ * hence a state of an earlier lap is never taken for a new one. Payload slots could hold anything:
+ * the receiver clears their first word before it gives them back.
  *
- * The receiver gives slots back (credits) a quarter of the ring at a time: release store of `taken`,
- * paired with the sender's acquire load, so that the sender overwrites only what was read.
+ * The receiver gives slots back (credits) a quarter of the ring at a time: release store of
+ * `taken`, paired with the sender's acquire load, so that the sender overwrites only what was read.
  */
 #ifndef NXR_HOST_RING_H
 #define NXR_HOST_RING_H
@@ -48,7 +48,10 @@ static inline uint64_t nxr_ring_slots_of(size_t nbytes)
                : 1 + (nbytes - NXR_RING_INLINE_NBYTES + NXR_LINE_NBYTES - 1) / NXR_LINE_NBYTES;
 }
 
-/* Append a message of at most NXR_RING_MAX_NBYTES; false where there is no room. One caller at a time. */
+/*
+ * Append a message of at most NXR_RING_MAX_NBYTES; false where there is no room. One caller at a
+ * time.
+ */
 bool nxr_ring_push(struct nxr_ring_tx *tx, uint64_t tag, const void *msg, size_t nbytes);
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The service thread: sleeps in epoll on the rank's socket, its connections, the pidfds of its peers
- * and a kick; answers peers while the user computes. All its work is done with job.lock held, none of
- * it waits.
+ * The service thread: sleeps in epoll on the rank's socket, its connections, the pidfds of its
+ * peers and a kick; answers peers while the user computes. All its work is done with job.lock held,
+ * none of it waits.
  */
 #ifndef NXR_HOST_SERVICE_H
 #define NXR_HOST_SERVICE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages between the service threads of two ranks on one host, over a Unix socket that keeps
- * message borders. Fixed layouts; nxr_wire_parse() is the only way in. What a message may do depends
- * on the greeting: before a valid HELLO nothing else is taken.
+ * message borders. Fixed layouts; nxr_wire_parse() is the only way in. What a message may do
+ * depends on the greeting: before a valid HELLO nothing else is taken.
  */
 #ifndef NXR_HOST_WIRE_H
 #define NXR_HOST_WIRE_H

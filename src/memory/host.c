@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host memory for regions: sealed memfds, so that nothing stays after kill -9, a small /dev/shm does
- * not matter, and a peer cannot shrink them under us. No state, no lock.
+ * Host memory for regions: sealed memfds, so that nothing stays after kill -9, a small /dev/shm
+ * does not matter, and a peer cannot shrink them under us. No state, no lock.
  */
 #include "config.h"
 
@@ -56,7 +56,9 @@ static int explain(int error, size_t nbytes, char *why, size_t why_nbytes)
     return nxr_status_of_errno(error);
 }
 
-/* A memfd of that size that keeps its size. A too small RLIMIT_FSIZE would be a signal: test first. */
+/*
+ * A memfd of that size that keeps its size. A too small RLIMIT_FSIZE would be a signal: test first.
+ */
 static int make_memfd(size_t nbytes, unsigned flags)
 {
     struct rlimit file;

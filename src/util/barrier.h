@@ -2,10 +2,10 @@
 /*
  * The asymmetric store-load barrier. Two sides each store one word and then load the other's; at
  * least one must see the other's store. The side that runs often (a put, a notification) uses
- * nxr_barrier_light(), the side that runs seldom (a close, going to sleep) nxr_barrier_heavy(), which
- * makes every running thread of every registered process pass a full barrier (membarrier(2), global
- * expedited). Where the kernel lacks it, both sides use a full fence: the seldom side publishes
- * nxr_barrier_is_full(), and the often side passes that on.
+ * nxr_barrier_light(), the side that runs seldom (a close, going to sleep) nxr_barrier_heavy(),
+ * which makes every running thread of every registered process pass a full barrier (membarrier(2),
+ * global expedited). Where the kernel lacks it, both sides use a full fence: the seldom side
+ * publishes nxr_barrier_is_full(), and the often side passes that on.
  */
 #ifndef NXR_UTIL_BARRIER_H
 #define NXR_UTIL_BARRIER_H
@@ -37,7 +37,9 @@ void nxr_barrier_init(void);
 /* Is membarrier missing, so that this process needs full fences from itself and from its peers? */
 bool nxr_barrier_is_full(void);
 
-/* Sequentially consistent fence. ThreadSanitizer knows no fences: an atomic update stands for it. */
+/*
+ * Sequentially consistent fence. ThreadSanitizer knows no fences: an atomic update stands for it.
+ */
 static inline void nxr_fence_full(void)
 {
 #if NXR_TSAN

@@ -18,7 +18,7 @@
 #define WITH_AVX2   __attribute__((target("avx2")))
 #define WITH_AVX512 __attribute__((target("avx512f")))
 #define INLINE      static inline __attribute__((always_inline))
-#define RARE        static __attribute__((noinline, cold)) /* no registers saved for it on the usual way */
+#define RARE        static __attribute__((noinline, cold)) /* saves no registers on the usual way */
 
 /* Would a piece of one line at `address` lie in two pages? */
 INLINE bool crosses_page(const unsigned char *address)

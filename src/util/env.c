@@ -27,13 +27,15 @@ struct env_entry {
     const char *help;
 };
 
+/* clang-format off */
 static const struct env_entry entries[] = {
 #define NXR_ENV(_field, _name, _kind, _default, _lowest, _highest, _help)                          \
-    {PREFIX #_name, KIND_##_kind, offsetof(struct nxr_env, _field), _default, _lowest, _highest,   \
-     _help},
+    {PREFIX #_name, KIND_##_kind, offsetof(struct nxr_env, _field),                                \
+     _default, _lowest, _highest, _help},
 #include "util/env.def"
 #undef NXR_ENV
 };
+/* clang-format on */
 #define N_ENTRIES (sizeof(entries) / sizeof(entries[0]))
 
 static const char *const kind_help[] = {
@@ -82,8 +84,8 @@ static int parse_number(const char *text, const struct unit *units, size_t n_uni
 int nxr_env_parse_time(const char *text, int64_t *ns_p)
 {
     static const struct unit units[] = {
-        {"s", 1000000000ull}, {"", 1000000000ull},    {"ns", 1},
-        {"us", 1000},         {"ms", 1000000},        {"m", 60000000000ull},
+        {"s", 1000000000ull},    {"", 1000000000ull}, {"ns", 1},
+        {"us", 1000ull},         {"ms", 1000000ull},  {"m", 60000000000ull},
         {"h", 3600000000000ull},
     };
     uint64_t value;
@@ -102,8 +104,10 @@ int nxr_env_parse_time(const char *text, int64_t *ns_p)
 int nxr_env_parse_bytes(const char *text, uint64_t *nbytes_p)
 {
     static const struct unit units[] = {
-        {"", 1},         {"b", 1},        {"k", 1ull << 10},  {"kib", 1ull << 10}, {"m", 1ull << 20},
-        {"mib", 1ull << 20}, {"g", 1ull << 30}, {"gib", 1ull << 30},
+        {"", 1},           {"b", 1},
+        {"k", 1ull << 10}, {"kib", 1ull << 10},
+        {"m", 1ull << 20}, {"mib", 1ull << 20},
+        {"g", 1ull << 30}, {"gib", 1ull << 30},
     };
 
     return parse_number(text, units, sizeof(units) / sizeof(units[0]), UINT64_MAX, nbytes_p);
@@ -122,7 +126,10 @@ static int parse_flag(const char *text, bool *flag_p)
     return -1;
 }
 
-/* Store `text` as the entry's kind at `slot`; -1 if it is not of that kind or outside of the limits. */
+/*
+ * Store `text` as the entry's kind at `slot`; -1 if it is not of that kind or outside of the
+ * limits.
+ */
 static int parse_entry(const struct env_entry *entry, const char *text, void *slot)
 {
     int64_t ns, ns_limit;
@@ -252,7 +259,9 @@ void nxr_env_print(FILE *out)
                                                                        : "environment";
 
         fprintf(out, "%-26s %-14s %-10s %s\n    %s\n", entry->name,
-                text != NULL ? text : entry->initial[0] ? entry->initial : "-",
+                text != NULL        ? text
+                : entry->initial[0] ? entry->initial
+                                    : "-",
                 entry->initial[0] ? entry->initial : "-", origin, entry->help);
     }
 }

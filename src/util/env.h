@@ -11,28 +11,32 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define NXR_ENV_TYPE_time  int64_t  /* nanoseconds, INT64_MAX for inf */
+#define NXR_ENV_TYPE_time  int64_t /* nanoseconds, INT64_MAX for inf */
 #define NXR_ENV_TYPE_bytes uint64_t
 #define NXR_ENV_TYPE_count uint64_t
 #define NXR_ENV_TYPE_flag  bool
 #define NXR_ENV_TYPE_text  const char * /* owned by the process environment or constant */
 
 struct nxr_env {
-#define NXR_ENV(_field, _name, _kind, _default, _lowest, _highest, _help) NXR_ENV_TYPE_##_kind _field;
+#define NXR_ENV(_field, _name, _kind, _default, _lowest, _highest, _help)                          \
+    NXR_ENV_TYPE_##_kind _field;
 #include "env.def"
 #undef NXR_ENV
 };
 
 /*
- * Fill *env from the process environment. On a bad value returns NIXL_ERR_INVALID_ARG and writes one
- * line into `why` that names the variable, its value and what is allowed; *env is then untouched.
+ * Fill *env from the process environment. On a bad value returns NIXL_ERR_INVALID_ARG and writes
+ * one line into `why` that names the variable, its value and what is allowed; *env is then
+ * untouched.
  */
 int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes);
 
 /* The parsed environment of this process; defaults before nxr_env_parse() has filled it. */
 extern struct nxr_env nxr_env;
 
-/* Log a warning for every NIXLRUN_* variable that is not in the list, with the nearest known name. */
+/*
+ * Log a warning for every NIXLRUN_* variable that is not in the list, with the nearest known name.
+ */
 void nxr_env_warn_unknown(void);
 
 /* Print name, value, default, origin and help of every variable (`nixlrun --env`). */

@@ -32,12 +32,12 @@ static const char *const level_names[] = {"error", "warn", "info", "debug", "tra
 #define N_LEVELS (sizeof(level_names) / sizeof(level_names[0]))
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char identity[96] = "nixlrun";  /* lock */
-static int identity_rank = -1;         /* lock */
-static char identity_host[64];         /* lock */
-static int log_fd = STDERR_FILENO;     /* lock */
-static nixl_log_fn *user_fn;           /* lock */
-static void *user_arg;                 /* lock */
+static char identity[96] = "nixlrun"; /* lock */
+static int identity_rank = -1;        /* lock */
+static char identity_host[64];        /* lock */
+static int log_fd = STDERR_FILENO;    /* lock */
+static nixl_log_fn *user_fn;          /* lock */
+static void *user_arg;                /* lock */
 
 /* Index of the word of `nbytes` bytes in `names`, or -1. */
 static int find_word(const char *word, size_t nbytes, const char *const *names, size_t n_names)
@@ -70,8 +70,8 @@ int nxr_log_configure(const char *levels, char *why, size_t why_nbytes)
         value = find_word(level, level_nbytes, level_names, N_LEVELS);
         if (value < 0 || (name_nbytes < item_nbytes && subsystem < 0)) {
             snprintf(why, why_nbytes,
-                     "NIXLRUN_LOG has '%.*s'; allowed is LEVEL or SUBSYSTEM:LEVEL, where a level is "
-                     "error, warn, info, debug or trace",
+                     "NIXLRUN_LOG has '%.*s'; allowed is LEVEL or SUBSYSTEM:LEVEL, where a level "
+                     "is error, warn, info, debug or trace",
                      (int)(item_nbytes < 60 ? item_nbytes : 60), levels);
             return NIXL_ERR_INVALID_ARG;
         }
@@ -152,8 +152,8 @@ void nixl_log_set_fn(nixl_log_fn *fn, void *arg)
 static void write_line(enum nxr_log_subsystem subsystem, const char *text)
 {
     char line[LINE_MAX_NBYTES + 160];
-    int nbytes = snprintf(line, sizeof(line), "%s %s: %s\n", identity, subsystem_names[subsystem],
-                          text);
+    int nbytes =
+        snprintf(line, sizeof(line), "%s %s: %s\n", identity, subsystem_names[subsystem], text);
     ssize_t written;
 
     if (nbytes >= (int)sizeof(line)) {

@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 /* Subsystems: enum NXR_LOG_<NAME> and the name that NIXLRUN_LOG takes. */
+/* clang-format off */
 #define NXR_LOG_SUBSYSTEMS(_x)                                                                     \
     _x(CORE, "core")                                                                               \
     _x(ENV, "env")                                                                                 \
@@ -28,13 +29,14 @@ enum nxr_log_subsystem {
 #undef NXR_LOG_ENUM
     NXR_LOG_N_SUBSYSTEMS
 };
+/* clang-format on */
 
 /* Highest level that is written, per subsystem (enum nixl_log_level). Read without a lock. */
 extern unsigned char nxr_log_levels[NXR_LOG_N_SUBSYSTEMS];
 
 /*
- * Set levels from a text as "warn,shm:debug". On a bad text returns NIXL_ERR_INVALID_ARG, writes why
- * and changes nothing.
+ * Set levels from a text as "warn,shm:debug". On a bad text returns NIXL_ERR_INVALID_ARG, writes
+ * why and changes nothing.
  */
 int nxr_log_configure(const char *levels, char *why, size_t why_nbytes);
 

@@ -42,8 +42,13 @@ int nxr_fail(int status, const char *operation, int rank, const char *transport,
     va_start(args, format);
     vsnprintf(last.text, sizeof(last.text), format, args);
     va_end(args);
-    last.error = (struct nixl_error){sizeof(last.error), status, rank, native_code,
-                                     operation, transport, last.text};
+    last.error = (struct nixl_error){.struct_nbytes = sizeof(last.error),
+                                     .status = status,
+                                     .rank = rank,
+                                     .native_code = native_code,
+                                     .operation = operation,
+                                     .transport = transport,
+                                     .text = last.text};
     errno = saved_errno;
     return status;
 }

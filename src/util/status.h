@@ -5,7 +5,9 @@
 
 #include "nixlrun.h"
 
-/* Thread-local data on the data path: one load from the thread pointer, also in a shared library. */
+/*
+ * Thread-local data on the data path: one load from the thread pointer, also in a shared library.
+ */
 #define NXR_TLS_MODEL __attribute__((tls_model("initial-exec")))
 
 /*

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads of the library: small, and with all signals blocked, since those are the application's. */
+/*
+ * Threads of the library: small, and with all signals blocked, since those are the application's.
+ */
 #ifndef NXR_UTIL_THREAD_H
 #define NXR_UTIL_THREAD_H
 

@@ -22,7 +22,7 @@
 #define BENCH_MAX_RANKS      1024
 #define BENCH_MAX_SAMPLES    4096
 #define BENCH_MARGIN         8192          /* room behind the largest size, for alignments */
-#define BENCH_TIMEOUT_NS     20000000000ll /* of a single wait; longer means that something is lost */
+#define BENCH_TIMEOUT_NS     20000000000ll /* of one wait; longer: something is lost */
 #define BENCH_LINE           128 /* two cache lines: some processors fetch them in pairs */
 
 /* ---- options.c ---- */

@@ -8,8 +8,8 @@
  * both)
  *
  * Methods run in turn, in changing order, each after some copies that are not counted, so that none
- * inherits the caches of another; a figure is the median of the turns. The process runs on core 0, the
- * reader on core 1.
+ * inherits the caches of another; a figure is the median of the turns. The process runs on core 0,
+ * the reader on core 1.
  */
 #include "config.h"
 

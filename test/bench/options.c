@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line of nixl_bench. All ranks read the same one; rank 0 alone complains and exits with
- * 2, before it joins the job. The others exit with 0: a failing rank ends the job, maybe before rank
- * 0 has said why.
+ * The command line of nixl_bench. All ranks read the same one; rank 0 alone complains and exits
+ * with 2, before it joins the job. The others exit with 0: a failing rank ends the job, maybe
+ * before rank 0 has said why.
  */
 #include "config.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shortest useful PMIx client: init, a collecting fence, finalize. test/bench/start times it. */
+/*
+ * The shortest useful PMIx client: init, a collecting fence, finalize. test/bench/start times it.
+ */
 #include <pmix.h>
 
 #include <stdbool.h>

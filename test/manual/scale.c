@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What grows with the job, computed from the layouts that the library uses: the table in nixlrun(7),
- * which test/check-man.sh holds against this output.
+ * What grows with the job, computed from the layouts that the library uses: the table in
+ * nixlrun(7), which test/check-man.sh holds against this output.
  */
 #include "boot/card.h"
 #include "host/control.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rank itself: direct copies. The reference implementation of the transport interface: what every
- * transport has to do, with nothing in the way. No state, no lock.
+ * The rank itself: direct copies. The reference implementation of the transport interface: what
+ * every transport has to do, with nothing in the way. No state, no lock.
  */
 #include "config.h"
 

@@ -17,7 +17,9 @@
 
 #define NONCE_NBYTES 16
 
-/* Read the nonce where the peer says that it has it. NIXL_OK, or the errno of the call, or EPERM. */
+/*
+ * Read the nonce where the peer says that it has it. NIXL_OK, or the errno of the call, or EPERM.
+ */
 static int prove_pid(const struct nxr_part *part, pid_t pid)
 {
     unsigned char nonce[NONCE_NBYTES];

@@ -40,7 +40,10 @@ enum peer_kind {
     PEER_BOTH_WINDOW, /* both act, windows */
 };
 
-/* What a peer brings. Those that it has not are NULL. All work on peer_nbytes, where no size is given. */
+/*
+ * What a peer brings. Those that it has not are NULL. All work on peer_nbytes, where no size is
+ * given.
+ */
 struct peer_calls {
     void (*barrier)(void);
     void (*put)(long n); /* n times: put and wait until it is visible */
