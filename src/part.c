@@ -401,7 +401,8 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
         }
         status = nxr_wait(is_answered, part, left_ns);
         if (timeout_ns != 0 && timeout_ns != NIXL_FOREVER) {
-            left_ns = deadline > nxr_now_ns() ? deadline - nxr_now_ns() : 1;
+            left_ns = deadline - nxr_now_ns();
+            left_ns = left_ns > 0 ? left_ns : 1; /* 0 would be a test, not a wait that is over */
         }
         state = atomic_load_explicit(&part->state, memory_order_acquire);
         /* Closed again as soon as its key had come: wait for the next one. */
