@@ -176,6 +176,7 @@ void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message,
     }
     if (peer->conn == NULL && nxr_conn_open(peer) != NIXL_OK) {
         nxr_debug(HOST, "cannot connect to rank %d again: %m", peer->rank);
+        nxr_link_conn_closed(peer); /* asks again later, if the message was a question */
         return;
     }
     nxr_conn_send_on(peer->conn, message, fds, n_fds);
@@ -337,7 +338,8 @@ int nxr_conn_open(struct nxr_peer *peer)
     message.hello.card = nxr_job.card;
     memcpy(message.hello.secret, peer->card.secret, NXR_SECRET_NBYTES);
     nxr_conn_send_on(peer->conn, &message, fds, 2);
-    return NIXL_OK;
+    /* The greeting may have met a socket that was closed meanwhile, which closed the connection. */
+    return peer->conn != NULL ? NIXL_OK : NIXL_ERR_AGAIN;
 }
 
 void nxr_conn_close(struct nxr_conn *conn)

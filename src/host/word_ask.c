@@ -137,7 +137,7 @@ static int change_own(const struct nxr_wire_word *message, uint64_t *fetched_p)
     if (message->atomic.offset > own.nbytes || nbytes > own.nbytes - message->atomic.offset) {
         return NIXL_ERR_RANGE;
     }
-    if ((uintptr_t)(own.addr + message->atomic.offset) % nbytes != 0) {
+    if (nbytes == 0 || (uintptr_t)(own.addr + message->atomic.offset) % nbytes != 0) {
         return NIXL_ERR_INVALID_ARG;
     }
     *fetched_p = nxr_atomic_apply(own.addr + message->atomic.offset, &message->atomic);
