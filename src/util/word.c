@@ -33,33 +33,23 @@
 DEFINE_APPLY_INTEGER(32)
 DEFINE_APPLY_INTEGER(64)
 
-static uint32_t add_float(_Atomic uint32_t *word, uint32_t operand)
-{
-    uint32_t before = atomic_load(word), after;
-    float value, addend;
+/* The processor adds no floating point numbers in memory: swap in the sum of what was there. */
+#define DEFINE_ADD_FLOATING(_type, _bits)                                                          \
+    static uint##_bits##_t add_##_type(_Atomic uint##_bits##_t *word, uint##_bits##_t operand)     \
+    {                                                                                              \
+        union {                                                                                    \
+            uint##_bits##_t bits;                                                                  \
+            _type value;                                                                           \
+        } before = {.bits = atomic_load(word)}, addend = {.bits = operand}, after;                 \
+                                                                                                   \
+        do {                                                                                       \
+            after.value = before.value + addend.value;                                             \
+        } while (!atomic_compare_exchange_weak(word, &before.bits, after.bits));                   \
+        return before.bits;                                                                        \
+    }
 
-    memcpy(&addend, &operand, sizeof(addend));
-    do {
-        memcpy(&value, &before, sizeof(value));
-        value += addend;
-        memcpy(&after, &value, sizeof(after));
-    } while (!atomic_compare_exchange_weak(word, &before, after));
-    return before;
-}
-
-static uint64_t add_double(_Atomic uint64_t *word, uint64_t operand)
-{
-    uint64_t before = atomic_load(word), after;
-    double value, addend;
-
-    memcpy(&addend, &operand, sizeof(addend));
-    do {
-        memcpy(&value, &before, sizeof(value));
-        value += addend;
-        memcpy(&after, &value, sizeof(after));
-    } while (!atomic_compare_exchange_weak(word, &before, after));
-    return before;
-}
+DEFINE_ADD_FLOATING(float, 32)
+DEFINE_ADD_FLOATING(double, 64)
 
 uint64_t nxr_atomic_apply_any(void *addr, const struct nxr_atomic *atomic)
 {
