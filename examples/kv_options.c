@@ -43,7 +43,7 @@ static const char help[] =
     "  --dtype TYPE           bf16, fp16, fp32 or fp8\n"
     "  --requests N         requests per prefill rank (default 32)\n"
     "  --prompt-tokens N    tokens per request (default 256)\n"
-    "  --memory host        where the caches lie: host memory\n"
+    "  --memory KIND        where the caches lie: host (default), cuda or vulkan\n"
     "  --help               print this text\n"
     "\n"
     "The exit code is 1 if any byte arrived wrong, 2 for a bad option.\n";
@@ -75,6 +75,22 @@ static enum kv_parsed set_number(size_t index, const char *text, bool speak,
     return KV_RUN;
 }
 
+static enum kv_parsed set_memory(const char *value, bool speak, struct kv_options *options)
+{
+    static const struct {
+        const char *name;
+        enum nixl_mem_kind kind;
+    } kinds[] = {{"host", NIXL_MEM_HOST}, {"cuda", NIXL_MEM_CUDA}, {"vulkan", NIXL_MEM_VULKAN}};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(value, kinds[i].name) == 0) {
+            options->memory = kinds[i].kind;
+            return KV_RUN;
+        }
+    }
+    return bad(speak, "--memory", value, "host, cuda, vulkan");
+}
+
 static enum kv_parsed set_option(int option, const char *value, bool speak,
                                  struct kv_options *options)
 {
@@ -88,7 +104,7 @@ static enum kv_parsed set_option(int option, const char *value, bool speak,
         options->shape.dtype = value;
         return KV_RUN;
     case OPTION_MEMORY:
-        return strcmp(value, "host") == 0 ? KV_RUN : bad(speak, "--memory", value, "host");
+        return set_memory(value, speak, options);
     case OPTION_HELP:
         if (speak) {
             fputs(help, stdout);
@@ -120,7 +136,7 @@ static void list_options(struct option *list)
 
 enum kv_parsed kv_options_parse(int argc, char **argv, bool speak, struct kv_options *options)
 {
-    struct kv_options parsed = {*kv_model("llama3-8b"), 32, 256};
+    struct kv_options parsed = {*kv_model("llama3-8b"), 32, 256, NIXL_MEM_HOST};
     struct option list[4 + N_NUMBERS + 1];
     enum kv_parsed outcome = KV_RUN;
     int option;

@@ -4,6 +4,7 @@
 #define EXAMPLE_KV_OPTIONS_H
 
 #include "kv_cache.h"
+#include "nixlrun.h"
 
 #include <stdbool.h>
 
@@ -11,6 +12,7 @@ struct kv_options {
     struct kv_shape shape;
     uint32_t requests; /* per prefill rank */
     uint32_t prompt_tokens;
+    enum nixl_mem_kind memory; /* where the caches lie, at both ends */
 };
 
 enum kv_parsed { KV_RUN, KV_END, KV_BAD };

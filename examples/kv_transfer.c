@@ -3,6 +3,7 @@
  * kv_transfer: disaggregated inference in small. Run it as
  *
  *     nixlrun -np 4 kv_transfer --model llama3-8b
+ *     nixlrun --host a:2,b:2 kv_transfer          from host a to host b
  *
  * The first half of the ranks prefills: such a rank computes the KV cache of a request (here: fills
  * it with content that is different in every word), puts its blocks into free blocks of a decode
@@ -44,7 +45,9 @@ struct job {
     uint32_t request_blocks; /* blocks of a request */
     uint32_t cache_blocks;   /* blocks of a decode rank's cache: of a request per sender */
     size_t piece_nbytes;
-    struct nixl_region *cache;     /* "kv": the decode ranks' caches */
+    struct nixl_region *cache;  /* "kv": the decode ranks' caches */
+    struct nixl_region *source; /* "prefill": a prefill rank's own cache, in GPU memory; or NULL */
+    unsigned char *piece;       /* a piece of a cache in GPU memory, to be looked at */
     struct nixl_region *latencies; /* "latencies": rank 0's table, one row per prefill rank */
     struct kv_tally tally;
 };
@@ -122,6 +125,7 @@ struct free_blocks {
     uint32_t *blocks;
 };
 
+/* Makes up a cache. In GPU memory a kernel would compute it; here it is put there. */
 static void prefill_compute(const struct job *job, uint32_t request, unsigned char *cache)
 {
     for (uint32_t layer = 0; layer < job->options.shape.layers; layer++) {
@@ -132,6 +136,10 @@ static void prefill_compute(const struct job *job, uint32_t request, unsigned ch
                 cache + kv_piece_offset(&job->options.shape, job->request_blocks, block, layer),
                 job->piece_nbytes, &origin);
         }
+    }
+    if (job->source != NULL) {
+        must(nixl_put(job->rank, job->source, 0, cache,
+                      job->request_blocks * kv_block_nbytes(&job->options.shape)));
     }
 }
 
@@ -192,6 +200,7 @@ static void prefill(struct job *job, int64_t *latencies)
     const uint32_t n_requests = job->options.requests, n_decodes = fan_out(job);
     size_t nbytes = job->request_blocks * kv_block_nbytes(&job->options.shape);
     unsigned char *cache = must_have(malloc(nbytes));
+    const unsigned char *source = nixl_region_addr(job->source);
     uint32_t *blocks = must_have(calloc(n_decodes, job->request_blocks * sizeof(*blocks)));
     struct free_blocks *pools = must_have(calloc((size_t)job->n_decode, sizeof(*pools)));
 
@@ -206,7 +215,8 @@ static void prefill(struct job *job, int64_t *latencies)
         prefill_compute(job, request, cache);
         wait_for_room(job, decode, pools);
         start = now_ns();
-        send_request(job, decode, request, cache, &pools[decode - job->n_prefill]);
+        send_request(job, decode, request, job->source != NULL ? source : cache,
+                     &pools[decode - job->n_prefill]);
         latencies[request] = now_ns() - start;
         job->tally.busy_ns += latencies[request];
         if (job->rank == 0) {
@@ -255,17 +265,26 @@ static void deal_blocks(const struct job *job)
     free(order);
 }
 
+/* A piece of the own cache as the processor sees it. */
+static const unsigned char *piece_at(const struct job *job, uint64_t at)
+{
+    if (job->piece == NULL) {
+        return (const unsigned char *)nixl_region_addr(job->cache) + at;
+    }
+    must(nixl_get(job->rank, job->cache, at, job->piece, job->piece_nbytes));
+    return job->piece;
+}
+
 /* Is every byte of the block what rank `from` put there? */
 static bool block_is_right(const struct job *job, int from, const struct block_list *list,
                            uint32_t i)
 {
     const struct kv_shape *shape = &job->options.shape;
-    const unsigned char *cache = nixl_region_addr(job->cache);
 
     for (uint32_t layer = 0; layer < shape->layers; layer++) {
         struct kv_origin origin = {(uint32_t)from, list->request, list->first + i, layer};
         uint64_t at = kv_piece_offset(shape, job->cache_blocks, list->blocks[i], layer);
-        size_t right = kv_piece_verify(cache + at, job->piece_nbytes, &origin);
+        size_t right = kv_piece_verify(piece_at(job, at), job->piece_nbytes, &origin);
 
         if (right != job->piece_nbytes && job->tally.wrong < WRONG_SHOWN) {
             fprintf(stderr,
@@ -312,14 +331,21 @@ static void decode(struct job *job)
 static void open_regions(struct job *job)
 {
     size_t row_nbytes = job->options.requests * sizeof(int64_t);
+    size_t block_nbytes = kv_block_nbytes(&job->options.shape);
     struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
 
+    params.kind = job->options.memory;
     params.flags = NIXL_MEM_POPULATE; /* no page faults while requests wait */
     if (job->rank >= job->n_prefill) {
-        must(nixl_region_alloc("kv", job->cache_blocks * kv_block_nbytes(&job->options.shape),
-                               &params, &job->cache));
+        must(nixl_region_alloc("kv", job->cache_blocks * block_nbytes, &params, &job->cache));
     } else {
         must(nixl_region_open("kv", &job->cache));
+    }
+    if (params.kind != NIXL_MEM_HOST && job->rank >= job->n_prefill) {
+        job->piece = must_have(malloc(job->piece_nbytes));
+    } else if (params.kind != NIXL_MEM_HOST) {
+        must(nixl_region_alloc("prefill", job->request_blocks * block_nbytes, &params,
+                               &job->source));
     }
     if (job->rank == 0) {
         must(nixl_region_alloc("latencies", (size_t)job->n_prefill * row_nbytes, NULL,
@@ -391,6 +417,10 @@ static int run_job(struct job *job)
     }
     must(nixl_region_close(job->latencies, NIXL_FOREVER));
     must(nixl_region_close(job->cache, NIXL_FOREVER));
+    if (job->source != NULL) {
+        must(nixl_region_close(job->source, NIXL_FOREVER));
+    }
+    free(job->piece);
     free(latencies);
     return wrong == 0 ? 0 : 1;
 }

@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Engines start the ranks of a job. This version has one: all ranks on this host. */
+/*
+ * Engines start the ranks of a job: nixlrun itself on this host, or a program of the site that
+ * speaks PMIx and reaches other hosts (srun, prterun, mpirun, flux). Of these there is one table;
+ * what differs between them is data and one function that writes the command line.
+ */
 #ifndef NIXLRUN_LAUNCHER_ENGINE_H
 #define NIXLRUN_LAUNCHER_ENGINE_H
 
+#include "launcher/envlist.h"
 #include "launcher/job.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* ---- the local engine ------------------------------------------------------------------------ */
 
 /*
  * Start the job and wait for its end; then the process exits with nixlrun's exit code. `places` has
@@ -11,5 +22,122 @@
  */
 void engine_local_run(const struct launch_job *job, const struct launch_place *places)
     __attribute__((noreturn));
+
+/* ---- engines of the site --------------------------------------------------------------------- */
+
+/* How an engine marks whose output a line is. */
+enum engine_tags {
+    TAGS_LABEL,        /* "3: text" */
+    TAGS_BRACKET,      /* "[1,3]<stdout>:text", also within a line where the writer changes */
+    TAGS_BRACKET_BLANK /* "[1,3]<stdout>: text" */
+};
+
+/* A command: words, and variables over our own environment. */
+struct engine_command {
+    char **words; /* NULL-terminated */
+    size_t n_words;
+    struct envlist env;
+};
+
+/* What is to be started, and by which program. */
+struct engine_task {
+    const struct launch_job *job;
+    const struct engine *engine; /* NULL: nixlrun itself, on this host */
+    char path[PATH_MAX];         /* the engine's program */
+    char rank_program[PATH_MAX]; /* nixlrun-rank, which stands before the user's program */
+    char version[16];            /* the engine's */
+    int major;
+};
+
+struct engine {
+    enum launch_engine id;
+    const char *title;    /* for people: "PRRTE's prterun" */
+    const char *programs; /* names to look for in PATH; the first that answers rightly is taken */
+    const char *mark;     /* what the answer to --version must have in it */
+    const char *package;  /* how to come by it, with the Debian package */
+    const char *pmix_arg; /* an argument to which it lists its PMIx, or NULL */
+    const char *maps;     /* the words of --map-by that it can hold */
+    const char *binds;    /* the words of --bind-to */
+    int continue_since;   /* first major version that holds --on-failure continue */
+    int pmix_since;       /* first that then still serves PMIx after a death; 0: none does */
+    bool is_left_to_us;   /* it goes on after a failure, and nixlrun ends the job */
+    bool has_programs;    /* several programs in one job */
+    bool has_uneven;      /* hosts with different numbers of ranks */
+    bool has_rest;        /* --ppn without hosts, with a last host that gets fewer */
+    bool has_report;      /* --report-bindings */
+    int oldest_major;     /* older versions are refused */
+    const char *own_mark; /* of its own lines that it tags as a rank's, or NULL */
+    enum engine_tags (*tags)(const struct engine_task *task);
+    void (*build)(const struct engine_task *task, struct engine_command *command);
+    int end_signal; /* what makes it end its job, and itself */
+    /* Does it pass on RANK_END_SIGNAL to nixlrun-rank? NULL: no. */
+    bool (*passes_end_signal)(const struct engine_task *task);
+    const char *signal_program; /* signals ranks; used with build_signal */
+    void (*build_signal)(struct engine_command *command, int signal,
+                         const char *step); /* or NULL */
+};
+
+extern const struct engine engine_slurm, engine_prrte, engine_openmpi, engine_flux;
+
+/*
+ * Choose the engine for a job: --engine, or the allocation that we are in, or what the hosts need.
+ * Runs engines with --version. `is_recorded`: the job is placed on a recorded machine. Returns 0,
+ * or -1 and one line in `why`: nothing suits, or the job wants what the engine cannot hold.
+ */
+int engine_choose(const struct launch_job *job, bool is_recorded, struct engine_task *task,
+                  char *why, size_t why_nbytes);
+
+/* The command that starts the job. */
+void engine_build(const struct engine_task *task, struct engine_command *command);
+void engine_command_free(struct engine_command *command);
+
+enum { ENGINE_NAME_NBYTES = 24 };
+
+/*
+ * Look for engine number `index` of the table. `name` is as --engine takes it; path and version in
+ * *task are "" where it is not there; `why` says what keeps it from being used, "" for nothing.
+ * Returns false behind the last.
+ */
+bool engine_look(size_t index, struct engine_task *task, char name[ENGINE_NAME_NBYTES], char *why,
+                 size_t why_nbytes);
+
+/* Run the engine, wait for its end and return the exit code of nixlrun. */
+int engine_foreign_run(const struct engine_task *task, const struct engine_command *command);
+
+/* ---- for the functions that write command lines ---------------------------------------------- */
+
+/* Add a word to the command. */
+void command_add(struct engine_command *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Add nixlrun-rank, the program and its arguments. */
+void command_add_program(struct engine_command *command, const struct engine_task *task,
+                         const struct launch_app *app);
+
+/* The variables of the program, for engines that pass on their own environment. */
+void command_set_variables(struct engine_command *command, const struct engine_task *task);
+
+/* What --stdin says: a rank, "all" or "none". In a static buffer. */
+const char *command_stdin(const struct launch_job *job);
+
+/* An absolute form of the directory, in a static buffer. */
+const char *command_directory(const char *dir);
+
+/* -np, --host, --wdir, -x and the program, as mpirun and prterun take them. */
+void command_add_mpirun_app(struct engine_command *command, const struct engine_task *task,
+                            int app_num);
+
+/* --map-by and --bind-to for mpirun and prterun, which name the levels differently. */
+void command_add_mpirun_places(struct engine_command *command, const struct launch_job *job,
+                               const char *socket_word);
+
+/* The command lines of PRRTE, which is inside Open MPI since 5. */
+void prrte_build(const struct engine_task *task, struct engine_command *command);
+
+/*
+ * Would mpirun or prterun put the ranks of this host first, although it is not the first one? The
+ * hosts are then written rank by rank, for --map-by seq.
+ */
+bool command_is_by_rank(const struct launch_job *job);
 
 #endif

@@ -1,60 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads files of NAME=VALUE lines. The file is read whole, up to a limit, so that a device or a
- * wrong file cannot fill the memory; it may be a pipe. Nothing in it is expanded or executed.
+ * Files of NAME=VALUE lines. Nothing in them is expanded or executed.
  */
 #include "launcher/envfile.h"
 #include "launcher/xalloc.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <unistd.h>
-
-enum { FILE_MAX_NBYTES = 1 << 20 };
-
-/* Read all of fd into `text`. Returns the number of bytes, -1 with errno; EFBIG over the limit. */
-static ssize_t read_all(int fd, char *text)
-{
-    size_t used = 0;
-
-    for (;;) {
-        ssize_t n = read(fd, text + used, FILE_MAX_NBYTES + 1 - used);
-
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return n < 0 ? n : (ssize_t)used;
-        }
-        used += (size_t)n;
-        if (used > FILE_MAX_NBYTES) {
-            errno = EFBIG;
-            return -1;
-        }
-    }
-}
-
-int envfile_read(const char *path, struct envlist *list, char cause[ENVFILE_CAUSE_NBYTES])
-{
-    char *text = x_array(NULL, FILE_MAX_NBYTES + 2, 1);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t nbytes = fd >= 0 ? read_all(fd, text) : -1;
-    int status = -1;
-
-    if (nbytes >= 0) {
-        status = envfile_parse(text, (size_t)nbytes, list, cause);
-    } else if (errno == EFBIG) {
-        snprintf(cause, ENVFILE_CAUSE_NBYTES, "larger than %d MiB", FILE_MAX_NBYTES >> 20);
-    } else {
-        snprintf(cause, ENVFILE_CAUSE_NBYTES, "%s", strerror(errno));
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    free(text);
-    return status;
-}
 
 static int is_name_byte(char c)
 {
@@ -83,8 +34,9 @@ static char *unquote(char *value)
 }
 
 /* Take over one line. Returns NULL, or what is wrong with it. */
-static const char *parse_line(char *line, struct envlist *list)
+static const char *parse_line(char *line, void *arg)
 {
+    struct envlist *list = arg;
     size_t name_nbytes = 0;
     char *value, *assignment;
 
@@ -119,22 +71,10 @@ static const char *parse_line(char *line, struct envlist *list)
 
 int envfile_parse(char *text, size_t nbytes, struct envlist *list, char cause[ENVFILE_CAUSE_NBYTES])
 {
-    char *end = text + nbytes;
+    return textfile_parse(text, nbytes, parse_line, list, cause);
+}
 
-    *end = '\0';
-    for (int number = 1; text < end; number++) {
-        char *line_end = memchr(text, '\n', (size_t)(end - text));
-        const char *wrong;
-
-        line_end = line_end != NULL ? line_end : end;
-        *line_end = '\0';
-        wrong = strlen(text) < (size_t)(line_end - text) ? "has a zero byte" : NULL;
-        wrong = wrong != NULL ? wrong : parse_line(text, list);
-        if (wrong != NULL) {
-            snprintf(cause, ENVFILE_CAUSE_NBYTES, "line %d %s", number, wrong);
-            return -1;
-        }
-        text = line_end + 1;
-    }
-    return 0;
+int envfile_read(const char *path, struct envlist *list, char cause[ENVFILE_CAUSE_NBYTES])
+{
+    return textfile_read(path, parse_line, list, cause);
 }

@@ -4,8 +4,9 @@
 #define NIXLRUN_LAUNCHER_ENVFILE_H
 
 #include "launcher/envlist.h"
+#include "launcher/textfile.h"
 
-enum { ENVFILE_CAUSE_NBYTES = 192 };
+enum { ENVFILE_CAUSE_NBYTES = TEXTFILE_CAUSE_NBYTES };
 
 /*
  * Add the variables of a file to a list. A line is NAME=VALUE, with "export " before it or not; a

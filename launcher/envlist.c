@@ -21,6 +21,18 @@ void envlist_set(struct envlist *list, const char *assignment)
     list->vars[list->n] = NULL;
 }
 
+bool envlist_has(const struct envlist *list, const char *name)
+{
+    size_t nbytes = strlen(name);
+
+    for (size_t i = 0; i < list->n; i++) {
+        if (strncmp(list->vars[i], name, nbytes) == 0 && list->vars[i][nbytes] == '=') {
+            return true;
+        }
+    }
+    return false;
+}
+
 int envlist_pass(struct envlist *list, const char *name)
 {
     size_t nbytes = strlen(name);

@@ -4,6 +4,7 @@
 #ifndef NIXLRUN_LAUNCHER_ENVLIST_H
 #define NIXLRUN_LAUNCHER_ENVLIST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* In the order in which the names were first given; each name is there once. */
@@ -14,6 +15,9 @@ struct envlist {
 
 /* Set a variable. `assignment` is NAME=VALUE with a NAME that is not empty; it is copied. */
 void envlist_set(struct envlist *list, const char *assignment);
+
+/* Is there a variable of this name? */
+bool envlist_has(const struct envlist *list, const char *name);
 
 /* Take over a variable of this process. Returns 0, or -1 if it has no variable of this name. */
 int envlist_pass(struct envlist *list, const char *name);

@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "launcher/ending.h"
 #include "launcher/guardian.h"
 #include "launcher/server.h"
 #include "launcher/sink.h"
@@ -109,7 +110,7 @@ void finish_broken(const char *format, ...)
 /* Why the rank failed, in words; NULL if it did not. */
 static const char *judge(const struct rank *rank, int *code_p, pmix_status_t *event_p)
 {
-    static char why[128];
+    static char why[ENDING_NBYTES];
     int status = rank->wait_status;
 
     if (rank->has_aborted) {
@@ -117,14 +118,13 @@ static const char *judge(const struct rank *rank, int *code_p, pmix_status_t *ev
         *event_p = PMIX_ERR_PROC_REQUESTED_ABORT;
         snprintf(why, sizeof(why), "aborted the job with code %d", rank->abort_code);
     } else if (WIFSIGNALED(status)) {
-        *code_p = 128 + WTERMSIG(status);
+        *code_p = ending_code(status);
         *event_p = PMIX_ERR_PROC_ABORTED_BY_SIG;
-        snprintf(why, sizeof(why), "was killed by signal %d (%s)%s", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
+        ending_text(status, why);
     } else if (WEXITSTATUS(status) != 0) {
-        *code_p = WEXITSTATUS(status);
+        *code_p = ending_code(status);
         *event_p = PMIX_ERR_EXIT_NONZERO_TERM;
-        snprintf(why, sizeof(why), "exited with code %d", WEXITSTATUS(status));
+        ending_text(status, why);
     } else if (rank->is_connected) {
         *code_p = LAUNCH_EXIT_FAILED;
         *event_p = PMIX_ERR_PROC_TERM_WO_SYNC;

@@ -11,10 +11,11 @@
 #include "config.h"
 
 #include "launcher/guardian.h"
+#include "launcher/descendants.h"
 #include "launcher/tmpdir.h"
 #include "launcher/xalloc.h"
+#include "util/clock.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -30,11 +31,13 @@
 #include <unistd.h>
 
 #define GUARDIAN_STACK_NBYTES (64 * 1024)
+#define GUARDIAN_POLITE_NS    (5 * NXR_S)
 
 /* A process that was started by order and has not been reaped. */
 struct ward {
     int id;
     pid_t pid;
+    int end_signal;
 };
 
 static int guardian_fd;        /* to nixlrun */
@@ -44,66 +47,6 @@ static size_t n_wards;
 /* Reports that wait for room in the socket: the guardian never blocks on nixlrun. */
 static struct guardian_message *reports;
 static size_t n_reports;
-
-/* ---- killing --------------------------------------------------------------------------------- */
-
-/* The parent of the process in /proc/NAME, or 0. */
-static pid_t parent_of(const char *name)
-{
-    char path[64], line[512];
-    const char *after;
-    int ppid = 0, fd;
-    ssize_t n;
-
-    snprintf(path, sizeof(path), "/proc/%.20s/stat", name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return 0;
-    }
-    n = read(fd, line, sizeof(line) - 1);
-    close(fd);
-    line[n > 0 ? n : 0] = '\0';
-    after = strrchr(line, ')'); /* a program may have any name, also one with a ')' */
-    if (after == NULL || sscanf(after, ") %*c %d", &ppid) != 1) {
-        return 0;
-    }
-    return ppid;
-}
-
-static void kill_children(void)
-{
-    DIR *proc = opendir("/proc");
-    struct dirent *entry;
-    pid_t self = getpid();
-
-    while (proc != NULL && (entry = readdir(proc)) != NULL) {
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-            parent_of(entry->d_name) == self) {
-            kill(atoi(entry->d_name), SIGKILL);
-        }
-    }
-    if (proc != NULL) {
-        closedir(proc);
-    }
-}
-
-/* Reap what has ended. Returns false when no child is left. */
-static bool reap_all(void)
-{
-    pid_t pid;
-
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-    }
-    return pid == 0 || errno != ECHILD;
-}
-
-void guardian_kill_descendants(void)
-{
-    while (reap_all()) {
-        kill_children();
-        waitpid(-1, NULL, 0); /* its children are ours now: look again */
-    }
-}
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
@@ -254,7 +197,7 @@ static void start(int id, struct guardian_payload *payload, const int fds[3])
         report(GUARDIAN_FAILED, id, birth.error, birth.step);
     } else {
         wards = x_array(wards, n_wards + 1, sizeof(*wards));
-        wards[n_wards++] = (struct ward){.id = id, .pid = pid};
+        wards[n_wards++] = (struct ward){.id = id, .pid = pid, .end_signal = payload->end_signal};
         report(GUARDIAN_STARTED, id, pid, 0);
     }
     free(strings);
@@ -322,13 +265,38 @@ static bool serve(void)
         signal_wards(message.id, message.value);
         break;
     case GUARDIAN_DO_KILL_ALL:
-        kill_children();
+        descendants_signal(SIGKILL);
         break;
     }
     for (int i = 0; i < n_fds; i++) {
         close(fds[i]);
     }
     return true;
+}
+
+/*
+ * nixlrun has died. An engine that has ranks on other hosts gets the chance to end them; only it
+ * can. Ranks of this host get none.
+ */
+static void end_politely(int sigchld_fd)
+{
+    struct pollfd polled = {.fd = sigchld_fd, .events = POLLIN};
+    struct signalfd_siginfo info;
+    int64_t deadline = nxr_now_ns() + GUARDIAN_POLITE_NS;
+    bool is_asked = false;
+
+    for (size_t i = 0; i < n_wards; i++) {
+        if (wards[i].end_signal != 0) {
+            kill(-wards[i].pid, wards[i].end_signal);
+            is_asked = true;
+        }
+    }
+    while (is_asked && n_wards > 0 && nxr_now_ns() < deadline) {
+        if (poll(&polled, 1, (int)((deadline - nxr_now_ns()) / NXR_MS) + 1) > 0 &&
+            read(sigchld_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+            reap();
+        }
+    }
 }
 
 /* Leave nixlrun's session and terminal, keep nothing of its standard files open. */
@@ -370,7 +338,8 @@ void guardian_main(int socket_fd, const sigset_t *mask)
         }
         send_reports();
     }
-    guardian_kill_descendants();
+    end_politely(polled[1].fd);
+    descendants_kill();
     tmpdir_remove();
     _exit(0);
 }

@@ -24,6 +24,7 @@ struct guardian_start {
     const char *wdir;      /* NULL: stay */
     const cpu_set_t *cpus; /* NULL: leave as it is */
     int fds[3];            /* stdin, stdout, stderr */
+    int end_signal;        /* what it gets before SIGKILL when nixlrun has died; 0: nothing */
 };
 
 /* What could not be done when a process did not start. */
@@ -80,14 +81,12 @@ struct guardian_message {
 struct guardian_payload {
     cpu_set_t cpus;
     uint32_t is_bound;
+    int32_t end_signal;
     uint32_t n_argv;
     uint32_t n_env;
 };
 
 /* The guardian's life; does not return. */
 void guardian_main(int socket_fd, const sigset_t *mask) __attribute__((noreturn));
-
-/* SIGKILL all children of this process, and theirs as they fall to us, until none is left. */
-void guardian_kill_descendants(void);
 
 #endif

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "launcher/guardian.h"
+#include "launcher/descendants.h"
 #include "launcher/loop.h"
 
 #include <errno.h>
@@ -157,6 +158,7 @@ int guardian_start(const struct guardian_start *start)
         payload->cpus = *start->cpus;
         payload->is_bound = 1;
     }
+    payload->end_signal = start->end_signal;
     at = (char *)(payload + 1);
     at += pack_strings(at, names, &n);
     at += pack_strings(at, start->argv, &payload->n_argv);
@@ -189,6 +191,6 @@ void guardian_close(void)
 
     close(link_watch.fd);
     if (link_pid > 0 && waitpid(link_pid, &status, 0) == link_pid && status != 0) {
-        guardian_kill_descendants(); /* it was killed, so its orphans have fallen to us */
+        descendants_kill(); /* it was killed, so its orphans have fallen to us */
     }
 }

@@ -76,7 +76,7 @@ static const char *topic_names(const char *joint, char text[TOPIC_NAMES_NBYTES])
 
 static void print_brief(FILE *out)
 {
-    char topics[TOPIC_NAMES_NBYTES];
+    char topics[TOPIC_NAMES_NBYTES], more[TOPIC_NAMES_NBYTES + 64];
 
     fputs("Usage: nixlrun [options] program [args] [: [options] program [args]] ...\n"
           "Start a job: ranks of one or more programs that put, get and notify.\n\n",
@@ -90,8 +90,9 @@ static void print_brief(FILE *out)
             fprintf(out, "  %-*s%s\n", BRIEF_COLUMN - 2, names, option->brief);
         }
     }
-    fputs("\nMore: nixlrun --help TOPIC, where TOPIC is one of\n", out);
-    print_wrapped(out, topic_names(", ", topics), 2);
+    fputs("\n", out);
+    snprintf(more, sizeof(more), "More: nixlrun --help TOPIC, with %s", topic_names(", ", topics));
+    print_wrapped(out, more, 0);
 }
 
 static void print_topic(FILE *out, const struct help_topic *topic)

@@ -15,6 +15,21 @@ const struct help_topic help_topics[] = {
         "",
     },
     {
+        "hosts",
+        "nixlrun starts ranks on this host itself. For others it is a front end to an\n"
+        "engine that the site has. --engine auto takes srun or flux inside an allocation\n"
+        "of Slurm or Flux; else nixlrun itself if no other host is named; else prterun or\n"
+        "mpirun.\n",
+        "Ranks go in order, host by host. Programs and nixlrun must be in the same place\n"
+        "on all hosts. What an engine cannot do is said before anything starts.\n"
+        "\n"
+        "  nixlrun --host a:4,b:4 ./app              four ranks on each of two hosts\n"
+        "  nixlrun -n 8 --hostfile hosts ./app       a file: NAME, NAME:N or NAME slots=N\n"
+        "  nixlrun --host a,b --ppn 2 ./app          two ranks on each\n"
+        "  nixlrun -n 64 --ppn 16 ./app              inside an allocation\n"
+        "  nixlrun --host a:4,b:4 --dry-run ./app    only print the engine's command\n",
+    },
+    {
         "mapping",
         "By default ranks are not bound: the system may run them on every CPU that\n"
         "nixlrun may use, and there may be more ranks than cores.\n",

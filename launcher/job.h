@@ -21,6 +21,15 @@ enum launch_exit {
 enum launch_stdin { STDIN_RANK, STDIN_ALL, STDIN_NONE };
 enum launch_bind { BIND_NONE, BIND_CORE, BIND_NUMA, BIND_SOCKET };
 enum launch_map { MAP_SLOT, MAP_CORE, MAP_NUMA, MAP_SOCKET };
+/* In the order of the words of --engine. */
+enum launch_engine {
+    ENGINE_AUTO,
+    ENGINE_LOCAL,
+    ENGINE_SLURM,
+    ENGINE_PRRTE,
+    ENGINE_OPENMPI,
+    ENGINE_FLUX,
+};
 enum launch_on_failure { ON_FAILURE_ABORT, ON_FAILURE_CONTINUE };
 
 /* One program of the job (`:` separates several). Its ranks follow those of the app before it. */
@@ -31,10 +40,22 @@ struct launch_app {
     const char *wdir; /* NULL: nixlrun's */
 };
 
+/* A host of --host or --hostfile. */
+struct launch_host {
+    char *name;
+    int n_slots; /* 0: not said */
+    int n_most;  /* most ranks, however much is oversubscribed; 0: no limit */
+    int n_ranks; /* how many ranks it gets: they go in order, host by host */
+};
+
 struct launch_job {
     struct launch_app *apps;
     int n_apps;
     int np; /* sum over the apps */
+    enum launch_engine engine;
+    struct launch_host *hosts;
+    int n_hosts;
+    int ppn; /* ranks per host, 0: not given */
     enum launch_stdin stdin_mode;
     int stdin_rank;  /* for STDIN_RANK */
     bool tag_output; /* "[rank] " before each line */
@@ -46,6 +67,7 @@ struct launch_job {
     enum launch_bind bind;
     bool report_bindings;
     bool oversubscribe;
+    bool is_oversubscribe_given; /* by the user, not by default */
     enum launch_on_failure on_failure;
     bool mpi_hints;
     bool dry_run;

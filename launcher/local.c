@@ -9,14 +9,12 @@
 
 #include "launcher/engine.h"
 #include "launcher/environ.h"
-#include "launcher/guardian.h"
+#include "launcher/foundation.h"
 #include "launcher/server.h"
-#include "launcher/signals.h"
 #include "launcher/sink.h"
 #include "launcher/tmpdir.h"
 #include "util/clock.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -92,22 +90,21 @@ static void run(void)
     }
 }
 
-/* A standard file that is closed would be the next one that we open: give it /dev/null instead. */
-static void fill_standard_files(void)
+static bool is_running(void)
 {
-    int fd;
+    return session.n_live > 0;
+}
 
-    do {
-        fd = open("/dev/null", O_RDWR);
-    } while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0) {
-        close(fd);
-    }
+static void end_by_signal(int signal)
+{
+    finish_begin(signal, 0);
 }
 
 /* Everything up to the first rank. Returns 0, or an exit code after a line on stderr. */
 static int prepare(const struct launch_job *job)
 {
+    static const struct signals_actions actions = {
+        .is_running = is_running, .end = end_by_signal, .abandon = finish_abandon};
     const char *tmpdir;
     sigset_t mask;
     int rc = rank_check_programs(job->apps, job->n_apps);
@@ -125,16 +122,7 @@ static int prepare(const struct launch_job *job)
     if (tmpdir == NULL) {
         return LAUNCH_EXIT_FAILED;
     }
-    rc = guardian_open(&mask);
-    if (rc == 0) {
-        rc = loop_open();
-    }
-    if (rc == 0) {
-        rc = sink_open_standard();
-    }
-    if (rc == 0) {
-        rc = signals_listen();
-    }
+    rc = foundation_open(&mask, &actions);
     if (rc != 0) {
         sink_say("cannot start: %s", strerror(-rc));
         return LAUNCH_EXIT_FAILED;
@@ -169,7 +157,7 @@ void engine_local_run(const struct launch_job *job, const struct launch_place *p
     int exit_code;
 
     session.job = job;
-    fill_standard_files();
+    sink_fill_standard_files();
     gethostname(session.host, sizeof(session.host) - 1);
     exit_code = prepare(job);
     if (exit_code == 0) {

@@ -2,24 +2,53 @@
 # The launcher: everything but main() is one library, so that tests and fuzz targets can link it.
 noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 %C%_libnxr_launcher_la_SOURCES = \
+	%D%/allocation.c \
+	%D%/allocation.h \
+	%D%/command.c \
+	%D%/descendants.c \
+	%D%/descendants.h \
+	%D%/ending.h \
 	%D%/engine.h \
-	%D%/environ.c \
-	%D%/environ.h \
+	%D%/engine_flux.c \
+	%D%/engine_openmpi.c \
+	%D%/engine_prrte.c \
+	%D%/engine_slurm.c \
+	%D%/engine_table.c \
 	%D%/envfile.c \
 	%D%/envfile.h \
+	%D%/environ.c \
+	%D%/environ.h \
 	%D%/envlist.c \
 	%D%/envlist.h \
+	%D%/finish.c \
+	%D%/foreign.c \
+	%D%/foreign.h \
+	%D%/foreign_end.c \
+	%D%/foreign_output.c \
+	%D%/foreign_output.h \
+	%D%/foreign_ranks.c \
+	%D%/foundation.c \
+	%D%/foundation.h \
+	%D%/guardian.c \
+	%D%/guardian.h \
+	%D%/guardian_link.c \
 	%D%/help.c \
 	%D%/help.h \
 	%D%/help_topics.c \
 	%D%/help_topics.h \
-	%D%/finish.c \
-	%D%/guardian.c \
-	%D%/guardian.h \
-	%D%/guardian_link.c \
+	%D%/helper.c \
+	%D%/helper.h \
+	%D%/hosts.c \
+	%D%/hosts.h \
+	%D%/info.c \
+	%D%/info.h \
+	%D%/info_host.c \
 	%D%/input.c \
 	%D%/input.h \
+	%D%/inspect.h \
 	%D%/job.h \
+	%D%/line.c \
+	%D%/line.h \
 	%D%/local.c \
 	%D%/local.h \
 	%D%/loop.c \
@@ -32,9 +61,12 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/parser.h \
 	%D%/placement.c \
 	%D%/placement.h \
+	%D%/probe.c \
+	%D%/probe.h \
+	%D%/rank.c \
+	%D%/rank_report.h \
 	%D%/report.c \
 	%D%/report.h \
-	%D%/rank.c \
 	%D%/server.c \
 	%D%/server.h \
 	%D%/server_control.c \
@@ -51,17 +83,33 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/spawn.c \
 	%D%/stream.c \
 	%D%/stream.h \
+	%D%/table.c \
+	%D%/table.h \
+	%D%/tagged.c \
+	%D%/tagged.h \
+	%D%/textfile.c \
+	%D%/textfile.h \
 	%D%/tmpdir.c \
 	%D%/tmpdir.h \
 	%D%/values.c \
 	%D%/values.h \
 	%D%/xalloc.h
 %C%_libnxr_launcher_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
+%C%_libnxr_launcher_la_CPPFLAGS = $(AM_CPPFLAGS) -DNXR_LIBEXECDIR='"$(pkglibexecdir)"'
 %C%_libnxr_launcher_la_LIBADD = src/util/libnxr_util.la $(PMIX_LIBS) $(HWLOC_LIBS)
 
 bin_PROGRAMS += %D%/nixlrun
 %C%_nixlrun_SOURCES = %D%/main.c
 %C%_nixlrun_LDADD = %D%/libnxr_launcher.la
+
+# Between the daemons of other engines and the ranks. It needs nothing but the C library.
+pkglibexec_PROGRAMS += %D%/nixlrun-rank
+%C%_nixlrun_rank_SOURCES = %D%/descendants.c %D%/rank_main.c
+
+# The rank that --info and --explain start, a program by the public calls only.
+pkglibexec_PROGRAMS += %D%/nixlrun-inspect
+%C%_nixlrun_inspect_SOURCES = %D%/explain.c %D%/explain.h %D%/inspect_main.c %D%/table.c
+%C%_nixlrun_inspect_LDADD = src/libnixlrun.la
 
 bashcompletiondir = $(bashcompdir)
 dist_bashcompletion_DATA = %D%/completion/nixlrun

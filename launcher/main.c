@@ -6,6 +6,9 @@
  */
 #include "launcher/engine.h"
 #include "launcher/help.h"
+#include "launcher/helper.h"
+#include "launcher/info.h"
+#include "launcher/inspect.h"
 #include "launcher/options.h"
 #include "launcher/placement.h"
 #include "launcher/report.h"
@@ -79,19 +82,50 @@ static int make_output_dir(const char *path)
     return status;
 }
 
+/* A job that an engine of the site starts. */
+static int run_foreign(const struct engine_task *task, const struct engine_command *command)
+{
+    if (options.job.dry_run) {
+        report_command(stdout, command->env.vars, command->words);
+        return finish_stdout();
+    }
+    if (options.job.verbose > 0) {
+        fputs("nixlrun: ", stderr);
+        report_command(stderr, command->env.vars, command->words);
+    }
+    if (options.job.output_dir != NULL && make_output_dir(options.job.output_dir) != 0) {
+        return LAUNCH_EXIT_USAGE;
+    }
+    return engine_foreign_run(task, command);
+}
+
 static int run_job(void)
 {
+    static struct engine_task task; /* the engine points into it */
     const struct launch_job *job = &options.job;
     char why[WHY_NBYTES];
 
     if (nxr_env_parse(&nxr_env, why, sizeof(why)) != NIXL_OK ||
         nxr_log_configure(nxr_env.log, why, sizeof(why)) != NIXL_OK ||
+        engine_choose(job, options.topology != NULL, &task, why, sizeof(why)) != 0) {
+        return fail_usage(why);
+    }
+    if (task.engine == NULL &&
         placement_make(job, options.topology, &places, why, sizeof(why)) != 0) {
         return fail_usage(why);
     }
     nxr_env_warn_unknown();
     for (size_t i = 0; i < options.n_notes; i++) {
         fprintf(stderr, "nixlrun: %s\n", options.notes[i]);
+    }
+    if (task.engine != NULL) {
+        struct engine_command command;
+        int exit_code;
+
+        engine_build(&task, &command);
+        exit_code = run_foreign(&task, &command);
+        engine_command_free(&command);
+        return exit_code;
     }
     if (job->report_bindings) {
         report_bindings(stderr, job, places, host_name());
@@ -104,6 +138,19 @@ static int run_job(void)
         return LAUNCH_EXIT_USAGE;
     }
     engine_local_run(job, places);
+}
+
+/* A job whose program is our own. */
+static int run_explain(void)
+{
+    static char path[PATH_MAX];
+
+    if (!helper_find(INSPECT_PROGRAM, path)) {
+        fprintf(stderr, "nixlrun: %s is not there: 'make install' puts it there\n", path);
+        return LAUNCH_EXIT_FAILED;
+    }
+    options.job.apps[0].argv[0] = path;
+    return run_job();
 }
 
 int main(int argc, char **argv)
@@ -125,6 +172,11 @@ int main(int argc, char **argv)
             return fail_usage(why);
         }
         return finish_stdout();
+    case ACTION_INFO:
+        info_print(stdout, options.is_json);
+        return finish_stdout();
+    case ACTION_EXPLAIN:
+        return run_explain();
     case ACTION_RUN:
         break;
     }

@@ -7,6 +7,7 @@
 
 #include "launcher/parser.h"
 #include "launcher/envfile.h"
+#include "launcher/hosts.h"
 #include "launcher/values.h"
 #include "launcher/xalloc.h"
 
@@ -128,6 +129,16 @@ static int set_env_file(struct parser *parser, const struct option *option, cons
     return 0;
 }
 
+static int set_hosts(struct parser *parser, const struct option *option, const char *value)
+{
+    struct launch_job *job = &parser->options->job;
+    char cause[HOSTS_CAUSE_NBYTES];
+    int status = option->id == OPTION_HOST ? hosts_parse_list(value, job, cause)
+                                           : hosts_read_file(value, job, cause);
+
+    return status == 0 ? 0 : fail_value(parser, option, value, cause);
+}
+
 static int set_stdin(struct parser *parser, const struct option *option, const char *value)
 {
     struct launch_job *job = &parser->options->job;
@@ -172,7 +183,9 @@ static int set_policy(struct parser *parser, const struct option *option, const 
     if (set_word(parser, option, value, &word) != 0) {
         return -1;
     }
-    if (option->id == OPTION_ON_FAILURE) {
+    if (option->id == OPTION_ENGINE) {
+        job->engine = (enum launch_engine)word;
+    } else if (option->id == OPTION_ON_FAILURE) {
         job->on_failure = word == 0 ? ON_FAILURE_ABORT : ON_FAILURE_CONTINUE;
     } else if (option->id == OPTION_BIND_TO) {
         static const enum launch_bind binds[] = {BIND_NONE, BIND_CORE, BIND_NUMA, BIND_SOCKET,
@@ -189,11 +202,15 @@ static int set_policy(struct parser *parser, const struct option *option, const 
     return 0;
 }
 
-static int set_np(struct parser *parser, const struct option *option, const char *value)
+/* -np of the program that comes next, or --ppn of the job. */
+static int set_count(struct parser *parser, const struct option *option, const char *value)
 {
-    if (value_count(value, 1, OPTIONS_MAX_NP, &parser->app.np) != 0) {
+    int *count = option->id == OPTION_NP ? &parser->app.np : &parser->options->job.ppn;
+
+    if (value_count(value, 1, OPTIONS_MAX_NP, count) != 0) {
         return fail_value(parser, option, value, NULL);
     }
+    parser->is_np_given = parser->is_np_given || option->id == OPTION_NP;
     return 0;
 }
 
@@ -229,6 +246,15 @@ static void set_flag(struct parser *parser, enum option_id id)
     case OPTION_VERSION:
         parser->options->action = ACTION_VERSION;
         break;
+    case OPTION_EXPLAIN:
+        parser->options->action = ACTION_EXPLAIN;
+        break;
+    case OPTION_INFO:
+        parser->options->action = ACTION_INFO;
+        break;
+    case OPTION_JSON:
+        parser->options->is_json = true;
+        break;
     case OPTION_ENV:
         parser->options->action = ACTION_ENV;
         break;
@@ -241,7 +267,11 @@ int option_set(struct parser *parser, const struct option *option, const char *v
 {
     switch (option->id) {
     case OPTION_NP:
-        return set_np(parser, option, value);
+    case OPTION_PPN:
+        return set_count(parser, option, value);
+    case OPTION_HOST:
+    case OPTION_HOSTFILE:
+        return set_hosts(parser, option, value);
     case OPTION_WDIR:
         return set_directory(parser, option, value);
     case OPTION_EXPORT:
@@ -256,6 +286,7 @@ int option_set(struct parser *parser, const struct option *option, const char *v
         return set_time(parser, option, value, 1, &parser->options->job.timeout_ns);
     case OPTION_KILL_GRACE:
         return set_time(parser, option, value, 0, &parser->options->job.grace_ns);
+    case OPTION_ENGINE:
     case OPTION_ON_FAILURE:
     case OPTION_BIND_TO:
     case OPTION_MAP_BY:

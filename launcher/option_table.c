@@ -14,7 +14,54 @@ const struct option option_table[] = {
         .allowed = "a whole number from 1 to 65536",
         .topic = "job",
         .brief = "number of ranks (default 1)",
-        .help = "Start N ranks of the program that follows. Default: 1.",
+        .help = "Start N ranks of the program that follows. Default: as many as --host, "
+                "--hostfile, --ppn or an allocation of Slurm have room for if they say it, else 1.",
+    },
+    {
+        .id = OPTION_HOST,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "H host hosts w nodelist",
+        .arg = "HOST[:N],...",
+        .allowed = "names of hosts with commas between, each alone or as NAME:SLOTS",
+        .topic = "hosts",
+        .brief = "start ranks on these hosts",
+        .help = "Start the ranks on these hosts, in this order: N on each, or equal shares if "
+                "no host has a number.",
+    },
+    {
+        .id = OPTION_HOSTFILE,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "hostfile machinefile f",
+        .arg = "FILE",
+        .complete = "file",
+        .allowed = "a text file with a host per line, as NAME, NAME:SLOTS or NAME slots=SLOTS",
+        .topic = "hosts",
+        .help = "The same with a file that has a host per line: NAME, NAME:N or NAME slots=N "
+                "max_slots=N. What follows a # is passed over.",
+    },
+    {
+        .id = OPTION_PPN,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "ppn npernode ntasks-per-node",
+        .arg = "N",
+        .allowed = "a whole number from 1 to 65536",
+        .topic = "hosts",
+        .help = "Start N ranks on each host, whatever number of slots it has.",
+    },
+    {
+        .id = OPTION_ENGINE,
+        .scope = SCOPE_JOB,
+        .value = VALUE_NEEDED,
+        .names = "engine",
+        .arg = "ENGINE",
+        .words = "auto local slurm prrte openmpi flux",
+        .topic = "hosts",
+        .brief = "who starts the ranks (default auto)",
+        .help = "Who starts the ranks: nixlrun itself, on this host (local), or srun (slurm), "
+                "prterun (prrte), mpirun (openmpi) or 'flux run' (flux). Default: auto.",
     },
     {
         .id = OPTION_WDIR,
@@ -52,7 +99,6 @@ const struct option option_table[] = {
         .complete = "file",
         .allowed = "a text file of NAME=VALUE lines",
         .topic = "environment",
-        .brief = "set the variables of NAME=VALUE lines",
         .help = "Give the program that follows the variables of a file of NAME=VALUE lines.",
     },
     {
@@ -212,6 +258,32 @@ const struct option option_table[] = {
             "With --dry-run: place the ranks on the machine that lstopo recorded in this XML file.",
     },
     {
+        .id = OPTION_EXPLAIN,
+        .scope = SCOPE_JOB,
+        .names = "explain",
+        .topic = "information",
+        .brief = "tell how the ranks would reach each other",
+        .help = "Start ranks as for a job, but of a program of nixlrun, and tell how each host "
+                "reaches each: transport, method, expected latency and bandwidth, rails, and why "
+                "every other transport is not taken. Without -n and hosts: 2 ranks.",
+    },
+    {
+        .id = OPTION_INFO,
+        .scope = SCOPE_JOB,
+        .names = "info",
+        .topic = "information",
+        .brief = "tell what is installed here",
+        .help = "Tell which transports, libraries, networks, GPUs and engines this host has, and "
+                "what is missing, and exit.",
+    },
+    {
+        .id = OPTION_JSON,
+        .scope = SCOPE_JOB,
+        .names = "json",
+        .topic = "information",
+        .help = "With --explain or --info: write one JSON object instead of text.",
+    },
+    {
         .id = OPTION_ENV,
         .scope = SCOPE_JOB,
         .names = "env",
@@ -253,9 +325,8 @@ const char *option_dashes(const char *name, size_t name_nbytes)
 }
 
 const struct foreign_option foreign_table[] = {
-    {"H host hosts hostfile machinefile f w nodelist N nodes",
-     "this version runs on one host only"},
-    {"npernode ppn ntasks-per-node", "this version runs on one host only: give the ranks by -n"},
+    {"N nodes", "name the hosts by --host, or give --ppn inside an allocation"},
+    {"ppr", "give --ppn N"},
     {"allow-run-as-root", "leave it out: root needs no option here"},
     {"mca gmca omca", "give Open MPI's parameters by -x OMPI_MCA_name=value"},
     {"genv env-var", "give variables by -x NAME=VALUE"},

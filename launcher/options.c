@@ -5,13 +5,17 @@
  * before the first program. The parser stops at the first mistake and describes it in one line.
  */
 #include "launcher/parser.h"
+#include "launcher/allocation.h"
+#include "launcher/hosts.h"
+#include "launcher/inspect.h"
 #include "launcher/values.h"
 #include "launcher/xalloc.h"
 #include "util/clock.h"
 
 #include <stdarg.h>
 
-#define DEFAULT_GRACE_NS (2 * NXR_S)
+#define DEFAULT_GRACE_NS   (2 * NXR_S)
+#define EXPLAIN_DEFAULT_NP 2 /* there is something to explain */
 
 int parser_fail(struct parser *parser, const char *format, ...)
 {
@@ -226,6 +230,33 @@ static int fail_no_program(struct parser *parser)
                        "no program given; try 'nixlrun -n 4 ./program' or 'nixlrun --help'");
 }
 
+/* The end of a command line with --explain or --info: there may be no program, we have our own. */
+static int parse_report(struct parser *parser)
+{
+    static char program[] = INSPECT_PROGRAM, explain[] = "--explain", json[] = "--json";
+    static char *words[] = {program, explain, json};
+    const struct options *options = parser->options;
+    char shown[VALUE_SHOWN_NBYTES];
+
+    if (options->action == ACTION_RUN) {
+        return parser_fail(parser, "--json is allowed only with --explain or --info");
+    }
+    if (parser->word < parser->end) {
+        return parser_fail(parser, "%s starts no program of yours: leave out %s",
+                           options->action == ACTION_INFO ? "--info" : "--explain",
+                           value_show(*parser->word, shown));
+    }
+    if (options->action == ACTION_INFO) {
+        return 0;
+    }
+    if (!parser->is_np_given) {
+        parser->app.np = EXPLAIN_DEFAULT_NP;
+    }
+    parser->word = words;
+    parser->end = words + (options->is_json ? 3 : 2);
+    return parse_program(parser);
+}
+
 static int parse_programs(struct parser *parser)
 {
     do {
@@ -234,9 +265,12 @@ static int parse_programs(struct parser *parser)
             if (parse_option(parser) != 0) {
                 return -1;
             }
-            if (parser->options->action != ACTION_RUN) {
+            if (parser->options->action >= ACTION_HELP) {
                 return 0;
             }
+        }
+        if (parser->options->action != ACTION_RUN || parser->options->is_json) {
+            return parse_report(parser);
         }
         if (parser->word < parser->end && strcmp(*parser->word, "--") == 0) {
             parser->word++;
@@ -255,6 +289,22 @@ static int parse_programs(struct parser *parser)
     return fail_no_program(parser);
 }
 
+/* How many ranks there are and on which hosts. */
+static int check_hosts(struct parser *parser)
+{
+    struct launch_job *job = &parser->options->job;
+    int capacity = job->n_hosts > 0 ? hosts_capacity(job) : allocation_capacity(job);
+
+    if (!parser->is_np_given && job->n_apps == 1 && capacity > 0) {
+        if (capacity > OPTIONS_MAX_NP) {
+            return parser_fail(parser, "the hosts have %d slots; allowed are %d ranks: give -np",
+                               capacity, OPTIONS_MAX_NP);
+        }
+        job->np = job->apps[0].np = capacity;
+    }
+    return hosts_deal(job, parser->why, parser->why_nbytes);
+}
+
 /* What can be judged only when everything was read. */
 static int check_job(struct parser *parser)
 {
@@ -266,6 +316,10 @@ static int check_job(struct parser *parser)
         [MAP_SOCKET] = BIND_SOCKET,
     };
 
+    job->is_oversubscribe_given = parser->oversubscribe == OVERSUBSCRIBE_YES;
+    if (check_hosts(parser) != 0) {
+        return -1;
+    }
     if (job->stdin_mode == STDIN_RANK && job->stdin_rank >= job->np) {
         return parser_fail(
             parser, "--stdin '%d': the job has %d rank%s; allowed is a rank below %d, all or none",
@@ -302,7 +356,7 @@ int options_parse(int argc, char **argv, struct options *options, char *why, siz
     };
     start_program(&parser);
     status = parse_programs(&parser);
-    if (status == 0 && options->action == ACTION_RUN) {
+    if (status == 0 && options->action <= ACTION_EXPLAIN) {
         status = check_job(&parser);
     }
     envlist_free(&parser.env);
@@ -323,6 +377,7 @@ void options_free(struct options *options)
         free(job->apps[i].argv);
     }
     free(job->apps);
+    hosts_free(job);
     for (size_t i = 0; i < options->n_notes; i++) {
         free(options->notes[i]);
     }

@@ -7,13 +7,22 @@
 
 #include <stddef.h>
 
-enum options_action { ACTION_RUN, ACTION_HELP, ACTION_VERSION, ACTION_ENV };
+/* ACTION_EXPLAIN runs a job, too: its program is our own. */
+enum options_action {
+    ACTION_RUN,
+    ACTION_EXPLAIN,
+    ACTION_INFO,
+    ACTION_HELP,
+    ACTION_VERSION,
+    ACTION_ENV,
+};
 
 struct options {
     enum options_action action;
     const char *help_topic; /* for ACTION_HELP; NULL: the short help */
     const char *topology;   /* file of a recorded machine, only with job.dry_run; or NULL */
-    struct launch_job job;  /* complete only for ACTION_RUN */
+    bool is_json;           /* for ACTION_EXPLAIN and ACTION_INFO */
+    struct launch_job job;  /* complete only for ACTION_RUN and ACTION_EXPLAIN */
     char **notes;           /* lines that the user should see before the job starts */
     size_t n_notes;
 };

@@ -18,6 +18,7 @@ struct parser {
     int given_nbytes;
     struct envlist env;    /* of the program that comes next */
     struct launch_app app; /* the same program */
+    bool is_np_given;      /* of any program */
     bool is_bind_given;
     enum { OVERSUBSCRIBE_DEFAULT, OVERSUBSCRIBE_YES, OVERSUBSCRIBE_NO } oversubscribe;
 };

@@ -71,6 +71,21 @@ static void print_place(FILE *out, const struct launch_place *place, const char 
     }
 }
 
+void report_command(FILE *out, char *const *env, char *const *words)
+{
+    if (env != NULL && *env != NULL) {
+        fputs("env ", out);
+    }
+    for (; env != NULL && *env != NULL; env++) {
+        print_word(out, *env);
+        fputc(' ', out);
+    }
+    for (; *words != NULL; words++) {
+        print_word(out, *words);
+        fputc(words[1] != NULL ? ' ' : '\n', out);
+    }
+}
+
 void report_dry_run(FILE *out, const struct launch_job *job, const struct launch_place *places,
                     const char *host)
 {

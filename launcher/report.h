@@ -11,6 +11,9 @@
 void report_dry_run(FILE *out, const struct launch_job *job, const struct launch_place *places,
                     const char *host);
 
+/* Print a command as a shell takes it; `env` (NULL or a vector) are variables before it. */
+void report_command(FILE *out, char *const *env, char *const *words);
+
 /* Print where each rank runs, a line for each. */
 void report_bindings(FILE *out, const struct launch_job *job, const struct launch_place *places,
                      const char *host);

@@ -44,12 +44,21 @@ static void do_finalized(struct upcall *call)
     upcall_answer(call, PMIX_SUCCESS);
 }
 
+/*
+ * Answered at once, on the thread of the PMIx library. It marks the client as one that has left
+ * only after it has sent the answer: from another thread the client can be gone before that, counts
+ * as dead, and the next fence of who joins again is over without one of them.
+ */
 static pmix_status_t up_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done,
                                   void *arg)
 {
+    pmix_status_t status = upcall_queue(&(struct upcall){.serve = do_finalized, .from = *proc});
+
     (void)object;
-    return upcall_queue(
-        &(struct upcall){.serve = do_finalized, .from = *proc, .op_done = done, .done_arg = arg});
+    if (status == PMIX_SUCCESS && done != NULL) {
+        done(PMIX_SUCCESS, arg);
+    }
+    return status;
 }
 
 /* ---- abort ----------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 
 #include "launcher/signals.h"
 #include "launcher/guardian.h"
-#include "launcher/local.h"
+#include "launcher/input.h"
 #include "launcher/loop.h"
 #include "launcher/sink.h"
 
@@ -21,6 +21,7 @@ static const int served[] = {SIGINT,  SIGTERM, SIGQUIT, SIGHUP,  SIGUSR1,
                              SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
 static struct loop_fd watch = {.fd = -1};
 static int n_end_signals;
+static const struct signals_actions *actions;
 
 void signals_block(sigset_t *before_p)
 {
@@ -44,14 +45,14 @@ void signals_block(sigset_t *before_p)
 static void end_by(int signal)
 {
     n_end_signals++;
-    if (n_end_signals > 1 || session.n_live == 0) {
+    if (n_end_signals > 1 || !actions->is_running()) {
         sink_say("got %s %s; all is killed", strsignal(signal),
                  n_end_signals > 1 ? "again" : "after the last rank's end");
-        finish_abandon(128 + signal);
+        actions->abandon(128 + signal);
         return;
     }
     sink_say("got %s; it is passed on to the ranks", strsignal(signal));
-    finish_begin(signal, 0);
+    actions->end(signal);
 }
 
 /* Stop as the user of a terminal expects: the ranks first, then we, until SIGCONT. */
@@ -93,10 +94,11 @@ static void signals_ready(struct loop_fd *ready, uint32_t events)
     }
 }
 
-int signals_listen(void)
+int signals_listen(const struct signals_actions *wanted)
 {
     sigset_t set;
 
+    actions = wanted;
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(served) / sizeof(served[0]); i++) {
         sigaddset(&set, served[i]);

@@ -4,6 +4,14 @@
 #define NIXLRUN_LAUNCHER_SIGNALS_H
 
 #include <signal.h>
+#include <stdbool.h>
+
+/* What the engine that runs does about signals that end the job. */
+struct signals_actions {
+    bool (*is_running)(void);       /* does a rank live? */
+    void (*end)(int signal);        /* the first one: ask the ranks to end */
+    void (*abandon)(int exit_code); /* a later one: leave at once */
+};
 
 /*
  * Block what we serve, before any thread exists. `before_p` gets the mask as it was: that of the
@@ -12,6 +20,6 @@
 void signals_block(sigset_t *before_p);
 
 /* Serve signals from the event loop. Returns 0 or -errno. */
-int signals_listen(void);
+int signals_listen(const struct signals_actions *wanted);
 
 #endif

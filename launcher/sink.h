@@ -27,6 +27,9 @@ struct sink {
     struct sink *next;
 };
 
+/* Before anything is opened: a standard file that is closed becomes /dev/null. */
+void sink_fill_standard_files(void);
+
 /* The sinks of our own stdout (0) and stderr (1); one and the same if both are one file. */
 int sink_open_standard(void);
 struct sink *sink_standard(int which);

@@ -8,56 +8,29 @@
 #include "config.h"
 
 #include "launcher/stream.h"
+#include "launcher/line.h"
 #include "launcher/server.h"
 #include "launcher/sink.h"
 #include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define STREAM_READ_NBYTES (64 * 1024)
 #define STREAM_LINE_NBYTES (1024 * 1024)
 #define STREAM_IDLE_NS     (50 * NXR_MS)
 
-static bool is_decorated(void)
-{
-    return session.job->tag_output || session.job->timestamp_output;
-}
-
-/* Put "2026-11-20T11:22:34.123456 [3] " before a line, as far as it was asked for. */
 static void add_prefix(struct stream *stream)
 {
-    char prefix[96];
-    size_t used = 0;
+    char prefix[LINE_PREFIX_NBYTES];
+    const struct rank *rank = stream->rank;
 
-    if (session.job->timestamp_output) {
-        struct timespec now;
-        struct tm local;
-
-        clock_gettime(CLOCK_REALTIME, &now);
-        localtime_r(&now.tv_sec, &local);
-        used = strftime(prefix, sizeof(prefix), "%Y-%m-%dT%H:%M:%S", &local);
-        used +=
-            (size_t)snprintf(prefix + used, sizeof(prefix) - used, ".%06ld ", now.tv_nsec / 1000);
-    }
-    if (session.job->tag_output) {
-        const struct rank *rank = stream->rank;
-
-        if (rank->space->number == 0) {
-            used += (size_t)snprintf(prefix + used, sizeof(prefix) - used, "[%d] ", rank->rank);
-        } else {
-            used += (size_t)snprintf(prefix + used, sizeof(prefix) - used, "[%d:%d] ",
-                                     rank->space->number, rank->rank);
-        }
-    }
-    sink_add(stream->sink, stream, prefix, used);
+    sink_add(stream->sink, stream, prefix,
+             line_prefix(session.job, rank->space->number, rank->rank, prefix));
 }
 
 /* Give the first `nbytes` of the buffer to the sink. */
@@ -65,7 +38,7 @@ static void emit(struct stream *stream, size_t nbytes)
 {
     const char *at = stream->line, *end = stream->line + nbytes;
 
-    while (is_decorated() && at < end) {
+    while (line_is_decorated(session.job) && at < end) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *next = newline != NULL ? newline + 1 : end;
 
@@ -200,29 +173,6 @@ bool stream_is_open(const struct stream *stream)
     return stream->watch.fd >= 0;
 }
 
-/* Make DIR/rank.N.out, or .err; ranks of spawned jobs are DIR/job2.rank.N.out. */
-static int open_file(const struct rank *rank, int which)
-{
-    const char *dir = session.job->output_dir;
-    char path[PATH_MAX], job[32] = "";
-    int fd;
-
-    if (rank->space->number > 0) {
-        snprintf(job, sizeof(job), "job%d.", rank->space->number);
-    }
-    snprintf(path, sizeof(path), "%s/%srank.%d.%s", dir, job, rank->rank,
-             which == 0 ? "out" : "err");
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
-        sink_say("--output-dir: cannot make %s: %s", dir, strerror(errno));
-        return -1;
-    }
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        sink_say("--output-dir: cannot open %s: %s", path, strerror(errno));
-    }
-    return fd;
-}
-
 int stream_open(struct stream *stream, struct rank *rank, int which)
 {
     int fds[2];
@@ -234,9 +184,9 @@ int stream_open(struct stream *stream, struct rank *rank, int which)
     if (session.job->output_dir == NULL) {
         stream->sink = sink_standard(which);
     } else {
-        int file = open_file(rank, which);
+        int file = line_open_file(session.job, rank->space->number, rank->rank, which);
 
-        if (file < 0 || !is_decorated()) {
+        if (file < 0 || !line_is_decorated(session.job)) {
             return file;
         }
         stream->sink = sink_open(file);

@@ -5,10 +5,14 @@
  */
 #include "config.h"
 
+#include "collective/teams.h"
 #include "event.h"
 #include "job.h"
+#include "net/net.h"
 #include "notify.h"
 #include "host/service.h"
+#include "memory/device.h"
+#include "pair.h"
 #include "request.h"
 #include "util/log.h"
 #include "util/status.h"
@@ -65,6 +69,10 @@ void nxr_event_push(enum nixl_event_type type, int rank, const char *name)
     }
     pthread_mutex_unlock(&events_lock);
     nxr_wake_self();
+    if (type == NIXL_EVENT_PEER_LOST) {
+        nxr_teams_look();
+        nxr_exposures_look();
+    }
 }
 
 int nxr_event_n_deaths(void)
@@ -161,8 +169,11 @@ int nixl_event_arm(void)
         return nxr_fail(NIXL_ERR_INTERNAL, "nixl_event_arm", -1, "", errno,
                         "cannot read the event fd: was it closed?");
     }
+    nxr_net_hand_over();
+    nxr_device_arm();
     atomic_fetch_or_explicit(&control->sleep_flags, NXR_SLEEP_EVENT_FD, memory_order_relaxed);
     nxr_barrier_heavy();
+    nxr_exposures_look();
     if (nxr_inbox_has_any() || has_event(NULL) || nxr_request_any_done()) {
         atomic_fetch_and_explicit(&control->sleep_flags, ~(uint32_t)NXR_SLEEP_EVENT_FD,
                                   memory_order_relaxed);

@@ -137,9 +137,52 @@ nxr_guard_word *nxr_guard_claim(const struct nxr_part *part)
     return slot != NULL ? &slot->busy : NULL;
 }
 
+int nxr_guard_hold(const struct nxr_part *part, nxr_guard_word **word_p)
+{
+    struct nxr_guard_slot *slot = take_slot(part->peer->control);
+
+    if (slot == NULL) {
+        return NIXL_ERR_LIMIT;
+    }
+    atomic_store_explicit(&slot->busy, part->id + 1, memory_order_relaxed);
+    nxr_barrier_light(part->full_fence);
+    if (atomic_load_explicit(part->generation_now, memory_order_acquire) != part->key.generation) {
+        nxr_guard_release(&slot->busy);
+        return NIXL_ERR_STALE;
+    }
+    *word_p = &slot->busy;
+    return NIXL_OK;
+}
+
+void nxr_guard_release(nxr_guard_word *word)
+{
+    struct nxr_guard_slot *slot = (struct nxr_guard_slot *)word;
+
+    nxr_guard_leave(word);
+    atomic_store_explicit(&slot->claimed_by, 0, memory_order_release);
+}
+
 struct nxr_guard_slot *nxr_guard_claim_own(void)
 {
     return take_slot(nxr_job.control);
+}
+
+void nxr_guard_give_own(struct nxr_guard_slot *slot)
+{
+    nxr_guard_leave(&slot->busy);
+    atomic_store_explicit(&slot->claimed_by, 0, memory_order_release);
+}
+
+bool nxr_guard_enter_own(struct nxr_guard_slot *slot, uint32_t id, uint64_t generation)
+{
+    atomic_store_explicit(&slot->busy, id + 1, memory_order_relaxed);
+    nxr_barrier_light(nxr_barrier_is_full());
+    if (atomic_load_explicit(&nxr_job.control->generations[id], memory_order_acquire) !=
+        generation) {
+        nxr_guard_leave(&slot->busy);
+        return false;
+    }
+    return true;
 }
 
 /* Is a copy of a living peer in flight in region `id`? Acquire: its bytes were written before. */

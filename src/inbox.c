@@ -12,6 +12,7 @@
 #include "event.h"
 #include "host/link.h"
 #include "host/liveness.h"
+#include "net/net.h"
 #include "notify.h"
 #include "util/env.h"
 #include "util/status.h"
@@ -99,6 +100,19 @@ bool nxr_inbox_has_any(void)
     return false;
 }
 
+/* Slots of its ring were given back: the sender may wait for them. */
+static void tell_credit(struct nxr_peer *peer)
+{
+    if (!nxr_peer_is_up(peer)) {
+        return;
+    }
+    if (peer->net != NULL) {
+        nxr_net_send_credit(peer);
+    } else {
+        nxr_wake_peer(peer);
+    }
+}
+
 /* ---- the queue: all under the lock ----------------------------------------------------------- */
 
 static size_t note_cost(uint32_t nbytes)
@@ -122,8 +136,8 @@ static bool enqueue(struct nxr_peer *peer, const struct nxr_ring_message *messag
     note->rank = peer->rank;
     note->nbytes = message->nbytes;
     note->tag = message->tag;
-    if (nxr_ring_pop(&peer->rx, message, note->payload) && nxr_peer_is_up(peer)) {
-        nxr_wake_peer(peer);
+    if (nxr_ring_pop(&peer->rx, message, note->payload)) {
+        tell_credit(peer);
     }
     nxr_list_append(&inbox.queue, &note->link);
     atomic_store_explicit(&inbox.queued_nbytes, used + note_cost(message->nbytes),
@@ -196,8 +210,8 @@ static bool take_from_ring(struct receive *receive, struct nxr_peer *peer)
                 receive->status = NIXL_ERR_TRUNCATED;
                 return true;
             }
-            if (nxr_ring_pop(&peer->rx, &message, receive->note->payload) && nxr_peer_is_up(peer)) {
-                nxr_wake_peer(peer);
+            if (nxr_ring_pop(&peer->rx, &message, receive->note->payload)) {
+                tell_credit(peer);
             }
             fill_note(receive, peer->rank, message.tag, message.nbytes);
             return true;

@@ -6,18 +6,30 @@
  */
 #include "config.h"
 
+#include "collective/table.h"
+#include "collective/teams.h"
+#include "channel.h"
 #include "event.h"
 #include "host/conn.h"
+#include "host/farewell.h"
 #include "host/link.h"
 #include "host/liveness.h"
+#include "net/net.h"
+#include "net/window.h"
 #include "notify.h"
+#include "pair.h"
 #include "region.h"
+#include "memory/memory.h"
 #include "route.h"
+#include "stage.h"
+#include "stream.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/hash.h"
 #include "util/log.h"
 #include "util/status.h"
 #include "wait.h"
+#include "xfer.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -82,6 +94,9 @@ static int read_environment(void)
     if (status == NIXL_OK) {
         status = nxr_log_configure(nxr_env.log, why, sizeof(why));
     }
+    if (status == NIXL_OK) {
+        status = nxr_coll_table_set("", 0, nxr_env.coll_table, why, sizeof(why));
+    }
     return status == NIXL_OK ? status : fail_init(status, why);
 }
 
@@ -105,7 +120,8 @@ static int make_card(uint32_t incarnation)
     if (status != NIXL_OK) {
         return fail_init(status, "cannot make the rank's card");
     }
-    nxr_log_identity("nixlrun", nxr_job.rank, nxr_job.size, nxr_job.card.host);
+    nxr_job.card.head.flags = nxr_route_is_allowed("shm") ? 0 : NXR_CARD_NOT_LOCAL;
+    nxr_log_identity("nixlrun", nxr_job.rank, nxr_job.size, nxr_job.card.head.host);
     if (nxr_log_open(nxr_env.log_file) != NIXL_OK) {
         char why[256];
 
@@ -121,7 +137,7 @@ static int make_card(uint32_t incarnation)
 
 static int make_shared_memory(void)
 {
-    int status = nxr_control_create(nxr_job.rank, nxr_job.size, nxr_job.card.nonce,
+    int status = nxr_control_create(nxr_job.rank, nxr_job.size, nxr_job.card.head.nonce,
                                     &nxr_job.control, &nxr_job.control_fd);
 
     if (status != NIXL_OK) {
@@ -174,6 +190,14 @@ static int start_host(void)
     return status == NIXL_OK ? status : fail_init(status, "cannot start the service thread");
 }
 
+/* Are there ranks that shared memory may not reach? Networks take time to open, and descriptors. */
+static bool needs_networks(const struct nxr_boot_info *boot)
+{
+    return nxr_env.open_networks ||
+           (boot->size > 1 && (boot->n_local < boot->size || nxr_env.hostid[0] != '\0' ||
+                               !nxr_route_is_allowed("shm")));
+}
+
 static int join(const struct nixl_init_params *params)
 {
     struct nxr_boot_info boot;
@@ -202,8 +226,19 @@ static int join(const struct nixl_init_params *params)
     nxr_barrier_init();
     choose_spin_time(boot.n_local);
     status = make_card(boot.incarnation);
-    if (status == NIXL_OK && nxr_route_init(nxr_env.transports, why, sizeof(why)) != NIXL_OK) {
+    nxr_job.mark = boot.is_alone
+                       ? nxr_hash(nxr_job.card.head.nonce, sizeof(nxr_job.card.head.nonce))
+                       : boot.mark;
+    if (status == NIXL_OK && nxr_route_init(why, sizeof(why)) != NIXL_OK) {
         status = fail_init(NIXL_ERR_INVALID_ARG, why);
+    }
+    if (status == NIXL_OK && nxr_env.coll_table_file[0] != '\0') {
+        status = nxr_coll_table_set(nxr_env.coll_table_file, (size_t)nxr_job.size,
+                                    nxr_env.coll_table, why, sizeof(why));
+        status = status == NIXL_OK ? status : fail_init(status, why);
+    }
+    if (status == NIXL_OK && needs_networks(&boot)) {
+        nxr_net_start(&nxr_job.card);
     }
     if (status == NIXL_OK) {
         status = start_host();
@@ -222,6 +257,7 @@ static int join(const struct nixl_init_params *params)
     return NIXL_OK;
 
 err_drop:
+    nxr_net_stop();
     drop_shared_memory();
     nxr_inbox_reset();
     nxr_boot_stop(nxr_env.finalize_timeout);
@@ -265,22 +301,6 @@ int nixl_init(const struct nixl_init_params *params)
 
 /* ---- leaving --------------------------------------------------------------------------------- */
 
-/*
- * The living ranks come here together, unless one has died: engines differ in what a fence does
- * then.
- */
-static void wait_for_others(void)
-{
-    if (!nxr_job.is_alone && nxr_event_n_deaths() == 0) {
-        int status = nxr_boot_barrier(nxr_env.finalize_timeout);
-
-        if (status == NIXL_ERR_TIMEOUT) {
-            nxr_warn(CORE,
-                     "other ranks did not come to nixl_finalize within NIXLRUN_FINALIZE_TIMEOUT");
-        }
-    }
-}
-
 static void leave(void)
 {
     int status = nixl_flush(NIXL_ALL_RANKS, nxr_env.finalize_timeout);
@@ -288,12 +308,25 @@ static void leave(void)
     if (status != NIXL_OK && status != NIXL_ERR_PEER_LOST) {
         nxr_warn(CORE, "leaving with puts that are not complete: %s", nixl_last_error()->text);
     }
-    wait_for_others();
+    if (nxr_job.size > 1 && nxr_farewell(nxr_env.finalize_timeout) != NIXL_OK) {
+        nxr_warn(CORE, "other ranks did not come to nixl_finalize within NIXLRUN_FINALIZE_TIMEOUT");
+    }
+    nxr_teams_free_all();
     nxr_job.is_leaving = true;
+    nxr_xfers_stop();
+    nxr_exposures_stop();
     nxr_regions_close_all();
     atomic_store_explicit(&nxr_job.control->life, NXR_LIFE_FINISHED, memory_order_release);
     atomic_store_explicit(&nxr_job.state, NXR_STATE_NONE, memory_order_release);
+    nxr_windows_close();
+    nxr_net_leave();
     nxr_service_stop();
+    nxr_net_stop();
+    nxr_xfers_free();
+    nxr_pair_handles_drop();
+    nxr_stage_stop();
+    nxr_channels_free();
+    nxr_memory_stop_all();
     nxr_boot_stop(nxr_env.finalize_timeout);
     drop_shared_memory();
     nxr_inbox_reset();
@@ -334,40 +367,10 @@ int nixl_size(void)
     return status == NIXL_OK ? nxr_job.size : status;
 }
 
-/*
- * The peer of a public call about a rank: connected, or known to be remote. NULL: *status_p says
- * why.
- */
-static struct nxr_peer *connected_peer(const char *operation, int rank, int *status_p)
-{
-    struct nxr_peer *peer;
-
-    *status_p = nxr_check_ready(operation);
-    if (*status_p != NIXL_OK) {
-        return NULL;
-    }
-    if (!nxr_is_rank(rank)) {
-        *status_p = nxr_fail_rank(operation, rank);
-        return NULL;
-    }
-    peer = nxr_peer_get(rank);
-    if (peer == NULL) {
-        *status_p =
-            nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
-        return NULL;
-    }
-    *status_p = nxr_peer_connect(peer, nxr_env.resolve_timeout);
-    if (*status_p != NIXL_OK) {
-        nxr_fail(*status_p, operation, rank, "", 0, "rank %d does not answer", rank);
-        return NULL;
-    }
-    return peer;
-}
-
 int nixl_scope(int rank)
 {
     int status;
-    const struct nxr_peer *peer = connected_peer("nixl_scope", rank, &status);
+    const struct nxr_peer *peer = nxr_peer_connected("nixl_scope", rank, &status);
 
     if (peer == NULL) {
         return status;
@@ -375,13 +378,13 @@ int nixl_scope(int rank)
     if (rank == nxr_job.rank) {
         return NIXL_SCOPE_SELF;
     }
-    return nxr_peer_is_up(peer) ? NIXL_SCOPE_LOCAL : NIXL_SCOPE_REMOTE;
+    return nxr_peer_is_local(peer) ? NIXL_SCOPE_LOCAL : NIXL_SCOPE_REMOTE;
 }
 
 const char *nixl_host(int rank)
 {
     int status;
-    const struct nxr_peer *peer = connected_peer("nixl_host", rank, &status);
+    const struct nxr_peer *peer = nxr_peer_connected("nixl_host", rank, &status);
 
     if (peer == NULL) {
         return NULL;
@@ -420,7 +423,7 @@ void nixl_abort(int exit_code, const char *why)
     if (atomic_load(&nxr_job.state) == NXR_STATE_READY) {
         if (!nxr_boot_is_nixlrun()) {
             fprintf(stderr, "nixlrun: rank %d on %s aborts the job: %s\n", nxr_job.rank,
-                    nxr_job.card.host, reason);
+                    nxr_job.card.head.host, reason);
         }
         nxr_boot_abort(exit_code, reason);
     } else {

@@ -24,8 +24,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct net_peer;
 struct nxr_conn;
 struct pid_watch;
+struct stage_lane;
 
 /* The state of the library. Read by every call. */
 enum nxr_state { NXR_STATE_NONE, NXR_STATE_READY, NXR_STATE_FORKED };
@@ -35,8 +37,8 @@ enum nxr_link {
     NXR_LINK_NONE,       /* nobody asked yet */
     NXR_LINK_CARD,       /* its card has been asked for */
     NXR_LINK_CONNECTING, /* its service thread has been spoken to */
-    NXR_LINK_UP,         /* its control page is mapped: same host, proven */
-    NXR_LINK_REMOTE,     /* no proof: another host, as far as we can tell */
+    NXR_LINK_UP,         /* it is reached: its page is mapped, or a network leads to it */
+    NXR_LINK_REMOTE,     /* it is on another host, and nothing leads there */
 };
 
 /* Another rank, or this one. Made when first needed; stays until the last finalize. */
@@ -45,11 +47,13 @@ struct nxr_peer {
     _Atomic int state; /* enum nixl_peer_state */
     _Atomic int link;  /* enum nxr_link; release when UP: all below is set before */
 
-    /* Same host: set once, before `link` becomes UP. */
-    struct nxr_control *control;
+    /* Set once, before `link` becomes UP. */
+    struct nxr_control *control; /* NULL: on another host, and then `net` is set */
     uint32_t guard_index;
     bool full_fence;
     pid_t pid;
+    struct net_peer *net;                  /* another host: its remote half (net/state.h) */
+    struct stage_lane *_Atomic lane;       /* of what is staged (stage.c); NULL: nothing yet */
     const struct nxr_transport *transport; /* of all that goes to it; NULL: none reaches it */
 
     /* Notifications to the peer: send_lock. */
@@ -67,8 +71,9 @@ struct nxr_peer {
     bool has_card;
     struct nxr_card card;
     bool card_failed;
-    char why_remote[160];  /* why no transport reaches it */
-    int64_t link_retry_at; /* when to try to connect again; INT64_MAX: not waiting */
+    struct nxr_full_card *full_card; /* while it may be needed for a network; NULL */
+    char why_remote[400];            /* why no transport reaches it */
+    int64_t link_retry_at;           /* when to try to connect again; INT64_MAX: not waiting */
     int64_t link_give_up_at;
     struct nxr_conn *conn;
     struct nxr_list asks;      /* struct nxr_region_part that wait for the peer's answer */
@@ -78,7 +83,9 @@ struct nxr_peer {
     _Atomic int freed_failure; /* of a request that nobody waits for: nixl_flush() reports it */
     struct pid_watch *pid_watch;
     atomic_bool must_ring_fd; /* ask it to signal its event fd; any thread */
+    bool is_watched;          /* this rank looks whether it lives, for all */
     bool must_hear_of_deaths; /* to be told of them once linked */
+    uint64_t told_leaving;    /* the version up to which it knows who leaves (host/farewell.c) */
 };
 
 struct nxr_job {
@@ -91,7 +98,8 @@ struct nxr_job {
     bool is_leaving; /* in the last finalize: all others are, too */
     bool is_crowded; /* more ranks than cores on this host: spin little */
     int64_t spin_ns;
-    struct nxr_card card;
+    struct nxr_full_card card;
+    uint64_t mark; /* of the job, by which one can tell another one */
 
     struct nxr_control *control; /* my own page, mapped whole */
     int control_fd;
@@ -141,6 +149,12 @@ static inline bool nxr_peer_is_up(const struct nxr_peer *peer)
     return atomic_load_explicit(&peer->link, memory_order_acquire) == NXR_LINK_UP;
 }
 
+/* Is it up and on this host? Then its control page is mapped. */
+static inline bool nxr_peer_is_local(const struct nxr_peer *peer)
+{
+    return nxr_peer_is_up(peer) && peer->net == NULL;
+}
+
 static inline bool nxr_peer_is_lost(const struct nxr_peer *peer)
 {
     return atomic_load_explicit(&peer->state, memory_order_acquire) != NIXL_PEER_ALIVE;
@@ -148,8 +162,18 @@ static inline bool nxr_peer_is_lost(const struct nxr_peer *peer)
 
 void nxr_peers_free(void);
 
+/* Send a message without descriptors, whichever way the peer is reached. Caller holds job.lock. */
+union nxr_wire_message;
+void nxr_peer_tell(struct nxr_peer *peer, const union nxr_wire_message *message);
+
 /* Connect to the peer, or find that it is remote. NIXL_OK when that is known, in time. */
 int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns);
+
+/*
+ * The peer of a public call about a rank: connected, or known to be remote. NULL: *status_p says
+ * why, and the failure is recorded.
+ */
+struct nxr_peer *nxr_peer_connected(const char *operation, int rank, int *status_p);
 
 /* ---- in-flight slots (guard.c) --------------------------------------------------------------- */
 
@@ -159,8 +183,15 @@ int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns);
  */
 int nxr_guard_quiesce_own(uint32_t id, int64_t timeout_ns);
 
-/* A slot in the own page, for the service thread when it copies for others; NULL: all are taken. */
+/* A slot in the own page, for copies that this rank makes for others; NULL: all are taken. */
 struct nxr_guard_slot *nxr_guard_claim_own(void);
+void nxr_guard_give_own(struct nxr_guard_slot *slot);
+
+/*
+ * Enter an own region on behalf of a peer, with such a slot; nxr_guard_leave() follows. False: it
+ * is closed.
+ */
+bool nxr_guard_enter_own(struct nxr_guard_slot *slot, uint32_t id, uint64_t generation);
 
 /* Has a thread of this process a copy in flight in that part, whose generation is cleared? */
 bool nxr_guard_is_busy_here(const struct nxr_part *part);

@@ -4,9 +4,40 @@ include src/util/local.mk
 # The core. Hidden symbols are seen by the unit tests, which link this and not the library.
 noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 %C%_libnixlrun_core_la_SOURCES = \
+	%D%/boot/all_cards.c %D%/boot/all_cards.h \
 	%D%/boot/boot.h \
+	%D%/boot/call.c %D%/boot/call.h \
 	%D%/boot/card.c %D%/boot/card.h \
+	%D%/boot/nodes.c %D%/boot/nodes.h \
 	%D%/boot/pmix.c \
+	%D%/collective/buffer.c %D%/collective/buffer.h \
+	%D%/collective/buffer_far.h \
+	%D%/collective/buffer_move.c \
+	%D%/collective/call.c %D%/collective/call.h \
+	%D%/collective/collectives.c \
+	%D%/collective/combine.c %D%/collective/combine.h %D%/collective/combine_loops.h \
+	%D%/collective/device.c %D%/collective/device.h %D%/collective/device_call.c \
+	%D%/collective/half.c %D%/collective/half.h \
+	%D%/collective/later.c %D%/collective/later.h \
+	%D%/collective/node.c %D%/collective/node.h \
+	%D%/collective/node_collective.h \
+	%D%/collective/node_exchange.c \
+	%D%/collective/node_reduce.c \
+	%D%/collective/node_reduce_direct.c \
+	%D%/collective/phase.h \
+	%D%/collective/post.c %D%/collective/post.h \
+	%D%/collective/table.c %D%/collective/table.h \
+	%D%/collective/table_file.c \
+	%D%/collective/team.c %D%/collective/team.h \
+	%D%/collective/team_calls.c \
+	%D%/collective/team_make.c \
+	%D%/collective/team_shrink.c \
+	%D%/collective/teams.h \
+	%D%/collective/two_level.h \
+	%D%/collective/two_level_exchange.c \
+	%D%/collective/two_level_reduce.c \
+	%D%/channel.c %D%/channel.h %D%/channel_move.c \
+	%D%/device_word.c %D%/device_word.h \
 	%D%/event.c %D%/event.h \
 	%D%/guard.c \
 	%D%/host/bounce.c %D%/host/bounce.h %D%/host/bounce_buffer.h \
@@ -14,31 +45,102 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/host/conn.c %D%/host/conn.h \
 	%D%/host/control.c %D%/host/control.h \
 	%D%/host/deathwatch.c %D%/host/deathwatch.h \
-	%D%/host/dispatch.c \
+	%D%/host/dispatch.c %D%/host/dispatch.h \
+	%D%/host/farewell.c %D%/host/farewell.h \
 	%D%/host/link.c %D%/host/link.h \
 	%D%/host/liveness.c %D%/host/liveness.h \
 	%D%/host/publish.c %D%/host/publish.h \
 	%D%/host/ring.c %D%/host/ring.h \
 	%D%/host/service.c %D%/host/service.h \
+	%D%/host/neighbour.c %D%/host/neighbour.h \
 	%D%/host/wire.c %D%/host/wire.h \
 	%D%/host/word_ask.c %D%/host/word_ask.h \
 	%D%/inbox.c %D%/inbox.h \
 	%D%/init.c \
 	%D%/job.h \
-	%D%/memory/host.c %D%/memory/memory.h \
+	%D%/memory/choose.c %D%/memory/choose.h \
+	%D%/memory/copy.c \
+	%D%/memory/cuda.c %D%/memory/cuda.h \
+	%D%/memory/cuda_adopt.c \
+	%D%/memory/cuda_alloc.c \
+	%D%/memory/cuda_copy.c \
+	%D%/memory/cuda_end.c \
+	%D%/memory/cuda_export.c \
+	%D%/memory/cuda_external.c \
+	%D%/memory/cuda_import.c \
+	%D%/memory/cuda_lane.c \
+	%D%/memory/cuda_pin.c \
+	%D%/memory/cuda_stream.c %D%/memory/stream.h \
+	%D%/memory/device.h \
+	%D%/memory/export.c \
+	%D%/memory/host.c \
+	%D%/memory/kind.c \
+	%D%/memory/memory.h \
+	%D%/memory/move.c \
+	%D%/memory/range.c \
+	%D%/net/alive.c \
+	%D%/net/ask.c \
+	%D%/net/bulk.c \
+	%D%/net/in.c \
+	%D%/net/key.c \
+	%D%/net/later.c \
+	%D%/net/link.c \
+	%D%/net/list.c \
+	%D%/net/module.c \
+	%D%/net/move.c \
+	%D%/net/net.h \
+	%D%/net/note.c \
+	%D%/net/order.c \
+	%D%/net/out.c \
+	%D%/net/own.c \
+	%D%/net/poll.c \
+	%D%/net/rma.c \
+	%D%/net/state.h \
+	%D%/net/transport.c \
+	%D%/net/window.c %D%/net/window.h \
+	%D%/net/wire.c %D%/net/wire.h \
+	%D%/net/word.c \
+	%D%/net/work.c \
 	%D%/notify.c %D%/notify.h \
+	%D%/pair.h %D%/pair_expose.c \
+	%D%/pair_handle.c \
+	%D%/pair_token.c %D%/pair_token.h \
+	%D%/pair_use.c \
 	%D%/part.c \
 	%D%/peer.c \
 	%D%/progress.c %D%/progress.h \
-	%D%/region.c %D%/region.h \
-	%D%/request.c %D%/request.h \
-	%D%/route.c %D%/route.h \
+	%D%/region.c %D%/region.h %D%/region_query.c \
+	%D%/request.c %D%/request.h %D%/request_calls.c \
+	%D%/route.c %D%/route.h %D%/route_query.c \
 	%D%/signal_wait.c \
+	%D%/stage.c %D%/stage.h %D%/stage_lane.h %D%/stage_piece.c \
+	%D%/stream.c %D%/stream.h \
 	%D%/transfer.c %D%/transfer.h \
 	%D%/util/list.h \
 	%D%/wait.c %D%/wait.h \
-	%D%/word.c
-%C%_libnixlrun_core_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+	%D%/word.c \
+	%D%/xfer.c %D%/xfer.h \
+	%D%/xfer_blocks.c \
+	%D%/xfer_hand.c \
+	%D%/xfer_query.c \
+	%D%/xfer_run.c
+if HAVE_VULKAN
+%C%_libnixlrun_core_la_SOURCES += \
+	%D%/memory/vulkan.c %D%/memory/vulkan.h \
+	%D%/memory/vulkan_arena.c \
+	%D%/memory/vulkan_batch.c \
+	%D%/memory/vulkan_copy.c \
+	%D%/memory/vulkan_device.c \
+	%D%/memory/vulkan_look.c \
+	%D%/memory/vulkan_memory.c \
+	%D%/memory/vulkan_pin.c \
+	%D%/memory/vulkan_share.c \
+	%D%/memory/vulkan_watch.c
+else
+%C%_libnixlrun_core_la_SOURCES += %D%/memory/vulkan_none.c
+endif
+%C%_libnixlrun_core_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) \
+	-DNXR_MODULE_DIR='"$(pkglibdir)"'
 %C%_libnixlrun_core_la_LIBADD = transports/libnxr_transports.la src/util/libnxr_util.la $(PMIX_LIBS)
 
 lib_LTLIBRARIES += %D%/libnixlrun.la

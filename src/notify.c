@@ -9,6 +9,8 @@
 
 #include "notify.h"
 #include "host/liveness.h"
+#include "host/service.h"
+#include "memory/device.h"
 #include "inbox.h"
 #include "util/clock.h"
 #include "util/status.h"
@@ -82,12 +84,8 @@ static inline int send_now(struct nxr_peer *peer, uint64_t tag, const void *msg,
 /* Keep a copy until the earlier puts are visible. Caller holds send_lock. */
 static int hold(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
 {
-    struct held_note *note;
+    struct held_note *note = malloc(sizeof(*note) + nbytes);
 
-    if (atomic_load(&peer->n_held) >= MAX_HELD) {
-        return NIXL_ERR_AGAIN;
-    }
-    note = malloc(sizeof(*note) + nbytes);
     if (note == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
@@ -108,11 +106,17 @@ static int send_or_hold(struct send *send)
     int status;
 
     nxr_spin_lock(&peer->send_lock);
-    status = must_hold(peer) ? hold(peer, send->tag, send->msg, send->nbytes)
-                             : send_now(peer, send->tag, send->msg, send->nbytes);
+    if (!must_hold(peer)) {
+        status = send_now(peer, send->tag, send->msg, send->nbytes);
+    } else {
+        status = atomic_load(&peer->n_held) < MAX_HELD
+                     ? hold(peer, send->tag, send->msg, send->nbytes)
+                     : NIXL_ERR_AGAIN;
+    }
     nxr_spin_unlock(&peer->send_lock);
     if (status == NIXL_OK) {
         nxr_wake_peer(peer);
+        nxr_device_arm(); /* what is held is sent when the copies before it are over */
         /* The last put may have ended between the look and the hold. */
         nxr_notify_send_held(peer);
     }
@@ -223,11 +227,7 @@ static int send_slow(const char *operation, struct send *send, int64_t timeout_n
     if (!nxr_peer_is_up(peer) || peer->transport == NULL) {
         return fail_send(operation, NIXL_ERR_UNSUPPORTED, peer);
     }
-    if (timeout_ns != 0 && deadline != INT64_MAX) {
-        timeout_ns = deadline - nxr_now_ns();
-        timeout_ns = timeout_ns > 1 ? timeout_ns : 1;
-    }
-    status = nxr_wait(try_send, send, timeout_ns);
+    status = nxr_wait(try_send, send, nxr_left(timeout_ns, deadline));
     if (status == NIXL_OK) {
         status = send->status;
     } else if (status == NIXL_INPROGRESS) {
@@ -263,6 +263,45 @@ int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *m
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
     }
     return send_slow(operation, &send, timeout_ns);
+}
+
+int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
+{
+    int status = NIXL_ERR_AGAIN;
+    bool is_held = false;
+
+    if (nxr_peer_is_lost(peer)) {
+        return NIXL_ERR_PEER_LOST;
+    }
+    nxr_spin_lock(&peer->send_lock);
+    if (!must_hold(peer)) {
+        status = send_now(peer, tag, msg, nbytes);
+    }
+    if (status == NIXL_ERR_AGAIN) {
+        status = hold(peer, tag, msg, nbytes);
+        is_held = status == NIXL_OK;
+    }
+    nxr_spin_unlock(&peer->send_lock);
+    if (is_held) {
+        nxr_notify_send_held(peer);
+        nxr_service_kick(); /* it tries again what finds no room */
+    } else if (status == NIXL_OK) {
+        nxr_wake_peer(peer);
+    }
+    return status;
+}
+
+int nxr_notify_put(struct nxr_part *part, const struct nxr_put_notify *what)
+{
+    struct nxr_peer *peer = part->peer;
+    int status = NIXL_ERR_AGAIN;
+
+    nxr_spin_lock(&peer->send_lock);
+    if (!must_hold(peer)) {
+        status = part->transport->put_notify(part, what);
+    }
+    nxr_spin_unlock(&peer->send_lock);
+    return status;
 }
 
 int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes, int64_t timeout_ns)

@@ -17,6 +17,15 @@ int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nb
 int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *msg, size_t nbytes,
                     int64_t timeout_ns);
 
+/*
+ * Send, or keep a copy until there is room and earlier puts are visible; never waits. The peer is
+ * connected. NIXL_OK, NIXL_ERR_PEER_LOST, NIXL_ERR_NO_MEMORY. Any thread.
+ */
+int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
+
+/* Put and notify in one trip, or NIXL_ERR_AGAIN: nothing happened. */
+int nxr_notify_put(struct nxr_part *part, const struct nxr_put_notify *what);
+
 /* Send what was held back behind puts that are complete now. Any thread. */
 void nxr_notify_send_held(struct nxr_peer *peer);
 

@@ -8,8 +8,11 @@
 #include "event.h"
 #include "host/conn.h"
 #include "host/link.h"
+#include "host/wire.h"
 #include "region.h"
 #include "request.h"
+#include "route.h"
+#include "stage.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/status.h"
@@ -55,7 +58,8 @@ static struct nxr_region_part *part_new(void)
 /* Undo the mapping if no thread of ours copies; false: later. */
 static bool try_close(struct nxr_region_part *part)
 {
-    if (part->is_open && (part->n_maps > 0 || nxr_guard_is_busy_here(&part->part))) {
+    if (part->is_open && (part->n_maps > 0 || nxr_guard_is_busy_here(&part->part) ||
+                          part->part.transport->part_is_busy(&part->part))) {
         return false;
     }
     if (part->is_open) {
@@ -115,7 +119,9 @@ static void make_stale(struct nxr_region_part *part)
 
 static void owner_closed(struct nxr_region_part *part)
 {
-    nxr_event_push(NIXL_EVENT_REGION_CLOSED, part->rank, part->region->name);
+    if (part->region->name[0] != NXR_REGION_INTERNAL) {
+        nxr_event_push(NIXL_EVENT_REGION_CLOSED, part->rank, part->region->name);
+    }
     make_stale(part);
 }
 
@@ -154,13 +160,25 @@ static struct nxr_region_part *find_holder(const void *addr)
     return NULL;
 }
 
+/* Own shared memory that is closed: to a holder of a pointer to it, or back to the system. */
+static void inherit_or_free(void *addr, size_t mapped_nbytes)
+{
+    struct nxr_region_part *holder = find_holder(addr);
+
+    if (holder != NULL) {
+        holder->inherited_nbytes = mapped_nbytes;
+    } else {
+        nxr_memory_host_free(addr, mapped_nbytes);
+    }
+}
+
 /*
  * The last pointer of a part came back: memory that its owner left to it goes to the next holder.
  */
 static void give_back(struct nxr_region_part *part)
 {
     if (part->inherited_nbytes > 0) {
-        nxr_region_free_memory(part->part.addr, part->inherited_nbytes);
+        inherit_or_free(part->part.addr, part->inherited_nbytes);
         part->inherited_nbytes = 0;
     }
 }
@@ -183,14 +201,12 @@ int nxr_region_release_map(int rank, const void *addr)
     return NIXL_ERR_INVALID_ARG;
 }
 
-void nxr_region_free_memory(void *addr, size_t mapped_nbytes)
+void nxr_region_free_memory(struct nxr_memory *memory)
 {
-    struct nxr_region_part *holder = find_holder(addr);
-
-    if (holder != NULL) {
-        holder->inherited_nbytes = mapped_nbytes;
+    if (memory->kind == &nxr_memory_host && !memory->is_registered) {
+        inherit_or_free(memory->addr, memory->mapped_nbytes);
     } else {
-        nxr_memory_host_free(addr, mapped_nbytes);
+        memory->kind->release(memory);
     }
 }
 
@@ -205,22 +221,66 @@ static void part_failed(struct nxr_region_part *part, int status)
     nxr_wake_self();
 }
 
-static void part_came(struct nxr_region_part *part, const struct nxr_key *key, int fd)
+/* The part of a peer on this host: where it says whether it is still open. */
+static void enter_locally(struct nxr_part *open, const struct nxr_peer *peer)
+{
+    open->guard_index = peer->guard_index;
+    open->full_fence = peer->full_fence;
+    open->generation_now = &peer->control->generations[open->id];
+}
+
+/*
+ * Open with what serves the peer, but device memory of this host by device copies: the own at once,
+ * a peer's with the first transport for its kind that can. What that one says of itself stays in
+ * the note.
+ */
+static int open_part(struct nxr_part *open, int fd)
+{
+    struct nxr_peer *peer = open->peer;
+    const struct nxr_transport *transport;
+    size_t index = 0;
+
+    if (open->key.kind == NIXL_MEM_HOST || peer->net != NULL) {
+        open->transport = peer->transport;
+        return open->transport->part_open(open, fd);
+    }
+    if (peer->rank == nxr_job.rank) {
+        open->transport = &nxr_transport_device;
+        return open->transport->part_open(open, fd);
+    }
+    while ((transport = nxr_route_for_device(&index, (enum nixl_mem_kind)open->key.kind)) != NULL) {
+        open->transport = transport;
+        if (transport->part_open(open, fd) == NIXL_OK) {
+            return NIXL_OK;
+        }
+        nxr_info(ROUTE, "%s cannot open a region of rank %d: %s", transport->name, peer->rank,
+                 open->note);
+    }
+    open->transport = peer->transport;
+    return open->transport->part_open(open, fd);
+}
+
+/* The key came, with the memory behind `fd`, or with what the networks know of it. */
+static void part_came(struct nxr_region_part *part, const struct nxr_key *key,
+                      const struct nxr_export *export, int fd, struct net_part *net)
 {
     struct nxr_peer *peer = nxr_job.peers[part->rank];
     struct nxr_part *open = &part->part;
     int status;
 
     nxr_list_remove(&part->ask_link);
-    open->transport = peer->transport;
     open->peer = peer;
     open->key = *key;
+    if (export != NULL) {
+        open->export = *export;
+    }
     open->nbytes = key->nbytes;
     open->id = key->id;
-    open->guard_index = peer->guard_index;
-    open->full_fence = peer->full_fence;
-    open->generation_now = &peer->control->generations[key->id];
-    status = open->transport->part_open(open, fd);
+    open->net = net;
+    if (net == NULL) {
+        enter_locally(open, peer);
+    }
+    status = open_part(open, fd);
     if (status != NIXL_OK) {
         part_failed(part, status);
         return;
@@ -232,7 +292,8 @@ static void part_came(struct nxr_region_part *part, const struct nxr_key *key, i
     nxr_wake_self();
 }
 
-void nxr_region_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_key *key, int fd)
+/* The part that waits for that answer; NULL: none any more. */
+static struct nxr_region_part *find_asking(struct nxr_peer *peer, uint64_t ask)
 {
     struct nxr_list *link, *after;
 
@@ -240,10 +301,30 @@ void nxr_region_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_k
         struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, ask_link);
 
         if (part->ask == ask) {
-            part_came(part, key, fd);
-            return;
+            return part;
         }
     }
+    return NULL;
+}
+
+void nxr_region_key_came(struct nxr_peer *peer, const struct nxr_wire_key *message, int fd)
+{
+    struct nxr_region_part *part = find_asking(peer, message->ask);
+
+    if (part != NULL) {
+        part_came(part, &message->key, &message->export, fd, NULL);
+    }
+}
+
+bool nxr_region_net_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_key *key,
+                             struct net_part *net)
+{
+    struct nxr_region_part *part = find_asking(peer, ask);
+
+    if (part != NULL) {
+        part_came(part, key, NULL, -1, net);
+    }
+    return part != NULL;
 }
 
 void nxr_region_published(struct nxr_published *published)
@@ -255,9 +336,22 @@ void nxr_region_published(struct nxr_published *published)
         struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, ask_link);
 
         if (strcmp(part->region->name, published->name) == 0) {
-            part_came(part, &published->key, published->fd);
+            part_came(part, &published->key, NULL, published->fd, NULL);
         }
     }
+}
+
+const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const void *local)
+{
+    const struct nxr_range *range = nxr_range_find(local);
+
+    if (range == NULL) {
+        return nxr_stage_is_needed(part) ? &nxr_transport_stage : part->transport;
+    }
+    if (!part->transport->serves(part, nxr_range_kind(range))) {
+        return &nxr_transport_stage;
+    }
+    return part->method == NXR_METHOD_DEVICE ? part->transport : &nxr_transport_device;
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -270,7 +364,7 @@ void nxr_region_send_ask(struct nxr_list *ask_link)
     nxr_wire_init(&message, NXR_WIRE_RESOLVE);
     message.resolve.ask = part->ask;
     memcpy(message.resolve.name, part->region->name, sizeof(message.resolve.name));
-    nxr_conn_send(nxr_job.peers[part->rank], &message, NULL, 0);
+    nxr_peer_tell(nxr_job.peers[part->rank], &message);
 }
 
 static void ask(struct nxr_region_part *part, struct nxr_peer *peer)
@@ -287,7 +381,7 @@ static void ask(struct nxr_region_part *part, struct nxr_peer *peer)
 
         nxr_list_append(&peer->asks, &part->ask_link);
         if (published != NULL) {
-            part_came(part, &published->key, published->fd);
+            part_came(part, &published->key, NULL, published->fd, NULL);
         }
     } else {
         nxr_list_append(&peer->asks, &part->ask_link);

@@ -2,14 +2,20 @@
 /* The table of ranks: what is known of each, made when first needed. Lock: job.lock. */
 #include "config.h"
 
+#include "host/conn.h"
 #include "host/link.h"
 #include "host/liveness.h"
 #include "host/service.h"
 #include "job.h"
+#include "net/net.h"
+#include "util/env.h"
 #include "util/status.h"
 #include "wait.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
 
 static struct nxr_peer *peer_new(int rank)
 {
@@ -65,6 +71,15 @@ void nxr_peers_free(void)
     nxr_job.peers = NULL;
 }
 
+void nxr_peer_tell(struct nxr_peer *peer, const union nxr_wire_message *message)
+{
+    if (peer->net != NULL) {
+        nxr_net_control(peer, message);
+    } else {
+        nxr_conn_send(peer, message, NULL, 0);
+    }
+}
+
 static bool is_link_known(void *arg)
 {
     const struct nxr_peer *peer = arg;
@@ -84,6 +99,32 @@ int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns)
     return nxr_wait(is_link_known, peer, timeout_ns);
 }
 
+struct nxr_peer *nxr_peer_connected(const char *operation, int rank, int *status_p)
+{
+    struct nxr_peer *peer;
+
+    *status_p = nxr_check_ready(operation);
+    if (*status_p != NIXL_OK) {
+        return NULL;
+    }
+    if (!nxr_is_rank(rank)) {
+        *status_p = nxr_fail_rank(operation, rank);
+        return NULL;
+    }
+    peer = nxr_peer_get(rank);
+    if (peer == NULL) {
+        *status_p =
+            nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
+        return NULL;
+    }
+    *status_p = nxr_peer_connect(peer, nxr_env.resolve_timeout);
+    if (*status_p != NIXL_OK) {
+        nxr_fail(*status_p, operation, rank, "", 0, "rank %d does not answer", rank);
+        return NULL;
+    }
+    return peer;
+}
+
 /* ---- what transports may know of a peer ------------------------------------------------------ */
 
 pid_t nxr_peer_pid(const struct nxr_peer *peer)
@@ -91,12 +132,17 @@ pid_t nxr_peer_pid(const struct nxr_peer *peer)
     return peer->pid;
 }
 
-uint64_t nxr_peer_nonce_addr(const struct nxr_peer *peer)
+int nxr_peer_prove_pid(const struct nxr_peer *peer, pid_t pid)
 {
-    return peer->control->self_addr + offsetof(struct nxr_control, nonce);
-}
+    unsigned char nonce[NXR_NONCE_NBYTES];
+    uint64_t nonce_addr = peer->control->self_addr + offsetof(struct nxr_control, nonce);
+    struct iovec here = {nonce, sizeof(nonce)};
+    struct iovec there = {(void *)(uintptr_t)nonce_addr, sizeof(nonce)};
 
-const unsigned char *nxr_peer_nonce(const struct nxr_peer *peer)
-{
-    return peer->control->nonce;
+    ssize_t moved = process_vm_readv(pid, &here, 1, &there, 1, 0);
+
+    if (moved != (ssize_t)sizeof(nonce)) {
+        return moved < 0 ? errno : EFAULT;
+    }
+    return memcmp(nonce, peer->control->nonce, sizeof(nonce)) == 0 ? 0 : ESRCH;
 }

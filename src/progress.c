@@ -4,6 +4,8 @@
 
 #include "progress.h"
 #include "request.h"
+#include "stage.h"
+#include "xfer.h"
 
 _Atomic uint32_t nxr_n_user_rounds;
 
@@ -11,8 +13,10 @@ bool nxr_progress_all(void)
 {
     bool has_moved = nxr_request_start_begun();
 
+    has_moved |= nxr_xfer_progress();
     for (size_t i = 0; i < nxr_n_transports; i++) {
         has_moved |= nxr_transports[i]->progress() > 0;
     }
-    return has_moved;
+    has_moved |= nxr_transport_stage.progress() > 0;
+    return has_moved | (nxr_device_progress() > 0);
 }

@@ -6,12 +6,28 @@
 #ifndef NXR_PROGRESS_H
 #define NXR_PROGRESS_H
 
+#include "net/net.h"
+#include "util/clock.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Operations that transports have accepted and not ended. */
 extern _Atomic uint32_t nxr_n_started;
+
+/* Of these, those that networks have: their descriptors tell when there is something to do. */
+extern _Atomic uint32_t nxr_n_at_networks;
+
+/* ... and those that GPUs have: memory/copy.c looks after them, or their copies wake us. */
+extern _Atomic uint32_t nxr_n_at_devices;
+
+/* Are there operations that move only while somebody drives them? */
+static inline bool nxr_must_drive(void)
+{
+    return atomic_load(&nxr_n_started) >
+           atomic_load(&nxr_n_at_networks) + atomic_load(&nxr_n_at_devices);
+}
 
 /*
  * Rounds that waiting threads of the user have driven: while it grows, the service thread need not.
@@ -23,10 +39,25 @@ extern _Atomic uint32_t nxr_n_user_rounds;
  */
 bool nxr_progress_all(void);
 
+/* ... now is what nxr_now_ns() has just told; where it was not asked, 0. */
+static inline bool nxr_progress_at(int64_t now)
+{
+    bool has_moved = false;
+
+    if (__builtin_expect(atomic_load_explicit(&nxr_n_started, memory_order_relaxed) !=
+                             atomic_load_explicit(&nxr_n_at_networks, memory_order_relaxed),
+                         0)) {
+        has_moved = nxr_progress_all();
+    }
+    if (__builtin_expect(atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed), 0)) {
+        has_moved |= nxr_net_poll(now != 0 ? now : nxr_now_ns());
+    }
+    return has_moved;
+}
+
 static inline bool nxr_progress(void)
 {
-    return __builtin_expect(atomic_load_explicit(&nxr_n_started, memory_order_relaxed) != 0, 0) &&
-           nxr_progress_all();
+    return nxr_progress_at(0);
 }
 
 #endif

@@ -6,7 +6,12 @@
 #include "config.h"
 
 #include "region.h"
+#include "route.h"
+#include "memory/choose.h"
 #include "memory/memory.h"
+#include "net/net.h"
+#include "net/window.h"
+#include "pair.h"
 #include "progress.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -16,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define QUARANTINE 64 /* closed handles that are not used again yet */
 
@@ -69,6 +75,11 @@ static void region_retire(struct nixl_region *region)
     n_retired++;
 }
 
+/* Room for the reason of a failure. */
+struct why {
+    char text[200];
+};
+
 static int check_name(const char *operation, const char *name, struct nixl_region **region_p)
 {
     int status = nxr_check_ready(operation);
@@ -86,6 +97,11 @@ static int check_name(const char *operation, const char *name, struct nixl_regio
                                           : "the name is too long",
                         NIXL_NAME_MAX);
     }
+    if (name[0] == NXR_WINDOW_NAME) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "the name begins with byte %d, as the library's own names do",
+                        NXR_WINDOW_NAME);
+    }
     return NIXL_OK;
 }
 
@@ -98,9 +114,10 @@ static int check_params(const char *operation, size_t nbytes, const struct nixl_
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
                         "params were not made with NIXL_MEM_PARAMS_INIT");
     }
-    if (params->kind != NIXL_MEM_HOST) {
+    if (params->kind < NIXL_MEM_HOST || params->kind > NIXL_MEM_AUTO) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "memory kind %d; allowed is NIXL_MEM_HOST", (int)params->kind);
+                        "memory kind %d; allowed is NIXL_MEM_HOST (1) to NIXL_MEM_AUTO (%d)",
+                        (int)params->kind, NIXL_MEM_AUTO);
     }
     if ((int)params->strategy < 0 || params->strategy > NIXL_MEM_PINNED) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
@@ -114,31 +131,19 @@ static int check_params(const char *operation, size_t nbytes, const struct nixl_
     return NIXL_OK;
 }
 
-/* A handle with an own part; `memory` is given away on success only. */
-static int publish(const char *operation, const char *name, const struct nxr_memory *memory,
-                   bool is_registered, struct nixl_region **region_p)
+/* A handle with an own part; `memory` is given away, or given back. */
+static int publish(const char *operation, const char *name, struct nxr_memory *memory,
+                   struct nixl_region **region_p)
 {
-    struct nxr_key key = {
-        .nbytes = memory->nbytes,
-        .addr = (uintptr_t)memory->addr,
-        .kind = NIXL_MEM_HOST,
-        .strategy = (uint8_t)memory->strategy,
-        .is_registered = is_registered,
-    };
     struct nixl_region *region;
     int status = NIXL_ERR_NO_MEMORY;
 
     pthread_mutex_lock(&nxr_job.lock);
     region = region_new(name);
     if (region != NULL) {
-        region->addr = memory->addr;
-        region->nbytes = memory->nbytes;
-        region->mapped_nbytes = memory->mapped_nbytes;
-        region->is_registered = is_registered;
-        region->strategy = memory->strategy;
-        memcpy(region->note, memory->note, sizeof(region->note));
-        status = nxr_publish(name, &key, memory->fd, &region->published);
+        status = nxr_publish(name, memory, &region->published);
         if (status == NIXL_OK) {
+            region->memory = *memory;
             atomic_store_explicit(&region->magic, NXR_REGION_OPEN, memory_order_release);
             *region_p = region;
         } else {
@@ -148,9 +153,52 @@ static int publish(const char *operation, const char *name, const struct nxr_mem
     pthread_mutex_unlock(&nxr_job.lock);
     nxr_service_kick();
     if (status != NIXL_OK) {
+        memory->kind->release(memory);
+        if (memory->fd >= 0) {
+            close(memory->fd);
+        }
         return nxr_fail(status, operation, -1, "", 0, "cannot publish region '%s': %s", name,
                         status == NIXL_ERR_LIMIT ? "this rank has as many regions as it may have"
                                                  : nixl_strerror(status));
+    }
+    return status;
+}
+
+/* Kinds that NIXL_MEM_AUTO tries, the best first; the last one always is there. */
+static const enum nixl_mem_kind automatic[] = {NIXL_MEM_CUDA, NIXL_MEM_VULKAN, NIXL_MEM_HOST};
+#define N_AUTOMATIC (sizeof(automatic) / sizeof(automatic[0]))
+
+static int alloc_kind(enum nixl_mem_kind wanted, size_t nbytes,
+                      const struct nixl_mem_params *params, struct nxr_memory *memory_p,
+                      struct why *why)
+{
+    const struct nxr_memory_kind *kind = nxr_memory_kind(wanted);
+    int status;
+
+    if (kind == NULL) {
+        snprintf(why->text, sizeof(why->text), "this build has no memory of kind %d", (int)wanted);
+        return NIXL_ERR_NO_DEVICE;
+    }
+    status = kind->start(why->text, sizeof(why->text));
+    return status == NIXL_OK ? kind->alloc(nbytes, params, memory_p, why->text, sizeof(why->text))
+                             : status;
+}
+
+/* GPU memory where there is a GPU, else host memory, which is told in the region's note. */
+static int alloc_auto(size_t nbytes, const struct nixl_mem_params *params,
+                      struct nxr_memory *memory_p, struct why *why)
+{
+    struct why first = {""};
+    int status = NIXL_ERR_NO_DEVICE;
+
+    for (size_t i = 0; i < N_AUTOMATIC && status != NIXL_OK; i++) {
+        status = alloc_kind(automatic[i], nbytes, params, memory_p, why);
+        if (status != NIXL_OK && i == 0) {
+            first = *why;
+        }
+    }
+    if (status == NIXL_OK && memory_p->kind == &nxr_memory_host && memory_p->note[0] == '\0') {
+        snprintf(memory_p->note, sizeof(memory_p->note), "no GPU memory: %.130s", first.text);
     }
     return status;
 }
@@ -160,7 +208,7 @@ int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_par
 {
     static const struct nixl_mem_params defaults = NIXL_MEM_PARAMS_INIT;
     struct nxr_memory memory;
-    char why[160];
+    struct why why = {""};
     int status = check_name("nixl_region_alloc", name, region_p);
 
     params = params != NULL ? params : &defaults;
@@ -170,38 +218,83 @@ int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_par
     if (status != NIXL_OK) {
         return status;
     }
-    status = nxr_memory_host_alloc(nbytes, params, &memory, why, sizeof(why));
+    status = params->kind == NIXL_MEM_AUTO
+                 ? alloc_auto(nbytes, params, &memory, &why)
+                 : alloc_kind(params->kind, nbytes, params, &memory, &why);
     if (status != NIXL_OK) {
-        return nxr_fail(status, "nixl_region_alloc", -1, "", 0, "%s", why);
+        return nxr_fail(status, "nixl_region_alloc", -1, "", 0, "%s", why.text);
     }
     if (memory.note[0] != '\0') {
         nxr_info(MEMORY, "region '%s': %s", name, memory.note);
     }
-    status = publish("nixl_region_alloc", name, &memory, false, region_p);
-    if (status != NIXL_OK) {
-        nxr_memory_host_discard(&memory);
+    return publish("nixl_region_alloc", name, &memory, region_p);
+}
+
+/*
+ * The kind that memory of the user's is registered with. Host memory is taken for what the caller
+ * says it is, unless the driver of another kind, already at work in this process, knows better.
+ */
+static const struct nxr_memory_kind *
+kind_to_register(void *addr, const struct nixl_mem_params *params, struct why *why)
+{
+    const struct nxr_memory_kind *owner;
+
+    if (params->kind != NIXL_MEM_HOST && params->kind != NIXL_MEM_AUTO) {
+        const struct nxr_memory_kind *kind = nxr_memory_kind(params->kind);
+
+        if (kind == NULL) {
+            snprintf(why->text, sizeof(why->text), "this build has no memory of kind %d",
+                     (int)params->kind);
+            return NULL;
+        }
+        return kind->start(why->text, sizeof(why->text)) == NIXL_OK ? kind : NULL;
     }
-    return status;
+    owner = nxr_memory_owner(addr);
+    if (params->kind == NIXL_MEM_HOST && owner != &nxr_memory_host) {
+        snprintf(why->text, sizeof(why->text),
+                 "%p is %s memory; allowed are the kinds NIXL_MEM_AUTO and that one", addr,
+                 owner->name);
+        return NULL;
+    }
+    return owner->start(why->text, sizeof(why->text)) == NIXL_OK ? owner : NULL;
 }
 
 int nixl_region_register(const char *name, void *addr, size_t nbytes,
                          const struct nixl_mem_params *params, struct nixl_region **region_p)
 {
     static const struct nixl_mem_params defaults = NIXL_MEM_PARAMS_INIT;
-    struct nxr_memory memory = {.addr = addr, .nbytes = nbytes, .fd = -1};
+    const struct nxr_memory_kind *kind;
+    struct nxr_memory memory;
+    struct why why = {""};
     int status = check_name("nixl_region_register", name, region_p);
 
+    params = params != NULL ? params : &defaults;
     if (status == NIXL_OK) {
-        status = check_params("nixl_region_register", nbytes, params != NULL ? params : &defaults);
+        status = check_params("nixl_region_register", nbytes, params);
     }
     if (status != NIXL_OK) {
         return status;
     }
-    if (addr == NULL || nbytes > UINTPTR_MAX - (uintptr_t)addr) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_register", -1, "", 0,
-                        "%p with %zu bytes is no memory", addr, nbytes);
+    kind = kind_to_register(addr, params, &why);
+    if (kind == NULL) {
+        return nxr_fail(params->kind == NIXL_MEM_HOST ? NIXL_ERR_INVALID_ARG : NIXL_ERR_NO_DEVICE,
+                        "nixl_region_register", -1, "", 0, "%s", why.text);
     }
-    return publish("nixl_region_register", name, &memory, true, region_p);
+    status = kind->adopt(addr, nbytes, params, &memory, why.text, sizeof(why.text));
+    if (status != NIXL_OK) {
+        return nxr_fail(status, "nixl_region_register", -1, "", 0, "%s", why.text);
+    }
+    return publish("nixl_region_register", name, &memory, region_p);
+}
+
+struct nixl_region *nxr_region_open(const char *name)
+{
+    struct nixl_region *region = region_new(name);
+
+    if (region != NULL) {
+        atomic_store_explicit(&region->magic, NXR_REGION_OPEN, memory_order_release);
+    }
+    return region;
 }
 
 int nixl_region_open(const char *name, struct nixl_region **region_p)
@@ -213,10 +306,7 @@ int nixl_region_open(const char *name, struct nixl_region **region_p)
         return status;
     }
     pthread_mutex_lock(&nxr_job.lock);
-    region = region_new(name);
-    if (region != NULL) {
-        atomic_store_explicit(&region->magic, NXR_REGION_OPEN, memory_order_release);
-    }
+    region = nxr_region_open(name);
     pthread_mutex_unlock(&nxr_job.lock);
     if (region == NULL) {
         return nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_region_open", -1, "", 0,
@@ -228,7 +318,7 @@ int nixl_region_open(const char *name, struct nixl_region **region_p)
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-static int check_region(const char *operation, const struct nixl_region *region, int64_t timeout_ns)
+int nxr_region_check(const char *operation, const struct nixl_region *region, int64_t timeout_ns)
 {
     int status = nxr_check_ready(operation);
 
@@ -247,12 +337,14 @@ static int check_region(const char *operation, const struct nixl_region *region,
 
 int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
 {
-    int status = check_region("nixl_region_close", region, timeout_ns);
+    int status = nxr_region_check("nixl_region_close", region, timeout_ns);
+    int64_t deadline = nxr_deadline(timeout_ns);
 
     if (status != NIXL_OK) {
         return status;
     }
     if (region->published != NULL) {
+        nxr_exposures_withdraw(region);
         pthread_mutex_lock(&nxr_job.lock);
         if (!region->is_revoked) {
             region->is_revoked = true;
@@ -261,6 +353,9 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
         }
         pthread_mutex_unlock(&nxr_job.lock);
         status = nxr_guard_quiesce_own(region->published->key.id, timeout_ns);
+        if (status == NIXL_OK) {
+            status = nxr_net_quiesce(region->published, nxr_left(timeout_ns, deadline));
+        }
         if (status == NIXL_ERR_TIMEOUT) {
             return nxr_fail(status, "nixl_region_close", -1, "", 0,
                             "region '%s' is revoked, but a copy is still in flight; close it again "
@@ -275,11 +370,8 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
     if (region->published != NULL) {
         nxr_publish_free(region->published);
         region->published = NULL;
-        if (!region->is_registered) {
-            nxr_region_free_memory(region->addr, region->mapped_nbytes);
-        }
-        region->addr = NULL;
-        region->nbytes = 0;
+        nxr_region_free_memory(&region->memory);
+        region->memory = (struct nxr_memory){.fd = -1};
     }
     region_retire(region);
     pthread_mutex_unlock(&nxr_job.lock);
@@ -315,115 +407,54 @@ void nxr_regions_close_all(void)
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
-/* ---- asking about regions -------------------------------------------------------------------- */
-
-void *nixl_region_addr(const struct nixl_region *region)
+/* Can other processes of the host open it? */
+static bool is_shared(const struct nxr_memory *memory)
 {
-    return nxr_region_is_open(region) ? region->addr : NULL;
+    return memory->kind == &nxr_memory_host ? !memory->is_registered
+                                            : memory->export.type != NXR_EXPORT_NONE;
 }
 
-uint64_t nixl_region_nbytes(const struct nixl_region *region)
+bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_place *place_p)
 {
-    return nxr_region_is_open(region) ? region->nbytes : 0;
-}
+    struct nxr_list *link, *after;
+    bool is_found = false;
 
-static void fill_info(const struct nixl_region *region, int rank, const struct nxr_part *part,
-                      struct nixl_region_info *info)
-{
-    static const char *const methods[] = {"", "memcpy", "process_vm", "bounce"};
-    bool is_own = rank == nxr_job.rank && region->published != NULL;
-
-    info->nbytes = part->nbytes;
-    info->kind = (enum nixl_mem_kind)part->key.kind;
-    info->strategy = (enum nixl_mem_strategy)part->key.strategy;
-    info->is_registered = part->key.is_registered;
-    snprintf(info->transport, sizeof(info->transport), "%s", part->transport->name);
-    snprintf(info->method, sizeof(info->method), "%s", methods[part->method]);
-    snprintf(info->note, sizeof(info->note), "%s", is_own ? region->note : part->note);
-}
-
-int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
-                      struct nixl_region_info *info_p)
-{
-    int status = check_region("nixl_region_query", region, timeout_ns);
-    struct nxr_part *part;
-
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (!nxr_is_rank(rank)) {
-        return nxr_fail_rank("nixl_region_query", rank);
-    }
-    if (info_p == NULL || info_p->struct_nbytes != sizeof(*info_p)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_query", rank, "", 0, "%s",
-                        info_p == NULL ? "info_p is NULL"
-                                       : "info_p was not made with NIXL_REGION_INFO_INIT");
-    }
-    status = nxr_region_resolve("nixl_region_query", region, rank, true, timeout_ns, &part);
-    if (status == NIXL_OK) {
-        fill_info(region, rank, part, info_p);
-    }
-    return status;
-}
-
-int nixl_region_map(struct nixl_region *region, int rank, void **addr_p)
-{
-    int status = check_region("nixl_region_map", region, 0);
-    struct nxr_part *part;
-    struct nxr_region_part *owner;
-
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (!nxr_is_rank(rank)) {
-        return nxr_fail_rank("nixl_region_map", rank);
-    }
-    if (addr_p == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_map", rank, "", 0, "addr_p is NULL");
-    }
-    status =
-        nxr_region_resolve("nixl_region_map", region, rank, false, nxr_env.resolve_timeout, &part);
-    if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_region_map", rank, "", 0,
-                        "rank %d has not published region '%s'", rank, region->name);
-    }
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (part->method != NXR_METHOD_MEMCPY || (part->key.is_registered && rank != nxr_job.rank)) {
-        return nxr_fail(NIXL_ERR_UNSUPPORTED, "nixl_region_map", rank, part->transport->name, 0,
-                        "region '%s' of rank %d is registered memory: it cannot be mapped",
-                        region->name, rank);
-    }
-    owner = nxr_list_entry(part, struct nxr_region_part, part);
     pthread_mutex_lock(&nxr_job.lock);
-    if (atomic_load(&owner->state) == NXR_PART_READY) {
-        nxr_region_take_map(owner);
-        *addr_p = part->addr;
-    } else {
-        status = nxr_region_fail_part("nixl_region_map", owner);
+    nxr_list_for_each (link, after, &open_regions) {
+        const struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
+        size_t offset = (uintptr_t)addr - (uintptr_t)region->memory.addr;
+
+        if (region->published == NULL || !is_shared(&region->memory) || region->is_revoked ||
+            offset > region->memory.nbytes || nbytes > region->memory.nbytes - offset) {
+            continue;
+        }
+        place_p->generation = region->published->key.generation;
+        place_p->offset = offset;
+        memcpy(place_p->name, region->name, strlen(region->name) + 1);
+        is_found = true;
+        break;
     }
     pthread_mutex_unlock(&nxr_job.lock);
-    return status;
+    return is_found;
 }
 
-int nixl_region_unmap(struct nixl_region *region, int rank, void *addr)
+bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p)
 {
-    int status = check_region("nixl_region_unmap", region, 0);
+    struct nxr_list *link, *after;
+    bool is_found = false;
 
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (!nxr_is_rank(rank)) {
-        return nxr_fail_rank("nixl_region_unmap", rank);
-    }
     pthread_mutex_lock(&nxr_job.lock);
-    status = nxr_region_release_map(rank, addr);
+    nxr_list_for_each (link, after, &open_regions) {
+        const struct nxr_memory *memory = &nxr_list_entry(link, struct nixl_region, link)->memory;
+
+        if (memory->addr != NULL && (uintptr_t)addr - (uintptr_t)memory->addr < memory->nbytes) {
+            *memory_p = *memory;
+            is_found = true;
+            break;
+        }
+    }
     pthread_mutex_unlock(&nxr_job.lock);
-    nxr_service_kick();
-    return status == NIXL_OK ? status
-                             : nxr_fail(status, "nixl_region_unmap", rank, "", 0,
-                                        "%p is no mapped part of rank %d", addr, rank);
+    return is_found;
 }
 
 /* ---- the parts of all regions ---------------------------------------------------------------- */

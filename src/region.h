@@ -12,10 +12,14 @@
 
 #include "host/publish.h"
 #include "job.h"
+#include "memory/memory.h"
 
 #define NXR_REGION_OPEN 0x6e78722d6f70656eull
 
 #define NXR_PARTS_PER_CHUNK 64
+
+/* The names of the library's own regions begin with this; the user hears nothing of them. */
+#define NXR_REGION_INTERNAL '\1'
 
 enum nxr_part_state {
     NXR_PART_ASKING, /* the owner has been asked */
@@ -49,13 +53,8 @@ struct nixl_region {
     struct nxr_part_chunk *_Atomic *chunks; /* [ranks / 64], NULL until used */
 
     /* The own part: constant while open. */
-    void *addr;
-    uint64_t nbytes;
-    size_t mapped_nbytes;
+    struct nxr_memory memory;        /* addr is NULL where there is none */
     struct nxr_published *published; /* NULL: none */
-    bool is_registered;
-    enum nixl_mem_strategy strategy;
-    char note[160];
 
     bool is_revoked; /* nixl_region_close() has begun */
     char name[NIXL_NAME_MAX + 1];
@@ -67,6 +66,17 @@ static inline bool nxr_region_is_open(const struct nixl_region *region)
     return region != NULL &&
            atomic_load_explicit(&region->magic, memory_order_relaxed) == NXR_REGION_OPEN;
 }
+
+/* Where own memory lies in an open region that other processes can open. */
+struct nxr_region_place {
+    uint64_t generation;
+    uint64_t offset;
+    char name[NIXL_NAME_MAX + 1];
+};
+
+/* The region of this rank that holds those bytes: host memory that was allocated, or device memory
+ * that can be exported. False: there is none. Any thread. */
+bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_place *place_p);
 
 /* The part of a rank, if it can be used at once; else NULL, for whatever reason. Any thread. */
 static inline struct nxr_part *nxr_region_part(struct nixl_region *region, int rank)
@@ -91,6 +101,12 @@ static inline struct nxr_part *nxr_region_part(struct nixl_region *region, int r
     return &part->part;
 }
 
+/*
+ * Who moves bytes between the part and the local side of an operation: the part's transport, or
+ * device copies where a mapped part and local device memory meet. NULL: nobody.
+ */
+const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const void *local);
+
 static inline bool nxr_part_has_range(const struct nxr_part *part, uint64_t offset, size_t nbytes)
 {
     return offset <= part->nbytes && nbytes <= part->nbytes - offset;
@@ -104,10 +120,18 @@ int nxr_region_want_part(struct nixl_region *region, int rank, bool renew,
                          struct nxr_region_part **part_p);
 
 /*
+ * May a call use the region, and the timeout? NIXL_OK, or the failure of `operation`, written down.
+ */
+int nxr_region_check(const char *operation, const struct nixl_region *region, int64_t timeout_ns);
+
+/*
  * Wait for a rank's part. NIXL_OK: *part_p is ready; else the failure, recorded for `operation`.
  */
 int nxr_region_resolve(const char *operation, struct nixl_region *region, int rank, bool renew,
                        int64_t timeout_ns, struct nxr_part **part_p);
+
+/* A handle to any name, also the library's own; NULL: no memory. Caller holds job.lock. */
+struct nixl_region *nxr_region_open(const char *name);
 
 /* Why a part is not ready: records the failure of `operation` and returns its status. */
 int nxr_region_fail_part(const char *operation, const struct nxr_region_part *part);
@@ -126,8 +150,11 @@ void nxr_region_take_map(struct nxr_region_part *part);
 /* A pointer that nixl_region_map() gave out comes back. NIXL_OK, NIXL_ERR_INVALID_ARG; job.lock. */
 int nxr_region_release_map(int rank, const void *addr);
 
+/* The memory of the open region of this rank that the address lies in; false: there is none. */
+bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p);
+
 /* Free own memory, or leave it to who has it mapped. Caller holds job.lock. */
-void nxr_region_free_memory(void *addr, size_t mapped_nbytes);
+void nxr_region_free_memory(struct nxr_memory *memory);
 
 /* Let all parts of a region go. Caller holds job.lock. */
 void nxr_region_drop_parts(struct nixl_region *region);
@@ -136,7 +163,10 @@ void nxr_region_drop_parts(struct nixl_region *region);
 
 void nxr_region_send_ask(struct nxr_list *ask_link);
 void nxr_region_published(struct nxr_published *published);
-void nxr_region_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_key *key, int fd);
+void nxr_region_key_came(struct nxr_peer *peer, const struct nxr_wire_key *message, int fd);
+/* The same over a network. False: nobody waits for it any more, `net` stays the caller's. */
+bool nxr_region_net_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_key *key,
+                             struct net_part *net);
 void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation);
 
 /* All questions to that peer have failed; with NIXL_ERR_PEER_LOST its parts are closed, too. */

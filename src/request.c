@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of requests, and the public calls on them. Lock: requests_lock guards phases and lists;
- * it is taken inside job.lock and never held while bytes move.
+ * The life of requests; the public calls on them are in request_calls.c. Lock: requests_lock guards
+ * phases and lists; it is taken inside job.lock and never held while bytes move.
  */
 #include "config.h"
 
 #include "request.h"
 #include "notify.h"
+#include "pair.h"
 #include "progress.h"
+#include "stage.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/status.h"
 #include "wait.h"
+#include "xfer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 _Atomic uint32_t nxr_n_started;
+_Atomic uint32_t nxr_n_at_networks;
+_Atomic uint32_t nxr_n_at_devices;
 
 static pthread_mutex_t requests_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list begun = {&begun, &begun};             /* to be started */
 static struct nxr_list resolving = {&resolving, &resolving}; /* by age */
 static _Atomic uint32_t n_done_unseen;
-
-static bool is_done(void *arg)
-{
-    const struct nixl_req *req = arg;
-
-    return atomic_load_explicit(&req->status, memory_order_acquire) != NIXL_INPROGRESS;
-}
 
 bool nxr_request_any_done(void)
 {
@@ -37,12 +35,24 @@ bool nxr_request_any_done(void)
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
-/* End a request of any phase. Any thread; job.lock may be held. */
-static void end_request(struct nixl_req *req, int status)
+/* The put is no longer waited for by what follows it. Caller holds requests_lock. */
+static void stop_pending(struct nixl_req *req)
+{
+    if (req->is_pending) {
+        req->is_pending = false;
+        atomic_fetch_sub_explicit(&req->peer->n_pending, 1, memory_order_release);
+    }
+}
+
+/* Any thread; job.lock may be held. */
+void nxr_request_end(struct nixl_req *req, int status)
 {
     struct nxr_peer *peer = req->peer;
     bool was_begun, is_freed;
 
+    if (req->claim != NULL) {
+        nxr_claim_end(req->claim, status, req->op.nbytes_done > 0 || status != NIXL_ERR_CANCELED);
+    }
     pthread_mutex_lock(&requests_lock);
     was_begun = req->phase == NXR_REQUEST_BEGUN;
     req->phase = NXR_REQUEST_DONE;
@@ -50,16 +60,14 @@ static void end_request(struct nixl_req *req, int status)
     nxr_list_remove(&req->age_link);
     is_freed = req->is_freed;
     if (is_freed) {
-        if (status != NIXL_OK) {
+        if (status != NIXL_OK && req->exposure == NULL) {
             atomic_store(&peer->freed_failure, status);
         }
     } else {
         atomic_fetch_add(&n_done_unseen, 1);
     }
-    if (req->op.kind == NXR_OP_PUT) {
-        atomic_fetch_sub_explicit(&peer->n_pending, 1, memory_order_release);
-    }
-    if (was_begun) {
+    stop_pending(req);
+    if (was_begun && req->xfer == NULL) {
         atomic_fetch_sub(&nxr_n_started, 1);
     }
     /* From the store on, a waiter may free the request. */
@@ -72,9 +80,33 @@ static void end_request(struct nixl_req *req, int status)
     nxr_wake_self();
 }
 
+static void request_op_ended(struct nxr_op *op, int status)
+{
+    nxr_request_end(nxr_list_entry(op, struct nixl_req, op), status);
+}
+
+bool nxr_request_is_ordered(struct nixl_req *req)
+{
+    bool is_ordered;
+
+    pthread_mutex_lock(&requests_lock);
+    is_ordered = !req->is_pending;
+    pthread_mutex_unlock(&requests_lock);
+    return is_ordered;
+}
+
+void nxr_op_ordered(struct nxr_op *op)
+{
+    if (op->ended == request_op_ended) { /* else one of many pieces */
+        pthread_mutex_lock(&requests_lock);
+        stop_pending(nxr_list_entry(op, struct nixl_req, op));
+        pthread_mutex_unlock(&requests_lock);
+    }
+}
+
 void nxr_op_done(struct nxr_op *op, int status)
 {
-    end_request(nxr_list_entry(op, struct nixl_req, op), status);
+    op->ended(op, status);
 }
 
 /* ---- beginning ------------------------------------------------------------------------------- */
@@ -101,8 +133,26 @@ void nxr_request_begin_waiting(struct nxr_list *waiting)
 void nxr_request_fail_waiting(struct nxr_list *waiting, int status)
 {
     while (!nxr_list_is_empty(waiting)) {
-        end_request(nxr_list_entry(waiting->next, struct nixl_req, link), status);
+        nxr_request_end(nxr_list_entry(waiting->next, struct nixl_req, link), status);
     }
+}
+
+/* Who has the operation from now on, and is asked to cancel it. */
+static void hand_to(struct nxr_op *op, const struct nxr_transport *transport)
+{
+    pthread_mutex_lock(&requests_lock);
+    op->transport = transport;
+    pthread_mutex_unlock(&requests_lock);
+}
+
+/* Only for what is done at once: a device copy is started, and others go on meanwhile. */
+static int move_at_once(struct nxr_op *op)
+{
+    if (op->transport != op->part->transport || op->part->method == NXR_METHOD_DEVICE) {
+        return NIXL_ERR_AGAIN;
+    }
+    return op->kind == NXR_OP_PUT ? op->transport->put(op->part, op->offset, op->local, op->nbytes)
+                                  : op->transport->get(op->part, op->offset, op->local, op->nbytes);
 }
 
 /* Move the bytes, or hand the operation to the transport. */
@@ -113,14 +163,21 @@ static void start(struct nixl_req *req)
     int status;
 
     if (!nxr_part_has_range(part, op->offset, op->nbytes)) {
-        end_request(req, NIXL_ERR_RANGE);
+        nxr_request_end(req, NIXL_ERR_RANGE);
         return;
     }
-    status = op->kind == NXR_OP_PUT ? part->transport->put(part, op->offset, op->local, op->nbytes)
-                                    : part->transport->get(part, op->offset, op->local, op->nbytes);
+    hand_to(op, nxr_part_mover(part, op->local));
+    status = op->transport != NULL ? move_at_once(op) : NIXL_ERR_UNSUPPORTED;
     if (status == NIXL_ERR_AGAIN) {
-        status = part->transport->start(op);
+        struct nxr_peer *peer = req->peer; /* the request may end, and be freed, before start() */
+
+        status = op->transport->start(op);
+        if (status == NIXL_ERR_UNSUPPORTED && op->transport != &nxr_transport_stage) {
+            hand_to(op, &nxr_transport_stage); /* these two devices do not reach each other */
+            status = op->transport->start(op);
+        }
         if (status == NIXL_INPROGRESS) {
+            nxr_notify_send_held(peer);
             return;
         }
     }
@@ -130,7 +187,7 @@ static void start(struct nixl_req *req)
     if (status == NIXL_OK) {
         op->nbytes_done = op->nbytes;
     }
-    end_request(req, status);
+    nxr_request_end(req, status);
 }
 
 bool nxr_request_start_begun(void)
@@ -156,37 +213,65 @@ bool nxr_request_start_begun(void)
     }
 }
 
-int nxr_request_make(const char *operation, enum nxr_op_kind kind, struct nixl_region *region,
-                     int rank, uint64_t offset, void *local, size_t nbytes, struct nixl_req **req_p)
+/* Its part is there: start it now. */
+static void begin_at_once(struct nixl_req *req, struct nxr_part *part)
 {
-    struct nixl_req *req = calloc(1, sizeof(*req));
-    struct nxr_region_part *part;
-    int status = NIXL_ERR_NO_MEMORY, state;
-
-    if (req == NULL) {
-        return nxr_fail(status, operation, rank, "", 0, "no memory for a request");
+    req->op.part = part;
+    req->part = nxr_list_entry(part, struct nxr_region_part, part);
+    req->peer = part->peer;
+    req->phase = NXR_REQUEST_BEGUN;
+    req->is_started = true;
+    if (req->is_pending) {
+        atomic_fetch_add(&req->peer->n_pending, 1);
     }
+    atomic_fetch_add(&nxr_n_started, 1);
+    start(req);
+    if (nxr_must_drive()) {
+        nxr_service_kick();
+    }
+}
+
+void nxr_request_leave(void)
+{
+    bool is_at_network = atomic_load(&nxr_n_at_networks) > 0 && !nxr_net_is_polled();
+
+    if (is_at_network || nxr_must_drive()) {
+        nxr_service_kick();
+    }
+}
+
+/* Are it device copies, which look after themselves? */
+static bool is_device_move(const struct nxr_op *op)
+{
+    const struct nxr_transport *mover = nxr_part_mover(op->part, op->local);
+
+    return mover != NULL && mover->start == nxr_device_start;
+}
+
+/* Let it wait for its part, or begin if that has just come. */
+static int begin_with_part(struct nixl_req *req, struct nixl_region *region, int rank)
+{
+    struct nxr_region_part *part;
+    int status, state;
+    bool is_device;
+
     pthread_mutex_lock(&nxr_job.lock);
     status = nxr_region_want_part(region, rank, false, &part);
     state = status == NIXL_OK ? atomic_load(&part->state) : NXR_PART_FAILED;
     if (state == NXR_PART_STALE || state == NXR_PART_FAILED) {
         pthread_mutex_unlock(&nxr_job.lock);
-        free(req);
-        return status == NIXL_OK ? nxr_region_fail_part(operation, part)
-                                 : nxr_fail(status, operation, rank, "", 0, "no memory for a part");
+        return status == NIXL_OK
+                   ? nxr_region_fail_part(req->operation, part)
+                   : nxr_fail(status, req->operation, rank, "", 0, "no memory for a part");
     }
-    req->op = (struct nxr_op){
-        .part = &part->part, .kind = kind, .offset = offset, .local = local, .nbytes = nbytes};
-    req->operation = operation;
+    req->op.part = &part->part;
     req->part = part;
     req->peer = nxr_job.peers[rank];
     req->resolve_by = nxr_deadline(nxr_env.resolve_timeout);
-    atomic_init(&req->status, NIXL_INPROGRESS);
-    nxr_list_init(&req->link);
-    nxr_list_init(&req->age_link);
-    if (kind == NXR_OP_PUT) {
+    if (req->is_pending) {
         atomic_fetch_add(&req->peer->n_pending, 1);
     }
+    is_device = state == NXR_PART_READY && is_device_move(&req->op);
     pthread_mutex_lock(&requests_lock);
     if (state == NXR_PART_READY) {
         begin(req);
@@ -196,9 +281,131 @@ int nxr_request_make(const char *operation, enum nxr_op_kind kind, struct nixl_r
     }
     pthread_mutex_unlock(&requests_lock);
     pthread_mutex_unlock(&nxr_job.lock);
-    nxr_service_kick();
+    if (state == NXR_PART_READY) {
+        nxr_request_start_begun();
+    }
+    if (!is_device) {
+        nxr_service_kick();
+    }
+    return NIXL_OK;
+}
+
+struct nixl_req *nxr_request_new(void)
+{
+    struct nixl_req *req = malloc(sizeof(*req));
+
+    if (req != NULL) {
+        *req = (struct nixl_req){.op = {.kind = NXR_OP_PUT}};
+        atomic_init(&req->status, NIXL_INPROGRESS);
+        nxr_list_init(&req->link);
+        nxr_list_init(&req->age_link);
+    }
+    return req;
+}
+
+int nxr_request_make(const char *operation, enum nxr_op_kind kind, struct nixl_region *region,
+                     int rank, uint64_t offset, void *local, size_t nbytes, struct nixl_req **req_p)
+{
+    struct nixl_req *req = nxr_request_new();
+    struct nxr_part *part = nxr_region_part(region, rank);
+    int status;
+
+    if (req == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
+    }
+    req->op = (struct nxr_op){.kind = kind,
+                              .offset = offset,
+                              .local = local,
+                              .nbytes = nbytes,
+                              .ended = request_op_ended};
+    req->operation = operation;
+    req->is_pending = kind == NXR_OP_PUT;
+    *req_p = req;
+    if (part != NULL) {
+        begin_at_once(req, part);
+        return NIXL_INPROGRESS;
+    }
+    status = begin_with_part(req, region, rank);
+    if (status != NIXL_OK) {
+        free(req);
+        return status;
+    }
+    return NIXL_INPROGRESS;
+}
+
+int nxr_request_make_on_stream(const char *operation, const struct nxr_op *op,
+                               struct nixl_req **req_p)
+{
+    struct nixl_req *req = nxr_request_new();
+
+    if (req == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, op->part->peer->rank, "", 0,
+                        "no memory for a request");
+    }
+    req->op = *op;
+    req->op.ended = request_op_ended;
+    req->operation = operation;
+    req->is_pending = op->kind == NXR_OP_PUT;
+    begin_at_once(req, op->part);
+    if (nxr_request_is_done(req) && atomic_load(&req->status) != NIXL_OK) {
+        return nxr_request_finish(operation, &req); /* it was not queued: there is no request */
+    }
     *req_p = req;
     return NIXL_INPROGRESS;
+}
+
+void nxr_request_run_xfer(struct nixl_req *req, const char *operation, struct nixl_xfer *xfer)
+{
+    req->op = (struct nxr_op){.kind = xfer->kind, .nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes};
+    req->operation = operation;
+    req->xfer = xfer;
+    req->peer = xfer->peer;
+    req->phase = NXR_REQUEST_BEGUN;
+    req->is_started = true;
+    req->is_pending = xfer->kind == NXR_OP_PUT || xfer->has_note;
+    if (req->is_pending) {
+        atomic_fetch_add(&req->peer->n_pending, 1);
+    }
+}
+
+struct nixl_req *nxr_request_of_team(struct nixl_team *team, const char *operation)
+{
+    struct nixl_req *req = nxr_request_new();
+
+    if (req != NULL) {
+        req->operation = operation;
+        req->team = team;
+        req->lost_rank = -1;
+        req->peer = nxr_peer_find(nxr_job.rank);
+        req->is_started = true;
+        req->op.nbytes_done = 1; /* canceled, it may have done anything */
+    }
+    return req;
+}
+
+struct nixl_req *nxr_request_of_exposure(const char *operation, size_t nbytes)
+{
+    struct nixl_req *req = nxr_request_new();
+
+    if (req != NULL) {
+        req->op.nbytes = nbytes;
+        req->operation = operation;
+        req->lost_rank = -1;
+        req->peer = nxr_peer_find(nxr_job.rank);
+        req->is_started = true;
+    }
+    return req;
+}
+
+void nxr_request_run_claimed(struct nixl_req *req, const char *operation, const struct nxr_op *op,
+                             struct nxr_claim *claim)
+{
+    req->op = *op;
+    req->op.ended = request_op_ended;
+    req->operation = operation;
+    req->claim = claim;
+    req->is_pending = op->kind == NXR_OP_PUT;
+    begin_at_once(req, op->part);
 }
 
 int64_t nxr_request_tick(int64_t now)
@@ -209,199 +416,48 @@ int64_t nxr_request_tick(int64_t now)
         if (oldest->resolve_by > now) {
             return oldest->resolve_by;
         }
-        end_request(oldest, NIXL_ERR_NOT_FOUND);
+        nxr_request_end(oldest, NIXL_ERR_NOT_FOUND);
     }
     return INT64_MAX;
 }
 
-/* ---- the public calls ------------------------------------------------------------------------ */
+/* ---- for the public calls -------------------------------------------------------------------- */
 
-/* The transport that a request used; "" where its part was never opened. */
-static const char *transport_of(const struct nixl_req *req)
+/* Whoever ended it may still hold the lock: its last touch is the unlock. */
+void nxr_request_seen(void)
 {
-    int state = atomic_load_explicit(&req->part->state, memory_order_acquire);
-
-    return state == NXR_PART_READY || state == NXR_PART_STALE ? req->op.part->transport->name : "";
-}
-
-/* Report the outcome of a request that has ended, and free it. */
-static int finish(const char *operation, struct nixl_req **req_p)
-{
-    struct nixl_req *req = *req_p;
-    int status = atomic_load_explicit(&req->status, memory_order_acquire);
-
-    if (status < 0) {
-        nxr_fail(status, operation, req->peer->rank, transport_of(req), 0,
-                 "%s of %zu bytes at offset %llu of rank %d: %s", req->operation, req->op.nbytes,
-                 (unsigned long long)req->op.offset, req->peer->rank, nixl_strerror(status));
-    }
-    /* Whoever ended it may still hold the lock: its last touch is the unlock. */
     pthread_mutex_lock(&requests_lock);
     atomic_fetch_sub(&n_done_unseen, 1);
     pthread_mutex_unlock(&requests_lock);
-    free(req);
-    *req_p = NULL;
-    return status;
 }
 
-static int check_req(const char *operation, struct nixl_req **req_p, int64_t timeout_ns)
+bool nxr_request_withdraw(struct nixl_req *req, const struct nxr_transport **transport_p)
 {
-    int status = nxr_check_ready(operation);
-
-    if (status == NIXL_OK && (req_p == NULL || timeout_ns < 0)) {
-        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
-                          req_p == NULL ? "req_p is NULL" : "the timeout is negative");
-    }
-    return status;
-}
-
-int nixl_req_test(struct nixl_req **req_p)
-{
-    int status = check_req("nixl_req_test", req_p, 0);
-
-    if (status != NIXL_OK || *req_p == NULL) {
-        return status;
-    }
-    nxr_progress();
-    return is_done(*req_p) ? finish("nixl_req_test", req_p) : NIXL_INPROGRESS;
-}
-
-int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns)
-{
-    int status = check_req("nixl_req_wait", req_p, timeout_ns);
-
-    if (status != NIXL_OK || *req_p == NULL) {
-        return status;
-    }
-    status = nxr_wait(is_done, *req_p, timeout_ns);
-    if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_fail(status, "nixl_req_wait", (*req_p)->peer->rank, "", 0,
-                        "%s is not complete in time; the request lives", (*req_p)->operation);
-    }
-    return status == NIXL_OK ? finish("nixl_req_wait", req_p) : status;
-}
-
-struct any_wait {
-    struct nixl_req **reqs;
-    size_t n_reqs;
-    size_t index;
-};
-
-static bool is_any_done(void *arg)
-{
-    struct any_wait *any = arg;
-
-    for (size_t i = 0; i < any->n_reqs; i++) {
-        if (any->reqs[i] != NULL && is_done(any->reqs[i])) {
-            any->index = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, size_t *index_p)
-{
-    struct any_wait any = {reqs, nreqs, 0};
-    int status = check_req("nixl_req_wait_any", reqs, timeout_ns);
-    size_t n_live = 0;
-
-    if (status != NIXL_OK) {
-        return status;
-    }
-    for (size_t i = 0; i < nreqs; i++) {
-        n_live += reqs[i] != NULL;
-    }
-    if (n_live == 0 || index_p == NULL) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_req_wait_any", -1, "", 0, "%s",
-                        index_p == NULL ? "index_p is NULL" : "there is no request to wait for");
-    }
-    status = nxr_wait(is_any_done, &any, timeout_ns);
-    if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_fail(status, "nixl_req_wait_any", -1, "", 0,
-                        "none of %zu requests is complete in time", n_live);
-    }
-    if (status != NIXL_OK) {
-        return status;
-    }
-    *index_p = any.index;
-    return finish("nixl_req_wait_any", &reqs[any.index]);
-}
-
-/* Stop what has not started; NIXL_INPROGRESS if the transport finishes what it has begun. */
-static int stop_request(struct nixl_req *req)
-{
-    bool is_idle = false;
+    bool is_idle;
 
     pthread_mutex_lock(&nxr_job.lock);
     pthread_mutex_lock(&requests_lock);
-    if (req->phase != NXR_REQUEST_DONE && !req->is_started) {
+    is_idle = req->phase != NXR_REQUEST_DONE && !req->is_started;
+    if (is_idle) {
         nxr_list_remove(&req->link);
         nxr_list_remove(&req->age_link);
-        is_idle = true;
     }
+    *transport_p = req->op.transport;
     pthread_mutex_unlock(&requests_lock);
     pthread_mutex_unlock(&nxr_job.lock);
-    if (is_idle) {
-        end_request(req, NIXL_ERR_CANCELED);
-    } else if (!is_done(req)) {
-        req->op.part->transport->cancel(&req->op);
-    }
-    return is_done(req) ? NIXL_OK : NIXL_INPROGRESS;
+    return is_idle;
 }
 
-int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outcome *outcome_p)
+void nxr_request_abandon(struct nixl_req *req)
 {
-    int status = check_req("nixl_req_cancel", req_p, timeout_ns);
-    enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
-    struct nixl_req *req;
-
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (*req_p == NULL) {
-        if (outcome_p != NULL) {
-            *outcome_p = outcome;
-        }
-        return NIXL_OK;
-    }
-    req = *req_p;
-    if (stop_request(req) == NIXL_INPROGRESS) {
-        status = nxr_wait(is_done, req, timeout_ns);
-        if (status == NIXL_ERR_TIMEOUT) {
-            return nxr_fail(status, "nixl_req_cancel", req->peer->rank, "", 0,
-                            "a copy is still in flight; the request lives");
-        }
-        if (status != NIXL_OK) {
-            return status;
-        }
-    }
-    if (atomic_load(&req->status) != NIXL_OK) {
-        outcome = req->op.nbytes_done == 0 ? NIXL_OUTCOME_UNTOUCHED : NIXL_OUTCOME_PARTIAL;
-    }
-    finish("nixl_req_cancel", req_p);
-    if (outcome_p != NULL) {
-        *outcome_p = outcome;
-    }
-    return NIXL_OK;
-}
-
-int nixl_req_free(struct nixl_req **req_p)
-{
-    int status = check_req("nixl_req_free", req_p, 0);
-    struct nixl_req *req;
     bool has_ended;
 
-    if (status != NIXL_OK || *req_p == NULL) {
-        return status;
-    }
-    req = *req_p;
     pthread_mutex_lock(&requests_lock);
     has_ended = req->phase == NXR_REQUEST_DONE;
     req->is_freed = true;
     if (has_ended) {
         atomic_fetch_sub(&n_done_unseen, 1);
-        if (atomic_load(&req->status) != NIXL_OK) {
+        if (atomic_load(&req->status) != NIXL_OK && req->exposure == NULL) {
             atomic_store(&req->peer->freed_failure, atomic_load(&req->status));
         }
     }
@@ -409,6 +465,4 @@ int nixl_req_free(struct nixl_req **req_p)
     if (has_ended) {
         free(req);
     }
-    *req_p = NULL;
-    return NIXL_OK;
 }

@@ -16,8 +16,13 @@ enum nxr_request_phase {
 
 struct nixl_req {
     struct nxr_op op;
-    const char *operation; /* the public call */
-    struct nxr_region_part *part;
+    const char *operation;         /* the public call */
+    struct nxr_region_part *part;  /* NULL: of a prepared transfer */
+    struct nixl_xfer *xfer;        /* that drives the request; or NULL */
+    struct nixl_team *team;        /* whose collective it is; or NULL */
+    struct nxr_exposure *exposure; /* whose end it is; or NULL */
+    struct nxr_claim *claim;       /* of a buffer that is exposed, and told of the end; or NULL */
+    int lost_rank; /* of a team or an exposure, after NIXL_ERR_PEER_LOST: who died */
     struct nxr_peer *peer;
     int64_t resolve_by;
     _Atomic int status; /* NIXL_INPROGRESS until it has ended */
@@ -25,6 +30,7 @@ struct nixl_req {
     /* requests_lock (request.c), and for `link` while WAITING also job.lock. */
     enum nxr_request_phase phase;
     bool is_started;          /* the transport has it */
+    bool is_pending;          /* a put that notifications wait for: counted in n_pending */
     bool is_freed;            /* nobody looks at it any more: freed when it ends */
     struct nxr_list link;     /* of part->waiting, or of those to start */
     struct nxr_list age_link; /* of those that wait for their part, oldest first */
@@ -38,6 +44,40 @@ int nxr_request_make(const char *operation, enum nxr_op_kind kind, struct nixl_r
                      int rank, uint64_t offset, void *local, size_t nbytes,
                      struct nixl_req **req_p);
 
+/*
+ * The caller goes on without waiting for what it has just made: a network that no thread polls is
+ * looked after by the service thread from now on.
+ */
+void nxr_request_leave(void);
+
+/*
+ * The same behind what is queued on op->stream, a CUDA stream of the user's; op->part is ready, and
+ * one side is CUDA memory. Queued when the call returns. NIXL_INPROGRESS, or the failure.
+ */
+int nxr_request_make_on_stream(const char *operation, const struct nxr_op *op,
+                               struct nixl_req **req_p);
+
+/* May what is sent from now on arrive behind the put? It has ended, or its transport orders it. */
+bool nxr_request_is_ordered(struct nixl_req *req);
+
+/* A request for a prepared transfer, which drives it: made, begun, ended. */
+struct nixl_req *nxr_request_new(void);
+void nxr_request_run_xfer(struct nixl_req *req, const char *operation, struct nixl_xfer *xfer);
+void nxr_request_end(struct nixl_req *req, int status);
+
+/* A request for a collective, which its team ends by nxr_request_end(). NULL: no memory. */
+struct nixl_req *nxr_request_of_team(struct nixl_team *team, const char *operation);
+
+/* A request for a buffer that is exposed, ended by nxr_request_end(). NULL: no memory. */
+struct nixl_req *nxr_request_of_exposure(const char *operation, size_t nbytes);
+
+/*
+ * Begin the move of a buffer that was claimed: op->part is ready. The claim is told of the end, and
+ * given away with it. It may have ended when the call returns.
+ */
+void nxr_request_run_claimed(struct nixl_req *req, const char *operation, const struct nxr_op *op,
+                             struct nxr_claim *claim);
+
 /* The part of waiting requests is ready, or will not be. Caller holds job.lock. */
 void nxr_request_begin_waiting(struct nxr_list *waiting);
 void nxr_request_fail_waiting(struct nxr_list *waiting, int status);
@@ -50,5 +90,25 @@ int64_t nxr_request_tick(int64_t now);
 
 /* Has a request ended that nobody has been told of? For nixl_event_arm(). */
 bool nxr_request_any_done(void);
+
+static inline bool nxr_request_is_done(const struct nixl_req *req)
+{
+    return atomic_load_explicit(&req->status, memory_order_acquire) != NIXL_INPROGRESS;
+}
+
+/* Report the outcome of a request that has ended, free it, and set it NULL. */
+int nxr_request_finish(const char *operation, struct nixl_req **req_p);
+
+/* A request that has ended was told to its owner, who frees it. */
+void nxr_request_seen(void);
+
+/*
+ * Take a request back that nobody has started, for the caller to end. False: too late; *transport_p
+ * has it, or NULL: it is on the way there.
+ */
+bool nxr_request_withdraw(struct nixl_req *req, const struct nxr_transport **transport_p);
+
+/* Nobody looks at it any more: it is freed when it ends, or now. */
+void nxr_request_abandon(struct nixl_req *req);
 
 #endif

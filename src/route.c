@@ -2,7 +2,9 @@
 /* Choosing transports. The result of the probes is constant after init: no lock. */
 #include "config.h"
 
+#include "net/net.h"
 #include "route.h"
+#include "util/env.h"
 #include "util/log.h"
 
 #include <stdio.h>
@@ -37,6 +39,11 @@ static bool is_known_name(const char *name, size_t nbytes)
             return true;
         }
     }
+    for (size_t i = 0; i < nxr_net_count(); i++) {
+        if (strlen(nxr_net_name(i)) == nbytes && strncmp(nxr_net_name(i), name, nbytes) == 0) {
+            return true;
+        }
+    }
     return false;
 }
 
@@ -47,6 +54,9 @@ static void known_names(char *names, size_t names_nbytes)
     for (size_t i = 0; i < nxr_n_transports && used < names_nbytes; i++) {
         used += (size_t)snprintf(names + used, names_nbytes - used, "%s%s", i > 0 ? ", " : "",
                                  nxr_transports[i]->name);
+    }
+    for (size_t i = 0; i < nxr_net_count() && used < names_nbytes; i++) {
+        used += (size_t)snprintf(names + used, names_nbytes - used, ", %s", nxr_net_name(i));
     }
 }
 
@@ -73,11 +83,19 @@ static int check_names(const char *list, char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-int nxr_route_init(const char *wanted, char *why, size_t why_nbytes)
+bool nxr_route_is_allowed(const char *name)
 {
+    const char *wanted = nxr_env.transports;
     bool is_excluding = wanted[0] == '^';
     const char *list = wanted + is_excluding;
-    int status = check_names(list, why, why_nbytes);
+
+    return list[0] == '\0' || is_in_list(list, name) != is_excluding;
+}
+
+int nxr_route_init(char *why, size_t why_nbytes)
+{
+    const char *wanted = nxr_env.transports;
+    int status = check_names(wanted + (wanted[0] == '^'), why, why_nbytes);
 
     if (status != NIXL_OK) {
         return status;
@@ -86,7 +104,7 @@ int nxr_route_init(const char *wanted, char *why, size_t why_nbytes)
         const struct nxr_transport *transport = nxr_transports[i];
 
         is_usable[i] = false;
-        if (list[0] != '\0' && is_in_list(list, transport->name) == is_excluding) {
+        if (!nxr_route_is_allowed(transport->name)) {
             snprintf(why_not[i], sizeof(why_not[i]), "left out by NIXLRUN_TRANSPORTS");
         } else {
             is_usable[i] = transport->probe(why_not[i], sizeof(why_not[i])) == NIXL_OK;
@@ -106,7 +124,8 @@ const struct nxr_transport *nxr_route_choose(enum nixl_scope scope, char *why, s
         char reason[96];
 
         memcpy(reason, why_not[i], sizeof(reason));
-        if (is_usable[i] && transport->reach(scope, reason, sizeof(reason)) == NIXL_OK) {
+        if (is_usable[i] &&
+            transport->reach(scope, NIXL_MEM_HOST, reason, sizeof(reason)) == NIXL_OK) {
             return transport;
         }
         if (used < why_nbytes) {
@@ -115,4 +134,29 @@ const struct nxr_transport *nxr_route_choose(enum nixl_scope scope, char *why, s
         }
     }
     return NULL;
+}
+
+const struct nxr_transport *nxr_route_for_device(size_t *index_p, enum nixl_mem_kind kind)
+{
+    char reason[96];
+
+    while (*index_p < nxr_n_transports) {
+        size_t i = (*index_p)++;
+
+        if (is_usable[i] &&
+            nxr_transports[i]->reach(NIXL_SCOPE_LOCAL, kind, reason, sizeof(reason)) == NIXL_OK) {
+            return nxr_transports[i];
+        }
+    }
+    return NULL;
+}
+
+const struct nxr_transport *nxr_route_at(size_t index, bool *is_usable_p, const char **why_p)
+{
+    if (index >= nxr_n_transports) {
+        return NULL;
+    }
+    *is_usable_p = is_usable[index];
+    *why_p = is_usable[index] ? "" : why_not[index];
+    return nxr_transports[index];
 }

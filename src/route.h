@@ -9,11 +9,30 @@
  * Check NIXLRUN_TRANSPORTS and probe what it allows; once, at init. NIXL_OK, or
  * NIXL_ERR_INVALID_ARG with one line in `why`.
  */
-int nxr_route_init(const char *wanted, char *why, size_t why_nbytes);
+int nxr_route_init(char *why, size_t why_nbytes);
+
+/* Does NIXLRUN_TRANSPORTS allow that transport? */
+bool nxr_route_is_allowed(const char *name);
 
 /*
  * The transport for peers of that scope, or NULL and one line in `why` for each that was refused.
  */
 const struct nxr_transport *nxr_route_choose(enum nixl_scope scope, char *why, size_t why_nbytes);
+
+/*
+ * The next usable transport for device memory of that kind of another rank of this host, from
+ * *index_p on; NULL: there is no more.
+ */
+const struct nxr_transport *nxr_route_for_device(size_t *index_p, enum nixl_mem_kind kind);
+
+/*
+ * The transports one by one, the cheapest first; NULL behind the last. Whether it may be used here,
+ * and if not, why. Constant after init.
+ */
+const struct nxr_transport *nxr_route_at(size_t index, bool *is_usable_p, const char **why_p);
+
+/* What to expect of the way to a part: 0 where it is not known. */
+void nxr_route_expect(const struct nxr_part *part, uint64_t *latency_ns_p,
+                      uint64_t *bandwidth_mbps_p);
 
 #endif

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waiting for signals: the public calls. Nothing is kept but, in each thread, how many deaths its
- * waits have told the caller of. No lock.
+ * waits have told the caller of. A word in device memory is copied out to be looked at, again and
+ * again with growing pauses, which end early where the library changes such a word. No lock.
  */
 #include "config.h"
 
+#include "device_word.h"
 #include "event.h"
 #include "job.h"
+#include "transports/transport.h"
+#include "util/clock.h"
 #include "util/status.h"
 #include "wait.h"
+
+/* How soon a waiter that sleeps looks at words that GPUs may store to, at first and in the end. */
+#define FIRST_LOOK_NS (200 * NXR_US)
+#define LAST_LOOK_NS  (8 * NXR_MS)
 
 /* Deaths that signal waits of this thread have returned, of the job that was the n-th. */
 static __thread unsigned told_of_start NXR_TLS_MODEL;
@@ -91,21 +99,121 @@ static inline int check_wait(const char *operation, struct signal_wait *wait, in
     return NIXL_OK;
 }
 
+/* ---- words in device memory ------------------------------------------------------------------ */
+
+#define FIRST_PAUSE_NS (2 * NXR_US) /* between two looks at words in device memory */
+#define LAST_PAUSE_NS  (200 * NXR_US)
+
+static bool is_any_device(const struct signal_wait *wait)
+{
+    for (size_t i = 0; i < wait->n_words; i++) {
+        if (nxr_range_find(wait->words[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* NIXL_OK: a word compares true. NIXL_INPROGRESS: none does. Else one cannot be read. */
+static int look_at_all(struct signal_wait *wait)
+{
+    for (size_t i = 0; i < wait->n_words; i++) {
+        const struct nxr_range *range = nxr_range_find(wait->words[i]);
+        uint64_t seen;
+        int status = NIXL_OK;
+
+        if (range != NULL) {
+            status = nxr_device_copy(NULL, &seen, range, wait->words[i], sizeof(seen));
+        } else {
+            seen = atomic_load_explicit((const _Atomic uint64_t *)wait->words[i],
+                                        memory_order_acquire);
+        }
+        if (status != NIXL_OK) {
+            return status;
+        }
+        if (is_true(seen, wait->compare, wait->value)) {
+            wait->index = i;
+            wait->seen = seen;
+            return NIXL_OK;
+        }
+    }
+    return NIXL_INPROGRESS;
+}
+
+static bool has_changed(void *arg)
+{
+    return atomic_load(&nxr_device_n_changes) != *(const uint64_t *)arg;
+}
+
+static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
+{
+    int64_t deadline = nxr_deadline(timeout_ns), pause_ns = FIRST_PAUSE_NS;
+
+    for (;;) {
+        uint64_t n_changes = atomic_load(&nxr_device_n_changes);
+        int n_deaths = nxr_event_n_deaths();
+        int status = look_at_all(wait);
+        int64_t left_ns = nxr_left(timeout_ns, deadline);
+
+        if (status != NIXL_INPROGRESS) {
+            return status;
+        }
+        wait->is_lost = n_deaths > n_deaths_told;
+        if (wait->is_lost) {
+            return NIXL_OK;
+        }
+        if (timeout_ns == 0 || left_ns <= 1) {
+            return timeout_ns == 0 ? NIXL_INPROGRESS : NIXL_ERR_TIMEOUT;
+        }
+        status = nxr_wait(has_changed, &n_changes, pause_ns < left_ns ? pause_ns : left_ns);
+        pause_ns = status == NIXL_OK              ? FIRST_PAUSE_NS
+                   : 2 * pause_ns < LAST_PAUSE_NS ? 2 * pause_ns
+                                                  : LAST_PAUSE_NS;
+    }
+}
+
+/* ---- all words ------------------------------------------------------------------------------- */
+
+/*
+ * A GPU that stores into a word wakes nobody: where this process has device memory the waiter looks
+ * again after a while, which grows.
+ */
+static int wait_looking(struct signal_wait *wait, int64_t timeout_ns)
+{
+    int64_t deadline = nxr_deadline(timeout_ns), look_after = FIRST_LOOK_NS, left, turn;
+    int status;
+
+    do {
+        left = nxr_left(timeout_ns, deadline);
+        turn = left < look_after ? left : look_after;
+        status = nxr_wait(is_raised, wait, turn);
+        look_after = look_after < LAST_LOOK_NS ? 2 * look_after : look_after;
+    } while (status == NIXL_ERR_TIMEOUT && turn < left);
+    return status;
+}
+
 static int wait_signals(const char *operation, struct signal_wait *wait, int64_t timeout_ns)
 {
+    bool is_looking = atomic_load_explicit(&nxr_range_bounds, memory_order_relaxed) != 0;
     int status;
 
     if (told_of_start != nxr_job.n_starts) {
         told_of_start = nxr_job.n_starts;
         n_deaths_told = 0;
     }
-    status = nxr_wait(is_raised, wait, timeout_ns);
+    status = is_any_device(wait)            ? wait_device(wait, timeout_ns)
+             : is_looking && timeout_ns > 0 ? wait_looking(wait, timeout_ns)
+                                            : nxr_wait(is_raised, wait, timeout_ns);
     if (status == NIXL_OK && wait->is_lost) {
         return fail_lost(operation);
     }
-    return status != NIXL_ERR_TIMEOUT
-               ? status
-               : nxr_fail(status, operation, -1, "", 0, "no signal compared true in time");
+    if (status == NIXL_OK || status == NIXL_INPROGRESS) {
+        return status;
+    }
+    return nxr_fail(status, operation, -1, "", 0,
+                    status == NIXL_ERR_TIMEOUT ? "no signal compared true in time"
+                                               : "a word in device memory cannot be read: %s",
+                    nixl_strerror(status));
 }
 
 /* Looks at one word with nothing in between, a microsecond or so, for peers that answer at once. */
@@ -129,9 +237,11 @@ int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t v
     struct signal_wait wait = {.words = &word, .n_words = 1, .compare = compare, .value = value};
     int status = check_wait("nixl_signal_wait", &wait, timeout_ns);
 
-    if (status == NIXL_OK &&
-        !look_closely(word, compare, value, timeout_ns == 0 || nxr_job.is_crowded ? 1 : CLOSE_LOOKS,
-                      &wait.seen)) {
+    if (status == NIXL_OK && nxr_range_is_near(word)) {
+        status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
+    } else if (status == NIXL_OK &&
+               !look_closely(word, compare, value,
+                             timeout_ns == 0 || nxr_job.is_crowded ? 1 : CLOSE_LOOKS, &wait.seen)) {
         status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
     }
     if (status == NIXL_OK && seen_p != NULL) {

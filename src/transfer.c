@@ -22,8 +22,22 @@
 
 /* ---- the unusual cases ----------------------------------------------------------------------- */
 
-static int check_arguments(const char *operation, int rank, const struct nixl_region *region,
-                           const void *local, size_t nbytes)
+/* A local buffer that begins in device memory must end there. */
+static int check_local_range(const char *operation, int rank, const void *local, size_t nbytes)
+{
+    const struct nxr_range *range = nxr_range_find(local);
+
+    if (range == NULL || nbytes <= range->addr + range->nbytes - (uintptr_t)local) {
+        return NIXL_OK;
+    }
+    return nxr_fail(NIXL_ERR_RANGE, operation, rank, "", 0,
+                    "the local buffer of %zu bytes at %p goes beyond its region of %s memory, "
+                    "which ends at %p",
+                    nbytes, local, range->kind->name, (void *)(range->addr + range->nbytes));
+}
+
+int nxr_transfer_check(const char *operation, int rank, const struct nixl_region *region,
+                       const void *local, size_t nbytes)
 {
     int status = nxr_check_ready(operation);
 
@@ -41,7 +55,7 @@ static int check_arguments(const char *operation, int rank, const struct nixl_re
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
                         "the local buffer is NULL and nbytes is %zu", nbytes);
     }
-    return NIXL_OK;
+    return check_local_range(operation, rank, local, nbytes);
 }
 
 static int fail_range(const char *operation, int rank, const struct nixl_region *region,
@@ -57,9 +71,13 @@ static int fail_range(const char *operation, int rank, const struct nixl_region 
 static int find_part(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                      size_t nbytes, struct nxr_part **part_p)
 {
-    int status =
-        nxr_region_resolve(operation, region, rank, false, nxr_env.resolve_timeout, part_p);
+    int status = NIXL_OK;
 
+    *part_p = nxr_region_part(region, rank);
+    if (*part_p == NULL) {
+        status =
+            nxr_region_resolve(operation, region, rank, false, nxr_env.resolve_timeout, part_p);
+    }
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(NIXL_ERR_NOT_FOUND, operation, rank, "", 0,
                         "rank %d has not published region '%s' within NIXLRUN_RESOLVE_TIMEOUT",
@@ -74,7 +92,7 @@ static int find_part(const char *operation, int rank, struct nixl_region *region
 int nxr_transfer_find_part(const char *operation, int rank, struct nixl_region *region,
                            uint64_t offset, size_t nbytes, struct nxr_part **part_p)
 {
-    int status = check_arguments(operation, rank, region, region, nbytes);
+    int status = nxr_transfer_check(operation, rank, region, region, nbytes);
 
     return status == NIXL_OK ? find_part(operation, rank, region, offset, nbytes, part_p) : status;
 }
@@ -105,16 +123,9 @@ static bool is_complete(void *arg)
            NIXL_INPROGRESS;
 }
 
-/* An operation that takes time, waited for. */
-static int run_request(const char *operation, enum nxr_op_kind kind, int rank,
-                       struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
+/* Wait for a request of a call that returns when it has ended. */
+static int finish_request(const char *operation, int rank, struct nixl_req *req)
 {
-    struct nixl_req *req;
-    int status = nxr_request_make(operation, kind, region, rank, offset, local, nbytes, &req);
-
-    if (status != NIXL_INPROGRESS) {
-        return status;
-    }
     if (nxr_wait(is_complete, req, nxr_env.op_timeout) == NIXL_OK) {
         return nixl_req_wait(&req, NIXL_FOREVER);
     }
@@ -127,11 +138,29 @@ static int run_request(const char *operation, enum nxr_op_kind kind, int rank,
                     "not complete within NIXLRUN_OP_TIMEOUT, and the local buffer is still in use");
 }
 
+/* An operation that takes time, waited for. */
+static int run_request(const char *operation, enum nxr_op_kind kind, int rank,
+                       struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
+{
+    struct nixl_req *req;
+    int status = nxr_request_make(operation, kind, region, rank, offset, local, nbytes, &req);
+
+    return status == NIXL_INPROGRESS ? finish_request(operation, rank, req) : status;
+}
+
+static int fail_mover(const char *operation, const struct nxr_part *part)
+{
+    return nxr_fail(NIXL_ERR_UNSUPPORTED, operation, part->peer->rank, part->transport->name, 0,
+                    "device memory cannot be moved to or from this part of rank %d",
+                    part->peer->rank);
+}
+
 static int transfer_slow(const char *operation, enum nxr_op_kind kind, int rank,
                          struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
 {
+    const struct nxr_transport *mover;
     struct nxr_part *part;
-    int status = check_arguments(operation, rank, region, local, nbytes);
+    int status = nxr_transfer_check(operation, rank, region, local, nbytes);
 
     if (status == NIXL_OK) {
         status = find_part(operation, rank, region, offset, nbytes, &part);
@@ -139,9 +168,14 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, int rank,
     if (status != NIXL_OK || nbytes == 0) {
         return status;
     }
-    status = kind == NXR_OP_PUT ? part->transport->put(part, offset, local, nbytes)
-                                : part->transport->get(part, offset, local, nbytes);
-    if (status == NIXL_ERR_AGAIN) {
+    mover = nxr_part_mover(part, local);
+    if (mover == NULL) {
+        return fail_mover(operation, part);
+    }
+    status = kind == NXR_OP_PUT ? mover->put(part, offset, local, nbytes)
+                                : mover->get(part, offset, local, nbytes);
+    if (status == NIXL_ERR_AGAIN ||
+        (status == NIXL_ERR_UNSUPPORTED && nxr_range_find(local) != NULL)) {
         return run_request(operation, kind, rank, region, offset, local, nbytes);
     }
     return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, part);
@@ -156,7 +190,7 @@ static inline struct nxr_part *usable_part(int rank, struct nixl_region *region,
     struct nxr_part *part = nxr_region_part(region, rank);
 
     if (__builtin_expect(part == NULL || local == NULL || nbytes == 0 ||
-                             !nxr_part_has_range(part, offset, nbytes),
+                             !nxr_part_has_range(part, offset, nbytes) || nxr_range_is_near(local),
                          0)) {
         return NULL;
     }
@@ -203,12 +237,13 @@ int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst, s
     return get("nixl_get", rank, region, offset, dst, nbytes);
 }
 
-static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, int rank,
-                            struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
-                            struct nixl_req **req_p)
+/* Do it, or begin it; who does not wait for the request then leaves it. */
+static int begin_transfer(const char *operation, enum nxr_op_kind kind, int rank,
+                          struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
+                          struct nixl_req **req_p)
 {
     struct nxr_part *part;
-    int status = check_arguments(operation, rank, region, local, nbytes);
+    int status = nxr_transfer_check(operation, rank, region, local, nbytes);
 
     if (status != NIXL_OK) {
         return status;
@@ -224,6 +259,8 @@ static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, int ra
         if (nbytes == 0) {
             return NIXL_OK;
         }
+    }
+    if (part != NULL && part->method != NXR_METHOD_DEVICE && !nxr_range_is_near(local)) {
         status = kind == NXR_OP_PUT ? part->transport->put(part, offset, local, nbytes)
                                     : part->transport->get(part, offset, local, nbytes);
         if (status != NIXL_ERR_AGAIN) {
@@ -233,12 +270,24 @@ static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, int ra
     return nxr_request_make(operation, kind, region, rank, offset, local, nbytes, req_p);
 }
 
+static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, int rank,
+                            struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
+                            struct nixl_req **req_p)
+{
+    int status = begin_transfer(operation, kind, rank, region, offset, local, nbytes, req_p);
+
+    if (status == NIXL_INPROGRESS) {
+        nxr_request_leave();
+    }
+    return status;
+}
+
 int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                 size_t nbytes, struct nixl_req **req_p)
 {
     struct nxr_part *part = usable_part(rank, region, offset, src, nbytes);
 
-    if (__builtin_expect(part != NULL && req_p != NULL &&
+    if (__builtin_expect(part != NULL && req_p != NULL && part->method != NXR_METHOD_DEVICE &&
                              part->transport->put(part, offset, src, nbytes) == NIXL_OK,
                          1)) {
         return NIXL_OK;
@@ -252,7 +301,7 @@ int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst
 {
     struct nxr_part *part = usable_part(rank, region, offset, dst, nbytes);
 
-    if (__builtin_expect(part != NULL && req_p != NULL &&
+    if (__builtin_expect(part != NULL && req_p != NULL && part->method != NXR_METHOD_DEVICE &&
                              part->transport->get(part, offset, dst, nbytes) == NIXL_OK,
                          1)) {
         return NIXL_OK;
@@ -260,18 +309,73 @@ int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst
     return transfer_nb_slow("nixl_get_nb", NXR_OP_GET, rank, region, offset, dst, nbytes, req_p);
 }
 
+/* In one trip, where a transport has to take one. NIXL_ERR_AGAIN: in two steps. */
+static inline int put_notify_at_once(int rank, struct nixl_region *region,
+                                     const struct nxr_put_notify *what)
+{
+    struct nxr_part *part = usable_part(rank, region, what->offset, what->src, what->nbytes);
+
+    if (__builtin_expect(part == NULL || part->method < NXR_METHOD_MESSAGE, 1)) {
+        return NIXL_ERR_AGAIN;
+    }
+    return nxr_notify_put(part, what);
+}
+
+/* Does the put still run, and will nothing that is sent from now on overtake it? */
+static bool is_on_its_way(struct nixl_req *req)
+{
+    return nxr_request_is_ordered(req) && !is_complete(req);
+}
+
+/*
+ * In two steps. Where the transport keeps the order, the notification does not wait for the word
+ * that the put has arrived, which is one trip more; the caller does, whose buffer is in use.
+ */
+static int put_then_notify(int rank, struct nixl_region *region, const struct nxr_put_notify *what,
+                           int64_t timeout_ns)
+{
+    const char *operation = "nixl_put_notify";
+    struct nixl_req *req = NULL;
+    int status, notified;
+
+    if (usable_part(rank, region, what->offset, what->src, what->nbytes) == NULL) {
+        status = put(operation, rank, region, what->offset, what->src, what->nbytes);
+    } else {
+        status = begin_transfer(operation, NXR_OP_PUT, rank, region, what->offset,
+                                (void *)what->src, what->nbytes, &req);
+    }
+    if (status == NIXL_INPROGRESS && is_on_its_way(req)) {
+        notified =
+            nxr_notify_send(operation, rank, what->tag, what->msg, what->msg_nbytes, timeout_ns);
+        status = finish_request(operation, rank, req);
+        return status == NIXL_OK ? notified : status;
+    }
+    if (status == NIXL_INPROGRESS) {
+        status = finish_request(operation, rank, req);
+    }
+    return status == NIXL_OK ? nxr_notify_send(operation, rank, what->tag, what->msg,
+                                               what->msg_nbytes, timeout_ns)
+                             : status;
+}
+
 int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                     size_t nbytes, uint64_t tag, const void *msg, size_t msg_nbytes,
                     int64_t timeout_ns)
 {
+    const struct nxr_put_notify what = {
+        .offset = offset,
+        .src = src,
+        .nbytes = nbytes,
+        .tag = tag,
+        .msg = msg,
+        .msg_nbytes = msg_nbytes,
+    };
     int status = nxr_notify_check("nixl_put_notify", rank, msg, msg_nbytes, timeout_ns);
 
-    if (status == NIXL_OK) {
-        status = put("nixl_put_notify", rank, region, offset, src, nbytes);
+    if (status == NIXL_OK && put_notify_at_once(rank, region, &what) == NIXL_OK) {
+        return NIXL_OK;
     }
-    return status == NIXL_OK
-               ? nxr_notify_send("nixl_put_notify", rank, tag, msg, msg_nbytes, timeout_ns)
-               : status;
+    return status == NIXL_OK ? put_then_notify(rank, region, &what, timeout_ns) : status;
 }
 
 int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
@@ -297,31 +401,63 @@ static bool has_no_pending(void *arg)
            nxr_peer_is_lost(peer);
 }
 
-/* Wait for the requests to one peer and let its transport finish with `order`. */
-static int drain(const char *operation, struct nxr_peer *peer, int64_t timeout_ns,
-                 int (*order)(struct nxr_peer *))
+static int fail_drain(const char *operation, const struct nxr_peer *peer, int status)
 {
-    int status = nxr_wait(has_no_pending, peer, timeout_ns);
-
-    if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_fail(status, operation, peer->rank, "", 0,
-                        "%u puts to rank %d are not complete in time",
-                        (unsigned)atomic_load(&peer->n_pending), peer->rank);
-    }
-    if (status != NIXL_OK) {
-        return status;
-    }
     if (nxr_peer_is_lost(peer)) {
         return nxr_fail(NIXL_ERR_PEER_LOST, operation, peer->rank, "", 0, "rank %d has died",
                         peer->rank);
     }
-    status = atomic_load_explicit(&peer->freed_failure, memory_order_relaxed);
-    if (status != NIXL_OK && (status = atomic_exchange(&peer->freed_failure, NIXL_OK)) != NIXL_OK) {
+    if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(status, operation, peer->rank, "", 0,
-                        "a request to rank %d that nobody waits for has failed: %s", peer->rank,
-                        nixl_strerror(status));
+                        "puts to rank %d are not complete in time", peer->rank);
     }
-    return order != NULL ? order(peer) : NIXL_OK;
+    return nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
+}
+
+/* A request that nobody waits for, or a put that was sent before the owner closed, has failed. */
+static int report_freed(const char *operation, struct nxr_peer *peer)
+{
+    int status = atomic_load_explicit(&peer->freed_failure, memory_order_relaxed);
+
+    if (status == NIXL_OK || (status = atomic_exchange(&peer->freed_failure, NIXL_OK)) == NIXL_OK) {
+        return NIXL_OK;
+    }
+    return nxr_fail(status, operation, peer->rank, "", 0,
+                    "an earlier put to rank %d that nobody waits for has failed: %s", peer->rank,
+                    nixl_strerror(status));
+}
+
+/* What a transport that takes time is asked again and again. */
+struct ordering {
+    struct nxr_peer *peer;
+    int (*order)(struct nxr_peer *);
+    int status;
+};
+
+static bool is_in_order(void *arg)
+{
+    struct ordering *ordering = arg;
+
+    ordering->status = ordering->order(ordering->peer);
+    return ordering->status != NIXL_INPROGRESS;
+}
+
+/* Wait for the requests to one peer and let its transport finish with `order`. */
+static int drain(const char *operation, struct nxr_peer *peer, int64_t timeout_ns,
+                 int (*order)(struct nxr_peer *))
+{
+    struct ordering ordering = {.peer = peer, .order = order};
+    int64_t deadline = nxr_deadline(timeout_ns);
+    int status = nxr_wait(has_no_pending, peer, timeout_ns);
+
+    if (status == NIXL_OK && !nxr_peer_is_lost(peer) && order != NULL) {
+        status = nxr_wait(is_in_order, &ordering, nxr_left(timeout_ns, deadline));
+        status = status == NIXL_OK ? ordering.status : status;
+    }
+    if (status < 0 || nxr_peer_is_lost(peer)) {
+        return fail_drain(operation, peer, status);
+    }
+    return status == NIXL_OK ? report_freed(operation, peer) : status;
 }
 
 int nxr_transfer_fence(const char *operation, struct nxr_peer *peer)
@@ -353,6 +489,13 @@ static int flush_all(int64_t timeout_ns)
     int64_t deadline = nxr_deadline(timeout_ns);
     int first_failure = NIXL_OK;
 
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer = nxr_peer_find(rank);
+
+        if (peer != NULL && nxr_peer_is_up(peer) && peer->net != NULL) {
+            peer->transport->flush(peer); /* ask all before waiting for each */
+        }
+    }
     for (int rank = 0; rank < nxr_job.size; rank++) {
         struct nxr_peer *peer = nxr_peer_find(rank);
         int64_t left =

@@ -5,6 +5,10 @@
 
 #include "region.h"
 
+/* Check rank, handle and local buffer. */
+int nxr_transfer_check(const char *operation, int rank, const struct nixl_region *region,
+                       const void *local, size_t nbytes);
+
 /* Check rank and handle, find the part, asking its owner if need be, and check the range. */
 int nxr_transfer_find_part(const char *operation, int rank, struct nixl_region *region,
                            uint64_t offset, size_t nbytes, struct nxr_part **part_p);
@@ -19,5 +23,13 @@ int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region
 
 /* nixl_fence() for `operation`. */
 int nxr_transfer_fence(const char *operation, struct nxr_peer *peer);
+
+/*
+ * Change a word that is in range and aligned, behind puts that have ended: those under way are not
+ * waited for. A signal wakes whoever waits for it; over a network it does not wait for the answer,
+ * and *fetched_p is not written. Returns as the transport; nothing is recorded.
+ */
+int nxr_word_change(struct nxr_part *part, const struct nxr_atomic *atomic, bool is_signal,
+                    uint64_t *fetched_p);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "wait.h"
 #include "host/service.h"
+#include "memory/device.h"
 #include "progress.h"
 #include "util/clock.h"
 #include "util/status.h"
@@ -27,6 +28,9 @@
  */
 #define MAX_SPIN_FACTOR 8
 
+#define SOON_NS (250 * NXR_US) /* how long to look for the end of a copy that a device announced */
+
+static _Atomic int64_t look_until_ns;                 /* by a device's announcement */
 static __thread int64_t longer_spin_ns NXR_TLS_MODEL; /* 0: the spin time */
 
 /*
@@ -34,9 +38,10 @@ static __thread int64_t longer_spin_ns NXR_TLS_MODEL; /* 0: the spin time */
  */
 #define FIRST_LOOKS 256
 
-/* Looks between two readings of the clock while spinning. */
+/* Looks between two readings of the clock while spinning; one where a network is looked after. */
 #define LOOKS_PER_CLOCK 64
 #define LOOKS_PER_PAUSE 16
+#define LOOKS_PER_POLL  1
 
 static void futex_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns)
 {
@@ -83,9 +88,15 @@ static void learn(int64_t waited_ns)
     }
 }
 
+/* Does something come only if this process looks after a network? */
+static bool is_polling(void)
+{
+    return atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed);
+}
+
 static bool look_closely(nxr_ready_fn *ready_fn, void *arg)
 {
-    int n_looks = nxr_job.is_crowded ? 1 : FIRST_LOOKS;
+    int n_looks = nxr_job.is_crowded || is_polling() ? 1 : FIRST_LOOKS;
 
     for (int i = 0; i < n_looks; i++) {
         if (ready_fn(arg)) {
@@ -96,15 +107,33 @@ static bool look_closely(nxr_ready_fn *ready_fn, void *arg)
 }
 
 /*
+ * Does something large move over a network, as far as one can tell, or does a device's copy end
+ * soon? In a crowd others want to.
+ */
+static bool is_moving(int64_t now)
+{
+    return (now < nxr_net_expected_end() ||
+            now < atomic_load_explicit(&look_until_ns, memory_order_relaxed)) &&
+           !nxr_job.is_crowded;
+}
+
+void nxr_device_ends_soon(void)
+{
+    atomic_store_explicit(&look_until_ns, nxr_now_ns() + SOON_NS, memory_order_relaxed);
+    nxr_wake_self();
+}
+
+/*
  * Spin until ready, or the deadline, or the spin time is over and nothing moves that this process
  * drives itself. Leaves the core to others if crowded.
  */
 static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 {
     int64_t now = nxr_now_ns(), spin_ns = spin_time(), until = now + spin_ns;
+    int n_looks = is_polling() ? LOOKS_PER_POLL : LOOKS_PER_CLOCK;
 
     do {
-        for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
+        for (int i = 0; i < n_looks; i++) {
             if (ready_fn(arg)) {
                 return true;
             }
@@ -112,7 +141,9 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
              * Seldom: on some processors a pause takes as long as a cache line from another core.
              */
             if (i % LOOKS_PER_PAUSE == 0) {
-                nxr_pause();
+                if (n_looks > LOOKS_PER_POLL) { /* else system calls are pause enough */
+                    nxr_pause();
+                }
                 if (nxr_job.is_crowded) {
                     sched_yield();
                 }
@@ -120,10 +151,10 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
         }
         now = nxr_now_ns();
         atomic_fetch_add_explicit(&nxr_n_user_rounds, 1, memory_order_relaxed);
-        if (nxr_progress()) {
+        if (nxr_progress_at(now)) {
             until = now + spin_ns;
         }
-    } while (now < until && now < deadline);
+    } while ((now < until || is_moving(now)) && now < deadline);
     return ready_fn(arg);
 }
 
@@ -140,6 +171,8 @@ static bool sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
         return true;
     }
     if (!nxr_progress() && left > 0) {
+        nxr_net_hand_over();
+        nxr_device_arm();
         futex_sleep(&control->doorbell, doorbell, left < MAX_SLEEP_NS ? left : MAX_SLEEP_NS);
     }
     return ready_fn(arg);
@@ -167,6 +200,7 @@ int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns)
     do {
         if (sleep_once(ready_fn, arg, deadline) || spin(ready_fn, arg, deadline)) {
             learn(nxr_now_ns() - start);
+            nxr_net_long_wait_ended();
             return NIXL_OK;
         }
     } while (nxr_now_ns() < deadline);

@@ -31,6 +31,9 @@ void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer);
 /* Wake a peer after something was published in its page. */
 static inline void nxr_wake_peer(struct nxr_peer *peer)
 {
+    if (__builtin_expect(peer->control == NULL, 0)) {
+        return; /* on another host: its own library wakes it */
+    }
     nxr_barrier_light(peer->full_fence);
     if (__builtin_expect(
             atomic_load_explicit(&peer->control->sleep_flags, memory_order_relaxed) != 0, 0)) {

@@ -79,6 +79,19 @@ static inline int change_mapped(struct nxr_part *part, const struct nxr_atomic *
     return status;
 }
 
+int nxr_word_change(struct nxr_part *part, const struct nxr_atomic *atomic, bool is_signal,
+                    uint64_t *fetched_p)
+{
+    int status;
+
+    if (part->method == NXR_METHOD_MEMCPY) {
+        return change_mapped(part, atomic, is_signal, fetched_p);
+    }
+    status = is_signal ? part->transport->signal(part, atomic)
+                       : part->transport->atomic(part, atomic, fetched_p);
+    return status == NIXL_ERR_AGAIN ? nxr_word_ask(part, atomic, is_signal, fetched_p) : status;
+}
+
 static int change_slow(const char *operation, int rank, struct nixl_region *region,
                        const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
 {
@@ -88,15 +101,7 @@ static int change_slow(const char *operation, int rank, struct nixl_region *regi
     if (status != NIXL_OK) {
         return status;
     }
-    if (part->method == NXR_METHOD_MEMCPY) {
-        status = change_mapped(part, atomic, is_signal, fetched_p);
-    } else {
-        status = is_signal ? part->transport->signal(part, atomic)
-                           : part->transport->atomic(part, atomic, fetched_p);
-        if (status == NIXL_ERR_AGAIN) {
-            status = nxr_word_ask(part, atomic, is_signal, fetched_p);
-        }
-    }
+    status = nxr_word_change(part, atomic, is_signal, fetched_p);
     return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, part);
 }
 
@@ -157,7 +162,7 @@ int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl
                 enum nixl_atomic_op op, const void *operand, void *fetched_p)
 {
     struct nxr_atomic atomic = {.op = (uint8_t)op, .type = (uint8_t)type, .offset = offset};
-    uint64_t fetched;
+    uint64_t fetched = 0;
     int status;
 
     if ((unsigned)op > NIXL_ATOMIC_FETCH || !nxr_atomic_is_valid(type, op)) {
@@ -183,7 +188,7 @@ int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offs
     static const char operation[] = "nixl_atomic_compare_swap";
     struct nxr_atomic atomic = {
         .op = NXR_ATOMIC_COMPARE_SWAP, .type = (uint8_t)type, .offset = offset};
-    uint64_t fetched;
+    uint64_t fetched = 0;
     int status;
 
     if (!nxr_atomic_is_valid(type, NXR_ATOMIC_COMPARE_SWAP)) {

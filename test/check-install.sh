@@ -13,7 +13,7 @@ try() {
 
 make_quietly() { try env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$build" "$@"; }
 
-echo 1..8
+echo 1..9
 verdict "$(make_quietly install DESTDIR="$scratch/root")" "make install with DESTDIR"
 
 # Where the prefix went, and the two files that contain it moved along.
@@ -47,6 +47,15 @@ verdict "$(try ${CC:-cc} -o static neighbour.c $(pkg-config --cflags nixlrun) $s
     if ldd ./static | grep libnixlrun; then echo "static needs the shared library"; fi
     try nixlrun -np 2 ./static)" "pkg-config --static links the static library"
 
+# The library was moved here, and the static one is a part of a program with another "nixlrun" beside it.
+mkdir nixlrun
+verdict "$(for module in "$libdir"/nixlrun/nixlrun_ucx.so "$libdir"/nixlrun/nixlrun_ofi.so; do
+    [ -e "$module" ] || continue
+    name=${module##*_}
+    try env NIXLRUN_TRANSPORTS="self,${name%.so}" nixlrun -np 2 ./shared
+    try env NIXLRUN_TRANSPORTS="self,${name%.so}" NIXLRUN_MODULE_DIR="$libdir/nixlrun" nixlrun -np 2 ./static
+done)" "modules are found beside the library, or where NIXLRUN_MODULE_DIR says"
+
 verdict "$(try nixlcc --version; try nixlcc --help
     [ "$(nixlcc --cflags)" = "-I$prefix/include" ] || echo "--cflags: $(nixlcc --cflags)"
     nixlcc --libs | grep -q -- -lnixlrun || echo "--libs: $(nixlcc --libs)"
@@ -54,7 +63,7 @@ verdict "$(try nixlcc --version; try nixlcc --help
     status=0; nixlcc >/dev/null 2>&1 || status=$?
     [ "$status" = 2 ] || echo "without arguments: exit code $status")" "nixlcc tells its flags"
 
-verdict "$(for name in nixlrun.1 nixlcc.1 nixl_bench.1 nixlrun.7 nixl_put.3 nixl_put_nb.3; do
+verdict "$(for name in nixlrun.1 nixlcc.1 nixl_bench.1 nixlrun.7 nixlrun-transports.7 nixl_put.3 nixl_put_nb.3; do
     find "$prefix" -path "*/man${name##*.}/$name" | grep -q . || echo "$name is not installed"
 done)" "the manual is installed"
 

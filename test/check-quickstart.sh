@@ -15,7 +15,7 @@ refuses() {
     [ "$(cat "$scratch/out")" = "$want" ] || cat "$scratch/out"
 }
 
-echo 1..5
+echo 1..6
 sed -n "/^packages='/,/^'/p" "$src/quickstart" | sed '1d;$d' >"$scratch/list"
 verdict "$(LC_ALL=C sort -uc -k1,1 "$scratch/list" 2>&1
     grep -vE '^[a-z0-9.+-]+ +(run|check|ci)$' "$scratch/list" || :
@@ -45,3 +45,25 @@ verdict "$("$src/test/results.sh" "$scratch/log" >"$scratch/out" && echo "a fail
     [ "$(wc -l <"$scratch/out")" = 4 ] || cat "$scratch/out"
     "$src/test/results.sh" /dev/null >"$scratch/out" && echo "nothing at all is no failure")" \
     "results are summed, and failures are told"
+
+cat >"$scratch/log" <<'TEXT'
+PASS: test/conformance/a.mp 1 - conformance np=1 shm: put: one (1 ms)
+PASS: test/conformance/a.mp 2 - conformance np=2 shm: put: one (1 ms)
+PASS: test/conformance/a.mp 3 - conformance np=2 shm: get: two (1 ms)
+FAIL: test/conformance/a.mp 4 - conformance np=4 shm: put: one - rank 1: a.c:7: no
+PASS: test/conformance/b.mp 1 - conformance local=cuda np=2 shm+cuda_ipc: put: one (1 ms)
+PASS: test/conformance/b.mp 2 - conformance local=cuda np=2 shm+cuda_ipc: put between kinds: two (1 ms)
+SKIP: test/conformance/c.mp 1 - conformance part=vulkan np=2 shm+vulkan_ipc # SKIP no device
+PASS: test/mp/hello.mp 1 - hello np=2 shm
+TEXT
+cat >"$scratch/want" <<'TEXT'
+host -> host self 1 -
+host -> host shm memcpy 2/3 1
+cuda -> host cuda_ipc 1 -
+host -> vulkan vulkan_ipc - - skipped: no device
+Not run: host -> cuda, cuda -> cuda, cuda -> vulkan, vulkan -> host, vulkan -> cuda, vulkan -> vulkan.
+TEXT
+verdict "$("$src/test/matrix.sh" "$scratch/log" | sed -n -e '/^local/d' -e '/ -> /p' |
+    sed 's/  */ /g' >"$scratch/rows"
+    "$src/test/matrix.sh" /dev/null >/dev/null && echo "nothing at all is no failure"
+    diff "$scratch/rows" "$scratch/want")" "the matrix has what passed, failed, was skipped, is missing"

@@ -2,10 +2,14 @@
 EXTRA_DIST += %D%/lsan.supp %D%/tsan.supp
 include test/unit/local.mk
 include test/mp/local.mk
+include test/network/local.mk
+include test/cuda/local.mk
+include test/gpu/local.mk
 include test/conformance/local.mk
 include test/launcher/local.mk
 include test/fuzz/local.mk
 include test/bench/local.mk
 include test/examples/local.mk
 include test/manual/local.mk
+include test/net/local.mk
 include test/check.mk

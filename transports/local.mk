@@ -1,8 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 noinst_LTLIBRARIES += %D%/libnxr_transports.la
 %C%_libnxr_transports_la_SOURCES = \
+	%D%/network.h \
+	%D%/gpu.c %D%/gpu.h \
 	%D%/transport.c %D%/transport.h \
+	%D%/cuda_ipc/cuda_ipc.c \
 	%D%/self/self.c \
 	%D%/shm/shm.c %D%/shm/shm.h \
-	%D%/shm/vm.c
+	%D%/shm/vm.c \
+	%D%/vulkan_ipc/vulkan_ipc.c
 %C%_libnxr_transports_la_CFLAGS = $(AM_CFLAGS)
+include transports/ofi/local.mk
+include transports/ucx/local.mk
+
+# Not installed yet, modules are found as they are later: in nixlrun/ beside the library.
+all-local:
+	@$(MKDIR_P) src/.libs/nixlrun && for module in $(pkglib_LTLIBRARIES); do \
+	    ln -sf "$(abs_top_builddir)/`dirname $$module`/.libs/`basename $$module .la`.so" \
+	        src/.libs/nixlrun/ || exit 1; done

@@ -3,18 +3,74 @@
 #include "config.h"
 
 #include "transports/transport.h"
+#include "util/copy.h"
 
+extern const struct nxr_transport nxr_transport_cuda_ipc;
 extern const struct nxr_transport nxr_transport_self;
 extern const struct nxr_transport nxr_transport_shm;
+extern const struct nxr_transport nxr_transport_vulkan_ipc;
 
 /* By cost, the cheapest first. */
 const struct nxr_transport *const nxr_transports[] = {
     &nxr_transport_self,
     &nxr_transport_shm,
+    &nxr_transport_cuda_ipc,
+    &nxr_transport_vulkan_ipc,
 };
 const size_t nxr_n_transports = sizeof(nxr_transports) / sizeof(nxr_transports[0]);
 
+void nxr_copy_list(char *base, enum nxr_op_kind kind, const struct nxr_piece *pieces,
+                   size_t n_pieces)
+{
+    for (size_t i = 0; i < n_pieces; i++) {
+        char *remote = base + pieces[i].offset;
+
+        if (kind == NXR_OP_PUT) {
+            nxr_copy(remote, pieces[i].local, pieces[i].nbytes);
+        } else {
+            nxr_copy(pieces[i].local, remote, pieces[i].nbytes);
+        }
+    }
+}
+
+bool nxr_no_serves(const struct nxr_part *part, enum nixl_mem_kind kind)
+{
+    (void)part;
+    (void)kind;
+    return false;
+}
+
+bool nxr_no_part_is_busy(const struct nxr_part *part)
+{
+    (void)part;
+    return false;
+}
+
+int nxr_no_put_notify(struct nxr_part *part, const struct nxr_put_notify *what)
+{
+    (void)part;
+    (void)what;
+    return NIXL_ERR_AGAIN;
+}
+
+int nxr_no_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
+                     size_t n_pieces, size_t *n_done_p)
+{
+    (void)part;
+    (void)kind;
+    (void)pieces;
+    (void)n_pieces;
+    *n_done_p = 0;
+    return NIXL_ERR_AGAIN;
+}
+
 int nxr_no_start(struct nxr_op *op)
+{
+    (void)op;
+    return NIXL_ERR_UNSUPPORTED;
+}
+
+int nxr_no_start_list(struct nxr_op *op)
 {
     (void)op;
     return NIXL_ERR_UNSUPPORTED;
@@ -50,22 +106,4 @@ int nxr_no_signal(struct nxr_part *part, const struct nxr_atomic *atomic)
     (void)part;
     (void)atomic;
     return NIXL_ERR_AGAIN;
-}
-
-int nxr_no_control(struct nxr_peer *peer, const void *msg, size_t nbytes)
-{
-    (void)peer;
-    (void)msg;
-    (void)nbytes;
-    return NIXL_ERR_UNSUPPORTED;
-}
-
-int nxr_no_event_fd(void)
-{
-    return NIXL_ERR_UNSUPPORTED;
-}
-
-int nxr_no_arm(void)
-{
-    return NIXL_OK;
 }

@@ -27,14 +27,25 @@
 
 #define NXR_TRANSPORT_ABI 1
 
+struct net_part;
 struct nxr_control;
 struct nxr_guard_slot;
+struct nxr_import;
+struct nxr_memory_kind;
 struct nxr_peer;
 
 /* ---- a part of a region ---------------------------------------------------------------------- */
 
 /* How the owner's part is reached, chosen when the key is opened. */
-enum nxr_method { NXR_METHOD_NONE, NXR_METHOD_MEMCPY, NXR_METHOD_PROCESS_VM, NXR_METHOD_BOUNCE };
+enum nxr_method {
+    NXR_METHOD_NONE,
+    NXR_METHOD_MEMCPY,
+    NXR_METHOD_PROCESS_VM,
+    NXR_METHOD_BOUNCE,
+    NXR_METHOD_MESSAGE, /* the owner's library places and fetches the bytes */
+    NXR_METHOD_RMA,     /* the network does, where the transfer is large */
+    NXR_METHOD_DEVICE,  /* a GPU copies, or what stands for one */
+};
 
 /*
  * What a peer needs to reach a region: travels in control messages, together with a descriptor for
@@ -51,6 +62,38 @@ struct nxr_key {
     uint8_t unused;
 };
 _Static_assert(sizeof(struct nxr_key) == 32, "fixed on the wire");
+
+/* How device memory is handed to other processes of its host. */
+enum nxr_export_type {
+    NXR_EXPORT_NONE,        /* not at all: its owner moves the bytes */
+    NXR_EXPORT_CUDA_LEGACY, /* cudaMalloc: `handle` */
+    NXR_EXPORT_CUDA_VMM,    /* cuMemCreate: a descriptor */
+    NXR_EXPORT_CUDA_FABRIC, /* cuMemCreate: `handle` */
+    NXR_EXPORT_CUDA_POOL,   /* a memory pool: its descriptor, and the pointer's `handle` */
+    NXR_EXPORT_VULKAN,      /* an opaque descriptor */
+    NXR_N_EXPORT_TYPES
+};
+
+/*
+ * What a peer on the same host needs to open device memory, beside the key and the descriptor that
+ * travel with it. Fixed layout, checked on arrival; all zeros for host memory.
+ */
+struct nxr_export {
+    uint64_t nbytes;          /* of the whole allocation that is exported */
+    uint64_t offset;          /* of the part's first byte in it */
+    uint64_t serial;          /* tells allocations at one address apart (CUDA's buffer id) */
+    uint32_t memory_type;     /* Vulkan: index of the memory type */
+    uint8_t type;             /* enum nxr_export_type */
+    uint8_t is_dedicated;     /* Vulkan: a dedicated allocation */
+    uint8_t unused[2];        /* 0 */
+    unsigned char device[16]; /* UUIDs of the device and, for Vulkan, of its driver */
+    unsigned char driver[16];
+    unsigned char handle[64];
+};
+_Static_assert(sizeof(struct nxr_export) == 128, "fixed on the wire");
+
+/* The word of an in-flight slot: struct nxr_guard_slot begins with it. */
+typedef _Atomic uint32_t nxr_guard_word;
 
 /*
  * One rank's part of a region, as this process reaches it. The memory of a part is never given back
@@ -71,9 +114,19 @@ struct nxr_part {
 
     struct nxr_peer *peer;
     struct nxr_key key;
-    size_t mapped_nbytes; /* METHOD_MEMCPY */
-    pid_t pid;            /* METHOD_PROCESS_VM: the owner, proven */
-    char note[160];       /* why the method is not a better one */
+    size_t mapped_nbytes;              /* METHOD_MEMCPY */
+    pid_t pid;                         /* METHOD_PROCESS_VM: the owner, proven */
+    _Atomic uint64_t generation_there; /* on another host: as far as its owner has told */
+    struct net_part *net;              /* on another host: what the networks know of it */
+    bool is_in_pieces;                 /* there, and reached by small messages only */
+    char note[160];                    /* why the method is not a better one */
+
+    /* Device memory on this host (METHOD_DEVICE): `addr` is where this process reaches it. */
+    struct nxr_export export;
+    struct nxr_import *import; /* the memory kind's; NULL: own memory */
+    nxr_guard_word *hold;      /* keeps the owner from freeing what is opened here; NULL: own */
+    _Atomic uint32_t n_copies; /* device copies that were begun and have not ended */
+    atomic_bool is_pinned;     /* METHOD_MEMCPY: the GPU knows the mapping, or cannot */
 };
 
 /* ---- in-flight slots: close is safe ---------------------------------------------------------- */
@@ -91,9 +144,6 @@ struct nxr_guard_slots {
     uint32_t n_slots;
 };
 extern __thread struct nxr_guard_slots nxr_guard_slots __attribute__((tls_model("initial-exec")));
-
-/* The word of a slot: struct nxr_guard_slot begins with it. */
-typedef _Atomic uint32_t nxr_guard_word;
 
 /* Claim a slot for this thread in the page of the part's owner; NULL where all are taken. */
 nxr_guard_word *nxr_guard_claim(const struct nxr_part *part);
@@ -136,17 +186,44 @@ static inline void nxr_guard_leave(nxr_guard_word *word)
     atomic_store_explicit(word, 0, memory_order_release);
 }
 
+/*
+ * The same with a slot that belongs to no thread, for what outlives the call: a copy that goes on,
+ * or device memory that is open here and may not be freed before it is closed. nxr_guard_release()
+ * follows, from any thread. Returns as nxr_guard_enter().
+ */
+int nxr_guard_hold(const struct nxr_part *part, nxr_guard_word **word_p);
+void nxr_guard_release(nxr_guard_word *word);
+
 /* ---- operations that take time --------------------------------------------------------------- */
 
 enum nxr_op_kind { NXR_OP_PUT, NXR_OP_GET };
 
-/* One operation that a transport has accepted and will complete later, exactly once. */
+/*
+ * One of the pieces of a list: bytes that lie together on both sides. A list has at most
+ * NXR_LIST_MAX pieces, all of one part; their order among themselves is free. The local sides of a
+ * list all lie in memory of one kind and device.
+ */
+struct nxr_piece {
+    uint64_t offset; /* in the part; in range */
+    void *local;     /* source of a put, destination of a get */
+    size_t nbytes;   /* > 0 */
+};
+#define NXR_LIST_MAX 4096
+
+/*
+ * One operation that a transport has accepted and will complete later, exactly once. Of a list, if
+ * it came by start_list(): then `pieces` says where, and offset and local are those of the first.
+ */
 struct nxr_op {
+    const struct nxr_transport *transport; /* that has it; see `serves` */
     struct nxr_part *part;
     enum nxr_op_kind kind;
     uint64_t offset;
-    void *local; /* source of a put, destination of a get */
-    size_t nbytes;
+    void *local;                    /* source of a put, destination of a get */
+    size_t nbytes;                  /* in all */
+    const struct nxr_piece *pieces; /* NULL: it is one piece; stays until nxr_op_done() */
+    size_t n_pieces;
+    void (*ended)(struct nxr_op *op, int status); /* the core's: what nxr_op_done() calls */
     void *stream; /* CUDA stream that the operation starts behind; NULL: none */
     size_t nbytes_done;
     bool is_cancelled;   /* the transport's: start nothing more of it */
@@ -157,14 +234,140 @@ struct nxr_op {
 /* The transport tells the core that an operation has ended. From progress() or cancel() only. */
 void nxr_op_done(struct nxr_op *op, int status);
 
+/*
+ * The transport tells, from start(), that notifications sent from now on arrive behind this put:
+ * the core need not hold them back until it has ended.
+ */
+void nxr_op_ordered(struct nxr_op *op);
+
+/* A put with the notification that follows it. */
+struct nxr_put_notify {
+    uint64_t offset;
+    const void *src;
+    size_t nbytes;
+    uint64_t tag;
+    const void *msg;
+    size_t msg_nbytes;
+};
+
+/* ---- device memory --------------------------------------------------------------------------- */
+
+/*
+ * Addresses tell what memory they are: those that are no host memory lie in one of these ranges, an
+ * own region or a peer's part that is open here. Made and removed by the memory kinds; the owner of
+ * a range keeps it while it is used.
+ */
+struct nxr_range {
+    uintptr_t addr;
+    uint64_t nbytes;
+    const struct nxr_memory_kind *kind;
+    void *memory; /* the kind's */
+};
+
+/*
+ * All ranges lie within these bounds, in units of 32 MiB: the first in the low half, how many in
+ * the high one. One word, so that both are read together.
+ */
+extern _Atomic uint64_t nxr_range_bounds;
+#define NXR_RANGE_UNIT_BITS 25
+
+/* May that be device memory? One compare on the way of every put and get. */
+static inline bool nxr_range_is_near(const void *addr)
+{
+    uint64_t bounds = atomic_load_explicit(&nxr_range_bounds, memory_order_relaxed);
+    uint32_t unit = (uint32_t)((uintptr_t)addr >> NXR_RANGE_UNIT_BITS);
+
+    return unit - (uint32_t)bounds < (uint32_t)(bounds >> 32);
+}
+
+/* The range that `addr` lies in, or NULL: host memory. Threads: any. */
+const struct nxr_range *nxr_range_find(const void *addr);
+
+enum nixl_mem_kind nxr_range_kind(const struct nxr_range *range); /* NIXL_MEM_HOST for NULL */
+
+/* Some bytes of a device copy. */
+struct nxr_device_piece {
+    void *dst;
+    const void *src;
+    size_t nbytes;
+};
+
+/*
+ * A copy that a GPU does. Each side lies in one range, or is host memory that this process can
+ * read and write; at least one side is device memory. The memory of the struct is the caller's and
+ * stays until the copy has ended.
+ */
+struct nxr_device_copy {
+    const struct nxr_device_piece *pieces; /* in any order, not overlapping; stays, too */
+    size_t n_pieces;
+    const struct nxr_range *dst, *src; /* NULL: host memory */
+    void *stream;                      /* a CUDA stream of the user to work in; NULL: an own one */
+    void *state[5];                    /* the kind's, from start to end */
+
+    /* Set by the caller of nxr_device_copy_begin(): called once, from whichever thread looks. */
+    void (*ended)(struct nxr_device_copy *copy, int status);
+    bool is_unattended; /* nobody here waits for it: the GPU shall wake this process at its end */
+
+    /* The core's. */
+    bool is_armed;
+    int status;
+    int64_t began_ns;
+    struct nxr_device_copy *next;
+};
+
+/*
+ * Begin a copy. NIXL_OK: it is over, the bytes are visible to whoever is told later; `ended` is not
+ * called. NIXL_INPROGRESS: `ended` follows, from nxr_device_progress(). NIXL_ERR_UNSUPPORTED: these
+ * two cannot be copied between directly, nothing happened; NIXL_ERR_NO_MEMORY, NIXL_ERR_TRANSPORT.
+ * Threads: any.
+ */
+int nxr_device_copy_begin(struct nxr_device_copy *copy);
+
+/* The same, waited for; NIXL_ERR_IN_USE: not over within NIXLRUN_OP_TIMEOUT, and it goes on. */
+int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct nxr_range *src_range,
+                    const void *src, size_t nbytes);
+
+/* For memory kinds: an armed copy is over, sleepers shall look. Any thread, also a driver's. */
+void nxr_device_ended(void);
+
+/*
+ * For memory kinds: an armed copy is going to be over in 100 us or so. Whoever sleeps shall wake up
+ * and look until then, since a wake-up takes as long. From any thread; nxr_device_ended() follows.
+ */
+void nxr_device_ends_soon(void);
+
+/*
+ * Open a peer's device memory here: part->export says what it is, `fd` came with it and stays the
+ * caller's. Fills addr and import. Bad handles, devices that are not visible here and drivers that
+ * are not there: a failure, one line in part->note, nothing left behind. Under the core's lock.
+ */
+int nxr_device_import(struct nxr_part *part, int fd);
+void nxr_device_unimport(struct nxr_part *part);
+
+/*
+ * put, get, start, start_list, cancel and part_is_busy of the table below, by device copies: for
+ * parts with METHOD_DEVICE, and for mapped parts where the local side is device memory. put and get
+ * wait until the copy is over.
+ */
+bool nxr_device_part_is_busy(const struct nxr_part *part);
+int nxr_device_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
+int nxr_device_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
+int nxr_device_start(struct nxr_op *op);
+int nxr_device_cancel(struct nxr_op *op);
+
+/* Look after all device copies; never blocks. How many have ended. */
+int nxr_device_progress(void);
+
 /* ---- services of the host layer that transports use ------------------------------------------ */
 
 /* The pid of a same-host peer, from the kernel; 0 where it is not known. */
 pid_t nxr_peer_pid(const struct nxr_peer *peer);
 
-/* Where the owner has its control page mapped, and the nonce in it: to prove a pid. */
-uint64_t nxr_peer_nonce_addr(const struct nxr_peer *peer);
-const unsigned char *nxr_peer_nonce(const struct nxr_peer *peer);
+/*
+ * Is the process with that pid the peer, and may process_vm calls reach it? It is proven by reading
+ * the peer's nonce in its own memory. 0, or the errno of the call, or ESRCH.
+ */
+int nxr_peer_prove_pid(const struct nxr_peer *peer, pid_t pid);
 
 /*
  * Map a peer's allocated memory of `nbytes` behind `fd`, which may be hostile: it must be a sealed
@@ -197,10 +400,11 @@ struct nxr_transport {
     int (*probe)(char *why, size_t why_nbytes);
 
     /*
-     * Can it reach a peer of that scope? Pure, and the same answer at both ends.
-     * NIXL_OK, or NIXL_ERR_UNSUPPORTED with one line in `why`.
+     * Can it reach memory of that kind, of a peer of that scope? Pure, and the same answer at both
+     * ends. NIXL_OK, or NIXL_ERR_UNSUPPORTED with one line in `why`. That a certain part cannot be
+     * reached after all is told by part_open(): the next transport is tried then.
      */
-    int (*reach)(enum nixl_scope scope, char *why, size_t why_nbytes);
+    int (*reach)(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes);
 
     /*
      * Make a part usable: part->peer and part->key are set; fills addr, method, pid and note. `fd`
@@ -209,8 +413,18 @@ struct nxr_transport {
      */
     int (*part_open)(struct nxr_part *part, int fd);
 
+    /*
+     * May device memory of that kind be the local side of operations on this part? Pure. If so and
+     * the part is mapped, the core uses device copies. If not, or where such a copy turns out to be
+     * NIXL_ERR_UNSUPPORTED, it goes through host memory.
+     */
+    bool (*serves)(const struct nxr_part *part, enum nixl_mem_kind kind);
+
     /* Undo part_open. Nothing is in flight any more. Never fails. */
     void (*part_close)(struct nxr_part *part);
+
+    /* Has the transport, beyond what the in-flight slots show, operations under way on it? */
+    bool (*part_is_busy)(const struct nxr_part *part);
 
     /*
      * Move bytes at once; the range was checked. NIXL_OK: done, for a put visible at the target to
@@ -220,8 +434,30 @@ struct nxr_transport {
     int (*put)(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
     int (*get)(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
 
+    /*
+     * Both in one trip. NIXL_ERR_AGAIN: nothing happened; the core does one after the other. The
+     * caller holds the peer's send lock. Threads: any.
+     */
+    int (*put_notify)(struct nxr_part *part, const struct nxr_put_notify *what);
+
+    /*
+     * put() or get() of all pieces of a list. *n_done_p, whatever the return: so many of the first
+     * are over. NIXL_OK: all. NIXL_ERR_AGAIN: the next one cannot be done at once; the core takes
+     * start_list() or start() for the rest. Other: failed, as put(). The core gives as much at once
+     * as may be copied without looking up (some MiB). Threads: any.
+     */
+    int (*move_list)(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
+                     size_t n_pieces, size_t *n_done_p);
+
     /* Begin an operation that ends with nxr_op_done(). NIXL_INPROGRESS; other: nothing began. */
     int (*start)(struct nxr_op *op);
+
+    /*
+     * The same for a whole list (op->pieces) in one submission: a batch of copies, one kernel, one
+     * command buffer. One nxr_op_done() for all; cancel() as after start(). NIXL_ERR_UNSUPPORTED:
+     * no list of this part can be; the core starts the pieces one by one.
+     */
+    int (*start_list)(struct nxr_op *op);
 
     /*
      * Stop an operation that was started. NIXL_OK: no byte of it moves any more, and nxr_op_done()
@@ -252,30 +488,30 @@ struct nxr_transport {
 
     /* The same, behind all puts that returned NIXL_OK; and whoever waits for the word is woken. */
     int (*signal)(struct nxr_part *part, const struct nxr_atomic *atomic);
-
-    /* A message between the libraries, outside of the notification order. */
-    int (*control)(struct nxr_peer *peer, const void *msg, size_t nbytes);
-
-    /*
-     * A descriptor that is readable when progress() has work, and whether sleeping on it is safe.
-     */
-    int (*event_fd)(void);
-    int (*arm)(void);
 };
 
 /* The registered transports, cheapest first, and how many. */
 extern const struct nxr_transport *const nxr_transports[];
 extern const size_t nxr_n_transports;
 
+/* move_list() of a part that lies mapped at `base` and was entered. */
+void nxr_copy_list(char *base, enum nxr_op_kind kind, const struct nxr_piece *pieces,
+                   size_t n_pieces);
+
 /* Typed fillers. */
+bool nxr_no_serves(const struct nxr_part *part, enum nixl_mem_kind kind);
+/* Every kind. */
+bool nxr_device_serves(const struct nxr_part *part, enum nixl_mem_kind kind);
+bool nxr_no_part_is_busy(const struct nxr_part *part);
+int nxr_no_put_notify(struct nxr_part *part, const struct nxr_put_notify *what);
+int nxr_no_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
+                     size_t n_pieces, size_t *n_done_p);
 int nxr_no_start(struct nxr_op *op);
+int nxr_no_start_list(struct nxr_op *op);
 int nxr_no_cancel(struct nxr_op *op);
 int nxr_no_progress(void);
 int nxr_no_order(struct nxr_peer *peer); /* fence, flush: nothing is ever outstanding */
 int nxr_no_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
 int nxr_no_signal(struct nxr_part *part, const struct nxr_atomic *atomic);
-int nxr_no_control(struct nxr_peer *peer, const void *msg, size_t nbytes);
-int nxr_no_event_fd(void);
-int nxr_no_arm(void);
 
 #endif

@@ -18,6 +18,7 @@ struct nxr_boot_info {
     int size;
     int n_local; /* ranks of the job on this host, as far as the launcher tells; else size */
     uint32_t incarnation;
+    uint64_t mark; /* the same for all ranks of a job, another one for another job; alone: 0 */
     bool is_alone; /* no launcher */
 };
 
@@ -27,7 +28,7 @@ struct nxr_boot_info {
 typedef void nxr_boot_event_fn(int rank);
 
 /* The answer to nxr_boot_get_card(), on another thread; the card is checked, or NULL on failure. */
-typedef void nxr_boot_card_fn(int rank, const struct nxr_card *card);
+typedef void nxr_boot_card_fn(int rank, const struct nxr_full_card *card);
 
 /*
  * Join. NIXL_OK; NIXL_ERR_TRANSPORT, NIXL_ERR_TIMEOUT with one line in `why` that names the
@@ -36,18 +37,28 @@ typedef void nxr_boot_card_fn(int rank, const struct nxr_card *card);
 int nxr_boot_start(int64_t timeout_ns, nxr_boot_event_fn *event_fn, struct nxr_boot_info *info_p,
                    char *why, size_t why_nbytes);
 
+/*
+ * The hosts of the job as the launcher counts them, numbered in the order of their first ranks.
+ * Where it does not tell, each rank counts as a host of its own. From nxr_boot_start() on, in any
+ * thread.
+ */
+int nxr_boot_n_nodes(void);
+int nxr_boot_node_of(int rank);
+
 /* Publish my card and wait until all have published theirs. Returns as nxr_boot_start(). */
-int nxr_boot_exchange(const struct nxr_card *card, int64_t timeout_ns, char *why,
+int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char *why,
                       size_t why_nbytes);
 
 /* Ask for the card of a rank. The answer comes exactly once, also after a failure. */
 void nxr_boot_get_card(int rank, nxr_boot_card_fn *card_fn);
 
 /*
- * Wait for all ranks, at most `timeout_ns`. NIXL_OK or the failure; engines differ, so both are
- * fine.
+ * Begin to wait for all ranks. The answer comes exactly once, at once or much later, on any thread:
+ * NIXL_OK, or NIXL_ERR_TRANSPORT where there is no launcher to ask, or it cannot do it now: engines
+ * differ.
  */
-int nxr_boot_barrier(int64_t timeout_ns);
+typedef void nxr_boot_fence_fn(int status, void *arg);
+void nxr_boot_fence(nxr_boot_fence_fn *fence_fn, void *arg);
 
 /* Leave. Bounded by `timeout_ns`. */
 void nxr_boot_stop(int64_t timeout_ns);

@@ -1,141 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The PMIx client. Every call that may block runs as its _nb form, or on a thread of its own, under
- * our deadline: a late answer finds a heap object that it frees or nobody looks at, never a stack.
- *
- * Lock: `lock` guards the objects that are shared with PMIx's progress thread.
+ * The PMIx client: joining, the exchange of cards, leaving. Every call that may block runs under
+ * our deadline (call.h). No lock: the one thread that joins and leaves writes what is here.
  */
 #include "config.h"
 
 #include "boot/boot.h"
+#include "boot/all_cards.h"
+#include "boot/call.h"
+#include "boot/nodes.h"
 #include "nixlrun.h"
 #include "util/clock.h"
+#include "util/env.h"
+#include "util/hash.h"
 #include "util/log.h"
 
 #include <pmix.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CARD_KEY "nixlrun.card"
+#define ABORT_NS (5 * NXR_S)
 
 static pmix_proc_t myself;
+static int job_size;
 static bool is_connected;
+static bool has_left;       /* connected once, and left when all cards were here */
 static unsigned n_connects; /* how often this process has joined the job */
 static nxr_boot_event_fn *on_event;
-
-/* ---- one call under a deadline -------------------------------------------------------------- */
-
-/* A call in progress. Two hold it, the caller and the answer; who lets go last frees it. */
-struct call {
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-    int holders;
-    bool is_done;
-    pmix_status_t status;
-    pmix_status_t (*blocking_fn)(void); /* for calls that have no _nb form */
-};
-
-static struct call *call_new(void)
-{
-    struct call *call = calloc(1, sizeof(*call));
-    pthread_condattr_t attributes;
-
-    if (call != NULL) {
-        pthread_condattr_init(&attributes);
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_mutex_init(&call->lock, NULL);
-        pthread_cond_init(&call->ended, &attributes);
-        pthread_condattr_destroy(&attributes);
-        call->holders = 2;
-    }
-    return call;
-}
-
-static void call_release(struct call *call)
-{
-    bool is_last;
-
-    pthread_mutex_lock(&call->lock);
-    is_last = --call->holders == 0;
-    pthread_mutex_unlock(&call->lock);
-    if (is_last) {
-        pthread_cond_destroy(&call->ended);
-        pthread_mutex_destroy(&call->lock);
-        free(call);
-    }
-}
-
-static void call_finish(struct call *call, pmix_status_t status)
-{
-    pthread_mutex_lock(&call->lock);
-    call->is_done = true;
-    call->status = status;
-    pthread_cond_signal(&call->ended);
-    pthread_mutex_unlock(&call->lock);
-    call_release(call);
-}
-
-static void call_ended(pmix_status_t status, void *arg)
-{
-    call_finish(arg, status);
-}
-
-/* Wait for the answer and let the call go. PMIX_ERR_TIMEOUT if none came. */
-static pmix_status_t call_wait(struct call *call, int64_t timeout_ns)
-{
-    int64_t deadline = nxr_deadline(timeout_ns);
-    struct timespec until = nxr_timespec(deadline);
-    pmix_status_t status = PMIX_ERR_TIMEOUT;
-
-    pthread_mutex_lock(&call->lock);
-    while (!call->is_done) {
-        if (deadline == INT64_MAX) {
-            pthread_cond_wait(&call->ended, &call->lock);
-        } else if (pthread_cond_timedwait(&call->ended, &call->lock, &until) != 0) {
-            break;
-        }
-    }
-    if (call->is_done) {
-        status = call->status;
-    }
-    pthread_mutex_unlock(&call->lock);
-    call_release(call);
-    return status;
-}
-
-static void *run_blocking(void *arg)
-{
-    struct call *call = arg;
-
-    call_finish(call, call->blocking_fn());
-    return NULL;
-}
-
-/* Run a blocking PMIx call on a thread of its own; a call that hangs keeps that thread. */
-static pmix_status_t call_blocking(pmix_status_t (*fn)(void), int64_t timeout_ns)
-{
-    struct call *call = call_new();
-    pthread_attr_t attributes;
-    pthread_t thread;
-    int error;
-
-    if (call == NULL) {
-        return PMIX_ERR_NOMEM;
-    }
-    call->blocking_fn = fn;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    error = pthread_create(&thread, &attributes, run_blocking, call);
-    pthread_attr_destroy(&attributes);
-    if (error != 0) {
-        call->holders = 1;
-        call_release(call);
-        return PMIX_ERR_NOMEM;
-    }
-    return call_wait(call, timeout_ns);
-}
 
 static int explain(pmix_status_t status, const char *what, char *why, size_t why_nbytes)
 {
@@ -157,9 +50,24 @@ static int explain(pmix_status_t status, const char *what, char *why, size_t why
 
 /* ---- joining -------------------------------------------------------------------------------- */
 
-static pmix_status_t init_pmix(void)
+static pmix_status_t init_pmix(void *unused)
 {
+    (void)unused;
     return PMIx_Init(&myself, NULL, 0);
+}
+
+static pmix_status_t finalize_pmix(void *unused)
+{
+    (void)unused;
+    return PMIx_Finalize(NULL, 0);
+}
+
+static void stop_pmix(int64_t timeout_ns)
+{
+    is_connected = false;
+    if (nxr_call_blocking(finalize_pmix, NULL, timeout_ns) == PMIX_ERR_TIMEOUT) {
+        nxr_warn(BOOT, "PMIx_Finalize did not return in time; left behind");
+    }
 }
 
 /* A number of the job, whatever integer type the engine gives it; -1 if it gives none. */
@@ -228,10 +136,11 @@ int nxr_boot_start(int64_t timeout_ns, nxr_boot_event_fn *event_fn, struct nxr_b
 
     on_event = event_fn;
     if (nspace == NULL || nspace[0] == '\0') {
+        nxr_nodes_read("", 1, timeout_ns);
         *info_p = info;
         return NIXL_OK;
     }
-    status = call_blocking(init_pmix, timeout_ns);
+    status = nxr_call_blocking(init_pmix, NULL, timeout_ns);
     if (status != PMIX_SUCCESS) {
         return explain(status, "PMIx_Init", why, why_nbytes);
     }
@@ -248,33 +157,41 @@ int nxr_boot_start(int64_t timeout_ns, nxr_boot_event_fn *event_fn, struct nxr_b
     n_local = job_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE);
     info.n_local = n_local > 0 && n_local <= size ? (int)n_local : (int)size;
     info.rank = (int)myself.rank;
-    info.size = (int)size;
+    info.size = job_size = (int)size;
     info.incarnation = incarnation > 0 ? (uint32_t)incarnation : 0;
+    info.mark = nxr_hash(myself.nspace, strlen(myself.nspace));
     info.is_alone = false;
+    nxr_nodes_read(myself.nspace, info.size, timeout_ns);
     watch_events();
     *info_p = info;
     return NIXL_OK;
 }
 
 /* A fence that collects data is the one that is a barrier under every engine. */
-static pmix_status_t collecting_fence(int64_t timeout_ns)
+static void begin_fence(pmix_op_cbfunc_t ended_fn, void *arg)
 {
-    struct call *call = call_new();
     pmix_proc_t everybody;
     pmix_info_t collect;
     bool yes = true;
     pmix_status_t status;
 
+    PMIX_LOAD_PROCID(&everybody, myself.nspace, PMIX_RANK_WILDCARD);
+    PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+    status = PMIx_Fence_nb(&everybody, 1, &collect, 1, ended_fn, arg);
+    if (status != PMIX_SUCCESS) {
+        ended_fn(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status, arg);
+    }
+}
+
+static pmix_status_t collecting_fence(int64_t timeout_ns)
+{
+    struct nxr_call *call = nxr_call_new();
+
     if (call == NULL) {
         return PMIX_ERR_NOMEM;
     }
-    PMIX_LOAD_PROCID(&everybody, myself.nspace, PMIX_RANK_WILDCARD);
-    PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
-    status = PMIx_Fence_nb(&everybody, 1, &collect, 1, call_ended, call);
-    if (status != PMIX_SUCCESS) {
-        call_finish(call, status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status);
-    }
-    return call_wait(call, timeout_ns);
+    begin_fence(nxr_call_ended, call);
+    return nxr_call_wait(call, timeout_ns);
 }
 
 /*
@@ -300,7 +217,28 @@ static pmix_status_t joining_fence(int64_t timeout_ns)
     }
 }
 
-int nxr_boot_exchange(const struct nxr_card *card, int64_t timeout_ns, char *why, size_t why_nbytes)
+/*
+ * Some engines end or freeze a job that has lost a rank which still used PMIx. So take what PMIx is
+ * needed for and go: all cards. The second fence keeps a rank from leaving while others still read.
+ */
+static pmix_status_t leave_early(int64_t timeout_ns)
+{
+    pmix_status_t status = nxr_all_cards_read(myself.nspace, job_size, CARD_KEY, timeout_ns);
+
+    if (status == PMIX_SUCCESS) {
+        status = collecting_fence(timeout_ns);
+    }
+    if (status == PMIX_SUCCESS) {
+        stop_pmix(timeout_ns);
+        has_left = true;
+    } else {
+        nxr_all_cards_drop();
+    }
+    return status;
+}
+
+int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char *why,
+                      size_t why_nbytes)
 {
     pmix_value_t value;
     pmix_status_t status;
@@ -310,7 +248,7 @@ int nxr_boot_exchange(const struct nxr_card *card, int64_t timeout_ns, char *why
     }
     value.type = PMIX_BYTE_OBJECT;
     value.data.bo.bytes = (char *)card;
-    value.data.bo.size = sizeof(*card);
+    value.data.bo.size = card->head.nbytes;
     status = PMIx_Put(PMIX_GLOBAL, CARD_KEY, &value);
     if (status == PMIX_SUCCESS) {
         status = PMIx_Commit();
@@ -319,16 +257,39 @@ int nxr_boot_exchange(const struct nxr_card *card, int64_t timeout_ns, char *why
         return explain(status, "PMIx_Commit", why, why_nbytes);
     }
     status = joining_fence(timeout_ns);
-    return status == PMIX_SUCCESS ? NIXL_OK : explain(status, "PMIx_Fence", why, why_nbytes);
+    if (status != PMIX_SUCCESS) {
+        return explain(status, "PMIx_Fence", why, why_nbytes);
+    }
+    status = nxr_env.leave_pmix ? leave_early(timeout_ns) : PMIX_SUCCESS;
+    return status == PMIX_SUCCESS
+               ? NIXL_OK
+               : explain(status, "leaving PMIx (NIXLRUN_LEAVE_PMIX)", why, why_nbytes);
 }
 
-int nxr_boot_barrier(int64_t timeout_ns)
-{
-    pmix_status_t status = is_connected ? collecting_fence(timeout_ns) : PMIX_SUCCESS;
+/* Who waits at a fence. */
+struct fence {
+    nxr_boot_fence_fn *fence_fn;
+    void *arg;
+};
 
-    return status == PMIX_SUCCESS       ? NIXL_OK
-           : status == PMIX_ERR_TIMEOUT ? NIXL_ERR_TIMEOUT
-                                        : NIXL_ERR_TRANSPORT;
+static void fence_ended(pmix_status_t status, void *arg)
+{
+    struct fence *fence = arg;
+
+    fence->fence_fn(status == PMIX_SUCCESS ? NIXL_OK : NIXL_ERR_TRANSPORT, fence->arg);
+    free(fence);
+}
+
+void nxr_boot_fence(nxr_boot_fence_fn *fence_fn, void *arg)
+{
+    struct fence *fence = is_connected ? malloc(sizeof(*fence)) : NULL;
+
+    if (fence == NULL) {
+        fence_fn(NIXL_ERR_TRANSPORT, arg);
+        return;
+    }
+    *fence = (struct fence){fence_fn, arg};
+    begin_fence(fence_ended, fence);
 }
 
 /* ---- cards of others ------------------------------------------------------------------------- */
@@ -341,7 +302,7 @@ struct card_ask {
 static void card_came(pmix_status_t status, pmix_value_t *value, void *arg)
 {
     struct card_ask *ask = arg;
-    struct nxr_card card;
+    struct nxr_full_card card;
     bool is_good = status == PMIX_SUCCESS && value != NULL && value->type == PMIX_BYTE_OBJECT &&
                    nxr_card_parse(value->data.bo.bytes, value->data.bo.size, ask->rank, &card) == 0;
 
@@ -352,12 +313,28 @@ static void card_came(pmix_status_t status, pmix_value_t *value, void *arg)
     free(ask);
 }
 
+/* The same from the copies. */
+static void give_copy(int rank, nxr_boot_card_fn *card_fn)
+{
+    struct nxr_full_card card;
+    size_t nbytes = 0;
+    const void *bytes = nxr_all_cards_find(rank, &nbytes);
+    bool is_good = bytes != NULL && nxr_card_parse(bytes, nbytes, rank, &card) == NIXL_OK;
+
+    card_fn(rank, is_good ? &card : NULL);
+}
+
 void nxr_boot_get_card(int rank, nxr_boot_card_fn *card_fn)
 {
-    struct card_ask *ask = malloc(sizeof(*ask));
+    struct card_ask *ask;
     pmix_proc_t proc;
     pmix_status_t status = PMIX_ERR_NOMEM;
 
+    if (has_left) {
+        give_copy(rank, card_fn);
+        return;
+    }
+    ask = malloc(sizeof(*ask));
     if (ask != NULL) {
         *ask = (struct card_ask){rank, card_fn};
         PMIX_LOAD_PROCID(&proc, myself.nspace, (pmix_rank_t)rank);
@@ -372,20 +349,13 @@ void nxr_boot_get_card(int rank, nxr_boot_card_fn *card_fn)
 
 /* ---- leaving --------------------------------------------------------------------------------- */
 
-static pmix_status_t finalize_pmix(void)
-{
-    return PMIx_Finalize(NULL, 0);
-}
-
 void nxr_boot_stop(int64_t timeout_ns)
 {
-    if (!is_connected) {
-        return;
+    if (is_connected) {
+        stop_pmix(timeout_ns);
     }
-    is_connected = false;
-    if (call_blocking(finalize_pmix, timeout_ns) == PMIX_ERR_TIMEOUT) {
-        nxr_warn(BOOT, "PMIx_Finalize did not return in time; left behind");
-    }
+    nxr_all_cards_drop();
+    has_left = false;
 }
 
 bool nxr_boot_is_nixlrun(void)
@@ -393,21 +363,30 @@ bool nxr_boot_is_nixlrun(void)
     return is_connected && strncmp(myself.nspace, "nixlrun.", strlen("nixlrun.")) == 0;
 }
 
-static struct {
+struct abort_request {
     int exit_code;
     const char *why;
-} abort_request;
+};
 
-static pmix_status_t abort_pmix(void)
+static pmix_status_t abort_pmix(void *arg)
 {
-    return PMIx_Abort(abort_request.exit_code, abort_request.why, NULL, 0);
+    const struct abort_request *request = arg;
+
+    if (has_left) {
+        PMIx_Init(&myself, NULL, 0); /* only for this */
+    }
+    return PMIx_Abort(request->exit_code, request->why, NULL, 0);
 }
 
 void nxr_boot_abort(int exit_code, const char *why)
 {
-    if (is_connected) {
-        abort_request.exit_code = exit_code;
-        abort_request.why = why;
-        call_blocking(abort_pmix, 5 * NXR_S);
+    struct abort_request *request = malloc(sizeof(*request));
+
+    if ((is_connected || has_left) && request != NULL) {
+        *request = (struct abort_request){exit_code, why};
+        if (nxr_call_blocking(abort_pmix, request, ABORT_NS) == PMIX_ERR_TIMEOUT) {
+            return; /* it is kept */
+        }
     }
+    free(request);
 }

@@ -33,6 +33,9 @@ void nxr_bounce_serve(void);
 bool nxr_bounce_is_hot(void);
 void nxr_bounce_serve_stop(void);
 
+/* The service thread has ended: wait for copies of device memory. Without job.lock. */
+void nxr_bounce_serve_end(void);
+
 /* When the service thread has to drive the own operations, should the user not. Holds job.lock. */
 int64_t nxr_bounce_tick(int64_t now);
 

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "host/conn.h"
+#include "host/dispatch.h"
 #include "host/link.h"
 #include "host/publish.h"
 #include "host/word_ask.h"
@@ -335,7 +336,7 @@ int nxr_conn_open(struct nxr_peer *peer)
     }
     peer->conn->peer = peer;
     nxr_wire_init(&message, NXR_WIRE_HELLO);
-    message.hello.card = nxr_job.card;
+    message.hello.card = nxr_card_bare(&nxr_job.card);
     memcpy(message.hello.secret, peer->card.secret, NXR_SECRET_NBYTES);
     nxr_conn_send_on(peer->conn, &message, fds, 2);
     /* The greeting may have met a socket that was closed meanwhile, which closed the connection. */
@@ -449,7 +450,7 @@ static struct nxr_watch listen_watch = {accept_ready};
 int nxr_conn_listen(void)
 {
     struct sockaddr_un name;
-    socklen_t name_nbytes = socket_name(nxr_job.card.nonce, &name);
+    socklen_t name_nbytes = socket_name(nxr_job.card.head.nonce, &name);
     int status;
 
     listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

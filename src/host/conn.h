@@ -67,9 +67,4 @@ void nxr_conn_free_closed(void);
 /* Drop what is idle or never greeted; when to look again. */
 int64_t nxr_conn_tick(int64_t now);
 
-/* A message has come (dispatch.c). Descriptors are the connection's and closed after the call, but
- * for those that were taken by setting them to -1. */
-void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, int *fds,
-                  int n_fds);
-
 #endif

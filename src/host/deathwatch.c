@@ -71,7 +71,7 @@ static unsigned collect(struct futex_waitv *words)
         _Atomic uint32_t *word;
         uint32_t value;
 
-        if (peer == NULL || rank == nxr_job.rank || !nxr_peer_is_up(peer) ||
+        if (peer == NULL || rank == nxr_job.rank || !nxr_peer_is_local(peer) ||
             nxr_peer_is_lost(peer)) {
             continue;
         }
@@ -118,7 +118,7 @@ void nxr_deathwatch_changed(void)
         return;
     }
     atomic_store(&is_stopping, false);
-    error = nxr_thread_start(&thread, STACK_NBYTES, watch);
+    error = nxr_thread_start(&thread, STACK_NBYTES, watch, NULL);
     if (error != 0) {
         nxr_debug(HOST, "no thread to watch for deaths: %s; pidfds do it", strerror(error));
         return;

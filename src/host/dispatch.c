@@ -5,11 +5,14 @@
  */
 #include "config.h"
 
+#include "host/dispatch.h"
 #include "event.h"
 #include "host/bounce.h"
 #include "host/conn.h"
+#include "host/farewell.h"
 #include "host/link.h"
 #include "host/liveness.h"
+#include "host/neighbour.h"
 #include "host/publish.h"
 #include "host/word_ask.h"
 #include "region.h"
@@ -25,7 +28,13 @@ static void refuse(struct nxr_conn *conn, const char *why)
 
 static bool is_card_of(const struct nxr_wire_hello *hello, struct nxr_card *card_p)
 {
-    return nxr_card_parse(&hello->card, sizeof(hello->card), hello->header.rank, card_p) == NIXL_OK;
+    struct nxr_full_card card;
+
+    if (nxr_card_parse(&hello->card, sizeof(hello->card), hello->header.rank, &card) != NIXL_OK) {
+        return false;
+    }
+    *card_p = card.head;
+    return true;
 }
 
 /* Somebody connected to us. */
@@ -39,7 +48,7 @@ static void take_hello(struct nxr_conn *conn, const struct nxr_wire_hello *hello
     struct nxr_peer *peer;
 
     if (conn->is_mine || conn->is_greeted || hello->header.rank == nxr_job.rank ||
-        memcmp(hello->secret, nxr_job.card.secret, NXR_SECRET_NBYTES) != 0 ||
+        memcmp(hello->secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES) != 0 ||
         !is_card_of(hello, &card)) {
         refuse(conn, "a greeting without the secret of this rank's card");
         return;
@@ -52,10 +61,10 @@ static void take_hello(struct nxr_conn *conn, const struct nxr_wire_hello *hello
     }
     nxr_conn_greeted(conn, peer);
     nxr_wire_init(&answer, NXR_WIRE_WELCOME);
-    answer.hello.card = nxr_job.card;
+    answer.hello.card = nxr_card_bare(&nxr_job.card);
     nxr_conn_send_on(conn, &answer, my_fds, 2);
     nxr_link_ask_again(peer);
-    nxr_liveness_linked(peer);
+    nxr_neighbour_linked(peer);
 }
 
 /* Who we connected to answers. */
@@ -77,7 +86,7 @@ static void take_welcome(struct nxr_conn *conn, const struct nxr_wire_hello *hel
     }
     nxr_conn_greeted(conn, peer);
     nxr_link_ask_again(peer);
-    nxr_liveness_linked(peer);
+    nxr_neighbour_linked(peer);
 }
 
 void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, int *fds, int n_fds)
@@ -98,17 +107,19 @@ void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, 
     }
     switch (type) {
     case NXR_WIRE_RESOLVE:
-        nxr_publish_ask(conn, message->resolve.ask, message->resolve.name);
+        nxr_publish_ask(conn->peer, conn, message->resolve.ask, message->resolve.name);
         break;
     case NXR_WIRE_KEY:
-        nxr_region_key_came(conn->peer, message->key.ask, &message->key.key,
-                            n_fds > 0 ? fds[0] : -1);
+        nxr_region_key_came(conn->peer, &message->key, n_fds > 0 ? fds[0] : -1);
         break;
     case NXR_WIRE_CLOSED:
         nxr_region_peer_closed(conn->peer, message->closed.id, message->closed.generation);
         break;
     case NXR_WIRE_DEATH:
         nxr_liveness_lost_locked(message->death.dead_rank);
+        break;
+    case NXR_WIRE_LEAVING:
+        nxr_farewell_heard(&message->leaving);
         break;
     case NXR_WIRE_RING_FD:
         nxr_event_signal_fd();
@@ -127,5 +138,24 @@ void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, 
         break;
     default:
         break;
+    }
+}
+
+void nxr_dispatch_remote(struct nxr_peer *peer, const union nxr_wire_message *message)
+{
+    switch ((enum nxr_wire_type)message->header.type) {
+    case NXR_WIRE_RESOLVE:
+        nxr_publish_ask(peer, NULL, message->resolve.ask, message->resolve.name);
+        break;
+    case NXR_WIRE_DEATH:
+        nxr_liveness_lost_locked(message->death.dead_rank);
+        break;
+    case NXR_WIRE_LEAVING:
+        nxr_farewell_heard(&message->leaving);
+        break;
+    default:
+        nxr_warn(HOST,
+                 "a message of type %u, which only same-host ranks send, from rank %d; dropped",
+                 message->header.type, peer->rank);
     }
 }

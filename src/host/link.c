@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Links: a small state machine per peer, run by the service thread.
- *     NONE -> CARD (asked PMIx) -> CONNECTING (said HELLO) -> UP, or REMOTE without a proof.
- * A peer that says HELLO first makes the link UP from any state.
+ *     NONE -> CARD (asked PMIx) -> CONNECTING (said HELLO) -> UP.
+ * Without a proof of one host the peer is UP over a network, or REMOTE where none leads there. A
+ * peer that greets first, either way, makes the link UP from any state.
  * Lock: job.lock; cards arrive on PMIx's thread and wait under cards_lock.
  */
 #include "config.h"
 
 #include "host/link.h"
 #include "host/conn.h"
+#include "host/farewell.h"
 #include "host/liveness.h"
+#include "host/neighbour.h"
+#include "net/net.h"
 #include "notify.h"
 #include "region.h"
 #include "route.h"
@@ -29,7 +33,7 @@ struct arrived_card {
     struct nxr_list link;
     int rank;
     bool is_good;
-    struct nxr_card card;
+    struct nxr_full_card card;
 };
 
 static pthread_mutex_t cards_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -43,12 +47,47 @@ static void set_link(struct nxr_peer *peer, enum nxr_link link)
     nxr_wake_self();
 }
 
-static void give_up(struct nxr_peer *peer, const char *why)
+/* The addresses are needed if the proof of one host fails. */
+static void keep_card(struct nxr_peer *peer, const struct nxr_full_card *card)
 {
-    snprintf(peer->why_remote, sizeof(peer->why_remote), "%s", why);
-    nxr_info(HOST, "rank %d counts as remote: %s", peer->rank, why);
+    if (peer->full_card == NULL) {
+        peer->full_card = malloc(sizeof(*card));
+        if (peer->full_card != NULL) {
+            *peer->full_card = *card;
+        }
+    }
+}
+
+/* It is on another host, since `why`. */
+static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, const char *why)
+{
+    char no_network[400];
+
+    if (nxr_net_link(peer, card, no_network, sizeof(no_network)) == NIXL_OK) {
+        set_link(peer, NXR_LINK_UP);
+        nxr_link_ask_again(peer);
+        nxr_neighbour_linked(peer);
+        return;
+    }
+    if (nxr_farewell_has_come(peer->rank)) {
+        nxr_liveness_left_locked(peer->rank);
+        return;
+    }
+    keep_card(peer, card); /* for whom asks why */
+    snprintf(peer->why_remote, sizeof(peer->why_remote), "%.90s; %.290s", why, no_network);
+    nxr_info(HOST, "rank %d cannot be reached: %s", peer->rank, peer->why_remote);
     set_link(peer, NXR_LINK_REMOTE);
     nxr_region_end_asks(peer, NIXL_ERR_UNSUPPORTED);
+    nxr_farewell_look();
+}
+
+/* No proof of one host was to be had. */
+static void give_up(struct nxr_peer *peer, const char *why)
+{
+    struct nxr_full_card none = {.head = peer->card};
+
+    nxr_info(HOST, "rank %d counts as remote: %s", peer->rank, why);
+    go_remote(peer, peer->full_card != NULL ? peer->full_card : &none, why);
 }
 
 static void retry_later(struct nxr_peer *peer, const char *why)
@@ -87,7 +126,7 @@ static void connect_now(struct nxr_peer *peer)
 /* ---- cards ----------------------------------------------------------------------------------- */
 
 /* On PMIx's thread, or on ours if PMIx refuses at once. */
-static void card_came(int rank, const struct nxr_card *card)
+static void card_came(int rank, const struct nxr_full_card *card)
 {
     struct arrived_card *arrived = calloc(1, sizeof(*arrived));
 
@@ -121,12 +160,16 @@ static void use_card(const struct arrived_card *arrived)
         give_up(peer, "the launcher gave no card of it");
         return;
     }
-    peer->card = arrived->card;
+    peer->card = arrived->card.head;
     peer->has_card = true;
-    if (!nxr_card_may_be_local(&nxr_job.card, &peer->card)) {
-        give_up(peer, "it is on another host, and this version has no transport between hosts");
+    if (nxr_peer_is_up(peer) || nxr_peer_is_lost(peer)) {
+        return; /* it was faster */
+    }
+    if (!nxr_card_may_be_local(&nxr_job.card.head, &peer->card)) {
+        go_remote(peer, &arrived->card, "it is on another host");
         return;
     }
+    keep_card(peer, &arrived->card);
     set_link(peer, NXR_LINK_CONNECTING);
     connect_now(peer);
 }
@@ -166,7 +209,7 @@ void nxr_link_self(struct nxr_peer *self)
     pthread_mutex_lock(&cards_lock);
     is_stopped = false;
     pthread_mutex_unlock(&cards_lock);
-    memcpy(&self->card, &nxr_job.card, sizeof(self->card));
+    self->card = nxr_card_bare(&nxr_job.card);
     self->has_card = true;
     self->pid = getpid();
     self->event_fd = nxr_job.event_fd;
@@ -213,12 +256,31 @@ int nxr_link_adopt(struct nxr_peer *peer, const struct nxr_card *card, int contr
 
 void nxr_link_unmap(struct nxr_peer *peer)
 {
-    if (nxr_peer_is_up(peer) && peer->rank != nxr_job.rank) {
+    free(peer->full_card);
+    peer->full_card = NULL;
+    if (peer->control != NULL && peer->rank != nxr_job.rank) {
         nxr_control_unmap_ring(peer->tx.slots);
         nxr_control_unmap(peer->control, nxr_job.size);
         if (peer->event_fd >= 0) {
             close(peer->event_fd);
         }
+    }
+}
+
+void nxr_link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card *card)
+{
+    if (peer->has_card && memcmp(peer->card.nonce, card->head.nonce, NXR_NONCE_NBYTES) != 0) {
+        nxr_warn(HOST, "somebody claims over a network to be rank %d with another nonce; dropped",
+                 peer->rank);
+        return;
+    }
+    peer->card = card->head;
+    peer->has_card = true;
+    if (!nxr_peer_is_up(peer) && peer->conn != NULL) {
+        nxr_conn_close(peer->conn);
+    }
+    if (!nxr_peer_is_up(peer)) {
+        go_remote(peer, card, "it says so");
     }
 }
 
@@ -243,7 +305,7 @@ void nxr_link_ask_again(struct nxr_peer *peer)
 
     nxr_list_for_each (link, after, &peer->asks) {
         nxr_region_send_ask(link);
-        if (peer->conn == NULL) {
+        if (peer->conn == NULL && peer->net == NULL) {
             return; /* it broke again: nxr_link_conn_closed() has seen to it */
         }
     }

@@ -3,7 +3,8 @@
  * The way to a peer: its card, the connection to its service thread, the proof that it is on this
  * host (its control page holds the nonce of its card), and the mapping. Same host is agreed by both
  * ends: who connects shows the other's secret and hands over its own page, who accepts does the
- * same. All functions: caller holds job.lock.
+ * same. Without the proof a peer is on another host, and a network leads there or nothing does. All
+ * functions: caller holds job.lock.
  */
 #ifndef NXR_HOST_LINK_H
 #define NXR_HOST_LINK_H
@@ -21,6 +22,9 @@ void nxr_link_want(struct nxr_peer *peer);
  */
 int nxr_link_adopt(struct nxr_peer *peer, const struct nxr_card *card, int control_fd,
                    int *event_fd, pid_t pid);
+
+/* A peer on another host greets us over a network. */
+void nxr_link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card *card);
 
 /* The connection to a peer ended: open it again if something waits for it. */
 void nxr_link_conn_closed(struct nxr_peer *peer);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deaths: who notices them, and what follows. Lock: job.lock.
- *
- * Ranks that never talked hear of a death, too: on each host the ranks watch each other in a ring.
- * Each connects to the next living one that may be local; when that dies, it tells all others and
- * watches the one behind. No leader, nothing to elect. The launcher's events only speed this up.
+ * Deaths: who notices them, and what follows. Who watches whom, so that ranks that never talked
+ * hear of a death, too, stands in neighbour.c; the launcher's events only speed it up. Lock:
+ * job.lock.
  */
 #include "config.h"
 
@@ -12,8 +10,12 @@
 #include "event.h"
 #include "host/conn.h"
 #include "host/deathwatch.h"
+#include "host/farewell.h"
 #include "host/link.h"
+#include "host/publish.h"
+#include "host/neighbour.h"
 #include "host/word_ask.h"
+#include "net/net.h"
 #include "notify.h"
 #include "region.h"
 #include "util/clock.h"
@@ -29,8 +31,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define NEIGHBOUR_DELAY_NS                                                                         \
-    (200 * NXR_MS)                       /* after init: a short job never makes these connections */
 #define UNWATCHED_POLL_NS (100 * NXR_MS) /* peers that no descriptor is kept for */
 
 /* A pidfd in the service thread's epoll. */
@@ -39,9 +39,7 @@ struct pid_watch {
     struct nxr_peer *peer;
 };
 
-static int n_unwatched;           /* connected peers without a pidfd */
-static int64_t neighbour_at = -1; /* when to begin the neighbour watch; -1: not decided */
-static int neighbour = -1;        /* the rank that this one watches for all */
+static int n_unwatched; /* connected peers without a pidfd */
 static int64_t orphan_at = INT64_MAX;
 
 static int open_pidfd(pid_t pid)
@@ -58,71 +56,26 @@ static bool has_ended(int pidfd)
 
 /* ---- what follows a death -------------------------------------------------------------------- */
 
-static void tell(struct nxr_peer *peer, int dead_rank)
-{
-    union nxr_wire_message message;
-
-    nxr_wire_init(&message, NXR_WIRE_DEATH);
-    message.death.dead_rank = dead_rank;
-    nxr_conn_send(peer, &message, NULL, 0);
-}
-
-void nxr_liveness_linked(struct nxr_peer *peer)
-{
-    for (int i = 0; peer->must_hear_of_deaths && i < nxr_event_n_deaths(); i++) {
-        tell(peer, nxr_event_death(i));
-    }
-    peer->must_hear_of_deaths = false;
-}
-
-static void tell_all(int dead_rank)
-{
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        struct nxr_peer *peer;
-
-        if (rank == nxr_job.rank || rank == dead_rank) {
-            continue;
-        }
-        peer = nxr_peer_get_locked(rank);
-        if (peer == NULL || nxr_peer_is_lost(peer)) {
-            continue;
-        }
-        if (nxr_peer_is_up(peer)) {
-            tell(peer, dead_rank);
-        } else {
-            peer->must_hear_of_deaths = true;
-            nxr_link_want(peer);
-        }
-    }
-}
-
 /* The rank is no more: `state` says how. Everything that waits for it ends. */
 static void end_peer(struct nxr_peer *peer, enum nixl_peer_state state)
 {
-    bool was_neighbour = peer->rank == neighbour;
-
     if (nxr_peer_is_lost(peer)) {
         return;
     }
     atomic_store_explicit(&peer->state, state, memory_order_release);
+    nxr_net_peer_lost(peer);
+    nxr_publish_unpark_remote(peer);
     nxr_region_peer_lost(peer);
     nxr_word_end_asks(peer, NIXL_ERR_PEER_LOST);
     nxr_notify_send_held(peer);
     if (peer->conn != NULL) {
         nxr_conn_close(peer->conn);
     }
-    if (was_neighbour) {
-        neighbour = -1;
-        neighbour_at = 0;
-        nxr_service_kick();
-    }
     if (state == NIXL_PEER_LOST) {
         nxr_info(HOST, "rank %d has died", peer->rank);
         nxr_event_push(NIXL_EVENT_PEER_LOST, peer->rank, "");
-        if (was_neighbour) {
-            tell_all(peer->rank);
-        }
     }
+    nxr_neighbour_peer_ended(peer);
     nxr_wake_self();
 }
 
@@ -133,11 +86,21 @@ void nxr_liveness_lost_locked(int rank)
     if (peer == NULL || rank == nxr_job.rank) {
         return;
     }
-    if (nxr_peer_is_up(peer) &&
-        atomic_load_explicit(&peer->control->life, memory_order_acquire) == NXR_LIFE_FINISHED) {
+    if (nxr_farewell_has_come(rank) ||
+        (nxr_peer_is_local(peer) &&
+         atomic_load_explicit(&peer->control->life, memory_order_acquire) == NXR_LIFE_FINISHED)) {
         end_peer(peer, NIXL_PEER_FINISHED);
     } else {
         end_peer(peer, NIXL_PEER_LOST);
+    }
+}
+
+void nxr_liveness_left_locked(int rank)
+{
+    struct nxr_peer *peer = nxr_peer_get_locked(rank);
+
+    if (peer != NULL && rank != nxr_job.rank) {
+        end_peer(peer, NIXL_PEER_FINISHED);
     }
 }
 
@@ -153,7 +116,7 @@ bool nxr_liveness_check(struct nxr_peer *peer)
     if (nxr_peer_is_lost(peer)) {
         return true;
     }
-    if (!nxr_peer_is_up(peer) || !nxr_control_is_dead(peer->control)) {
+    if (!nxr_peer_is_local(peer) || !nxr_control_is_dead(peer->control)) {
         return false;
     }
     nxr_liveness_lost(peer->rank);
@@ -219,7 +182,7 @@ bool nxr_liveness_is_gone(int rank)
 
     pthread_mutex_lock(&nxr_job.lock);
     peer = nxr_job.peers[rank];
-    if (rank != nxr_job.rank && peer != NULL && nxr_peer_is_up(peer)) {
+    if (rank != nxr_job.rank && peer != NULL && nxr_peer_is_local(peer)) {
         if (!peer->is_gone && (nxr_peer_is_lost(peer) || nxr_control_is_dead(peer->control))) {
             /* The mark is per thread: the others of the process must have ended, too. */
             int pidfd = peer->pidfd >= 0 ? peer->pidfd : open_pidfd(peer->pid);
@@ -242,7 +205,7 @@ static void look_at_unwatched(void)
     for (int rank = 0; rank < nxr_job.size; rank++) {
         struct nxr_peer *peer = nxr_job.peers[rank];
 
-        if (peer == NULL || rank == nxr_job.rank || peer->pidfd >= 0 || !nxr_peer_is_up(peer) ||
+        if (peer == NULL || rank == nxr_job.rank || peer->pidfd >= 0 || !nxr_peer_is_local(peer) ||
             nxr_peer_is_lost(peer)) {
             continue;
         }
@@ -250,33 +213,6 @@ static void look_at_unwatched(void)
             atomic_load(&peer->control->life) == NXR_LIFE_FINISHED) {
             nxr_liveness_lost_locked(rank);
         }
-    }
-}
-
-/* Connect to the next living rank that may be on this host. */
-static void choose_neighbour(void)
-{
-    for (int i = 1; i < nxr_job.size; i++) {
-        int rank = (nxr_job.rank + i) % nxr_job.size;
-        struct nxr_peer *peer = nxr_peer_get_locked(rank);
-
-        if (peer != NULL && !nxr_peer_is_lost(peer) &&
-            atomic_load(&peer->link) != NXR_LINK_REMOTE) {
-            neighbour = rank;
-            nxr_link_want(peer);
-            return;
-        }
-    }
-}
-
-/* A link may have turned out to be remote, or become ready for what is to be told. */
-static void tend_neighbour(void)
-{
-    struct nxr_peer *peer = neighbour >= 0 ? nxr_peer_get_locked(neighbour) : NULL;
-
-    if (peer == NULL || nxr_peer_is_lost(peer) || atomic_load(&peer->link) == NXR_LINK_REMOTE) {
-        neighbour = -1;
-        choose_neighbour();
     }
 }
 
@@ -296,16 +232,6 @@ int64_t nxr_liveness_tick(int64_t now)
     if (n_unwatched > 0) {
         look_at_unwatched();
         due = now + UNWATCHED_POLL_NS < due ? now + UNWATCHED_POLL_NS : due;
-    }
-    if (nxr_job.size > 1 && nxr_is_ready()) {
-        if (neighbour_at < 0) {
-            neighbour_at = now + NEIGHBOUR_DELAY_NS;
-        }
-        if (neighbour_at <= now) {
-            tend_neighbour();
-        } else {
-            due = neighbour_at < due ? neighbour_at : due;
-        }
     }
     return due;
 }
@@ -339,7 +265,5 @@ void nxr_liveness_stop(void)
         }
     }
     n_unwatched = 0;
-    neighbour_at = -1;
-    neighbour = -1;
     orphan_at = INT64_MAX;
 }

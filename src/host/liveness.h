@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Who lives: a pidfd per connected peer in the service thread's epoll, the robust mutex for those
- * who spin, the launcher's events, and a neighbour watch for ranks that never talked.
+ * who spin, the launcher's events, and the neighbour watch (neighbour.h) for ranks that never
+ * talked.
  */
 #ifndef NXR_HOST_LIVENESS_H
 #define NXR_HOST_LIVENESS_H
@@ -15,15 +16,15 @@ struct nxr_peer;
 void nxr_liveness_watch(struct nxr_peer *peer);
 void nxr_liveness_unwatch(struct nxr_peer *peer);
 
-/* A peer was linked: tell it what could not be told before. Caller holds job.lock. */
-void nxr_liveness_linked(struct nxr_peer *peer);
-
 /*
  * Mark a rank as dead: ends its requests, queues the event, wakes all waiters. Does nothing if the
  * rank was known to be dead or finished. Any thread; takes job.lock.
  */
 void nxr_liveness_lost(int rank);
 void nxr_liveness_lost_locked(int rank);
+
+/* A rank on another host has left the job in order. Caller holds job.lock. */
+void nxr_liveness_left_locked(int rank);
 
 /*
  * Look at the robust mutex of a connected peer: one load unless it died, when it does as
@@ -37,7 +38,8 @@ bool nxr_liveness_check(struct nxr_peer *peer);
 bool nxr_liveness_is_gone(int rank);
 
 /*
- * The service thread's timer: neighbour watch, and peers that have no pidfd. Caller holds job.lock.
+ * The service thread's timer: peers that have no pidfd, and the orphan's grace. Caller holds
+ * job.lock.
  */
 int64_t nxr_liveness_tick(int64_t now);
 

@@ -5,6 +5,9 @@
 #include "config.h"
 
 #include "host/publish.h"
+#include "memory/memory.h"
+#include "net/net.h"
+#include "net/window.h"
 #include "nixlrun.h"
 #include "region.h"
 #include "util/log.h"
@@ -18,7 +21,8 @@
 struct parked_ask {
     struct nxr_list conn_link; /* of conn->parked */
     struct nxr_list link;      /* of parked */
-    struct nxr_conn *conn;
+    struct nxr_peer *peer;
+    struct nxr_conn *conn; /* NULL: it came over a network */
     uint64_t ask;
     char name[NIXL_NAME_MAX + 1];
 };
@@ -56,7 +60,8 @@ struct nxr_published *nxr_publish_find(const char *name)
     return found != NULL ? *found : NULL;
 }
 
-static void send_key(struct nxr_conn *conn, uint64_t ask, struct nxr_published *published)
+static void send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
+                     struct nxr_published *published)
 {
     union nxr_wire_message message;
 
@@ -64,11 +69,16 @@ static void send_key(struct nxr_conn *conn, uint64_t ask, struct nxr_published *
         published->openers = calloc(((size_t)nxr_job.size + 7) / 8, 1);
     }
     if (published->openers != NULL) {
-        published->openers[conn->peer->rank / 8] |= (unsigned char)(1u << (conn->peer->rank % 8));
+        published->openers[peer->rank / 8] |= (unsigned char)(1u << (peer->rank % 8));
+    }
+    if (conn == NULL) {
+        nxr_net_send_key(peer, ask, published);
+        return;
     }
     nxr_wire_init(&message, NXR_WIRE_KEY);
     message.key.ask = ask;
     message.key.key = published->key;
+    message.key.export = published->export;
     nxr_conn_send_on(conn, &message, &published->fd, published->fd >= 0);
 }
 
@@ -81,13 +91,14 @@ static void answer_parked(struct nxr_published *published)
 
         if (strcmp(waiting->name, published->name) == 0) {
             struct nxr_conn *conn = waiting->conn;
+            struct nxr_peer *peer = waiting->peer;
             uint64_t ask = waiting->ask;
 
             nxr_list_remove(&waiting->link);
             nxr_list_remove(&waiting->conn_link);
             free(waiting);
-            if (!conn->is_closed) {
-                send_key(conn, ask, published);
+            if (conn == NULL || !conn->is_closed) {
+                send_key(peer, conn, ask, published);
             }
             /* Sending may have closed a connection and unparked others: begin again. */
             after = parked.next;
@@ -95,10 +106,25 @@ static void answer_parked(struct nxr_published *published)
     }
 }
 
-int nxr_publish(const char *name, struct nxr_key *key, int fd, struct nxr_published **published_p)
+static struct nxr_key key_of(const struct nxr_memory *memory)
+{
+    return (struct nxr_key){
+        .generation = ++last_generation,
+        .nbytes = memory->nbytes,
+        .addr = (uintptr_t)memory->addr,
+        .id = n_free_ids > 0 ? free_ids[--n_free_ids] : n_used_ids++,
+        .kind = (uint8_t)memory->kind->kind,
+        .strategy = (uint8_t)memory->strategy,
+        .is_registered = memory->is_registered,
+    };
+}
+
+int nxr_publish(const char *name, const struct nxr_memory *memory,
+                struct nxr_published **published_p)
 {
     struct nxr_published *published;
     struct nxr_published **node;
+    const struct nxr_key *key;
 
     if (n_free_ids == 0 && n_used_ids == NXR_N_REGION_IDS) {
         return NIXL_ERR_LIMIT;
@@ -113,11 +139,11 @@ int nxr_publish(const char *name, struct nxr_key *key, int fd, struct nxr_publis
         free(published);
         return NIXL_ERR_NAME_IN_USE;
     }
-    key->id = n_free_ids > 0 ? free_ids[--n_free_ids] : n_used_ids++;
-    key->generation = ++last_generation;
-    published->key = *key;
-    published->fd = fd;
-    own[key->id] = (struct nxr_own_memory){(char *)(uintptr_t)key->addr, key->nbytes};
+    published->key = key_of(memory);
+    published->export = memory->export;
+    published->fd = memory->fd;
+    key = &published->key;
+    own[key->id] = (struct nxr_own_memory){memory->addr, memory->nbytes, memory->range};
     atomic_store_explicit(&nxr_job.control->generations[key->id], key->generation,
                           memory_order_release);
     answer_parked(published);
@@ -141,7 +167,12 @@ static void tell_openers(const struct nxr_published *published)
     for (int rank = 0; published->openers != NULL && rank < nxr_job.size; rank++) {
         struct nxr_peer *peer = nxr_job.peers[rank];
 
-        if ((published->openers[rank / 8] & (1u << (rank % 8))) != 0 && peer != NULL) {
+        if ((published->openers[rank / 8] & (1u << (rank % 8))) == 0 || peer == NULL) {
+            continue;
+        }
+        if (peer->net != NULL) {
+            nxr_net_send_closed(peer, published);
+        } else {
             nxr_conn_send(peer, &message, NULL, 0);
         }
     }
@@ -159,6 +190,7 @@ void nxr_publish_revoke(struct nxr_published *published)
 
 void nxr_publish_free(struct nxr_published *published)
 {
+    nxr_net_forget(published);
     free_ids[n_free_ids++] = published->key.id;
     if (published->fd >= 0) {
         close(published->fd);
@@ -167,25 +199,32 @@ void nxr_publish_free(struct nxr_published *published)
     free(published);
 }
 
-void nxr_publish_ask(struct nxr_conn *conn, uint64_t ask, const char *name)
+void nxr_publish_ask(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask, const char *name)
 {
     struct nxr_published *published = nxr_publish_find(name);
     struct parked_ask *waiting;
 
+    if (published == NULL && name[0] == NXR_WINDOW_NAME) {
+        published = nxr_window_publish(peer, name);
+    }
     if (published != NULL) {
-        send_key(conn, ask, published);
+        send_key(peer, conn, ask, published);
         return;
     }
     waiting = calloc(1, sizeof(*waiting));
     if (waiting == NULL) {
-        nxr_warn(HOST, "no memory to remember that rank %d asks for '%s'", conn->peer->rank, name);
+        nxr_warn(HOST, "no memory to remember that rank %d asks for '%s'", peer->rank, name);
         return;
     }
+    waiting->peer = peer;
     waiting->conn = conn;
     waiting->ask = ask;
     memcpy(waiting->name, name, strlen(name) + 1);
     nxr_list_append(&parked, &waiting->link);
-    nxr_list_append(&conn->parked, &waiting->conn_link);
+    nxr_list_init(&waiting->conn_link);
+    if (conn != NULL) {
+        nxr_list_append(&conn->parked, &waiting->conn_link);
+    }
 }
 
 void nxr_publish_unpark(struct nxr_conn *conn)
@@ -197,6 +236,20 @@ void nxr_publish_unpark(struct nxr_conn *conn)
 
         nxr_list_remove(&waiting->link);
         free(waiting);
+    }
+}
+
+void nxr_publish_unpark_remote(const struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &parked) {
+        struct parked_ask *waiting = nxr_list_entry(link, struct parked_ask, link);
+
+        if (waiting->peer == peer && waiting->conn == NULL) {
+            nxr_list_remove(&waiting->link);
+            free(waiting);
+        }
     }
 }
 

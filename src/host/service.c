@@ -6,16 +6,24 @@
 #include "config.h"
 
 #include "host/service.h"
+#include "device_word.h"
 #include "host/bounce.h"
 #include "host/conn.h"
 #include "host/deathwatch.h"
+#include "host/farewell.h"
 #include "host/link.h"
 #include "host/liveness.h"
+#include "host/neighbour.h"
+#include "memory/device.h"
+#include "net/net.h"
 #include "notify.h"
+#include "pair.h"
 #include "progress.h"
 #include "region.h"
 #include "request.h"
+#include "xfer.h"
 #include "util/clock.h"
+#include "util/env.h"
 #include "util/log.h"
 #include "util/status.h"
 #include "util/thread.h"
@@ -127,8 +135,10 @@ static int run_due(void)
 {
     int64_t now = nxr_now_ns();
     int64_t due = nxr_link_tick(now);
-    int64_t next[] = {nxr_conn_tick(now),    nxr_liveness_tick(now), nxr_region_tick(now),
-                      nxr_request_tick(now), nxr_notify_tick(now),   nxr_bounce_tick(now)};
+    int64_t next[] = {nxr_conn_tick(now),    nxr_liveness_tick(now),  nxr_region_tick(now),
+                      nxr_request_tick(now), nxr_notify_tick(now),    nxr_bounce_tick(now),
+                      nxr_net_tick(now),     nxr_neighbour_tick(now), nxr_device_tick(now),
+                      nxr_xfer_tick(now),    nxr_exposures_tick(now), nxr_farewell_tick(now)};
 
     for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
         due = next[i] < due ? next[i] : due;
@@ -152,9 +162,11 @@ static void drive_operations(void)
         n_seen_rounds = n_rounds;
         return;
     }
-    while (atomic_load(&nxr_n_started) != 0 && nxr_now_ns() < until) {
+    while (nxr_must_drive() && nxr_now_ns() < until) {
         nxr_progress_all();
     }
+    nxr_device_progress();
+    nxr_device_arm_old();
 }
 
 static void *serve(void *arg)
@@ -163,6 +175,9 @@ static void *serve(void *arg)
     int n_events, timeout_ms;
 
     (void)arg;
+    if (!nxr_thread_hurry((int)nxr_env.service_priority)) {
+        nxr_debug(HOST, "NIXLRUN_SERVICE_PRIORITY has no effect: lowering nice is not permitted");
+    }
     pthread_mutex_lock(&nxr_job.control->alive);
     atomic_store_explicit(&nxr_job.control->life, NXR_LIFE_RUNNING, memory_order_release);
     nxr_wake_self();
@@ -180,7 +195,10 @@ static void *serve(void *arg)
         }
         nxr_conn_free_closed();
         pthread_mutex_unlock(&nxr_job.lock);
+        nxr_net_serve();
         nxr_bounce_serve();
+        nxr_device_words_run();
+        nxr_device_progress(); /* armed copies that are over have kicked this thread */
         nxr_notify_retry();
         drive_operations();
     }
@@ -211,13 +229,17 @@ int nxr_service_start(void)
     if (status == NIXL_OK) {
         status = nxr_conn_listen();
     }
+    if (status == NIXL_OK) {
+        status = nxr_net_watch_start();
+    }
     pthread_mutex_unlock(&nxr_job.lock);
     if (status != NIXL_OK) {
         goto err_close;
     }
-    status = nxr_status_of_errno(nxr_thread_start(&thread, STACK_NBYTES, serve));
+    status = nxr_status_of_errno(nxr_thread_start(&thread, STACK_NBYTES, serve, NULL));
     if (status != NIXL_OK) {
         nxr_error(HOST, "cannot start the service thread");
+        nxr_net_watch_stop();
         nxr_conn_stop();
         goto err_close;
     }
@@ -240,11 +262,15 @@ void nxr_service_stop(void)
     nxr_service_kick();
     pthread_join(thread, NULL);
     nxr_deathwatch_stop();
+    nxr_bounce_serve_end();
     pthread_mutex_lock(&nxr_job.lock);
+    nxr_net_watch_stop();
     nxr_bounce_stop();
     nxr_conn_stop();
     nxr_link_stop();
     nxr_liveness_stop();
+    nxr_neighbour_stop();
+    nxr_farewell_stop();
     pthread_mutex_unlock(&nxr_job.lock);
     close(epoll_fd);
     close(kick_fd);

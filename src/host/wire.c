@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "host/wire.h"
+#include "memory/memory.h"
 #include "job.h"
 
 #include <string.h>
@@ -23,6 +24,7 @@ static const struct {
     [NXR_WIRE_WORK] = {sizeof(struct nxr_wire_header), 0, 0},
     [NXR_WIRE_WORD] = {sizeof(struct nxr_wire_word), 0, 0},
     [NXR_WIRE_WORD_DONE] = {sizeof(struct nxr_wire_word_done), 0, 0},
+    [NXR_WIRE_LEAVING] = {sizeof(struct nxr_wire_leaving), 0, 0},
 };
 #define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
@@ -39,9 +41,22 @@ void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
 bool nxr_key_is_sound(const struct nxr_key *key)
 {
     return key->generation != 0 && key->nbytes != 0 && key->nbytes <= INT64_MAX &&
-           key->id < NXR_N_REGION_IDS && key->kind == NIXL_MEM_HOST &&
-           key->strategy <= NIXL_MEM_PINNED && key->is_registered <= 1 &&
-           key->addr <= UINT64_MAX - key->nbytes;
+           key->id < NXR_N_REGION_IDS && key->kind >= NIXL_MEM_HOST &&
+           key->kind <= NIXL_MEM_VULKAN && key->strategy <= NIXL_MEM_PINNED &&
+           key->is_registered <= 1 && key->addr <= UINT64_MAX - key->nbytes;
+}
+
+/* Host memory comes with a descriptor if it was allocated, device memory as its export says. */
+static bool is_key(const struct nxr_wire_key *message, int n_fds)
+{
+    const struct nxr_key *key = &message->key;
+
+    if (!nxr_key_is_sound(key) ||
+        !nxr_export_is_sound(&message->export, (enum nixl_mem_kind)key->kind, key->nbytes)) {
+        return false;
+    }
+    return key->kind == NIXL_MEM_HOST ? (n_fds == 1) == (key->is_registered == 0)
+                                      : (n_fds == 1) == nxr_export_has_fd(&message->export);
 }
 
 /* What an owner may answer; the status goes to the caller as it is. */
@@ -49,6 +64,21 @@ static bool is_word_outcome(int status)
 {
     return status == NIXL_OK || status == NIXL_ERR_STALE || status == NIXL_ERR_RANGE ||
            status == NIXL_ERR_INVALID_ARG;
+}
+
+/* Ranks of the job, told as a part of it. */
+static bool is_leaving(const struct nxr_wire_leaving *leaving, int size)
+{
+    if (leaving->first < 0 || leaving->first >= size ||
+        leaving->first % NXR_WIRE_LEAVING_RANKS != 0) {
+        return false;
+    }
+    for (int i = size - leaving->first; i < NXR_WIRE_LEAVING_RANKS; i++) {
+        if ((leaving->ranks[i / 64] >> (i % 64) & 1) != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* What of the type's own fields is wrong, or NULL. */
@@ -62,11 +92,7 @@ static const char *check_body(const union nxr_wire_message *message, int n_fds, 
         }
         return NULL;
     case NXR_WIRE_KEY:
-        if (!nxr_key_is_sound(&message->key.key) ||
-            (n_fds == 1) == (message->key.key.is_registered == 1)) {
-            return "a key that cannot be";
-        }
-        return NULL;
+        return is_key(&message->key, n_fds) ? NULL : "a key that cannot be";
     case NXR_WIRE_CLOSED:
         return message->closed.id < NXR_N_REGION_IDS ? NULL : "a region number that cannot be";
     case NXR_WIRE_DEATH:
@@ -80,6 +106,8 @@ static const char *check_body(const union nxr_wire_message *message, int n_fds, 
                    : "an atomic operation that cannot be";
     case NXR_WIRE_WORD_DONE:
         return is_word_outcome(message->word_done.status) ? NULL : "an outcome that cannot be";
+    case NXR_WIRE_LEAVING:
+        return is_leaving(&message->leaving, size) ? NULL : "leaving ranks that cannot be";
     default:
         return NULL;
     }

@@ -14,6 +14,8 @@
 #define NXR_WIRE_VERSION 1
 #define NXR_WIRE_MAX_FDS 2
 
+#define NXR_WIRE_LEAVING_RANKS 256 /* that one message speaks of */
+
 enum nxr_wire_type {
     NXR_WIRE_HELLO = 1, /* who speaks, and the secret; descriptors: control page, event fd */
     NXR_WIRE_WELCOME,   /* the answer; the same descriptors */
@@ -26,6 +28,7 @@ enum nxr_wire_type {
     NXR_WIRE_WORK,      /* look at the bounce buffer again */
     NXR_WIRE_WORD,      /* change a word of your region, which I cannot reach */
     NXR_WIRE_WORD_DONE, /* the answer */
+    NXR_WIRE_LEAVING,   /* these ranks have come to their last nixl_finalize() */
 };
 
 struct nxr_wire_header {
@@ -52,6 +55,7 @@ struct nxr_wire_key {
     struct nxr_wire_header header;
     uint64_t ask;
     struct nxr_key key;
+    struct nxr_export export;
 };
 
 struct nxr_wire_closed {
@@ -89,6 +93,13 @@ struct nxr_wire_word_done {
     uint64_t fetched;
 };
 
+struct nxr_wire_leaving {
+    struct nxr_wire_header header;
+    int32_t first; /* a multiple of NXR_WIRE_LEAVING_RANKS */
+    uint32_t unused;
+    uint64_t ranks[NXR_WIRE_LEAVING_RANKS / 64]; /* bit i of the first: rank first + i */
+};
+
 union nxr_wire_message {
     struct nxr_wire_header header;
     struct nxr_wire_hello hello; /* and WELCOME */
@@ -99,6 +110,7 @@ union nxr_wire_message {
     struct nxr_wire_bounce bounce;
     struct nxr_wire_word word;
     struct nxr_wire_word_done word_done;
+    struct nxr_wire_leaving leaving;
 };
 
 /* Make `message` an empty one of this type, with the header filled in. */

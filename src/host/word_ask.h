@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Words that only their owner can reach with processor atomics: registered memory of a same-host
- * peer. The owner's service thread changes the word, so that all accesses share one domain.
+ * peer. The owner's service thread changes the word, so that all accesses share one domain. So are
+ * words in device memory (device_word.h), also those of this rank itself.
  */
 #ifndef NXR_HOST_WORD_ASK_H
 #define NXR_HOST_WORD_ASK_H

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "host/control.h"
+#include "memory/cuda.h"
 #include "memory/memory.h"
 #include "transports/transport.h"
 #include "util/log.h"
@@ -182,6 +183,18 @@ static void use_transparent_huge(struct nxr_memory *memory)
                                   : "the kernel makes no transparent ones");
 }
 
+/* For the GPUs; this is what loads their driver. */
+static void pin(struct nxr_memory *memory)
+{
+    char reason[128] = "";
+
+    if (nxr_cuda_pin_now(memory->addr, memory->mapped_nbytes, reason, sizeof(reason))) {
+        memory->strategy = NIXL_MEM_PINNED;
+    } else {
+        snprintf(memory->note, sizeof(memory->note), "not pinned: %s", reason);
+    }
+}
+
 static int apply_strategy(struct nxr_memory *memory, const struct nixl_mem_params *params,
                           char *why, size_t why_nbytes)
 {
@@ -201,18 +214,18 @@ static int apply_strategy(struct nxr_memory *memory, const struct nixl_mem_param
         use_transparent_huge(memory);
         return NIXL_OK;
     case NIXL_MEM_PINNED:
-        snprintf(memory->note, sizeof(memory->note),
-                 "not pinned: this build of nixlrun has no GPU support");
+        pin(memory);
         return NIXL_OK;
     default:
         return NIXL_OK;
     }
 }
 
-int nxr_memory_host_alloc(size_t nbytes, const struct nixl_mem_params *params,
-                          struct nxr_memory *memory_p, char *why, size_t why_nbytes)
+static int host_alloc(size_t nbytes, const struct nixl_mem_params *params,
+                      struct nxr_memory *memory_p, char *why, size_t why_nbytes)
 {
-    struct nxr_memory memory = {.nbytes = nbytes, .fd = -1, .strategy = NIXL_MEM_DEFAULT};
+    struct nxr_memory memory = {
+        .kind = &nxr_memory_host, .nbytes = nbytes, .fd = -1, .strategy = NIXL_MEM_DEFAULT};
     int status;
 
     if (params->strategy == NIXL_MEM_HUGE && map_reserved_huge(&memory) == NIXL_OK) {
@@ -240,13 +253,35 @@ int nxr_memory_host_alloc(size_t nbytes, const struct nixl_mem_params *params,
 
 void nxr_memory_host_free(void *addr, size_t mapped_nbytes)
 {
+    nxr_memory_unpin(addr);
     munmap(addr, mapped_nbytes);
 }
 
-void nxr_memory_host_discard(struct nxr_memory *memory)
+/* Whatever it is, it is mapped: peers come by process_vm or through a bounce buffer. */
+static int host_adopt(void *addr, size_t nbytes, const struct nixl_mem_params *params,
+                      struct nxr_memory *memory_p, char *why, size_t why_nbytes)
 {
-    munmap(memory->addr, memory->mapped_nbytes);
-    close(memory->fd);
+    (void)params;
+    if (addr == NULL || nbytes > UINTPTR_MAX - (uintptr_t)addr) {
+        snprintf(why, why_nbytes, "%p with %zu bytes is no memory", addr, nbytes);
+        return NIXL_ERR_INVALID_ARG;
+    }
+    *memory_p = (struct nxr_memory){.kind = &nxr_memory_host,
+                                    .addr = addr,
+                                    .nbytes = nbytes,
+                                    .fd = -1,
+                                    .strategy = NIXL_MEM_DEFAULT,
+                                    .is_registered = true};
+    return NIXL_OK;
+}
+
+static void host_release(struct nxr_memory *memory)
+{
+    if (memory->is_registered) {
+        nxr_memory_unpin(memory->addr);
+    } else {
+        nxr_memory_host_free(memory->addr, memory->mapped_nbytes);
+    }
 }
 
 int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nbytes_p)
@@ -271,3 +306,74 @@ int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nby
     *mapped_nbytes_p = (size_t)info.st_size;
     return NIXL_OK;
 }
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int host_start(char *why, size_t why_nbytes)
+{
+    (void)why;
+    (void)why_nbytes;
+    return NIXL_OK;
+}
+
+static void host_stop(void)
+{
+}
+
+static bool host_owns(const void *addr)
+{
+    return !nxr_range_is_near(addr);
+}
+
+/* Peers' host memory is mapped by transports, and copied by the processor. */
+static int host_import(struct nxr_part *part, int fd)
+{
+    (void)part;
+    (void)fd;
+    return NIXL_ERR_UNSUPPORTED;
+}
+
+static void host_unimport(struct nxr_part *part)
+{
+    (void)part;
+}
+
+static int host_copy(struct nxr_device_copy *copy)
+{
+    (void)copy;
+    return NIXL_ERR_UNSUPPORTED;
+}
+
+static void host_copy_arm(struct nxr_device_copy *copy)
+{
+    (void)copy;
+}
+
+static void host_pin(void *addr, size_t nbytes)
+{
+    (void)addr;
+    (void)nbytes;
+}
+
+static void host_unpin(void *addr)
+{
+    (void)addr;
+}
+
+const struct nxr_memory_kind nxr_memory_host = {
+    .kind = NIXL_MEM_HOST,
+    .name = "host",
+    .start = host_start,
+    .stop = host_stop,
+    .alloc = host_alloc,
+    .adopt = host_adopt,
+    .release = host_release,
+    .owns = host_owns,
+    .import = host_import,
+    .unimport = host_unimport,
+    .copy_start = host_copy,
+    .copy_test = host_copy,
+    .copy_arm = host_copy_arm,
+    .pin = host_pin,
+    .unpin = host_unpin,
+};

@@ -18,12 +18,36 @@ static inline int64_t nxr_now_ns(void)
     return (int64_t)now.tv_sec * NXR_S + now.tv_nsec;
 }
 
+/* The same clock, some milliseconds behind, for a third of its price: for what takes far longer. */
+static inline int64_t nxr_coarse_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (int64_t)now.tv_sec * NXR_S + now.tv_nsec;
+}
+
 /* The moment `timeout_ns` from now; INT64_MAX stays INT64_MAX. */
 static inline int64_t nxr_deadline(int64_t timeout_ns)
 {
     int64_t now = nxr_now_ns();
 
     return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
+}
+
+/*
+ * What is left of a timeout for the next of several waits, given the deadline made of it: at least
+ * 1, since 0 is a test and no wait that is over.
+ */
+static inline int64_t nxr_left(int64_t timeout_ns, int64_t deadline)
+{
+    int64_t left_ns;
+
+    if (timeout_ns == 0 || deadline == INT64_MAX) {
+        return timeout_ns;
+    }
+    left_ns = deadline - nxr_now_ns();
+    return left_ns > 1 ? left_ns : 1;
 }
 
 static inline struct timespec nxr_timespec(int64_t ns)

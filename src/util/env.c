@@ -15,14 +15,14 @@
 
 #define PREFIX "NIXLRUN_"
 
-enum env_kind { KIND_time, KIND_bytes, KIND_count, KIND_flag, KIND_text };
+enum env_kind { KIND_time, KIND_bytes, KIND_count, KIND_flag, KIND_text, KIND_word };
 
 struct env_entry {
     const char *name; /* with the prefix */
     enum env_kind kind;
     size_t offset; /* in struct nxr_env */
     const char *initial;
-    const char *lowest;
+    const char *lowest; /* of a word: all that are allowed */
     const char *highest;
     const char *help;
 };
@@ -44,6 +44,7 @@ static const char *const kind_help[] = {
     [KIND_count] = "a whole number",
     [KIND_flag] = "0, 1, no or yes",
     [KIND_text] = "text",
+    [KIND_word] = "one of",
 };
 
 struct nxr_env nxr_env;
@@ -126,6 +127,20 @@ static int parse_flag(const char *text, bool *flag_p)
     return -1;
 }
 
+/* Is it a word of the list, which is separated by commas and spaces? */
+static bool is_one_of(const char *list, const char *word)
+{
+    while (*list != '\0') {
+        size_t nbytes = strcspn(list, ", ");
+
+        if (strlen(word) == nbytes && strncmp(list, word, nbytes) == 0) {
+            return true;
+        }
+        list += nbytes + strspn(list + nbytes, ", ");
+    }
+    return false;
+}
+
 /*
  * Store `text` as the entry's kind at `slot`; -1 if it is not of that kind or outside of the
  * limits.
@@ -155,6 +170,12 @@ static int parse_entry(const struct env_entry *entry, const char *text, void *sl
         return 0;
     case KIND_flag:
         return parse_flag(text, slot);
+    case KIND_word:
+        if (!is_one_of(entry->lowest, text)) {
+            return -1;
+        }
+        *(const char **)slot = text;
+        return 0;
     case KIND_text:
         *(const char **)slot = text;
         return 0;
@@ -187,8 +208,11 @@ int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes)
         }
         if (parse_entry(entry, text, slot) != 0) {
             snprintf(why, why_nbytes, "%s is '%.80s'; allowed is %s%s%s%s%s", entry->name, text,
-                     kind_help[entry->kind], entry->lowest[0] ? " from " : "", entry->lowest,
-                     entry->highest[0] ? " to " : "", entry->highest);
+                     kind_help[entry->kind],
+                     entry->kind == KIND_word ? " "
+                     : entry->lowest[0]       ? " from "
+                                              : "",
+                     entry->lowest, entry->highest[0] ? " to " : "", entry->highest);
             return NIXL_ERR_INVALID_ARG;
         }
     }

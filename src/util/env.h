@@ -16,6 +16,7 @@
 #define NXR_ENV_TYPE_count uint64_t
 #define NXR_ENV_TYPE_flag  bool
 #define NXR_ENV_TYPE_text  const char * /* owned by the process environment or constant */
+#define NXR_ENV_TYPE_word  const char * /* so, too */
 
 struct nxr_env {
 #define NXR_ENV(_field, _name, _kind, _default, _lowest, _highest, _help)                          \

@@ -38,6 +38,14 @@ static inline void nxr_list_append(struct nxr_list *list, struct nxr_list *link)
     list->prev = link;
 }
 
+static inline void nxr_list_prepend(struct nxr_list *list, struct nxr_list *link)
+{
+    link->next = list->next;
+    link->prev = list;
+    list->next->prev = link;
+    list->next = link;
+}
+
 /* Take a member out; it may then be taken out again without harm. */
 static inline void nxr_list_remove(struct nxr_list *link)
 {

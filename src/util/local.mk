@@ -5,11 +5,17 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/barrier.c %D%/barrier.h \
 	%D%/clock.h \
 	%D%/copy.c %D%/copy.h %D%/copy_x86.c %D%/copy_x86.h \
+	%D%/cuda_dyn.c %D%/cuda_dyn.def %D%/cuda_dyn.h %D%/cuda_types.h \
 	%D%/env.c %D%/env.def %D%/env.h \
+	%D%/hash.h \
 	%D%/lock.h \
 	%D%/log.c %D%/log.h \
 	%D%/nearest.c %D%/nearest.h \
 	%D%/status.c %D%/status.h \
 	%D%/thread.c %D%/thread.h \
+	%D%/topology.h \
 	%D%/word.c %D%/word.h
+if HAVE_VULKAN
+%C%_libnxr_util_la_SOURCES += %D%/vulkan_dyn.c %D%/vulkan_dyn.h
+endif
 %C%_libnxr_util_la_CFLAGS = $(AM_CFLAGS)

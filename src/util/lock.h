@@ -38,6 +38,18 @@ static inline void nxr_spin_lock(struct nxr_spin *lock)
     }
 }
 
+/* Take it if it is free. */
+static inline bool nxr_spin_try(struct nxr_spin *lock)
+{
+    return !atomic_exchange_explicit(&lock->is_taken, true, memory_order_acquire);
+}
+
+/* Did somebody have it just now? */
+static inline bool nxr_spin_is_taken(struct nxr_spin *lock)
+{
+    return atomic_load_explicit(&lock->is_taken, memory_order_relaxed);
+}
+
 static inline void nxr_spin_unlock(struct nxr_spin *lock)
 {
     atomic_store_explicit(&lock->is_taken, false, memory_order_release);

@@ -20,6 +20,8 @@
     _x(HOST, "host")                                                                               \
     _x(MEMORY, "memory")                                                                           \
     _x(ROUTE, "route")                                                                             \
+    _x(NET, "net")                                                                                 \
+    _x(COLL, "coll")                                                                               \
     _x(SHM, "shm")                                                                                 \
     _x(LAUNCH, "launch")
 

@@ -53,6 +53,15 @@ int nxr_fail(int status, const char *operation, int rank, const char *transport,
     return status;
 }
 
+int nxr_fail_inner(int status, const char *operation, int rank)
+{
+    char text[TEXT_NBYTES];
+
+    snprintf(text, sizeof(text), "%s", nixl_last_error()->text);
+    return nxr_fail(status, operation, rank, nixl_last_error()->transport,
+                    nixl_last_error()->native_code, "%s", text);
+}
+
 int nxr_status_of_errno(int error)
 {
     switch (error) {

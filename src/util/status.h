@@ -17,6 +17,9 @@
 int nxr_fail(int status, const char *operation, int rank, const char *transport, int native_code,
              const char *format, ...) NIXL_PRINTF(6, 7);
 
+/* A call within a call has failed: the failure of `operation`, with the text of that one. */
+int nxr_fail_inner(int status, const char *operation, int rank);
+
 /* The status that says what an errno means. */
 int nxr_status_of_errno(int error);
 

@@ -4,9 +4,28 @@
 
 #include "util/thread.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *))
+#define SHORT_SLICE_NS 100000 /* the least that Linux takes */
+#define LEAST_NICE     (-20)
+
+/* As the kernel has it (sched_setattr(2)); C libraries differ in whether they declare it. */
+struct scheduling {
+    uint32_t nbytes;
+    uint32_t policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns; /* the slice, for SCHED_OTHER */
+    uint64_t deadline_ns;
+    uint64_t period_ns;
+};
+
+int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *), void *arg)
 {
     pthread_attr_t attributes;
     sigset_t all, before;
@@ -16,8 +35,28 @@ int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, stack_nbytes);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(thread, &attributes, run, NULL);
+    error = pthread_create(thread, &attributes, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return error;
+}
+
+bool nxr_thread_hurry(int less_nice)
+{
+    struct scheduling scheduling = {.nbytes = sizeof(scheduling)};
+    int nice;
+
+    if (syscall(SYS_sched_getattr, 0, &scheduling, sizeof(scheduling), 0) != 0 ||
+        scheduling.policy != SCHED_OTHER) {
+        return less_nice == 0;
+    }
+    nice = scheduling.nice;
+    scheduling.runtime_ns = SHORT_SLICE_NS;
+    scheduling.nice = nice - less_nice < LEAST_NICE ? LEAST_NICE : nice - less_nice;
+    if (syscall(SYS_sched_setattr, 0, &scheduling, 0) == 0) {
+        return true;
+    }
+    scheduling.nice = nice;
+    (void)syscall(SYS_sched_setattr, 0, &scheduling, 0);
+    return less_nice == 0;
 }

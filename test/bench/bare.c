@@ -47,6 +47,17 @@ void bare_copy_flag(struct bench *bench, long n, int arg)
     ping_pong(bench, n, true);
 }
 
+struct bench_lane bare_one_way_lane(const struct bench *bench, bool is_word)
+{
+    if (bench->wire != NULL) {
+        return bare_tcp_lane(bench, is_word ? TCP_WORD_ONE_WAY : TCP_ONE_WAY);
+    }
+    if (is_word || bench->theirs == NULL || bench->nbytes <= sizeof(uint64_t)) {
+        return (struct bench_lane){"flag", bare_flag, 0, ACTOR_PAIR, 2};
+    }
+    return (struct bench_lane){"memcpy and flag", bare_copy_flag, 0, ACTOR_PAIR, 2};
+}
+
 static void copy_to(struct bench *bench, long n, int method)
 {
     for (long i = 0; i < n; i++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nixl_bench inside: what its files share. A test measures lanes: one is nixlrun, the others are
- * what the machine can do for the same work without it. Lanes run in turn, batch by batch, in the
- * same processes and on the same cores, so that a ratio compares equal states of the machine.
+ * what the machine can do for the same work without it: on one host over shared memory, between
+ * hosts over a TCP connection. Lanes run in turn, batch by batch, in the same processes and on the
+ * same cores, so that a ratio compares equal states of the machine.
  */
 #ifndef NIXL_BENCH_H
 #define NIXL_BENCH_H
@@ -15,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define BENCH_MAX_TESTS      20
+#define BENCH_MAX_TESTS      48
 #define BENCH_MAX_SIZES      32
 #define BENCH_MAX_ALIGNMENTS 16
 #define BENCH_MAX_LANES      8
@@ -44,6 +45,7 @@ struct bench_options {
     long window;
     double seconds; /* of idling */
     bool is_registered;
+    bool is_by_tcp; /* as between hosts, also on one */
     bool is_unpinned;
     bool is_checked; /* exit 1 if a goal is missed */
     enum bench_format format;
@@ -54,7 +56,7 @@ struct bench_options {
 /* Fill *options; a bad command line, --help and --version end the process. */
 void options_parse(struct bench_options *options, int argc, char **argv);
 
-/* ---- stage.c: memory that all ranks share, besides what is measured ---- */
+/* ---- stage.c: what the ranks share besides what is measured ---- */
 
 /* In rank 0's memory, mapped by every rank. Each word that is written often has its own line. */
 struct bench_page {
@@ -66,8 +68,8 @@ struct bench_page {
     _Alignas(BENCH_LINE) _Atomic int64_t stamp_ns; /* when something happened on another rank */
     _Alignas(BENCH_LINE) _Atomic uint64_t ready;
     _Alignas(BENCH_LINE) _Atomic uint64_t done;
-    _Alignas(BENCH_LINE) _Atomic uint64_t stop;
-    _Alignas(BENCH_LINE) int64_t decision; /* of rank 0, valid after a barrier */
+    _Alignas(BENCH_LINE) _Atomic uint64_t told; /* by rank 0 */
+    _Alignas(BENCH_LINE) int64_t decision;      /* of rank 0, valid after a barrier */
     pid_t pids[BENCH_MAX_RANKS];
     uint64_t user_memory[BENCH_MAX_RANKS]; /* address of the registered memory in its owner */
 };
@@ -75,14 +77,17 @@ struct bench_page {
 struct bench {
     struct bench_options options;
     int rank, size, peer; /* peer: the other one of two */
+    struct wire *wire;    /* between hosts or with --tcp; else NULL */
     struct nixl_region *page_region;
-    struct bench_page *page;
+    struct bench_page *page;    /* where there is no wire */
     struct nixl_region *region; /* the data of the current test */
     unsigned char *mine;        /* own part of it */
-    unsigned char *theirs;      /* the peer's part, mapped; NULL where it is registered memory */
+    bool is_registered;         /* it is malloc memory, not allocated by the library */
+    unsigned char *theirs;      /* the peer's part, mapped; NULL where that cannot be */
     unsigned char *local;       /* ordinary memory of this process, as large */
     uint64_t local_nbytes;
-    char method[24];   /* how the library reaches the peer's part */
+    bool is_crowded;   /* more ranks than cores, none is bound */
+    char method[48];   /* how the library reaches the peer's part */
     uint64_t flag_seq; /* of the flag ping-pong */
     uint64_t n_missed; /* goals */
 
@@ -104,8 +109,15 @@ void stage_data_close(struct bench *bench);
 /* Set the current case. */
 void stage_case(struct bench *bench, uint64_t nbytes, const struct bench_alignment *alignment);
 
-/* All ranks, by a counter in the shared page: spins, then yields. Orders memory. */
+/*
+ * All ranks: spins, then yields. Orders memory on one host; between hosts a waiting rank polls the
+ * library.
+ */
 void stage_barrier(struct bench *bench);
+
+/* Rank 0 tells ranks 1 .. n_ranks to end what they do, each time by a new number; they look. */
+void stage_tell(struct bench *bench, int n_ranks, uint64_t number);
+bool stage_is_told(struct bench *bench, uint64_t number);
 
 /* Rank 0's number for all. Collective. */
 int64_t stage_decide(struct bench *bench, int64_t value);
@@ -144,9 +156,44 @@ void sample_lanes(struct bench *bench, const struct bench_lane *lanes, int n_lan
 
 void sample_stats(double *samples_ns, long n_samples, struct bench_stats *stats_p);
 
-/* One way of a flag between ranks 0 and 1, now. Collective over them; 0 with one rank. */
+/*
+ * One way of a flag between ranks 0 and 1, now. Collective over them; 0 with one rank, and with
+ * more ranks than cores.
+ */
 double sample_flag_ns(struct bench *bench);
 const char *sample_placement(double flag_ns);
+
+/* ---- wire.c: the stage between hosts ---- */
+
+/* Where the ranks are on several hosts, or --tcp was given, connect all with rank 0. */
+void wire_open(struct bench *bench);
+void wire_close(struct bench *bench);
+void wire_barrier(struct bench *bench);
+int64_t wire_decide(struct bench *bench, int64_t value);
+void wire_tell(struct bench *bench, int n_ranks);
+bool wire_is_told(struct bench *bench);
+void wire_send(struct bench *bench, int rank, const void *data, size_t nbytes);
+/* Spins, unless it may sleep. */
+void wire_receive(struct bench *bench, int rank, void *data, size_t nbytes, bool may_sleep);
+
+/* ---- bare_tcp.c: the same work over that connection ---- */
+
+enum tcp_work {
+    TCP_PUT_SENT,   /* sent, as far as the sender can tell */
+    TCP_PUT,        /* and answered */
+    TCP_PUT_WINDOW, /* a stream of --window, answered once */
+    TCP_GET,
+    TCP_GET_WINDOW,
+    TCP_ONE_WAY,
+    TCP_WORD_ONE_WAY, /* 8 bytes, half of there and back */
+    TCP_ROUND_TRIP,   /* 8 bytes there and back */
+};
+
+struct bench_lane bare_tcp_lane(const struct bench *bench, enum tcp_work work);
+/* 8 bytes there and back, n times; rank 1 spins for them or sleeps, rank 0 spins. */
+void bare_tcp_round_trip(struct bench *bench, long n, int is_asleep);
+/* What a round trip of 8 bytes takes longer if rank 1 sleeps: its being woken. */
+double bare_tcp_wake_ns(struct bench *bench);
 
 /* ---- report.c: rank 0 prints ---- */
 
@@ -187,7 +234,8 @@ struct bench_test {
     const char *help;
     void (*run)(struct bench *bench);
     int min_ranks, max_ranks;
-    bool is_alone; /* starts the library itself, so it cannot share a run with other tests */
+    bool is_alone;   /* starts the library itself, so it cannot share a run with other tests */
+    bool is_on_host; /* works with memory that all ranks share */
 };
 
 extern const struct bench_test bench_tests[];
@@ -197,20 +245,46 @@ void test_put(struct bench *bench);
 void test_put_flush(struct bench *bench);
 void test_get(struct bench *bench);
 void test_put_nb(struct bench *bench);
+void test_get_nb(struct bench *bench);
 void test_flush(struct bench *bench);
 void test_copy_read(struct bench *bench);
 void test_put_notify(struct bench *bench);
 void test_notify(struct bench *bench);
 void test_put_signal(struct bench *bench);
 void test_fetch_add(struct bench *bench);
-void test_barrier(struct bench *bench);
+void test_xfer(struct bench *bench);
+void test_channel(struct bench *bench);
+void test_pair(struct bench *bench);
+void test_notify_barrier(struct bench *bench);
 void test_rate(struct bench *bench);
 void test_passive(struct bench *bench);
 void test_sleep(struct bench *bench);
 void test_idle(struct bench *bench);
 void test_death(struct bench *bench);
 void test_memory(struct bench *bench);
+void test_alloc(struct bench *bench);
 void test_limits(struct bench *bench);
+
+/* Those of collectives, in bench_collective.c. */
+void test_barrier(struct bench *bench);
+void test_broadcast(struct bench *bench);
+void test_reduce(struct bench *bench);
+void test_allreduce(struct bench *bench);
+void test_reduce_scatter(struct bench *bench);
+void test_scan(struct bench *bench);
+void test_gather(struct bench *bench);
+void test_scatter(struct bench *bench);
+void test_allgather(struct bench *bench);
+void test_alltoall(struct bench *bench);
+void test_gatherv(struct bench *bench);
+void test_scatterv(struct bench *bench);
+void test_allgatherv(struct bench *bench);
+void test_alltoallv(struct bench *bench);
+
+/* ---- bench_tune.c ---- */
+
+/* `nixl_bench tune ...', which is no job: argv[0] is `tune'. Returns the exit code. */
+int tune_main(int argc, char **argv);
 
 /* ---- bare.c: the same work without nixlrun ---- */
 
@@ -220,6 +294,8 @@ void bare_flag(struct bench *bench, long n, int arg);       /* ping-pong of a wo
 void bare_copy_flag(struct bench *bench, long n, int arg);  /* memcpy, then the word */
 void bare_process_vm(struct bench *bench, long n, int arg); /* arg 0: writev, 1: readv */
 bool bare_process_vm_works(struct bench *bench);
+/* Of the current case, there and back: the data and a flag, or over TCP; is_word: only a word. */
+struct bench_lane bare_one_way_lane(const struct bench *bench, bool is_word);
 void bare_wake_rows(struct bench *bench); /* futex wake, in bench_wait.c */
 
 /* The sizes of the options, or the defaults of the test. */

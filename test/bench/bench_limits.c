@@ -65,6 +65,32 @@ static void process_vm_limits(struct bench *bench, const uint64_t *sizes, int n_
     }
 }
 
+/* Between hosts: what a TCP connection can do. */
+static void tcp_limits(struct bench *bench, const uint64_t *sizes, int n_sizes)
+{
+    static const struct bench_alignment aligned = {0, 0};
+    const struct {
+        const char *what;
+        enum tcp_work work;
+    } rows[] = {{"one way: ", TCP_ONE_WAY},
+                {"data and an answer: ", TCP_PUT},
+                {"question and data: ", TCP_GET},
+                {"a window of data: ", TCP_PUT_WINDOW}};
+    struct bench_lane lane;
+
+    for (int i = 0; i < n_sizes; i++) {
+        stage_case(bench, sizes[i], &aligned);
+        for (size_t j = 0; sizes[i] > 0 && j < sizeof(rows) / sizeof(rows[0]); j++) {
+            lane = bare_tcp_lane(bench, rows[j].work);
+            limit_rows(bench, rows[j].what, &lane, 1);
+        }
+    }
+    report_row(bench, &(struct bench_row){.test = "limits",
+                                          .what = "waking the other end: raw TCP",
+                                          .unit = "ns",
+                                          .value = bare_tcp_wake_ns(bench)});
+}
+
 void test_limits(struct bench *bench)
 {
     static const uint64_t defaults[] = {8,       512,      4096,     65536,
@@ -73,6 +99,12 @@ void test_limits(struct bench *bench)
     int n_sizes = bench_sizes(bench, defaults, 8, &sizes);
     uint64_t largest = bench_largest(sizes, n_sizes);
 
+    if (bench->wire != NULL) {
+        stage_data_open(bench, false, largest);
+        tcp_limits(bench, sizes, n_sizes);
+        stage_data_close(bench);
+        return;
+    }
     stage_data_open(bench, false, largest > 1 << 20 ? largest : 1 << 20);
     flag_limits(bench);
     copy_limits(bench, sizes, n_sizes);

@@ -17,6 +17,8 @@
 #define COPY_GOAL_FROM  4096
 #define PROCESS_VM_GOAL 1.05
 #define READ_GOAL       1.03 /* as memcpy, but for the noise of two medians */
+#define TCP_GOAL        (1 / 0.95)
+#define TCP_GOAL_FROM   (1 << 20)
 
 static const uint64_t move_sizes[] = {8,       64,       512,      4096,     65536,
                                       1 << 20, 16 << 20, 64 << 20, 256 << 20};
@@ -50,30 +52,34 @@ static void get(struct bench *bench, long n, int arg)
     }
 }
 
-/* One operation is one put of a window; the flush at its end is shared. */
-static void put_nb(struct bench *bench, long n, int arg)
+/* One operation is one of a window, which waits once for all; arg 1: gets, 0: puts and a flush. */
+static void in_window(struct bench *bench, long n, int is_get)
 {
     struct nixl_req *reqs[1024];
     long window = bench->options.window;
+    uint64_t offset = bench->alignment.dst;
 
-    (void)arg;
     for (long i = 0; i < n; i++) {
         long n_reqs = 0;
 
         for (long j = 0; j < window; j++) {
-            int status = nixl_put_nb(bench->peer, bench->region, bench->alignment.dst, bench->src,
-                                     bench->nbytes, &reqs[n_reqs]);
+            int status = is_get ? nixl_get_nb(bench->peer, bench->region, offset, bench->src,
+                                              bench->nbytes, &reqs[n_reqs])
+                                : nixl_put_nb(bench->peer, bench->region, offset, bench->src,
+                                              bench->nbytes, &reqs[n_reqs]);
 
             if (status == NIXL_INPROGRESS) {
                 n_reqs++;
             } else {
-                bench_check(status, "nixl_put_nb");
+                bench_check(status, is_get ? "nixl_get_nb" : "nixl_put_nb");
             }
         }
         while (n_reqs > 0) {
             bench_check(nixl_req_wait(&reqs[--n_reqs], BENCH_TIMEOUT_NS), "nixl_req_wait");
         }
-        bench_check(nixl_flush(bench->peer, BENCH_TIMEOUT_NS), "nixl_flush");
+        if (!is_get) {
+            bench_check(nixl_flush(bench->peer, BENCH_TIMEOUT_NS), "nixl_flush");
+        }
     }
 }
 
@@ -85,44 +91,70 @@ static void flush(struct bench *bench, long n, int arg)
     }
 }
 
-/* The goal of a put or get by itself: none where the call and not the copy is measured. */
-static double goal_of(const struct bench *bench, uint64_t nbytes)
+/* What a row of this file measures. */
+struct move {
+    const char *test, *what;
+    struct bench_lane lane;
+    bool is_get;
+    bool is_single; /* has a goal on one host, where a window or a flush has none */
+    enum tcp_work tcp;
+};
+
+/* None where the call and not the copy is measured. */
+static double goal_of(const struct bench *bench, const struct move *move)
 {
-    if (bench->options.is_registered) {
-        return nbytes == 1 << 20 && strcmp(bench->method, "bounce") != 0 ? PROCESS_VM_GOAL : 0;
+    if (bench->wire != NULL) {
+        return bench->nbytes >= TCP_GOAL_FROM && move->tcp != TCP_PUT_SENT ? TCP_GOAL : 0;
     }
-    return nbytes >= COPY_GOAL_FROM ? COPY_GOAL : 0;
+    if (!move->is_single) {
+        return 0;
+    }
+    if (bench->options.is_registered) {
+        return bench->nbytes == 1 << 20 && strcmp(bench->method, "bounce") != 0 ? PROCESS_VM_GOAL
+                                                                                : 0;
+    }
+    return bench->nbytes >= COPY_GOAL_FROM ? COPY_GOAL : 0;
+}
+
+/* The best that the machine can do for the same work; returns how many lanes that are. */
+static int bare_lanes(struct bench *bench, const struct move *move, struct bench_lane *lanes)
+{
+    if (bench->wire != NULL) {
+        lanes[0] = bare_tcp_lane(bench, move->tcp);
+        return 1;
+    }
+    if (!bench->options.is_registered) {
+        return bare_copy_lanes(lanes, move->is_get);
+    }
+    if (!stage_decide(bench, bench->rank != 0 || bare_process_vm_works(bench))) {
+        return 0;
+    }
+    lanes[0] = (struct bench_lane){move->is_get ? "process_vm_readv" : "process_vm_writev",
+                                   bare_process_vm, move->is_get, ACTOR_FIRST, 1};
+    return 1;
 }
 
 /* Rows of one operation over all sizes and alignments, beside the best that the machine can do. */
-static void move_rows(struct bench *bench, const char *test, const char *what, bench_fn *fn,
-                      double n_steps, bool is_get)
+static void move_rows(struct bench *bench, const struct move *move)
 {
+    bool is_method_shown = bench->options.is_registered || bench->wire != NULL;
     const uint64_t *sizes;
     int n_sizes = bench_sizes(bench, move_sizes, N_MOVE_SIZES, &sizes);
+    char label[96];
 
     stage_data_open(bench, bench->options.is_registered, bench_largest(sizes, n_sizes));
+    snprintf(label, sizeof(label), "%s%s%s", move->what, is_method_shown ? " by " : "",
+             is_method_shown ? bench->method : "");
     for (int i = 0; i < n_sizes; i++) {
         for (int j = 0; j < bench->options.n_alignments; j++) {
-            struct bench_lane lanes[BENCH_MAX_LANES] = {{"nixlrun", fn, 0, ACTOR_FIRST, n_steps}};
+            struct bench_lane lanes[BENCH_MAX_LANES] = {move->lane};
             struct bench_stats stats[BENCH_MAX_LANES];
-            char label[64];
-            int n_lanes = 1;
+            int n_lanes;
 
             stage_case(bench, sizes[i], &bench->options.alignments[j]);
-            if (!bench->options.is_registered) {
-                n_lanes += bare_copy_lanes(lanes + 1, is_get);
-            } else if (stage_decide(bench, bench->rank != 0 || bare_process_vm_works(bench))) {
-                lanes[n_lanes++] =
-                    (struct bench_lane){is_get ? "process_vm_readv" : "process_vm_writev",
-                                        bare_process_vm, is_get, ACTOR_FIRST, 1};
-            }
-            snprintf(label, sizeof(label), "%s%s%s", what,
-                     bench->options.is_registered ? " by " : "",
-                     bench->options.is_registered ? bench->method : "");
+            n_lanes = 1 + bare_lanes(bench, move, lanes + 1);
             sample_lanes(bench, lanes, n_lanes, stats);
-            report_lanes(bench, test, label, lanes, n_lanes, stats,
-                         fn == put || fn == get ? goal_of(bench, sizes[i]) : 0);
+            report_lanes(bench, move->test, label, lanes, n_lanes, stats, goal_of(bench, move));
         }
     }
     stage_data_close(bench);
@@ -130,22 +162,58 @@ static void move_rows(struct bench *bench, const char *test, const char *what, b
 
 void test_put(struct bench *bench)
 {
-    move_rows(bench, "put", "put", put, 1, false);
+    const struct move move = {.test = "put",
+                              .what = "put",
+                              .lane = {"nixlrun", put, 0, ACTOR_FIRST, 1},
+                              .is_single = true,
+                              .tcp = TCP_PUT_SENT};
+
+    move_rows(bench, &move);
 }
 
 void test_put_flush(struct bench *bench)
 {
-    move_rows(bench, "put_flush", "put + flush", put_flush, 1, false);
+    const struct move move = {.test = "put_flush",
+                              .what = "put + flush",
+                              .lane = {"nixlrun", put_flush, 0, ACTOR_FIRST, 1},
+                              .tcp = TCP_PUT};
+
+    move_rows(bench, &move);
 }
 
 void test_get(struct bench *bench)
 {
-    move_rows(bench, "get", "get", get, 1, true);
+    const struct move move = {.test = "get",
+                              .what = "get",
+                              .lane = {"nixlrun", get, 0, ACTOR_FIRST, 1},
+                              .is_get = true,
+                              .is_single = true,
+                              .tcp = TCP_GET};
+
+    move_rows(bench, &move);
+}
+
+static void window_rows(struct bench *bench, const char *test, const char *what, bool is_get,
+                        enum tcp_work tcp)
+{
+    const struct move move = {
+        .test = test,
+        .what = what,
+        .lane = {"nixlrun", in_window, is_get, ACTOR_FIRST, (double)bench->options.window},
+        .is_get = is_get,
+        .tcp = tcp};
+
+    move_rows(bench, &move);
 }
 
 void test_put_nb(struct bench *bench)
 {
-    move_rows(bench, "put_nb", "put_nb in a window", put_nb, (double)bench->options.window, false);
+    window_rows(bench, "put_nb", "put_nb in a window", false, TCP_PUT_WINDOW);
+}
+
+void test_get_nb(struct bench *bench)
+{
+    window_rows(bench, "get_nb", "get_nb in a window", true, TCP_GET_WINDOW);
 }
 
 void test_flush(struct bench *bench)

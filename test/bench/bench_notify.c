@@ -14,6 +14,7 @@
 #define ONE_WAY_GOAL  1.5  /* of the flag ping-pong, 8 bytes */
 #define MEBIBYTE_GOAL 1.05 /* of memcpy and a flag, 1 MiB */
 #define CROWD_GOAL    0.5  /* of one sender's rate, with all of them */
+#define STREAM_GOAL   2e6  /* per second between hosts, one sender: 0.5 us each */
 #define CHECK_STOP    64   /* messages between two looks at the stop word */
 
 /* ---- ping-pong ---- */
@@ -71,16 +72,13 @@ void test_put_notify(struct bench *bench)
     stage_data_open(bench, bench->options.is_registered, bench_largest(sizes, n_sizes));
     for (int i = 0; i < n_sizes; i++) {
         for (int j = 0; j < bench->options.n_alignments; j++) {
-            struct bench_lane lanes[] = {{"nixlrun", put_notify, 0, ACTOR_PAIR, 2},
-                                         {"flag", bare_flag, 0, ACTOR_PAIR, 2}};
+            struct bench_lane lanes[2] = {{"nixlrun", put_notify, 0, ACTOR_PAIR, 2}};
             struct bench_stats stats[2];
             double goal = 0;
 
             stage_case(bench, sizes[i], &bench->options.alignments[j]);
-            if (sizes[i] > 8 && !bench->options.is_registered) {
-                lanes[1] = (struct bench_lane){"memcpy and flag", bare_copy_flag, 0, ACTOR_PAIR, 2};
-            }
-            if (!bench->options.is_registered) {
+            lanes[1] = bare_one_way_lane(bench, false);
+            if (bench->theirs != NULL) {
                 goal = sizes[i] == 8 ? ONE_WAY_GOAL : sizes[i] == 1 << 20 ? MEBIBYTE_GOAL : 0;
             }
             sample_lanes(bench, lanes, 2, stats);
@@ -94,8 +92,7 @@ void test_notify(struct bench *bench)
 {
     static const uint64_t defaults[] = {0, 8, 64, 512, 4096};
     static const struct bench_alignment aligned = {0, 0};
-    static const struct bench_lane lanes[] = {{"nixlrun", notify, 0, ACTOR_PAIR, 2},
-                                              {"flag", bare_flag, 0, ACTOR_PAIR, 2}};
+    struct bench_lane lanes[2] = {{"nixlrun", notify, 0, ACTOR_PAIR, 2}};
     const uint64_t *sizes;
     int n_sizes = bench_sizes(bench, defaults, 5, &sizes);
     struct bench_stats stats[2];
@@ -106,9 +103,10 @@ void test_notify(struct bench *bench)
             continue;
         }
         stage_case(bench, sizes[i], &aligned);
+        lanes[1] = bare_one_way_lane(bench, sizes[i] == 0 || bench->wire == NULL);
         sample_lanes(bench, lanes, 2, stats);
         report_lanes(bench, "notify", "notify one way", lanes, 2, stats,
-                     sizes[i] == 8 ? ONE_WAY_GOAL : 0);
+                     sizes[i] == 8 && bench->wire == NULL ? ONE_WAY_GOAL : 0);
     }
     stage_data_close(bench);
 }
@@ -134,17 +132,17 @@ static void barrier(struct bench *bench, long n, int arg)
     }
 }
 
-void test_barrier(struct bench *bench)
+void test_notify_barrier(struct bench *bench)
 {
-    static const struct bench_lane lanes[] = {{"nixlrun", barrier, 0, ACTOR_ALL, 1},
-                                              {"flag", bare_flag, 0, ACTOR_PAIR, 2}};
+    struct bench_lane lanes[2] = {{"nixlrun", barrier, 0, ACTOR_ALL, 1}};
     static const struct bench_alignment aligned = {0, 0};
     struct bench_stats stats[2];
-    int n_lanes = bench->size == 2 ? 2 : 1; /* a flag that crosses one core is no limit for more */
+    int n_lanes = bench->size == 2 ? 2 : 1; /* one way between two is no limit for more */
 
     stage_case(bench, 0, &aligned);
+    lanes[1] = bare_one_way_lane(bench, true);
     sample_lanes(bench, lanes, n_lanes, stats);
-    report_lanes(bench, "barrier", "barrier by notify", lanes, n_lanes, stats, 0);
+    report_lanes(bench, "notify_barrier", "barrier by notify", lanes, n_lanes, stats, 0);
 }
 
 /* ---- rate ---- */
@@ -162,8 +160,7 @@ static void send_stream(struct bench *bench, uint64_t phase)
 {
     uint64_t n_sent = 0;
 
-    while (n_sent % CHECK_STOP != 0 ||
-           atomic_load_explicit(&bench->page->stop, memory_order_relaxed) != phase) {
+    while (n_sent % CHECK_STOP != 0 || !stage_is_told(bench, phase)) {
         bench_check(nixl_notify(0, TAG_DATA, &n_sent, sizeof(n_sent), BENCH_TIMEOUT_NS),
                     "nixl_notify");
         n_sent++;
@@ -238,7 +235,7 @@ static double receive_stream(struct bench *bench, int n_senders, uint64_t phase,
         now = nxr_now_ns();
         look_for_silence(counts, n_senders, now);
     } while (now - start < bench->options.budget_ns);
-    atomic_store_explicit(&bench->page->stop, phase, memory_order_relaxed);
+    stage_tell(bench, n_senders, phase);
     for (int rank = 1; rank <= n_senders; rank++) {
         counts->received[rank] = counts->total[rank] - counts->received[rank];
     }
@@ -290,12 +287,13 @@ void test_rate(struct bench *bench)
                             .has_nbytes = true};
 
     row.value = run_rate(bench, 1, 1, note, sizeof(note));
+    row.goal = bench->wire != NULL ? STREAM_GOAL : 0;
+    row.is_goal_floor = true;
     report_row(bench, &row);
     if (bench->size > 2) {
         row.limit_name = "1 sender";
         row.limit = row.value;
         row.goal = CROWD_GOAL;
-        row.is_goal_floor = true;
         row.note = note;
         snprintf(what, sizeof(what), "notify from %d senders", bench->size - 1);
         row.value = run_rate(bench, bench->size - 1, 2, note, sizeof(note));

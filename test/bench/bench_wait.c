@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Targets that do not poll: one that computes while its memory is put to, one that sleeps until a
- * notification wakes it, and ranks that wait idly.
- */
+/* Ranks that wait asleep: one that a notification wakes, and the CPU time of those that idle. */
 #include "config.h"
 
 #include "bench.h"
@@ -16,97 +13,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAKE_GOAL    1.2
-#define IDLE_GOAL    1.0     /* percent of a core */
-#define PASSIVE_GOAL 1.05    /* a computing target may cost this much over a polling one */
-#define SLEEPY_NS    1500000 /* time to fall asleep: the library spins for up to 400 us */
-#define WAKE_TURNS   400
-#define TAG_WAKE     1
+#define WAKE_GOAL  1.2
+#define IDLE_GOAL  1.0     /* percent of a core */
+#define SLEEPY_NS  1500000 /* time to fall asleep: the library spins for up to 400 us */
+#define WAKE_TURNS 400
+#define TAG_WAKE   1
 
 static void pass_time(int64_t ns)
 {
     struct timespec left = nxr_timespec(ns);
 
     while (nanosleep(&left, &left) != 0) {
-    }
-}
-
-/* ---- passive ---- */
-
-enum passive_target { TARGET_POLLS, TARGET_COMPUTES };
-
-/* What rank 1 does until rank 0 is done: calls the library all the time, or never. */
-static void be_target(struct bench *bench, uint64_t turn, enum passive_target target)
-{
-    struct nixl_note note;
-    uint64_t x = 1;
-
-    nixl_note_init(&note);
-    while (atomic_load_explicit(&bench->page->done, memory_order_acquire) != turn) {
-        if (target == TARGET_POLLS) {
-            if (nixl_notify_recv(0, TAG_WAKE, UINT64_MAX, 0, &note) != NIXL_INPROGRESS) {
-                bench_die("nixl_bench: a notification that nobody sent");
-            }
-        } else {
-            for (int i = 0; i < 1000; i++) {
-                x = x * 6364136223846793005u + 1442695040888963407u;
-            }
-            __asm__ volatile("" : : "r"(x)); /* or there would be nothing to compute */
-        }
-    }
-}
-
-static void passive(struct bench *bench, long n, bool is_get, enum passive_target target)
-{
-    bench->flag_seq++;
-    if (bench->rank == 1) {
-        be_target(bench, bench->flag_seq, target);
-        return;
-    }
-    for (long i = 0; i < n; i++) {
-        if (is_get) {
-            bench_check(nixl_get(1, bench->region, 0, bench->src, bench->nbytes), "nixl_get");
-        } else {
-            bench_check(nixl_put(1, bench->region, 0, bench->src, bench->nbytes), "nixl_put");
-            bench_check(nixl_flush(1, BENCH_TIMEOUT_NS), "nixl_flush");
-        }
-    }
-    atomic_store_explicit(&bench->page->done, bench->flag_seq, memory_order_release);
-}
-
-static void passive_put(struct bench *bench, long n, int target)
-{
-    passive(bench, n, false, (enum passive_target)target);
-}
-
-static void passive_get(struct bench *bench, long n, int target)
-{
-    passive(bench, n, true, (enum passive_target)target);
-}
-
-void test_passive(struct bench *bench)
-{
-    static const uint64_t defaults[] = {8, 1 << 20};
-    static const struct bench_alignment aligned = {0, 0};
-    const uint64_t *sizes;
-    int n_sizes = bench_sizes(bench, defaults, 2, &sizes);
-
-    for (int is_registered = 0; is_registered < 2; is_registered++) {
-        stage_data_open(bench, is_registered, bench_largest(sizes, n_sizes));
-        for (int i = 0; i < 2 * n_sizes; i++) {
-            bench_fn *fn = i % 2 == 0 ? passive_put : passive_get;
-            struct bench_lane lanes[] = {{"target computes", fn, TARGET_COMPUTES, ACTOR_PAIR, 1},
-                                         {"target polls", fn, TARGET_POLLS, ACTOR_PAIR, 1}};
-            struct bench_stats stats[2];
-            char what[64];
-
-            snprintf(what, sizeof(what), "%s while target computes%s", i % 2 == 0 ? "put" : "get",
-                     is_registered ? " registered" : "");
-            stage_case(bench, sizes[i / 2], &aligned);
-            sample_lanes(bench, lanes, 2, stats);
-            report_lanes(bench, "passive", what, lanes, 2, stats, PASSIVE_GOAL);
-        }
-        stage_data_close(bench);
     }
 }
 
@@ -168,13 +85,11 @@ static void run_wakes(struct bench *bench, const enum wake *kinds, int n_kinds,
                       struct bench_stats *stats)
 {
     static double samples[N_WAKES][WAKE_TURNS];
-    static const struct bench_alignment aligned = {0, 0};
     struct rusage before, after;
     struct nixl_note note;
     uint64_t turn = 0;
 
     nixl_note_init(&note);
-    stage_case(bench, 8, &aligned);
     atomic_store(&bench->page->ready, 0);
     atomic_store(&bench->page->done, 0);
     stage_barrier(bench);
@@ -200,23 +115,82 @@ static void run_wakes(struct bench *bench, const enum wake *kinds, int n_kinds,
     }
 }
 
+/*
+ * Between hosts no clock is shared: from the call until rank 1, which sleeps, has answered. Rank 0
+ * spins for the answer.
+ */
+static void wake_and_hear(struct bench *bench)
+{
+    struct nixl_note note;
+    int status;
+
+    nixl_note_init(&note);
+    if (bench->rank == 0) {
+        bench_check(nixl_notify(1, TAG_WAKE, NULL, 0, BENCH_TIMEOUT_NS), "nixl_notify");
+    }
+    do {
+        status = nixl_notify_recv(bench->peer, TAG_WAKE, UINT64_MAX,
+                                  bench->rank == 0 ? 0 : BENCH_TIMEOUT_NS, &note);
+    } while (status == NIXL_INPROGRESS);
+    bench_check(status, "nixl_notify_recv");
+    if (bench->rank == 1) {
+        bench_check(nixl_notify(0, TAG_WAKE, NULL, 0, BENCH_TIMEOUT_NS), "nixl_notify");
+    }
+}
+
+/* Wake-ups of both kinds in turn, each after rank 1 had time to fall asleep. */
+static void run_remote_wakes(struct bench *bench, struct bench_stats *stats)
+{
+    static double samples[N_WAKES][WAKE_TURNS];
+
+    stage_barrier(bench);
+    for (int i = 0; i < N_WAKES * WAKE_TURNS; i++) {
+        int64_t start = nxr_now_ns();
+
+        while (bench->rank == 0 && nxr_now_ns() - start < SLEEPY_NS) {
+        }
+        start = nxr_now_ns();
+        if (i % N_WAKES == WAKE_BARE) {
+            bare_tcp_round_trip(bench, 1, true);
+        } else {
+            wake_and_hear(bench);
+        }
+        samples[i % N_WAKES][i / N_WAKES] = (double)(nxr_now_ns() - start);
+    }
+    stage_barrier(bench);
+    for (int i = 0; i < N_WAKES; i++) {
+        sample_stats(samples[i], WAKE_TURNS, &stats[i]);
+    }
+}
+
 void test_sleep(struct bench *bench)
 {
     static const struct bench_lane lanes[] = {{"nixlrun", NULL, 0, ACTOR_PAIR, 1},
                                               {"futex wake", NULL, 0, ACTOR_PAIR, 1}};
+    static const struct bench_lane remote_lanes[] = {{"nixlrun", NULL, 0, ACTOR_PAIR, 1},
+                                                     {"raw TCP asleep", NULL, 0, ACTOR_PAIR, 1}};
+    static const struct bench_alignment aligned = {0, 0};
     static const enum wake kinds[] = {WAKE_NOTIFY, WAKE_BARE};
     struct bench_stats stats[2];
 
-    run_wakes(bench, kinds, 2, stats);
-    report_lanes(bench, "sleep", "notify a sleeping rank", lanes, 2, stats, WAKE_GOAL);
+    stage_case(bench, 8, &aligned);
+    if (bench->wire != NULL) {
+        run_remote_wakes(bench, stats);
+        report_lanes(bench, "sleep", "notify a sleeper and its answer", remote_lanes, 2, stats, 0);
+    } else {
+        run_wakes(bench, kinds, 2, stats);
+        report_lanes(bench, "sleep", "notify a sleeping rank", lanes, 2, stats, WAKE_GOAL);
+    }
 }
 
 void bare_wake_rows(struct bench *bench)
 {
     static const struct bench_lane lane = {"futex wake", NULL, 0, ACTOR_PAIR, 1};
     static const enum wake kind = WAKE_BARE;
+    static const struct bench_alignment aligned = {0, 0};
     struct bench_stats stats;
 
+    stage_case(bench, 8, &aligned);
     run_wakes(bench, &kind, 1, &stats);
     report_lanes(bench, "limits", "one way: futex wake", &lane, 1, &stats, 0);
 }

@@ -59,20 +59,16 @@ void test_put_signal(struct bench *bench)
     int n_sizes = bench_sizes(bench, defaults, 6, &sizes);
 
     for (int i = 0; i < n_sizes; i++) {
-        struct bench_lane lanes[] = {{"nixlrun", put_signal, 0, ACTOR_PAIR, 2},
-                                     {"flag", bare_flag, 0, ACTOR_PAIR, 2}};
+        struct bench_lane lanes[2] = {{"nixlrun", put_signal, 0, ACTOR_PAIR, 2}};
         struct bench_stats stats[2];
-        bool is_registered = bench->options.is_registered;
 
-        stage_data_open(bench, is_registered, sizes[i]);
+        stage_data_open(bench, bench->options.is_registered, sizes[i]);
         stage_case(bench, sizes[i], &aligned);
         begin_signals(bench);
-        if (sizes[i] > 8 && !is_registered) {
-            lanes[1] = (struct bench_lane){"memcpy and flag", bare_copy_flag, 0, ACTOR_PAIR, 2};
-        }
+        lanes[1] = bare_one_way_lane(bench, false);
         sample_lanes(bench, lanes, 2, stats);
         report_lanes(bench, "put_signal", "put_signal one way", lanes, 2, stats,
-                     sizes[i] == 8 && !is_registered ? ONE_WAY_GOAL : 0);
+                     sizes[i] == 8 && bench->theirs != NULL ? ONE_WAY_GOAL : 0);
         stage_data_close(bench);
     }
 }
@@ -105,14 +101,19 @@ static void bare_fetch_add(struct bench *bench, long n, int arg)
 /* The goal, no slower than raw UCX, is held by `compare', which runs both. */
 void test_fetch_add(struct bench *bench)
 {
-    static const struct bench_lane lanes[] = {{"nixlrun", fetch_add, 0, ACTOR_FIRST, 1},
-                                              {"bare atomic", bare_fetch_add, 0, ACTOR_FIRST, 1}};
+    struct bench_lane lanes[] = {{"nixlrun", fetch_add, 0, ACTOR_FIRST, 1},
+                                 {"bare atomic", bare_fetch_add, 0, ACTOR_FIRST, 1}};
     static const struct bench_alignment aligned = {0, 0};
     struct bench_stats stats[2];
-    int n_lanes = bench->options.is_registered ? 1 : 2; /* registered memory is not mapped here */
+    int n_lanes = 2;
 
     stage_data_open(bench, bench->options.is_registered, 4096);
     stage_case(bench, 8, &aligned);
+    if (bench->wire != NULL) {
+        lanes[1] = bare_tcp_lane(bench, TCP_ROUND_TRIP);
+    } else if (bench->theirs == NULL) {
+        n_lanes = 1; /* registered memory is not mapped here */
+    }
     sample_lanes(bench, lanes, n_lanes, stats);
     report_lanes(bench, "fetch_add", "fetch_add", lanes, n_lanes, stats, 0);
     stage_data_close(bench);

@@ -3,23 +3,32 @@ bin_PROGRAMS += %D%/nixl_bench
 %C%_nixl_bench_SOURCES = \
 	%D%/bench.h \
 	%D%/bare.c \
+	%D%/bare_tcp.c \
+	%D%/bench_alloc.c \
+	%D%/bench_channel.c \
+	%D%/bench_collective.c \
 	%D%/bench_death.c \
 	%D%/bench_limits.c \
 	%D%/bench_memory.c \
 	%D%/bench_move.c \
 	%D%/bench_notify.c \
+	%D%/bench_pair.c \
+	%D%/bench_passive.c \
+	%D%/bench_tune.c \
 	%D%/bench_wait.c \
 	%D%/bench_word.c \
+	%D%/bench_xfer.c \
 	%D%/nixl_bench.c \
 	%D%/options.c \
 	%D%/report.c \
 	%D%/sample.c \
-	%D%/stage.c
+	%D%/stage.c \
+	%D%/wire.c
 %C%_nixl_bench_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_nixl_bench_LDADD = src/libnixlrun.la src/util/libnxr_util.la $(PMIX_LIBS) -lm
 
-dist_check_SCRIPTS += %D%/test_bench.sh
-TESTS += %D%/test_bench.sh
+dist_check_SCRIPTS += %D%/test_bench.sh %D%/test_bench_net.sh
+TESTS += %D%/test_bench.sh %D%/test_bench_net.sh
 
 noinst_PROGRAMS += %D%/copy_sweep
 %C%_copy_sweep_SOURCES = %D%/copy_sweep.c
@@ -31,13 +40,23 @@ noinst_PROGRAMS += %D%/start %D%/start_client
 %C%_start_client_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_start_client_LDADD = $(PMIX_LIBS)
 
-# Built and run on demand by `compare', never by make: they need the peers' packages.
+# Built and run on demand by `compare' and `compare_net', never by make: they need the peers' packages.
 EXTRA_DIST += %D%/compare \
+	%D%/compare_net \
+	%D%/netpair.sh \
+	%D%/turns.sh \
+	%D%/peers/collective.h \
+	%D%/peers/collective_mpi.c \
+	%D%/peers/collective_nixlrun.c \
+	%D%/peers/collective_shmem.c \
 	%D%/peers/pair.h \
 	%D%/peers/peer.h \
 	%D%/peers/peer_mpi.c \
 	%D%/peers/peer_nixlrun.c \
 	%D%/peers/peer_ofi.c \
 	%D%/peers/peer_shmem.c \
+	%D%/peers/peer_tcp.c \
 	%D%/peers/peer_ucx.c \
+	%D%/peers/peer_ucx.h \
+	%D%/peers/peer_ucx_am.c \
 	%D%/peers/sentinel.c

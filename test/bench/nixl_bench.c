@@ -6,30 +6,60 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define EXIT_MISSED 1
 #define EXIT_USAGE  2
 
 const struct bench_test bench_tests[] = {
-    {"put", "put, beside the best copy into the same memory", test_put, 2, 2, false},
-    {"put_flush", "put and flush, beside the same", test_put_flush, 2, 2, false},
-    {"get", "get, beside the best copy", test_get, 2, 2, false},
-    {"put_nb", "puts in a window, one flush at its end", test_put_nb, 2, 2, false},
-    {"flush", "a flush with nothing to do", test_flush, 2, 2, false},
-    {"copy_read", "put, then the target reads all of it", test_copy_read, 2, 2, false},
-    {"put_notify", "put and notification, one way", test_put_notify, 2, 2, false},
-    {"notify", "notification with its payload, one way", test_notify, 2, 2, false},
-    {"put_signal", "put and signal, one way", test_put_signal, 2, 2, false},
-    {"fetch_add", "an atomic addition to a peer's word", test_fetch_add, 2, 2, false},
-    {"barrier", "a barrier made of notifications", test_barrier, 2, BENCH_MAX_RANKS, false},
-    {"rate", "notifications per second, one sender and all", test_rate, 2, BENCH_MAX_RANKS, false},
-    {"passive", "put and get while the target computes", test_passive, 2, 2, false},
-    {"sleep", "waking a sleeping rank by a notification", test_sleep, 2, 2, false},
-    {"idle", "CPU of ranks that wait", test_idle, 2, BENCH_MAX_RANKS, false},
+    {"put", "put, beside the best copy into the same memory", test_put, 2, 2, false, false},
+    {"put_flush", "put and flush, beside the same", test_put_flush, 2, 2, false, false},
+    {"get", "get, beside the best copy", test_get, 2, 2, false, false},
+    {"put_nb", "puts in a window, one flush at its end", test_put_nb, 2, 2, false, false},
+    {"get_nb", "gets in a window, and one wait", test_get_nb, 2, 2, false, false},
+    {"flush", "a flush with nothing to do", test_flush, 2, 2, false, false},
+    {"copy_read", "put, then the target reads all of it", test_copy_read, 2, 2, false, true},
+    {"put_notify", "put and notification, one way", test_put_notify, 2, 2, false, false},
+    {"notify", "notification with its payload, one way", test_notify, 2, 2, false, false},
+    {"put_signal", "put and signal, one way", test_put_signal, 2, 2, false, false},
+    {"fetch_add", "an atomic addition to a peer's word", test_fetch_add, 2, 2, false, false},
+    {"xfer", "prepared transfers of scattered blocks, and preparing them", test_xfer, 2, 2, false,
+     false},
+    {"channel", "items through a channel, one way", test_channel, 2, 2, false, false},
+    {"pair", "a buffer exposed, read by its token, and heard of", test_pair, 2, 2, false, false},
+    {"notify_barrier", "a barrier made of notifications", test_notify_barrier, 2, BENCH_MAX_RANKS,
+     false, false},
+    {"barrier", "a barrier of a team of all ranks", test_barrier, 2, BENCH_MAX_RANKS, false, false},
+    {"broadcast", "the bytes of a root to all, any buffers and in regions", test_broadcast, 2,
+     BENCH_MAX_RANKS, false, false},
+    {"reduce", "the sum of floats of all ranks at a root", test_reduce, 2, BENCH_MAX_RANKS, false,
+     false},
+    {"allreduce", "the sum of floats of all ranks at each", test_allreduce, 2, BENCH_MAX_RANKS,
+     false, false},
+    {"reduce_scatter", "a part of the sum at each rank", test_reduce_scatter, 2, BENCH_MAX_RANKS,
+     false, false},
+    {"scan", "sums of floats up to each rank", test_scan, 2, BENCH_MAX_RANKS, false, false},
+    {"gather", "the bytes of each rank at a root", test_gather, 2, BENCH_MAX_RANKS, false, false},
+    {"scatter", "bytes of a root for each rank", test_scatter, 2, BENCH_MAX_RANKS, false, false},
+    {"allgather", "the bytes of each rank at all", test_allgather, 2, BENCH_MAX_RANKS, false,
+     false},
+    {"alltoall", "bytes of each rank for each", test_alltoall, 2, BENCH_MAX_RANKS, false, false},
+    {"gatherv", "gather, by lists of sizes and offsets", test_gatherv, 2, BENCH_MAX_RANKS, false,
+     false},
+    {"scatterv", "scatter, by lists", test_scatterv, 2, BENCH_MAX_RANKS, false, false},
+    {"allgatherv", "allgather, by lists", test_allgatherv, 2, BENCH_MAX_RANKS, false, false},
+    {"alltoallv", "alltoall, by lists", test_alltoallv, 2, BENCH_MAX_RANKS, false, false},
+    {"rate", "notifications per second, one sender and all", test_rate, 2, BENCH_MAX_RANKS, false,
+     false},
+    {"passive", "put and get while the target computes", test_passive, 2, 2, false, false},
+    {"sleep", "waking a sleeping rank by a notification", test_sleep, 2, 2, false, false},
+    {"idle", "CPU of ranks that wait", test_idle, 2, BENCH_MAX_RANKS, false, false},
     {"death", "seeing a peer die (with nixlrun --on-failure continue)", test_death, 2,
-     BENCH_MAX_RANKS, false},
-    {"memory", "memory of an idle rank", test_memory, 1, BENCH_MAX_RANKS, true},
-    {"limits", "what the machine can do, without nixlrun", test_limits, 2, 2, false},
+     BENCH_MAX_RANKS, false, true},
+    {"memory", "memory of an idle rank", test_memory, 1, BENCH_MAX_RANKS, true, false},
+    {"alloc", "having and closing regions of every kind of memory", test_alloc, 1, BENCH_MAX_RANKS,
+     false, false},
+    {"limits", "what the machine can do, without nixlrun", test_limits, 2, 2, false, false},
 };
 
 const int bench_n_tests = sizeof(bench_tests) / sizeof(bench_tests[0]);
@@ -77,21 +107,48 @@ static bool check_ranks(const struct bench *bench)
     return true;
 }
 
-static void run_tests(struct bench *bench)
+/* Those that work with shared memory run on one host. */
+static bool check_hosts(const struct bench *bench)
 {
-    stage_open(bench);
-    report_begin(bench);
-    for (int i = 0; i < bench->options.n_tests; i++) {
-        bench->options.tests[i]->run(bench);
+    for (int i = 0; bench->wire != NULL && i < bench->options.n_tests; i++) {
+        if (bench->options.tests[i]->is_on_host) {
+            if (bench->rank == 0) {
+                fprintf(stderr,
+                        "nixl_bench: %s runs with all ranks on one host, this job has several\n",
+                        bench->options.tests[i]->name);
+            }
+            return false;
+        }
     }
-    report_end(bench);
+    return true;
+}
+
+/* Returns false if a test cannot run here. */
+static bool run_tests(struct bench *bench)
+{
+    bool can_run;
+
+    stage_open(bench);
+    can_run = check_hosts(bench);
+    if (can_run) {
+        report_begin(bench);
+        for (int i = 0; i < bench->options.n_tests; i++) {
+            bench->options.tests[i]->run(bench);
+        }
+        report_end(bench);
+    }
     stage_close(bench);
+    return can_run;
 }
 
 int main(int argc, char **argv)
 {
     static struct bench bench;
+    bool can_run;
 
+    if (argc > 1 && strcmp(argv[1], "tune") == 0) {
+        return tune_main(argc - 1, argv + 1);
+    }
     options_parse(&bench.options, argc, argv);
     if (bench.options.n_tests == 1 && bench.options.tests[0]->is_alone) {
         bench.options.tests[0]->run(&bench);
@@ -101,11 +158,10 @@ int main(int argc, char **argv)
     bench.rank = nixl_rank();
     bench.size = nixl_size();
     bench.peer = bench.rank == 0 ? 1 : 0;
-    if (!check_ranks(&bench)) {
-        nixl_finalize();
+    can_run = check_ranks(&bench) && run_tests(&bench);
+    bench_check(nixl_finalize(), "nixl_finalize");
+    if (!can_run) {
         return EXIT_USAGE;
     }
-    run_tests(&bench);
-    bench_check(nixl_finalize(), "nixl_finalize");
     return bench.options.is_checked && bench.n_missed > 0 ? EXIT_MISSED : EXIT_SUCCESS;
 }

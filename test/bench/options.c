@@ -48,10 +48,11 @@ static void usage_error(const char *format, ...)
 static void print_help(void)
 {
     printf("Usage: nixlrun -np 2 nixl_bench TEST... [OPTION...]\n"
+           "       nixl_bench tune [OPTION...] COMMAND...\n"
            "Measure nixlrun beside what the machine can do for the same work, in the same run.\n\n"
            "Tests:\n");
     for (int i = 0; i < bench_n_tests; i++) {
-        printf("  %-12s %s\n", bench_tests[i].name, bench_tests[i].help);
+        printf("  %-14s %s\n", bench_tests[i].name, bench_tests[i].help);
     }
     printf("\nOptions:\n"
            "  -s, --sizes LIST      bytes, as 8,4K,1M,256M (default: by the test)\n"
@@ -59,8 +60,9 @@ static void print_help(void)
            "  -b, --budget TIME     aimed time of a row, as 300ms (default)\n"
            "  -i, --iters N         samples of a row, instead of a budget\n"
            "  -r, --registered      use registered malloc memory instead of allocated regions\n"
-           "  -w, --window N        puts in flight of put_nb (default 64)\n"
+           "  -w, --window N        puts or gets in flight of put_nb, get_nb (default 64)\n"
            "      --seconds S       how long `idle' waits (default 3)\n"
+           "      --tcp             as between hosts, beside a TCP connection, also on one host\n"
            "      --no-pin          do not bind each rank to a core of its own\n"
            "      --check           exit 1 if a goal is missed\n"
            "      --csv, --json     print that instead of a table\n"
@@ -201,6 +203,9 @@ static void parse_option(struct bench_options *options, int option, const char *
     case 'P':
         options->is_unpinned = true;
         break;
+    case 'T':
+        options->is_by_tcp = true;
+        break;
     case 'K':
         options->is_checked = true;
         break;
@@ -215,14 +220,21 @@ static void parse_option(struct bench_options *options, int option, const char *
 
 void options_parse(struct bench_options *options, int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"sizes", required_argument, NULL, 's'},  {"alignment", required_argument, NULL, 'a'},
-        {"budget", required_argument, NULL, 'b'}, {"iters", required_argument, NULL, 'i'},
-        {"window", required_argument, NULL, 'w'}, {"seconds", required_argument, NULL, 'S'},
-        {"registered", no_argument, NULL, 'r'},   {"no-pin", no_argument, NULL, 'P'},
-        {"check", no_argument, NULL, 'K'},        {"csv", no_argument, NULL, 'C'},
-        {"json", no_argument, NULL, 'J'},         {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"sizes", required_argument, NULL, 's'},
+                                          {"alignment", required_argument, NULL, 'a'},
+                                          {"budget", required_argument, NULL, 'b'},
+                                          {"iters", required_argument, NULL, 'i'},
+                                          {"window", required_argument, NULL, 'w'},
+                                          {"seconds", required_argument, NULL, 'S'},
+                                          {"registered", no_argument, NULL, 'r'},
+                                          {"no-pin", no_argument, NULL, 'P'},
+                                          {"tcp", no_argument, NULL, 'T'},
+                                          {"check", no_argument, NULL, 'K'},
+                                          {"csv", no_argument, NULL, 'C'},
+                                          {"json", no_argument, NULL, 'J'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {"version", no_argument, NULL, 'V'},
+                                          {NULL, 0, NULL, 0}};
     int option;
 
     *options = (struct bench_options){.budget_ns = 300000000, .window = 64, .seconds = 3};

@@ -2,7 +2,8 @@
 /*
  * The stage: what the ranks share besides the thing that is measured. A page in rank 0's region,
  * mapped by all, carries barriers, flags and time stamps by plain atomics, so that the bench does
- * not lean on the calls that it measures. The data region is made anew for each test. No locks.
+ * not lean on the calls that it measures; between hosts wire.c does what it can of that. The data
+ * region is made anew for each test. No locks.
  */
 #include "config.h"
 
@@ -56,13 +57,16 @@ void bench_pause(unsigned *n_spins)
 }
 
 /* One rank per allowed core, as far as they go; more ranks than cores stay unbound. */
-static void pin(const struct bench *bench)
+static void pin(struct bench *bench)
 {
     cpu_set_t allowed, one;
     int index = bench->rank;
 
-    if (bench->options.is_unpinned || sched_getaffinity(0, sizeof(allowed), &allowed) != 0 ||
-        CPU_COUNT(&allowed) < bench->size) {
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
+        return;
+    }
+    bench->is_crowded = CPU_COUNT(&allowed) < bench->size;
+    if (bench->options.is_unpinned || bench->is_crowded) {
         return;
     }
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
@@ -75,11 +79,10 @@ static void pin(const struct bench *bench)
     }
 }
 
-void stage_open(struct bench *bench)
+static void open_page(struct bench *bench)
 {
     void *page;
 
-    pin(bench);
     if (bench->rank == 0) {
         bench_check(
             nixl_region_alloc("bench.page", sizeof(struct bench_page), NULL, &bench->page_region),
@@ -90,12 +93,27 @@ void stage_open(struct bench *bench)
     bench_check(nixl_region_map(bench->page_region, 0, &page), "mapping the shared page");
     bench->page = page;
     bench->page->pids[bench->rank] = getpid();
+}
+
+void stage_open(struct bench *bench)
+{
+    pin(bench);
+    if (bench->size > 1) {
+        wire_open(bench);
+    }
+    if (bench->wire == NULL) {
+        open_page(bench);
+    }
     stage_barrier(bench);
 }
 
 void stage_close(struct bench *bench)
 {
     stage_barrier(bench);
+    if (bench->wire != NULL) {
+        wire_close(bench);
+        return;
+    }
     bench_check(nixl_region_unmap(bench->page_region, 0, bench->page), "unmapping the shared page");
     bench_check(nixl_region_close(bench->page_region, BENCH_TIMEOUT_NS), "closing the shared page");
 }
@@ -112,19 +130,34 @@ static void *map_private(uint64_t nbytes)
     return memory;
 }
 
+/* Every page of the peer's part once, or the first copies would count page faults. */
+static void map_theirs(struct bench *bench, uint64_t nbytes)
+{
+    void *theirs;
+
+    bench_check(nixl_region_map(bench->region, bench->peer, &theirs), "mapping the peer's memory");
+    for (uint64_t i = 0; i < nbytes; i += PAGE_NBYTES) {
+        (void)*((volatile unsigned char *)theirs + i);
+    }
+    bench->theirs = theirs;
+}
+
 void stage_data_open(struct bench *bench, bool is_registered, uint64_t nbytes)
 {
     uint64_t total = nbytes + BENCH_MARGIN;
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
-    void *theirs = NULL;
 
+    bench->is_registered = is_registered;
+    bench->theirs = NULL;
     bench->local = map_private(total);
     bench->local_nbytes = total;
     if (is_registered) {
         bench->mine = map_private(total);
         bench_check(nixl_region_register("bench.data", bench->mine, total, NULL, &bench->region),
                     "registering memory");
-        bench->page->user_memory[bench->rank] = (uint64_t)(uintptr_t)bench->mine;
+        if (bench->page != NULL) {
+            bench->page->user_memory[bench->rank] = (uint64_t)(uintptr_t)bench->mine;
+        }
     } else {
         bench_check(nixl_region_alloc("bench.data", total, NULL, &bench->region),
                     "allocating memory");
@@ -134,31 +167,25 @@ void stage_data_open(struct bench *bench, bool is_registered, uint64_t nbytes)
     stage_barrier(bench);
     bench_check(nixl_region_query(bench->region, bench->peer, BENCH_TIMEOUT_NS, &info),
                 "asking for the peer's memory");
-    memcpy(bench->method, info.method, sizeof(bench->method));
-    if (!is_registered) {
-        bench_check(nixl_region_map(bench->region, bench->peer, &theirs),
-                    "mapping the peer's memory");
-        /* Every page once, or the first copies would count page faults. */
-        for (uint64_t i = 0; i < total; i += PAGE_NBYTES) {
-            (void)*((volatile unsigned char *)theirs + i);
-        }
+    snprintf(bench->method, sizeof(bench->method), "%s%s%s",
+             bench->wire != NULL ? info.transport : "",
+             bench->wire != NULL && info.method[0] != '\0' ? "/" : "", info.method);
+    if (!is_registered && bench->wire == NULL) {
+        map_theirs(bench, total);
     }
-    bench->theirs = theirs;
     stage_barrier(bench);
 }
 
 void stage_data_close(struct bench *bench)
 {
-    bool is_registered = bench->theirs == NULL;
-
     stage_barrier(bench);
-    if (!is_registered) {
+    if (bench->theirs != NULL) {
         bench_check(nixl_region_unmap(bench->region, bench->peer, bench->theirs),
                     "unmapping the peer's memory");
     }
     stage_barrier(bench);
     bench_check(nixl_region_close(bench->region, BENCH_TIMEOUT_NS), "closing the data region");
-    if (is_registered) {
+    if (bench->is_registered) {
         munmap(bench->mine, bench->local_nbytes);
     }
     munmap(bench->local, bench->local_nbytes);
@@ -176,9 +203,14 @@ void stage_case(struct bench *bench, uint64_t nbytes, const struct bench_alignme
 void stage_barrier(struct bench *bench)
 {
     struct bench_page *page = bench->page;
-    uint32_t epoch = atomic_load_explicit(&page->epoch, memory_order_relaxed);
     unsigned n_spins = 0;
+    uint32_t epoch;
 
+    if (bench->wire != NULL) {
+        wire_barrier(bench);
+        return;
+    }
+    epoch = atomic_load_explicit(&page->epoch, memory_order_relaxed);
     if (atomic_fetch_add_explicit(&page->arrived, 1, memory_order_acq_rel) + 1 ==
         (uint32_t)bench->size) {
         atomic_store_explicit(&page->arrived, 0, memory_order_relaxed);
@@ -190,8 +222,27 @@ void stage_barrier(struct bench *bench)
     }
 }
 
+void stage_tell(struct bench *bench, int n_ranks, uint64_t number)
+{
+    if (bench->wire != NULL) {
+        wire_tell(bench, n_ranks);
+    } else {
+        atomic_store_explicit(&bench->page->told, number, memory_order_release);
+    }
+}
+
+bool stage_is_told(struct bench *bench, uint64_t number)
+{
+    return bench->wire != NULL
+               ? wire_is_told(bench)
+               : atomic_load_explicit(&bench->page->told, memory_order_acquire) == number;
+}
+
 int64_t stage_decide(struct bench *bench, int64_t value)
 {
+    if (bench->wire != NULL) {
+        return wire_decide(bench, value);
+    }
     if (bench->rank == 0) {
         bench->page->decision = value;
     }

@@ -5,7 +5,7 @@
 # shellcheck disable=SC1091 # lib.sh is checked by itself
 . "$top_srcdir/test/launcher/lib.sh"
 bench=$top_builddir/test/bench/nixl_bench
-limit=60
+limit=300
 
 # refuses PATTERN NAME ARG...: one line of its own that matches, exit code 2
 refuses() {
@@ -38,24 +38,89 @@ has "$work/out" "^  put_notify " "lists the tests"
 
 small="--sizes 8,4K --iters 3"
 # shellcheck disable=SC2086 # several words
-for test in put put_flush get put_nb flush copy_read put_notify notify barrier passive sleep; do
+for test in put put_flush get put_nb get_nb flush copy_read put_notify notify xfer channel pair notify_barrier passive sleep; do
     gives 0 "$test" -np 2 "$bench" "$test" $small --csv
     [ "$(awk -F, 'NR > 1 && $1 == "'$test'" && $8 > 0 && NF == 18' "$work/out" | wc -l)" -ge 1 ]
     result $? "$test gives rows" "$work/out"
 done
+collectives="barrier broadcast reduce allreduce reduce_scatter scan gather scatter allgather alltoall
+    gatherv scatterv allgatherv alltoallv"
+for ranks in 2 5; do
+    # shellcheck disable=SC2086
+    gives 0 "collectives of $ranks ranks" -np $ranks --oversubscribe "$bench" $collectives \
+        --sizes 8,5000 --iters 3 --csv
+    [ "$(awk -F, '$1 == "barrier" && $3 == '$ranks' && $8 > 0' "$work/out" | wc -l)" = 2 ]
+    result $? "a row of the barrier, one of its start" "$work/out"
+    [ "$(awk -F, '/ any buffers|_nb in regions| in regions/ && $3 == '$ranks' && $8 > 0' \
+        "$work/out" | wc -l)" = 78 ]
+    result $? "three rows of each other collective and size" "$work/out"
+done
+gives 0 "a collective of sizes without whole floats" -np 2 "$bench" allreduce --sizes 6 --csv
+[ "$(wc -l <"$work/out")" = 1 ]
+result $? "gives no rows of them" "$work/out"
 # shellcheck disable=SC2086
 gives 0 "registered memory" -np 2 "$bench" put get $small --registered --csv
 has "$work/out" "^put,put by (process_vm|bounce)" "says which way it went"
 # shellcheck disable=SC2086
 gives 0 "limits" -np 2 "$bench" limits $small
-has "$work/out" "^one way: flag +0 .* ns" "gives the way of a flag"
+has "$work/out" "^one way: flag +0 .* [num]?s " "gives the way of a flag"
+gives 0 "as between hosts" -np 2 "$bench" put put_flush get put_nb get_nb put_notify notify \
+    put_signal fetch_add notify_barrier barrier allreduce passive sleep limits $small --tcp --csv
+[ "$(awk -F, 'NR > 1 && $13 == "raw TCP" && $14 > 0 && $15 > 0' "$work/out" | wc -l)" -ge 15 ]
+result $? "holds rows against a TCP connection" "$work/out"
+has "$work/out" "^passive,put while target computes,.*,polls . 2 wakes," "allows for wake-ups"
+gives 0 "rate as between hosts" -np 4 "$bench" rate idle --budget 50ms --seconds 0.1 --tcp
+has "$work/out" "none lost" "stops all senders, loses nothing"
+gives 2 "a test that wants one host" -np 2 "$bench" put copy_read --tcp
+has "$work/err" "^nixl_bench: copy_read runs with all ranks on one host" "says so"
 gives 0 "rate with 4 senders" -np 5 "$bench" rate --budget 50ms
 has "$work/out" "none lost" "loses nothing"
 gives 0 "idle with 3 ranks" -np 3 "$bench" idle --seconds 0.3 --json
 has "$work/out" '"test": "idle".*"unit": "%"' "gives a share of the CPU"
 gives 0 "memory of 4 ranks" -np 4 "$bench" memory
 has "$work/out" "^over a bare client after all talked .* MiB" "gives what talking costs"
+LP_NUM_THREADS=1 gives 0 "alloc" -np 2 "$bench" alloc --sizes 4K,1M --iters 3 --csv
+[ "$(awk -F, '$1 == "alloc" && /host: (allocate|close)/ && $8 > 0' "$work/out" | wc -l)" = 4 ]
+result $? "times every kind of memory" "$work/out"
 run --on-failure continue -np 5 "$bench" death
 [ "$rc" = 137 ] && [ "$(grep -Ec '^death seen while (sleeping|spinning) .*us' "$work/out")" = 2 ]
 result $? "death of 4 ranks" "$work/out" "$work/err"
+
+# tune: a table of a short run that the library takes; what it refuses
+tunes() { # CODE PATTERN NAME ARG...
+    code=$1 pattern=$2 name=$3
+    shift 3
+    "$bench" tune "$@" >"$work/out" 2>"$work/err"
+    [ $? = "$code" ] && grep -Eq -e "$pattern" "$work/out" "$work/err"
+    result $? "$name" "$work/out" "$work/err"
+}
+tunes 2 "^nixl_bench tune: --rounds is '0'" "tune refuses no rounds" --rounds 0 "$nixlrun"
+tunes 2 "^nixl_bench tune: wants the command" "tune wants a command" --rounds 1
+tunes 2 "^nixl_bench tune: there is no option '--frob'" "tune has options of its own" --frob
+tunes 1 "^nixl_bench tune: a job with cells_up_to=[0-9]+ failed" "tune hears of a failed job" \
+    --rounds 1 "$nixlrun" -np 0
+tunes 0 "^Usage: nixl_bench tune" "tune --help" --help
+tunes 0 "^cells_up_to: 32768 1.00, 2048 [0-9.]+," "tune measures every value" --rounds 1 \
+    --output "$work/table" "$nixlrun" -np 2
+[ "$(grep -Ec '^(# )?[a-z_]+(=[0-9]+|: nothing is faster)' "$work/table")" -ge 6 ] &&
+    grep -qx 'ranks 2' "$work/table"
+result $? "tune writes a section" "$work/table"
+echo flat_up_to=7 >>"$work/table"
+NIXLRUN_COLL_TABLE_FILE=$work/table gives 0 "its file is taken" -np 2 "$bench" allreduce $small
+echo flat_up_to=1 >>"$work/table"
+NIXLRUN_COLL_TABLE_FILE=$work/table gives 1 "a bad line is not" -np 2 "$bench" allreduce $small
+has "$work/err" "line [0-9]+ has 'flat_up_to=1'; allowed is flat_up_to=2 to" "is named"
+
+# The comparisons: only what they refuse, since they measure for minutes.
+for script in compare compare_net; do
+    "$top_srcdir/test/bench/$script" --only nosuch >"$work/out" 2>"$work/err"
+    [ $? = 2 ] && grep -q "^$script: --only has 'nosuch'; allowed are peers," "$work/err"
+    result $? "$script refuses a part that it has not" "$work/err"
+    "$top_srcdir/test/bench/$script" --ranks 4,1 >"$work/out" 2>"$work/err"
+    [ $? = 2 ] && grep -q "^$script: --ranks is '4,1'; allowed are" "$work/err"
+    result $? "$script refuses one rank" "$work/err"
+    "$top_srcdir/test/bench/$script" --build "$work" >"$work/out" 2>"$work/err"
+    [ $? = 2 ] && grep -q "^$script: no nixlrun in '$work'" "$work/err"
+    result $? "$script wants a build tree" "$work/err"
+done
 finish

@@ -308,6 +308,7 @@ static void a_closed_word_is_left_alone(void)
 }
 
 const struct guarantee conf_atomic[] = {
+    {"atomic", NULL, 0},
     {"every_atomic_does_what_it_says", every_atomic_does_what_it_says, 0},
     {"compare_swap_replaces_equal_bits_only", compare_swap_replaces_equal_bits_only, 0},
     {"atomics_of_all_ranks_make_one_sum", atomics_of_all_ranks_make_one_sum, 0},

@@ -13,29 +13,36 @@
 /* How this walk was asked for; constant after main() has read its arguments. */
 struct conf {
     int rank, size;
-    int next, prev;     /* neighbours in the ring of ranks */
-    int partner;        /* the other of a pair (0 1) (2 3) ...; -1 for a last odd rank */
-    bool is_single;     /* NIXL_THREAD_SINGLE */
-    bool is_registered; /* parts are the caller's own memory */
-    const char *method; /* how other ranks' parts must be reached; NULL: not checked */
-    unsigned scale;     /* rounds are multiplied by this many tenths */
+    int next, prev;                /* neighbours in the ring of ranks */
+    int partner;                   /* the other of a pair (0 1) (2 3) ...; -1 for a last odd rank */
+    bool is_single;                /* NIXL_THREAD_SINGLE */
+    bool is_registered;            /* parts are the caller's own memory */
+    enum nixl_mem_kind part_kind;  /* of parts */
+    enum nixl_mem_kind local_kind; /* of local memory, where guarantees make it of any kind */
+    bool is_mapped;                /* the processor reads and writes parts */
+    const char *method;            /* how other ranks' parts must be reached; NULL: not checked */
+    unsigned scale;                /* rounds are multiplied by this many tenths */
 };
 extern struct conf conf;
 
 enum conf_needs {
     CONF_THREADS = 1, /* several threads use the library at once */
     CONF_PEERS = 2,   /* at least two ranks */
+    CONF_HOST = 4,    /* parts in host memory: looked at after their end, or by their addresses */
 };
 
+/* In a table a row without a function names the operation that the next ones are about. */
 struct guarantee {
     const char *name; /* reads as a sentence with underscores */
     void (*run)(void);
     unsigned needs; /* enum conf_needs */
 };
 
-/* One table per subject; ends with a NULL name. */
+/* One table per subject; begins with an operation, ends with a NULL name. */
 extern const struct guarantee conf_data[], conf_order[], conf_notify[], conf_region[], conf_close[],
-    conf_request[], conf_atomic[], conf_signal[], conf_event[], conf_job[];
+    conf_request[], conf_atomic[], conf_signal[], conf_event[], conf_job[], conf_kinds[],
+    conf_xfer[], conf_xfer_data[], conf_channel[], conf_collective[], conf_reduction[], conf_team[],
+    conf_later[], conf_pair[], conf_kinds_collective[];
 
 /* Rounds of a stress loop: `n` scaled by what the machine is asked for. */
 static inline unsigned conf_rounds(unsigned n)
@@ -48,7 +55,8 @@ static inline unsigned conf_rounds(unsigned n)
 /* A rank's part of a region, allocated or registered as the walk wants it. */
 struct part {
     struct nixl_region *region;
-    unsigned char *bytes;
+    char *addr;           /* as the library names its memory */
+    unsigned char *bytes; /* the same, where the processor can read and write it; or NULL */
     size_t nbytes;
     void *own; /* registered: what was malloc'ed */
 };

@@ -219,6 +219,7 @@ static void living_peers_are_alive(void)
 }
 
 const struct guarantee conf_event[] = {
+    {"event", NULL, 0},
     {"the_event_fd_is_level_triggered", the_event_fd_is_level_triggered, CONF_PEERS},
     {"no_wake_up_is_lost", no_wake_up_is_lost, CONF_PEERS},
     {"no_wake_up_of_a_waiter_is_lost", no_wake_up_of_a_waiter_is_lost, CONF_PEERS},

@@ -4,19 +4,35 @@ check_PROGRAMS += %D%/conformance
 %C%_conformance_SOURCES = \
 	%D%/conformance.h \
 	%D%/atomic.c \
+	%D%/channel.c \
 	%D%/close.c \
+	%D%/collective.c \
 	%D%/data.c \
 	%D%/event.c \
+	%D%/exchange.c %D%/exchange.h \
 	%D%/job.c \
+	%D%/kinds.c %D%/kinds_collective.c \
+	%D%/later.c \
+	%D%/local.c %D%/local.h \
 	%D%/main.c \
 	%D%/notify.c \
 	%D%/order.c \
+	%D%/pair.c \
+	%D%/reduction.c \
 	%D%/region.c \
 	%D%/request.c \
-	%D%/signal.c
+	%D%/signal.c \
+	%D%/team.c \
+	%D%/xfer.c \
+	%D%/xfer_data.c
 %C%_conformance_LDFLAGS = $(mp_link)
 %C%_conformance_LDADD = $(mp_libs)
 
-conformance_tests = %D%/allocated.mp %D%/bounce.mp %D%/launchers.mp %D%/registered.mp
+conformance_tests = %D%/allocated.mp %D%/bounce.mp %D%/cuda.mp %D%/launchers.mp \
+	%D%/registered.mp
 EXTRA_DIST += $(conformance_tests)
 TESTS += $(conformance_tests)
+if HAVE_VULKAN
+TESTS += %D%/vulkan.mp
+endif
+EXTRA_DIST += %D%/vulkan.mp

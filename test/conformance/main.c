@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk: reads how it is wanted, runs every guarantee, prints TAP.
+ * The walk: reads how it is wanted, runs every guarantee, prints TAP. A line names the operation
+ * and the guarantee; test/matrix.sh makes a table of them.
  *
- *     conformance [single] [registered] [forbidden] [method=METHOD] [scale=TENTHS] [NAME...]
+ *     conformance [single] [registered] [forbidden] [method=METHOD] [part=KIND] [local=KIND]
+ *                 [mapped] [scale=TENTHS] [NAME...]
  *
  * single      NIXL_THREAD_SINGLE; what needs threads is left out
  * registered  parts are registered memory
  * forbidden   not dumpable, so that the kernel refuses process_vm_* without CAP_SYS_PTRACE
  * method=M    other ranks' parts must be reached in this way: memcpy, process_vm or bounce
+ * part=K      parts are memory of that kind: host, vulkan or cuda
+ * local=K     so is local memory, where guarantees make it of any kind
+ * mapped      the processor reads and writes parts of that kind; else only guarantees that do not
+ *             look at them with it are run
  * scale=N     stress loops run N tenths of their rounds
  * NAME        only these guarantees
  */
@@ -19,20 +25,25 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-struct conf conf = {.scale = 10};
+struct conf conf = {.scale = 10, .part_kind = NIXL_MEM_HOST, .local_kind = NIXL_MEM_HOST};
 
 static const struct guarantee *const tables[] = {
-    conf_data,    conf_order,  conf_notify, conf_region, conf_close,
-    conf_request, conf_atomic, conf_signal, conf_event,  conf_job,
+    conf_kinds, conf_data,      conf_order,   conf_notify,           conf_region,
+    conf_close, conf_request,   conf_atomic,  conf_signal,           conf_event,
+    conf_xfer,  conf_xfer_data, conf_channel, conf_reduction,        conf_collective,
+    conf_team,  conf_later,     conf_pair,    conf_kinds_collective, conf_job,
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 
 static const struct guarantee *current;
+static const char *operation; /* that it is about */
+static const char *scope;     /* " between kinds" where local memory is of the kind asked for */
 
 /* ---- what guarantees use --------------------------------------------------------------------- */
 
 struct part conf_part(const char *name, size_t nbytes)
 {
+    struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
     struct part part = {.nbytes = nbytes};
 
     if (conf.is_registered) {
@@ -41,10 +52,12 @@ struct part conf_part(const char *name, size_t nbytes)
         MPT_OK(nixl_region_register(name, part.own, nbytes, NULL, &part.region));
         MPT_TRUE(nixl_region_addr(part.region) == part.own);
     } else {
-        MPT_OK(nixl_region_alloc(name, nbytes, NULL, &part.region));
+        params.kind = conf.part_kind;
+        MPT_OK(nixl_region_alloc(name, nbytes, &params, &part.region));
     }
-    part.bytes = nixl_region_addr(part.region);
-    MPT_TRUE(part.bytes != NULL);
+    part.addr = nixl_region_addr(part.region);
+    MPT_TRUE(part.addr != NULL);
+    part.bytes = conf.is_mapped ? (unsigned char *)part.addr : NULL;
     MPT_EQ(nixl_region_nbytes(part.region), nbytes);
     return part;
 }
@@ -87,14 +100,25 @@ void conf_spin(const volatile uint64_t *word, uint64_t value)
 
 static void tell_failure(const char *file, int line, const char *text)
 {
-    printf("not ok %s - rank %d: %s:%d: %s\n", current != NULL ? current->name : "start", conf.rank,
-           file, line, text);
+    printf("not ok %s%s: %s - rank %d: %s:%d: %s\n", current != NULL ? operation : "job",
+           current != NULL ? scope : "", current != NULL ? current->name : "start", conf.rank, file,
+           line, text);
 }
 
-static bool is_wanted(const struct guarantee *guarantee, char **names)
+/* Guarantees of these tables do not look at parts with the processor. */
+static bool is_blind(const struct guarantee *table)
 {
-    if (((guarantee->needs & CONF_THREADS) && conf.is_single) ||
-        ((guarantee->needs & CONF_PEERS) && conf.size < 2)) {
+    return table == conf_kinds || table == conf_kinds_collective || table == conf_event ||
+           table == conf_job;
+}
+
+static bool is_wanted(const struct guarantee *table, const struct guarantee *guarantee,
+                      char **names)
+{
+    if (guarantee->run == NULL || (!conf.is_mapped && !is_blind(table)) ||
+        ((guarantee->needs & CONF_THREADS) && conf.is_single) ||
+        ((guarantee->needs & CONF_PEERS) && conf.size < 2) ||
+        ((guarantee->needs & CONF_HOST) && conf.part_kind != NIXL_MEM_HOST)) {
         return false;
     }
     for (char **name = names; *name != NULL; name++) {
@@ -111,27 +135,58 @@ static void walk(char **names)
 
     for (size_t i = 0; i < N_TABLES; i++) {
         for (const struct guarantee *guarantee = tables[i]; guarantee->name != NULL; guarantee++) {
-            n_wanted += is_wanted(guarantee, names);
+            n_wanted += is_wanted(tables[i], guarantee, names);
         }
     }
     if (conf.rank == 0) {
         printf("1..%d\n", n_wanted);
     }
     for (size_t i = 0; i < N_TABLES; i++) {
+        MPT_TRUE(tables[i]->run == NULL); /* an operation */
+        scope =
+            tables[i] == conf_kinds || tables[i] == conf_kinds_collective ? " between kinds" : "";
         for (current = tables[i]; current->name != NULL; current++) {
             int64_t start_ns = mpt_now_ns();
 
-            if (!is_wanted(current, names)) {
+            operation = current->run == NULL ? current->name : operation;
+            if (!is_wanted(tables[i], current, names)) {
                 continue;
             }
             current->run();
             mpt_barrier();
             if (conf.rank == 0) {
-                printf("ok %s (%.0f ms)\n", current->name, (double)(mpt_now_ns() - start_ns) / 1e6);
+                printf("ok %s%s: %s (%.0f ms)\n", operation, scope, current->name,
+                       (double)(mpt_now_ns() - start_ns) / 1e6);
             }
         }
     }
     current = NULL;
+}
+
+static enum nixl_mem_kind kind_named(const char *name)
+{
+    if (strcmp(name, "host") == 0) {
+        return NIXL_MEM_HOST;
+    }
+    MPT_TRUE(strcmp(name, "vulkan") == 0 || strcmp(name, "cuda") == 0);
+    return strcmp(name, "vulkan") == 0 ? NIXL_MEM_VULKAN : NIXL_MEM_CUDA;
+}
+
+/* Is there a device for that kind? All ranks find the same, or the first guarantee fails. */
+static bool is_kind_there(enum nixl_mem_kind kind)
+{
+    struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
+    struct nixl_region *region;
+    int status;
+
+    params.kind = kind;
+    status = nixl_region_alloc("kind", 4096, &params, &region);
+    if (status == NIXL_ERR_NO_DEVICE) {
+        return false;
+    }
+    MPT_OK(status);
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    return true;
 }
 
 int main(int argc, char **argv)
@@ -150,6 +205,12 @@ int main(int argc, char **argv)
             MPT_EQ(prctl(PR_SET_DUMPABLE, 0), 0);
         } else if (strncmp(argv[i], "method=", 7) == 0) {
             conf.method = argv[i] + 7;
+        } else if (strcmp(argv[i], "mapped") == 0) {
+            conf.is_mapped = true;
+        } else if (strncmp(argv[i], "part=", 5) == 0) {
+            conf.part_kind = kind_named(argv[i] + 5);
+        } else if (strncmp(argv[i], "local=", 6) == 0) {
+            conf.local_kind = kind_named(argv[i] + 6);
         } else if (strncmp(argv[i], "scale=", 6) == 0) {
             conf.scale = (unsigned)atoi(argv[i] + 6);
         } else {
@@ -157,6 +218,7 @@ int main(int argc, char **argv)
         }
     }
     conf_note_signals();
+    conf.is_mapped |= conf.part_kind == NIXL_MEM_HOST;
     params.thread_level = conf.is_single ? NIXL_THREAD_SINGLE : NIXL_THREAD_MULTIPLE;
     MPT_OK(nixl_init(&params));
     conf.rank = nixl_rank();
@@ -164,7 +226,11 @@ int main(int argc, char **argv)
     conf.next = (conf.rank + 1) % conf.size;
     conf.prev = (conf.rank + conf.size - 1) % conf.size;
     conf.partner = (conf.rank ^ 1) < conf.size ? conf.rank ^ 1 : -1;
-    walk(argv + i);
+    if (is_kind_there(conf.part_kind) && is_kind_there(conf.local_kind)) {
+        walk(argv + i);
+    } else if (conf.rank == 0) {
+        printf("1..0 # SKIP %s\n", nixl_last_error()->text);
+    }
     MPT_OK(nixl_finalize());
     return mpt_passed();
 }

@@ -353,6 +353,7 @@ static void many_threads_send_and_receive(void)
 }
 
 const struct guarantee conf_notify[] = {
+    {"notify", NULL, 0},
     {"notifications_arrive_once_and_in_order", notifications_arrive_once_and_in_order, 0},
     {"payloads_have_limits", payloads_have_limits, 0},
     {"a_note_that_is_too_small_leaves_the_notification",

@@ -317,16 +317,21 @@ static void a_first_use_stays_passive(void)
 }
 
 const struct guarantee conf_order[] = {
+    {"notify", NULL, 0},
     {"a_notification_shows_every_earlier_put", a_notification_shows_every_earlier_put, 0},
     {"a_notification_shows_every_earlier_put_nb", a_notification_shows_every_earlier_put_nb, 0},
+    {"a_notification_shows_puts_of_other_threads", a_notification_shows_puts_of_other_threads,
+     CONF_THREADS},
+    {"put_notify", NULL, 0},
     {"put_notify_shows_its_data", put_notify_shows_its_data, 0},
     {"get_notify_tells_after_the_last_byte_was_read", get_notify_tells_after_the_last_byte_was_read,
      0},
-    {"a_notification_shows_puts_of_other_threads", a_notification_shows_puts_of_other_threads,
-     CONF_THREADS},
+    {"fence", NULL, 0},
     {"fence_orders_puts", fence_orders_puts, 0},
     {"fence_orders_a_get_after_a_put", fence_orders_a_get_after_a_put, 0},
+    {"flush", NULL, 0},
     {"flush_makes_puts_visible", flush_makes_puts_visible, 0},
+    {"put", NULL, 0},
     {"a_target_that_computes_stays_passive", a_target_that_computes_stays_passive, CONF_PEERS},
     {"a_first_use_stays_passive", a_first_use_stays_passive, CONF_PEERS},
     {0},

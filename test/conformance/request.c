@@ -257,6 +257,7 @@ static void freed_requests_complete_by_themselves(void)
 }
 
 const struct guarantee conf_request[] = {
+    {"request", NULL, 0},
     {"requests_complete_in_any_order_of_waiting", requests_complete_in_any_order_of_waiting, 0},
     {"test_reports_completion_in_time", test_reports_completion_in_time, 0},
     {"wait_any_reports_each_request_once", wait_any_reports_each_request_once, 0},

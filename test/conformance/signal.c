@@ -254,6 +254,7 @@ static void a_signal_makes_the_event_fd_readable(void)
 }
 
 const struct guarantee conf_signal[] = {
+    {"signal", NULL, 0},
     {"signals_compare_unsigned", signals_compare_unsigned, 0},
     {"a_signal_wait_keeps_its_timeout", a_signal_wait_keeps_its_timeout, 0},
     {"wait_any_names_the_signal", wait_any_names_the_signal, 0},

@@ -12,7 +12,7 @@ run() {
     want=$1
     shift
     got=0
-    timeout 60 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || got=$?
+    timeout 300 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || got=$?
     [ "$got" = "$want" ] || { echo "$*: exit code $got, not $want"; tail -n 5 "$scratch/err"; }
 }
 
@@ -29,7 +29,7 @@ one_line() {
     grep -qE "^kv_transfer: $1" "$scratch/err" || echo "not found: $1"
 }
 
-echo 1..13
+echo 1..19
 
 verdict "$(run 0 "$nixlrun" -np 3 "$build/examples/hello"
     host=$(hostname)
@@ -49,11 +49,54 @@ for np in 1 4; do
         done | diff - "$scratch/out")" "ring: the token counts $np ranks"
 done
 
+verdict "$(run 0 "$nixlrun" -np 4 "$build/examples/allreduce"
+    echo "46 numbers, mean 14.457, largest 48" | diff - "$scratch/out")" \
+    "allreduce: four ranks find mean and largest"
+
+verdict "$(run 0 "$nixlrun" -np 4 "$build/examples/channel"
+    for rank in 1 2 3; do
+        grep "^from rank $rank:" "$scratch/out" >"$scratch/some"
+        for item in 0 1 2 3 4; do
+            echo "from rank $rank: item $item of rank $rank"
+        done | diff - "$scratch/some"
+    done)" "channel: items of every rank, in order"
+
+verdict "$(run 0 "$nixlrun" -np 3 "$build/examples/pair"
+    for rank in 1 2; do
+        echo "rank $rank got 4096 bytes of rank 0: the page of rank $rank"
+        echo "rank $rank has read its page"
+        echo "rank $rank tries again: refused"
+    done | sort >"$scratch/want"
+    sort "$scratch/out" | diff "$scratch/want" -)" "pair: each rank reads its page, once"
+
+verdict "$(run 0 "$nixlrun" -np 4 "$build/examples/paged_kv"
+    for rank in 1 3; do
+        for request in 0 1 2 3; do
+            echo "rank $rank: request $request: 192 pages, 0 wrong"
+        done
+    done | sort >"$scratch/want"
+    grep wrong "$scratch/out" | sort | diff "$scratch/want" -
+    [ "$(grep -c '192 pages as 192 pieces' "$scratch/out")" = 2 ] || cat "$scratch/out")" \
+    "paged_kv: two pairs move every page of every layer"
+
 # 100 tokens are 7 blocks of 16; 3 requests of each prefill rank.
 for np in 2 3 4; do
     # shellcheck disable=SC2086
     verdict "$(run 0 "$nixlrun" -np $np "$kv" $small; verified $((np / 2 * 3 * 7)))" \
         "kv_transfer: $np ranks verify every block"
+done
+
+# Without vulkan_ipc it goes through host memory.
+for transports in self,shm,vulkan_ipc self,shm; do
+    # shellcheck disable=SC2086
+    verdict "$(run 0 env LP_NUM_THREADS=1 NIXLRUN_TRANSPORTS=$transports \
+        "$nixlrun" -np 2 "$kv" $small --memory vulkan >"$scratch/said"
+        if grep -q 'no such device' "$scratch/err"; then
+            :
+        else
+            cat "$scratch/said"
+            verified 21
+        fi)" "kv_transfer: caches in Vulkan memory over $transports, where there is a device"
 done
 
 verdict "$(run 0 "$nixlrun" -np 2 "$kv" --model deepseek-v3 --prompt-tokens 65 --requests 4

@@ -8,7 +8,7 @@
 
 static const struct kv_origin origin = {3, 7, 11, 13};
 
-Test(kv_cache, every_flipped_byte_is_seen, .timeout = 20)
+Test(kv_cache, every_flipped_byte_is_seen, .timeout = 120)
 {
     unsigned char piece[83]; /* ten words and a tail */
 
@@ -25,7 +25,7 @@ Test(kv_cache, every_flipped_byte_is_seen, .timeout = 20)
     }
 }
 
-Test(kv_cache, fill_writes_its_bytes_and_no_more, .timeout = 20)
+Test(kv_cache, fill_writes_its_bytes_and_no_more, .timeout = 120)
 {
     unsigned char piece[64];
 
@@ -37,7 +37,7 @@ Test(kv_cache, fill_writes_its_bytes_and_no_more, .timeout = 20)
     }
 }
 
-Test(kv_cache, another_origin_is_wrong_from_the_first_word_on, .timeout = 20)
+Test(kv_cache, another_origin_is_wrong_from_the_first_word_on, .timeout = 120)
 {
     unsigned char piece[256];
     struct kv_origin others[] = {{2, 7, 11, 13}, {3, 8, 11, 13}, {3, 7, 10, 13},
@@ -51,7 +51,7 @@ Test(kv_cache, another_origin_is_wrong_from_the_first_word_on, .timeout = 20)
     cr_assert_lt(kv_piece_verify(piece + 8, 8, &origin), 8);
 }
 
-Test(kv_cache, sizes_are_those_of_the_models, .timeout = 20)
+Test(kv_cache, sizes_are_those_of_the_models, .timeout = 120)
 {
     const struct kv_shape *llama = kv_model("llama3-8b"), *deepseek = kv_model("deepseek-v3");
 
@@ -67,7 +67,7 @@ Test(kv_cache, sizes_are_those_of_the_models, .timeout = 20)
     cr_assert_eq(kv_dtype_nbytes("int3"), 0);
 }
 
-Test(kv_cache, pieces_do_not_overlap, .timeout = 20)
+Test(kv_cache, pieces_do_not_overlap, .timeout = 120)
 {
     struct kv_shape shape = {"test", 3, 2, 2, 4, 2, "bf16"};
     const uint32_t n_blocks = 5;

@@ -22,7 +22,7 @@ static enum kv_parsed parse(const char *const *args, struct kv_options *options)
 
 #define PARSE(_options, ...) parse((const char *const[]){__VA_ARGS__, NULL}, _options)
 
-Test(kv_options, numbers_go_over_the_model_in_any_order, .timeout = 20)
+Test(kv_options, numbers_go_over_the_model_in_any_order, .timeout = 120)
 {
     struct kv_options options;
 
@@ -37,9 +37,14 @@ Test(kv_options, numbers_go_over_the_model_in_any_order, .timeout = 20)
     cr_assert_eq(options.requests, 5);
     cr_assert_eq(options.prompt_tokens, 100);
     cr_assert_str_eq(options.shape.dtype, "fp8");
+    cr_assert_eq(options.memory, NIXL_MEM_HOST);
+    cr_assert_eq(PARSE(&options, "--memory", "cuda"), KV_RUN);
+    cr_assert_eq(options.memory, NIXL_MEM_CUDA);
+    cr_assert_eq(PARSE(&options, "--memory=vulkan"), KV_RUN);
+    cr_assert_eq(options.memory, NIXL_MEM_VULKAN);
 }
 
-Test(kv_options, bad_ones_leave_the_options_alone, .timeout = 20)
+Test(kv_options, bad_ones_leave_the_options_alone, .timeout = 120)
 {
     static const char *const bad[][2] = {
         {"--layers", "0"},
@@ -49,7 +54,7 @@ Test(kv_options, bad_ones_leave_the_options_alone, .timeout = 20)
         {"--layers", ""},
         {"--model", "gpt"},
         {"--dtype", "int3"},
-        {"--memory", "cuda"},
+        {"--memory", "gpu"},
         {"--requests", "1e9"},
         {"--nonsense", "1"},
         {"stray", "words"},
@@ -68,7 +73,7 @@ Test(kv_options, bad_ones_leave_the_options_alone, .timeout = 20)
     cr_assert_eq(PARSE(&options, "--layers"), KV_BAD);
 }
 
-Test(kv_options, a_bad_one_is_named_with_what_is_allowed, .timeout = 20)
+Test(kv_options, a_bad_one_is_named_with_what_is_allowed, .timeout = 120)
 {
     struct kv_options options;
 
@@ -78,7 +83,7 @@ Test(kv_options, a_bad_one_is_named_with_what_is_allowed, .timeout = 20)
     cr_assert_stderr_eq_str("kv_transfer: --block-tokens is '9999'; allowed: 1 to 4096\n");
 }
 
-Test(kv_options, help_ends_the_program, .timeout = 20)
+Test(kv_options, help_ends_the_program, .timeout = 120)
 {
     struct kv_options options;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of variables: what is accepted must be NAME=VALUE with each name once. */
-/* sources: launcher/envfile.c launcher/envlist.c */
+/* sources: launcher/envfile.c launcher/envlist.c launcher/textfile.c */
 #include "launcher/envfile.h"
 #include "launcher/xalloc.h"
 

@@ -4,7 +4,8 @@
  * can be shown; what is refused must have one line that says why.
  */
 /* sources: launcher/envfile.c launcher/envlist.c launcher/option_set.c launcher/option_table.c */
-/* sources: launcher/options.c launcher/report.c launcher/values.c src/util/nearest.c */
+/* sources: launcher/hosts.c launcher/options.c launcher/report.c launcher/textfile.c */
+/* sources: launcher/allocation.c launcher/values.c src/util/nearest.c */
 #include "launcher/options.h"
 #include "launcher/report.h"
 #include "launcher/xalloc.h"
@@ -64,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         if (why[0] == '\0' || strchr(why, '\n') != NULL) {
             abort();
         }
-    } else if (options.action == ACTION_RUN) {
+    } else if (options.action <= ACTION_EXPLAIN) {
         check_accepted(&options.job);
     }
     options_free(&options);

@@ -12,55 +12,13 @@ mkdir "$work/run"
 XDG_RUNTIME_DIR=$work/run
 NXR_TEST_MARK=$work
 export XDG_RUNTIME_DIR NXR_TEST_MARK
-limit=20 # seconds that a job may take
-n_lines=0
-
-# result STATUS NAME [FILE...]: one TAP line; after a failure the files
-result() {
-    n_lines=$((n_lines + 1))
-    if [ "$1" = 0 ]; then
-        echo "ok $n_lines - $2"
-        return
-    fi
-    echo "not ok $n_lines - $2"
-    shift 2
-    for file in "$@"; do
-        [ -s "$file" ] && sed "s|^|# ${file##*/}: |" "$file" | head -40
-    done
-}
+limit=120 # seconds after which a job is taken to hang
+. "$top_srcdir/test/launcher/steps.sh"
 
 # run ARG...: nixlrun with these arguments; its exit code is in $rc, its output in $work/out and err
 run() {
     timeout -k 5 "$limit" "$nixlrun" --oversubscribe "$@" >"$work/out" 2>"$work/err" </dev/null
     rc=$?
-}
-
-# gives RC NAME ARG...: the job ends with this code
-gives() {
-    wanted=$1
-    name=$2
-    shift 2
-    run "$@"
-    [ "$rc" = "$wanted" ] || echo "exit code $rc instead of $wanted" >>"$work/err"
-    [ "$rc" = "$wanted" ]
-    result $? "$name" "$work/err" "$work/out"
-}
-
-# has FILE PATTERN NAME: the file has a line that matches
-has() {
-    grep -Eq -e "$2" "$1"
-    result $? "$3" "$1"
-}
-
-# until_true SECONDS COMMAND...: try again until the command succeeds
-until_true() {
-    tries=$(($1 * 50))
-    shift
-    while ! "$@" >/dev/null 2>&1; do
-        tries=$((tries - 1))
-        [ "$tries" -gt 0 ] || return 1
-        sleep 0.02
-    done
 }
 
 # marked: pids of processes that carry the mark, without this shell and what it runs just now
@@ -89,9 +47,9 @@ one_directory_lies() {
     [ $# = 1 ] && [ -d "$1" ]
 }
 
-# clean NAME: nothing of the jobs is left, at most a second later
+# clean NAME: nothing of the jobs stays
 clean() {
-    until_true 1 nothing_runs
+    until_true 60 nothing_runs
     result $? "$1: no process is left"
     nothing_lies
     result $? "$1: no directory is left"

@@ -2,6 +2,7 @@
 dist_check_SCRIPTS += \
 	%D%/test_completion.sh \
 	%D%/test_effects.sh \
+	%D%/test_engines.sh \
 	%D%/test_help.sh \
 	%D%/test_options.sh \
 	%D%/test_placement.sh \
@@ -9,11 +10,14 @@ dist_check_SCRIPTS += \
 TESTS += \
 	%D%/test_completion.sh \
 	%D%/test_effects.sh \
+	%D%/test_engines.sh \
 	%D%/test_help.sh \
 	%D%/test_options.sh \
 	%D%/test_placement.sh
 EXTRA_DIST += \
 	%D%/effects.transcript \
+	%D%/engines.transcript \
+	%D%/engines/fake \
 	%D%/options.transcript \
 	%D%/placement.transcript \
 	%D%/topologies/1-core.xml \
@@ -23,12 +27,12 @@ EXTRA_DIST += \
 
 # The local engine: PMIx clients that use one service each, and scripts that run them.
 launcher_clients = %D%/pmix_data %D%/pmix_events %D%/pmix_jobs
-launcher_tests = %D%/test_death.sh %D%/test_exit.sh %D%/test_mpi.sh %D%/test_output.sh \
+launcher_tests = %D%/test_death.sh %D%/test_exit.sh %D%/test_info.sh %D%/test_mpi.sh %D%/test_output.sh \
 	%D%/test_scale.sh %D%/test_services.sh %D%/test_signals.sh
 check_PROGRAMS += $(launcher_clients)
 dist_check_SCRIPTS += $(launcher_tests)
 TESTS += $(launcher_tests)
-EXTRA_DIST += %D%/lib.sh %D%/mpi_program.c
+EXTRA_DIST += %D%/lib.sh %D%/mpi_program.c %D%/steps.sh
 
 %C%_pmix_data_SOURCES = %D%/pmix_client.h %D%/pmix_data.c
 %C%_pmix_data_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)

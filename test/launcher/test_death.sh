@@ -12,7 +12,7 @@ start() {
         (sleep 1001 &)
         exec "$0" wait' "$clients/pmix_events" >"$work/out" 2>"$work/err" </dev/null &
     job=$!
-    until_true 5 all_run
+    until_true 60 all_run
     result $? "$1: ranks and their descendants run" "$work/err" "$work/out"
 }
 
@@ -35,6 +35,10 @@ guardian() {
     pgrep -x -P "$job" nixlrun-guard
 }
 
+is_stopped() {
+    grep -q '^State:.T' "/proc/$job/status"
+}
+
 start "kill -9 of nixlrun"
 kill -9 "$job"
 wait "$job" 2>/dev/null
@@ -49,9 +53,11 @@ has "$work/err" 'the guardian process has died' "and says why"
 clean "kill -9 of the guardian"
 
 start "kill -9 of both"
+kill -STOP "$job" # or it might see the guardian's end before its own
+until_true 60 is_stopped
 kill -9 "$(guardian)" "$job"
 wait "$job" 2>/dev/null
-until_true 1 no_rank_lives
+until_true 60 no_rank_lives
 result $? "the ranks die with them"
 # shellcheck disable=SC2046
 kill -9 $(named sleep) # nobody is left who could know of these

@@ -6,6 +6,7 @@
 #include "boot/card.h"
 #include "host/control.h"
 #include "host/ring.h"
+#include "net/state.h"
 
 #include <stdio.h>
 
@@ -30,6 +31,11 @@ static size_t cards(int size)
     return (size_t)size * sizeof(struct nxr_card);
 }
 
+static size_t full_cards(int size)
+{
+    return (size_t)size * sizeof(struct nxr_full_card);
+}
+
 static size_t peer_mapping(int size)
 {
     return nxr_control_head_nbytes(size) + NXR_RING_NBYTES;
@@ -52,9 +58,12 @@ int main(void)
     }
     printf("\n");
     print_row("cards, read once per host", cards);
+    print_row("the same between hosts, at most", full_cards);
     print_row("addresses of the control memory", nxr_control_nbytes);
     print_row("of these mapped by a peer", peer_mapping);
     printf("each peer that sends notifications takes up to %zu KiB of it\n",
            NXR_RING_NBYTES / 1024 + (sizeof(struct nxr_ring_credit) + 1023) / 1024);
+    printf("each peer on another host takes %zu KiB beside what its network keeps\n",
+           (sizeof(struct net_peer) + 1023) / 1024);
     return 0;
 }

@@ -15,6 +15,7 @@ static unsigned char memory[64];
 
 static void bad_ranks(void)
 {
+    struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
     const int ranks[] = {-1, -2, -3, nixl_size(), nixl_size() + 1, INT_MAX, INT_MIN};
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     struct nixl_req *req = CANARY;
@@ -44,6 +45,7 @@ static void bad_ranks(void)
         MPT_EQ(nixl_scope(bad), NIXL_ERR_INVALID_ARG);
         MPT_EQ(nixl_peer_state(bad), NIXL_ERR_INVALID_ARG);
         MPT_TRUE(nixl_host(bad) == NULL);
+        MPT_STATUS(nixl_route_query(bad, 0, &route), NIXL_ERR_INVALID_ARG);
         if (bad != NIXL_ANY_RANK) {
             MPT_STATUS(nixl_notify_recv(bad, 0, 0, 0, &note), NIXL_ERR_INVALID_ARG);
         }
@@ -62,6 +64,9 @@ static void null_arguments(void)
     void *addr = CANARY;
 
     MPT_STATUS(nixl_region_alloc("null", 64, NULL, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("\2", 64, NULL, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_register("\2own", memory, 64, NULL, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_open("\2window.0", &other), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_region_register("null", memory, 64, NULL, NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_region_register("null", NULL, 64, NULL, &other), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_region_register(NULL, memory, 64, NULL, &other), NIXL_ERR_INVALID_ARG);
@@ -139,6 +144,30 @@ static void bad_words(void)
     MPT_EQ(fetched, 42);
 }
 
+/* Calls on CUDA streams; that they are refused where there is no CUDA, too. */
+static void bad_streams(void)
+{
+    struct nixl_req *req = CANARY;
+    uint64_t word = 0;
+
+    MPT_STATUS(nixl_put_on_stream(-1, region, 0, memory, 8, NULL, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_on_stream(0, NULL, 0, memory, 8, NULL, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get_on_stream(0, region, 0, NULL, 8, NULL, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_on_stream(0, region, 1 << 30, memory, 8, NULL, &req), NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put_on_stream(0, region, 0, memory, 8, NULL, &req), NIXL_ERR_UNSUPPORTED);
+    MPT_STATUS(nixl_get_on_stream(0, region, 0, memory, 8, NULL, NULL), NIXL_ERR_UNSUPPORTED);
+    MPT_STATUS(nixl_put_notify_on_stream(0, region, 0, memory, 8, 1, NULL, 1, NULL),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_notify_on_stream(0, region, 0, memory, 8, 1, NULL, 0, NULL),
+               NIXL_ERR_UNSUPPORTED);
+    MPT_STATUS(nixl_signal_set_on_stream(0, region, 4, 1, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_set_on_stream(0, NULL, 0, 1, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait_on_stream(NULL, NIXL_EQ, 1, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait_on_stream(&word, NIXL_LT, 1, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_wait_on_stream(&word, NIXL_EQ, 1, NULL), NIXL_ERR_UNSUPPORTED);
+    MPT_TRUE(req == CANARY);
+}
+
 static void bad_sizes(void)
 {
     struct nixl_region *other = CANARY;
@@ -154,6 +183,7 @@ static void bad_sizes(void)
 /* Structs that were not made ready, or that hold values which do not exist. */
 static void bad_structs(void)
 {
+    struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
     struct nixl_mem_params good = NIXL_MEM_PARAMS_INIT, params;
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     struct nixl_event event = NIXL_EVENT_INIT;
@@ -174,6 +204,11 @@ static void bad_structs(void)
     MPT_STATUS(nixl_region_alloc("structs", 64, &params, &other), NIXL_ERR_INVALID_ARG);
     info.struct_nbytes = 0;
     MPT_STATUS(nixl_region_query(region, nixl_rank(), 0, &info), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_route_query(0, 1000, &route), NIXL_ERR_NOT_FOUND);
+    MPT_STATUS(nixl_route_query(0, 0, NULL), NIXL_ERR_INVALID_ARG);
+    route.struct_nbytes--;
+    MPT_STATUS(nixl_route_query(0, 0, &route), NIXL_ERR_INVALID_ARG);
+    MPT_EQ(route.transport[0], 0);
     note.struct_nbytes = 0;
     MPT_STATUS(nixl_notify_recv(0, 0, 0, 0, &note), NIXL_ERR_INVALID_ARG);
     event.struct_nbytes = 0;
@@ -229,6 +264,7 @@ int main(void)
     bad_ranks();
     null_arguments();
     bad_words();
+    bad_streams();
     bad_sizes();
     bad_structs();
     bad_timeouts();

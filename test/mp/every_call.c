@@ -35,6 +35,56 @@ static void every_transfer_call(struct nixl_region *region, int expected)
     MPT_TRUE(req == NULL);
 }
 
+static void every_xfer_call(struct nixl_region *region, int expected)
+{
+    struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
+    struct nixl_xfer_info info = NIXL_XFER_INFO_INIT;
+    struct nixl_xfer *xfer = NULL;
+    char byte = 0;
+
+    local.addr = &byte;
+    remote.region = region;
+    local.block_nbytes = remote.block_nbytes = 1;
+    MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, 0, &local, 1, &remote, 1, &xfer), expected);
+    MPT_TRUE(xfer == NULL);
+    MPT_STATUS(nixl_xfer_start(xfer, NULL), expected);
+    MPT_STATUS(nixl_xfer_start_notify(xfer, 1, NULL, 0, NULL), expected);
+    MPT_STATUS(nixl_xfer_wait(xfer, MPT_S), expected);
+    MPT_STATUS(nixl_xfer_cancel(xfer, MPT_S, NULL), expected);
+    MPT_STATUS(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, 1, NULL), expected);
+    MPT_STATUS(nixl_xfer_query(xfer, &info), expected);
+    MPT_STATUS(nixl_xfer_free(xfer), expected);
+}
+
+static void every_channel_call(int expected)
+{
+    struct nixl_channel *channel = NULL;
+    void *slot = NULL;
+
+    MPT_STATUS(nixl_channel_open("refused", 0, NIXL_CHANNEL_CONSUMER, 8, 1, NULL, &channel),
+               expected);
+    MPT_STATUS(nixl_channel_acquire(channel, MPT_S, &slot), expected);
+    MPT_STATUS(nixl_channel_publish(channel, 1), expected);
+    MPT_STATUS(nixl_channel_receive(channel, MPT_S, &slot, NULL, NULL), expected);
+    MPT_STATUS(nixl_channel_release(channel, slot), expected);
+    MPT_STATUS(nixl_channel_close(channel, MPT_S), expected);
+    MPT_TRUE(channel == NULL && slot == NULL);
+}
+
+static void every_pair_call(struct nixl_region *region, int expected)
+{
+    struct nixl_pair_info info = NIXL_PAIR_INFO_INIT;
+    char token[NIXL_TOKEN_NBYTES] = "", byte = 0;
+    struct nixl_req *req = NULL;
+
+    MPT_STATUS(nixl_pair_expose(0, region, 0, 1, NIXL_PAIR_READ, MPT_S, token, &req), expected);
+    MPT_STATUS(nixl_pair_query(token, &info), expected);
+    MPT_STATUS(nixl_pair_read(token, &byte, 1, &req), expected);
+    MPT_STATUS(nixl_pair_write(token, &byte, 1, &req), expected);
+    MPT_STATUS(nixl_pair_decline(token), expected);
+    MPT_TRUE(req == NULL && token[0] == '\0');
+}
+
 static void every_word_call(struct nixl_region *region, int expected)
 {
     uint64_t word = 1, fetched = 2;
@@ -51,10 +101,83 @@ static void every_word_call(struct nixl_region *region, int expected)
     MPT_EQ(fetched, 2);
 }
 
+static void every_collective_call(int expected)
+{
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    struct nixl_vector_args vector = NIXL_VECTOR_ARGS_INIT;
+    struct nixl_team *team = NULL, *other = NULL;
+    int rank = 0;
+
+    MPT_STATUS(nixl_team_world(MPT_S, &other), expected);
+    MPT_STATUS(nixl_team_node(MPT_S, &other), expected);
+    MPT_STATUS(nixl_team_create(&rank, 1, MPT_S, &other), expected);
+    MPT_STATUS(nixl_team_strided(0, 1, 1, MPT_S, &other), expected);
+    MPT_STATUS(nixl_team_split(team, 0, 0, MPT_S, &other), expected);
+    MPT_STATUS(nixl_team_shrink(team, MPT_S, &other), expected);
+    MPT_STATUS(nixl_team_free(team), expected);
+    MPT_EQ(nixl_team_size(team), expected);
+    MPT_EQ(nixl_team_rank(team), expected);
+    MPT_EQ(nixl_team_translate(NULL, 0, NULL), expected);
+    MPT_STATUS(nixl_barrier(team, MPT_S), expected);
+    MPT_STATUS(nixl_broadcast(team, 0, &rank, 4, MPT_S), expected);
+    MPT_STATUS(nixl_reduce(team, 0, &args, MPT_S), expected);
+    MPT_STATUS(nixl_allreduce(team, &args, MPT_S), expected);
+    MPT_STATUS(nixl_reduce_scatter(team, &args, MPT_S), expected);
+    MPT_STATUS(nixl_scan(team, &args, MPT_S), expected);
+    MPT_STATUS(nixl_gather(team, 0, &rank, &rank, 4, MPT_S), expected);
+    MPT_STATUS(nixl_scatter(team, 0, &rank, &rank, 4, MPT_S), expected);
+    MPT_STATUS(nixl_allgather(team, &rank, &rank, 4, MPT_S), expected);
+    MPT_STATUS(nixl_alltoall(team, &rank, &rank, 4, MPT_S), expected);
+    MPT_STATUS(nixl_gatherv(team, 0, &vector, MPT_S), expected);
+    MPT_STATUS(nixl_scatterv(team, 0, &vector, MPT_S), expected);
+    MPT_STATUS(nixl_allgatherv(team, &vector, MPT_S), expected);
+    MPT_STATUS(nixl_alltoallv(team, &vector, MPT_S), expected);
+    MPT_TRUE(other == NULL);
+}
+
+static void every_stream_call(struct nixl_region *region, int expected)
+{
+    struct nixl_req *req = NULL;
+    uint64_t word = 1;
+
+    MPT_STATUS(nixl_put_on_stream(0, region, 0, &word, 8, NULL, &req), expected);
+    MPT_STATUS(nixl_get_on_stream(0, region, 0, &word, 8, NULL, &req), expected);
+    MPT_STATUS(nixl_put_notify_on_stream(0, region, 0, &word, 8, 1, NULL, 0, NULL), expected);
+    MPT_STATUS(nixl_signal_set_on_stream(0, region, 0, 1, NULL), expected);
+    MPT_STATUS(nixl_signal_wait_on_stream(&word, NIXL_EQ, 1, NULL), expected);
+    MPT_TRUE(req == NULL);
+}
+
+static void every_started_collective(int expected)
+{
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    struct nixl_vector_args vector = NIXL_VECTOR_ARGS_INIT;
+    struct nixl_team *team = NULL;
+    struct nixl_req *req = NULL;
+    int value = 0;
+
+    MPT_STATUS(nixl_barrier_nb(team, &req), expected);
+    MPT_STATUS(nixl_broadcast_nb(team, 0, &value, 4, &req), expected);
+    MPT_STATUS(nixl_reduce_nb(team, 0, &args, &req), expected);
+    MPT_STATUS(nixl_allreduce_nb(team, &args, &req), expected);
+    MPT_STATUS(nixl_reduce_scatter_nb(team, &args, &req), expected);
+    MPT_STATUS(nixl_scan_nb(team, &args, &req), expected);
+    MPT_STATUS(nixl_gather_nb(team, 0, &value, &value, 4, &req), expected);
+    MPT_STATUS(nixl_scatter_nb(team, 0, &value, &value, 4, &req), expected);
+    MPT_STATUS(nixl_allgather_nb(team, &value, &value, 4, &req), expected);
+    MPT_STATUS(nixl_alltoall_nb(team, &value, &value, 4, &req), expected);
+    MPT_STATUS(nixl_gatherv_nb(team, 0, &vector, &req), expected);
+    MPT_STATUS(nixl_scatterv_nb(team, 0, &vector, &req), expected);
+    MPT_STATUS(nixl_allgatherv_nb(team, &vector, &req), expected);
+    MPT_STATUS(nixl_alltoallv_nb(team, &vector, &req), expected);
+    MPT_TRUE(req == NULL);
+}
+
 void mpt_every_call(struct nixl_region *region, int expected)
 {
     static _Thread_local struct nixl_note note;
     struct nixl_event event = NIXL_EVENT_INIT;
+    struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
 
     MPT_EQ(nixl_rank(), expected);
     MPT_EQ(nixl_size(), expected);
@@ -62,9 +185,16 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_EQ(nixl_peer_state(0), expected);
     MPT_EQ(nixl_event_fd(), expected);
     MPT_TRUE(nixl_host(0) == NULL);
+    MPT_STATUS(nixl_route_query(0, 0, &route), expected);
     every_region_call(region, expected);
     every_transfer_call(region, expected);
+    every_xfer_call(region, expected);
+    every_channel_call(expected);
+    every_pair_call(region, expected);
     every_word_call(region, expected);
+    every_collective_call(expected);
+    every_stream_call(region, expected);
+    every_started_collective(expected);
     nixl_note_init(&note);
     MPT_STATUS(nixl_notify(0, 1, NULL, 0, MPT_S), expected);
     MPT_STATUS(nixl_notify_recv(NIXL_ANY_RANK, 0, 0, MPT_S, &note), expected);

@@ -8,9 +8,14 @@ n=0
 
 # case WAY PATTERN [KEYS]: the report must have a line that matches PATTERN
 case_() {
-    n=$((n + 1))
     echo "prog=harness_probe np=1 launcher=none args=$1 $3" >"$dir/case.mp"
-    "$root/test/mp/run-mp" "$dir/case.mp" >"$dir/report" 2>&1
+    MPT_LINGER=2 "$root/test/mp/run-mp" "$dir/case.mp" >"$dir/report" 2>&1
+    too "$1" "$2"
+}
+
+# too WAY PATTERN: the last report must have a line that matches this one as well
+too() {
+    n=$((n + 1))
     if grep -q -e "$2" "$dir/report"; then
         echo "ok $n - $1 is noticed"
     else
@@ -24,16 +29,18 @@ case_ fail '^not ok 1 .*exit code 1, expected 0'
 case_ fail '^#   mptest: harness_probe.c:[0-9]*: 6 \* 7 == 54: left is 42'
 case_ fail '^ok 1 ' 'rc=1 lost=1'
 case_ skip '^ok 1 .* # SKIP no towel here$'
-case_ hang '^not ok 1 .*: not done in 1 s$' timeout=1
-case_ hang '^#   last words$' timeout=1
+case_ hang '^not ok 1 .*: not done in 5 s$' timeout=5
+too hang '^#   last words$'
 case_ silent '^not ok 1 .*: 0 ranks passed, expected 1$'
 case_ crash '^not ok 1 .*: exit code 134, expected 0$'
 case_ process '^not ok 1 .*: something is left$'
-case_ process '^# left: process [0-9]*: .*harness_probe process'
+too process '^# left: process [0-9]*: .*harness_probe process'
 case_ file '^# left: file .*/nixlrun.left$'
 case_ tap '^ok 1 .*: first$' verdict=tap
 case_ tap '^not ok 2 .*: second$' verdict=tap
 case_ tap '^not ok 3 .*: 2 of 3 checks were reached$' verdict=tap
 case_ pass '^Bail out! .*unknown key .color.' color=red
 case_ pass '^Bail out! .*launcher .ssh.; allowed is' launcher=ssh
+case_ pass "^Bail out! .*bed 'b'; allowed is ids, nets or engine" 'hosts=2 bed=b'
+case_ pass "^Bail out! .*hostid 'x'; allowed is host, same, rank or none" 'hosts=2 hostid=x'
 echo "1..$n"

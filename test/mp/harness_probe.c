@@ -9,10 +9,11 @@
 
 static void leave_file(void)
 {
+    const char *dir = getenv("TMPDIR");
     char path[512];
     FILE *file;
 
-    snprintf(path, sizeof(path), "%s/nixlrun.left", getenv("TMPDIR"));
+    snprintf(path, sizeof(path), "%s/nixlrun.left", dir != NULL ? dir : "/tmp");
     file = fopen(path, "w");
     MPT_TRUE(file != NULL);
     fclose(file);

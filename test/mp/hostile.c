@@ -79,7 +79,7 @@ static void send_to(int fd, const void *bytes, size_t nbytes, const int *fds, si
 /* One connection, one message; wait until the other side has dropped it. */
 static void attack(const void *bytes, size_t nbytes, const int *fds, size_t n_fds)
 {
-    struct timeval patience = {.tv_sec = 10};
+    struct timeval patience = {.tv_sec = MPT_PATIENCE / MPT_S};
     char answer[1024];
     int fd = connect_target();
 
@@ -145,11 +145,13 @@ static void bad_pages(void)
     int pipes[2];
     int peer = (nixl_rank() + 1) % nixl_size();
     union nxr_wire_message hello;
+    struct nxr_full_card card;
 
     nxr_wire_init(&hello, NXR_WIRE_HELLO);
     hello.header.rank = peer;
-    MPT_OK(nxr_card_make(peer, 0, &hello.hello.card));
-    memcpy(hello.hello.secret, nxr_job.card.secret, NXR_SECRET_NBYTES);
+    MPT_OK(nxr_card_make(peer, 0, &card));
+    hello.hello.card = nxr_card_bare(&card);
+    memcpy(hello.hello.secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES);
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
         int fd = make_memfd(pages[i].nbytes, pages[i].is_sealed);
 

@@ -4,7 +4,8 @@ MP_LOG_COMPILER = $(top_srcdir)/%D%/run-mp
 EXTRA_DIST += %D%/run-mp
 
 check_LTLIBRARIES = %D%/libmptest.la
-%C%_libmptest_la_SOURCES = %D%/barrier.c %D%/every_call.c %D%/mptest.c %D%/mptest.h
+%C%_libmptest_la_SOURCES = %D%/barrier.c %D%/every_call.c %D%/mptest.c %D%/mptest.h \
+	%D%/waits.c
 
 # No libtool wrapper script: it would cost each rank a shell.
 mp_link = $(AM_LDFLAGS) -no-install
@@ -13,16 +14,25 @@ mp_libs = test/mp/libmptest.la src/libnixlrun.la
 mp_programs = \
 	%D%/abort \
 	%D%/bad_args \
+	%D%/bad_channel \
+	%D%/bad_pair \
+	%D%/bad_xfer \
 	%D%/bad_env \
+	%D%/device \
+	%D%/fault_channel \
+	%D%/fault_collective \
 	%D%/fault_launcher \
+	%D%/fault_pair \
 	%D%/fault_stop \
 	%D%/fault_storm \
 	%D%/fault_wait \
 	%D%/harness_probe \
 	%D%/hello \
 	%D%/hostile \
+	%D%/hostile_net \
 	%D%/lifecycle \
 	%D%/limits \
+	%D%/no_device \
 	%D%/quiet \
 	%D%/refusals \
 	%D%/seals \
@@ -33,10 +43,24 @@ check_PROGRAMS += $(mp_programs)
 %C%_abort_LDADD = $(mp_libs)
 %C%_bad_args_LDFLAGS = $(mp_link)
 %C%_bad_args_LDADD = $(mp_libs)
+%C%_bad_channel_LDFLAGS = $(mp_link)
+%C%_bad_channel_LDADD = $(mp_libs)
+%C%_bad_pair_LDFLAGS = $(mp_link)
+%C%_bad_pair_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
+%C%_bad_xfer_LDFLAGS = $(mp_link)
+%C%_bad_xfer_LDADD = $(mp_libs)
 %C%_bad_env_LDFLAGS = $(mp_link)
 %C%_bad_env_LDADD = $(mp_libs)
+%C%_device_LDFLAGS = $(mp_link)
+%C%_device_LDADD = $(mp_libs)
+%C%_fault_channel_LDFLAGS = $(mp_link)
+%C%_fault_channel_LDADD = $(mp_libs)
+%C%_fault_collective_LDFLAGS = $(mp_link)
+%C%_fault_collective_LDADD = $(mp_libs)
 %C%_fault_launcher_LDFLAGS = $(mp_link)
 %C%_fault_launcher_LDADD = $(mp_libs)
+%C%_fault_pair_LDFLAGS = $(mp_link)
+%C%_fault_pair_LDADD = $(mp_libs)
 %C%_fault_stop_LDFLAGS = $(mp_link)
 %C%_fault_stop_LDADD = $(mp_libs)
 %C%_fault_storm_LDFLAGS = $(mp_link)
@@ -47,12 +71,16 @@ check_PROGRAMS += $(mp_programs)
 %C%_harness_probe_LDADD = $(mp_libs)
 %C%_hello_LDFLAGS = $(mp_link)
 %C%_hello_LDADD = $(mp_libs)
+%C%_hostile_net_LDFLAGS = $(mp_link)
+%C%_hostile_net_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_hostile_LDFLAGS = $(mp_link)
 %C%_hostile_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_lifecycle_LDFLAGS = $(mp_link)
 %C%_lifecycle_LDADD = $(mp_libs)
 %C%_limits_LDFLAGS = $(mp_link)
 %C%_limits_LDADD = $(mp_libs)
+%C%_no_device_LDFLAGS = $(mp_link)
+%C%_no_device_LDADD = $(mp_libs)
 %C%_quiet_LDFLAGS = $(mp_link)
 %C%_quiet_LDADD = $(mp_libs)
 %C%_refusals_LDFLAGS = $(mp_link)
@@ -64,9 +92,15 @@ check_PROGRAMS += $(mp_programs)
 %C%_stress_LDFLAGS = $(mp_link)
 %C%_stress_LDADD = $(mp_libs)
 
-mp_tests = %D%/abort.mp %D%/bad_input.mp %D%/fault.mp %D%/hello.mp %D%/limits.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/bad_input.mp %D%/cuda.mp %D%/fault.mp %D%/hello.mp %D%/limits.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
+
+if HAVE_VULKAN
+TESTS += %D%/no_device.sh %D%/vulkan.mp
+endif
+dist_check_SCRIPTS += %D%/no_device.sh
+EXTRA_DIST += %D%/vulkan.mp
 
 dist_check_SCRIPTS += %D%/harness.sh
 TESTS += %D%/harness.sh

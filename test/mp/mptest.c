@@ -64,6 +64,18 @@ void mpt_fail(const char *file, int line, const char *format, ...)
     _exit(1);
 }
 
+int64_t mpt_patience_ns(void)
+{
+    static _Atomic int64_t patience_ns;
+    const char *text;
+
+    if (patience_ns == 0) {
+        text = getenv("MPT_PATIENCE");
+        patience_ns = (text != NULL ? atoi(text) : 60) * MPT_S;
+    }
+    return patience_ns;
+}
+
 /* ---- checks -------------------------------------------------------------------------------- */
 
 void mpt_status(const char *file, int line, const char *call, int status, int expected)
@@ -87,6 +99,30 @@ void mpt_compare_text(const char *file, int line, const char *what, const char *
     if (strcmp(a, b) != 0) {
         mpt_fail(file, line, "%s: '%s', expected '%s'", what, a, b);
     }
+}
+
+/* ---- places -------------------------------------------------------------------------------- */
+
+int mpt_host_of(int rank)
+{
+    const char *ppn = getenv("MPT_PPN");
+
+    return rank / (ppn != NULL ? atoi(ppn) : nixl_size());
+}
+
+enum nixl_scope mpt_scope(int rank)
+{
+    if (rank == nixl_rank()) {
+        return NIXL_SCOPE_SELF;
+    }
+    return mpt_host_of(rank) == mpt_host_of(nixl_rank()) ? NIXL_SCOPE_LOCAL : NIXL_SCOPE_REMOTE;
+}
+
+const char *mpt_network(void)
+{
+    const char *name = getenv("MPT_NETWORK");
+
+    return name != NULL && name[0] != '\0' ? name : NULL;
 }
 
 /* ---- data ---------------------------------------------------------------------------------- */

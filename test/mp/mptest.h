@@ -28,8 +28,12 @@
 #define MPT_MS 1000000ll
 #define MPT_S  1000000000ll
 
-/* Long enough for a loaded machine, shorter than any test's timeout: who waits so long reports. */
-#define MPT_PATIENCE (20 * MPT_S)
+/*
+ * Long enough for a loaded machine, shorter than any test's timeout: who waits so long reports. 60
+ * seconds, or as many as MPT_PATIENCE in the environment says, where many ranks share a processor.
+ */
+#define MPT_PATIENCE mpt_patience_ns()
+int64_t mpt_patience_ns(void);
 
 /* First call: sends stdout and stderr to the rank's own file where run-mp wants that. */
 void mpt_start(void);
@@ -49,8 +53,26 @@ extern void (*mpt_on_fail)(const char *file, int line, const char *text);
 /* Make every call of the library but nixl_init and nixl_abort: each must return `expected`. */
 void mpt_every_call(struct nixl_region *region, int expected);
 
+/*
+ * Wait for a rank without end, in every call that blocks, each in a thread. Every rank prepares
+ * before all meet. When the rank is lost all threads must have come back with NIXL_ERR_PEER_LOST
+ * until a moment of mpt_now_ns(). One of them has taken the news of one death from NIXL_ANY_RANK.
+ */
+void mpt_waits_prepare(void);
+void mpt_waits_start(int rank);
+void mpt_waits_join(int64_t until_ns);
+void mpt_waits_close(void);
+
 /* All ranks meet; made of notifications with tags that start with 0xba. */
 void mpt_barrier(void);
+
+/*
+ * Where run-mp has put a rank, seen from here: what nixl_scope() must say. And the network by which
+ * ranks on other hosts must be reached, as NIXLRUN_TRANSPORTS calls it; NULL where there is none.
+ */
+enum nixl_scope mpt_scope(int rank);
+int mpt_host_of(int rank); /* hosts are counted from 0 */
+const char *mpt_network(void);
 
 int64_t mpt_now_ns(void);
 

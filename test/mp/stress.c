@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Everything at once: several threads of every rank put, get, notify, receive, make and close
- * regions at random for a while, and check all that they see. `stress [MILLISECONDS]`.
+ * regions at random for a while, and check all that they see.
+ *
+ *     stress [MILLISECONDS [vulkan|cuda]]
  */
 #include "mptest.h"
 
@@ -17,6 +19,7 @@
 #define TAG_NOTE  0x5700
 #define TAG_TOTAL 0x5701
 
+static struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
 static struct nixl_region *common;
 static int size;
 static int64_t end_ns;
@@ -95,7 +98,7 @@ static void use_short_lived(struct worker *worker)
 
     snprintf(name, sizeof(name), "short.%u", worker->index);
     if (worker->seed % 2 == 0) {
-        MPT_OK(nixl_region_alloc(name, SLICE, NULL, &region));
+        MPT_OK(nixl_region_alloc(name, SLICE, &params, &region));
     } else {
         MPT_OK(nixl_region_register(name, worker->again, SLICE, NULL, &region));
     }
@@ -176,10 +179,13 @@ int main(int argc, char **argv)
     struct worker *workers = calloc(N_WORKERS, sizeof(*workers));
 
     mpt_start();
+    if (argc > 2) {
+        params.kind = strcmp(argv[2], "cuda") == 0 ? NIXL_MEM_CUDA : NIXL_MEM_VULKAN;
+    }
     MPT_OK(nixl_init(NULL));
     size = nixl_size();
     n_sent = calloc((size_t)size, sizeof(*n_sent));
-    MPT_OK(nixl_region_alloc("common", (size_t)size * N_WORKERS * SLICE, NULL, &common));
+    MPT_OK(nixl_region_alloc("common", (size_t)size * N_WORKERS * SLICE, &params, &common));
     mpt_barrier();
     end_ns = mpt_now_ns() + (argc > 1 ? atoi(argv[1]) : 1000) * MPT_MS;
     for (unsigned i = 0; i < N_WORKERS; i++) {

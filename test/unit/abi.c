@@ -9,16 +9,19 @@
 #include <criterion/new/assert.h>
 #include <stddef.h>
 
-TestSuite(abi, .timeout = 10);
+TestSuite(abi, .timeout = 120);
 
 Test(abi, sizes_are_pinned)
 {
     cr_expect(eq(sz, sizeof(struct nixl_error), 48));
     cr_expect(eq(sz, sizeof(struct nixl_init_params), 16));
-    cr_expect(eq(sz, sizeof(struct nixl_mem_params), 24));
-    cr_expect(eq(sz, sizeof(struct nixl_region_info), 232));
+    cr_expect(eq(sz, sizeof(struct nixl_mem_params), 40));
+    cr_expect(eq(sz, sizeof(struct nixl_region_info), 296));
     cr_expect(eq(sz, sizeof(struct nixl_note), 24 + NIXL_NOTE_MAX));
+    cr_expect(eq(sz, sizeof(struct nixl_route_info), 1464));
     cr_expect(eq(sz, sizeof(struct nixl_event), 272));
+    cr_expect(eq(sz, sizeof(struct nixl_blocks), 64));
+    cr_expect(eq(sz, sizeof(struct nixl_xfer_info), 72));
 }
 
 Test(abi, fields_are_where_they_were)
@@ -33,6 +36,14 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, offsetof(struct nixl_region_info, transport), 28));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, method), 44));
     cr_expect(eq(sz, offsetof(struct nixl_region_info, note), 68));
+    cr_expect(eq(sz, offsetof(struct nixl_region_info, latency_ns), 232));
+    cr_expect(eq(sz, offsetof(struct nixl_region_info, device), 248));
+    cr_expect(eq(sz, offsetof(struct nixl_mem_params, device), 24));
+    cr_expect(eq(sz, offsetof(struct nixl_route_info, is_usable), 24));
+    cr_expect(eq(sz, offsetof(struct nixl_route_info, latency_ns), 32));
+    cr_expect(eq(sz, offsetof(struct nixl_route_info, n_rails), 48));
+    cr_expect(eq(sz, offsetof(struct nixl_route_info, library), 52));
+    cr_expect(eq(sz, offsetof(struct nixl_route_info, why), 1204));
     cr_expect(eq(sz, offsetof(struct nixl_note, rank), 8));
     cr_expect(eq(sz, offsetof(struct nixl_note, nbytes), 12));
     cr_expect(eq(sz, offsetof(struct nixl_note, tag), 16));
@@ -55,6 +66,10 @@ Test(abi, values_are_pinned)
     cr_expect(eq(int, NIXL_OUTCOME_DONE, 2));
     cr_expect(eq(int, NIXL_EVENT_LAUNCHER_LOST, 3));
     cr_expect(eq(int, NIXL_PEER_FINISHED, 2));
+    cr_expect(eq(int, NIXL_XFER_GET, 1));
+    cr_expect(eq(int, NIXL_XFER_REMOTE, 1));
+    cr_expect(eq(int, NIXL_CHANNEL_PRODUCER, 1));
+    cr_expect(eq(int, NIXL_CHANNEL_NAME_MAX, 200));
 }
 
 Test(abi, initialisers_set_the_size)
@@ -62,7 +77,10 @@ Test(abi, initialisers_set_the_size)
     struct nixl_init_params init = NIXL_INIT_PARAMS_INIT;
     struct nixl_mem_params memory = NIXL_MEM_PARAMS_INIT;
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
     struct nixl_event event = NIXL_EVENT_INIT;
+    struct nixl_blocks blocks = NIXL_BLOCKS_INIT;
+    struct nixl_xfer_info xfer = NIXL_XFER_INFO_INIT;
     static struct nixl_note note;
 
     nixl_note_init(&note);
@@ -70,6 +88,10 @@ Test(abi, initialisers_set_the_size)
     cr_expect(eq(sz, memory.struct_nbytes, sizeof(memory)));
     cr_expect(eq(int, memory.kind, NIXL_MEM_HOST));
     cr_expect(eq(sz, info.struct_nbytes, sizeof(info)));
+    cr_expect(eq(sz, route.struct_nbytes, sizeof(route)));
     cr_expect(eq(sz, event.struct_nbytes, sizeof(event)));
+    cr_expect(eq(sz, blocks.struct_nbytes, sizeof(blocks)));
+    cr_expect(eq(u64, blocks.nblocks, 1));
+    cr_expect(eq(sz, xfer.struct_nbytes, sizeof(xfer)));
     cr_expect(eq(sz, note.struct_nbytes, sizeof(note)));
 }

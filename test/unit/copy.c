@@ -38,7 +38,7 @@ static void teardown(void)
     free(source);
 }
 
-TestSuite(copy, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(copy, .init = setup, .fini = teardown, .timeout = 120);
 
 /* Copy to page + dst_offset and look at every byte and at the guards on both sides. */
 static void check(int method, size_t nbytes, size_t dst_offset, size_t src_offset)

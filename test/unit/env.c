@@ -35,7 +35,7 @@ static void refused(const char *name, const char *value, const char *allowed)
     cr_expect(memcmp(&before, &env, sizeof(env)) == 0, "%s=%s has changed the struct", name, value);
 }
 
-TestSuite(env, .timeout = 10);
+TestSuite(env, .timeout = 120);
 
 Test(env, defaults_are_those_of_the_table)
 {
@@ -175,6 +175,17 @@ Test(env, limits_hold_and_are_named)
     refused("NIXLRUN_OP_TIMEOUT", "soon", "a time as 10us");
     refused("NIXLRUN_SPIN_TIME", "2s", "from 0s to 1s");
     refused("NIXLRUN_NOTE_QUEUE", "1", "from 64K to 64G");
+}
+
+Test(env, words_are_of_the_list)
+{
+    cr_expect(eq(int, parse_with("NIXLRUN_NET_METHOD", "rma"), NIXL_OK));
+    cr_expect(eq(int, strcmp(env.net_method, "rma"), 0));
+    cr_expect(eq(int, parse_with("NIXLRUN_NET_METHOD", ""), NIXL_OK));
+    cr_expect(eq(int, strcmp(env.net_method, "auto"), 0));
+    refused("NIXLRUN_NET_METHOD", "rm", "allowed is one of auto, rma");
+    refused("NIXLRUN_NET_METHOD", "auto, rma", "one of auto, rma");
+    refused("NIXLRUN_NET_METHOD", ",", "one of auto, rma");
 }
 
 Test(env, a_long_bad_value_is_cut)

@@ -4,19 +4,41 @@ if HAVE_CRITERION
 unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/copy %D%/env %D%/log %D%/options %D%/placement %D%/ring \
-	%D%/status %D%/values %D%/wire %D%/word
+unit_programs = %D%/abi %D%/coll_table %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_share %D%/env %D%/log %D%/net %D%/net_end %D%/options \
+	%D%/placement %D%/ring %D%/status %D%/table %D%/thread %D%/token %D%/values %D%/wire %D%/word
 check_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
 
 %C%_abi_CFLAGS = $(unit_cflags)
 %C%_abi_LDADD = $(unit_libs)
+%C%_coll_table_CFLAGS = $(unit_cflags)
+%C%_coll_table_LDADD = $(unit_libs)
 %C%_copy_CFLAGS = $(unit_cflags)
 %C%_copy_LDADD = $(unit_libs)
+cuda_case = %D%/cuda_case.c %D%/cuda_case.h
+cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/libcuda.so.1"'
+%C%_cuda_SOURCES = %D%/cuda.c %D%/cuda_abi.c $(cuda_case)
+%C%_cuda_CPPFLAGS = $(cuda_cppflags)
+%C%_cuda_CFLAGS = $(unit_cflags)
+%C%_cuda_LDADD = $(unit_libs)
+%C%_cuda_copy_SOURCES = %D%/cuda_copy.c $(cuda_case)
+%C%_cuda_copy_CPPFLAGS = $(cuda_cppflags)
+%C%_cuda_copy_CFLAGS = $(unit_cflags)
+%C%_cuda_copy_LDADD = $(unit_libs)
+%C%_cuda_share_SOURCES = %D%/cuda_share.c $(cuda_case)
+%C%_cuda_share_CPPFLAGS = $(cuda_cppflags)
+%C%_cuda_share_CFLAGS = $(unit_cflags)
+%C%_cuda_share_LDADD = $(unit_libs)
 %C%_env_CFLAGS = $(unit_cflags)
 %C%_env_LDADD = $(unit_libs)
 %C%_log_CFLAGS = $(unit_cflags)
 %C%_log_LDADD = $(unit_libs)
+%C%_net_SOURCES = %D%/net.c %D%/net_case.h %D%/fake_net.c %D%/fake_net.h
+%C%_net_CFLAGS = $(unit_cflags)
+%C%_net_LDADD = $(unit_libs)
+%C%_net_end_SOURCES = %D%/net_end.c %D%/net_case.h %D%/fake_net.c %D%/fake_net.h
+%C%_net_end_CFLAGS = $(unit_cflags)
+%C%_net_end_LDADD = $(unit_libs)
 %C%_options_CFLAGS = $(unit_cflags)
 %C%_options_LDADD = $(unit_launcher_libs)
 %C%_placement_CFLAGS = $(unit_cflags)
@@ -25,13 +47,41 @@ TESTS += $(unit_programs)
 %C%_ring_LDADD = $(unit_libs)
 %C%_status_CFLAGS = $(unit_cflags)
 %C%_status_LDADD = $(unit_libs)
+%C%_table_CFLAGS = $(unit_cflags)
+%C%_table_LDADD = $(unit_launcher_libs)
+%C%_thread_CFLAGS = $(unit_cflags)
+%C%_thread_LDADD = $(unit_libs)
+%C%_token_CFLAGS = $(unit_cflags)
+%C%_token_LDADD = $(unit_libs)
 %C%_values_CFLAGS = $(unit_cflags)
 %C%_values_LDADD = $(unit_launcher_libs)
 %C%_wire_CFLAGS = $(unit_cflags)
 %C%_wire_LDADD = $(unit_libs)
 %C%_word_CFLAGS = $(unit_cflags)
 %C%_word_LDADD = $(unit_libs)
+if HAVE_VULKAN
+check_PROGRAMS += %D%/vulkan %D%/vulkan_cuda %D%/vulkan_fault
+TESTS += %D%/vulkan %D%/vulkan_cuda %D%/vulkan_fault %D%/vulkan_layers.sh
+%C%_vulkan_SOURCES = %D%/vulkan.c %D%/vulkan_case.h
+%C%_vulkan_CFLAGS = $(unit_cflags)
+%C%_vulkan_LDADD = $(unit_libs)
+%C%_vulkan_cuda_SOURCES = %D%/vulkan_cuda.c %D%/vulkan_case.h
+%C%_vulkan_cuda_CFLAGS = $(unit_cflags)
+%C%_vulkan_cuda_CPPFLAGS = $(cuda_cppflags)
+%C%_vulkan_cuda_LDADD = $(unit_libs)
+%C%_vulkan_fault_SOURCES = %D%/vulkan_fault.c %D%/vulkan_case.h
+%C%_vulkan_fault_CFLAGS = $(unit_cflags)
+%C%_vulkan_fault_LDADD = $(unit_libs)
 endif
+if HAVE_OFI
+check_PROGRAMS += %D%/ofi
+TESTS += %D%/ofi
+%C%_ofi_CFLAGS = $(unit_cflags) $(HWLOC_CFLAGS)
+%C%_ofi_LDADD = transports/ofi/libnxr_ofi_pure.la $(CRITERION_LIBS)
+endif
+endif
+dist_check_SCRIPTS += %D%/vulkan_layers.sh
+EXTRA_DIST += %D%/topologies/1-nic.xml %D%/topologies/2-sockets-4-nics.xml
 
 # Protocols of the shared memory with both sides in one process: ThreadSanitizer sees no other
 # process. Plain programs, since Criterion aborts under it.

@@ -18,7 +18,7 @@ static int level_of(enum nxr_log_subsystem subsystem)
     return nxr_log_levels[subsystem];
 }
 
-TestSuite(log, .timeout = 10);
+TestSuite(log, .timeout = 120);
 
 Test(log, warn_is_the_default)
 {

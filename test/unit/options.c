@@ -41,7 +41,7 @@ static void teardown(void)
     options_free(&options);
 }
 
-TestSuite(options, .timeout = 10, .fini = teardown);
+TestSuite(options, .timeout = 120, .fini = teardown);
 
 Test(options, defaults)
 {

@@ -43,7 +43,7 @@ static struct launch_place *place(int machine, const struct launch_job *job)
     return placement_make(job, path, &places, why, sizeof(why)) == 0 ? places : NULL;
 }
 
-TestSuite(placement, .timeout = 30);
+TestSuite(placement, .timeout = 120);
 
 Test(placement, cores_are_used_once_before_one_is_used_twice)
 {

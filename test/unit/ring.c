@@ -46,7 +46,7 @@ static void take(uint64_t tag, size_t nbytes)
     cr_assert(eq(int, memcmp(got, big, nbytes), 0), "payload of %zu bytes", nbytes);
 }
 
-TestSuite(ring, .init = make_ring, .fini = free_ring, .timeout = 10);
+TestSuite(ring, .init = make_ring, .fini = free_ring, .timeout = 120);
 
 Test(ring, an_empty_ring_has_nothing)
 {

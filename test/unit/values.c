@@ -7,7 +7,7 @@
 #include <criterion/new/assert.h>
 #include <limits.h>
 
-TestSuite(values, .timeout = 10);
+TestSuite(values, .timeout = 120);
 
 static void takes_count(const char *text, int wanted)
 {

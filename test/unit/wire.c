@@ -38,7 +38,7 @@ static const struct {
 } types[] = {
     {NXR_WIRE_HELLO, 2},  {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0},   {NXR_WIRE_KEY, 1},
     {NXR_WIRE_CLOSED, 0}, {NXR_WIRE_DEATH, 0},   {NXR_WIRE_RING_FD, 0},   {NXR_WIRE_BOUNCE, 1},
-    {NXR_WIRE_WORK, 0},   {NXR_WIRE_WORD, 0},    {NXR_WIRE_WORD_DONE, 0},
+    {NXR_WIRE_WORK, 0},   {NXR_WIRE_WORD, 0},    {NXR_WIRE_WORD_DONE, 0}, {NXR_WIRE_LEAVING, 0},
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -57,7 +57,7 @@ static void make(enum nxr_wire_type type)
     }
 }
 
-TestSuite(wire, .timeout = 20);
+TestSuite(wire, .timeout = 120);
 
 Test(wire, good_messages_are_taken)
 {
@@ -136,6 +136,23 @@ Test(wire, names_must_end)
     message.resolve.name[NIXL_NAME_MAX] = '\0';
     cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK));
     message.resolve.name[0] = '\0';
+    refused(message.header.nbytes, 0);
+}
+
+Test(wire, leaving_ranks_must_be_of_the_job)
+{
+    make(NXR_WIRE_LEAVING);
+    message.leaving.first = 1;
+    refused(message.header.nbytes, 0);
+    message.leaving.first = -NXR_WIRE_LEAVING_RANKS;
+    refused(message.header.nbytes, 0);
+    message.leaving.first = NXR_WIRE_LEAVING_RANKS;
+    refused(message.header.nbytes, 0);
+    message.leaving.first = 0;
+    message.leaving.ranks[0] = UINT64_C(1) << SIZE;
+    refused(message.header.nbytes, 0);
+    message.leaving.ranks[0] = 0;
+    message.leaving.ranks[NXR_WIRE_LEAVING_RANKS / 64 - 1] = UINT64_C(1) << 63;
     refused(message.header.nbytes, 0);
 }
 
@@ -232,44 +249,79 @@ Test(wire, random_bytes_do_no_harm)
 
 /* ---- cards ----------------------------------------------------------------------------------- */
 
+/* A card with two addresses. */
+static struct nxr_full_card make_card(int rank)
+{
+    struct nxr_full_card card;
+
+    cr_assert(eq(int, nxr_card_make(rank, 0, &card), NIXL_OK));
+    cr_assert(eq(int, nxr_card_add_address(&card, "one", "address", 7), NIXL_OK));
+    cr_assert(eq(int, nxr_card_add_address(&card, "two", "another address", 15), NIXL_OK));
+    return card;
+}
+
+static int parse_card(const struct nxr_full_card *card, int rank)
+{
+    struct nxr_full_card other;
+
+    return nxr_card_parse(card, card->head.nbytes, rank, &other);
+}
+
 Test(wire, a_card_is_taken_by_its_rank_only)
 {
-    struct nxr_card card, other;
+    struct nxr_full_card card = make_card(2), other;
 
-    memset(&card, 0, sizeof(card));
-    cr_assert(eq(int, nxr_card_make(2, 0, &card), NIXL_OK));
-    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 2, &other), NIXL_OK));
+    cr_expect(eq(int, nxr_card_parse(&card, card.head.nbytes, 2, &other), NIXL_OK));
     cr_expect(eq(int, memcmp(&card, &other, sizeof(card)), 0));
-    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 1, &other), NIXL_ERR_TRANSPORT));
-    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card) - 1, 2, &other), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse_card(&card, 1), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_card_parse(&card, card.head.nbytes - 1u, 2, &other), NIXL_ERR_TRANSPORT));
     cr_expect(eq(int, nxr_card_parse(&card, 0, 2, &other), NIXL_ERR_TRANSPORT));
+}
+
+Test(wire, a_card_has_its_addresses)
+{
+    struct nxr_full_card card = make_card(0);
+    unsigned char big[NXR_ADDRESSES_NBYTES] = {0};
+    const char *address;
+    size_t nbytes = 0;
+
+    address = nxr_card_find_address(&card, "two", &nbytes);
+    cr_assert(ne(ptr, (void *)address, NULL));
+    cr_expect(eq(sz, nbytes, 15));
+    cr_expect(eq(int, memcmp(address, "another address", 15), 0));
+    cr_expect(eq(ptr, (void *)nxr_card_find_address(&card, "three", &nbytes), NULL));
+    cr_expect(eq(int, nxr_card_add_address(&card, "big", big, sizeof(big)), NIXL_ERR_LIMIT));
+    cr_expect(eq(int, nxr_card_add_address(&card, "too long", big, 8), NIXL_ERR_LIMIT));
 }
 
 Test(wire, damaged_cards_are_refused)
 {
-    struct nxr_card good, card, other;
+    struct nxr_full_card good = make_card(0), card;
 
-    cr_assert(eq(int, nxr_card_make(0, 0, &good), NIXL_OK));
-    card = good, card.magic++;
-    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 0, &other), NIXL_ERR_TRANSPORT));
-    card = good, card.version++;
-    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 0, &other), NIXL_ERR_TRANSPORT));
-    card = good, card.nbytes--;
-    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 0, &other), NIXL_ERR_TRANSPORT));
+    card = good, card.head.magic++;
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
+    card = good, card.head.version++;
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
+    card = good, card.head.nbytes -= 8;
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
     card = good;
-    memset(card.host, 'h', sizeof(card.host));
-    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 0, &other), NIXL_ERR_TRANSPORT));
+    memset(card.head.host, 'h', sizeof(card.head.host));
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
     card = good;
-    memset(card.boot_id, 'b', sizeof(card.boot_id));
-    cr_expect(eq(int, nxr_card_parse(&card, sizeof(card), 0, &other), NIXL_ERR_TRANSPORT));
+    memset(card.head.boot_id, 'b', sizeof(card.head.boot_id));
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
+    card = good;
+    memset(card.addresses, 'n', sizeof(((struct nxr_card_address *)0)->network));
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
+    card = good;
+    memset(card.addresses + offsetof(struct nxr_card_address, nbytes), 0xff, sizeof(uint32_t));
+    cr_expect(eq(int, parse_card(&card, 0), NIXL_ERR_TRANSPORT));
 }
 
 Test(wire, two_cards_share_no_secret)
 {
-    struct nxr_card a, b;
+    struct nxr_card a = make_card(0).head, b = make_card(0).head;
 
-    cr_assert(eq(int, nxr_card_make(0, 0, &a), NIXL_OK));
-    cr_assert(eq(int, nxr_card_make(0, 0, &b), NIXL_OK));
     cr_expect(ne(int, memcmp(a.nonce, b.nonce, sizeof(a.nonce)), 0));
     cr_expect(ne(int, memcmp(a.secret, b.secret, sizeof(a.secret)), 0));
     cr_expect(nxr_card_may_be_local(&a, &b));
@@ -277,4 +329,6 @@ Test(wire, two_cards_share_no_secret)
     cr_expect(nxr_card_may_be_local(&a, &b), "equal boot ids are enough");
     strcpy(b.boot_id, "another boot");
     cr_expect(not(nxr_card_may_be_local(&a, &b)));
+    b = a, b.flags = NXR_CARD_NOT_LOCAL;
+    cr_expect(not(nxr_card_may_be_local(&a, &b)), "one that is not willing");
 }

@@ -53,7 +53,7 @@ static const uint64_t values[] = {
 };
 #define N_VALUES (sizeof(values) / sizeof(values[0]))
 
-TestSuite(word, .timeout = 20);
+TestSuite(word, .timeout = 120);
 
 Test(word, whole_numbers_of_64_bits)
 {

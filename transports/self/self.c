@@ -17,12 +17,13 @@ static int self_probe(char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-static int self_reach(enum nixl_scope scope, char *why, size_t why_nbytes)
+static int self_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes)
 {
-    if (scope == NIXL_SCOPE_SELF) {
+    if (scope == NIXL_SCOPE_SELF && kind == NIXL_MEM_HOST) {
         return NIXL_OK;
     }
-    snprintf(why, why_nbytes, "reaches only the rank itself");
+    snprintf(why, why_nbytes, "reaches only %s",
+             scope == NIXL_SCOPE_SELF ? "host memory" : "the rank itself");
     return NIXL_ERR_UNSUPPORTED;
 }
 
@@ -63,6 +64,21 @@ static int self_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nb
     return status;
 }
 
+static int self_move_list(struct nxr_part *part, enum nxr_op_kind kind,
+                          const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
+{
+    nxr_guard_word *word;
+    int status = nxr_guard_enter(part, &word);
+
+    *n_done_p = 0;
+    if (status == NIXL_OK) {
+        nxr_copy_list(part->addr, kind, pieces, n_pieces);
+        nxr_guard_leave(word);
+        *n_done_p = n_pieces;
+    }
+    return status;
+}
+
 static int self_order(struct nxr_peer *peer)
 {
     (void)peer;
@@ -76,11 +92,16 @@ const struct nxr_transport nxr_transport_self = {
     .cost = 5,
     .probe = self_probe,
     .reach = self_reach,
+    .serves = nxr_device_serves,
     .part_open = self_part_open,
     .part_close = self_part_close,
+    .part_is_busy = nxr_device_part_is_busy,
     .put = self_put,
     .get = self_get,
+    .put_notify = nxr_no_put_notify,
+    .move_list = self_move_list,
     .start = nxr_no_start,
+    .start_list = nxr_no_start_list,
     .cancel = nxr_no_cancel,
     .progress = nxr_no_progress,
     .notify = nxr_host_notify,
@@ -88,7 +109,4 @@ const struct nxr_transport nxr_transport_self = {
     .flush = self_order,
     .atomic = nxr_no_atomic,
     .signal = nxr_no_signal,
-    .control = nxr_no_control,
-    .event_fd = nxr_no_event_fd,
-    .arm = nxr_no_arm,
 };

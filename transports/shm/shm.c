@@ -14,13 +14,20 @@ static int shm_probe(char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-static int shm_reach(enum nixl_scope scope, char *why, size_t why_nbytes)
+static int shm_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes)
 {
-    if (scope == NIXL_SCOPE_LOCAL) {
+    if (scope == NIXL_SCOPE_LOCAL && kind == NIXL_MEM_HOST) {
         return NIXL_OK;
     }
-    snprintf(why, why_nbytes, "reaches only other ranks of this host");
+    snprintf(why, why_nbytes, "reaches only %s",
+             scope == NIXL_SCOPE_LOCAL ? "host memory" : "other ranks of this host");
     return NIXL_ERR_UNSUPPORTED;
+}
+
+static bool shm_serves(const struct nxr_part *part, enum nixl_mem_kind kind)
+{
+    (void)kind;
+    return part->method == NXR_METHOD_MEMCPY;
 }
 
 static int shm_part_open(struct nxr_part *part, int fd)
@@ -28,6 +35,10 @@ static int shm_part_open(struct nxr_part *part, int fd)
     void *addr;
     int status;
 
+    if (part->key.kind != NIXL_MEM_HOST) {
+        part->method = NXR_METHOD_BOUNCE; /* no transport for the kind could open it */
+        return NIXL_OK;
+    }
     if (part->key.is_registered) {
         nxr_shm_choose_vm(part);
         return NIXL_OK;
@@ -62,7 +73,7 @@ static int shm_put(struct nxr_part *part, uint64_t offset, const void *src, size
     if (__builtin_expect(part->method == NXR_METHOD_MEMCPY, 1)) {
         nxr_copy(part->addr + offset, src, nbytes);
     } else {
-        status = nxr_shm_vm_write(part, offset, src, nbytes);
+        status = nxr_shm_vm_move(part, NXR_OP_PUT, offset, (void *)src, nbytes);
     }
     nxr_guard_leave(word);
     return status;
@@ -83,7 +94,31 @@ static int shm_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nby
     if (__builtin_expect(part->method == NXR_METHOD_MEMCPY, 1)) {
         nxr_copy(dst, part->addr + offset, nbytes);
     } else {
-        status = nxr_shm_vm_read(part, offset, dst, nbytes);
+        status = nxr_shm_vm_move(part, NXR_OP_GET, offset, dst, nbytes);
+    }
+    nxr_guard_leave(word);
+    return status;
+}
+
+static int shm_move_list(struct nxr_part *part, enum nxr_op_kind kind,
+                         const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
+{
+    nxr_guard_word *word;
+    int status;
+
+    *n_done_p = 0;
+    if (part->method == NXR_METHOD_BOUNCE) {
+        return NIXL_ERR_AGAIN;
+    }
+    status = nxr_guard_enter(part, &word);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (part->method == NXR_METHOD_MEMCPY) {
+        nxr_copy_list(part->addr, kind, pieces, n_pieces);
+        *n_done_p = n_pieces;
+    } else {
+        status = nxr_shm_vm_list(part, kind, pieces, n_pieces, n_done_p);
     }
     nxr_guard_leave(word);
     return status;
@@ -103,11 +138,16 @@ const struct nxr_transport nxr_transport_shm = {
     .cost = 20,
     .probe = shm_probe,
     .reach = shm_reach,
+    .serves = shm_serves,
     .part_open = shm_part_open,
     .part_close = shm_part_close,
+    .part_is_busy = nxr_device_part_is_busy,
     .put = shm_put,
     .get = shm_get,
+    .put_notify = nxr_no_put_notify,
+    .move_list = shm_move_list,
     .start = nxr_host_bounce_start,
+    .start_list = nxr_no_start_list,
     .cancel = nxr_host_bounce_cancel,
     .progress = nxr_host_bounce_progress,
     .notify = nxr_host_notify,
@@ -115,7 +155,4 @@ const struct nxr_transport nxr_transport_shm = {
     .flush = shm_order,
     .atomic = nxr_no_atomic,
     .signal = nxr_no_signal,
-    .control = nxr_no_control,
-    .event_fd = nxr_no_event_fd,
-    .arm = nxr_no_arm,
 };

@@ -13,10 +13,20 @@
 void nxr_shm_choose_vm(struct nxr_part *part);
 
 /*
- * Copy to or from the owner's memory by a system call; the part was entered. NIXL_OK or the
- * failure.
+ * Copy to or from the owner's memory by system calls, many pieces by each; the part was entered.
+ * NIXL_OK or the failure; *n_done_p: so many of the first pieces are over.
  */
-int nxr_shm_vm_write(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
-int nxr_shm_vm_read(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
+int nxr_shm_vm_list(const struct nxr_part *part, enum nxr_op_kind kind,
+                    const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p);
+
+/* The same for one piece. */
+static inline int nxr_shm_vm_move(const struct nxr_part *part, enum nxr_op_kind kind,
+                                  uint64_t offset, void *local, size_t nbytes)
+{
+    const struct nxr_piece piece = {offset, local, nbytes};
+    size_t n_done;
+
+    return nxr_shm_vm_list(part, kind, &piece, 1, &n_done);
+}
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Registered memory by process_vm_readv and process_vm_writev. They take a pid: it comes from the
- * kernel (SO_PEERCRED), and is proven by reading the peer's nonce in its own memory. No state.
+ * kernel (SO_PEERCRED), and is proven. No state.
  */
 #include "config.h"
 
@@ -15,22 +15,9 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define NONCE_NBYTES 16
-
-/*
- * Read the nonce where the peer says that it has it. NIXL_OK, or the errno of the call, or EPERM.
- */
-static int prove_pid(const struct nxr_part *part, pid_t pid)
-{
-    unsigned char nonce[NONCE_NBYTES];
-    struct iovec here = {nonce, sizeof(nonce)};
-    struct iovec there = {(void *)(uintptr_t)nxr_peer_nonce_addr(part->peer), sizeof(nonce)};
-
-    if (process_vm_readv(pid, &here, 1, &there, 1, 0) != (ssize_t)sizeof(nonce)) {
-        return errno;
-    }
-    return memcmp(nonce, nxr_peer_nonce(part->peer), sizeof(nonce)) == 0 ? 0 : ESRCH;
-}
+/* Of one system call: the kernel moves at most about 2 GiB, and takes at most 1024 pieces. */
+#define CALL_MAX_NBYTES (1ul << 30)
+#define CALL_MAX_PIECES 128
 
 void nxr_shm_choose_vm(struct nxr_part *part)
 {
@@ -43,7 +30,7 @@ void nxr_shm_choose_vm(struct nxr_part *part)
     } else if (pid <= 0) {
         snprintf(part->note, sizeof(part->note),
                  "the peer's pid is not known in this pid namespace");
-    } else if ((error = prove_pid(part, pid)) != 0) {
+    } else if ((error = nxr_peer_prove_pid(part->peer, pid)) != 0) {
         snprintf(part->note, sizeof(part->note), "process_vm_readv on pid %d: %s", (int)pid,
                  strerror(error));
     } else {
@@ -55,41 +42,65 @@ void nxr_shm_choose_vm(struct nxr_part *part)
     }
 }
 
-typedef ssize_t vm_call(pid_t pid, const struct iovec *here, unsigned long n_here,
-                        const struct iovec *there, unsigned long n_there, unsigned long flags);
+/* How far a list is: in pieces[index], at that byte. */
+struct position {
+    size_t index;
+    size_t at;
+};
 
-/* The kernel moves at most about 2 GiB a call, and may move less. */
-static int move(vm_call *call, const struct nxr_part *part, uint64_t offset, char *local,
-                size_t nbytes)
+/* Fill vectors from there on: as many as fit, and at most what the kernel moves in a call. */
+static unsigned long gather(const struct nxr_part *part, const struct nxr_piece *pieces,
+                            size_t n_pieces, struct position from, struct iovec *here,
+                            struct iovec *there)
 {
-    const size_t max_nbytes = 1ul << 30;
-    char *remote = (char *)(uintptr_t)(part->key.addr + offset);
+    size_t left = CALL_MAX_NBYTES;
+    unsigned long n = 0;
 
-    while (nbytes > 0) {
-        size_t piece = nbytes < max_nbytes ? nbytes : max_nbytes;
-        struct iovec here = {local, piece};
-        struct iovec there = {remote, piece};
-        ssize_t moved = call(part->pid, &here, 1, &there, 1, 0);
+    for (; n < CALL_MAX_PIECES && from.index < n_pieces && left > 0; n++) {
+        const struct nxr_piece *piece = &pieces[from.index];
+        size_t nbytes = piece->nbytes - from.at;
+
+        nbytes = nbytes < left ? nbytes : left;
+        here[n] = (struct iovec){(char *)piece->local + from.at, nbytes};
+        there[n] =
+            (struct iovec){(void *)(uintptr_t)(part->key.addr + piece->offset + from.at), nbytes};
+        left -= nbytes;
+        from = (struct position){from.index + 1, 0};
+    }
+    return n;
+}
+
+/* The kernel may move less than it was asked to. */
+static struct position advance(const struct nxr_piece *pieces, struct position from, size_t nbytes)
+{
+    while (nbytes > 0 && nbytes >= pieces[from.index].nbytes - from.at) {
+        nbytes -= pieces[from.index].nbytes - from.at;
+        from = (struct position){from.index + 1, 0};
+    }
+    from.at += nbytes;
+    return from;
+}
+
+int nxr_shm_vm_list(const struct nxr_part *part, enum nxr_op_kind kind,
+                    const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
+{
+    struct iovec here[CALL_MAX_PIECES], there[CALL_MAX_PIECES];
+    struct position now = {0, 0};
+
+    while (now.index < n_pieces) {
+        unsigned long n = gather(part, pieces, n_pieces, now, here, there);
+        ssize_t moved = kind == NXR_OP_PUT ? process_vm_writev(part->pid, here, n, there, n, 0)
+                                           : process_vm_readv(part->pid, here, n, there, n, 0);
 
         if (moved <= 0) {
             int error = moved < 0 ? errno : EFAULT;
 
             nxr_debug(SHM, "process_vm call on pid %d: %s", (int)part->pid, strerror(error));
+            *n_done_p = now.index;
             return error == EFAULT ? NIXL_ERR_TRANSPORT : nxr_status_of_errno(error);
         }
-        local += moved;
-        remote += moved;
-        nbytes -= (size_t)moved;
+        now = advance(pieces, now, (size_t)moved);
     }
+    *n_done_p = n_pieces;
     return NIXL_OK;
-}
-
-int nxr_shm_vm_write(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
-{
-    return move(process_vm_writev, part, offset, (char *)src, nbytes);
-}
-
-int nxr_shm_vm_read(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
-{
-    return move(process_vm_readv, part, offset, dst, nbytes);
 }

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two ranks without a runtime, for libraries that bring none: a fork, a socket pair to swap
- * addresses through, and a barrier in shared memory that keeps the library going.
+ * addresses through, and a barrier in shared memory that keeps the library going. With
+ * PEER_NETNS=a,b each rank enters a network namespace of that name first, so that the library finds
+ * itself on two hosts; pair and barrier stay what they are.
  */
 #ifndef PEER_PAIR_H
 #define PEER_PAIR_H
 
 #include "peer.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -25,8 +29,32 @@ static inline void pair_die(const char *what)
     exit(1);
 }
 
+/*
+ * The rank's name of the two in `names`. /sys is mounted anew, since it lists the interfaces of the
+ * namespace that mounted it, and libraries read it.
+ */
+static inline void pair_enter_netns(const char *names)
+{
+    size_t first = strcspn(names, ",");
+    const char *name = peer_rank == 0 ? names : names + first + (names[first] == ',');
+    char path[256];
+    int fd;
+
+    snprintf(path, sizeof(path), "/run/netns/%.*s", (int)strcspn(name, ","), name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
+        pair_die(path);
+    }
+    close(fd);
+    if (unshare(CLONE_NEWNS) != 0 || mount("", "/", "none", MS_SLAVE | MS_REC, NULL) != 0 ||
+        umount2("/sys", MNT_DETACH) != 0 || mount("sysfs", "/sys", "sysfs", 0, NULL) != 0) {
+        pair_die("mounting /sys");
+    }
+}
+
 static inline void pair_start(void)
 {
+    const char *names = getenv("PEER_NETNS");
     int fds[2];
 
     pair_arrived = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -41,6 +69,9 @@ static inline void pair_start(void)
     pair_fd = fds[peer_rank];
     close(fds[!peer_rank]);
     peer_pin(peer_rank);
+    if (names != NULL && names[0] != '\0') {
+        pair_enter_netns(names);
+    }
 }
 
 /* Both send a blob and get the other's, to be freed. */

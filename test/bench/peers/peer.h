@@ -10,7 +10,8 @@
  * it.
  *
  * Environment: PEER_NAME (of the line), PEER_SIZES (8,4096,...), PEER_OPS (put,get,...),
- * PEER_BUDGET (milliseconds a line), PEER_WINDOW (operations in flight).
+ * PEER_BUDGET (milliseconds a line), PEER_WINDOW (operations in flight), PEER_LATENCY (nanoseconds
+ * that an operation of no bytes may take, a guess that only fixes how often it is done).
  */
 #ifndef PEER_H
 #define PEER_H
@@ -41,21 +42,21 @@ enum peer_kind {
 };
 
 /*
- * What a peer brings. Those that it has not are NULL. All work on peer_nbytes, where no size is
- * given.
+ * What a peer brings. Those that it has not are NULL; all have put and get. All work on
+ * peer_nbytes, where no size is given.
  */
 struct peer_calls {
     void (*barrier)(void);
-    void (*put)(long n); /* n times: put and wait until it is visible */
-    void (*get)(long n);
-    void (*put_window)(long n);        /* n times: peer_window puts and one wait */
+    void (*put)(long count); /* so many puts, and one wait until they are visible */
+    void (*get)(long count);
     void (*put_signal)(size_t nbytes); /* put, then tell the target; 0 bytes: only tell */
     void (*wait_signal)(void);         /* for the next one from the other */
     void (*send)(size_t nbytes, int tag);
     void (*receive)(size_t nbytes, int tag);
     void (*send_window)(long n); /* rank 0 sends peer_window messages, rank 1 takes them; n times */
     void (*fetch_add)(long n); /* n times: add 1 to a word of the other, and wait for what it was */
-    const unsigned char *mine; /* where the other's puts land */
+    const unsigned char *mine; /* where the other's puts land; NULL: nobody reads it */
+    bool is_two_sided;         /* put, get and their windows run on both ranks */
 };
 
 static const struct peer_calls *peer_calls;
@@ -148,12 +149,41 @@ static inline int peer_compare(const void *a, const void *b)
 static inline double peer_guess_ns(enum peer_kind kind)
 {
     bool is_window = kind == PEER_WINDOW || kind == PEER_BOTH_WINDOW;
-    double one = (is_window ? 60 : 300) + (double)peer_nbytes / 8;
+    double latency = peer_number("PEER_LATENCY", is_window ? 60 : 300);
+    double one = latency + (double)peer_nbytes / 8;
 
     return is_window ? one * (double)peer_window : one;
 }
 
 /* ---- operations made of calls ---- */
+
+static inline void peer_put(long n)
+{
+    for (long i = 0; i < n; i++) {
+        peer_calls->put(1);
+    }
+}
+
+static inline void peer_get(long n)
+{
+    for (long i = 0; i < n; i++) {
+        peer_calls->get(1);
+    }
+}
+
+static inline void peer_put_window(long n)
+{
+    for (long i = 0; i < n; i++) {
+        peer_calls->put(peer_window);
+    }
+}
+
+static inline void peer_get_window(long n)
+{
+    for (long i = 0; i < n; i++) {
+        peer_calls->get(peer_window);
+    }
+}
 
 static inline void peer_put_notify(long n)
 {
@@ -208,6 +238,18 @@ static inline void peer_send_window(long n)
     }
 }
 
+/* Rank 0 prints a line. */
+static inline void peer_print(const char *operation, double *samples, long n_samples)
+{
+    qsort(samples, (size_t)n_samples, sizeof(samples[0]), peer_compare);
+    if (peer_rank == 0) {
+        printf("%s,%s,%zu,%.2f,%.2f,%.2f\n", getenv("PEER_NAME") ? getenv("PEER_NAME") : "peer",
+               operation, peer_nbytes, samples[n_samples / 2], samples[0],
+               samples[(n_samples * 99 + 99) / 100 - 1]);
+        fflush(stdout);
+    }
+}
+
 struct peer_op {
     const char *name;
     enum peer_kind kind;
@@ -236,13 +278,7 @@ static inline void peer_measure(const struct peer_op *op)
             samples[i] = (peer_now_ns() - start) / ((double)inner * per_batch);
         }
     }
-    qsort(samples, (size_t)n_samples, sizeof(samples[0]), peer_compare);
-    if (peer_rank == 0) {
-        printf("%s,%s,%zu,%.2f,%.2f,%.2f\n", getenv("PEER_NAME") ? getenv("PEER_NAME") : "peer",
-               op->name, peer_nbytes, samples[n_samples / 2], samples[0],
-               samples[(n_samples * 99 + 99) / 100 - 1]);
-        fflush(stdout);
-    }
+    peer_print(op->name, samples, n_samples);
 }
 
 /* One size: every operation that is wanted and that the peer has. */
@@ -251,18 +287,20 @@ static inline void peer_run_size(void)
     const struct peer_calls *calls = peer_calls;
     bool has_signal = calls->put_signal != NULL, has_send = calls->send_window != NULL;
     const struct peer_op ops[] = {
-        {"put", PEER_SOLO, calls->put},
-        {"get", PEER_SOLO, calls->get},
+        {"put", PEER_SOLO, peer_put},
+        {"get", PEER_SOLO, peer_get},
         {"fetch_add", PEER_SOLO, peer_nbytes == 8 ? calls->fetch_add : NULL},
-        {"put_window", PEER_WINDOW, calls->put_window},
+        {"put_window", PEER_WINDOW, peer_put_window},
+        {"get_window", PEER_WINDOW, peer_get_window},
         {"put_notify", PEER_PING_PONG, has_signal ? peer_put_notify : NULL},
-        {"put_read", PEER_ROUND_TRIP, has_signal ? peer_put_read : NULL},
+        {"put_read", PEER_ROUND_TRIP, has_signal && calls->mine != NULL ? peer_put_read : NULL},
         {"send", PEER_PING_PONG, has_send ? peer_send : NULL},
         {"send_window", PEER_BOTH_WINDOW, has_send ? peer_send_window : NULL},
     };
 
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
-        bool is_solo = ops[i].kind == PEER_SOLO || ops[i].kind == PEER_WINDOW;
+        bool is_solo =
+            !calls->is_two_sided && (ops[i].kind == PEER_SOLO || ops[i].kind == PEER_WINDOW);
 
         if (ops[i].fn == NULL || !peer_is_wanted(ops[i].name)) {
             continue;

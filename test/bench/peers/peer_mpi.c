@@ -21,30 +21,20 @@ static void start_put(void)
     MPI_Put(local, (int)peer_nbytes, MPI_BYTE, other, 0, (int)peer_nbytes, MPI_BYTE, window);
 }
 
-static void put(long n)
+static void put(long count)
 {
-    for (long i = 0; i < n; i++) {
+    for (long i = 0; i < count; i++) {
         start_put();
-        MPI_Win_flush(other, window);
     }
+    MPI_Win_flush(other, window);
 }
 
-static void get(long n)
+static void get(long count)
 {
-    for (long i = 0; i < n; i++) {
+    for (long i = 0; i < count; i++) {
         MPI_Get(inbox, (int)peer_nbytes, MPI_BYTE, other, 0, (int)peer_nbytes, MPI_BYTE, window);
-        MPI_Win_flush(other, window);
     }
-}
-
-static void put_window(long n)
-{
-    for (long i = 0; i < n; i++) {
-        for (long j = 0; j < peer_window; j++) {
-            start_put();
-        }
-        MPI_Win_flush(other, window);
-    }
+    MPI_Win_flush(other, window);
 }
 
 /* Put, flush, then the flag; the other watches its own window. */
@@ -103,8 +93,14 @@ static void send_window(long n)
 
 int main(int argc, char **argv)
 {
-    struct peer_calls calls = {barrier,     put,          get,     put_window,  put_signal,
-                               wait_signal, send_message, receive, send_window, NULL};
+    struct peer_calls calls = {.barrier = barrier,
+                               .put = put,
+                               .get = get,
+                               .put_signal = put_signal,
+                               .wait_signal = wait_signal,
+                               .send = send_message,
+                               .receive = receive,
+                               .send_window = send_window};
 
     peer_pin_early();
     MPI_Init(&argc, &argv);

@@ -15,28 +15,18 @@ static void check(int status)
     }
 }
 
+/* Polls, as the barriers of the other peers do, so that no target sleeps that others keep awake. */
 static void barrier(void)
 {
     struct nixl_note note;
+    int status;
 
     nixl_note_init(&note);
     check(nixl_notify(other, 2, NULL, 0, NIXL_FOREVER));
-    check(nixl_notify_recv(other, 2, UINT64_MAX, NIXL_FOREVER, &note));
-}
-
-static void put(long n)
-{
-    for (long i = 0; i < n; i++) {
-        check(nixl_put(other, region, 0, local, peer_nbytes));
-        check(nixl_flush(other, NIXL_FOREVER));
-    }
-}
-
-static void get(long n)
-{
-    for (long i = 0; i < n; i++) {
-        check(nixl_get(other, region, 0, local, peer_nbytes));
-    }
+    do {
+        status = nixl_notify_recv(other, 2, UINT64_MAX, 0, &note);
+    } while (status == NIXL_INPROGRESS);
+    check(status);
 }
 
 static void fetch_add(long n)
@@ -49,26 +39,52 @@ static void fetch_add(long n)
     }
 }
 
-static void put_window(long n)
+static int start_put(struct nixl_req **req_p)
+{
+    return nixl_put_nb(other, region, 0, local, peer_nbytes, req_p);
+}
+
+static int start_get(struct nixl_req **req_p)
+{
+    return nixl_get_nb(other, region, 0, local, peer_nbytes, req_p);
+}
+
+/* Start all, then wait for all. */
+static void run_window(int (*start)(struct nixl_req **req_p), long count)
 {
     static struct nixl_req *reqs[PEER_MAX_WINDOW];
+    long n_reqs = 0;
 
-    for (long i = 0; i < n; i++) {
-        long n_reqs = 0;
+    for (long i = 0; i < count; i++) {
+        int status = start(&reqs[n_reqs]);
 
-        for (long j = 0; j < peer_window; j++) {
-            int status = nixl_put_nb(other, region, 0, local, peer_nbytes, &reqs[n_reqs]);
-
-            if (status == NIXL_INPROGRESS) {
-                n_reqs++;
-            } else {
-                check(status);
-            }
+        if (status == NIXL_INPROGRESS) {
+            n_reqs++;
+        } else {
+            check(status);
         }
-        while (n_reqs > 0) {
-            check(nixl_req_wait(&reqs[--n_reqs], NIXL_FOREVER));
-        }
-        check(nixl_flush(other, NIXL_FOREVER));
+    }
+    while (n_reqs > 0) {
+        check(nixl_req_wait(&reqs[--n_reqs], NIXL_FOREVER));
+    }
+}
+
+static void put(long count)
+{
+    if (count == 1) {
+        check(nixl_put(other, region, 0, local, peer_nbytes));
+    } else {
+        run_window(start_put, count);
+    }
+    check(nixl_flush(other, NIXL_FOREVER));
+}
+
+static void get(long count)
+{
+    if (count == 1) {
+        check(nixl_get(other, region, 0, local, peer_nbytes));
+    } else {
+        run_window(start_get, count);
     }
 }
 
@@ -115,9 +131,15 @@ static void send_window(long n)
 
 int main(void)
 {
-    struct peer_calls calls = {barrier,     put,         get,          put_window,
-                               put_signal,  wait_signal, send_message, receive,
-                               send_window, fetch_add,   NULL};
+    struct peer_calls calls = {.barrier = barrier,
+                               .put = put,
+                               .get = get,
+                               .put_signal = put_signal,
+                               .wait_signal = wait_signal,
+                               .send = send_message,
+                               .receive = receive,
+                               .send_window = send_window,
+                               .fetch_add = fetch_add};
 
     peer_pin_early();
     check(nixl_init(NULL));

@@ -14,35 +14,35 @@ static void barrier(void)
     shmem_barrier_all();
 }
 
-static void put(long n)
+/* One is a put, several are started first. */
+static void put(long count)
 {
-    for (long i = 0; i < n; i++) {
-        shmem_putmem(mine, local, peer_nbytes, other);
-        shmem_quiet();
+    for (long i = 0; i < count; i++) {
+        if (count == 1) {
+            shmem_putmem(mine, local, peer_nbytes, other);
+        } else {
+            shmem_putmem_nbi(mine, local, peer_nbytes, other);
+        }
     }
+    shmem_quiet();
 }
 
-static void get(long n)
+static void get(long count)
 {
-    for (long i = 0; i < n; i++) {
+    if (count == 1) {
         shmem_getmem(local, mine, peer_nbytes, other);
+        return;
     }
+    for (long i = 0; i < count; i++) {
+        shmem_getmem_nbi(local, mine, peer_nbytes, other);
+    }
+    shmem_quiet();
 }
 
 static void fetch_add(long n)
 {
     for (long i = 0; i < n; i++) {
-        shmem_uint64_atomic_fetch_add((uint64_t *)(void *)mine, 1, other);
-    }
-}
-
-static void put_window(long n)
-{
-    for (long i = 0; i < n; i++) {
-        for (long j = 0; j < peer_window; j++) {
-            shmem_putmem_nbi(mine, local, peer_nbytes, other);
-        }
-        shmem_quiet();
+        shmem_ulong_atomic_fetch_add((unsigned long *)(void *)mine, 1, other);
     }
 }
 
@@ -65,7 +65,6 @@ int main(void)
     struct peer_calls calls = {.barrier = barrier,
                                .put = put,
                                .get = get,
-                               .put_window = put_window,
                                .put_signal = put_signal,
                                .wait_signal = wait_signal,
                                .fetch_add = fetch_add};

@@ -1,30 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Raw UCX (UCP) without a runtime. UCX_TLS chooses the transport. The target's memory is UCX's own,
- * or with PEER_MALLOC=1 malloc memory that is registered afterwards.
+ * UCX's one-sided calls, and its messages with tags. The target's memory is UCX's own, or with
+ * PEER_MALLOC=1 malloc memory that is registered afterwards.
  */
-#include "pair.h"
-
-#include <ucp/api/ucp.h>
+#include "peer_ucx.h"
 
 #define FLAG_OFFSET PEER_MAX_NBYTES
 
-static ucp_worker_h worker;
-static ucp_ep_h endpoint;
 static ucp_rkey_h rkey;
 static unsigned char *mine, *local;
 static uint64_t remote; /* address of the other's memory */
 static uint64_t n_signaled, n_awaited;
-static const ucp_request_param_t plain;
-
-static void check(ucs_status_t status, const char *what)
-{
-    if (status != UCS_OK) {
-        fprintf(stderr, "peer_ucx: %s: %s\n", what, ucs_status_string(status));
-        exit(1);
-    }
-}
-
 static void progress(void)
 {
     ucp_worker_progress(worker);
@@ -33,19 +19,6 @@ static void progress(void)
 static void barrier(void)
 {
     pair_barrier(progress);
-}
-
-static void finish(ucs_status_ptr_t request)
-{
-    if (!UCS_PTR_IS_PTR(request)) {
-        check(UCS_PTR_RAW_STATUS(request), "operation");
-        return;
-    }
-    while (ucp_request_check_status(request) == UCS_INPROGRESS) {
-        ucp_worker_progress(worker);
-    }
-    check(ucp_request_check_status(request), "request");
-    ucp_request_free(request);
 }
 
 static void flush(void)
@@ -64,19 +37,25 @@ static void post(ucs_status_ptr_t request)
     }
 }
 
-static void put(long n)
+static void put(long count)
 {
-    for (long i = 0; i < n; i++) {
+    for (long i = 0; i < count; i++) {
         post(ucp_put_nbx(endpoint, local, peer_nbytes, remote, rkey, &plain));
-        flush();
     }
+    flush();
 }
 
-static void get(long n)
+/* One get is complete when its request is. */
+static void get(long count)
 {
-    for (long i = 0; i < n; i++) {
+    if (count == 1) {
         finish(ucp_get_nbx(endpoint, local, peer_nbytes, remote, rkey, &plain));
+        return;
     }
+    for (long i = 0; i < count; i++) {
+        post(ucp_get_nbx(endpoint, local, peer_nbytes, remote, rkey, &plain));
+    }
+    flush();
 }
 
 static void fetch_add(long n)
@@ -90,16 +69,6 @@ static void fetch_add(long n)
 
     for (long i = 0; i < n; i++) {
         finish(ucp_atomic_op_nbx(endpoint, UCP_ATOMIC_OP_ADD, &one, 1, remote, rkey, &param));
-    }
-}
-
-static void put_window(long n)
-{
-    for (long i = 0; i < n; i++) {
-        for (long j = 0; j < peer_window; j++) {
-            post(ucp_put_nbx(endpoint, local, peer_nbytes, remote, rkey, &plain));
-        }
-        flush();
     }
 }
 
@@ -158,8 +127,7 @@ static void send_window(long n)
     }
 }
 
-/* The other's memory through its key: mine is mapped, packed, swapped. */
-static ucp_mem_h open_memory(ucp_context_h context)
+static ucp_mem_h open_memory(void)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |
                                                  UCP_MEM_MAP_PARAM_FIELD_FLAGS,
@@ -167,14 +135,10 @@ static ucp_mem_h open_memory(ucp_context_h context)
                                    .flags = UCP_MEM_MAP_ALLOCATE};
     ucp_mem_attr_t attributes = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
     ucp_mem_h memory;
-    void *user = NULL;
 
     if (getenv("PEER_MALLOC") != NULL) {
-        if (posix_memalign(&user, 4096, PEER_DATA_NBYTES) != 0) {
-            pair_die("malloc");
-        }
         params.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_ADDRESS;
-        params.address = user;
+        params.address = new_memory();
     }
     check(ucp_mem_map(context, &params, &memory), "map");
     check(ucp_mem_query(memory, &attributes), "query");
@@ -183,47 +147,36 @@ static ucp_mem_h open_memory(ucp_context_h context)
     return memory;
 }
 
-static void connect_pair(ucp_context_h context, ucp_mem_h memory)
+/* The other's memory through its key: mine is mapped, packed, swapped. */
+static void swap_keys(ucp_mem_h memory)
 {
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     uint64_t address_of_mine = (uint64_t)(uintptr_t)mine, *address_of_theirs;
-    ucp_address_t *address;
-    size_t address_nbytes, key_nbytes;
-    void *key, *theirs, *their_key;
+    size_t key_nbytes;
+    void *key;
 
     check(ucp_rkey_pack(context, memory, &key, &key_nbytes), "pack");
-    check(ucp_worker_get_address(worker, &address, &address_nbytes), "address");
-    theirs = pair_swap(address, address_nbytes);
-    their_key = pair_swap(key, key_nbytes);
+    check(ucp_ep_rkey_unpack(endpoint, pair_swap(key, key_nbytes), &rkey), "key");
     address_of_theirs = pair_swap(&address_of_mine, sizeof(address_of_mine));
     remote = *address_of_theirs;
-    params.address = theirs;
-    check(ucp_ep_create(worker, &params, &endpoint), "endpoint");
-    check(ucp_ep_rkey_unpack(endpoint, their_key, &rkey), "key");
 }
 
 int main(void)
 {
-    struct peer_calls calls = {barrier,     put,         get,          put_window,
-                               put_signal,  wait_signal, send_message, receive,
-                               send_window, fetch_add,   NULL};
-    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                           .features = UCP_FEATURE_RMA | UCP_FEATURE_TAG | UCP_FEATURE_AMO64};
-    ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
-    ucp_config_t *config;
-    ucp_context_h context;
+    struct peer_calls calls = {.barrier = barrier,
+                               .put = put,
+                               .get = get,
+                               .put_signal = put_signal,
+                               .wait_signal = wait_signal,
+                               .send = send_message,
+                               .receive = receive,
+                               .send_window = send_window,
+                               .fetch_add = fetch_add};
 
     pair_start();
-    check(ucp_config_read(NULL, NULL, &config), "config");
-    check(ucp_init(&params, config, &context), "init");
-    ucp_config_release(config);
-    check(ucp_worker_create(context, &worker_params, &worker), "worker");
-    if (posix_memalign((void **)&local, 4096, PEER_DATA_NBYTES) != 0) {
-        pair_die("malloc");
-    }
-    memset(local, 0, PEER_DATA_NBYTES);
-    connect_pair(context, open_memory(context));
+    open_worker(UCP_FEATURE_RMA | UCP_FEATURE_TAG | UCP_FEATURE_AMO64);
+    open_endpoint();
+    local = new_memory();
+    swap_keys(open_memory());
     calls.mine = mine;
     peer_run(&calls);
     pair_end();

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a process ended: as an exit code and in words. */
+#ifndef NIXLRUN_LAUNCHER_ENDING_H
+#define NIXLRUN_LAUNCHER_ENDING_H
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { ENDING_NBYTES = 128 };
+
+/* Its code, or 128 + the signal that killed it. */
+static inline int ending_code(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+/* "exited with code 3", "was killed by signal 9 (Killed)". Writes to and returns `text`. */
+static inline const char *ending_text(int wait_status, char text[ENDING_NBYTES])
+{
+    if (WIFSIGNALED(wait_status)) {
+        snprintf(text, ENDING_NBYTES, "was killed by signal %d (%s)%s", WTERMSIG(wait_status),
+                 strsignal(WTERMSIG(wait_status)), WCOREDUMP(wait_status) ? ", core dumped" : "");
+    } else {
+        snprintf(text, ENDING_NBYTES, "exited with code %d", WEXITSTATUS(wait_status));
+    }
+    return text;
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flux: 'flux run' inside an instance. Written by its documentation and not run; its PMIx plugin
+ * has put, fence and get only, so with --on-failure continue ranks leave PMIx early.
+ */
+#include "config.h"
+
+#include "launcher/engine.h"
+#include "launcher/xalloc.h"
+
+#include <signal.h>
+
+static void add_hosts(const struct launch_job *job, struct engine_command *command)
+{
+    char *names = x_strdup("");
+    int n_used = 0;
+
+    for (int i = 0; i < job->n_hosts; i++) {
+        char *longer;
+
+        if (job->hosts[i].n_ranks > 0) {
+            if (asprintf(&longer, "%s%s%s", names, n_used > 0 ? "," : "", job->hosts[i].name) < 0) {
+                longer = NULL;
+            }
+            free(names);
+            names = x_checked(longer);
+            n_used++;
+        }
+    }
+    if (n_used > 0) {
+        command_add(command, "--nodes=%d", n_used);
+        command_add(command, "--requires=hosts:%s", names);
+    } else if (job->ppn > 0) {
+        command_add(command, "--nodes=%d", (job->np + job->ppn - 1) / job->ppn);
+    }
+    free(names);
+}
+
+static void flux_build(const struct engine_task *task, struct engine_command *command)
+{
+    const struct launch_job *job = task->job;
+
+    command_add(command, "run");
+    command_add(command, "-o");
+    command_add(command, "pmi=pmix");
+    command_add(command, "-o");
+    command_add(command, "exit-timeout=none"); /* by default 30 s after the first rank */
+    if (job->on_failure == ON_FAILURE_ABORT) {
+        command_add(command, "-o");
+        command_add(command, "exit-on-error");
+    }
+    command_add(command, "-o");
+    command_add(command, "cpu-affinity=%s", job->bind == BIND_CORE ? "per-task" : "off");
+    command_add(command, "--label-io");
+    command_add(command, "--input=%s",
+                job->stdin_mode == STDIN_NONE ? "/dev/null" : command_stdin(job));
+    command_add(command, "--ntasks=%d", job->np);
+    add_hosts(job, command);
+    if (job->apps[0].wdir != NULL) {
+        command_add(command, "--cwd=%s", command_directory(job->apps[0].wdir));
+    }
+    command_set_variables(command, task);
+    command_add_program(command, task, &job->apps[0]);
+}
+
+static enum engine_tags flux_tags(const struct engine_task *task)
+{
+    (void)task;
+    return TAGS_LABEL;
+}
+
+const struct engine engine_flux = {
+    .id = ENGINE_FLUX,
+    .title = "Flux",
+    .programs = "flux",
+    .mark = "flux-core",
+    .package = "it is in no Debian release; see flux-framework.org",
+    .maps = "slot",
+    .binds = "none core",
+    .oldest_major = 0,
+    .tags = flux_tags,
+    .build = flux_build,
+    .end_signal = SIGTERM,
+};

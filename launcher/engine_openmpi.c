@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open MPI's mpirun. 4.1 has a runtime of its own (ORTE); since 5 it is PRRTE with another name, so
+ * engine_prrte.c writes that command. 4.1 reaches hosts by ssh and passes on no variable but those
+ * named by -x. With its --enable-recovery the survivors of a death are never told of it and later
+ * fences hang, so with --on-failure continue ranks leave PMIx early.
+ */
+#include "config.h"
+
+#include "launcher/engine.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+static void openmpi_build(const struct engine_task *task, struct engine_command *command)
+{
+    const struct launch_job *job = task->job;
+
+    if (task->major >= 5) {
+        prrte_build(task, command);
+        return;
+    }
+    if (geteuid() == 0) {
+        command_add(command, "--allow-run-as-root");
+    }
+    command_add(command, "--tag-output");
+    command_add(command, "--mca");
+    command_add(command, "ess_base_forward_signals");
+    command_add(command, "SIGURG"); /* RANK_END_SIGNAL */
+    command_add(command, "--stdin");
+    command_add(command, "%s", command_stdin(job));
+    command_add_mpirun_places(command, job, "socket");
+    if (job->report_bindings) {
+        command_add(command, "--report-bindings");
+    }
+    if (job->on_failure == ON_FAILURE_CONTINUE) {
+        command_add(command, "--enable-recovery");
+    }
+    for (int i = 0; i < job->n_apps; i++) {
+        command_add_mpirun_app(command, task, i);
+    }
+}
+
+static enum engine_tags openmpi_tags(const struct engine_task *task)
+{
+    return task->major >= 5 ? TAGS_BRACKET_BLANK : TAGS_BRACKET;
+}
+
+static bool openmpi_passes_end_signal(const struct engine_task *task)
+{
+    return task->major < 5;
+}
+
+const struct engine engine_openmpi = {
+    .id = ENGINE_OPENMPI,
+    .title = "Open MPI's mpirun",
+    .programs = "mpirun mpirun.openmpi",
+    .mark = "(Open MPI)",
+    .package = "install it (Debian package openmpi-bin)",
+    .maps = "slot core numa socket",
+    .binds = "none core numa socket",
+    .pmix_since = 5,
+    .has_programs = true,
+    .has_uneven = true,
+    .has_rest = true,
+    .has_report = true,
+    .oldest_major = 4,
+    .tags = openmpi_tags,
+    .build = openmpi_build,
+    .end_signal = SIGTERM,
+    .passes_end_signal = openmpi_passes_end_signal,
+};

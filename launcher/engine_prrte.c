@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * PRRTE's prterun, also as the mpirun of Open MPI 5. It always gets --bind-to: version 2 crashes
+ * without. Since 3 a job can go on after a death and tells the survivors; it then ends with 0,
+ * which nixlrun does not believe (foreign.c).
+ */
+#include "config.h"
+
+#include "launcher/engine.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+void prrte_build(const struct engine_task *task, struct engine_command *command)
+{
+    const struct launch_job *job = task->job;
+
+    if (geteuid() == 0) {
+        command_add(command, "--allow-run-as-root");
+    }
+    command_add(command, "--output");
+    command_add(command, "tag");
+    if (task->engine->passes_end_signal(task)) {
+        command_add(command, "--forward-signals"); /* the ones of its default, and ours */
+        command_add(command, "SIGTSTP,SIGCONT,SIGUSR1,SIGUSR2,SIGABRT,SIGALRM,SIGURG");
+    }
+    command_add(command, "--stdin");
+    command_add(command, "%s", command_stdin(job));
+    command_add_mpirun_places(command, job, "package");
+    if (job->report_bindings) {
+        command_add(command, "--display");
+        command_add(command, "bind");
+    }
+    if (job->on_failure == ON_FAILURE_CONTINUE) {
+        if (task->engine->id == ENGINE_OPENMPI) {
+            command_add(command, "--with-ft");
+            command_add(command, "ulfm");
+        }
+        command_add(command, "--runtime-options");
+        command_add(command, "recoverable,notifyerrors");
+    }
+    for (int i = 0; i < job->n_apps; i++) {
+        command_add_mpirun_app(command, task, i);
+    }
+}
+
+static enum engine_tags prrte_tags(const struct engine_task *task)
+{
+    (void)task;
+    return TAGS_BRACKET_BLANK;
+}
+
+/* Tried with 5; some versions before pass on another signal than they got. */
+static bool prrte_passes_end_signal(const struct engine_task *task)
+{
+    return task->major >= 5;
+}
+
+const struct engine engine_prrte = {
+    .id = ENGINE_PRRTE,
+    .title = "PRRTE's prterun",
+    .programs = "prterun",
+    .mark = "PRRTE",
+    .package = "install it (Debian package libprrte-bin, since Debian 14)",
+    .maps = "slot core numa socket",
+    .binds = "none core numa socket",
+    .continue_since = 3,
+    .pmix_since = 3,
+    .has_programs = true,
+    .has_uneven = true,
+    .has_rest = true,
+    .has_report = true,
+    .oldest_major = 2,
+    .tags = prrte_tags,
+    .build = prrte_build,
+    .end_signal = SIGTERM,
+    .passes_end_signal = prrte_passes_end_signal,
+};

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slurm's srun, inside an allocation or making one. Variables go through its own environment, as
+ * --export splits values at commas. Its PMIx plugin kills the step when a rank dies that shares a
+ * node with others and still uses PMIx, so with --on-failure continue ranks leave PMIx early. A
+ * list of hosts alone would be sorted and filled evenly: so the host of every rank is written out.
+ */
+#include "config.h"
+
+#include "launcher/engine.h"
+#include "launcher/xalloc.h"
+
+#include <signal.h>
+
+/* The host of each rank: "a,a,b". */
+static char *host_names(const struct launch_job *job)
+{
+    size_t nbytes = 1;
+    char *text, *end;
+
+    for (int i = 0; i < job->n_hosts; i++) {
+        nbytes += (strlen(job->hosts[i].name) + 1) * (size_t)job->hosts[i].n_ranks;
+    }
+    end = text = x_array(NULL, nbytes, 1);
+    text[0] = '\0';
+    for (int i = 0; i < job->n_hosts; i++) {
+        for (int n = job->hosts[i].n_ranks; n > 0; n--) {
+            end += sprintf(end, "%s%s", end > text ? "," : "", job->hosts[i].name);
+        }
+    }
+    return text;
+}
+
+static void add_hosts(const struct launch_job *job, struct engine_command *command)
+{
+    const char *within = job->map == MAP_SLOT ? "" : job->map == MAP_CORE ? ":block" : ":cyclic";
+    char *names = host_names(job);
+
+    if (job->n_hosts > 0) {
+        command_add(command, "--distribution=arbitrary%s", within);
+        command_add(command, "--nodelist=%s", names);
+    } else if (job->ppn > 0) {
+        command_add(command, "--nodes=%d", (job->np + job->ppn - 1) / job->ppn);
+        command_add(command, "--ntasks-per-node=%d", job->ppn);
+    } else if (within[0] != '\0') {
+        command_add(command, "--distribution=block%s", within);
+    }
+    free(names);
+}
+
+static void slurm_build(const struct engine_task *task, struct engine_command *command)
+{
+    static const char *const binds[] = {"none", "cores", "ldoms", "sockets"};
+    const struct launch_job *job = task->job;
+    bool goes_on = job->on_failure == ON_FAILURE_CONTINUE;
+
+    command_add(command, "--mpi=pmix");
+    command_add(command, "--label");
+    command_add(command, "--export=ALL");
+    command_add(command, "--kill-on-bad-exit=0"); /* it would kill, and hide who failed first */
+    command_add(command, "--wait=0"); /* a site may end jobs some time after the first rank */
+    if (goes_on) {
+        command_add(command, "--no-kill"); /* a lost host is no reason either */
+    }
+    command_add(command, "--input=%s", command_stdin(job));
+    command_add(command, "--cpu-bind=%s%s", job->report_bindings ? "verbose," : "",
+                binds[job->bind]);
+    /* In an allocation this takes no core away; in a new one it would ask for a single core. */
+    if (job->is_oversubscribe_given || (job->oversubscribe && getenv("SLURM_JOB_ID") != NULL)) {
+        command_add(command, "--overcommit");
+    }
+    command_add(command, "--ntasks=%d", job->np);
+    add_hosts(job, command);
+    if (job->apps[0].wdir != NULL) {
+        command_add(command, "--chdir=%s", command_directory(job->apps[0].wdir));
+    }
+    command_set_variables(command, task);
+    command_add_program(command, task, &job->apps[0]);
+}
+
+/* srun takes signals that end a job for itself and kills the ranks at once; scancel asks them. */
+static void slurm_build_signal(struct engine_command *command, int signal, const char *step)
+{
+    command_add(command, "scancel");
+    command_add(command, "--signal=%d", signal);
+    command_add(command, "%s", step);
+}
+
+static enum engine_tags slurm_tags(const struct engine_task *task)
+{
+    (void)task;
+    return TAGS_LABEL;
+}
+
+const struct engine engine_slurm = {
+    .id = ENGINE_SLURM,
+    .title = "Slurm's srun",
+    .programs = "srun",
+    .mark = "slurm",
+    .package = "install it (Debian package slurm-client)",
+    .pmix_arg = "--mpi=list",
+    .maps = "slot core socket",
+    .binds = "none core numa socket",
+    .is_left_to_us = true,
+    .has_uneven = true,
+    .has_report = true,
+    .oldest_major = 20,
+    .own_mark = "slurmstepd-",
+    .tags = slurm_tags,
+    .build = slurm_build,
+    .end_signal = SIGTERM,
+    .signal_program = "scancel",
+    .build_signal = slurm_build_signal,
+};

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engines of the site, and the choice of one. Whatever an engine cannot hold is found here,
+ * before anything is started, so that nobody learns it from a job that hangs. The facts behind the
+ * table were measured; see ENGINES in nixlrun(1).
+ */
+#include "config.h"
+
+#include "launcher/engine.h"
+#include "launcher/allocation.h"
+#include "launcher/helper.h"
+#include "launcher/hosts.h"
+#include "launcher/probe.h"
+#include "launcher/values.h"
+#include "launcher/xalloc.h"
+
+#include <unistd.h>
+
+static const struct engine *const engines[] = {&engine_slurm, &engine_prrte, &engine_openmpi,
+                                               &engine_flux};
+static const char engine_words[] = "auto local slurm prrte openmpi flux";
+static const char map_words[] = "slot core numa socket";
+static const char bind_words[] = "none core numa socket";
+
+enum { WORD_NBYTES = ENGINE_NAME_NBYTES };
+
+/* The word number `index` of a list. */
+static const char *nth_word(const char *list, int index, char word[WORD_NBYTES])
+{
+    for (; index > 0; index--) {
+        list = strchr(list, ' ') + 1;
+    }
+    snprintf(word, WORD_NBYTES, "%.*s", (int)strcspn(list, " "), list);
+    return word;
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/* Is this program the engine? Fills the task if it is. */
+static bool is_engine(const struct engine *engine, const char *name, struct engine_task *task)
+{
+    char answer[PROBE_ANSWER_NBYTES];
+
+    if (!probe_find(name, task->path) ||
+        !probe_ask(task->path, "--version", answer, sizeof(answer)) ||
+        !probe_version(answer, engine->mark, task->version)) {
+        return false;
+    }
+    task->major = atoi(task->version);
+    return true;
+}
+
+/* Find the engine's program in PATH. Returns false if none of its names is it. */
+static bool find_engine(const struct engine *engine, struct engine_task *task)
+{
+    char name[WORD_NBYTES];
+    int n_names = 1;
+
+    for (const char *c = engine->programs; *c != '\0'; c++) {
+        n_names += *c == ' ';
+    }
+    for (int i = 0; i < n_names; i++) {
+        if (is_engine(engine, nth_word(engine->programs, i, name), task)) {
+            task->engine = engine;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+static const struct engine *engine_of_allocation(void)
+{
+    enum launch_engine id = allocation_engine();
+
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+        if (engines[i]->id == id) {
+            return engines[i];
+        }
+    }
+    return NULL;
+}
+
+static int fail_not_found(const struct engine *engine, const char *reason, char *why,
+                          size_t why_nbytes)
+{
+    snprintf(why, why_nbytes, "%s: %s is not in PATH, or something else has its name; %s", reason,
+             engine->title, engine->package);
+    return -1;
+}
+
+static int choose_auto(const struct launch_job *job, struct engine_task *task, char *why,
+                       size_t why_nbytes)
+{
+    const struct engine *engine = engine_of_allocation();
+    char here[HOST_NAME_MAX + 1] = "";
+
+    gethostname(here, sizeof(here) - 1);
+    if (hosts_are_here(job, here) && (job->n_hosts > 0 || engine == NULL)) {
+        return 0;
+    }
+    if (engine != NULL) {
+        return find_engine(engine, task)
+                   ? 0
+                   : fail_not_found(engine, "this is an allocation", why, why_nbytes);
+    }
+    if (find_engine(&engine_prrte, task) || find_engine(&engine_openmpi, task)) {
+        return 0;
+    }
+    snprintf(why, why_nbytes,
+             "host '%.64s' is not this one, and there is no engine that starts ranks on others: "
+             "install Open MPI's mpirun (Debian package openmpi-bin) or prterun (libprrte-bin)",
+             job->hosts[0].name);
+    return -1;
+}
+
+static int choose_named(const struct launch_job *job, struct engine_task *task, char *why,
+                        size_t why_nbytes)
+{
+    char word[WORD_NBYTES], reason[64];
+
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+        if (engines[i]->id == job->engine && !find_engine(engines[i], task)) {
+            snprintf(reason, sizeof(reason), "--engine %s",
+                     nth_word(engine_words, (int)job->engine, word));
+            return fail_not_found(engines[i], reason, why, why_nbytes);
+        }
+    }
+    return 0;
+}
+
+/* ---- what the job wants ---------------------------------------------------------------------- */
+
+/* Ranks of this host only: may the job be so? */
+static int check_local(const struct launch_job *job, char *why, size_t why_nbytes)
+{
+    char here[HOST_NAME_MAX + 1] = "";
+
+    gethostname(here, sizeof(here) - 1);
+    if (!hosts_are_here(job, here)) {
+        snprintf(why, why_nbytes,
+                 "--engine local starts ranks on this host (%.64s) only, and the hosts have "
+                 "others",
+                 here);
+        return -1;
+    }
+    if (job->ppn > 0 && job->np > job->ppn) {
+        snprintf(why, why_nbytes,
+                 "-np %d: --ppn %d on one host has room for %d; name more hosts by --host", job->np,
+                 job->ppn, job->ppn);
+        return -1;
+    }
+    return 0;
+}
+
+static bool is_uneven(const struct launch_job *job)
+{
+    for (int i = 1; i < job->n_hosts; i++) {
+        if (job->hosts[i].n_ranks != job->hosts[0].n_ranks) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Write why this engine cannot do it: "OPTION: ENGINE VERSION cannot ...; ADVICE". Returns -1. */
+static int refuse(const struct engine_task *task, const char *what, const char *advice, char *why,
+                  size_t why_nbytes)
+{
+    snprintf(why, why_nbytes, "%s: %s %s cannot do this; %s", what, task->engine->title,
+             task->version, advice);
+    return -1;
+}
+
+/* One of the words of --map-by or --bind-to. */
+static int check_word(const struct engine_task *task, const char *option, const char *word,
+                      const char *allowed, char *why, size_t why_nbytes)
+{
+    char what[64], advice[96];
+
+    if (value_word(word, allowed) >= 0) {
+        return 0;
+    }
+    snprintf(what, sizeof(what), "%s %s", option, word);
+    snprintf(advice, sizeof(advice), "allowed: %s", allowed);
+    return refuse(task, what, advice, why, why_nbytes);
+}
+
+/* What one engine cannot hold, in words. */
+static int check_foreign(const struct engine_task *task, char *why, size_t why_nbytes)
+{
+    const struct engine *engine = task->engine;
+    const struct launch_job *job = task->job;
+    const char *what = NULL, *advice = NULL;
+    char word[WORD_NBYTES];
+
+    if (task->major < engine->oldest_major) {
+        what = "starting ranks";
+        advice = "newer versions can";
+    } else if (job->on_failure == ON_FAILURE_CONTINUE && task->major < engine->continue_since) {
+        what = "--on-failure continue";
+        advice = "it ends a job that has lost a rank; newer versions do not, nor do other engines";
+    } else if (job->n_apps > 1 && !engine->has_programs) {
+        what = "several programs in one job (':')";
+        advice = "start one program that looks at its rank";
+    } else if (is_uneven(job) && !engine->has_uneven) {
+        what = "hosts with different numbers of ranks";
+        advice = "give each the same number";
+    } else if (job->n_hosts == 0 && job->ppn > 0 && job->np % job->ppn != 0 && !engine->has_rest) {
+        what = "-np that is no multiple of --ppn";
+        advice = "name the hosts by --host";
+    } else if (engine->has_rest && job->map != MAP_SLOT && command_is_by_rank(job)) {
+        what = "--map-by with this host among the hosts, but not first";
+        advice = "name it first";
+    } else if (job->report_bindings && !engine->has_report) {
+        what = "--report-bindings";
+        advice = "leave it out";
+    }
+    if (what != NULL) {
+        return refuse(task, what, advice, why, why_nbytes);
+    }
+    if (check_word(task, "--map-by", nth_word(map_words, (int)job->map, word), engine->maps, why,
+                   why_nbytes) != 0) {
+        return -1;
+    }
+    return check_word(task, "--bind-to", nth_word(bind_words, (int)job->bind, word), engine->binds,
+                      why, why_nbytes);
+}
+
+/* Does it have the plugin by which ranks find each other? Some sites build Slurm without. */
+static int check_pmix(const struct engine_task *task, char *why, size_t why_nbytes)
+{
+    char answer[PROBE_ANSWER_NBYTES];
+
+    if (task->engine->pmix_arg == NULL ||
+        (probe_ask(task->path, task->engine->pmix_arg, answer, sizeof(answer)) &&
+         strstr(answer, "pmix") != NULL)) {
+        return 0;
+    }
+    snprintf(why, why_nbytes, "%s %s has no PMIx: '%.300s %s' does not name pmix",
+             task->engine->title, task->version, task->path, task->engine->pmix_arg);
+    return -1;
+}
+
+int engine_choose(const struct launch_job *job, bool is_recorded, struct engine_task *task,
+                  char *why, size_t why_nbytes)
+{
+    int status = 0;
+
+    *task = (struct engine_task){.job = job};
+    if (job->engine == ENGINE_AUTO && !is_recorded) {
+        status = choose_auto(job, task, why, why_nbytes);
+    } else if (job->engine > ENGINE_LOCAL) {
+        status = choose_named(job, task, why, why_nbytes);
+    }
+    if (status != 0) {
+        return -1;
+    }
+    if (task->engine == NULL) {
+        return check_local(job, why, why_nbytes);
+    }
+    if (is_recorded) {
+        return refuse(task, "--topology", "a recorded machine is for --engine local", why,
+                      why_nbytes);
+    }
+    if (!helper_find("nixlrun-rank", task->rank_program)) {
+        snprintf(why, why_nbytes, "%.400s is not there: 'make install' puts it there",
+                 task->rank_program);
+        return -1;
+    }
+    return check_foreign(task, why, why_nbytes) != 0 ? -1 : check_pmix(task, why, why_nbytes);
+}
+
+void engine_build(const struct engine_task *task, struct engine_command *command)
+{
+    *command = (struct engine_command){0};
+    command_add(command, "%s", strrchr(task->path, '/') + 1);
+    task->engine->build(task, command);
+}
+
+bool engine_look(size_t index, struct engine_task *task, char name[ENGINE_NAME_NBYTES], char *why,
+                 size_t why_nbytes)
+{
+    const struct engine *engine;
+
+    if (index >= sizeof(engines) / sizeof(engines[0])) {
+        return false;
+    }
+    engine = engines[index];
+    nth_word(engine_words, (int)engine->id, name);
+    why[0] = '\0';
+    *task = (struct engine_task){0};
+    if (!find_engine(engine, task)) {
+        *task = (struct engine_task){.engine = engine};
+        snprintf(why, why_nbytes, "not in PATH; %s", engine->package);
+    } else if (task->major < engine->oldest_major) {
+        snprintf(why, why_nbytes, "too old; allowed are %d and newer", engine->oldest_major);
+    } else {
+        check_pmix(task, why, why_nbytes);
+    }
+    return true;
+}

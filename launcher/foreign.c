@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Running an engine of the site as a child. For the user it is as with the local engine: the same
+ * lines, signals, times and exit codes. foreign_ranks.c has the verdict, foreign_end.c the end.
+ */
+#include "config.h"
+
+#include "launcher/foreign.h"
+#include "launcher/environ.h"
+#include "launcher/foreign_output.h"
+#include "launcher/foundation.h"
+#include "launcher/input.h"
+#include "launcher/sink.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINGER_NS (500 * NXR_MS)
+
+struct foreign_run foreign;
+static struct inlet inlet;
+static struct loop_timer timeout_timer, linger_timer;
+
+static bool is_running(void)
+{
+    return foreign.is_running;
+}
+
+static void abandon(int exit_code)
+{
+    foreign.exit_code = foreign.exit_code != 0 ? foreign.exit_code : exit_code;
+    foreign.is_abandoned = true;
+}
+
+static void timeout_is_over(struct loop_timer *timer)
+{
+    (void)timer;
+    if (foreign.has_begun) {
+        return;
+    }
+    sink_say("the timeout of %g s is over; the job is killed",
+             (double)foreign.job->timeout_ns / (double)NXR_S);
+    foreign_ranks_say();
+    foreign.is_timed_out = true;
+    foreign_end_by_signal(SIGTERM);
+}
+
+static void on_started(int id, pid_t pid)
+{
+    if (id == FOREIGN_ENGINE && foreign.job->verbose > 0) {
+        sink_say("%s started as pid %d", foreign.name, (int)pid);
+    }
+}
+
+static void on_failed(int id, enum guardian_step step, int error)
+{
+    (void)step;
+    if (id == FOREIGN_ENGINE) {
+        sink_say("cannot run '%s': %s", foreign.task->path, strerror(error));
+        abandon(LAUNCH_EXIT_NOT_EXEC);
+    }
+}
+
+static void on_ended(int id, int wait_status)
+{
+    if (id == FOREIGN_ENGINE) {
+        foreign.is_running = false;
+        foreign.wait_status = wait_status;
+        foreign_end_done();
+        inlet_close(&inlet);
+    }
+}
+
+static void on_lost(void)
+{
+    sink_say("the guardian process has died; the job is killed");
+    abandon(LAUNCH_EXIT_FAILED);
+}
+
+/* The engine is gone, but something holds its pipes: kill that, and soon wait no longer. */
+static void linger(struct loop_timer *timer)
+{
+    static bool is_second;
+
+    if (is_second) {
+        foreign_output_finish();
+    }
+    is_second = true;
+    guardian_kill_all();
+    loop_timer_set(timer, nxr_now_ns() + LINGER_NS);
+}
+
+static void serve(void)
+{
+    linger_timer.fire = linger;
+    while (!foreign.is_abandoned) {
+        bool is_flushed = sink_flush_all();
+
+        foreign_output_continue();
+        if (foreign.is_running && !foreign.has_begun && foreign_output_is_unread()) {
+            foreign.is_unread = true;
+            foreign_end_by_signal(SIGTERM);
+        }
+        if (!foreign.is_running) {
+            if (!foreign_output_is_open() && is_flushed) {
+                return;
+            }
+            if (!linger_timer.is_set) {
+                loop_timer_set(&linger_timer, nxr_now_ns() + LINGER_NS);
+            }
+        }
+        loop_step();
+    }
+}
+
+/* Everything up to the engine. Returns 0, or an exit code after a line on stderr. */
+static int prepare(void)
+{
+    static const struct signals_actions actions = {
+        .is_running = is_running, .end = foreign_end_by_signal, .abandon = abandon};
+    static const struct guardian_reports reports = {
+        .started = on_started, .failed = on_failed, .ended = on_ended, .lost = on_lost};
+    sigset_t mask;
+    int rc;
+
+    environ_leave_outer_job();
+    setenv("NIXLRUN_TERMINAL", isatty(STDERR_FILENO) ? "1" : "0", 1);
+    unsetenv("NIXLRUN_HOSTID"); /* the name of this host is for no other one */
+    signals_block(&mask);
+    rc = foundation_open(&mask, &actions);
+    if (rc == 0) {
+        rc = guardian_listen(&reports);
+    }
+    if (rc != 0) {
+        sink_say("cannot start: %s", strerror(-rc));
+        return LAUNCH_EXIT_FAILED;
+    }
+    return 0;
+}
+
+int foreign_start(enum foreign_process id, const char *path, const struct engine_command *command,
+                  int fds[3], int end_signal)
+{
+    char **env = environ_copy(command->env.vars);
+    struct guardian_start start = {
+        .id = (int)id, .path = path, .argv = command->words, .env = env, .end_signal = end_signal};
+    int rc;
+
+    memcpy(start.fds, fds, sizeof(start.fds));
+    rc = guardian_start(&start);
+    environ_free(env);
+    return rc;
+}
+
+static int start(const struct engine_command *command)
+{
+    int fds[3] = {-1, -1, -1}, rc;
+
+    fds[0] = inlet_open(&inlet, foreign.job->stdin_mode != STDIN_NONE);
+    if (fds[0] < 0) {
+        sink_say("cannot start %s: %s", foreign.name, strerror(errno));
+        return LAUNCH_EXIT_FAILED;
+    }
+    if (foreign_output_open(foreign.task, foreign_ranks_report, fds + 1) != 0) {
+        return LAUNCH_EXIT_FAILED;
+    }
+    rc = foreign_start(FOREIGN_ENGINE, foreign.task->path, command, fds,
+                       foreign.task->engine->end_signal);
+    for (int i = 0; i < 3; i++) {
+        close(fds[i]);
+    }
+    if (rc == 0) {
+        foreign.is_running = true;
+        rc = input_open();
+    }
+    if (rc != 0) {
+        sink_say("cannot start %s: %s", foreign.name, strerror(-rc));
+        return LAUNCH_EXIT_FAILED;
+    }
+    return 0;
+}
+
+int engine_foreign_run(const struct engine_task *task, const struct engine_command *command)
+{
+    int exit_code;
+
+    foreign.task = task;
+    foreign.job = task->job;
+    foreign.name = command->words[0];
+    foreign_ranks_open();
+    sink_fill_standard_files();
+    exit_code = prepare();
+    if (exit_code == 0) {
+        exit_code = start(command);
+    }
+    if (exit_code == 0) {
+        timeout_timer.fire = timeout_is_over;
+        if (foreign.job->timeout_ns != INT64_MAX) {
+            loop_timer_set(&timeout_timer, nxr_deadline(foreign.job->timeout_ns));
+        }
+        foreign_ranks_watch();
+        serve();
+        exit_code = foreign.is_abandoned ? foreign.exit_code : foreign_ranks_judge();
+    }
+    sink_flush_all();
+    guardian_close();
+    return exit_code;
+}

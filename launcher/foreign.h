@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One run of an engine of the site, which three files share: foreign.c is the engine's life,
+ * foreign_ranks.c what is known of the ranks and the verdict, foreign_end.c how the job is ended.
+ */
+#ifndef NIXLRUN_LAUNCHER_FOREIGN_H
+#define NIXLRUN_LAUNCHER_FOREIGN_H
+
+#include "launcher/engine.h"
+#include "launcher/rank_report.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Names of our processes for the guardian. */
+enum foreign_process { FOREIGN_ENGINE, FOREIGN_SIGNALLER };
+
+struct foreign_run {
+    const struct engine_task *task;
+    const struct launch_job *job;
+    const char *name; /* of the engine's program */
+    bool is_running;  /* the engine lives */
+    int wait_status;  /* of the engine */
+    int exit_code;    /* of the first failure, 0 so far */
+    int end_signal;   /* that ended the job, 0: none */
+    bool has_begun;   /* the engine is to end */
+    bool is_asked;    /* it was told to */
+    bool is_timed_out, is_abandoned, is_unread;
+};
+extern struct foreign_run foreign;
+
+/* ---- foreign.c ------------------------------------------------------------------------------- */
+
+/* Start a program as a child of the guardian. Returns 0 or -errno. */
+int foreign_start(enum foreign_process id, const char *path, const struct engine_command *command,
+                  int fds[3], int end_signal);
+
+/* ---- foreign_ranks.c ------------------------------------------------------------------------- */
+
+void foreign_ranks_open(void);
+
+/* Begin to look for ranks that are heard of no more. */
+void foreign_ranks_watch(void);
+
+/* What nixlrun-rank tells. */
+void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_report_kind kind,
+                          int value);
+
+/* One line per rank: where it is and how it does. */
+void foreign_ranks_say(void);
+
+/* Slurm's name of what runs, "JOB.STEP", in a static buffer; NULL: no rank has told it. */
+const char *foreign_ranks_step(void);
+
+/* The exit code of nixlrun, when the engine has ended. May say a line. */
+int foreign_ranks_judge(void);
+
+/* ---- foreign_end.c --------------------------------------------------------------------------- */
+
+/* The job is over. The engine should see it too; if it has not after `wait_ns`, it is asked. */
+void foreign_end_soon(int64_t wait_ns);
+
+/* A rank has failed and the others are to end: by the engine, or by us where it goes on. */
+void foreign_end_failed(void);
+
+/* End the job as the local engine does: the ranks get the signal, and time. */
+void foreign_end_by_signal(int signal);
+
+/* The engine has ended. */
+void foreign_end_done(void);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Output of an engine. Its two streams are taken apart by their tags (tagged.c); the pieces of each
+ * rank are put together to lines, which leave like those of the local engine: whole, with our own
+ * tag and time, to our output or to files. Reports of nixlrun-rank are taken out on the way. When a
+ * sink is full the engine is not read, so it waits and, behind it, the ranks.
+ */
+#include "config.h"
+
+#include "launcher/foreign_output.h"
+#include "launcher/line.h"
+#include "launcher/sink.h"
+#include "launcher/tagged.h"
+#include "launcher/xalloc.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#define READ_NBYTES      (64 * 1024)
+#define LINE_MOST_NBYTES (1024 * 1024)
+#define HOLD_NS          (250 * NXR_MS)
+#define HOLD_MOST_NBYTES (64 * 1024)
+
+/* A growing text. */
+struct text {
+    char *data;
+    size_t used, room;
+};
+
+/* One stream of one rank. */
+struct outlet {
+    int rank, which;
+    struct sink *sink; /* NULL: it has written nothing yet */
+    struct text line;
+    bool is_escaped; /* the last byte was FRAME_ESCAPE */
+    bool is_framed;  /* the next newline is that of the frame */
+};
+
+/* One stream of the engine. */
+struct intake {
+    struct loop_fd watch; /* fd -1: closed */
+    struct tagged tagged;
+    bool is_stopped;
+};
+
+static const struct launch_job *job;
+static foreign_report_fn *report_fn;
+static struct outlet *outlets[2]; /* stdout and stderr, by rank */
+static struct intake intakes[2];
+static struct text held; /* the engine's own lines */
+static struct loop_timer hold_timer;
+static const char *own_mark; /* of the engine's lines that are tagged as a rank's */
+static bool is_silent;
+
+static void text_add(struct text *text, const char *data, size_t nbytes)
+{
+    if (text->used + nbytes + 1 > text->room) {
+        text->room = (text->used + nbytes + 1) * 2;
+        text->data = x_array(text->data, text->room, 1);
+    }
+    memcpy(text->data + text->used, data, nbytes);
+    text->used += nbytes;
+    text->data[text->used] = '\0';
+}
+
+/* ---- the engine's own words ------------------------------------------------------------------ */
+
+static void release_held(void)
+{
+    if (!is_silent) {
+        sink_add(sink_standard(1), &held, held.data, held.used);
+    }
+    held.used = 0;
+    loop_timer_clear(&hold_timer);
+}
+
+static void hold_is_over(struct loop_timer *timer)
+{
+    (void)timer;
+    release_held();
+}
+
+static void hold(const char *data, size_t nbytes)
+{
+    text_add(&held, data, nbytes);
+    if (held.used > HOLD_MOST_NBYTES) {
+        release_held();
+    } else if (!hold_timer.is_set) {
+        hold_timer.fire = hold_is_over;
+        loop_timer_set(&hold_timer, nxr_now_ns() + HOLD_NS);
+    }
+}
+
+void foreign_output_silence_engine(void)
+{
+    is_silent = job->verbose == 0;
+    release_held();
+}
+
+/* ---- lines of ranks -------------------------------------------------------------------------- */
+
+static bool open_sink(struct outlet *outlet)
+{
+    int fd;
+
+    if (outlet->sink != NULL) {
+        return true;
+    }
+    if (job->output_dir == NULL) {
+        outlet->sink = sink_standard(outlet->which);
+        return true;
+    }
+    fd = line_open_file(job, 0, outlet->rank, outlet->which);
+    outlet->sink = fd >= 0 ? sink_open(fd) : NULL;
+    return outlet->sink != NULL;
+}
+
+static void write_line(struct outlet *outlet, const char *text, size_t nbytes)
+{
+    char prefix[LINE_PREFIX_NBYTES];
+
+    if (nbytes == 0 || !open_sink(outlet)) {
+        return;
+    }
+    if (!outlet->sink->is_midline || outlet->sink->midline_owner != outlet) {
+        sink_add(outlet->sink, outlet, prefix, line_prefix(job, 0, outlet->rank, prefix));
+    }
+    sink_add(outlet->sink, outlet, text, nbytes);
+}
+
+/* Take a report out of the line. Returns the bytes before it, or those of the whole line. */
+static size_t take_report(const struct outlet *outlet)
+{
+    static const char mark[] = RANK_REPORT_MARK;
+    const char *at = outlet->which == 1
+                         ? memmem(outlet->line.data, outlet->line.used, mark, sizeof(mark) - 1)
+                         : NULL;
+    char host[256], kind;
+    int rank, pid, value;
+
+    if (at == NULL ||
+        sscanf(at + sizeof(mark) - 1, RANK_REPORT_FORMAT, &rank, host, &pid, &kind, &value) != 5) {
+        return outlet->line.used;
+    }
+    report_fn(outlet->rank, host, pid, (enum rank_report_kind)kind, value);
+    return (size_t)(at - outlet->line.data);
+}
+
+/* The line is at its end, or long enough: let it go. */
+static void end_line(struct outlet *outlet)
+{
+    size_t nbytes = outlet->line.used > 0 ? take_report(outlet) : 0;
+
+    write_line(outlet, outlet->line.data, nbytes);
+    outlet->line.used = 0;
+}
+
+/* Take the frame off (rank_report.h). Returns false if the byte is not the rank's. */
+static bool decode(struct outlet *outlet, char *c)
+{
+    bool was_framed = outlet->is_framed;
+
+    outlet->is_framed = false;
+    if (outlet->is_escaped) {
+        outlet->is_escaped = false;
+        outlet->is_framed = *c == FRAME_END;
+        *c = *c == FRAME_NEWLINE ? '\n' : FRAME_ESCAPE;
+        return !outlet->is_framed;
+    }
+    outlet->is_escaped = *c == FRAME_ESCAPE;
+    return !outlet->is_escaped && !(was_framed && *c == '\n');
+}
+
+static void take_piece(void *arg, int rank, const char *text, size_t nbytes)
+{
+    const struct intake *intake = arg;
+    struct outlet *outlet;
+
+    if (rank < 0 || (own_mark != NULL && nbytes > strlen(own_mark) &&
+                     memcmp(text, own_mark, strlen(own_mark)) == 0)) {
+        hold(text, nbytes);
+        return;
+    }
+    outlet = &outlets[intake - intakes][rank];
+    for (size_t i = 0; i < nbytes; i++) {
+        char c = text[i];
+
+        if (decode(outlet, &c)) {
+            text_add(&outlet->line, &c, 1);
+            if (c == '\n' || outlet->line.used > LINE_MOST_NBYTES) {
+                end_line(outlet);
+            }
+        }
+    }
+}
+
+/* ---- the engine's streams -------------------------------------------------------------------- */
+
+static void intake_close(struct intake *intake)
+{
+    int which = (int)(intake - intakes);
+
+    tagged_end(&intake->tagged);
+    loop_watch(&intake->watch, 0);
+    close(intake->watch.fd);
+    intake->watch.fd = -1;
+    for (int rank = 0; rank < job->np; rank++) {
+        end_line(&outlets[which][rank]);
+    }
+    release_held();
+}
+
+/* Read once. Returns what read() returned. */
+static ssize_t intake_read(struct intake *intake)
+{
+    static char buffer[READ_NBYTES];
+    ssize_t n = read(intake->watch.fd, buffer, sizeof(buffer));
+
+    if (n > 0) {
+        tagged_feed(&intake->tagged, buffer, (size_t)n);
+    }
+    return n;
+}
+
+static void intake_ready(struct loop_fd *watch, uint32_t events)
+{
+    struct intake *intake = LOOP_OWNER(watch, struct intake, watch);
+    ssize_t n = intake_read(intake);
+
+    (void)events;
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        intake_close(intake);
+        return;
+    }
+    sink_flush_all();
+    if (sink_is_full(sink_standard(0)) || sink_is_full(sink_standard(1))) {
+        loop_watch(watch, 0);
+        intake->is_stopped = true;
+    }
+}
+
+void foreign_output_continue(void)
+{
+    for (int i = 0; i < 2; i++) {
+        if (intakes[i].is_stopped && !sink_is_full(sink_standard(0)) &&
+            !sink_is_full(sink_standard(1))) {
+            intakes[i].is_stopped = false;
+            loop_watch(&intakes[i].watch, EPOLLIN);
+        }
+    }
+}
+
+void foreign_output_finish(void)
+{
+    for (int i = 0; i < 2; i++) {
+        if (intakes[i].watch.fd >= 0) {
+            while (intake_read(&intakes[i]) > 0) {
+            }
+            intake_close(&intakes[i]);
+        }
+    }
+}
+
+bool foreign_output_is_open(void)
+{
+    return intakes[0].watch.fd >= 0 || intakes[1].watch.fd >= 0;
+}
+
+bool foreign_output_is_unread(void)
+{
+    return sink_standard(0)->is_broken;
+}
+
+int foreign_output_open(const struct engine_task *task, foreign_report_fn *fn, int fds[2])
+{
+    job = task->job;
+    report_fn = fn;
+    own_mark = task->engine->own_mark;
+    for (int i = 0; i < 2; i++) {
+        int ends[2];
+
+        outlets[i] = x_array(NULL, (size_t)job->np, sizeof(*outlets[i]));
+        for (int rank = 0; rank < job->np; rank++) {
+            outlets[i][rank] = (struct outlet){.rank = rank, .which = i};
+        }
+        if (pipe2(ends, O_CLOEXEC) != 0) {
+            sink_say("cannot make a pipe for the engine: %s", strerror(errno));
+            return -1;
+        }
+        fcntl(ends[0], F_SETFL, O_NONBLOCK);
+        fds[i] = ends[1];
+        intakes[i] = (struct intake){.watch = {.fd = ends[0], .ready = intake_ready}};
+        intakes[i].tagged = (struct tagged){.tags = task->engine->tags(task),
+                                            .n_ranks = job->np,
+                                            .piece_fn = take_piece,
+                                            .arg = &intakes[i]};
+        loop_watch(&intakes[i].watch, EPOLLIN);
+    }
+    return 0;
+}

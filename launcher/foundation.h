@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every engine stands on: the guardian, the event loop, our standard files and signals. */
+#ifndef NIXLRUN_LAUNCHER_FOUNDATION_H
+#define NIXLRUN_LAUNCHER_FOUNDATION_H
+
+#include "launcher/guardian.h"
+#include "launcher/loop.h"
+#include "launcher/signals.h"
+
+/*
+ * Open all of it, in the one order that works. `mask` is what signals_block() gave. Call it before
+ * there is any thread. Returns 0 or -errno.
+ */
+int foundation_open(const sigset_t *mask, const struct signals_actions *actions);
+
+#endif

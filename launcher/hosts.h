@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hosts: --host, --hostfile, and how many ranks each host gets. */
+#ifndef NIXLRUN_LAUNCHER_HOSTS_H
+#define NIXLRUN_LAUNCHER_HOSTS_H
+
+#include "launcher/job.h"
+#include "launcher/textfile.h"
+
+#include <stddef.h>
+
+enum { HOSTS_CAUSE_NBYTES = TEXTFILE_CAUSE_NBYTES, HOSTS_MAX_SLOTS = 65536 };
+
+/*
+ * Add the hosts of a list "a:4,b" to the job: NAME or NAME:SLOTS, separated by commas. A host that
+ * is named again gets the sum. Returns 0, or -1 with a text for people in `cause`.
+ */
+int hosts_parse_list(const char *text, struct launch_job *job, char cause[HOSTS_CAUSE_NBYTES]);
+
+/*
+ * Add the hosts of a file in the forms of Open MPI and MPICH, a host per line: "a", "a:4" or
+ * "a slots=4 max_slots=8". What follows a # is passed over. Returns as hosts_parse_list().
+ */
+int hosts_read_file(const char *path, struct launch_job *job, char cause[HOSTS_CAUSE_NBYTES]);
+
+/* The same for a text in memory; `text` is changed. It ends at `nbytes`, where a byte is free. */
+int hosts_parse_file(char *text, size_t nbytes, struct launch_job *job,
+                     char cause[HOSTS_CAUSE_NBYTES]);
+
+/* How many ranks the hosts are for: the sum of slots or of --ppn; 0: nothing says it. */
+int hosts_capacity(const struct launch_job *job);
+
+/*
+ * Give each host its number of ranks, in the order in which the user named the hosts: --ppn of them
+ * each, or as many as it has slots, or equal shares where no host has a number. Returns 0, or -1
+ * and one line in `why`.
+ */
+int hosts_deal(struct launch_job *job, char *why, size_t why_nbytes);
+
+/* Does the job name this host only, or none? `here` is this host's name. */
+bool hosts_are_here(const struct launch_job *job, const char *here);
+
+/* Is this host one of the job's, but not the first? */
+bool hosts_have_here_late(const struct launch_job *job, const char *here);
+
+void hosts_free(struct launch_job *job);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nixlrun --info. What the library has is asked of nixlrun-inspect, a process of its own: an
+ * installation that is broken enough to end it is still told of. The rest is found out here.
+ */
+#include "config.h"
+
+#include "launcher/info.h"
+
+#include "launcher/engine.h"
+#include "launcher/environ.h"
+#include "launcher/helper.h"
+#include "launcher/inspect.h"
+#include "launcher/probe.h"
+#include "launcher/xalloc.h"
+#include "nixlrun.h"
+
+#include <dlfcn.h>
+#include <hwloc.h>
+#include <pmix.h>
+#include <unistd.h>
+
+enum { ANSWER_NBYTES = 64 * 1024, TEXT_NBYTES = 512 };
+
+/* In the order in which they are printed, and as nixlrun-inspect names them. */
+enum info_table {
+    INFO_TRANSPORTS,
+    INFO_DEVICES,
+    INFO_LIBRARIES,
+    INFO_INTERFACES,
+    INFO_GPUS,
+    INFO_GPU_MEMORY,
+    INFO_ENGINES,
+    INFO_MISSING,
+    INFO_N_TABLES
+};
+
+enum { TRANSPORT_WHY_NOT = 6 };
+
+static const struct table_column transport_columns[] = {
+    {"name", "name", TABLE_TEXT},
+    {"usable", "usable", TABLE_FLAG},
+    {"latency_ns", "latency ns", TABLE_NUMBER},
+    {"bandwidth_mb_s", "MB/s", TABLE_NUMBER},
+    {"rails", "rails", TABLE_NUMBER},
+    {"library", "library", TABLE_TEXT},
+    {"why_not", "why not", TABLE_TEXT},
+    {NULL, NULL, TABLE_TEXT},
+};
+static const struct table_column device_columns[] = {
+    {"transport", "transport", TABLE_TEXT},
+    {"device", "device", TABLE_TEXT},
+    {NULL, NULL, TABLE_TEXT},
+};
+static const struct table_column library_columns[] = {
+    {"name", "name", TABLE_TEXT},
+    {"version", "version", TABLE_TEXT},
+    {"file", "file", TABLE_TEXT},
+    {NULL, NULL, TABLE_TEXT},
+};
+static const struct table_column gpu_memory_columns[] = {
+    {"kind", "kind", TABLE_TEXT},       {"device", "device", TABLE_NUMBER},
+    {"usable", "usable", TABLE_FLAG},   {"uuid", "UUID", TABLE_TEXT},
+    {"why_not", "why not", TABLE_TEXT}, {NULL, NULL, TABLE_TEXT},
+};
+static const struct table_column engine_columns[] = {
+    {"name", "name", TABLE_TEXT},       {"usable", "usable", TABLE_FLAG},
+    {"version", "version", TABLE_TEXT}, {"program", "program", TABLE_TEXT},
+    {NULL, NULL, TABLE_TEXT},
+};
+static const struct table_column missing_columns[] = {
+    {"what", "what", TABLE_TEXT},
+    {"advice", "advice", TABLE_TEXT},
+    {NULL, NULL, TABLE_TEXT},
+};
+
+/* Name, columns, and what text says of an empty one. */
+static const struct {
+    const char *name;
+    const struct table_column *columns;
+    const char *if_empty;
+} shapes[INFO_N_TABLES] = {
+    [INFO_TRANSPORTS] = {"transports", transport_columns, "unknown"},
+    [INFO_DEVICES] = {"devices", device_columns, "none is used"},
+    [INFO_LIBRARIES] = {"libraries", library_columns, "unknown"},
+    [INFO_INTERFACES] = {"interfaces", info_interface_columns, "none"},
+    [INFO_GPUS] = {"gpus", info_gpu_columns, "none found"},
+    [INFO_GPU_MEMORY] = {"gpu_memory", gpu_memory_columns, "unknown"},
+    [INFO_ENGINES] = {"engines", engine_columns, "none"},
+    [INFO_MISSING] = {"missing", missing_columns, "nothing"},
+};
+
+static struct table tables[INFO_N_TABLES];
+
+static void add_missing(const char *what, const char *advice)
+{
+    table_add(&tables[INFO_MISSING], (const char *const[]){what, advice});
+}
+
+/* ---- the library ----------------------------------------------------------------------------- */
+
+/*
+ * Ask the library. What it logs goes to our standard error; its last line says that it got through.
+ */
+static void ask_library(void)
+{
+    char *answer = x_array(NULL, ANSWER_NBYTES, 1), *next = answer;
+    char path[PATH_MAX], text[PATH_MAX + 64];
+    bool is_whole = false;
+
+    answer[0] = '\0';
+    environ_leave_outer_job();
+    if (!helper_find(INSPECT_PROGRAM, path)) {
+        snprintf(text, sizeof(text), "%s is not there; 'make install' puts it there", path);
+        add_missing(INSPECT_PROGRAM, text);
+    } else {
+        probe_ask(path, "--info", answer, ANSWER_NBYTES);
+        while (next != NULL && *next != '\0') {
+            char *line = strsep(&next, "\n");
+
+            if (strcmp(line, INSPECT_END) == 0) {
+                is_whole = true;
+            } else if (!table_add_line(tables, INFO_N_TABLES, line)) {
+                fprintf(stderr, "%s\n", line);
+            }
+        }
+        if (!is_whole) {
+            snprintf(text, sizeof(text), "'%s --info' did not come to its end", path);
+            add_missing("libnixlrun", text);
+        }
+    }
+    free(answer);
+}
+
+/* A transport that could be had here, unless the user has left it out. */
+static void add_missing_transports(void)
+{
+    static const struct {
+        const char *name;
+        const char *advice;
+    } packages[] = {
+        {"ucx", "Debian packages libucx-dev to build it, libucx0 to use it"},
+        {"ofi", "Debian packages libfabric-dev to build it, libfabric1 to use it"},
+    };
+    char what[64];
+
+    for (size_t i = 0; i < tables[INFO_TRANSPORTS].n_rows; i++) {
+        char *const *row = tables[INFO_TRANSPORTS].rows[i];
+
+        for (size_t j = 0; j < sizeof(packages) / sizeof(packages[0]); j++) {
+            if (strcmp(row[0], packages[j].name) == 0 && strcmp(row[1], "no") == 0 &&
+                strstr(row[TRANSPORT_WHY_NOT], "NIXLRUN_TRANSPORTS") == NULL) {
+                snprintf(what, sizeof(what), "transport %s", row[0]);
+                add_missing(what, packages[j].advice);
+            }
+        }
+    }
+}
+
+/* GPUs of which no memory can be had; that there is no GPU is no lack. */
+static void add_missing_memory(void)
+{
+    for (size_t i = 0; i < tables[INFO_GPU_MEMORY].n_rows && tables[INFO_GPUS].n_rows > 0; i++) {
+        char *const *row = tables[INFO_GPU_MEMORY].rows[i];
+        char what[64];
+
+        if (strcmp(row[2], "no") == 0) {
+            snprintf(what, sizeof(what), "%s memory", row[0]);
+            add_missing(what, row[4]);
+        }
+    }
+}
+
+/* ---- libraries and engines ------------------------------------------------------------------- */
+
+/* The file that a function was loaded from; "" if it is not known. */
+static const char *file_of(const char *function, char path[PATH_MAX])
+{
+    Dl_info info;
+    void *addr = dlsym(RTLD_DEFAULT, function);
+
+    if (addr == NULL || dladdr(addr, &info) == 0 || realpath(info.dli_fname, path) == NULL) {
+        path[0] = '\0';
+    }
+    return path;
+}
+
+static void add_libraries(void)
+{
+    unsigned api = hwloc_get_api_version();
+    char path[PATH_MAX], version[PROBE_VERSION_NBYTES], text[32];
+
+    if (!probe_version(PMIx_Get_version(), "", version)) {
+        snprintf(version, sizeof(version), "unknown");
+    }
+    table_add(&tables[INFO_LIBRARIES],
+              (const char *const[]){"libpmix", version, file_of("PMIx_Get_version", path)});
+    /* It tells no other version; that of the package is often newer. */
+    snprintf(text, sizeof(text), "API %u.%u.%u", api >> 16, api >> 8 & 0xff, api & 0xff);
+    table_add(&tables[INFO_LIBRARIES],
+              (const char *const[]){"hwloc", text, file_of("hwloc_get_api_version", path)});
+}
+
+static void add_engines(void)
+{
+    char name[ENGINE_NAME_NBYTES], why[TEXT_NBYTES];
+    struct engine_task task;
+
+    table_add(&tables[INFO_ENGINES],
+              (const char *const[]){"local", "yes", NIXLRUN_VERSION, "nixlrun"});
+    for (size_t i = 0; engine_look(i, &task, name, why, sizeof(why)); i++) {
+        table_add(&tables[INFO_ENGINES], (const char *const[]){name, why[0] == '\0' ? "yes" : "no",
+                                                               task.version, task.path});
+        if (why[0] != '\0') {
+            add_missing(task.engine->title, why);
+        }
+    }
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+void info_print(FILE *out, bool is_json)
+{
+    struct table_writer writer = {.out = out, .is_json = is_json};
+
+    for (size_t i = 0; i < INFO_N_TABLES; i++) {
+        tables[i] = (struct table){.name = shapes[i].name, .columns = shapes[i].columns};
+    }
+    ask_library();
+    add_missing_transports();
+    add_libraries();
+    info_add_interfaces(&tables[INFO_INTERFACES]);
+    info_add_gpus(&tables[INFO_GPUS]);
+    add_missing_memory();
+    add_engines();
+    table_begin(&writer, "nixlrun", NIXLRUN_VERSION);
+    for (size_t i = 0; i < INFO_N_TABLES; i++) {
+        table_write(&writer, &tables[i], shapes[i].if_empty);
+        table_free(&tables[i]);
+    }
+    table_end(&writer);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What nixlrun and nixlrun-inspect agree upon. */
+#ifndef NIXLRUN_LAUNCHER_INSPECT_H
+#define NIXLRUN_LAUNCHER_INSPECT_H
+
+/*
+ * nixlrun-inspect --info writes rows: the name of a table of info.c, then cells, a tab before each.
+ * nixlrun-inspect --explain [--json] is the program of a job: its rank 0 prints what nixlrun shows.
+ */
+#define INSPECT_PROGRAM "nixlrun-inspect"
+
+/* The last line of --info. */
+#define INSPECT_END "end"
+
+#endif

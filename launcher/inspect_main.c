@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nixlrun-inspect: what only a rank can tell, since only the library knows it. A program like any
+ * other, by nothing but the public calls; see inspect.h for what nixlrun does with it.
+ */
+#include "config.h"
+
+#include "launcher/explain.h"
+#include "launcher/inspect.h"
+#include "launcher/job.h"
+#include "launcher/table.h"
+#include "nixlrun.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_GPUS = 64 };
+
+static void tell_library(void)
+{
+    char path[PATH_MAX] = "";
+    Dl_info info;
+
+    if (dladdr(dlsym(RTLD_DEFAULT, "nixl_init"), &info) == 0 ||
+        realpath(info.dli_fname, path) == NULL) {
+        path[0] = '\0';
+    }
+    printf("libraries\tlibnixlrun\t%s\t%s\n", NIXLRUN_VERSION, table_cell(path));
+}
+
+static void tell_devices(struct nixl_route_info *route)
+{
+    char *next = route->devices;
+
+    while (next != NULL && *next != '\0') {
+        printf("devices\t%s\t%s\n", route->transport, table_cell(strsep(&next, "\n")));
+    }
+}
+
+static void tell_transport(struct nixl_route_info *route)
+{
+    char latency[TABLE_NUMBER_NBYTES], bandwidth[TABLE_NUMBER_NBYTES], rails[TABLE_NUMBER_NBYTES];
+
+    /* Why it does not serve this rank, which is the only one, is no news. */
+    printf("transports\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", route->transport,
+           route->is_usable ? "yes" : "no", table_number(route->latency_ns, latency),
+           table_number(route->bandwidth_mbps, bandwidth), table_number(route->n_rails, rails),
+           table_cell(route->library), route->is_usable ? "" : table_cell(route->why));
+}
+
+static void tell_transports(void)
+{
+    struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
+
+    for (unsigned i = 0; nixl_route_query(0, i, &route) == NIXL_OK; i++) {
+        tell_transport(&route);
+        tell_devices(&route);
+    }
+}
+
+/* Make a region on that device. Returns false, and why, where there is none. */
+static bool tell_gpu(const char *name, enum nixl_mem_kind kind, const char *number)
+{
+    struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_region *region;
+    char why[256];
+    int status;
+
+    params.kind = kind;
+    params.device = number;
+    status = nixl_region_alloc("info", 1, &params, &region);
+    if (status != NIXL_OK) {
+        snprintf(why, sizeof(why), "%s", nixl_last_error()->text);
+        if (status != NIXL_ERR_NO_DEVICE || strcmp(number, "0") == 0) {
+            printf("gpu_memory\t%s\t%s\tno\t\t%s\n", name,
+                   status == NIXL_ERR_NO_DEVICE ? "" : number, table_cell(why));
+        }
+        return status != NIXL_ERR_NO_DEVICE;
+    }
+    if (nixl_region_query(region, 0, NIXL_FOREVER, &info) != NIXL_OK) {
+        info.device[0] = '\0';
+    }
+    printf("gpu_memory\t%s\t%s\tyes\t%s\t\n", name, number, table_cell(info.device));
+    return nixl_region_close(region, NIXL_FOREVER) == NIXL_OK;
+}
+
+/* The devices of a kind are numbered without gaps. */
+static void tell_gpus(const char *name, enum nixl_mem_kind kind)
+{
+    char number[16];
+    unsigned i = 0;
+
+    do {
+        snprintf(number, sizeof(number), "%u", i);
+    } while (tell_gpu(name, kind, number) && ++i < MAX_GPUS);
+}
+
+/* Drivers of GPUs are started last: what goes wrong in them keeps nothing else from being told. */
+static int tell_rank(void)
+{
+    if (nixl_init(NULL) != NIXL_OK) {
+        printf("missing\tlibnixlrun\t%s\n", nixl_last_error()->text);
+        return 0;
+    }
+    tell_transports();
+    fflush(stdout);
+    tell_gpus("cuda", NIXL_MEM_CUDA);
+    tell_gpus("vulkan", NIXL_MEM_VULKAN);
+    return nixl_finalize() == NIXL_OK ? 0 : LAUNCH_EXIT_FAILED;
+}
+
+static int tell_info(void)
+{
+    int status;
+
+    tell_library();
+    status = tell_rank();
+    puts(INSPECT_END);
+    return fflush(stdout) == 0 ? status : LAUNCH_EXIT_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+    bool is_explain = argc > 1 && strcmp(argv[1], "--explain") == 0;
+
+    setenv("NIXLRUN_OPEN_NETWORKS", "1", 0);
+    if (argc == 2 && strcmp(argv[1], "--info") == 0) {
+        return tell_info();
+    }
+    if (is_explain && (argc == 2 || (argc == 3 && strcmp(argv[2], "--json") == 0))) {
+        return explain(argc == 3);
+    }
+    fprintf(stderr, "%s: nixlrun starts it, by --info and --explain\n", INSPECT_PROGRAM);
+    return LAUNCH_EXIT_USAGE;
+}

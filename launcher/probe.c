@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs programs of the site with --version and the like, before anything else: one thread, no event
+ * loop yet. A program that hangs is killed when its time is over, and has not answered.
+ */
+#include "config.h"
+
+#include "launcher/probe.h"
+#include "util/clock.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROBE_NS (10 * NXR_S)
+
+bool probe_find(const char *name, char path[PATH_MAX])
+{
+    const char *dirs = getenv("PATH");
+
+    for (dirs = dirs != NULL ? dirs : "/usr/local/bin:/usr/bin:/bin"; dirs != NULL;) {
+        const char *colon = strchrnul(dirs, ':');
+        int n = (int)(colon - dirs);
+        struct stat st;
+
+        if (snprintf(path, PATH_MAX, "%.*s/%s", n, dirs, name) < PATH_MAX && n > 0 &&
+            stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0) {
+            return true;
+        }
+        dirs = *colon == ':' ? colon + 1 : NULL;
+    }
+    return false;
+}
+
+/* Read until the end, or until the time is over. Returns false in the second case. */
+static bool read_answer(int fd, char *answer, size_t answer_nbytes)
+{
+    int64_t deadline = nxr_now_ns() + PROBE_NS;
+    size_t used = 0;
+    char rest[512] = "";
+
+    for (;;) {
+        struct pollfd polled = {.fd = fd, .events = POLLIN};
+        int64_t left_ns = deadline - nxr_now_ns();
+        size_t room = answer_nbytes - 1 - used;
+        ssize_t n;
+
+        if (left_ns <= 0 || poll(&polled, 1, (int)(left_ns / NXR_MS) + 1) == 0) {
+            return false;
+        }
+        n = read(fd, room > 0 ? answer + used : rest, room > 0 ? room : sizeof(rest));
+        if (n <= 0) {
+            answer[used] = '\0';
+            return true;
+        }
+        used += room > 0 ? (size_t)n : 0;
+    }
+}
+
+bool probe_ask(const char *path, const char *arg, char *answer, size_t answer_nbytes)
+{
+    char *argv[] = {(char *)path, (char *)arg, NULL};
+    posix_spawn_file_actions_t actions;
+    int fds[2], error, status = -1;
+    bool is_whole;
+    pid_t pid;
+
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        return false;
+    }
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, fds[1], 2);
+    error = posix_spawn(&pid, path, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(fds[1]);
+    is_whole = error == 0 && read_answer(fds[0], answer, answer_nbytes);
+    close(fds[0]);
+    if (error == 0) {
+        if (!is_whole) {
+            kill(pid, SIGKILL);
+        }
+        waitpid(pid, &status, 0);
+    }
+    return is_whole && WIFEXITED(status);
+}
+
+bool probe_version(const char *answer, const char *mark, char version[PROBE_VERSION_NBYTES])
+{
+    const char *at = strstr(answer, mark);
+
+    for (; at != NULL && *at != '\0'; at++) {
+        size_t n = strspn(at, "0123456789"), whole = strspn(at, "0123456789.");
+
+        if (n > 0 && at[n] == '.' && whole > n + 1 && whole < PROBE_VERSION_NBYTES) {
+            snprintf(version, PROBE_VERSION_NBYTES, "%.*s", (int)whole, at);
+            return true;
+        }
+        at += n > 0 ? n - 1 : 0;
+    }
+    return false;
+}

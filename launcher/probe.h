@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking programs of the site what they are. */
+#ifndef NIXLRUN_LAUNCHER_PROBE_H
+#define NIXLRUN_LAUNCHER_PROBE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { PROBE_ANSWER_NBYTES = 4096 };
+
+/* Find a program in PATH. Returns false if it is not there. */
+bool probe_find(const char *name, char path[PATH_MAX]);
+
+/*
+ * Run a program with one argument and take what it writes to stdout and stderr, at most 10 seconds
+ * long; more than there is room for is dropped. Returns false if it could not be run or gave no
+ * answer.
+ */
+bool probe_ask(const char *path, const char *arg, char *answer, size_t answer_nbytes);
+
+enum { PROBE_VERSION_NBYTES = 16 };
+
+/* Copy the first N.N... behind `mark` in an answer. Returns false if there is none. */
+bool probe_version(const char *answer, const char *mark, char version[PROBE_VERSION_NBYTES]);
+
+#endif

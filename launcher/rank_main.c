@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nixlrun-rank [--beat] PROGRAM [ARGS]: stands between an engine's daemon and a rank on any host.
+ * It starts the program, passes its output on in a form that no engine spoils, kills what the
+ * program leaves behind, tells nixlrun how it ended, and ends in the same way. Engines say of an
+ * end what they like, some nothing; so nixlrun can give its own verdict. It dies with the daemon,
+ * and the rank with it: no orphans on hosts that nixlrun cannot reach.
+ *
+ * It stays in the engine's process group, with the program: engines signal the group. One thread.
+ */
+#include "config.h"
+
+#include "launcher/descendants.h"
+#include "launcher/ending.h"
+#include "launcher/job.h"
+#include "launcher/rank_report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+enum { READ_NBYTES = 4096, LINGER_MS = 500 };
+
+static const int held[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
+
+/* One write() of one line, so that the engine passes it on whole. */
+static void report(pid_t pid, enum rank_report_kind kind, int value)
+{
+    char host[HOST_NAME_MAX + 1] = "localhost", line[HOST_NAME_MAX + 128];
+    const char *rank = getenv("PMIX_RANK");
+    int n;
+
+    gethostname(host, sizeof(host) - 1);
+    n = snprintf(line, sizeof(line), RANK_REPORT_MARK "%.12s %s %d %c %d\n",
+                 rank != NULL ? rank : "0", host, (int)pid, (char)kind, value);
+    if (write(STDERR_FILENO, line, (size_t)n) < 0) {
+        return;
+    }
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+/* Write all; false when nobody reads. */
+static bool write_all(int fd, const char *data, size_t nbytes)
+{
+    while (nbytes > 0) {
+        ssize_t n = write(fd, data, nbytes);
+
+        if (n < 0 && errno != EINTR) {
+            return false;
+        }
+        data += n > 0 ? n : 0;
+        nbytes -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+/* Pass on text in frames, each in one write(). */
+static bool write_frames(int fd, const char *text, size_t nbytes)
+{
+    char frame[FRAME_MOST_NBYTES + 8];
+    size_t used = 0;
+
+    for (size_t i = 0; i < nbytes; i++) {
+        if (text[i] == '\n' || text[i] == FRAME_ESCAPE) {
+            frame[used++] = FRAME_ESCAPE;
+            frame[used++] = text[i] == '\n' ? FRAME_NEWLINE : FRAME_IS_ESCAPE;
+        } else {
+            frame[used++] = text[i];
+        }
+        if (used >= FRAME_MOST_NBYTES || i + 1 == nbytes) {
+            frame[used++] = FRAME_ESCAPE;
+            frame[used++] = FRAME_END;
+            frame[used++] = '\n';
+            if (!write_all(fd, frame, used)) {
+                return false;
+            }
+            used = 0;
+        }
+    }
+    return true;
+}
+
+/* Pass on what one stream has. At its end, or when nobody reads, it is closed: fd -1. */
+static void pump(struct pollfd *from, int to_fd)
+{
+    char text[READ_NBYTES];
+    ssize_t n = read(from->fd, text, sizeof(text));
+
+    if ((n < 0 && errno == EINTR) || (n > 0 && write_frames(to_fd, text, (size_t)n))) {
+        return;
+    }
+    close(from->fd);
+    from->fd = -1;
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+/* Pipes between the program and us: [0] is ours. The last one tells that it could not start. */
+struct pipes {
+    int out[2], err[2], error[2];
+};
+
+static bool open_pipes(struct pipes *pipes)
+{
+    return pipe2(pipes->out, O_CLOEXEC) == 0 && pipe2(pipes->err, O_CLOEXEC) == 0 &&
+           pipe2(pipes->error, O_CLOEXEC) == 0;
+}
+
+/* The child's way into the program. */
+static void become_program(char **argv, const sigset_t *mask, const struct pipes *pipes)
+{
+    int error;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    dup2(pipes->out[1], STDOUT_FILENO);
+    dup2(pipes->err[1], STDERR_FILENO);
+    execvp(argv[0], argv);
+    error = errno;
+    write_all(pipes->error[1], (const char *)&error, sizeof(error));
+    _exit(LAUNCH_EXIT_NO_PROGRAM);
+}
+
+/* Start the program. Returns its pid, or 0 after a report that it cannot run. */
+static pid_t start(char **argv, const sigset_t *mask, struct pipes *pipes, int *error_p)
+{
+    pid_t pid = open_pipes(pipes) ? fork() : -1;
+
+    *error_p = 0;
+    if (pid == 0) {
+        become_program(argv, mask, pipes);
+    }
+    if (pid < 0) {
+        *error_p = errno;
+    } else {
+        close(pipes->out[1]);
+        close(pipes->err[1]);
+        close(pipes->error[1]);
+        if (read(pipes->error[0], error_p, sizeof(*error_p)) == (ssize_t)sizeof(*error_p)) {
+            waitpid(pid, NULL, 0);
+        }
+        close(pipes->error[0]);
+    }
+    if (*error_p != 0) {
+        report(getpid(), RANK_REPORT_NOT_EXEC, *error_p);
+        return 0;
+    }
+    report(pid, RANK_REPORT_STARTED, 0);
+    return pid;
+}
+
+/* What Slurm calls this step: who knows it can signal the ranks. */
+static void report_step(pid_t pid)
+{
+    const char *rank = getenv("PMIX_RANK"), *job = getenv("SLURM_JOB_ID");
+    const char *step = getenv("SLURM_STEP_ID");
+
+    if (rank != NULL && strcmp(rank, "0") == 0 && job != NULL && step != NULL) {
+        report(pid, RANK_REPORT_JOB, atoi(job));
+        report(pid, RANK_REPORT_STEP, atoi(step));
+    }
+}
+
+/* nixlrun wants the program to end: ask it, with all that it has started in our group. */
+static void ask_to_end(pid_t pid)
+{
+    pid_t target = getpgrp() == getpid() ? 0 : pid; /* else it is the group of a daemon */
+
+    kill(target, SIGTERM);
+    kill(target, SIGCONT);
+}
+
+/* Reap; true if the program itself has ended. */
+static bool reap(pid_t pid, int *status_p)
+{
+    bool has_ended = false;
+    pid_t ended;
+    int status;
+
+    while ((ended = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (ended == pid) {
+            *status_p = status;
+            has_ended = true;
+        }
+    }
+    return has_ended;
+}
+
+/* A descriptor that is ready now and then, -1 if no beat is wanted. */
+static int open_beat(bool is_wanted)
+{
+    const struct itimerspec every = {{.tv_sec = RANK_BEAT_S}, {.tv_sec = RANK_BEAT_S}};
+    int fd = is_wanted ? timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK) : -1;
+
+    if (fd >= 0) {
+        timerfd_settime(fd, 0, &every, NULL);
+    }
+    return fd;
+}
+
+static void beat(pid_t pid, int fd)
+{
+    uint64_t n;
+
+    if (read(fd, &n, sizeof(n)) == (ssize_t)sizeof(n)) {
+        report(pid, RANK_REPORT_ALIVE, 0);
+    }
+}
+
+/* Pass on output until the program has ended and all it wrote is out. Returns its wait status. */
+static int serve(pid_t pid, const struct pipes *pipes, int signal_fd, int beat_fd)
+{
+    struct pollfd polled[] = {{.fd = pipes->out[0], .events = POLLIN},
+                              {.fd = pipes->err[0], .events = POLLIN},
+                              {.fd = signal_fd, .events = POLLIN},
+                              {.fd = beat_fd, .events = POLLIN}};
+    struct signalfd_siginfo info;
+    bool has_ended = false;
+    int status = 0;
+
+    while (!has_ended || polled[0].fd >= 0 || polled[1].fd >= 0) {
+        if (poll(polled, has_ended ? 3 : 4, has_ended ? LINGER_MS : -1) == 0) {
+            break; /* somebody out of our reach holds the pipes */
+        }
+        for (int i = 0; i < 2; i++) {
+            if (polled[i].fd >= 0 && polled[i].revents != 0) {
+                pump(&polled[i], i == 0 ? STDOUT_FILENO : STDERR_FILENO);
+            }
+        }
+        if (polled[3].revents != 0 && !has_ended) {
+            beat(pid, beat_fd);
+        }
+        if (polled[2].revents == 0 || read(signal_fd, &info, sizeof(info)) <= 0 || has_ended) {
+            continue;
+        }
+        if (info.ssi_signo == RANK_END_SIGNAL) {
+            ask_to_end(pid);
+        } else if (reap(pid, &status)) {
+            has_ended = true;
+            descendants_kill();
+        }
+    }
+    return status;
+}
+
+/* End as the program did. */
+static void end_like(int wait_status) __attribute__((noreturn));
+static void end_like(int wait_status)
+{
+    struct rlimit no_core = {0, 0};
+    sigset_t set;
+
+    if (WIFSIGNALED(wait_status)) {
+        setrlimit(RLIMIT_CORE, &no_core);
+        signal(WTERMSIG(wait_status), SIG_DFL);
+        sigemptyset(&set);
+        sigaddset(&set, WTERMSIG(wait_status));
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+        raise(WTERMSIG(wait_status));
+    }
+    _exit(ending_code(wait_status));
+}
+
+int main(int argc, char **argv)
+{
+    sigset_t set, served, mask;
+    bool has_beat = false;
+    struct pipes pipes;
+    int error, status;
+    pid_t pid;
+
+    if (argc > 1 && strcmp(argv[1], RANK_BEAT_WORD) == 0) {
+        has_beat = true;
+        argv++;
+        argc--;
+    }
+    if (argc < 2) {
+        fputs("nixlrun-rank: nixlrun starts it; it is not for people\n", stderr);
+        return LAUNCH_EXIT_USAGE;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
+        sigaddset(&set, held[i]);
+    }
+    sigemptyset(&served);
+    sigaddset(&served, SIGCHLD);
+    sigaddset(&served, RANK_END_SIGNAL);
+    sigorset(&set, &set, &served);
+    sigprocmask(SIG_BLOCK, &set, &mask);
+    pid = start(argv + 1, &mask, &pipes, &error);
+    if (pid == 0) {
+        return error == ENOENT || error == ENOTDIR ? LAUNCH_EXIT_NO_PROGRAM : LAUNCH_EXIT_NOT_EXEC;
+    }
+    report_step(pid);
+    status =
+        serve(pid, &pipes, signalfd(-1, &served, SFD_CLOEXEC | SFD_NONBLOCK), open_beat(has_beat));
+    report(pid, RANK_REPORT_ENDED, status);
+    end_like(status);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What nixlrun-rank writes into the engine for nixlrun.
+ *
+ * Output goes in frames: engine lines of at most FRAME_MOST_NBYTES with the rank's own newlines
+ * encoded. Engines break long lines (srun) and lose text where many short ones need many tags (Open
+ * MPI 4.1); of frames they do neither. A report is a line of its own on the rank's standard error;
+ * it begins with a control character that no text has by chance.
+ */
+#ifndef NIXLRUN_LAUNCHER_RANK_REPORT_H
+#define NIXLRUN_LAUNCHER_RANK_REPORT_H
+
+#define FRAME_ESCAPE      '\020' /* one of the following is behind it */
+#define FRAME_NEWLINE     'n'
+#define FRAME_IS_ESCAPE   'd' /* the escape itself */
+#define FRAME_END         '.' /* the newline behind it is the frame's, not the rank's */
+#define FRAME_MOST_NBYTES 900
+
+#define RANK_REPORT_MARK "\036nixlrun-rank "
+
+/* Behind the mark: rank, host, pid, one of these, and a number. */
+#define RANK_REPORT_FORMAT "%d %255s %d %c %d"
+
+/*
+ * This signal, which programs pass over by default, asks nixlrun-rank to end its program by
+ * SIGTERM. An engine passes it on without taking it for itself.
+ */
+#define RANK_END_SIGNAL SIGURG
+
+/* As first word of nixlrun-rank: tell now and then that the rank lives. */
+#define RANK_BEAT_WORD "--beat"
+#define RANK_BEAT_S    5
+
+enum rank_report_kind {
+    RANK_REPORT_STARTED = 's',  /* 0 */
+    RANK_REPORT_NOT_EXEC = 'x', /* an errno */
+    RANK_REPORT_ENDED = 'e',    /* a wait status */
+    RANK_REPORT_ALIVE = 'a',    /* every RANK_BEAT_S, after the word RANK_BEAT_WORD; 0 */
+    RANK_REPORT_JOB = 'j',      /* Slurm's number of the job */
+    RANK_REPORT_STEP = 'p',     /* and of the step in it */
+};
+
+#endif

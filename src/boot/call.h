@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One call of PMIx under a deadline. Engines ignore PMIX_TIMEOUT, so calls that may block run in
+ * their _nb form, or on a thread of their own.
+ */
+#ifndef NXR_BOOT_CALL_H
+#define NXR_BOOT_CALL_H
+
+#include <pmix.h>
+#include <stdint.h>
+
+struct nxr_call;
+
+/* A call that is about to be made, or NULL. Both its answer and a wait must come. */
+struct nxr_call *nxr_call_new(void);
+
+/* The answer has come, at once or late. */
+void nxr_call_finish(struct nxr_call *call, pmix_status_t status);
+
+/* The same as the callback of an _nb call. */
+void nxr_call_ended(pmix_status_t status, void *call);
+
+/* Wait for the answer and let the call go. PMIX_ERR_TIMEOUT if none came. */
+pmix_status_t nxr_call_wait(struct nxr_call *call, int64_t timeout_ns);
+
+/*
+ * Run a blocking call on a thread of its own. After PMIX_ERR_TIMEOUT that thread may still be in it
+ * and has `arg` for ever: the caller must not touch it again.
+ */
+typedef pmix_status_t nxr_call_fn(void *arg);
+pmix_status_t nxr_call_blocking(nxr_call_fn *fn, void *arg, int64_t timeout_ns);
+
+#endif

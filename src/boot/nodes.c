@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hosts of the job. Every engine tells their names (PMIX_NODE_LIST) and the ranks on each
+ * (PMIx_Resolve_peers); what else there is differs or is absent. Names of hosts lie in containers,
+ * so this says whom to ask and to watch, not who can share memory: that is host/link.c.
+ *
+ * Lock: none. The map is written while a rank joins, and only read from then until it leaves.
+ */
+#include "config.h"
+
+#include "boot/nodes.h"
+#include "boot/boot.h"
+#include "boot/call.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ASK_NS (5 * NXR_S) /* it has the answer, or never gives one */
+
+/* The number of the host of each rank, and how many there are. */
+static int *nodes; /* NULL: each rank is a host of its own */
+static int n_nodes;
+
+/* What is to be asked, and room for the answer. */
+struct question {
+    pmix_nspace_t nspace;
+    int size;
+    int nodes[]; /* -1: not known */
+};
+
+/* Give this number to the ranks on a host. A host of an allocation may have none. */
+static void number_ranks(struct question *question, const char *host, int number)
+{
+    pmix_proc_t *procs = NULL;
+    size_t n_procs = 0;
+
+    if (PMIx_Resolve_peers(host, question->nspace, &procs, &n_procs) != PMIX_SUCCESS) {
+        return;
+    }
+    for (size_t i = 0; i < n_procs; i++) {
+        if (procs[i].rank < (pmix_rank_t)question->size) {
+            question->nodes[procs[i].rank] = number;
+        }
+    }
+    PMIX_PROC_FREE(procs, n_procs);
+}
+
+static pmix_status_t ask(void *arg)
+{
+    struct question *question = arg;
+    pmix_proc_t everybody;
+    pmix_value_t *value = NULL;
+    pmix_status_t status;
+    char *rest = NULL;
+    int number = 0;
+
+    PMIX_LOAD_PROCID(&everybody, question->nspace, PMIX_RANK_WILDCARD);
+    status = PMIx_Get(&everybody, PMIX_NODE_LIST, NULL, 0, &value);
+    if (status != PMIX_SUCCESS) {
+        return status;
+    }
+    if (value->type == PMIX_STRING && value->data.string != NULL) {
+        for (char *host = strtok_r(value->data.string, ",", &rest); host != NULL;
+             host = strtok_r(NULL, ",", &rest)) {
+            number_ranks(question, host, number++);
+        }
+    }
+    PMIX_VALUE_RELEASE(value);
+    return PMIX_SUCCESS;
+}
+
+/*
+ * Number the hosts anew, in the order of their first ranks: so all ranks agree, also if the list
+ * was not in one order everywhere. Returns the number of hosts, 0 if a rank has none.
+ */
+static int renumber(int *list, int size)
+{
+    int *firsts = calloc((size_t)size, sizeof(*firsts)); /* of the old number: the new one + 1 */
+    int n = 0;
+
+    for (int rank = 0; firsts != NULL && rank < size; rank++) {
+        if (list[rank] < 0 || list[rank] >= size) {
+            n = 0;
+            break;
+        }
+        if (firsts[list[rank]] == 0) {
+            firsts[list[rank]] = ++n;
+        }
+        list[rank] = firsts[list[rank]] - 1;
+    }
+    free(firsts);
+    return n;
+}
+
+void nxr_nodes_read(const char *nspace, int size, int64_t timeout_ns)
+{
+    size_t nbytes = (size_t)size * sizeof(*nodes);
+    struct question *question;
+    pmix_status_t status;
+
+    free(nodes);
+    nodes = NULL;
+    n_nodes = size;
+    question = size > 1 ? malloc(sizeof(*question) + nbytes) : NULL;
+    if (question == NULL) {
+        return;
+    }
+    PMIX_LOAD_NSPACE(question->nspace, nspace);
+    question->size = size;
+    memset(question->nodes, 0xff, nbytes);
+    status = nxr_call_blocking(ask, question, timeout_ns < ASK_NS ? timeout_ns : ASK_NS);
+    if (status == PMIX_ERR_TIMEOUT) {
+        nxr_warn(BOOT, "the launcher does not tell which ranks share a host");
+        return;
+    }
+    nodes = malloc(nbytes);
+    if (nodes != NULL) {
+        memcpy(nodes, question->nodes, nbytes);
+        n_nodes = renumber(nodes, size);
+    }
+    free(question);
+    if (nodes != NULL && n_nodes == 0) {
+        nxr_debug(BOOT, "which ranks share a host is not known: %s", PMIx_Error_string(status));
+        free(nodes);
+        nodes = NULL;
+        n_nodes = size;
+    }
+}
+
+int nxr_boot_n_nodes(void)
+{
+    return n_nodes;
+}
+
+int nxr_boot_node_of(int rank)
+{
+    return nodes != NULL ? nodes[rank] : n_nodes == 1 ? 0 : rank;
+}

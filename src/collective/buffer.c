@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Offering buffers. An offer goes in a cell, and so does what each member could reach: two phases,
+ * or one where no buffer is good for all. No lock.
+ */
+#include "config.h"
+
+#include "collective/buffer.h"
+#include "collective/buffer_far.h"
+#include "collective/phase.h"
+#include "util/cuda_dyn.h"
+#include "util/env.h"
+#include "util/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* What a member has to offer; that process_vm calls fail is told beside what it reaches. */
+enum offer_state { OFFER_NONE, OFFER_IN_REGION, OFFER_ELSEWHERE, OFFER_BAD };
+#define NO_PROCESS_VM 4u
+
+/* One buffer, as it stands in a cell. */
+struct told_buffer {
+    uint64_t generation;
+    uint64_t offset;
+    uint64_t addr;
+    uint32_t state; /* enum offer_state */
+    char name[NIXL_NAME_MAX + 1];
+};
+
+struct told_offer {
+    struct told_buffer src;
+    struct told_buffer dst;
+    bool has_device;
+};
+_Static_assert(sizeof(struct told_offer) <= NXR_NODE_CELL_ROOM, "an offer fits into a cell");
+
+/* ---- the own buffers ------------------------------------------------------------------------- */
+
+/*
+ * Memory that drivers map for a device is not always reached by process_vm calls, not even by the
+ * process itself. Where there is a driver, look at both ends.
+ */
+static bool is_plain(const void *addr, size_t nbytes)
+{
+    char ends[2];
+    struct iovec here = {ends, sizeof(ends)};
+    struct iovec there[] = {{(void *)(uintptr_t)addr, 1},
+                            {(char *)(uintptr_t)addr + nbytes - 1, 1}};
+
+    return !nxr_cuda_is_in_process() ||
+           process_vm_readv(getpid(), &here, 1, there, 2, 0) == (ssize_t)sizeof(ends);
+}
+
+static void tell_buffer(const struct nixl_team *team, struct told_buffer *told, const void *addr,
+                        size_t nbytes, const struct nxr_offer *offer)
+{
+    struct nxr_region_place place;
+
+    told->state = addr == NULL ? OFFER_NONE : OFFER_BAD;
+    told->addr = (uintptr_t)addr;
+    if (addr == NULL || (addr == offer->src && offer->has_no_src)) {
+        return;
+    }
+    if (nxr_region_find_own(addr, nbytes, &place)) {
+        told->state = OFFER_IN_REGION;
+        told->generation = place.generation;
+        told->offset = place.offset;
+        memcpy(told->name, place.name, strlen(place.name) + 1);
+    } else if (!offer->is_in_region && nbytes > 0 && nxr_env.process_vm &&
+               !team->has_no_process_vm && nxr_range_find(addr) == NULL && is_plain(addr, nbytes)) {
+        told->state = OFFER_ELSEWHERE;
+    }
+}
+
+/* ---- offers ---------------------------------------------------------------------------------- */
+
+static const struct told_offer *told_by(const struct nixl_team *team, int member, uint64_t phase)
+{
+    return (const void *)nxr_node_cell(&team->node, member, phase)->bytes;
+}
+
+static bool is_there(const struct told_buffer *told)
+{
+    return told->state == OFFER_IN_REGION || told->state == OFFER_ELSEWHERE;
+}
+
+/* Which buffers are there, and good, at all that offer them. */
+static unsigned what_is_good(const struct nixl_team *team, uint64_t phase)
+{
+    unsigned offered = 0, bad = 0, elsewhere = 0;
+    bool has_device = false;
+
+    for (int i = 0; i < team->node.size; i++) {
+        const struct told_offer *told = told_by(team, i, phase);
+
+        has_device |= told->has_device;
+        elsewhere |= told->src.state == OFFER_ELSEWHERE ? NXR_BUFFER_SRC : 0u;
+
+        offered |= (is_there(&told->src) ? NXR_BUFFER_SRC : 0u) |
+                   (is_there(&told->dst) ? NXR_BUFFER_DST : 0u);
+        bad |= (told->src.state == OFFER_BAD ? NXR_BUFFER_SRC : 0u) |
+               (told->dst.state == OFFER_BAD ? NXR_BUFFER_DST : 0u);
+    }
+    return offered & ~(has_device ? bad | elsewhere | NXR_BUFFER_DST : bad);
+}
+
+/* Find a way to a buffer of another member: `bit` is taken from *reached_p if there is none. */
+static int reach(struct nixl_team *team, int member, const struct told_buffer *told,
+                 struct nxr_far_buffer *buffer, uint32_t bit, uint32_t *reached_p)
+{
+    struct nxr_far *far = &team->far[member];
+    int status = NIXL_OK;
+
+    *buffer = (struct nxr_far_buffer){.there = told->addr};
+    if ((*reached_p & bit) == 0 || !is_there(told)) {
+        return NIXL_OK;
+    }
+    if (told->state == OFFER_IN_REGION) {
+        const struct nxr_map *map = nxr_map_find(team, member, told->name, told->generation);
+
+        if (map == NULL) {
+            *reached_p &= ~bit;
+            return NIXL_OK;
+        }
+        buffer->here = map->addr != NULL ? map->addr + told->offset : NULL;
+        buffer->region = map->region;
+        buffer->offset = told->offset;
+        return NIXL_OK;
+    }
+    status = nxr_far_prove(team, member);
+    if (far->pid < 0) {
+        *reached_p = (*reached_p & ~bit) | NO_PROCESS_VM;
+    }
+    return status;
+}
+
+/* Look for ways to all that is good of the others: which of the kinds are reached of all. */
+static int reach_all(struct nixl_team *team, uint64_t phase, uint32_t *reached_p)
+{
+    int status = NIXL_OK;
+
+    if (team->far == NULL) {
+        team->far = calloc((size_t)team->node.size, sizeof(*team->far));
+    }
+    if (team->far == NULL) {
+        *reached_p = 0;
+    }
+    for (int i = 0; i < team->node.size && team->far != NULL && status == NIXL_OK; i++) {
+        const struct told_offer *told = told_by(team, i, phase);
+        struct nxr_far *far = &team->far[i];
+
+        if (i != team->node.me) {
+            status = reach(team, i, &told->src, &far->src, NXR_BUFFER_SRC, reached_p);
+        }
+        if (i != team->node.me && status == NIXL_OK) {
+            status = reach(team, i, &told->dst, &far->dst, NXR_BUFFER_DST, reached_p);
+        }
+    }
+    return status;
+}
+
+int nxr_buffers_offer(struct nixl_team *team, const struct nxr_offer *offer, unsigned *shared_p)
+{
+    struct nxr_node *node = &team->node;
+    uint64_t phase = node->phase + 1;
+    struct told_offer told = {.has_device = offer->has_device};
+    unsigned good;
+    uint32_t reached;
+    int status;
+
+    *shared_p = 0;
+    tell_buffer(team, &told.src, offer->src, offer->src_nbytes, offer);
+    tell_buffer(team, &told.dst, offer->dst, offer->dst_nbytes, offer);
+    status = nxr_node_put_cell(team, &told, sizeof(told));
+    if (status == NIXL_OK) {
+        status = nxr_node_wait_cells(team, phase);
+    }
+    good = status == NIXL_OK ? what_is_good(team, phase) : 0;
+    if (good == 0) {
+        return status;
+    }
+    reached = good;
+    status = reach_all(team, phase, &reached);
+    phase = node->phase + 1;
+    if (status == NIXL_OK) {
+        status = nxr_node_put_cell(team, &reached, sizeof(reached));
+    }
+    if (status == NIXL_OK) {
+        status = nxr_node_wait_cells(team, phase);
+    }
+    for (int i = 0; i < node->size && status == NIXL_OK; i++) {
+        memcpy(&reached, nxr_node_cell(node, i, phase)->bytes, sizeof(reached));
+        good &= reached;
+        team->has_no_process_vm |= (reached & NO_PROCESS_VM) != 0;
+    }
+    *shared_p = status == NIXL_OK ? good : 0;
+    return status;
+}
+
+const void *nxr_buffer_src(const struct nixl_team *team, int member)
+{
+    return team->far[member].src.here;
+}
+
+void nxr_buffers_drop(struct nixl_team *team)
+{
+    for (int i = 0; team->far != NULL && i < team->node.size; i++) {
+        nxr_maps_drop(team, i);
+    }
+    free(team->far);
+    team->far = NULL;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reaching the buffers of other members: mappings of their regions, process_vm calls on what lies
+ * elsewhere, and copying by either. No lock.
+ */
+#include "config.h"
+
+#include "collective/buffer.h"
+#include "collective/buffer_far.h"
+#include "collective/team.h"
+#include "util/copy.h"
+#include "util/log.h"
+#include "util/status.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+/* Bytes that are moved between two looks whether the call has to end. */
+#define CALL_NBYTES  (4ul << 20)
+#define VISIT_NBYTES (64ul << 20)
+
+/* ---- mappings -------------------------------------------------------------------------------- */
+
+static void drop_map(const struct nixl_team *team, int member, struct nxr_map *map)
+{
+    if (map->generation != 0) {
+        if (map->addr != NULL) {
+            (void)nixl_region_unmap(map->region, team->ranks[team->local[member]], map->addr);
+        }
+        (void)nixl_region_close(map->region, NIXL_FOREVER);
+        map->generation = 0;
+    }
+}
+
+/* Host memory is mapped; device memory that this process has open needs nothing more. */
+static bool map_part(struct nixl_region *region, int rank, const struct nixl_region_info *info,
+                     void **addr_p)
+{
+    if (info->kind != NIXL_MEM_HOST) {
+        const struct nxr_part *part = nxr_region_part(region, rank);
+
+        return part != NULL && part->method == NXR_METHOD_DEVICE;
+    }
+    return nixl_region_map(region, rank, addr_p) == NIXL_OK;
+}
+
+/* Open and map a region. False: it cannot be. */
+static bool make_map(struct nixl_team *team, int member, const char *name, uint64_t generation,
+                     struct nxr_map *map)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    int rank = team->ranks[team->local[member]];
+    void *addr = NULL;
+    struct nxr_part *part;
+
+    if (nixl_region_open(name, &map->region) != NIXL_OK) {
+        return false;
+    }
+    if (nixl_region_query(map->region, rank, nxr_team_left(team), &info) == NIXL_OK &&
+        map_part(map->region, rank, &info, &addr)) {
+        part = nxr_region_part(map->region, rank);
+        map->addr = addr;
+        map->generation = generation;
+        if (part != NULL && part->key.generation == generation) {
+            return true;
+        }
+        drop_map(team, member, map);
+        return false;
+    }
+    (void)nixl_region_close(map->region, NIXL_FOREVER);
+    return false;
+}
+
+const struct nxr_map *nxr_map_find(struct nixl_team *team, int member, const char *name,
+                                   uint64_t generation)
+{
+    struct nxr_far *far = &team->far[member];
+    struct nxr_map *map;
+
+    for (int i = 0; i < NXR_MAPS_PER_MEMBER; i++) {
+        if (far->maps[i].generation == generation) {
+            return &far->maps[i];
+        }
+    }
+    map = &far->maps[far->next++ % NXR_MAPS_PER_MEMBER];
+    drop_map(team, member, map);
+    return make_map(team, member, name, generation, map) ? map : NULL;
+}
+
+void nxr_maps_drop(struct nixl_team *team, int member)
+{
+    for (int i = 0; i < NXR_MAPS_PER_MEMBER; i++) {
+        drop_map(team, member, &team->far[member].maps[i]);
+    }
+}
+
+/* ---- process_vm calls ------------------------------------------------------------------------ */
+
+int nxr_far_prove(struct nixl_team *team, int member)
+{
+    struct nxr_far *far = &team->far[member];
+    int place = team->local[member], status, error = ESRCH;
+    const struct nxr_peer *peer;
+
+    if (far->pid != 0) {
+        return NIXL_OK;
+    }
+    status = nxr_team_find_part(team, team->boot.region, place); /* then it is connected */
+    if (status != NIXL_OK) {
+        return status;
+    }
+    peer = nxr_peer_find(team->ranks[place]);
+    if (peer != NULL && nxr_peer_is_local(peer) && nxr_peer_pid(peer) > 0) {
+        error = nxr_peer_prove_pid(peer, nxr_peer_pid(peer));
+    }
+    far->pid = error == 0 ? nxr_peer_pid(peer) : -1;
+    if (error != 0) {
+        nxr_info(COLL, "buffers of rank %d that lie in no region go through shared memory: %s",
+                 team->ranks[place], strerror(error));
+    }
+    return NIXL_OK;
+}
+
+/* A process_vm call has failed: the member has died, or it gave an address that is not there. */
+static int fail_call(struct nixl_team *team, int member, int error)
+{
+    int place = team->local[member], status = nxr_team_look(team, place);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (error == ESRCH) { /* its memory goes before others hear of the death */
+        return nxr_team_break(team, NIXL_ERR_PEER_LOST, team->ranks[place]);
+    }
+    nxr_fail(NIXL_ERR_TRANSPORT, team->operation, team->ranks[place], "shm", 0,
+             "process_vm call on the buffer of rank %d: %s", team->ranks[place], strerror(error));
+    return nxr_team_break(team, NIXL_ERR_TRANSPORT, -1);
+}
+
+/* ---- copying --------------------------------------------------------------------------------- */
+
+int nxr_buffer_read(struct nixl_team *team, int member, size_t at, void *to, size_t nbytes)
+{
+    const struct nxr_far *far = &team->far[member];
+    int status = NIXL_OK;
+
+    if (far->src.here != NULL && !nxr_range_is_near(to)) {
+        nxr_copy(to, far->src.here + at, nbytes);
+        return NIXL_OK;
+    }
+    if (far->src.region != NULL) {
+        int rank = team->ranks[team->local[member]];
+
+        status = nixl_get(rank, far->src.region, far->src.offset + at, to, nbytes);
+        return status == NIXL_OK ? status : nxr_team_break(team, status, rank);
+    }
+    for (size_t done = 0; done < nbytes && status == NIXL_OK;) {
+        size_t left = nbytes - done, n = left < CALL_NBYTES ? left : CALL_NBYTES;
+        struct iovec here = {(char *)to + done, n};
+        struct iovec there = {(void *)(uintptr_t)(far->src.there + at + done), n};
+        ssize_t moved = process_vm_readv(far->pid, &here, 1, &there, 1, 0);
+
+        if (moved <= 0) {
+            return fail_call(team, member, moved < 0 ? errno : EFAULT);
+        }
+        done += (size_t)moved;
+        status = done < nbytes ? nxr_team_look(team, -1) : NIXL_OK;
+    }
+    return status;
+}
+
+/* One visit: *moved_p bytes of at most nbytes. 0, or the errno of the call. */
+static int write_some(const struct nxr_far *far, size_t at, const void *from, size_t nbytes,
+                      size_t *moved_p)
+{
+    if (far->dst.here != NULL) {
+        *moved_p = nbytes < VISIT_NBYTES ? nbytes : VISIT_NBYTES;
+        nxr_copy(far->dst.here + at, from, *moved_p);
+    } else {
+        size_t n = nbytes < CALL_NBYTES ? nbytes : CALL_NBYTES;
+        struct iovec here = {(void *)(uintptr_t)from, n};
+        struct iovec there = {(void *)(uintptr_t)(far->dst.there + at), n};
+        ssize_t moved = process_vm_writev(far->pid, &here, 1, &there, 1, 0);
+
+        if (moved <= 0) {
+            return moved < 0 ? errno : EFAULT;
+        }
+        *moved_p = (size_t)moved;
+    }
+    return 0;
+}
+
+int nxr_buffer_write(struct nixl_team *team, int member, size_t at, const void *from, size_t nbytes)
+{
+    int status = NIXL_OK, error = 0;
+
+    for (size_t done = 0, moved = 0; done < nbytes; done += moved) {
+        status = nxr_node_visit(team);
+        if (status != NIXL_OK) {
+            return status;
+        }
+        error = write_some(&team->far[member], at + done, (const char *)from + done, nbytes - done,
+                           &moved);
+        nxr_node_leave(&team->node);
+        if (error != 0) {
+            return fail_call(team, member, error);
+        }
+        if (done + moved < nbytes) {
+            status = nxr_team_look(team, -1);
+            if (status != NIXL_OK) {
+                return status;
+            }
+        }
+    }
+    return NIXL_OK;
+}

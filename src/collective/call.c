@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checking the arguments of collectives, and running them. No state. */
+#include "config.h"
+
+#include "collective/call.h"
+#include "collective/device.h"
+#include "collective/two_level.h"
+#include "util/status.h"
+
+static int fail(const char *operation, const char *why)
+{
+    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s", why);
+}
+
+int nxr_call_check_team(const char *operation, const struct nixl_team *team)
+{
+    if (__builtin_expect(nxr_is_ready() && nxr_team_is_open(team), 1)) {
+        return NIXL_OK;
+    }
+    return nxr_team_check(operation, team);
+}
+
+/* Buffers that are there, or NULL: is one device memory? That lies in regions. */
+static bool is_device(const void *src, const void *dst)
+{
+    return __builtin_expect(nxr_range_is_near(src) || nxr_range_is_near(dst), 0) &&
+           (nxr_range_find(src) != NULL || nxr_range_find(dst) != NULL);
+}
+
+static int check_root(const char *operation, const struct nixl_team *team, int root)
+{
+    if (root >= 0 && root < team->size) {
+        return NIXL_OK;
+    }
+    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                    "root %d is not in the team; allowed is 0 to %d", root, team->size - 1);
+}
+
+/* ---- reductions ------------------------------------------------------------------------------ */
+
+static int check_operation(const char *operation, const struct nixl_reduce_args *args)
+{
+    if (args->op == NIXL_USER) {
+        if (args->combine == NULL) {
+            return fail(operation, "the operation is NIXL_USER, and combine is NULL");
+        }
+        if (args->element_nbytes > NXR_ELEMENT_MAX) {
+            return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                            "elements of %zu bytes; allowed are up to %d", args->element_nbytes,
+                            NXR_ELEMENT_MAX);
+        }
+        return args->element_nbytes != 0 || nxr_combine_type_nbytes(args->type) != 0
+                   ? NIXL_OK
+                   : fail(operation, "the elements have neither a type nor a size");
+    }
+    if (nxr_combine_type_nbytes(args->type) == 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "type %d; allowed is 0 to NIXL_BFLOAT16 (%d)", (int)args->type,
+                        NIXL_BFLOAT16);
+    }
+    if ((unsigned)args->op > NIXL_USER) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "operation %d; allowed is NIXL_SUM (0) to NIXL_USER (%d)", (int)args->op,
+                        NIXL_USER);
+    }
+    return nxr_combine_is_valid(args->type, args->op)
+               ? NIXL_OK
+               : nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                          "operation %d combines bits, which is not for floating-point type %d",
+                          (int)args->op, (int)args->type);
+}
+
+int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, int root,
+                          const struct nixl_reduce_args *args, enum nxr_reduce_kind kind,
+                          struct nxr_call *call_p)
+{
+    size_t n_parts = kind == NXR_REDUCE_SCATTER ? (size_t)team->size : 1, nbytes;
+    bool wants_dst = kind != NXR_REDUCE || team->me == root;
+    int status = check_root(operation, team, root);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (args == NULL || args->struct_nbytes != sizeof(*args)) {
+        return fail(operation, args == NULL ? "args is NULL"
+                                            : "args were not made with NIXL_REDUCE_ARGS_INIT");
+    }
+    status = check_operation(operation, args);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    call_p->kind = NXR_CALL_REDUCTION;
+    call_p->reduction = (struct nxr_reduction){.kind = kind,
+                                               .root = root,
+                                               .combine = nxr_combine_choose(args),
+                                               .src = args->src,
+                                               .dst = args->dst};
+    if (__builtin_mul_overflow(args->count, n_parts, &nbytes) ||
+        __builtin_mul_overflow(nbytes, call_p->reduction.combine.element_nbytes, &nbytes)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "%zu elements have more bytes than there are", args->count);
+    }
+    call_p->reduction.nbytes = nbytes;
+    if (nbytes > 0 && (args->src == NULL || (wants_dst && args->dst == NULL))) {
+        return fail(operation, args->src == NULL ? "src is NULL" : "dst is NULL");
+    }
+    call_p->has_device =
+        is_device(nbytes > 0 ? args->src : NULL, nbytes > 0 && wants_dst ? args->dst : NULL);
+    return NIXL_OK;
+}
+
+/* ---- data that moves ------------------------------------------------------------------------- */
+
+static bool is_root(const struct nixl_team *team, const struct nxr_exchange *exchange)
+{
+    return team->me == exchange->root;
+}
+
+int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
+                         const struct nxr_exchange *exchange, struct nxr_call *call_p)
+{
+    bool is_sender = exchange->all_send || is_root(team, exchange);
+    bool is_receiver = exchange->all_receive || is_root(team, exchange);
+    size_t all_nbytes;
+    int status = check_root(operation, team, exchange->root);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (__builtin_mul_overflow(exchange->nbytes, (size_t)team->size, &all_nbytes)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "%zu bytes for each member are more than there are", exchange->nbytes);
+    }
+    if (all_nbytes > 0 &&
+        ((is_sender && exchange->src == NULL) || (is_receiver && exchange->dst == NULL))) {
+        return fail(operation, is_sender && exchange->src == NULL ? "src is NULL" : "dst is NULL");
+    }
+    call_p->kind = NXR_CALL_EXCHANGE;
+    call_p->exchange = *exchange;
+    call_p->has_device = is_device(is_sender && all_nbytes > 0 ? exchange->src : NULL,
+                                   is_receiver && all_nbytes > 0 ? exchange->dst : NULL);
+    return NIXL_OK;
+}
+
+/* Arrays of sizes and offsets. *nbytes_p: all bytes together. */
+static int check_pieces(const char *operation, const struct nixl_team *team, const size_t *nbytes,
+                        const size_t *offsets, size_t *nbytes_p)
+{
+    size_t end;
+
+    *nbytes_p = 0;
+    if (nbytes == NULL || offsets == NULL) {
+        return fail(operation, "an array of sizes or offsets is NULL");
+    }
+    for (int i = 0; i < team->size; i++) {
+        if (__builtin_add_overflow(offsets[i], nbytes[i], &end) ||
+            __builtin_add_overflow(*nbytes_p, nbytes[i], nbytes_p)) {
+            return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                            "%zu bytes at offset %zu for member %d are more than there are",
+                            nbytes[i], offsets[i], i);
+        }
+    }
+    return NIXL_OK;
+}
+
+int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
+                       const struct nxr_exchange *exchange, const struct nixl_vector_args *args,
+                       struct nxr_call *call_p)
+{
+    bool is_sender = exchange->all_send || is_root(team, exchange);
+    bool is_receiver = exchange->all_receive || is_root(team, exchange);
+    size_t src_nbytes, dst_nbytes;
+    int status = check_root(operation, team, exchange->root);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (args == NULL || args->struct_nbytes != sizeof(*args)) {
+        return fail(operation, args == NULL ? "args is NULL"
+                                            : "args were not made with NIXL_VECTOR_ARGS_INIT");
+    }
+    src_nbytes = dst_nbytes = args->nbytes;
+    if (is_sender && exchange->is_private) {
+        status = check_pieces(operation, team, args->src_nbytes, args->src_offsets, &src_nbytes);
+    }
+    if (status == NIXL_OK && is_receiver && exchange->all_send) {
+        status = check_pieces(operation, team, args->dst_nbytes, args->dst_offsets, &dst_nbytes);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if ((is_sender && src_nbytes > 0 && args->src == NULL) ||
+        (is_receiver && dst_nbytes > 0 && args->dst == NULL)) {
+        return fail(operation, is_sender && src_nbytes > 0 && args->src == NULL ? "src is NULL"
+                                                                                : "dst is NULL");
+    }
+    call_p->kind = NXR_CALL_EXCHANGE;
+    call_p->exchange = *exchange;
+    call_p->exchange.is_vector = true;
+    call_p->exchange.src = args->src;
+    call_p->exchange.dst = args->dst;
+    call_p->exchange.nbytes = args->nbytes;
+    call_p->exchange.src_nbytes = args->src_nbytes;
+    call_p->exchange.src_offsets = args->src_offsets;
+    call_p->exchange.dst_nbytes = args->dst_nbytes;
+    call_p->exchange.dst_offsets = args->dst_offsets;
+    call_p->has_device = is_device(is_sender && src_nbytes > 0 ? args->src : NULL,
+                                   is_receiver && dst_nbytes > 0 ? args->dst : NULL);
+    return NIXL_OK;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static int run_on_hosts(struct nixl_team *team, const struct nxr_call *call)
+{
+    switch (call->kind) {
+    case NXR_CALL_BARRIER:
+        return nxr_two_level_barrier(team);
+    case NXR_CALL_REDUCTION:
+        return nxr_two_level_reduce(team, &call->reduction);
+    default:
+        return nxr_two_level_exchange(team, &call->exchange);
+    }
+}
+
+int nxr_call_run_on_host(struct nixl_team *team, const struct nxr_call *call)
+{
+    if (team->n_nodes > 1) {
+        return run_on_hosts(team, call);
+    }
+    switch (call->kind) {
+    case NXR_CALL_BARRIER:
+        return nxr_node_barrier(team);
+    case NXR_CALL_REDUCTION:
+        return nxr_node_reduce(team, &call->reduction);
+    default:
+        if (!call->exchange.all_send && !call->exchange.is_private) {
+            return nxr_node_broadcast(team, call->exchange.root, call->exchange.dst,
+                                      call->exchange.nbytes);
+        }
+        return nxr_node_exchange(team, &call->exchange);
+    }
+}
+
+int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
+{
+    return __builtin_expect(nxr_device_is_asked(team, call), 0) ? nxr_device_call_run(team, call)
+                                                                : nxr_call_run_on_host(team, call);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A collective whose arguments were checked: what the public calls make, and what runs it. */
+#ifndef NXR_COLLECTIVE_CALL_H
+#define NXR_COLLECTIVE_CALL_H
+
+#include "collective/node_collective.h"
+
+enum nxr_call_kind { NXR_CALL_BARRIER, NXR_CALL_REDUCTION, NXR_CALL_EXCHANGE };
+
+struct nxr_call {
+    enum nxr_call_kind kind;
+    bool has_device; /* src or dst is device memory */
+    union {
+        struct nxr_reduction reduction; /* its root is a place */
+        struct nxr_exchange exchange;
+    };
+};
+
+/*
+ * Run it, between nxr_team_begin() and nxr_team_end(), in one thread at a time. NIXL_OK; any other
+ * status ends the call under way, and the team is broken.
+ */
+int nxr_call_run(struct nixl_team *team, const struct nxr_call *call);
+
+/* The same for what the processor can do; data that only moves may be device memory. */
+int nxr_call_run_on_host(struct nixl_team *team, const struct nxr_call *call);
+
+/* Check the arguments that all calls have, but the timeout. Records the failure. */
+int nxr_call_check_team(const char *operation, const struct nixl_team *team);
+
+/* Make a call of arguments. NIXL_OK, or NIXL_ERR_INVALID_ARG, recorded for `operation`. */
+int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, int root,
+                          const struct nixl_reduce_args *args, enum nxr_reduce_kind kind,
+                          struct nxr_call *call_p);
+
+/* The same for data of one size. `exchange` has the kind of it, the buffers and nbytes. */
+int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
+                         const struct nxr_exchange *exchange, struct nxr_call *call_p);
+
+/* The same for data of different sizes. `exchange` has the kind of it. */
+int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
+                       const struct nxr_exchange *exchange, const struct nixl_vector_args *args,
+                       struct nxr_call *call_p);
+
+#endif

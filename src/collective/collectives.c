@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The public collectives: each checks its arguments, makes a call of them, and runs it at once, or
+ * hands it to the team's worker. No lock of its own.
+ */
+#include "config.h"
+
+#include "collective/later.h"
+#include "util/status.h"
+
+static inline int run(struct nixl_team *team, const char *operation, const struct nxr_call *call,
+                      int64_t timeout_ns)
+{
+    int status = nxr_team_enter(team, operation, timeout_ns);
+
+    if (__builtin_expect(status != NIXL_OK, 0)) {
+        return status;
+    }
+    status = nxr_call_run(team, call);
+    return __builtin_expect(status == NIXL_OK, 1) ? status : nxr_team_end(team, status);
+}
+
+/* Start a call whose arguments were checked. */
+static int start(struct nixl_team *team, const char *operation, const struct nxr_call *call,
+                 struct nixl_req **req_p)
+{
+    if (req_p == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
+    }
+    if (team->size == 1) {
+        return run(team, operation, call, NIXL_FOREVER);
+    }
+    return nxr_later_start(team, operation, call, req_p);
+}
+
+/* ---- barrier and broadcast ------------------------------------------------------------------- */
+
+int nixl_barrier(struct nixl_team *team, int64_t timeout_ns)
+{
+    static const struct nxr_call call = {.kind = NXR_CALL_BARRIER};
+    int status = nxr_call_check_team("nixl_barrier", team);
+
+    return status == NIXL_OK ? run(team, "nixl_barrier", &call, timeout_ns) : status;
+}
+
+int nixl_barrier_nb(struct nixl_team *team, struct nixl_req **req_p)
+{
+    static const struct nxr_call call = {.kind = NXR_CALL_BARRIER};
+    int status = nxr_call_check_team("nixl_barrier_nb", team);
+
+    return status == NIXL_OK ? start(team, "nixl_barrier_nb", &call, req_p) : status;
+}
+
+static int make_broadcast(const char *operation, struct nixl_team *team, int root, void *buf,
+                          size_t nbytes, struct nxr_call *call_p)
+{
+    const struct nxr_exchange exchange = {
+        .root = root, .all_receive = true, .src = buf, .dst = buf, .nbytes = nbytes};
+    int status = nxr_call_check_team(operation, team);
+
+    return status == NIXL_OK ? nxr_call_of_exchange(operation, team, &exchange, call_p) : status;
+}
+
+int nixl_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes, int64_t timeout_ns)
+{
+    struct nxr_call call;
+    int status = make_broadcast("nixl_broadcast", team, root, buf, nbytes, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_broadcast", &call, timeout_ns) : status;
+}
+
+int nixl_broadcast_nb(struct nixl_team *team, int root, void *buf, size_t nbytes,
+                      struct nixl_req **req_p)
+{
+    struct nxr_call call;
+    int status = make_broadcast("nixl_broadcast_nb", team, root, buf, nbytes, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_broadcast_nb", &call, req_p) : status;
+}
+
+/* ---- reductions ------------------------------------------------------------------------------ */
+
+static int make_reduction(const char *operation, const struct nixl_team *team, int root,
+                          const struct nixl_reduce_args *args, enum nxr_reduce_kind kind,
+                          struct nxr_call *call_p)
+{
+    int status = nxr_call_check_team(operation, team);
+
+    return status == NIXL_OK ? nxr_call_of_reduction(operation, team, root, args, kind, call_p)
+                             : status;
+}
+
+int nixl_allreduce(struct nixl_team *team, const struct nixl_reduce_args *args, int64_t timeout_ns)
+{
+    struct nxr_call call;
+    int status = make_reduction("nixl_allreduce", team, 0, args, NXR_ALLREDUCE, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_allreduce", &call, timeout_ns) : status;
+}
+
+int nixl_allreduce_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
+                      struct nixl_req **req_p)
+{
+    struct nxr_call call;
+    int status = make_reduction("nixl_allreduce_nb", team, 0, args, NXR_ALLREDUCE, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_allreduce_nb", &call, req_p) : status;
+}
+
+int nixl_reduce(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
+                int64_t timeout_ns)
+{
+    struct nxr_call call;
+    int status = make_reduction("nixl_reduce", team, root, args, NXR_REDUCE, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_reduce", &call, timeout_ns) : status;
+}
+
+int nixl_reduce_nb(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
+                   struct nixl_req **req_p)
+{
+    struct nxr_call call;
+    int status = make_reduction("nixl_reduce_nb", team, root, args, NXR_REDUCE, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_reduce_nb", &call, req_p) : status;
+}
+
+int nixl_reduce_scatter(struct nixl_team *team, const struct nixl_reduce_args *args,
+                        int64_t timeout_ns)
+{
+    struct nxr_call call;
+    int status = make_reduction("nixl_reduce_scatter", team, 0, args, NXR_REDUCE_SCATTER, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_reduce_scatter", &call, timeout_ns) : status;
+}
+
+int nixl_reduce_scatter_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
+                           struct nixl_req **req_p)
+{
+    struct nxr_call call;
+    int status = make_reduction("nixl_reduce_scatter_nb", team, 0, args, NXR_REDUCE_SCATTER, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_reduce_scatter_nb", &call, req_p) : status;
+}
+
+int nixl_scan(struct nixl_team *team, const struct nixl_reduce_args *args, int64_t timeout_ns)
+{
+    struct nxr_call call;
+    int status = make_reduction("nixl_scan", team, 0, args, NXR_SCAN, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_scan", &call, timeout_ns) : status;
+}
+
+int nixl_scan_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
+                 struct nixl_req **req_p)
+{
+    struct nxr_call call;
+    int status = make_reduction("nixl_scan_nb", team, 0, args, NXR_SCAN, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_scan_nb", &call, req_p) : status;
+}
+
+/* ---- data of one size ------------------------------------------------------------------------ */
+
+static const struct nxr_exchange gather_kind = {.all_send = true};
+static const struct nxr_exchange scatter_kind = {.all_receive = true, .is_private = true};
+static const struct nxr_exchange allgather_kind = {.all_send = true, .all_receive = true};
+static const struct nxr_exchange alltoall_kind = {
+    .all_send = true, .all_receive = true, .is_private = true};
+
+/* Buffers of one size, for an exchange of that kind. */
+struct buffers {
+    const void *src;
+    void *dst;
+    size_t nbytes;
+};
+
+static int make_exchange(const char *operation, const struct nixl_team *team,
+                         const struct nxr_exchange *kind, int root, const struct buffers *buffers,
+                         struct nxr_call *call_p)
+{
+    struct nxr_exchange exchange = *kind;
+    int status = nxr_call_check_team(operation, team);
+
+    exchange.root = root;
+    exchange.src = buffers->src;
+    exchange.dst = buffers->dst;
+    exchange.nbytes = buffers->nbytes;
+    return status == NIXL_OK ? nxr_call_of_exchange(operation, team, &exchange, call_p) : status;
+}
+
+int nixl_gather(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
+                int64_t timeout_ns)
+{
+    const struct buffers buffers = {src, dst, nbytes};
+    struct nxr_call call;
+    int status = make_exchange("nixl_gather", team, &gather_kind, root, &buffers, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_gather", &call, timeout_ns) : status;
+}
+
+int nixl_gather_nb(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
+                   struct nixl_req **req_p)
+{
+    const struct buffers buffers = {src, dst, nbytes};
+    struct nxr_call call;
+    int status = make_exchange("nixl_gather_nb", team, &gather_kind, root, &buffers, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_gather_nb", &call, req_p) : status;
+}
+
+int nixl_scatter(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
+                 int64_t timeout_ns)
+{
+    const struct buffers buffers = {src, dst, nbytes};
+    struct nxr_call call;
+    int status = make_exchange("nixl_scatter", team, &scatter_kind, root, &buffers, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_scatter", &call, timeout_ns) : status;
+}
+
+int nixl_scatter_nb(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
+                    struct nixl_req **req_p)
+{
+    const struct buffers buffers = {src, dst, nbytes};
+    struct nxr_call call;
+    int status = make_exchange("nixl_scatter_nb", team, &scatter_kind, root, &buffers, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_scatter_nb", &call, req_p) : status;
+}
+
+int nixl_allgather(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                   int64_t timeout_ns)
+{
+    const struct buffers buffers = {src, dst, nbytes};
+    struct nxr_call call;
+    int status = make_exchange("nixl_allgather", team, &allgather_kind, 0, &buffers, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_allgather", &call, timeout_ns) : status;
+}
+
+int nixl_allgather_nb(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                      struct nixl_req **req_p)
+{
+    const struct buffers buffers = {src, dst, nbytes};
+    struct nxr_call call;
+    int status = make_exchange("nixl_allgather_nb", team, &allgather_kind, 0, &buffers, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_allgather_nb", &call, req_p) : status;
+}
+
+int nixl_alltoall(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                  int64_t timeout_ns)
+{
+    const struct buffers buffers = {src, dst, nbytes};
+    struct nxr_call call;
+    int status = make_exchange("nixl_alltoall", team, &alltoall_kind, 0, &buffers, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_alltoall", &call, timeout_ns) : status;
+}
+
+int nixl_alltoall_nb(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                     struct nixl_req **req_p)
+{
+    const struct buffers buffers = {src, dst, nbytes};
+    struct nxr_call call;
+    int status = make_exchange("nixl_alltoall_nb", team, &alltoall_kind, 0, &buffers, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_alltoall_nb", &call, req_p) : status;
+}
+
+/* ---- data of different sizes ----------------------------------------------------------------- */
+
+static int make_vector(const char *operation, const struct nixl_team *team,
+                       const struct nxr_exchange *kind, int root,
+                       const struct nixl_vector_args *args, struct nxr_call *call_p)
+{
+    struct nxr_exchange exchange = *kind;
+    int status = nxr_call_check_team(operation, team);
+
+    exchange.root = root;
+    return status == NIXL_OK ? nxr_call_of_vector(operation, team, &exchange, args, call_p)
+                             : status;
+}
+
+int nixl_gatherv(struct nixl_team *team, int root, const struct nixl_vector_args *args,
+                 int64_t timeout_ns)
+{
+    struct nxr_call call;
+    int status = make_vector("nixl_gatherv", team, &gather_kind, root, args, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_gatherv", &call, timeout_ns) : status;
+}
+
+int nixl_gatherv_nb(struct nixl_team *team, int root, const struct nixl_vector_args *args,
+                    struct nixl_req **req_p)
+{
+    struct nxr_call call;
+    int status = make_vector("nixl_gatherv_nb", team, &gather_kind, root, args, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_gatherv_nb", &call, req_p) : status;
+}
+
+int nixl_scatterv(struct nixl_team *team, int root, const struct nixl_vector_args *args,
+                  int64_t timeout_ns)
+{
+    struct nxr_call call;
+    int status = make_vector("nixl_scatterv", team, &scatter_kind, root, args, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_scatterv", &call, timeout_ns) : status;
+}
+
+int nixl_scatterv_nb(struct nixl_team *team, int root, const struct nixl_vector_args *args,
+                     struct nixl_req **req_p)
+{
+    struct nxr_call call;
+    int status = make_vector("nixl_scatterv_nb", team, &scatter_kind, root, args, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_scatterv_nb", &call, req_p) : status;
+}
+
+int nixl_allgatherv(struct nixl_team *team, const struct nixl_vector_args *args, int64_t timeout_ns)
+{
+    struct nxr_call call;
+    int status = make_vector("nixl_allgatherv", team, &allgather_kind, 0, args, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_allgatherv", &call, timeout_ns) : status;
+}
+
+int nixl_allgatherv_nb(struct nixl_team *team, const struct nixl_vector_args *args,
+                       struct nixl_req **req_p)
+{
+    struct nxr_call call;
+    int status = make_vector("nixl_allgatherv_nb", team, &allgather_kind, 0, args, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_allgatherv_nb", &call, req_p) : status;
+}
+
+int nixl_alltoallv(struct nixl_team *team, const struct nixl_vector_args *args, int64_t timeout_ns)
+{
+    struct nxr_call call;
+    int status = make_vector("nixl_alltoallv", team, &alltoall_kind, 0, args, &call);
+
+    return status == NIXL_OK ? run(team, "nixl_alltoallv", &call, timeout_ns) : status;
+}
+
+int nixl_alltoallv_nb(struct nixl_team *team, const struct nixl_vector_args *args,
+                      struct nixl_req **req_p)
+{
+    struct nxr_call call;
+    int status = make_vector("nixl_alltoallv_nb", team, &alltoall_kind, 0, args, &call);
+
+    return status == NIXL_OK ? start(team, "nixl_alltoallv_nb", &call, req_p) : status;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The choice of the loops by processor, and combining more than two arrays: a block at a time, so
+ * that what is half done stays in the first-level cache. The choice is made before main and only
+ * read afterwards: no lock.
+ */
+#include "config.h"
+
+#include "collective/combine.h"
+#include "collective/half.h"
+#include "util/copy.h"
+
+#include <stdint.h>
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+/* Vectors that every processor of the architecture has. */
+#define LOOPS(_name) basic_##_name
+#define WITH_VECTORS
+#define VECTOR_NBYTES 16
+#define WIDEN_HALF    nxr_widen_half
+#define NARROW_HALF   nxr_narrow_half
+#include "collective/combine_loops.h"
+
+static nxr_combine_fn *const (*loops)[NXR_N_OPS] = basic_table;
+
+#ifdef __x86_64__
+
+#define LOOPS(_name)  avx2_##_name
+#define WITH_VECTORS  __attribute__((target("avx2")))
+#define VECTOR_NBYTES 32
+#define WIDEN_HALF    nxr_widen_half_f16c
+#define NARROW_HALF   nxr_narrow_half_f16c
+#include "collective/combine_loops.h"
+
+#define LOOPS(_name)  avx512_##_name
+#define WITH_VECTORS  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define VECTOR_NBYTES 64
+#define WIDEN_HALF    nxr_widen_half_f16c
+#define NARROW_HALF   nxr_narrow_half_f16c
+#include "collective/combine_loops.h"
+
+__attribute__((constructor)) static void choose_loops(void)
+{
+    unsigned eax, ebx, ecx = 0, edx;
+
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__get_cpuid(1, &eax, &ebx, &ecx, &edx) ||
+        (ecx & bit_F16C) == 0) {
+        return;
+    }
+    loops = avx2_table;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+        loops = avx512_table;
+    }
+}
+
+#endif
+
+#define BLOCK_NBYTES 8192 /* with a piece of every source: a part of any first-level cache */
+
+size_t nxr_combine_type_nbytes(unsigned type)
+{
+    static const unsigned char nbytes[NXR_N_TYPES] = {
+        [NIXL_INT8] = 1,    [NIXL_UINT8] = 1,  [NIXL_INT16] = 2,  [NIXL_UINT16] = 2,
+        [NIXL_INT32] = 4,   [NIXL_UINT32] = 4, [NIXL_INT64] = 8,  [NIXL_UINT64] = 8,
+        [NIXL_FLOAT16] = 2, [NIXL_FLOAT] = 4,  [NIXL_DOUBLE] = 8, [NIXL_BFLOAT16] = 2,
+    };
+
+    return type < NXR_N_TYPES ? nbytes[type] : 0;
+}
+
+bool nxr_combine_is_valid(unsigned type, unsigned op)
+{
+    return type < NXR_N_TYPES && op < NXR_N_OPS && basic_table[type][op] != NULL;
+}
+
+struct nxr_combine nxr_combine_choose(const struct nixl_reduce_args *args)
+{
+    if (args->op == NIXL_USER) {
+        return (struct nxr_combine){
+            .user = args->combine,
+            .user_arg = args->combine_arg,
+            .element_nbytes = args->element_nbytes != 0 ? args->element_nbytes
+                                                        : nxr_combine_type_nbytes(args->type),
+        };
+    }
+    return (struct nxr_combine){
+        .fn = loops[args->type][args->op],
+        .element_nbytes = nxr_combine_type_nbytes(args->type),
+    };
+}
+
+void nxr_combine_two(const struct nxr_combine *combine, void *dst, const void *left,
+                     const void *right, size_t nbytes)
+{
+    size_t count = nbytes / combine->element_nbytes;
+
+    if (combine->fn != NULL) {
+        combine->fn(dst, left, right, count);
+        return;
+    }
+    if (dst == right && dst != left) { /* it is commutative */
+        combine->user(dst, left, count, combine->user_arg);
+        return;
+    }
+    if (dst != left) {
+        nxr_copy(dst, left, nbytes);
+    }
+    combine->user(dst, right, count, combine->user_arg);
+}
+
+/* Combine all sources from `at` on, nbytes of each, into `to`, which is none of them but the first.
+ */
+static void combine_block(const struct nxr_combine *combine, void *to, const void *const *srcs,
+                          size_t n_srcs, size_t at, size_t nbytes)
+{
+    const char *left = (const char *)srcs[0] + at;
+
+    for (size_t i = 1; i < n_srcs; i++) {
+        nxr_combine_two(combine, to, left, (const char *)srcs[i] + at, nbytes);
+        left = to;
+    }
+}
+
+void nxr_combine_all(const struct nxr_combine *combine, void *dst, const void *const *srcs,
+                     size_t n_srcs, size_t nbytes)
+{
+    _Alignas(64) char own[BLOCK_NBYTES];
+    size_t block = BLOCK_NBYTES / combine->element_nbytes * combine->element_nbytes;
+    bool is_source = false;
+
+    if (n_srcs == 1) {
+        if (dst != srcs[0] && nbytes > 0) {
+            nxr_copy(dst, srcs[0], nbytes);
+        }
+        return;
+    }
+    if (n_srcs == 2) { /* in one pass, wherever dst is */
+        nxr_combine_two(combine, dst, srcs[0], srcs[1], nbytes);
+        return;
+    }
+    for (size_t i = 1; i < n_srcs; i++) {
+        is_source |= dst == srcs[i];
+    }
+    for (size_t at = 0; at < nbytes; at += block) {
+        size_t n = nbytes - at < block ? nbytes - at : block;
+
+        combine_block(combine, is_source ? own : (char *)dst + at, srcs, n_srcs, at, n);
+        if (is_source) {
+            nxr_copy((char *)dst + at, own, n);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Combining arrays of values element by element: every type with every operation, by the widest
+ * vectors of this processor, and the caller's own operations. No state but the choice of the
+ * vectors, which is made when the library is loaded.
+ *
+ * Values of 16-bit floating-point types are widened, combined and rounded to the nearest even at
+ * each step. Whole numbers wrap around.
+ */
+#ifndef NXR_COLLECTIVE_COMBINE_H
+#define NXR_COLLECTIVE_COMBINE_H
+
+#include "nixlrun.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define NXR_N_TYPES (NIXL_BFLOAT16 + 1)
+#define NXR_N_OPS   (NIXL_XOR + 1)
+
+/* dst[i] = left[i] OP right[i]; any alignment; dst may be left or right, exactly. */
+typedef void nxr_combine_fn(void *dst, const void *left, const void *right, size_t count);
+
+/* How values are combined; made by nxr_combine_choose(). */
+struct nxr_combine {
+    nxr_combine_fn *fn;    /* NULL: the caller's */
+    nixl_combine_fn *user; /* NULL: fn */
+    void *user_arg;
+    size_t element_nbytes;
+};
+
+/* Bytes of a value; 0 for a type that does not exist. */
+size_t nxr_combine_type_nbytes(unsigned type);
+
+/* Does the operation exist for the type? Bits are combined in whole numbers only. */
+bool nxr_combine_is_valid(unsigned type, unsigned op);
+
+/* The way to combine for arguments that were checked. */
+struct nxr_combine nxr_combine_choose(const struct nixl_reduce_args *args);
+
+#define NXR_ELEMENT_MAX 256 /* bytes of an element of the caller's own */
+
+/*
+ * dst = srcs[0] OP srcs[1] OP ... from left to right, nbytes of each (whole elements). dst may be
+ * one of them, exactly, and overlaps no other. n_srcs is at least 1.
+ */
+void nxr_combine_all(const struct nxr_combine *combine, void *dst, const void *const *srcs,
+                     size_t n_srcs, size_t nbytes);
+
+/* dst = left OP right; dst may be either, exactly. */
+void nxr_combine_two(const struct nxr_combine *combine, void *dst, const void *left,
+                     const void *right, size_t nbytes);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory in collectives. Data that moves is copied by the GPU between where it lies and what
+ * the members share (nxr_team_copy), or from one GPU to the other (buffer.h). Reductions, and small
+ * data, go through pieces of pinned host memory of the team: copied down, run as a collective on
+ * host memory, copied up, so that the copies of other pieces go on meanwhile. The processor never
+ * touches device memory.
+ *
+ * A reduction by a kernel would take the place of nxr_device_call_run() for calls whose members all
+ * have CUDA memory.
+ */
+#ifndef NXR_COLLECTIVE_DEVICE_H
+#define NXR_COLLECTIVE_DEVICE_H
+
+#include "collective/call.h"
+#include "collective/team.h"
+#include "util/copy.h"
+
+#define NXR_DEVICE_STAGES 3 /* one is copied down, one is with the host, one is copied up */
+
+/* A copy that goes on while something else is done. */
+struct nxr_device_lane {
+    struct nxr_device_copy copy;
+    struct nxr_device_piece *pieces; /* [size of the team] */
+    _Atomic int status;              /* NIXL_INPROGRESS: it is under way */
+};
+
+/* Host memory of a team that pieces go through. */
+struct nxr_device_stage {
+    char *memory;
+    struct nxr_device_lane down;
+    struct nxr_device_lane up;
+};
+
+struct nxr_team_device {
+    char *memory; /* of all stages */
+    size_t nbytes;
+    unsigned pinned_kinds; /* bits by enum nixl_mem_kind: know this and what the members share */
+    struct nxr_device_stage stages[NXR_DEVICE_STAGES];
+    struct nxr_device_piece pieces[];
+};
+
+/* Bytes of a stage: the same for all members. */
+size_t nxr_device_stage_nbytes(const struct nixl_team *team);
+
+/*
+ * See that the team has its stages, and that they and what it shares are known to the kind of a
+ * range; NULL: the processor uses them. NIXL_OK; NIXL_ERR_NO_MEMORY.
+ */
+int nxr_device_need(struct nixl_team *team, const struct nxr_range *range);
+
+/* Begin a copy of lane->pieces; nxr_device_end() waits for it. Without pieces there is nothing. */
+void nxr_device_begin(struct nxr_device_lane *lane, const struct nxr_range *dst,
+                      const struct nxr_range *src, size_t n_pieces);
+
+/* Wait until it is over. NIXL_OK, also where none was begun; any other status: it failed. */
+int nxr_device_end(struct nxr_device_lane *lane);
+
+/* The team is given back. */
+void nxr_device_drop(struct nixl_team *team);
+
+/* A copy in which device memory may be; see nxr_team_copy(). */
+int nxr_device_team_copy(struct nixl_team *team, void *dst, const void *src, size_t nbytes);
+
+/*
+ * Copy the caller's data, of any kind of memory, from or to where the others find it. NIXL_OK; any
+ * other status ends the call under way, and the team is broken.
+ */
+static inline int nxr_team_copy(struct nixl_team *team, void *dst, const void *src, size_t nbytes)
+{
+    if (__builtin_expect(nxr_range_is_near(dst) || nxr_range_is_near(src), 0)) {
+        return nxr_device_team_copy(team, dst, src, nbytes);
+    }
+    nxr_copy(dst, src, nbytes);
+    return NIXL_OK;
+}
+
+/*
+ * Must a call be run by nxr_device_call_run()? It has device memory, or it is a reduction whose
+ * members cannot know whether another one has, and would then go on in pieces.
+ */
+static inline bool nxr_device_is_asked(const struct nixl_team *team, const struct nxr_call *call)
+{
+    return call->has_device || (call->kind == NXR_CALL_REDUCTION &&
+                                call->reduction.nbytes > nxr_device_stage_nbytes(team));
+}
+
+/* As nxr_call_run(). */
+int nxr_device_call_run(struct nixl_team *team, const struct nxr_call *call);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue of a team, and the worker that runs it. Lock: later.lock of the team guards the queue;
+ * team->n_later, the number of calls that have not ended, is read without it. While that is not 0
+ * the team is the worker's.
+ */
+#include "config.h"
+
+#include "collective/later.h"
+#include "collective/team.h"
+#include "util/status.h"
+#include "util/thread.h"
+#include "wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STACK_NBYTES (1u << 20) /* operations of the caller run here, too */
+
+/* A call in the queue, with copies of its arrays behind it. */
+struct later_call {
+    struct nxr_list link;
+    const char *operation;
+    struct nixl_req *req;
+    struct nxr_call call;
+    size_t arrays[];
+};
+
+struct nxr_later {
+    pthread_mutex_t lock;
+    pthread_cond_t wanted;
+    pthread_t worker;
+    struct nxr_list queue;
+    bool must_end;
+};
+
+/* ---- the worker ------------------------------------------------------------------------------ */
+
+static int run(struct nixl_team *team, const struct later_call *later)
+{
+    int status;
+
+    nxr_team_begin(team, later->operation, NIXL_FOREVER);
+    status = nxr_team_look(team, -1);
+    if (status == NIXL_OK) {
+        status = nxr_call_run(team, &later->call);
+    }
+    if (status == NIXL_ERR_CANCELED && atomic_exchange(&team->is_canceled, false)) {
+        nxr_team_tell_hosts(team);
+    }
+    return status == NIXL_OK ? status : nxr_team_end(team, status);
+}
+
+/* The next call; NULL: there is none, and none will come. */
+static struct later_call *next_call(struct nxr_later *queue)
+{
+    struct nxr_list *link;
+
+    pthread_mutex_lock(&queue->lock);
+    while ((link = nxr_list_pop(&queue->queue)) == NULL && !queue->must_end) {
+        pthread_cond_wait(&queue->wanted, &queue->lock);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return link != NULL ? nxr_list_entry(link, struct later_call, link) : NULL;
+}
+
+static void *work(void *arg)
+{
+    struct nixl_team *team = arg;
+    struct later_call *later;
+
+    while ((later = next_call(team->later)) != NULL) {
+        struct nixl_req *req = later->req;
+        int status = run(team, later);
+
+        req->lost_rank = atomic_load(&team->lost_rank);
+        free(later);
+        /* From the end of the request on the caller may use the team, or give it back. */
+        atomic_fetch_sub_explicit(&team->n_later, 1, memory_order_release);
+        nxr_request_end(req, status);
+    }
+    return NULL;
+}
+
+static struct nxr_later *start_worker(struct nixl_team *team)
+{
+    struct nxr_later *queue = calloc(1, sizeof(*queue));
+
+    if (queue == NULL) {
+        return NULL;
+    }
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_cond_init(&queue->wanted, NULL);
+    nxr_list_init(&queue->queue);
+    team->later = queue;
+    if (nxr_thread_start(&queue->worker, STACK_NBYTES, work, team) != 0) {
+        team->later = NULL;
+        pthread_cond_destroy(&queue->wanted);
+        pthread_mutex_destroy(&queue->lock);
+        free(queue);
+        return NULL;
+    }
+    return queue;
+}
+
+void nxr_later_stop(struct nixl_team *team)
+{
+    struct nxr_later *queue = team->later;
+
+    if (queue == NULL) {
+        return;
+    }
+    if (atomic_load(&team->n_later) != 0) {
+        atomic_store(&team->is_canceled, true);
+        nxr_team_break(team, NIXL_ERR_CANCELED, -1);
+        nxr_wake_self();
+    }
+    pthread_mutex_lock(&queue->lock);
+    queue->must_end = true;
+    pthread_cond_signal(&queue->wanted);
+    pthread_mutex_unlock(&queue->lock);
+    pthread_join(queue->worker, NULL);
+    pthread_cond_destroy(&queue->wanted);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue);
+    team->later = NULL;
+}
+
+void nxr_later_cancel(struct nixl_req *req)
+{
+    atomic_store(&req->team->is_canceled, true);
+    nxr_team_break(req->team, NIXL_ERR_CANCELED, -1);
+    nxr_wake_self();
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+/* Keep a copy of an array of one entry per member; where the next one goes. */
+static size_t *keep_array(const struct nixl_team *team, size_t *to, const size_t **array_p)
+{
+    if (*array_p == NULL) {
+        return to;
+    }
+    memcpy(to, *array_p, (size_t)team->size * sizeof(*to));
+    *array_p = to;
+    return to + team->size;
+}
+
+static struct later_call *new_call(const struct nixl_team *team, const char *operation,
+                                   const struct nxr_call *call)
+{
+    bool is_vector = call->kind == NXR_CALL_EXCHANGE && call->exchange.is_vector;
+    size_t n_entries = is_vector ? 4 * (size_t)team->size : 0;
+    struct later_call *later = malloc(sizeof(*later) + n_entries * sizeof(size_t));
+    size_t *to;
+
+    if (later == NULL) {
+        return NULL;
+    }
+    *later = (struct later_call){.operation = operation, .call = *call};
+    if (is_vector) {
+        to = keep_array(team, later->arrays, &later->call.exchange.src_nbytes);
+        to = keep_array(team, to, &later->call.exchange.src_offsets);
+        to = keep_array(team, to, &later->call.exchange.dst_nbytes);
+        keep_array(team, to, &later->call.exchange.dst_offsets);
+    }
+    return later;
+}
+
+int nxr_later_start(struct nixl_team *team, const char *operation, const struct nxr_call *call,
+                    struct nixl_req **req_p)
+{
+    struct nxr_later *queue = team->later != NULL ? team->later : start_worker(team);
+    struct later_call *later = queue != NULL ? new_call(team, operation, call) : NULL;
+    struct nixl_req *req = later != NULL ? nxr_request_of_team(team, operation) : NULL;
+
+    if (req == NULL) {
+        free(later);
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0,
+                        "no memory or thread for a collective that goes on by itself");
+    }
+    later->req = req;
+    *req_p = req;
+    atomic_fetch_add(&team->n_later, 1);
+    pthread_mutex_lock(&queue->lock);
+    nxr_list_append(&queue->queue, &later->link);
+    pthread_cond_signal(&queue->wanted);
+    pthread_mutex_unlock(&queue->lock);
+    return NIXL_INPROGRESS;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static bool is_idle(void *arg)
+{
+    const struct nixl_team *team = arg;
+
+    return atomic_load_explicit(&team->n_later, memory_order_acquire) == 0;
+}
+
+int nxr_later_wait(struct nixl_team *team, int64_t timeout_ns)
+{
+    return nxr_wait(is_idle, team, timeout_ns);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory that the members of a team on one host share: making it, and waiting for phases. A
+ * waiter spins while every rank of the host can have a core, else it leaves its core to others; if
+ * that lasts it sleeps on the doorbell of its own line. Going to sleep and waking are a pair as in
+ * wait.h: register, heavy barrier, look again; publish, light barrier, look who is registered.
+ */
+#include "config.h"
+
+#include "collective/node.h"
+#include "collective/team.h"
+#include "host/liveness.h"
+#include "net/net.h"
+#include "util/clock.h"
+#include "util/lock.h"
+#include "util/status.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Sleepers look again this often: a waker may be stopped, or die, before it rings. */
+#define MAX_SLEEP_NS (1 * NXR_S)
+
+/* How long a failed call waits for visits to end. */
+#define VISIT_NS (1 * NXR_S)
+
+/* Looks between two readings of the clock, and between two pauses. */
+#define LOOKS_PER_CLOCK 64
+#define LOOKS_PER_PAUSE 16
+
+/*
+ * In a crowd a waiter leaves its core at every look: it may do so for longer before it sleeps,
+ * which costs a system call at the waker, too.
+ */
+#define CROWD_FACTOR 20
+
+/* ---- the shared memory ----------------------------------------------------------------------- */
+
+static size_t head_nbytes(void)
+{
+    return (sizeof(struct nxr_node_head) + NXR_LINE_NBYTES - 1) / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
+}
+
+/* Head and lines, filled up to whole pages; then the cells; then the slots. */
+static size_t cells_offset(int size)
+{
+    size_t nbytes = head_nbytes() + (size_t)size * sizeof(struct nxr_node_line);
+
+    return (nbytes + NXR_NODE_CELL_NBYTES - 1) / NXR_NODE_CELL_NBYTES * NXR_NODE_CELL_NBYTES;
+}
+
+static size_t slots_offset(int size)
+{
+    return cells_offset(size) + (size_t)size * NXR_NODE_CELLS * sizeof(struct nxr_node_cell);
+}
+
+static void take_memory(struct nxr_node *node, void *memory)
+{
+    node->head = memory;
+    node->lines = (void *)((char *)memory + head_nbytes());
+    node->cells = (void *)((char *)memory + cells_offset(node->size));
+    node->slots = (char *)memory + slots_offset(node->size);
+}
+
+static size_t all_nbytes(int size)
+{
+    return slots_offset(size) + (size_t)size * NXR_NODE_SLOT_NBYTES;
+}
+
+static int make_memory(struct nxr_node *node, const char *name)
+{
+    int status = nixl_region_alloc(name, all_nbytes(node->size), NULL, &node->region);
+
+    if (status == NIXL_OK) {
+        take_memory(node, nixl_region_addr(node->region));
+    }
+    return status;
+}
+
+/* The first member may give up before it makes the memory: that must end the wait, too. */
+static int map_memory(struct nixl_team *team, const char *name)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nxr_node *node = &team->node;
+    int leader = team->ranks[team->local[0]];
+    void *memory = NULL;
+    int status = nixl_region_open(name, &node->region);
+
+    if (status == NIXL_OK) {
+        status = nxr_team_find_part(team, node->region, team->local[0]);
+    }
+    if (status == NIXL_OK) {
+        status = nixl_region_query(node->region, leader, nxr_team_left(team), &info);
+    }
+    if (status == NIXL_OK) {
+        status = nixl_region_map(node->region, leader, &memory);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    take_memory(node, memory);
+    return info.nbytes == all_nbytes(node->size)
+               ? NIXL_OK
+               : nxr_fail(NIXL_ERR_INTERNAL, team->operation, leader, "shm", 0,
+                          "the shared memory of the team on rank %d is of another size", leader);
+}
+
+int nxr_node_open(struct nixl_team *team, const char *name)
+{
+    struct nxr_node *node = &team->node;
+    int status;
+
+    if (node->size == 1) {
+        return NIXL_OK;
+    }
+    if (node->size > NXR_NODE_MAX) {
+        return nxr_fail(NIXL_ERR_LIMIT, team->operation, -1, "shm", 0,
+                        "%d members on one host; allowed are %d", node->size, NXR_NODE_MAX);
+    }
+    status = node->me == 0 ? make_memory(node, name) : map_memory(team, name);
+    if (status == NIXL_OK && nxr_barrier_is_full()) {
+        atomic_store(&node->head->needs_full_fence, 1);
+    }
+    return status;
+}
+
+void nxr_node_close(struct nixl_team *team)
+{
+    struct nxr_node *node = &team->node;
+
+    if (node->region == NULL) {
+        return;
+    }
+    if (node->me != 0 && node->head != NULL) {
+        (void)nixl_region_unmap(node->region, team->ranks[team->local[0]], node->head);
+    }
+    (void)nixl_region_close(node->region, NXR_S);
+    node->region = NULL;
+    node->head = NULL;
+}
+
+/* ---- sleeping and waking --------------------------------------------------------------------- */
+
+static void ring(struct nxr_node *node, int member)
+{
+    struct nxr_node_line *line = &node->lines[member];
+
+    if (atomic_exchange_explicit(&line->waits_for, 0, memory_order_acq_rel) != 0) {
+        atomic_fetch_sub_explicit(&node->head->n_asleep, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&line->doorbell, 1, memory_order_release);
+        syscall(SYS_futex, &line->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    }
+}
+
+void nxr_node_wake(struct nxr_node *node)
+{
+    uint32_t me = (uint32_t)node->me + 1;
+
+    for (int i = 0; i < node->size; i++) {
+        if (atomic_load_explicit(&node->lines[i].waits_for, memory_order_relaxed) == me) {
+            ring(node, i);
+        }
+    }
+}
+
+void nxr_node_break(struct nxr_node *node, int status, int lost_rank)
+{
+    int32_t whole = NIXL_OK;
+
+    if (node->head == NULL) {
+        return;
+    }
+    if (lost_rank >= 0) {
+        atomic_store(&node->head->lost_rank, lost_rank);
+    }
+    atomic_compare_exchange_strong(&node->head->broken, &whole, status);
+    nxr_fence_full();
+    for (int i = 0; i < node->size; i++) {
+        ring(node, i);
+    }
+}
+
+/* ---- visits ---------------------------------------------------------------------------------- */
+
+int nxr_node_visit(struct nixl_team *team)
+{
+    struct nxr_node *node = &team->node;
+    int status = NIXL_OK;
+
+    atomic_store_explicit(&node->lines[node->me].is_visiting, 1, memory_order_relaxed);
+    nxr_fence_full(); /* either this sees that the team is broken, or the other one the visit */
+    if (atomic_load_explicit(&node->head->broken, memory_order_relaxed) != NIXL_OK) {
+        status = nxr_team_look(team, -1);
+        nxr_node_leave(node);
+    }
+    return status;
+}
+
+void nxr_node_leave(struct nxr_node *node)
+{
+    atomic_store_explicit(&node->lines[node->me].is_visiting, 0, memory_order_release);
+}
+
+void nxr_node_wait_visits(struct nixl_team *team)
+{
+    const struct nxr_node *node = &team->node;
+    int64_t until = nxr_now_ns() + VISIT_NS;
+
+    for (int i = 0; node->head != NULL && i < node->size; i++) {
+        const struct nxr_node_line *line = &node->lines[i];
+
+        while (i != node->me &&
+               atomic_load_explicit(&line->is_visiting, memory_order_acquire) != 0 &&
+               nxr_now_ns() < until && !nxr_liveness_is_gone(team->ranks[team->local[i]])) {
+            sched_yield();
+        }
+    }
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+/* Sleep until the awaited phase is published, unless it was just before. */
+static void sleep_once(struct nixl_team *team, int member, uint64_t phase)
+{
+    struct nxr_node *node = &team->node;
+    struct nxr_node_line *line = &node->lines[node->me];
+    uint32_t doorbell = atomic_load_explicit(&line->doorbell, memory_order_acquire);
+    int64_t left = nxr_team_left(team);
+    struct timespec timeout = nxr_timespec(left < MAX_SLEEP_NS ? left : MAX_SLEEP_NS);
+
+    atomic_fetch_add_explicit(&node->head->n_asleep, 1, memory_order_relaxed);
+    atomic_store_explicit(&line->waits_for, (uint32_t)member + 1, memory_order_relaxed);
+    if (node->full_fence) {
+        nxr_fence_full();
+    } else {
+        nxr_barrier_heavy();
+    }
+    if (!nxr_node_has_reached(node, member, phase) && nxr_team_look(team, -1) == NIXL_OK) {
+        nxr_net_hand_over();
+        syscall(SYS_futex, &line->doorbell, FUTEX_WAIT, doorbell, &timeout, NULL, 0);
+    }
+    if (atomic_exchange_explicit(&line->waits_for, 0, memory_order_acq_rel) != 0) {
+        atomic_fetch_sub_explicit(&node->head->n_asleep, 1, memory_order_relaxed);
+    }
+}
+
+int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
+{
+    const struct nxr_node *node = &team->node;
+    int64_t spin_ns = nxr_job.is_crowded ? CROWD_FACTOR * nxr_job.spin_ns : nxr_job.spin_ns;
+    int64_t spin_until = nxr_now_ns() + spin_ns;
+
+    for (;;) {
+        int status;
+
+        for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
+            if (nxr_node_has_reached(node, member, phase)) {
+                return NIXL_OK;
+            }
+            if (nxr_job.is_crowded) {
+                sched_yield();
+            } else if (i % LOOKS_PER_PAUSE == 0) {
+                nxr_pause();
+            }
+        }
+        status = nxr_team_look(team, team->local[member]);
+        if (status != NIXL_OK) {
+            return nxr_node_has_reached(node, member, phase) ? NIXL_OK : status;
+        }
+        if (nxr_now_ns() >= spin_until) {
+            sleep_once(team, member, phase);
+        }
+    }
+}

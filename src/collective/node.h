@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The members of a team that share a host, and the memory that they share: a region of the first of
+ * them, mapped by all. Each member has in it
+ *   - a line with the number of its last phase, which only grows;
+ *   - a few cells for small data: the phase and the data behind it, so that one cache line carries
+ *     both;
+ *   - a slot for large data;
+ *   - a line for its sleep.
+ * A collective is a number of phases, the same on all members. A member publishes a phase when what
+ * it had to do in it is done; others wait until it has. Nothing else is exchanged: no message, no
+ * lock.
+ *
+ * Who writes what: a member its own lines, cells and slot; sleepers and wakers those for sleep; all
+ * the word that says that the team is broken. A cell is used again NXR_NODE_CELLS phases later; who
+ * writes it sees to it that all have left the phase in which it was read (nxr_node_reuse()).
+ */
+#ifndef NXR_COLLECTIVE_NODE_H
+#define NXR_COLLECTIVE_NODE_H
+
+#include "host/control.h"
+#include "region.h"
+
+#define NXR_NODE_CELLS       8 /* a power of two */
+#define NXR_NODE_CELL_NBYTES 4096
+#define NXR_NODE_CELL_ROOM   (NXR_NODE_CELL_NBYTES - sizeof(uint64_t))
+#define NXR_NODE_SLOT_NBYTES (512u << 10)
+#define NXR_NODE_MAX         2000 /* members: a slot has a piece for each */
+
+struct nxr_node_head {
+    _Atomic uint32_t needs_full_fence;                   /* a member has no membarrier */
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_asleep; /* about: wakers look closer */
+    _Alignas(NXR_LINE_NBYTES) _Atomic int32_t broken;    /* 0, or why: NIXL_ERR_* */
+    _Atomic int32_t lost_rank;                           /* ... NIXL_ERR_PEER_LOST: who */
+};
+
+struct nxr_node_line {
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t phase;
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t doorbell; /* futex */
+    _Atomic uint32_t waits_for;   /* 0: awake, or 1 + the member whose phase is waited for */
+    _Atomic uint32_t is_visiting; /* writes into buffers of other members */
+};
+
+struct nxr_node_cell {
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t phase;
+    unsigned char bytes[NXR_NODE_CELL_ROOM];
+};
+_Static_assert(sizeof(struct nxr_node_cell) == NXR_NODE_CELL_NBYTES, "cells fill their pages");
+
+struct nxr_node {
+    int size; /* members on this host */
+    int me;   /* this one among them */
+    struct nixl_region *region;
+    struct nxr_node_head *head; /* NULL: a member alone on its host shares nothing */
+    struct nxr_node_line *lines;
+    struct nxr_node_cell *cells; /* [size][NXR_NODE_CELLS] */
+    char *slots;
+    bool full_fence;
+    uint64_t phase;    /* that this member has published */
+    uint64_t known;    /* that all are known to have published */
+    uint64_t slot_due; /* when all have published this, nobody reads the own slot any more */
+};
+
+struct nixl_team;
+
+/*
+ * Share memory among the members `places` of the team, which are in rising order, the caller's
+ * among them. The first makes the memory, under `name`. NIXL_OK or the failure.
+ */
+int nxr_node_open(struct nixl_team *team, const char *name);
+void nxr_node_close(struct nixl_team *team);
+
+/* Wake every member that sleeps, and keep those who wait from sleeping: the team is broken. */
+void nxr_node_break(struct nxr_node *node, int status, int lost_rank);
+
+/*
+ * Around each write into a buffer of another member. A visit is refused when the team is broken:
+ * then as nxr_team_look(). Who has broken the team waits until all visits have ended, or their
+ * members; for one that was stopped in the middle of its visit not longer than a second.
+ */
+int nxr_node_visit(struct nixl_team *team);
+void nxr_node_leave(struct nxr_node *node);
+void nxr_node_wait_visits(struct nixl_team *team);
+
+/* The slow halves of what stands below. */
+int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase);
+void nxr_node_wake(struct nxr_node *node);
+
+static inline struct nxr_node_cell *nxr_node_cell(const struct nxr_node *node, int member,
+                                                  uint64_t phase)
+{
+    return &node->cells[(size_t)member * NXR_NODE_CELLS + phase % NXR_NODE_CELLS];
+}
+
+static inline char *nxr_node_slot(const struct nxr_node *node, int member)
+{
+    return node->slots + (size_t)member * NXR_NODE_SLOT_NBYTES;
+}
+
+/* Acquire: what a member did before it published a phase is seen by who sees the phase. */
+static inline bool nxr_node_has_reached(const struct nxr_node *node, int member, uint64_t phase)
+{
+    return atomic_load_explicit(&node->lines[member].phase, memory_order_acquire) >= phase ||
+           atomic_load_explicit(&nxr_node_cell(node, member, phase)->phase, memory_order_acquire) >=
+               phase;
+}
+
+/* Whoever sleeps until this member has published a phase wakes up. */
+static inline void nxr_node_published(struct nxr_node *node, uint64_t phase)
+{
+    node->phase = phase;
+    nxr_barrier_light(node->full_fence);
+    if (__builtin_expect(atomic_load_explicit(&node->head->n_asleep, memory_order_relaxed) != 0,
+                         0)) {
+        nxr_node_wake(node);
+    }
+}
+
+/*
+ * What this member had to do in the next phase is done: said on its line, or, where data is in its
+ * cell, there and nowhere else, so that one cache line changes hands.
+ */
+static inline void nxr_node_publish(struct nxr_node *node, uint64_t phase)
+{
+    atomic_store_explicit(&node->lines[node->me].phase, phase, memory_order_release);
+    nxr_node_published(node, phase);
+}
+
+static inline void nxr_node_publish_cell(struct nxr_node *node, uint64_t phase)
+{
+    atomic_store_explicit(&nxr_node_cell(node, node->me, phase)->phase, phase,
+                          memory_order_release);
+    nxr_node_published(node, phase);
+}
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives among the members on one host, numbered as in struct nxr_node: what collectives of
+ * whole teams are made of. All members of the host call with the same sizes. Functions return
+ * NIXL_OK; any other status ends the call under way, and the team is broken.
+ */
+#ifndef NXR_COLLECTIVE_NODE_COLLECTIVE_H
+#define NXR_COLLECTIVE_NODE_COLLECTIVE_H
+
+#include "collective/buffer.h"
+#include "collective/team.h"
+
+enum nxr_reduce_kind { NXR_REDUCE, NXR_ALLREDUCE, NXR_REDUCE_SCATTER, NXR_SCAN };
+
+/* A reduction; dst may be src. NXR_REDUCE: dst of the root only. */
+struct nxr_reduction {
+    enum nxr_reduce_kind kind;
+    int root;
+    struct nxr_combine combine;
+    const void *src;
+    void *dst;
+    size_t nbytes; /* of src */
+};
+
+int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what);
+
+/* NXR_ALLREDUCE of what fits into a cell, among two members or more. */
+int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_reduction *what);
+
+/*
+ * A large reduction but NXR_SCAN on buffers where they lie. *is_done_p: false where they cannot be
+ * reached, and nothing was done.
+ */
+int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *what,
+                           bool *is_done_p);
+
+/* Bytes that each member combines, whole elements; the last ones may have less, or nothing. */
+size_t nxr_reduce_share(const struct nixl_team *team, const struct nxr_reduction *what);
+
+int nxr_node_barrier(struct nixl_team *team);
+
+/*
+ * Data that moves. Arrays have an entry for each place of the team, of which those on this host are
+ * used; NULL: all pieces are `nbytes` long and lie one behind the other in the order of places.
+ */
+struct nxr_exchange {
+    int root;         /* place: who sends, or receives, where not all do */
+    bool all_send;    /* else the root; then dst is one piece */
+    bool all_receive; /* else the root */
+    bool is_private;  /* src has a piece for each place; else src is one piece, for all */
+    bool is_vector;   /* members do not know each other's sizes */
+    const void *src;
+    void *dst;     /* may be src */
+    size_t nbytes; /* of a piece where there is no array */
+    const size_t *src_nbytes;
+    const size_t *src_offsets;
+    const size_t *dst_nbytes;
+    const size_t *dst_offsets;
+};
+
+int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what);
+
+/* root: its number on this host. */
+int nxr_node_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes);
+
+#endif

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data that moves on one host, and the barrier. Each member that has data for others copies it into
+ * its cell, if all of it fits there, or piece by piece into the two halves of its slot, in turn;
+ * who wants it copies it out. Large data is copied once, from where it lies to where it goes
+ * (buffer.h). Data may be device memory, but for what goes into cells as it is.
+ */
+#include "config.h"
+
+#include "collective/device.h"
+#include "collective/node_collective.h"
+#include "collective/phase.h"
+#include "collective/table.h"
+
+/* Shares of a broadcast end at pages: process_vm calls take whole ones. */
+#define SHARE_UNIT 4096
+
+/* ---- barrier --------------------------------------------------------------------------------- */
+
+/*
+ * Members that look at each other know at once when all are there. Where they are many, and each
+ * look is a cache line of its own, the first one looks, and the others look at that one.
+ */
+static bool is_flat(const struct nxr_node *node)
+{
+    return nxr_job.is_crowded || (size_t)node->size <= nxr_coll_table.flat_up_to;
+}
+
+int nxr_node_barrier(struct nixl_team *team)
+{
+    struct nxr_node *node = &team->node;
+    int status;
+
+    if (node->size == 1) {
+        return NIXL_OK;
+    }
+    nxr_node_publish(node, node->phase + 1);
+    if (is_flat(node)) {
+        return nxr_node_wait_all(team, node->phase);
+    }
+    status = node->me == 0 ? nxr_node_wait_all(team, node->phase)
+                           : nxr_node_wait(team, 0, node->phase + 1);
+    if (status == NIXL_OK) {
+        node->known = node->phase;
+        nxr_node_publish(node, node->phase + 1);
+    }
+    return status;
+}
+
+/* ---- broadcast of what fits into a cell ------------------------------------------------------ */
+
+/* What may be device memory. */
+static int put_far_cell(struct nixl_team *team, const void *src, size_t nbytes)
+{
+    char near[NXR_NODE_CELL_ROOM];
+    int status = nxr_team_copy(team, near, src, nbytes);
+
+    return status == NIXL_OK ? nxr_node_put_cell(team, near, nbytes) : status;
+}
+
+static int broadcast_cell(struct nixl_team *team, int root, void *buf, size_t nbytes)
+{
+    struct nxr_node *node = &team->node;
+    uint64_t phase = node->phase + 1;
+    int status;
+
+    if (node->me == root) {
+        return nxr_range_is_near(buf) ? put_far_cell(team, buf, nbytes)
+                                      : nxr_node_put_cell(team, buf, nbytes);
+    }
+    status = nxr_node_wait_cell(team, root, phase);
+    if (status == NIXL_OK) {
+        status = nxr_team_copy(team, buf, nxr_node_cell(node, root, phase)->bytes, nbytes);
+        nxr_node_publish_cell(node, phase);
+    }
+    return status;
+}
+
+/* ---- exchanges ------------------------------------------------------------------------------- */
+
+struct piece {
+    const char *src;
+    char *dst;
+    size_t nbytes;
+};
+
+/* What a member that sends has for the one with that number on this host. */
+static struct piece piece_to(const struct nixl_team *team, const struct nxr_exchange *what, int i)
+{
+    size_t place = (size_t)team->local[i];
+    const char *src = what->src;
+
+    if (!what->is_private) {
+        return (struct piece){.src = src, .nbytes = what->nbytes};
+    }
+    if (what->src_nbytes == NULL) {
+        return (struct piece){.src = src + place * what->nbytes, .nbytes = what->nbytes};
+    }
+    return (struct piece){.src = src + what->src_offsets[place], .nbytes = what->src_nbytes[place]};
+}
+
+/* What a member that receives wants of the one with that number. */
+static struct piece piece_from(const struct nixl_team *team, const struct nxr_exchange *what, int i)
+{
+    size_t place = (size_t)team->local[i];
+    char *dst = what->dst;
+
+    if (!what->all_send) {
+        return (struct piece){.dst = dst, .nbytes = what->nbytes};
+    }
+    if (what->dst_nbytes == NULL) {
+        return (struct piece){.dst = dst + place * what->nbytes, .nbytes = what->nbytes};
+    }
+    return (struct piece){.dst = dst + what->dst_offsets[place], .nbytes = what->dst_nbytes[place]};
+}
+
+static bool sends(const struct nixl_team *team, const struct nxr_exchange *what, int i)
+{
+    return what->all_send || team->local[i] == what->root;
+}
+
+static bool receives(const struct nixl_team *team, const struct nxr_exchange *what, int i)
+{
+    return what->all_receive || team->local[i] == what->root;
+}
+
+static int copy_own(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    int me = team->node.me;
+    struct piece from, to;
+
+    if (!sends(team, what, me) || !receives(team, what, me)) {
+        return NIXL_OK;
+    }
+    from = piece_to(team, what, me);
+    to = piece_from(team, what, me);
+    return from.src != to.dst && to.nbytes > 0 ? nxr_team_copy(team, to.dst, from.src, to.nbytes)
+                                               : NIXL_OK;
+}
+
+/* Wait until all who read here have published a phase. */
+static int wait_receivers(struct nixl_team *team, const struct nxr_exchange *what, uint64_t phase)
+{
+    int root = what->all_receive ? -1 : team->local_index[what->root];
+
+    if (root < 0) {
+        return nxr_node_wait_all(team, phase);
+    }
+    return root == team->node.me ? NIXL_OK : nxr_node_wait(team, root, phase);
+}
+
+/* Part of what a sender has: where it is on the way, and which bytes of each piece it is. */
+struct window {
+    size_t at;     /* in every piece */
+    size_t nbytes; /* of a piece, at most */
+    bool in_cell;
+    size_t slot_at;
+};
+
+static char *window_of(const struct nixl_team *team, const struct window *window, int sender,
+                       uint64_t phase)
+{
+    return window->in_cell ? (char *)nxr_node_cell(&team->node, sender, phase)->bytes
+                           : nxr_node_slot(&team->node, sender) + window->slot_at;
+}
+
+static size_t in_window(const struct window *window, size_t nbytes)
+{
+    size_t left = nbytes > window->at ? nbytes - window->at : 0;
+
+    return left < window->nbytes ? left : window->nbytes;
+}
+
+static int copy_in(struct nixl_team *team, const struct nxr_exchange *what,
+                   const struct window *window, uint64_t phase)
+{
+    char *to = window_of(team, window, team->node.me, phase);
+    int n_pieces = what->is_private ? team->node.size : 1, status = NIXL_OK;
+
+    for (int i = 0; i < n_pieces && status == NIXL_OK; i++) {
+        struct piece piece = piece_to(team, what, i);
+        size_t nbytes = in_window(window, piece.nbytes);
+
+        if (nbytes > 0 && !(what->is_private && i == team->node.me)) {
+            status = nxr_team_copy(team, to + (size_t)i * window->nbytes, piece.src + window->at,
+                                   nbytes);
+        }
+    }
+    return status;
+}
+
+static int copy_out(struct nixl_team *team, const struct nxr_exchange *what,
+                    const struct window *window, uint64_t phase)
+{
+    const struct nxr_node *node = &team->node;
+    size_t mine = what->is_private ? (size_t)node->me * window->nbytes : 0;
+    int status = NIXL_OK;
+
+    /* Each begins with another one: not all read from the same memory at a time. */
+    for (int k = 1; k < node->size && status == NIXL_OK; k++) {
+        int i = (node->me + k) % node->size;
+        struct piece piece = piece_from(team, what, i);
+        size_t nbytes = in_window(window, piece.nbytes);
+
+        if (!sends(team, what, i)) {
+            continue;
+        }
+        status =
+            window->in_cell ? nxr_node_wait_cell(team, i, phase) : nxr_node_wait(team, i, phase);
+        if (status == NIXL_OK && nbytes > 0) {
+            status = nxr_team_copy(team, piece.dst + window->at,
+                                   window_of(team, window, i, phase) + mine, nbytes);
+        }
+    }
+    return status;
+}
+
+/* All of it fits into the cells. */
+static int exchange_cells(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
+{
+    struct nxr_node *node = &team->node;
+    const struct window window = {.nbytes = largest, .in_cell = true};
+    uint64_t phase = node->phase + 1;
+    int status = NIXL_OK;
+
+    if (sends(team, what, node->me)) {
+        status = nxr_node_reuse_cell(team, phase);
+        if (status == NIXL_OK) {
+            status = copy_in(team, what, &window, phase);
+        }
+    }
+    if (status == NIXL_OK) {
+        status = copy_own(team, what);
+    }
+    if (status == NIXL_OK) {
+        nxr_node_publish_cell(node, phase);
+    }
+    return status == NIXL_OK && receives(team, what, node->me)
+               ? copy_out(team, what, &window, phase)
+               : status;
+}
+
+/* Piece by piece through the slots: a phase for each round, and one at the end. */
+static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
+{
+    struct nxr_node *node = &team->node;
+    size_t half = NXR_NODE_SLOT_NBYTES / 2, n_parts = what->is_private ? (size_t)node->size : 1;
+    struct window window = {.nbytes = half / n_parts / NXR_LINE_NBYTES * NXR_LINE_NBYTES};
+    int status = nxr_node_reuse_slot(team);
+
+    if (!nxr_job.is_crowded && window.nbytes > nxr_coll_table.copy_piece) {
+        window.nbytes = nxr_coll_table.copy_piece;
+    }
+    for (int round = 0; window.at < largest && status == NIXL_OK; round++) {
+        if (sends(team, what, node->me)) {
+            /* Who has begun the last round has read this half for the last time. */
+            status = round > 1 ? wait_receivers(team, what, node->phase) : NIXL_OK;
+            if (status == NIXL_OK) {
+                status = copy_in(team, what, &window, 0);
+            }
+            if (status != NIXL_OK) {
+                return status;
+            }
+        }
+        nxr_node_publish(node, node->phase + 1);
+        if (receives(team, what, node->me)) {
+            status = copy_out(team, what, &window, node->phase);
+        }
+        window.at += window.nbytes;
+        window.slot_at = half - window.slot_at;
+    }
+    if (status == NIXL_OK) {
+        status = copy_own(team, what);
+    }
+    nxr_node_publish(node, node->phase + 1);
+    node->slot_due = node->phase;
+    return status;
+}
+
+/* ---- from where it lies ---------------------------------------------------------------------- */
+
+/* The bytes behind src that others read. */
+static size_t src_nbytes_of(const struct nixl_team *team, const struct nxr_exchange *what)
+{
+    size_t end = 0;
+
+    if (!what->is_private) {
+        return what->nbytes;
+    }
+    if (what->src_nbytes == NULL) {
+        return (size_t)team->size * what->nbytes;
+    }
+    for (int i = 0; i < team->size; i++) {
+        size_t piece_end = what->src_offsets[i] + what->src_nbytes[i];
+
+        end = piece_end > end ? piece_end : end;
+    }
+    return end;
+}
+
+/* Where a sender has the piece for this member, behind its src. */
+static size_t offset_at(const struct nixl_team *team, const struct nxr_exchange *what, int sender)
+{
+    const struct nxr_node *node = &team->node;
+
+    if (!what->is_private) {
+        return 0;
+    }
+    return what->is_vector ? ((const size_t *)(void *)nxr_node_slot(node, sender))[node->me]
+                           : (size_t)team->local[node->me] * what->nbytes;
+}
+
+static int copy_from_src(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    struct nxr_node *node = &team->node;
+    int status = copy_own(team, what);
+
+    for (int k = 1; k < node->size && receives(team, what, node->me) && status == NIXL_OK; k++) {
+        int i = (node->me + k) % node->size;
+        struct piece piece = piece_from(team, what, i);
+
+        if (sends(team, what, i) && piece.nbytes > 0) {
+            status = nxr_buffer_read(team, i, offset_at(team, what, i), piece.dst, piece.nbytes);
+        }
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    nxr_node_publish(node, node->phase + 1);
+    node->slot_due = node->phase;
+    if (sends(team, what, node->me)) { /* until then src is being read */
+        status = wait_receivers(team, what, node->phase);
+    }
+    return status == NIXL_OK ? nxr_node_check(team) : status;
+}
+
+static int exchange_large(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
+{
+    struct nxr_node *node = &team->node;
+    struct nxr_offer offer = {.src = NULL};
+    unsigned shared = 0;
+    int status = NIXL_OK;
+
+    if (largest < nxr_coll_table.direct_from) {
+        return exchange_slots(team, what, largest);
+    }
+    /* What several would read is copied faster once by its owner, and then by all. */
+    offer.is_in_region =
+        largest < nxr_coll_table.process_vm_from || (!what->is_private && what->all_receive);
+    if (sends(team, what, node->me)) {
+        offer.src = what->src;
+        offer.src_nbytes = src_nbytes_of(team, what);
+        offer.has_no_src = what->is_private && what->src == what->dst; /* it is overwritten */
+        if (what->is_private && what->is_vector) {
+            size_t *offsets = (void *)nxr_node_slot(node, node->me);
+
+            status = nxr_node_reuse_slot(team);
+            for (int i = 0; i < node->size && status == NIXL_OK; i++) {
+                offsets[i] = what->src_offsets[team->local[i]];
+            }
+        }
+    }
+    offer.has_device = receives(team, what, node->me) && nxr_range_find(what->dst) != NULL;
+    if (status == NIXL_OK) {
+        status = nxr_buffers_offer(team, &offer, &shared);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    return shared != 0 ? copy_from_src(team, what) : exchange_slots(team, what, largest);
+}
+
+/*
+ * A broadcast in which nobody stands by: the root copies as much of it to the others as each of
+ * them copies from the root.
+ */
+static int broadcast_shares(struct nixl_team *team, int root, char *buf, size_t nbytes)
+{
+    struct nxr_node *node = &team->node;
+    size_t given = nbytes / (size_t)node->size / SHARE_UNIT * SHARE_UNIT;
+    int status = NIXL_OK;
+
+    if (node->me != root) {
+        status = nxr_buffer_read(team, root, given, buf + given, nbytes - given);
+    }
+    for (int k = 1; k < node->size && node->me == root && status == NIXL_OK; k++) {
+        status = nxr_buffer_write(team, (root + k) % node->size, 0, buf, given);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    nxr_node_publish(node, node->phase + 1);
+    status = node->me == root ? nxr_node_wait_all(team, node->phase)
+                              : nxr_node_wait(team, root, node->phase);
+    return status == NIXL_OK ? nxr_node_check(team) : status;
+}
+
+static int broadcast_large(struct nixl_team *team, int root, void *buf, size_t nbytes)
+{
+    const struct nxr_exchange what = {
+        .root = team->local[root], .all_receive = true, .src = buf, .dst = buf, .nbytes = nbytes};
+    struct nxr_offer offer = {.src = NULL};
+    unsigned shared = 0;
+    int status = NIXL_OK;
+
+    if (nbytes < nxr_coll_table.direct_from) {
+        return exchange_slots(team, &what, nbytes);
+    }
+    if (team->node.me == root) {
+        offer = (struct nxr_offer){.src = buf, .src_nbytes = nbytes};
+    } else {
+        offer = (struct nxr_offer){.dst = buf, .dst_nbytes = nbytes};
+    }
+    offer.is_in_region = nbytes < nxr_coll_table.process_vm_from;
+    offer.has_device = nxr_range_find(buf) != NULL;
+    status = nxr_buffers_offer(team, &offer, &shared);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (shared == (NXR_BUFFER_SRC | NXR_BUFFER_DST)) {
+        return broadcast_shares(team, root, buf, nbytes);
+    }
+    return (shared & NXR_BUFFER_SRC) != 0 ? copy_from_src(team, &what)
+                                          : exchange_slots(team, &what, nbytes);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+/* The largest piece of all members: where sizes differ they tell each other. */
+static int find_largest(struct nixl_team *team, const struct nxr_exchange *what, size_t *largest_p)
+{
+    struct nxr_node *node = &team->node;
+    uint64_t phase = node->phase + 1;
+    size_t largest = 0, told;
+    int status;
+
+    for (int i = 0; i < node->size; i++) {
+        size_t to = sends(team, what, node->me) ? piece_to(team, what, i).nbytes : 0;
+
+        largest = to > largest ? to : largest;
+    }
+    status = nxr_node_put_cell(team, &largest, sizeof(largest));
+    if (status == NIXL_OK) {
+        status = nxr_node_wait_cells(team, phase);
+    }
+    for (int i = 0; i < node->size && status == NIXL_OK; i++) {
+        __builtin_memcpy(&told, nxr_node_cell(node, i, phase)->bytes, sizeof(told));
+        largest = told > largest ? told : largest;
+    }
+    *largest_p = largest;
+    return status;
+}
+
+int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    size_t largest = what->nbytes, n_parts = what->is_private ? (size_t)team->node.size : 1;
+    int status = NIXL_OK;
+
+    if (team->node.size == 1) {
+        return copy_own(team, what);
+    }
+    if (what->is_vector) {
+        status = find_largest(team, what, &largest);
+    }
+    if (status != NIXL_OK || largest == 0) {
+        return status;
+    }
+    return largest <= NXR_NODE_CELL_ROOM / n_parts ? exchange_cells(team, what, largest)
+                                                   : exchange_large(team, what, largest);
+}
+
+int nxr_node_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes)
+{
+    if (nbytes == 0 || team->node.size == 1) {
+        return NIXL_OK;
+    }
+    return nbytes <= NXR_NODE_CELL_ROOM ? broadcast_cell(team, root, buf, nbytes)
+                                        : broadcast_large(team, root, buf, nbytes);
+}

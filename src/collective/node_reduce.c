@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions on one host. Small operands go in cells, and each member that wants the result
+ * combines all of them. Large ones are cut into a share per member, which that member combines, a
+ * piece of every share at a time: in a round each member copies its operands for the others into
+ * its slot, combines the piece of its own share, and copies the results of the others out of
+ * theirs; or, where all can reach the buffers of all, without slots (node_reduce_direct.c).
+ * Operands are always combined in the order of the members, whoever does it.
+ */
+#include "config.h"
+
+#include "collective/node_collective.h"
+#include "collective/phase.h"
+#include "collective/table.h"
+
+/* Large shares end at pages: process_vm calls take whole ones. */
+#define SHARE_UNIT 4096
+
+/* ---- small: in cells ------------------------------------------------------------------------- */
+
+static int combine_cells(struct nixl_team *team, const struct nxr_reduction *what, uint64_t phase,
+                         int n_members)
+{
+    struct nxr_node *node = &team->node;
+
+    for (int i = 0; i < n_members; i++) {
+        team->srcs[i] = nxr_node_cell(node, i, phase)->bytes;
+    }
+    nxr_combine_all(&what->combine, what->dst, team->srcs, (size_t)n_members, what->nbytes);
+    return NIXL_OK;
+}
+
+int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    struct nxr_node *node = &team->node;
+    uint64_t phase = node->phase + 1;
+    int status = nxr_node_put_cell(team, what->src, what->nbytes);
+
+    if (status == NIXL_OK) {
+        status = nxr_node_wait_cells(team, phase);
+    }
+    if (__builtin_expect(status != NIXL_OK, 0)) {
+        return status;
+    }
+    if (node->size == 2) {
+        nxr_combine_two(&what->combine, what->dst, nxr_node_cell(node, 0, phase)->bytes,
+                        nxr_node_cell(node, 1, phase)->bytes, what->nbytes);
+        return NIXL_OK;
+    }
+    return combine_cells(team, what, phase, node->size);
+}
+
+static int reduce_cells(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    struct nxr_node *node = &team->node;
+    uint64_t phase = node->phase + 1;
+    int status = nxr_node_put_cell(team, what->src, what->nbytes);
+
+    if (status == NIXL_OK && node->me == what->root) {
+        status = nxr_node_wait_cells(team, phase);
+        if (status == NIXL_OK) {
+            combine_cells(team, what, phase, node->size);
+        }
+    }
+    return status;
+}
+
+static int scan_cells(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    struct nxr_node *node = &team->node;
+    uint64_t phase = node->phase + 1;
+    int status = nxr_node_put_cell(team, what->src, what->nbytes);
+
+    for (int i = 0; i < node->me && status == NIXL_OK; i++) {
+        status = nxr_node_wait_cell(team, i, phase);
+    }
+    return status == NIXL_OK ? combine_cells(team, what, phase, node->me + 1) : status;
+}
+
+static int reduce_scatter_cells(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    struct nxr_node *node = &team->node;
+    uint64_t phase = node->phase + 1;
+    size_t part = what->nbytes / (size_t)node->size, at = part * (size_t)node->me;
+    int status = nxr_node_put_cell(team, what->src, what->nbytes);
+
+    if (status == NIXL_OK) {
+        status = nxr_node_wait_cells(team, phase);
+    }
+    for (int i = 0; i < node->size && status == NIXL_OK; i++) {
+        team->srcs[i] = nxr_node_cell(node, i, phase)->bytes + at;
+    }
+    if (status == NIXL_OK) {
+        nxr_combine_all(&what->combine, what->dst, team->srcs, (size_t)node->size, part);
+    }
+    return status;
+}
+
+/* ---- large: shares --------------------------------------------------------------------------- */
+
+/* How the operands are cut. */
+struct shares {
+    const struct nxr_reduction *what;
+    size_t share_nbytes; /* the last ones may have less, or nothing */
+    size_t piece_nbytes; /* of a share, in one round */
+    size_t n_rounds;
+};
+
+/* A piece of a share: where it begins in the operands, and how long it is. */
+struct piece {
+    size_t at;
+    size_t nbytes;
+};
+
+static struct piece piece_of(const struct shares *shares, int member, size_t round)
+{
+    size_t begin = (size_t)member * shares->share_nbytes, in = round * shares->piece_nbytes;
+    size_t end = begin + shares->share_nbytes;
+    struct piece piece = {.at = begin + in};
+
+    end = end < shares->what->nbytes ? end : shares->what->nbytes;
+    if (piece.at < end) {
+        size_t left = end - piece.at;
+
+        piece.nbytes = left < shares->piece_nbytes ? left : shares->piece_nbytes;
+    }
+    return piece;
+}
+
+/* The largest whole number of elements that is also whole lines, where elements fit into lines. */
+static size_t round_down(size_t nbytes, size_t element_nbytes)
+{
+    size_t unit = NXR_LINE_NBYTES % element_nbytes == 0 ? NXR_LINE_NBYTES : element_nbytes;
+
+    return nbytes < unit ? element_nbytes : nbytes / unit * unit;
+}
+
+size_t nxr_reduce_share(const struct nixl_team *team, const struct nxr_reduction *what)
+{
+    size_t size = (size_t)team->node.size, element = what->combine.element_nbytes;
+    size_t unit = NXR_LINE_NBYTES % element == 0 ? NXR_LINE_NBYTES : element, n_units;
+
+    if (what->kind == NXR_REDUCE_SCATTER) {
+        return what->nbytes / size;
+    }
+    if (what->nbytes / size >= SHARE_UNIT && SHARE_UNIT % unit == 0) {
+        unit = SHARE_UNIT;
+    }
+    n_units = (what->nbytes + unit - 1) / unit;
+    return (n_units + size - 1) / size * unit;
+}
+
+static struct shares cut(const struct nixl_team *team, const struct nxr_reduction *what)
+{
+    size_t size = (size_t)team->node.size, element = what->combine.element_nbytes;
+    size_t n_pieces = size + (what->kind == NXR_REDUCE_SCATTER ? 0 : 2);
+    struct shares shares = {.what = what, .share_nbytes = nxr_reduce_share(team, what)};
+    size_t room = NXR_NODE_SLOT_NBYTES / n_pieces;
+
+    if (!nxr_job.is_crowded && room > nxr_coll_table.reduce_piece) {
+        room = nxr_coll_table.reduce_piece;
+    }
+    shares.piece_nbytes = round_down(room, element);
+    shares.n_rounds = (shares.share_nbytes + shares.piece_nbytes - 1) / shares.piece_nbytes;
+    return shares;
+}
+
+/* Where a member has its result of a round; two, in turn, so that one may still be read. */
+static char *result_of(const struct nixl_team *team, const struct shares *shares, int member,
+                       size_t round)
+{
+    size_t n_operands = (size_t)team->node.size;
+
+    return nxr_node_slot(&team->node, member) + (n_operands + round % 2) * shares->piece_nbytes;
+}
+
+static void copy_in(const struct nixl_team *team, const struct shares *shares, size_t round)
+{
+    const struct nxr_node *node = &team->node;
+    char *slot = nxr_node_slot(node, node->me);
+
+    for (int i = 0; i < node->size; i++) {
+        struct piece piece = piece_of(shares, i, round);
+
+        if (i != node->me && piece.nbytes > 0) {
+            nxr_copy(slot + (size_t)i * shares->piece_nbytes,
+                     (const char *)shares->what->src + piece.at, piece.nbytes);
+        }
+    }
+}
+
+/* Combine the piece of the own share. */
+static void combine_own(struct nixl_team *team, const struct shares *shares, size_t round)
+{
+    const struct nxr_node *node = &team->node;
+    const struct nxr_reduction *what = shares->what;
+    struct piece piece = piece_of(shares, node->me, round);
+    char *result = result_of(team, shares, node->me, round), *dst = what->dst;
+
+    for (int i = 0; i < node->size; i++) {
+        team->srcs[i] = i == node->me
+                            ? (const char *)what->src + piece.at
+                            : nxr_node_slot(node, i) + (size_t)node->me * shares->piece_nbytes;
+    }
+    if (piece.nbytes == 0) {
+        return;
+    }
+    if (what->kind == NXR_REDUCE_SCATTER) {
+        nxr_combine_all(&what->combine, dst + round * shares->piece_nbytes, team->srcs,
+                        (size_t)node->size, piece.nbytes);
+    } else {
+        nxr_combine_all(&what->combine, result, team->srcs, (size_t)node->size, piece.nbytes);
+        if (what->kind == NXR_ALLREDUCE || node->me == what->root) {
+            nxr_copy(dst + piece.at, result, piece.nbytes);
+        }
+    }
+}
+
+/* Copy the results of the others. */
+static void copy_out(const struct nixl_team *team, const struct shares *shares, size_t round)
+{
+    const struct nxr_node *node = &team->node;
+
+    /* Each begins with another one: not all read from the same memory at a time. */
+    for (int i = 1; i < node->size; i++) {
+        int member = (node->me + i) % node->size;
+        struct piece piece = piece_of(shares, member, round);
+
+        if (piece.nbytes > 0) {
+            nxr_copy((char *)shares->what->dst + piece.at, result_of(team, shares, member, round),
+                     piece.nbytes);
+        }
+    }
+}
+
+/*
+ * One round: operands are there; the own piece is combined; results are there. A member that goes
+ * on to the next has read what it wanted, so that what it read may be written again when all have
+ * published the second of these.
+ */
+static int run_round(struct nixl_team *team, const struct shares *shares, size_t round)
+{
+    struct nxr_node *node = &team->node;
+    bool wants_all = shares->what->kind == NXR_ALLREDUCE ||
+                     (shares->what->kind == NXR_REDUCE && node->me == shares->what->root);
+    int status = round > 0 ? nxr_node_wait_all(team, node->phase) : NIXL_OK;
+
+    if (status == NIXL_OK) {
+        copy_in(team, shares, round);
+        nxr_node_publish(node, node->phase + 1);
+        status = nxr_node_wait_all(team, node->phase);
+    }
+    if (status == NIXL_OK) {
+        combine_own(team, shares, round);
+        nxr_node_publish(node, node->phase + 1);
+    }
+    if (status == NIXL_OK && wants_all) {
+        status = nxr_node_wait_all(team, node->phase);
+        if (status == NIXL_OK) {
+            copy_out(team, shares, round);
+        }
+    }
+    return status;
+}
+
+static int reduce_slots(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    struct nxr_node *node = &team->node;
+    struct shares shares = cut(team, what);
+    int status = nxr_node_reuse_slot(team);
+
+    for (size_t round = 0; round < shares.n_rounds && status == NIXL_OK; round++) {
+        status = run_round(team, &shares, round);
+    }
+    if (status == NIXL_OK) {
+        nxr_node_publish(node, node->phase + 1);
+        node->slot_due = node->phase;
+    }
+    return status;
+}
+
+static int reduce_shares(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    bool is_direct = false;
+    int status = NIXL_OK;
+
+    if (what->nbytes >= nxr_coll_table.direct_from) {
+        status = nxr_node_reduce_direct(team, what, &is_direct);
+    }
+    return status != NIXL_OK || is_direct ? status : reduce_slots(team, what);
+}
+
+/* ---- large: prefixes ------------------------------------------------------------------------- */
+
+/* Each member has a piece of its operands in one half of its slot, in turn. */
+static int scan_pieces(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    struct nxr_node *node = &team->node;
+    size_t half = NXR_NODE_SLOT_NBYTES / 2;
+    size_t piece = round_down(half, what->combine.element_nbytes);
+    int status = nxr_node_reuse_slot(team);
+
+    for (size_t at = 0, round = 0; at < what->nbytes && status == NIXL_OK; at += piece, round++) {
+        size_t nbytes = what->nbytes - at < piece ? what->nbytes - at : piece;
+
+        if (round > 1) { /* all have left the round in which this half was read */
+            status = nxr_node_wait_all(team, node->phase);
+        }
+        if (status != NIXL_OK) {
+            return status;
+        }
+        nxr_copy(nxr_node_slot(node, node->me) + round % 2 * half, (const char *)what->src + at,
+                 nbytes);
+        nxr_node_publish(node, node->phase + 1);
+        for (int i = 0; i <= node->me && status == NIXL_OK; i++) {
+            status = nxr_node_wait(team, i, node->phase);
+            team->srcs[i] = nxr_node_slot(node, i) + round % 2 * half;
+        }
+        if (status == NIXL_OK) {
+            nxr_combine_all(&what->combine, (char *)what->dst + at, team->srcs,
+                            (size_t)node->me + 1, nbytes);
+        }
+    }
+    nxr_node_publish(node, node->phase + 1);
+    node->slot_due = node->phase;
+    return status;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    bool is_small = what->nbytes <= NXR_NODE_CELL_ROOM &&
+                    what->nbytes * (size_t)team->node.size <= nxr_coll_table.cells_up_to;
+
+    if (what->nbytes == 0) {
+        return NIXL_OK;
+    }
+    if (team->node.size == 1) {
+        if (what->dst != what->src) {
+            nxr_copy(what->dst, what->src, what->nbytes);
+        }
+        return NIXL_OK;
+    }
+    switch (what->kind) {
+    case NXR_ALLREDUCE:
+        return is_small ? nxr_node_allreduce_cells(team, what) : reduce_shares(team, what);
+    case NXR_REDUCE:
+        return is_small ? reduce_cells(team, what) : reduce_shares(team, what);
+    case NXR_REDUCE_SCATTER:
+        return is_small ? reduce_scatter_cells(team, what) : reduce_shares(team, what);
+    default:
+        return is_small ? scan_cells(team, what) : scan_pieces(team, what);
+    }
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Large reductions on buffers that all members reach where they lie (buffer.h). Each member
+ * combines its share of the operands of all, a piece at a time, and while the piece is in its cache
+ * copies it to all who want it. So every operand is read once, every result written once, and
+ * nobody waits before the end. In place works, too: a share of all buffers is read and then written
+ * by one member alone.
+ *
+ * Operands that are not mapped here are read into the own slot, one after the other; what is
+ * combined so far is beside them. The order of the operands is that of the members, as in slots.
+ */
+#include "config.h"
+
+#include "collective/node_collective.h"
+#include "collective/phase.h"
+#include "collective/table.h"
+
+/* The own share, and what of it is under way. */
+struct work {
+    const struct nxr_reduction *what;
+    size_t at;     /* in the operands */
+    size_t nbytes; /* of the piece */
+    char *result;
+    bool is_mapped; /* the operands of all others */
+};
+
+/* Who gets the results of the others. */
+static bool wants_all(const struct nxr_reduction *what, int member)
+{
+    return what->kind == NXR_ALLREDUCE || (what->kind == NXR_REDUCE && member == what->root);
+}
+
+/* The operands of a member: where they are mapped, or in `room`. */
+static int get_operands(struct nixl_team *team, const struct work *work, int member, char *room,
+                        const char **operands_p)
+{
+    if (member == team->node.me) {
+        *operands_p = (const char *)work->what->src + work->at;
+        return NIXL_OK;
+    }
+    *operands_p = nxr_buffer_src(team, member);
+    if (*operands_p != NULL) {
+        *operands_p += work->at;
+        return NIXL_OK;
+    }
+    *operands_p = room;
+    return nxr_buffer_read(team, member, work->at, room, work->nbytes);
+}
+
+/* One operand after the other, the last into the result, which may be where the own ones are. */
+static int combine_in_turn(struct nixl_team *team, const struct work *work)
+{
+    struct nxr_node *node = &team->node;
+    char *so_far = nxr_node_slot(node, node->me), *room = so_far + NXR_NODE_SLOT_NBYTES / 2;
+    const char *left, *right;
+    int status = get_operands(team, work, 0, so_far, &left);
+
+    for (int i = 1; i < node->size && status == NIXL_OK; i++) {
+        char *to = i == node->size - 1 ? work->result : so_far;
+
+        status = get_operands(team, work, i, room, &right);
+        if (status == NIXL_OK) {
+            nxr_combine_two(&work->what->combine, to, left, right, work->nbytes);
+            left = to;
+        }
+    }
+    return status;
+}
+
+static int combine_piece(struct nixl_team *team, const struct work *work)
+{
+    const struct nxr_node *node = &team->node;
+
+    if (!work->is_mapped) {
+        return combine_in_turn(team, work);
+    }
+    for (int i = 0; i < node->size; i++) {
+        const char *src = i == node->me ? work->what->src : nxr_buffer_src(team, i);
+
+        team->srcs[i] = src + work->at;
+    }
+    nxr_combine_all(&work->what->combine, work->result, team->srcs, (size_t)node->size,
+                    work->nbytes);
+    return NIXL_OK;
+}
+
+/* Where a piece of the own share is combined: in the own dst, or in the slot for others only. */
+static char *result_of(const struct nixl_team *team, const struct nxr_reduction *what, size_t at,
+                       size_t in_share)
+{
+    if (what->kind == NXR_REDUCE_SCATTER) {
+        return (char *)what->dst + in_share;
+    }
+    return wants_all(what, team->node.me) ? (char *)what->dst + at
+                                          : nxr_node_slot(&team->node, team->node.me);
+}
+
+static int give_piece(struct nixl_team *team, const struct work *work)
+{
+    const struct nxr_node *node = &team->node;
+    int status = NIXL_OK;
+
+    /* Each begins with another one: not all write to the same memory at a time. */
+    for (int k = 1; k < node->size && status == NIXL_OK; k++) {
+        int member = (node->me + k) % node->size;
+
+        if (wants_all(work->what, member)) {
+            status = nxr_buffer_write(team, member, work->at, work->result, work->nbytes);
+        }
+    }
+    return status;
+}
+
+static int do_share(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    const struct nxr_node *node = &team->node;
+    size_t share = nxr_reduce_share(team, what), begin = share * (size_t)node->me;
+    size_t element = what->combine.element_nbytes, end = begin + share;
+    struct work work = {.what = what, .is_mapped = true};
+    size_t piece;
+    int status = NIXL_OK;
+
+    for (int i = 0; i < node->size; i++) {
+        work.is_mapped &= i == node->me || nxr_buffer_src(team, i) != NULL;
+    }
+    piece = work.is_mapped ? nxr_coll_table.reduce_piece : nxr_coll_table.process_vm_piece;
+    piece = piece / element * element;
+    end = end < what->nbytes ? end : what->nbytes;
+    for (work.at = begin; work.at < end && status == NIXL_OK; work.at += piece) {
+        work.nbytes = end - work.at < piece ? end - work.at : piece;
+        work.result = result_of(team, what, work.at, work.at - begin);
+        status = combine_piece(team, &work);
+        if (status == NIXL_OK) {
+            status = give_piece(team, &work);
+        }
+    }
+    return status;
+}
+
+int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *what,
+                           bool *is_done_p)
+{
+    struct nxr_node *node = &team->node;
+    struct nxr_offer offer = {.src = what->src, .src_nbytes = what->nbytes};
+    unsigned wanted = NXR_BUFFER_SRC, shared = 0;
+    int status;
+
+    if (what->kind != NXR_REDUCE_SCATTER) {
+        wanted |= NXR_BUFFER_DST;
+    }
+    if (wants_all(what, node->me)) {
+        offer.dst = what->dst;
+        offer.dst_nbytes = what->nbytes;
+    }
+    /* In place, the part is written where another member reads its operands. */
+    offer.has_no_src = what->kind == NXR_REDUCE_SCATTER && what->src == what->dst;
+    offer.is_in_region = what->nbytes < nxr_coll_table.process_vm_from;
+    status = nxr_buffers_offer(team, &offer, &shared);
+    *is_done_p = status == NIXL_OK && shared == wanted;
+    if (!*is_done_p) {
+        return status;
+    }
+    status = nxr_node_reuse_slot(team);
+    if (status == NIXL_OK) {
+        status = do_share(team, what);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    /* The others have read the own operands, and written their results. */
+    nxr_node_publish(node, node->phase + 1);
+    node->slot_due = node->phase;
+    status = nxr_node_wait_all(team, node->phase);
+    return status == NIXL_OK ? nxr_node_check(team) : status;
+}

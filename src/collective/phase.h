@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What collectives on one host are written with: waiting for phases, and small data in cells. The
+ * usual case is a few loads; everything else is in node.c. Functions that return int end the call
+ * where that is not NIXL_OK.
+ */
+#ifndef NXR_COLLECTIVE_PHASE_H
+#define NXR_COLLECTIVE_PHASE_H
+
+#include "collective/team.h"
+#include "util/copy.h"
+
+/* Looks with nothing in between, a microsecond or so, for members that are about to come. */
+#define NXR_NODE_CLOSE_LOOKS 512
+
+static inline int nxr_node_wait(struct nixl_team *team, int member, uint64_t phase)
+{
+    int n_looks = nxr_job.is_crowded ? 1 : NXR_NODE_CLOSE_LOOKS;
+
+    for (int i = 0; i < n_looks; i++) {
+        if (nxr_node_has_reached(&team->node, member, phase)) {
+            return NIXL_OK;
+        }
+    }
+    return nxr_node_wait_slow(team, member, phase);
+}
+
+/* Wait until all have reached a phase. */
+static inline int nxr_node_wait_all(struct nixl_team *team, uint64_t phase)
+{
+    struct nxr_node *node = &team->node;
+    int status = NIXL_OK;
+
+    if (node->known >= phase) {
+        return NIXL_OK;
+    }
+    for (int i = 0; i < node->size && status == NIXL_OK; i++) {
+        if (i != node->me) {
+            status = nxr_node_wait(team, i, phase);
+        }
+    }
+    if (status == NIXL_OK) {
+        node->known = phase;
+    }
+    return status;
+}
+
+/*
+ * Was what this call has read of others good? A member whose call has failed does not wait, and may
+ * have changed its buffers meanwhile.
+ */
+static inline int nxr_node_check(struct nixl_team *team)
+{
+    const struct nxr_node_head *head = team->node.head;
+
+    return __builtin_expect(atomic_load(&head->broken) != NIXL_OK, 0) ? nxr_team_look(team, -1)
+                                                                      : NIXL_OK;
+}
+
+/* See that the own cell for a phase may be written: nobody reads what was in it. */
+static inline int nxr_node_reuse_cell(struct nixl_team *team, uint64_t phase)
+{
+    return phase < NXR_NODE_CELLS ? NIXL_OK : nxr_node_wait_all(team, phase - NXR_NODE_CELLS + 1);
+}
+
+/* See that the own slot may be written. */
+static inline int nxr_node_reuse_slot(struct nixl_team *team)
+{
+    return nxr_node_wait_all(team, team->node.slot_due);
+}
+
+/* Write the own cell for the next phase, and publish that. */
+static inline int nxr_node_put_cell(struct nixl_team *team, const void *src, size_t nbytes)
+{
+    struct nxr_node *node = &team->node;
+    uint64_t phase = node->phase + 1;
+    int status = nxr_node_reuse_cell(team, phase);
+
+    if (status == NIXL_OK) {
+        if (nbytes > 0) {
+            nxr_copy(nxr_node_cell(node, node->me, phase)->bytes, src, nbytes);
+        }
+        nxr_node_publish_cell(node, phase);
+    }
+    return status;
+}
+
+/* Wait for what a member writes into its cell for a phase. */
+static inline int nxr_node_wait_cell(struct nixl_team *team, int member, uint64_t phase)
+{
+    const struct nxr_node_cell *cell = nxr_node_cell(&team->node, member, phase);
+    int n_looks = nxr_job.is_crowded ? 1 : NXR_NODE_CLOSE_LOOKS;
+
+    for (int i = 0; i < n_looks; i++) {
+        if (atomic_load_explicit(&cell->phase, memory_order_acquire) >= phase) {
+            return NIXL_OK;
+        }
+    }
+    return nxr_node_wait_slow(team, member, phase);
+}
+
+/* The same for all members. */
+static inline int nxr_node_wait_cells(struct nixl_team *team, uint64_t phase)
+{
+    struct nxr_node *node = &team->node;
+    int status = NIXL_OK;
+
+    for (int i = 0; i < node->size && status == NIXL_OK; i++) {
+        if (i != node->me) {
+            status = nxr_node_wait_cell(team, i, phase);
+        }
+    }
+    if (status == NIXL_OK) {
+        node->known = phase;
+    }
+    return status;
+}
+
+#endif

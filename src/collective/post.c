@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Mailboxes: their layout, and moving messages piece by piece. Lock: none, see post.h. */
+#include "config.h"
+
+#include "collective/device.h"
+#include "collective/post.h"
+#include "collective/team.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/status.h"
+#include "wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * How long all together are looked for who shall hear that a team is broken: who has given it back
+ * does not answer.
+ */
+#define TELL_NS (5 * NXR_S)
+
+/* What this member knows of the traffic with another one. Numbers of pieces, which wrap around. */
+struct nxr_post_way {
+    uint32_t sent;
+    uint32_t taken;
+    uint32_t told; /* of taken, to the other one */
+};
+
+/*
+ * The word of a member in a mailbox, on a line of its own: pieces sent << 32 | pieces taken. Behind
+ * those of all members stands the one that says that the team is broken.
+ */
+static uint64_t word_offset(int place)
+{
+    return (uint64_t)place * NXR_LINE_NBYTES;
+}
+
+static uint64_t slot_offset(const struct nixl_team *team, const struct nxr_post *post, int place,
+                            uint32_t piece)
+{
+    uint64_t slot = (uint64_t)place * post->n_slots + piece % post->n_slots;
+
+    return word_offset(team->size + 1) + slot * post->slot_nbytes;
+}
+
+static uint64_t read_word(const struct nxr_post *post, int place)
+{
+    const char *own = nixl_region_addr(post->region);
+    const void *word = own + word_offset(place);
+
+    return atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
+}
+
+int nxr_post_open(struct nxr_post *post, const char *name, int size, size_t slot_nbytes,
+                  uint32_t n_slots)
+{
+    size_t nbytes = word_offset(size + 1) + (size_t)size * n_slots * slot_nbytes;
+    struct nxr_post_way *ways = calloc((size_t)size, sizeof(*ways));
+    int status = NIXL_ERR_NO_MEMORY;
+
+    if (ways != NULL) {
+        status = nixl_region_alloc(name, nbytes, NULL, &post->region);
+    }
+    if (status != NIXL_OK) {
+        free(ways);
+        return status;
+    }
+    post->ways = ways;
+    post->slot_nbytes = slot_nbytes;
+    post->n_slots = n_slots;
+    return NIXL_OK;
+}
+
+void nxr_post_close(struct nxr_post *post)
+{
+    if (post->region != NULL) {
+        (void)nixl_region_close(post->region, NXR_S);
+        free(post->ways);
+        *post = (struct nxr_post){.region = NULL};
+    }
+}
+
+bool nxr_post_is_broken(const struct nxr_post *post, int size)
+{
+    return post->region != NULL && read_word(post, size) != 0;
+}
+
+/* ---- regions of other members ---------------------------------------------------------------- */
+
+struct finding {
+    struct nixl_team *team;
+    int place;
+    struct nxr_region_part *part;
+    int status;
+};
+
+static bool is_found(void *arg)
+{
+    struct finding *finding = arg;
+
+    if (atomic_load_explicit(&finding->part->state, memory_order_acquire) != NXR_PART_ASKING) {
+        return true;
+    }
+    finding->status = nxr_team_look(finding->team, finding->place);
+    return finding->status != NIXL_OK;
+}
+
+/* A member cannot be reached: it is lost, or has given its team back. */
+static int fail_member(struct nixl_team *team, int status, int place)
+{
+    return nxr_team_break(team, status == NIXL_ERR_STALE ? NIXL_ERR_CANCELED : status,
+                          team->ranks[place]);
+}
+
+int nxr_team_find_part(struct nixl_team *team, struct nixl_region *region, int place)
+{
+    struct finding finding = {.team = team, .place = place, .status = NIXL_OK};
+    int rank = team->ranks[place], status;
+
+    if (__builtin_expect(nxr_region_part(region, rank) != NULL, 1)) {
+        return NIXL_OK;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    status = nxr_region_want_part(region, rank, false, &finding.part);
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (status == NIXL_OK) {
+        status = nxr_wait(is_found, &finding, nxr_team_left(team));
+    }
+    if (finding.status != NIXL_OK) {
+        return finding.status;
+    }
+    if (status == NIXL_OK && atomic_load(&finding.part->state) != NXR_PART_READY) {
+        status = nxr_region_fail_part(team->operation, finding.part);
+    }
+    return status == NIXL_OK ? status : fail_member(team, status, place);
+}
+
+/* ---- breaking -------------------------------------------------------------------------------- */
+
+static bool is_answered(void *arg)
+{
+    struct nxr_region_part *part = arg;
+
+    return atomic_load_explicit(&part->state, memory_order_acquire) != NXR_PART_ASKING;
+}
+
+/* The mailbox of a member, asked for if need be; NULL: no memory. */
+static struct nxr_region_part *ask_for(const struct nxr_post *post, int rank)
+{
+    struct nxr_region_part *part = NULL;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    if (nxr_region_want_part(post->region, rank, false, &part) != NIXL_OK) {
+        part = NULL;
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return part;
+}
+
+static void tell_broken(const struct nixl_team *team, const struct nxr_post *post, int rank,
+                        int64_t until_ns)
+{
+    struct nxr_region_part *part = ask_for(post, rank);
+    int64_t left_ns = until_ns - nxr_now_ns();
+    int status = NIXL_ERR_NO_MEMORY;
+
+    if (part != NULL) {
+        status = nxr_wait(is_answered, part, left_ns > 0 ? left_ns : 1);
+    }
+    if (status == NIXL_OK) {
+        status = nixl_signal_set(rank, post->region, word_offset(team->size), 1);
+    }
+    if (status != NIXL_OK) {
+        nxr_debug(COLL, "rank %d does not hear that its team is broken: %s", rank,
+                  nixl_strerror(status));
+    }
+}
+
+void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post)
+{
+    int64_t until_ns = nxr_now_ns() + TELL_NS;
+
+    if (post->region == NULL) {
+        return;
+    }
+    for (int i = 0; i < team->size; i++) {
+        if (team->node_of[i] != team->my_node) {
+            (void)ask_for(post, team->ranks[i]); /* all at once */
+        }
+    }
+    for (int i = 0; i < team->size; i++) {
+        if (team->node_of[i] != team->my_node) {
+            tell_broken(team, post, team->ranks[i], until_ns);
+        }
+    }
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+/* A message under way: what is left of it. */
+struct stream {
+    int place;
+    uint32_t n_left; /* pieces */
+    size_t at;       /* bytes that were moved */
+    size_t nbytes;
+};
+
+struct swapping {
+    struct nixl_team *team;
+    struct nxr_post *post;
+    const struct nxr_post_swap *swap;
+    size_t piece_nbytes; /* of all pieces but the last */
+    struct stream out;
+    struct stream in;
+    int status;
+};
+
+static struct stream stream_of(int place, size_t nbytes, size_t piece_nbytes)
+{
+    size_t n_pieces = nbytes == 0 ? 1 : (nbytes + piece_nbytes - 1) / piece_nbytes;
+
+    return (struct stream){
+        .place = place, .nbytes = nbytes, .n_left = place < 0 ? 0 : (uint32_t)n_pieces};
+}
+
+static size_t next_piece(const struct swapping *swapping, const struct stream *stream)
+{
+    size_t left = stream->nbytes - stream->at;
+
+    return left < swapping->piece_nbytes ? left : swapping->piece_nbytes;
+}
+
+static bool can_send(const struct swapping *swapping)
+{
+    const struct nxr_post *post = swapping->post;
+    int place = swapping->out.place;
+
+    return swapping->out.n_left > 0 &&
+           post->ways[place].sent - (uint32_t)read_word(post, place) < post->n_slots;
+}
+
+static bool can_receive(const struct swapping *swapping)
+{
+    const struct nxr_post *post = swapping->post;
+    int place = swapping->in.place;
+
+    return swapping->in.n_left > 0 &&
+           (uint32_t)(read_word(post, place) >> 32) != post->ways[place].taken;
+}
+
+/* Tell a member how much was sent to it and taken from it. */
+static int tell(const struct swapping *swapping, int place)
+{
+    const struct nixl_team *team = swapping->team;
+    struct nxr_post_way *way = &swapping->post->ways[place];
+
+    way->told = way->taken;
+    return nixl_signal_set(team->ranks[place], swapping->post->region, word_offset(team->me),
+                           (uint64_t)way->sent << 32 | way->taken);
+}
+
+static int send_piece(struct swapping *swapping)
+{
+    const struct nixl_team *team = swapping->team;
+    struct nxr_post *post = swapping->post;
+    struct stream *out = &swapping->out;
+    struct nxr_post_way *way = &post->ways[out->place];
+    size_t nbytes = next_piece(swapping, out);
+    int status = NIXL_OK;
+
+    if (nbytes > 0) {
+        status = nixl_put(team->ranks[out->place], post->region,
+                          slot_offset(team, post, team->me, way->sent),
+                          (const char *)swapping->swap->src + out->at, nbytes);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    way->sent++;
+    out->at += nbytes;
+    out->n_left--;
+    return tell(swapping, out->place);
+}
+
+static int take_piece(struct swapping *swapping)
+{
+    struct nixl_team *team = swapping->team;
+    const struct nxr_post_swap *swap = swapping->swap;
+    struct nxr_post *post = swapping->post;
+    struct stream *in = &swapping->in;
+    struct nxr_post_way *way = &post->ways[in->place];
+    const char *came = nixl_region_addr(post->region);
+    size_t nbytes = next_piece(swapping, in);
+    char *dst = (char *)swap->dst + in->at;
+    int status = NIXL_OK;
+
+    came += slot_offset(team, post, in->place, way->taken);
+    if (nbytes > 0 && swap->combine == NULL) {
+        status = nxr_team_copy(team, dst, came, nbytes);
+    } else if (nbytes > 0) {
+        nxr_combine_two(swap->combine, dst, swap->is_right ? dst : came,
+                        swap->is_right ? came : dst, nbytes);
+    }
+    way->taken++;
+    in->at += nbytes;
+    in->n_left--;
+    /* Else the next piece that goes there says it. Who has left the team need not know. */
+    if (way->taken - way->told >= (post->n_slots + 1) / 2) {
+        (void)tell(swapping, in->place);
+    }
+    return status;
+}
+
+/* ---- whole messages -------------------------------------------------------------------------- */
+
+static bool can_go_on(void *arg)
+{
+    struct swapping *swapping = arg;
+
+    if (can_receive(swapping) || can_send(swapping)) {
+        return true;
+    }
+    swapping->status = nxr_team_look(swapping->team, swapping->in.n_left > 0 ? swapping->in.place
+                                                                             : swapping->out.place);
+    return swapping->status != NIXL_OK;
+}
+
+static int move_pieces(struct swapping *swapping)
+{
+    struct nixl_team *team = swapping->team;
+    int status = NIXL_OK;
+
+    while (status == NIXL_OK && (swapping->in.n_left > 0 || swapping->out.n_left > 0)) {
+        if (can_send(swapping)) {
+            status = send_piece(swapping);
+            if (status != NIXL_OK) {
+                return fail_member(team, status, swapping->out.place);
+            }
+        }
+        while (status == NIXL_OK && can_receive(swapping)) {
+            status = take_piece(swapping);
+        }
+        if (status == NIXL_OK && !can_send(swapping) &&
+            (swapping->in.n_left > 0 || swapping->out.n_left > 0)) {
+            status = nxr_wait(can_go_on, swapping, nxr_team_left(team));
+            status = status == NIXL_OK ? swapping->status : nxr_team_break(team, status, -1);
+        }
+    }
+    return status;
+}
+
+int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nxr_post_swap *swap)
+{
+    struct swapping swapping = {.team = team,
+                                .post = post,
+                                .swap = swap,
+                                .piece_nbytes = post->slot_nbytes,
+                                .status = NIXL_OK};
+    int status = NIXL_OK;
+
+    if (swap->combine != NULL) {
+        swapping.piece_nbytes -= post->slot_nbytes % swap->combine->element_nbytes;
+    }
+    swapping.out = stream_of(swap->to, swap->src_nbytes, swapping.piece_nbytes);
+    swapping.in = stream_of(swap->from, swap->dst_nbytes, swapping.piece_nbytes);
+    if (swap->to >= 0) {
+        status = nxr_team_find_part(team, post->region, swap->to);
+    }
+    return status == NIXL_OK ? move_pieces(&swapping) : status;
+}

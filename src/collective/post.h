@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Mailboxes between the members of a team, on whatever hosts: each member has, in a region of its
+ * own, a word and some slots for each other one. A message is cut into slots. The sender puts a
+ * piece into the next slot and then sets its word there, which says how many pieces it has sent and
+ * how many it has taken out of its own mailbox from that member: so news and credit travel
+ * together. Nothing is allocated by a member but the mailbox; what is not used takes no memory.
+ *
+ * One message at a time goes each way between two members. Lock: none; one thread of a process at a
+ * time works for a team.
+ */
+#ifndef NXR_COLLECTIVE_POST_H
+#define NXR_COLLECTIVE_POST_H
+
+#include "collective/combine.h"
+#include "region.h"
+
+struct nixl_team;
+struct nxr_post_way;
+
+struct nxr_post {
+    struct nixl_region *region; /* NULL: closed */
+    size_t slot_nbytes;
+    uint32_t n_slots;
+    struct nxr_post_way *ways; /* [size of the team] */
+};
+
+/* A message to one member and one from another, at the same time. */
+struct nxr_post_swap {
+    int to; /* place; -1: none */
+    const void *src;
+    size_t src_nbytes;
+    int from; /* place; -1: none */
+    void *dst;
+    size_t dst_nbytes;
+    const struct nxr_combine *combine; /* what comes is the left operand, dst the right; or NULL */
+    bool is_right;                     /* ... what comes is the right operand */
+};
+
+/* Make the own mailbox. NIXL_OK, or the failure of nixl_region_alloc(). */
+int nxr_post_open(struct nxr_post *post, const char *name, int size, size_t slot_nbytes,
+                  uint32_t n_slots);
+void nxr_post_close(struct nxr_post *post);
+
+/*
+ * Send and receive. Pieces are whole elements where they are combined. NIXL_OK; any other status
+ * ends the call under way, and the team is broken.
+ */
+int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nxr_post_swap *swap);
+
+/* Tell the members on other hosts that the team is broken, within seconds; and hear of it. */
+void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post);
+bool nxr_post_is_broken(const struct nxr_post *post, int size);
+
+static inline int nxr_post_send(struct nixl_team *team, struct nxr_post *post, int to,
+                                const void *src, size_t nbytes)
+{
+    const struct nxr_post_swap swap = {.to = to, .src = src, .src_nbytes = nbytes, .from = -1};
+
+    return nxr_post_swap(team, post, &swap);
+}
+
+static inline int nxr_post_receive(struct nixl_team *team, struct nxr_post *post, int from,
+                                   void *dst, size_t nbytes)
+{
+    const struct nxr_post_swap swap = {.to = -1, .from = from, .dst = dst, .dst_nbytes = nbytes};
+
+    return nxr_post_swap(team, post, &swap);
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of algorithms: its defaults, its text and what makes it differ from another one. Set at
+ * init, read afterwards: no lock.
+ */
+#include "config.h"
+
+#include "collective/table.h"
+#include "nixlrun.h"
+#include "util/hash.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN_NBYTES 60
+#define CAUSE_NBYTES 160
+
+#define TABLE_DEFAULTS                                                                             \
+    {                                                                                              \
+        NXR_COLL_TABLE(TABLE_DEFAULT)                                                              \
+    }
+#define TABLE_DEFAULT(_name, _default, _lowest, _highest, _text) ._name = (_default),
+
+struct nxr_coll_table nxr_coll_table = TABLE_DEFAULTS;
+
+struct limit {
+    const char *name;
+    size_t lowest;
+    size_t highest;
+};
+
+static const struct limit limits[NXR_COLL_N_LIMITS] = {
+#define TABLE_LIMIT(_name, _default, _lowest, _highest, _text) {#_name, (_lowest), (_highest)},
+    NXR_COLL_TABLE(TABLE_LIMIT)
+#undef TABLE_LIMIT
+};
+
+/* The table is its limits in their order, and nothing else. */
+_Static_assert(sizeof(struct nxr_coll_table) == NXR_COLL_N_LIMITS * sizeof(size_t),
+               "limits are all of one type");
+
+size_t *nxr_coll_table_at(struct nxr_coll_table *table, int limit)
+{
+    return (size_t *)(void *)table + limit;
+}
+
+/* Of a text that may be as long as a file. */
+static int shown(size_t nbytes)
+{
+    return nbytes < SHOWN_NBYTES ? (int)nbytes : SHOWN_NBYTES;
+}
+
+void nxr_coll_table_one_line(char *why)
+{
+    for (; *why != '\0'; why++) {
+        *why = (unsigned char)*why < ' ' ? '?' : *why;
+    }
+}
+
+int nxr_coll_table_parse(const char *text, size_t nbytes, int *limit_p, size_t *value_p, char *why,
+                         size_t why_nbytes)
+{
+    const char *equals = memchr(text, '=', nbytes);
+    size_t name_nbytes = equals != NULL ? (size_t)(equals - text) : nbytes;
+
+    for (int i = 0; i < NXR_COLL_N_LIMITS; i++) {
+        if (strlen(limits[i].name) == name_nbytes &&
+            strncmp(limits[i].name, text, name_nbytes) == 0) {
+            char *end = NULL;
+            bool is_number = equals != NULL && equals[1] >= '0' && equals[1] <= '9';
+            unsigned long long value = is_number ? strtoull(equals + 1, &end, 10) : 0;
+
+            if (!is_number || end != text + nbytes || value < limits[i].lowest ||
+                value > limits[i].highest) {
+                snprintf(why, why_nbytes, "has '%.*s'; allowed is %s=%zu to %zu", shown(nbytes),
+                         text, limits[i].name, limits[i].lowest, limits[i].highest);
+                return NIXL_ERR_INVALID_ARG;
+            }
+            *limit_p = i;
+            *value_p = (size_t)value;
+            return NIXL_OK;
+        }
+    }
+    snprintf(why, why_nbytes, "has '%.*s'; there is no such limit", shown(nbytes), text);
+    return NIXL_ERR_INVALID_ARG;
+}
+
+/* Put the limits of a text like that of the variable into *table. */
+static int apply(const char *text, struct nxr_coll_table *table, char *why, size_t why_nbytes)
+{
+    char cause[CAUSE_NBYTES];
+
+    while (*text != '\0') {
+        size_t nbytes = strcspn(text, ","), value;
+        int limit;
+
+        if (nxr_coll_table_parse(text, nbytes, &limit, &value, cause, sizeof(cause)) != NIXL_OK) {
+            nxr_coll_table_one_line(cause);
+            snprintf(why, why_nbytes, "NIXLRUN_COLL_TABLE %s", cause);
+            return NIXL_ERR_INVALID_ARG;
+        }
+        *nxr_coll_table_at(table, limit) = value;
+        text += nbytes + (text[nbytes] == ',');
+    }
+    return NIXL_OK;
+}
+
+int nxr_coll_table_set(const char *path, size_t n_ranks, const char *text, char *why,
+                       size_t why_nbytes)
+{
+    struct nxr_coll_table table = TABLE_DEFAULTS;
+    int status =
+        path[0] != '\0' ? nxr_coll_table_load(path, n_ranks, &table, why, why_nbytes) : NIXL_OK;
+
+    if (status == NIXL_OK) {
+        status = apply(text, &table, why, why_nbytes);
+    }
+    if (status == NIXL_OK) {
+        nxr_coll_table = table;
+    }
+    return status;
+}
+
+uint64_t nxr_coll_table_hash(void)
+{
+    return nxr_hash(&nxr_coll_table, sizeof(nxr_coll_table));
+}

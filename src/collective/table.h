@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which algorithm is taken for which size: limits that differ between machines. The defaults are
+ * estimates; `nixl_bench tune' measures others into a file, NIXLRUN_COLL_TABLE_FILE, and
+ * NIXLRUN_COLL_TABLE stands above both. Constant between init and finalize, and the same on all
+ * ranks of a team, which is looked at when it is made.
+ */
+#ifndef NXR_COLLECTIVE_TABLE_H
+#define NXR_COLLECTIVE_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* name, default, lowest, highest, what it is */
+#define NXR_COLL_TABLE(_x)                                                                         \
+    _x(cells_up_to, 32768, 64, 1048576, "small operands of all members together, in bytes")        \
+        _x(flat_up_to, 16, 2, 1024, "members that look at each other, and not at one of them") _x( \
+            direct_from, 16384, 256, 1073741824, "bytes from which buffers in regions are shared") \
+            _x(process_vm_from, 16384, 256, 1073741824,                                            \
+               "bytes from which buffers in no region are shared, by process_vm calls")            \
+                _x(process_vm_piece, 131072, 4096, 262144,                                         \
+                   "bytes of a share that are combined at once where they lie in no region")       \
+                    _x(reduce_piece, 65536, 4096, 262144,                                          \
+                       "bytes of a share that are combined at once")                               \
+                        _x(ring_from, 16384, 0, 1073741824,                                        \
+                           "bytes from which reductions between hosts go in a ring")               \
+                            _x(copy_piece, 131072, 4096, 262144,                                   \
+                               "bytes that are copied through a slot in one round")
+
+struct nxr_coll_table {
+#define NXR_COLL_FIELD(_name, _default, _lowest, _highest, _text) size_t _name;
+    NXR_COLL_TABLE(NXR_COLL_FIELD)
+#undef NXR_COLL_FIELD
+};
+extern struct nxr_coll_table nxr_coll_table;
+
+#define NXR_COLL_COUNT(_name, _default, _lowest, _highest, _text) +1
+#define NXR_COLL_N_LIMITS                                         (0 NXR_COLL_TABLE(NXR_COLL_COUNT))
+
+/*
+ * Take the limits from a file, unless `path` is empty, and then from a text like
+ * "cells_up_to=8192,flat_up_to=32"; others get their defaults. NIXL_OK, or NIXL_ERR_INVALID_ARG,
+ * one line in `why`, and all limits as they were.
+ */
+int nxr_coll_table_set(const char *path, size_t n_ranks, const char *text, char *why,
+                       size_t why_nbytes);
+
+/* The same for tables with the same limits. */
+uint64_t nxr_coll_table_hash(void);
+
+/* ---- for table_file.c ---- */
+
+/*
+ * Read one NAME=VALUE of `nbytes` characters: which limit it is. NIXL_OK; or NIXL_ERR_INVALID_ARG
+ * and in `why` what the text has and what is allowed.
+ */
+int nxr_coll_table_parse(const char *text, size_t nbytes, int *limit_p, size_t *value_p, char *why,
+                         size_t why_nbytes);
+size_t *nxr_coll_table_at(struct nxr_coll_table *table, int limit);
+
+/* Put a question mark for each control character of what was refused. */
+void nxr_coll_table_one_line(char *why);
+
+/*
+ * Put the limits of a file's text for a job of so many ranks into *table. NIXL_OK; or
+ * NIXL_ERR_INVALID_ARG and in `why` the line, what it has and what is allowed.
+ */
+int nxr_coll_table_read(const char *text, size_t nbytes, size_t n_ranks,
+                        struct nxr_coll_table *table, char *why, size_t why_nbytes);
+
+/* The same of a file. */
+int nxr_coll_table_load(const char *path, size_t n_ranks, struct nxr_coll_table *table, char *why,
+                        size_t why_nbytes);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Teams: who is a member, on which host, and by which ways the members meet: shared memory on one
+ * host (node.h), mailboxes between hosts (post.h).
+ *
+ * One thread of a process at a time works for a team: the one that called, or the team's worker for
+ * _nb calls (later.h). `broken` and what the members share may be touched by any thread.
+ */
+#ifndef NXR_COLLECTIVE_TEAM_H
+#define NXR_COLLECTIVE_TEAM_H
+
+#include "collective/node.h"
+#include "collective/post.h"
+
+#define NXR_TEAM_OPEN 0x6e78722d7465616dull
+
+struct nixl_team {
+    _Atomic uint64_t magic; /* NXR_TEAM_OPEN while open */
+    uint64_t id;            /* the same on all members, and of no other team */
+    uint64_t origin;        /* the id of the team that it was before members were lost */
+    int size;
+    int me;     /* the own place */
+    int *ranks; /* [size] */
+
+    /* Hosts are numbered in the order of their first members. */
+    int n_nodes;
+    int my_node;
+    int *node_of;                   /* [size] */
+    int *leaders;                   /* [n_nodes]: the first place on each host */
+    int *local;                     /* [node.size]: the places on this host */
+    int *local_index;               /* [size]: the index in local, or -1 */
+    const void **srcs;              /* [size]: operands of the reduction under way */
+    struct nxr_far *far;            /* [node.size]: buffers of the others; NULL until used */
+    struct nxr_team_device *device; /* for device memory; NULL until used */
+    bool has_no_process_vm;         /* such a call failed between two members of this host */
+    struct nxr_node node;
+    struct nxr_post boot; /* for making teams and breaking them */
+    struct nxr_post post; /* for data between hosts; closed where there is one host */
+
+    uint64_t n_children; /* teams made of it */
+
+    _Atomic int broken; /* NIXL_OK, or why */
+    _Atomic int lost_rank;
+    _Atomic int n_deaths_seen; /* of the job: those before were looked at */
+
+    /* Calls that were started and have not ended (later.h). */
+    _Atomic uint32_t n_later;
+    struct nxr_later *later; /* NULL: there was none yet */
+    atomic_bool is_canceled; /* one of them: the other hosts have to hear of it */
+
+    /* The call under way: its end, computed when the first wait becomes long. */
+    const char *operation;
+    int64_t timeout_ns;
+    int64_t deadline; /* 0: not computed */
+
+    struct nxr_list link; /* of all open teams, or the retired ones */
+};
+
+/* Begin a call on the team. */
+static inline void nxr_team_begin(struct nixl_team *team, const char *operation, int64_t timeout_ns)
+{
+    team->operation = operation;
+    team->timeout_ns = timeout_ns;
+    team->deadline = 0;
+}
+
+/*
+ * Look whether the call under way has to end: the team is broken, a member has died, the time is
+ * over. `place` is the member that is waited for, or -1. NIXL_OK: not yet. Any other status ends
+ * the call, and the team is broken.
+ */
+int nxr_team_look(struct nixl_team *team, int place);
+
+/* What is left of the time for the call under way, at least 1. */
+int64_t nxr_team_left(struct nixl_team *team);
+
+/*
+ * Break the team for all members on this host; the first reason stays. Does not block; any thread.
+ * Returns `status`. lost_rank: who has died, with NIXL_ERR_PEER_LOST.
+ */
+int nxr_team_break(struct nixl_team *team, int status, int lost_rank);
+
+/* Tell the other hosts that the team is broken. May block. */
+void nxr_team_tell_hosts(const struct nixl_team *team);
+
+/*
+ * The call under way has failed: tell the other hosts where they do not hear of it by themselves,
+ * and record the failure. Returns `status`.
+ */
+int nxr_team_end(struct nixl_team *team, int status);
+
+int nxr_team_enter_slow(struct nixl_team *team, const char *operation, int64_t timeout_ns);
+
+/* Is there something to look at before a call begins? What has failed, is under way, is afar. */
+static inline bool nxr_team_needs_look(const struct nixl_team *team)
+{
+    const struct nxr_node_head *head = team->node.head;
+
+    return atomic_load_explicit(&team->broken, memory_order_relaxed) != NIXL_OK ||
+           atomic_load_explicit(&team->n_later, memory_order_acquire) != 0 || team->n_nodes > 1 ||
+           (head != NULL && atomic_load_explicit(&head->broken, memory_order_relaxed) != NIXL_OK);
+}
+
+/*
+ * Begin a public call on a team that was checked, when all that was started has ended; records the
+ * failure if the team is broken or the timeout is none.
+ */
+static inline int nxr_team_enter(struct nixl_team *team, const char *operation, int64_t timeout_ns)
+{
+    if (__builtin_expect(timeout_ns <= 0 || nxr_team_needs_look(team), 0)) {
+        return nxr_team_enter_slow(team, operation, timeout_ns);
+    }
+    nxr_team_begin(team, operation, timeout_ns);
+    return NIXL_OK;
+}
+
+/* Is it a team that can be used? Records the failure of `operation`. */
+int nxr_team_check(const char *operation, const struct nixl_team *team);
+
+static inline bool nxr_team_is_open(const struct nixl_team *team)
+{
+    return team != NULL &&
+           atomic_load_explicit(&team->magic, memory_order_relaxed) == NXR_TEAM_OPEN;
+}
+
+/* ---- handles: an empty one; it is there for all; it loses all that it has -------------------- */
+
+struct nixl_team *nxr_team_new(void);
+void nxr_team_opened(struct nixl_team *team);
+void nxr_team_drop(struct nixl_team *team);
+
+/*
+ * See that a member's part of a region is known: wait until the member has made it, or the call
+ * under way has to end. Returns as nxr_team_look(). (post.c)
+ */
+int nxr_team_find_part(struct nixl_team *team, struct nixl_region *region, int place);
+
+/* ---- making teams (team_make.c) -------------------------------------------------------------- */
+
+/*
+ * Make a team of these ranks, of which all take part, under an id that all know. NIXL_OK or the
+ * failure, recorded for `operation`.
+ */
+int nxr_team_make(const char *operation, uint64_t id, const int *ranks, int size,
+                  int64_t timeout_ns, struct nixl_team **team_p);
+
+/* Mix two numbers: a change of a bit of either changes about half of all bits. */
+uint64_t nxr_team_mix(uint64_t a, uint64_t b);
+
+/* A number for a list of ranks. */
+uint64_t nxr_team_hash_ranks(const int *ranks, int size);
+
+/* The id of the next team of such a list, which is counted as a use or not; 0: no memory. */
+uint64_t nxr_team_id_of(uint64_t list, bool is_used);
+
+/* Check what all calls that make teams have. Records the failure. */
+int nxr_team_check_make(const char *operation, int64_t timeout_ns, struct nixl_team **team_p);
+
+/* Forget which lists of ranks were used (last finalize). */
+void nxr_team_calls_reset(void);
+
+/*
+ * Each member has filled in its own entry of a table, of nbytes; now all have all entries. Over the
+ * small mailboxes, along a tree: for what is done seldom. Returns as nxr_post_swap().
+ */
+int nxr_team_tell_all(struct nixl_team *team, void *table, size_t nbytes);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A team of the living members of another. Members that know of different deaths try different
+ * teams; whose team has a dead member hears of the death and tries again, so that in the end all
+ * try the same. A team that some got before one of its members died is shrunk again by these, and
+ * meets the others under the same id: ids are made of the origin and the living, and only successes
+ * are counted. No lock of its own.
+ */
+#include "config.h"
+
+#include "collective/later.h"
+#include "collective/team.h"
+#include "host/liveness.h"
+#include "util/status.h"
+#include "wait.h"
+
+#include <stdlib.h>
+
+/* The ranks of the living members, in order; how many. */
+static int find_living(const struct nixl_team *team, int *ranks)
+{
+    int n = 0;
+
+    for (int i = 0; i < team->size; i++) {
+        struct nxr_peer *peer = nxr_peer_find(team->ranks[i]);
+
+        if (peer == NULL || !nxr_liveness_check(peer)) {
+            ranks[n++] = team->ranks[i];
+        }
+    }
+    return n;
+}
+
+/* A try to make a team of the living. */
+struct attempt {
+    const struct nixl_team *team;
+    int *ranks;
+    int n_living;
+};
+
+/* Is it known of more deaths than when the attempt began? Then the next one is of fewer. */
+static bool has_news(void *arg)
+{
+    struct attempt *attempt = arg;
+    int n = attempt->n_living;
+
+    attempt->n_living = find_living(attempt->team, attempt->ranks);
+    return attempt->n_living != n;
+}
+
+/* Failures that a death which others know of explains: it will be known here, too. */
+static bool is_of_a_loss(int status)
+{
+    return status == NIXL_ERR_PEER_LOST || status == NIXL_ERR_STALE || status == NIXL_ERR_CANCELED;
+}
+
+static int shrink(struct nixl_team *team, int *ranks, struct nixl_team **team_p)
+{
+    struct attempt attempt = {.team = team, .ranks = ranks};
+    int status = NIXL_OK;
+
+    attempt.n_living = find_living(team, ranks);
+    do {
+        uint64_t list = nxr_team_mix(team->origin, nxr_team_hash_ranks(ranks, attempt.n_living));
+
+        status = nxr_team_make(team->operation, nxr_team_id_of(list, false), ranks,
+                               attempt.n_living, nxr_team_left(team), team_p);
+        if (status == NIXL_OK) {
+            (void)nxr_team_id_of(list, true);
+            (*team_p)->origin = team->origin;
+        }
+    } while (is_of_a_loss(status) && nxr_wait(has_news, &attempt, nxr_team_left(team)) == NIXL_OK);
+    return status;
+}
+
+int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns, struct nixl_team **team_p)
+{
+    static const char operation[] = "nixl_team_shrink";
+    int status = nxr_team_check_make(operation, timeout_ns, team_p);
+    int *ranks;
+
+    if (status == NIXL_OK) {
+        status = nxr_team_check(operation, team);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (nxr_later_wait(team, timeout_ns) != NIXL_OK) {
+        return nxr_fail(NIXL_ERR_TIMEOUT, operation, -1, "", 0,
+                        "collectives of the team that were started before have not ended");
+    }
+    ranks = calloc((size_t)team->size, sizeof(int));
+    if (ranks == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
+    }
+    nxr_team_begin(team, operation, timeout_ns);
+    status = shrink(team, ranks, team_p);
+    free(ranks);
+    return status;
+}

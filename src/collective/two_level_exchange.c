@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data that moves between several hosts. What all shall have goes to one member of each host, and
+ * from there to the others; what is for one member goes to it at once. On one host it moves as in
+ * node_exchange.c. No lock.
+ */
+#include "config.h"
+
+#include "collective/device.h"
+#include "collective/phase.h"
+#include "collective/two_level.h"
+
+#include <stdlib.h>
+
+/* Bytes that go on along a tree of hosts while the next ones come. */
+#define TREE_NBYTES (1ul << 20)
+
+/* ---- to all ---------------------------------------------------------------------------------- */
+
+/* Along a tree of the hosts, whose first is the root's; there the root speaks. */
+static int spread(struct nixl_team *team, int root, char *buf, size_t nbytes)
+{
+    int n = team->n_nodes, root_node = team->node_of[root], bit = 1, status = NIXL_OK;
+    int me = (team->my_node - root_node + n) % n;
+
+    while (bit < n && (me & bit) == 0) {
+        bit *= 2;
+    }
+    if (me != 0) {
+        int node = (me - bit + root_node) % n;
+
+        status = nxr_post_receive(team, &team->post, node == root_node ? root : team->leaders[node],
+                                  buf, nbytes);
+    }
+    for (bit /= 2; bit > 0 && status == NIXL_OK; bit /= 2) {
+        if (me + bit < n) {
+            status = nxr_post_send(team, &team->post, team->leaders[(me + bit + root_node) % n],
+                                   buf, nbytes);
+        }
+    }
+    return status;
+}
+
+int nxr_two_level_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes)
+{
+    int speaker = team->node_of[root] == team->my_node ? team->local_index[root] : 0;
+    int status = NIXL_OK;
+
+    for (size_t at = 0; at < nbytes && status == NIXL_OK; at += TREE_NBYTES) {
+        size_t left = nbytes - at, piece = left < TREE_NBYTES ? left : TREE_NBYTES;
+
+        if (team->node.me == speaker) {
+            status = spread(team, root, (char *)buf + at, piece);
+        }
+        if (status == NIXL_OK) {
+            status = nxr_node_broadcast(team, speaker, (char *)buf + at, piece);
+        }
+    }
+    return status;
+}
+
+struct piece {
+    char *at;
+    size_t nbytes;
+};
+
+/* Where data of a member goes in dst. */
+static struct piece piece_from(const struct nxr_exchange *what, int place)
+{
+    if (what->dst_nbytes == NULL) {
+        return (struct piece){(char *)what->dst + (size_t)place * what->nbytes, what->nbytes};
+    }
+    return (struct piece){(char *)what->dst + what->dst_offsets[place], what->dst_nbytes[place]};
+}
+
+/* The next member of a host from a place on; team->size: none. */
+static int next_on(const struct nixl_team *team, int node, int place)
+{
+    while (place < team->size && team->node_of[place] != node) {
+        place++;
+    }
+    return place;
+}
+
+/* Data of all members of one host goes on, data of those of another comes in. */
+static int pass_on(struct nixl_team *team, const struct nxr_exchange *what, int out_node,
+                   int in_node)
+{
+    int n = team->n_nodes, out = next_on(team, out_node, 0), in = next_on(team, in_node, 0);
+    int status = NIXL_OK;
+
+    while ((out < team->size || in < team->size) && status == NIXL_OK) {
+        struct nxr_post_swap swap = {.to = -1, .from = -1};
+
+        if (out < team->size) {
+            struct piece piece = piece_from(what, out);
+
+            swap.to = team->leaders[(team->my_node + 1) % n];
+            swap.src = piece.at;
+            swap.src_nbytes = piece.nbytes;
+            out = next_on(team, out_node, out + 1);
+        }
+        if (in < team->size) {
+            struct piece piece = piece_from(what, in);
+
+            swap.from = team->leaders[(team->my_node - 1 + n) % n];
+            swap.dst = piece.at;
+            swap.dst_nbytes = piece.nbytes;
+            in = next_on(team, in_node, in + 1);
+        }
+        status = nxr_post_swap(team, &team->post, &swap);
+    }
+    return status;
+}
+
+/* On each host; around a ring of the hosts; and on each host what came from the others. */
+static int allgather(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    int n = team->n_nodes, me = team->my_node, status = nxr_node_exchange(team, what);
+
+    for (int step = 0; step < n - 1 && team->node.me == 0 && status == NIXL_OK; step++) {
+        status = pass_on(team, what, (me - step + n) % n, (me - step - 1 + n) % n);
+    }
+    for (int i = 0; i < team->size && status == NIXL_OK; i++) {
+        struct piece piece = piece_from(what, i);
+
+        if (team->node_of[i] != me) {
+            status = nxr_node_broadcast(team, 0, piece.at, piece.nbytes);
+        }
+    }
+    return status;
+}
+
+/* ---- to one ---------------------------------------------------------------------------------- */
+
+/* What this member has for another one. */
+static struct piece piece_to(const struct nxr_exchange *what, int place)
+{
+    char *src = (char *)what->src;
+
+    if (!what->is_private) {
+        return (struct piece){src, what->nbytes};
+    }
+    if (what->src_nbytes == NULL) {
+        return (struct piece){src + (size_t)place * what->nbytes, what->nbytes};
+    }
+    return (struct piece){src + what->src_offsets[place], what->src_nbytes[place]};
+}
+
+static int gather(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    int status;
+
+    if (team->node_of[what->root] != team->my_node) {
+        return nxr_post_send(team, &team->post, what->root, what->src, what->nbytes);
+    }
+    status = nxr_node_exchange(team, what);
+    for (int i = 0; i < team->size && team->me == what->root && status == NIXL_OK; i++) {
+        struct piece piece = piece_from(what, i);
+
+        if (team->node_of[i] != team->my_node) {
+            status = nxr_post_receive(team, &team->post, i, piece.at, piece.nbytes);
+        }
+    }
+    return status;
+}
+
+static int scatter(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    int status = NIXL_OK;
+
+    if (team->node_of[what->root] != team->my_node) {
+        return nxr_post_receive(team, &team->post, what->root, what->dst, what->nbytes);
+    }
+    for (int i = 0; i < team->size && team->me == what->root && status == NIXL_OK; i++) {
+        struct piece piece = piece_to(what, i);
+
+        if (team->node_of[i] != team->my_node) {
+            status = nxr_post_send(team, &team->post, i, piece.at, piece.nbytes);
+        }
+    }
+    return status == NIXL_OK ? nxr_node_exchange(team, what) : status;
+}
+
+/* With each member of another host: to the k-th behind, from the k-th before. */
+static int swap_with_others(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    int n = team->size, status = NIXL_OK;
+
+    for (int k = 1; k < n && status == NIXL_OK; k++) {
+        int to = (team->me + k) % n, from = (team->me - k + n) % n;
+        struct piece out = piece_to(what, to), in = piece_from(what, from);
+        struct nxr_post_swap swap = {.to = -1, .from = -1};
+
+        if (team->node_of[to] != team->my_node) {
+            swap.to = to;
+            swap.src = out.at;
+            swap.src_nbytes = out.nbytes;
+        }
+        if (team->node_of[from] != team->my_node) {
+            swap.from = from;
+            swap.dst = in.at;
+            swap.dst_nbytes = in.nbytes;
+        }
+        status = nxr_post_swap(team, &team->post, &swap);
+    }
+    return status;
+}
+
+static int alltoall(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    struct nxr_exchange copy = *what;
+    size_t nbytes = (size_t)team->size * what->nbytes;
+    void *scratch = NULL;
+    int status = NIXL_OK;
+
+    if (what->src == what->dst && !what->is_vector && nbytes > 0) {
+        scratch = malloc(nbytes);
+        if (scratch == NULL) {
+            return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+        }
+        status = nxr_team_copy(team, scratch, what->src, nbytes);
+        copy.src = scratch;
+    }
+    if (status == NIXL_OK) {
+        status = swap_with_others(team, &copy);
+    }
+    if (status == NIXL_OK) {
+        status = nxr_node_exchange(team, &copy);
+    }
+    free(scratch);
+    return status;
+}
+
+int nxr_two_level_exchange(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    if (what->all_send && what->all_receive) {
+        return what->is_private ? alltoall(team, what) : allgather(team, what);
+    }
+    if (what->all_send) {
+        return gather(team, what);
+    }
+    return what->is_private ? scatter(team, what)
+                            : nxr_two_level_broadcast(team, what->root, what->dst, what->nbytes);
+}

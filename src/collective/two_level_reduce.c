@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Barrier and reductions over several hosts: first on each host, then among one member of each, its
+ * speaker, then on each host again. Among the speakers small data goes by recursive doubling, large
+ * data around a ring, in blocks. Operands are combined in an order that depends on nothing but the
+ * team and the size. No lock.
+ */
+#include "config.h"
+
+#include "collective/phase.h"
+#include "collective/table.h"
+#include "collective/two_level.h"
+
+#include <stdlib.h>
+
+/* Bytes that go on along a chain of members while the next ones come. */
+#define CHAIN_NBYTES (256ul << 10)
+
+/* The first member speaks for its host. */
+static bool is_speaker(const struct nixl_team *team)
+{
+    return team->node.me == 0;
+}
+
+int nxr_two_level_barrier(struct nixl_team *team)
+{
+    int n = team->n_nodes, status = nxr_node_barrier(team);
+
+    for (int k = 1; k < n && is_speaker(team) && status == NIXL_OK; k *= 2) {
+        const struct nxr_post_swap swap = {.to = team->leaders[(team->my_node + k) % n],
+                                           .from = team->leaders[(team->my_node - k + n) % n]};
+
+        status = nxr_post_swap(team, &team->post, &swap);
+    }
+    return status == NIXL_OK ? nxr_node_barrier(team) : status;
+}
+
+/* ---- allreduce among the speakers ------------------------------------------------------------ */
+
+/* Swap all of `buf` with another host; what comes is combined in, the lower number to the left. */
+static int swap_all(struct nixl_team *team, int node, const struct nxr_reduction *what,
+                    void *scratch)
+{
+    const struct nxr_post_swap swap = {.to = team->leaders[node],
+                                       .src = scratch,
+                                       .src_nbytes = what->nbytes,
+                                       .from = team->leaders[node],
+                                       .dst = what->dst,
+                                       .dst_nbytes = what->nbytes,
+                                       .combine = &what->combine,
+                                       .is_right = node > team->my_node};
+
+    nxr_copy(scratch, what->dst, what->nbytes); /* dst changes while it is sent */
+    return nxr_post_swap(team, &team->post, &swap);
+}
+
+/* Take in all of another host's. */
+static int take_all(struct nixl_team *team, int node, const struct nxr_reduction *what)
+{
+    const struct nxr_post_swap swap = {.to = -1,
+                                       .from = team->leaders[node],
+                                       .dst = what->dst,
+                                       .dst_nbytes = what->nbytes,
+                                       .combine = &what->combine,
+                                       .is_right = true};
+
+    return nxr_post_swap(team, &team->post, &swap);
+}
+
+/*
+ * Recursive doubling among as many hosts as are a power of two; each of the others gives what it
+ * has to one of these before, and gets the result after.
+ */
+static int double_up(struct nixl_team *team, const struct nxr_reduction *what, void *scratch)
+{
+    int n = 1, me = team->my_node, status = NIXL_OK;
+
+    while (2 * n <= team->n_nodes) {
+        n *= 2;
+    }
+    if (me >= n) {
+        status = nxr_post_send(team, &team->post, team->leaders[me - n], what->dst, what->nbytes);
+        return status == NIXL_OK ? nxr_post_receive(team, &team->post, team->leaders[me - n],
+                                                    what->dst, what->nbytes)
+                                 : status;
+    }
+    if (me + n < team->n_nodes) {
+        status = take_all(team, me + n, what);
+    }
+    for (int k = 1; k < n && status == NIXL_OK; k *= 2) {
+        status = swap_all(team, me ^ k, what, scratch);
+    }
+    if (me + n < team->n_nodes && status == NIXL_OK) {
+        status = nxr_post_send(team, &team->post, team->leaders[me + n], what->dst, what->nbytes);
+    }
+    return status;
+}
+
+/* A block of the data for each host; the last ones may have less, or nothing. */
+struct block {
+    char *at;
+    size_t nbytes;
+};
+
+static struct block block_of(const struct nixl_team *team, const struct nxr_reduction *what,
+                             int node)
+{
+    size_t n = (size_t)team->n_nodes, element = what->combine.element_nbytes;
+    size_t count = what->nbytes / element, each = (count + n - 1) / n * element;
+    size_t begin = (size_t)node * each, left;
+
+    begin = begin < what->nbytes ? begin : what->nbytes;
+    left = what->nbytes - begin;
+    return (struct block){(char *)what->dst + begin, left < each ? left : each};
+}
+
+/* Twice around: each block is combined host by host, then its result goes to all. */
+static int go_round(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    int n = team->n_nodes, me = team->my_node, status = NIXL_OK;
+
+    for (int step = 0; step < 2 * (n - 1) && status == NIXL_OK; step++) {
+        struct block out = block_of(team, what, ((me - step) % n + n) % n);
+        struct block in = block_of(team, what, ((me - step - 1) % n + n) % n);
+        const struct nxr_post_swap swap = {.to = team->leaders[(me + 1) % n],
+                                           .src = out.at,
+                                           .src_nbytes = out.nbytes,
+                                           .from = team->leaders[(me - 1 + n) % n],
+                                           .dst = in.at,
+                                           .dst_nbytes = in.nbytes,
+                                           .combine = step < n - 1 ? &what->combine : NULL};
+
+        status = nxr_post_swap(team, &team->post, &swap);
+    }
+    return status;
+}
+
+/* All speakers have operands in dst; all get the result there. */
+static int reduce_speakers(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    void *scratch;
+    int status;
+
+    if (what->nbytes > nxr_coll_table.ring_from) {
+        return go_round(team, what);
+    }
+    scratch = malloc(what->nbytes);
+    if (scratch == NULL) {
+        return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+    }
+    status = double_up(team, what, scratch);
+    free(scratch);
+    return status;
+}
+
+/* ---- the kinds ------------------------------------------------------------------------------- */
+
+static int allreduce(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    struct nxr_reduction on_host = *what;
+    int status;
+
+    on_host.kind = NXR_REDUCE;
+    on_host.root = 0;
+    status = nxr_node_reduce(team, &on_host);
+    if (status == NIXL_OK && is_speaker(team)) {
+        status = reduce_speakers(team, what);
+    }
+    return status == NIXL_OK ? nxr_node_broadcast(team, 0, what->dst, what->nbytes) : status;
+}
+
+/* Along a tree of the hosts, whose first is the root's; there the root speaks. */
+static int reduce_to_root(struct nixl_team *team, const struct nxr_reduction *what, int root)
+{
+    int n = team->n_nodes, root_node = team->node_of[root];
+    int me = (team->my_node - root_node + n) % n, status = NIXL_OK;
+
+    for (int k = 1; k < n && status == NIXL_OK; k *= 2) {
+        if ((me & k) != 0) {
+            int node = (me - k + root_node) % n, to = team->leaders[node];
+
+            return nxr_post_send(team, &team->post, node == root_node ? root : to, what->dst,
+                                 what->nbytes);
+        }
+        if (me + k < n) {
+            status = take_all(team, (me + k + root_node) % n, what);
+        }
+    }
+    return status;
+}
+
+static int reduce(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    bool is_at_root = team->node_of[what->root] == team->my_node;
+    struct nxr_reduction on_host = *what;
+    void *scratch = NULL;
+    int status;
+
+    on_host.root = is_at_root ? team->local_index[what->root] : 0;
+    if (team->node.me == on_host.root && team->me != what->root) {
+        scratch = malloc(what->nbytes);
+        on_host.dst = scratch;
+        if (scratch == NULL) {
+            return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+        }
+    }
+    status = nxr_node_reduce(team, &on_host);
+    if (status == NIXL_OK && team->node.me == on_host.root) {
+        status = reduce_to_root(team, &on_host, what->root);
+    }
+    free(scratch);
+    return status;
+}
+
+static int reduce_scatter(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    size_t part = what->nbytes / (size_t)team->size;
+    struct nxr_reduction all = *what;
+    int status;
+
+    all.kind = NXR_ALLREDUCE;
+    all.dst = malloc(what->nbytes);
+    if (all.dst == NULL) {
+        return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+    }
+    status = allreduce(team, &all);
+    if (status == NIXL_OK) {
+        nxr_copy(what->dst, (char *)all.dst + (size_t)team->me * part, part);
+    }
+    free(all.dst);
+    return status;
+}
+
+/* From place to place: members of a host need not stand side by side. */
+static int scan(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    size_t piece = CHAIN_NBYTES - CHAIN_NBYTES % what->combine.element_nbytes;
+    int status = NIXL_OK;
+
+    if (what->dst != what->src) {
+        nxr_copy(what->dst, what->src, what->nbytes);
+    }
+    for (size_t at = 0; at < what->nbytes && status == NIXL_OK; at += piece) {
+        char *dst = (char *)what->dst + at;
+        size_t left = what->nbytes - at, nbytes = left < piece ? left : piece;
+        const struct nxr_post_swap before = {.to = -1,
+                                             .from = team->me - 1,
+                                             .dst = dst,
+                                             .dst_nbytes = nbytes,
+                                             .combine = &what->combine};
+
+        if (team->me > 0) {
+            status = nxr_post_swap(team, &team->post, &before);
+        }
+        if (status == NIXL_OK && team->me + 1 < team->size) {
+            status = nxr_post_send(team, &team->post, team->me + 1, dst, nbytes);
+        }
+    }
+    return status;
+}
+
+int nxr_two_level_reduce(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    if (what->nbytes == 0) {
+        return NIXL_OK;
+    }
+    switch (what->kind) {
+    case NXR_ALLREDUCE:
+        return allreduce(team, what);
+    case NXR_REDUCE:
+        return reduce(team, what);
+    case NXR_REDUCE_SCATTER:
+        return reduce_scatter(team, what);
+    default:
+        return scan(team, what);
+    }
+}

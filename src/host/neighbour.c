@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who watches whom; the rules stand in neighbour.h. Lock: job.lock. */
+#include "config.h"
+
+#include "host/neighbour.h"
+#include "boot/boot.h"
+#include "event.h"
+#include "host/farewell.h"
+#include "host/link.h"
+#include "host/service.h"
+#include "host/wire.h"
+#include "util/clock.h"
+
+/* After init: a short job never makes these links. */
+#define DELAY_NS (200 * NXR_MS)
+
+static int64_t begin_at = -1; /* -1: not decided */
+static bool must_mend;        /* somebody that was watched is no more */
+static int neighbour = -1;    /* the next rank of this host */
+
+static bool is_living(int rank)
+{
+    const struct nxr_peer *peer = nxr_job.peers[rank];
+
+    return peer == NULL || !nxr_peer_is_lost(peer);
+}
+
+/* ---- the rings ------------------------------------------------------------------------------- */
+
+/* The lowest living rank of a host; -1: none. */
+static int leader_of(int node)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (nxr_boot_node_of(rank) == node && is_living(rank)) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+int nxr_neighbour_leader(void)
+{
+    return leader_of(nxr_boot_node_of(nxr_job.rank));
+}
+
+static bool is_leader(void)
+{
+    return nxr_neighbour_leader() == nxr_job.rank;
+}
+
+int nxr_neighbour_leader_beside(int direction)
+{
+    int n_nodes = nxr_boot_n_nodes(), mine = nxr_boot_node_of(nxr_job.rank);
+
+    for (int i = 1; i < n_nodes; i++) {
+        int leader = leader_of((mine + direction * i + n_nodes) % n_nodes);
+
+        if (leader >= 0) {
+            return leader;
+        }
+    }
+    return -1;
+}
+
+/* The next living rank of this host that can be reached; -1: none. */
+static int next_neighbour(void)
+{
+    for (int i = 1; i < nxr_job.size; i++) {
+        int rank = (nxr_job.rank + i) % nxr_job.size;
+
+        if (nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank) && is_living(rank) &&
+            (nxr_job.peers[rank] == NULL ||
+             atomic_load(&nxr_job.peers[rank]->link) != NXR_LINK_REMOTE)) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+static void watch(int rank)
+{
+    struct nxr_peer *peer = rank >= 0 ? nxr_peer_get_locked(rank) : NULL;
+
+    if (peer != NULL) {
+        peer->is_watched = true;
+        nxr_link_want(peer);
+    }
+}
+
+static void unwatch_all(void)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (nxr_job.peers[rank] != NULL) {
+            nxr_job.peers[rank]->is_watched = false;
+        }
+    }
+}
+
+/* Watch whom the deaths that are known say, and nobody else. */
+static void mend(void)
+{
+    unwatch_all();
+    neighbour = next_neighbour();
+    watch(neighbour);
+    if (is_leader()) {
+        watch(nxr_neighbour_leader_beside(1));
+        watch(nxr_neighbour_leader_beside(-1));
+    }
+}
+
+int64_t nxr_neighbour_tick(int64_t now)
+{
+    const struct nxr_peer *peer = neighbour >= 0 ? nxr_job.peers[neighbour] : NULL;
+
+    if (nxr_job.size == 1 || !nxr_is_ready()) {
+        return INT64_MAX;
+    }
+    if (begin_at < 0) {
+        begin_at = now + DELAY_NS;
+        must_mend = true;
+    }
+    if (now < begin_at) {
+        return begin_at;
+    }
+    if (must_mend || (peer != NULL && atomic_load(&peer->link) == NXR_LINK_REMOTE)) {
+        must_mend = false;
+        mend();
+    }
+    return INT64_MAX;
+}
+
+void nxr_neighbour_suspect(int rank)
+{
+    int node = nxr_boot_node_of(rank);
+
+    for (int other = 0; other < nxr_job.size; other++) {
+        if (nxr_boot_node_of(other) == node && is_living(other)) {
+            watch(other);
+        }
+    }
+}
+
+void nxr_neighbour_stop(void)
+{
+    begin_at = -1;
+    must_mend = false;
+    neighbour = -1;
+}
+
+/* ---- passing on ------------------------------------------------------------------------------ */
+
+static void send_death(struct nxr_peer *peer, int dead_rank)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_DEATH);
+    message.death.dead_rank = dead_rank;
+    nxr_peer_tell(peer, &message);
+}
+
+void nxr_neighbour_linked(struct nxr_peer *peer)
+{
+    for (int i = 0; peer->must_hear_of_deaths && i < nxr_event_n_deaths(); i++) {
+        send_death(peer, nxr_event_death(i));
+    }
+    peer->must_hear_of_deaths = false;
+    nxr_farewell_look();
+}
+
+static void tell(int rank, int dead_rank)
+{
+    struct nxr_peer *peer = rank >= 0 ? nxr_peer_get_locked(rank) : NULL;
+
+    if (peer == NULL || rank == nxr_job.rank || nxr_peer_is_lost(peer)) {
+        return;
+    }
+    if (nxr_peer_is_up(peer)) {
+        send_death(peer, dead_rank);
+    } else {
+        peer->must_hear_of_deaths = true;
+        nxr_link_want(peer);
+    }
+}
+
+static void tell_host(int dead_rank)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank)) {
+            tell(rank, dead_rank);
+        }
+    }
+}
+
+void nxr_neighbour_peer_ended(const struct nxr_peer *peer)
+{
+    int rank = peer->rank;
+    bool is_death = atomic_load(&peer->state) == NIXL_PEER_LOST;
+    bool is_of_host = nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank);
+
+    if (begin_at >= 0) {
+        must_mend = true;
+        nxr_service_kick();
+    }
+    nxr_farewell_look();
+    if (!is_death || nxr_job.is_leaving) {
+        return;
+    }
+    if (rank == neighbour || (!is_of_host && is_leader())) {
+        tell_host(rank);
+    }
+    if (is_leader()) {
+        tell(nxr_neighbour_leader_beside(1), rank);
+        tell(nxr_neighbour_leader_beside(-1), rank);
+    }
+}

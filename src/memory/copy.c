@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device copies that are under way: begun by any thread, looked after by whoever drives progress,
+ * ended once. While somebody looks, a copy costs its kind nothing but the question whether it is
+ * over. Who waits for one, or sends what must come after it, and stops looking, arms the copies:
+ * their kinds wake this process then. Those that nobody asks for the service thread arms later.
+ *
+ * Lock: `lock` guards the list, and lets one thread at a time ask a kind. It is inside of job.lock
+ * and never held while `ended` is called.
+ */
+#include "config.h"
+
+#include "host/service.h"
+#include "memory/device.h"
+#include "memory/memory.h"
+#include "progress.h"
+#include "util/clock.h"
+#include "util/lock.h"
+#include "wait.h"
+
+#include <pthread.h>
+
+/*
+ * Copies end about in the order in which they began, and a question takes a driver some 100 ns: of
+ * thousands only the oldest are asked for.
+ */
+#define MAX_QUESTIONS 32
+
+#define OLD_NS (1 * NXR_MS) /* a copy that nobody has armed for so long is left alone */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_device_copy *copies, **copies_end = &copies; /* oldest first */
+static _Atomic uint32_t n_copies, n_armed;
+
+/* Vulkan's memory may be known to CUDA, but not the other way round: its kind knows how. */
+static const struct nxr_memory_kind *engine_of(const struct nxr_device_copy *copy)
+{
+    if (copy->dst == NULL || nxr_range_kind(copy->src) == NIXL_MEM_VULKAN) {
+        return copy->src->kind;
+    }
+    return copy->dst->kind;
+}
+
+/* Caller holds lock. */
+static void arm_one(struct nxr_device_copy *copy)
+{
+    copy->is_armed = true;
+    atomic_fetch_add(&n_armed, 1);
+    engine_of(copy)->copy_arm(copy);
+}
+
+int nxr_device_copy_begin(struct nxr_device_copy *copy)
+{
+    bool must_kick;
+    int status;
+
+    copy->is_armed = false;
+    copy->began_ns = nxr_now_ns();
+    copy->next = NULL;
+    status = engine_of(copy)->copy_start(copy);
+    if (status != NIXL_INPROGRESS) {
+        return status;
+    }
+    pthread_mutex_lock(&lock);
+    *copies_end = copy;
+    copies_end = &copy->next;
+    atomic_fetch_add(&nxr_n_started, 1);
+    atomic_fetch_add(&nxr_n_at_devices, 1);
+    must_kick = atomic_fetch_add(&n_copies, 1) == atomic_load(&n_armed) && !copy->is_unattended;
+    if (copy->is_unattended) {
+        arm_one(copy);
+    }
+    pthread_mutex_unlock(&lock); /* another thread may end the copy from here on */
+    if (must_kick) {
+        nxr_service_kick(); /* to look again in time */
+    }
+    return NIXL_INPROGRESS;
+}
+
+/* Take a copy that is over out of the list. Caller holds lock. */
+static void take_out(struct nxr_device_copy **link)
+{
+    struct nxr_device_copy *copy = *link;
+
+    *link = copy->next;
+    if (copies_end == &copy->next) {
+        copies_end = link;
+    }
+    if (copy->is_armed) {
+        atomic_fetch_sub(&n_armed, 1);
+    }
+    atomic_fetch_sub(&n_copies, 1);
+    atomic_fetch_sub(&nxr_n_at_devices, 1);
+    atomic_fetch_sub(&nxr_n_started, 1);
+}
+
+int nxr_device_progress(void)
+{
+    struct nxr_device_copy **link = &copies, *over = NULL, **over_end = &over;
+    int n_over = 0;
+
+    if (atomic_load_explicit(&n_copies, memory_order_acquire) == 0 ||
+        pthread_mutex_trylock(&lock) != 0) {
+        return 0;
+    }
+    for (int asked = 0; *link != NULL && asked < MAX_QUESTIONS; asked++) {
+        struct nxr_device_copy *copy = *link;
+        int status = engine_of(copy)->copy_test(copy);
+
+        if (status == NIXL_INPROGRESS) {
+            link = &copy->next;
+            continue;
+        }
+        take_out(link);
+        copy->status = status;
+        copy->next = NULL;
+        *over_end = copy;
+        over_end = &copy->next;
+        n_over++;
+    }
+    pthread_mutex_unlock(&lock);
+    while (over != NULL) {
+        struct nxr_device_copy *copy = over;
+
+        over = copy->next; /* `ended` may free the copy */
+        copy->ended(copy, copy->status);
+    }
+    return n_over;
+}
+
+/* Arm the copies that began until then. */
+static void arm(int64_t until)
+{
+    if (atomic_load_explicit(&n_copies, memory_order_acquire) ==
+        atomic_load_explicit(&n_armed, memory_order_relaxed)) {
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    for (struct nxr_device_copy *copy = copies; copy != NULL; copy = copy->next) {
+        if (!copy->is_armed && copy->began_ns <= until) {
+            arm_one(copy);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void nxr_device_arm(void)
+{
+    arm(INT64_MAX);
+}
+
+void nxr_device_arm_old(void)
+{
+    arm(nxr_now_ns() - OLD_NS);
+}
+
+int64_t nxr_device_tick(int64_t now)
+{
+    return atomic_load(&n_copies) == atomic_load(&n_armed) ? INT64_MAX : now + OLD_NS;
+}
+
+void nxr_device_ended(void)
+{
+    nxr_service_kick();
+    nxr_wake_self();
+}

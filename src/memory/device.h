@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Driving device copies: for the service thread and for threads that are going to sleep. */
+#ifndef NXR_MEMORY_DEVICE_H
+#define NXR_MEMORY_DEVICE_H
+
+#include <stdint.h>
+
+/* Nobody looks after the copies any more: they shall wake this process when they are over. */
+void nxr_device_arm(void);
+
+/* The same for copies that have been left alone for a while: the service thread. */
+void nxr_device_arm_old(void);
+
+/* When the service thread has to look after copies that are not armed. */
+int64_t nxr_device_tick(int64_t now);
+
+#endif

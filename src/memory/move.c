@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts and gets by device copies: parts that are device memory, and mapped parts where the local
+ * side is device memory. Transports have these functions in their tables.
+ *
+ * While a copy is under way its part is entered: n_copies keeps it open here, and a slot in the
+ * owner's page, or the one that an imported part has for as long as it is open, keeps the owner
+ * from freeing it. No lock.
+ */
+#include "config.h"
+
+#include "memory/memory.h"
+#include "progress.h"
+#include "region.h"
+#include "util/env.h"
+#include "wait.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A copy under way, of an operation or for a caller that waits. */
+struct device_move {
+    struct nxr_device_copy copy;
+    struct nxr_part *part; /* NULL: no part is meant */
+    nxr_guard_word *hold;  /* NULL: the part has one of its own */
+    struct nxr_op *op;     /* NULL: a caller waits */
+    _Atomic int status;    /* of the wait; NIXL_INPROGRESS until it is over */
+    atomic_bool is_left;   /* whoever comes second, the end or the waiter, frees it */
+    struct nxr_device_piece pieces[];
+};
+
+/* ---- entering -------------------------------------------------------------------------------- */
+
+static bool is_open(const struct nxr_part *part)
+{
+    return atomic_load(&part->generation) != 0 &&
+           atomic_load_explicit(part->generation_now, memory_order_acquire) == part->key.generation;
+}
+
+static int enter(struct device_move *move, struct nxr_part *part)
+{
+    int status = NIXL_OK;
+
+    atomic_fetch_add(&part->n_copies, 1);
+    if (part->import == NULL) {
+        status = nxr_guard_hold(part, &move->hold);
+    }
+    if (status == NIXL_OK && !is_open(part)) {
+        status = NIXL_ERR_STALE;
+        if (move->hold != NULL) {
+            nxr_guard_release(move->hold);
+        }
+    }
+    if (status != NIXL_OK) {
+        atomic_fetch_sub(&part->n_copies, 1);
+        return status;
+    }
+    move->part = part;
+    return NIXL_OK;
+}
+
+static void leave(struct device_move *move)
+{
+    if (move->hold != NULL) {
+        nxr_guard_release(move->hold);
+    }
+    if (move->part != NULL) {
+        atomic_fetch_sub_explicit(&move->part->n_copies, 1, memory_order_release);
+    }
+}
+
+bool nxr_device_part_is_busy(const struct nxr_part *part)
+{
+    return atomic_load(&part->n_copies) != 0;
+}
+
+bool nxr_device_serves(const struct nxr_part *part, enum nixl_mem_kind kind)
+{
+    (void)part;
+    (void)kind;
+    return true;
+}
+
+/* ---- beginning and ending -------------------------------------------------------------------- */
+
+static void move_ended(struct nxr_device_copy *copy, int status)
+{
+    struct device_move *move = nxr_list_entry(copy, struct device_move, copy);
+
+    leave(move);
+    if (move->op != NULL) {
+        atomic_fetch_sub(&nxr_n_at_devices, 1);
+        move->op->nbytes_done = status == NIXL_OK ? move->op->nbytes : 0;
+        nxr_op_done(move->op, status);
+        free(move);
+        return;
+    }
+    atomic_store_explicit(&move->status, status, memory_order_release);
+    if (atomic_exchange(&move->is_left, true)) {
+        free(move);
+    } else {
+        nxr_wake_self();
+    }
+}
+
+static struct device_move *move_new(size_t n_pieces)
+{
+    struct device_move *move = calloc(1, sizeof(*move) + n_pieces * sizeof(move->pieces[0]));
+
+    if (move != NULL) {
+        move->copy.pieces = move->pieces;
+        move->copy.n_pieces = n_pieces;
+        move->copy.ended = move_ended;
+        atomic_init(&move->status, NIXL_INPROGRESS);
+    }
+    return move;
+}
+
+static bool is_over(void *arg)
+{
+    const struct device_move *move = arg;
+
+    nxr_device_progress();
+    return atomic_load_explicit(&move->status, memory_order_acquire) != NIXL_INPROGRESS;
+}
+
+/* Begin a copy and wait for it; the move is given away. */
+static int run(struct device_move *move)
+{
+    int status = nxr_device_copy_begin(&move->copy);
+
+    if (status != NIXL_INPROGRESS) {
+        leave(move);
+        free(move);
+        return status;
+    }
+    if (nxr_wait(is_over, move, nxr_env.op_timeout) != NIXL_OK) {
+        status = NIXL_ERR_IN_USE;
+        if (!atomic_exchange(&move->is_left, true)) {
+            return status;
+        }
+    }
+    status = atomic_load_explicit(&move->status, memory_order_acquire);
+    if (!atomic_exchange(&move->is_left, true)) {
+        return status; /* its end is still on the way out, and frees it */
+    }
+    free(move);
+    return status;
+}
+
+int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct nxr_range *src_range,
+                    const void *src, size_t nbytes)
+{
+    struct device_move *move = move_new(1);
+
+    if (move == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    move->copy.dst = dst_range;
+    move->copy.src = src_range;
+    move->pieces[0] = (struct nxr_device_piece){dst, src, nbytes};
+    return run(move);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* The host side of a copy is faster where the GPU knows it. Once for a part. */
+static void pin_part(struct nxr_part *part, const struct nxr_range *device)
+{
+    if (!atomic_exchange_explicit(&part->is_pinned, true, memory_order_relaxed)) {
+        device->kind->pin(part->addr,
+                          part->mapped_nbytes != 0 ? part->mapped_nbytes : part->nbytes);
+    }
+}
+
+/* Enter the part and say what the two sides are; all local pieces lie in one range. */
+static int aim(struct device_move *move, struct nxr_part *part, enum nxr_op_kind kind,
+               const void *local)
+{
+    const struct nxr_range *here = nxr_range_find(local);
+    const struct nxr_range *there =
+        part->method == NXR_METHOD_DEVICE ? nxr_range_find(part->addr) : NULL;
+
+    if (there == NULL && here == NULL) {
+        return NIXL_ERR_INTERNAL;
+    }
+    if (there == NULL) {
+        pin_part(part, here);
+    }
+    move->copy.dst = kind == NXR_OP_PUT ? there : here;
+    move->copy.src = kind == NXR_OP_PUT ? here : there;
+    return enter(move, part);
+}
+
+static void set_piece(struct nxr_device_piece *piece, char *there, enum nxr_op_kind kind,
+                      void *local, size_t nbytes)
+{
+    *piece = kind == NXR_OP_PUT ? (struct nxr_device_piece){there, local, nbytes}
+                                : (struct nxr_device_piece){local, there, nbytes};
+}
+
+static int move_now(struct nxr_part *part, enum nxr_op_kind kind, uint64_t offset, void *local,
+                    size_t nbytes)
+{
+    struct device_move *move = move_new(1);
+    int status;
+
+    if (move == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    status = aim(move, part, kind, local);
+    if (status != NIXL_OK) {
+        free(move);
+        return status;
+    }
+    set_piece(&move->pieces[0], part->addr + offset, kind, local, nbytes);
+    return run(move);
+}
+
+int nxr_device_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+{
+    return move_now(part, NXR_OP_PUT, offset, (void *)src, nbytes);
+}
+
+int nxr_device_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
+{
+    return move_now(part, NXR_OP_GET, offset, dst, nbytes);
+}
+
+int nxr_device_start(struct nxr_op *op)
+{
+    const struct nxr_piece one = {op->offset, op->local, op->nbytes};
+    const struct nxr_piece *pieces = op->pieces != NULL ? op->pieces : &one;
+    size_t n_pieces = op->pieces != NULL ? op->n_pieces : 1;
+    struct device_move *move = move_new(n_pieces);
+    int status;
+
+    if (move == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    status = aim(move, op->part, op->kind, op->local);
+    if (status != NIXL_OK) {
+        free(move);
+        return status;
+    }
+    move->op = op;
+    move->copy.stream = op->stream;
+    for (size_t i = 0; i < n_pieces; i++) {
+        set_piece(&move->pieces[i], op->part->addr + pieces[i].offset, op->kind, pieces[i].local,
+                  pieces[i].nbytes);
+    }
+    atomic_fetch_add(&nxr_n_at_devices, 1);
+    status = nxr_device_copy_begin(&move->copy);
+    if (status == NIXL_OK) {
+        move_ended(&move->copy, NIXL_OK);
+        return NIXL_INPROGRESS;
+    }
+    if (status != NIXL_INPROGRESS) {
+        atomic_fetch_sub(&nxr_n_at_devices, 1);
+        leave(move);
+        free(move);
+    }
+    return status;
+}
+
+/* What a GPU has begun cannot be called back. */
+int nxr_device_cancel(struct nxr_op *op)
+{
+    op->is_cancelled = true;
+    return NIXL_INPROGRESS;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int device_probe(char *why, size_t why_nbytes)
+{
+    (void)why;
+    (void)why_nbytes;
+    return NIXL_OK;
+}
+
+static int device_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why,
+                        size_t why_nbytes)
+{
+    if (scope == NIXL_SCOPE_SELF && kind != NIXL_MEM_HOST) {
+        return NIXL_OK;
+    }
+    snprintf(why, why_nbytes, "reaches only device memory of the rank itself");
+    return NIXL_ERR_UNSUPPORTED;
+}
+
+/* The own memory: there is nothing to open. */
+static int device_part_open(struct nxr_part *part, int fd)
+{
+    (void)fd;
+    part->addr = (char *)(uintptr_t)part->key.addr;
+    part->method = NXR_METHOD_DEVICE;
+    return NIXL_OK;
+}
+
+static void device_part_close(struct nxr_part *part)
+{
+    (void)part;
+}
+
+const struct nxr_transport nxr_transport_device = {
+    .abi = NXR_TRANSPORT_ABI,
+    .name = "device",
+    .probe = device_probe,
+    .reach = device_reach,
+    .serves = nxr_device_serves,
+    .part_open = device_part_open,
+    .part_close = device_part_close,
+    .part_is_busy = nxr_device_part_is_busy,
+    .put = nxr_device_put,
+    .get = nxr_device_get,
+    .put_notify = nxr_no_put_notify,
+    .move_list = nxr_no_move_list,
+    .start = nxr_device_start,
+    .start_list = nxr_device_start,
+    .cancel = nxr_device_cancel,
+    .progress = nxr_no_progress,
+    .notify = nxr_host_notify,
+    .fence = nxr_no_order,
+    .flush = nxr_no_order,
+    .atomic = nxr_no_atomic,
+    .signal = nxr_no_signal,
+};

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which addresses are device memory: a sorted table of ranges that do not overlap. Readers may be
+ * any threads; a copy of device memory takes so much longer that they take the lock, too. Host
+ * memory is told from two bounds without it. Lock: `lock`, innermost.
+ */
+#include "config.h"
+
+#include "memory/memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Atomic uint64_t nxr_range_bounds;
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static struct nxr_range **ranges; /* by address */
+static size_t n_ranges, n_room;
+
+/* The first range that ends behind `addr`; n_ranges if none does. */
+static size_t find_index(uintptr_t addr)
+{
+    size_t low = 0, high = n_ranges;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (ranges[middle]->addr + ranges[middle]->nbytes <= addr) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static void set_bounds(void)
+{
+    uint64_t first = 0, end = 0;
+
+    if (n_ranges > 0) {
+        const struct nxr_range *last = ranges[n_ranges - 1];
+
+        first = ranges[0]->addr >> NXR_RANGE_UNIT_BITS;
+        end = ((last->addr + last->nbytes - 1) >> NXR_RANGE_UNIT_BITS) + 1;
+    }
+    atomic_store_explicit(&nxr_range_bounds, first | (end - first) << 32, memory_order_release);
+}
+
+int nxr_range_add(uintptr_t addr, uint64_t nbytes, const struct nxr_memory_kind *kind, void *memory,
+                  struct nxr_range **range_p)
+{
+    struct nxr_range *range = malloc(sizeof(*range));
+    size_t index;
+
+    if (range == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    *range = (struct nxr_range){addr, nbytes, kind, memory};
+    pthread_rwlock_wrlock(&lock);
+    if (n_ranges == n_room) {
+        size_t room = n_room > 0 ? 2 * n_room : 16;
+        struct nxr_range **more = realloc(ranges, room * sizeof(*more));
+
+        if (more == NULL) {
+            pthread_rwlock_unlock(&lock);
+            free(range);
+            return NIXL_ERR_NO_MEMORY;
+        }
+        ranges = more;
+        n_room = room;
+    }
+    index = find_index(addr);
+    memmove(&ranges[index + 1], &ranges[index], (n_ranges - index) * sizeof(ranges[0]));
+    ranges[index] = range;
+    n_ranges++;
+    set_bounds();
+    pthread_rwlock_unlock(&lock);
+    *range_p = range;
+    return NIXL_OK;
+}
+
+void nxr_range_remove(struct nxr_range *range)
+{
+    size_t index;
+
+    pthread_rwlock_wrlock(&lock);
+    for (index = find_index(range->addr); index < n_ranges && ranges[index] != range; index++) {
+    }
+    if (index < n_ranges) {
+        n_ranges--;
+        memmove(&ranges[index], &ranges[index + 1], (n_ranges - index) * sizeof(ranges[0]));
+        set_bounds();
+    }
+    if (n_ranges == 0) {
+        free(ranges);
+        ranges = NULL;
+        n_room = 0;
+    }
+    pthread_rwlock_unlock(&lock);
+    free(range);
+}
+
+const struct nxr_range *nxr_range_find(const void *addr)
+{
+    const struct nxr_range *found = NULL;
+    size_t index;
+
+    if (!nxr_range_is_near(addr)) {
+        return NULL;
+    }
+    pthread_rwlock_rdlock(&lock);
+    index = find_index((uintptr_t)addr);
+    if (index < n_ranges && ranges[index]->addr <= (uintptr_t)addr) {
+        found = ranges[index];
+    }
+    pthread_rwlock_unlock(&lock);
+    return found;
+}
+
+enum nixl_mem_kind nxr_range_kind(const struct nxr_range *range)
+{
+    return range != NULL ? range->kind->kind : NIXL_MEM_HOST;
+}

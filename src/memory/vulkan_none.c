@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Vulkan memory kind of a build without Vulkan's headers: it says so. No state, no lock. */
+#include "config.h"
+
+#include "memory/memory.h"
+
+#include <stdio.h>
+
+static int none_start(char *why, size_t why_nbytes)
+{
+    snprintf(why, why_nbytes,
+             "this build of nixlrun has no Vulkan (its headers were not there; Debian: "
+             "libvulkan-dev)");
+    return NIXL_ERR_NO_DEVICE;
+}
+
+static void none_stop(void)
+{
+}
+
+static int none_alloc(size_t nbytes, const struct nixl_mem_params *params,
+                      struct nxr_memory *memory_p, char *why, size_t why_nbytes)
+{
+    (void)nbytes;
+    (void)params;
+    (void)memory_p;
+    return none_start(why, why_nbytes);
+}
+
+static int none_adopt(void *addr, size_t nbytes, const struct nixl_mem_params *params,
+                      struct nxr_memory *memory_p, char *why, size_t why_nbytes)
+{
+    (void)addr;
+    return none_alloc(nbytes, params, memory_p, why, why_nbytes);
+}
+
+static void none_release(struct nxr_memory *memory)
+{
+    (void)memory;
+}
+
+static bool none_owns(const void *addr)
+{
+    (void)addr;
+    return false;
+}
+
+static int none_import(struct nxr_part *part, int fd)
+{
+    (void)fd;
+    return none_start(part->note, sizeof(part->note));
+}
+
+static void none_unimport(struct nxr_part *part)
+{
+    (void)part;
+}
+
+static int none_copy(struct nxr_device_copy *copy)
+{
+    (void)copy;
+    return NIXL_ERR_UNSUPPORTED;
+}
+
+static void none_arm(struct nxr_device_copy *copy)
+{
+    (void)copy;
+}
+
+static void none_pin(void *addr, size_t nbytes)
+{
+    (void)addr;
+    (void)nbytes;
+}
+
+static void none_unpin(void *addr)
+{
+    (void)addr;
+}
+
+const struct nxr_memory_kind nxr_memory_vulkan = {
+    .kind = NIXL_MEM_VULKAN,
+    .name = "vulkan",
+    .start = none_start,
+    .stop = none_stop,
+    .alloc = none_alloc,
+    .adopt = none_adopt,
+    .release = none_release,
+    .owns = none_owns,
+    .import = none_import,
+    .unimport = none_unimport,
+    .copy_start = none_copy,
+    .copy_test = none_copy,
+    .copy_arm = none_arm,
+    .pin = none_pin,
+    .unpin = none_unpin,
+};

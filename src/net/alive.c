@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Silence. A peer from which something is expected and that is silent for a while is asked; one
+ * that does not answer within NIXLRUN_PEER_TIMEOUT is lost, whatever its network says: a host that
+ * is cut off sends no reset. Answers are given by the service thread, also while the user computes.
+ * A process that was stopped itself forgives the silence that it did not hear. Lock: nxr_net.lock.
+ */
+#include "config.h"
+
+#include "net/state.h"
+#include "host/neighbour.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+
+/*
+ * Of so many ticks the last bring the verdict: silence is noticed within two, an unanswered
+ * question makes the host suspect after one more, and its other ranks have had as much patience
+ * when the time is over.
+ */
+#define TICKS_PER_TIMEOUT 20
+#define PATIENCE_TICKS    14
+
+#define SLOW_BYTES_PER_MS 5000 /* what a slow link moves */
+
+/* Is anything expected of the peer? */
+static bool is_expecting(const struct net_peer *np)
+{
+    const struct nxr_peer *peer = np->peer;
+
+    return !nxr_list_is_empty(&np->moves) || !nxr_list_is_empty(&np->words) ||
+           !nxr_list_is_empty(&np->queue) || !nxr_list_is_empty(&np->landings) ||
+           np->flush_asked != np->flush_heard || np->wants_credit ||
+           !nxr_list_is_empty(&peer->asks) || atomic_load(&peer->n_held) != 0 ||
+           atomic_load(&peer->n_pending) != 0 || peer->is_watched;
+}
+
+static void ping(struct net_peer *np, int64_t now)
+{
+    struct nxr_net_stamp *stamp = net_begin(np, NXR_NET_PING, sizeof(*stamp));
+
+    np->pinged_at = now;
+    if (stamp != NULL) {
+        stamp->value = (uint64_t)now;
+        net_push(np, false);
+    }
+}
+
+void net_take_ping(struct net_peer *np, const struct nxr_net_stamp *stamp)
+{
+    struct nxr_net_stamp *pong = net_begin(np, NXR_NET_PONG, sizeof(*pong));
+
+    if (pong != NULL) {
+        *pong = *stamp;
+        net_push(np, false);
+    }
+}
+
+/*
+ * An answer stands behind the bulk that the peer sends, or waits for ours. So there is more
+ * patience while bytes move, for as long as a slow link may need for what is under way.
+ */
+static bool is_busy_with_bulk(const struct net_peer *np, int64_t now, int64_t interval)
+{
+    int64_t more_ns = (int64_t)(np->bulk_nbytes / SLOW_BYTES_PER_MS) * NXR_MS;
+
+    return now - np->bulk->moved_at <= 2 * interval &&
+           now - np->pinged_at <= PATIENCE_TICKS * interval + more_ns;
+}
+
+/* Is its host suspect now? */
+static bool look_at(struct net_peer *np, int64_t now, int64_t interval)
+{
+    int64_t unanswered_ns = np->pinged_at != 0 ? now - np->pinged_at : 0;
+
+    if (unanswered_ns > PATIENCE_TICKS * interval && !is_busy_with_bulk(np, now, interval)) {
+        nxr_warn(NET, "rank %d on %s is silent for NIXLRUN_PEER_TIMEOUT; it counts as lost",
+                 np->peer->rank, np->card.head.host);
+        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+    } else if (np->pinged_at == 0 && now - np->heard_at > interval && is_expecting(np)) {
+        ping(np, now);
+    }
+    return np->peer->is_watched && unanswered_ns >= interval;
+}
+
+int64_t nxr_net_tick(int64_t now)
+{
+    int64_t interval = nxr_env.peer_timeout / TICKS_PER_TIMEOUT;
+    bool was_away = nxr_net.tick_at != 0 && now - nxr_net.tick_at > 2 * interval;
+
+    if (!atomic_load(&nxr_net_is_open) || nxr_env.peer_timeout == INT64_MAX) {
+        return INT64_MAX;
+    }
+    if (nxr_net.tick_at != 0 && now < nxr_net.tick_at) {
+        return nxr_net.tick_at;
+    }
+    nxr_net.tick_at = now + interval;
+    net_lock();
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct net_peer *np = net_peer_of(rank);
+
+        if (np == NULL || np->is_dead) {
+            continue;
+        }
+        if (was_away) {
+            np->pinged_at = 0;
+            np->heard_at = now;
+        }
+        np->is_suspect = look_at(np, now, interval);
+    }
+    net_unlock();
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        const struct net_peer *np = net_peer_of(rank);
+
+        if (np != NULL && !np->is_dead && np->is_suspect) {
+            nxr_neighbour_suspect(rank);
+        }
+    }
+    return nxr_net.tick_at;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Telling the user about networks: what each is, and why it does not serve a rank. Nothing here
+ * changes anything. Caller holds job.lock; modules are asked under nxr_net.lock.
+ */
+#include "config.h"
+
+#include "net/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The module's lines about its devices, one below the other. */
+static void describe(const struct net *net, char *text, size_t text_nbytes)
+{
+    char line[256];
+    size_t used = 0;
+
+    for (unsigned i = 0; net->module->describe(i, line, sizeof(line)) == NIXL_OK; i++) {
+        if (used + strlen(line) + 1 >= text_nbytes) {
+            return;
+        }
+        used +=
+            (size_t)snprintf(text + used, text_nbytes - used, "%s%s", used > 0 ? "\n" : "", line);
+    }
+}
+
+/* Why an open network that could reach the peer does not. */
+static void compare(const struct net *net, const struct net_peer *np, char *why, size_t why_nbytes)
+{
+    const struct nxr_net_attr *chosen = np->messages->attr;
+
+    snprintf(why, why_nbytes, "%s is expected to be faster (%.1f us against %.1f us)",
+             np->messages->module->name, chosen->latency_ns / 1e3, net->attr->latency_ns / 1e3);
+}
+
+static void tell_why_not(const struct net *net, const struct nxr_peer *peer, char *why,
+                         size_t why_nbytes)
+{
+    const struct net_peer *np = peer->net;
+    const struct nxr_full_card *card = np != NULL ? &np->card : peer->full_card;
+
+    if (np == NULL && peer->transport != NULL) {
+        snprintf(why, why_nbytes, "%s is faster", peer->transport->name);
+    } else if (card == NULL) {
+        snprintf(why, why_nbytes, "where the rank is, is not known");
+    } else if (net_is_common(net, card, why, why_nbytes) && np != NULL) {
+        compare(net, np, why, why_nbytes);
+    }
+}
+
+void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_info *info)
+{
+    const struct net *net = &nxr_net.nets[index];
+    const struct net_peer *np = peer->net;
+
+    snprintf(info->transport, sizeof(info->transport), "%s", nxr_net_name(index));
+    if (!net->is_open) {
+        snprintf(info->why, sizeof(info->why), "%s",
+                 nxr_net.n_nets > 0 ? net->why
+                                    : "not opened, as the launcher knows of one host only");
+        return;
+    }
+    net_lock();
+    info->is_usable = 1;
+    info->is_chosen = np != NULL && (np->messages == net || np->bulk == net);
+    info->latency_ns = net->attr->latency_ns;
+    info->bandwidth_mbps = net->attr->bandwidth_mbps;
+    info->n_rails = net->attr->n_rails;
+    snprintf(info->library, sizeof(info->library), "%s", net->attr->library);
+    describe(net, info->devices, sizeof(info->devices));
+    if (!info->is_chosen) {
+        tell_why_not(net, peer, info->why, sizeof(info->why));
+    }
+    net_unlock();
+}
+
+void nxr_net_expect(const struct nxr_peer *peer, uint64_t *latency_ns_p, uint64_t *bandwidth_mbps_p)
+{
+    *latency_ns_p = peer->net->messages->attr->latency_ns;
+    *bandwidth_mbps_p = peer->net->bulk->attr->bandwidth_mbps;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bulk coming in: where it goes, and what follows when it has landed. A put goes straight into the
+ * own region, the answer to a get straight into the caller's buffer. Lock: nxr_net.lock.
+ */
+#include "config.h"
+
+#include "net/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where a put may land; NULL: nowhere, and the sender is told. */
+static void *place_put(struct net_landing *landing, const struct nxr_net_put *put, size_t nbytes)
+{
+    const struct net_range range = {put->generation, put->offset, nbytes, put->id};
+    int status = NIXL_ERR_RANGE;
+    char *addr = NULL;
+
+    if (nbytes == put->nbytes) {
+        addr = net_hold_begin_host(&range, &landing->hold, &status);
+    }
+    if (addr == NULL) {
+        net_refuse(landing->np, put->id, put->generation, status);
+    }
+    return addr;
+}
+
+/* The buffer of an own get, for one answer only; NULL: it waits for nothing like that. */
+static void *place_got(struct net_landing *landing, const struct nxr_net_got *got, size_t nbytes)
+{
+    struct net_move *move = net_move_find(landing->np, got->move);
+
+    if (move == NULL && got->move <= landing->np->last_id) {
+        return NULL; /* it was canceled */
+    }
+    if (move == NULL || move->how != NET_BULK || move->is_at_module ||
+        move->user->kind != NXR_OP_GET || move->user->nbytes != nbytes) {
+        net_drop(landing->np->peer->rank, "an answer to no get");
+        return NULL;
+    }
+    move->is_at_module = true;
+    landing->move = move;
+    return move->user->local;
+}
+
+/* What is sent from now on waits until it has landed. */
+static void enlist(struct net_landing *landing, struct net_peer *np, size_t nbytes)
+{
+    landing->seq = ++np->landing_seq;
+    landing->nbytes = nbytes;
+    np->bulk_nbytes += nbytes;
+    nxr_list_append(&np->landings, &landing->link);
+}
+
+struct net_landing *net_landing_new(struct net_peer *np, size_t nbytes)
+{
+    struct net_landing *landing = calloc(1, sizeof(*landing));
+
+    if (landing != NULL) {
+        landing->np = np;
+        enlist(landing, np, nbytes);
+    }
+    return landing;
+}
+
+static void *place(struct net_landing *landing, const void *header, size_t header_nbytes,
+                   size_t nbytes)
+{
+    _Alignas(8) unsigned char aligned[NXR_NET_HEADER_NBYTES];
+    size_t at = sizeof(struct nxr_net_head);
+    const struct nxr_net_record *record = NULL;
+    const char *why = "bulk behind a message that is too long";
+
+    if (header_nbytes <= sizeof(aligned)) {
+        memcpy(aligned, header, header_nbytes);
+        record = nxr_net_next_record(aligned, header_nbytes, &at, &why);
+    }
+
+    if (record != NULL && record->type == NXR_NET_BULK_PUT) {
+        return place_put(landing, nxr_net_body(record), nbytes);
+    }
+    if (record != NULL && record->type == NXR_NET_BULK_GOT) {
+        return place_got(landing, nxr_net_body(record), nbytes);
+    }
+    net_drop(landing->np->peer->rank, why != NULL ? why : "bulk behind a message that has none");
+    return NULL;
+}
+
+void *net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p)
+{
+    struct nxr_net_head head;
+    const char *why =
+        nxr_net_check_head(header, header_nbytes, net_own_token(), nxr_job.size, &head);
+    struct net_peer *np = why == NULL ? net_peer_of(head.rank) : NULL;
+    struct net_landing *landing;
+    void *addr;
+
+    if (np == NULL || np->is_dead || head.incarnation != np->card.head.incarnation) {
+        net_drop(why == NULL ? head.rank : -1, why != NULL ? why : "bulk before the greeting");
+        return NULL;
+    }
+    np->heard_at = nxr_net.now;
+    np->pinged_at = 0;
+    landing = malloc(sizeof(*landing));
+    if (landing == NULL) {
+        return NULL;
+    }
+    *landing = (struct net_landing){.np = np};
+    addr = place(landing, header, header_nbytes, nbytes);
+    if (addr == NULL) {
+        free(landing);
+        return NULL;
+    }
+    enlist(landing, np, nbytes);
+    *cookie_p = landing;
+    return addr;
+}
+
+void net_landed(void *cookie, int status)
+{
+    struct net_landing *landing = cookie;
+    struct net_peer *np = landing->np;
+
+    nxr_list_remove(&landing->link);
+    np->bulk_nbytes -= landing->nbytes;
+    if (landing->hold != NULL) {
+        net_hold_end(landing->hold);
+    }
+    if (landing->move != NULL) {
+        net_bulk_left(landing->move, status);
+    }
+    free(landing);
+    nxr_net.must_wake = true;
+    if (status != NIXL_OK) {
+        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+    } else if (!np->is_dead) {
+        net_run_gated(np);
+    }
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages coming in: who speaks, and what each record does. Data, notifications, words and flushes
+ * are taken at once; what touches regions' names or a peer's life is put off (later.c).
+ *
+ * Bulk that has been announced but has not landed yet holds back the notifications, words and
+ * flushes that were sent after it; puts and gets may overtake it. Lock: nxr_net.lock.
+ */
+#include "config.h"
+
+#include "net/state.h"
+#include "util/log.h"
+#include "wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LINES 20 /* a hostile sender must not fill the log */
+
+/* May one more line be written, of those that are counted there? The last one says so. */
+static bool may_tell(uint64_t *n_p, const char **end_p)
+{
+    uint64_t n = ++*n_p;
+
+    *end_p = n == MAX_LINES ? "; further ones are not told" : "";
+    return n <= MAX_LINES;
+}
+
+void net_drop(int rank, const char *why)
+{
+    const char *end;
+
+    if (may_tell(&nxr_net.n_dropped, &end)) {
+        nxr_warn(NET, "%s, from rank %d or in its name; dropped%s", why, rank, end);
+    }
+}
+
+/* ---- single records -------------------------------------------------------------------------- */
+
+static void take_note(struct net_peer *np, const struct nxr_net_record *record)
+{
+    const struct nxr_net_note *note = nxr_net_body(record);
+    size_t nbytes;
+    const void *payload = nxr_net_payload(record, sizeof(*note), &nbytes);
+
+    if (!nxr_ring_push(&np->ring, note->tag, payload, nbytes)) {
+        net_drop(np->peer->rank, "a notification beyond the credit that was given");
+        return;
+    }
+    nxr_net.must_wake = true;
+}
+
+static void take_credit(struct net_peer *np, const struct nxr_net_stamp *credit)
+{
+    uint64_t limit = credit->value + NXR_RING_SLOTS;
+
+    if (credit->value > np->tx_tail || limit < np->tx_limit) {
+        net_drop(np->peer->rank, "a credit that cannot be");
+        return;
+    }
+    np->tx_limit = limit;
+    np->wants_credit = false;
+    nxr_net.must_wake = true;
+}
+
+static void take_flush(struct net_peer *np, const struct nxr_net_stamp *flush)
+{
+    struct nxr_net_stamp *flushed = net_begin(np, NXR_NET_FLUSHED, sizeof(*flushed));
+
+    if (flushed != NULL) {
+        *flushed = *flush;
+        net_push(np, false);
+    }
+}
+
+static void take_flushed(struct net_peer *np, const struct nxr_net_stamp *flushed)
+{
+    if (flushed->value > np->flush_asked || flushed->value < np->flush_heard) {
+        net_drop(np->peer->rank, "the answer to a flush that was not asked for");
+        return;
+    }
+    np->flush_heard = flushed->value;
+    np->has_bulk_unheard &= np->flush_heard != np->flush_asked || np->is_dirty;
+    nxr_net.must_wake = true;
+}
+
+static void take_refused(struct net_peer *np, const struct nxr_net_refused *refused)
+{
+    const char *end;
+
+    if (may_tell(&nxr_net.n_refused, &end)) {
+        nxr_warn(NET, "rank %d refused a put or signal to its region %u: %s%s", np->peer->rank,
+                 refused->id, nixl_strerror(refused->status), end);
+    }
+    atomic_store(&np->peer->freed_failure, refused->status);
+}
+
+/* What waits for bulk that was sent before it. */
+static void run(struct net_peer *np, const struct nxr_net_record *record)
+{
+    switch (record->type) {
+    case NXR_NET_NOTE:
+        take_note(np, record);
+        break;
+    case NXR_NET_WORD:
+        net_take_word(np, nxr_net_body(record));
+        break;
+    case NXR_NET_GET:
+        net_take_device_get(np, nxr_net_body(record));
+        break;
+    case NXR_NET_STAGE:
+        net_take_stage(np, nxr_net_body(record));
+        break;
+    default:
+        take_flush(np, nxr_net_body(record));
+    }
+}
+
+static void gate(struct net_peer *np, const struct nxr_net_record *record)
+{
+    size_t nbytes = sizeof(*record) + record->nbytes;
+    struct net_gated *gated;
+
+    if (nxr_list_is_empty(&np->landings) && nxr_list_is_empty(&np->gated) &&
+        np->n_busy_words == 0) {
+        run(np, record);
+        return;
+    }
+    gated = malloc(sizeof(*gated) + nbytes);
+    if (gated == NULL) {
+        nxr_error(NET, "no memory for a message of rank %d: the peer is given up", np->peer->rank);
+        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+        return;
+    }
+    gated->after = np->landing_seq;
+    memcpy(gated->record, record, nbytes);
+    nxr_list_append(&np->gated, &gated->link);
+}
+
+void net_run_gated(struct net_peer *np)
+{
+    while (!nxr_list_is_empty(&np->gated) && np->n_busy_words == 0) {
+        struct net_gated *gated = nxr_list_entry(np->gated.next, struct net_gated, link);
+
+        if (!nxr_list_is_empty(&np->landings) &&
+            nxr_list_entry(np->landings.next, struct net_landing, link)->seq <= gated->after) {
+            return;
+        }
+        nxr_list_remove(&gated->link);
+        run(np, gated->record);
+        free(gated);
+    }
+}
+
+/* Device memory is read behind small puts to it, which host memory has at once. */
+static void take_get(struct net_peer *np, const struct nxr_net_record *record)
+{
+    const struct nxr_net_get *get = nxr_net_body(record);
+    const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
+
+    if (get->is_bulk == 0 && net_is_device(&range)) {
+        gate(np, record);
+    } else {
+        net_take_get(np, get);
+    }
+}
+
+static void take_record(struct net_peer *np, const struct nxr_net_record *record)
+{
+    const void *body = nxr_net_body(record), *payload;
+    size_t nbytes;
+
+    switch (record->type) {
+    case NXR_NET_PUT:
+        payload = nxr_net_payload(record, sizeof(struct nxr_net_put), &nbytes);
+        net_take_put(np, body, payload, nbytes);
+        break;
+    case NXR_NET_GET:
+        take_get(np, record);
+        break;
+    case NXR_NET_GOT:
+        payload = nxr_net_payload(record, sizeof(struct nxr_net_got), &nbytes);
+        net_take_got(np, body, payload, nbytes);
+        break;
+    case NXR_NET_NOTE:
+    case NXR_NET_WORD:
+    case NXR_NET_FLUSH:
+    case NXR_NET_STAGE:
+        gate(np, record);
+        break;
+    case NXR_NET_STAGED:
+        net_take_staged(np, body);
+        break;
+    case NXR_NET_WORD_DONE:
+        net_take_word_done(np, body);
+        break;
+    case NXR_NET_FLUSHED:
+        take_flushed(np, body);
+        break;
+    case NXR_NET_CREDIT:
+        take_credit(np, body);
+        break;
+    case NXR_NET_REFUSED:
+        take_refused(np, body);
+        break;
+    case NXR_NET_CLOSED_ACK:
+        net_take_closed_ack(np, body);
+        break;
+    case NXR_NET_PING:
+        net_take_ping(np, body);
+        break;
+    case NXR_NET_PONG:
+        break; /* hearing it was the point */
+    case NXR_NET_BYE:
+        np->has_left = true;
+        net_later(NET_LATER_LEFT, np->peer->rank, NULL, 0);
+        break;
+    case NXR_NET_CONTROL:
+    case NXR_NET_KEY:
+    case NXR_NET_CLOSED: /* behind the key, whose part it closes */
+        net_later(NET_LATER_RECORD, np->peer->rank, record, sizeof(*record) + record->nbytes);
+        break;
+    case NXR_NET_HELLO:
+        break; /* it is up already */
+    default:
+        net_drop(np->peer->rank, "bulk without its bytes");
+    }
+}
+
+/* ---- whole messages -------------------------------------------------------------------------- */
+
+void net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes)
+{
+    size_t at = sizeof(struct nxr_net_head);
+    const struct nxr_net_record *record;
+    const char *why;
+
+    np->heard_at = nxr_net.now;
+    np->pinged_at = 0;
+    while (!np->is_dead && (record = nxr_net_next_record(bytes, nbytes, &at, &why)) != NULL) {
+        take_record(np, record);
+    }
+    if (!np->is_dead && why != NULL) {
+        net_drop(np->peer->rank, why);
+    }
+}
+
+uint64_t net_own_token(void)
+{
+    uint64_t token;
+
+    memcpy(&token, nxr_job.card.head.secret, sizeof(token));
+    return token;
+}
+
+/*
+ * A network gives its bytes as they lie in its buffers, and records want to lie at multiples of 8.
+ * NULL: no memory.
+ */
+static const unsigned char *align(const void *bytes, size_t nbytes)
+{
+    if ((uintptr_t)bytes % 8 == 0) {
+        return bytes;
+    }
+    if (nbytes > nxr_net.aligned_nbytes) {
+        free(nxr_net.aligned);
+        nxr_net.aligned = malloc(nbytes);
+        nxr_net.aligned_nbytes = nxr_net.aligned != NULL ? nbytes : 0;
+    }
+    return nxr_net.aligned != NULL ? memcpy(nxr_net.aligned, bytes, nbytes) : NULL;
+}
+
+static void take_message(struct net_peer *np, const void *bytes, size_t nbytes)
+{
+    const unsigned char *aligned = align(bytes, nbytes);
+
+    if (aligned == NULL) {
+        nxr_error(NET, "no memory for a message of rank %d: the peer is given up", np->peer->rank);
+        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+        return;
+    }
+    net_take_records(np, aligned, nbytes);
+}
+
+void net_received(const void *bytes, size_t nbytes)
+{
+    struct nxr_net_head head;
+    const char *why = nxr_net_check_head(bytes, nbytes, net_own_token(), nxr_job.size, &head);
+    struct net_peer *np;
+
+    if (why != NULL) {
+        net_drop(-1, why);
+        return;
+    }
+    np = net_peer_of(head.rank);
+    /* Until its greeting was taken, and behind what waits for that: in order. */
+    if (np == NULL || net_is_behind(head.rank)) {
+        net_later(NET_LATER_MESSAGE, head.rank, bytes, nbytes);
+    } else if (head.incarnation == np->card.head.incarnation) {
+        take_message(np, bytes, nbytes);
+    }
+}

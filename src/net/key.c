@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys of regions between hosts: registering own memory where the network itself reads and writes,
+ * opening a peer's part, and letting go when its owner closes.
+ *
+ * Closing: the owner tells who has the key. From then on a peer starts nothing more, and where it
+ * has reads and writes of its own under way it answers when they have ended; the owner waits for
+ * these answers, or the peers' deaths, before it ends the registration. Lock: nxr_net.lock, and
+ * job.lock for what hangs on a published region.
+ */
+#include "config.h"
+
+#include "net/state.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the networks know of an own region: made with the first remote rank that asks. */
+struct nxr_net_published {
+    struct nxr_net_mem *mems[NXR_NET_MAX];
+    unsigned char keys[NXR_NET_MAX][NXR_NET_KEY_NBYTES];
+    size_t key_nbytes[NXR_NET_MAX];
+};
+
+/* An answer that the closing of an own region waits for. */
+struct net_closing {
+    struct nxr_list link;
+    int rank;
+    uint32_t id;
+    uint64_t generation;
+};
+
+/* ---- own regions ----------------------------------------------------------------------------- */
+
+/* Register for a network, once. Is there a key? Caller holds job.lock and the lock. */
+static bool register_for(struct net *net, struct nxr_published *published)
+{
+    struct nxr_net_published *here = published->net;
+    size_t nbytes = NXR_NET_KEY_NBYTES;
+
+    if (!net_uses_rma(net) || !net_reads_kind(net, published->key.kind)) {
+        return false;
+    }
+    if (here == NULL) {
+        here = published->net = calloc(1, sizeof(*here));
+    }
+    if (here != NULL && here->mems[net->index] == NULL) {
+        int status =
+            net->module->mem_register((void *)(uintptr_t)published->key.addr, published->key.nbytes,
+                                      &here->mems[net->index], here->keys[net->index], &nbytes);
+
+        if (status != NIXL_OK) {
+            here->mems[net->index] = NULL;
+            nxr_info(NET, "%s cannot register region '%s': its bytes go inside of messages",
+                     net->module->name, published->name);
+            return false;
+        }
+        here->key_nbytes[net->index] = nbytes;
+    }
+    return here != NULL;
+}
+
+void nxr_net_send_key(struct nxr_peer *peer, uint64_t ask, struct nxr_published *published)
+{
+    struct net_peer *np = peer->net;
+    struct net *net = np->bulk;
+    struct nxr_net_key_record *key;
+    size_t blob_nbytes = 0;
+
+    net_lock();
+    if (register_for(net, published)) {
+        blob_nbytes = published->net->key_nbytes[net->index];
+    }
+    key = net_begin(np, NXR_NET_KEY, sizeof(*key) + blob_nbytes);
+    if (key != NULL) {
+        *key = (struct nxr_net_key_record){.ask = ask, .key = published->key};
+        if (blob_nbytes > 0) {
+            memcpy(key->network, net->module->name, strlen(net->module->name) + 1);
+            memcpy(key + 1, published->net->keys[net->index], blob_nbytes);
+        }
+        net_push(np, false);
+    }
+    net_unlock();
+}
+
+void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *published)
+{
+    struct net_peer *np = peer->net;
+    struct nxr_net_region *closed;
+    struct net_closing *closing = NULL;
+
+    net_lock();
+    closed = np->is_dead ? NULL : net_begin(np, NXR_NET_CLOSED, sizeof(*closed));
+    if (closed != NULL) {
+        *closed = (struct nxr_net_region){published->key.generation, published->key.id, 0};
+        if (published->net != NULL && published->net->mems[np->bulk->index] != NULL) {
+            closing = calloc(1, sizeof(*closing));
+        }
+        if (closing != NULL) {
+            closing->rank = peer->rank;
+            closing->id = published->key.id;
+            closing->generation = published->key.generation;
+            nxr_list_append(&nxr_net.closings, &closing->link);
+        }
+        net_push(np, false);
+    }
+    net_unlock();
+}
+
+/* Forget the answers that match; rank -1, or generation 0, is any. */
+static void forget_closings(int rank, uint32_t id, uint64_t generation)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &nxr_net.closings) {
+        struct net_closing *closing = nxr_list_entry(link, struct net_closing, link);
+
+        if ((rank < 0 || closing->rank == rank) &&
+            (generation == 0 || (closing->generation == generation && closing->id == id))) {
+            nxr_list_remove(&closing->link);
+            free(closing);
+            nxr_net.must_wake = true;
+        }
+    }
+}
+
+void net_closings_end(int rank)
+{
+    forget_closings(rank, 0, 0);
+}
+
+void net_take_closed_ack(struct net_peer *np, const struct nxr_net_region *closed)
+{
+    forget_closings(np->peer->rank, closed->id, closed->generation);
+}
+
+static bool is_let_go(void *arg)
+{
+    const struct nxr_published *published = arg;
+    struct nxr_list *link, *after;
+    bool is_awaited = false;
+
+    net_lock();
+    nxr_list_for_each (link, after, &nxr_net.closings) {
+        const struct net_closing *closing = nxr_list_entry(link, struct net_closing, link);
+
+        is_awaited |=
+            closing->id == published->key.id && closing->generation == published->key.generation;
+    }
+    net_unlock();
+    return !is_awaited;
+}
+
+int nxr_net_quiesce(const struct nxr_published *published, int64_t timeout_ns)
+{
+    if (published->net == NULL) {
+        return NIXL_OK;
+    }
+    return nxr_wait(is_let_go, (void *)published, timeout_ns);
+}
+
+void nxr_net_forget(struct nxr_published *published)
+{
+    if (published->net == NULL) {
+        return;
+    }
+    net_lock();
+    for (size_t i = 0; i < nxr_net.n_nets; i++) {
+        if (published->net->mems[i] != NULL) {
+            nxr_net.nets[i].module->mem_release(published->net->mems[i]);
+        }
+    }
+    net_unlock();
+    free(published->net);
+    published->net = NULL;
+}
+
+/* ---- parts of peers -------------------------------------------------------------------------- */
+
+/* Use the key of the network that the pair uses, if one came. */
+static enum net_how open_key(struct net_peer *np, struct net_part *part,
+                             const struct nxr_net_key_record *record, const unsigned char *blob,
+                             size_t nbytes)
+{
+    const struct nxr_net_attr *attr = np->bulk->attr;
+    struct nxr_net_ep *ep;
+
+    if (net_uses_rma(np->bulk) && nbytes > 0 &&
+        strcmp(record->network, np->bulk->module->name) == 0) {
+        ep = net_ep(np, np->bulk);
+        if (ep != NULL && np->bulk->module->key_open(ep, blob, nbytes, &part->key) == NIXL_OK) {
+            return NET_RMA;
+        }
+        nxr_warn(NET, "the key that rank %d sent for its region cannot be used", np->peer->rank);
+    }
+    return attr->has_bulk && np->bulk == np->messages && net_reads_kind(np->bulk, record->key.kind)
+               ? NET_BULK
+               : NET_PIECES;
+}
+
+int net_part_open(struct nxr_part *part, int fd)
+{
+    (void)fd;
+    part->method = part->net->how == NET_RMA ? NXR_METHOD_RMA : NXR_METHOD_MESSAGE;
+    part->is_in_pieces = part->net->how == NET_PIECES;
+    part->guard_index = UINT32_MAX; /* entered by its owner, for us */
+    part->generation_now = &part->generation_there;
+    net_lock();
+    part->net->part = part;
+    atomic_store(&part->generation_there, part->net->is_stale ? 0 : part->key.generation);
+    net_unlock();
+    return NIXL_OK;
+}
+
+void net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *key,
+                  const unsigned char *blob, size_t nbytes)
+{
+    struct net_peer *np = peer->net;
+    struct net_part *part = calloc(1, sizeof(*part));
+
+    if (part == NULL) {
+        nxr_error(NET, "no memory for a region of rank %d", peer->rank);
+        return;
+    }
+    net_lock();
+    part->id = key->key.id;
+    part->generation = key->key.generation;
+    part->how = open_key(np, part, key, blob, nbytes);
+    nxr_list_append(&np->parts, &part->link);
+    net_unlock();
+    if (!nxr_region_net_key_came(peer, key->ask, &key->key, part)) {
+        net_part_free(np, part);
+    }
+}
+
+void net_part_free(struct net_peer *np, struct net_part *part)
+{
+    net_lock();
+    nxr_list_remove(&part->link);
+    if (part->key != NULL && np->bulk->is_open) { /* else it went with its module */
+        np->bulk->module->key_close(part->key);
+    }
+    net_unlock();
+    free(part);
+}
+
+void net_part_close(struct nxr_part *part)
+{
+    struct net_part *net = part->net;
+
+    part->net = NULL;
+    net_part_free(part->peer->net, net);
+}
+
+bool net_part_is_busy(const struct nxr_part *part)
+{
+    bool is_busy;
+
+    net_lock();
+    is_busy = part->net->n_at_module > 0 || net_moves_use(part->peer->net, part->net);
+    net_unlock();
+    return is_busy;
+}
+
+static void send_closed_ack(struct net_peer *np, uint32_t id, uint64_t generation)
+{
+    struct nxr_net_region *ack = net_begin(np, NXR_NET_CLOSED_ACK, sizeof(*ack));
+
+    if (ack != NULL) {
+        *ack = (struct nxr_net_region){generation, id, 0};
+        net_push(np, false);
+    }
+}
+
+/* Does the owner wait for an answer about that region? Several handles may have parts of it. */
+static bool is_ack_owed(const struct net_peer *np, uint32_t id, uint64_t generation)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &np->parts) {
+        const struct net_part *part = nxr_list_entry(link, struct net_part, link);
+
+        if (part->owes_ack && part->id == id && part->generation == generation) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void net_part_left(struct net_peer *np, struct net_part *part)
+{
+    if (part->owes_ack && part->n_at_module == 0) {
+        part->owes_ack = false;
+        if (!is_ack_owed(np, part->id, part->generation)) {
+            send_closed_ack(np, part->id, part->generation);
+        }
+    }
+}
+
+bool net_part_went_stale(struct net_peer *np, uint32_t id, uint64_t generation)
+{
+    struct nxr_list *link, *after;
+    bool is_busy = false;
+
+    nxr_list_for_each (link, after, &np->parts) {
+        struct net_part *part = nxr_list_entry(link, struct net_part, link);
+
+        if (part->id == id && part->generation == generation) {
+            part->is_stale = true;
+            if (part->part != NULL) {
+                atomic_store(&part->part->generation_there, 0);
+            }
+            part->owes_ack = part->n_at_module > 0;
+            is_busy |= part->owes_ack;
+        }
+    }
+    return is_busy;
+}
+
+void net_take_closed(struct net_peer *np, const struct nxr_net_region *closed)
+{
+    if (!net_part_went_stale(np, closed->id, closed->generation)) {
+        send_closed_ack(np, closed->id, closed->generation);
+    }
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The remote half of a peer: which networks it is reached by, and its end. Both ends look at the
+ * same two cards and choose alike: the network with the lowest latency for messages, the one with
+ * the highest bandwidth for bulk, by name where equal. Lock: job.lock, and nxr_net.lock inside.
+ */
+#include "config.h"
+
+#include "net/state.h"
+#include "stage.h"
+#include "notify.h"
+#include "route.h"
+#include "util/env.h"
+#include "util/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+bool net_is_common(const struct net *net, const struct nxr_full_card *card, char *why,
+                   size_t why_nbytes)
+{
+    const void *address;
+    size_t nbytes;
+
+    if (!net->is_open) {
+        snprintf(why, why_nbytes, "%s", net->why);
+        return false;
+    }
+    address = nxr_card_find_address(card, net->module->name, &nbytes);
+    if (address == NULL) {
+        snprintf(why, why_nbytes, "the other rank does not offer it");
+        return false;
+    }
+    return net->module->reach(address, nbytes, why, why_nbytes) == NIXL_OK;
+}
+
+/* Does `a` move bulk better than `b`? Bulk beside the messages' network must be RMA. */
+static bool is_faster(const struct net *a, const struct net *b)
+{
+    return net_uses_rma(a) && a->attr->bandwidth_mbps > b->attr->bandwidth_mbps;
+}
+
+static bool choose(struct net_peer *np, char *why, size_t why_nbytes)
+{
+    struct net *common[NXR_NET_MAX];
+    size_t n_common = 0, used = 0;
+
+    why[0] = '\0';
+    for (size_t i = 0; i < nxr_net.n_nets; i++) {
+        struct net *net = &nxr_net.nets[i];
+        char reason[160];
+
+        if (net_is_common(net, &np->card, reason, sizeof(reason))) {
+            common[n_common++] = net;
+        } else if (used < why_nbytes) {
+            used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s",
+                                     used > 0 ? "; " : "", nxr_net_name(i), reason);
+        }
+    }
+    for (size_t i = 0; i < n_common; i++) {
+        if (np->messages == NULL || common[i]->attr->latency_ns < np->messages->attr->latency_ns) {
+            np->messages = common[i];
+        }
+    }
+    np->bulk = np->messages;
+    for (size_t i = 0; i < n_common; i++) {
+        if (is_faster(common[i], np->bulk)) {
+            np->bulk = common[i];
+        }
+    }
+    return n_common > 0;
+}
+
+/* How large puts and gets inside of messages may be on this pair. */
+static void set_limits(struct net_peer *np)
+{
+    const struct nxr_net_attr *attr = np->messages->attr;
+
+    np->piece_max = attr->message_nbytes - NET_MESSAGE_OVERHEAD;
+    np->put_max =
+        attr->put_message_nbytes < np->piece_max ? attr->put_message_nbytes : np->piece_max;
+    np->get_max =
+        attr->get_message_nbytes < np->piece_max ? attr->get_message_nbytes : np->piece_max;
+}
+
+/* ---- making and ending ----------------------------------------------------------------------- */
+
+static struct net_peer *net_peer_new(struct nxr_peer *peer, const struct nxr_full_card *card)
+{
+    struct net_peer *np = calloc(1, sizeof(*np));
+
+    if (np == NULL) {
+        return NULL;
+    }
+    np->peer = peer;
+    np->card = *card;
+    np->tx_limit = NXR_RING_SLOTS;
+    np->ring = (struct nxr_ring_tx){
+        .slots = nxr_control_own_ring(nxr_job.control, peer->rank),
+        .credit = &nxr_job.control->credits[peer->rank],
+        .limit = NXR_RING_SLOTS,
+    };
+    nxr_list_init(&np->queue);
+    nxr_list_init(&np->corked_link);
+    nxr_list_init(&np->busy_link);
+    nxr_list_init(&np->landings);
+    nxr_list_init(&np->gated);
+    nxr_list_init(&np->put_batches);
+    nxr_list_init(&np->moves);
+    nxr_list_init(&np->waiting);
+    nxr_list_init(&np->words);
+    nxr_list_init(&np->parts);
+    return np;
+}
+
+/* No network is open: why not, for each. */
+static void explain_none(char *why, size_t why_nbytes)
+{
+    size_t used = 0;
+
+    why[0] = '\0';
+    if (nxr_net.n_nets == 0) {
+        snprintf(why, why_nbytes, "no network was opened, as the launcher knows of one host only");
+    }
+    for (size_t i = 0; i < nxr_net.n_nets && used < why_nbytes; i++) {
+        used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s", used > 0 ? "; " : "",
+                                 nxr_net_name(i), nxr_net.nets[i].why);
+    }
+}
+
+int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
+                 size_t why_nbytes)
+{
+    struct net_peer *np;
+
+    if (!atomic_load(&nxr_net_is_open)) {
+        explain_none(why, why_nbytes);
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    np = net_peer_new(peer, card);
+    if (np == NULL) {
+        snprintf(why, why_nbytes, "no memory");
+        return NIXL_ERR_NO_MEMORY;
+    }
+    if (!choose(np, why, why_nbytes)) {
+        free(np);
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    set_limits(np);
+    net_lock();
+    np->messages->n_peers++;
+    np->bulk->n_peers++;
+    net_unlock();
+    peer->net = np;
+    peer->transport = &np->messages->transport;
+    nxr_inbox_add(peer);
+    atomic_store_explicit(&nxr_net.peers[peer->rank], np, memory_order_release);
+    nxr_info(NET, "rank %d on %s is reached by %s%s%s", peer->rank, np->card.head.host,
+             np->messages->module->name, np->bulk != np->messages ? ", bulk by " : "",
+             np->bulk != np->messages ? np->bulk->module->name : "");
+    return NIXL_OK;
+}
+
+static void drop_gated(struct net_peer *np)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&np->gated)) != NULL) {
+        free(nxr_list_entry(link, struct net_gated, link));
+    }
+}
+
+static void close_eps(struct net_peer *np, bool is_orderly)
+{
+    for (size_t i = 0; i < nxr_net.n_nets; i++) {
+        if (np->eps[i] != NULL) {
+            nxr_net.nets[i].module->ep_close(np->eps[i], is_orderly);
+            np->eps[i] = NULL;
+        }
+    }
+}
+
+/* End what this process still has under way to a peer, but what the module must end. */
+static void cut_off(struct net_peer *np)
+{
+    np->is_dead = true;
+    net_out_drop_all(np);
+    net_moves_drop(np);
+    net_words_end(np, NIXL_ERR_PEER_LOST);
+    drop_gated(np);
+}
+
+void nxr_net_peer_lost(struct nxr_peer *peer)
+{
+    struct net_peer *np = peer->net;
+
+    if (np == NULL || np->is_dead) {
+        return;
+    }
+    net_lock();
+    cut_off(np);
+    net_closings_end(peer->rank);
+    close_eps(np, np->has_left);
+    net_unlock();
+    nxr_stage_peer_lost(peer);
+    nxr_service_kick(); /* the ended moves are told in its round */
+}
+
+void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *message)
+{
+    void *body;
+
+    net_lock();
+    body = net_begin(peer->net, NXR_NET_CONTROL, message->header.nbytes);
+    if (body != NULL) {
+        memcpy(body, message, message->header.nbytes);
+        net_push(peer->net, false);
+    }
+    net_unlock();
+}
+
+void nxr_net_leave(void)
+{
+    if (!atomic_load(&nxr_net_is_open)) {
+        return;
+    }
+    net_lock();
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct net_peer *np = net_peer_of(rank);
+
+        if (np != NULL && !np->is_dead && np->is_greeted) {
+            net_begin(np, NXR_NET_BYE, 0);
+            net_push(np, false);
+            net_pump(np);
+            np->is_dead = true;
+            close_eps(np, true);
+        }
+    }
+    net_unlock();
+}
+
+void net_peers_close(void)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct net_peer *np = net_peer_of(rank);
+
+        if (np != NULL) {
+            cut_off(np);
+            close_eps(np, false);
+        }
+    }
+}
+
+void net_peers_free(void)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        free(net_peer_of(rank));
+    }
+}

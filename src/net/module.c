@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding and opening the networks' modules, and closing them. A module lies beside the library, in
+ * the folder nixlrun/, or where NIXLRUN_MODULE_DIR says; it is opened with its symbols for itself,
+ * so that the library depends on no network and two copies of UCX do not meet.
+ */
+#include "config.h"
+
+#include "net/state.h"
+#include "region.h"
+#include "route.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct net_state nxr_net;
+atomic_bool nxr_net_is_open;
+
+static const char *const names[] = {"ucx", "ofi"};
+#define N_NAMES (sizeof(names) / sizeof(names[0]))
+static struct nxr_net_core core;
+
+size_t nxr_net_count(void)
+{
+    return N_NAMES;
+}
+
+const char *nxr_net_name(size_t index)
+{
+    return names[index];
+}
+
+/* ---- what modules call ----------------------------------------------------------------------- */
+
+NIXL_PRINTF(2, 3)
+static void log_for_module(enum nxr_net_log level, const char *format, ...)
+{
+    static const enum nixl_log_level levels[] = {
+        [NXR_NET_ERROR] = NIXL_LOG_ERROR,
+        [NXR_NET_WARN] = NIXL_LOG_WARN,
+        [NXR_NET_INFO] = NIXL_LOG_INFO,
+        [NXR_NET_DEBUG] = NIXL_LOG_DEBUG,
+    };
+    char line[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    nxr_log(levels[level], NET, "%s", line);
+}
+
+static void ended(struct nxr_net_op *op, int status)
+{
+    struct net_op *mine = nxr_list_entry(op, struct net_op, op);
+
+    mine->ended(mine, status);
+}
+
+static void ep_failed(void *peer, const char *why)
+{
+    const struct net_peer *np = peer;
+
+    nxr_info(NET, "rank %d cannot be reached any more: %s", np->peer->rank, why);
+    net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+/*
+ * Where a module should be: beside this library, wherever it was moved; else as configured. What is
+ * looked for beside it is the module itself: where the library is a part of a program, "beside" is
+ * the program's folder, which may well have a nixlrun.
+ */
+static void module_path(const char *name, char *path, size_t path_nbytes)
+{
+    Dl_info info;
+    const char *slash = NULL;
+
+    if (nxr_env.module_dir[0] != '\0') {
+        snprintf(path, path_nbytes, "%s/nixlrun_%s.so", nxr_env.module_dir, name);
+        return;
+    }
+    if (dladdr(&nxr_net, &info) != 0 && info.dli_fname != NULL) {
+        slash = strrchr(info.dli_fname, '/');
+    }
+    if (slash != NULL) {
+        snprintf(path, path_nbytes, "%.*s/nixlrun/nixlrun_%s.so", (int)(slash - info.dli_fname),
+                 info.dli_fname, name);
+        if (access(path, R_OK) == 0) {
+            return;
+        }
+    }
+    snprintf(path, path_nbytes, "%s/nixlrun_%s.so", NXR_MODULE_DIR, name);
+}
+
+/*
+ * Load a library. The program's signal handlers stay what they are, whatever the library does when
+ * it is loaded: UCX takes SIGSEGV and its like to print a backtrace, and SIGHUP for a debugger.
+ */
+static void *load_library(const char *path)
+{
+    struct sigaction before[NSIG], after;
+    bool is_known[NSIG];
+    void *library;
+
+    for (int number = 1; number < NSIG; number++) {
+        is_known[number] = sigaction(number, NULL, &before[number]) == 0;
+    }
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    for (int number = 1; number < NSIG; number++) {
+        if (is_known[number] && sigaction(number, NULL, &after) == 0 &&
+            after.sa_handler != before[number].sa_handler) {
+            sigaction(number, &before[number], NULL);
+        }
+    }
+    return library;
+}
+
+/* Load a module and see whether its library is there. */
+static int load(struct net *net, const char *name)
+{
+    char path[4096], symbol[64];
+
+    module_path(name, path, sizeof(path));
+    snprintf(symbol, sizeof(symbol), "nxr_network_%s", name);
+    if (access(path, R_OK) != 0) {
+        snprintf(net->why, sizeof(net->why), "not built, or not installed as %.150s", path);
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    net->library = load_library(path);
+    if (net->library == NULL) {
+        snprintf(net->why, sizeof(net->why), "%s", dlerror());
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    net->module = dlsym(net->library, symbol);
+    if (net->module == NULL || net->module->abi != NXR_NETWORK_ABI) {
+        snprintf(net->why, sizeof(net->why), "%.160s is of another version of nixlrun", path);
+        net->module = NULL;
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    return net->module->probe(net->why, sizeof(net->why));
+}
+
+static int open_network(struct net *net, struct nxr_full_card *card)
+{
+    unsigned char address[NXR_NET_ADDRESS_NBYTES];
+    size_t nbytes = sizeof(address);
+    int status = net->module->open(&core, net->why, sizeof(net->why));
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    net->attr = net->module->attr();
+    status = net->module->address(address, &nbytes);
+    if (status == NIXL_OK) {
+        status = nxr_card_add_address(card, net->module->name, address, nbytes);
+    }
+    if (status != NIXL_OK) {
+        snprintf(net->why, sizeof(net->why), "its address does not fit into the card");
+        net->module->close();
+        return status;
+    }
+    net->is_open = true;
+    return NIXL_OK;
+}
+
+static void unload(struct net *net)
+{
+    struct nxr_list *link;
+
+    if (net->is_open) {
+        net->module->close();
+    }
+    while ((link = nxr_list_pop(&net->free_outs)) != NULL) {
+        free(nxr_list_entry(link, struct net_out, link));
+    }
+    /* The library stays mapped: it may have threads and exit handlers. */
+    net->is_open = false;
+    net->module = NULL;
+}
+
+static void start_network(struct net *net, const char *name, struct nxr_full_card *card)
+{
+    int status = NIXL_ERR_UNSUPPORTED;
+
+    nxr_list_init(&net->free_outs);
+    if (!nxr_route_is_allowed(name)) {
+        snprintf(net->why, sizeof(net->why), "left out by NIXLRUN_TRANSPORTS");
+    } else {
+        status = load(net, name);
+    }
+    if (status == NIXL_OK) {
+        status = open_network(net, card);
+    }
+    if (status == NIXL_OK) {
+        net->transport = net_transport(net->module->name, net->attr->latency_ns);
+        nxr_debug(NET, "%s: %s, %s", name, net->attr->library, net->attr->devices);
+    } else {
+        nxr_debug(NET, "%s is not used: %s", name, net->why);
+    }
+}
+
+void nxr_net_start(struct nxr_full_card *card)
+{
+    bool is_any_open = false;
+
+    nxr_net = (struct net_state){.n_nets = nxr_net_count()};
+    nxr_list_init(&nxr_net.corked);
+    nxr_list_init(&nxr_net.busy);
+    nxr_list_init(&nxr_net.ended);
+    nxr_list_init(&nxr_net.later);
+    nxr_list_init(&nxr_net.holds);
+    nxr_list_init(&nxr_net.closings);
+    nxr_list_init(&nxr_net.works);
+    nxr_net.peers = calloc((size_t)nxr_job.size, sizeof(*nxr_net.peers));
+    if (nxr_net.peers == NULL) {
+        nxr_error(NET, "no memory for %d ranks; nothing between hosts", nxr_job.size);
+        return;
+    }
+    core = (struct nxr_net_core){
+        .rank = nxr_job.rank,
+        .size = nxr_job.size,
+        .now_ns = &nxr_net.now,
+        .received = net_received,
+        .incoming = net_incoming,
+        .landed = net_landed,
+        .ended = ended,
+        .ep_failed = ep_failed,
+        .log = log_for_module,
+        .devices = nxr_env.net_devices,
+        .provider = nxr_env.ofi_provider,
+        .prefers_rma = strcmp(nxr_env.net_method, "rma") == 0,
+    };
+    for (unsigned i = 0; i < N_NAMES; i++) {
+        nxr_net.nets[i].index = i;
+        start_network(&nxr_net.nets[i], names[i], card);
+        is_any_open |= nxr_net.nets[i].is_open;
+    }
+    atomic_store(&nxr_net_is_open, is_any_open);
+}
+
+/* Tell what has ended; parts that waited for that give their keys back. */
+static void settle(void)
+{
+    net_tell_ended();
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_region_tick(nxr_now_ns());
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/*
+ * A module ends what it has in the round behind the close of its way, at the latest when it is
+ * closed itself: until then peers and parts are needed, keys until it is closed.
+ */
+void nxr_net_stop(void)
+{
+    if (nxr_net.peers == NULL) {
+        return;
+    }
+    atomic_store(&nxr_net_is_open, false);
+    nxr_net.is_in_round = true; /* the service thread is gone: nobody is there to be kicked */
+    net_peers_close();
+    net_works_stop();
+    nxr_net.now = nxr_now_ns();
+    for (unsigned i = 0; i < nxr_net.n_nets; i++) {
+        if (nxr_net.nets[i].is_open) {
+            nxr_net.nets[i].module->progress();
+        }
+    }
+    settle();
+    for (unsigned i = 0; i < nxr_net.n_nets; i++) {
+        unload(&nxr_net.nets[i]);
+    }
+    settle();
+    net_peers_free();
+    net_closings_end(-1);
+    net_later_drop_all();
+    free(nxr_net.aligned);
+    nxr_net.aligned = NULL;
+    free(nxr_net.peers);
+    nxr_net.peers = NULL;
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts and gets of this process to ranks on other hosts. Small puts go inside of a message and are
+ * over when it is sent. Everything else is a move: in several messages, as bulk behind a message,
+ * or by the network's own reads and writes (rma.c). A move that finds no room waits in np->waiting,
+ * in order. Lock: nxr_net.lock.
+ */
+#include "config.h"
+
+#include "net/state.h"
+#include "progress.h"
+#include "util/copy.h"
+
+#include <stdlib.h>
+
+/* Can the part be used? NIXL_OK, NIXL_ERR_STALE, NIXL_ERR_PEER_LOST. */
+int net_check_part(const struct net_peer *np, const struct nxr_part *part)
+{
+    uint64_t generation = atomic_load_explicit(&part->generation, memory_order_acquire);
+
+    if (np->is_dead) {
+        return NIXL_ERR_PEER_LOST;
+    }
+    return generation != 0 && generation == atomic_load(&part->generation_there) ? NIXL_OK
+                                                                                 : NIXL_ERR_STALE;
+}
+
+/* ---- small puts ------------------------------------------------------------------------------ */
+
+int net_append_put(struct net_peer *np, const struct nxr_part *part, uint64_t offset,
+                   const void *src, size_t nbytes)
+{
+    struct nxr_net_put *put = net_begin(np, NXR_NET_PUT, sizeof(*put) + nbytes);
+
+    if (put == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    *put =
+        (struct nxr_net_put){.generation = part->key.generation, .offset = offset, .id = part->id};
+    nxr_copy(put + 1, src, nbytes);
+    return NIXL_OK;
+}
+
+int net_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+{
+    struct net_peer *np = part->peer->net;
+    int status;
+
+    if (nbytes > np->put_max) {
+        return NIXL_ERR_AGAIN;
+    }
+    net_lock();
+    status = net_check_part(np, part);
+    if (status == NIXL_OK && !net_has_room(np)) {
+        status = NIXL_ERR_AGAIN;
+    }
+    if (status == NIXL_OK) {
+        status = net_append_put(np, part, offset, src, nbytes);
+    }
+    if (status == NIXL_OK) {
+        net_ask_flush_early(np);
+        net_push(np, true);
+    }
+    net_unlock();
+    return status;
+}
+
+int net_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
+{
+    (void)part;
+    (void)offset;
+    (void)dst;
+    (void)nbytes;
+    return NIXL_ERR_AGAIN;
+}
+
+/* ---- the ways of a move ---------------------------------------------------------------------- */
+
+static bool go_put_pieces(struct net_move *move)
+{
+    struct nxr_op *user = move->user;
+    struct net_peer *np = move->np;
+
+    while (user->nbytes_done < user->nbytes) {
+        size_t left = user->nbytes - user->nbytes_done;
+        size_t nbytes = left < np->piece_max ? left : np->piece_max;
+
+        if (!net_has_room(np)) {
+            return false;
+        }
+        if (net_append_put(np, user->part, user->offset + user->nbytes_done,
+                           (const char *)user->local + user->nbytes_done, nbytes) != NIXL_OK) {
+            net_move_end(move, NIXL_ERR_NO_MEMORY);
+            return true;
+        }
+        np->is_dirty = true;
+        user->nbytes_done += nbytes;
+        net_push(np, false);
+    }
+    net_move_end(move, NIXL_OK);
+    return true;
+}
+
+/* Ask for the next piece, or for all as bulk. */
+static bool go_get(struct net_move *move)
+{
+    struct nxr_op *user = move->user;
+    struct net_peer *np = move->np;
+    size_t left = user->nbytes - user->nbytes_done;
+    bool is_bulk = move->how == NET_BULK;
+    struct nxr_net_get *get = net_begin(np, NXR_NET_GET, sizeof(*get));
+
+    if (get == NULL) {
+        net_move_end(move, NIXL_ERR_NO_MEMORY);
+        return true;
+    }
+    *get = (struct nxr_net_get){
+        .move = move->id,
+        .generation = user->part->key.generation,
+        .offset = user->offset + user->nbytes_done,
+        .nbytes = is_bulk || left < np->piece_max ? left : np->piece_max,
+        .id = user->part->id,
+        .is_bulk = is_bulk,
+    };
+    net_push(np, false);
+    return true;
+}
+
+static bool go_put_bulk(struct net_move *move)
+{
+    struct nxr_op *user = move->user;
+    struct net_peer *np = move->np;
+    struct nxr_net_put put = {
+        .generation = user->part->key.generation,
+        .offset = user->offset,
+        .nbytes = user->nbytes,
+        .id = user->part->id,
+    };
+    struct net_bulk bulk = {.bytes = user->local, .nbytes = user->nbytes, .move = move};
+
+    np->is_dirty = true;
+    np->has_bulk_unheard = true;
+    move->is_at_module = true;
+    if (net_send_bulk(np, NXR_NET_BULK_PUT, &put, sizeof(put), &bulk) != NIXL_OK) {
+        move->is_at_module = false;
+        net_move_end(move, NIXL_ERR_NO_MEMORY);
+    }
+    return true;
+}
+
+int net_outcome(const struct net_peer *np, int status)
+{
+    if (status != NIXL_ERR_TRANSPORT) {
+        return status;
+    }
+    if (!np->is_dead) {
+        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+    }
+    return NIXL_ERR_PEER_LOST;
+}
+
+void net_bulk_left(struct net_move *move, int status)
+{
+    move->is_at_module = false;
+    net_move_end(move, net_outcome(move->np, status));
+}
+
+bool net_move_go(struct net_move *move)
+{
+    bool is_put = move->user->kind == NXR_OP_PUT;
+    int status = net_check_part(move->np, move->user->part);
+
+    if (move->status != NIXL_OK) {
+        return true; /* it ends with its last piece */
+    }
+    if (status != NIXL_OK) {
+        net_rma_stop(move, status);
+        return true;
+    }
+    if (move->how == NET_RMA) {
+        return net_rma_go(move);
+    }
+    if (!is_put) {
+        return go_get(move);
+    }
+    return move->how == NET_BULK ? go_put_bulk(move) : go_put_pieces(move);
+}
+
+/* ---- the life of a move ---------------------------------------------------------------------- */
+
+static struct net_move *move_new(struct nxr_op *user)
+{
+    struct net_peer *np = user->part->peer->net;
+    struct net_part *part = user->part->net;
+    struct net_move *move = malloc(sizeof(*move));
+    size_t small = user->kind == NXR_OP_PUT ? np->put_max : np->get_max;
+
+    if (move != NULL) {
+        *move = (struct net_move){
+            .user = user,
+            .np = np,
+            .part = part,
+            .how = user->nbytes <= small ? NET_PIECES : part->how,
+            .id = ++np->last_id,
+        };
+        nxr_list_init(&move->wait_link);
+        nxr_list_append(&np->moves, &move->link);
+        atomic_fetch_add(&nxr_n_at_networks, 1);
+    }
+    return move;
+}
+
+/*
+ * Does what is sent from now on arrive behind this put? Then notifications need not be held back.
+ */
+static bool is_in_order(const struct net_move *move)
+{
+    const struct net_peer *np = move->np;
+
+    if (!nxr_list_is_empty(&move->wait_link)) {
+        return false;
+    }
+    return move->how == NET_BULK ||
+           (move->how == NET_RMA && np->bulk == np->messages && np->bulk->attr->orders_writes);
+}
+
+int net_start(struct nxr_op *op)
+{
+    struct net_peer *np = op->part->peer->net;
+    struct net_move *move;
+    int status;
+
+    net_lock();
+    status = net_check_part(np, op->part);
+    move = status == NIXL_OK ? move_new(op) : NULL;
+    if (move == NULL) {
+        net_unlock();
+        return status == NIXL_OK ? NIXL_ERR_NO_MEMORY : status;
+    }
+    net_expect(np, op->nbytes);
+    if (!nxr_list_is_empty(&np->waiting) || !net_move_go(move)) {
+        nxr_list_append(&np->waiting, &move->wait_link);
+        net_is_busy(np);
+    }
+    /* It may have ended in this call; its request is told, and it is freed, after the lock. */
+    if (op->kind == NXR_OP_PUT && is_in_order(move)) {
+        nxr_op_ordered(op);
+    }
+    net_unlock();
+    net_tell_ended();
+    return NIXL_INPROGRESS;
+}
+
+void net_move_end(struct net_move *move, int status)
+{
+    if (status == NIXL_OK) {
+        move->user->nbytes_done = move->user->nbytes;
+    } else if (move->np->is_dead) {
+        status = NIXL_ERR_PEER_LOST;
+    }
+    move->status = status;
+    nxr_list_remove(&move->link);
+    nxr_list_remove(&move->wait_link);
+    nxr_list_append(&nxr_net.ended, &move->link);
+    atomic_store_explicit(&nxr_net.has_ended, true, memory_order_release);
+}
+
+void net_tell_ended(void)
+{
+    struct nxr_list told, *link;
+
+    if (!atomic_load_explicit(&nxr_net.has_ended, memory_order_acquire)) {
+        return;
+    }
+    nxr_list_init(&told);
+    net_lock();
+    nxr_list_splice(&told, &nxr_net.ended);
+    atomic_store_explicit(&nxr_net.has_ended, false, memory_order_relaxed);
+    net_unlock();
+    while ((link = nxr_list_pop(&told)) != NULL) {
+        struct net_move *move = nxr_list_entry(link, struct net_move, link);
+
+        nxr_op_done(move->user, move->status);
+        atomic_fetch_sub(&nxr_n_at_networks, 1);
+        free(move);
+    }
+}
+
+int net_cancel(struct nxr_op *op)
+{
+    struct net_peer *np = op->part->peer->net;
+    struct nxr_list *link, *after;
+    struct net_move *found = NULL;
+
+    net_lock();
+    nxr_list_for_each (link, after, &np->moves) {
+        struct net_move *move = nxr_list_entry(link, struct net_move, link);
+
+        /* An answer that comes later finds no get and is dropped. */
+        if (move->user == op && !move->is_at_module) {
+            found = move;
+        } else if (move->user == op && move->how == NET_RMA && move->issued < op->nbytes) {
+            net_rma_stop(move, NIXL_ERR_CANCELED); /* no further piece */
+        }
+    }
+    if (found != NULL) {
+        net_move_end(found, NIXL_ERR_CANCELED);
+    }
+    net_unlock();
+    net_tell_ended();
+    return found != NULL ? NIXL_OK : NIXL_INPROGRESS;
+}
+
+void net_moves_drop(struct net_peer *np)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &np->moves) {
+        struct net_move *move = nxr_list_entry(link, struct net_move, link);
+
+        if (!move->is_at_module) { /* else the module ends it: it may still touch the buffer */
+            net_move_end(move, NIXL_ERR_PEER_LOST);
+        }
+    }
+}
+
+bool net_moves_use(const struct net_peer *np, const struct net_part *part)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &np->moves) {
+        if (nxr_list_entry(link, struct net_move, link)->part == part) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool net_moves_pump(struct net_peer *np)
+{
+    bool has_moved = false;
+
+    while (!nxr_list_is_empty(&np->waiting)) {
+        struct net_move *move = nxr_list_entry(np->waiting.next, struct net_move, wait_link);
+
+        nxr_list_remove(&move->wait_link);
+        if (!net_move_go(move)) {
+            nxr_list_prepend(&np->waiting, &move->wait_link);
+            return has_moved;
+        }
+        has_moved = true;
+    }
+    return has_moved;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+struct net_move *net_move_find(struct net_peer *np, uint64_t id)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &np->moves) {
+        struct net_move *move = nxr_list_entry(link, struct net_move, link);
+
+        if (move->id == id) {
+            return move;
+        }
+    }
+    return NULL;
+}
+
+void net_take_got(struct net_peer *np, const struct nxr_net_got *got, const void *payload,
+                  size_t nbytes)
+{
+    struct net_move *move = net_move_find(np, got->move);
+    struct nxr_op *user = move != NULL ? move->user : NULL;
+
+    if (user == NULL || user->kind != NXR_OP_GET || move->is_at_module) {
+        return; /* it was canceled */
+    }
+    nxr_net.must_wake = true;
+    if (got->status != NIXL_OK) {
+        net_move_end(move, got->status);
+        return;
+    }
+    if (move->how != NET_PIECES || nbytes == 0 || nbytes > user->nbytes - user->nbytes_done) {
+        net_drop(np->peer->rank, "an answer to a get that does not fit");
+        net_move_end(move, NIXL_ERR_TRANSPORT);
+        return;
+    }
+    nxr_copy((char *)user->local + user->nbytes_done, payload, nbytes);
+    user->nbytes_done += nbytes;
+    if (user->nbytes_done < user->nbytes) {
+        net_move_go(move);
+    } else {
+        net_move_end(move, NIXL_OK);
+    }
+}

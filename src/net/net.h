@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks on other hosts: what the rest of the core calls.
+ *
+ * The protocol is written once, here: puts, gets, notifications, words, keys and control travel as
+ * records inside of messages, which a network (transports/network.h) carries in order; bulk goes
+ * beside them. The target's core places every byte after checking generation and range, so that a
+ * message cannot write outside of a region, and a close needs no answer from peers; only where the
+ * network itself reads and writes (RMA), a close waits until every peer has let go.
+ *
+ * Lock: nxr_net.lock (net/state.h) guards everything of this folder. It is taken inside of job.lock
+ * and of a peer's send_lock; under it neither is taken, so that what needs job.lock is put off and
+ * done after the round.
+ */
+#ifndef NXR_NET_NET_H
+#define NXR_NET_NET_H
+
+#include "host/publish.h"
+#include "host/wire.h"
+#include "job.h"
+
+/* Is any network open? Constant between init and finalize. */
+extern atomic_bool nxr_net_is_open;
+
+/*
+ * Find the networks' modules and open those that NIXLRUN_TRANSPORTS allows and that work here.
+ * Their addresses are appended to the card. A network that cannot be used is no failure: the reason
+ * is kept for whom it concerns.
+ */
+void nxr_net_start(struct nxr_full_card *card);
+
+/* Say good-bye to all peers; then, with the service thread ended, close everything. */
+void nxr_net_leave(void);
+void nxr_net_stop(void);
+
+/* ---- peers: caller holds job.lock ------------------------------------------------------------ */
+
+/*
+ * Choose the network for a peer whose card is `card` and make the way to it; both ends choose the
+ * same. NIXL_OK: peer->transport is set. NIXL_ERR_UNSUPPORTED: one line in `why`.
+ */
+int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
+                 size_t why_nbytes);
+
+/* The peer is no more: what is under way to it ends with NIXL_ERR_PEER_LOST. */
+void nxr_net_peer_lost(struct nxr_peer *peer);
+
+/* A control message that needs no descriptor. */
+void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *message);
+
+/* The key of an own region, with what the network adds to it. */
+void nxr_net_send_key(struct nxr_peer *peer, uint64_t ask, struct nxr_published *published);
+
+/* An own region is revoked: tell a peer that has its key. */
+void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *published);
+
+/* ---- without job.lock ------------------------------------------------------------------------ */
+
+/* Slots of the peer's ring were given back: tell it. */
+void nxr_net_send_credit(struct nxr_peer *peer);
+
+/* Wait until no peer reads or writes the revoked region by itself; as nxr_guard_quiesce_own(). */
+int nxr_net_quiesce(const struct nxr_published *published, int64_t timeout_ns);
+
+/* Nobody reaches the region any more: its registrations end. Caller holds job.lock. */
+void nxr_net_forget(struct nxr_published *published);
+
+/* ---- progress (net/poll.c) ------------------------------------------------------------------- */
+
+/*
+ * Look after the networks once, from a thread of the user that waits: from now on this thread, not
+ * the service thread, is woken by nothing and looks itself. `now` is what nxr_now_ns() has just
+ * told. Has anything moved?
+ */
+bool nxr_net_poll(int64_t now);
+
+/*
+ * Are threads of the user looking after the networks? Else the service thread does, and is to be
+ * kicked behind what no descriptor tells of.
+ */
+bool nxr_net_is_polled(void);
+
+/*
+ * Until when large puts and gets of this process should keep the networks moving; 0: there are
+ * none. Networks tell of an operation when it ends, not on the way.
+ */
+int64_t nxr_net_expected_end(void);
+
+/* A thread of the user returns from a wait that was longer than spinning lasts. */
+void nxr_net_long_wait_ended(void);
+
+/* The user's thread goes to sleep, or arms its event fd: the service thread watches again. */
+void nxr_net_hand_over(void);
+
+/* The service thread's turn, without job.lock: what its descriptors woke it for. */
+void nxr_net_serve(void);
+
+/* Begin and end to be watched by the service thread. */
+int nxr_net_watch_start(void);
+void nxr_net_watch_stop(void);
+
+/* Timers: silent peers. When to look again. Caller holds job.lock. */
+int64_t nxr_net_tick(int64_t now);
+
+/* ---- asking about it ------------------------------------------------------------------------- */
+
+/* The networks that this build knows, in the order of their names in NIXLRUN_TRANSPORTS. */
+size_t nxr_net_count(void);
+const char *nxr_net_name(size_t index);
+
+/*
+ * What the user should know of the i-th one, and whether and why not it serves a peer that is
+ * linked. Caller holds job.lock.
+ */
+void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_info *info);
+
+/* What is expected of the way to a peer that a network reaches. */
+void nxr_net_expect(const struct nxr_peer *peer, uint64_t *latency_ns_p,
+                    uint64_t *bandwidth_mbps_p);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Notifications to ranks on other hosts. The receiver's core puts them into the ring that its page
+ * has for the sender, as if that had written there; the sender keeps count of the ring's slots and
+ * hears of those that were taken. Small data goes in the same message. Lock: nxr_net.lock; callers
+ * of net_notify() and net_put_notify() hold the peer's send_lock.
+ */
+#include "config.h"
+
+#include "net/state.h"
+
+#include <string.h>
+
+/* Room in the peer's ring for a payload; else see that it hears of what is gathered. */
+static bool take_slots(struct net_peer *np, size_t nbytes)
+{
+    uint64_t n_slots = nxr_ring_slots_of(nbytes);
+
+    if (np->tx_tail + n_slots > np->tx_limit) {
+        np->wants_credit = true;
+        net_push(np, false);
+        return false;
+    }
+    np->tx_tail += n_slots;
+    return true;
+}
+
+static int append_note(struct net_peer *np, uint64_t tag, const void *msg, size_t nbytes)
+{
+    struct nxr_net_note *note;
+
+    if (!take_slots(np, nbytes)) {
+        return NIXL_ERR_AGAIN;
+    }
+    note = net_begin(np, NXR_NET_NOTE, sizeof(*note) + nbytes);
+    if (note == NULL) {
+        np->tx_tail -= nxr_ring_slots_of(nbytes);
+        return NIXL_ERR_NO_MEMORY;
+    }
+    note->tag = tag;
+    if (nbytes > 0) {
+        memcpy(note + 1, msg, nbytes);
+    }
+    return NIXL_OK;
+}
+
+int net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
+{
+    struct net_peer *np = peer->net;
+    int status = NIXL_ERR_PEER_LOST;
+
+    net_lock();
+    if (!np->is_dead) {
+        status = append_note(np, tag, msg, nbytes);
+        if (status == NIXL_OK) {
+            net_push(np, true);
+        }
+    }
+    net_unlock();
+    return status;
+}
+
+int net_put_notify(struct nxr_part *part, const struct nxr_put_notify *what)
+{
+    struct net_peer *np = part->peer->net;
+    int status = NIXL_ERR_AGAIN;
+
+    if (what->nbytes > np->put_max) {
+        return status;
+    }
+    net_lock();
+    if (net_check_part(np, part) == NIXL_OK && net_has_room(np) &&
+        np->tx_tail + nxr_ring_slots_of(what->msg_nbytes) <= np->tx_limit) {
+        status = net_append_put(np, part, what->offset, what->src, what->nbytes);
+        if (status == NIXL_OK) {
+            np->is_dirty = true;
+            status = append_note(np, what->tag, what->msg, what->msg_nbytes);
+            net_push(np, true);
+        }
+    }
+    net_unlock();
+    return status;
+}
+
+/*
+ * The sender has half of the ring left at least, until it must hear of this: so long it can wait
+ * for a message or a round that comes anyhow.
+ */
+void nxr_net_send_credit(struct nxr_peer *peer)
+{
+    struct net_peer *np = peer->net;
+    struct nxr_net_stamp *credit;
+
+    net_lock();
+    credit = net_begin(np, NXR_NET_CREDIT, sizeof(*credit));
+    if (credit != NULL) {
+        credit->value = atomic_load_explicit(&peer->rx.credit->taken, memory_order_acquire);
+        if (credit->value - np->rx_pushed >= NXR_RING_SLOTS / 2) {
+            np->rx_pushed = credit->value;
+            net_push(np, false);
+        } else {
+            net_cork(np);
+        }
+    }
+    net_unlock();
+}

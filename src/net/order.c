@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flush and fence. Messages to a peer arrive in order, so a flush is a question behind everything
+ * that was sent, which the target answers when all of it is visible. Who flushes after every put
+ * gets the question sent along with the put. Lock: nxr_net.lock.
+ */
+#include "config.h"
+
+#include "net/state.h"
+
+static bool ask(struct net_peer *np)
+{
+    struct nxr_net_stamp *flush = net_begin(np, NXR_NET_FLUSH, sizeof(*flush));
+
+    if (flush == NULL) {
+        return false;
+    }
+    flush->value = ++np->flush_asked;
+    np->is_dirty = false;
+    return true;
+}
+
+void net_ask_flush_early(struct net_peer *np)
+{
+    np->is_dirty = true;
+    if (np->expects_flush && np->is_flush_used) {
+        np->is_flush_used = false;
+        ask(np);
+    } else {
+        np->expects_flush = false;
+    }
+}
+
+/* Is all that was sent visible there? Caller holds the lock. */
+static int advance(struct net_peer *np)
+{
+    if (np->is_dead) {
+        return NIXL_ERR_PEER_LOST;
+    }
+    if (np->is_dirty) {
+        ask(np);
+    }
+    net_push(np, false);
+    return np->is_dirty || np->flush_heard != np->flush_asked || np->n_writes > 0 ? NIXL_INPROGRESS
+                                                                                  : NIXL_OK;
+}
+
+int net_flush(struct nxr_peer *peer)
+{
+    struct net_peer *np = peer->net;
+    int status;
+
+    net_lock();
+    np->expects_flush = true;
+    np->is_flush_used = true;
+    status = advance(np);
+    net_unlock();
+    return status;
+}
+
+/*
+ * Messages order themselves. What moves beside them does not, and the network's own reads look at
+ * memory while messages may still wait for the target's core.
+ */
+int net_fence(struct nxr_peer *peer)
+{
+    struct net_peer *np = peer->net;
+    int status;
+
+    net_lock();
+    if (np->has_bulk_unheard || np->n_writes > 0 || net_uses_rma(np->bulk)) {
+        status = advance(np);
+    } else {
+        status = np->is_dead ? NIXL_ERR_PEER_LOST : NIXL_OK;
+    }
+    net_unlock();
+    return status;
+}

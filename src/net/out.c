@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages going out. Records to one peer are gathered in a batch. A batch is sent as soon as its
+ * records are complete, unless the sender is ahead: after a few pushes in a row with nothing in
+ * between, further ones gather until the message is full, or somebody of this process looks after
+ * the network, which a waiting thread does at once and the service thread is asked to. So a lone
+ * message is never held, and a thousand in a row cost few system calls.
+ * What the module has no room for waits in a queue, in order. Lock: nxr_net.lock.
+ */
+#include "config.h"
+
+#include "net/state.h"
+#include "host/service.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BURST_GAP_NS (2 * NXR_US) /* pushes that follow each other faster than this are a burst */
+#define BURST_PUSHES 4            /* ... whose first ones are sent at once */
+#define MAX_FREE     64           /* messages that are kept to be filled again */
+#define MAX_QUEUED   (1u << 20)   /* bytes beyond which puts wait */
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static void out_ended(struct net_op *op, int status);
+
+static struct net_out *out_get(struct net_peer *np)
+{
+    struct net *net = np->messages;
+    struct nxr_list *link = nxr_list_pop(&net->free_outs);
+    struct net_out *out = link != NULL ? nxr_list_entry(link, struct net_out, link)
+                                       : malloc(sizeof(*out) + net->attr->message_nbytes);
+    struct nxr_net_head head = {
+        .magic = NXR_NET_MAGIC,
+        .version = NXR_NET_VERSION,
+        .rank = nxr_job.rank,
+        .incarnation = nxr_job.card.head.incarnation,
+    };
+
+    if (out == NULL) {
+        return NULL;
+    }
+    net->n_free_outs -= link != NULL;
+    memset(out, 0, sizeof(*out));
+    out->op.ended = out_ended;
+    nxr_list_init(&out->link);
+    out->net = net;
+    out->np = np;
+    memcpy(&head.token, np->card.head.secret, sizeof(head.token));
+    memcpy(out->bytes, &head, sizeof(head));
+    out->nbytes = sizeof(head);
+    return out;
+}
+
+/* The module is done with a message, or it never got it. */
+static void out_put(struct net_out *out, int status)
+{
+    if (out->hold != NULL) {
+        net_hold_end(out->hold);
+    }
+    if (out->move != NULL) {
+        net_bulk_left(out->move, status);
+    }
+    if (out->net->n_free_outs < MAX_FREE) {
+        nxr_list_prepend(&out->net->free_outs, &out->link); /* still in the cache */
+        out->net->n_free_outs++;
+    } else {
+        free(out);
+    }
+}
+
+static void out_ended(struct net_op *op, int status)
+{
+    struct net_out *out = nxr_list_entry(op, struct net_out, op);
+
+    out->np->bulk_nbytes -= out->bulk_nbytes;
+    out_put(out, status);
+}
+
+struct nxr_net_ep *net_ep(struct net_peer *np, struct net *net)
+{
+    const void *address;
+    size_t nbytes;
+
+    if (np->eps[net->index] == NULL && !np->is_dead) {
+        address = nxr_card_find_address(&np->card, net->module->name, &nbytes);
+        if (address == NULL ||
+            net->module->ep_open(address, nbytes, np, &np->eps[net->index]) != NIXL_OK) {
+            np->eps[net->index] = NULL;
+        }
+    }
+    return np->eps[net->index];
+}
+
+/* Hand a message to the module. NIXL_ERR_AGAIN: no room; else it is out of our hands. */
+static int hand_over(struct net_out *out)
+{
+    struct nxr_net_ep *ep = net_ep(out->np, out->net);
+    int status = NIXL_ERR_TRANSPORT;
+
+    if (ep != NULL) {
+        status = out->net->module->send(ep, out->bytes, out->nbytes, out->bulk, out->bulk_nbytes,
+                                        &out->op.op);
+    }
+    if (status == NIXL_INPROGRESS) {
+        out->np->bulk_nbytes += out->bulk_nbytes;
+    }
+    if (status == NIXL_ERR_AGAIN || status == NIXL_INPROGRESS) {
+        return status;
+    }
+    if (status != NIXL_OK) {
+        net_later(NET_LATER_LOST, out->np->peer->rank, NULL, 0);
+    }
+    out_put(out, status);
+    return NIXL_OK;
+}
+
+static void enqueue(struct net_out *out)
+{
+    out->np->queued_nbytes += out->nbytes + out->bulk_nbytes;
+    nxr_list_append(&out->np->queue, &out->link);
+    net_is_busy(out->np);
+}
+
+static void send_in_order(struct net_out *out)
+{
+    if (!nxr_list_is_empty(&out->np->queue) || hand_over(out) == NIXL_ERR_AGAIN) {
+        enqueue(out);
+    }
+}
+
+static void send_batch(struct net_peer *np)
+{
+    struct net_out *out = np->batch;
+
+    nxr_list_remove(&np->corked_link);
+    np->batch = NULL;
+    if (out != NULL) {
+        send_in_order(out);
+    }
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static void *append(struct net_out *out, enum nxr_net_type type, size_t body_nbytes)
+{
+    struct nxr_net_record record = {.type = (uint16_t)type, .nbytes = (uint32_t)body_nbytes};
+    unsigned char *at = out->bytes + out->nbytes;
+    size_t padded = nxr_net_padded(body_nbytes);
+
+    memcpy(at, &record, sizeof(record));
+    memset(at + sizeof(record) + body_nbytes, 0, padded - body_nbytes);
+    out->nbytes += sizeof(record) + padded;
+    return at + sizeof(record);
+}
+
+/* A message whose first record is HELLO where the peer has not got it yet. */
+static struct net_out *new_message(struct net_peer *np)
+{
+    struct net_out *out = np->is_dead ? NULL : out_get(np);
+
+    if (out != NULL && !np->is_greeted) {
+        np->is_greeted = true;
+        memcpy(append(out, NXR_NET_HELLO, nxr_job.card.head.nbytes), &nxr_job.card,
+               nxr_job.card.head.nbytes);
+    }
+    return out;
+}
+
+void *net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes)
+{
+    size_t needed = sizeof(struct nxr_net_record) + nxr_net_padded(body_nbytes);
+
+    if (np->batch != NULL && np->batch->nbytes + needed > np->messages->attr->message_nbytes) {
+        send_batch(np);
+    }
+    if (np->batch == NULL) {
+        np->batch = new_message(np);
+        if (np->batch != NULL && np->batch->nbytes + needed > np->messages->attr->message_nbytes) {
+            send_batch(np); /* the greeting by itself */
+            np->batch = new_message(np);
+        }
+        if (np->batch == NULL) {
+            return NULL;
+        }
+    }
+    return append(np->batch, type, body_nbytes);
+}
+
+bool net_has_room(const struct net_peer *np)
+{
+    return np->queued_nbytes < MAX_QUEUED;
+}
+
+/*
+ * Is this push one of many in a row, of which the first ones have gone? Whoever looked after the
+ * network in between, as one that waits for an answer does, is not ahead. No clock is read for such
+ * a push, neither before nor behind it, so that the one after it counts as soon.
+ */
+static bool is_ahead(struct net_peer *np)
+{
+    bool is_answer = np->pushed_round != nxr_net.n_user_rounds;
+
+    np->pushed_round = nxr_net.n_user_rounds;
+    if (is_answer || (np->n_burst > 0 && nxr_now_ns() - np->pushed_at >= BURST_GAP_NS)) {
+        np->n_burst = 0;
+    } else {
+        np->n_burst++;
+    }
+    return np->n_burst >= BURST_PUSHES;
+}
+
+void net_cork(struct net_peer *np)
+{
+    if (nxr_list_is_empty(&np->corked_link)) {
+        nxr_list_append(&nxr_net.corked, &np->corked_link);
+    }
+}
+
+void net_push(struct net_peer *np, bool may_wait)
+{
+    if (np->batch == NULL || !nxr_list_is_empty(&np->queue)) {
+        return; /* goes out behind the queue */
+    }
+    if (may_wait && is_ahead(np)) {
+        net_cork(np);
+        if (!nxr_net.is_kicked) {
+            nxr_net.is_kicked = true;
+            nxr_service_kick();
+        }
+    } else {
+        send_batch(np);
+    }
+    if (np->n_burst > 0) {
+        np->pushed_at = nxr_now_ns();
+    }
+}
+
+void net_uncork_all(void)
+{
+    struct nxr_list *link;
+
+    nxr_net.is_kicked = false;
+    while ((link = nxr_list_pop(&nxr_net.corked)) != NULL) {
+        send_batch(nxr_list_entry(link, struct net_peer, corked_link));
+    }
+}
+
+int net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body, size_t body_nbytes,
+                  const struct net_bulk *bulk)
+{
+    struct net_out *out;
+
+    send_batch(np);
+    if (!np->is_greeted) { /* the header of bulk is short: the greeting goes before it */
+        out = new_message(np);
+        if (out != NULL) {
+            send_in_order(out);
+        }
+    }
+    out = np->is_dead ? NULL : out_get(np);
+    if (out == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    memcpy(append(out, type, body_nbytes), body, body_nbytes);
+    out->bulk = bulk->bytes;
+    out->bulk_nbytes = bulk->nbytes;
+    out->move = bulk->move;
+    out->hold = bulk->hold;
+    send_in_order(out);
+    return NIXL_OK;
+}
+
+/* ---- what had no room ------------------------------------------------------------------------ */
+
+bool net_pump(struct net_peer *np)
+{
+    bool has_moved = false;
+
+    while (!nxr_list_is_empty(&np->queue)) {
+        struct net_out *out = nxr_list_entry(np->queue.next, struct net_out, link);
+        size_t nbytes = out->nbytes + out->bulk_nbytes;
+
+        nxr_list_remove(&out->link);
+        if (hand_over(out) == NIXL_ERR_AGAIN) {
+            nxr_list_prepend(&np->queue, &out->link);
+            return has_moved;
+        }
+        np->queued_nbytes -= nbytes;
+        has_moved = true;
+    }
+    if (has_moved) {
+        send_batch(np);
+    }
+    return has_moved;
+}
+
+void net_out_drop_all(struct net_peer *np)
+{
+    struct nxr_list *link;
+
+    nxr_list_remove(&np->corked_link);
+    if (np->batch != NULL) {
+        out_put(np->batch, NIXL_ERR_PEER_LOST);
+        np->batch = NULL;
+    }
+    while ((link = nxr_list_pop(&np->queue)) != NULL) {
+        out_put(nxr_list_entry(link, struct net_out, link), NIXL_ERR_PEER_LOST);
+    }
+    np->queued_nbytes = 0;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Own regions as peers on other hosts reach them. Every access enters the region like that of a
+ * same-host peer, with an in-flight slot of this rank's own page, and finds it closed or writes
+ * inside of it: a close waits for the slots. Lock: nxr_net.lock.
+ */
+#include "config.h"
+
+#include "net/state.h"
+#include "util/copy.h"
+#include "util/log.h"
+
+#include <stdlib.h>
+
+static bool is_possible(const struct net_range *range)
+{
+    return range->id < NXR_N_REGION_IDS && range->generation != 0;
+}
+
+/* Where the bytes lie in a region that is entered; NULL: outside of it. */
+static char *find_bytes(const struct net_range *range)
+{
+    struct nxr_own_memory own = nxr_publish_memory(range->id);
+
+    return range->offset <= own.nbytes && range->nbytes <= own.nbytes - range->offset
+               ? own.addr + range->offset
+               : NULL;
+}
+
+/*
+ * Enter for what is over before the lock is given back; leave() follows. NULL and the reason.
+ */
+static char *enter(const struct net_range *range, int *status_p)
+{
+    char *addr;
+
+    if (nxr_net.guard == NULL) {
+        nxr_net.guard = nxr_guard_claim_own();
+    }
+    if (nxr_net.guard == NULL) {
+        *status_p = NIXL_ERR_LIMIT;
+        return NULL;
+    }
+    if (!is_possible(range) || !nxr_guard_enter_own(nxr_net.guard, range->id, range->generation)) {
+        *status_p = NIXL_ERR_STALE;
+        return NULL;
+    }
+    addr = find_bytes(range);
+    if (addr == NULL) {
+        nxr_guard_leave(&nxr_net.guard->busy);
+    }
+    *status_p = addr != NULL ? NIXL_OK : NIXL_ERR_RANGE;
+    return addr;
+}
+
+static void leave(void)
+{
+    nxr_guard_leave(&nxr_net.guard->busy);
+}
+
+/* Of a region that is entered. */
+static bool is_device(uint32_t id)
+{
+    return nxr_publish_memory(id).range != NULL;
+}
+
+bool net_is_device(const struct net_range *range)
+{
+    int status;
+    bool is_found = enter(range, &status) != NULL;
+
+    if (is_found) {
+        is_found = is_device(range->id);
+        leave();
+    }
+    return is_found;
+}
+
+/* ---- bulk ------------------------------------------------------------------------------------ */
+
+static struct net_hold *find_hold(uint32_t id)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &nxr_net.holds) {
+        struct net_hold *hold = nxr_list_entry(link, struct net_hold, link);
+
+        if (hold->id == id) {
+            return hold;
+        }
+    }
+    return NULL;
+}
+
+static struct net_hold *new_hold(uint32_t id)
+{
+    struct net_hold *hold = calloc(1, sizeof(*hold));
+
+    if (hold != NULL) {
+        hold->id = id;
+        hold->slot = nxr_guard_claim_own();
+        if (hold->slot == NULL) {
+            free(hold);
+            return NULL;
+        }
+        nxr_list_append(&nxr_net.holds, &hold->link);
+    }
+    return hold;
+}
+
+/* While somebody is in, the region's number means this region: a close waits before it is freed. */
+static bool is_open(const struct net_hold *hold, uint64_t generation)
+{
+    return hold->n_users > 1 ? atomic_load(&nxr_job.control->generations[hold->id]) == generation
+                             : nxr_guard_enter_own(hold->slot, hold->id, generation);
+}
+
+char *net_hold_begin(const struct net_range *range, struct net_hold **hold_p, int *status_p)
+{
+    struct net_hold *hold;
+    char *addr;
+
+    *status_p = NIXL_ERR_STALE;
+    if (!is_possible(range)) {
+        return NULL;
+    }
+    hold = find_hold(range->id);
+    if (hold == NULL) {
+        hold = new_hold(range->id);
+    }
+    if (hold == NULL) {
+        *status_p = NIXL_ERR_LIMIT;
+        return NULL;
+    }
+    hold->n_users++;
+    if (!is_open(hold, range->generation)) {
+        net_hold_end(hold);
+        return NULL;
+    }
+    addr = find_bytes(range);
+    if (addr == NULL) {
+        net_hold_end(hold);
+    }
+    *status_p = addr != NULL ? NIXL_OK : NIXL_ERR_RANGE;
+    *hold_p = hold;
+    return addr;
+}
+
+char *net_hold_begin_host(const struct net_range *range, struct net_hold **hold_p, int *status_p)
+{
+    char *addr = net_hold_begin(range, hold_p, status_p);
+
+    if (addr != NULL && is_device(range->id)) {
+        net_hold_end(*hold_p);
+        *status_p = NIXL_ERR_UNSUPPORTED;
+        return NULL;
+    }
+    return addr;
+}
+
+void net_hold_end(struct net_hold *hold)
+{
+    if (--hold->n_users == 0) {
+        nxr_list_remove(&hold->link);
+        nxr_guard_give_own(hold->slot);
+        free(hold);
+    }
+}
+
+/* ---- puts ------------------------------------------------------------------------------------ */
+
+/*
+ * Tell the sender that a put or signal was dropped; not where the region was closed: whoever has
+ * its key was told of that, and may have sent thousands before it heard.
+ */
+void net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int status)
+{
+    struct nxr_net_refused *refused;
+
+    if (status == NIXL_ERR_STALE) {
+        return;
+    }
+    net_drop(np->peer->rank, status == NIXL_ERR_RANGE ? "an access outside of a region"
+                                                      : "an access that cannot be taken");
+    refused = net_begin(np, NXR_NET_REFUSED, sizeof(*refused));
+    if (refused != NULL) {
+        *refused = (struct nxr_net_refused){generation, id, status};
+        net_push(np, false);
+    }
+}
+
+void net_take_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
+                  size_t nbytes)
+{
+    const struct net_range range = {put->generation, put->offset, nbytes, put->id};
+    int status;
+    char *addr = enter(&range, &status);
+
+    if (addr == NULL) {
+        net_refuse(np, put->id, put->generation, status);
+        return;
+    }
+    if (__builtin_expect(is_device(put->id), 0)) {
+        leave();
+        net_take_device_put(np, put, payload, nbytes);
+        return;
+    }
+    nxr_copy(addr, payload, nbytes);
+    leave();
+    nxr_net.must_wake = true; /* a word that somebody waits for may have been put */
+}
+
+/* ---- gets ------------------------------------------------------------------------------------ */
+
+void net_answer_get(struct net_peer *np, const struct nxr_net_get *get, const char *addr,
+                    int status)
+{
+    size_t nbytes = status == NIXL_OK ? get->nbytes : 0;
+    struct nxr_net_got *got = net_begin(np, NXR_NET_GOT, sizeof(*got) + nbytes);
+
+    if (got != NULL) {
+        *got = (struct nxr_net_got){.move = get->move, .status = status};
+        nxr_copy(got + 1, addr, nbytes);
+        net_push(np, false);
+    }
+}
+
+/* Send the bytes straight from the region, which stays entered until they have left. */
+static void answer_bulk(struct net_peer *np, const struct nxr_net_get *get)
+{
+    const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
+    struct nxr_net_got got = {.move = get->move, .nbytes = get->nbytes};
+    struct net_bulk bulk = {.nbytes = get->nbytes};
+    int status;
+
+    bulk.bytes = net_hold_begin_host(&range, &bulk.hold, &status);
+    if (bulk.bytes != NULL) {
+        status = net_send_bulk(np, NXR_NET_BULK_GOT, &got, sizeof(got), &bulk);
+        if (status != NIXL_OK) {
+            net_hold_end(bulk.hold);
+        }
+    }
+    if (status != NIXL_OK) {
+        net_answer_get(np, get, NULL, status);
+    }
+}
+
+void net_take_get(struct net_peer *np, const struct nxr_net_get *get)
+{
+    const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
+    size_t max_nbytes = np->messages->attr->message_nbytes - NET_MESSAGE_OVERHEAD;
+    char *addr;
+    int status;
+
+    if (get->is_bulk != 0 && np->messages->attr->has_bulk) {
+        answer_bulk(np, get);
+        return;
+    }
+    if (get->nbytes > max_nbytes) {
+        net_answer_get(np, get, NULL, NIXL_ERR_RANGE);
+        return;
+    }
+    addr = enter(&range, &status);
+    net_answer_get(np, get, addr, status);
+    if (addr != NULL) {
+        leave();
+    }
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+void net_answer_word(struct net_peer *np, const struct nxr_net_word *word, int status,
+                     uint64_t fetched)
+{
+    struct nxr_net_word_done *done;
+
+    if (word->ask == 0) {
+        if (status != NIXL_OK) {
+            net_refuse(np, word->id, word->generation, status);
+        }
+        return;
+    }
+    done = net_begin(np, NXR_NET_WORD_DONE, sizeof(*done));
+    if (done != NULL) {
+        *done = (struct nxr_net_word_done){word->ask, fetched, status, 0};
+        net_push(np, false);
+    }
+}
+
+void net_take_word(struct net_peer *np, const struct nxr_net_word *word)
+{
+    size_t nbytes = nxr_type_nbytes(word->atomic.type);
+    const struct net_range range = {word->generation, word->atomic.offset, nbytes, word->id};
+    uint64_t fetched = 0;
+    int status;
+    char *addr = enter(&range, &status);
+
+    if (addr != NULL && is_device(word->id)) {
+        leave();
+        status = net_take_device_word(np, word);
+    } else if (addr != NULL) {
+        if (nbytes != 0 && (uintptr_t)addr % nbytes == 0) {
+            fetched = nxr_atomic_apply(addr, &word->atomic);
+            nxr_net.must_wake = true;
+        } else {
+            status = NIXL_ERR_INVALID_ARG;
+        }
+        leave();
+    }
+    if (status != NIXL_INPROGRESS) {
+        net_answer_word(np, word, status, fetched);
+    }
+}

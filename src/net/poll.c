@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who looks after the networks. Progress belongs to one side at a time: as long as threads of the
+ * user wait and poll, they do it, and the service thread does not watch the networks' descriptors,
+ * since each message would wake it for nothing. A thread that polls takes a lease. A thread that
+ * goes to sleep gives it back at once; one that returns from waiting lets it run out, which a timer
+ * of the service thread finds. Setting a timer can cost more than a message, where a hypervisor
+ * does it, so nobody sets it again and again: as long as it finds the lease in use it comes after
+ * twice the time, and only a long wait ends with a short one. So a passive target is served by the
+ * service thread, asleep in epoll.
+ *
+ * Lock: watch_lock for the lease; nxr_net.lock for a round.
+ */
+#include "config.h"
+
+#include "host/service.h"
+#include "net/state.h"
+#include "progress.h"
+#include "stage.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "wait.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define LEASE_NS     (75 * NXR_US) /* how long it runs on behind a poll, at least */
+#define MAX_LEASE_NS (1 * NXR_MS)  /* ... and at most */
+
+#define IDLE_ROUNDS 64
+
+/* How long peers that send without a break may keep the service thread from everything else. */
+#define TURN_NS (2 * NXR_MS)
+
+/* What is worth a look at the clock, and how much slower than its network says it may move. */
+#define LARGE_NBYTES (64u << 10)
+#define SLOWER       2
+
+static struct nxr_spin watch_lock;
+static int networks_fd = -1;         /* an epoll descriptor over those of the networks */
+static int timer_fd = -1;            /* looks after the lease */
+static bool is_watched;              /* watch_lock: networks_fd is in the service thread's epoll */
+static atomic_bool is_leased;        /* not is_watched; read without the lock */
+static _Atomic int64_t polled_at;    /* by a thread of the user */
+static _Atomic int64_t lease_ns;     /* what the timer was set to */
+static _Atomic int64_t expected_end; /* nxr_net.lock to write: nxr_net_expected_end() */
+
+/* ---- one round ------------------------------------------------------------------------------- */
+
+/* Whoever had no room, again. */
+static bool pump_busy(void)
+{
+    struct nxr_list *link, *after;
+    bool has_moved = false;
+
+    nxr_list_for_each (link, after, &nxr_net.busy) {
+        struct net_peer *np = nxr_list_entry(link, struct net_peer, busy_link);
+
+        has_moved |= net_pump(np);
+        has_moved |= net_moves_pump(np);
+        if (nxr_list_is_empty(&np->queue) && nxr_list_is_empty(&np->waiting)) {
+            nxr_list_remove(&np->busy_link);
+        }
+    }
+    return has_moved;
+}
+
+/*
+ * Waiting threads look seldom at a network that reaches nobody so far: somebody may greet by it.
+ */
+static bool is_due(const struct net *net, bool is_thorough)
+{
+    return net->is_open && (is_thorough || net->n_peers > 0 || nxr_net.n_rounds % IDLE_ROUNDS == 0);
+}
+
+/* One round; thorough ones are the service thread's. Caller holds the lock, which is given back. */
+static bool do_round(bool is_thorough, int64_t now)
+{
+    bool has_moved = false, must_wake;
+
+    nxr_net.is_in_round = true;
+    nxr_net.now = now;
+    nxr_net.n_rounds++;
+    if (!is_thorough) {
+        nxr_net.n_user_rounds++;
+        atomic_store_explicit(&polled_at, nxr_net.now, memory_order_relaxed);
+    }
+    for (size_t i = 0; i < nxr_net.n_nets; i++) {
+        if (is_due(&nxr_net.nets[i], is_thorough)) {
+            if (nxr_net.nets[i].module->progress() > 0) {
+                nxr_net.nets[i].moved_at = nxr_net.now;
+                has_moved = true;
+            }
+        }
+    }
+    net_uncork_all();
+    has_moved |= pump_busy();
+    must_wake = nxr_net.must_wake;
+    nxr_net.must_wake = false;
+    nxr_net.is_in_round = false;
+    net_unlock();
+    if (must_wake) {
+        nxr_wake_self();
+    }
+    net_tell_ended();
+    net_run_later();
+    net_run_works();
+    nxr_stage_run();
+    return has_moved;
+}
+
+/* May one sleep on the networks' descriptors? */
+static bool arm(void)
+{
+    bool is_armed = true;
+
+    net_lock();
+    for (size_t i = 0; i < nxr_net.n_nets && is_armed; i++) {
+        is_armed = !nxr_net.nets[i].is_open || nxr_net.nets[i].module->arm() == NIXL_OK;
+    }
+    net_unlock();
+    return is_armed;
+}
+
+/* ---- how long waiting threads poll ----------------------------------------------------------- */
+
+void net_expect(const struct net_peer *np, size_t nbytes)
+{
+    unsigned bandwidth_mbps = np->bulk->attr->bandwidth_mbps;
+    int64_t end, now, takes_ns;
+
+    if (nbytes < LARGE_NBYTES || bandwidth_mbps == 0) {
+        return;
+    }
+    takes_ns = (int64_t)(nbytes * 1000 / bandwidth_mbps);
+    now = nxr_now_ns();
+    end = atomic_load_explicit(&expected_end, memory_order_relaxed);
+    atomic_store_explicit(&expected_end, (end > now ? end : now) + SLOWER * takes_ns,
+                          memory_order_relaxed);
+}
+
+int64_t nxr_net_expected_end(void)
+{
+    return atomic_load_explicit(&nxr_n_at_networks, memory_order_relaxed) > 0
+               ? atomic_load_explicit(&expected_end, memory_order_relaxed)
+               : 0;
+}
+
+/* ---- the lease ------------------------------------------------------------------------------- */
+
+static void became_ready(struct nxr_watch *watch, uint32_t events)
+{
+    (void)watch; /* nxr_net_serve() follows, without job.lock */
+    (void)events;
+}
+
+static struct nxr_watch networks_watch = {became_ready};
+
+static void set_timer(int64_t ns)
+{
+    const struct itimerspec once = {.it_value = nxr_timespec(ns)};
+
+    atomic_store_explicit(&lease_ns, ns, memory_order_relaxed);
+    timerfd_settime(timer_fd, 0, &once, NULL);
+}
+
+static void take_lease(void)
+{
+    nxr_spin_lock(&watch_lock);
+    if (is_watched) {
+        nxr_service_unwatch(networks_fd);
+        is_watched = false;
+        atomic_store(&is_leased, true);
+        set_timer(LEASE_NS);
+    }
+    nxr_spin_unlock(&watch_lock);
+}
+
+static void give_lease(void)
+{
+    nxr_spin_lock(&watch_lock);
+    if (!is_watched && networks_fd >= 0) {
+        is_watched = nxr_service_watch(networks_fd, EPOLLIN, &networks_watch) == NIXL_OK;
+        atomic_store(&is_leased, !is_watched);
+    }
+    nxr_spin_unlock(&watch_lock);
+}
+
+/* The lease is up, unless somebody polls. */
+static void lease_ended(struct nxr_watch *watch, uint32_t events)
+{
+    uint64_t count;
+
+    (void)watch;
+    (void)events;
+    if (read(timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
+        nxr_warn(NET, "cannot read the lease timer: %m");
+    }
+    if (!atomic_load(&is_leased)) {
+        return;
+    }
+    /* A thread of the user that sends a large piece, or waits for the lock, polls behind that. */
+    if (nxr_spin_is_taken(&nxr_net.lock) ||
+        nxr_now_ns() - atomic_load_explicit(&polled_at, memory_order_relaxed) < LEASE_NS) {
+        int64_t ns = 2 * atomic_load_explicit(&lease_ns, memory_order_relaxed);
+
+        set_timer(ns < MAX_LEASE_NS ? ns : MAX_LEASE_NS);
+    } else {
+        give_lease();
+    }
+}
+
+static struct nxr_watch timer_watch = {lease_ended};
+
+bool nxr_net_poll(int64_t now)
+{
+    if (!atomic_load_explicit(&is_leased, memory_order_relaxed)) {
+        take_lease();
+    }
+    return nxr_spin_try(&nxr_net.lock) && do_round(false, now); /* else another thread is at it */
+}
+
+bool nxr_net_is_polled(void)
+{
+    return atomic_load_explicit(&is_leased, memory_order_relaxed);
+}
+
+void nxr_net_long_wait_ended(void)
+{
+    if (atomic_load(&is_leased)) {
+        set_timer(LEASE_NS);
+    }
+}
+
+void nxr_net_hand_over(void)
+{
+    if (!atomic_load(&nxr_net_is_open)) {
+        return;
+    }
+    give_lease();
+    if (!arm()) {
+        nxr_service_kick();
+    }
+}
+
+void nxr_net_serve(void)
+{
+    int64_t until;
+
+    if (!atomic_load(&nxr_net_is_open)) {
+        return;
+    }
+    until = nxr_now_ns() + TURN_NS;
+    do {
+        bool has_moved;
+
+        do {
+            int64_t now = nxr_now_ns();
+
+            if (now > until) {
+                nxr_service_kick(); /* again, behind timers and connections */
+                return;
+            }
+            net_lock(); /* threads that send without a break must not keep it from this */
+            has_moved = do_round(true, now);
+        } while (has_moved && !atomic_load(&is_leased));
+    } while (!atomic_load(&is_leased) && !arm());
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+int nxr_net_watch_start(void)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    if (!atomic_load(&nxr_net_is_open)) {
+        return NIXL_OK;
+    }
+    networks_fd = epoll_create1(EPOLL_CLOEXEC);
+    timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (networks_fd < 0 || timer_fd < 0) {
+        nxr_error(NET, "cannot make descriptors to watch networks: %m");
+        nxr_net_watch_stop();
+        return NIXL_ERR_LIMIT;
+    }
+    for (size_t i = 0; i < nxr_net.n_nets; i++) {
+        if (nxr_net.nets[i].is_open && epoll_ctl(networks_fd, EPOLL_CTL_ADD,
+                                                 nxr_net.nets[i].module->event_fd(), &event) != 0) {
+            nxr_error(NET, "cannot watch network %s: %m", nxr_net.nets[i].module->name);
+            nxr_net_watch_stop();
+            return NIXL_ERR_LIMIT;
+        }
+    }
+    if (nxr_service_watch(timer_fd, EPOLLIN, &timer_watch) != NIXL_OK) {
+        nxr_net_watch_stop();
+        return NIXL_ERR_LIMIT;
+    }
+    give_lease();
+    return NIXL_OK;
+}
+
+void nxr_net_watch_stop(void)
+{
+    nxr_spin_lock(&watch_lock);
+    is_watched = false;
+    atomic_store(&is_leased, false);
+    if (networks_fd >= 0) {
+        close(networks_fd);
+    }
+    if (timer_fd >= 0) {
+        close(timer_fd);
+    }
+    networks_fd = timer_fd = -1;
+    nxr_spin_unlock(&watch_lock);
+}

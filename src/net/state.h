@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of this folder share: the opened networks, and for each remote peer its endpoint,
+ * what goes out, what has come, and what is under way. Everything under nxr_net.lock unless it says
+ * otherwise.
+ */
+#ifndef NXR_NET_STATE_H
+#define NXR_NET_STATE_H
+
+#include "net/net.h"
+#include "net/wire.h"
+#include "request.h"
+#include "transports/network.h"
+#include "util/lock.h"
+
+#define NXR_NET_MAX 4 /* networks that a process has open */
+
+/* An operation at a module; `ended` is what to do when the module has ended it. */
+struct net_op {
+    struct nxr_net_op op;
+    void (*ended)(struct net_op *op, int status);
+};
+
+/* A copy of own device memory for a peer (net/work.c). */
+struct net_work {
+    struct nxr_list link;
+    struct nxr_device_copy copy;
+    void (*prepare)(struct net_work *work);          /* before it begins, without it; or NULL */
+    void (*done)(struct net_work *work, int status); /* under the lock */
+};
+
+/* A network of this build. Constant after start. */
+struct net {
+    const struct nxr_network *module; /* NULL: not loaded */
+    const struct nxr_net_attr *attr;
+    void *library;
+    bool is_open;
+    unsigned index;
+    unsigned n_peers; /* that are reached by it */
+    char why[200];    /* why it is not open */
+    struct nxr_transport transport;
+    struct nxr_list free_outs; /* messages to be filled; each has room for the network's longest */
+    unsigned n_free_outs;
+    int64_t moved_at; /* when it did something last */
+};
+
+/* A message on its way out: being filled, queued, or at the module. */
+struct net_out {
+    struct net_op op;
+    struct nxr_list link;
+    struct net *net;
+    struct net_peer *np;
+    struct net_move *move; /* whose bulk follows, which has left when this has; or NULL */
+    struct net_hold *hold; /* of the own region that the bulk is read from; or NULL */
+    const void *bulk;
+    size_t bulk_nbytes;
+    size_t nbytes;
+    _Alignas(8) unsigned char bytes[];
+};
+
+/* How an operation moves its bytes. */
+enum net_how {
+    NET_PIECES, /* in messages, one or several */
+    NET_BULK,   /* behind a message */
+    NET_RMA,    /* the network reads and writes */
+};
+
+/* A put or get under way. */
+struct net_move {
+    struct nxr_list link;
+    struct nxr_list wait_link; /* np->waiting, while it waits for room */
+    struct nxr_op *user;       /* the request's */
+    struct net_peer *np;
+    struct net_part *part;
+    enum net_how how;
+    uint64_t id;       /* comes back in answers */
+    uint64_t issued;   /* NET_RMA: bytes handed over */
+    unsigned n_pieces; /* ... in so many pieces that have not ended */
+    int status;
+    bool is_at_module; /* the module may touch the local buffer */
+};
+
+/* What this process knows of a peer's part beyond struct nxr_part. */
+struct net_part {
+    struct nxr_list link;  /* np->parts */
+    struct nxr_part *part; /* NULL: not open yet */
+    uint32_t id;
+    uint64_t generation;
+    struct nxr_net_key *key; /* NET_RMA */
+    enum net_how how;
+    unsigned n_at_module; /* reads and writes */
+    bool is_stale;        /* the owner has closed */
+    bool owes_ack;        /* ... and waits until n_at_module is 0 */
+};
+
+/*
+ * An own region that bulk moves into or out of. All of that shares one in-flight slot: a page has
+ * fewer of them than peers may have puts and gets under way.
+ */
+struct net_hold {
+    struct nxr_list link; /* nxr_net.holds */
+    struct nxr_guard_slot *slot;
+    uint32_t id;
+    unsigned n_users;
+};
+
+/* Bulk on its way in: until it has landed, what was sent after it waits. */
+struct net_landing {
+    struct nxr_list link; /* np->landings, by seq */
+    struct net_peer *np;
+    uint64_t seq;
+    size_t nbytes;
+    struct net_hold *hold; /* a put into an own region */
+    struct net_move *move; /* the answer to an own get */
+};
+
+/* A record that waits for the bulk that was sent before it. */
+struct net_gated {
+    struct nxr_list link;
+    uint64_t after;                 /* seq of the last such bulk */
+    struct nxr_net_record record[]; /* with its body */
+};
+
+struct net_peer {
+    struct nxr_peer *peer;
+    struct net *messages; /* which network carries messages, and which bulk; both ends agree */
+    struct net *bulk;
+    struct nxr_net_ep *eps[NXR_NET_MAX]; /* by net->index; made when first used */
+    struct nxr_full_card card;
+    bool is_greeted; /* HELLO is in the stream */
+    bool is_dead;
+    bool has_left; /* it said good-bye */
+
+    /* The largest put, get answer and piece that go inside of a message. */
+    size_t put_max;
+    size_t get_max;
+    size_t piece_max;
+
+    /* Out. */
+    struct net_out *batch; /* being filled; NULL: none */
+    struct nxr_list queue; /* struct net_out that the module had no room for, in order */
+    size_t queued_nbytes;
+    struct nxr_list corked_link; /* nxr_net.corked, while the batch waits for more */
+    struct nxr_list busy_link;   /* nxr_net.busy, while queue or waiting has members */
+    int64_t pushed_at;
+    unsigned pushed_round; /* nxr_net.n_user_rounds then */
+    unsigned n_burst;
+
+    /* Order. */
+    uint64_t flush_asked;  /* the last FLUSH that was sent */
+    uint64_t flush_heard;  /* ... and answered */
+    bool is_dirty;         /* a put or word was sent since */
+    bool expects_flush;    /* the last puts were flushed: ask with the put */
+    bool is_flush_used;    /* ... and it was */
+    unsigned n_writes;     /* puts by the network itself that have not ended */
+    uint64_t rma_nbytes;   /* that the network itself moves, for operations of this process */
+    uint64_t bulk_nbytes;  /* that the networks move for it just now, both ways */
+    bool has_bulk_unheard; /* bulk was sent since the last flush that was heard */
+
+    /* Notifications: slots of the peer's ring for us, and our own ring for it. */
+    uint64_t tx_tail;
+    uint64_t tx_limit;
+    bool wants_credit;  /* a notification found no room */
+    uint64_t rx_pushed; /* slots taken from our ring, as the peer was told without delay */
+    struct nxr_ring_tx ring;
+
+    /* In. */
+    struct nxr_list landings;
+    uint64_t landing_seq;
+    struct nxr_list gated;
+    unsigned n_busy_words;       /* in device memory: what was sent behind them waits */
+    struct nxr_list put_batches; /* struct net_put_batch: small puts to device memory */
+    struct net_window *window;   /* for that peer (net/window.c); NULL: none yet */
+
+    /* Operations of this process. */
+    struct nxr_list moves;
+    struct nxr_list waiting;
+    struct nxr_list words; /* struct net_word: on the stack of who waits */
+    struct nxr_list parts;
+    uint64_t last_id;
+
+    /* Silence (net/alive.c). */
+    int64_t heard_at;
+    int64_t pinged_at; /* 0: no answer is waited for */
+    bool is_suspect;   /* it is watched and does not answer: its whole host may be gone */
+};
+
+/* Something that needs job.lock, done after the round. */
+enum net_later_what {
+    NET_LATER_MESSAGE, /* a whole message of a rank that is not up yet */
+    NET_LATER_RECORD,
+    NET_LATER_LOST, /* the network cannot reach it */
+    NET_LATER_LEFT,
+};
+
+struct net_later {
+    struct nxr_list link;
+    enum net_later_what what;
+    int rank;
+    size_t nbytes;
+    _Alignas(8) unsigned char bytes[];
+};
+
+struct net_state {
+    struct nxr_spin lock;
+    struct net nets[NXR_NET_MAX];
+    size_t n_nets;
+    struct net_peer *_Atomic *peers; /* [size] */
+    struct nxr_list corked;          /* struct net_peer with a batch that waits */
+    bool is_kicked;                  /* the service thread was asked to uncork */
+    struct nxr_list busy;            /* struct net_peer that waits for room */
+    struct nxr_list ended;           /* struct net_move: their requests are told after the round */
+    struct nxr_list later;           /* struct net_later */
+    atomic_bool has_ended;           /* the two lists have members; read without the lock */
+    atomic_bool has_later;
+    unsigned n_rounds;
+    unsigned n_user_rounds;       /* of threads of the user */
+    unsigned n_later_messages;    /* of NET_LATER_MESSAGE, with the one that is being taken */
+    int taking_rank;              /* whose; -1: none */
+    bool is_in_round;             /* who looks after the networks does what is put off */
+    bool must_wake;               /* something was delivered in this round */
+    struct nxr_guard_slot *guard; /* for accesses that are over before the lock is given back */
+    unsigned char *aligned;       /* room for a message that came anyhow; or NULL */
+    size_t aligned_nbytes;
+    struct nxr_list holds;    /* struct net_hold */
+    struct nxr_list closings; /* struct net_closing (net/key.c) */
+    struct nxr_list works;    /* struct net_work: to be begun after the round */
+    unsigned n_works;         /* that have not ended, and words */
+    atomic_bool has_works;    /* read without the lock */
+    int64_t now;              /* of this round */
+    int64_t tick_at;          /* when to look for silence again */
+    uint64_t n_dropped;       /* messages and records that were, and */
+    uint64_t n_refused;       /* own puts and signals that others refused */
+};
+
+extern struct net_state nxr_net;
+
+static inline void net_lock(void)
+{
+    nxr_spin_lock(&nxr_net.lock);
+}
+
+static inline void net_unlock(void)
+{
+    nxr_spin_unlock(&nxr_net.lock);
+}
+
+/* The remote half of a rank, once it exists. Any thread. */
+static inline struct net_peer *net_peer_of(int rank)
+{
+    return atomic_load_explicit(&nxr_net.peers[rank], memory_order_acquire);
+}
+
+/* Does bulk move by the network's own reads and writes? */
+static inline bool net_uses_rma(const struct net *net)
+{
+    return net->attr->has_rma && (net->attr->is_rma_better || !net->attr->has_bulk);
+}
+
+/* Does the network itself read and write memory of that kind? Of GPUs where it was built so. */
+static inline bool net_reads_kind(const struct net *net, unsigned kind)
+{
+    return kind == NIXL_MEM_HOST || (net->attr->device_kinds & (1u << kind)) != 0;
+}
+
+/* What the head, a greeting's record and the record around it take of a message, at most. */
+#define NET_MESSAGE_OVERHEAD 128
+
+/* ---- out.c ----------------------------------------------------------------------------------- */
+
+/*
+ * Room for a record behind what is being gathered for a peer: its body, of body_nbytes. Sends what
+ * is gathered where it does not fit. NULL: no memory, or the peer is dead.
+ */
+void *net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes);
+
+/* Records are complete: send them, or let more gather if the sender is ahead and may_wait. */
+void net_push(struct net_peer *np, bool may_wait);
+
+/* Send a header of one record, and bulk behind it, in order with everything else. */
+struct net_bulk {
+    const void *bytes;
+    size_t nbytes;
+    struct net_move *move; /* told when the bulk has left; or NULL */
+    struct net_hold *hold; /* given back then; or NULL */
+};
+int net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body, size_t body_nbytes,
+                  const struct net_bulk *bulk);
+
+/* Is there room for more puts? Control, answers and notifications always find room. */
+bool net_has_room(const struct net_peer *np);
+
+/* Records are complete that may wait for others, or for the next round of anybody. */
+void net_cork(struct net_peer *np);
+void net_uncork_all(void);
+
+/* Something of it waits for room: rounds look after it. */
+static inline void net_is_busy(struct net_peer *np)
+{
+    if (nxr_list_is_empty(&np->busy_link)) {
+        nxr_list_append(&nxr_net.busy, &np->busy_link);
+    }
+}
+
+/* Hand over what was waiting for room. Has anything moved? */
+bool net_pump(struct net_peer *np);
+
+void net_out_drop_all(struct net_peer *np);
+
+/* The way to a peer in one network, opened if need be; NULL: it cannot be. */
+struct nxr_net_ep *net_ep(struct net_peer *np, struct net *net);
+
+/* ---- link.c ---------------------------------------------------------------------------------- */
+
+/* Can the peer of that card be reached in that network? Else one line in `why`. */
+bool net_is_common(const struct net *net, const struct nxr_full_card *card, char *why,
+                   size_t why_nbytes);
+
+/* ---- in.c ------------------------------------------------------------------------------------ */
+
+/* Take the records of a message whose head was checked. */
+void net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes);
+
+/* Records that waited for bulk which has landed. */
+void net_run_gated(struct net_peer *np);
+
+void net_drop(int rank, const char *why);
+
+uint64_t net_own_token(void);
+void net_received(const void *bytes, size_t nbytes);
+
+/* ---- own.c: own regions, as peers reach them ------------------------------------------------- */
+
+/* Bytes of an own region, as a peer names them. */
+struct net_range {
+    uint64_t generation;
+    uint64_t offset;
+    uint64_t nbytes;
+    uint32_t id;
+};
+
+/*
+ * Enter an own region for bulk of a peer: where it lies; net_hold_end() follows. NULL and the
+ * reason: NIXL_ERR_STALE, NIXL_ERR_RANGE, NIXL_ERR_LIMIT.
+ */
+/* Is it a region of device memory, that no processor reads and writes? */
+bool net_is_device(const struct net_range *range);
+
+char *net_hold_begin(const struct net_range *range, struct net_hold **hold_p, int *status_p);
+void net_hold_end(struct net_hold *hold);
+
+/* The same for who reads or writes it by itself: device memory is NIXL_ERR_UNSUPPORTED. */
+char *net_hold_begin_host(const struct net_range *range, struct net_hold **hold_p, int *status_p);
+
+void net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int status);
+void net_take_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
+                  size_t nbytes);
+void net_take_get(struct net_peer *np, const struct nxr_net_get *get);
+void net_take_word(struct net_peer *np, const struct nxr_net_word *word);
+
+/* Answer a get inside of a message: with the bytes, or a failure. */
+void net_answer_get(struct net_peer *np, const struct nxr_net_get *get, const char *addr,
+                    int status);
+
+/* ... and a word; without an answer where none is wanted, but a refusal. */
+void net_answer_word(struct net_peer *np, const struct nxr_net_word *word, int status,
+                     uint64_t fetched);
+
+/* ---- work.c: own device memory --------------------------------------------------------------- */
+
+void net_take_device_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
+                         size_t nbytes);
+void net_take_device_get(struct net_peer *np, const struct nxr_net_get *get);
+
+/* NIXL_INPROGRESS: it is answered later. */
+int net_take_device_word(struct net_peer *np, const struct nxr_net_word *word);
+
+/* Line a copy up. net_run_works() follows, without the lock: rounds do so. */
+void net_work_add(struct net_work *work);
+void net_run_works(void);
+
+/* Wait for all; nothing more comes. Without the lock. */
+void net_works_stop(void);
+
+/* ---- window.c -------------------------------------------------------------------------------- */
+
+void net_take_stage(struct net_peer *np, const struct nxr_net_stage *stage);
+void net_take_staged(struct net_peer *np, const struct nxr_net_staged *staged);
+
+/* ---- bulk.c ---------------------------------------------------------------------------------- */
+
+void *net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p);
+void net_landed(void *cookie, int status);
+
+/* Something that comes piece by piece: what is sent from now on waits until it has landed. */
+struct net_landing *net_landing_new(struct net_peer *np, size_t nbytes);
+
+/* ---- move.c ---------------------------------------------------------------------------------- */
+
+int net_check_part(const struct net_peer *np, const struct nxr_part *part);
+int net_append_put(struct net_peer *np, const struct nxr_part *part, uint64_t offset,
+                   const void *src, size_t nbytes);
+int net_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
+int net_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
+int net_start(struct nxr_op *op);
+int net_cancel(struct nxr_op *op);
+
+/* Tell the requests of ended moves; without the lock. */
+void net_tell_ended(void);
+
+/* Does a move use the part? */
+bool net_moves_use(const struct net_peer *np, const struct net_part *part);
+bool net_moves_pump(struct net_peer *np);
+
+/* Try to hand over a put or get that waits. False: no room yet. */
+bool net_move_go(struct net_move *move);
+
+/* An own operation has ended; its request is told after the round. */
+void net_move_end(struct net_move *move, int status);
+
+struct net_move *net_move_find(struct net_peer *np, uint64_t id);
+void net_take_got(struct net_peer *np, const struct nxr_net_got *got, const void *payload,
+                  size_t nbytes);
+void net_moves_drop(struct net_peer *np);
+void net_bulk_left(struct net_move *move, int status);
+
+/*
+ * How an operation of the module has ended, for the user: a peer that its network cannot reach is
+ * lost, whoever hears of it first.
+ */
+int net_outcome(const struct net_peer *np, int status);
+
+/* ---- rma.c ----------------------------------------------------------------------------------- */
+
+/* As net_move_go(). */
+bool net_rma_go(struct net_move *move);
+
+/* End it before all of it was handed over; pieces at the module end it, if there are. */
+void net_rma_stop(struct net_move *move, int status);
+
+/* ---- list.c ---------------------------------------------------------------------------------- */
+
+int net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
+                  size_t n_pieces, size_t *n_done_p);
+
+/* ---- word.c ---------------------------------------------------------------------------------- */
+
+void net_take_word_done(struct net_peer *np, const struct nxr_net_word_done *done);
+void net_words_end(struct net_peer *np, int status);
+int net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
+int net_signal(struct nxr_part *part, const struct nxr_atomic *atomic);
+
+/* ---- key.c ----------------------------------------------------------------------------------- */
+
+int net_part_open(struct nxr_part *part, int fd);
+void net_part_close(struct nxr_part *part);
+bool net_part_is_busy(const struct nxr_part *part);
+void net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *key,
+                  const unsigned char *blob, size_t nbytes);
+void net_take_closed(struct net_peer *np, const struct nxr_net_region *closed);
+void net_take_closed_ack(struct net_peer *np, const struct nxr_net_region *closed);
+void net_part_left(struct net_peer *np, struct net_part *part);
+void net_part_free(struct net_peer *np, struct net_part *part);
+
+/* The owner has closed. Are reads or writes still under way? */
+bool net_part_went_stale(struct net_peer *np, uint32_t id, uint64_t generation);
+void net_closings_end(int rank);
+
+/* ---- order.c --------------------------------------------------------------------------------- */
+
+int net_fence(struct nxr_peer *peer);
+int net_flush(struct nxr_peer *peer);
+
+/* A put was sent: ask along with it, if this process flushes after every put. */
+void net_ask_flush_early(struct net_peer *np);
+
+/* ---- note.c ---------------------------------------------------------------------------------- */
+
+int net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
+int net_put_notify(struct nxr_part *part, const struct nxr_put_notify *what);
+
+/* ---- poll.c ---------------------------------------------------------------------------------- */
+
+/*
+ * So many bytes begin to move: whoever waits for them rather polls than sleeps as long as that
+ * takes.
+ */
+void net_expect(const struct net_peer *np, size_t nbytes);
+
+/* ---- transport.c, link.c --------------------------------------------------------------------- */
+
+struct nxr_transport net_transport(const char *name, unsigned cost);
+
+/* Close the ways to all peers; then, when no module has anything of theirs, forget them. */
+void net_peers_close(void);
+void net_peers_free(void);
+
+/* ---- later.c --------------------------------------------------------------------------------- */
+
+/* Put something off until job.lock can be taken. */
+void net_later(enum net_later_what what, int rank, const void *bytes, size_t nbytes);
+void net_run_later(void);
+
+/* Do earlier messages of that rank wait? Caller holds the lock. */
+bool net_is_behind(int rank);
+void net_later_drop_all(void);
+
+/* ---- alive.c --------------------------------------------------------------------------------- */
+
+void net_take_ping(struct net_peer *np, const struct nxr_net_stamp *stamp);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checking messages from other hosts: lengths by one table, values that could not be in any job.
+ * No state.
+ */
+#include "config.h"
+
+#include "net/wire.h"
+#include "host/ring.h"
+
+#include <string.h>
+
+/* The fixed part of each body, and what may follow. */
+static const struct {
+    size_t fixed_nbytes;
+    size_t max_payload;
+} shapes[NXR_NET_N_TYPES] = {
+    [NXR_NET_HELLO] = {0, sizeof(struct nxr_full_card)},
+    [NXR_NET_CONTROL] = {sizeof(struct nxr_wire_header), sizeof(union nxr_wire_message)},
+    [NXR_NET_KEY] = {sizeof(struct nxr_net_key_record), NXR_NET_KEY_NBYTES},
+    [NXR_NET_CLOSED] = {sizeof(struct nxr_net_region), 0},
+    [NXR_NET_CLOSED_ACK] = {sizeof(struct nxr_net_region), 0},
+    [NXR_NET_PUT] = {sizeof(struct nxr_net_put), UINT32_MAX},
+    [NXR_NET_BULK_PUT] = {sizeof(struct nxr_net_put), 0},
+    [NXR_NET_REFUSED] = {sizeof(struct nxr_net_refused), 0},
+    [NXR_NET_GET] = {sizeof(struct nxr_net_get), 0},
+    [NXR_NET_GOT] = {sizeof(struct nxr_net_got), UINT32_MAX},
+    [NXR_NET_BULK_GOT] = {sizeof(struct nxr_net_got), 0},
+    [NXR_NET_NOTE] = {sizeof(struct nxr_net_note), NXR_RING_MAX_NBYTES},
+    [NXR_NET_CREDIT] = {sizeof(struct nxr_net_stamp), 0},
+    [NXR_NET_WORD] = {sizeof(struct nxr_net_word), 0},
+    [NXR_NET_WORD_DONE] = {sizeof(struct nxr_net_word_done), 0},
+    [NXR_NET_FLUSH] = {sizeof(struct nxr_net_stamp), 0},
+    [NXR_NET_FLUSHED] = {sizeof(struct nxr_net_stamp), 0},
+    [NXR_NET_PING] = {sizeof(struct nxr_net_stamp), 0},
+    [NXR_NET_PONG] = {sizeof(struct nxr_net_stamp), 0},
+    [NXR_NET_BYE] = {0, 0},
+    [NXR_NET_STAGE] = {sizeof(struct nxr_net_stage), 0},
+    [NXR_NET_STAGED] = {sizeof(struct nxr_net_staged), 0},
+};
+
+const char *nxr_net_check_head(const void *bytes, size_t nbytes, uint64_t token, int size,
+                               struct nxr_net_head *head_p)
+{
+    struct nxr_net_head head;
+
+    if (nbytes < sizeof(head)) {
+        return "a message that is too short";
+    }
+    memcpy(&head, bytes, sizeof(head));
+    if (head.magic != NXR_NET_MAGIC || head.version != NXR_NET_VERSION) {
+        return "no nixlrun message, or one of another version or byte order";
+    }
+    if (head.token != token) {
+        return "a message without the secret of this rank's card";
+    }
+    if (head.rank < 0 || head.rank >= size) {
+        return "a message of a rank that is not in the job";
+    }
+    *head_p = head;
+    return NULL;
+}
+
+/* What of a body's values could not be, whatever regions there are; or NULL. */
+static const char *check_body(const struct nxr_net_record *record)
+{
+    const void *body = nxr_net_body(record);
+
+    switch (record->type) {
+    case NXR_NET_KEY: {
+        const struct nxr_net_key_record *key = body;
+
+        return nxr_key_is_sound(&key->key) &&
+                       memchr(key->network, '\0', sizeof(key->network)) != NULL
+                   ? NULL
+                   : "a key that cannot be";
+    }
+    case NXR_NET_WORD: {
+        const struct nxr_net_word *word = body;
+
+        return nxr_atomic_is_valid(word->atomic.type, word->atomic.op)
+                   ? NULL
+                   : "an atomic operation that cannot be";
+    }
+    case NXR_NET_GOT:
+    case NXR_NET_BULK_GOT:
+        return ((const struct nxr_net_got *)body)->status <= 0 ? NULL : "an outcome that cannot be";
+    case NXR_NET_WORD_DONE:
+        return ((const struct nxr_net_word_done *)body)->status <= 0 ? NULL
+                                                                     : "an outcome that cannot be";
+    case NXR_NET_STAGED:
+        return ((const struct nxr_net_staged *)body)->status <= 0 ? NULL
+                                                                  : "an outcome that cannot be";
+    case NXR_NET_REFUSED:
+        return ((const struct nxr_net_refused *)body)->status < 0 ? NULL
+                                                                  : "a refusal that cannot be";
+    default:
+        return NULL;
+    }
+}
+
+const struct nxr_net_record *nxr_net_next_record(const unsigned char *bytes, size_t nbytes,
+                                                 size_t *at_p, const char **why_p)
+{
+    const struct nxr_net_record *record = (const void *)(bytes + *at_p);
+    size_t left = nbytes - *at_p;
+
+    *why_p = NULL;
+    if (left == 0) {
+        return NULL;
+    }
+    if (left < sizeof(*record)) {
+        *why_p = "a record that is cut off";
+    } else if (record->type == 0 || record->type >= NXR_NET_N_TYPES) {
+        *why_p = "a record of an unknown type";
+    } else if (record->nbytes > left - sizeof(*record) ||
+               nxr_net_padded(record->nbytes) > left - sizeof(*record)) {
+        *why_p = "a record that is longer than its message";
+    } else if (record->nbytes < shapes[record->type].fixed_nbytes ||
+               record->nbytes - shapes[record->type].fixed_nbytes >
+                   shapes[record->type].max_payload) {
+        *why_p = "a record that is not as long as its type";
+    } else {
+        *why_p = check_body(record);
+    }
+    if (*why_p != NULL) {
+        return NULL;
+    }
+    *at_p += sizeof(*record) + nxr_net_padded(record->nbytes);
+    return record;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages between ranks on different hosts: a head, then records, each padded to 8 bytes. Fixed
+ * layouts in the byte order of the machine (a job runs on machines of one kind; the magic tells
+ * another order). nxr_net_check_head() and nxr_net_next_record() are the only way in; what a record
+ * says is checked against what we have by whom takes it.
+ */
+#ifndef NXR_NET_WIRE_H
+#define NXR_NET_WIRE_H
+
+#include "host/wire.h"
+#include "transports/network.h"
+
+#define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */
+#define NXR_NET_VERSION 1
+
+struct nxr_net_head {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t unused;
+    int32_t rank;         /* of the sender */
+    uint32_t incarnation; /* of the sender */
+    uint64_t token;       /* of the receiver's card: the sender has read it, so it is of the job */
+};
+_Static_assert(sizeof(struct nxr_net_head) == 24, "fixed on the wire");
+
+enum nxr_net_type {
+    NXR_NET_HELLO = 1, /* the sender's card: comes first */
+    NXR_NET_CONTROL,   /* a union nxr_wire_message */
+    NXR_NET_KEY,
+    NXR_NET_CLOSED,     /* my region that you have the key of is closed */
+    NXR_NET_CLOSED_ACK, /* ... and I read and write it no more */
+    NXR_NET_PUT,
+    NXR_NET_BULK_PUT, /* alone in its message; the bytes are the bulk behind it */
+    NXR_NET_REFUSED,  /* a put of yours was dropped */
+    NXR_NET_GET,
+    NXR_NET_GOT,
+    NXR_NET_BULK_GOT, /* as BULK_PUT */
+    NXR_NET_NOTE,
+    NXR_NET_CREDIT, /* slots of my ring for you that I have taken */
+    NXR_NET_WORD,
+    NXR_NET_WORD_DONE,
+    NXR_NET_FLUSH,   /* tell me when all that I sent before is visible */
+    NXR_NET_FLUSHED, /* it is */
+    NXR_NET_PING,
+    NXR_NET_PONG,
+    NXR_NET_BYE,    /* I leave the job in order */
+    NXR_NET_STAGE,  /* copy between my window at your side and your device memory */
+    NXR_NET_STAGED, /* it is done, or failed */
+    NXR_NET_N_TYPES
+};
+
+struct nxr_net_record {
+    uint16_t type; /* enum nxr_net_type */
+    uint16_t unused;
+    uint32_t nbytes; /* of the body that follows, without padding */
+};
+
+struct nxr_net_key_record {
+    uint64_t ask;
+    struct nxr_key key;
+    char network[8]; /* that the bytes behind this are for; "" for none */
+};
+
+struct nxr_net_region { /* CLOSED, CLOSED_ACK */
+    uint64_t generation;
+    uint32_t id;
+    uint32_t unused;
+};
+
+struct nxr_net_put { /* PUT, with the bytes behind it; BULK_PUT */
+    uint64_t generation;
+    uint64_t offset;
+    uint64_t nbytes; /* of BULK_PUT; 0 in PUT */
+    uint32_t id;
+    uint32_t unused;
+};
+
+struct nxr_net_refused {
+    uint64_t generation;
+    uint32_t id;
+    int32_t status;
+};
+
+struct nxr_net_get {
+    uint64_t move; /* comes back in the answer */
+    uint64_t generation;
+    uint64_t offset;
+    uint64_t nbytes;
+    uint32_t id;
+    uint32_t is_bulk; /* answer by BULK_GOT */
+};
+
+struct nxr_net_got { /* GOT, with the bytes behind it; BULK_GOT */
+    uint64_t move;
+    uint64_t nbytes; /* of BULK_GOT; 0 in GOT */
+    int32_t status;
+    uint32_t unused;
+};
+
+struct nxr_net_note { /* with the payload behind it */
+    uint64_t tag;
+};
+
+struct nxr_net_word {
+    uint64_t ask; /* comes back in the answer; 0: a signal, no answer but REFUSED */
+    uint64_t generation;
+    uint32_t id;
+    uint32_t unused;
+    struct nxr_atomic atomic;
+};
+
+struct nxr_net_word_done {
+    uint64_t ask;
+    uint64_t fetched;
+    int32_t status;
+    uint32_t unused;
+};
+
+struct nxr_net_stamp { /* CREDIT, FLUSH, FLUSHED, PING, PONG */
+    uint64_t value;
+};
+
+struct nxr_net_stage {
+    uint64_t generation;
+    uint64_t offset;
+    uint64_t nbytes;
+    uint32_t id;
+    uint16_t slot; /* of the window */
+    uint16_t is_put;
+};
+
+struct nxr_net_staged {
+    uint32_t slot;
+    int32_t status;
+};
+
+static inline size_t nxr_net_padded(size_t nbytes)
+{
+    return (nbytes + 7) & ~(size_t)7;
+}
+
+/*
+ * Check the head of a message to a rank of that token, in a job of `size` ranks. NULL: good, and
+ * *head_p is it; else what is wrong.
+ */
+const char *nxr_net_check_head(const void *bytes, size_t nbytes, uint64_t token, int size,
+                               struct nxr_net_head *head_p);
+
+/*
+ * The record at *at_p of a message, whose body is at least as long as its type needs and, where the
+ * type is fixed, exactly so. *at_p then points behind it. NULL at the end, or where there is no
+ * record: *why_p says what is wrong, or is NULL.
+ */
+const struct nxr_net_record *nxr_net_next_record(const unsigned char *bytes, size_t nbytes,
+                                                 size_t *at_p, const char **why_p);
+
+static inline const void *nxr_net_body(const struct nxr_net_record *record)
+{
+    return record + 1;
+}
+
+/* What lies behind the fixed part of a body: notes, bytes, keys. */
+static inline const void *nxr_net_payload(const struct nxr_net_record *record, size_t fixed_nbytes,
+                                          size_t *nbytes_p)
+{
+    *nbytes_p = record->nbytes - fixed_nbytes;
+    return (const char *)(record + 1) + fixed_nbytes;
+}
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Words on other hosts. The owner's processor changes them, in the stream of messages, so that a
+ * word has one atomicity domain whoever reaches it. A fetch waits for the answer; a signal does
+ * not. Lock: nxr_net.lock.
+ */
+#include "config.h"
+
+#include "net/state.h"
+#include "util/env.h"
+#include "wait.h"
+
+/* A question under way, on the stack of the thread that waits. */
+struct net_word {
+    struct nxr_list link;
+    uint64_t id;
+    uint64_t fetched;
+    _Atomic int status; /* NIXL_INPROGRESS until answered */
+};
+
+/* Caller holds the lock. `ask` 0: a signal. */
+static int send_word(struct net_peer *np, struct nxr_part *part, const struct nxr_atomic *atomic,
+                     uint64_t ask)
+{
+    int status = net_check_part(np, part);
+    struct nxr_net_word *word;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    word = net_begin(np, NXR_NET_WORD, sizeof(*word));
+    if (word == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    *word = (struct nxr_net_word){
+        .ask = ask, .generation = part->key.generation, .id = part->id, .atomic = *atomic};
+    net_push(np, ask == 0);
+    return NIXL_OK;
+}
+
+static bool is_answered(void *arg)
+{
+    const struct net_word *word = arg;
+
+    return atomic_load_explicit(&word->status, memory_order_acquire) != NIXL_INPROGRESS;
+}
+
+int net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p)
+{
+    struct net_peer *np = part->peer->net;
+    struct net_word word = {.status = NIXL_INPROGRESS};
+    int status;
+
+    net_lock();
+    word.id = ++np->last_id;
+    status = send_word(np, part, atomic, word.id);
+    if (status == NIXL_OK) {
+        nxr_list_append(&np->words, &word.link);
+    }
+    net_unlock();
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status = nxr_wait(is_answered, &word, nxr_env.op_timeout);
+    net_lock();
+    nxr_list_remove(&word.link); /* also if no answer came: nobody may write here any more */
+    net_unlock();
+    if (is_answered(&word)) {
+        status = word.status;
+    }
+    if (status == NIXL_OK) {
+        *fetched_p = word.fetched;
+    }
+    return status;
+}
+
+int net_signal(struct nxr_part *part, const struct nxr_atomic *atomic)
+{
+    struct net_peer *np = part->peer->net;
+    int status;
+
+    net_lock();
+    status = send_word(np, part, atomic, 0);
+    np->is_dirty |= status == NIXL_OK;
+    net_unlock();
+    return status;
+}
+
+static void answer(struct net_word *word, int status, uint64_t fetched)
+{
+    nxr_list_remove(&word->link);
+    word->fetched = fetched;
+    atomic_store_explicit(&word->status, status, memory_order_release);
+    nxr_net.must_wake = true;
+}
+
+void net_take_word_done(struct net_peer *np, const struct nxr_net_word_done *done)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &np->words) {
+        struct net_word *word = nxr_list_entry(link, struct net_word, link);
+
+        if (word->id == done->ask) {
+            answer(word, done->status, done->fetched);
+            return;
+        }
+    }
+}
+
+void net_words_end(struct net_peer *np, int status)
+{
+    while (!nxr_list_is_empty(&np->words)) {
+        answer(nxr_list_entry(np->words.next, struct net_word, link), status, 0);
+    }
+}

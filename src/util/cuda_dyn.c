@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening NVIDIA's driver. Owns the library's handle, which stays to the end of the process: the
+ * driver has threads of its own. Each function is asked for by the version in which it got the
+ * signature that is declared here, since the same name may stand for another one in newer drivers.
+ * Lock: load_lock, for the first call; the table is constant afterwards.
+ */
+#include "config.h"
+
+#include "util/cuda_dyn.h"
+
+#include "nixlrun.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIBRARY "libcuda.so.1"
+
+struct nxr_cuda_functions nxr_cu;
+
+static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool was_tried;
+static char failure[160]; /* "" where it went well */
+
+typedef cu_result (*get_address_v1)(const char *name, void **function_p, int version,
+                                    uint64_t flags);
+typedef cu_result (*get_address_v2)(const char *name, void **function_p, int version,
+                                    uint64_t flags, unsigned *found_p);
+
+struct entry {
+    const char *name;
+    int version;
+    bool is_required;
+    size_t offset; /* in struct nxr_cuda_functions */
+};
+
+enum { optional, required };
+
+static const struct entry entries[] = {
+#define NXR_CU(_name, _version, _need, _arguments)                                                 \
+    {"cu" #_name, _version, (_need) == required, offsetof(struct nxr_cuda_functions, _name)},
+#include "util/cuda_dyn.def"
+#undef NXR_CU
+};
+
+/* ISO C has no cast from an object pointer to one to a function; POSIX promises that they agree. */
+static void *symbol(void *library, const char *name, void *function_p)
+{
+    void *address = dlsym(library, name);
+
+    memcpy(function_p, &address, sizeof(address));
+    return address;
+}
+
+/* cuGetProcAddress of CUDA 12, else the one of 11.3, which tells less. */
+static cu_result find(void *library, const struct entry *entry, void **function_p)
+{
+    get_address_v2 v2;
+    get_address_v1 v1;
+    unsigned found;
+
+    if (symbol(library, "cuGetProcAddress_v2", &v2) != NULL) {
+        return v2(entry->name, function_p, entry->version, 0, &found);
+    }
+    if (symbol(library, "cuGetProcAddress", &v1) != NULL) {
+        return v1(entry->name, function_p, entry->version, 0);
+    }
+    return CU_NOT_SUPPORTED;
+}
+
+static bool fill(void *library, char *why, size_t why_nbytes)
+{
+    struct nxr_cuda_functions functions = {0};
+
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+        void *function = NULL;
+        cu_result result = find(library, &entries[i], &function);
+
+        if (result == CU_STUB_LIBRARY) {
+            snprintf(why, why_nbytes,
+                     LIBRARY " is the toolkit's stub, not a driver: its folder is in "
+                             "LD_LIBRARY_PATH or a RUNPATH");
+            return false;
+        }
+        if (function == NULL && entries[i].is_required) {
+            snprintf(why, why_nbytes,
+                     "NVIDIA's driver is too old: it has no %s of CUDA %d.%d (11.4 is needed)",
+                     entries[i].name, entries[i].version / 1000, entries[i].version % 1000 / 10);
+            return false;
+        }
+        memcpy((char *)&functions + entries[i].offset, &function, sizeof(function));
+    }
+    nxr_cu = functions;
+    return true;
+}
+
+/* Why dlopen() failed: a missing driver is the normal case and has its own words. */
+static void explain(const char *error, char *why, size_t why_nbytes)
+{
+    if (error == NULL || strstr(error, "No such file") != NULL) {
+        snprintf(why, why_nbytes, "no NVIDIA driver: " LIBRARY " is not installed");
+    } else {
+        snprintf(why, why_nbytes, "NVIDIA's driver cannot be loaded: %s", error);
+    }
+}
+
+int nxr_cuda_load(char *why, size_t why_nbytes)
+{
+    bool is_loaded;
+
+    pthread_mutex_lock(&load_lock);
+    if (!was_tried) {
+        void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+
+        was_tried = true;
+        if (library == NULL) {
+            explain(dlerror(), failure, sizeof(failure));
+        } else if (!fill(library, failure, sizeof(failure))) {
+            dlclose(library);
+        }
+    }
+    is_loaded = failure[0] == '\0';
+    if (!is_loaded) {
+        snprintf(why, why_nbytes, "%s", failure);
+    }
+    pthread_mutex_unlock(&load_lock);
+    return is_loaded ? NIXL_OK : NIXL_ERR_NO_DEVICE;
+}
+
+static int is_driver(struct dl_phdr_info *info, size_t nbytes, void *arg)
+{
+    const char *slash = strrchr(info->dlpi_name, '/');
+    const char *file = slash != NULL ? slash + 1 : info->dlpi_name;
+
+    (void)nbytes;
+    (void)arg;
+    return strncmp(file, "libcuda.so", sizeof("libcuda.so") - 1) == 0;
+}
+
+/* By the list of what is loaded: dlopen() would search the disk for what is not, at each call. */
+bool nxr_cuda_is_in_process(void)
+{
+    char why[sizeof(failure)];
+
+    return dl_iterate_phdr(is_driver, NULL) != 0 && nxr_cuda_load(why, sizeof(why)) == NIXL_OK;
+}
+
+const char *nxr_cuda_name(cu_result result)
+{
+    const char *name = NULL;
+
+    if (nxr_cu.GetErrorName == NULL || nxr_cu.GetErrorName(result, &name) != CU_OK ||
+        name == NULL) {
+        return "an unknown CUDA error";
+    }
+    return name;
+}

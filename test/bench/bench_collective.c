@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives of all ranks: with buffers of any memory, in regions, and started and waited for. The
+ * root goes round, so that no rank runs ahead of the others. The limit is a copy of what a rank
+ * receives, by all ranks at once; for few bytes between two ranks a flag. No locks.
+ */
+#include "config.h"
+
+#include "bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PAGE_NBYTES    4096
+#define DEFAULT_NBYTES (1ull << 30) /* of all ranks; larger cases run if --sizes asks for them */
+#define N_WAYS         3
+
+/* How often `nbytes` of the case a rank gives or gets. */
+enum blocks { BLOCKS_NONE, BLOCKS_ONE, BLOCKS_ALL };
+
+/* One call. `req_p` is NULL for the blocking one. */
+struct call {
+    int root;
+    unsigned char *src, *dst;
+    size_t nbytes;
+    struct nixl_req **req_p;
+};
+
+struct collective {
+    const char *name;
+    int (*run)(const struct call *call);
+    enum blocks given, received;
+    bool is_reduction;
+};
+
+static struct nixl_team *team;
+static const struct collective *current;
+static size_t pieces[2][BENCH_MAX_RANKS]; /* sizes and offsets of the calls with a v */
+
+/* ---- the calls ---- */
+
+static int run_barrier(const struct call *call)
+{
+    return call->req_p != NULL ? nixl_barrier_nb(team, call->req_p)
+                               : nixl_barrier(team, BENCH_TIMEOUT_NS);
+}
+
+static int run_broadcast(const struct call *call)
+{
+    return call->req_p != NULL
+               ? nixl_broadcast_nb(team, call->root, call->src, call->nbytes, call->req_p)
+               : nixl_broadcast(team, call->root, call->src, call->nbytes, BENCH_TIMEOUT_NS);
+}
+
+/* The sum of floats. */
+static struct nixl_reduce_args sum_of(const struct call *call)
+{
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+
+    args.src = call->src;
+    args.dst = call->dst;
+    args.count = call->nbytes / sizeof(float);
+    args.type = NIXL_FLOAT;
+    args.op = NIXL_SUM;
+    return args;
+}
+
+static int run_reduce(const struct call *call)
+{
+    struct nixl_reduce_args args = sum_of(call);
+
+    return call->req_p != NULL ? nixl_reduce_nb(team, call->root, &args, call->req_p)
+                               : nixl_reduce(team, call->root, &args, BENCH_TIMEOUT_NS);
+}
+
+static int run_allreduce(const struct call *call)
+{
+    struct nixl_reduce_args args = sum_of(call);
+
+    return call->req_p != NULL ? nixl_allreduce_nb(team, &args, call->req_p)
+                               : nixl_allreduce(team, &args, BENCH_TIMEOUT_NS);
+}
+
+static int run_reduce_scatter(const struct call *call)
+{
+    struct nixl_reduce_args args = sum_of(call);
+
+    return call->req_p != NULL ? nixl_reduce_scatter_nb(team, &args, call->req_p)
+                               : nixl_reduce_scatter(team, &args, BENCH_TIMEOUT_NS);
+}
+
+static int run_scan(const struct call *call)
+{
+    struct nixl_reduce_args args = sum_of(call);
+
+    return call->req_p != NULL ? nixl_scan_nb(team, &args, call->req_p)
+                               : nixl_scan(team, &args, BENCH_TIMEOUT_NS);
+}
+
+static int run_gather(const struct call *call)
+{
+    return call->req_p != NULL
+               ? nixl_gather_nb(team, call->root, call->src, call->dst, call->nbytes, call->req_p)
+               : nixl_gather(team, call->root, call->src, call->dst, call->nbytes,
+                             BENCH_TIMEOUT_NS);
+}
+
+static int run_scatter(const struct call *call)
+{
+    return call->req_p != NULL
+               ? nixl_scatter_nb(team, call->root, call->src, call->dst, call->nbytes, call->req_p)
+               : nixl_scatter(team, call->root, call->src, call->dst, call->nbytes,
+                              BENCH_TIMEOUT_NS);
+}
+
+static int run_allgather(const struct call *call)
+{
+    return call->req_p != NULL
+               ? nixl_allgather_nb(team, call->src, call->dst, call->nbytes, call->req_p)
+               : nixl_allgather(team, call->src, call->dst, call->nbytes, BENCH_TIMEOUT_NS);
+}
+
+static int run_alltoall(const struct call *call)
+{
+    return call->req_p != NULL
+               ? nixl_alltoall_nb(team, call->src, call->dst, call->nbytes, call->req_p)
+               : nixl_alltoall(team, call->src, call->dst, call->nbytes, BENCH_TIMEOUT_NS);
+}
+
+/* Equal pieces, one after the other. */
+static struct nixl_vector_args pieces_of(const struct call *call)
+{
+    struct nixl_vector_args args = NIXL_VECTOR_ARGS_INIT;
+
+    args.src = call->src;
+    args.dst = call->dst;
+    args.nbytes = call->nbytes;
+    args.src_nbytes = args.dst_nbytes = pieces[0];
+    args.src_offsets = args.dst_offsets = pieces[1];
+    return args;
+}
+
+static int run_gatherv(const struct call *call)
+{
+    struct nixl_vector_args args = pieces_of(call);
+
+    return call->req_p != NULL ? nixl_gatherv_nb(team, call->root, &args, call->req_p)
+                               : nixl_gatherv(team, call->root, &args, BENCH_TIMEOUT_NS);
+}
+
+static int run_scatterv(const struct call *call)
+{
+    struct nixl_vector_args args = pieces_of(call);
+
+    return call->req_p != NULL ? nixl_scatterv_nb(team, call->root, &args, call->req_p)
+                               : nixl_scatterv(team, call->root, &args, BENCH_TIMEOUT_NS);
+}
+
+static int run_allgatherv(const struct call *call)
+{
+    struct nixl_vector_args args = pieces_of(call);
+
+    return call->req_p != NULL ? nixl_allgatherv_nb(team, &args, call->req_p)
+                               : nixl_allgatherv(team, &args, BENCH_TIMEOUT_NS);
+}
+
+static int run_alltoallv(const struct call *call)
+{
+    struct nixl_vector_args args = pieces_of(call);
+
+    return call->req_p != NULL ? nixl_alltoallv_nb(team, &args, call->req_p)
+                               : nixl_alltoallv(team, &args, BENCH_TIMEOUT_NS);
+}
+
+/* ---- lanes ---- */
+
+/* The ways of a lane, by its arg. */
+static const struct {
+    const char *suffix; /* of the row's name */
+    bool is_in_region, is_started;
+} ways[N_WAYS] = {
+    {" any buffers", false, false}, {" in regions", true, false}, {"_nb in regions", true, true}};
+
+/* Bytes of a buffer that is given or received, up to the next page. */
+static uint64_t buffer_nbytes(const struct bench *bench, uint64_t nbytes)
+{
+    uint64_t n =
+        current->given == BLOCKS_ALL || current->received == BLOCKS_ALL ? (uint64_t)bench->size : 1;
+
+    return (n * nbytes + PAGE_NBYTES - 1) / PAGE_NBYTES * PAGE_NBYTES;
+}
+
+static void collect(struct bench *bench, long n, int way)
+{
+    unsigned char *memory = ways[way].is_in_region ? bench->mine : bench->local;
+    struct nixl_req *req = NULL;
+    struct call call = {.src = memory + bench->alignment.src,
+                        .dst = memory + buffer_nbytes(bench, bench->nbytes) + PAGE_NBYTES +
+                               bench->alignment.dst,
+                        .nbytes = bench->nbytes,
+                        .req_p = ways[way].is_started ? &req : NULL};
+
+    for (long i = 0; i < n; i++) {
+        int status;
+
+        call.root = (int)(i % bench->size);
+        status = current->run(&call);
+        if (status == NIXL_INPROGRESS) {
+            status = nixl_req_wait(&req, BENCH_TIMEOUT_NS);
+        }
+        bench_check(status, current->name);
+    }
+}
+
+/* What this rank receives, out of its own memory. */
+static void copy_received(struct bench *bench, long n, int arg)
+{
+    uint64_t n_blocks = current->received == BLOCKS_ALL ? (uint64_t)bench->size : 1;
+    unsigned char *dst = bench->local + buffer_nbytes(bench, bench->nbytes) + PAGE_NBYTES;
+
+    (void)arg;
+    for (long i = 0; i < n; i++) {
+        memcpy(dst + bench->alignment.dst, bench->src, n_blocks * bench->nbytes);
+        __asm__ volatile("" : : : "memory");
+    }
+}
+
+/*
+ * Sets the limit of the current case; false if there is none: what takes as long as its messages,
+ * and not as long as its bytes, has a limit only between two.
+ */
+static bool limit_lane(const struct bench *bench, struct bench_lane *lane_p)
+{
+    bool is_small = current->received == BLOCKS_NONE || bench->nbytes < PAGE_NBYTES;
+
+    if (bench->wire == NULL && !is_small) {
+        *lane_p = (struct bench_lane){"memcpy of result", copy_received, 0, ACTOR_ALL, 1};
+        return true;
+    }
+    if (bench->size != 2) {
+        return false;
+    }
+    *lane_p = bare_one_way_lane(bench, bench->wire == NULL || current->received == BLOCKS_NONE);
+    return true;
+}
+
+static void measure(struct bench *bench)
+{
+    struct bench_lane lanes[N_WAYS + 1];
+    struct bench_stats stats[N_WAYS + 1];
+    bool has_buffers = current->received != BLOCKS_NONE;
+    int n_ways = 0, n_lanes;
+
+    for (int way = has_buffers ? 0 : 1; way < N_WAYS; way++) {
+        lanes[n_ways++] = (struct bench_lane){ways[way].suffix, collect, way, ACTOR_ALL, 1};
+    }
+    n_lanes = n_ways + limit_lane(bench, &lanes[n_ways]);
+    sample_lanes(bench, lanes, n_lanes, stats);
+    for (int i = 0; i < n_ways; i++) {
+        const struct bench_lane pair[2] = {lanes[i], lanes[n_lanes - 1]};
+        const struct bench_stats pair_stats[2] = {stats[i], stats[n_lanes - 1]};
+        char what[48];
+
+        snprintf(what, sizeof(what), "%s%s", current->name,
+                 has_buffers                     ? ways[lanes[i].arg].suffix
+                 : ways[lanes[i].arg].is_started ? "_nb"
+                                                 : "");
+        report_lanes(bench, current->name, what, pair, n_lanes > n_ways ? 2 : 1, pair_stats, 0);
+    }
+}
+
+/* ---- tests ---- */
+
+/* Ones, as floats: sums of other bits may be slow numbers. */
+static void fill(unsigned char *memory, uint64_t nbytes)
+{
+    const float one = 1;
+
+    for (uint64_t i = 0; i + sizeof(one) <= nbytes; i += sizeof(one)) {
+        memcpy(memory + i, &one, sizeof(one));
+    }
+}
+
+static void measure_case(struct bench *bench, uint64_t nbytes,
+                         const struct bench_alignment *alignment)
+{
+    uint64_t total = 2 * buffer_nbytes(bench, nbytes) + 2 * PAGE_NBYTES;
+
+    for (int i = 0; i < bench->size; i++) {
+        pieces[0][i] = nbytes;
+        pieces[1][i] = (size_t)i * nbytes;
+    }
+    stage_data_open(bench, bench->options.is_registered, total);
+    fill(bench->mine, total);
+    fill(bench->local, total);
+    stage_case(bench, nbytes, alignment);
+    measure(bench);
+    stage_data_close(bench);
+}
+
+static void test_collective(struct bench *bench, const struct collective *collective)
+{
+    static const uint64_t defaults[] = {8, 4096, 65536, 1 << 20};
+    static const struct bench_alignment aligned = {0, 0};
+    const uint64_t *sizes;
+    int n_sizes = bench_sizes(bench, defaults, 4, &sizes);
+
+    current = collective;
+    bench_check(nixl_team_world(BENCH_TIMEOUT_NS, &team), "nixl_team_world");
+    if (collective->received == BLOCKS_NONE) {
+        stage_case(bench, 0, &aligned);
+        measure(bench);
+        n_sizes = 0;
+    }
+    for (int i = 0; i < n_sizes; i++) {
+        /* In private memory and in regions, given and received. */
+        uint64_t all = 4 * buffer_nbytes(bench, sizes[i]) * (uint64_t)bench->size;
+
+        if ((collective->is_reduction && sizes[i] % sizeof(float) != 0) ||
+            (bench->options.n_sizes == 0 && all > DEFAULT_NBYTES)) {
+            continue;
+        }
+        for (int j = 0; j < bench->options.n_alignments; j++) {
+            measure_case(bench, sizes[i], &bench->options.alignments[j]);
+        }
+    }
+    bench_check(nixl_team_free(team), "nixl_team_free");
+}
+
+#define COLLECTIVE_TEST(_name, _given, _received, _is_reduction)                                   \
+    void test_##_name(struct bench *bench)                                                         \
+    {                                                                                              \
+        static const struct collective collective = {#_name, run_##_name, BLOCKS_##_given,         \
+                                                     BLOCKS_##_received, _is_reduction};           \
+                                                                                                   \
+        test_collective(bench, &collective);                                                       \
+    }
+
+COLLECTIVE_TEST(barrier, NONE, NONE, false)
+COLLECTIVE_TEST(broadcast, ONE, ONE, false)
+COLLECTIVE_TEST(reduce, ONE, ONE, true)
+COLLECTIVE_TEST(allreduce, ONE, ONE, true)
+COLLECTIVE_TEST(reduce_scatter, ALL, ONE, true)
+COLLECTIVE_TEST(scan, ONE, ONE, true)
+COLLECTIVE_TEST(gather, ONE, ALL, false)
+COLLECTIVE_TEST(scatter, ALL, ONE, false)
+COLLECTIVE_TEST(allgather, ONE, ALL, false)
+COLLECTIVE_TEST(alltoall, ALL, ALL, false)
+COLLECTIVE_TEST(gatherv, ONE, ALL, false)
+COLLECTIVE_TEST(scatterv, ALL, ONE, false)
+COLLECTIVE_TEST(allgatherv, ONE, ALL, false)
+COLLECTIVE_TEST(alltoallv, ALL, ALL, false)

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A target that computes and calls nothing while its memory is put to and gotten from. */
+#include "config.h"
+
+#include "bench.h"
+#include "util/clock.h"
+
+#include <stdio.h>
+
+#define PASSIVE_GOAL 1.05    /* a computing target may cost this much over a polling one */
+#define REMOTE_TURNS 16      /* of each kind of target between hosts */
+#define REMOTE_OPS   16      /* in a turn; of large ones one */
+#define LARGE_NBYTES 4194304 /* from here */
+#define SETTLED_NS   5000000 /* so long the target has been at it */
+#define TAG_NEVER    1       /* nobody sends it */
+
+enum passive_target { TARGET_POLLS, TARGET_COMPUTES };
+
+static void poll_library(long n)
+{
+    struct nixl_note note;
+
+    nixl_note_init(&note);
+    for (long i = 0; i < n; i++) {
+        if (nixl_notify_recv(0, TAG_NEVER, UINT64_MAX, 0, &note) != NIXL_INPROGRESS) {
+            bench_die("nixl_bench: a notification that nobody sent");
+        }
+    }
+}
+
+static void compute(long n)
+{
+    uint64_t x = 1;
+
+    for (long i = 0; i < n; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+    }
+    __asm__ volatile("" : : "r"(x)); /* or there would be nothing to compute */
+}
+
+/*
+ * What rank 1 does until rank 0 is done: calls the library all the time, or never. Between hosts a
+ * look whether it is done is a system call, so it comes seldom.
+ */
+static void be_target(struct bench *bench, uint64_t turn, enum passive_target target)
+{
+    long patience = bench->wire != NULL ? 64 : 1;
+
+    while (!stage_is_told(bench, turn)) {
+        if (target == TARGET_POLLS) {
+            poll_library(patience);
+        } else {
+            compute(1000 * patience);
+        }
+    }
+}
+
+static void reach_in(struct bench *bench, bool is_get)
+{
+    if (is_get) {
+        bench_check(nixl_get(1, bench->region, 0, bench->src, bench->nbytes), "nixl_get");
+    } else {
+        bench_check(nixl_put(1, bench->region, 0, bench->src, bench->nbytes), "nixl_put");
+        bench_check(nixl_flush(1, BENCH_TIMEOUT_NS), "nixl_flush");
+    }
+}
+
+static void passive(struct bench *bench, long n, bool is_get, enum passive_target target)
+{
+    bench->flag_seq++;
+    if (bench->rank == 1) {
+        be_target(bench, bench->flag_seq, target);
+        return;
+    }
+    for (long i = 0; i < n; i++) {
+        reach_in(bench, is_get);
+    }
+    stage_tell(bench, 1, bench->flag_seq);
+}
+
+static void passive_put(struct bench *bench, long n, int target)
+{
+    passive(bench, n, false, (enum passive_target)target);
+}
+
+static void passive_get(struct bench *bench, long n, int target)
+{
+    passive(bench, n, true, (enum passive_target)target);
+}
+
+/* On one host a computing target costs next to nothing. */
+static void passive_row(struct bench *bench, const char *what, bench_fn *fn)
+{
+    const struct bench_lane lanes[] = {{"target computes", fn, TARGET_COMPUTES, ACTOR_PAIR, 1},
+                                       {"target polls", fn, TARGET_POLLS, ACTOR_PAIR, 1}};
+    struct bench_stats stats[2];
+
+    sample_lanes(bench, lanes, 2, stats);
+    report_lanes(bench, "passive", what, lanes, 2, stats, PASSIVE_GOAL);
+}
+
+/*
+ * Both kinds of targets in turn. A rank that polled serves itself for a moment longer, so the first
+ * operation comes when the target has been at it for a while.
+ */
+static void run_remote(struct bench *bench, bool is_get, struct bench_stats *stats)
+{
+    static double samples[2][REMOTE_TURNS * REMOTE_OPS];
+    long n_ops = bench->nbytes > LARGE_NBYTES ? 1 : REMOTE_OPS;
+    int64_t start;
+
+    for (int i = 0; i < 2 * REMOTE_TURNS; i++) {
+        enum passive_target target = i % 2 == 0 ? TARGET_COMPUTES : TARGET_POLLS;
+
+        bench->flag_seq++;
+        stage_barrier(bench);
+        if (bench->rank == 1) {
+            be_target(bench, bench->flag_seq, target);
+            continue;
+        }
+        for (start = nxr_now_ns(); nxr_now_ns() - start < SETTLED_NS;) {
+        }
+        for (long op = 0; op < n_ops; op++) {
+            start = nxr_now_ns();
+            reach_in(bench, is_get);
+            samples[target][i / 2 * n_ops + op] = (double)(nxr_now_ns() - start);
+        }
+        stage_tell(bench, 1, bench->flag_seq);
+    }
+    stage_barrier(bench);
+    for (int i = 0; bench->rank == 0 && i < 2; i++) {
+        sample_stats(samples[i], REMOTE_TURNS * n_ops, &stats[i]);
+    }
+}
+
+/*
+ * Between hosts the target's service thread must be woken, there and perhaps once more: allowed are
+ * two wake-ups over a polling target. A wake-up is what a bare connection loses when its other end
+ * sleeps.
+ */
+static void passive_remote_row(struct bench *bench, const char *what, bool is_get)
+{
+    double wake_ns = bare_tcp_wake_ns(bench);
+    struct bench_stats stats[2] = {{0}};
+    const struct bench_stats *polls = &stats[TARGET_POLLS], *computes = &stats[TARGET_COMPUTES];
+    char note[80];
+
+    run_remote(bench, is_get, stats);
+    snprintf(note, sizeof(note), "polling %.1f us, a wake-up %.1f us", polls->median_ns / 1e3,
+             wake_ns / 1e3);
+    report_row(bench, &(struct bench_row){.test = "passive",
+                                          .what = what,
+                                          .nbytes = bench->nbytes,
+                                          .has_nbytes = true,
+                                          .unit = "ns",
+                                          .value = computes->median_ns,
+                                          .p99 = computes->p99_ns,
+                                          .min = computes->min_ns,
+                                          .bytes_per_op = (double)bench->nbytes,
+                                          .limit_name = "polls + 2 wakes",
+                                          .limit = polls->median_ns + 2 * wake_ns,
+                                          .goal = 1,
+                                          .note = note});
+}
+
+void test_passive(struct bench *bench)
+{
+    static const uint64_t defaults[] = {8, 1 << 20, 4096, 65536, 64 << 20};
+    static const struct bench_alignment aligned = {0, 0};
+    const uint64_t *sizes;
+    int n_sizes = bench_sizes(bench, defaults, bench->wire != NULL ? 5 : 2, &sizes);
+
+    for (int is_registered = 0; is_registered < 2; is_registered++) {
+        stage_data_open(bench, is_registered, bench_largest(sizes, n_sizes));
+        for (int i = 0; i < 2 * n_sizes; i++) {
+            bool is_get = i % 2 == 1;
+            char what[64];
+
+            snprintf(what, sizeof(what), "%s while target computes%s", is_get ? "get" : "put",
+                     is_registered ? " registered" : "");
+            stage_case(bench, sizes[i / 2], &aligned);
+            if (bench->wire != NULL) {
+                passive_remote_row(bench, what, is_get);
+            } else {
+                passive_row(bench, what, is_get ? passive_get : passive_put);
+            }
+        }
+        stage_data_close(bench);
+    }
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nixl_bench tune: finds the limits between the algorithms of collectives for a job of so many
+ * ranks on this machine. It is no job itself: it starts one for each value of each limit, as the
+ * caller starts his, with NIXLRUN_COLL_TABLE in the environment, and reads the rows. Values take
+ * turns (A B C A B C), and a limit is changed only where that is clearly faster. What is found goes
+ * to stdout or behind what a file has, as the library reads it.
+ */
+#include "config.h"
+
+#include "bench.h"
+#include "collective/table.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MAX_VALUES     6
+#define MAX_ROWS       64
+#define MAX_ROUNDS     9
+#define MAX_WORDS      256
+#define LINE_NBYTES    512
+#define TABLE_NBYTES   512
+#define JOB_TIMEOUT_NS (120 * NXR_S)
+#define CLEARLY        0.98 /* of the time with the default */
+#define EXIT_FAILED    1
+#define EXIT_USAGE     2
+
+/* Which rows show a limit, and which values are tried; what is 0 is none. */
+struct trial {
+    const char *limit, *tests, *sizes;
+    size_t values[MAX_VALUES];
+};
+
+static const struct trial trials[] = {
+    {"cells_up_to", "allreduce", "64,512,4K,16K,64K", {2048, 8192, 32768, 131072, 524288}},
+    {"flat_up_to", "barrier,allreduce,broadcast", "8", {2, 1024}},
+    {"direct_from",
+     "allreduce,broadcast,alltoall",
+     "1K,8K,32K,128K",
+     {512, 4096, 16384, 65536, 262144}},
+    {"reduce_piece", "allreduce,reduce", "256K,1M", {16384, 65536, 262144}},
+    {"ring_from", "allreduce", "8K,32K,128K,512K", {4096, 16384, 65536, 262144, 1048576}},
+    {"copy_piece", "broadcast,alltoall", "256K,1M", {16384, 65536, 131072, 262144}},
+};
+#define N_TRIALS (sizeof(trials) / sizeof(trials[0]))
+
+static const struct {
+    const char *name;
+    size_t initial, lowest, highest;
+} limits[NXR_COLL_N_LIMITS] = {
+#define TUNE_LIMIT(_name, _default, _lowest, _highest, _text)                                      \
+    {#_name, (_default), (_lowest), (_highest)},
+    NXR_COLL_TABLE(TUNE_LIMIT)
+#undef TUNE_LIMIT
+};
+
+struct tune {
+    char **command; /* how a job is started */
+    int n_words;
+    char program[LINE_NBYTES]; /* this one */
+    long n_rounds;
+    int n_ranks;              /* of the job, as its rows tell */
+    char table[TABLE_NBYTES]; /* limits that are found already */
+};
+
+/* The rows of one value: the median of each row's times in all rounds. */
+struct rows {
+    int n;
+    int n_rounds;
+    double ns[MAX_ROWS][MAX_ROUNDS];
+};
+
+static void fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+
+static void fail(int code, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    fprintf(stderr, "nixl_bench tune: ");
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+    exit(code);
+}
+
+/* ---- a job ----------------------------------------------------------------------------------- */
+
+/* In the child: the caller's command, this program, the tests of the trial. */
+static void start_job(const struct tune *tune, const struct trial *trial, const char *table)
+{
+    char *words[MAX_WORDS], tests[LINE_NBYTES], *rest = tests, *word;
+    int n = 0;
+
+    for (int i = 0; i < tune->n_words; i++) {
+        words[n++] = tune->command[i];
+    }
+    words[n++] = (char *)tune->program;
+    snprintf(tests, sizeof(tests), "%s", trial->tests);
+    while ((word = strsep(&rest, ",")) != NULL) {
+        words[n++] = word;
+    }
+    words[n++] = (char *)"--csv";
+    words[n++] = (char *)"--budget";
+    words[n++] = (char *)"20ms";
+    words[n++] = (char *)"--sizes";
+    words[n++] = (char *)trial->sizes;
+    words[n] = NULL;
+    setenv("NIXLRUN_COLL_TABLE", table, 1);
+    unsetenv("NIXLRUN_COLL_TABLE_FILE");
+    execvp(words[0], words);
+    fprintf(stderr, "nixl_bench tune: cannot start '%s': %s\n", words[0], strerror(errno));
+    _exit(EXIT_USAGE);
+}
+
+/* A row's ranks and median; false for other lines, and for rows of calls that only start. */
+static bool read_row(char *line, int *n_ranks_p, double *ns_p)
+{
+    char *fields[8], *rest = line;
+
+    for (int i = 0; i < 8; i++) {
+        fields[i] = strsep(&rest, ",");
+        if (fields[i] == NULL) {
+            return false;
+        }
+    }
+    *n_ranks_p = atoi(fields[2]);
+    *ns_p = strtod(fields[7], NULL);
+    return strstr(fields[1], "_nb") == NULL && *n_ranks_p > 0 && *ns_p > 0;
+}
+
+/* The next piece of what the job prints; 0 at its end, -1 if it takes too long. */
+static ssize_t read_some(int fd, char *text, size_t room, int64_t deadline)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+
+    for (;;) {
+        int64_t left = deadline - nxr_now_ns();
+        int n = left > 0 ? poll(&poll_fd, 1, (int)(left / NXR_MS) + 1) : 0;
+        ssize_t got = n > 0 ? read(fd, text, room) : -1;
+
+        if (n == 0 || got >= 0 || errno != EINTR) {
+            return n == 0 ? -1 : got;
+        }
+    }
+}
+
+/* Take the rows of a job that prints to `fd`; false if it takes too long. */
+static bool read_rows(struct tune *tune, int fd, struct rows *rows)
+{
+    int64_t deadline = nxr_now_ns() + JOB_TIMEOUT_NS;
+    char text[LINE_NBYTES + 1];
+    size_t nbytes = 0;
+    ssize_t got;
+
+    rows->n = 0;
+    while ((got = read_some(fd, text + nbytes, LINE_NBYTES - nbytes, deadline)) > 0) {
+        char *newline;
+
+        nbytes += (size_t)got;
+        text[nbytes] = '\0';
+        while ((newline = strchr(text, '\n')) != NULL) {
+            double ns;
+
+            *newline = '\0';
+            if (rows->n < MAX_ROWS && read_row(text, &tune->n_ranks, &ns)) {
+                rows->ns[rows->n++][rows->n_rounds] = ns;
+            }
+            nbytes -= (size_t)(newline + 1 - text);
+            memmove(text, newline + 1, nbytes + 1);
+        }
+        nbytes = nbytes < LINE_NBYTES ? nbytes : 0; /* a line that is no row of ours */
+    }
+    return got == 0;
+}
+
+static void run_job(struct tune *tune, const struct trial *trial, size_t value, struct rows *rows)
+{
+    char table[TABLE_NBYTES + 64];
+    int n_before = rows->n, fds[2], status;
+    bool is_done;
+    pid_t child;
+
+    snprintf(table, sizeof(table), "%s%s%s=%zu", tune->table, tune->table[0] != '\0' ? "," : "",
+             trial->limit, value);
+    if (pipe2(fds, O_CLOEXEC) != 0 || (child = fork()) < 0) {
+        fail(EXIT_FAILED, "cannot start a job: %s", strerror(errno));
+    }
+    if (child == 0) {
+        dup2(fds[1], STDOUT_FILENO);
+        start_job(tune, trial, table);
+    }
+    close(fds[1]);
+    is_done = read_rows(tune, fds[0], rows);
+    close(fds[0]);
+    if (!is_done) {
+        kill(child, SIGTERM);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!is_done) {
+        fail(EXIT_FAILED, "a job with %s took more than 120 s", table);
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || rows->n == 0 ||
+        (rows->n_rounds > 0 && rows->n != n_before)) {
+        fail(EXIT_FAILED, "a job with %s failed; its command is that of the command line", table);
+    }
+    rows->n_rounds++;
+}
+
+/* ---- a limit --------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* How long the rows take: the mean of the logarithms of their medians. */
+static double cost(struct rows *rows)
+{
+    double sum = 0;
+
+    for (int i = 0; i < rows->n; i++) {
+        qsort(rows->ns[i], (size_t)rows->n_rounds, sizeof(double), compare);
+        sum += log(rows->ns[i][rows->n_rounds / 2]);
+    }
+    return sum / rows->n;
+}
+
+/* The values of a trial that are allowed, the default first; returns how many. */
+static int choose_values(const struct trial *trial, int limit, size_t *values)
+{
+    int n = 0;
+
+    values[n++] = limits[limit].initial;
+    for (int i = 0; i < MAX_VALUES && trial->values[i] != 0; i++) {
+        size_t value = trial->values[i];
+
+        if (value != values[0] && value >= limits[limit].lowest && value <= limits[limit].highest) {
+            values[n++] = value;
+        }
+    }
+    return n;
+}
+
+/* The best value of a limit; the default if no other is clearly faster. */
+static size_t measure_limit(struct tune *tune, const struct trial *trial, int limit)
+{
+    static struct rows rows[MAX_VALUES + 1];
+    size_t values[MAX_VALUES + 1];
+    int n = choose_values(trial, limit, values), best = 0;
+    double least = 1;
+
+    memset(rows, 0, sizeof(rows));
+    for (long round = 0; round < tune->n_rounds; round++) {
+        for (int i = 0; i < n; i++) {
+            run_job(tune, trial, values[i], &rows[i]);
+        }
+    }
+    fprintf(stderr, "%s:", trial->limit);
+    for (int i = 0; i < n; i++) {
+        double ratio = i == 0 ? 1 : exp(cost(&rows[i]) - cost(&rows[0]));
+
+        fprintf(stderr, " %zu %.2f%s", values[i], ratio, i < n - 1 ? "," : "\n");
+        if (ratio < least) {
+            least = ratio;
+            best = i;
+        }
+    }
+    return values[least <= CLEARLY ? best : 0];
+}
+
+static const struct trial *trial_of(const char *name)
+{
+    for (size_t i = 0; i < N_TRIALS; i++) {
+        if (strcmp(trials[i].limit, name) == 0) {
+            return &trials[i];
+        }
+    }
+    return NULL;
+}
+
+/* All limits in turn, each with those before it. Lines as the library reads them into `text`. */
+static void measure_all(struct tune *tune, FILE *text)
+{
+    for (int i = 0; i < NXR_COLL_N_LIMITS; i++) {
+        const struct trial *trial = trial_of(limits[i].name);
+        size_t value;
+
+        if (trial == NULL) {
+            fprintf(text, "# %s is not measured\n", limits[i].name);
+            continue;
+        }
+        value = measure_limit(tune, trial, i);
+        if (value == limits[i].initial) {
+            fprintf(text, "# %s: nothing is faster than the default, %zu\n", limits[i].name, value);
+            continue;
+        }
+        fprintf(text, "%s=%zu\n", limits[i].name, value);
+        snprintf(tune->table + strlen(tune->table), sizeof(tune->table) - strlen(tune->table),
+                 "%s%s=%zu", tune->table[0] != '\0' ? "," : "", limits[i].name, value);
+    }
+}
+
+/* ---- the command line ------------------------------------------------------------------------ */
+
+static void print_help(void)
+{
+    printf("Usage: nixl_bench tune [OPTION...] COMMAND...\n"
+           "Measure the limits between the algorithms of collectives for the jobs that COMMAND\n"
+           "starts, as `nixlrun -np 4', and print them for NIXLRUN_COLL_TABLE_FILE.\n\n"
+           "  -o, --output FILE     write them behind what FILE has, not to stdout\n"
+           "      --rounds N        jobs for each value, in turns (default 3, at most %d)\n"
+           "  -h, --help            this text\n",
+           MAX_ROUNDS);
+}
+
+static void parse(struct tune *tune, const char **output_p, int argc, char **argv)
+{
+    static const struct option names[] = {{"output", required_argument, NULL, 'o'},
+                                          {"rounds", required_argument, NULL, 'r'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int option;
+
+    tune->n_rounds = 3;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, "+:o:h", names, NULL)) != -1) {
+        char *end;
+
+        switch (option) {
+        case 'o':
+            *output_p = optarg;
+            break;
+        case 'r':
+            tune->n_rounds = strtol(optarg, &end, 10);
+            if (*end != '\0' || tune->n_rounds < 1 || tune->n_rounds > MAX_ROUNDS) {
+                fail(EXIT_USAGE, "--rounds is '%s'; allowed is a number from 1 to %d", optarg,
+                     MAX_ROUNDS);
+            }
+            break;
+        case 'h':
+            print_help();
+            exit(EXIT_SUCCESS);
+        case ':':
+            fail(EXIT_USAGE, "option '%s' wants a value", argv[optind - 1]);
+        default:
+            fail(EXIT_USAGE, "there is no option '%s'; see nixl_bench tune --help",
+                 argv[optind - 1]);
+        }
+    }
+    tune->command = argv + optind;
+    tune->n_words = argc - optind;
+    if (tune->n_words == 0 || tune->n_words > MAX_WORDS - 16) {
+        fail(EXIT_USAGE, "wants the command that starts a job, as nixlrun -np 4");
+    }
+}
+
+int tune_main(int argc, char **argv)
+{
+    struct tune tune = {0};
+    const char *output = NULL;
+    char *text = NULL;
+    size_t text_nbytes;
+    ssize_t nbytes;
+    FILE *lines, *file = stdout;
+
+    parse(&tune, &output, argc, argv);
+    if (getenv("PMIX_RANK") != NULL) {
+        fail(EXIT_USAGE, "starts jobs itself; it is: nixl_bench tune nixlrun -np 4");
+    }
+    nbytes = readlink("/proc/self/exe", tune.program, sizeof(tune.program) - 1);
+    lines = open_memstream(&text, &text_nbytes);
+    if (nbytes <= 0 || nbytes == sizeof(tune.program) - 1 || lines == NULL) {
+        fail(EXIT_FAILED, "cannot find its own program");
+    }
+    if (output != NULL && (file = fopen(output, "ae")) == NULL) {
+        fail(EXIT_FAILED, "cannot write '%s': %s", output, strerror(errno));
+    }
+    measure_all(&tune, lines);
+    fclose(lines);
+    fprintf(file, "# by nixl_bench tune:");
+    for (int i = 0; i < tune.n_words; i++) {
+        fprintf(file, " %s", tune.command[i]);
+    }
+    fprintf(file, "\nranks %d\n%s", tune.n_ranks, text);
+    free(text);
+    if (fflush(file) != 0 || (output != NULL && fclose(file) != 0)) {
+        fail(EXIT_FAILED, "cannot write '%s': %s", output != NULL ? output : "stdout",
+             strerror(errno));
+    }
+    return EXIT_SUCCESS;
+}

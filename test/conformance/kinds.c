@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guarantees between any two kinds of memory: parts of the kind that `part=` names, local memory of
+ * the kind that `local=` names. No byte of either is touched by the processor: what they hold is
+ * written and read by puts and gets of the rank to itself, from and into host memory.
+ */
+#include "local.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG_DONE 0xc101
+#define TAG_NEXT 0xc102
+
+#define PART_NBYTES ((size_t)3 << 20)
+#define GUARD       64
+#define BLANK       0x5e
+#define N_REQS      24
+#define SLICE       ((size_t)100003) /* prime: slices lie anyhow */
+
+static const size_t sizes[] = {1, 8, 63, 4096, 16384, 65537, 524288, 524289, 1600007};
+#define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+/* The same with the own part. */
+static void fill_part(struct part *part, size_t at, const void *bytes, size_t nbytes)
+{
+    MPT_OK(nixl_put(conf.rank, part->region, at, bytes, nbytes));
+}
+
+static void read_part(struct part *part, size_t at, void *bytes, size_t nbytes)
+{
+    MPT_OK(nixl_get(conf.rank, part->region, at, bytes, nbytes));
+}
+
+static void end(int status, struct nixl_req **req)
+{
+    MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(req, MPT_PATIENCE) : status);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static void blank(struct part *part, unsigned char *host, size_t nbytes)
+{
+    memset(host, BLANK, nbytes);
+    fill_part(part, 0, host, nbytes);
+}
+
+static void put_and_check(struct part *part, struct local *local, size_t place, size_t nbytes)
+{
+    unsigned char *seen = malloc(nbytes + 2 * GUARD);
+
+    MPT_TRUE(seen != NULL);
+    mpt_fill(local->host + place, nbytes, (uint64_t)conf.rank + nbytes);
+    conf_push(local, place, nbytes);
+    MPT_OK(nixl_put(conf.next, part->region, place, local->addr + place, nbytes));
+    conf_tell(conf.next, TAG_DONE);
+    conf_hear(conf.prev, TAG_DONE);
+    read_part(part, place - GUARD, seen, nbytes + 2 * GUARD);
+    MPT_CHECK_BYTES(seen, GUARD, BLANK);
+    MPT_CHECK(seen + GUARD, nbytes, (uint64_t)conf.prev + nbytes);
+    MPT_CHECK_BYTES(seen + GUARD + nbytes, GUARD, BLANK);
+    memset(seen, BLANK, nbytes);
+    fill_part(part, place, seen, nbytes);
+    conf_tell(conf.prev, TAG_NEXT);
+    conf_hear(conf.next, TAG_NEXT);
+    free(seen);
+}
+
+static void every_byte_is_put_between_kinds(void)
+{
+    struct part part = conf_part("kind.put", PART_NBYTES);
+    struct local local = conf_local("kind.put.local", conf.local_kind, PART_NBYTES);
+    unsigned char *host = malloc(PART_NBYTES);
+
+    blank(&part, host, PART_NBYTES);
+    mpt_barrier();
+    for (size_t i = 0; i < N_SIZES; i++) {
+        put_and_check(&part, &local, GUARD, sizes[i]);
+        put_and_check(&part, &local, GUARD + 4093, sizes[i]);
+    }
+    mpt_barrier();
+    conf_drop_local(&local);
+    conf_drop(&part);
+    free(host);
+}
+
+static void every_byte_is_got_between_kinds(void)
+{
+    struct part part = conf_part("kind.get", PART_NBYTES);
+    struct local local = conf_local("kind.get.local", conf.local_kind, PART_NBYTES);
+    unsigned char *expected = malloc(PART_NBYTES);
+
+    mpt_fill(expected, PART_NBYTES, (uint64_t)conf.rank);
+    fill_part(&part, 0, expected, PART_NBYTES);
+    mpt_fill(expected, PART_NBYTES, (uint64_t)conf.next);
+    mpt_barrier();
+    for (size_t i = 0; i < N_SIZES; i++) {
+        for (size_t place = GUARD; place < 3 * GUARD; place += GUARD + 3) {
+            memset(local.host, BLANK, place + sizes[i] + GUARD);
+            conf_push(&local, 0, place + sizes[i] + GUARD);
+            MPT_OK(nixl_get(conf.next, part.region, place, local.addr + place, sizes[i]));
+            conf_pull(&local, 0, place + sizes[i] + GUARD);
+            MPT_CHECK_BYTES(local.host, place, BLANK);
+            MPT_EQ(memcmp(local.host + place, expected + place, sizes[i]), 0);
+            MPT_CHECK_BYTES(local.host + place + sizes[i], GUARD, BLANK);
+        }
+    }
+    mpt_barrier();
+    conf_drop_local(&local);
+    conf_drop(&part);
+    free(expected);
+}
+
+/* What a rank exposes, the one before reads or writes. */
+static void buffers_are_exposed_between_kinds(void)
+{
+    static struct nixl_note note;
+    struct part part = conf_part("kind.pair", PART_NBYTES);
+    struct local local = conf_local("kind.pair.local", conf.local_kind, PART_NBYTES);
+    unsigned char *seen = malloc(PART_NBYTES);
+
+    MPT_TRUE(seen != NULL);
+    for (size_t i = 0; i < 2 * N_SIZES; i++) {
+        enum nixl_pair_use use = i < N_SIZES ? NIXL_PAIR_READ : NIXL_PAIR_WRITE;
+        size_t nbytes = sizes[i % N_SIZES];
+        struct nixl_req *req = NULL, *move = NULL;
+        char token[NIXL_TOKEN_NBYTES];
+
+        mpt_fill(seen, nbytes, i + (uint64_t)conf.rank);
+        fill_part(&part, GUARD, seen, nbytes);
+        mpt_fill(local.host, nbytes, 100 + i + (uint64_t)conf.rank);
+        conf_push(&local, 0, nbytes);
+        MPT_STATUS(
+            nixl_pair_expose(conf.prev, part.region, GUARD, nbytes, use, NIXL_FOREVER, token, &req),
+            NIXL_INPROGRESS);
+        MPT_OK(nixl_notify(conf.prev, TAG_DONE, token, sizeof(token), MPT_PATIENCE));
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(conf.next, TAG_DONE, UINT64_MAX, MPT_PATIENCE, &note));
+        memcpy(token, note.payload, sizeof(token));
+        end(use == NIXL_PAIR_READ ? nixl_pair_read(token, local.addr, nbytes, &move)
+                                  : nixl_pair_write(token, local.addr, nbytes, &move),
+            &move);
+        MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+        if (use == NIXL_PAIR_READ) {
+            conf_pull(&local, 0, nbytes);
+            MPT_CHECK(local.host, nbytes, i + (uint64_t)conf.next);
+        } else {
+            read_part(&part, GUARD, seen, nbytes);
+            MPT_CHECK(seen, nbytes, 100 + i + (uint64_t)conf.prev);
+        }
+    }
+    mpt_barrier();
+    conf_drop_local(&local);
+    conf_drop(&part);
+    free(seen);
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+static void a_notification_comes_behind_puts_between_kinds(void)
+{
+    struct part part = conf_part("kind.order", N_REQS * SLICE);
+    struct local local = conf_local("kind.order.local", conf.local_kind, N_REQS * SLICE);
+    unsigned char *seen = malloc(N_REQS * SLICE);
+
+    mpt_barrier();
+    for (unsigned round = 0; round < conf_rounds(10); round++) {
+        struct nixl_req *reqs[N_REQS] = {NULL};
+        int statuses[N_REQS];
+
+        mpt_fill(local.host, local.nbytes, round + 7u * (unsigned)conf.rank);
+        conf_push(&local, 0, local.nbytes);
+        for (size_t i = 0; i < N_REQS; i++) {
+            size_t nbytes = i % 3 == 0 ? 64 : SLICE; /* small ones among large ones */
+
+            statuses[i] = nixl_put_nb(conf.next, part.region, i * SLICE, local.addr + i * SLICE,
+                                      nbytes, &reqs[i]);
+        }
+        conf_tell(conf.next, TAG_DONE);
+        conf_hear(conf.prev, TAG_DONE);
+        read_part(&part, 0, seen, N_REQS * SLICE);
+        mpt_fill(local.host, local.nbytes, round + 7u * (unsigned)conf.prev);
+        for (size_t i = 0; i < N_REQS; i++) {
+            MPT_EQ(memcmp(seen + i * SLICE, local.host + i * SLICE, i % 3 == 0 ? 64 : SLICE), 0);
+            end(statuses[i], &reqs[i]);
+        }
+        mpt_barrier();
+    }
+    conf_drop_local(&local);
+    conf_drop(&part);
+    free(seen);
+}
+
+static void put_notify_and_get_notify_between_kinds(void)
+{
+    static struct nixl_note note;
+    struct part part = conf_part("kind.notify", PART_NBYTES);
+    struct local local = conf_local("kind.notify.local", conf.local_kind, PART_NBYTES);
+    unsigned char *seen = malloc(PART_NBYTES);
+
+    mpt_barrier();
+    for (size_t i = 0; i < N_SIZES; i++) {
+        mpt_fill(local.host, sizes[i], i + (uint64_t)conf.rank);
+        conf_push(&local, 0, sizes[i]);
+        MPT_OK(nixl_put_notify(conf.next, part.region, 5, local.addr, sizes[i], TAG_DONE, &i,
+                               sizeof(i), MPT_PATIENCE));
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(conf.prev, TAG_DONE, UINT64_MAX, MPT_PATIENCE, &note));
+        MPT_EQ(memcmp(note.payload, &i, sizeof(i)), 0);
+        read_part(&part, 5, seen, sizes[i]);
+        MPT_CHECK(seen, sizes[i], i + (uint64_t)conf.prev);
+        mpt_barrier();
+        MPT_OK(nixl_get_notify(conf.next, part.region, 5, local.addr, sizes[i], TAG_NEXT, NULL, 0,
+                               MPT_PATIENCE));
+        conf_pull(&local, 0, sizes[i]);
+        MPT_CHECK(local.host, sizes[i], i + (uint64_t)conf.rank);
+        conf_hear(conf.prev, TAG_NEXT);
+    }
+    mpt_barrier();
+    conf_drop_local(&local);
+    conf_drop(&part);
+    free(seen);
+}
+
+/* Of two puts to one place with a fence between them the second one stays, whatever their sizes. */
+static void a_fence_orders_puts_between_kinds(void)
+{
+    static const size_t pairs[][2] = {{8, 8}, {8, 400000}, {400000, 8}, {400000, 300000}};
+    struct part part = conf_part("kind.fence", 400000);
+    struct local local = conf_local("kind.fence.local", conf.local_kind, 800000);
+    unsigned char *seen = malloc(400000);
+
+    mpt_barrier();
+    for (unsigned round = 0; round < 4 * conf_rounds(10); round++) {
+        const size_t *nbytes = pairs[round % 4];
+
+        memset(local.host, 1 + (int)(round % 100), 400000);
+        memset(local.host + 400000, 101 + (int)(round % 100), 400000);
+        conf_push(&local, 0, 800000);
+        MPT_OK(nixl_put(conf.next, part.region, 0, local.addr, nbytes[0]));
+        MPT_OK(nixl_fence(conf.next));
+        MPT_OK(nixl_put(conf.next, part.region, 0, local.addr + 400000, nbytes[1]));
+        MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
+        mpt_barrier();
+        read_part(&part, 0, seen, nbytes[1]);
+        MPT_CHECK_BYTES(seen, nbytes[1], 101 + (int)(round % 100));
+        mpt_barrier();
+    }
+    conf_drop_local(&local);
+    conf_drop(&part);
+    free(seen);
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static void words_of_every_kind_make_one_sum(void)
+{
+    struct part part = conf_part("kind.words", 256);
+    unsigned rounds = conf_rounds(100);
+    const uint64_t one = 1;
+    const float half = 0.5F;
+    float total;
+    uint64_t sum;
+
+    mpt_barrier();
+    for (unsigned i = 0; i < rounds; i++) {
+        uint64_t before = 0;
+
+        MPT_OK(nixl_atomic(0, part.region, 64, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before));
+        MPT_LT(before, (uint64_t)rounds * (uint64_t)conf.size);
+        MPT_OK(nixl_atomic(0, part.region, 132, NIXL_FLOAT, NIXL_ATOMIC_ADD, &half, NULL));
+    }
+    mpt_barrier();
+    MPT_OK(nixl_atomic(0, part.region, 64, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum));
+    MPT_EQ(sum, (uint64_t)rounds * (uint64_t)conf.size);
+    MPT_OK(nixl_get(0, part.region, 132, &total, sizeof(total)));
+    MPT_TRUE(total == (float)rounds * (float)conf.size * half);
+    MPT_STATUS(nixl_atomic(0, part.region, 3, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_atomic(0, part.region, 256, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum),
+               NIXL_ERR_RANGE);
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+/* The signal stands in the part itself: one that waits for it finds the bytes before it. */
+static void a_signal_comes_behind_puts_between_kinds(void)
+{
+    struct part part = conf_part("kind.signal", 300064);
+    struct local local = conf_local("kind.signal.local", conf.local_kind, 300000);
+    const uint64_t *word = (const uint64_t *)(void *)(part.addr + 300032);
+    unsigned char *seen = malloc(300000);
+
+    mpt_barrier();
+    for (unsigned round = 1; round <= conf_rounds(20); round++) {
+        size_t nbytes = round % 2 == 0 ? 300000 : 100;
+        uint64_t value = 0;
+
+        mpt_fill(local.host, nbytes, round + 31u * (unsigned)conf.rank);
+        conf_push(&local, 0, nbytes);
+        MPT_OK(
+            nixl_put_signal(conf.next, part.region, 0, local.addr, nbytes, part.region, 300032, 1));
+        MPT_OK(nixl_signal_wait(word, NIXL_GE, round, MPT_PATIENCE, &value));
+        MPT_EQ(value, round);
+        read_part(&part, 0, seen, nbytes);
+        MPT_CHECK(seen, nbytes, round + 31u * (unsigned)conf.prev);
+        mpt_barrier();
+    }
+    MPT_STATUS(nixl_signal_wait(word, NIXL_EQ, UINT64_MAX, 0, NULL), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_signal_wait(word, NIXL_EQ, UINT64_MAX, MPT_MS, NULL), NIXL_ERR_TIMEOUT);
+    conf_drop_local(&local);
+    conf_drop(&part);
+    free(seen);
+}
+
+/* ---- ending ---------------------------------------------------------------------------------- */
+
+static void a_canceled_request_leaves_its_memory_alone(void)
+{
+    struct part part = conf_part("kind.cancel", PART_NBYTES);
+    struct local local = conf_local("kind.cancel.local", conf.local_kind, PART_NBYTES);
+    unsigned char *seen = malloc(PART_NBYTES);
+
+    mpt_barrier();
+    for (unsigned round = 0; round < conf_rounds(20); round++) {
+        struct nixl_req *req = NULL;
+        enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+        bool is_put = round % 2 == 0;
+        int status = is_put ? nixl_put_nb(conf.next, part.region, 0, local.addr, PART_NBYTES, &req)
+                            : nixl_get_nb(conf.next, part.region, 0, local.addr, PART_NBYTES, &req);
+
+        if (status == NIXL_INPROGRESS) {
+            MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, &outcome));
+        } else {
+            MPT_OK(status);
+        }
+        /* The local memory is free again: what it holds from now on stays. */
+        memset(local.host, (int)round, PART_NBYTES);
+        conf_push(&local, 0, PART_NBYTES);
+        conf_pull(&local, 0, PART_NBYTES);
+        MPT_CHECK_BYTES(local.host, PART_NBYTES, (int)round);
+    }
+    /* And the way is free again. */
+    mpt_fill(local.host, PART_NBYTES, (uint64_t)conf.rank);
+    conf_push(&local, 0, PART_NBYTES);
+    MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
+    mpt_barrier();
+    MPT_OK(nixl_put(conf.next, part.region, 0, local.addr, PART_NBYTES));
+    conf_tell(conf.next, TAG_DONE);
+    conf_hear(conf.prev, TAG_DONE);
+    read_part(&part, 0, seen, PART_NBYTES);
+    MPT_CHECK(seen, PART_NBYTES, (uint64_t)conf.prev);
+    mpt_barrier();
+    conf_drop_local(&local);
+    conf_drop(&part);
+    free(seen);
+}
+
+/* The owner closes while others put: they get STALE and nothing else, and memory is not reused. */
+static void a_part_of_any_kind_closes_under_load(void)
+{
+    struct part part = conf_part("kind.close", PART_NBYTES);
+    struct local local = conf_local("kind.close.local", conf.local_kind, PART_NBYTES);
+    int status = NIXL_OK;
+    uint64_t n_rounds = 0;
+
+    memset(local.host, 1, PART_NBYTES);
+    conf_push(&local, 0, PART_NBYTES);
+    MPT_OK(nixl_put(0, part.region, 0, local.host, 1)); /* everybody has found it */
+    mpt_barrier();
+    if (conf.rank == 0) {
+        conf_hear(1, TAG_DONE); /* they are at it */
+    }
+    for (; conf.rank != 0 && status != NIXL_ERR_STALE; n_rounds++) {
+        struct nixl_req *req = NULL;
+
+        status = n_rounds % 2 == 0 ? nixl_put_nb(0, part.region, 0, local.addr, PART_NBYTES, &req)
+                                   : nixl_get_nb(0, part.region, 0, local.addr, PART_NBYTES, &req);
+        if (conf.rank == 1 && n_rounds == 2) {
+            conf_tell(0, TAG_DONE);
+        }
+        if (status == NIXL_INPROGRESS) {
+            status = nixl_req_wait(&req, MPT_PATIENCE);
+        }
+        if (status != NIXL_ERR_STALE) {
+            MPT_OK(status);
+        }
+    }
+    if (conf.rank == 0) {
+        conf_drop(&part);
+        mpt_barrier();
+    } else {
+        mpt_barrier();
+        conf_drop(&part);
+    }
+    conf_drop_local(&local);
+}
+
+const struct guarantee conf_kinds[] = {
+    {"put", NULL, 0},
+    {"every_byte_is_put_between_kinds", every_byte_is_put_between_kinds, 0},
+    {"get", NULL, 0},
+    {"every_byte_is_got_between_kinds", every_byte_is_got_between_kinds, 0},
+    {"pair", NULL, 0},
+    {"buffers_are_exposed_between_kinds", buffers_are_exposed_between_kinds, 0},
+    {"notify", NULL, 0},
+    {"a_notification_comes_behind_puts_between_kinds",
+     a_notification_comes_behind_puts_between_kinds, 0},
+    {"put_notify", NULL, 0},
+    {"put_notify_and_get_notify_between_kinds", put_notify_and_get_notify_between_kinds, 0},
+    {"fence", NULL, 0},
+    {"a_fence_orders_puts_between_kinds", a_fence_orders_puts_between_kinds, 0},
+    {"atomic", NULL, 0},
+    {"words_of_every_kind_make_one_sum", words_of_every_kind_make_one_sum, 0},
+    {"signal", NULL, 0},
+    {"a_signal_comes_behind_puts_between_kinds", a_signal_comes_behind_puts_between_kinds, 0},
+    {"request", NULL, 0},
+    {"a_canceled_request_leaves_its_memory_alone", a_canceled_request_leaves_its_memory_alone, 0},
+    {"close", NULL, 0},
+    {"a_part_of_any_kind_closes_under_load", a_part_of_any_kind_closes_under_load, CONF_PEERS},
+    {0},
+};

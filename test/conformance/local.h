@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Local memory of any kind, for guarantees that touch none of it with the processor. */
+#ifndef NXR_TEST_LOCAL_H
+#define NXR_TEST_LOCAL_H
+
+#include "conformance.h"
+
+/* With a copy on the host of what it should hold. */
+struct local {
+    struct nixl_region *region; /* NULL: host memory */
+    unsigned char *host;
+    char *addr;
+    size_t nbytes;
+};
+struct local conf_local(const char *name, enum nixl_mem_kind kind, size_t nbytes);
+void conf_drop_local(struct local *local);
+
+/* What stands on the host goes into the memory, or comes from there: by the rank's own puts. */
+void conf_push(struct local *local, size_t at, size_t nbytes);
+void conf_pull(struct local *local, size_t at, size_t nbytes);
+
+#endif

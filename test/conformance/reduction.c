@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guarantees on reductions: each against what a plain loop computes, with random sizes, alignments
+ * and places from a seed that is printed. Values are small whole numbers, whose sums and products
+ * every type holds exactly, so that the order of the operands does not matter.
+ */
+#include "exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t type_nbytes[] = {4, 4, 8, 8, 4, 8, 1, 1, 2, 2, 2, 2};
+#define N_TYPES 12
+#define N_OPS   7
+
+static bool is_floating(int type)
+{
+    return type == NIXL_FLOAT || type == NIXL_DOUBLE || type >= NIXL_FLOAT16;
+}
+
+/* Small whole numbers as 16-bit floats: exact, so that bits can be made by hand. */
+static uint16_t half_of(int type, int value)
+{
+    float wide = (float)value;
+    uint32_t bits;
+
+    memcpy(&bits, &wide, sizeof(bits));
+    if (type == NIXL_BFLOAT16) {
+        return (uint16_t)(bits >> 16);
+    }
+    if (value == 0) {
+        return 0;
+    }
+    return (uint16_t)((bits >> 16 & 0x8000u) | ((bits & 0x7fffffffu) - (112u << 23)) >> 13);
+}
+
+static void put_value(int type, void *at, int64_t value)
+{
+    float narrow = (float)value;
+    double wide = (double)value;
+    uint16_t half = half_of(type, (int)value);
+
+    if (type == NIXL_FLOAT) {
+        memcpy(at, &narrow, sizeof(narrow));
+    } else if (type == NIXL_DOUBLE) {
+        memcpy(at, &wide, sizeof(wide));
+    } else if (is_floating(type)) {
+        memcpy(at, &half, sizeof(half));
+    } else {
+        memcpy(at, &value, type_nbytes[type]); /* the lowest bytes */
+    }
+}
+
+/* What a rank has at an index: signed where the type is, small enough for every sum and product. */
+static int64_t operand(int rank, size_t index, int type, int op)
+{
+    uint64_t mixed = (uint64_t)rank * 2654435761u + index * 40503u;
+    bool is_signed = is_floating(type) || type == NIXL_INT8 || type == NIXL_INT16 ||
+                     type == NIXL_INT32 || type == NIXL_INT64;
+
+    mixed ^= mixed >> 7;
+    if (op == NIXL_PROD) { /* 16-bit floats hold 2 to the 6th, and its negative */
+        return (rank + (int)(index % 5)) % 3 == 0 && rank < 6 ? (is_signed ? -2 : 2) : 1;
+    }
+    if (op == NIXL_SUM) {
+        return (int64_t)(mixed % 4) - (is_signed ? 2 : 0);
+    }
+    return (int64_t)(mixed % 100) - (is_signed ? 50 : 0);
+}
+
+static int64_t combine(int op, int64_t a, int64_t b)
+{
+    switch (op) {
+    case NIXL_SUM:
+        return a + b;
+    case NIXL_PROD:
+        return a * b;
+    case NIXL_MIN:
+        return b < a ? b : a;
+    case NIXL_MAX:
+        return b > a ? b : a;
+    case NIXL_AND:
+        return a & b;
+    case NIXL_OR:
+        return a | b;
+    default:
+        return a ^ b;
+    }
+}
+
+/* An operation of the caller's own: a pair of the largest value and who has it. */
+struct place {
+    int32_t value;
+    int32_t rank;
+};
+
+static void keep_larger(void *left, const void *right, size_t count, void *arg)
+{
+    MPT_TRUE(arg == &conf_world);
+    for (size_t i = 0; i < count; i++) {
+        struct place a, b;
+
+        memcpy(&a, (char *)left + i * sizeof(a), sizeof(a));
+        memcpy(&b, (const char *)right + i * sizeof(b), sizeof(b));
+        if (b.value > a.value || (b.value == a.value && b.rank < a.rank)) {
+            memcpy((char *)left + i * sizeof(b), &b, sizeof(b));
+        }
+    }
+}
+
+/* One reduction as it was drawn. */
+struct drawn {
+    int kind; /* 0 allreduce, 1 reduce, 2 reduce_scatter, 3 scan */
+    int root;
+    int type;
+    int op;
+    size_t count; /* of src */
+    bool in_place;
+    bool in_region;
+};
+
+static void fill_operands(const struct drawn *drawn, unsigned char *bytes, int rank)
+{
+    for (size_t i = 0; i < drawn->count; i++) {
+        put_value(drawn->type, bytes + i * type_nbytes[drawn->type],
+                  operand(rank, i, drawn->type, drawn->op));
+    }
+}
+
+/* What members 0 to `last` make of index i, as bytes of the type. */
+static void expect(const struct drawn *drawn, int last, size_t i, unsigned char *value)
+{
+    int64_t result = operand(0, i, drawn->type, drawn->op);
+
+    for (int rank = 1; rank <= last; rank++) {
+        result = combine(drawn->op, result, operand(rank, i, drawn->type, drawn->op));
+    }
+    put_value(drawn->type, value, result);
+}
+
+static void check_result(const struct drawn *drawn, const unsigned char *dst, size_t first,
+                         size_t count)
+{
+    size_t nbytes = type_nbytes[drawn->type];
+    int last = drawn->kind == 3 ? conf.rank : conf.size - 1;
+
+    for (size_t i = 0; i < count; i++) {
+        unsigned char value[8];
+
+        expect(drawn, last, first + i, value);
+        if (memcmp(dst + i * nbytes, value, nbytes) != 0) {
+            mpt_fail(__FILE__, __LINE__,
+                     "kind %d, type %d, op %d, %zu elements%s%s: element %zu is wrong", drawn->kind,
+                     drawn->type, drawn->op, drawn->count, drawn->in_place ? ", in place" : "",
+                     drawn->in_region ? ", in regions" : "", i);
+        }
+    }
+}
+
+static int call_reduction(const struct drawn *drawn, const struct nixl_reduce_args *args)
+{
+    switch (drawn->kind) {
+    case 0:
+        return nixl_allreduce(conf_world, args, MPT_PATIENCE);
+    case 1:
+        return nixl_reduce(conf_world, drawn->root, args, MPT_PATIENCE);
+    case 2:
+        return nixl_reduce_scatter(conf_world, args, MPT_PATIENCE);
+    default:
+        return nixl_scan(conf_world, args, MPT_PATIENCE);
+    }
+}
+
+static void run_reduction(const struct drawn *drawn)
+{
+    size_t nbytes = drawn->count * type_nbytes[drawn->type];
+    size_t n_results = drawn->kind == 2 ? drawn->count / (size_t)conf.size : drawn->count;
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    struct buffer src = conf_buffer("reduce src", nbytes, conf_random_shift(), drawn->in_region);
+    struct buffer dst = conf_buffer("reduce dst", nbytes, conf_random_shift(), drawn->in_region);
+    unsigned char *result = drawn->in_place ? src.bytes : dst.bytes;
+
+    fill_operands(drawn, src.bytes, conf.rank);
+    args.src = src.bytes;
+    args.dst = result;
+    args.count = n_results;
+    args.type = (enum nixl_type)drawn->type;
+    args.op = (enum nixl_reduce_op)drawn->op;
+    MPT_OK(call_reduction(drawn, &args));
+    if (drawn->kind != 1 || drawn->root == conf.rank) {
+        check_result(drawn, result, drawn->kind == 2 ? n_results * (size_t)conf.rank : 0,
+                     n_results);
+    }
+    conf_drop_buffer(&src);
+    conf_drop_buffer(&dst);
+}
+
+static void every_type_and_operation_is_as_in_a_plain_loop(void)
+{
+    conf_need_world();
+    for (int type = 0; type < N_TYPES; type++) {
+        for (int op = 0; op < (is_floating(type) ? NIXL_MAX + 1 : N_OPS); op++) {
+            for (int kind = 0; kind < 4; kind++) {
+                struct drawn drawn = {.kind = kind, .type = type, .op = op};
+
+                drawn.count = (size_t)(mpt_random(&conf_seed) % 300 + 1) * (size_t)conf.size;
+                drawn.root = (int)(mpt_random(&conf_seed) % (unsigned)conf.size);
+                drawn.in_place = mpt_random(&conf_seed) % 2 == 0;
+                run_reduction(&drawn);
+            }
+        }
+    }
+}
+
+static void reductions_of_any_size_are_right(void)
+{
+    conf_need_world();
+    for (unsigned round = 0; round < conf_rounds(200); round++) {
+        struct drawn drawn = {.kind = (int)(mpt_random(&conf_seed) % 4),
+                              .type = (int)(mpt_random(&conf_seed) % N_TYPES)};
+        size_t nbytes = conf_random_nbytes(2 << 20);
+
+        drawn.op = (int)(mpt_random(&conf_seed) % (is_floating(drawn.type) ? NIXL_MAX + 1 : N_OPS));
+        drawn.root = (int)(mpt_random(&conf_seed) % (unsigned)conf.size);
+        drawn.count = nbytes / type_nbytes[drawn.type] / (size_t)conf.size * (size_t)conf.size;
+        drawn.in_place = mpt_random(&conf_seed) % 2 == 0;
+        drawn.in_region = mpt_random(&conf_seed) % 2 == 0;
+        run_reduction(&drawn);
+    }
+}
+
+static void callers_combine_in_their_own_way(void)
+{
+    conf_need_world();
+    for (size_t count = 1; count < 200000; count = count * 5 + 3) {
+        struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+        struct place *places = calloc(count, sizeof(*places));
+
+        MPT_TRUE(places != NULL);
+        for (size_t i = 0; i < count; i++) {
+            places[i] = (struct place){(int32_t)(((size_t)conf.rank * 7 + i) % 13), conf.rank};
+        }
+        args.src = args.dst = places;
+        args.count = count;
+        args.op = NIXL_USER;
+        args.combine = keep_larger;
+        args.combine_arg = &conf_world;
+        args.element_nbytes = sizeof(*places);
+        MPT_OK(nixl_allreduce(conf_world, &args, MPT_PATIENCE));
+        for (size_t i = 0; i < count; i++) {
+            struct place best = {-1, -1};
+
+            for (int rank = 0; rank < conf.size; rank++) {
+                int32_t value = (int32_t)(((size_t)rank * 7 + i) % 13);
+
+                best = value > best.value ? (struct place){value, rank} : best;
+            }
+            MPT_EQ(places[i].value, best.value);
+            MPT_EQ(places[i].rank, best.rank);
+        }
+        free(places);
+    }
+}
+
+/* Sums that depend on their order: the same bits on all members, and in every run. */
+static void results_are_the_same_on_all_and_again(void)
+{
+    static const size_t counts[] = {1, 100, 5000, 300000};
+
+    conf_need_world();
+    for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
+        size_t nbytes = counts[k] * sizeof(float);
+        float *src = malloc(nbytes), *first = malloc(nbytes), *again = malloc(nbytes);
+        struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+
+        MPT_TRUE(src != NULL && first != NULL && again != NULL);
+        for (size_t i = 0; i < counts[k]; i++) {
+            uint64_t own = (uint64_t)conf.rank * 1000003 + i;
+
+            src[i] = (float)mpt_random(&own) * 0x1p-40f;
+        }
+        args.src = src;
+        args.count = counts[k];
+        args.type = NIXL_FLOAT;
+        args.dst = first;
+        MPT_OK(nixl_allreduce(conf_world, &args, MPT_PATIENCE));
+        args.dst = again;
+        MPT_OK(nixl_allreduce(conf_world, &args, MPT_PATIENCE));
+        MPT_EQ(memcmp(first, again, nbytes), 0);
+        MPT_OK(nixl_broadcast(conf_world, 0, again, nbytes, MPT_PATIENCE));
+        MPT_EQ(memcmp(first, again, nbytes), 0);
+        free(src);
+        free(first);
+        free(again);
+    }
+}
+
+const struct guarantee conf_reduction[] = {
+    {"collective", NULL, 0},
+    {"every_type_and_operation_is_as_in_a_plain_loop",
+     every_type_and_operation_is_as_in_a_plain_loop, 0},
+    {"reductions_of_any_size_are_right", reductions_of_any_size_are_right, 0},
+    {"callers_combine_in_their_own_way", callers_combine_in_their_own_way, 0},
+    {"results_are_the_same_on_all_and_again", results_are_the_same_on_all_and_again, 0},
+    {0},
+};

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guarantees on teams: who is in them, at which place, and that they do not disturb each other. */
+#include "conformance.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* Every member says its rank: the team is the one that was asked for. */
+static void check_members(struct nixl_team *team, const int *ranks, int size, int me)
+{
+    int *told = calloc((size_t)size, sizeof(int));
+    int own = conf.rank;
+
+    MPT_TRUE(told != NULL);
+    MPT_EQ(nixl_team_size(team), size);
+    MPT_EQ(nixl_team_rank(team), me);
+    MPT_OK(nixl_allgather(team, &own, told, sizeof(own), MPT_PATIENCE));
+    for (int i = 0; i < size; i++) {
+        MPT_EQ(told[i], ranks[i]);
+        MPT_EQ(nixl_team_translate(team, i, NULL), ranks[i]);
+        MPT_EQ(nixl_team_translate(NULL, ranks[i], team), i);
+    }
+    free(told);
+}
+
+static void teams_have_the_members_that_were_asked_for(void)
+{
+    int ranks[64] = {0}, n = 0, odd = conf.rank % 2, me = -1;
+    struct nixl_team *world, *team;
+
+    MPT_TRUE(conf.size <= 64);
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    for (int i = 0; i < conf.size; i++) {
+        ranks[i] = i;
+    }
+    check_members(world, ranks, conf.size, conf.rank);
+
+    /* All, in reverse. */
+    for (int i = 0; i < conf.size; i++) {
+        ranks[i] = conf.size - 1 - i;
+    }
+    MPT_OK(nixl_team_create(ranks, (size_t)conf.size, MPT_PATIENCE, &team));
+    check_members(team, ranks, conf.size, conf.size - 1 - conf.rank);
+    MPT_EQ(nixl_team_translate(world, 0, team), conf.size - 1);
+    MPT_OK(nixl_team_free(team));
+
+    /* Odd and even ranks side by side. */
+    for (int i = odd; i < conf.size; i += 2) {
+        me = i == conf.rank ? n : me;
+        ranks[n++] = i;
+    }
+    MPT_OK(nixl_team_strided(odd, 2, (size_t)n, MPT_PATIENCE, &team));
+    check_members(team, ranks, n, me);
+    if (conf.size > 1) {
+        MPT_EQ(nixl_team_translate(world, 1 - odd, team), NIXL_ERR_NOT_FOUND);
+    }
+    MPT_OK(nixl_team_free(team));
+    MPT_OK(nixl_team_free(world));
+}
+
+static void a_team_is_divided_by_color_and_key(void)
+{
+    struct nixl_team *world, *team, *half;
+    int ranks[64] = {0}, n = 0, me = -1, mine = conf.rank % 2;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    /* Keys fall: places are in reverse. */
+    MPT_OK(nixl_team_split(world, mine, -conf.rank, MPT_PATIENCE, &team));
+    for (int i = conf.size - 1; i >= 0; i--) {
+        if (i % 2 == mine) {
+            me = i == conf.rank ? n : me;
+            ranks[n++] = i;
+        }
+    }
+    check_members(team, ranks, n, me);
+
+    /* Equal keys: by place. The first of each is left out. */
+    MPT_OK(nixl_team_split(team, me == 0 ? NIXL_NO_COLOR : 7, 3, MPT_PATIENCE, &half));
+    if (me == 0) {
+        MPT_TRUE(half == NULL);
+    } else {
+        check_members(half, ranks + 1, n - 1, me - 1);
+        MPT_OK(nixl_team_free(half));
+    }
+    MPT_OK(nixl_team_free(team));
+    MPT_OK(nixl_team_free(world));
+}
+
+static void a_node_team_has_the_ranks_of_this_host(void)
+{
+    int ranks[64] = {0}, n = 0, me = -1;
+    struct nixl_team *team;
+
+    for (int i = 0; i < conf.size; i++) {
+        if (mpt_scope(i) != NIXL_SCOPE_REMOTE) {
+            me = i == conf.rank ? n : me;
+            ranks[n++] = i;
+        }
+    }
+    MPT_OK(nixl_team_node(MPT_PATIENCE, &team));
+    check_members(team, ranks, n, me);
+    MPT_OK(nixl_team_free(team));
+}
+
+static void a_team_without_a_loss_shrinks_to_itself(void)
+{
+    struct nixl_team *world, *first, *second;
+    int ranks[64] = {0};
+
+    for (int i = 0; i < conf.size; i++) {
+        ranks[i] = i;
+    }
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    MPT_OK(nixl_team_shrink(world, MPT_PATIENCE, &first));
+    MPT_OK(nixl_team_shrink(first, MPT_PATIENCE, &second));
+    check_members(second, ranks, conf.size, conf.rank);
+    check_members(first, ranks, conf.size, conf.rank);
+    MPT_OK(nixl_team_free(first));
+    MPT_OK(nixl_team_free(second));
+    MPT_OK(nixl_team_free(world));
+}
+
+static void many_teams_come_and_go(void)
+{
+    struct nixl_team *teams[3];
+    unsigned n = conf_rounds(100);
+
+    for (unsigned round = 0; round < n; round++) {
+        MPT_OK(nixl_team_world(MPT_PATIENCE, &teams[round % 3]));
+        MPT_OK(nixl_barrier(teams[round % 3], MPT_PATIENCE));
+        if (round % 3 == 2) {
+            for (int i = 0; i < 3; i++) {
+                MPT_OK(nixl_barrier(teams[i], MPT_PATIENCE));
+                MPT_OK(nixl_team_free(teams[i]));
+            }
+        }
+    }
+    for (unsigned i = 0; i < n % 3; i++) {
+        MPT_OK(nixl_team_free(teams[i]));
+    }
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static void *sum_again_and_again(void *arg)
+{
+    struct nixl_team *team = arg;
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    unsigned n = conf_rounds(300);
+    uint64_t sum;
+
+    args.src = args.dst = &sum;
+    args.count = 1;
+    args.type = NIXL_UINT64;
+    for (unsigned round = 0; round < n; round++) {
+        sum = round;
+        MPT_OK(nixl_allreduce(team, &args, MPT_PATIENCE));
+        MPT_EQ(sum, (uint64_t)round * (uint64_t)conf.size);
+    }
+    return NULL;
+}
+
+static void teams_run_side_by_side(void)
+{
+    struct nixl_team *teams[3];
+    pthread_t threads[3];
+
+    for (int i = 0; i < 3; i++) {
+        MPT_OK(nixl_team_world(MPT_PATIENCE, &teams[i]));
+    }
+    for (int i = 0; i < 3; i++) {
+        MPT_EQ(pthread_create(&threads[i], NULL, sum_again_and_again, teams[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        MPT_EQ(pthread_join(threads[i], NULL), 0);
+        MPT_OK(nixl_team_free(teams[i]));
+    }
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+static void wrong_ranks_make_no_team(void)
+{
+    int ranks[] = {conf.rank, conf.rank, conf.size};
+    struct nixl_team *team = NULL, *world;
+
+    MPT_STATUS(nixl_team_world(MPT_PATIENCE, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_world(0, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_node(-1, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_node(MPT_PATIENCE, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_create(NULL, 1, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_create(ranks, 0, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_create(ranks, 2, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_create(ranks + 2, 1, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_create(ranks, SIZE_MAX, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_strided(0, -1, 2, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_strided(0, 1, SIZE_MAX, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+    if (conf.size > 1) {
+        ranks[0] = conf.next;
+        MPT_STATUS(nixl_team_create(ranks, 1, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+    }
+    MPT_TRUE(team == NULL);
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    MPT_STATUS(nixl_team_split(world, -2, 0, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_split(world, 0, 0, MPT_PATIENCE, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_split(NULL, 0, 0, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_shrink(NULL, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_shrink(world, 0, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_free(NULL), NIXL_ERR_INVALID_ARG);
+    MPT_EQ(nixl_team_size(NULL), NIXL_ERR_INVALID_ARG);
+    MPT_EQ(nixl_team_rank(NULL), NIXL_ERR_INVALID_ARG);
+    MPT_EQ(nixl_team_translate(world, conf.size, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_EQ(nixl_team_translate(world, -1, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_OK(nixl_barrier(world, MPT_PATIENCE));
+    MPT_OK(nixl_team_free(world));
+    MPT_EQ(nixl_team_size(world), NIXL_ERR_INVALID_ARG);
+}
+
+const struct guarantee conf_team[] = {
+    {"team", NULL, 0},
+    {"teams_have_the_members_that_were_asked_for", teams_have_the_members_that_were_asked_for, 0},
+    {"a_team_is_divided_by_color_and_key", a_team_is_divided_by_color_and_key, 0},
+    {"a_node_team_has_the_ranks_of_this_host", a_node_team_has_the_ranks_of_this_host, 0},
+    {"a_team_without_a_loss_shrinks_to_itself", a_team_without_a_loss_shrinks_to_itself, 0},
+    {"many_teams_come_and_go", many_teams_come_and_go, 0},
+    {"teams_run_side_by_side", teams_run_side_by_side, CONF_THREADS},
+    {"wrong_ranks_make_no_team", wrong_ranks_make_no_team, 0},
+    {0},
+};

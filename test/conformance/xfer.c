@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guarantees on the life of prepared transfers: starts, requests, notifications, cancel, ranges. */
+#include "conformance.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG_NOTE 0x8e01
+#define TAG_NEXT 0x8e02
+
+#define BLOCK    4096
+#define N_BLOCKS 64
+
+/* Both sides alike: blocks of one size, in one entry each. */
+struct pair {
+    struct part part;
+    unsigned char *memory; /* the local side */
+    struct nixl_blocks local, remote;
+    uint64_t local_index[N_BLOCKS], remote_index[N_BLOCKS];
+};
+
+static void make_pair(struct pair *pair, const char *name)
+{
+    pair->part = conf_part(name, N_BLOCKS * BLOCK);
+    pair->memory = malloc(N_BLOCKS * BLOCK);
+    MPT_TRUE(pair->memory != NULL);
+    pair->local = pair->remote = (struct nixl_blocks)NIXL_BLOCKS_INIT;
+    pair->local.addr = pair->memory;
+    pair->remote.region = pair->part.region;
+    pair->local.block_nbytes = pair->local.stride = BLOCK;
+    pair->remote.block_nbytes = pair->remote.stride = BLOCK;
+    pair->local.nblocks = pair->remote.nblocks = N_BLOCKS;
+    pair->local.index = pair->local_index;
+    pair->remote.index = pair->remote_index;
+    for (uint64_t i = 0; i < N_BLOCKS; i++) {
+        pair->local_index[i] = i;
+        pair->remote_index[i] = N_BLOCKS - 1 - i;
+        mpt_fill(pair->memory + i * BLOCK, BLOCK, i + (uint64_t)conf.rank);
+    }
+    mpt_barrier();
+}
+
+static void drop_pair(struct pair *pair)
+{
+    mpt_barrier();
+    conf_drop(&pair->part);
+    free(pair->memory);
+}
+
+static struct nixl_xfer *prepare(struct pair *pair, enum nixl_xfer_op op, int rank)
+{
+    struct nixl_xfer *xfer = NULL;
+
+    MPT_OK(nixl_xfer_create(op, rank, &pair->local, 1, &pair->remote, 1, &xfer));
+    MPT_TRUE(xfer != NULL);
+    return xfer;
+}
+
+/* Start and wait. */
+static void run(struct nixl_xfer *xfer)
+{
+    MPT_TRUE(nixl_xfer_start(xfer, NULL) >= NIXL_OK);
+    MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
+}
+
+/* The rank before has put its block local_index[i] to our remote_index[i]. */
+static void check_pair(const struct pair *pair, int from, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        MPT_CHECK(pair->part.bytes + pair->remote_index[i] * BLOCK, BLOCK,
+                  pair->local_index[i] + (uint64_t)from);
+    }
+}
+
+static void an_index_may_change_between_starts(void)
+{
+    static struct pair pair;
+    struct nixl_xfer *xfer;
+    uint64_t state = 5;
+
+    make_pair(&pair, "xfer.index");
+    xfer = prepare(&pair, NIXL_XFER_PUT, conf.next);
+    for (unsigned round = 0; round < conf_rounds(50); round++) {
+        uint64_t n = 1 + mpt_random(&state) % N_BLOCKS;
+
+        for (uint64_t i = 0; i < N_BLOCKS; i++) { /* the same at both ends: one seed */
+            uint64_t j = mpt_random(&state) % (i + 1);
+
+            pair.remote_index[i] = pair.remote_index[j];
+            pair.remote_index[j] = i;
+            pair.local_index[i] = mpt_random(&state) % N_BLOCKS;
+        }
+        MPT_OK(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, n, pair.local_index));
+        MPT_OK(nixl_xfer_set_index(xfer, NIXL_XFER_REMOTE, 0, n, pair.remote_index));
+        MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL) >= NIXL_OK);
+        conf_hear(conf.prev, TAG_NOTE);
+        MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
+        check_pair(&pair, conf.prev, n);
+        memset(pair.part.bytes, 0, pair.part.nbytes);
+        mpt_barrier();
+    }
+    MPT_OK(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, 0, pair.local_index));
+    MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_ERR_INVALID_ARG); /* sides of different size */
+    MPT_OK(nixl_xfer_set_index(xfer, NIXL_XFER_REMOTE, 0, 0, NULL));
+    run(xfer); /* of nothing */
+    MPT_OK(nixl_xfer_free(xfer));
+    mpt_barrier();
+    MPT_CHECK_BYTES(pair.part.bytes, pair.part.nbytes, 0);
+    drop_pair(&pair);
+}
+
+static void a_notification_comes_behind_a_transfer(void)
+{
+    static struct nixl_note note;
+    static struct pair pair;
+    struct nixl_xfer *xfer;
+    const char text[] = "all of it";
+
+    make_pair(&pair, "xfer.note");
+    xfer = prepare(&pair, NIXL_XFER_PUT, conf.next);
+    for (unsigned round = 0; round < conf_rounds(100); round++) {
+        MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_NOTE + (uint64_t)round, text, sizeof(text),
+                                        NULL) >= NIXL_OK);
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(conf.prev, TAG_NOTE + (uint64_t)round, UINT64_MAX, MPT_PATIENCE,
+                                &note));
+        MPT_EQ(note.nbytes, sizeof(text));
+        MPT_EQ(memcmp(note.payload, text, sizeof(text)), 0);
+        check_pair(&pair, conf.prev, N_BLOCKS);
+        MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
+        memset(pair.part.bytes, 0, pair.part.nbytes);
+        mpt_barrier();
+    }
+    MPT_OK(nixl_xfer_free(xfer));
+    drop_pair(&pair);
+}
+
+/* The owner hears when its memory was read, and may change it then. */
+static void a_notification_comes_behind_the_last_read(void)
+{
+    static struct pair pair;
+    struct nixl_xfer *xfer;
+
+    make_pair(&pair, "xfer.read");
+    for (uint64_t i = 0; i < N_BLOCKS; i++) {
+        mpt_fill(pair.part.bytes + pair.remote_index[i] * BLOCK, BLOCK, i + (uint64_t)conf.rank);
+    }
+    mpt_barrier();
+    xfer = prepare(&pair, NIXL_XFER_GET, conf.next);
+    MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL) >= NIXL_OK);
+    conf_hear(conf.prev, TAG_NOTE);
+    memset(pair.part.bytes, 0, pair.part.nbytes);
+    MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
+    for (uint64_t i = 0; i < N_BLOCKS; i++) {
+        MPT_CHECK(pair.memory + i * BLOCK, BLOCK, i + (uint64_t)conf.next);
+    }
+    MPT_OK(nixl_xfer_free(xfer));
+    drop_pair(&pair);
+}
+
+static void neighbours_move_as_one(void)
+{
+    static struct pair pair;
+    struct nixl_xfer_info info = NIXL_XFER_INFO_INIT;
+    struct nixl_xfer *xfer;
+    struct nixl_blocks pieces[2];
+
+    make_pair(&pair, "xfer.merge");
+    xfer = prepare(&pair, NIXL_XFER_PUT, conf.next); /* the remote side runs backwards */
+    run(xfer);
+    MPT_OK(nixl_xfer_query(xfer, &info));
+    MPT_EQ(info.npieces, N_BLOCKS);
+    MPT_EQ(info.nblocks, N_BLOCKS);
+    MPT_EQ(info.nbytes, N_BLOCKS * BLOCK);
+    for (uint64_t i = 0; i < N_BLOCKS; i++) {
+        pair.remote_index[i] = i;
+    }
+    run(xfer);
+    MPT_OK(nixl_xfer_query(xfer, &info));
+    MPT_EQ(info.npieces, 1);
+    MPT_EQ(info.nstarts, 2);
+    MPT_OK(nixl_xfer_free(xfer));
+    /* Across entries, too; and the sides need not be cut alike. */
+    pieces[0] = pieces[1] = pair.local;
+    pieces[0].index = pieces[1].index = NULL;
+    pieces[0].nblocks = pieces[1].nblocks = 1;
+    pieces[0].block_nbytes = 1000;
+    pieces[1].offset = 1000;
+    pieces[1].block_nbytes = N_BLOCKS * BLOCK - 1000;
+    MPT_OK(nixl_xfer_create(NIXL_XFER_GET, conf.next, pieces, 2, &pair.remote, 1, &xfer));
+    run(xfer);
+    MPT_OK(nixl_xfer_query(xfer, &info));
+    MPT_EQ(info.npieces, 1);
+    MPT_OK(nixl_xfer_free(xfer));
+    drop_pair(&pair);
+}
+
+static void what_it_takes_is_estimated_and_measured(void)
+{
+    static struct pair pair;
+    struct nixl_region_info part = NIXL_REGION_INFO_INIT;
+    struct nixl_xfer_info before = NIXL_XFER_INFO_INIT, after = NIXL_XFER_INFO_INIT;
+    struct nixl_xfer *xfer;
+
+    make_pair(&pair, "xfer.cost");
+    xfer = prepare(&pair, NIXL_XFER_PUT, conf.next);
+    MPT_OK(nixl_region_query(pair.part.region, conf.next, MPT_PATIENCE, &part));
+    MPT_OK(nixl_xfer_query(xfer, &before));
+    MPT_EQ(before.estimated_ns > 0, part.bandwidth_mbps > 0);
+    MPT_EQ(before.nstarts, 0);
+    MPT_EQ(before.took_ns, 0);
+    run(xfer);
+    MPT_OK(nixl_xfer_query(xfer, &after));
+    MPT_EQ(after.nstarts, 1);
+    MPT_TRUE(after.took_ns > 0);
+    MPT_EQ(after.had_estimated_ns, before.estimated_ns);
+    MPT_EQ(after.estimated_ns > 0, part.bandwidth_mbps > 0);
+    MPT_OK(nixl_xfer_free(xfer));
+    drop_pair(&pair);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static void many_transfers_are_in_flight(void)
+{
+    enum { N_XFERS = 32 };
+    static struct pair pair;
+    struct nixl_xfer *xfers[N_XFERS];
+    struct nixl_req *reqs[N_XFERS] = {0};
+    size_t n_open = 0, index;
+
+    make_pair(&pair, "xfer.flight");
+    for (int i = 0; i < N_XFERS; i++) {
+        pair.local.offset = pair.remote.offset = (uint64_t)i * 2 * BLOCK;
+        pair.local.nblocks = pair.remote.nblocks = 2;
+        pair.local.index = pair.remote.index = NULL;
+        xfers[i] = prepare(&pair, NIXL_XFER_PUT, conf.next);
+    }
+    for (int i = 0; i < N_XFERS; i++) {
+        int status = nixl_xfer_start_notify(xfers[i], TAG_NOTE, NULL, 0, &reqs[i]);
+
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+        MPT_EQ(reqs[i] != NULL, status == NIXL_INPROGRESS);
+        n_open += reqs[i] != NULL;
+    }
+    for (; n_open > 0; n_open--) {
+        MPT_OK(nixl_req_wait_any(reqs, N_XFERS, MPT_PATIENCE, &index));
+        MPT_TRUE(reqs[index] == NULL);
+    }
+    for (int i = 0; i < N_XFERS; i++) {
+        conf_hear(conf.prev, TAG_NOTE);
+        MPT_OK(nixl_xfer_free(xfers[i]));
+    }
+    for (uint64_t i = 0; i < N_BLOCKS; i++) {
+        MPT_CHECK(pair.part.bytes + i * BLOCK, BLOCK, i + (uint64_t)conf.prev);
+    }
+    drop_pair(&pair);
+}
+
+/* A transfer that no call completes at once: a block of 256 KiB, put to the same place n times. */
+static struct nixl_xfer *prepare_long(struct pair *pair, uint64_t n)
+{
+    pair->local.block_nbytes = pair->remote.block_nbytes = N_BLOCKS * BLOCK;
+    pair->local.stride = pair->remote.stride = 0;
+    pair->local.nblocks = pair->remote.nblocks = n;
+    pair->local.index = pair->remote.index = NULL;
+    return prepare(pair, NIXL_XFER_PUT, conf.next);
+}
+
+static void one_start_at_a_time(void)
+{
+    static struct pair pair;
+    struct nixl_req *req = NULL;
+    struct nixl_xfer *xfer;
+
+    make_pair(&pair, "xfer.twice");
+    xfer = prepare_long(&pair, 1200);
+    MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_ERR_IN_USE);
+    MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
+    MPT_OK(nixl_xfer_wait(xfer, 0));
+    MPT_STATUS(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, &req), NIXL_INPROGRESS);
+    MPT_TRUE(req != NULL);
+    MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+    conf_hear(conf.prev, TAG_NOTE);
+    for (uint64_t i = 0; i < N_BLOCKS; i++) {
+        MPT_CHECK(pair.part.bytes + i * BLOCK, BLOCK, i + (uint64_t)conf.prev);
+    }
+    MPT_OK(nixl_xfer_free(xfer));
+    drop_pair(&pair);
+}
+
+static void sleep_through_a_transfer(struct nixl_xfer *xfer)
+{
+    struct pollfd fd = {.fd = nixl_event_fd(), .events = POLLIN};
+    struct nixl_event event = NIXL_EVENT_INIT;
+    struct nixl_req *req = NULL;
+    int status;
+
+    MPT_STATUS(nixl_xfer_start(xfer, &req), NIXL_INPROGRESS);
+    while ((status = nixl_req_test(&req)) == NIXL_INPROGRESS) {
+        while (nixl_event_recv(0, &event) == NIXL_OK) {
+            MPT_EQ(event.type, NIXL_EVENT_REGION_CLOSED); /* of what came before */
+        }
+        if (nixl_event_arm() == NIXL_OK) {
+            MPT_EQ(poll(&fd, 1, (int)(MPT_PATIENCE / MPT_MS)), 1);
+        }
+    }
+    MPT_OK(status);
+    MPT_TRUE(req == NULL);
+}
+
+/* One rank after the other, so that nothing else wakes it. */
+static void a_completed_transfer_wakes_the_event_fd(void)
+{
+    static struct pair pair;
+    struct nixl_xfer *xfer;
+
+    make_pair(&pair, "xfer.event");
+    xfer = prepare_long(&pair, 1200);
+    for (int rank = 0; rank < conf.size; rank++) {
+        if (rank != conf.rank) {
+            conf_hear(rank, TAG_NEXT);
+            continue;
+        }
+        sleep_through_a_transfer(xfer);
+        for (int other = 0; other < conf.size; other++) {
+            if (other != conf.rank) {
+                conf_tell(other, TAG_NEXT);
+            }
+        }
+    }
+    MPT_OK(nixl_xfer_free(xfer));
+    drop_pair(&pair);
+}
+
+static void a_canceled_transfer_moves_no_more(void)
+{
+    static struct pair pair;
+    enum nixl_outcome outcome = NIXL_OUTCOME_UNTOUCHED;
+    struct nixl_xfer *xfer;
+
+    make_pair(&pair, "xfer.cancel");
+    xfer = prepare_long(&pair, 40000); /* 10 GB */
+    for (unsigned round = 0; round < conf_rounds(10); round++) {
+        MPT_STATUS(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL), NIXL_INPROGRESS);
+        MPT_OK(nixl_xfer_cancel(xfer, MPT_PATIENCE, &outcome));
+        MPT_TRUE(outcome == NIXL_OUTCOME_PARTIAL || outcome == NIXL_OUTCOME_UNTOUCHED);
+        MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
+        conf_tell(conf.next, TAG_NEXT);
+        conf_hear(conf.prev, TAG_NEXT);
+        memset(pair.part.bytes, 7, pair.part.nbytes);
+        conf_tell(conf.prev, TAG_NEXT);
+        conf_hear(conf.next, TAG_NEXT);
+        MPT_CHECK_BYTES(pair.part.bytes, pair.part.nbytes, 7);
+        mpt_barrier();
+    }
+    MPT_OK(nixl_xfer_free(xfer));
+    mpt_barrier(); /* no notification came of what was canceled */
+    drop_pair(&pair);
+}
+
+/* ---- ranges and closed parts ----------------------------------------------------------------- */
+
+static void indices_are_checked_before_a_byte_moves(void)
+{
+    static struct pair pair;
+    struct nixl_xfer *xfer, *none = NULL;
+
+    make_pair(&pair, "xfer.range");
+    xfer = prepare(&pair, NIXL_XFER_PUT, conf.next);
+    for (int side = 0; side < 2; side++) {
+        uint64_t *index = side == 0 ? pair.remote_index : pair.local_index;
+        uint64_t before = index[N_BLOCKS - 1];
+        const uint64_t bad[] = {N_BLOCKS, UINT64_MAX, UINT64_MAX / BLOCK, 1ull << 62};
+
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]) && side == 0; i++) {
+            index[N_BLOCKS - 1] = bad[i];
+            MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_ERR_RANGE);
+            MPT_STATUS(
+                nixl_xfer_create(NIXL_XFER_PUT, conf.next, &pair.local, 1, &pair.remote, 1, &none),
+                NIXL_ERR_RANGE);
+        }
+        index[N_BLOCKS - 1] = UINT64_MAX; /* beyond any memory, on either side */
+        MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_ERR_RANGE);
+        index[N_BLOCKS - 1] = before;
+    }
+    MPT_TRUE(none == NULL);
+    mpt_barrier();
+    MPT_CHECK_BYTES(pair.part.bytes, pair.part.nbytes, 0);
+    mpt_barrier();
+    run(xfer); /* good again */
+    MPT_OK(nixl_xfer_free(xfer));
+    /* An own region has an end, too. */
+    pair.local.addr = NULL;
+    pair.local.region = pair.part.region;
+    pair.local.offset = 1;
+    MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, conf.rank, &pair.local, 1, &pair.remote, 1, &none),
+               NIXL_ERR_RANGE);
+    drop_pair(&pair);
+}
+
+static void a_transfer_finds_a_new_part_again(void)
+{
+    static struct pair pair;
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_region *there;
+    struct nixl_xfer *xfer;
+    int status;
+
+    make_pair(&pair, "xfer.stale");
+    MPT_OK(nixl_region_open("xfer.stale", &there)); /* outlives the own part */
+    pair.remote.region = there;
+    xfer = prepare(&pair, NIXL_XFER_PUT, conf.next);
+    run(xfer);
+    MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
+    mpt_barrier();
+    conf_drop(&pair.part);
+    mpt_barrier();
+    status = nixl_xfer_start(xfer, NULL);
+    MPT_STATUS(status == NIXL_INPROGRESS ? nixl_xfer_wait(xfer, MPT_PATIENCE) : status,
+               NIXL_ERR_STALE);
+    mpt_barrier();
+    pair.part = conf_part("xfer.stale", N_BLOCKS * BLOCK);
+    MPT_OK(nixl_region_query(there, conf.next, MPT_PATIENCE, &info));
+    MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL) >= NIXL_OK);
+    conf_hear(conf.prev, TAG_NOTE);
+    check_pair(&pair, conf.prev, N_BLOCKS);
+    MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
+    MPT_OK(nixl_xfer_free(xfer));
+    MPT_OK(nixl_region_close(there, MPT_PATIENCE));
+    drop_pair(&pair);
+}
+
+const struct guarantee conf_xfer[] = {
+    {"xfer", NULL, 0},
+    {"an_index_may_change_between_starts", an_index_may_change_between_starts, CONF_HOST},
+    {"a_notification_comes_behind_a_transfer", a_notification_comes_behind_a_transfer, CONF_HOST},
+    {"a_notification_comes_behind_the_last_read", a_notification_comes_behind_the_last_read,
+     CONF_HOST},
+    {"neighbours_move_as_one", neighbours_move_as_one, CONF_HOST},
+    {"what_it_takes_is_estimated_and_measured", what_it_takes_is_estimated_and_measured, CONF_HOST},
+    {"many_transfers_are_in_flight", many_transfers_are_in_flight, CONF_HOST},
+    {"one_start_at_a_time", one_start_at_a_time, CONF_HOST},
+    {"a_completed_transfer_wakes_the_event_fd", a_completed_transfer_wakes_the_event_fd, CONF_HOST},
+    {"a_canceled_transfer_moves_no_more", a_canceled_transfer_moves_no_more, CONF_HOST},
+    {"indices_are_checked_before_a_byte_moves", indices_are_checked_before_a_byte_moves, CONF_HOST},
+    {"a_transfer_finds_a_new_part_again", a_transfer_finds_a_new_part_again, CONF_HOST},
+    {0},
+};

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages on the Unix sockets: the first byte is the number of descriptors, the rest is the
+ * message. What is accepted is as long as it says, speaks for a rank of the job, and names nothing
+ * outside of the tables that the library looks up; what is refused says why and writes nothing.
+ */
+/* sources: src/host/wire.c src/memory/export.c src/util/word.c */
+#include "host/wire.h"
+#include "job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE = 4, UNTOUCHED = 0x5a };
+
+struct nxr_job nxr_job; /* the sender of messages that are made, which none is here */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
+
+static void must(bool holds)
+{
+    if (!holds) {
+        abort();
+    }
+}
+
+/* What the library does with a message without looking again. */
+static void check_used(const union nxr_wire_message *message)
+{
+    switch (message->header.type) {
+    case NXR_WIRE_RESOLVE:
+        must(strlen(message->resolve.name) > 0);
+        must(strlen(message->resolve.name) <= NIXL_NAME_MAX);
+        break;
+    case NXR_WIRE_KEY:
+        must(message->key.key.addr + message->key.key.nbytes >= message->key.key.addr);
+        must(message->key.key.id < NXR_N_REGION_IDS);
+        break;
+    case NXR_WIRE_CLOSED:
+        must(message->closed.id < NXR_N_REGION_IDS);
+        break;
+    case NXR_WIRE_DEATH:
+        must(message->death.dead_rank >= 0 && message->death.dead_rank < SIZE);
+        break;
+    case NXR_WIRE_LEAVING:
+        must(message->leaving.first == 0); /* the job has but one part */
+        must(message->leaving.ranks[0] < UINT64_C(1) << SIZE);
+        break;
+    case NXR_WIRE_WORD:
+        must(message->word.id < NXR_N_REGION_IDS);
+        must(nxr_type_nbytes(message->word.atomic.type) > 0);
+        break;
+    default:
+        break;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
+{
+    union nxr_wire_message message;
+    const char *why = NULL;
+    unsigned char *bytes;
+
+    if (nbytes == 0) {
+        return 0;
+    }
+    /* Of exactly that size, so that a read behind the end is seen. */
+    bytes = malloc(nbytes);
+    must(bytes != NULL);
+    memcpy(bytes, data + 1, nbytes - 1);
+    memset(&message, UNTOUCHED, sizeof(message));
+    if (nxr_wire_parse(bytes, nbytes - 1, data[0] % 4, SIZE, &message, &why) == NIXL_OK) {
+        must(why == NULL && message.header.nbytes == nbytes - 1);
+        must(memcmp(&message, bytes, nbytes - 1) == 0);
+        must(message.header.rank >= 0 && message.header.rank < SIZE);
+        check_used(&message);
+    } else {
+        must(why != NULL && why[0] != '\0' && strchr(why, '\n') == NULL);
+        for (size_t i = 0; i < sizeof(message); i++) {
+            must(((unsigned char *)&message)[i] == UNTOUCHED);
+        }
+    }
+    free(bytes);
+    return 0;
+}

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# What needs a GPU, or a stand-in for its driver: see README.md.
+gpu_sources = %D%/gpu.c %D%/gpu.h test/cuda/driver.c test/cuda/driver.h
+gpu_libs = test/mp/libmptest.la src/libnixlrun.la -ldl
+check_PROGRAMS += %D%/gpu_kill %D%/gpu_kinds %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream
+%C%_gpu_kinds_SOURCES = %D%/gpu_kinds.c $(gpu_sources)
+%C%_gpu_kinds_LDFLAGS = $(mp_link)
+%C%_gpu_kinds_LDADD = $(gpu_libs)
+%C%_gpu_kill_SOURCES = %D%/gpu_kill.c $(gpu_sources)
+%C%_gpu_kill_LDFLAGS = $(mp_link)
+%C%_gpu_kill_LDADD = $(gpu_libs)
+%C%_gpu_soak_SOURCES = %D%/gpu_soak.c $(gpu_sources)
+%C%_gpu_soak_LDFLAGS = $(mp_link)
+%C%_gpu_soak_LDADD = $(gpu_libs)
+%C%_gpu_stream_SOURCES = %D%/gpu_stream.c $(gpu_sources)
+%C%_gpu_stream_LDFLAGS = $(mp_link)
+%C%_gpu_stream_LDADD = $(gpu_libs)
+%C%_gpu_speed_SOURCES = %D%/gpu_speed.c $(gpu_sources)
+%C%_gpu_speed_LDFLAGS = $(mp_link)
+%C%_gpu_speed_LDADD = $(gpu_libs)
+
+dist_check_SCRIPTS += %D%/check_device.sh
+TESTS += %D%/check_device.sh %D%/gpu.mp
+EXTRA_DIST += %D%/README.md %D%/device_compile.cu %D%/gpu.mp %D%/gpu_device.cu %D%/pack \
+	%D%/peers.py %D%/run
+
+# What test/gpu/pack packs beside what is installed.
+gpu-programs: %D%/gpu_kill %D%/gpu_kinds %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream \
+	test/conformance/conformance
+.PHONY: gpu-programs

@@ -1,0 +1,157 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# nixlrun --info and --explain on one host: text, JSON, reasons, and installations that lack something.
+. "$top_srcdir/test/launcher/lib.sh"
+inspect=$top_builddir/launcher/nixlrun-inspect
+
+# finds FILTER NAME: jq's filter is true for the JSON in $work/out
+finds() {
+    jq -e "$1" "$work/out" >"$work/jq" 2>&1
+    result $? "$2" "$work/jq" "$work/out"
+}
+
+# asks ARG...: only these arguments, with the PATH in $search if set, and the tables as "TABLE: COLUMN COLUMN" with single blanks
+asks() {
+    env PATH="${search:-$PATH}" "$nixlrun" "$@" >"$work/out" 2>"$work/err" </dev/null
+    rc=$?
+    awk '!/^ / { table = $1; next } { gsub(/ +/, " "); print table ":" $0 }' "$work/out" >"$work/rows"
+}
+
+# ---- --info
+
+asks --info
+[ "$rc" = 0 ] && [ ! -s "$work/err" ]
+result $? "--info" "$work/err"
+has "$work/rows" '^transports: self yes [0-9]+ [0-9]+ 1$' "it knows the transport self"
+has "$work/rows" '^transports: shm yes [0-9]+ [0-9]+ 1$' "it knows the transport shm"
+for library in libnixlrun libpmix hwloc; do
+    file=$(sed -nE "s/^libraries: $library (API )?[0-9.]+ (.*)/\2/p" "$work/rows")
+    [ -f "$file" ]
+    result $? "it knows version and file of $library" "$work/rows"
+done
+has "$work/rows" '^interfaces: lo yes .*127\.0\.0\.1' "it knows the loopback"
+has "$work/rows" '^engines: local yes [0-9.]+ nixlrun$' "it knows the engine local"
+! grep -q '[[:blank:]]$' "$work/out"
+result $? "it writes no blanks at ends of lines"
+
+asks --info --json
+[ "$rc" = 0 ] && [ ! -s "$work/err" ]
+result $? "--info --json" "$work/err"
+finds 'keys_unsorted == ["nixlrun", "transports", "devices", "libraries", "interfaces", "gpus",
+    "gpu_memory", "engines", "missing"]' "JSON has every table"
+finds '.transports[] | select(.name == "shm") | .usable and .latency_ns > 0 and .why_not == ""' \
+    "JSON has numbers and truths as such"
+finds '.interfaces[] | select(.name == "lo") | .up and .mtu > 0 and .numa_node == null' \
+    "JSON has null for what is not known"
+
+# GPU memory, where the drivers are and where they are not; and a build without Vulkan.
+left_out='this build of nixlrun has no Vulkan'
+mkdir "$work/broken_loader"
+: >"$work/broken_loader/libvulkan.so.1"
+LD_LIBRARY_PATH=$work/broken_loader asks --info
+has "$work/rows" "^gpu_memory: vulkan no (no Vulkan loader .*libvulkan1|$left_out)" "a Vulkan loader that is not there is told of"
+VK_DRIVER_FILES=/dev/null VK_ICD_FILENAMES=/dev/null asks --info
+has "$work/rows" "^gpu_memory: vulkan no (Vulkan has no driver .*mesa-vulkan-drivers|$left_out)" "so is a driver"
+has "$work/rows" '^gpu_memory: cuda (no .*|[0-9]+ yes GPU-[0-9a-f-]*)$' "CUDA is told of"
+LP_NUM_THREADS=1 asks --info --json
+finds '.gpu_memory[] | select(.kind == "vulkan") | (.usable and .device == 0 and (.uuid | startswith("GPU-")))
+    or (.why_not | startswith("'"$left_out"'"))' \
+    "memory that can be had has a number and a UUID"
+
+NIXLRUN_TRANSPORTS=^shm asks --info
+has "$work/rows" '^transports: shm no .*left out by NIXLRUN_TRANSPORTS$' "it says why a transport is left out"
+NIXLRUN_OP_TIMEOUT=never asks --info
+[ "$rc" = 0 ]
+result $? "a library that does not start is told of"
+has "$work/rows" "^missing: libnixlrun .*NIXLRUN_OP_TIMEOUT.*never" "with the reason"
+
+# Engines that are fakes, by a PATH in which there are no others.
+mkdir "$work/none" "$work/some"
+ln -s "$top_srcdir/test/launcher/engines/fake" "$work/some/mpirun"
+ln -s "$top_srcdir/test/launcher/engines/fake" "$work/some/srun"
+for tool in sh cat sed dirname basename; do
+    ln -s "$(command -v "$tool")" "$work/none/$tool"
+done
+search=$work/none asks --info
+has "$work/rows" '^engines: openmpi no$' "an engine that is not there is not usable"
+has "$work/rows" '^missing: Open MPI.s mpirun not in PATH; .*openmpi-bin' "its package is named"
+FAKE_MPIRUN='mpirun (Open MPI) 5.0.7' FAKE_SRUN='slurm-wlm 22.05.8' FAKE_PMIX=none \
+    search=$work/some:$work/none asks --info
+has "$work/rows" "^engines: openmpi yes 5\.0\.7 $work/some/mpirun$" "an engine that is there has its version"
+has "$work/rows" "^engines: slurm no 22\.05\.8 $work/some/srun$" "one without PMIx is not usable"
+has "$work/rows" "^missing: Slurm.s srun .*has no PMIx" "and the reason is told"
+
+# A nixlrun whose helper dies, or is not there.
+mkdir "$work/broken"
+cp "$nixlrun" "$work/broken/nixlrun"
+cat >"$work/broken/nixlrun-inspect" <<'SCRIPT'
+#!/bin/sh
+printf 'transports\tself\tyes\t1\t2\t3\tlibrary\t\n'
+echo 'a warning'
+kill -SEGV $$
+SCRIPT
+chmod +x "$work/broken/nixlrun-inspect"
+nixlrun=$work/broken/nixlrun
+asks --info
+[ "$rc" = 0 ]
+result $? "a library that crashes does not keep the rest from being told" "$work/err"
+has "$work/rows" '^transports: self yes 1 2 3 library$' "what it said before is there"
+has "$work/rows" '^missing: libnixlrun .*did not come to its end$' "that it crashed is told"
+has "$work/err" '^a warning$' "what it logged is passed on"
+has "$work/rows" '^engines: local yes' "engines are told"
+nixlrun=$top_builddir/launcher/nixlrun
+
+# ---- --explain
+
+asks --explain
+[ "$rc" = 0 ] && [ ! -s "$work/err" ]
+result $? "--explain" "$work/err"
+host=$(uname -n)
+has "$work/rows" "^hosts: $host 0-1$" "two ranks are explained"
+has "$work/rows" "^routes: $host $host host host, allocated shm memcpy [0-9]+ [0-9]+ 1$" \
+    "allocated memory is copied to"
+has "$work/rows" "^routes: $host $host host host, registered shm (process_vm|bounce) [0-9]+ [0-9]+ 1" \
+    "registered memory is reached otherwise"
+has "$work/rows" "^refused: $host $host self reaches only the rank itself$" "a transport is refused in words"
+
+asks --explain --json -np 3
+[ "$rc" = 0 ] && [ ! -s "$work/err" ]
+result $? "--explain --json" "$work/err"
+finds 'keys_unsorted == ["nixlrun", "hosts", "routes", "refused"]' "JSON has every table"
+finds '.hosts == [{"name": "'"$host"'", "ranks": "0-2"}]' "JSON has the host"
+finds '.routes | length == 2 and .[0].transport == "shm" and .[0].rails == 1' "JSON has the routes"
+
+asks --explain -x NIXLRUN_PROCESS_VM=0
+has "$work/rows" "^routes: $host $host host host, registered shm bounce .*NIXLRUN_PROCESS_VM is off$" \
+    "it says why a method is not the best"
+asks --explain -x NIXLRUN_TRANSPORTS=self
+[ "$rc" = 0 ]
+result $? "ranks that do not reach each other are explained" "$work/err"
+has "$work/rows" "^hosts: $host 0-1$" "they are on one host"
+has "$work/rows" "^routes: $host $host host host none no transport reaches it$" "they have no route"
+has "$work/rows" "^refused: $host $host shm left out by NIXLRUN_TRANSPORTS$" "the reason is told"
+
+# Hosts by NIXLRUN_HOSTID: ranks of one name share memory, others do not.
+on() {
+    "$nixlrun" --oversubscribe -n 2 -x NIXLRUN_HOSTID=a "$inspect" --explain : \
+        -n 1 -x NIXLRUN_HOSTID=b "$inspect" --explain : \
+        -n 1 -x NIXLRUN_HOSTID=a "$inspect" --explain >"$work/out" 2>"$work/err" </dev/null
+    rc=$?
+    awk '!/^ / { table = $1; next } { gsub(/ +/, " "); print table ":" $0 }' "$work/out" >"$work/rows"
+}
+NIXLRUN_TRANSPORTS=self,shm
+export NIXLRUN_TRANSPORTS
+on
+[ "$rc" = 0 ]
+result $? "two hosts are explained" "$work/err"
+has "$work/rows" "^hosts: a 0-1,3$" "ranks of the first one"
+has "$work/rows" "^hosts: b 2$" "ranks of the second one"
+has "$work/rows" "^routes: a b host host none no transport reaches it$" "there is no route between them"
+has "$work/rows" "^refused: a b shm reaches only other ranks of this host$" "and why"
+unset NIXLRUN_TRANSPORTS
+
+run --explain --dry-run -np 2
+[ "$rc" = 0 ]
+result $? "--explain --dry-run"
+has "$work/out" 'ranks 0-1: .*nixlrun-inspect --explain$' "it shows the program"
+finish

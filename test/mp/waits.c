@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting for a rank in every way there is: each call that blocks, in a thread of its own and
+ * without end. When the rank dies all must come back with NIXL_ERR_PEER_LOST. One peer at a time.
+ */
+#include "mptest.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+
+#define TAG_NEVER 0xfb01
+#define TAG_FILL  0xfb02
+
+#define BULK_NBYTES (1u << 20)
+
+static struct nixl_region *bulk, *unknown, *words;
+static uint64_t memory[8];
+static int peer;
+
+static _Thread_local struct nixl_note note;
+
+static int wait_for_note(int rank)
+{
+    nixl_note_init(&note);
+    return nixl_notify_recv(rank, TAG_NEVER, UINT64_MAX, NIXL_FOREVER, &note);
+}
+
+static int wait_for_note_of_the_dead(void)
+{
+    return wait_for_note(peer);
+}
+
+static int wait_for_any_note(void)
+{
+    return wait_for_note(NIXL_ANY_RANK);
+}
+
+static int wait_for_room(void)
+{
+    static const char message[NIXL_NOTE_MAX];
+    int status;
+
+    do {
+        status = nixl_notify(peer, TAG_FILL, message, sizeof(message), NIXL_FOREVER);
+    } while (status == NIXL_OK);
+    return status;
+}
+
+static int wait_for_region(void)
+{
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+
+    return nixl_region_query(unknown, peer, NIXL_FOREVER, &info);
+}
+
+/* A call without a timeout argument, that waits for the name within NIXLRUN_RESOLVE_TIMEOUT. */
+static int put_to_unknown(void)
+{
+    char byte = 0;
+
+    return nixl_put(peer, unknown, 0, &byte, 1);
+}
+
+static int put_on_and_on(void)
+{
+    static char bytes[BULK_NBYTES];
+    int status;
+
+    do {
+        status = nixl_put(peer, bulk, 0, bytes, sizeof(bytes));
+    } while (status == NIXL_OK);
+    return status;
+}
+
+static int get_on_and_on(void)
+{
+    static char bytes[BULK_NBYTES];
+    int status;
+
+    do {
+        status = nixl_get(peer, bulk, BULK_NBYTES, bytes, sizeof(bytes));
+    } while (status == NIXL_OK);
+    return status;
+}
+
+static int flush_on_and_on(void)
+{
+    char byte = 0;
+    int status;
+
+    do {
+        status = nixl_put(peer, bulk, 2 * BULK_NBYTES, &byte, 1);
+        if (status == NIXL_OK) {
+            status = nixl_flush(peer, NIXL_FOREVER);
+        }
+    } while (status == NIXL_OK);
+    return status;
+}
+
+/* The event fd is readable when a peer dies, if it was armed. */
+static int wait_for_event_fd(void)
+{
+    struct pollfd poll_fd = {.fd = nixl_event_fd(), .events = POLLIN};
+    int status = nixl_event_arm();
+
+    if (status == NIXL_OK && poll(&poll_fd, 1, (int)(MPT_PATIENCE / MPT_MS)) == 1) {
+        return NIXL_ERR_PEER_LOST;
+    }
+    return status == NIXL_INPROGRESS ? NIXL_ERR_PEER_LOST : NIXL_ERR_TIMEOUT;
+}
+
+static int wait_for_signal(void)
+{
+    static const uint64_t never;
+
+    return nixl_signal_wait(&never, NIXL_NE, 0, NIXL_FOREVER, NULL);
+}
+
+/* Registered memory of the dead: the owner is asked, again and again. */
+static int change_words(void)
+{
+    uint64_t one = 1;
+    int status;
+
+    do {
+        status = nixl_atomic(peer, words, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL);
+    } while (status == NIXL_OK);
+    return status;
+}
+
+static struct wait {
+    const char *name;
+    int (*run)(void);
+    pthread_t thread;
+    int64_t ended_ns;
+} waits[] = {
+    {.name = "a notification", .run = wait_for_note_of_the_dead},
+    {.name = "any notification", .run = wait_for_any_note},
+    {.name = "room for notifications", .run = wait_for_room},
+    {.name = "a name", .run = wait_for_region},
+    {.name = "a name, in a put", .run = put_to_unknown},
+    {.name = "puts", .run = put_on_and_on},
+    {.name = "gets", .run = get_on_and_on},
+    {.name = "flushes", .run = flush_on_and_on},
+    {.name = "the event fd", .run = wait_for_event_fd},
+    {.name = "a signal", .run = wait_for_signal},
+    {.name = "atomics", .run = change_words},
+};
+#define N_WAITS (sizeof(waits) / sizeof(waits[0]))
+
+static void *run_wait(void *arg)
+{
+    struct wait *wait = arg;
+    int status = wait->run();
+
+    wait->ended_ns = mpt_now_ns();
+    if (status != NIXL_ERR_PEER_LOST) {
+        mpt_fail(__FILE__, __LINE__, "waiting for %s ended with %d '%s' (%s)", wait->name, status,
+                 nixl_strerror(status), nixl_last_error()->text);
+    }
+    return NULL;
+}
+
+void mpt_waits_prepare(void)
+{
+    /* For each of those that move bytes a place of its own. */
+    MPT_OK(nixl_region_alloc("waits", 2 * BULK_NBYTES + 1, NULL, &bulk));
+    MPT_OK(nixl_region_open("waits.unknown", &unknown));
+    MPT_OK(nixl_region_register("waits.words", memory, sizeof(memory), NULL, &words));
+}
+
+void mpt_waits_start(int rank)
+{
+    peer = rank;
+    for (size_t i = 0; i < N_WAITS; i++) {
+        MPT_EQ(pthread_create(&waits[i].thread, NULL, run_wait, &waits[i]), 0);
+    }
+}
+
+void mpt_waits_join(int64_t until_ns)
+{
+    for (size_t i = 0; i < N_WAITS; i++) {
+        MPT_EQ(pthread_join(waits[i].thread, NULL), 0);
+        if (waits[i].ended_ns > until_ns) {
+            mpt_fail(__FILE__, __LINE__, "waiting for %s ended %.1f ms too late", waits[i].name,
+                     (double)(waits[i].ended_ns - until_ns) / MPT_MS);
+        }
+    }
+}
+
+void mpt_waits_close(void)
+{
+    MPT_OK(nixl_region_close(words, MPT_PATIENCE));
+    MPT_OK(nixl_region_close(unknown, MPT_PATIENCE));
+    MPT_OK(nixl_region_close(bulk, MPT_PATIENCE));
+}

@@ -1,0 +1,136 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# What an engine's tests on several hosts share; read by `.` behind lib.sh, with the name in $engine.
+# shellcheck disable=SC2154  # variables of lib.sh
+
+run() {
+    on_hosts on h0 timeout -k 5 240 "$nixlrun" --engine "$engine" "$@" \
+        >"$work/out" 2>"$work/err" </dev/null
+    rc=$?
+}
+
+# Set if there is a transport between hosts: deaths are then heard of on all of them.
+network=$(ls "$build"/src/.libs/nixlrun/nixlrun_*.so 2>/dev/null)
+
+# What marks the processes of a job that is to be looked for: a number of seconds nobody else sleeps.
+mark=86399.$$
+nothing_runs() {
+    ! grep -qsz -e "^$mark" /proc/[0-9]*/cmdline
+}
+rank_runs() {
+    [ "$(grep -lsz -e "^$mark" /proc/[0-9]*/cmdline | xargs -r -n1 dirname |
+        while read -r dir; do cat "$dir/comm"; done | grep -cx sleep)" = "$1" ]
+}
+
+# start_job ARG...: start nixlrun on h0 with three ranks that have a process "sleep $mark" each; $pid
+start_job() {
+    "$hosts" -b "$bed" on h0 "$nixlrun" --engine "$engine" --host h0:1,h1:2 "$@" \
+        >"$work/out" 2>"$work/err" </dev/null 9>&- &
+    pid=$!
+    until_true 60 rank_runs 3
+    result $? "three ranks run" "$work/err"
+}
+
+# job_gives RC NAME: the job that was started ends with this code, and nothing of it is left
+job_gives() {
+    wait "$pid" 2>/dev/null
+    rc=$?
+    [ "$rc" = "$1" ] || echo "exit code $rc instead of $1" >>"$work/err"
+    [ "$rc" = "$1" ]
+    result $? "$2" "$work/err" "$work/out"
+    until_true 60 nothing_runs
+    result $? "nothing runs on any host then" "$work/err"
+}
+
+# Signals to nixlrun. The shells are signalled with their children, which may be faster.
+signals() {
+    start_job --kill-grace 60 -l sh -c "trap 'echo bye; exit 0' TERM; while :; do sleep $mark & wait; done"
+    kill -TERM "$pid"
+    job_gives 0 "SIGTERM asks the ranks, which end in order"
+    [ "$(sort "$work/out" | tr '\n' '|')" = "[0] bye|[1] bye|[2] bye|" ]
+    result $? "each of them was asked" "$work/out" "$work/err"
+    start_job sleep "$mark"
+    kill -INT "$pid"
+    job_gives 130 "SIGINT ends the job"
+    start_job --kill-grace 0.5 sh -c "trap '' TERM HUP; exec sleep $mark"
+    kill -HUP "$pid"
+    job_gives 129 "SIGHUP kills those that do not listen when the grace is over"
+    start_job --kill-grace 60 -l sh -c "trap 'kill \$!; echo bye; exit 0' USR1; while :; do sleep $mark & wait; done"
+    kill -USR1 "$pid"
+    job_gives 0 "SIGUSR1 is passed on"
+    [ "$(sort "$work/out" | tr '\n' '|')" = "[0] bye|[1] bye|[2] bye|" ]
+    result $? "to each of them" "$work/out" "$work/err"
+    start_job sleep "$mark"
+    kill -KILL "$pid"
+    job_gives 137 "SIGKILL of nixlrun"
+}
+
+# What both engines must do.
+common() {
+    three=h0:2,h1:2,h2:1
+    gives 0 "five ranks on three hosts" --host "$three" --tag-output \
+        sh -c 'echo "$PMIX_RANK $(uname -n)"; echo "error $PMIX_RANK" >&2'
+    [ "$(sort "$work/out" | tr '\n' '|')" = "[0] 0 h0|[1] 1 h0|[2] 2 h1|[3] 3 h1|[4] 4 h2|" ]
+    result $? "each is where it belongs, and has its tag" "$work/out"
+    [ "$(grep -c '^\[[0-4]\] error [0-4]$' "$work/err")" = 5 ]
+    result $? "so has standard error" "$work/err"
+    printf 'h2 slots=1\nh0:2\n' >"$work/hostfile"
+    gives 0 "hosts of a file, in its order" --hostfile "$work/hostfile" -l uname -n
+    [ "$(sort "$work/out" | tr '\n' '|')" = "[0] h2|[1] h0|[2] h0|" ]
+    result $? "rank 0 is on the first one" "$work/out"
+    gives 0 "variables and a directory" --host h0:1,h1:1 -x 'NXR_A=b;c,d e' --wdir /usr \
+        sh -c 'echo "$NXR_A $PWD"'
+    [ "$(sort -u "$work/out")" = "b;c,d e /usr" ]
+    result $? "are on every host" "$work/out"
+    gives 0 "PMIx: fence and get" --host "$three" "$clients/pmix_events" quick
+    gives 0 "which ranks share a host" --host "$three" "$build/test/net/nodes"
+    [ "$(sort "$work/out" | tr '\n' '|')" = \
+        "$(for i in 0 1 2 3 4; do printf "$i of 3 hosts: 0 0 1 1 2|"; done)" ]
+    result $? "is known to all" "$work/out" "$work/err"
+    gives 7 "PMIx_Abort gives its code" --host "$three" "$clients/pmix_events" abort 7
+    ! grep -q 'rank . on host' "$work/err"
+    result $? "and no rank is blamed for being killed then" "$work/err"
+    gives 0 "nixl_init to nixl_finalize" --host "$three" "$work/by_host" "$build/test/net/scope" 2 2 1
+    [ "$(sort "$work/out" | cut -d' ' -f2,6,7 | tr '\n' '|')" = \
+        "0 rank 1|1 rank 0|2 rank 3|3 rank 2|4 rank 4|" ]
+    result $? "scopes are right, and neighbours of a host hear each other" "$work/out" "$work/err"
+    gives 3 "the code of the first rank that fails" --host "$three" \
+        sh -c '[ "$PMIX_RANK" != 2 ] || exit 3; sleep 300'
+    has "$work/err" '^nixlrun: rank 2 on host h1 \(pid [0-9]+\) exited with code 3$' "is told by nixlrun"
+    ! grep -qiE 'primary job|mpirun detected|srun: error|slurmstepd' "$work/err"
+    result $? "and not by the engine too" "$work/err"
+    gives 137 "a killed rank" --host "$three" sh -c '[ "$PMIX_RANK" != 4 ] || kill -9 $$; sleep 300'
+    has "$work/err" 'rank 4 on host h2 .* was killed by signal 9 \(Killed\)$' "is told"
+    gives 127 "a program that is not there" --host "$three" /nowhere/program
+    has "$work/err" "^nixlrun: cannot run '/nowhere/program' on host h[012]: No such file" "is told"
+    # How far the ranks are after a time is the machine's affair: more time until all run.
+    for seconds in 8 30 90; do
+        run --host "$three" --timeout $seconds sleep 300
+        [ "$(grep -c '^nixlrun:   rank [0-4] .*: running$' "$work/err")" = 5 ] && break
+    done
+    [ "$rc" = 124 ]
+    result $? "--timeout" "$work/err" "$work/out"
+    has "$work/err" '^nixlrun:   rank 4 on host h2 \(pid [0-9]+\): running$' "tells the state of each rank"
+    gives 0 "--output-dir" --host "$three" --output-dir "$work/files" \
+        sh -c 'seq 1 5000; printf partial >&2'
+    seq 1 5000 | cmp - "$work/files/rank.4.out" && seq 1 5000 | cmp - "$work/files/rank.0.out" &&
+        [ "$(cat "$work/files/rank.3.err")" = partial ]
+    result $? "has every byte of every rank" "$work/err"
+    gives 137 "--on-failure continue after a kill" --host "$three" --on-failure continue \
+        "$work/by_host" "$build/test/net/survive" 2 ${network:+all}
+    [ "$(sort "$work/out" | tr '\n' '|')" = \
+        "$(for i in 0 1 3 4; do printf 'rank %d went on|' "$i"; done)" ]
+    result $? "all others go on, its neighbour too" "$work/out" "$work/err"
+    has "$work/err" 'rank 2 on host h1 .* signal 9 \(Killed\); the other ranks go on$' "which is told"
+    [ "$(grep -c '^nixlrun:' "$work/err")" = 1 ]
+    result $? "and nothing else is" "$work/err"
+    gives 3 "--on-failure continue after a code" --host "$three" --on-failure continue \
+        sh -c '[ "$PMIX_RANK" != 0 ] || exit 3; sleep 2; echo "$PMIX_RANK"'
+    [ "$(sort "$work/out" | tr '\n' '|')" = "1|2|3|4|" ]
+    result $? "lets the others go on, too" "$work/out" "$work/err"
+    on_hosts on h0 "$nixlrun" --engine "$engine" --host h0:1,h2:1 -l --stdin 1 cat \
+        >"$work/out" 2>"$work/err" <"$work/hostfile"
+    [ "$(cat "$work/out")" = "$(sed 's/^/[1] /' "$work/hostfile")" ]
+    result $? "--stdin 1" "$work/out" "$work/err"
+    signals
+}

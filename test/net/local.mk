@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# Jobs on several hosts, which the tests make from namespaces: needs root.
+check_PROGRAMS += %D%/nodes %D%/scope %D%/survive
+%C%_nodes_LDADD = src/libnixlrun_core.la
+%C%_scope_LDADD = src/libnixlrun.la
+%C%_survive_LDADD = src/libnixlrun.la
+dist_check_SCRIPTS += %D%/hosts %D%/test_openmpi.sh %D%/test_slurm.sh
+TESTS += %D%/test_openmpi.sh %D%/test_slurm.sh
+EXTRA_DIST += %D%/engines.sh %D%/lib.sh %D%/prrte.sh
+
+# A bad wire between two hosts, and the test of it.
+check_PROGRAMS += %D%/relay %D%/relay_test
+%C%_relay_SOURCES = %D%/relay.c %D%/relay_queue.c %D%/relay_queue.h
+%C%_relay_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
+%C%_relay_test_LDFLAGS = $(mp_link)
+%C%_relay_test_LDADD = $(mp_libs)
+
+dist_check_SCRIPTS += %D%/links %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh
+TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh
+
+# What can happen between hosts; the .mp files say over which networks.
+check_PROGRAMS += %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/wire_up
+%C%_cut_off_SOURCES = %D%/bed.c %D%/bed.h %D%/cut_off.c
+%C%_cut_off_LDFLAGS = $(mp_link)
+%C%_cut_off_LDADD = $(mp_libs)
+%C%_farewell_SOURCES = %D%/bed.c %D%/bed.h %D%/farewell.c
+%C%_farewell_LDFLAGS = $(mp_link)
+%C%_farewell_LDADD = $(mp_libs)
+%C%_quiet_death_SOURCES = %D%/bed.c %D%/bed.h %D%/quiet_death.c
+%C%_quiet_death_LDFLAGS = $(mp_link)
+%C%_quiet_death_LDADD = $(mp_libs)
+%C%_rails_SOURCES = %D%/bed.c %D%/bed.h %D%/rails.c
+%C%_rails_LDFLAGS = $(mp_link)
+%C%_rails_LDADD = $(mp_libs)
+%C%_slow_SOURCES = %D%/bed.c %D%/bed.h %D%/slow.c
+%C%_slow_LDFLAGS = $(mp_link)
+%C%_slow_LDADD = $(mp_libs)
+%C%_stall_SOURCES = %D%/bed.c %D%/bed.h %D%/stall.c
+%C%_stall_LDFLAGS = $(mp_link)
+%C%_stall_LDADD = $(mp_libs)
+%C%_wire_up_LDFLAGS = $(mp_link)
+%C%_wire_up_LDADD = $(mp_libs)
+
+net_tests = %D%/engine.mp %D%/hostile.mp %D%/hosts.mp %D%/loopback.mp %D%/rails.mp %D%/relay.mp
+EXTRA_DIST += $(net_tests) %D%/asan.mp %D%/beds.sh %D%/soak/run \
+	%D%/soak/death.mp %D%/soak/links.mp %D%/soak/ranks.mp
+TESTS += $(net_tests)

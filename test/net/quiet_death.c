@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rank is killed while the launcher is stopped: nobody tells of the death but the ranks.
+ *
+ *     quiet_death BOUND_S
+ *
+ * The last rank is the victim. Rank 0 waits for it in all ways; the others have never talked to it.
+ * All must hear of the death within the bound, once, also when the launcher runs again and tells
+ * it.
+ */
+#include "test/net/bed.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TAG_PID  0xa001
+#define TAG_LIFE 0xa002
+
+static struct nixl_region *region;
+
+/* What /proc says of a process. */
+struct process {
+    char name[32], state;
+    int parent;
+};
+
+static struct process look_at(pid_t pid)
+{
+    struct process process;
+    char path[64];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    file = fopen(path, "r");
+    MPT_TRUE(file != NULL);
+    MPT_EQ(fscanf(file, "%*d (%31[^)]) %c %d", process.name, &process.state, &process.parent), 3);
+    fclose(file);
+    return process;
+}
+
+/* Stop the launcher, which has this rank started by its guardian; its pid. */
+static pid_t stop_launcher(void)
+{
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+    pid_t pid = look_at(getppid()).parent;
+
+    MPT_TEXT(look_at(pid).name, "nixlrun");
+    MPT_EQ(kill(pid, SIGSTOP), 0);
+    while (look_at(pid).state != 'T') {
+        MPT_LT(mpt_now_ns(), end_ns);
+    }
+    return pid;
+}
+
+/* Between the first rank and the victim only. */
+static pid_t exchange_pid(int victim)
+{
+    static struct nixl_note note;
+    pid_t pid = getpid();
+
+    if (nixl_rank() == victim) {
+        MPT_OK(nixl_notify(0, TAG_PID, &pid, sizeof(pid), MPT_PATIENCE));
+    } else if (nixl_rank() == 0) {
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(victim, TAG_PID, UINT64_MAX, MPT_PATIENCE, &note));
+        memcpy(&pid, note.payload, sizeof(pid));
+        MPT_TRUE(pid > 1 && pid != getpid());
+    }
+    return pid;
+}
+
+/* No event for so long: one that comes is named. */
+static void hear_nothing(int64_t timeout_ns, int expected)
+{
+    struct nixl_event event = NIXL_EVENT_INIT;
+    int status = nixl_event_recv(timeout_ns, &event);
+
+    if (status == NIXL_OK) {
+        mpt_fail(__FILE__, __LINE__, "event %d of rank %d, where none should come", event.type,
+                 event.rank);
+    }
+    MPT_STATUS(status, expected);
+}
+
+static void hear_of_the_death(int victim, int64_t began_ns, int64_t bound_ns)
+{
+    struct nixl_event event = NIXL_EVENT_INIT;
+    int64_t left_ns = began_ns + bound_ns - mpt_now_ns();
+
+    MPT_OK(nixl_event_recv(left_ns > 0 ? left_ns : 0, &event));
+    MPT_EQ(event.type, NIXL_EVENT_PEER_LOST);
+    MPT_EQ(event.rank, victim);
+    MPT_EQ(nixl_peer_state(victim), NIXL_PEER_LOST);
+    MPT_STATUS(nixl_notify(victim, TAG_LIFE, NULL, 0, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
+    printf("heard after %.3f s\n", (double)(mpt_now_ns() - began_ns) / MPT_S);
+}
+
+int main(int argc, char **argv)
+{
+    int64_t began_ns, bound_ns;
+    pid_t pid, launcher = 0;
+    int victim;
+
+    mpt_start();
+    MPT_EQ(argc, 2);
+    bound_ns = atoi(argv[1]) * MPT_S;
+    MPT_OK(nixl_init(NULL));
+    victim = nixl_size() - 1;
+    MPT_OK(nixl_region_alloc("quiet", 64, NULL, &region));
+    mpt_waits_prepare();
+    pid = exchange_pid(victim);
+    bed_meet("ready");
+    if (nixl_rank() == 0) {
+        mpt_waits_start(victim);
+        launcher = stop_launcher();
+    }
+    bed_meet("quiet");
+    began_ns = mpt_now_ns();
+    if (nixl_rank() == victim) {
+        for (;;) {
+            pause();
+        }
+    }
+    if (nixl_rank() == 0) {
+        MPT_EQ(kill(pid, SIGKILL), 0);
+        mpt_waits_join(began_ns + bound_ns);
+    }
+    hear_of_the_death(victim, began_ns, bound_ns);
+    hear_nothing(0, NIXL_INPROGRESS);
+    if (nixl_rank() == 0) {
+        MPT_EQ(kill(launcher, SIGCONT), 0);
+    }
+    hear_nothing(300 * MPT_MS, NIXL_ERR_TIMEOUT);
+    bed_meet_without("heard", victim); /* who leaves alone looks dead to whom connects just then */
+    mpt_waits_close();
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}

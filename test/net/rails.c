@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One of several rails is cut in the midst of a transfer: every byte arrives, soon, by the others.
+ *
+ *     rails put|get [BOUND_S]
+ *
+ * Rank 0 moves a large block to or from the last rank, on another host. The .mp file has limited
+ * the rate of the rails, so that the cut comes while bytes are on their way. On a slow machine it
+ * may come late: then there is a next time. Then the rail is joined and cut again, on the other
+ * host's side.
+ */
+#include "test/net/bed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG_BLOCK 0x9e01
+#define TAG_RIGHT 0x9e02
+#define TAG_AGAIN 0x9e03
+
+#define NBYTES (64ull << 20)
+
+#define MAX_TRIES 20
+
+static int other;
+static bool is_put;
+static int64_t bound_ns;
+static struct nixl_region *region;
+static unsigned char *memory;
+
+static void tell(uint64_t tag)
+{
+    MPT_OK(nixl_notify(other, tag, NULL, 0, MPT_PATIENCE));
+}
+
+static void hear(uint64_t tag)
+{
+    static struct nixl_note note;
+
+    nixl_note_init(&note);
+    MPT_OK(nixl_notify_recv(other, tag, UINT64_MAX, MPT_PATIENCE, &note));
+}
+
+/* Rank 0: one block; rail 1 of a host is cut meanwhile, unless cut_host is -1. Was it in time? */
+static bool move_block(uint64_t seed, int cut_host)
+{
+    struct nixl_req *req = NULL;
+    int64_t began_ns = mpt_now_ns(), cut_ns;
+    bool is_in_time = true;
+    int status;
+
+    if (is_put) {
+        mpt_fill(memory, NBYTES, seed);
+    } else {
+        memset(memory, 0, NBYTES);
+        hear(TAG_BLOCK);
+    }
+    status = is_put ? nixl_put_nb(other, region, 0, memory, NBYTES, &req)
+                    : nixl_get_nb(other, region, 0, memory, NBYTES, &req);
+    MPT_STATUS(status, NIXL_INPROGRESS);
+    if (cut_host >= 0) {
+        bed_link("cut h%d 1", cut_host);
+        status = nixl_req_test(&req);
+        is_in_time = status == NIXL_INPROGRESS;
+    }
+    cut_ns = mpt_now_ns();
+    MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status);
+    MPT_OK(nixl_flush(other, MPT_PATIENCE));
+    printf("%s: %.3f s, %.3f s after the cut\n", is_put ? "put" : "get",
+           (double)(mpt_now_ns() - began_ns) / MPT_S, (double)(mpt_now_ns() - cut_ns) / MPT_S);
+    if (cut_host >= 0) {
+        MPT_LT(mpt_now_ns() - cut_ns, bound_ns);
+        bed_link("join h%d 1", cut_host);
+    }
+    if (is_put) {
+        tell(TAG_BLOCK);
+    } else {
+        MPT_CHECK(memory, NBYTES, seed);
+        tell(TAG_RIGHT);
+    }
+    return is_in_time;
+}
+
+/* The last rank. */
+static void own_block(uint64_t seed)
+{
+    unsigned char *own = nixl_region_addr(region);
+
+    if (is_put) {
+        hear(TAG_BLOCK);
+        MPT_CHECK(own, NBYTES, seed);
+        tell(TAG_RIGHT);
+    } else {
+        mpt_fill(own, NBYTES, seed);
+        tell(TAG_BLOCK);
+        hear(TAG_RIGHT);
+    }
+}
+
+/* One block, and the word of rank 0 whether it must be moved again. */
+static bool try_block(uint64_t seed, int cut_host)
+{
+    static struct nixl_note note;
+    bool is_late;
+
+    if (nixl_rank() == 0) {
+        is_late = !move_block(seed, cut_host);
+        if (is_put) {
+            hear(TAG_RIGHT);
+        }
+        MPT_OK(nixl_notify(other, TAG_AGAIN, &is_late, sizeof(is_late), MPT_PATIENCE));
+    } else {
+        own_block(seed);
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(other, TAG_AGAIN, UINT64_MAX, MPT_PATIENCE, &note));
+        memcpy(&is_late, note.payload, sizeof(is_late));
+    }
+    return is_late;
+}
+
+int main(int argc, char **argv)
+{
+    const int cut_hosts[] = {-1, 0, -1, mpt_host_of(1)};
+
+    mpt_start();
+    MPT_TRUE(argc == 2 || argc == 3);
+    is_put = strcmp(argv[1], "put") == 0;
+    bound_ns = argc == 3 ? atoi(argv[2]) * MPT_S : MPT_PATIENCE;
+    MPT_OK(nixl_init(NULL));
+    MPT_EQ(nixl_size(), 2);
+    other = 1 - nixl_rank();
+    memory = malloc(NBYTES);
+    MPT_TRUE(memory != NULL);
+    MPT_OK(nixl_region_alloc("rails", NBYTES, NULL, &region));
+    mpt_barrier();
+    for (uint64_t i = 0; i < sizeof(cut_hosts) / sizeof(cut_hosts[0]); i++) {
+        int n_tries = 1;
+
+        while (try_block(i + 100 * (uint64_t)n_tries, cut_hosts[i])) {
+            MPT_LT(n_tries++, MAX_TRIES);
+        }
+    }
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    free(memory);
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}

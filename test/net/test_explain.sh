@@ -1,0 +1,75 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# nixlrun --explain and --info on hosts of their own, through Open MPI's mpirun: the routes between
+# hosts, their rails, and why a network is not taken.
+bed=nxwhy
+needs="mpirun.openmpi jq"
+hosts_options="-n 2 -r 2"
+. "$top_srcdir/test/net/lib.sh"
+
+# explain ARG...: by two ranks on h0 and one on h1; $rc, and JSON in $work/out
+explain() {
+    on_hosts on h0 timeout -k 5 240 "$nixlrun" --engine openmpi --explain --json \
+        --host h0:2,h1:1 "$@" >"$work/out" 2>"$work/err" </dev/null
+    rc=$?
+}
+
+# gives_json NAME: the explanation came, and nothing was said on stderr
+gives_json() {
+    [ "$rc" = 0 ] && jq -e . "$work/out" >"$work/jq" && [ ! -s "$work/err" ]
+    result $? "$1" "$work/err" "$work/out"
+}
+
+# finds FILTER NAME: jq's filter is true for the JSON in $work/out
+finds() {
+    jq -e "$1" "$work/out" >"$work/jq" 2>&1
+    result $? "$2" "$work/jq" "$work/out"
+}
+
+# between FILTER: all routes between the two hosts, both ways, fulfil it
+between() {
+    finds "[.routes[] | select(.from != .to)] | length == 4 and all($1)" "$2"
+}
+
+explain
+gives_json "two hosts are explained"
+finds '.hosts == [{"name": "h0", "ranks": "0-1"}, {"name": "h1", "ranks": "2"}]' "with their ranks"
+finds '[.routes[] | .from] | . == sort and length == 8' "in the order of hosts"
+finds '[.routes[] | select(.from == "h0" and .to == "h0") | .transport] == ["shm", "shm"]' \
+    "shared memory within the first"
+finds '[.routes[] | select(.from == "h1" and .to == "h1") | .transport] == ["self", "self"]' \
+    "one rank alone in the second"
+between '.transport | test("^(ucx|ofi)")' "a network between them"
+between '.latency_ns > 0 and .bandwidth_mb_s > 0 and .rails > 0 and .devices != ""' \
+    "with what is expected of it"
+finds '[.refused[] | select(.from == "h0" and .to == "h1" and .transport == "shm") | .why] ==
+    ["reaches only other ranks of this host"]' "shared memory is refused with a reason"
+finds '[.refused[] | select(.from != .to and (.transport | test("ucx|ofi"))) | .why] |
+    all(test("expected to be faster"))' "the other network is refused with a reason"
+
+for network in ucx ofi; do
+    explain -x NIXLRUN_TRANSPORTS="^$network"
+    gives_json "without $network"
+    between ".transport != \"$network\"" "another network is taken"
+    finds '[.refused[] | select(.transport == "'$network'") | .why] |
+        length == 4 and all(. == "left out by NIXLRUN_TRANSPORTS")' "and the reason is told"
+done
+
+explain -x NIXLRUN_TRANSPORTS=ofi,self,shm
+between '.transport == "ofi" and .rails == 2' "libfabric has both rails"
+explain -x NIXLRUN_TRANSPORTS=ofi,self,shm -x NIXLRUN_NET_DEVICES=eth1
+between '.transport == "ofi" and .rails == 1 and (.devices | test("eth1"))' \
+    "or the one that the user names"
+
+explain -x NIXLRUN_TRANSPORTS=self,shm
+gives_json "hosts that do not reach each other are explained"
+finds '[.routes[] | select(.from != .to) | .transport] == ["none"]' "by the one that prints"
+
+on_hosts on h1 "$nixlrun" --info --json >"$work/out" 2>"$work/err" </dev/null
+finds '.transports | map(select(.usable) | .name) ==
+    ["self", "shm", "cuda_ipc", "vulkan_ipc", "ucx", "ofi"]' \
+    "--info knows the networks of a host"
+finds '[.devices[] | select(.transport == "ofi") | .device] | length == 2' "and its rails"
+finds '[.interfaces[] | select(.name | test("eth")) | .addresses | split(" ")[0]] ==
+    ["10.77.0.11", "10.77.1.11"]' "and its interfaces"
+finish

@@ -1,0 +1,12 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# Read by `.`: module NAME [PROVIDER] runs the test of networks on a module as it lies in the build tree, or skips.
+module() {
+    build=${top_builddir:-$PWD}
+    file=$build/transports/$1/.libs/nixlrun_$1.so
+    if [ ! -e "$file" ]; then
+        echo "1..0 # SKIP the module $1 was not built; see configure's --with-$1"
+        exit 0
+    fi
+    exec "$build/test/network/network_test" "$1" "$file" ${2:+"$2"}
+}

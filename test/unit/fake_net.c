@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The made-up job and its network. No lock of its own: one thread. */
+#include "fake_net.h"
+
+#include "event.h"
+#include "host/link.h"
+#include "host/liveness.h"
+#include "notify.h"
+#include "region.h"
+#include "route.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct fake fake;
+
+struct coming {
+    struct nxr_list link;
+    size_t nbytes;
+    _Alignas(8) unsigned char bytes[];
+};
+
+struct fake_landing {
+    struct nxr_list link;
+    void *cookie;
+};
+
+static struct nxr_full_card cards[FAKE_SIZE];
+
+static void must(bool holds)
+{
+    if (!holds) {
+        abort();
+    }
+}
+
+/* ---- the network ----------------------------------------------------------------------------- */
+
+/* Accepted operations hang in fake.ops by their scratch, behind their endpoint. */
+struct fake_op {
+    struct nxr_list link;
+    struct nxr_net_ep *ep;
+    intptr_t is_closed;
+};
+_Static_assert(sizeof(struct fake_op) <= sizeof(struct nxr_net_op), "it fits");
+
+static void end_op(struct nxr_list *link, int status)
+{
+    struct nxr_net_op *op = (struct nxr_net_op *)(void *)nxr_list_entry(link, struct fake_op, link);
+    struct net_op *mine = nxr_list_entry(op, struct net_op, op);
+
+    nxr_list_remove(link);
+    mine->ended(mine, status);
+}
+
+static int accept_op(struct nxr_net_ep *ep, struct nxr_net_op *op)
+{
+    struct fake_op *mine = (struct fake_op *)(void *)op;
+
+    if (fake.answer == NIXL_INPROGRESS) {
+        mine->ep = ep;
+        mine->is_closed = 0;
+        nxr_list_append(&fake.ops, &mine->link);
+    }
+    return fake.answer;
+}
+
+static int fake_reach(const void *address, size_t nbytes, char *why, size_t why_nbytes)
+{
+    (void)address;
+    (void)nbytes;
+    (void)why;
+    (void)why_nbytes;
+    return NIXL_OK;
+}
+
+static int fake_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p)
+{
+    (void)address;
+    (void)nbytes;
+    *ep_p = peer;
+    fake.n_open_eps++;
+    return NIXL_OK;
+}
+
+/* As the modules do it: what has not ended is ended in the next round, or when all is closed. */
+static void fake_ep_close(struct nxr_net_ep *ep, bool is_orderly)
+{
+    struct nxr_list *link, *after;
+
+    (void)is_orderly;
+    fake.n_open_eps--;
+    nxr_list_for_each (link, after, &fake.ops) {
+        struct fake_op *op = nxr_list_entry(link, struct fake_op, link);
+
+        op->is_closed |= op->ep == ep;
+    }
+}
+
+static int fake_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
+                     size_t bulk_nbytes, struct nxr_net_op *op)
+{
+    const struct net_peer *np = (const void *)ep;
+    struct fake_sent *sent;
+
+    must(nbytes <= (bulk_nbytes > 0 ? NXR_NET_HEADER_NBYTES : FAKE_MESSAGE_NBYTES));
+    if (fake.answer != NIXL_OK && fake.answer != NIXL_INPROGRESS) {
+        return fake.answer;
+    }
+    sent = malloc(sizeof(*sent) + nbytes);
+    must(sent != NULL);
+    *sent = (struct fake_sent){
+        .rank = np->peer->rank, .bulk = bulk, .bulk_nbytes = bulk_nbytes, .nbytes = nbytes};
+    memcpy(sent->bytes, bytes, nbytes);
+    for (size_t i = 0; i < bulk_nbytes; i++) {
+        fake.sum += ((const unsigned char *)bulk)[i]; /* it must be ours to read */
+    }
+    nxr_list_append(&fake.sent, &sent->link);
+    return accept_op(ep, op);
+}
+
+static int fake_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset,
+                      const void *src, size_t nbytes, struct nxr_net_op *op)
+{
+    must(key != NULL && src != NULL && offset + nbytes <= FAKE_PART_NBYTES);
+    fake.n_moved += fake.answer == NIXL_OK || fake.answer == NIXL_INPROGRESS;
+    return accept_op(ep, op);
+}
+
+static int fake_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset, void *dst,
+                     size_t nbytes, struct nxr_net_op *op)
+{
+    return fake_write(ep, key, offset, dst, nbytes, op);
+}
+
+static int fake_key_open(struct nxr_net_ep *ep, const void *key, size_t nbytes,
+                         struct nxr_net_key **key_p)
+{
+    must(key != NULL && nbytes > 0);
+    *key_p = (struct nxr_net_key *)(void *)ep;
+    fake.n_open_keys++;
+    return NIXL_OK;
+}
+
+static void fake_key_close(struct nxr_net_key *key)
+{
+    must(key != NULL);
+    fake.n_open_keys--;
+}
+
+static int fake_progress(void)
+{
+    struct nxr_list *link, *after;
+    int n = 0;
+
+    nxr_list_for_each (link, after, &fake.ops) {
+        if (nxr_list_entry(link, struct fake_op, link)->is_closed != 0) {
+            end_op(link, NIXL_ERR_CANCELED);
+            n++;
+        }
+    }
+    while ((link = nxr_list_pop(&fake.coming)) != NULL) {
+        struct coming *coming = nxr_list_entry(link, struct coming, link);
+
+        memmove(coming->bytes + fake.offset, coming->bytes, coming->nbytes);
+        net_received(coming->bytes + fake.offset, coming->nbytes);
+        free(coming);
+        n++;
+    }
+    return n;
+}
+
+static void land(struct fake_landing *landing, int status)
+{
+    nxr_list_remove(&landing->link);
+    net_landed(landing->cookie, status);
+    free(landing);
+}
+
+static void fake_close(void)
+{
+    while (!nxr_list_is_empty(&fake.ops)) {
+        end_op(fake.ops.next, NIXL_ERR_CANCELED);
+    }
+    while (!nxr_list_is_empty(&fake.landings)) {
+        land(nxr_list_entry(fake.landings.next, struct fake_landing, link), NIXL_ERR_TRANSPORT);
+    }
+}
+
+static int fake_arm(void)
+{
+    return NIXL_OK;
+}
+
+static const struct nxr_network network = {
+    .abi = NXR_NETWORK_ABI,
+    .name = "ucx",
+    .close = fake_close,
+    .reach = fake_reach,
+    .ep_open = fake_ep_open,
+    .ep_close = fake_ep_close,
+    .send = fake_send,
+    .key_open = fake_key_open,
+    .key_close = fake_key_close,
+    .write = fake_write,
+    .read = fake_read,
+    .progress = fake_progress,
+    .arm = fake_arm,
+};
+
+/* ---- the job --------------------------------------------------------------------------------- */
+
+static void ignore_line(enum nixl_log_level level, const char *subsystem, const char *text,
+                        void *arg)
+{
+    (void)level;
+    (void)subsystem;
+    (void)arg;
+    must(text[0] != '\0' && strchr(text, '\n') == NULL);
+}
+
+static void make_cards(void)
+{
+    for (int rank = 0; rank < FAKE_SIZE; rank++) {
+        must(nxr_card_make(rank, 0, &cards[rank]) == NIXL_OK);
+        /* The same in each run, so that an input always does the same. */
+        memset(cards[rank].head.nonce, 1 + rank, sizeof(cards[rank].head.nonce));
+        memset(cards[rank].head.secret, 11 + rank, sizeof(cards[rank].head.secret));
+        memset(cards[rank].head.host, 'a' + rank, 1);
+        memset(cards[rank].head.boot_id, 'a' + rank, 1);
+        must(nxr_card_add_address(&cards[rank], "ucx", "address", 8) == NIXL_OK);
+    }
+}
+
+static void make_job(void)
+{
+    struct nxr_memory memory;
+    char why[256];
+
+    nixl_log_set_fn(ignore_line, NULL);
+    must(nxr_env_parse(&nxr_env, why, sizeof(why)) == NIXL_OK);
+    must(nxr_route_init(why, sizeof(why)) == NIXL_OK);
+    nxr_job = (struct nxr_job){.size = FAKE_SIZE, .event_fd = -1, .control_fd = -1};
+    pthread_mutex_init(&nxr_job.lock, NULL);
+    make_cards();
+    nxr_job.card = cards[0];
+    must(nxr_control_create(0, FAKE_SIZE, nxr_job.card.head.nonce, &nxr_job.control,
+                            &nxr_job.control_fd) == NIXL_OK);
+    nxr_job.peers = calloc(FAKE_SIZE, sizeof(*nxr_job.peers));
+    fake.own = malloc(FAKE_OWN_NBYTES);
+    must(nxr_job.peers != NULL && fake.own != NULL && nxr_peer_get(0) != NULL);
+    memset(fake.own, 0, FAKE_OWN_NBYTES);
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_link_self(nxr_peer_get_locked(0));
+    memory = (struct nxr_memory){.kind = &nxr_memory_host,
+                                 .addr = fake.own,
+                                 .nbytes = FAKE_OWN_NBYTES,
+                                 .fd = -1,
+                                 .is_registered = true};
+    must(nxr_publish("own", &memory, &fake.published) == NIXL_OK);
+    fake.own_key = fake.published->key;
+    pthread_mutex_unlock(&nxr_job.lock);
+    atomic_store(&nxr_job.state, NXR_STATE_READY);
+}
+
+static void open_network(void)
+{
+    nxr_net = (struct net_state){.n_nets = 1, .peers = calloc(FAKE_SIZE, sizeof(*nxr_net.peers))};
+    must(nxr_net.peers != NULL);
+    nxr_list_init(&nxr_net.corked);
+    nxr_list_init(&nxr_net.busy);
+    nxr_list_init(&nxr_net.ended);
+    nxr_list_init(&nxr_net.later);
+    nxr_list_init(&nxr_net.holds);
+    nxr_list_init(&nxr_net.closings);
+    nxr_list_init(&nxr_net.works);
+    nxr_net.nets[0] = (struct net){.module = &network, .attr = &fake.attr, .is_open = true};
+    nxr_net.nets[0].transport = net_transport("ucx", fake.attr.latency_ns);
+    nxr_list_init(&nxr_net.nets[0].free_outs);
+    atomic_store(&nxr_net_is_open, true);
+}
+
+void fake_start(void)
+{
+    if (nxr_job.control == NULL) {
+        make_job();
+    }
+    fake.attr = (struct nxr_net_attr){
+        .message_nbytes = FAKE_MESSAGE_NBYTES,
+        .has_bulk = true,
+        .has_rma = true,
+        .put_message_nbytes = FAKE_SMALL,
+        .get_message_nbytes = FAKE_SMALL,
+        .latency_ns = 1000,
+        .bandwidth_mbps = 1000,
+        .n_rails = 1,
+    };
+    fake.answer = NIXL_OK;
+    fake.offset = 0;
+    fake.n_open_eps = fake.n_open_keys = fake.n_moved = 0;
+    nxr_list_init(&fake.sent);
+    nxr_list_init(&fake.ops);
+    nxr_list_init(&fake.coming);
+    nxr_list_init(&fake.landings);
+    open_network();
+}
+
+void fake_stop(void)
+{
+    nxr_net_stop();
+    fake_forget_sent();
+    must(nxr_list_is_empty(&fake.ops) && nxr_list_is_empty(&fake.landings));
+    nxr_inbox_reset();
+    nxr_event_reset();
+    for (int rank = 1; rank < FAKE_SIZE; rank++) {
+        if (nxr_job.peers[rank] != NULL) {
+            pthread_mutex_lock(&nxr_job.lock);
+            nxr_publish_unpark_remote(nxr_job.peers[rank]);
+            pthread_mutex_unlock(&nxr_job.lock);
+            nxr_link_unmap(nxr_job.peers[rank]);
+            free(nxr_job.peers[rank]);
+            nxr_job.peers[rank] = NULL;
+        }
+        memset(nxr_control_own_ring(nxr_job.control, rank), 0, NXR_RING_NBYTES);
+        atomic_store(&nxr_job.control->credits[rank].taken, 0);
+    }
+    nxr_inbox_add(nxr_job.peers[0]);
+}
+
+struct net_peer *fake_link(int rank)
+{
+    struct nxr_peer *peer;
+    char why[256];
+
+    pthread_mutex_lock(&nxr_job.lock);
+    peer = nxr_peer_get_locked(rank);
+    must(peer != NULL);
+    peer->card = cards[rank].head;
+    peer->has_card = true;
+    must(nxr_net_link(peer, &cards[rank], why, sizeof(why)) == NIXL_OK);
+    atomic_store(&peer->link, NXR_LINK_UP);
+    pthread_mutex_unlock(&nxr_job.lock);
+    return peer->net;
+}
+
+void fake_key_coming(int rank, bool is_rma)
+{
+    struct nxr_peer *peer = nxr_job.peers[rank];
+    struct nxr_net_key_record key = {
+        .key = {.generation = 1, .nbytes = FAKE_PART_NBYTES, .addr = 4096, .kind = NIXL_MEM_HOST},
+        .network = "ucx",
+    };
+
+    must(!nxr_list_is_empty(&peer->asks));
+    key.ask = nxr_list_entry(peer->asks.next, struct nxr_region_part, ask_link)->ask;
+    fake_coming(rank, NXR_NET_KEY, &key, sizeof(key), "key", is_rma ? 4 : 0);
+}
+
+struct nixl_region *fake_region(int rank, bool is_rma)
+{
+    struct nixl_region *region;
+    struct nxr_region_part *part;
+
+    must(nixl_region_open("theirs", &region) == NIXL_OK);
+    pthread_mutex_lock(&nxr_job.lock);
+    must(nxr_region_want_part(region, rank, false, &part) == NIXL_OK);
+    pthread_mutex_unlock(&nxr_job.lock);
+    fake_key_coming(rank, is_rma);
+    fake_round();
+    must(nxr_region_part(region, rank) != NULL);
+    return region;
+}
+
+void fake_lose(int rank)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_liveness_lost_locked(rank);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* ---- what comes ------------------------------------------------------------------------------ */
+
+void fake_round(void)
+{
+    nxr_net_poll(nxr_now_ns());
+}
+
+static size_t put_record(int rank, unsigned char *bytes, enum nxr_net_type type, const void *body,
+                         size_t body_nbytes)
+{
+    struct nxr_net_head head = {
+        .magic = NXR_NET_MAGIC, .version = NXR_NET_VERSION, .rank = rank, .token = net_own_token()};
+    struct nxr_net_record record = {.type = (uint16_t)type, .nbytes = (uint32_t)body_nbytes};
+
+    memcpy(bytes, &head, sizeof(head));
+    memcpy(bytes + sizeof(head), &record, sizeof(record));
+    if (body_nbytes > 0) {
+        memcpy(bytes + sizeof(head) + sizeof(record), body, body_nbytes);
+    }
+    return sizeof(head) + sizeof(record) + nxr_net_padded(body_nbytes);
+}
+
+void fake_coming(int rank, enum nxr_net_type type, const void *body, size_t body_nbytes,
+                 const void *payload, size_t payload_nbytes)
+{
+    struct coming *coming = calloc(1, sizeof(*coming) + FAKE_MESSAGE_NBYTES + 8);
+    unsigned char whole[FAKE_MESSAGE_NBYTES / 2];
+
+    must(coming != NULL && body_nbytes + payload_nbytes <= sizeof(whole));
+    if (body_nbytes > 0) {
+        memcpy(whole, body, body_nbytes);
+    }
+    if (payload_nbytes > 0) {
+        memcpy(whole + body_nbytes, payload, payload_nbytes);
+    }
+    coming->nbytes = put_record(rank, coming->bytes, type, whole, body_nbytes + payload_nbytes);
+    nxr_list_append(&fake.coming, &coming->link);
+}
+
+void fake_receive(int rank, enum nxr_net_type type, const void *body, size_t body_nbytes,
+                  const void *payload, size_t payload_nbytes)
+{
+    fake_coming(rank, type, body, body_nbytes, payload, payload_nbytes);
+    fake_round();
+}
+
+void fake_greet(int rank)
+{
+    fake_coming(rank, NXR_NET_HELLO, &cards[rank], cards[rank].head.nbytes, NULL, 0);
+}
+
+void *fake_bulk(int rank, enum nxr_net_type type, const void *body, size_t body_nbytes,
+                size_t nbytes)
+{
+    _Alignas(8) unsigned char header[NXR_NET_HEADER_NBYTES];
+    size_t header_nbytes = put_record(rank, header, type, body, body_nbytes);
+    struct fake_landing *landing = malloc(sizeof(*landing));
+    void *addr;
+
+    must(landing != NULL);
+    net_lock();
+    addr = net_incoming(header, header_nbytes, nbytes, &landing->cookie);
+    if (addr != NULL) {
+        nxr_list_append(&fake.landings, &landing->link);
+    } else {
+        free(landing);
+    }
+    net_unlock();
+    fake_round();
+    return addr;
+}
+
+void fake_land(unsigned index, int status)
+{
+    struct nxr_list *link = fake.landings.next;
+
+    for (unsigned i = 0; i < index; i++) {
+        link = link->next;
+    }
+    must(link != &fake.landings);
+    net_lock();
+    land(nxr_list_entry(link, struct fake_landing, link), status);
+    net_unlock();
+    fake_round();
+}
+
+/* ---- what was sent --------------------------------------------------------------------------- */
+
+void fake_end_op(unsigned index, int status)
+{
+    struct nxr_list *link = fake.ops.next;
+
+    for (unsigned i = 0; i < index; i++) {
+        link = link->next;
+    }
+    must(link != &fake.ops);
+    net_lock();
+    end_op(link, status);
+    net_unlock();
+    fake_round();
+}
+
+void fake_end_ops(int status)
+{
+    net_lock();
+    while (!nxr_list_is_empty(&fake.ops)) {
+        end_op(fake.ops.next, status);
+    }
+    net_unlock();
+    fake_round();
+}
+
+unsigned fake_n_ops(void)
+{
+    struct nxr_list *link, *after;
+    unsigned n = 0;
+
+    nxr_list_for_each (link, after, &fake.ops) {
+        n++;
+    }
+    return n;
+}
+
+/* Count the records of a type; the last one's body. */
+static unsigned count(enum nxr_net_type type, const void **last_p)
+{
+    struct nxr_list *link, *after;
+    unsigned n = 0;
+
+    *last_p = NULL;
+    nxr_list_for_each (link, after, &fake.sent) {
+        const struct fake_sent *sent = nxr_list_entry(link, struct fake_sent, link);
+        size_t at = sizeof(struct nxr_net_head);
+        const struct nxr_net_record *record;
+        const char *why;
+
+        while ((record = nxr_net_next_record(sent->bytes, sent->nbytes, &at, &why)) != NULL) {
+            if (record->type == type) {
+                *last_p = nxr_net_body(record);
+                n++;
+            }
+        }
+        must(why == NULL);
+    }
+    return n;
+}
+
+unsigned fake_n_sent(enum nxr_net_type type)
+{
+    const void *last;
+
+    return count(type, &last);
+}
+
+const void *fake_last(enum nxr_net_type type)
+{
+    const void *last;
+
+    count(type, &last);
+    return last;
+}
+
+unsigned fake_n_messages(void)
+{
+    struct nxr_list *link, *after;
+    unsigned n = 0;
+
+    nxr_list_for_each (link, after, &fake.sent) {
+        n++;
+    }
+    return n;
+}
+
+void fake_forget_sent(void)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&fake.sent)) != NULL) {
+        free(nxr_list_entry(link, struct fake_sent, link));
+    }
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job that is made up, with the whole core in it: this process is rank 0 of 3 and has an own
+ * region, the other ranks are on other hosts, behind a network that does what a test tells it to.
+ * Nothing happens by itself: there is no service thread, and a round is driven by fake_round().
+ */
+#ifndef FAKE_NET_H
+#define FAKE_NET_H
+
+#include "net/state.h"
+#include "nixlrun.h"
+
+enum { FAKE_SIZE = 3, FAKE_OWN_NBYTES = 256, FAKE_MESSAGE_NBYTES = 8192, FAKE_SMALL = 1024 };
+#define FAKE_PART_NBYTES ((size_t)64 << 20)
+
+/* A message that the core has sent; its bytes are a copy, its bulk is not. */
+struct fake_sent {
+    struct nxr_list link;
+    int rank;
+    const void *bulk;
+    size_t bulk_nbytes;
+    size_t nbytes;
+    _Alignas(8) unsigned char bytes[];
+};
+
+struct fake {
+    struct nxr_net_attr attr; /* may be changed before a rank is linked */
+    int answer;               /* of send, write and read */
+    struct nxr_list sent;     /* struct fake_sent */
+    struct nxr_list ops;      /* accepted and not ended: the scratch of struct nxr_net_op */
+    struct nxr_list coming;   /* messages that the next round delivers */
+    struct nxr_list landings; /* bulk that has been placed */
+    unsigned offset;          /* where messages lie, below 8 */
+    int n_open_eps;
+    int n_open_keys;
+    int n_moved;  /* writes and reads that were accepted */
+    unsigned sum; /* of all bulk that was sent */
+    char *own;    /* the own region "own" */
+    struct nxr_key own_key;
+    struct nxr_published *published;
+};
+extern struct fake fake;
+
+/* Make the job and open its network; undo that, with everything that is still under way. */
+void fake_start(void);
+void fake_stop(void);
+
+/* The way to a rank, which has not spoken yet. */
+struct net_peer *fake_link(int rank);
+
+/* A region whose part of that rank has FAKE_PART_NBYTES, with the key of the network if is_rma. */
+struct nixl_region *fake_region(int rank, bool is_rma);
+
+/* The same for a region that was asked for: its key comes in the next round. */
+void fake_key_coming(int rank, bool is_rma);
+
+/* The rank is dead. */
+void fake_lose(int rank);
+
+void fake_round(void);
+
+/* A message of one record comes, in the next round or at once. */
+void fake_coming(int rank, enum nxr_net_type type, const void *body, size_t body_nbytes,
+                 const void *payload, size_t payload_nbytes);
+void fake_receive(int rank, enum nxr_net_type type, const void *body, size_t body_nbytes,
+                  const void *payload, size_t payload_nbytes);
+void fake_greet(int rank);
+
+/* Bulk is announced: where it is placed, or NULL. Then the oldest, or n-th, lands. */
+void *fake_bulk(int rank, enum nxr_net_type type, const void *body, size_t body_nbytes,
+                size_t nbytes);
+void fake_land(unsigned index, int status);
+
+/* What the network has accepted ends: the n-th, or all. */
+void fake_end_op(unsigned index, int status);
+void fake_end_ops(int status);
+unsigned fake_n_ops(void);
+
+/* How many records of that type were sent, and the body of the last one; NULL. */
+unsigned fake_n_sent(enum nxr_net_type type);
+const void *fake_last(enum nxr_net_type type);
+unsigned fake_n_messages(void);
+void fake_forget_sent(void);
+
+#endif

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The protocol between hosts, step by step, over a network that does what the test says. */
+#include "net_case.h"
+
+#include "progress.h"
+#include "region.h"
+#include "request.h"
+#include "util/clock.h"
+#include "util/env.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+enum { MANY = 3000 };
+
+/* ---- bulk that comes ------------------------------------------------------------------------- */
+
+Test(bulk_in, more_puts_at_a_time_than_the_page_has_slots, .init = start, .fini = stop)
+{
+    const struct nxr_net_put put = own_put(FAKE_OWN_NBYTES);
+
+    for (int i = 0; i < MANY; i++) {
+        cr_assert(
+            eq(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), FAKE_OWN_NBYTES), fake.own));
+    }
+    for (int i = 0; i < MANY; i++) {
+        fake_land(0, NIXL_OK);
+    }
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_REFUSED)));
+    cr_expect(nxr_list_is_empty(&nxr_net.holds));
+}
+
+Test(bulk_in, more_gets_at_a_time_than_the_page_has_slots, .init = start, .fini = stop)
+{
+    const struct nxr_net_get get = {.generation = fake.own_key.generation,
+                                    .nbytes = FAKE_OWN_NBYTES,
+                                    .id = fake.own_key.id,
+                                    .is_bulk = 1};
+
+    fake.answer = NIXL_INPROGRESS;
+    for (int i = 0; i < MANY; i++) {
+        fake_receive(1, NXR_NET_GET, &get, sizeof(get), NULL, 0);
+    }
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_GOT), MANY));
+    fake_end_ops(NIXL_OK);
+    cr_expect(nxr_list_is_empty(&nxr_net.holds));
+}
+
+Test(bulk_in, holds_the_region_until_all_has_landed, .init = start, .fini = stop)
+{
+    const struct nxr_net_put put = own_put(8);
+
+    fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8);
+    fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8);
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_publish_revoke(fake.published);
+    pthread_mutex_unlock(&nxr_job.lock);
+    cr_expect(zero(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8)), "it is closed");
+    cr_expect(eq(int, nxr_guard_quiesce_own(fake.own_key.id, 0), NIXL_INPROGRESS));
+    fake_land(0, NIXL_OK);
+    cr_expect(eq(int, nxr_guard_quiesce_own(fake.own_key.id, 0), NIXL_INPROGRESS));
+    fake_land(0, NIXL_OK);
+    cr_expect(eq(int, nxr_guard_quiesce_own(fake.own_key.id, 0), NIXL_OK));
+}
+
+Test(bulk_in, outside_of_the_region_is_refused, .init = start, .fini = stop)
+{
+    struct nxr_net_put put = own_put(16);
+
+    put.offset = FAKE_OWN_NBYTES - 8;
+    cr_expect(zero(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 16)));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_REFUSED), 1));
+    put.offset = 0;
+    cr_expect(zero(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 17)), "other length");
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_REFUSED), 2));
+    cr_expect(nxr_list_is_empty(&nxr_net.holds));
+}
+
+Test(bulk_in, what_was_sent_behind_it_waits, .init = start, .fini = stop)
+{
+    const struct nxr_net_put put = own_put(8);
+    const struct nxr_net_stamp flush = {7};
+
+    receive_note(1, 1);
+    fake_round();
+    fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8);
+    receive_note(1, 2);
+    fake_round();
+    fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8);
+    fake_coming(1, NXR_NET_FLUSH, &flush, sizeof(flush), NULL, 0);
+    receive_note(1, 3);
+    fake_round();
+    cr_expect(eq(u64, next_tag(), 1));
+    cr_expect(zero(u64, next_tag()));
+    fake_land(1, NIXL_OK); /* the second lands first */
+    cr_expect(zero(u64, next_tag()));
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_FLUSHED)));
+    fake_land(0, NIXL_OK);
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_FLUSHED), 1));
+    cr_expect(eq(u64, next_tag(), 2));
+    cr_expect(eq(u64, next_tag(), 3));
+    cr_expect(zero(u64, next_tag()));
+}
+
+Test(in, messages_may_lie_anywhere, .init = start, .fini = stop)
+{
+    struct nxr_net_put put = own_put(0);
+
+    for (fake.offset = 0; fake.offset < 8; fake.offset++) {
+        put.offset = fake.offset;
+        fake_receive(1, NXR_NET_PUT, &put, sizeof(put), "x", 1);
+        receive_note(1, 1 + fake.offset);
+        fake_round();
+        cr_expect(eq(u64, next_tag(), 1 + fake.offset));
+    }
+    cr_expect(zero(int, memcmp(fake.own, "xxxxxxxx", 9)));
+    cr_expect(zero(u64, nxr_net.n_dropped));
+}
+
+/* ---- gets ------------------------------------------------------------------------------------ */
+
+Test(get, second_answer_while_the_first_lands_is_dropped, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nxr_net_got got = {.nbytes = LARGE};
+    struct nixl_req *req = NULL;
+
+    cr_assert(eq(int, get_nb(region, LARGE, &req), NIXL_INPROGRESS));
+    got.move = ((const struct nxr_net_get *)fake_last(NXR_NET_GET))->move;
+    cr_expect(eq(ptr, fake_bulk(1, NXR_NET_BULK_GOT, &got, sizeof(got), LARGE), buffer));
+    cr_expect(zero(ptr, fake_bulk(1, NXR_NET_BULK_GOT, &got, sizeof(got), LARGE)));
+    fake_land(0, NIXL_OK);
+    cr_expect(eq(int, nixl_req_test(&req), NIXL_OK));
+}
+
+/* ---- what is put off until job.lock can be taken --------------------------------------------- */
+
+Test(later, messages_behind_a_greeting_are_delivered_at_once, .init = start, .fini = stop)
+{
+    const struct nxr_net_note note = {5};
+    struct nixl_note received;
+
+    fake_greet(2);
+    fake_coming(2, NXR_NET_NOTE, &note, sizeof(note), NULL, 0);
+    fake_round();
+    nixl_note_init(&received);
+    cr_expect(eq(int, nixl_notify_recv(2, 5, UINT64_MAX, 0, &received), NIXL_OK));
+}
+
+Test(later, greeting_of_one_does_not_hold_back_another, .init = start, .fini = stop)
+{
+    fake_greet(2);
+    receive_note(1, 1);
+    net_lock(); /* as between a module's progress and what follows it */
+    nxr_net.nets[0].module->progress();
+    net_unlock();
+    cr_expect(eq(u64, next_tag(), 1));
+}
+
+Test(later, nothing_of_a_rank_overtakes_what_waits, .init = start, .fini = stop)
+{
+    const struct nxr_net_note first = {1}, second = {2};
+    struct nixl_note received;
+
+    fake_greet(2);
+    fake_coming(2, NXR_NET_NOTE, &first, sizeof(first), NULL, 0);
+    net_lock();
+    nxr_net.nets[0].module->progress();
+    cr_expect(net_is_behind(2));
+    cr_expect(not(net_is_behind(1)));
+    net_unlock();
+    fake_coming(2, NXR_NET_NOTE, &second, sizeof(second), NULL, 0);
+    fake_round();
+    nixl_note_init(&received);
+    for (uint64_t tag = 1; tag <= 2; tag++) {
+        cr_expect(eq(int, nixl_notify_recv(2, 0, 0, 0, &received), NIXL_OK));
+        cr_expect(eq(u64, received.tag, tag));
+    }
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static void close_theirs(void)
+{
+    const struct nxr_net_region closed = {.generation = 1};
+
+    fake_coming(1, NXR_NET_CLOSED, &closed, sizeof(closed), NULL, 0);
+}
+
+Test(key, owner_is_answered_when_all_handles_have_let_go, .init = start_rma, .fini = stop)
+{
+    struct nixl_region *regions[] = {fake_region(1, true), fake_region(1, true)};
+    struct nixl_req *reqs[2] = {NULL};
+
+    fake.answer = NIXL_INPROGRESS;
+    for (int i = 0; i < 2; i++) {
+        cr_assert(eq(int, put_nb(regions[i], LARGE, &reqs[i]), NIXL_INPROGRESS));
+    }
+    fake.answer = NIXL_OK;
+    close_theirs();
+    fake_round();
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_CLOSED_ACK)));
+    fake_end_op(0, NIXL_OK);
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_CLOSED_ACK)), "the other handle's put is under way");
+    fake_end_op(0, NIXL_OK);
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_CLOSED_ACK), 1));
+    for (int i = 0; i < 2; i++) {
+        cr_expect(eq(int, nixl_req_test(&reqs[i]), NIXL_OK));
+    }
+    cr_expect(eq(int, put_nb(regions[0], LARGE, &reqs[0]), NIXL_ERR_STALE));
+}
+
+Test(key, region_that_is_closed_as_its_key_comes_is_closed, .init = start_rma, .fini = stop)
+{
+    struct nixl_region *region;
+    struct nixl_req *req = NULL;
+
+    cr_assert(eq(int, nixl_region_open("theirs", &region), NIXL_OK));
+    cr_assert(eq(int, put_nb(region, LARGE, &req), NIXL_INPROGRESS));
+    fake_key_coming(1, true);
+    close_theirs();
+    fake_round();
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_CLOSED_ACK), 1));
+    nxr_request_start_begun();
+    cr_expect(zero(int, fake.n_moved), "nothing reads or writes behind the answer");
+    cr_expect(eq(int, nixl_req_test(&req), NIXL_ERR_STALE));
+}
+
+/* ---- notifications, fence and silence -------------------------------------------------------- */
+
+Test(note, who_waits_for_room_asks_whether_the_peer_lives, .init = start, .fini = stop)
+{
+    char payload[NIXL_NOTE_MAX] = {0};
+    int64_t now = nxr_now_ns();
+    int status = NIXL_OK;
+
+    while (status == NIXL_OK) {
+        status = net_notify(np->peer, 1, payload, sizeof(payload));
+    }
+    cr_expect(eq(int, status, NIXL_ERR_AGAIN));
+    cr_expect(lt(u64, np->tx_tail, np->tx_limit), "there is room, but not enough");
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_net_tick(now + nxr_env.peer_timeout);
+    pthread_mutex_unlock(&nxr_job.lock);
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_PING), 1));
+}
+
+Test(note, credit_makes_room, .init = start, .fini = stop)
+{
+    const struct nxr_net_stamp taken = {NXR_RING_SLOTS};
+
+    for (int i = 0; i < NXR_RING_SLOTS; i++) {
+        cr_assert(eq(int, net_notify(np->peer, 1, NULL, 0), NIXL_OK));
+    }
+    cr_expect(eq(int, net_notify(np->peer, 1, NULL, 0), NIXL_ERR_AGAIN));
+    fake_receive(1, NXR_NET_CREDIT, &taken, sizeof(taken), NULL, 0);
+    cr_expect(eq(int, net_notify(np->peer, 1, NULL, 0), NIXL_OK));
+    cr_expect(not(np->wants_credit));
+}
+
+Test(order, fence_costs_nothing_where_messages_move_everything, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+
+    cr_assert(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
+    cr_expect(eq(int, nixl_fence(1), NIXL_OK));
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_FLUSH)));
+}
+
+Test(order, fence_behind_bulk_waits_until_it_is_visible, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nxr_net_stamp flushed;
+    struct nixl_req *req = NULL;
+
+    cr_assert(eq(int, put_nb(region, LARGE, &req), NIXL_INPROGRESS));
+    cr_expect(eq(int, nixl_req_test(&req), NIXL_OK));
+    cr_expect(eq(int, net_fence(np->peer), NIXL_INPROGRESS));
+    cr_assert(eq(u32, fake_n_sent(NXR_NET_FLUSH), 1));
+    flushed = *(const struct nxr_net_stamp *)fake_last(NXR_NET_FLUSH);
+    fake_receive(1, NXR_NET_FLUSHED, &flushed, sizeof(flushed), NULL, 0);
+    cr_expect(eq(int, net_fence(np->peer), NIXL_OK));
+}
+
+Test(order, flush_is_asked_with_the_put_by_who_always_flushes, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nxr_net_stamp flushed;
+
+    for (unsigned i = 1; i <= 3; i++) {
+        unsigned n_asked = i > 1 ? i : 0; /* from the second put on */
+
+        cr_assert(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
+        cr_expect(eq(u32, fake_n_sent(NXR_NET_FLUSH), n_asked));
+        cr_expect(eq(int, net_flush(np->peer), NIXL_INPROGRESS));
+        cr_expect(eq(u32, fake_n_sent(NXR_NET_FLUSH), i));
+        flushed = *(const struct nxr_net_stamp *)fake_last(NXR_NET_FLUSH);
+        fake_receive(1, NXR_NET_FLUSHED, &flushed, sizeof(flushed), NULL, 0);
+        cr_expect(eq(int, net_flush(np->peer), NIXL_OK));
+    }
+}
+
+/* ---- going out ------------------------------------------------------------------------------- */
+
+Test(out, memory_of_a_burst_is_given_back, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nxr_list *link, *after;
+    unsigned n_free = 0;
+
+    fake.answer = NIXL_INPROGRESS;
+    for (int i = 0; i < MANY; i++) {
+        struct nixl_req *req = NULL;
+
+        cr_assert(eq(int, put_nb(region, LARGE, &req), NIXL_INPROGRESS));
+        nixl_req_free(&req);
+    }
+    cr_expect(eq(u32, fake_n_ops(), MANY));
+    fake_end_ops(NIXL_OK);
+    cr_expect(zero(u32, atomic_load(&nxr_n_started)));
+    cr_expect(zero(u32, atomic_load(&nxr_n_at_networks)));
+    nxr_list_for_each (link, after, &nxr_net.nets[0].free_outs) {
+        n_free++;
+    }
+    cr_expect(le(u32, n_free, 100));
+}
+
+Test(out, order_is_kept_where_there_is_no_room, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nxr_list *link, *after;
+    uint64_t expected = 0;
+
+    fake.answer = NIXL_ERR_AGAIN;
+    for (uint64_t i = 0; i < 100; i++) {
+        cr_assert(eq(int, nixl_put(1, region, i, buffer, FAKE_SMALL), NIXL_OK));
+    }
+    fake_forget_sent();
+    fake_round();
+    cr_expect(zero(u32, fake_n_messages()));
+    fake.answer = NIXL_OK;
+    fake_round();
+    nxr_list_for_each (link, after, &fake.sent) {
+        const struct fake_sent *sent = nxr_list_entry(link, struct fake_sent, link);
+        size_t at = sizeof(struct nxr_net_head);
+        const struct nxr_net_record *record;
+        const char *why;
+
+        while ((record = nxr_net_next_record(sent->bytes, sent->nbytes, &at, &why)) != NULL) {
+            cr_expect(
+                eq(u64, ((const struct nxr_net_put *)nxr_net_body(record))->offset, expected));
+            expected++;
+        }
+    }
+    cr_expect(eq(u64, expected, 100));
+    cr_expect(nxr_list_is_empty(&nxr_net.busy));
+}
+
+Test(out, burst_is_gathered_and_a_lone_put_is_not, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+
+    fake_forget_sent();
+    np->pushed_at = 0;
+    cr_assert(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
+    cr_expect(eq(u32, fake_n_messages(), 1));
+    for (int i = 0; i < 100; i++) {
+        np->pushed_at = INT64_MAX / 2; /* they follow each other at once */
+        cr_assert(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
+    }
+    cr_expect(lt(u32, fake_n_messages(), 10));
+    fake_round();
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_PUT), 101), "a round sends what is gathered");
+    cr_expect(lt(u32, fake_n_messages(), 10));
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the libfabric network decides without libfabric: addresses, keys and frames from others,
+ * which rails talk to each other, and which device is near.
+ */
+#include "transports/ofi/address.h"
+#include "transports/ofi/frame.h"
+#include "transports/ofi/nearest.h"
+
+#include "nixlrun.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(ofi, .timeout = 120);
+
+/* ---- addresses and keys ---------------------------------------------------------------------- */
+
+static struct nxr_ofi_address an_address(unsigned n_rails, uint64_t first_fabric)
+{
+    struct nxr_ofi_address address = {.magic = NXR_OFI_ADDRESS_MAGIC,
+                                      .version = NXR_OFI_LAYOUT_VERSION,
+                                      .n_rails = (uint8_t)n_rails,
+                                      .id = 7,
+                                      .host = 1,
+                                      .provider = "net"};
+
+    for (unsigned i = 0; i < n_rails && i < NXR_OFI_MAX_RAILS; i++) {
+        address.rails[i] = (struct nxr_ofi_address_rail){.fabric = first_fabric + i, .nbytes = 16};
+    }
+    if (n_rails <= NXR_OFI_MAX_RAILS) {
+        nxr_ofi_address_seal(&address);
+    }
+    return address;
+}
+
+static int parse(const struct nxr_ofi_address *address, size_t nbytes)
+{
+    struct nxr_ofi_address parsed, before;
+    const char *why;
+    int status;
+
+    memset(&parsed, 0x5a, sizeof(parsed));
+    before = parsed;
+    status = nxr_ofi_address_parse(address, nbytes, &parsed, &why);
+    cr_expect(eq(int, status == NIXL_OK, why == NULL));
+    if (status != NIXL_OK) {
+        cr_expect(eq(int, memcmp(&parsed, &before, sizeof(parsed)), 0), "something was written");
+    }
+    return status;
+}
+
+Test(ofi, every_number_of_rails_is_taken)
+{
+    for (unsigned n = 1; n <= NXR_OFI_MAX_RAILS; n++) {
+        struct nxr_ofi_address address = an_address(n, 100);
+
+        cr_expect(eq(int, parse(&address, nxr_ofi_address_nbytes(n)), NIXL_OK));
+    }
+}
+
+Test(ofi, other_lengths_and_bits_are_refused)
+{
+    struct nxr_ofi_address address = an_address(3, 100);
+    size_t right = nxr_ofi_address_nbytes(3);
+
+    for (size_t nbytes = 0; nbytes <= sizeof(address); nbytes++) {
+        if (nbytes != right) {
+            cr_expect(eq(int, parse(&address, nbytes), NIXL_ERR_TRANSPORT), "%zu bytes", nbytes);
+        }
+    }
+    for (size_t bit = 0; bit < right * 8; bit++) {
+        ((unsigned char *)&address)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        cr_expect(eq(int, parse(&address, right), NIXL_ERR_TRANSPORT), "bit %zu", bit);
+        ((unsigned char *)&address)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+}
+
+Test(ofi, addresses_that_lie_are_refused)
+{
+    struct nxr_ofi_address address = an_address(1, 100);
+
+    address.rails[0].nbytes = NXR_OFI_NAME_NBYTES + 1;
+    nxr_ofi_address_seal(&address);
+    cr_expect(eq(int, parse(&address, nxr_ofi_address_nbytes(1)), NIXL_ERR_TRANSPORT));
+    address = an_address(1, 100);
+    memset(address.provider, 'x', sizeof(address.provider));
+    nxr_ofi_address_seal(&address);
+    cr_expect(eq(int, parse(&address, nxr_ofi_address_nbytes(1)), NIXL_ERR_TRANSPORT));
+    address = an_address(1, 100);
+    address.id = 0;
+    nxr_ofi_address_seal(&address);
+    cr_expect(eq(int, parse(&address, nxr_ofi_address_nbytes(1)), NIXL_ERR_TRANSPORT));
+}
+
+Test(ofi, keys_are_checked)
+{
+    struct nxr_ofi_key key = {.magic = NXR_OFI_KEY_MAGIC,
+                              .version = NXR_OFI_LAYOUT_VERSION,
+                              .n_rails = 2,
+                              .nbytes = 4096};
+    struct nxr_ofi_key parsed;
+    const char *why;
+
+    nxr_ofi_key_seal(&key);
+    cr_expect(eq(int, nxr_ofi_key_parse(&key, nxr_ofi_key_nbytes(2), &parsed, &why), NIXL_OK));
+    cr_expect(
+        eq(int, nxr_ofi_key_parse(&key, nxr_ofi_key_nbytes(3), &parsed, &why), NIXL_ERR_TRANSPORT));
+    key.rails[1].base = UINT64_MAX - 4095;
+    nxr_ofi_key_seal(&key);
+    cr_expect(
+        eq(int, nxr_ofi_key_parse(&key, nxr_ofi_key_nbytes(2), &parsed, &why), NIXL_ERR_TRANSPORT));
+}
+
+/* ---- which rails talk ------------------------------------------------------------------------ */
+
+Test(ofi, rails_of_one_network_are_pairs)
+{
+    struct nxr_ofi_address mine = an_address(3, 100), theirs = an_address(3, 101);
+    int pairs[NXR_OFI_MAX_RAILS];
+
+    cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 2));
+    cr_expect(eq(int, pairs[0], -1));
+    cr_expect(eq(int, pairs[1], 0));
+    cr_expect(eq(int, pairs[2], 1));
+    cr_expect(eq(int, pairs[3], -1));
+}
+
+Test(ofi, several_rails_in_one_network_are_dealt)
+{
+    struct nxr_ofi_address mine = an_address(4, 0), theirs = an_address(2, 0);
+    int pairs[NXR_OFI_MAX_RAILS];
+
+    for (unsigned i = 0; i < 4; i++) {
+        mine.rails[i].fabric = theirs.rails[i % 2].fabric = 5;
+    }
+    cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 4));
+    for (int i = 0; i < 4; i++) {
+        cr_expect(eq(int, pairs[i], i % 2));
+    }
+}
+
+Test(ofi, loopback_ends_at_the_host)
+{
+    struct nxr_ofi_address mine = an_address(1, 5), theirs = an_address(1, 5);
+    int pairs[NXR_OFI_MAX_RAILS];
+
+    mine.rails[0].flags = theirs.rails[0].flags = NXR_OFI_THIS_HOST;
+    cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 1));
+    theirs.host = 2;
+    cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 0));
+}
+
+Test(ofi, other_networks_are_reached_by_routing_only)
+{
+    struct nxr_ofi_address mine = an_address(2, 5), theirs = an_address(1, 50);
+    int pairs[NXR_OFI_MAX_RAILS];
+
+    cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 0));
+    mine.rails[0].flags = theirs.rails[0].flags = NXR_OFI_ROUTED;
+    cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 1));
+    cr_expect(eq(int, pairs[0], 0));
+    strcpy(theirs.provider, "efa");
+    cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 0));
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+Test(ofi, frames_are_whole_and_for_us)
+{
+    _Alignas(8) unsigned char bytes[sizeof(struct nxr_ofi_frame) + 16] = {0};
+    struct nxr_ofi_frame *frame = (struct nxr_ofi_frame *)(void *)bytes;
+
+    *frame = (struct nxr_ofi_frame){.magic = NXR_OFI_FRAME_MAGIC,
+                                    .type = NXR_OFI_DATA,
+                                    .nbytes = 9,
+                                    .to = 3,
+                                    .from = 4,
+                                    .seq = 1};
+    cr_expect(nxr_ofi_frame_check(bytes, sizeof(bytes), 3) == NULL);
+    for (size_t nbytes = 0; nbytes < sizeof(bytes); nbytes++) {
+        cr_expect(nxr_ofi_frame_check(bytes, nbytes, 3) != NULL, "%zu bytes", nbytes);
+    }
+    cr_expect(nxr_ofi_frame_check(bytes, sizeof(bytes), 4) != NULL);
+    frame->nbytes = UINT32_MAX;
+    cr_expect(nxr_ofi_frame_check(bytes, sizeof(bytes), 3) != NULL);
+    frame->nbytes = 9;
+    frame->seq = 0;
+    cr_expect(nxr_ofi_frame_check(bytes, sizeof(bytes), 3) != NULL);
+    frame->type = NXR_OFI_PING;
+    cr_expect(nxr_ofi_frame_check(bytes, sizeof(bytes), 3) != NULL, "a ping with content");
+    frame->nbytes = 0;
+    cr_expect(nxr_ofi_frame_check(bytes, sizeof(*frame), 3) == NULL);
+    frame->type = NXR_OFI_N_TYPES;
+    cr_expect(nxr_ofi_frame_check(bytes, sizeof(*frame), 3) != NULL);
+}
+
+/* ---- which device is near -------------------------------------------------------------------- */
+
+static hwloc_topology_t load(const char *name)
+{
+    const char *srcdir = getenv("top_srcdir");
+    hwloc_topology_t topology;
+    char path[512];
+
+    snprintf(path, sizeof(path), "%s/test/unit/topologies/%s.xml", srcdir != NULL ? srcdir : ".",
+             name);
+    cr_assert(eq(int, hwloc_topology_init(&topology), 0));
+    cr_assert(eq(int, hwloc_topology_set_xml(topology, path), 0), "%s", path);
+    cr_assert(
+        eq(int, hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT), 0));
+    cr_assert(eq(int, hwloc_topology_load(topology), 0));
+    return topology;
+}
+
+static unsigned by_name(hwloc_topology_t topology, const char *name, hwloc_obj_t from,
+                        hwloc_const_cpuset_t cpuset)
+{
+    struct nxr_ofi_device device = {.name = name};
+
+    return nxr_ofi_distance(topology, &device, from, cpuset);
+}
+
+Test(ofi, host_memory_prefers_the_adapters_of_its_node)
+{
+    hwloc_topology_t topology = load("2-sockets-4-nics");
+
+    for (unsigned node = 0; node < 2; node++) {
+        hwloc_obj_t from = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node);
+        hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, node);
+
+        for (unsigned nic = 0; nic < 4; nic++) {
+            char name[16];
+            bool is_near = nic / 2 == node;
+
+            snprintf(name, sizeof(name), "mlx5_%u", nic);
+            cr_expect(eq(int, by_name(topology, name, from, NULL) == 0, is_near));
+            cr_expect(eq(int, by_name(topology, name, NULL, package->cpuset) == 0, is_near));
+        }
+    }
+    hwloc_topology_destroy(topology);
+}
+
+Test(ofi, a_gpu_prefers_the_adapter_at_its_switch)
+{
+    hwloc_topology_t topology = load("2-sockets-4-nics");
+    static const unsigned buses[] = {0x12, 0x22, 0x92, 0xa2};
+
+    for (unsigned gpu = 0; gpu < 4; gpu++) {
+        hwloc_obj_t from = hwloc_get_pcidev_by_busid(topology, 0, buses[gpu], 0, 0);
+        unsigned far[4];
+
+        cr_assert(from != NULL);
+        for (unsigned nic = 0; nic < 4; nic++) {
+            struct nxr_ofi_device device = {.has_pci = true, .bus = buses[nic] + 1};
+            char name[16];
+
+            far[nic] = nxr_ofi_distance(topology, &device, from, NULL);
+            snprintf(name, sizeof(name), "ib%u", nic);
+            cr_expect(lt(uint, far[nic], NXR_OFI_FAR));
+            cr_expect(lt(uint, by_name(topology, name, from, NULL), NXR_OFI_FAR));
+        }
+        cr_expect(lt(uint, far[gpu], far[gpu ^ 1]), "its switch before its socket");
+        cr_expect(lt(uint, far[gpu ^ 1], far[gpu ^ 2]), "its socket before the other");
+        cr_expect(eq(uint, far[gpu ^ 2], far[gpu ^ 3]));
+    }
+    hwloc_topology_destroy(topology);
+}
+
+Test(ofi, what_is_not_found_is_far)
+{
+    hwloc_topology_t topology = load("1-nic");
+    hwloc_const_cpuset_t cpuset = hwloc_topology_get_topology_cpuset(topology);
+    struct nxr_ofi_device device = {.has_pci = true, .bus = 0x77};
+
+    cr_expect(eq(uint, by_name(topology, "eth0", NULL, cpuset), 0));
+    cr_expect(eq(uint, by_name(topology, "veth9", NULL, cpuset), NXR_OFI_FAR));
+    cr_expect(eq(uint, nxr_ofi_distance(topology, &device, NULL, cpuset), NXR_OFI_FAR));
+    hwloc_topology_destroy(topology);
+}

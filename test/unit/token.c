@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tokens of paired operations: what is written is read again, and nothing else is. */
+#include "pair_token.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <limits.h>
+#include <string.h>
+
+TestSuite(token, .timeout = 120);
+
+static const struct nxr_token example = {
+    .use = NIXL_PAIR_WRITE,
+    .rank = 3,
+    .incarnation = 2,
+    .job = 0x0123456789abcdefull,
+    .nbytes = 1ull << 40,
+    .place = 77,
+    .turn = 0xfffffe,
+    .nonce = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 255},
+};
+
+static int parse(const char *text, struct nxr_token *token)
+{
+    const char *why;
+
+    return nxr_token_parse(text, token, &why);
+}
+
+/* Other versions and languages read it, too: it never changes but with its version. */
+Test(token, its_text_is_fixed)
+{
+    char text[NIXL_TOKEN_NBYTES];
+
+    nxr_token_write(&example, text);
+    cr_expect(eq(int,
+                 strcmp(text, "TlhUATwAAgADAAAAAgAAAO_Nq4lnRSMBAAAAAAAB"
+                              "AABNAAAA_v__AAECAwQFBgcICQoLDA0OD_-P3c2r"),
+                 0),
+              "%s", text);
+}
+
+Test(token, what_is_written_is_read)
+{
+    struct nxr_token read = {.rank = -1};
+    char text[NIXL_TOKEN_NBYTES];
+
+    nxr_token_write(&example, text);
+    cr_assert(eq(int, parse(text, &read), NIXL_OK));
+    cr_expect(read.use == example.use && read.rank == example.rank &&
+              read.incarnation == example.incarnation && read.job == example.job &&
+              read.nbytes == example.nbytes && read.place == example.place &&
+              read.turn == example.turn);
+    cr_expect(eq(int, memcmp(read.nonce, example.nonce, sizeof(read.nonce)), 0));
+}
+
+Test(token, every_other_character_is_refused)
+{
+    char text[NIXL_TOKEN_NBYTES];
+    struct nxr_token read;
+
+    nxr_token_write(&example, text);
+    for (size_t i = 0; i < sizeof(text); i++) {
+        char right = text[i];
+
+        for (int other = CHAR_MIN; other <= CHAR_MAX; other++) {
+            text[i] = (char)other;
+            cr_assert(eq(int, parse(text, &read), other == right ? NIXL_OK : NIXL_ERR_INVALID_ARG),
+                      "character %zu as %d", i, other);
+        }
+        text[i] = right;
+    }
+}
+
+static void is_refused(const struct nxr_token *token)
+{
+    char text[NIXL_TOKEN_NBYTES];
+    struct nxr_token read = {.rank = -7};
+    const char *why = NULL;
+
+    nxr_token_write(token, text);
+    cr_expect(eq(int, nxr_token_parse(text, &read, &why), NIXL_ERR_INVALID_ARG));
+    cr_expect(eq(int, read.rank, -7));
+    cr_expect(why != NULL && why[0] != '\0');
+}
+
+Test(token, what_cannot_be_is_refused)
+{
+    struct nxr_token token = example;
+
+    token.rank = -1;
+    is_refused(&token);
+    token = example;
+    token.use = (enum nixl_pair_use)0;
+    is_refused(&token);
+    token.use = (enum nixl_pair_use)3;
+    is_refused(&token);
+    token = example;
+    token.nbytes = SIZE_MAX;
+    is_refused(&token);
+}

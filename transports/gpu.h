@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the transports for GPU memory of one host have in common: opening a peer's memory here, so
+ * that this process's GPU copies to and from it. The memory's kind does the work.
+ */
+#ifndef NXR_TRANSPORTS_GPU_H
+#define NXR_TRANSPORTS_GPU_H
+
+#include "transports/transport.h"
+
+/* Is the peer on this host, and is it memory of `own` kind? As reach() of the table. */
+int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope scope, enum nixl_mem_kind kind, char *why,
+                  size_t why_nbytes);
+
+/* part_open() and part_close(): the owner cannot free the memory between the two. */
+int nxr_gpu_part_open(struct nxr_part *part, int fd);
+void nxr_gpu_part_close(struct nxr_part *part);
+
+/* probe(): a driver is first asked when GPU memory is. */
+int nxr_gpu_probe(char *why, size_t why_nbytes);
+
+/* fence() and flush(): what has ended is visible. */
+int nxr_gpu_order(struct nxr_peer *peer);
+
+/* The table of a transport for one kind: its name, its cost, and its reach(). */
+#define NXR_GPU_TRANSPORT(_name, _cost, _reach)                                                    \
+    {                                                                                              \
+        .abi = NXR_TRANSPORT_ABI, .name = (_name), .cost = (_cost), .probe = nxr_gpu_probe,        \
+        .reach = (_reach), .serves = nxr_device_serves, .part_open = nxr_gpu_part_open,            \
+        .part_close = nxr_gpu_part_close, .part_is_busy = nxr_device_part_is_busy,                 \
+        .put = nxr_device_put, .get = nxr_device_get, .put_notify = nxr_no_put_notify,             \
+        .move_list = nxr_no_move_list, .start = nxr_device_start, .start_list = nxr_device_start,  \
+        .cancel = nxr_device_cancel, .progress = nxr_no_progress, .notify = nxr_host_notify,       \
+        .fence = nxr_gpu_order, .flush = nxr_gpu_order, .atomic = nxr_no_atomic,                   \
+        .signal = nxr_no_signal,                                                                   \
+    }
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses and keys on the wire, and which rails of two processes talk to each other. Pure: what
+ * comes in may be anything, and is either refused or within its limits.
+ */
+#include "config.h"
+
+#include "address.h"
+#include "nixlrun.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+_Static_assert(sizeof(struct nxr_ofi_address_rail) == 72, "the layout is fixed");
+_Static_assert(sizeof(struct nxr_ofi_address) == 64 + NXR_OFI_MAX_RAILS * 72, "no padding");
+_Static_assert(sizeof(struct nxr_ofi_key) == 24 + NXR_OFI_MAX_RAILS * 16, "no padding");
+
+size_t nxr_ofi_address_nbytes(unsigned n_rails)
+{
+    return offsetof(struct nxr_ofi_address, rails) + n_rails * sizeof(struct nxr_ofi_address_rail);
+}
+
+size_t nxr_ofi_key_nbytes(unsigned n_rails)
+{
+    return offsetof(struct nxr_ofi_key, rails) + n_rails * sizeof(struct nxr_ofi_key_rail);
+}
+
+/* Enough to find a damaged byte; it keeps nobody out. */
+static uint32_t checksum(const void *bytes, size_t nbytes)
+{
+    const unsigned char *at = bytes;
+    uint32_t sum = 0x811c9dc5u;
+
+    for (size_t i = 0; i < nbytes; i++) {
+        sum = (sum ^ at[i]) * 0x01000193u;
+    }
+    return sum;
+}
+
+void nxr_ofi_address_seal(struct nxr_ofi_address *address)
+{
+    address->checksum = 0;
+    address->checksum = checksum(address, nxr_ofi_address_nbytes(address->n_rails));
+}
+
+void nxr_ofi_key_seal(struct nxr_ofi_key *key)
+{
+    key->checksum = 0;
+    key->checksum = checksum(key, nxr_ofi_key_nbytes(key->n_rails));
+}
+
+/* Is the sum right? `sum` lies in `whole`, and is 0 there afterwards. */
+static bool is_whole(const void *whole, size_t nbytes, uint32_t *sum)
+{
+    uint32_t told = *sum;
+
+    *sum = 0;
+    return checksum(whole, nbytes) == told;
+}
+
+int nxr_ofi_address_parse(const void *bytes, size_t nbytes, struct nxr_ofi_address *address_p,
+                          const char **why_p)
+{
+    struct nxr_ofi_address address = {0};
+
+    *why_p = NULL;
+    if (nbytes < nxr_ofi_address_nbytes(0) || nbytes > sizeof(address)) {
+        *why_p = "an address of a wrong length";
+        return NIXL_ERR_TRANSPORT;
+    }
+    memcpy(&address, bytes, nbytes);
+    if (address.magic != NXR_OFI_ADDRESS_MAGIC || address.version != NXR_OFI_LAYOUT_VERSION) {
+        *why_p = "not an address of this version";
+    } else if (address.n_rails == 0 || address.n_rails > NXR_OFI_MAX_RAILS ||
+               nbytes != nxr_ofi_address_nbytes(address.n_rails)) {
+        *why_p = "an address of a wrong number of rails";
+    } else if (!is_whole(&address, nbytes, &address.checksum)) {
+        *why_p = "a damaged address";
+    } else if (memchr(address.provider, '\0', sizeof(address.provider)) == NULL ||
+               address.provider[0] == '\0') {
+        *why_p = "an address without a provider";
+    } else if (address.id == 0) {
+        *why_p = "an address of nobody";
+    }
+    for (unsigned i = 0; *why_p == NULL && i < address.n_rails; i++) {
+        if (address.rails[i].nbytes == 0 || address.rails[i].nbytes > NXR_OFI_NAME_NBYTES) {
+            *why_p = "an address with a rail of a wrong length";
+        }
+    }
+    if (*why_p != NULL) {
+        return NIXL_ERR_TRANSPORT;
+    }
+    *address_p = address;
+    return NIXL_OK;
+}
+
+int nxr_ofi_key_parse(const void *bytes, size_t nbytes, struct nxr_ofi_key *key_p,
+                      const char **why_p)
+{
+    struct nxr_ofi_key key = {0};
+
+    *why_p = NULL;
+    if (nbytes < nxr_ofi_key_nbytes(0) || nbytes > sizeof(key)) {
+        *why_p = "a key of a wrong length";
+        return NIXL_ERR_TRANSPORT;
+    }
+    memcpy(&key, bytes, nbytes);
+    if (key.magic != NXR_OFI_KEY_MAGIC || key.version != NXR_OFI_LAYOUT_VERSION) {
+        *why_p = "not a key of this version";
+    } else if (key.n_rails == 0 || key.n_rails > NXR_OFI_MAX_RAILS ||
+               nbytes != nxr_ofi_key_nbytes(key.n_rails)) {
+        *why_p = "a key of a wrong number of rails";
+    } else if (!is_whole(&key, nbytes, &key.checksum)) {
+        *why_p = "a damaged key";
+    }
+    for (unsigned i = 0; *why_p == NULL && i < key.n_rails; i++) {
+        if (key.rails[i].base > UINT64_MAX - key.nbytes) {
+            *why_p = "a key of memory that goes around the end of the address space";
+        }
+    }
+    if (*why_p != NULL) {
+        return NIXL_ERR_TRANSPORT;
+    }
+    *key_p = key;
+    return NIXL_OK;
+}
+
+/* Do these two rails reach each other by what their network is called? */
+static bool is_same_network(const struct nxr_ofi_address *mine, unsigned i,
+                            const struct nxr_ofi_address *theirs, unsigned j)
+{
+    return mine->rails[i].fabric == theirs->rails[j].fabric &&
+           (((mine->rails[i].flags | theirs->rails[j].flags) & NXR_OFI_THIS_HOST) == 0 ||
+            mine->host == theirs->host);
+}
+
+/* The rail of theirs for my rail i: the n-th one of its network, if n of mine are before it. */
+static int partner(const struct nxr_ofi_address *mine, unsigned i,
+                   const struct nxr_ofi_address *theirs)
+{
+    int found[NXR_OFI_MAX_RAILS] = {0};
+    unsigned n_found = 0, n_before = 0;
+
+    for (unsigned k = 0; k < i; k++) {
+        n_before += mine->rails[k].fabric == mine->rails[i].fabric;
+    }
+    for (unsigned j = 0; j < theirs->n_rails; j++) {
+        if (is_same_network(mine, i, theirs, j)) {
+            found[n_found++] = (int)j;
+        }
+    }
+    return n_found == 0 ? -1 : found[n_before % n_found];
+}
+
+unsigned nxr_ofi_pair(const struct nxr_ofi_address *mine, const struct nxr_ofi_address *theirs,
+                      int pairs[NXR_OFI_MAX_RAILS])
+{
+    unsigned n_pairs = 0;
+
+    for (unsigned i = 0; i < NXR_OFI_MAX_RAILS; i++) {
+        pairs[i] = -1;
+    }
+    if (strcmp(mine->provider, theirs->provider) != 0) {
+        return 0;
+    }
+    for (unsigned i = 0; i < mine->n_rails; i++) {
+        pairs[i] = partner(mine, i, theirs);
+        n_pairs += pairs[i] >= 0;
+    }
+    for (unsigned i = 0; n_pairs == 0 && i < mine->n_rails && i < theirs->n_rails; i++) {
+        if ((mine->rails[i].flags & theirs->rails[i].flags & NXR_OFI_ROUTED) != 0) {
+            pairs[i] = (int)i;
+            n_pairs++;
+        }
+    }
+    return n_pairs;
+}

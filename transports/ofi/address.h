@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a process tells others of its rails and of registered memory. No libfabric in here. */
+#ifndef NXR_OFI_ADDRESS_H
+#define NXR_OFI_ADDRESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NXR_OFI_MAX_RAILS      8
+#define NXR_OFI_NAME_NBYTES    56 /* the longest name that a provider may give an endpoint */
+#define NXR_OFI_ADDRESS_MAGIC  0x616f786eu /* "nxoa" */
+#define NXR_OFI_KEY_MAGIC      0x6b6f786eu /* "nxok" */
+#define NXR_OFI_LAYOUT_VERSION 1
+
+/* How far a rail reaches. */
+enum {
+    NXR_OFI_THIS_HOST = 1, /* loopback and shared memory: only in the same network namespace */
+    NXR_OFI_ROUTED = 2,    /* an IP address that may be reached from other networks, too */
+};
+
+struct nxr_ofi_address_rail {
+    uint64_t fabric; /* a hash of the network's name, equal where rails can talk */
+    uint8_t flags;
+    uint8_t nbytes; /* of name */
+    uint8_t unused[6];
+    unsigned char name[NXR_OFI_NAME_NBYTES];
+};
+
+/* Native byte order: a peer of another order finds the magic wrong. Rails behind n_rails are not
+ * sent. */
+struct nxr_ofi_address {
+    uint32_t magic;
+    uint32_t checksum; /* of all that is sent, with this as 0 */
+    uint16_t version;
+    uint8_t n_rails;
+    uint8_t unused[5]; /* 0 */
+    uint64_t id;       /* of the process, unguessable: who knows it may talk to it */
+    uint64_t host;     /* of the network namespace on its host */
+    char provider[32];
+    struct nxr_ofi_address_rail rails[NXR_OFI_MAX_RAILS];
+};
+
+struct nxr_ofi_key_rail {
+    uint64_t base; /* add the offset */
+    uint64_t key;
+};
+
+struct nxr_ofi_key {
+    uint32_t magic;
+    uint32_t checksum; /* as above */
+    uint16_t version;
+    uint8_t n_rails;
+    uint8_t unused[5]; /* 0 */
+    uint64_t nbytes;   /* of the memory */
+    struct nxr_ofi_key_rail rails[NXR_OFI_MAX_RAILS];
+};
+
+/* How many bytes are sent. */
+size_t nxr_ofi_address_nbytes(unsigned n_rails);
+size_t nxr_ofi_key_nbytes(unsigned n_rails);
+
+/* The last thing to fill in before it is sent. */
+void nxr_ofi_address_seal(struct nxr_ofi_address *address);
+void nxr_ofi_key_seal(struct nxr_ofi_key *key);
+
+/*
+ * Check what came from another process. NIXL_OK and the address or key, or NIXL_ERR_TRANSPORT and
+ * one line in `why`, and nothing was written.
+ */
+int nxr_ofi_address_parse(const void *bytes, size_t nbytes, struct nxr_ofi_address *address_p,
+                          const char **why_p);
+int nxr_ofi_key_parse(const void *bytes, size_t nbytes, struct nxr_ofi_key *key_p,
+                      const char **why_p);
+
+/*
+ * Which rail of theirs each of mine talks to, -1 for none: the same network first, each of theirs
+ * as often as the others; where no network is the same, by their order if they are routed or of
+ * hardware that names every network on its own. Returns how many have a partner.
+ */
+unsigned nxr_ofi_pair(const struct nxr_ofi_address *mine, const struct nxr_ofi_address *theirs,
+                      int pairs[NXR_OFI_MAX_RAILS]);
+
+#endif

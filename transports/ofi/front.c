@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The module that the core opens. It is apart from the one that is linked with libfabric, since
+ * libraries below that one (those of PSM) catch six signals as soon as they are loaded, at the cost
+ * of the user's own handlers: here it is loaded with the handlers kept. So this one opens
+ * everywhere, too, and can say in words that libfabric is missing.
+ */
+#include "config.h"
+
+#include "transports/network.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define N_SIGNALS 32 /* the standard ones */
+
+static int probe(char *why, size_t why_nbytes);
+
+extern struct nxr_network nxr_network_ofi;
+
+/* Constant once probe() has filled in what is missing. */
+__attribute__((visibility("default"))) struct nxr_network nxr_network_ofi = {
+    .abi = NXR_NETWORK_ABI,
+    .name = "ofi",
+    .probe = probe,
+};
+
+/* Load a library without what it does to signals. */
+static void *load_quietly(const char *path)
+{
+    struct sigaction kept[N_SIGNALS];
+    void *library;
+
+    for (int i = 1; i < N_SIGNALS; i++) {
+        sigaction(i, NULL, &kept[i]);
+    }
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    for (int i = 1; i < N_SIGNALS; i++) {
+        struct sigaction now;
+
+        if (sigaction(i, NULL, &now) == 0 && now.sa_handler != kept[i].sa_handler) {
+            sigaction(i, &kept[i], NULL);
+        }
+    }
+    return library;
+}
+
+static int probe(char *why, size_t why_nbytes)
+{
+    const struct nxr_network *inner;
+    const char *slash;
+    char path[4096];
+    Dl_info info;
+    void *library;
+
+    if (nxr_network_ofi.open != NULL) {
+        return nxr_network_ofi.probe(why, why_nbytes);
+    }
+    if (dladdr(&nxr_network_ofi, &info) == 0 || (slash = strrchr(info.dli_fname, '/')) == NULL) {
+        snprintf(why, why_nbytes, "the folder of its module is not known");
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    snprintf(path, sizeof(path), "%.*s/nixlrun_ofi_libfabric.so", (int)(slash - info.dli_fname),
+             info.dli_fname);
+    library = load_quietly(path);
+    inner = library != NULL ? dlsym(library, "nxr_network_ofi_libfabric") : NULL;
+    if (inner == NULL || inner->abi != NXR_NETWORK_ABI) {
+        snprintf(why, why_nbytes, "%s", library == NULL ? dlerror() : "it is of another version");
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    nxr_network_ofi = *inner;
+    return nxr_network_ofi.probe(why, why_nbytes);
+}

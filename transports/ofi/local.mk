@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# The libfabric network, a module that the library loads where it is wanted: a front, and behind it
+# what is linked with libfabric (front.c says why). That one stays when the library is unloaded
+# (nodelete): libfabric's providers have threads and exit handlers.
+if HAVE_OFI
+pkglib_LTLIBRARIES += %D%/nixlrun_ofi.la %D%/nixlrun_ofi_libfabric.la
+%C%_nixlrun_ofi_la_SOURCES = %D%/front.c
+%C%_nixlrun_ofi_la_CFLAGS = $(AM_CFLAGS)
+%C%_nixlrun_ofi_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -no-undefined \
+	-export-symbols-regex '^nxr_network_ofi$$'
+
+# What needs no libfabric; unit tests link it, too.
+noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
+%C%_libnxr_ofi_pure_la_SOURCES = \
+	%D%/address.c %D%/address.h \
+	%D%/frame.c %D%/frame.h \
+	%D%/nearest.c %D%/nearest.h
+%C%_libnxr_ofi_pure_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
+%C%_libnxr_ofi_pure_la_LIBADD = $(HWLOC_LIBS)
+
+%C%_nixlrun_ofi_libfabric_la_SOURCES = \
+	%D%/knock.c \
+	%D%/memory.c \
+	%D%/message.c \
+	%D%/ofi.c %D%/ofi.h \
+	%D%/outbox.c %D%/outbox.h \
+	%D%/peer.c \
+	%D%/provider.c \
+	%D%/rail.c \
+	%D%/repair.c %D%/repair.h \
+	%D%/rma.c %D%/rma.h \
+	%D%/sleep.c
+%C%_nixlrun_ofi_libfabric_la_CFLAGS = $(AM_CFLAGS) $(OFI_CFLAGS) $(HWLOC_CFLAGS)
+%C%_nixlrun_ofi_libfabric_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -no-undefined \
+	-export-symbols-regex '^nxr_network_ofi_libfabric$$' -Wl,-z,nodelete
+%C%_nixlrun_ofi_libfabric_la_LIBADD = %D%/libnxr_ofi_pure.la $(OFI_LIBS) $(HWLOC_LIBS)
+endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registered memory and keys. Memory is registered with every rail; a key has one entry for each.
+ * The numbers of keys are random where the choice is ours: a key that was released is never valid
+ * again.
+ */
+#include "config.h"
+
+#include "rma.h"
+
+#include <rdma/fi_errno.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+
+uint64_t nxr_ofi_new_key(void)
+{
+    uint64_t key;
+
+    while (getrandom(&key, sizeof(key), 0) != sizeof(key)) {
+    }
+    return key >> 1; /* some providers keep the highest bit for themselves */
+}
+
+static void release(struct nxr_net_mem *mem)
+{
+    for (unsigned i = 0; i < NXR_OFI_MAX_RAILS; i++) {
+        nxr_ofi_mr_close(mem->mrs[i]);
+    }
+    nxr_list_remove(&mem->link);
+    free(mem);
+}
+
+int nxr_ofi_mem_register(void *addr, size_t nbytes, struct nxr_net_mem **mem_p, void *key,
+                         size_t *key_nbytes_p)
+{
+    struct nxr_ofi_key wire = {.magic = NXR_OFI_KEY_MAGIC,
+                               .version = NXR_OFI_LAYOUT_VERSION,
+                               .n_rails = (uint8_t)nxr_ofi.n_rails,
+                               .nbytes = nbytes};
+    struct nxr_net_mem *mem = calloc(1, sizeof(*mem));
+
+    if (mem == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    mem->addr = addr;
+    mem->nbytes = nbytes;
+    nxr_list_append(&nxr_ofi.mems, &mem->link);
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        struct nxr_ofi_rail *rail = &nxr_ofi.rails[i];
+        int rc = nxr_ofi_rail_register(rail, addr, nbytes, ACCESS, nxr_ofi_new_key(), &mem->mrs[i]);
+
+        if (rc != 0) {
+            nxr_ofi.core->log(NXR_NET_WARN, "ofi: cannot register %zu bytes with %s: %s", nbytes,
+                              rail->device, fi_strerror(-rc));
+            release(mem);
+            return rc == -FI_ENOMEM ? NIXL_ERR_NO_MEMORY : NIXL_ERR_TRANSPORT;
+        }
+        wire.rails[i].key = fi_mr_key(mem->mrs[i]);
+        wire.rails[i].base = (rail->mr_mode & FI_MR_VIRT_ADDR) != 0 ? (uintptr_t)addr : 0;
+    }
+    *key_nbytes_p = nxr_ofi_key_nbytes(nxr_ofi.n_rails);
+    nxr_ofi_key_seal(&wire);
+    memcpy(key, &wire, *key_nbytes_p);
+    *mem_p = mem;
+    return NIXL_OK;
+}
+
+void nxr_ofi_mem_release(struct nxr_net_mem *mem)
+{
+    release(mem);
+}
+
+int nxr_ofi_mems_move(struct nxr_ofi_rail *rail)
+{
+    struct nxr_list *link, *after;
+    unsigned i = rail->index;
+    int rc = 0;
+
+    nxr_list_for_each (link, after, &nxr_ofi.mems) {
+        struct nxr_net_mem *mem = nxr_list_entry(link, struct nxr_net_mem, link);
+
+        rc = rc != 0 ? rc
+                     : nxr_ofi_rail_register(rail, mem->addr, mem->nbytes, ACCESS,
+                                             fi_mr_key(mem->mrs[i]), &mem->moved);
+    }
+    nxr_list_for_each (link, after, &nxr_ofi.mems) {
+        struct nxr_net_mem *mem = nxr_list_entry(link, struct nxr_net_mem, link);
+
+        nxr_ofi_mr_close(rc != 0 ? mem->moved : mem->mrs[i]);
+        mem->mrs[i] = rc != 0 ? mem->mrs[i] : mem->moved;
+        mem->moved = NULL;
+    }
+    return rc;
+}
+
+void nxr_ofi_mems_free(void)
+{
+    while (!nxr_list_is_empty(&nxr_ofi.mems)) {
+        release(nxr_list_entry(nxr_ofi.mems.next, struct nxr_net_mem, link));
+    }
+}
+
+int nxr_ofi_key_open(struct nxr_net_ep *ep, const void *bytes, size_t nbytes,
+                     struct nxr_net_key **key_p)
+{
+    struct nxr_net_key *key;
+    struct nxr_ofi_key wire;
+    const char *why;
+
+    if (nxr_ofi_key_parse(bytes, nbytes, &wire, &why) == NIXL_OK &&
+        wire.n_rails != ep->address.n_rails) {
+        why = "a key of other rails than its owner's address";
+    }
+    if (why != NULL) {
+        nxr_ofi.core->log(NXR_NET_WARN, "ofi: %s was refused", why);
+        return NIXL_ERR_TRANSPORT;
+    }
+    key = malloc(sizeof(*key));
+    if (key == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    *key = (struct nxr_net_key){.wire = wire, .n_users = 1};
+    *key_p = key;
+    return NIXL_OK;
+}
+
+void nxr_ofi_key_close(struct nxr_net_key *key)
+{
+    if (--key->n_users == 0) {
+        free(key);
+    }
+}

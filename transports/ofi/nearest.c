@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which device is near. Bytes of host memory pass the NUMA node that the device hangs at; bytes of
+ * a GPU best pass no more than the switch that both hang at. Pure: only the topology is asked,
+ * which may have been recorded on another machine.
+ */
+#include "config.h"
+
+#include "nearest.h"
+
+#include <string.h>
+
+/* Steps of distance: within a PCI tree, to another one of the NUMA node, to another node. */
+#define OTHER_TREE 100u
+#define OTHER_NODE 200u
+
+static hwloc_obj_t find_device(hwloc_topology_t topology, const struct nxr_ofi_device *device)
+{
+    hwloc_obj_t object = NULL;
+
+    if (device->has_pci) {
+        object = hwloc_get_pcidev_by_busid(topology, device->domain, device->bus, device->device,
+                                           device->function);
+    }
+    for (hwloc_obj_t os = NULL; object == NULL && device->name != NULL &&
+                                (os = hwloc_get_next_osdev(topology, os)) != NULL;) {
+        if (os->name != NULL && strcmp(os->name, device->name) == 0) {
+            object = os;
+        }
+    }
+    return object;
+}
+
+static hwloc_obj_t non_io(hwloc_topology_t topology, hwloc_obj_t object)
+{
+    return hwloc_get_non_io_ancestor_obj(topology, object);
+}
+
+/* How many bridges and devices lie between two objects of one PCI tree; 0: of different trees. */
+static unsigned pci_steps(hwloc_obj_t a, hwloc_obj_t b)
+{
+    unsigned up = 0;
+
+    for (hwloc_obj_t x = a; x != NULL && hwloc_obj_type_is_io(x->type); x = x->parent, up++) {
+        unsigned down = 0;
+
+        for (hwloc_obj_t y = b; y != NULL && hwloc_obj_type_is_io(y->type); y = y->parent, down++) {
+            if (x == y) {
+                return up + down;
+            }
+        }
+    }
+    return 0;
+}
+
+static bool share_node(hwloc_const_nodeset_t a, hwloc_const_nodeset_t b)
+{
+    return a != NULL && b != NULL && hwloc_bitmap_intersects(a, b);
+}
+
+/* The nodes that the CPUs of a set have. */
+static bool is_near_cpus(hwloc_topology_t topology, hwloc_obj_t place, hwloc_const_cpuset_t cpuset)
+{
+    hwloc_nodeset_t nodes = hwloc_bitmap_alloc();
+    bool is_near = true;
+
+    if (nodes != NULL && cpuset != NULL && hwloc_cpuset_to_nodeset(topology, cpuset, nodes) == 0) {
+        is_near = share_node(place->nodeset, nodes);
+    }
+    hwloc_bitmap_free(nodes);
+    return is_near;
+}
+
+unsigned nxr_ofi_distance(hwloc_topology_t topology, const struct nxr_ofi_device *device,
+                          hwloc_obj_t from, hwloc_const_cpuset_t cpuset)
+{
+    hwloc_obj_t object = find_device(topology, device);
+    hwloc_obj_t place = object != NULL ? non_io(topology, object) : NULL;
+    unsigned steps;
+
+    if (place == NULL) {
+        return NXR_OFI_FAR;
+    }
+    if (from == NULL) {
+        return is_near_cpus(topology, place, cpuset) ? 0 : OTHER_NODE;
+    }
+    if (!hwloc_obj_type_is_io(from->type)) {
+        return share_node(place->nodeset, from->nodeset) ? 0 : OTHER_NODE;
+    }
+    steps = pci_steps(from, object);
+    if (steps > 0 && steps < OTHER_TREE) {
+        return steps;
+    }
+    from = non_io(topology, from);
+    return from != NULL && share_node(place->nodeset, from->nodeset) ? OTHER_TREE : OTHER_NODE;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the libfabric network share. There is one state: the core opens a network once
+ * at a time, and calls it from one thread at a time.
+ *
+ * A rail is one endpoint on one device. A way is how one peer is reached over one rail. Messages
+ * take one way at a time (message.c); reads and writes are cut over all of them (rma.c). What fails
+ * or falls silent is sent again elsewhere (repair.c).
+ */
+#ifndef NXR_OFI_H
+#define NXR_OFI_H
+
+#include "address.h"
+#include "frame.h"
+#include "transports/network.h"
+#include "util/list.h"
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+
+#define NXR_OFI_N_RECEIVES     4            /* buffers for messages per rail */
+#define NXR_OFI_RECEIVE_NBYTES (256 * 1024) /* of each */
+#define NXR_OFI_N_CONTROLS     64           /* frames without content under way per rail */
+#define NXR_OFI_OUTBOX_NBYTES  (256 * 1024) /* messages kept per peer until acknowledged */
+#define NXR_OFI_N_PEER_LISTS   256
+#define NXR_OFI_API            FI_VERSION(1, 17)
+
+/* What a completion is of. */
+enum nxr_ofi_posted_kind { NXR_OFI_RECEIVE, NXR_OFI_SLOT, NXR_OFI_CONTROL, NXR_OFI_PIECE };
+
+/* First in everything that is given to libfabric as a context. */
+struct nxr_ofi_posted {
+    enum nxr_ofi_posted_kind kind;
+};
+
+struct nxr_ofi_receive {
+    struct nxr_ofi_posted posted;
+    struct fid_mr *mr;
+    bool is_posted;
+    _Alignas(64) unsigned char bytes[NXR_OFI_RECEIVE_NBYTES];
+};
+
+struct nxr_ofi_control {
+    struct nxr_ofi_posted posted;
+    bool is_busy;
+    struct nxr_ofi_frame frame;
+};
+
+struct nxr_ofi_rail {
+    unsigned index;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+    struct nxr_ofi_receive *receives; /* [NXR_OFI_N_RECEIVES] */
+    struct nxr_ofi_control *controls; /* [NXR_OFI_N_CONTROLS] */
+    struct fid_mr *controls_mr;
+    unsigned n_unposted; /* receives that could not be posted again */
+    int wait_fd;         /* readable when there is work; -1: the provider has none */
+    size_t inject_nbytes;
+    uint64_t mr_mode;
+    bool is_ip;         /* the provider's names are IP addresses */
+    bool must_reset;    /* as soon as no completion is being handled */
+    int64_t rest_until; /* after a reset: reads and writes go elsewhere */
+    char device[64];
+    unsigned char name[NXR_OFI_NAME_NBYTES]; /* of the endpoint */
+    size_t name_nbytes;
+};
+
+/* How one peer is reached over one rail. */
+struct nxr_ofi_way {
+    int theirs; /* their rail; -1: not reachable by this one */
+    fi_addr_t addr;
+    unsigned n_pieces;      /* under way here */
+    struct nxr_list pieces; /* ... these */
+    struct nxr_list fenced; /* pieces that wait until the peer has closed its end */
+    bool must_fence;        /* it was not asked yet, or has not answered */
+    bool is_bad;            /* failed or silent; in use again when the peer answers here */
+    int64_t moved_at;       /* when something of the peer last ended or came here */
+    int64_t pinged_at;      /* 0: no answer is waited for */
+    int64_t ping_after;     /* while it is bad: not before then, and each time twice as late */
+    int64_t pause_ns;
+    uint64_t fence; /* number of the last question */
+    int64_t fence_at;
+};
+
+/* A peer: what the core calls an endpoint, or somebody who has sent us something. */
+struct nxr_net_ep {
+    struct nxr_list hash_link;
+    struct nxr_ofi_address address;
+    struct nxr_ofi_way ways[NXR_OFI_MAX_RAILS];
+    unsigned message_way;
+
+    void *cookie; /* the core's */
+    bool is_open; /* the core has it */
+    bool is_failed;
+    bool must_tell; /* ... and the core has not heard it yet */
+    char why[160];
+
+    /* Out: a ring of slots, in the order of their numbers. */
+    struct nxr_ofi_outbox *outbox; /* NULL: nothing was sent yet */
+    uint64_t next_seq;             /* of the next counted frame */
+    uint64_t posted_seq;           /* the last one that was given to libfabric */
+    uint64_t acked_seq;
+    int64_t acked_at;          /* when that grew, or the outbox began to fill */
+    struct nxr_list post_link; /* nxr_ofi.posting: something waits for room */
+    int64_t close_at;          /* is_open has ended, and the outbox is being emptied until then */
+    bool is_knocking;          /* knock.c */
+    int knock_fd;
+    unsigned knock_way, n_refused;
+    int64_t knock_at;
+    int64_t broken_at; /* when a way first failed; 0 once something has moved again */
+    uint64_t fences[NXR_OFI_MAX_RAILS]; /* the peer's last FENCE for each own rail; 0: none */
+    bool must_answer_fence[NXR_OFI_MAX_RAILS];
+
+    /* In. */
+    uint64_t taken_seq; /* the last counted frame that was taken */
+    uint64_t told_seq;  /* ... and the sender knows */
+    size_t untold_nbytes;
+    bool is_gap_told;
+    struct nxr_list ack_link; /* nxr_ofi.acking */
+
+    /* Reads and writes. */
+    struct nxr_list waiting;  /* struct nxr_ofi_piece: to be sent (again) */
+    struct nxr_list starting; /* struct nxr_ofi_rma: not yet cut to the end */
+    struct nxr_list rmas;     /* all that have not ended */
+    unsigned n_rmas;
+};
+
+struct nxr_ofi {
+    const struct nxr_net_core *core; /* NULL: not open */
+    struct nxr_ofi_rail rails[NXR_OFI_MAX_RAILS];
+    unsigned n_rails;
+    struct nxr_ofi_address address; /* own */
+    struct nxr_net_attr attr;
+    struct nxr_list peers[NXR_OFI_N_PEER_LISTS];
+    struct nxr_list posting; /* struct nxr_net_ep by post_link */
+    struct nxr_list acking;  /* ... by ack_link */
+    struct nxr_list ended;   /* struct nxr_ofi_rma that end in the next progress() */
+    struct nxr_list mems;    /* struct nxr_net_mem */
+    struct nxr_list free_rmas, free_pieces;
+    size_t max_piece_nbytes; /* the most that every rail moves in one operation */
+    struct nxr_net_ep *last; /* the peer that was found last */
+    unsigned n_to_tell;      /* peers with must_tell */
+    unsigned n_closing;      /* peers with close_at */
+    unsigned n_pieces;       /* under way */
+    int64_t now;             /* of this round */
+    int64_t repair_at;       /* when to look after silence next; 0: never */
+    unsigned n_refused;      /* how often sleep was refused since something has moved */
+    int epoll_fd, timer_fd;
+    int64_t timer_at; /* when the timer rings; 0: it is off */
+};
+
+extern struct nxr_ofi nxr_ofi;
+
+/* ---- provider.c ------------------------------------------------------------------------------ */
+
+/* Choose provider and devices: fills nxr_ofi.rails[].info, nearest first. */
+int nxr_ofi_choose(char *why, size_t why_nbytes);
+
+/* Is it libfabric's own TCP, "net" or, from 1.18 on, "tcp"? */
+bool nxr_ofi_is_own_tcp(void);
+
+/* ---- rail.c ---------------------------------------------------------------------------------- */
+
+int nxr_ofi_rail_open(struct nxr_ofi_rail *rail, char *why, size_t why_nbytes);
+
+/* The endpoint goes: libfabric has no memory of ours any more. Then everything else. */
+void nxr_ofi_rail_stop(struct nxr_ofi_rail *rail);
+void nxr_ofi_rail_close(struct nxr_ofi_rail *rail);
+
+/*
+ * Close the endpoint and open it again under the same name: nothing that was under way arrives here
+ * any more. NIXL_OK, or a failure: it is closed, to be tried again.
+ */
+int nxr_ofi_rail_reopen(struct nxr_ofi_rail *rail);
+
+/* Handle what has ended or come; how many. */
+int nxr_ofi_rail_progress(struct nxr_ofi_rail *rail);
+
+/* Register local memory, if the provider wants that; *mr_p is NULL where it does not. */
+int nxr_ofi_rail_register(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes,
+                          uint64_t access, uint64_t key, struct fid_mr **mr_p);
+void nxr_ofi_mr_close(struct fid_mr *mr);
+void *nxr_ofi_mr_desc(struct fid_mr *mr);
+
+/* ---- sleep.c --------------------------------------------------------------------------------- */
+
+int nxr_ofi_sleep_open(void);
+void nxr_ofi_sleep_close(void);
+
+/* Find the descriptor of a rail's queue and sleep on it, too. NIXL_ERR_UNSUPPORTED: none. */
+int nxr_ofi_watch_rail(struct nxr_ofi_rail *rail);
+void nxr_ofi_unwatch_rail(struct nxr_ofi_rail *rail);
+
+/* If the timer has rung: be quiet until it is set again. */
+void nxr_ofi_hush_timer(void);
+int nxr_ofi_event_fd(void);
+int nxr_ofi_arm(void);
+
+/* ---- peer.c ---------------------------------------------------------------------------------- */
+
+int nxr_ofi_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p);
+void nxr_ofi_ep_close(struct nxr_net_ep *ep, bool is_orderly);
+
+/* The end of an endpoint that was closed in order, when all is sent or the time for it is over. */
+void nxr_ofi_ep_finish_close(struct nxr_net_ep *ep);
+struct nxr_net_ep *nxr_ofi_peer_find(uint64_t id);
+struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address);
+void nxr_ofi_peers_free(void);
+
+/* The peer cannot be reached: its operations end, and the core hears it in the next progress(). */
+void nxr_ofi_peer_fail(struct nxr_net_ep *ep, const char *why);
+int nxr_ofi_tell_failures(void);
+
+/* Tell a rail that was opened again the names of all peers. */
+void nxr_ofi_peers_insert(struct nxr_ofi_rail *rail);
+
+/* Do something with each peer. */
+void nxr_ofi_peers_each(void (*visit)(struct nxr_net_ep *ep, unsigned rail), unsigned rail);
+
+/* ---- message.c, outbox.c --------------------------------------------------------------------- */
+
+int nxr_ofi_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
+                 size_t bulk_nbytes, struct nxr_net_op *op);
+
+/* A frame came. */
+void nxr_ofi_take(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes);
+
+/* Send a frame without content; false: no room now. */
+bool nxr_ofi_send_control(struct nxr_net_ep *ep, unsigned way, enum nxr_ofi_frame_type type,
+                          uint64_t argument);
+
+/* Give libfabric what waits in the outbox; true: something moved. */
+bool nxr_ofi_post_messages(struct nxr_net_ep *ep);
+void nxr_ofi_send_again(struct nxr_net_ep *ep);
+bool nxr_ofi_send_acks(void);
+
+#endif

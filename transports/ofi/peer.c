@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Peers: found by the id in their address. One is made when the core opens an endpoint, or when
+ * somebody greets; it stays until the network is closed, since its numbers must go on.
+ */
+#include "config.h"
+
+#include "outbox.h"
+#include "repair.h"
+#include "rma.h"
+#include "util/clock.h"
+
+#include <rdma/fi_errno.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLUSH_NS (100 * NXR_MS) /* an orderly end sends for at most this long */
+
+static struct nxr_list *list_of(uint64_t id)
+{
+    return &nxr_ofi.peers[id % NXR_OFI_N_PEER_LISTS];
+}
+
+struct nxr_net_ep *nxr_ofi_peer_find(uint64_t id)
+{
+    struct nxr_list *list = list_of(id), *link, *after;
+
+    if (nxr_ofi.last != NULL && nxr_ofi.last->address.id == id) {
+        return nxr_ofi.last;
+    }
+    nxr_list_for_each (link, after, list) {
+        struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, hash_link);
+
+        if (ep->address.id == id) {
+            nxr_ofi.last = ep;
+            return ep;
+        }
+    }
+    return NULL;
+}
+
+/* Tell a rail the peer's name there. */
+static int insert(struct nxr_ofi_rail *rail, struct nxr_net_ep *ep)
+{
+    struct nxr_ofi_way *way = &ep->ways[rail->index];
+    unsigned char name[NXR_OFI_NAME_NBYTES + 1] = {0}; /* some names are text, and end */
+
+    memcpy(name, ep->address.rails[way->theirs].name, NXR_OFI_NAME_NBYTES);
+    return fi_av_insert(rail->av, name, 1, &way->addr, 0, NULL) == 1 ? NIXL_OK : NIXL_ERR_TRANSPORT;
+}
+
+void nxr_ofi_peers_each(void (*visit)(struct nxr_net_ep *ep, unsigned rail), unsigned rail)
+{
+    for (unsigned i = 0; i < NXR_OFI_N_PEER_LISTS; i++) {
+        struct nxr_list *link, *after;
+
+        nxr_list_for_each (link, after, &nxr_ofi.peers[i]) {
+            visit(nxr_list_entry(link, struct nxr_net_ep, hash_link), rail);
+        }
+    }
+}
+
+static void insert_again(struct nxr_net_ep *ep, unsigned rail)
+{
+    if (ep->ways[rail].theirs >= 0 && insert(&nxr_ofi.rails[rail], ep) != NIXL_OK) {
+        nxr_ofi_peer_fail(ep, "its name is not taken any more");
+    }
+}
+
+void nxr_ofi_peers_insert(struct nxr_ofi_rail *rail)
+{
+    nxr_ofi_peers_each(insert_again, rail->index);
+}
+
+static int make_ways(struct nxr_net_ep *ep)
+{
+    int pairs[NXR_OFI_MAX_RAILS];
+    unsigned n_ways = nxr_ofi_pair(&nxr_ofi.address, &ep->address, pairs);
+
+    for (unsigned i = NXR_OFI_MAX_RAILS; i-- > 0;) {
+        nxr_list_init(&ep->ways[i].pieces);
+        nxr_list_init(&ep->ways[i].fenced);
+        ep->ways[i].theirs = pairs[i];
+        if (pairs[i] >= 0 && ep->address.rails[pairs[i]].nbytes != nxr_ofi.rails[i].name_nbytes &&
+            nxr_ofi.rails[i].is_ip) {
+            ep->ways[i].theirs = -1; /* an address of another kind */
+            n_ways--;
+        } else if (pairs[i] >= 0) {
+            ep->message_way = i;
+        }
+    }
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        if (ep->ways[i].theirs >= 0 && insert(&nxr_ofi.rails[i], ep) != NIXL_OK) {
+            return NIXL_ERR_TRANSPORT;
+        }
+    }
+    return n_ways > 0 ? NIXL_OK : NIXL_ERR_UNSUPPORTED;
+}
+
+struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address)
+{
+    struct nxr_net_ep *ep = calloc(1, sizeof(*ep));
+
+    if (ep == NULL) {
+        return NULL;
+    }
+    ep->address = *address;
+    ep->next_seq = 1;
+    nxr_list_init(&ep->post_link);
+    nxr_list_init(&ep->ack_link);
+    nxr_list_init(&ep->waiting);
+    nxr_list_init(&ep->starting);
+    nxr_list_init(&ep->rmas);
+    if (make_ways(ep) != NIXL_OK) {
+        free(ep);
+        return NULL;
+    }
+    nxr_list_append(list_of(address->id), &ep->hash_link);
+    return ep;
+}
+
+int nxr_ofi_ep_open(const void *bytes, size_t nbytes, void *peer, struct nxr_net_ep **ep_p)
+{
+    struct nxr_ofi_address address;
+    struct nxr_net_ep *ep;
+    const char *why;
+
+    if (nxr_ofi_address_parse(bytes, nbytes, &address, &why) != NIXL_OK) {
+        return NIXL_ERR_TRANSPORT;
+    }
+    ep = nxr_ofi_peer_find(address.id);
+    ep = ep != NULL ? ep : nxr_ofi_peer_make(&address);
+    if (ep == NULL) {
+        return NIXL_ERR_TRANSPORT;
+    }
+    if (ep->is_open || ep->is_failed) {
+        return NIXL_ERR_IN_USE;
+    }
+    nxr_ofi.n_closing -= ep->close_at != 0;
+    ep->close_at = 0;
+    ep->is_open = true;
+    ep->cookie = peer;
+    nxr_ofi_repair_within(0);
+    *ep_p = ep;
+    return NIXL_OK;
+}
+
+/* Nothing is sent to the peer any more. */
+static void forget(struct nxr_net_ep *ep)
+{
+    nxr_ofi_rmas_end(ep, NIXL_ERR_CANCELED);
+    nxr_ofi_knock_end(ep);
+    nxr_list_remove(&ep->post_link);
+    nxr_list_remove(&ep->ack_link);
+    ep->is_failed = true;
+}
+
+void nxr_ofi_ep_close(struct nxr_net_ep *ep, bool is_orderly)
+{
+    ep->is_open = false;
+    ep->cookie = NULL;
+    nxr_ofi.n_to_tell -= ep->must_tell;
+    ep->must_tell = false;
+    if (!is_orderly || ep->is_failed) {
+        forget(ep);
+        return;
+    }
+    ep->close_at = nxr_now_ns() + FLUSH_NS;
+    nxr_ofi.n_closing++;
+    nxr_ofi_repair_within(FLUSH_NS);
+}
+
+void nxr_ofi_ep_finish_close(struct nxr_net_ep *ep)
+{
+    bool is_idle = ep->acked_seq + 1 == ep->next_seq && ep->n_rmas == 0;
+
+    if (ep->close_at == 0 || (!is_idle && nxr_ofi.now < ep->close_at)) {
+        return;
+    }
+    ep->close_at = 0;
+    nxr_ofi.n_closing--;
+    if (!is_idle) {
+        forget(ep);
+    }
+}
+
+void nxr_ofi_peer_fail(struct nxr_net_ep *ep, const char *why)
+{
+    if (ep->is_failed) {
+        return;
+    }
+    nxr_ofi_rmas_end(ep, NIXL_ERR_TRANSPORT);
+    forget(ep);
+    snprintf(ep->why, sizeof(ep->why), "%s", why);
+    if (ep->is_open) {
+        ep->must_tell = true;
+        nxr_ofi.n_to_tell++;
+    }
+}
+
+static void tell_failure(struct nxr_net_ep *ep, unsigned unused)
+{
+    (void)unused;
+    if (ep->must_tell) {
+        ep->must_tell = false;
+        nxr_ofi.n_to_tell--;
+        nxr_ofi.core->ep_failed(ep->cookie, ep->why);
+    }
+}
+
+int nxr_ofi_tell_failures(void)
+{
+    unsigned n = nxr_ofi.n_to_tell;
+
+    if (n > 0) {
+        nxr_ofi_peers_each(tell_failure, 0);
+    }
+    return (int)n;
+}
+
+void nxr_ofi_peers_free(void)
+{
+    for (unsigned i = 0; i < NXR_OFI_N_PEER_LISTS; i++) {
+        struct nxr_list *link;
+
+        while ((link = nxr_list_pop(&nxr_ofi.peers[i])) != NULL) {
+            struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, hash_link);
+
+            forget(ep);
+            nxr_ofi_outbox_free(ep);
+            free(ep);
+        }
+    }
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which provider, and which of its devices. libfabric is asked once for all that fits; the best
+ * provider by the table below wins, and its devices become rails, one each. Asking costs some 70 ms
+ * at the first time in a process, whatever is asked for: the library sets up all its providers
+ * first, and only its own variable FI_PROVIDER would keep some of them out.
+ */
+#include "config.h"
+
+#include "nearest.h"
+#include "ofi.h"
+#include "util/topology.h"
+
+#include <rdma/fi_errno.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * From the best to the worst. Hardware by its makers' own providers; then TCP: "net" and, from
+ * libfabric 1.18 on, "tcp" have endpoints of their own (one way 3.7 us for 8 bytes over loopback,
+ * where "tcp;ofi_rxm" took 4.3 and woke a sleeper with 12 us more). "net;ofi_rxm" is left out: its
+ * descriptor is readable all the time, so nobody could sleep on it.
+ */
+static const char *const ranking[] = {
+    "cxi", "efa", "verbs;ofi_rxm", "net", "tcp", "tcp;ofi_rxm",
+};
+#define N_RANKED (sizeof(ranking) / sizeof(ranking[0]))
+
+static struct fi_info *new_hints(const char *provider, const char *domain, uint64_t order)
+{
+    struct fi_info *hints = fi_allocinfo();
+
+    if (hints == NULL) {
+        return NULL;
+    }
+    hints->caps = FI_MSG | FI_RMA | FI_MULTI_RECV;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
+    hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+    hints->domain_attr->mr_mode =
+        FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    hints->fabric_attr->prov_name = provider != NULL ? strdup(provider) : NULL;
+    hints->domain_attr->name = domain != NULL ? strdup(domain) : NULL;
+    return hints;
+}
+
+static int query(const char *provider, const char *domain, uint64_t order, struct fi_info **list_p)
+{
+    struct fi_info *hints = new_hints(provider, domain, order);
+    int rc = hints != NULL ? fi_getinfo(NXR_OFI_API, NULL, NULL, 0, hints, list_p) : -FI_ENOMEM;
+
+    if (hints != NULL) {
+        fi_freeinfo(hints);
+    }
+    return rc;
+}
+
+static const char *best_provider(const struct fi_info *list)
+{
+    for (size_t i = 0; i < N_RANKED; i++) {
+        for (const struct fi_info *info = list; info != NULL; info = info->next) {
+            if (strcmp(info->fabric_attr->prov_name, ranking[i]) == 0) {
+                return ranking[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+/* What the user calls the device: the interface, or the adapter without what is behind its name. */
+static void device_name(const struct fi_info *info, char *name, size_t nbytes)
+{
+    const char *domain = info->domain_attr->name;
+
+    if (info->nic != NULL && info->nic->device_attr != NULL &&
+        info->nic->device_attr->name != NULL) {
+        domain = info->nic->device_attr->name;
+    }
+    snprintf(name, nbytes, "%s", domain != NULL ? domain : "?");
+}
+
+static bool is_loopback(const struct fi_info *info)
+{
+    const struct sockaddr_in *in = info->src_addr;
+    const struct sockaddr_in6 *in6 = info->src_addr;
+
+    if (info->src_addr == NULL) {
+        return false;
+    }
+    return info->addr_format == FI_SOCKADDR_IN    ? ntohl(in->sin_addr.s_addr) >> 24 == 127
+           : info->addr_format == FI_SOCKADDR_IN6 ? IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr)
+                                                  : false;
+}
+
+/* Of several addresses of a device: IPv4, then IPv6, and link-local ones never. */
+static int address_worth(const struct fi_info *info)
+{
+    const struct sockaddr_in6 *in6 = info->src_addr;
+
+    if (info->addr_format == FI_SOCKADDR_IN6 && info->src_addr != NULL) {
+        return IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ? 0 : 1;
+    }
+    return 2;
+}
+
+/* Is the name in the list that the user gave? An empty list has all. */
+static bool is_wanted(const char *list, const char *name)
+{
+    size_t nbytes = strlen(name);
+
+    if (list[0] == '\0') {
+        return true;
+    }
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, nbytes) == 0 && (at[nbytes] == ',' || at[nbytes] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The candidates of one provider, one per device, with its best address. */
+static unsigned candidates(const struct fi_info *list, const char *provider,
+                           const struct fi_info *found[NXR_OFI_MAX_RAILS])
+{
+    unsigned n = 0;
+
+    for (const struct fi_info *info = list; info != NULL; info = info->next) {
+        char name[64], other[64];
+        unsigned i;
+
+        device_name(info, name, sizeof(name));
+        if (strcmp(info->fabric_attr->prov_name, provider) != 0 || address_worth(info) == 0 ||
+            !is_wanted(nxr_ofi.core->devices, name)) {
+            continue;
+        }
+        for (i = 0; i < n; i++) {
+            device_name(found[i], other, sizeof(other));
+            if (strcmp(name, other) == 0) {
+                break;
+            }
+        }
+        if (i == n && n < NXR_OFI_MAX_RAILS) {
+            found[n++] = info;
+        } else if (i < n && address_worth(info) > address_worth(found[i])) {
+            found[i] = info;
+        }
+    }
+    return n;
+}
+
+/* Loopback serves only where there is nothing else. */
+static unsigned without_loopback(const struct fi_info *found[NXR_OFI_MAX_RAILS], unsigned n)
+{
+    unsigned n_kept = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (!is_loopback(found[i])) {
+            found[n_kept++] = found[i];
+        }
+    }
+    return n_kept > 0 ? n_kept : n;
+}
+
+/* The topology with its network devices; NULL: it cannot be had. */
+static hwloc_topology_t load_topology(void)
+{
+    hwloc_topology_t topology;
+
+    if (hwloc_topology_init(&topology) != 0) {
+        return NULL;
+    }
+    nxr_topology_start_no_drivers(topology);
+    if (hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0 ||
+        hwloc_topology_load(topology) != 0) {
+        hwloc_topology_destroy(topology);
+        return NULL;
+    }
+    return topology;
+}
+
+static unsigned distance(hwloc_topology_t topology, const struct fi_info *info,
+                         hwloc_const_cpuset_t cpuset)
+{
+    char name[64];
+    struct nxr_ofi_device device = {.name = name};
+
+    device_name(info, name, sizeof(name));
+    if (info->nic != NULL && info->nic->bus_attr != NULL &&
+        info->nic->bus_attr->bus_type == FI_BUS_PCI) {
+        const struct fi_pci_attr *pci = &info->nic->bus_attr->attr.pci;
+
+        device.has_pci = true;
+        device.domain = pci->domain_id;
+        device.bus = pci->bus_id;
+        device.device = pci->device_id;
+        device.function = pci->function_id;
+    }
+    return nxr_ofi_distance(topology, &device, NULL, cpuset);
+}
+
+/* Sort by distance from the CPUs of this process; what is equally far keeps its order. */
+static void nearest_first(const struct fi_info *found[NXR_OFI_MAX_RAILS], unsigned n)
+{
+    hwloc_topology_t topology = n > 1 ? load_topology() : NULL;
+    hwloc_cpuset_t cpuset = hwloc_bitmap_alloc();
+    unsigned far[NXR_OFI_MAX_RAILS];
+
+    if (topology == NULL || cpuset == NULL ||
+        hwloc_get_cpubind(topology, cpuset, HWLOC_CPUBIND_PROCESS) != 0) {
+        n = 0;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        const struct fi_info *info = found[i];
+        unsigned its = distance(topology, info, cpuset);
+        unsigned at = i;
+
+        for (; at > 0 && far[at - 1] > its; at--) {
+            far[at] = far[at - 1];
+            found[at] = found[at - 1];
+        }
+        far[at] = its;
+        found[at] = info;
+    }
+    hwloc_bitmap_free(cpuset);
+    if (topology != NULL) {
+        hwloc_topology_destroy(topology);
+    }
+}
+
+/* ---- rails ----------------------------------------------------------------------------------- */
+
+static uint64_t hash(const char *text)
+{
+    uint64_t value = 0xcbf29ce484222325u;
+
+    for (; text != NULL && *text != '\0'; text++) {
+        value = (value ^ (unsigned char)*text) * 0x100000001b3u;
+    }
+    return value;
+}
+
+static int make_rail(unsigned index, const struct fi_info *info)
+{
+    struct nxr_ofi_rail *rail = &nxr_ofi.rails[index];
+    struct nxr_ofi_address_rail *told = &nxr_ofi.address.rails[index];
+
+    *rail = (struct nxr_ofi_rail){.index = index, .wait_fd = -1, .info = fi_dupinfo(info)};
+    if (rail->info == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    device_name(info, rail->device, sizeof(rail->device));
+    rail->is_ip = info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6;
+    told->fabric = hash(info->fabric_attr->name);
+    told->flags = is_loopback(info) || strcmp(info->fabric_attr->prov_name, "shm") == 0
+                      ? NXR_OFI_THIS_HOST
+                      : NXR_OFI_ROUTED;
+    nxr_ofi.n_rails = index + 1;
+    return NIXL_OK;
+}
+
+/* A single rail may order messages behind writes, where the provider does that on request. */
+static void ask_for_order(void)
+{
+    struct nxr_ofi_rail *rail = &nxr_ofi.rails[0];
+    struct fi_info *list = NULL;
+
+    if (query(rail->info->fabric_attr->prov_name, rail->info->domain_attr->name,
+              FI_ORDER_SAS | FI_ORDER_SAW, &list) != 0) {
+        return;
+    }
+    for (const struct fi_info *info = list; info != NULL; info = info->next) {
+        if (info->src_addrlen == rail->info->src_addrlen &&
+            info->addr_format == rail->info->addr_format &&
+            (info->tx_attr->msg_order & FI_ORDER_SAW) != 0 &&
+            (info->rx_attr->msg_order & FI_ORDER_SAW) != 0 &&
+            (info->src_addrlen == 0 ||
+             memcmp(info->src_addr, rail->info->src_addr, info->src_addrlen) == 0)) {
+            struct fi_info *ordered = fi_dupinfo(info);
+
+            if (ordered != NULL) {
+                fi_freeinfo(rail->info);
+                rail->info = ordered;
+                nxr_ofi.attr.orders_writes = true;
+            }
+            break;
+        }
+    }
+    fi_freeinfo(list);
+}
+
+static int choose_from(const struct fi_info *list, const char *wanted, char *why, size_t why_nbytes)
+{
+    const struct fi_info *found[NXR_OFI_MAX_RAILS];
+    const char *provider = wanted[0] != '\0' ? list->fabric_attr->prov_name : best_provider(list);
+    unsigned n;
+
+    if (provider == NULL) {
+        snprintf(why, why_nbytes, "libfabric has no provider that serves; it has %s",
+                 list->fabric_attr->prov_name);
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    n = candidates(list, provider, found);
+    n = nxr_ofi.core->devices[0] == '\0' ? without_loopback(found, n) : n;
+    if (n == 0) {
+        snprintf(why, why_nbytes, "provider %s has none of the devices NIXLRUN_NET_DEVICES=%s",
+                 provider, nxr_ofi.core->devices);
+        return NIXL_ERR_NO_DEVICE;
+    }
+    nearest_first(found, n);
+    snprintf(nxr_ofi.address.provider, sizeof(nxr_ofi.address.provider), "%s", provider);
+    for (unsigned i = 0; i < n; i++) {
+        int status = make_rail(i, found[i]);
+
+        if (status != NIXL_OK) {
+            snprintf(why, why_nbytes, "no memory for %u devices", n);
+            return status;
+        }
+    }
+    if (n == 1) {
+        ask_for_order();
+    }
+    return NIXL_OK;
+}
+
+bool nxr_ofi_is_own_tcp(void)
+{
+    return strcmp(nxr_ofi.address.provider, "net") == 0 ||
+           strcmp(nxr_ofi.address.provider, "tcp") == 0;
+}
+
+int nxr_ofi_choose(char *why, size_t why_nbytes)
+{
+    const char *wanted = nxr_ofi.core->provider;
+    struct fi_info *list = NULL;
+    int rc = query(wanted[0] != '\0' ? wanted : NULL, NULL, FI_ORDER_SAS, &list);
+    int status;
+
+    if (rc != 0) {
+        if (wanted[0] != '\0') {
+            snprintf(why, why_nbytes,
+                     "libfabric's provider %s (NIXLRUN_OFI_PROVIDER) does not serve: %s", wanted,
+                     fi_strerror(-rc));
+        } else {
+            snprintf(why, why_nbytes, "libfabric has no provider with ordered messages and RMA: %s",
+                     fi_strerror(-rc));
+        }
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    status = choose_from(list, wanted, why, why_nbytes);
+    fi_freeinfo(list);
+    return status;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One rail: its endpoint, its completion queue and its buffers, from open to close, and what comes
+ * out of the queue. Buffers for messages are large ones that libfabric fills with many messages
+ * each, posted again when it says that it has let go of them.
+ */
+#include "config.h"
+
+#include "ofi.h"
+#include "outbox.h"
+#include "rma.h"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMPLETIONS 32 /* read at once */
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+int nxr_ofi_rail_register(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes,
+                          uint64_t access, uint64_t key, struct fid_mr **mr_p)
+{
+    struct fid_mr *mr;
+    int rc = fi_mr_reg(rail->domain, bytes, nbytes, access, 0, key, 0, &mr, NULL);
+
+    if (rc == 0 && (rail->mr_mode & FI_MR_ENDPOINT) != 0) {
+        rc = fi_mr_bind(mr, &rail->ep->fid, 0);
+        rc = rc == 0 ? fi_mr_enable(mr) : rc;
+        if (rc != 0) {
+            fi_close(&mr->fid);
+        }
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    *mr_p = mr;
+    return 0;
+}
+
+void nxr_ofi_mr_close(struct fid_mr *mr)
+{
+    if (mr != NULL) {
+        fi_close(&mr->fid);
+    }
+}
+
+void *nxr_ofi_mr_desc(struct fid_mr *mr)
+{
+    return mr != NULL ? fi_mr_desc(mr) : NULL;
+}
+
+/* ---- receives -------------------------------------------------------------------------------- */
+
+static bool post_receive(struct nxr_ofi_rail *rail, struct nxr_ofi_receive *receive)
+{
+    struct iovec iov = {receive->bytes, sizeof(receive->bytes)};
+    void *desc = nxr_ofi_mr_desc(receive->mr);
+    struct fi_msg msg = {
+        .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = receive};
+
+    receive->is_posted = fi_recvmsg(rail->ep, &msg, FI_MULTI_RECV | FI_COMPLETION) == 0;
+    return receive->is_posted;
+}
+
+/* Post what could not be posted before. */
+static void post_receives(struct nxr_ofi_rail *rail)
+{
+    rail->n_unposted = 0;
+    for (unsigned i = 0; i < NXR_OFI_N_RECEIVES; i++) {
+        if (!rail->receives[i].is_posted && !post_receive(rail, &rail->receives[i])) {
+            rail->n_unposted++;
+        }
+    }
+}
+
+static int make_buffers(struct nxr_ofi_rail *rail)
+{
+    bool is_local = (rail->mr_mode & FI_MR_LOCAL) != 0;
+    int rc = 0;
+
+    rail->receives = aligned_alloc(64, NXR_OFI_N_RECEIVES * sizeof(*rail->receives));
+    rail->controls = calloc(NXR_OFI_N_CONTROLS, sizeof(*rail->controls));
+    if (rail->receives == NULL || rail->controls == NULL) {
+        return -FI_ENOMEM;
+    }
+    for (unsigned i = 0; i < NXR_OFI_N_CONTROLS; i++) {
+        rail->controls[i].posted.kind = NXR_OFI_CONTROL;
+    }
+    if (is_local) {
+        rc = nxr_ofi_rail_register(rail, rail->controls,
+                                   NXR_OFI_N_CONTROLS * sizeof(*rail->controls), FI_SEND,
+                                   nxr_ofi_new_key(), &rail->controls_mr);
+    }
+    for (unsigned i = 0; i < NXR_OFI_N_RECEIVES; i++) {
+        struct nxr_ofi_receive *receive = &rail->receives[i];
+
+        receive->posted.kind = NXR_OFI_RECEIVE;
+        receive->mr = NULL;
+        receive->is_posted = false;
+        if (is_local && rc == 0) {
+            rc = nxr_ofi_rail_register(rail, receive->bytes, sizeof(receive->bytes), FI_RECV,
+                                       nxr_ofi_new_key(), &receive->mr);
+        }
+    }
+    return rc;
+}
+
+static void free_buffers(struct nxr_ofi_rail *rail)
+{
+    for (unsigned i = 0; rail->receives != NULL && i < NXR_OFI_N_RECEIVES; i++) {
+        nxr_ofi_mr_close(rail->receives[i].mr);
+    }
+    nxr_ofi_mr_close(rail->controls_mr);
+    free(rail->receives);
+    free(rail->controls);
+    rail->receives = NULL;
+    rail->controls = NULL;
+    rail->controls_mr = NULL;
+}
+
+/* ---- the endpoint ---------------------------------------------------------------------------- */
+
+static void close_fid(struct fid *fid)
+{
+    if (fid != NULL) {
+        fi_close(fid);
+    }
+}
+
+static void close_endpoint(struct nxr_ofi_rail *rail)
+{
+    close_fid(rail->ep != NULL ? &rail->ep->fid : NULL);
+    nxr_ofi_unwatch_rail(rail);
+    close_fid(rail->cq != NULL ? &rail->cq->fid : NULL);
+    close_fid(rail->av != NULL ? &rail->av->fid : NULL);
+    rail->ep = NULL;
+    rail->cq = NULL;
+    rail->av = NULL;
+}
+
+/* A queue with a descriptor if the provider has that, else one that must be polled. */
+static int open_queue(struct nxr_ofi_rail *rail)
+{
+    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_DATA,
+                              .wait_obj = FI_WAIT_FD,
+                              .size = rail->info->tx_attr->size + rail->info->rx_attr->size};
+    int rc = fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
+
+    if (rc == 0 && nxr_ofi_watch_rail(rail) == NIXL_OK) {
+        return 0;
+    }
+    if (rc == 0) {
+        fi_close(&rail->cq->fid);
+        rail->cq = NULL;
+    }
+    attr.wait_obj = FI_WAIT_NONE;
+    return fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
+}
+
+static int open_endpoint(struct nxr_ofi_rail *rail)
+{
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE, .count = (size_t)nxr_ofi.core->size};
+    size_t least = nxr_ofi_frame_nbytes(NXR_OFI_CONTENT_MAX);
+    int rc = open_queue(rail);
+
+    rc = rc != 0 ? rc : fi_av_open(rail->domain, &av_attr, &rail->av, NULL);
+    rc = rc != 0 ? rc : fi_endpoint(rail->domain, rail->info, &rail->ep, NULL);
+    rc = rc != 0 ? rc : fi_ep_bind(rail->ep, &rail->cq->fid, FI_TRANSMIT | FI_RECV);
+    rc = rc != 0 ? rc : fi_ep_bind(rail->ep, &rail->av->fid, 0);
+    rc = rc != 0 ? rc : fi_enable(rail->ep);
+    /* Behind fi_enable(): before, the provider shm falls over it. */
+    return rc != 0 ? rc
+                   : fi_setopt(&rail->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least,
+                               sizeof(least));
+}
+
+static int learn_name(struct nxr_ofi_rail *rail)
+{
+    struct nxr_ofi_address_rail *told = &nxr_ofi.address.rails[rail->index];
+    int rc;
+
+    rail->name_nbytes = sizeof(rail->name);
+    rc = fi_getname(&rail->ep->fid, rail->name, &rail->name_nbytes);
+    if (rc == 0 && rail->name_nbytes == 0) {
+        rc = -FI_ENODATA;
+    }
+    told->nbytes = (uint8_t)rail->name_nbytes;
+    memcpy(told->name, rail->name, sizeof(told->name));
+    return rc;
+}
+
+int nxr_ofi_rail_open(struct nxr_ofi_rail *rail, char *why, size_t why_nbytes)
+{
+    int rc;
+
+    rail->mr_mode = (uint64_t)rail->info->domain_attr->mr_mode;
+    rail->inject_nbytes = rail->info->tx_attr->inject_size;
+    rail->info->tx_attr->op_flags = 0; /* each write says itself when it is complete */
+    rc = fi_fabric(rail->info->fabric_attr, &rail->fabric, NULL);
+    rc = rc != 0 ? rc : fi_domain(rail->fabric, rail->info, &rail->domain, NULL);
+    rc = rc != 0 ? rc : open_endpoint(rail);
+    rc = rc != 0 ? rc : learn_name(rail);
+    rc = rc != 0 ? rc : make_buffers(rail);
+    if (rc != 0) {
+        snprintf(why, why_nbytes, "provider %s cannot be opened on %s: %s",
+                 nxr_ofi.address.provider, rail->device, fi_strerror(-rc));
+        nxr_ofi_rail_close(rail);
+        return rc == -FI_ENOMEM ? NIXL_ERR_NO_MEMORY : NIXL_ERR_TRANSPORT;
+    }
+    post_receives(rail);
+    return NIXL_OK;
+}
+
+/*
+ * Another domain in place of the rail's, with all memory under the same keys. If there is none to
+ * be had, the rail keeps its own.
+ *
+ * libfabric's own TCP needs one whenever an endpoint was closed: 1.17.0 then frees the entry of a
+ * read whose answer is half there twice (its pull request 8660 is the remedy). Freed entries are
+ * kept by the domain, for the next endpoint too; so one and the same was given to a read and to a
+ * buffer for messages, and the bytes of the one landed in the other.
+ */
+static int renew_domain(struct nxr_ofi_rail *rail)
+{
+    struct fid_domain *old = rail->domain;
+    int rc = fi_domain(rail->fabric, rail->info, &rail->domain, NULL);
+
+    if (rc != 0) {
+        rail->domain = old;
+        return rc;
+    }
+    rc = nxr_ofi_mems_move(rail);
+    if (rc != 0) {
+        fi_close(&rail->domain->fid);
+        rail->domain = old;
+        return rc;
+    }
+    rc = fi_close(&old->fid);
+    if (rc != 0) {
+        nxr_ofi.core->log(NXR_NET_DEBUG, "ofi: an old domain of %s stays: %s", rail->device,
+                          fi_strerror(-rc));
+    }
+    return 0;
+}
+
+/* The names of an endpoint that is closed are kept by taking the same address again. */
+int nxr_ofi_rail_reopen(struct nxr_ofi_rail *rail)
+{
+    void *name = malloc(rail->name_nbytes);
+    int rc;
+
+    if (name == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    close_endpoint(rail);
+    memcpy(name, rail->name, rail->name_nbytes);
+    free(rail->info->src_addr);
+    rail->info->src_addr = name;
+    rail->info->src_addrlen = rail->name_nbytes;
+    rc = nxr_ofi_is_own_tcp() ? renew_domain(rail) : 0;
+    rc = rc != 0 ? rc : open_endpoint(rail);
+    if (rc != 0) {
+        nxr_ofi.core->log(NXR_NET_DEBUG, "ofi: %s is not open again yet: %s", rail->device,
+                          fi_strerror(-rc));
+        close_endpoint(rail);
+        return NIXL_ERR_AGAIN;
+    }
+    for (unsigned i = 0; i < NXR_OFI_N_CONTROLS; i++) {
+        rail->controls[i].is_busy = false;
+    }
+    for (unsigned i = 0; i < NXR_OFI_N_RECEIVES; i++) {
+        rail->receives[i].is_posted = false;
+    }
+    post_receives(rail);
+    nxr_ofi_peers_insert(rail);
+    return NIXL_OK;
+}
+
+void nxr_ofi_rail_stop(struct nxr_ofi_rail *rail)
+{
+    close_endpoint(rail);
+}
+
+void nxr_ofi_rail_close(struct nxr_ofi_rail *rail)
+{
+    /* The buffers stay until nothing fills them any more. */
+    close_endpoint(rail);
+    free_buffers(rail);
+    close_fid(rail->domain != NULL ? &rail->domain->fid : NULL);
+    close_fid(rail->fabric != NULL ? &rail->fabric->fid : NULL);
+    if (rail->info != NULL) {
+        fi_freeinfo(rail->info);
+    }
+    *rail = (struct nxr_ofi_rail){.index = rail->index, .wait_fd = -1};
+}
+
+/* ---- completions ----------------------------------------------------------------------------- */
+
+static void receive_done(struct nxr_ofi_rail *rail, struct nxr_ofi_receive *receive,
+                         const struct fi_cq_data_entry *entry)
+{
+    if ((entry->flags & FI_RECV) != 0 && entry->len > 0 && entry->buf != NULL) {
+        nxr_ofi_take(rail, entry->buf, entry->len);
+    }
+    if ((entry->flags & FI_MULTI_RECV) != 0 && !post_receive(rail, receive)) {
+        rail->n_unposted++;
+    }
+}
+
+static void completed(struct nxr_ofi_rail *rail, const struct fi_cq_data_entry *entry)
+{
+    struct nxr_ofi_posted *posted = entry->op_context;
+
+    switch (posted->kind) {
+    case NXR_OFI_RECEIVE:
+        receive_done(rail, (struct nxr_ofi_receive *)(void *)posted, entry);
+        break;
+    case NXR_OFI_SLOT:
+        nxr_ofi_slot_done((struct nxr_ofi_slot *)(void *)posted, rail->index, NULL);
+        break;
+    case NXR_OFI_CONTROL:
+        ((struct nxr_ofi_control *)(void *)posted)->is_busy = false;
+        break;
+    case NXR_OFI_PIECE:
+        nxr_ofi_piece_done((struct nxr_ofi_piece *)(void *)posted, NULL);
+        break;
+    }
+}
+
+/* One failure from the queue. */
+static void failed(struct nxr_ofi_rail *rail)
+{
+    struct fi_cq_err_entry error = {0};
+    struct nxr_ofi_posted *posted;
+    char text[128];
+
+    if (fi_cq_readerr(rail->cq, &error, 0) != 1) {
+        return;
+    }
+    snprintf(text, sizeof(text), "%s (%s)", fi_strerror(error.err),
+             fi_cq_strerror(rail->cq, error.prov_errno, error.err_data, NULL, 0));
+    nxr_ofi.core->log(NXR_NET_DEBUG, "ofi: %s: %s", rail->device, text);
+    posted = error.op_context;
+    if (posted == NULL) {
+        return;
+    }
+    switch (posted->kind) {
+    case NXR_OFI_RECEIVE: /* without the flag, the rest of the buffer is still libfabric's */
+        if ((error.flags & FI_MULTI_RECV) != 0 &&
+            !post_receive(rail, (struct nxr_ofi_receive *)(void *)posted)) {
+            rail->n_unposted++;
+        }
+        break;
+    case NXR_OFI_SLOT:
+        nxr_ofi_slot_done((struct nxr_ofi_slot *)(void *)posted, rail->index, text);
+        break;
+    case NXR_OFI_CONTROL:
+        ((struct nxr_ofi_control *)(void *)posted)->is_busy = false;
+        break;
+    case NXR_OFI_PIECE:
+        nxr_ofi_piece_done((struct nxr_ofi_piece *)(void *)posted, text);
+        break;
+    }
+}
+
+int nxr_ofi_rail_progress(struct nxr_ofi_rail *rail)
+{
+    struct fi_cq_data_entry entries[COMPLETIONS];
+    ssize_t n;
+
+    if (rail->cq == NULL) {
+        return 0;
+    }
+    n = fi_cq_read(rail->cq, entries, COMPLETIONS);
+    if (n == -FI_EAVAIL) {
+        failed(rail);
+        return 1;
+    }
+    for (ssize_t i = 0; i < n; i++) {
+        completed(rail, &entries[i]);
+    }
+    if (rail->n_unposted > 0) {
+        post_receives(rail);
+    }
+    return n > 0 ? (int)n : 0;
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What to do when a way fails or falls silent.
+ *
+ * A way that libfabric reports is bad at once; what was under way goes elsewhere, and the way is
+ * asked (PING) until the peer answers there. If no way of a peer comes back within GIVE_UP_NS after
+ * a failure, the peer is gone.
+ *
+ * A way that is silent while the peer answers on another one is cut: nobody reports that. Bytes of
+ * old pieces may still lie in the network and in the kernels and arrive when the link comes back,
+ * long after the operation has ended. So both ends close their endpoint on that rail before a piece
+ * is sent again: own, so that no late answer is written here; the peer's (FENCE), so that no late
+ * write lands there. A peer that is silent everywhere is not ours to judge: the network may only
+ * stall, and the core knows how long to wait.
+ */
+#include "config.h"
+
+#include "outbox.h"
+#include "repair.h"
+#include "rma.h"
+#include "util/clock.h"
+
+#include <stdio.h>
+
+#define NXR_OFI_TICK_NS (100 * NXR_MS)
+#define QUIET_NS        (400 * NXR_MS) /* after so much silence, ask */
+#define SILENT_NS       (900 * NXR_MS) /* and then it is cut, if another way answers */
+#define GIVE_UP_NS      (3 * NXR_S)
+#define FIRST_PAUSE     (50 * NXR_MS)
+#define LAST_PAUSE      (2 * NXR_S)
+#define IDLE_NS         (3 * NXR_S) /* a quiet peer is asked that often whether it lives */
+#define REST_NS         (1 * NXR_S)
+#define FENCE_NS        (200 * NXR_MS)
+#define RAIL_BITS       8 /* of the argument of a fence; the others are its number */
+
+unsigned nxr_ofi_n_usable(const struct nxr_net_ep *ep)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        n += nxr_ofi_way_is_usable(ep, i);
+    }
+    return n;
+}
+
+void nxr_ofi_repair_within(int64_t ns)
+{
+    int64_t at = nxr_now_ns() + ns;
+
+    if (nxr_ofi.repair_at == 0 || at < nxr_ofi.repair_at) {
+        nxr_ofi.repair_at = at;
+    }
+}
+
+/* ---- ways ------------------------------------------------------------------------------------ */
+
+/* Messages take the nearest way that works; all that is not acknowledged is sent again there. */
+static void choose_message_way(struct nxr_net_ep *ep)
+{
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        if (nxr_ofi_way_is_usable(ep, i)) {
+            ep->message_way = i;
+            nxr_ofi_send_again(ep);
+            return;
+        }
+    }
+}
+
+static void set_bad(struct nxr_net_ep *ep, unsigned index)
+{
+    struct nxr_ofi_way *way = &ep->ways[index];
+
+    way->is_bad = true;
+    way->pause_ns = way->pause_ns == 0               ? FIRST_PAUSE
+                    : 2 * way->pause_ns < LAST_PAUSE ? 2 * way->pause_ns
+                                                     : LAST_PAUSE;
+    way->ping_after = nxr_ofi.now + way->pause_ns;
+    nxr_ofi_repair_within(FIRST_PAUSE);
+    if (index == ep->message_way) {
+        choose_message_way(ep);
+    }
+}
+
+void nxr_ofi_way_moved(struct nxr_net_ep *ep, unsigned index)
+{
+    struct nxr_ofi_way *way = &ep->ways[index];
+
+    way->moved_at = nxr_ofi.now;
+    way->pinged_at = 0;
+    ep->broken_at = 0;
+}
+
+void nxr_ofi_way_failed(struct nxr_net_ep *ep, unsigned index, const char *why)
+{
+    if (ep->is_failed || ep->ways[index].is_bad) {
+        return;
+    }
+    nxr_ofi.core->log(NXR_NET_INFO, "ofi: a connection by %s has failed: %s",
+                      nxr_ofi.rails[index].device, why);
+    if (ep->broken_at == 0) {
+        ep->broken_at = nxr_ofi.now;
+        snprintf(ep->why, sizeof(ep->why), "%s: %s", nxr_ofi.rails[index].device, why);
+    }
+    set_bad(ep, index);
+}
+
+void nxr_ofi_ponged(struct nxr_net_ep *ep, unsigned index, uint64_t posted_seq)
+{
+    struct nxr_ofi_way *way = &ep->ways[index];
+
+    if (way->is_bad) {
+        way->is_bad = false;
+        if (!nxr_ofi_way_is_usable(ep, ep->message_way)) {
+            ep->message_way = index;
+        }
+        nxr_ofi_send_again(ep);
+    } else if (index == ep->message_way && posted_seq > ep->acked_seq) {
+        nxr_ofi_send_again(ep); /* they went before the question, and did not arrive */
+    }
+    way->pause_ns = 0;
+    nxr_ofi_post_pieces(ep);
+}
+
+/* ---- closing rails --------------------------------------------------------------------------- */
+
+static void rail_closed(struct nxr_net_ep *ep, unsigned rail)
+{
+    nxr_ofi_outbox_rail_closed(ep, rail);
+    nxr_ofi_pieces_rail_closed(ep, rail);
+    if (!ep->is_failed && ep->message_way == rail) {
+        nxr_ofi_send_again(ep);
+    }
+}
+
+bool nxr_ofi_reset_rails(void)
+{
+    bool has_reset = false;
+
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        struct nxr_ofi_rail *rail = &nxr_ofi.rails[i];
+
+        if (rail->must_reset && rail->is_ip) {
+            rail->must_reset = nxr_ofi_rail_reopen(rail) != NIXL_OK;
+            rail->rest_until = nxr_ofi.now + REST_NS;
+            nxr_ofi.core->log(NXR_NET_DEBUG, "ofi: %s was closed and opened again", rail->device);
+            nxr_ofi_peers_each(rail_closed, i);
+            nxr_ofi_repair_within(FIRST_PAUSE);
+            has_reset = true;
+        }
+        rail->must_reset = rail->must_reset && rail->is_ip;
+    }
+    return has_reset;
+}
+
+void nxr_ofi_fence_asked(struct nxr_net_ep *ep, unsigned way, uint64_t argument)
+{
+    unsigned rail = argument & ((1u << RAIL_BITS) - 1);
+
+    (void)way;
+    if (rail >= nxr_ofi.n_rails || argument >> RAIL_BITS == 0) {
+        return;
+    }
+    if (ep->fences[rail] != argument) {
+        ep->fences[rail] = argument;
+        nxr_ofi.rails[rail].must_reset = true;
+    }
+    ep->must_answer_fence[rail] = true;
+    nxr_ofi_repair_within(0);
+}
+
+void nxr_ofi_fenced(struct nxr_net_ep *ep, uint64_t argument)
+{
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        struct nxr_ofi_way *way = &ep->ways[i];
+        struct nxr_list *link;
+
+        if (!way->must_fence || way->theirs != (int)(argument & ((1u << RAIL_BITS) - 1)) ||
+            way->fence != argument >> RAIL_BITS) {
+            continue;
+        }
+        way->must_fence = false;
+        nxr_ofi.core->log(NXR_NET_DEBUG, "ofi: the peer has closed its end of %s",
+                          nxr_ofi.rails[i].device);
+        while ((link = nxr_list_pop(&way->fenced)) != NULL) {
+            nxr_list_append(&ep->waiting, link);
+        }
+        nxr_ofi_post_pieces(ep);
+    }
+}
+
+/* Ask the peer to close its ends, and answer it when ours are. */
+static void send_fences(struct nxr_net_ep *ep)
+{
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        struct nxr_ofi_way *way = &ep->ways[i];
+
+        if (ep->must_answer_fence[i] && !nxr_ofi.rails[i].must_reset &&
+            nxr_ofi_send_control(ep, ep->message_way, NXR_OFI_FENCED, ep->fences[i])) {
+            ep->must_answer_fence[i] = false;
+        }
+        if (way->must_fence && nxr_ofi.now >= way->fence_at + FENCE_NS) {
+            way->fence += nxr_list_is_empty(&way->fenced) || way->fence_at == 0;
+            if (nxr_ofi_send_control(ep, ep->message_way, NXR_OFI_FENCE,
+                                     way->fence << RAIL_BITS | (unsigned)way->theirs)) {
+                way->fence_at = nxr_ofi.now;
+            }
+        }
+    }
+}
+
+/* ---- silence --------------------------------------------------------------------------------- */
+
+/* Since when nothing has moved here although something should; INT64_MAX: nothing should. */
+static int64_t quiet_since(const struct nxr_net_ep *ep, unsigned index)
+{
+    const struct nxr_ofi_way *way = &ep->ways[index];
+    int64_t since = INT64_MAX;
+
+    if (way->n_pieces > 0) {
+        since = nxr_list_entry(way->pieces.next, struct nxr_ofi_piece, link)->posted_at;
+    }
+    if (index == ep->message_way && ep->acked_seq + 1 != ep->next_seq && ep->acked_at < since) {
+        since = ep->acked_at;
+    }
+    if (way->pinged_at != 0 && way->pinged_at < since) {
+        since = way->pinged_at;
+    }
+    return since != INT64_MAX && way->moved_at > since ? way->moved_at : since;
+}
+
+static void ping(struct nxr_net_ep *ep, unsigned index)
+{
+    struct nxr_ofi_way *way = &ep->ways[index];
+    uint64_t argument = index == ep->message_way ? ep->posted_seq : 0;
+
+    /* A question that cannot be sent has no answer either. */
+    (void)nxr_ofi_send_control(ep, index, NXR_OFI_PING, argument);
+    way->ping_after = nxr_ofi.now + (way->is_bad ? way->pause_ns : QUIET_NS);
+    if (way->pinged_at == 0) {
+        way->pinged_at = nxr_ofi.now;
+    }
+}
+
+/* Has the peer answered elsewhere since? */
+static bool answers_elsewhere(const struct nxr_net_ep *ep, unsigned index, int64_t since)
+{
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        if (i != index && ep->ways[i].theirs >= 0 && ep->ways[i].moved_at > since + QUIET_NS) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void cut(struct nxr_net_ep *ep, unsigned index)
+{
+    nxr_ofi.core->log(NXR_NET_INFO, "ofi: %s is silent where another rail answers; not used now",
+                      nxr_ofi.rails[index].device);
+    if (ep->ways[index].n_pieces > 0) {
+        nxr_ofi.rails[index].must_reset = true;
+    }
+    ep->ways[index].pinged_at = 0;
+    set_bad(ep, index);
+}
+
+/*
+ * A way in use is asked when it is quiet, and so are all the others, to compare. Returns whether
+ * one is.
+ */
+static bool watch_ways(struct nxr_net_ep *ep)
+{
+    bool must_ask = false;
+
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        int64_t since = quiet_since(ep, i);
+
+        if (ep->ways[i].theirs < 0 || ep->ways[i].is_bad || since == INT64_MAX ||
+            nxr_ofi.now - since < QUIET_NS) {
+            continue;
+        }
+        must_ask = true;
+        if (nxr_ofi.now - since >= SILENT_NS && answers_elsewhere(ep, i, since)) {
+            cut(ep, i);
+        }
+    }
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        struct nxr_ofi_way *way = &ep->ways[i];
+
+        if (way->theirs < 0 || nxr_ofi.now < way->ping_after) {
+            continue;
+        }
+        if (way->is_bad) {
+            way->pause_ns = 2 * way->pause_ns < LAST_PAUSE ? 2 * way->pause_ns : LAST_PAUSE;
+        }
+        if (way->is_bad || must_ask) {
+            ping(ep, i);
+        }
+    }
+    return must_ask || nxr_ofi_n_usable(ep) == 0;
+}
+
+/* Is there something to look after? */
+static bool is_watched(const struct nxr_net_ep *ep)
+{
+    bool is = ep->acked_seq + 1 != ep->next_seq || ep->n_rmas > 0 || ep->close_at != 0;
+
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        is |= ep->ways[i].is_bad || ep->ways[i].must_fence || ep->must_answer_fence[i] ||
+              ep->ways[i].pinged_at != 0;
+    }
+    return is;
+}
+
+static void look_at(int64_t at)
+{
+    if (nxr_ofi.repair_at == 0 || at < nxr_ofi.repair_at) {
+        nxr_ofi.repair_at = at;
+    }
+}
+
+/* A peer that has talked with us before, and is quiet as there is nothing to say. */
+static void look_after_idle(struct nxr_net_ep *ep)
+{
+    int64_t heard_at = 0;
+
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        heard_at = ep->ways[i].moved_at > heard_at ? ep->ways[i].moved_at : heard_at;
+    }
+    if (!ep->is_open || heard_at == 0) {
+        return;
+    }
+    if (nxr_ofi.now - heard_at >= IDLE_NS) {
+        ping(ep, ep->message_way);
+        look_at(nxr_ofi.now + NXR_OFI_TICK_NS);
+    } else {
+        look_at(heard_at + IDLE_NS);
+    }
+}
+
+static void look_after(struct nxr_net_ep *ep, unsigned unused)
+{
+    (void)unused;
+    nxr_ofi_ep_finish_close(ep);
+    if (ep->is_failed) {
+        return;
+    }
+    if (!is_watched(ep)) {
+        look_after_idle(ep);
+        return;
+    }
+    look_at(nxr_ofi.now + NXR_OFI_TICK_NS);
+    if (ep->broken_at != 0 && nxr_ofi.now - ep->broken_at > GIVE_UP_NS) {
+        nxr_ofi_peer_fail(ep, ep->why);
+        return;
+    }
+    if (!watch_ways(ep)) {
+        nxr_ofi_knock_end(ep);
+        ep->n_refused = 0;
+    } else if (nxr_ofi_knock(ep)) {
+        nxr_ofi_peer_fail(ep, "connection refused: the process is gone");
+        return;
+    }
+    send_fences(ep);
+}
+
+void nxr_ofi_repair(void)
+{
+    if (nxr_ofi.repair_at == 0 || nxr_ofi.now < nxr_ofi.repair_at) {
+        return;
+    }
+    nxr_ofi.repair_at = 0;
+    nxr_ofi_peers_each(look_after, 0);
+}

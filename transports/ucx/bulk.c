@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bulk over TCP. Its header goes ahead in a message, with its size; the bytes follow in pieces that
+ * UCX hands to the kernel from where they lie. A piece is sent at once or not at all: UCX keeps a
+ * copy of what the kernel had no room for, so nothing of the sender's memory is in UCX's hands
+ * afterwards, and a peer that dies meanwhile finds no request to end twice, as it would behind
+ * UCX's own sends from where data lies (settings.c). Nobody asks where the bytes shall go, so the
+ * receiver copies them once.
+ *
+ * Messages may be sent between the pieces. Bulks to one peer go one after the other, which is how
+ * the receiver knows whose a piece is: it belongs to the oldest bulk of that sender that is not
+ * whole. With RDMA, bulk is UCX's (message.c). The core's lock.
+ */
+#include "config.h"
+
+#include "ucx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What leads bulk: UCX takes it along with the core's header. */
+struct bulk_head {
+    uint32_t rank;
+    uint32_t zero;
+    uint64_t nbytes;
+};
+
+/* Bulk on its way out. */
+struct bulk {
+    struct nxr_list link;  /* ep->bulks, in order; then nxr_ucx.heads while UCX has the head */
+    struct nxr_net_op *op; /* NULL: it has ended */
+    const char *at;
+    size_t left;
+    bool is_head_at_ucx;
+    struct bulk_head head;
+};
+
+/* Bulk on its way in. */
+struct incoming {
+    struct nxr_list link; /* of the sender's, in order */
+    char *at;             /* NULL: it is dropped */
+    size_t left;
+    void *cookie;
+};
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+/* The bulk has ended; what UCX still needs of it stays until the head is out. */
+static void let_go(struct bulk *bulk)
+{
+    nxr_list_remove(&bulk->link);
+    bulk->op = NULL;
+    if (bulk->is_head_at_ucx) {
+        nxr_list_append(&nxr_ucx.heads, &bulk->link);
+    } else {
+        free(bulk);
+    }
+}
+
+static void head_sent(void *request, ucs_status_t status, void *user_data)
+{
+    struct bulk *bulk = user_data;
+
+    (void)status; /* a failure comes with that of the endpoint */
+    ucp_request_free(request);
+    bulk->is_head_at_ucx = false;
+    if (bulk->op == NULL) {
+        nxr_list_remove(&bulk->link);
+        free(bulk);
+    }
+}
+
+/* False: there is no room now; progress() sees to it that UCX tells when there is. */
+static bool send_piece(struct nxr_net_ep *ep, struct bulk *bulk)
+{
+    static const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+    };
+    const uint32_t rank = (uint32_t)nxr_ucx.core->rank;
+    size_t nbytes = bulk->left < NXR_UCX_PIECE_NBYTES ? bulk->left : NXR_UCX_PIECE_NBYTES;
+
+    if (bulk->is_head_at_ucx || ucp_am_send_nbx(ep->ucp, NXR_UCX_PIECE, &rank, sizeof(rank),
+                                                bulk->at, nbytes, &param) != NULL) {
+        return false; /* or the peer is gone, which its endpoint hears */
+    }
+    nxr_ucx.is_idle = false;
+    bulk->at += nbytes;
+    bulk->left -= nbytes;
+    return true;
+}
+
+/* Send some of what an endpoint has; in how many pieces. */
+static int push(struct nxr_net_ep *ep)
+{
+    int n = 0;
+
+    while (n < NXR_UCX_PIECES_A_ROUND && !nxr_list_is_empty(&ep->bulks)) {
+        struct bulk *bulk = nxr_list_entry(ep->bulks.next, struct bulk, link);
+
+        if (!send_piece(ep, bulk)) {
+            return n;
+        }
+        n++;
+        if (bulk->left == 0) {
+            struct nxr_net_op *op = bulk->op;
+
+            let_go(bulk);
+            nxr_ucx_end(op, NIXL_OK);
+        }
+    }
+    nxr_ucx.is_idle = false;
+    return n;
+}
+
+int nxr_ucx_bulk_send(struct nxr_net_ep *ep, const void *header, size_t header_nbytes,
+                      const void *bytes, size_t nbytes, struct nxr_net_op *op)
+{
+    struct bulk *bulk = malloc(sizeof(*bulk));
+    ucp_request_param_t param = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+        .cb = {.send = head_sent},
+        .user_data = bulk,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+    };
+    ucs_status_ptr_t request;
+
+    if (bulk == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    *bulk = (struct bulk){
+        .at = bytes,
+        .left = nbytes,
+        .head = {.rank = (uint32_t)nxr_ucx.core->rank, .nbytes = nbytes},
+    };
+    request = ucp_am_send_nbx(ep->ucp, NXR_UCX_BULK_HEAD, &bulk->head, sizeof(bulk->head), header,
+                              header_nbytes, &param);
+    if (UCS_PTR_IS_ERR(request)) {
+        free(bulk);
+        return NIXL_ERR_TRANSPORT;
+    }
+    bulk->is_head_at_ucx = request != NULL;
+    while (request == NULL && nxr_list_is_empty(&ep->bulks) && bulk->left > 0 &&
+           nbytes - bulk->left < NXR_UCX_PIECES_A_ROUND * NXR_UCX_PIECE_NBYTES &&
+           send_piece(ep, bulk)) {
+    }
+    if (bulk->left == 0) {
+        free(bulk);
+        return NIXL_OK;
+    }
+    bulk->op = op;
+    nxr_list_append(&ep->bulks, &bulk->link);
+    if (nxr_list_is_empty(&ep->bulk_link)) {
+        nxr_list_append(&nxr_ucx.bulk_eps, &ep->bulk_link);
+    }
+    nxr_ucx_keep(ep, op);
+    return NIXL_INPROGRESS;
+}
+
+void nxr_ucx_bulks_stop(struct nxr_net_ep *ep, int status)
+{
+    nxr_list_remove(&ep->bulk_link);
+    while (!nxr_list_is_empty(&ep->bulks)) {
+        struct bulk *bulk = nxr_list_entry(ep->bulks.next, struct bulk, link);
+        struct nxr_net_op *op = bulk->op;
+
+        let_go(bulk);
+        nxr_ucx_end(op, status);
+    }
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+/* Whose message is it? NULL: nobody's that this process knows, or not as this module sends them. */
+static struct nxr_ucx_sender *sender_of(uint32_t rank, const ucp_am_recv_param_t *param)
+{
+    return rank < (uint32_t)nxr_ucx.core->size &&
+                   (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0
+               ? &nxr_ucx.senders[rank]
+               : NULL;
+}
+
+/* Give the core its memory back; what still comes is dropped. */
+static void give_back(struct incoming *incoming, int status)
+{
+    if (incoming->at != NULL) {
+        incoming->at = NULL;
+        nxr_ucx.core->landed(incoming->cookie, status);
+    }
+}
+
+static ucs_status_t head_came(void *arg, const void *header, size_t header_nbytes, void *bytes,
+                              size_t nbytes, const ucp_am_recv_param_t *param)
+{
+    struct bulk_head head;
+    struct nxr_ucx_sender *sender;
+    struct incoming *incoming, lost;
+
+    (void)arg;
+    if (header_nbytes != sizeof(head)) {
+        return UCS_OK;
+    }
+    memcpy(&head, header, sizeof(head));
+    sender = sender_of(head.rank, param);
+    if (sender == NULL || head.zero != 0 || head.nbytes == 0 || head.nbytes > SIZE_MAX / 2) {
+        return UCS_OK;
+    }
+    incoming = malloc(sizeof(*incoming));
+    lost.at = nxr_ucx.core->incoming(bytes, nbytes, head.nbytes, &lost.cookie);
+    if (incoming == NULL) {
+        give_back(&lost, NIXL_ERR_NO_MEMORY); /* which ends all that the core has with the sender */
+        return UCS_OK;
+    }
+    incoming->at = lost.at;
+    incoming->cookie = lost.cookie;
+    incoming->left = head.nbytes;
+    nxr_list_append(&sender->bulks, &incoming->link);
+    return UCS_OK;
+}
+
+static ucs_status_t piece_came(void *arg, const void *header, size_t header_nbytes, void *bytes,
+                               size_t nbytes, const ucp_am_recv_param_t *param)
+{
+    struct nxr_ucx_sender *sender;
+    struct incoming *incoming;
+    uint32_t rank;
+
+    (void)arg;
+    if (header_nbytes != sizeof(rank)) {
+        return UCS_OK;
+    }
+    memcpy(&rank, header, sizeof(rank));
+    sender = sender_of(rank, param);
+    if (sender == NULL || nxr_list_is_empty(&sender->bulks)) {
+        return UCS_OK;
+    }
+    incoming = nxr_list_entry(sender->bulks.next, struct incoming, link);
+    if (nbytes > incoming->left) {
+        give_back(incoming, NIXL_ERR_TRANSPORT);
+        return UCS_OK;
+    }
+    if (incoming->at != NULL) {
+        memcpy(incoming->at, bytes, nbytes);
+        incoming->at += nbytes;
+    }
+    incoming->left -= nbytes;
+    if (incoming->left == 0) {
+        nxr_list_remove(&incoming->link);
+        give_back(incoming, NIXL_OK);
+        free(incoming);
+    }
+    return UCS_OK;
+}
+
+/* What still comes of a rank that was cut off finds its bulk, so that it is nobody else's. */
+void nxr_ucx_bulks_cut(uint32_t rank)
+{
+    struct nxr_ucx_sender *sender = &nxr_ucx.senders[rank];
+
+    if (!nxr_list_is_empty(&sender->bulks) && nxr_list_is_empty(&sender->cut_link)) {
+        nxr_list_append(&nxr_ucx.cut, &sender->cut_link);
+        nxr_ucx.is_idle = false;
+    }
+}
+
+static int give_back_cut(void)
+{
+    struct nxr_list *cut, *link, *after;
+    int n = 0;
+
+    while ((cut = nxr_list_pop(&nxr_ucx.cut)) != NULL) {
+        struct nxr_ucx_sender *sender = nxr_list_entry(cut, struct nxr_ucx_sender, cut_link);
+
+        nxr_list_for_each (link, after, &sender->bulks) {
+            give_back(nxr_list_entry(link, struct incoming, link), NIXL_ERR_TRANSPORT);
+            n++;
+        }
+    }
+    return n;
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+ucs_status_t nxr_ucx_bulks_start(void)
+{
+    ucs_status_t status = nxr_ucx_set_handler(NXR_UCX_BULK_HEAD, head_came);
+
+    return status == UCS_OK ? nxr_ucx_set_handler(NXR_UCX_PIECE, piece_came) : status;
+}
+
+int nxr_ucx_bulks_progress(void)
+{
+    struct nxr_list *link, *after;
+    int n = give_back_cut();
+
+    nxr_list_for_each (link, after, &nxr_ucx.bulk_eps) {
+        struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, bulk_link);
+
+        n += push(ep);
+        if (nxr_list_is_empty(&ep->bulks)) {
+            nxr_list_remove(&ep->bulk_link);
+        }
+    }
+    return n;
+}
+
+void nxr_ucx_bulks_free(void)
+{
+    struct nxr_list *link;
+
+    for (int rank = 0; rank < nxr_ucx.core->size; rank++) {
+        while ((link = nxr_list_pop(&nxr_ucx.senders[rank].bulks)) != NULL) {
+            struct incoming *incoming = nxr_list_entry(link, struct incoming, link);
+
+            give_back(incoming, NIXL_ERR_TRANSPORT);
+            free(incoming);
+        }
+    }
+    while ((link = nxr_list_pop(&nxr_ucx.heads)) != NULL) {
+        free(nxr_list_entry(link, struct bulk, link));
+    }
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ways to peers. UCX's endpoint is made when the first thing is sent, since making it connects. It
+ * fails once, in UCX's callback, from wherever UCX finds out; the core hears of it in the next
+ * progress().
+ *
+ * Two endpoints of UCX learn each other's number by a request and a reply. Where one of these waits
+ * inside of UCX 1.13 while its peer dies, or while the worker goes, an assertion ends the process.
+ * So it is seen to that none ever waits. A way is opened in steps: a flush says that the connection
+ * is there. What is sent then must go out at once, or not at all, which is the one thing that UCX
+ * sends without a request. Only when the other side was heard, and so has a connection to answer
+ * by, a knock brings request and reply about, with nothing else under way. Then all may be sent. A
+ * way that is closed before is kept until UCX itself goes: UCX would connect anew to answer a
+ * request that it reads later.
+ *
+ * UCX cannot hurry a close that it has begun. So an orderly close is a flush first, for as long as
+ * CLOSE_NS, and then the close by force, which is also the only one for a peer that is dead. The
+ * timer is in the event descriptor, so that a sleeper sees the end of that time. A closed endpoint
+ * stays in the list until UCX has ended its last operation.
+ *
+ * UCX may lose a connection that it is reading from when an endpoint is made or closed meanwhile;
+ * so neither is done from inside of a callback, but by progress() right after. An endpoint is in
+ * one of five lists: those in use, to be connected, whose failure is to be told, being closed, and
+ * abandoned. progress() walks the middle three. The core's lock.
+ */
+#include "config.h"
+
+#include "envelope.h"
+#include "ucx.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define CLOSE_NS 200000000ll
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+/* What UCX knows and is not open yet stays until UCX itself goes. */
+static bool must_stay(const struct nxr_net_ep *ep)
+{
+    return ep->ucp != NULL && !ep->is_open;
+}
+
+static void move_to(struct nxr_list *list, struct nxr_net_ep *ep)
+{
+    nxr_list_remove(&ep->link);
+    nxr_list_append(list, &ep->link);
+}
+
+static void fail(struct nxr_net_ep *ep, ucs_status_t status)
+{
+    if (!ep->has_failed) {
+        ep->has_failed = true;
+        ep->failure = status;
+        nxr_ucx_bulks_stop(ep, NIXL_ERR_TRANSPORT);
+        nxr_ucx_bulks_cut(ep->rank);
+        if (!ep->is_closing) {
+            move_to(&nxr_ucx.failed, ep);
+        }
+    }
+}
+
+static void on_failure(void *arg, ucp_ep_h ucp, ucs_status_t status)
+{
+    (void)ucp;
+    fail(arg, status);
+}
+
+int nxr_ucx_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p)
+{
+    struct nxr_ucx_envelope envelope;
+    const void *contents;
+    struct nxr_net_ep *ep;
+    char why[80];
+
+    if (nxr_ucx_unwrap(NXR_UCX_ADDRESS_MAGIC, address, nbytes, &envelope, &contents, why,
+                       sizeof(why)) != NIXL_OK ||
+        envelope.rank >= (unsigned)nxr_ucx.core->size) {
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    ep = calloc(1, sizeof(*ep) + envelope.nbytes);
+    if (ep == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    ep->rank = envelope.rank;
+    memcpy(ep->address, contents, envelope.nbytes);
+    ep->address_nbytes = envelope.nbytes;
+    ep->peer = peer;
+    nxr_list_init(&ep->operations);
+    nxr_list_init(&ep->bulks);
+    nxr_list_init(&ep->bulk_link);
+    nxr_list_append(&nxr_ucx.endpoints, &ep->link);
+    *ep_p = ep;
+    return NIXL_OK;
+}
+
+static void connect_ep(struct nxr_net_ep *ep)
+{
+    static const ucp_request_param_t flush_param;
+    ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = (const ucp_address_t *)(const void *)ep->address,
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {.cb = on_failure, .arg = ep},
+    };
+    ucs_status_t status;
+
+    nxr_ucx.is_idle = false;
+    ep->has_knocked = !nxr_ucx.must_hear;
+    status = ucp_ep_create(nxr_ucx.worker, &params, &ep->ucp);
+    if (status != UCS_OK) {
+        ep->ucp = NULL;
+        fail(ep, status);
+        return;
+    }
+    ep->flush = ucp_ep_flush_nbx(ep->ucp, &flush_param);
+    if (!UCS_PTR_IS_PTR(ep->flush)) {
+        ep->flush = NULL;
+    }
+}
+
+static bool is_flushing(struct nxr_net_ep *ep)
+{
+    if (ep->flush == NULL) {
+        return false;
+    }
+    if (ucp_request_check_status(ep->flush) == UCS_INPROGRESS) {
+        return true;
+    }
+    ucp_request_free(ep->flush);
+    ep->flush = NULL;
+    return false;
+}
+
+/* A message that could be answered: before it leaves UCX has asked for the other end's number. */
+static void knock(struct nxr_net_ep *ep)
+{
+    static const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+        .flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER,
+    };
+    void *request = ucp_am_send_nbx(ep->ucp, NXR_UCX_KNOCK, NULL, 0, NULL, 0, &param);
+
+    ep->has_knocked = true;
+    if (UCS_PTR_IS_PTR(request)) {
+        ep->flush = request;
+    } else if (request != NULL) {
+        fail(ep, UCS_PTR_STATUS(request));
+    }
+}
+
+/* The next step of opening it. */
+static int open_further(struct nxr_net_ep *ep, bool is_first)
+{
+    if (ep->ucp == NULL) {
+        if (nxr_ucx.is_inside) {
+            move_to(&nxr_ucx.wanted, ep);
+            return NIXL_ERR_AGAIN;
+        }
+        connect_ep(ep);
+    }
+    if (!ep->has_failed && !is_flushing(ep) && !ep->has_knocked) {
+        if (is_first && !nxr_ucx.senders[ep->rank].was_heard) {
+            return NIXL_OK;
+        }
+        nxr_ucx.is_idle = false;
+        knock(ep);
+    }
+    if (ep->has_failed) {
+        return NIXL_ERR_TRANSPORT;
+    }
+    if (is_flushing(ep)) {
+        return NIXL_ERR_AGAIN;
+    }
+    ep->is_open = true;
+    return NIXL_OK;
+}
+
+int nxr_ucx_ep_use(struct nxr_net_ep *ep, bool is_first)
+{
+    if (__builtin_expect(ep->has_failed, 0)) {
+        return NIXL_ERR_TRANSPORT;
+    }
+    if (__builtin_expect(!ep->is_open, 0)) {
+        return open_further(ep, is_first);
+    }
+    if (__builtin_expect(ep->n_operations >= NXR_UCX_MAX_OPERATIONS, 0)) {
+        return NIXL_ERR_AGAIN;
+    }
+    nxr_ucx.is_idle = false;
+    return NIXL_OK;
+}
+
+void nxr_ucx_heard(const void *header, size_t header_nbytes)
+{
+    uint32_t rank;
+
+    if (header_nbytes == sizeof(rank)) {
+        memcpy(&rank, header, sizeof(rank));
+        if (rank < (uint32_t)nxr_ucx.core->size) {
+            nxr_ucx.senders[rank].was_heard = true;
+        }
+    }
+}
+
+/* By force: nothing more is sent, and UCX ends what there is with an error. */
+static void close_by_force(struct nxr_net_ep *ep)
+{
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+        .flags = UCP_EP_CLOSE_FLAG_FORCE,
+    };
+    ucp_ep_h ucp = ep->ucp;
+    void *request;
+
+    nxr_ucx_bulks_stop(ep, ep->has_failed ? NIXL_ERR_TRANSPORT : NIXL_ERR_CANCELED);
+    if (ep->flush != NULL) {
+        ucp_request_free(ep->flush);
+        ep->flush = NULL;
+    }
+    if (ucp != NULL) {
+        ep->ucp = NULL;
+        request = ucp_ep_close_nbx(ucp, &param);
+        if (UCS_PTR_IS_PTR(request)) {
+            ucp_request_free(request);
+        }
+    }
+}
+
+static void free_ep(struct nxr_net_ep *ep)
+{
+    nxr_list_remove(&ep->link);
+    free(ep);
+}
+
+/* Is what was accepted still on its way, and may it take longer? Bulk goes first, then a flush. */
+static bool is_leaving(struct nxr_net_ep *ep)
+{
+    static const ucp_request_param_t param;
+
+    if (!ep->is_orderly || ep->has_failed || !ep->is_open) {
+        return false;
+    }
+    if (!ep->has_flushed && nxr_list_is_empty(&ep->bulks)) {
+        ep->has_flushed = true;
+        ep->flush = ucp_ep_flush_nbx(ep->ucp, &param);
+        if (!UCS_PTR_IS_PTR(ep->flush)) {
+            ep->flush = NULL;
+        }
+    }
+    if (ep->has_flushed && !is_flushing(ep)) {
+        return false;
+    }
+    if (ep->deadline_ns == 0) {
+        ep->deadline_ns = now_ns() + CLOSE_NS;
+        nxr_ucx_set_timer(CLOSE_NS);
+    }
+    return now_ns() < ep->deadline_ns;
+}
+
+/* One step of the close of an endpoint, which may be gone after it. */
+static int close_further(struct nxr_net_ep *ep)
+{
+    if (ep->ucp != NULL) {
+        if (is_leaving(ep)) {
+            return 0;
+        }
+        close_by_force(ep);
+    }
+    if (ep->n_operations > 0) {
+        return 0;
+    }
+    free_ep(ep);
+    return 1;
+}
+
+void nxr_ucx_ep_close(struct nxr_net_ep *ep, bool is_orderly)
+{
+    nxr_ucx.is_idle = false;
+    ep->is_closing = true;
+    ep->is_orderly = is_orderly;
+    nxr_ucx_bulks_cut(ep->rank);
+    if (must_stay(ep)) {
+        move_to(&nxr_ucx.abandoned, ep); /* without operations */
+        return;
+    }
+    move_to(&nxr_ucx.closing, ep);
+    if (!nxr_ucx.is_inside) {
+        (void)close_further(ep);
+    }
+}
+
+int nxr_ucx_endpoints_progress(void)
+{
+    struct nxr_list *link, *after;
+    int n = 0;
+
+    while ((link = nxr_list_pop(&nxr_ucx.wanted)) != NULL) {
+        nxr_list_append(&nxr_ucx.endpoints, link);
+        connect_ep(nxr_list_entry(link, struct nxr_net_ep, link));
+        n++;
+    }
+    while ((link = nxr_list_pop(&nxr_ucx.failed)) != NULL) {
+        struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, link);
+
+        nxr_list_append(&nxr_ucx.endpoints, link);
+        nxr_ucx.core->ep_failed(ep->peer, ucs_status_string(ep->failure));
+        n++;
+    }
+    nxr_list_for_each (link, after, &nxr_ucx.closing) {
+        n += close_further(nxr_list_entry(link, struct nxr_net_ep, link));
+    }
+    return n;
+}
+
+void nxr_ucx_endpoints_close(void)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_splice(&nxr_ucx.closing, &nxr_ucx.endpoints);
+    nxr_list_splice(&nxr_ucx.closing, &nxr_ucx.wanted);
+    nxr_list_splice(&nxr_ucx.closing, &nxr_ucx.failed);
+    nxr_list_for_each (link, after, &nxr_ucx.closing) {
+        struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, link);
+
+        ep->is_closing = true;
+        if (must_stay(ep)) {
+            move_to(&nxr_ucx.abandoned, ep);
+        } else {
+            close_by_force(ep);
+        }
+    }
+}
+
+void nxr_ucx_endpoints_free(void)
+{
+    struct nxr_list *link;
+
+    nxr_list_splice(&nxr_ucx.closing, &nxr_ucx.abandoned);
+    while ((link = nxr_list_pop(&nxr_ucx.closing)) != NULL) {
+        struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, link);
+
+        nxr_ucx_cancel_all(ep);
+        free(ep);
+    }
+}

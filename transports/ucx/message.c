@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages are active messages. UCX promises no order between those, but keeps it on one lane: all
+ * eager messages of an endpoint go by its one lane of messages (settings.c sees to that), in pieces
+ * where they are long, and so does the request of a rendezvous, which carries the header of bulk.
+ * The bulk itself comes later, by whatever lanes are best, when the receiver has said where to. The
+ * core's lock.
+ */
+#include "config.h"
+
+#include "ucx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bulk that is on its way into the core's memory. */
+struct landing {
+    struct nxr_list link;
+    void *cookie;
+};
+
+static void end_landing(struct landing *landing, int status)
+{
+    nxr_list_remove(&landing->link);
+    nxr_ucx.core->landed(landing->cookie, status);
+    free(landing);
+}
+
+static void bulk_came(void *request, ucs_status_t status, size_t nbytes, void *user_data)
+{
+    (void)nbytes;
+    ucp_request_free(request);
+    end_landing(user_data, status == UCS_OK ? NIXL_OK : NIXL_ERR_TRANSPORT);
+}
+
+static ucs_status_t message_came(void *arg, const void *header, size_t header_nbytes, void *bytes,
+                                 size_t nbytes, const ucp_am_recv_param_t *param)
+{
+    (void)arg;
+    nxr_ucx_heard(header, header_nbytes);
+    /* Whoever sends a message by rendezvous is not this module, and is not served. */
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
+        nxr_ucx.core->received(bytes, nbytes);
+    }
+    return UCS_OK;
+}
+
+/* Fetch the bulk behind a rendezvous. What UCX is not asked for, it tells the sender to forget. */
+static ucs_status_t fetch(void *bulk, void *memory, size_t nbytes, void *cookie)
+{
+    struct landing *landing = malloc(sizeof(*landing));
+    ucp_request_param_t param = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+        .cb = {.recv_am = bulk_came},
+        .user_data = landing,
+    };
+    ucs_status_ptr_t request;
+
+    if (landing == NULL) {
+        nxr_ucx.core->landed(cookie, NIXL_ERR_NO_MEMORY);
+        return UCS_OK;
+    }
+    landing->cookie = cookie;
+    nxr_list_append(&nxr_ucx.landings, &landing->link);
+    request = ucp_am_recv_data_nbx(nxr_ucx.worker, bulk, memory, nbytes, &param);
+    if (UCS_PTR_IS_PTR(request)) {
+        return UCS_INPROGRESS;
+    }
+    end_landing(landing, request == NULL ? NIXL_OK : NIXL_ERR_TRANSPORT);
+    return UCS_OK;
+}
+
+static ucs_status_t bulk_offered(void *arg, const void *header, size_t header_nbytes, void *bulk,
+                                 size_t nbytes, const ucp_am_recv_param_t *param)
+{
+    void *cookie = NULL;
+    void *memory = nxr_ucx.core->incoming(header, header_nbytes, nbytes, &cookie);
+
+    (void)arg;
+    if (memory == NULL) {
+        return UCS_OK;
+    }
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+        return fetch(bulk, memory, nbytes, cookie);
+    }
+    memcpy(memory, bulk, nbytes);
+    nxr_ucx.core->landed(cookie, NIXL_OK);
+    return UCS_OK;
+}
+
+/* It has done its work on the way: endpoint.c. */
+static ucs_status_t knocked(void *arg, const void *header, size_t header_nbytes, void *bytes,
+                            size_t nbytes, const ucp_am_recv_param_t *param)
+{
+    (void)arg;
+    (void)header;
+    (void)header_nbytes;
+    (void)bytes;
+    (void)nbytes;
+    (void)param;
+    return UCS_OK;
+}
+
+ucs_status_t nxr_ucx_set_handler(unsigned id, ucp_am_recv_callback_t handler)
+{
+    ucp_am_handler_param_t param = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB,
+        .id = id,
+        .flags = UCP_AM_FLAG_WHOLE_MSG,
+        .cb = handler,
+    };
+
+    return ucp_worker_set_am_recv_handler(nxr_ucx.worker, &param);
+}
+
+ucs_status_t nxr_ucx_messages_start(void)
+{
+    ucs_status_t status = nxr_ucx_set_handler(NXR_UCX_MESSAGE, message_came);
+
+    if (status == UCS_OK) {
+        status = nxr_ucx_set_handler(NXR_UCX_BULK, bulk_offered);
+    }
+    if (status == UCS_OK) {
+        status = nxr_ucx_set_handler(NXR_UCX_KNOCK, knocked);
+    }
+    return status == UCS_OK ? nxr_ucx_bulks_start() : status;
+}
+
+void nxr_ucx_messages_stop(void)
+{
+    while (!nxr_list_is_empty(&nxr_ucx.landings)) {
+        end_landing(nxr_list_entry(nxr_ucx.landings.next, struct landing, link),
+                    NIXL_ERR_TRANSPORT);
+    }
+}
+
+/* On a way that is not open yet: at once, or not at all. */
+static int send_first(struct nxr_net_ep *ep, const void *bytes, size_t nbytes)
+{
+    static const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+    };
+    const uint32_t rank = (uint32_t)nxr_ucx.core->rank;
+    ucs_status_ptr_t request;
+
+    request = ucp_am_send_nbx(ep->ucp, NXR_UCX_MESSAGE, &rank, sizeof(rank), bytes, nbytes, &param);
+    if (request == NULL) {
+        nxr_ucx.is_idle = false;
+        return NIXL_OK;
+    }
+    return UCS_PTR_STATUS(request) == UCS_ERR_NO_RESOURCE ? NIXL_ERR_AGAIN : NIXL_ERR_TRANSPORT;
+}
+
+int nxr_ucx_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
+                 size_t bulk_nbytes, struct nxr_net_op *op)
+{
+    ucp_request_param_t param = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+        .cb = {.send = nxr_ucx_sent},
+        .user_data = op,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+    };
+    ucs_status_ptr_t request;
+    int status = nxr_ucx_ep_use(ep, bulk_nbytes == 0);
+
+    if (__builtin_expect(status != NIXL_OK, 0)) {
+        return status;
+    }
+    if (__builtin_expect(!ep->is_open, 0)) {
+        return send_first(ep, bytes, nbytes);
+    }
+    /* Over TCP the sizes were measured; with RDMA, UCX knows its hardware. */
+    if (bulk_nbytes > NXR_UCX_EAGER_NBYTES && (nxr_ucx.kinds & NXR_UCX_HAS_RDMA) == 0) {
+        return nxr_ucx_bulk_send(ep, bytes, nbytes, bulk, bulk_nbytes, op);
+    }
+    if (bulk_nbytes == 0) {
+        request = ucp_am_send_nbx(ep->ucp, NXR_UCX_MESSAGE, NULL, 0, bytes, nbytes, &param);
+    } else {
+        param.flags = (nxr_ucx.kinds & NXR_UCX_HAS_RDMA) != 0 ? 0 : UCP_AM_SEND_FLAG_EAGER;
+        request = ucp_am_send_nbx(ep->ucp, NXR_UCX_BULK, bytes, nbytes, bulk, bulk_nbytes, &param);
+    }
+    return nxr_ucx_started(ep, op, request);
+}

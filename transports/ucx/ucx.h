@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the UCX network share. There is one state, as there is one worker: the core
+ * opens a network once at a time and calls it from one thread at a time.
+ */
+#ifndef NXR_UCX_H
+#define NXR_UCX_H
+
+#include "transports/network.h"
+#include "util/list.h"
+
+#include <ucp/api/ucp.h>
+
+#include <stdint.h>
+
+/* What a message is, in UCX's words: the number of its handler at the receiver. */
+enum {
+    NXR_UCX_MESSAGE = 1,
+    NXR_UCX_BULK = 2,
+    NXR_UCX_KNOCK = 3,
+    NXR_UCX_BULK_HEAD = 4,
+    NXR_UCX_PIECE = 5,
+};
+
+/* The kinds of network that a rank has, as bits of its address. */
+enum {
+    NXR_UCX_HAS_TCP = 1,
+    NXR_UCX_HAS_RDMA = 2,
+};
+
+/*
+ * The longest message, and the longest put that goes inside of one. UCX cuts an eager message into
+ * pieces of its transport's size and joins them again, in order on the one lane of messages.
+ */
+#define NXR_UCX_MESSAGE_NBYTES     (64 * 1024)
+#define NXR_UCX_PUT_MESSAGE_NBYTES (8 * 1024)
+
+/*
+ * Over TCP, bulk up to this goes in one message with its header, copied by UCX; longer bulk behind
+ * its header in pieces (bulk.c), so many in a round. Measured between two namespaces (cubic, beside
+ * raw TCP with 99 us and 6.9 ms): 1 MiB and 64 MiB took 145 us and 9.2 ms in pieces of 128 KiB, 177
+ * us and 10.8 ms in pieces of 64 KiB, 215 us and 15.9 ms asked for and copied by UCX. 64 KiB took
+ * 27 us in one message and 30 us in pieces.
+ */
+#define NXR_UCX_EAGER_NBYTES   ((size_t)128 * 1024)
+#define NXR_UCX_PIECE_NBYTES   ((size_t)128 * 1024)
+#define NXR_UCX_PIECES_A_ROUND 8
+
+/* What one endpoint may have under way: more are refused, so that UCX's queues stay bounded. */
+#define NXR_UCX_MAX_OPERATIONS 1024
+
+#define NXR_UCX_MAX_DEVICES 32
+#define NXR_UCX_NAME_NBYTES 48 /* a transport and its device, "rc_mlx5/mlx5_0:1" */
+
+/* What this process has of a rank, with or without an endpoint. */
+struct nxr_ucx_sender {
+    struct nxr_list bulks;    /* on their way in, in order */
+    struct nxr_list cut_link; /* nxr_ucx.cut */
+    bool was_heard;           /* a message of it came */
+};
+
+struct nxr_ucx {
+    const struct nxr_net_core *core; /* NULL: not open */
+    ucp_context_h context;
+    ucp_worker_h worker;
+    int event_fd;
+    bool is_progressing;            /* inside of progress(), where the core may be called */
+    bool is_inside;                 /* inside of UCX, which has called back */
+    bool is_idle;                   /* UCX had nothing to do, and nothing was begun since */
+    bool must_hear;                 /* before a way is opened: endpoint.c */
+    struct nxr_ucx_sender *senders; /* [size] */
+
+    /* Endpoints: in use, to be connected, failed but not yet told so, being closed, abandoned. */
+    struct nxr_list endpoints, wanted, failed, closing, abandoned;
+    struct nxr_list landings; /* bulk that UCX receives */
+    struct nxr_list ended;    /* operations that ended outside of progress() */
+
+    /* bulk.c: endpoints that have some, heads that UCX has longer, ranks whose rest never comes */
+    struct nxr_list bulk_eps, heads, cut;
+
+    struct nxr_net_attr attr;
+    unsigned kinds; /* NXR_UCX_HAS_* */
+    unsigned n_devices;
+    char devices[NXR_UCX_MAX_DEVICES][NXR_UCX_NAME_NBYTES];
+};
+
+extern struct nxr_ucx nxr_ucx;
+
+/* ---- settings.c: what UCX is asked for ------------------------------------------------------- */
+
+/* A configuration for ucp_init(); released by ucp_config_release(). */
+ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, ucp_config_t **config_p);
+
+/* ---- devices.c: what the context uses -------------------------------------------------------- */
+
+int nxr_ucx_find_devices(void);
+void nxr_ucx_fill_attr(void);
+
+/* ---- log.c: UCX's lines ---------------------------------------------------------------------- */
+
+/* Between these, what UCX logs is kept and nothing is printed. */
+void nxr_ucx_log_start(void);
+void nxr_ucx_log_stop(void);
+
+/* Hand the kept lines to the core. */
+int nxr_ucx_log_tell(void);
+bool nxr_ucx_log_is_empty(void);
+
+/* The last warning that is kept, taken out; "" if there is none. */
+void nxr_ucx_log_take(char *line, size_t line_nbytes);
+
+/* ---- endpoint.c ------------------------------------------------------------------------------ */
+
+struct nxr_net_ep {
+    struct nxr_list link;
+    struct nxr_list operations;
+    unsigned n_operations;
+    struct nxr_list bulks;     /* on their way out, in order */
+    struct nxr_list bulk_link; /* nxr_ucx.bulk_eps */
+    ucp_ep_h ucp;              /* NULL until something is sent, and after it was closed */
+    void *peer;
+    uint32_t rank;
+    bool has_knocked;
+    bool is_open; /* all may be sent */
+    bool has_failed;
+    bool is_closing;       /* the core has closed it */
+    bool is_orderly;       /* ... and what was accepted is still to be sent */
+    bool has_flushed;      /* ... and what waits for that was begun */
+    void *flush;           /* the request that a step of opening it waits for, or its close */
+    int64_t deadline_ns;   /* of an orderly close; 0: it has not begun */
+    ucs_status_t failure;  /* why, if has_failed */
+    size_t address_nbytes; /* UCX's own address */
+    unsigned char address[];
+};
+
+int nxr_ucx_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p);
+void nxr_ucx_ep_close(struct nxr_net_ep *ep, bool is_orderly);
+
+/*
+ * May something be sent? NIXL_OK, NIXL_ERR_AGAIN: it is being connected, or has enough to do, or
+ * NIXL_ERR_TRANSPORT. is_first: NIXL_OK also for a way that is not open; then what is sent must
+ * leave at once and carry the own rank, so that the other side hears of it.
+ */
+int nxr_ucx_ep_use(struct nxr_net_ep *ep, bool is_first);
+
+/* A message came; its header is the rank of its sender, or nothing. */
+void nxr_ucx_heard(const void *header, size_t header_nbytes);
+
+/* Connect, tell failures, go on with what is being closed. How many things moved. */
+int nxr_ucx_endpoints_progress(void);
+
+/* At the end: close all at once; and when UCX is gone, end what it has not ended. */
+void nxr_ucx_endpoints_close(void);
+void nxr_ucx_endpoints_free(void);
+
+/* Make event_fd readable after this time; 0: never. */
+void nxr_ucx_set_timer(int64_t after_ns);
+
+/* ---- operation.c: what the core waits for ---------------------------------------------------- */
+
+/*
+ * Turn what a call of UCX returned into a status of the interface; an operation that goes on is
+ * kept. The call must have been given nxr_ucx_sent() as its callback and `op` as its user data.
+ */
+int nxr_ucx_started(struct nxr_net_ep *ep, struct nxr_net_op *op, ucs_status_ptr_t request);
+void nxr_ucx_sent(void *request, ucs_status_t status, void *op);
+
+/* Keep an operation of this module's own. */
+void nxr_ucx_keep(struct nxr_net_ep *ep, struct nxr_net_op *op);
+
+/* End an operation, now or in the next progress(). */
+void nxr_ucx_end(struct nxr_net_op *op, int status);
+void nxr_ucx_cancel_all(struct nxr_net_ep *ep);
+int nxr_ucx_tell_ended(void);
+
+/* ---- message.c ------------------------------------------------------------------------------- */
+
+ucs_status_t nxr_ucx_set_handler(unsigned id, ucp_am_recv_callback_t handler);
+ucs_status_t nxr_ucx_messages_start(void);
+void nxr_ucx_messages_stop(void);
+int nxr_ucx_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
+                 size_t bulk_nbytes, struct nxr_net_op *op);
+
+/* ---- bulk.c ---------------------------------------------------------------------------------- */
+
+ucs_status_t nxr_ucx_bulks_start(void);
+
+/* As the module's send(), on an open way. */
+int nxr_ucx_bulk_send(struct nxr_net_ep *ep, const void *header, size_t header_nbytes,
+                      const void *bytes, size_t nbytes, struct nxr_net_op *op);
+
+/* End what an endpoint has under way. */
+void nxr_ucx_bulks_stop(struct nxr_net_ep *ep, int status);
+
+/* No more is expected of that rank: progress() ends what is not whole. */
+void nxr_ucx_bulks_cut(uint32_t rank);
+
+/* Send what there is room for. How many pieces. */
+int nxr_ucx_bulks_progress(void);
+
+/* At the end, when UCX is gone. */
+void nxr_ucx_bulks_free(void);
+
+/* ---- rma.c ----------------------------------------------------------------------------------- */
+
+int nxr_ucx_mem_register(void *addr, size_t nbytes, struct nxr_net_mem **mem_p, void *key,
+                         size_t *key_nbytes_p);
+void nxr_ucx_mem_release(struct nxr_net_mem *mem);
+int nxr_ucx_key_open(struct nxr_net_ep *ep, const void *bytes, size_t nbytes,
+                     struct nxr_net_key **key_p);
+void nxr_ucx_key_close(struct nxr_net_key *key);
+int nxr_ucx_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset, const void *src,
+                  size_t nbytes, struct nxr_net_op *op);
+int nxr_ucx_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset, void *dst,
+                 size_t nbytes, struct nxr_net_op *op);
+
+#endif
