@@ -80,9 +80,18 @@ static bool receive_round(uint32_t round)
     return word.is_last;
 }
 
-/* The network, in a thread of rank 0. */
+/*
+ * The network, in a thread of rank 0.
+ *
+ * When the order to stall has returned, nothing passes any more. What passed before may still lie
+ * in the socket of a slow rank. Let rank 0 have counted k rounds then, 0 to k - 1. The other rank
+ * sends its round k + 2 when it has received round k + 1 of rank 0, which is sent after round k was
+ * counted: too late to pass. So rank 0 can receive the other's rounds k and k + 1, if its own round
+ * k was in time, and none after them.
+ */
 static void *stall(void *arg)
 {
+    static const struct timespec while_waiting = {.tv_nsec = 2 * MPT_MS};
     const int64_t *stall_ns = arg;
     struct timespec time = {.tv_sec = *stall_ns / MPT_S, .tv_nsec = *stall_ns % MPT_S};
     int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
@@ -90,11 +99,12 @@ static void *stall(void *arg)
 
     while (n_rounds < ROUNDS_BEFORE) {
         MPT_LT(mpt_now_ns(), end_ns);
+        nanosleep(&while_waiting, NULL);
     }
     bed_link("tell h%d stall", host);
     n_before = n_rounds;
     nanosleep(&time, NULL);
-    MPT_GE(n_before + 1, n_rounds); /* it did stand still */
+    MPT_GE(n_before + 2, n_rounds); /* it did stand still */
     bed_link("tell h%d resume", host);
     is_back = true;
     return NULL;
