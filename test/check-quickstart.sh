@@ -15,7 +15,7 @@ refuses() {
     [ "$(cat "$scratch/out")" = "$want" ] || cat "$scratch/out"
 }
 
-echo 1..6
+echo 1..7
 sed -n "/^packages='/,/^'/p" "$src/quickstart" | sed '1d;$d' >"$scratch/list"
 verdict "$(LC_ALL=C sort -uc -k1,1 "$scratch/list" 2>&1
     grep -vE '^[a-z0-9.+-]+ +(run|check|ci)$' "$scratch/list" || :
@@ -45,6 +45,26 @@ verdict "$("$src/test/results.sh" "$scratch/log" >"$scratch/out" && echo "a fail
     [ "$(wc -l <"$scratch/out")" = 4 ] || cat "$scratch/out"
     "$src/test/results.sh" /dev/null >"$scratch/out" && echo "nothing at all is no failure")" \
     "results are summed, and failures are told"
+
+# project AGAIN FAIL-LINE...: a Makefile whose check fails and whose recheck does AGAIN.
+project() {
+    again=$1
+    shift
+    printf '%s\n' "$@" >"$scratch/lines"
+    printf 'check:\n\t@echo PASS: b 1 - two; cat lines; false\nrecheck:\n\t@%s\n' "$again" \
+        >"$scratch/Makefile"
+}
+verdict "$(project true 'FAIL: a 1 - one'
+    "$src/test/run-check.sh" "$scratch" >"$scratch/out" || echo "what passed at last is a failure"
+    grep -qx 'UNSTEADY: a 1 - one' "$scratch/out" || cat "$scratch/out"
+    [ "$("$src/test/results.sh" "$scratch/out" | tail -n 1)" = "2 passed, 0 failed, 0 skipped" ] ||
+        echo "an unsteady test has not passed"
+    project false 'FAIL: a 1 - one'
+    "$src/test/run-check.sh" "$scratch" >"$scratch/out" && echo "what failed twice is no failure"
+    grep -qx 'FAIL: a 1 - one' "$scratch/out" || cat "$scratch/out"
+    project true 'FAIL: a 1 - x' 'FAIL: b 1 - x' 'ERROR: c - x' 'FAIL: d 1 - x'
+    "$src/test/run-check.sh" "$scratch" >"$scratch/out" && echo "many failures are no failure")" \
+    "what fails once is told, what fails twice or in numbers has failed"
 
 cat >"$scratch/log" <<'TEXT'
 PASS: test/conformance/a.mp 1 - conformance np=1 shm: put: one (1 ms)
