@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Run "make check" in a build folder and print what it prints. Tests that failed are run once more when
-# they are few: a test of deaths and cut links judges by clocks, and a machine that stands still can
-# make it wrong. What then passes is told as UNSTEADY, with its log of the first run kept as
+# Run "make check" in a build folder and print what it prints. Tests that failed are run once more
+# when they are few: a test of deaths and cut links judges by clocks, and a machine that stands still
+# can make it wrong. What then passes is told as UNSTEADY, with its log of the first run kept as
 # *.log.unsteady: it is a fault to look for, but no reason to stop. What fails twice has failed.
 # What the failing tests said of it stands at the end, each line after "  | ".
 # Usage: run-check.sh BUILD [MAKE-ARGUMENT ...]
@@ -23,7 +23,10 @@ number=$(echo "$failed" | grep -c .)
 
 # words FILE: what a test's log says of its failures.
 words() {
-    [ ! -e "$1" ] || awk '/^not ok|^Bail out/ { n = 60 } /^(ok|PASS)/ { n = 0 } /^FAIL/ { next } n-- > 0' "$1" | sed 's/^/  | /'
+    [ ! -e "$1" ] || awk '
+        /^not ok|^Bail out/ { n = 60 }
+        /^(ok|PASS)/ { n = 0 }
+        n-- > 0 && !/^FAIL/ { print "  | " $0 }' "$1"
 }
 
 for name in $failed; do
