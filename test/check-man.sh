@@ -31,7 +31,7 @@ verdict "$(for page in "$src"/man/*.[137]; do
 done)" "every page is clean to groff"
 
 cut -f2 <<TEXT | LC_ALL=C sort >"$scratch/declared"
-$(awk -f "$src/test/prototypes.awk" "$src/include/nixlrun.h")
+$(awk -f "$src/test/prototypes.awk" "$src"/include/nixlrun/*.h)
 TEXT
 for page in "$src"/man/*.3; do
     prototypes "$page"
@@ -39,7 +39,7 @@ done | LC_ALL=C sort >"$scratch/described"
 verdict "$(different "$scratch/declared" "$scratch/described")" \
     "every prototype of the header is in one page, letter by letter"
 
-verdict "$(awk -f "$src/test/prototypes.awk" "$src/include/nixlrun.h" | cut -f1 |
+verdict "$(awk -f "$src/test/prototypes.awk" "$src"/include/nixlrun/*.h | cut -f1 |
     while read -r name; do
         page=$src/man/$name.3
         if [ ! -e "$page" ]; then
@@ -59,12 +59,12 @@ fields() {
         /^}/ { name = "" }
         name != "" && NF { gsub(/[ \t]+/, " "); print name $0 }' | sed 's/ $//' | LC_ALL=C sort -u
 }
-fields "$src/include/nixlrun.h" >"$scratch/declared"
+fields "$src"/include/nixlrun/*.h >"$scratch/declared"
 fields "$src"/man/*.3 >"$scratch/described"
 verdict "$(different "$scratch/declared" "$scratch/described")" \
     "every struct of the header is in a page, field by field"
 
-sed -nE 's/^ *_x\((\w+), (-?[0-9]+), "(.*)"\).*/NIXL_\1 (\2) \3/p' "$src/include/nixlrun.h" |
+sed -nE 's/^ *_x\((\w+), (-?[0-9]+), "(.*)"\).*/NIXL_\1 (\2) \3/p' "$src"/include/nixlrun/*.h |
     LC_ALL=C sort >"$scratch/declared"
 unescaped "$src/man/nixl_error.3" | sed -nE '/^\.BR NIXL_/ { N
     s/^\.BR (\w+) " (\(.*\))"\n/\1 \2 /p }' | LC_ALL=C sort >"$scratch/described"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# From nixlrun.h: one line per public function, as "NAME<tab>PROTOTYPE;", attributes left out and
-# blanks made single. Functions that are inline in the header are among them.
+# From the headers below include/nixlrun: one line per public function, as "NAME<tab>PROTOTYPE;",
+# attributes left out and blanks made single. Functions that are inline there are among them.
 function finish() {
     gsub(/NIXL_API|NIXL_MUST_CHECK|NIXL_NORETURN|static inline/, "", text)
     gsub(/[ \t]+/, " ", text)

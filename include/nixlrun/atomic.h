@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file nixlrun/atomic.h
+ * Atomic operations on words in a rank's part of a region.
+ */
+#ifndef NIXLRUN_ATOMIC_H
+#define NIXLRUN_ATOMIC_H
+
+#include <nixlrun/base.h>
+#include <nixlrun/region.h>
+#include <nixlrun/type.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What an atomic operation does to the word. AND, OR and XOR are for whole numbers only. */
+enum nixl_atomic_op {
+    NIXL_ATOMIC_ADD = 0,
+    NIXL_ATOMIC_AND = 1,
+    NIXL_ATOMIC_OR = 2,
+    NIXL_ATOMIC_XOR = 3,
+    NIXL_ATOMIC_SWAP = 4,
+    NIXL_ATOMIC_SET = 5,   /**< as SWAP */
+    NIXL_ATOMIC_FETCH = 6, /**< reads only; the operand may be NULL */
+};
+
+/**
+ * Change a word in a rank's part of a region, and fetch what it was.
+ *
+ * Atomic with every other access of the library to that word, from whatever rank and by whatever
+ * way; the owner's own threads use atomics of their compiler, or this call. Sequentially
+ * consistent. A word in registered memory of another rank, or on another host, is changed by that
+ * rank's process, at the cost of a message there and back; the rank itself may compute meanwhile.
+ *
+ * @param offset     of the word, which is aligned to its size in the owner's memory and lies
+ *                   inside of the part; parts that the library allocates begin on a page
+ * @param operand    one value of the type
+ * @param fetched_p  one value of the type, or NULL
+ * @return NIXL_OK                done, visible to all
+ * @return NIXL_ERR_INVALID_ARG   bad rank, handle, type or operation, or a word that is not aligned
+ * @return NIXL_ERR_TIMEOUT       no answer within NIXLRUN_OP_TIMEOUT: unknown whether it was done
+ * @return NIXL_ERR_TRANSPORT     the connection to the owner broke: unknown whether it was done
+ * and as nixl_put(). Completion: remote. Order: after earlier puts of this process to that rank,
+ * for which it waits if they are not complete. Threads: any.
+ */
+NIXL_API int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+                         enum nixl_atomic_op op, const void *operand,
+                         void *fetched_p) NIXL_MUST_CHECK;
+
+/**
+ * Replace a word by @p desired if its bits are those of @p expected. *fetched_p is what it was: the
+ * bits of @p expected if it was replaced. Else as nixl_atomic().
+ */
+NIXL_API int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,
+                                      enum nixl_type type, const void *expected,
+                                      const void *desired, void *fetched_p) NIXL_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NIXLRUN_ATOMIC_H */

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file nixlrun/channel.h
+ * Channels: one-way queues of slots in the consumer's memory.
+ */
+#ifndef NIXLRUN_CHANNEL_H
+#define NIXLRUN_CHANNEL_H
+
+#include <nixlrun/base.h>
+#include <nixlrun/region.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct nixl_channel; /**< one end of a one-way queue of slots */
+
+enum nixl_channel_role {
+    NIXL_CHANNEL_CONSUMER = 0, /**< owns the slots and receives */
+    NIXL_CHANNEL_PRODUCER = 1, /**< fills slots of the consumer's memory and publishes them */
+};
+
+#define NIXL_CHANNEL_NAME_MAX 200 /**< longest name of a channel, in bytes without the final zero */
+
+/**
+ * Open one end of a one-way queue of slots that lie in the consumer's memory.
+ *
+ * Items arrive once and in order. A full queue makes the producer wait; nothing is lost. On one
+ * host a producer fills the slot where the consumer reads it, without a copy.
+ *
+ * @param name          1 .. NIXL_CHANNEL_NAME_MAX bytes; a consumer has one channel of that name
+ * @param peer          the other end's rank, may be the caller; NIXL_ANY_RANK, for a consumer: any
+ *                      number of producers, each with nslots of its own
+ * @param role          of this end
+ * @param slot_nbytes   > 0, the same at both ends
+ * @param nslots        > 0, the same at both ends
+ * @param params        consumer: what memory the slots are; NULL for default host memory.
+ *                      Producer: NULL
+ * @param channel_p     to be given back with nixl_channel_close()
+ * @return NIXL_OK
+ * @return NIXL_ERR_INVALID_ARG  a bad name, rank, role, size or number; ends that differ
+ * @return NIXL_ERR_NAME_IN_USE  this rank has such an end
+ * @return NIXL_ERR_NOT_FOUND    producer: the consumer's end did not open within
+ *                               NIXLRUN_RESOLVE_TIMEOUT
+ * and as nixl_region_alloc() and nixl_get(). Threads: any; an end is used by one thread at a time.
+ */
+NIXL_API int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role,
+                               size_t slot_nbytes, size_t nslots,
+                               const struct nixl_mem_params *params,
+                               struct nixl_channel **channel_p) NIXL_MUST_CHECK;
+
+/**
+ * Producer: the memory to fill for the next item, slot_nbytes of it; the same again until it is
+ * published. The consumer's slot itself where it can be mapped, else memory of this rank.
+ * @return NIXL_OK
+ * @return NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT   all slots are full
+ * @return NIXL_ERR_STALE        the consumer has closed its end
+ * @return NIXL_ERR_PEER_LOST    the consumer has died
+ * @return NIXL_ERR_INVALID_ARG  not a producer's end, slot_p NULL, a negative timeout
+ */
+NIXL_API int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns,
+                                  void **slot_p) NIXL_MUST_CHECK;
+
+/**
+ * Producer: hand the acquired slot over. The consumer sees its first @p nbytes as they are now.
+ * @param nbytes  0 .. slot_nbytes
+ * @return NIXL_OK, NIXL_ERR_INVALID_ARG (nothing is acquired, nbytes too large), and as nixl_put()
+ */
+NIXL_API int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes) NIXL_MUST_CHECK;
+
+/**
+ * Consumer: the next item, where it lies. Several may be received before the first is released.
+ * @param slot_p    its slot, until nixl_channel_release()
+ * @param nbytes_p  its size, or NULL
+ * @param rank_p    who published it, or NULL
+ * @return NIXL_OK
+ * @return NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT   there is none
+ * @return NIXL_ERR_STALE        there is none, and the producer has closed its end (with
+ *                               NIXL_ANY_RANK: never)
+ * @return NIXL_ERR_PEER_LOST    there is none, and the producer has died. With NIXL_ANY_RANK once
+ *                               for each rank that dies and has not closed its end, after all that
+ *                               it had published; the rank is in nixl_last_error()
+ * @return NIXL_ERR_INVALID_ARG  not a consumer's end, slot_p NULL, a negative timeout
+ */
+NIXL_API int nixl_channel_receive(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
+                                  size_t *nbytes_p, int *rank_p) NIXL_MUST_CHECK;
+
+/**
+ * Consumer: give a slot back to its producer; those of one producer in the order in which they were
+ * received. @return NIXL_OK, NIXL_ERR_INVALID_ARG (not the oldest that is held)
+ */
+NIXL_API int nixl_channel_release(struct nixl_channel *channel, void *slot) NIXL_MUST_CHECK;
+
+/**
+ * Close an end. The other one gets NIXL_ERR_STALE, a consumer after it has received everything.
+ * What a producer has published is not lost.
+ * @param timeout_ns  as nixl_region_close()
+ * @return NIXL_OK; NIXL_ERR_TIMEOUT (NIXL_INPROGRESS with 0): call again; NIXL_ERR_INVALID_ARG
+ */
+NIXL_API int nixl_channel_close(struct nixl_channel *channel, int64_t timeout_ns);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NIXLRUN_CHANNEL_H */

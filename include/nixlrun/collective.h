@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file nixlrun/collective.h
+ * Collectives that move data: barrier, broadcast, gather, scatter, alltoall and their kin.
+ * What holds for all collectives, reductions among them.
+ */
+#ifndef NIXLRUN_COLLECTIVE_H
+#define NIXLRUN_COLLECTIVE_H
+
+#include <nixlrun/base.h>
+#include <nixlrun/request.h>
+#include <nixlrun/team.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * What holds for all. Sizes, roots, types and operations are the same on all members. Buffers have
+ * any alignment, or are NULL where they have no bytes. They are host memory or GPU memory that lies
+ * in a region of this process, open until the call is over; each member and each buffer may have
+ * another kind. On one host the others read and write large buffers where they lie; reductions of
+ * GPU memory go through host memory, and NIXL_USER is called with host memory. Sizes may exceed
+ * 4 GiB. A buffer may be used again when the call has
+ * returned, and a result is there then; but for the barrier and where data says so, no member
+ * learns how far the others are.
+ *
+ * The result of a reduction is the same on all members and in each run with the same team, size,
+ * type, operation and algorithm (NIXLRUN_COLL_TABLE); the order of the operands is fixed then, but
+ * not promised.
+ *
+ * A timeout is for the whole call; 0 is NIXL_ERR_AGAIN, and nothing has happened, unless the team
+ * has one member. Returns: NIXL_OK; NIXL_ERR_INVALID_ARG; NIXL_ERR_TIMEOUT; NIXL_ERR_PEER_LOST: a
+ * member has died, which is in nixl_last_error(); NIXL_ERR_CANCELED: the team is broken;
+ * NIXL_ERR_NO_MEMORY; NIXL_ERR_TRANSPORT. Threads: any, one collective of a
+ * team at a time.
+ *
+ * The _nb calls start: NIXL_INPROGRESS and a request, for nixl_req_test() and the like; or NIXL_OK,
+ * complete, and none. Those of one team run one after the other, in the order of the calls, and
+ * need no further call to go on; a call without _nb waits for them. Arguments and arrays may be
+ * reused at once, buffers when the request is complete. To cancel a request that is not complete
+ * breaks the team.
+ */
+
+/** Wait until all members have come here. */
+NIXL_API int nixl_barrier(struct nixl_team *team, int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_barrier_nb(struct nixl_team *team, struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/** Copy @p nbytes at @p buf of member @p root to @p buf of all others. */
+NIXL_API int nixl_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes,
+                            int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_broadcast_nb(struct nixl_team *team, int root, void *buf, size_t nbytes,
+                               struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/** src of member i, nbytes of each, to dst + i * nbytes of member @p root; may lie there before. */
+NIXL_API int nixl_gather(struct nixl_team *team, int root, const void *src, void *dst,
+                         size_t nbytes, int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_gather_nb(struct nixl_team *team, int root, const void *src, void *dst,
+                            size_t nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/** src + i * nbytes of member @p root to dst of member i; may lie there before. */
+NIXL_API int nixl_scatter(struct nixl_team *team, int root, const void *src, void *dst,
+                          size_t nbytes, int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_scatter_nb(struct nixl_team *team, int root, const void *src, void *dst,
+                             size_t nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/** src of member i to dst + i * nbytes of all; may lie there before. */
+NIXL_API int nixl_allgather(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                            int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_allgather_nb(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                               struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/** src + j * nbytes of member i to dst + i * nbytes of member j; src may be dst. */
+NIXL_API int nixl_alltoall(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                           int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_alltoall_nb(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
+                              struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/**
+ * Data of different sizes. Each call says which fields it looks at. What one member sends to
+ * another is as long as that one receives. src and dst must not overlap, but where a member's data
+ * for itself lies in its place before.
+ */
+struct nixl_vector_args {
+    size_t struct_nbytes;
+    const void *src;
+    void *dst;
+    size_t nbytes;             /**< of the one piece */
+    const size_t *src_nbytes;  /**< [size]: of the piece for each member */
+    const size_t *src_offsets; /**< [size]: where it is in src */
+    const size_t *dst_nbytes;  /**< [size]: of the piece of each member */
+    const size_t *dst_offsets; /**< [size]: where it goes in dst */
+};
+#define NIXL_VECTOR_ARGS_INIT                                                                      \
+    {                                                                                              \
+        .struct_nbytes = sizeof(struct nixl_vector_args)                                           \
+    }
+
+/** All: src, nbytes. Root: dst, dst_nbytes, dst_offsets. */
+NIXL_API int nixl_gatherv(struct nixl_team *team, int root, const struct nixl_vector_args *args,
+                          int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_gatherv_nb(struct nixl_team *team, int root, const struct nixl_vector_args *args,
+                             struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/** Root: src, src_nbytes, src_offsets. All: dst, nbytes. */
+NIXL_API int nixl_scatterv(struct nixl_team *team, int root, const struct nixl_vector_args *args,
+                           int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_scatterv_nb(struct nixl_team *team, int root, const struct nixl_vector_args *args,
+                              struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/** All: src, nbytes, dst, dst_nbytes, dst_offsets. */
+NIXL_API int nixl_allgatherv(struct nixl_team *team, const struct nixl_vector_args *args,
+                             int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_allgatherv_nb(struct nixl_team *team, const struct nixl_vector_args *args,
+                                struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/** All: src, src_nbytes, src_offsets, dst, dst_nbytes, dst_offsets. */
+NIXL_API int nixl_alltoallv(struct nixl_team *team, const struct nixl_vector_args *args,
+                            int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_alltoallv_nb(struct nixl_team *team, const struct nixl_vector_args *args,
+                               struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NIXLRUN_COLLECTIVE_H */

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file nixlrun/event.h
+ * What happened to peers and regions, and the descriptor to sleep on.
+ */
+#ifndef NIXLRUN_EVENT_H
+#define NIXLRUN_EVENT_H
+
+#include <nixlrun/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * A descriptor for epoll, poll, libuv, asyncio. It is readable when a notification, an event or a
+ * completed request waits, if nixl_event_arm() was called since the last time it was. Owned by the
+ * library; never read or closed by the caller. The same value until nixl_finalize().
+ * @return the descriptor, or a negative status
+ */
+NIXL_API int nixl_event_fd(void);
+
+/**
+ * Say that the caller goes to sleep on the event fd.
+ * @return NIXL_OK          nothing waits: sleep until the descriptor is readable
+ * @return NIXL_INPROGRESS  something waits: take it first
+ * Threads: any.
+ */
+NIXL_API int nixl_event_arm(void) NIXL_MUST_CHECK;
+
+enum nixl_event_type {
+    NIXL_EVENT_PEER_LOST = 1,     /**< `rank` died */
+    NIXL_EVENT_REGION_CLOSED = 2, /**< `rank` closed the region `name`, which this rank used */
+    NIXL_EVENT_LAUNCHER_LOST = 3, /**< this rank is ended after NIXLRUN_ORPHAN_GRACE */
+};
+
+struct nixl_event {
+    size_t struct_nbytes;
+    enum nixl_event_type type;
+    int rank;                     /**< -1 for NIXL_EVENT_LAUNCHER_LOST */
+    char name[NIXL_NAME_MAX + 1]; /**< of the region; else "" */
+};
+#define NIXL_EVENT_INIT                                                                            \
+    {                                                                                              \
+        .struct_nbytes = sizeof(struct nixl_event)                                                 \
+    }
+
+/**
+ * Take the oldest event. @return NIXL_OK, NIXL_INPROGRESS (timeout 0) or NIXL_ERR_TIMEOUT.
+ * Threads: any.
+ */
+NIXL_API int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p) NIXL_MUST_CHECK;
+
+enum nixl_peer_state {
+    NIXL_PEER_ALIVE = 0,    /**< nothing else is known */
+    NIXL_PEER_LOST = 1,     /**< died; final */
+    NIXL_PEER_FINISHED = 2, /**< left by nixl_finalize() */
+};
+
+/** State of a rank (enum nixl_peer_state), or a negative status. Never blocks. Threads: any. */
+NIXL_API int nixl_peer_state(int rank);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NIXLRUN_EVENT_H */

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file nixlrun/job.h
+ * Joining, leaving and ending the job; who and where the ranks are.
+ */
+#ifndef NIXLRUN_JOB_H
+#define NIXLRUN_JOB_H
+
+#include <nixlrun/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** How many threads of the caller use the library. */
+enum nixl_thread_level {
+    NIXL_THREAD_MULTIPLE = 0, /**< any number at once (default) */
+    NIXL_THREAD_SINGLE = 1,   /**< one at a time, serialised by the caller: locks are left out */
+};
+
+struct nixl_init_params {
+    size_t struct_nbytes;
+    enum nixl_thread_level thread_level;
+};
+#define NIXL_INIT_PARAMS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(struct nixl_init_params), NIXL_THREAD_MULTIPLE                                      \
+    }
+
+/**
+ * Join the job.
+ *
+ * Under a launcher that speaks PMIx (nixlrun, mpirun, srun --mpi=pmix, prterun) this finds the
+ * other ranks; without one the process is a job of one rank. Counted: each call wants its
+ * nixl_finalize(). A later call may raise SINGLE to MULTIPLE. Init after the last finalize works.
+ *
+ * @param params  NULL for the defaults
+ * @return NIXL_OK              the rank is a member
+ * @return NIXL_ERR_INVALID_ARG params are damaged, or a NIXLRUN_* variable has a bad value (the
+ *                              detail names it and what is allowed)
+ * @return NIXL_ERR_TRANSPORT   a launcher's environment is there but its server does not answer
+ *                              (the detail names the variable and the PMIx status)
+ * @return NIXL_ERR_TIMEOUT     the server or a peer was silent for NIXLRUN_INIT_TIMEOUT
+ * @return NIXL_ERR_FORKED      the process is a fork of one that used the library
+ * Collective: the first call, over all ranks of the job. Threads: any.
+ */
+NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
+
+/**
+ * Leave the job. The last call of the counted ones closes all regions, waits (bounded) until the
+ * living ranks have come here too, and frees everything; requests that were not waited for end.
+ * @return NIXL_OK, or NIXL_ERR_NOT_INIT
+ * Collective: the last call, over the living ranks. Threads: no other call may run in this process.
+ */
+NIXL_API int nixl_finalize(void);
+
+/** My rank, 0 <= rank < nixl_size(), or NIXL_ERR_NOT_INIT. Threads: any. */
+NIXL_API int nixl_rank(void);
+
+/** The number of ranks in the job, or NIXL_ERR_NOT_INIT. Threads: any. */
+NIXL_API int nixl_size(void);
+
+/** Where a rank lives, seen from here. */
+enum nixl_scope {
+    NIXL_SCOPE_SELF = 0,   /**< this process */
+    NIXL_SCOPE_LOCAL = 1,  /**< same host, proven: its control memory is mapped */
+    NIXL_SCOPE_REMOTE = 2, /**< another host, or no proof */
+};
+
+/**
+ * The scope of @p rank (enum nixl_scope), or a negative status. The first call for a rank connects
+ * to it: it may block up to NIXLRUN_RESOLVE_TIMEOUT. Threads: any.
+ */
+NIXL_API int nixl_scope(int rank);
+
+/** Host name of @p rank, valid until nixl_finalize(); NULL on failure. Threads: any. */
+NIXL_API const char *nixl_host(int rank);
+
+/**
+ * End the whole job: says why on stderr, asks the launcher to kill all ranks, and exits.
+ * @param exit_code  of the job; 0 is taken as 1
+ * @param why        one line for the user, or NULL
+ * Does not return. Usable without nixl_init(): then it ends this process only. Threads: any.
+ */
+NIXL_API void nixl_abort(int exit_code, const char *why) NIXL_NORETURN;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NIXLRUN_JOB_H */

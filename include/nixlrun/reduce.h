@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file nixlrun/reduce.h
+ * Collectives that combine data. What holds for all collectives stands in nixlrun/collective.h.
+ */
+#ifndef NIXLRUN_REDUCE_H
+#define NIXLRUN_REDUCE_H
+
+#include <nixlrun/base.h>
+#include <nixlrun/request.h>
+#include <nixlrun/team.h>
+#include <nixlrun/type.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** How a reduction combines two values. AND, OR and XOR are of the bits of whole numbers. */
+enum nixl_reduce_op {
+    NIXL_SUM = 0,
+    NIXL_PROD = 1,
+    NIXL_MIN = 2, /**< of a NaN and a number, the one that comes first in the order of operands */
+    NIXL_MAX = 3,
+    NIXL_AND = 4,
+    NIXL_OR = 5,
+    NIXL_XOR = 6,
+    NIXL_USER = 7, /**< by `combine` */
+};
+
+/**
+ * A reduction of the caller's own: left[i] becomes left[i] OP right[i], for @p count elements.
+ * Must be associative and commutative, must not call the library, and may be called from any
+ * thread of it. Elements need not be aligned to more than 8 bytes.
+ */
+typedef void nixl_combine_fn(void *left, const void *right, size_t count, void *arg);
+
+/** What is reduced. src may be dst: in place. They must not overlap otherwise. */
+struct nixl_reduce_args {
+    size_t struct_nbytes;
+    const void *src;
+    void *dst;
+    size_t count; /**< elements of src; nixl_reduce_scatter(): of dst */
+    enum nixl_type type;
+    enum nixl_reduce_op op;
+    nixl_combine_fn *combine; /**< NIXL_USER: the operation */
+    void *combine_arg;        /**< its last argument */
+    size_t element_nbytes;    /**< NIXL_USER: of an element that is not of `type`, <= 256; else 0 */
+};
+#define NIXL_REDUCE_ARGS_INIT                                                                      \
+    {                                                                                              \
+        .struct_nbytes = sizeof(struct nixl_reduce_args)                                           \
+    }
+
+/** Combine the src of all members into dst of member @p root; dst of others is not used. */
+NIXL_API int nixl_reduce(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
+                         int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_reduce_nb(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
+                            struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/** Combine the src of all members into dst of each. */
+NIXL_API int nixl_allreduce(struct nixl_team *team, const struct nixl_reduce_args *args,
+                            int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_allreduce_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
+                               struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/**
+ * Combine the src of all members, each of `count` elements for each member, and give the i-th part
+ * to member i. In place: the part goes to the beginning of src.
+ */
+NIXL_API int nixl_reduce_scatter(struct nixl_team *team, const struct nixl_reduce_args *args,
+                                 int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_reduce_scatter_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
+                                    struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/** dst of member i is src of members 0 to i, combined in this order. */
+NIXL_API int nixl_scan(struct nixl_team *team, const struct nixl_reduce_args *args,
+                       int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_scan_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
+                          struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NIXLRUN_REDUCE_H */

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file nixlrun/region.h
+ * Named memory: allocated or registered by its owner, looked up by its peers.
+ */
+#ifndef NIXLRUN_REGION_H
+#define NIXLRUN_REGION_H
+
+#include <nixlrun/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct nixl_region; /**< a named part of memory of this rank, and the way to the peers' parts */
+
+/** Kinds of memory. */
+enum nixl_mem_kind {
+    NIXL_MEM_NONE = 0,   /**< no part here (nixl_region_open) */
+    NIXL_MEM_HOST = 1,   /**< host memory */
+    NIXL_MEM_CUDA = 2,   /**< memory of an NVIDIA GPU, by CUDA */
+    NIXL_MEM_VULKAN = 3, /**< memory of a GPU, by Vulkan; CUDA copies it where it can */
+    NIXL_MEM_AUTO = 4,   /**< alloc: GPU memory if there is any, else host; register: find out */
+};
+
+/**
+ * How nixl_region_alloc() gets host memory. Falls back to DEFAULT where it cannot; see the query.
+ */
+enum nixl_mem_strategy {
+    NIXL_MEM_DEFAULT = 0, /**< pages appear at first touch, near whom touches them */
+    NIXL_MEM_NUMA = 1,    /**< bound to NUMA node `node` */
+    NIXL_MEM_HUGE = 2,    /**< huge pages: reserved ones, else transparent ones */
+    NIXL_MEM_PINNED = 3,  /**< page-locked and known to the GPU */
+};
+
+enum nixl_mem_flag {
+    NIXL_MEM_POPULATE = 1, /**< touch every page now: slower to make, no page faults later */
+};
+
+/**
+ * Vulkan memory of the caller's, for nixl_region_register(): an exported VkDeviceMemory. The
+ * descriptor stays the caller's; the rest must be what the memory was allocated with.
+ */
+struct nixl_vulkan_memory {
+    int fd;                        /**< of vkGetMemoryFdKHR(), OPAQUE_FD */
+    uint32_t memory_type;          /**< memoryTypeIndex */
+    uint64_t allocation_nbytes;    /**< allocationSize of the whole VkDeviceMemory */
+    uint64_t offset;               /**< of the region's first byte in it */
+    int is_dedicated;              /**< 1: VkMemoryDedicatedAllocateInfo was used */
+    unsigned char device_uuid[16]; /**< VkPhysicalDeviceIDProperties */
+    unsigned char driver_uuid[16];
+};
+
+struct nixl_mem_params {
+    size_t struct_nbytes;
+    enum nixl_mem_kind kind;
+    enum nixl_mem_strategy strategy; /**< host memory; ignored by nixl_region_register() */
+    int node;                        /**< for NIXL_MEM_NUMA */
+    unsigned flags;                  /**< bits of enum nixl_mem_flag */
+    const char *device;              /**< GPU memory: "nearest" (or NULL), a number, or a UUID */
+    const struct nixl_vulkan_memory *vulkan; /**< to register Vulkan memory; else NULL */
+};
+#define NIXL_MEM_PARAMS_INIT                                                                       \
+    {                                                                                              \
+        sizeof(struct nixl_mem_params), NIXL_MEM_HOST, NIXL_MEM_DEFAULT, 0, 0, NULL, NULL          \
+    }
+
+/**
+ * Allocate memory and publish it under a name.
+ *
+ * The fastest kind of region: same-host peers map it. The memory is zeroed and page aligned.
+ *
+ * @param name      1 .. NIXL_NAME_MAX bytes, the first of them neither 1 nor 2; unique among this
+ *                  rank's open regions
+ * @param nbytes    > 0
+ * @param params    NULL for default host memory
+ * @param region_p  the handle, to be closed with nixl_region_close()
+ * @return NIXL_OK
+ * @return NIXL_ERR_INVALID_ARG   name NULL, empty, too long or one of the library's own; nbytes 0;
+ *                                bad params
+ * @return NIXL_ERR_NAME_IN_USE   this rank has an open region of that name
+ * @return NIXL_ERR_NO_MEMORY     the system has not that much (the detail says which limit)
+ * @return NIXL_ERR_NO_DEVICE     no such NUMA node (the detail says which exist)
+ * @return NIXL_ERR_LIMIT         no descriptor, or no free region number
+ * Collective: no. Threads: any.
+ */
+NIXL_API int nixl_region_alloc(const char *name, size_t nbytes,
+                               const struct nixl_mem_params *params,
+                               struct nixl_region **region_p) NIXL_MUST_CHECK;
+
+/**
+ * Publish memory that the caller has (malloc, a stack, a file mapping) under a name. The memory
+ * must stay until nixl_region_close() has returned NIXL_OK. Peers on this host reach it by
+ * process_vm_readv/writev, or through a shared bounce buffer where the kernel forbids that; for
+ * peers on other hosts allocated and registered memory are alike.
+ * Parameters and returns as nixl_region_alloc(); @p addr may have any alignment.
+ */
+NIXL_API int nixl_region_register(const char *name, void *addr, size_t nbytes,
+                                  const struct nixl_mem_params *params,
+                                  struct nixl_region **region_p) NIXL_MUST_CHECK;
+
+/**
+ * A handle without a part of one's own, only to reach others' parts. Does not ask anybody: the name
+ * is looked up at first use. A name may be opened more than once, also beside an own region.
+ * Returns as nixl_region_alloc(). Threads: any.
+ */
+NIXL_API int nixl_region_open(const char *name, struct nixl_region **region_p) NIXL_MUST_CHECK;
+
+/**
+ * Close a region: revoke the own part, if there is one, and give the handle back.
+ *
+ * @param timeout_ns  how long to wait for copies of peers that are in flight
+ * @return NIXL_OK           no byte of the part is read or written by a peer any more; registered
+ *                           memory may be freed; allocated memory is unmapped; the handle is gone
+ * @return NIXL_ERR_TIMEOUT  (NIXL_INPROGRESS with 0) revoked: peers get NIXL_ERR_STALE, but a copy
+ *                           is still in flight; the handle lives: call again before the memory is
+ *                           freed
+ * @return NIXL_ERR_INVALID_ARG  not an open region
+ * Copies of dead peers are not waited for. Threads: any, but no other call may use the handle.
+ */
+NIXL_API int nixl_region_close(struct nixl_region *region, int64_t timeout_ns);
+
+/** First byte of the own part; NULL where there is none. Threads: any. */
+NIXL_API void *nixl_region_addr(const struct nixl_region *region);
+
+/** Bytes of the own part; 0 where there is none. Threads: any. */
+NIXL_API uint64_t nixl_region_nbytes(const struct nixl_region *region);
+
+/** What is known of a rank's part of a region. */
+struct nixl_region_info {
+    size_t struct_nbytes;
+    uint64_t nbytes;
+    enum nixl_mem_kind kind;
+    enum nixl_mem_strategy strategy; /**< what was really done */
+    int is_registered;               /**< 1: the owner's own memory; 0: allocated by the library */
+    char transport[16];              /**< as of nixl_route_query(); "device": own GPU memory */
+    char method[24];                 /**< memcpy, process_vm, bounce, message, rma, or device */
+    char note[160];                  /**< why a strategy or method fell back; "" if it did not */
+    uint64_t latency_ns;             /**< expected: a small put_notify, one way; 0: not known */
+    uint64_t bandwidth_mbps;         /**< expected: MB/s of a large put; 0: not known */
+    char device[48];                 /**< GPU memory: which, as "GPU-" and a UUID; or "" */
+};
+#define NIXL_REGION_INFO_INIT                                                                      \
+    {                                                                                              \
+        .struct_nbytes = sizeof(struct nixl_region_info)                                           \
+    }
+
+/**
+ * Ask for a rank's part of the region; waits until the owner has published it. Forgets a stale
+ * part, so that the region can be used again after its owner made a new one of the same name.
+ * @return NIXL_OK, NIXL_ERR_TIMEOUT or NIXL_INPROGRESS (0), NIXL_ERR_PEER_LOST,
+ *         NIXL_ERR_INVALID_ARG, NIXL_ERR_UNSUPPORTED (no transport reaches that rank; the detail
+ *         says why)
+ * Threads: any.
+ */
+NIXL_API int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
+                               struct nixl_region_info *info_p) NIXL_MUST_CHECK;
+
+/**
+ * A pointer to a rank's part for direct loads and stores, where it is shared memory of this host;
+ * or for kernels, where it is CUDA memory that this process has open. Pins shared pages: an owner's
+ * close leaves them to the holders of such pointers. For CUDA memory it waits for these holders.
+ * @return NIXL_OK, NIXL_ERR_UNSUPPORTED (registered host memory, Vulkan memory, remote rank), and
+ *         as nixl_put()
+ * Threads: any.
+ */
+NIXL_API int nixl_region_map(struct nixl_region *region, int rank, void **addr_p) NIXL_MUST_CHECK;
+
+/**
+ * Give a pointer of nixl_region_map() back. @return NIXL_OK or NIXL_ERR_INVALID_ARG. Threads: any.
+ */
+NIXL_API int nixl_region_unmap(struct nixl_region *region, int rank, void *addr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NIXLRUN_REGION_H */

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file nixlrun/request.h
+ * Operations in progress: wait for them, cancel them, let them go.
+ */
+#ifndef NIXLRUN_REQUEST_H
+#define NIXLRUN_REQUEST_H
+
+#include <nixlrun/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct nixl_req; /**< an operation in progress */
+
+/**
+ * Is a request complete? The call that reports completion (any return but NIXL_INPROGRESS) frees
+ * the request and sets *req_p NULL. A NULL request is complete.
+ * @return NIXL_OK, NIXL_INPROGRESS, or the failure that ended the request (as nixl_put())
+ * Threads: any, one at a time for one request.
+ */
+NIXL_API int nixl_req_test(struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/** Wait for a request; as nixl_req_test(). NIXL_ERR_TIMEOUT leaves the request alive. */
+NIXL_API int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns) NIXL_MUST_CHECK;
+
+/**
+ * Wait until one of several requests is complete; reports and frees that one.
+ * @param reqs     array of @p nreqs requests; NULL entries are passed over
+ * @param index_p  which one; written when the return is its outcome
+ * @return the outcome of that request; NIXL_ERR_TIMEOUT or NIXL_INPROGRESS (timeout 0) with
+ *         *index_p untouched; NIXL_ERR_INVALID_ARG if all are NULL or nreqs is 0
+ */
+NIXL_API int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns,
+                               size_t *index_p) NIXL_MUST_CHECK;
+
+/** What a canceled request had done. */
+enum nixl_outcome {
+    NIXL_OUTCOME_UNTOUCHED = 0, /**< no byte was moved */
+    NIXL_OUTCOME_PARTIAL = 1,   /**< some bytes were moved */
+    NIXL_OUTCOME_DONE = 2,      /**< it was complete */
+};
+
+/**
+ * Stop a request: what has not started is dropped, what has is waited for.
+ * @param outcome_p  may be NULL
+ * @return NIXL_OK           no byte moves any more; the request is freed and *req_p NULL
+ * @return NIXL_ERR_TIMEOUT  (NIXL_INPROGRESS with 0) a copy is in flight; the request lives
+ */
+NIXL_API int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns,
+                             enum nixl_outcome *outcome_p) NIXL_MUST_CHECK;
+
+/**
+ * Let a request go: it completes by itself, unobserved; its memory must stay until a flush says so.
+ *  Sets *req_p NULL. @return NIXL_OK, NIXL_ERR_INVALID_ARG */
+NIXL_API int nixl_req_free(struct nixl_req **req_p);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NIXLRUN_REQUEST_H */

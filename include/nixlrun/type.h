@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file nixlrun/type.h
+ * Types of values: of words and of reductions.
+ */
+#ifndef NIXLRUN_TYPE_H
+#define NIXLRUN_TYPE_H
+
+/**
+ * Types of values. Words, which nixl_atomic() changes, are of the first six, and their alignment is
+ * their size; reductions take all.
+ */
+enum nixl_type {
+    NIXL_INT32 = 0,
+    NIXL_UINT32 = 1,
+    NIXL_INT64 = 2,
+    NIXL_UINT64 = 3,
+    NIXL_FLOAT = 4,
+    NIXL_DOUBLE = 5,
+    NIXL_INT8 = 6,
+    NIXL_UINT8 = 7,
+    NIXL_INT16 = 8,
+    NIXL_UINT16 = 9,
+    NIXL_FLOAT16 = 10,  /**< IEEE 754 binary16 */
+    NIXL_BFLOAT16 = 11, /**< the upper half of a float */
+};
+
+#endif /* NIXLRUN_TYPE_H */

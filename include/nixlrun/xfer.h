@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file nixlrun/xfer.h
+ * Prepared transfers: many pieces at once, again and again.
+ */
+#ifndef NIXLRUN_XFER_H
+#define NIXLRUN_XFER_H
+
+#include <nixlrun/base.h>
+#include <nixlrun/region.h>
+#include <nixlrun/request.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct nixl_xfer; /**< a prepared transfer: which bytes of both sides belong together */
+
+enum nixl_xfer_op {
+    NIXL_XFER_PUT = 0, /**< from local memory into a rank's parts of regions */
+    NIXL_XFER_GET = 1, /**< the other way */
+};
+
+/**
+ * Blocks of one size: a part of what one side of a prepared transfer consists of.
+ *
+ * Block i begins at `offset` + n * `stride`, where n is index[i], or i where there is no index.
+ * So one entry is a piece (`nblocks` 1), strided (no index), a list of blocks by number (stride:
+ * the bytes from one number to the next), or a list of places anywhere (stride 1: the index tells
+ * bytes). The index is the caller's and is not copied; it may change between starts.
+ */
+struct nixl_blocks {
+    size_t struct_nbytes;
+    struct nixl_region *region; /**< remote: the rank's part of it; local: the own part, or NULL */
+    void *addr;                 /**< local memory, where `region` is NULL; else NULL */
+    uint64_t offset;            /**< from the start of the part, or from `addr` */
+    uint64_t block_nbytes;      /**< > 0 */
+    uint64_t stride;            /**< any value; no matter for a single block without index */
+    uint64_t nblocks;
+    const uint64_t *index; /**< NULL, or nblocks numbers in any order */
+};
+#define NIXL_BLOCKS_INIT                                                                           \
+    {                                                                                              \
+        .struct_nbytes = sizeof(struct nixl_blocks), .nblocks = 1                                  \
+    }
+
+/**
+ * Prepare a transfer of many pieces between local memory and one rank's parts of regions.
+ *
+ * Both sides are lists of blocks, several regions on either side; they may be cut differently, as
+ * long as the bytes agree in number: the first byte of one belongs to the first of the other, and
+ * so on. Asks the rank for parts that are not known yet, checks every range, copies the entries
+ * (not the indices) and moves nothing. Costs no memory and next to no time per block.
+ *
+ * @param op       what the starts will do
+ * @param rank     the other side, may be the caller
+ * @param local    array of nlocal entries, each made with NIXL_BLOCKS_INIT
+ * @param remote   array of nremote entries; their regions stay open as long as the transfer is used
+ * @param xfer_p   to be given back with nixl_xfer_free()
+ * @return NIXL_OK
+ * @return NIXL_ERR_INVALID_ARG  a bad operation, rank, entry or handle; a side without entries;
+ *                               sides of different size (the detail names which and why)
+ * @return NIXL_ERR_RANGE        a block is outside of its part, or of the own one
+ * and as nixl_put(). Threads: any.
+ */
+NIXL_API int nixl_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_blocks *local,
+                              size_t nlocal, const struct nixl_blocks *remote, size_t nremote,
+                              struct nixl_xfer **xfer_p) NIXL_MUST_CHECK;
+
+/** A side of a prepared transfer. */
+enum nixl_xfer_side { NIXL_XFER_LOCAL = 0, NIXL_XFER_REMOTE = 1 };
+
+/**
+ * Give an entry another index, or another number of blocks, for the next starts. Not needed where
+ * only the numbers in the index change. Checked by the next start, so that both sides can be set
+ * one after the other.
+ * @param entry    0 .. number of entries of that side - 1
+ * @param nblocks  blocks of that entry from now on
+ * @param index    as in struct nixl_blocks
+ * @return NIXL_OK, NIXL_ERR_INVALID_ARG, NIXL_ERR_IN_USE (a start is in flight). Threads: any, one
+ *         at a time for one transfer.
+ */
+NIXL_API int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side side, size_t entry,
+                                 uint64_t nblocks, const uint64_t *index) NIXL_MUST_CHECK;
+
+/**
+ * Start a prepared transfer; again as often as wanted, one start at a time for each transfer.
+ *
+ * Reads the indices as they are now, checks every range, then moves. Indices and local memory stay
+ * as they are until it is complete. Pieces that lie side by side on both sides move as one. Pieces
+ * land in any order; where destinations overlap, it is unknown which piece stays. As with
+ * nixl_put_nb() what can be copied here and now is: up to some MiB within the call, the rest
+ * beside the caller.
+ *
+ * @param req_p  NULL: the transfer keeps the request, for nixl_xfer_wait() and nixl_xfer_cancel().
+ *               Else the request, written only with NIXL_INPROGRESS, for nixl_req_wait(),
+ *               nixl_req_wait_any(), nixl_req_test() and nixl_req_cancel()
+ * @return NIXL_OK               complete
+ * @return NIXL_INPROGRESS       started
+ * @return NIXL_ERR_IN_USE       the last start has not been waited for
+ * @return NIXL_ERR_INVALID_ARG  a bad handle; sides of different size after nixl_xfer_set_index()
+ * @return NIXL_ERR_RANGE        an index leads outside of a part; nothing moved
+ * and as nixl_put(), where some pieces may have moved; what is known at once makes no request, the
+ * rest ends it. A stale part is found again by nixl_region_query(); the transfer needs not be
+ * prepared anew. Threads: any.
+ */
+NIXL_API int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/**
+ * nixl_xfer_start(), and a notification to the rank behind the last byte: after a put all of it is
+ * visible, after a get all of it was read. None is sent where the transfer fails or is canceled.
+ * @param msg  copied; as nixl_notify()
+ */
+NIXL_API int nixl_xfer_start_notify(struct nixl_xfer *xfer, uint64_t tag, const void *msg,
+                                    size_t msg_nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/**
+ * Wait for the last start that gave no request; as nixl_req_wait(). NIXL_OK where none is in
+ * flight; NIXL_ERR_INVALID_ARG where its request is the caller's.
+ */
+NIXL_API int nixl_xfer_wait(struct nixl_xfer *xfer, int64_t timeout_ns) NIXL_MUST_CHECK;
+
+/** Stop the last start that gave no request; as nixl_req_cancel(). Pieces that moved stay. */
+NIXL_API int nixl_xfer_cancel(struct nixl_xfer *xfer, int64_t timeout_ns,
+                              enum nixl_outcome *outcome_p) NIXL_MUST_CHECK;
+
+/** What is known of a prepared transfer. */
+struct nixl_xfer_info {
+    size_t struct_nbytes;
+    uint64_t nbytes;           /**< of one start */
+    uint64_t nblocks;          /**< of the side that has more of them */
+    uint64_t memory_nbytes;    /**< that the library keeps for it; the indices are the caller's */
+    uint64_t estimated_ns;     /**< what the next start is expected to take; 0: not known */
+    uint64_t nstarts;          /**< complete ones; the rest is about the last of them */
+    uint64_t npieces;          /**< that were moved, after merging */
+    uint64_t took_ns;          /**< from the call to the last byte */
+    uint64_t had_estimated_ns; /**< what had been expected before it */
+};
+#define NIXL_XFER_INFO_INIT                                                                        \
+    {                                                                                              \
+        .struct_nbytes = sizeof(struct nixl_xfer_info)                                             \
+    }
+
+/**
+ * Ask about a prepared transfer: before a start, what it is expected to take; after it, what it
+ * took. The first estimate comes from what is known of the route (nixl_region_query()), later ones
+ * are corrected by what the earlier starts took.
+ * @return NIXL_OK, NIXL_ERR_INVALID_ARG. Threads: any.
+ */
+NIXL_API int nixl_xfer_query(struct nixl_xfer *xfer, struct nixl_xfer_info *info_p) NIXL_MUST_CHECK;
+
+/**
+ * Give a prepared transfer back. @return NIXL_OK; NIXL_ERR_IN_USE: a start is in flight;
+ * NIXL_ERR_INVALID_ARG. The last nixl_finalize() gives all of them back. Threads: any, but no other
+ * call may use the handle.
+ */
+NIXL_API int nixl_xfer_free(struct nixl_xfer *xfer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NIXLRUN_XFER_H */
