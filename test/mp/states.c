@@ -8,20 +8,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TAG_LAST 0x57a1
+#define TAG_LAST  0x57a1
+#define TAG_NEVER 0x57a2
 
 static struct nixl_note note;
 
 static void after_it_left(struct nixl_region *region)
 {
     struct nixl_event event = NIXL_EVENT_INIT;
-    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
     char byte = 0;
     int status;
 
-    while (nixl_peer_state(1) == NIXL_PEER_ALIVE) {
-        MPT_LT(mpt_now_ns(), end_ns);
-    }
+    nixl_note_init(&note);
+    MPT_STATUS(nixl_notify_recv(1, TAG_NEVER, UINT64_MAX, MPT_PATIENCE, &note), NIXL_ERR_PEER_LOST);
     MPT_EQ(nixl_peer_state(1), NIXL_PEER_FINISHED);
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(1, TAG_LAST, UINT64_MAX, MPT_PATIENCE, &note));
@@ -41,6 +40,10 @@ int main(void)
     MPT_OK(nixl_init(NULL));
     MPT_OK(nixl_region_alloc("states", 64, NULL, &region));
     mpt_barrier();
+    if (nixl_rank() != 1) {
+        MPT_OK(nixl_put(1, region, 0, &byte, 1));
+    }
+    mpt_barrier(); /* rank 1 is there until all have put */
     if (nixl_rank() == 1) {
         for (int rank = 0; rank < nixl_size(); rank++) {
             if (rank != 1) {
@@ -48,7 +51,6 @@ int main(void)
             }
         }
     } else {
-        MPT_OK(nixl_put(1, region, 0, &byte, 1));
         after_it_left(region);
     }
     MPT_OK(nixl_finalize());
