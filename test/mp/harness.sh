@@ -29,7 +29,7 @@ case_ fail '^not ok 1 .*exit code 1, expected 0'
 case_ fail '^#   mptest: harness_probe.c:[0-9]*: 6 \* 7 == 54: left is 42'
 case_ fail '^ok 1 ' 'rc=1 lost=1'
 case_ skip '^ok 1 .* # SKIP no towel here$'
-case_ hang '^not ok 1 .*: not done in 5 s$' timeout=5
+case_ hang '^not ok 1 .*: not done in 15 s$' timeout=15
 too hang '^#   last words$'
 case_ silent '^not ok 1 .*: 0 ranks passed, expected 1$'
 case_ crash '^not ok 1 .*: exit code 134, expected 0$'
