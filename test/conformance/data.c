@@ -235,6 +235,7 @@ static void parts_may_differ_or_be_absent(void)
         MPT_STATUS(nixl_put(rank, part.region, end, &byte, 1), NIXL_ERR_RANGE);
     }
     MPT_STATUS(nixl_region_query(part.region, 0, 0, &info), NIXL_INPROGRESS);
+    MPT_OK(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE)); /* the barrier goes by way of rank 0 */
     mpt_barrier();
     for (int rank = 0; conf.rank > 0 && rank < conf.size; rank++) {
         MPT_EQ(part.bytes[part.nbytes - 1 - (size_t)rank], rank + 1);

@@ -144,7 +144,7 @@ static void a_forked_child_is_refused_and_harms_nobody(void)
     MPT_OK(nixl_put(0, part.region, 0, &byte, 1)); /* its way is known to the child, too */
     child = fork();
     if (child == 0) {
-        alarm(30);
+        alarm(250); /* it hangs */
         mpt_every_call(part.region, NIXL_ERR_FORKED);
         MPT_STATUS(nixl_init(NULL), NIXL_ERR_FORKED);
         _exit(0);

@@ -13,6 +13,7 @@
 #define TAG_STREAM 0x0e01
 #define TAG_FULL   0x0e02
 #define TAG_FAIR   0x0e03
+#define TAG_READY  0x0e04
 
 static _Thread_local struct nixl_note note;
 
@@ -205,6 +206,7 @@ static void fill_queue(struct part *part)
     int64_t start_ns;
     int status;
 
+    conf_hear(conf.partner, TAG_READY);
     do {
         status = nixl_notify(conf.partner, TAG_FULL, &n_sent, 8, n_sent == 0 ? MPT_PATIENCE : 0);
         n_sent += status == NIXL_OK;
@@ -220,13 +222,17 @@ static void fill_queue(struct part *part)
     }
 }
 
-/* Calls nothing until the partner has filled its queue; then exactly what was sent must come. */
+/*
+ * Says that it has taken all that came before, so that no more room comes of that. Then it calls
+ * nothing until the partner has filled its queue; and exactly what was sent must come.
+ */
 static void empty_queue(struct part *part)
 {
     volatile uint64_t *word = (uint64_t *)(void *)part->bytes;
     int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
     uint64_t n;
 
+    conf_tell(conf.partner, TAG_READY);
     while ((n = __atomic_load_n(word, __ATOMIC_ACQUIRE)) == 0) {
         MPT_LT(mpt_now_ns(), end_ns);
     }

@@ -342,7 +342,7 @@ static void a_canceled_transfer_moves_no_more(void)
     struct nixl_xfer *xfer;
 
     make_pair(&pair, "xfer.cancel");
-    xfer = prepare_long(&pair, 40000); /* 10 GB */
+    xfer = prepare_long(&pair, 40000000); /* 10 TB: not done before the cancel, whoever waits */
     for (unsigned round = 0; round < conf_rounds(10); round++) {
         MPT_STATUS(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL), NIXL_INPROGRESS);
         MPT_OK(nixl_xfer_cancel(xfer, MPT_PATIENCE, &outcome));
