@@ -60,9 +60,13 @@ static void close_and_open(void)
 {
     for (uint64_t generation = 1; generation <= N_ROUNDS; generation++) {
         unsigned n_before = atomic_load(&n_copies);
+        int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
 
         atomic_store_explicit(generation_now, generation, memory_order_release);
-        for (int i = 0; i < 1000 && atomic_load(&n_copies) == n_before; i++) {
+        /* Until a copy was made; in most rounds not for long. */
+        for (int i = 0; (i < 1000 || generation % 10 == 0) && atomic_load(&n_copies) == n_before;
+             i++) {
+            MPT_LT(mpt_now_ns(), end_ns);
             sched_yield();
         }
         atomic_store_explicit(generation_now, 0, memory_order_relaxed);
