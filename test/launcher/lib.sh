@@ -12,7 +12,7 @@ mkdir "$work/run"
 XDG_RUNTIME_DIR=$work/run
 NXR_TEST_MARK=$work
 export XDG_RUNTIME_DIR NXR_TEST_MARK
-limit=120 # seconds after which a job is taken to hang
+limit=300 # seconds after which a job is taken to hang
 . "$top_srcdir/test/launcher/steps.sh"
 
 # run ARG...: nixlrun with these arguments; its exit code is in $rc, its output in $work/out and err
@@ -49,7 +49,7 @@ one_directory_lies() {
 
 # clean NAME: nothing of the jobs stays
 clean() {
-    until_true 60 nothing_runs
+    until_true 300 nothing_runs
     result $? "$1: no process is left"
     nothing_lies
     result $? "$1: no directory is left"

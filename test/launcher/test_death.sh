@@ -12,7 +12,7 @@ start() {
         (sleep 1001 &)
         exec "$0" wait' "$clients/pmix_events" >"$work/out" 2>"$work/err" </dev/null &
     job=$!
-    until_true 60 all_run
+    until_true 300 all_run
     result $? "$1: ranks and their descendants run" "$work/err" "$work/out"
 }
 
@@ -54,10 +54,10 @@ clean "kill -9 of the guardian"
 
 start "kill -9 of both"
 kill -STOP "$job" # or it might see the guardian's end before its own
-until_true 60 is_stopped
+until_true 300 is_stopped
 kill -9 "$(guardian)" "$job"
 wait "$job" 2>/dev/null
-until_true 60 no_rank_lives
+until_true 300 no_rank_lives
 result $? "the ranks die with them"
 # shellcheck disable=SC2046
 kill -9 $(named sleep) # nobody is left who could know of these
@@ -80,7 +80,7 @@ gives 0 "a rank that leaves a daemon" -np 1 sh -c 'setsid sleep 1000 >/dev/null 
 clean "a rank that leaves a daemon"
 
 # start in a place with few descriptors
-prlimit --nofile=64 "$nixlrun" -np 2 "$clients/pmix_events" quick >"$work/out" 2>"$work/err"
+timeout -k 5 "$limit" prlimit --nofile=64 "$nixlrun" -np 2 "$clients/pmix_events" quick >"$work/out" 2>"$work/err"
 result $? "64 descriptors are enough for 2 ranks" "$work/err"
 
 finish

@@ -66,7 +66,7 @@ timeout -k 5 "$limit" "$nixlrun" --oversubscribe -np 2 sh -c "
     else '$clients/pmix_jobs' child-is-not-run 2>/dev/null; touch '$work/ended'; fi
     " >"$work/pipe" 2>"$work/err" &
 job=$!
-until_true 60 test -e "$work/ended"
+until_true 300 test -e "$work/ended"
 result $? "a slow reader does not hold up another rank" "$work/err"
 echo >"$work/go"
 wait "$job"
@@ -77,7 +77,7 @@ result $? "and every line is there" "$work/count"
 
 timeout -k 5 "$limit" "$nixlrun" --oversubscribe -np 2 yes 2>"$work/err" | head -n 1 >"$work/out"
 result $? "a reader that goes away ends what writes" "$work/err"
-until_true 60 nothing_runs
+until_true 300 nothing_runs
 result $? "all of it" "$work/err"
 
 # stdin

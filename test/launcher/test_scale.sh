@@ -3,7 +3,6 @@
 # Many ranks: 128 and 256 start, wire up, write and end; many starts in a row never hang.
 # shellcheck disable=SC1091,SC2016 # $PMIX_RANK is for the ranks' shells
 . "$top_srcdir/test/launcher/lib.sh"
-limit=300
 
 for n in 128 256; do
     gives 0 "$n ranks: init, fence, finalize" -np "$n" "$clients/pmix_events" quick
@@ -12,12 +11,11 @@ for n in 128 256; do
     result $? "a line each" "$work/err"
 done
 gives 0 "128 ranks exchange data" -np 128 "$clients/pmix_data" fence
-prlimit --nofile=256: "$nixlrun" --oversubscribe -np 128 sh -c 'ulimit -S -n' >"$work/out" 2>"$work/err"
+timeout -k 5 "$limit" prlimit --nofile=256: "$nixlrun" --oversubscribe -np 128 sh -c 'ulimit -S -n' >"$work/out" 2>"$work/err"
 result $? "128 ranks with a soft limit of 256 descriptors" "$work/err"
 [ "$(sort -u "$work/out")" = 256 ]
 result $? "which the ranks keep" "$work/out"
 
-limit=120
 rc=0
 i=0
 while [ "$i" -lt 50 ] && [ "$rc" = 0 ]; do

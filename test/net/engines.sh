@@ -27,7 +27,7 @@ start_job() {
     "$hosts" -b "$bed" on h0 "$nixlrun" --engine "$engine" --host h0:1,h1:2 "$@" \
         >"$work/out" 2>"$work/err" </dev/null 9>&- &
     pid=$!
-    until_true 60 rank_runs 3
+    until_true 300 rank_runs 3
     result $? "three ranks run" "$work/err"
 }
 
@@ -38,7 +38,7 @@ job_gives() {
     [ "$rc" = "$1" ] || echo "exit code $rc instead of $1" >>"$work/err"
     [ "$rc" = "$1" ]
     result $? "$2" "$work/err" "$work/out"
-    until_true 60 nothing_runs
+    until_true 300 nothing_runs
     result $? "nothing runs on any host then" "$work/err"
 }
 

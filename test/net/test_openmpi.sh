@@ -24,14 +24,14 @@ result $? "is not needed for this host" "$work/out" "$work/err"
     --kill-grace 0 sh -c "[ \$PMIX_RANK != 2 ] || exec sleep $mark; sleep 3" \
     >"$work/out" 2>"$work/err" </dev/null 9>&- &
 pid=$!
-until_true 60 rank_runs 1
+until_true 300 rank_runs 1
 on_hosts cut h2
 wait "$pid"
 [ $? = 1 ]
 result $? "a job that goes on ends without a host that is lost" "$work/out" "$work/err"
 has "$work/err" '^nixlrun: rank 2 on host h2 .* has not been heard of for 15 s' "which is told"
 on_hosts join h2
-until_true 60 nothing_runs
+until_true 300 nothing_runs
 result $? "nothing is left on the host when it comes back" "$work/err"
 on_hosts on h0 timeout -k 5 240 mpirun.openmpi --allow-run-as-root --host h0:2,h1:2 -np 4 \
     "$work/by_host" "$build/test/net/scope" 2 2 >"$work/out" 2>"$work/err" </dev/null
