@@ -39,6 +39,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/channel.c %D%/channel.h %D%/channel_move.c \
 	%D%/device_word.c %D%/device_word.h \
 	%D%/event.c %D%/event.h \
+	%D%/flush.c \
 	%D%/guard.c \
 	%D%/host/bounce.c %D%/host/bounce.h %D%/host/bounce_buffer.h \
 	%D%/host/bounce_serve.c \
