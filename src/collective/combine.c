@@ -24,8 +24,6 @@
 #define NARROW_HALF   nxr_narrow_half
 #include "collective/combine_loops.h"
 
-static nxr_combine_fn *const (*loops)[NXR_N_OPS] = basic_table;
-
 #ifdef __x86_64__
 
 #define LOOPS(_name)  avx2_##_name
@@ -42,23 +40,53 @@ static nxr_combine_fn *const (*loops)[NXR_N_OPS] = basic_table;
 #define NARROW_HALF   nxr_narrow_half_f16c
 #include "collective/combine_loops.h"
 
-__attribute__((constructor)) static void choose_loops(void)
+static bool has_vectors(enum nxr_combine_vectors vectors)
 {
     unsigned eax, ebx, ecx = 0, edx;
 
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__get_cpuid(1, &eax, &ebx, &ecx, &edx) ||
-        (ecx & bit_F16C) == 0) {
-        return;
+    if (vectors == NXR_COMBINE_AVX512) {
+        return has_vectors(NXR_COMBINE_AVX2) && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl");
     }
-    loops = avx2_table;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-        loops = avx512_table;
-    }
+    return vectors == NXR_COMBINE_BASIC ||
+           (__builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) &&
+            (ecx & bit_F16C) != 0);
+}
+
+#else
+
+static bool has_vectors(enum nxr_combine_vectors vectors)
+{
+    return vectors == NXR_COMBINE_BASIC;
 }
 
 #endif
+
+static nxr_combine_fn *const (*const tables[NXR_COMBINE_N_VECTORS])[NXR_N_OPS] = {
+    [NXR_COMBINE_BASIC] = basic_table,
+#ifdef __x86_64__
+    [NXR_COMBINE_AVX2] = avx2_table,
+    [NXR_COMBINE_AVX512] = avx512_table,
+#endif
+};
+
+static nxr_combine_fn *const (*loops)[NXR_N_OPS] = basic_table;
+
+__attribute__((constructor)) static void choose_loops(void)
+{
+    for (int vectors = 0; vectors < NXR_COMBINE_N_VECTORS; vectors++) {
+        if (has_vectors((enum nxr_combine_vectors)vectors)) {
+            loops = tables[vectors];
+        }
+    }
+}
+
+nxr_combine_fn *nxr_combine_loop(enum nxr_combine_vectors vectors, unsigned type, unsigned op)
+{
+    return has_vectors(vectors) ? tables[vectors][type][op] : NULL;
+}
 
 #define BLOCK_NBYTES 8192 /* with a piece of every source: a part of any first-level cache */
 

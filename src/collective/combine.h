@@ -35,6 +35,18 @@ size_t nxr_combine_type_nbytes(unsigned type);
 /* Does the operation exist for the type? Bits are combined in whole numbers only. */
 bool nxr_combine_is_valid(unsigned type, unsigned op);
 
+/* The vectors that there are loops for, each wider than those before: the last is taken that the
+ * processor has. */
+enum nxr_combine_vectors {
+    NXR_COMBINE_BASIC, /* what every processor of the architecture has */
+    NXR_COMBINE_AVX2,
+    NXR_COMBINE_AVX512,
+    NXR_COMBINE_N_VECTORS
+};
+
+/* The loop of these vectors; NULL: the processor has them not, or the operation does not exist. */
+nxr_combine_fn *nxr_combine_loop(enum nxr_combine_vectors vectors, unsigned type, unsigned op);
+
 /* The way to combine for arguments that were checked. */
 struct nxr_combine nxr_combine_choose(const struct nixl_reduce_args *args);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The copy engine: every method copies exactly what it should, at any size and alignment. */
 #include "util/copy.h"
+#include "util/copy_x86.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -131,6 +132,28 @@ Test(copy, large_by_every_method)
         }
     }
 }
+
+#ifdef NXR_COPY_X86
+
+/* The choice as it is on processors that have less than this one. */
+Test(copy, the_choice_of_every_processor)
+{
+    static void (*const choices[])(void *, const void *, size_t) = {nxr_copy_large_avx2,
+                                                                    nxr_copy_large_avx512};
+    static const enum nxr_copy_method needed[] = {NXR_COPY_AVX2, NXR_COPY_AVX512};
+    static const size_t distances[] = {0, 1, 32, 63};
+
+    for (int i = 0; i < 2 && is_usable(needed[i]); i++) {
+        nxr_copy_large = choices[i];
+        for (size_t nbytes = NXR_COPY_SMALL + 1; nbytes <= MAX_NBYTES; nbytes += nbytes / 16 + 1) {
+            for (size_t k = 0; k < sizeof(distances) / sizeof(distances[0]); k++) {
+                check(AUTOMATIC, nbytes, distances[k], 0);
+            }
+        }
+    }
+}
+
+#endif
 
 Test(copy, the_choice_is_usable)
 {

@@ -4,7 +4,7 @@ if HAVE_CRITERION
 unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/coll_table %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_share %D%/env %D%/log %D%/net %D%/net_end %D%/options \
+unit_programs = %D%/abi %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_share %D%/env %D%/log %D%/net %D%/net_end %D%/options \
 	%D%/placement %D%/ring %D%/status %D%/table %D%/thread %D%/token %D%/values %D%/wire %D%/word
 check_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
@@ -13,6 +13,8 @@ TESTS += $(unit_programs)
 %C%_abi_LDADD = $(unit_libs)
 %C%_coll_table_CFLAGS = $(unit_cflags)
 %C%_coll_table_LDADD = $(unit_libs)
+%C%_combine_CFLAGS = $(unit_cflags)
+%C%_combine_LDADD = $(unit_libs) -lm
 %C%_copy_CFLAGS = $(unit_cflags)
 %C%_copy_LDADD = $(unit_libs)
 cuda_case = %D%/cuda_case.c %D%/cuda_case.h
