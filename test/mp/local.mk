@@ -25,6 +25,7 @@ mp_programs = \
 	%D%/fault_pair \
 	%D%/fault_stop \
 	%D%/fault_storm \
+	%D%/fault_visit \
 	%D%/fault_wait \
 	%D%/harness_probe \
 	%D%/hello \
@@ -65,6 +66,8 @@ check_PROGRAMS += $(mp_programs)
 %C%_fault_stop_LDADD = $(mp_libs)
 %C%_fault_storm_LDFLAGS = $(mp_link)
 %C%_fault_storm_LDADD = $(mp_libs)
+%C%_fault_visit_LDFLAGS = $(mp_link)
+%C%_fault_visit_LDADD = $(mp_libs)
 %C%_fault_wait_LDFLAGS = $(mp_link)
 %C%_fault_wait_LDADD = $(mp_libs)
 %C%_harness_probe_LDFLAGS = $(mp_link)
