@@ -23,7 +23,7 @@
 #define BENCH_MAX_RANKS      1024
 #define BENCH_MAX_SAMPLES    4096
 #define BENCH_MARGIN         8192          /* room behind the largest size, for alignments */
-#define BENCH_TIMEOUT_NS     20000000000ll /* of one wait; longer: something is lost */
+#define BENCH_TIMEOUT_NS     60000000000ll /* of one wait; longer: something is lost */
 #define BENCH_LINE           128 /* two cache lines: some processors fetch them in pairs */
 
 /* ---- options.c ---- */
@@ -68,6 +68,7 @@ struct bench_page {
     _Alignas(BENCH_LINE) _Atomic int64_t stamp_ns; /* when something happened on another rank */
     _Alignas(BENCH_LINE) _Atomic uint64_t ready;
     _Alignas(BENCH_LINE) _Atomic uint64_t done;
+    _Atomic bool has_slept;                     /* behind `done' */
     _Alignas(BENCH_LINE) _Atomic uint64_t told; /* by rank 0 */
     _Alignas(BENCH_LINE) int64_t decision;      /* of rank 0, valid after a barrier */
     pid_t pids[BENCH_MAX_RANKS];

@@ -17,6 +17,7 @@
 #define IDLE_GOAL  1.0     /* percent of a core */
 #define SLEEPY_NS  1500000 /* time to fall asleep: the library spins for up to 400 us */
 #define WAKE_TURNS 400
+#define WAKE_TRIES 20 /* as many turns at most for each that counts */
 #define TAG_WAKE   1
 
 static void pass_time(int64_t ns)
@@ -37,11 +38,21 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t old)
     }
 }
 
-/* Sleep once and say when it was woken. */
+/* How often this thread has gone to sleep. */
+static long n_sleeps(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+}
+
+/* Sleep once and say when it was woken, and whether it slept at all. */
 static void sleep_once(struct bench *bench, bool is_bare, uint64_t turn, struct nixl_note *note)
 {
     struct bench_page *page = bench->page;
     uint32_t old = atomic_load_explicit(&page->futex, memory_order_relaxed);
+    long n_before = n_sleeps();
 
     atomic_store_explicit(&page->ready, turn, memory_order_release);
     if (is_bare) {
@@ -51,6 +62,7 @@ static void sleep_once(struct bench *bench, bool is_bare, uint64_t turn, struct 
                     "nixl_notify_recv");
     }
     atomic_store_explicit(&page->stamp_ns, nxr_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&page->has_slept, n_sleeps() != n_before, memory_order_relaxed);
     atomic_store_explicit(&page->done, turn, memory_order_release);
 }
 
@@ -80,12 +92,15 @@ static double wake_once(struct bench *bench, bool is_bare, uint64_t turn)
 
 enum wake { WAKE_NOTIFY, WAKE_BARE, N_WAKES };
 
-/* Wake-ups of the given kinds in turn; the samples are rank 0's. Collective over two ranks. */
+/*
+ * Wake-ups of the given kinds in turn; the samples are rank 0's. Collective over two ranks. Where
+ * others took the core from the sleeper before it slept, the turn does not count.
+ */
 static void run_wakes(struct bench *bench, const enum wake *kinds, int n_kinds,
                       struct bench_stats *stats)
 {
     static double samples[N_WAKES][WAKE_TURNS];
-    struct rusage before, after;
+    const int n_samples = n_kinds * WAKE_TURNS;
     struct nixl_note note;
     uint64_t turn = 0;
 
@@ -93,21 +108,17 @@ static void run_wakes(struct bench *bench, const enum wake *kinds, int n_kinds,
     atomic_store(&bench->page->ready, 0);
     atomic_store(&bench->page->done, 0);
     stage_barrier(bench);
-    getrusage(RUSAGE_THREAD, &before);
-    for (int i = 0; i < n_kinds * WAKE_TURNS; i++) {
+    for (int i = 0; i < n_samples; i += atomic_load(&bench->page->has_slept)) {
         bool is_bare = kinds[i % n_kinds] == WAKE_BARE;
 
-        turn++;
+        if (++turn > (uint64_t)n_samples * WAKE_TRIES) {
+            bench_die("nixl_bench: the sleeper slept only %d times of %d", i, n_samples);
+        }
         if (bench->rank == 0) {
             samples[i % n_kinds][i / n_kinds] = wake_once(bench, is_bare, turn);
         } else {
             sleep_once(bench, is_bare, turn, &note);
         }
-    }
-    getrusage(RUSAGE_THREAD, &after);
-    if (bench->rank == 1 && after.ru_nvcsw - before.ru_nvcsw < n_kinds * WAKE_TURNS * 9 / 10) {
-        bench_die("nixl_bench: the sleeper slept only %ld times of %d",
-                  after.ru_nvcsw - before.ru_nvcsw, n_kinds * WAKE_TURNS);
     }
     stage_barrier(bench);
     for (int i = 0; i < n_kinds; i++) {
