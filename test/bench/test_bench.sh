@@ -6,6 +6,9 @@
 . "$top_srcdir/test/launcher/lib.sh"
 bench=$top_builddir/test/bench/nixl_bench
 limit=300
+# For a machine that is busy, or stops for a moment.
+NIXLRUN_RESOLVE_TIMEOUT=60s NIXLRUN_FINALIZE_TIMEOUT=60s
+export NIXLRUN_RESOLVE_TIMEOUT NIXLRUN_FINALIZE_TIMEOUT
 
 # refuses PATTERN NAME ARG...: one line of its own that matches, exit code 2
 refuses() {

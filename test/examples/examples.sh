@@ -6,6 +6,9 @@ set -eu
 nixlrun=$build/launcher/nixlrun
 kv=$build/examples/kv_transfer
 small='--requests 3 --prompt-tokens 100 --layers 3'
+# For a machine that is busy, or stops for a moment.
+NIXLRUN_RESOLVE_TIMEOUT=60s NIXLRUN_FINALIZE_TIMEOUT=60s
+export NIXLRUN_RESOLVE_TIMEOUT NIXLRUN_FINALIZE_TIMEOUT
 
 # run CODE COMMAND...: output to $scratch/out and err; says if the exit code is another one.
 run() {
