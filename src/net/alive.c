@@ -83,10 +83,27 @@ static bool look_at(struct net_peer *np, int64_t now, int64_t interval)
     return np->peer->is_watched && unanswered_ns >= interval;
 }
 
+/*
+ * This process did not run for so long. What it heard before still counts, so that a host that is
+ * gone is found also by one that is stopped again and again. But so many ticks are left at least:
+ * what came meanwhile is read first.
+ */
+#define TICKS_AFTER_STOP 4
+static void forgive(struct net_peer *np, int64_t now, int64_t away_ns, int64_t interval)
+{
+    int64_t earliest = now - (PATIENCE_TICKS - TICKS_AFTER_STOP) * interval;
+
+    if (np->pinged_at != 0) {
+        np->pinged_at += away_ns;
+        np->pinged_at = np->pinged_at > earliest ? np->pinged_at : earliest;
+    }
+    np->heard_at = np->heard_at + away_ns < now ? np->heard_at + away_ns : now;
+}
+
 int64_t nxr_net_tick(int64_t now)
 {
     int64_t interval = nxr_env.peer_timeout / TICKS_PER_TIMEOUT;
-    bool was_away = nxr_net.tick_at != 0 && now - nxr_net.tick_at > 2 * interval;
+    int64_t away_ns = nxr_net.tick_at != 0 ? now - nxr_net.tick_at : 0;
 
     if (!atomic_load(&nxr_net_is_open) || nxr_env.peer_timeout == INT64_MAX) {
         return INT64_MAX;
@@ -102,9 +119,8 @@ int64_t nxr_net_tick(int64_t now)
         if (np == NULL || np->is_dead) {
             continue;
         }
-        if (was_away) {
-            np->pinged_at = 0;
-            np->heard_at = now;
+        if (away_ns > 2 * interval) {
+            forgive(np, now, away_ns, interval);
         }
         np->is_suspect = look_at(np, now, interval);
     }

@@ -246,6 +246,54 @@ Test(note, who_waits_for_room_asks_whether_the_peer_lives, .init = start, .fini 
     cr_expect(eq(u32, fake_n_sent(NXR_NET_PING), 1));
 }
 
+static void tick(int64_t now)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_net_tick(now);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* Ticks, each in its time, until the peer counts as lost. */
+static int ticks_to_loss(int64_t *now)
+{
+    int n = 0;
+
+    for (; !atomic_load(&nxr_net.has_later) && n < 100; n++) {
+        tick(*now += nxr_env.peer_timeout / 20);
+    }
+    return n;
+}
+
+Test(note, who_was_stopped_forgives_what_it_did_not_hear, .init = start, .fini = stop)
+{
+    int64_t now = nxr_now_ns(), interval = nxr_env.peer_timeout / 20;
+    int before = 0;
+
+    np->wants_credit = true; /* something is expected */
+    tick(now += 3 * interval);
+    cr_assert(np->pinged_at == now);
+    for (; before < 3; before++) {
+        tick(now += interval);
+    }
+    tick(now += nxr_env.peer_timeout); /* much of it in the time of a stop */
+    cr_expect(not(atomic_load(&nxr_net.has_later)), "it is not lost by that");
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_PING), 1), "nor asked again");
+    cr_expect(eq(int, ticks_to_loss(&now), 15 - before - 1), "what was heard before counts");
+}
+
+Test(note, who_was_stopped_reads_before_it_judges, .init = start, .fini = stop)
+{
+    int64_t now = nxr_now_ns(), interval = nxr_env.peer_timeout / 20;
+
+    np->wants_credit = true;
+    tick(now += 3 * interval);
+    for (int i = 0; i < 13; i++) {
+        tick(now += interval);
+    }
+    tick(now += nxr_env.peer_timeout);
+    cr_expect(eq(int, ticks_to_loss(&now), 5));
+}
+
 Test(note, credit_makes_room, .init = start, .fini = stop)
 {
     const struct nxr_net_stamp taken = {NXR_RING_SLOTS};
