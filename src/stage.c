@@ -343,6 +343,7 @@ const struct nxr_transport nxr_transport_stage = {
     .put = stage_put,
     .get = stage_get,
     .put_notify = nxr_no_put_notify,
+    .put_signal = nxr_no_put_signal,
     .move_list = nxr_no_move_list,
     .start = stage_start,
     .start_list = nxr_no_start_list,

@@ -21,6 +21,10 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
 int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                      const void *src, size_t nbytes);
 
+/* nixl_put_signal() for `operation`, with any change of the word. `word_part` is not read. */
+int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region *region,
+                            struct nixl_region *signal_region, const struct nxr_put_signal *what);
+
 /* nixl_fence() for `operation`. */
 int nxr_transfer_fence(const char *operation, struct nxr_peer *peer);
 

@@ -31,7 +31,7 @@ static inline struct nxr_part *usable_part(int rank, struct nixl_region *region,
 
     if (__builtin_expect(part == NULL || part->method != NXR_METHOD_MEMCPY ||
                              !nxr_part_has_range(part, atomic->offset, nbytes) ||
-                             ((uintptr_t)part->addr + atomic->offset) % nbytes != 0 ||
+                             (((uintptr_t)part->addr + atomic->offset) & (nbytes - 1)) != 0 ||
                              has_pending(part->peer),
                          0)) {
         return NULL;
@@ -55,7 +55,7 @@ static int find_part(const char *operation, int rank, struct nixl_region *region
     if (status != NIXL_OK) {
         return status;
     }
-    if ((part_addr(*part_p) + atomic->offset) % nbytes != 0) {
+    if (((part_addr(*part_p) + atomic->offset) & (nbytes - 1)) != 0) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, (*part_p)->transport->name, 0,
                         "the word at offset %llu of region '%s' is not aligned to its %zu bytes",
                         (unsigned long long)atomic->offset, region->name, nbytes);
@@ -229,30 +229,68 @@ int nixl_signal_add(int rank, struct nixl_region *region, uint64_t offset, uint6
     return raise_signal("nixl_signal_add", rank, region, offset, NIXL_ATOMIC_ADD, value);
 }
 
-int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,
-                    size_t nbytes, struct nixl_region *signal_region, uint64_t signal_offset,
-                    uint64_t value)
+/* In one trip, where a transport has to take one. NIXL_ERR_AGAIN: in two steps. */
+static int put_signal_at_once(int rank, struct nixl_region *region,
+                              const struct nxr_put_signal *what)
 {
-    const struct nxr_atomic atomic = {
-        .op = NIXL_ATOMIC_ADD, .type = NIXL_UINT64, .offset = signal_offset, .operand = value};
-    struct nxr_part *part = usable_part(rank, signal_region, &atomic), *found;
+    const struct nxr_part *word_part = what->word_part;
+    struct nxr_part *part = nxr_region_part(region, rank);
+
+    if (part == NULL || what->src == NULL || what->nbytes == 0 || nxr_range_is_near(what->src) ||
+        !nxr_part_has_range(part, what->offset, what->nbytes) ||
+        word_part->transport != part->transport || part->method < NXR_METHOD_MESSAGE) {
+        return NIXL_ERR_AGAIN;
+    }
+    return part->transport->put_signal(part, what);
+}
+
+static inline int put_signal(const char *operation, int rank, struct nixl_region *region,
+                             struct nixl_region *signal_region, struct nxr_put_signal what)
+{
+    struct nxr_part *part = usable_part(rank, signal_region, &what.atomic), *found;
     uint64_t before;
     int status = NIXL_OK;
 
     /* Nothing is moved for a signal that cannot be. */
     if (__builtin_expect(part == NULL, 0)) {
-        status = find_part("nixl_put_signal", rank, signal_region, &atomic, &found);
+        status = find_part(operation, rank, signal_region, &what.atomic, &found);
+        if (status == NIXL_OK) {
+            what.word_part = found;
+            if (put_signal_at_once(rank, region, &what) == NIXL_OK) {
+                return NIXL_OK;
+            }
+        }
     }
     if (__builtin_expect(status == NIXL_OK, 1)) {
-        status = nxr_transfer_put("nixl_put_signal", rank, region, offset, src, nbytes);
+        status = nxr_transfer_put(operation, rank, region, what.offset, what.src, what.nbytes);
     }
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }
     if (__builtin_expect(part != NULL && !has_pending(part->peer) &&
-                             change_mapped(part, &atomic, true, &before) == NIXL_OK,
+                             change_mapped(part, &what.atomic, true, &before) == NIXL_OK,
                          1)) {
         return NIXL_OK;
     }
-    return change_slow("nixl_put_signal", rank, signal_region, &atomic, true, &before);
+    return change_slow(operation, rank, signal_region, &what.atomic, true, &before);
+}
+
+int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region *region,
+                            struct nixl_region *signal_region, const struct nxr_put_signal *what)
+{
+    return put_signal(operation, rank, region, signal_region, *what);
+}
+
+int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                    size_t nbytes, struct nixl_region *signal_region, uint64_t signal_offset,
+                    uint64_t value)
+{
+    const struct nxr_put_signal what = {
+        .offset = offset,
+        .src = src,
+        .nbytes = nbytes,
+        .atomic = {
+            .op = NIXL_ATOMIC_ADD, .type = NIXL_UINT64, .offset = signal_offset, .operand = value}};
+
+    return put_signal("nixl_put_signal", rank, region, signal_region, what);
 }

@@ -29,10 +29,10 @@ int nxr_gpu_order(struct nxr_peer *peer);
         .reach = (_reach), .serves = nxr_device_serves, .part_open = nxr_gpu_part_open,            \
         .part_close = nxr_gpu_part_close, .part_is_busy = nxr_device_part_is_busy,                 \
         .put = nxr_device_put, .get = nxr_device_get, .put_notify = nxr_no_put_notify,             \
-        .move_list = nxr_no_move_list, .start = nxr_device_start, .start_list = nxr_device_start,  \
-        .cancel = nxr_device_cancel, .progress = nxr_no_progress, .notify = nxr_host_notify,       \
-        .fence = nxr_gpu_order, .flush = nxr_gpu_order, .atomic = nxr_no_atomic,                   \
-        .signal = nxr_no_signal,                                                                   \
+        .put_signal = nxr_no_put_signal, .move_list = nxr_no_move_list, .start = nxr_device_start, \
+        .start_list = nxr_device_start, .cancel = nxr_device_cancel, .progress = nxr_no_progress,  \
+        .notify = nxr_host_notify, .fence = nxr_gpu_order, .flush = nxr_gpu_order,                 \
+        .atomic = nxr_no_atomic, .signal = nxr_no_signal,                                          \
     }
 
 #endif

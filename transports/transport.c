@@ -53,6 +53,13 @@ int nxr_no_put_notify(struct nxr_part *part, const struct nxr_put_notify *what)
     return NIXL_ERR_AGAIN;
 }
 
+int nxr_no_put_signal(struct nxr_part *part, const struct nxr_put_signal *what)
+{
+    (void)part;
+    (void)what;
+    return NIXL_ERR_AGAIN;
+}
+
 int nxr_no_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
                      size_t n_pieces, size_t *n_done_p)
 {

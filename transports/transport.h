@@ -250,6 +250,15 @@ struct nxr_put_notify {
     size_t msg_nbytes;
 };
 
+/* A put with the change of a word that follows it: a signal, in a part of the same peer. */
+struct nxr_put_signal {
+    uint64_t offset;
+    const void *src;
+    size_t nbytes;
+    const struct nxr_part *word_part;
+    struct nxr_atomic atomic;
+};
+
 /* ---- device memory --------------------------------------------------------------------------- */
 
 /*
@@ -440,6 +449,9 @@ struct nxr_transport {
      */
     int (*put_notify)(struct nxr_part *part, const struct nxr_put_notify *what);
 
+    /* The same with a signal, whose word was checked as signal() wants it; without the lock. */
+    int (*put_signal)(struct nxr_part *part, const struct nxr_put_signal *what);
+
     /*
      * put() or get() of all pieces of a list. *n_done_p, whatever the return: so many of the first
      * are over. NIXL_OK: all. NIXL_ERR_AGAIN: the next one cannot be done at once; the core takes
@@ -504,6 +516,7 @@ bool nxr_no_serves(const struct nxr_part *part, enum nixl_mem_kind kind);
 bool nxr_device_serves(const struct nxr_part *part, enum nixl_mem_kind kind);
 bool nxr_no_part_is_busy(const struct nxr_part *part);
 int nxr_no_put_notify(struct nxr_part *part, const struct nxr_put_notify *what);
+int nxr_no_put_signal(struct nxr_part *part, const struct nxr_put_signal *what);
 int nxr_no_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
                      size_t n_pieces, size_t *n_done_p);
 int nxr_no_start(struct nxr_op *op);

@@ -315,6 +315,7 @@ const struct nxr_transport nxr_transport_device = {
     .put = nxr_device_put,
     .get = nxr_device_get,
     .put_notify = nxr_no_put_notify,
+    .put_signal = nxr_no_put_signal,
     .move_list = nxr_no_move_list,
     .start = nxr_device_start,
     .start_list = nxr_device_start,

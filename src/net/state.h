@@ -449,6 +449,7 @@ void net_take_word_done(struct net_peer *np, const struct nxr_net_word_done *don
 void net_words_end(struct net_peer *np, int status);
 int net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
 int net_signal(struct nxr_part *part, const struct nxr_atomic *atomic);
+int net_put_signal(struct nxr_part *part, const struct nxr_put_signal *what);
 
 /* ---- key.c ----------------------------------------------------------------------------------- */
 

@@ -38,6 +38,7 @@ struct nxr_transport net_transport(const char *name, unsigned cost)
         .put = net_put,
         .get = net_get,
         .put_notify = net_put_notify,
+        .put_signal = net_put_signal,
         .move_list = net_move_list,
         .start = net_start,
         .start_list = nxr_no_start_list,

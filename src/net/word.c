@@ -18,24 +18,33 @@ struct net_word {
     _Atomic int status; /* NIXL_INPROGRESS until answered */
 };
 
-/* Caller holds the lock. `ask` 0: a signal. */
-static int send_word(struct net_peer *np, struct nxr_part *part, const struct nxr_atomic *atomic,
-                     uint64_t ask)
+/* Caller holds the lock, and pushes. `ask` 0: a signal. */
+static int append_word(struct net_peer *np, const struct nxr_part *part,
+                       const struct nxr_atomic *atomic, uint64_t ask)
 {
-    int status = net_check_part(np, part);
-    struct nxr_net_word *word;
+    struct nxr_net_word *word = net_begin(np, NXR_NET_WORD, sizeof(*word));
 
-    if (status != NIXL_OK) {
-        return status;
-    }
-    word = net_begin(np, NXR_NET_WORD, sizeof(*word));
     if (word == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
     *word = (struct nxr_net_word){
         .ask = ask, .generation = part->key.generation, .id = part->id, .atomic = *atomic};
-    net_push(np, ask == 0);
     return NIXL_OK;
+}
+
+/* Caller holds the lock. */
+static int send_word(struct net_peer *np, const struct nxr_part *part,
+                     const struct nxr_atomic *atomic, uint64_t ask)
+{
+    int status = net_check_part(np, part);
+
+    if (status == NIXL_OK) {
+        status = append_word(np, part, atomic, ask);
+    }
+    if (status == NIXL_OK) {
+        net_push(np, ask == 0);
+    }
+    return status;
 }
 
 static bool is_answered(void *arg)
@@ -82,6 +91,28 @@ int net_signal(struct nxr_part *part, const struct nxr_atomic *atomic)
     net_lock();
     status = send_word(np, part, atomic, 0);
     np->is_dirty |= status == NIXL_OK;
+    net_unlock();
+    return status;
+}
+
+int net_put_signal(struct nxr_part *part, const struct nxr_put_signal *what)
+{
+    struct net_peer *np = part->peer->net;
+    int status = NIXL_ERR_AGAIN;
+
+    if (what->nbytes > np->put_max) {
+        return status;
+    }
+    net_lock();
+    if (net_check_part(np, part) == NIXL_OK && net_check_part(np, what->word_part) == NIXL_OK &&
+        net_has_room(np)) {
+        status = net_append_put(np, part, what->offset, what->src, what->nbytes);
+        if (status == NIXL_OK) {
+            np->is_dirty = true;
+            status = append_word(np, what->word_part, &what->atomic, 0);
+            net_push(np, true);
+        }
+    }
     net_unlock();
     return status;
 }

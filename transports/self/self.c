@@ -99,6 +99,7 @@ const struct nxr_transport nxr_transport_self = {
     .put = self_put,
     .get = self_get,
     .put_notify = nxr_no_put_notify,
+    .put_signal = nxr_no_put_signal,
     .move_list = self_move_list,
     .start = nxr_no_start,
     .start_list = nxr_no_start_list,

@@ -145,6 +145,7 @@ const struct nxr_transport nxr_transport_shm = {
     .put = shm_put,
     .get = shm_get,
     .put_notify = nxr_no_put_notify,
+    .put_signal = nxr_no_put_signal,
     .move_list = shm_move_list,
     .start = nxr_host_bounce_start,
     .start_list = nxr_no_start_list,
