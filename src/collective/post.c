@@ -5,6 +5,7 @@
 #include "collective/device.h"
 #include "collective/post.h"
 #include "collective/team.h"
+#include "transfer.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/status.h"
@@ -248,15 +249,38 @@ static bool can_receive(const struct swapping *swapping)
            (uint32_t)(read_word(post, place) >> 32) != post->ways[place].taken;
 }
 
-/* Tell a member how much was sent to it and taken from it. */
+/* How much was sent to a member and taken from it: the word that it is told. */
+static uint64_t news_for(struct nxr_post_way *way)
+{
+    way->told = way->taken;
+    return (uint64_t)way->sent << 32 | way->taken;
+}
+
 static int tell(const struct swapping *swapping, int place)
 {
     const struct nixl_team *team = swapping->team;
-    struct nxr_post_way *way = &swapping->post->ways[place];
 
-    way->told = way->taken;
     return nixl_signal_set(team->ranks[place], swapping->post->region, word_offset(team->me),
-                           (uint64_t)way->sent << 32 | way->taken);
+                           news_for(&swapping->post->ways[place]));
+}
+
+/* The same with a piece, which goes in one message where it is small. */
+static int put_piece(const struct swapping *swapping, uint64_t offset, const void *src,
+                     size_t nbytes)
+{
+    const struct nixl_team *team = swapping->team;
+    struct nixl_region *region = swapping->post->region;
+    int place = swapping->out.place;
+    const struct nxr_put_signal what = {
+        .offset = offset,
+        .src = src,
+        .nbytes = nbytes,
+        .atomic = {.op = NIXL_ATOMIC_SET,
+                   .type = NIXL_UINT64,
+                   .offset = word_offset(team->me),
+                   .operand = news_for(&swapping->post->ways[place])}};
+
+    return nxr_transfer_put_signal(team->operation, team->ranks[place], region, region, &what);
 }
 
 static int send_piece(struct swapping *swapping)
@@ -266,20 +290,12 @@ static int send_piece(struct swapping *swapping)
     struct stream *out = &swapping->out;
     struct nxr_post_way *way = &post->ways[out->place];
     size_t nbytes = next_piece(swapping, out);
-    int status = NIXL_OK;
+    uint64_t offset = slot_offset(team, post, team->me, way->sent++);
+    const char *src = (const char *)swapping->swap->src + out->at;
 
-    if (nbytes > 0) {
-        status = nixl_put(team->ranks[out->place], post->region,
-                          slot_offset(team, post, team->me, way->sent),
-                          (const char *)swapping->swap->src + out->at, nbytes);
-    }
-    if (status != NIXL_OK) {
-        return status;
-    }
-    way->sent++;
     out->at += nbytes;
     out->n_left--;
-    return tell(swapping, out->place);
+    return nbytes > 0 ? put_piece(swapping, offset, src, nbytes) : tell(swapping, out->place);
 }
 
 static int take_piece(struct swapping *swapping)
