@@ -1,77 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words: put_signal as a ping-pong beside a bare flag, and fetch_add on a peer's word beside the
- * processor's own atomic on the same word.
+ * Atomic operations on a peer's word, beside the processor's own on the same word, or between hosts
+ * beside a question and an answer. No locks.
  */
 #include "config.h"
 
 #include "bench.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#define ONE_WAY_GOAL 1.15 /* of the flag ping-pong, 8 bytes */
-
-/* The signal lies behind the data, on lines of its own; a counted word behind that. */
-#define SIGNAL_OFFSET(_bench) (((_bench)->nbytes + 4 * BENCH_LINE) / BENCH_LINE * BENCH_LINE)
-#define WORD_OFFSET           0
-
-static uint64_t n_signals; /* received so far, of the current case */
-
-static void await_signal(struct bench *bench)
-{
-    const void *word = bench->mine + SIGNAL_OFFSET(bench);
-
-    n_signals++; /* in a ping-pong it is exactly this one, or a turn was lost */
-    bench_check(nixl_signal_wait(word, NIXL_EQ, n_signals, BENCH_TIMEOUT_NS, NULL),
-                "nixl_signal_wait");
-}
-
-static void put_signal(struct bench *bench, long n, int arg)
-{
-    uint64_t signal_offset = SIGNAL_OFFSET(bench);
-
-    (void)arg;
-    for (long i = 0; i < n; i++) {
-        if (bench->rank == 1) {
-            await_signal(bench);
-        }
-        bench_check(nixl_put_signal(bench->peer, bench->region, bench->alignment.dst, bench->src,
-                                    bench->nbytes, bench->region, signal_offset, 1),
-                    "nixl_put_signal");
-        if (bench->rank == 0) {
-            await_signal(bench);
-        }
-    }
-}
-
-static void begin_signals(struct bench *bench)
-{
-    n_signals = 0;
-    memset(bench->mine + SIGNAL_OFFSET(bench), 0, sizeof(uint64_t));
-    stage_barrier(bench);
-}
-
-void test_put_signal(struct bench *bench)
-{
-    static const uint64_t defaults[] = {8, 64, 512, 4096, 65536, 1 << 20};
-    static const struct bench_alignment aligned = {0, 0};
-    const uint64_t *sizes;
-    int n_sizes = bench_sizes(bench, defaults, 6, &sizes);
-
-    for (int i = 0; i < n_sizes; i++) {
-        struct bench_lane lanes[2] = {{"nixlrun", put_signal, 0, ACTOR_PAIR, 2}};
-        struct bench_stats stats[2];
-
-        stage_data_open(bench, bench->options.is_registered, sizes[i]);
-        stage_case(bench, sizes[i], &aligned);
-        begin_signals(bench);
-        lanes[1] = bare_one_way_lane(bench, false);
-        sample_lanes(bench, lanes, 2, stats);
-        report_lanes(bench, "put_signal", "put_signal one way", lanes, 2, stats,
-                     sizes[i] == 8 && bench->theirs != NULL ? ONE_WAY_GOAL : 0);
-        stage_data_close(bench);
-    }
-}
+#define WORD_OFFSET 0
 
 static void fetch_add(struct bench *bench, long n, int arg)
 {
@@ -98,23 +37,127 @@ static void bare_fetch_add(struct bench *bench, long n, int arg)
     __asm__ volatile("" : : "r"(before));
 }
 
-/* The goal, no slower than raw UCX, is held by `compare', which runs both. */
-void test_fetch_add(struct bench *bench)
+/* Of the word's own lanes, those that can be here. */
+static void measure(struct bench *bench, const char *test, const char *what, bench_fn *own,
+                    bench_fn *bare, int arg)
 {
-    struct bench_lane lanes[] = {{"nixlrun", fetch_add, 0, ACTOR_FIRST, 1},
-                                 {"bare atomic", bare_fetch_add, 0, ACTOR_FIRST, 1}};
-    static const struct bench_alignment aligned = {0, 0};
+    struct bench_lane lanes[] = {{"nixlrun", own, arg, ACTOR_FIRST, 1},
+                                 {"bare atomic", bare, arg, ACTOR_FIRST, 1}};
     struct bench_stats stats[2];
     int n_lanes = 2;
 
-    stage_data_open(bench, bench->options.is_registered, 4096);
-    stage_case(bench, 8, &aligned);
     if (bench->wire != NULL) {
         lanes[1] = bare_tcp_lane(bench, TCP_ROUND_TRIP);
     } else if (bench->theirs == NULL) {
         n_lanes = 1; /* registered memory is not mapped here */
     }
     sample_lanes(bench, lanes, n_lanes, stats);
-    report_lanes(bench, "fetch_add", "fetch_add", lanes, n_lanes, stats, 0);
+    report_lanes(bench, test, what, lanes, n_lanes, stats, 0);
+}
+
+static void open_word(struct bench *bench)
+{
+    static const struct bench_alignment aligned = {0, 0};
+
+    stage_data_open(bench, bench->options.is_registered, 4096);
+    stage_case(bench, 8, &aligned);
+}
+
+/* The goal, no slower than raw UCX, is held by `compare', which runs both. */
+void test_fetch_add(struct bench *bench)
+{
+    open_word(bench);
+    measure(bench, "fetch_add", "fetch_add", fetch_add, bare_fetch_add, 0);
     stage_data_close(bench);
+}
+
+/* ---- every operation ---- */
+
+#define COMPARE_SWAP (NIXL_ATOMIC_FETCH + 1)
+
+static const struct {
+    const char *what;
+    int op;
+    enum nixl_type type;
+} operations[] = {
+    {"add uint64", NIXL_ATOMIC_ADD, NIXL_UINT64},
+    {"and uint64", NIXL_ATOMIC_AND, NIXL_UINT64},
+    {"or uint64", NIXL_ATOMIC_OR, NIXL_UINT64},
+    {"xor uint64", NIXL_ATOMIC_XOR, NIXL_UINT64},
+    {"swap uint64", NIXL_ATOMIC_SWAP, NIXL_UINT64},
+    {"set uint64", NIXL_ATOMIC_SET, NIXL_UINT64},
+    {"fetch uint64", NIXL_ATOMIC_FETCH, NIXL_UINT64},
+    {"compare_swap uint64", COMPARE_SWAP, NIXL_UINT64},
+    {"add int32", NIXL_ATOMIC_ADD, NIXL_INT32},
+    {"compare_swap int32", COMPARE_SWAP, NIXL_INT32},
+    {"add float", NIXL_ATOMIC_ADD, NIXL_FLOAT},
+    {"add double", NIXL_ATOMIC_ADD, NIXL_DOUBLE},
+};
+#define N_OPERATIONS (int)(sizeof(operations) / sizeof(operations[0]))
+
+/* The operand is 0 of every type, and what is compared is there: the word never becomes a NaN. */
+static void run_operation(struct bench *bench, long n, int i)
+{
+    const uint64_t zero = 0;
+    uint64_t before;
+
+    for (long k = 0; k < n; k++) {
+        int status = operations[i].op == COMPARE_SWAP
+                         ? nixl_atomic_compare_swap(bench->peer, bench->region, WORD_OFFSET,
+                                                    operations[i].type, &zero, &zero, &before)
+                         : nixl_atomic(bench->peer, bench->region, WORD_OFFSET, operations[i].type,
+                                       (enum nixl_atomic_op)operations[i].op, &zero, &before);
+
+        bench_check(status, operations[i].what);
+    }
+}
+
+static uint64_t bare_once(_Atomic uint64_t *word, int op)
+{
+    uint64_t zero = 0;
+
+    switch (op) {
+    case NIXL_ATOMIC_ADD:
+        return atomic_fetch_add(word, zero);
+    case NIXL_ATOMIC_AND:
+        return atomic_fetch_and(word, zero);
+    case NIXL_ATOMIC_OR:
+        return atomic_fetch_or(word, zero);
+    case NIXL_ATOMIC_XOR:
+        return atomic_fetch_xor(word, zero);
+    case NIXL_ATOMIC_FETCH:
+        return atomic_load(word);
+    case COMPARE_SWAP:
+        return atomic_compare_exchange_strong(word, &zero, zero);
+    default:
+        return atomic_exchange(word, zero);
+    }
+}
+
+/* Whatever the type is: by the same operation on the eight bytes. */
+static void bare_operation(struct bench *bench, long n, int i)
+{
+    uint64_t before = 0;
+
+    for (long k = 0; k < n; k++) {
+        before += bare_once((void *)bench->raw_dst, operations[i].op);
+        __asm__ volatile("" : "+r"(before));
+    }
+}
+
+void test_atomic(struct bench *bench)
+{
+    for (int i = 0; i < N_OPERATIONS; i++) {
+        char what[48];
+
+        open_word(bench);
+        stage_case(bench,
+                   operations[i].type == NIXL_INT32 || operations[i].type == NIXL_FLOAT ? 4 : 8,
+                   &bench->alignment);
+        memset(bench->mine, 0, 8);
+        stage_barrier(bench);
+        snprintf(what, sizeof(what), "atomic %s", operations[i].what);
+        measure(bench, "atomic", what, run_operation, bare_operation, i);
+        stage_data_close(bench);
+    }
 }

@@ -14,6 +14,8 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bench_notify.c \
 	%D%/bench_pair.c \
 	%D%/bench_passive.c \
+	%D%/bench_signal.c \
+	%D%/bench_team.c \
 	%D%/bench_tune.c \
 	%D%/bench_wait.c \
 	%D%/bench_word.c \

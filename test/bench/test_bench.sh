@@ -41,7 +41,7 @@ has "$work/out" "^  put_notify " "lists the tests"
 
 small="--sizes 8,4K --iters 3"
 # shellcheck disable=SC2086 # several words
-for test in put put_flush get put_nb get_nb flush copy_read put_notify notify xfer channel pair notify_barrier passive sleep; do
+for test in put put_flush get put_nb get_nb flush copy_read put_notify notify signal atomic xfer channel pair notify_barrier passive sleep; do
     gives 0 "$test" -np 2 "$bench" "$test" $small --csv
     [ "$(awk -F, 'NR > 1 && $1 == "'$test'" && $8 > 0 && NF == 18' "$work/out" | wc -l)" -ge 1 ]
     result $? "$test gives rows" "$work/out"
@@ -49,6 +49,9 @@ done
 collectives="barrier broadcast reduce allreduce reduce_scatter scan gather scatter allgather alltoall
     gatherv scatterv allgatherv alltoallv"
 for ranks in 2 5; do
+    gives 0 "teams of $ranks ranks" -np $ranks --oversubscribe "$bench" team --iters 3 --csv
+    [ "$(awk -F, '$1 == "team" && $3 == '$ranks' && $8 > 0' "$work/out" | wc -l)" = 12 ]
+    result $? "a row of each way to make one, one of giving it back" "$work/out"
     # shellcheck disable=SC2086
     gives 0 "collectives of $ranks ranks" -np $ranks --oversubscribe "$bench" $collectives \
         --sizes 8,5000 --iters 3 --csv
@@ -68,7 +71,7 @@ has "$work/out" "^put,put by (process_vm|bounce)" "says which way it went"
 gives 0 "limits" -np 2 "$bench" limits $small
 has "$work/out" "^one way: flag +0 .* [num]?s " "gives the way of a flag"
 gives 0 "as between hosts" -np 2 "$bench" put put_flush get put_nb get_nb put_notify notify \
-    put_signal fetch_add notify_barrier barrier allreduce passive sleep limits $small --tcp --csv
+    put_signal signal fetch_add atomic notify_barrier barrier allreduce passive sleep limits $small --tcp --csv
 [ "$(awk -F, 'NR > 1 && $13 == "raw TCP" && $14 > 0 && $15 > 0' "$work/out" | wc -l)" -ge 15 ]
 result $? "holds rows against a TCP connection" "$work/out"
 has "$work/out" "^passive,put while target computes,.*,polls . 2 wakes," "allows for wake-ups"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nixlrun in the peers' loop. PEER_MALLOC=1: registered malloc memory. */
+/*
+ * nixlrun in the peers' loop. PEER_MALLOC=1: registered malloc memory. PEER_SIGNAL=1: what follows
+ * data is a signal, not a notification.
+ */
 #include "peer.h"
 
 #include <nixlrun.h>
@@ -107,6 +110,21 @@ static void wait_signal(void)
     receive(0, 1);
 }
 
+#define SIGNAL_OFFSET PEER_MAX_NBYTES
+
+static void put_then_add(size_t nbytes)
+{
+    check(nixl_put_signal(other, region, 0, local, nbytes, region, SIGNAL_OFFSET, 1));
+}
+
+static void wait_for_word(void)
+{
+    static uint64_t n_awaited;
+
+    check(nixl_signal_wait((const void *)(mine + SIGNAL_OFFSET), NIXL_GE, ++n_awaited, NIXL_FOREVER,
+                           NULL));
+}
+
 /* Two-sided messages are notifications here; what does not fit into one is put. */
 static void send_message(size_t nbytes, int tag)
 {
@@ -141,6 +159,10 @@ int main(void)
                                .send_window = send_window,
                                .fetch_add = fetch_add};
 
+    if (getenv("PEER_SIGNAL") != NULL) {
+        calls.put_signal = put_then_add;
+        calls.wait_signal = wait_for_word;
+    }
     peer_pin_early();
     check(nixl_init(NULL));
     peer_rank = nixl_rank();

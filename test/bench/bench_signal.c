@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signals: alone and with data, as ping-pongs beside a bare flag; and a wait that finds its signal
+ * there. No locks.
+ */
+#include "config.h"
+
+#include "bench.h"
+
+#include <string.h>
+
+#define ONE_WAY_GOAL 1.15 /* of the flag ping-pong, 8 bytes */
+
+/* The signal lies behind the data, on lines of its own. */
+#define SIGNAL_OFFSET(_bench) (((_bench)->nbytes + 4 * BENCH_LINE) / BENCH_LINE * BENCH_LINE)
+
+static uint64_t n_signals; /* received so far, of the current case */
+
+static void await_signal(struct bench *bench)
+{
+    const void *word = bench->mine + SIGNAL_OFFSET(bench);
+
+    n_signals++; /* in a ping-pong it is exactly this one, or a turn was lost */
+    bench_check(nixl_signal_wait(word, NIXL_EQ, n_signals, BENCH_TIMEOUT_NS, NULL),
+                "nixl_signal_wait");
+}
+
+static void put_signal(struct bench *bench, long n, int arg)
+{
+    uint64_t signal_offset = SIGNAL_OFFSET(bench);
+
+    (void)arg;
+    for (long i = 0; i < n; i++) {
+        if (bench->rank == 1) {
+            await_signal(bench);
+        }
+        bench_check(nixl_put_signal(bench->peer, bench->region, bench->alignment.dst, bench->src,
+                                    bench->nbytes, bench->region, signal_offset, 1),
+                    "nixl_put_signal");
+        if (bench->rank == 0) {
+            await_signal(bench);
+        }
+    }
+}
+
+static void begin_signals(struct bench *bench)
+{
+    n_signals = 0;
+    memset(bench->mine + SIGNAL_OFFSET(bench), 0, sizeof(uint64_t));
+    stage_barrier(bench);
+}
+
+void test_put_signal(struct bench *bench)
+{
+    static const uint64_t defaults[] = {8, 64, 512, 4096, 65536, 1 << 20};
+    static const struct bench_alignment aligned = {0, 0};
+    const uint64_t *sizes;
+    int n_sizes = bench_sizes(bench, defaults, 6, &sizes);
+
+    for (int i = 0; i < n_sizes; i++) {
+        struct bench_lane lanes[2] = {{"nixlrun", put_signal, 0, ACTOR_PAIR, 2}};
+        struct bench_stats stats[2];
+
+        stage_data_open(bench, bench->options.is_registered, sizes[i]);
+        stage_case(bench, sizes[i], &aligned);
+        begin_signals(bench);
+        lanes[1] = bare_one_way_lane(bench, false);
+        sample_lanes(bench, lanes, 2, stats);
+        report_lanes(bench, "put_signal", "put_signal one way", lanes, 2, stats,
+                     sizes[i] == 8 && bench->theirs != NULL ? ONE_WAY_GOAL : 0);
+        stage_data_close(bench);
+    }
+}
+
+/* ---- without data ---- */
+
+enum signal_way { WAY_SET, WAY_ADD, N_WAYS };
+
+static uint64_t n_received[N_WAYS]; /* of the current case */
+
+static void await(struct bench *bench, int way)
+{
+    const void *word = bench->mine + (size_t)way * BENCH_LINE;
+
+    n_received[way]++;
+    bench_check(nixl_signal_wait(word, NIXL_EQ, n_received[way], BENCH_TIMEOUT_NS, NULL),
+                "nixl_signal_wait");
+}
+
+/* Both have received as many: the next is the number of what is sent. */
+static void send_signal(struct bench *bench, int way, uint64_t number)
+{
+    uint64_t offset = (uint64_t)way * BENCH_LINE;
+
+    bench_check(way == WAY_SET ? nixl_signal_set(bench->peer, bench->region, offset, number)
+                               : nixl_signal_add(bench->peer, bench->region, offset, 1),
+                "raising a signal");
+}
+
+static void signal_only(struct bench *bench, long n, int way)
+{
+    for (long i = 0; i < n; i++) {
+        if (bench->rank == 1) {
+            await(bench, way);
+            send_signal(bench, way, n_received[way]);
+        } else {
+            send_signal(bench, way, n_received[way] + 1);
+            await(bench, way);
+        }
+    }
+}
+
+/* Of the own word, which has been 0 since the case began. */
+static void wait_for_nothing(struct bench *bench, long n, int arg)
+{
+    const void *word = bench->mine + (size_t)N_WAYS * BENCH_LINE;
+
+    (void)arg;
+    for (long i = 0; i < n; i++) {
+        bench_check(nixl_signal_wait(word, NIXL_EQ, 0, BENCH_TIMEOUT_NS, NULL), "nixl_signal_wait");
+    }
+}
+
+void test_signal(struct bench *bench)
+{
+    static const char *const names[] = {"signal_set one way", "signal_add one way"};
+    static const struct bench_alignment aligned = {0, 0};
+    const struct bench_lane wait = {"nixlrun", wait_for_nothing, 0, ACTOR_FIRST, 1};
+    struct bench_stats stats[2];
+
+    stage_data_open(bench, bench->options.is_registered, 4096);
+    stage_case(bench, 8, &aligned);
+    memset(n_received, 0, sizeof(n_received));
+    memset(bench->mine, 0, (size_t)(N_WAYS + 1) * BENCH_LINE);
+    stage_barrier(bench);
+    for (int way = 0; way < N_WAYS; way++) {
+        const struct bench_lane lanes[] = {{"nixlrun", signal_only, way, ACTOR_PAIR, 2},
+                                           bare_one_way_lane(bench, true)};
+
+        sample_lanes(bench, lanes, 2, stats);
+        report_lanes(bench, "signal", names[way], lanes, 2, stats, 0);
+    }
+    sample_lanes(bench, &wait, 1, stats);
+    report_lanes(bench, "signal", "signal_wait that is true", &wait, 1, stats, 0);
+    stage_data_close(bench);
+}
