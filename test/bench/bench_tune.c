@@ -40,18 +40,30 @@
 struct trial {
     const char *limit, *tests, *sizes;
     size_t values[MAX_VALUES];
+    const char *way; /* in the names of the rows that it is about; NULL: all */
 };
 
 static const struct trial trials[] = {
-    {"cells_up_to", "allreduce", "64,512,4K,16K,64K", {2048, 8192, 32768, 131072, 524288}},
-    {"flat_up_to", "barrier,allreduce,broadcast", "8", {2, 1024}},
+    {"cells_up_to", "allreduce", "64,512,4K,16K,64K", {2048, 8192, 32768, 131072, 524288}, NULL},
+    {"flat_up_to", "barrier,allreduce,broadcast", "8", {2, 1024}, NULL},
     {"direct_from",
      "allreduce,broadcast,alltoall",
      "1K,8K,32K,128K",
-     {512, 4096, 16384, 65536, 262144}},
-    {"reduce_piece", "allreduce,reduce", "256K,1M", {16384, 65536, 262144}},
-    {"ring_from", "allreduce", "8K,32K,128K,512K", {4096, 16384, 65536, 262144, 1048576}},
-    {"copy_piece", "broadcast,alltoall", "256K,1M", {16384, 65536, 131072, 262144}},
+     {512, 4096, 16384, 65536, 262144},
+     NULL},
+    {"process_vm_from",
+     "allreduce,broadcast,alltoall",
+     "8K,32K,128K,512K",
+     {4096, 16384, 65536, 262144, 1073741824},
+     " any buffers"},
+    {"process_vm_piece",
+     "allreduce,reduce",
+     "256K,1M",
+     {16384, 65536, 131072, 262144},
+     " any buffers"},
+    {"reduce_piece", "allreduce,reduce", "256K,1M", {16384, 65536, 262144}, NULL},
+    {"ring_from", "allreduce", "8K,32K,128K,512K", {4096, 16384, 65536, 262144, 1048576}, NULL},
+    {"copy_piece", "broadcast,alltoall", "256K,1M", {16384, 65536, 131072, 262144}, NULL},
 };
 #define N_TRIALS (sizeof(trials) / sizeof(trials[0]))
 
@@ -124,8 +136,11 @@ static void start_job(const struct tune *tune, const struct trial *trial, const 
     _exit(EXIT_USAGE);
 }
 
-/* A row's ranks and median; false for other lines, and for rows of calls that only start. */
-static bool read_row(char *line, int *n_ranks_p, double *ns_p)
+/*
+ * A row's ranks and median; false for other lines, for rows of calls that only start, and of
+ * another way than that of the trial.
+ */
+static bool read_row(char *line, const char *way, int *n_ranks_p, double *ns_p)
 {
     char *fields[8], *rest = line;
 
@@ -137,7 +152,8 @@ static bool read_row(char *line, int *n_ranks_p, double *ns_p)
     }
     *n_ranks_p = atoi(fields[2]);
     *ns_p = strtod(fields[7], NULL);
-    return strstr(fields[1], "_nb") == NULL && *n_ranks_p > 0 && *ns_p > 0;
+    return strstr(fields[1], "_nb") == NULL && (way == NULL || strstr(fields[1], way) != NULL) &&
+           *n_ranks_p > 0 && *ns_p > 0;
 }
 
 /* The next piece of what the job prints; 0 at its end, -1 if it takes too long. */
@@ -157,7 +173,7 @@ static ssize_t read_some(int fd, char *text, size_t room, int64_t deadline)
 }
 
 /* Take the rows of a job that prints to `fd`; false if it takes too long. */
-static bool read_rows(struct tune *tune, int fd, struct rows *rows)
+static bool read_rows(struct tune *tune, int fd, const char *way, struct rows *rows)
 {
     int64_t deadline = nxr_now_ns() + JOB_TIMEOUT_NS;
     char text[LINE_NBYTES + 1];
@@ -174,7 +190,7 @@ static bool read_rows(struct tune *tune, int fd, struct rows *rows)
             double ns;
 
             *newline = '\0';
-            if (rows->n < MAX_ROWS && read_row(text, &tune->n_ranks, &ns)) {
+            if (rows->n < MAX_ROWS && read_row(text, way, &tune->n_ranks, &ns)) {
                 rows->ns[rows->n++][rows->n_rounds] = ns;
             }
             nbytes -= (size_t)(newline + 1 - text);
@@ -202,7 +218,7 @@ static void run_job(struct tune *tune, const struct trial *trial, size_t value, 
         start_job(tune, trial, table);
     }
     close(fds[1]);
-    is_done = read_rows(tune, fds[0], rows);
+    is_done = read_rows(tune, fds[0], trial->way, rows);
     close(fds[0]);
     if (!is_done) {
         kill(child, SIGTERM);

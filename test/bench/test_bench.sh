@@ -108,7 +108,7 @@ tunes 1 "^nixl_bench tune: a job with cells_up_to=[0-9]+ failed" "tune hears of 
 tunes 0 "^Usage: nixl_bench tune" "tune --help" --help
 tunes 0 "^cells_up_to: 32768 1.00, 2048 [0-9.]+," "tune measures every value" --rounds 1 \
     --output "$work/table" "$nixlrun" -np 2
-[ "$(grep -Ec '^(# )?[a-z_]+(=[0-9]+|: nothing is faster)' "$work/table")" -ge 6 ] &&
+[ "$(grep -Ec '^(# )?[a-z_]+(=[0-9]+|: nothing is faster)' "$work/table")" -ge 8 ] &&
     grep -qx 'ranks 2' "$work/table"
 result $? "tune writes a section" "$work/table"
 echo flat_up_to=7 >>"$work/table"
