@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests of several ranks. A .mp file says what to run; run-mp runs it and prints TAP.
 MP_LOG_COMPILER = $(top_srcdir)/%D%/run-mp
-EXTRA_DIST += %D%/run-mp
+EXTRA_DIST += %D%/run-mp %D%/large.mp
 
 check_LTLIBRARIES = %D%/libmptest.la
 %C%_libmptest_la_SOURCES = %D%/barrier.c %D%/every_call.c %D%/mptest.c %D%/mptest.h \
@@ -31,6 +31,7 @@ mp_programs = \
 	%D%/hello \
 	%D%/hostile \
 	%D%/hostile_net \
+	%D%/large \
 	%D%/lifecycle \
 	%D%/limits \
 	%D%/no_device \
@@ -78,6 +79,8 @@ check_PROGRAMS += $(mp_programs)
 %C%_hostile_net_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_hostile_LDFLAGS = $(mp_link)
 %C%_hostile_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
+%C%_large_LDFLAGS = $(mp_link)
+%C%_large_LDADD = $(mp_libs)
 %C%_lifecycle_LDFLAGS = $(mp_link)
 %C%_lifecycle_LDADD = $(mp_libs)
 %C%_limits_LDFLAGS = $(mp_link)

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sizes beyond 4 GiB, where numbers of 32 bits would wrap: the shares of reductions, and the runs
+ * of prepared transfers. No byte of them is touched; test/mp/large.mp moves such sizes.
+ */
+#include "collective/node_collective.h"
+#include "xfer.h"
+
+#include <criterion/criterion.h>
+
+#define GIB (1ull << 30)
+
+static const uint64_t sizes[] = {4 * GIB - 1, 4 * GIB,     4 * GIB + 1,      4 * GIB + 4096,
+                                 5 * GIB,     8 * GIB + 7, 33 * GIB + 12345, 1ull << 46};
+#define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+/* All of it is somebody's, in whole elements, and nobody has much more than others. */
+Test(large, shares_cover_everything)
+{
+    static const size_t elements[] = {1, 2, 4, 8, 24, 256};
+    static struct nixl_team team;
+
+    for (size_t i = 0; i < N_SIZES * 6; i++) {
+        size_t element = elements[i % 6];
+        struct nxr_reduction what = {.kind = NXR_ALLREDUCE,
+                                     .combine = {.element_nbytes = element},
+                                     .nbytes = sizes[i / 6] / element * element};
+
+        for (int size = 2; size <= 2000; size += size / 3 + 1) {
+            size_t share, even = what.nbytes / (size_t)size;
+
+            team.node.size = size;
+            share = nxr_reduce_share(&team, &what);
+            cr_assert(share % element == 0 && share >= even && share <= even + 64 * 1024,
+                      "%zu bytes of %zu each, %d members: shares of %zu", what.nbytes, element,
+                      size, share);
+            cr_assert(share * (size_t)size >= what.nbytes);
+        }
+    }
+}
+
+static struct nxr_blocks blocks_of(uint64_t offset, uint64_t block_nbytes, uint64_t stride,
+                                   uint64_t nblocks, const uint64_t *index)
+{
+    return (struct nxr_blocks){.offset = offset,
+                               .limit = UINT64_MAX,
+                               .block_nbytes = block_nbytes,
+                               .stride = stride,
+                               .nblocks = nblocks,
+                               .index = index};
+}
+
+/* Blocks that lie side by side are one run, however long. */
+Test(large, neighbours_are_one_run)
+{
+    for (size_t i = 0; i < N_SIZES; i++) {
+        uint64_t nblocks = sizes[i] / 4096;
+        struct nxr_blocks blocks = blocks_of(3 * GIB, 4096, 4096, nblocks, NULL);
+        struct nxr_side side = {.blocks = &blocks, .n_entries = 1};
+        struct nxr_walk walk = {.side = &side};
+
+        cr_assert(nxr_side_count("test", 0, &side) == NIXL_OK);
+        cr_assert(side.nbytes == nblocks * 4096 && side.nblocks == nblocks);
+        cr_assert(nxr_walk_next(&walk));
+        cr_assert(walk.start == 3 * GIB && walk.nbytes == nblocks * 4096);
+        walk.nbytes = 0;
+        cr_assert(!nxr_walk_next(&walk) && !walk.is_outside);
+    }
+}
+
+/* Blocks of more than 4 GiB, far from each other, by a stride and by an index. */
+Test(large, far_blocks_are_found)
+{
+    static const uint64_t index[] = {2, 0, 1};
+
+    for (size_t i = 0; i < N_SIZES; i++) {
+        uint64_t stride = 3 * sizes[i];
+        struct nxr_blocks blocks[] = {blocks_of(7, sizes[i], stride, 3, NULL),
+                                      blocks_of(5, sizes[i], stride, 3, index)};
+        struct nxr_side side = {.blocks = blocks, .n_entries = 2};
+        struct nxr_walk walk = {.side = &side};
+
+        for (uint64_t n = 0; n < 6; n++) {
+            uint64_t start = n < 3 ? 7 + n * stride : 5 + index[n - 3] * stride;
+
+            cr_assert(nxr_walk_next(&walk));
+            cr_assert(walk.start == start && walk.nbytes == sizes[i], "block %d of %llu bytes",
+                      (int)n, (unsigned long long)sizes[i]);
+            walk.nbytes = 0;
+        }
+        cr_assert(!nxr_walk_next(&walk));
+    }
+}
+
+Test(large, more_than_any_memory_is_refused)
+{
+    struct nxr_blocks blocks[] = {blocks_of(0, 1ull << 33, 0, 1ull << 31, NULL),
+                                  blocks_of(0, 1ull << 63, 0, 1, NULL)};
+    struct nxr_side side = {.blocks = blocks, .n_entries = 1};
+
+    cr_assert(nxr_side_count("test", 0, &side) == NIXL_ERR_INVALID_ARG); /* 2^64 */
+    blocks[0].nblocks = 1ull << 30;
+    cr_assert(nxr_side_count("test", 0, &side) == NIXL_OK && side.nbytes == 1ull << 63);
+    side.n_entries = 2;
+    cr_assert(nxr_side_count("test", 0, &side) == NIXL_ERR_INVALID_ARG); /* together 2^64 */
+}
