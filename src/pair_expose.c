@@ -63,7 +63,8 @@ static int make_table(const char *operation)
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0,
                         "no memory for the table of buffers");
     }
-    status = nixl_region_alloc(NXR_PAIR_TABLE, sizeof(*places) * NXR_PAIR_N_PLACES, NULL, &region);
+    status =
+        nxr_region_alloc_internal(NXR_PAIR_TABLE, sizeof(*places) * NXR_PAIR_N_PLACES, &region);
     if (status != NIXL_OK) {
         free(entries);
         return nxr_fail_inner(status, operation, -1);

@@ -103,7 +103,7 @@ int nxr_pair_handle_tables(const char *operation, struct nixl_region **tables_p)
     if (*tables_p != NULL) {
         return NIXL_OK;
     }
-    status = nixl_region_open(NXR_PAIR_TABLE, tables_p);
+    status = nxr_region_open_internal(NXR_PAIR_TABLE, tables_p);
     if (status != NIXL_OK) {
         return nxr_fail_inner(status, operation, -1);
     }

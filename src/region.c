@@ -75,6 +75,8 @@ static void region_retire(struct nixl_region *region)
     n_retired++;
 }
 
+static const struct nixl_mem_params default_params = NIXL_MEM_PARAMS_INIT;
+
 /* Room for the reason of a failure. */
 struct why {
     char text[200];
@@ -97,10 +99,11 @@ static int check_name(const char *operation, const char *name, struct nixl_regio
                                           : "the name is too long",
                         NIXL_NAME_MAX);
     }
-    if (name[0] == NXR_WINDOW_NAME) {
+    if (name[0] == NXR_REGION_INTERNAL || name[0] == NXR_WINDOW_NAME) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "the name begins with byte %d, as the library's own names do",
-                        NXR_WINDOW_NAME);
+                        "the name begins with byte %d, as the library's own names do; allowed is "
+                        "any first byte but %d and %d",
+                        name[0], NXR_REGION_INTERNAL, NXR_WINDOW_NAME);
     }
     return NIXL_OK;
 }
@@ -203,21 +206,13 @@ static int alloc_auto(size_t nbytes, const struct nixl_mem_params *params,
     return status;
 }
 
-int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_params *params,
-                      struct nixl_region **region_p)
+static int alloc_region(const char *name, size_t nbytes, const struct nixl_mem_params *params,
+                        struct nixl_region **region_p)
 {
-    static const struct nixl_mem_params defaults = NIXL_MEM_PARAMS_INIT;
     struct nxr_memory memory;
     struct why why = {""};
-    int status = check_name("nixl_region_alloc", name, region_p);
+    int status;
 
-    params = params != NULL ? params : &defaults;
-    if (status == NIXL_OK) {
-        status = check_params("nixl_region_alloc", nbytes, params);
-    }
-    if (status != NIXL_OK) {
-        return status;
-    }
     status = params->kind == NIXL_MEM_AUTO
                  ? alloc_auto(nbytes, params, &memory, &why)
                  : alloc_kind(params->kind, nbytes, params, &memory, &why);
@@ -228,6 +223,23 @@ int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_par
         nxr_info(MEMORY, "region '%s': %s", name, memory.note);
     }
     return publish("nixl_region_alloc", name, &memory, region_p);
+}
+
+int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_params *params,
+                      struct nixl_region **region_p)
+{
+    int status = check_name("nixl_region_alloc", name, region_p);
+
+    params = params != NULL ? params : &default_params;
+    if (status == NIXL_OK) {
+        status = check_params("nixl_region_alloc", nbytes, params);
+    }
+    return status == NIXL_OK ? alloc_region(name, nbytes, params, region_p) : status;
+}
+
+int nxr_region_alloc_internal(const char *name, size_t nbytes, struct nixl_region **region_p)
+{
+    return alloc_region(name, nbytes, &default_params, region_p);
 }
 
 /*
@@ -262,13 +274,12 @@ kind_to_register(void *addr, const struct nixl_mem_params *params, struct why *w
 int nixl_region_register(const char *name, void *addr, size_t nbytes,
                          const struct nixl_mem_params *params, struct nixl_region **region_p)
 {
-    static const struct nixl_mem_params defaults = NIXL_MEM_PARAMS_INIT;
     const struct nxr_memory_kind *kind;
     struct nxr_memory memory;
     struct why why = {""};
     int status = check_name("nixl_region_register", name, region_p);
 
-    params = params != NULL ? params : &defaults;
+    params = params != NULL ? params : &default_params;
     if (status == NIXL_OK) {
         status = check_params("nixl_region_register", nbytes, params);
     }
@@ -297,14 +308,10 @@ struct nixl_region *nxr_region_open(const char *name)
     return region;
 }
 
-int nixl_region_open(const char *name, struct nixl_region **region_p)
+int nxr_region_open_internal(const char *name, struct nixl_region **region_p)
 {
-    int status = check_name("nixl_region_open", name, region_p);
     struct nixl_region *region;
 
-    if (status != NIXL_OK) {
-        return status;
-    }
     pthread_mutex_lock(&nxr_job.lock);
     region = nxr_region_open(name);
     pthread_mutex_unlock(&nxr_job.lock);
@@ -314,6 +321,13 @@ int nixl_region_open(const char *name, struct nixl_region **region_p)
     }
     *region_p = region;
     return NIXL_OK;
+}
+
+int nixl_region_open(const char *name, struct nixl_region **region_p)
+{
+    int status = check_name("nixl_region_open", name, region_p);
+
+    return status == NIXL_OK ? nxr_region_open_internal(name, region_p) : status;
 }
 
 /* ---- closing --------------------------------------------------------------------------------- */

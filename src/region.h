@@ -18,7 +18,8 @@
 
 #define NXR_PARTS_PER_CHUNK 64
 
-/* The names of the library's own regions begin with this; the user hears nothing of them. */
+/* The names of the library's own regions begin with this. Users cannot have or open such a name,
+ * and hear nothing of these regions. */
 #define NXR_REGION_INTERNAL '\1'
 
 enum nxr_part_state {
@@ -132,6 +133,10 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
 
 /* A handle to any name, also the library's own; NULL: no memory. Caller holds job.lock. */
 struct nixl_region *nxr_region_open(const char *name);
+
+/* nixl_region_alloc() of host memory, and nixl_region_open(), for the library's own names, too. */
+int nxr_region_alloc_internal(const char *name, size_t nbytes, struct nixl_region **region_p);
+int nxr_region_open_internal(const char *name, struct nixl_region **region_p);
 
 /* Why a part is not ready: records the failure of `operation` and returns its status. */
 int nxr_region_fail_part(const char *operation, const struct nxr_region_part *part);

@@ -54,7 +54,7 @@ static bool make_map(struct nixl_team *team, int member, const char *name, uint6
     void *addr = NULL;
     struct nxr_part *part;
 
-    if (nixl_region_open(name, &map->region) != NIXL_OK) {
+    if (nxr_region_open_internal(name, &map->region) != NIXL_OK) {
         return false;
     }
     if (nixl_region_query(map->region, rank, nxr_team_left(team), &info) == NIXL_OK &&

@@ -72,7 +72,7 @@ static size_t all_nbytes(int size)
 
 static int make_memory(struct nxr_node *node, const char *name)
 {
-    int status = nixl_region_alloc(name, all_nbytes(node->size), NULL, &node->region);
+    int status = nxr_region_alloc_internal(name, all_nbytes(node->size), &node->region);
 
     if (status == NIXL_OK) {
         take_memory(node, nixl_region_addr(node->region));
@@ -87,7 +87,7 @@ static int map_memory(struct nixl_team *team, const char *name)
     struct nxr_node *node = &team->node;
     int leader = team->ranks[team->local[0]];
     void *memory = NULL;
-    int status = nixl_region_open(name, &node->region);
+    int status = nxr_region_open_internal(name, &node->region);
 
     if (status == NIXL_OK) {
         status = nxr_team_find_part(team, node->region, team->local[0]);

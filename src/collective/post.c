@@ -60,7 +60,7 @@ int nxr_post_open(struct nxr_post *post, const char *name, int size, size_t slot
     int status = NIXL_ERR_NO_MEMORY;
 
     if (ways != NULL) {
-        status = nixl_region_alloc(name, nbytes, NULL, &post->region);
+        status = nxr_region_alloc_internal(name, nbytes, &post->region);
     }
     if (status != NIXL_OK) {
         free(ways);

@@ -37,7 +37,7 @@ struct nxr_post_swap {
     bool is_right;                     /* ... what comes is the right operand */
 };
 
-/* Make the own mailbox. NIXL_OK, or the failure of nixl_region_alloc(). */
+/* Make the own mailbox. NIXL_OK, or the failure of nxr_region_alloc_internal(). */
 int nxr_post_open(struct nxr_post *post, const char *name, int size, size_t slot_nbytes,
                   uint32_t n_slots);
 void nxr_post_close(struct nxr_post *post);

@@ -64,6 +64,10 @@ static void null_arguments(void)
     void *addr = CANARY;
 
     MPT_STATUS(nixl_region_alloc("null", 64, NULL, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_alloc("\1", 64, NULL, &other), NIXL_ERR_INVALID_ARG);
+    MPT_TRUE(strstr(nixl_last_error()->text, "begins with byte 1") != NULL);
+    MPT_STATUS(nixl_region_register("\1team", memory, 64, NULL, &other), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_open("\1pair", &other), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_region_alloc("\2", 64, NULL, &other), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_region_register("\2own", memory, 64, NULL, &other), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_region_open("\2window.0", &other), NIXL_ERR_INVALID_ARG);
