@@ -45,7 +45,8 @@ struct bench_options {
     long window;
     double seconds; /* of idling */
     bool is_registered;
-    bool is_by_tcp; /* as between hosts, also on one */
+    enum nixl_mem_kind there, here; /* of the parts, and of the caller's memory */
+    bool is_by_tcp;                 /* as between hosts, also on one */
     bool is_unpinned;
     bool is_checked; /* exit 1 if a goal is missed */
     enum bench_format format;
@@ -57,6 +58,8 @@ struct bench_options {
 void options_parse(struct bench_options *options, int argc, char **argv);
 
 /* ---- stage.c: what the ranks share besides what is measured ---- */
+
+struct bench;
 
 /* In rank 0's memory, mapped by every rank. Each word that is written often has its own line. */
 struct bench_page {
@@ -75,6 +78,8 @@ struct bench_page {
     uint64_t user_memory[BENCH_MAX_RANKS]; /* address of the registered memory in its owner */
 };
 
+typedef void bench_fn(struct bench *bench, long n, int arg);
+
 struct bench {
     struct bench_options options;
     int rank, size, peer; /* peer: the other one of two */
@@ -87,6 +92,12 @@ struct bench {
     unsigned char *theirs;      /* the peer's part, mapped; NULL where that cannot be */
     unsigned char *local;       /* ordinary memory of this process, as large */
     uint64_t local_nbytes;
+    struct nixl_region *local_region; /* where `local' is GPU memory; else NULL */
+    struct {
+        struct nixl_region *region; /* between hosts */
+        unsigned char *src;
+        bench_fn *fn;
+    } beside;          /* device.c */
     bool is_crowded;   /* more ranks than cores, none is bound */
     char method[48];   /* how the library reaches the peer's part */
     uint64_t flag_seq; /* of the flag ping-pong */
@@ -106,6 +117,10 @@ void stage_close(struct bench *bench);
  */
 void stage_data_open(struct bench *bench, bool is_registered, uint64_t nbytes);
 void stage_data_close(struct bench *bench);
+
+/* Memory of this process, touched. */
+unsigned char *stage_map_private(uint64_t nbytes);
+void stage_unmap_private(unsigned char *memory, uint64_t nbytes);
 
 /* Set the current case. */
 void stage_case(struct bench *bench, uint64_t nbytes, const struct bench_alignment *alignment);
@@ -131,8 +146,6 @@ void bench_die(const char *format, ...) NIXL_PRINTF(1, 2) NIXL_NORETURN;
 void bench_pause(unsigned *n_spins);
 
 /* ---- sample.c ---- */
-
-typedef void bench_fn(struct bench *bench, long n, int arg);
 
 /* Who runs a lane's function: rank 0; ranks 0 and 1; all. The others wait in the barrier. */
 enum bench_actors { ACTOR_FIRST, ACTOR_PAIR, ACTOR_ALL };
@@ -163,6 +176,16 @@ void sample_stats(double *samples_ns, long n_samples, struct bench_stats *stats_
  */
 double sample_flag_ns(struct bench *bench);
 const char *sample_placement(double flag_ns);
+
+/* ---- device.c: data in GPU memory ---- */
+
+bool device_is_used(const struct bench *bench);
+/* Called with the data region, where it is used. */
+void device_open(struct bench *bench, uint64_t nbytes);
+void device_close(struct bench *bench, uint64_t nbytes);
+/* The lane that a lane in GPU memory is held beside; one such pair at a time. */
+struct bench_lane device_beside_lane(struct bench *bench, const struct bench_lane *lane);
+double device_goal(const struct bench *bench);
 
 /* ---- wire.c: the stage between hosts ---- */
 

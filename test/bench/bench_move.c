@@ -103,6 +103,9 @@ struct move {
 /* None where the call and not the copy is measured. */
 static double goal_of(const struct bench *bench, const struct move *move)
 {
+    if (device_is_used(bench)) {
+        return device_goal(bench);
+    }
     if (bench->wire != NULL) {
         return bench->nbytes >= TCP_GOAL_FROM && move->tcp != TCP_PUT_SENT ? TCP_GOAL : 0;
     }
@@ -119,6 +122,10 @@ static double goal_of(const struct bench *bench, const struct move *move)
 /* The best that the machine can do for the same work; returns how many lanes that are. */
 static int bare_lanes(struct bench *bench, const struct move *move, struct bench_lane *lanes)
 {
+    if (device_is_used(bench)) {
+        lanes[0] = device_beside_lane(bench, &move->lane);
+        return 1;
+    }
     if (bench->wire != NULL) {
         lanes[0] = bare_tcp_lane(bench, move->tcp);
         return 1;
@@ -137,7 +144,8 @@ static int bare_lanes(struct bench *bench, const struct move *move, struct bench
 /* Rows of one operation over all sizes and alignments, beside the best that the machine can do. */
 static void move_rows(struct bench *bench, const struct move *move)
 {
-    bool is_method_shown = bench->options.is_registered || bench->wire != NULL;
+    bool is_method_shown =
+        bench->options.is_registered || bench->wire != NULL || device_is_used(bench);
     const uint64_t *sizes;
     int n_sizes = bench_sizes(bench, move_sizes, N_MOVE_SIZES, &sizes);
     char label[96];

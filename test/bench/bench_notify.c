@@ -66,23 +66,33 @@ static void notify(struct bench *bench, long n, int arg)
 void test_put_notify(struct bench *bench)
 {
     static const uint64_t defaults[] = {8, 64, 512, 4096, 65536, 1 << 20, 16 << 20, 64 << 20};
+    char label[96] = "put_notify one way";
     const uint64_t *sizes;
     int n_sizes = bench_sizes(bench, defaults, 8, &sizes);
 
     stage_data_open(bench, bench->options.is_registered, bench_largest(sizes, n_sizes));
+    if (device_is_used(bench)) {
+        snprintf(label, sizeof(label), "put_notify by %s", bench->method);
+    }
     for (int i = 0; i < n_sizes; i++) {
         for (int j = 0; j < bench->options.n_alignments; j++) {
             struct bench_lane lanes[2] = {{"nixlrun", put_notify, 0, ACTOR_PAIR, 2}};
             struct bench_stats stats[2];
             double goal = 0;
+            int n_lanes = 1;
 
             stage_case(bench, sizes[i], &bench->options.alignments[j]);
-            lanes[1] = bare_one_way_lane(bench, false);
+            if (!device_is_used(bench)) {
+                lanes[n_lanes++] = bare_one_way_lane(bench, false);
+            } else if (bench->wire != NULL) {
+                lanes[n_lanes++] = device_beside_lane(bench, &lanes[0]);
+                goal = device_goal(bench);
+            }
             if (bench->theirs != NULL) {
                 goal = sizes[i] == 8 ? ONE_WAY_GOAL : sizes[i] == 1 << 20 ? MEBIBYTE_GOAL : 0;
             }
-            sample_lanes(bench, lanes, 2, stats);
-            report_lanes(bench, "put_notify", "put_notify one way", lanes, 2, stats, goal);
+            sample_lanes(bench, lanes, n_lanes, stats);
+            report_lanes(bench, "put_notify", label, lanes, n_lanes, stats, goal);
         }
     }
     stage_data_close(bench);

@@ -20,6 +20,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/bench_wait.c \
 	%D%/bench_word.c \
 	%D%/bench_xfer.c \
+	%D%/device.c \
 	%D%/nixl_bench.c \
 	%D%/options.c \
 	%D%/report.c \

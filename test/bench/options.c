@@ -60,6 +60,9 @@ static void print_help(void)
            "  -b, --budget TIME     aimed time of a row, as 300ms (default)\n"
            "  -i, --iters N         samples of a row, instead of a budget\n"
            "  -r, --registered      use registered malloc memory instead of allocated regions\n"
+           "      --memory KIND     host (default), cuda or vulkan: where the data lies, at both "
+           "ends;\n"
+           "                        KIND:KIND: the peer's part, and this end\n"
            "  -w, --window N        puts or gets in flight of put_nb, get_nb (default 64)\n"
            "      --seconds S       how long `idle' waits (default 3)\n"
            "      --tcp             as between hosts, beside a TCP connection, also on one host\n"
@@ -141,6 +144,58 @@ static void parse_alignments(struct bench_options *options, const char *list)
     }
 }
 
+/* A kind's name up to `end'. */
+static enum nixl_mem_kind parse_kind(const char *list, const char *name, const char *end)
+{
+    static const struct {
+        const char *name;
+        enum nixl_mem_kind kind;
+    } kinds[] = {{"host", NIXL_MEM_HOST}, {"cuda", NIXL_MEM_CUDA}, {"vulkan", NIXL_MEM_VULKAN}};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strlen(kinds[i].name) == (size_t)(end - name) &&
+            memcmp(kinds[i].name, name, (size_t)(end - name)) == 0) {
+            return kinds[i].kind;
+        }
+    }
+    usage_error("--memory is '%s'; allowed is KIND or KIND:KIND, each host, cuda or vulkan", list);
+}
+
+static void parse_memory(struct bench_options *options, const char *text)
+{
+    const char *colon = strchrnul(text, ':');
+
+    options->there = parse_kind(text, text, colon);
+    options->here =
+        *colon == '\0' ? options->there : parse_kind(text, colon + 1, text + strlen(text));
+}
+
+/* Other tests have memory of their own. */
+static void check_memory(const struct bench_options *options)
+{
+    static void (*const movers[])(struct bench *) = {test_put,    test_put_flush, test_get,
+                                                     test_put_nb, test_get_nb,    test_put_notify};
+
+    if (options->there == NIXL_MEM_HOST && options->here == NIXL_MEM_HOST) {
+        return;
+    }
+    if (options->is_registered) {
+        usage_error("--registered is for host memory, not together with --memory");
+    }
+    for (int i = 0; i < options->n_tests; i++) {
+        bool has = false;
+
+        for (size_t j = 0; j < sizeof(movers) / sizeof(movers[0]); j++) {
+            has |= options->tests[i]->run == movers[j];
+        }
+        if (!has) {
+            usage_error("%s has no --memory; put, put_flush, get, put_nb, get_nb and put_notify "
+                        "have",
+                        options->tests[i]->name);
+        }
+    }
+}
+
 static long parse_number(const char *option, const char *text, long lowest, long highest)
 {
     char *end;
@@ -200,6 +255,9 @@ static void parse_option(struct bench_options *options, int option, const char *
     case 'r':
         options->is_registered = true;
         break;
+    case 'M':
+        parse_memory(options, text);
+        break;
     case 'P':
         options->is_unpinned = true;
         break;
@@ -220,24 +278,22 @@ static void parse_option(struct bench_options *options, int option, const char *
 
 void options_parse(struct bench_options *options, int argc, char **argv)
 {
-    static const struct option names[] = {{"sizes", required_argument, NULL, 's'},
-                                          {"alignment", required_argument, NULL, 'a'},
-                                          {"budget", required_argument, NULL, 'b'},
-                                          {"iters", required_argument, NULL, 'i'},
-                                          {"window", required_argument, NULL, 'w'},
-                                          {"seconds", required_argument, NULL, 'S'},
-                                          {"registered", no_argument, NULL, 'r'},
-                                          {"no-pin", no_argument, NULL, 'P'},
-                                          {"tcp", no_argument, NULL, 'T'},
-                                          {"check", no_argument, NULL, 'K'},
-                                          {"csv", no_argument, NULL, 'C'},
-                                          {"json", no_argument, NULL, 'J'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option names[] = {
+        {"sizes", required_argument, NULL, 's'},  {"alignment", required_argument, NULL, 'a'},
+        {"budget", required_argument, NULL, 'b'}, {"iters", required_argument, NULL, 'i'},
+        {"window", required_argument, NULL, 'w'}, {"seconds", required_argument, NULL, 'S'},
+        {"registered", no_argument, NULL, 'r'},   {"memory", required_argument, NULL, 'M'},
+        {"no-pin", no_argument, NULL, 'P'},       {"tcp", no_argument, NULL, 'T'},
+        {"check", no_argument, NULL, 'K'},        {"csv", no_argument, NULL, 'C'},
+        {"json", no_argument, NULL, 'J'},         {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0}};
     int option;
 
-    *options = (struct bench_options){.budget_ns = 300000000, .window = 64, .seconds = 3};
+    *options = (struct bench_options){.budget_ns = 300000000,
+                                      .window = 64,
+                                      .seconds = 3,
+                                      .there = NIXL_MEM_HOST,
+                                      .here = NIXL_MEM_HOST};
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":s:a:b:i:w:rhV", names, NULL)) != -1) {
         switch (option) {
@@ -271,6 +327,7 @@ void options_parse(struct bench_options *options, int argc, char **argv)
             usage_error("%s cannot run together with other tests", options->tests[i]->name);
         }
     }
+    check_memory(options);
     if (options->n_alignments == 0) {
         add_alignment(options, 0, 0);
     }

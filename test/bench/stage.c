@@ -118,7 +118,7 @@ void stage_close(struct bench *bench)
     bench_check(nixl_region_close(bench->page_region, BENCH_TIMEOUT_NS), "closing the shared page");
 }
 
-static void *map_private(uint64_t nbytes)
+unsigned char *stage_map_private(uint64_t nbytes)
 {
     void *memory = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -128,6 +128,11 @@ static void *map_private(uint64_t nbytes)
     }
     memset(memory, 1, nbytes);
     return memory;
+}
+
+void stage_unmap_private(unsigned char *memory, uint64_t nbytes)
+{
+    munmap(memory, nbytes);
 }
 
 /* Every page of the peer's part once, or the first copies would count page faults. */
@@ -142,35 +147,52 @@ static void map_theirs(struct bench *bench, uint64_t nbytes)
     bench->theirs = theirs;
 }
 
-void stage_data_open(struct bench *bench, bool is_registered, uint64_t nbytes)
+/* This rank's part of the data region. */
+static void open_part(struct bench *bench, uint64_t total)
 {
-    uint64_t total = nbytes + BENCH_MARGIN;
-    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
 
-    bench->is_registered = is_registered;
-    bench->theirs = NULL;
-    bench->local = map_private(total);
-    bench->local_nbytes = total;
-    if (is_registered) {
-        bench->mine = map_private(total);
+    params.kind = bench->options.there;
+    if (bench->is_registered) {
+        bench->mine = stage_map_private(total);
         bench_check(nixl_region_register("bench.data", bench->mine, total, NULL, &bench->region),
                     "registering memory");
         if (bench->page != NULL) {
             bench->page->user_memory[bench->rank] = (uint64_t)(uintptr_t)bench->mine;
         }
     } else {
-        bench_check(nixl_region_alloc("bench.data", total, NULL, &bench->region),
+        bench_check(nixl_region_alloc("bench.data", total, &params, &bench->region),
                     "allocating memory");
         bench->mine = nixl_region_addr(bench->region);
-        memset(bench->mine, 1, total);
+        if (params.kind == NIXL_MEM_HOST) {
+            memset(bench->mine, 1, total);
+        }
     }
+}
+
+void stage_data_open(struct bench *bench, bool is_registered, uint64_t nbytes)
+{
+    uint64_t total = nbytes + BENCH_MARGIN;
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    bool is_transport_shown = bench->wire != NULL || device_is_used(bench);
+
+    bench->is_registered = is_registered;
+    bench->theirs = NULL;
+    bench->local_nbytes = total;
+    if (bench->options.here == NIXL_MEM_HOST) {
+        bench->local = stage_map_private(total);
+    }
+    if (device_is_used(bench)) {
+        device_open(bench, total);
+    }
+    open_part(bench, total);
     stage_barrier(bench);
     bench_check(nixl_region_query(bench->region, bench->peer, BENCH_TIMEOUT_NS, &info),
                 "asking for the peer's memory");
     snprintf(bench->method, sizeof(bench->method), "%s%s%s",
-             bench->wire != NULL ? info.transport : "",
-             bench->wire != NULL && info.method[0] != '\0' ? "/" : "", info.method);
-    if (!is_registered && bench->wire == NULL) {
+             is_transport_shown ? info.transport : "",
+             is_transport_shown && info.method[0] != '\0' ? "/" : "", info.method);
+    if (!is_registered && bench->wire == NULL && bench->options.there == NIXL_MEM_HOST) {
         map_theirs(bench, total);
     }
     stage_barrier(bench);
@@ -186,9 +208,14 @@ void stage_data_close(struct bench *bench)
     stage_barrier(bench);
     bench_check(nixl_region_close(bench->region, BENCH_TIMEOUT_NS), "closing the data region");
     if (bench->is_registered) {
-        munmap(bench->mine, bench->local_nbytes);
+        stage_unmap_private(bench->mine, bench->local_nbytes);
     }
-    munmap(bench->local, bench->local_nbytes);
+    if (device_is_used(bench)) {
+        device_close(bench, bench->local_nbytes);
+    }
+    if (bench->options.here == NIXL_MEM_HOST) {
+        stage_unmap_private(bench->local, bench->local_nbytes);
+    }
     stage_barrier(bench);
 }
 

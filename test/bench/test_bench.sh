@@ -32,6 +32,10 @@ refuses "--alignment has '1:x'" "a bad source alignment" put --alignment 1:x
 refuses "--budget is '0'" "no budget" put --budget 0
 refuses "--iters is '-1'" "a negative number of samples" put --iters -1
 refuses "--window is '5000'" "too large a window" put_nb --window 5000
+refuses "--memory is 'gpu'; allowed is KIND or KIND:KIND" "an unknown memory" put --memory gpu
+refuses "--memory is 'cuda:'" "half a pair of memories" put --memory cuda:
+refuses "rate has no --memory" "a test of other memory" rate --memory vulkan
+refuses "--registered is for host memory" "registered GPU memory" put -r --memory cuda
 refuses "--seconds is 'x'" "bad seconds" idle --seconds x
 refuses "memory cannot run together" "memory with another test" memory put
 gives 2 "put with 3 ranks" -np 3 "$bench" put
@@ -70,6 +74,19 @@ has "$work/out" "^put,put by (process_vm|bounce)" "says which way it went"
 # shellcheck disable=SC2086
 gives 0 "limits" -np 2 "$bench" limits $small
 has "$work/out" "^one way: flag +0 .* [num]?s " "gives the way of a flag"
+stand_in=$top_builddir/test/cuda/.libs
+# shellcheck disable=SC2086
+for memory in cuda cuda:host host:cuda; do
+    LD_LIBRARY_PATH=$stand_in gives 0 "$memory memory" -np 2 "$bench" put put_flush get put_nb \
+        get_nb put_notify $small --memory $memory --csv
+    [ "$(awk -F, 'NR > 1 && $8 > 0 && ($13 == "within own part" || $1 == "put_notify")' \
+        "$work/out" | wc -l)" = 12 ]
+    result $? "$memory memory beside the own part" "$work/out"
+    LD_LIBRARY_PATH=$stand_in gives 0 "$memory memory as between hosts" -np 2 "$bench" put get \
+        put_notify $small --memory $memory --tcp --csv
+    [ "$(awk -F, 'NR > 1 && $8 > 0 && $13 == "host memory" && $15 > 0' "$work/out" | wc -l)" = 6 ]
+    result $? "$memory memory beside host memory" "$work/out"
+done
 gives 0 "as between hosts" -np 2 "$bench" put put_flush get put_nb get_nb put_notify notify \
     put_signal signal fetch_add atomic notify_barrier barrier allreduce passive sleep limits $small --tcp --csv
 [ "$(awk -F, 'NR > 1 && $13 == "raw TCP" && $14 > 0 && $15 > 0' "$work/out" | wc -l)" -ge 15 ]
