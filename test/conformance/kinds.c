@@ -23,16 +23,6 @@ static const size_t sizes[] = {1, 8, 63, 4096, 16384, 65537, 524288, 524289, 160
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 /* The same with the own part. */
-static void fill_part(struct part *part, size_t at, const void *bytes, size_t nbytes)
-{
-    MPT_OK(nixl_put(conf.rank, part->region, at, bytes, nbytes));
-}
-
-static void read_part(struct part *part, size_t at, void *bytes, size_t nbytes)
-{
-    MPT_OK(nixl_get(conf.rank, part->region, at, bytes, nbytes));
-}
-
 static void end(int status, struct nixl_req **req)
 {
     MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(req, MPT_PATIENCE) : status);
@@ -43,7 +33,7 @@ static void end(int status, struct nixl_req **req)
 static void blank(struct part *part, unsigned char *host, size_t nbytes)
 {
     memset(host, BLANK, nbytes);
-    fill_part(part, 0, host, nbytes);
+    conf_fill_part(part, 0, host, nbytes);
 }
 
 static void put_and_check(struct part *part, struct local *local, size_t place, size_t nbytes)
@@ -56,12 +46,12 @@ static void put_and_check(struct part *part, struct local *local, size_t place, 
     MPT_OK(nixl_put(conf.next, part->region, place, local->addr + place, nbytes));
     conf_tell(conf.next, TAG_DONE);
     conf_hear(conf.prev, TAG_DONE);
-    read_part(part, place - GUARD, seen, nbytes + 2 * GUARD);
+    conf_read_part(part, place - GUARD, seen, nbytes + 2 * GUARD);
     MPT_CHECK_BYTES(seen, GUARD, BLANK);
     MPT_CHECK(seen + GUARD, nbytes, (uint64_t)conf.prev + nbytes);
     MPT_CHECK_BYTES(seen + GUARD + nbytes, GUARD, BLANK);
     memset(seen, BLANK, nbytes);
-    fill_part(part, place, seen, nbytes);
+    conf_fill_part(part, place, seen, nbytes);
     conf_tell(conf.prev, TAG_NEXT);
     conf_hear(conf.next, TAG_NEXT);
     free(seen);
@@ -92,7 +82,7 @@ static void every_byte_is_got_between_kinds(void)
     unsigned char *expected = malloc(PART_NBYTES);
 
     mpt_fill(expected, PART_NBYTES, (uint64_t)conf.rank);
-    fill_part(&part, 0, expected, PART_NBYTES);
+    conf_fill_part(&part, 0, expected, PART_NBYTES);
     mpt_fill(expected, PART_NBYTES, (uint64_t)conf.next);
     mpt_barrier();
     for (size_t i = 0; i < N_SIZES; i++) {
@@ -128,7 +118,7 @@ static void buffers_are_exposed_between_kinds(void)
         char token[NIXL_TOKEN_NBYTES];
 
         mpt_fill(seen, nbytes, i + (uint64_t)conf.rank);
-        fill_part(&part, GUARD, seen, nbytes);
+        conf_fill_part(&part, GUARD, seen, nbytes);
         mpt_fill(local.host, nbytes, 100 + i + (uint64_t)conf.rank);
         conf_push(&local, 0, nbytes);
         MPT_STATUS(
@@ -146,7 +136,7 @@ static void buffers_are_exposed_between_kinds(void)
             conf_pull(&local, 0, nbytes);
             MPT_CHECK(local.host, nbytes, i + (uint64_t)conf.next);
         } else {
-            read_part(&part, GUARD, seen, nbytes);
+            conf_read_part(&part, GUARD, seen, nbytes);
             MPT_CHECK(seen, nbytes, 100 + i + (uint64_t)conf.prev);
         }
     }
@@ -179,7 +169,7 @@ static void a_notification_comes_behind_puts_between_kinds(void)
         }
         conf_tell(conf.next, TAG_DONE);
         conf_hear(conf.prev, TAG_DONE);
-        read_part(&part, 0, seen, N_REQS * SLICE);
+        conf_read_part(&part, 0, seen, N_REQS * SLICE);
         mpt_fill(local.host, local.nbytes, round + 7u * (unsigned)conf.prev);
         for (size_t i = 0; i < N_REQS; i++) {
             MPT_EQ(memcmp(seen + i * SLICE, local.host + i * SLICE, i % 3 == 0 ? 64 : SLICE), 0);
@@ -208,7 +198,7 @@ static void put_notify_and_get_notify_between_kinds(void)
         nixl_note_init(&note);
         MPT_OK(nixl_notify_recv(conf.prev, TAG_DONE, UINT64_MAX, MPT_PATIENCE, &note));
         MPT_EQ(memcmp(note.payload, &i, sizeof(i)), 0);
-        read_part(&part, 5, seen, sizes[i]);
+        conf_read_part(&part, 5, seen, sizes[i]);
         MPT_CHECK(seen, sizes[i], i + (uint64_t)conf.prev);
         mpt_barrier();
         MPT_OK(nixl_get_notify(conf.next, part.region, 5, local.addr, sizes[i], TAG_NEXT, NULL, 0,
@@ -243,7 +233,7 @@ static void a_fence_orders_puts_between_kinds(void)
         MPT_OK(nixl_put(conf.next, part.region, 0, local.addr + 400000, nbytes[1]));
         MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
         mpt_barrier();
-        read_part(&part, 0, seen, nbytes[1]);
+        conf_read_part(&part, 0, seen, nbytes[1]);
         MPT_CHECK_BYTES(seen, nbytes[1], 101 + (int)(round % 100));
         mpt_barrier();
     }
@@ -303,7 +293,7 @@ static void a_signal_comes_behind_puts_between_kinds(void)
             nixl_put_signal(conf.next, part.region, 0, local.addr, nbytes, part.region, 300032, 1));
         MPT_OK(nixl_signal_wait(word, NIXL_GE, round, MPT_PATIENCE, &value));
         MPT_EQ(value, round);
-        read_part(&part, 0, seen, nbytes);
+        conf_read_part(&part, 0, seen, nbytes);
         MPT_CHECK(seen, nbytes, round + 31u * (unsigned)conf.prev);
         mpt_barrier();
     }
@@ -349,7 +339,7 @@ static void a_canceled_request_leaves_its_memory_alone(void)
     MPT_OK(nixl_put(conf.next, part.region, 0, local.addr, PART_NBYTES));
     conf_tell(conf.next, TAG_DONE);
     conf_hear(conf.prev, TAG_DONE);
-    read_part(&part, 0, seen, PART_NBYTES);
+    conf_read_part(&part, 0, seen, PART_NBYTES);
     MPT_CHECK(seen, PART_NBYTES, (uint64_t)conf.prev);
     mpt_barrier();
     conf_drop_local(&local);

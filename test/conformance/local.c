@@ -41,6 +41,16 @@ void conf_push(struct local *local, size_t at, size_t nbytes)
     }
 }
 
+void conf_fill_part(const struct part *part, size_t at, const void *bytes, size_t nbytes)
+{
+    MPT_OK(nixl_put(conf.rank, part->region, at, bytes, nbytes));
+}
+
+void conf_read_part(const struct part *part, size_t at, void *bytes, size_t nbytes)
+{
+    MPT_OK(nixl_get(conf.rank, part->region, at, bytes, nbytes));
+}
+
 void conf_pull(struct local *local, size_t at, size_t nbytes)
 {
     if (local->region != NULL) {

@@ -19,4 +19,8 @@ void conf_drop_local(struct local *local);
 void conf_push(struct local *local, size_t at, size_t nbytes);
 void conf_pull(struct local *local, size_t at, size_t nbytes);
 
+/* Write to the rank's own part of any kind, or read it. */
+void conf_fill_part(const struct part *part, size_t at, const void *bytes, size_t nbytes);
+void conf_read_part(const struct part *part, size_t at, void *bytes, size_t nbytes);
+
 #endif

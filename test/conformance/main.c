@@ -108,8 +108,8 @@ static void tell_failure(const char *file, int line, const char *text)
 /* Guarantees of these tables do not look at parts with the processor. */
 static bool is_blind(const struct guarantee *table)
 {
-    return table == conf_kinds || table == conf_kinds_collective || table == conf_event ||
-           table == conf_job;
+    return table == conf_kinds || table == conf_kinds_collective || table == conf_xfer ||
+           table == conf_xfer_data || table == conf_event || table == conf_job;
 }
 
 static bool is_wanted(const struct guarantee *table, const struct guarantee *guarantee,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guarantees on the life of prepared transfers: starts, requests, notifications, cancel, ranges. */
-#include "conformance.h"
+#include "local.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -15,18 +15,20 @@
 /* Both sides alike: blocks of one size, in one entry each. */
 struct pair {
     struct part part;
-    unsigned char *memory; /* the local side */
+    unsigned char *seen; /* a copy of the own part */
+    struct local memory; /* the local side */
     struct nixl_blocks local, remote;
     uint64_t local_index[N_BLOCKS], remote_index[N_BLOCKS];
 };
 
-static void make_pair(struct pair *pair, const char *name)
+static void make_pair_of(struct pair *pair, const char *name, enum nixl_mem_kind local_kind)
 {
     pair->part = conf_part(name, N_BLOCKS * BLOCK);
-    pair->memory = malloc(N_BLOCKS * BLOCK);
-    MPT_TRUE(pair->memory != NULL);
+    pair->seen = malloc(N_BLOCKS * BLOCK);
+    MPT_TRUE(pair->seen != NULL);
+    pair->memory = conf_local("xfer.local", local_kind, N_BLOCKS * BLOCK);
     pair->local = pair->remote = (struct nixl_blocks)NIXL_BLOCKS_INIT;
-    pair->local.addr = pair->memory;
+    pair->local.addr = pair->memory.addr;
     pair->remote.region = pair->part.region;
     pair->local.block_nbytes = pair->local.stride = BLOCK;
     pair->remote.block_nbytes = pair->remote.stride = BLOCK;
@@ -36,16 +38,50 @@ static void make_pair(struct pair *pair, const char *name)
     for (uint64_t i = 0; i < N_BLOCKS; i++) {
         pair->local_index[i] = i;
         pair->remote_index[i] = N_BLOCKS - 1 - i;
-        mpt_fill(pair->memory + i * BLOCK, BLOCK, i + (uint64_t)conf.rank);
+        mpt_fill(pair->memory.host + i * BLOCK, BLOCK, i + (uint64_t)conf.rank);
     }
+    conf_push(&pair->memory, 0, N_BLOCKS * BLOCK);
     mpt_barrier();
+}
+
+static void make_pair(struct pair *pair, const char *name)
+{
+    make_pair_of(pair, name, conf.local_kind);
 }
 
 static void drop_pair(struct pair *pair)
 {
     mpt_barrier();
     conf_drop(&pair->part);
-    free(pair->memory);
+    conf_drop_local(&pair->memory);
+    free(pair->seen);
+}
+
+/* Look at the own part. */
+static const unsigned char *look(struct pair *pair)
+{
+    if (pair->part.bytes != NULL) {
+        return pair->part.bytes;
+    }
+    conf_read_part(&pair->part, 0, pair->seen, N_BLOCKS * BLOCK);
+    return pair->seen;
+}
+
+/* Fill the own part. */
+static void blank(struct pair *pair, int value)
+{
+    memset(pair->seen, value, N_BLOCKS * BLOCK);
+    conf_fill_part(&pair->part, 0, pair->seen, N_BLOCKS * BLOCK);
+}
+
+/* The rank before has put its blocks here, in their order. */
+static void check_all(struct pair *pair)
+{
+    const unsigned char *seen = look(pair);
+
+    for (uint64_t i = 0; i < N_BLOCKS; i++) {
+        MPT_CHECK(seen + i * BLOCK, BLOCK, i + (uint64_t)conf.prev);
+    }
 }
 
 static struct nixl_xfer *prepare(struct pair *pair, enum nixl_xfer_op op, int rank)
@@ -65,10 +101,12 @@ static void run(struct nixl_xfer *xfer)
 }
 
 /* The rank before has put its block local_index[i] to our remote_index[i]. */
-static void check_pair(const struct pair *pair, int from, uint64_t n)
+static void check_pair(struct pair *pair, int from, uint64_t n)
 {
+    const unsigned char *seen = look(pair);
+
     for (uint64_t i = 0; i < n; i++) {
-        MPT_CHECK(pair->part.bytes + pair->remote_index[i] * BLOCK, BLOCK,
+        MPT_CHECK(seen + pair->remote_index[i] * BLOCK, BLOCK,
                   pair->local_index[i] + (uint64_t)from);
     }
 }
@@ -97,7 +135,7 @@ static void an_index_may_change_between_starts(void)
         conf_hear(conf.prev, TAG_NOTE);
         MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
         check_pair(&pair, conf.prev, n);
-        memset(pair.part.bytes, 0, pair.part.nbytes);
+        blank(&pair, 0);
         mpt_barrier();
     }
     MPT_OK(nixl_xfer_set_index(xfer, NIXL_XFER_LOCAL, 0, 0, pair.local_index));
@@ -106,7 +144,7 @@ static void an_index_may_change_between_starts(void)
     run(xfer); /* of nothing */
     MPT_OK(nixl_xfer_free(xfer));
     mpt_barrier();
-    MPT_CHECK_BYTES(pair.part.bytes, pair.part.nbytes, 0);
+    MPT_CHECK_BYTES(look(&pair), N_BLOCKS * BLOCK, 0);
     drop_pair(&pair);
 }
 
@@ -129,7 +167,7 @@ static void a_notification_comes_behind_a_transfer(void)
         MPT_EQ(memcmp(note.payload, text, sizeof(text)), 0);
         check_pair(&pair, conf.prev, N_BLOCKS);
         MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
-        memset(pair.part.bytes, 0, pair.part.nbytes);
+        blank(&pair, 0);
         mpt_barrier();
     }
     MPT_OK(nixl_xfer_free(xfer));
@@ -144,16 +182,18 @@ static void a_notification_comes_behind_the_last_read(void)
 
     make_pair(&pair, "xfer.read");
     for (uint64_t i = 0; i < N_BLOCKS; i++) {
-        mpt_fill(pair.part.bytes + pair.remote_index[i] * BLOCK, BLOCK, i + (uint64_t)conf.rank);
+        mpt_fill(pair.seen + pair.remote_index[i] * BLOCK, BLOCK, i + (uint64_t)conf.rank);
     }
+    conf_fill_part(&pair.part, 0, pair.seen, N_BLOCKS * BLOCK);
     mpt_barrier();
     xfer = prepare(&pair, NIXL_XFER_GET, conf.next);
     MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL) >= NIXL_OK);
     conf_hear(conf.prev, TAG_NOTE);
-    memset(pair.part.bytes, 0, pair.part.nbytes);
+    blank(&pair, 0);
     MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
+    conf_pull(&pair.memory, 0, N_BLOCKS * BLOCK);
     for (uint64_t i = 0; i < N_BLOCKS; i++) {
-        MPT_CHECK(pair.memory + i * BLOCK, BLOCK, i + (uint64_t)conf.next);
+        MPT_CHECK(pair.memory.host + i * BLOCK, BLOCK, i + (uint64_t)conf.next);
     }
     MPT_OK(nixl_xfer_free(xfer));
     drop_pair(&pair);
@@ -252,9 +292,7 @@ static void many_transfers_are_in_flight(void)
         conf_hear(conf.prev, TAG_NOTE);
         MPT_OK(nixl_xfer_free(xfers[i]));
     }
-    for (uint64_t i = 0; i < N_BLOCKS; i++) {
-        MPT_CHECK(pair.part.bytes + i * BLOCK, BLOCK, i + (uint64_t)conf.prev);
-    }
+    check_all(&pair);
     drop_pair(&pair);
 }
 
@@ -274,7 +312,7 @@ static void one_start_at_a_time(void)
     struct nixl_req *req = NULL;
     struct nixl_xfer *xfer;
 
-    make_pair(&pair, "xfer.twice");
+    make_pair_of(&pair, "xfer.twice", NIXL_MEM_HOST);
     xfer = prepare_long(&pair, 1200);
     MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_INPROGRESS);
     MPT_STATUS(nixl_xfer_start(xfer, NULL), NIXL_ERR_IN_USE);
@@ -284,9 +322,7 @@ static void one_start_at_a_time(void)
     MPT_TRUE(req != NULL);
     MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
     conf_hear(conf.prev, TAG_NOTE);
-    for (uint64_t i = 0; i < N_BLOCKS; i++) {
-        MPT_CHECK(pair.part.bytes + i * BLOCK, BLOCK, i + (uint64_t)conf.prev);
-    }
+    check_all(&pair);
     MPT_OK(nixl_xfer_free(xfer));
     drop_pair(&pair);
 }
@@ -317,7 +353,7 @@ static void a_completed_transfer_wakes_the_event_fd(void)
     static struct pair pair;
     struct nixl_xfer *xfer;
 
-    make_pair(&pair, "xfer.event");
+    make_pair_of(&pair, "xfer.event", NIXL_MEM_HOST);
     xfer = prepare_long(&pair, 1200);
     for (int rank = 0; rank < conf.size; rank++) {
         if (rank != conf.rank) {
@@ -350,10 +386,10 @@ static void a_canceled_transfer_moves_no_more(void)
         MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
         conf_tell(conf.next, TAG_NEXT);
         conf_hear(conf.prev, TAG_NEXT);
-        memset(pair.part.bytes, 7, pair.part.nbytes);
+        blank(&pair, 7);
         conf_tell(conf.prev, TAG_NEXT);
         conf_hear(conf.next, TAG_NEXT);
-        MPT_CHECK_BYTES(pair.part.bytes, pair.part.nbytes, 7);
+        MPT_CHECK_BYTES(look(&pair), N_BLOCKS * BLOCK, 7);
         mpt_barrier();
     }
     MPT_OK(nixl_xfer_free(xfer));
@@ -388,7 +424,7 @@ static void indices_are_checked_before_a_byte_moves(void)
     }
     MPT_TRUE(none == NULL);
     mpt_barrier();
-    MPT_CHECK_BYTES(pair.part.bytes, pair.part.nbytes, 0);
+    MPT_CHECK_BYTES(look(&pair), N_BLOCKS * BLOCK, 0);
     mpt_barrier();
     run(xfer); /* good again */
     MPT_OK(nixl_xfer_free(xfer));
@@ -409,7 +445,7 @@ static void a_transfer_finds_a_new_part_again(void)
     struct nixl_xfer *xfer;
     int status;
 
-    make_pair(&pair, "xfer.stale");
+    make_pair_of(&pair, "xfer.stale", NIXL_MEM_HOST);
     MPT_OK(nixl_region_open("xfer.stale", &there)); /* outlives the own part */
     pair.remote.region = there;
     xfer = prepare(&pair, NIXL_XFER_PUT, conf.next);
@@ -435,17 +471,16 @@ static void a_transfer_finds_a_new_part_again(void)
 
 const struct guarantee conf_xfer[] = {
     {"xfer", NULL, 0},
-    {"an_index_may_change_between_starts", an_index_may_change_between_starts, CONF_HOST},
-    {"a_notification_comes_behind_a_transfer", a_notification_comes_behind_a_transfer, CONF_HOST},
-    {"a_notification_comes_behind_the_last_read", a_notification_comes_behind_the_last_read,
-     CONF_HOST},
-    {"neighbours_move_as_one", neighbours_move_as_one, CONF_HOST},
-    {"what_it_takes_is_estimated_and_measured", what_it_takes_is_estimated_and_measured, CONF_HOST},
-    {"many_transfers_are_in_flight", many_transfers_are_in_flight, CONF_HOST},
+    {"an_index_may_change_between_starts", an_index_may_change_between_starts, 0},
+    {"a_notification_comes_behind_a_transfer", a_notification_comes_behind_a_transfer, 0},
+    {"a_notification_comes_behind_the_last_read", a_notification_comes_behind_the_last_read, 0},
+    {"neighbours_move_as_one", neighbours_move_as_one, 0},
+    {"what_it_takes_is_estimated_and_measured", what_it_takes_is_estimated_and_measured, 0},
+    {"many_transfers_are_in_flight", many_transfers_are_in_flight, 0},
     {"one_start_at_a_time", one_start_at_a_time, CONF_HOST},
     {"a_completed_transfer_wakes_the_event_fd", a_completed_transfer_wakes_the_event_fd, CONF_HOST},
-    {"a_canceled_transfer_moves_no_more", a_canceled_transfer_moves_no_more, CONF_HOST},
-    {"indices_are_checked_before_a_byte_moves", indices_are_checked_before_a_byte_moves, CONF_HOST},
+    {"a_canceled_transfer_moves_no_more", a_canceled_transfer_moves_no_more, 0},
+    {"indices_are_checked_before_a_byte_moves", indices_are_checked_before_a_byte_moves, 0},
     {"a_transfer_finds_a_new_part_again", a_transfer_finds_a_new_part_again, CONF_HOST},
     {0},
 };

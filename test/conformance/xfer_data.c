@@ -4,7 +4,7 @@
  * pair know the seed. Byte i of a transfer is the i-th of each side; the model below finds where it
  * lies, block by block, and shares nothing with the library.
  */
-#include "conformance.h"
+#include "local.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,10 +27,12 @@ struct side {
     uint64_t nbytes;
 };
 
+/* All in pieces of SIDE_NBYTES / 2; memory of any kind is looked at in copies on the host. */
 struct memory {
     struct part parts[2];
-    unsigned char *there[2];  /* the own parts, [SIDE_NBYTES / 2] each */
-    unsigned char *locals[2]; /* likewise */
+    struct local locals[2];
+    unsigned char *there[2]; /* copies of the own parts */
+    unsigned char *here[2];  /* those of the locals */
 };
 
 /* ---- layouts at random ----------------------------------------------------------------------- */
@@ -173,12 +175,15 @@ static void check_rest(const struct side *side, unsigned char *const bases[2], u
 
 static struct memory make_memory(void)
 {
-    struct memory memory = {.locals = {malloc(SIDE_NBYTES / 2), malloc(SIDE_NBYTES / 2)}};
+    struct memory memory;
 
-    MPT_TRUE(memory.locals[0] != NULL && memory.locals[1] != NULL);
     for (int i = 0; i < 2; i++) {
         memory.parts[i] = conf_part(i == 0 ? "xfer.a" : "xfer.b", SIDE_NBYTES / 2);
-        memory.there[i] = memory.parts[i].bytes;
+        memory.there[i] = malloc(SIDE_NBYTES / 2);
+        MPT_TRUE(memory.there[i] != NULL);
+        memory.locals[i] =
+            conf_local(i == 0 ? "xfer.local.a" : "xfer.local.b", conf.local_kind, SIDE_NBYTES / 2);
+        memory.here[i] = memory.locals[i].host;
     }
     return memory;
 }
@@ -187,7 +192,36 @@ static void drop_memory(struct memory *memory)
 {
     for (int i = 0; i < 2; i++) {
         conf_drop(&memory->parts[i]);
-        free(memory->locals[i]);
+        conf_drop_local(&memory->locals[i]);
+        free(memory->there[i]);
+    }
+}
+
+static void push_local(struct memory *memory)
+{
+    for (int i = 0; i < 2; i++) {
+        conf_push(&memory->locals[i], 0, SIDE_NBYTES / 2);
+    }
+}
+
+static void pull_local(struct memory *memory)
+{
+    for (int i = 0; i < 2; i++) {
+        conf_pull(&memory->locals[i], 0, SIDE_NBYTES / 2);
+    }
+}
+
+static void push_own(const struct memory *memory)
+{
+    for (int i = 0; i < 2; i++) {
+        conf_fill_part(&memory->parts[i], 0, memory->there[i], SIDE_NBYTES / 2);
+    }
+}
+
+static void pull_own(const struct memory *memory)
+{
+    for (int i = 0; i < 2; i++) {
+        conf_read_part(&memory->parts[i], 0, memory->there[i], SIDE_NBYTES / 2);
     }
 }
 
@@ -195,7 +229,7 @@ static void drop_memory(struct memory *memory)
 static void place(struct memory *memory, struct side *local, struct side *remote)
 {
     for (size_t i = 0; i < local->n_entries; i++) {
-        local->entries[i].addr = memory->locals[i % 2];
+        local->entries[i].addr = memory->locals[i % 2].addr;
     }
     for (size_t i = 0; i < remote->n_entries; i++) {
         remote->entries[i].region = memory->parts[i % 2].region;
@@ -238,13 +272,16 @@ static void put_at_random(int target, int source, unsigned n_rounds)
         uint64_t mine = round_seed(round, conf.rank), theirs = round_seed(round, source);
 
         blank(memory.there);
+        push_own(&memory);
         mpt_barrier();
         make_layout(mine, &local, &remote);
         place(&memory, &local, &remote);
-        each_block(&local, memory.locals, mine, false);
+        each_block(&local, memory.here, mine, false);
+        push_local(&memory);
         run(NIXL_XFER_PUT, target, &local, &remote);
         conf_tell(target, TAG_DATA);
         conf_hear(source, TAG_DATA);
+        pull_own(&memory);
         make_layout(theirs, &local, &remote);
         each_block(&remote, memory.there, theirs, true);
         check_rest(&remote, memory.there, theirs);
@@ -273,49 +310,59 @@ static void a_transfer_gets_every_byte(void)
 
         make_layout(theirs, &local, &remote); /* what the rank before this one will read */
         each_block(&remote, memory.there, theirs, false);
-        blank(memory.locals);
+        push_own(&memory);
+        blank(memory.here);
+        push_local(&memory);
         mpt_barrier();
         make_layout(mine, &local, &remote);
         place(&memory, &local, &remote);
         run(NIXL_XFER_GET, conf.next, &local, &remote);
-        each_block(&local, memory.locals, mine, true);
-        check_rest(&local, memory.locals, mine);
+        pull_local(&memory);
+        each_block(&local, memory.here, mine, true);
+        check_rest(&local, memory.here, mine);
         mpt_barrier();
     }
     drop_memory(&memory);
 }
 
-/* 20,000 blocks, more than any window or list, at random places of a large part. */
+/* More blocks than any list, at random places of a large part; fewer where copies take longer. */
 static void many_blocks_arrive_each_at_its_place(void)
 {
-    enum { N_BLOCKS = 20000, BLOCK = 192 };
-    struct part part = conf_part("xfer.many", (size_t)N_BLOCKS * BLOCK);
-    unsigned char *src = malloc((size_t)N_BLOCKS * BLOCK);
-    uint64_t *index = malloc(N_BLOCKS * sizeof(*index)), state = 77;
+    enum { BLOCK = 192 };
+    bool is_host = conf.part_kind == NIXL_MEM_HOST && conf.local_kind == NIXL_MEM_HOST;
+    const uint64_t n_blocks = is_host ? 20000 : 4500;
+    struct part part = conf_part("xfer.many", (size_t)n_blocks * BLOCK);
+    struct local src = conf_local("xfer.many.local", conf.local_kind, (size_t)n_blocks * BLOCK);
+    unsigned char *seen = calloc(n_blocks, BLOCK);
+    uint64_t *index = malloc(n_blocks * sizeof(*index)), state = 77;
     struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
     struct nixl_xfer *xfer;
 
-    for (uint64_t i = 0; i < N_BLOCKS; i++) {
+    for (uint64_t i = 0; i < n_blocks; i++) {
         uint64_t j = mpt_random(&state) % (i + 1);
 
         index[i] = index[j];
         index[j] = i;
-        mpt_fill(src + i * BLOCK, BLOCK, i + (uint64_t)conf.rank);
+        mpt_fill(src.host + i * BLOCK, BLOCK, i + (uint64_t)conf.rank);
     }
-    local.addr = src;
+    conf_push(&src, 0, src.nbytes);
+    conf_fill_part(&part, 0, seen, part.nbytes);
+    local.addr = src.addr;
     remote.region = part.region;
     local.block_nbytes = local.stride = remote.block_nbytes = remote.stride = BLOCK;
-    local.nblocks = remote.nblocks = N_BLOCKS;
+    local.nblocks = remote.nblocks = n_blocks;
     remote.index = index;
     mpt_barrier();
     MPT_OK(nixl_xfer_create(NIXL_XFER_PUT, conf.next, &local, 1, &remote, 1, &xfer));
     for (unsigned round = 0; round < conf_rounds(10); round++) {
         MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_DATA, NULL, 0, NULL) >= 0);
         conf_hear(conf.prev, TAG_DATA);
-        for (uint64_t i = 0; i < N_BLOCKS; i++) {
-            MPT_CHECK(part.bytes + index[i] * BLOCK, BLOCK, i + (uint64_t)conf.prev);
+        conf_read_part(&part, 0, seen, part.nbytes);
+        for (uint64_t i = 0; i < n_blocks; i++) {
+            MPT_CHECK(seen + index[i] * BLOCK, BLOCK, i + (uint64_t)conf.prev);
         }
-        memset(part.bytes, 0, part.nbytes);
+        memset(seen, 0, part.nbytes);
+        conf_fill_part(&part, 0, seen, part.nbytes);
         conf_tell(conf.prev, TAG_NEXT);
         conf_hear(conf.next, TAG_NEXT);
         MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
@@ -323,15 +370,16 @@ static void many_blocks_arrive_each_at_its_place(void)
     MPT_OK(nixl_xfer_free(xfer));
     mpt_barrier();
     conf_drop(&part);
-    free(src);
+    conf_drop_local(&src);
+    free(seen);
     free(index);
 }
 
 const struct guarantee conf_xfer_data[] = {
     {"xfer", NULL, 0},
-    {"a_transfer_puts_every_byte", a_transfer_puts_every_byte, CONF_HOST},
-    {"a_transfer_gets_every_byte", a_transfer_gets_every_byte, CONF_HOST},
-    {"a_transfer_to_oneself_moves_every_byte", a_transfer_to_oneself_moves_every_byte, CONF_HOST},
-    {"many_blocks_arrive_each_at_its_place", many_blocks_arrive_each_at_its_place, CONF_HOST},
+    {"a_transfer_puts_every_byte", a_transfer_puts_every_byte, 0},
+    {"a_transfer_gets_every_byte", a_transfer_gets_every_byte, 0},
+    {"a_transfer_to_oneself_moves_every_byte", a_transfer_to_oneself_moves_every_byte, 0},
+    {"many_blocks_arrive_each_at_its_place", many_blocks_arrive_each_at_its_place, 0},
     {0},
 };
