@@ -23,11 +23,12 @@ static void put_all(int last, struct nixl_region *region, size_t nbytes, int64_t
     unsigned char *bytes = malloc(nbytes);
     int64_t began_ns = mpt_now_ns();
     struct nixl_req *req = NULL;
+    int status;
 
     MPT_TRUE(bytes != NULL);
     mpt_fill(bytes, nbytes, SEED);
-    MPT_STATUS(nixl_put_nb(last, region, 0, bytes, nbytes, &req), NIXL_INPROGRESS);
-    MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+    status = nixl_put_nb(last, region, 0, bytes, nbytes, &req);
+    MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status);
     MPT_OK(nixl_flush(last, MPT_PATIENCE));
     MPT_LT(least_ns, mpt_now_ns() - began_ns); /* the link was slow */
     MPT_OK(nixl_notify(last, TAG_SENT, NULL, 0, MPT_PATIENCE));
