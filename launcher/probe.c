@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PROBE_NS (10 * NXR_S)
+#define PROBE_NS (60 * NXR_S) /* drivers of GPUs take many seconds on a machine that is busy */
 
 bool probe_find(const char *name, char path[PATH_MAX])
 {
