@@ -22,12 +22,18 @@ rank_runs() {
         while read -r dir; do cat "$dir/comm"; done | grep -cx sleep)" = "$1" ]
 }
 
-# start_job ARG...: start nixlrun on h0 with three ranks that have a process "sleep $mark" each; $pid
+# Do three ranks run, and does nixlrun know? What a rank writes comes behind all that is told of its start.
+all_run() {
+    [ "$(grep -c 'runs$' "$work/out")" = 3 ] && rank_runs 3
+}
+
+# start_job ARG...: start nixlrun on h0 with three ranks that say "runs" and have a process "sleep $mark"
+# each; $pid
 start_job() {
     "$hosts" -b "$bed" on h0 "$nixlrun" --engine "$engine" --host h0:1,h1:2 "$@" \
         >"$work/out" 2>"$work/err" </dev/null 9>&- &
     pid=$!
-    until_true 300 rank_runs 3
+    until_true 300 all_run
     result $? "three ranks run" "$work/err"
 }
 
@@ -44,23 +50,23 @@ job_gives() {
 
 # Signals to nixlrun. The shells are signalled with their children, which may be faster.
 signals() {
-    start_job --kill-grace 60 -l sh -c "trap 'echo bye; exit 0' TERM; while :; do sleep $mark & wait; done"
+    start_job --kill-grace 60 -l sh -c "trap 'echo bye; exit 0' TERM; echo runs; while :; do sleep $mark & wait; done"
     kill -TERM "$pid"
     job_gives 0 "SIGTERM asks the ranks, which end in order"
-    [ "$(sort "$work/out" | tr '\n' '|')" = "[0] bye|[1] bye|[2] bye|" ]
+    [ "$(grep bye "$work/out" | sort | tr '\n' '|')" = "[0] bye|[1] bye|[2] bye|" ]
     result $? "each of them was asked" "$work/out" "$work/err"
-    start_job sleep "$mark"
+    start_job sh -c "echo runs; exec sleep $mark"
     kill -INT "$pid"
     job_gives 130 "SIGINT ends the job"
-    start_job --kill-grace 0.5 sh -c "trap '' TERM HUP; exec sleep $mark"
+    start_job --kill-grace 0.5 sh -c "trap '' TERM HUP; echo runs; exec sleep $mark"
     kill -HUP "$pid"
     job_gives 129 "SIGHUP kills those that do not listen when the grace is over"
-    start_job --kill-grace 60 -l sh -c "trap 'kill \$!; echo bye; exit 0' USR1; while :; do sleep $mark & wait; done"
+    start_job --kill-grace 60 -l sh -c "trap 'kill \$!; echo bye; exit 0' USR1; echo runs; while :; do sleep $mark & wait; done"
     kill -USR1 "$pid"
     job_gives 0 "SIGUSR1 is passed on"
-    [ "$(sort "$work/out" | tr '\n' '|')" = "[0] bye|[1] bye|[2] bye|" ]
+    [ "$(grep bye "$work/out" | sort | tr '\n' '|')" = "[0] bye|[1] bye|[2] bye|" ]
     result $? "to each of them" "$work/out" "$work/err"
-    start_job sleep "$mark"
+    start_job sh -c "echo runs; exec sleep $mark"
     kill -KILL "$pid"
     job_gives 137 "SIGKILL of nixlrun"
 }

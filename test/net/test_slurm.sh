@@ -21,11 +21,11 @@ result $? "without -np it has as many ranks as the allocation tasks" "$work/out"
 job_of() {
     on_hosts on h0 squeue -h "$@" -o %i | grep -v extern | head -n 1
 }
-start_job sleep "$mark"
+start_job sh -c "echo runs; exec sleep $mark"
 on_hosts on h0 scancel "$(job_of)"
 job_gives 143 "scancel of the job"
 has "$work/err" 'rank [0-2] on host h[01] .* was killed by signal 15 \(Terminated\)$' "is told"
-start_job sleep "$mark"
+start_job sh -c "echo runs; exec sleep $mark"
 on_hosts on h0 scancel "$(job_of -s)"
 job_gives 137 "scancel of the step"
 # By srun, or by nixlrun if a rank was killed before the nixlrun-rank that watched it.
