@@ -327,35 +327,51 @@ static bool is_on_its_way(struct nixl_req *req)
     return nxr_request_is_ordered(req) && !is_complete(req);
 }
 
-/*
- * In two steps. Where the transport keeps the order, the notification does not wait for the word
- * that the put has arrived, which is one trip more; the caller does, whose buffer is in use.
- */
-static int put_then_notify(int rank, struct nixl_region *region, const struct nxr_put_notify *what,
-                           int64_t timeout_ns)
+int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *region,
+                          const struct nxr_piece *what, int (*then)(void *), void *arg)
 {
-    const char *operation = "nixl_put_notify";
     struct nixl_req *req = NULL;
-    int status, notified;
+    int status, done;
 
-    if (usable_part(rank, region, what->offset, what->src, what->nbytes) == NULL) {
-        status = put(operation, rank, region, what->offset, what->src, what->nbytes);
+    if (usable_part(rank, region, what->offset, what->local, what->nbytes) == NULL) {
+        status = put(operation, rank, region, what->offset, what->local, what->nbytes);
     } else {
-        status = begin_transfer(operation, NXR_OP_PUT, rank, region, what->offset,
-                                (void *)what->src, what->nbytes, &req);
+        status = begin_transfer(operation, NXR_OP_PUT, rank, region, what->offset, what->local,
+                                what->nbytes, &req);
     }
     if (status == NIXL_INPROGRESS && is_on_its_way(req)) {
-        notified =
-            nxr_notify_send(operation, rank, what->tag, what->msg, what->msg_nbytes, timeout_ns);
+        done = then(arg);
         status = finish_request(operation, rank, req);
-        return status == NIXL_OK ? notified : status;
+        return status == NIXL_OK ? done : status;
     }
     if (status == NIXL_INPROGRESS) {
         status = finish_request(operation, rank, req);
     }
-    return status == NIXL_OK ? nxr_notify_send(operation, rank, what->tag, what->msg,
-                                               what->msg_nbytes, timeout_ns)
-                             : status;
+    return status == NIXL_OK ? then(arg) : status;
+}
+
+/* A notification that follows a put. */
+struct note {
+    int rank;
+    const struct nxr_put_notify *what;
+    int64_t timeout_ns;
+};
+
+static int send_note(void *arg)
+{
+    const struct note *note = arg;
+
+    return nxr_notify_send("nixl_put_notify", note->rank, note->what->tag, note->what->msg,
+                           note->what->msg_nbytes, note->timeout_ns);
+}
+
+static int put_then_notify(int rank, struct nixl_region *region, const struct nxr_put_notify *what,
+                           int64_t timeout_ns)
+{
+    const struct nxr_piece piece = {what->offset, (void *)what->src, what->nbytes};
+    struct note note = {rank, what, timeout_ns};
+
+    return nxr_transfer_put_then("nixl_put_notify", rank, region, &piece, send_note, &note);
 }
 
 int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const void *src,

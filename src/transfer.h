@@ -21,6 +21,14 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
 int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                      const void *src, size_t nbytes);
 
+/*
+ * A put, and behind it something that must not overtake it. Where the transport keeps the order,
+ * that does not wait for the word that the put has arrived, which is one trip more; the caller
+ * does, whose buffer is in use. The failure of the put, or else what `then` returned.
+ */
+int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *region,
+                          const struct nxr_piece *what, int (*then)(void *), void *arg);
+
 /* nixl_put_signal() for `operation`, with any change of the word. `word_part` is not read. */
 int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region *region,
                             struct nixl_region *signal_region, const struct nxr_put_signal *what);

@@ -244,30 +244,56 @@ static int put_signal_at_once(int rank, struct nixl_region *region,
     return part->transport->put_signal(part, what);
 }
 
+/* A signal that follows a put. */
+struct signal {
+    const char *operation;
+    int rank;
+    struct nixl_region *region;
+    const struct nxr_atomic *atomic;
+};
+
+static int raise_behind(void *arg)
+{
+    const struct signal *signal = arg;
+    uint64_t before;
+
+    return change_slow(signal->operation, signal->rank, signal->region, signal->atomic, true,
+                       &before);
+}
+
+/* Where the word is not changed in place at once. Nothing is moved for a signal that cannot be. */
+static int put_signal_slow(const char *operation, int rank, struct nixl_region *region,
+                           struct nixl_region *signal_region, struct nxr_put_signal what)
+{
+    const struct nxr_piece piece = {what.offset, (void *)what.src, what.nbytes};
+    struct signal signal = {operation, rank, signal_region, &what.atomic};
+    struct nxr_part *part;
+    int status = find_part(operation, rank, signal_region, &what.atomic, &part);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    what.word_part = part;
+    return put_signal_at_once(rank, region, &what) == NIXL_OK
+               ? NIXL_OK
+               : nxr_transfer_put_then(operation, rank, region, &piece, raise_behind, &signal);
+}
+
 static inline int put_signal(const char *operation, int rank, struct nixl_region *region,
                              struct nixl_region *signal_region, struct nxr_put_signal what)
 {
-    struct nxr_part *part = usable_part(rank, signal_region, &what.atomic), *found;
+    struct nxr_part *part = usable_part(rank, signal_region, &what.atomic);
     uint64_t before;
-    int status = NIXL_OK;
+    int status;
 
-    /* Nothing is moved for a signal that cannot be. */
     if (__builtin_expect(part == NULL, 0)) {
-        status = find_part(operation, rank, signal_region, &what.atomic, &found);
-        if (status == NIXL_OK) {
-            what.word_part = found;
-            if (put_signal_at_once(rank, region, &what) == NIXL_OK) {
-                return NIXL_OK;
-            }
-        }
+        return put_signal_slow(operation, rank, region, signal_region, what);
     }
-    if (__builtin_expect(status == NIXL_OK, 1)) {
-        status = nxr_transfer_put(operation, rank, region, what.offset, what.src, what.nbytes);
-    }
+    status = nxr_transfer_put(operation, rank, region, what.offset, what.src, what.nbytes);
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }
-    if (__builtin_expect(part != NULL && !has_pending(part->peer) &&
+    if (__builtin_expect(!has_pending(part->peer) &&
                              change_mapped(part, &what.atomic, true, &before) == NIXL_OK,
                          1)) {
         return NIXL_OK;
