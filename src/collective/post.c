@@ -314,8 +314,10 @@ static int take_piece(struct swapping *swapping)
     if (nbytes > 0 && swap->combine == NULL) {
         status = nxr_team_copy(team, dst, came, nbytes);
     } else if (nbytes > 0) {
-        nxr_combine_two(swap->combine, dst, swap->is_right ? dst : came,
-                        swap->is_right ? came : dst, nbytes);
+        const char *mine = swap->operand != NULL ? (const char *)swap->operand + in->at : dst;
+
+        nxr_combine_two(swap->combine, dst, swap->is_right ? mine : came,
+                        swap->is_right ? came : mine, nbytes);
     }
     way->taken++;
     in->at += nbytes;

@@ -33,7 +33,8 @@ struct nxr_post_swap {
     int from; /* place; -1: none */
     void *dst;
     size_t dst_nbytes;
-    const struct nxr_combine *combine; /* what comes is the left operand, dst the right; or NULL */
+    const struct nxr_combine *combine; /* what comes is the left operand; NULL: it goes to dst */
+    const void *operand;               /* the right one; NULL: dst */
     bool is_right;                     /* ... what comes is the right operand */
 };
 

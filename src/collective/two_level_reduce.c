@@ -37,31 +37,40 @@ int nxr_two_level_barrier(struct nixl_team *team)
 
 /* ---- allreduce among the speakers ------------------------------------------------------------ */
 
-/* Swap all of `buf` with another host; what comes is combined in, the lower number to the left. */
+/*
+ * Swap what the own host has, in src or dst, with another one; both are combined into dst, the
+ * lower number to the left.
+ */
 static int swap_all(struct nixl_team *team, int node, const struct nxr_reduction *what,
-                    void *scratch)
+                    const void *mine, void *scratch)
 {
-    const struct nxr_post_swap swap = {.to = team->leaders[node],
-                                       .src = scratch,
-                                       .src_nbytes = what->nbytes,
-                                       .from = team->leaders[node],
-                                       .dst = what->dst,
-                                       .dst_nbytes = what->nbytes,
-                                       .combine = &what->combine,
-                                       .is_right = node > team->my_node};
+    struct nxr_post_swap swap = {.to = team->leaders[node],
+                                 .src = mine,
+                                 .src_nbytes = what->nbytes,
+                                 .from = team->leaders[node],
+                                 .dst = what->dst,
+                                 .dst_nbytes = what->nbytes,
+                                 .combine = &what->combine,
+                                 .operand = mine,
+                                 .is_right = node > team->my_node};
 
-    nxr_copy(scratch, what->dst, what->nbytes); /* dst changes while it is sent */
+    if (mine == what->dst) { /* it changes while it is sent */
+        swap.src = scratch;
+        nxr_copy(scratch, mine, what->nbytes);
+    }
     return nxr_post_swap(team, &team->post, &swap);
 }
 
 /* Take in all of another host's. */
-static int take_all(struct nixl_team *team, int node, const struct nxr_reduction *what)
+static int take_all(struct nixl_team *team, int node, const struct nxr_reduction *what,
+                    const void *mine)
 {
     const struct nxr_post_swap swap = {.to = -1,
                                        .from = team->leaders[node],
                                        .dst = what->dst,
                                        .dst_nbytes = what->nbytes,
                                        .combine = &what->combine,
+                                       .operand = mine,
                                        .is_right = true};
 
     return nxr_post_swap(team, &team->post, &swap);
@@ -74,21 +83,24 @@ static int take_all(struct nixl_team *team, int node, const struct nxr_reduction
 static int double_up(struct nixl_team *team, const struct nxr_reduction *what, void *scratch)
 {
     int n = 1, me = team->my_node, status = NIXL_OK;
+    const void *mine = what->src; /* dst, once something was combined */
 
     while (2 * n <= team->n_nodes) {
         n *= 2;
     }
     if (me >= n) {
-        status = nxr_post_send(team, &team->post, team->leaders[me - n], what->dst, what->nbytes);
+        status = nxr_post_send(team, &team->post, team->leaders[me - n], mine, what->nbytes);
         return status == NIXL_OK ? nxr_post_receive(team, &team->post, team->leaders[me - n],
                                                     what->dst, what->nbytes)
                                  : status;
     }
     if (me + n < team->n_nodes) {
-        status = take_all(team, me + n, what);
+        status = take_all(team, me + n, what, mine);
+        mine = what->dst;
     }
     for (int k = 1; k < n && status == NIXL_OK; k *= 2) {
-        status = swap_all(team, me ^ k, what, scratch);
+        status = swap_all(team, me ^ k, what, mine, scratch);
+        mine = what->dst;
     }
     if (me + n < team->n_nodes && status == NIXL_OK) {
         status = nxr_post_send(team, &team->post, team->leaders[me + n], what->dst, what->nbytes);
@@ -98,7 +110,7 @@ static int double_up(struct nixl_team *team, const struct nxr_reduction *what, v
 
 /* A block of the data for each host; the last ones may have less, or nothing. */
 struct block {
-    char *at;
+    size_t at;
     size_t nbytes;
 };
 
@@ -111,31 +123,37 @@ static struct block block_of(const struct nixl_team *team, const struct nxr_redu
 
     begin = begin < what->nbytes ? begin : what->nbytes;
     left = what->nbytes - begin;
-    return (struct block){(char *)what->dst + begin, left < each ? left : each};
+    return (struct block){begin, left < each ? left : each};
 }
 
-/* Twice around: each block is combined host by host, then its result goes to all. */
+/*
+ * Twice around: each block is combined host by host, then its result goes to all. The own operands
+ * are used where they lie.
+ */
 static int go_round(struct nixl_team *team, const struct nxr_reduction *what)
 {
     int n = team->n_nodes, me = team->my_node, status = NIXL_OK;
+    const char *src = what->src;
+    char *dst = what->dst;
 
     for (int step = 0; step < 2 * (n - 1) && status == NIXL_OK; step++) {
         struct block out = block_of(team, what, ((me - step) % n + n) % n);
         struct block in = block_of(team, what, ((me - step - 1) % n + n) % n);
         const struct nxr_post_swap swap = {.to = team->leaders[(me + 1) % n],
-                                           .src = out.at,
+                                           .src = (step == 0 ? src : dst) + out.at,
                                            .src_nbytes = out.nbytes,
                                            .from = team->leaders[(me - 1 + n) % n],
-                                           .dst = in.at,
+                                           .dst = dst + in.at,
                                            .dst_nbytes = in.nbytes,
-                                           .combine = step < n - 1 ? &what->combine : NULL};
+                                           .combine = step < n - 1 ? &what->combine : NULL,
+                                           .operand = src + in.at};
 
         status = nxr_post_swap(team, &team->post, &swap);
     }
     return status;
 }
 
-/* All speakers have operands in dst; all get the result there. */
+/* All speakers have operands in src, which may be dst; all get the result in dst. */
 static int reduce_speakers(struct nixl_team *team, const struct nxr_reduction *what)
 {
     void *scratch;
@@ -157,14 +175,17 @@ static int reduce_speakers(struct nixl_team *team, const struct nxr_reduction *w
 
 static int allreduce(struct nixl_team *team, const struct nxr_reduction *what)
 {
-    struct nxr_reduction on_host = *what;
-    int status;
+    struct nxr_reduction on_host = *what, of_hosts = *what;
+    int status = NIXL_OK;
 
-    on_host.kind = NXR_REDUCE;
-    on_host.root = 0;
-    status = nxr_node_reduce(team, &on_host);
+    if (team->node.size > 1) { /* else the operands are sent from where they lie */
+        on_host.kind = NXR_REDUCE;
+        on_host.root = 0;
+        of_hosts.src = what->dst;
+        status = nxr_node_reduce(team, &on_host);
+    }
     if (status == NIXL_OK && is_speaker(team)) {
-        status = reduce_speakers(team, what);
+        status = reduce_speakers(team, &of_hosts);
     }
     return status == NIXL_OK ? nxr_node_broadcast(team, 0, what->dst, what->nbytes) : status;
 }
@@ -183,7 +204,7 @@ static int reduce_to_root(struct nixl_team *team, const struct nxr_reduction *wh
                                  what->nbytes);
         }
         if (me + k < n) {
-            status = take_all(team, (me + k + root_node) % n, what);
+            status = take_all(team, (me + k + root_node) % n, what, what->dst);
         }
     }
     return status;
