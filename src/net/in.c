@@ -215,9 +215,12 @@ static void take_record(struct net_peer *np, const struct nxr_net_record *record
         np->has_left = true;
         net_later(NET_LATER_LEFT, np->peer->rank, NULL, 0);
         break;
+    case NXR_NET_CLOSED: /* at once, for who hears of it by a notification; and behind the key */
+        net_part_shut(np, body);
+        net_later(NET_LATER_RECORD, np->peer->rank, record, sizeof(*record) + record->nbytes);
+        break;
     case NXR_NET_CONTROL:
     case NXR_NET_KEY:
-    case NXR_NET_CLOSED: /* behind the key, whose part it closes */
         net_later(NET_LATER_RECORD, np->peer->rank, record, sizeof(*record) + record->nbytes);
         break;
     case NXR_NET_HELLO:

@@ -320,6 +320,20 @@ bool net_part_went_stale(struct net_peer *np, uint32_t id, uint64_t generation)
     return is_busy;
 }
 
+void net_part_shut(struct net_peer *np, const struct nxr_net_region *closed)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &np->parts) {
+        struct net_part *part = nxr_list_entry(link, struct net_part, link);
+
+        if (part->id == closed->id && part->generation == closed->generation &&
+            part->part != NULL) {
+            atomic_store(&part->part->generation_there, 0);
+        }
+    }
+}
+
 void net_take_closed(struct net_peer *np, const struct nxr_net_region *closed)
 {
     if (!net_part_went_stale(np, closed->id, closed->generation)) {

@@ -458,6 +458,8 @@ void net_part_close(struct nxr_part *part);
 bool net_part_is_busy(const struct nxr_part *part);
 void net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *key,
                   const unsigned char *blob, size_t nbytes);
+/* A region was closed: nothing more is begun with it, and then all that closing it means. */
+void net_part_shut(struct net_peer *np, const struct nxr_net_region *closed);
 void net_take_closed(struct net_peer *np, const struct nxr_net_region *closed);
 void net_take_closed_ack(struct net_peer *np, const struct nxr_net_region *closed);
 void net_part_left(struct net_peer *np, struct net_part *part);
