@@ -78,6 +78,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/memory/kind.c \
 	%D%/memory/memory.h \
 	%D%/memory/move.c \
+	%D%/memory/nearest_device.c %D%/memory/nearest_device.h \
 	%D%/memory/range.c \
 	%D%/net/alive.c \
 	%D%/net/ask.c \
@@ -140,9 +141,10 @@ if HAVE_VULKAN
 else
 %C%_libnixlrun_core_la_SOURCES += %D%/memory/vulkan_none.c
 endif
-%C%_libnixlrun_core_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) \
+%C%_libnixlrun_core_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS) \
 	-DNXR_MODULE_DIR='"$(pkglibdir)"'
-%C%_libnixlrun_core_la_LIBADD = transports/libnxr_transports.la src/util/libnxr_util.la $(PMIX_LIBS)
+%C%_libnixlrun_core_la_LIBADD = transports/libnxr_transports.la src/util/libnxr_locality.la \
+	src/util/libnxr_util.la $(PMIX_LIBS)
 
 lib_LTLIBRARIES += %D%/libnixlrun.la
 %C%_libnixlrun_la_SOURCES =

@@ -6,16 +6,13 @@
 
 #include "boot/boot.h"
 #include "job.h"
+#include "memory/nearest_device.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define UUID_NIBBLES 32
 
@@ -77,25 +74,6 @@ static bool parse_number(const char *text, size_t *number_p)
     return true;
 }
 
-int nxr_device_numa_node(const char *pci)
-{
-    char path[PATH_MAX], text[16];
-    ssize_t got = -1;
-    int fd;
-
-    snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", pci);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        got = read(fd, text, sizeof(text) - 1);
-        close(fd);
-    }
-    if (got <= 0) {
-        return -1;
-    }
-    text[got] = '\0';
-    return (int)strtol(text, NULL, 10);
-}
-
 /* How many lower ranks are on this host. */
 static size_t rank_on_host(void)
 {
@@ -105,27 +83,6 @@ static size_t rank_on_host(void)
         n_before += nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank);
     }
     return n_before;
-}
-
-static size_t nearest(const struct nxr_device_id *ids, size_t n_ids)
-{
-    unsigned cpu, node = 0;
-    size_t n_near = 0, n_skip;
-
-    if (syscall(SYS_getcpu, &cpu, &node, NULL) == 0) {
-        for (size_t i = 0; i < n_ids; i++) {
-            n_near += ids[i].numa_node == (int)node;
-        }
-    }
-    n_skip = rank_on_host() % (n_near > 0 ? n_near : n_ids);
-    if (n_near == 0) {
-        return n_skip;
-    }
-    for (size_t i = 0;; i++) {
-        if (ids[i].numa_node == (int)node && n_skip-- == 0) {
-            return i;
-        }
-    }
 }
 
 int nxr_device_choose(const char *wanted, const char *kind_name, const struct nxr_device_id *ids,
@@ -139,7 +96,7 @@ int nxr_device_choose(const char *wanted, const char *kind_name, const struct nx
         return NIXL_ERR_NO_DEVICE;
     }
     if (wanted == NULL || strcmp(wanted, "nearest") == 0) {
-        *index_p = nearest(ids, n_ids);
+        *index_p = nxr_nearest_device(ids, n_ids, rank_on_host());
         return NIXL_OK;
     }
     if (parse_number(wanted, &number)) {

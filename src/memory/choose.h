@@ -9,12 +9,12 @@
 
 struct nxr_device_id {
     unsigned char uuid[16];
-    int numa_node; /* -1: not known */
+    char pci[32]; /* as 0000:3b:00.0; "": not known */
 };
 
 /*
- * Choose a device. `wanted` is what the caller of nixl_region_alloc() gave: NULL or "nearest" (on
- * the NUMA node where the calling thread runs; ranks of one host take those in turn), a number from
+ * Choose a device. `wanted` is what the caller of nixl_region_alloc() gave: NULL or "nearest" (to
+ * the CPUs that the calling thread may run on; ranks of one host take those in turn), a number from
  * 0, or a UUID with or without "GPU-" before it. NIXL_OK; NIXL_ERR_NO_DEVICE where there is none of
  * them and NIXL_ERR_INVALID_ARG for any other text, with one line in `why`.
  */
@@ -23,8 +23,5 @@ int nxr_device_choose(const char *wanted, const char *kind_name, const struct nx
 
 /* "GPU-" and the UUID. */
 void nxr_device_id_text(const unsigned char uuid[16], char text[NXR_DEVICE_ID_NBYTES]);
-
-/* The NUMA node of a PCI device, as 0000:3b:00.0, from the kernel; -1: not known. */
-int nxr_device_numa_node(const char *pci);
 
 #endif

@@ -117,7 +117,6 @@ static cu_result describe(struct nxr_cuda_device *device, int index)
     for (char *c = device->pci; *c != '\0'; c++) {
         *c = (char)tolower((unsigned char)*c);
     }
-    device->numa_node = nxr_device_numa_node(device->pci);
     device->has_vmm = nxr_cu.MemCreate != NULL && has(device->device, CU_DEVICE_VMM_SUPPORTED) &&
                       has(device->device, CU_DEVICE_POSIX_FD_SUPPORTED);
     return CU_OK;
@@ -255,7 +254,7 @@ struct nxr_cuda_device *nxr_cuda_choose(const char *wanted, int *status_p, char 
     }
     for (int i = 0; i < nxr_cuda.n_devices; i++) {
         memcpy(ids[i].uuid, nxr_cuda.devices[i].uuid, sizeof(ids[i].uuid));
-        ids[i].numa_node = nxr_cuda.devices[i].numa_node;
+        memcpy(ids[i].pci, nxr_cuda.devices[i].pci, sizeof(ids[i].pci));
     }
     if (wanted != NULL && strncmp(wanted, "MIG-", 4) == 0) {
         wanted += 4;

@@ -48,7 +48,6 @@ struct nxr_cuda_device {
     char text[48]; /* "GPU-" and the UUID; "MIG-" for a part of a GPU */
     char name[64];
     char pci[32];
-    int numa_node;         /* -1: not known */
     bool has_vmm;          /* cuMemCreate(), handed on by a descriptor */
     atomic_bool is_broken; /* an error that ends everything in its context */
     atomic_bool no_batch;  /* cuMemcpyBatchAsync() does not work here */

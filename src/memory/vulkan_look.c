@@ -135,7 +135,6 @@ static void read_properties(struct nxr_vulkan_device *device, const char *const 
         .pNext = &id,
     };
     bool has_pci = is_among(names, n_names, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
-    char address[32];
 
     if (has_pci) {
         pci.pNext = properties.pNext;
@@ -155,11 +154,9 @@ static void read_properties(struct nxr_vulkan_device *device, const char *const 
     device->max_nbytes = limits.maxMemoryAllocationSize;
     device->max_allocations = properties.properties.limits.maxMemoryAllocationCount;
     device->host_alignment = host.minImportedHostPointerAlignment;
-    device->id.numa_node = -1;
     if (has_pci) {
-        snprintf(address, sizeof(address), "%04x:%02x:%02x.%x", pci.pciDomain, pci.pciBus,
-                 pci.pciDevice, pci.pciFunction);
-        device->id.numa_node = nxr_device_numa_node(address);
+        snprintf(device->id.pci, sizeof(device->id.pci), "%04x:%02x:%02x.%x", pci.pciDomain,
+                 pci.pciBus, pci.pciDevice, pci.pciFunction);
     }
     nxr_vk.GetPhysicalDeviceMemoryProperties(device->physical, &device->memory);
 }

@@ -13,9 +13,14 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/nearest.c %D%/nearest.h \
 	%D%/status.c %D%/status.h \
 	%D%/thread.c %D%/thread.h \
-	%D%/topology.h \
 	%D%/word.c %D%/word.h
 if HAVE_VULKAN
 %C%_libnxr_util_la_SOURCES += %D%/vulkan_dyn.c %D%/vulkan_dyn.h
 endif
 %C%_libnxr_util_la_CFLAGS = $(AM_CFLAGS)
+
+# Where devices lie in the machine, for what is linked with hwloc.
+noinst_LTLIBRARIES += %D%/libnxr_locality.la
+%C%_libnxr_locality_la_SOURCES = %D%/locality.c %D%/locality.h %D%/topology.h
+%C%_libnxr_locality_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
+%C%_libnxr_locality_la_LIBADD = $(HWLOC_LIBS)

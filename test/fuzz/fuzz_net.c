@@ -7,7 +7,7 @@
  *
  * The input is a row of pieces: how it comes (enum piece_kind), two bytes of length, the bytes.
  */
-/* libs: pmix */
+/* libs: pmix hwloc */
 /* sources: src/boot/ src/collective/ src/host/ src/net/ src/util/ src/ */
 /* sources: src/memory/[a-u]*.c src/memory/vulkan_none.c */
 /* sources: transports/ transports/cuda_ipc/ transports/self/ transports/shm/ */

@@ -4,7 +4,7 @@ if HAVE_CRITERION
 unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_share %D%/env %D%/large %D%/log %D%/net %D%/net_end %D%/options \
+unit_programs = %D%/abi %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_share %D%/env %D%/large %D%/locality %D%/log %D%/net %D%/net_end %D%/options \
 	%D%/placement %D%/ring %D%/status %D%/table %D%/thread %D%/token %D%/values %D%/wire %D%/word
 check_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
@@ -35,6 +35,8 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_env_LDADD = $(unit_libs)
 %C%_large_CFLAGS = $(unit_cflags)
 %C%_large_LDADD = $(unit_libs)
+%C%_locality_CFLAGS = $(unit_cflags) $(HWLOC_CFLAGS)
+%C%_locality_LDADD = $(unit_libs)
 %C%_log_CFLAGS = $(unit_cflags)
 %C%_log_LDADD = $(unit_libs)
 %C%_net_SOURCES = %D%/net.c %D%/net_case.h %D%/fake_net.c %D%/fake_net.h
@@ -80,7 +82,7 @@ endif
 if HAVE_OFI
 check_PROGRAMS += %D%/ofi
 TESTS += %D%/ofi
-%C%_ofi_CFLAGS = $(unit_cflags) $(HWLOC_CFLAGS)
+%C%_ofi_CFLAGS = $(unit_cflags)
 %C%_ofi_LDADD = transports/ofi/libnxr_ofi_pure.la $(CRITERION_LIBS)
 endif
 endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the libfabric network decides without libfabric: addresses, keys and frames from others,
- * which rails talk to each other, and which device is near.
+ * and which rails talk to each other.
  */
 #include "transports/ofi/address.h"
 #include "transports/ofi/frame.h"
-#include "transports/ofi/nearest.h"
 
 #include "nixlrun.h"
 
@@ -196,88 +195,4 @@ Test(ofi, frames_are_whole_and_for_us)
     cr_expect(nxr_ofi_frame_check(bytes, sizeof(*frame), 3) == NULL);
     frame->type = NXR_OFI_N_TYPES;
     cr_expect(nxr_ofi_frame_check(bytes, sizeof(*frame), 3) != NULL);
-}
-
-/* ---- which device is near -------------------------------------------------------------------- */
-
-static hwloc_topology_t load(const char *name)
-{
-    const char *srcdir = getenv("top_srcdir");
-    hwloc_topology_t topology;
-    char path[512];
-
-    snprintf(path, sizeof(path), "%s/test/unit/topologies/%s.xml", srcdir != NULL ? srcdir : ".",
-             name);
-    cr_assert(eq(int, hwloc_topology_init(&topology), 0));
-    cr_assert(eq(int, hwloc_topology_set_xml(topology, path), 0), "%s", path);
-    cr_assert(
-        eq(int, hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT), 0));
-    cr_assert(eq(int, hwloc_topology_load(topology), 0));
-    return topology;
-}
-
-static unsigned by_name(hwloc_topology_t topology, const char *name, hwloc_obj_t from,
-                        hwloc_const_cpuset_t cpuset)
-{
-    struct nxr_ofi_device device = {.name = name};
-
-    return nxr_ofi_distance(topology, &device, from, cpuset);
-}
-
-Test(ofi, host_memory_prefers_the_adapters_of_its_node)
-{
-    hwloc_topology_t topology = load("2-sockets-4-nics");
-
-    for (unsigned node = 0; node < 2; node++) {
-        hwloc_obj_t from = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node);
-        hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, node);
-
-        for (unsigned nic = 0; nic < 4; nic++) {
-            char name[16];
-            bool is_near = nic / 2 == node;
-
-            snprintf(name, sizeof(name), "mlx5_%u", nic);
-            cr_expect(eq(int, by_name(topology, name, from, NULL) == 0, is_near));
-            cr_expect(eq(int, by_name(topology, name, NULL, package->cpuset) == 0, is_near));
-        }
-    }
-    hwloc_topology_destroy(topology);
-}
-
-Test(ofi, a_gpu_prefers_the_adapter_at_its_switch)
-{
-    hwloc_topology_t topology = load("2-sockets-4-nics");
-    static const unsigned buses[] = {0x12, 0x22, 0x92, 0xa2};
-
-    for (unsigned gpu = 0; gpu < 4; gpu++) {
-        hwloc_obj_t from = hwloc_get_pcidev_by_busid(topology, 0, buses[gpu], 0, 0);
-        unsigned far[4];
-
-        cr_assert(from != NULL);
-        for (unsigned nic = 0; nic < 4; nic++) {
-            struct nxr_ofi_device device = {.has_pci = true, .bus = buses[nic] + 1};
-            char name[16];
-
-            far[nic] = nxr_ofi_distance(topology, &device, from, NULL);
-            snprintf(name, sizeof(name), "ib%u", nic);
-            cr_expect(lt(uint, far[nic], NXR_OFI_FAR));
-            cr_expect(lt(uint, by_name(topology, name, from, NULL), NXR_OFI_FAR));
-        }
-        cr_expect(lt(uint, far[gpu], far[gpu ^ 1]), "its switch before its socket");
-        cr_expect(lt(uint, far[gpu ^ 1], far[gpu ^ 2]), "its socket before the other");
-        cr_expect(eq(uint, far[gpu ^ 2], far[gpu ^ 3]));
-    }
-    hwloc_topology_destroy(topology);
-}
-
-Test(ofi, what_is_not_found_is_far)
-{
-    hwloc_topology_t topology = load("1-nic");
-    hwloc_const_cpuset_t cpuset = hwloc_topology_get_topology_cpuset(topology);
-    struct nxr_ofi_device device = {.has_pci = true, .bus = 0x77};
-
-    cr_expect(eq(uint, by_name(topology, "eth0", NULL, cpuset), 0));
-    cr_expect(eq(uint, by_name(topology, "veth9", NULL, cpuset), NXR_OFI_FAR));
-    cr_expect(eq(uint, nxr_ofi_distance(topology, &device, NULL, cpuset), NXR_OFI_FAR));
-    hwloc_topology_destroy(topology);
 }

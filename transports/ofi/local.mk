@@ -13,10 +13,8 @@ pkglib_LTLIBRARIES += %D%/nixlrun_ofi.la %D%/nixlrun_ofi_libfabric.la
 noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 %C%_libnxr_ofi_pure_la_SOURCES = \
 	%D%/address.c %D%/address.h \
-	%D%/frame.c %D%/frame.h \
-	%D%/nearest.c %D%/nearest.h
-%C%_libnxr_ofi_pure_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
-%C%_libnxr_ofi_pure_la_LIBADD = $(HWLOC_LIBS)
+	%D%/frame.c %D%/frame.h
+%C%_libnxr_ofi_pure_la_CFLAGS = $(AM_CFLAGS)
 
 %C%_nixlrun_ofi_libfabric_la_SOURCES = \
 	%D%/knock.c \
@@ -33,5 +31,6 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 %C%_nixlrun_ofi_libfabric_la_CFLAGS = $(AM_CFLAGS) $(OFI_CFLAGS) $(HWLOC_CFLAGS)
 %C%_nixlrun_ofi_libfabric_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -no-undefined \
 	-export-symbols-regex '^nxr_network_ofi_libfabric$$' -Wl,-z,nodelete
-%C%_nixlrun_ofi_libfabric_la_LIBADD = %D%/libnxr_ofi_pure.la $(OFI_LIBS) $(HWLOC_LIBS)
+%C%_nixlrun_ofi_libfabric_la_LIBADD = %D%/libnxr_ofi_pure.la src/util/libnxr_locality.la \
+	$(OFI_LIBS)
 endif

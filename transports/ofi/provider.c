@@ -7,9 +7,8 @@
  */
 #include "config.h"
 
-#include "nearest.h"
 #include "ofi.h"
-#include "util/topology.h"
+#include "util/locality.h"
 
 #include <rdma/fi_errno.h>
 
@@ -172,28 +171,11 @@ static unsigned without_loopback(const struct fi_info *found[NXR_OFI_MAX_RAILS],
     return n_kept > 0 ? n_kept : n;
 }
 
-/* The topology with its network devices; NULL: it cannot be had. */
-static hwloc_topology_t load_topology(void)
-{
-    hwloc_topology_t topology;
-
-    if (hwloc_topology_init(&topology) != 0) {
-        return NULL;
-    }
-    nxr_topology_start_no_drivers(topology);
-    if (hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0 ||
-        hwloc_topology_load(topology) != 0) {
-        hwloc_topology_destroy(topology);
-        return NULL;
-    }
-    return topology;
-}
-
 static unsigned distance(hwloc_topology_t topology, const struct fi_info *info,
                          hwloc_const_cpuset_t cpuset)
 {
     char name[64];
-    struct nxr_ofi_device device = {.name = name};
+    struct nxr_place device = {.name = name};
 
     device_name(info, name, sizeof(name));
     if (info->nic != NULL && info->nic->bus_attr != NULL &&
@@ -206,13 +188,13 @@ static unsigned distance(hwloc_topology_t topology, const struct fi_info *info,
         device.device = pci->device_id;
         device.function = pci->function_id;
     }
-    return nxr_ofi_distance(topology, &device, NULL, cpuset);
+    return nxr_distance(topology, &device, NULL, cpuset);
 }
 
 /* Sort by distance from the CPUs of this process; what is equally far keeps its order. */
 static void nearest_first(const struct fi_info *found[NXR_OFI_MAX_RAILS], unsigned n)
 {
-    hwloc_topology_t topology = n > 1 ? load_topology() : NULL;
+    hwloc_topology_t topology = n > 1 ? nxr_topology_with_devices() : NULL;
     hwloc_cpuset_t cpuset = hwloc_bitmap_alloc();
     unsigned far[NXR_OFI_MAX_RAILS];
 

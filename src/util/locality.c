@@ -1,20 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which device is near. Bytes of host memory pass the NUMA node that the device hangs at; bytes of
- * a GPU best pass no more than the switch that both hang at. Pure: only the topology is asked,
- * which may have been recorded on another machine.
+ * a GPU best pass no more than the switch that both hang at. Distances are pure: only the topology
+ * is asked, which may have been recorded on another machine.
  */
 #include "config.h"
 
-#include "nearest.h"
+#include "util/locality.h"
+#include "util/topology.h"
 
 #include <string.h>
+
+hwloc_topology_t nxr_topology_with_devices(void)
+{
+    hwloc_topology_t topology;
+
+    if (hwloc_topology_init(&topology) != 0) {
+        return NULL;
+    }
+    nxr_topology_start_no_drivers(topology);
+    if (hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0 ||
+        hwloc_topology_load(topology) != 0) {
+        hwloc_topology_destroy(topology);
+        return NULL;
+    }
+    return topology;
+}
 
 /* Steps of distance: within a PCI tree, to another one of the NUMA node, to another node. */
 #define OTHER_TREE 100u
 #define OTHER_NODE 200u
 
-static hwloc_obj_t find_device(hwloc_topology_t topology, const struct nxr_ofi_device *device)
+static hwloc_obj_t find_device(hwloc_topology_t topology, const struct nxr_place *device)
 {
     hwloc_obj_t object = NULL;
 
@@ -71,15 +88,15 @@ static bool is_near_cpus(hwloc_topology_t topology, hwloc_obj_t place, hwloc_con
     return is_near;
 }
 
-unsigned nxr_ofi_distance(hwloc_topology_t topology, const struct nxr_ofi_device *device,
-                          hwloc_obj_t from, hwloc_const_cpuset_t cpuset)
+unsigned nxr_distance(hwloc_topology_t topology, const struct nxr_place *device, hwloc_obj_t from,
+                      hwloc_const_cpuset_t cpuset)
 {
     hwloc_obj_t object = find_device(topology, device);
     hwloc_obj_t place = object != NULL ? non_io(topology, object) : NULL;
     unsigned steps;
 
     if (place == NULL) {
-        return NXR_OFI_FAR;
+        return NXR_DISTANCE_FAR;
     }
     if (from == NULL) {
         return is_near_cpus(topology, place, cpuset) ? 0 : OTHER_NODE;
