@@ -288,6 +288,7 @@ static void on_ended(int id, int wait_status)
     struct rank *rank = session.ranks[id];
 
     server_serve(); /* what the rank asked for before it ended comes first */
+    server_hear_out(rank);
     rank->wait_status = wait_status;
     rank_is_over(rank);
     if (session.job->verbose > 0) {

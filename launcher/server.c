@@ -21,6 +21,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Of PMIx's thread: more than it takes to read a message, and to pass it on to us. */
+#define LAST_TURNS 10
+
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct upcall *queue_first, **queue_last = &queue_first; /* guarded by queue_lock */
 
@@ -61,6 +64,29 @@ void server_serve(void)
     for (; call != NULL; call = next) {
         next = call->next;
         call->serve(call);
+    }
+}
+
+/*
+ * A call that PMIx serves on its thread, between two looks at its connections. What it stores is of
+ * no use.
+ */
+static void wait_for_a_turn(void)
+{
+    pmix_value_t value = {.type = PMIX_BOOL, .data.flag = true};
+    pmix_proc_t proc;
+    char nspace[64];
+
+    snprintf(nspace, sizeof(nspace), "nixlrun.%d", (int)getpid());
+    PMIX_LOAD_PROCID(&proc, nspace, 0);
+    PMIx_Store_internal(&proc, "nixlrun.turn", &value);
+}
+
+void server_hear_out(const struct rank *rank)
+{
+    for (int i = 0; i < LAST_TURNS && rank->is_connected; i++) {
+        wait_for_a_turn();
+        server_serve();
     }
 }
 

@@ -67,6 +67,12 @@ int server_open(const char *tmpdir);
 /* Serve what is queued. */
 void server_serve(void);
 
+/*
+ * A rank has ended while PMIx takes it for connected: serve what it had sent before that, which
+ * PMIx's thread has not read yet if this process was stopped meanwhile.
+ */
+void server_hear_out(const struct rank *rank);
+
 /* Tell every client that asked for it that the process has ended so. */
 void server_notify_end(const struct rank *rank, pmix_status_t code, int exit_code);
 

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher is killed by SIGKILL.
+ * The launcher is killed by SIGKILL, or stopped.
  *
  *     fault_launcher nixlrun   its guardian takes all ranks along
  *     fault_launcher guardian  nixlrun takes all ranks along: nobody would guard them
  *     fault_launcher mpirun    a launcher without a guardian: each rank gets the event, may go on,
  *                              and is ended after NIXLRUN_ORPHAN_GRACE
+ *     fault_launcher stopped   nixlrun is stopped while all ranks leave, which is no failure of
+ *                              theirs
  */
 #include "mptest.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-/* The parent of a process, and its name. */
-static pid_t parent_of(pid_t pid, char name[32])
+/* The parent of a process, its name, and its state. */
+static pid_t look_at(pid_t pid, char name[32], char *state_p)
 {
     char path[64];
     int parent = 0;
@@ -24,7 +27,7 @@ static pid_t parent_of(pid_t pid, char name[32])
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
     file = fopen(path, "r");
     MPT_TRUE(file != NULL);
-    MPT_EQ(fscanf(file, "%*d (%15[^)]) %*c %d", name, &parent), 2);
+    MPT_EQ(fscanf(file, "%*d (%15[^)]) %c %d", name, state_p, &parent), 3);
     fclose(file);
     return parent;
 }
@@ -32,17 +35,56 @@ static pid_t parent_of(pid_t pid, char name[32])
 /* The rank's parent is the guardian, and its parent is nixlrun; mpirun is the parent itself. */
 static pid_t find_victim(const char *what)
 {
-    char name[32];
+    char name[32], state;
     pid_t pid = getppid();
-    pid_t above = parent_of(pid, name);
+    pid_t above = look_at(pid, name, &state);
 
-    if (strcmp(what, "nixlrun") == 0) {
+    if (strcmp(what, "nixlrun") == 0 || strcmp(what, "stopped") == 0) {
         pid = above;
-        parent_of(pid, name);
+        look_at(pid, name, &state);
         MPT_TEXT(name, "nixlrun");
     }
     MPT_TRUE(pid > 1);
     return pid;
+}
+
+/* A process that lets the launcher go on when this rank, and most likely all, have ended. */
+static void let_it_go_on_later(pid_t launcher)
+{
+    const struct timespec pause = {.tv_nsec = 100 * MPT_MS};
+    int64_t end_ns = mpt_now_ns() + 3 * MPT_PATIENCE;
+    pid_t rank = getpid();
+
+    if (fork() != 0) {
+        return;
+    }
+    while (getppid() == rank && mpt_now_ns() < end_ns) {
+        nanosleep(&pause, NULL);
+    }
+    for (int i = 0; i < 5; i++) {
+        nanosleep(&pause, NULL); /* right without it, but would find no fault then */
+    }
+    _exit(kill(launcher, SIGCONT) != 0);
+}
+
+static int leave_a_stopped_launcher(void)
+{
+    char name[32], state = 0;
+
+    if (nixl_rank() == 0) {
+        int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+        pid_t launcher = find_victim("stopped");
+
+        let_it_go_on_later(launcher);
+        MPT_EQ(kill(launcher, SIGSTOP), 0);
+        while (state != 'T') {
+            MPT_LT(mpt_now_ns(), end_ns);
+            look_at(launcher, name, &state);
+        }
+    }
+    mpt_barrier();
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
 }
 
 int main(int argc, char **argv)
@@ -53,6 +95,9 @@ int main(int argc, char **argv)
     mpt_start();
     MPT_OK(nixl_init(NULL));
     mpt_barrier();
+    if (strcmp(what, "stopped") == 0) {
+        return leave_a_stopped_launcher();
+    }
     if (nixl_rank() == 0) {
         MPT_EQ(kill(find_victim(what), SIGKILL), 0);
     }
