@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        2
+#define NXR_NETWORK_ABI        3
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see bulk below */
@@ -63,9 +63,11 @@ struct nxr_net_core {
     /*
      * A message with bulk behind it came (its header before every message that was sent later).
      * Where shall the nbytes go? The answer stays valid until landed(). NULL: nowhere, drop them
-     * and do not call landed().
+     * and do not call landed(). Who places it piece by piece tells of each by landing(): of a
+     * sender behind a slow link nothing else is heard for long.
      */
     void *(*incoming)(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p);
+    void (*landing)(void *cookie, size_t nbytes);
     void (*landed)(void *cookie, int status);
 
     /* An accepted operation has ended: NIXL_OK, NIXL_ERR_CANCELED, NIXL_ERR_TRANSPORT. */

@@ -3,7 +3,12 @@
  * Silence. A peer from which something is expected and that is silent for a while is asked; one
  * that does not answer within NIXLRUN_PEER_TIMEOUT is lost, whatever its network says: a host that
  * is cut off sends no reset. Answers are given by the service thread, also while the user computes.
- * A process that was stopped itself forgives the silence that it did not hear. Lock: nxr_net.lock.
+ * A process that was stopped itself forgives the silence that it did not hear.
+ *
+ * A slow link is not silence, though a question may stand behind much data on it. So data that
+ * comes is life, and so is the end of a read or write, and whoever gets much tells its sender at
+ * every tick without being asked. What the own kernel takes for a peer says nothing of it.
+ * Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -21,7 +26,8 @@
 #define TICKS_PER_TIMEOUT 20
 #define PATIENCE_TICKS    14
 
-#define SLOW_BYTES_PER_MS 5000 /* what a slow link moves */
+/* Whoever got more since the last tick tells so: far less than a slow link moves in that time. */
+#define MUCH_NBYTES (16u << 10)
 
 /* Is anything expected of the peer? */
 static bool is_expecting(const struct net_peer *np)
@@ -46,26 +52,26 @@ static void ping(struct net_peer *np, int64_t now)
     }
 }
 
-void net_take_ping(struct net_peer *np, const struct nxr_net_stamp *stamp)
+static void answer(struct net_peer *np, uint64_t value)
 {
     struct nxr_net_stamp *pong = net_begin(np, NXR_NET_PONG, sizeof(*pong));
 
     if (pong != NULL) {
-        *pong = *stamp;
+        pong->value = value;
         net_push(np, false);
     }
 }
 
-/*
- * An answer stands behind the bulk that the peer sends, or waits for ours. So there is more
- * patience while bytes move, for as long as a slow link may need for what is under way.
- */
-static bool is_busy_with_bulk(const struct net_peer *np, int64_t now, int64_t interval)
+void net_take_ping(struct net_peer *np, const struct nxr_net_stamp *stamp)
 {
-    int64_t more_ns = (int64_t)(np->bulk_nbytes / SLOW_BYTES_PER_MS) * NXR_MS;
+    answer(np, stamp->value);
+}
 
-    return now - np->bulk->moved_at <= 2 * interval &&
-           now - np->pinged_at <= PATIENCE_TICKS * interval + more_ns;
+void net_lives(struct net_peer *np, size_t nbytes)
+{
+    np->heard_at = nxr_net.now;
+    np->pinged_at = 0;
+    np->heard_nbytes += nbytes;
 }
 
 /* Is its host suspect now? */
@@ -73,7 +79,11 @@ static bool look_at(struct net_peer *np, int64_t now, int64_t interval)
 {
     int64_t unanswered_ns = np->pinged_at != 0 ? now - np->pinged_at : 0;
 
-    if (unanswered_ns > PATIENCE_TICKS * interval && !is_busy_with_bulk(np, now, interval)) {
+    if (np->heard_nbytes > MUCH_NBYTES) {
+        answer(np, (uint64_t)now); /* its question, if there is one, is still on its way */
+    }
+    np->heard_nbytes = 0;
+    if (unanswered_ns > PATIENCE_TICKS * interval) {
         nxr_warn(NET, "rank %d on %s is silent for NIXLRUN_PEER_TIMEOUT; it counts as lost",
                  np->peer->rank, np->card.head.host);
         net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);

@@ -45,21 +45,19 @@ static void *place_got(struct net_landing *landing, const struct nxr_net_got *go
 }
 
 /* What is sent from now on waits until it has landed. */
-static void enlist(struct net_landing *landing, struct net_peer *np, size_t nbytes)
+static void enlist(struct net_landing *landing, struct net_peer *np)
 {
     landing->seq = ++np->landing_seq;
-    landing->nbytes = nbytes;
-    np->bulk_nbytes += nbytes;
     nxr_list_append(&np->landings, &landing->link);
 }
 
-struct net_landing *net_landing_new(struct net_peer *np, size_t nbytes)
+struct net_landing *net_landing_new(struct net_peer *np)
 {
     struct net_landing *landing = calloc(1, sizeof(*landing));
 
     if (landing != NULL) {
         landing->np = np;
-        enlist(landing, np, nbytes);
+        enlist(landing, np);
     }
     return landing;
 }
@@ -100,8 +98,7 @@ void *net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void
         net_drop(why == NULL ? head.rank : -1, why != NULL ? why : "bulk before the greeting");
         return NULL;
     }
-    np->heard_at = nxr_net.now;
-    np->pinged_at = 0;
+    net_lives(np, header_nbytes);
     landing = malloc(sizeof(*landing));
     if (landing == NULL) {
         return NULL;
@@ -112,9 +109,16 @@ void *net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void
         free(landing);
         return NULL;
     }
-    enlist(landing, np, nbytes);
+    enlist(landing, np);
     *cookie_p = landing;
     return addr;
+}
+
+void net_landing(void *cookie, size_t nbytes)
+{
+    struct net_landing *landing = cookie;
+
+    net_lives(landing->np, nbytes);
 }
 
 void net_landed(void *cookie, int status)
@@ -123,7 +127,6 @@ void net_landed(void *cookie, int status)
     struct net_peer *np = landing->np;
 
     nxr_list_remove(&landing->link);
-    np->bulk_nbytes -= landing->nbytes;
     if (landing->hold != NULL) {
         net_hold_end(landing->hold);
     }

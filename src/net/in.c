@@ -238,8 +238,7 @@ void net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nb
     const struct nxr_net_record *record;
     const char *why;
 
-    np->heard_at = nxr_net.now;
-    np->pinged_at = 0;
+    net_lives(np, nbytes);
     while (!np->is_dead && (record = nxr_net_next_record(bytes, nbytes, &at, &why)) != NULL) {
         take_record(np, record);
     }

@@ -232,6 +232,7 @@ void nxr_net_start(struct nxr_full_card *card)
         .now_ns = &nxr_net.now,
         .received = net_received,
         .incoming = net_incoming,
+        .landing = net_landing,
         .landed = net_landed,
         .ended = ended,
         .ep_failed = ep_failed,

@@ -75,7 +75,6 @@ static void out_ended(struct net_op *op, int status)
 {
     struct net_out *out = nxr_list_entry(op, struct net_out, op);
 
-    out->np->bulk_nbytes -= out->bulk_nbytes;
     out_put(out, status);
 }
 
@@ -103,9 +102,6 @@ static int hand_over(struct net_out *out)
     if (ep != NULL) {
         status = out->net->module->send(ep, out->bytes, out->nbytes, out->bulk, out->bulk_nbytes,
                                         &out->op.op);
-    }
-    if (status == NIXL_INPROGRESS) {
-        out->np->bulk_nbytes += out->bulk_nbytes;
     }
     if (status == NIXL_ERR_AGAIN || status == NIXL_INPROGRESS) {
         return status;

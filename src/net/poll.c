@@ -89,10 +89,7 @@ static bool do_round(bool is_thorough, int64_t now)
     }
     for (size_t i = 0; i < nxr_net.n_nets; i++) {
         if (is_due(&nxr_net.nets[i], is_thorough)) {
-            if (nxr_net.nets[i].module->progress() > 0) {
-                nxr_net.nets[i].moved_at = nxr_net.now;
-                has_moved = true;
-            }
+            has_moved |= nxr_net.nets[i].module->progress() > 0;
         }
     }
     net_uncork_all();

@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves by the network's own reads and writes. They go in pieces, so many bytes of them at a time:
- * what this rank has to answer stands behind them, and over a slow link one large write would keep
- * it from showing that it lives. A move ends with its last piece, and its part of a region is in
- * use until then. Lock: nxr_net.lock.
+ * Moves by the network's own reads and writes. They go in pieces, so many bytes of them at a time
+ * as move within WINDOW_NS: what this rank has to answer stands behind them, and over a slow link a
+ * large write would keep it from showing that it lives; its end shows that the peer does. A move
+ * ends with its last piece, and its part of a region is in use until then. Lock: nxr_net.lock.
  */
 #include "config.h"
 
 #include "net/state.h"
+#include "util/clock.h"
 
 #include <stdlib.h>
 
-/* The largest piece, and bytes under way to a peer. */
-#define PIECE_NBYTES  (8u << 20)
-#define WINDOW_NBYTES (16u << 20)
+/*
+ * Bytes under way to a peer, of which a piece is half: at first, and at least and most when it is
+ * known how fast they move.
+ */
+#define WINDOW_FIRST (512u << 10)
+#define WINDOW_LEAST (256u << 10)
+#define WINDOW_MOST  (16u << 20)
+#define WINDOW_NS    (500 * NXR_MS)
 
 /* A piece of a move that the module has. */
 struct net_piece {
     struct net_op op;
     struct net_move *move;
     size_t nbytes;
+    int64_t began;      /* when it was handed over */
+    uint64_t under_way; /* bytes that then were, with its own */
 };
 
 void net_rma_stop(struct net_move *move, int status)
@@ -37,6 +45,22 @@ static bool is_over(const struct net_move *move)
     return move->n_pieces == 0 && (move->status != NIXL_OK || move->issued == move->user->nbytes);
 }
 
+static uint64_t window_of(const struct net_peer *np)
+{
+    return np->rma_window != 0 ? np->rma_window : WINDOW_FIRST;
+}
+
+/* With a piece all has moved that was under way before it. */
+static void set_window(struct net_peer *np, const struct net_piece *piece)
+{
+    int64_t took = nxr_net.now - piece->began;
+    uint64_t window = piece->under_way * WINDOW_NS / (uint64_t)(took > NXR_US ? took : NXR_US);
+
+    np->rma_window = window < WINDOW_LEAST  ? WINDOW_LEAST
+                     : window > WINDOW_MOST ? WINDOW_MOST
+                                            : window;
+}
+
 static void piece_ended(struct net_op *op, int status)
 {
     struct net_piece *piece = nxr_list_entry(op, struct net_piece, op);
@@ -46,10 +70,11 @@ static void piece_ended(struct net_op *op, int status)
     move->n_pieces--;
     move->is_at_module = move->n_pieces > 0;
     move->part->n_at_module--;
-    np->bulk_nbytes -= piece->nbytes;
     np->rma_nbytes -= piece->nbytes;
     np->n_writes -= move->user->kind == NXR_OP_PUT;
     if (status == NIXL_OK) {
+        set_window(np, piece);
+        net_lives(np, 0);
         move->user->nbytes_done += piece->nbytes;
     } else if (move->status == NIXL_OK) {
         move->status = net_outcome(np, status);
@@ -77,7 +102,11 @@ static int issue(struct net_move *move, size_t nbytes)
     if (piece == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    *piece = (struct net_piece){.op.ended = piece_ended, .move = move, .nbytes = nbytes};
+    *piece = (struct net_piece){.op.ended = piece_ended,
+                                .move = move,
+                                .nbytes = nbytes,
+                                .began = nxr_now_ns(),
+                                .under_way = np->rma_nbytes + nbytes};
     if (ep != NULL) {
         status = is_put ? module->write(ep, move->part->key, offset, local, nbytes, &piece->op.op)
                         : module->read(ep, move->part->key, offset, local, nbytes, &piece->op.op);
@@ -87,7 +116,6 @@ static int issue(struct net_move *move, size_t nbytes)
         move->is_at_module = true;
         move->part->n_at_module++;
         np->n_writes += is_put;
-        np->bulk_nbytes += nbytes;
         np->rma_nbytes += nbytes;
     } else {
         free(piece);
@@ -101,10 +129,11 @@ bool net_rma_go(struct net_move *move)
 
     while (move->issued < user->nbytes) {
         size_t left = user->nbytes - move->issued;
-        size_t nbytes = left < PIECE_NBYTES ? left : PIECE_NBYTES;
+        uint64_t window = window_of(move->np);
+        size_t nbytes = left < window / 2 ? left : window / 2;
         int status = NIXL_ERR_AGAIN;
 
-        if (move->np->rma_nbytes < WINDOW_NBYTES) {
+        if (move->np->rma_nbytes == 0 || move->np->rma_nbytes + nbytes <= window) {
             status = issue(move, nbytes);
         }
         if (status == NIXL_ERR_AGAIN) {

@@ -41,7 +41,6 @@ struct net {
     struct nxr_transport transport;
     struct nxr_list free_outs; /* messages to be filled; each has room for the network's longest */
     unsigned n_free_outs;
-    int64_t moved_at; /* when it did something last */
 };
 
 /* A message on its way out: being filled, queued, or at the module. */
@@ -109,7 +108,6 @@ struct net_landing {
     struct nxr_list link; /* np->landings, by seq */
     struct net_peer *np;
     uint64_t seq;
-    size_t nbytes;
     struct net_hold *hold; /* a put into an own region */
     struct net_move *move; /* the answer to an own get */
 };
@@ -154,7 +152,7 @@ struct net_peer {
     bool is_flush_used;    /* ... and it was */
     unsigned n_writes;     /* puts by the network itself that have not ended */
     uint64_t rma_nbytes;   /* that the network itself moves, for operations of this process */
-    uint64_t bulk_nbytes;  /* that the networks move for it just now, both ways */
+    uint64_t rma_window;   /* ... and may move at a time; 0: not known yet */
     bool has_bulk_unheard; /* bulk was sent since the last flush that was heard */
 
     /* Notifications: slots of the peer's ring for us, and our own ring for it. */
@@ -181,8 +179,9 @@ struct net_peer {
 
     /* Silence (net/alive.c). */
     int64_t heard_at;
-    int64_t pinged_at; /* 0: no answer is waited for */
-    bool is_suspect;   /* it is watched and does not answer: its whole host may be gone */
+    int64_t pinged_at;     /* 0: no answer is waited for */
+    uint64_t heard_nbytes; /* since the last tick */
+    bool is_suspect;       /* it is watched and does not answer: its whole host may be gone */
 };
 
 /* Something that needs job.lock, done after the round. */
@@ -390,10 +389,11 @@ void net_take_staged(struct net_peer *np, const struct nxr_net_staged *staged);
 /* ---- bulk.c ---------------------------------------------------------------------------------- */
 
 void *net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p);
+void net_landing(void *cookie, size_t nbytes);
 void net_landed(void *cookie, int status);
 
 /* Something that comes piece by piece: what is sent from now on waits until it has landed. */
-struct net_landing *net_landing_new(struct net_peer *np, size_t nbytes);
+struct net_landing *net_landing_new(struct net_peer *np);
 
 /* ---- move.c ---------------------------------------------------------------------------------- */
 
@@ -509,6 +509,9 @@ bool net_is_behind(int rank);
 void net_later_drop_all(void);
 
 /* ---- alive.c --------------------------------------------------------------------------------- */
+
+/* Something of the peer has come, of so many bytes, or it has answered. */
+void net_lives(struct net_peer *np, size_t nbytes);
 
 void net_take_ping(struct net_peer *np, const struct nxr_net_stamp *stamp);
 

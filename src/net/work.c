@@ -206,7 +206,7 @@ static struct net_put_batch *batch_new(struct net_peer *np, const struct nxr_net
         return NULL;
     }
     memset(batch, 0, sizeof(*batch));
-    batch->landing = net_landing_new(np, nbytes);
+    batch->landing = net_landing_new(np);
     if (batch->landing == NULL) {
         free(batch);
         return NULL;

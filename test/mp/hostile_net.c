@@ -64,6 +64,12 @@ static void *refuse_bulk(const void *header, size_t header_nbytes, size_t nbytes
     return NULL;
 }
 
+static void never_landing(void *cookie, size_t nbytes)
+{
+    (void)cookie;
+    (void)nbytes;
+}
+
 static void never_lands(void *cookie, int status)
 {
     (void)cookie;
@@ -97,6 +103,7 @@ static const struct nxr_net_core core = {
     .now_ns = &now,
     .received = ignore_message,
     .incoming = refuse_bulk,
+    .landing = never_landing,
     .landed = never_lands,
     .ended = ended,
     .ep_failed = ep_failed,

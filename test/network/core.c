@@ -57,6 +57,13 @@ static void *core_incoming(const void *bytes, size_t header_nbytes, size_t nbyte
     return nt_on_incoming != NULL ? nt_on_incoming(&header, nbytes, cookie_p) : NULL;
 }
 
+static void core_landing(void *cookie, size_t nbytes)
+{
+    (void)cookie;
+    MPT_TRUE(is_called);
+    MPT_LT(0, nbytes);
+}
+
 static void core_landed(void *cookie, int status)
 {
     MPT_TRUE(is_called);
@@ -138,6 +145,7 @@ void nt_open(bool prefers_rma)
         .now_ns = &now,
         .received = core_received,
         .incoming = core_incoming,
+        .landing = core_landing,
         .landed = core_landed,
         .ended = core_ended,
         .ep_failed = core_ep_failed,

@@ -300,6 +300,7 @@ void fake_start(void)
     };
     fake.answer = NIXL_OK;
     fake.offset = 0;
+    fake.now = 0;
     fake.n_open_eps = fake.n_open_keys = fake.n_moved = 0;
     nxr_list_init(&fake.sent);
     nxr_list_init(&fake.ops);
@@ -385,7 +386,7 @@ void fake_lose(int rank)
 
 void fake_round(void)
 {
-    nxr_net_poll(nxr_now_ns());
+    nxr_net_poll(fake.now != 0 ? fake.now : nxr_now_ns());
 }
 
 static size_t put_record(int rank, unsigned char *bytes, enum nxr_net_type type, const void *body,
@@ -451,6 +452,14 @@ void *fake_bulk(int rank, enum nxr_net_type type, const void *body, size_t body_
     net_unlock();
     fake_round();
     return addr;
+}
+
+void fake_landing(size_t nbytes)
+{
+    must(!nxr_list_is_empty(&fake.landings));
+    net_lock();
+    net_landing(nxr_list_entry(fake.landings.next, struct fake_landing, link)->cookie, nbytes);
+    net_unlock();
 }
 
 void fake_land(unsigned index, int status)

@@ -31,6 +31,7 @@ struct fake {
     struct nxr_list coming;   /* messages that the next round delivers */
     struct nxr_list landings; /* bulk that has been placed */
     unsigned offset;          /* where messages lie, below 8 */
+    int64_t now;              /* of rounds, and until the next one; 0: what the clock says */
     int n_open_eps;
     int n_open_keys;
     int n_moved;  /* writes and reads that were accepted */
@@ -57,6 +58,7 @@ void fake_key_coming(int rank, bool is_rma);
 /* The rank is dead. */
 void fake_lose(int rank);
 
+/* Look after the network, at the time fake.now. */
 void fake_round(void);
 
 /* A message of one record comes, in the next round or at once. */
@@ -66,9 +68,13 @@ void fake_receive(int rank, enum nxr_net_type type, const void *body, size_t bod
                   const void *payload, size_t payload_nbytes);
 void fake_greet(int rank);
 
-/* Bulk is announced: where it is placed, or NULL. Then the oldest, or n-th, lands. */
+/*
+ * Bulk is announced: where it is placed, or NULL. Then so many bytes of the oldest come, and the
+ * oldest, or n-th, lands.
+ */
 void *fake_bulk(int rank, enum nxr_net_type type, const void *body, size_t body_nbytes,
                 size_t nbytes);
+void fake_landing(size_t nbytes);
 void fake_land(unsigned index, int status);
 
 /* What the network has accepted ends: the n-th, or all. */

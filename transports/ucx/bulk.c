@@ -243,6 +243,7 @@ static ucs_status_t piece_came(void *arg, const void *header, size_t header_nbyt
     if (incoming->at != NULL) {
         memcpy(incoming->at, bytes, nbytes);
         incoming->at += nbytes;
+        nxr_ucx.core->landing(incoming->cookie, nbytes);
     }
     incoming->left -= nbytes;
     if (incoming->left == 0) {

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When a peer on another host counts as lost: by silence, and not by the slowness of its link. The
+ * time is the test's.
+ */
+#include "net_case.h"
+
+#include "util/clock.h"
+#include "util/env.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include <stdlib.h>
+
+enum { TICKS = 20, PIECE = 128 << 10 };
+
+static void tick(void)
+{
+    fake.now += nxr_env.peer_timeout / TICKS;
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_net_tick(fake.now);
+    pthread_mutex_unlock(&nxr_job.lock);
+    fake_round(); /* a rank that counts as lost is dead behind it */
+}
+
+Test(alive, who_is_silent_is_asked_and_lost_in_time, .init = start, .fini = stop)
+{
+    fake.now = nxr_now_ns();
+    np->wants_credit = true; /* something is expected of it */
+    for (int i = 0; i < 3; i++) {
+        tick();
+    }
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_PING), 1));
+    cr_expect(not(np->is_dead));
+    for (int i = 3; i <= TICKS; i++) {
+        tick();
+    }
+    cr_expect(np->is_dead);
+}
+
+Test(alive, who_sends_bulk_for_long_is_not_lost, .init = start, .fini = stop)
+{
+    const struct nxr_net_put put = own_put(FAKE_OWN_NBYTES);
+
+    cr_assert(
+        eq(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), FAKE_OWN_NBYTES), fake.own));
+    fake.now = nxr_now_ns();
+    for (int i = 0; i < 10 * TICKS; i++) {
+        if (i % (TICKS / 4) == 0) {
+            fake_landing(PIECE);
+        }
+        tick();
+        cr_assert(not(np->is_dead), "tick %d", i);
+    }
+    fake_forget_sent();
+    for (int i = 0; i <= TICKS; i++) {
+        tick();
+    }
+    cr_expect(np->is_dead, "when nothing comes any more");
+}
+
+Test(alive, who_gets_much_tells_its_sender_unasked, .init = start, .fini = stop)
+{
+    const struct nxr_net_put put = own_put(FAKE_OWN_NBYTES);
+
+    fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), FAKE_OWN_NBYTES);
+    fake.now = nxr_now_ns();
+    tick();
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_PONG)), "a header is not much");
+    fake_landing(PIECE);
+    tick();
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_PONG), 1));
+    tick();
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_PONG), 1), "once for what came between two ticks");
+}
+
+Test(alive, who_takes_a_long_write_is_not_lost, .init = start_rma, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, true);
+    char *memory = calloc(1, FAKE_PART_NBYTES);
+    struct nixl_req *req = NULL;
+
+    fake.answer = NIXL_INPROGRESS;
+    cr_assert(eq(int, nixl_put_nb(1, region, 0, memory, FAKE_PART_NBYTES, &req), NIXL_INPROGRESS));
+    fake.now = nxr_now_ns();
+    for (int i = 0; i < 10 * TICKS; i++) {
+        if (i % (TICKS / 4) == TICKS / 4 - 1) {
+            fake_end_op(0, NIXL_OK);
+        }
+        tick();
+        cr_assert(not(np->is_dead), "tick %d", i);
+    }
+    for (int i = 0; i <= TICKS; i++) {
+        tick();
+    }
+    cr_expect(np->is_dead, "when no piece ends any more");
+    fake_end_ops(NIXL_ERR_CANCELED);
+    nixl_req_free(&req);
+    free(memory);
+}
+
+Test(alive, pieces_over_a_slow_link_are_short, .init = start_rma, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, true);
+    char *memory = calloc(1, FAKE_PART_NBYTES);
+    struct nixl_req *req = NULL;
+    uint64_t first;
+
+    fake.answer = NIXL_INPROGRESS;
+    cr_assert(eq(int, nixl_put_nb(1, region, 0, memory, FAKE_PART_NBYTES, &req), NIXL_INPROGRESS));
+    first = np->rma_nbytes;
+    fake.now = nxr_now_ns() + 3 * NXR_S;
+    fake_round();
+    fake_end_op(0, NIXL_OK);
+    cr_expect(le(u64, np->rma_nbytes, first), "of what took so long no more is sent at a time");
+    fake.now = 0;
+    fake_round();
+    while (nixl_req_test(&req) == NIXL_INPROGRESS) {
+        fake_end_op(0, NIXL_OK);
+        first = np->rma_nbytes > first ? np->rma_nbytes : first;
+    }
+    cr_expect(gt(u64, first, FAKE_PART_NBYTES / 16), "of what is fast, much");
+    free(memory);
+}
