@@ -65,11 +65,12 @@ struct engine {
     bool has_uneven;      /* hosts with different numbers of ranks */
     bool has_rest;        /* --ppn without hosts, with a last host that gets fewer */
     bool has_report;      /* --report-bindings */
+    bool has_cores_only;  /* --oversubscribe only where it is known how many ranks a host gets */
     int oldest_major;     /* older versions are refused */
     const char *own_mark; /* of its own lines that it tags as a rank's, or NULL */
     enum engine_tags (*tags)(const struct engine_task *task);
     void (*build)(const struct engine_task *task, struct engine_command *command);
-    int end_signal; /* what makes it end its job, and itself */
+    int end_signal; /* what makes it end its job, and itself; SIGINT is sent twice */
     /* Does it pass on RANK_END_SIGNAL to nixlrun-rank? NULL: no. */
     bool (*passes_end_signal)(const struct engine_task *task);
     const char *signal_program; /* signals ranks; used with build_signal */

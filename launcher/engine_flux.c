@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flux: 'flux run' inside an instance. Written by its documentation and not run; its PMIx plugin
- * has put, fence and get only, so with --on-failure continue ranks leave PMIx early.
+ * Flux: 'flux run' inside an instance. Written by its documentation (flux-run(1) and
+ * flux-shell-options(7) of 0.48 and newer) and not run; its PMIx plugin has put, fence and get
+ * only, so with --on-failure continue ranks leave PMIx early. What ends 'flux run' does not end its
+ * job, which only a cancel does: two SIGINT within two seconds.
  */
 #include "config.h"
 
@@ -27,11 +29,20 @@ static void add_hosts(const struct launch_job *job, struct engine_command *comma
             n_used++;
         }
     }
+    if (n_used == 0 && job->ppn > 0) {
+        n_used = job->np / job->ppn;
+    }
     if (n_used > 0) {
         command_add(command, "--nodes=%d", n_used);
+    }
+    /* A task by itself asks for a core of its own; so many on a node take the node. */
+    if (job->is_oversubscribe_given && n_used > 0) {
+        command_add(command, "--tasks-per-node=%d", job->np / n_used);
+    } else {
+        command_add(command, "--ntasks=%d", job->np);
+    }
+    if (names[0] != '\0') {
         command_add(command, "--requires=hosts:%s", names);
-    } else if (job->ppn > 0) {
-        command_add(command, "--nodes=%d", (job->np + job->ppn - 1) / job->ppn);
     }
     free(names);
 }
@@ -52,9 +63,10 @@ static void flux_build(const struct engine_task *task, struct engine_command *co
     command_add(command, "-o");
     command_add(command, "cpu-affinity=%s", job->bind == BIND_CORE ? "per-task" : "off");
     command_add(command, "--label-io");
-    command_add(command, "--input=%s",
-                job->stdin_mode == STDIN_NONE ? "/dev/null" : command_stdin(job));
-    command_add(command, "--ntasks=%d", job->np);
+    if (job->stdin_mode != STDIN_ALL) { /* its default, for which it has no word */
+        command_add(command, "--input=%s",
+                    job->stdin_mode == STDIN_NONE ? "/dev/null" : command_stdin(job));
+    }
     add_hosts(job, command);
     if (job->apps[0].wdir != NULL) {
         command_add(command, "--cwd=%s", command_directory(job->apps[0].wdir));
@@ -77,8 +89,9 @@ const struct engine engine_flux = {
     .package = "it is in no Debian release; see flux-framework.org",
     .maps = "slot",
     .binds = "none core",
+    .has_cores_only = true,
     .oldest_major = 0,
     .tags = flux_tags,
     .build = flux_build,
-    .end_signal = SIGTERM,
+    .end_signal = SIGINT,
 };

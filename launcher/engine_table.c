@@ -213,6 +213,10 @@ static int check_foreign(const struct engine_task *task, char *why, size_t why_n
     } else if (engine->has_rest && job->map != MAP_SLOT && command_is_by_rank(job)) {
         what = "--map-by with this host among the hosts, but not first";
         advice = "name it first";
+    } else if (job->is_oversubscribe_given && engine->has_cores_only && job->n_hosts == 0 &&
+               job->ppn == 0) {
+        what = "--oversubscribe without hosts";
+        advice = "name the hosts by --host, or give --ppn";
     } else if (job->report_bindings && !engine->has_report) {
         what = "--report-bindings";
         advice = "leave it out";

@@ -32,6 +32,14 @@ static void kill_engine(struct loop_timer *timer)
     }
 }
 
+static void ask_again(struct loop_timer *timer)
+{
+    (void)timer;
+    if (foreign.is_running) {
+        guardian_signal(FOREIGN_ENGINE, foreign.task->engine->end_signal);
+    }
+}
+
 /* Ask the engine to end its job, and kill it if it does not. */
 static void ask_engine(struct loop_timer *timer)
 {
@@ -39,6 +47,10 @@ static void ask_engine(struct loop_timer *timer)
     foreign.is_asked = true;
     guardian_signal(FOREIGN_ENGINE, foreign.task->engine->end_signal);
     guardian_signal(FOREIGN_ENGINE, SIGCONT);
+    if (foreign.task->engine->end_signal == SIGINT) {
+        ask_timer.fire = ask_again;
+        loop_timer_set(&ask_timer, nxr_deadline(GUARDIAN_AGAIN_NS));
+    }
     kill_timer.fire = kill_engine;
     loop_timer_set(&kill_timer, nxr_deadline(foreign.job->grace_ns) + ENGINE_EXTRA_NS);
 }

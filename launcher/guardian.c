@@ -274,6 +274,20 @@ static bool serve(void)
     return true;
 }
 
+/* Send end signals; is_again: those that must come twice. Was there any? */
+static bool ask_wards(bool is_again)
+{
+    bool is_asked = false;
+
+    for (size_t i = 0; i < n_wards; i++) {
+        if (wards[i].end_signal != 0 && (!is_again || wards[i].end_signal == SIGINT)) {
+            kill(-wards[i].pid, wards[i].end_signal);
+            is_asked = true;
+        }
+    }
+    return is_asked;
+}
+
 /*
  * nixlrun has died. An engine that has ranks on other hosts gets the chance to end them; only it
  * can. Ranks of this host get none.
@@ -282,18 +296,18 @@ static void end_politely(int sigchld_fd)
 {
     struct pollfd polled = {.fd = sigchld_fd, .events = POLLIN};
     struct signalfd_siginfo info;
-    int64_t deadline = nxr_now_ns() + GUARDIAN_POLITE_NS;
-    bool is_asked = false;
+    int64_t now = nxr_now_ns(), again_at = now + GUARDIAN_AGAIN_NS;
+    int64_t deadline = now + GUARDIAN_POLITE_NS;
+    bool is_asked = ask_wards(false), was_again = false;
 
-    for (size_t i = 0; i < n_wards; i++) {
-        if (wards[i].end_signal != 0) {
-            kill(-wards[i].pid, wards[i].end_signal);
-            is_asked = true;
-        }
-    }
-    while (is_asked && n_wards > 0 && nxr_now_ns() < deadline) {
-        if (poll(&polled, 1, (int)((deadline - nxr_now_ns()) / NXR_MS) + 1) > 0 &&
-            read(sigchld_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+    while (is_asked && n_wards > 0 && (now = nxr_now_ns()) < deadline) {
+        int64_t until = was_again ? deadline : again_at;
+
+        if (now >= until) {
+            was_again = true;
+            ask_wards(true);
+        } else if (poll(&polled, 1, (int)((until - now) / NXR_MS) + 1) > 0 &&
+                   read(sigchld_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
             reap();
         }
     }

@@ -27,6 +27,9 @@ struct guardian_start {
     int end_signal;        /* what it gets before SIGKILL when nixlrun has died; 0: nothing */
 };
 
+/* SIGINT as an end signal is meant when it comes again soon, as from a person at a terminal. */
+#define GUARDIAN_AGAIN_NS (1 * NXR_S)
+
 /* What could not be done when a process did not start. */
 enum guardian_step { GUARDIAN_FORK, GUARDIAN_BIND, GUARDIAN_CHDIR, GUARDIAN_EXEC };
 
