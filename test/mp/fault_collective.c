@@ -157,6 +157,10 @@ int main(int argc, char **argv)
     seed = (uint64_t)mpt_now_ns();
     printf("seed %" PRIu64 "\n", seed);
     delay = (struct timespec){.tv_nsec = (long)(mpt_random(&seed) % 100000000)};
+    /* All are linked: to who connects for the first time the dead are not there, and not lost. */
+    for (int other = 0; other < size; other++) {
+        MPT_EQ(nixl_scope(other), mpt_scope(other));
+    }
     MPT_OK(nixl_team_world(MPT_PATIENCE, &team));
     MPT_OK(nixl_barrier(team, MPT_PATIENCE));
     if (is_victim(rank)) {
