@@ -80,11 +80,11 @@ static int make_memory(struct nxr_node *node, const char *name)
     return status;
 }
 
-/* The first member may give up before it makes the memory: that must end the wait, too. */
+/* The first member may give up before it makes the memory, or at once after it: that ends the wait. */
 static int map_memory(struct nixl_team *team, const char *name)
 {
-    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     struct nxr_node *node = &team->node;
+    const struct nxr_part *part;
     int leader = team->ranks[team->local[0]];
     void *memory = NULL;
     int status = nxr_region_open_internal(name, &node->region);
@@ -92,17 +92,16 @@ static int map_memory(struct nixl_team *team, const char *name)
     if (status == NIXL_OK) {
         status = nxr_team_find_part(team, node->region, team->local[0]);
     }
-    if (status == NIXL_OK) {
-        status = nixl_region_query(node->region, leader, nxr_team_left(team), &info);
+    if (status != NIXL_OK) {
+        return status;
     }
-    if (status == NIXL_OK) {
-        status = nixl_region_map(node->region, leader, &memory);
-    }
+    part = nxr_region_part(node->region, leader);
+    status = part != NULL ? nixl_region_map(node->region, leader, &memory) : NIXL_ERR_STALE;
     if (status != NIXL_OK) {
         return status;
     }
     take_memory(node, memory);
-    return info.nbytes == all_nbytes(node->size)
+    return part->nbytes == all_nbytes(node->size)
                ? NIXL_OK
                : nxr_fail(NIXL_ERR_INTERNAL, team->operation, leader, "shm", 0,
                           "the shared memory of the team on rank %d is of another size", leader);

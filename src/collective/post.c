@@ -298,6 +298,31 @@ static int send_piece(struct swapping *swapping)
     return nbytes > 0 ? put_piece(swapping, offset, src, nbytes) : tell(swapping, out->place);
 }
 
+/* Does a member have to hear what was taken? Else the next piece that goes there says it. */
+static bool owes_news(const struct swapping *swapping)
+{
+    const struct nxr_post *post = swapping->post;
+    const struct nxr_post_way *way = &post->ways[swapping->in.place];
+
+    return way->taken - way->told >= (post->n_slots + 1) / 2;
+}
+
+/* Its mailbox is not waited for: who has left the team does not answer, and need not know. */
+static bool can_tell(const struct swapping *swapping)
+{
+    int place = swapping->in.place;
+
+    return place >= 0 && owes_news(swapping) &&
+           nxr_region_part(swapping->post->region, swapping->team->ranks[place]) != NULL;
+}
+
+static void tell_taken(const struct swapping *swapping)
+{
+    if (can_tell(swapping)) {
+        (void)tell(swapping, swapping->in.place);
+    }
+}
+
 static int take_piece(struct swapping *swapping)
 {
     struct nixl_team *team = swapping->team;
@@ -322,9 +347,8 @@ static int take_piece(struct swapping *swapping)
     way->taken++;
     in->at += nbytes;
     in->n_left--;
-    /* Else the next piece that goes there says it. Who has left the team need not know. */
-    if (way->taken - way->told >= (post->n_slots + 1) / 2) {
-        (void)tell(swapping, in->place);
+    if (owes_news(swapping) && !can_tell(swapping)) {
+        (void)ask_for(post, team->ranks[in->place]);
     }
     return status;
 }
@@ -335,7 +359,7 @@ static bool can_go_on(void *arg)
 {
     struct swapping *swapping = arg;
 
-    if (can_receive(swapping) || can_send(swapping)) {
+    if (can_receive(swapping) || can_send(swapping) || can_tell(swapping)) {
         return true;
     }
     swapping->status = nxr_team_look(swapping->team, swapping->in.n_left > 0 ? swapping->in.place
@@ -349,6 +373,7 @@ static int move_pieces(struct swapping *swapping)
     int status = NIXL_OK;
 
     while (status == NIXL_OK && (swapping->in.n_left > 0 || swapping->out.n_left > 0)) {
+        tell_taken(swapping);
         if (can_send(swapping)) {
             status = send_piece(swapping);
             if (status != NIXL_OK) {
@@ -357,6 +382,7 @@ static int move_pieces(struct swapping *swapping)
         }
         while (status == NIXL_OK && can_receive(swapping)) {
             status = take_piece(swapping);
+            tell_taken(swapping);
         }
         if (status == NIXL_OK && !can_send(swapping) &&
             (swapping->in.n_left > 0 || swapping->out.n_left > 0)) {

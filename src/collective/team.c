@@ -121,14 +121,16 @@ static int place_of(const struct nixl_team *team, int rank)
 /* Look at the deaths of the job that were not looked at yet: was one a member? */
 static int look_for_deaths(struct nixl_team *team)
 {
-    int n_deaths = nxr_event_n_deaths();
+    int n_deaths = nxr_event_n_deaths(), n_seen;
 
-    while (atomic_load(&team->n_deaths_seen) < n_deaths) {
-        int rank = nxr_event_death(atomic_fetch_add(&team->n_deaths_seen, 1));
+    /* The service thread looks, too: who comes second counts none twice, or the next is missed. */
+    while ((n_seen = atomic_load(&team->n_deaths_seen)) < n_deaths) {
+        int rank = nxr_event_death(n_seen);
 
         if (place_of(team, rank) >= 0) {
             return nxr_team_break(team, NIXL_ERR_PEER_LOST, rank);
         }
+        atomic_compare_exchange_strong(&team->n_deaths_seen, &n_seen, n_seen + 1);
     }
     return NIXL_OK;
 }
