@@ -80,7 +80,7 @@ static int make_memory(struct nxr_node *node, const char *name)
     return status;
 }
 
-/* The first member may give up before it makes the memory, or at once after it: that ends the wait. */
+/* The first member may give up before, or right after, it makes the memory: that ends the wait. */
 static int map_memory(struct nixl_team *team, const char *name)
 {
     struct nxr_node *node = &team->node;
