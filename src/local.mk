@@ -71,10 +71,12 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/memory/cuda_import.c \
 	%D%/memory/cuda_lane.c \
 	%D%/memory/cuda_pin.c \
+	%D%/memory/cuda_scatter.c \
 	%D%/memory/cuda_stream.c %D%/memory/stream.h \
 	%D%/memory/device.h \
 	%D%/memory/export.c \
 	%D%/memory/host.c \
+	%D%/memory/kernel.h %D%/memory/kernel_copy_ptx.h \
 	%D%/memory/kind.c \
 	%D%/memory/memory.h \
 	%D%/memory/move.c \
@@ -152,7 +154,7 @@ lib_LTLIBRARIES += %D%/libnixlrun.la
 # current+1, revision 0, age+1; interfaces removed or changed, current+1, revision 0, age 0.
 %C%_libnixlrun_la_LDFLAGS = $(AM_LDFLAGS) $(NODEFS_LDFLAGS) -version-info 0:0:0
 %C%_libnixlrun_la_LIBADD = %D%/libnixlrun_core.la
-EXTRA_DIST += %D%/libnixlrun.map
+EXTRA_DIST += %D%/libnixlrun.map %D%/memory/kernel_copy.cu %D%/memory/make-ptx
 %C%_libnixlrun_la_DEPENDENCIES = %D%/libnixlrun_core.la %D%/libnixlrun.map
 if HAVE_VERSION_SCRIPT
 %C%_libnixlrun_la_LDFLAGS += -Wl,--version-script=$(srcdir)/%D%/libnixlrun.map

@@ -311,7 +311,7 @@ struct nxr_device_copy {
     size_t n_pieces;
     const struct nxr_range *dst, *src; /* NULL: host memory */
     void *stream;                      /* a CUDA stream of the user to work in; NULL: an own one */
-    void *state[5];                    /* the kind's, from start to end */
+    void *state[6];                    /* the kind's, from start to end */
 
     /* Set by the caller of nxr_device_copy_begin(): called once, from whichever thread looks. */
     void (*ended)(struct nxr_device_copy *copy, int status);

@@ -40,6 +40,26 @@ struct nxr_cuda_lane {
     struct nxr_device_copy *last; /* that has no event; NULL: all have */
 };
 
+/* A list of pieces for a kernel, in page-locked memory, for as long as the kernel may read it. */
+struct nxr_cuda_list {
+    struct nxr_cuda_list *next; /* of the free ones */
+    struct nxr_kernel_piece *pieces;
+};
+
+enum nxr_cuda_kernel_state { NXR_CUDA_KERNEL_UNTRIED, NXR_CUDA_KERNEL_READY, NXR_CUDA_KERNEL_NONE };
+
+/* The kernel that copies scattered pieces. */
+struct nxr_cuda_kernel {
+    _Atomic int state; /* the rest, but the lists, is constant once it is READY */
+    cu_module module;
+    cu_function copy;
+    unsigned n_multiprocessors;
+    uint64_t peers; /* bit per index: devices whose memory its loads and stores can reach */
+    struct nxr_spin lists_lock;
+    struct nxr_cuda_list *lists; /* free ones */
+    unsigned n_lists;            /* in all */
+};
+
 struct nxr_cuda_device {
     cu_device device;
     int index;                   /* in nxr_cuda.devices: the driver's ordinal */
@@ -59,6 +79,8 @@ struct nxr_cuda_device {
     cu_event events[NXR_CUDA_EVENTS];
     unsigned n_events;
     uint64_t peers; /* bit per index: whose memory its context was allowed to reach */
+    uint64_t far;   /* ... and what the driver has to copy through the host all the same */
+    struct nxr_cuda_kernel kernel;
 };
 
 /* Where memory comes from, which says how it is given back. */
@@ -205,6 +227,7 @@ enum nxr_cuda_state {
     NXR_CUDA_COPY_EVENT,  /* cu_event behind it, or NULL */
     NXR_CUDA_COPY_NUMBER, /* in the lane, from 1; the user's stream: the cu_stream that wakes */
     NXR_CUDA_COPY_EARLY,  /* cu_event some time before its end, or NULL */
+    NXR_CUDA_COPY_LIST,   /* struct nxr_cuda_list that a kernel reads, or NULL */
 };
 
 int nxr_cuda_copy_start(struct nxr_device_copy *copy);
@@ -225,6 +248,27 @@ void nxr_cuda_forget_early(struct nxr_device_copy *copy);
 
 /* A call of a copy failed: one line, and the status. */
 int nxr_cuda_fail(struct nxr_cuda_device *device, const char *call, cu_result result);
+
+/* ---- scattered pieces: cuda_scatter.c -------------------------------------------------------- */
+
+/*
+ * Is the copy one for the kernel: many small pieces between memory that it reaches? Loads the
+ * kernel when it is first needed. Its device is in copy->state.
+ */
+bool nxr_cuda_scatter_suits(const struct nxr_device_copy *copy, size_t nbytes);
+
+/*
+ * Queue it as kernels; where head_nbytes is not 0, with an event behind so many of the bytes. The
+ * context is current. False: it has to go another way; nothing of it is under way.
+ */
+bool nxr_cuda_scatter(struct nxr_device_copy *copy, size_t nbytes, size_t head_nbytes,
+                      cu_stream stream);
+
+/* The copy has ended: its list is free. */
+void nxr_cuda_scatter_end(struct nxr_device_copy *copy);
+
+/* Unload the kernel, at the end. The context is current. */
+void nxr_cuda_scatter_stop(struct nxr_cuda_device *device);
 
 /* ---- streams and events: cuda_lane.c --------------------------------------------------------- */
 

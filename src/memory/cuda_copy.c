@@ -39,6 +39,7 @@ static bool allow(struct nxr_cuda_device *device, const struct nxr_cuda_memory *
                      "CUDA device %d does not reach device %d (%s): the driver copies between them "
                      "through the host",
                      device->index, memory->device->index, nxr_cuda_name(result));
+            device->far |= bit;
         }
         device->peers |= bit; /* asked, and told, once */
     }
@@ -221,12 +222,12 @@ static size_t sum_of(const struct nxr_device_copy *copy)
  * Behind the copies that are in the lane; the last of them gets its event now. Where head_nbytes is
  * not 0, with an event behind so many of the bytes.
  */
-static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lane,
-                         size_t head_nbytes)
+static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lane, size_t nbytes,
+                         size_t head_nbytes, bool is_scattered)
 {
     struct nxr_cuda_device *device = copy->state[NXR_CUDA_COPY_DEVICE];
     cu_stream stream = nxr_cuda_lane_stream(lane);
-    cu_result result;
+    cu_result result = CU_OK;
 
     if (stream == NULL) {
         return nxr_cuda_fail(device, "cuStreamCreate", CU_OUT_OF_MEMORY);
@@ -235,8 +236,10 @@ static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lan
         nxr_cuda_mark(lane->last, stream); /* without one it is seen later, with the next */
         lane->last = NULL;
     }
-    result = head_nbytes > 0 ? enqueue_long(copy, head_nbytes, stream)
-                             : enqueue(device, copy->pieces, copy->n_pieces, stream);
+    if (!is_scattered || !nxr_cuda_scatter(copy, nbytes, head_nbytes, stream)) {
+        result = head_nbytes > 0 ? enqueue_long(copy, head_nbytes, stream)
+                                 : enqueue(device, copy->pieces, copy->n_pieces, stream);
+    }
     if (result != CU_OK) {
         nxr_cu.StreamSynchronize(stream); /* what was queued of it moves no more */
         nxr_cuda_forget_early(copy);
@@ -249,18 +252,20 @@ static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lan
 }
 
 /* In the context of the user's stream, which may not be recording a graph. */
-static int start_behind_user(struct nxr_device_copy *copy)
+static int start_behind_user(struct nxr_device_copy *copy, size_t nbytes, bool is_scattered)
 {
     struct nxr_cuda_device *device = copy->state[NXR_CUDA_COPY_DEVICE];
     cu_capture capture = CU_CAPTURE_NONE;
     const char *call = "cuMemcpyAsync";
-    cu_result result;
+    cu_result result = CU_OK;
 
     if (nxr_cu.StreamIsCapturing(copy->stream, &capture) == CU_OK && capture != CU_CAPTURE_NONE) {
         nxr_error(MEMORY, "a stream that is being captured into a graph takes no copies");
         return NIXL_ERR_TRANSPORT;
     }
-    result = enqueue(device, copy->pieces, copy->n_pieces, copy->stream);
+    if (!is_scattered || !nxr_cuda_scatter(copy, nbytes, 0, copy->stream)) {
+        result = enqueue(device, copy->pieces, copy->n_pieces, copy->stream);
+    }
     if (result == CU_OK) {
         result = nxr_cuda_mark(copy, copy->stream);
         call = "cuEventRecord";
@@ -269,23 +274,26 @@ static int start_behind_user(struct nxr_device_copy *copy)
         return NIXL_INPROGRESS;
     }
     nxr_cu.StreamSynchronize(copy->stream);
+    nxr_cuda_scatter_end(copy);
     if (copy->state[NXR_CUDA_COPY_EVENT] != NULL) {
         nxr_cu.EventDestroy(copy->state[NXR_CUDA_COPY_EVENT]);
     }
     return nxr_cuda_fail(device, call, result);
 }
 
-static int start_on_stream(struct nxr_device_copy *copy)
+/* The kernel is loaded in the primary context only. */
+static int start_on_stream(struct nxr_device_copy *copy, size_t nbytes)
 {
-    cu_context context = NULL;
-    bool was_pushed;
+    cu_context ours = nxr_cuda_context(copy->state[NXR_CUDA_COPY_DEVICE]), context = NULL;
+    bool was_pushed, is_scattered;
     int status;
 
     if (nxr_cu.StreamGetCtx(copy->stream, &context) != CU_OK || context == NULL) {
-        context = nxr_cuda_context(copy->state[NXR_CUDA_COPY_DEVICE]);
+        context = ours;
     }
+    is_scattered = context == ours && nxr_cuda_scatter_suits(copy, nbytes);
     was_pushed = nxr_cuda_enter(context);
-    status = start_behind_user(copy);
+    status = start_behind_user(copy, nbytes, is_scattered);
     nxr_cuda_leave(was_pushed);
     return status;
 }
@@ -296,7 +304,7 @@ int nxr_cuda_copy_start(struct nxr_device_copy *copy)
     struct nxr_cuda_device *device = choose(dst, src);
     size_t nbytes = sum_of(copy), tail_nbytes = bytes_of_a_wakeup(dst, src);
     struct nxr_cuda_lane *lane;
-    bool was_pushed;
+    bool was_pushed, is_scattered;
     int status;
 
     memset(copy->state, 0, sizeof(copy->state));
@@ -311,12 +319,14 @@ int nxr_cuda_copy_start(struct nxr_device_copy *copy)
     }
     copy->state[NXR_CUDA_COPY_DEVICE] = device;
     if (copy->stream != NULL) {
-        return start_on_stream(copy);
+        return start_on_stream(copy, nbytes);
     }
+    is_scattered = nxr_cuda_scatter_suits(copy, nbytes);
     lane = nxr_cuda_lane_of(device, other_end(device, dst, src), nbytes);
     was_pushed = nxr_cuda_enter(nxr_cuda_context(device));
     pthread_mutex_lock(&lane->lock);
-    status = start_in_lane(copy, lane, nbytes > 2 * tail_nbytes ? nbytes - tail_nbytes : 0);
+    status = start_in_lane(copy, lane, nbytes, nbytes > 2 * tail_nbytes ? nbytes - tail_nbytes : 0,
+                           is_scattered);
     pthread_mutex_unlock(&lane->lock);
     nxr_cuda_leave(was_pushed);
     return status;

@@ -93,6 +93,7 @@ static cu_result ask_user(struct nxr_device_copy *copy)
         if (waker != NULL) {
             nxr_cu.StreamDestroy(waker); /* what it still has to call it calls */
         }
+        nxr_cuda_scatter_end(copy);
     }
     return result;
 }
@@ -124,6 +125,7 @@ static cu_result ask_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *la
         nxr_cuda_event_give(copy->state[NXR_CUDA_COPY_DEVICE], event);
     }
     nxr_cuda_forget_early(copy);
+    nxr_cuda_scatter_end(copy);
     return result;
 }
 

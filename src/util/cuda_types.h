@@ -19,6 +19,8 @@ typedef struct CUstream_st *cu_stream;
 typedef struct CUevent_st *cu_event;
 typedef struct CUmemPoolHandle_st *cu_pool;
 typedef struct CUextMemory_st *cu_external_memory;
+typedef struct CUmod_st *cu_module;
+typedef struct CUfunc_st *cu_function;
 typedef void (*cu_host_function)(void *argument);
 
 enum cu_results {
@@ -40,6 +42,7 @@ enum cu_results {
 
 typedef unsigned cu_device_attribute;
 enum cu_device_attributes {
+    CU_DEVICE_MULTIPROCESSORS = 16,
     CU_DEVICE_VMM_SUPPORTED = 102,
     CU_DEVICE_POSIX_FD_SUPPORTED = 103,
 };
@@ -85,6 +88,8 @@ enum {
     CU_IPC_LAZY_PEER_ACCESS = 1,
     CU_REGISTER_PORTABLE = 1,
     CU_REGISTER_DEVICEMAP = 2,
+    CU_HOST_PORTABLE = 1,
+    CU_HOST_DEVICEMAP = 2,
     CU_COPY_IN_STREAM_ORDER = 1, /* when the source is read */
 };
 

@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the bytes of an address are, for a stream's device; under the lock. */
-static int place(struct fake_stream *stream, uintptr_t addr, size_t nbytes, const char *function,
-                 char **bytes_p, struct fake_range **range_p)
+int fake_stream_place(struct fake_stream *stream, uintptr_t addr, size_t nbytes,
+                      const char *function, char **bytes_p, struct fake_range **range_p)
 {
     struct fake_range *range = fake_range_at(addr);
 
@@ -50,9 +49,9 @@ static int add_copy(struct fake_stream *stream, uintptr_t dst, uintptr_t src, si
     char *bytes;
     int result;
 
-    result = place(stream, dst, nbytes, "cuMemcpyAsync", &work.dst, &work.ranges[0]);
+    result = fake_stream_place(stream, dst, nbytes, "cuMemcpyAsync", &work.dst, &work.ranges[0]);
     if (result == CU_OK) {
-        result = place(stream, src, nbytes, "cuMemcpyAsync", &bytes, &work.ranges[1]);
+        result = fake_stream_place(stream, src, nbytes, "cuMemcpyAsync", &bytes, &work.ranges[1]);
         work.src = bytes;
     }
     return result == CU_OK && nbytes > 0 ? fake_stream_add(stream, &work) : result;
@@ -196,7 +195,8 @@ static int add_at(uintptr_t addr, struct fake_work *work, struct fake_stream *st
     pthread_mutex_lock(&fake_lock);
     stream = fake_stream_find(stream);
     if (stream != NULL) {
-        result = place(stream, addr, work->nbytes, function, &work->dst, &work->ranges[0]);
+        result =
+            fake_stream_place(stream, addr, work->nbytes, function, &work->dst, &work->ranges[0]);
         if (result == CU_OK && work->ranges[0] == NULL) {
             result = CU_INVALID_VALUE; /* host memory that the driver does not know */
         }

@@ -85,39 +85,3 @@ FAKE_API int cuDestroyExternalMemory(struct fake_external *external)
     free(external);
     return CU_OK;
 }
-
-FAKE_API int cuModuleLoadData(void **module_p, const void *image)
-{
-    ENTER();
-    (void)module_p;
-    (void)image;
-    return CU_NOT_SUPPORTED;
-}
-
-FAKE_API int cuModuleUnload(void *module)
-{
-    ENTER();
-    (void)module;
-    return CU_INVALID_HANDLE;
-}
-
-FAKE_API int cuModuleGetFunction(void **function_p, void *module, const char *name)
-{
-    ENTER();
-    (void)function_p;
-    (void)module;
-    (void)name;
-    return CU_INVALID_HANDLE;
-}
-
-FAKE_API int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                            struct fake_stream *stream, void **arguments, void **extra)
-{
-    ENTER();
-    (void)function;
-    (void)grid_x, (void)grid_y, (void)grid_z;
-    (void)block_x, (void)block_y, (void)block_z;
-    (void)shared, (void)stream, (void)arguments, (void)extra;
-    return CU_INVALID_HANDLE;
-}

@@ -194,11 +194,14 @@ enum fake_work_kind {
     FAKE_RECORD,
     FAKE_WAIT_EVENT,
     FAKE_FREE,
+    FAKE_KERNEL,
 };
+
+#define FAKE_WORK_RANGES 3
 
 struct fake_work {
     enum fake_work_kind kind;
-    struct fake_range *ranges[2]; /* used by it; may be NULL */
+    struct fake_range *ranges[FAKE_WORK_RANGES]; /* used by it; may be NULL */
     char *dst;
     const char *src;
     size_t nbytes;
@@ -222,8 +225,15 @@ struct fake_stream {
 /* The stream that a caller means; NULL: it is none, or no context is current. Under the lock. */
 struct fake_stream *fake_stream_find(struct fake_stream *stream);
 int fake_stream_add(struct fake_stream *stream, const struct fake_work *work); /* under the lock */
-void fake_stream_drain(struct fake_stream *stream);                            /* under the lock */
-void fake_context_drain(struct fake_context *context);                         /* under the lock */
+
+/* Where the bytes of an address are, for a stream's device; under the lock. */
+int fake_stream_place(struct fake_stream *stream, uintptr_t addr, size_t nbytes,
+                      const char *function, char **bytes_p, struct fake_range **range_p);
+void fake_stream_drain(struct fake_stream *stream);    /* under the lock */
+void fake_context_drain(struct fake_context *context); /* under the lock */
+
+/* A kernel, when its turn comes: without the lock. */
+void fake_kernel_run(const struct fake_work *work);
 
 /* Event work, when its turn comes: without the lock. */
 void fake_event_done(struct fake_event *event, uint64_t number);

@@ -9,6 +9,8 @@
 #include "test/cuda/fake.h"
 
 struct fake_external;
+struct fake_kernel;
+struct fake_module;
 struct fake_pool;
 
 int fake_pid(void);
@@ -264,11 +266,15 @@ FAKE_API int cuImportExternalMemory(struct fake_external **external_p,
 FAKE_API int cuExternalMemoryGetMappedBuffer(uintptr_t *addr_p, struct fake_external *external,
                                              const struct cu_external_buffer *buffer);
 FAKE_API int cuDestroyExternalMemory(struct fake_external *external);
-FAKE_API int cuModuleLoadData(void **module_p, const void *image);
-FAKE_API int cuModuleUnload(void *module);
-FAKE_API int cuModuleGetFunction(void **function_p, void *module, const char *name);
-FAKE_API int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                            struct fake_stream *stream, void **arguments, void **extra);
+
+/* kernel.c */
+FAKE_API int cuModuleLoadData(struct fake_module **module_p, const void *image);
+FAKE_API int cuModuleUnload(struct fake_module *module);
+FAKE_API int cuModuleGetFunction(const struct fake_kernel **function_p, struct fake_module *module,
+                                 const char *name);
+FAKE_API int cuLaunchKernel(const struct fake_kernel *function, unsigned grid_x, unsigned grid_y,
+                            unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                            unsigned shared, struct fake_stream *stream, void **arguments,
+                            void **extra);
 
 #endif

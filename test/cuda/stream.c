@@ -114,6 +114,10 @@ static void work_do(const struct fake_work *work)
         fake_pool_free(work->data);
         pthread_mutex_unlock(&fake_lock);
         break;
+    case FAKE_KERNEL:
+        pause_for(fake_settings.delay_us * 1000);
+        fake_kernel_run(work);
+        break;
     }
 }
 
@@ -138,7 +142,7 @@ static void *stream_main(void *arg)
         work_do(work);
         pthread_mutex_lock(&fake_lock);
         stream->is_working = false;
-        for (int i = 0; i < 2; ++i) {
+        for (int i = 0; i < FAKE_WORK_RANGES; ++i) {
             if (work->ranges[i] != NULL) {
                 --work->ranges[i]->n_uses;
             }
@@ -211,7 +215,7 @@ int fake_stream_add(struct fake_stream *stream, const struct fake_work *work)
     }
     *copied = *work;
     copied->next = NULL;
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < FAKE_WORK_RANGES; ++i) {
         if (copied->ranges[i] != NULL) {
             ++copied->ranges[i]->n_uses;
         }

@@ -19,8 +19,8 @@ check_PROGRAMS += %D%/gpu_kill %D%/gpu_kinds %D%/gpu_soak %D%/gpu_speed %D%/gpu_
 %C%_gpu_speed_LDFLAGS = $(mp_link)
 %C%_gpu_speed_LDADD = $(gpu_libs)
 
-dist_check_SCRIPTS += %D%/check_device.sh
-TESTS += %D%/check_device.sh %D%/gpu.mp
+dist_check_SCRIPTS += %D%/check_device.sh %D%/check_ptx.sh
+TESTS += %D%/check_device.sh %D%/check_ptx.sh %D%/gpu.mp
 EXTRA_DIST += %D%/README.md %D%/device_compile.cu %D%/gpu.mp %D%/gpu_device.cu %D%/pack \
 	%D%/peers.py %D%/run
 

@@ -4,7 +4,7 @@ if HAVE_CRITERION
 unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_share %D%/env %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_end %D%/options \
+unit_programs = %D%/abi %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/env %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_end %D%/options \
 	%D%/placement %D%/ring %D%/status %D%/table %D%/thread %D%/token %D%/values %D%/wire %D%/word
 check_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
@@ -27,6 +27,10 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_cuda_copy_CPPFLAGS = $(cuda_cppflags)
 %C%_cuda_copy_CFLAGS = $(unit_cflags)
 %C%_cuda_copy_LDADD = $(unit_libs)
+%C%_cuda_scatter_SOURCES = %D%/cuda_scatter.c $(cuda_case)
+%C%_cuda_scatter_CPPFLAGS = $(cuda_cppflags)
+%C%_cuda_scatter_CFLAGS = $(unit_cflags)
+%C%_cuda_scatter_LDADD = $(unit_libs)
 %C%_cuda_share_SOURCES = %D%/cuda_share.c $(cuda_case)
 %C%_cuda_share_CPPFLAGS = $(cuda_cppflags)
 %C%_cuda_share_CFLAGS = $(unit_cflags)
