@@ -90,7 +90,8 @@ struct nixl_xfer {
     const struct nxr_range *range;
     const struct nxr_transport *mover; /* of what is staged */
     size_t staged_at, n_staged;
-    bool takes_lists; /* the transport takes lists as operations */
+    bool takes_lists;   /* the transport takes lists as operations */
+    size_t list_pieces; /* of the next one */
     uint64_t n_pieces;
     int64_t started_at;
     uint64_t estimated_ns;

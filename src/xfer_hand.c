@@ -18,7 +18,10 @@
 #define MAX_LISTS   2
 #define LIST_NBYTES (1ul << 30)
 
-/* Pieces that are gathered for a copy at once; for an operation on a list, NXR_LIST_MAX. */
+/*
+ * Pieces that are gathered for a copy at once. For operations on lists twice as many each time, up
+ * to NXR_LIST_MAX: the first list is soon under way, and moves while the next one is gathered.
+ */
 #define COPY_PIECES 256
 
 /* ---- slots ----------------------------------------------------------------------------------- */
@@ -178,6 +181,7 @@ static void aim(struct nixl_xfer *xfer)
     mover = nxr_part_mover(xfer->part, local->of->base + local->start);
     if (mover != xfer->mover) {
         xfer->takes_lists = false;
+        xfer->list_pieces = COPY_PIECES;
         xfer->mover = mover;
     }
     if (mover == NULL) {
@@ -189,7 +193,7 @@ bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes)
 {
     struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
     struct nxr_walk *remote = &xfer->walks[NIXL_XFER_REMOTE];
-    size_t n = 0, max_n = xfer->takes_lists ? NXR_LIST_MAX : COPY_PIECES;
+    size_t n = 0, max_n = xfer->takes_lists ? xfer->list_pieces : COPY_PIECES;
 
     if (xfer->n_staged > 0) {
         return true;
@@ -300,6 +304,7 @@ static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
         staged_is_gone(xfer, n_pieces, nbytes, left_p);
         xfer->staged = pieces;
         xfer->takes_lists = true;
+        xfer->list_pieces *= xfer->list_pieces < NXR_LIST_MAX ? 2 : 1;
     } else {
         slot->pieces = pieces;
         give_slot(slot, true);
