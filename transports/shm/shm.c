@@ -58,12 +58,24 @@ static void shm_part_close(struct nxr_part *part)
     }
 }
 
+/*
+ * A word is put at once, but the kernel copies it byte by byte on some processors (seen on AMD's):
+ * the owner stores those into its registered memory, as it does atomics.
+ */
+static bool is_of_owner(const struct nxr_part *part, uint64_t offset, size_t nbytes)
+{
+    return part->method == NXR_METHOD_BOUNCE ||
+           (part->method == NXR_METHOD_PROCESS_VM && (nbytes == 2 || nbytes == 4 || nbytes == 8) &&
+            ((part->key.addr + offset) & (nbytes - 1)) == 0);
+}
+
 static int shm_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
 {
     nxr_guard_word *word;
     int status;
 
-    if (__builtin_expect(part->method == NXR_METHOD_BOUNCE, 0)) {
+    if (__builtin_expect(part->method != NXR_METHOD_MEMCPY, 0) &&
+        is_of_owner(part, offset, nbytes)) {
         return NIXL_ERR_AGAIN;
     }
     status = nxr_guard_enter(part, &word);
