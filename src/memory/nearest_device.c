@@ -41,7 +41,7 @@ size_t nxr_nearest_among(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset,
         n_near = its < least ? 1 : n_near + (its == least);
         least = its < least ? its : least;
     }
-    turn %= n_near;
+    turn = n_near > 0 ? turn % n_near : 0;
     for (size_t i = 0; i < n_ids; i++) {
         if (distance(topology, cpuset, &ids[i]) == least && turn-- == 0) {
             index = i;
