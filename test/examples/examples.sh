@@ -9,6 +9,9 @@ small='--requests 3 --prompt-tokens 100 --layers 3'
 # For a machine that is busy, or stops for a moment.
 NIXLRUN_RESOLVE_TIMEOUT=60s NIXLRUN_FINALIZE_TIMEOUT=60s
 export NIXLRUN_RESOLVE_TIMEOUT NIXLRUN_FINALIZE_TIMEOUT
+# Leaks of libraries that are unloaded are known by who called them, as run-mp has it.
+ASAN_OPTIONS=detect_leaks=1:fast_unwind_on_malloc=0
+export ASAN_OPTIONS
 
 # run CODE COMMAND...: output to $scratch/out and err; says if the exit code is another one.
 run() {
