@@ -60,6 +60,7 @@ struct engine {
     const char *binds;    /* the words of --bind-to */
     int continue_since;   /* first major version that holds --on-failure continue */
     int pmix_since;       /* first that then still serves PMIx after a death; 0: none does */
+    int leaves_since;     /* first that ends by itself when the job has lost a rank and gone on */
     bool is_left_to_us;   /* it goes on after a failure, and nixlrun ends the job */
     bool has_programs;    /* several programs in one job */
     bool has_uneven;      /* hosts with different numbers of ranks */

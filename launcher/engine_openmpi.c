@@ -3,7 +3,7 @@
  * Open MPI's mpirun. 4.1 has a runtime of its own (ORTE); since 5 it is PRRTE with another name, so
  * engine_prrte.c writes that command. 4.1 reaches hosts by ssh and passes on no variable but those
  * named by -x. With its --enable-recovery the survivors of a death are never told of it and later
- * fences hang, so with --on-failure continue ranks leave PMIx early.
+ * fences hang, so with --on-failure continue ranks leave PMIx early; nor does mpirun end then.
  */
 #include "config.h"
 
@@ -35,6 +35,9 @@ static void openmpi_build(const struct engine_task *task, struct engine_command 
     }
     if (job->on_failure == ON_FAILURE_CONTINUE) {
         command_add(command, "--enable-recovery");
+        command_add(command, "--mca"); /* it is asked when --kill-grace is over, or no rank left */
+        command_add(command, "odls_base_sigkill_timeout");
+        command_add(command, "0");
     }
     for (int i = 0; i < job->n_apps; i++) {
         command_add_mpirun_app(command, task, i);
@@ -60,6 +63,7 @@ const struct engine engine_openmpi = {
     .maps = "slot core numa socket",
     .binds = "none core numa socket",
     .pmix_since = 5,
+    .leaves_since = 5,
     .has_programs = true,
     .has_uneven = true,
     .has_rest = true,

@@ -60,6 +60,9 @@ int foreign_ranks_judge(void);
 /* The job is over. The engine should see it too; if it has not after `wait_ns`, it is asked. */
 void foreign_end_soon(int64_t wait_ns);
 
+/* Nothing is left of the job but the engine: ask it now. */
+void foreign_end_at_once(void);
+
 /* A rank has failed and the others are to end: by the engine, or by us where it goes on. */
 void foreign_end_failed(void);
 

@@ -69,6 +69,12 @@ void foreign_end_soon(int64_t wait_ns)
     }
 }
 
+void foreign_end_at_once(void)
+{
+    foreign.has_begun = true;
+    ask_engine(NULL);
+}
+
 /* ---- past the engine ------------------------------------------------------------------------- */
 
 /* Run the engine's program that signals ranks. Returns false if there is none. */

@@ -134,14 +134,13 @@ static void write_line(struct outlet *outlet, const char *text, size_t nbytes)
 static size_t take_report(const struct outlet *outlet)
 {
     static const char mark[] = RANK_REPORT_MARK;
-    const char *at = outlet->which == 1
-                         ? memmem(outlet->line.data, outlet->line.used, mark, sizeof(mark) - 1)
-                         : NULL;
+    const char *at = memmem(outlet->line.data, outlet->line.used, mark, sizeof(mark) - 1);
     char host[256], kind;
     int rank, pid, value;
 
     if (at == NULL ||
-        sscanf(at + sizeof(mark) - 1, RANK_REPORT_FORMAT, &rank, host, &pid, &kind, &value) != 5) {
+        sscanf(at + sizeof(mark) - 1, RANK_REPORT_FORMAT, &rank, host, &pid, &kind, &value) != 5 ||
+        (kind == RANK_REPORT_OUT_ENDED) != (outlet->which == 0)) {
         return outlet->line.used;
     }
     report_fn(outlet->rank, host, pid, (enum rank_report_kind)kind, value);

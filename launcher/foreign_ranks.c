@@ -30,11 +30,12 @@ struct member {
     pid_t pid;
     int wait_status;
     int n_missed; /* beats since it was last heard of */
+    bool is_out_ended;
 };
 
 static struct member *members;
 static struct loop_timer beat_timer;
-static int n_started, n_ended;
+static int n_started, n_ended, n_out_ended;
 static int suspect = -1; /* the rank of the first failure, if the engine may have killed it */
 static int step_job = -1, step_number = -1;
 
@@ -167,12 +168,37 @@ static void ended(int rank, int wait_status)
     }
 }
 
+/*
+ * Nothing comes any more: each stream of each rank has been read to its end. An engine that stays
+ * although a job has lost a rank is not waited for then.
+ */
+static void look_for_the_last(void)
+{
+    const struct engine_task *task = foreign.task;
+
+    if (n_ended == foreign.job->np && n_out_ended == foreign.job->np && foreign.exit_code != 0 &&
+        foreign.job->on_failure == ON_FAILURE_CONTINUE && !foreign.is_asked &&
+        task->major < task->engine->leaves_since) {
+        if (foreign.job->verbose > 0) {
+            sink_say("all ranks have ended, and %s stays after a failure; it is asked to end",
+                     foreign.name);
+        }
+        foreign_end_at_once();
+    }
+}
+
 void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_report_kind kind,
                           int value)
 {
     struct member *member = &members[rank];
     bool was_known = member->state != MEMBER_UNKNOWN;
 
+    if (kind == RANK_REPORT_OUT_ENDED) {
+        n_out_ended += !member->is_out_ended;
+        member->is_out_ended = true;
+        look_for_the_last();
+        return;
+    }
     if (member->state == MEMBER_ENDED) {
         return;
     }
@@ -183,6 +209,7 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
     }
     hear(rank);
     switch (kind) {
+    case RANK_REPORT_OUT_ENDED:
     case RANK_REPORT_ALIVE:
         break;
     case RANK_REPORT_STARTED:
@@ -206,6 +233,7 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
         member->state = MEMBER_ENDED;
         n_ended++;
         ended(rank, value);
+        look_for_the_last();
         break;
     }
 }

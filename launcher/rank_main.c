@@ -34,7 +34,7 @@ enum { READ_NBYTES = 4096, LINGER_MS = 500 };
 static const int held[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
 
 /* One write() of one line, so that the engine passes it on whole. */
-static void report(pid_t pid, enum rank_report_kind kind, int value)
+static void report_on(int fd, pid_t pid, enum rank_report_kind kind, int value)
 {
     char host[HOST_NAME_MAX + 1] = "localhost", line[HOST_NAME_MAX + 128];
     const char *rank = getenv("PMIX_RANK");
@@ -43,9 +43,14 @@ static void report(pid_t pid, enum rank_report_kind kind, int value)
     gethostname(host, sizeof(host) - 1);
     n = snprintf(line, sizeof(line), RANK_REPORT_MARK "%.12s %s %d %c %d\n",
                  rank != NULL ? rank : "0", host, (int)pid, (char)kind, value);
-    if (write(STDERR_FILENO, line, (size_t)n) < 0) {
+    if (write(fd, line, (size_t)n) < 0) {
         return;
     }
+}
+
+static void report(pid_t pid, enum rank_report_kind kind, int value)
+{
+    report_on(STDERR_FILENO, pid, kind, value);
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
@@ -307,6 +312,7 @@ int main(int argc, char **argv)
     report_step(pid);
     status =
         serve(pid, &pipes, signalfd(-1, &served, SFD_CLOEXEC | SFD_NONBLOCK), open_beat(has_beat));
+    report_on(STDOUT_FILENO, pid, RANK_REPORT_OUT_ENDED, 0);
     report(pid, RANK_REPORT_ENDED, status);
     end_like(status);
 }

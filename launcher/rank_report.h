@@ -4,8 +4,9 @@
  *
  * Output goes in frames: engine lines of at most FRAME_MOST_NBYTES with the rank's own newlines
  * encoded. Engines break long lines (srun) and lose text where many short ones need many tags (Open
- * MPI 4.1); of frames they do neither. A report is a line of its own on the rank's standard error;
- * it begins with a control character that no text has by chance.
+ * MPI 4.1); of frames they do neither. A report is a line of its own on the rank's standard error,
+ * RANK_REPORT_OUT_ENDED on its standard output; it begins with a control character that no text has
+ * by chance.
  */
 #ifndef NIXLRUN_LAUNCHER_RANK_REPORT_H
 #define NIXLRUN_LAUNCHER_RANK_REPORT_H
@@ -32,12 +33,13 @@
 #define RANK_BEAT_S    5
 
 enum rank_report_kind {
-    RANK_REPORT_STARTED = 's',  /* 0 */
-    RANK_REPORT_NOT_EXEC = 'x', /* an errno */
-    RANK_REPORT_ENDED = 'e',    /* a wait status */
-    RANK_REPORT_ALIVE = 'a',    /* every RANK_BEAT_S, after the word RANK_BEAT_WORD; 0 */
-    RANK_REPORT_JOB = 'j',      /* Slurm's number of the job */
-    RANK_REPORT_STEP = 'p',     /* and of the step in it */
+    RANK_REPORT_STARTED = 's',   /* 0 */
+    RANK_REPORT_NOT_EXEC = 'x',  /* an errno */
+    RANK_REPORT_ENDED = 'e',     /* a wait status */
+    RANK_REPORT_OUT_ENDED = 'o', /* it was the last line of standard output; 0 */
+    RANK_REPORT_ALIVE = 'a',     /* every RANK_BEAT_S, after the word RANK_BEAT_WORD; 0 */
+    RANK_REPORT_JOB = 'j',       /* Slurm's number of the job */
+    RANK_REPORT_STEP = 'p',      /* and of the step in it */
 };
 
 #endif
