@@ -8,8 +8,11 @@
 #include "util/log.h"
 
 #include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void read_boot_id(char *text, size_t nbytes)
@@ -24,6 +27,31 @@ static void read_boot_id(char *text, size_t nbytes)
     text[strcspn(text, "\n")] = '\0';
 }
 
+/* Never 0. */
+static uint32_t hash_text(const char *text)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+
+    for (; *text != '\0'; text++) {
+        hash = (hash ^ (unsigned char)*text) * 16777619u;
+    }
+    return hash != 0 ? hash : 1;
+}
+
+static uint32_t find_socket_space(void)
+{
+    char boot_id[NXR_BOOT_ID_NBYTES], name[NXR_BOOT_ID_NBYTES + 48];
+    struct stat netns;
+
+    read_boot_id(boot_id, sizeof(boot_id));
+    if (boot_id[0] == '\0' || stat("/proc/self/ns/net", &netns) != 0) {
+        return 0;
+    }
+    snprintf(name, sizeof(name), "%s %ju %ju", boot_id, (uintmax_t)netns.st_dev,
+             (uintmax_t)netns.st_ino);
+    return hash_text(name);
+}
+
 int nxr_card_make(int rank, uint32_t incarnation, struct nxr_full_card *card_p)
 {
     struct nxr_card card = {
@@ -32,6 +60,7 @@ int nxr_card_make(int rank, uint32_t incarnation, struct nxr_full_card *card_p)
         .nbytes = sizeof(card),
         .rank = rank,
         .incarnation = incarnation,
+        .socket_space = find_socket_space(),
     };
 
     if (getrandom(card.nonce, sizeof(card.nonce), 0) != (ssize_t)sizeof(card.nonce) ||
@@ -168,4 +197,9 @@ bool nxr_card_may_be_local(const struct nxr_card *mine, const struct nxr_card *t
     }
     return strcmp(mine->host, theirs->host) == 0 ||
            (mine->boot_id[0] != '\0' && strcmp(mine->boot_id, theirs->boot_id) == 0);
+}
+
+bool nxr_card_shares_sockets(const struct nxr_card *mine, const struct nxr_card *theirs)
+{
+    return mine->socket_space != 0 && mine->socket_space == theirs->socket_space;
 }

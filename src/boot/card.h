@@ -31,7 +31,7 @@ struct nxr_card {
     char host[NXR_HOST_NBYTES];
     char boot_id[NXR_BOOT_ID_NBYTES]; /* of the kernel, or NIXLRUN_HOSTID */
     uint32_t flags;                   /* enum nxr_card_flag */
-    uint32_t unused;
+    uint32_t socket_space;            /* kernel and network namespace, hashed; 0: not known */
 };
 _Static_assert(sizeof(struct nxr_card) == 168, "fixed on the wire");
 
@@ -80,5 +80,11 @@ int nxr_card_parse(const void *bytes, size_t nbytes, int rank, struct nxr_full_c
  * the control page.
  */
 bool nxr_card_may_be_local(const struct nxr_card *mine, const struct nxr_card *theirs);
+
+/*
+ * Do the two see each other's abstract sockets, as far as can be told? Machines that were started
+ * from one snapshot look alike in this: it is a hint, no proof.
+ */
+bool nxr_card_shares_sockets(const struct nxr_card *mine, const struct nxr_card *theirs);
 
 #endif

@@ -102,6 +102,20 @@ static void retry_later(struct nxr_peer *peer, const char *why)
     peer->link_retry_at = now + RETRY_NS;
 }
 
+/*
+ * Nobody listens on its socket. Where it would be seen from here it has ended, and the news of that
+ * is on its way; unless a network leads there, which then tells.
+ */
+static void refused(struct nxr_peer *peer)
+{
+    if (nxr_card_shares_sockets(&nxr_job.card.head, &peer->card) &&
+        !atomic_load(&nxr_net_is_open)) {
+        retry_later(peer, "nobody listens on its socket: it has ended, and nobody says how");
+    } else {
+        give_up(peer, "nobody listens on its socket here: another network namespace, or it ended");
+    }
+}
+
 static void connect_now(struct nxr_peer *peer)
 {
     n_retrying -= peer->link_retry_at != INT64_MAX;
@@ -119,7 +133,7 @@ static void connect_now(struct nxr_peer *peer)
         retry_later(peer, "this rank has no descriptor left to connect (raise ulimit -n)");
         return;
     default:
-        give_up(peer, "nobody listens on its socket here: another network namespace, or it ended");
+        refused(peer);
     }
 }
 

@@ -21,6 +21,7 @@ mp_programs = \
 	%D%/device \
 	%D%/fault_channel \
 	%D%/fault_collective \
+	%D%/fault_first \
 	%D%/fault_launcher \
 	%D%/fault_pair \
 	%D%/fault_stop \
@@ -59,6 +60,8 @@ check_PROGRAMS += $(mp_programs)
 %C%_fault_channel_LDADD = $(mp_libs)
 %C%_fault_collective_LDFLAGS = $(mp_link)
 %C%_fault_collective_LDADD = $(mp_libs)
+%C%_fault_first_LDFLAGS = $(mp_link)
+%C%_fault_first_LDADD = $(mp_libs)
 %C%_fault_launcher_LDFLAGS = $(mp_link)
 %C%_fault_launcher_LDADD = $(mp_libs)
 %C%_fault_pair_LDFLAGS = $(mp_link)

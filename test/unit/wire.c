@@ -294,6 +294,17 @@ Test(wire, a_card_has_its_addresses)
     cr_expect(eq(int, nxr_card_add_address(&card, "too long", big, 8), NIXL_ERR_LIMIT));
 }
 
+Test(wire, cards_tell_who_shares_sockets)
+{
+    struct nxr_card mine = make_card(0).head, other = make_card(1).head;
+
+    cr_expect(nxr_card_shares_sockets(&mine, &other));
+    other.socket_space ^= 1;
+    cr_expect(not(nxr_card_shares_sockets(&mine, &other)));
+    mine.socket_space = other.socket_space = 0;
+    cr_expect(not(nxr_card_shares_sockets(&mine, &other)), "not known, so not shared");
+}
+
 Test(wire, damaged_cards_are_refused)
 {
     struct nxr_full_card good = make_card(0), card;
