@@ -98,6 +98,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/net/out.c \
 	%D%/net/own.c \
 	%D%/net/poll.c \
+	%D%/net/reach.c \
 	%D%/net/rma.c \
 	%D%/net/state.h \
 	%D%/net/transport.c \

@@ -348,8 +348,11 @@ const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const vo
     if (range == NULL) {
         return nxr_stage_is_needed(part) ? &nxr_transport_stage : part->transport;
     }
-    if (!part->transport->serves(part, nxr_range_kind(range))) {
+    if (!part->transport->serves(part, range)) {
         return &nxr_transport_stage;
+    }
+    if (part->net != NULL) {
+        return nxr_stage_is_needed(part) ? &nxr_transport_stage : part->transport;
     }
     return part->method == NXR_METHOD_DEVICE ? part->transport : &nxr_transport_device;
 }

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        3
+#define NXR_NETWORK_ABI        4
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see bulk below */
@@ -39,7 +39,8 @@ struct nxr_net_key;
  * fails or is closed. The core's: it lies there until the end is told.
  */
 struct nxr_net_op {
-    void *scratch[4]; /* the module's, while it has the operation */
+    void *scratch[4];               /* the module's, while it has the operation */
+    enum nixl_mem_kind memory_kind; /* of the local bytes of a write or read */
 };
 
 enum nxr_net_log { NXR_NET_ERROR, NXR_NET_WARN, NXR_NET_INFO, NXR_NET_DEBUG };
@@ -86,6 +87,8 @@ struct nxr_net_core {
     const char *devices;  /* NIXLRUN_NET_DEVICES: names, comma separated; "" for all */
     const char *provider; /* NIXLRUN_OFI_PROVIDER */
     bool prefers_rma;     /* NIXLRUN_NET_METHOD=rma: reads and writes where messages would do */
+    bool wants_devices;   /* NIXLRUN_NET_GPU is not "never": ask for device_kinds */
+    bool wants_copied;    /* NIXLRUN_NET_GPU=always: ... and for copied_kinds */
 };
 
 /* ---- what the module is ---------------------------------------------------------------------- */
@@ -113,11 +116,19 @@ struct nxr_net_attr {
     size_t get_message_nbytes; /* gets up to this are answered inside a message; 0: by read() */
 
     /*
-     * Kinds of GPU memory that bulk, write(), read() and mem_register() take as they take host
-     * memory, as bits by enum nixl_mem_kind: asked of the library at run time. Memory of other
-     * kinds never comes here.
+     * Device memory that mem_register(), write() and read() take, as bits by enum nixl_mem_kind:
+     * asked of the library at run time. An adapter reads and writes the first kinds by itself; of
+     * the second the library makes copies on the way, as the core could. No other device memory
+     * comes here, and none at all as messages or bulk.
      */
     unsigned device_kinds;
+    unsigned copied_kinds;
+
+    /*
+     * Whatever the processor reads and writes is host memory to it, no matter who mapped it: no
+     * adapter has to pin it.
+     */
+    bool takes_mappings;
 
     unsigned latency_ns;     /* a small message, one way */
     unsigned bandwidth_mbps; /* MB/s of a large transfer, all rails */
@@ -180,11 +191,12 @@ struct nxr_network {
     /* ---- with has_rma; others return NIXL_ERR_UNSUPPORTED ---- */
 
     /*
-     * Let peers write and read own memory. The key, at most NXR_NET_KEY_NBYTES, goes to them.
+     * Let peers write and read own memory; NIXL_ERR_UNSUPPORTED where the library turns out not to
+     * know it as memory of that kind. The key, at most NXR_NET_KEY_NBYTES, goes to them.
      * mem_release() ends it: later accesses of peers fail there and touch nothing here.
      */
-    int (*mem_register)(void *addr, size_t nbytes, struct nxr_net_mem **mem_p, void *key,
-                        size_t *key_nbytes_p);
+    int (*mem_register)(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+                        struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p);
     void (*mem_release)(struct nxr_net_mem *mem);
 
     /* A key that came from a peer, and may be anything. */

@@ -33,10 +33,10 @@ void nxr_copy_list(char *base, enum nxr_op_kind kind, const struct nxr_piece *pi
     }
 }
 
-bool nxr_no_serves(const struct nxr_part *part, enum nixl_mem_kind kind)
+bool nxr_no_serves(const struct nxr_part *part, const struct nxr_range *range)
 {
     (void)part;
-    (void)kind;
+    (void)range;
     return false;
 }
 

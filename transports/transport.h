@@ -271,6 +271,12 @@ struct nxr_range {
     uint64_t nbytes;
     const struct nxr_memory_kind *kind;
     void *memory; /* the kind's */
+
+    /*
+     * The processor reads and writes it there, as fast as its own memory. An adapter can read and
+     * write it, and what that has written is there for the device, too, when somebody is told.
+     */
+    bool is_mapped, is_direct;
 };
 
 /*
@@ -423,11 +429,11 @@ struct nxr_transport {
     int (*part_open)(struct nxr_part *part, int fd);
 
     /*
-     * May device memory of that kind be the local side of operations on this part? Pure. If so and
-     * the part is mapped, the core uses device copies. If not, or where such a copy turns out to be
-     * NIXL_ERR_UNSUPPORTED, it goes through host memory.
+     * May that device memory be the local side of operations on this part? Pure. If so, a network
+     * is given it as it is, and elsewhere the core uses device copies. If not, or where such a copy
+     * turns out to be NIXL_ERR_UNSUPPORTED, it goes through host memory.
      */
-    bool (*serves)(const struct nxr_part *part, enum nixl_mem_kind kind);
+    bool (*serves)(const struct nxr_part *part, const struct nxr_range *range);
 
     /* Undo part_open. Nothing is in flight any more. Never fails. */
     void (*part_close)(struct nxr_part *part);
@@ -511,9 +517,9 @@ void nxr_copy_list(char *base, enum nxr_op_kind kind, const struct nxr_piece *pi
                    size_t n_pieces);
 
 /* Typed fillers. */
-bool nxr_no_serves(const struct nxr_part *part, enum nixl_mem_kind kind);
-/* Every kind. */
-bool nxr_device_serves(const struct nxr_part *part, enum nixl_mem_kind kind);
+bool nxr_no_serves(const struct nxr_part *part, const struct nxr_range *range);
+/* Every range. */
+bool nxr_device_serves(const struct nxr_part *part, const struct nxr_range *range);
 bool nxr_no_part_is_busy(const struct nxr_part *part);
 int nxr_no_put_notify(struct nxr_part *part, const struct nxr_put_notify *what);
 int nxr_no_put_signal(struct nxr_part *part, const struct nxr_put_signal *what);

@@ -26,6 +26,20 @@ static cu_address end_of(const struct nxr_cuda_memory *memory)
     return memory->start + memory->nbytes;
 }
 
+/*
+ * May adapters read and write it? What they have written must be there for the GPU when the host
+ * hears of it, without another call into the driver.
+ */
+static bool is_direct(const struct nxr_cuda_memory *memory)
+{
+    int order = 0;
+
+    return nxr_cuda_attribute(memory->start, CU_POINTER_IS_RDMA_CAPABLE) != 0 &&
+           nxr_cu.DeviceGetAttribute(&order, CU_DEVICE_RDMA_WRITES_ORDERING,
+                                     memory->device->device) == CU_OK &&
+           order >= CU_RDMA_WRITES_ORDERED_FOR_OWNER;
+}
+
 struct nxr_cuda_memory *nxr_cuda_memory_use(const struct nxr_cuda_memory *fresh, char *why,
                                             size_t why_nbytes)
 {
@@ -57,6 +71,7 @@ struct nxr_cuda_memory *nxr_cuda_memory_use(const struct nxr_cuda_memory *fresh,
         free(memory);
         return NULL;
     }
+    memory->range->is_direct = is_direct(memory);
     nxr_list_append(&nxr_cuda.memories, &memory->link);
     return memory;
 }

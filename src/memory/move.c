@@ -74,10 +74,10 @@ bool nxr_device_part_is_busy(const struct nxr_part *part)
     return atomic_load(&part->n_copies) != 0;
 }
 
-bool nxr_device_serves(const struct nxr_part *part, enum nixl_mem_kind kind)
+bool nxr_device_serves(const struct nxr_part *part, const struct nxr_range *range)
 {
     (void)part;
-    (void)kind;
+    (void)range;
     return true;
 }
 

@@ -57,7 +57,7 @@ int nxr_range_add(uintptr_t addr, uint64_t nbytes, const struct nxr_memory_kind 
     if (range == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    *range = (struct nxr_range){addr, nbytes, kind, memory};
+    *range = (struct nxr_range){.addr = addr, .nbytes = nbytes, .kind = kind, .memory = memory};
     pthread_rwlock_wrlock(&lock);
     if (n_ranges == n_room) {
         size_t room = n_room > 0 ? 2 * n_room : 16;

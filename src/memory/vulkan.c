@@ -55,6 +55,7 @@ static int hand_over(struct nxr_vulkan_memory *made, const struct nxr_vulkan_sli
         close(memory.fd);
         return NIXL_ERR_NO_MEMORY;
     }
+    memory.range->is_mapped = nxr_vulkan_is_mapped(made);
     memcpy(memory.device, made->device->id_text, sizeof(memory.device));
     *memory_p = memory;
     return NIXL_OK;

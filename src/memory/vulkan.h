@@ -279,6 +279,9 @@ int nxr_vulkan_copy_start(struct nxr_device_copy *copy);
 int nxr_vulkan_copy_test(struct nxr_device_copy *copy);
 void nxr_vulkan_copy_arm(struct nxr_device_copy *copy);
 
+/* Do copies go by the processor where that can? Then it is that memory's own. */
+bool nxr_vulkan_is_mapped(const struct nxr_vulkan_memory *memory);
+
 /*
  * Fill memory with zeros and leave it to the external queue family, where it rests; is_new: it came
  * from there by no copy.

@@ -114,6 +114,12 @@ static void *mapped(const struct nxr_range *range, const void *addr)
     return range != NULL ? memory_of(range)->map + offset_of(range, addr) : (void *)addr;
 }
 
+bool nxr_vulkan_is_mapped(const struct nxr_vulkan_memory *memory)
+{
+    return memory->is_cached && memory->base == memory->map &&
+           strcmp(nxr_env.vulkan_copy, "cmd") != 0;
+}
+
 static int copy_mapped(const struct nxr_device_copy *copy)
 {
     for (size_t i = 0; i < copy->n_pieces; i++) {

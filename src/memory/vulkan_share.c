@@ -266,6 +266,7 @@ int nxr_vulkan_import(struct nxr_part *part, int fd)
         free(import);
         return status;
     }
+    import->range->is_mapped = nxr_vulkan_is_mapped(opened->memory);
     opened->n_parts++;
     import->opened = opened;
     part->import = import;

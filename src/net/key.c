@@ -10,7 +10,9 @@
  */
 #include "config.h"
 
+#include "memory/memory.h"
 #include "net/state.h"
+#include "net/window.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "wait.h"
@@ -35,21 +37,29 @@ struct net_closing {
 
 /* ---- own regions ----------------------------------------------------------------------------- */
 
+/* Of GPUs no processor places bulk: where the network takes such memory it reads and writes it. */
+static bool needs_key(struct net *net, const struct nxr_range *range)
+{
+    return (net_uses_rma(net) || (range != NULL && !range->is_mapped)) &&
+           net_takes(net, range, true);
+}
+
 /* Register for a network, once. Is there a key? Caller holds job.lock and the lock. */
 static bool register_for(struct net *net, struct nxr_published *published)
 {
     struct nxr_net_published *here = published->net;
     size_t nbytes = NXR_NET_KEY_NBYTES;
 
-    if (!net_uses_rma(net) || !net_reads_kind(net, published->key.kind)) {
+    if (!needs_key(net, nxr_publish_memory(published->key.id).range)) {
         return false;
     }
     if (here == NULL) {
         here = published->net = calloc(1, sizeof(*here));
     }
     if (here != NULL && here->mems[net->index] == NULL) {
+        void *addr = (void *)(uintptr_t)published->key.addr;
         int status =
-            net->module->mem_register((void *)(uintptr_t)published->key.addr, published->key.nbytes,
+            net->module->mem_register(addr, published->key.nbytes, net_local_kind(addr),
                                       &here->mems[net->index], here->keys[net->index], &nbytes);
 
         if (status != NIXL_OK) {
@@ -67,16 +77,24 @@ void nxr_net_send_key(struct nxr_peer *peer, uint64_t ask, struct nxr_published 
 {
     struct net_peer *np = peer->net;
     struct net *net = np->bulk;
+    const struct nxr_range *range = nxr_publish_memory(published->key.id).range;
     struct nxr_net_key_record *key;
+    bool has_key;
     size_t blob_nbytes = 0;
 
     net_lock();
-    if (register_for(net, published)) {
+    has_key = register_for(net, published);
+    if (has_key) {
         blob_nbytes = published->net->key_nbytes[net->index];
     }
     key = net_begin(np, NXR_NET_KEY, sizeof(*key) + blob_nbytes);
     if (key != NULL) {
-        *key = (struct nxr_net_key_record){.ask = ask, .key = published->key};
+        *key = (struct nxr_net_key_record){
+            .ask = ask,
+            .key = published->key,
+            .takes_bulk = range == NULL || (range->is_mapped && net_takes(net, range, true) &&
+                                            (has_key || !net_uses_rma(net))),
+        };
         if (blob_nbytes > 0) {
             memcpy(key->network, net->module->name, strlen(net->module->name) + 1);
             memcpy(key + 1, published->net->keys[net->index], blob_nbytes);
@@ -188,17 +206,26 @@ static enum net_how open_key(struct net_peer *np, struct net_part *part,
     const struct nxr_net_attr *attr = np->bulk->attr;
     struct nxr_net_ep *ep;
 
-    if (net_uses_rma(np->bulk) && nbytes > 0 &&
-        strcmp(record->network, np->bulk->module->name) == 0) {
+    if (attr->has_rma && nbytes > 0 && strcmp(record->network, np->bulk->module->name) == 0) {
         ep = net_ep(np, np->bulk);
         if (ep != NULL && np->bulk->module->key_open(ep, blob, nbytes, &part->key) == NIXL_OK) {
             return NET_RMA;
         }
         nxr_warn(NET, "the key that rank %d sent for its region cannot be used", np->peer->rank);
     }
-    return attr->has_bulk && np->bulk == np->messages && net_reads_kind(np->bulk, record->key.kind)
-               ? NET_BULK
-               : NET_PIECES;
+    return attr->has_bulk && np->bulk == np->messages && record->takes_bulk != 0 ? NET_BULK
+                                                                                 : NET_PIECES;
+}
+
+static void tell_how(const struct nxr_part *part)
+{
+    static const char *const how[] = {
+        [NET_PIECES] = "messages", [NET_BULK] = "bulk", [NET_RMA] = "reads and writes"};
+
+    nxr_debug(NET, "region of rank %d, %s memory: by %s of %s%s", part->peer->rank,
+              nxr_memory_kind((enum nixl_mem_kind)part->key.kind)->name, how[part->net->how],
+              part->peer->net->bulk->module->name,
+              nxr_window_is_needed(part) ? ", through host memory" : "");
 }
 
 int net_part_open(struct nxr_part *part, int fd)
@@ -212,6 +239,7 @@ int net_part_open(struct nxr_part *part, int fd)
     part->net->part = part;
     atomic_store(&part->generation_there, part->net->is_stale ? 0 : part->key.generation);
     net_unlock();
+    tell_how(part);
     return NIXL_OK;
 }
 

@@ -14,7 +14,8 @@ int net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr
     size_t n_done = 0;
     int status;
 
-    if (kind == NXR_OP_GET || pieces[0].nbytes > np->put_max) {
+    if (kind == NXR_OP_GET || pieces[0].nbytes > np->put_max ||
+        net_local_kind(pieces[0].local) != NIXL_MEM_HOST) {
         *n_done_p = 0;
         return NIXL_ERR_AGAIN;
     }

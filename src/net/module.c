@@ -240,6 +240,8 @@ void nxr_net_start(struct nxr_full_card *card)
         .devices = nxr_env.net_devices,
         .provider = nxr_env.ofi_provider,
         .prefers_rma = strcmp(nxr_env.net_method, "rma") == 0,
+        .wants_devices = strcmp(nxr_env.net_gpu, "never") != 0,
+        .wants_copied = strcmp(nxr_env.net_gpu, "always") == 0,
     };
     for (unsigned i = 0; i < N_NAMES; i++) {
         nxr_net.nets[i].index = i;

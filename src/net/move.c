@@ -46,7 +46,7 @@ int net_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbyt
     struct net_peer *np = part->peer->net;
     int status;
 
-    if (nbytes > np->put_max) {
+    if (nbytes > np->put_max || net_local_kind(src) != NIXL_MEM_HOST) {
         return NIXL_ERR_AGAIN;
     }
     net_lock();
@@ -193,14 +193,15 @@ static struct net_move *move_new(struct nxr_op *user)
     struct net_peer *np = user->part->peer->net;
     struct net_part *part = user->part->net;
     struct net_move *move = malloc(sizeof(*move));
-    size_t small = user->kind == NXR_OP_PUT ? np->put_max : np->get_max;
+    bool is_small = user->nbytes <= (user->kind == NXR_OP_PUT ? np->put_max : np->get_max);
 
     if (move != NULL) {
         *move = (struct net_move){
             .user = user,
             .np = np,
             .part = part,
-            .how = user->nbytes <= small ? NET_PIECES : part->how,
+            .how =
+                is_small && net_local_kind(user->local) == NIXL_MEM_HOST ? NET_PIECES : part->how,
             .id = ++np->last_id,
         };
         nxr_list_init(&move->wait_link);

@@ -114,6 +114,12 @@ const char *nxr_net_name(size_t index);
  */
 void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_info *info);
 
+/*
+ * How memory of that kind comes into the network that carries bulk to a linked peer, in words:
+ * "direct...", or "through host memory...". The peer may say otherwise of its own.
+ */
+const char *nxr_net_memory(const struct nxr_peer *peer, enum nixl_mem_kind kind);
+
 /* What is expected of the way to a peer that a network reaches. */
 void nxr_net_expect(const struct nxr_peer *peer, uint64_t *latency_ns_p,
                     uint64_t *bandwidth_mbps_p);

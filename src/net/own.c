@@ -58,8 +58,16 @@ static void leave(void)
     nxr_guard_leave(&nxr_net.guard->busy);
 }
 
-/* Of a region that is entered. */
+/* Is that a region, which is entered, whose bytes a processor does not read and write? */
 static bool is_device(uint32_t id)
+{
+    const struct nxr_range *range = nxr_publish_memory(id).range;
+
+    return range != NULL && !range->is_mapped;
+}
+
+/* Its words are all changed in one way, also by peers of its host, that may not have it mapped. */
+static bool has_device_words(uint32_t id)
 {
     return nxr_publish_memory(id).range != NULL;
 }
@@ -295,7 +303,7 @@ void net_take_word(struct net_peer *np, const struct nxr_net_word *word)
     int status;
     char *addr = enter(&range, &status);
 
-    if (addr != NULL && is_device(word->id)) {
+    if (addr != NULL && has_device_words(word->id)) {
         leave();
         status = net_take_device_word(np, word);
     } else if (addr != NULL) {

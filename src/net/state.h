@@ -39,6 +39,8 @@ struct net {
     unsigned n_peers; /* that are reached by it */
     char why[200];    /* why it is not open */
     struct nxr_transport transport;
+    _Atomic unsigned known_kinds;   /* of device memory that the library has taken, and */
+    _Atomic unsigned unknown_kinds; /* ... that it has refused: bits by enum nixl_mem_kind */
     struct nxr_list free_outs; /* messages to be filled; each has room for the network's longest */
     unsigned n_free_outs;
 };
@@ -256,12 +258,6 @@ static inline bool net_uses_rma(const struct net *net)
     return net->attr->has_rma && (net->attr->is_rma_better || !net->attr->has_bulk);
 }
 
-/* Does the network itself read and write memory of that kind? Of GPUs where it was built so. */
-static inline bool net_reads_kind(const struct net *net, unsigned kind)
-{
-    return kind == NIXL_MEM_HOST || (net->attr->device_kinds & (1u << kind)) != 0;
-}
-
 /* What the head, a greeting's record and the record around it take of a message, at most. */
 #define NET_MESSAGE_OVERHEAD 128
 
@@ -308,6 +304,20 @@ void net_out_drop_all(struct net_peer *np);
 
 /* The way to a peer in one network, opened if need be; NULL: it cannot be. */
 struct nxr_net_ep *net_ep(struct net_peer *np, struct net *net);
+
+/* ---- reach.c --------------------------------------------------------------------------------- */
+
+/*
+ * May the network be given memory of that range, or of the host: NULL? Its library is asked when
+ * that is needed; is_locked: the caller holds the lock.
+ */
+bool net_takes(struct net *net, const struct nxr_range *range, bool is_locked);
+
+/* As `serves` of a transport's table. */
+bool net_serves(const struct nxr_part *part, const struct nxr_range *range);
+
+/* What the local side of an operation is to the network: host memory where it may look. */
+enum nixl_mem_kind net_local_kind(const void *local);
 
 /* ---- link.c ---------------------------------------------------------------------------------- */
 

@@ -31,7 +31,7 @@ struct nxr_transport net_transport(const char *name, unsigned cost)
         .cost = cost,
         .probe = net_probe,
         .reach = net_reach,
-        .serves = nxr_no_serves,
+        .serves = net_serves,
         .part_open = net_part_open,
         .part_close = net_part_close,
         .part_is_busy = net_part_is_busy,

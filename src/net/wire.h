@@ -12,7 +12,7 @@
 #include "transports/network.h"
 
 #define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */
-#define NXR_NET_VERSION 1
+#define NXR_NET_VERSION 2
 
 struct nxr_net_head {
     uint32_t magic;
@@ -59,7 +59,9 @@ struct nxr_net_record {
 struct nxr_net_key_record {
     uint64_t ask;
     struct nxr_key key;
-    char network[8]; /* that the bytes behind this are for; "" for none */
+    char network[8];     /* that the bytes behind this are for; "" for none */
+    uint32_t takes_bulk; /* a processor places what comes: host memory, or mapped as such */
+    uint32_t unused;
 };
 
 struct nxr_net_region { /* CLOSED, CLOSED_ACK */

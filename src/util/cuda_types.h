@@ -45,21 +45,26 @@ enum cu_device_attributes {
     CU_DEVICE_MULTIPROCESSORS = 16,
     CU_DEVICE_VMM_SUPPORTED = 102,
     CU_DEVICE_POSIX_FD_SUPPORTED = 103,
+    CU_DEVICE_RDMA_WRITES_ORDERING = 118,
 };
+
+/* Values of CU_DEVICE_RDMA_WRITES_ORDERING: for nobody, for the device itself, for all. */
+enum cu_rdma_writes_orderings { CU_RDMA_WRITES_ORDERED_FOR_OWNER = 100 };
 
 typedef unsigned cu_pointer_attribute;
 enum cu_pointer_attributes {
-    CU_POINTER_MEMORY_TYPE = 2,    /* unsigned, enum cu_memory_types */
-    CU_POINTER_SYNC_MEMOPS = 6,    /* unsigned, to be set */
-    CU_POINTER_BUFFER_ID = 7,      /* unsigned long long, unique in the process */
-    CU_POINTER_IS_MANAGED = 8,     /* unsigned */
-    CU_POINTER_DEVICE_ORDINAL = 9, /* int */
-    CU_POINTER_RANGE_START = 11,   /* cu_address */
-    CU_POINTER_RANGE_SIZE = 12,    /* size_t */
-    CU_POINTER_HANDLE_TYPES = 14,  /* uint64_t, bits of enum cu_handle_types */
-    CU_POINTER_POOL = 17,          /* cu_pool; NULL for other memory */
-    CU_POINTER_MAPPING_SIZE = 18,  /* size_t */
-    CU_POINTER_MAPPING_START = 19, /* cu_address */
+    CU_POINTER_MEMORY_TYPE = 2,      /* unsigned, enum cu_memory_types */
+    CU_POINTER_SYNC_MEMOPS = 6,      /* unsigned, to be set */
+    CU_POINTER_BUFFER_ID = 7,        /* unsigned long long, unique in the process */
+    CU_POINTER_IS_MANAGED = 8,       /* unsigned */
+    CU_POINTER_DEVICE_ORDINAL = 9,   /* int */
+    CU_POINTER_RANGE_START = 11,     /* cu_address */
+    CU_POINTER_RANGE_SIZE = 12,      /* size_t */
+    CU_POINTER_HANDLE_TYPES = 14,    /* uint64_t, bits of enum cu_handle_types */
+    CU_POINTER_IS_RDMA_CAPABLE = 15, /* unsigned char */
+    CU_POINTER_POOL = 17,            /* cu_pool; NULL for other memory */
+    CU_POINTER_MAPPING_SIZE = 18,    /* size_t */
+    CU_POINTER_MAPPING_START = 19,   /* cu_address */
 };
 
 enum cu_memory_types { CU_MEMORY_HOST = 1, CU_MEMORY_DEVICE = 2 };

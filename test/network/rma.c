@@ -26,7 +26,7 @@ static bool prepare(void)
     struct shared_key mine = {.nbytes = sizeof(mine.bytes)};
 
     if (!nt_net->attr()->has_rma) {
-        MPT_EQ(nt_net->mem_register(&mine, 1, &registered, mine.bytes, &mine.nbytes),
+        MPT_EQ(nt_net->mem_register(&mine, 1, NIXL_MEM_HOST, &registered, mine.bytes, &mine.nbytes),
                NIXL_ERR_UNSUPPORTED);
         return false;
     }
@@ -35,7 +35,8 @@ static bool prepare(void)
     MPT_TRUE(memory != NULL && local != NULL);
     memset(memory, 0x55, NBYTES);
     mine.nbytes = 0;
-    MPT_OK(nt_net->mem_register(memory, NBYTES, &registered, mine.bytes, &mine.nbytes));
+    MPT_OK(
+        nt_net->mem_register(memory, NBYTES, NIXL_MEM_HOST, &registered, mine.bytes, &mine.nbytes));
     MPT_TRUE(mine.nbytes > 0 && mine.nbytes <= sizeof(mine.bytes));
     nt_exchange(&mine, sizeof(mine), keys);
     return true;

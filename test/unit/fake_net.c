@@ -126,6 +126,7 @@ static int fake_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t o
                       const void *src, size_t nbytes, struct nxr_net_op *op)
 {
     must(key != NULL && src != NULL && offset + nbytes <= FAKE_PART_NBYTES);
+    fake.moved = op->memory_kind;
     fake.n_moved += fake.answer == NIXL_OK || fake.answer == NIXL_INPROGRESS;
     return accept_op(ep, op);
 }
@@ -134,6 +135,25 @@ static int fake_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t of
                      size_t nbytes, struct nxr_net_op *op)
 {
     return fake_write(ep, key, offset, dst, nbytes, op);
+}
+
+static int fake_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+                             struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p)
+{
+    must(addr != NULL && nbytes > 0);
+    fake.n_shown++;
+    fake.shown = kind;
+    if (fake.mem_answer == NIXL_OK) {
+        *mem_p = (struct nxr_net_mem *)(void *)&fake;
+        memcpy(key, "key", 4);
+        *key_nbytes_p = 4;
+    }
+    return fake.mem_answer;
+}
+
+static void fake_mem_release(struct nxr_net_mem *mem)
+{
+    must(mem == (struct nxr_net_mem *)(void *)&fake);
 }
 
 static int fake_key_open(struct nxr_net_ep *ep, const void *key, size_t nbytes,
@@ -203,6 +223,8 @@ static const struct nxr_network network = {
     .ep_open = fake_ep_open,
     .ep_close = fake_ep_close,
     .send = fake_send,
+    .mem_register = fake_mem_register,
+    .mem_release = fake_mem_release,
     .key_open = fake_key_open,
     .key_close = fake_key_close,
     .write = fake_write,
@@ -298,7 +320,9 @@ void fake_start(void)
         .bandwidth_mbps = 1000,
         .n_rails = 1,
     };
-    fake.answer = NIXL_OK;
+    fake.answer = fake.mem_answer = NIXL_OK;
+    fake.n_shown = 0;
+    fake.shown = fake.moved = NIXL_MEM_NONE;
     fake.offset = 0;
     fake.now = 0;
     fake.n_open_eps = fake.n_open_keys = fake.n_moved = 0;
@@ -353,6 +377,7 @@ void fake_key_coming(int rank, bool is_rma)
     struct nxr_net_key_record key = {
         .key = {.generation = 1, .nbytes = FAKE_PART_NBYTES, .addr = 4096, .kind = NIXL_MEM_HOST},
         .network = "ucx",
+        .takes_bulk = 1,
     };
 
     must(!nxr_list_is_empty(&peer->asks));

@@ -26,6 +26,10 @@ struct fake_sent {
 struct fake {
     struct nxr_net_attr attr; /* may be changed before a rank is linked */
     int answer;               /* of send, write and read */
+    int mem_answer;           /* of mem_register */
+    unsigned n_shown;         /* how often that was called, */
+    enum nixl_mem_kind shown; /* ... and with what */
+    enum nixl_mem_kind moved; /* what the last write or read had for the local side */
     struct nxr_list sent;     /* struct fake_sent */
     struct nxr_list ops;      /* accepted and not ended: the scratch of struct nxr_net_op */
     struct nxr_list coming;   /* messages that the next round delivers */

@@ -34,8 +34,16 @@ static void release(struct nxr_net_mem *mem)
     free(mem);
 }
 
-int nxr_ofi_mem_register(void *addr, size_t nbytes, struct nxr_net_mem **mem_p, void *key,
-                         size_t *key_nbytes_p)
+static int register_with(struct nxr_ofi_rail *rail, const struct nxr_net_mem *mem, uint64_t key,
+                         struct fid_mr **mr_p)
+{
+    const struct nxr_ofi_bytes bytes = {(char *)mem->addr, mem->nbytes, mem->kind};
+
+    return nxr_ofi_rail_register_kind(rail, &bytes, ACCESS, key, mr_p);
+}
+
+int nxr_ofi_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+                         struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p)
 {
     struct nxr_ofi_key wire = {.magic = NXR_OFI_KEY_MAGIC,
                                .version = NXR_OFI_LAYOUT_VERSION,
@@ -48,16 +56,20 @@ int nxr_ofi_mem_register(void *addr, size_t nbytes, struct nxr_net_mem **mem_p, 
     }
     mem->addr = addr;
     mem->nbytes = nbytes;
+    mem->kind = kind;
     nxr_list_append(&nxr_ofi.mems, &mem->link);
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         struct nxr_ofi_rail *rail = &nxr_ofi.rails[i];
-        int rc = nxr_ofi_rail_register(rail, addr, nbytes, ACCESS, nxr_ofi_new_key(), &mem->mrs[i]);
+        int rc = register_with(rail, mem, nxr_ofi_new_key(), &mem->mrs[i]);
 
         if (rc != 0) {
-            nxr_ofi.core->log(NXR_NET_WARN, "ofi: cannot register %zu bytes with %s: %s", nbytes,
-                              rail->device, fi_strerror(-rc));
+            nxr_ofi.core->log(kind == NIXL_MEM_HOST ? NXR_NET_WARN : NXR_NET_INFO,
+                              "ofi: cannot register %zu bytes with %s: %s", nbytes, rail->device,
+                              fi_strerror(-rc));
             release(mem);
-            return rc == -FI_ENOMEM ? NIXL_ERR_NO_MEMORY : NIXL_ERR_TRANSPORT;
+            return rc == -FI_ENOMEM        ? NIXL_ERR_NO_MEMORY
+                   : kind == NIXL_MEM_HOST ? NIXL_ERR_TRANSPORT
+                                           : NIXL_ERR_UNSUPPORTED;
         }
         wire.rails[i].key = fi_mr_key(mem->mrs[i]);
         wire.rails[i].base = (rail->mr_mode & FI_MR_VIRT_ADDR) != 0 ? (uintptr_t)addr : 0;
@@ -83,9 +95,7 @@ int nxr_ofi_mems_move(struct nxr_ofi_rail *rail)
     nxr_list_for_each (link, after, &nxr_ofi.mems) {
         struct nxr_net_mem *mem = nxr_list_entry(link, struct nxr_net_mem, link);
 
-        rc = rc != 0 ? rc
-                     : nxr_ofi_rail_register(rail, mem->addr, mem->nbytes, ACCESS,
-                                             fi_mr_key(mem->mrs[i]), &mem->moved);
+        rc = rc != 0 ? rc : register_with(rail, mem, fi_mr_key(mem->mrs[i]), &mem->moved);
     }
     nxr_list_for_each (link, after, &nxr_ofi.mems) {
         struct nxr_net_mem *mem = nxr_list_entry(link, struct nxr_net_mem, link);

@@ -83,6 +83,7 @@ static void fill_attr(void)
     attr->latency_ns = nxr_ofi.rails[0].is_ip ? 4300 : 2000;
     attr->bandwidth_mbps = nxr_ofi.rails[0].is_ip ? 8000 : 12000 * nxr_ofi.n_rails;
     attr->n_rails = nxr_ofi.n_rails;
+    attr->takes_mappings = nxr_ofi.rails[0].is_ip;
     snprintf(attr->library, sizeof(attr->library), "libfabric %u.%u", FI_MAJOR(version),
              FI_MINOR(version));
     used = snprintf(attr->devices, sizeof(attr->devices), "%s on", nxr_ofi.address.provider);

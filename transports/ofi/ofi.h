@@ -63,6 +63,7 @@ struct nxr_ofi_rail {
     size_t inject_nbytes;
     uint64_t mr_mode;
     bool is_ip;         /* the provider's names are IP addresses */
+    bool has_hmem;      /* it takes device memory: which, registering shows */
     bool must_reset;    /* as soon as no completion is being handled */
     int64_t rest_until; /* after a reset: reads and writes go elsewhere */
     char device[64];
@@ -181,7 +182,14 @@ int nxr_ofi_rail_reopen(struct nxr_ofi_rail *rail);
 /* Handle what has ended or come; how many. */
 int nxr_ofi_rail_progress(struct nxr_ofi_rail *rail);
 
-/* Register local memory, if the provider wants that; *mr_p is NULL where it does not. */
+/* Register memory of some kind, or of the host. 0 or a failure of libfabric. */
+struct nxr_ofi_bytes {
+    void *addr;
+    size_t nbytes;
+    enum nixl_mem_kind kind;
+};
+int nxr_ofi_rail_register_kind(struct nxr_ofi_rail *rail, const struct nxr_ofi_bytes *bytes,
+                               uint64_t access, uint64_t key, struct fid_mr **mr_p);
 int nxr_ofi_rail_register(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes,
                           uint64_t access, uint64_t key, struct fid_mr **mr_p);
 void nxr_ofi_mr_close(struct fid_mr *mr);

@@ -29,7 +29,13 @@ static const char *const ranking[] = {
 };
 #define N_RANKED (sizeof(ranking) / sizeof(ranking[0]))
 
-static struct fi_info *new_hints(const char *provider, const char *domain, uint64_t order)
+/* What may be asked for beyond what is needed. */
+struct wish {
+    uint64_t order;
+    bool has_hmem; /* device memory, with descriptors for it */
+};
+
+static struct fi_info *new_hints(const char *provider, const char *domain, struct wish wish)
 {
     struct fi_info *hints = fi_allocinfo();
 
@@ -38,10 +44,14 @@ static struct fi_info *new_hints(const char *provider, const char *domain, uint6
     }
     hints->caps = FI_MSG | FI_RMA | FI_MULTI_RECV;
     hints->ep_attr->type = FI_EP_RDM;
-    hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
+    hints->tx_attr->msg_order = hints->rx_attr->msg_order = wish.order;
     hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    if (wish.has_hmem) {
+        hints->caps |= FI_HMEM;
+        hints->domain_attr->mr_mode |= FI_MR_HMEM;
+    }
     hints->domain_attr->threading = FI_THREAD_DOMAIN;
     hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
@@ -50,9 +60,10 @@ static struct fi_info *new_hints(const char *provider, const char *domain, uint6
     return hints;
 }
 
-static int query(const char *provider, const char *domain, uint64_t order, struct fi_info **list_p)
+static int query(const char *provider, const char *domain, struct wish wish,
+                 struct fi_info **list_p)
 {
-    struct fi_info *hints = new_hints(provider, domain, order);
+    struct fi_info *hints = new_hints(provider, domain, wish);
     int rc = hints != NULL ? fi_getinfo(NXR_OFI_API, NULL, NULL, 0, hints, list_p) : -FI_ENOMEM;
 
     if (hints != NULL) {
@@ -251,34 +262,64 @@ static int make_rail(unsigned index, const struct fi_info *info)
     return NIXL_OK;
 }
 
-/* A single rail may order messages behind writes, where the provider does that on request. */
-static void ask_for_order(void)
+static bool is_same_device(const struct fi_info *info, const struct fi_info *other)
 {
-    struct nxr_ofi_rail *rail = &nxr_ofi.rails[0];
-    struct fi_info *list = NULL;
+    return info->src_addrlen == other->src_addrlen && info->addr_format == other->addr_format &&
+           (info->src_addrlen == 0 ||
+            memcmp(info->src_addr, other->src_addr, info->src_addrlen) == 0);
+}
 
-    if (query(rail->info->fabric_attr->prov_name, rail->info->domain_attr->name,
-              FI_ORDER_SAS | FI_ORDER_SAW, &list) != 0) {
-        return;
+/* Can the rail do that, too? Then it will. */
+static bool ask_for(struct nxr_ofi_rail *rail, struct wish wish)
+{
+    struct fi_info *list = NULL, *granted = NULL;
+
+    if (query(rail->info->fabric_attr->prov_name, rail->info->domain_attr->name, wish, &list) !=
+        0) {
+        return false;
     }
-    for (const struct fi_info *info = list; info != NULL; info = info->next) {
-        if (info->src_addrlen == rail->info->src_addrlen &&
-            info->addr_format == rail->info->addr_format &&
-            (info->tx_attr->msg_order & FI_ORDER_SAW) != 0 &&
-            (info->rx_attr->msg_order & FI_ORDER_SAW) != 0 &&
-            (info->src_addrlen == 0 ||
-             memcmp(info->src_addr, rail->info->src_addr, info->src_addrlen) == 0)) {
-            struct fi_info *ordered = fi_dupinfo(info);
-
-            if (ordered != NULL) {
-                fi_freeinfo(rail->info);
-                rail->info = ordered;
-                nxr_ofi.attr.orders_writes = true;
-            }
-            break;
+    for (const struct fi_info *info = list; info != NULL && granted == NULL; info = info->next) {
+        if (is_same_device(info, rail->info) &&
+            (info->tx_attr->msg_order & wish.order) == wish.order &&
+            (info->rx_attr->msg_order & wish.order) == wish.order &&
+            (!wish.has_hmem || (info->caps & FI_HMEM) != 0)) {
+            granted = fi_dupinfo(info);
         }
     }
     fi_freeinfo(list);
+    if (granted != NULL) {
+        fi_freeinfo(rail->info);
+        rail->info = granted;
+        rail->has_hmem = wish.has_hmem;
+    }
+    return granted != NULL;
+}
+
+/*
+ * Device memory, if all rails take it; and messages that stay behind writes, where a single rail
+ * does that on request. Providers over IP copy device memory themselves.
+ */
+static void ask_for_more(void)
+{
+    struct wish more = {.order = FI_ORDER_SAS,
+                        .has_hmem = nxr_ofi.rails[0].is_ip ? nxr_ofi.core->wants_copied
+                                                           : nxr_ofi.core->wants_devices};
+    bool has_hmem = more.has_hmem;
+
+    for (unsigned i = 0; i < nxr_ofi.n_rails && has_hmem; i++) {
+        has_hmem = ask_for(&nxr_ofi.rails[i], more);
+    }
+    if (has_hmem) {
+        unsigned *kinds_p =
+            nxr_ofi.rails[0].is_ip ? &nxr_ofi.attr.copied_kinds : &nxr_ofi.attr.device_kinds;
+
+        *kinds_p = 1u << NIXL_MEM_CUDA;
+    }
+    more.has_hmem = has_hmem;
+    more.order |= FI_ORDER_SAW;
+    if (nxr_ofi.n_rails == 1) {
+        nxr_ofi.attr.orders_writes = ask_for(&nxr_ofi.rails[0], more);
+    }
 }
 
 static int choose_from(const struct fi_info *list, const char *wanted, char *why, size_t why_nbytes)
@@ -309,9 +350,7 @@ static int choose_from(const struct fi_info *list, const char *wanted, char *why
             return status;
         }
     }
-    if (n == 1) {
-        ask_for_order();
-    }
+    ask_for_more();
     return NIXL_OK;
 }
 
@@ -325,7 +364,8 @@ int nxr_ofi_choose(char *why, size_t why_nbytes)
 {
     const char *wanted = nxr_ofi.core->provider;
     struct fi_info *list = NULL;
-    int rc = query(wanted[0] != '\0' ? wanted : NULL, NULL, FI_ORDER_SAS, &list);
+    const struct wish least = {.order = FI_ORDER_SAS};
+    int rc = query(wanted[0] != '\0' ? wanted : NULL, NULL, least, &list);
     int status;
 
     if (rc != 0) {

@@ -21,11 +21,24 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-int nxr_ofi_rail_register(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes,
-                          uint64_t access, uint64_t key, struct fid_mr **mr_p)
+int nxr_ofi_rail_register_kind(struct nxr_ofi_rail *rail, const struct nxr_ofi_bytes *bytes,
+                               uint64_t access, uint64_t key, struct fid_mr **mr_p)
 {
+    const struct iovec iov = {bytes->addr, bytes->nbytes};
+    /* No ordinal of a device: providers find that out from the address. */
+    const struct fi_mr_attr attr = {.mr_iov = &iov,
+                                    .iov_count = 1,
+                                    .access = access,
+                                    .requested_key = key,
+                                    .iface = bytes->kind == NIXL_MEM_CUDA ? FI_HMEM_CUDA
+                                                                          : FI_HMEM_SYSTEM};
     struct fid_mr *mr;
-    int rc = fi_mr_reg(rail->domain, bytes, nbytes, access, 0, key, 0, &mr, NULL);
+    int rc;
+
+    if (bytes->kind != NIXL_MEM_HOST && !rail->has_hmem) {
+        return -FI_ENOSYS;
+    }
+    rc = fi_mr_regattr(rail->domain, &attr, 0, &mr);
 
     if (rc == 0 && (rail->mr_mode & FI_MR_ENDPOINT) != 0) {
         rc = fi_mr_bind(mr, &rail->ep->fid, 0);
@@ -39,6 +52,14 @@ int nxr_ofi_rail_register(struct nxr_ofi_rail *rail, const void *bytes, size_t n
     }
     *mr_p = mr;
     return 0;
+}
+
+int nxr_ofi_rail_register(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes,
+                          uint64_t access, uint64_t key, struct fid_mr **mr_p)
+{
+    const struct nxr_ofi_bytes host = {(void *)bytes, nbytes, NIXL_MEM_HOST};
+
+    return nxr_ofi_rail_register_kind(rail, &host, access, key, mr_p);
 }
 
 void nxr_ofi_mr_close(struct fid_mr *mr)

@@ -135,11 +135,13 @@ int nxr_ofi_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset
  * registration for this operation. */
 static int local_desc(struct nxr_ofi_rail *rail, struct nxr_ofi_rma *rma, void **desc_p)
 {
+    const struct nxr_ofi_bytes bytes = {rma->bytes, rma->nbytes, rma->op->memory_kind};
     struct nxr_list *link, *after;
     int rc = 0;
 
     *desc_p = NULL;
-    if ((rail->mr_mode & FI_MR_LOCAL) == 0) {
+    if ((rail->mr_mode & (bytes.kind == NIXL_MEM_CUDA ? FI_MR_LOCAL | FI_MR_HMEM : FI_MR_LOCAL)) ==
+        0) {
         return 0;
     }
     nxr_list_for_each (link, after, &nxr_ofi.mems) {
@@ -152,9 +154,8 @@ static int local_desc(struct nxr_ofi_rail *rail, struct nxr_ofi_rma *rma, void *
         }
     }
     if (rma->mrs[rail->index] == NULL) {
-        rc =
-            nxr_ofi_rail_register(rail, rma->bytes, rma->nbytes, rma->is_write ? FI_WRITE : FI_READ,
-                                  nxr_ofi_new_key(), &rma->mrs[rail->index]);
+        rc = nxr_ofi_rail_register_kind(rail, &bytes, rma->is_write ? FI_WRITE : FI_READ,
+                                        nxr_ofi_new_key(), &rma->mrs[rail->index]);
     }
     *desc_p = nxr_ofi_mr_desc(rma->mrs[rail->index]);
     return rc;

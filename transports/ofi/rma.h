@@ -9,6 +9,7 @@ struct nxr_net_mem {
     struct nxr_list link; /* nxr_ofi.mems */
     const char *addr;
     size_t nbytes;
+    enum nixl_mem_kind kind;
     struct fid_mr *mrs[NXR_OFI_MAX_RAILS];
     struct fid_mr *moved; /* within nxr_ofi_mems_move() */
 };
@@ -46,8 +47,8 @@ struct nxr_ofi_piece {
     int64_t posted_at;
 };
 
-int nxr_ofi_mem_register(void *addr, size_t nbytes, struct nxr_net_mem **mem_p, void *key,
-                         size_t *key_nbytes_p);
+int nxr_ofi_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+                         struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p);
 void nxr_ofi_mem_release(struct nxr_net_mem *mem);
 void nxr_ofi_mems_free(void);
 

@@ -24,9 +24,9 @@ static int shm_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, 
     return NIXL_ERR_UNSUPPORTED;
 }
 
-static bool shm_serves(const struct nxr_part *part, enum nixl_mem_kind kind)
+static bool shm_serves(const struct nxr_part *part, const struct nxr_range *range)
 {
-    (void)kind;
+    (void)range;
     return part->method == NXR_METHOD_MEMCPY;
 }
 

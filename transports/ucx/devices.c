@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Memory of GPUs is no network, and neither is a way to make connections ("rdmacm/sockaddr"). */
 static bool is_network(const char *name)
@@ -113,6 +114,32 @@ static unsigned count_rails(void)
     return n == 0 ? 1 : n < 2 ? n : 2;
 }
 
+/*
+ * Was UCX built for CUDA, and did it find a driver? Its adapters reach that memory where NVIDIA's
+ * module lets them; else UCX copies it through host memory.
+ */
+static void ask_for_gpus(bool is_rdma)
+{
+    static const char *const lets_in[] = {
+        "/sys/module/nvidia_peermem",
+        "/sys/kernel/mm/memory_peers/nv_mem",
+        "/sys/module/nv_peer_mem",
+    };
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+    unsigned *kinds_p = &nxr_ucx.attr.copied_kinds;
+
+    if (ucp_context_query(nxr_ucx.context, &attr) != UCS_OK ||
+        (attr.memory_types & (1ull << UCS_MEMORY_TYPE_CUDA)) == 0) {
+        return;
+    }
+    for (size_t i = 0; is_rdma && i < sizeof(lets_in) / sizeof(lets_in[0]); i++) {
+        if (access(lets_in[i], F_OK) == 0) {
+            kinds_p = &nxr_ucx.attr.device_kinds;
+        }
+    }
+    *kinds_p = 1u << NIXL_MEM_CUDA;
+}
+
 void nxr_ucx_fill_attr(void)
 {
     bool is_rdma = (nxr_ucx.kinds & NXR_UCX_HAS_RDMA) != 0;
@@ -127,6 +154,7 @@ void nxr_ucx_fill_attr(void)
         .orders_writes = false,
         .put_message_nbytes = NXR_UCX_PUT_MESSAGE_NBYTES,
         .get_message_nbytes = NXR_UCX_PUT_MESSAGE_NBYTES,
+        .takes_mappings = !is_rdma,
         /*
          * Estimates, on the safe side: over TCP between two namespaces 8 bytes took 4.3 us one way,
          * as with libfabric, which is preferred since it also reads and writes by itself. No RDMA
@@ -136,6 +164,7 @@ void nxr_ucx_fill_attr(void)
         .bandwidth_mbps = is_rdma ? 12000 : 6000,
         .n_rails = count_rails(),
     };
+    ask_for_gpus(is_rdma);
     if (nxr_ucx.core->prefers_rma && !is_rdma) {
         nxr_ucx.core->log(NXR_NET_WARN,
                           "NIXLRUN_NET_METHOD is 'rma', and UCX has no RDMA hardware here: it may "

@@ -45,8 +45,17 @@ static int pack_key(ucp_mem_h mem, void *addr, void *key, size_t *key_nbytes_p)
     return NIXL_OK;
 }
 
-int nxr_ucx_mem_register(void *addr, size_t nbytes, struct nxr_net_mem **mem_p, void *key,
-                         size_t *key_nbytes_p)
+/* Does UCX know what it has mapped for what it is? Of host memory it is not asked. */
+static bool is_known(ucp_mem_h mem, enum nixl_mem_kind kind)
+{
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE};
+
+    return kind == NIXL_MEM_HOST || (kind == NIXL_MEM_CUDA && ucp_mem_query(mem, &attr) == UCS_OK &&
+                                     attr.mem_type == UCS_MEMORY_TYPE_CUDA);
+}
+
+int nxr_ucx_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+                         struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p)
 {
     ucp_mem_map_params_t params = {
         .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
@@ -63,7 +72,8 @@ int nxr_ucx_mem_register(void *addr, size_t nbytes, struct nxr_net_mem **mem_p, 
         free(mem);
         return NIXL_ERR_TRANSPORT;
     }
-    status = pack_key(mem->ucp, addr, key, key_nbytes_p);
+    status = is_known(mem->ucp, kind) ? pack_key(mem->ucp, addr, key, key_nbytes_p)
+                                      : NIXL_ERR_UNSUPPORTED;
     if (status != NIXL_OK) {
         nxr_ucx_mem_release(mem);
         return status;
@@ -130,12 +140,18 @@ static void free_request(void *request, ucs_status_t status, void *user_data)
     ucp_request_free(request);
 }
 
+static ucs_memory_type_t type_of(const struct nxr_net_op *op)
+{
+    return op->memory_kind == NIXL_MEM_CUDA ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+}
+
 int nxr_ucx_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset, const void *src,
                   size_t nbytes, struct nxr_net_op *op)
 {
-    static const ucp_request_param_t put_param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,
+    ucp_request_param_t put_param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
         .cb = {.send = free_request},
+        .memory_type = type_of(op),
     };
     ucp_request_param_t flush_param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -159,9 +175,11 @@ int nxr_ucx_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset
                  size_t nbytes, struct nxr_net_op *op)
 {
     ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
         .cb = {.send = nxr_ucx_sent},
         .user_data = op,
+        .memory_type = type_of(op),
     };
     int status = use_key(ep, key);
 

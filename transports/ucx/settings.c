@@ -152,7 +152,11 @@ ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, ucp_config_t **co
  */
 static void __attribute__((constructor)) restore_signals(void)
 {
-    if (ucs_global_opts.handle_errors == 0) {
+    unsigned major, minor, release;
+
+    /* In another version the options lie elsewhere; the core undoes it, too. */
+    ucp_get_version(&major, &minor, &release);
+    if (major != UCP_API_MAJOR || minor != UCP_API_MINOR || ucs_global_opts.handle_errors == 0) {
         return;
     }
     for (unsigned i = 0; i < ucs_global_opts.error_signals.count; i++) {

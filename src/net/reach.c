@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What memory a network is given. Host memory, always. Device memory where the processor reads and
+ * writes it as its own, if no adapter has to pin it; or of a kind that the library said it knows,
+ * and then took when it was first shown some. Everything else is staged by the core: no library
+ * ever gets a pointer that it would take for host memory. Lock: nxr_net.lock, for showing it.
+ */
+#include "config.h"
+
+#include "memory/memory.h"
+#include "net/state.h"
+#include "util/env.h"
+#include "util/log.h"
+
+#include <string.h>
+
+static bool is_choice(const char *word)
+{
+    return strcmp(nxr_env.net_gpu, word) == 0;
+}
+
+/* Show memory of that kind to the library, once: a key for it, that nobody gets. */
+static void show(struct net *net, const struct nxr_range *range)
+{
+    unsigned char key[NXR_NET_KEY_NBYTES];
+    size_t nbytes = sizeof(key);
+    unsigned bit = 1u << nxr_range_kind(range);
+    struct nxr_net_mem *mem;
+
+    if (net->module->mem_register((void *)range->addr, range->nbytes, nxr_range_kind(range), &mem,
+                                  key, &nbytes) == NIXL_OK) {
+        net->module->mem_release(mem);
+        nxr_info(NET, "%s reads and writes %s memory itself", net->module->name, range->kind->name);
+        atomic_fetch_or(&net->known_kinds, bit);
+    } else {
+        nxr_info(NET, "%s takes no %s memory after all: it goes through host memory",
+                 net->module->name, range->kind->name);
+        atomic_fetch_or(&net->unknown_kinds, bit);
+    }
+}
+
+/* May the library be shown that memory? */
+static bool is_candidate(const struct net *net, const struct nxr_range *range)
+{
+    unsigned bit = 1u << nxr_range_kind(range);
+
+    return net->attr->has_rma && (((net->attr->device_kinds & bit) != 0 && range->is_direct) ||
+                                  ((net->attr->copied_kinds & bit) != 0 && is_choice("always")));
+}
+
+bool net_takes(struct net *net, const struct nxr_range *range, bool is_locked)
+{
+    unsigned bit = 1u << nxr_range_kind(range);
+
+    if (range == NULL) {
+        return true;
+    }
+    if (range->is_mapped) {
+        return net->attr->takes_mappings && !is_choice("never");
+    }
+    if (is_choice("never") || !is_candidate(net, range)) {
+        return false;
+    }
+    if (((atomic_load(&net->known_kinds) | atomic_load(&net->unknown_kinds)) & bit) == 0) {
+        if (!is_locked) {
+            net_lock();
+        }
+        show(net, range);
+        if (!is_locked) {
+            net_unlock();
+        }
+    }
+    return (atomic_load(&net->known_kinds) & bit) != 0;
+}
+
+bool net_serves(const struct nxr_part *part, const struct nxr_range *range)
+{
+    return (range->is_mapped || part->net->how == NET_RMA) &&
+           net_takes(part->peer->net->bulk, range, false);
+}
+
+enum nixl_mem_kind net_local_kind(const void *local)
+{
+    const struct nxr_range *range = nxr_range_is_near(local) ? nxr_range_find(local) : NULL;
+
+    return range == NULL || range->is_mapped ? NIXL_MEM_HOST : nxr_range_kind(range);
+}
+
+const char *nxr_net_memory(const struct nxr_peer *peer, enum nixl_mem_kind kind)
+{
+    const struct net *net = peer->net->bulk;
+    unsigned bit = 1u << kind;
+
+    if (kind == NIXL_MEM_HOST) {
+        return "direct";
+    }
+    if (is_choice("never")) {
+        return "through host memory: NIXLRUN_NET_GPU is never";
+    }
+    if (kind == NIXL_MEM_VULKAN && net->attr->takes_mappings) {
+        return "direct, where the processor maps it; else through host memory";
+    }
+    if ((atomic_load(&net->unknown_kinds) & bit) != 0) {
+        return "through host memory: the library has refused such memory";
+    }
+    if ((net->attr->device_kinds & bit) != 0) {
+        return "direct, where the GPU lets adapters in";
+    }
+    if ((net->attr->copied_kinds & bit) != 0) {
+        return is_choice("always") ? "direct, and copied by the library"
+                                   : "through host memory, as the library would do it";
+    }
+    return "through host memory: the library does not know the kind";
+}
