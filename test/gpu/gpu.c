@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const gpu_way_names[GPU_N_WAYS] = {"host",     "cuda", "vulkan",       "cuMemAlloc",
-                                               "cuMemMap", "pool", "default pool", "managed"};
+const char *const gpu_way_names[GPU_N_WAYS] = {"host",       "cuda",         "vulkan",
+                                               "cuMemAlloc", "cuMemMap",     "fabric",
+                                               "pool",       "default pool", "managed"};
 
 static struct fake_context *context;
 static int device, n_devices;
@@ -50,20 +51,38 @@ int gpu_n_devices(void)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static void make_vmm(size_t nbytes, struct gpu_region *memory)
+/* What a fabric handle needs beside the device is known when memory is asked for. */
+static bool has_fabric(void)
+{
+    int has = 0;
+
+    if (cu.cuDeviceGetAttribute(&has, CU_DEV_FABRIC, device) != CU_OK || has == 0) {
+        printf("# skip: the device has no fabric handles (cuDeviceGetAttribute)\n");
+    }
+    return has != 0;
+}
+
+static bool make_vmm(size_t nbytes, int handle_types, struct gpu_region *memory)
 {
     const struct cu_allocation_prop props = {.type = CU_ALLOCATION_PINNED,
-                                             .handle_types = CU_HANDLE_POSIX_FD,
+                                             .handle_types = handle_types,
                                              .location = {CU_LOCATION_DEVICE, device}};
     const struct cu_access access = {{CU_LOCATION_DEVICE, device}, CU_ACCESS_READ_WRITE};
     size_t unit;
+    int result;
 
     GPU_OK(cu.cuMemGetAllocationGranularity(&unit, &props, 0));
     memory->mapped_nbytes = (nbytes + unit - 1) / unit * unit;
-    GPU_OK(cu.cuMemCreate(&memory->allocation, memory->mapped_nbytes, &props, 0));
+    result = cu.cuMemCreate(&memory->allocation, memory->mapped_nbytes, &props, 0);
+    if (result != CU_OK && handle_types == CU_HANDLE_FABRIC) {
+        printf("# skip: the driver makes no fabric memory here: CUDA error %d\n", result);
+        return false;
+    }
+    GPU_OK(result);
     GPU_OK(cu.cuMemAddressReserve(&memory->addr, memory->mapped_nbytes, 0, 0, 0));
     GPU_OK(cu.cuMemMap(memory->addr, memory->mapped_nbytes, 0, memory->allocation, 0));
     GPU_OK(cu.cuMemSetAccess(memory->addr, memory->mapped_nbytes, &access, 1));
+    return true;
 }
 
 static void make_pool(size_t nbytes, struct gpu_region *memory)
@@ -77,7 +96,7 @@ static void make_pool(size_t nbytes, struct gpu_region *memory)
     GPU_OK(cu.cuStreamSynchronize(FAKE_STREAM_DEFAULT));
 }
 
-void gpu_memory_make(enum gpu_way way, size_t nbytes, struct gpu_region *memory_p)
+bool gpu_memory_make(enum gpu_way way, size_t nbytes, struct gpu_region *memory_p)
 {
     *memory_p = (struct gpu_region){.way = way, .nbytes = nbytes};
     switch (way) {
@@ -85,8 +104,9 @@ void gpu_memory_make(enum gpu_way way, size_t nbytes, struct gpu_region *memory_
         GPU_OK(cu.cuMemAlloc(&memory_p->addr, nbytes));
         break;
     case GPU_VMM:
-        make_vmm(nbytes, memory_p);
-        break;
+        return make_vmm(nbytes, CU_HANDLE_POSIX_FD, memory_p);
+    case GPU_FABRIC:
+        return has_fabric() && make_vmm(nbytes, CU_HANDLE_FABRIC, memory_p);
     case GPU_POOL:
         make_pool(nbytes, memory_p);
         break;
@@ -100,6 +120,7 @@ void gpu_memory_make(enum gpu_way way, size_t nbytes, struct gpu_region *memory_
     default:
         mpt_fail(__FILE__, __LINE__, "%s memory is the library's", gpu_way_names[way]);
     }
+    return true;
 }
 
 void gpu_memory_end(struct gpu_region *memory)
@@ -110,6 +131,7 @@ void gpu_memory_end(struct gpu_region *memory)
         GPU_OK(cu.cuMemFree(memory->addr));
         break;
     case GPU_VMM:
+    case GPU_FABRIC:
         GPU_OK(cu.cuMemUnmap(memory->addr, memory->mapped_nbytes));
         GPU_OK(cu.cuMemAddressFree(memory->addr, memory->mapped_nbytes));
         GPU_OK(cu.cuMemRelease(memory->allocation));
@@ -163,7 +185,9 @@ bool gpu_region_make(const char *name, enum gpu_way way, size_t nbytes, struct g
         *region_p = (struct gpu_region){.way = way, .nbytes = nbytes};
         return allocate(name, region_p);
     }
-    gpu_memory_make(way, nbytes, region_p);
+    if (!gpu_memory_make(way, nbytes, region_p)) {
+        return false;
+    }
     params.kind = NIXL_MEM_AUTO;
     MPT_OK(nixl_region_register(name, (void *)region_p->addr, nbytes, &params, &region_p->region));
     return true;

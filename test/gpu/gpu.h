@@ -16,6 +16,7 @@ enum gpu_way {
     GPU_VULKAN,  /* nixl_region_alloc() of Vulkan memory */
     GPU_MALLOC,  /* cuMemAlloc */
     GPU_VMM,     /* cuMemCreate, cuMemMap */
+    GPU_FABRIC,  /* the same, handed on by a fabric handle and by nothing else */
     GPU_POOL,    /* of a memory pool that can be shared */
     GPU_ASYNC,   /* of the default pool, which cannot */
     GPU_MANAGED, /* cuMemAllocManaged */
@@ -46,8 +47,8 @@ bool gpu_region_make(const char *name, enum gpu_way way, size_t nbytes,
                      struct gpu_region *region_p);
 void gpu_region_end(struct gpu_region *region);
 
-/* Memory as gpu_region_make() registers it, without a region. */
-void gpu_memory_make(enum gpu_way way, size_t nbytes, struct gpu_region *memory_p);
+/* Memory as gpu_region_make() registers it, without a region. Returns as that. */
+bool gpu_memory_make(enum gpu_way way, size_t nbytes, struct gpu_region *memory_p);
 void gpu_memory_end(struct gpu_region *memory);
 
 /* Between any memory and host memory, waited for. */

@@ -19,8 +19,8 @@
 static const size_t sizes[] = {1, 8, 100, 4096, 65537, 1 << 20};
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-static const enum gpu_way ways[] = {GPU_HOST, GPU_CUDA, GPU_VULKAN, GPU_MALLOC,
-                                    GPU_VMM,  GPU_POOL, GPU_ASYNC,  GPU_MANAGED};
+static const enum gpu_way ways[] = {GPU_HOST, GPU_CUDA,   GPU_VULKAN, GPU_MALLOC, GPU_VMM,
+                                    GPU_POOL, GPU_FABRIC, GPU_ASYNC,  GPU_MANAGED};
 
 static int rank, size;
 

@@ -22,7 +22,7 @@ check_PROGRAMS += %D%/gpu_kill %D%/gpu_kinds %D%/gpu_soak %D%/gpu_speed %D%/gpu_
 dist_check_SCRIPTS += %D%/check_device.sh %D%/check_ptx.sh
 TESTS += %D%/check_device.sh %D%/check_ptx.sh %D%/gpu.mp
 EXTRA_DIST += %D%/README.md %D%/device_compile.cu %D%/gpu.mp %D%/gpu_device.cu %D%/pack \
-	%D%/peers.py %D%/run
+	%D%/peers.py %D%/peers_nixl.py %D%/peers_nvshmem.py %D%/peers_rows.py %D%/run
 
 # What test/gpu/pack packs beside what is installed.
 gpu-programs: %D%/gpu_kill %D%/gpu_kinds %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream \

@@ -8,19 +8,11 @@ import os
 import sys
 import time
 
-try:
-    import torch
-    import torch.distributed as dist
-    import torch.multiprocessing as mp
-except ImportError:
-    print("skip: PyTorch is not installed")
-    sys.exit(77)
+from peers_rows import SIZES, median, row, torch_with_gpus
 
-SIZES = (8, 4096, 65536, 1 << 20, 16 << 20, 64 << 20, 1 << 30)
-
-
-def median(values):
-    return sorted(values)[len(values) // 2]
+torch = torch_with_gpus()
+import torch.distributed as dist
+import torch.multiprocessing as mp
 
 
 def one_way_ns(rank, buffer, rounds):
@@ -48,16 +40,12 @@ def worker(rank):
         one_way_ns(rank, buffer, 5)
         ns = one_way_ns(rank, buffer, 50 if nbytes < 1 << 26 else 10)
         if rank == 0:
-            print(f"row | NCCL send + recv, one way              | {nbytes:>10} B "
-                  f"|               | {ns / 1000:10.2f} us | {nbytes / ns:8.1f} GB/s |", flush=True)
+            row("NCCL send + recv, one way", nbytes, ns)
         del buffer
     dist.destroy_process_group()
 
 
 def main():
-    if torch.cuda.device_count() < 2:
-        print("skip: two GPUs are needed")
-        return 77
     print("NCCL", ".".join(str(part) for part in torch.cuda.nccl.version()))
     mp.spawn(worker, nprocs=2)
     return 0
