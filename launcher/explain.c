@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nixlrun --explain. Ranks that share memory are a host, whatever its name (where shared memory is
- * left out, those of one name); the lowest of them is its leader. Rank 0 asks every leader how it
- * reaches the others, and prints what comes back. All goes by notifications, so that it works under
- * every engine; of ranks that have no way to rank 0 it tells what it sees itself.
+ * left out, those of one name); the lowest of them is its leader. It and the second start the
+ * drivers of GPUs. Rank 0 asks every leader how it reaches the others, and prints what comes back.
+ * All goes by notifications, so that it works under every engine; of ranks that have no way to rank
+ * 0 it tells what it sees itself.
  */
 #include "config.h"
 
 #include "launcher/explain.h"
+#include "launcher/explain_tell.h"
 #include "launcher/job.h"
 #include "launcher/table.h"
 #include "launcher/xalloc.h"
@@ -16,26 +18,48 @@
 #include <stdint.h>
 
 #define SECOND_NS  INT64_C(1000000000)
-#define ANSWER_NS  (30 * SECOND_NS)  /* for a rank that is asked */
-#define GOODBYE_NS (120 * SECOND_NS) /* for rank 0, which waits for all */
-#define PART_NS    (10 * SECOND_NS)
+#define ANSWER_NS  (60 * SECOND_NS)  /* for a rank that is asked, and starts drivers of GPUs */
+#define GOODBYE_NS (240 * SECOND_NS) /* for rank 0, which waits for all */
 
-enum { PART_NBYTES = 4096, MAX_TARGETS = NIXL_NOTE_MAX / (int)sizeof(int32_t) };
-
-enum tag {
-    TAG_LEADER = 1, /* to rank 0: the leader of the sender's host, an int32_t */
-    TAG_PLAN,       /* from rank 0: tell how these ranks are reached, an array of int32_t */
-    TAG_ROW,        /* to rank 0: a row, its first cell the rank that is reached */
-    TAG_DONE,       /* to rank 0: there are no more */
-    TAG_END,        /* from rank 0: leave */
+/* What a rank shall tell of: another, and its parts. */
+struct target {
+    int32_t rank;
+    uint32_t parts;
 };
 
-enum explain_table { EXPLAIN_HOSTS, EXPLAIN_ROUTES, EXPLAIN_REFUSED, EXPLAIN_N_TABLES };
+enum { MAX_TARGETS = NIXL_NOTE_MAX / (int)sizeof(struct target) };
+
+/* What a rank tells of itself. */
+struct hello {
+    int32_t leader;
+    struct explain_memory memory;
+};
+
+enum tag {
+    TAG_HELLO = 1, /* to rank 0: struct hello */
+    TAG_PLAN,      /* from rank 0: tell how these are reached, an array of struct target */
+    TAG_ROW,       /* to rank 0: a row, its first cell the rank that is reached */
+    TAG_DONE,      /* to rank 0: there are no more */
+    TAG_END,       /* from rank 0: leave */
+};
+
+enum explain_table {
+    EXPLAIN_HOSTS,
+    EXPLAIN_GPU_MEMORY,
+    EXPLAIN_ROUTES,
+    EXPLAIN_REFUSED,
+    EXPLAIN_N_TABLES
+};
 
 static const struct table_column host_columns[] = {
     {"name", "name", TABLE_TEXT},
     {"ranks", "ranks", TABLE_TEXT},
     {NULL, NULL, TABLE_TEXT},
+};
+static const struct table_column gpu_memory_columns[] = {
+    {"kind", "kind", TABLE_TEXT},       {"hosts", "hosts", TABLE_TEXT},
+    {"usable", "usable", TABLE_FLAG},   {"uuid", "UUID", TABLE_TEXT},
+    {"why_not", "why not", TABLE_TEXT}, {NULL, NULL, TABLE_TEXT},
 };
 static const struct table_column route_columns[] = {
     {"from", "from", TABLE_TEXT},
@@ -52,12 +76,18 @@ static const struct table_column route_columns[] = {
     {NULL, NULL, TABLE_TEXT},
 };
 static const struct table_column refused_columns[] = {
-    {"from", "from", TABLE_TEXT}, {"to", "to", TABLE_TEXT}, {"transport", "transport", TABLE_TEXT},
-    {"why", "why", TABLE_TEXT},   {NULL, NULL, TABLE_TEXT},
+    {"from", "from", TABLE_TEXT},
+    {"to", "to", TABLE_TEXT},
+    {"source", "source", TABLE_TEXT},
+    {"target", "target", TABLE_TEXT},
+    {"transport", "transport", TABLE_TEXT},
+    {"why", "why", TABLE_TEXT},
+    {NULL, NULL, TABLE_TEXT},
 };
 
 static struct table tables[EXPLAIN_N_TABLES] = {
     [EXPLAIN_HOSTS] = {.name = "hosts", .columns = host_columns},
+    [EXPLAIN_GPU_MEMORY] = {.name = "gpu_memory", .columns = gpu_memory_columns},
     [EXPLAIN_ROUTES] = {.name = "routes", .columns = route_columns},
     [EXPLAIN_REFUSED] = {.name = "refused", .columns = refused_columns},
 };
@@ -68,12 +98,10 @@ struct member {
     bool is_reached;  /* by rank 0 */
     bool is_answered; /* it told its leader; later: it has no more rows */
     char *label;      /* of its host; of leaders only */
+    struct explain_memory memory;
+    enum explain_part last_listed; /* GPU memory that stands in a line */
 };
 static struct member *members;
-
-/* The two kinds of memory that a target may have: allocated by the library, and registered. */
-static struct nixl_region *parts[2];
-static const char *const part_kinds[2] = {"host, allocated", "host, registered"};
 
 static int fail(const char *what)
 {
@@ -113,62 +141,6 @@ static bool tell(char *row)
     return nixl_notify(0, TAG_ROW, row, strlen(row) + 1, ANSWER_NS) == NIXL_OK;
 }
 
-/* One kind of memory of a rank that is reached by this route. */
-static bool tell_part(int rank, int kind, struct nixl_route_info *route)
-{
-    struct nixl_region_info part = NIXL_REGION_INFO_INIT;
-    char latency[TABLE_NUMBER_NBYTES], bandwidth[TABLE_NUMBER_NBYTES];
-    char row[NIXL_NOTE_MAX], note[512];
-
-    if (nixl_region_query(parts[kind], rank, PART_NS, &part) == NIXL_OK) {
-        snprintf(note, sizeof(note), "%s", part.note);
-    } else {
-        part = (struct nixl_region_info){0};
-        snprintf(note, sizeof(note), "%s", nixl_last_error()->text);
-    }
-    snprintf(row, sizeof(row), "routes\t%d\thost\t%s\t%s\t%s\t%s\t%s\t%u\t%s\t%s", rank,
-             part_kinds[kind], route->transport, part.method,
-             table_number(part.latency_ns, latency), table_number(part.bandwidth_mbps, bandwidth),
-             route->n_rails, table_cell(route->devices), table_cell(note));
-    return tell(row);
-}
-
-/* Messages and bulk may go over two networks: "ucx, ofi". */
-static void add_chosen(struct nixl_route_info *chosen, const struct nixl_route_info *route)
-{
-    size_t used = strlen(chosen->transport), devices_used = strlen(chosen->devices);
-
-    snprintf(chosen->transport + used, sizeof(chosen->transport) - used, "%s%s",
-             used > 0 ? ", " : "", route->transport);
-    snprintf(chosen->devices + devices_used, sizeof(chosen->devices) - devices_used, "%s%s",
-             devices_used > 0 ? "\n" : "", route->devices);
-    chosen->n_rails = route->n_rails > chosen->n_rails ? route->n_rails : chosen->n_rails;
-}
-
-/* How this rank reaches another, and why not otherwise. False: rank 0 is not reached any more. */
-static bool tell_routes(int rank)
-{
-    struct nixl_route_info route = NIXL_ROUTE_INFO_INIT, chosen = {0};
-    char row[NIXL_NOTE_MAX];
-    bool is_told = true;
-
-    for (unsigned i = 0; nixl_route_query(rank, i, &route) == NIXL_OK; i++) {
-        if (route.is_chosen) {
-            add_chosen(&chosen, &route);
-        } else {
-            snprintf(row, sizeof(row), "refused\t%d\t%s\t%s", rank, route.transport,
-                     table_cell(route.why));
-            is_told = tell(row) && is_told;
-        }
-    }
-    if (chosen.transport[0] != '\0') {
-        return tell_part(rank, 0, &chosen) && tell_part(rank, 1, &chosen) && is_told;
-    }
-    snprintf(row, sizeof(row), "routes\t%d\thost\thost\tnone\t\t\t\t\t\tno transport reaches it",
-             rank);
-    return tell(row) && is_told;
-}
-
 /* May ranks of this host share memory? */
 static bool has_shared_memory(void)
 {
@@ -196,39 +168,31 @@ static bool is_here(int rank)
            (!has_shared_memory() && has_host_of(rank, nixl_rank()));
 }
 
-/* The lowest rank of this host. */
-static int find_leader(void)
+/* The lowest rank of this host; *is_speaker_p: is this the lowest or the second? */
+static int find_leader(bool *is_speaker_p)
 {
-    for (int rank = 0; rank < nixl_rank(); rank++) {
+    int leader = nixl_rank(), n_lower = 0;
+
+    for (int rank = nixl_rank() - 1; rank >= 0; rank--) {
         if (is_here(rank)) {
-            return rank;
+            leader = rank;
+            n_lower++;
         }
     }
-    return nixl_rank();
-}
-
-static bool is_reached(int rank)
-{
-    struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
-
-    for (unsigned i = 0; nixl_route_query(rank, i, &route) == NIXL_OK; i++) {
-        if (route.is_chosen) {
-            return true;
-        }
-    }
-    return false;
+    *is_speaker_p = n_lower < 2;
+    return leader;
 }
 
 /* A rank but 0: do what rank 0 says. */
-static int follow(void)
+static int follow(const struct hello *hello)
 {
     struct nixl_note note;
-    int32_t leader = find_leader(), targets[MAX_TARGETS];
+    struct target targets[MAX_TARGETS];
 
-    if (!is_reached(0)) {
+    if (!explain_is_reached(0)) {
         return 0; /* rank 0 sees that, too */
     }
-    if (nixl_notify(0, TAG_LEADER, &leader, sizeof(leader), ANSWER_NS) != NIXL_OK) {
+    if (nixl_notify(0, TAG_HELLO, hello, sizeof(*hello), ANSWER_NS) != NIXL_OK) {
         return fail("cannot tell rank 0");
     }
     for (;;) {
@@ -241,7 +205,7 @@ static int follow(void)
         }
         memcpy(targets, note.payload, note.nbytes);
         for (size_t i = 0; i < note.nbytes / sizeof(targets[0]); i++) {
-            if (!tell_routes(targets[i])) {
+            if (!explain_routes(targets[i].rank, targets[i].parts, tell)) {
                 return fail("cannot tell rank 0");
             }
         }
@@ -252,6 +216,15 @@ static int follow(void)
 }
 
 /* ---- rank 0 ---------------------------------------------------------------------------------- */
+
+static void take_hello(int rank, const unsigned char *payload)
+{
+    struct hello hello;
+
+    memcpy(&hello, payload, sizeof(hello));
+    members[rank].leader = hello.leader >= 0 && hello.leader < rank ? hello.leader : rank;
+    members[rank].memory = hello.memory;
+}
 
 /* Take answers until all reached ranks have given theirs, or, if not NIXL_ALL_RANKS, that one. */
 static void collect(int from)
@@ -278,11 +251,8 @@ static void collect(int from)
             take_row(note.rank, (char *)note.payload);
             continue;
         }
-        if (note.tag == TAG_LEADER && note.nbytes == sizeof(int32_t)) {
-            int32_t leader;
-
-            memcpy(&leader, note.payload, sizeof(leader));
-            member->leader = leader >= 0 && leader < note.rank ? leader : note.rank;
+        if (note.tag == TAG_HELLO && note.nbytes == sizeof(struct hello)) {
+            take_hello(note.rank, note.payload);
         }
         n_open -= !member->is_answered;
         member->is_answered = true;
@@ -353,20 +323,59 @@ static void name_hosts(void)
     }
 }
 
-/* The ranks that a leader shall tell of: a neighbour, or itself, and the other leaders. */
-static size_t plan(int leader, int32_t targets[MAX_TARGETS])
+/* Is it a leader that has told of that kind, and does not stand in a line yet? */
+static bool is_to_be_listed(int rank, enum explain_part part)
 {
+    const struct member *member = &members[rank];
+
+    return member->leader == rank && member->memory.parts != 0 && member->last_listed < part;
+}
+
+/* Which kinds of GPU memory leaders have. Hosts that lack one for one reason share a line. */
+static void list_gpu_memory(enum explain_part part)
+{
+    char hosts[1024];
+
+    for (int rank = 0; rank < nixl_size(); rank++) {
+        struct explain_memory *first = &members[rank].memory;
+        bool is_usable = (first->parts & 1u << part) != 0;
+        size_t used = 0;
+
+        if (!is_to_be_listed(rank, part)) {
+            continue;
+        }
+        for (int other = rank; other < nixl_size(); other++) {
+            struct explain_memory *memory = &members[other].memory;
+
+            if (is_to_be_listed(other, part) && used < sizeof(hosts) &&
+                strcmp(memory->device[part], first->device[part]) == 0 &&
+                strcmp(memory->why[part], first->why[part]) == 0) {
+                used += (size_t)snprintf(hosts + used, sizeof(hosts) - used, "%s%s",
+                                         used > 0 ? ", " : "", members[other].label);
+                members[other].last_listed = part;
+            }
+        }
+        table_add(&tables[EXPLAIN_GPU_MEMORY],
+                  (const char *const[]){explain_part_name(part), hosts, is_usable ? "yes" : "no",
+                                        first->device[part], table_cell(first->why[part])});
+    }
+}
+
+/* What a leader shall tell of: a neighbour, or itself, and the other leaders. */
+static size_t plan(int leader, struct target targets[MAX_TARGETS])
+{
+    int near = leader;
     size_t n = 1;
 
-    targets[0] = leader;
     for (int rank = 0; rank < nixl_size() && n < MAX_TARGETS; rank++) {
-        if (members[rank].leader == leader && targets[0] == leader) {
-            targets[0] = rank;
+        if (members[rank].leader == leader && near == leader) {
+            near = rank;
         } else if (members[rank].leader == rank && rank != leader &&
                    (members[rank].is_reached || leader == 0)) {
-            targets[n++] = rank;
+            targets[n++] = (struct target){rank, members[rank].memory.parts};
         }
     }
+    targets[0] = (struct target){near, members[near].memory.parts};
     return n;
 }
 
@@ -385,7 +394,7 @@ static void print(bool is_json)
 /* Ask one leader and wait, so that rows are in the order of hosts. */
 static void ask_leader(int rank)
 {
-    int32_t targets[MAX_TARGETS];
+    struct target targets[MAX_TARGETS];
     size_t nbytes = plan(rank, targets) * sizeof(targets[0]);
 
     if (nixl_notify(rank, TAG_PLAN, targets, nbytes, ANSWER_NS) == NIXL_OK) {
@@ -404,24 +413,28 @@ static void let_go(void)
     }
 }
 
-static int lead(bool is_json)
+static int lead(const struct hello *hello, bool is_json)
 {
-    int32_t targets[MAX_TARGETS];
+    struct target targets[MAX_TARGETS];
     size_t n_targets;
 
     members = x_calloc((size_t)nixl_size(), sizeof(*members));
     for (int rank = 0; rank < nixl_size(); rank++) {
         members[rank] = (struct member){
             .leader = is_here(rank) ? 0 : rank,
-            .is_reached = is_reached(rank),
+            .is_reached = explain_is_reached(rank),
         };
     }
+    members[0].memory = hello->memory;
     collect(NIXL_ALL_RANKS);
     lead_unreached();
     name_hosts();
+    for (int part = PART_FIRST_GPU; part < N_PARTS; part++) {
+        list_gpu_memory((enum explain_part)part);
+    }
     n_targets = plan(0, targets);
     for (size_t i = 0; i < n_targets; i++) {
-        tell_routes(targets[i]);
+        explain_routes(targets[i].rank, targets[i].parts, tell);
     }
     for (int rank = 1; rank < nixl_size(); rank++) {
         if (members[rank].leader == rank && members[rank].is_reached) {
@@ -439,19 +452,19 @@ static int lead(bool is_json)
 
 int explain(bool is_json)
 {
-    static char registered[PART_NBYTES];
+    struct hello hello = {0};
+    bool is_speaker;
     int status;
 
     if (nixl_init(NULL) != NIXL_OK) {
         fprintf(stderr, "nixlrun: --explain: %s\n", nixl_last_error()->text);
         return LAUNCH_EXIT_FAILED;
     }
-    if (nixl_region_alloc("nixlrun.allocated", PART_NBYTES, NULL, &parts[0]) != NIXL_OK ||
-        nixl_region_register("nixlrun.registered", registered, PART_NBYTES, NULL, &parts[1]) !=
-            NIXL_OK) {
+    hello.leader = find_leader(&is_speaker);
+    if (!explain_open(is_speaker, &hello.memory)) {
         return fail("cannot make a region");
     }
-    status = nixl_rank() == 0 ? lead(is_json) : follow();
+    status = nixl_rank() == 0 ? lead(&hello, is_json) : follow(&hello);
     nixl_finalize();
     return status;
 }

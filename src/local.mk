@@ -116,7 +116,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/progress.c %D%/progress.h \
 	%D%/region.c %D%/region.h %D%/region_query.c \
 	%D%/request.c %D%/request.h %D%/request_calls.c \
-	%D%/route.c %D%/route.h %D%/route_query.c \
+	%D%/route.c %D%/route.h %D%/route_expect.c %D%/route_query.c \
 	%D%/signal_wait.c \
 	%D%/stage.c %D%/stage.h %D%/stage_lane.h %D%/stage_piece.c \
 	%D%/stream.c %D%/stream.h \

@@ -108,6 +108,9 @@ static inline struct nxr_part *nxr_region_part(struct nixl_region *region, int r
  */
 const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const void *local);
 
+/* How the part is reached, in a word. */
+const char *nxr_part_method(const struct nxr_part *part);
+
 static inline bool nxr_part_has_range(const struct nxr_part *part, uint64_t offset, size_t nbytes)
 {
     return offset <= part->nbytes && nbytes <= part->nbytes - offset;

@@ -26,6 +26,14 @@ uint64_t nixl_region_nbytes(const struct nixl_region *region)
     return nxr_region_is_open(region) ? region->memory.nbytes : 0;
 }
 
+const char *nxr_part_method(const struct nxr_part *part)
+{
+    static const char *const methods[] = {"",        "memcpy", "process_vm", "bounce",
+                                          "message", "rma",    "device"};
+
+    return methods[part->method];
+}
+
 /* The GPU that it lies on, as far as its owner has told. */
 static void fill_device(const struct nixl_region *region, bool is_own, const struct nxr_part *part,
                         char text[NXR_DEVICE_ID_NBYTES])
@@ -42,8 +50,6 @@ static void fill_device(const struct nixl_region *region, bool is_own, const str
 static void fill_info(const struct nixl_region *region, int rank, const struct nxr_part *part,
                       struct nixl_region_info *info)
 {
-    static const char *const methods[] = {"",        "memcpy", "process_vm", "bounce",
-                                          "message", "rma",    "device"};
     bool is_own = rank == nxr_job.rank && region->published != NULL;
 
     info->nbytes = part->nbytes;
@@ -52,7 +58,7 @@ static void fill_info(const struct nixl_region *region, int rank, const struct n
     info->is_registered = part->key.is_registered;
     fill_device(region, is_own, part, info->device);
     snprintf(info->transport, sizeof(info->transport), "%s", part->transport->name);
-    snprintf(info->method, sizeof(info->method), "%s", methods[part->method]);
+    snprintf(info->method, sizeof(info->method), "%s", nxr_part_method(part));
     snprintf(info->note, sizeof(info->note), "%s", is_own ? region->memory.note : part->note);
     nxr_route_expect(part, &info->latency_ns, &info->bandwidth_mbps);
 }

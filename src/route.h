@@ -31,8 +31,16 @@ const struct nxr_transport *nxr_route_for_device(size_t *index_p, enum nixl_mem_
  */
 const struct nxr_transport *nxr_route_at(size_t index, bool *is_usable_p, const char **why_p);
 
-/* What to expect of the way to a part: 0 where it is not known. */
+/* What to expect of a transport of this host, which has that method: 0 where it is not known. */
+void nxr_route_expect_of(const char *transport, enum nxr_method method, uint64_t *latency_ns_p,
+                         uint64_t *bandwidth_mbps_p);
+
+/* The same of the way to a part. */
 void nxr_route_expect(const struct nxr_part *part, uint64_t *latency_ns_p,
                       uint64_t *bandwidth_mbps_p);
+
+/* The same from or to that local memory: also where a GPU copies, or pieces are staged. */
+void nxr_route_expect_between(const struct nxr_part *part, const void *local,
+                              uint64_t *latency_ns_p, uint64_t *bandwidth_mbps_p);
 
 #endif

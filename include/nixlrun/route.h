@@ -12,7 +12,9 @@
 extern "C" {
 #endif
 
-/** A transport, and whether it serves a rank: nixl_route_query(). */
+struct nixl_region;
+
+/** A transport, and whether it serves a rank, or a pair of memories: the calls below. */
 struct nixl_route_info {
     size_t struct_nbytes;
     char transport[16];      /**< as NIXLRUN_TRANSPORTS takes it: "self", "shm", "ucx", "ofi" */
@@ -23,7 +25,8 @@ struct nixl_route_info {
     unsigned n_rails;        /**< how many ways there are side by side; 0: not usable */
     char library[128];       /**< what it is built upon, with version and file; or "" */
     char devices[1024];      /**< a line for each device that it uses; or "" */
-    char why[256];           /**< why it is not usable or not chosen; "" if it is chosen */
+    char why[256];           /**< why it is not usable or not chosen; see the calls if it is */
+    char method[24];         /**< nixl_route_query_part(): how bytes move if it is chosen; or "" */
 };
 #define NIXL_ROUTE_INFO_INIT                                                                       \
     {                                                                                              \
@@ -45,6 +48,25 @@ struct nixl_route_info {
  */
 NIXL_API int nixl_route_query(int rank, unsigned index,
                               struct nixl_route_info *info_p) NIXL_MUST_CHECK;
+
+/**
+ * The same for bytes between own memory at @p local and a rank's part of a region: which transport
+ * moves them, and why no other does. It depends on the kinds of memory at both ends, host, CUDA or
+ * Vulkan, and on how the part was made. Waits up to NIXLRUN_RESOLVE_TIMEOUT for the part.
+ *
+ * The chosen one has a method: memcpy, process_vm, bounce, message, rma, device (a GPU copies), or
+ * staged (in pieces through host memory); why then says why it is not a better one, or "". Own GPU
+ * memory is reached by the transport "device", which no other part has.
+ *
+ * @param local   any address of host memory, or one in a region of GPU memory; NULL: host memory
+ * @param index   0, 1, ... until NIXL_ERR_NOT_FOUND
+ * @param info_p  made with NIXL_ROUTE_INFO_INIT
+ * @return as nixl_route_query(), and NIXL_ERR_NOT_FOUND where the rank has no such region, too;
+ *         NIXL_ERR_PEER_LOST, NIXL_ERR_STALE, NIXL_ERR_UNSUPPORTED as nixl_region_query()
+ * Threads: any.
+ */
+NIXL_API int nixl_route_query_part(int rank, struct nixl_region *region, const void *local,
+                                   unsigned index, struct nixl_route_info *info_p) NIXL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -360,6 +360,13 @@ static void host_unpin(void *addr)
     (void)addr;
 }
 
+static struct nxr_copy_rate host_expect(const struct nxr_range *range, bool is_with_host)
+{
+    (void)range;
+    (void)is_with_host;
+    return (struct nxr_copy_rate){0};
+}
+
 const struct nxr_memory_kind nxr_memory_host = {
     .kind = NIXL_MEM_HOST,
     .name = "host",
@@ -376,4 +383,5 @@ const struct nxr_memory_kind nxr_memory_host = {
     .copy_arm = host_copy_arm,
     .pin = host_pin,
     .unpin = host_unpin,
+    .expect = host_expect,
 };

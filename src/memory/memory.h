@@ -29,6 +29,12 @@ struct nxr_memory {
     char note[160];                  /* why not what was asked for; "" otherwise */
 };
 
+/* What copies were measured to reach; 0: not known. */
+struct nxr_copy_rate {
+    uint64_t latency_ns; /* of a few bytes */
+    uint64_t bandwidth_mbps;
+};
+
 struct nxr_memory_kind {
     enum nixl_mem_kind kind;
     const char *name; /* "host", "cuda", "vulkan" */
@@ -94,6 +100,12 @@ struct nxr_memory_kind {
      */
     void (*pin)(void *addr, size_t nbytes);
     void (*unpin)(void *addr);
+
+    /*
+     * What to expect of copies from or to that memory: with host memory, or, if not is_with_host,
+     * with other memory of the kind. `range` is NULL for memory of another host. Starts nothing.
+     */
+    struct nxr_copy_rate (*expect)(const struct nxr_range *range, bool is_with_host);
 };
 
 extern const struct nxr_memory_kind nxr_memory_host, nxr_memory_cuda, nxr_memory_vulkan;

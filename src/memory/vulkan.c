@@ -147,6 +147,23 @@ static bool vulkan_owns(const void *addr)
     return nxr_range_kind(nxr_range_find(addr)) == NIXL_MEM_VULKAN;
 }
 
+/*
+ * As CUDA where that copies, which is taken for granted on other hosts; lavapipe as shared memory, which it is; else
+ * a queue of an H200's first family, whose copies with host memory were not measured.
+ */
+static struct nxr_copy_rate vulkan_expect(const struct nxr_range *range, bool is_with_host)
+{
+    const struct nxr_vulkan_memory *memory = range != NULL ? range->memory : NULL;
+
+    if (memory == NULL || memory->has_cuda) {
+        return nxr_memory_cuda.expect(NULL, is_with_host);
+    }
+    if (memory->device->type == VK_PHYSICAL_DEVICE_TYPE_CPU) {
+        return (struct nxr_copy_rate){250, 27000};
+    }
+    return (struct nxr_copy_rate){13000, is_with_host ? 0 : 200000};
+}
+
 const struct nxr_memory_kind nxr_memory_vulkan = {
     .kind = NIXL_MEM_VULKAN,
     .name = "vulkan",
@@ -163,4 +180,5 @@ const struct nxr_memory_kind nxr_memory_vulkan = {
     .copy_arm = nxr_vulkan_copy_arm,
     .pin = nxr_vulkan_pin,
     .unpin = nxr_vulkan_unpin,
+    .expect = vulkan_expect,
 };

@@ -78,6 +78,13 @@ static void none_unpin(void *addr)
     (void)addr;
 }
 
+static struct nxr_copy_rate none_expect(const struct nxr_range *range, bool is_with_host)
+{
+    (void)range;
+    (void)is_with_host;
+    return (struct nxr_copy_rate){0};
+}
+
 const struct nxr_memory_kind nxr_memory_vulkan = {
     .kind = NIXL_MEM_VULKAN,
     .name = "vulkan",
@@ -94,4 +101,5 @@ const struct nxr_memory_kind nxr_memory_vulkan = {
     .copy_arm = none_arm,
     .pin = none_pin,
     .unpin = none_unpin,
+    .expect = none_expect,
 };

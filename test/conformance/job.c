@@ -2,6 +2,7 @@
 /* Guarantees on being in a job: identity, counted init, forked children, details of failures. */
 #define _GNU_SOURCE
 #include "conformance.h"
+#include "local.h"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -52,6 +53,37 @@ static void every_route_is_explained(void)
         MPT_TRUE(info.latency_ns > 0 && info.bandwidth_mbps > 0);
     }
     mpt_barrier();
+    conf_drop(&part);
+}
+
+/* The same for each kind of memory at both ends; the way from host memory is that of the region. */
+static void every_route_of_memory_is_explained(void)
+{
+    struct part part = conf_part("explained memory", 64);
+    struct local local = conf_local("explained local", conf.local_kind, 64);
+    const void *const from[] = {NULL, local.addr};
+
+    mpt_barrier();
+    for (int i = 0; i < 2 * conf.size; i++) {
+        int rank = i / 2, n_chosen = 0;
+        struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
+        struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+
+        MPT_OK(nixl_region_query(part.region, rank, MPT_PATIENCE, &info));
+        for (unsigned j = 0;
+             nixl_route_query_part(rank, part.region, from[i % 2], j, &route) == NIXL_OK; j++) {
+            MPT_TRUE(route.is_chosen || strcmp(route.transport, info.transport) != 0);
+            MPT_TRUE(route.is_chosen ? route.method[0] != '\0' && route.is_usable
+                                     : route.method[0] == '\0' && route.why[0] != '\0');
+            MPT_TRUE(!route.is_chosen || from[i % 2] != NULL || info.kind != NIXL_MEM_HOST ||
+                     strcmp(route.method, info.method) == 0);
+            n_chosen += route.is_chosen;
+        }
+        MPT_EQ(nixl_last_error()->status, NIXL_ERR_NOT_FOUND);
+        MPT_TRUE(n_chosen == 1 || (n_chosen == 2 && mpt_scope(rank) == NIXL_SCOPE_REMOTE));
+    }
+    mpt_barrier();
+    conf_drop_local(&local);
     conf_drop(&part);
 }
 
@@ -202,6 +234,7 @@ const struct guarantee conf_job[] = {
     {"job", NULL, 0},
     {"ranks_know_where_they_are", ranks_know_where_they_are, 0},
     {"every_route_is_explained", every_route_is_explained, CONF_HOST},
+    {"every_route_of_memory_is_explained", every_route_of_memory_is_explained, 0},
     {"init_is_counted", init_is_counted, 0},
     {"no_signal_handler_is_installed", no_signal_handler_is_installed, 0},
     {"a_forked_child_is_refused_and_harms_nobody", a_forked_child_is_refused_and_harms_nobody, 0},

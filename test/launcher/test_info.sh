@@ -4,9 +4,9 @@
 . "$top_srcdir/test/launcher/lib.sh"
 inspect=$top_builddir/launcher/nixlrun-inspect
 
-# finds FILTER NAME: jq's filter is true for the JSON in $work/out
+# finds FILTER NAME: jq's filter is true for the JSON in $work/out (jq finds no fault in an empty file)
 finds() {
-    jq -e "$1" "$work/out" >"$work/jq" 2>&1
+    [ -s "$work/out" ] && jq -e "$1" "$work/out" >"$work/jq" 2>&1
     result $? "$2" "$work/jq" "$work/out"
 }
 
@@ -112,14 +112,15 @@ has "$work/rows" "^routes: $host $host host host, allocated shm memcpy [0-9]+ [0
     "allocated memory is copied to"
 has "$work/rows" "^routes: $host $host host host, registered shm (process_vm|bounce) [0-9]+ [0-9]+ 1" \
     "registered memory is reached otherwise"
-has "$work/rows" "^refused: $host $host self reaches only the rank itself$" "a transport is refused in words"
+has "$work/rows" "^refused: $host $host any any self reaches only the rank itself$" "a transport is refused in words"
 
 asks --explain --json -np 3
 [ "$rc" = 0 ] && [ ! -s "$work/err" ]
 result $? "--explain --json" "$work/err"
-finds 'keys_unsorted == ["nixlrun", "hosts", "routes", "refused"]' "JSON has every table"
+finds 'keys_unsorted == ["nixlrun", "hosts", "gpu_memory", "routes", "refused"]' "JSON has every table"
 finds '.hosts == [{"name": "'"$host"'", "ranks": "0-2"}]' "JSON has the host"
-finds '.routes | length == 2 and .[0].transport == "shm" and .[0].rails == 1' "JSON has the routes"
+finds '.routes | map(select(.source == "host" and (.target | test("^host")))) |
+    length == 2 and .[0].transport == "shm" and .[0].rails == 1' "JSON has the routes"
 
 asks --explain -x NIXLRUN_PROCESS_VM=0
 has "$work/rows" "^routes: $host $host host host, registered shm bounce .*NIXLRUN_PROCESS_VM is off$" \
@@ -129,7 +130,7 @@ asks --explain -x NIXLRUN_TRANSPORTS=self
 result $? "ranks that do not reach each other are explained" "$work/err"
 has "$work/rows" "^hosts: $host 0-1$" "they are on one host"
 has "$work/rows" "^routes: $host $host host host none no transport reaches it$" "they have no route"
-has "$work/rows" "^refused: $host $host shm left out by NIXLRUN_TRANSPORTS$" "the reason is told"
+has "$work/rows" "^refused: $host $host any any shm left out by NIXLRUN_TRANSPORTS$" "the reason is told"
 
 # Hosts by NIXLRUN_HOSTID: ranks of one name share memory, others do not.
 on() {
@@ -147,8 +148,63 @@ result $? "two hosts are explained" "$work/err"
 has "$work/rows" "^hosts: a 0-1,3$" "ranks of the first one"
 has "$work/rows" "^hosts: b 2$" "ranks of the second one"
 has "$work/rows" "^routes: a b host host none no transport reaches it$" "there is no route between them"
-has "$work/rows" "^refused: a b shm reaches only other ranks of this host$" "and why"
+has "$work/rows" "^refused: a b any any shm reaches only other ranks of this host$" "and why"
 unset NIXLRUN_TRANSPORTS
+
+# Memory of GPUs: none, by the stand-in for NVIDIA's driver, and on lavapipe.
+VK_DRIVER_FILES=/dev/null VK_ICD_FILENAMES=/dev/null asks --explain
+has "$work/rows" "^gpu_memory: vulkan $host no (Vulkan has no driver .*mesa-vulkan-drivers|$left_out)" "a kind that is not there is told of in one line"
+! grep -qE "^(routes|refused): .* vulkan " "$work/rows"
+result $? "and nowhere else" "$work/rows"
+
+# with_gpu HOST:RANKS...: hosts by NIXLRUN_HOSTID, of which "gpu" has the stand-in for NVIDIA's driver
+with_gpu() {
+    colon=
+    set -- "$@" --
+    while [ "$1" != -- ]; do
+        # shellcheck disable=SC2046,SC2086  # words, or none
+        set -- "$@" $colon -n "${1#*:}" -x "NIXLRUN_HOSTID=${1%:*}" -x VK_DRIVER_FILES=/dev/null -x VK_ICD_FILENAMES=/dev/null \
+            $([ "${1%:*}" = gpu ] && echo "-x LD_LIBRARY_PATH=$stand_in:${LD_LIBRARY_PATH-}") "$inspect" --explain --json
+        colon=:
+        shift
+    done
+    shift
+    env NIXLRUN_CUDA_KERNEL=0 "$nixlrun" --oversubscribe "$@" >"$work/out" 2>"$work/err" </dev/null
+    rc=$?
+}
+stand_in=$(cd "$top_builddir" && pwd)/test/cuda/.libs
+with_gpu gpu:2
+[ "$rc" = 0 ] && [ ! -s "$work/err" ]
+result $? "a GPU is explained" "$work/err"
+finds '.gpu_memory[] | select(.kind == "cuda") | .usable and .hosts == "gpu" and (.uuid | startswith("GPU-"))' "the host has it"
+finds '[.routes[] | select(.source != "host" or .target != "host, registered") |
+    [.source, .target, .transport, .method]] == [["host", "host, allocated", "shm", "memcpy"], ["host", "cuda", "cuda_ipc", "device"],
+    ["cuda", "host, allocated", "shm", "device"], ["cuda", "host, registered", "shm", "staged"],
+    ["cuda", "cuda", "cuda_ipc", "device"]]' "each pair of memories has its way"
+finds '.routes | all(.latency_ns > 0 and .bandwidth_mb_s > 0 and .rails > 0)' "and what is expected of it"
+finds '.routes[] | select(.method == "staged") | .note == "shm does not move cuda memory by itself"' \
+    "pieces through host memory have their reason"
+finds '[.refused[] | select(.transport == "shm") | [.source, .target, .why]] ==
+    [["any", "cuda", "reaches only host memory"]]' "a transport is refused for one kind"
+finds '[.refused[] | select(.transport == "cuda_ipc") | [.source, .target]] == [["any", "host"]]' "another for the other"
+finds '[.refused[] | select(.transport == "self") | [.source, .target]] == [["any", "any"]]' \
+    "and what holds for all is said once"
+with_gpu gpu:1
+finds '[.routes[] | select(.target == "cuda") | .transport] == ["device", "device"]' "a rank reaches its own"
+if ls "$top_builddir"/src/.libs/nixlrun/nixlrun_*.so >/dev/null 2>&1; then
+    with_gpu gpu:1 b:1 c:1
+    finds '[.gpu_memory[] | select(.usable | not) | [.kind, .hosts]] == [["cuda", "b, c"], ["vulkan", "gpu, b, c"]]' \
+        "hosts without share a line"
+    finds '[.routes[] | select(.from != .to and (.source == "cuda" or .target == "cuda")) | [.from, .to, .method]] ==
+        [["gpu", "b", "staged"], ["gpu", "b", "staged"], ["gpu", "c", "staged"], ["gpu", "c", "staged"],
+        ["b", "gpu", "staged"], ["c", "gpu", "staged"]]' "between hosts it is staged"
+    finds '[.routes[] | select(.method == "staged") | .note] | all(test("^(ucx|ofi) does not move cuda memory by itself$"))' \
+        "and the reason is told"
+fi
+LP_NUM_THREADS=1 NIXLRUN_VULKAN_CPU=1 asks --explain --json
+finds '(.gpu_memory[] | select(.kind == "vulkan") | .usable | not) or
+    ([.routes[] | select(.source == "vulkan" and .target == "vulkan") | [.transport, .method]] == [["vulkan_ipc", "device"]])' \
+    "Vulkan memory is explained"
 
 run --explain --dry-run -np 2
 [ "$rc" = 0 ]

@@ -20,24 +20,27 @@ gives_json() {
     result $? "$1" "$work/err" "$work/out"
 }
 
-# finds FILTER NAME: jq's filter is true for the JSON in $work/out
+# finds FILTER NAME: jq's filter is true for the JSON in $work/out (jq finds no fault in an empty file)
 finds() {
-    jq -e "$1" "$work/out" >"$work/jq" 2>&1
+    [ -s "$work/out" ] && jq -e "$1" "$work/out" >"$work/jq" 2>&1
     result $? "$2" "$work/jq" "$work/out"
 }
 
+# The routes of host memory, which all test machines have.
+hosts_only='.routes[] | select(.source == "host" and (.target | test("^host")))'
+
 # between FILTER: all routes between the two hosts, both ways, fulfil it
 between() {
-    finds "[.routes[] | select(.from != .to)] | length == 4 and all($1)" "$2"
+    finds "[$hosts_only | select(.from != .to)] | length == 4 and all($1)" "$2"
 }
 
 explain
 gives_json "two hosts are explained"
 finds '.hosts == [{"name": "h0", "ranks": "0-1"}, {"name": "h1", "ranks": "2"}]' "with their ranks"
-finds '[.routes[] | .from] | . == sort and length == 8' "in the order of hosts"
-finds '[.routes[] | select(.from == "h0" and .to == "h0") | .transport] == ["shm", "shm"]' \
+finds "[$hosts_only | .from] | . == sort and length == 8" "in the order of hosts"
+finds "[$hosts_only"' | select(.from == "h0" and .to == "h0") | .transport] == ["shm", "shm"]' \
     "shared memory within the first"
-finds '[.routes[] | select(.from == "h1" and .to == "h1") | .transport] == ["self", "self"]' \
+finds "[$hosts_only"' | select(.from == "h1" and .to == "h1") | .transport] == ["self", "self"]' \
     "one rank alone in the second"
 between '.transport | test("^(ucx|ofi)")' "a network between them"
 between '.latency_ns > 0 and .bandwidth_mb_s > 0 and .rails > 0 and .devices != ""' \
@@ -54,6 +57,17 @@ for network in ucx ofi; do
     finds '[.refused[] | select(.transport == "'$network'") | .why] |
         length == 4 and all(. == "left out by NIXLRUN_TRANSPORTS")' "and the reason is told"
 done
+
+# The memory of a GPU, or of what stands for one, goes between hosts by one of the networks, too.
+LP_NUM_THREADS=1
+export LP_NUM_THREADS
+explain -x NIXLRUN_VULKAN_CPU=1 -x LP_NUM_THREADS
+finds '[.gpu_memory[] | .kind] | . == sort and index("cuda") != null and index("vulkan") != null' \
+    "each kind of GPU memory is told of"
+finds '([.gpu_memory[] | select(.kind == "vulkan" and .usable) | .hosts] | . == [] or . == ["h0, h1"])
+    and ([.routes[] | select(.from != .to and .target == "vulkan" and .source == "vulkan") |
+    .method != "" and .latency_ns > 0 and .bandwidth_mb_s > 0] | . == [] or . == [true, true])' \
+    "and has its way between hosts"
 
 explain -x NIXLRUN_TRANSPORTS=ofi,self,shm
 between '.transport == "ofi" and .rails == 2' "libfabric has both rails"

@@ -18,7 +18,7 @@ Test(abi, sizes_are_pinned)
     cr_expect(eq(sz, sizeof(struct nixl_mem_params), 40));
     cr_expect(eq(sz, sizeof(struct nixl_region_info), 296));
     cr_expect(eq(sz, sizeof(struct nixl_note), 24 + NIXL_NOTE_MAX));
-    cr_expect(eq(sz, sizeof(struct nixl_route_info), 1464));
+    cr_expect(eq(sz, sizeof(struct nixl_route_info), 1488));
     cr_expect(eq(sz, sizeof(struct nixl_event), 272));
     cr_expect(eq(sz, sizeof(struct nixl_blocks), 64));
     cr_expect(eq(sz, sizeof(struct nixl_xfer_info), 72));
@@ -44,6 +44,7 @@ Test(abi, fields_are_where_they_were)
     cr_expect(eq(sz, offsetof(struct nixl_route_info, n_rails), 48));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, library), 52));
     cr_expect(eq(sz, offsetof(struct nixl_route_info, why), 1204));
+    cr_expect(eq(sz, offsetof(struct nixl_route_info, method), 1460));
     cr_expect(eq(sz, offsetof(struct nixl_note, rank), 8));
     cr_expect(eq(sz, offsetof(struct nixl_note, nbytes), 12));
     cr_expect(eq(sz, offsetof(struct nixl_note, tag), 16));
