@@ -148,8 +148,9 @@ static bool vulkan_owns(const void *addr)
 }
 
 /*
- * As CUDA where that copies, which is taken for granted on other hosts; lavapipe as shared memory, which it is; else
- * a queue of an H200's first family, whose copies with host memory were not measured.
+ * As CUDA where that copies, which is taken for granted on other hosts; lavapipe as shared memory,
+ * which it is; else a queue of an H200's first family, whose copies with host memory were not
+ * measured.
  */
 static struct nxr_copy_rate vulkan_expect(const struct nxr_range *range, bool is_with_host)
 {
