@@ -139,13 +139,33 @@ int nixl_route_query(int rank, unsigned index, struct nixl_route_info *info_p)
 
 /* ---- pairs of memories ----------------------------------------------------------------------- */
 
+/* Why bytes are staged: what lies here is not given to the transport, or what lies there. */
+static void tell_why_staged(const struct between *between, struct nixl_route_info *info)
+{
+    const struct nxr_part *part = between->part;
+    const struct nxr_range *here = nxr_range_find(between->local);
+    bool is_ours = here != NULL && !part->transport->serves(part, here);
+    enum nixl_mem_kind kind = is_ours ? nxr_range_kind(here) : (enum nixl_mem_kind)part->key.kind;
+    const char *name = nxr_memory_kind(kind)->name;
+    const char *words = part->peer->net != NULL ? nxr_net_memory(part->peer, kind) : "";
+
+    if (part->peer->net == NULL) {
+        snprintf(info->why, sizeof(info->why), "%s does not move %s memory by itself",
+                 info->transport, name);
+    } else if (strncmp(words, "direct", strlen("direct")) != 0) {
+        snprintf(info->why, sizeof(info->why), "%s memory goes %s", name, words);
+    } else {
+        snprintf(info->why, sizeof(info->why),
+                 "%s memory goes through host memory, as %s gives it to no network", name,
+                 is_ours ? "this rank" : "its owner");
+    }
+}
+
 /* How the chosen transport moves the bytes, what that takes, and why not better. */
 static void tell_how(const struct between *between, struct nixl_route_info *info)
 {
     const struct nxr_part *part = between->part;
-    const struct nxr_range *here = nxr_range_find(between->local);
     const struct nxr_transport *mover = nxr_part_mover(part, between->local);
-    const char *kind = nxr_memory_kind((enum nixl_mem_kind)part->key.kind)->name;
 
     nxr_route_expect_between(part, between->local, &info->latency_ns, &info->bandwidth_mbps);
     snprintf(info->method, sizeof(info->method), "%s",
@@ -154,11 +174,7 @@ static void tell_how(const struct between *between, struct nixl_route_info *info
                                               : nxr_part_method(part));
     snprintf(info->why, sizeof(info->why), "%s", part->note);
     if (mover == &nxr_transport_stage && info->why[0] == '\0') {
-        if (here != NULL) {
-            kind = here->kind->name;
-        }
-        snprintf(info->why, sizeof(info->why), "%s does not move %s memory by itself",
-                 info->transport, kind);
+        tell_why_staged(between, info);
     }
 }
 
