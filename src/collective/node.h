@@ -24,7 +24,7 @@
 #define NXR_NODE_CELLS       8 /* a power of two */
 #define NXR_NODE_CELL_NBYTES 4096
 #define NXR_NODE_CELL_ROOM   (NXR_NODE_CELL_NBYTES - sizeof(uint64_t))
-#define NXR_NODE_SLOT_NBYTES (512u << 10)
+#define NXR_NODE_SLOT_NBYTES (1024u << 10)
 #define NXR_NODE_MAX         2000 /* members: a slot has a piece for each */
 
 struct nxr_node_head {
