@@ -69,19 +69,22 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/memory/cuda_export.c \
 	%D%/memory/cuda_external.c \
 	%D%/memory/cuda_import.c \
+	%D%/memory/cuda_kernel.c \
 	%D%/memory/cuda_lane.c \
 	%D%/memory/cuda_pin.c \
+	%D%/memory/cuda_reduce.c \
 	%D%/memory/cuda_scatter.c \
 	%D%/memory/cuda_stream.c %D%/memory/stream.h \
 	%D%/memory/device.h \
 	%D%/memory/export.c \
 	%D%/memory/host.c \
-	%D%/memory/kernel.h %D%/memory/kernel_copy_ptx.h \
+	%D%/memory/kernel.h %D%/memory/kernel_copy_ptx.h %D%/memory/kernel_reduce_ptx.h \
 	%D%/memory/kind.c \
 	%D%/memory/memory.h \
 	%D%/memory/move.c \
 	%D%/memory/nearest_device.c %D%/memory/nearest_device.h \
 	%D%/memory/range.c \
+	%D%/memory/reduce.h \
 	%D%/net/alive.c \
 	%D%/net/ask.c \
 	%D%/net/bulk.c \
@@ -155,7 +158,7 @@ lib_LTLIBRARIES += %D%/libnixlrun.la
 # current+1, revision 0, age+1; interfaces removed or changed, current+1, revision 0, age 0.
 %C%_libnixlrun_la_LDFLAGS = $(AM_LDFLAGS) $(NODEFS_LDFLAGS) -version-info 0:0:0
 %C%_libnixlrun_la_LIBADD = %D%/libnixlrun_core.la
-EXTRA_DIST += %D%/libnixlrun.map %D%/memory/kernel_copy.cu %D%/memory/make-ptx
+EXTRA_DIST += %D%/libnixlrun.map %D%/memory/kernel_copy.cu %D%/memory/kernel_reduce.cu %D%/memory/make-ptx
 %C%_libnixlrun_la_DEPENDENCIES = %D%/libnixlrun_core.la %D%/libnixlrun.map
 if HAVE_VERSION_SCRIPT
 %C%_libnixlrun_la_LDFLAGS += -Wl,--version-script=$(srcdir)/%D%/libnixlrun.map

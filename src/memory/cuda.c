@@ -77,7 +77,7 @@ static void deactivate(struct nxr_cuda_device *device)
     }
     was_pushed = nxr_cuda_enter(context);
     nxr_cuda_lanes_free(device);
-    nxr_cuda_scatter_stop(device);
+    nxr_cuda_kernels_stop(device);
     nxr_cuda_leave(was_pushed);
     atomic_store(&device->context, NULL);
     nxr_cu.DevicePrimaryCtxRelease(device->device);

@@ -40,21 +40,45 @@ struct nxr_cuda_lane {
     struct nxr_device_copy *last; /* that has no event; NULL: all have */
 };
 
-/* A list of pieces for a kernel, in page-locked memory, for as long as the kernel may read it. */
+/*
+ * Page-locked memory for as long as a kernel may use it: pieces that it reads, or where its blocks
+ * write that they are done.
+ */
 struct nxr_cuda_list {
     struct nxr_cuda_list *next; /* of the free ones */
-    struct nxr_kernel_piece *pieces;
+    union {
+        struct nxr_kernel_piece *pieces; /* [NXR_CUDA_LIST_PARTS] */
+        volatile uint64_t *done;
+    };
 };
+#define NXR_CUDA_LIST_PARTS ((size_t)2 * NXR_LIST_MAX)
 
 enum nxr_cuda_kernel_state { NXR_CUDA_KERNEL_UNTRIED, NXR_CUDA_KERNEL_READY, NXR_CUDA_KERNEL_NONE };
 
-/* The kernel that copies scattered pieces. */
-struct nxr_cuda_kernel {
-    _Atomic int state; /* the rest, but the lists, is constant once it is READY */
+/* Files of kernels, and what the one for reductions has a kernel for. */
+enum nxr_cuda_kernels { NXR_CUDA_KERNELS_COPY, NXR_CUDA_KERNELS_REDUCE, NXR_CUDA_KERNELS_N };
+enum nxr_cuda_number {
+    NXR_CUDA_U8,
+    NXR_CUDA_U16,
+    NXR_CUDA_U32,
+    NXR_CUDA_U64,
+    NXR_CUDA_F16,
+    NXR_CUDA_B16,
+    NXR_CUDA_F32,
+    NXR_CUDA_F64,
+    NXR_CUDA_KERNELS_EACH /* in one file, at most */
+};
+
+struct nxr_cuda_kernel_file {
+    _Atomic int state; /* the rest is constant once it is READY */
     cu_module module;
-    cu_function copy;
-    unsigned n_multiprocessors;
-    uint64_t peers; /* bit per index: devices whose memory its loads and stores can reach */
+    cu_function functions[NXR_CUDA_KERNELS_EACH];
+};
+
+struct nxr_cuda_kernel {
+    struct nxr_cuda_kernel_file files[NXR_CUDA_KERNELS_N];
+    unsigned n_multiprocessors; /* this and peers: constant once a file is READY */
+    uint64_t peers;             /* bit per index: devices whose memory loads and stores can reach */
     struct nxr_spin lists_lock;
     struct nxr_cuda_list *lists; /* free ones */
     unsigned n_lists;            /* in all */
@@ -227,7 +251,8 @@ enum nxr_cuda_state {
     NXR_CUDA_COPY_EVENT,  /* cu_event behind it, or NULL */
     NXR_CUDA_COPY_NUMBER, /* in the lane, from 1; the user's stream: the cu_stream that wakes */
     NXR_CUDA_COPY_EARLY,  /* cu_event some time before its end, or NULL */
-    NXR_CUDA_COPY_LIST,   /* struct nxr_cuda_list that a kernel reads, or NULL */
+    NXR_CUDA_COPY_LIST,   /* struct nxr_cuda_list that a kernel uses, or NULL */
+    NXR_CUDA_COPY_BLOCKS, /* how many blocks say in the list that they are done; 0: none */
 };
 
 int nxr_cuda_copy_start(struct nxr_device_copy *copy);
@@ -264,11 +289,37 @@ bool nxr_cuda_scatter_suits(const struct nxr_device_copy *copy, size_t nbytes);
 bool nxr_cuda_scatter(struct nxr_device_copy *copy, size_t nbytes, size_t head_nbytes,
                       cu_stream stream);
 
-/* The copy has ended: its list is free. */
-void nxr_cuda_scatter_end(struct nxr_device_copy *copy);
+/* ---- reductions: cuda_reduce.c --------------------------------------------------------------- */
 
-/* Unload the kernel, at the end. The context is current. */
-void nxr_cuda_scatter_stop(struct nxr_cuda_device *device);
+/*
+ * Queue copy->reduction; where head_nbytes is not 0, with an event behind so many of the bytes. The
+ * context is current.
+ */
+cu_result nxr_cuda_reduce(struct nxr_device_copy *copy, size_t head_nbytes, cu_stream stream);
+
+/* Have all blocks said that they are done? Where they do not say it: false. */
+bool nxr_cuda_reduce_is_told(const struct nxr_device_copy *copy);
+
+/* ---- kernels: cuda_kernel.c ------------------------------------------------------------------ */
+
+/* See that the kernels are loaded. False: they cannot be, or do not work. */
+bool nxr_cuda_kernels_need(struct nxr_cuda_device *device, enum nxr_cuda_kernels which);
+
+/* They do not work. */
+void nxr_cuda_kernels_fail(struct nxr_cuda_device *device, enum nxr_cuda_kernels which,
+                           const char *call, cu_result result);
+
+/* Do loads and stores of the device reach that memory? It was found to copy from and to it. */
+bool nxr_cuda_is_mapped(struct nxr_cuda_device *device, const struct nxr_cuda_memory *memory);
+
+/* NULL: there is no memory, or enough are in use. */
+struct nxr_cuda_list *nxr_cuda_list_take(struct nxr_cuda_kernel *kernel);
+
+/* The copy has ended: its list, if it has one, is free. */
+void nxr_cuda_list_give(struct nxr_device_copy *copy);
+
+/* Unload them, at the end. The context is current. */
+void nxr_cuda_kernels_stop(struct nxr_cuda_device *device);
 
 /* ---- streams and events: cuda_lane.c --------------------------------------------------------- */
 

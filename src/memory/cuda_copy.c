@@ -2,11 +2,13 @@
 /*
  * Copies by CUDA: between the host and a device, in a device, and across devices. The device that
  * has the own side does the copy, from the source where both are own: writes cross NVLink better
- * than reads. How copies end is cuda_end.c. Locks: that of the lane.
+ * than reads. Reductions are started as copies are. How they end is cuda_end.c. Locks: that of the
+ * lane.
  */
 #include "config.h"
 
 #include "memory/cuda.h"
+#include "memory/reduce.h"
 #include "util/log.h"
 
 #include <string.h>
@@ -168,9 +170,13 @@ static cu_result enqueue(struct nxr_cuda_device *device, const struct nxr_device
  * So many bytes take about 100 us: what is woken when they still have to be moved is there in time
  * to see the end, and no sleeper pays for the way from the driver's interrupt to its own wake-up.
  */
-static size_t bytes_of_a_wakeup(const struct nxr_cuda_memory *dst,
-                                const struct nxr_cuda_memory *src)
+static size_t bytes_of_a_wakeup(const struct nxr_device_copy *copy)
 {
+    const struct nxr_cuda_memory *dst = memory_of(copy->dst), *src = memory_of(copy->src);
+
+    if (copy->reduction != NULL) {
+        return (size_t)16 << 20;
+    }
     if (dst == NULL || src == NULL) {
         return (size_t)6 << 20;
     }
@@ -210,7 +216,7 @@ static cu_result enqueue_long(struct nxr_device_copy *copy, size_t head_nbytes, 
 
 static size_t sum_of(const struct nxr_device_copy *copy)
 {
-    size_t nbytes = 0;
+    size_t nbytes = copy->reduction != NULL ? copy->reduction->nbytes : 0;
 
     for (size_t i = 0; i < copy->n_pieces; i++) {
         nbytes += copy->pieces[i].nbytes;
@@ -236,14 +242,20 @@ static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lan
         nxr_cuda_mark(lane->last, stream); /* without one it is seen later, with the next */
         lane->last = NULL;
     }
-    if (!is_scattered || !nxr_cuda_scatter(copy, nbytes, head_nbytes, stream)) {
+    if (copy->reduction != NULL) {
+        result = nxr_cuda_reduce(copy, head_nbytes, stream);
+    } else if (!is_scattered || !nxr_cuda_scatter(copy, nbytes, head_nbytes, stream)) {
         result = head_nbytes > 0 ? enqueue_long(copy, head_nbytes, stream)
                                  : enqueue(device, copy->pieces, copy->n_pieces, stream);
     }
     if (result != CU_OK) {
-        nxr_cu.StreamSynchronize(stream); /* what was queued of it moves no more */
+        cu_result before = nxr_cu.StreamSynchronize(stream); /* what was queued moves no more */
+
         nxr_cuda_forget_early(copy);
-        return nxr_cuda_fail(device, "cuMemcpyAsync", result);
+        nxr_cuda_list_give(copy);
+        return copy->reduction != NULL && before == CU_OK
+                   ? NIXL_ERR_UNSUPPORTED /* the kernels are not used any more, copies go on */
+                   : nxr_cuda_fail(device, "cuMemcpyAsync", result);
     }
     copy->state[NXR_CUDA_COPY_LANE] = lane;
     copy->state[NXR_CUDA_COPY_NUMBER] = (void *)(uintptr_t)++lane->n_begun;
@@ -274,7 +286,7 @@ static int start_behind_user(struct nxr_device_copy *copy, size_t nbytes, bool i
         return NIXL_INPROGRESS;
     }
     nxr_cu.StreamSynchronize(copy->stream);
-    nxr_cuda_scatter_end(copy);
+    nxr_cuda_list_give(copy);
     if (copy->state[NXR_CUDA_COPY_EVENT] != NULL) {
         nxr_cu.EventDestroy(copy->state[NXR_CUDA_COPY_EVENT]);
     }
@@ -301,8 +313,8 @@ static int start_on_stream(struct nxr_device_copy *copy, size_t nbytes)
 int nxr_cuda_copy_start(struct nxr_device_copy *copy)
 {
     struct nxr_cuda_memory *dst = memory_of(copy->dst), *src = memory_of(copy->src);
-    struct nxr_cuda_device *device = choose(dst, src);
-    size_t nbytes = sum_of(copy), tail_nbytes = bytes_of_a_wakeup(dst, src);
+    struct nxr_cuda_device *device = copy->reduction != NULL ? dst->device : choose(dst, src);
+    size_t nbytes = sum_of(copy), tail_nbytes = bytes_of_a_wakeup(copy);
     struct nxr_cuda_lane *lane;
     bool was_pushed, is_scattered;
     int status;

@@ -93,7 +93,7 @@ static cu_result ask_user(struct nxr_device_copy *copy)
         if (waker != NULL) {
             nxr_cu.StreamDestroy(waker); /* what it still has to call it calls */
         }
-        nxr_cuda_scatter_end(copy);
+        nxr_cuda_list_give(copy);
     }
     return result;
 }
@@ -105,19 +105,20 @@ static cu_result ask_user(struct nxr_device_copy *copy)
 static cu_result ask_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lane)
 {
     uint64_t number = (uintptr_t)copy->state[NXR_CUDA_COPY_NUMBER];
+    bool is_told = nxr_cuda_reduce_is_told(copy);
     cu_event event = copy->state[NXR_CUDA_COPY_EVENT];
     cu_result result = CU_OK;
 
-    if (number > lane->n_ended + 1 && ++lane->n_passed % ASK_ALL_THE_SAME != 0) {
+    if (!is_told && number > lane->n_ended + 1 && ++lane->n_passed % ASK_ALL_THE_SAME != 0) {
         return CU_NOT_READY;
     }
-    if (number > lane->n_ended) {
+    if (!is_told && number > lane->n_ended) {
         result = event != NULL ? nxr_cu.EventQuery(event) : nxr_cu.StreamQuery(lane->stream);
         if (result == CU_NOT_READY) {
             return result;
         }
-        lane->n_ended = number;
     }
+    lane->n_ended = number > lane->n_ended ? number : lane->n_ended;
     if (lane->last == copy) {
         lane->last = NULL;
     }
@@ -125,7 +126,7 @@ static cu_result ask_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *la
         nxr_cuda_event_give(copy->state[NXR_CUDA_COPY_DEVICE], event);
     }
     nxr_cuda_forget_early(copy);
-    nxr_cuda_scatter_end(copy);
+    nxr_cuda_list_give(copy);
     return result;
 }
 

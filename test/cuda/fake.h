@@ -197,7 +197,7 @@ enum fake_work_kind {
     FAKE_KERNEL,
 };
 
-#define FAKE_WORK_RANGES 3
+#define FAKE_WORK_RANGES 66
 
 struct fake_work {
     enum fake_work_kind kind;

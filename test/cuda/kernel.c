@@ -4,24 +4,16 @@
  * here by the processor. What a kernel finds in its list is read when its turn comes, as on a GPU;
  * an address that the device does not reach would end the context there, and ends the process here.
  */
-#include "memory/kernel.h"
-#include "test/cuda/fake.h"
+#include "test/cuda/kernel.h"
 #include "test/cuda/functions.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct fake_kernel {
-    const char *name;
-    unsigned n_threads;
-};
-
 struct fake_module {
     char *image;
 };
-
-static const struct fake_kernel copy_kernel = {NXR_KERNEL_COPY, NXR_KERNEL_COPY_THREADS};
 
 FAKE_API int cuModuleLoadData(struct fake_module **module_p, const void *image)
 {
@@ -54,24 +46,20 @@ FAKE_API int cuModuleUnload(struct fake_module *module)
 FAKE_API int cuModuleGetFunction(const struct fake_kernel **function_p, struct fake_module *module,
                                  const char *name)
 {
+    const struct fake_kernel *kernel;
     char entry[64];
 
     ENTER();
     snprintf(entry, sizeof(entry), ".entry %s(", name);
-    if (strstr(module->image, entry) == NULL || strcmp(name, copy_kernel.name) != 0) {
+    kernel = strcmp(name, fake_copy_kernel.name) == 0 ? &fake_copy_kernel : fake_reduce_find(name);
+    if (strstr(module->image, entry) == NULL || kernel == NULL) {
         return CU_NOT_FOUND;
     }
-    *function_p = &copy_kernel;
+    *function_p = kernel;
     return CU_OK;
 }
 
-/* ---- nixlrun_copy ---------------------------------------------------------------------------- */
-
-struct copy {
-    struct fake_stream *stream;
-    const struct nxr_kernel_piece *pieces;
-    unsigned n_pieces;
-};
+/* ---- launching ------------------------------------------------------------------------------- */
 
 /* Memory that a kernel uses, once in the list of the work. */
 static void use(struct fake_work *work, struct fake_range *range)
@@ -82,18 +70,19 @@ static void use(struct fake_work *work, struct fake_range *range)
         ++i;
     }
     if (i == FAKE_WORK_RANGES) {
-        fake_misuse("a kernel copies between more than two allocations");
+        fake_misuse("a kernel uses more than %d allocations", FAKE_WORK_RANGES);
     }
     work->ranges[i] = range;
 }
 
-/* Where the bytes are; under the lock. */
-static char *reach(struct fake_stream *stream, uint64_t addr, uint64_t nbytes,
+/* Under the lock. */
+static char *reach(const struct fake_launch *launch, uint64_t addr, uint64_t nbytes,
                    struct fake_range **range_p)
 {
     char *bytes;
 
-    if (fake_stream_place(stream, addr, nbytes, NXR_KERNEL_COPY, &bytes, range_p) != CU_OK ||
+    if (fake_stream_place(launch->stream, addr, nbytes, launch->kernel->name, &bytes, range_p) !=
+            CU_OK ||
         *range_p == NULL) {
         fake_misuse("a kernel does not reach %lu bytes at %#lx", (unsigned long)nbytes,
                     (unsigned long)addr);
@@ -101,22 +90,32 @@ static char *reach(struct fake_stream *stream, uint64_t addr, uint64_t nbytes,
     return bytes;
 }
 
+void fake_kernel_use(const struct fake_launch *launch, struct fake_work *work, uint64_t addr,
+                     uint64_t nbytes)
+{
+    struct fake_range *range;
+
+    reach(launch, addr, nbytes, &range);
+    use(work, range);
+}
+
+char *fake_kernel_bytes(const struct fake_launch *launch, uint64_t addr, uint64_t nbytes)
+{
+    struct fake_range *range;
+    char *bytes;
+
+    pthread_mutex_lock(&fake_lock);
+    bytes = reach(launch, addr, nbytes, &range);
+    pthread_mutex_unlock(&fake_lock);
+    return bytes;
+}
+
 void fake_kernel_run(const struct fake_work *work)
 {
-    const struct copy *copy = work->data;
+    struct fake_launch *launch = work->data;
 
-    for (unsigned i = 0; i < copy->n_pieces; ++i) {
-        const struct nxr_kernel_piece *piece = &copy->pieces[i];
-        struct fake_range *range;
-        char *dst, *src;
-
-        pthread_mutex_lock(&fake_lock);
-        dst = reach(copy->stream, piece->dst, piece->nbytes, &range);
-        src = reach(copy->stream, piece->src, piece->nbytes, &range);
-        pthread_mutex_unlock(&fake_lock);
-        memmove(dst, src, piece->nbytes);
-    }
-    free(work->data);
+    launch->kernel->run(launch);
+    free(launch);
 }
 
 FAKE_API int cuLaunchKernel(const struct fake_kernel *function, unsigned grid_x, unsigned grid_y,
@@ -125,41 +124,64 @@ FAKE_API int cuLaunchKernel(const struct fake_kernel *function, unsigned grid_x,
                             void **extra)
 {
     struct fake_work work = {.kind = FAKE_KERNEL};
-    struct copy *copy;
+    struct fake_launch *launch;
     int result;
 
     ENTER();
-    if (function != &copy_kernel || grid_x == 0 || grid_y != 1 || grid_z != 1 ||
-        block_x != function->n_threads || block_y != 1 || block_z != 1 || shared != 0 ||
-        extra != NULL) {
+    if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x != function->n_threads ||
+        block_y != 1 || block_z != 1 || shared != 0 || extra != NULL) {
         return CU_INVALID_VALUE;
     }
-    copy = malloc(sizeof(*copy));
-    if (copy == NULL) {
+    launch = malloc(sizeof(*launch));
+    if (launch == NULL) {
         return CU_OUT_OF_MEMORY;
     }
-    memcpy(&copy->pieces, arguments[0], sizeof(copy->pieces));
-    memcpy(&copy->n_pieces, arguments[1], sizeof(copy->n_pieces));
-    work.data = copy;
+    launch->kernel = function;
+    launch->n_blocks = grid_x;
+    function->take(launch, arguments);
+    work.data = launch;
     pthread_mutex_lock(&fake_lock);
-    copy->stream = fake_stream_find(stream);
-    result = copy->stream != NULL ? CU_OK : CU_INVALID_CONTEXT;
+    launch->stream = fake_stream_find(stream);
+    result = launch->stream != NULL ? CU_OK : CU_INVALID_CONTEXT;
     if (result == CU_OK) {
-        reach(copy->stream, (uintptr_t)copy->pieces, copy->n_pieces * sizeof(copy->pieces[0]),
-              &work.ranges[0]);
-        for (unsigned i = 0; i < copy->n_pieces; ++i) {
-            struct fake_range *range;
-
-            reach(copy->stream, copy->pieces[i].dst, copy->pieces[i].nbytes, &range);
-            use(&work, range);
-            reach(copy->stream, copy->pieces[i].src, copy->pieces[i].nbytes, &range);
-            use(&work, range);
-        }
-        result = fake_stream_add(copy->stream, &work);
+        function->look(launch, &work);
+        result = fake_stream_add(launch->stream, &work);
     }
     pthread_mutex_unlock(&fake_lock);
     if (result != CU_OK) {
-        free(copy);
+        free(launch);
     }
     return result;
 }
+
+/* ---- nixlrun_copy ---------------------------------------------------------------------------- */
+
+static void copy_take(struct fake_launch *launch, void **arguments)
+{
+    memcpy(&launch->copy.pieces, arguments[0], sizeof(launch->copy.pieces));
+    memcpy(&launch->copy.n_pieces, arguments[1], sizeof(launch->copy.n_pieces));
+}
+
+static void copy_look(const struct fake_launch *launch, struct fake_work *work)
+{
+    const struct nxr_kernel_piece *pieces = launch->copy.pieces;
+
+    fake_kernel_use(launch, work, (uintptr_t)pieces, launch->copy.n_pieces * sizeof(pieces[0]));
+    for (unsigned i = 0; i < launch->copy.n_pieces; ++i) {
+        fake_kernel_use(launch, work, pieces[i].dst, pieces[i].nbytes);
+        fake_kernel_use(launch, work, pieces[i].src, pieces[i].nbytes);
+    }
+}
+
+static void copy_run(const struct fake_launch *launch)
+{
+    for (unsigned i = 0; i < launch->copy.n_pieces; ++i) {
+        const struct nxr_kernel_piece *piece = &launch->copy.pieces[i];
+        char *dst = fake_kernel_bytes(launch, piece->dst, piece->nbytes);
+
+        memmove(dst, fake_kernel_bytes(launch, piece->src, piece->nbytes), piece->nbytes);
+    }
+}
+
+const struct fake_kernel fake_copy_kernel = {NXR_KERNEL_COPY, NXR_KERNEL_COPY_THREADS, copy_take,
+                                             copy_look, copy_run};

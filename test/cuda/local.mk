@@ -3,8 +3,9 @@
 # put %D%/.libs into LD_LIBRARY_PATH. Never installed; see fake.h.
 check_LTLIBRARIES += %D%/libcuda.la
 %C%_libcuda_la_SOURCES = %D%/abi.h %D%/attribute.c %D%/backing.c %D%/check_abi.c %D%/copy.c \
-	%D%/device.c %D%/event.c %D%/external.c %D%/fake.h %D%/functions.h %D%/kernel.c %D%/memory.c %D%/pool.c \
-	%D%/range.c %D%/setup.c %D%/stream.c %D%/vmm.c
+	%D%/device.c %D%/event.c %D%/external.c %D%/fake.h %D%/functions.h %D%/kernel.c %D%/kernel.h %D%/kernel_reduce.c %D%/memory.c %D%/pool.c \
+	%D%/range.c %D%/setup.c %D%/stream.c %D%/vmm.c \
+	src/collective/combine.c src/collective/half.c src/util/copy.c src/util/copy_x86.c
 %C%_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -version-info 1
 %C%_libcuda_la_LIBADD = -lpthread
 

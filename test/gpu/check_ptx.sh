@@ -11,23 +11,32 @@ if ! command -v nvcc >/dev/null || ! command -v ptxas >/dev/null; then
     echo "1..0 # SKIP no CUDA compiler"
     exit 0
 fi
-header=$src/src/memory/kernel_copy_ptx.h
 
-# assembles ARCHITECTURE
+# assembles KERNELS ARCHITECTURE
 assembles() {
-    sed -n 's/^    "\(.*\)\\n"$/\1/p' "$header" >"$scratch/kernel.ptx"
-    output=$(ptxas -arch="$1" -o "$scratch/kernel.cubin" "$scratch/kernel.ptx" 2>&1) ||
+    sed -n 's/^    "\(.*\)\\n"$/\1/p' "$src/src/memory/$1_ptx.h" >"$scratch/kernel.ptx"
+    output=$(ptxas -arch="$2" -o "$scratch/kernel.cubin" "$scratch/kernel.ptx" 2>&1) ||
         output=${output:-failed without a word}
-    verdict "$output" "the PTX assembles for $1"
+    verdict "$output" "the PTX of $1 assembles for $2"
 }
 
-echo 1..3
-assembles sm_75
-assembles sm_90
-"$src/src/memory/make-ptx" "$src/src/memory/kernel_copy.cu" >"$scratch/made.h"
-if [ "$(sed -n 2p "$scratch/made.h")" != "$(sed -n 2p "$header")" ]; then
-    echo "ok 3 # SKIP the PTX was made by another CUDA compiler"
-else
-    verdict "$(diff -u "$header" "$scratch/made.h" | head -20)" \
-        "the PTX is what src/memory/make-ptx makes of kernel_copy.cu"
-fi
+# matches KERNELS
+matches() {
+    header=$src/src/memory/$1_ptx.h
+    "$src/src/memory/make-ptx" "$src/src/memory/$1.cu" >"$scratch/made.h"
+    if [ "$(sed -n 2p "$scratch/made.h")" != "$(sed -n 2p "$header")" ]; then
+        number=$((number + 1))
+        echo "ok $number # SKIP the PTX was made by another CUDA compiler"
+    else
+        verdict "$(diff -u "$header" "$scratch/made.h" | head -20)" \
+            "the PTX is what src/memory/make-ptx makes of $1.cu"
+    fi
+}
+
+echo 1..6
+assembles kernel_copy sm_75
+assembles kernel_copy sm_90
+assembles kernel_reduce sm_75
+assembles kernel_reduce sm_90
+matches kernel_copy
+matches kernel_reduce
