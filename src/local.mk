@@ -17,6 +17,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/collective/collectives.c \
 	%D%/collective/combine.c %D%/collective/combine.h %D%/collective/combine_loops.h \
 	%D%/collective/device.c %D%/collective/device.h %D%/collective/device_call.c \
+	%D%/collective/device_reduce.c \
 	%D%/collective/half.c %D%/collective/half.h \
 	%D%/collective/later.c %D%/collective/later.h \
 	%D%/collective/node.c %D%/collective/node.h \

@@ -363,6 +363,13 @@ int nxr_device_import(struct nxr_part *part, int fd);
 void nxr_device_unimport(struct nxr_part *part);
 
 /*
+ * Keep device memory of a peer's open here, so that a GPU may use what lies at the part's addr.
+ * False: it is closed, or not opened here.
+ */
+bool nxr_device_part_hold(struct nxr_part *part);
+void nxr_device_part_release(struct nxr_part *part);
+
+/*
  * put, get, start, start_list, cancel and part_is_busy of the table below, by device copies: for
  * parts with METHOD_DEVICE, and for mapped parts where the local side is device memory. put and get
  * wait until the copy is over.

@@ -8,6 +8,7 @@
 #include "collective/buffer.h"
 #include "collective/buffer_far.h"
 #include "collective/phase.h"
+#include "memory/reduce.h"
 #include "util/cuda_dyn.h"
 #include "util/env.h"
 #include "util/status.h"
@@ -34,6 +35,7 @@ struct told_offer {
     struct told_buffer src;
     struct told_buffer dst;
     bool has_device;
+    bool has_kernel;
 };
 _Static_assert(sizeof(struct told_offer) <= NXR_NODE_CELL_ROOM, "an offer fits into a cell");
 
@@ -88,14 +90,16 @@ static bool is_there(const struct told_buffer *told)
 }
 
 /* Which buffers are there, and good, at all that offer them. */
-static unsigned what_is_good(const struct nixl_team *team, uint64_t phase)
+static unsigned what_is_good(const struct nixl_team *team, uint64_t phase, bool for_kernels)
 {
     unsigned offered = 0, bad = 0, elsewhere = 0;
-    bool has_device = false;
+    bool has_device = false, has_kernels = true;
 
     for (int i = 0; i < team->node.size; i++) {
         const struct told_offer *told = told_by(team, i, phase);
 
+        has_kernels &= told->has_kernel && told->src.state == OFFER_IN_REGION &&
+                       (told->dst.state == OFFER_IN_REGION || told->dst.state == OFFER_NONE);
         has_device |= told->has_device;
         elsewhere |= told->src.state == OFFER_ELSEWHERE ? NXR_BUFFER_SRC : 0u;
 
@@ -104,7 +108,39 @@ static unsigned what_is_good(const struct nixl_team *team, uint64_t phase)
         bad |= (told->src.state == OFFER_BAD ? NXR_BUFFER_SRC : 0u) |
                (told->dst.state == OFFER_BAD ? NXR_BUFFER_DST : 0u);
     }
+    if (for_kernels) {
+        return has_kernels ? NXR_BUFFER_KERNELS : 0;
+    }
     return offered & ~(has_device ? bad | elsewhere | NXR_BUFFER_DST : bad);
+}
+
+/* Hold what the own kernel shall use. NULL: it does not reach it, or the member has closed it. */
+static struct nxr_part *hold_for_kernel(struct nixl_team *team, int member,
+                                        const struct told_buffer *told, const struct nxr_range *by)
+{
+    const struct nxr_map *map = nxr_map_find(team, member, told->name, told->generation);
+    struct nxr_part *part =
+        map != NULL ? nxr_region_part(map->region, team->ranks[team->local[member]]) : NULL;
+
+    if (part == NULL || !nxr_device_part_hold(part)) {
+        return NULL;
+    }
+    if (part->key.generation == told->generation && nxr_reduce_reaches(by, part->addr)) {
+        return part;
+    }
+    nxr_device_part_release(part);
+    return NULL;
+}
+
+static void reach_by_kernel(struct nixl_team *team, int member, const struct told_buffer *told,
+                            struct nxr_far_buffer *buffer, const struct nxr_range *by,
+                            uint32_t *reached_p)
+{
+    *buffer = (struct nxr_far_buffer){.there = told->addr, .offset = told->offset};
+    if (*reached_p != 0 && is_there(told)) {
+        buffer->held = hold_for_kernel(team, member, told, by);
+        *reached_p = buffer->held != NULL ? *reached_p : 0;
+    }
 }
 
 /* Find a way to a buffer of another member: `bit` is taken from *reached_p if there is none. */
@@ -138,7 +174,8 @@ static int reach(struct nixl_team *team, int member, const struct told_buffer *t
 }
 
 /* Look for ways to all that is good of the others: which of the kinds are reached of all. */
-static int reach_all(struct nixl_team *team, uint64_t phase, uint32_t *reached_p)
+static int reach_all(struct nixl_team *team, uint64_t phase, const struct nxr_range *by,
+                     uint32_t *reached_p)
 {
     int status = NIXL_OK;
 
@@ -152,10 +189,16 @@ static int reach_all(struct nixl_team *team, uint64_t phase, uint32_t *reached_p
         const struct told_offer *told = told_by(team, i, phase);
         struct nxr_far *far = &team->far[i];
 
-        if (i != team->node.me) {
-            status = reach(team, i, &told->src, &far->src, NXR_BUFFER_SRC, reached_p);
+        if (i == team->node.me) {
+            continue;
         }
-        if (i != team->node.me && status == NIXL_OK) {
+        if (by != NULL) {
+            reach_by_kernel(team, i, &told->src, &far->src, by, reached_p);
+            reach_by_kernel(team, i, &told->dst, &far->dst, by, reached_p);
+            continue;
+        }
+        status = reach(team, i, &told->src, &far->src, NXR_BUFFER_SRC, reached_p);
+        if (status == NIXL_OK) {
             status = reach(team, i, &told->dst, &far->dst, NXR_BUFFER_DST, reached_p);
         }
     }
@@ -166,7 +209,7 @@ int nxr_buffers_offer(struct nixl_team *team, const struct nxr_offer *offer, uns
 {
     struct nxr_node *node = &team->node;
     uint64_t phase = node->phase + 1;
-    struct told_offer told = {.has_device = offer->has_device};
+    struct told_offer told = {.has_device = offer->has_device, .has_kernel = offer->by != NULL};
     unsigned good;
     uint32_t reached;
     int status;
@@ -178,12 +221,12 @@ int nxr_buffers_offer(struct nixl_team *team, const struct nxr_offer *offer, uns
     if (status == NIXL_OK) {
         status = nxr_node_wait_cells(team, phase);
     }
-    good = status == NIXL_OK ? what_is_good(team, phase) : 0;
+    good = status == NIXL_OK ? what_is_good(team, phase, offer->for_kernels) : 0;
     if (good == 0) {
         return status;
     }
     reached = good;
-    status = reach_all(team, phase, &reached);
+    status = reach_all(team, phase, offer->by, &reached);
     phase = node->phase + 1;
     if (status == NIXL_OK) {
         status = nxr_node_put_cell(team, &reached, sizeof(reached));
@@ -203,6 +246,36 @@ int nxr_buffers_offer(struct nixl_team *team, const struct nxr_offer *offer, uns
 const void *nxr_buffer_src(const struct nixl_team *team, int member)
 {
     return team->far[member].src.here;
+}
+
+char *nxr_buffer_src_for_kernels(const struct nixl_team *team, int member)
+{
+    const struct nxr_far_buffer *src = &team->far[member].src;
+
+    return src->held->addr + src->offset;
+}
+
+char *nxr_buffer_dst_for_kernels(const struct nixl_team *team, int member)
+{
+    const struct nxr_far_buffer *dst = &team->far[member].dst;
+
+    return dst->held->addr + dst->offset;
+}
+
+static void release(struct nxr_far_buffer *buffer)
+{
+    if (buffer->held != NULL) {
+        nxr_device_part_release(buffer->held);
+        buffer->held = NULL;
+    }
+}
+
+void nxr_buffers_release(struct nixl_team *team)
+{
+    for (int i = 0; team->far != NULL && i < team->node.size; i++) {
+        release(&team->far[i].src);
+        release(&team->far[i].dst);
+    }
 }
 
 void nxr_buffers_drop(struct nixl_team *team)

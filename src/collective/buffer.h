@@ -2,7 +2,8 @@
 /*
  * Buffers of the members on one host: each says where its own are, and if all can reach those of
  * the others, they are read and written where they lie: in allocated regions through a mapping,
- * elsewhere by process_vm calls. Device memory is got by the GPU, and nobody else writes it.
+ * elsewhere by process_vm calls. Device memory is got by the GPU, and nobody else writes it, but
+ * for kernels, which read and write that of all members.
  * Mappings and handles are kept until the team is given back, a few for each member.
  *
  * Who writes into the buffer of another member visits it (node.h), so that a call that fails does
@@ -15,8 +16,9 @@
 #include <stddef.h>
 
 struct nixl_team;
+struct nxr_range;
 
-enum nxr_buffers { NXR_BUFFER_SRC = 1, NXR_BUFFER_DST = 2 };
+enum nxr_buffers { NXR_BUFFER_SRC = 1, NXR_BUFFER_DST = 2, NXR_BUFFER_KERNELS = 8 };
 
 /* What others will read from src and write to dst; NULL: nothing. */
 struct nxr_offer {
@@ -27,16 +29,26 @@ struct nxr_offer {
     bool has_no_src;   /* src exists, but must not be read */
     bool is_in_region; /* what lies in no region is not shared */
     bool has_device;   /* what this member writes is device memory: only regions can be read */
+    bool for_kernels;  /* all buffers, by kernels of all members, or none */
+    const struct nxr_range *by; /* ... whose device has the own kernel; NULL: there is none */
 };
 
 /*
  * Which buffers may be used where they lie: bits of enum nxr_buffers, the same for all members of
- * the host, who all call. A set bit: each member reaches what is offered of the others.
+ * the host, who all call. A set bit: each member reaches what is offered of the others; KERNELS:
+ * its kernel does, and no other bit is set.
  */
 int nxr_buffers_offer(struct nixl_team *team, const struct nxr_offer *offer, unsigned *shared_p);
 
 /* Where the src of another member is mapped here; NULL: it has to be read. */
 const void *nxr_buffer_src(const struct nixl_team *team, int member);
+
+/* Where a kernel finds the buffers of another member, which has offered them to all kernels. */
+char *nxr_buffer_src_for_kernels(const struct nixl_team *team, int member);
+char *nxr_buffer_dst_for_kernels(const struct nixl_team *team, int member);
+
+/* What was offered to kernels is used no more: at the end of such a call, however it ends. */
+void nxr_buffers_release(struct nixl_team *team);
 
 /*
  * Copy from the src of another member, or into its dst. NIXL_OK; any other status ends the call

@@ -119,6 +119,8 @@ struct nxr_combine nxr_combine_choose(const struct nixl_reduce_args *args)
     return (struct nxr_combine){
         .fn = loops[args->type][args->op],
         .element_nbytes = nxr_combine_type_nbytes(args->type),
+        .type = args->type,
+        .op = args->op,
     };
 }
 

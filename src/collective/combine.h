@@ -27,6 +27,8 @@ struct nxr_combine {
     nixl_combine_fn *user; /* NULL: fn */
     void *user_arg;
     size_t element_nbytes;
+    enum nixl_type type; /* this and op: where it is not the caller's */
+    enum nixl_reduce_op op;
 };
 
 /* Bytes of a value; 0 for a type that does not exist. */

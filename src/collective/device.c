@@ -123,20 +123,25 @@ static void ended(struct nxr_device_copy *copy, int status)
     nxr_wake_self();
 }
 
-void nxr_device_begin(struct nxr_device_lane *lane, const struct nxr_range *dst,
-                      const struct nxr_range *src, size_t n_pieces)
+static void begin(struct nxr_device_lane *lane, const struct nxr_device_copy *copy)
 {
     int status;
 
-    if (n_pieces == 0) {
-        return;
-    }
-    lane->copy = (struct nxr_device_copy){
-        .pieces = lane->pieces, .n_pieces = n_pieces, .dst = dst, .src = src, .ended = ended};
+    lane->copy = *copy;
+    lane->copy.ended = ended;
     atomic_store_explicit(&lane->status, NIXL_INPROGRESS, memory_order_relaxed);
     status = nxr_device_copy_begin(&lane->copy);
     if (status != NIXL_INPROGRESS) {
         atomic_store_explicit(&lane->status, status, memory_order_relaxed);
+    }
+}
+
+void nxr_device_begin(struct nxr_device_lane *lane, const struct nxr_range *dst,
+                      const struct nxr_range *src, size_t n_pieces)
+{
+    if (n_pieces > 0) {
+        begin(lane, &(struct nxr_device_copy){
+                        .pieces = lane->pieces, .n_pieces = n_pieces, .dst = dst, .src = src});
     }
 }
 
@@ -157,6 +162,20 @@ int nxr_device_end(struct nxr_device_lane *lane)
     }
     status = atomic_load_explicit(&lane->status, memory_order_acquire);
     atomic_store_explicit(&lane->status, NIXL_OK, memory_order_relaxed);
+    return status;
+}
+
+int nxr_device_run(struct nixl_team *team, const struct nxr_device_reduction *reduction,
+                   const struct nxr_range *by)
+{
+    int status = nxr_device_need(team, NULL);
+
+    if (status == NIXL_OK) {
+        struct nxr_device_lane *lane = &team->device->stages[0].down;
+
+        begin(lane, &(struct nxr_device_copy){.reduction = reduction, .dst = by});
+        status = nxr_device_end(lane);
+    }
     return status;
 }
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device memory in collectives. Data that moves is copied by the GPU between where it lies and what
- * the members share (nxr_team_copy), or from one GPU to the other (buffer.h). Reductions, and small
- * data, go through pieces of pinned host memory of the team: copied down, run as a collective on
- * host memory, copied up, so that the copies of other pieces go on meanwhile. The processor never
- * touches device memory.
- *
- * A reduction by a kernel would take the place of nxr_device_call_run() for calls whose members all
- * have CUDA memory.
+ * the members share (nxr_team_copy), or from one GPU to the other (buffer.h). Reductions among
+ * members on one host whose buffers are all CUDA memory are done by kernels (device_reduce.c).
+ * Other reductions, and small data, go through pieces of pinned host memory of the team: copied
+ * down, run as a collective on host memory, copied up, so that the copies of other pieces go on
+ * meanwhile. The processor never touches device memory.
  */
 #ifndef NXR_COLLECTIVE_DEVICE_H
 #define NXR_COLLECTIVE_DEVICE_H
@@ -53,6 +51,13 @@ int nxr_device_need(struct nixl_team *team, const struct nxr_range *range);
 void nxr_device_begin(struct nxr_device_lane *lane, const struct nxr_range *dst,
                       const struct nxr_range *src, size_t n_pieces);
 
+/*
+ * Run a reduction on the device of a range, and wait for it. NIXL_OK; NIXL_ERR_IN_USE: it did not
+ * end in time, and goes on; or another failure.
+ */
+int nxr_device_run(struct nixl_team *team, const struct nxr_device_reduction *reduction,
+                   const struct nxr_range *by);
+
 /* Wait until it is over. NIXL_OK, also where none was begun; any other status: it failed. */
 int nxr_device_end(struct nxr_device_lane *lane);
 
@@ -77,15 +82,22 @@ static inline int nxr_team_copy(struct nixl_team *team, void *dst, const void *s
 
 /*
  * Must a call be run by nxr_device_call_run()? It has device memory, or it is a reduction whose
- * members cannot know whether another one has, and would then go on in pieces.
+ * members cannot know whether another one has, and would then go on in pieces or by kernels.
  */
 static inline bool nxr_device_is_asked(const struct nixl_team *team, const struct nxr_call *call)
 {
     return call->has_device || (call->kind == NXR_CALL_REDUCTION &&
-                                call->reduction.nbytes > nxr_device_stage_nbytes(team));
+                                (call->reduction.nbytes > nxr_device_stage_nbytes(team) ||
+                                 nxr_node_may_have_kernels(&team->node)));
 }
 
 /* As nxr_call_run(). */
 int nxr_device_call_run(struct nixl_team *team, const struct nxr_call *call);
+
+/*
+ * A reduction by kernels, which all members call in the same way. *is_done_p: false where they are
+ * not for it, and nothing was done.
+ */
+int nxr_device_reduce(struct nixl_team *team, const struct nxr_call *call, bool *is_done_p);
 
 #endif

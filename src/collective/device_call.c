@@ -229,10 +229,14 @@ static int ask(struct nixl_team *team, bool has_device, bool *is_there_p)
 
 static int reduce(struct nixl_team *team, const struct nxr_call *call)
 {
-    struct pieces pieces = cut(team, &call->reduction);
-    bool is_there = call->has_device;
-    int status = NIXL_OK;
+    struct pieces pieces;
+    bool is_there = call->has_device, is_done = false;
+    int status = nxr_device_reduce(team, call, &is_done);
 
+    if (status != NIXL_OK || is_done) {
+        return status;
+    }
+    pieces = cut(team, &call->reduction);
     if (call->reduction.nbytes > nxr_device_stage_nbytes(team)) {
         status = ask(team, is_there, &is_there);
     }

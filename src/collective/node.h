@@ -29,6 +29,7 @@
 
 struct nxr_node_head {
     _Atomic uint32_t needs_full_fence;                   /* a member has no membarrier */
+    _Atomic uint64_t kernels_since;                      /* phase, or 0: see nxr_node_kernels() */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_asleep; /* about: wakers look closer */
     _Alignas(NXR_LINE_NBYTES) _Atomic int32_t broken;    /* 0, or why: NIXL_ERR_* */
     _Atomic int32_t lost_rank;                           /* ... NIXL_ERR_PEER_LOST: who */
@@ -103,6 +104,35 @@ static inline bool nxr_node_has_reached(const struct nxr_node *node, int member,
     return atomic_load_explicit(&node->lines[member].phase, memory_order_acquire) >= phase ||
            atomic_load_explicit(&nxr_node_cell(node, member, phase)->phase, memory_order_acquire) >=
                phase;
+}
+
+/*
+ * Kernels in reductions: a member that wants them says so once, before it publishes kernels_since.
+ * NXR_NODE_CELLS phases later all members take it into account: those that then begin a call know
+ * that all have published that, and so see it.
+ */
+static inline void nxr_node_want_kernels(struct nxr_node *node)
+{
+    uint64_t nobody = 0;
+
+    if (atomic_load_explicit(&node->head->kernels_since, memory_order_relaxed) == 0) {
+        atomic_compare_exchange_strong(&node->head->kernels_since, &nobody, node->phase + 1);
+    }
+}
+
+/* Does a member want them? Where all have published all phases but the last NXR_NODE_CELLS. */
+static inline bool nxr_node_kernels(const struct nxr_node *node)
+{
+    uint64_t since = atomic_load_explicit(&node->head->kernels_since, memory_order_relaxed);
+
+    return since != 0 && since + NXR_NODE_CELLS <= node->phase;
+}
+
+/* False: surely not, and nobody has to be waited for to know it. */
+static inline bool nxr_node_may_have_kernels(const struct nxr_node *node)
+{
+    return node->head != NULL &&
+           (node->known + NXR_NODE_CELLS < node->phase || nxr_node_kernels(node));
 }
 
 /* Whoever sleeps until this member has published a phase wakes up. */

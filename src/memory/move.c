@@ -69,6 +69,21 @@ static void leave(struct device_move *move)
     }
 }
 
+bool nxr_device_part_hold(struct nxr_part *part)
+{
+    atomic_fetch_add(&part->n_copies, 1);
+    if (part->import != NULL && is_open(part)) {
+        return true;
+    }
+    nxr_device_part_release(part);
+    return false;
+}
+
+void nxr_device_part_release(struct nxr_part *part)
+{
+    atomic_fetch_sub_explicit(&part->n_copies, 1, memory_order_release);
+}
+
 bool nxr_device_part_is_busy(const struct nxr_part *part)
 {
     return atomic_load(&part->n_copies) != 0;
