@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /*
  * Only what crosses hosts: ranks of one host have nixlrun's shared memory, and UCX's own is
@@ -68,10 +67,9 @@ static bool is_default(const char *text, const char *name, const char *value)
     return strstr(text, line) != NULL;
 }
 
-static ucs_status_t set_defaults(ucp_config_t *config)
+static ucs_status_t set_defaults(ucp_config_t *config, bool has_rdma)
 {
     ucs_status_t status = UCS_OK;
-    bool has_rdma;
     size_t nbytes;
     char *text;
     FILE *stream = open_memstream(&text, &nbytes);
@@ -84,7 +82,6 @@ static ucs_status_t set_defaults(ucp_config_t *config)
         free(text);
         return UCS_ERR_NO_MEMORY;
     }
-    has_rdma = access("/sys/class/infiniband", F_OK) == 0;
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]) && status == UCS_OK; i++) {
         const char *name = settings[i].name, *default_value = settings[i].default_value;
 
@@ -123,7 +120,8 @@ static ucs_status_t set_tcp(ucp_config_t *config)
     return UCS_OK;
 }
 
-ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, ucp_config_t **config_p)
+ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, bool has_rdma,
+                              ucp_config_t **config_p)
 {
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
@@ -131,7 +129,7 @@ ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, ucp_config_t **co
     if (status != UCS_OK) {
         return status;
     }
-    status = set_defaults(config);
+    status = set_defaults(config, has_rdma);
     if (status == UCS_OK) {
         status = set_tcp(config);
     }

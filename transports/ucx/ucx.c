@@ -45,7 +45,7 @@ static int ucx_probe(char *why, size_t why_nbytes)
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-static ucs_status_t open_context(void)
+static ucs_status_t open_context_for(bool has_rdma)
 {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
@@ -53,7 +53,7 @@ static ucs_status_t open_context(void)
         .name = "nixlrun",
     };
     ucp_config_t *config;
-    ucs_status_t status = nxr_ucx_settings(nxr_ucx.core, &config);
+    ucs_status_t status = nxr_ucx_settings(nxr_ucx.core, has_rdma, &config);
 
     if (status != UCS_OK) {
         return status;
@@ -62,6 +62,23 @@ static ucs_status_t open_context(void)
     ucp_config_release(config);
     if (status != UCS_OK) {
         nxr_ucx.context = NULL;
+    }
+    return status;
+}
+
+/*
+ * What TCP needs depends on whether there is anything else, and UCX tells that when it has been set
+ * up: the kernel's folder may be empty, and the user may have chosen TCP beside adapters.
+ */
+static ucs_status_t open_context(void)
+{
+    bool may_have_rdma = access("/sys/class/infiniband", F_OK) == 0;
+    ucs_status_t status = open_context_for(may_have_rdma);
+
+    if (status == UCS_OK && may_have_rdma && nxr_ucx_find_devices() == NIXL_OK &&
+        (nxr_ucx.kinds & NXR_UCX_HAS_RDMA) == 0) {
+        ucp_cleanup(nxr_ucx.context);
+        status = open_context_for(false);
     }
     return status;
 }

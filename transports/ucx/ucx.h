@@ -88,8 +88,9 @@ extern struct nxr_ucx nxr_ucx;
 
 /* ---- settings.c: what UCX is asked for ------------------------------------------------------- */
 
-/* A configuration for ucp_init(); released by ucp_config_release(). */
-ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, ucp_config_t **config_p);
+/* A configuration for ucp_init(), with or without adapters; released by ucp_config_release(). */
+ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, bool has_rdma,
+                              ucp_config_t **config_p);
 
 /* ---- devices.c: what the context uses -------------------------------------------------------- */
 
