@@ -219,6 +219,16 @@ void bare_tcp_round_trip(struct bench *bench, long n, int is_asleep);
 /* What a round trip of 8 bytes takes longer if rank 1 sleeps: its being woken. */
 double bare_tcp_wake_ns(struct bench *bench);
 
+/* ---- bare_target.c: a target that computes, over that connection ---- */
+
+/* Rank 1: a thread takes so many puts, or gives so many gets, while the caller computes. */
+void bare_target_start(struct bench *bench, long n_ops, bool is_get);
+bool bare_target_has_ended(void);
+void bare_target_join(void);
+
+/* Rank 0: one of them, until it is answered. */
+void bare_target_reach(struct bench *bench, bool is_get);
+
 /* ---- report.c: rank 0 prints ---- */
 
 /* A line of the result. Fields that do not apply stay 0 or NULL. */

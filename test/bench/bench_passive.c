@@ -14,7 +14,8 @@
 #define SETTLED_NS   5000000 /* so long the target has been at it */
 #define TAG_NEVER    1       /* nobody sends it */
 
-enum passive_target { TARGET_POLLS, TARGET_COMPUTES };
+/* A bare one computes, too; a thread of it serves a bare connection. */
+enum passive_target { TARGET_POLLS, TARGET_COMPUTES, TARGET_BARE, N_TARGETS };
 
 static void poll_library(long n)
 {
@@ -53,6 +54,15 @@ static void be_target(struct bench *bench, uint64_t turn, enum passive_target ta
             compute(1000 * patience);
         }
     }
+}
+
+static void be_bare_target(struct bench *bench, long n_ops, bool is_get)
+{
+    bare_target_start(bench, n_ops, is_get);
+    while (!bare_target_has_ended()) {
+        compute(1000);
+    }
+    bare_target_join();
 }
 
 static void reach_in(struct bench *bench, bool is_get)
@@ -99,36 +109,52 @@ static void passive_row(struct bench *bench, const char *what, bench_fn *fn)
     report_lanes(bench, "passive", what, lanes, 2, stats, PASSIVE_GOAL);
 }
 
+/* Rank 0's part of a turn, after the target has been at it for a while. */
+static void reach_target(struct bench *bench, long n_ops, bool is_get, enum passive_target target,
+                         double *samples)
+{
+    int64_t start;
+
+    for (start = nxr_now_ns(); nxr_now_ns() - start < SETTLED_NS;) {
+    }
+    for (long op = 0; op < n_ops; op++) {
+        start = nxr_now_ns();
+        if (target == TARGET_BARE) {
+            bare_target_reach(bench, is_get);
+        } else {
+            reach_in(bench, is_get);
+        }
+        samples[op] = (double)(nxr_now_ns() - start);
+    }
+    if (target != TARGET_BARE) {
+        stage_tell(bench, 1, bench->flag_seq);
+    }
+}
+
 /*
- * Both kinds of targets in turn. A rank that polled serves itself for a moment longer, so the first
+ * All kinds of targets in turn. A rank that polled serves itself for a moment longer, so the first
  * operation comes when the target has been at it for a while.
  */
 static void run_remote(struct bench *bench, bool is_get, struct bench_stats *stats)
 {
-    static double samples[2][REMOTE_TURNS * REMOTE_OPS];
+    static double samples[N_TARGETS][REMOTE_TURNS * REMOTE_OPS];
     long n_ops = bench->nbytes > LARGE_NBYTES ? 1 : REMOTE_OPS;
-    int64_t start;
 
-    for (int i = 0; i < 2 * REMOTE_TURNS; i++) {
-        enum passive_target target = i % 2 == 0 ? TARGET_COMPUTES : TARGET_POLLS;
+    for (int i = 0; i < N_TARGETS * REMOTE_TURNS; i++) {
+        enum passive_target target = (enum passive_target)(i % N_TARGETS);
 
         bench->flag_seq++;
         stage_barrier(bench);
-        if (bench->rank == 1) {
+        if (bench->rank == 0) {
+            reach_target(bench, n_ops, is_get, target, &samples[target][i / N_TARGETS * n_ops]);
+        } else if (target == TARGET_BARE) {
+            be_bare_target(bench, n_ops, is_get);
+        } else {
             be_target(bench, bench->flag_seq, target);
-            continue;
         }
-        for (start = nxr_now_ns(); nxr_now_ns() - start < SETTLED_NS;) {
-        }
-        for (long op = 0; op < n_ops; op++) {
-            start = nxr_now_ns();
-            reach_in(bench, is_get);
-            samples[target][i / 2 * n_ops + op] = (double)(nxr_now_ns() - start);
-        }
-        stage_tell(bench, 1, bench->flag_seq);
     }
     stage_barrier(bench);
-    for (int i = 0; bench->rank == 0 && i < 2; i++) {
+    for (int i = 0; bench->rank == 0 && i < N_TARGETS; i++) {
         sample_stats(samples[i], REMOTE_TURNS * n_ops, &stats[i]);
     }
 }
@@ -136,18 +162,20 @@ static void run_remote(struct bench *bench, bool is_get, struct bench_stats *sta
 /*
  * Between hosts the target's service thread must be woken, there and perhaps once more: allowed are
  * two wake-ups over a polling target. A wake-up is what a bare connection loses when its other end
- * sleeps.
+ * sleeps. Told beside it is what a bare connection takes to such a target: its thread, too, shares
+ * the cores with two that are busy.
  */
 static void passive_remote_row(struct bench *bench, const char *what, bool is_get)
 {
     double wake_ns = bare_tcp_wake_ns(bench);
-    struct bench_stats stats[2] = {{0}};
+    struct bench_stats stats[N_TARGETS] = {{0}};
     const struct bench_stats *polls = &stats[TARGET_POLLS], *computes = &stats[TARGET_COMPUTES];
-    char note[80];
+    const struct bench_stats *bare = &stats[TARGET_BARE];
+    char note[96], bare_what[80];
 
     run_remote(bench, is_get, stats);
-    snprintf(note, sizeof(note), "polling %.1f us, a wake-up %.1f us", polls->median_ns / 1e3,
-             wake_ns / 1e3);
+    snprintf(note, sizeof(note), "polling %.1f us, a wake-up %.1f us; %.2f of raw TCP to it",
+             polls->median_ns / 1e3, wake_ns / 1e3, computes->median_ns / bare->median_ns);
     report_row(bench, &(struct bench_row){.test = "passive",
                                           .what = what,
                                           .nbytes = bench->nbytes,
@@ -161,6 +189,16 @@ static void passive_remote_row(struct bench *bench, const char *what, bool is_ge
                                           .limit = polls->median_ns + 2 * wake_ns,
                                           .goal = 1,
                                           .note = note});
+    snprintf(bare_what, sizeof(bare_what), "raw TCP: %s", what);
+    report_row(bench, &(struct bench_row){.test = "passive",
+                                          .what = bare_what,
+                                          .nbytes = bench->nbytes,
+                                          .has_nbytes = true,
+                                          .unit = "ns",
+                                          .value = bare->median_ns,
+                                          .p99 = bare->p99_ns,
+                                          .min = bare->min_ns,
+                                          .bytes_per_op = (double)bench->nbytes});
 }
 
 void test_passive(struct bench *bench)

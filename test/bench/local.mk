@@ -3,6 +3,7 @@ bin_PROGRAMS += %D%/nixl_bench
 %C%_nixl_bench_SOURCES = \
 	%D%/bench.h \
 	%D%/bare.c \
+	%D%/bare_target.c \
 	%D%/bare_tcp.c \
 	%D%/bench_alloc.c \
 	%D%/bench_channel.c \

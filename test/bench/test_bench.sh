@@ -92,6 +92,7 @@ gives 0 "as between hosts" -np 2 "$bench" put put_flush get put_nb get_nb put_no
 [ "$(awk -F, 'NR > 1 && $13 == "raw TCP" && $14 > 0 && $15 > 0' "$work/out" | wc -l)" -ge 15 ]
 result $? "holds rows against a TCP connection" "$work/out"
 has "$work/out" "^passive,put while target computes,.*,polls . 2 wakes," "allows for wake-ups"
+has "$work/out" "^passive,raw TCP: get while target computes registered," "has a bare target that computes"
 gives 0 "rate as between hosts" -np 4 "$bench" rate idle --budget 50ms --seconds 0.1 --tcp
 has "$work/out" "none lost" "stops all senders, loses nothing"
 gives 2 "a test that wants one host" -np 2 "$bench" put copy_read --tcp
