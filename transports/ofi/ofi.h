@@ -19,8 +19,8 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
-#define NXR_OFI_N_RECEIVES     4            /* buffers for messages per rail */
-#define NXR_OFI_RECEIVE_NBYTES (256 * 1024) /* of each */
+#define NXR_OFI_N_RECEIVES     2            /* buffers for messages per rail */
+#define NXR_OFI_RECEIVE_NBYTES (128 * 1024) /* of each */
 #define NXR_OFI_N_CONTROLS     64           /* frames without content under way per rail */
 #define NXR_OFI_OUTBOX_NBYTES  (256 * 1024) /* messages kept per peer until acknowledged */
 #define NXR_OFI_N_PEER_LISTS   256

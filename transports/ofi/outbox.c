@@ -140,6 +140,14 @@ static bool is_under_way(const struct nxr_ofi_slot *slot)
     return memcmp(slot->under_way, nowhere, sizeof(nowhere)) != 0;
 }
 
+/* An empty ring begins again at its beginning: that is in the cache, the rest of it is not. */
+static void begin_again(struct nxr_ofi_outbox *outbox)
+{
+    uint64_t beginning = (outbox->head + NBYTES - 1) / NBYTES * NBYTES;
+
+    outbox->head = outbox->tail = outbox->post = beginning;
+}
+
 void nxr_ofi_outbox_reclaim(struct nxr_net_ep *ep)
 {
     struct nxr_ofi_outbox *outbox = ep->outbox;
@@ -153,6 +161,9 @@ void nxr_ofi_outbox_reclaim(struct nxr_net_ep *ep)
             return;
         }
         outbox->tail += slot->nbytes;
+    }
+    if (outbox != NULL && outbox->tail == outbox->head) {
+        begin_again(outbox);
     }
 }
 
