@@ -18,7 +18,7 @@
  */
 #define WINDOW_FIRST (512u << 10)
 #define WINDOW_LEAST (256u << 10)
-#define WINDOW_MOST  (16u << 20)
+#define WINDOW_MOST  (128u << 20)
 #define WINDOW_NS    (500 * NXR_MS)
 
 /* A piece of a move that the module has. */

@@ -11,7 +11,7 @@
 #include "nixlrun.h"
 
 enum { FAKE_SIZE = 3, FAKE_OWN_NBYTES = 256, FAKE_MESSAGE_NBYTES = 8192, FAKE_SMALL = 1024 };
-#define FAKE_PART_NBYTES ((size_t)64 << 20)
+#define FAKE_PART_NBYTES ((size_t)512 << 20)
 
 /* A message that the core has sent; its bytes are a copy, its bulk is not. */
 struct fake_sent {
