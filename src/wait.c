@@ -65,7 +65,7 @@ void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer)
 
 void nxr_wake_self(void)
 {
-    nxr_fence_full();
+    nxr_barrier_light(nxr_barrier_is_full());
     if (atomic_load_explicit(&nxr_job.control->sleep_flags, memory_order_relaxed) != 0) {
         nxr_wake_sleepers(nxr_job.control, NULL);
     }

@@ -147,7 +147,9 @@ static void *append(struct net_out *out, enum nxr_net_type type, size_t body_nby
     size_t padded = nxr_net_padded(body_nbytes);
 
     memcpy(at, &record, sizeof(record));
-    memset(at + sizeof(record) + body_nbytes, 0, padded - body_nbytes);
+    if (padded != body_nbytes) {
+        memset(at + sizeof(record) + padded - 8, 0, 8);
+    }
     out->nbytes += sizeof(record) + padded;
     return at + sizeof(record);
 }
@@ -222,8 +224,8 @@ void net_push(struct net_peer *np, bool may_wait)
     }
     if (may_wait && is_ahead(np)) {
         net_cork(np);
-        if (!nxr_net.is_kicked) {
-            nxr_net.is_kicked = true;
+        if (!atomic_load_explicit(&nxr_net.is_kicked, memory_order_relaxed)) {
+            atomic_store_explicit(&nxr_net.is_kicked, true, memory_order_release);
             nxr_service_kick();
         }
     } else {
@@ -238,7 +240,7 @@ void net_uncork_all(void)
 {
     struct nxr_list *link;
 
-    nxr_net.is_kicked = false;
+    atomic_store_explicit(&nxr_net.is_kicked, false, memory_order_relaxed);
     while ((link = nxr_list_pop(&nxr_net.corked)) != NULL) {
         send_batch(nxr_list_entry(link, struct net_peer, corked_link));
     }

@@ -75,6 +75,15 @@ static bool is_due(const struct net *net, bool is_thorough)
     return net->is_open && (is_thorough || net->n_peers > 0 || nxr_net.n_rounds % IDLE_ROUNDS == 0);
 }
 
+/* What is told and done without the lock, behind what was done under it. */
+static void finish_round(void)
+{
+    net_tell_ended();
+    net_run_later();
+    net_run_works();
+    nxr_stage_run();
+}
+
 /* One round; thorough ones are the service thread's. Caller holds the lock, which is given back. */
 static bool do_round(bool is_thorough, int64_t now)
 {
@@ -101,10 +110,7 @@ static bool do_round(bool is_thorough, int64_t now)
     if (must_wake) {
         nxr_wake_self();
     }
-    net_tell_ended();
-    net_run_later();
-    net_run_works();
-    nxr_stage_run();
+    finish_round();
     return has_moved;
 }
 
@@ -242,6 +248,25 @@ void nxr_net_hand_over(void)
     }
 }
 
+/*
+ * A thread of the user has just looked after the networks and will again: to wait for the lock
+ * beside it would only cost both. What is corked may go at once all the same.
+ */
+static bool leave_it(int64_t now)
+{
+    if (!atomic_load(&is_leased) ||
+        now - atomic_load_explicit(&polled_at, memory_order_relaxed) >= LEASE_NS) {
+        return false;
+    }
+    if (atomic_load_explicit(&nxr_net.is_kicked, memory_order_relaxed)) {
+        net_lock();
+        net_uncork_all();
+        net_unlock();
+    }
+    finish_round();
+    return true;
+}
+
 void nxr_net_serve(void)
 {
     int64_t until;
@@ -258,6 +283,9 @@ void nxr_net_serve(void)
 
             if (now > until) {
                 nxr_service_kick(); /* again, behind timers and connections */
+                return;
+            }
+            if (leave_it(now)) {
                 return;
             }
             net_lock(); /* threads that send without a break must not keep it from this */

@@ -208,7 +208,7 @@ struct net_state {
     size_t n_nets;
     struct net_peer *_Atomic *peers; /* [size] */
     struct nxr_list corked;          /* struct net_peer with a batch that waits */
-    bool is_kicked;                  /* the service thread was asked to uncork */
+    atomic_bool is_kicked;           /* the service thread was asked to uncork; read without lock */
     struct nxr_list busy;            /* struct net_peer that waits for room */
     struct nxr_list ended;           /* struct net_move: their requests are told after the round */
     struct nxr_list later;           /* struct net_later */
