@@ -22,7 +22,7 @@ static const char engine_words[] = "auto local slurm prrte openmpi flux";
 static const char map_words[] = "slot core numa socket";
 static const char bind_words[] = "none core numa socket";
 
-enum { WORD_NBYTES = ENGINE_NAME_NBYTES };
+enum { WORD_NBYTES = ENGINE_NAME_NBYTES, LACK_NBYTES = 512 };
 
 /* The word number `index` of a list. */
 static const char *nth_word(const char *list, int index, char word[WORD_NBYTES])
@@ -50,16 +50,45 @@ static bool is_engine(const struct engine *engine, const char *name, struct engi
     return true;
 }
 
-/* Find the engine's program in PATH. Returns false if none of its names is it. */
-static bool find_engine(const struct engine *engine, struct engine_task *task)
+static int count_names(const struct engine *engine)
 {
-    char name[WORD_NBYTES];
     int n_names = 1;
 
     for (const char *c = engine->programs; *c != '\0'; c++) {
         n_names += *c == ' ';
     }
-    for (int i = 0; i < n_names; i++) {
+    return n_names;
+}
+
+/*
+ * Why find_engine() finds none: it is not there, or what has its name is something else, or does
+ * not work, as srun where it finds no configuration. Returns false if it is not there.
+ */
+static bool tell_lack(const struct engine *engine, char *text, size_t text_nbytes)
+{
+    char name[WORD_NBYTES], path[PATH_MAX], answer[PROBE_ANSWER_NBYTES];
+
+    for (int i = 0; i < count_names(engine); i++) {
+        if (probe_find(nth_word(engine->programs, i, name), path)) {
+            if (!probe_ask(path, "--version", answer, sizeof(answer))) {
+                answer[0] = '\0';
+            }
+            snprintf(text, text_nbytes,
+                     "'%s --version' does not answer as %s: '%.*s'; if it is another program: %s",
+                     name, engine->title, (int)strcspn(answer, "\n"), answer, engine->package);
+            return true;
+        }
+    }
+    snprintf(text, text_nbytes, "not in PATH; %s", engine->package);
+    return false;
+}
+
+/* Find the engine's program in PATH. Returns false if none of its names is it. */
+static bool find_engine(const struct engine *engine, struct engine_task *task)
+{
+    char name[WORD_NBYTES];
+
+    for (int i = 0; i < count_names(engine); i++) {
         if (is_engine(engine, nth_word(engine->programs, i, name), task)) {
             task->engine = engine;
             return true;
@@ -85,8 +114,13 @@ static const struct engine *engine_of_allocation(void)
 static int fail_not_found(const struct engine *engine, const char *reason, char *why,
                           size_t why_nbytes)
 {
-    snprintf(why, why_nbytes, "%s: %s is not in PATH, or something else has its name; %s", reason,
-             engine->title, engine->package);
+    char lack[LACK_NBYTES];
+
+    if (tell_lack(engine, lack, sizeof(lack))) {
+        snprintf(why, why_nbytes, "%s: %s", reason, lack);
+    } else {
+        snprintf(why, why_nbytes, "%s: %s is %s", reason, engine->title, lack);
+    }
     return -1;
 }
 
@@ -297,7 +331,7 @@ bool engine_look(size_t index, struct engine_task *task, char name[ENGINE_NAME_N
     *task = (struct engine_task){0};
     if (!find_engine(engine, task)) {
         *task = (struct engine_task){.engine = engine};
-        snprintf(why, why_nbytes, "not in PATH; %s", engine->package);
+        tell_lack(engine, why, why_nbytes);
     } else if (task->major < engine->oldest_major) {
         snprintf(why, why_nbytes, "too old; allowed are %d and newer", engine->oldest_major);
     } else {
