@@ -225,6 +225,20 @@ static void copy_received(struct bench *bench, long n, int arg)
     }
 }
 
+/* The same in GPU memory, by the rank's own put. */
+static void copy_in_part(struct bench *bench, long n, int arg)
+{
+    uint64_t n_blocks = current->received == BLOCKS_ALL ? (uint64_t)bench->size : 1;
+    uint64_t offset = buffer_nbytes(bench, bench->nbytes) + PAGE_NBYTES + bench->alignment.dst;
+
+    (void)arg;
+    for (long i = 0; i < n; i++) {
+        bench_check(nixl_put(bench->rank, bench->region, offset, bench->mine + bench->alignment.src,
+                             n_blocks * bench->nbytes),
+                    "copying within the own part");
+    }
+}
+
 /*
  * Sets the limit of the current case; false if there is none: what takes as long as its messages,
  * and not as long as its bytes, has a limit only between two.
@@ -233,6 +247,10 @@ static bool limit_lane(const struct bench *bench, struct bench_lane *lane_p)
 {
     bool is_small = current->received == BLOCKS_NONE || bench->nbytes < PAGE_NBYTES;
 
+    if (device_is_used(bench)) {
+        *lane_p = (struct bench_lane){"copy in own part", copy_in_part, 0, ACTOR_ALL, 1};
+        return true;
+    }
     if (bench->wire == NULL && !is_small) {
         *lane_p = (struct bench_lane){"memcpy of result", copy_received, 0, ACTOR_ALL, 1};
         return true;
@@ -251,7 +269,8 @@ static void measure(struct bench *bench)
     bool has_buffers = current->received != BLOCKS_NONE;
     int n_ways = 0, n_lanes;
 
-    for (int way = has_buffers ? 0 : 1; way < N_WAYS; way++) {
+    /* GPU memory is in regions, always. */
+    for (int way = has_buffers && !device_is_used(bench) ? 0 : 1; way < N_WAYS; way++) {
         lanes[n_ways++] = (struct bench_lane){ways[way].suffix, collect, way, ACTOR_ALL, 1};
     }
     n_lanes = n_ways + limit_lane(bench, &lanes[n_ways]);
@@ -281,6 +300,25 @@ static void fill(unsigned char *memory, uint64_t nbytes)
     }
 }
 
+/* The processor does not touch GPU memory. */
+static void fill_part(struct bench *bench, uint64_t nbytes)
+{
+    static unsigned char ones[1 << 20];
+
+    if (bench->options.there == NIXL_MEM_HOST) {
+        fill(bench->mine, nbytes);
+        return;
+    }
+    fill(ones, sizeof(ones));
+    for (uint64_t at = 0; at < nbytes; at += sizeof(ones)) {
+        uint64_t left = nbytes - at;
+
+        bench_check(nixl_put(bench->rank, bench->region, at, ones,
+                             left < sizeof(ones) ? left : sizeof(ones)),
+                    "filling memory");
+    }
+}
+
 static void measure_case(struct bench *bench, uint64_t nbytes,
                          const struct bench_alignment *alignment)
 {
@@ -291,8 +329,10 @@ static void measure_case(struct bench *bench, uint64_t nbytes,
         pieces[1][i] = (size_t)i * nbytes;
     }
     stage_data_open(bench, bench->options.is_registered, total);
-    fill(bench->mine, total);
-    fill(bench->local, total);
+    fill_part(bench, total);
+    if (bench->options.here == NIXL_MEM_HOST) {
+        fill(bench->local, total);
+    }
     stage_case(bench, nbytes, alignment);
     measure(bench);
     stage_data_close(bench);

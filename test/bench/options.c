@@ -173,8 +173,11 @@ static void parse_memory(struct bench_options *options, const char *text)
 /* Other tests have memory of their own. */
 static void check_memory(const struct bench_options *options)
 {
-    static void (*const movers[])(struct bench *) = {test_put,    test_put_flush, test_get,
-                                                     test_put_nb, test_get_nb,    test_put_notify};
+    static void (*const movers[])(struct bench *) = {
+        test_put,        test_put_flush, test_get,        test_put_nb,    test_get_nb,
+        test_put_notify, test_broadcast, test_reduce,     test_allreduce, test_reduce_scatter,
+        test_scan,       test_gather,    test_scatter,    test_allgather, test_alltoall,
+        test_gatherv,    test_scatterv,  test_allgatherv, test_alltoallv};
 
     if (options->there == NIXL_MEM_HOST && options->here == NIXL_MEM_HOST) {
         return;
@@ -189,8 +192,8 @@ static void check_memory(const struct bench_options *options)
             has |= options->tests[i]->run == movers[j];
         }
         if (!has) {
-            usage_error("%s has no --memory; put, put_flush, get, put_nb, get_nb and put_notify "
-                        "have",
+            usage_error("%s has no --memory; put, put_flush, get, put_nb, get_nb, put_notify and "
+                        "collectives have",
                         options->tests[i]->name);
         }
     }

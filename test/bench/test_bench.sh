@@ -82,6 +82,10 @@ for memory in cuda cuda:host host:cuda; do
     [ "$(awk -F, 'NR > 1 && $8 > 0 && ($13 == "within own part" || $1 == "put_notify")' \
         "$work/out" | wc -l)" = 12 ]
     result $? "$memory memory beside the own part" "$work/out"
+    LD_LIBRARY_PATH=$stand_in gives 0 "collectives in $memory memory" -np 2 "$bench" allreduce \
+        broadcast $small --memory $memory --csv
+    [ "$(awk -F, 'NR > 1 && $8 > 0' "$work/out" | wc -l)" -ge 4 ]
+    result $? "collectives in $memory memory have rows"
     LD_LIBRARY_PATH=$stand_in gives 0 "$memory memory as between hosts" -np 2 "$bench" put get \
         put_notify $small --memory $memory --tcp --csv
     [ "$(awk -F, 'NR > 1 && $8 > 0 && $13 == "host memory" && $15 > 0' "$work/out" | wc -l)" = 6 ]
