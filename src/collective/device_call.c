@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "collective/device.h"
+#include "collective/table.h"
 #include "collective/two_level.h"
 
 /* ---- data that moves ------------------------------------------------------------------------- */
@@ -68,9 +69,11 @@ static int exchange(struct nixl_team *team, const struct nxr_call *call)
     const struct nxr_exchange *what = &call->exchange;
     struct extent extent = extent_of(team, what);
     size_t room = nxr_device_stage_nbytes(team);
+    /* On one host large pieces mostly go from where they lie to where they belong. */
+    bool is_direct = team->n_nodes == 1 && what->nbytes >= nxr_coll_table.direct_from;
     int status;
 
-    if (what->is_vector || extent.src > room || extent.dst > room) {
+    if (what->is_vector || is_direct || extent.src > room || extent.dst > room) {
         return nxr_call_run_on_host(team, call); /* which moves bytes by nxr_team_copy() */
     }
     status = nxr_device_need(team, NULL);

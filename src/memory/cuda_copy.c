@@ -175,7 +175,7 @@ static size_t bytes_of_a_wakeup(const struct nxr_device_copy *copy)
     const struct nxr_cuda_memory *dst = memory_of(copy->dst), *src = memory_of(copy->src);
 
     if (copy->reduction != NULL) {
-        return (size_t)16 << 20;
+        return (size_t)32 << 20;
     }
     if (dst == NULL || src == NULL) {
         return (size_t)6 << 20;
