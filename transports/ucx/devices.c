@@ -165,6 +165,9 @@ void nxr_ucx_fill_attr(void)
         .n_rails = count_rails(),
     };
     ask_for_gpus(is_rdma);
+    if (!is_rdma && nxr_ucx.core->wants_copied && nxr_ucx.attr.copied_kinds != 0) {
+        nxr_ucx.attr.is_rma_better = true; /* bulk in pieces is not for UCX with CUDA: settings.c */
+    }
     if (nxr_ucx.core->prefers_rma && !is_rdma) {
         nxr_ucx.core->log(NXR_NET_WARN,
                           "NIXLRUN_NET_METHOD is 'rma', and UCX has no RDMA hardware here: it may "

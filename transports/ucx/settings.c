@@ -24,6 +24,12 @@
 #define NETWORKS "^sm,self"
 
 /*
+ * UCX built with CUDA starts the driver when it is set up. Where it is not to touch GPU memory it
+ * shall not; and with it, UCX 1.22 sends no piece of bulk over TCP at once (bulk.c).
+ */
+#define NETWORKS_ONLY NETWORKS ",cuda"
+
+/*
  * Settings of UCP, which prints what it has of the user as UCX_NAME=VALUE. Those without a default
  * are not the user's. Messages on two lanes would overtake each other. Over TCP what is sent from
  * where it lies is ended twice if the peer dies meanwhile, in UCX 1.13 and its successors: with
@@ -67,7 +73,13 @@ static bool is_default(const char *text, const char *name, const char *value)
     return strstr(text, line) != NULL;
 }
 
-static ucs_status_t set_defaults(ucp_config_t *config, bool has_rdma)
+static bool needs_cuda(const struct nxr_net_core *core, bool has_rdma)
+{
+    return core->wants_copied || (has_rdma && core->wants_devices);
+}
+
+static ucs_status_t set_defaults(ucp_config_t *config, const struct nxr_net_core *core,
+                                 bool has_rdma)
 {
     ucs_status_t status = UCS_OK;
     size_t nbytes;
@@ -84,10 +96,14 @@ static ucs_status_t set_defaults(ucp_config_t *config, bool has_rdma)
     }
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]) && status == UCS_OK; i++) {
         const char *name = settings[i].name, *default_value = settings[i].default_value;
+        const char *value = settings[i].value;
 
         if ((default_value == NULL || is_default(text, name, default_value)) &&
             !(settings[i].is_for_rdma && has_rdma)) {
-            status = ucp_config_modify(config, name, settings[i].value);
+            if (strcmp(value, NETWORKS) == 0 && !needs_cuda(core, has_rdma)) {
+                value = NETWORKS_ONLY;
+            }
+            status = ucp_config_modify(config, name, value);
         }
     }
     free(text);
@@ -129,7 +145,7 @@ ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, bool has_rdma,
     if (status != UCS_OK) {
         return status;
     }
-    status = set_defaults(config, has_rdma);
+    status = set_defaults(config, core, has_rdma);
     if (status == UCS_OK) {
         status = set_tcp(config);
     }

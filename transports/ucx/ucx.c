@@ -11,6 +11,7 @@
 #include "envelope.h"
 #include "ucx.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,13 +67,26 @@ static ucs_status_t open_context_for(bool has_rdma)
     return status;
 }
 
+static bool has_adapters(void)
+{
+    DIR *folder = opendir("/sys/class/infiniband");
+    const struct dirent *entry = NULL;
+
+    if (folder != NULL) {
+        while ((entry = readdir(folder)) != NULL && entry->d_name[0] == '.') {
+        }
+        closedir(folder);
+    }
+    return entry != NULL;
+}
+
 /*
  * What TCP needs depends on whether there is anything else, and UCX tells that when it has been set
- * up: the kernel's folder may be empty, and the user may have chosen TCP beside adapters.
+ * up: the user may have chosen TCP beside adapters.
  */
 static ucs_status_t open_context(void)
 {
-    bool may_have_rdma = access("/sys/class/infiniband", F_OK) == 0;
+    bool may_have_rdma = has_adapters();
     ucs_status_t status = open_context_for(may_have_rdma);
 
     if (status == UCS_OK && may_have_rdma && nxr_ucx_find_devices() == NIXL_OK &&
