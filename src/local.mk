@@ -116,6 +116,8 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/pair_token.c %D%/pair_token.h \
 	%D%/pair_use.c \
 	%D%/part.c \
+	%D%/part.h \
+	%D%/part_ask.c \
 	%D%/peer.c \
 	%D%/progress.c %D%/progress.h \
 	%D%/region.c %D%/region.h %D%/region_query.c \
