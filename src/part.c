@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts: making them, letting them go, and the pointers to them that were given out. Lock: job.lock.
- * The life of a part stands in region.h; how it is asked for, in part_ask.c.
+ * Parts: making them, letting them go, and the pointers to them that were given out. The life of a
+ * part stands in region.h; how it is asked for, in part_ask.c. Lock: job.lock.
  */
 #include "config.h"
 
@@ -202,7 +202,7 @@ void nxr_region_free_memory(struct nxr_memory *memory)
     }
 }
 
-/* ---- who moves its bytes ---------------------------------------------------------------------- */
+/* ---- who moves its bytes --------------------------------------------------------------------- */
 
 const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const void *local)
 {
