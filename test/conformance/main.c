@@ -4,7 +4,7 @@
  * and the guarantee; test/matrix.sh makes a table of them.
  *
  *     conformance [single] [registered] [forbidden] [method=METHOD] [part=KIND] [local=KIND]
- *                 [mapped] [scale=TENTHS] [NAME...]
+ *                 [mapped] [scale=TENTHS] [without=NAME...] [NAME...]
  *
  * single      NIXL_THREAD_SINGLE; what needs threads is left out
  * registered  parts are registered memory
@@ -15,6 +15,7 @@
  * mapped      the processor reads and writes parts of that kind; else only guarantees that do not
  *             look at them with it are run
  * scale=N     stress loops run N tenths of their rounds
+ * without=N   not this guarantee
  * NAME        only these guarantees
  */
 #include "conformance.h"
@@ -38,6 +39,10 @@ static const struct guarantee *const tables[] = {
 static const struct guarantee *current;
 static const char *operation; /* that it is about */
 static const char *scope;     /* " between kinds" where local memory is of the kind asked for */
+
+/* Guarantees that are left out. */
+static const char *left_out[8];
+static int n_left_out;
 
 /* ---- what guarantees use --------------------------------------------------------------------- */
 
@@ -120,6 +125,11 @@ static bool is_wanted(const struct guarantee *table, const struct guarantee *gua
         ((guarantee->needs & CONF_PEERS) && conf.size < 2) ||
         ((guarantee->needs & CONF_HOST) && conf.part_kind != NIXL_MEM_HOST)) {
         return false;
+    }
+    for (int i = 0; i < n_left_out; i++) {
+        if (strcmp(left_out[i], guarantee->name) == 0) {
+            return false;
+        }
     }
     for (char **name = names; *name != NULL; name++) {
         if (strcmp(*name, guarantee->name) == 0) {
@@ -211,6 +221,9 @@ int main(int argc, char **argv)
             conf.part_kind = kind_named(argv[i] + 5);
         } else if (strncmp(argv[i], "local=", 6) == 0) {
             conf.local_kind = kind_named(argv[i] + 6);
+        } else if (strncmp(argv[i], "without=", 8) == 0) {
+            MPT_LT(n_left_out, (int)(sizeof(left_out) / sizeof(left_out[0])));
+            left_out[n_left_out++] = argv[i] + 8;
         } else if (strncmp(argv[i], "scale=", 6) == 0) {
             conf.scale = (unsigned)atoi(argv[i] + 6);
         } else {

@@ -173,11 +173,13 @@ static void no_sender_starves_behind_others(void)
         }
         MPT_OK(nixl_put(0, part.region, 8 * (uint64_t)conf.rank, &n_sent, 8));
     } else {
-        volatile uint64_t *counts = (uint64_t *)(void *)part.bytes;
+        const uint64_t *counts = (const uint64_t *)(void *)part.bytes;
         uint64_t n_left = 0;
 
         for (int rank = 1; rank < conf.size; rank++) {
-            for (int64_t end_ns = mpt_now_ns() + MPT_PATIENCE; counts[rank] == 0;) {
+            int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+
+            while (__atomic_load_n(&counts[rank], __ATOMIC_ACQUIRE) == 0) {
                 MPT_LT(mpt_now_ns(), end_ns);
             }
             n_left += counts[rank];

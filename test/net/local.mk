@@ -42,6 +42,6 @@ check_PROGRAMS += %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D
 %C%_wire_up_LDADD = $(mp_libs)
 
 net_tests = %D%/engine.mp %D%/hostile.mp %D%/hosts.mp %D%/loopback.mp %D%/rails.mp %D%/relay.mp
-EXTRA_DIST += $(net_tests) %D%/asan.mp %D%/beds.sh %D%/soak/run \
+EXTRA_DIST += $(net_tests) %D%/asan.mp %D%/tsan.mp %D%/beds.sh %D%/soak/run \
 	%D%/soak/death.mp %D%/soak/links.mp %D%/soak/ranks.mp
 TESTS += $(net_tests)
