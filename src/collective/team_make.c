@@ -22,9 +22,9 @@
 #define BOOT_SLOTS       2
 
 /* Mailboxes for data: slots of this size, or less where there are many members. */
-#define POST_SLOT_NBYTES     (256ul << 10)
+#define POST_SLOT_NBYTES     (1ul << 20)
 #define POST_SLOT_MIN_NBYTES (4ul << 10)
-#define POST_SLOTS           8
+#define POST_SLOTS           4
 #define POST_NBYTES          (64ul << 20)
 
 /* ---- telling each other ---------------------------------------------------------------------- */

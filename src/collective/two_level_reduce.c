@@ -16,6 +16,12 @@
 /* Bytes that go on along a chain of members while the next ones come. */
 #define CHAIN_NBYTES (256ul << 10)
 
+/*
+ * Between two hosts a ring moves as many bytes as a swap of everything, in twice the steps: up to
+ * here they swap, beyond that it would take too much memory.
+ */
+#define SWAP_NBYTES (4ul << 20)
+
 /* The first member speaks for its host. */
 static bool is_speaker(const struct nixl_team *team)
 {
@@ -156,10 +162,14 @@ static int go_round(struct nixl_team *team, const struct nxr_reduction *what)
 /* All speakers have operands in src, which may be dst; all get the result in dst. */
 static int reduce_speakers(struct nixl_team *team, const struct nxr_reduction *what)
 {
+    size_t ring_from = nxr_coll_table.ring_from;
     void *scratch;
     int status;
 
-    if (what->nbytes > nxr_coll_table.ring_from) {
+    if (team->n_nodes == 2 && ring_from < SWAP_NBYTES) {
+        ring_from = SWAP_NBYTES;
+    }
+    if (what->nbytes > ring_from) {
         return go_round(team, what);
     }
     scratch = malloc(what->nbytes);
