@@ -156,13 +156,15 @@ void nxr_ofi_fence_asked(struct nxr_net_ep *ep, unsigned way, uint64_t argument)
 {
     unsigned rail = argument & ((1u << RAIL_BITS) - 1);
 
-    (void)way;
     if (rail >= nxr_ofi.n_rails || argument >> RAIL_BITS == 0) {
         return;
     }
     if (ep->fences[rail] != argument) {
         ep->fences[rail] = argument;
         nxr_ofi.rails[rail].must_reset = true;
+        if (way != rail && !ep->ways[rail].is_bad) {
+            set_bad(ep, rail); /* the peer hears nothing there: nor would it an answer */
+        }
     }
     ep->must_answer_fence[rail] = true;
     nxr_ofi_repair_within(0);
