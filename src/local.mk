@@ -67,6 +67,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/memory/cuda_alloc.c \
 	%D%/memory/cuda_copy.c \
 	%D%/memory/cuda_end.c \
+	%D%/memory/cuda_expect.c \
 	%D%/memory/cuda_export.c \
 	%D%/memory/cuda_external.c \
 	%D%/memory/cuda_import.c \

@@ -28,9 +28,13 @@
  */
 #define MAX_SPIN_FACTOR 8
 
-#define SOON_NS (250 * NXR_US) /* how long to look for the end of a copy that a device announced */
+/*
+ * When the end of a device's copy is expected, look for it from so long before, and a sixteenth of
+ * the time until then, to so long after it.
+ */
+#define AWAKE_NS (150 * NXR_US)
 
-static _Atomic int64_t look_until_ns;                 /* by a device's announcement */
+static _Atomic int64_t look_from_ns, look_until_ns;   /* for the end of a device's copy */
 static __thread int64_t longer_spin_ns NXR_TLS_MODEL; /* 0: the spin time */
 
 /*
@@ -106,21 +110,33 @@ static bool look_closely(nxr_ready_fn *ready_fn, void *arg)
     return false;
 }
 
+/* How long until the end of a device's copy is looked for; INT64_MAX: none is expected. */
+static int64_t time_until_look(int64_t now)
+{
+    return now < atomic_load_explicit(&look_until_ns, memory_order_relaxed)
+               ? atomic_load_explicit(&look_from_ns, memory_order_relaxed) - now
+               : INT64_MAX;
+}
+
 /*
  * Does something large move over a network, as far as one can tell, or does a device's copy end
  * soon? In a crowd others want to.
  */
 static bool is_moving(int64_t now)
 {
-    return (now < nxr_net_expected_end() ||
-            now < atomic_load_explicit(&look_until_ns, memory_order_relaxed)) &&
-           !nxr_job.is_crowded;
+    return (now < nxr_net_expected_end() || time_until_look(now) <= 0) && !nxr_job.is_crowded;
 }
 
-void nxr_device_ends_soon(void)
+/* An end that comes sooner is looked for first: with it the next one is announced again. */
+void nxr_device_ends_at(int64_t end_ns)
 {
-    atomic_store_explicit(&look_until_ns, nxr_now_ns() + SOON_NS, memory_order_relaxed);
-    nxr_wake_self();
+    int64_t now = nxr_now_ns(), left = end_ns > now ? end_ns - now : 0;
+    int64_t known_ns = atomic_load_explicit(&look_until_ns, memory_order_relaxed) - AWAKE_NS;
+
+    if (known_ns <= now + AWAKE_NS || end_ns < known_ns) {
+        atomic_store_explicit(&look_from_ns, end_ns - AWAKE_NS - left / 16, memory_order_relaxed);
+        atomic_store_explicit(&look_until_ns, end_ns + AWAKE_NS, memory_order_relaxed);
+    }
 }
 
 /*
@@ -158,6 +174,17 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
     return ready_fn(arg);
 }
 
+/* Until the doorbell rings, or the end of a device's copy has to be looked for. */
+static void sleep_on(struct nxr_control *control, uint32_t doorbell, int64_t left)
+{
+    int64_t until_look = nxr_job.is_crowded ? INT64_MAX : time_until_look(nxr_now_ns());
+
+    left = left < until_look ? left : until_look;
+    if (left > 0) {
+        futex_sleep(&control->doorbell, doorbell, left);
+    }
+}
+
 /* Sleep until the doorbell rings, unless something came, or moves, just before. Is it ready? */
 static bool sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 {
@@ -173,7 +200,7 @@ static bool sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
     if (!nxr_progress() && left > 0) {
         nxr_net_hand_over();
         nxr_device_arm();
-        futex_sleep(&control->doorbell, doorbell, left < MAX_SLEEP_NS ? left : MAX_SLEEP_NS);
+        sleep_on(control, doorbell, left < MAX_SLEEP_NS ? left : MAX_SLEEP_NS);
     }
     return ready_fn(arg);
 }

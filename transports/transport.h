@@ -349,10 +349,11 @@ int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct n
 void nxr_device_ended(void);
 
 /*
- * For memory kinds: an armed copy is going to be over in 100 us or so. Whoever sleeps shall wake up
- * and look until then, since a wake-up takes as long. From any thread; nxr_device_ended() follows.
+ * For memory kinds: an armed copy is expected to be over at that time of nxr_now_ns(). Whoever goes
+ * to sleep for it wakes up shortly before and looks, since a driver tells of ends 100 us late or
+ * more. A hint: nxr_device_ended() follows, whenever that is. Threads: any.
  */
-void nxr_device_ends_soon(void);
+void nxr_device_ends_at(int64_t end_ns);
 
 /*
  * Open a peer's device memory here: part->export says what it is, `fd` came with it and stays the

@@ -25,6 +25,9 @@
 #define NXR_CUDA_LANES  8
 #define NXR_CUDA_EVENTS 64
 
+/* How a copy goes: each way has its rate. */
+enum nxr_cuda_way { NXR_CUDA_BY_ENGINE, NXR_CUDA_BY_KERNEL, NXR_CUDA_BY_REDUCTION, NXR_CUDA_WAYS };
+
 /*
  * A stream for copies. They end in the order in which they began, so that only the oldest is asked
  * for; the last one has no event behind it until another copy, or a sleeper, needs one: it is over
@@ -38,6 +41,12 @@ struct nxr_cuda_lane {
     uint64_t n_ended;  /* the highest number of a copy that is known to be over, and all before */
     unsigned n_passed; /* copies that were not asked for */
     struct nxr_device_copy *last; /* that has no event; NULL: all have */
+
+    /* cuda_expect.c */
+    double rates[NXR_CUDA_WAYS]; /* bytes in a nanosecond, the most that was seen; 0: none was */
+    int64_t end_ns;              /* when all that was begun is expected to be over; 0: not known */
+    uint64_t alone;              /* the number of the last copy that had the lane for itself, */
+    size_t alone_nbytes;         /* ... if it was a large one */
 };
 
 /*
@@ -250,7 +259,7 @@ enum nxr_cuda_state {
     NXR_CUDA_COPY_LANE,   /* struct nxr_cuda_lane; NULL: in a stream of the user's */
     NXR_CUDA_COPY_EVENT,  /* cu_event behind it, or NULL */
     NXR_CUDA_COPY_NUMBER, /* in the lane, from 1; the user's stream: the cu_stream that wakes */
-    NXR_CUDA_COPY_EARLY,  /* cu_event some time before its end, or NULL */
+    NXR_CUDA_COPY_END,    /* when its end is expected, in ns of nxr_now_ns(); 0: not known */
     NXR_CUDA_COPY_LIST,   /* struct nxr_cuda_list that a kernel uses, or NULL */
     NXR_CUDA_COPY_BLOCKS, /* how many blocks say in the list that they are done; 0: none */
 };
@@ -265,14 +274,19 @@ bool nxr_cuda_reaches(struct nxr_cuda_device *device, struct nxr_cuda_memory *me
 /* An event behind what stands in the stream now, for a copy without one. The context is current. */
 cu_result nxr_cuda_mark(struct nxr_device_copy *copy, cu_stream stream);
 
-/* An event of the device's, behind what stands in the stream now; NULL: there is none. */
-cu_event nxr_cuda_record(struct nxr_cuda_device *device, cu_stream stream);
-
-/* Give back the event before the end of a copy, if there is one. */
-void nxr_cuda_forget_early(struct nxr_device_copy *copy);
-
 /* A call of a copy failed: one line, and the status. */
 int nxr_cuda_fail(struct nxr_cuda_device *device, const char *call, cu_result result);
+
+/* ---- expected ends: cuda_expect.c ------------------------------------------------------------ */
+
+/* A copy of so many bytes has begun as the last of its lane. The lane is locked, in all three. */
+void nxr_cuda_expect(struct nxr_device_copy *copy, size_t nbytes);
+
+/* Somebody goes to sleep for it: tell the core when its end is expected, if that is known. */
+void nxr_cuda_expect_end(const struct nxr_device_copy *copy);
+
+/* It has ended: learn from it, and tell when all those behind it are expected to be over. */
+void nxr_cuda_expect_next(const struct nxr_device_copy *copy);
 
 /* ---- scattered pieces: cuda_scatter.c -------------------------------------------------------- */
 
@@ -283,19 +297,15 @@ int nxr_cuda_fail(struct nxr_cuda_device *device, const char *call, cu_result re
 bool nxr_cuda_scatter_suits(const struct nxr_device_copy *copy, size_t nbytes);
 
 /*
- * Queue it as kernels; where head_nbytes is not 0, with an event behind so many of the bytes. The
- * context is current. False: it has to go another way; nothing of it is under way.
+ * Queue it as a kernel. The context is current. False: it has to go another way; nothing of it is
+ * under way.
  */
-bool nxr_cuda_scatter(struct nxr_device_copy *copy, size_t nbytes, size_t head_nbytes,
-                      cu_stream stream);
+bool nxr_cuda_scatter(struct nxr_device_copy *copy, size_t nbytes, cu_stream stream);
 
 /* ---- reductions: cuda_reduce.c --------------------------------------------------------------- */
 
-/*
- * Queue copy->reduction; where head_nbytes is not 0, with an event behind so many of the bytes. The
- * context is current.
- */
-cu_result nxr_cuda_reduce(struct nxr_device_copy *copy, size_t head_nbytes, cu_stream stream);
+/* Queue copy->reduction. The context is current. */
+cu_result nxr_cuda_reduce(struct nxr_device_copy *copy, cu_stream stream);
 
 /* Have all blocks said that they are done? Where they do not say it: false. */
 bool nxr_cuda_reduce_is_told(const struct nxr_device_copy *copy);

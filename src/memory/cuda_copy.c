@@ -166,52 +166,6 @@ static cu_result enqueue(struct nxr_cuda_device *device, const struct nxr_device
     return enqueue_singly(pieces + done, n_pieces - done, stream);
 }
 
-/*
- * So many bytes take about 100 us: what is woken when they still have to be moved is there in time
- * to see the end, and no sleeper pays for the way from the driver's interrupt to its own wake-up.
- */
-static size_t bytes_of_a_wakeup(const struct nxr_device_copy *copy)
-{
-    const struct nxr_cuda_memory *dst = memory_of(copy->dst), *src = memory_of(copy->src);
-
-    if (copy->reduction != NULL) {
-        return (size_t)32 << 20;
-    }
-    if (dst == NULL || src == NULL) {
-        return (size_t)6 << 20;
-    }
-    return dst->home == src->home ? (size_t)200 << 20 : (size_t)40 << 20;
-}
-
-/* A copy that takes long, with an event before its last part. */
-static cu_result enqueue_long(struct nxr_device_copy *copy, size_t head_nbytes, cu_stream stream)
-{
-    struct nxr_cuda_device *device = copy->state[NXR_CUDA_COPY_DEVICE];
-    struct nxr_device_piece rest = {0};
-    size_t n = 0, nbytes = 0;
-    cu_result result = CU_OK;
-
-    while (n < copy->n_pieces && nbytes + copy->pieces[n].nbytes <= head_nbytes) {
-        nbytes += copy->pieces[n++].nbytes;
-    }
-    result = enqueue(device, copy->pieces, n, stream);
-    if (result == CU_OK && n < copy->n_pieces) {
-        /* The piece that the border lies in. */
-        struct nxr_device_piece first = copy->pieces[n++];
-        size_t part = head_nbytes - nbytes;
-
-        rest = (struct nxr_device_piece){(char *)first.dst + part, (const char *)first.src + part,
-                                         first.nbytes - part};
-        first.nbytes = part;
-        result = enqueue_singly(&first, 1, stream);
-    }
-    if (result == CU_OK) {
-        copy->state[NXR_CUDA_COPY_EARLY] = nxr_cuda_record(device, stream);
-        result = enqueue_singly(&rest, 1, stream);
-    }
-    return result == CU_OK ? enqueue(device, copy->pieces + n, copy->n_pieces - n, stream) : result;
-}
-
 /* ---- starting -------------------------------------------------------------------------------- */
 
 static size_t sum_of(const struct nxr_device_copy *copy)
@@ -224,12 +178,9 @@ static size_t sum_of(const struct nxr_device_copy *copy)
     return nbytes;
 }
 
-/*
- * Behind the copies that are in the lane; the last of them gets its event now. Where head_nbytes is
- * not 0, with an event behind so many of the bytes.
- */
+/* Behind the copies that are in the lane; the last of them gets its event now. */
 static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lane, size_t nbytes,
-                         size_t head_nbytes, bool is_scattered)
+                         bool is_scattered)
 {
     struct nxr_cuda_device *device = copy->state[NXR_CUDA_COPY_DEVICE];
     cu_stream stream = nxr_cuda_lane_stream(lane);
@@ -243,15 +194,13 @@ static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lan
         lane->last = NULL;
     }
     if (copy->reduction != NULL) {
-        result = nxr_cuda_reduce(copy, head_nbytes, stream);
-    } else if (!is_scattered || !nxr_cuda_scatter(copy, nbytes, head_nbytes, stream)) {
-        result = head_nbytes > 0 ? enqueue_long(copy, head_nbytes, stream)
-                                 : enqueue(device, copy->pieces, copy->n_pieces, stream);
+        result = nxr_cuda_reduce(copy, stream);
+    } else if (!is_scattered || !nxr_cuda_scatter(copy, nbytes, stream)) {
+        result = enqueue(device, copy->pieces, copy->n_pieces, stream);
     }
     if (result != CU_OK) {
         cu_result before = nxr_cu.StreamSynchronize(stream); /* what was queued moves no more */
 
-        nxr_cuda_forget_early(copy);
         nxr_cuda_list_give(copy);
         return copy->reduction != NULL && before == CU_OK
                    ? NIXL_ERR_UNSUPPORTED /* the kernels are not used any more, copies go on */
@@ -260,6 +209,7 @@ static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lan
     copy->state[NXR_CUDA_COPY_LANE] = lane;
     copy->state[NXR_CUDA_COPY_NUMBER] = (void *)(uintptr_t)++lane->n_begun;
     lane->last = copy;
+    nxr_cuda_expect(copy, nbytes);
     return NIXL_INPROGRESS;
 }
 
@@ -275,7 +225,7 @@ static int start_behind_user(struct nxr_device_copy *copy, size_t nbytes, bool i
         nxr_error(MEMORY, "a stream that is being captured into a graph takes no copies");
         return NIXL_ERR_TRANSPORT;
     }
-    if (!is_scattered || !nxr_cuda_scatter(copy, nbytes, 0, copy->stream)) {
+    if (!is_scattered || !nxr_cuda_scatter(copy, nbytes, copy->stream)) {
         result = enqueue(device, copy->pieces, copy->n_pieces, copy->stream);
     }
     if (result == CU_OK) {
@@ -314,7 +264,7 @@ int nxr_cuda_copy_start(struct nxr_device_copy *copy)
 {
     struct nxr_cuda_memory *dst = memory_of(copy->dst), *src = memory_of(copy->src);
     struct nxr_cuda_device *device = copy->reduction != NULL ? dst->device : choose(dst, src);
-    size_t nbytes = sum_of(copy), tail_nbytes = bytes_of_a_wakeup(copy);
+    size_t nbytes = sum_of(copy);
     struct nxr_cuda_lane *lane;
     bool was_pushed, is_scattered;
     int status;
@@ -337,8 +287,7 @@ int nxr_cuda_copy_start(struct nxr_device_copy *copy)
     lane = nxr_cuda_lane_of(device, other_end(device, dst, src), nbytes);
     was_pushed = nxr_cuda_enter(nxr_cuda_context(device));
     pthread_mutex_lock(&lane->lock);
-    status = start_in_lane(copy, lane, nbytes, nbytes > 2 * tail_nbytes ? nbytes - tail_nbytes : 0,
-                           is_scattered);
+    status = start_in_lane(copy, lane, nbytes, is_scattered);
     pthread_mutex_unlock(&lane->lock);
     nxr_cuda_leave(was_pushed);
     return status;

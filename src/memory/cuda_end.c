@@ -2,8 +2,8 @@
 /*
  * How copies by CUDA end: by an event, or, the last of its stream, when the stream is empty. While
  * somebody looks they are asked for; before nobody does any more the driver is told to call, from a
- * stream that waits for the copy's event, so that nothing waits for the call. Locks: that of the
- * lane; the core lets one thread at a time in here.
+ * stream that waits for the copy's event, so that nothing waits for the call. When that will be is
+ * expected in cuda_expect.c. Locks: that of the lane; the core lets one thread at a time in here.
  *
  * An error that a copy ends with ends the context, by CUDA's rules: all later copies of that device
  * fail at once.
@@ -39,7 +39,8 @@ int nxr_cuda_fail(struct nxr_cuda_device *device, const char *call, cu_result re
     return NIXL_ERR_TRANSPORT;
 }
 
-cu_event nxr_cuda_record(struct nxr_cuda_device *device, cu_stream stream)
+/* An event behind what stands in the stream now; NULL: there is none. */
+static cu_event record(struct nxr_cuda_device *device, cu_stream stream)
 {
     cu_event event = nxr_cuda_event_take(device);
 
@@ -50,14 +51,6 @@ cu_event nxr_cuda_record(struct nxr_cuda_device *device, cu_stream stream)
     return event;
 }
 
-void nxr_cuda_forget_early(struct nxr_device_copy *copy)
-{
-    if (copy->state[NXR_CUDA_COPY_EARLY] != NULL) {
-        nxr_cuda_event_give(copy->state[NXR_CUDA_COPY_DEVICE], copy->state[NXR_CUDA_COPY_EARLY]);
-        copy->state[NXR_CUDA_COPY_EARLY] = NULL;
-    }
-}
-
 /* Those of a user's stream are made for it, since that may be in another context than ours. */
 cu_result nxr_cuda_mark(struct nxr_device_copy *copy, cu_stream stream)
 {
@@ -65,7 +58,7 @@ cu_result nxr_cuda_mark(struct nxr_device_copy *copy, cu_stream stream)
     cu_result result;
 
     if (copy->stream == NULL) {
-        event = nxr_cuda_record(copy->state[NXR_CUDA_COPY_DEVICE], stream);
+        event = record(copy->state[NXR_CUDA_COPY_DEVICE], stream);
         copy->state[NXR_CUDA_COPY_EVENT] = event;
         return event != NULL ? CU_OK : CU_OUT_OF_MEMORY;
     }
@@ -125,7 +118,7 @@ static cu_result ask_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *la
     if (event != NULL) {
         nxr_cuda_event_give(copy->state[NXR_CUDA_COPY_DEVICE], event);
     }
-    nxr_cuda_forget_early(copy);
+    nxr_cuda_expect_next(copy);
     nxr_cuda_list_give(copy);
     return result;
 }
@@ -171,21 +164,15 @@ static void tell_end(void *argument)
     nxr_device_ended();
 }
 
-static void tell_soon(void *argument)
-{
-    (void)argument;
-    nxr_device_ends_soon();
-}
-
 /* Call when the event has come, from a stream that is there for that. */
-static bool call_behind(cu_event event, cu_host_function function, cu_stream *waker_p)
+static bool call_behind(cu_event event, cu_stream *waker_p)
 {
     if (*waker_p == NULL && nxr_cu.StreamCreate(waker_p, CU_STREAM_IS_NON_BLOCKING) != CU_OK) {
         *waker_p = NULL;
         return false;
     }
     return nxr_cu.StreamWaitEvent(*waker_p, event, 0) == CU_OK &&
-           nxr_cu.LaunchHostFunc(*waker_p, function, NULL) == CU_OK;
+           nxr_cu.LaunchHostFunc(*waker_p, tell_end, NULL) == CU_OK;
 }
 
 static bool arm_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lane)
@@ -197,11 +184,10 @@ static bool arm_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lane
         is_armed = nxr_cuda_mark(copy, lane->stream) == CU_OK;
         lane->last = lane->last == copy ? NULL : lane->last;
     }
-    if (is_armed && copy->state[NXR_CUDA_COPY_EARLY] != NULL) {
-        call_behind(copy->state[NXR_CUDA_COPY_EARLY], tell_soon, &lane->waker);
-    }
-    is_armed = is_armed && call_behind(copy->state[NXR_CUDA_COPY_EVENT], tell_end, &lane->waker);
-    if (!is_armed) {
+    is_armed = is_armed && call_behind(copy->state[NXR_CUDA_COPY_EVENT], &lane->waker);
+    if (is_armed) {
+        nxr_cuda_expect_end(copy);
+    } else {
         nxr_cu.StreamSynchronize(lane->stream);
     }
     pthread_mutex_unlock(&lane->lock);
@@ -211,7 +197,7 @@ static bool arm_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lane
 static bool arm_behind_user(struct nxr_device_copy *copy)
 {
     cu_stream waker = NULL;
-    bool is_armed = call_behind(copy->state[NXR_CUDA_COPY_EVENT], tell_end, &waker);
+    bool is_armed = call_behind(copy->state[NXR_CUDA_COPY_EVENT], &waker);
 
     copy->state[NXR_CUDA_COPY_NUMBER] = waker;
     if (!is_armed) {

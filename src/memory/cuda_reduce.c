@@ -114,8 +114,7 @@ static void cut(struct nxr_kernel_reduction *what, uint64_t nbytes, uint64_t ele
 
 /* ---- queuing --------------------------------------------------------------------------------- */
 
-static cu_result launch(struct nxr_device_copy *copy, size_t at, size_t nbytes, bool is_last,
-                        cu_stream stream)
+static cu_result launch(struct nxr_device_copy *copy, cu_stream stream)
 {
     const struct nxr_device_reduction *reduction = copy->reduction;
     const struct type *type = &types[reduction->type];
@@ -128,16 +127,16 @@ static cu_result launch(struct nxr_device_copy *copy, size_t at, size_t nbytes, 
     struct nxr_cuda_list *list = NULL;
 
     for (unsigned i = 0; i < what.n_srcs; i++) {
-        what.srcs[i] = (uintptr_t)reduction->srcs[i] + at;
+        what.srcs[i] = (uintptr_t)reduction->srcs[i];
     }
     for (unsigned i = 0; i < what.n_dsts; i++) {
-        what.dsts[i] = (uintptr_t)reduction->dsts[i] + at;
+        what.dsts[i] = (uintptr_t)reduction->dsts[i];
     }
-    cut(&what, nbytes, type->nbytes);
+    cut(&what, reduction->nbytes, type->nbytes);
     n_blocks = (what.n_words + what.n_head + what.n_tail + NXR_KERNEL_REDUCE_THREADS - 1) /
                NXR_KERNEL_REDUCE_THREADS;
     n_blocks = n_blocks < most ? n_blocks : most;
-    list = is_last && n_blocks <= MAX_TELLERS ? nxr_cuda_list_take(kernel) : NULL;
+    list = n_blocks <= MAX_TELLERS ? nxr_cuda_list_take(kernel) : NULL;
     if (list != NULL) {
         for (unsigned i = 0; i < n_blocks; i++) {
             list->done[i] = 0;
@@ -151,21 +150,11 @@ static cu_result launch(struct nxr_device_copy *copy, size_t at, size_t nbytes, 
                                arguments, NULL);
 }
 
-cu_result nxr_cuda_reduce(struct nxr_device_copy *copy, size_t head_nbytes, cu_stream stream)
+cu_result nxr_cuda_reduce(struct nxr_device_copy *copy, cu_stream stream)
 {
     struct nxr_cuda_device *device = copy->state[NXR_CUDA_COPY_DEVICE];
-    cu_result result = CU_OK;
+    cu_result result = launch(copy, stream);
 
-    head_nbytes -= head_nbytes % NXR_KERNEL_WORD_NBYTES;
-    if (head_nbytes > 0) {
-        result = launch(copy, 0, head_nbytes, false, stream);
-        if (result == CU_OK) {
-            copy->state[NXR_CUDA_COPY_EARLY] = nxr_cuda_record(device, stream);
-        }
-    }
-    if (result == CU_OK) {
-        result = launch(copy, head_nbytes, copy->reduction->nbytes - head_nbytes, true, stream);
-    }
     if (result != CU_OK) {
         nxr_cuda_kernels_fail(device, NXR_CUDA_KERNELS_REDUCE, "cuLaunchKernel", result);
     }

@@ -56,13 +56,12 @@ static size_t part_nbytes(size_t nbytes)
     return (part + LEAST_NBYTES - 1) / LEAST_NBYTES * LEAST_NBYTES;
 }
 
-/* How many parts there are; *n_head_p: those that have head_nbytes together. */
+/* How many parts there are. */
 static size_t fill(struct nxr_kernel_piece *parts, const struct nxr_device_copy *copy,
-                   size_t nbytes, size_t head_nbytes, size_t *n_head_p)
+                   size_t nbytes)
 {
-    size_t n = 0, part = part_nbytes(nbytes), before = 0;
+    size_t n = 0, part = part_nbytes(nbytes);
 
-    *n_head_p = 0;
     for (size_t i = 0; i < copy->n_pieces; i++) {
         struct nxr_kernel_piece left = {(uintptr_t)copy->pieces[i].dst,
                                         (uintptr_t)copy->pieces[i].src, copy->pieces[i].nbytes};
@@ -73,8 +72,6 @@ static size_t fill(struct nxr_kernel_piece *parts, const struct nxr_device_copy 
         if (left.nbytes > 0) {
             parts[n++] = left;
         }
-        before += copy->pieces[i].nbytes;
-        *n_head_p = before <= head_nbytes ? n : *n_head_p;
     }
     return n;
 }
@@ -98,32 +95,22 @@ static cu_result launch(struct nxr_cuda_kernel *kernel, const struct nxr_kernel_
                                NXR_KERNEL_COPY_THREADS, 1, 1, 0, stream, arguments, NULL);
 }
 
-bool nxr_cuda_scatter(struct nxr_device_copy *copy, size_t nbytes, size_t head_nbytes,
-                      cu_stream stream)
+bool nxr_cuda_scatter(struct nxr_device_copy *copy, size_t nbytes, cu_stream stream)
 {
     struct nxr_cuda_device *device = copy->state[NXR_CUDA_COPY_DEVICE];
     struct nxr_cuda_list *list = nxr_cuda_list_take(&device->kernel);
-    size_t n, n_head;
     cu_result result;
 
     if (list == NULL) {
         return false;
     }
     copy->state[NXR_CUDA_COPY_LIST] = list;
-    n = fill(list->pieces, copy, nbytes, head_nbytes, &n_head);
-    result = launch(&device->kernel, list->pieces, n_head, stream);
-    if (result == CU_OK && n_head > 0) {
-        copy->state[NXR_CUDA_COPY_EARLY] = nxr_cuda_record(device, stream);
-    }
-    if (result == CU_OK) {
-        result = launch(&device->kernel, list->pieces + n_head, n - n_head, stream);
-    }
+    result = launch(&device->kernel, list->pieces, fill(list->pieces, copy, nbytes), stream);
     if (result == CU_OK) {
         return true;
     }
     nxr_cuda_kernels_fail(device, NXR_CUDA_KERNELS_COPY, "cuLaunchKernel", result);
     nxr_cu.StreamSynchronize(stream); /* what was queued of it does not read the list any more */
-    nxr_cuda_forget_early(copy);
     nxr_cuda_list_give(copy);
     return false;
 }
