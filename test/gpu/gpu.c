@@ -156,18 +156,29 @@ static bool is_allocated(enum gpu_way way)
     return way <= GPU_VULKAN;
 }
 
-/* Of the rank's GPU, by number; Vulkan counts in its own way and takes the one that is nearest. */
+/* The rank's GPU, as all kinds of memory call it. */
+static void find_uuid(char text[40])
+{
+    struct cu_uuid uuid;
+
+    GPU_OK(cu.cuDeviceGetUuid(&uuid, device));
+    for (int i = 0; i < 16; i++) {
+        snprintf(text + 2 * (size_t)i, 3, "%02x", (unsigned char)uuid.bytes[i]);
+    }
+}
+
+/* Of the rank's GPU, if that kind of memory knows it. */
 static bool allocate(const char *name, struct gpu_region *region)
 {
     struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
-    char number[8];
+    char uuid[40];
     int status;
 
-    snprintf(number, sizeof(number), "%d", device);
+    find_uuid(uuid);
     params.kind = region->way == GPU_HOST   ? NIXL_MEM_HOST
                   : region->way == GPU_CUDA ? NIXL_MEM_CUDA
                                             : NIXL_MEM_VULKAN;
-    params.device = region->way == GPU_CUDA ? number : NULL;
+    params.device = region->way == GPU_HOST ? NULL : uuid;
     status = nixl_region_alloc(name, region->nbytes, &params, &region->region);
     if (status == NIXL_ERR_NO_DEVICE && region->way == GPU_VULKAN) {
         return false;
