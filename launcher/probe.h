@@ -13,8 +13,8 @@ enum { PROBE_ANSWER_NBYTES = 4096 };
 bool probe_find(const char *name, char path[PATH_MAX]);
 
 /*
- * Run a program with one argument and take what it writes to stdout and stderr, at most 10 seconds
- * long; more than there is room for is dropped. Returns false if it could not be run or gave no
+ * Run a program with one argument and take what it writes to stdout and stderr, for a minute at
+ * most; more than there is room for is dropped. Returns false if it could not be run or gave no
  * answer.
  */
 bool probe_ask(const char *path, const char *arg, char *answer, size_t answer_nbytes);
