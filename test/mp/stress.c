@@ -105,7 +105,7 @@ static void use_short_lived(struct worker *worker)
     status = nixl_region_query(region, other, 200 * MPT_US, &info);
     if (status == NIXL_OK) {
         status = nixl_put(other, region, 0, worker->memory, 100);
-        MPT_TRUE(status == NIXL_OK || status == NIXL_ERR_STALE);
+        MPT_STATUS(status, status == NIXL_ERR_STALE ? NIXL_ERR_STALE : NIXL_OK);
     } else {
         MPT_STATUS(status, NIXL_ERR_TIMEOUT);
     }
