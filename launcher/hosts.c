@@ -195,9 +195,6 @@ int hosts_capacity(const struct launch_job *job)
 {
     long sum = 0;
 
-    if (job->ppn == 0 && !has_slots(job)) {
-        return 0;
-    }
     for (int i = 0; i < job->n_hosts; i++) {
         sum += slots_of(job, &job->hosts[i]);
     }

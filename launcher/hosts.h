@@ -26,7 +26,7 @@ int hosts_read_file(const char *path, struct launch_job *job, char cause[HOSTS_C
 int hosts_parse_file(char *text, size_t nbytes, struct launch_job *job,
                      char cause[HOSTS_CAUSE_NBYTES]);
 
-/* How many ranks the hosts are for: the sum of slots or of --ppn; 0: nothing says it. */
+/* How many ranks the hosts are for: the sum of --ppn or of slots, one on each without a number. */
 int hosts_capacity(const struct launch_job *job);
 
 /*

@@ -14,8 +14,10 @@ const struct option option_table[] = {
         .allowed = "a whole number from 1 to 65536",
         .topic = "job",
         .brief = "number of ranks (default 1)",
-        .help = "Start N ranks of the program that follows. Default: as many as --host, "
-                "--hostfile, --ppn or an allocation of Slurm have room for if they say it, else 1.",
+        .help =
+            "Start N ranks of the program that follows. Default: as many as --host, "
+            "--hostfile, --ppn or an allocation of Slurm have room for, of which a host without "
+            "a number has 1; else 1.",
     },
     {
         .id = OPTION_HOST,
