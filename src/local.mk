@@ -55,6 +55,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/host/ring.c %D%/host/ring.h \
 	%D%/host/service.c %D%/host/service.h \
 	%D%/host/neighbour.c %D%/host/neighbour.h \
+	%D%/host/packet.c %D%/host/packet.h \
 	%D%/host/wire.c %D%/host/wire.h \
 	%D%/host/word_ask.c %D%/host/word_ask.h \
 	%D%/inbox.c %D%/inbox.h \

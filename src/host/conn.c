@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets: listening, connecting, sending and receiving whole messages with their descriptors. */
+/* Connections: listening, connecting, sending and receiving, and what waits to be sent. */
 #include "config.h"
 
 #include "host/conn.h"
 #include "host/dispatch.h"
 #include "host/link.h"
+#include "host/packet.h"
 #include "host/publish.h"
 #include "host/word_ask.h"
 #include "util/clock.h"
@@ -53,43 +54,12 @@ static socklen_t socket_name(const unsigned char nonce[NXR_NONCE_NBYTES], struct
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
 }
 
-static void close_fds(int *fds, int n_fds)
-{
-    for (int i = 0; i < n_fds; i++) {
-        if (fds[i] >= 0) {
-            close(fds[i]);
-        }
-    }
-}
-
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* One sendmsg. NIXL_OK, NIXL_ERR_AGAIN, or NIXL_ERR_PEER_LOST: the connection is of no use. */
 static int send_now(struct nxr_conn *conn, const union nxr_wire_message *message, const int *fds,
                     int n_fds)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(NXR_WIRE_MAX_FDS * sizeof(int))];
-    } control;
-    struct iovec bytes = {(void *)message, message->header.nbytes};
-    struct msghdr msg = {.msg_iov = &bytes, .msg_iovlen = 1};
-
-    if (n_fds > 0) {
-        memset(&control, 0, sizeof(control));
-        msg.msg_control = control.bytes;
-        msg.msg_controllen = CMSG_SPACE((size_t)n_fds * sizeof(int));
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN((size_t)n_fds * sizeof(int));
-        memcpy(CMSG_DATA(&control.header), fds, (size_t)n_fds * sizeof(int));
-    }
-    if (sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
-        return NIXL_OK;
-    }
-    return errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS || errno == EINTR
-               ? NIXL_ERR_AGAIN
-               : NIXL_ERR_PEER_LOST;
+    return nxr_packet_send(conn->fd, message, message->header.nbytes, fds, n_fds);
 }
 
 static void set_writing(struct nxr_conn *conn, bool is_writing)
@@ -102,7 +72,7 @@ static void set_writing(struct nxr_conn *conn, bool is_writing)
 
 static void free_out(struct out_message *out)
 {
-    close_fds(out->fds, out->n_fds);
+    nxr_packet_close_fds(out->fds, out->n_fds);
     free(out);
 }
 
@@ -193,71 +163,34 @@ void nxr_conn_ring_fd(struct nxr_peer *peer)
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
-static int take_fds(struct msghdr *msg, int *fds, int max_fds)
-{
-    int n_fds = 0;
-
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(msg); header != NULL;
-         header = CMSG_NXTHDR(msg, header)) {
-        size_t n_came;
-
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
-            continue;
-        }
-        n_came = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < n_came; i++) {
-            int fd;
-
-            memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-            if (n_fds < max_fds) {
-                fds[n_fds++] = fd;
-            } else {
-                close(fd);
-            }
-        }
-    }
-    return n_fds;
-}
-
 /* Receive and handle one message; false when there is none, or the connection has ended. */
 static bool receive_one(struct nxr_conn *conn)
 {
-    char bytes[sizeof(union nxr_wire_message) + 1];
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))];
-    struct iovec iov = {bytes, sizeof(bytes)};
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = control,
-                         .msg_controllen = sizeof(control)};
+    struct nxr_packet packet;
     union nxr_wire_message message;
-    int fds[8];
-    int n_fds;
     const char *why = NULL;
-    ssize_t nbytes = recvmsg(conn->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    int status = nxr_packet_receive(conn->fd, &packet);
 
-    if (nbytes < 0 && (errno == EAGAIN || errno == EINTR)) {
+    if (status == NIXL_ERR_AGAIN) {
         return false;
     }
-    if (nbytes <= 0) {
-        nxr_conn_close(conn);
-        return false;
-    }
-    n_fds = take_fds(&msg, fds, 8);
-    if ((msg.msg_flags & MSG_CTRUNC) != 0) {
+    if (status == NIXL_ERR_LIMIT) {
         nxr_info(HOST, "no descriptor is left for what pid %d sends (raise ulimit -n); later again",
                  (int)conn->pid);
-        close_fds(fds, n_fds);
+    }
+    if (status != NIXL_OK) {
         nxr_conn_close(conn);
         return false;
     }
     conn->used_at = nxr_now_ns();
-    if (nxr_wire_parse(bytes, (size_t)nbytes, n_fds, nxr_job.size, &message, &why) == NIXL_OK) {
-        nxr_dispatch(conn, &message, fds, n_fds);
+    if (nxr_wire_parse(packet.bytes, packet.nbytes, packet.n_fds, nxr_job.size, &message, &why) ==
+        NIXL_OK) {
+        nxr_dispatch(conn, &message, packet.fds, packet.n_fds);
     } else {
         nxr_warn(HOST, "%s from pid %d; the connection is dropped", why, (int)conn->pid);
         nxr_conn_close(conn);
     }
-    close_fds(fds, n_fds);
+    nxr_packet_close_fds(packet.fds, packet.n_fds);
     return !conn->is_closed;
 }
 

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sendmsg and recvmsg with SCM_RIGHTS. No state, no lock. */
+#include "config.h"
+
+#include "host/packet.h"
+#include "nixlrun.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+void nxr_packet_close_fds(const int *fds, int n_fds)
+{
+    for (int i = 0; i < n_fds; i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
+}
+
+int nxr_packet_send(int socket, const void *bytes, size_t nbytes, const int *fds, int n_fds)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(NXR_WIRE_MAX_FDS * sizeof(int))];
+    } control;
+    struct iovec iov = {(void *)bytes, nbytes};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    if (n_fds > 0) {
+        memset(&control, 0, sizeof(control));
+        msg.msg_control = control.bytes;
+        msg.msg_controllen = CMSG_SPACE((size_t)n_fds * sizeof(int));
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN((size_t)n_fds * sizeof(int));
+        memcpy(CMSG_DATA(&control.header), fds, (size_t)n_fds * sizeof(int));
+    }
+    if (sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
+        return NIXL_OK;
+    }
+    return errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS || errno == EINTR
+               ? NIXL_ERR_AGAIN
+               : NIXL_ERR_PEER_LOST;
+}
+
+static void take_fds(struct msghdr *msg, struct nxr_packet *packet)
+{
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(msg); header != NULL;
+         header = CMSG_NXTHDR(msg, header)) {
+        size_t n_came;
+
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        n_came = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n_came; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+            if (packet->n_fds < NXR_PACKET_MAX_FDS) {
+                packet->fds[packet->n_fds++] = fd;
+            } else {
+                close(fd);
+            }
+        }
+    }
+}
+
+int nxr_packet_receive(int socket, struct nxr_packet *packet)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(NXR_PACKET_MAX_FDS * sizeof(int))];
+    struct iovec iov = {packet->bytes, sizeof(packet->bytes)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control,
+                         .msg_controllen = sizeof(control)};
+    ssize_t nbytes = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    if (nbytes <= 0) {
+        return nbytes < 0 && (errno == EAGAIN || errno == EINTR) ? NIXL_ERR_AGAIN
+                                                                 : NIXL_ERR_PEER_LOST;
+    }
+    packet->nbytes = (size_t)nbytes;
+    packet->n_fds = 0;
+    take_fds(&msg, packet);
+    if ((msg.msg_flags & MSG_CTRUNC) != 0) {
+        nxr_packet_close_fds(packet->fds, packet->n_fds);
+        return NIXL_ERR_LIMIT;
+    }
+    return NIXL_OK;
+}
