@@ -260,10 +260,20 @@ static int start_on_stream(struct nxr_device_copy *copy, size_t nbytes)
     return status;
 }
 
+/* A reduction runs on the device of its dst. NULL: none can. */
+static struct nxr_cuda_device *device_for(const struct nxr_device_copy *copy,
+                                          struct nxr_cuda_memory *dst, struct nxr_cuda_memory *src)
+{
+    if (copy->reduction != NULL) {
+        return dst != NULL ? dst->device : NULL;
+    }
+    return choose(dst, src);
+}
+
 int nxr_cuda_copy_start(struct nxr_device_copy *copy)
 {
     struct nxr_cuda_memory *dst = memory_of(copy->dst), *src = memory_of(copy->src);
-    struct nxr_cuda_device *device = copy->reduction != NULL ? dst->device : choose(dst, src);
+    struct nxr_cuda_device *device = device_for(copy, dst, src);
     size_t nbytes = sum_of(copy);
     struct nxr_cuda_lane *lane;
     bool was_pushed, is_scattered;
