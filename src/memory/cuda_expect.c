@@ -56,15 +56,21 @@ void nxr_cuda_expect_end(const struct nxr_device_copy *copy)
 void nxr_cuda_expect_next(const struct nxr_device_copy *copy)
 {
     struct nxr_cuda_lane *lane = copy->state[NXR_CUDA_COPY_LANE];
+    bool is_lesson = lane->alone == number_of(copy) && lane->alone_nbytes > 0;
+    bool is_followed = end_of(copy) != 0 && lane->end_ns != 0 && number_of(copy) < lane->n_begun;
     double *rate = &lane->rates[way_of(copy)];
-    int64_t now = nxr_now_ns();
+    int64_t now;
 
-    if (lane->alone == number_of(copy) && now > copy->began_ns) {
+    if (!is_lesson && !is_followed) {
+        return; /* small copies do not pay for a look at the clock */
+    }
+    now = nxr_now_ns();
+    if (is_lesson && now > copy->began_ns) {
         double seen = (double)lane->alone_nbytes / (double)(now - copy->began_ns);
 
         *rate = seen > *rate ? seen : *rate;
     }
-    if (end_of(copy) != 0 && lane->end_ns != 0 && number_of(copy) < lane->n_begun) {
+    if (is_followed) {
         lane->end_ns += now - end_of(copy);
         nxr_device_ends_at(lane->end_ns);
     }
