@@ -8,7 +8,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static pid_t nixlrun;
@@ -18,36 +17,6 @@ static void let_it_go_on(const char *file, int line, const char *text)
 {
     (void)file, (void)line, (void)text;
     kill(nixlrun, SIGCONT);
-}
-
-/* The state of a process as ps has it, and its parent; 0: there is none. */
-static char look_at(pid_t pid, pid_t *parent_p)
-{
-    char name[64], state = 0;
-    FILE *file;
-
-    snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
-    file = fopen(name, "r");
-    if (file != NULL) {
-        MPT_EQ(fscanf(file, "%*d (%*[^)]) %c %d", &state, parent_p), 2);
-        fclose(file);
-    }
-    return state;
-}
-
-/* Send a signal and wait until the process is in one of these states; '-': or gone. */
-static void bring(pid_t pid, int signal, const char *states)
-{
-    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
-    pid_t parent;
-    char state;
-
-    MPT_TRUE(pid > 1);
-    MPT_EQ(kill(pid, signal), 0);
-    do {
-        MPT_LT(mpt_now_ns(), end_ns);
-        state = look_at(pid, &parent);
-    } while (strchr(states, state != 0 ? state : '-') == NULL);
 }
 
 /* The other child of the guardian: ranks that have never talked know no more of each other. */
@@ -82,14 +51,14 @@ int main(void)
         pause();
     }
     other = find_other(getppid());
-    look_at(getppid(), &nixlrun);
+    mpt_look_at(getppid(), NULL, &nixlrun);
     MPT_TRUE(nixlrun > 1);
     mpt_on_fail = let_it_go_on;
-    bring(nixlrun, SIGSTOP, "T");
-    bring(other, SIGKILL, "Z-");
+    mpt_bring(nixlrun, SIGSTOP, "T");
+    mpt_bring(other, SIGKILL, "Z-");
     MPT_STATUS(nixl_put_nb(1, region, 0, &byte, 1, &request), NIXL_INPROGRESS);
     MPT_STATUS(nixl_req_wait(&request, 200 * MPT_MS), NIXL_ERR_TIMEOUT);
-    bring(nixlrun, SIGCONT, "RS");
+    mpt_bring(nixlrun, SIGCONT, "RS");
     MPT_STATUS(nixl_req_wait(&request, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
     MPT_OK(nixl_finalize());
     return mpt_passed();

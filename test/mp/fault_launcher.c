@@ -17,31 +17,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The parent of a process, its name, and its state. */
-static pid_t look_at(pid_t pid, char name[32], char *state_p)
-{
-    char path[64];
-    int parent = 0;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    file = fopen(path, "r");
-    MPT_TRUE(file != NULL);
-    MPT_EQ(fscanf(file, "%*d (%15[^)]) %c %d", name, state_p, &parent), 3);
-    fclose(file);
-    return parent;
-}
-
 /* The rank's parent is the guardian, and its parent is nixlrun; mpirun is the parent itself. */
 static pid_t find_victim(const char *what)
 {
-    char name[32], state;
-    pid_t pid = getppid();
-    pid_t above = look_at(pid, name, &state);
+    char name[32];
+    pid_t pid = getppid(), above = 0;
 
+    MPT_TRUE(mpt_look_at(pid, name, &above) != 0);
     if (strcmp(what, "nixlrun") == 0 || strcmp(what, "stopped") == 0) {
         pid = above;
-        look_at(pid, name, &state);
+        MPT_TRUE(mpt_look_at(pid, name, NULL) != 0);
         MPT_TEXT(name, "nixlrun");
     }
     MPT_TRUE(pid > 1);
@@ -69,18 +54,11 @@ static void let_it_go_on_later(pid_t launcher)
 
 static int leave_a_stopped_launcher(void)
 {
-    char name[32], state = 0;
-
     if (nixl_rank() == 0) {
-        int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
         pid_t launcher = find_victim("stopped");
 
         let_it_go_on_later(launcher);
-        MPT_EQ(kill(launcher, SIGSTOP), 0);
-        while (state != 'T') {
-            MPT_LT(mpt_now_ns(), end_ns);
-            look_at(launcher, name, &state);
-        }
+        mpt_bring(launcher, SIGSTOP, "T");
     }
     mpt_barrier();
     MPT_OK(nixl_finalize());

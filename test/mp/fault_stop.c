@@ -43,24 +43,6 @@ static void send_pid(void)
     MPT_OK(nixl_notify(0, TAG_PID, &pid, sizeof(pid), MPT_PATIENCE));
 }
 
-/* Stop a process and wait until the kernel says that it is stopped. */
-static void stop(pid_t pid)
-{
-    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
-    char path[64], state = 0;
-
-    MPT_EQ(kill(pid, SIGSTOP), 0);
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    while (state != 'T') {
-        FILE *file = fopen(path, "r");
-
-        MPT_TRUE(file != NULL);
-        MPT_EQ(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
-        fclose(file);
-        MPT_LT(mpt_now_ns(), end_ns);
-    }
-}
-
 /* A call that must time out, after `timeout_ns` and not before. */
 #define TIMES_OUT(_call, _timeout_ns)                                                              \
     do {                                                                                           \
@@ -79,7 +61,7 @@ static void check_timeouts(struct nixl_region *region, pid_t pid)
     int status;
 
     MPT_OK(nixl_put(1, region, 0, &word, 8));
-    stop(pid);
+    mpt_bring(pid, SIGSTOP, "T");
     MPT_OK(nixl_put(1, region, 8, &word, 8));
     MPT_OK(nixl_flush(1, MPT_PATIENCE));
     MPT_OK(nixl_get(1, region, 8, &word, 8));
@@ -155,7 +137,7 @@ static void close_during_copy(pid_t pid, bool is_kill)
         for (end_ns = mpt_now_ns() + (int64_t)(mpt_random(&seed) % 3000000);
              mpt_now_ns() < end_ns;) {
         }
-        stop(pid);
+        mpt_bring(pid, SIGSTOP, "T");
         status = nixl_region_close(region, 0);
         if (status == NIXL_OK) {
             MPT_EQ(kill(pid, SIGCONT), 0);

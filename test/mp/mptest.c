@@ -5,6 +5,7 @@
  */
 #include "mptest.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,6 +134,41 @@ int64_t mpt_now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * MPT_S + now.tv_nsec;
+}
+
+char mpt_look_at(pid_t pid, char name[32], pid_t *parent_p)
+{
+    char path[64], comm[32], state = 0;
+    int parent = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    file = fopen(path, "r");
+    if (file == NULL) {
+        return 0;
+    }
+    MPT_EQ(fscanf(file, "%*d (%15[^)]) %c %d", comm, &state, &parent), 3);
+    fclose(file);
+    if (name != NULL) {
+        memcpy(name, comm, sizeof(comm));
+    }
+    if (parent_p != NULL) {
+        *parent_p = parent;
+    }
+    return state;
+}
+
+void mpt_bring(pid_t pid, int signal, const char *states)
+{
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+    char state;
+
+    MPT_TRUE(pid > 1);
+    MPT_EQ(kill(pid, signal), 0);
+    do {
+        MPT_LT(mpt_now_ns(), end_ns);
+        state = mpt_look_at(pid, NULL, NULL);
+    } while (strchr(states, state != 0 ? state : '-') == NULL);
 }
 
 /* splitmix64: one step of a generator whose every output differs. */

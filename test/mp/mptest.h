@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define MPT_US 1000ll
 #define MPT_MS 1000000ll
@@ -75,6 +76,15 @@ int mpt_host_of(int rank); /* hosts are counted from 0 */
 const char *mpt_network(void);
 
 int64_t mpt_now_ns(void);
+
+/*
+ * A process by its pid: its state as ps has it, 0 if there is none; its name and its parent, each
+ * unless NULL.
+ */
+char mpt_look_at(pid_t pid, char name[32], pid_t *parent_p);
+
+/* Send a signal and wait until the process is in one of these states; '-': or gone. */
+void mpt_bring(pid_t pid, int signal, const char *states);
 
 /* A reproducible random number; each call moves *state on. */
 uint64_t mpt_random(uint64_t *state);
