@@ -64,7 +64,7 @@ bool nxr_ofi_knock(struct nxr_net_ep *ep)
     socklen_t nbytes = sizeof(int);
     int error = 0;
 
-    if (!nxr_ofi.rails[0].is_ip) {
+    if (!nxr_ofi.rails[0].is_software) {
         return false;
     }
     if (!ep->is_knocking) {

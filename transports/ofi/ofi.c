@@ -80,10 +80,10 @@ static void fill_attr(void)
      */
     attr->put_message_nbytes = nxr_ofi_is_own_tcp() ? 16384 : 8192;
     attr->get_message_nbytes = 0;
-    attr->latency_ns = nxr_ofi.rails[0].is_ip ? 4300 : 2000;
-    attr->bandwidth_mbps = nxr_ofi.rails[0].is_ip ? 8000 : 12000 * nxr_ofi.n_rails;
+    attr->latency_ns = nxr_ofi.rails[0].is_software ? 4300 : 2000;
+    attr->bandwidth_mbps = nxr_ofi.rails[0].is_software ? 8000 : 12000 * nxr_ofi.n_rails;
     attr->n_rails = nxr_ofi.n_rails;
-    attr->takes_mappings = nxr_ofi.rails[0].is_ip;
+    attr->takes_mappings = nxr_ofi.rails[0].is_software;
     snprintf(attr->library, sizeof(attr->library), "libfabric %u.%u", FI_MAJOR(version),
              FI_MINOR(version));
     used = snprintf(attr->devices, sizeof(attr->devices), "%s on", nxr_ofi.address.provider);

@@ -63,6 +63,7 @@ struct nxr_ofi_rail {
     size_t inject_nbytes;
     uint64_t mr_mode;
     bool is_ip;         /* the provider's names are IP addresses */
+    bool is_software;   /* the processor moves the bytes, by sockets of the kernel */
     bool has_hmem;      /* it takes device memory: which, registering shows */
     bool must_reset;    /* as soon as no completion is being handled */
     int64_t rest_until; /* after a reset: reads and writes go elsewhere */

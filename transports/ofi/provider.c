@@ -29,6 +29,9 @@ static const char *const ranking[] = {
 };
 #define N_RANKED (sizeof(ranking) / sizeof(ranking[0]))
 
+/* The one kind of hardware whose endpoints have IP addresses, those of RoCE and IPoIB. */
+#define ADAPTERS_WITH_IP "verbs"
+
 /* What may be asked for beyond what is needed. */
 struct wish {
     uint64_t order;
@@ -254,6 +257,8 @@ static int make_rail(unsigned index, const struct fi_info *info)
     }
     device_name(info, rail->device, sizeof(rail->device));
     rail->is_ip = info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6;
+    rail->is_software = rail->is_ip && strncmp(info->fabric_attr->prov_name, ADAPTERS_WITH_IP,
+                                               strlen(ADAPTERS_WITH_IP)) != 0;
     told->fabric = hash(info->fabric_attr->name);
     told->flags = is_loopback(info) || strcmp(info->fabric_attr->prov_name, "shm") == 0
                       ? NXR_OFI_THIS_HOST
@@ -297,13 +302,13 @@ static bool ask_for(struct nxr_ofi_rail *rail, struct wish wish)
 
 /*
  * Device memory, if all rails take it; and messages that stay behind writes, where a single rail
- * does that on request. Providers over IP copy device memory themselves.
+ * does that on request. Providers over sockets copy device memory themselves.
  */
 static void ask_for_more(void)
 {
     struct wish more = {.order = FI_ORDER_SAS,
-                        .has_hmem = nxr_ofi.rails[0].is_ip ? nxr_ofi.core->wants_copied
-                                                           : nxr_ofi.core->wants_devices};
+                        .has_hmem = nxr_ofi.rails[0].is_software ? nxr_ofi.core->wants_copied
+                                                                 : nxr_ofi.core->wants_devices};
     bool has_hmem = more.has_hmem;
 
     for (unsigned i = 0; i < nxr_ofi.n_rails && has_hmem; i++) {
@@ -311,7 +316,7 @@ static void ask_for_more(void)
     }
     if (has_hmem) {
         unsigned *kinds_p =
-            nxr_ofi.rails[0].is_ip ? &nxr_ofi.attr.copied_kinds : &nxr_ofi.attr.device_kinds;
+            nxr_ofi.rails[0].is_software ? &nxr_ofi.attr.copied_kinds : &nxr_ofi.attr.device_kinds;
 
         *kinds_p = 1u << NIXL_MEM_CUDA;
     }

@@ -139,7 +139,7 @@ bool nxr_ofi_reset_rails(void)
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         struct nxr_ofi_rail *rail = &nxr_ofi.rails[i];
 
-        if (rail->must_reset && rail->is_ip) {
+        if (rail->must_reset && rail->is_software) {
             rail->must_reset = nxr_ofi_rail_reopen(rail) != NIXL_OK;
             rail->rest_until = nxr_ofi.now + REST_NS;
             nxr_ofi.core->log(NXR_NET_DEBUG, "ofi: %s was closed and opened again", rail->device);
@@ -147,7 +147,7 @@ bool nxr_ofi_reset_rails(void)
             nxr_ofi_repair_within(FIRST_PAUSE);
             has_reset = true;
         }
-        rail->must_reset = rail->must_reset && rail->is_ip;
+        rail->must_reset = rail->must_reset && rail->is_software;
     }
     return has_reset;
 }
