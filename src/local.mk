@@ -100,6 +100,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/net/move.c \
 	%D%/net/net.h \
 	%D%/net/note.c \
+	%D%/net/offer.c %D%/net/offer.h \
 	%D%/net/order.c \
 	%D%/net/out.c \
 	%D%/net/own.c \

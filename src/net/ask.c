@@ -25,13 +25,16 @@ static void describe(const struct net *net, char *text, size_t text_nbytes)
     }
 }
 
-/* Why an open network that could reach the peer does not. */
-static void compare(const struct net *net, const struct net_peer *np, char *why, size_t why_nbytes)
+/* What is expected of an open network, with a peer where both have it. */
+static struct nxr_net_offer expect(const struct net *net, const struct net_peer *np)
 {
-    const struct nxr_net_attr *chosen = np->messages->attr;
+    struct nxr_net_offer expected;
+    char why[160];
 
-    snprintf(why, why_nbytes, "%s is expected to be faster (%.1f us against %.1f us)",
-             np->messages->module->name, chosen->latency_ns / 1e3, net->attr->latency_ns / 1e3);
+    if (np == NULL || !net_is_common(net, &np->card, &expected, why, sizeof(why))) {
+        expected = net_own_offer(net);
+    }
+    return expected;
 }
 
 static void tell_why_not(const struct net *net, const struct nxr_peer *peer, char *why,
@@ -39,13 +42,15 @@ static void tell_why_not(const struct net *net, const struct nxr_peer *peer, cha
 {
     const struct net_peer *np = peer->net;
     const struct nxr_full_card *card = np != NULL ? &np->card : peer->full_card;
+    struct nxr_net_offer others, its;
 
     if (np == NULL && peer->transport != NULL) {
         snprintf(why, why_nbytes, "%s is faster", peer->transport->name);
     } else if (card == NULL) {
         snprintf(why, why_nbytes, "where the rank is, is not known");
-    } else if (net_is_common(net, card, why, why_nbytes) && np != NULL) {
-        compare(net, np, why, why_nbytes);
+    } else if (net_is_common(net, card, &others, why, why_nbytes) && np != NULL &&
+               net_is_common(np->messages, card, &its, why, why_nbytes)) {
+        net_compare(np->messages, &its, net, &others, why, why_nbytes);
     }
 }
 
@@ -53,6 +58,7 @@ void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_in
 {
     const struct net *net = &nxr_net.nets[index];
     const struct net_peer *np = peer->net;
+    struct nxr_net_offer expected;
 
     snprintf(info->transport, sizeof(info->transport), "%s", nxr_net_name(index));
     if (!net->is_open) {
@@ -64,9 +70,10 @@ void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_in
     net_lock();
     info->is_usable = 1;
     info->is_chosen = np != NULL && (np->messages == net || np->bulk == net);
-    info->latency_ns = net->attr->latency_ns;
-    info->bandwidth_mbps = net->attr->bandwidth_mbps;
-    info->n_rails = net->attr->n_rails;
+    expected = expect(net, np);
+    info->latency_ns = expected.latency_ns;
+    info->bandwidth_mbps = expected.bandwidth_mbps;
+    info->n_rails = expected.n_rails;
     snprintf(info->library, sizeof(info->library), "%s", net->attr->library);
     describe(net, info->devices, sizeof(info->devices));
     if (!info->is_chosen) {
@@ -77,6 +84,6 @@ void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_in
 
 void nxr_net_expect(const struct nxr_peer *peer, uint64_t *latency_ns_p, uint64_t *bandwidth_mbps_p)
 {
-    *latency_ns_p = peer->net->messages->attr->latency_ns;
-    *bandwidth_mbps_p = peer->net->bulk->attr->bandwidth_mbps;
+    *latency_ns_p = expect(peer->net->messages, peer->net).latency_ns;
+    *bandwidth_mbps_p = expect(peer->net->bulk, peer->net).bandwidth_mbps;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The remote half of a peer: which networks it is reached by, and its end. Both ends look at the
- * same two cards and choose alike: the network with the lowest latency for messages, the one with
- * the highest bandwidth for bulk, by name where equal. Lock: job.lock, and nxr_net.lock inside.
+ * The remote half of a peer: made with the networks that net/offer.c has chosen, and its end.
+ * Lock: job.lock, and nxr_net.lock inside.
  */
 #include "config.h"
 
@@ -16,63 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- choosing -------------------------------------------------------------------------------- */
-
-bool net_is_common(const struct net *net, const struct nxr_full_card *card, char *why,
-                   size_t why_nbytes)
-{
-    const void *address;
-    size_t nbytes;
-
-    if (!net->is_open) {
-        snprintf(why, why_nbytes, "%s", net->why);
-        return false;
-    }
-    address = nxr_card_find_address(card, net->module->name, &nbytes);
-    if (address == NULL) {
-        snprintf(why, why_nbytes, "the other rank does not offer it");
-        return false;
-    }
-    return net->module->reach(address, nbytes, why, why_nbytes) == NIXL_OK;
-}
-
-/* Does `a` move bulk better than `b`? Bulk beside the messages' network must be RMA. */
-static bool is_faster(const struct net *a, const struct net *b)
-{
-    return net_uses_rma(a) && a->attr->bandwidth_mbps > b->attr->bandwidth_mbps;
-}
-
-static bool choose(struct net_peer *np, char *why, size_t why_nbytes)
-{
-    struct net *common[NXR_NET_MAX];
-    size_t n_common = 0, used = 0;
-
-    why[0] = '\0';
-    for (size_t i = 0; i < nxr_net.n_nets; i++) {
-        struct net *net = &nxr_net.nets[i];
-        char reason[160];
-
-        if (net_is_common(net, &np->card, reason, sizeof(reason))) {
-            common[n_common++] = net;
-        } else if (used < why_nbytes) {
-            used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s",
-                                     used > 0 ? "; " : "", nxr_net_name(i), reason);
-        }
-    }
-    for (size_t i = 0; i < n_common; i++) {
-        if (np->messages == NULL || common[i]->attr->latency_ns < np->messages->attr->latency_ns) {
-            np->messages = common[i];
-        }
-    }
-    np->bulk = np->messages;
-    for (size_t i = 0; i < n_common; i++) {
-        if (is_faster(common[i], np->bulk)) {
-            np->bulk = common[i];
-        }
-    }
-    return n_common > 0;
-}
 
 /* How large puts and gets inside of messages may be on this pair. */
 static void set_limits(struct net_peer *np)
@@ -134,10 +76,14 @@ static void explain_none(char *why, size_t why_nbytes)
 int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
                  size_t why_nbytes)
 {
+    struct nxr_net_choice choice;
     struct net_peer *np;
 
     if (!atomic_load(&nxr_net_is_open)) {
         explain_none(why, why_nbytes);
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    if (!net_choose(card, &choice, why, why_nbytes)) {
         return NIXL_ERR_UNSUPPORTED;
     }
     np = net_peer_new(peer, card);
@@ -145,10 +91,8 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
         snprintf(why, why_nbytes, "no memory");
         return NIXL_ERR_NO_MEMORY;
     }
-    if (!choose(np, why, why_nbytes)) {
-        free(np);
-        return NIXL_ERR_UNSUPPORTED;
-    }
+    np->messages = choice.messages;
+    np->bulk = choice.bulk;
     set_limits(np);
     net_lock();
     np->messages->n_peers++;

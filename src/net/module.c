@@ -162,7 +162,7 @@ static int open_network(struct net *net, struct nxr_full_card *card)
     net->attr = net->module->attr();
     status = net->module->address(address, &nbytes);
     if (status == NIXL_OK) {
-        status = nxr_card_add_address(card, net->module->name, address, nbytes);
+        status = net_offer_add(card, net, address, nbytes);
     }
     if (status != NIXL_OK) {
         snprintf(net->why, sizeof(net->why), "its address does not fit into the card");

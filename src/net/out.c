@@ -80,11 +80,12 @@ static void out_ended(struct net_op *op, int status)
 
 struct nxr_net_ep *net_ep(struct net_peer *np, struct net *net)
 {
+    struct nxr_net_offer offer;
     const void *address;
     size_t nbytes;
 
     if (np->eps[net->index] == NULL && !np->is_dead) {
-        address = nxr_card_find_address(&np->card, net->module->name, &nbytes);
+        address = net_offer_find(&np->card, net->module->name, &offer, &nbytes);
         if (address == NULL ||
             net->module->ep_open(address, nbytes, np, &np->eps[net->index]) != NIXL_OK) {
             np->eps[net->index] = NULL;

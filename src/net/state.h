@@ -8,6 +8,7 @@
 #define NXR_NET_STATE_H
 
 #include "net/net.h"
+#include "net/offer.h"
 #include "net/wire.h"
 #include "request.h"
 #include "transports/network.h"
@@ -318,12 +319,6 @@ bool net_serves(const struct nxr_part *part, const struct nxr_range *range);
 
 /* What the local side of an operation is to the network: host memory where it may look. */
 enum nixl_mem_kind net_local_kind(const void *local);
-
-/* ---- link.c ---------------------------------------------------------------------------------- */
-
-/* Can the peer of that card be reached in that network? Else one line in `why`. */
-bool net_is_common(const struct net *net, const struct nxr_full_card *card, char *why,
-                   size_t why_nbytes);
 
 /* ---- in.c ------------------------------------------------------------------------------------ */
 

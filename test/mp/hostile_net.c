@@ -343,7 +343,9 @@ static void suffer(const struct briefing *what)
 
 static const void *own_address(size_t *nbytes_p)
 {
-    return nxr_card_find_address(&nxr_job.card, mpt_network(), nbytes_p);
+    struct nxr_net_offer offer;
+
+    return net_offer_find(&nxr_job.card, mpt_network(), &offer, nbytes_p);
 }
 
 /* Rank 0 has a region; rank 1 tells it the secret of its card, as a stolen message would. */

@@ -246,6 +246,8 @@ static void ignore_line(enum nixl_log_level level, const char *subsystem, const 
 
 static void make_cards(void)
 {
+    static const char entry[sizeof(struct nxr_net_offer) + 8]; /* expects nothing, and an address */
+
     for (int rank = 0; rank < FAKE_SIZE; rank++) {
         must(nxr_card_make(rank, 0, &cards[rank]) == NIXL_OK);
         /* The same in each run, so that an input always does the same. */
@@ -253,7 +255,7 @@ static void make_cards(void)
         memset(cards[rank].head.secret, 11 + rank, sizeof(cards[rank].head.secret));
         memset(cards[rank].head.host, 'a' + rank, 1);
         memset(cards[rank].head.boot_id, 'a' + rank, 1);
-        must(nxr_card_add_address(&cards[rank], "ucx", "address", 8) == NIXL_OK);
+        must(nxr_card_add_address(&cards[rank], "ucx", entry, sizeof(entry)) == NIXL_OK);
     }
 }
 

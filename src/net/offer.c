@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Offers of networks in cards, and the choice by them. No state of its own, no lock. */
+#include "config.h"
+
+#include "net/offer.h"
+
+#include "net/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- offers ---------------------------------------------------------------------------------- */
+
+struct nxr_net_offer net_own_offer(const struct net *net)
+{
+    return (struct nxr_net_offer){
+        .latency_ns = net->attr->latency_ns,
+        .bandwidth_mbps = net->attr->bandwidth_mbps,
+        .n_rails = (uint16_t)net->attr->n_rails,
+        .has_adapters = !net->attr->takes_mappings,
+    };
+}
+
+int net_offer_add(struct nxr_full_card *card, const struct net *net, const void *address,
+                  size_t nbytes)
+{
+    const struct nxr_net_offer offer = net_own_offer(net);
+    unsigned char bytes[sizeof(offer) + NXR_NET_ADDRESS_NBYTES];
+
+    if (nbytes > NXR_NET_ADDRESS_NBYTES) {
+        return NIXL_ERR_LIMIT;
+    }
+    memcpy(bytes, &offer, sizeof(offer));
+    memcpy(bytes + sizeof(offer), address, nbytes);
+    return nxr_card_add_address(card, net->module->name, bytes, sizeof(offer) + nbytes);
+}
+
+const void *net_offer_find(const struct nxr_full_card *card, const char *network,
+                           struct nxr_net_offer *offer_p, size_t *nbytes_p)
+{
+    size_t nbytes;
+    const unsigned char *bytes = nxr_card_find_address(card, network, &nbytes);
+
+    if (bytes == NULL || nbytes < sizeof(*offer_p)) {
+        return NULL;
+    }
+    memcpy(offer_p, bytes, sizeof(*offer_p));
+    *nbytes_p = nbytes - sizeof(*offer_p);
+    return bytes + sizeof(*offer_p);
+}
+
+/* ---- a pair ---------------------------------------------------------------------------------- */
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static struct nxr_net_offer worse(struct nxr_net_offer mine, struct nxr_net_offer theirs)
+{
+    return (struct nxr_net_offer){
+        .latency_ns = mine.latency_ns > theirs.latency_ns ? mine.latency_ns : theirs.latency_ns,
+        .bandwidth_mbps = smaller(mine.bandwidth_mbps, theirs.bandwidth_mbps),
+        .n_rails = (uint16_t)smaller(mine.n_rails, theirs.n_rails),
+        .has_adapters = mine.has_adapters != 0 && theirs.has_adapters != 0,
+    };
+}
+
+bool net_is_common(const struct net *net, const struct nxr_full_card *card,
+                   struct nxr_net_offer *expected_p, char *why, size_t why_nbytes)
+{
+    struct nxr_net_offer theirs;
+    const void *address;
+    size_t nbytes;
+
+    if (!net->is_open) {
+        snprintf(why, why_nbytes, "%s", net->why);
+        return false;
+    }
+    address = net_offer_find(card, net->module->name, &theirs, &nbytes);
+    if (address == NULL) {
+        snprintf(why, why_nbytes, "the other rank does not offer it");
+        return false;
+    }
+    if (net->module->reach(address, nbytes, why, why_nbytes) != NIXL_OK) {
+        return false;
+    }
+    *expected_p = worse(net_own_offer(net), theirs);
+    return true;
+}
+
+/* ---- the choice ------------------------------------------------------------------------------ */
+
+/* Sockets over several rails: large transfers take all of them, and the cut of one is repaired. */
+static bool has_spare_rails(const struct nxr_net_offer *offer)
+{
+    return offer->has_adapters == 0 && offer->n_rails > 1;
+}
+
+/*
+ * Does `a` carry messages better than `b`? Adapters before sockets, several rails before one,
+ * then the lower latency.
+ */
+static bool is_better(const struct nxr_net_offer *a, const struct nxr_net_offer *b)
+{
+    if (a->has_adapters != b->has_adapters) {
+        return a->has_adapters != 0;
+    }
+    if (has_spare_rails(a) != has_spare_rails(b)) {
+        return has_spare_rails(a);
+    }
+    return a->latency_ns < b->latency_ns;
+}
+
+/*
+ * Is bulk better moved by `a`, beside the messages of another network? Only by reads and writes,
+ * which nobody has to place, and only by adapters: two sockets move no more than one.
+ */
+static bool is_faster(const struct net *net, const struct nxr_net_offer *a,
+                      const struct nxr_net_offer *b)
+{
+    return net_uses_rma(net) && a->has_adapters != 0 && a->bandwidth_mbps > b->bandwidth_mbps;
+}
+
+bool net_choose(const struct nxr_full_card *card, struct nxr_net_choice *choice_p, char *why,
+                size_t why_nbytes)
+{
+    struct nxr_net_offer expected[NXR_NET_MAX];
+    bool is_common[NXR_NET_MAX] = {false};
+    int messages = -1, bulk;
+    size_t used = 0;
+
+    why[0] = '\0';
+    for (int i = 0; i < (int)nxr_net.n_nets; i++) {
+        char reason[160];
+
+        is_common[i] = net_is_common(&nxr_net.nets[i], card, &expected[i], reason, sizeof(reason));
+        if (!is_common[i] && used < why_nbytes) {
+            used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s",
+                                     used > 0 ? "; " : "", nxr_net_name((size_t)i), reason);
+        }
+        if (is_common[i] && (messages < 0 || is_better(&expected[i], &expected[messages]))) {
+            messages = i;
+        }
+    }
+    if (messages < 0) {
+        return false;
+    }
+    bulk = messages;
+    for (int i = 0; i < (int)nxr_net.n_nets; i++) {
+        if (is_common[i] && is_faster(&nxr_net.nets[i], &expected[i], &expected[bulk])) {
+            bulk = i;
+        }
+    }
+    *choice_p = (struct nxr_net_choice){&nxr_net.nets[messages], &nxr_net.nets[bulk]};
+    return true;
+}
+
+void net_compare(const struct net *taken, const struct nxr_net_offer *its, const struct net *other,
+                 const struct nxr_net_offer *others, char *why, size_t why_nbytes)
+{
+    const char *name = taken->module->name;
+
+    if (its->has_adapters != others->has_adapters) {
+        snprintf(why, why_nbytes, "%s has adapters that move the bytes, %s the processor", name,
+                 other->module->name);
+    } else if (has_spare_rails(its) && !has_spare_rails(others)) {
+        snprintf(why, why_nbytes, "%s has %u rails to that host, and repairs a cut one", name,
+                 its->n_rails);
+    } else {
+        snprintf(why, why_nbytes, "%s is expected to be faster (%.1f us against %.1f us)", name,
+                 its->latency_ns / 1e3, others->latency_ns / 1e3);
+    }
+}
