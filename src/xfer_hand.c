@@ -285,7 +285,7 @@ static int begin(struct nxr_xfer_slot *slot)
 static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
 {
     size_t n_pieces = xfer->n_staged;
-    struct nxr_piece *pieces;
+    struct nxr_piece *pieces, *kept;
     struct nxr_xfer_slot *slot;
     uint64_t nbytes;
     int status = take_slot(xfer, true, &slot);
@@ -293,7 +293,8 @@ static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
     if (status != NIXL_OK) {
         return status;
     }
-    pieces = slot->pieces != NULL ? slot->pieces : malloc(NXR_LIST_MAX * sizeof(*pieces));
+    kept = slot->pieces;
+    pieces = kept != NULL ? kept : malloc(NXR_LIST_MAX * sizeof(*pieces));
     slot->pieces = xfer->staged;
     slot->op = make_op(xfer, n_pieces);
     slot->op.pieces = &xfer->staged[xfer->staged_at];
@@ -306,7 +307,10 @@ static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
         xfer->takes_lists = true;
         xfer->list_pieces *= xfer->list_pieces < NXR_LIST_MAX ? 2 : 1;
     } else {
-        slot->pieces = pieces;
+        slot->pieces = kept;
+        if (kept == NULL) {
+            free(pieces);
+        }
         give_slot(slot, true);
     }
     return status;

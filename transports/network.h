@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        4
+#define NXR_NETWORK_ABI        5
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see bulk below */
@@ -114,6 +114,7 @@ struct nxr_net_attr {
     size_t
         put_message_nbytes; /* puts up to this go inside a message, measured; <= message_nbytes */
     size_t get_message_nbytes; /* gets up to this are answered inside a message; 0: by read() */
+    size_t list_get_nbytes;    /* ... and those of a list, many in a message; 0: as others */
 
     /*
      * Device memory that mem_register(), write() and read() take, as bits by enum nixl_mem_kind:

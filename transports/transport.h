@@ -484,7 +484,7 @@ struct nxr_transport {
     /*
      * The same for a whole list (op->pieces) in one submission: a batch of copies, one kernel, one
      * command buffer. One nxr_op_done() for all; cancel() as after start(). NIXL_ERR_UNSUPPORTED:
-     * no list of this part can be; the core starts the pieces one by one.
+     * this list cannot be; the core starts the first piece by itself, then asks for the rest.
      */
     int (*start_list)(struct nxr_op *op);
 

@@ -26,6 +26,8 @@ static void set_limits(struct net_peer *np)
         attr->put_message_nbytes < np->piece_max ? attr->put_message_nbytes : np->piece_max;
     np->get_max =
         attr->get_message_nbytes < np->piece_max ? attr->get_message_nbytes : np->piece_max;
+    np->list_get_max =
+        attr->list_get_nbytes < np->piece_max ? attr->list_get_nbytes : np->piece_max;
 }
 
 /* ---- making and ending ----------------------------------------------------------------------- */

@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of pieces to ranks on other hosts. Small puts are gathered into messages, each as full as
- * it can be; what does not fit into one, and gets, are moves of their own. Lock: nxr_net.lock.
+ * Lists of pieces to and from ranks on other hosts. Small puts are gathered into messages, each as
+ * full as it can be. Small gets are one move: the owner is asked for many at a time and answers in
+ * order, in messages as full. What does not fit into a message is a move of its own.
+ * Lock: nxr_net.lock.
  */
 #include "config.h"
 
 #include "net/state.h"
+#include "util/copy.h"
+
+/*
+ * The bytes that a list has asked for and not got, at most: what the owner gathers for it, and
+ * enough to keep a network busy on the way.
+ */
+#define WINDOW_NBYTES (1u << 20)
+
+/* ---- puts ------------------------------------------------------------------------------------ */
 
 int net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
                   size_t n_pieces, size_t *n_done_p)
@@ -36,4 +47,77 @@ int net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr
     net_unlock();
     *n_done_p = n_done;
     return status;
+}
+
+/* ---- gets ------------------------------------------------------------------------------------ */
+
+/* Of host memory, whose owner answers at once, and so in order. */
+static bool can_be_list(const struct nxr_op *op)
+{
+    size_t max_nbytes = op->part->peer->net->list_get_max;
+
+    if (op->kind != NXR_OP_GET || op->part->key.kind != NIXL_MEM_HOST ||
+        net_local_kind(op->local) != NIXL_MEM_HOST) {
+        return false;
+    }
+    for (size_t i = 0; i < op->n_pieces; i++) {
+        if (op->pieces[i].nbytes > max_nbytes) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int net_start_list(struct nxr_op *op)
+{
+    return can_be_list(op) ? net_start(op) : NIXL_ERR_UNSUPPORTED;
+}
+
+bool net_list_go(struct net_move *move)
+{
+    const struct nxr_op *user = move->user;
+
+    while (move->n_asked < user->n_pieces && move->issued - user->nbytes_done < WINDOW_NBYTES) {
+        const struct nxr_piece *piece = &user->pieces[move->n_asked];
+        struct nxr_net_get *get = net_begin(move->np, NXR_NET_GET, sizeof(*get));
+
+        if (get == NULL) {
+            net_move_end(move, NIXL_ERR_NO_MEMORY);
+            return true;
+        }
+        *get = (struct nxr_net_get){
+            .move = move->id + move->n_asked,
+            .generation = user->part->key.generation,
+            .offset = piece->offset,
+            .nbytes = piece->nbytes,
+            .id = user->part->id,
+        };
+        move->n_asked++;
+        move->issued += piece->nbytes;
+    }
+    net_push(move->np, true);
+    return true;
+}
+
+void net_list_take_got(struct net_move *move, const struct nxr_net_got *got, const void *payload,
+                       size_t nbytes)
+{
+    struct nxr_op *user = move->user;
+    const struct nxr_piece *piece = &user->pieces[move->n_got];
+
+    if (got->move != move->id + move->n_got || move->n_got == move->n_asked ||
+        nbytes != piece->nbytes) {
+        net_drop(move->np->peer->rank, "an answer to a get of a list that does not fit");
+        net_move_end(move, NIXL_ERR_TRANSPORT);
+        return;
+    }
+    nxr_copy(piece->local, payload, nbytes);
+    user->nbytes_done += nbytes;
+    move->n_got++;
+    if (move->n_got == user->n_pieces) {
+        net_move_end(move, NIXL_OK);
+    } else if (move->n_asked < user->n_pieces &&
+               move->issued - user->nbytes_done <= WINDOW_NBYTES / 2) {
+        net_move_go(move);
+    }
 }

@@ -122,7 +122,7 @@ static bool go_get(struct net_move *move)
         .id = user->part->id,
         .is_bulk = is_bulk,
     };
-    net_push(np, false);
+    net_push(np, true);
     return true;
 }
 
@@ -180,6 +180,9 @@ bool net_move_go(struct net_move *move)
     if (move->how == NET_RMA) {
         return net_rma_go(move);
     }
+    if (move->how == NET_LIST) {
+        return net_list_go(move);
+    }
     if (!is_put) {
         return go_get(move);
     }
@@ -188,22 +191,33 @@ bool net_move_go(struct net_move *move)
 
 /* ---- the life of a move ---------------------------------------------------------------------- */
 
+static enum net_how how_to(const struct nxr_op *user)
+{
+    const struct net_peer *np = user->part->peer->net;
+    bool is_small = user->nbytes <= (user->kind == NXR_OP_PUT ? np->put_max : np->get_max);
+
+    if (user->pieces != NULL) {
+        return NET_LIST;
+    }
+    return is_small && net_local_kind(user->local) == NIXL_MEM_HOST ? NET_PIECES
+                                                                    : user->part->net->how;
+}
+
 static struct net_move *move_new(struct nxr_op *user)
 {
     struct net_peer *np = user->part->peer->net;
-    struct net_part *part = user->part->net;
     struct net_move *move = malloc(sizeof(*move));
-    bool is_small = user->nbytes <= (user->kind == NXR_OP_PUT ? np->put_max : np->get_max);
 
     if (move != NULL) {
         *move = (struct net_move){
             .user = user,
             .np = np,
-            .part = part,
-            .how =
-                is_small && net_local_kind(user->local) == NIXL_MEM_HOST ? NET_PIECES : part->how,
-            .id = ++np->last_id,
+            .part = user->part->net,
+            .how = how_to(user),
+            .id = np->last_id + 1,
+            .n_ids = user->pieces != NULL ? user->n_pieces : 1,
         };
+        np->last_id += move->n_ids;
         nxr_list_init(&move->wait_link);
         nxr_list_append(&np->moves, &move->link);
         atomic_fetch_add(&nxr_n_at_networks, 1);
@@ -363,7 +377,7 @@ struct net_move *net_move_find(struct net_peer *np, uint64_t id)
     nxr_list_for_each (link, after, &np->moves) {
         struct net_move *move = nxr_list_entry(link, struct net_move, link);
 
-        if (move->id == id) {
+        if (id - move->id < move->n_ids) {
             return move;
         }
     }
@@ -382,6 +396,10 @@ void net_take_got(struct net_peer *np, const struct nxr_net_got *got, const void
     nxr_net.must_wake = true;
     if (got->status != NIXL_OK) {
         net_move_end(move, got->status);
+        return;
+    }
+    if (move->how == NET_LIST) {
+        net_list_take_got(move, got, payload, nbytes);
         return;
     }
     if (move->how != NET_PIECES || nbytes == 0 || nbytes > user->nbytes - user->nbytes_done) {

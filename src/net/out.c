@@ -223,6 +223,10 @@ void net_push(struct net_peer *np, bool may_wait)
     if (np->batch == NULL || !nxr_list_is_empty(&np->queue)) {
         return; /* goes out behind the queue */
     }
+    if (may_wait && nxr_net.is_receiving) {
+        net_cork(np);
+        return;
+    }
     if (may_wait && is_ahead(np)) {
         net_cork(np);
         if (!atomic_load_explicit(&nxr_net.is_kicked, memory_order_relaxed)) {

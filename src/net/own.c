@@ -229,7 +229,7 @@ void net_answer_get(struct net_peer *np, const struct nxr_net_get *get, const ch
     if (got != NULL) {
         *got = (struct nxr_net_got){.move = get->move, .status = status};
         nxr_copy(got + 1, addr, nbytes);
-        net_push(np, false);
+        net_push(np, true);
     }
 }
 

@@ -96,11 +96,13 @@ static bool do_round(bool is_thorough, int64_t now)
         nxr_net.n_user_rounds++;
         atomic_store_explicit(&polled_at, nxr_net.now, memory_order_relaxed);
     }
+    nxr_net.is_receiving = true;
     for (size_t i = 0; i < nxr_net.n_nets; i++) {
         if (is_due(&nxr_net.nets[i], is_thorough)) {
             has_moved |= nxr_net.nets[i].module->progress() > 0;
         }
     }
+    nxr_net.is_receiving = false;
     net_uncork_all();
     has_moved |= pump_busy();
     must_wake = nxr_net.must_wake;

@@ -65,6 +65,7 @@ enum net_how {
     NET_PIECES, /* in messages, one or several */
     NET_BULK,   /* behind a message */
     NET_RMA,    /* the network reads and writes */
+    NET_LIST,   /* a list of small gets, whose answers are gathered in messages */
 };
 
 /* A put or get under way. */
@@ -75,9 +76,12 @@ struct net_move {
     struct net_peer *np;
     struct net_part *part;
     enum net_how how;
-    uint64_t id;       /* comes back in answers */
-    uint64_t issued;   /* NET_RMA: bytes handed over */
-    unsigned n_pieces; /* ... in so many pieces that have not ended */
+    uint64_t id;       /* comes back in answers; of a list, the first of n_ids, a piece each */
+    uint64_t n_ids;    /* 1, or the pieces of a list */
+    uint64_t n_asked;  /* NET_LIST: the owner was asked for so many pieces, and */
+    uint64_t n_got;    /* ... so many have come, in order */
+    uint64_t issued;   /* NET_RMA: bytes handed over; NET_LIST: bytes asked for */
+    unsigned n_pieces; /* NET_RMA: ... in so many pieces that have not ended */
     int status;
     bool is_at_module; /* the module may touch the local buffer */
 };
@@ -132,9 +136,10 @@ struct net_peer {
     bool is_dead;
     bool has_left; /* it said good-bye */
 
-    /* The largest put, get answer and piece that go inside of a message. */
+    /* The largest put, get answer, get of a list and piece that go inside of a message. */
     size_t put_max;
     size_t get_max;
+    size_t list_get_max;
     size_t piece_max;
 
     /* Out. */
@@ -220,6 +225,7 @@ struct net_state {
     unsigned n_later_messages;    /* of NET_LATER_MESSAGE, with the one that is being taken */
     int taking_rank;              /* whose; -1: none */
     bool is_in_round;             /* who looks after the networks does what is put off */
+    bool is_receiving;            /* in a module's progress(): answers may wait for its end */
     bool must_wake;               /* something was delivered in this round */
     struct nxr_guard_slot *guard; /* for accesses that are over before the lock is given back */
     unsigned char *aligned;       /* room for a message that came anyhow; or NULL */
@@ -270,7 +276,10 @@ static inline bool net_uses_rma(const struct net *net)
  */
 void *net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes);
 
-/* Records are complete: send them, or let more gather if the sender is ahead and may_wait. */
+/*
+ * Records are complete: send them, or, if they may_wait, let more gather: where the sender is ahead,
+ * and for answers until the end of what is being received.
+ */
 void net_push(struct net_peer *np, bool may_wait);
 
 /* Send a header of one record, and bulk behind it, in order with everything else. */
@@ -444,6 +453,15 @@ bool net_rma_go(struct net_move *move);
 void net_rma_stop(struct net_move *move, int status);
 
 /* ---- list.c ---------------------------------------------------------------------------------- */
+
+int net_start_list(struct nxr_op *op);
+
+/* As net_move_go(). */
+bool net_list_go(struct net_move *move);
+
+/* The answer to one of its pieces, which have to come in order. */
+void net_list_take_got(struct net_move *move, const struct nxr_net_got *got, const void *payload,
+                       size_t nbytes);
 
 int net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
                   size_t n_pieces, size_t *n_done_p);

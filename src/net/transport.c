@@ -41,7 +41,7 @@ struct nxr_transport net_transport(const char *name, unsigned cost)
         .put_signal = net_put_signal,
         .move_list = net_move_list,
         .start = net_start,
-        .start_list = nxr_no_start_list,
+        .start_list = net_start_list,
         .cancel = net_cancel,
         .progress = nxr_no_progress,
         .notify = net_notify,

@@ -80,6 +80,7 @@ static void fill_attr(void)
      */
     attr->put_message_nbytes = nxr_ofi_is_own_tcp() ? 16384 : 8192;
     attr->get_message_nbytes = 0;
+    attr->list_get_nbytes = nxr_ofi_is_own_tcp() ? 16384 : 0;
     attr->latency_ns = nxr_ofi.rails[0].is_software ? 4300 : 2000;
     attr->bandwidth_mbps = nxr_ofi.rails[0].is_software ? 8000 : 12000 * nxr_ofi.n_rails;
     attr->n_rails = nxr_ofi.n_rails;

@@ -161,6 +161,7 @@ void nxr_ucx_fill_attr(void)
         .orders_writes = false,
         .put_message_nbytes = NXR_UCX_PUT_MESSAGE_NBYTES,
         .get_message_nbytes = NXR_UCX_PUT_MESSAGE_NBYTES,
+        .list_get_nbytes = NXR_UCX_PUT_MESSAGE_NBYTES,
         .takes_mappings = !is_rdma,
         /*
          * Estimates, on the safe side: over TCP between two namespaces 8 bytes took 4.3 us one way,
