@@ -11,6 +11,7 @@ noinst_LTLIBRARIES += %D%/libnxr_transports.la
 	%D%/vulkan_ipc/vulkan_ipc.c
 %C%_libnxr_transports_la_CFLAGS = $(AM_CFLAGS)
 include transports/ofi/local.mk
+include transports/tcp/local.mk
 include transports/ucx/local.mk
 
 # Not installed yet, modules are found as they are later: in nixlrun/ beside the library.

@@ -24,7 +24,7 @@
 struct net_state nxr_net;
 atomic_bool nxr_net_is_open;
 
-static const char *const names[] = {"ucx", "ofi"};
+static const char *const names[] = {"ucx", "ofi", "tcp"};
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
 static struct nxr_net_core core;
 

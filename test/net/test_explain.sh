@@ -81,7 +81,7 @@ finds '[.routes[] | select(.from != .to) | .transport] == ["none"]' "by the one 
 
 on_hosts on h1 "$nixlrun" --info --json >"$work/out" 2>"$work/err" </dev/null
 finds '.transports | map(select(.usable) | .name) ==
-    ["self", "shm", "cuda_ipc", "vulkan_ipc", "ucx", "ofi"]' \
+    ["self", "shm", "cuda_ipc", "vulkan_ipc", "ucx", "ofi", "tcp"]' \
     "--info knows the networks of a host"
 finds '[.devices[] | select(.transport == "ofi") | .device] | length == 2' "and its rails"
 finds '[.interfaces[] | select(.name | test("eth")) | .addresses | split(" ")[0]] ==

@@ -15,6 +15,6 @@ check_PROGRAMS += %D%/network_test
 %C%_network_test_LDFLAGS = $(mp_link)
 %C%_network_test_LDADD = $(mp_libs)
 
-dist_check_SCRIPTS += %D%/test_ofi.sh %D%/test_ofi_rxm.sh %D%/test_ucx.sh %D%/test_ucx_tcp.sh
+dist_check_SCRIPTS += %D%/test_ofi.sh %D%/test_ofi_rxm.sh %D%/test_tcp.sh %D%/test_ucx.sh %D%/test_ucx_tcp.sh
 EXTRA_DIST += %D%/module.sh
-TESTS += %D%/test_ofi.sh %D%/test_ofi_rxm.sh %D%/test_ucx.sh %D%/test_ucx_tcp.sh
+TESTS += %D%/test_ofi.sh %D%/test_ofi_rxm.sh %D%/test_tcp.sh %D%/test_ucx.sh %D%/test_ucx_tcp.sh

@@ -17,6 +17,7 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 %C%_libnxr_ofi_pure_la_CFLAGS = $(AM_CFLAGS)
 
 %C%_nixlrun_ofi_libfabric_la_SOURCES = \
+	transports/host_token.c transports/host_token.h \
 	%D%/knock.c \
 	%D%/memory.c \
 	%D%/message.c \

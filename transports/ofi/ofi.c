@@ -6,6 +6,7 @@
 #include "outbox.h"
 #include "repair.h"
 #include "rma.h"
+#include "transports/host_token.h"
 #include "util/clock.h"
 
 #include <arpa/inet.h>
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
 
 #define LAST_SEND_NS (100 * NXR_MS)
 
@@ -31,30 +31,6 @@ static int probe(char *why, size_t why_nbytes)
         return NIXL_ERR_UNSUPPORTED;
     }
     return NIXL_OK;
-}
-
-/* The same for all that share loopback: the network namespace, on a host by its boot id. */
-static uint64_t host_token(void)
-{
-    char boot_id[40] = "";
-    struct stat ns = {0};
-    uint64_t token;
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-    if (file != NULL) {
-        if (fgets(boot_id, sizeof(boot_id), file) == NULL) {
-            boot_id[0] = '\0';
-        }
-        fclose(file);
-    }
-    if (stat("/proc/self/ns/net", &ns) != 0) {
-        ns.st_ino = 0;
-    }
-    token = ns.st_ino;
-    for (const char *at = boot_id; *at != '\0'; at++) {
-        token = (token ^ (unsigned char)*at) * 0x100000001b3u;
-    }
-    return token;
 }
 
 static void fill_attr(void)
@@ -143,7 +119,7 @@ static int open_network(const struct nxr_net_core *core, char *why, size_t why_n
     nxr_ofi.address.magic = NXR_OFI_ADDRESS_MAGIC;
     nxr_ofi.address.version = NXR_OFI_LAYOUT_VERSION;
     nxr_ofi.address.id = nxr_ofi_new_key() | 1;
-    nxr_ofi.address.host = host_token();
+    nxr_ofi.address.host = nxr_host_token();
     status = nxr_ofi_sleep_open();
     if (status != NIXL_OK) {
         snprintf(why, why_nbytes, "no descriptor is left for its events (ulimit -n)");

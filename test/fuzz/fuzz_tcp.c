@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The TCP network's addresses, hellos and frames: what is taken lies within its limits, and the
+ * ways to be tried are ones that there are, each once; there is one from both sides, or from none.
+ */
+/* sources: transports/tcp/address.c transports/tcp/frame.c */
+#include "transports/tcp/address.h"
+#include "transports/tcp/frame.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SIZE 7 /* ranks of the job */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
+
+static void check(bool holds)
+{
+    if (!holds) {
+        abort();
+    }
+}
+
+static unsigned count_ways(const struct nxr_tcp_address *a, const struct nxr_tcp_address *b)
+{
+    uint8_t order[NXR_TCP_MAX_WAYS];
+    unsigned n = nxr_tcp_order(a, b, order), seen = 0;
+
+    check(n <= b->n_ways);
+    for (unsigned i = 0; i < n; i++) {
+        check(order[i] < b->n_ways && (seen & (1u << order[i])) == 0);
+        seen |= 1u << order[i];
+    }
+    return n;
+}
+
+static void try_order(const struct nxr_tcp_address *a, const struct nxr_tcp_address *b)
+{
+    check((count_ways(a, b) > 0) == (count_ways(b, a) > 0));
+}
+
+static void try_address(const uint8_t *data, size_t nbytes)
+{
+    struct nxr_tcp_address address, first, rest;
+
+    if (nxr_tcp_address_parse(data, nbytes, &address) != NULL) {
+        return;
+    }
+    check(address.n_ways >= 1 && address.n_ways <= NXR_TCP_MAX_WAYS);
+    check(nxr_tcp_address_nbytes(address.n_ways) == nbytes);
+    check(count_ways(&address, &address) == address.n_ways); /* the own host */
+    first = rest = address;
+    first.n_ways = (uint8_t)(1 + address.n_ways / 2);
+    rest.n_ways = (uint8_t)(address.n_ways - address.n_ways / 2);
+    memmove(rest.ways, rest.ways + address.n_ways / 2, rest.n_ways * sizeof(rest.ways[0]));
+    try_order(&first, &rest);
+    rest.host++;
+    try_order(&first, &rest);
+    try_order(&address, &rest);
+}
+
+static void try_hello(const uint8_t *data, size_t nbytes)
+{
+    struct nxr_tcp_hello hello;
+
+    if (nbytes >= sizeof(hello)) {
+        memcpy(&hello, data, sizeof(hello));
+        for (enum nxr_tcp_hello_type type = NXR_TCP_HELLO; type <= NXR_TCP_CONFIRM; type++) {
+            check(nxr_tcp_hello_check(&hello, type, 2, SIZE) != NULL ||
+                  (hello.from < SIZE && hello.to == 2 && hello.type == type));
+        }
+    }
+}
+
+static void try_frame(const uint8_t *data, size_t nbytes)
+{
+    struct nxr_tcp_frame frame;
+
+    if (nbytes >= sizeof(frame)) {
+        memcpy(&frame, data, sizeof(frame));
+        check(nxr_tcp_frame_check(&frame) != NULL ||
+              (frame.nbytes > 0 && frame.nbytes <= NXR_TCP_MESSAGE_NBYTES &&
+               frame.bulk_nbytes <= SIZE_MAX / 2));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
+{
+    struct nxr_tcp_address address = {0};
+
+    try_address(data, nbytes);
+    try_hello(data, nbytes);
+    try_frame(data, nbytes);
+    /* The magic, the number of ways and the sum are put right: else nothing would come past. */
+    if (nbytes >= nxr_tcp_address_nbytes(1) && nbytes <= sizeof(address)) {
+        memcpy(&address, data, nbytes);
+        address.magic = NXR_TCP_ADDRESS_MAGIC;
+        address.version = NXR_TCP_LAYOUT_VERSION;
+        address.n_ways = (uint8_t)((nbytes - nxr_tcp_address_nbytes(0)) / sizeof(address.ways[0]));
+        for (unsigned i = 0; i < address.n_ways; i++) {
+            address.ways[i].family = address.ways[i].family % 2 == 0 ? 4 : 6;
+        }
+        nxr_tcp_address_seal(&address);
+        try_address((const uint8_t *)&address, nxr_tcp_address_nbytes(address.n_ways));
+    }
+    return 0;
+}

@@ -1,0 +1,6 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The TCP module against the interface of networks. Prints TAP.
+set -eu
+. "${top_srcdir:-$(dirname "$0")/../..}/test/network/module.sh"
+module tcp

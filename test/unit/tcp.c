@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the TCP network decides without sockets: addresses, hellos and frames from others, and which
+ * ways to a peer are tried, in which order.
+ */
+#include "transports/tcp/address.h"
+#include "transports/tcp/frame.h"
+
+#include "nixlrun.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(tcp, .timeout = 120);
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static void add_way(struct nxr_tcp_address *address, const char *ip, unsigned prefix_nbits)
+{
+    struct nxr_tcp_way *way = &address->ways[address->n_ways++];
+
+    way->family = strchr(ip, ':') != NULL ? 6 : 4;
+    way->prefix_nbits = (uint8_t)prefix_nbits;
+    way->port = 1000;
+    cr_assert(eq(int, inet_pton(way->family == 6 ? AF_INET6 : AF_INET, ip, way->ip), 1));
+}
+
+static struct nxr_tcp_address an_address(uint64_t host)
+{
+    return (struct nxr_tcp_address){.magic = NXR_TCP_ADDRESS_MAGIC,
+                                    .version = NXR_TCP_LAYOUT_VERSION,
+                                    .rank = 3,
+                                    .knock = 11,
+                                    .answer = 12,
+                                    .host = host};
+}
+
+static struct nxr_tcp_address sealed(unsigned n_ways)
+{
+    struct nxr_tcp_address address = an_address(1);
+
+    for (unsigned i = 0; i < n_ways; i++) {
+        add_way(&address, i % 2 == 0 ? "10.1.2.3" : "fd00::1", 24);
+    }
+    nxr_tcp_address_seal(&address);
+    return address;
+}
+
+/* Is it taken? What is refused is not written. */
+static bool parses(const struct nxr_tcp_address *address, size_t nbytes)
+{
+    struct nxr_tcp_address parsed, before;
+    const char *why;
+
+    memset(&parsed, 0x5a, sizeof(parsed));
+    before = parsed;
+    why = nxr_tcp_address_parse(address, nbytes, &parsed);
+    cr_expect(eq(int, memcmp(&parsed, why == NULL ? address : &before, sizeof(parsed)), 0));
+    return why == NULL;
+}
+
+Test(tcp, every_number_of_ways_is_taken)
+{
+    for (unsigned n = 1; n <= NXR_TCP_MAX_WAYS; n++) {
+        struct nxr_tcp_address address = sealed(n);
+
+        cr_expect(parses(&address, nxr_tcp_address_nbytes(n)), "%u ways", n);
+    }
+}
+
+Test(tcp, other_lengths_and_bits_are_refused)
+{
+    struct nxr_tcp_address address = sealed(3);
+    size_t right = nxr_tcp_address_nbytes(3);
+
+    for (size_t nbytes = 0; nbytes <= sizeof(address); nbytes++) {
+        cr_expect(eq(int, parses(&address, nbytes), nbytes == right), "%zu bytes", nbytes);
+    }
+    for (size_t bit = 0; bit < right * 8; bit++) {
+        ((unsigned char *)&address)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+        cr_expect(not(parses(&address, right)), "bit %zu", bit);
+        ((unsigned char *)&address)[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    }
+}
+
+Test(tcp, ways_that_lie_are_refused)
+{
+    static const struct nxr_tcp_way wrong[] = {
+        {.family = 4, .prefix_nbits = 33, .port = 1},
+        {.family = 6, .prefix_nbits = 129, .port = 1},
+        {.family = 5, .prefix_nbits = 8, .port = 1},
+        {.family = 4, .prefix_nbits = 8, .port = 0},
+    };
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct nxr_tcp_address address = sealed(2);
+
+        address.ways[1] = wrong[i];
+        nxr_tcp_address_seal(&address);
+        cr_expect(not(parses(&address, nxr_tcp_address_nbytes(2))), "way %zu", i);
+    }
+}
+
+/* ---- which ways are tried -------------------------------------------------------------------- */
+
+static void expect_order(const struct nxr_tcp_address *mine, const struct nxr_tcp_address *theirs,
+                         const char *expected)
+{
+    uint8_t order[NXR_TCP_MAX_WAYS];
+    unsigned n = nxr_tcp_order(mine, theirs, order);
+    char text[NXR_TCP_MAX_WAYS + 1] = "";
+
+    for (unsigned i = 0; i < n; i++) {
+        text[i] = (char)('0' + order[i]);
+    }
+    cr_expect(eq(str, text, (char *)expected));
+    /* Both ends choose their networks alike. */
+    cr_expect(eq(int, n > 0, nxr_tcp_order(theirs, mine, order) > 0));
+}
+
+Test(tcp, ways_in_a_common_network_come_first)
+{
+    struct nxr_tcp_address mine = an_address(1), theirs = an_address(2);
+
+    add_way(&mine, "10.1.2.3", 24);
+    add_way(&mine, "10.9.128.1", 17);
+    add_way(&theirs, "192.168.0.1", 16);
+    add_way(&theirs, "10.1.2.77", 24);
+    add_way(&theirs, "fd00::2", 64);
+    add_way(&theirs, "10.9.0.5", 17);
+    add_way(&theirs, "10.9.255.5", 17);
+    expect_order(&mine, &theirs, "1403");
+    add_way(&mine, "fd00::1", 64);
+    expect_order(&mine, &theirs, "12403");
+}
+
+Test(tcp, other_families_do_not_reach_each_other)
+{
+    struct nxr_tcp_address mine = an_address(1), theirs = an_address(2);
+
+    add_way(&mine, "10.1.2.3", 24);
+    add_way(&theirs, "fd00::2", 64);
+    expect_order(&mine, &theirs, "");
+    theirs.host = 1;
+    expect_order(&mine, &theirs, "0");
+}
+
+Test(tcp, loopback_ends_at_the_host)
+{
+    struct nxr_tcp_address mine = an_address(1), theirs = an_address(1);
+
+    add_way(&mine, "127.0.0.1", 8);
+    add_way(&theirs, "127.0.0.1", 8);
+    expect_order(&mine, &theirs, "0");
+    theirs.host = 2;
+    expect_order(&mine, &theirs, "");
+    add_way(&theirs, "10.1.2.3", 24);
+    expect_order(&mine, &theirs, "");
+    add_way(&mine, "10.1.2.4", 24);
+    expect_order(&mine, &theirs, "1");
+}
+
+Test(tcp, an_address_that_both_hosts_have_leads_nowhere)
+{
+    struct nxr_tcp_address mine = an_address(1), theirs = an_address(2);
+
+    add_way(&mine, "172.17.0.1", 16);
+    add_way(&theirs, "172.17.0.1", 16);
+    expect_order(&mine, &theirs, "");
+    add_way(&theirs, "10.0.0.2", 24);
+    expect_order(&mine, &theirs, "");
+    add_way(&mine, "10.0.1.1", 24);
+    expect_order(&mine, &theirs, "1");
+    theirs.host = 1;
+    expect_order(&mine, &theirs, "01");
+}
+
+/* ---- hellos and frames ----------------------------------------------------------------------- */
+
+Test(tcp, hellos_are_for_this_rank_and_in_turn)
+{
+    const struct nxr_tcp_hello right = {.magic = NXR_TCP_HELLO_MAGIC,
+                                        .version = NXR_TCP_LAYOUT_VERSION,
+                                        .type = NXR_TCP_HELLO,
+                                        .from = 3,
+                                        .to = 1};
+    struct nxr_tcp_hello hello = right;
+
+    cr_expect(nxr_tcp_hello_check(&hello, NXR_TCP_HELLO, 1, 4) == NULL);
+    cr_expect(nxr_tcp_hello_check(&hello, NXR_TCP_ANSWER, 1, 4) != NULL);
+    cr_expect(nxr_tcp_hello_check(&hello, NXR_TCP_HELLO, 2, 4) != NULL);
+    cr_expect(nxr_tcp_hello_check(&hello, NXR_TCP_HELLO, 1, 3) != NULL);
+    hello.magic++;
+    cr_expect(nxr_tcp_hello_check(&hello, NXR_TCP_HELLO, 1, 4) != NULL);
+    hello = right;
+    hello.version++;
+    cr_expect(nxr_tcp_hello_check(&hello, NXR_TCP_HELLO, 1, 4) != NULL);
+}
+
+static bool is_frame(uint32_t magic, uint32_t nbytes, uint64_t bulk_nbytes)
+{
+    const struct nxr_tcp_frame frame = {magic, nbytes, bulk_nbytes};
+
+    return nxr_tcp_frame_check(&frame) == NULL;
+}
+
+Test(tcp, frames_are_within_their_limits)
+{
+    cr_expect(is_frame(NXR_TCP_FRAME_MAGIC, 1, 0));
+    cr_expect(is_frame(NXR_TCP_FRAME_MAGIC, NXR_TCP_MESSAGE_NBYTES, 0));
+    cr_expect(is_frame(NXR_TCP_FRAME_MAGIC, 256, 1));
+    cr_expect(not(is_frame(NXR_TCP_FRAME_MAGIC + 1, 1, 0)));
+    cr_expect(not(is_frame(NXR_TCP_FRAME_MAGIC, 0, 0)));
+    cr_expect(not(is_frame(NXR_TCP_FRAME_MAGIC, NXR_TCP_MESSAGE_NBYTES + 1, 0)));
+    cr_expect(not(is_frame(NXR_TCP_FRAME_MAGIC, UINT32_MAX, 0)));
+    cr_expect(not(is_frame(NXR_TCP_FRAME_MAGIC, 257, 1)), "bulk has a short header");
+    cr_expect(not(is_frame(NXR_TCP_FRAME_MAGIC, 8, UINT64_MAX)));
+}

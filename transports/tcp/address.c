@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses of ranks, and which ways lead there. Pure: what comes in may be anything, and is either
+ * refused or within its limits.
+ */
+#include "config.h"
+
+#include "address.h"
+
+#include <string.h>
+
+_Static_assert(sizeof(struct nxr_tcp_way) == 20, "the layout is fixed");
+_Static_assert(sizeof(struct nxr_tcp_address) == 40 + NXR_TCP_MAX_WAYS * 20, "no padding");
+
+size_t nxr_tcp_address_nbytes(unsigned n_ways)
+{
+    return offsetof(struct nxr_tcp_address, ways) + n_ways * sizeof(struct nxr_tcp_way);
+}
+
+/* Enough to find a damaged byte; it keeps nobody out. */
+static uint32_t sum_of(const struct nxr_tcp_address *address)
+{
+    const unsigned char *at = (const unsigned char *)address;
+    size_t begin = offsetof(struct nxr_tcp_address, version);
+    size_t end = nxr_tcp_address_nbytes(address->n_ways);
+    uint32_t sum = address->magic;
+
+    for (size_t i = begin; i < end; i++) {
+        sum = sum * 31 + at[i];
+    }
+    return sum;
+}
+
+void nxr_tcp_address_seal(struct nxr_tcp_address *address)
+{
+    address->checksum = sum_of(address);
+}
+
+static bool is_way(const struct nxr_tcp_way *way)
+{
+    return way->port != 0 && ((way->family == 4 && way->prefix_nbits <= 32) ||
+                              (way->family == 6 && way->prefix_nbits <= 128));
+}
+
+const char *nxr_tcp_address_parse(const void *bytes, size_t nbytes,
+                                  struct nxr_tcp_address *address_p)
+{
+    struct nxr_tcp_address address = {0};
+
+    if (nbytes < nxr_tcp_address_nbytes(0) || nbytes > sizeof(address)) {
+        return "an address of a wrong length";
+    }
+    memcpy(&address, bytes, nbytes);
+    if (address.magic != NXR_TCP_ADDRESS_MAGIC || address.version != NXR_TCP_LAYOUT_VERSION) {
+        return "not an address of this version";
+    }
+    if (address.n_ways == 0 || address.n_ways > NXR_TCP_MAX_WAYS ||
+        nbytes != nxr_tcp_address_nbytes(address.n_ways)) {
+        return "an address of a wrong number of ways";
+    }
+    if (address.checksum != sum_of(&address)) {
+        return "a damaged address";
+    }
+    for (unsigned i = 0; i < address.n_ways; i++) {
+        if (!is_way(&address.ways[i])) {
+            return "an address with a way to nowhere";
+        }
+    }
+    *address_p = address;
+    return NULL;
+}
+
+static size_t ip_nbytes(const struct nxr_tcp_way *way)
+{
+    return way->family == 4 ? 4 : 16;
+}
+
+static bool is_loopback(const struct nxr_tcp_way *way)
+{
+    static const unsigned char six[16] = {[15] = 1};
+
+    return way->family == 4 ? way->ip[0] == 127 : memcmp(way->ip, six, sizeof(six)) == 0;
+}
+
+static bool is_same_ip(const struct nxr_tcp_way *a, const struct nxr_tcp_way *b)
+{
+    return a->family == b->family && memcmp(a->ip, b->ip, ip_nbytes(a)) == 0;
+}
+
+/* Are both in the network that the one of mine is in? */
+static bool is_near(const struct nxr_tcp_way *mine, const struct nxr_tcp_way *theirs)
+{
+    unsigned n_whole = mine->prefix_nbits / 8, n_rest = mine->prefix_nbits % 8;
+    unsigned mask = 0xffu << (8 - n_rest);
+
+    return mine->family == theirs->family && memcmp(mine->ip, theirs->ip, n_whole) == 0 &&
+           (n_rest == 0 || ((mine->ip[n_whole] ^ theirs->ip[n_whole]) & mask & 0xffu) == 0);
+}
+
+enum nearness { NOWHERE, FAR, NEAR };
+
+/* Does a way lead from one host to another? Not where the other one has the same address. */
+static bool leads_out(const struct nxr_tcp_way *way, const struct nxr_tcp_address *other)
+{
+    for (unsigned i = 0; i < other->n_ways; i++) {
+        if (is_same_ip(way, &other->ways[i])) {
+            return false;
+        }
+    }
+    return !is_loopback(way);
+}
+
+static enum nearness look(const struct nxr_tcp_address *mine, const struct nxr_tcp_address *theirs,
+                          const struct nxr_tcp_way *way)
+{
+    bool is_same_host = mine->host == theirs->host;
+    enum nearness found = NOWHERE;
+
+    if (!is_same_host && !leads_out(way, mine)) {
+        return NOWHERE;
+    }
+    for (unsigned i = 0; i < mine->n_ways; i++) {
+        const struct nxr_tcp_way *own = &mine->ways[i];
+
+        if (!is_same_host && !leads_out(own, theirs)) {
+            continue;
+        }
+        if (is_near(own, way)) {
+            return NEAR;
+        }
+        if (is_same_host || own->family == way->family) {
+            found = FAR;
+        }
+    }
+    return found;
+}
+
+unsigned nxr_tcp_order(const struct nxr_tcp_address *mine, const struct nxr_tcp_address *theirs,
+                       uint8_t order[NXR_TCP_MAX_WAYS])
+{
+    unsigned n = 0;
+
+    for (enum nearness wanted = NEAR; wanted > NOWHERE; wanted--) {
+        for (unsigned i = 0; i < theirs->n_ways && i < NXR_TCP_MAX_WAYS; i++) {
+            if (look(mine, theirs, &theirs->ways[i]) == wanted) {
+                order[n++] = (uint8_t)i;
+            }
+        }
+    }
+    return n;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection: its hellos, and its end. Nothing of another process reaches the core before both
+ * have shown that they know each other's card. A connection that is closed stays in memory until
+ * the end of the round, since events of it may be under way. The core's lock.
+ */
+#include "config.h"
+
+#include "connection.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/* The core watches peers; this finds connections of hosts that are gone and that nobody uses. */
+#define KEEP_IDLE_S  60
+#define KEEP_EVERY_S 10
+#define KEEP_TIMES   6
+
+#define ANSWER_NS (5 * NXR_S) /* where there is another way; the peer may be stopped */
+
+/* A connection that is found ready twice within so many events is one to look at without asking. */
+#define HOT_EVENTS 4
+
+static void set_option(int fd, int level, int option, int value)
+{
+    (void)setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+static void is_ready(struct nxr_tcp_watch *watch, uint32_t events);
+
+struct nxr_tcp_conn *nxr_tcp_conn_new(int fd, enum nxr_tcp_stage stage)
+{
+    struct nxr_tcp_conn *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL) {
+        close(fd);
+        return NULL;
+    }
+    conn->watch = (struct nxr_tcp_watch){is_ready, fd};
+    conn->stage = stage;
+    conn->held_nbytes = sizeof(struct nxr_tcp_hello);
+    conn->held = malloc(conn->held_nbytes);
+    nxr_list_init(&conn->timer.link);
+    nxr_list_init(&conn->peer_link);
+    if (conn->held == NULL ||
+        nxr_tcp_watch(&conn->watch, stage == NXR_TCP_CONNECTING ? EPOLLOUT : EPOLLIN) != NIXL_OK) {
+        free(conn->held);
+        free(conn);
+        close(fd);
+        return NULL;
+    }
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_EVERY_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_TIMES);
+    nxr_list_append(&nxr_tcp.conns, &conn->link);
+    return conn;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static bool is_unproven(const struct nxr_tcp_conn *conn)
+{
+    return conn->stage == NXR_TCP_WANTS_HELLO || conn->stage == NXR_TCP_WANTS_CONFIRM;
+}
+
+void nxr_tcp_conn_close(struct nxr_tcp_conn *conn)
+{
+    bool was_unproven = is_unproven(conn);
+
+    if (conn->stage == NXR_TCP_DEAD) {
+        return;
+    }
+    conn->stage = NXR_TCP_DEAD;
+    nxr_tcp_cool(conn);
+    if (conn->wants_room) {
+        nxr_tcp.n_blocked--;
+    }
+    nxr_tcp_timer_end(&conn->timer);
+    nxr_list_remove(&conn->peer_link);
+    nxr_list_remove(&conn->link);
+    nxr_list_append(&nxr_tcp.dead, &conn->link);
+    close(conn->watch.fd);
+    conn->watch.fd = -1;
+    if (was_unproven) {
+        nxr_tcp_proved();
+    }
+}
+
+void nxr_tcp_conns_free(void)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&nxr_tcp.dead)) != NULL) {
+        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, link);
+
+        nxr_tcp_bulk_end(conn);
+        free(conn->held);
+        free(conn);
+    }
+}
+
+/* One of ours has not come about. */
+static void attempt_failed(struct nxr_tcp_conn *conn, bool is_refusal)
+{
+    struct nxr_net_ep *ep = conn->ep;
+
+    nxr_tcp_conn_close(conn);
+    ep->trying = NULL;
+    nxr_tcp_connect_failed(ep, is_refusal);
+}
+
+/* A peer that has closed one of its connections wants none of them. */
+static void open_conn_lost(struct nxr_tcp_conn *conn, const char *why)
+{
+    struct nxr_net_ep *ep = conn->ep;
+
+    if (ep == NULL) {
+        ep = nxr_tcp.peers[conn->rank].ep;
+    }
+    nxr_tcp_conn_close(conn);
+    if (ep != NULL && ep->address.answer == conn->answer) {
+        nxr_tcp_ep_fail(ep, why);
+    }
+}
+
+void nxr_tcp_conn_lost(struct nxr_tcp_conn *conn, const char *why)
+{
+    if (conn->stage == NXR_TCP_OPEN) {
+        open_conn_lost(conn, why);
+    } else if (conn->is_own) {
+        attempt_failed(conn, false);
+    } else {
+        if (conn->stage == NXR_TCP_WANTS_HELLO) {
+            nxr_tcp_tell_stranger(conn->watch.fd, why);
+        }
+        nxr_tcp_conn_close(conn);
+    }
+}
+
+/* ---- hellos ---------------------------------------------------------------------------------- */
+
+static bool say(struct nxr_tcp_conn *conn, enum nxr_tcp_hello_type type)
+{
+    const struct nxr_tcp_hello hello = {
+        .magic = NXR_TCP_HELLO_MAGIC,
+        .version = NXR_TCP_LAYOUT_VERSION,
+        .type = (uint16_t)type,
+        .from = (uint32_t)nxr_tcp.core->rank,
+        .to = conn->rank,
+        .knock = type == NXR_TCP_ANSWER ? 0 : conn->ep->address.knock,
+        .answer = nxr_tcp.address.answer,
+    };
+
+    return send(conn->watch.fd, &hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello);
+}
+
+static void was_made(struct nxr_tcp_conn *conn)
+{
+    conn->stage = NXR_TCP_WANTS_ANSWER;
+    if (conn->ep->n_ways > 1) {
+        nxr_tcp_timer_set(&conn->timer, ANSWER_NS);
+    }
+    if (say(conn, NXR_TCP_HELLO)) {
+        nxr_tcp_watch_change(&conn->watch, EPOLLIN);
+    } else {
+        nxr_tcp_conn_lost(conn, "it was closed at once");
+    }
+}
+
+static void finish_connecting(struct nxr_tcp_conn *conn)
+{
+    socklen_t nbytes = sizeof(int);
+    int error = 0;
+
+    (void)getsockopt(conn->watch.fd, SOL_SOCKET, SO_ERROR, &error, &nbytes);
+    if (error == 0) {
+        was_made(conn);
+    } else {
+        attempt_failed(conn, error == ECONNREFUSED);
+    }
+}
+
+/* Both are sure of each other: it belongs to its rank, and to who wants to send there. */
+static void become_open(struct nxr_tcp_conn *conn)
+{
+    struct nxr_tcp_peer *peer = &nxr_tcp.peers[conn->rank];
+    bool was_unproven = is_unproven(conn);
+
+    conn->stage = NXR_TCP_OPEN;
+    nxr_tcp_timer_end(&conn->timer);
+    nxr_list_append(&peer->conns, &conn->peer_link);
+    if (was_unproven) {
+        nxr_tcp_proved();
+    }
+    if (peer->ep != NULL && peer->ep->conn == NULL && !peer->ep->has_failed &&
+        peer->ep->address.answer == conn->answer) {
+        nxr_tcp_ep_adopt(peer->ep, conn);
+    }
+}
+
+/* Somebody who has the card of this process. */
+static void take_hello(struct nxr_tcp_conn *conn, const struct nxr_tcp_hello *hello)
+{
+    conn->rank = hello->from;
+    conn->answer = hello->answer;
+    conn->stage = NXR_TCP_WANTS_CONFIRM;
+    if (!say(conn, NXR_TCP_ANSWER)) {
+        nxr_tcp_conn_lost(conn, "it was closed at once");
+    }
+}
+
+/* The one that was wanted. */
+static void take_answer(struct nxr_tcp_conn *conn)
+{
+    if (say(conn, NXR_TCP_CONFIRM)) {
+        become_open(conn);
+    } else {
+        nxr_tcp_conn_lost(conn, "it was closed at once");
+    }
+}
+
+static void take(struct nxr_tcp_conn *conn, const struct nxr_tcp_hello *hello)
+{
+    static const enum nxr_tcp_hello_type expected[] = {
+        [NXR_TCP_WANTS_HELLO] = NXR_TCP_HELLO,
+        [NXR_TCP_WANTS_ANSWER] = NXR_TCP_ANSWER,
+        [NXR_TCP_WANTS_CONFIRM] = NXR_TCP_CONFIRM,
+    };
+    bool knows_us =
+        conn->is_own ? hello->answer == conn->answer : hello->knock == nxr_tcp.address.knock;
+    const char *why = nxr_tcp_hello_check(
+        hello, expected[conn->stage], (uint32_t)nxr_tcp.core->rank, (uint32_t)nxr_tcp.core->size);
+
+    if (why == NULL && !knows_us) {
+        why = "it does not know the secret";
+    }
+    if (why == NULL && conn->stage != NXR_TCP_WANTS_HELLO &&
+        (hello->from != conn->rank || hello->answer != conn->answer)) {
+        why = "it is another one now";
+    }
+    if (why != NULL && conn->is_own) {
+        nxr_tcp_tell_stranger(conn->watch.fd, why);
+        attempt_failed(conn, true);
+    } else if (why != NULL) {
+        nxr_tcp_conn_lost(conn, why);
+    } else if (conn->stage == NXR_TCP_WANTS_HELLO) {
+        take_hello(conn, hello);
+    } else if (conn->stage == NXR_TCP_WANTS_ANSWER) {
+        take_answer(conn);
+    } else {
+        become_open(conn);
+    }
+}
+
+/* Exactly a hello is read, so that what follows stays for stream.c. */
+static void read_hello(struct nxr_tcp_conn *conn)
+{
+    struct nxr_tcp_hello hello;
+    ssize_t nbytes =
+        recv(conn->watch.fd, conn->held + conn->n_held, sizeof(hello) - conn->n_held, 0);
+
+    if (nbytes < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (nbytes <= 0) {
+        nxr_tcp_conn_lost(conn, "it was closed again");
+        return;
+    }
+    conn->n_held += (size_t)nbytes;
+    if (conn->n_held == sizeof(hello)) {
+        conn->n_held = 0;
+        memcpy(&hello, conn->held, sizeof(hello));
+        take(conn, &hello);
+    }
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+void nxr_tcp_conn_wants_room(struct nxr_tcp_conn *conn, bool wants_room)
+{
+    if (conn->wants_room != wants_room) {
+        conn->wants_room = wants_room;
+        nxr_tcp.n_blocked += wants_room ? 1 : -1;
+        nxr_tcp_watch_change(&conn->watch, wants_room ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    }
+}
+
+/* Looked at without asking from now on, if it speaks often, for the one that was silent longest. */
+static void warm(struct nxr_tcp_conn *conn)
+{
+    unsigned before = conn->found_at;
+    unsigned coldest = 0;
+
+    conn->found_at = ++nxr_tcp.n_found;
+    if (conn->is_hot || before == 0 || conn->found_at - before > HOT_EVENTS) {
+        return;
+    }
+    if (nxr_tcp.n_hot == NXR_TCP_MAX_HOT) {
+        for (unsigned i = 1; i < nxr_tcp.n_hot; i++) {
+            if (nxr_tcp.hot[i]->n_empty > nxr_tcp.hot[coldest]->n_empty) {
+                coldest = i;
+            }
+        }
+        nxr_tcp_cool(nxr_tcp.hot[coldest]);
+    }
+    conn->is_hot = true;
+    conn->n_empty = 0;
+    nxr_tcp.hot[nxr_tcp.n_hot++] = conn;
+}
+
+static void is_ready(struct nxr_tcp_watch *watch, uint32_t events)
+{
+    struct nxr_tcp_conn *conn = nxr_list_entry(watch, struct nxr_tcp_conn, watch);
+
+    if (conn->stage == NXR_TCP_CONNECTING) {
+        finish_connecting(conn);
+    } else if (conn->stage != NXR_TCP_OPEN) {
+        read_hello(conn);
+    } else {
+        if ((events & EPOLLOUT) != 0 && conn->ep != NULL) {
+            (void)nxr_tcp_flush(conn->ep);
+        }
+        if ((events & ~(uint32_t)EPOLLOUT) != 0 && conn->stage == NXR_TCP_OPEN) {
+            warm(conn);
+            (void)nxr_tcp_read(conn);
+        }
+    }
+}

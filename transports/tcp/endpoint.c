@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Endpoints: how the core sends to a peer. One that is closed in order may go on sending what was
+ * accepted for a while, then says that nothing follows, and waits until the peer's kernel has it
+ * all: a socket that is closed with something unread in it would take back what is on its way. The
+ * core's lock.
+ */
+#include "config.h"
+
+#include "connection.h"
+#include "util/clock.h"
+
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#define CLOSE_NS (100 * NXR_MS) /* for an orderly close */
+#define LOOK_NS  (2 * NXR_MS)   /* ... in such steps */
+
+static void close_timer_rings(struct nxr_tcp_timer *timer);
+
+int nxr_tcp_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p)
+{
+    struct nxr_net_ep *ep = calloc(1, sizeof(*ep));
+    struct nxr_list *link, *after, *conns;
+
+    if (ep == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    if (nxr_tcp_address_parse(address, nbytes, &ep->address) != NULL ||
+        ep->address.rank >= (uint32_t)nxr_tcp.core->size) {
+        free(ep);
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    ep->n_ways = nxr_tcp_order(&nxr_tcp.address, &ep->address, ep->ways);
+    if (ep->n_ways == 0) {
+        free(ep);
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    ep->peer = peer;
+    ep->close_timer.rings = close_timer_rings;
+    nxr_list_init(&ep->retry_timer.link);
+    nxr_list_init(&ep->close_timer.link);
+    nxr_list_append(&nxr_tcp.eps, &ep->link);
+    nxr_tcp.peers[ep->address.rank].ep = ep;
+    conns = &nxr_tcp.peers[ep->address.rank].conns;
+    nxr_list_for_each (link, after, conns) {
+        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, peer_link);
+
+        if (ep->conn == NULL && conn->ep == NULL && conn->answer == ep->address.answer) {
+            nxr_tcp_ep_adopt(ep, conn);
+        }
+    }
+    *ep_p = ep;
+    return NIXL_OK;
+}
+
+void nxr_tcp_ep_adopt(struct nxr_net_ep *ep, struct nxr_tcp_conn *conn)
+{
+    if (ep->trying == conn) {
+        ep->trying = NULL;
+    }
+    nxr_tcp_connect_end(ep);
+    ep->conn = conn;
+    conn->ep = ep;
+    (void)nxr_tcp_flush(ep);
+}
+
+static void let_go_of_conn(struct nxr_net_ep *ep)
+{
+    if (ep->conn != NULL) {
+        ep->conn->ep = NULL;
+        nxr_tcp_conn_wants_room(ep->conn, false);
+        ep->conn = NULL;
+    }
+}
+
+void nxr_tcp_ep_fail(struct nxr_net_ep *ep, const char *why)
+{
+    if (ep->has_failed) {
+        return;
+    }
+    ep->has_failed = true;
+    ep->why = why;
+    let_go_of_conn(ep);
+    nxr_tcp_connect_end(ep);
+    nxr_tcp_outs_end(ep, NIXL_ERR_TRANSPORT);
+    if (!ep->is_closing) {
+        nxr_list_remove(&ep->link);
+        nxr_list_append(&nxr_tcp.failed, &ep->link);
+    }
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+static void free_ep(struct nxr_net_ep *ep)
+{
+    struct nxr_tcp_conn *conn = ep->conn;
+
+    nxr_tcp_connect_end(ep);
+    nxr_tcp_outs_end(ep, NIXL_ERR_CANCELED);
+    nxr_tcp_timer_end(&ep->close_timer);
+    if (conn != NULL) {
+        conn->ep = NULL;
+        nxr_tcp_conn_close(conn);
+    }
+    nxr_list_remove(&ep->link);
+    free(ep);
+}
+
+/* Does the peer's kernel have all that was sent? */
+static bool has_arrived(const struct nxr_tcp_conn *conn)
+{
+    int n_left = 0;
+
+    return ioctl(conn->watch.fd, SIOCOUTQ, &n_left) != 0 || n_left == 0;
+}
+
+/* Is something left to be done before it can go? */
+static bool is_leaving(struct nxr_net_ep *ep)
+{
+    if (ep->has_failed || nxr_now_ns() >= ep->close_at) {
+        return false;
+    }
+    if (ep->n_outs > 0) {
+        return true;
+    }
+    if (ep->conn != NULL && !ep->is_shut) {
+        ep->is_shut = true;
+        (void)shutdown(ep->conn->watch.fd, SHUT_WR);
+    }
+    return ep->conn != NULL && !has_arrived(ep->conn);
+}
+
+/* One step of the close of an endpoint, which may be gone after it. */
+static int close_further(struct nxr_net_ep *ep)
+{
+    if (is_leaving(ep)) {
+        if (nxr_list_is_empty(&ep->close_timer.link)) {
+            nxr_tcp_timer_set(&ep->close_timer, LOOK_NS);
+        }
+        return 0;
+    }
+    free_ep(ep);
+    return 1;
+}
+
+static void close_timer_rings(struct nxr_tcp_timer *timer)
+{
+    (void)timer; /* nxr_tcp_endpoints_progress() follows */
+}
+
+/* Whatever else the peer has sent is not wanted any more. */
+static void shut_out(const struct nxr_net_ep *ep, bool is_orderly)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &nxr_tcp.peers[ep->address.rank].conns) {
+        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, peer_link);
+
+        if (conn->answer == ep->address.answer) {
+            conn->drops = true;
+            if (!is_orderly && conn != ep->conn) {
+                nxr_tcp_conn_close(conn);
+            }
+        }
+    }
+}
+
+void nxr_tcp_ep_close(struct nxr_net_ep *ep, bool is_orderly)
+{
+    struct nxr_tcp_peer *peer = &nxr_tcp.peers[ep->address.rank];
+
+    if (peer->ep == ep) {
+        peer->ep = NULL;
+    }
+    ep->is_closing = true;
+    ep->close_at = is_orderly ? nxr_now_ns() + CLOSE_NS : 0;
+    shut_out(ep, is_orderly);
+    nxr_list_remove(&ep->link);
+    nxr_list_append(&nxr_tcp.closing, &ep->link);
+    if (!nxr_tcp.is_progressing) {
+        (void)close_further(ep);
+    }
+}
+
+int nxr_tcp_endpoints_progress(void)
+{
+    struct nxr_list *link, *after;
+    int n = 0;
+
+    while ((link = nxr_list_pop(&nxr_tcp.failed)) != NULL) {
+        struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, link);
+
+        nxr_list_append(&nxr_tcp.eps, link);
+        nxr_tcp.core->ep_failed(ep->peer, ep->why);
+        n++;
+    }
+    nxr_list_for_each (link, after, &nxr_tcp.closing) {
+        n += close_further(nxr_list_entry(link, struct nxr_net_ep, link));
+    }
+    return n;
+}
+
+void nxr_tcp_endpoints_end(void)
+{
+    struct nxr_list *link, *after;
+
+    while (!nxr_list_is_empty(&nxr_tcp.closing)) {
+        (void)nxr_tcp_handle_events(1);
+        nxr_list_for_each (link, after, &nxr_tcp.closing) {
+            (void)close_further(nxr_list_entry(link, struct nxr_net_ep, link));
+        }
+    }
+    nxr_list_splice(&nxr_tcp.eps, &nxr_tcp.failed);
+    nxr_list_for_each (link, after, &nxr_tcp.eps) {
+        free_ep(nxr_list_entry(link, struct nxr_net_ep, link));
+    }
+}

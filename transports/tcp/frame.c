@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hellos and frames that came: are they what may come? Pure. */
+#include "config.h"
+
+#include "frame.h"
+
+#include "address.h"
+#include "transports/network.h"
+
+_Static_assert(sizeof(struct nxr_tcp_hello) == 32, "the layout is fixed");
+_Static_assert(sizeof(struct nxr_tcp_frame) == 16, "the layout is fixed");
+
+const char *nxr_tcp_hello_check(const struct nxr_tcp_hello *hello, enum nxr_tcp_hello_type type,
+                                uint32_t to, uint32_t size)
+{
+    if (hello->magic != NXR_TCP_HELLO_MAGIC) {
+        return "it does not speak as a rank does";
+    }
+    if (hello->version != NXR_TCP_LAYOUT_VERSION || hello->type != (uint16_t)type) {
+        return "it speaks another version, or out of turn";
+    }
+    if (hello->to != to) {
+        return "it wants another rank";
+    }
+    return hello->from < size ? NULL : "there is no rank of its number";
+}
+
+const char *nxr_tcp_frame_check(const struct nxr_tcp_frame *frame)
+{
+    if (frame->magic != NXR_TCP_FRAME_MAGIC) {
+        return "what came is no frame";
+    }
+    if (frame->nbytes == 0 || frame->nbytes > NXR_TCP_MESSAGE_NBYTES) {
+        return "a frame with a message of a wrong length came";
+    }
+    if (frame->bulk_nbytes > SIZE_MAX / 2 ||
+        (frame->bulk_nbytes > 0 && frame->nbytes > NXR_NET_HEADER_NBYTES)) {
+        return "a frame with bulk of a wrong length came";
+    }
+    return NULL;
+}

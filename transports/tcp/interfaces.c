@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The own IP addresses: those of all interfaces that are up, or of those that the user has named.
+ * Loopback counts where it is named or nothing else is there. Addresses of one link, as IPv6 makes
+ * them by itself, are left out: they mean something on that link only. No lock.
+ */
+#include "config.h"
+
+#include "tcp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Is the interface named in NIXLRUN_NET_DEVICES? */
+static bool is_named(const char *name)
+{
+    const char *at = nxr_tcp.core->devices;
+    size_t nbytes = strlen(name);
+
+    while (*at != '\0') {
+        size_t length = strcspn(at, ",");
+
+        if (length == nbytes && memcmp(at, name, nbytes) == 0) {
+            return true;
+        }
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+static unsigned count_bits(const unsigned char *mask, size_t nbytes)
+{
+    unsigned n = 0;
+
+    while (n < nbytes * 8 && (mask[n / 8] & (0x80u >> n % 8)) != 0) {
+        n++;
+    }
+    return n;
+}
+
+/* False: not an address that others can use. */
+static bool make_way(const struct ifaddrs *entry, struct nxr_tcp_way *way)
+{
+    const void *addr = entry->ifa_addr, *mask = entry->ifa_netmask;
+
+    *way = (struct nxr_tcp_way){0};
+    if (mask == NULL) {
+        return false;
+    }
+    if (entry->ifa_addr->sa_family == AF_INET) {
+        way->family = 4;
+        memcpy(way->ip, &((const struct sockaddr_in *)addr)->sin_addr, 4);
+        way->prefix_nbits = (uint8_t)count_bits(
+            (const unsigned char *)&((const struct sockaddr_in *)mask)->sin_addr, 4);
+        return true;
+    }
+    if (entry->ifa_addr->sa_family == AF_INET6) {
+        const struct in6_addr *six = &((const struct sockaddr_in6 *)addr)->sin6_addr;
+
+        way->family = 6;
+        memcpy(way->ip, six, 16);
+        way->prefix_nbits = (uint8_t)count_bits(
+            (const unsigned char *)&((const struct sockaddr_in6 *)mask)->sin6_addr, 16);
+        return !IN6_IS_ADDR_LINKLOCAL(six);
+    }
+    return false;
+}
+
+static void add_ways(const struct ifaddrs *list, bool is_loopback)
+{
+    bool has_names = nxr_tcp.core->devices[0] != '\0';
+    struct nxr_tcp_address *address = &nxr_tcp.address;
+
+    for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
+        struct nxr_tcp_way way;
+
+        if (entry->ifa_addr == NULL || (entry->ifa_flags & IFF_UP) == 0 ||
+            (entry->ifa_flags & IFF_RUNNING) == 0 ||
+            ((entry->ifa_flags & IFF_LOOPBACK) != 0) != is_loopback ||
+            (has_names && !is_named(entry->ifa_name)) || !make_way(entry, &way) ||
+            address->n_ways == NXR_TCP_MAX_WAYS) {
+            continue;
+        }
+        snprintf(nxr_tcp.names[address->n_ways], sizeof(nxr_tcp.names[0]), "%s", entry->ifa_name);
+        address->ways[address->n_ways++] = way;
+    }
+}
+
+int nxr_tcp_find_ways(char *why, size_t why_nbytes)
+{
+    const char *devices = nxr_tcp.core->devices;
+    struct ifaddrs *list;
+
+    if (getifaddrs(&list) != 0) {
+        snprintf(why, why_nbytes, "the system tells nothing of its interfaces: %s",
+                 strerror(errno));
+        return NIXL_ERR_TRANSPORT;
+    }
+    add_ways(list, false);
+    if (nxr_tcp.address.n_ways == 0 || devices[0] != '\0') {
+        add_ways(list, true);
+    }
+    freeifaddrs(list);
+    if (nxr_tcp.address.n_ways > 0) {
+        return NIXL_OK;
+    }
+    if (devices[0] != '\0') {
+        snprintf(why, why_nbytes,
+                 "no interface that NIXLRUN_NET_DEVICES=%.100s names is up and has an address",
+                 devices);
+    } else {
+        snprintf(why, why_nbytes, "no interface is up and has an address");
+    }
+    return NIXL_ERR_NO_DEVICE;
+}
+
+socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_way *way, struct sockaddr_storage *name)
+{
+    memset(name, 0, sizeof(*name));
+    if (way->family == 4) {
+        struct sockaddr_in *four = (struct sockaddr_in *)name;
+
+        four->sin_family = AF_INET;
+        four->sin_port = htons(way->port);
+        memcpy(&four->sin_addr, way->ip, 4);
+        return sizeof(*four);
+    }
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)name;
+
+    six->sin6_family = AF_INET6;
+    six->sin6_port = htons(way->port);
+    memcpy(&six->sin6_addr, way->ip, 16);
+    return sizeof(*six);
+}
+
+void nxr_tcp_way_text(const struct nxr_tcp_way *way, char *text, size_t text_nbytes)
+{
+    char ip[INET6_ADDRSTRLEN] = "?";
+
+    inet_ntop(way->family == 4 ? AF_INET : AF_INET6, way->ip, ip, sizeof(ip));
+    snprintf(text, text_nbytes, "%s/%u", ip, way->prefix_nbits);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections of others. There is one listening socket for each own address, so that nobody comes
+ * in by an interface that was not chosen. Whoever connects has a while to show that it has the
+ * card; only so many may be about that at once, further ones wait in the kernel, and so they do
+ * while no descriptor is left. The core's lock.
+ */
+#include "config.h"
+
+#include "connection.h"
+#include "util/clock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define MAX_UNPROVEN 256
+#define ACCEPTS      16             /* in one round */
+#define HELLO_NS     (30 * NXR_S)   /* for a hello and its confirmation; the peer may be stopped */
+#define PAUSE_NS     (100 * NXR_MS) /* without descriptors */
+#define MAX_LINES    10             /* about strangers, who must not fill the log */
+
+static struct nxr_tcp_watch listeners[NXR_TCP_MAX_WAYS];
+static bool is_paused;
+static struct nxr_tcp_timer pause_timer;
+
+void nxr_tcp_tell_stranger(int fd, const char *what)
+{
+    struct sockaddr_storage name;
+    socklen_t nbytes = sizeof(name);
+    char host[INET6_ADDRSTRLEN] = "somebody";
+
+    if (nxr_tcp.n_lines++ < MAX_LINES) {
+        if (getpeername(fd, (struct sockaddr *)&name, &nbytes) == 0) {
+            (void)getnameinfo((struct sockaddr *)&name, nbytes, host, sizeof(host), NULL, 0,
+                              NI_NUMERICHOST);
+        }
+        nxr_tcp.core->log(NXR_NET_WARN, "tcp: a connection from %s is closed: %s%s", host, what,
+                          nxr_tcp.n_lines == MAX_LINES ? "; further ones are not told" : "");
+    }
+}
+
+static void watch_all(uint32_t events)
+{
+    is_paused = events == 0;
+    for (unsigned i = 0; i < nxr_tcp.address.n_ways; i++) {
+        nxr_tcp_watch_change(&listeners[i], events);
+    }
+}
+
+static void resume(struct nxr_tcp_timer *timer)
+{
+    (void)timer;
+    if (nxr_tcp.n_unproven < MAX_UNPROVEN) {
+        watch_all(EPOLLIN);
+    }
+}
+
+void nxr_tcp_proved(void)
+{
+    nxr_tcp.n_unproven--;
+    if (is_paused && nxr_list_is_empty(&pause_timer.link)) {
+        resume(&pause_timer);
+    }
+}
+
+static void was_silent(struct nxr_tcp_timer *timer)
+{
+    struct nxr_tcp_conn *conn = nxr_list_entry(timer, struct nxr_tcp_conn, timer);
+
+    nxr_tcp_conn_lost(conn, "it says nothing");
+}
+
+/* Can another one be taken now? */
+static bool may_accept(int error)
+{
+    switch (error) {
+    case EAGAIN:
+        return false;
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+        nxr_tcp.core->log(NXR_NET_DEBUG, "tcp: no connection is accepted for now: %s",
+                          strerror(error));
+        watch_all(0);
+        nxr_tcp_timer_set(&pause_timer, PAUSE_NS);
+        return false;
+    default:
+        return true; /* that one has gone again */
+    }
+}
+
+static void is_ready(struct nxr_tcp_watch *watch, uint32_t events)
+{
+    (void)events;
+    for (int i = 0; i < ACCEPTS; i++) {
+        struct nxr_tcp_conn *conn;
+        int fd;
+
+        if (nxr_tcp.n_unproven >= MAX_UNPROVEN) {
+            watch_all(0);
+            return;
+        }
+        fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (!may_accept(errno)) {
+                return;
+            }
+            continue;
+        }
+        conn = nxr_tcp_conn_new(fd, NXR_TCP_WANTS_HELLO);
+        if (conn != NULL) {
+            nxr_tcp.n_unproven++;
+            conn->timer.rings = was_silent;
+            nxr_tcp_timer_set(&conn->timer, HELLO_NS);
+        }
+    }
+}
+
+/* Listen at that way, whose port is filled in. */
+static int open_listener(struct nxr_tcp_way *way)
+{
+    const int one = 1;
+    struct sockaddr_storage name;
+    socklen_t nbytes = nxr_tcp_sockaddr(way, &name);
+    int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return -1;
+    }
+    if (way->family == 6) {
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+    }
+    if (bind(fd, (struct sockaddr *)&name, nbytes) != 0 || listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, (struct sockaddr *)&name, &nbytes) != 0) {
+        close(fd);
+        return -1;
+    }
+    way->port = ntohs(way->family == 4 ? ((struct sockaddr_in *)(void *)&name)->sin_port
+                                       : ((struct sockaddr_in6 *)(void *)&name)->sin6_port);
+    return fd;
+}
+
+/* A way that cannot be listened at is none: an address may go at any time. */
+int nxr_tcp_listen(char *why, size_t why_nbytes)
+{
+    struct nxr_tcp_address *address = &nxr_tcp.address;
+    unsigned n = 0;
+    int error = 0;
+
+    is_paused = false;
+    pause_timer = (struct nxr_tcp_timer){.rings = resume};
+    nxr_list_init(&pause_timer.link);
+    for (unsigned i = 0; i < address->n_ways; i++) {
+        listeners[n] = (struct nxr_tcp_watch){is_ready, open_listener(&address->ways[i])};
+        if (listeners[n].fd < 0 || nxr_tcp_watch(&listeners[n], EPOLLIN) != NIXL_OK) {
+            error = errno;
+            if (listeners[n].fd >= 0) {
+                close(listeners[n].fd);
+            }
+            continue;
+        }
+        address->ways[n] = address->ways[i];
+        memmove(nxr_tcp.names[n], nxr_tcp.names[i], sizeof(nxr_tcp.names[n]));
+        n++;
+    }
+    memset(&address->ways[n], 0, (NXR_TCP_MAX_WAYS - n) * sizeof(address->ways[0]));
+    address->n_ways = (uint8_t)n;
+    if (n == 0) {
+        snprintf(why, why_nbytes, "cannot listen at any address: %s", strerror(error));
+        return NIXL_ERR_TRANSPORT;
+    }
+    return NIXL_OK;
+}
+
+void nxr_tcp_listen_end(void)
+{
+    for (unsigned i = 0; i < nxr_tcp.address.n_ways; i++) {
+        if (listeners[i].fd >= 0) {
+            close(listeners[i].fd);
+        }
+        listeners[i].fd = -1;
+    }
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages going out. The kernel takes what it has room for, at once, from where it lies; the rest
+ * waits where it lies, since the core keeps it until it is told, and goes out when there is room
+ * again. The core's lock.
+ */
+#include "config.h"
+
+#include "connection.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#define PARTS_OF_A_MESSAGE 3  /* frame, message, bulk */
+#define MAX_PARTS          48 /* in one call */
+
+/* What one call hands over, so that nobody waits long for the lock; and what one turn does. */
+#define CALL_NBYTES ((size_t)1024 * 1024)
+#define TURN_NBYTES ((size_t)4 * 1024 * 1024)
+
+/* Where an operation keeps its things: nxr_net_op's scratch, seen as what it is. */
+struct ended {
+    struct nxr_list link; /* nxr_tcp.ended */
+    intptr_t status;
+};
+
+_Static_assert(sizeof(struct ended) <= sizeof(((struct nxr_net_op *)NULL)->scratch), "it fits");
+
+static void end(struct nxr_net_op *op, int status)
+{
+    struct ended *ended = (struct ended *)(void *)op->scratch;
+
+    if (nxr_tcp.is_progressing) {
+        nxr_tcp.core->ended(op, status);
+        return;
+    }
+    ended->status = status;
+    nxr_list_append(&nxr_tcp.ended, &ended->link);
+}
+
+int nxr_tcp_tell_ended(void)
+{
+    struct nxr_list *link;
+    int n = 0;
+
+    while ((link = nxr_list_pop(&nxr_tcp.ended)) != NULL) {
+        struct ended *ended = nxr_list_entry(link, struct ended, link);
+
+        nxr_tcp.core->ended((struct nxr_net_op *)(void *)ended, (int)ended->status);
+        n++;
+    }
+    return n;
+}
+
+static size_t whole_nbytes(const struct nxr_tcp_out *out)
+{
+    return sizeof(out->frame) + out->frame.nbytes + out->frame.bulk_nbytes;
+}
+
+/*
+ * Add what is left of a message behind its first `skip` bytes, up to so many bytes. How many parts
+ * that makes.
+ */
+static int gather(const struct nxr_tcp_out *out, size_t skip, size_t *room_p, struct iovec *parts)
+{
+    const struct iovec all[PARTS_OF_A_MESSAGE] = {
+        {(void *)&out->frame, sizeof(out->frame)},
+        {(void *)out->bytes, out->frame.nbytes},
+        {(void *)out->bulk, out->frame.bulk_nbytes},
+    };
+    int n = 0;
+
+    for (unsigned i = 0; i<PARTS_OF_A_MESSAGE && * room_p> 0; i++) {
+        size_t nbytes = all[i].iov_len;
+
+        if (skip >= nbytes) {
+            skip -= nbytes;
+            continue;
+        }
+        nbytes -= skip;
+        nbytes = nbytes < *room_p ? nbytes : *room_p;
+        parts[n].iov_base = (char *)all[i].iov_base + skip;
+        parts[n++].iov_len = nbytes;
+        *room_p -= nbytes;
+        skip = 0;
+    }
+    return n;
+}
+
+/*
+ * How much the kernel has taken; 0 also of a connection that is broken: what the peer has sent
+ * before is read first, and its end is found behind that.
+ */
+static size_t hand_over(struct nxr_tcp_conn *conn, struct iovec *parts, int n_parts)
+{
+    const struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)n_parts};
+    ssize_t nbytes;
+
+    do {
+        nbytes = sendmsg(conn->watch.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (nbytes < 0 && errno == EINTR);
+    return nbytes > 0 ? (size_t)nbytes : 0;
+}
+
+/* Send a message that nothing waits before: how much of it has left. */
+static size_t send_now(struct nxr_tcp_conn *conn, const struct nxr_tcp_out *out)
+{
+    size_t whole = whole_nbytes(out), n_sent = 0, nbytes, wanted;
+    struct iovec parts[PARTS_OF_A_MESSAGE];
+
+    do {
+        size_t room = CALL_NBYTES;
+        int n_parts = gather(out, n_sent, &room, parts);
+
+        wanted = CALL_NBYTES - room;
+        nbytes = hand_over(conn, parts, n_parts);
+        n_sent += nbytes;
+    } while (n_sent < whole && nbytes == wanted && n_sent < TURN_NBYTES);
+    return n_sent;
+}
+
+static struct nxr_tcp_out *out_at(struct nxr_net_ep *ep, unsigned index)
+{
+    return &ep->outs[(ep->first + index) % NXR_TCP_MAX_OUTS];
+}
+
+int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
+                 size_t bulk_nbytes, struct nxr_net_op *op)
+{
+    const struct nxr_tcp_out out = {
+        .frame = {NXR_TCP_FRAME_MAGIC, (uint32_t)nbytes, bulk_nbytes},
+        .bytes = bytes,
+        .bulk = bulk,
+        .op = op,
+    };
+    size_t n_sent = 0;
+
+    if (ep->n_outs == NXR_TCP_MAX_OUTS) {
+        return NIXL_ERR_AGAIN;
+    }
+    if (ep->conn == NULL && ep->trying == NULL && !ep->is_waiting && !ep->has_failed) {
+        nxr_tcp_connect(ep);
+    }
+    if (ep->has_failed) {
+        return NIXL_ERR_TRANSPORT;
+    }
+    if (ep->conn != NULL && ep->n_outs == 0) {
+        n_sent = send_now(ep->conn, &out);
+        if (n_sent == whole_nbytes(&out)) {
+            return NIXL_OK;
+        }
+        ep->n_sent = n_sent;
+        nxr_tcp_conn_wants_room(ep->conn, true);
+    }
+    *out_at(ep, ep->n_outs++) = out;
+    return NIXL_INPROGRESS;
+}
+
+/* So many bytes more have left: end what is whole. How many that were. */
+static int advance(struct nxr_net_ep *ep, size_t nbytes)
+{
+    struct nxr_net_op *ops[NXR_TCP_MAX_OUTS];
+    int n = 0;
+
+    ep->n_sent += nbytes;
+    while (ep->n_outs > 0 && ep->n_sent >= whole_nbytes(out_at(ep, 0))) {
+        ep->n_sent -= whole_nbytes(out_at(ep, 0));
+        ops[n++] = out_at(ep, 0)->op;
+        ep->first = (ep->first + 1) % NXR_TCP_MAX_OUTS;
+        ep->n_outs--;
+    }
+    for (int i = 0; i < n; i++) {
+        end(ops[i], NIXL_OK);
+    }
+    return n;
+}
+
+int nxr_tcp_flush(struct nxr_net_ep *ep)
+{
+    size_t n_sent = 0, wanted, nbytes;
+    int n = 0;
+
+    do {
+        struct iovec parts[MAX_PARTS];
+        size_t room = CALL_NBYTES, skip = ep->n_sent;
+        int n_parts = 0;
+
+        for (unsigned i = 0;
+             i < ep->n_outs && room > 0 && n_parts + PARTS_OF_A_MESSAGE <= MAX_PARTS; i++) {
+            n_parts += gather(out_at(ep, i), skip, &room, parts + n_parts);
+            skip = 0;
+        }
+        wanted = CALL_NBYTES - room;
+        nbytes = n_parts > 0 ? hand_over(ep->conn, parts, n_parts) : 0;
+        n_sent += nbytes;
+        n += advance(ep, nbytes);
+    } while (ep->n_outs > 0 && nbytes == wanted && n_sent < TURN_NBYTES);
+    if (ep->conn != NULL) {
+        nxr_tcp_conn_wants_room(ep->conn, ep->n_outs > 0);
+    }
+    return n;
+}
+
+void nxr_tcp_outs_end(struct nxr_net_ep *ep, int status)
+{
+    while (ep->n_outs > 0) {
+        struct nxr_net_op *op = out_at(ep, 0)->op;
+
+        ep->first = (ep->first + 1) % NXR_TCP_MAX_OUTS;
+        ep->n_outs--;
+        end(op, status);
+    }
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes over open connections. Where it is not known what comes, a piece is read into one
+ * buffer, which all connections share, and its messages are handed to the core where they lie; the
+ * beginning of one that is not whole is kept with the connection. Bulk is read to where it belongs.
+ *
+ * Who spoke lately is "hot": such connections are read without asking epoll first, which costs as
+ * much as reading. The core's lock.
+ */
+#include "config.h"
+
+#include "connection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TURN_NBYTES ((size_t)1024 * 1024) /* read of one connection in one round */
+#define MAX_N_EMPTY 2000                  /* looks at a hot one that find nothing */
+
+/* ---- bulk ------------------------------------------------------------------------------------ */
+
+void nxr_tcp_bulk_end(struct nxr_tcp_conn *conn)
+{
+    bool was_wanted = conn->has_bulk && conn->bulk != NULL;
+
+    conn->bulk = NULL;
+    if (was_wanted) {
+        nxr_tcp.core->landed(conn->cookie, NIXL_ERR_TRANSPORT);
+    }
+}
+
+/* So many bytes of it are where they belong. */
+static void bulk_came(struct nxr_tcp_conn *conn, size_t nbytes)
+{
+    void *cookie = conn->cookie;
+    bool is_wanted = conn->bulk != NULL;
+
+    conn->bulk_left -= nbytes;
+    conn->has_bulk = conn->bulk_left > 0;
+    if (!is_wanted) {
+        return;
+    }
+    conn->bulk += nbytes;
+    nxr_tcp.core->landing(cookie, nbytes);
+    if (!conn->has_bulk) {
+        conn->bulk = NULL;
+        nxr_tcp.core->landed(cookie, NIXL_OK);
+    }
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+/* What lies behind the header of bulk is its beginning; how much. */
+static size_t begin_bulk(struct nxr_tcp_conn *conn, const struct nxr_tcp_frame *frame,
+                         const unsigned char *bytes, size_t nbytes)
+{
+    const unsigned char *behind = bytes + frame->nbytes;
+    size_t n_here = nbytes - frame->nbytes;
+
+    n_here = n_here < frame->bulk_nbytes ? n_here : frame->bulk_nbytes;
+    conn->bulk = nxr_tcp.core->incoming(bytes, frame->nbytes, frame->bulk_nbytes, &conn->cookie);
+    conn->bulk_left = frame->bulk_nbytes;
+    conn->has_bulk = true;
+    if (n_here > 0) {
+        if (conn->bulk != NULL) {
+            memcpy(conn->bulk, behind, n_here);
+        }
+        bulk_came(conn, n_here);
+    }
+    return n_here;
+}
+
+/* Take the whole frames of these bytes: how many bytes they are; what is wrong, or NULL. */
+static size_t take_frames(struct nxr_tcp_conn *conn, const unsigned char *bytes, size_t nbytes,
+                          const char **why_p)
+{
+    struct nxr_tcp_frame frame;
+    size_t at = 0;
+
+    *why_p = NULL;
+    while (nbytes - at >= sizeof(frame) && !conn->drops) {
+        size_t left = nbytes - at - sizeof(frame);
+        const unsigned char *message = bytes + at + sizeof(frame);
+
+        memcpy(&frame, bytes + at, sizeof(frame));
+        *why_p = nxr_tcp_frame_check(&frame);
+        if (*why_p != NULL || left < frame.nbytes) {
+            return at;
+        }
+        at += sizeof(frame) + frame.nbytes;
+        if (frame.bulk_nbytes == 0) {
+            nxr_tcp.core->received(message, frame.nbytes);
+        } else {
+            at += begin_bulk(conn, &frame, message, left);
+        }
+    }
+    return at;
+}
+
+/* Keep what is not whole. False: no memory. */
+static bool hold(struct nxr_tcp_conn *conn, const unsigned char *bytes, size_t nbytes)
+{
+    if (nbytes > conn->held_nbytes) {
+        unsigned char *held = realloc(conn->held, nbytes);
+
+        if (held == NULL) {
+            return false;
+        }
+        conn->held = held;
+        conn->held_nbytes = nbytes;
+    }
+    if (nbytes > 0) {
+        memcpy(conn->held, bytes, nbytes);
+    }
+    conn->n_held = nbytes;
+    return true;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* How much has come into there; 0: nothing for now, -1: nothing ever, the connection is lost. */
+static ssize_t read_some(struct nxr_tcp_conn *conn, void *where, size_t nbytes)
+{
+    ssize_t n_read = recv(conn->watch.fd, where, nbytes, MSG_DONTWAIT);
+
+    if (__builtin_expect(n_read > 0, 1)) {
+        return n_read;
+    }
+    if (n_read < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return 0;
+    }
+    nxr_tcp_conn_lost(conn, n_read == 0 ? "it has closed its connection" : strerrordesc_np(errno));
+    return -1;
+}
+
+static ssize_t read_bulk(struct nxr_tcp_conn *conn)
+{
+    size_t room = conn->bulk != NULL ? TURN_NBYTES : NXR_TCP_BUFFER_NBYTES;
+    size_t wanted = conn->bulk_left < room ? conn->bulk_left : room;
+    ssize_t nbytes =
+        read_some(conn, conn->bulk != NULL ? (void *)conn->bulk : nxr_tcp.buffer, wanted);
+
+    if (nbytes > 0) {
+        bulk_came(conn, (size_t)nbytes);
+    }
+    return nbytes;
+}
+
+static ssize_t read_frames(struct nxr_tcp_conn *conn)
+{
+    size_t n_held = conn->n_held, n_taken;
+    const char *why;
+    ssize_t nbytes = read_some(conn, nxr_tcp.buffer + n_held, NXR_TCP_BUFFER_NBYTES);
+
+    if (nbytes <= 0) {
+        return nbytes;
+    }
+    memcpy(nxr_tcp.buffer, conn->held, n_held);
+    n_taken = take_frames(conn, nxr_tcp.buffer, n_held + (size_t)nbytes, &why);
+    if (why == NULL && !hold(conn, nxr_tcp.buffer + n_taken, n_held + (size_t)nbytes - n_taken)) {
+        why = "no memory for what came";
+    }
+    if (why != NULL) {
+        nxr_tcp_conn_lost(conn, why);
+    }
+    return nbytes;
+}
+
+/* Of who is not wanted any more, only the end. */
+static ssize_t read_nothing(struct nxr_tcp_conn *conn)
+{
+    nxr_tcp_bulk_end(conn);
+    return read_some(conn, nxr_tcp.buffer, NXR_TCP_BUFFER_NBYTES);
+}
+
+int nxr_tcp_read(struct nxr_tcp_conn *conn)
+{
+    size_t n_read = 0;
+    ssize_t nbytes;
+    int n = 0;
+
+    do {
+        if (conn->drops) {
+            nbytes = read_nothing(conn);
+        } else if (conn->has_bulk) {
+            nbytes = read_bulk(conn);
+        } else {
+            nbytes = read_frames(conn);
+        }
+        n += nbytes != 0;
+        n_read += nbytes > 0 ? (size_t)nbytes : 0;
+    } while (nbytes > 0 && conn->stage == NXR_TCP_OPEN && conn->has_bulk && n_read < TURN_NBYTES);
+    return n;
+}
+
+/* ---- who spoke lately ------------------------------------------------------------------------ */
+
+void nxr_tcp_cool(struct nxr_tcp_conn *conn)
+{
+    if (!conn->is_hot) {
+        return;
+    }
+    conn->is_hot = false;
+    for (unsigned i = 0; i < nxr_tcp.n_hot; i++) {
+        if (nxr_tcp.hot[i] == conn) {
+            nxr_tcp.hot[i] = nxr_tcp.hot[--nxr_tcp.n_hot];
+            return;
+        }
+    }
+}
+
+int nxr_tcp_read_hot(void)
+{
+    int n = 0;
+
+    for (unsigned i = nxr_tcp.n_hot; i-- > 0;) {
+        struct nxr_tcp_conn *conn = nxr_tcp.hot[i];
+        int n_here = nxr_tcp_read(conn);
+
+        n += n_here;
+        conn->n_empty = n_here > 0 ? 0 : conn->n_empty + 1;
+        if (conn->n_empty > MAX_N_EMPTY) {
+            nxr_tcp_cool(conn);
+        }
+    }
+    return n;
+}

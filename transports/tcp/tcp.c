@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The TCP network: its table, its life, and one round of its work. The core's lock. */
+#include "config.h"
+
+#include "connection.h"
+#include "transports/host_token.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/utsname.h>
+
+/* Whoever else has come is asked for every so many rounds that find a hot connection silent. */
+#define ASK_ROUNDS  4
+#define BUSY_ROUNDS 16 /* ... and that find it speaking */
+
+struct nxr_tcp nxr_tcp;
+
+static int tcp_probe(char *why, size_t why_nbytes)
+{
+    (void)why; /* every machine has loopback */
+    (void)why_nbytes;
+    return NIXL_OK;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static uint64_t new_secret(void)
+{
+    uint64_t secret;
+
+    while (getrandom(&secret, sizeof(secret), 0) != sizeof(secret)) {
+    }
+    return secret;
+}
+
+/* "tcp on eth0, eth1": the ways of an interface lie together. */
+static void describe_devices(char *line, size_t line_nbytes)
+{
+    size_t used = (size_t)snprintf(line, line_nbytes, "tcp on");
+    const char *last = "";
+
+    for (unsigned i = 0; i < nxr_tcp.address.n_ways && used < line_nbytes; i++) {
+        if (strcmp(nxr_tcp.names[i], last) != 0) {
+            used += (size_t)snprintf(line + used, line_nbytes - used, "%s %s", i > 0 ? "," : "",
+                                     nxr_tcp.names[i]);
+            last = nxr_tcp.names[i];
+        }
+    }
+}
+
+static void fill_attr(void)
+{
+    struct nxr_net_attr *attr = &nxr_tcp.attr;
+    struct utsname system = {.release = ""};
+
+    *attr = (struct nxr_net_attr){
+        .message_nbytes = NXR_TCP_MESSAGE_NBYTES,
+        .has_bulk = true,
+        .orders_writes = true,
+        .put_message_nbytes = 8192,
+        .get_message_nbytes = 8192,
+        .takes_mappings = true,
+        .latency_ns = 7000,
+        .bandwidth_mbps = 8000,
+        .n_rails = 1,
+    };
+    (void)uname(&system);
+    snprintf(attr->library, sizeof(attr->library), "%.20s %.40s", system.sysname, system.release);
+    describe_devices(attr->devices, sizeof(attr->devices));
+}
+
+static void close_all(void)
+{
+    nxr_tcp_listen_end();
+    nxr_tcp_events_close();
+    free(nxr_tcp.buffer);
+    free(nxr_tcp.peers);
+    nxr_tcp.buffer = NULL;
+    nxr_tcp.peers = NULL;
+    nxr_tcp.core = NULL;
+}
+
+static int make_room(void)
+{
+    size_t n_peers = (size_t)nxr_tcp.core->size;
+
+    nxr_tcp.peers = calloc(n_peers, sizeof(*nxr_tcp.peers));
+    nxr_tcp.buffer =
+        malloc(NXR_TCP_BUFFER_NBYTES + sizeof(struct nxr_tcp_frame) + NXR_TCP_MESSAGE_NBYTES);
+    if (nxr_tcp.peers == NULL || nxr_tcp.buffer == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    for (size_t rank = 0; rank < n_peers; rank++) {
+        nxr_list_init(&nxr_tcp.peers[rank].conns);
+    }
+    return NIXL_OK;
+}
+
+static int start(char *why, size_t why_nbytes)
+{
+    int status = nxr_tcp_find_ways(why, why_nbytes);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (make_room() != NIXL_OK) {
+        snprintf(why, why_nbytes, "no memory for %d ranks", nxr_tcp.core->size);
+        return NIXL_ERR_NO_MEMORY;
+    }
+    if (nxr_tcp_events_open() != NIXL_OK) {
+        snprintf(why, why_nbytes, "no descriptor is left for its events (ulimit -n)");
+        return NIXL_ERR_LIMIT;
+    }
+    return nxr_tcp_listen(why, why_nbytes);
+}
+
+static int tcp_open(const struct nxr_net_core *core, char *why, size_t why_nbytes)
+{
+    int status;
+
+    nxr_tcp = (struct nxr_tcp){
+        .core = core,
+        .epoll_fd = -1,
+        .address = {.magic = NXR_TCP_ADDRESS_MAGIC,
+                    .version = NXR_TCP_LAYOUT_VERSION,
+                    .rank = (uint32_t)core->rank,
+                    .knock = new_secret(),
+                    .answer = new_secret(),
+                    .host = nxr_host_token()},
+    };
+    nxr_list_init(&nxr_tcp.eps);
+    nxr_list_init(&nxr_tcp.failed);
+    nxr_list_init(&nxr_tcp.closing);
+    nxr_list_init(&nxr_tcp.conns);
+    nxr_list_init(&nxr_tcp.dead);
+    nxr_list_init(&nxr_tcp.timers);
+    nxr_list_init(&nxr_tcp.ended);
+    status = start(why, why_nbytes);
+    if (status != NIXL_OK) {
+        close_all();
+        return status;
+    }
+    nxr_tcp_address_seal(&nxr_tcp.address);
+    fill_attr();
+    return NIXL_OK;
+}
+
+static void tcp_close(void)
+{
+    struct nxr_list *link, *after;
+
+    nxr_tcp.is_progressing = true;
+    nxr_tcp_tell_ended();
+    nxr_tcp_endpoints_end();
+    nxr_list_for_each (link, after, &nxr_tcp.conns) {
+        nxr_tcp_conn_close(nxr_list_entry(link, struct nxr_tcp_conn, link));
+    }
+    nxr_tcp_conns_free();
+    close_all();
+}
+
+static const struct nxr_net_attr *tcp_attr(void)
+{
+    return &nxr_tcp.attr;
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static int tcp_address(void *bytes, size_t *nbytes_p)
+{
+    *nbytes_p = nxr_tcp_address_nbytes(nxr_tcp.address.n_ways);
+    memcpy(bytes, &nxr_tcp.address, *nbytes_p);
+    return NIXL_OK;
+}
+
+static int tcp_reach(const void *bytes, size_t nbytes, char *why, size_t why_nbytes)
+{
+    uint8_t order[NXR_TCP_MAX_WAYS];
+    struct nxr_tcp_address theirs;
+    const char *reason = nxr_tcp_address_parse(bytes, nbytes, &theirs);
+
+    if (reason == NULL && nxr_tcp_order(&nxr_tcp.address, &theirs, order) == 0) {
+        reason = "none of its IP addresses leads out of its host to this one";
+    }
+    if (reason != NULL) {
+        snprintf(why, why_nbytes, "%s", reason);
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    return NIXL_OK;
+}
+
+/* ---- driving it ------------------------------------------------------------------------------ */
+
+/* Who speaks is read at once; who else has come is asked for now and then. */
+static int look(void)
+{
+    int n = nxr_tcp_read_hot();
+
+    nxr_tcp.n_rounds++;
+    if (nxr_tcp.n_hot == 0 || nxr_tcp.n_blocked > 0 ||
+        nxr_tcp.n_rounds % (n > 0 ? BUSY_ROUNDS : ASK_ROUNDS) == 0) {
+        n += nxr_tcp_handle_events(0);
+    }
+    return n;
+}
+
+static int tcp_progress(void)
+{
+    int n;
+
+    nxr_tcp.is_progressing = true;
+    n = look();
+    if (nxr_tcp.timer_at != 0 && *nxr_tcp.core->now_ns >= nxr_tcp.timer_at) {
+        n += nxr_tcp_ring();
+    }
+    if (!nxr_list_is_empty(&nxr_tcp.ended)) {
+        n += nxr_tcp_tell_ended();
+    }
+    if (!nxr_list_is_empty(&nxr_tcp.failed) || !nxr_list_is_empty(&nxr_tcp.closing)) {
+        n += nxr_tcp_endpoints_progress();
+    }
+    nxr_tcp_conns_free();
+    nxr_tcp.is_progressing = false;
+    return n;
+}
+
+static int tcp_event_fd(void)
+{
+    return nxr_tcp.epoll_fd;
+}
+
+/* Whatever comes makes the descriptor readable; this is what does not. */
+static int tcp_arm(void)
+{
+    return nxr_list_is_empty(&nxr_tcp.ended) && nxr_list_is_empty(&nxr_tcp.failed) &&
+                   nxr_list_is_empty(&nxr_tcp.dead)
+               ? NIXL_OK
+               : NIXL_ERR_AGAIN;
+}
+
+static int tcp_describe(unsigned index, char *line, size_t line_nbytes)
+{
+    char text[64];
+
+    if (index >= nxr_tcp.address.n_ways) {
+        return NIXL_ERR_NOT_FOUND;
+    }
+    nxr_tcp_way_text(&nxr_tcp.address.ways[index], text, sizeof(text));
+    snprintf(line, line_nbytes, "%s %s", nxr_tcp.names[index], text);
+    return NIXL_OK;
+}
+
+/* ---- what there is not ----------------------------------------------------------------------- */
+
+static int no_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
+                           struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p)
+{
+    (void)addr;
+    (void)nbytes;
+    (void)kind;
+    (void)mem_p;
+    (void)key;
+    (void)key_nbytes_p;
+    return NIXL_ERR_UNSUPPORTED;
+}
+
+static void no_mem_release(struct nxr_net_mem *mem)
+{
+    (void)mem;
+}
+
+static int no_key_open(struct nxr_net_ep *ep, const void *key, size_t nbytes,
+                       struct nxr_net_key **key_p)
+{
+    (void)ep;
+    (void)key;
+    (void)nbytes;
+    (void)key_p;
+    return NIXL_ERR_UNSUPPORTED;
+}
+
+static void no_key_close(struct nxr_net_key *key)
+{
+    (void)key;
+}
+
+static int no_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset,
+                    const void *src, size_t nbytes, struct nxr_net_op *op)
+{
+    (void)ep;
+    (void)key;
+    (void)offset;
+    (void)src;
+    (void)nbytes;
+    (void)op;
+    return NIXL_ERR_UNSUPPORTED;
+}
+
+static int no_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset, void *dst,
+                   size_t nbytes, struct nxr_net_op *op)
+{
+    (void)ep;
+    (void)key;
+    (void)offset;
+    (void)dst;
+    (void)nbytes;
+    (void)op;
+    return NIXL_ERR_UNSUPPORTED;
+}
+
+NIXL_API extern const struct nxr_network nxr_network_tcp;
+
+const struct nxr_network nxr_network_tcp = {
+    .abi = NXR_NETWORK_ABI,
+    .name = "tcp",
+    .probe = tcp_probe,
+    .open = tcp_open,
+    .close = tcp_close,
+    .attr = tcp_attr,
+    .address = tcp_address,
+    .reach = tcp_reach,
+    .ep_open = nxr_tcp_ep_open,
+    .ep_close = nxr_tcp_ep_close,
+    .send = nxr_tcp_send,
+    .mem_register = no_mem_register,
+    .mem_release = no_mem_release,
+    .key_open = no_key_open,
+    .key_close = no_key_close,
+    .write = no_write,
+    .read = no_read,
+    .progress = tcp_progress,
+    .event_fd = tcp_event_fd,
+    .arm = tcp_arm,
+    .describe = tcp_describe,
+};

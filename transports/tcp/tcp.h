@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the TCP network share. There is one state, since the core opens a network once
+ * at a time and calls it from one thread at a time.
+ *
+ * An endpoint is what the core sends to, a connection what two processes talk over. An endpoint
+ * sends on the first connection to its peer that is confirmed, no matter who made it, for ever;
+ * what comes is read from all. So there is one connection between two processes, or two that each
+ * carry one direction where both connected at the same moment.
+ */
+#ifndef NXR_TCP_H
+#define NXR_TCP_H
+
+#include "address.h"
+#include "frame.h"
+#include "transports/network.h"
+#include "util/list.h"
+
+#include <sys/socket.h>
+
+#define NXR_TCP_MAX_OUTS 64 /* what one endpoint may have under way */
+#define NXR_TCP_MAX_HOT  4  /* connections that are looked at without asking epoll */
+
+/* What is read at a time where it is not known what comes. */
+#define NXR_TCP_BUFFER_NBYTES ((size_t)64 * 1024)
+
+struct nxr_tcp_conn;
+
+/* A descriptor in the epoll instance. */
+struct nxr_tcp_watch {
+    void (*ready)(struct nxr_tcp_watch *watch, uint32_t events);
+    int fd; /* -1: none */
+};
+
+/* Something to be done when a time has come. */
+struct nxr_tcp_timer {
+    struct nxr_list link; /* nxr_tcp.timers */
+    void (*rings)(struct nxr_tcp_timer *timer);
+    int64_t at;
+};
+
+/* A message on its way out, and its bulk. */
+struct nxr_tcp_out {
+    struct nxr_tcp_frame frame;
+    const void *bytes;
+    const void *bulk;
+    struct nxr_net_op *op;
+};
+
+struct nxr_net_ep {
+    struct nxr_list link; /* one of nxr_tcp's lists of endpoints */
+    void *peer;
+    struct nxr_tcp_conn *conn;   /* to send on; NULL: not yet, or it has failed */
+    struct nxr_tcp_conn *trying; /* that is being made */
+
+    /* Out: a ring, the oldest at `first`, of which so many bytes have left. */
+    struct nxr_tcp_out outs[NXR_TCP_MAX_OUTS];
+    unsigned first;
+    unsigned n_outs;
+    size_t n_sent;
+
+    bool has_failed;
+    const char *why; /* ... */
+
+    /* The core has closed it: what is left may go until close_at. */
+    bool is_closing;
+    bool is_shut; /* all has left, and nothing follows */
+    int64_t close_at;
+    struct nxr_tcp_timer close_timer;
+
+    /* Connecting: connect.c. */
+    struct nxr_tcp_timer retry_timer;
+    bool is_waiting; /* for that */
+    unsigned n_ways;
+    unsigned next_way;
+    unsigned n_refused; /* since the first way was tried last */
+    uint8_t ways[NXR_TCP_MAX_WAYS];
+    struct nxr_tcp_address address;
+};
+
+/* What this process has of a rank. */
+struct nxr_tcp_peer {
+    struct nxr_net_ep *ep; /* NULL: none, or it was closed */
+    struct nxr_list conns; /* confirmed ones */
+};
+
+struct nxr_tcp {
+    const struct nxr_net_core *core; /* NULL: not open */
+    int epoll_fd;
+    int64_t timer_at; /* what the timer is set to; 0: it is not */
+    bool is_progressing;
+    struct nxr_tcp_address address;
+    char names[NXR_TCP_MAX_WAYS][16]; /* of the interfaces of the ways */
+    struct nxr_net_attr attr;
+    struct nxr_tcp_peer *peers; /* [size] */
+    unsigned char *buffer;      /* NXR_TCP_BUFFER_NBYTES, and a message */
+
+    struct nxr_list eps, failed, closing; /* in use; whose failure is to be told; being closed */
+    struct nxr_list conns, dead;          /* all connections; those to be freed */
+    struct nxr_list timers;
+    struct nxr_list ended; /* operations that ended outside of progress() */
+    struct nxr_tcp_conn *hot[NXR_TCP_MAX_HOT];
+    unsigned n_hot;
+    unsigned n_unproven; /* connections of others that have not confirmed */
+    unsigned n_lines;    /* about strangers */
+    unsigned n_blocked;  /* connections that wait for room */
+    unsigned n_rounds;
+    unsigned n_found; /* events of connections */
+};
+
+extern struct nxr_tcp nxr_tcp;
+
+/* ---- interfaces.c ---------------------------------------------------------------------------- */
+
+/* The own addresses, without ports. NIXL_OK, or a failure and one line in `why`. */
+int nxr_tcp_find_ways(char *why, size_t why_nbytes);
+
+socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_way *way, struct sockaddr_storage *name);
+void nxr_tcp_way_text(const struct nxr_tcp_way *way, char *text, size_t text_nbytes);
+
+/* ---- events.c: what is waited for ------------------------------------------------------------ */
+
+int nxr_tcp_events_open(void);
+void nxr_tcp_events_close(void);
+int nxr_tcp_watch(struct nxr_tcp_watch *watch, uint32_t events);
+void nxr_tcp_watch_change(struct nxr_tcp_watch *watch, uint32_t events);
+void nxr_tcp_unwatch(struct nxr_tcp_watch *watch);
+
+/* Handle what is ready, waiting for that at most so long. How many. */
+int nxr_tcp_handle_events(int timeout_ms);
+
+void nxr_tcp_timer_set(struct nxr_tcp_timer *timer, int64_t after_ns);
+void nxr_tcp_timer_end(struct nxr_tcp_timer *timer);
+
+/* Those whose time has come. How many. */
+int nxr_tcp_ring(void);
+
+/* ---- listen.c: connections of others --------------------------------------------------------- */
+
+/* Listen at all own ways, and fill in the ports. */
+int nxr_tcp_listen(char *why, size_t why_nbytes);
+void nxr_tcp_listen_end(void);
+
+/* One of the connections that have not confirmed is none of them any more. */
+void nxr_tcp_proved(void);
+
+/* Tell of a stranger, as often as that does no harm. */
+void nxr_tcp_tell_stranger(int fd, const char *what);
+
+/* ---- endpoint.c ------------------------------------------------------------------------------ */
+
+int nxr_tcp_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p);
+void nxr_tcp_ep_close(struct nxr_net_ep *ep, bool is_orderly);
+
+/* It may send on that connection from now on. */
+void nxr_tcp_ep_adopt(struct nxr_net_ep *ep, struct nxr_tcp_conn *conn);
+
+/* It has none, and gets none: told in progress(). */
+void nxr_tcp_ep_fail(struct nxr_net_ep *ep, const char *why);
+
+/* A step of all that are being closed, and tell of those that failed. How many things moved. */
+int nxr_tcp_endpoints_progress(void);
+
+/* Wait for those that are being closed, as long as they may take; then end all. */
+void nxr_tcp_endpoints_end(void);
+
+/* ---- connect.c ------------------------------------------------------------------------------- */
+
+/* Begin, or go on with the next way after one that has failed: for good, as a refusal. */
+void nxr_tcp_connect(struct nxr_net_ep *ep);
+void nxr_tcp_connect_failed(struct nxr_net_ep *ep, bool is_refusal);
+void nxr_tcp_connect_end(struct nxr_net_ep *ep);
+
+/* ---- outbox.c -------------------------------------------------------------------------------- */
+
+int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
+                 size_t bulk_nbytes, struct nxr_net_op *op);
+
+/* Send what the kernel takes of what waits. How many messages have left. */
+int nxr_tcp_flush(struct nxr_net_ep *ep);
+
+/* End all that waits. */
+void nxr_tcp_outs_end(struct nxr_net_ep *ep, int status);
+
+/* Operations that ended outside of progress(). */
+int nxr_tcp_tell_ended(void);
+
+#endif
