@@ -49,7 +49,7 @@ verdict "$(try ${CC:-cc} -o static neighbour.c $(pkg-config --cflags nixlrun) $s
 
 # The library was moved here, and the static one is a part of a program with another "nixlrun" beside it.
 mkdir nixlrun
-verdict "$(for module in "$libdir"/nixlrun/nixlrun_ucx.so "$libdir"/nixlrun/nixlrun_ofi.so; do
+verdict "$(for module in "$libdir"/nixlrun/nixlrun_ucx.so "$libdir"/nixlrun/nixlrun_ofi.so "$libdir"/nixlrun/nixlrun_tcp.so; do
     [ -e "$module" ] || continue
     name=${module##*_}
     try env NIXLRUN_TRANSPORTS="self,${name%.so}" nixlrun -np 2 ./shared

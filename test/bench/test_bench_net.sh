@@ -19,7 +19,7 @@ on_both() {
     rc=$?
 }
 
-for network in ucx ofi; do
+for network in tcp ucx ofi; do
     [ -e "$build/transports/$network/.libs" ] || continue
     on_both $network put put_flush get put_nb get_nb put_notify notify put_signal fetch_add \
         notify_barrier barrier allreduce passive sleep limits --sizes 8,4K --iters 3 --csv

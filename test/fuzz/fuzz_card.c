@@ -45,6 +45,7 @@ static void check_accepted(const struct nxr_full_card *card, size_t nbytes)
     (void)nxr_card_may_be_local(&card->head, &card->head);
     check_address(card, "ucx");
     check_address(card, "ofi");
+    check_address(card, "tcp");
     check_address(card, "none");
 }
 

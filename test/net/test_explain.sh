@@ -42,15 +42,15 @@ finds "[$hosts_only"' | select(.from == "h0" and .to == "h0") | .transport] == [
     "shared memory within the first"
 finds "[$hosts_only"' | select(.from == "h1" and .to == "h1") | .transport] == ["self", "self"]' \
     "one rank alone in the second"
-between '.transport | test("^(ucx|ofi)")' "a network between them"
+between '.transport == "ofi" and .rails == 2' "libfabric between them, over both rails"
 between '.latency_ns > 0 and .bandwidth_mb_s > 0 and .rails > 0 and .devices != ""' \
     "with what is expected of it"
 finds '[.refused[] | select(.from == "h0" and .to == "h1" and .transport == "shm") | .why] ==
     ["reaches only other ranks of this host"]' "shared memory is refused with a reason"
-finds '[.refused[] | select(.from != .to and (.transport | test("ucx|ofi"))) | .why] |
-    length == 2 and all(test("^ofi has 2 rails to that host"))' "the other network is refused with a reason"
+finds '[.refused[] | select(.from != .to and (.transport | test("ucx|tcp"))) | .why] |
+    length == 4 and all(test("^ofi has 2 rails to that host"))' "the other networks are refused with a reason"
 
-for network in ucx ofi; do
+for network in ucx ofi tcp; do
     explain -x NIXLRUN_TRANSPORTS="^$network"
     gives_json "without $network"
     between ".transport != \"$network\"" "another network is taken"
@@ -69,8 +69,6 @@ finds '([.gpu_memory[] | select(.kind == "vulkan" and .usable) | .hosts] | . == 
     .method != "" and .latency_ns > 0 and .bandwidth_mb_s > 0] | . == [] or . == [true, true])' \
     "and has its way between hosts"
 
-explain -x NIXLRUN_TRANSPORTS=ofi,self,shm
-between '.transport == "ofi" and .rails == 2' "libfabric has both rails"
 explain -x NIXLRUN_TRANSPORTS=ofi,self,shm -x NIXLRUN_NET_DEVICES=eth1
 between '.transport == "ofi" and .rails == 1 and (.devices | test("eth1"))' \
     "or the one that the user names"
