@@ -132,15 +132,20 @@ static void ask_library(void)
     free(answer);
 }
 
-/* A transport that could be had here, unless the user has left it out. */
+/*
+ * A transport that could be had here, unless the user has left it out, and what it is good for: tcp
+ * serves without.
+ */
 static void add_missing_transports(void)
 {
     static const struct {
         const char *name;
         const char *advice;
     } packages[] = {
-        {"ucx", "Debian packages libucx-dev to build it, libucx0 to use it"},
-        {"ofi", "Debian packages libfabric-dev to build it, libfabric1 to use it"},
+        {"ucx",
+         "for InfiniBand and RoCE; Debian packages libucx-dev to build it, libucx0 to use it"},
+        {"ofi", "for several network cards at once, InfiniBand, EFA and Slingshot; Debian packages "
+                "libfabric-dev to build it, libfabric1 to use it"},
     };
     char what[64];
 

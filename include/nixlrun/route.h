@@ -17,7 +17,7 @@ struct nixl_region;
 /** A transport, and whether it serves a rank, or a pair of memories: the calls below. */
 struct nixl_route_info {
     size_t struct_nbytes;
-    char transport[16];      /**< as NIXLRUN_TRANSPORTS takes it: "self", "shm", "ucx", "ofi" */
+    char transport[16];      /**< as NIXLRUN_TRANSPORTS takes it: "self", "shm", "tcp"... */
     int is_usable;           /**< 1: it works in this process, whichever rank is meant */
     int is_chosen;           /**< 1: it serves this rank; two may share the work */
     uint64_t latency_ns;     /**< expected: a small put_notify, one way; 0: not known */

@@ -44,6 +44,18 @@ finds '.transports[] | select(.name == "shm") | .usable and .latency_ns > 0 and 
 finds '.interfaces[] | select(.name == "lo") | .up and .mtu > 0 and .numa_node == null' \
     "JSON has null for what is not known"
 
+# Without UCX and libfabric: TCP serves, and it is told what these would bring.
+mkdir "$work/modules"
+ln -s "$top_builddir/src/.libs/nixlrun/nixlrun_tcp.so" "$work/modules/"
+NIXLRUN_MODULE_DIR=$work/modules asks --info
+has "$work/rows" '^transports: tcp yes [0-9]+ [0-9]+ 1' "TCP needs no library"
+for network in ucx ofi; do
+    has "$work/rows" "^transports: $network no .*not built, or not installed as" "without $network"
+    has "$work/rows" "^missing: transport $network for .*Debian packages" "it is told what that would bring"
+done
+! grep '^missing: transport tcp' "$work/rows"
+result $? "and nothing is missing of TCP" "$work/rows"
+
 # GPU memory, where the drivers are and where they are not; and a build without Vulkan.
 left_out='this build of nixlrun has no Vulkan'
 mkdir "$work/broken_loader"
