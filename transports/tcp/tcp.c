@@ -61,6 +61,7 @@ static void fill_attr(void)
         .orders_writes = true,
         .put_message_nbytes = 8192,
         .get_message_nbytes = 8192,
+        .list_get_nbytes = 16384,
         .takes_mappings = true,
         .latency_ns = 7000,
         .bandwidth_mbps = 8000,
