@@ -69,6 +69,10 @@ finds '([.gpu_memory[] | select(.kind == "vulkan" and .usable) | .hosts] | . == 
     .method != "" and .latency_ns > 0 and .bandwidth_mb_s > 0] | . == [] or . == [true, true])' \
     "and has its way between hosts"
 
+explain -x NIXLRUN_NET_DEVICES=eth1
+between '.transport == "tcp" and .rails == 1 and (.devices | test("eth1"))' "TCP over a single one"
+finds '[.refused[] | select(.from != .to and (.transport | test("ucx|ofi"))) | .why] |
+    length == 4 and all(test("^tcp is expected to be faster"))' "the others are refused with a reason"
 explain -x NIXLRUN_TRANSPORTS=ofi,self,shm -x NIXLRUN_NET_DEVICES=eth1
 between '.transport == "ofi" and .rails == 1 and (.devices | test("eth1"))' \
     "or the one that the user names"

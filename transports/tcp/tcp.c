@@ -63,7 +63,8 @@ static void fill_attr(void)
         .get_message_nbytes = 8192,
         .list_get_nbytes = 16384,
         .takes_mappings = true,
-        .latency_ns = 7000,
+        /* Between two namespaces joined by veth: 1.2 times as long as bare sockets take there. */
+        .latency_ns = 4000,
         .bandwidth_mbps = 8000,
         .n_rails = 1,
     };
