@@ -32,6 +32,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_device_copy *copies, **copies_end = &copies; /* oldest first */
 static _Atomic uint32_t n_copies, n_armed;
 
+/*
+ * The service thread looks again by itself, within OLD_NS: it need not be kicked, which takes as
+ * long as a tenth of a small copy.
+ */
+static atomic_bool is_told;
+
 /* Vulkan's memory may be known to CUDA, but not the other way round: its kind knows how. */
 static const struct nxr_memory_kind *engine_of(const struct nxr_device_copy *copy)
 {
@@ -51,7 +57,7 @@ static void arm_one(struct nxr_device_copy *copy)
 
 int nxr_device_copy_begin(struct nxr_device_copy *copy)
 {
-    bool must_kick;
+    bool must_tell;
     int status;
 
     copy->is_armed = false;
@@ -66,12 +72,13 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
     copies_end = &copy->next;
     atomic_fetch_add(&nxr_n_started, 1);
     atomic_fetch_add(&nxr_n_at_devices, 1);
-    must_kick = atomic_fetch_add(&n_copies, 1) == atomic_load(&n_armed) && !copy->is_unattended;
+    atomic_fetch_add(&n_copies, 1);
+    must_tell = !copy->is_unattended && !atomic_load(&is_told);
     if (copy->is_unattended) {
         arm_one(copy);
     }
     pthread_mutex_unlock(&lock); /* another thread may end the copy from here on */
-    if (must_kick) {
+    if (must_tell && !atomic_exchange(&is_told, true)) {
         nxr_service_kick(); /* to look again in time */
     }
     return NIXL_INPROGRESS;
@@ -156,7 +163,13 @@ void nxr_device_arm_old(void)
 
 int64_t nxr_device_tick(int64_t now)
 {
-    return atomic_load(&n_copies) == atomic_load(&n_armed) ? INT64_MAX : now + OLD_NS;
+    /* Before the look: a copy that begins behind it tells again. */
+    atomic_store(&is_told, false);
+    if (atomic_load(&n_copies) == atomic_load(&n_armed)) {
+        return INT64_MAX;
+    }
+    atomic_store(&is_told, true);
+    return now + OLD_NS;
 }
 
 void nxr_device_ended(void)
