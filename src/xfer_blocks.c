@@ -96,17 +96,25 @@ int nxr_side_count(const char *operation, int rank, struct nxr_side *side)
 
 /* ---- finding and checking -------------------------------------------------------------------- */
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Two at a time: by itself each comparison would wait for the one before. */
 static uint64_t highest(const struct nxr_blocks *blocks)
 {
-    uint64_t max = 0;
+    const uint64_t *index = blocks->index;
+    uint64_t even = 0, odd = 0, n = blocks->nblocks, i;
 
-    if (blocks->index == NULL) {
-        return blocks->nblocks - 1;
+    if (index == NULL) {
+        return n - 1;
     }
-    for (uint64_t i = 0; i < blocks->nblocks; i++) {
-        max = blocks->index[i] > max ? blocks->index[i] : max;
+    for (i = 0; i + 2 <= n; i += 2) {
+        even = larger(index[i], even);
+        odd = larger(index[i + 1], odd);
     }
-    return max;
+    return larger(larger(even, odd), i < n ? index[i] : 0);
 }
 
 /* Where the block that lies farthest begins; UINT64_MAX where that is beyond any memory. */

@@ -15,12 +15,12 @@
 
 /* Operations under way: pieces by themselves, and lists of at most so many bytes. */
 #define MAX_SLOTS   64
-#define MAX_LISTS   2
+#define MAX_LISTS   4
 #define LIST_NBYTES (1ul << 30)
 
 /*
- * Pieces that are gathered for a copy at once. For operations on lists twice as many each time, up
- * to NXR_LIST_MAX: the first list is soon under way, and moves while the next one is gathered.
+ * Pieces that are gathered for a copy at once. For operations on lists half as many more each time,
+ * up to NXR_LIST_MAX: the first list is soon under way, and moves while the next one is gathered.
  */
 #define COPY_PIECES 256
 
@@ -189,25 +189,35 @@ static void aim(struct nixl_xfer *xfer)
     }
 }
 
-bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes)
+/* As many pieces as may be of a list, of the memory that it was opened for. */
+static size_t gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
 {
     struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
     struct nxr_walk *remote = &xfer->walks[NIXL_XFER_REMOTE];
     size_t n = 0, max_n = xfer->takes_lists ? xfer->list_pieces : COPY_PIECES;
+    uint64_t left = xfer->takes_lists ? LIST_NBYTES : max_nbytes;
+
+    do {
+        xfer->staged[n] = take_piece(local, remote, left);
+        left -= xfer->staged[n].nbytes;
+        n++;
+    } while (n < max_n && left > 0 && has_run(local) && has_run(remote) &&
+             remote->of->part == xfer->part && local->of->range == xfer->range);
+    return n;
+}
+
+bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes)
+{
+    struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
+    struct nxr_walk *remote = &xfer->walks[NIXL_XFER_REMOTE];
+    size_t n = 0;
 
     if (xfer->n_staged > 0) {
         return true;
     }
-    max_nbytes = xfer->takes_lists ? LIST_NBYTES : max_nbytes;
-    while (n < max_n && max_nbytes > 0 && has_run(local) && has_run(remote)) {
-        if (n == 0) {
-            aim(xfer);
-        } else if (remote->of->part != xfer->part || local->of->range != xfer->range) {
-            break;
-        }
-        xfer->staged[n] = take_piece(local, remote, max_nbytes);
-        max_nbytes -= xfer->staged[n].nbytes;
-        n++;
+    if (has_run(local) && has_run(remote)) {
+        aim(xfer);
+        n = gather(xfer, max_nbytes);
     }
     xfer->staged_at = 0;
     xfer->n_staged = n;
@@ -305,7 +315,8 @@ static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
         staged_is_gone(xfer, n_pieces, nbytes, left_p);
         xfer->staged = pieces;
         xfer->takes_lists = true;
-        xfer->list_pieces *= xfer->list_pieces < NXR_LIST_MAX ? 2 : 1;
+        xfer->list_pieces += xfer->list_pieces / 2;
+        xfer->list_pieces = xfer->list_pieces < NXR_LIST_MAX ? xfer->list_pieces : NXR_LIST_MAX;
     } else {
         slot->pieces = kept;
         if (kept == NULL) {
