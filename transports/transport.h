@@ -317,7 +317,7 @@ struct nxr_device_copy {
     size_t n_pieces;
     const struct nxr_range *dst, *src; /* NULL: host memory */
     void *stream;                      /* a CUDA stream of the user to work in; NULL: an own one */
-    void *state[7];                    /* the kind's, from start to end */
+    void *state[8];                    /* the kind's, from start to end */
 
     /* Not a copy, but this, by the device of dst (src/memory/reduce.h); NULL: a copy. */
     const struct nxr_device_reduction *reduction;

@@ -22,11 +22,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define NXR_CUDA_LANES  8
+#define NXR_CUDA_LANES  12
 #define NXR_CUDA_EVENTS 64
 
 /* How a copy goes: each way has its rate. */
 enum nxr_cuda_way { NXR_CUDA_BY_ENGINE, NXR_CUDA_BY_KERNEL, NXR_CUDA_BY_REDUCTION, NXR_CUDA_WAYS };
+
+/*
+ * When the large copies of a thread to one other end are expected to end (cuda_expect.c): its two
+ * lanes for them share the way.
+ */
+struct nxr_cuda_expected {
+    struct nxr_spin lock;
+    double rates[NXR_CUDA_WAYS]; /* bytes in a nanosecond, the most that was seen; 0: none was */
+    int64_t end_ns;              /* when all that was begun is expected to be over; 0: not known */
+    int64_t busy_ns;             /* since when there has been something to do */
+    uint64_t begun, ended;       /* bytes since then */
+    enum nxr_cuda_way way;       /* of all of them, */
+    bool is_mixed;               /* ... or not */
+};
 
 /*
  * A stream for copies. They end in the order in which they began, so that only the oldest is asked
@@ -42,11 +56,8 @@ struct nxr_cuda_lane {
     unsigned n_passed; /* copies that were not asked for */
     struct nxr_device_copy *last; /* that has no event; NULL: all have */
 
-    /* cuda_expect.c */
-    double rates[NXR_CUDA_WAYS]; /* bytes in a nanosecond, the most that was seen; 0: none was */
-    int64_t end_ns;              /* when all that was begun is expected to be over; 0: not known */
-    uint64_t alone;              /* the number of the last copy that had the lane for itself, */
-    size_t alone_nbytes;         /* ... if it was a large one */
+    struct nxr_cuda_expected *expected; /* NULL: of small copies, whose end is not expected */
+    struct nxr_cuda_expected own;       /* of both lanes for large ones */
 };
 
 /*
@@ -261,6 +272,7 @@ enum nxr_cuda_state {
     NXR_CUDA_COPY_NUMBER, /* in the lane, from 1; the user's stream: the cu_stream that wakes */
     NXR_CUDA_COPY_END,    /* when its end is expected, in ns of nxr_now_ns(); 0: not known */
     NXR_CUDA_COPY_LIST,   /* struct nxr_cuda_list that a kernel uses, or NULL */
+    NXR_CUDA_COPY_NBYTES, /* of a copy that is expected */
     NXR_CUDA_COPY_BLOCKS, /* how many blocks say in the list that they are done; 0: none */
 };
 
@@ -335,10 +347,11 @@ void nxr_cuda_kernels_stop(struct nxr_cuda_device *device);
 
 /*
  * The lane of this thread for copies of `nbytes` from or to `other`: an index, or one of these.
- * Small copies do not stand behind large ones.
+ * Small copies do not stand behind large ones, and large ones by a kernel take turns in two.
  */
 enum { NXR_CUDA_FROM_HOST = -1, NXR_CUDA_TO_HOST = -2 };
-struct nxr_cuda_lane *nxr_cuda_lane_of(struct nxr_cuda_device *device, int other, size_t nbytes);
+struct nxr_cuda_lane *nxr_cuda_lane_of(struct nxr_cuda_device *device, int other, size_t nbytes,
+                                       bool is_by_kernel);
 
 /* Its stream, or NULL: cannot be made. The lane's lock is held, the context current. */
 cu_stream nxr_cuda_lane_stream(struct nxr_cuda_lane *lane);

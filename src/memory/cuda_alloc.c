@@ -178,7 +178,7 @@ static cu_result obtain(struct nxr_cuda_memory *whole, size_t nbytes)
 static cu_result clear(const struct nxr_cuda_memory *whole)
 {
     struct nxr_cuda_lane *lane =
-        nxr_cuda_lane_of(whole->device, whole->device->index, whole->nbytes);
+        nxr_cuda_lane_of(whole->device, whole->device->index, whole->nbytes, false);
     cu_result result = CU_OUT_OF_MEMORY;
     cu_stream stream;
 

@@ -294,7 +294,7 @@ int nxr_cuda_copy_start(struct nxr_device_copy *copy)
         return start_on_stream(copy, nbytes);
     }
     is_scattered = nxr_cuda_scatter_suits(copy, nbytes);
-    lane = nxr_cuda_lane_of(device, other_end(device, dst, src), nbytes);
+    lane = nxr_cuda_lane_of(device, other_end(device, dst, src), nbytes, is_scattered);
     was_pushed = nxr_cuda_enter(nxr_cuda_context(device));
     pthread_mutex_lock(&lane->lock);
     status = start_in_lane(copy, lane, nbytes, is_scattered);

@@ -12,7 +12,13 @@
 #include <stdlib.h>
 
 #define LARGE_NBYTES ((size_t)4 << 20)
-#define N_THREADS    (NXR_CUDA_LANES / 2) /* each has a lane for small copies and one for large */
+
+/*
+ * Lanes of each thread. Lists that a kernel copies take turns in two: where one ends, the next one
+ * has begun; in one stream the device would stand still for some microseconds in between.
+ */
+enum { SMALL, LARGE, LARGE_TOO, N_EACH };
+#define N_THREADS (NXR_CUDA_LANES / N_EACH)
 
 static unsigned my_number(void)
 {
@@ -36,15 +42,24 @@ struct nxr_cuda_lane *nxr_cuda_lanes_new(int n_devices)
 
     for (size_t i = 0; lanes != NULL && i < n_lanes(n_devices); i++) {
         pthread_mutex_init(&lanes[i].lock, NULL);
+        if (i % N_EACH != SMALL) {
+            lanes[i].expected = &lanes[i - i % N_EACH + LARGE].own;
+        }
     }
     return lanes;
 }
 
-struct nxr_cuda_lane *nxr_cuda_lane_of(struct nxr_cuda_device *device, int other, size_t nbytes)
+struct nxr_cuda_lane *nxr_cuda_lane_of(struct nxr_cuda_device *device, int other, size_t nbytes,
+                                       bool is_by_kernel)
 {
-    struct nxr_cuda_lane *lanes = &device->lanes[(size_t)(other + 2) * NXR_CUDA_LANES];
+    static __thread unsigned turn;
+    struct nxr_cuda_lane *lanes =
+        &device->lanes[(size_t)(other + 2) * NXR_CUDA_LANES + (size_t)my_number() * N_EACH];
 
-    return &lanes[my_number() + (nbytes >= LARGE_NBYTES ? N_THREADS : 0)];
+    if (nbytes < LARGE_NBYTES) {
+        return &lanes[SMALL];
+    }
+    return &lanes[is_by_kernel && turn++ % 2 != 0 ? LARGE_TOO : LARGE];
 }
 
 cu_stream nxr_cuda_lane_stream(struct nxr_cuda_lane *lane)

@@ -257,6 +257,43 @@ Test(cuda_scatter, many_at_once)
     give_back();
 }
 
+/* In two lanes, so that the next one has begun where one ends; their ends are expected as of one. */
+Test(cuda_scatter, long_lists_take_turns)
+{
+    enum { N = 1024, LISTS = 3 };
+    static struct nxr_device_copy copies[LISTS];
+    int64_t ends[LISTS];
+
+    setenv("FAKECUDA_DELAY_US", "5000", 1);
+    make_memory(N * STRIDE, "1");
+    for (size_t i = 0; i < N; i++) {
+        pieces[i] = (struct nxr_device_piece){(char *)to.addr + i * STRIDE,
+                                              (char *)from.addr + i * STRIDE, STRIDE};
+    }
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < LISTS; i++) {
+            copies[i] = (struct nxr_device_copy){.pieces = pieces,
+                                                 .n_pieces = N,
+                                                 .dst = to.range,
+                                                 .src = from.range,
+                                                 .began_ns = nxr_now_ns()};
+            cr_assert(eq(int, nxr_memory_cuda.copy_start(&copies[i]), NIXL_INPROGRESS));
+            ends[i] = (intptr_t)copies[i].state[NXR_CUDA_COPY_END];
+        }
+        cr_expect(
+            ne(ptr, copies[0].state[NXR_CUDA_COPY_LANE], copies[1].state[NXR_CUDA_COPY_LANE]));
+        cr_expect(
+            eq(ptr, copies[0].state[NXR_CUDA_COPY_LANE], copies[2].state[NXR_CUDA_COPY_LANE]));
+        cr_expect(eq(int, ends[0] > 0, round > 0), "known once one was seen");
+        cr_expect(eq(int, ends[1] > ends[0] && ends[2] > ends[1], round > 0));
+        for (size_t i = 0; i < LISTS; i++) {
+            wait_for(&copies[i]);
+        }
+    }
+    check(N);
+    give_back();
+}
+
 /* Behind what was queued in a stream of the user's, of our context and of none of ours. */
 Test(cuda_scatter, stream_of_the_users)
 {
