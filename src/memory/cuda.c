@@ -120,6 +120,7 @@ static cu_result describe(struct nxr_cuda_device *device, int index)
     }
     device->has_vmm = nxr_cu.MemCreate != NULL && has(device->device, CU_DEVICE_VMM_SUPPORTED) &&
                       has(device->device, CU_DEVICE_POSIX_FD_SUPPORTED);
+    device->has_vmm_rdma = has(device->device, CU_DEVICE_RDMA_WITH_VMM_SUPPORTED);
     return CU_OK;
 }
 

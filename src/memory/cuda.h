@@ -113,6 +113,7 @@ struct nxr_cuda_device {
     char name[64];
     char pci[32];
     bool has_vmm;          /* cuMemCreate(), handed on by a descriptor */
+    bool has_vmm_rdma;     /* ... that network adapters may reach if it is asked for */
     atomic_bool is_broken; /* an error that ends everything in its context */
     atomic_bool no_batch;  /* cuMemcpyBatchAsync() does not work here */
 

@@ -126,6 +126,7 @@ static cu_result create(struct nxr_cuda_memory *whole, size_t nbytes)
         .type = CU_ALLOCATION_PINNED,
         .handle_types = CU_HANDLE_POSIX_FD,
         .location = {CU_LOCATION_DEVICE, whole->device->device},
+        .flags.is_gpu_direct_rdma = whole->device->has_vmm_rdma,
     };
     cu_allocation allocation;
     size_t unit = BLOCK_NBYTES;

@@ -64,6 +64,7 @@ enum cu_device_attribute {
     CU_DEV_HOST_REGISTER = 99,
     CU_DEV_VMM = 102,
     CU_DEV_POSIX_FD = 103,
+    CU_DEV_VMM_RDMA = 110,
     CU_DEV_POOLS = 115,
     CU_DEV_RDMA = 116,
     CU_DEV_POOL_HANDLE_TYPES = 119,
@@ -119,7 +120,7 @@ struct cu_allocation_prop {
     int handle_types;
     struct cu_location location;
     void *metadata;
-    unsigned char flags[8];
+    unsigned char flags[8]; /* the second: for GPUDirect RDMA */
 };
 
 struct cu_pool_props {

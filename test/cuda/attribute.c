@@ -61,7 +61,7 @@ static bool attribute_of(const struct fake_range *range, uintptr_t addr, int att
         *(unsigned long long *)data = (unsigned long long)handle_types(range);
         return true;
     case CU_PTR_IS_RDMA:
-        *(unsigned char *)data = 0;
+        *(unsigned char *)data = range->kind == FAKE_VMM && range->backing->head->is_rdma;
         return true;
     case CU_PTR_MEMPOOL:
         *(struct fake_pool **)data = range->pool;

@@ -131,6 +131,7 @@ FAKE_API int cuDeviceGetAttribute(int *value_p, int attribute, int device)
     case CU_DEV_HOST_REGISTER:
     case CU_DEV_VMM:
     case CU_DEV_POSIX_FD:
+    case CU_DEV_VMM_RDMA:
     case CU_DEV_POOLS:
         *value_p = 1;
         return CU_OK;

@@ -109,6 +109,7 @@ struct fake_head {
     uint64_t nbytes;
     int device; /* physical */
     int handle_types;
+    bool is_rdma; /* asked for; adapters reach all other memory anyway */
     _Atomic int is_freed;
     _Atomic int importers[FAKE_IMPORTERS]; /* pids, one for each open import */
 };

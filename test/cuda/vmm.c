@@ -49,6 +49,7 @@ FAKE_API int cuMemCreate(struct fake_backing **handle_p, size_t nbytes,
         backing = fake_backing_new(nbytes, fake_physical(device), prop->handle_types);
     }
     if (backing != NULL) {
+        backing->head->is_rdma = prop->flags[1] != 0;
         fake_used[device] += nbytes;
     }
     pthread_mutex_unlock(&fake_lock);

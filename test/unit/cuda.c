@@ -146,6 +146,8 @@ Test(cuda, memory_without_legacy_handles)
     cr_expect(memory.fd >= 0);
     cr_expect(eq(int, fcntl(memory.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC));
     cr_expect(nxr_export_is_sound(&memory.export, NIXL_MEM_CUDA, memory.nbytes));
+    cr_expect(eq(u64, nxr_cuda_attribute((uintptr_t)memory.addr, CU_POINTER_IS_RDMA_CAPABLE), 1),
+              "adapters may reach it");
     expect_zeros(&memory);
     close(memory.fd);
     nxr_memory_cuda.release(&memory);
