@@ -19,7 +19,7 @@ dist_check_SCRIPTS += %D%/links %D%/test_beds.sh %D%/test_explain.sh %D%/test_li
 TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh
 
 # What can happen between hosts; the .mp files say over which networks.
-check_PROGRAMS += %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/wire_up
+check_PROGRAMS += %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/wire_up
 %C%_cut_off_SOURCES = %D%/bed.c %D%/bed.h %D%/cut_off.c
 %C%_cut_off_LDFLAGS = $(mp_link)
 %C%_cut_off_LDADD = $(mp_libs)
@@ -38,6 +38,9 @@ check_PROGRAMS += %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D
 %C%_stall_SOURCES = %D%/bed.c %D%/bed.h %D%/stall.c
 %C%_stall_LDFLAGS = $(mp_link)
 %C%_stall_LDADD = $(mp_libs)
+%C%_strangers_LDFLAGS = $(mp_link)
+%C%_strangers_LDADD = test/mp/libmptest.la transports/tcp/libnxr_tcp_pure.la \
+	src/libnixlrun_core.la
 %C%_wire_up_LDFLAGS = $(mp_link)
 %C%_wire_up_LDADD = $(mp_libs)
 

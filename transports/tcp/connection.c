@@ -22,6 +22,8 @@
 #define KEEP_EVERY_S 10
 #define KEEP_TIMES   6
 
+#define HEAR_READS 64 /* of another connection, before a peer is given up */
+
 #define ANSWER_NS (5 * NXR_S) /* where there is another way; the peer may be stopped */
 
 /* A connection that is found ready twice within so many events is one to look at without asking. */
@@ -66,32 +68,23 @@ struct nxr_tcp_conn *nxr_tcp_conn_new(int fd, enum nxr_tcp_stage stage)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static bool is_unproven(const struct nxr_tcp_conn *conn)
-{
-    return conn->stage == NXR_TCP_WANTS_HELLO || conn->stage == NXR_TCP_WANTS_CONFIRM;
-}
-
 void nxr_tcp_conn_close(struct nxr_tcp_conn *conn)
 {
-    bool was_unproven = is_unproven(conn);
+    bool was_stranger = conn->stage == NXR_TCP_WANTS_HELLO;
 
     if (conn->stage == NXR_TCP_DEAD) {
         return;
     }
     conn->stage = NXR_TCP_DEAD;
     nxr_tcp_cool(conn);
-    if (conn->wants_room) {
-        nxr_tcp.n_blocked--;
-    }
+    nxr_tcp_conn_wants_room(conn, false);
     nxr_tcp_timer_end(&conn->timer);
     nxr_list_remove(&conn->peer_link);
     nxr_list_remove(&conn->link);
     nxr_list_append(&nxr_tcp.dead, &conn->link);
     close(conn->watch.fd);
     conn->watch.fd = -1;
-    if (was_unproven) {
-        nxr_tcp_proved();
-    }
+    nxr_tcp.n_strangers -= was_stranger;
 }
 
 void nxr_tcp_conns_free(void)
@@ -117,6 +110,28 @@ static void attempt_failed(struct nxr_tcp_conn *conn, bool is_refusal)
     nxr_tcp_connect_failed(ep, is_refusal);
 }
 
+/*
+ * Read what the peer has sent by its other connections before it closed this one: its good-bye may
+ * be there. One that goes on sending has said none.
+ */
+static void hear_out(const struct nxr_tcp_conn *lost)
+{
+    struct nxr_list *conns = &nxr_tcp.peers[lost->rank].conns, *link = conns->next;
+
+    while (link != conns) {
+        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, peer_link);
+
+        if (conn->is_heard_out || conn->answer != lost->answer) {
+            link = link->next;
+            continue;
+        }
+        conn->is_heard_out = true;
+        for (int i = 0; i < HEAR_READS && nxr_tcp_read(conn) > 0; i++) {
+        }
+        link = conns->next; /* that may have closed any of them */
+    }
+}
+
 /* A peer that has closed one of its connections wants none of them. */
 static void open_conn_lost(struct nxr_tcp_conn *conn, const char *why)
 {
@@ -126,6 +141,7 @@ static void open_conn_lost(struct nxr_tcp_conn *conn, const char *why)
         ep = nxr_tcp.peers[conn->rank].ep;
     }
     nxr_tcp_conn_close(conn);
+    hear_out(conn);
     if (ep != NULL && ep->address.answer == conn->answer) {
         nxr_tcp_ep_fail(ep, why);
     }
@@ -133,6 +149,9 @@ static void open_conn_lost(struct nxr_tcp_conn *conn, const char *why)
 
 void nxr_tcp_conn_lost(struct nxr_tcp_conn *conn, const char *why)
 {
+    if (conn->stage == NXR_TCP_DEAD) {
+        return;
+    }
     if (conn->stage == NXR_TCP_OPEN) {
         open_conn_lost(conn, why);
     } else if (conn->is_own) {
@@ -192,23 +211,21 @@ static void finish_connecting(struct nxr_tcp_conn *conn)
 static void become_open(struct nxr_tcp_conn *conn)
 {
     struct nxr_tcp_peer *peer = &nxr_tcp.peers[conn->rank];
-    bool was_unproven = is_unproven(conn);
 
     conn->stage = NXR_TCP_OPEN;
     nxr_tcp_timer_end(&conn->timer);
     nxr_list_append(&peer->conns, &conn->peer_link);
-    if (was_unproven) {
-        nxr_tcp_proved();
-    }
     if (peer->ep != NULL && peer->ep->conn == NULL && !peer->ep->has_failed &&
         peer->ep->address.answer == conn->answer) {
         nxr_tcp_ep_adopt(peer->ep, conn);
     }
 }
 
-/* Somebody who has the card of this process. */
+/* Somebody who has the card of this process, and may be stopped now for any time. */
 static void take_hello(struct nxr_tcp_conn *conn, const struct nxr_tcp_hello *hello)
 {
+    nxr_tcp_timer_end(&conn->timer);
+    nxr_tcp.n_strangers--;
     conn->rank = hello->from;
     conn->answer = hello->answer;
     conn->stage = NXR_TCP_WANTS_CONFIRM;
@@ -261,7 +278,7 @@ static void take(struct nxr_tcp_conn *conn, const struct nxr_tcp_hello *hello)
 }
 
 /* Exactly a hello is read, so that what follows stays for stream.c. */
-static void read_hello(struct nxr_tcp_conn *conn)
+void nxr_tcp_read_hello(struct nxr_tcp_conn *conn)
 {
     struct nxr_tcp_hello hello;
     ssize_t nbytes =
@@ -323,7 +340,7 @@ static void is_ready(struct nxr_tcp_watch *watch, uint32_t events)
     if (conn->stage == NXR_TCP_CONNECTING) {
         finish_connecting(conn);
     } else if (conn->stage != NXR_TCP_OPEN) {
-        read_hello(conn);
+        nxr_tcp_read_hello(conn);
     } else {
         if ((events & EPOLLOUT) != 0 && conn->ep != NULL) {
             (void)nxr_tcp_flush(conn->ep);

@@ -23,6 +23,7 @@ struct nxr_tcp_conn {
     bool is_own;           /* made by this process */
     bool is_hot;           /* in nxr_tcp.hot */
     bool wants_room;       /* the kernel has taken no more */
+    bool is_heard_out;     /* after another one of its peer was closed */
     bool drops;            /* what comes is not wanted any more */
     unsigned n_empty;      /* looks in a row that found nothing, while it is hot */
     unsigned found_at;     /* which of the events was its last one */
@@ -46,6 +47,9 @@ struct nxr_tcp_conn *nxr_tcp_conn_new(int fd, enum nxr_tcp_stage stage);
 /* Let go of it: nothing is told of it but to whom its bulk belongs. Freed by progress(). */
 void nxr_tcp_conn_close(struct nxr_tcp_conn *conn);
 void nxr_tcp_conns_free(void);
+
+/* Read what has come of a hello. */
+void nxr_tcp_read_hello(struct nxr_tcp_conn *conn);
 
 /* It cannot be used any more: close it, and see to whom that matters. */
 void nxr_tcp_conn_lost(struct nxr_tcp_conn *conn, const char *why);

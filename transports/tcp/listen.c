@@ -19,14 +19,14 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define MAX_UNPROVEN 256
-#define ACCEPTS      16             /* in one round */
-#define HELLO_NS     (30 * NXR_S)   /* for a hello and its confirmation; the peer may be stopped */
-#define PAUSE_NS     (100 * NXR_MS) /* without descriptors */
-#define MAX_LINES    10             /* about strangers, who must not fill the log */
+#define MAX_STRANGERS 256
+#define ACCEPTS       16             /* in one round */
+#define HELLO_NS      (30 * NXR_S)   /* for a hello */
+#define PATIENCE_NS   (1 * NXR_S)    /* ... where others wait for that */
+#define PAUSE_NS      (100 * NXR_MS) /* without descriptors */
+#define MAX_LINES     10             /* about strangers, who must not fill the log */
 
 static struct nxr_tcp_watch listeners[NXR_TCP_MAX_WAYS];
-static bool is_paused;
 static struct nxr_tcp_timer pause_timer;
 
 void nxr_tcp_tell_stranger(int fd, const char *what)
@@ -47,7 +47,6 @@ void nxr_tcp_tell_stranger(int fd, const char *what)
 
 static void watch_all(uint32_t events)
 {
-    is_paused = events == 0;
     for (unsigned i = 0; i < nxr_tcp.address.n_ways; i++) {
         nxr_tcp_watch_change(&listeners[i], events);
     }
@@ -56,24 +55,47 @@ static void watch_all(uint32_t events)
 static void resume(struct nxr_tcp_timer *timer)
 {
     (void)timer;
-    if (nxr_tcp.n_unproven < MAX_UNPROVEN) {
-        watch_all(EPOLLIN);
-    }
-}
-
-void nxr_tcp_proved(void)
-{
-    nxr_tcp.n_unproven--;
-    if (is_paused && nxr_list_is_empty(&pause_timer.link)) {
-        resume(&pause_timer);
-    }
+    watch_all(EPOLLIN);
 }
 
 static void was_silent(struct nxr_tcp_timer *timer)
 {
     struct nxr_tcp_conn *conn = nxr_list_entry(timer, struct nxr_tcp_conn, timer);
 
-    nxr_tcp_conn_lost(conn, "it says nothing");
+    nxr_tcp_read_hello(conn); /* this process may have been stopped meanwhile */
+    if (conn->stage == NXR_TCP_WANTS_HELLO) {
+        nxr_tcp_conn_lost(conn, "it says nothing");
+    }
+}
+
+/* No more for now; something may come, or go, meanwhile. */
+static void pause_all(void)
+{
+    watch_all(0);
+    nxr_tcp_timer_set(&pause_timer, PAUSE_NS);
+}
+
+/*
+ * Who says nothing for long, while others wait, has to come again. A rank speaks at once, and comes
+ * again if it was stopped. False: nobody is so slow.
+ */
+static bool drop_slowest(void)
+{
+    int64_t latest = nxr_now_ns() + HELLO_NS - PATIENCE_NS;
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &nxr_tcp.conns) { /* by age */
+        struct nxr_tcp_conn *conn = nxr_list_entry(link, struct nxr_tcp_conn, link);
+
+        if (conn->stage == NXR_TCP_WANTS_HELLO) {
+            if (conn->timer.at <= latest) {
+                was_silent(&conn->timer);
+                return true;
+            }
+            return false;
+        }
+    }
+    return false;
 }
 
 /* Can another one be taken now? */
@@ -88,8 +110,7 @@ static bool may_accept(int error)
     case ENOMEM:
         nxr_tcp.core->log(NXR_NET_DEBUG, "tcp: no connection is accepted for now: %s",
                           strerror(error));
-        watch_all(0);
-        nxr_tcp_timer_set(&pause_timer, PAUSE_NS);
+        pause_all();
         return false;
     default:
         return true; /* that one has gone again */
@@ -103,8 +124,8 @@ static void is_ready(struct nxr_tcp_watch *watch, uint32_t events)
         struct nxr_tcp_conn *conn;
         int fd;
 
-        if (nxr_tcp.n_unproven >= MAX_UNPROVEN) {
-            watch_all(0);
+        if (nxr_tcp.n_strangers >= MAX_STRANGERS && !drop_slowest()) {
+            pause_all();
             return;
         }
         fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -116,7 +137,7 @@ static void is_ready(struct nxr_tcp_watch *watch, uint32_t events)
         }
         conn = nxr_tcp_conn_new(fd, NXR_TCP_WANTS_HELLO);
         if (conn != NULL) {
-            nxr_tcp.n_unproven++;
+            nxr_tcp.n_strangers++;
             conn->timer.rings = was_silent;
             nxr_tcp_timer_set(&conn->timer, HELLO_NS);
         }
@@ -154,7 +175,6 @@ int nxr_tcp_listen(char *why, size_t why_nbytes)
     unsigned n = 0;
     int error = 0;
 
-    is_paused = false;
     pause_timer = (struct nxr_tcp_timer){.rings = resume};
     nxr_list_init(&pause_timer.link);
     for (unsigned i = 0; i < address->n_ways; i++) {

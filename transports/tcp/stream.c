@@ -130,7 +130,7 @@ static ssize_t read_some(struct nxr_tcp_conn *conn, void *where, size_t nbytes)
     if (n_read < 0 && (errno == EAGAIN || errno == EINTR)) {
         return 0;
     }
-    nxr_tcp_conn_lost(conn, n_read == 0 ? "it has closed its connection" : strerrordesc_np(errno));
+    nxr_tcp_conn_lost(conn, n_read == 0 ? "it has closed its connection" : strerror(errno));
     return -1;
 }
 
@@ -216,7 +216,12 @@ int nxr_tcp_read_hot(void)
 
     for (unsigned i = nxr_tcp.n_hot; i-- > 0;) {
         struct nxr_tcp_conn *conn = nxr_tcp.hot[i];
-        int n_here = nxr_tcp_read(conn);
+        int n_here;
+
+        if (i >= nxr_tcp.n_hot) {
+            continue; /* some have gone */
+        }
+        n_here = nxr_tcp_read(conn);
 
         n += n_here;
         conn->n_empty = n_here > 0 ? 0 : conn->n_empty + 1;

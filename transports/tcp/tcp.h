@@ -101,9 +101,9 @@ struct nxr_tcp {
     struct nxr_list ended; /* operations that ended outside of progress() */
     struct nxr_tcp_conn *hot[NXR_TCP_MAX_HOT];
     unsigned n_hot;
-    unsigned n_unproven; /* connections of others that have not confirmed */
-    unsigned n_lines;    /* about strangers */
-    unsigned n_blocked;  /* connections that wait for room */
+    unsigned n_strangers; /* connections of others that have not said who they are */
+    unsigned n_lines;     /* about strangers */
+    unsigned n_blocked;   /* connections that wait for room */
     unsigned n_rounds;
     unsigned n_found; /* events of connections */
 };
@@ -140,9 +140,6 @@ int nxr_tcp_ring(void);
 /* Listen at all own ways, and fill in the ports. */
 int nxr_tcp_listen(char *why, size_t why_nbytes);
 void nxr_tcp_listen_end(void);
-
-/* One of the connections that have not confirmed is none of them any more. */
-void nxr_tcp_proved(void);
 
 /* Tell of a stranger, as often as that does no harm. */
 void nxr_tcp_tell_stranger(int fd, const char *what);
