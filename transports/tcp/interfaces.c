@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The own IP addresses: those of all interfaces that are up, or of those that the user has named.
- * Loopback counts where it is named or nothing else is there. Addresses of one link, as IPv6 makes
- * them by itself, are left out: they mean something on that link only. No lock.
+ * The own IP addresses: those of all interfaces that are up, or of those that the user has named;
+ * those of the fastest one first, as others will try them. Loopback counts where it is named or
+ * nothing else is there. Addresses of one link, as IPv6 makes them by itself, are left out: they
+ * mean something on that link only. No lock.
  */
 #include "config.h"
 
@@ -14,6 +15,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Is the interface named in NIXLRUN_NET_DEVICES? */
@@ -71,23 +73,60 @@ static bool make_way(const struct ifaddrs *entry, struct nxr_tcp_way *way)
     return false;
 }
 
+/* Mbit/s; 0: it does not say. */
+static long speed_of(const char *name)
+{
+    char path[64], text[32] = "";
+    long speed;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/sys/class/net/%s/speed", name);
+    file = fopen(path, "re");
+    if (file == NULL) {
+        return 0;
+    }
+    if (fgets(text, sizeof(text), file) == NULL) {
+        text[0] = '\0';
+    }
+    fclose(file);
+    speed = strtol(text, NULL, 10);
+    return speed > 0 ? speed : 0;
+}
+
+/* Before those of slower interfaces. Where there are too many, the last one goes. */
+static void insert_way(const struct nxr_tcp_way *way, const char *name, long speed)
+{
+    struct nxr_tcp_address *address = &nxr_tcp.address;
+    unsigned at = address->n_ways, last;
+
+    while (at > 0 && speed_of(nxr_tcp.names[at - 1]) < speed) {
+        at--;
+    }
+    if (at == NXR_TCP_MAX_WAYS) {
+        return;
+    }
+    last = address->n_ways < NXR_TCP_MAX_WAYS ? address->n_ways++ : NXR_TCP_MAX_WAYS - 1;
+    for (; last > at; last--) {
+        address->ways[last] = address->ways[last - 1];
+        memcpy(nxr_tcp.names[last], nxr_tcp.names[last - 1], sizeof(nxr_tcp.names[0]));
+    }
+    address->ways[at] = *way;
+    snprintf(nxr_tcp.names[at], sizeof(nxr_tcp.names[0]), "%s", name);
+}
+
 static void add_ways(const struct ifaddrs *list, bool is_loopback)
 {
     bool has_names = nxr_tcp.core->devices[0] != '\0';
-    struct nxr_tcp_address *address = &nxr_tcp.address;
 
     for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
         struct nxr_tcp_way way;
 
-        if (entry->ifa_addr == NULL || (entry->ifa_flags & IFF_UP) == 0 ||
-            (entry->ifa_flags & IFF_RUNNING) == 0 ||
-            ((entry->ifa_flags & IFF_LOOPBACK) != 0) != is_loopback ||
-            (has_names && !is_named(entry->ifa_name)) || !make_way(entry, &way) ||
-            address->n_ways == NXR_TCP_MAX_WAYS) {
-            continue;
+        if (entry->ifa_addr != NULL && (entry->ifa_flags & IFF_UP) != 0 &&
+            (entry->ifa_flags & IFF_RUNNING) != 0 &&
+            ((entry->ifa_flags & IFF_LOOPBACK) != 0) == is_loopback &&
+            (!has_names || is_named(entry->ifa_name)) && make_way(entry, &way)) {
+            insert_way(&way, entry->ifa_name, speed_of(entry->ifa_name));
         }
-        snprintf(nxr_tcp.names[address->n_ways], sizeof(nxr_tcp.names[0]), "%s", entry->ifa_name);
-        address->ways[address->n_ways++] = way;
     }
 }
 
