@@ -312,7 +312,9 @@ static void leave(void)
         nxr_warn(CORE, "other ranks did not come to nixl_finalize within NIXLRUN_FINALIZE_TIMEOUT");
     }
     nxr_teams_free_all();
+    pthread_mutex_lock(&nxr_job.lock); /* the service thread reads it under that */
     nxr_job.is_leaving = true;
+    pthread_mutex_unlock(&nxr_job.lock);
     nxr_xfers_stop();
     nxr_exposures_stop();
     nxr_regions_close_all();
