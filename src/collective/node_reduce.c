@@ -103,6 +103,7 @@ struct shares {
     const struct nxr_reduction *what;
     size_t share_nbytes; /* the last ones may have less, or nothing */
     size_t piece_nbytes; /* of a share, in one round */
+    size_t room_nbytes;  /* for a piece, in a slot */
     size_t n_rounds;
 };
 
@@ -135,6 +136,11 @@ static size_t round_down(size_t nbytes, size_t element_nbytes)
     return nbytes < unit ? element_nbytes : nbytes / unit * unit;
 }
 
+static size_t lines_down(size_t nbytes)
+{
+    return nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
+}
+
 size_t nxr_reduce_share(const struct nixl_team *team, const struct nxr_reduction *what)
 {
     size_t size = (size_t)team->node.size, element = what->combine.element_nbytes;
@@ -150,68 +156,93 @@ size_t nxr_reduce_share(const struct nixl_team *team, const struct nxr_reduction
     return (n_units + size - 1) / size * unit;
 }
 
+/*
+ * A slot has the operands for each of the others, and the results: two of these in turn, so that
+ * one may still be read, unless there is one round. Rounds are as few as possible: each is a wait
+ * for all.
+ */
 static struct shares cut(const struct nixl_team *team, const struct nxr_reduction *what)
 {
-    size_t size = (size_t)team->node.size, element = what->combine.element_nbytes;
-    size_t n_pieces = size + (what->kind == NXR_REDUCE_SCATTER ? 0 : 2);
+    size_t n_others = (size_t)team->node.size - 1, element = what->combine.element_nbytes;
+    size_t n_results = what->kind == NXR_REDUCE_SCATTER ? 0 : 1;
     struct shares shares = {.what = what, .share_nbytes = nxr_reduce_share(team, what)};
-    size_t room = NXR_NODE_SLOT_NBYTES / n_pieces;
+    size_t room = lines_down(NXR_NODE_SLOT_NBYTES / (n_others + n_results));
 
-    if (!nxr_job.is_crowded && room > nxr_coll_table.reduce_piece) {
-        room = nxr_coll_table.reduce_piece;
+    if (shares.share_nbytes > room) {
+        room = lines_down(NXR_NODE_SLOT_NBYTES / (n_others + 2 * n_results));
     }
-    shares.piece_nbytes = round_down(room, element);
+    shares.room_nbytes = room;
+    shares.piece_nbytes =
+        shares.share_nbytes > room ? round_down(room, element) : shares.share_nbytes;
     shares.n_rounds = (shares.share_nbytes + shares.piece_nbytes - 1) / shares.piece_nbytes;
     return shares;
 }
 
-/* Where a member has its result of a round; two, in turn, so that one may still be read. */
+/* Where `owner` has the operands for `member` in its slot. */
+static char *operands_of(const struct nixl_team *team, const struct shares *shares, int owner,
+                         int member)
+{
+    size_t place = (size_t)(member < owner ? member : member - 1);
+
+    return nxr_node_slot(&team->node, owner) + place * shares->room_nbytes;
+}
+
+/* Where a member has its result of a round. */
 static char *result_of(const struct nixl_team *team, const struct shares *shares, int member,
                        size_t round)
 {
-    size_t n_operands = (size_t)team->node.size;
+    size_t n_others = (size_t)team->node.size - 1;
 
-    return nxr_node_slot(&team->node, member) + (n_operands + round % 2) * shares->piece_nbytes;
+    return nxr_node_slot(&team->node, member) + (n_others + round % 2) * shares->room_nbytes;
 }
 
 static void copy_in(const struct nixl_team *team, const struct shares *shares, size_t round)
 {
     const struct nxr_node *node = &team->node;
-    char *slot = nxr_node_slot(node, node->me);
 
     for (int i = 0; i < node->size; i++) {
         struct piece piece = piece_of(shares, i, round);
 
         if (i != node->me && piece.nbytes > 0) {
-            nxr_copy(slot + (size_t)i * shares->piece_nbytes,
+            nxr_copy(operands_of(team, shares, node->me, i),
                      (const char *)shares->what->src + piece.at, piece.nbytes);
         }
     }
 }
 
-/* Combine the piece of the own share. */
-static void combine_own(struct nixl_team *team, const struct shares *shares, size_t round)
+static void combine_block(struct nixl_team *team, const struct shares *shares,
+                          const struct piece *piece, size_t at, size_t nbytes, char *to)
 {
     const struct nxr_node *node = &team->node;
-    const struct nxr_reduction *what = shares->what;
-    struct piece piece = piece_of(shares, node->me, round);
-    char *result = result_of(team, shares, node->me, round), *dst = what->dst;
 
     for (int i = 0; i < node->size; i++) {
-        team->srcs[i] = i == node->me
-                            ? (const char *)what->src + piece.at
-                            : nxr_node_slot(node, i) + (size_t)node->me * shares->piece_nbytes;
+        team->srcs[i] = i == node->me ? (const char *)shares->what->src + piece->at + at
+                                      : operands_of(team, shares, i, node->me) + at;
     }
-    if (piece.nbytes == 0) {
-        return;
-    }
-    if (what->kind == NXR_REDUCE_SCATTER) {
-        nxr_combine_all(&what->combine, dst + round * shares->piece_nbytes, team->srcs,
-                        (size_t)node->size, piece.nbytes);
-    } else {
-        nxr_combine_all(&what->combine, result, team->srcs, (size_t)node->size, piece.nbytes);
-        if (what->kind == NXR_ALLREDUCE || node->me == what->root) {
-            nxr_copy(dst + piece.at, result, piece.nbytes);
+    nxr_combine_all(&shares->what->combine, to, team->srcs, (size_t)node->size, nbytes);
+}
+
+/*
+ * Combine the piece of the own share, block by block. Who wants the result has it in its dst, and
+ * copies it from its cache to where the others read: a copy claims the lines that they have read
+ * without reading them, other stores would wait for each.
+ */
+static void combine_own(struct nixl_team *team, const struct shares *shares, size_t round)
+{
+    const struct nxr_reduction *what = shares->what;
+    struct piece piece = piece_of(shares, team->node.me, round);
+    size_t element = what->combine.element_nbytes;
+    size_t block = nxr_coll_table.reduce_piece / element * element;
+    bool is_in_dst = what->kind != NXR_REDUCE || team->node.me == what->root;
+    char *result = result_of(team, shares, team->node.me, round), *dst = what->dst;
+
+    dst += what->kind == NXR_REDUCE_SCATTER ? round * shares->piece_nbytes : piece.at;
+    for (size_t at = 0; at < piece.nbytes; at += block) {
+        size_t nbytes = piece.nbytes - at < block ? piece.nbytes - at : block;
+
+        combine_block(team, shares, &piece, at, nbytes, (is_in_dst ? dst : result) + at);
+        if (what->kind == NXR_ALLREDUCE) {
+            nxr_copy(result + at, dst + at, nbytes);
         }
     }
 }

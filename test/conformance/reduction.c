@@ -229,6 +229,20 @@ static void reductions_of_any_size_are_right(void)
     }
 }
 
+/* As many operands as fit at once, and an element more for each member. */
+static void reductions_that_fill_shared_memory_are_right(void)
+{
+    conf_need_world();
+    for (int i = 0; i < 16; i++) {
+        struct drawn drawn = {.kind = i / 4, .type = NIXL_UINT32, .in_place = i % 2 == 0};
+        size_t fits = (1ul << 20) / sizeof(uint32_t) / (size_t)conf.size;
+
+        drawn.count = (fits + (i % 4 < 2 ? 0 : 1)) * (size_t)conf.size;
+        drawn.root = i % conf.size;
+        run_reduction(&drawn);
+    }
+}
+
 static void callers_combine_in_their_own_way(void)
 {
     conf_need_world();
@@ -300,6 +314,8 @@ const struct guarantee conf_reduction[] = {
     {"every_type_and_operation_is_as_in_a_plain_loop",
      every_type_and_operation_is_as_in_a_plain_loop, 0},
     {"reductions_of_any_size_are_right", reductions_of_any_size_are_right, 0},
+    {"reductions_that_fill_shared_memory_are_right", reductions_that_fill_shared_memory_are_right,
+     0},
     {"callers_combine_in_their_own_way", callers_combine_in_their_own_way, 0},
     {"results_are_the_same_on_all_and_again", results_are_the_same_on_all_and_again, 0},
     {0},
