@@ -21,6 +21,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/collective/half.c %D%/collective/half.h \
 	%D%/collective/later.c %D%/collective/later.h \
 	%D%/collective/node.c %D%/collective/node.h \
+	%D%/collective/node_barrier.c \
 	%D%/collective/node_collective.h \
 	%D%/collective/node_exchange.c \
 	%D%/collective/node_reduce.c \

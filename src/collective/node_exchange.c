@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data that moves on one host, and the barrier. Each member that has data for others copies it into
- * its cell, if all of it fits there, or piece by piece into the two halves of its slot, in turn;
- * who wants it copies it out. Large data is copied once, from where it lies to where it goes
+ * Data that moves on one host. Each member that has data for others copies it into its cell, if all
+ * of it fits there, or into its slot, all at once or piece by piece into the two halves of it in
+ * turn; who wants it copies it out. Large data is copied once, from where it lies to where it goes
  * (buffer.h). Data may be device memory, but for what goes into cells as it is.
  */
 #include "config.h"
@@ -15,37 +15,8 @@
 /* Shares of a broadcast end at pages: process_vm calls take whole ones. */
 #define SHARE_UNIT 4096
 
-/* ---- barrier --------------------------------------------------------------------------------- */
-
-/*
- * Members that look at each other know at once when all are there. Where they are many, and each
- * look is a cache line of its own, the first one looks, and the others look at that one.
- */
-static bool is_flat(const struct nxr_node *node)
-{
-    return nxr_job.is_crowded || (size_t)node->size <= nxr_coll_table.flat_up_to;
-}
-
-int nxr_node_barrier(struct nixl_team *team)
-{
-    struct nxr_node *node = &team->node;
-    int status;
-
-    if (node->size == 1) {
-        return NIXL_OK;
-    }
-    nxr_node_publish(node, node->phase + 1);
-    if (is_flat(node)) {
-        return nxr_node_wait_all(team, node->phase);
-    }
-    status = node->me == 0 ? nxr_node_wait_all(team, node->phase)
-                           : nxr_node_wait(team, 0, node->phase + 1);
-    if (status == NIXL_OK) {
-        node->known = node->phase;
-        nxr_node_publish(node, node->phase + 1);
-    }
-    return status;
-}
+/* What a member with others on its core copies into its slot in one round, where all do. */
+#define CROWD_NBYTES (256ul << 10)
 
 /* ---- broadcast of what fits into a cell ------------------------------------------------------ */
 
@@ -124,18 +95,28 @@ static bool receives(const struct nixl_team *team, const struct nxr_exchange *wh
     return what->all_receive || team->local[i] == what->root;
 }
 
-static int copy_own(struct nixl_team *team, const struct nxr_exchange *what)
+/* From `at` on, at most so many bytes of what a member has for itself. */
+static int copy_own_part(struct nixl_team *team, const struct nxr_exchange *what, size_t at,
+                         size_t nbytes)
 {
     int me = team->node.me;
     struct piece from, to;
+    size_t left;
 
     if (!sends(team, what, me) || !receives(team, what, me)) {
         return NIXL_OK;
     }
     from = piece_to(team, what, me);
     to = piece_from(team, what, me);
-    return from.src != to.dst && to.nbytes > 0 ? nxr_team_copy(team, to.dst, from.src, to.nbytes)
-                                               : NIXL_OK;
+    left = to.nbytes > at ? to.nbytes - at : 0;
+    return from.src != to.dst && left > 0
+               ? nxr_team_copy(team, to.dst + at, from.src + at, left < nbytes ? left : nbytes)
+               : NIXL_OK;
+}
+
+static int copy_own(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    return copy_own_part(team, what, 0, SIZE_MAX);
 }
 
 /* Wait until all who read here have published a phase. */
@@ -171,6 +152,18 @@ static size_t in_window(const struct window *window, size_t nbytes)
     return left < window->nbytes ? left : window->nbytes;
 }
 
+/* Which piece in the window of a sender is for that member: its own is not there. */
+static size_t piece_number(int sender, int member)
+{
+    return (size_t)(member < sender ? member : member - 1);
+}
+
+/* Pieces in a window. */
+static size_t n_pieces_of(const struct nixl_team *team, const struct nxr_exchange *what)
+{
+    return what->is_private && team->node.size > 1 ? (size_t)team->node.size - 1 : 1;
+}
+
 static int copy_in(struct nixl_team *team, const struct nxr_exchange *what,
                    const struct window *window, uint64_t phase)
 {
@@ -182,8 +175,10 @@ static int copy_in(struct nixl_team *team, const struct nxr_exchange *what,
         size_t nbytes = in_window(window, piece.nbytes);
 
         if (nbytes > 0 && !(what->is_private && i == team->node.me)) {
-            status = nxr_team_copy(team, to + (size_t)i * window->nbytes, piece.src + window->at,
-                                   nbytes);
+            size_t number = what->is_private ? piece_number(team->node.me, i) : 0;
+
+            status =
+                nxr_team_copy(team, to + number * window->nbytes, piece.src + window->at, nbytes);
         }
     }
     return status;
@@ -193,7 +188,6 @@ static int copy_out(struct nixl_team *team, const struct nxr_exchange *what,
                     const struct window *window, uint64_t phase)
 {
     const struct nxr_node *node = &team->node;
-    size_t mine = what->is_private ? (size_t)node->me * window->nbytes : 0;
     int status = NIXL_OK;
 
     /* Each begins with another one: not all read from the same memory at a time. */
@@ -201,6 +195,7 @@ static int copy_out(struct nixl_team *team, const struct nxr_exchange *what,
         int i = (node->me + k) % node->size;
         struct piece piece = piece_from(team, what, i);
         size_t nbytes = in_window(window, piece.nbytes);
+        size_t mine = what->is_private ? piece_number(i, node->me) * window->nbytes : 0;
 
         if (!sends(team, what, i)) {
             continue;
@@ -240,17 +235,34 @@ static int exchange_cells(struct nixl_team *team, const struct nxr_exchange *wha
                : status;
 }
 
+/*
+ * Bytes of a slot that are used in one round. Where all send and receive, nobody is behind another
+ * one: few rounds of much data are best, and one may take the whole slot; but where members share a
+ * core, what one has copied in should still be in its cache when the others come. In all other
+ * exchanges who receives copies out while the next is copied in.
+ */
+static size_t round_nbytes(const struct nixl_team *team, const struct nxr_exchange *what,
+                           size_t largest)
+{
+    size_t half = NXR_NODE_SLOT_NBYTES / 2, n_pieces = n_pieces_of(team, what);
+    size_t room = NXR_NODE_SLOT_NBYTES / n_pieces / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
+
+    if (what->all_send && what->all_receive) {
+        return nxr_job.is_crowded ? CROWD_NBYTES : largest <= room ? NXR_NODE_SLOT_NBYTES : half;
+    }
+    return nxr_job.is_crowded || half / n_pieces < nxr_coll_table.copy_piece
+               ? half
+               : nxr_coll_table.copy_piece * n_pieces;
+}
+
 /* Piece by piece through the slots: a phase for each round, and one at the end. */
 static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *what, size_t largest)
 {
     struct nxr_node *node = &team->node;
-    size_t half = NXR_NODE_SLOT_NBYTES / 2, n_parts = what->is_private ? (size_t)node->size : 1;
-    struct window window = {.nbytes = half / n_parts / NXR_LINE_NBYTES * NXR_LINE_NBYTES};
+    size_t piece_nbytes = round_nbytes(team, what, largest) / n_pieces_of(team, what);
+    struct window window = {.nbytes = piece_nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES};
     int status = nxr_node_reuse_slot(team);
 
-    if (!nxr_job.is_crowded && window.nbytes > nxr_coll_table.copy_piece) {
-        window.nbytes = nxr_coll_table.copy_piece;
-    }
     for (int round = 0; window.at < largest && status == NIXL_OK; round++) {
         if (sends(team, what, node->me)) {
             /* Who has begun the last round has read this half for the last time. */
@@ -263,14 +275,12 @@ static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *wha
             }
         }
         nxr_node_publish(node, node->phase + 1);
-        if (receives(team, what, node->me)) {
+        status = copy_own_part(team, what, window.at, window.nbytes);
+        if (status == NIXL_OK && receives(team, what, node->me)) {
             status = copy_out(team, what, &window, node->phase);
         }
         window.at += window.nbytes;
-        window.slot_at = half - window.slot_at;
-    }
-    if (status == NIXL_OK) {
-        status = copy_own(team, what);
+        window.slot_at = NXR_NODE_SLOT_NBYTES / 2 - window.slot_at;
     }
     nxr_node_publish(node, node->phase + 1);
     node->slot_due = node->phase;
@@ -453,7 +463,7 @@ static int find_largest(struct nixl_team *team, const struct nxr_exchange *what,
 
 int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
 {
-    size_t largest = what->nbytes, n_parts = what->is_private ? (size_t)team->node.size : 1;
+    size_t largest = what->nbytes;
     int status = NIXL_OK;
 
     if (team->node.size == 1) {
@@ -465,8 +475,9 @@ int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
     if (status != NIXL_OK || largest == 0) {
         return status;
     }
-    return largest <= NXR_NODE_CELL_ROOM / n_parts ? exchange_cells(team, what, largest)
-                                                   : exchange_large(team, what, largest);
+    return largest <= NXR_NODE_CELL_ROOM / n_pieces_of(team, what)
+               ? exchange_cells(team, what, largest)
+               : exchange_large(team, what, largest);
 }
 
 int nxr_node_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes)

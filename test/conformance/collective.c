@@ -102,6 +102,21 @@ static void data_of_one_size_goes_where_it_belongs(void)
     }
 }
 
+/* Sizes at which as much as fits is on its way at once, and one byte more. */
+static void data_that_fills_shared_memory_goes_where_it_belongs(void)
+{
+    unsigned size, round = 0;
+
+    conf_need_world();
+    size = (unsigned)conf.size;
+    for (unsigned n_pieces = size > 2 ? size - 2 : 1; n_pieces <= size; n_pieces++) {
+        for (int kind = 0; kind < N_MOVES; kind++) {
+            move_once(round++, kind, (1ul << 20) / n_pieces / 64 * 64, false, false);
+            move_once(round++, kind, (1ul << 20) / n_pieces / 64 * 64 + 1, false, false);
+        }
+    }
+}
+
 /* Sizes of all pieces, known to all here so that each can check: pieces[from][to]. */
 static size_t pieces[MAX_RANKS][MAX_RANKS];
 
@@ -268,6 +283,8 @@ const struct guarantee conf_collective[] = {
      CONF_HOST},
     {"a_broadcast_gives_all_the_same", a_broadcast_gives_all_the_same, 0},
     {"data_of_one_size_goes_where_it_belongs", data_of_one_size_goes_where_it_belongs, 0},
+    {"data_that_fills_shared_memory_goes_where_it_belongs",
+     data_that_fills_shared_memory_goes_where_it_belongs, 0},
     {"data_of_different_sizes_goes_where_it_belongs", data_of_different_sizes_goes_where_it_belongs,
      0},
     {"wrong_arguments_break_nothing", wrong_arguments_break_nothing, 0},

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The barrier of the members on one host: phases, and nothing else. */
+#include "config.h"
+
+#include "collective/node_collective.h"
+#include "collective/phase.h"
+#include "collective/table.h"
+
+/*
+ * Members that look at each other know at once when all are there. Where they are many, and each
+ * look is a cache line of its own, the first one looks, and the others look at that one.
+ */
+static bool is_flat(const struct nxr_node *node)
+{
+    return nxr_job.is_crowded || (size_t)node->size <= nxr_coll_table.flat_up_to;
+}
+
+int nxr_node_barrier(struct nixl_team *team)
+{
+    struct nxr_node *node = &team->node;
+    int status;
+
+    if (node->size == 1) {
+        return NIXL_OK;
+    }
+    nxr_node_publish(node, node->phase + 1);
+    if (is_flat(node)) {
+        return nxr_node_wait_all(team, node->phase);
+    }
+    status = node->me == 0 ? nxr_node_wait_all(team, node->phase)
+                           : nxr_node_wait(team, 0, node->phase + 1);
+    if (status == NIXL_OK) {
+        node->known = node->phase;
+        nxr_node_publish(node, node->phase + 1);
+    }
+    return status;
+}
