@@ -277,8 +277,8 @@ static inline bool net_uses_rma(const struct net *net)
 void *net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes);
 
 /*
- * Records are complete: send them, or, if they may_wait, let more gather: where the sender is ahead,
- * and for answers until the end of what is being received.
+ * Records are complete: send them, or, if they may_wait, let more gather: where the sender is
+ * ahead, and for answers until the end of what is being received.
  */
 void net_push(struct net_peer *np, bool may_wait);
 
