@@ -46,6 +46,7 @@ struct nxr_tcp_conn *nxr_tcp_conn_new(int fd, enum nxr_tcp_stage stage)
     }
     conn->watch = (struct nxr_tcp_watch){is_ready, fd};
     conn->stage = stage;
+    conn->read_nbytes = NXR_TCP_FIRST_NBYTES;
     conn->held_nbytes = sizeof(struct nxr_tcp_hello);
     conn->held = malloc(conn->held_nbytes);
     nxr_list_init(&conn->timer.link);
@@ -301,12 +302,26 @@ void nxr_tcp_read_hello(struct nxr_tcp_conn *conn)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+static void change_events(struct nxr_tcp_conn *conn)
+{
+    nxr_tcp_watch_change(&conn->watch,
+                         (conn->is_muted ? 0 : EPOLLIN) | (conn->wants_room ? EPOLLOUT : 0));
+}
+
 void nxr_tcp_conn_wants_room(struct nxr_tcp_conn *conn, bool wants_room)
 {
     if (conn->wants_room != wants_room) {
         conn->wants_room = wants_room;
         nxr_tcp.n_blocked += wants_room ? 1 : -1;
-        nxr_tcp_watch_change(&conn->watch, wants_room ? EPOLLIN | EPOLLOUT : EPOLLIN);
+        change_events(conn);
+    }
+}
+
+void nxr_tcp_conn_mute(struct nxr_tcp_conn *conn, bool is_muted)
+{
+    if (conn->is_muted != is_muted) {
+        conn->is_muted = is_muted;
+        change_events(conn);
     }
 }
 

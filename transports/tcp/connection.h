@@ -23,8 +23,10 @@ struct nxr_tcp_conn {
     bool is_own;           /* made by this process */
     bool is_hot;           /* in nxr_tcp.hot */
     bool wants_room;       /* the kernel has taken no more */
+    bool is_muted;         /* epoll does not tell of what comes: it is hot */
     bool is_heard_out;     /* after another one of its peer was closed */
     bool drops;            /* what comes is not wanted any more */
+    unsigned n_finds;      /* looks that found something, since somebody wanted to sleep */
     unsigned n_empty;      /* looks in a row that found nothing, while it is hot */
     unsigned found_at;     /* which of the events was its last one */
     uint32_t rank;         /* whose; known behind its hello */
@@ -32,6 +34,7 @@ struct nxr_tcp_conn {
     struct nxr_net_ep *ep; /* that sends on it, or for which it is made */
 
     /* In: a hello, or a message that is not whole; or bulk. */
+    size_t read_nbytes; /* how much to read where it is not known what comes */
     size_t n_held;
     size_t held_nbytes; /* room */
     unsigned char *held;
@@ -57,6 +60,9 @@ void nxr_tcp_conn_lost(struct nxr_tcp_conn *conn, const char *why);
 /* Tell when the kernel takes more, or not any longer. */
 void nxr_tcp_conn_wants_room(struct nxr_tcp_conn *conn, bool wants_room);
 
+/* Let epoll not tell of what comes, or tell again. */
+void nxr_tcp_conn_mute(struct nxr_tcp_conn *conn, bool is_muted);
+
 /* ---- stream.c -------------------------------------------------------------------------------- */
 
 /* Read some of what has come. How many things moved. */
@@ -67,6 +73,7 @@ void nxr_tcp_bulk_end(struct nxr_tcp_conn *conn);
 
 /* Look at those that spoke lately. How many things moved. */
 int nxr_tcp_read_hot(void);
+void nxr_tcp_unmute_hot(void);
 void nxr_tcp_cool(struct nxr_tcp_conn *conn);
 
 #endif

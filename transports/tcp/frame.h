@@ -13,8 +13,8 @@
 #define NXR_TCP_HELLO_MAGIC 0x6874786eu /* "nxth" */
 #define NXR_TCP_FRAME_MAGIC 0x6674786eu /* "nxtf" */
 
-/* The longest message. */
-#define NXR_TCP_MESSAGE_NBYTES (32 * 1024)
+/* The longest message: a put of 32 KiB and what the core puts around it. */
+#define NXR_TCP_MESSAGE_NBYTES (33 * 1024)
 
 enum nxr_tcp_hello_type {
     NXR_TCP_HELLO = 1, /* shows `knock` of the receiver and `answer` of the sender */

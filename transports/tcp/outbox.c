@@ -15,8 +15,9 @@
 #define PARTS_OF_A_MESSAGE 3  /* frame, message, bulk */
 #define MAX_PARTS          48 /* in one call */
 
-/* What one call hands over, so that nobody waits long for the lock; and what one turn does. */
-#define CALL_NBYTES ((size_t)1024 * 1024)
+#define SHORT_NBYTES 512
+
+/* What one turn hands over, so that nobody waits long for the lock. */
 #define TURN_NBYTES ((size_t)4 * 1024 * 1024)
 
 /* Where an operation keeps its things: nxr_net_op's scratch, seen as what it is. */
@@ -103,21 +104,33 @@ static size_t hand_over(struct nxr_tcp_conn *conn, struct iovec *parts, int n_pa
     return nbytes > 0 ? (size_t)nbytes : 0;
 }
 
+/*
+ * A short message is copied behind its frame: for the kernel to gather it from two places takes
+ * longer.
+ */
+static size_t send_short(struct nxr_tcp_conn *conn, const struct nxr_tcp_out *out)
+{
+    unsigned char whole[SHORT_NBYTES];
+    ssize_t nbytes;
+
+    memcpy(whole, &out->frame, sizeof(out->frame));
+    memcpy(whole + sizeof(out->frame), out->bytes, out->frame.nbytes);
+    nbytes = send(conn->watch.fd, whole, whole_nbytes(out), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return nbytes > 0 ? (size_t)nbytes : 0;
+}
+
 /* Send a message that nothing waits before: how much of it has left. */
 static size_t send_now(struct nxr_tcp_conn *conn, const struct nxr_tcp_out *out)
 {
-    size_t whole = whole_nbytes(out), n_sent = 0, nbytes, wanted;
     struct iovec parts[PARTS_OF_A_MESSAGE];
+    size_t room = TURN_NBYTES;
+    int n_parts;
 
-    do {
-        size_t room = CALL_NBYTES;
-        int n_parts = gather(out, n_sent, &room, parts);
-
-        wanted = CALL_NBYTES - room;
-        nbytes = hand_over(conn, parts, n_parts);
-        n_sent += nbytes;
-    } while (n_sent < whole && nbytes == wanted && n_sent < TURN_NBYTES);
-    return n_sent;
+    if (out->frame.bulk_nbytes == 0 && whole_nbytes(out) <= SHORT_NBYTES) {
+        return send_short(conn, out);
+    }
+    n_parts = gather(out, 0, &room, parts);
+    return hand_over(conn, parts, n_parts);
 }
 
 static struct nxr_tcp_out *out_at(struct nxr_net_ep *ep, unsigned index)
@@ -178,24 +191,17 @@ static int advance(struct nxr_net_ep *ep, size_t nbytes)
 
 int nxr_tcp_flush(struct nxr_net_ep *ep)
 {
-    size_t n_sent = 0, wanted, nbytes;
-    int n = 0;
+    struct iovec parts[MAX_PARTS];
+    size_t room = TURN_NBYTES, skip = ep->n_sent;
+    int n_parts = 0, n = 0;
 
-    do {
-        struct iovec parts[MAX_PARTS];
-        size_t room = CALL_NBYTES, skip = ep->n_sent;
-        int n_parts = 0;
-
-        for (unsigned i = 0;
-             i < ep->n_outs && room > 0 && n_parts + PARTS_OF_A_MESSAGE <= MAX_PARTS; i++) {
-            n_parts += gather(out_at(ep, i), skip, &room, parts + n_parts);
-            skip = 0;
-        }
-        wanted = CALL_NBYTES - room;
-        nbytes = n_parts > 0 ? hand_over(ep->conn, parts, n_parts) : 0;
-        n_sent += nbytes;
-        n += advance(ep, nbytes);
-    } while (ep->n_outs > 0 && nbytes == wanted && n_sent < TURN_NBYTES);
+    for (unsigned i = 0; i < ep->n_outs && n_parts + PARTS_OF_A_MESSAGE <= MAX_PARTS; i++) {
+        n_parts += gather(out_at(ep, i), skip, &room, parts + n_parts);
+        skip = 0;
+    }
+    if (n_parts > 0) {
+        n = advance(ep, hand_over(ep->conn, parts, n_parts));
+    }
     if (ep->conn != NULL) {
         nxr_tcp_conn_wants_room(ep->conn, ep->n_outs > 0);
     }

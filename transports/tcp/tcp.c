@@ -59,12 +59,16 @@ static void fill_attr(void)
         .message_nbytes = NXR_TCP_MESSAGE_NBYTES,
         .has_bulk = true,
         .orders_writes = true,
-        .put_message_nbytes = 8192,
-        .get_message_nbytes = 8192,
+        /*
+         * Measured between two namespaces joined by veth, beside a bare socket with 9 and 13.8 us:
+         * a put of 32 KiB takes 11.5 us inside of a message and 16.3 us behind one, of 64 KiB 19.2
+         * and 18.3 us. Gets of 16 KiB take 12 us either way.
+         */
+        .put_message_nbytes = 32768,
+        .get_message_nbytes = 16384,
         .list_get_nbytes = 16384,
         .takes_mappings = true,
-        /* Between two namespaces joined by veth: 1.2 times as long as bare sockets take there. */
-        .latency_ns = 4000,
+        .latency_ns = 4000, /* 1.15 times as long as bare sockets take there */
         .bandwidth_mbps = 8000,
         .n_rails = 1,
     };
@@ -233,9 +237,10 @@ static int tcp_event_fd(void)
     return nxr_tcp.epoll_fd;
 }
 
-/* Whatever comes makes the descriptor readable; this is what does not. */
+/* Whatever comes makes the descriptor readable again; these things do not. */
 static int tcp_arm(void)
 {
+    nxr_tcp_unmute_hot();
     return nxr_list_is_empty(&nxr_tcp.ended) && nxr_list_is_empty(&nxr_tcp.failed) &&
                    nxr_list_is_empty(&nxr_tcp.dead)
                ? NIXL_OK

@@ -23,6 +23,7 @@
 
 /* What is read at a time where it is not known what comes. */
 #define NXR_TCP_BUFFER_NBYTES ((size_t)64 * 1024)
+#define NXR_TCP_FIRST_NBYTES  ((size_t)4 * 1024) /* ... as long as little comes, or bulk */
 
 struct nxr_tcp_conn;
 
