@@ -3,8 +3,8 @@
  * When large copies are expected to end, so that who sleeps for one is awake in time: the driver
  * tells of an end 100 us late or more. Rates are learned from all that ended since there was
  * something to do. A better one is believed at once, since an end may be seen late and never early;
- * a worse one a little, since the better one may have been of memory that a cache held. Nothing else
- * depends on it. Lock: that of struct nxr_cuda_expected, inside of that of the lane.
+ * a worse one a little, since the better one may have been of memory that a cache held. Nothing
+ * else depends on it. Lock: that of struct nxr_cuda_expected, inside of that of the lane.
  */
 #include "config.h"
 

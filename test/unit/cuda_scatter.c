@@ -257,7 +257,7 @@ Test(cuda_scatter, many_at_once)
     give_back();
 }
 
-/* In two lanes, so that the next one has begun where one ends; their ends are expected as of one. */
+/* In two lanes, so that the next has begun where one ends; their ends are expected as of one. */
 Test(cuda_scatter, long_lists_take_turns)
 {
     enum { N = 1024, LISTS = 3 };
