@@ -13,6 +13,7 @@
 #include "host/service.h"
 #include "memory/device.h"
 #include "memory/memory.h"
+#include "memory/reduce.h"
 #include "progress.h"
 #include "util/clock.h"
 #include "util/lock.h"
@@ -34,9 +35,11 @@ static _Atomic uint32_t n_copies, n_armed;
 
 /*
  * The service thread looks again by itself, within OLD_NS: it need not be kicked, which takes as
- * long as a tenth of a small copy.
+ * long as a twentieth of a small copy. With a long one it begins to wait anew, so that it does not
+ * wake up in the middle, beside who waits for that.
  */
 static atomic_bool is_told;
+#define LONG_NBYTES ((size_t)4 << 20) /* in one piece, or many pieces */
 
 /* Vulkan's memory may be known to CUDA, but not the other way round: its kind knows how. */
 static const struct nxr_memory_kind *engine_of(const struct nxr_device_copy *copy)
@@ -55,9 +58,15 @@ static void arm_one(struct nxr_device_copy *copy)
     engine_of(copy)->copy_arm(copy);
 }
 
+static bool is_long(const struct nxr_device_copy *copy)
+{
+    return copy->n_pieces > 1 || (copy->n_pieces == 1 && copy->pieces[0].nbytes >= LONG_NBYTES) ||
+           (copy->reduction != NULL && copy->reduction->nbytes >= LONG_NBYTES);
+}
+
 int nxr_device_copy_begin(struct nxr_device_copy *copy)
 {
-    bool must_tell;
+    bool is_first, must_tell;
     int status;
 
     copy->is_armed = false;
@@ -72,13 +81,14 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
     copies_end = &copy->next;
     atomic_fetch_add(&nxr_n_started, 1);
     atomic_fetch_add(&nxr_n_at_devices, 1);
-    atomic_fetch_add(&n_copies, 1);
-    must_tell = !copy->is_unattended && !atomic_load(&is_told);
+    is_first = atomic_fetch_add(&n_copies, 1) == atomic_load(&n_armed);
+    must_tell = !copy->is_unattended && (!atomic_load(&is_told) || (is_first && is_long(copy)));
     if (copy->is_unattended) {
         arm_one(copy);
     }
     pthread_mutex_unlock(&lock); /* another thread may end the copy from here on */
-    if (must_tell && !atomic_exchange(&is_told, true)) {
+    if (must_tell) {
+        atomic_store(&is_told, true);
         nxr_service_kick(); /* to look again in time */
     }
     return NIXL_INPROGRESS;
