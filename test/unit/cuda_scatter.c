@@ -86,13 +86,12 @@ static void check(size_t n)
     free(seen);
 }
 
-static struct nxr_device_copy start(size_t n, cu_stream stream)
+/* The lane remembers the copy: it stays where it is until it has ended. */
+static void start(struct nxr_device_copy *copy, size_t n, cu_stream stream)
 {
-    struct nxr_device_copy copy = {
+    *copy = (struct nxr_device_copy){
         .pieces = pieces, .n_pieces = n, .dst = to.range, .src = from.range, .stream = stream};
-
-    cr_assert(eq(int, nxr_memory_cuda.copy_start(&copy), NIXL_INPROGRESS));
-    return copy;
+    cr_assert(eq(int, nxr_memory_cuda.copy_start(copy), NIXL_INPROGRESS));
 }
 
 /* Several times, so that lists are used again; and whether it was the kernel. */
@@ -100,13 +99,15 @@ static void copy_pieces(const char *device, bool is_by_kernel)
 {
     enum { N = 600 };
 
+    setenv("FAKECUDA_DELAY_US", "20", 1); /* whoever looks too early is found out */
     make_memory(N * STRIDE, device);
     for (size_t i = 0; i < N; i++) {
         cut(i, N);
     }
     for (int round = 0; round < 3; round++) {
-        struct nxr_device_copy copy = start(N, NULL);
+        struct nxr_device_copy copy;
 
+        start(&copy, N, NULL);
         cr_expect(eq(int, copy.state[NXR_CUDA_COPY_LIST] != NULL, is_by_kernel));
         if (round == 1) {
             nxr_memory_cuda.copy_arm(&copy);
@@ -176,7 +177,7 @@ Test(cuda_scatter, by_the_users_wish)
     for (size_t i = 0; i < N; i++) {
         cut(i, N);
     }
-    copy = start(N, NULL);
+    start(&copy, N, NULL);
     cr_expect(eq(ptr, copy.state[NXR_CUDA_COPY_LIST], NULL));
     wait_for(&copy);
     check(N);
@@ -193,7 +194,7 @@ Test(cuda_scatter, large_pieces)
         pieces[i] = (struct nxr_device_piece){(char *)to.addr + i * MIB,
                                               (char *)from.addr + (2 + i) * MIB, MIB};
     }
-    copy = start(2, NULL);
+    start(&copy, 2, NULL);
     cr_expect(eq(ptr, copy.state[NXR_CUDA_COPY_LIST], NULL));
     wait_for(&copy);
     check(2);
@@ -222,7 +223,7 @@ Test(cuda_scatter, long_list)
         pieces[i] = (struct nxr_device_piece){(char *)to.addr + at, (char *)from.addr + at, piece};
         at += piece;
     }
-    copy = start(NXR_LIST_MAX, NULL);
+    start(&copy, NXR_LIST_MAX, NULL);
     cr_expect(ne(ptr, copy.state[NXR_CUDA_COPY_LIST], NULL));
     nxr_memory_cuda.copy_arm(&copy);
     wait_for(&copy);
@@ -308,7 +309,7 @@ Test(cuda_scatter, stream_of_the_users)
     }
     cr_assert(nxr_cuda_enter(nxr_cuda_context(&nxr_cuda.devices[0])));
     cr_assert(eq(uint, nxr_cu.StreamCreate(&stream, CU_STREAM_IS_NON_BLOCKING), CU_OK));
-    copy = start(N, stream);
+    start(&copy, N, stream);
     cr_expect(ne(ptr, copy.state[NXR_CUDA_COPY_LIST], NULL));
     wait_for(&copy);
     cr_expect(eq(uint, nxr_cu.StreamDestroy(stream), CU_OK));
