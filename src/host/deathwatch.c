@@ -93,10 +93,15 @@ static void *watch(void *arg)
     const struct timespec settle = nxr_timespec(SETTLE_NS);
     struct futex_waitv words[MAX_WORDS];
 
-    while (!atomic_load_explicit(&is_stopping, memory_order_acquire)) {
+    for (;;) {
         unsigned n_words = collect(words);
-        long woken = syscall(SYS_futex_waitv, words, n_words, 0, NULL, CLOCK_MONOTONIC);
+        long woken;
 
+        /* Behind the look at n_changes: who stops this thread changes it afterwards. */
+        if (atomic_load_explicit(&is_stopping, memory_order_acquire)) {
+            break;
+        }
+        woken = syscall(SYS_futex_waitv, words, n_words, 0, NULL, CLOCK_MONOTONIC);
         if (woken < 0 && errno == ENOSYS) {
             nxr_debug(HOST, "no futex_waitv: deaths are seen by pidfd only");
             break;

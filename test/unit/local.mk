@@ -4,7 +4,7 @@ if HAVE_CRITERION
 unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/env %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_end %D%/net_list %D%/net_reach %D%/options \
+unit_programs = %D%/abi %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_end %D%/net_list %D%/net_reach %D%/options \
 	%D%/placement %D%/ring %D%/status %D%/table %D%/tcp %D%/thread %D%/token %D%/values %D%/wire %D%/word
 check_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
@@ -35,6 +35,8 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_cuda_share_CPPFLAGS = $(cuda_cppflags)
 %C%_cuda_share_CFLAGS = $(unit_cflags)
 %C%_cuda_share_LDADD = $(unit_libs)
+%C%_deathwatch_CFLAGS = $(unit_cflags)
+%C%_deathwatch_LDADD = $(unit_libs)
 %C%_env_CFLAGS = $(unit_cflags)
 %C%_env_LDADD = $(unit_libs)
 %C%_large_CFLAGS = $(unit_cflags)
