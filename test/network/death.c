@@ -89,7 +89,7 @@ static void *die_within(const struct nt_header *header, size_t nbytes, void **co
 
 static void receiver_dies(void)
 {
-    int dead = 1;
+    int dead = 1, status = NIXL_OK;
     uint64_t n_taken = 0;
 
     if (!has_bulk(dead)) {
@@ -101,15 +101,17 @@ static void receiver_dies(void)
     if (nt_rank == dead) {
         nt_until_count(&nt_told.n_landed, N_BULKS, "this process was killed");
     }
-    for (unsigned i = 0; i < N_BULKS; i++) {
+    /* A sender that waits for room may hear of the death before it has sent all. */
+    for (unsigned i = 0; i < N_BULKS && status != NIXL_ERR_TRANSPORT; i++) {
         nt_make(headers[i], sizeof(headers[i]), 0, i);
-        nt_send(dead, headers[i], sizeof(headers[i]), memory, NBYTES, &ops[i]);
+        status = nt_try_send(dead, headers[i], sizeof(headers[i]), memory, NBYTES, &ops[i]);
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS || status == NIXL_ERR_TRANSPORT);
         n_taken += ops[i].is_taken;
     }
     nt_until(has_failed, &dead, "the death is told");
     nt_until(all_ended, &n_taken, "all operations ended");
     MPT_EQ(nt_told.n_ended, n_taken);
-    MPT_GE(nt_told.n_ended_badly, 1);
+    MPT_TRUE(status == NIXL_ERR_TRANSPORT || nt_told.n_ended_badly >= 1);
     MPT_EQ(nt_net->send(nt_eps[dead], headers[0], sizeof(headers[0]), NULL, 0, &ops[0].op),
            NIXL_ERR_TRANSPORT);
     rest(dead);
