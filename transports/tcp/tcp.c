@@ -26,13 +26,17 @@ static int tcp_probe(char *why, size_t why_nbytes)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static uint64_t new_secret(void)
+/* What strangers do not know. False: the kernel gives no random numbers. */
+static bool make_secrets(void)
 {
-    uint64_t secret;
+    uint64_t secrets[2];
 
-    while (getrandom(&secret, sizeof(secret), 0) != sizeof(secret)) {
+    if (getrandom(secrets, sizeof(secrets), 0) != (ssize_t)sizeof(secrets)) {
+        return false;
     }
-    return secret;
+    nxr_tcp.address.knock = secrets[0];
+    nxr_tcp.address.answer = secrets[1];
+    return true;
 }
 
 /* "tcp on eth0, eth1": the ways of an interface lie together. */
@@ -111,6 +115,10 @@ static int start(char *why, size_t why_nbytes)
     if (status != NIXL_OK) {
         return status;
     }
+    if (!make_secrets()) {
+        snprintf(why, why_nbytes, "no random numbers for its secrets (getrandom)");
+        return NIXL_ERR_TRANSPORT;
+    }
     if (make_room() != NIXL_OK) {
         snprintf(why, why_nbytes, "no memory for %d ranks", nxr_tcp.core->size);
         return NIXL_ERR_NO_MEMORY;
@@ -132,8 +140,6 @@ static int tcp_open(const struct nxr_net_core *core, char *why, size_t why_nbyte
         .address = {.magic = NXR_TCP_ADDRESS_MAGIC,
                     .version = NXR_TCP_LAYOUT_VERSION,
                     .rank = (uint32_t)core->rank,
-                    .knock = new_secret(),
-                    .answer = new_secret(),
                     .host = nxr_host_token()},
     };
     nxr_list_init(&nxr_tcp.eps);
