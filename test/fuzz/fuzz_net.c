@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages from other hosts, whole, into a job that is made up: rank 0 of 3 with the whole core, a
- * network that swallows what is sent, an own region, and gets under way to rank 1. Rank 2 has not
- * greeted. Region and buffers are on the heap by themselves: AddressSanitizer sees a byte that is
- * written beside them. Messages without the secret of rank 0 must change nothing at all.
+ * network that swallows what is sent, an own region, and two gets and a list of gets under way to
+ * rank 1. Rank 2 has not greeted. Region and buffers are on the heap by themselves:
+ * AddressSanitizer sees a byte that is written beside them. Messages without the secret of rank 0
+ * must change nothing at all.
  *
  * The input is a row of pieces: how it comes (enum piece_kind), two bytes of length, the bytes.
  */
@@ -19,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL_GET = 64, LARGE_GET = 20000 };
+enum { SMALL_GET = 64, LARGE_GET = 20000, N_LISTED = 3, LISTED_GET = 32, N_LANDINGS = 4 };
 
 enum piece_kind {
     PIECE_RAW,      /* the bytes are the message */
@@ -27,14 +28,28 @@ enum piece_kind {
     PIECE_OF_2,     /* ... of rank 2 */
     PIECE_BULK,     /* behind a head of rank 1, and bulk as long as the message says, which lands */
     PIECE_BULK_CUT, /* the same, and the bulk breaks off */
+    PIECE_BULK_OPEN, /* ... and the bulk stays on its way, if there are not too many */
+    PIECE_LAND,      /* the oldest of these lands; it breaks off if there are bytes */
     PIECE_N_KINDS
+};
+
+/* Bulk that is on its way: what comes behind it waits. */
+struct landing {
+    void *cookie;
+    void *addr;
+    uint64_t nbytes;
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
 
-static char *small, *large;
+static char *small, *large, *listed;
 static struct nixl_region *theirs;
 static struct nixl_req *reqs[2];
+static struct nxr_piece pieces[N_LISTED];
+static struct nxr_op list;
+static bool list_has_ended;
+static struct landing landings[N_LANDINGS];
+static size_t n_landings;
 
 static void must(bool holds)
 {
@@ -43,15 +58,19 @@ static void must(bool holds)
     }
 }
 
-/* A message of a rank, copied so that a read behind its end is seen. */
+/*
+ * A message of a rank, copied so that a read behind its end is seen. Every second length lies at no
+ * multiple of 8, as in a network's own buffer.
+ */
 static void deliver(const void *bytes, size_t nbytes)
 {
-    unsigned char *message = malloc(nbytes > 0 ? nbytes : 1);
+    size_t at = nbytes / 8 % 2 * 4;
+    unsigned char *message = malloc(at + nbytes > 0 ? at + nbytes : 1);
 
     must(message != NULL);
-    memcpy(message, bytes, nbytes);
+    memcpy(message + at, bytes, nbytes);
     net_lock();
-    net_received(message, nbytes);
+    net_received(message + at, nbytes);
     net_unlock();
     free(message);
     fake_round();
@@ -66,16 +85,47 @@ static size_t put_head(int rank, unsigned char *bytes)
     return sizeof(head);
 }
 
-/* Rank 1 is linked, and two gets from it are under way. */
+static void list_ended(struct nxr_op *op, int status)
+{
+    (void)op;
+    (void)status;
+    list_has_ended = true;
+}
+
+/* As nixl_xfer_start() does. */
+static void begin_list(void)
+{
+    struct nxr_part *part = nxr_region_part(theirs, 1);
+
+    for (size_t i = 0; i < N_LISTED; i++) {
+        pieces[i] = (struct nxr_piece){2 * i * LISTED_GET, listed + i * LISTED_GET, LISTED_GET};
+    }
+    list = (struct nxr_op){
+        .transport = part->transport,
+        .part = part,
+        .kind = NXR_OP_GET,
+        .local = listed,
+        .nbytes = (size_t)N_LISTED * LISTED_GET,
+        .pieces = pieces,
+        .n_pieces = N_LISTED,
+        .ended = list_ended,
+    };
+    list_has_ended = false;
+    must(part->transport->start_list(&list) == NIXL_INPROGRESS);
+}
+
+/* Rank 1 is linked; the gets from it have the numbers 1 and 2, those of the list follow. */
 static void begin(void)
 {
     struct net_peer *np;
 
     fake_start();
+    fake.attr.list_get_nbytes = LISTED_GET;
     np = fake_link(1);
     small = malloc(SMALL_GET);
     large = malloc(LARGE_GET);
-    must(small != NULL && large != NULL);
+    listed = malloc((size_t)N_LISTED * LISTED_GET);
+    must(small != NULL && large != NULL && listed != NULL);
     must(nixl_region_open("theirs", &theirs) == NIXL_OK);
     must(nixl_get_nb(1, theirs, 0, small, SMALL_GET, &reqs[0]) == NIXL_INPROGRESS);
     must(nixl_get_nb(1, theirs, 0, large, LARGE_GET, &reqs[1]) == NIXL_INPROGRESS);
@@ -85,7 +135,24 @@ static void begin(void)
     for (size_t i = 0; i < 2; i++) {
         must(nixl_req_test(&reqs[i]) == NIXL_INPROGRESS);
     }
-    must(net_move_find(np, 1) != NULL && net_move_find(np, 2) != NULL);
+    begin_list();
+    for (uint64_t id = 1; id <= 2 + N_LISTED; id++) {
+        must(net_move_find(np, id) != NULL);
+    }
+}
+
+/* The oldest bulk on its way lands, or breaks off in the middle. */
+static void land(bool is_cut)
+{
+    const struct landing landing = landings[0];
+
+    n_landings--;
+    memmove(landings, landings + 1, n_landings * sizeof(landings[0]));
+    memset(landing.addr, 0x7e, is_cut ? landing.nbytes / 2 : landing.nbytes);
+    net_lock();
+    net_landed(landing.cookie, is_cut ? NIXL_ERR_TRANSPORT : NIXL_OK);
+    net_unlock();
+    fake_round();
 }
 
 /* Everything of this input is gone; the own region stays. */
@@ -94,13 +161,18 @@ static void end(void)
     fake_lose(1);
     fake_lose(2);
     fake_round();
+    while (n_landings > 0) {
+        land(true);
+    }
     for (size_t i = 0; i < 2; i++) {
         must(nixl_req_test(&reqs[i]) != NIXL_INPROGRESS);
     }
+    must(list_has_ended);
     must(nixl_region_close(theirs, NIXL_FOREVER) == NIXL_OK);
     fake_stop();
     free(small);
     free(large);
+    free(listed);
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -146,37 +218,47 @@ static uint64_t bulk_nbytes_of(const uint8_t *bytes, size_t nbytes)
     return record.type == NXR_NET_BULK_GOT ? got.nbytes : put.nbytes;
 }
 
-static void deliver_bulk(const uint8_t *bytes, size_t nbytes, bool is_cut)
+/* Bulk is announced, and on its way if it has a place. */
+static void announce(const uint8_t *bytes, size_t nbytes)
 {
     unsigned char header[NXR_NET_HEADER_NBYTES];
     size_t head_nbytes = put_head(1, header);
-    uint64_t bulk_nbytes = bulk_nbytes_of(bytes, nbytes);
-    void *cookie = NULL, *addr;
+    struct landing landing = {.nbytes = bulk_nbytes_of(bytes, nbytes)};
 
     nbytes = nbytes < sizeof(header) - head_nbytes ? nbytes : sizeof(header) - head_nbytes;
     memcpy(header + head_nbytes, bytes, nbytes);
     net_lock();
-    addr = net_incoming(header, head_nbytes + nbytes, bulk_nbytes, &cookie);
-    if (addr != NULL) {
-        memset(addr, 0x7e, is_cut ? bulk_nbytes / 2 : bulk_nbytes);
-        net_landed(cookie, is_cut ? NIXL_ERR_TRANSPORT : NIXL_OK);
-    }
+    landing.addr = net_incoming(header, head_nbytes + nbytes, landing.nbytes, &landing.cookie);
     net_unlock();
+    if (landing.addr != NULL) {
+        landings[n_landings++] = landing;
+    }
     fake_round();
 }
 
-static void deliver_piece(unsigned kind, const uint8_t *bytes, size_t nbytes)
+static void deliver_piece(enum piece_kind kind, const uint8_t *bytes, size_t nbytes)
 {
-    switch (kind % PIECE_N_KINDS) {
+    switch (kind) {
     case PIECE_RAW:
         deliver_raw(bytes, nbytes);
         break;
     case PIECE_OF_1:
     case PIECE_OF_2:
-        deliver_of(kind % PIECE_N_KINDS == PIECE_OF_1 ? 1 : 2, bytes, nbytes);
+        deliver_of(kind == PIECE_OF_1 ? 1 : 2, bytes, nbytes);
+        break;
+    case PIECE_LAND:
+        if (n_landings > 0) {
+            land(nbytes > 0);
+        }
         break;
     default:
-        deliver_bulk(bytes, nbytes, kind % PIECE_N_KINDS == PIECE_BULK_CUT);
+        if (n_landings == N_LANDINGS) {
+            land(false);
+        }
+        announce(bytes, nbytes);
+        while (n_landings > 0 && kind != PIECE_BULK_OPEN) {
+            land(kind == PIECE_BULK_CUT);
+        }
     }
 }
 
@@ -187,7 +269,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
         size_t length = (size_t)data[1] | (size_t)data[2] << 8;
 
         length = length < nbytes - 3 ? length : nbytes - 3;
-        deliver_piece(data[0], data + 3, length);
+        deliver_piece(data[0] % PIECE_N_KINDS, data + 3, length);
         data += 3 + length;
         nbytes -= 3 + length;
     }
