@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        5
+#define NXR_NETWORK_ABI        6
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see bulk below */
@@ -161,10 +161,12 @@ struct nxr_network {
     int (*address)(void *bytes, size_t *nbytes_p);
 
     /*
-     * Could that address be reached from here? Pure and cheap. The bytes come from another process
-     * and may be anything. NIXL_OK, or NIXL_ERR_UNSUPPORTED and one line in `why`.
+     * Could that address be reached from here, and over how many rails (at least 1, the same when
+     * the other side asks)? Pure and cheap. The bytes come from another process and may be
+     * anything. NIXL_OK, or NIXL_ERR_UNSUPPORTED and one line in `why`.
      */
-    int (*reach)(const void *address, size_t nbytes, char *why, size_t why_nbytes);
+    int (*reach)(const void *address, size_t nbytes, unsigned *n_rails_p, char *why,
+                 size_t why_nbytes);
 
     /*
      * Make the way to a peer; nothing is sent before there is something to send. `peer` comes back

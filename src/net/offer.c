@@ -71,6 +71,7 @@ bool net_is_common(const struct net *net, const struct nxr_full_card *card,
 {
     struct nxr_net_offer theirs;
     const void *address;
+    unsigned n_rails;
     size_t nbytes;
 
     if (!net->is_open) {
@@ -82,10 +83,11 @@ bool net_is_common(const struct net *net, const struct nxr_full_card *card,
         snprintf(why, why_nbytes, "the other rank does not offer it");
         return false;
     }
-    if (net->module->reach(address, nbytes, why, why_nbytes) != NIXL_OK) {
+    if (net->module->reach(address, nbytes, &n_rails, why, why_nbytes) != NIXL_OK) {
         return false;
     }
     *expected_p = worse(net_own_offer(net), theirs);
+    expected_p->n_rails = (uint16_t)smaller(expected_p->n_rails, n_rails);
     return true;
 }
 

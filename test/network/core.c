@@ -172,6 +172,7 @@ void nt_connect(void)
         size_t nbytes;
         unsigned char bytes[NXR_NET_ADDRESS_NBYTES];
     } mine = {.nbytes = 0}, theirs[NT_MAX_PROCESSES];
+    unsigned n_rails = 0;
     char why[256];
 
     MPT_OK(nt_net->address(mine.bytes, &mine.nbytes));
@@ -180,7 +181,9 @@ void nt_connect(void)
     for (int rank = 0; rank < nt_size; rank++) {
         peers[rank] = rank;
         if (rank != nt_rank) {
-            MPT_OK(nt_net->reach(theirs[rank].bytes, theirs[rank].nbytes, why, sizeof(why)));
+            MPT_OK(
+                nt_net->reach(theirs[rank].bytes, theirs[rank].nbytes, &n_rails, why, sizeof(why)));
+            MPT_TRUE(n_rails >= 1 && n_rails <= nt_net->attr()->n_rails);
             MPT_OK(nt_net->ep_open(theirs[rank].bytes, theirs[rank].nbytes, &peers[rank],
                                    &nt_eps[rank]));
         }

@@ -131,9 +131,10 @@ static bool is_refused(const unsigned char *bytes, size_t nbytes)
 {
     struct nxr_net_ep *ep;
     char why[200] = "";
+    unsigned n_rails;
     int peer = 0;
 
-    if (nt_net->reach(bytes, nbytes, why, sizeof(why)) == NIXL_OK) {
+    if (nt_net->reach(bytes, nbytes, &n_rails, why, sizeof(why)) == NIXL_OK) {
         return false;
     }
     MPT_TRUE(why[0] != '\0' && strlen(why) < sizeof(why) && strchr(why, '\n') == NULL);
@@ -146,6 +147,7 @@ static void addresses(void)
     unsigned char again[NXR_NET_ADDRESS_NBYTES];
     size_t nbytes = 0, again_nbytes = 0;
     uint64_t state = 7;
+    unsigned n_rails;
     char why[200];
 
     MPT_TRUE(bytes != NULL);
@@ -153,7 +155,7 @@ static void addresses(void)
     MPT_OK(nt_net->address(again, &again_nbytes));
     MPT_EQ(nbytes, again_nbytes);
     MPT_EQ(memcmp(bytes, again, nbytes), 0);
-    MPT_OK(nt_net->reach(bytes, nbytes, why, sizeof(why)));
+    MPT_OK(nt_net->reach(bytes, nbytes, &n_rails, why, sizeof(why)));
     for (size_t bit = 0; bit < nbytes * 8; bit++) {
         bytes[bit / 8] ^= 1 << bit % 8;
         if (!is_refused(bytes, nbytes)) {

@@ -68,10 +68,12 @@ static int accept_op(struct nxr_net_ep *ep, struct nxr_net_op *op)
     return fake.answer;
 }
 
-static int fake_reach(const void *address, size_t nbytes, char *why, size_t why_nbytes)
+static int fake_reach(const void *address, size_t nbytes, unsigned *n_rails_p, char *why,
+                      size_t why_nbytes)
 {
     (void)address;
     (void)nbytes;
+    *n_rails_p = 1;
     (void)why;
     (void)why_nbytes;
     return NIXL_OK;
@@ -404,9 +406,7 @@ struct nixl_region *fake_region(int rank, bool is_rma)
 
 void fake_lose(int rank)
 {
-    pthread_mutex_lock(&nxr_job.lock);
-    nxr_liveness_lost_locked(rank);
-    pthread_mutex_unlock(&nxr_job.lock);
+    nxr_liveness_lost(rank);
 }
 
 /* ---- what comes ------------------------------------------------------------------------------ */

@@ -22,16 +22,19 @@ struct end {
 };
 
 static bool is_reached[N];
+static unsigned n_rails_reached;
 static const char *const names[N] = {"ucx", "ofi", "tcp"};
 static char why[400];
 static size_t n_nets;
 
-static int reach(const void *address, size_t nbytes, char *text, size_t text_nbytes)
+static int reach(const void *address, size_t nbytes, unsigned *n_rails_p, char *text,
+                 size_t text_nbytes)
 {
     int which = *(const char *)address - '0';
 
     cr_assert(eq(sz, nbytes, 2));
     snprintf(text, text_nbytes, "no network is common to both");
+    *n_rails_p = n_rails_reached;
     return is_reached[which] ? NIXL_OK : NIXL_ERR_UNSUPPORTED;
 }
 
@@ -116,6 +119,7 @@ static void expect(struct end a, struct end b, const char *text)
 static void start(void)
 {
     n_nets = N;
+    n_rails_reached = 8;
     for (int i = 0; i < N; i++) {
         is_reached[i] = true;
     }
@@ -133,6 +137,14 @@ Test(choice, several_rails_on_both_sides_keep_libfabric)
 {
     expect(plain_host(2), plain_host(2), "ofi");
     expect(plain_host(4), plain_host(2), "ofi");
+}
+
+Test(choice, rails_that_do_not_meet_are_none)
+{
+    n_rails_reached = 1; /* of each host's two, as where one leads to its containers */
+    expect(plain_host(2), plain_host(2), "tcp");
+    n_rails_reached = 2;
+    expect(plain_host(4), plain_host(4), "ofi");
 }
 
 Test(choice, adapters_go_before_sockets_also_over_several_rails)

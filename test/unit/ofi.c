@@ -8,8 +8,10 @@
 
 #include "nixlrun.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +166,54 @@ Test(ofi, other_networks_are_reached_by_routing_only)
     cr_expect(eq(int, pairs[0], 0));
     strcpy(theirs.provider, "efa");
     cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 0));
+}
+
+/* A rail at that IPv4 address. */
+static void put_at(struct nxr_ofi_address *address, unsigned rail, const char *ip, uint16_t port)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+    cr_assert(eq(int, inet_pton(AF_INET, ip, &name.sin_addr), 1));
+    memcpy(address->rails[rail].name, &name, sizeof(name));
+    address->rails[rail].flags = NXR_OFI_ROUTED | NXR_OFI_IP;
+}
+
+Test(ofi, an_address_that_both_hosts_have_is_no_rail)
+{
+    struct nxr_ofi_address mine = an_address(2, 100), theirs = an_address(2, 100);
+    int pairs[NXR_OFI_MAX_RAILS];
+
+    put_at(&mine, 0, "172.17.0.1", 7);
+    put_at(&mine, 1, "10.0.0.1", 7);
+    put_at(&theirs, 0, "172.17.0.1", 8);
+    put_at(&theirs, 1, "10.0.0.2", 8);
+    cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 2), "on one host it is one");
+    theirs.host = 2;
+    cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 1));
+    cr_expect(eq(int, pairs[0], -1));
+    cr_expect(eq(int, pairs[1], 1));
+    mine.rails[1].fabric = 7; /* and where only routing is left */
+    cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 1));
+    cr_expect(eq(int, pairs[0], -1));
+    cr_expect(eq(int, pairs[1], 1));
+    put_at(&theirs, 1, "10.0.0.1", 8);
+    cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 0));
+    mine.rails[1].flags = theirs.rails[1].flags = NXR_OFI_ROUTED;
+    cr_expect(eq(uint, nxr_ofi_pair(&mine, &theirs, pairs), 1), "not an IP address");
+}
+
+Test(ofi, rails_are_counted_alike_on_both_sides)
+{
+    struct nxr_ofi_address mine = an_address(4, 0), theirs = an_address(2, 0);
+
+    for (unsigned i = 0; i < 4; i++) {
+        mine.rails[i].fabric = theirs.rails[i % 2].fabric = 5;
+    }
+    cr_expect(eq(uint, nxr_ofi_count_rails(&mine, &theirs), 2));
+    cr_expect(eq(uint, nxr_ofi_count_rails(&theirs, &mine), 2));
+    theirs.rails[1].fabric = 6;
+    cr_expect(eq(uint, nxr_ofi_count_rails(&mine, &theirs), 1));
+    cr_expect(eq(uint, nxr_ofi_count_rails(&theirs, &mine), 1));
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "address.h"
 #include "nixlrun.h"
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -125,13 +126,53 @@ int nxr_ofi_key_parse(const void *bytes, size_t nbytes, struct nxr_ofi_key *key_
     return NIXL_OK;
 }
 
+/* The IP address in a rail's name, without its port: how many bytes; 0: it has none. */
+static size_t find_ip(const struct nxr_ofi_address_rail *rail, const unsigned char **ip_p)
+{
+    sa_family_t family;
+
+    memcpy(&family, rail->name, sizeof(family));
+    if ((rail->flags & NXR_OFI_IP) != 0 && family == AF_INET) {
+        *ip_p = rail->name + offsetof(struct sockaddr_in, sin_addr);
+        return sizeof(struct in_addr);
+    }
+    if ((rail->flags & NXR_OFI_IP) != 0 && family == AF_INET6) {
+        *ip_p = rail->name + offsetof(struct sockaddr_in6, sin6_addr);
+        return sizeof(struct in6_addr);
+    }
+    *ip_p = rail->name;
+    return 0;
+}
+
+static bool is_same_ip(const struct nxr_ofi_address_rail *a, const struct nxr_ofi_address_rail *b)
+{
+    const unsigned char *a_ip, *b_ip;
+    size_t nbytes = find_ip(a, &a_ip);
+
+    return nbytes > 0 && find_ip(b, &b_ip) == nbytes && memcmp(a_ip, b_ip, nbytes) == 0;
+}
+
+/* Does a rail lead from its host to the other one? Not where that has the same address. */
+static bool leads_out(const struct nxr_ofi_address *from, unsigned i,
+                      const struct nxr_ofi_address *to)
+{
+    if (from->host == to->host) {
+        return true;
+    }
+    for (unsigned j = 0; j < to->n_rails; j++) {
+        if (is_same_ip(&from->rails[i], &to->rails[j])) {
+            return false;
+        }
+    }
+    return (from->rails[i].flags & NXR_OFI_THIS_HOST) == 0;
+}
+
 /* Do these two rails reach each other by what their network is called? */
 static bool is_same_network(const struct nxr_ofi_address *mine, unsigned i,
                             const struct nxr_ofi_address *theirs, unsigned j)
 {
-    return mine->rails[i].fabric == theirs->rails[j].fabric &&
-           (((mine->rails[i].flags | theirs->rails[j].flags) & NXR_OFI_THIS_HOST) == 0 ||
-            mine->host == theirs->host);
+    return mine->rails[i].fabric == theirs->rails[j].fabric && leads_out(mine, i, theirs) &&
+           leads_out(theirs, j, mine);
 }
 
 /* The rail of theirs for my rail i: the n-th one of its network, if n of mine are before it. */
@@ -168,10 +209,21 @@ unsigned nxr_ofi_pair(const struct nxr_ofi_address *mine, const struct nxr_ofi_a
         n_pairs += pairs[i] >= 0;
     }
     for (unsigned i = 0; n_pairs == 0 && i < mine->n_rails && i < theirs->n_rails; i++) {
-        if ((mine->rails[i].flags & theirs->rails[i].flags & NXR_OFI_ROUTED) != 0) {
+        if ((mine->rails[i].flags & theirs->rails[i].flags & NXR_OFI_ROUTED) != 0 &&
+            leads_out(mine, i, theirs) && leads_out(theirs, i, mine)) {
             pairs[i] = (int)i;
             n_pairs++;
         }
     }
     return n_pairs;
+}
+
+unsigned nxr_ofi_count_rails(const struct nxr_ofi_address *mine,
+                             const struct nxr_ofi_address *theirs)
+{
+    int pairs[NXR_OFI_MAX_RAILS];
+    unsigned n_mine = nxr_ofi_pair(mine, theirs, pairs);
+    unsigned n_theirs = nxr_ofi_pair(theirs, mine, pairs);
+
+    return n_mine < n_theirs ? n_mine : n_theirs;
 }

@@ -16,6 +16,7 @@
 enum {
     NXR_OFI_THIS_HOST = 1, /* loopback and shared memory: only in the same network namespace */
     NXR_OFI_ROUTED = 2,    /* an IP address that may be reached from other networks, too */
+    NXR_OFI_IP = 4,        /* its name is a sockaddr_in or sockaddr_in6 */
 };
 
 struct nxr_ofi_address_rail {
@@ -75,9 +76,14 @@ int nxr_ofi_key_parse(const void *bytes, size_t nbytes, struct nxr_ofi_key *key_
 /*
  * Which rail of theirs each of mine talks to, -1 for none: the same network first, each of theirs
  * as often as the others; where no network is the same, by their order if they are routed or of
- * hardware that names every network on its own. Returns how many have a partner.
+ * hardware that names every network on its own. An IP address that both hosts have is of neither
+ * network: it leads to their containers, as docker0's. Returns how many have a partner.
  */
 unsigned nxr_ofi_pair(const struct nxr_ofi_address *mine, const struct nxr_ofi_address *theirs,
                       int pairs[NXR_OFI_MAX_RAILS]);
+
+/* How many rails there are between the two: the fewer of those that each pairs. */
+unsigned nxr_ofi_count_rails(const struct nxr_ofi_address *mine,
+                             const struct nxr_ofi_address *theirs);
 
 #endif

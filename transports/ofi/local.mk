@@ -18,6 +18,7 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 
 %C%_nixlrun_ofi_libfabric_la_SOURCES = \
 	transports/host_token.c transports/host_token.h \
+	transports/interface.c transports/interface.h \
 	%D%/knock.c \
 	%D%/memory.c \
 	%D%/message.c \

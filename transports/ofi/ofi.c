@@ -149,11 +149,12 @@ static int address(void *bytes, size_t *nbytes_p)
     return NIXL_OK;
 }
 
-static int reach(const void *bytes, size_t nbytes, char *why, size_t why_nbytes)
+static int reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char *why,
+                 size_t why_nbytes)
 {
     struct nxr_ofi_address theirs;
     const char *wrong;
-    int pairs[NXR_OFI_MAX_RAILS];
+    unsigned n_rails;
 
     if (nxr_ofi_address_parse(bytes, nbytes, &theirs, &wrong) != NIXL_OK) {
         snprintf(why, why_nbytes, "%s", wrong);
@@ -164,10 +165,12 @@ static int reach(const void *bytes, size_t nbytes, char *why, size_t why_nbytes)
                  nxr_ofi.address.provider);
         return NIXL_ERR_UNSUPPORTED;
     }
-    if (nxr_ofi_pair(&nxr_ofi.address, &theirs, pairs) == 0) {
+    n_rails = nxr_ofi_count_rails(&nxr_ofi.address, &theirs);
+    if (n_rails == 0) {
         snprintf(why, why_nbytes, "no network of provider %s is common to both", theirs.provider);
         return NIXL_ERR_UNSUPPORTED;
     }
+    *n_rails_p = n_rails;
     return NIXL_OK;
 }
 

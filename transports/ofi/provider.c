@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include "ofi.h"
+#include "transports/interface.h"
 #include "util/locality.h"
 
 #include <rdma/fi_errno.h>
@@ -142,8 +143,13 @@ static bool is_wanted(const char *list, const char *name)
     return false;
 }
 
+static enum nxr_extent extent_of(const struct fi_info *info, const char *name)
+{
+    return is_loopback(info) ? NXR_EXTENT_PROCESSES : nxr_interface_extent(name);
+}
+
 /* The candidates of one provider, one per device, with its best address. */
-static unsigned candidates(const struct fi_info *list, const char *provider,
+static unsigned candidates(const struct fi_info *list, const char *provider, enum nxr_extent least,
                            const struct fi_info *found[NXR_OFI_MAX_RAILS])
 {
     unsigned n = 0;
@@ -154,7 +160,7 @@ static unsigned candidates(const struct fi_info *list, const char *provider,
 
         device_name(info, name, sizeof(name));
         if (strcmp(info->fabric_attr->prov_name, provider) != 0 || address_worth(info) == 0 ||
-            !is_wanted(nxr_ofi.core->devices, name)) {
+            !is_wanted(nxr_ofi.core->devices, name) || extent_of(info, name) < least) {
             continue;
         }
         for (i = 0; i < n; i++) {
@@ -172,17 +178,18 @@ static unsigned candidates(const struct fi_info *list, const char *provider,
     return n;
 }
 
-/* Loopback serves only where there is nothing else. */
-static unsigned without_loopback(const struct fi_info *found[NXR_OFI_MAX_RAILS], unsigned n)
+/* What ends at this host serves only where there is nothing else, or where the user names it. */
+static unsigned find_devices(const struct fi_info *list, const char *provider,
+                             const struct fi_info *found[NXR_OFI_MAX_RAILS])
 {
-    unsigned n_kept = 0;
+    enum nxr_extent least =
+        nxr_ofi.core->devices[0] == '\0' ? NXR_EXTENT_HOSTS : NXR_EXTENT_PROCESSES;
+    unsigned n = candidates(list, provider, least, found);
 
-    for (unsigned i = 0; i < n; i++) {
-        if (!is_loopback(found[i])) {
-            found[n_kept++] = found[i];
-        }
+    while (n == 0 && least > NXR_EXTENT_PROCESSES) {
+        n = candidates(list, provider, --least, found);
     }
-    return n_kept > 0 ? n_kept : n;
+    return n;
 }
 
 static unsigned distance(hwloc_topology_t topology, const struct fi_info *info,
@@ -263,6 +270,7 @@ static int make_rail(unsigned index, const struct fi_info *info)
     told->flags = is_loopback(info) || strcmp(info->fabric_attr->prov_name, "shm") == 0
                       ? NXR_OFI_THIS_HOST
                       : NXR_OFI_ROUTED;
+    told->flags |= rail->is_ip ? NXR_OFI_IP : 0;
     nxr_ofi.n_rails = index + 1;
     return NIXL_OK;
 }
@@ -338,8 +346,7 @@ static int choose_from(const struct fi_info *list, const char *wanted, char *why
                  list->fabric_attr->prov_name);
         return NIXL_ERR_UNSUPPORTED;
     }
-    n = candidates(list, provider, found);
-    n = nxr_ofi.core->devices[0] == '\0' ? without_loopback(found, n) : n;
+    n = find_devices(list, provider, found);
     if (n == 0) {
         snprintf(why, why_nbytes, "provider %s has none of the devices NIXLRUN_NET_DEVICES=%s",
                  provider, nxr_ofi.core->devices);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The own IP addresses: those of all interfaces that are up, or of those that the user has named;
- * those of the fastest one first, as others will try them. Loopback counts where it is named or
- * nothing else is there. Addresses of one link, as IPv6 makes them by itself, are left out: they
- * mean something on that link only. No lock.
+ * those of the fastest one first, as others will try them. A bridge to the host's own containers,
+ * and then loopback, count where they are named or nothing else is there. Addresses of one link, as
+ * IPv6 makes them by itself, are left out: they mean something on that link only. No lock.
  */
 #include "config.h"
 
 #include "tcp.h"
+#include "transports/interface.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -114,7 +115,13 @@ static void insert_way(const struct nxr_tcp_way *way, const char *name, long spe
     snprintf(nxr_tcp.names[at], sizeof(nxr_tcp.names[0]), "%s", name);
 }
 
-static void add_ways(const struct ifaddrs *list, bool is_loopback)
+static enum nxr_extent extent_of(const struct ifaddrs *entry)
+{
+    return (entry->ifa_flags & IFF_LOOPBACK) != 0 ? NXR_EXTENT_PROCESSES
+                                                  : nxr_interface_extent(entry->ifa_name);
+}
+
+static void add_ways(const struct ifaddrs *list, enum nxr_extent extent)
 {
     bool has_names = nxr_tcp.core->devices[0] != '\0';
 
@@ -122,9 +129,8 @@ static void add_ways(const struct ifaddrs *list, bool is_loopback)
         struct nxr_tcp_way way;
 
         if (entry->ifa_addr != NULL && (entry->ifa_flags & IFF_UP) != 0 &&
-            (entry->ifa_flags & IFF_RUNNING) != 0 &&
-            ((entry->ifa_flags & IFF_LOOPBACK) != 0) == is_loopback &&
-            (!has_names || is_named(entry->ifa_name)) && make_way(entry, &way)) {
+            (entry->ifa_flags & IFF_RUNNING) != 0 && (!has_names || is_named(entry->ifa_name)) &&
+            extent_of(entry) == extent && make_way(entry, &way)) {
             insert_way(&way, entry->ifa_name, speed_of(entry->ifa_name));
         }
     }
@@ -140,9 +146,12 @@ int nxr_tcp_find_ways(char *why, size_t why_nbytes)
                  strerror(errno));
         return NIXL_ERR_TRANSPORT;
     }
-    add_ways(list, false);
+    add_ways(list, NXR_EXTENT_HOSTS);
     if (nxr_tcp.address.n_ways == 0 || devices[0] != '\0') {
-        add_ways(list, true);
+        add_ways(list, NXR_EXTENT_HOST);
+    }
+    if (nxr_tcp.address.n_ways == 0 || devices[0] != '\0') {
+        add_ways(list, NXR_EXTENT_PROCESSES);
     }
     freeifaddrs(list);
     if (nxr_tcp.address.n_ways > 0) {

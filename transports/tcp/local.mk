@@ -3,6 +3,7 @@
 pkglib_LTLIBRARIES += %D%/nixlrun_tcp.la
 %C%_nixlrun_tcp_la_SOURCES = \
 	transports/host_token.c transports/host_token.h \
+	transports/interface.c transports/interface.h \
 	%D%/connect.c \
 	%D%/connection.c %D%/connection.h \
 	%D%/endpoint.c \

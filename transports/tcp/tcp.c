@@ -187,7 +187,8 @@ static int tcp_address(void *bytes, size_t *nbytes_p)
     return NIXL_OK;
 }
 
-static int tcp_reach(const void *bytes, size_t nbytes, char *why, size_t why_nbytes)
+static int tcp_reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char *why,
+                     size_t why_nbytes)
 {
     uint8_t order[NXR_TCP_MAX_WAYS];
     struct nxr_tcp_address theirs;
@@ -200,6 +201,7 @@ static int tcp_reach(const void *bytes, size_t nbytes, char *why, size_t why_nby
         snprintf(why, why_nbytes, "%s", reason);
         return NIXL_ERR_UNSUPPORTED;
     }
+    *n_rails_p = 1;
     return NIXL_OK;
 }
 

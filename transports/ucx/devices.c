@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "transports/interface.h"
 #include "ucx.h"
 
 #include <dlfcn.h>
@@ -78,6 +79,35 @@ int nxr_ucx_find_devices(void)
     read_resources(text);
     free(text);
     return nxr_ucx.n_devices > 0 ? NIXL_OK : NIXL_ERR_NO_DEVICE;
+}
+
+static bool leads_out(const char *name)
+{
+    return strncmp(name, "tcp/", 4) != 0 || nxr_interface_extent(name + 4) == NXR_EXTENT_HOSTS;
+}
+
+/* A device may be there twice, for two transports; UCX does not mind. */
+bool nxr_ucx_list_outward(char *list, size_t list_nbytes)
+{
+    bool has_bridge = false, has_others = false;
+    size_t used = 0;
+
+    for (unsigned i = 0; i < nxr_ucx.n_devices && used < list_nbytes; i++) {
+        const char *name = nxr_ucx.devices[i];
+
+        if (!leads_out(name)) {
+            has_bridge = true;
+        } else {
+            used += (size_t)snprintf(list + used, list_nbytes - used, "%s%s", used > 0 ? "," : "",
+                                     strchr(name, '/') + 1);
+            has_others |= strcmp(name, "tcp/lo") != 0;
+        }
+    }
+    if (has_bridge && has_others && nxr_ucx.core->devices[0] == '\0' && used < list_nbytes) {
+        return true;
+    }
+    list[0] = '\0';
+    return false;
 }
 
 /* "tcp on eth0, eth1; rc_mlx5 on mlx5_0:1": UCX lists the devices of a transport together. */

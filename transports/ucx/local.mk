@@ -4,6 +4,7 @@
 if HAVE_UCX
 pkglib_LTLIBRARIES += %D%/nixlrun_ucx.la
 %C%_nixlrun_ucx_la_SOURCES = \
+	transports/interface.c transports/interface.h \
 	%D%/bulk.c \
 	%D%/devices.c \
 	%D%/endpoint.c \

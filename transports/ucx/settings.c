@@ -79,7 +79,7 @@ static bool needs_cuda(const struct nxr_net_core *core, bool has_rdma)
 }
 
 static ucs_status_t set_defaults(ucp_config_t *config, const struct nxr_net_core *core,
-                                 bool has_rdma)
+                                 bool has_rdma, const char *devices)
 {
     ucs_status_t status = UCS_OK;
     size_t nbytes;
@@ -105,6 +105,9 @@ static ucs_status_t set_defaults(ucp_config_t *config, const struct nxr_net_core
             }
             status = ucp_config_modify(config, name, value);
         }
+    }
+    if (status == UCS_OK && devices[0] != '\0' && is_default(text, "NET_DEVICES", "all")) {
+        status = ucp_config_modify(config, "NET_DEVICES", devices);
     }
     free(text);
     return status;
@@ -136,7 +139,7 @@ static ucs_status_t set_tcp(ucp_config_t *config)
     return UCS_OK;
 }
 
-ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, bool has_rdma,
+ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, bool has_rdma, const char *devices,
                               ucp_config_t **config_p)
 {
     ucp_config_t *config;
@@ -145,7 +148,7 @@ ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, bool has_rdma,
     if (status != UCS_OK) {
         return status;
     }
-    status = set_defaults(config, core, has_rdma);
+    status = set_defaults(config, core, has_rdma, devices);
     if (status == UCS_OK) {
         status = set_tcp(config);
     }

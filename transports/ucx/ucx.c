@@ -46,7 +46,7 @@ static int ucx_probe(char *why, size_t why_nbytes)
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-static ucs_status_t open_context_for(bool has_rdma)
+static ucs_status_t open_context_for(bool has_rdma, const char *devices)
 {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
@@ -54,7 +54,7 @@ static ucs_status_t open_context_for(bool has_rdma)
         .name = "nixlrun",
     };
     ucp_config_t *config;
-    ucs_status_t status = nxr_ucx_settings(nxr_ucx.core, has_rdma, &config);
+    ucs_status_t status = nxr_ucx_settings(nxr_ucx.core, has_rdma, devices, &config);
 
     if (status != UCS_OK) {
         return status;
@@ -82,17 +82,22 @@ static bool has_adapters(void)
 
 /*
  * What TCP needs depends on whether there is anything else, and UCX tells that when it has been set
- * up: the user may have chosen TCP beside adapters.
+ * up: the user may have chosen TCP beside adapters. So with the devices: it would take a bridge to
+ * this host's containers for a way to other hosts, and wait there for an answer.
  */
 static ucs_status_t open_context(void)
 {
-    bool may_have_rdma = has_adapters();
-    ucs_status_t status = open_context_for(may_have_rdma);
+    bool may_have_rdma = has_adapters(), has_rdma;
+    ucs_status_t status = open_context_for(may_have_rdma, "");
+    char devices[NXR_UCX_LIST_NBYTES];
 
-    if (status == UCS_OK && may_have_rdma && nxr_ucx_find_devices() == NIXL_OK &&
-        (nxr_ucx.kinds & NXR_UCX_HAS_RDMA) == 0) {
+    if (status != UCS_OK || nxr_ucx_find_devices() != NIXL_OK) {
+        return status;
+    }
+    has_rdma = may_have_rdma && (nxr_ucx.kinds & NXR_UCX_HAS_RDMA) != 0;
+    if (nxr_ucx_list_outward(devices, sizeof(devices)) || has_rdma != may_have_rdma) {
         ucp_cleanup(nxr_ucx.context);
-        status = open_context_for(false);
+        status = open_context_for(has_rdma, devices);
     }
     return status;
 }
@@ -287,7 +292,8 @@ static int ucx_address(void *bytes, size_t *nbytes_p)
  * is whole, both have a network of one kind, and one version, since UCX keeps its messages
  * compatible within one only.
  */
-static int ucx_reach(const void *address, size_t nbytes, char *why, size_t why_nbytes)
+static int ucx_reach(const void *address, size_t nbytes, unsigned *n_rails_p, char *why,
+                     size_t why_nbytes)
 {
     struct nxr_ucx_envelope envelope;
     unsigned major, minor, release;
@@ -310,6 +316,7 @@ static int ucx_reach(const void *address, size_t nbytes, char *why, size_t why_n
                  nxr_ucx.attr.devices);
         return NIXL_ERR_UNSUPPORTED;
     }
+    *n_rails_p = nxr_ucx.attr.n_rails;
     return NIXL_OK;
 }
 

@@ -50,6 +50,7 @@ enum {
 #define NXR_UCX_MAX_OPERATIONS 1024
 
 #define NXR_UCX_MAX_DEVICES 32
+#define NXR_UCX_LIST_NBYTES (NXR_UCX_MAX_DEVICES * NXR_UCX_NAME_NBYTES)
 #define NXR_UCX_NAME_NBYTES 48 /* a transport and its device, "rc_mlx5/mlx5_0:1" */
 
 /* What this process has of a rank, with or without an endpoint. */
@@ -88,13 +89,22 @@ extern struct nxr_ucx nxr_ucx;
 
 /* ---- settings.c: what UCX is asked for ------------------------------------------------------- */
 
-/* A configuration for ucp_init(), with or without adapters; released by ucp_config_release(). */
-ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, bool has_rdma,
+/*
+ * A configuration for ucp_init(), with or without adapters, and with those devices where the user
+ * has not chosen any ("": all); released by ucp_config_release().
+ */
+ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, bool has_rdma, const char *devices,
                               ucp_config_t **config_p);
 
 /* ---- devices.c: what the context uses -------------------------------------------------------- */
 
 int nxr_ucx_find_devices(void);
+
+/*
+ * Is there a bridge to this host's containers among them that nobody has named, beside others? Then
+ * those others, as UCX takes them; else "".
+ */
+bool nxr_ucx_list_outward(char *list, size_t list_nbytes);
 void nxr_ucx_fill_attr(void);
 
 /* ---- log.c: UCX's lines ---------------------------------------------------------------------- */
