@@ -19,6 +19,7 @@ mp_programs = \
 	%D%/bad_xfer \
 	%D%/bad_env \
 	%D%/device \
+	%D%/fair \
 	%D%/fault_channel \
 	%D%/fault_collective \
 	%D%/fault_first \
@@ -56,6 +57,8 @@ check_PROGRAMS += $(mp_programs)
 %C%_bad_env_LDADD = $(mp_libs)
 %C%_device_LDFLAGS = $(mp_link)
 %C%_device_LDADD = $(mp_libs)
+%C%_fair_LDFLAGS = $(mp_link)
+%C%_fair_LDADD = $(mp_libs)
 %C%_fault_channel_LDFLAGS = $(mp_link)
 %C%_fault_channel_LDADD = $(mp_libs)
 %C%_fault_collective_LDFLAGS = $(mp_link)
@@ -101,7 +104,7 @@ check_PROGRAMS += $(mp_programs)
 %C%_stress_LDFLAGS = $(mp_link)
 %C%_stress_LDADD = $(mp_libs)
 
-mp_tests = %D%/abort.mp %D%/bad_input.mp %D%/cuda.mp %D%/fault.mp %D%/hello.mp %D%/limits.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/limits.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 
