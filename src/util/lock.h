@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A lock for a few dozen instructions on the message path: one exchange to take, one store to give.
- * A waiter spins briefly, then yields its core, so that a holder that was preempted can go on.
- * Everything that may block or take long uses a pthread mutex.
+ * A waiter spins briefly, then yields its core, so that a holder that was preempted can go on, and
+ * then sleeps for moments: that a waiter yields is of little use to a holder with a higher nice
+ * value. Everything that may block or take long uses a pthread mutex.
  */
 #ifndef NXR_UTIL_LOCK_H
 #define NXR_UTIL_LOCK_H
@@ -10,6 +11,11 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
+
+#define NXR_SPIN_PAUSES 64
+#define NXR_SPIN_YIELDS 256 /* some hundred microseconds */
+#define NXR_SPIN_NAP_NS 20000
 
 struct nxr_spin {
     atomic_bool is_taken;
@@ -25,15 +31,25 @@ static inline void nxr_pause(void)
 #endif
 }
 
+/* What a waiter does after so many looks. */
+static inline void nxr_spin_wait(int n_looks)
+{
+    const struct timespec nap = {.tv_nsec = NXR_SPIN_NAP_NS};
+
+    if (n_looks < NXR_SPIN_PAUSES) {
+        nxr_pause();
+    } else if (n_looks < NXR_SPIN_PAUSES + NXR_SPIN_YIELDS) {
+        sched_yield();
+    } else {
+        nanosleep(&nap, NULL);
+    }
+}
+
 static inline void nxr_spin_lock(struct nxr_spin *lock)
 {
     while (atomic_exchange_explicit(&lock->is_taken, true, memory_order_acquire)) {
         for (int i = 0; atomic_load_explicit(&lock->is_taken, memory_order_relaxed); i++) {
-            if (i < 64) {
-                nxr_pause();
-            } else {
-                sched_yield();
-            }
+            nxr_spin_wait(i);
         }
     }
 }
