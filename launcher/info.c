@@ -14,6 +14,8 @@
 #include "launcher/probe.h"
 #include "launcher/xalloc.h"
 #include "nixlrun.h"
+#include "util/env.h"
+#include "util/thread.h"
 
 #include <dlfcn.h>
 #include <hwloc.h>
@@ -176,6 +178,27 @@ static void add_missing_memory(void)
     }
 }
 
+/* May ranks serve other hosts before they compute? Tried, and taken back at once. */
+static void add_missing_precedence(void)
+{
+    struct nxr_env env;
+    char why[TEXT_NBYTES];
+    int nice = nxr_thread_nice(), first;
+
+    if (nxr_env_parse(&env, why, sizeof(why)) != NIXL_OK) {
+        return; /* the library has told of that */
+    }
+    first = nice - (int)env.service_priority;
+    if (!nxr_thread_set_nice(first < NXR_LEAST_NICE ? NXR_LEAST_NICE : first)) {
+        snprintf(why, sizeof(why),
+                 "lowering nice by %d is not permitted: CAP_SYS_NICE, or a limit (ulimit -e); "
+                 "transfers to ranks that compute take longer",
+                 (int)env.service_priority);
+        add_missing("precedence for other hosts", why);
+    }
+    (void)nxr_thread_set_nice(nice);
+}
+
 /* ---- libraries and engines ------------------------------------------------------------------- */
 
 /* The file that a function was loaded from; "" if it is not known. */
@@ -237,6 +260,7 @@ void info_print(FILE *out, bool is_json)
     info_add_interfaces(&tables[INFO_INTERFACES]);
     info_add_gpus(&tables[INFO_GPUS]);
     add_missing_memory();
+    add_missing_precedence();
     add_engines();
     table_begin(&writer, "nixlrun", NIXLRUN_VERSION);
     for (size_t i = 0; i < INFO_N_TABLES; i++) {

@@ -34,6 +34,7 @@
  */
 #define AWAKE_NS (150 * NXR_US)
 
+static atomic_int n_asleep;                           /* threads of the user, on the doorbell */
 static _Atomic int64_t look_from_ns, look_until_ns;   /* for the end of a device's copy */
 static __thread int64_t longer_spin_ns NXR_TLS_MODEL; /* 0: the spin time */
 
@@ -181,8 +182,15 @@ static void sleep_on(struct nxr_control *control, uint32_t doorbell, int64_t lef
 
     left = left < until_look ? left : until_look;
     if (left > 0) {
+        atomic_fetch_add_explicit(&n_asleep, 1, memory_order_relaxed);
         futex_sleep(&control->doorbell, doorbell, left);
+        atomic_fetch_sub_explicit(&n_asleep, 1, memory_order_relaxed);
     }
+}
+
+bool nxr_nobody_waits(void)
+{
+    return atomic_load_explicit(&n_asleep, memory_order_relaxed) == 0 && !nxr_net_is_polled();
 }
 
 /* Sleep until the doorbell rings, unless something came, or moves, just before. Is it ready? */

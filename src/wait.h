@@ -25,6 +25,9 @@ typedef bool nxr_ready_fn(void *arg);
  */
 int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns);
 
+/* Does no thread of the user poll or sleep in a wait? */
+bool nxr_nobody_waits(void);
+
 /* The slow half of waking: somebody has set sleep_flags in that page. */
 void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer);
 

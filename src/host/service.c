@@ -25,6 +25,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/precedence.h"
 #include "util/status.h"
 #include "util/thread.h"
 #include "wait.h"
@@ -169,15 +170,23 @@ static void drive_operations(void)
     nxr_device_arm_old();
 }
 
+/* For peers on other hosts; those on this host reach memory themselves. */
+static void get_ready(void)
+{
+    int less_nice = atomic_load(&nxr_net_is_open) ? (int)nxr_env.service_priority : 0;
+
+    if (!nxr_precedence_start(less_nice, nxr_now_ns())) {
+        nxr_debug(HOST, "NIXLRUN_SERVICE_PRIORITY has no effect: lowering nice is not permitted");
+    }
+}
+
 static void *serve(void *arg)
 {
     struct epoll_event events[EVENTS_PER_WAKE];
     int n_events, timeout_ms;
 
     (void)arg;
-    if (!nxr_thread_hurry((int)nxr_env.service_priority)) {
-        nxr_debug(HOST, "NIXLRUN_SERVICE_PRIORITY has no effect: lowering nice is not permitted");
-    }
+    get_ready();
     pthread_mutex_lock(&nxr_job.control->alive);
     atomic_store_explicit(&nxr_job.control->life, NXR_LIFE_RUNNING, memory_order_release);
     nxr_wake_self();
@@ -186,7 +195,9 @@ static void *serve(void *arg)
         ring_fds();
         timeout_ms = run_due();
         pthread_mutex_unlock(&nxr_job.lock);
+        nxr_precedence_rests(nxr_now_ns());
         n_events = epoll_wait(epoll_fd, events, EVENTS_PER_WAKE, timeout_ms);
+        nxr_precedence_woke(nxr_now_ns(), nxr_nobody_waits());
         pthread_mutex_lock(&nxr_job.lock);
         for (int i = 0; i < n_events; i++) {
             struct nxr_watch *watch = events[i].data.ptr;

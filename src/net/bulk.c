@@ -23,6 +23,7 @@ static void *place_put(struct net_landing *landing, const struct nxr_net_put *pu
     if (addr == NULL) {
         net_refuse(landing->np, put->id, put->generation, status);
     }
+    net_serve_large(landing->np, nbytes);
     return addr;
 }
 

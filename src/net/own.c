@@ -241,6 +241,7 @@ static void answer_bulk(struct net_peer *np, const struct nxr_net_get *get)
     struct net_bulk bulk = {.nbytes = get->nbytes};
     int status;
 
+    net_serve_large(np, get->nbytes);
     bulk.bytes = net_hold_begin_host(&range, &bulk.hold, &status);
     if (bulk.bytes != NULL) {
         status = net_send_bulk(np, NXR_NET_BULK_GOT, &got, sizeof(got), &bulk);

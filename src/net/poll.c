@@ -19,6 +19,7 @@
 #include "stage.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/precedence.h"
 #include "wait.h"
 
 #include <errno.h>
@@ -96,6 +97,7 @@ static bool do_round(bool is_thorough, int64_t now)
         nxr_net.n_user_rounds++;
         atomic_store_explicit(&polled_at, nxr_net.now, memory_order_relaxed);
     }
+    nxr_net.is_for_passive = is_thorough && nxr_nobody_waits();
     nxr_net.is_receiving = true;
     for (size_t i = 0; i < nxr_net.n_nets; i++) {
         if (is_due(&nxr_net.nets[i], is_thorough)) {
@@ -131,19 +133,35 @@ static bool arm(void)
 
 /* ---- how long waiting threads poll ----------------------------------------------------------- */
 
-void net_expect(const struct net_peer *np, size_t nbytes)
+/* How long so much takes at least; 0 for what is small. */
+static int64_t expected_ns(const struct net_peer *np, size_t nbytes)
 {
     unsigned bandwidth_mbps = np->bulk->attr->bandwidth_mbps;
-    int64_t end, now, takes_ns;
 
-    if (nbytes < LARGE_NBYTES || bandwidth_mbps == 0) {
+    return nbytes < LARGE_NBYTES || bandwidth_mbps == 0 ? 0
+                                                        : (int64_t)(nbytes * 1000 / bandwidth_mbps);
+}
+
+void net_expect(const struct net_peer *np, size_t nbytes)
+{
+    int64_t takes_ns = expected_ns(np, nbytes), end, now;
+
+    if (takes_ns == 0) {
         return;
     }
-    takes_ns = (int64_t)(nbytes * 1000 / bandwidth_mbps);
     now = nxr_now_ns();
     end = atomic_load_explicit(&expected_end, memory_order_relaxed);
     atomic_store_explicit(&expected_end, (end > now ? end : now) + SLOWER * takes_ns,
                           memory_order_relaxed);
+}
+
+void net_serve_large(const struct net_peer *np, size_t nbytes)
+{
+    int64_t takes_ns = expected_ns(np, nbytes);
+
+    if (takes_ns != 0 && nxr_net.is_for_passive) {
+        nxr_precedence_take(nxr_net.now, SLOWER * takes_ns);
+    }
 }
 
 int64_t nxr_net_expected_end(void)

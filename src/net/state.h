@@ -225,6 +225,7 @@ struct net_state {
     unsigned n_later_messages;    /* of NET_LATER_MESSAGE, with the one that is being taken */
     int taking_rank;              /* whose; -1: none */
     bool is_in_round;             /* who looks after the networks does what is put off */
+    bool is_for_passive;          /* no thread of the user waits: peers need the service thread */
     bool is_receiving;            /* in a module's progress(): answers may wait for its end */
     bool must_wake;               /* something was delivered in this round */
     struct nxr_guard_slot *guard; /* for accesses that are over before the lock is given back */
@@ -506,6 +507,9 @@ int net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbyt
 int net_put_notify(struct nxr_part *part, const struct nxr_put_notify *what);
 
 /* ---- poll.c ---------------------------------------------------------------------------------- */
+
+/* So many bytes begin to move for a peer: it should not wait for what this process computes. */
+void net_serve_large(const struct net_peer *np, size_t nbytes);
 
 /*
  * So many bytes begin to move: whoever waits for them rather polls than sleeps as long as that

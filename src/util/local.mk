@@ -11,6 +11,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/lock.h \
 	%D%/log.c %D%/log.h \
 	%D%/nearest.c %D%/nearest.h \
+	%D%/precedence.c %D%/precedence.h \
 	%D%/status.c %D%/status.h \
 	%D%/thread.c %D%/thread.h \
 	%D%/word.c %D%/word.h

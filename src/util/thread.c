@@ -7,11 +7,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define SHORT_SLICE_NS 100000 /* the least that Linux takes */
-#define LEAST_NICE     (-20)
 
 /* As the kernel has it (sched_setattr(2)); C libraries differ in whether they declare it. */
 struct scheduling {
@@ -41,22 +41,36 @@ int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *
     return error;
 }
 
-bool nxr_thread_hurry(int less_nice)
+bool nxr_thread_hurry(void)
 {
     struct scheduling scheduling = {.nbytes = sizeof(scheduling)};
-    int nice;
 
     if (syscall(SYS_sched_getattr, 0, &scheduling, sizeof(scheduling), 0) != 0 ||
         scheduling.policy != SCHED_OTHER) {
-        return less_nice == 0;
+        return false;
     }
-    nice = scheduling.nice;
     scheduling.runtime_ns = SHORT_SLICE_NS;
-    scheduling.nice = nice - less_nice < LEAST_NICE ? LEAST_NICE : nice - less_nice;
-    if (syscall(SYS_sched_setattr, 0, &scheduling, 0) == 0) {
-        return true;
-    }
-    scheduling.nice = nice;
     (void)syscall(SYS_sched_setattr, 0, &scheduling, 0);
-    return less_nice == 0;
+    return true;
+}
+
+int nxr_thread_nice(void)
+{
+    return getpriority(PRIO_PROCESS, 0);
+}
+
+/* Linux has a nice value for each thread. */
+bool nxr_thread_set_nice(int nice)
+{
+    return setpriority(PRIO_PROCESS, 0, nice) == 0;
+}
+
+int nxr_thread_nice_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NICE, &limit) != 0) {
+        return 20;
+    }
+    return limit.rlim_cur > 40 ? NXR_LEAST_NICE : 20 - (int)limit.rlim_cur;
 }

@@ -14,11 +14,18 @@ int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *
 
 /*
  * The calling thread runs seldom and briefly: when it wakes, it shall not wait for the end of
- * another's time slice of some milliseconds. Where the kernel cannot do that (before Linux 6.12),
- * or another policy than the normal one was chosen, nothing happens. Its nice value is lowered by
- * so much, 0 to 20: false if that was not permitted (CAP_SYS_NICE, RLIMIT_NICE), and then it keeps
- * the one it has.
+ * another's time slice of some milliseconds. Where the kernel cannot do that (before Linux 6.12)
+ * nothing happens. False: another policy than the normal one was chosen for it, and stays.
  */
-bool nxr_thread_hurry(int less_nice);
+bool nxr_thread_hurry(void);
+
+/*
+ * The nice value of the calling thread, from -20 on; false: a lower one is not permitted. The limit
+ * is what everybody may have (RLIMIT_NICE), 20 or more for nothing lower than it is.
+ */
+#define NXR_LEAST_NICE (-20)
+int nxr_thread_nice(void);
+bool nxr_thread_set_nice(int nice);
+int nxr_thread_nice_limit(void);
 
 #endif

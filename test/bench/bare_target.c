@@ -2,12 +2,16 @@
 /*
  * A target that computes, over the bare connection: what the machine can do for one. A thread of
  * rank 1 sleeps in the kernel until bytes come, takes or gives them, and sleeps again, while the
- * main thread computes. It runs where the kernel puts it and with the short slice of the library's
- * own thread, so that it has no worse a place. While it runs the connection is its alone.
+ * main thread computes. It runs where the kernel puts it, with the short slice and the precedence
+ * of the library's own thread, so that it has no worse a place. While it runs the connection is its
+ * alone.
  */
 #include "config.h"
 
 #include "bench.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/precedence.h"
 #include "util/thread.h"
 
 #include <sched.h>
@@ -19,6 +23,7 @@ static struct {
     struct bench *bench;
     pthread_t thread;
     long n_ops;
+    int less_nice;
     bool is_get;
     atomic_bool has_ended;
 } target;
@@ -44,7 +49,8 @@ static void *run(void *unused)
     (void)unused;
     memset(&all, 0xff, sizeof(all));
     (void)sched_setaffinity(0, sizeof(all), &all); /* the rank's own core is not the only one */
-    (void)nxr_thread_hurry(0);
+    (void)nxr_precedence_start(target.less_nice, nxr_now_ns());
+    nxr_precedence_take(nxr_now_ns(), 0);
     for (long i = 0; i < target.n_ops; i++) {
         serve(target.bench);
     }
@@ -52,10 +58,20 @@ static void *run(void *unused)
     return NULL;
 }
 
+/* What the library has read by itself. */
+static int service_priority(void)
+{
+    struct nxr_env env;
+    char why[256];
+
+    return nxr_env_parse(&env, why, sizeof(why)) == NIXL_OK ? (int)env.service_priority : 0;
+}
+
 void bare_target_start(struct bench *bench, long n_ops, bool is_get)
 {
     target.bench = bench;
     target.n_ops = n_ops;
+    target.less_nice = service_priority();
     target.is_get = is_get;
     atomic_store(&target.has_ended, false);
     if (nxr_thread_start(&target.thread, STACK_NBYTES, run, NULL) != 0) {

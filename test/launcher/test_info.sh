@@ -77,6 +77,19 @@ NIXLRUN_OP_TIMEOUT=never asks --info
 result $? "a library that does not start is told of"
 has "$work/rows" "^missing: libnixlrun .*NIXLRUN_OP_TIMEOUT.*never" "with the reason"
 
+# A user who may not lower nice values.
+plain="setpriv --inh-caps=-sys_nice --bounding-set=-sys_nice prlimit --nice=0"
+$plain true 2>/dev/null || plain='prlimit --nice=0'
+if $plain nice -n -1 true 2>&1 | grep -q cannot; then
+    # shellcheck disable=SC2086 # several words
+    $plain "$nixlrun" --info >"$work/rows" 2>&1
+    has "$work/rows" '^ *precedence for other hosts +lowering nice by 20 is not permitted' "what is not permitted is told"
+    # shellcheck disable=SC2086
+    NIXLRUN_SERVICE_PRIORITY=0 $plain "$nixlrun" --info >"$work/rows" 2>&1
+    ! grep 'precedence for other hosts' "$work/rows"
+    result $? "unless it is not wanted" "$work/rows"
+fi
+
 # Engines that are fakes, by a PATH in which there are no others.
 mkdir "$work/none" "$work/some"
 ln -s "$top_srcdir/test/launcher/engines/fake" "$work/some/mpirun"

@@ -37,6 +37,7 @@ mp_programs = \
 	%D%/lifecycle \
 	%D%/limits \
 	%D%/no_device \
+	%D%/precedence \
 	%D%/quiet \
 	%D%/refusals \
 	%D%/seals \
@@ -93,6 +94,8 @@ check_PROGRAMS += $(mp_programs)
 %C%_limits_LDADD = $(mp_libs)
 %C%_no_device_LDFLAGS = $(mp_link)
 %C%_no_device_LDADD = $(mp_libs)
+%C%_precedence_LDFLAGS = $(mp_link)
+%C%_precedence_LDADD = $(mp_libs)
 %C%_quiet_LDFLAGS = $(mp_link)
 %C%_quiet_LDADD = $(mp_libs)
 %C%_refusals_LDFLAGS = $(mp_link)

@@ -5,7 +5,7 @@ unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_end %D%/net_list %D%/net_reach %D%/options \
-	%D%/placement %D%/ring %D%/status %D%/table %D%/tcp %D%/thread %D%/token %D%/values %D%/wire %D%/word
+	%D%/placement %D%/precedence %D%/ring %D%/status %D%/table %D%/tcp %D%/thread %D%/token %D%/values %D%/wire %D%/word
 check_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
 
@@ -66,6 +66,8 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_options_LDADD = $(unit_launcher_libs)
 %C%_placement_CFLAGS = $(unit_cflags)
 %C%_placement_LDADD = $(unit_launcher_libs)
+%C%_precedence_CFLAGS = $(unit_cflags)
+%C%_precedence_LDADD = $(unit_libs)
 %C%_ring_CFLAGS = $(unit_cflags)
 %C%_ring_LDADD = $(unit_libs)
 %C%_status_CFLAGS = $(unit_cflags)

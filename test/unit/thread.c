@@ -1,51 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scheduling of the library's threads. */
+#include "config.h"
+
 #include "util/thread.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 /* Each test is a process: it changes the nice value of its only thread. */
 #define START_NICE 10
 
-static int nice_now(void)
-{
-    return getpriority(PRIO_PROCESS, 0);
-}
-
 static void start(void)
 {
-    cr_assert(eq(int, setpriority(PRIO_PROCESS, 0, START_NICE), 0));
+    cr_assert(nxr_thread_set_nice(START_NICE), "a higher one is always permitted");
 }
 
 TestSuite(thread, .timeout = 60, .init = start);
 
-Test(thread, hurry_alone_keeps_the_nice_value)
+Test(thread, hurry_keeps_the_nice_value)
 {
-    cr_expect(nxr_thread_hurry(0));
-    cr_expect(eq(int, nice_now(), START_NICE));
+    cr_expect(nxr_thread_hurry());
+    cr_expect(eq(int, nxr_thread_nice(), START_NICE));
+    cr_expect(eq(int, sched_getscheduler(0), SCHED_OTHER));
 }
 
-Test(thread, nice_is_lowered_where_that_is_permitted)
+Test(thread, hurry_keeps_another_policy)
 {
-    bool is_permitted = nxr_thread_hurry(5);
+    const struct sched_param none = {.sched_priority = 0};
 
-    cr_expect(eq(int, nice_now(), is_permitted ? START_NICE - 5 : START_NICE));
+    cr_assert(eq(int, sched_setscheduler(0, SCHED_BATCH, &none), 0));
+    cr_expect(not(nxr_thread_hurry()));
+    cr_expect(eq(int, sched_getscheduler(0), SCHED_BATCH));
 }
 
-Test(thread, nice_has_an_end)
+Test(thread, the_nice_value_is_of_the_thread)
 {
-    for (int i = 0; i < 3; i++) {
-        int before = nice_now(), wanted = before - 20 < -20 ? -20 : before - 20;
-        bool is_permitted = nxr_thread_hurry(20);
-
-        cr_expect(eq(int, nice_now(), is_permitted ? wanted : before));
-    }
+    cr_expect(nxr_thread_set_nice(START_NICE + 2));
+    cr_expect(eq(int, nxr_thread_nice(), START_NICE + 2));
+    cr_expect(eq(int, getpriority(PRIO_PROCESS, (id_t)gettid()), START_NICE + 2));
 }
 
-Test(thread, nothing_happens_where_nice_must_not_be_lowered)
+Test(thread, a_lower_nice_value_may_be_forbidden)
 {
     const struct rlimit none = {0, 0};
 
@@ -53,6 +51,6 @@ Test(thread, nothing_happens_where_nice_must_not_be_lowered)
     if (setegid(65534) != 0 || seteuid(65534) != 0) {
         cr_skip("this user cannot become another one, and may be allowed to lower nice");
     }
-    cr_expect(not(nxr_thread_hurry(5)));
-    cr_expect(eq(int, nice_now(), START_NICE));
+    cr_expect(not(nxr_thread_set_nice(START_NICE - 1)));
+    cr_expect(eq(int, nxr_thread_nice(), START_NICE));
 }

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Precedence in bursts. State of one thread, without a lock. */
+#include "config.h"
+
+#include "util/precedence.h"
+#include "util/thread.h"
+
+#define RESTED_NS (NXR_PRECEDENCE_NS / 2) /* so much is saved before the next burst */
+
+static int normal_nice, first_nice; /* not lower: it may not have precedence */
+static bool is_first;
+static bool is_spent;    /* nothing was saved any more */
+static int64_t saved_ns; /* how long it may still work before all others */
+static int64_t seen_at;
+static int64_t keep_until;
+
+/* Whoever may not will not be asked each time. */
+static void go_first(void)
+{
+    is_first = first_nice < normal_nice && nxr_thread_set_nice(first_nice);
+    if (!is_first) {
+        first_nice = normal_nice;
+    }
+}
+
+/* To raise it is always permitted. */
+static void step_back(void)
+{
+    is_first = is_first && !nxr_thread_set_nice(normal_nice);
+}
+
+static void save(int64_t elapsed_ns)
+{
+    saved_ns += elapsed_ns / NXR_PRECEDENCE_SHARE;
+    saved_ns = saved_ns < NXR_PRECEDENCE_NS ? saved_ns : NXR_PRECEDENCE_NS;
+    is_spent = is_spent && saved_ns < RESTED_NS;
+}
+
+/* What is permitted is found out by trying. */
+static bool find_permitted(int less_nice)
+{
+    first_nice = normal_nice - less_nice;
+    first_nice = first_nice < NXR_LEAST_NICE ? NXR_LEAST_NICE : first_nice;
+    if (first_nice == normal_nice) {
+        return true;
+    }
+    go_first();
+    if (!is_first) { /* as far as the limit goes */
+        first_nice = nxr_thread_nice_limit();
+        go_first();
+    }
+    step_back();
+    return first_nice < normal_nice;
+}
+
+bool nxr_precedence_start(int less_nice, int64_t now)
+{
+    bool is_normal = nxr_thread_hurry();
+
+    normal_nice = nxr_thread_nice();
+    is_first = is_spent = false;
+    keep_until = 0;
+    saved_ns = NXR_PRECEDENCE_NS;
+    seen_at = now;
+    return find_permitted(is_normal ? less_nice : 0) && (is_normal || less_nice == 0);
+}
+
+void nxr_precedence_take(int64_t now, int64_t takes_ns)
+{
+    int64_t end = now + takes_ns + NXR_PRECEDENCE_KEEP_NS;
+
+    keep_until = end > keep_until ? end : keep_until;
+    if (!is_first && !is_spent && first_nice < normal_nice) {
+        go_first();
+    }
+}
+
+void nxr_precedence_woke(int64_t now, bool is_useful)
+{
+    save(now - seen_at);
+    seen_at = now;
+    if (!is_useful || now >= keep_until) {
+        step_back();
+    }
+}
+
+void nxr_precedence_rests(int64_t now)
+{
+    save(now - seen_at);
+    if (is_first) {
+        saved_ns -= now - seen_at;
+    }
+    seen_at = now;
+    if (saved_ns <= 0) {
+        saved_ns = 0; /* it may have been stopped for any time */
+        is_spent = true;
+        step_back();
+    }
+}
