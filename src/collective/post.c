@@ -400,10 +400,12 @@ int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nx
                                 .swap = swap,
                                 .piece_nbytes = post->slot_nbytes,
                                 .status = NIXL_OK};
+    size_t element_nbytes =
+        swap->combine != NULL ? swap->combine->element_nbytes : swap->element_nbytes;
     int status = NIXL_OK;
 
-    if (swap->combine != NULL) {
-        swapping.piece_nbytes -= post->slot_nbytes % swap->combine->element_nbytes;
+    if (element_nbytes != 0) {
+        swapping.piece_nbytes -= post->slot_nbytes % element_nbytes;
     }
     swapping.out = stream_of(swap->to, swap->src_nbytes, swapping.piece_nbytes);
     swapping.in = stream_of(swap->from, swap->dst_nbytes, swapping.piece_nbytes);

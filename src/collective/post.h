@@ -36,6 +36,7 @@ struct nxr_post_swap {
     const struct nxr_combine *combine; /* what comes is the left operand; NULL: it goes to dst */
     const void *operand;               /* the right one; NULL: dst */
     bool is_right;                     /* ... what comes is the right operand */
+    size_t element_nbytes;             /* of src, where who gets it combines it; else 0 */
 };
 
 /* Make the own mailbox. NIXL_OK, or the failure of nxr_region_alloc_internal(). */
@@ -44,8 +45,8 @@ int nxr_post_open(struct nxr_post *post, const char *name, int size, size_t slot
 void nxr_post_close(struct nxr_post *post);
 
 /*
- * Send and receive. Pieces are whole elements where they are combined. NIXL_OK; any other status
- * ends the call under way, and the team is broken.
+ * Send and receive. Pieces are whole elements where they are combined, and both sides have to cut
+ * alike. NIXL_OK; any other status ends the call under way, and the team is broken.
  */
 int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nxr_post_swap *swap);
 

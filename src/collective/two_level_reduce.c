@@ -82,6 +82,19 @@ static int take_all(struct nixl_team *team, int node, const struct nxr_reduction
     return nxr_post_swap(team, &team->post, &swap);
 }
 
+/* Send operands to a member that combines them. */
+static int send_operands(struct nixl_team *team, int to, const struct nxr_combine *combine,
+                         const void *src, size_t nbytes)
+{
+    const struct nxr_post_swap swap = {.to = to,
+                                       .src = src,
+                                       .src_nbytes = nbytes,
+                                       .from = -1,
+                                       .element_nbytes = combine->element_nbytes};
+
+    return nxr_post_swap(team, &team->post, &swap);
+}
+
 /*
  * Recursive doubling among as many hosts as are a power of two; each of the others gives what it
  * has to one of these before, and gets the result after.
@@ -95,7 +108,7 @@ static int double_up(struct nixl_team *team, const struct nxr_reduction *what, v
         n *= 2;
     }
     if (me >= n) {
-        status = nxr_post_send(team, &team->post, team->leaders[me - n], mine, what->nbytes);
+        status = send_operands(team, team->leaders[me - n], &what->combine, mine, what->nbytes);
         return status == NIXL_OK ? nxr_post_receive(team, &team->post, team->leaders[me - n],
                                                     what->dst, what->nbytes)
                                  : status;
@@ -210,7 +223,7 @@ static int reduce_to_root(struct nixl_team *team, const struct nxr_reduction *wh
         if ((me & k) != 0) {
             int node = (me - k + root_node) % n, to = team->leaders[node];
 
-            return nxr_post_send(team, &team->post, node == root_node ? root : to, what->dst,
+            return send_operands(team, node == root_node ? root : to, &what->combine, what->dst,
                                  what->nbytes);
         }
         if (me + k < n) {
@@ -284,7 +297,7 @@ static int scan(struct nixl_team *team, const struct nxr_reduction *what)
             status = nxr_post_swap(team, &team->post, &before);
         }
         if (status == NIXL_OK && team->me + 1 < team->size) {
-            status = nxr_post_send(team, &team->post, team->me + 1, dst, nbytes);
+            status = send_operands(team, team->me + 1, &what->combine, dst, nbytes);
         }
     }
     return status;

@@ -276,6 +276,77 @@ static void callers_combine_in_their_own_way(void)
     }
 }
 
+/* Elements of the caller's own, of `width` bytes: byte by byte their sum. */
+static size_t width;
+
+static void add_bytes(void *left, const void *right, size_t count, void *arg)
+{
+    unsigned char *sums = left;
+    const unsigned char *bytes = right;
+
+    MPT_TRUE(arg == &width);
+    for (size_t i = 0; i < count * width; i++) {
+        sums[i] = (unsigned char)(sums[i] + bytes[i]);
+    }
+}
+
+static unsigned char own_byte(int rank, size_t i)
+{
+    return (unsigned char)(i * 7 + i / 251 + (size_t)rank * 31);
+}
+
+static void reduce_elements(int kind, size_t count, bool in_place)
+{
+    struct drawn drawn = {.kind = kind,
+                          .root = (int)(mpt_random(&conf_seed) % (unsigned)conf.size)};
+    size_t n_parts = kind == 2 ? (size_t)conf.size : 1, first, nbytes = count / n_parts * width;
+    struct buffer src = conf_buffer("own src", count * width, 0, false);
+    struct buffer dst = conf_buffer("own dst", count * width, 0, false);
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    const unsigned char *result = in_place ? src.bytes : dst.bytes;
+
+    for (size_t i = 0; i < count * width; i++) {
+        src.bytes[i] = own_byte(conf.rank, i);
+    }
+    args.src = src.bytes;
+    args.dst = in_place ? src.bytes : dst.bytes;
+    args.count = count / n_parts;
+    args.op = NIXL_USER;
+    args.combine = add_bytes;
+    args.combine_arg = &width;
+    args.element_nbytes = width;
+    MPT_OK(call_reduction(&drawn, &args));
+    first = kind == 2 ? (size_t)conf.rank * nbytes : 0;
+    for (size_t i = 0; i < nbytes && (kind != 1 || drawn.root == conf.rank); i++) {
+        unsigned char sum = 0;
+
+        for (int rank = 0; rank <= (kind == 3 ? conf.rank : conf.size - 1); rank++) {
+            sum = (unsigned char)(sum + own_byte(rank, first + i));
+        }
+        if (result[i] != sum) {
+            mpt_fail(__FILE__, __LINE__, "kind %d, %zu elements of %zu bytes: byte %zu is wrong",
+                     kind, count, width, i);
+        }
+    }
+    conf_drop_buffer(&src);
+    conf_drop_buffer(&dst);
+}
+
+/* Also of sizes that no buffer of the library is a multiple of. */
+static void elements_of_any_size_are_combined(void)
+{
+    static const size_t widths[] = {1, 3, 24, 100, 255, 256};
+
+    conf_need_world();
+    for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
+        width = widths[i];
+        for (int kind = 0; kind < 4; kind++) {
+            reduce_elements(kind, (size_t)conf.size * 5, i % 2 == 0);
+            reduce_elements(kind, (2ul << 20) / width, i % 2 != 0); /* just below 2 MiB */
+        }
+    }
+}
+
 /* Sums that depend on their order: the same bits on all members, and in every run. */
 static void results_are_the_same_on_all_and_again(void)
 {
@@ -317,6 +388,7 @@ const struct guarantee conf_reduction[] = {
     {"reductions_that_fill_shared_memory_are_right", reductions_that_fill_shared_memory_are_right,
      0},
     {"callers_combine_in_their_own_way", callers_combine_in_their_own_way, 0},
+    {"elements_of_any_size_are_combined", elements_of_any_size_are_combined, 0},
     {"results_are_the_same_on_all_and_again", results_are_the_same_on_all_and_again, 0},
     {0},
 };
