@@ -2,11 +2,13 @@
 /*
  * Members of a team that are killed at random moments of its collectives.
  *
- *     fault_collective VICTIMS [cuda | vulkan]
+ *     fault_collective VICTIMS|each [cuda | vulkan]
  *
- * The first VICTIMS odd ranks shoot themselves. Every collective of a survivor ends, with NIXL_OK
- * or NIXL_ERR_PEER_LOST; the survivors shrink the team until it has only them, and what they
- * compute then is right. With a kind, what they call with until then is memory of that kind.
+ * The first VICTIMS odd ranks shoot themselves, all at once, while the team runs any collectives.
+ * With `each` the first and the last members die in turn, one for each collective, while the team
+ * runs nothing else. Every collective of a survivor ends, with NIXL_OK or NIXL_ERR_PEER_LOST; the
+ * survivors shrink the team until it has only them, and what they compute then is right. With a
+ * kind, what they call with until then is memory of that kind.
  */
 #include "mptest.h"
 
@@ -18,19 +20,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define N_VALUES   200000
-#define BYTES_EACH 300000
+#define N_VALUES     200000
+#define LARGE_NBYTES (N_VALUES * sizeof(double)) /* of a collective with one piece */
+#define PIECE_NBYTES 40000ul                     /* of one with a piece for each */
+#define ANY          MPT_N_COLLECTIVES
 
 static int rank, size, n_victims;
+static bool is_victim[64];
 static double values[N_VALUES], sums[N_VALUES];
-static unsigned char *bytes;
-static void *operands = values, *results = sums; /* of what is interrupted */
-static struct nixl_region *regions[3];
-
-static bool is_victim(int other)
-{
-    return other % 2 == 1 && other / 2 < n_victims;
-}
+static void *operands, *results; /* of what is interrupted */
+static size_t room;              /* bytes of each */
+static struct nixl_region *regions[2];
 
 static void *shoot(void *arg)
 {
@@ -41,46 +41,95 @@ static void *shoot(void *arg)
     return NULL;
 }
 
-static int step(struct nixl_team *team, uint64_t round)
+static void shoot_later(uint64_t *seed, uint64_t within_ns)
 {
-    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
-    int n = nixl_team_size(team), root = (int)(round % (unsigned)n);
+    static struct timespec delay;
+    pthread_t thread;
 
-    args.src = operands;
-    args.dst = results;
-    args.count = round % 3 == 0 ? N_VALUES : round % 40;
-    args.type = NIXL_DOUBLE;
-    switch (round % 7) {
-    case 0:
-        return nixl_barrier(team, MPT_PATIENCE);
-    case 1:
-        return nixl_broadcast(team, root, bytes, round % 2 == 0 ? 40 : BYTES_EACH, MPT_PATIENCE);
-    case 2:
-        return nixl_allreduce(team, &args, MPT_PATIENCE);
-    case 3:
-        return nixl_reduce(team, root, &args, MPT_PATIENCE);
-    case 4:
-        return nixl_alltoall(team, round % 4 == 3 ? operands : bytes, bytes,
-                             round % 2 == 0 ? 8 : 30000, MPT_PATIENCE);
-    case 5:
-        return nixl_gather(team, root, operands, bytes, 10000, MPT_PATIENCE);
-    default:
-        return nixl_scan(team, &args, MPT_PATIENCE);
+    delay = (struct timespec){.tv_nsec = (long)(mpt_random(seed) % within_ns)};
+    MPT_EQ(pthread_create(&thread, NULL, shoot, &delay), 0);
+}
+
+/* The same on all members. Large ones and small ones, waited for and started. */
+static int step(struct nixl_team *team, enum mpt_collective which, uint64_t round)
+{
+    struct mpt_call call = {.team = team, .src = operands, .dst = results};
+    unsigned n = (unsigned)nixl_team_size(team);
+    struct nixl_req *req = NULL;
+    int status;
+
+    if (which == ANY) {
+        which = (enum mpt_collective)(round % MPT_N_COLLECTIVES);
+        round /= MPT_N_COLLECTIVES;
     }
+    call.root = (int)(round / 2 % n);
+    if (round % 3 != 0) {
+        call.nbytes = round % 40 * 4;
+    } else if (which == MPT_BROADCAST || (which >= MPT_REDUCE && which <= MPT_SCAN)) {
+        call.nbytes = which == MPT_REDUCE_SCATTER ? LARGE_NBYTES / n / 4 * 4 : LARGE_NBYTES;
+    } else {
+        call.nbytes = PIECE_NBYTES;
+    }
+    status = mpt_collective(which, &call, round % 2 != 0 ? &req : NULL);
+    return status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status;
 }
 
 /* Run collectives until one fails. A victim ends in here. */
-static void run_until_loss(struct nixl_team *team)
+static void run_until_loss(struct nixl_team *team, enum mpt_collective which)
 {
     uint64_t round = 0;
     int status;
 
     do {
-        status = step(team, round++);
+        status = step(team, which, round++);
     } while (status == NIXL_OK);
     MPT_STATUS(status, NIXL_ERR_PEER_LOST);
-    MPT_TRUE(is_victim(nixl_last_error()->rank));
+    MPT_TRUE(is_victim[nixl_last_error()->rank]);
     MPT_STATUS(nixl_barrier(team, MPT_PATIENCE), NIXL_ERR_PEER_LOST); /* and so does the next */
+}
+
+/* Until so many are left, which the team that is returned has. */
+static struct nixl_team *lose(struct nixl_team *team, int n_left, enum mpt_collective which)
+{
+    struct nixl_team *smaller;
+
+    while (nixl_team_size(team) > n_left) {
+        run_until_loss(team, which);
+        MPT_OK(nixl_team_shrink(team, MPT_PATIENCE, &smaller));
+        MPT_LT(nixl_team_size(smaller), nixl_team_size(team));
+        MPT_OK(nixl_team_free(team));
+        team = smaller;
+    }
+    return team;
+}
+
+static struct nixl_team *lose_odd_ranks(struct nixl_team *team, uint64_t *seed)
+{
+    for (int i = 0; i < n_victims; i++) {
+        is_victim[2 * i + 1] = true;
+    }
+    if (is_victim[rank]) {
+        shoot_later(seed, 100 * MPT_MS);
+    }
+    return lose(team, size - n_victims, ANY);
+}
+
+static struct nixl_team *lose_one_in_each(struct nixl_team *team, uint64_t *seed)
+{
+    n_victims = MPT_N_COLLECTIVES;
+    MPT_LT(n_victims, size);
+    for (int which = 0; which < MPT_N_COLLECTIVES; which++) {
+        int n = nixl_team_size(team);
+        int victim = nixl_team_translate(team, which % 2 == 0 ? 0 : n - 1, NULL);
+
+        is_victim[victim] = true;
+        MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+        if (victim == rank) {
+            shoot_later(seed, 20 * MPT_MS);
+        }
+        team = lose(team, n - 1, (enum mpt_collective)which);
+    }
+    return team;
 }
 
 static void check_team(struct nixl_team *team)
@@ -91,7 +140,7 @@ static void check_team(struct nixl_team *team)
     for (int other = 0; other < size; other++) {
         bool is_member = nixl_team_translate(NULL, other, team) >= 0;
 
-        MPT_EQ(is_member, !is_victim(other));
+        MPT_EQ(is_member, !is_victim[other]);
         expected += is_member ? other : 0;
     }
     for (int i = 0; i < N_VALUES; i++) {
@@ -120,32 +169,35 @@ static void make_buffers(const char *kind_name)
 {
     enum nixl_mem_kind kind;
 
+    room = (size_t)size * PIECE_NBYTES;
+    room = room < LARGE_NBYTES ? LARGE_NBYTES : room;
     if (kind_name == NULL) {
-        bytes = calloc((size_t)size, BYTES_EACH);
-        MPT_TRUE(bytes != NULL);
+        operands = calloc(1, room);
+        results = calloc(1, room);
+        MPT_TRUE(operands != NULL && results != NULL);
         return;
     }
     kind = strcmp(kind_name, "cuda") == 0 ? NIXL_MEM_CUDA : NIXL_MEM_VULKAN;
-    operands = make_memory(0, "operands", kind, sizeof(values));
-    results = make_memory(1, "results", kind, sizeof(sums));
-    bytes = make_memory(2, "bytes", kind, (size_t)size * BYTES_EACH);
+    operands = make_memory(0, "operands", kind, room);
+    results = make_memory(1, "results", kind, room);
 }
 
 static void drop_buffers(void)
 {
     if (regions[0] == NULL) {
-        free(bytes);
+        free(operands);
+        free(results);
+        return;
     }
-    for (int i = 0; i < 3 && regions[i] != NULL; i++) {
+    for (int i = 0; i < 2; i++) {
         MPT_OK(nixl_region_close(regions[i], MPT_PATIENCE));
     }
 }
 
 int main(int argc, char **argv)
 {
-    struct nixl_team *team, *smaller;
-    struct timespec delay;
-    pthread_t thread;
+    bool is_each = argc > 1 && strcmp(argv[1], "each") == 0;
+    struct nixl_team *team;
     uint64_t seed;
 
     mpt_start();
@@ -153,26 +205,17 @@ int main(int argc, char **argv)
     MPT_OK(nixl_init(NULL));
     rank = nixl_rank();
     size = nixl_size();
+    MPT_TRUE(size <= 64);
     make_buffers(argc > 2 ? argv[2] : NULL);
     seed = (uint64_t)mpt_now_ns();
     printf("seed %" PRIu64 "\n", seed);
-    delay = (struct timespec){.tv_nsec = (long)(mpt_random(&seed) % 100000000)};
     /* All are linked: to who connects for the first time the dead are not there, and not lost. */
     for (int other = 0; other < size; other++) {
         MPT_EQ(nixl_scope(other), mpt_scope(other));
     }
     MPT_OK(nixl_team_world(MPT_PATIENCE, &team));
     MPT_OK(nixl_barrier(team, MPT_PATIENCE));
-    if (is_victim(rank)) {
-        MPT_EQ(pthread_create(&thread, NULL, shoot, &delay), 0);
-    }
-    while (nixl_team_size(team) > size - n_victims) {
-        run_until_loss(team);
-        MPT_OK(nixl_team_shrink(team, MPT_PATIENCE, &smaller));
-        MPT_LT(nixl_team_size(smaller), nixl_team_size(team));
-        MPT_OK(nixl_team_free(team));
-        team = smaller;
-    }
+    team = is_each ? lose_one_in_each(team, &seed) : lose_odd_ranks(team, &seed);
     check_team(team);
     MPT_OK(nixl_barrier(team, MPT_PATIENCE)); /* nobody waits for those in nixl_finalize */
     MPT_OK(nixl_team_free(team));

@@ -4,8 +4,8 @@ MP_LOG_COMPILER = $(top_srcdir)/%D%/run-mp
 EXTRA_DIST += %D%/run-mp %D%/large.mp
 
 check_LTLIBRARIES = %D%/libmptest.la
-%C%_libmptest_la_SOURCES = %D%/barrier.c %D%/every_call.c %D%/mptest.c %D%/mptest.h \
-	%D%/waits.c
+%C%_libmptest_la_SOURCES = %D%/barrier.c %D%/collective_call.c %D%/every_call.c %D%/mptest.c \
+	%D%/mptest.h %D%/waits.c
 
 # No libtool wrapper script: it would cost each rank a shell.
 mp_link = $(AM_LDFLAGS) -no-install

@@ -64,6 +64,37 @@ void mpt_waits_start(int rank);
 void mpt_waits_join(int64_t until_ns);
 void mpt_waits_close(void);
 
+/*
+ * A collective by its number. src has `nbytes` for each member, a multiple of 4, and dst has room
+ * for as many; those that need less take the first of them. A broadcast is of dst. With req_p it is
+ * started, else it is waited for.
+ */
+enum mpt_collective {
+    MPT_BARRIER,
+    MPT_BROADCAST,
+    MPT_GATHER,
+    MPT_SCATTER,
+    MPT_ALLGATHER,
+    MPT_ALLTOALL,
+    MPT_REDUCE,
+    MPT_ALLREDUCE,
+    MPT_REDUCE_SCATTER,
+    MPT_SCAN,
+    MPT_GATHERV,
+    MPT_SCATTERV,
+    MPT_ALLGATHERV,
+    MPT_ALLTOALLV,
+    MPT_N_COLLECTIVES
+};
+struct mpt_call {
+    struct nixl_team *team;
+    int root;
+    const void *src;
+    void *dst;
+    size_t nbytes;
+};
+int mpt_collective(enum mpt_collective which, const struct mpt_call *call, struct nixl_req **req_p);
+
 /* All ranks meet; made of notifications with tags that start with 0xba. */
 void mpt_barrier(void);
 
