@@ -159,7 +159,20 @@ static size_t lay_out(const size_t *nbytes, size_t *offsets)
     return at;
 }
 
-static void move_vector(unsigned round, int kind, bool in_region)
+/*
+ * In place: a gather's own piece is where it goes, and the root of a scatter leaves its own where it
+ * is.
+ */
+static void put_in_place(struct nixl_vector_args *args, int kind, int root)
+{
+    if (kind == ALLGATHER || (kind == GATHER && conf.rank == root)) {
+        args->src = (unsigned char *)args->dst + args->dst_offsets[conf.rank];
+    } else if (kind == SCATTER && conf.rank == root) {
+        args->dst = (unsigned char *)args->src + args->src_offsets[root];
+    }
+}
+
+static void move_vector(unsigned round, int kind, bool in_region, bool in_place)
 {
     int root = (int)(mpt_random(&conf_seed) % (unsigned)conf.size);
     bool is_private = kind == SCATTER || kind == ALLTOALL;
@@ -176,20 +189,23 @@ static void move_vector(unsigned round, int kind, bool in_region)
         conf_buffer("vector src", lay_out(src_nbytes, src_offsets), conf_random_shift(), in_region);
     dst =
         conf_buffer("vector dst", lay_out(dst_nbytes, dst_offsets), conf_random_shift(), in_region);
-    for (int i = 0; i < (is_private ? conf.size : 1); i++) {
-        mpt_fill(src.bytes + src_offsets[i], src_nbytes[i],
-                 conf_piece_seed(round, conf.rank, is_private ? i : 0));
-    }
-    args.src = src.bytes + (is_private ? 0 : src_offsets[0]);
+    args.src = src.bytes;
     args.dst = dst.bytes;
     args.nbytes = kind == SCATTER ? pieces[root][conf.rank] : src_nbytes[0];
     args.src_nbytes = src_nbytes;
     args.src_offsets = src_offsets;
     args.dst_nbytes = dst_nbytes;
     args.dst_offsets = dst_offsets;
+    if (in_place) {
+        put_in_place(&args, kind, root);
+    }
+    for (int i = 0; i < (is_private ? conf.size : 1); i++) {
+        mpt_fill((unsigned char *)args.src + (is_private ? src_offsets[i] : 0), src_nbytes[i],
+                 conf_piece_seed(round, conf.rank, is_private ? i : 0));
+    }
     MPT_OK(call_vector(kind, root, &args));
     if (kind == SCATTER) {
-        MPT_CHECK(dst.bytes, args.nbytes, conf_piece_seed(round, root, conf.rank));
+        MPT_CHECK(args.dst, args.nbytes, conf_piece_seed(round, root, conf.rank));
     }
     for (int i = 0; kind != SCATTER && (kind != GATHER || conf.rank == root) && i < conf.size;
          i++) {
@@ -205,9 +221,11 @@ static void data_of_different_sizes_goes_where_it_belongs(void)
     conf_need_world();
     for (unsigned round = 0; round < conf_rounds(200); round++) {
         int kind = (int)(mpt_random(&conf_seed) % N_MOVES);
+        bool in_region = mpt_random(&conf_seed) % 2 == 0,
+             in_place = mpt_random(&conf_seed) % 2 == 0;
 
         draw_pieces(kind, (2ul << 20) / (unsigned)conf.size);
-        move_vector(round, kind, mpt_random(&conf_seed) % 2 == 0);
+        move_vector(round, kind, in_region, in_place);
     }
 }
 

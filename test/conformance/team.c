@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Every member says its rank: the team is the one that was asked for. */
 static void check_members(struct nixl_team *team, const int *ranks, int size, int me)
@@ -177,6 +178,51 @@ static void teams_run_side_by_side(void)
     }
 }
 
+/* Each in a thread of its own, from the making to the end: all ranks but one. */
+static void *work_without_one(void *arg)
+{
+    int without = *(const int *)arg, ranks[64] = {0}, n = 0;
+    struct nixl_team *team;
+
+    for (int rank = 0; rank < conf.size; rank++) {
+        if (rank != without) {
+            ranks[n++] = rank;
+        }
+    }
+    for (unsigned round = 0; round < conf_rounds(10); round++) {
+        MPT_OK(nixl_team_create(ranks, (size_t)n, MPT_PATIENCE, &team));
+        for (int root = 0; root < n; root++) {
+            char bytes[3000];
+
+            memset(bytes, ranks[root] == conf.rank ? root + 1 : 0, sizeof(bytes));
+            MPT_OK(nixl_broadcast(team, root, bytes, sizeof(bytes), MPT_PATIENCE));
+            MPT_CHECK_BYTES(bytes, sizeof(bytes), root + 1);
+            MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+        }
+        MPT_OK(nixl_team_free(team));
+    }
+    return NULL;
+}
+
+static void teams_that_overlap_run_side_by_side(void)
+{
+    pthread_t threads[64];
+    int without[64];
+
+    MPT_TRUE(conf.size <= 64);
+    for (int i = 0; i < conf.size; i++) {
+        without[i] = i;
+        if (i != conf.rank) {
+            MPT_EQ(pthread_create(&threads[i], NULL, work_without_one, &without[i]), 0);
+        }
+    }
+    for (int i = 0; i < conf.size; i++) {
+        if (i != conf.rank) {
+            MPT_EQ(pthread_join(threads[i], NULL), 0);
+        }
+    }
+}
+
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 static void wrong_ranks_make_no_team(void)
@@ -224,6 +270,7 @@ const struct guarantee conf_team[] = {
     {"a_team_without_a_loss_shrinks_to_itself", a_team_without_a_loss_shrinks_to_itself, 0},
     {"many_teams_come_and_go", many_teams_come_and_go, 0},
     {"teams_run_side_by_side", teams_run_side_by_side, CONF_THREADS},
+    {"teams_that_overlap_run_side_by_side", teams_that_overlap_run_side_by_side, CONF_THREADS},
     {"wrong_ranks_make_no_team", wrong_ranks_make_no_team, 0},
     {0},
 };
