@@ -51,7 +51,7 @@ static void what_was_started_goes_on_by_itself(void)
     MPT_OK(nixl_team_free(team));
 }
 
-/* A collective with its buffers: word k of the piece of member i for member j is i * 1000 + j + k. */
+/* A collective and its buffers. Word k of member i's piece for member j is i * 1000 + j + k. */
 struct started {
     enum mpt_collective which;
     struct mpt_call call;

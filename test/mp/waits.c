@@ -14,7 +14,10 @@
 
 #define BULK_NBYTES (1u << 20)
 
+#define SLOT_NBYTES 64
+
 static struct nixl_region *bulk, *unknown, *words;
+static struct nixl_channel *full; /* that nobody receives from */
 static uint64_t memory[8];
 static int peer;
 
@@ -129,6 +132,93 @@ static int change_words(void)
     return status;
 }
 
+/* ---- what is made of puts and notifications -------------------------------------------------- */
+
+static int put_list_on_and_on(void)
+{
+    static char bytes[BULK_NBYTES];
+    struct nixl_blocks local = NIXL_BLOCKS_INIT, remote = NIXL_BLOCKS_INIT;
+    struct nixl_xfer *xfer;
+    int status;
+
+    local.addr = bytes;
+    remote.region = bulk;
+    local.block_nbytes = remote.block_nbytes = BULK_NBYTES / 256;
+    local.nblocks = remote.nblocks = 128;
+    local.stride = local.block_nbytes;
+    remote.offset = 2 * BULK_NBYTES + 64;
+    remote.stride = 2 * local.stride; /* else they move as one */
+    status = nixl_xfer_create(NIXL_XFER_PUT, peer, &local, 1, &remote, 1, &xfer);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    do {
+        status = nixl_xfer_start(xfer, NULL);
+        status = status == NIXL_INPROGRESS ? nixl_xfer_wait(xfer, NIXL_FOREVER) : status;
+    } while (status == NIXL_OK);
+    MPT_OK(nixl_xfer_free(xfer));
+    return status;
+}
+
+/* The peer has opened the consumer's end, and never receives. */
+static int wait_for_slot(void)
+{
+    struct nixl_channel *channel;
+    void *slot;
+    int status = nixl_channel_open("waits.full", peer, NIXL_CHANNEL_PRODUCER, SLOT_NBYTES, 1, NULL,
+                                   &channel);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    do {
+        status = nixl_channel_acquire(channel, NIXL_FOREVER, &slot);
+        status = status == NIXL_OK ? nixl_channel_publish(channel, SLOT_NBYTES) : status;
+    } while (status == NIXL_OK);
+    MPT_OK(nixl_channel_close(channel, MPT_PATIENCE));
+    return status;
+}
+
+/* The peer never opens the producer's end. */
+static int wait_for_item(void)
+{
+    struct nixl_channel *channel;
+    void *slot;
+    int status;
+
+    MPT_OK(nixl_channel_open("waits.empty", peer, NIXL_CHANNEL_CONSUMER, SLOT_NBYTES, 1, NULL,
+                             &channel));
+    status = nixl_channel_receive(channel, NIXL_FOREVER, &slot, NULL, NULL);
+    MPT_OK(nixl_channel_close(channel, MPT_PATIENCE));
+    return status;
+}
+
+static int wait_for_channel(void)
+{
+    struct nixl_channel *channel;
+
+    return nixl_channel_open("waits.unknown", peer, NIXL_CHANNEL_PRODUCER, SLOT_NBYTES, 1, NULL,
+                             &channel);
+}
+
+static int wait_for_partner(void)
+{
+    char token[NIXL_TOKEN_NBYTES];
+    struct nixl_req *req;
+
+    MPT_STATUS(nixl_pair_expose(peer, bulk, 0, 64, NIXL_PAIR_READ, NIXL_FOREVER, token, &req),
+               NIXL_INPROGRESS);
+    return nixl_req_wait(&req, NIXL_FOREVER);
+}
+
+static int wait_for_team(void)
+{
+    int ranks[2] = {nixl_rank(), peer};
+    struct nixl_team *team;
+
+    return nixl_team_create(ranks, 2, NIXL_FOREVER, &team);
+}
+
 static struct wait {
     const char *name;
     int (*run)(void);
@@ -146,6 +236,12 @@ static struct wait {
     {.name = "the event fd", .run = wait_for_event_fd},
     {.name = "a signal", .run = wait_for_signal},
     {.name = "atomics", .run = change_words},
+    {.name = "transfers", .run = put_list_on_and_on},
+    {.name = "a slot", .run = wait_for_slot},
+    {.name = "an item", .run = wait_for_item},
+    {.name = "a channel", .run = wait_for_channel},
+    {.name = "a partner", .run = wait_for_partner},
+    {.name = "a team", .run = wait_for_team},
 };
 #define N_WAITS (sizeof(waits) / sizeof(waits[0]))
 
@@ -165,7 +261,9 @@ static void *run_wait(void *arg)
 void mpt_waits_prepare(void)
 {
     /* For each of those that move bytes a place of its own. */
-    MPT_OK(nixl_region_alloc("waits", 2 * BULK_NBYTES + 1, NULL, &bulk));
+    MPT_OK(nixl_region_alloc("waits", 3 * BULK_NBYTES + 64, NULL, &bulk));
+    MPT_OK(nixl_channel_open("waits.full", NIXL_ANY_RANK, NIXL_CHANNEL_CONSUMER, SLOT_NBYTES, 1,
+                             NULL, &full));
     MPT_OK(nixl_region_open("waits.unknown", &unknown));
     MPT_OK(nixl_region_register("waits.words", memory, sizeof(memory), NULL, &words));
 }
@@ -191,6 +289,7 @@ void mpt_waits_join(int64_t until_ns)
 
 void mpt_waits_close(void)
 {
+    MPT_OK(nixl_channel_close(full, MPT_PATIENCE));
     MPT_OK(nixl_region_close(words, MPT_PATIENCE));
     MPT_OK(nixl_region_close(unknown, MPT_PATIENCE));
     MPT_OK(nixl_region_close(bulk, MPT_PATIENCE));
