@@ -13,15 +13,28 @@
 /*
  * What each piece costs beside its bytes, in ns, as nixl_bench measured it on two cores of an Intel
  * Xeon: a call of the copy; a share of a process_vm call with its pinning of pages; an operation of
- * the bounce buffer; a record in a message, or an operation of the network.
+ * the bounce buffer; a record in a message, or an operation of the network. On an H200: a piece of
+ * a list that a kernel copies.
  */
 static const unsigned piece_ns[] = {
     [NXR_METHOD_NONE] = 0,      [NXR_METHOD_MEMCPY] = 15,   [NXR_METHOD_PROCESS_VM] = 200,
     [NXR_METHOD_BOUNCE] = 2000, [NXR_METHOD_MESSAGE] = 500, [NXR_METHOD_RMA] = 1000,
+    [NXR_METHOD_DEVICE] = 20,
 };
 
 /* A quarter of what the last start says, three quarters of what was known. */
 #define OLD_SHARE 0.75
+
+/* Where the local side begins, for the kind of its memory. */
+static const void *local_memory(const struct nxr_side *local)
+{
+    for (size_t i = 0; i < local->n_entries; i++) {
+        if (local->blocks[i].nblocks > 0) {
+            return local->blocks[i].base;
+        }
+    }
+    return NULL;
+}
 
 /* By the route alone; 0: not known. */
 static double expect(const struct nixl_xfer *xfer)
@@ -37,7 +50,7 @@ static double expect(const struct nixl_xfer *xfer)
         if (blocks->nblocks == 0 || blocks->part == NULL) {
             continue;
         }
-        nxr_route_expect(blocks->part, &latency_ns, &mbps);
+        nxr_route_expect_between(blocks->part, local_memory(local), &latency_ns, &mbps);
         if (mbps == 0) {
             return 0;
         }
@@ -51,19 +64,25 @@ static double expect(const struct nixl_xfer *xfer)
     return sum;
 }
 
-uint64_t nxr_xfer_estimate(const struct nixl_xfer *xfer)
+/* What is corrected by what starts take: what is expected, else a guess for this alone. */
+static double guess(const struct nixl_xfer *xfer)
 {
     double expected = expect(xfer);
 
-    return (uint64_t)(xfer->correction > 0 ? expected * xfer->correction : expected);
+    return expected > 0 ? expected : (double)xfer->sides[NIXL_XFER_REMOTE].nbytes;
+}
+
+uint64_t nxr_xfer_estimate(const struct nixl_xfer *xfer)
+{
+    return (uint64_t)(xfer->correction > 0 ? guess(xfer) * xfer->correction : expect(xfer));
 }
 
 void nxr_xfer_learn(struct nixl_xfer *xfer, uint64_t took_ns)
 {
-    double expected = expect(xfer);
+    double guessed = guess(xfer);
 
-    if (expected > 0 && took_ns > 0) {
-        double now = (double)took_ns / expected;
+    if (guessed > 0 && took_ns > 0) {
+        double now = (double)took_ns / guessed;
 
         xfer->correction =
             xfer->correction > 0 ? OLD_SHARE * xfer->correction + (1 - OLD_SHARE) * now : now;

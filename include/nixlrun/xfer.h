@@ -143,8 +143,8 @@ struct nixl_xfer_info {
 
 /**
  * Ask about a prepared transfer: before a start, what it is expected to take; after it, what it
- * took. The first estimate comes from what is known of the route (nixl_region_query()), later ones
- * are corrected by what the earlier starts took.
+ * took. The first estimate comes from what is known of the route (nixl_route_query_part()), later
+ * ones are corrected by what the earlier starts took.
  * @return NIXL_OK, NIXL_ERR_INVALID_ARG. Threads: any.
  */
 NIXL_API int nixl_xfer_query(struct nixl_xfer *xfer, struct nixl_xfer_info *info_p) NIXL_MUST_CHECK;

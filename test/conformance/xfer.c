@@ -236,18 +236,27 @@ static void neighbours_move_as_one(void)
     drop_pair(&pair);
 }
 
+/* What the transport that moves the bytes of both sides is expected to do: 0 is not known. */
+static uint64_t expected_mbps(const struct pair *pair)
+{
+    struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
+
+    for (unsigned i = 0; !route.is_chosen; i++) {
+        MPT_OK(nixl_route_query_part(conf.next, pair->part.region, pair->memory.addr, i, &route));
+    }
+    return route.bandwidth_mbps;
+}
+
 static void what_it_takes_is_estimated_and_measured(void)
 {
     static struct pair pair;
-    struct nixl_region_info part = NIXL_REGION_INFO_INIT;
     struct nixl_xfer_info before = NIXL_XFER_INFO_INIT, after = NIXL_XFER_INFO_INIT;
     struct nixl_xfer *xfer;
 
     make_pair(&pair, "xfer.cost");
     xfer = prepare(&pair, NIXL_XFER_PUT, conf.next);
-    MPT_OK(nixl_region_query(pair.part.region, conf.next, MPT_PATIENCE, &part));
     MPT_OK(nixl_xfer_query(xfer, &before));
-    MPT_EQ(before.estimated_ns > 0, part.bandwidth_mbps > 0);
+    MPT_EQ(before.estimated_ns > 0, expected_mbps(&pair) > 0);
     MPT_EQ(before.nstarts, 0);
     MPT_EQ(before.took_ns, 0);
     run(xfer);
@@ -255,7 +264,7 @@ static void what_it_takes_is_estimated_and_measured(void)
     MPT_EQ(after.nstarts, 1);
     MPT_TRUE(after.took_ns > 0);
     MPT_EQ(after.had_estimated_ns, before.estimated_ns);
-    MPT_EQ(after.estimated_ns > 0, part.bandwidth_mbps > 0);
+    MPT_TRUE(after.estimated_ns > 0);
     MPT_OK(nixl_xfer_free(xfer));
     drop_pair(&pair);
 }
