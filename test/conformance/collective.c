@@ -160,7 +160,8 @@ static size_t lay_out(const size_t *nbytes, size_t *offsets)
 }
 
 /*
- * In place: a gather's own piece is where it goes, the root of a scatter leaves its own where it is.
+ * In place: a gather's own piece is where it goes; the root of a scatter leaves its own where it
+ * is.
  */
 static void put_in_place(struct nixl_vector_args *args, int kind, int root)
 {
