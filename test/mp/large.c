@@ -19,6 +19,9 @@
 #define N_WORDS  (NBYTES / 8)
 #define ROOM     (2 * NBYTES + (512ull << 20))
 
+/* What two members exchange: two pieces that are more than 4 GiB together, of whole words. */
+#define PIECE_WORDS (N_WORDS / 2)
+
 static bool is_allocated;
 static struct nixl_region *region;
 static uint64_t *mine; /* NBYTES; rank 1's is the region's part */
@@ -171,6 +174,71 @@ static void test_xfer(void)
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
+/* Is piece `which` of mine what piece `of_piece` of a rank was? */
+static void check_piece(const char *what, int which, int rank, int of_piece)
+{
+    const uint64_t *piece = mine + (uint64_t)which * PIECE_WORDS;
+
+    for (uint64_t i = 0; i < PIECE_WORDS; i++) {
+        if (piece[i] != word_at(i + (uint64_t)of_piece * PIECE_WORDS, (uint64_t)rank)) {
+            mpt_fail(__FILE__, __LINE__, "%s: word %" PRIu64 " of piece %d", what, i, which);
+        }
+    }
+}
+
+/* Between hosts it takes as much memory again. */
+static void reduce_scatter(struct nixl_team *team)
+{
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    int rank = nixl_rank();
+
+    fill((uint64_t)rank);
+    args.src = args.dst = mine;
+    args.count = PIECE_WORDS;
+    args.type = NIXL_UINT64;
+    args.op = NIXL_XOR;
+    MPT_OK(nixl_reduce_scatter(team, &args, MPT_PATIENCE));
+    for (uint64_t i = 0; i < PIECE_WORDS; i++) {
+        uint64_t at = i + (uint64_t)rank * PIECE_WORDS;
+
+        if (mine[i] != (word_at(at, 0) ^ word_at(at, 1))) {
+            mpt_fail(__FILE__, __LINE__, "reduce_scatter: word %" PRIu64, i);
+        }
+    }
+}
+
+/* In place, for there is no more memory: all that can be. */
+static void exchange(struct nixl_team *team)
+{
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    size_t nbytes = PIECE_WORDS * sizeof(uint64_t);
+    int rank = nixl_rank();
+
+    fill((uint64_t)rank);
+    MPT_OK(nixl_alltoall(team, mine, mine, nbytes, MPT_PATIENCE));
+    check_piece("alltoall", 0, 0, rank);
+    check_piece("alltoall", 1, 1, rank);
+    fill((uint64_t)rank);
+    MPT_OK(nixl_allgather(team, mine + (uint64_t)rank * PIECE_WORDS, mine, nbytes, MPT_PATIENCE));
+    check_piece("allgather", 0, 0, 0);
+    check_piece("allgather", 1, 1, 1);
+    fill((uint64_t)rank);
+    MPT_OK(
+        nixl_scatter(team, 1, mine, rank == 1 ? mine + PIECE_WORDS : mine, nbytes, MPT_PATIENCE));
+    check_piece("scatter", rank, 1, rank);
+    fill((uint64_t)rank);
+    args.src = args.dst = mine;
+    args.count = N_WORDS;
+    args.type = NIXL_UINT64;
+    args.op = NIXL_XOR;
+    MPT_OK(nixl_scan(team, &args, MPT_PATIENCE));
+    for (uint64_t i = 0; i < N_WORDS; i++) {
+        if (mine[i] != (rank == 0 ? word_at(i, 0) : word_at(i, 0) ^ word_at(i, 1))) {
+            mpt_fail(__FILE__, __LINE__, "scan: word %" PRIu64, i);
+        }
+    }
+}
+
 static void test_collective(void)
 {
     struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
@@ -191,6 +259,10 @@ static void test_collective(void)
         if (mine[i] != (word_at(i, 0) ^ word_at(i, 1))) {
             mpt_fail(__FILE__, __LINE__, "allreduce: word %" PRIu64, i);
         }
+    }
+    exchange(team);
+    if (mpt_network() == NULL) {
+        reduce_scatter(team);
     }
     MPT_OK(nixl_team_free(team));
 }
