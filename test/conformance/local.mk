@@ -11,7 +11,7 @@ check_PROGRAMS += %D%/conformance
 	%D%/event.c \
 	%D%/exchange.c %D%/exchange.h \
 	%D%/job.c \
-	%D%/kinds.c %D%/kinds_collective.c \
+	%D%/kinds.c %D%/kinds_channel.c %D%/kinds_collective.c \
 	%D%/later.c \
 	%D%/local.c %D%/local.h \
 	%D%/main.c \

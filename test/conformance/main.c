@@ -32,7 +32,8 @@ static const struct guarantee *const tables[] = {
     conf_kinds, conf_data,      conf_order,   conf_notify,           conf_region,
     conf_close, conf_request,   conf_atomic,  conf_signal,           conf_event,
     conf_xfer,  conf_xfer_data, conf_channel, conf_reduction,        conf_collective,
-    conf_team,  conf_later,     conf_pair,    conf_kinds_collective, conf_job,
+    conf_team,  conf_later,     conf_pair,    conf_kinds_collective, conf_kinds_channel,
+    conf_job,
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 
@@ -113,8 +114,9 @@ static void tell_failure(const char *file, int line, const char *text)
 /* Guarantees of these tables do not look at parts with the processor. */
 static bool is_blind(const struct guarantee *table)
 {
-    return table == conf_kinds || table == conf_kinds_collective || table == conf_xfer ||
-           table == conf_xfer_data || table == conf_event || table == conf_job;
+    return table == conf_kinds || table == conf_kinds_collective || table == conf_kinds_channel ||
+           table == conf_xfer || table == conf_xfer_data || table == conf_event ||
+           table == conf_job;
 }
 
 static bool is_wanted(const struct guarantee *table, const struct guarantee *guarantee,
