@@ -79,9 +79,10 @@ static int consumer_state(const struct nixl_channel *channel)
 
 static int fail_end(const char *operation, int rank, int status)
 {
-    return nxr_fail(status, operation, rank, "", 0,
-                    status == NIXL_ERR_STALE ? "rank %d has closed its end of the channel"
-                                             : "rank %d has died",
+    if (status != NIXL_ERR_STALE) {
+        return nxr_peer_fail_lost(operation, rank, "");
+    }
+    return nxr_fail(status, operation, rank, "", 0, "rank %d has closed its end of the channel",
                     rank);
 }
 

@@ -26,8 +26,7 @@ static bool has_no_pending(void *arg)
 static int fail_drain(const char *operation, const struct nxr_peer *peer, int status)
 {
     if (nxr_peer_is_lost(peer)) {
-        return nxr_fail(NIXL_ERR_PEER_LOST, operation, peer->rank, "", 0, "rank %d has died",
-                        peer->rank);
+        return nxr_peer_fail_lost(operation, peer->rank, "");
     }
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(status, operation, peer->rank, "", 0,

@@ -192,12 +192,10 @@ static int fail_send(const char *operation, int status, const struct nxr_peer *p
 {
     switch (status) {
     case NIXL_ERR_PEER_LOST:
-        return nxr_fail(status, operation, peer->rank, "", 0, "rank %d %s", peer->rank,
-                        atomic_load(&peer->state) == NIXL_PEER_FINISHED ? "has left the job"
-                                                                        : "has died");
+        return nxr_peer_fail_lost(operation, peer->rank, "");
     case NIXL_ERR_UNSUPPORTED:
         return nxr_fail(status, operation, peer->rank, "", 0, "no transport reaches rank %d: %s",
-                        peer->rank, peer->why_remote);
+                        peer->rank, peer->why_not);
     case NIXL_ERR_TIMEOUT:
     case NIXL_ERR_AGAIN:
         return nxr_fail(status, operation, peer->rank, "", 0,

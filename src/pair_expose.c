@@ -300,7 +300,7 @@ static int want_partner(const char *operation, int rank)
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
     }
     if (nxr_peer_is_lost(peer)) {
-        return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, "", 0, "rank %d has died", rank);
+        return nxr_peer_fail_lost(operation, rank, "");
     }
     if (atomic_load(&peer->link) == NXR_LINK_NONE) {
         pthread_mutex_lock(&nxr_job.lock);

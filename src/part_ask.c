@@ -253,9 +253,7 @@ int nxr_region_fail_part(const char *operation, const struct nxr_region_part *pa
     const char *name = part->region != NULL ? part->region->name : "?";
 
     if (nxr_peer_is_lost(peer)) {
-        return nxr_fail(NIXL_ERR_PEER_LOST, operation, part->rank, "", 0, "rank %d %s", part->rank,
-                        atomic_load(&peer->state) == NIXL_PEER_FINISHED ? "has left the job"
-                                                                        : "has died");
+        return nxr_peer_fail_lost(operation, part->rank, "");
     }
     if (atomic_load(&part->state) == NXR_PART_STALE) {
         return nxr_fail(NIXL_ERR_STALE, operation, part->rank, part->part.transport->name, 0,
@@ -264,7 +262,7 @@ int nxr_region_fail_part(const char *operation, const struct nxr_region_part *pa
     }
     if (part->status == NIXL_ERR_UNSUPPORTED) {
         return nxr_fail(NIXL_ERR_UNSUPPORTED, operation, part->rank, "", 0,
-                        "no transport reaches rank %d: %s", part->rank, peer->why_remote);
+                        "no transport reaches rank %d: %s", part->rank, peer->why_not);
     }
     return nxr_fail(part->status, operation, part->rank, "", 0,
                     "cannot open region '%s' of rank %d: %s", name, part->rank,

@@ -71,6 +71,23 @@ void nxr_peers_free(void)
     nxr_job.peers = NULL;
 }
 
+int nxr_peer_fail_lost(const char *operation, int rank, const char *transport)
+{
+    const struct nxr_peer *peer = nxr_peer_find(rank);
+    int state =
+        peer != NULL ? atomic_load_explicit(&peer->state, memory_order_acquire) : NIXL_PEER_LOST;
+
+    if (state == NIXL_PEER_FINISHED) {
+        return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0,
+                        "rank %d has left the job", rank);
+    }
+    if (state == NIXL_PEER_LOST && peer != NULL && peer->why_not[0] != '\0') {
+        return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "rank %d is lost: %s",
+                        rank, peer->why_not);
+    }
+    return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "rank %d has died", rank);
+}
+
 void nxr_peer_tell(struct nxr_peer *peer, const union nxr_wire_message *message)
 {
     if (peer->net != NULL) {

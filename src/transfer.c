@@ -103,8 +103,7 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
     struct nxr_peer *peer = part->peer;
 
     if (nxr_liveness_check(peer)) {
-        return nxr_fail(NIXL_ERR_PEER_LOST, operation, peer->rank, part->transport->name, 0,
-                        "rank %d has died", peer->rank);
+        return nxr_peer_fail_lost(operation, peer->rank, part->transport->name);
     }
     if (status == NIXL_ERR_STALE) {
         nxr_region_mark_stale(part);

@@ -266,7 +266,7 @@ static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
 static int fail_start(const char *operation, struct nixl_xfer *xfer, int status)
 {
     if (status == NIXL_ERR_PEER_LOST) {
-        return nxr_fail(status, operation, xfer->rank, "", 0, "rank %d has died", xfer->rank);
+        return nxr_peer_fail_lost(operation, xfer->rank, "");
     }
     if (status == NIXL_ERR_RANGE) {
         return nxr_fail(status, operation, xfer->rank, "", 0,

@@ -291,9 +291,7 @@ static int fail_make(struct nixl_team *team, int status)
         return nxr_fail(status, team->operation, -1, "", 0, "not all members came in time");
     }
     if (status == NIXL_ERR_PEER_LOST) {
-        int rank = atomic_load(&team->lost_rank);
-
-        return nxr_fail(status, team->operation, rank, "", 0, "rank %d has died", rank);
+        return nxr_peer_fail_lost(team->operation, atomic_load(&team->lost_rank), "");
     }
     snprintf(why, sizeof(why), "%s", error.status == status ? error.text : nixl_strerror(status));
     return nxr_fail(status, team->operation, error.status == status ? error.rank : -1, "", 0,

@@ -74,8 +74,8 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
         return;
     }
     keep_card(peer, card); /* for whom asks why */
-    snprintf(peer->why_remote, sizeof(peer->why_remote), "%.90s; %.290s", why, no_network);
-    nxr_info(HOST, "rank %d cannot be reached: %s", peer->rank, peer->why_remote);
+    snprintf(peer->why_not, sizeof(peer->why_not), "%.90s; %.290s", why, no_network);
+    nxr_info(HOST, "rank %d cannot be reached: %s", peer->rank, peer->why_not);
     set_link(peer, NXR_LINK_REMOTE);
     nxr_region_end_asks(peer, NIXL_ERR_UNSUPPORTED);
     nxr_farewell_look();
@@ -213,7 +213,7 @@ static void start_link(struct nxr_peer *peer, struct nxr_control *control,
     };
     peer->transport =
         nxr_route_choose(peer->rank == nxr_job.rank ? NIXL_SCOPE_SELF : NIXL_SCOPE_LOCAL,
-                         peer->why_remote, sizeof(peer->why_remote));
+                         peer->why_not, sizeof(peer->why_not));
     nxr_inbox_add(peer);
     set_link(peer, NXR_LINK_UP);
 }

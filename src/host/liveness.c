@@ -62,6 +62,7 @@ static void end_peer(struct nxr_peer *peer, enum nixl_peer_state state)
     if (nxr_peer_is_lost(peer)) {
         return;
     }
+    nxr_net_why_lost(peer, peer->why_not, sizeof(peer->why_not)); /* read once the state is set */
     atomic_store_explicit(&peer->state, state, memory_order_release);
     nxr_net_peer_lost(peer);
     nxr_publish_unpark_remote(peer);

@@ -86,6 +86,7 @@ static bool look_at(struct net_peer *np, int64_t now, int64_t interval)
     if (unanswered_ns > PATIENCE_TICKS * interval) {
         nxr_warn(NET, "rank %d on %s is silent for NIXLRUN_PEER_TIMEOUT; it counts as lost",
                  np->peer->rank, np->card.head.host);
+        snprintf(np->why_lost, sizeof(np->why_lost), "it was silent for NIXLRUN_PEER_TIMEOUT");
         net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     } else if (np->pinged_at == 0 && now - np->heard_at > interval && is_expecting(np)) {
         ping(np, now);

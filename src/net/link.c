@@ -139,6 +139,16 @@ static void cut_off(struct net_peer *np)
     drop_gated(np);
 }
 
+void nxr_net_why_lost(const struct nxr_peer *peer, char *why, size_t why_nbytes)
+{
+    why[0] = '\0';
+    if (peer->net != NULL) {
+        net_lock();
+        snprintf(why, why_nbytes, "%s", peer->net->why_lost);
+        net_unlock();
+    }
+}
+
 void nxr_net_peer_lost(struct nxr_peer *peer)
 {
     struct net_peer *np = peer->net;

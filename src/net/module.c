@@ -67,9 +67,10 @@ static void ended(struct nxr_net_op *op, int status)
 
 static void ep_failed(void *peer, const char *why)
 {
-    const struct net_peer *np = peer;
+    struct net_peer *np = peer;
 
     nxr_info(NET, "rank %d cannot be reached any more: %s", np->peer->rank, why);
+    snprintf(np->why_lost, sizeof(np->why_lost), "%s", why);
     net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
 }
 

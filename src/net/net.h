@@ -45,6 +45,9 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
 /* The peer is no more: what is under way to it ends with NIXL_ERR_PEER_LOST. */
 void nxr_net_peer_lost(struct nxr_peer *peer);
 
+/* What the network has said of that, before; "": nothing. Caller holds job.lock. */
+void nxr_net_why_lost(const struct nxr_peer *peer, char *why, size_t why_nbytes);
+
 /* A control message that needs no descriptor. */
 void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *message);
 

@@ -19,7 +19,10 @@ dist_check_SCRIPTS += %D%/links %D%/test_beds.sh %D%/test_explain.sh %D%/test_li
 TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh
 
 # What can happen between hosts; the .mp files say over which networks.
-check_PROGRAMS += %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/wire_up
+check_PROGRAMS += %D%/broken %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/wire_up
+%C%_broken_SOURCES = %D%/bed.c %D%/bed.h %D%/broken.c
+%C%_broken_LDFLAGS = $(mp_link)
+%C%_broken_LDADD = $(mp_libs)
 %C%_cut_off_SOURCES = %D%/bed.c %D%/bed.h %D%/cut_off.c
 %C%_cut_off_LDFLAGS = $(mp_link)
 %C%_cut_off_LDADD = $(mp_libs)

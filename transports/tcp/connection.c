@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -137,6 +138,7 @@ static void hear_out(const struct nxr_tcp_conn *lost)
 static void open_conn_lost(struct nxr_tcp_conn *conn, const char *why)
 {
     struct nxr_net_ep *ep = conn->ep;
+    char text[sizeof(ep->why)];
 
     if (ep == NULL) {
         ep = nxr_tcp.peers[conn->rank].ep;
@@ -144,7 +146,8 @@ static void open_conn_lost(struct nxr_tcp_conn *conn, const char *why)
     nxr_tcp_conn_close(conn);
     hear_out(conn);
     if (ep != NULL && ep->address.answer == conn->answer) {
-        nxr_tcp_ep_fail(ep, why);
+        snprintf(text, sizeof(text), "the connection from %s was lost: %s", conn->ends, why);
+        nxr_tcp_ep_fail(ep, text);
     }
 }
 
@@ -214,6 +217,7 @@ static void become_open(struct nxr_tcp_conn *conn)
     struct nxr_tcp_peer *peer = &nxr_tcp.peers[conn->rank];
 
     conn->stage = NXR_TCP_OPEN;
+    nxr_tcp_ends_text(conn->watch.fd, conn->ends, sizeof(conn->ends));
     nxr_tcp_timer_end(&conn->timer);
     nxr_list_append(&peer->conns, &conn->peer_link);
     if (peer->ep != NULL && peer->ep->conn == NULL && !peer->ep->has_failed &&

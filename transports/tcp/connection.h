@@ -31,6 +31,7 @@ struct nxr_tcp_conn {
     unsigned found_at;     /* which of the events was its last one */
     uint32_t rank;         /* whose; known behind its hello */
     uint64_t answer;       /* ... and what it has shown */
+    char ends[128];        /* in words, once it is open: of one that is broken nobody knows them */
     struct nxr_net_ep *ep; /* that sends on it, or for which it is made */
 
     /* In: a hello, or a message that is not whole; or bulk. */

@@ -11,6 +11,7 @@
 #include "util/clock.h"
 
 #include <linux/sockios.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
@@ -81,7 +82,7 @@ void nxr_tcp_ep_fail(struct nxr_net_ep *ep, const char *why)
         return;
     }
     ep->has_failed = true;
-    ep->why = why;
+    snprintf(ep->why, sizeof(ep->why), "%s", why);
     let_go_of_conn(ep);
     nxr_tcp_connect_end(ep);
     nxr_tcp_outs_end(ep, NIXL_ERR_TRANSPORT);

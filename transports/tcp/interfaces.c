@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,6 +185,32 @@ socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_way *way, struct sockaddr_storag
     six->sin6_port = htons(way->port);
     memcpy(&six->sin6_addr, way->ip, 16);
     return sizeof(*six);
+}
+
+static void name_text(const struct sockaddr_storage *name, socklen_t nbytes, char *text,
+                      size_t text_nbytes)
+{
+    char host[INET6_ADDRSTRLEN] = "?", port[8] = "?";
+
+    (void)getnameinfo((const struct sockaddr *)name, nbytes, host, sizeof(host), port, sizeof(port),
+                      NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(text, text_nbytes, "%s port %s", host, port);
+}
+
+void nxr_tcp_ends_text(int fd, char *text, size_t text_nbytes)
+{
+    struct sockaddr_storage name = {0};
+    socklen_t nbytes = sizeof(name);
+    char own[64] = "?", other[64] = "?";
+
+    if (getsockname(fd, (struct sockaddr *)&name, &nbytes) == 0) {
+        name_text(&name, nbytes, own, sizeof(own));
+    }
+    nbytes = sizeof(name);
+    if (getpeername(fd, (struct sockaddr *)&name, &nbytes) == 0) {
+        name_text(&name, nbytes, other, sizeof(other));
+    }
+    snprintf(text, text_nbytes, "%s to %s", own, other);
 }
 
 void nxr_tcp_way_text(const struct nxr_tcp_way *way, char *text, size_t text_nbytes)

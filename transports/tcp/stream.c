@@ -133,7 +133,7 @@ static ssize_t read_some(struct nxr_tcp_conn *conn, void *where, size_t nbytes)
     if (n_read < 0 && (errno == EAGAIN || errno == EINTR)) {
         return 0;
     }
-    nxr_tcp_conn_lost(conn, n_read == 0 ? "it has closed its connection" : strerror(errno));
+    nxr_tcp_conn_lost(conn, n_read == 0 ? "closed by the other end" : strerror(errno));
     return -1;
 }
 

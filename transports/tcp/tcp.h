@@ -61,7 +61,7 @@ struct nxr_net_ep {
     size_t n_sent;
 
     bool has_failed;
-    const char *why; /* ... */
+    char why[200]; /* ... */
 
     /* The core has closed it: what is left may go until close_at. */
     bool is_closing;
@@ -118,6 +118,9 @@ int nxr_tcp_find_ways(char *why, size_t why_nbytes);
 
 socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_way *way, struct sockaddr_storage *name);
 void nxr_tcp_way_text(const struct nxr_tcp_way *way, char *text, size_t text_nbytes);
+
+/* The ends of a connection: "10.0.0.1 port 4711 to 10.0.0.2 port 4712". */
+void nxr_tcp_ends_text(int fd, char *text, size_t text_nbytes);
 
 /* ---- events.c: what is waited for ------------------------------------------------------------ */
 
