@@ -74,6 +74,7 @@ struct bench_page {
     _Atomic bool has_slept;                     /* behind `done' */
     _Alignas(BENCH_LINE) _Atomic uint64_t told; /* by rank 0 */
     _Alignas(BENCH_LINE) int64_t decision;      /* of rank 0, valid after a barrier */
+    double shares[BENCH_MAX_RANKS];             /* of stage_spread() */
     pid_t pids[BENCH_MAX_RANKS];
     uint64_t user_memory[BENCH_MAX_RANKS]; /* address of the registered memory in its owner */
 };
@@ -138,6 +139,9 @@ bool stage_is_told(struct bench *bench, uint64_t number);
 /* Rank 0's number for all. Collective. */
 int64_t stage_decide(struct bench *bench, int64_t value);
 
+/* The least and the most of all ranks' values, on rank 0. Collective. */
+void stage_spread(struct bench *bench, double value, double *least_p, double *most_p);
+
 /* End the job with a line that says what failed, unless `status` is NIXL_OK. */
 void bench_check(int status, const char *what);
 void bench_die(const char *format, ...) NIXL_PRINTF(1, 2) NIXL_NORETURN;
@@ -160,6 +164,7 @@ struct bench_lane {
 
 struct bench_stats {
     double median_ns, p99_ns, min_ns;
+    double fastest_ns, slowest_ns; /* means of one rank, where all act; else 0 */
     long n_samples;
 };
 
@@ -241,8 +246,9 @@ struct bench_row {
     const char *unit; /* "ns", "%", "MiB", "1/s" */
     double value;     /* median */
     double p99, min;
-    double bytes_per_op; /* for GB/s, where the unit is ns */
-    bool is_rate_shown;  /* also as operations per second, where the unit is ns */
+    double fastest, slowest; /* rank's mean, where all do the same */
+    double bytes_per_op;     /* for GB/s, where the unit is ns */
+    bool is_rate_shown;      /* also as operations per second, where the unit is ns */
     const char *limit_name;
     double limit;
     double goal;        /* allowed: value (or value / limit where there is a limit) <= goal */

@@ -102,6 +102,17 @@ static const char *goal_text(const struct bench_row *row, const struct derived *
     return text;
 }
 
+/* Behind a row of what all ranks do: how far they lie apart. */
+static void print_spread(const struct bench_row *row)
+{
+    char fastest[32], slowest[32];
+
+    if (row->slowest > 0) {
+        printf("  ranks %s to %s", in_unit(row->fastest, row->unit, fastest, sizeof(fastest)),
+               in_unit(row->slowest, row->unit, slowest, sizeof(slowest)));
+    }
+}
+
 static void print_table_row(const struct bench_row *row, const struct derived *derived)
 {
     char median[32], p99[32], min[32], limit[32], bytes[32], gbps[16], rate[16], ratio[16];
@@ -111,7 +122,7 @@ static void print_table_row(const struct bench_row *row, const struct derived *d
     if (row->alignment.dst != 0 || row->alignment.src != 0) {
         snprintf(align, sizeof(align), "%zu:%zu", row->alignment.dst, row->alignment.src);
     }
-    printf("%-34s %8s %9s %9s %9s %9s %7s %8s  %-17s %9s %6s  %-16s %s%s%s\n", row->what,
+    printf("%-34s %8s %9s %9s %9s %9s %7s %8s  %-17s %9s %6s  %-16s %s%s%s", row->what,
            row->has_nbytes ? in_bytes(row->nbytes, bytes, sizeof(bytes)) : "", align,
            in_unit(row->value, row->unit, median, n),
            row->p99 > 0 ? in_unit(row->p99, row->unit, p99, n) : "-",
@@ -124,6 +135,8 @@ static void print_table_row(const struct bench_row *row, const struct derived *d
            goal_text(row, derived, goal, sizeof(goal)),
            row->flag_ns > 0 ? sample_placement(row->flag_ns) : "", row->note != NULL ? "  " : "",
            row->note != NULL ? row->note : "");
+    print_spread(row);
+    printf("\n");
 }
 
 /* A number, or the empty word of the format. */
@@ -149,7 +162,11 @@ static void print_csv_row(const struct bench *bench, const struct bench_row *row
     print_number(derived->ratio, "");
     printf(",");
     print_number(derived->has_goal ? row->goal : -1, "");
-    printf(",%s,%.1f\n", derived->has_goal ? derived->is_met ? "ok" : "missed" : "", row->flag_ns);
+    printf(",%s,%.1f,", derived->has_goal ? derived->is_met ? "ok" : "missed" : "", row->flag_ns);
+    print_number(row->slowest > 0 ? row->fastest : -1, "");
+    printf(",");
+    print_number(row->slowest > 0 ? row->slowest : -1, "");
+    printf("\n");
 }
 
 static void print_json_row(const struct bench *bench, const struct bench_row *row,
@@ -170,6 +187,10 @@ static void print_json_row(const struct bench *bench, const struct bench_row *ro
     print_number(derived->ratio, "null");
     printf(", \"goal\": ");
     print_number(derived->has_goal ? row->goal : -1, "null");
+    printf(", \"fastest_rank\": ");
+    print_number(row->slowest > 0 ? row->fastest : -1, "null");
+    printf(", \"slowest_rank\": ");
+    print_number(row->slowest > 0 ? row->slowest : -1, "null");
     printf(", \"ok\": %s, \"flag_ns\": %.1f, \"note\": \"%s\"}",
            derived->has_goal ? derived->is_met ? "true" : "false" : "null", row->flag_ns,
            row->note != NULL ? row->note : "");
@@ -188,7 +209,7 @@ void report_begin(struct bench *bench)
         break;
     case FORMAT_CSV:
         printf("test,what,ranks,bytes,dst_offset,src_offset,unit,median,p99,min,gb_per_s,per_s,"
-               "limit_name,limit,ratio,goal,result,flag_ns\n");
+               "limit_name,limit,ratio,goal,result,flag_ns,fastest_rank,slowest_rank\n");
         break;
     case FORMAT_JSON:
         printf("{\"rows\": [");
@@ -241,6 +262,8 @@ void report_lanes(struct bench *bench, const char *test, const char *what,
         .value = stats[0].median_ns,
         .p99 = stats[0].p99_ns,
         .min = stats[0].min_ns,
+        .fastest = stats[0].fastest_ns,
+        .slowest = stats[0].slowest_ns,
         .bytes_per_op = (double)bench->nbytes,
         .is_rate_shown = true,
         .goal = n_lanes > 1 ? goal : 0,

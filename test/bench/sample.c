@@ -30,8 +30,8 @@ static bool acts(const struct bench *bench, enum bench_actors actors)
     return bench->rank == 0 || actors == ACTOR_ALL || (actors == ACTOR_PAIR && bench->rank == 1);
 }
 
-/* Nanoseconds of a batch, on rank 0; where all act, until all are done. */
-static double run_batch(struct bench *bench, const struct bench_lane *lane, long n)
+/* Nanoseconds of a batch, on rank 0; where all act, until all are done. *own_p: of this rank. */
+static double time_batch(struct bench *bench, const struct bench_lane *lane, long n, double *own_p)
 {
     int64_t start;
     double elapsed;
@@ -42,8 +42,16 @@ static double run_batch(struct bench *bench, const struct bench_lane *lane, long
         lane->fn(bench, n, lane->arg);
     }
     elapsed = (double)(nxr_now_ns() - start);
+    *own_p = elapsed;
     stage_barrier(bench);
     return lane->actors == ACTOR_ALL ? (double)(nxr_now_ns() - start) : elapsed;
+}
+
+static double run_batch(struct bench *bench, const struct bench_lane *lane, long n)
+{
+    double own;
+
+    return time_batch(bench, lane, n, &own);
 }
 
 /* Find the length of a lane's batches: doubled until one is long enough. Collective. */
@@ -77,6 +85,7 @@ void sample_stats(double *samples_ns, long n_samples, struct bench_stats *stats_
     stats_p->median_ns = samples_ns[n_samples / 2];
     stats_p->min_ns = samples_ns[0];
     stats_p->p99_ns = samples_ns[(long)ceil((double)n_samples * 0.99) - 1];
+    stats_p->fastest_ns = stats_p->slowest_ns = 0;
     stats_p->n_samples = n_samples;
 }
 
@@ -109,7 +118,7 @@ static void shuffle(int *order, int n_lanes, uint32_t *seed)
 void sample_lanes(struct bench *bench, const struct bench_lane *lanes, int n_lanes,
                   struct bench_stats *stats)
 {
-    double *samples[BENCH_MAX_LANES];
+    double *samples[BENCH_MAX_LANES], own_ns[BENCH_MAX_LANES] = {0};
     long batch[BENCH_MAX_LANES], n_turns;
     int order[BENCH_MAX_LANES];
     uint32_t seed = 1;
@@ -129,14 +138,18 @@ void sample_lanes(struct bench *bench, const struct bench_lane *lanes, int n_lan
         shuffle(order, n_lanes, &seed);
         for (int i = 0; i < n_lanes; i++) {
             int lane = order[i];
+            double n_steps = (double)batch[lane] * lanes[lane].n_steps, own;
 
             run_batch(bench, &lanes[lane], batch[lane] / 4 + 1);
-            samples[lane][turn] = run_batch(bench, &lanes[lane], batch[lane]) /
-                                  ((double)batch[lane] * lanes[lane].n_steps);
+            samples[lane][turn] = time_batch(bench, &lanes[lane], batch[lane], &own) / n_steps;
+            own_ns[lane] += own / (n_steps * (double)n_turns);
         }
     }
     for (int lane = 0; lane < n_lanes; lane++) {
         sample_stats(samples[lane], n_turns, &stats[lane]);
+        if (lanes[lane].actors == ACTOR_ALL && bench->size > 1) {
+            stage_spread(bench, own_ns[lane], &stats[lane].fastest_ns, &stats[lane].slowest_ns);
+        }
         free(samples[lane]);
     }
 }

@@ -278,3 +278,34 @@ int64_t stage_decide(struct bench *bench, int64_t value)
     stage_barrier(bench);
     return value;
 }
+
+/* Every rank's value, on rank 0, which the others have sent it or written into its page. */
+static double share_of(struct bench *bench, int rank, double own)
+{
+    double share = own;
+
+    if (bench->wire == NULL) {
+        share = bench->page->shares[rank];
+    } else if (rank != 0) {
+        wire_receive(bench, rank, &share, sizeof(share), false);
+    }
+    return share;
+}
+
+void stage_spread(struct bench *bench, double value, double *least_p, double *most_p)
+{
+    *least_p = *most_p = value;
+    if (bench->wire == NULL) {
+        bench->page->shares[bench->rank] = value;
+        stage_barrier(bench);
+    } else if (bench->rank != 0) {
+        wire_send(bench, 0, &value, sizeof(value));
+    }
+    for (int i = 0; i < bench->size && bench->rank == 0; i++) {
+        double share = share_of(bench, i, value);
+
+        *least_p = share < *least_p ? share : *least_p;
+        *most_p = share > *most_p ? share : *most_p;
+    }
+    stage_barrier(bench);
+}
