@@ -50,6 +50,7 @@ EXTRA_DIST += %D%/compare \
 	%D%/netpair.sh \
 	%D%/turns.sh \
 	%D%/peers/collective.h \
+	%D%/peers/collective_limit.c \
 	%D%/peers/collective_mpi.c \
 	%D%/peers/collective_nixlrun.c \
 	%D%/peers/collective_shmem.c \
