@@ -23,6 +23,8 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/collective/node.c %D%/collective/node.h \
 	%D%/collective/node_barrier.c \
 	%D%/collective/node_collective.h \
+	%D%/collective/node_piece.h \
+	%D%/collective/node_alltoall.c \
 	%D%/collective/node_exchange.c \
 	%D%/collective/node_reduce.c \
 	%D%/collective/node_reduce_direct.c \

@@ -8,7 +8,7 @@
 #include "config.h"
 
 #include "collective/device.h"
-#include "collective/node_collective.h"
+#include "collective/node_piece.h"
 #include "collective/phase.h"
 #include "collective/table.h"
 
@@ -49,42 +49,6 @@ static int broadcast_cell(struct nixl_team *team, int root, void *buf, size_t nb
 
 /* ---- exchanges ------------------------------------------------------------------------------- */
 
-struct piece {
-    const char *src;
-    char *dst;
-    size_t nbytes;
-};
-
-/* What a member that sends has for the one with that number on this host. */
-static struct piece piece_to(const struct nixl_team *team, const struct nxr_exchange *what, int i)
-{
-    size_t place = (size_t)team->local[i];
-    const char *src = what->src;
-
-    if (!what->is_private) {
-        return (struct piece){.src = src, .nbytes = what->nbytes};
-    }
-    if (what->src_nbytes == NULL) {
-        return (struct piece){.src = src + place * what->nbytes, .nbytes = what->nbytes};
-    }
-    return (struct piece){.src = src + what->src_offsets[place], .nbytes = what->src_nbytes[place]};
-}
-
-/* What a member that receives wants of the one with that number. */
-static struct piece piece_from(const struct nixl_team *team, const struct nxr_exchange *what, int i)
-{
-    size_t place = (size_t)team->local[i];
-    char *dst = what->dst;
-
-    if (!what->all_send) {
-        return (struct piece){.dst = dst, .nbytes = what->nbytes};
-    }
-    if (what->dst_nbytes == NULL) {
-        return (struct piece){.dst = dst + place * what->nbytes, .nbytes = what->nbytes};
-    }
-    return (struct piece){.dst = dst + what->dst_offsets[place], .nbytes = what->dst_nbytes[place]};
-}
-
 static bool sends(const struct nixl_team *team, const struct nxr_exchange *what, int i)
 {
     return what->all_send || team->local[i] == what->root;
@@ -100,14 +64,14 @@ static int copy_own_part(struct nixl_team *team, const struct nxr_exchange *what
                          size_t nbytes)
 {
     int me = team->node.me;
-    struct piece from, to;
+    struct nxr_node_piece from, to;
     size_t left;
 
     if (!sends(team, what, me) || !receives(team, what, me)) {
         return NIXL_OK;
     }
-    from = piece_to(team, what, me);
-    to = piece_from(team, what, me);
+    from = nxr_node_piece_to(team, what, me);
+    to = nxr_node_piece_from(team, what, me);
     left = to.nbytes > at ? to.nbytes - at : 0;
     return from.src != to.dst && left > 0
                ? nxr_team_copy(team, to.dst + at, from.src + at, left < nbytes ? left : nbytes)
@@ -147,9 +111,7 @@ static char *window_of(const struct nixl_team *team, const struct window *window
 
 static size_t in_window(const struct window *window, size_t nbytes)
 {
-    size_t left = nbytes > window->at ? nbytes - window->at : 0;
-
-    return left < window->nbytes ? left : window->nbytes;
+    return nxr_node_piece_in(nbytes, window->at, window->nbytes);
 }
 
 /* Which piece in the window of a sender is for that member: its own is not there. */
@@ -171,7 +133,7 @@ static int copy_in(struct nixl_team *team, const struct nxr_exchange *what,
     int n_pieces = what->is_private ? team->node.size : 1, status = NIXL_OK;
 
     for (int i = 0; i < n_pieces && status == NIXL_OK; i++) {
-        struct piece piece = piece_to(team, what, i);
+        struct nxr_node_piece piece = nxr_node_piece_to(team, what, i);
         size_t nbytes = in_window(window, piece.nbytes);
 
         if (nbytes > 0 && !(what->is_private && i == team->node.me)) {
@@ -193,7 +155,7 @@ static int copy_out(struct nixl_team *team, const struct nxr_exchange *what,
     /* Each begins with another one: not all read from the same memory at a time. */
     for (int k = 1; k < node->size && status == NIXL_OK; k++) {
         int i = (node->me + k) % node->size;
-        struct piece piece = piece_from(team, what, i);
+        struct nxr_node_piece piece = nxr_node_piece_from(team, what, i);
         size_t nbytes = in_window(window, piece.nbytes);
         size_t mine = what->is_private ? piece_number(i, node->me) * window->nbytes : 0;
 
@@ -245,10 +207,11 @@ static size_t round_nbytes(const struct nixl_team *team, const struct nxr_exchan
                            size_t largest)
 {
     size_t half = NXR_NODE_SLOT_NBYTES / 2, n_pieces = n_pieces_of(team, what);
-    size_t room = NXR_NODE_SLOT_NBYTES / n_pieces / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
 
     if (what->all_send && what->all_receive) {
-        return nxr_job.is_crowded ? CROWD_NBYTES : largest <= room ? NXR_NODE_SLOT_NBYTES : half;
+        return nxr_job.is_crowded                ? CROWD_NBYTES
+               : largest <= NXR_NODE_SLOT_NBYTES ? NXR_NODE_SLOT_NBYTES
+                                                 : half;
     }
     return nxr_job.is_crowded || half / n_pieces < nxr_coll_table.copy_piece
                ? half
@@ -261,7 +224,12 @@ static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *wha
     struct nxr_node *node = &team->node;
     size_t piece_nbytes = round_nbytes(team, what, largest) / n_pieces_of(team, what);
     struct window window = {.nbytes = piece_nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES};
-    int status = nxr_node_reuse_slot(team);
+    int status;
+
+    if (what->is_private && what->all_send && what->all_receive) {
+        return nxr_node_alltoall_slots(team, what, largest);
+    }
+    status = nxr_node_reuse_slot(team);
 
     for (int round = 0; window.at < largest && status == NIXL_OK; round++) {
         if (sends(team, what, node->me)) {
@@ -327,7 +295,7 @@ static int copy_from_src(struct nixl_team *team, const struct nxr_exchange *what
 
     for (int k = 1; k < node->size && receives(team, what, node->me) && status == NIXL_OK; k++) {
         int i = (node->me + k) % node->size;
-        struct piece piece = piece_from(team, what, i);
+        struct nxr_node_piece piece = nxr_node_piece_from(team, what, i);
 
         if (sends(team, what, i) && piece.nbytes > 0) {
             status = nxr_buffer_read(team, i, offset_at(team, what, i), piece.dst, piece.nbytes);
@@ -445,7 +413,7 @@ static int find_largest(struct nixl_team *team, const struct nxr_exchange *what,
     int status;
 
     for (int i = 0; i < node->size; i++) {
-        size_t to = sends(team, what, node->me) ? piece_to(team, what, i).nbytes : 0;
+        size_t to = sends(team, what, node->me) ? nxr_node_piece_to(team, what, i).nbytes : 0;
 
         largest = to > largest ? to : largest;
     }

@@ -3,9 +3,9 @@
  * What the machine can do: broadcast and alltoall as nothing but copies, in the peers' loop, by
  * PEER_RANKS processes that are forked here. PEER_REGIONS=1: all buffers are mapped by all, and who
  * wants data copies it from where it lies. Else they are private, and all goes through shared
- * memory, PEER_ROUND bytes of a rank at a time, of which there are two in turn. There is one
- * barrier at the end, or a look at who has come so far before each round; who waits yields its core
- * where ranks outnumber cores.
+ * memory, PEER_ROUND bytes of a rank at a time, of which there are two in turn, for one rank after
+ * the other: the fastest way that was found. There is one barrier at the end, or a look at who has
+ * come so far before each round; who waits yields its core where ranks outnumber cores.
  */
 #include "collective.h"
 
@@ -112,38 +112,37 @@ static unsigned char *way_of(int rank, int half)
     return shared + (2 * (size_t)rank + (size_t)half) * round_nbytes;
 }
 
-/* A window of every piece but the own one, in and out. */
-static void alltoall_round(size_t at, size_t window, int half)
+/* What a half was used for last. */
+struct use {
+    int reader;
+    long step;
+};
+
+/* So many places further: what is for that rank goes in, and what is from the one before out. */
+static void alltoall_step(int distance, struct use uses[2], int *half)
 {
-    size_t left = peer_nbytes - at, nbytes = left < window ? left : window;
+    int to = (peer_rank + distance) % size, from = (peer_rank + size - distance) % size;
 
-    for (int i = 0, place = 0; i < size; i++) {
-        if (i != peer_rank) {
-            copy(way_of(peer_rank, half) + (size_t)place++ * window,
-                 src + (size_t)i * peer_nbytes + at, nbytes);
-        }
-    }
-    publish();
-    copy(dst + (size_t)peer_rank * peer_nbytes + at, src + (size_t)peer_rank * peer_nbytes + at,
-         nbytes);
-    for (int k = 1; k < size; k++) {
-        int i = (peer_rank + k) % size, place = peer_rank < i ? peer_rank : peer_rank - 1;
+    for (size_t at = 0; at < peer_nbytes; at += round_nbytes, *half = 1 - *half) {
+        size_t left = peer_nbytes - at, nbytes = left < round_nbytes ? left : round_nbytes;
 
-        await(i, step);
-        copy(dst + (size_t)i * peer_nbytes + at, way_of(i, half) + (size_t)place * window, nbytes);
+        await(uses[*half].reader, uses[*half].step + 1); /* it does something else by now */
+        copy(way_of(peer_rank, *half), src + (size_t)to * peer_nbytes + at, nbytes);
+        publish();
+        uses[*half] = (struct use){to, step};
+        await(from, step);
+        copy(dst + (size_t)from * peer_nbytes + at, way_of(from, *half), nbytes);
     }
 }
 
 static void alltoall_private(void)
 {
-    size_t window = round_nbytes / (size_t)(size - 1) / LINE_NBYTES * LINE_NBYTES;
+    struct use uses[2] = {{peer_rank, step - 1}, {peer_rank, step - 1}};
     int half = 0;
 
-    for (size_t at = 0; at < peer_nbytes; at += window, half = 1 - half) {
-        if (at >= 2 * window) {
-            await_all(step);
-        }
-        alltoall_round(at, window, half);
+    copy(dst + (size_t)peer_rank * peer_nbytes, src + (size_t)peer_rank * peer_nbytes, peer_nbytes);
+    for (int distance = 1; distance < size; distance++) {
+        alltoall_step(distance, uses, &half);
     }
     barrier();
 }

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pieces of an exchange: where a member has what it sends, and where what it wants goes. */
+#ifndef NXR_COLLECTIVE_NODE_PIECE_H
+#define NXR_COLLECTIVE_NODE_PIECE_H
+
+#include "collective/node_collective.h"
+
+struct nxr_node_piece {
+    const char *src;
+    char *dst;
+    size_t nbytes;
+};
+
+/* What a member that sends has for the one with that number on this host. */
+static inline struct nxr_node_piece nxr_node_piece_to(const struct nixl_team *team,
+                                                      const struct nxr_exchange *what, int i)
+{
+    size_t place = (size_t)team->local[i];
+    const char *src = what->src;
+
+    if (!what->is_private) {
+        return (struct nxr_node_piece){.src = src, .nbytes = what->nbytes};
+    }
+    if (what->src_nbytes == NULL) {
+        return (struct nxr_node_piece){.src = src + place * what->nbytes, .nbytes = what->nbytes};
+    }
+    return (struct nxr_node_piece){.src = src + what->src_offsets[place],
+                                   .nbytes = what->src_nbytes[place]};
+}
+
+/* What a member that receives wants of the one with that number. */
+static inline struct nxr_node_piece nxr_node_piece_from(const struct nixl_team *team,
+                                                        const struct nxr_exchange *what, int i)
+{
+    size_t place = (size_t)team->local[i];
+    char *dst = what->dst;
+
+    if (!what->all_send) {
+        return (struct nxr_node_piece){.dst = dst, .nbytes = what->nbytes};
+    }
+    if (what->dst_nbytes == NULL) {
+        return (struct nxr_node_piece){.dst = dst + place * what->nbytes, .nbytes = what->nbytes};
+    }
+    return (struct nxr_node_piece){.dst = dst + what->dst_offsets[place],
+                                   .nbytes = what->dst_nbytes[place]};
+}
+
+/* How many bytes of a piece lie in the window of it that begins at `at`. */
+static inline size_t nxr_node_piece_in(size_t piece_nbytes, size_t at, size_t window_nbytes)
+{
+    size_t left = piece_nbytes > at ? piece_nbytes - at : 0;
+
+    return left < window_nbytes ? left : window_nbytes;
+}
+
+/* Through the slots, where all have a piece for each; `largest` of all. (node_alltoall.c) */
+int nxr_node_alltoall_slots(struct nixl_team *team, const struct nxr_exchange *what,
+                            size_t largest);
+
+#endif
