@@ -15,13 +15,13 @@
 #include "pair.h"
 #include "request.h"
 #include "util/clock.h"
+#include "util/random.h"
 #include "util/status.h"
 #include "wait.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* What this rank keeps of a place. */
 struct nxr_exposure {
@@ -314,7 +314,7 @@ static int want_partner(const char *operation, int rank)
 static bool take_nonce(unsigned char nonce[NXR_TOKEN_NONCE_NBYTES])
 {
     if (n_nonce_bytes == 0) {
-        if (getrandom(nonces, sizeof(nonces), 0) != (ssize_t)sizeof(nonces)) {
+        if (!nxr_random(nonces, sizeof(nonces))) {
             return false;
         }
         n_nonce_bytes = sizeof(nonces);

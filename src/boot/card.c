@@ -6,12 +6,12 @@
 #include "nixlrun.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/random.h"
 
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,8 +63,8 @@ int nxr_card_make(int rank, uint32_t incarnation, struct nxr_full_card *card_p)
         .socket_space = find_socket_space(),
     };
 
-    if (getrandom(card.nonce, sizeof(card.nonce), 0) != (ssize_t)sizeof(card.nonce) ||
-        getrandom(card.secret, sizeof(card.secret), 0) != (ssize_t)sizeof(card.secret)) {
+    if (!nxr_random(card.nonce, sizeof(card.nonce)) ||
+        !nxr_random(card.secret, sizeof(card.secret))) {
         nxr_error(BOOT, "no random numbers: %m");
         return NIXL_ERR_INTERNAL;
     }

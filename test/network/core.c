@@ -133,10 +133,9 @@ int nt_drive(void)
     return nt_is_open ? drive() : 0;
 }
 
-void nt_open(bool prefers_rma)
+int nt_try_open(bool prefers_rma, char *why, size_t why_nbytes)
 {
     static struct nxr_net_core core;
-    char why[512] = "";
     int status;
 
     core = (struct nxr_net_core){
@@ -154,10 +153,15 @@ void nt_open(bool prefers_rma)
         .provider = nt_provider,
         .prefers_rma = prefers_rma,
     };
-    status = nt_net->probe(why, sizeof(why));
-    if (status == NIXL_OK) {
-        status = nt_net->open(&core, why, sizeof(why));
-    }
+    status = nt_net->probe(why, why_nbytes);
+    return status == NIXL_OK ? nt_net->open(&core, why, why_nbytes) : status;
+}
+
+void nt_open(bool prefers_rma)
+{
+    char why[512] = "";
+    int status = nt_try_open(prefers_rma, why, sizeof(why));
+
     if (status != NIXL_OK) {
         mpt_fail(__FILE__, __LINE__, "open: %d: %s", status, why);
     }

@@ -87,6 +87,9 @@ extern bool nt_is_open;
 extern const char *nt_provider, *nt_devices;
 extern struct nxr_net_ep *nt_eps[NT_MAX_PROCESSES];
 
+/* Open the module, or say why not. */
+int nt_try_open(bool prefers_rma, char *why, size_t why_nbytes);
+
 /* Open the module; connect to all others, whose addresses are exchanged. */
 void nt_open(bool prefers_rma);
 void nt_connect(void);

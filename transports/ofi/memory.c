@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Registered memory and keys. Memory is registered with every rail; a key has one entry for each.
- * The numbers of keys are random where the choice is ours: a key that was released is never valid
- * again.
+ * The numbers of keys are random where the choice is ours (rail.c): a key that was released is never
+ * valid again.
  */
 #include "config.h"
 
@@ -12,18 +12,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
-
-uint64_t nxr_ofi_new_key(void)
-{
-    uint64_t key;
-
-    while (getrandom(&key, sizeof(key), 0) != sizeof(key)) {
-    }
-    return key >> 1; /* some providers keep the highest bit for themselves */
-}
 
 static void release(struct nxr_net_mem *mem)
 {
@@ -60,7 +50,7 @@ int nxr_ofi_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
     nxr_list_append(&nxr_ofi.mems, &mem->link);
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         struct nxr_ofi_rail *rail = &nxr_ofi.rails[i];
-        int rc = register_with(rail, mem, nxr_ofi_new_key(), &mem->mrs[i]);
+        int rc = register_with(rail, mem, NXR_OFI_NEW_KEY, &mem->mrs[i]);
 
         if (rc != 0) {
             nxr_ofi.core->log(kind == NIXL_MEM_HOST ? NXR_NET_WARN : NXR_NET_INFO,

@@ -8,6 +8,7 @@
 #include "rma.h"
 #include "transports/host_token.h"
 #include "util/clock.h"
+#include "util/random.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -118,11 +119,13 @@ static int open_network(const struct nxr_net_core *core, char *why, size_t why_n
     }
     nxr_ofi.address.magic = NXR_OFI_ADDRESS_MAGIC;
     nxr_ofi.address.version = NXR_OFI_LAYOUT_VERSION;
-    nxr_ofi.address.id = nxr_ofi_new_key() | 1;
     nxr_ofi.address.host = nxr_host_token();
     status = nxr_ofi_sleep_open();
     if (status != NIXL_OK) {
         snprintf(why, why_nbytes, "no descriptor is left for its events (ulimit -n)");
+    } else if (!nxr_random(&nxr_ofi.address.id, sizeof(nxr_ofi.address.id))) {
+        snprintf(why, why_nbytes, "no random numbers for its secrets (getrandom)");
+        status = NIXL_ERR_TRANSPORT;
     } else {
         status = open_rails(why, why_nbytes);
     }
@@ -130,6 +133,7 @@ static int open_network(const struct nxr_net_core *core, char *why, size_t why_n
         close_all();
         return status;
     }
+    nxr_ofi.address.id |= 1; /* 0 is nobody */
     nxr_ofi.address.n_rails = (uint8_t)nxr_ofi.n_rails;
     nxr_ofi_address_seal(&nxr_ofi.address);
     nxr_ofi.now = nxr_now_ns();

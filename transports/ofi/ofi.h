@@ -183,6 +183,9 @@ int nxr_ofi_rail_reopen(struct nxr_ofi_rail *rail);
 /* Handle what has ended or come; how many. */
 int nxr_ofi_rail_progress(struct nxr_ofi_rail *rail);
 
+/* Instead of a key: a number that was never used and cannot be guessed. */
+#define NXR_OFI_NEW_KEY 0
+
 /* Register memory of some kind, or of the host. 0 or a failure of libfabric. */
 struct nxr_ofi_bytes {
     void *addr;

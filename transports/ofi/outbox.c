@@ -45,7 +45,7 @@ static struct nxr_ofi_outbox *make(struct nxr_net_ep *ep)
         struct nxr_ofi_rail *rail = &nxr_ofi.rails[i];
 
         if ((rail->mr_mode & FI_MR_LOCAL) != 0 &&
-            nxr_ofi_rail_register(rail, outbox->bytes, NBYTES, FI_SEND, nxr_ofi_new_key(),
+            nxr_ofi_rail_register(rail, outbox->bytes, NBYTES, FI_SEND, NXR_OFI_NEW_KEY,
                                   &outbox->mrs[i]) != 0) {
             nxr_ofi_outbox_free(ep);
             return NULL;

@@ -9,6 +9,7 @@
 #include "ofi.h"
 #include "outbox.h"
 #include "rma.h"
+#include "util/random.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
@@ -26,17 +27,23 @@ int nxr_ofi_rail_register_kind(struct nxr_ofi_rail *rail, const struct nxr_ofi_b
 {
     const struct iovec iov = {bytes->addr, bytes->nbytes};
     /* No ordinal of a device: providers find that out from the address. */
-    const struct fi_mr_attr attr = {.mr_iov = &iov,
-                                    .iov_count = 1,
-                                    .access = access,
-                                    .requested_key = key,
-                                    .iface = bytes->kind == NIXL_MEM_CUDA ? FI_HMEM_CUDA
-                                                                          : FI_HMEM_SYSTEM};
+    struct fi_mr_attr attr = {.mr_iov = &iov,
+                              .iov_count = 1,
+                              .access = access,
+                              .requested_key = key,
+                              .iface =
+                                  bytes->kind == NIXL_MEM_CUDA ? FI_HMEM_CUDA : FI_HMEM_SYSTEM};
     struct fid_mr *mr;
     int rc;
 
     if (bytes->kind != NIXL_MEM_HOST && !rail->has_hmem) {
         return -FI_ENOSYS;
+    }
+    if (key == NXR_OFI_NEW_KEY) {
+        if (!nxr_random(&attr.requested_key, sizeof(attr.requested_key))) {
+            return -FI_ENODATA;
+        }
+        attr.requested_key >>= 1; /* some providers keep the highest bit for themselves */
     }
     rc = fi_mr_regattr(rail->domain, &attr, 0, &mr);
 
@@ -114,7 +121,7 @@ static int make_buffers(struct nxr_ofi_rail *rail)
     if (is_local) {
         rc = nxr_ofi_rail_register(rail, rail->controls,
                                    NXR_OFI_N_CONTROLS * sizeof(*rail->controls), FI_SEND,
-                                   nxr_ofi_new_key(), &rail->controls_mr);
+                                   NXR_OFI_NEW_KEY, &rail->controls_mr);
     }
     for (unsigned i = 0; i < NXR_OFI_N_RECEIVES; i++) {
         struct nxr_ofi_receive *receive = &rail->receives[i];
@@ -124,7 +131,7 @@ static int make_buffers(struct nxr_ofi_rail *rail)
         receive->is_posted = false;
         if (is_local && rc == 0) {
             rc = nxr_ofi_rail_register(rail, receive->bytes, sizeof(receive->bytes), FI_RECV,
-                                       nxr_ofi_new_key(), &receive->mr);
+                                       NXR_OFI_NEW_KEY, &receive->mr);
         }
     }
     return rc;

@@ -155,7 +155,7 @@ static int local_desc(struct nxr_ofi_rail *rail, struct nxr_ofi_rma *rma, void *
     }
     if (rma->mrs[rail->index] == NULL) {
         rc = nxr_ofi_rail_register_kind(rail, &bytes, rma->is_write ? FI_WRITE : FI_READ,
-                                        nxr_ofi_new_key(), &rma->mrs[rail->index]);
+                                        NXR_OFI_NEW_KEY, &rma->mrs[rail->index]);
     }
     *desc_p = nxr_ofi_mr_desc(rma->mrs[rail->index]);
     return rc;

@@ -61,9 +61,6 @@ int nxr_ofi_key_open(struct nxr_net_ep *ep, const void *key, size_t nbytes,
                      struct nxr_net_key **key_p);
 void nxr_ofi_key_close(struct nxr_net_key *key);
 
-/* A number for registered memory that was never used and cannot be guessed. */
-uint64_t nxr_ofi_new_key(void);
-
 int nxr_ofi_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset, const void *src,
                   size_t nbytes, struct nxr_net_op *op);
 int nxr_ofi_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset, void *dst,

@@ -4,11 +4,11 @@
 
 #include "connection.h"
 #include "transports/host_token.h"
+#include "util/random.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/utsname.h>
 
 /* Whoever else has come is asked for every so many rounds that find a hot connection silent. */
@@ -31,7 +31,7 @@ static bool make_secrets(void)
 {
     uint64_t secrets[2];
 
-    if (getrandom(secrets, sizeof(secrets), 0) != (ssize_t)sizeof(secrets)) {
+    if (!nxr_random(secrets, sizeof(secrets))) {
         return false;
     }
     nxr_tcp.address.knock = secrets[0];
