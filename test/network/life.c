@@ -59,7 +59,7 @@ NIXL_API ssize_t getrandom(void *bytes, size_t nbytes, unsigned flags)
     return syscall(SYS_getrandom, bytes, nbytes, flags);
 }
 
-/* As under a strict seccomp filter. Whoever takes no secrets from the kernel is opened all the same. */
+/* As under a strict seccomp filter. UCX takes no secrets from the kernel here, and is opened. */
 static void without_random_numbers(void)
 {
     char why[512] = "";
