@@ -105,9 +105,11 @@ int nixl_fence(int rank)
     return nxr_transfer_fence("nixl_fence", peer);
 }
 
+/* The dead are told of last, for they are each time: another failure is told once. */
 static int flush_all(int64_t timeout_ns)
 {
     int64_t deadline = nxr_deadline(timeout_ns);
+    const struct nxr_peer *lost = NULL;
     int first_failure = NIXL_OK;
 
     for (int rank = 0; rank < nxr_job.size; rank++) {
@@ -127,9 +129,15 @@ static int flush_all(int64_t timeout_ns)
             status = drain("nixl_flush", peer, left > 0 ? left : 0,
                            peer->transport != NULL ? peer->transport->flush : NULL);
         }
-        first_failure = first_failure == NIXL_OK ? status : first_failure;
+        if (status == NIXL_ERR_PEER_LOST) {
+            lost = peer;
+        } else if (first_failure == NIXL_OK) {
+            first_failure = status;
+        }
     }
-    return first_failure;
+    return first_failure == NIXL_OK && lost != NULL
+               ? fail_drain("nixl_flush", lost, NIXL_ERR_PEER_LOST)
+               : first_failure;
 }
 
 int nixl_flush(int rank, int64_t timeout_ns)

@@ -23,6 +23,7 @@ mp_programs = \
 	%D%/fault_channel \
 	%D%/fault_collective \
 	%D%/fault_first \
+	%D%/fault_flush \
 	%D%/fault_launcher \
 	%D%/fault_pair \
 	%D%/fault_stop \
@@ -66,6 +67,8 @@ check_PROGRAMS += $(mp_programs)
 %C%_fault_collective_LDADD = $(mp_libs)
 %C%_fault_first_LDFLAGS = $(mp_link)
 %C%_fault_first_LDADD = $(mp_libs)
+%C%_fault_flush_LDFLAGS = $(mp_link)
+%C%_fault_flush_LDADD = $(mp_libs)
 %C%_fault_launcher_LDFLAGS = $(mp_link)
 %C%_fault_launcher_LDADD = $(mp_libs)
 %C%_fault_pair_LDFLAGS = $(mp_link)

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A flush of all ranks after one of them has died: it tells of the death each time, and first of
+ * what has failed otherwise, which it tells once.
+ *
+ *     fault_flush
+ *
+ * Rank 1 dies. Rank 2 lives, and never makes the region that rank 0 puts into.
+ */
+#include "mptest.h"
+
+#include <signal.h>
+
+#define TAG_DIE 0xfe01
+
+static void wait_for_death(int rank)
+{
+    struct nixl_event event = NIXL_EVENT_INIT;
+
+    while (nixl_peer_state(rank) != NIXL_PEER_LOST) {
+        MPT_OK(nixl_event_recv(MPT_PATIENCE, &event));
+    }
+}
+
+static void flush_all(struct nixl_region *region)
+{
+    struct nixl_region *nowhere;
+    struct nixl_req *req = NULL;
+    char byte = 0;
+
+    for (int rank = 1; rank < 3; rank++) {
+        struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+
+        MPT_OK(nixl_region_query(region, rank, MPT_PATIENCE, &info));
+        MPT_OK(nixl_put(rank, region, 0, &byte, 1));
+    }
+    MPT_OK(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE));
+    MPT_OK(nixl_notify(1, TAG_DIE, NULL, 0, MPT_PATIENCE));
+    wait_for_death(1);
+    MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
+    MPT_EQ(nixl_last_error()->rank, 1);
+    MPT_OK(nixl_region_open("nowhere", &nowhere));
+    MPT_STATUS(nixl_put_nb(2, nowhere, 0, &byte, 1, &req), NIXL_INPROGRESS);
+    MPT_OK(nixl_req_free(&req));
+    MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_ERR_NOT_FOUND);
+    MPT_EQ(nixl_last_error()->rank, 2);
+    MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
+    MPT_EQ(nixl_last_error()->rank, 1);
+    MPT_OK(nixl_region_close(nowhere, MPT_PATIENCE));
+}
+
+int main(void)
+{
+    static struct nixl_note note;
+    struct nixl_region *region;
+
+    mpt_start();
+    MPT_OK(nixl_init(NULL));
+    MPT_EQ(nixl_size(), 3);
+    MPT_OK(nixl_region_alloc("flush", 64, NULL, &region));
+    mpt_barrier();
+    nixl_note_init(&note);
+    if (nixl_rank() == 0) {
+        flush_all(region);
+        MPT_OK(nixl_notify(2, TAG_DIE, NULL, 0, MPT_PATIENCE));
+    } else {
+        MPT_OK(nixl_notify_recv(0, TAG_DIE, UINT64_MAX, MPT_PATIENCE, &note));
+        if (nixl_rank() == 1) {
+            raise(SIGKILL);
+        }
+    }
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}
