@@ -198,6 +198,52 @@ static bool needs_networks(const struct nxr_boot_info *boot)
                                !nxr_route_is_allowed("shm")));
 }
 
+/* What this rank is and how it works, before anything of it runs. */
+static void begin(const struct nixl_init_params *params, const struct nxr_boot_info *boot)
+{
+    nxr_job.rank = boot->rank;
+    nxr_job.size = boot->size;
+    nxr_job.is_alone = boot->is_alone;
+    nxr_job.is_multithreaded = params == NULL || params->thread_level != NIXL_THREAD_SINGLE;
+    nxr_job.control = NULL;
+    nxr_job.peers = NULL;
+    nxr_job.event_fd = -1;
+    nxr_job.n_guards = 0;
+    nxr_job.is_leaving = false;
+    nxr_job.n_starts++;
+    pthread_mutex_init(&nxr_job.lock, NULL);
+    nxr_barrier_init();
+    choose_spin_time(boot->n_local);
+}
+
+/* The card and all that stands on it. What was started before a failure is left to the caller. */
+static int start_parts(const struct nxr_boot_info *boot)
+{
+    char why[256];
+    int status = make_card(boot->incarnation);
+
+    nxr_job.mark = boot->is_alone
+                       ? nxr_hash(nxr_job.card.head.nonce, sizeof(nxr_job.card.head.nonce))
+                       : boot->mark;
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (nxr_route_init(why, sizeof(why)) != NIXL_OK) {
+        return fail_init(NIXL_ERR_INVALID_ARG, why);
+    }
+    if (nxr_env.coll_table_file[0] != '\0') {
+        status = nxr_coll_table_set(nxr_env.coll_table_file, (size_t)nxr_job.size,
+                                    nxr_env.coll_table, why, sizeof(why));
+        if (status != NIXL_OK) {
+            return fail_init(status, why);
+        }
+    }
+    if (needs_networks(boot)) {
+        nxr_net_start(&nxr_job.card);
+    }
+    return start_host();
+}
+
 static int join(const struct nixl_init_params *params)
 {
     struct nxr_boot_info boot;
@@ -212,37 +258,8 @@ static int join(const struct nixl_init_params *params)
     if (status != NIXL_OK) {
         return fail_init(status, why);
     }
-    nxr_job.rank = boot.rank;
-    nxr_job.size = boot.size;
-    nxr_job.is_alone = boot.is_alone;
-    nxr_job.is_multithreaded = params == NULL || params->thread_level != NIXL_THREAD_SINGLE;
-    nxr_job.control = NULL;
-    nxr_job.peers = NULL;
-    nxr_job.event_fd = -1;
-    nxr_job.n_guards = 0;
-    nxr_job.is_leaving = false;
-    nxr_job.n_starts++;
-    pthread_mutex_init(&nxr_job.lock, NULL);
-    nxr_barrier_init();
-    choose_spin_time(boot.n_local);
-    status = make_card(boot.incarnation);
-    nxr_job.mark = boot.is_alone
-                       ? nxr_hash(nxr_job.card.head.nonce, sizeof(nxr_job.card.head.nonce))
-                       : boot.mark;
-    if (status == NIXL_OK && nxr_route_init(why, sizeof(why)) != NIXL_OK) {
-        status = fail_init(NIXL_ERR_INVALID_ARG, why);
-    }
-    if (status == NIXL_OK && nxr_env.coll_table_file[0] != '\0') {
-        status = nxr_coll_table_set(nxr_env.coll_table_file, (size_t)nxr_job.size,
-                                    nxr_env.coll_table, why, sizeof(why));
-        status = status == NIXL_OK ? status : fail_init(status, why);
-    }
-    if (status == NIXL_OK && needs_networks(&boot)) {
-        nxr_net_start(&nxr_job.card);
-    }
-    if (status == NIXL_OK) {
-        status = start_host();
-    }
+    begin(params, &boot);
+    status = start_parts(&boot);
     if (status != NIXL_OK) {
         goto err_drop;
     }
