@@ -6,11 +6,12 @@
  *
  * Rank 0 moves a large block to or from the last rank, on another host. The .mp file has limited
  * the rate of the rails, so that the cut comes while bytes are on their way. On a slow machine it
- * may come late: then there is a next time. Then the rail is joined and cut again, on the other
- * host's side.
+ * may come late, when nothing is left to go there: then there is a next time. A cut that comes in
+ * time pauses the rail, and once it is joined it must come back. Then it is cut again, on the other host's side.
  */
 #include "test/net/bed.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +24,35 @@
 
 #define MAX_TRIES 20
 
+/* What the log says of the rail that is cut. */
+static atomic_uint n_paused, n_back;
+
 static int other;
 static bool is_put;
 static int64_t bound_ns;
 static struct nixl_region *region;
 static unsigned char *memory;
+
+static void hear_log(enum nixl_log_level level, const char *subsystem, const char *text, void *arg)
+{
+    (void)level;
+    (void)arg;
+    n_paused += strcmp(text, "ofi: eth1 is silent where another rail answers; not used now") == 0 ||
+                strncmp(text, "ofi: a connection by eth1 has failed", 36) == 0;
+    n_back += strcmp(text, "ofi: eth1 answers again; used again") == 0;
+    fprintf(stderr, "%s: %s\n", subsystem, text);
+}
+
+/* The rail was paused and is joined again. */
+static void await_rail(unsigned n_back_before)
+{
+    int64_t until = mpt_now_ns() + MPT_PATIENCE;
+
+    while (n_back == n_back_before) {
+        MPT_LT(mpt_now_ns(), until);
+        MPT_OK(nixl_flush(other, MPT_PATIENCE));
+    }
+}
 
 static void tell(uint64_t tag)
 {
@@ -45,6 +70,7 @@ static void hear(uint64_t tag)
 /* Rank 0: one block; rail 1 of a host is cut meanwhile, unless cut_host is -1. Was it in time? */
 static bool move_block(uint64_t seed, int cut_host)
 {
+    unsigned n_paused_before = n_paused, n_back_before = n_back;
     struct nixl_req *req = NULL;
     int64_t began_ns = mpt_now_ns(), cut_ns;
     bool is_in_time = true;
@@ -72,6 +98,10 @@ static bool move_block(uint64_t seed, int cut_host)
     if (cut_host >= 0) {
         MPT_LT(mpt_now_ns() - cut_ns, bound_ns);
         bed_link("join h%d 1", cut_host);
+        is_in_time = is_in_time && n_paused > n_paused_before;
+        if (is_in_time) {
+            await_rail(n_back_before);
+        }
     }
     if (is_put) {
         tell(TAG_BLOCK);
@@ -127,6 +157,7 @@ int main(int argc, char **argv)
     MPT_TRUE(argc == 2 || argc == 3);
     is_put = strcmp(argv[1], "put") == 0;
     bound_ns = argc == 3 ? atoi(argv[2]) * MPT_S : MPT_PATIENCE;
+    nixl_log_set_fn(hear_log, NULL);
     MPT_OK(nixl_init(NULL));
     MPT_EQ(nixl_size(), 2);
     other = 1 - nixl_rank();

@@ -110,6 +110,8 @@ void nxr_ofi_ponged(struct nxr_net_ep *ep, unsigned index, uint64_t posted_seq)
 
     if (way->is_bad) {
         way->is_bad = false;
+        nxr_ofi.core->log(NXR_NET_INFO, "ofi: %s answers again; used again",
+                          nxr_ofi.rails[index].device);
         if (!nxr_ofi_way_is_usable(ep, ep->message_way)) {
             ep->message_way = index;
         }
