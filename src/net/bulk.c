@@ -49,6 +49,7 @@ static void *place_got(struct net_landing *landing, const struct nxr_net_got *go
 static void enlist(struct net_landing *landing, struct net_peer *np)
 {
     landing->seq = ++np->landing_seq;
+    nxr_net.n_landings++;
     nxr_list_append(&np->landings, &landing->link);
 }
 
@@ -128,6 +129,7 @@ void net_landed(void *cookie, int status)
     struct net_peer *np = landing->np;
 
     nxr_list_remove(&landing->link);
+    nxr_net.n_landings--;
     if (landing->hold != NULL) {
         net_hold_end(landing->hold);
     }

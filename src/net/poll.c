@@ -35,6 +35,12 @@
 /* How long peers that send without a break may keep the service thread from everything else. */
 #define TURN_NS (2 * NXR_MS)
 
+/*
+ * How long the service thread looks for more of what is landing before it sleeps, which costs a
+ * wake-up; and no longer than it has worked, so that a slow network costs little.
+ */
+#define LINGER_NS (50 * NXR_US)
+
 /* What is worth a look at the clock, and how much slower than its network says it may move. */
 #define LARGE_NBYTES (64u << 10)
 #define SLOWER       2
@@ -44,6 +50,7 @@ static int networks_fd = -1;         /* an epoll descriptor over those of the ne
 static int timer_fd = -1;            /* looks after the lease */
 static bool is_watched;              /* watch_lock: networks_fd is in the service thread's epoll */
 static atomic_bool is_leased;        /* not is_watched; read without the lock */
+static bool expects_more;            /* the service thread's: bulk is landing, others do not look */
 static _Atomic int64_t polled_at;    /* by a thread of the user */
 static _Atomic int64_t lease_ns;     /* what the timer was set to */
 static _Atomic int64_t expected_end; /* nxr_net.lock to write: nxr_net_expected_end() */
@@ -109,6 +116,9 @@ static bool do_round(bool is_thorough, int64_t now)
     has_moved |= pump_busy();
     must_wake = nxr_net.must_wake;
     nxr_net.must_wake = false;
+    if (is_thorough) {
+        expects_more = nxr_net.is_for_passive && nxr_net.n_landings > 0;
+    }
     nxr_net.is_in_round = false;
     net_unlock();
     if (must_wake) {
@@ -287,21 +297,30 @@ static bool leave_it(int64_t now)
     return true;
 }
 
+/* Look for more rather than sleep, after work from `start` to `moved_at`? */
+static bool may_linger(int64_t start, int64_t moved_at)
+{
+    int64_t worked_ns = moved_at - start;
+
+    return expects_more &&
+           nxr_now_ns() - moved_at < (worked_ns < LINGER_NS ? worked_ns : LINGER_NS);
+}
+
 void nxr_net_serve(void)
 {
-    int64_t until;
+    int64_t start, moved_at;
 
     if (!atomic_load(&nxr_net_is_open)) {
         return;
     }
-    until = nxr_now_ns() + TURN_NS;
+    start = moved_at = nxr_now_ns();
     do {
         bool has_moved;
 
         do {
             int64_t now = nxr_now_ns();
 
-            if (now > until) {
+            if (now > start + TURN_NS) {
                 nxr_service_kick(); /* again, behind timers and connections */
                 return;
             }
@@ -310,7 +329,8 @@ void nxr_net_serve(void)
             }
             net_lock(); /* threads that send without a break must not keep it from this */
             has_moved = do_round(true, now);
-        } while (has_moved && !atomic_load(&is_leased));
+            moved_at = has_moved && expects_more ? nxr_now_ns() : moved_at;
+        } while ((has_moved || may_linger(start, moved_at)) && !atomic_load(&is_leased));
     } while (!atomic_load(&is_leased) && !arm());
 }
 

@@ -235,6 +235,7 @@ struct net_state {
     struct nxr_list holds;    /* struct net_hold */
     struct nxr_list closings; /* struct net_closing (net/key.c) */
     struct nxr_list works;    /* struct net_work: to be begun after the round */
+    unsigned n_landings;      /* of all peers */
     unsigned n_works;         /* that have not ended, and words */
     atomic_bool has_works;    /* read without the lock */
     int64_t now;              /* of this round */
