@@ -7,7 +7,8 @@
  * Rank 0 moves a large block to or from the last rank, on another host. The .mp file has limited
  * the rate of the rails, so that the cut comes while bytes are on their way. On a slow machine it
  * may come late, when nothing is left to go there: then there is a next time. A cut that comes in
- * time pauses the rail, and once it is joined it must come back. Then it is cut again, on the other host's side.
+ * time pauses the rail, and once it is joined it must come back. Then it is cut again, on the other
+ * host's side. The log tells of that.
  */
 #include "test/net/bed.h"
 
@@ -157,6 +158,7 @@ int main(int argc, char **argv)
     MPT_TRUE(argc == 2 || argc == 3);
     is_put = strcmp(argv[1], "put") == 0;
     bound_ns = argc == 3 ? atoi(argv[2]) * MPT_S : MPT_PATIENCE;
+    setenv("NIXLRUN_LOG", "info", 1);
     nixl_log_set_fn(hear_log, NULL);
     MPT_OK(nixl_init(NULL));
     MPT_EQ(nixl_size(), 2);
