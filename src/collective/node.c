@@ -246,11 +246,19 @@ static void sleep_once(struct nixl_team *team, int member, uint64_t phase)
     }
 }
 
+/*
+ * Whoever comes last may have to wake all others, one after the other: who is woken first spins for
+ * as long, or it sleeps again before the last one is up, and every call costs a wake-up per member.
+ */
+static int64_t spin_time(const struct nxr_node *node)
+{
+    return nxr_job.spin_ns * (nxr_job.is_crowded ? CROWD_FACTOR : node->size - 1);
+}
+
 int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
 {
     const struct nxr_node *node = &team->node;
-    int64_t spin_ns = nxr_job.is_crowded ? CROWD_FACTOR * nxr_job.spin_ns : nxr_job.spin_ns;
-    int64_t spin_until = nxr_now_ns() + spin_ns;
+    int64_t spin_until = nxr_now_ns() + spin_time(node);
 
     for (;;) {
         int status;
