@@ -14,12 +14,9 @@
 #include "collective/phase.h"
 
 /*
- * What a member copies into its slot in one round, where members share a core: all of them together
- * should leave it in the common cache. So they swap long pieces, with one member at a time.
+ * In a crowd members swap pieces of NXR_NODE_CROWD_NBYTES, with one member at a time. Elsewhere
+ * longer ones than these gain nothing, and rounds of fewer members are more waits.
  */
-#define CROWD_NBYTES (256ul << 10)
-
-/* Elsewhere longer pieces gain nothing, and rounds of fewer members are more waits. */
 #define PIECE_NBYTES (128ul << 10)
 
 /* A window of the pieces between members whose numbers have one of a few sums, modulo the size. */
@@ -44,8 +41,8 @@ static struct round first_round(const struct nixl_team *team, size_t largest)
 {
     size_t size = (size_t)team->node.size, n_sums;
     size_t whole = lines_down(NXR_NODE_SLOT_NBYTES / (size - 1));
-    size_t room = nxr_job.is_crowded ? CROWD_NBYTES : NXR_NODE_SLOT_NBYTES / 2;
-    size_t wanted = nxr_job.is_crowded ? CROWD_NBYTES : PIECE_NBYTES;
+    size_t room = nxr_job.is_crowded ? NXR_NODE_CROWD_NBYTES : NXR_NODE_SLOT_NBYTES / 2;
+    size_t wanted = nxr_job.is_crowded ? NXR_NODE_CROWD_NBYTES : PIECE_NBYTES;
 
     if (!nxr_job.is_crowded && largest <= whole) {
         return (struct round){.n_sums = (int)size, .nbytes = whole};

@@ -15,9 +15,6 @@
 /* Shares of a broadcast end at pages: process_vm calls take whole ones. */
 #define SHARE_UNIT 4096
 
-/* What a member with others on its core copies into its slot in one round, where all do. */
-#define CROWD_NBYTES (256ul << 10)
-
 /* ---- broadcast of what fits into a cell ------------------------------------------------------ */
 
 /* What may be device memory. */
@@ -209,7 +206,7 @@ static size_t round_nbytes(const struct nixl_team *team, const struct nxr_exchan
     size_t half = NXR_NODE_SLOT_NBYTES / 2, n_pieces = n_pieces_of(team, what);
 
     if (what->all_send && what->all_receive) {
-        return nxr_job.is_crowded                ? CROWD_NBYTES
+        return nxr_job.is_crowded                ? NXR_NODE_CROWD_NBYTES
                : largest <= NXR_NODE_SLOT_NBYTES ? NXR_NODE_SLOT_NBYTES
                                                  : half;
     }

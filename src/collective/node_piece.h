@@ -5,6 +5,12 @@
 
 #include "collective/node_collective.h"
 
+/*
+ * What a member copies into its slot in one round where all do and share cores: what all of them
+ * copy should stay in the common cache.
+ */
+#define NXR_NODE_CROWD_NBYTES (256ul << 10)
+
 struct nxr_node_piece {
     const char *src;
     char *dst;
