@@ -16,6 +16,7 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <signal.h>
 
 #define MOST_MISSED    4            /* beats; then it counts as lost, until it is heard of again */
@@ -267,6 +268,28 @@ const char *foreign_ranks_step(void)
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
+/*
+ * Engines that start by ssh say little where a name is wrong. That it has no address here explains
+ * a failure, and is none by itself: ssh may know the name.
+ */
+static void say_unresolved(void)
+{
+    const struct launch_job *job = foreign.job;
+    struct addrinfo *found;
+
+    if (foreign.task->engine->id != ENGINE_PRRTE && foreign.task->engine->id != ENGINE_OPENMPI) {
+        return;
+    }
+    for (int i = 0; i < job->n_hosts; i++) {
+        if (getaddrinfo(job->hosts[i].name, NULL, NULL, &found) != 0) {
+            sink_say("host '%s' has no address here; see --host and --hostfile",
+                     job->hosts[i].name);
+            return;
+        }
+        freeaddrinfo(found);
+    }
+}
+
 /* No rank explains how the engine ended. */
 static int judge_engine(void)
 {
@@ -276,6 +299,7 @@ static int judge_engine(void)
     ending_text(foreign.wait_status, why);
     if (n_started == 0) {
         sink_say("%s %s before a rank has started", foreign.name, why);
+        say_unresolved();
         return LAUNCH_EXIT_FAILED;
     }
     if (n_ended < foreign.job->np) {
