@@ -64,27 +64,60 @@ struct net_landing *net_landing_new(struct net_peer *np)
     return landing;
 }
 
-static void *place(struct net_landing *landing, const void *header, size_t header_nbytes,
-                   size_t nbytes)
+static void *place(struct net_landing *landing, const struct nxr_net_record *record, size_t nbytes)
 {
-    _Alignas(8) unsigned char aligned[NXR_NET_HEADER_NBYTES];
+    if (record->type == NXR_NET_BULK_PUT) {
+        return place_put(landing, nxr_net_body(record), nbytes);
+    }
+    if (record->type == NXR_NET_BULK_GOT) {
+        return place_got(landing, nxr_net_body(record), nbytes);
+    }
+    net_drop(landing->np->peer->rank, "bulk behind a message that has none");
+    return NULL;
+}
+
+/* Where the bulk goes, and the landing in *cookie_p; NULL: nowhere. */
+static void *begin_landing(struct net_peer *np, const struct nxr_net_record *record, size_t nbytes,
+                           void **cookie_p)
+{
+    struct net_landing *landing = malloc(sizeof(*landing));
+    void *addr;
+
+    if (landing == NULL) {
+        net_give_up(np);
+        return NULL;
+    }
+    *landing = (struct net_landing){.np = np};
+    addr = place(landing, record, nbytes);
+    if (addr == NULL) {
+        free(landing);
+        return NULL;
+    }
+    enlist(landing, np);
+    *cookie_p = landing;
+    return addr;
+}
+
+static void *take_header(struct net_peer *np, const void *header, size_t header_nbytes,
+                         size_t nbytes, void **cookie_p)
+{
+    _Alignas(8) unsigned char message[NXR_NET_HEADER_NBYTES];
     size_t at = sizeof(struct nxr_net_head);
     const struct nxr_net_record *record = NULL;
     const char *why = "bulk behind a message that is too long";
+    void *addr;
 
-    if (header_nbytes <= sizeof(aligned)) {
-        memcpy(aligned, header, header_nbytes);
-        record = nxr_net_next_record(aligned, header_nbytes, &at, &why);
+    if (header_nbytes <= sizeof(message)) {
+        memcpy(message, header, header_nbytes);
+        record = nxr_net_next_record(message, header_nbytes, &at, &why);
     }
-
-    if (record != NULL && record->type == NXR_NET_BULK_PUT) {
-        return place_put(landing, nxr_net_body(record), nbytes);
+    if (record == NULL) {
+        net_drop(np->peer->rank, why != NULL ? why : "bulk behind an empty message");
+        return NULL;
     }
-    if (record != NULL && record->type == NXR_NET_BULK_GOT) {
-        return place_got(landing, nxr_net_body(record), nbytes);
-    }
-    net_drop(landing->np->peer->rank, why != NULL ? why : "bulk behind a message that has none");
-    return NULL;
+    addr = begin_landing(np, record, nbytes, cookie_p);
+    net_take_records(np, message, header_nbytes, at); /* they were sent behind it */
+    return addr;
 }
 
 void *net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p)
@@ -93,27 +126,12 @@ void *net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void
     const char *why =
         nxr_net_check_head(header, header_nbytes, net_own_token(), nxr_job.size, &head);
     struct net_peer *np = why == NULL ? net_peer_of(head.rank) : NULL;
-    struct net_landing *landing;
-    void *addr;
 
     if (np == NULL || np->is_dead || head.incarnation != np->card.head.incarnation) {
         net_drop(why == NULL ? head.rank : -1, why != NULL ? why : "bulk before the greeting");
         return NULL;
     }
-    net_lives(np, header_nbytes);
-    landing = malloc(sizeof(*landing));
-    if (landing == NULL) {
-        return NULL;
-    }
-    *landing = (struct net_landing){.np = np};
-    addr = place(landing, header, header_nbytes, nbytes);
-    if (addr == NULL) {
-        free(landing);
-        return NULL;
-    }
-    enlist(landing, np);
-    *cookie_p = landing;
-    return addr;
+    return take_header(np, header, header_nbytes, nbytes, cookie_p);
 }
 
 void net_landing(void *cookie, size_t nbytes)

@@ -35,6 +35,12 @@ void net_drop(int rank, const char *why)
     }
 }
 
+void net_give_up(const struct net_peer *np)
+{
+    nxr_error(NET, "no memory for a message of rank %d: the peer is given up", np->peer->rank);
+    net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+}
+
 /* ---- single records -------------------------------------------------------------------------- */
 
 static void take_note(struct net_peer *np, const struct nxr_net_record *record)
@@ -128,8 +134,7 @@ static void gate(struct net_peer *np, const struct nxr_net_record *record)
     }
     gated = malloc(sizeof(*gated) + nbytes);
     if (gated == NULL) {
-        nxr_error(NET, "no memory for a message of rank %d: the peer is given up", np->peer->rank);
-        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+        net_give_up(np);
         return;
     }
     gated->after = np->landing_seq;
@@ -232,9 +237,8 @@ static void take_record(struct net_peer *np, const struct nxr_net_record *record
 
 /* ---- whole messages -------------------------------------------------------------------------- */
 
-void net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes)
+void net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes, size_t at)
 {
-    size_t at = sizeof(struct nxr_net_head);
     const struct nxr_net_record *record;
     const char *why;
 
@@ -277,11 +281,10 @@ static void take_message(struct net_peer *np, const void *bytes, size_t nbytes)
     const unsigned char *aligned = align(bytes, nbytes);
 
     if (aligned == NULL) {
-        nxr_error(NET, "no memory for a message of rank %d: the peer is given up", np->peer->rank);
-        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+        net_give_up(np);
         return;
     }
-    net_take_records(np, aligned, nbytes);
+    net_take_records(np, aligned, nbytes, sizeof(struct nxr_net_head));
 }
 
 void net_received(const void *bytes, size_t nbytes)

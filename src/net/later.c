@@ -90,7 +90,7 @@ static void take_message(const struct net_later *later)
     }
     net_lock();
     if (np != NULL) {
-        net_take_records(np, later->bytes, later->nbytes);
+        net_take_records(np, later->bytes, later->nbytes, sizeof(struct nxr_net_head));
     }
     nxr_net.n_later_messages--;
     nxr_net.taking_rank = -1;

@@ -136,12 +136,13 @@ static bool go_put_bulk(struct net_move *move)
         .nbytes = user->nbytes,
         .id = user->part->id,
     };
-    struct net_bulk bulk = {.bytes = user->local, .nbytes = user->nbytes, .move = move};
+    struct net_bulk bulk = {
+        .bytes = user->local, .nbytes = user->nbytes, .move = move, .flush = net_flush_of_bulk(np)};
 
-    np->is_dirty = true;
     np->has_bulk_unheard = true;
     move->is_at_module = true;
     if (net_send_bulk(np, NXR_NET_BULK_PUT, &put, sizeof(put), &bulk) != NIXL_OK) {
+        net_flush_lost(np);
         move->is_at_module = false;
         net_move_end(move, NIXL_ERR_NO_MEMORY);
     }

@@ -8,27 +8,45 @@
 
 #include "net/state.h"
 
-static bool ask(struct net_peer *np)
+static uint64_t next_flush(struct net_peer *np)
+{
+    np->is_dirty = false;
+    return ++np->flush_asked;
+}
+
+static void ask(struct net_peer *np)
 {
     struct nxr_net_stamp *flush = net_begin(np, NXR_NET_FLUSH, sizeof(*flush));
 
-    if (flush == NULL) {
-        return false;
+    if (flush != NULL) {
+        flush->value = next_flush(np);
     }
-    flush->value = ++np->flush_asked;
-    np->is_dirty = false;
-    return true;
+}
+
+/* A put goes: will a flush follow, as one followed the last? */
+static bool expects_flush(struct net_peer *np)
+{
+    np->is_dirty = true;
+    np->expects_flush = np->expects_flush && np->is_flush_used;
+    np->is_flush_used = false;
+    return np->expects_flush;
 }
 
 void net_ask_flush_early(struct net_peer *np)
 {
-    np->is_dirty = true;
-    if (np->expects_flush && np->is_flush_used) {
-        np->is_flush_used = false;
+    if (expects_flush(np)) {
         ask(np);
-    } else {
-        np->expects_flush = false;
     }
+}
+
+uint64_t net_flush_of_bulk(struct net_peer *np)
+{
+    return expects_flush(np) ? next_flush(np) : 0;
+}
+
+void net_flush_lost(struct net_peer *np)
+{
+    np->is_dirty = true;
 }
 
 /* Is all that was sent visible there? Caller holds the lock. */

@@ -254,6 +254,7 @@ void net_uncork_all(void)
 int net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body, size_t body_nbytes,
                   const struct net_bulk *bulk)
 {
+    const struct nxr_net_stamp flush = {bulk->flush};
     struct net_out *out;
 
     send_batch(np);
@@ -268,6 +269,9 @@ int net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body,
         return NIXL_ERR_NO_MEMORY;
     }
     memcpy(append(out, type, body_nbytes), body, body_nbytes);
+    if (bulk->flush != 0) {
+        memcpy(append(out, NXR_NET_FLUSH, sizeof(flush)), &flush, sizeof(flush));
+    }
     out->bulk = bulk->bytes;
     out->bulk_nbytes = bulk->nbytes;
     out->move = bulk->move;

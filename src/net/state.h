@@ -285,12 +285,13 @@ void *net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes)
  */
 void net_push(struct net_peer *np, bool may_wait);
 
-/* Send a header of one record, and bulk behind it, in order with everything else. */
+/* Send a header, and bulk behind it, in order with everything else. */
 struct net_bulk {
     const void *bytes;
     size_t nbytes;
     struct net_move *move; /* told when the bulk has left; or NULL */
     struct net_hold *hold; /* given back then; or NULL */
+    uint64_t flush;        /* asked for behind it, along with it; 0: none */
 };
 int net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body, size_t body_nbytes,
                   const struct net_bulk *bulk);
@@ -334,13 +335,16 @@ enum nixl_mem_kind net_local_kind(const void *local);
 
 /* ---- in.c ------------------------------------------------------------------------------------ */
 
-/* Take the records of a message whose head was checked. */
-void net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes);
+/* Take the records of a message whose head was checked, from the one at `at` on. */
+void net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes, size_t at);
 
 /* Records that waited for bulk which has landed. */
 void net_run_gated(struct net_peer *np);
 
 void net_drop(int rank, const char *why);
+
+/* There is no memory for what this peer sent. */
+void net_give_up(const struct net_peer *np);
 
 uint64_t net_own_token(void);
 void net_received(const void *bytes, size_t nbytes);
@@ -502,6 +506,12 @@ int net_flush(struct nxr_peer *peer);
 
 /* A put was sent: ask along with it, if this process flushes after every put. */
 void net_ask_flush_early(struct net_peer *np);
+
+/* Bulk is sent: the flush that its header asks for, or 0. */
+uint64_t net_flush_of_bulk(struct net_peer *np);
+
+/* ... and it could not be sent. */
+void net_flush_lost(struct net_peer *np);
 
 /* ---- note.c ---------------------------------------------------------------------------------- */
 

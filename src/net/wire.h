@@ -12,7 +12,7 @@
 #include "transports/network.h"
 
 #define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */
-#define NXR_NET_VERSION 2
+#define NXR_NET_VERSION 3
 
 struct nxr_net_head {
     uint32_t magic;
@@ -31,7 +31,7 @@ enum nxr_net_type {
     NXR_NET_CLOSED,     /* my region that you have the key of is closed */
     NXR_NET_CLOSED_ACK, /* ... and I read and write it no more */
     NXR_NET_PUT,
-    NXR_NET_BULK_PUT, /* alone in its message; the bytes are the bulk behind it */
+    NXR_NET_BULK_PUT, /* first in its message; its bytes are the bulk behind that */
     NXR_NET_REFUSED,  /* a put of yours was dropped */
     NXR_NET_GET,
     NXR_NET_GOT,

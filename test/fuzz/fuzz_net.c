@@ -12,7 +12,7 @@
 /* sources: src/boot/ src/collective/ src/host/ src/net/ src/util/ src/ */
 /* sources: src/memory/[a-u]*.c src/memory/vulkan_none.c */
 /* sources: transports/ transports/cuda_ipc/ transports/self/ transports/shm/ */
-/* sources: transports/vulkan_ipc/ test/unit/fake_net.c */
+/* sources: transports/vulkan_ipc/ test/unit/fake_net.c test/unit/fake_message.c */
 #include "test/unit/fake_net.h"
 
 #include "region.h"
@@ -51,13 +51,6 @@ static bool list_has_ended;
 static struct landing landings[N_LANDINGS];
 static size_t n_landings;
 
-static void must(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
-
 /*
  * A message of a rank, copied so that a read behind its end is seen. Every second length lies at no
  * multiple of 8, as in a network's own buffer.
@@ -67,7 +60,7 @@ static void deliver(const void *bytes, size_t nbytes)
     size_t at = nbytes / 8 % 2 * 4;
     unsigned char *message = malloc(at + nbytes > 0 ? at + nbytes : 1);
 
-    must(message != NULL);
+    fake_must(message != NULL);
     memcpy(message + at, bytes, nbytes);
     net_lock();
     net_received(message + at, nbytes);
@@ -111,7 +104,7 @@ static void begin_list(void)
         .ended = list_ended,
     };
     list_has_ended = false;
-    must(part->transport->start_list(&list) == NIXL_INPROGRESS);
+    fake_must(part->transport->start_list(&list) == NIXL_INPROGRESS);
 }
 
 /* Rank 1 is linked; the gets from it have the numbers 1 and 2, those of the list follow. */
@@ -125,19 +118,19 @@ static void begin(void)
     small = malloc(SMALL_GET);
     large = malloc(LARGE_GET);
     listed = malloc((size_t)N_LISTED * LISTED_GET);
-    must(small != NULL && large != NULL && listed != NULL);
-    must(nixl_region_open("theirs", &theirs) == NIXL_OK);
-    must(nixl_get_nb(1, theirs, 0, small, SMALL_GET, &reqs[0]) == NIXL_INPROGRESS);
-    must(nixl_get_nb(1, theirs, 0, large, LARGE_GET, &reqs[1]) == NIXL_INPROGRESS);
+    fake_must(small != NULL && large != NULL && listed != NULL);
+    fake_must(nixl_region_open("theirs", &theirs) == NIXL_OK);
+    fake_must(nixl_get_nb(1, theirs, 0, small, SMALL_GET, &reqs[0]) == NIXL_INPROGRESS);
+    fake_must(nixl_get_nb(1, theirs, 0, large, LARGE_GET, &reqs[1]) == NIXL_INPROGRESS);
     fake_key_coming(1, false);
     fake_round();
-    must(nxr_list_is_empty(&np->peer->asks));
+    fake_must(nxr_list_is_empty(&np->peer->asks));
     for (size_t i = 0; i < 2; i++) {
-        must(nixl_req_test(&reqs[i]) == NIXL_INPROGRESS);
+        fake_must(nixl_req_test(&reqs[i]) == NIXL_INPROGRESS);
     }
     begin_list();
     for (uint64_t id = 1; id <= 2 + N_LISTED; id++) {
-        must(net_move_find(np, id) != NULL);
+        fake_must(net_move_find(np, id) != NULL);
     }
 }
 
@@ -165,10 +158,10 @@ static void end(void)
         land(true);
     }
     for (size_t i = 0; i < 2; i++) {
-        must(nixl_req_test(&reqs[i]) != NIXL_INPROGRESS);
+        fake_must(nixl_req_test(&reqs[i]) != NIXL_INPROGRESS);
     }
-    must(list_has_ended);
-    must(nixl_region_close(theirs, NIXL_FOREVER) == NIXL_OK);
+    fake_must(list_has_ended);
+    fake_must(nixl_region_close(theirs, NIXL_FOREVER) == NIXL_OK);
     fake_stop();
     free(small);
     free(large);
@@ -187,8 +180,8 @@ static void deliver_raw(const uint8_t *bytes, size_t nbytes)
     memcpy(&head, bytes, nbytes < sizeof(head) ? nbytes : sizeof(head));
     memcpy(before, fake.own, sizeof(before));
     deliver(bytes, nbytes);
-    must(head.token == net_own_token() ||
-         (memcmp(before, fake.own, sizeof(before)) == 0 && fake_n_messages() == n_sent_before));
+    fake_must(head.token == net_own_token() || (memcmp(before, fake.own, sizeof(before)) == 0 &&
+                                                fake_n_messages() == n_sent_before));
 }
 
 static void deliver_of(int rank, const uint8_t *bytes, size_t nbytes)

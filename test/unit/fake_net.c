@@ -17,25 +17,7 @@
 
 struct fake fake;
 
-struct coming {
-    struct nxr_list link;
-    size_t nbytes;
-    _Alignas(8) unsigned char bytes[];
-};
-
-struct fake_landing {
-    struct nxr_list link;
-    void *cookie;
-};
-
 static struct nxr_full_card cards[FAKE_SIZE];
-
-static void must(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 /* ---- the network ----------------------------------------------------------------------------- */
 
@@ -108,12 +90,12 @@ static int fake_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, co
     const struct net_peer *np = (const void *)ep;
     struct fake_sent *sent;
 
-    must(nbytes <= (bulk_nbytes > 0 ? NXR_NET_HEADER_NBYTES : FAKE_MESSAGE_NBYTES));
+    fake_must(nbytes <= (bulk_nbytes > 0 ? NXR_NET_HEADER_NBYTES : FAKE_MESSAGE_NBYTES));
     if (fake.answer != NIXL_OK && fake.answer != NIXL_INPROGRESS) {
         return fake.answer;
     }
     sent = malloc(sizeof(*sent) + nbytes);
-    must(sent != NULL);
+    fake_must(sent != NULL);
     *sent = (struct fake_sent){
         .rank = np->peer->rank, .bulk = bulk, .bulk_nbytes = bulk_nbytes, .nbytes = nbytes};
     memcpy(sent->bytes, bytes, nbytes);
@@ -127,7 +109,7 @@ static int fake_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, co
 static int fake_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset,
                       const void *src, size_t nbytes, struct nxr_net_op *op)
 {
-    must(key != NULL && src != NULL && offset + nbytes <= FAKE_PART_NBYTES);
+    fake_must(key != NULL && src != NULL && offset + nbytes <= FAKE_PART_NBYTES);
     fake.moved = op->memory_kind;
     fake.n_moved += fake.answer == NIXL_OK || fake.answer == NIXL_INPROGRESS;
     return accept_op(ep, op);
@@ -142,7 +124,7 @@ static int fake_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t of
 static int fake_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
                              struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p)
 {
-    must(addr != NULL && nbytes > 0);
+    fake_must(addr != NULL && nbytes > 0);
     fake.n_shown++;
     fake.shown = kind;
     if (fake.mem_answer == NIXL_OK) {
@@ -155,13 +137,13 @@ static int fake_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
 
 static void fake_mem_release(struct nxr_net_mem *mem)
 {
-    must(mem == (struct nxr_net_mem *)(void *)&fake);
+    fake_must(mem == (struct nxr_net_mem *)(void *)&fake);
 }
 
 static int fake_key_open(struct nxr_net_ep *ep, const void *key, size_t nbytes,
                          struct nxr_net_key **key_p)
 {
-    must(key != NULL && nbytes > 0);
+    fake_must(key != NULL && nbytes > 0);
     *key_p = (struct nxr_net_key *)(void *)ep;
     fake.n_open_keys++;
     return NIXL_OK;
@@ -169,7 +151,7 @@ static int fake_key_open(struct nxr_net_ep *ep, const void *key, size_t nbytes,
 
 static void fake_key_close(struct nxr_net_key *key)
 {
-    must(key != NULL);
+    fake_must(key != NULL);
     fake.n_open_keys--;
 }
 
@@ -185,7 +167,7 @@ static int fake_progress(void)
         }
     }
     while ((link = nxr_list_pop(&fake.coming)) != NULL) {
-        struct coming *coming = nxr_list_entry(link, struct coming, link);
+        struct fake_message *coming = nxr_list_entry(link, struct fake_message, link);
 
         memmove(coming->bytes + fake.offset, coming->bytes, coming->nbytes);
         net_received(coming->bytes + fake.offset, coming->nbytes);
@@ -243,7 +225,7 @@ static void ignore_line(enum nixl_log_level level, const char *subsystem, const 
     (void)level;
     (void)subsystem;
     (void)arg;
-    must(text[0] != '\0' && strchr(text, '\n') == NULL);
+    fake_must(text[0] != '\0' && strchr(text, '\n') == NULL);
 }
 
 static void make_cards(void)
@@ -251,13 +233,13 @@ static void make_cards(void)
     static const char entry[sizeof(struct nxr_net_offer) + 8]; /* expects nothing, and an address */
 
     for (int rank = 0; rank < FAKE_SIZE; rank++) {
-        must(nxr_card_make(rank, 0, &cards[rank]) == NIXL_OK);
+        fake_must(nxr_card_make(rank, 0, &cards[rank]) == NIXL_OK);
         /* The same in each run, so that an input always does the same. */
         memset(cards[rank].head.nonce, 1 + rank, sizeof(cards[rank].head.nonce));
         memset(cards[rank].head.secret, 11 + rank, sizeof(cards[rank].head.secret));
         memset(cards[rank].head.host, 'a' + rank, 1);
         memset(cards[rank].head.boot_id, 'a' + rank, 1);
-        must(nxr_card_add_address(&cards[rank], "ucx", entry, sizeof(entry)) == NIXL_OK);
+        fake_must(nxr_card_add_address(&cards[rank], "ucx", entry, sizeof(entry)) == NIXL_OK);
     }
 }
 
@@ -267,17 +249,17 @@ static void make_job(void)
     char why[256];
 
     nixl_log_set_fn(ignore_line, NULL);
-    must(nxr_env_parse(&nxr_env, why, sizeof(why)) == NIXL_OK);
-    must(nxr_route_init(why, sizeof(why)) == NIXL_OK);
+    fake_must(nxr_env_parse(&nxr_env, why, sizeof(why)) == NIXL_OK);
+    fake_must(nxr_route_init(why, sizeof(why)) == NIXL_OK);
     nxr_job = (struct nxr_job){.size = FAKE_SIZE, .event_fd = -1, .control_fd = -1};
     pthread_mutex_init(&nxr_job.lock, NULL);
     make_cards();
     nxr_job.card = cards[0];
-    must(nxr_control_create(0, FAKE_SIZE, nxr_job.card.head.nonce, &nxr_job.control,
-                            &nxr_job.control_fd) == NIXL_OK);
+    fake_must(nxr_control_create(0, FAKE_SIZE, nxr_job.card.head.nonce, &nxr_job.control,
+                                 &nxr_job.control_fd) == NIXL_OK);
     nxr_job.peers = calloc(FAKE_SIZE, sizeof(*nxr_job.peers));
     fake.own = malloc(FAKE_OWN_NBYTES);
-    must(nxr_job.peers != NULL && fake.own != NULL && nxr_peer_get(0) != NULL);
+    fake_must(nxr_job.peers != NULL && fake.own != NULL && nxr_peer_get(0) != NULL);
     memset(fake.own, 0, FAKE_OWN_NBYTES);
     pthread_mutex_lock(&nxr_job.lock);
     nxr_link_self(nxr_peer_get_locked(0));
@@ -286,7 +268,7 @@ static void make_job(void)
                                  .nbytes = FAKE_OWN_NBYTES,
                                  .fd = -1,
                                  .is_registered = true};
-    must(nxr_publish("own", &memory, &fake.published) == NIXL_OK);
+    fake_must(nxr_publish("own", &memory, &fake.published) == NIXL_OK);
     fake.own_key = fake.published->key;
     pthread_mutex_unlock(&nxr_job.lock);
     atomic_store(&nxr_job.state, NXR_STATE_READY);
@@ -295,7 +277,7 @@ static void make_job(void)
 static void open_network(void)
 {
     nxr_net = (struct net_state){.n_nets = 1, .peers = calloc(FAKE_SIZE, sizeof(*nxr_net.peers))};
-    must(nxr_net.peers != NULL);
+    fake_must(nxr_net.peers != NULL);
     nxr_list_init(&nxr_net.corked);
     nxr_list_init(&nxr_net.busy);
     nxr_list_init(&nxr_net.ended);
@@ -341,7 +323,7 @@ void fake_stop(void)
 {
     nxr_net_stop();
     fake_forget_sent();
-    must(nxr_list_is_empty(&fake.ops) && nxr_list_is_empty(&fake.landings));
+    fake_must(nxr_list_is_empty(&fake.ops) && nxr_list_is_empty(&fake.landings));
     nxr_inbox_reset();
     nxr_event_reset();
     for (int rank = 1; rank < FAKE_SIZE; rank++) {
@@ -366,10 +348,10 @@ struct net_peer *fake_link(int rank)
 
     pthread_mutex_lock(&nxr_job.lock);
     peer = nxr_peer_get_locked(rank);
-    must(peer != NULL);
+    fake_must(peer != NULL);
     peer->card = cards[rank].head;
     peer->has_card = true;
-    must(nxr_net_link(peer, &cards[rank], why, sizeof(why)) == NIXL_OK);
+    fake_must(nxr_net_link(peer, &cards[rank], why, sizeof(why)) == NIXL_OK);
     atomic_store(&peer->link, NXR_LINK_UP);
     pthread_mutex_unlock(&nxr_job.lock);
     return peer->net;
@@ -384,7 +366,7 @@ void fake_key_coming(int rank, bool is_rma)
         .takes_bulk = 1,
     };
 
-    must(!nxr_list_is_empty(&peer->asks));
+    fake_must(!nxr_list_is_empty(&peer->asks));
     key.ask = nxr_list_entry(peer->asks.next, struct nxr_region_part, ask_link)->ask;
     fake_coming(rank, NXR_NET_KEY, &key, sizeof(key), "key", is_rma ? 4 : 0);
 }
@@ -394,13 +376,13 @@ struct nixl_region *fake_region(int rank, bool is_rma)
     struct nixl_region *region;
     struct nxr_region_part *part;
 
-    must(nixl_region_open("theirs", &region) == NIXL_OK);
+    fake_must(nixl_region_open("theirs", &region) == NIXL_OK);
     pthread_mutex_lock(&nxr_job.lock);
-    must(nxr_region_want_part(region, rank, false, &part) == NIXL_OK);
+    fake_must(nxr_region_want_part(region, rank, false, &part) == NIXL_OK);
     pthread_mutex_unlock(&nxr_job.lock);
     fake_key_coming(rank, is_rma);
     fake_round();
-    must(nxr_region_part(region, rank) != NULL);
+    fake_must(nxr_region_part(region, rank) != NULL);
     return region;
 }
 
@@ -416,74 +398,14 @@ void fake_round(void)
     nxr_net_poll(fake.now != 0 ? fake.now : nxr_now_ns());
 }
 
-static size_t put_record(int rank, unsigned char *bytes, enum nxr_net_type type, const void *body,
-                         size_t body_nbytes)
-{
-    struct nxr_net_head head = {
-        .magic = NXR_NET_MAGIC, .version = NXR_NET_VERSION, .rank = rank, .token = net_own_token()};
-    struct nxr_net_record record = {.type = (uint16_t)type, .nbytes = (uint32_t)body_nbytes};
-
-    memcpy(bytes, &head, sizeof(head));
-    memcpy(bytes + sizeof(head), &record, sizeof(record));
-    if (body_nbytes > 0) {
-        memcpy(bytes + sizeof(head) + sizeof(record), body, body_nbytes);
-    }
-    return sizeof(head) + sizeof(record) + nxr_net_padded(body_nbytes);
-}
-
-void fake_coming(int rank, enum nxr_net_type type, const void *body, size_t body_nbytes,
-                 const void *payload, size_t payload_nbytes)
-{
-    struct coming *coming = calloc(1, sizeof(*coming) + FAKE_MESSAGE_NBYTES + 8);
-    unsigned char whole[FAKE_MESSAGE_NBYTES / 2];
-
-    must(coming != NULL && body_nbytes + payload_nbytes <= sizeof(whole));
-    if (body_nbytes > 0) {
-        memcpy(whole, body, body_nbytes);
-    }
-    if (payload_nbytes > 0) {
-        memcpy(whole + body_nbytes, payload, payload_nbytes);
-    }
-    coming->nbytes = put_record(rank, coming->bytes, type, whole, body_nbytes + payload_nbytes);
-    nxr_list_append(&fake.coming, &coming->link);
-}
-
-void fake_receive(int rank, enum nxr_net_type type, const void *body, size_t body_nbytes,
-                  const void *payload, size_t payload_nbytes)
-{
-    fake_coming(rank, type, body, body_nbytes, payload, payload_nbytes);
-    fake_round();
-}
-
 void fake_greet(int rank)
 {
     fake_coming(rank, NXR_NET_HELLO, &cards[rank], cards[rank].head.nbytes, NULL, 0);
 }
 
-void *fake_bulk(int rank, enum nxr_net_type type, const void *body, size_t body_nbytes,
-                size_t nbytes)
-{
-    _Alignas(8) unsigned char header[NXR_NET_HEADER_NBYTES];
-    size_t header_nbytes = put_record(rank, header, type, body, body_nbytes);
-    struct fake_landing *landing = malloc(sizeof(*landing));
-    void *addr;
-
-    must(landing != NULL);
-    net_lock();
-    addr = net_incoming(header, header_nbytes, nbytes, &landing->cookie);
-    if (addr != NULL) {
-        nxr_list_append(&fake.landings, &landing->link);
-    } else {
-        free(landing);
-    }
-    net_unlock();
-    fake_round();
-    return addr;
-}
-
 void fake_landing(size_t nbytes)
 {
-    must(!nxr_list_is_empty(&fake.landings));
+    fake_must(!nxr_list_is_empty(&fake.landings));
     net_lock();
     net_landing(nxr_list_entry(fake.landings.next, struct fake_landing, link)->cookie, nbytes);
     net_unlock();
@@ -496,14 +418,14 @@ void fake_land(unsigned index, int status)
     for (unsigned i = 0; i < index; i++) {
         link = link->next;
     }
-    must(link != &fake.landings);
+    fake_must(link != &fake.landings);
     net_lock();
     land(nxr_list_entry(link, struct fake_landing, link), status);
     net_unlock();
     fake_round();
 }
 
-/* ---- what was sent --------------------------------------------------------------------------- */
+/* ---- what is under way ----------------------------------------------------------------------- */
 
 void fake_end_op(unsigned index, int status)
 {
@@ -512,7 +434,7 @@ void fake_end_op(unsigned index, int status)
     for (unsigned i = 0; i < index; i++) {
         link = link->next;
     }
-    must(link != &fake.ops);
+    fake_must(link != &fake.ops);
     net_lock();
     end_op(link, status);
     net_unlock();
@@ -531,70 +453,5 @@ void fake_end_ops(int status)
 
 unsigned fake_n_ops(void)
 {
-    struct nxr_list *link, *after;
-    unsigned n = 0;
-
-    nxr_list_for_each (link, after, &fake.ops) {
-        n++;
-    }
-    return n;
-}
-
-/* Count the records of a type; the last one's body. */
-static unsigned count(enum nxr_net_type type, const void **last_p)
-{
-    struct nxr_list *link, *after;
-    unsigned n = 0;
-
-    *last_p = NULL;
-    nxr_list_for_each (link, after, &fake.sent) {
-        const struct fake_sent *sent = nxr_list_entry(link, struct fake_sent, link);
-        size_t at = sizeof(struct nxr_net_head);
-        const struct nxr_net_record *record;
-        const char *why;
-
-        while ((record = nxr_net_next_record(sent->bytes, sent->nbytes, &at, &why)) != NULL) {
-            if (record->type == type) {
-                *last_p = nxr_net_body(record);
-                n++;
-            }
-        }
-        must(why == NULL);
-    }
-    return n;
-}
-
-unsigned fake_n_sent(enum nxr_net_type type)
-{
-    const void *last;
-
-    return count(type, &last);
-}
-
-const void *fake_last(enum nxr_net_type type)
-{
-    const void *last;
-
-    count(type, &last);
-    return last;
-}
-
-unsigned fake_n_messages(void)
-{
-    struct nxr_list *link, *after;
-    unsigned n = 0;
-
-    nxr_list_for_each (link, after, &fake.sent) {
-        n++;
-    }
-    return n;
-}
-
-void fake_forget_sent(void)
-{
-    struct nxr_list *link;
-
-    while ((link = nxr_list_pop(&fake.sent)) != NULL) {
-        free(nxr_list_entry(link, struct fake_sent, link));
-    }
+    return fake_length(&fake.ops);
 }

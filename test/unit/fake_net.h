@@ -10,6 +10,8 @@
 #include "net/state.h"
 #include "nixlrun.h"
 
+#include <stdlib.h>
+
 enum { FAKE_SIZE = 3, FAKE_OWN_NBYTES = 256, FAKE_MESSAGE_NBYTES = 8192, FAKE_SMALL = 1024 };
 #define FAKE_PART_NBYTES ((size_t)512 << 20)
 
@@ -23,6 +25,19 @@ struct fake_sent {
     _Alignas(8) unsigned char bytes[];
 };
 
+/* A message that the next round delivers. */
+struct fake_message {
+    struct nxr_list link;
+    size_t nbytes;
+    _Alignas(8) unsigned char bytes[];
+};
+
+/* Bulk that has been placed. */
+struct fake_landing {
+    struct nxr_list link;
+    void *cookie;
+};
+
 struct fake {
     struct nxr_net_attr attr; /* may be changed before a rank is linked */
     int answer;               /* of send, write and read */
@@ -32,8 +47,8 @@ struct fake {
     enum nixl_mem_kind moved; /* what the last write or read had for the local side */
     struct nxr_list sent;     /* struct fake_sent */
     struct nxr_list ops;      /* accepted and not ended: the scratch of struct nxr_net_op */
-    struct nxr_list coming;   /* messages that the next round delivers */
-    struct nxr_list landings; /* bulk that has been placed */
+    struct nxr_list coming;   /* struct fake_message */
+    struct nxr_list landings; /* struct fake_landing */
     unsigned offset;          /* where messages lie, below 8 */
     int64_t now;              /* of rounds, and until the next one; 0: what the clock says */
     int n_open_eps;
@@ -45,6 +60,25 @@ struct fake {
     struct nxr_published *published;
 };
 extern struct fake fake;
+
+/* What a test itself relies on. */
+static inline void fake_must(bool holds)
+{
+    if (!holds) {
+        abort();
+    }
+}
+
+static inline unsigned fake_length(struct nxr_list *list)
+{
+    struct nxr_list *link, *after;
+    unsigned n = 0;
+
+    nxr_list_for_each (link, after, list) {
+        n++;
+    }
+    return n;
+}
 
 /* Make the job and open its network; undo that, with everything that is still under way. */
 void fake_start(void);
@@ -78,6 +112,8 @@ void fake_greet(int rank);
  */
 void *fake_bulk(int rank, enum nxr_net_type type, const void *body, size_t body_nbytes,
                 size_t nbytes);
+/* ... with a flush asked for in the same header. */
+void *fake_bulk_and_flush(int rank, const struct nxr_net_put *put, uint64_t flush, size_t nbytes);
 void fake_landing(size_t nbytes);
 void fake_land(unsigned index, int status);
 
@@ -86,8 +122,9 @@ void fake_end_op(unsigned index, int status);
 void fake_end_ops(int status);
 unsigned fake_n_ops(void);
 
-/* How many records of that type were sent, and the body of the last one; NULL. */
+/* How many records of that type were sent, and the body of one, from 0, or of the last; NULL. */
 unsigned fake_n_sent(enum nxr_net_type type);
+const void *fake_nth(enum nxr_net_type type, unsigned index);
 const void *fake_last(enum nxr_net_type type);
 unsigned fake_n_messages(void);
 void fake_forget_sent(void);

@@ -103,6 +103,29 @@ Test(bulk_in, what_was_sent_behind_it_waits, .init = start, .fini = stop)
     cr_expect(zero(u64, next_tag()));
 }
 
+Test(bulk_in, flush_of_its_own_header_waits_until_it_has_landed, .init = start, .fini = stop)
+{
+    const struct nxr_net_put put = own_put(8);
+
+    cr_assert(eq(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8), fake.own));
+    cr_assert(eq(ptr, fake_bulk_and_flush(1, &put, 7, 8), fake.own));
+    fake_land(1, NIXL_OK); /* the first is still under way */
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_FLUSHED)));
+    fake_land(0, NIXL_OK);
+    cr_assert(eq(u32, fake_n_sent(NXR_NET_FLUSHED), 1));
+    cr_expect(eq(u64, ((const struct nxr_net_stamp *)fake_last(NXR_NET_FLUSHED))->value, 7));
+}
+
+Test(bulk_in, flush_of_a_refused_one_is_answered, .init = start, .fini = stop)
+{
+    struct nxr_net_put put = own_put(8);
+
+    put.offset = FAKE_OWN_NBYTES;
+    cr_expect(zero(ptr, fake_bulk_and_flush(1, &put, 7, 8)));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_REFUSED), 1));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_FLUSHED), 1));
+}
+
 Test(in, messages_may_lie_anywhere, .init = start, .fini = stop)
 {
     struct nxr_net_put put = own_put(0);
@@ -331,7 +354,7 @@ Test(order, fence_behind_bulk_waits_until_it_is_visible, .init = start, .fini = 
     cr_expect(eq(int, net_fence(np->peer), NIXL_OK));
 }
 
-Test(order, flush_is_asked_with_the_put_by_who_always_flushes, .init = start, .fini = stop)
+static void flush_after_each_put_of(size_t nbytes)
 {
     struct nixl_region *region = fake_region(1, false);
     struct nxr_net_stamp flushed;
@@ -339,7 +362,7 @@ Test(order, flush_is_asked_with_the_put_by_who_always_flushes, .init = start, .f
     for (unsigned i = 1; i <= 3; i++) {
         unsigned n_asked = i > 1 ? i : 0; /* from the second put on */
 
-        cr_assert(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
+        cr_assert(eq(int, nixl_put(1, region, 0, buffer, nbytes), NIXL_OK));
         cr_expect(eq(u32, fake_n_sent(NXR_NET_FLUSH), n_asked));
         cr_expect(eq(int, net_flush(np->peer), NIXL_INPROGRESS));
         cr_expect(eq(u32, fake_n_sent(NXR_NET_FLUSH), i));
@@ -347,6 +370,30 @@ Test(order, flush_is_asked_with_the_put_by_who_always_flushes, .init = start, .f
         fake_receive(1, NXR_NET_FLUSHED, &flushed, sizeof(flushed), NULL, 0);
         cr_expect(eq(int, net_flush(np->peer), NIXL_OK));
     }
+}
+
+Test(order, flush_is_asked_with_the_put_by_who_always_flushes, .init = start, .fini = stop)
+{
+    flush_after_each_put_of(8);
+}
+
+Test(order, flush_is_asked_with_bulk_by_who_always_flushes, .init = start, .fini = stop)
+{
+    flush_after_each_put_of(LARGE);
+}
+
+Test(order, fence_behind_bulk_waits_for_the_flush_that_went_with_it, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nxr_net_stamp flushed;
+
+    cr_assert(eq(int, net_flush(np->peer), NIXL_OK));
+    cr_assert(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
+    cr_expect(eq(int, net_fence(np->peer), NIXL_INPROGRESS));
+    cr_assert(eq(u32, fake_n_sent(NXR_NET_FLUSH), 1), "no second one");
+    flushed = *(const struct nxr_net_stamp *)fake_last(NXR_NET_FLUSH);
+    fake_receive(1, NXR_NET_FLUSHED, &flushed, sizeof(flushed), NULL, 0);
+    cr_expect(eq(int, net_fence(np->peer), NIXL_OK));
 }
 
 /* ---- going out ------------------------------------------------------------------------------- */
@@ -377,8 +424,6 @@ Test(out, memory_of_a_burst_is_given_back, .init = start, .fini = stop)
 Test(out, order_is_kept_where_there_is_no_room, .init = start, .fini = stop)
 {
     struct nixl_region *region = fake_region(1, false);
-    struct nxr_list *link, *after;
-    uint64_t expected = 0;
 
     fake.answer = NIXL_ERR_AGAIN;
     for (uint64_t i = 0; i < 100; i++) {
@@ -389,19 +434,12 @@ Test(out, order_is_kept_where_there_is_no_room, .init = start, .fini = stop)
     cr_expect(zero(u32, fake_n_messages()));
     fake.answer = NIXL_OK;
     fake_round();
-    nxr_list_for_each (link, after, &fake.sent) {
-        const struct fake_sent *sent = nxr_list_entry(link, struct fake_sent, link);
-        size_t at = sizeof(struct nxr_net_head);
-        const struct nxr_net_record *record;
-        const char *why;
+    cr_assert(eq(u32, fake_n_sent(NXR_NET_PUT), 100));
+    for (unsigned i = 0; i < 100; i++) {
+        const struct nxr_net_put *put = fake_nth(NXR_NET_PUT, i);
 
-        while ((record = nxr_net_next_record(sent->bytes, sent->nbytes, &at, &why)) != NULL) {
-            cr_expect(
-                eq(u64, ((const struct nxr_net_put *)nxr_net_body(record))->offset, expected));
-            expected++;
-        }
+        cr_expect(eq(u64, put->offset, i));
     }
-    cr_expect(eq(u64, expected, 100));
     cr_expect(nxr_list_is_empty(&nxr_net.busy));
 }
 
