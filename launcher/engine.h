@@ -69,6 +69,8 @@ struct engine {
     bool has_cores_only;  /* --oversubscribe only where it is known how many ranks a host gets */
     int oldest_major;     /* older versions are refused */
     const char *own_mark; /* of its own lines that it tags as a rank's, or NULL */
+    /* Is this line of its own about what only we have asked for? NULL: none is. */
+    bool (*is_needless)(const struct launch_job *job, const char *line, size_t nbytes);
     enum engine_tags (*tags)(const struct engine_task *task);
     void (*build)(const struct engine_task *task, struct engine_command *command);
     int end_signal; /* what makes it end its job, and itself; SIGINT is sent twice */

@@ -92,6 +92,19 @@ static enum engine_tags slurm_tags(const struct engine_task *task)
     return TAGS_LABEL;
 }
 
+/*
+ * Where the cluster has no plugin that binds, srun says so of each --cpu-bind, also in its variable
+ * SLURM_CPU_BIND, even of "none". We give that always, as the site may bind by default; to know
+ * beforehand would cost a question to the controller for each job.
+ */
+static bool slurm_is_needless(const struct launch_job *job, const char *line, size_t nbytes)
+{
+    static const char lack[] = "cluster configuration lacks support for cpu binding";
+
+    return job->bind == BIND_NONE && !job->report_bindings &&
+           memmem(line, nbytes, lack, sizeof(lack) - 1) != NULL;
+}
+
 const struct engine engine_slurm = {
     .id = ENGINE_SLURM,
     .title = "Slurm's srun",
@@ -106,6 +119,7 @@ const struct engine engine_slurm = {
     .has_report = true,
     .oldest_major = 20,
     .own_mark = "slurmstepd-",
+    .is_needless = slurm_is_needless,
     .tags = slurm_tags,
     .build = slurm_build,
     .end_signal = SIGTERM,

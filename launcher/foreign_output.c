@@ -51,7 +51,7 @@ static struct outlet *outlets[2]; /* stdout and stderr, by rank */
 static struct intake intakes[2];
 static struct text held; /* the engine's own lines */
 static struct loop_timer hold_timer;
-static const char *own_mark; /* of the engine's lines that are tagged as a rank's */
+static const struct engine *engine;
 static bool is_silent;
 
 static void text_add(struct text *text, const char *data, size_t nbytes)
@@ -84,6 +84,10 @@ static void hold_is_over(struct loop_timer *timer)
 
 static void hold(const char *data, size_t nbytes)
 {
+    if (engine->is_needless != NULL && job->verbose == 0 &&
+        engine->is_needless(job, data, nbytes)) {
+        return;
+    }
     text_add(&held, data, nbytes);
     if (held.used > HOLD_MOST_NBYTES) {
         release_held();
@@ -175,6 +179,7 @@ static bool decode(struct outlet *outlet, char *c)
 static void take_piece(void *arg, int rank, const char *text, size_t nbytes)
 {
     const struct intake *intake = arg;
+    const char *own_mark = engine->own_mark;
     struct outlet *outlet;
 
     if (rank < 0 || (own_mark != NULL && nbytes > strlen(own_mark) &&
@@ -276,7 +281,7 @@ int foreign_output_open(const struct engine_task *task, foreign_report_fn *fn, i
 {
     job = task->job;
     report_fn = fn;
-    own_mark = task->engine->own_mark;
+    engine = task->engine;
     for (int i = 0; i < 2; i++) {
         int ends[2];
 
@@ -291,7 +296,7 @@ int foreign_output_open(const struct engine_task *task, foreign_report_fn *fn, i
         fcntl(ends[0], F_SETFL, O_NONBLOCK);
         fds[i] = ends[1];
         intakes[i] = (struct intake){.watch = {.fd = ends[0], .ready = intake_ready}};
-        intakes[i].tagged = (struct tagged){.tags = task->engine->tags(task),
+        intakes[i].tagged = (struct tagged){.tags = engine->tags(task),
                                             .n_ranks = job->np,
                                             .piece_fn = take_piece,
                                             .arg = &intakes[i]};
