@@ -43,6 +43,9 @@ void command_add_program(struct engine_command *command, const struct engine_tas
     command_add(command, "%s", task->rank_program);
     if (task->job->on_failure == ON_FAILURE_CONTINUE) {
         command_add(command, RANK_BEAT_WORD); /* engines do not tell that a host is lost */
+        if (task->major < task->engine->counts_since) {
+            command_add(command, RANK_CALM_WORD);
+        }
     }
     for (char **word = app->argv; *word != NULL; word++) {
         command_add(command, "%s", *word);

@@ -61,6 +61,7 @@ struct engine {
     int continue_since;   /* first major version that holds --on-failure continue */
     int pmix_since;       /* first that then still serves PMIx after a death; 0: none does */
     int leaves_since;     /* first that ends by itself when the job has lost a rank and gone on */
+    int counts_since;     /* first that takes a failure while others start for one failure */
     bool is_left_to_us;   /* it goes on after a failure, and nixlrun ends the job */
     bool has_programs;    /* several programs in one job */
     bool has_uneven;      /* hosts with different numbers of ranks */

@@ -3,7 +3,9 @@
  * Open MPI's mpirun. 4.1 has a runtime of its own (ORTE); since 5 it is PRRTE with another name, so
  * engine_prrte.c writes that command. 4.1 reaches hosts by ssh and passes on no variable but those
  * named by -x. With its --enable-recovery the survivors of a death are never told of it and later
- * fences hang, so with --on-failure continue ranks leave PMIx early; nor does mpirun end then.
+ * fences hang, so with --on-failure continue ranks leave PMIx early; nor does mpirun end then. And
+ * it counts a rank of another host that fails before its daemon has told of the start up to three
+ * times, and kills the job when the sum is that of all ranks: so it gets to see no failure.
  */
 #include "config.h"
 
@@ -64,6 +66,7 @@ const struct engine engine_openmpi = {
     .binds = "none core numa socket",
     .pmix_since = 5,
     .leaves_since = 5,
+    .counts_since = 5,
     .has_programs = true,
     .has_uneven = true,
     .has_rest = true,

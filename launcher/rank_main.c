@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun-rank [--beat] PROGRAM [ARGS]: stands between an engine's daemon and a rank on any host.
- * It starts the program, passes its output on in a form that no engine spoils, kills what the
- * program leaves behind, tells nixlrun how it ended, and ends in the same way. Engines say of an
- * end what they like, some nothing; so nixlrun can give its own verdict. It dies with the daemon,
- * and the rank with it: no orphans on hosts that nixlrun cannot reach.
+ * nixlrun-rank [--beat] [--calm] PROGRAM [ARGS]: stands between an engine's daemon and a rank on
+ * any host. It starts the program, passes its output on in a form that no engine spoils, kills what
+ * the program leaves behind, tells nixlrun how it ended, and ends in the same way, or calmly with
+ * 0. Engines say of an end what they like, some nothing; so nixlrun can give its own verdict. It
+ * dies with the daemon, and the rank with it: no orphans on hosts that nixlrun cannot reach.
  *
  * It stays in the engine's process group, with the program: engines signal the group. One thread.
  */
@@ -277,20 +277,26 @@ static void end_like(int wait_status)
     _exit(ending_code(wait_status));
 }
 
+/* Is the next word this one? Then it is passed over. */
+static bool take_word(char ***words_p, const char *word)
+{
+    bool is_there = **words_p != NULL && strcmp(**words_p, word) == 0;
+
+    *words_p += is_there;
+    return is_there;
+}
+
 int main(int argc, char **argv)
 {
+    char **words = argv + (argc > 0);
+    bool has_beat = take_word(&words, RANK_BEAT_WORD);
+    bool is_calm = take_word(&words, RANK_CALM_WORD);
     sigset_t set, served, mask;
-    bool has_beat = false;
     struct pipes pipes;
     int error, status;
     pid_t pid;
 
-    if (argc > 1 && strcmp(argv[1], RANK_BEAT_WORD) == 0) {
-        has_beat = true;
-        argv++;
-        argc--;
-    }
-    if (argc < 2) {
+    if (*words == NULL) {
         fputs("nixlrun-rank: nixlrun starts it; it is not for people\n", stderr);
         return LAUNCH_EXIT_USAGE;
     }
@@ -305,7 +311,7 @@ int main(int argc, char **argv)
     sigaddset(&served, RANK_END_SIGNAL);
     sigorset(&set, &set, &served);
     sigprocmask(SIG_BLOCK, &set, &mask);
-    pid = start(argv + 1, &mask, &pipes, &error);
+    pid = start(words, &mask, &pipes, &error);
     if (pid == 0) {
         return error == ENOENT || error == ENOTDIR ? LAUNCH_EXIT_NO_PROGRAM : LAUNCH_EXIT_NOT_EXEC;
     }
@@ -314,5 +320,5 @@ int main(int argc, char **argv)
         serve(pid, &pipes, signalfd(-1, &served, SFD_CLOEXEC | SFD_NONBLOCK), open_beat(has_beat));
     report_on(STDOUT_FILENO, pid, RANK_REPORT_OUT_ENDED, 0);
     report(pid, RANK_REPORT_ENDED, status);
-    end_like(status);
+    end_like(is_calm ? 0 : status);
 }

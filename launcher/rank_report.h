@@ -32,6 +32,9 @@
 #define RANK_BEAT_WORD "--beat"
 #define RANK_BEAT_S    5
 
+/* Another: end with 0 whatever the program does, for an engine that miscounts failures. */
+#define RANK_CALM_WORD "--calm"
+
 enum rank_report_kind {
     RANK_REPORT_STARTED = 's',   /* 0 */
     RANK_REPORT_NOT_EXEC = 'x',  /* an errno */

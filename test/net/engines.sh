@@ -134,6 +134,15 @@ common() {
         sh -c '[ "$PMIX_RANK" != 0 ] || exit 3; sleep 2; echo "$PMIX_RANK"'
     [ "$(sort "$work/out" | tr '\n' '|')" = "1|2|3|4|" ]
     result $? "lets the others go on, too" "$work/out" "$work/err"
+    # Open MPI 4 counts a rank of another host that ends before its daemon has told of the start twice
+    # or three times: seen in two of three rounds.
+    n=0
+    for round in 1 2 3 4 5 6; do
+        run --host h0:1,h1:3 --on-failure continue sh -c '[ "$PMIX_RANK" = 0 ] || exit 3; sleep 1; echo on'
+        [ "$rc" = 3 ] && [ "$(cat "$work/out")" = on ] && n=$((n + 1))
+    done
+    [ "$n" = "$round" ]
+    result $? "ranks that fail at once do not end the last one" "$work/out" "$work/err"
     on_hosts on h0 "$nixlrun" --engine "$engine" --host h0:1,h2:1 -l --stdin 1 cat \
         >"$work/out" 2>"$work/err" <"$work/hostfile"
     [ "$(cat "$work/out")" = "$(sed 's/^/[1] /' "$work/hostfile")" ]
