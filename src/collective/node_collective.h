@@ -19,8 +19,11 @@ struct nxr_reduction {
     struct nxr_combine combine;
     const void *src;
     void *dst;
-    size_t nbytes; /* of src */
+    size_t nbytes;        /* of src */
+    const size_t *begins; /* SCATTER: of the part of each member in src; NULL: one behind another */
 };
+
+#define NXR_REDUCE_NO_PART SIZE_MAX /* in begins */
 
 int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what);
 
@@ -36,6 +39,14 @@ int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *w
 
 /* Bytes that each member combines, whole elements; the last ones may have less, or nothing. */
 size_t nxr_reduce_share(const struct nixl_team *team, const struct nxr_reduction *what);
+
+/* What a member combines; `share` is nxr_reduce_share(). */
+struct nxr_reduce_range {
+    size_t begin; /* in src */
+    size_t end;
+};
+struct nxr_reduce_range nxr_reduce_range(const struct nxr_reduction *what, size_t share,
+                                         int member);
 
 int nxr_node_barrier(struct nixl_team *team);
 

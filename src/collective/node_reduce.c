@@ -115,13 +115,11 @@ struct piece {
 
 static struct piece piece_of(const struct shares *shares, int member, size_t round)
 {
-    size_t begin = (size_t)member * shares->share_nbytes, in = round * shares->piece_nbytes;
-    size_t end = begin + shares->share_nbytes;
-    struct piece piece = {.at = begin + in};
+    struct nxr_reduce_range range = nxr_reduce_range(shares->what, shares->share_nbytes, member);
+    struct piece piece = {.at = range.begin + round * shares->piece_nbytes};
 
-    end = end < shares->what->nbytes ? end : shares->what->nbytes;
-    if (piece.at < end) {
-        size_t left = end - piece.at;
+    if (piece.at < range.end) {
+        size_t left = range.end - piece.at;
 
         piece.nbytes = left < shares->piece_nbytes ? left : shares->piece_nbytes;
     }
@@ -154,6 +152,19 @@ size_t nxr_reduce_share(const struct nixl_team *team, const struct nxr_reduction
     }
     n_units = (what->nbytes + unit - 1) / unit;
     return (n_units + size - 1) / size * unit;
+}
+
+struct nxr_reduce_range nxr_reduce_range(const struct nxr_reduction *what, size_t share, int member)
+{
+    size_t begin = (size_t)member * share, end = begin + share;
+
+    if (what->begins != NULL) {
+        begin = what->begins[member];
+        return begin == NXR_REDUCE_NO_PART ? (struct nxr_reduce_range){0, 0}
+                                           : (struct nxr_reduce_range){begin, begin + share};
+    }
+    end = end < what->nbytes ? end : what->nbytes;
+    return (struct nxr_reduce_range){begin, end};
 }
 
 /*
@@ -361,7 +372,7 @@ static int scan_pieces(struct nixl_team *team, const struct nxr_reduction *what)
 
 int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what)
 {
-    bool is_small = what->nbytes <= NXR_NODE_CELL_ROOM &&
+    bool is_small = what->nbytes <= NXR_NODE_CELL_ROOM && what->begins == NULL &&
                     what->nbytes * (size_t)team->node.size <= nxr_coll_table.cells_up_to;
 
     if (what->nbytes == 0) {

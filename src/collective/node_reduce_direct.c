@@ -114,8 +114,8 @@ static int give_piece(struct nixl_team *team, const struct work *work)
 static int do_share(struct nixl_team *team, const struct nxr_reduction *what)
 {
     const struct nxr_node *node = &team->node;
-    size_t share = nxr_reduce_share(team, what), begin = share * (size_t)node->me;
-    size_t element = what->combine.element_nbytes, end = begin + share;
+    struct nxr_reduce_range range = nxr_reduce_range(what, nxr_reduce_share(team, what), node->me);
+    size_t element = what->combine.element_nbytes;
     struct work work = {.what = what, .is_mapped = true};
     size_t piece;
     int status = NIXL_OK;
@@ -125,10 +125,9 @@ static int do_share(struct nixl_team *team, const struct nxr_reduction *what)
     }
     piece = work.is_mapped ? nxr_coll_table.reduce_piece : nxr_coll_table.process_vm_piece;
     piece = piece / element * element;
-    end = end < what->nbytes ? end : what->nbytes;
-    for (work.at = begin; work.at < end && status == NIXL_OK; work.at += piece) {
-        work.nbytes = end - work.at < piece ? end - work.at : piece;
-        work.result = result_of(team, what, work.at, work.at - begin);
+    for (work.at = range.begin; work.at < range.end && status == NIXL_OK; work.at += piece) {
+        work.nbytes = range.end - work.at < piece ? range.end - work.at : piece;
+        work.result = result_of(team, what, work.at, work.at - range.begin);
         status = combine_piece(team, &work);
         if (status == NIXL_OK) {
             status = give_piece(team, &work);
@@ -137,11 +136,24 @@ static int do_share(struct nixl_team *team, const struct nxr_reduction *what)
     return status;
 }
 
+/* The bytes behind src that all members combine. */
+static size_t src_nbytes_of(const struct nixl_team *team, const struct nxr_reduction *what)
+{
+    size_t share = nxr_reduce_share(team, what), end = 0;
+
+    for (int i = 0; i < team->node.size; i++) {
+        struct nxr_reduce_range range = nxr_reduce_range(what, share, i);
+
+        end = range.end > end ? range.end : end;
+    }
+    return end;
+}
+
 int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *what,
                            bool *is_done_p)
 {
     struct nxr_node *node = &team->node;
-    struct nxr_offer offer = {.src = what->src, .src_nbytes = what->nbytes};
+    struct nxr_offer offer = {.src = what->src, .src_nbytes = src_nbytes_of(team, what)};
     unsigned wanted = NXR_BUFFER_SRC, shared = 0;
     int status;
 

@@ -256,12 +256,10 @@ static uint64_t news_for(struct nxr_post_way *way)
     return (uint64_t)way->sent << 32 | way->taken;
 }
 
-static int tell(const struct swapping *swapping, int place)
+static int tell(const struct nixl_team *team, const struct nxr_post *post, int place)
 {
-    const struct nixl_team *team = swapping->team;
-
-    return nixl_signal_set(team->ranks[place], swapping->post->region, word_offset(team->me),
-                           news_for(&swapping->post->ways[place]));
+    return nixl_signal_set(team->ranks[place], post->region, word_offset(team->me),
+                           news_for(&post->ways[place]));
 }
 
 /* The same with a piece, which goes in one message where it is small. */
@@ -295,7 +293,7 @@ static int send_piece(struct swapping *swapping)
 
     out->at += nbytes;
     out->n_left--;
-    return nbytes > 0 ? put_piece(swapping, offset, src, nbytes) : tell(swapping, out->place);
+    return nbytes > 0 ? put_piece(swapping, offset, src, nbytes) : tell(team, post, out->place);
 }
 
 /* Does a member have to hear what was taken? Else the next piece that goes there says it. */
@@ -319,7 +317,7 @@ static bool can_tell(const struct swapping *swapping)
 static void tell_taken(const struct swapping *swapping)
 {
     if (can_tell(swapping)) {
-        (void)tell(swapping, swapping->in.place);
+        (void)tell(swapping->team, swapping->post, swapping->in.place);
     }
 }
 
@@ -413,4 +411,19 @@ int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nx
         status = nxr_team_find_part(team, post->region, swap->to);
     }
     return status == NIXL_OK ? move_pieces(&swapping) : status;
+}
+
+int nxr_post_expect(struct nixl_team *team, struct nxr_post *post, int from, size_t n_pieces)
+{
+    const struct nxr_post_way *way = &post->ways[from];
+    uint32_t n_untold = way->taken - way->told;
+    int status = NIXL_OK;
+
+    if (n_untold + n_pieces > post->n_slots) { /* it will wait, and so cannot have left */
+        status = nxr_team_find_part(team, post->region, from);
+        if (status == NIXL_OK && n_untold > 0) {
+            (void)tell(team, post, from);
+        }
+    }
+    return status;
 }

@@ -50,6 +50,13 @@ void nxr_post_close(struct nxr_post *post);
  */
 int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nxr_post_swap *swap);
 
+/*
+ * So many pieces are about to come from a member, by several messages, between which this one does
+ * not look for others: see that the member can be told what was taken, if it has to hear of that to
+ * send all. Returns as nxr_team_look().
+ */
+int nxr_post_expect(struct nixl_team *team, struct nxr_post *post, int from, size_t n_pieces);
+
 /* Tell the members on other hosts that the team is broken, within seconds; and hear of it. */
 void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post);
 bool nxr_post_is_broken(const struct nxr_post *post, int size);
@@ -58,6 +65,20 @@ static inline int nxr_post_send(struct nixl_team *team, struct nxr_post *post, i
                                 const void *src, size_t nbytes)
 {
     const struct nxr_post_swap swap = {.to = to, .src = src, .src_nbytes = nbytes, .from = -1};
+
+    return nxr_post_swap(team, post, &swap);
+}
+
+/* The same with operands, for a member that combines them. */
+static inline int nxr_post_send_operands(struct nixl_team *team, struct nxr_post *post, int to,
+                                         const struct nxr_combine *combine, const void *src,
+                                         size_t nbytes)
+{
+    const struct nxr_post_swap swap = {.to = to,
+                                       .src = src,
+                                       .src_nbytes = nbytes,
+                                       .from = -1,
+                                       .element_nbytes = combine->element_nbytes};
 
     return nxr_post_swap(team, post, &swap);
 }

@@ -10,6 +10,7 @@
 
 int nxr_two_level_barrier(struct nixl_team *team);
 int nxr_two_level_reduce(struct nixl_team *team, const struct nxr_reduction *what);
+int nxr_two_level_reduce_scatter(struct nixl_team *team, const struct nxr_reduction *what);
 int nxr_two_level_exchange(struct nixl_team *team, const struct nxr_exchange *what);
 
 /* `root` is a place. */

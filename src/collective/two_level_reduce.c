@@ -82,19 +82,6 @@ static int take_all(struct nixl_team *team, int node, const struct nxr_reduction
     return nxr_post_swap(team, &team->post, &swap);
 }
 
-/* Send operands to a member that combines them. */
-static int send_operands(struct nixl_team *team, int to, const struct nxr_combine *combine,
-                         const void *src, size_t nbytes)
-{
-    const struct nxr_post_swap swap = {.to = to,
-                                       .src = src,
-                                       .src_nbytes = nbytes,
-                                       .from = -1,
-                                       .element_nbytes = combine->element_nbytes};
-
-    return nxr_post_swap(team, &team->post, &swap);
-}
-
 /*
  * Recursive doubling among as many hosts as are a power of two; each of the others gives what it
  * has to one of these before, and gets the result after.
@@ -108,7 +95,8 @@ static int double_up(struct nixl_team *team, const struct nxr_reduction *what, v
         n *= 2;
     }
     if (me >= n) {
-        status = send_operands(team, team->leaders[me - n], &what->combine, mine, what->nbytes);
+        status = nxr_post_send_operands(team, &team->post, team->leaders[me - n], &what->combine,
+                                        mine, what->nbytes);
         return status == NIXL_OK ? nxr_post_receive(team, &team->post, team->leaders[me - n],
                                                     what->dst, what->nbytes)
                                  : status;
@@ -223,8 +211,8 @@ static int reduce_to_root(struct nixl_team *team, const struct nxr_reduction *wh
         if ((me & k) != 0) {
             int node = (me - k + root_node) % n, to = team->leaders[node];
 
-            return send_operands(team, node == root_node ? root : to, &what->combine, what->dst,
-                                 what->nbytes);
+            return nxr_post_send_operands(team, &team->post, node == root_node ? root : to,
+                                          &what->combine, what->dst, what->nbytes);
         }
         if (me + k < n) {
             status = take_all(team, (me + k + root_node) % n, what, what->dst);
@@ -256,12 +244,19 @@ static int reduce(struct nixl_team *team, const struct nxr_reduction *what)
     return status;
 }
 
+/*
+ * Few bytes are reduced as a whole, in fewer steps than there are hosts; two members alone need but
+ * one step either way.
+ */
 static int reduce_scatter(struct nixl_team *team, const struct nxr_reduction *what)
 {
     size_t part = what->nbytes / (size_t)team->size;
     struct nxr_reduction all = *what;
     int status;
 
+    if (what->nbytes > nxr_coll_table.ring_from || team->size == 2) {
+        return nxr_two_level_reduce_scatter(team, what);
+    }
     all.kind = NXR_ALLREDUCE;
     all.dst = malloc(what->nbytes);
     if (all.dst == NULL) {
@@ -297,7 +292,8 @@ static int scan(struct nixl_team *team, const struct nxr_reduction *what)
             status = nxr_post_swap(team, &team->post, &before);
         }
         if (status == NIXL_OK && team->me + 1 < team->size) {
-            status = send_operands(team, team->me + 1, &what->combine, dst, nbytes);
+            status = nxr_post_send_operands(team, &team->post, team->me + 1, &what->combine, dst,
+                                            nbytes);
         }
     }
     return status;

@@ -347,6 +347,72 @@ static void elements_of_any_size_are_combined(void)
     }
 }
 
+/* A part for each member of a team, some in place. */
+static void scatter_elements(struct nixl_team *team, const int *ranks, size_t count, bool in_region)
+{
+    size_t n = (size_t)nixl_team_size(team), me = (size_t)nixl_team_rank(team);
+    size_t nbytes = count * width;
+    struct buffer src = conf_buffer("parts", n * nbytes, 0, in_region);
+    struct buffer dst = conf_buffer("own part", nbytes, 0, in_region);
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+
+    for (size_t i = 0; i < n * nbytes; i++) {
+        src.bytes[i] = own_byte(conf.rank, i);
+    }
+    args.src = src.bytes;
+    args.dst = ((size_t)conf.rank + count) % 2 == 0 ? src.bytes : dst.bytes;
+    args.count = count;
+    args.op = NIXL_USER;
+    args.combine = add_bytes;
+    args.combine_arg = &width;
+    args.element_nbytes = width;
+    MPT_OK(nixl_reduce_scatter(team, &args, MPT_PATIENCE));
+    for (size_t i = 0; i < nbytes; i++) {
+        unsigned char sum = 0;
+
+        for (size_t k = 0; k < n; k++) {
+            sum = (unsigned char)(sum + own_byte(ranks[k], me * nbytes + i));
+        }
+        if (((unsigned char *)args.dst)[i] != sum) {
+            mpt_fail(__FILE__, __LINE__, "part %zu of %zu, %zu elements of %zu bytes: byte %zu", me,
+                     n, count, width, i);
+        }
+    }
+    conf_drop_buffer(&src);
+    conf_drop_buffer(&dst);
+}
+
+/* Hosts have other numbers of members then, which do not stand side by side. */
+static void parts_go_to_teams_in_any_order(void)
+{
+    int ranks[64];
+
+    MPT_TRUE(conf.size <= (int)(sizeof(ranks) / sizeof(ranks[0])));
+    for (unsigned round = 0; round < conf_rounds(60); round++) {
+        int n = 1 + (int)(mpt_random(&conf_seed) % (unsigned)conf.size), me = -1;
+        struct nixl_team *team;
+        size_t nbytes;
+
+        for (int i = 0; i < conf.size; i++) {
+            int other = (int)(mpt_random(&conf_seed) % (unsigned)(i + 1));
+
+            ranks[i] = ranks[other];
+            ranks[other] = i;
+        }
+        for (int i = 0; i < n; i++) {
+            me = ranks[i] == conf.rank ? i : me;
+        }
+        width = 1 + mpt_random(&conf_seed) % 256;
+        nbytes = mpt_random(&conf_seed) % 4 == 0 ? 3ul << 20 : conf_random_nbytes(1 << 20);
+        if (me >= 0) {
+            MPT_OK(nixl_team_create(ranks, (size_t)n, MPT_PATIENCE, &team));
+            scatter_elements(team, ranks, 1 + round % 5, false);
+            scatter_elements(team, ranks, nbytes / width, round % 2 == 0);
+            MPT_OK(nixl_team_free(team));
+        }
+    }
+}
+
 /* Sums that depend on their order: the same bits on all members, and in every run. */
 static void results_are_the_same_on_all_and_again(void)
 {
@@ -389,6 +455,7 @@ const struct guarantee conf_reduction[] = {
      0},
     {"callers_combine_in_their_own_way", callers_combine_in_their_own_way, 0},
     {"elements_of_any_size_are_combined", elements_of_any_size_are_combined, 0},
+    {"parts_go_to_teams_in_any_order", parts_go_to_teams_in_any_order, 0},
     {"results_are_the_same_on_all_and_again", results_are_the_same_on_all_and_again, 0},
     {0},
 };
