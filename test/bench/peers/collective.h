@@ -10,7 +10,7 @@
  * doubling it on rank 0's clock; with more ranks than cores it holds many time slices, and it
  * begins when the first rank has left the barrier: rank 0 may do so when others have done all their
  * work. The root goes round, so that no rank runs ahead. Bytes are of an operand, or of what one
- * rank has for another.
+ * rank has for another: of reduce_scatter, a part of the result.
  *
  * Environment: PEER_NAME, PEER_SIZES, PEER_OPS and PEER_BUDGET, as in peer.h. PEER_STARTS: a file
  * in which ranks tell each other when they began; all run on one machine. Without it, rank 0's
@@ -28,7 +28,7 @@
 #define COLLECTIVE_CROWDED_BATCH_NS 3e7
 #define COLLECTIVE_MAX_BATCH        4096
 #define COLLECTIVE_MIN_SAMPLES      5
-#define COLLECTIVE_MAX_NBYTES       (1ul << 20)
+#define COLLECTIVE_MAX_NBYTES       (16ul << 20)
 #define COLLECTIVE_MAX_RANKS        512
 
 struct collective_call {
@@ -44,6 +44,41 @@ struct collective_peer {
     const struct collective_call *calls;
     size_t n_calls;
 };
+
+static inline const char *collective_sizes(void)
+{
+    const char *sizes = getenv("PEER_SIZES");
+
+    return sizes != NULL && sizes[0] != '\0' ? sizes : "8,4096,65536,1048576";
+}
+
+/* Take the first of them off. */
+static inline size_t collective_next_size(const char **sizes)
+{
+    char *end;
+    size_t nbytes = strtoull(*sizes, &end, 0);
+
+    if (nbytes > COLLECTIVE_MAX_NBYTES || end == *sizes) {
+        fprintf(stderr, "PEER_SIZES: bad size '%s'\n", *sizes);
+        exit(2);
+    }
+    *sizes = end + (*end == ',');
+    return nbytes;
+}
+
+/* What buffers have for each rank. */
+static inline size_t collective_largest(void)
+{
+    const char *sizes = collective_sizes();
+    size_t largest = 0;
+
+    while (*sizes != '\0') {
+        size_t nbytes = collective_next_size(&sizes);
+
+        largest = nbytes > largest ? nbytes : largest;
+    }
+    return largest;
+}
 
 /* Ones, as floats: sums of other bits may be slow numbers. */
 static inline void collective_fill(void *memory, size_t nbytes)
@@ -128,21 +163,12 @@ static inline void collective_measure(const struct collective_peer *peer,
 
 static inline void collective_run(const struct collective_peer *peer)
 {
-    const char *sizes = getenv("PEER_SIZES");
+    const char *sizes = collective_sizes();
     bool is_first = true;
 
-    if (sizes == NULL || sizes[0] == '\0') {
-        sizes = "8,4096,65536,1048576";
-    }
     while (*sizes != '\0') {
-        char *end;
-        size_t nbytes = strtoull(sizes, &end, 0);
+        size_t nbytes = collective_next_size(&sizes);
 
-        if (nbytes > COLLECTIVE_MAX_NBYTES || end == sizes) {
-            fprintf(stderr, "PEER_SIZES: bad size '%s'\n", sizes);
-            exit(2);
-        }
-        sizes = end + (*end == ',');
         for (size_t i = 0; i < peer->n_calls; i++) {
             bool is_barrier = strcmp(peer->calls[i].name, "barrier") == 0;
 

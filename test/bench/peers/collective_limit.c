@@ -227,7 +227,7 @@ static void start(void)
     size = (int)peer_number("PEER_RANKS", 2);
     is_crowded = size > sysconf(_SC_NPROCESSORS_ONLN);
     is_mapped = getenv("PEER_REGIONS") != NULL;
-    buffer_nbytes = (size_t)size * COLLECTIVE_MAX_NBYTES;
+    buffer_nbytes = (size_t)size * collective_largest();
     round_nbytes = (size_t)peer_number("PEER_ROUND", ROUND_NBYTES);
     lines = map(((size_t)size + 1) * sizeof(*lines));
     shared = map(2 * (size_t)size * (is_mapped ? buffer_nbytes : round_nbytes));

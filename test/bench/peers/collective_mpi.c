@@ -99,7 +99,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(COMM, &peer_rank);
     MPI_Comm_size(COMM, &peer.size);
-    nbytes = (size_t)peer.size * COLLECTIVE_MAX_NBYTES;
+    nbytes = (size_t)peer.size * collective_largest();
     if (posix_memalign((void **)&src, 4096, nbytes) != 0 ||
         posix_memalign((void **)&dst, 4096, nbytes) != 0) {
         fprintf(stderr, "collective_mpi: no memory\n");

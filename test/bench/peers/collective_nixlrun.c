@@ -126,7 +126,7 @@ int main(void)
     check(nixl_init(NULL));
     peer_rank = nixl_rank();
     peer.size = nixl_size();
-    nbytes = (size_t)peer.size * COLLECTIVE_MAX_NBYTES;
+    nbytes = (size_t)peer.size * collective_largest();
     if (getenv("PEER_REGIONS") != NULL) {
         check(nixl_region_alloc("data", 2 * nbytes, NULL, &region));
         src = nixl_region_addr(region);

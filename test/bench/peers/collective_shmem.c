@@ -18,10 +18,8 @@ static int size;
 static unsigned char *src, *dst;
 static struct arrays *arrays;
 static float *reduce_work; /* N_ARRAYS pieces, each for the largest operand */
+static size_t reduce_work_count;
 static int n_used;
-
-#define REDUCE_WORK_COUNT                                                                          \
-    (COLLECTIVE_MAX_NBYTES / sizeof(float) / 2 + SHMEM_REDUCE_MIN_WRKDATA_SIZE)
 
 /* The next arrays that nobody uses. Collective. */
 static int take_arrays(void)
@@ -67,7 +65,7 @@ static void run_allreduce(int root)
     (void)root;
     shmem_float_sum_to_all((float *)(void *)dst, (float *)(void *)src,
                            (int)(peer_nbytes / sizeof(float)), 0, 0, size,
-                           reduce_work + (size_t)i * REDUCE_WORK_COUNT, arrays[i].reduce);
+                           reduce_work + (size_t)i * reduce_work_count, arrays[i].reduce);
 }
 
 static void run_allgather(int root)
@@ -109,11 +107,12 @@ int main(void)
     shmem_init();
     peer_rank = shmem_my_pe();
     peer.size = size = shmem_n_pes();
-    nbytes = (size_t)size * COLLECTIVE_MAX_NBYTES;
+    nbytes = (size_t)size * collective_largest();
+    reduce_work_count = collective_largest() / sizeof(float) / 2 + SHMEM_REDUCE_MIN_WRKDATA_SIZE;
     src = shmem_align(4096, nbytes);
     dst = shmem_align(4096, nbytes);
     arrays = shmem_align(64, N_ARRAYS * sizeof(*arrays));
-    reduce_work = shmem_align(64, N_ARRAYS * REDUCE_WORK_COUNT * sizeof(*reduce_work));
+    reduce_work = shmem_align(64, N_ARRAYS * reduce_work_count * sizeof(*reduce_work));
     if (src == NULL || dst == NULL || arrays == NULL || reduce_work == NULL) {
         fprintf(stderr, "collective_shmem: no memory; set SHMEM_SYMMETRIC_SIZE\n");
         return 1;
