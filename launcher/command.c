@@ -37,6 +37,17 @@ void engine_command_free(struct engine_command *command)
     *command = (struct engine_command){0};
 }
 
+/* An absolute form of the directory, in a static buffer. */
+static const char *absolute_directory(const char *dir)
+{
+    static char absolute[PATH_MAX];
+
+    if (dir[0] == '/' || realpath(dir, absolute) == NULL) {
+        return dir;
+    }
+    return absolute;
+}
+
 void command_add_program(struct engine_command *command, const struct engine_task *task,
                          const struct launch_app *app)
 {
@@ -46,6 +57,9 @@ void command_add_program(struct engine_command *command, const struct engine_tas
         if (task->major < task->engine->counts_since) {
             command_add(command, RANK_CALM_WORD);
         }
+    }
+    if (app->wdir != NULL) {
+        command_add(command, RANK_WDIR_WORD "=%s", absolute_directory(app->wdir));
     }
     for (char **word = app->argv; *word != NULL; word++) {
         command_add(command, "%s", *word);
@@ -107,16 +121,6 @@ static void add_search_paths(struct engine_command *command, const struct envlis
             command_add(command, "%s", names[i]);
         }
     }
-}
-
-const char *command_directory(const char *dir)
-{
-    static char absolute[PATH_MAX];
-
-    if (dir[0] == '/' || realpath(dir, absolute) == NULL) {
-        return dir;
-    }
-    return absolute;
 }
 
 bool command_is_by_rank(const struct launch_job *job)
@@ -221,10 +225,6 @@ void command_add_mpirun_app(struct engine_command *command, const struct engine_
         command_add(command, "%s", hosts);
     }
     free(hosts);
-    if (app->wdir != NULL) {
-        command_add(command, "--wdir");
-        command_add(command, "%s", command_directory(app->wdir));
-    }
     for (char **var = app->env; *var != NULL; var++) {
         envlist_set(&ours, *var);
     }

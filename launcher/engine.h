@@ -62,6 +62,7 @@ struct engine {
     int pmix_since;       /* first that then still serves PMIx after a death; 0: none does */
     int leaves_since;     /* first that ends by itself when the job has lost a rank and gone on */
     int counts_since;     /* first that takes a failure while others start for one failure */
+    int stdin_all_since;  /* first that gives ranks on its own host what all should get */
     bool is_left_to_us;   /* it goes on after a failure, and nixlrun ends the job */
     bool has_programs;    /* several programs in one job */
     bool has_uneven;      /* hosts with different numbers of ranks */
@@ -115,7 +116,7 @@ int engine_foreign_run(const struct engine_task *task, const struct engine_comma
 void command_add(struct engine_command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Add nixlrun-rank, the program and its arguments. */
+/* Add nixlrun-rank, its directory, the program and its arguments. */
 void command_add_program(struct engine_command *command, const struct engine_task *task,
                          const struct launch_app *app);
 
@@ -125,10 +126,7 @@ void command_set_variables(struct engine_command *command, const struct engine_t
 /* What --stdin says: a rank, "all" or "none". In a static buffer. */
 const char *command_stdin(const struct launch_job *job);
 
-/* An absolute form of the directory, in a static buffer. */
-const char *command_directory(const char *dir);
-
-/* -np, --host, --wdir, -x and the program, as mpirun and prterun take them. */
+/* -np, --host, -x and the program, as mpirun and prterun take them. */
 void command_add_mpirun_app(struct engine_command *command, const struct engine_task *task,
                             int app_num);
 

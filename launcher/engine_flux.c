@@ -68,9 +68,6 @@ static void flux_build(const struct engine_task *task, struct engine_command *co
                     job->stdin_mode == STDIN_NONE ? "/dev/null" : command_stdin(job));
     }
     add_hosts(job, command);
-    if (job->apps[0].wdir != NULL) {
-        command_add(command, "--cwd=%s", command_directory(job->apps[0].wdir));
-    }
     command_set_variables(command, task);
     command_add_program(command, task, &job->apps[0]);
 }

@@ -67,6 +67,7 @@ const struct engine engine_openmpi = {
     .pmix_since = 5,
     .leaves_since = 5,
     .counts_since = 5,
+    .stdin_all_since = 5,
     .has_programs = true,
     .has_uneven = true,
     .has_rest = true,

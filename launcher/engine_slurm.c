@@ -71,9 +71,6 @@ static void slurm_build(const struct engine_task *task, struct engine_command *c
     }
     command_add(command, "--ntasks=%d", job->np);
     add_hosts(job, command);
-    if (job->apps[0].wdir != NULL) {
-        command_add(command, "--chdir=%s", command_directory(job->apps[0].wdir));
-    }
     command_set_variables(command, task);
     command_add_program(command, task, &job->apps[0]);
 }

@@ -238,6 +238,9 @@ static int check_foreign(const struct engine_task *task, char *why, size_t why_n
     } else if (job->n_apps > 1 && !engine->has_programs) {
         what = "several programs in one job (':')";
         advice = "start one program that looks at its rank";
+    } else if (job->stdin_mode == STDIN_ALL && task->major < engine->stdin_all_since) {
+        what = "--stdin all";
+        advice = "it loses what its own host's ranks should get; allowed: a rank, none";
     } else if (is_uneven(job) && !engine->has_uneven) {
         what = "hosts with different numbers of ranks";
         advice = "give each the same number";

@@ -118,19 +118,30 @@ static void fail(int rank, int code, const char *why)
 }
 
 /* The program of a rank: ranks go in order through the programs of the job. */
-static const char *program_of(int rank)
+static const struct launch_app *app_of(int rank)
 {
     const struct launch_app *app = foreign.job->apps;
 
     for (; rank >= app->np; app++) {
         rank -= app->np;
     }
-    return app->argv[0];
+    return app;
+}
+
+static void not_chdir(int rank, int error)
+{
+    if (!foreign.has_begun) {
+        foreign_output_silence_engine();
+        sink_say("cannot change to directory '%s' on host %s: %s", app_of(rank)->wdir,
+                 members[rank].host, strerror(error));
+        foreign.exit_code = LAUNCH_EXIT_FAILED;
+        foreign_end_failed();
+    }
 }
 
 static void not_exec(int rank, int error)
 {
-    const char *program = program_of(rank);
+    const char *program = app_of(rank)->argv[0];
 
     if (!foreign.has_begun) {
         foreign_output_silence_engine();
@@ -229,6 +240,11 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
         member->state = MEMBER_ENDED;
         n_ended++;
         not_exec(rank, value);
+        break;
+    case RANK_REPORT_NOT_CHDIR:
+        member->state = MEMBER_ENDED;
+        n_ended++;
+        not_chdir(rank, value);
         break;
     case RANK_REPORT_ENDED:
         member->state = MEMBER_ENDED;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun-rank [--beat] [--calm] PROGRAM [ARGS]: stands between an engine's daemon and a rank on
- * any host. It starts the program, passes its output on in a form that no engine spoils, kills what
- * the program leaves behind, tells nixlrun how it ended, and ends in the same way, or calmly with
- * 0. Engines say of an end what they like, some nothing; so nixlrun can give its own verdict. It
- * dies with the daemon, and the rank with it: no orphans on hosts that nixlrun cannot reach.
+ * nixlrun-rank [--beat] [--calm] [--wdir=DIR] PROGRAM [ARGS]: stands between an engine's daemon
+ * and a rank on any host. It starts the program, passes its output on in a form that no engine
+ * spoils, kills what the program leaves behind, tells nixlrun how it ended, and ends in the same
+ * way, or calmly with 0. Engines say of an end what they like, some nothing; so nixlrun can give
+ * its own verdict. It dies with the daemon, and the rank with it: no orphans on hosts that nixlrun
+ * cannot reach.
  *
  * It stays in the engine's process group, with the program: engines signal the group. One thread.
  */
@@ -277,6 +278,24 @@ static void end_like(int wait_status)
     _exit(ending_code(wait_status));
 }
 
+/* Enter the directory if the next word gives one, which is passed over. Returns an errno. */
+static int enter_wdir(char ***words_p)
+{
+    static const char word[] = RANK_WDIR_WORD "=";
+    const char *dir = **words_p;
+
+    if (dir == NULL || strncmp(dir, word, sizeof(word) - 1) != 0) {
+        return 0;
+    }
+    ++*words_p;
+    dir += sizeof(word) - 1;
+    if (chdir(dir) != 0) {
+        return errno;
+    }
+    setenv("PWD", dir, 1);
+    return 0;
+}
+
 /* Is the next word this one? Then it is passed over. */
 static bool take_word(char ***words_p, const char *word)
 {
@@ -291,6 +310,7 @@ int main(int argc, char **argv)
     char **words = argv + (argc > 0);
     bool has_beat = take_word(&words, RANK_BEAT_WORD);
     bool is_calm = take_word(&words, RANK_CALM_WORD);
+    int wdir_error = enter_wdir(&words);
     sigset_t set, served, mask;
     struct pipes pipes;
     int error, status;
@@ -299,6 +319,10 @@ int main(int argc, char **argv)
     if (*words == NULL) {
         fputs("nixlrun-rank: nixlrun starts it; it is not for people\n", stderr);
         return LAUNCH_EXIT_USAGE;
+    }
+    if (wdir_error != 0) {
+        report(getpid(), RANK_REPORT_NOT_CHDIR, wdir_error);
+        return LAUNCH_EXIT_FAILED;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -35,9 +35,16 @@
 /* Another: end with 0 whatever the program does, for an engine that miscounts failures. */
 #define RANK_CALM_WORD "--calm"
 
+/*
+ * Another, as "--wdir=DIR": the program starts there. Where DIR is not on a host one engine passes
+ * over it, and the others end the job each in a way of its own.
+ */
+#define RANK_WDIR_WORD "--wdir"
+
 enum rank_report_kind {
     RANK_REPORT_STARTED = 's',   /* 0 */
     RANK_REPORT_NOT_EXEC = 'x',  /* an errno */
+    RANK_REPORT_NOT_CHDIR = 'd', /* an errno */
     RANK_REPORT_ENDED = 'e',     /* a wait status */
     RANK_REPORT_OUT_ENDED = 'o', /* it was the last line of standard output; 0 */
     RANK_REPORT_ALIVE = 'a',     /* every RANK_BEAT_S, after the word RANK_BEAT_WORD; 0 */

@@ -88,6 +88,12 @@ common() {
         sh -c 'echo "$NXR_A $PWD"'
     [ "$(sort -u "$work/out")" = "b;c,d e /usr" ]
     result $? "are on every host" "$work/out"
+    on_hosts on h0 mkdir -p /tmp/only.h0
+    gives 1 "a directory that one host does not have" --host h0:1,h1:1 --wdir /tmp/only.h0 \
+        sleep 300
+    has "$work/err" "^nixlrun: cannot change to directory '/tmp/only.h0' on host h1: No such file" "is told"
+    [ "$(wc -l <"$work/err")" = 1 ]
+    result $? "and nothing else is" "$work/err"
     gives 0 "PMIx: fence and get" --host "$three" "$clients/pmix_events" quick
     gives 0 "which ranks share a host" --host "$three" "$build/test/net/nodes"
     [ "$(sort "$work/out" | tr '\n' '|')" = \
