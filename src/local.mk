@@ -27,6 +27,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/collective/node_alltoall.c \
 	%D%/collective/node_exchange.c \
 	%D%/collective/node_reduce.c \
+	%D%/collective/node_reduce_chain.c \
 	%D%/collective/node_reduce_direct.c \
 	%D%/collective/phase.h \
 	%D%/collective/post.c %D%/collective/post.h \

@@ -11,9 +11,10 @@
  * it had to do in it is done; others wait until it has. Nothing else is exchanged: no message, no
  * lock.
  *
- * Who writes what: a member its own lines, cells and slot; sleepers and wakers those for sleep; all
- * the word that says that the team is broken. A cell is used again NXR_NODE_CELLS phases later; who
- * writes it sees to it that all have left the phase in which it was read (nxr_node_reuse()).
+ * Who writes what: a member its own lines, cells and slot; all members, one after the other, the
+ * slots that have the sums of a chain (node_reduce_chain.c); sleepers and wakers those for sleep;
+ * all the word that says that the team is broken. A cell is used again NXR_NODE_CELLS phases later;
+ * who writes it sees to it that all have left the phase in which it was read (nxr_node_reuse()).
  */
 #ifndef NXR_COLLECTIVE_NODE_H
 #define NXR_COLLECTIVE_NODE_H

@@ -37,6 +37,9 @@ int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_reduction 
 int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *what,
                            bool *is_done_p);
 
+/* A large reduction but NXR_SCAN on any buffers, where members share cores; no `begins'. */
+int nxr_node_reduce_chain(struct nixl_team *team, const struct nxr_reduction *what);
+
 /* Bytes that each member combines, whole elements; the last ones may have less, or nothing. */
 size_t nxr_reduce_share(const struct nixl_team *team, const struct nxr_reduction *what);
 

@@ -4,8 +4,9 @@
  * combines all of them. Large ones are cut into a share per member, which that member combines, a
  * piece of every share at a time: in a round each member copies its operands for the others into
  * its slot, combines the piece of its own share, and copies the results of the others out of
- * theirs; or, where all can reach the buffers of all, without slots (node_reduce_direct.c).
- * Operands are always combined in the order of the members, whoever does it.
+ * theirs; or, where all can reach the buffers of all, without slots (node_reduce_direct.c); or,
+ * where members share cores, one after the other (node_reduce_chain.c). Operands are always
+ * combined in the order of the members, whoever does it.
  */
 #include "config.h"
 
@@ -329,7 +330,12 @@ static int reduce_shares(struct nixl_team *team, const struct nxr_reduction *wha
     if (what->nbytes >= nxr_coll_table.direct_from) {
         status = nxr_node_reduce_direct(team, what, &is_direct);
     }
-    return status != NIXL_OK || is_direct ? status : reduce_slots(team, what);
+    if (status != NIXL_OK || is_direct) {
+        return status;
+    }
+    return nxr_job.is_crowded && what->begins == NULL && what->nbytes >= nxr_coll_table.chain_from
+               ? nxr_node_reduce_chain(team, what)
+               : reduce_slots(team, what);
 }
 
 /* ---- large: prefixes ------------------------------------------------------------------------- */

@@ -29,7 +29,9 @@
                         _x(ring_from, 16384, 0, 1073741824,                                        \
                            "bytes from which reductions between hosts go in a ring")               \
                             _x(copy_piece, 131072, 4096, 262144,                                   \
-                               "bytes that are copied through a slot in one round")
+                               "bytes that are copied through a slot in one round")                \
+                                _x(chain_from, 524288, 256, 1073741824,                            \
+                                   "bytes from which members that share cores reduce in a chain")
 
 struct nxr_coll_table {
 #define NXR_COLL_FIELD(_name, _default, _lowest, _highest, _text) size_t _name;

@@ -64,6 +64,11 @@ static const struct trial trials[] = {
     {"reduce_piece", "allreduce,reduce", "256K,1M", {16384, 65536, 262144}, NULL},
     {"ring_from", "allreduce", "8K,32K,128K,512K", {4096, 16384, 65536, 262144, 1048576}, NULL},
     {"copy_piece", "broadcast,alltoall", "256K,1M", {16384, 65536, 131072, 262144}, NULL},
+    {"chain_from",
+     "allreduce,reduce",
+     "128K,256K,512K,1M",
+     {131072, 262144, 1048576, 1073741824},
+     " any buffers"},
 };
 #define N_TRIALS (sizeof(trials) / sizeof(trials[0]))
 
