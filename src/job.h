@@ -42,6 +42,8 @@ enum nxr_link {
 };
 
 /* Another rank, or this one. Made when first needed; stays until the last finalize. */
+#define NXR_WHY_NBYTES 400
+
 struct nxr_peer {
     int rank;
     _Atomic int state; /* enum nixl_peer_state */
@@ -72,8 +74,8 @@ struct nxr_peer {
     struct nxr_card card;
     bool card_failed;
     struct nxr_full_card *full_card; /* while it may be needed for a network; NULL */
-    char why_not[400];     /* why no transport reaches it, or why it is lost; "": unknown */
-    int64_t link_retry_at; /* when to try to connect again; INT64_MAX: not waiting */
+    char why_not[NXR_WHY_NBYTES]; /* why no transport reaches it, or why it is lost; "": unknown */
+    int64_t link_retry_at;        /* when to try to connect again; INT64_MAX: not waiting */
     int64_t link_give_up_at;
     struct nxr_conn *conn;
     struct nxr_list asks;      /* struct nxr_region_part that wait for the peer's answer */
@@ -164,6 +166,9 @@ void nxr_peers_free(void);
 
 /* A call has found that rank to be lost, or to have left: fails with what is known of that. */
 int nxr_peer_fail_lost(const char *operation, int rank, const char *transport);
+
+/* What is known of that: "it was silent..."; "": nothing, or it lives. Any rank, also -1. */
+const char *nxr_peer_why_lost(int rank);
 
 /* Send a message without descriptors, whichever way the peer is reached. Caller holds job.lock. */
 union nxr_wire_message;

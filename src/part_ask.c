@@ -8,6 +8,7 @@
 #include "host/conn.h"
 #include "host/link.h"
 #include "host/wire.h"
+#include "net/net.h"
 #include "part.h"
 #include "region.h"
 #include "request.h"
@@ -276,6 +277,19 @@ static bool is_answered(void *arg)
     return atomic_load_explicit(&part->state, memory_order_acquire) != NXR_PART_ASKING;
 }
 
+int nxr_region_fail_unanswered(int status, const char *operation, const struct nixl_region *region,
+                               int rank, const char *within)
+{
+    const struct nxr_peer *peer = nxr_peer_find(rank);
+    char why[NXR_WHY_NBYTES];
+
+    if (peer != NULL && nxr_net_is_unconnected(peer, within, why, sizeof(why))) {
+        return nxr_fail(status, operation, rank, "", 0, "rank %d does not answer: %s", rank, why);
+    }
+    return nxr_fail(status, operation, rank, "", 0,
+                    "rank %d has not published region '%s' within %s", rank, region->name, within);
+}
+
 int nxr_region_resolve(const char *operation, struct nixl_region *region, int rank, bool renew,
                        int64_t timeout_ns, struct nxr_part **part_p)
 {
@@ -302,8 +316,7 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
         return status;
     }
     if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_fail(status, operation, rank, "", 0,
-                        "rank %d has not published region '%s' in time", rank, region->name);
+        return nxr_region_fail_unanswered(status, operation, region, rank, "the timeout");
     }
     if (state != NXR_PART_READY) {
         return nxr_region_fail_part(operation, part);

@@ -71,6 +71,16 @@ void nxr_peers_free(void)
     nxr_job.peers = NULL;
 }
 
+const char *nxr_peer_why_lost(int rank)
+{
+    const struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
+
+    return peer != NULL &&
+                   atomic_load_explicit(&peer->state, memory_order_acquire) == NIXL_PEER_LOST
+               ? peer->why_not
+               : "";
+}
+
 int nxr_peer_fail_lost(const char *operation, int rank, const char *transport)
 {
     const struct nxr_peer *peer = nxr_peer_find(rank);
@@ -81,9 +91,9 @@ int nxr_peer_fail_lost(const char *operation, int rank, const char *transport)
         return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0,
                         "rank %d has left the job", rank);
     }
-    if (state == NIXL_PEER_LOST && peer != NULL && peer->why_not[0] != '\0') {
+    if (nxr_peer_why_lost(rank)[0] != '\0') {
         return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "rank %d is lost: %s",
-                        rank, peer->why_not);
+                        rank, nxr_peer_why_lost(rank));
     }
     return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "rank %d has died", rank);
 }

@@ -134,6 +134,10 @@ int nxr_region_check(const char *operation, const struct nixl_region *region, in
 int nxr_region_resolve(const char *operation, struct nixl_region *region, int rank, bool renew,
                        int64_t timeout_ns, struct nxr_part **part_p);
 
+/* ... and that has not come, `within` a time of that name: since no connection did, maybe. */
+int nxr_region_fail_unanswered(int status, const char *operation, const struct nixl_region *region,
+                               int rank, const char *within);
+
 /* A handle to any name, also the library's own; NULL: no memory. Caller holds job.lock. */
 struct nixl_region *nxr_region_open(const char *name);
 

@@ -115,8 +115,8 @@ int nixl_region_map(struct nixl_region *region, int rank, void **addr_p)
     status =
         nxr_region_resolve("nixl_region_map", region, rank, false, nxr_env.resolve_timeout, &part);
     if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_region_map", rank, "", 0,
-                        "rank %d has not published region '%s'", rank, region->name);
+        return nxr_region_fail_unanswered(NIXL_ERR_NOT_FOUND, "nixl_region_map", region, rank,
+                                          "NIXLRUN_RESOLVE_TIMEOUT");
     }
     if (status != NIXL_OK) {
         return status;

@@ -41,21 +41,29 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p)
 {
     struct nixl_req *req = *req_p;
     int status = atomic_load_explicit(&req->status, memory_order_acquire);
+    const char *why = "", *colon;
 
+    if (status == NIXL_ERR_PEER_LOST) {
+        why = nxr_peer_why_lost(req->team != NULL || req->exposure != NULL ? req->lost_rank
+                                                                           : req->peer->rank);
+    }
+    colon = why[0] != '\0' ? ": " : "";
     if (status < 0 && req->team != NULL) {
-        nxr_fail(status, operation, req->lost_rank, "", 0, "%s: %s", req->operation,
-                 nixl_strerror(status));
+        nxr_fail(status, operation, req->lost_rank, "", 0, "%s: %s%s%s", req->operation,
+                 nixl_strerror(status), colon, why);
     } else if (status < 0 && req->exposure != NULL) {
-        nxr_fail(status, operation, req->lost_rank, "", 0, "the exposed buffer of %zu bytes: %s",
-                 req->op.nbytes, nixl_strerror(status));
+        nxr_fail(status, operation, req->lost_rank, "", 0,
+                 "the exposed buffer of %zu bytes: %s%s%s", req->op.nbytes, nixl_strerror(status),
+                 colon, why);
     } else if (status < 0 && req->xfer != NULL) {
         nxr_fail(status, operation, req->peer->rank, transport_of(req), 0,
-                 "%s of %zu bytes to or from rank %d: %s", req->operation, req->op.nbytes,
-                 req->peer->rank, nixl_strerror(status));
+                 "%s of %zu bytes to or from rank %d: %s%s%s", req->operation, req->op.nbytes,
+                 req->peer->rank, nixl_strerror(status), colon, why);
     } else if (status < 0) {
         nxr_fail(status, operation, req->peer->rank, transport_of(req), 0,
-                 "%s of %zu bytes at offset %llu of rank %d: %s", req->operation, req->op.nbytes,
-                 (unsigned long long)req->op.offset, req->peer->rank, nixl_strerror(status));
+                 "%s of %zu bytes at offset %llu of rank %d: %s%s%s", req->operation,
+                 req->op.nbytes, (unsigned long long)req->op.offset, req->peer->rank,
+                 nixl_strerror(status), colon, why);
     }
     nxr_request_seen();
     free(req);

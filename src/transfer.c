@@ -79,9 +79,8 @@ static int find_part(const char *operation, int rank, struct nixl_region *region
             nxr_region_resolve(operation, region, rank, false, nxr_env.resolve_timeout, part_p);
     }
     if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_fail(NIXL_ERR_NOT_FOUND, operation, rank, "", 0,
-                        "rank %d has not published region '%s' within NIXLRUN_RESOLVE_TIMEOUT",
-                        rank, region->name);
+        return nxr_region_fail_unanswered(NIXL_ERR_NOT_FOUND, operation, region, rank,
+                                          "NIXLRUN_RESOLVE_TIMEOUT");
     }
     if (status == NIXL_OK && !nxr_part_has_range(*part_p, offset, nbytes)) {
         return fail_range(operation, rank, region, *part_p, offset, nbytes);

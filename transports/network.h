@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        6
+#define NXR_NETWORK_ABI        7
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see bulk below */
@@ -180,6 +180,13 @@ struct nxr_network {
      * the next progress(). ep_failed() is not called any more.
      */
     void (*ep_close)(struct nxr_net_ep *ep, bool is_orderly);
+
+    /*
+     * The peer is silent: what is known of the way to it, in one line for the user, or "". False:
+     * no connection to it has come about yet; the line says what was tried, and what came of it.
+     * May be called outside of progress().
+     */
+    bool (*ep_state)(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
     /*
      * Send a message, then its bulk if bulk_nbytes > 0 (header at most NXR_NET_HEADER_NBYTES then).

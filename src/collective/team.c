@@ -66,7 +66,10 @@ int nxr_team_end(struct nixl_team *team, int status)
     if (status == NIXL_ERR_PEER_LOST) {
         int rank = atomic_load(&team->lost_rank);
 
-        return nxr_fail(status, team->operation, rank, "", 0, "rank %d of the team has died", rank);
+        const char *lost = nxr_peer_why_lost(rank);
+
+        return nxr_fail(status, team->operation, rank, "", 0, "rank %d of the team %s%s", rank,
+                        lost[0] != '\0' ? "is lost: " : "has died", lost);
     }
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(status, team->operation, -1, "", 0,

@@ -74,6 +74,57 @@ void net_lives(struct net_peer *np, size_t nbytes)
     np->heard_nbytes += nbytes;
 }
 
+/*
+ * What the network knows of the way to a silent peer. False: there has never been one.
+ */
+static bool ask_network(struct net_peer *np, char *known, size_t known_nbytes)
+{
+    struct nxr_net_ep *ep = np->eps[np->messages->index];
+
+    known[0] = '\0';
+    return ep == NULL || np->messages->module->ep_state(ep, known, known_nbytes);
+}
+
+/* `within` is the time that is over. */
+static void say_unconnected(const struct net_peer *np, const char *within, const char *known,
+                            char *why, size_t why_nbytes)
+{
+    snprintf(why, why_nbytes,
+             "no connection to it came about by %s within %s (%.280s): see NO CONNECTION in "
+             "nixlrun-transports(7)",
+             np->messages->module->name, within, known);
+}
+
+static void say_why_lost(struct net_peer *np)
+{
+    char known[300];
+
+    if (!ask_network(np, known, sizeof(known))) {
+        say_unconnected(np, "NIXLRUN_PEER_TIMEOUT", known, np->why_lost, sizeof(np->why_lost));
+    } else {
+        snprintf(np->why_lost, sizeof(np->why_lost), "it was silent for NIXLRUN_PEER_TIMEOUT%s%s",
+                 known[0] != '\0' ? "; " : "", known);
+    }
+}
+
+bool nxr_net_is_unconnected(const struct nxr_peer *peer, const char *within, char *why,
+                            size_t why_nbytes)
+{
+    struct net_peer *np = atomic_load(&nxr_net_is_open) ? net_peer_of(peer->rank) : NULL;
+    char known[300];
+    bool is_connected = true;
+
+    if (np != NULL) {
+        net_lock();
+        is_connected = np->is_dead || ask_network(np, known, sizeof(known));
+        if (!is_connected) {
+            say_unconnected(np, within, known, why, why_nbytes);
+        }
+        net_unlock();
+    }
+    return !is_connected;
+}
+
 /* Is its host suspect now? */
 static bool look_at(struct net_peer *np, int64_t now, int64_t interval)
 {
@@ -84,9 +135,9 @@ static bool look_at(struct net_peer *np, int64_t now, int64_t interval)
     }
     np->heard_nbytes = 0;
     if (unanswered_ns > PATIENCE_TICKS * interval) {
-        nxr_warn(NET, "rank %d on %s is silent for NIXLRUN_PEER_TIMEOUT; it counts as lost",
-                 np->peer->rank, np->card.head.host);
-        snprintf(np->why_lost, sizeof(np->why_lost), "it was silent for NIXLRUN_PEER_TIMEOUT");
+        say_why_lost(np);
+        nxr_warn(NET, "rank %d on %s counts as lost: %s", np->peer->rank, np->card.head.host,
+                 np->why_lost);
         net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     } else if (np->pinged_at == 0 && now - np->heard_at > interval && is_expecting(np)) {
         ping(np, now);

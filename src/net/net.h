@@ -105,6 +105,13 @@ void nxr_net_watch_stop(void);
 /* Timers: silent peers. When to look again. Caller holds job.lock. */
 int64_t nxr_net_tick(int64_t now);
 
+/*
+ * Whoever waited for a rank, for a time that has that name, has had no answer: is that since no
+ * connection came about? Then why, in words.
+ */
+bool nxr_net_is_unconnected(const struct nxr_peer *peer, const char *within, char *why,
+                            size_t why_nbytes);
+
 /* ---- asking about it ------------------------------------------------------------------------- */
 
 /* The networks that this build knows, in the order of their names in NIXLRUN_TRANSPORTS. */

@@ -134,8 +134,8 @@ struct net_peer {
     struct nxr_full_card card;
     bool is_greeted; /* HELLO is in the stream */
     bool is_dead;
-    bool has_left;      /* it said good-bye */
-    char why_lost[200]; /* what the network said when it lost the peer; "": nothing */
+    bool has_left;                 /* it said good-bye */
+    char why_lost[NXR_WHY_NBYTES]; /* what the network said when it lost the peer; "": nothing */
 
     /* The largest put, get answer, get of a list and piece that go inside of a message. */
     size_t put_max;

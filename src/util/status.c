@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define TEXT_NBYTES 256
+#define TEXT_NBYTES 512
 
 static __thread struct {
     struct nixl_error error;

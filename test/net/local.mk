@@ -19,7 +19,8 @@ dist_check_SCRIPTS += %D%/links %D%/test_beds.sh %D%/test_explain.sh %D%/test_li
 TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh
 
 # What can happen between hosts; the .mp files say over which networks.
-check_PROGRAMS += %D%/broken %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/wire_up
+check_PROGRAMS += %D%/broken %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached \
+	%D%/wire_up
 %C%_broken_SOURCES = %D%/bed.c %D%/bed.h %D%/broken.c
 %C%_broken_LDFLAGS = $(mp_link)
 %C%_broken_LDADD = $(mp_libs)
@@ -44,10 +45,13 @@ check_PROGRAMS += %D%/broken %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails 
 %C%_strangers_LDFLAGS = $(mp_link)
 %C%_strangers_LDADD = test/mp/libmptest.la transports/tcp/libnxr_tcp_pure.la \
 	src/libnixlrun_core.la
+%C%_unreached_SOURCES = %D%/bed.c %D%/bed.h %D%/unreached.c
+%C%_unreached_LDFLAGS = $(mp_link)
+%C%_unreached_LDADD = $(mp_libs)
 %C%_wire_up_LDFLAGS = $(mp_link)
 %C%_wire_up_LDADD = $(mp_libs)
 
-net_tests = %D%/engine.mp %D%/hostile.mp %D%/hosts.mp %D%/loopback.mp %D%/rails.mp %D%/relay.mp
+net_tests = %D%/engine.mp %D%/faults.mp %D%/hostile.mp %D%/hosts.mp %D%/loopback.mp %D%/rails.mp %D%/relay.mp
 EXTRA_DIST += $(net_tests) %D%/asan.mp %D%/tsan.mp %D%/beds.sh %D%/soak/run \
 	%D%/soak/death.mp %D%/soak/links.mp %D%/soak/ranks.mp
 TESTS += $(net_tests)

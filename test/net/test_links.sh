@@ -66,6 +66,22 @@ links join h1 1
 until_says '$came -ge 1' 1 -c 1 -w 10
 says "$came -ge 1" "a link is joined again"
 
+links hole h1 1000 1
+until_says '$came -ge 1' 1 -c 1 -s 100 -w 10
+says "$came -ge 1" "short packets pass a hole"
+ping_h1 1 -i 0.05 -c 4 -s 1200 -w 1
+says "$came -eq 0" "and long ones do not"
+links hole h1 0 1
+until_says '$came -ge 1' 1 -c 1 -s 1200 -w 10
+says "$came -ge 1" "a hole is closed again"
+for wall in 'drop exit.124' 'reject Connection.refused' 'forbid No.route.to.host'; do
+    links wall h1 "${wall% *}" 1
+    on_hosts on h0 timeout 2 bash -c 'exec 3<>/dev/tcp/10.77.1.11/7' >"$work/ping" 2>&1
+    echo "exit $?" >>"$work/ping" # 124: nothing was said in that time
+    grep -q "${wall#* }" "$work/ping"
+    result $? "a wall: ${wall% *}" "$work/ping" "$work/err"
+done
+
 links relay h1 delay=2ms seed=9
 has "$work/out" '^ok seed=9 ' "a relay stands in the link"
 until_says '$came -eq 20' 0 -i 0.01 -c 20 -W 1

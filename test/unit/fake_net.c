@@ -12,6 +12,7 @@
 #include "util/env.h"
 #include "util/log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +83,13 @@ static void fake_ep_close(struct nxr_net_ep *ep, bool is_orderly)
 
         op->is_closed |= op->ep == ep;
     }
+}
+
+static bool fake_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
+{
+    (void)ep;
+    snprintf(line, line_nbytes, "%s", fake.known != NULL ? fake.known : "");
+    return fake.was_connected;
 }
 
 static int fake_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
@@ -206,6 +214,7 @@ static const struct nxr_network network = {
     .reach = fake_reach,
     .ep_open = fake_ep_open,
     .ep_close = fake_ep_close,
+    .ep_state = fake_ep_state,
     .send = fake_send,
     .mem_register = fake_mem_register,
     .mem_release = fake_mem_release,

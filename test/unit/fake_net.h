@@ -40,6 +40,8 @@ struct fake_landing {
 
 struct fake {
     struct nxr_net_attr attr; /* may be changed before a rank is linked */
+    bool was_connected;       /* what the network says of the way to a silent peer, and */
+    const char *known;        /* ... in words; NULL: nothing */
     int answer;               /* of send, write and read */
     int mem_answer;           /* of mem_register */
     unsigned n_shown;         /* how often that was called, */

@@ -39,6 +39,42 @@ Test(alive, who_is_silent_is_asked_and_lost_in_time, .init = start, .fini = stop
     cr_expect(np->is_dead);
 }
 
+/* Lose rank 1 by silence. What the user reads of that. */
+static const char *text_of_silence(bool was_connected, const char *known)
+{
+    fake.was_connected = was_connected;
+    fake.known = known;
+    fake.now = nxr_now_ns();
+    np->wants_credit = true;
+    for (int i = 0; i <= TICKS; i++) {
+        tick();
+    }
+    cr_assert(np->is_dead);
+    cr_expect(eq(int, nxr_peer_fail_lost("test", 1, ""), NIXL_ERR_PEER_LOST));
+    return nixl_last_error()->text;
+}
+
+Test(alive, silence_is_told_with_what_the_network_knows, .init = start, .fini = stop)
+{
+    char *text = (char *)text_of_silence(true, "9 bytes are not acknowledged");
+
+    cr_expect(eq(str, text,
+                 (char *)"rank 1 is lost: it was silent for NIXLRUN_PEER_TIMEOUT; 9 bytes are not "
+                         "acknowledged"));
+}
+
+Test(alive, a_connection_that_never_came_about_is_no_silence, .init = start, .fini = stop)
+{
+    char *text = (char *)text_of_silence(false, "10.0.0.1 port 1: refused");
+    char why[NXR_WHY_NBYTES];
+
+    cr_expect(eq(
+        str, text,
+        (char *)"rank 1 is lost: no connection to it came about by ucx within NIXLRUN_PEER_TIMEOUT "
+                "(10.0.0.1 port 1: refused): see NO CONNECTION in nixlrun-transports(7)"));
+    cr_expect(not(nxr_net_is_unconnected(np->peer, "1 s", why, sizeof(why))), "it is lost now");
+}
+
 Test(alive, who_sends_bulk_for_long_is_not_lost, .init = start, .fini = stop)
 {
     const struct nxr_net_put put = own_put(FAKE_OWN_NBYTES);

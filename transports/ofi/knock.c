@@ -75,9 +75,13 @@ bool nxr_ofi_knock(struct nxr_net_ep *ep)
     }
     if (poll(&event, 1, 0) > 0) {
         getsockopt(ep->knock_fd, SOL_SOCKET, SO_ERROR, &error, &nbytes);
+        ep->ways[ep->knock_way].knock_error = error != 0 ? error : NXR_OFI_TAKEN;
         ep->n_refused = error == ECONNREFUSED ? ep->n_refused + 1 : 0;
         nxr_ofi_knock_end(ep);
     } else if (nxr_ofi.now >= ep->knock_at + PATIENCE_NS) {
+        if (ep->ways[ep->knock_way].knock_error == 0) {
+            ep->ways[ep->knock_way].knock_error = ETIMEDOUT; /* says less than what came before */
+        }
         nxr_ofi_knock_end(ep);
     }
     return ep->n_refused >= 2 * nxr_ofi.n_rails;

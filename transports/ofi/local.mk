@@ -19,6 +19,7 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 %C%_nixlrun_ofi_libfabric_la_SOURCES = \
 	transports/host_token.c transports/host_token.h \
 	transports/interface.c transports/interface.h \
+	transports/reason.c transports/reason.h \
 	%D%/knock.c \
 	%D%/memory.c \
 	%D%/message.c \

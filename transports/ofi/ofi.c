@@ -281,6 +281,7 @@ __attribute__((visibility("default"))) const struct nxr_network nxr_network_ofi_
     .reach = reach,
     .ep_open = nxr_ofi_ep_open,
     .ep_close = nxr_ofi_ep_close,
+    .ep_state = nxr_ofi_ep_state,
     .send = nxr_ofi_send,
     .mem_register = nxr_ofi_mem_register,
     .mem_release = nxr_ofi_mem_release,

@@ -72,6 +72,8 @@ struct nxr_ofi_rail {
     size_t name_nbytes;
 };
 
+#define NXR_OFI_TAKEN (-1) /* a door was open */
+
 /* How one peer is reached over one rail. */
 struct nxr_ofi_way {
     int theirs; /* their rail; -1: not reachable by this one */
@@ -87,6 +89,7 @@ struct nxr_ofi_way {
     int64_t pause_ns;
     uint64_t fence; /* number of the last question */
     int64_t fence_at;
+    int knock_error; /* of connect(), when the last knock ended; 0: none has; or NXR_OFI_TAKEN */
 };
 
 /* A peer: what the core calls an endpoint, or somebody who has sent us something. */
@@ -100,7 +103,7 @@ struct nxr_net_ep {
     bool is_open; /* the core has it */
     bool is_failed;
     bool must_tell; /* ... and the core has not heard it yet */
-    char why[160];
+    char why[300];
 
     /* Out: a ring of slots, in the order of their numbers. */
     struct nxr_ofi_outbox *outbox; /* NULL: nothing was sent yet */
@@ -223,6 +226,12 @@ void nxr_ofi_ep_finish_close(struct nxr_net_ep *ep);
 struct nxr_net_ep *nxr_ofi_peer_find(uint64_t id);
 struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address);
 void nxr_ofi_peers_free(void);
+
+/* What came of the knocks, way by way. */
+void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbytes);
+
+/* As ep_state of a network. */
+bool nxr_ofi_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /* The peer cannot be reached: its operations end, and the core hears it in the next progress(). */
 void nxr_ofi_peer_fail(struct nxr_net_ep *ep, const char *why);

@@ -8,6 +8,7 @@
 #include "outbox.h"
 #include "repair.h"
 #include "rma.h"
+#include "transports/reason.h"
 #include "util/clock.h"
 
 #include <rdma/fi_errno.h>
@@ -145,6 +146,53 @@ int nxr_ofi_ep_open(const void *bytes, size_t nbytes, void *peer, struct nxr_net
     nxr_ofi_repair_within(0);
     *ep_p = ep;
     return NIXL_OK;
+}
+
+/* Where the other end of a way is, as far as that has a name for people. */
+static void name_way(const struct nxr_net_ep *ep, unsigned index, char *text, size_t text_nbytes)
+{
+    const struct nxr_ofi_address_rail *rail = &ep->address.rails[ep->ways[index].theirs];
+    struct sockaddr_storage name = {0};
+
+    if ((rail->flags & NXR_OFI_IP) == 0) {
+        snprintf(text, text_nbytes, "its rail %d", ep->ways[index].theirs);
+        return;
+    }
+    memcpy(&name, rail->name, NXR_OFI_NAME_NBYTES);
+    nxr_sockaddr_text((const struct sockaddr *)&name, (socklen_t)nxr_ofi.rails[index].name_nbytes,
+                      text, text_nbytes);
+}
+
+void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbytes)
+{
+    size_t used = 0;
+
+    line[0] = '\0';
+    for (unsigned i = 0; i < nxr_ofi.n_rails && used < line_nbytes; i++) {
+        int error = ep->ways[i].knock_error;
+        char text[64];
+
+        if (ep->ways[i].theirs >= 0) {
+            name_way(ep, i, text, sizeof(text));
+            used += (size_t)snprintf(line + used, line_nbytes - used, "%s%s by %s: %s",
+                                     used > 0 ? "; " : "", text, nxr_ofi.rails[i].device,
+                                     error == NXR_OFI_TAKEN ? NXR_TAKEN : nxr_reason_of(error));
+        }
+    }
+}
+
+bool nxr_ofi_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
+{
+    bool has_moved = false;
+
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        has_moved |= ep->ways[i].moved_at != 0;
+    }
+    line[0] = '\0';
+    if (!has_moved) {
+        nxr_ofi_peer_text(ep, line, line_nbytes);
+    }
+    return has_moved;
 }
 
 /* Nothing is sent to the peer any more. */

@@ -18,9 +18,11 @@
 #include "outbox.h"
 #include "repair.h"
 #include "rma.h"
+#include "transports/reason.h"
 #include "util/clock.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define NXR_OFI_TICK_NS (100 * NXR_MS)
 #define QUIET_NS        (400 * NXR_MS) /* after so much silence, ask */
@@ -361,7 +363,11 @@ static void look_after(struct nxr_net_ep *ep, unsigned unused)
         nxr_ofi_knock_end(ep);
         ep->n_refused = 0;
     } else if (nxr_ofi_knock(ep)) {
-        nxr_ofi_peer_fail(ep, "connection refused: the process is gone");
+        char text[sizeof(ep->why)] = NXR_ALL_REFUSE;
+        size_t used = strlen(text);
+
+        nxr_ofi_peer_text(ep, text + used, sizeof(text) - used);
+        nxr_ofi_peer_fail(ep, text);
         return;
     }
     send_fences(ep);

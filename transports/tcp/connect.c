@@ -9,9 +9,12 @@
 #include "config.h"
 
 #include "connection.h"
+#include "transports/reason.h"
 #include "util/clock.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define CONNECT_NS (2 * NXR_S)   /* where there is another way */
@@ -48,6 +51,7 @@ static bool try_way(struct nxr_net_ep *ep, const struct nxr_tcp_way *way)
         errno = error;
         return false;
     }
+    nxr_tcp_name_of_source(fd, ep->tries[ep->next_way].from, IF_NAMESIZE);
     conn = nxr_tcp_conn_new(fd, NXR_TCP_CONNECTING);
     if (conn == NULL) {
         errno = ENOMEM;
@@ -80,10 +84,20 @@ static bool was_last_refusal(struct nxr_net_ep *ep, bool is_refusal)
     return false;
 }
 
-void nxr_tcp_connect_failed(struct nxr_net_ep *ep, bool is_refusal)
+static void fail_for_good(struct nxr_net_ep *ep)
 {
+    char text[sizeof(ep->why)] = NXR_ALL_REFUSE;
+    size_t used = strlen(text);
+
+    nxr_tcp_connect_text(ep, text + used, sizeof(text) - used);
+    nxr_tcp_ep_fail(ep, text);
+}
+
+void nxr_tcp_connect_failed(struct nxr_net_ep *ep, const char *why, bool is_refusal)
+{
+    ep->tries[ep->next_way].why = why;
     if (was_last_refusal(ep, is_refusal)) {
-        nxr_tcp_ep_fail(ep, "nobody listens at its addresses");
+        fail_for_good(ep);
     } else if (ep->next_way == 0) {
         ep->is_waiting = true;
         nxr_tcp_timer_set(&ep->retry_timer, RETRY_NS);
@@ -96,7 +110,33 @@ void nxr_tcp_connect(struct nxr_net_ep *ep)
 {
     ep->retry_timer.rings = retry;
     if (!try_way(ep, &ep->address.ways[ep->ways[ep->next_way]])) {
-        nxr_tcp_connect_failed(ep, errno == ECONNREFUSED);
+        nxr_tcp_connect_failed(ep, nxr_reason_of(errno), errno == ECONNREFUSED);
+    }
+}
+
+/* One that was taken is a process's turn; else what came of the last attempt, if there was one. */
+static const char *outcome_of(const struct nxr_net_ep *ep, unsigned index)
+{
+    if (ep->trying != NULL && index == ep->next_way && ep->trying->stage == NXR_TCP_WANTS_ANSWER) {
+        return NXR_TAKEN;
+    }
+    return ep->tries[index].why != NULL ? ep->tries[index].why : nxr_reason_of(0);
+}
+
+void nxr_tcp_connect_text(const struct nxr_net_ep *ep, char *line, size_t line_nbytes)
+{
+    size_t used = 0;
+
+    line[0] = '\0';
+    for (unsigned i = 0; i < ep->n_ways && used < line_nbytes; i++) {
+        const char *from = ep->tries[i].from;
+        struct sockaddr_storage name;
+        socklen_t nbytes = nxr_tcp_sockaddr(&ep->address.ways[ep->ways[i]], &name);
+        char text[64];
+
+        nxr_sockaddr_text((const struct sockaddr *)&name, nbytes, text, sizeof(text));
+        used += (size_t)snprintf(line + used, line_nbytes - used, "%s%s%s%s: %s", i > 0 ? "; " : "",
+                                 text, from[0] != '\0' ? " by " : "", from, outcome_of(ep, i));
     }
 }
 

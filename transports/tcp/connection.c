@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "connection.h"
+#include "transports/reason.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -103,13 +104,13 @@ void nxr_tcp_conns_free(void)
 }
 
 /* One of ours has not come about. */
-static void attempt_failed(struct nxr_tcp_conn *conn, bool is_refusal)
+static void attempt_failed(struct nxr_tcp_conn *conn, const char *why, bool is_refusal)
 {
     struct nxr_net_ep *ep = conn->ep;
 
     nxr_tcp_conn_close(conn);
     ep->trying = NULL;
-    nxr_tcp_connect_failed(ep, is_refusal);
+    nxr_tcp_connect_failed(ep, why, is_refusal);
 }
 
 /*
@@ -138,15 +139,17 @@ static void hear_out(const struct nxr_tcp_conn *lost)
 static void open_conn_lost(struct nxr_tcp_conn *conn, const char *why)
 {
     struct nxr_net_ep *ep = conn->ep;
-    char text[sizeof(ep->why)];
+    char text[sizeof(ep->why)], health[160];
 
     if (ep == NULL) {
         ep = nxr_tcp.peers[conn->rank].ep;
     }
+    (void)nxr_tcp_health(conn->watch.fd, health, sizeof(health));
     nxr_tcp_conn_close(conn);
     hear_out(conn);
     if (ep != NULL && ep->address.answer == conn->answer) {
-        snprintf(text, sizeof(text), "the connection from %s was lost: %s", conn->ends, why);
+        snprintf(text, sizeof(text), "the connection from %s was lost: %s%s%s", conn->ends, why,
+                 health[0] != '\0' ? "; " : "", health);
         nxr_tcp_ep_fail(ep, text);
     }
 }
@@ -159,7 +162,7 @@ void nxr_tcp_conn_lost(struct nxr_tcp_conn *conn, const char *why)
     if (conn->stage == NXR_TCP_OPEN) {
         open_conn_lost(conn, why);
     } else if (conn->is_own) {
-        attempt_failed(conn, false);
+        attempt_failed(conn, why, false);
     } else {
         if (conn->stage == NXR_TCP_WANTS_HELLO) {
             nxr_tcp_tell_stranger(conn->watch.fd, why);
@@ -207,7 +210,7 @@ static void finish_connecting(struct nxr_tcp_conn *conn)
     if (error == 0) {
         was_made(conn);
     } else {
-        attempt_failed(conn, error == ECONNREFUSED);
+        attempt_failed(conn, nxr_reason_of(error), error == ECONNREFUSED);
     }
 }
 
@@ -270,7 +273,7 @@ static void take(struct nxr_tcp_conn *conn, const struct nxr_tcp_hello *hello)
     }
     if (why != NULL && conn->is_own) {
         nxr_tcp_tell_stranger(conn->watch.fd, why);
-        attempt_failed(conn, true);
+        attempt_failed(conn, why, true);
     } else if (why != NULL) {
         nxr_tcp_conn_lost(conn, why);
     } else if (conn->stage == NXR_TCP_WANTS_HELLO) {

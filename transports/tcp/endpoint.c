@@ -92,6 +92,20 @@ void nxr_tcp_ep_fail(struct nxr_net_ep *ep, const char *why)
     }
 }
 
+bool nxr_tcp_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
+{
+    if (ep->conn == NULL) {
+        nxr_tcp_connect_text(ep, line, line_nbytes);
+        return ep->has_failed;
+    }
+    if (nxr_tcp_health(ep->conn->watch.fd, line, line_nbytes)) {
+        snprintf(line, line_nbytes,
+                 "its host acknowledges what is sent: its process is stopped, or long packets do "
+                 "not pass from there to here (is an MTU on the way smaller?)");
+    }
+    return true;
+}
+
 /* ---- closing --------------------------------------------------------------------------------- */
 
 static void free_ep(struct nxr_net_ep *ep)

@@ -9,6 +9,7 @@
 
 #include "tcp.h"
 #include "transports/interface.h"
+#include "transports/reason.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -187,14 +188,31 @@ socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_way *way, struct sockaddr_storag
     return sizeof(*six);
 }
 
-static void name_text(const struct sockaddr_storage *name, socklen_t nbytes, char *text,
-                      size_t text_nbytes)
+static bool is_at(const struct nxr_tcp_way *way, const struct sockaddr_storage *name)
 {
-    char host[INET6_ADDRSTRLEN] = "?", port[8] = "?";
+    const void *ip = way->family == 4
+                         ? (const void *)&((const struct sockaddr_in *)(const void *)name)->sin_addr
+                         : &((const struct sockaddr_in6 *)(const void *)name)->sin6_addr;
 
-    (void)getnameinfo((const struct sockaddr *)name, nbytes, host, sizeof(host), port, sizeof(port),
-                      NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(text, text_nbytes, "%s port %s", host, port);
+    return name->ss_family == (way->family == 4 ? AF_INET : AF_INET6) &&
+           memcmp(way->ip, ip, way->family == 4 ? 4 : 16) == 0;
+}
+
+void nxr_tcp_name_of_source(int fd, char *name, size_t name_nbytes)
+{
+    struct sockaddr_storage source = {0};
+    socklen_t nbytes = sizeof(source);
+
+    name[0] = '\0';
+    if (getsockname(fd, (struct sockaddr *)&source, &nbytes) != 0) {
+        return;
+    }
+    for (unsigned i = 0; i < nxr_tcp.address.n_ways; i++) {
+        if (is_at(&nxr_tcp.address.ways[i], &source)) {
+            snprintf(name, name_nbytes, "%s", nxr_tcp.names[i]);
+            return;
+        }
+    }
 }
 
 void nxr_tcp_ends_text(int fd, char *text, size_t text_nbytes)
@@ -204,11 +222,11 @@ void nxr_tcp_ends_text(int fd, char *text, size_t text_nbytes)
     char own[64] = "?", other[64] = "?";
 
     if (getsockname(fd, (struct sockaddr *)&name, &nbytes) == 0) {
-        name_text(&name, nbytes, own, sizeof(own));
+        nxr_sockaddr_text((struct sockaddr *)&name, nbytes, own, sizeof(own));
     }
     nbytes = sizeof(name);
     if (getpeername(fd, (struct sockaddr *)&name, &nbytes) == 0) {
-        name_text(&name, nbytes, other, sizeof(other));
+        nxr_sockaddr_text((struct sockaddr *)&name, nbytes, other, sizeof(other));
     }
     snprintf(text, text_nbytes, "%s to %s", own, other);
 }

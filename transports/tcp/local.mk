@@ -4,10 +4,12 @@ pkglib_LTLIBRARIES += %D%/nixlrun_tcp.la
 %C%_nixlrun_tcp_la_SOURCES = \
 	transports/host_token.c transports/host_token.h \
 	transports/interface.c transports/interface.h \
+	transports/reason.c transports/reason.h \
 	%D%/connect.c \
 	%D%/connection.c %D%/connection.h \
 	%D%/endpoint.c \
 	%D%/events.c \
+	%D%/health.c \
 	%D%/interfaces.c \
 	%D%/listen.c \
 	%D%/outbox.c \

@@ -16,10 +16,12 @@
 #include "transports/network.h"
 #include "util/list.h"
 
+#include <net/if.h>
 #include <sys/socket.h>
 
-#define NXR_TCP_MAX_OUTS 64 /* what one endpoint may have under way */
-#define NXR_TCP_MAX_HOT  4  /* connections that are looked at without asking epoll */
+#define NXR_TCP_MAX_OUTS   64  /* what one endpoint may have under way */
+#define NXR_TCP_WHY_NBYTES 400 /* why it has failed, in words */
+#define NXR_TCP_MAX_HOT    4   /* connections that are looked at without asking epoll */
 
 /* What is read at a time where it is not known what comes. */
 #define NXR_TCP_BUFFER_NBYTES ((size_t)64 * 1024)
@@ -61,7 +63,7 @@ struct nxr_net_ep {
     size_t n_sent;
 
     bool has_failed;
-    char why[200]; /* ... */
+    char why[NXR_TCP_WHY_NBYTES]; /* ... */
 
     /* The core has closed it: what is left may go until close_at. */
     bool is_closing;
@@ -76,6 +78,10 @@ struct nxr_net_ep {
     unsigned next_way;
     unsigned n_refused; /* since the first way was tried last */
     uint8_t ways[NXR_TCP_MAX_WAYS];
+    struct {
+        const char *why;        /* the last attempt has failed; NULL: none has yet */
+        char from[IF_NAMESIZE]; /* the interface that it began at; "": unknown */
+    } tries[NXR_TCP_MAX_WAYS];  /* in the order of `ways` */
     struct nxr_tcp_address address;
 };
 
@@ -117,6 +123,8 @@ extern struct nxr_tcp nxr_tcp;
 int nxr_tcp_find_ways(char *why, size_t why_nbytes);
 
 socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_way *way, struct sockaddr_storage *name);
+/* The interface that the kernel has chosen for a connection; "": none yet, or it is not known. */
+void nxr_tcp_name_of_source(int fd, char *name, size_t name_nbytes);
 void nxr_tcp_way_text(const struct nxr_tcp_way *way, char *text, size_t text_nbytes);
 
 /* The ends of a connection: "10.0.0.1 port 4711 to 10.0.0.2 port 4712". */
@@ -159,6 +167,9 @@ void nxr_tcp_ep_adopt(struct nxr_net_ep *ep, struct nxr_tcp_conn *conn);
 /* It has none, and gets none: told in progress(). */
 void nxr_tcp_ep_fail(struct nxr_net_ep *ep, const char *why);
 
+/* As ep_state of a network. */
+bool nxr_tcp_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
+
 /* A step of all that are being closed, and tell of those that failed. How many things moved. */
 int nxr_tcp_endpoints_progress(void);
 
@@ -167,10 +178,16 @@ void nxr_tcp_endpoints_end(void);
 
 /* ---- connect.c ------------------------------------------------------------------------------- */
 
-/* Begin, or go on with the next way after one that has failed: for good, as a refusal. */
+/*
+ * Begin, or go on with the next way after one that has failed: `why`, which stays, and for good, as
+ * a refusal.
+ */
 void nxr_tcp_connect(struct nxr_net_ep *ep);
-void nxr_tcp_connect_failed(struct nxr_net_ep *ep, bool is_refusal);
+void nxr_tcp_connect_failed(struct nxr_net_ep *ep, const char *why, bool is_refusal);
 void nxr_tcp_connect_end(struct nxr_net_ep *ep);
+
+/* What came of it, way by way: "10.0.0.2 port 4711 by eth0: no answer; ...". */
+void nxr_tcp_connect_text(const struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /* ---- outbox.c -------------------------------------------------------------------------------- */
 

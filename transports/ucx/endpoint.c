@@ -28,6 +28,7 @@
 #include "envelope.h"
 #include "ucx.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -122,6 +123,7 @@ static void connect_ep(struct nxr_net_ep *ep)
         return;
     }
     ep->flush = ucp_ep_flush_nbx(ep->ucp, &flush_param);
+    ep->is_connected = ep->flush == NULL;
     if (!UCS_PTR_IS_PTR(ep->flush)) {
         ep->flush = NULL;
     }
@@ -129,12 +131,16 @@ static void connect_ep(struct nxr_net_ep *ep)
 
 static bool is_flushing(struct nxr_net_ep *ep)
 {
+    ucs_status_t status;
+
     if (ep->flush == NULL) {
         return false;
     }
-    if (ucp_request_check_status(ep->flush) == UCS_INPROGRESS) {
+    status = ucp_request_check_status(ep->flush);
+    if (status == UCS_INPROGRESS) {
         return true;
     }
+    ep->is_connected |= status == UCS_OK;
     ucp_request_free(ep->flush);
     ep->flush = NULL;
     return false;
@@ -182,6 +188,12 @@ static int open_further(struct nxr_net_ep *ep, bool is_first)
     }
     ep->is_open = true;
     return NIXL_OK;
+}
+
+bool nxr_ucx_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
+{
+    snprintf(line, line_nbytes, "%s", ep->is_connected ? "" : nxr_ucx.attr.devices);
+    return ep->is_connected;
 }
 
 int nxr_ucx_ep_use(struct nxr_net_ep *ep, bool is_first)
@@ -298,6 +310,21 @@ void nxr_ucx_ep_close(struct nxr_net_ep *ep, bool is_orderly)
     }
 }
 
+/* UCX tells no addresses, but in its log. */
+static void tell_failure(struct nxr_net_ep *ep)
+{
+    const char *reason = ucs_status_string(ep->failure);
+    char why[300];
+
+    if (ep->is_connected) {
+        nxr_ucx.core->ep_failed(ep->peer, reason);
+        return;
+    }
+    snprintf(why, sizeof(why), "no connection to it came about by ucx (%s): %s",
+             nxr_ucx.attr.devices, reason);
+    nxr_ucx.core->ep_failed(ep->peer, why);
+}
+
 int nxr_ucx_endpoints_progress(void)
 {
     struct nxr_list *link, *after;
@@ -312,7 +339,7 @@ int nxr_ucx_endpoints_progress(void)
         struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, link);
 
         nxr_list_append(&nxr_ucx.endpoints, link);
-        nxr_ucx.core->ep_failed(ep->peer, ucs_status_string(ep->failure));
+        tell_failure(ep);
         n++;
     }
     nxr_list_for_each (link, after, &nxr_ucx.closing) {

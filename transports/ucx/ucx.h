@@ -132,7 +132,8 @@ struct nxr_net_ep {
     void *peer;
     uint32_t rank;
     bool has_knocked;
-    bool is_open; /* all may be sent */
+    bool is_connected; /* the other host has taken the connection */
+    bool is_open;      /* all may be sent */
     bool has_failed;
     bool is_closing;       /* the core has closed it */
     bool is_orderly;       /* ... and what was accepted is still to be sent */
@@ -146,6 +147,9 @@ struct nxr_net_ep {
 
 int nxr_ucx_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p);
 void nxr_ucx_ep_close(struct nxr_net_ep *ep, bool is_orderly);
+
+/* As ep_state of a network. */
+bool nxr_ucx_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /*
  * May something be sent? NIXL_OK, NIXL_ERR_AGAIN: it is being connected, or has enough to do, or
