@@ -125,10 +125,12 @@ static void add_search_paths(struct engine_command *command, const struct envlis
 
 bool command_is_by_rank(const struct launch_job *job)
 {
-    char here[HOST_NAME_MAX + 1] = "";
+    static int answer = -1; /* of the one job: names may have to be looked up */
 
-    gethostname(here, sizeof(here) - 1);
-    return hosts_have_here_late(job, here);
+    if (answer < 0) {
+        answer = hosts_have_here_late(job);
+    }
+    return answer > 0;
 }
 
 /* Add "NAME:SLOTS", or "NAME" if n_slots is 0, to a list. */

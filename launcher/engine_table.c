@@ -128,10 +128,8 @@ static int choose_auto(const struct launch_job *job, struct engine_task *task, c
                        size_t why_nbytes)
 {
     const struct engine *engine = engine_of_allocation();
-    char here[HOST_NAME_MAX + 1] = "";
 
-    gethostname(here, sizeof(here) - 1);
-    if (hosts_are_here(job, here) && (job->n_hosts > 0 || engine == NULL)) {
+    if (hosts_are_here(job) && (job->n_hosts > 0 || engine == NULL)) {
         return 0;
     }
     if (engine != NULL) {
@@ -172,7 +170,7 @@ static int check_local(const struct launch_job *job, char *why, size_t why_nbyte
     char here[HOST_NAME_MAX + 1] = "";
 
     gethostname(here, sizeof(here) - 1);
-    if (!hosts_are_here(job, here)) {
+    if (!hosts_are_here(job)) {
         snprintf(why, why_nbytes,
                  "--engine local starts ranks on this host (%.64s) only, and the hosts have "
                  "others",

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "launcher/hosts.h"
+#include "launcher/here.h"
 #include "launcher/values.h"
 #include "launcher/xalloc.h"
 
@@ -255,35 +256,20 @@ int hosts_deal(struct launch_job *job, char *why, size_t why_nbytes)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Is one of the names the other without its domain? */
-static bool is_same_host(const char *a, const char *b)
-{
-    size_t n = strcspn(a, ".");
-
-    return strcmp(a, b) == 0 ||
-           (strcspn(b, ".") == n && memcmp(a, b, n) == 0 && (a[n] == '\0' || b[n] == '\0'));
-}
-
-static bool is_here(const struct launch_host *host, const char *here)
-{
-    return strcmp(host->name, "localhost") == 0 || strcmp(host->name, "127.0.0.1") == 0 ||
-           is_same_host(host->name, here);
-}
-
-bool hosts_are_here(const struct launch_job *job, const char *here)
+bool hosts_are_here(const struct launch_job *job)
 {
     for (int i = 0; i < job->n_hosts; i++) {
-        if (!is_here(&job->hosts[i], here)) {
+        if (!here_is(job->hosts[i].name)) {
             return false;
         }
     }
     return true;
 }
 
-bool hosts_have_here_late(const struct launch_job *job, const char *here)
+bool hosts_have_here_late(const struct launch_job *job)
 {
     for (int i = 1; i < job->n_hosts; i++) {
-        if (is_here(&job->hosts[i], here)) {
+        if (here_is(job->hosts[i].name)) {
             return true;
         }
     }

@@ -36,11 +36,11 @@ int hosts_capacity(const struct launch_job *job);
  */
 int hosts_deal(struct launch_job *job, char *why, size_t why_nbytes);
 
-/* Does the job name this host only, or none? `here` is this host's name. */
-bool hosts_are_here(const struct launch_job *job, const char *here);
+/* Does the job name this host only, or none? */
+bool hosts_are_here(const struct launch_job *job);
 
 /* Is this host one of the job's, but not the first? */
-bool hosts_have_here_late(const struct launch_job *job, const char *here);
+bool hosts_have_here_late(const struct launch_job *job);
 
 void hosts_free(struct launch_job *job);
 

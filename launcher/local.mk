@@ -38,6 +38,8 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/help_topics.h \
 	%D%/helper.c \
 	%D%/helper.h \
+	%D%/here.c \
+	%D%/here.h \
 	%D%/hosts.c \
 	%D%/hosts.h \
 	%D%/info.c \
