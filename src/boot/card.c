@@ -87,9 +87,10 @@ static size_t padded(size_t nbytes)
     return (nbytes + 7) & ~(size_t)7;
 }
 
+/* A card that never came is all zero, and has none. */
 static size_t addresses_nbytes(const struct nxr_full_card *card)
 {
-    return card->head.nbytes - sizeof(card->head);
+    return card->head.nbytes > sizeof(card->head) ? card->head.nbytes - sizeof(card->head) : 0;
 }
 
 int nxr_card_add_address(struct nxr_full_card *card, const char *network, const void *bytes,
@@ -179,8 +180,12 @@ int nxr_card_parse(const void *bytes, size_t nbytes, int rank, struct nxr_full_c
     }
     memset(&card, 0, sizeof(card));
     memcpy(&card, bytes, nbytes);
-    if (card.head.magic != NXR_CARD_MAGIC || card.head.version != NXR_CARD_VERSION ||
-        card.head.nbytes != nbytes || card.head.rank != rank ||
+    if (card.head.magic == NXR_CARD_MAGIC && card.head.version != NXR_CARD_VERSION) {
+        nxr_warn(BOOT, "the card of rank %d is of another version of nixlrun: %u, here it is %u",
+                 rank, card.head.version, NXR_CARD_VERSION);
+        return NIXL_ERR_TRANSPORT;
+    }
+    if (card.head.magic != NXR_CARD_MAGIC || card.head.nbytes != nbytes || card.head.rank != rank ||
         !is_text(card.head.host, sizeof(card.head.host)) ||
         !is_text(card.head.boot_id, sizeof(card.head.boot_id)) || !are_addresses_sound(&card)) {
         nxr_warn(BOOT, "the card of rank %d is damaged; ignored", rank);

@@ -20,6 +20,9 @@
 
 enum nxr_card_flag { NXR_CARD_NOT_LOCAL = 1 /* takes no part in shared memory */ };
 
+/* Flags from this bit on: the version of the protocol between hosts; 0: not told. */
+#define NXR_CARD_NET_SHIFT 16
+
 struct nxr_card {
     uint32_t magic;
     uint16_t version;
@@ -30,7 +33,7 @@ struct nxr_card {
     unsigned char secret[NXR_SECRET_NBYTES]; /* whoever shows it has read the card: of this job */
     char host[NXR_HOST_NBYTES];
     char boot_id[NXR_BOOT_ID_NBYTES]; /* of the kernel, or NIXLRUN_HOSTID */
-    uint32_t flags;                   /* enum nxr_card_flag */
+    uint32_t flags;                   /* enum nxr_card_flag, and above it NXR_CARD_NET_SHIFT */
     uint32_t socket_space;            /* kernel and network namespace, hashed; 0: not known */
 };
 _Static_assert(sizeof(struct nxr_card) == 168, "fixed on the wire");

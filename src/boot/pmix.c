@@ -15,10 +15,13 @@
 #include "util/hash.h"
 #include "util/log.h"
 
+#include <errno.h>
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define CARD_KEY "nixlrun.card"
 #define ABORT_NS (5 * NXR_S)
@@ -30,6 +33,18 @@ static bool has_left;       /* connected once, and left when all cards were here
 static unsigned n_connects; /* how often this process has joined the job */
 static nxr_boot_event_fn *on_event;
 
+/* PMIx serves nobody else, and does not say so; its folder tells whose it is. */
+static bool is_of_another_user(void)
+{
+    const char *dir = getenv("PMIX_SERVER_TMPDIR");
+    struct stat info;
+
+    if (dir == NULL) {
+        return false;
+    }
+    return stat(dir, &info) == 0 ? info.st_uid != geteuid() : errno == EACCES;
+}
+
 static int explain(pmix_status_t status, const char *what, char *why, size_t why_nbytes)
 {
     if (status == PMIX_ERR_TIMEOUT) {
@@ -39,6 +54,13 @@ static int explain(pmix_status_t status, const char *what, char *why, size_t why
             "alive, and did all ranks call nixl_init?",
             what, myself.nspace[0] != '\0' ? myself.nspace : getenv("PMIX_NAMESPACE"));
         return NIXL_ERR_TIMEOUT;
+    }
+    if (is_of_another_user()) {
+        snprintf(why, why_nbytes,
+                 "%s: %s (%d); the launcher runs as another user than this rank, which is user %u; "
+                 "start ranks as the user who starts the job",
+                 what, PMIx_Error_string(status), status, (unsigned)geteuid());
+        return NIXL_ERR_TRANSPORT;
     }
     snprintf(
         why, why_nbytes,

@@ -171,7 +171,7 @@ static void use_card(const struct arrived_card *arrived)
         return;
     }
     if (!arrived->is_good) {
-        give_up(peer, "the launcher gave no card of it");
+        give_up(peer, "the launcher gave no card of it, or it runs another version of nixlrun");
         return;
     }
     peer->card = arrived->card.head;

@@ -75,6 +75,21 @@ static void explain_none(char *why, size_t why_nbytes)
     }
 }
 
+/* Else every message of either would be dropped by the other. */
+static bool speaks_as_we(const struct nxr_full_card *card, char *why, size_t why_nbytes)
+{
+    uint32_t theirs = card->head.flags >> NXR_CARD_NET_SHIFT;
+
+    if (theirs == 0 || theirs == NXR_NET_VERSION) {
+        return true;
+    }
+    snprintf(
+        why, why_nbytes,
+        "it runs another version of nixlrun, which speaks version %u between hosts, here it is %u",
+        theirs, NXR_NET_VERSION);
+    return false;
+}
+
 int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
                  size_t why_nbytes)
 {
@@ -85,7 +100,7 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
         explain_none(why, why_nbytes);
         return NIXL_ERR_UNSUPPORTED;
     }
-    if (!net_choose(card, &choice, why, why_nbytes)) {
+    if (!speaks_as_we(card, why, why_nbytes) || !net_choose(card, &choice, why, why_nbytes)) {
         return NIXL_ERR_UNSUPPORTED;
     }
     np = net_peer_new(peer, card);

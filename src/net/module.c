@@ -249,6 +249,7 @@ void nxr_net_start(struct nxr_full_card *card)
         start_network(&nxr_net.nets[i], names[i], card);
         is_any_open |= nxr_net.nets[i].is_open;
     }
+    card->head.flags |= (uint32_t)NXR_NET_VERSION << NXR_CARD_NET_SHIFT;
     atomic_store(&nxr_net_is_open, is_any_open);
 }
 

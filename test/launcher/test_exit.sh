@@ -74,4 +74,11 @@ result $? "with ranks in order" "$work/out"
 gives 0 "an outer job is not taken for ours" -np 1 -x PMIX_MCA_gds=hash \
     "$nixlrun" --oversubscribe -np 2 "$events" quick
 
+# PMIx serves nobody but the user who started the job.
+ring=$(realpath "$top_builddir/examples/ring")
+if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups test -x "$ring" 2>/dev/null; then
+    gives 1 "a rank that runs as another user" -np 2 sh -c \
+        'if [ "$PMIX_RANK" = 1 ]; then exec setpriv --reuid=65534 --clear-groups "$1"; else exec "$1"; fi' sh "$ring"
+    has "$work/err" "runs as another user than this rank, which is user 65534" "is told so"
+fi
 finish

@@ -8,6 +8,8 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
+#include <string.h>
+
 #include <stdlib.h>
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -228,4 +230,21 @@ Test(large, write_ends_once_when_the_peer_dies, .init = start_rma, .fini = stop)
     cr_expect(eq(int, nixl_req_test(&req), NIXL_ERR_PEER_LOST));
     cr_expect(eq(ptr, req, NULL));
     free(memory);
+}
+
+/* ---- other versions -------------------------------------------------------------------------- */
+
+Test(end, before_it_began_with_a_rank_of_another_version, .init = start, .fini = stop)
+{
+    struct nxr_full_card card = np->card;
+    char why[NXR_WHY_NBYTES] = "";
+    int status;
+
+    card.head.flags |= 99u << NXR_CARD_NET_SHIFT;
+    pthread_mutex_lock(&nxr_job.lock);
+    status = nxr_net_link(nxr_peer_get_locked(2), &card, why, sizeof(why));
+    pthread_mutex_unlock(&nxr_job.lock);
+    cr_expect(eq(int, status, NIXL_ERR_UNSUPPORTED));
+    cr_expect(not(zero(ptr, strstr(why, "another version of nixlrun"))));
+    cr_expect(zero(ptr, (void *)nxr_job.peers[2]->net));
 }

@@ -278,6 +278,14 @@ Test(wire, a_card_is_taken_by_its_rank_only)
     cr_expect(eq(int, nxr_card_parse(&card, 0, 2, &other), NIXL_ERR_TRANSPORT));
 }
 
+Test(wire, a_card_that_never_came_has_no_address)
+{
+    static const struct nxr_full_card none;
+    size_t nbytes;
+
+    cr_expect(zero(ptr, (void *)nxr_card_find_address(&none, "one", &nbytes)));
+}
+
 Test(wire, a_card_has_its_addresses)
 {
     struct nxr_full_card card = make_card(0);
