@@ -55,7 +55,7 @@ static int shown(size_t nbytes)
 void nxr_coll_table_one_line(char *why)
 {
     for (; *why != '\0'; why++) {
-        *why = (unsigned char)*why < ' ' ? '?' : *why;
+        *why = (unsigned char)*why < ' ' || (unsigned char)*why > '~' ? '?' : *why;
     }
 }
 

@@ -64,7 +64,10 @@ int nxr_coll_table_parse(const char *text, size_t nbytes, int *limit_p, size_t *
                          size_t why_nbytes);
 size_t *nxr_coll_table_at(struct nxr_coll_table *table, int limit);
 
-/* Put a question mark for each control character of what was refused. */
+/*
+ * Put a question mark for each byte of what was refused that is no printable ASCII: limits have no
+ * other, so that what an editor hides is seen, as a byte order mark.
+ */
 void nxr_coll_table_one_line(char *why);
 
 /*
