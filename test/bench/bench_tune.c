@@ -3,8 +3,9 @@
  * nixl_bench tune: finds the limits between the algorithms of collectives for a job of so many
  * ranks on this machine. It is no job itself: it starts one for each value of each limit, as the
  * caller starts his, with NIXLRUN_COLL_TABLE in the environment, and reads the rows. Values take
- * turns (A B C A B C), and a limit is changed only where that is clearly faster. What is found goes
- * to stdout or behind what a file has, as the library reads it.
+ * turns (A B C A B C), and a limit is changed only where that is clearly faster, and again when the
+ * best value and the default are measured once more. What is found goes to stdout or behind what a
+ * file has, as the library reads it.
  */
 #include "config.h"
 
@@ -33,6 +34,7 @@
 #define TABLE_NBYTES   512
 #define JOB_TIMEOUT_NS (120 * NXR_S)
 #define CLEARLY        0.98 /* of the time with the default */
+#define NEARLY_ALL     0.9
 #define EXIT_FAILED    1
 #define EXIT_USAGE     2
 
@@ -261,6 +263,17 @@ static double cost(struct rows *rows)
     return sum / rows->n;
 }
 
+/* The same of one round; before cost(), which puts the times of a row in order. */
+static double cost_of_round(const struct rows *rows, int round)
+{
+    double sum = 0;
+
+    for (int i = 0; i < rows->n; i++) {
+        sum += log(rows->ns[i][round]);
+    }
+    return sum / rows->n;
+}
+
 /* The values of a trial that are allowed, the default first; returns how many. */
 static int choose_values(const struct trial *trial, int limit, size_t *values)
 {
@@ -277,31 +290,73 @@ static int choose_values(const struct trial *trial, int limit, size_t *values)
     return n;
 }
 
+/* Jobs with each of some values, in turns. */
+static void measure_values(struct tune *tune, const struct trial *trial, const size_t *values,
+                           struct rows *rows, int n)
+{
+    memset(rows, 0, (size_t)n * sizeof(*rows));
+    for (long round = 0; round < tune->n_rounds; round++) {
+        for (int i = 0; i < n; i++) {
+            run_job(tune, trial, values[i], &rows[i]);
+        }
+    }
+}
+
+/* The part of pairs of rounds, one of each, in which `rows' are faster. */
+static double wins(const struct rows *rows, const struct rows *than)
+{
+    int n = 0;
+
+    for (int i = 0; i < rows->n_rounds; i++) {
+        for (int k = 0; k < than->n_rounds; k++) {
+            n += cost_of_round(rows, i) < cost_of_round(than, k);
+        }
+    }
+    return (double)n / (rows->n_rounds * than->n_rounds);
+}
+
+/*
+ * Is the chosen value faster? The least of several times is often a lucky one, also where the limit
+ * is without effect: so both are measured once more, and it has to win in nearly all pairs
+ * of a job with it and one without.
+ */
+static bool is_confirmed(struct tune *tune, const struct trial *trial, size_t initial, size_t value)
+{
+    static struct rows rows[2];
+    const size_t values[] = {initial, value};
+    bool is_faster;
+    double ratio;
+
+    measure_values(tune, trial, values, rows, 2);
+    is_faster = wins(&rows[1], &rows[0]) >= NEARLY_ALL;
+    ratio = exp(cost(&rows[1]) - cost(&rows[0]));
+    is_faster &= ratio <= CLEARLY;
+    fprintf(stderr, "%s: %zu once more %.2f, %s\n", trial->limit, value, ratio,
+            is_faster ? "taken" : "not taken");
+    return is_faster;
+}
+
 /* The best value of a limit; the default if no other is clearly faster. */
 static size_t measure_limit(struct tune *tune, const struct trial *trial, int limit)
 {
     static struct rows rows[MAX_VALUES + 1];
     size_t values[MAX_VALUES + 1];
     int n = choose_values(trial, limit, values), best = 0;
-    double least = 1;
+    double least = CLEARLY;
 
-    memset(rows, 0, sizeof(rows));
-    for (long round = 0; round < tune->n_rounds; round++) {
-        for (int i = 0; i < n; i++) {
-            run_job(tune, trial, values[i], &rows[i]);
-        }
-    }
+    measure_values(tune, trial, values, rows, n);
     fprintf(stderr, "%s:", trial->limit);
     for (int i = 0; i < n; i++) {
         double ratio = i == 0 ? 1 : exp(cost(&rows[i]) - cost(&rows[0]));
 
         fprintf(stderr, " %zu %.2f%s", values[i], ratio, i < n - 1 ? "," : "\n");
-        if (ratio < least) {
+        if (ratio <= least) {
             least = ratio;
             best = i;
         }
     }
-    return values[least <= CLEARLY ? best : 0];
+    return best != 0 && is_confirmed(tune, trial, values[0], values[best]) ? values[best]
+                                                                           : values[0];
 }
 
 static const struct trial *trial_of(const char *name)

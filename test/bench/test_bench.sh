@@ -139,6 +139,23 @@ echo flat_up_to=1 >>"$work/table"
 NIXLRUN_COLL_TABLE_FILE=$work/table gives 1 "a bad line is not" -np 2 "$bench" allreduce $small
 has "$work/err" "line [0-9]+ has 'flat_up_to=1'; allowed is flat_up_to=2 to" "is named"
 
+# A made-up job: a limit that helps, one that helped once, and others without effect.
+cat >"$work/job" <<'END'
+#!/bin/sh
+ns=100
+case ,$NIXLRUN_COLL_TABLE, in
+*,reduce_piece=16384,*) ns=50 ;;
+*,flat_up_to=2,*) mkdir "$0.lucky" 2>/dev/null && ns=50 ;;
+esac
+echo "allreduce,made up any buffers,4,8,0,0,ns,$ns"
+END
+chmod +x "$work/job"
+tunes 0 "^reduce_piece: 16384 once more 0.50, taken" "tune takes what helps twice" --rounds 1 \
+    --output "$work/made_up" "$work/job"
+has "$work/err" "^flat_up_to: 2 once more 1.00, not taken" "and not what helped once"
+[ "$(grep -v '^#' "$work/made_up" | tr '\n' ' ')" = 'ranks 4 reduce_piece=16384 ' ]
+result $? "its file has one limit" "$work/made_up"
+
 # The comparisons: only what they refuse, since they measure for minutes.
 for script in compare compare_net; do
     "$top_srcdir/test/bench/$script" --only nosuch >"$work/out" 2>"$work/err"
