@@ -333,8 +333,7 @@ int nxr_request_make(const char *operation, enum nxr_op_kind kind, struct nixl_r
     return NIXL_INPROGRESS;
 }
 
-int nxr_request_make_on_stream(const char *operation, const struct nxr_op *op,
-                               struct nixl_req **req_p)
+int nxr_request_make_at(const char *operation, const struct nxr_op *op, struct nixl_req **req_p)
 {
     struct nixl_req *req = nxr_request_new();
 

@@ -51,11 +51,11 @@ int nxr_request_make(const char *operation, enum nxr_op_kind kind, struct nixl_r
 void nxr_request_leave(void);
 
 /*
- * The same behind what is queued on op->stream, a CUDA stream of the user's; op->part is ready, and
- * one side is CUDA memory. Queued when the call returns. NIXL_INPROGRESS, or the failure.
+ * The same for an operation that says more, and whose part is ready. With op->stream, a CUDA stream
+ * of the user's, one side is CUDA memory, and the copy is queued there when the call returns.
+ * NIXL_INPROGRESS, or the failure.
  */
-int nxr_request_make_on_stream(const char *operation, const struct nxr_op *op,
-                               struct nixl_req **req_p);
+int nxr_request_make_at(const char *operation, const struct nxr_op *op, struct nixl_req **req_p);
 
 /* May what is sent from now on arrive behind the put? It has ended, or its transport orders it. */
 bool nxr_request_is_ordered(struct nixl_req *req);

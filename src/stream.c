@@ -81,7 +81,7 @@ static int queue(const char *operation, int rank, struct nixl_region *region, st
     if (status != NIXL_OK) {
         return status;
     }
-    status = nxr_request_make_on_stream(operation, op, &req);
+    status = nxr_request_make_at(operation, op, &req);
     if (status != NIXL_INPROGRESS) {
         return status;
     }

@@ -325,14 +325,33 @@ static bool is_on_its_way(struct nixl_req *req)
     return nxr_request_is_ordered(req) && !is_complete(req);
 }
 
+/* Over a network, on which what follows may travel along. */
+static int begin_followed(const char *operation, struct nxr_part *part,
+                          const struct nxr_piece *what, struct nixl_req **req_p)
+{
+    const struct nxr_op op = {
+        .part = part,
+        .kind = NXR_OP_PUT,
+        .offset = what->offset,
+        .local = what->local,
+        .nbytes = what->nbytes,
+        .is_followed = true,
+    };
+
+    return nxr_request_make_at(operation, &op, req_p);
+}
+
 int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *region,
                           const struct nxr_piece *what, int (*then)(void *), void *arg)
 {
+    struct nxr_part *part = usable_part(rank, region, what->offset, what->local, what->nbytes);
     struct nixl_req *req = NULL;
     int status, done;
 
-    if (usable_part(rank, region, what->offset, what->local, what->nbytes) == NULL) {
+    if (part == NULL) {
         status = put(operation, rank, region, what->offset, what->local, what->nbytes);
+    } else if (part->method >= NXR_METHOD_MESSAGE) {
+        status = begin_followed(operation, part, what, &req);
     } else {
         status = begin_transfer(operation, NXR_OP_PUT, rank, region, what->offset, what->local,
                                 what->nbytes, &req);

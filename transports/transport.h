@@ -225,6 +225,8 @@ struct nxr_op {
     size_t n_pieces;
     void (*ended)(struct nxr_op *op, int status); /* the core's: what nxr_op_done() calls */
     void *stream; /* CUDA stream that the operation starts behind; NULL: none */
+    bool
+        is_followed; /* the core sends something behind this put at once, or drives the transport */
     size_t nbytes_done;
     bool is_cancelled;   /* the transport's: start nothing more of it */
     int failure;         /* the transport's: of one of its pieces */

@@ -136,8 +136,11 @@ static bool go_put_bulk(struct net_move *move)
         .nbytes = user->nbytes,
         .id = user->part->id,
     };
-    struct net_bulk bulk = {
-        .bytes = user->local, .nbytes = user->nbytes, .move = move, .flush = net_flush_of_bulk(np)};
+    struct net_bulk bulk = {.bytes = user->local,
+                            .nbytes = user->nbytes,
+                            .move = move,
+                            .flush = net_flush_of_bulk(np),
+                            .may_wait = user->is_followed};
 
     np->has_bulk_unheard = true;
     move->is_at_module = true;

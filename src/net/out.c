@@ -168,16 +168,24 @@ static struct net_out *new_message(struct net_peer *np)
     return out;
 }
 
+static bool has_room_for(const struct net_peer *np, size_t needed)
+{
+    const struct net_out *out = np->batch;
+    size_t max = out->bulk_nbytes > 0 ? NXR_NET_HEADER_NBYTES : np->messages->attr->message_nbytes;
+
+    return out->nbytes + needed <= max;
+}
+
 void *net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes)
 {
     size_t needed = sizeof(struct nxr_net_record) + nxr_net_padded(body_nbytes);
 
-    if (np->batch != NULL && np->batch->nbytes + needed > np->messages->attr->message_nbytes) {
+    if (np->batch != NULL && !has_room_for(np, needed)) {
         send_batch(np);
     }
     if (np->batch == NULL) {
         np->batch = new_message(np);
-        if (np->batch != NULL && np->batch->nbytes + needed > np->messages->attr->message_nbytes) {
+        if (np->batch != NULL && !has_room_for(np, needed)) {
             send_batch(np); /* the greeting by itself */
             np->batch = new_message(np);
         }
@@ -223,6 +231,7 @@ void net_push(struct net_peer *np, bool may_wait)
     if (np->batch == NULL || !nxr_list_is_empty(&np->queue)) {
         return; /* goes out behind the queue */
     }
+    may_wait = may_wait && np->batch->bulk_nbytes == 0;
     if (may_wait && nxr_net.is_receiving) {
         net_cork(np);
         return;
@@ -276,7 +285,12 @@ int net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body,
     out->bulk_nbytes = bulk->nbytes;
     out->move = bulk->move;
     out->hold = bulk->hold;
-    send_in_order(out);
+    np->batch = out;
+    if (bulk->may_wait) {
+        net_cork(np);
+    } else {
+        send_batch(np);
+    }
     return NIXL_OK;
 }
 

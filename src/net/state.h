@@ -292,6 +292,7 @@ struct net_bulk {
     struct net_move *move; /* told when the bulk has left; or NULL */
     struct net_hold *hold; /* given back then; or NULL */
     uint64_t flush;        /* asked for behind it, along with it; 0: none */
+    bool may_wait;         /* for what follows at once, as net_push() */
 };
 int net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body, size_t body_nbytes,
                   const struct net_bulk *bulk);

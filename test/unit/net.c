@@ -396,6 +396,45 @@ Test(order, fence_behind_bulk_waits_for_the_flush_that_went_with_it, .init = sta
     cr_expect(eq(int, net_fence(np->peer), NIXL_OK));
 }
 
+/* ---- put and notification -------------------------------------------------------------------- */
+
+Test(put_notify, of_much_is_one_message, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+
+    fake_forget_sent();
+    cr_assert(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, "hello", 5, 0), NIXL_OK));
+    cr_expect(eq(u32, fake_n_messages(), 1));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_PUT), 1));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_NOTE), 1));
+}
+
+Test(put_notify, what_the_header_has_no_room_for_comes_behind, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    static const char payload[NXR_NET_HEADER_NBYTES];
+
+    fake_forget_sent();
+    cr_assert(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, payload, sizeof(payload), 0),
+                 NIXL_OK));
+    cr_expect(eq(u32, fake_n_messages(), 2));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_PUT), 1));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_NOTE), 1));
+}
+
+Test(put_notify, without_room_at_the_target_the_bytes_go, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+
+    fake_forget_sent();
+    np->tx_tail = np->tx_limit;
+    cr_expect(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, NULL, 0, 0), NIXL_ERR_AGAIN));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_PUT), 1));
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)));
+    fake_round();
+    cr_expect(nxr_list_is_empty(&np->moves));
+}
+
 /* ---- going out ------------------------------------------------------------------------------- */
 
 Test(out, memory_of_a_burst_is_given_back, .init = start, .fini = stop)
