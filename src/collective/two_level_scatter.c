@@ -6,8 +6,8 @@
  * other host, by as many ways as a host has members, and lies nowhere in between.
  *
  * All go piece by piece through the parts, the same pieces: a member sends the next piece before it
- * waits for the last one, so that the hosts combine while data is under way. A piece fits into a
- * slot of the mailboxes, of which two are always free then: nobody waits in vain. Operands are
+ * waits for the last one, so that the hosts combine while data is under way. A piece fills a slot
+ * of the mailboxes, of which two are always free then: nobody waits in vain. Operands are
  * combined in an order that depends on nothing but the team. No lock.
  */
 #include "config.h"
@@ -16,9 +16,6 @@
 #include "collective/two_level.h"
 
 #include <stdlib.h>
-
-/* Of a part, at once: what the members of a host share of it stays in the caches. */
-#define PIECE_NBYTES (256ul << 10)
 
 struct scattering {
     struct nixl_team *team;
@@ -239,10 +236,9 @@ int nxr_two_level_reduce_scatter(struct nixl_team *team, const struct nxr_reduct
 {
     struct scattering scattering = {
         .team = team, .what = what, .part_nbytes = what->nbytes / (size_t)team->size};
-    size_t room = team->post.slot_nbytes < PIECE_NBYTES ? team->post.slot_nbytes : PIECE_NBYTES;
+    size_t slot = team->post.slot_nbytes, room = slot - slot % what->combine.element_nbytes;
     int status;
 
-    room -= room % what->combine.element_nbytes;
     scattering.piece_nbytes = scattering.part_nbytes < room ? scattering.part_nbytes : room;
     if (allocate(&scattering)) {
         list_members(&scattering);
