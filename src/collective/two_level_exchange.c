@@ -182,27 +182,79 @@ static int scatter(struct nixl_team *team, const struct nxr_exchange *what)
     return status == NIXL_OK ? nxr_node_exchange(team, what) : status;
 }
 
-/* With each member of another host: to the k-th behind, from the k-th before. */
-static int swap_with_others(struct nixl_team *team, const struct nxr_exchange *what)
+/* So many bytes of a piece, from a place on; less or nothing at its end. */
+static struct piece part_of(struct piece piece, size_t at, size_t nbytes)
+{
+    size_t left = piece.nbytes > at ? piece.nbytes - at : 0;
+
+    return (struct piece){left > 0 ? piece.at + at : NULL, left < nbytes ? left : nbytes};
+}
+
+/* From a place on, what fits into a slot: to the k-th behind, on another host, for each k. */
+static int send_to_others(struct nixl_team *team, const struct nxr_exchange *what, size_t at)
 {
     int n = team->size, status = NIXL_OK;
 
     for (int k = 1; k < n && status == NIXL_OK; k++) {
-        int to = (team->me + k) % n, from = (team->me - k + n) % n;
-        struct piece out = piece_to(what, to), in = piece_from(what, from);
-        struct nxr_post_swap swap = {.to = -1, .from = -1};
+        int to = (team->me + k) % n;
+        struct piece part = part_of(piece_to(what, to), at, team->post.slot_nbytes);
 
-        if (team->node_of[to] != team->my_node) {
-            swap.to = to;
-            swap.src = out.at;
-            swap.src_nbytes = out.nbytes;
+        if (team->node_of[to] != team->my_node && part.nbytes > 0) {
+            status = nxr_post_send(team, &team->post, to, part.at, part.nbytes);
         }
-        if (team->node_of[from] != team->my_node) {
-            swap.from = from;
-            swap.dst = in.at;
-            swap.dst_nbytes = in.nbytes;
+    }
+    return status;
+}
+
+/* The same from the k-th before. */
+static int take_from_others(struct nixl_team *team, const struct nxr_exchange *what, size_t at)
+{
+    int n = team->size, status = NIXL_OK;
+
+    for (int k = 1; k < n && status == NIXL_OK; k++) {
+        int from = (team->me - k + n) % n;
+        struct piece part = part_of(piece_from(what, from), at, team->post.slot_nbytes);
+
+        if (team->node_of[from] != team->my_node && part.nbytes > 0) {
+            status = nxr_post_receive(team, &team->post, from, part.at, part.nbytes);
         }
-        status = nxr_post_swap(team, &team->post, &swap);
+    }
+    return status;
+}
+
+/* See that all can send all. *nbytes_p: the longest piece to or from another host. */
+static int expect_others(struct nixl_team *team, const struct nxr_exchange *what, size_t *nbytes_p)
+{
+    size_t slot = team->post.slot_nbytes;
+    int status = NIXL_OK;
+
+    *nbytes_p = 0;
+    for (int i = 0; i < team->size && status == NIXL_OK; i++) {
+        size_t out = piece_to(what, i).nbytes, in = piece_from(what, i).nbytes;
+
+        if (team->node_of[i] != team->my_node) {
+            *nbytes_p = *nbytes_p > out ? *nbytes_p : out;
+            *nbytes_p = *nbytes_p > in ? *nbytes_p : in;
+            status = nxr_post_expect(team, &team->post, i, (in + slot - 1) / slot);
+        }
+    }
+    return status;
+}
+
+/*
+ * With each member of another host, slot by slot: the next one goes to all before the last one is
+ * waited for, so that nobody waits for each in turn.
+ */
+static int swap_with_others(struct nixl_team *team, const struct nxr_exchange *what)
+{
+    size_t slot = team->post.slot_nbytes, nbytes;
+    int status = expect_others(team, what, &nbytes);
+
+    for (size_t at = 0; at < nbytes + slot && status == NIXL_OK; at += slot) {
+        status = send_to_others(team, what, at);
+        if (status == NIXL_OK && at > 0) {
+            status = take_from_others(team, what, at - slot);
+        }
     }
     return status;
 }
