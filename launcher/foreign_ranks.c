@@ -327,10 +327,33 @@ static int judge_engine(void)
     return LAUNCH_EXIT_FAILED;
 }
 
+/*
+ * A rank whose end nobody has told: it and its nixlrun-rank were killed together, or its daemon
+ * was. That is why the engine has killed the first one that we heard of, unless it ends with the
+ * code of that one. Returns -1 if there is none.
+ */
+static int find_lost(int code)
+{
+    for (int rank = 0; rank < foreign.job->np && code != foreign.exit_code; rank++) {
+        if (members[rank].state == MEMBER_STARTED) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+static int judge_lost(int rank, int code)
+{
+    sink_say("rank %d on host %s (pid %d) was lost: how it ended is not known", rank,
+             members[rank].host, (int)members[rank].pid);
+    return code > 128 && code < 128 + NSIG ? code : LAUNCH_EXIT_FAILED;
+}
+
 /* The first rank that failed was killed: by somebody, or by the engine for PMIx_Abort of a rank? */
 static int judge_suspect(int code)
 {
     const struct member *member = &members[suspect];
+    int lost = find_lost(code);
     char why[ENDING_NBYTES];
 
     if (foreign.end_signal != 0) {
@@ -339,6 +362,9 @@ static int judge_suspect(int code)
     if (WIFEXITED(foreign.wait_status) && code > 0 && code < 128 && !foreign.is_asked) {
         sink_say("%s has ended the job with code %d", foreign.name, code);
         return code;
+    }
+    if (lost >= 0) {
+        return judge_lost(lost, code);
     }
     sink_say("rank %d on host %s (pid %d) %s", suspect, member->host, (int)member->pid,
              ending_text(member->wait_status, why));
