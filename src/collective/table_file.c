@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_NBYTES   (64ul << 10)
@@ -107,10 +108,24 @@ int nxr_coll_table_read(const char *text, size_t nbytes, size_t n_ranks,
     return NIXL_OK;
 }
 
-/* The whole file into `text`; its bytes, or -1 and errno. One byte too many is EFBIG. */
+/* Opens a file, and no pipe, at which a rank would wait. -1 and errno, which is 0 if it is none. */
+static int open_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat what;
+
+    if (fd < 0 || (fstat(fd, &what) == 0 && S_ISREG(what.st_mode))) {
+        return fd;
+    }
+    close(fd);
+    errno = 0;
+    return -1;
+}
+
+/* The whole file into `text`; its bytes, or -1 as above. One byte too many is EFBIG. */
 static ssize_t slurp(const char *path, char *text)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open_file(path);
     ssize_t nbytes = 0, got = 1;
 
     if (fd < 0) {
@@ -146,7 +161,7 @@ int nxr_coll_table_load(const char *path, size_t n_ranks, struct nxr_coll_table 
     nbytes = slurp(path, text);
     if (nbytes < 0) {
         snprintf(why, why_nbytes, "NIXLRUN_COLL_TABLE_FILE: cannot read '%s': %s", path,
-                 strerror(errno));
+                 errno != 0 ? strerror(errno) : "it is no regular file");
     } else {
         text[nbytes] = '\0';
         status = nxr_coll_table_read(text, (size_t)nbytes, n_ranks, table, cause, sizeof(cause));

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 TestSuite(coll_table, .timeout = 60);
@@ -108,4 +109,21 @@ Test(coll_table, a_file_stands_below_the_variable)
     cr_assert(eq(int, nxr_coll_table_set(path, 4, "", why, sizeof(why)), NIXL_ERR_INVALID_ARG));
     cr_expect(strstr(why, path) != NULL, "%s", why);
     cr_expect(memcmp(&before, &nxr_coll_table, sizeof(before)) == 0);
+}
+
+Test(coll_table, what_is_no_file_is_refused_at_once)
+{
+    struct nxr_coll_table table = nxr_coll_table;
+    char directory[] = "/tmp/coll_table.XXXXXX", path[64];
+
+    cr_assert(ne(ptr, mkdtemp(directory), NULL));
+    snprintf(path, sizeof(path), "%s/pipe", directory);
+    cr_assert(eq(int, mkfifo(path, 0600), 0));
+    cr_expect(
+        eq(int, nxr_coll_table_load(path, 4, &table, why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+    cr_expect(strstr(why, "no regular file") != NULL, "%s", why);
+    cr_expect(
+        eq(int, nxr_coll_table_load(directory, 4, &table, why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+    unlink(path);
+    rmdir(directory);
 }
