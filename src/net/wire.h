@@ -12,7 +12,7 @@
 #include "transports/network.h"
 
 #define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */
-#define NXR_NET_VERSION 3
+#define NXR_NET_VERSION 3u
 
 struct nxr_net_head {
     uint32_t magic;
