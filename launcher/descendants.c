@@ -6,10 +6,12 @@
 #include "config.h"
 
 #include "launcher/descendants.h"
+#include "util/clock.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,6 +19,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define LOOK_MS 10
 
 /* The parent of the process in /proc/NAME, or 0. */
 static pid_t parent_of(const char *name)
@@ -66,6 +70,16 @@ static bool reap_all(void)
     while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
     }
     return pid == 0 || errno != ECHILD;
+}
+
+/* SIGCHLD may be blocked here or not, so nothing wakes us. */
+void descendants_await(int64_t timeout_ns)
+{
+    int64_t deadline = nxr_deadline(timeout_ns);
+
+    while (reap_all() && nxr_now_ns() < deadline) {
+        poll(NULL, 0, LOOK_MS);
+    }
 }
 
 void descendants_kill(void)

@@ -3,8 +3,13 @@
 #ifndef NIXLRUN_LAUNCHER_DESCENDANTS_H
 #define NIXLRUN_LAUNCHER_DESCENDANTS_H
 
+#include <stdint.h>
+
 /* Signal each child of this process. */
 void descendants_signal(int signal);
+
+/* Reap children until none is left, or this time is over. */
+void descendants_await(int64_t timeout_ns);
 
 /* SIGKILL all children, and theirs as they fall to us, until none is left. Reaps them. */
 void descendants_kill(void);

@@ -73,6 +73,9 @@ struct engine {
     const char *own_mark; /* of its own lines that it tags as a rank's, or NULL */
     /* Is this line of its own about what only we have asked for? NULL: none is. */
     bool (*is_needless)(const struct launch_job *job, const char *line, size_t nbytes);
+    /* Tell of each rank that has ended by this line of its own. NULL: we know sooner. */
+    void (*tell_ended)(const struct launch_job *job, const char *line, size_t nbytes,
+                       void (*ended_fn)(int rank));
     enum engine_tags (*tags)(const struct engine_task *task);
     void (*build)(const struct engine_task *task, struct engine_command *command);
     int end_signal; /* what makes it end its job, and itself; SIGINT is sent twice */

@@ -11,6 +11,8 @@
 #include "launcher/xalloc.h"
 
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* The host of each rank: "a,a,b". */
 static char *host_names(const struct launch_job *job)
@@ -102,6 +104,53 @@ static bool slurm_is_needless(const struct launch_job *job, const char *line, si
            memmem(line, nbytes, lack, sizeof(lack) - 1) != NULL;
 }
 
+/* One number of srun's list, or a range. Returns where the next one begins, or NULL. */
+static const char *tell_range(const struct launch_job *job, const char *at,
+                              void (*ended_fn)(int rank))
+{
+    char *end;
+    long first = strtol(at, &end, 10), last = first;
+
+    if (end == at || first < 0) {
+        return NULL;
+    }
+    if (*end == '-') {
+        last = strtol(end + 1, &end, 10);
+    }
+    for (; first <= last && first < job->np; first++) {
+        ended_fn((int)first);
+    }
+    return *end == ',' ? end + 1 : NULL;
+}
+
+/*
+ * "srun: error: h1: task 3: Killed", "... tasks 0,2-3: ...": of a nixlrun-rank that was killed, and
+ * so has told nothing. The other tasks are left running.
+ */
+static void slurm_tell_ended(const struct launch_job *job, const char *line, size_t nbytes,
+                             void (*ended_fn)(int rank))
+{
+    static const char mark[] = "srun: error: ";
+    char text[512];
+    const char *at;
+
+    if (nbytes >= sizeof(text) || nbytes < sizeof(mark) ||
+        memcmp(line, mark, sizeof(mark) - 1) != 0) {
+        return;
+    }
+    memcpy(text, line, nbytes);
+    text[nbytes] = '\0';
+    at = strstr(text, ": task");
+    if (at == NULL) {
+        return;
+    }
+    at += strlen(": task");
+    at += *at == 's';
+    while (at != NULL) {
+        at = tell_range(job, at, ended_fn);
+    }
+}
+
 const struct engine engine_slurm = {
     .id = ENGINE_SLURM,
     .title = "Slurm's srun",
@@ -117,6 +166,7 @@ const struct engine engine_slurm = {
     .oldest_major = 20,
     .own_mark = "slurmstepd-",
     .is_needless = slurm_is_needless,
+    .tell_ended = slurm_tell_ended,
     .tags = slurm_tags,
     .build = slurm_build,
     .end_signal = SIGTERM,

@@ -46,6 +46,9 @@ void foreign_ranks_watch(void);
 void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_report_kind kind,
                           int value);
 
+/* The engine says that a rank of the job has ended, of which nixlrun-rank may have told nothing. */
+void foreign_ranks_gone(int rank);
+
 /* One line per rank: where it is and how it does. */
 void foreign_ranks_say(void);
 

@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "launcher/foreign.h"
 #include "launcher/foreign_output.h"
 #include "launcher/line.h"
 #include "launcher/sink.h"
@@ -84,6 +85,9 @@ static void hold_is_over(struct loop_timer *timer)
 
 static void hold(const char *data, size_t nbytes)
 {
+    if (engine->tell_ended != NULL) {
+        engine->tell_ended(job, data, nbytes, foreign_ranks_gone);
+    }
     if (engine->is_needless != NULL && job->verbose == 0 &&
         engine->is_needless(job, data, nbytes)) {
         return;

@@ -21,6 +21,8 @@
 
 #define MOST_MISSED    4            /* beats; then it counts as lost, until it is heard of again */
 #define ENGINE_LAST_NS (10 * NXR_S) /* how long it may live on when all ranks have ended */
+#define LAST_WORDS_NS                                                                              \
+    (2 * NXR_S) /* until a report comes of a rank that the engine says has ended */
 
 enum member_state { MEMBER_UNKNOWN, MEMBER_STARTED, MEMBER_ENDED };
 
@@ -32,10 +34,11 @@ struct member {
     int wait_status;
     int n_missed; /* beats since it was last heard of */
     bool is_out_ended;
+    bool is_gone; /* the engine says so */
 };
 
 static struct member *members;
-static struct loop_timer beat_timer;
+static struct loop_timer beat_timer, gone_timer;
 static int n_started, n_ended, n_out_ended;
 static int suspect = -1; /* the rank of the first failure, if the engine may have killed it */
 static int step_job = -1, step_number = -1;
@@ -252,6 +255,34 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
         ended(rank, value);
         look_for_the_last();
         break;
+    }
+}
+
+/* Only SIGKILL keeps nixlrun-rank from telling of an end. */
+static void gone_are_lost(struct loop_timer *timer)
+{
+    (void)timer;
+    for (int rank = 0; rank < foreign.job->np; rank++) {
+        struct member *member = &members[rank];
+
+        if (member->is_gone && member->state == MEMBER_STARTED) {
+            member->state = MEMBER_ENDED;
+            member->wait_status = SIGKILL;
+            n_ended++;
+            fail(rank, 128 + SIGKILL, "was lost: its nixlrun-rank was killed");
+        }
+    }
+    if (n_ended == foreign.job->np) {
+        foreign_end_soon(ENGINE_LAST_NS);
+    }
+}
+
+void foreign_ranks_gone(int rank)
+{
+    if (members[rank].state == MEMBER_STARTED) {
+        members[rank].is_gone = true;
+        gone_timer.fire = gone_are_lost;
+        loop_timer_set(&gone_timer, nxr_now_ns() + LAST_WORDS_NS);
     }
 }
 

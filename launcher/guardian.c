@@ -31,7 +31,6 @@
 #include <unistd.h>
 
 #define GUARDIAN_STACK_NBYTES (64 * 1024)
-#define GUARDIAN_POLITE_NS    (5 * NXR_S)
 
 /* A process that was started by order and has not been reaped. */
 struct ward {
@@ -107,9 +106,10 @@ static int become_program(void *arg)
     static const int reset[] = {SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCHLD};
     struct birth *birth = arg;
     struct sigaction action = {.sa_handler = SIG_DFL};
+    int end_signal = birth->payload->end_signal;
 
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_PDEATHSIG, end_signal != 0 ? end_signal : SIGKILL);
     if (getppid() != birth->guardian) {
         _exit(127); /* it died before the line above */
     }

@@ -24,11 +24,15 @@ struct guardian_start {
     const char *wdir;      /* NULL: stay */
     const cpu_set_t *cpus; /* NULL: leave as it is */
     int fds[3];            /* stdin, stdout, stderr */
-    int end_signal;        /* what it gets before SIGKILL when nixlrun has died; 0: nothing */
+    int end_signal;        /* what it gets before SIGKILL when nixlrun has died, or instead of it
+                              when the guardian has; 0: nothing */
 };
 
 /* SIGINT as an end signal is meant when it comes again soon, as from a person at a terminal. */
 #define GUARDIAN_AGAIN_NS (1 * NXR_S)
+
+/* What an engine has to end its job when nixlrun or the guardian has died. */
+#define GUARDIAN_POLITE_NS (5 * NXR_S)
 
 /* What could not be done when a process did not start. */
 enum guardian_step { GUARDIAN_FORK, GUARDIAN_BIND, GUARDIAN_CHDIR, GUARDIAN_EXEC };

@@ -9,6 +9,7 @@
 #include "launcher/guardian.h"
 #include "launcher/descendants.h"
 #include "launcher/loop.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -23,6 +24,7 @@
 static struct loop_fd link_watch = {.fd = -1};
 static const struct guardian_reports *link_reports;
 static pid_t link_pid;
+static bool has_polite; /* something was started that has an end signal */
 
 int guardian_open(const sigset_t *mask)
 {
@@ -159,6 +161,7 @@ int guardian_start(const struct guardian_start *start)
         payload->is_bound = 1;
     }
     payload->end_signal = start->end_signal;
+    has_polite |= start->end_signal != 0;
     at = (char *)(payload + 1);
     at += pack_strings(at, names, &n);
     at += pack_strings(at, start->argv, &payload->n_argv);
@@ -191,6 +194,8 @@ void guardian_close(void)
 
     close(link_watch.fd);
     if (link_pid > 0 && waitpid(link_pid, &status, 0) == link_pid && status != 0) {
-        descendants_kill(); /* it was killed, so its orphans have fallen to us */
+        /* It was killed, so its orphans have fallen to us; an engine has got its end signal. */
+        descendants_await(has_polite ? GUARDIAN_POLITE_NS : 0);
+        descendants_kill();
     }
 }

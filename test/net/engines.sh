@@ -22,6 +22,20 @@ rank_runs() {
         while read -r dir; do cat "$dir/comm"; done | grep -cx sleep)" = "$1" ]
 }
 
+# The nixlrun-rank of each, whose child is the sleeping program itself.
+rank_watchers() {
+    grep -lsz -e "^$mark" /proc/[0-9]*/cmdline | xargs -r -n1 dirname | while read -r dir; do
+        [ "$(cat "$dir/comm")" != sleep ] || awk '$1 == "PPid:" { print $2 }' "$dir/status"
+    done
+}
+
+# kill_first PIDS: SIGKILL to the first of these
+kill_first() {
+    # shellcheck disable=SC2086  # words
+    set -- $1
+    [ "${1:-0}" -gt 1 ] && kill -KILL "$1"
+}
+
 # Do three ranks run, and does nixlrun know? What a rank writes comes behind all that is told of its start.
 all_run() {
     [ "$(grep -c 'runs$' "$work/out")" = 3 ] && rank_runs 3
@@ -69,6 +83,14 @@ signals() {
     start_job sh -c "echo runs; exec sleep $mark"
     kill -KILL "$pid"
     job_gives 137 "SIGKILL of nixlrun"
+    start_job sh -c "echo runs; exec sleep $mark"
+    kill_first "$(cat "/proc/$pid/task/$pid/children")"
+    job_gives 1 "SIGKILL of the guardian"
+    has "$work/err" '^nixlrun: the guardian process has died; the job is killed$' "is told"
+    start_job sh -c "echo runs; exec sleep $mark"
+    kill_first "$(rank_watchers)"
+    job_gives 137 "SIGKILL of a nixlrun-rank"
+    has "$work/err" '^nixlrun: rank [0-2] on host h[01] \(pid [0-9]+\) was ' "a rank is told"
 }
 
 # What both engines must do.
