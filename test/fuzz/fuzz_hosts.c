@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists and files of hosts: what is accepted has each name once, and takes ranks or says why. */
-/* sources: launcher/hosts.c launcher/textfile.c launcher/values.c src/util/nearest.c */
+/* sources: launcher/here.c launcher/hosts.c launcher/textfile.c launcher/values.c */
+/* sources: src/util/nearest.c */
 #include "launcher/hosts.h"
 #include "launcher/xalloc.h"
 

@@ -5,7 +5,7 @@
  */
 /* sources: launcher/envfile.c launcher/envlist.c launcher/option_set.c launcher/option_table.c */
 /* sources: launcher/hosts.c launcher/options.c launcher/report.c launcher/textfile.c */
-/* sources: launcher/allocation.c launcher/values.c src/util/nearest.c */
+/* sources: launcher/allocation.c launcher/here.c launcher/values.c src/util/nearest.c */
 #include "launcher/options.h"
 #include "launcher/report.h"
 #include "launcher/xalloc.h"
