@@ -9,6 +9,7 @@
 #include "host/word_ask.h"
 #include "region.h"
 #include "transfer.h"
+#include "util/copy.h"
 #include "util/status.h"
 #include "wait.h"
 
@@ -263,48 +264,74 @@ static int raise_behind(void *arg)
 
 /* Where the word is not changed in place at once. Nothing is moved for a signal that cannot be. */
 static int put_signal_slow(const char *operation, int rank, struct nixl_region *region,
-                           struct nixl_region *signal_region, struct nxr_put_signal what)
+                           struct nixl_region *signal_region, const struct nxr_put_signal *what)
 {
-    const struct nxr_piece piece = {what.offset, (void *)what.src, what.nbytes};
-    struct signal signal = {operation, rank, signal_region, &what.atomic};
+    const struct nxr_piece piece = {what->offset, (void *)what->src, what->nbytes};
+    struct signal signal = {operation, rank, signal_region, &what->atomic};
+    struct nxr_put_signal whole = *what;
     struct nxr_part *part;
-    int status = find_part(operation, rank, signal_region, &what.atomic, &part);
+    int status = find_part(operation, rank, signal_region, &what->atomic, &part);
 
     if (status != NIXL_OK) {
         return status;
     }
-    what.word_part = part;
-    return put_signal_at_once(rank, region, &what) == NIXL_OK
+    whole.word_part = part;
+    return put_signal_at_once(rank, region, &whole) == NIXL_OK
                ? NIXL_OK
                : nxr_transfer_put_then(operation, rank, region, &piece, raise_behind, &signal);
 }
 
-static inline int put_signal(const char *operation, int rank, struct nixl_region *region,
-                             struct nixl_region *signal_region, struct nxr_put_signal what)
+/*
+ * Data and word lie in one part, which the processor reaches: it is looked at and guarded once for
+ * both. False: nothing happened.
+ */
+static inline bool put_signal_in_place(struct nxr_part *part, const struct nxr_put_signal *what)
 {
-    struct nxr_part *part = usable_part(rank, signal_region, &what.atomic);
+    nxr_guard_word *word;
+
+    if (__builtin_expect(what->src == NULL || what->nbytes == 0 ||
+                             !nxr_part_has_range(part, what->offset, what->nbytes) ||
+                             nxr_range_is_near(what->src) ||
+                             nxr_guard_enter(part, &word) != NIXL_OK,
+                         0)) {
+        return false;
+    }
+    nxr_copy(part->addr + what->offset, what->src, what->nbytes);
+    (void)nxr_atomic_apply(part->addr + what->atomic.offset, &what->atomic);
+    nxr_guard_leave(word);
+    nxr_wake_peer(part->peer);
+    return true;
+}
+
+static inline int put_signal(const char *operation, int rank, struct nixl_region *region,
+                             struct nixl_region *signal_region, const struct nxr_put_signal *what)
+{
+    struct nxr_part *part = usable_part(rank, signal_region, &what->atomic);
     uint64_t before;
     int status;
 
     if (__builtin_expect(part == NULL, 0)) {
         return put_signal_slow(operation, rank, region, signal_region, what);
     }
-    status = nxr_transfer_put(operation, rank, region, what.offset, what.src, what.nbytes);
+    if (__builtin_expect(region == signal_region && put_signal_in_place(part, what), 1)) {
+        return NIXL_OK;
+    }
+    status = nxr_transfer_put(operation, rank, region, what->offset, what->src, what->nbytes);
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }
     if (__builtin_expect(!has_pending(part->peer) &&
-                             change_mapped(part, &what.atomic, true, &before) == NIXL_OK,
+                             change_mapped(part, &what->atomic, true, &before) == NIXL_OK,
                          1)) {
         return NIXL_OK;
     }
-    return change_slow(operation, rank, signal_region, &what.atomic, true, &before);
+    return change_slow(operation, rank, signal_region, &what->atomic, true, &before);
 }
 
 int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region *region,
                             struct nixl_region *signal_region, const struct nxr_put_signal *what)
 {
-    return put_signal(operation, rank, region, signal_region, *what);
+    return put_signal(operation, rank, region, signal_region, what);
 }
 
 int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,
@@ -318,5 +345,5 @@ int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const
         .atomic = {
             .op = NIXL_ATOMIC_ADD, .type = NIXL_UINT64, .offset = signal_offset, .operand = value}};
 
-    return put_signal("nixl_put_signal", rank, region, signal_region, what);
+    return put_signal("nixl_put_signal", rank, region, signal_region, &what);
 }
