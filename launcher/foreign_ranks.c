@@ -21,8 +21,7 @@
 
 #define MOST_MISSED    4            /* beats; then it counts as lost, until it is heard of again */
 #define ENGINE_LAST_NS (10 * NXR_S) /* how long it may live on when all ranks have ended */
-#define LAST_WORDS_NS                                                                              \
-    (2 * NXR_S) /* until a report comes of a rank that the engine says has ended */
+#define LAST_WORDS_NS  (2 * NXR_S)  /* for a report of a rank that the engine says has ended */
 
 enum member_state { MEMBER_UNKNOWN, MEMBER_STARTED, MEMBER_ENDED };
 

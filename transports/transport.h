@@ -224,9 +224,8 @@ struct nxr_op {
     const struct nxr_piece *pieces; /* NULL: it is one piece; stays until nxr_op_done() */
     size_t n_pieces;
     void (*ended)(struct nxr_op *op, int status); /* the core's: what nxr_op_done() calls */
-    void *stream; /* CUDA stream that the operation starts behind; NULL: none */
-    bool
-        is_followed; /* the core sends something behind this put at once, or drives the transport */
+    void *stream;     /* CUDA stream that the operation starts behind; NULL: none */
+    bool is_followed; /* the core sends something behind this put at once, or makes progress */
     size_t nbytes_done;
     bool is_cancelled;   /* the transport's: start nothing more of it */
     int failure;         /* the transport's: of one of its pieces */
