@@ -49,6 +49,9 @@ struct engine_task {
     int major;
 };
 
+/* `code`: as a shell has it; 128 + SIGKILL where it is not known. */
+typedef void engine_ended_fn(int rank, int code);
+
 struct engine {
     enum launch_engine id;
     const char *title;    /* for people: "PRRTE's prterun" */
@@ -73,9 +76,9 @@ struct engine {
     const char *own_mark; /* of its own lines that it tags as a rank's, or NULL */
     /* Is this line of its own about what only we have asked for? NULL: none is. */
     bool (*is_needless)(const struct launch_job *job, const char *line, size_t nbytes);
-    /* Tell of each rank that has ended by this line of its own. NULL: we know sooner. */
+    /* Tell of each rank that has ended by this line of its own, and with which code. Or NULL. */
     void (*tell_ended)(const struct launch_job *job, const char *line, size_t nbytes,
-                       void (*ended_fn)(int rank));
+                       engine_ended_fn *ended_fn);
     enum engine_tags (*tags)(const struct engine_task *task);
     void (*build)(const struct engine_task *task, struct engine_command *command);
     int end_signal; /* what makes it end its job, and itself; SIGINT is sent twice */

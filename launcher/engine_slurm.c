@@ -105,8 +105,8 @@ static bool slurm_is_needless(const struct launch_job *job, const char *line, si
 }
 
 /* One number of srun's list, or a range. Returns where the next one begins, or NULL. */
-static const char *tell_range(const struct launch_job *job, const char *at,
-                              void (*ended_fn)(int rank))
+static const char *tell_range(const struct launch_job *job, const char *at, int code,
+                              engine_ended_fn *ended_fn)
 {
     char *end;
     long first = strtol(at, &end, 10), last = first;
@@ -118,21 +118,23 @@ static const char *tell_range(const struct launch_job *job, const char *at,
         last = strtol(end + 1, &end, 10);
     }
     for (; first <= last && first < job->np; first++) {
-        ended_fn((int)first);
+        ended_fn((int)first, code);
     }
     return *end == ',' ? end + 1 : NULL;
 }
 
 /*
- * "srun: error: h1: task 3: Killed", "... tasks 0,2-3: ...": of a nixlrun-rank that was killed, and
- * so has told nothing. The other tasks are left running.
+ * "srun: error: h1: task 3: Killed", "... tasks 0,2-3: Exited with exit code 127": of a
+ * nixlrun-rank that was killed or could not run, and so has told nothing. The other tasks are left
+ * running.
  */
 static void slurm_tell_ended(const struct launch_job *job, const char *line, size_t nbytes,
-                             void (*ended_fn)(int rank))
+                             engine_ended_fn *ended_fn)
 {
-    static const char mark[] = "srun: error: ";
+    static const char mark[] = "srun: error: ", code_mark[] = "Exited with exit code ";
     char text[512];
-    const char *at;
+    const char *at, *code_at;
+    int code;
 
     if (nbytes >= sizeof(text) || nbytes < sizeof(mark) ||
         memcmp(line, mark, sizeof(mark) - 1) != 0) {
@@ -146,8 +148,10 @@ static void slurm_tell_ended(const struct launch_job *job, const char *line, siz
     }
     at += strlen(": task");
     at += *at == 's';
+    code_at = strstr(at, code_mark);
+    code = code_at != NULL ? atoi(code_at + sizeof(code_mark) - 1) : 128 + SIGKILL;
     while (at != NULL) {
-        at = tell_range(job, at, ended_fn);
+        at = tell_range(job, at, code, ended_fn);
     }
 }
 

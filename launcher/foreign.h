@@ -46,8 +46,10 @@ void foreign_ranks_watch(void);
 void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_report_kind kind,
                           int value);
 
-/* The engine says that a rank of the job has ended, of which nixlrun-rank may have told nothing. */
-void foreign_ranks_gone(int rank);
+/*
+ * The engine says that a rank of the job has ended so, of which nixlrun-rank may have told nothing.
+ */
+void foreign_ranks_gone(int rank, int code);
 
 /* One line per rank: where it is and how it does. */
 void foreign_ranks_say(void);

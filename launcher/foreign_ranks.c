@@ -16,10 +16,12 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <signal.h>
 
 #define MOST_MISSED    4            /* beats; then it counts as lost, until it is heard of again */
+#define MOST_UNSTARTED 7            /* the same since the first rank has started */
 #define ENGINE_LAST_NS (10 * NXR_S) /* how long it may live on when all ranks have ended */
 #define LAST_WORDS_NS  (2 * NXR_S)  /* for a report of a rank that the engine says has ended */
 
@@ -28,12 +30,18 @@ enum member_state { MEMBER_UNKNOWN, MEMBER_STARTED, MEMBER_ENDED };
 /* A rank, as far as nixlrun-rank has told. */
 struct member {
     enum member_state state;
-    char *host;
+    char *host; /* NULL, pid 0: nothing was told */
     pid_t pid;
     int wait_status;
     int n_missed; /* beats since it was last heard of */
     bool is_out_ended;
-    bool is_gone; /* the engine says so */
+    bool is_gone;  /* the engine says so */
+    int gone_code; /* and with which code */
+};
+
+/* How a rank is called: "rank 3 on host b (pid 17)". */
+struct who {
+    char text[HOST_NAME_MAX + 64];
 };
 
 static struct member *members;
@@ -47,28 +55,74 @@ void foreign_ranks_open(void)
     members = x_calloc((size_t)foreign.job->np, sizeof(*members));
 }
 
+/* The host that the user has given a rank, or NULL. */
+static const char *asked_host(int rank)
+{
+    const struct launch_job *job = foreign.job;
+
+    for (int i = 0; i < job->n_hosts; i++) {
+        if (rank < job->hosts[i].n_ranks) {
+            return job->hosts[i].name;
+        }
+        rank -= job->hosts[i].n_ranks;
+    }
+    return NULL;
+}
+
+/* As far as it is known: a rank that has told nothing has no pid. */
+static struct who who_is(int rank)
+{
+    const struct member *member = &members[rank];
+    const char *host = member->host != NULL ? member->host : asked_host(rank);
+    struct who who;
+    size_t used = (size_t)snprintf(who.text, sizeof(who.text), "rank %d", rank);
+
+    if (host != NULL) {
+        used += (size_t)snprintf(who.text + used, sizeof(who.text) - used, " on host %.*s",
+                                 HOST_NAME_MAX, host);
+    }
+    if (member->pid > 0) {
+        snprintf(who.text + used, sizeof(who.text) - used, " (pid %d)", (int)member->pid);
+    }
+    return who;
+}
+
 /* ---- silence --------------------------------------------------------------------------------- */
 
 /*
  * Engines may never tell that a host is lost, nor end then. In a job that goes on after failures
  * each rank therefore gives a sign of life; the job has ended when no other rank is left.
  */
+/* How many beats this rank may miss. */
+static int most_missed(const struct member *member)
+{
+    return member->state == MEMBER_UNKNOWN ? MOST_UNSTARTED : MOST_MISSED;
+}
+
+/* One beat without a word of this rank. Returns true if it is silent for too long. */
+static bool miss(int rank)
+{
+    struct member *member = &members[rank];
+    int most = most_missed(member);
+
+    if (member->state == MEMBER_ENDED || n_started == 0 || ++member->n_missed < most) {
+        return false;
+    }
+    if (member->n_missed == most && !foreign.has_begun) {
+        sink_say(member->state == MEMBER_UNKNOWN
+                     ? "%s has not started within %d s of the first one; the other ranks go on"
+                     : "%s has not been heard of for %d s; the other ranks go on",
+                 who_is(rank).text, (most - 1) * RANK_BEAT_S);
+    }
+    return true;
+}
+
 static void beat_is_due(struct loop_timer *timer)
 {
     int n_silent = 0;
 
     for (int rank = 0; rank < foreign.job->np; rank++) {
-        struct member *member = &members[rank];
-
-        if (member->state != MEMBER_STARTED || ++member->n_missed < MOST_MISSED) {
-            continue;
-        }
-        if (member->n_missed == MOST_MISSED && !foreign.has_begun) {
-            sink_say("rank %d on host %s (pid %d) has not been heard of for %d s; the other ranks "
-                     "go on",
-                     rank, member->host, (int)member->pid, (MOST_MISSED - 1) * RANK_BEAT_S);
-        }
-        n_silent++;
+        n_silent += miss(rank);
     }
     if (n_silent > 0 && n_ended + n_silent == foreign.job->np) {
         foreign.exit_code = foreign.exit_code != 0 ? foreign.exit_code : LAUNCH_EXIT_FAILED;
@@ -82,9 +136,9 @@ static void hear(int rank)
 {
     struct member *member = &members[rank];
 
-    if (member->n_missed >= MOST_MISSED && !foreign.has_begun) {
-        sink_say("rank %d on host %s (pid %d) is heard of again", rank, member->host,
-                 (int)member->pid);
+    if (member->n_missed >= most_missed(member) && !foreign.has_begun) {
+        sink_say("%s is heard of %s", who_is(rank).text,
+                 member->state == MEMBER_UNKNOWN ? "now" : "again");
     }
     member->n_missed = 0;
 }
@@ -102,8 +156,7 @@ void foreign_ranks_watch(void)
 /* A rank has failed. The first gives the exit code; after the end has begun it is no news. */
 static void fail(int rank, int code, const char *why)
 {
-    const struct member *member = &members[rank];
-    bool goes_on = foreign.job->on_failure == ON_FAILURE_CONTINUE;
+    bool goes_on = foreign.job->on_failure == ON_FAILURE_CONTINUE && foreign.is_running;
 
     if (foreign.exit_code == 0) {
         foreign.exit_code = code;
@@ -112,9 +165,8 @@ static void fail(int rank, int code, const char *why)
         return;
     }
     foreign_output_silence_engine();
-    sink_say("rank %d on host %s (pid %d) %s%s", rank, member->host, (int)member->pid, why,
-             goes_on ? "; the other ranks go on" : "");
-    if (!goes_on) {
+    sink_say("%s %s%s", who_is(rank).text, why, goes_on ? "; the other ranks go on" : "");
+    if (!goes_on && foreign.is_running) {
         foreign_end_failed();
     }
 }
@@ -257,29 +309,53 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
     }
 }
 
-/* Only SIGKILL keeps nixlrun-rank from telling of an end. */
+/*
+ * The engine's word was right, and nothing more has come. Only SIGKILL keeps nixlrun-rank from
+ * telling of an end; before the start it may have been unable to run at all.
+ */
+static void lose(int rank)
+{
+    struct member *member = &members[rank];
+    bool is_killed = member->state == MEMBER_STARTED || member->gone_code == 128 + SIGKILL;
+    char why[ENDING_NBYTES + 64];
+
+    if (is_killed) {
+        snprintf(why, sizeof(why), "was lost: its nixlrun-rank was killed");
+    } else {
+        snprintf(why, sizeof(why), "did not start: its nixlrun-rank exited with code %d",
+                 member->gone_code);
+    }
+    member->state = MEMBER_ENDED;
+    member->wait_status = is_killed ? SIGKILL : W_EXITCODE(member->gone_code, 0);
+    n_ended++;
+    fail(rank, ending_code(member->wait_status), why);
+}
+
+static void lose_the_gone(void)
+{
+    for (int rank = 0; rank < foreign.job->np; rank++) {
+        if (members[rank].is_gone && members[rank].state != MEMBER_ENDED) {
+            lose(rank);
+        }
+    }
+}
+
 static void gone_are_lost(struct loop_timer *timer)
 {
     (void)timer;
-    for (int rank = 0; rank < foreign.job->np; rank++) {
-        struct member *member = &members[rank];
-
-        if (member->is_gone && member->state == MEMBER_STARTED) {
-            member->state = MEMBER_ENDED;
-            member->wait_status = SIGKILL;
-            n_ended++;
-            fail(rank, 128 + SIGKILL, "was lost: its nixlrun-rank was killed");
-        }
+    if (suspect < 0 && foreign.end_signal == 0) { /* else they may well have been ended by that */
+        lose_the_gone();
     }
     if (n_ended == foreign.job->np) {
         foreign_end_soon(ENGINE_LAST_NS);
     }
 }
 
-void foreign_ranks_gone(int rank)
+void foreign_ranks_gone(int rank, int code)
 {
-    if (members[rank].state == MEMBER_STARTED) {
+    if (members[rank].state != MEMBER_ENDED) {
         members[rank].is_gone = true;
+        members[rank].gone_code = code;
         gone_timer.fire = gone_are_lost;
         loop_timer_set(&gone_timer, nxr_now_ns() + LAST_WORDS_NS);
     }
@@ -292,9 +368,9 @@ void foreign_ranks_say(void)
         char why[ENDING_NBYTES];
 
         if (member->state == MEMBER_UNKNOWN) {
-            sink_say("  rank %d: has not started", i);
+            sink_say("  %s: has not started", who_is(i).text);
         } else {
-            sink_say("  rank %d on host %s (pid %d): %s", i, member->host, (int)member->pid,
+            sink_say("  %s: %s", who_is(i).text,
                      member->state == MEMBER_STARTED ? "running"
                                                      : ending_text(member->wait_status, why));
         }
@@ -359,30 +435,35 @@ static int judge_engine(void)
 
 /*
  * A rank whose end nobody has told: it and its nixlrun-rank were killed together, or its daemon
- * was. That is why the engine has killed the first one that we heard of, unless it ends with the
- * code of that one. Returns -1 if there is none.
+ * was, or the engine names it. That is why the engine has killed the first one that we heard of,
+ * unless it ends with the code of that one. Returns -1 if there is none.
  */
 static int find_lost(int code)
 {
+    int found = -1;
+
     for (int rank = 0; rank < foreign.job->np && code != foreign.exit_code; rank++) {
-        if (members[rank].state == MEMBER_STARTED) {
+        if (members[rank].state != MEMBER_ENDED && members[rank].is_gone) {
             return rank;
         }
+        if (members[rank].state == MEMBER_STARTED && found < 0) {
+            found = rank;
+        }
     }
-    return -1;
+    return found;
 }
 
 static int judge_lost(int rank, int code)
 {
-    sink_say("rank %d on host %s (pid %d) was lost: how it ended is not known", rank,
-             members[rank].host, (int)members[rank].pid);
+    sink_say("%s was lost: %s", who_is(rank).text,
+             members[rank].is_gone && code == 128 + SIGKILL ? "its nixlrun-rank was killed"
+                                                            : "how it ended is not known");
     return code > 128 && code < 128 + NSIG ? code : LAUNCH_EXIT_FAILED;
 }
 
 /* The first rank that failed was killed: by somebody, or by the engine for PMIx_Abort of a rank? */
 static int judge_suspect(int code)
 {
-    const struct member *member = &members[suspect];
     int lost = find_lost(code);
     char why[ENDING_NBYTES];
 
@@ -396,8 +477,7 @@ static int judge_suspect(int code)
     if (lost >= 0) {
         return judge_lost(lost, code);
     }
-    sink_say("rank %d on host %s (pid %d) %s", suspect, member->host, (int)member->pid,
-             ending_text(member->wait_status, why));
+    sink_say("%s %s", who_is(suspect).text, ending_text(members[suspect].wait_status, why));
     return foreign.exit_code;
 }
 
@@ -413,6 +493,9 @@ int foreign_ranks_judge(void)
     }
     if (suspect >= 0) {
         return judge_suspect(code);
+    }
+    if (!foreign.has_begun) {
+        lose_the_gone(); /* the last word was heard */
     }
     if (foreign.exit_code != 0) {
         return foreign.exit_code;

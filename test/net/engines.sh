@@ -93,6 +93,36 @@ signals() {
     has "$work/err" '^nixlrun: rank [0-2] on host h[01] \(pid [0-9]+\) was ' "a rank is told"
 }
 
+# A nixlrun-rank that is killed, or cannot run, before it has told of itself: only the engine knows.
+early() {
+    mkdir "$work/early"
+    cp "$nixlrun" "$work/early/nixlrun"
+    cat >"$work/early/nixlrun-rank" <<SCRIPT
+#!/bin/sh
+[ "\$PMIX_RANK" != 2 ] || [ "\$NXR_EARLY" != kill ] || kill -KILL \$\$
+[ "\$PMIX_RANK" != 2 ] || exit 127
+exec $build/launcher/nixlrun-rank "\$@"
+SCRIPT
+    chmod +x "$work/early/nixlrun-rank"
+    whole=$nixlrun
+    nixlrun=$work/early/nixlrun
+    gives 137 "a rank that is lost before it has started" --host h0:1,h1:2 -x NXR_EARLY=kill \
+        sleep "$mark"
+    has "$work/err" '^nixlrun: rank 2 on host h1 was lost: its nixlrun-rank was killed$' "is told"
+    until_true 300 nothing_runs
+    result $? "and the others end" "$work/err"
+    gives 127 "a nixlrun-rank that cannot run" --host h0:1,h1:2 -x NXR_EARLY=code sleep "$mark"
+    has "$work/err" '^nixlrun: (rank 2 on host h1 did not start: its nixlrun-rank exited with|.* has ended the job with) code 127$' "is told"
+    until_true 300 nothing_runs
+    result $? "and the others end" "$work/err"
+    # Some engines say nothing of it then, and stay.
+    run --host h0:1,h1:2 -x NXR_EARLY=kill --on-failure continue true
+    [ "$rc" = 137 ] || [ "$rc" = 1 ]
+    result $? "a job that goes on without it ends" "$work/err"
+    has "$work/err" '^nixlrun: (rank 2 on host h1 (was lost|has not started within 30 s of)|.*; how 1 rank ended is not known)' "with a word of it"
+    nixlrun=$whole
+}
+
 # What both engines must do.
 common() {
     three=h0:2,h1:2,h2:1
@@ -176,4 +206,5 @@ common() {
     [ "$(cat "$work/out")" = "$(sed 's/^/[1] /' "$work/hostfile")" ]
     result $? "--stdin 1" "$work/out" "$work/err"
     signals
+    early
 }
