@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define NT_MAX_PROCESSES 3
+#define NT_MAX_PROCESSES 10
 #define NT_WAIT_NS       (60 * MPT_S)
 
 /* Every message of a test begins with this, and has pattern behind it. */

@@ -207,6 +207,53 @@ static void answers(void)
     nt_barrier();
 }
 
+/* ---- more than there is room for at once ----------------------------------------------------- */
+
+#define N_SENDERS       9
+#define N_LATE          9u
+#define N_LATE_NBYTES   4096u
+#define N_LATE_MESSAGES (N_SENDERS * N_LATE)
+
+static void send_late(void)
+{
+    struct nt_op ops[N_LATE];
+    char *buffers = malloc(N_LATE * N_LATE_NBYTES);
+    const char is_sent = 1;
+
+    MPT_TRUE(buffers != NULL);
+    memset(ops, 0, sizeof(ops));
+    for (unsigned i = 0; i < N_LATE; i++) {
+        nt_make(buffers + i * N_LATE_NBYTES, N_LATE_NBYTES, PLAIN, 1 + i);
+        nt_send(0, buffers + i * N_LATE_NBYTES, N_LATE_NBYTES, NULL, 0, &ops[i]);
+    }
+    nt_tell(0, &is_sent, 1);
+    for (unsigned i = 0; i < N_LATE; i++) {
+        nt_until_ended(&ops[i], NIXL_OK);
+    }
+    free(buffers);
+}
+
+/*
+ * Many send while the first process does not look, more than a module has buffers for, and nothing
+ * after that: whoever was left waiting when those were full must have its turn all the same.
+ */
+static void many_to_one(void)
+{
+    nt_on_message = in_order;
+    send_all(1); /* all are connected */
+    nt_until_count(&nt_told.n_received, N_SENDERS, "all have greeted");
+    nt_barrier();
+    if (nt_rank != 0) {
+        send_late();
+    } else {
+        for (int rank = 1; rank < nt_size; rank++) {
+            nt_doze(rank);
+        }
+        nt_until_count(&nt_told.n_received, N_SENDERS + N_LATE_MESSAGES, "all messages came");
+    }
+    nt_barrier();
+}
+
 const struct nt_case nt_order_cases[] = {
     {.text = "100000 messages of random sizes keep their order, both ways",
      .n_processes = 2,
@@ -214,6 +261,9 @@ const struct nt_case nt_order_cases[] = {
     {.text = "messages of three processes, all to all, keep their order",
      .n_processes = 3,
      .run = all_to_all},
+    {.text = "messages of nine processes to one that does not look arrive",
+     .n_processes = 1 + N_SENDERS,
+     .run = many_to_one},
     {.text = "headers of bulk keep their place among messages", .n_processes = 2, .run = with_bulk},
     {.text = "a message is answered from inside of received()", .n_processes = 2, .run = answers},
     {.text = NULL},

@@ -55,10 +55,12 @@ struct nxr_ofi_rail {
     struct fid_av *av;
     struct fid_cq *cq;
     struct fid_ep *ep;
-    struct nxr_ofi_receive *receives; /* [NXR_OFI_N_RECEIVES] */
+    struct nxr_ofi_receive *receives; /* [NXR_OFI_N_RECEIVES], and a spare one */
     struct nxr_ofi_control *controls; /* [NXR_OFI_N_CONTROLS] */
     struct fid_mr *controls_mr;
     unsigned n_unposted; /* receives that could not be posted again */
+    unsigned n_used_up;  /* ... that were used up since the queue was empty */
+    unsigned n_stirs;    /* how often connections are to be stirred yet (receive.c) */
     int wait_fd;         /* readable when there is work; -1: the provider has none */
     size_t inject_nbytes;
     uint64_t mr_mode;
@@ -201,6 +203,25 @@ int nxr_ofi_rail_register(struct nxr_ofi_rail *rail, const void *bytes, size_t n
                           uint64_t access, uint64_t key, struct fid_mr **mr_p);
 void nxr_ofi_mr_close(struct fid_mr *mr);
 void *nxr_ofi_mr_desc(struct fid_mr *mr);
+
+/* ---- receive.c ------------------------------------------------------------------------------- */
+
+/* 0 or a failure of libfabric; nxr_ofi_buffers_free() follows in either case. */
+int nxr_ofi_buffers_make(struct nxr_ofi_rail *rail);
+void nxr_ofi_buffers_free(struct nxr_ofi_rail *rail);
+
+/* The endpoint was closed: libfabric has none of them. */
+void nxr_ofi_buffers_let_go(struct nxr_ofi_rail *rail);
+
+/* Post what is not posted. */
+void nxr_ofi_receives_post(struct nxr_ofi_rail *rail);
+
+/* libfabric has let go of a receive. */
+void nxr_ofi_receive_used_up(struct nxr_ofi_rail *rail, struct nxr_ofi_receive *receive);
+
+/* Let a connection go on that may have found no buffer; false: not now. The rail is open. */
+bool nxr_ofi_can_stir(const struct nxr_ofi_rail *rail);
+bool nxr_ofi_stir(struct nxr_ofi_rail *rail);
 
 /* ---- sleep.c --------------------------------------------------------------------------------- */
 

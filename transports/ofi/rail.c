@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rail: its endpoint, its completion queue and its buffers, from open to close, and what comes
- * out of the queue. Buffers for messages are large ones that libfabric fills with many messages
- * each, posted again when it says that it has let go of them.
+ * One rail: its endpoint and its completion queue, from open to close, and what comes out of the
+ * queue. Its buffers are in receive.c.
  */
 #include "config.h"
 
@@ -79,75 +78,6 @@ void nxr_ofi_mr_close(struct fid_mr *mr)
 void *nxr_ofi_mr_desc(struct fid_mr *mr)
 {
     return mr != NULL ? fi_mr_desc(mr) : NULL;
-}
-
-/* ---- receives -------------------------------------------------------------------------------- */
-
-static bool post_receive(struct nxr_ofi_rail *rail, struct nxr_ofi_receive *receive)
-{
-    struct iovec iov = {receive->bytes, sizeof(receive->bytes)};
-    void *desc = nxr_ofi_mr_desc(receive->mr);
-    struct fi_msg msg = {
-        .msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = receive};
-
-    receive->is_posted = fi_recvmsg(rail->ep, &msg, FI_MULTI_RECV | FI_COMPLETION) == 0;
-    return receive->is_posted;
-}
-
-/* Post what could not be posted before. */
-static void post_receives(struct nxr_ofi_rail *rail)
-{
-    rail->n_unposted = 0;
-    for (unsigned i = 0; i < NXR_OFI_N_RECEIVES; i++) {
-        if (!rail->receives[i].is_posted && !post_receive(rail, &rail->receives[i])) {
-            rail->n_unposted++;
-        }
-    }
-}
-
-static int make_buffers(struct nxr_ofi_rail *rail)
-{
-    bool is_local = (rail->mr_mode & FI_MR_LOCAL) != 0;
-    int rc = 0;
-
-    rail->receives = aligned_alloc(64, NXR_OFI_N_RECEIVES * sizeof(*rail->receives));
-    rail->controls = calloc(NXR_OFI_N_CONTROLS, sizeof(*rail->controls));
-    if (rail->receives == NULL || rail->controls == NULL) {
-        return -FI_ENOMEM;
-    }
-    for (unsigned i = 0; i < NXR_OFI_N_CONTROLS; i++) {
-        rail->controls[i].posted.kind = NXR_OFI_CONTROL;
-    }
-    if (is_local) {
-        rc = nxr_ofi_rail_register(rail, rail->controls,
-                                   NXR_OFI_N_CONTROLS * sizeof(*rail->controls), FI_SEND,
-                                   NXR_OFI_NEW_KEY, &rail->controls_mr);
-    }
-    for (unsigned i = 0; i < NXR_OFI_N_RECEIVES; i++) {
-        struct nxr_ofi_receive *receive = &rail->receives[i];
-
-        receive->posted.kind = NXR_OFI_RECEIVE;
-        receive->mr = NULL;
-        receive->is_posted = false;
-        if (is_local && rc == 0) {
-            rc = nxr_ofi_rail_register(rail, receive->bytes, sizeof(receive->bytes), FI_RECV,
-                                       NXR_OFI_NEW_KEY, &receive->mr);
-        }
-    }
-    return rc;
-}
-
-static void free_buffers(struct nxr_ofi_rail *rail)
-{
-    for (unsigned i = 0; rail->receives != NULL && i < NXR_OFI_N_RECEIVES; i++) {
-        nxr_ofi_mr_close(rail->receives[i].mr);
-    }
-    nxr_ofi_mr_close(rail->controls_mr);
-    free(rail->receives);
-    free(rail->controls);
-    rail->receives = NULL;
-    rail->controls = NULL;
-    rail->controls_mr = NULL;
 }
 
 /* ---- the endpoint ---------------------------------------------------------------------------- */
@@ -232,14 +162,14 @@ int nxr_ofi_rail_open(struct nxr_ofi_rail *rail, char *why, size_t why_nbytes)
     rc = rc != 0 ? rc : fi_domain(rail->fabric, rail->info, &rail->domain, NULL);
     rc = rc != 0 ? rc : open_endpoint(rail);
     rc = rc != 0 ? rc : learn_name(rail);
-    rc = rc != 0 ? rc : make_buffers(rail);
+    rc = rc != 0 ? rc : nxr_ofi_buffers_make(rail);
     if (rc != 0) {
         snprintf(why, why_nbytes, "provider %s cannot be opened on %s: %s",
                  nxr_ofi.address.provider, rail->device, fi_strerror(-rc));
         nxr_ofi_rail_close(rail);
         return rc == -FI_ENOMEM ? NIXL_ERR_NO_MEMORY : NIXL_ERR_TRANSPORT;
     }
-    post_receives(rail);
+    nxr_ofi_receives_post(rail);
     return NIXL_OK;
 }
 
@@ -297,13 +227,8 @@ int nxr_ofi_rail_reopen(struct nxr_ofi_rail *rail)
         close_endpoint(rail);
         return NIXL_ERR_AGAIN;
     }
-    for (unsigned i = 0; i < NXR_OFI_N_CONTROLS; i++) {
-        rail->controls[i].is_busy = false;
-    }
-    for (unsigned i = 0; i < NXR_OFI_N_RECEIVES; i++) {
-        rail->receives[i].is_posted = false;
-    }
-    post_receives(rail);
+    nxr_ofi_buffers_let_go(rail);
+    nxr_ofi_receives_post(rail);
     nxr_ofi_peers_insert(rail);
     return NIXL_OK;
 }
@@ -317,7 +242,7 @@ void nxr_ofi_rail_close(struct nxr_ofi_rail *rail)
 {
     /* The buffers stay until nothing fills them any more. */
     close_endpoint(rail);
-    free_buffers(rail);
+    nxr_ofi_buffers_free(rail);
     close_fid(rail->domain != NULL ? &rail->domain->fid : NULL);
     close_fid(rail->fabric != NULL ? &rail->fabric->fid : NULL);
     if (rail->info != NULL) {
@@ -334,8 +259,8 @@ static void receive_done(struct nxr_ofi_rail *rail, struct nxr_ofi_receive *rece
     if ((entry->flags & FI_RECV) != 0 && entry->len > 0 && entry->buf != NULL) {
         nxr_ofi_take(rail, entry->buf, entry->len);
     }
-    if ((entry->flags & FI_MULTI_RECV) != 0 && !post_receive(rail, receive)) {
-        rail->n_unposted++;
+    if ((entry->flags & FI_MULTI_RECV) != 0) {
+        nxr_ofi_receive_used_up(rail, receive);
     }
 }
 
@@ -369,18 +294,21 @@ static void failed(struct nxr_ofi_rail *rail)
     if (fi_cq_readerr(rail->cq, &error, 0) != 1) {
         return;
     }
+    posted = error.op_context;
+    if (error.err == FI_ECANCELED && posted != NULL && posted->kind == NXR_OFI_RECEIVE) {
+        nxr_ofi_receive_used_up(rail, (struct nxr_ofi_receive *)(void *)posted);
+        return;
+    }
     snprintf(text, sizeof(text), "%s (%s)", fi_strerror(error.err),
              fi_cq_strerror(rail->cq, error.prov_errno, error.err_data, NULL, 0));
     nxr_ofi.core->log(NXR_NET_DEBUG, "ofi: %s: %s", rail->device, text);
-    posted = error.op_context;
     if (posted == NULL) {
         return;
     }
     switch (posted->kind) {
     case NXR_OFI_RECEIVE: /* without the flag, the rest of the buffer is still libfabric's */
-        if ((error.flags & FI_MULTI_RECV) != 0 &&
-            !post_receive(rail, (struct nxr_ofi_receive *)(void *)posted)) {
-            rail->n_unposted++;
+        if ((error.flags & FI_MULTI_RECV) != 0) {
+            nxr_ofi_receive_used_up(rail, (struct nxr_ofi_receive *)(void *)posted);
         }
         break;
     case NXR_OFI_SLOT:
@@ -411,8 +339,13 @@ int nxr_ofi_rail_progress(struct nxr_ofi_rail *rail)
     for (ssize_t i = 0; i < n; i++) {
         completed(rail, &entries[i]);
     }
+    n = n > 0 ? n : 0;
+    rail->n_used_up = n > 0 ? rail->n_used_up : 0; /* the queue was empty */
     if (rail->n_unposted > 0) {
-        post_receives(rail);
+        nxr_ofi_receives_post(rail);
     }
-    return n > 0 ? (int)n : 0;
+    if (rail->n_stirs > 0) {
+        n += nxr_ofi_stir(rail);
+    }
+    return (int)n;
 }

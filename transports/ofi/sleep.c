@@ -164,7 +164,7 @@ int nxr_ofi_arm(void)
 
         if (rail->wait_fd < 0) {
             ring_at = now + POLL_NS < ring_at ? now + POLL_NS : ring_at;
-        } else if (rail->n_unposted > 0 || !is_empty(rail)) {
+        } else if (rail->n_unposted > 0 || nxr_ofi_can_stir(rail) || !is_empty(rail)) {
             /* ofi_rxm says so all the time that it connects: look again in a moment. */
             if (++nxr_ofi.n_refused < MAX_REFUSED) {
                 return NIXL_ERR_AGAIN;
