@@ -51,7 +51,8 @@ check_PROGRAMS += %D%/broken %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails 
 %C%_wire_up_LDFLAGS = $(mp_link)
 %C%_wire_up_LDADD = $(mp_libs)
 
-net_tests = %D%/engine.mp %D%/faults.mp %D%/hostile.mp %D%/hosts.mp %D%/loopback.mp %D%/rails.mp %D%/relay.mp
+net_tests = %D%/engine.mp %D%/faults.mp %D%/hostile.mp %D%/hosts.mp %D%/loopback.mp %D%/rails.mp \
+	%D%/ranks.mp %D%/relay.mp
 EXTRA_DIST += $(net_tests) %D%/asan.mp %D%/tsan.mp %D%/beds.sh %D%/soak/run \
 	%D%/soak/death.mp %D%/soak/links.mp %D%/soak/ranks.mp
 TESTS += $(net_tests)
