@@ -20,8 +20,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define FDS_PER_RANK   4 /* three pipes and PMIx's socket */
-#define FDS_OF_OUR_OWN 64
+#define FDS_PER_RANK   3  /* pipes of both outputs, and PMIx's socket */
+#define FDS_OF_OUR_OWN 32 /* about 20, and what the start of a rank has open for a moment */
 #define LINGER_NS      (500 * NXR_MS)
 
 struct session session;
@@ -30,20 +30,30 @@ struct session session;
 static struct loop_timer linger_timer;
 static bool is_lingering;
 
-/* Descriptors for all ranks. Only the soft limit, and only ours: the guardian keeps the user's. */
-static void raise_limits(int n_ranks)
+/*
+ * Descriptors for all ranks: a PMIx server that runs out of them lets ranks wait for their timeout.
+ * Only the soft limit, and only ours: the guardian keeps the user's. False after a line on stderr.
+ */
+static bool raise_limits(const struct launch_job *job)
 {
     struct rlimit limit;
-    rlim_t needed = (rlim_t)n_ranks * FDS_PER_RANK + FDS_OF_OUR_OWN;
+    rlim_t per_rank = FDS_PER_RANK + (job->stdin_mode == STDIN_ALL);
+    rlim_t needed = (rlim_t)job->np * per_rank + FDS_OF_OUR_OWN;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return true;
+    }
+    if (limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
     if (limit.rlim_cur < needed) {
-        sink_say("%d ranks need %llu file descriptors, the limit is %llu (ulimit -n)", n_ranks,
-                 (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
+        sink_say("%d ranks need %llu file descriptors of nixlrun, the limit is %llu: raise it "
+                 "(ulimit -n)",
+                 job->np, (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
+        return false;
     }
+    return true;
 }
 
 static void linger(struct loop_timer *timer)
@@ -127,7 +137,9 @@ static int prepare(const struct launch_job *job)
         sink_say("cannot start: %s", strerror(-rc));
         return LAUNCH_EXIT_FAILED;
     }
-    raise_limits(job->np);
+    if (!raise_limits(job)) {
+        return LAUNCH_EXIT_FAILED;
+    }
     return server_open(tmpdir) == 0 ? 0 : LAUNCH_EXIT_FAILED;
 }
 

@@ -22,6 +22,15 @@ has "$work/err" 'killed by signal 11 \(Segmentation fault\)' "the signal has a n
 gives 7 "the first failure decides, not that of those who are ended for it" \
     -np 3 sh -c 'trap "exit 9" TERM; [ "$PMIX_RANK" = 1 ] && exit 7; while :; do sleep 0.05; done'
 
+timeout -k 5 "$limit" prlimit --nofile=64 "$nixlrun" -np 16 true >"$work/out" 2>"$work/err" </dev/null
+[ $? = 1 ]
+result $? "too few descriptors for the ranks: nothing starts" "$work/out" "$work/err"
+has "$work/err" '^nixlrun: 16 ranks need [0-9]+ file descriptors of nixlrun, the limit is 64' "and is told"
+[ "$(wc -l <"$work/err")" = 1 ]
+result $? "in one line" "$work/err"
+timeout -k 5 "$limit" prlimit --nofile=64 "$nixlrun" -np 8 "$events" quick >"$work/out" 2>"$work/err" </dev/null
+result $? "as few as are enough" "$work/out" "$work/err"
+
 gives 127 "a program that is not there" -np 2 /nowhere/program
 has "$work/err" "^nixlrun: cannot run '/nowhere/program': No such file or directory$" "is named"
 gives 127 "a name that PATH does not have" -np 2 no-such-program
