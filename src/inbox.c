@@ -348,8 +348,7 @@ static int fail_receive(const struct receive *receive, int status)
 {
     switch (status) {
     case NIXL_ERR_PEER_LOST:
-        return nxr_fail(status, "nixl_notify_recv", receive->lost_rank, "", 0,
-                        "rank %d is gone and nothing of it is left to receive", receive->lost_rank);
+        return nxr_peer_fail_lost("nixl_notify_recv", receive->lost_rank, "");
     case NIXL_ERR_TRUNCATED:
         return nxr_fail(status, "nixl_notify_recv", receive->rank, "", 0,
                         "the payload is larger than the note's room of %zu bytes", receive->room);

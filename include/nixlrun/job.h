@@ -47,8 +47,10 @@ struct nixl_init_params {
 NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
 
 /**
- * Leave the job. The last call of the counted ones closes all regions, waits (bounded) until the
- * living ranks have come here too, and frees everything; requests that were not waited for end.
+ * Leave the job. The last call of the counted ones completes the puts of this process, waits until
+ * the living ranks have come here too (for NIXLRUN_FINALIZE_TIMEOUT at most), and then closes all
+ * regions, which other ranks may use until then, and frees everything. Requests that were not
+ * waited for end.
  * @return NIXL_OK, or NIXL_ERR_NOT_INIT
  * Collective: the last call, over the living ranks. Threads: no other call may run in this process.
  */

@@ -21,6 +21,7 @@ static void after_it_left(struct nixl_region *region)
 
     nixl_note_init(&note);
     MPT_STATUS(nixl_notify_recv(1, TAG_NEVER, UINT64_MAX, MPT_PATIENCE, &note), NIXL_ERR_PEER_LOST);
+    MPT_TEXT(nixl_last_error()->text, "rank 1 has left the job");
     MPT_EQ(nixl_peer_state(1), NIXL_PEER_FINISHED);
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(1, TAG_LAST, UINT64_MAX, MPT_PATIENCE, &note));
