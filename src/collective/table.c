@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define SHOWN_NBYTES 60
-#define CAUSE_NBYTES 160
+#define CAUSE_NBYTES 256
 
 #define TABLE_DEFAULTS                                                                             \
     {                                                                                              \
@@ -36,6 +36,9 @@ static const struct limit limits[NXR_COLL_N_LIMITS] = {
     NXR_COLL_TABLE(TABLE_LIMIT)
 #undef TABLE_LIMIT
 };
+
+#define LIMIT_NAME(_name, _default, _lowest, _highest, _text) " " #_name
+#define LIMIT_NAMES                                           NXR_COLL_TABLE(LIMIT_NAME)
 
 /* The table is its limits in their order, and nothing else. */
 _Static_assert(sizeof(struct nxr_coll_table) == NXR_COLL_N_LIMITS * sizeof(size_t),
@@ -83,7 +86,7 @@ int nxr_coll_table_parse(const char *text, size_t nbytes, int *limit_p, size_t *
             return NIXL_OK;
         }
     }
-    snprintf(why, why_nbytes, "has '%.*s'; there is no such limit", shown(nbytes), text);
+    snprintf(why, why_nbytes, "has '%.*s'; the limits are" LIMIT_NAMES, shown(nbytes), text);
     return NIXL_ERR_INVALID_ARG;
 }
 

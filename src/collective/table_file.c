@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define MAX_NBYTES   (64ul << 10)
-#define CAUSE_NBYTES 192
+#define CAUSE_NBYTES 256
 
 struct reader {
     size_t n_ranks;                 /* of the job */

@@ -68,16 +68,16 @@ Test(coll_table, bad_lines_are_named)
     refused("# fine\ncells_up_to=63\n", "line 2 has 'cells_up_to=63'", "cells_up_to=64 to ");
     refused("cells_up_to=99999999999999999999999", "line 1 has", "cells_up_to=64 to ");
     refused("cells_up_to=", "line 1 has 'cells_up_to='", "cells_up_to=64 to ");
-    refused("cells_up_to = 64", "line 1 has", "no such limit");
+    refused("cells_up_to = 64", "line 1 has", "the limits are cells_up_to flat_up_to");
     refused("cells_up_to=64k", "line 1 has", "cells_up_to=64 to ");
-    refused("cells=64", "line 1 has 'cells=64'", "no such limit");
+    refused("cells=64", "line 1 has 'cells=64'", "the limits are cells_up_to flat_up_to");
     refused("\xef\xbb\xbf"
             "flat_up_to=3",
-            "line 1 has '???flat_up_to=3'", "no such limit");
+            "line 1 has '???flat_up_to=3'", "the limits are cells_up_to flat_up_to");
     refused("a\x1b\x7f\x9b=1",
             "line 1 has 'a??"
             "?=1'",
-            "no such limit");
+            "the limits are cells_up_to flat_up_to");
     refused("ranks 4\nflat_up_to=16\nranks\n", "line 3 has 'ranks'", "ranks 1 to ");
     refused("ranks 0", "line 1 has 'ranks 0'", "ranks 1 to ");
     refused("ranks 4x", "line 1 has", "ranks 1 to ");
