@@ -220,10 +220,11 @@ int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
+/* NULL where more than half of the name would have to be another: that was not what was meant. */
 static const char *nearest_name(const char *name)
 {
-    const char *nearest = entries[0].name;
-    unsigned best = ~0u;
+    const char *nearest = NULL;
+    unsigned best = (unsigned)(strlen(name) - strlen(PREFIX)) / 2 + 1;
 
     for (size_t i = 0; i < N_ENTRIES; i++) {
         unsigned distance = nxr_edit_distance(name, entries[i].name);
@@ -260,8 +261,11 @@ void nxr_env_warn_unknown(void)
         memcpy(name, *var, len);
         name[len] = '\0';
         if (!is_known(name)) {
-            nxr_warn(ENV, "%s is not a variable of nixlrun; the nearest is %s", name,
-                     nearest_name(name));
+            const char *nearest = nearest_name(name);
+
+            nxr_warn(ENV, "%s is not a variable of nixlrun; %s%s", name,
+                     nearest != NULL ? "the nearest is " : "'nixlrun --env' lists all",
+                     nearest != NULL ? nearest : "");
         }
     }
 }

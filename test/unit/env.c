@@ -220,6 +220,11 @@ Test(env, an_unknown_name_gets_a_warning_with_the_nearest)
     nxr_env_warn_unknown();
     cr_expect(strstr(warned, "NIXLRUN_OP_TIMEOT ") != NULL, "'%s'", warned);
     cr_expect(strstr(warned, "nearest is NIXLRUN_OP_TIMEOUT") != NULL, "'%s'", warned);
+    unsetenv("NIXLRUN_OP_TIMEOT");
+    setenv("NIXLRUN_BOGUS", "1", 1);
+    nxr_env_warn_unknown();
+    cr_expect(strstr(warned, "NIXLRUN_BOGUS ") != NULL && strstr(warned, "nearest") == NULL, "'%s'",
+              warned);
     nixl_log_set_fn(NULL, NULL);
 }
 
