@@ -23,12 +23,16 @@ if ! command -v groff >/dev/null; then
     echo "1..0 # SKIP groff is not installed"
     exit 0
 fi
-echo 1..12
+echo 1..14
 
 verdict "$(for page in "$src"/man/*.[137]; do
     { groff -ww -man -Tutf8 "$page" 2>&1 >/dev/null || echo "groff failed"; } |
         sed "s|^|${page##*/}: |"
 done)" "every page is clean to groff"
+
+# A macro of two fonts sets its words without blanks: text behind it belongs on a line of its own.
+verdict "$(grep -nE '^\.(BR|BI|RB|RI|IR|IB) ' "$src"/man/*.[137] | sed -E 's|^.*/man/||; h; s/"[^"]*"//g
+    /[.,;:] +[A-Za-z0-9(]/!d; g')" "no text stands behind the punctuation of a macro"
 
 cut -f2 <<TEXT | LC_ALL=C sort >"$scratch/declared"
 $(awk -f "$src/test/prototypes.awk" "$src"/include/nixlrun/*.h)
@@ -70,6 +74,13 @@ unescaped "$src/man/nixl_error.3" | sed -nE '/^\.BR NIXL_/ { N
     s/^\.BR (\w+) " (\(.*\))"\n/\1 \2 /p }' | LC_ALL=C sort >"$scratch/described"
 verdict "$(different "$scratch/declared" "$scratch/described")" \
     "every status is in nixl_error.3 with its number and text"
+
+grep -oE '[a-z_]+, [0-9]+, [0-9]+, [0-9]+,' "$src/src/collective/table.h" |
+    sed -E 's/^(\w+), ([0-9]+),.*/\1 (default \2)/' | LC_ALL=C sort >"$scratch/declared"
+sed -nE 's/^\.BR (\w+) " (\(default [0-9]+\))"/\1 \2/p' "$src/man/nixl_collective.3" |
+    LC_ALL=C sort >"$scratch/described"
+verdict "$(different "$scratch/declared" "$scratch/described")" \
+    "every limit of NIXLRUN_COLL_TABLE is in nixl_collective.3 with its default"
 
 "$src/man/env-table.sh" "$src/src/util/env.def" >"$scratch/declared"
 sed '1,/^\.\\" begin env.def/d; /^\.\\" end env.def/,$d' "$src/man/nixlrun.7" >"$scratch/described"
