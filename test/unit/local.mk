@@ -5,7 +5,7 @@ unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_end %D%/net_list %D%/net_reach %D%/options \
-	%D%/placement %D%/precedence %D%/ring %D%/status %D%/table %D%/tcp %D%/thread %D%/token %D%/values %D%/wire %D%/word
+	%D%/placement %D%/precedence %D%/ring %D%/status %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word
 check_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
 
@@ -77,6 +77,9 @@ fake_net = %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h
 %C%_table_LDADD = $(unit_launcher_libs)
 %C%_tcp_CFLAGS = $(unit_cflags)
 %C%_tcp_LDADD = transports/tcp/libnxr_tcp_pure.la $(CRITERION_LIBS)
+%C%_tcp_health_SOURCES = %D%/tcp_health.c transports/reason.c transports/tcp_health.c
+%C%_tcp_health_CFLAGS = $(unit_cflags)
+%C%_tcp_health_LDADD = $(CRITERION_LIBS)
 %C%_thread_CFLAGS = $(unit_cflags)
 %C%_thread_LDADD = $(unit_libs)
 %C%_token_CFLAGS = $(unit_cflags)

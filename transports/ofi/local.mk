@@ -20,6 +20,7 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 	transports/host_token.c transports/host_token.h \
 	transports/interface.c transports/interface.h \
 	transports/reason.c transports/reason.h \
+	transports/tcp_health.c transports/tcp_health.h \
 	%D%/knock.c \
 	%D%/memory.c \
 	%D%/message.c \

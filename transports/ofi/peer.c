@@ -9,6 +9,7 @@
 #include "repair.h"
 #include "rma.h"
 #include "transports/reason.h"
+#include "transports/tcp_health.h"
 #include "util/clock.h"
 
 #include <rdma/fi_errno.h>
@@ -181,6 +182,19 @@ void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbyt
     }
 }
 
+/* Of the connections to where its ways end. */
+static void ask_kernel(const struct nxr_net_ep *ep, char *line, size_t line_nbytes)
+{
+    unsigned char names[NXR_OFI_MAX_RAILS][NXR_OFI_NAME_NBYTES] = {0};
+
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        if (ep->ways[i].theirs >= 0) {
+            memcpy(names[i], ep->address.rails[ep->ways[i].theirs].name, NXR_OFI_NAME_NBYTES);
+        }
+    }
+    nxr_tcp_health_to(names, sizeof(names), line, line_nbytes);
+}
+
 bool nxr_ofi_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 {
     bool has_moved = false;
@@ -191,6 +205,8 @@ bool nxr_ofi_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
     line[0] = '\0';
     if (!has_moved) {
         nxr_ofi_peer_text(ep, line, line_nbytes);
+    } else if (nxr_ofi.rails[0].is_software) {
+        ask_kernel(ep, line, line_nbytes);
     }
     return has_moved;
 }

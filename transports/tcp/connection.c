@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "connection.h"
+#include "transports/tcp_health.h"
 #include "transports/reason.h"
 #include "util/clock.h"
 

@@ -55,12 +55,6 @@ void nxr_tcp_conns_free(void);
 /* Read what has come of a hello. */
 void nxr_tcp_read_hello(struct nxr_tcp_conn *conn);
 
-/*
- * health.c: does what was sent on an open one arrive at the other host? True: all has, as far as
- * the kernel tells. Else what does not in words, or "".
- */
-bool nxr_tcp_health(int fd, char *line, size_t line_nbytes);
-
 /* It cannot be used any more: close it, and see to whom that matters. */
 void nxr_tcp_conn_lost(struct nxr_tcp_conn *conn, const char *why);
 

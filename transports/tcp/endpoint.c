@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include "connection.h"
+#include "transports/tcp_health.h"
 #include "util/clock.h"
 
 #include <linux/sockios.h>
@@ -99,9 +100,7 @@ bool nxr_tcp_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
         return ep->has_failed;
     }
     if (nxr_tcp_health(ep->conn->watch.fd, line, line_nbytes)) {
-        snprintf(line, line_nbytes,
-                 "its host acknowledges what is sent: its process is stopped, or long packets do "
-                 "not pass from there to here (is an MTU on the way smaller?)");
+        snprintf(line, line_nbytes, "%s", NXR_TCP_HEARD);
     }
     return true;
 }

@@ -26,6 +26,7 @@
 #include "config.h"
 
 #include "envelope.h"
+#include "transports/tcp_health.h"
 #include "ucx.h"
 
 #include <stdio.h>
@@ -190,9 +191,22 @@ static int open_further(struct nxr_net_ep *ep, bool is_first)
     return NIXL_OK;
 }
 
+/* UCX has the IP addresses of a peer somewhere in its own address of it. */
+static void ask_kernel(const struct nxr_net_ep *ep, char *line, size_t line_nbytes)
+{
+    line[0] = '\0';
+    if (nxr_ucx.kinds == NXR_UCX_HAS_TCP) {
+        nxr_tcp_health_to(ep->address, ep->address_nbytes, line, line_nbytes);
+    }
+}
+
 bool nxr_ucx_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 {
-    snprintf(line, line_nbytes, "%s", ep->is_connected ? "" : nxr_ucx.attr.devices);
+    if (ep->is_connected) {
+        ask_kernel(ep, line, line_nbytes);
+    } else {
+        snprintf(line, line_nbytes, "%s", nxr_ucx.attr.devices);
+    }
     return ep->is_connected;
 }
 

@@ -5,6 +5,8 @@ if HAVE_UCX
 pkglib_LTLIBRARIES += %D%/nixlrun_ucx.la
 %C%_nixlrun_ucx_la_SOURCES = \
 	transports/interface.c transports/interface.h \
+	transports/reason.c transports/reason.h \
+	transports/tcp_health.c transports/tcp_health.h \
 	%D%/bulk.c \
 	%D%/devices.c \
 	%D%/endpoint.c \

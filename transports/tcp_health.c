@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernel knows of a connection on which nothing is heard: does what was sent arrive at the
+ * other host? It tells apart a host that is gone, a process that does not run, and a network that
+ * carries short packets and loses long ones. No state.
+ */
+#include "config.h"
+
+#include "tcp_health.h"
+
+#include "reason.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <linux/tcp.h> /* has more of the structure than netinet/tcp.h */
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sent bytes that the other host has not acknowledged; what it tells survives a reset. */
+static int64_t unheard_nbytes(const struct tcp_info *info)
+{
+    return (int64_t)(info->tcpi_bytes_sent - info->tcpi_bytes_retrans - info->tcpi_bytes_acked);
+}
+
+bool nxr_tcp_health(int fd, char *line, size_t line_nbytes)
+{
+    struct tcp_info info = {0};
+    socklen_t nbytes = sizeof(info);
+    int64_t unheard;
+
+    line[0] = '\0';
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &nbytes) != 0 ||
+        nbytes < offsetof(struct tcp_info, tcpi_bytes_retrans) + sizeof(info.tcpi_bytes_retrans)) {
+        return false; /* Linux before 4.19 */
+    }
+    unheard = unheard_nbytes(&info);
+    if (unheard <= 0 || info.tcpi_retransmits == 0) {
+        return unheard <= 0;
+    }
+    snprintf(line, line_nbytes, "%lld bytes that were sent are not acknowledged after %u tries",
+             (long long)unheard, info.tcpi_retransmits);
+    if (unheard >= info.tcpi_snd_mss) {
+        size_t used = strlen(line);
+
+        snprintf(line + used, line_nbytes - used,
+                 ": do packets of %u bytes pass, or is an MTU on the way smaller?",
+                 info.tcpi_snd_mss);
+    }
+    return false;
+}
+
+/* The IP address in a name: how many bytes; 0: it has none. */
+static size_t find_ip(const struct sockaddr_storage *name, const void **ip_p)
+{
+    const struct sockaddr_in *in = (const void *)name;
+    const struct sockaddr_in6 *in6 = (const void *)name;
+
+    if (name->ss_family == AF_INET) {
+        *ip_p = &in->sin_addr;
+        return sizeof(in->sin_addr);
+    }
+    if (name->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
+        *ip_p = in6->sin6_addr.s6_addr + 12;
+        return sizeof(in->sin_addr);
+    }
+    *ip_p = &in6->sin6_addr;
+    return name->ss_family == AF_INET6 ? sizeof(in6->sin6_addr) : 0;
+}
+
+/* Is it a socket whose other end lies in those bytes? Then that end in words. */
+static bool leads_to(int fd, const void *bytes, size_t nbytes, char *end, size_t end_nbytes)
+{
+    struct sockaddr_storage name = {0};
+    socklen_t name_nbytes = sizeof(name);
+    const void *ip;
+    size_t ip_nbytes;
+
+    if (getpeername(fd, (struct sockaddr *)&name, &name_nbytes) != 0) {
+        return false;
+    }
+    ip_nbytes = find_ip(&name, &ip);
+    if (ip_nbytes == 0 || memmem(bytes, nbytes, ip, ip_nbytes) == NULL) {
+        return false;
+    }
+    nxr_sockaddr_text((const struct sockaddr *)&name, name_nbytes, end, end_nbytes);
+    return true;
+}
+
+void nxr_tcp_health_to(const void *bytes, size_t nbytes, char *line, size_t line_nbytes)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    bool is_heard = true;
+    unsigned n = 0;
+
+    line[0] = '\0';
+    while (folder != NULL && line[0] == '\0' && (entry = readdir(folder)) != NULL) {
+        char end[64], text[200];
+        int fd = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : -1;
+
+        if (fd < 0 || !leads_to(fd, bytes, nbytes, end, sizeof(end))) {
+            continue;
+        }
+        n++;
+        is_heard &= nxr_tcp_health(fd, text, sizeof(text));
+        if (text[0] != '\0') {
+            snprintf(line, line_nbytes, "to %s: %s", end, text);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    if (line[0] == '\0' && n > 0 && is_heard) {
+        snprintf(line, line_nbytes, "%s", NXR_TCP_HEARD);
+    }
+}
