@@ -14,6 +14,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,27 +48,78 @@ static void number_ranks(struct question *question, const char *host, int number
     PMIX_PROC_FREE(procs, n_procs);
 }
 
+/* What the launcher tells about this rank, or all (PMIX_RANK_WILDCARD): a text to be freed. */
+static char *ask_text(const struct question *question, pmix_rank_t rank, const char *key)
+{
+    pmix_value_t *value = NULL;
+    pmix_proc_t proc;
+    char *text = NULL;
+
+    PMIX_LOAD_PROCID(&proc, question->nspace, rank);
+    if (PMIx_Get(&proc, key, NULL, 0, &value) != PMIX_SUCCESS) {
+        return NULL;
+    }
+    if (value->type == PMIX_STRING && value->data.string != NULL) {
+        text = strdup(value->data.string);
+    }
+    PMIX_VALUE_RELEASE(value);
+    return text;
+}
+
+static bool is_complete(const struct question *question)
+{
+    for (int rank = 0; rank < question->size; rank++) {
+        if (question->nodes[rank] < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Give each rank the number of the first one whose host has the same name. */
+static void number_by_names(struct question *question)
+{
+    char **names = calloc((size_t)question->size, sizeof(*names));
+
+    for (int rank = 0; names != NULL && rank < question->size; rank++) {
+        int first = 0;
+
+        question->nodes[rank] = -1;
+        names[rank] = ask_text(question, (pmix_rank_t)rank, PMIX_HOSTNAME);
+        if (names[rank] == NULL) {
+            break;
+        }
+        while (strcmp(names[first], names[rank]) != 0) {
+            first++;
+        }
+        question->nodes[rank] = first;
+    }
+    for (int rank = 0; names != NULL && rank < question->size; rank++) {
+        free(names[rank]);
+    }
+    free(names);
+}
+
+/*
+ * A question per host is enough, but the peers on a host are not always found by its name where the
+ * host calls itself otherwise. Then each rank is asked for.
+ */
 static pmix_status_t ask(void *arg)
 {
     struct question *question = arg;
-    pmix_proc_t everybody;
-    pmix_value_t *value = NULL;
-    pmix_status_t status;
-    char *rest = NULL;
+    char *list = ask_text(question, PMIX_RANK_WILDCARD, PMIX_NODE_LIST), *rest = NULL;
     int number = 0;
 
-    PMIX_LOAD_PROCID(&everybody, question->nspace, PMIX_RANK_WILDCARD);
-    status = PMIx_Get(&everybody, PMIX_NODE_LIST, NULL, 0, &value);
-    if (status != PMIX_SUCCESS) {
-        return status;
+    if (list == NULL) {
+        return PMIX_ERR_NOT_FOUND;
     }
-    if (value->type == PMIX_STRING && value->data.string != NULL) {
-        for (char *host = strtok_r(value->data.string, ",", &rest); host != NULL;
-             host = strtok_r(NULL, ",", &rest)) {
-            number_ranks(question, host, number++);
-        }
+    for (char *host = strtok_r(list, ",", &rest); host != NULL; host = strtok_r(NULL, ",", &rest)) {
+        number_ranks(question, host, number++);
     }
-    PMIX_VALUE_RELEASE(value);
+    free(list);
+    if (!is_complete(question)) {
+        number_by_names(question);
+    }
     return PMIX_SUCCESS;
 }
 

@@ -23,8 +23,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CARD_KEY "nixlrun.card"
-#define ABORT_NS (5 * NXR_S)
+#define CARD_KEY      "nixlrun.card"
+#define DATA_VARIABLE "PMIX_MCA_gds"
+#define ABORT_NS      (5 * NXR_S)
 
 static pmix_proc_t myself;
 static int job_size;
@@ -32,6 +33,11 @@ static bool is_connected;
 static bool has_left;       /* connected once, and left when all cards were here */
 static unsigned n_connects; /* how often this process has joined the job */
 static nxr_boot_event_fn *on_event;
+
+static bool is_of_nixlrun(const char *nspace)
+{
+    return strncmp(nspace, "nixlrun.", strlen("nixlrun.")) == 0;
+}
 
 /* PMIx serves nobody else, and does not say so; its folder tells whose it is. */
 static bool is_of_another_user(void)
@@ -76,6 +82,27 @@ static pmix_status_t init_pmix(void *unused)
 {
     (void)unused;
     return PMIx_Init(&myself, NULL, 0);
+}
+
+/*
+ * By default PMIx's data is in memory that ranks share with the server. The locks in it are counted
+ * by the name that the host has for itself: where the engine has another one for it (an address, an
+ * alias, a name that two hosts have), ranks wait for each other for ever. Messages have no locks.
+ * Our own launcher knows its host by one name.
+ */
+static pmix_status_t init_without_locks(const char *nspace, int64_t timeout_ns)
+{
+    bool is_ours = !is_of_nixlrun(nspace) && getenv(DATA_VARIABLE) == NULL;
+    pmix_status_t status;
+
+    if (is_ours) {
+        setenv(DATA_VARIABLE, "hash", 0);
+    }
+    status = nxr_call_blocking(init_pmix, NULL, timeout_ns);
+    if (is_ours) {
+        unsetenv(DATA_VARIABLE);
+    }
+    return status;
 }
 
 static pmix_status_t finalize_pmix(void *unused)
@@ -162,7 +189,7 @@ int nxr_boot_start(int64_t timeout_ns, nxr_boot_event_fn *event_fn, struct nxr_b
         *info_p = info;
         return NIXL_OK;
     }
-    status = nxr_call_blocking(init_pmix, NULL, timeout_ns);
+    status = init_without_locks(nspace, timeout_ns);
     if (status != PMIX_SUCCESS) {
         return explain(status, "PMIx_Init", why, why_nbytes);
     }
@@ -382,7 +409,7 @@ void nxr_boot_stop(int64_t timeout_ns)
 
 bool nxr_boot_is_nixlrun(void)
 {
-    return is_connected && strncmp(myself.nspace, "nixlrun.", strlen("nixlrun.")) == 0;
+    return is_connected && is_of_nixlrun(myself.nspace);
 }
 
 struct abort_request {
