@@ -52,10 +52,30 @@ static void add_host(struct launch_job *job, const struct launch_host *host)
     job->hosts[job->n_hosts++].name = x_strdup(host->name);
 }
 
+/* What other programs take for a host, and what to write here. NULL: it is nothing of the kind. */
+static const char *foreign_form(const char *word)
+{
+    if (strstr(word, "::") != NULL || (word[0] == '[' && strchr(word, ':') != NULL)) {
+        return "is an address of IPv6, which engines do not take; write a name that has it";
+    }
+    if (strpbrk(word, "[]") != NULL) {
+        return "has brackets; write each host by itself, as in n1,n2";
+    }
+    if (strchr(word, '@') != NULL) {
+        return "has a user; write the host only, and the user into ~/.ssh/config";
+    }
+    return NULL;
+}
+
 /* Read NAME or NAME:SLOTS; `word` is cut at the colon. */
 static int parse_word(char *word, struct launch_host *host, char cause[HOSTS_CAUSE_NBYTES])
 {
+    const char *form = foreign_form(word);
     char *colon = strchr(word, ':');
+
+    if (form != NULL) {
+        return fail(cause, word, form);
+    }
 
     if (colon != NULL) {
         *colon = '\0';
