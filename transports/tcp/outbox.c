@@ -17,8 +17,12 @@
 
 #define SHORT_NBYTES 512
 
-/* What one turn hands over, so that nobody waits long for the lock. */
-#define TURN_NBYTES ((size_t)4 * 1024 * 1024)
+/*
+ * What one turn hands over, so that nobody waits long for the lock: some ms, where the peer reads as
+ * fast as the kernel copies; else the kernel's buffer is full before. Each call costs about 20 us
+ * more than its bytes (measured over veth: 64 MiB took 3 % longer in turns of 4 MiB).
+ */
+#define TURN_NBYTES ((size_t)16 * 1024 * 1024)
 
 /* Where an operation keeps its things: nxr_net_op's scratch, seen as what it is. */
 struct ended {
