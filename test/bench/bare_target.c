@@ -2,8 +2,8 @@
 /*
  * A target that computes, over the bare connection: what the machine can do for one. A thread of
  * rank 1 sleeps in the kernel until bytes come, takes or gives them, and sleeps again, while the
- * main thread computes. It runs where the kernel puts it, with the short slice and the precedence
- * of the library's own thread, so that it has no worse a place. While it runs the connection is its
+ * main thread computes. It has the core, the short slice and the precedence of the library's own
+ * thread, so that it has no worse a place. While it runs the connection is its
  * alone.
  */
 #include "config.h"
@@ -13,9 +13,6 @@
 #include "util/env.h"
 #include "util/precedence.h"
 #include "util/thread.h"
-
-#include <sched.h>
-#include <string.h>
 
 #define STACK_NBYTES (256 * 1024)
 
@@ -44,11 +41,7 @@ static void serve(struct bench *bench)
 
 static void *run(void *unused)
 {
-    cpu_set_t all;
-
     (void)unused;
-    memset(&all, 0xff, sizeof(all));
-    (void)sched_setaffinity(0, sizeof(all), &all); /* the rank's own core is not the only one */
     (void)nxr_precedence_start(target.less_nice, nxr_now_ns());
     nxr_precedence_take(nxr_now_ns(), 0);
     for (long i = 0; i < target.n_ops; i++) {

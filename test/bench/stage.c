@@ -9,6 +9,8 @@
 
 #include "bench.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,10 +58,35 @@ void bench_pause(unsigned *n_spins)
     }
 }
 
+/*
+ * All threads of this process: a launcher binds a rank before it has any, so the library's own have
+ * the rank's core, too.
+ */
+static void bind_to(size_t cpu)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *task;
+    cpu_set_t one;
+
+    if (tasks == NULL) {
+        bench_die("nixl_bench: /proc/self/task: %s", strerror(errno));
+    }
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    while ((task = readdir(tasks)) != NULL) {
+        pid_t tid = (pid_t)strtol(task->d_name, NULL, 10);
+
+        if (tid > 0) {
+            (void)sched_setaffinity(tid, sizeof(one), &one); /* it may have ended */
+        }
+    }
+    closedir(tasks);
+}
+
 /* One rank per allowed core, as far as they go; more ranks than cores stay unbound. */
 static void pin(struct bench *bench)
 {
-    cpu_set_t allowed, one;
+    cpu_set_t allowed;
     int index = bench->rank;
 
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
@@ -71,9 +98,7 @@ static void pin(struct bench *bench)
     }
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (CPU_ISSET((size_t)cpu, &allowed) && index-- == 0) {
-            CPU_ZERO(&one);
-            CPU_SET((size_t)cpu, &one);
-            sched_setaffinity(0, sizeof(one), &one);
+            bind_to((size_t)cpu);
             return;
         }
     }
