@@ -40,7 +40,9 @@ static int count_descriptors(void)
     DIR *folder = opendir("/proc/self/fd");
     int n = 0;
 
-    MPT_TRUE(folder != NULL);
+    if (folder == NULL) {
+        mpt_fail(__FILE__, __LINE__, "cannot look at the own descriptors: %m");
+    }
     while (readdir(folder) != NULL) {
         n++;
     }

@@ -257,7 +257,9 @@ void nxr_ofi_peer_fail(struct nxr_net_ep *ep, const char *why)
     }
     nxr_ofi_rmas_end(ep, NIXL_ERR_TRANSPORT);
     forget(ep);
-    snprintf(ep->why, sizeof(ep->why), "%s", why);
+    if (why != ep->why) { /* what broke its ways is kept there */
+        snprintf(ep->why, sizeof(ep->why), "%s", why);
+    }
     if (ep->is_open) {
         ep->must_tell = true;
         nxr_ofi.n_to_tell++;
