@@ -37,7 +37,7 @@ void net_drop(int rank, const char *why)
 
 void net_give_up(const struct net_peer *np)
 {
-    nxr_error(NET, "no memory for a message of rank %d: the peer is given up", np->peer->rank);
+    nxr_error(NET, "no memory to serve rank %d: the peer is given up", np->peer->rank);
     net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
 }
 
@@ -71,7 +71,7 @@ static void take_credit(struct net_peer *np, const struct nxr_net_stamp *credit)
 
 static void take_flush(struct net_peer *np, const struct nxr_net_stamp *flush)
 {
-    struct nxr_net_stamp *flushed = net_begin(np, NXR_NET_FLUSHED, sizeof(*flushed));
+    struct nxr_net_stamp *flushed = net_begin_answer(np, NXR_NET_FLUSHED, sizeof(*flushed));
 
     if (flushed != NULL) {
         *flushed = *flush;

@@ -87,7 +87,7 @@ void nxr_net_send_key(struct nxr_peer *peer, uint64_t ask, struct nxr_published 
     if (has_key) {
         blob_nbytes = published->net->key_nbytes[net->index];
     }
-    key = net_begin(np, NXR_NET_KEY, sizeof(*key) + blob_nbytes);
+    key = net_begin_answer(np, NXR_NET_KEY, sizeof(*key) + blob_nbytes);
     if (key != NULL) {
         *key = (struct nxr_net_key_record){
             .ask = ask,
@@ -111,11 +111,14 @@ void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *publ
     struct net_closing *closing = NULL;
 
     net_lock();
-    closed = np->is_dead ? NULL : net_begin(np, NXR_NET_CLOSED, sizeof(*closed));
+    closed = net_begin_answer(np, NXR_NET_CLOSED, sizeof(*closed));
     if (closed != NULL) {
         *closed = (struct nxr_net_region){published->key.generation, published->key.id, 0};
         if (published->net != NULL && published->net->mems[np->bulk->index] != NULL) {
             closing = calloc(1, sizeof(*closing));
+            if (closing == NULL) {
+                net_give_up(np); /* nobody would wait until it has let go */
+            }
         }
         if (closing != NULL) {
             closing->rank = peer->rank;
@@ -295,7 +298,7 @@ bool net_part_is_busy(const struct nxr_part *part)
 
 static void send_closed_ack(struct net_peer *np, uint32_t id, uint64_t generation)
 {
-    struct nxr_net_region *ack = net_begin(np, NXR_NET_CLOSED_ACK, sizeof(*ack));
+    struct nxr_net_region *ack = net_begin_answer(np, NXR_NET_CLOSED_ACK, sizeof(*ack));
 
     if (ack != NULL) {
         *ack = (struct nxr_net_region){generation, id, 0};

@@ -18,12 +18,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Somebody looks at what is put off. */
+static void announce(void)
+{
+    atomic_store_explicit(&nxr_net.has_later, true, memory_order_release);
+    if (!nxr_net.is_in_round) {
+        nxr_service_kick(); /* nobody else would come by */
+    }
+}
+
+/*
+ * There is no memory for what a rank has said, or to say that it is lost: lost it is, behind all
+ * that was put off before. That takes none.
+ */
+static void mark(int rank)
+{
+    nxr_net.n_to_lose += !nxr_net.must_lose[rank];
+    nxr_net.must_lose[rank] = true;
+    announce();
+}
+
 void net_later(enum net_later_what what, int rank, const void *bytes, size_t nbytes)
 {
     struct net_later *later = malloc(sizeof(*later) + nbytes);
 
     if (later == NULL) {
-        nxr_error(NET, "no memory for a message of rank %d", rank);
+        nxr_error(NET, "no memory for a message of rank %d: the peer is given up", rank);
+        mark(rank);
         return;
     }
     later->what = what;
@@ -34,10 +55,7 @@ void net_later(enum net_later_what what, int rank, const void *bytes, size_t nby
     }
     nxr_net.n_later_messages += what == NET_LATER_MESSAGE;
     nxr_list_append(&nxr_net.later, &later->link);
-    atomic_store_explicit(&nxr_net.has_later, true, memory_order_release);
-    if (!nxr_net.is_in_round) {
-        nxr_service_kick(); /* nobody else would come by */
-    }
+    announce();
 }
 
 bool net_is_behind(int rank)
@@ -143,6 +161,13 @@ static void take_record(const struct net_later *later)
     }
 }
 
+static void lose(int rank)
+{
+    if (!nxr_job.is_leaving) {
+        nxr_liveness_lost_locked(rank);
+    }
+}
+
 static void do_later(const struct net_later *later)
 {
     switch (later->what) {
@@ -153,9 +178,7 @@ static void do_later(const struct net_later *later)
         take_record(later);
         break;
     case NET_LATER_LOST:
-        if (!nxr_job.is_leaving) {
-            nxr_liveness_lost_locked(later->rank);
-        }
+        lose(later->rank);
         break;
     case NET_LATER_LEFT:
         nxr_liveness_left_locked(later->rank);
@@ -180,9 +203,27 @@ static struct net_later *next_later(void)
     return later;
 }
 
+/* A rank that is marked, and no more; -1: none is. */
+static int next_marked(void)
+{
+    int found = -1;
+
+    net_lock();
+    for (int rank = 0; rank < nxr_job.size && nxr_net.n_to_lose > 0 && found < 0; rank++) {
+        found = nxr_net.must_lose[rank] ? rank : -1;
+    }
+    if (found >= 0) {
+        nxr_net.must_lose[found] = false;
+        nxr_net.n_to_lose--;
+    }
+    net_unlock();
+    return found;
+}
+
 void net_run_later(void)
 {
     struct net_later *later;
+    int rank;
 
     if (!atomic_load_explicit(&nxr_net.has_later, memory_order_acquire)) {
         return;
@@ -191,6 +232,9 @@ void net_run_later(void)
     while ((later = next_later()) != NULL) {
         do_later(later);
         free(later);
+    }
+    while ((rank = next_marked()) >= 0) {
+        lose(rank);
     }
     pthread_mutex_unlock(&nxr_job.lock);
     /* Messages that were put off deliver and end things as others do. */

@@ -185,7 +185,7 @@ void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *messag
     void *body;
 
     net_lock();
-    body = net_begin(peer->net, NXR_NET_CONTROL, message->header.nbytes);
+    body = net_begin_answer(peer->net, NXR_NET_CONTROL, message->header.nbytes);
     if (body != NULL) {
         memcpy(body, message, message->header.nbytes);
         net_push(peer->net, false);

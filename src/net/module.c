@@ -210,6 +210,14 @@ static void start_network(struct net *net, const char *name, struct nxr_full_car
     }
 }
 
+static void free_ranks(void)
+{
+    free(nxr_net.peers);
+    free(nxr_net.must_lose);
+    nxr_net.peers = NULL;
+    nxr_net.must_lose = NULL;
+}
+
 void nxr_net_start(struct nxr_full_card *card)
 {
     bool is_any_open = false;
@@ -223,8 +231,10 @@ void nxr_net_start(struct nxr_full_card *card)
     nxr_list_init(&nxr_net.closings);
     nxr_list_init(&nxr_net.works);
     nxr_net.peers = calloc((size_t)nxr_job.size, sizeof(*nxr_net.peers));
-    if (nxr_net.peers == NULL) {
+    nxr_net.must_lose = calloc((size_t)nxr_job.size, sizeof(*nxr_net.must_lose));
+    if (nxr_net.peers == NULL || nxr_net.must_lose == NULL) {
         nxr_error(NET, "no memory for %d ranks; nothing between hosts", nxr_job.size);
+        free_ranks();
         return;
     }
     core = (struct nxr_net_core){
@@ -291,6 +301,5 @@ void nxr_net_stop(void)
     net_later_drop_all();
     free(nxr_net.aligned);
     nxr_net.aligned = NULL;
-    free(nxr_net.peers);
-    nxr_net.peers = NULL;
+    free_ranks();
 }

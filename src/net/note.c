@@ -92,7 +92,7 @@ void nxr_net_send_credit(struct nxr_peer *peer)
     struct nxr_net_stamp *credit;
 
     net_lock();
-    credit = net_begin(np, NXR_NET_CREDIT, sizeof(*credit));
+    credit = net_begin_answer(np, NXR_NET_CREDIT, sizeof(*credit));
     if (credit != NULL) {
         credit->value = atomic_load_explicit(&peer->rx.credit->taken, memory_order_acquire);
         if (credit->value - np->rx_pushed >= NXR_RING_SLOTS / 2) {

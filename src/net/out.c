@@ -196,6 +196,16 @@ void *net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes)
     return append(np->batch, type, body_nbytes);
 }
 
+void *net_begin_answer(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes)
+{
+    void *body = net_begin(np, type, body_nbytes);
+
+    if (body == NULL && !np->is_dead) {
+        net_give_up(np);
+    }
+    return body;
+}
+
 bool net_has_room(const struct net_peer *np)
 {
     return np->queued_nbytes < MAX_QUEUED;
@@ -269,9 +279,10 @@ int net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body,
     send_batch(np);
     if (!np->is_greeted) { /* the header of bulk is short: the greeting goes before it */
         out = new_message(np);
-        if (out != NULL) {
-            send_in_order(out);
+        if (out == NULL) {
+            return NIXL_ERR_NO_MEMORY;
         }
+        send_in_order(out);
     }
     out = np->is_dead ? NULL : out_get(np);
     if (out == NULL) {

@@ -224,7 +224,7 @@ void net_answer_get(struct net_peer *np, const struct nxr_net_get *get, const ch
                     int status)
 {
     size_t nbytes = status == NIXL_OK ? get->nbytes : 0;
-    struct nxr_net_got *got = net_begin(np, NXR_NET_GOT, sizeof(*got) + nbytes);
+    struct nxr_net_got *got = net_begin_answer(np, NXR_NET_GOT, sizeof(*got) + nbytes);
 
     if (got != NULL) {
         *got = (struct nxr_net_got){.move = get->move, .status = status};
@@ -289,7 +289,7 @@ void net_answer_word(struct net_peer *np, const struct nxr_net_word *word, int s
         }
         return;
     }
-    done = net_begin(np, NXR_NET_WORD_DONE, sizeof(*done));
+    done = net_begin_answer(np, NXR_NET_WORD_DONE, sizeof(*done));
     if (done != NULL) {
         *done = (struct nxr_net_word_done){word->ask, fetched, status, 0};
         net_push(np, false);

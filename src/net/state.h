@@ -223,6 +223,8 @@ struct net_state {
     atomic_bool has_later;
     unsigned n_rounds;
     unsigned n_user_rounds;       /* of threads of the user */
+    bool *must_lose;              /* [size]: there was no memory for what came of that rank; with */
+    unsigned n_to_lose;           /* ... so many of them, to be lost after the round */
     unsigned n_later_messages;    /* of NET_LATER_MESSAGE, with the one that is being taken */
     int taking_rank;              /* whose; -1: none */
     bool is_in_round;             /* who looks after the networks does what is put off */
@@ -278,6 +280,9 @@ static inline bool net_uses_rma(const struct net *net)
  * is gathered where it does not fit. NULL: no memory, or the peer is dead.
  */
 void *net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes);
+
+/* The same for what the peer waits for: where there is no memory it is given up. */
+void *net_begin_answer(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes);
 
 /*
  * Records are complete: send them, or, if they may_wait, let more gather: where the sender is

@@ -87,7 +87,7 @@ struct nxr_published *nxr_window_publish(const struct nxr_peer *peer, const char
 
 static void answer(struct net_peer *np, uint32_t slot, int status)
 {
-    struct nxr_net_staged *staged = net_begin(np, NXR_NET_STAGED, sizeof(*staged));
+    struct nxr_net_staged *staged = net_begin_answer(np, NXR_NET_STAGED, sizeof(*staged));
 
     if (staged != NULL) {
         *staged = (struct nxr_net_staged){slot, status};

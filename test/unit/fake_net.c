@@ -285,8 +285,10 @@ static void make_job(void)
 
 static void open_network(void)
 {
-    nxr_net = (struct net_state){.n_nets = 1, .peers = calloc(FAKE_SIZE, sizeof(*nxr_net.peers))};
-    fake_must(nxr_net.peers != NULL);
+    nxr_net = (struct net_state){.n_nets = 1,
+                                 .peers = calloc(FAKE_SIZE, sizeof(*nxr_net.peers)),
+                                 .must_lose = calloc(FAKE_SIZE, sizeof(*nxr_net.must_lose))};
+    fake_must(nxr_net.peers != NULL && nxr_net.must_lose != NULL);
     nxr_list_init(&nxr_net.corked);
     nxr_list_init(&nxr_net.busy);
     nxr_list_init(&nxr_net.ended);

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between hosts without memory: calls of this process fail and may be made again, and a peer that
+ * waits for something which cannot be made is given up, so that it does not wait for ever. Linked
+ * with --wrap=malloc.
+ */
+#include "net_case.h"
+
+#include <stdlib.h>
+
+void *__real_malloc(size_t nbytes);
+void *__wrap_malloc(size_t nbytes);
+
+#define NO_LIMIT 1000000u
+
+/* Which requests fail, by their size, and how many of them. */
+static struct {
+    size_t nbytes;
+    unsigned n;
+} failing[3];
+
+void *__wrap_malloc(size_t nbytes)
+{
+    for (size_t i = 0; i < sizeof(failing) / sizeof(failing[0]); i++) {
+        if (failing[i].nbytes == nbytes && failing[i].n > 0) {
+            failing[i].n--;
+            return NULL;
+        }
+    }
+    return __real_malloc(nbytes);
+}
+
+static void have_memory(void)
+{
+    for (size_t i = 0; i < sizeof(failing) / sizeof(failing[0]); i++) {
+        failing[i].n = 0;
+    }
+}
+
+/* There is none for so many messages, also not of those that are kept. */
+static void lack_messages(unsigned n)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&np->messages->free_outs)) != NULL) {
+        free(nxr_list_entry(link, struct net_out, link));
+        np->messages->n_free_outs--;
+    }
+    failing[0].nbytes = sizeof(struct net_out) + np->messages->attr->message_nbytes;
+    failing[0].n = n;
+}
+
+/* ... nor to put off that a peer is lost. */
+static void lack_everything(void)
+{
+    lack_messages(NO_LIMIT);
+    failing[1].nbytes = sizeof(struct net_later);
+    failing[1].n = 1;
+}
+
+static void finish(void)
+{
+    have_memory();
+    stop();
+}
+
+/* ---- own calls ------------------------------------------------------------------------------- */
+
+/* A flush is asked for, once, and answered. */
+static void expect_flush(int (*call)(struct nxr_peer *peer))
+{
+    struct nxr_net_stamp flushed;
+
+    fake_forget_sent();
+    cr_expect(eq(int, call(np->peer), NIXL_INPROGRESS));
+    cr_assert(eq(u32, fake_n_sent(NXR_NET_FLUSH), 1));
+    flushed = *(const struct nxr_net_stamp *)fake_last(NXR_NET_FLUSH);
+    fake_receive(1, NXR_NET_FLUSHED, &flushed, sizeof(flushed), NULL, 0);
+    cr_expect(eq(int, call(np->peer), NIXL_OK));
+}
+
+static void bulk_that_found_none(int (*call)(struct nxr_peer *peer))
+{
+    struct nixl_region *region = fake_region(1, false);
+
+    cr_assert(eq(int, net_flush(np->peer), NIXL_OK)); /* from now on bulk brings its flush */
+    lack_messages(NO_LIMIT);
+    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_ERR_NO_MEMORY));
+    cr_expect(eq(int, call(np->peer), NIXL_INPROGRESS), "nor is there for the question");
+    have_memory();
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_BULK_PUT)));
+    expect_flush(call);
+    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_PUT), 1));
+}
+
+Test(memory, flush_behind_bulk_that_found_none, .init = start, .fini = finish)
+{
+    bulk_that_found_none(net_flush);
+}
+
+Test(memory, fence_behind_bulk_that_found_none, .init = start, .fini = finish)
+{
+    bulk_that_found_none(net_fence);
+}
+
+Test(memory, flush_that_finds_none_is_asked_again, .init = start, .fini = finish)
+{
+    struct nixl_region *region = fake_region(1, false);
+
+    cr_assert(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
+    lack_messages(NO_LIMIT);
+    cr_expect(eq(int, net_flush(np->peer), NIXL_INPROGRESS));
+    have_memory();
+    expect_flush(net_flush);
+}
+
+Test(memory, bulk_never_goes_before_the_greeting, .init = start, .fini = finish)
+{
+    struct nixl_region *region = fake_region(1, false);
+
+    np->is_greeted = false;
+    fake_forget_sent();
+    lack_messages(1);
+    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_ERR_NO_MEMORY));
+    cr_expect(zero(u32, fake_n_messages()));
+    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_HELLO), 1));
+}
+
+/* ---- what a peer waits for ------------------------------------------------------------------- */
+
+static void expect_lost(void)
+{
+    fake_round();
+    cr_expect(eq(int, (int)nixl_peer_state(1), (int)NIXL_PEER_LOST));
+}
+
+static void ask_for_flush(void)
+{
+    const struct nxr_net_stamp flush = {7};
+
+    fake_receive(1, NXR_NET_FLUSH, &flush, sizeof(flush), NULL, 0);
+}
+
+Test(memory, who_waits_for_a_flush_is_given_up, .init = start, .fini = finish)
+{
+    lack_messages(NO_LIMIT);
+    ask_for_flush();
+    expect_lost();
+}
+
+Test(memory, who_waits_for_a_get_is_given_up, .init = start, .fini = finish)
+{
+    const struct nxr_net_get get = {
+        .move = 3, .generation = fake.own_key.generation, .nbytes = 8, .id = fake.own_key.id};
+
+    lack_messages(NO_LIMIT);
+    fake_receive(1, NXR_NET_GET, &get, sizeof(get), NULL, 0);
+    expect_lost();
+}
+
+Test(memory, giving_up_takes_none, .init = start, .fini = finish)
+{
+    lack_everything();
+    ask_for_flush();
+    expect_lost();
+    cr_expect(zero(u32, nxr_net.n_to_lose));
+}
+
+Test(memory, bulk_that_cannot_land_gives_its_sender_up, .init = start, .fini = finish)
+{
+    const struct nxr_net_put put = own_put(8);
+
+    failing[0].nbytes = sizeof(struct net_landing);
+    failing[0].n = 1;
+    cr_expect(zero(ptr, fake_bulk_and_flush(1, &put, 7, 8)));
+    expect_lost();
+    cr_expect(zero(u32, nxr_net.n_landings));
+    cr_expect(nxr_list_is_empty(&nxr_net.holds));
+}
+
+Test(memory, flush_of_bulk_that_cannot_wait_gives_its_sender_up, .init = start, .fini = finish)
+{
+    const struct nxr_net_put put = own_put(8);
+
+    failing[0].nbytes =
+        sizeof(struct net_gated) + sizeof(struct nxr_net_record) + sizeof(struct nxr_net_stamp);
+    failing[0].n = 1;
+    cr_assert(eq(ptr, fake_bulk_and_flush(1, &put, 7, 8), fake.own));
+    expect_lost();
+    fake_land(0, NIXL_OK);
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_FLUSHED)));
+    cr_expect(nxr_list_is_empty(&nxr_net.holds));
+}
