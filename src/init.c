@@ -47,17 +47,30 @@ static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-int nxr_check_ready(const char *operation)
+/* NIXL_OK, or why no call can be served. */
+static int readiness(void)
 {
     switch (atomic_load_explicit(&nxr_job.state, memory_order_acquire)) {
     case NXR_STATE_READY:
         return NIXL_OK;
     case NXR_STATE_FORKED:
-        return nxr_fail(NIXL_ERR_FORKED, operation, -1, "", 0,
-                        "this process is a fork of a rank; only the rank can use the library");
+        return NIXL_ERR_FORKED;
     default:
-        return nxr_fail(NIXL_ERR_NOT_INIT, operation, -1, "", 0, "call nixl_init first");
+        return NIXL_ERR_NOT_INIT;
     }
+}
+
+int nxr_check_ready(const char *operation)
+{
+    int status = readiness();
+
+    if (status == NIXL_OK) {
+        return NIXL_OK;
+    }
+    return nxr_fail(status, operation, -1, "", 0, "%s",
+                    status == NIXL_ERR_FORKED
+                        ? "this process is a fork of a rank; only the rank can use the library"
+                        : "call nixl_init first");
 }
 
 int nxr_fail_rank(const char *operation, int rank)
@@ -372,16 +385,17 @@ int nixl_finalize(void)
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
+/* These two record no failure: they stand in every message about one, as that of nixl_init(). */
 int nixl_rank(void)
 {
-    int status = nxr_check_ready("nixl_rank");
+    int status = readiness();
 
     return status == NIXL_OK ? nxr_job.rank : status;
 }
 
 int nixl_size(void)
 {
-    int status = nxr_check_ready("nixl_size");
+    int status = readiness();
 
     return status == NIXL_OK ? nxr_job.size : status;
 }

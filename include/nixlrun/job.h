@@ -56,10 +56,13 @@ NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
  */
 NIXL_API int nixl_finalize(void);
 
-/** My rank, 0 <= rank < nixl_size(), or NIXL_ERR_NOT_INIT. Threads: any. */
+/**
+ * My rank, 0 <= rank < nixl_size(), or NIXL_ERR_NOT_INIT; which leaves nixl_last_error() as it is,
+ * so that a message about another failure can begin with the rank. Threads: any.
+ */
 NIXL_API int nixl_rank(void);
 
-/** The number of ranks in the job, or NIXL_ERR_NOT_INIT. Threads: any. */
+/** The number of ranks in the job, or NIXL_ERR_NOT_INIT, as nixl_rank(). Threads: any. */
 NIXL_API int nixl_size(void);
 
 /** Where a rank lives, seen from here. */

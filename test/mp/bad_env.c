@@ -57,6 +57,8 @@ static void expect_failure(int status, int other_status, const char *word)
         mpt_fail(__FILE__, __LINE__, "nixl_init: %d '%s' (%s), expected %d or %d", got,
                  nixl_strerror(got), nixl_last_error()->text, status, other_status);
     }
+    MPT_EQ(nixl_rank(), NIXL_ERR_NOT_INIT); /* and what follows is still about nixl_init */
+    MPT_EQ(nixl_size(), NIXL_ERR_NOT_INIT);
     printf("%s: %s\n", nixl_strerror(got), nixl_last_error()->text);
     MPT_LT(mpt_now_ns() - start_ns, MPT_PATIENCE);
     MPT_TEXT(nixl_last_error()->operation, "nixl_init");
