@@ -6,6 +6,7 @@
 #include "collective/later.h"
 #include "pair.h"
 #include "progress.h"
+#include "transfer.h"
 #include "util/status.h"
 #include "wait.h"
 #include "xfer.h"
@@ -37,17 +38,26 @@ static const char *transport_of(const struct nixl_req *req)
     return state == NXR_PART_READY || state == NXR_PART_STALE ? req->op.part->transport->name : "";
 }
 
+/* What is known of a failure beside its status; or "". */
+static const char *why_failed(const struct nixl_req *req, int status)
+{
+    if (status == NIXL_ERR_PEER_LOST) {
+        return nxr_peer_why_lost(req->team != NULL || req->exposure != NULL ? req->lost_rank
+                                                                            : req->peer->rank);
+    }
+    /* A transfer may have been given back by now, and its parts with it. */
+    return status < 0 && req->xfer == NULL && transport_of(req)[0] != '\0'
+               ? nxr_transfer_why(status, req->op.part)
+               : "";
+}
+
 int nxr_request_finish(const char *operation, struct nixl_req **req_p)
 {
     struct nixl_req *req = *req_p;
     int status = atomic_load_explicit(&req->status, memory_order_acquire);
-    const char *why = "", *colon;
+    const char *why = why_failed(req, status);
+    const char *colon = why[0] != '\0' ? ": " : "";
 
-    if (status == NIXL_ERR_PEER_LOST) {
-        why = nxr_peer_why_lost(req->team != NULL || req->exposure != NULL ? req->lost_rank
-                                                                           : req->peer->rank);
-    }
-    colon = why[0] != '\0' ? ": " : "";
     if (status < 0 && req->team != NULL) {
         nxr_fail(status, operation, req->lost_rank, "", 0, "%s: %s%s%s", req->operation,
                  nixl_strerror(status), colon, why);

@@ -17,6 +17,8 @@
 #include "util/status.h"
 #include "wait.h"
 
+#include <errno.h>
+
 /* How long a call that failed to complete in time waits for what it has begun to stop. */
 #define QUIESCE_NS (1 * NXR_S)
 
@@ -115,6 +117,27 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
                                              : nixl_strerror(status));
 }
 
+const char *nxr_transfer_why(int status, const struct nxr_part *part)
+{
+    /* EFAULT of a process_vm call, which does not tell the end. */
+    return status == NIXL_ERR_TRANSPORT && part->method == NXR_METHOD_PROCESS_VM
+               ? "there is no memory at one end; what is registered has to stay until "
+                 "nixl_region_close() has returned NIXL_OK"
+               : "";
+}
+
+int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region *region,
+                           struct nxr_part *part)
+{
+    const char *why = nxr_transfer_why(status, part);
+
+    if (why[0] == '\0' || nxr_liveness_check(part->peer)) {
+        return nxr_transfer_fail(operation, status, region, part);
+    }
+    return nxr_fail(status, operation, part->peer->rank, part->transport->name, EFAULT,
+                    "region '%s' of rank %d: %s", region->name, part->peer->rank, why);
+}
+
 static bool is_complete(void *arg)
 {
     return atomic_load_explicit(&((struct nixl_req *)arg)->status, memory_order_acquire) !=
@@ -176,7 +199,7 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, int rank,
         (status == NIXL_ERR_UNSUPPORTED && nxr_range_find(local) != NULL)) {
         return run_request(operation, kind, rank, region, offset, local, nbytes);
     }
-    return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, part);
+    return status == NIXL_OK ? status : nxr_transfer_fail_copy(operation, status, region, part);
 }
 
 /* ---- put and get ----------------------------------------------------------------------------- */
@@ -262,7 +285,8 @@ static int begin_transfer(const char *operation, enum nxr_op_kind kind, int rank
         status = kind == NXR_OP_PUT ? part->transport->put(part, offset, local, nbytes)
                                     : part->transport->get(part, offset, local, nbytes);
         if (status != NIXL_ERR_AGAIN) {
-            return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, part);
+            return status == NIXL_OK ? status
+                                     : nxr_transfer_fail_copy(operation, status, region, part);
         }
     }
     return nxr_request_make(operation, kind, region, rank, offset, local, nbytes, req_p);

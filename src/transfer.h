@@ -17,6 +17,13 @@ int nxr_transfer_find_part(const char *operation, int rank, struct nixl_region *
 int nxr_transfer_fail(const char *operation, int status, struct nixl_region *region,
                       struct nxr_part *part);
 
+/* The same of a copy. */
+int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region *region,
+                           struct nxr_part *part);
+
+/* What a copy's failure says beside its status, for the end of a text; or "". */
+const char *nxr_transfer_why(int status, const struct nxr_part *part);
+
 /* nixl_put() for `operation`. */
 int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                      const void *src, size_t nbytes);

@@ -272,8 +272,8 @@ static int fail_start(const char *operation, struct nixl_xfer *xfer, int status)
         return nxr_fail(status, operation, xfer->rank, "", 0,
                         "an index was changed during the start and leads outside");
     }
-    return nxr_transfer_fail(operation, status, xfer->walks[NIXL_XFER_REMOTE].of->region,
-                             xfer->failed_part);
+    return nxr_transfer_fail_copy(operation, status, xfer->walks[NIXL_XFER_REMOTE].of->region,
+                                  xfer->failed_part);
 }
 
 static int start(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p)

@@ -5,6 +5,7 @@
  *     refusals resolve  a name that nobody publishes (NIXLRUN_RESOLVE_TIMEOUT=200ms)
  *     refusals remote   ranks that count as being on different hosts, without a network transport
  *     refusals self     NIXLRUN_TRANSPORTS=self: no way to other ranks
+ *     refusals freed    memory that its owner gave back before it closed the region
  *     refusals queue    more unfitting notifications than NIXLRUN_NOTE_QUEUE=64K allows
  */
 #include "mptest.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define TAG_HERE  0x4f01
 #define TAG_OTHER 0x4f02
@@ -69,6 +71,50 @@ static void test_no_way(enum nixl_scope scope)
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
+/* One of a freed part's copies, by whichever call: the text says what is wrong, not only that. */
+static void expect_no_memory(int status, int other)
+{
+    MPT_STATUS(status, NIXL_ERR_TRANSPORT);
+    MPT_EQ(nixl_last_error()->rank, other);
+    MPT_TEXT(nixl_last_error()->transport, "shm");
+    if (strstr(nixl_last_error()->text, "no memory at one end") == NULL) {
+        mpt_fail(__FILE__, __LINE__, "'%s'", nixl_last_error()->text);
+    }
+}
+
+/* A part whose memory is gone: the kernel says so to the others. Only where it makes the copies. */
+static void test_freed(void)
+{
+    const size_t nbytes = 4ul << 20;
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    struct nixl_region *region = NULL;
+    struct nixl_req *req = NULL;
+    char *bytes = malloc(nbytes);
+    void *memory = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int other = (nixl_rank() + 1) % nixl_size();
+    int status;
+
+    MPT_TRUE(memory != MAP_FAILED && bytes != NULL);
+    memset(bytes, 1, nbytes);
+    MPT_OK(nixl_region_register("freed", memory, nbytes, NULL, &region));
+    MPT_OK(nixl_region_query(region, other, MPT_PATIENCE, &info));
+    mpt_barrier();
+    MPT_EQ(munmap(memory, nbytes), 0);
+    mpt_barrier();
+    if (strcmp(info.method, "process_vm") == 0) {
+        expect_no_memory(nixl_put(other, region, 0, bytes, nbytes), other);
+        expect_no_memory(nixl_get(other, region, 8, bytes, 8), other);
+        status = nixl_put_nb(other, region, 0, bytes, nbytes, &req);
+        if (status == NIXL_INPROGRESS) {
+            status = nixl_req_wait(&req, MPT_PATIENCE);
+        }
+        expect_no_memory(status, other);
+    }
+    mpt_barrier();
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    free(bytes);
+}
+
 /* Receive with a filter that nothing fits: what waits aside is bounded, and nothing is lost. */
 static void test_queue(void)
 {
@@ -114,6 +160,8 @@ int main(int argc, char **argv)
         test_no_way(NIXL_SCOPE_REMOTE);
     } else if (strcmp(what, "self") == 0) {
         test_no_way(NIXL_SCOPE_REMOTE);
+    } else if (strcmp(what, "freed") == 0) {
+        test_freed();
     } else {
         test_queue();
     }
