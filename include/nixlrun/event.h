@@ -14,8 +14,9 @@ extern "C" {
 
 /**
  * A descriptor for epoll, poll, libuv, asyncio. It is readable when a notification, an event or a
- * completed request waits, if nixl_event_arm() was called since the last time it was. Owned by the
- * library; never read or closed by the caller. The same value until nixl_finalize().
+ * completed request waits, or a signal of this rank was raised, if nixl_event_arm() was called
+ * since the last time it was. Owned by the library; never read or closed by the caller. The same
+ * value until nixl_finalize().
  * @return the descriptor, or a negative status
  */
 NIXL_API int nixl_event_fd(void);
@@ -24,6 +25,7 @@ NIXL_API int nixl_event_fd(void);
  * Say that the caller goes to sleep on the event fd.
  * @return NIXL_OK          nothing waits: sleep until the descriptor is readable
  * @return NIXL_INPROGRESS  something waits: take it first
+ * Signals are not among it: who waits for one looks at its word between this call and the sleep.
  * Threads: any.
  */
 NIXL_API int nixl_event_arm(void) NIXL_MUST_CHECK;

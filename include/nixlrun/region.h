@@ -68,7 +68,10 @@ struct nixl_mem_params {
 /**
  * Allocate memory and publish it under a name.
  *
- * The fastest kind of region: same-host peers map it. The memory is zeroed and page aligned.
+ * The fastest kind of region: same-host peers map it. The memory is zeroed and page aligned. Host
+ * memory is taken when it is touched, and a process that touches more than there is gets killed;
+ * what touches all of it here (NIXL_MEM_POPULATE, _HUGE, _PINNED) is refused where the host has not
+ * that much available.
  *
  * @param name      1 .. NIXL_NAME_MAX bytes, the first of them neither 1 nor 2; unique among this
  *                  rank's open regions
@@ -90,7 +93,8 @@ NIXL_API int nixl_region_alloc(const char *name, size_t nbytes,
 
 /**
  * Publish memory that the caller has (malloc, a stack, a file mapping) under a name. The memory
- * must stay until nixl_region_close() has returned NIXL_OK. Peers on this host reach it by
+ * must stay until nixl_region_close() has returned NIXL_OK: if it does not, copies of peers fail,
+ * or this process is killed by the signal SIGSEGV. Peers on this host reach it by
  * process_vm_readv/writev, or through a shared bounce buffer where the kernel forbids that; for
  * peers on other hosts allocated and registered memory are alike.
  * Parameters and returns as nixl_region_alloc(); @p addr may have any alignment.

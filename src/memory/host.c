@@ -9,6 +9,7 @@
 #include "memory/cuda.h"
 #include "memory/memory.h"
 #include "transports/transport.h"
+#include "util/available.h"
 #include "util/log.h"
 #include "util/status.h"
 
@@ -195,6 +196,18 @@ static void pin(struct nxr_memory *memory)
     }
 }
 
+/*
+ * Will every page be touched now, and are there fewer? The kernel would not refuse, but kill. Pages
+ * that appear later are not asked about: a region may be larger than what is ever used of it.
+ */
+static bool is_too_much(size_t nbytes, const struct nixl_mem_params *params)
+{
+    bool is_touched = params->strategy == NIXL_MEM_HUGE || params->strategy == NIXL_MEM_PINNED ||
+                      (params->flags & NIXL_MEM_POPULATE) != 0;
+
+    return is_touched && nbytes > nxr_available_nbytes("/proc/meminfo");
+}
+
 static int apply_strategy(struct nxr_memory *memory, const struct nixl_mem_params *params,
                           char *why, size_t why_nbytes)
 {
@@ -232,6 +245,11 @@ static int host_alloc(size_t nbytes, const struct nixl_mem_params *params,
         memory.strategy = NIXL_MEM_HUGE;
         *memory_p = memory;
         return NIXL_OK;
+    }
+    if (is_too_much(nbytes, params)) {
+        snprintf(why, why_nbytes, "cannot allocate %zu bytes: the host has %llu available", nbytes,
+                 (unsigned long long)nxr_available_nbytes("/proc/meminfo"));
+        return NIXL_ERR_NO_MEMORY;
     }
     status = map_pages(&memory, why, why_nbytes);
     if (status != NIXL_OK) {

@@ -2,6 +2,7 @@
 /*
  * Limits of the system: what is too much is refused, and what was there goes on.
  *
+ *     limits much     more memory than there is, touched at once
  *     limits as       address space (RLIMIT_AS)
  *     limits fsize    size of files, which memory files are too (RLIMIT_FSIZE)
  *     limits nofile   64 descriptors, while every rank talks to every other
@@ -81,6 +82,13 @@ static void test_address_space(void)
     set_limit(RLIMIT_AS, address_space() + (64u << 20));
     expect_no_memory((size_t)1 << 30, 0);
     use_everything("as");
+}
+
+/* More than any machine has, of which each page would be touched: refused before the first one. */
+static void test_too_much(void)
+{
+    expect_no_memory((size_t)1 << 46, NIXL_MEM_POPULATE);
+    MPT_TRUE(strstr(nixl_last_error()->text, "available") != NULL);
 }
 
 /* No SIGXFSZ may hit the rank: its default action would end it. */
@@ -169,7 +177,9 @@ int main(int argc, char **argv)
     }
     MPT_OK(nixl_init(NULL));
     mpt_barrier();
-    if (strcmp(what, "as") == 0) {
+    if (strcmp(what, "much") == 0) {
+        test_too_much();
+    } else if (strcmp(what, "as") == 0) {
         test_address_space();
     } else if (strcmp(what, "fsize") == 0) {
         test_file_size();
