@@ -3,12 +3,16 @@
  * One of several rails is cut in the midst of a transfer: every byte arrives, soon, by the others.
  *
  *     rails put|get [BOUND_S]
+ *     rails gone
  *
  * Rank 0 moves a large block to or from the last rank, on another host. The .mp file has limited
  * the rate of the rails, so that the cut comes while bytes are on their way. On a slow machine it
  * may come late, when nothing is left to go there: then there is a next time. A cut that comes in
  * time pauses the rail, and once it is joined it must come back. Then it is cut again, on the other
  * host's side. The log tells of that.
+ *
+ * gone: puts, and the interface of rank 0 loses its address too, so that the rail cannot be opened
+ * again. As long as that lasts rank 0 must not be kept busy by it.
  */
 #include "test/net/bed.h"
 
@@ -16,10 +20,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define TAG_BLOCK 0x9e01
 #define TAG_RIGHT 0x9e02
 #define TAG_AGAIN 0x9e03
+#define TAG_NEVER 0x9e04
 
 #define NBYTES (64ull << 20)
 
@@ -29,7 +35,7 @@
 static atomic_uint n_paused, n_back;
 
 static int other;
-static bool is_put;
+static bool is_put, is_gone;
 static int64_t bound_ns;
 static struct nixl_region *region;
 static unsigned char *memory;
@@ -53,6 +59,27 @@ static void await_rail(unsigned n_back_before)
         MPT_LT(mpt_now_ns(), until);
         MPT_OK(nixl_flush(other, MPT_PATIENCE));
     }
+}
+
+static int64_t used_ns(void)
+{
+    struct timespec used;
+
+    MPT_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used), 0);
+    return used.tv_sec * MPT_S + used.tv_nsec;
+}
+
+/* Nothing is to be done for a while. */
+static void rest(void)
+{
+    static struct nixl_note note;
+    int64_t used_before = used_ns(), used;
+
+    nixl_note_init(&note);
+    MPT_STATUS(nixl_notify_recv(other, TAG_NEVER, UINT64_MAX, 2 * MPT_S, &note), NIXL_ERR_TIMEOUT);
+    used = used_ns() - used_before;
+    printf("%.3f s of a core in 2 s\n", (double)used / MPT_S);
+    MPT_LT(used, MPT_S);
 }
 
 static void tell(uint64_t tag)
@@ -88,6 +115,9 @@ static bool move_block(uint64_t seed, int cut_host)
     MPT_TRUE(status == NIXL_INPROGRESS || status == NIXL_OK); /* OK: the thread was frozen in it */
     if (cut_host >= 0) {
         bed_link("cut h%d 1", cut_host);
+        if (is_gone) {
+            bed_link("strip h%d 1", cut_host);
+        }
         status = status == NIXL_INPROGRESS ? nixl_req_test(&req) : status;
         is_in_time = status == NIXL_INPROGRESS;
     }
@@ -98,6 +128,10 @@ static bool move_block(uint64_t seed, int cut_host)
            (double)(mpt_now_ns() - began_ns) / MPT_S, (double)(mpt_now_ns() - cut_ns) / MPT_S);
     if (cut_host >= 0) {
         MPT_LT(mpt_now_ns() - cut_ns, bound_ns);
+        if (is_gone) {
+            rest();
+            bed_link("dress h%d 1", cut_host);
+        }
         bed_link("join h%d 1", cut_host);
         is_in_time = is_in_time && n_paused > n_paused_before;
         if (is_in_time) {
@@ -153,10 +187,13 @@ static bool try_block(uint64_t seed, int cut_host)
 int main(int argc, char **argv)
 {
     const int cut_hosts[] = {-1, 0, -1, mpt_host_of(1)};
+    uint64_t n_blocks = sizeof(cut_hosts) / sizeof(cut_hosts[0]);
 
     mpt_start();
     MPT_TRUE(argc == 2 || argc == 3);
-    is_put = strcmp(argv[1], "put") == 0;
+    is_gone = strcmp(argv[1], "gone") == 0;
+    is_put = is_gone || strcmp(argv[1], "put") == 0;
+    n_blocks = is_gone ? 3 : n_blocks; /* rank 1 is not the one that rests */
     bound_ns = argc == 3 ? atoi(argv[2]) * MPT_S : MPT_PATIENCE;
     setenv("NIXLRUN_LOG", "info", 1);
     nixl_log_set_fn(hear_log, NULL);
@@ -167,7 +204,7 @@ int main(int argc, char **argv)
     MPT_TRUE(memory != NULL);
     MPT_OK(nixl_region_alloc("rails", NBYTES, NULL, &region));
     mpt_barrier();
-    for (uint64_t i = 0; i < sizeof(cut_hosts) / sizeof(cut_hosts[0]); i++) {
+    for (uint64_t i = 0; i < n_blocks; i++) {
         int n_tries = 1;
 
         while (try_block(i + 100 * (uint64_t)n_tries, cut_hosts[i])) {

@@ -143,7 +143,9 @@ bool nxr_ofi_reset_rails(void)
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         struct nxr_ofi_rail *rail = &nxr_ofi.rails[i];
 
-        if (rail->must_reset && rail->is_software) {
+        /* One that cannot be opened, as where its interface has lost the address, rests as well. */
+        if (rail->must_reset && rail->is_software &&
+            (rail->ep != NULL || rail->rest_until <= nxr_ofi.now)) {
             rail->must_reset = nxr_ofi_rail_reopen(rail) != NIXL_OK;
             rail->rest_until = nxr_ofi.now + REST_NS;
             nxr_ofi.core->log(NXR_NET_DEBUG, "ofi: %s was closed and opened again", rail->device);
@@ -152,6 +154,9 @@ bool nxr_ofi_reset_rails(void)
             has_reset = true;
         }
         rail->must_reset = rail->must_reset && rail->is_software;
+        if (rail->must_reset) {
+            nxr_ofi_repair_within(rail->rest_until - nxr_ofi.now);
+        }
     }
     return has_reset;
 }

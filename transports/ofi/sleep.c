@@ -162,6 +162,9 @@ int nxr_ofi_arm(void)
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         struct nxr_ofi_rail *rail = &nxr_ofi.rails[i];
 
+        if (rail->cq == NULL) {
+            continue; /* it is closed, and opened again by repair */
+        }
         if (rail->wait_fd < 0) {
             ring_at = now + POLL_NS < ring_at ? now + POLL_NS : ring_at;
         } else if (rail->n_unposted > 0 || nxr_ofi_can_stir(rail) || !is_empty(rail)) {
