@@ -32,8 +32,8 @@ extern "C" {
  * A timeout is for the whole call; 0 is NIXL_ERR_AGAIN, and nothing has happened, unless the team
  * has one member. Returns: NIXL_OK; NIXL_ERR_INVALID_ARG; NIXL_ERR_TIMEOUT; NIXL_ERR_PEER_LOST: a
  * member has died, which is in nixl_last_error(); NIXL_ERR_CANCELED: the team is broken;
- * NIXL_ERR_NO_MEMORY; NIXL_ERR_TRANSPORT. Threads: any, one collective of a
- * team at a time.
+ * NIXL_ERR_UNSUPPORTED, NIXL_ERR_NO_MEMORY, NIXL_ERR_TRANSPORT as nixl_put(): the team is broken.
+ * Threads: any, one collective of a team at a time.
  *
  * The _nb calls start: NIXL_INPROGRESS and a request, for nixl_req_test() and the like; or NIXL_OK,
  * complete, and none. Those of one team run one after the other, in the order of the calls, and

@@ -18,6 +18,7 @@ extern "C" {
  * since the last time it was. Owned by the library; never read or closed by the caller. The same
  * value until nixl_finalize().
  * @return the descriptor, or a negative status
+ * Threads: any.
  */
 NIXL_API int nixl_event_fd(void);
 
@@ -48,7 +49,9 @@ struct nixl_event {
     }
 
 /**
- * Take the oldest event. @return NIXL_OK, NIXL_INPROGRESS (timeout 0) or NIXL_ERR_TIMEOUT.
+ * Take the oldest event; each is given to one call.
+ * @param event_p  made with NIXL_EVENT_INIT
+ * @return NIXL_OK, NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT or NIXL_ERR_INVALID_ARG.
  * Threads: any.
  */
 NIXL_API int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p) NIXL_MUST_CHECK;

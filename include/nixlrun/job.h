@@ -42,6 +42,7 @@ struct nixl_init_params {
  *                              (the detail names the variable and the PMIx status)
  * @return NIXL_ERR_TIMEOUT     the server or a peer was silent for NIXLRUN_INIT_TIMEOUT
  * @return NIXL_ERR_FORKED      the process is a fork of one that used the library
+ * @return NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY  no descriptor, thread or memory for the rank
  * Collective: the first call, over all ranks of the job. Threads: any.
  */
 NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;

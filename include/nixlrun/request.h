@@ -17,7 +17,8 @@ struct nixl_req; /**< an operation in progress */
 /**
  * Is a request complete? The call that reports completion (any return but NIXL_INPROGRESS) frees
  * the request and sets *req_p NULL. A NULL request is complete.
- * @return NIXL_OK, NIXL_INPROGRESS, or the failure that ended the request (as nixl_put())
+ * @return NIXL_OK, NIXL_INPROGRESS, or the failure that ended the request (as nixl_put());
+ *         NIXL_ERR_INVALID_ARG also where req_p is NULL
  * Threads: any, one at a time for one request.
  */
 NIXL_API int nixl_req_test(struct nixl_req **req_p) NIXL_MUST_CHECK;
@@ -31,6 +32,7 @@ NIXL_API int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns) NIXL_MUS
  * @param index_p  which one; written when the return is its outcome
  * @return the outcome of that request; NIXL_ERR_TIMEOUT or NIXL_INPROGRESS (timeout 0) with
  *         *index_p untouched; NIXL_ERR_INVALID_ARG if all are NULL or nreqs is 0
+ * Threads: any, one at a time for each of the requests.
  */
 NIXL_API int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns,
                                size_t *index_p) NIXL_MUST_CHECK;
@@ -47,13 +49,16 @@ enum nixl_outcome {
  * @param outcome_p  may be NULL
  * @return NIXL_OK           no byte moves any more; the request is freed and *req_p NULL
  * @return NIXL_ERR_TIMEOUT  (NIXL_INPROGRESS with 0) a copy is in flight; the request lives
+ * @return NIXL_ERR_INVALID_ARG  req_p is NULL, or the timeout is negative
+ * A NULL request is complete. Threads: any, one at a time for one request.
  */
 NIXL_API int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns,
                              enum nixl_outcome *outcome_p) NIXL_MUST_CHECK;
 
 /**
  * Let a request go: it completes by itself, unobserved; its memory must stay until a flush says so.
- *  Sets *req_p NULL. @return NIXL_OK, NIXL_ERR_INVALID_ARG */
+ * Sets *req_p NULL. @return NIXL_OK, NIXL_ERR_INVALID_ARG (req_p is NULL). Threads: any.
+ */
 NIXL_API int nixl_req_free(struct nixl_req **req_p);
 
 #ifdef __cplusplus

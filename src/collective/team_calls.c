@@ -106,10 +106,12 @@ static int check_ranks(const char *operation, const int *ranks, size_t nranks)
     unsigned char *is_there;
     int status = NIXL_OK;
 
-    if (ranks == NULL || nranks == 0 || nranks > (size_t)nxr_job.size) {
+    if (nranks == 0 || nranks > (size_t)nxr_job.size) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "%zu ranks%s; allowed are 1 to %d", nranks, ranks == NULL ? " at NULL" : "",
-                        nxr_job.size);
+                        "%zu ranks; allowed are 1 to %d", nranks, nxr_job.size);
+    }
+    if (ranks == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "ranks is NULL");
     }
     is_there = calloc((size_t)nxr_job.size, 1);
     if (is_there == NULL) {
