@@ -143,6 +143,10 @@ void command_add_mpirun_places(struct engine_command *command, const struct laun
 /* The command lines of PRRTE, which is inside Open MPI since 5. */
 void prrte_build(const struct engine_task *task, struct engine_command *command);
 
+/* Which rank was killed, in the words of mpirun and prterun. */
+void prrte_tell_ended(const struct launch_job *job, const char *line, size_t nbytes,
+                      engine_ended_fn *ended_fn);
+
 /*
  * Would mpirun or prterun put the ranks of this host first, although it is not the first one? The
  * hosts are then written rank by rank, for --map-by seq.

@@ -12,8 +12,6 @@
 #include "launcher/engine.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static void openmpi_build(const struct engine_task *task, struct engine_command *command)
@@ -58,30 +56,6 @@ static bool openmpi_passes_end_signal(const struct engine_task *task)
     return task->major < 5;
 }
 
-/*
- * "mpirun noticed that process rank 2 with PID 17 on node b exited on signal 9 (Killed)." It kills
- * all others before it says so: of a nixlrun-rank that was killed first, nothing else tells.
- */
-static void openmpi_tell_ended(const struct launch_job *job, const char *line, size_t nbytes,
-                               engine_ended_fn *ended_fn)
-{
-    static const char mark[] = " noticed that process rank ";
-    const char *at = memmem(line, nbytes, mark, sizeof(mark) - 1);
-    char text[512];
-    int rank, signal;
-
-    if (at == NULL || nbytes >= sizeof(text)) {
-        return;
-    }
-    memcpy(text, line, nbytes);
-    text[nbytes] = '\0';
-    if (sscanf(text + (at - line) + sizeof(mark) - 1,
-               "%d with PID %*u on node %*s exited on signal %d", &rank, &signal) == 2 &&
-        rank >= 0 && rank < job->np) {
-        ended_fn(rank, 128 + signal);
-    }
-}
-
 const struct engine engine_openmpi = {
     .id = ENGINE_OPENMPI,
     .title = "Open MPI's mpirun",
@@ -99,7 +73,7 @@ const struct engine engine_openmpi = {
     .has_rest = true,
     .has_report = true,
     .oldest_major = 4,
-    .tell_ended = openmpi_tell_ended,
+    .tell_ended = prrte_tell_ended,
     .tags = openmpi_tags,
     .build = openmpi_build,
     .end_signal = SIGTERM,

@@ -9,6 +9,7 @@
 #include "launcher/engine.h"
 
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 void prrte_build(const struct engine_task *task, struct engine_command *command)
@@ -56,6 +57,33 @@ static bool prrte_passes_end_signal(const struct engine_task *task)
     return task->major >= 5;
 }
 
+/*
+ * "prterun noticed that process rank 2 with PID 17 on node b exited on signal 9 (Killed).", which
+ * goes over several lines where PRRTE writes it. It kills all others before it says so: of a
+ * nixlrun-rank that was killed first, nothing else tells.
+ */
+void prrte_tell_ended(const struct launch_job *job, const char *line, size_t nbytes,
+                      engine_ended_fn *ended_fn)
+{
+    static const char mark[] = " noticed that process rank ";
+    const char *at = memmem(line, nbytes, mark, sizeof(mark) - 1);
+    long rank = 0;
+
+    if (at == NULL) {
+        return;
+    }
+    at += sizeof(mark) - 1;
+    if (at == line + nbytes || *at < '0' || *at > '9') {
+        return;
+    }
+    for (; at < line + nbytes && *at >= '0' && *at <= '9' && rank < job->np; at++) {
+        rank = 10 * rank + (*at - '0');
+    }
+    if (rank < job->np) {
+        ended_fn((int)rank, 128 + SIGKILL);
+    }
+}
+
 const struct engine engine_prrte = {
     .id = ENGINE_PRRTE,
     .title = "PRRTE's prterun",
@@ -71,6 +99,7 @@ const struct engine engine_prrte = {
     .has_rest = true,
     .has_report = true,
     .oldest_major = 2,
+    .tell_ended = prrte_tell_ended,
     .tags = prrte_tags,
     .build = prrte_build,
     .end_signal = SIGTERM,

@@ -145,6 +145,7 @@ exec "$@"
 SCRIPT
     chmod +x "$work/by_address"
     whose_host "hosts of a name of their own"
+    [ "$engine" != prrte ] || return 0 # its own daemons do not find each other then
     for host in $(on_hosts list); do on_hosts on "$host" hostname box; done
     whose_host "hosts that have one name"
     for host in $(on_hosts list); do on_hosts on "$host" hostname "x$host"; done
