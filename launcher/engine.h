@@ -54,15 +54,17 @@ typedef void engine_ended_fn(int rank, int code);
 
 struct engine {
     enum launch_engine id;
-    const char *title;    /* for people: "PRRTE's prterun" */
-    const char *programs; /* names to look for in PATH; the first that answers rightly is taken */
-    const char *mark;     /* what the answer to --version must have in it */
-    const char *package;  /* how to come by it, with the Debian package */
-    const char *pmix_arg; /* an argument to which it lists its PMIx, or NULL */
-    const char *maps;     /* the words of --map-by that it can hold */
-    const char *binds;    /* the words of --bind-to */
-    int continue_since;   /* first major version that holds --on-failure continue */
-    int pmix_since;       /* first that then still serves PMIx after a death; 0: none does */
+    const char *title;      /* for people: "PRRTE's prterun" */
+    const char *programs;   /* names to look for in PATH; the first that answers rightly is taken */
+    const char *mark;       /* what the answer to --version must have in it */
+    const char *package;    /* how to come by it, with the Debian package */
+    const char *error_mark; /* what its answer begins with if it cannot work, or NULL */
+    const char *error_advice; /* and what to do then */
+    const char *pmix_arg;     /* an argument to which it lists its PMIx, or NULL */
+    const char *maps;         /* the words of --map-by that it can hold */
+    const char *binds;        /* the words of --bind-to */
+    int continue_since;       /* first major version that holds --on-failure continue */
+    int pmix_since;           /* first that then still serves PMIx after a death; 0: none does */
     int leaves_since;     /* first that ends by itself when the job has lost a rank and gone on */
     int counts_since;     /* first that takes a failure while others start for one failure */
     int stdin_all_since;  /* first that gives ranks on its own host what all should get */

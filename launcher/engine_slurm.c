@@ -161,6 +161,8 @@ const struct engine engine_slurm = {
     .programs = "srun",
     .mark = "slurm",
     .package = "install it (Debian package slurm-client)",
+    .error_mark = "srun: ",
+    .error_advice = "run nixlrun on a host of the cluster, or name its slurm.conf by SLURM_CONF",
     .pmix_arg = "--mpi=list",
     .maps = "slot core socket",
     .binds = "none core numa socket",

@@ -60,9 +60,32 @@ static int count_names(const struct engine *engine)
     return n_names;
 }
 
+/* What a program of the engine's name answers, which is not what it should. */
+static void tell_answer(const struct engine *engine, const char *name, const char *answer,
+                        char *text, size_t text_nbytes)
+{
+    size_t nbytes = strlen(answer);
+    const char *last;
+
+    if (engine->error_mark == NULL ||
+        strncmp(answer, engine->error_mark, strlen(engine->error_mark)) != 0) {
+        snprintf(text, text_nbytes,
+                 "'%s --version' does not answer as %s: '%.*s'; if it is another program: %s", name,
+                 engine->title, (int)strcspn(answer, "\n"), answer, engine->package);
+        return;
+    }
+    while (nbytes > 0 && answer[nbytes - 1] == '\n') {
+        nbytes--;
+    }
+    last = memrchr(answer, '\n', nbytes);
+    last = last != NULL ? last + 1 : answer;
+    snprintf(text, text_nbytes, "%s does not work on this host: '%.*s'; %s", engine->title,
+             (int)(answer + nbytes - last), last, engine->error_advice);
+}
+
 /*
  * Why find_engine() finds none: it is not there, or what has its name is something else, or does
- * not work, as srun where it finds no configuration. Returns false if it is not there.
+ * not work. Returns false if it is not there.
  */
 static bool tell_lack(const struct engine *engine, char *text, size_t text_nbytes)
 {
@@ -73,9 +96,7 @@ static bool tell_lack(const struct engine *engine, char *text, size_t text_nbyte
             if (!probe_ask(path, "--version", answer, sizeof(answer))) {
                 answer[0] = '\0';
             }
-            snprintf(text, text_nbytes,
-                     "'%s --version' does not answer as %s: '%.*s'; if it is another program: %s",
-                     name, engine->title, (int)strcspn(answer, "\n"), answer, engine->package);
+            tell_answer(engine, name, answer, text, text_nbytes);
             return true;
         }
     }
