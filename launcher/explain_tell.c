@@ -125,13 +125,26 @@ static void remember(unsigned index, int source, int target, const struct nixl_r
     }
 }
 
+/* Lines of devices as one text. There are blanks in a line, so that semicolons part them. */
+static const char *list_devices(char *lines, char text[ROW_NBYTES])
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    while (lines != NULL && used < ROW_NBYTES) {
+        used += (size_t)snprintf(text + used, ROW_NBYTES - used, "%s%s", used > 0 ? "; " : "",
+                                 strsep(&lines, "\n"));
+    }
+    return table_cell(text);
+}
+
 /* From one memory of this rank to one of another. */
 static bool tell_pair(int rank, int source, int target, bool (*tell)(char *row))
 {
     struct nixl_route_info route = NIXL_ROUTE_INFO_INIT, chosen = {0};
     const void *local = nixl_region_addr(regions[source]);
     char latency[TABLE_NUMBER_NBYTES], bandwidth[TABLE_NUMBER_NBYTES], rails[TABLE_NUMBER_NBYTES];
-    char row[ROW_NBYTES];
+    char row[ROW_NBYTES], devices[ROW_NBYTES];
     int status;
 
     for (unsigned i = 0;; i++) {
@@ -154,7 +167,7 @@ static bool tell_pair(int rank, int source, int target, bool (*tell)(char *row))
              kinds[source].source, kinds[target].name, chosen.transport, chosen.method,
              table_number(chosen.latency_ns, latency),
              table_number(chosen.bandwidth_mbps, bandwidth), table_number(chosen.n_rails, rails),
-             table_cell(chosen.devices), table_cell(chosen.why));
+             list_devices(chosen.devices, devices), table_cell(chosen.why));
     return tell(row);
 }
 

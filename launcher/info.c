@@ -37,7 +37,9 @@ enum info_table {
     INFO_N_TABLES
 };
 
-enum { TRANSPORT_WHY_NOT = 6 };
+/* Cells of rows. */
+enum { TRANSPORT_USABLE = 1, TRANSPORT_WHY_NOT = 6 };
+enum { GPU_MEMORY_USABLE = 2, GPU_MEMORY_WHY_NOT = 4 };
 
 static const struct table_column transport_columns[] = {
     {"name", "name", TABLE_TEXT},
@@ -155,10 +157,56 @@ static void add_missing_transports(void)
         char *const *row = tables[INFO_TRANSPORTS].rows[i];
 
         for (size_t j = 0; j < sizeof(packages) / sizeof(packages[0]); j++) {
-            if (strcmp(row[0], packages[j].name) == 0 && strcmp(row[1], "no") == 0 &&
+            if (strcmp(row[0], packages[j].name) == 0 && strcmp(row[TRANSPORT_USABLE], "no") == 0 &&
                 strstr(row[TRANSPORT_WHY_NOT], "NIXLRUN_TRANSPORTS") == NULL) {
                 snprintf(what, sizeof(what), "transport %s", row[0]);
                 add_missing(what, packages[j].advice);
+            }
+        }
+    }
+}
+
+/* Why no memory of that kind can be had; NULL: some can, or nothing is known of it. */
+static const char *why_no_memory(const char *kind)
+{
+    const char *why = NULL;
+
+    for (size_t i = 0; i < tables[INFO_GPU_MEMORY].n_rows; i++) {
+        char *const *row = tables[INFO_GPU_MEMORY].rows[i];
+
+        if (strcmp(row[0], kind) == 0) {
+            if (strcmp(row[GPU_MEMORY_USABLE], "yes") == 0) {
+                return NULL;
+            }
+            why = row[GPU_MEMORY_WHY_NOT];
+        }
+    }
+    return why;
+}
+
+static void set_cell(char **cell, const char *text)
+{
+    free(*cell);
+    *cell = x_strdup(text);
+}
+
+/*
+ * The transports of GPU memory need no driver to be there, and start none: they are of use where
+ * there is such memory.
+ */
+static void refuse_without_memory(void)
+{
+    static const char *const kinds[][2] = {{"cuda_ipc", "cuda"}, {"vulkan_ipc", "vulkan"}};
+
+    for (size_t i = 0; i < tables[INFO_TRANSPORTS].n_rows; i++) {
+        char **row = tables[INFO_TRANSPORTS].rows[i];
+
+        for (size_t j = 0; j < sizeof(kinds) / sizeof(kinds[0]); j++) {
+            const char *why = strcmp(row[0], kinds[j][0]) == 0 ? why_no_memory(kinds[j][1]) : NULL;
+
+            if (why != NULL && strcmp(row[TRANSPORT_USABLE], "yes") == 0) {
+                set_cell(&row[TRANSPORT_USABLE], "no");
+                set_cell(&row[TRANSPORT_WHY_NOT], why);
             }
         }
     }
@@ -171,9 +219,9 @@ static void add_missing_memory(void)
         char *const *row = tables[INFO_GPU_MEMORY].rows[i];
         char what[64];
 
-        if (strcmp(row[2], "no") == 0) {
+        if (strcmp(row[GPU_MEMORY_USABLE], "no") == 0) {
             snprintf(what, sizeof(what), "%s memory", row[0]);
-            add_missing(what, row[4]);
+            add_missing(what, row[GPU_MEMORY_WHY_NOT]);
         }
     }
 }
@@ -255,6 +303,7 @@ void info_print(FILE *out, bool is_json)
         tables[i] = (struct table){.name = shapes[i].name, .columns = shapes[i].columns};
     }
     ask_library();
+    refuse_without_memory();
     add_missing_transports();
     add_libraries();
     info_add_interfaces(&tables[INFO_INTERFACES]);

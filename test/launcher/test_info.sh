@@ -65,7 +65,11 @@ has "$work/rows" "^gpu_memory: vulkan no (no Vulkan loader .*libvulkan1|$left_ou
 VK_DRIVER_FILES=/dev/null VK_ICD_FILENAMES=/dev/null asks --info
 has "$work/rows" "^gpu_memory: vulkan no (Vulkan has no driver .*mesa-vulkan-drivers|$left_out)" "so is a driver"
 has "$work/rows" '^gpu_memory: cuda (no .*|[0-9]+ yes GPU-[0-9a-f-]*)$' "CUDA is told of"
+has "$work/rows" "^transports: vulkan_ipc no .*(Vulkan has no driver|$left_out)" \
+    "a transport is not usable where its memory is not, for the same reason"
 LP_NUM_THREADS=1 asks --info --json
+finds '([.gpu_memory[] | select(.usable) | .kind + "_ipc"] | unique) ==
+    [.transports[] | select(.usable and (.name | test("_ipc$"))) | .name]' "and is where there is some"
 finds '.gpu_memory[] | select(.kind == "vulkan") | (.usable and .device == 0 and (.uuid | startswith("GPU-")))
     or (.why_not | startswith("'"$left_out"'"))' \
     "memory that can be had has a number and a UUID"

@@ -45,6 +45,8 @@ finds "[$hosts_only"' | select(.from == "h1" and .to == "h1") | .transport] == [
 between '.transport == "ofi" and .rails == 2' "libfabric between them, over both rails"
 between '.latency_ns > 0 and .bandwidth_mb_s > 0 and .rails > 0 and .devices != ""' \
     "with what is expected of it"
+between '.devices | split("; ") | map(test("^net on eth[01], 10\\.77\\.[01]\\.1[01]$")) == [true, true]' \
+    "each of its devices can be told from the next"
 finds '[.refused[] | select(.from == "h0" and .to == "h1" and .transport == "shm") | .why] ==
     ["reaches only other ranks of this host"]' "shared memory is refused with a reason"
 finds '[.refused[] | select(.from != .to and (.transport | test("ucx|tcp"))) | .why] |
@@ -82,8 +84,8 @@ gives_json "hosts that do not reach each other are explained"
 finds '[.routes[] | select(.from != .to) | .transport] == ["none"]' "by the one that prints"
 
 on_hosts on h1 "$nixlrun" --info --json >"$work/out" 2>"$work/err" </dev/null
-finds '.transports | map(select(.usable) | .name) ==
-    ["self", "shm", "cuda_ipc", "vulkan_ipc", "ucx", "ofi", "tcp"]' \
+finds '.transports | map(select(.usable and (.name | test("_ipc$") | not)) | .name) ==
+    ["self", "shm", "ucx", "ofi", "tcp"]' \
     "--info knows the networks of a host"
 finds '[.devices[] | select(.transport == "ofi") | .device] | length == 2' "and its rails"
 finds '[.interfaces[] | select(.name | test("eth")) | .addresses | split(" ")[0]] ==
