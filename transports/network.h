@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        7
+#define NXR_NETWORK_ABI        8
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see bulk below */
@@ -41,6 +41,12 @@ struct nxr_net_key;
 struct nxr_net_op {
     void *scratch[4];               /* the module's, while it has the operation */
     enum nixl_mem_kind memory_kind; /* of the local bytes of a write or read */
+
+    /*
+     * The GPU that has them, by its PCI address as 0000:3b:00.0, for as long as the call takes;
+     * "" or NULL: host memory, or not known.
+     */
+    const char *pci;
 };
 
 enum nxr_net_log { NXR_NET_ERROR, NXR_NET_WARN, NXR_NET_INFO, NXR_NET_DEBUG };

@@ -322,6 +322,13 @@ static struct nxr_copy_rate cuda_expect(const struct nxr_range *range, bool is_w
     return (struct nxr_copy_rate){7000, is_with_host ? 55000 : 390000};
 }
 
+static const char *cuda_pci(const struct nxr_range *range)
+{
+    const struct nxr_cuda_memory *memory = range->memory;
+
+    return memory->home >= 0 ? nxr_cuda.devices[memory->home].pci : memory->device->pci;
+}
+
 const struct nxr_memory_kind nxr_memory_cuda = {
     .kind = NIXL_MEM_CUDA,
     .name = "cuda",
@@ -339,4 +346,5 @@ const struct nxr_memory_kind nxr_memory_cuda = {
     .pin = nxr_cuda_pin,
     .unpin = nxr_cuda_unpin,
     .expect = cuda_expect,
+    .pci = cuda_pci,
 };

@@ -385,6 +385,12 @@ static struct nxr_copy_rate host_expect(const struct nxr_range *range, bool is_w
     return (struct nxr_copy_rate){0};
 }
 
+static const char *host_pci(const struct nxr_range *range)
+{
+    (void)range;
+    return "";
+}
+
 const struct nxr_memory_kind nxr_memory_host = {
     .kind = NIXL_MEM_HOST,
     .name = "host",
@@ -402,4 +408,5 @@ const struct nxr_memory_kind nxr_memory_host = {
     .pin = host_pin,
     .unpin = host_unpin,
     .expect = host_expect,
+    .pci = host_pci,
 };

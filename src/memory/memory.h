@@ -106,6 +106,9 @@ struct nxr_memory_kind {
      * with other memory of the kind. `range` is NULL for memory of another host. Starts nothing.
      */
     struct nxr_copy_rate (*expect)(const struct nxr_range *range, bool is_with_host);
+
+    /* The PCI address of the device that has that memory, as 0000:3b:00.0; "": not known. */
+    const char *(*pci)(const struct nxr_range *range);
 };
 
 extern const struct nxr_memory_kind nxr_memory_host, nxr_memory_cuda, nxr_memory_vulkan;

@@ -165,6 +165,13 @@ static struct nxr_copy_rate vulkan_expect(const struct nxr_range *range, bool is
     return (struct nxr_copy_rate){13000, is_with_host ? 0 : 200000};
 }
 
+static const char *vulkan_pci(const struct nxr_range *range)
+{
+    const struct nxr_vulkan_memory *memory = range->memory;
+
+    return memory->device->id.pci;
+}
+
 const struct nxr_memory_kind nxr_memory_vulkan = {
     .kind = NIXL_MEM_VULKAN,
     .name = "vulkan",
@@ -182,4 +189,5 @@ const struct nxr_memory_kind nxr_memory_vulkan = {
     .pin = nxr_vulkan_pin,
     .unpin = nxr_vulkan_unpin,
     .expect = vulkan_expect,
+    .pci = vulkan_pci,
 };

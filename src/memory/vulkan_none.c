@@ -85,6 +85,12 @@ static struct nxr_copy_rate none_expect(const struct nxr_range *range, bool is_w
     return (struct nxr_copy_rate){0};
 }
 
+static const char *none_pci(const struct nxr_range *range)
+{
+    (void)range;
+    return "";
+}
+
 const struct nxr_memory_kind nxr_memory_vulkan = {
     .kind = NIXL_MEM_VULKAN,
     .name = "vulkan",
@@ -102,4 +108,5 @@ const struct nxr_memory_kind nxr_memory_vulkan = {
     .pin = none_pin,
     .unpin = none_unpin,
     .expect = none_expect,
+    .pci = none_pci,
 };

@@ -79,11 +79,25 @@ bool net_serves(const struct nxr_part *part, const struct nxr_range *range)
            net_takes(part->peer->net->bulk, range, false);
 }
 
-enum nixl_mem_kind net_local_kind(const void *local)
+/* NULL: host memory to a network. */
+static const struct nxr_range *device_range(const void *local)
 {
     const struct nxr_range *range = nxr_range_is_near(local) ? nxr_range_find(local) : NULL;
 
-    return range == NULL || range->is_mapped ? NIXL_MEM_HOST : nxr_range_kind(range);
+    return range == NULL || range->is_mapped ? NULL : range;
+}
+
+enum nixl_mem_kind net_local_kind(const void *local)
+{
+    return nxr_range_kind(device_range(local));
+}
+
+struct nxr_net_op net_local_op(const void *local)
+{
+    const struct nxr_range *range = device_range(local);
+
+    return (struct nxr_net_op){.memory_kind = nxr_range_kind(range),
+                               .pci = range != NULL ? range->kind->pci(range) : ""};
 }
 
 const char *nxr_net_memory(const struct nxr_peer *peer, enum nixl_mem_kind kind)

@@ -102,12 +102,11 @@ static int issue(struct net_move *move, size_t nbytes)
     if (piece == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    *piece =
-        (struct net_piece){.op = {.op.memory_kind = net_local_kind(local), .ended = piece_ended},
-                           .move = move,
-                           .nbytes = nbytes,
-                           .began = nxr_now_ns(),
-                           .under_way = np->rma_nbytes + nbytes};
+    *piece = (struct net_piece){.op = {.op = net_local_op(local), .ended = piece_ended},
+                                .move = move,
+                                .nbytes = nbytes,
+                                .began = nxr_now_ns(),
+                                .under_way = np->rma_nbytes + nbytes};
     if (ep != NULL) {
         status = is_put ? module->write(ep, move->part->key, offset, local, nbytes, &piece->op.op)
                         : module->read(ep, move->part->key, offset, local, nbytes, &piece->op.op);

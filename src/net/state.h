@@ -339,6 +339,9 @@ bool net_serves(const struct nxr_part *part, const struct nxr_range *range);
 /* What the local side of an operation is to the network: host memory where it may look. */
 enum nixl_mem_kind net_local_kind(const void *local);
 
+/* The same for a write or read: all that the module is told of the memory. */
+struct nxr_net_op net_local_op(const void *local);
+
 /* ---- in.c ------------------------------------------------------------------------------------ */
 
 /* Take the records of a message whose head was checked, from the one at `at` on. */

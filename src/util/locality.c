@@ -111,3 +111,14 @@ unsigned nxr_distance(hwloc_topology_t topology, const struct nxr_place *device,
     from = non_io(topology, from);
     return from != NULL && share_node(place->nodeset, from->nodeset) ? OTHER_TREE : OTHER_NODE;
 }
+
+bool nxr_distances_from_gpu(hwloc_topology_t topology, const char *pci,
+                            const struct nxr_place *devices, unsigned n, unsigned far[])
+{
+    hwloc_obj_t gpu = hwloc_get_pcidev_by_busidstring(topology, pci);
+
+    for (unsigned i = 0; i < n && gpu != NULL; i++) {
+        far[i] = nxr_distance(topology, &devices[i], gpu, NULL);
+    }
+    return gpu != NULL;
+}

@@ -28,4 +28,11 @@ unsigned nxr_distance(hwloc_topology_t topology, const struct nxr_place *device,
 
 #define NXR_DISTANCE_FAR 1000u
 
+/*
+ * How far each of n devices is from a GPU with that PCI address, as 0000:3b:00.0. False: it is not
+ * in the topology, and nothing was written.
+ */
+bool nxr_distances_from_gpu(hwloc_topology_t topology, const char *pci,
+                            const struct nxr_place *devices, unsigned n, unsigned far[]);
+
 #endif

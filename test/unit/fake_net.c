@@ -119,6 +119,7 @@ static int fake_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t o
 {
     fake_must(key != NULL && src != NULL && offset + nbytes <= FAKE_PART_NBYTES);
     fake.moved = op->memory_kind;
+    fake.moved_pci = op->pci;
     fake.n_moved += fake.answer == NIXL_OK || fake.answer == NIXL_INPROGRESS;
     return accept_op(ep, op);
 }

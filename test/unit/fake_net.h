@@ -46,7 +46,8 @@ struct fake {
     int mem_answer;           /* of mem_register */
     unsigned n_shown;         /* how often that was called, */
     enum nixl_mem_kind shown; /* ... and with what */
-    enum nixl_mem_kind moved; /* what the last write or read had for the local side */
+    enum nixl_mem_kind moved; /* what the last write or read had for the local side, */
+    const char *moved_pci;    /* ... and of which GPU */
     struct nxr_list sent;     /* struct fake_sent */
     struct nxr_list ops;      /* accepted and not ended: the scratch of struct nxr_net_op */
     struct nxr_list coming;   /* struct fake_message */

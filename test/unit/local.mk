@@ -43,6 +43,7 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_env_LDADD = $(unit_libs)
 %C%_large_CFLAGS = $(unit_cflags)
 %C%_large_LDADD = $(unit_libs)
+%C%_locality_SOURCES = %D%/locality.c %D%/topology.c %D%/topology.h
 %C%_locality_CFLAGS = $(unit_cflags) $(HWLOC_CFLAGS)
 %C%_locality_LDADD = $(unit_libs)
 %C%_log_CFLAGS = $(unit_cflags)
@@ -113,8 +114,9 @@ endif
 if HAVE_OFI
 check_PROGRAMS += %D%/ofi
 TESTS += %D%/ofi
-%C%_ofi_CFLAGS = $(unit_cflags)
-%C%_ofi_LDADD = transports/ofi/libnxr_ofi_pure.la $(CRITERION_LIBS)
+%C%_ofi_SOURCES = %D%/ofi.c %D%/topology.c %D%/topology.h
+%C%_ofi_CFLAGS = $(unit_cflags) $(HWLOC_CFLAGS)
+%C%_ofi_LDADD = transports/ofi/libnxr_ofi_pure.la src/util/libnxr_locality.la $(CRITERION_LIBS)
 endif
 endif
 dist_check_SCRIPTS += %D%/vulkan_layers.sh

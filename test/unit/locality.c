@@ -1,31 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which device is near, on recorded machines: adapters to CPUs, memory and GPUs; GPUs to ranks. */
 #include "memory/nearest_device.h"
+#include "topology.h"
 #include "util/locality.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* ---- distances ------------------------------------------------------------------------------- */
-
-static hwloc_topology_t load(const char *name)
-{
-    const char *srcdir = getenv("top_srcdir");
-    hwloc_topology_t topology;
-    char path[512];
-
-    snprintf(path, sizeof(path), "%s/test/unit/topologies/%s.xml", srcdir != NULL ? srcdir : ".",
-             name);
-    cr_assert(eq(int, hwloc_topology_init(&topology), 0));
-    cr_assert(eq(int, hwloc_topology_set_xml(topology, path), 0), "%s", path);
-    cr_assert(
-        eq(int, hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT), 0));
-    cr_assert(eq(int, hwloc_topology_load(topology), 0));
-    return topology;
-}
 
 static unsigned by_name(hwloc_topology_t topology, const char *name, hwloc_obj_t from,
                         hwloc_const_cpuset_t cpuset)
@@ -37,7 +21,7 @@ static unsigned by_name(hwloc_topology_t topology, const char *name, hwloc_obj_t
 
 Test(locality, host_memory_prefers_the_adapters_of_its_node)
 {
-    hwloc_topology_t topology = load("2-sockets-4-nics");
+    hwloc_topology_t topology = recorded_topology("2-sockets-4-nics");
 
     for (unsigned node = 0; node < 2; node++) {
         hwloc_obj_t from = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node);
@@ -57,7 +41,7 @@ Test(locality, host_memory_prefers_the_adapters_of_its_node)
 
 Test(locality, a_gpu_prefers_the_adapter_at_its_switch)
 {
-    hwloc_topology_t topology = load("2-sockets-4-nics");
+    hwloc_topology_t topology = recorded_topology("2-sockets-4-nics");
     static const unsigned buses[] = {0x12, 0x22, 0x92, 0xa2};
 
     for (unsigned gpu = 0; gpu < 4; gpu++) {
@@ -83,7 +67,7 @@ Test(locality, a_gpu_prefers_the_adapter_at_its_switch)
 
 Test(locality, what_is_not_found_is_far)
 {
-    hwloc_topology_t topology = load("1-nic");
+    hwloc_topology_t topology = recorded_topology("1-nic");
     hwloc_const_cpuset_t cpuset = hwloc_topology_get_topology_cpuset(topology);
     struct nxr_place device = {.has_pci = true, .bus = 0x77};
 
@@ -113,7 +97,7 @@ static size_t choose(hwloc_topology_t topology, const char *cpus, size_t turn)
 
 Test(locality, ranks_take_the_gpus_of_their_socket_in_turn)
 {
-    hwloc_topology_t topology = load("2-sockets-4-nics");
+    hwloc_topology_t topology = recorded_topology("2-sockets-4-nics");
 
     for (size_t turn = 0; turn < 8; turn++) {
         cr_expect(eq(sz, choose(topology, "0", turn), turn % 2));
@@ -125,7 +109,7 @@ Test(locality, ranks_take_the_gpus_of_their_socket_in_turn)
 
 Test(locality, ranks_that_are_not_bound_take_all_gpus_in_turn)
 {
-    hwloc_topology_t topology = load("2-sockets-4-nics");
+    hwloc_topology_t topology = recorded_topology("2-sockets-4-nics");
 
     for (size_t turn = 0; turn < 8; turn++) {
         cr_expect(eq(sz, choose(topology, "0-3", turn), turn % 4));
@@ -136,7 +120,7 @@ Test(locality, ranks_that_are_not_bound_take_all_gpus_in_turn)
 
 Test(locality, gpus_that_are_not_found_are_taken_last)
 {
-    hwloc_topology_t topology = load("2-sockets-4-nics");
+    hwloc_topology_t topology = recorded_topology("2-sockets-4-nics");
     struct nxr_device_id ids[] = {{.pci = ""}, {.pci = "0000:77:00.0"}, {.pci = "0000:92:00.0"}};
     hwloc_cpuset_t cpuset = hwloc_bitmap_alloc();
 

@@ -5,6 +5,7 @@
  */
 #include "net_case.h"
 
+#include "memory/cuda.h"
 #include "memory/memory.h"
 #include "region.h"
 #include "stage.h"
@@ -16,6 +17,8 @@
 
 enum { DEVICE_NBYTES = 1 << 20, CUDA_BIT = 1u << NIXL_MEM_CUDA };
 
+static struct nxr_cuda_device gpu = {.pci = "0000:12:00.0"};
+static struct nxr_cuda_memory gpu_memory = {.device = &gpu, .home = -1};
 static struct nxr_range *range;
 static char *device;
 
@@ -24,8 +27,8 @@ static void begin(void)
     start();
     device = mmap(NULL, DEVICE_NBYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     cr_assert(ne(ptr, device, MAP_FAILED));
-    cr_assert(
-        zero(int, nxr_range_add((uintptr_t)device, DEVICE_NBYTES, &nxr_memory_cuda, NULL, &range)));
+    cr_assert(zero(int, nxr_range_add((uintptr_t)device, DEVICE_NBYTES, &nxr_memory_cuda,
+                                      &gpu_memory, &range)));
     nxr_env.net_gpu = "auto";
 }
 
@@ -121,6 +124,7 @@ Test(reach, device_memory_is_written_from_where_it_lies, .init = begin, .fini = 
         cr_assert(eq(int, nixl_put_nb(1, region, 0, device, nbytes, &req), NIXL_INPROGRESS));
         cr_expect(gt(int, fake.n_moved, n_moved));
         cr_expect(eq(u32, fake.moved, NIXL_MEM_CUDA));
+        cr_expect(eq(str, (char *)fake.moved_pci, gpu.pci), "by which the rail is chosen");
         while (fake_n_ops() > 0) {
             fake_end_ops(NIXL_OK);
         }

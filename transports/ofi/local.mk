@@ -13,7 +13,8 @@ pkglib_LTLIBRARIES += %D%/nixlrun_ofi.la %D%/nixlrun_ofi_libfabric.la
 noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 %C%_libnxr_ofi_pure_la_SOURCES = \
 	%D%/address.c %D%/address.h \
-	%D%/frame.c %D%/frame.h
+	%D%/frame.c %D%/frame.h \
+	%D%/nearest.c %D%/nearest.h
 %C%_libnxr_ofi_pure_la_CFLAGS = $(AM_CFLAGS)
 
 %C%_nixlrun_ofi_libfabric_la_SOURCES = \
@@ -24,6 +25,7 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 	%D%/knock.c \
 	%D%/memory.c \
 	%D%/message.c \
+	%D%/near.c \
 	%D%/ofi.c %D%/ofi.h \
 	%D%/outbox.c %D%/outbox.h \
 	%D%/peer.c \

@@ -81,6 +81,7 @@ static void close_all(void)
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         nxr_ofi_rail_close(&nxr_ofi.rails[i]);
     }
+    nxr_ofi_forget_topology();
     nxr_ofi_sleep_close();
     nxr_ofi_rmas_tell();
     nxr_ofi_rmas_free();

@@ -14,6 +14,7 @@
 #include "frame.h"
 #include "transports/network.h"
 #include "util/list.h"
+#include "util/locality.h"
 
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
@@ -137,11 +138,22 @@ struct nxr_net_ep {
     unsigned n_rmas;
 };
 
+#define NXR_OFI_MAX_GPUS 16 /* of more, rails are taken as for host memory */
+
+/* How far the rails are from some memory, by their number. */
+struct nxr_ofi_near {
+    char pci[32]; /* of the GPU; "": host memory */
+    unsigned far[NXR_OFI_MAX_RAILS];
+};
+
 struct nxr_ofi {
     const struct nxr_net_core *core; /* NULL: not open */
     struct nxr_ofi_rail rails[NXR_OFI_MAX_RAILS];
     unsigned n_rails;
     struct nxr_ofi_address address; /* own */
+    hwloc_topology_t topology; /* NULL: a single rail, or no device memory, or none to be had */
+    struct nxr_ofi_near nears[1 + NXR_OFI_MAX_GPUS]; /* host memory, then GPUs as they were met */
+    unsigned n_nears;
     struct nxr_net_attr attr;
     struct nxr_list peers[NXR_OFI_N_PEER_LISTS];
     struct nxr_list posting; /* struct nxr_net_ep by post_link */
@@ -168,8 +180,22 @@ extern struct nxr_ofi nxr_ofi;
 /* Choose provider and devices: fills nxr_ofi.rails[].info, nearest first. */
 int nxr_ofi_choose(char *why, size_t why_nbytes);
 
+/* What the user calls the device: the interface, or the adapter without what is behind its name. */
+void nxr_ofi_device_name(const struct fi_info *info, char *name, size_t nbytes);
+
 /* Is it libfabric's own TCP, "net" or, from 1.18 on, "tcp"? */
 bool nxr_ofi_is_own_tcp(void);
+
+/* ---- near.c ---------------------------------------------------------------------------------- */
+
+/* Sort by distance from the CPUs of this process; what is equally far keeps its order. */
+void nxr_ofi_nearest_first(const struct fi_info *found[NXR_OFI_MAX_RAILS], unsigned n);
+
+/* No rail takes device memory, or this is the end. */
+void nxr_ofi_forget_topology(void);
+
+/* From the memory of a GPU, or of the host, as `pci` of struct nxr_net_op says. */
+const struct nxr_ofi_near *nxr_ofi_near_of(const char *pci);
 
 /* ---- rail.c ---------------------------------------------------------------------------------- */
 

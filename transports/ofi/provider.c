@@ -9,7 +9,6 @@
 
 #include "ofi.h"
 #include "transports/interface.h"
-#include "util/locality.h"
 
 #include <rdma/fi_errno.h>
 
@@ -90,8 +89,7 @@ static const char *best_provider(const struct fi_info *list)
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-/* What the user calls the device: the interface, or the adapter without what is behind its name. */
-static void device_name(const struct fi_info *info, char *name, size_t nbytes)
+void nxr_ofi_device_name(const struct fi_info *info, char *name, size_t nbytes)
 {
     const char *domain = info->domain_attr->name;
 
@@ -158,13 +156,13 @@ static unsigned candidates(const struct fi_info *list, const char *provider, enu
         char name[64], other[64];
         unsigned i;
 
-        device_name(info, name, sizeof(name));
+        nxr_ofi_device_name(info, name, sizeof(name));
         if (strcmp(info->fabric_attr->prov_name, provider) != 0 || address_worth(info) == 0 ||
             !is_wanted(nxr_ofi.core->devices, name) || extent_of(info, name) < least) {
             continue;
         }
         for (i = 0; i < n; i++) {
-            device_name(found[i], other, sizeof(other));
+            nxr_ofi_device_name(found[i], other, sizeof(other));
             if (strcmp(name, other) == 0) {
                 break;
             }
@@ -192,55 +190,6 @@ static unsigned find_devices(const struct fi_info *list, const char *provider,
     return n;
 }
 
-static unsigned distance(hwloc_topology_t topology, const struct fi_info *info,
-                         hwloc_const_cpuset_t cpuset)
-{
-    char name[64];
-    struct nxr_place device = {.name = name};
-
-    device_name(info, name, sizeof(name));
-    if (info->nic != NULL && info->nic->bus_attr != NULL &&
-        info->nic->bus_attr->bus_type == FI_BUS_PCI) {
-        const struct fi_pci_attr *pci = &info->nic->bus_attr->attr.pci;
-
-        device.has_pci = true;
-        device.domain = pci->domain_id;
-        device.bus = pci->bus_id;
-        device.device = pci->device_id;
-        device.function = pci->function_id;
-    }
-    return nxr_distance(topology, &device, NULL, cpuset);
-}
-
-/* Sort by distance from the CPUs of this process; what is equally far keeps its order. */
-static void nearest_first(const struct fi_info *found[NXR_OFI_MAX_RAILS], unsigned n)
-{
-    hwloc_topology_t topology = n > 1 ? nxr_topology_with_devices() : NULL;
-    hwloc_cpuset_t cpuset = hwloc_bitmap_alloc();
-    unsigned far[NXR_OFI_MAX_RAILS];
-
-    if (topology == NULL || cpuset == NULL ||
-        hwloc_get_cpubind(topology, cpuset, HWLOC_CPUBIND_PROCESS) != 0) {
-        n = 0;
-    }
-    for (unsigned i = 0; i < n; i++) {
-        const struct fi_info *info = found[i];
-        unsigned its = distance(topology, info, cpuset);
-        unsigned at = i;
-
-        for (; at > 0 && far[at - 1] > its; at--) {
-            far[at] = far[at - 1];
-            found[at] = found[at - 1];
-        }
-        far[at] = its;
-        found[at] = info;
-    }
-    hwloc_bitmap_free(cpuset);
-    if (topology != NULL) {
-        hwloc_topology_destroy(topology);
-    }
-}
-
 /* ---- rails ----------------------------------------------------------------------------------- */
 
 static uint64_t hash(const char *text)
@@ -262,7 +211,7 @@ static int make_rail(unsigned index, const struct fi_info *info)
     if (rail->info == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    device_name(info, rail->device, sizeof(rail->device));
+    nxr_ofi_device_name(info, rail->device, sizeof(rail->device));
     rail->is_ip = info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6;
     rail->is_software = rail->is_ip && strncmp(info->fabric_attr->prov_name, ADAPTERS_WITH_IP,
                                                strlen(ADAPTERS_WITH_IP)) != 0;
@@ -327,6 +276,8 @@ static void ask_for_more(void)
             nxr_ofi.rails[0].is_software ? &nxr_ofi.attr.copied_kinds : &nxr_ofi.attr.device_kinds;
 
         *kinds_p = 1u << NIXL_MEM_CUDA;
+    } else {
+        nxr_ofi_forget_topology();
     }
     more.has_hmem = has_hmem;
     more.order |= FI_ORDER_SAW;
@@ -352,7 +303,7 @@ static int choose_from(const struct fi_info *list, const char *wanted, char *why
                  provider, nxr_ofi.core->devices);
         return NIXL_ERR_NO_DEVICE;
     }
-    nearest_first(found, n);
+    nxr_ofi_nearest_first(found, n);
     snprintf(nxr_ofi.address.provider, sizeof(nxr_ofi.address.provider), "%s", provider);
     for (unsigned i = 0; i < n; i++) {
         int status = make_rail(i, found[i]);

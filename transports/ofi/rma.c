@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "nearest.h"
 #include "outbox.h"
 #include "repair.h"
 #include "rma.h"
@@ -104,6 +105,7 @@ static int start(struct nxr_net_ep *ep, struct nxr_net_key *key, struct nxr_ofi_
     *rma = what;
     rma->ep = ep;
     rma->key = key;
+    rma->near = nxr_ofi_near_of(what.op->pci);
     key->n_users++;
     ep->n_rmas++;
     nxr_list_append(&ep->rmas, &rma->link);
@@ -186,19 +188,29 @@ static ssize_t post(struct nxr_ofi_piece *piece, unsigned index)
                          : fi_readmsg(rail->ep, &msg, FI_COMPLETION);
 }
 
-/* The way with the most room, the nearest first; -1: none has room. */
+/* The operation that the next piece is of. */
+static const struct nxr_ofi_rma *next_rma(const struct nxr_net_ep *ep)
+{
+    return !nxr_list_is_empty(&ep->waiting)
+               ? nxr_list_entry(ep->waiting.next, struct nxr_ofi_piece, link)->rma
+               : nxr_list_entry(ep->starting.next, struct nxr_ofi_rma, start_link);
+}
+
+/* For the next piece; -1: none has room. */
 static int way_with_room(const struct nxr_net_ep *ep, unsigned blocked, unsigned depth)
 {
-    int best = -1;
+    const struct nxr_ofi_rma *rma = next_rma(ep);
+    struct nxr_ofi_choice ways[NXR_OFI_MAX_RAILS];
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        if ((blocked & (1u << i)) == 0 && nxr_ofi_way_is_usable(ep, i) &&
-            ep->ways[i].n_pieces < depth &&
-            (best < 0 || ep->ways[i].n_pieces < ep->ways[best].n_pieces)) {
-            best = (int)i;
-        }
+        ways[i] = (struct nxr_ofi_choice){
+            .has_room = (blocked & (1u << i)) == 0 && nxr_ofi_way_is_usable(ep, i) &&
+                        ep->ways[i].n_pieces < depth,
+            .n_pieces = ep->ways[i].n_pieces,
+            .far = rma->near->far[i],
+        };
     }
-    return best;
+    return nxr_ofi_best_way(ways, nxr_ofi.n_rails, rma->nbytes >= STRIPE_MIN);
 }
 
 /* How much of an operation goes into one piece. */

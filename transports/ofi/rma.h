@@ -25,6 +25,7 @@ struct nxr_ofi_rma {
     struct nxr_net_ep *ep;
     struct nxr_net_key *key;
     struct nxr_net_op *op;
+    const struct nxr_ofi_near *near; /* of the local bytes */
     char *bytes;
     uint64_t offset;
     size_t nbytes;
