@@ -111,6 +111,14 @@ TESTS += %D%/vulkan %D%/vulkan_cuda %D%/vulkan_fault %D%/vulkan_layers.sh
 %C%_vulkan_fault_CFLAGS = $(unit_cflags)
 %C%_vulkan_fault_LDADD = $(unit_libs)
 endif
+if HAVE_UCX
+check_PROGRAMS += %D%/ucx_bulk
+TESTS += %D%/ucx_bulk
+%C%_ucx_bulk_SOURCES = %D%/ucx_bulk.c transports/ucx/bulk.c
+%C%_ucx_bulk_CFLAGS = $(unit_cflags) $(UCX_CFLAGS)
+%C%_ucx_bulk_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
+%C%_ucx_bulk_LDADD = $(CRITERION_LIBS)
+endif
 if HAVE_OFI
 check_PROGRAMS += %D%/ofi
 TESTS += %D%/ofi

@@ -9,7 +9,8 @@
  *
  * Messages may be sent between the pieces. Bulks to one peer go one after the other, which is how
  * the receiver knows whose a piece is: it belongs to the oldest bulk of that sender that is not
- * whole. With RDMA, bulk is UCX's (message.c). The core's lock.
+ * whole. Of bulk that finds no memory when it comes there is nothing but how long it is: so much is
+ * skipped where its pieces come. With RDMA, bulk is UCX's (message.c). The core's lock.
  */
 #include "config.h"
 
@@ -40,6 +41,7 @@ struct incoming {
     struct nxr_list link; /* of the sender's, in order */
     char *at;             /* NULL: it is dropped */
     size_t left;
+    size_t skip; /* bytes of bulk that came next and found no memory */
     void *cookie;
 };
 
@@ -190,6 +192,16 @@ static void give_back(struct incoming *incoming, int status)
     }
 }
 
+/* What has just begun to come has no memory to be remembered by: its pieces are dropped in turn. */
+static void skip_next(struct nxr_ucx_sender *sender, size_t nbytes)
+{
+    if (nxr_list_is_empty(&sender->bulks)) {
+        sender->skip += nbytes;
+    } else {
+        nxr_list_entry(sender->bulks.prev, struct incoming, link)->skip += nbytes;
+    }
+}
+
 static ucs_status_t head_came(void *arg, const void *header, size_t header_nbytes, void *bytes,
                               size_t nbytes, const ucp_am_recv_param_t *param)
 {
@@ -210,35 +222,22 @@ static ucs_status_t head_came(void *arg, const void *header, size_t header_nbyte
     lost.at = nxr_ucx.core->incoming(bytes, nbytes, head.nbytes, &lost.cookie);
     if (incoming == NULL) {
         give_back(&lost, NIXL_ERR_NO_MEMORY); /* which ends all that the core has with the sender */
+        skip_next(sender, head.nbytes);
         return UCS_OK;
     }
-    incoming->at = lost.at;
-    incoming->cookie = lost.cookie;
-    incoming->left = head.nbytes;
+    *incoming = (struct incoming){.at = lost.at, .left = head.nbytes, .cookie = lost.cookie};
     nxr_list_append(&sender->bulks, &incoming->link);
     return UCS_OK;
 }
 
-static ucs_status_t piece_came(void *arg, const void *header, size_t header_nbytes, void *bytes,
-                               size_t nbytes, const ucp_am_recv_param_t *param)
+/* A piece of the oldest bulk of a sender, which has one. */
+static void take_piece(struct nxr_ucx_sender *sender, const void *bytes, size_t nbytes)
 {
-    struct nxr_ucx_sender *sender;
-    struct incoming *incoming;
-    uint32_t rank;
+    struct incoming *incoming = nxr_list_entry(sender->bulks.next, struct incoming, link);
 
-    (void)arg;
-    if (header_nbytes != sizeof(rank)) {
-        return UCS_OK;
-    }
-    memcpy(&rank, header, sizeof(rank));
-    sender = sender_of(rank, param);
-    if (sender == NULL || nxr_list_is_empty(&sender->bulks)) {
-        return UCS_OK;
-    }
-    incoming = nxr_list_entry(sender->bulks.next, struct incoming, link);
     if (nbytes > incoming->left) {
         give_back(incoming, NIXL_ERR_TRANSPORT);
-        return UCS_OK;
+        return;
     }
     if (incoming->at != NULL) {
         memcpy(incoming->at, bytes, nbytes);
@@ -248,8 +247,28 @@ static ucs_status_t piece_came(void *arg, const void *header, size_t header_nbyt
     incoming->left -= nbytes;
     if (incoming->left == 0) {
         nxr_list_remove(&incoming->link);
+        sender->skip = incoming->skip;
         give_back(incoming, NIXL_OK);
         free(incoming);
+    }
+}
+
+static ucs_status_t piece_came(void *arg, const void *header, size_t header_nbytes, void *bytes,
+                               size_t nbytes, const ucp_am_recv_param_t *param)
+{
+    struct nxr_ucx_sender *sender;
+    uint32_t rank;
+
+    (void)arg;
+    if (header_nbytes != sizeof(rank)) {
+        return UCS_OK;
+    }
+    memcpy(&rank, header, sizeof(rank));
+    sender = sender_of(rank, param);
+    if (sender != NULL && sender->skip > 0) {
+        sender->skip -= nbytes < sender->skip ? nbytes : sender->skip;
+    } else if (sender != NULL && !nxr_list_is_empty(&sender->bulks)) {
+        take_piece(sender, bytes, nbytes);
     }
     return UCS_OK;
 }

@@ -56,6 +56,7 @@ enum {
 /* What this process has of a rank, with or without an endpoint. */
 struct nxr_ucx_sender {
     struct nxr_list bulks;    /* on their way in, in order */
+    size_t skip;              /* bytes that come before those, and belong to none */
     struct nxr_list cut_link; /* nxr_ucx.cut */
     bool was_heard;           /* a message of it came */
 };
