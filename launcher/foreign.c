@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Running an engine of the site as a child. For the user it is as with the local engine: the same
- * lines, signals, times and exit codes. foreign_ranks.c has the verdict, foreign_end.c the end.
+ * lines, signals, times and exit codes. foreign_verdict.c has the verdict, foreign_end.c the end.
  */
 #include "config.h"
 
@@ -203,7 +203,7 @@ int engine_foreign_run(const struct engine_task *task, const struct engine_comma
         }
         foreign_ranks_watch();
         serve();
-        exit_code = foreign.is_abandoned ? foreign.exit_code : foreign_ranks_judge();
+        exit_code = foreign.is_abandoned ? foreign.exit_code : foreign_judge();
     }
     sink_flush_all();
     guardian_close();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One run of an engine of the site, which three files share: foreign.c is the engine's life,
- * foreign_ranks.c what is known of the ranks and the verdict, foreign_end.c how the job is ended.
+ * One run of an engine of the site, which four files share: foreign.c is the engine's life,
+ * foreign_ranks.c what is known of the ranks, foreign_end.c how the job is ended, foreign_verdict.c
+ * the exit code.
  */
 #ifndef NIXLRUN_LAUNCHER_FOREIGN_H
 #define NIXLRUN_LAUNCHER_FOREIGN_H
@@ -57,9 +58,6 @@ void foreign_ranks_say(void);
 /* Slurm's name of what runs, "JOB.STEP", in a static buffer; NULL: no rank has told it. */
 const char *foreign_ranks_step(void);
 
-/* The exit code of nixlrun, when the engine has ended. May say a line. */
-int foreign_ranks_judge(void);
-
 /* ---- foreign_end.c --------------------------------------------------------------------------- */
 
 /* The job is over. The engine should see it too; if it has not after `wait_ns`, it is asked. */
@@ -76,5 +74,10 @@ void foreign_end_by_signal(int signal);
 
 /* The engine has ended. */
 void foreign_end_done(void);
+
+/* ---- foreign_verdict.c ----------------------------------------------------------------------- */
+
+/* The exit code of nixlrun, when the engine has ended. May say a line. */
+int foreign_judge(void);
 
 #endif

@@ -27,6 +27,8 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/foreign_output.c \
 	%D%/foreign_output.h \
 	%D%/foreign_ranks.c \
+	%D%/foreign_ranks.h \
+	%D%/foreign_verdict.c \
 	%D%/foundation.c \
 	%D%/foundation.h \
 	%D%/guardian.c \

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of an engine's ranks: foreign_ranks.c finds it out, foreign_verdict.c judges. */
+#ifndef NIXLRUN_LAUNCHER_FOREIGN_RANKS_H
+#define NIXLRUN_LAUNCHER_FOREIGN_RANKS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum member_state { MEMBER_UNKNOWN, MEMBER_STARTED, MEMBER_ENDED };
+
+/* A rank, as far as nixlrun-rank has told. */
+struct member {
+    enum member_state state;
+    char *host; /* NULL, pid 0: nothing was told */
+    pid_t pid;
+    int wait_status;
+    int n_missed; /* beats since it was last heard of */
+    bool is_out_ended;
+    bool is_gone;  /* the engine says so */
+    int gone_code; /* and with which code */
+};
+
+struct foreign_ranks {
+    struct member *members; /* [np] */
+    int n_started, n_ended;
+    int suspect; /* the rank of the first failure, if the engine may have killed it; else -1 */
+};
+extern struct foreign_ranks foreign_ranks;
+
+/* How a rank is called: "rank 3 on host b (pid 17)". */
+struct rank_name {
+    char text[HOST_NAME_MAX + 64];
+};
+
+/* As far as it is known: a rank that has told nothing has no pid. */
+struct rank_name foreign_rank_name(int rank);
+
+/* Those that the engine says have ended, and that have not told it themselves, are lost. */
+void foreign_ranks_lose_gone(void);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The verdict on a job that an engine has run. Engines differ most in what they say when something
+ * fails: a code of the last rank or of the highest, 0 after a death that the job has survived, or
+ * nothing since they hang. So the verdict is nixlrun's own, from what nixlrun-rank tells of each
+ * rank; the engine's code counts only where no rank explains the end.
+ */
+#include "config.h"
+
+#include "launcher/ending.h"
+#include "launcher/foreign.h"
+#include "launcher/foreign_ranks.h"
+#include "launcher/sink.h"
+
+#include <netdb.h>
+#include <signal.h>
+
+/*
+ * Engines that start by ssh say little where a name is wrong. That it has no address here explains
+ * a failure, and is none by itself: ssh may know the name.
+ */
+static void say_unresolved(void)
+{
+    const struct launch_job *job = foreign.job;
+    struct addrinfo *found;
+
+    if (foreign.task->engine->id != ENGINE_PRRTE && foreign.task->engine->id != ENGINE_OPENMPI) {
+        return;
+    }
+    for (int i = 0; i < job->n_hosts; i++) {
+        if (getaddrinfo(job->hosts[i].name, NULL, NULL, &found) != 0) {
+            sink_say("host '%s' has no address here; see --host and --hostfile",
+                     job->hosts[i].name);
+            return;
+        }
+        freeaddrinfo(found);
+    }
+}
+
+/* No rank explains how the engine ended. */
+static int judge_engine(void)
+{
+    int code = ending_code(foreign.wait_status);
+    char why[ENDING_NBYTES];
+
+    ending_text(foreign.wait_status, why);
+    if (foreign_ranks.n_started == 0) {
+        sink_say("%s %s before a rank has started", foreign.name, why);
+        say_unresolved();
+        return LAUNCH_EXIT_FAILED;
+    }
+    if (foreign_ranks.n_ended < foreign.job->np) {
+        sink_say("%s %s; how %d rank%s ended is not known", foreign.name, why,
+                 foreign.job->np - foreign_ranks.n_ended,
+                 foreign.job->np - foreign_ranks.n_ended == 1 ? "" : "s");
+        return code != 0 && WIFEXITED(foreign.wait_status) ? code : LAUNCH_EXIT_FAILED;
+    }
+    sink_say("%s %s, although all ranks have ended with 0", foreign.name, why);
+    return LAUNCH_EXIT_FAILED;
+}
+
+/*
+ * A rank whose end nobody has told: it and its nixlrun-rank were killed together, or its daemon
+ * was, or the engine names it. That is why the engine has killed the first one that we heard of,
+ * unless it ends with the code of that one. Returns -1 if there is none.
+ */
+static int find_lost(int code)
+{
+    int found = -1;
+
+    for (int rank = 0; rank < foreign.job->np && code != foreign.exit_code; rank++) {
+        if (foreign_ranks.members[rank].state != MEMBER_ENDED &&
+            foreign_ranks.members[rank].is_gone) {
+            return rank;
+        }
+        if (foreign_ranks.members[rank].state == MEMBER_STARTED && found < 0) {
+            found = rank;
+        }
+    }
+    return found;
+}
+
+static int judge_lost(int rank, int code)
+{
+    sink_say("%s was lost: %s", foreign_rank_name(rank).text,
+             foreign_ranks.members[rank].is_gone && code == 128 + SIGKILL
+                 ? "its nixlrun-rank was killed"
+                 : "how it ended is not known");
+    return code > 128 && code < 128 + NSIG ? code : LAUNCH_EXIT_FAILED;
+}
+
+/* The first rank that failed was killed: by somebody, or by the engine for PMIx_Abort of a rank? */
+static int judge_suspect(int code)
+{
+    int lost = find_lost(code);
+    char why[ENDING_NBYTES];
+
+    if (foreign.end_signal != 0) {
+        return 128 + foreign.end_signal;
+    }
+    if (WIFEXITED(foreign.wait_status) && code > 0 && code < 128 && !foreign.is_asked) {
+        sink_say("%s has ended the job with code %d", foreign.name, code);
+        return code;
+    }
+    if (lost >= 0) {
+        return judge_lost(lost, code);
+    }
+    sink_say("%s %s", foreign_rank_name(foreign_ranks.suspect).text,
+             ending_text(foreign_ranks.members[foreign_ranks.suspect].wait_status, why));
+    return foreign.exit_code;
+}
+
+int foreign_judge(void)
+{
+    int code = ending_code(foreign.wait_status);
+
+    if (foreign.is_timed_out) {
+        return LAUNCH_EXIT_TIMEOUT;
+    }
+    if (foreign.is_unread) {
+        return 128 + SIGPIPE;
+    }
+    if (foreign_ranks.suspect >= 0) {
+        return judge_suspect(code);
+    }
+    if (!foreign.has_begun) {
+        foreign_ranks_lose_gone(); /* the last word was heard */
+    }
+    if (foreign.exit_code != 0) {
+        return foreign.exit_code;
+    }
+    if (foreign.end_signal != 0) {
+        return foreign_ranks.n_ended == foreign.job->np ? 0 : 128 + foreign.end_signal;
+    }
+    if (foreign_ranks.n_ended == foreign.job->np && (code == 0 || foreign.is_asked)) {
+        return sink_has_failed() ? LAUNCH_EXIT_FAILED : 0;
+    }
+    return judge_engine();
+}
