@@ -89,7 +89,41 @@ static int judge_lost(int rank, int code)
     return code > 128 && code < 128 + NSIG ? code : LAUNCH_EXIT_FAILED;
 }
 
-/* The first rank that failed was killed: by somebody, or by the engine for PMIx_Abort of a rank? */
+/*
+ * Has the engine ended the job for PMIx_Abort of a rank? Then it exits with the code of that call,
+ * and not as it was asked to.
+ */
+static bool is_own_code(int code)
+{
+    return WIFEXITED(foreign.wait_status) && code > 0 && code < 128 && !foreign.is_asked;
+}
+
+static int judge_abort(int code)
+{
+    sink_say("%s has ended the job with code %d", foreign.name, code);
+    return code;
+}
+
+/*
+ * Has it killed the ranks whose end it names, each with its nixlrun-rank? Then no rank has told of
+ * a failure, and none has ended with the engine's code.
+ */
+static bool has_killed_the_gone(int code)
+{
+    bool is_any_gone = false;
+
+    for (int rank = 0; rank < foreign.job->np; rank++) {
+        const struct member *member = &foreign_ranks.members[rank];
+
+        if (member->is_gone && member->gone_code == code) {
+            return false;
+        }
+        is_any_gone = is_any_gone || member->is_gone;
+    }
+    return is_any_gone && foreign.exit_code == 0 && is_own_code(code);
+}
+
+/* The first rank that failed was killed: by somebody, or by the engine, as the job is aborted? */
 static int judge_suspect(int code)
 {
     int lost = find_lost(code);
@@ -98,9 +132,8 @@ static int judge_suspect(int code)
     if (foreign.end_signal != 0) {
         return 128 + foreign.end_signal;
     }
-    if (WIFEXITED(foreign.wait_status) && code > 0 && code < 128 && !foreign.is_asked) {
-        sink_say("%s has ended the job with code %d", foreign.name, code);
-        return code;
+    if (is_own_code(code)) {
+        return judge_abort(code);
     }
     if (lost >= 0) {
         return judge_lost(lost, code);
@@ -123,8 +156,11 @@ int foreign_judge(void)
     if (foreign_ranks.suspect >= 0) {
         return judge_suspect(code);
     }
-    if (!foreign.has_begun) {
-        foreign_ranks_lose_gone(); /* the last word was heard */
+    if (!foreign.has_begun) { /* and the last word was heard */
+        if (has_killed_the_gone(code)) {
+            return judge_abort(code);
+        }
+        foreign_ranks_lose_gone();
     }
     if (foreign.exit_code != 0) {
         return foreign.exit_code;
