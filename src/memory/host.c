@@ -200,12 +200,19 @@ static void pin(struct nxr_memory *memory)
  * Will every page be touched now, and are there fewer? The kernel would not refuse, but kill. Pages
  * that appear later are not asked about: a region may be larger than what is ever used of it.
  */
-static bool is_too_much(size_t nbytes, const struct nixl_mem_params *params)
+static int check_available(size_t nbytes, const struct nixl_mem_params *params, char *why,
+                           size_t why_nbytes)
 {
     bool is_touched = params->strategy == NIXL_MEM_HUGE || params->strategy == NIXL_MEM_PINNED ||
                       (params->flags & NIXL_MEM_POPULATE) != 0;
+    uint64_t available = is_touched ? nxr_available_nbytes("/proc/meminfo") : UINT64_MAX;
 
-    return is_touched && nbytes > nxr_available_nbytes("/proc/meminfo");
+    if (nbytes <= available) {
+        return NIXL_OK;
+    }
+    snprintf(why, why_nbytes, "cannot allocate %zu bytes: the host has %llu available", nbytes,
+             (unsigned long long)available);
+    return NIXL_ERR_NO_MEMORY;
 }
 
 static int apply_strategy(struct nxr_memory *memory, const struct nixl_mem_params *params,
@@ -246,12 +253,10 @@ static int host_alloc(size_t nbytes, const struct nixl_mem_params *params,
         *memory_p = memory;
         return NIXL_OK;
     }
-    if (is_too_much(nbytes, params)) {
-        snprintf(why, why_nbytes, "cannot allocate %zu bytes: the host has %llu available", nbytes,
-                 (unsigned long long)nxr_available_nbytes("/proc/meminfo"));
-        return NIXL_ERR_NO_MEMORY;
+    status = check_available(nbytes, params, why, why_nbytes);
+    if (status == NIXL_OK) {
+        status = map_pages(&memory, why, why_nbytes);
     }
-    status = map_pages(&memory, why, why_nbytes);
     if (status != NIXL_OK) {
         return status;
     }
