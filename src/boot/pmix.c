@@ -92,14 +92,14 @@ static pmix_status_t init_pmix(void *unused)
  */
 static pmix_status_t init_without_locks(const char *nspace, int64_t timeout_ns)
 {
-    bool is_ours = !is_of_nixlrun(nspace) && getenv(DATA_VARIABLE) == NULL;
+    bool must_set = !is_of_nixlrun(nspace) && getenv(DATA_VARIABLE) == NULL;
     pmix_status_t status;
 
-    if (is_ours) {
+    if (must_set) {
         setenv(DATA_VARIABLE, "hash", 0);
     }
     status = nxr_call_blocking(init_pmix, NULL, timeout_ns);
-    if (is_ours) {
+    if (must_set) {
         unsetenv(DATA_VARIABLE);
     }
     return status;

@@ -7,8 +7,8 @@
 #include "config.h"
 
 #include "connection.h"
-#include "transports/tcp_health.h"
 #include "transports/reason.h"
+#include "transports/tcp_health.h"
 #include "util/clock.h"
 
 #include <errno.h>
