@@ -4,6 +4,8 @@
  * exit code; nothing is started and nothing is written before the whole command line is known to be
  * good. Single-threaded until the engine runs.
  */
+#include "config.h"
+
 #include "launcher/engine.h"
 #include "launcher/help.h"
 #include "launcher/helper.h"
@@ -99,6 +101,27 @@ static int run_foreign(const struct engine_task *task, const struct engine_comma
     return engine_foreign_run(task, command);
 }
 
+/* What ranks would have from -x and --env-file, each refuses by itself: refuse it once. */
+static int check_variables(const struct launch_job *job, char *why, size_t why_nbytes)
+{
+    for (int i = 0; i < job->n_apps; i++) {
+        for (char *const *var = job->apps[i].env; *var != NULL; var++) {
+            if (nxr_env_check(*var, why, why_nbytes) != NIXL_OK) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
+static void warn_unknown(const struct launch_job *job)
+{
+    nxr_env_warn_unknown(environ);
+    for (int i = 0; i < job->n_apps; i++) {
+        nxr_env_warn_unknown(job->apps[i].env);
+    }
+}
+
 static int run_job(void)
 {
     static struct engine_task task; /* the engine points into it */
@@ -107,6 +130,7 @@ static int run_job(void)
 
     if (nxr_env_parse(&nxr_env, why, sizeof(why)) != NIXL_OK ||
         nxr_log_configure(nxr_env.log, why, sizeof(why)) != NIXL_OK ||
+        check_variables(job, why, sizeof(why)) != 0 ||
         engine_choose(job, options.topology != NULL, &task, why, sizeof(why)) != 0) {
         return fail_usage(why);
     }
@@ -114,7 +138,7 @@ static int run_job(void)
         placement_make(job, options.topology, &places, why, sizeof(why)) != 0) {
         return fail_usage(why);
     }
-    nxr_env_warn_unknown();
+    warn_unknown(job);
     for (size_t i = 0; i < options.n_notes; i++) {
         fprintf(stderr, "nixlrun: %s\n", options.notes[i]);
     }

@@ -21,7 +21,7 @@ table() {
             print ".BR NIXLRUN_" word[3] " (" word[4] \
                 (quoted[2] == "" ? "" : "; default " quoted[2]) \
                 (quoted[4] == "" ? "" : word[4] == "word" ? "; one of " quoted[4] : \
-                    "; from " quoted[4] " to " quoted[6]) ")"
+                    word[4] == "names" ? "; of " quoted[4] : "; from " quoted[4] " to " quoted[6]) ")"
             print help
         }' "$1" | sed -E 's/^(\.BR NIXLRUN_[A-Z_]+) (.*)$/\1 " \2"/'
 }

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "collective/table.h"
+#include "util/coll_table.h"
 #include "collective/teams.h"
 #include "channel.h"
 #include "event.h"
@@ -143,7 +143,7 @@ static int make_card(uint32_t incarnation)
         return fail_init(NIXL_ERR_INVALID_ARG, why);
     }
     if (!nxr_boot_is_nixlrun()) {
-        nxr_env_warn_unknown();
+        nxr_env_warn_unknown(environ);
     }
     return NIXL_OK;
 }
@@ -241,9 +241,7 @@ static int start_parts(const struct nxr_boot_info *boot)
     if (status != NIXL_OK) {
         return status;
     }
-    if (nxr_route_init(why, sizeof(why)) != NIXL_OK) {
-        return fail_init(NIXL_ERR_INVALID_ARG, why);
-    }
+    nxr_route_init();
     if (nxr_env.coll_table_file[0] != '\0') {
         status = nxr_coll_table_set(nxr_env.coll_table_file, (size_t)nxr_job.size,
                                     nxr_env.coll_table, why, sizeof(why));

@@ -31,8 +31,6 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/collective/node_reduce_direct.c \
 	%D%/collective/phase.h \
 	%D%/collective/post.c %D%/collective/post.h \
-	%D%/collective/table.c %D%/collective/table.h \
-	%D%/collective/table_file.c \
 	%D%/collective/team.c %D%/collective/team.h \
 	%D%/collective/team_calls.c \
 	%D%/collective/team_make.c \

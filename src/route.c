@@ -31,58 +31,6 @@ static bool is_in_list(const char *list, const char *name)
     return false;
 }
 
-static bool is_known_name(const char *name, size_t nbytes)
-{
-    for (size_t i = 0; i < nxr_n_transports; i++) {
-        if (strlen(nxr_transports[i]->name) == nbytes &&
-            strncmp(nxr_transports[i]->name, name, nbytes) == 0) {
-            return true;
-        }
-    }
-    for (size_t i = 0; i < nxr_net_count(); i++) {
-        if (strlen(nxr_net_name(i)) == nbytes && strncmp(nxr_net_name(i), name, nbytes) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void known_names(char *names, size_t names_nbytes)
-{
-    size_t used = 0;
-
-    for (size_t i = 0; i < nxr_n_transports && used < names_nbytes; i++) {
-        used += (size_t)snprintf(names + used, names_nbytes - used, "%s%s", i > 0 ? ", " : "",
-                                 nxr_transports[i]->name);
-    }
-    for (size_t i = 0; i < nxr_net_count() && used < names_nbytes; i++) {
-        used += (size_t)snprintf(names + used, names_nbytes - used, ", %s", nxr_net_name(i));
-    }
-}
-
-/* Every name in the list must be one that exists. */
-static int check_names(const char *list, char *why, size_t why_nbytes)
-{
-    char names[128];
-
-    while (*list != '\0') {
-        size_t nbytes = strcspn(list, ",");
-
-        if (!is_known_name(list, nbytes)) {
-            known_names(names, sizeof(names));
-            snprintf(
-                why, why_nbytes,
-                "NIXLRUN_TRANSPORTS has '%.*s'; allowed is a list of: %s, with ^ before it for "
-                "all but these",
-                (int)(nbytes < 40 ? nbytes : 40), list, names);
-            return NIXL_ERR_INVALID_ARG;
-        }
-        list += nbytes;
-        list += *list == ',';
-    }
-    return NIXL_OK;
-}
-
 bool nxr_route_is_allowed(const char *name)
 {
     const char *wanted = nxr_env.transports;
@@ -92,14 +40,8 @@ bool nxr_route_is_allowed(const char *name)
     return list[0] == '\0' || is_in_list(list, name) != is_excluding;
 }
 
-int nxr_route_init(char *why, size_t why_nbytes)
+void nxr_route_init(void)
 {
-    const char *wanted = nxr_env.transports;
-    int status = check_names(wanted + (wanted[0] == '^'), why, why_nbytes);
-
-    if (status != NIXL_OK) {
-        return status;
-    }
     for (size_t i = 0; i < nxr_n_transports; i++) {
         const struct nxr_transport *transport = nxr_transports[i];
 
@@ -111,7 +53,6 @@ int nxr_route_init(char *why, size_t why_nbytes)
         }
         nxr_debug(ROUTE, "transport %s: %s", transport->name, is_usable[i] ? "usable" : why_not[i]);
     }
-    return NIXL_OK;
 }
 
 const struct nxr_transport *nxr_route_choose(enum nixl_scope scope, char *why, size_t why_nbytes)

@@ -5,11 +5,8 @@
 
 #include "transports/transport.h"
 
-/*
- * Check NIXLRUN_TRANSPORTS and probe what it allows; once, at init. NIXL_OK, or
- * NIXL_ERR_INVALID_ARG with one line in `why`.
- */
-int nxr_route_init(char *why, size_t why_nbytes);
+/* Probe what NIXLRUN_TRANSPORTS allows; once, at init. */
+void nxr_route_init(void);
 
 /* Does NIXLRUN_TRANSPORTS allow that transport? */
 bool nxr_route_is_allowed(const char *name);

@@ -75,7 +75,7 @@ unescaped "$src/man/nixl_error.3" | sed -nE '/^\.BR NIXL_/ { N
 verdict "$(different "$scratch/declared" "$scratch/described")" \
     "every status is in nixl_error.3 with its number and text"
 
-grep -oE '[a-z_]+, [0-9]+, [0-9]+, [0-9]+,' "$src/src/collective/table.h" |
+grep -oE '[a-z_]+, [0-9]+, [0-9]+, [0-9]+,' "$src/src/util/coll_table.h" |
     sed -E 's/^(\w+), ([0-9]+),.*/\1 (default \2)/' | LC_ALL=C sort >"$scratch/declared"
 sed -nE 's/^\.BR (\w+) " (\(default [0-9]+\))"/\1 \2/p' "$src/man/nixl_collective.3" |
     LC_ALL=C sort >"$scratch/described"

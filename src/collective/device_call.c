@@ -7,7 +7,7 @@
 #include "config.h"
 
 #include "collective/device.h"
-#include "collective/table.h"
+#include "util/coll_table.h"
 #include "collective/two_level.h"
 
 /* ---- data that moves ------------------------------------------------------------------------- */

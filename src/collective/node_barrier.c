@@ -4,7 +4,7 @@
 
 #include "collective/node_collective.h"
 #include "collective/phase.h"
-#include "collective/table.h"
+#include "util/coll_table.h"
 
 /*
  * Members that look at each other know at once when all are there. Where they are many, and each

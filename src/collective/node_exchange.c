@@ -10,7 +10,7 @@
 #include "collective/device.h"
 #include "collective/node_piece.h"
 #include "collective/phase.h"
-#include "collective/table.h"
+#include "util/coll_table.h"
 
 /* Shares of a broadcast end at pages: process_vm calls take whole ones. */
 #define SHARE_UNIT 4096

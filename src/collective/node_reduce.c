@@ -12,7 +12,7 @@
 
 #include "collective/node_collective.h"
 #include "collective/phase.h"
-#include "collective/table.h"
+#include "util/coll_table.h"
 
 /* Large shares end at pages: process_vm calls take whole ones. */
 #define SHARE_UNIT 4096

@@ -15,7 +15,7 @@
 
 #include "collective/node_collective.h"
 #include "collective/phase.h"
-#include "collective/table.h"
+#include "util/coll_table.h"
 
 struct round {
     const struct nxr_reduction *what;

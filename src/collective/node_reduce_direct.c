@@ -13,7 +13,7 @@
 
 #include "collective/node_collective.h"
 #include "collective/phase.h"
-#include "collective/table.h"
+#include "util/coll_table.h"
 
 /* The own share, and what of it is under way. */
 struct work {

@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "collective/table.h"
+#include "util/coll_table.h"
 #include "collective/team.h"
 #include "util/clock.h"
 #include "util/hash.h"

@@ -8,7 +8,7 @@
 #include "config.h"
 
 #include "collective/phase.h"
-#include "collective/table.h"
+#include "util/coll_table.h"
 #include "collective/two_level.h"
 
 #include <stdlib.h>

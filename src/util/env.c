@@ -3,6 +3,9 @@
  * The environment table: one static array made from env.def drives parsing, warning and printing.
  * No lock: parsed in nixl_init and in the launcher's main before other threads exist.
  */
+#include "config.h"
+
+#include "util/coll_table.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/nearest.h"
@@ -12,17 +15,30 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #define PREFIX "NIXLRUN_"
 
-enum env_kind { KIND_time, KIND_bytes, KIND_count, KIND_flag, KIND_text, KIND_word };
+enum env_kind {
+    KIND_time,
+    KIND_bytes,
+    KIND_count,
+    KIND_flag,
+    KIND_text,
+    KIND_word,
+    KIND_names,
+    KIND_levels,
+    KIND_limits
+};
+
+enum { NAME_NBYTES = 64, WHY_NBYTES = 256 };
 
 struct env_entry {
     const char *name; /* with the prefix */
     enum env_kind kind;
     size_t offset; /* in struct nxr_env */
     const char *initial;
-    const char *lowest; /* of a word: all that are allowed */
+    const char *lowest; /* of a word and of names: all that are allowed */
     const char *highest;
     const char *help;
 };
@@ -45,6 +61,9 @@ static const char *const kind_help[] = {
     [KIND_flag] = "0, 1, no or yes",
     [KIND_text] = "text",
     [KIND_word] = "one of",
+    [KIND_names] = "names", /* these say more themselves */
+    [KIND_levels] = "levels",
+    [KIND_limits] = "limits",
 };
 
 struct nxr_env nxr_env;
@@ -128,17 +147,52 @@ static int parse_flag(const char *text, bool *flag_p)
 }
 
 /* Is it a word of the list, which is separated by commas and spaces? */
-static bool is_one_of(const char *list, const char *word)
+static bool is_one_of(const char *list, const char *word, size_t word_nbytes)
 {
     while (*list != '\0') {
         size_t nbytes = strcspn(list, ", ");
 
-        if (strlen(word) == nbytes && strncmp(list, word, nbytes) == 0) {
+        if (word_nbytes == nbytes && strncmp(list, word, nbytes) == 0) {
             return true;
         }
         list += nbytes + strspn(list + nbytes, ", ");
     }
     return false;
+}
+
+/* Names, parted by commas, or all but these. */
+static int check_names(const struct env_entry *entry, const char *list, char *why,
+                       size_t why_nbytes)
+{
+    list += *list == '^';
+    while (*list != '\0') {
+        size_t nbytes = strcspn(list, ",");
+
+        if (!is_one_of(entry->lowest, list, nbytes)) {
+            snprintf(why, why_nbytes,
+                     "%s has '%.*s'; allowed is a list of: %s, with ^ before it for all but these",
+                     entry->name, (int)(nbytes < 40 ? nbytes : 40), list, entry->lowest);
+            return NIXL_ERR_INVALID_ARG;
+        }
+        list += nbytes;
+        list += *list == ',';
+    }
+    return NIXL_OK;
+}
+
+/* Kinds that are texts with a form: NIXL_OK, or what of the text is bad. */
+static int check_form(const struct env_entry *entry, const char *text, char *why, size_t why_nbytes)
+{
+    switch (entry->kind) {
+    case KIND_names:
+        return check_names(entry, text, why, why_nbytes);
+    case KIND_levels:
+        return nxr_log_check(text, why, why_nbytes);
+    case KIND_limits:
+        return nxr_coll_table_check(text, why, why_nbytes);
+    default:
+        return NIXL_OK;
+    }
 }
 
 /*
@@ -149,6 +203,7 @@ static int parse_entry(const struct env_entry *entry, const char *text, void *sl
 {
     int64_t ns, ns_limit;
     uint64_t number, limit;
+    char why[WHY_NBYTES];
 
     switch (entry->kind) {
     case KIND_time:
@@ -171,7 +226,15 @@ static int parse_entry(const struct env_entry *entry, const char *text, void *sl
     case KIND_flag:
         return parse_flag(text, slot);
     case KIND_word:
-        if (!is_one_of(entry->lowest, text)) {
+        if (!is_one_of(entry->lowest, text, strlen(text))) {
+            return -1;
+        }
+        *(const char **)slot = text;
+        return 0;
+    case KIND_names:
+    case KIND_levels:
+    case KIND_limits:
+        if (check_form(entry, text, why, sizeof(why)) != NIXL_OK) {
             return -1;
         }
         *(const char **)slot = text;
@@ -193,6 +256,20 @@ static const char *entry_value(const struct env_entry *entry)
     return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
+/* Say of a value what is allowed instead. */
+static int refuse(const struct env_entry *entry, const char *text, char *why, size_t why_nbytes)
+{
+    if (check_form(entry, text, why, why_nbytes) == NIXL_OK) {
+        snprintf(why, why_nbytes, "%s is '%.80s'; allowed is %s%s%s%s%s", entry->name, text,
+                 kind_help[entry->kind],
+                 entry->kind == KIND_word ? " "
+                 : entry->lowest[0]       ? " from "
+                                          : "",
+                 entry->lowest, entry->highest[0] ? " to " : "", entry->highest);
+    }
+    return NIXL_ERR_INVALID_ARG;
+}
+
 int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes)
 {
     struct nxr_env parsed;
@@ -207,17 +284,48 @@ int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes)
             text = entry->initial;
         }
         if (parse_entry(entry, text, slot) != 0) {
-            snprintf(why, why_nbytes, "%s is '%.80s'; allowed is %s%s%s%s%s", entry->name, text,
-                     kind_help[entry->kind],
-                     entry->kind == KIND_word ? " "
-                     : entry->lowest[0]       ? " from "
-                                              : "",
-                     entry->lowest, entry->highest[0] ? " to " : "", entry->highest);
-            return NIXL_ERR_INVALID_ARG;
+            return refuse(entry, text, why, why_nbytes);
         }
     }
     *env = parsed;
     return NIXL_OK;
+}
+
+/* The name of NAME=VALUE; false where it is longer than any of ours. */
+static bool take_name(const char *assignment, char name[NAME_NBYTES])
+{
+    size_t nbytes = strcspn(assignment, "=");
+
+    if (nbytes >= NAME_NBYTES) {
+        return false;
+    }
+    memcpy(name, assignment, nbytes);
+    name[nbytes] = '\0';
+    return true;
+}
+
+static const struct env_entry *find_entry(const char *name)
+{
+    for (size_t i = 0; i < N_ENTRIES; i++) {
+        if (strcmp(name, entries[i].name) == 0) {
+            return &entries[i];
+        }
+    }
+    return NULL;
+}
+
+int nxr_env_check(const char *assignment, char *why, size_t why_nbytes)
+{
+    struct nxr_env scratch;
+    char name[NAME_NBYTES];
+    const struct env_entry *entry = take_name(assignment, name) ? find_entry(name) : NULL;
+    const char *text = strchr(assignment, '=');
+
+    if (entry == NULL || text == NULL || text[1] == '\0' ||
+        parse_entry(entry, text + 1, (char *)&scratch + entry->offset) == 0) {
+        return NIXL_OK;
+    }
+    return refuse(entry, text + 1, why, why_nbytes);
 }
 
 /* NULL where more than half of the name would have to be another: that was not what was meant. */
@@ -237,36 +345,20 @@ static const char *nearest_name(const char *name)
     return nearest;
 }
 
-static bool is_known(const char *name)
+void nxr_env_warn_unknown(char *const *vars)
 {
-    for (size_t i = 0; i < N_ENTRIES; i++) {
-        if (strcmp(name, entries[i].name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
+    for (char *const *var = vars; *var != NULL; var++) {
+        char name[NAME_NBYTES];
+        const char *nearest;
 
-void nxr_env_warn_unknown(void)
-{
-    extern char **environ;
-
-    for (char **var = environ; *var != NULL; var++) {
-        char name[64];
-        size_t len = strcspn(*var, "=");
-
-        if (strncmp(*var, PREFIX, strlen(PREFIX)) != 0 || len >= sizeof(name)) {
+        if (strncmp(*var, PREFIX, strlen(PREFIX)) != 0 || !take_name(*var, name) ||
+            find_entry(name) != NULL || (vars != environ && getenv(name) != NULL)) {
             continue;
         }
-        memcpy(name, *var, len);
-        name[len] = '\0';
-        if (!is_known(name)) {
-            const char *nearest = nearest_name(name);
-
-            nxr_warn(ENV, "%s is not a variable of nixlrun; %s%s", name,
-                     nearest != NULL ? "the nearest is " : "'nixlrun --env' lists all",
-                     nearest != NULL ? nearest : "");
-        }
+        nearest = nearest_name(name);
+        nxr_warn(ENV, "%s is not a variable of nixlrun; %s%s", name,
+                 nearest != NULL ? "the nearest is " : "'nixlrun --env' lists all",
+                 nearest != NULL ? nearest : "");
     }
 }
 

@@ -11,12 +11,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define NXR_ENV_TYPE_time  int64_t /* nanoseconds, INT64_MAX for inf */
-#define NXR_ENV_TYPE_bytes uint64_t
-#define NXR_ENV_TYPE_count uint64_t
-#define NXR_ENV_TYPE_flag  bool
-#define NXR_ENV_TYPE_text  const char * /* owned by the process environment or constant */
-#define NXR_ENV_TYPE_word  const char * /* so, too */
+#define NXR_ENV_TYPE_time   int64_t /* nanoseconds, INT64_MAX for inf */
+#define NXR_ENV_TYPE_bytes  uint64_t
+#define NXR_ENV_TYPE_count  uint64_t
+#define NXR_ENV_TYPE_flag   bool
+#define NXR_ENV_TYPE_text   const char * /* owned by the process environment or constant */
+#define NXR_ENV_TYPE_word   const char * /* so, too, as those that follow */
+#define NXR_ENV_TYPE_names  const char *
+#define NXR_ENV_TYPE_levels const char *
+#define NXR_ENV_TYPE_limits const char *
 
 struct nxr_env {
 #define NXR_ENV(_field, _name, _kind, _default, _lowest, _highest, _help)                          \
@@ -36,9 +39,17 @@ int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes);
 extern struct nxr_env nxr_env;
 
 /*
- * Log a warning for every NIXLRUN_* variable that is not in the list, with the nearest known name.
+ * Check one NAME=VALUE that a process is going to have in its environment, in the same words. What
+ * is no NIXLRUN_* variable, or none that is known, is fine.
  */
-void nxr_env_warn_unknown(void);
+int nxr_env_check(const char *assignment, char *why, size_t why_nbytes);
+
+/*
+ * Log a warning for every NIXLRUN_* variable of `vars` that is not in the list, with the nearest
+ * known name. `vars` is environ, or else such a vector that goes over it: what both have is passed
+ * over there.
+ */
+void nxr_env_warn_unknown(char *const *vars);
 
 /* Print name, value, default, origin and help of every variable (`nixlrun --env`). */
 void nxr_env_print(FILE *out);

@@ -50,11 +50,11 @@ static int find_word(const char *word, size_t nbytes, const char *const *names, 
     return -1;
 }
 
-int nxr_log_configure(const char *levels, char *why, size_t why_nbytes)
+/* The levels of a text; on a bad one NIXL_ERR_INVALID_ARG, and why. */
+static int parse_levels(const char *levels, unsigned char parsed[NXR_LOG_N_SUBSYSTEMS], char *why,
+                        size_t why_nbytes)
 {
-    unsigned char parsed[NXR_LOG_N_SUBSYSTEMS];
-
-    memset(parsed, NIXL_LOG_WARN, sizeof(parsed));
+    memset(parsed, NIXL_LOG_WARN, NXR_LOG_N_SUBSYSTEMS);
     while (*levels != '\0') {
         size_t item_nbytes = strcspn(levels, ",");
         size_t name_nbytes = strcspn(levels, ":,");
@@ -76,15 +76,32 @@ int nxr_log_configure(const char *levels, char *why, size_t why_nbytes)
             return NIXL_ERR_INVALID_ARG;
         }
         if (subsystem < 0) {
-            memset(parsed, value, sizeof(parsed));
+            memset(parsed, value, NXR_LOG_N_SUBSYSTEMS);
         } else {
             parsed[subsystem] = (unsigned char)value;
         }
         levels += item_nbytes;
         levels += *levels == ',';
     }
-    memcpy(nxr_log_levels, parsed, sizeof(parsed));
     return NIXL_OK;
+}
+
+int nxr_log_check(const char *levels, char *why, size_t why_nbytes)
+{
+    unsigned char parsed[NXR_LOG_N_SUBSYSTEMS];
+
+    return parse_levels(levels, parsed, why, why_nbytes);
+}
+
+int nxr_log_configure(const char *levels, char *why, size_t why_nbytes)
+{
+    unsigned char parsed[NXR_LOG_N_SUBSYSTEMS];
+    int status = parse_levels(levels, parsed, why, why_nbytes);
+
+    if (status == NIXL_OK) {
+        memcpy(nxr_log_levels, parsed, sizeof(parsed));
+    }
+    return status;
 }
 
 void nxr_log_identity(const char *who, int rank, int size, const char *host)

@@ -42,6 +42,9 @@ extern unsigned char nxr_log_levels[NXR_LOG_N_SUBSYSTEMS];
  */
 int nxr_log_configure(const char *levels, char *why, size_t why_nbytes);
 
+/* The same without setting any. */
+int nxr_log_check(const char *levels, char *why, size_t why_nbytes);
+
 /* Who speaks: prefix of each line. rank -1: no rank yet, "nixlrun" for the launcher by `who`. */
 void nxr_log_identity(const char *who, int rank, int size, const char *host);
 

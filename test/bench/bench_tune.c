@@ -10,7 +10,7 @@
 #include "config.h"
 
 #include "bench.h"
-#include "collective/table.h"
+#include "util/coll_table.h"
 #include "util/clock.h"
 
 #include <errno.h>

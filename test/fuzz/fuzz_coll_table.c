@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files and texts of limits: what is taken is within bounds, what is refused changes nothing. */
-/* sources: src/collective/table.c src/collective/table_file.c */
-#include "collective/table.h"
+/* sources: src/util/coll_table.c src/util/coll_table_file.c */
+#include "util/coll_table.h"
 #include "nixlrun.h"
 
 #include <stdlib.h>

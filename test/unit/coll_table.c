@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The limits between the algorithms of collectives: the variable, the file, and what is refused. */
-#include "collective/table.h"
+#include "util/coll_table.h"
 #include "nixlrun.h"
 
 #include <criterion/criterion.h>

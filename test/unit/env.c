@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment table: every kind of value, its limits, and what is said of a bad one. */
 #include "util/env.h"
+#include "net/net.h"
 #include "nixlrun.h"
+#include "transports/transport.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+extern char **environ;
 
 static struct nxr_env env;
 static char why[256];
@@ -199,6 +203,50 @@ Test(env, a_long_bad_value_is_cut)
     cr_expect(strstr(why, "from 1ms to inf") != NULL, "'%s'", why);
 }
 
+Test(env, texts_with_a_form_are_checked)
+{
+    cr_assert(eq(int, parse_with("NIXLRUN_TRANSPORTS", "^shm,ofi"), NIXL_OK));
+    cr_expect_str_eq(env.transports, "^shm,ofi");
+    cr_assert(eq(int, parse_with("NIXLRUN_LOG", "info,shm:debug"), NIXL_OK));
+    cr_assert(eq(int, parse_with("NIXLRUN_COLL_TABLE", "cells_up_to=8192,flat_up_to=4"), NIXL_OK));
+    refused("NIXLRUN_TRANSPORTS", "shn", "self, shm");
+    refused("NIXLRUN_TRANSPORTS", " shm", "self, shm");
+    refused("NIXLRUN_LOG", "loud", "SUBSYSTEM:LEVEL");
+    refused("NIXLRUN_COLL_TABLE", "flat_up_to=1", "flat_up_to=2 to");
+    cr_expect(eq(int, parse_with("NIXLRUN_TRANSPORTS", "^^shm"), NIXL_ERR_INVALID_ARG));
+    cr_expect(strstr(why, "has '^shm'; ") != NULL, "'%s'", why);
+}
+
+Test(env, the_names_of_transports_are_those_that_there_are)
+{
+    char names[256] = "allowed is a list of: ";
+    size_t used = strlen(names);
+
+    for (size_t i = 0; i < nxr_n_transports; i++) {
+        used +=
+            (size_t)snprintf(names + used, sizeof(names) - used, "%s, ", nxr_transports[i]->name);
+    }
+    for (size_t i = 0; i < nxr_net_count(); i++) {
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s, ", nxr_net_name(i));
+    }
+    refused("NIXLRUN_TRANSPORTS", "none", names);
+}
+
+Test(env, a_value_is_checked_before_it_is_in_the_environment)
+{
+    cr_expect(eq(int, nxr_env_check("NIXLRUN_OP_TIMEOUT=5s", why, sizeof(why)), NIXL_OK));
+    cr_expect(eq(int, nxr_env_check("NIXLRUN_OP_TIMEOUT=", why, sizeof(why)), NIXL_OK));
+    cr_expect(eq(int, nxr_env_check("NIXLRUN_OP_TIMEOT=x", why, sizeof(why)), NIXL_OK));
+    cr_expect(eq(int, nxr_env_check("HOME=x", why, sizeof(why)), NIXL_OK));
+    cr_expect(
+        eq(int, nxr_env_check("NIXLRUN_OP_TIMEOUT=x", why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+    cr_expect(strstr(why, "NIXLRUN_OP_TIMEOUT is 'x'; allowed is a time") != NULL, "'%s'", why);
+    cr_expect(
+        eq(int, nxr_env_check("NIXLRUN_TRANSPORTS=x", why, sizeof(why)), NIXL_ERR_INVALID_ARG));
+    cr_expect(strstr(why, "NIXLRUN_TRANSPORTS has 'x'") != NULL, "'%s'", why);
+    cr_expect(getenv("NIXLRUN_TRANSPORTS") == NULL);
+}
+
 /* ---- unknown variables, printing ------------------------------------------------------------- */
 
 static char warned[512];
@@ -214,17 +262,22 @@ static void keep_line(enum nixl_log_level level, const char *subsystem, const ch
 Test(env, an_unknown_name_gets_a_warning_with_the_nearest)
 {
     nixl_log_set_fn(keep_line, NULL);
-    nxr_env_warn_unknown();
+    nxr_env_warn_unknown(environ);
     cr_expect_str_eq(warned, "");
     setenv("NIXLRUN_OP_TIMEOT", "1s", 1);
-    nxr_env_warn_unknown();
+    nxr_env_warn_unknown(environ);
     cr_expect(strstr(warned, "NIXLRUN_OP_TIMEOT ") != NULL, "'%s'", warned);
     cr_expect(strstr(warned, "nearest is NIXLRUN_OP_TIMEOUT") != NULL, "'%s'", warned);
     unsetenv("NIXLRUN_OP_TIMEOT");
     setenv("NIXLRUN_BOGUS", "1", 1);
-    nxr_env_warn_unknown();
+    nxr_env_warn_unknown(environ);
     cr_expect(strstr(warned, "NIXLRUN_BOGUS ") != NULL && strstr(warned, "nearest") == NULL, "'%s'",
               warned);
+    warned[0] = '\0';
+    nxr_env_warn_unknown((char *const[]){"NIXLRUN_BOGUS=2", "NIXLRUN_LOG=info", "HOME=/", NULL});
+    cr_expect_str_eq(warned, "", "what the environment has is told once");
+    nxr_env_warn_unknown((char *const[]){"NIXLRUN_LOGG=info", NULL});
+    cr_expect(strstr(warned, "NIXLRUN_LOGG ") != NULL, "'%s'", warned);
     nixl_log_set_fn(NULL, NULL);
 }
 

@@ -9,8 +9,8 @@
  * virtual machine), where two copies through shared memory of both sides take 22 each and overlap.
  * So they are left to those who measure that they are faster.
  */
-#ifndef NXR_COLLECTIVE_TABLE_H
-#define NXR_COLLECTIVE_TABLE_H
+#ifndef NXR_UTIL_COLL_TABLE_H
+#define NXR_UTIL_COLL_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +50,9 @@ extern struct nxr_coll_table nxr_coll_table;
  */
 int nxr_coll_table_set(const char *path, size_t n_ranks, const char *text, char *why,
                        size_t why_nbytes);
+
+/* Can limits be taken from that text? Else NIXL_ERR_INVALID_ARG and one line in `why`. */
+int nxr_coll_table_check(const char *text, char *why, size_t why_nbytes);
 
 /* The same for tables with the same limits. */
 uint64_t nxr_coll_table_hash(void);

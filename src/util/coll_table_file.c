@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "collective/table.h"
+#include "util/coll_table.h"
 #include "nixlrun.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "collective/table.h"
+#include "util/coll_table.h"
 #include "nixlrun.h"
 #include "util/hash.h"
 
@@ -108,6 +108,13 @@ static int apply(const char *text, struct nxr_coll_table *table, char *why, size
         text += nbytes + (text[nbytes] == ',');
     }
     return NIXL_OK;
+}
+
+int nxr_coll_table_check(const char *text, char *why, size_t why_nbytes)
+{
+    struct nxr_coll_table table = TABLE_DEFAULTS;
+
+    return apply(text, &table, why, why_nbytes);
 }
 
 int nxr_coll_table_set(const char *path, size_t n_ranks, const char *text, char *why,
