@@ -236,8 +236,8 @@ static bool is_in_order(const struct net_move *move)
 {
     const struct net_peer *np = move->np;
 
-    if (!nxr_list_is_empty(&move->wait_link)) {
-        return false;
+    if (!nxr_list_is_empty(&move->wait_link) || move->status != NIXL_OK) {
+        return false; /* some of it is yet to be sent, or never is */
     }
     return move->how == NET_BULK ||
            (move->how == NET_RMA && np->bulk == np->messages && np->bulk->attr->orders_writes);

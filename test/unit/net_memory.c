@@ -13,19 +13,23 @@ void *__wrap_malloc(size_t nbytes);
 
 #define NO_LIMIT 1000000u
 
-/* Which requests fail, by their size, and how many of them. */
+/* Which requests fail, by their size, and how many of them after so many that do not. */
 static struct {
     size_t nbytes;
-    unsigned n;
+    unsigned after, n;
 } failing[3];
 
 void *__wrap_malloc(size_t nbytes)
 {
     for (size_t i = 0; i < sizeof(failing) / sizeof(failing[0]); i++) {
-        if (failing[i].nbytes == nbytes && failing[i].n > 0) {
+        if (failing[i].nbytes != nbytes || failing[i].n == 0) {
+            continue;
+        }
+        if (failing[i].after == 0) {
             failing[i].n--;
             return NULL;
         }
+        failing[i].after--;
     }
     return __real_malloc(nbytes);
 }
@@ -33,7 +37,7 @@ void *__wrap_malloc(size_t nbytes)
 static void have_memory(void)
 {
     for (size_t i = 0; i < sizeof(failing) / sizeof(failing[0]); i++) {
-        failing[i].n = 0;
+        failing[i].n = failing[i].after = 0;
     }
 }
 
@@ -126,6 +130,59 @@ Test(memory, bulk_never_goes_before_the_greeting, .init = start, .fini = finish)
     cr_expect(zero(u32, fake_n_messages()));
     cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
     cr_expect(eq(u32, fake_n_sent(NXR_NET_HELLO), 1));
+}
+
+static int put_notify(struct nixl_region *region, size_t nbytes)
+{
+    return nixl_put_notify(1, region, 0, buffer, nbytes, 7, "", 1, 0);
+}
+
+/* Its data has moved, by the network's own write. */
+Test(memory, put_whose_notification_finds_none_may_be_made_again, .init = start_rma, .fini = finish)
+{
+    struct nixl_region *region = fake_region(1, true);
+
+    lack_messages(NO_LIMIT);
+    cr_expect(eq(int, put_notify(region, LARGE), NIXL_ERR_NO_MEMORY));
+    have_memory();
+    cr_expect(eq(int, fake.n_moved, 1));
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)));
+    cr_expect(eq(int, put_notify(region, LARGE), NIXL_OK));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_NOTE), 1));
+}
+
+Test(memory, put_notify_in_one_message_that_found_none, .init = start, .fini = finish)
+{
+    struct nixl_region *region = fake_region(1, false);
+
+    lack_messages(NO_LIMIT);
+    cr_expect(eq(int, put_notify(region, 8), NIXL_ERR_NO_MEMORY));
+    have_memory();
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)));
+    cr_expect(eq(int, put_notify(region, 8), NIXL_OK));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_NOTE), 1));
+}
+
+/* The network keeps the order of writes and messages, so that notifications need not wait. */
+Test(memory, no_notification_goes_ahead_of_a_piece_that_found_none, .init = start_rma,
+     .fini = finish)
+{
+    static char bytes[512 << 10]; /* two pieces */
+    struct nixl_region *region = fake_region(1, true);
+    struct nixl_req *req = NULL;
+
+    fake.attr.orders_writes = true;
+    fake.answer = NIXL_INPROGRESS;
+    failing[0].nbytes = sizeof(struct net_op) + 4 * sizeof(uint64_t); /* net/rma.c's net_piece */
+    failing[0].after = failing[0].n = 1;
+    cr_assert(eq(int, nixl_put_nb(1, region, 0, bytes, sizeof(bytes), &req), NIXL_INPROGRESS));
+    cr_assert(zero(u32, failing[0].n));
+    cr_assert(eq(int, fake.n_moved, 1));
+    cr_expect(eq(int, nixl_notify(1, 7, NULL, 0, 0), NIXL_OK));
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)), "the put has not ended");
+    fake.answer = NIXL_OK;
+    fake_end_ops(NIXL_OK);
+    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_ERR_NO_MEMORY));
 }
 
 /* ---- what a peer waits for ------------------------------------------------------------------- */
