@@ -40,6 +40,8 @@ static inline void nixl_note_init(struct nixl_note *note)
  * @return NIXL_OK               on its way; no further call is needed
  * @return NIXL_ERR_AGAIN        timeout 0 and no room, or not connected yet; nothing was sent
  * @return NIXL_ERR_TIMEOUT      no room in time; nothing was sent
+ * @return NIXL_ERR_NO_MEMORY    for what is kept of the rank or the message; nothing was sent
+ * @return NIXL_ERR_UNSUPPORTED  no transport reaches that rank
  * @return NIXL_ERR_PEER_LOST    the peer is dead
  * @return NIXL_ERR_INVALID_ARG  bad rank, msg NULL with nbytes > 0, nbytes > NIXL_NOTE_MAX
  * Threads: any.
@@ -49,8 +51,8 @@ NIXL_API int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes,
 
 /**
  * A put and a notification that becomes visible after the data. As nixl_put() followed by
- * nixl_notify(), in one call; on NIXL_ERR_AGAIN and NIXL_ERR_TIMEOUT nothing was sent, though data
- * may have moved.
+ * nixl_notify(), in one call; on NIXL_ERR_AGAIN, NIXL_ERR_TIMEOUT and NIXL_ERR_NO_MEMORY no
+ * notification was sent, though data may have moved: the call may be made again.
  */
 NIXL_API int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                              size_t nbytes, uint64_t tag, const void *msg, size_t msg_nbytes,
