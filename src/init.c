@@ -6,7 +6,6 @@
  */
 #include "config.h"
 
-#include "util/coll_table.h"
 #include "collective/teams.h"
 #include "channel.h"
 #include "event.h"
@@ -24,6 +23,7 @@
 #include "stage.h"
 #include "stream.h"
 #include "util/clock.h"
+#include "util/coll_table.h"
 #include "util/env.h"
 #include "util/hash.h"
 #include "util/log.h"

@@ -7,8 +7,8 @@
 #include "config.h"
 
 #include "collective/device.h"
-#include "util/coll_table.h"
 #include "collective/two_level.h"
+#include "util/coll_table.h"
 
 /* ---- data that moves ------------------------------------------------------------------------- */
 

@@ -7,9 +7,9 @@
  */
 #include "config.h"
 
-#include "util/coll_table.h"
 #include "collective/team.h"
 #include "util/clock.h"
+#include "util/coll_table.h"
 #include "util/hash.h"
 #include "util/status.h"
 

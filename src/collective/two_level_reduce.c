@@ -8,8 +8,8 @@
 #include "config.h"
 
 #include "collective/phase.h"
-#include "util/coll_table.h"
 #include "collective/two_level.h"
+#include "util/coll_table.h"
 
 #include <stdlib.h>
 

@@ -10,8 +10,8 @@
 #include "config.h"
 
 #include "bench.h"
-#include "util/coll_table.h"
 #include "util/clock.h"
+#include "util/coll_table.h"
 
 #include <errno.h>
 #include <fcntl.h>
