@@ -142,10 +142,12 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
 void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message, const int *fds,
                    int n_fds)
 {
+    uid_t user;
+
     if (nxr_peer_is_lost(peer)) {
         return;
     }
-    if (peer->conn == NULL && nxr_conn_open(peer) != NIXL_OK) {
+    if (peer->conn == NULL && nxr_conn_open(peer, &user) != NIXL_OK) {
         nxr_debug(HOST, "cannot connect to rank %d again: %m", peer->rank);
         nxr_link_conn_closed(peer); /* asks again later, if the message was a question */
         return;
@@ -214,11 +216,22 @@ static void conn_ready(struct nxr_watch *watch, uint32_t events)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
+/* Who is at the other end, as the kernel says; user -1: it does not. */
+static struct ucred other_end(int fd)
+{
+    struct ucred cred;
+    socklen_t nbytes = sizeof(cred);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &nbytes) != 0) {
+        cred = (struct ucred){.uid = (uid_t)-1};
+    }
+    return cred;
+}
+
 static struct nxr_conn *conn_new(int fd, bool is_mine)
 {
     struct nxr_conn *conn = calloc(1, sizeof(*conn));
-    struct ucred cred = {0};
-    socklen_t cred_nbytes = sizeof(cred);
+    struct ucred cred = other_end(fd);
 
     if (conn == NULL) {
         return NULL;
@@ -229,8 +242,7 @@ static struct nxr_conn *conn_new(int fd, bool is_mine)
     conn->used_at = nxr_now_ns();
     nxr_list_init(&conn->out);
     nxr_list_init(&conn->parked);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_nbytes) != 0 ||
-        cred.uid != geteuid()) {
+    if (cred.uid != geteuid()) {
         nxr_warn(HOST, "a process of user %u at the socket; dropped", cred.uid);
         free(conn);
         return NULL;
@@ -245,7 +257,7 @@ static struct nxr_conn *conn_new(int fd, bool is_mine)
     return conn;
 }
 
-int nxr_conn_open(struct nxr_peer *peer)
+int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
 {
     union nxr_wire_message message;
     struct sockaddr_un name;
@@ -261,6 +273,11 @@ int nxr_conn_open(struct nxr_peer *peer)
 
         close(fd);
         return status;
+    }
+    *user_p = other_end(fd).uid;
+    if (*user_p != geteuid()) {
+        close(fd);
+        return NIXL_ERR_UNSUPPORTED;
     }
     peer->conn = conn_new(fd, true);
     if (peer->conn == NULL) {

@@ -39,9 +39,9 @@ void nxr_conn_stop(void);
 /*
  * Open a connection to a peer whose card is there, as peer->conn, and greet. NIXL_OK;
  * NIXL_ERR_AGAIN: its queue is full, try again soon; NIXL_ERR_PEER_LOST: nobody listens there;
- * NIXL_ERR_LIMIT: no descriptor.
+ * NIXL_ERR_LIMIT: no descriptor; NIXL_ERR_UNSUPPORTED: another user listens there, *user_p.
  */
-int nxr_conn_open(struct nxr_peer *peer);
+int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p);
 
 /*
  * Send a message to a connected peer; opens the connection again if it was dropped. `fds` stay the

@@ -116,14 +116,27 @@ static void refused(struct nxr_peer *peer)
     }
 }
 
+/* Nothing is shared with another user, whose kernel calls would be refused, too. */
+static void give_up_user(struct nxr_peer *peer, uid_t user)
+{
+    char why[96];
+
+    snprintf(why, sizeof(why),
+             "it runs as user %u, this rank as user %u: start all ranks as one user", user,
+             geteuid());
+    give_up(peer, why);
+}
+
 static void connect_now(struct nxr_peer *peer)
 {
+    uid_t user;
+
     n_retrying -= peer->link_retry_at != INT64_MAX;
     peer->link_retry_at = INT64_MAX;
     if (nxr_peer_is_lost(peer) || nxr_peer_is_up(peer) || peer->conn != NULL) {
         return;
     }
-    switch (nxr_conn_open(peer)) {
+    switch (nxr_conn_open(peer, &user)) {
     case NIXL_OK:
         return;
     case NIXL_ERR_AGAIN:
@@ -131,6 +144,9 @@ static void connect_now(struct nxr_peer *peer)
         return;
     case NIXL_ERR_LIMIT:
         retry_later(peer, "this rank has no descriptor left to connect (raise ulimit -n)");
+        return;
+    case NIXL_ERR_UNSUPPORTED:
+        give_up_user(peer, user);
         return;
     default:
         refused(peer);

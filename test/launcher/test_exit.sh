@@ -89,5 +89,10 @@ if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups test -x "$ring" 2>
     gives 1 "a rank that runs as another user" -np 2 sh -c \
         'if [ "$PMIX_RANK" = 1 ]; then exec setpriv --reuid=65534 --clear-groups "$1"; else exec "$1"; fi' sh "$ring"
     has "$work/err" "runs as another user than this rank, which is user 65534" "is told so"
+    # PMIx serves them if it is told not to look: the ranks do not.
+    PMIX_MCA_psec=none PMIX_MCA_gds=hash gives 1 "ranks of two users" -np 2 sh -c \
+        'if [ "$PMIX_RANK" = 1 ]; then exec setpriv --reuid=65534 --clear-groups "$1"; else exec "$1"; fi' sh "$ring"
+    has "$work/err" "it runs as user (0|65534), this rank as user (0|65534): start all ranks as one user" \
+        "are told so"
 fi
 finish
