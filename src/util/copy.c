@@ -47,16 +47,18 @@ void (*nxr_copy_large)(void *dst, const void *src, size_t nbytes) = copy_by_libc
  * read the destination, the loop waits for each line: 32 KiB to 512 KiB: 4.5-5.8 against 9-16.
  * Others: no rep movsb, whose cost varies most.
  *
- * Non-temporal stores from a fifth of the L3 on, for all: source and destination then fill a good
+ * Non-temporal stores from a fifth of the L3 on, but on Zen 5: source and destination then fill a good
  * part of it, other cores use the rest, and what is written is gone before it is read. Below, they
  * are faster to write (Intel with 260 MiB, 16 MiB: 17.6 GB/s against 14.0), but the peer's reading
  * loses more than that (copy and read: 8.0 against 9.3). 64 MiB: 18.2 against 12.4, with
- * reading 8.0 against 7.9; 96 MiB: 16.3 against 9.0, with reading 7.9 against 5.7.
+ * reading 8.0 against 7.9; 96 MiB: 16.3 against 9.0, with reading 7.9 against 5.7. On Zen 5 rep
+ * movsb is faster at every size, and leaves to the reader what is still there (32 MiB of L3; 16 MiB:
+ * 32-39 against 21-26, with reading 15 against 11; 64 MiB: 23-25 against 16-17, 12 against 10).
  */
 #define L3_PARTS 5
 static const struct nxr_copy_tuning intel_tuning = {24 * KIB, 512 * KIB, 52 * MIB, true};
 static const struct nxr_copy_tuning amd_tuning = {512 * KIB, SIZE_MAX, 6 * MIB, false};
-static const struct nxr_copy_tuning zen5_tuning = {24 * KIB + 1, 24 * KIB + 1, 6 * MIB, true};
+static const struct nxr_copy_tuning zen5_tuning = {24 * KIB + 1, 24 * KIB + 1, SIZE_MAX, true};
 static const struct nxr_copy_tuning other_tuning = {SIZE_MAX, SIZE_MAX, 32 * MIB, false};
 
 struct nxr_copy_tuning nxr_copy_tuning;
@@ -116,7 +118,7 @@ __attribute__((constructor)) static void choose_tuning(void)
         tuning = family() >= ZEN5_FAMILY ? zen5_tuning : amd_tuning;
         l3 = l3_nbytes(0x8000001d);
     }
-    if (l3 >= 4 * MIB) {
+    if (l3 >= 4 * MIB && tuning.stream_from != SIZE_MAX) {
         tuning.stream_from = l3 / L3_PARTS;
     }
     if (!cpu.has_rep) {
