@@ -261,6 +261,9 @@ static void keep_line(enum nixl_log_level level, const char *subsystem, const ch
 
 Test(env, an_unknown_name_gets_a_warning_with_the_nearest)
 {
+    char bogus[] = "NIXLRUN_BOGUS=2", known[] = "NIXLRUN_LOG=info", home[] = "HOME=/";
+    char unknown[] = "NIXLRUN_LOGG=info";
+
     nixl_log_set_fn(keep_line, NULL);
     nxr_env_warn_unknown(environ);
     cr_expect_str_eq(warned, "");
@@ -274,9 +277,9 @@ Test(env, an_unknown_name_gets_a_warning_with_the_nearest)
     cr_expect(strstr(warned, "NIXLRUN_BOGUS ") != NULL && strstr(warned, "nearest") == NULL, "'%s'",
               warned);
     warned[0] = '\0';
-    nxr_env_warn_unknown((char *const[]){"NIXLRUN_BOGUS=2", "NIXLRUN_LOG=info", "HOME=/", NULL});
+    nxr_env_warn_unknown((char *const[]){bogus, known, home, NULL});
     cr_expect_str_eq(warned, "", "what the environment has is told once");
-    nxr_env_warn_unknown((char *const[]){"NIXLRUN_LOGG=info", NULL});
+    nxr_env_warn_unknown((char *const[]){unknown, NULL});
     cr_expect(strstr(warned, "NIXLRUN_LOGG ") != NULL, "'%s'", warned);
     nixl_log_set_fn(NULL, NULL);
 }
