@@ -47,13 +47,14 @@ void (*nxr_copy_large)(void *dst, const void *src, size_t nbytes) = copy_by_libc
  * read the destination, the loop waits for each line: 32 KiB to 512 KiB: 4.5-5.8 against 9-16.
  * Others: no rep movsb, whose cost varies most.
  *
- * Non-temporal stores from a fifth of the L3 on, but on Zen 5: source and destination then fill a good
- * part of it, other cores use the rest, and what is written is gone before it is read. Below, they
- * are faster to write (Intel with 260 MiB, 16 MiB: 17.6 GB/s against 14.0), but the peer's reading
- * loses more than that (copy and read: 8.0 against 9.3). 64 MiB: 18.2 against 12.4, with
+ * Non-temporal stores from a fifth of the L3 on, but on Zen 5: source and destination then fill a
+ * good part of it, other cores use the rest, and what is written is gone before it is read. Below,
+ * they are faster to write (Intel with 260 MiB, 16 MiB: 17.6 GB/s against 14.0), but the peer's
+ * reading loses more than that (copy and read: 8.0 against 9.3). 64 MiB: 18.2 against 12.4, with
  * reading 8.0 against 7.9; 96 MiB: 16.3 against 9.0, with reading 7.9 against 5.7. On Zen 5 rep
- * movsb is faster at every size, and leaves to the reader what is still there (32 MiB of L3; 16 MiB:
- * 32-39 against 21-26, with reading 15 against 11; 64 MiB: 23-25 against 16-17, 12 against 10).
+ * movsb is faster at every size, and leaves to the reader what is still there (32 MiB of L3;
+ * 16 MiB: 32-39 against 21-26, with reading 15 against 11; 64 MiB: 23-25 against 16-17, 12 against
+ * 10).
  */
 #define L3_PARTS 5
 static const struct nxr_copy_tuning intel_tuning = {24 * KIB, 512 * KIB, 52 * MIB, true};
