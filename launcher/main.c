@@ -116,7 +116,7 @@ static int check_variables(const struct launch_job *job, char *why, size_t why_n
 
 static void warn_unknown(const struct launch_job *job)
 {
-    nxr_env_warn_unknown(environ);
+    nxr_env_warn_unknown(NULL);
     for (int i = 0; i < job->n_apps; i++) {
         nxr_env_warn_unknown(job->apps[i].env);
     }

@@ -143,7 +143,7 @@ static int make_card(uint32_t incarnation)
         return fail_init(NIXL_ERR_INVALID_ARG, why);
     }
     if (!nxr_boot_is_nixlrun()) {
-        nxr_env_warn_unknown(environ);
+        nxr_env_warn_unknown(NULL);
     }
     return NIXL_OK;
 }

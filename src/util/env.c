@@ -347,12 +347,12 @@ static const char *nearest_name(const char *name)
 
 void nxr_env_warn_unknown(char *const *vars)
 {
-    for (char *const *var = vars; *var != NULL; var++) {
+    for (char *const *var = vars != NULL ? vars : environ; *var != NULL; var++) {
         char name[NAME_NBYTES];
         const char *nearest;
 
         if (strncmp(*var, PREFIX, strlen(PREFIX)) != 0 || !take_name(*var, name) ||
-            find_entry(name) != NULL || (vars != environ && getenv(name) != NULL)) {
+            find_entry(name) != NULL || (vars != NULL && getenv(name) != NULL)) {
             continue;
         }
         nearest = nearest_name(name);

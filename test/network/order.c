@@ -40,7 +40,8 @@ static size_t size_of(uint64_t number, size_t most)
     }
 }
 
-static void send_all(uint64_t n)
+/* Messages of these numbers to everybody. */
+static void send_range(uint64_t first, uint64_t end)
 {
     size_t most = nt_net->attr()->message_nbytes;
     struct nt_op ops[N_OPS];
@@ -48,7 +49,7 @@ static void send_all(uint64_t n)
 
     MPT_TRUE(buffers != NULL);
     memset(ops, 0, sizeof(ops));
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = first; i < end; i++) {
         char *buffer = buffers + i % N_OPS * most;
         struct nt_op *op = &ops[i % N_OPS];
 
@@ -70,7 +71,7 @@ static void send_all(uint64_t n)
 static void both_ways(void)
 {
     nt_on_message = in_order;
-    send_all(N_MESSAGES);
+    send_range(0, N_MESSAGES);
     nt_until_count(&nt_told.n_received, N_MESSAGES, "all messages came");
     MPT_EQ(nt_told.n_received, N_MESSAGES);
 }
@@ -78,7 +79,7 @@ static void both_ways(void)
 static void all_to_all(void)
 {
     nt_on_message = in_order;
-    send_all(N_MESSAGES / 10);
+    send_range(0, N_MESSAGES / 10);
     nt_until_count(&nt_told.n_received, N_MESSAGES / 10 * 2, "all messages came");
     MPT_EQ(nt_told.n_received, N_MESSAGES / 10 * 2);
 }
@@ -210,6 +211,7 @@ static void answers(void)
 /* ---- more than there is room for at once ----------------------------------------------------- */
 
 #define N_SENDERS       9
+#define N_GREETINGS     2
 #define N_LATE          9u
 #define N_LATE_NBYTES   4096u
 #define N_LATE_MESSAGES (N_SENDERS * N_LATE)
@@ -223,7 +225,7 @@ static void send_late(void)
     MPT_TRUE(buffers != NULL);
     memset(ops, 0, sizeof(ops));
     for (unsigned i = 0; i < N_LATE; i++) {
-        nt_make(buffers + i * N_LATE_NBYTES, N_LATE_NBYTES, PLAIN, 1 + i);
+        nt_make(buffers + i * N_LATE_NBYTES, N_LATE_NBYTES, PLAIN, N_GREETINGS + i);
         nt_send(0, buffers + i * N_LATE_NBYTES, N_LATE_NBYTES, NULL, 0, &ops[i]);
     }
     nt_tell(0, &is_sent, 1);
@@ -240,16 +242,20 @@ static void send_late(void)
 static void many_to_one(void)
 {
     nt_on_message = in_order;
-    send_all(1); /* all are connected */
-    nt_until_count(&nt_told.n_received, N_SENDERS, "all have greeted");
-    nt_barrier();
+    /* Each way is open once both ends were heard and something was sent behind that. */
+    for (unsigned n = 0; n < N_GREETINGS; n++) {
+        send_range(n, n + 1);
+        nt_until_count(&nt_told.n_received, (n + 1) * N_SENDERS, "all have greeted");
+        nt_barrier();
+    }
     if (nt_rank != 0) {
         send_late();
     } else {
         for (int rank = 1; rank < nt_size; rank++) {
             nt_doze(rank);
         }
-        nt_until_count(&nt_told.n_received, N_SENDERS + N_LATE_MESSAGES, "all messages came");
+        nt_until_count(&nt_told.n_received, N_GREETINGS * N_SENDERS + N_LATE_MESSAGES,
+                       "all messages came");
     }
     nt_barrier();
 }
