@@ -46,8 +46,8 @@ int nxr_env_check(const char *assignment, char *why, size_t why_nbytes);
 
 /*
  * Log a warning for every NIXLRUN_* variable of `vars` that is not in the list, with the nearest
- * known name. `vars` is NULL, for the environment itself, or a vector like it that goes over it: what
- * both have is passed over there.
+ * known name. `vars` is NULL, for the environment itself, or a vector like it that goes over it:
+ * what both have is passed over there.
  */
 void nxr_env_warn_unknown(char *const *vars);
 
