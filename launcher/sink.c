@@ -176,7 +176,10 @@ static ssize_t sink_write_once(struct sink *sink)
     return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : n;
 }
 
-/* The streams whose text cannot go anywhere, or has room again, look for themselves. */
+/*
+ * The streams whose text cannot go anywhere, or has room again, look for themselves. Each flush
+ * ends with this: it may be the last one, and nothing else would wake a stream that waits.
+ */
 static void sink_resume(struct sink *sink)
 {
     struct stream *stream;
@@ -197,8 +200,8 @@ static void sink_break(struct sink *sink)
     }
 }
 
-/* True when the sink is empty. */
-bool sink_flush(struct sink *sink)
+/* Write until nothing is left or the reader takes no more. True when nothing is left. */
+static bool sink_write(struct sink *sink)
 {
     while (sink->head < sink->used) {
         ssize_t n = sink_write_once(sink);
@@ -208,22 +211,26 @@ bool sink_flush(struct sink *sink)
             break;
         }
         if (n == 0) {
-            loop_watch(&sink->watch, EPOLLOUT);
             return false;
         }
         sink->head += (size_t)n;
     }
-    loop_watch(&sink->watch, 0);
     return true;
+}
+
+bool sink_flush(struct sink *sink)
+{
+    bool is_empty = sink_write(sink);
+
+    loop_watch(&sink->watch, is_empty ? 0 : EPOLLOUT);
+    sink_resume(sink);
+    return is_empty;
 }
 
 static void sink_ready(struct loop_fd *watch, uint32_t events)
 {
-    struct sink *sink = LOOP_OWNER(watch, struct sink, watch);
-
     (void)events;
-    sink_flush(sink);
-    sink_resume(sink);
+    sink_flush(LOOP_OWNER(watch, struct sink, watch));
 }
 
 bool sink_flush_all(void)

@@ -48,7 +48,10 @@ void sink_wait(struct sink *sink, struct stream *stream);
 /* Take a stream that is closed off the list of those who wait. */
 void sink_forget(struct sink *sink, struct stream *stream);
 
-/* Write what can be written without blocking. True when the sink is, or all are, empty. */
+/*
+ * Write what can be written without blocking, and resume streams that wait for room. True when the
+ * sink is, or all are, empty.
+ */
 bool sink_flush(struct sink *sink);
 bool sink_flush_all(void);
 

@@ -75,6 +75,12 @@ wait "$reader"
 [ "$(cat "$work/count")" = 3000000 ]
 result $? "and every line is there" "$work/count"
 
+# The sink is full most of the time here, and whichever flush empties it must wake the ranks.
+timeout -k 5 "$limit" "$nixlrun" --oversubscribe -np 4 head -c 20000000 /dev/zero 2>"$work/err" |
+    dd bs=4M iflag=fullblock 2>/dev/null | tr -d '\n' | wc -c >"$work/count"
+[ "$(cat "$work/count")" = 80000000 ]
+result $? "4 x 20 MB without a newline are complete" "$work/err" "$work/count"
+
 timeout -k 5 "$limit" "$nixlrun" --oversubscribe -np 2 yes 2>"$work/err" | head -n 1 >"$work/out"
 result $? "a reader that goes away ends what writes" "$work/err"
 until_true 300 nothing_runs

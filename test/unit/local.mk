@@ -5,7 +5,7 @@ unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/available %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_end %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
-	%D%/placement %D%/precedence %D%/ring %D%/status %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word
+	%D%/placement %D%/precedence %D%/ring %D%/sink %D%/status %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word
 check_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
 
@@ -78,6 +78,8 @@ fake_net = %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h
 %C%_precedence_LDADD = $(unit_libs)
 %C%_ring_CFLAGS = $(unit_cflags)
 %C%_ring_LDADD = $(unit_libs)
+%C%_sink_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)
+%C%_sink_LDADD = $(unit_launcher_libs)
 %C%_status_CFLAGS = $(unit_cflags)
 %C%_status_LDADD = $(unit_libs)
 %C%_table_CFLAGS = $(unit_cflags)

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sinks and the streams that wait for their room: whichever flush makes room must wake them. */
+#include "config.h"
+
+#include "launcher/sink.h"
+#include "launcher/stream.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MORE_THAN_FITS = 3 * 1024 * 1024 };
+
+TestSuite(sink, .timeout = 60);
+
+/* A full sink before a pipe, and a stream of a rank that waits for it. */
+struct bench {
+    struct sink *sink;
+    struct stream stream;
+    int reader, rank;
+};
+
+static struct bench make_bench(void)
+{
+    struct bench bench = {0};
+    int out[2], from[2];
+    char *text = calloc(1, MORE_THAN_FITS);
+
+    cr_assert(eq(int, loop_open(), 0));
+    cr_assert(eq(int, pipe2(out, O_CLOEXEC), 0));
+    cr_assert(eq(int, pipe2(from, O_CLOEXEC | O_NONBLOCK), 0));
+    bench.sink = sink_open(out[1]);
+    bench.reader = out[0];
+    bench.rank = from[1];
+    bench.stream.watch.fd = from[0];
+    sink_add(bench.sink, &bench, text, MORE_THAN_FITS);
+    free(text);
+    cr_expect(not(sink_flush(bench.sink)));
+    cr_expect(sink_is_full(bench.sink));
+    return bench;
+}
+
+static void wait_for_room(struct bench *bench)
+{
+    bench->stream.is_stopped = true;
+    sink_wait(bench->sink, &bench->stream);
+}
+
+/* Read all that the pipe has; nothing is flushed meanwhile. */
+static void drain(const struct bench *bench)
+{
+    static char buffer[64 * 1024];
+
+    fcntl(bench->reader, F_SETFL, O_NONBLOCK);
+    while (read(bench->reader, buffer, sizeof(buffer)) > 0) {
+    }
+}
+
+/* Flush by `flush` until nothing is left, and look at the stream. */
+static void empties(bool (*flush)(struct sink *sink))
+{
+    struct bench bench = make_bench();
+
+    wait_for_room(&bench);
+    while (!flush(bench.sink)) {
+        drain(&bench);
+    }
+    cr_expect(not(bench.stream.is_stopped), "a stream waits for a sink that is empty");
+    cr_expect(eq(int, (int)bench.stream.watch.events, EPOLLIN));
+}
+
+static bool flush_all(struct sink *sink)
+{
+    (void)sink;
+    return sink_flush_all();
+}
+
+Test(sink, a_flush_of_this_sink_wakes_streams)
+{
+    empties(sink_flush);
+}
+
+Test(sink, a_flush_of_all_sinks_wakes_streams)
+{
+    empties(flush_all);
+}
+
+Test(sink, a_broken_sink_wakes_streams)
+{
+    struct bench bench = make_bench();
+
+    wait_for_room(&bench);
+    signal(SIGPIPE, SIG_IGN);
+    close(bench.reader);
+    cr_expect(sink_flush(bench.sink));
+    cr_expect(bench.sink->is_broken);
+    cr_expect(not(bench.stream.is_stopped));
+}
+
+Test(sink, a_sink_that_is_still_full_wakes_none)
+{
+    struct bench bench = make_bench();
+
+    wait_for_room(&bench);
+    cr_expect(not(sink_flush(bench.sink)));
+    cr_expect(bench.stream.is_stopped);
+}
