@@ -131,6 +131,10 @@ static int take_value(struct parser *parser, const struct option *option, const 
     char shown[VALUE_SHOWN_NBYTES], allowed[ALLOWED_NBYTES];
 
     *value_p = attached;
+    if (option->id == OPTION_ENV && attached != NULL) {
+        return parser_fail(parser, "%.*s takes no value: to give ranks a variable, write -x %s",
+                           parser->given_nbytes, parser->given, value_show(attached, shown));
+    }
     if (option->value == VALUE_NONE && attached != NULL) {
         return parser_fail(parser, "%.*s takes no value, but is given %s", parser->given_nbytes,
                            parser->given, value_show(attached, shown));
@@ -257,6 +261,25 @@ static int parse_report(struct parser *parser)
     return parse_program(parser);
 }
 
+/* --env is not what other launchers call so: whoever goes on behind it means something else. */
+static int check_env(struct parser *parser)
+{
+    char shown[VALUE_SHOWN_NBYTES];
+
+    if (parser->word == parser->end) {
+        return 0;
+    }
+    value_show(*parser->word, shown);
+    if (strchr(*parser->word, '=') != NULL) {
+        return parser_fail(parser,
+                           "--env prints the NIXLRUN_ variables and starts no program: to give "
+                           "ranks a variable, write -x %s",
+                           shown);
+    }
+    return parser_fail(
+        parser, "--env prints the NIXLRUN_ variables and starts no program: leave out %s", shown);
+}
+
 static int parse_programs(struct parser *parser)
 {
     do {
@@ -266,7 +289,7 @@ static int parse_programs(struct parser *parser)
                 return -1;
             }
             if (parser->options->action >= ACTION_HELP) {
-                return 0;
+                return parser->options->action == ACTION_ENV ? check_env(parser) : 0;
             }
         }
         if (parser->options->action != ACTION_RUN || parser->options->is_json) {
