@@ -77,6 +77,7 @@ void nxr_part_retire(struct nxr_region_part *part)
         n_retired++;
     } else {
         nxr_list_append(&closing, &part->link);
+        nxr_service_kick();
     }
 }
 

@@ -392,10 +392,26 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
     return NIXL_OK;
 }
 
+/*
+ * Give back all parts of peers before the first own region is closed: device memory that is open
+ * here keeps its owner's close waiting, and the owner may be waiting for this rank in the same way.
+ */
+static void drop_all_parts(void)
+{
+    struct nxr_list *link, *after;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_list_for_each (link, after, &open_regions) {
+        nxr_region_drop_parts(nxr_list_entry(link, struct nixl_region, link));
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
 void nxr_regions_close_all(void)
 {
     struct nxr_list *link, *after;
 
+    drop_all_parts();
     nxr_list_for_each (link, after, &open_regions) {
         struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
 
