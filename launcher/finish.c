@@ -266,7 +266,14 @@ static void say_rank_state(const struct rank *rank)
 static void timeout_is_over(struct loop_timer *timer)
 {
     (void)timer;
-    if (session.n_live == 0 || has_begun) {
+    sink_give_up_at(nxr_deadline(session.n_live > 0 ? session.job->grace_ns : 0));
+    if (session.n_live == 0) {
+        sink_say("the timeout of %g s is over before the output was read",
+                 (double)session.job->timeout_ns / (double)NXR_S);
+        set_exit_code(LAUNCH_EXIT_TIMEOUT);
+        return;
+    }
+    if (has_begun) {
         return;
     }
     sink_say("the timeout of %g s is over; the job is killed",

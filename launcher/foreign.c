@@ -38,6 +38,13 @@ static void abandon(int exit_code)
 static void timeout_is_over(struct loop_timer *timer)
 {
     (void)timer;
+    sink_give_up_at(nxr_deadline(foreign.is_running ? foreign.job->grace_ns : 0));
+    if (!foreign.is_running) {
+        sink_say("the timeout of %g s is over before the output was read",
+                 (double)foreign.job->timeout_ns / (double)NXR_S);
+        foreign.is_timed_out = foreign.exit_code == 0;
+        return;
+    }
     if (foreign.has_begun) {
         return;
     }

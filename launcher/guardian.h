@@ -62,6 +62,9 @@ void guardian_signal(int id, int signal);
 /* SIGKILL every descendant; the reports of those that were known come as usual. */
 void guardian_kill_all(void);
 
+/* If somebody has stopped the guardian, continue it. Returns whether it was so. */
+bool guardian_continue(void);
+
 /* Kill what is left and wait for the guardian's end. */
 void guardian_close(void);
 

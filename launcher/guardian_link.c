@@ -188,11 +188,20 @@ void guardian_kill_all(void)
     link_send(&message, sizeof(message));
 }
 
+bool guardian_continue(void)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)link_pid, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid != 0 &&
+           kill(link_pid, SIGCONT) == 0;
+}
+
 void guardian_close(void)
 {
     int status = 0;
 
     close(link_watch.fd);
+    guardian_continue();
     if (link_pid > 0 && waitpid(link_pid, &status, 0) == link_pid && status != 0) {
         /* It was killed, so its orphans have fallen to us; an engine has got its end signal. */
         descendants_await(has_polite ? GUARDIAN_POLITE_NS : 0);

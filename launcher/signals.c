@@ -17,8 +17,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-static const int served[] = {SIGINT,  SIGTERM, SIGQUIT, SIGHUP,  SIGUSR1,
-                             SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
+static const int served[] = {SIGINT,  SIGTERM, SIGQUIT, SIGHUP,   SIGUSR1,
+                             SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD};
 static struct loop_fd watch = {.fd = -1};
 static int n_end_signals;
 static const struct signals_actions *actions;
@@ -26,8 +26,10 @@ static const struct signals_actions *actions;
 void signals_block(sigset_t *before_p)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction usual = {.sa_handler = SIG_DFL};
     sigset_t set;
 
+    sigaction(SIGCHLD, &usual, NULL);  /* who ignores it cannot wait for children */
     sigaction(SIGPIPE, &ignore, NULL); /* a write error tells the same, at the right place */
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(served) / sizeof(served[0]); i++) {
@@ -62,6 +64,18 @@ static void stop(void)
     raise(SIGSTOP);
 }
 
+/* Without the guardian no signal reaches a rank, and no end of one is heard of. */
+static void look_at_guardian(void)
+{
+    static bool is_told;
+
+    if (guardian_continue() && !is_told) {
+        is_told = true;
+        sink_say("the guardian process was stopped, perhaps by a rank that stops its parent; it "
+                 "is continued");
+    }
+}
+
 static void serve(int signal)
 {
     switch (signal) {
@@ -73,6 +87,9 @@ static void serve(int signal)
         break;
     case SIGTSTP:
         stop();
+        break;
+    case SIGCHLD:
+        look_at_guardian();
         break;
     case SIGCONT:
         guardian_signal(-1, SIGCONT);

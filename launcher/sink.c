@@ -10,6 +10,7 @@
 
 #include "launcher/sink.h"
 #include "launcher/stream.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,10 +26,12 @@
 
 #define SINK_LIMIT_NBYTES (1024 * 1024) /* more than this and streams wait */
 #define SINK_TTY_NBYTES   256           /* what a terminal that polls as writable surely takes */
+#define SINK_GIVE_UP_NS   (500 * NXR_MS)
 
 static struct sink *sinks;
 static struct sink *standard[2];
 static bool has_failed;
+static struct loop_timer give_up_timer;
 
 static void sink_ready(struct loop_fd *watch, uint32_t events);
 
@@ -243,6 +246,33 @@ bool sink_flush_all(void)
         }
     }
     return is_empty;
+}
+
+/* Drop what the sink has, and what comes. */
+static void sink_drop(struct sink *sink)
+{
+    size_t nbytes = sink->used - sink->head;
+
+    sink->is_broken = true;
+    sink->head = sink->used = 0;
+    sink_flush(sink);
+    sink_say("nobody reads the output: the last %zu bytes of it are dropped", nbytes);
+}
+
+static void give_up(struct loop_timer *timer)
+{
+    for (struct sink *sink = sinks; sink != NULL; sink = sink->next) {
+        if (!sink_flush(sink)) {
+            sink_drop(sink);
+        }
+    }
+    loop_timer_set(timer, nxr_now_ns() + SINK_GIVE_UP_NS);
+}
+
+void sink_give_up_at(int64_t at_ns)
+{
+    give_up_timer.fire = give_up;
+    loop_timer_set(&give_up_timer, at_ns);
 }
 
 void sink_say(const char *format, ...)

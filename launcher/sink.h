@@ -55,6 +55,12 @@ void sink_forget(struct sink *sink, struct stream *stream);
 bool sink_flush(struct sink *sink);
 bool sink_flush_all(void);
 
+/*
+ * From `at_ns` on nobody waits for a reader any more: a sink that is not empty then, or half a
+ * second later and so on, is broken after a line that says how much is dropped.
+ */
+void sink_give_up_at(int64_t at_ns);
+
 /* One line of nixlrun's own for stderr, after "nixlrun: ". */
 void sink_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -69,6 +69,28 @@ has "$work/err" '^nixlrun: +rank 1 \(pid [0-9]+\): sleeping, initialized$' "tell
 gives 124 "--timeout and ranks that ignore SIGTERM" -np 2 --timeout 0.3 --kill-grace 0.2 \
     sh -c 'trap "" TERM; while :; do sleep 0.05; done'
 
+gives 124 "--timeout after a rank has failed" -np 2 --timeout 0.5 --kill-grace 0.2 --on-failure continue \
+    sh -c 'test "$PMIX_RANK" != 0 || exit 5; exec sleep 300'
+has "$work/err" 'rank 0 .* exited with code 5; the other ranks go on' "and the failure was told"
+has "$work/err" '^nixlrun: +rank 1 \(pid [0-9]+\): sleeping' "as is who was still there"
+
+# A reader that never reads: what is not out when the time and the grace are over is dropped.
+mkfifo "$work/unread"
+exec 7<>"$work/unread"
+limit=60
+for program in yes 'head -c 1000000 /dev/zero'; do
+    # shellcheck disable=SC2086
+    timeout -k 5 "$limit" "$nixlrun" -np 1 --timeout 0.5 --kill-grace 0.2 $program \
+        >"$work/unread" 2>"$work/err" </dev/null
+    rc=$?
+    grep -q '^nixlrun: the timeout of 0.5 s is over' "$work/err" &&
+        grep -Eq '^nixlrun: nobody reads the output: the last [0-9]+ bytes of it are dropped$' "$work/err" &&
+        [ "$rc" = 124 ]
+    result $? "--timeout and a reader that never reads ${program%% *} (exit code $rc)" "$work/err"
+done
+exec 7<&-
+limit=300
+
 gives 5 "--on-failure continue lets the others finish" -np 3 --on-failure continue \
     sh -c 'test "$PMIX_RANK" != 0 || exit 5; sleep 0.3; echo "done $PMIX_RANK"'
 [ "$(sort "$work/out" | tr '\n' ' ')" = "done 1 done 2 " ]

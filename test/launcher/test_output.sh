@@ -26,6 +26,19 @@ result $? "is complete, 2 x 200000 lines"
 gives 0 "the last line needs no newline" -np 1 printf 'no newline'
 [ "$(od -An -c "$work/out" | tr -d ' ')" = 'nonewline' ]
 result $? "and gets none" "$work/out"
+# Somebody out of nixlrun's reach holds the pipe, so there is no end of file.
+mkfifo "$work/held"
+timeout -k 5 "$limit" "$nixlrun" -np 1 sh -c "printf 'no end'; echo \$\$ >'$work/pid'; read -r _ <'$work/held'" \
+    >"$work/out" 2>"$work/err" </dev/null &
+job=$!
+until_true 300 test -s "$work/pid"
+exec 7>"/proc/$(cat "$work/pid")/fd/1"
+echo >"$work/held"
+wait "$job"
+result $? "a pipe that somebody else holds is waited for a moment" "$work/err"
+exec 7>&-
+[ "$(cat "$work/out")" = 'no end' ]
+result $? "and its last line comes out" "$work/out"
 gives 0 "but two ranks do not share a line" -np 2 printf 'x'
 [ "$(wc -l <"$work/out")" = 1 ] && [ "$(tr -d '\n' <"$work/out")" = xx ]
 result $? "each has its own" "$work/out"

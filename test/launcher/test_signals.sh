@@ -83,6 +83,24 @@ stopped() {
         esac
     done
 }
+
+none_is_stopped() {
+    for pid in $(marked); do
+        ! grep -q '^State:.T' "/proc/$pid/status" || return 1
+    done
+}
+
+# ranks_are_stopped N: so many processes named sh of this test are stopped
+ranks_are_stopped() {
+    n_stopped=0
+    for environ in $(grep -lzx "NXR_TEST_MARK=$work" /proc/[0-9]*/environ 2>/dev/null); do
+        status=${environ%environ}status
+        if grep -q '^Name:.sh$' "$status" && grep -q '^State:.T' "$status"; then
+            n_stopped=$((n_stopped + 1))
+        fi
+    done 2>/dev/null
+    [ "$n_stopped" = "$1" ]
+}
 start -np 2 --kill-grace 60 sh -c 'echo ready; exec sleep 300'
 until_true 300 lines 2 ready
 kill -TSTP "$job"
@@ -91,11 +109,40 @@ result $? "SIGTSTP stops the ranks and nixlrun" "$work/err"
 kill -CONT "$job"
 until_true 300 sh -c "grep -q '^State:.[SR]' /proc/$job/status"
 result $? "SIGCONT continues nixlrun"
+until_true 300 none_is_stopped
+result $? "and the ranks"
 kill -TERM "$job"
 ended
 [ "$rc" = 143 ]
-result $? "and the ranks, which then get SIGTERM (exit code $rc)" "$work/err"
+result $? "which then get SIGTERM (exit code $rc)" "$work/err"
 clean "after stop and continue"
+
+start -np 2 --kill-grace 60 sh -c 'kill -STOP $$; echo goes on; exec sleep 300'
+until_true 300 ranks_are_stopped 2
+kill -CONT "$job"
+until_true 300 lines 2 "goes on"
+result $? "SIGCONT continues ranks that have stopped themselves" "$work/out" "$work/err"
+kill -TERM "$job"
+ended
+start -np 2 --kill-grace 600 sh -c 'kill -STOP $$; exec sleep 300'
+until_true 300 ranks_are_stopped 2
+kill -TERM "$job"
+ended
+[ "$rc" = 143 ]
+result $? "SIGTERM reaches ranks that are stopped (exit code $rc)" "$work/err"
+
+start -np 1 --kill-grace 60 sh -c 'kill -STOP $PPID; echo ready; exec sleep 300'
+until_true 300 lines 1 ready
+kill -TERM "$job"
+ended
+[ "$rc" = 143 ]
+result $? "a rank that stops its parent hides from no signal (exit code $rc)" "$work/err"
+has "$work/err" '^nixlrun: the guardian process was stopped' "and it is told"
+start -np 1 sh -c 'kill -STOP $PPID; exit 3'
+ended
+[ "$rc" = 3 ]
+result $? "nor its end from nixlrun (exit code $rc)" "$work/err"
+clean "after a guardian that was stopped"
 
 # A user at a terminal: Ctrl-C once, then Ctrl-Z, fg, Ctrl-C.
 cat >"$work/terminal.exp" <<'SCRIPT'
