@@ -2,8 +2,8 @@
 /*
  * A thread that sleeps on the robust mutexes of all linked peers at once (futex_waitv). The kernel
  * wakes one sleeper when the owner of a robust futex dies and its waiters bit is set; that one
- * wakes the others. Where the kernel has no futex_waitv (before 5.16), or for peers beyond its 128
- * words, the pidfds of liveness.c see the death, later.
+ * wakes the others. Where the kernel has no futex_waitv (before 5.16) or does not permit it
+ * (seccomp), and for peers beyond its 128 words, the pidfds of liveness.c see the death, later.
  *
  * Lock: job.lock guards the thread's start; the thread takes it to read the peers.
  */
@@ -102,8 +102,8 @@ static void *watch(void *arg)
             break;
         }
         woken = syscall(SYS_futex_waitv, words, n_words, 0, NULL, CLOCK_MONOTONIC);
-        if (woken < 0 && errno == ENOSYS) {
-            nxr_debug(HOST, "no futex_waitv: deaths are seen by pidfd only");
+        if (woken < 0 && errno != EAGAIN && errno != EINTR) {
+            nxr_debug(HOST, "no futex_waitv: deaths are seen by pidfd only: %m");
             break;
         }
         if (woken == 0 && !atomic_load_explicit(&is_stopping, memory_order_acquire)) {
