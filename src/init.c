@@ -28,6 +28,7 @@
 #include "util/hash.h"
 #include "util/log.h"
 #include "util/status.h"
+#include "util/thread.h"
 #include "wait.h"
 #include "xfer.h"
 
@@ -129,15 +130,18 @@ static void choose_spin_time(int n_local)
 static int make_card(uint32_t incarnation)
 {
     int status = nxr_card_make(nxr_job.rank, incarnation, &nxr_job.card);
+    char why[256];
 
     if (status != NIXL_OK) {
-        return fail_init(status, "cannot make the rank's card");
+        snprintf(why, sizeof(why),
+                 "no random numbers for the secrets of this rank: getrandom: %s; a sandbox that "
+                 "filters system calls must permit it",
+                 strerror(errno));
+        return fail_init(status, why);
     }
     nxr_job.card.head.flags = nxr_route_is_allowed("shm") ? 0 : NXR_CARD_NOT_LOCAL;
     nxr_log_identity("nixlrun", nxr_job.rank, nxr_job.size, nxr_job.card.head.host);
     if (nxr_log_open(nxr_env.log_file) != NIXL_OK) {
-        char why[256];
-
         snprintf(why, sizeof(why), "NIXLRUN_LOG_FILE is '%.120s': %s", nxr_env.log_file,
                  strerror(errno));
         return fail_init(NIXL_ERR_INVALID_ARG, why);
@@ -448,17 +452,21 @@ int nixl_peer_state(int rank)
 
 void nixl_abort(int exit_code, const char *why)
 {
+    bool is_rank = atomic_load(&nxr_job.state) == NXR_STATE_READY;
     const char *reason = why != NULL ? why : "no reason given";
+    struct nxr_signal_guard guard;
 
     exit_code = exit_code != 0 ? exit_code : 1;
-    if (atomic_load(&nxr_job.state) == NXR_STATE_READY) {
-        if (!nxr_boot_is_nixlrun()) {
-            fprintf(stderr, "nixlrun: rank %d on %s aborts the job: %s\n", nxr_job.rank,
-                    nxr_job.card.head.host, reason);
-        }
-        nxr_boot_abort(exit_code, reason);
-    } else {
+    nxr_signal_guard_begin(&guard); /* nobody may read the line */
+    if (!is_rank) {
         fprintf(stderr, "nixlrun: abort: %s\n", reason);
+    } else if (!nxr_boot_is_nixlrun()) {
+        fprintf(stderr, "nixlrun: rank %d on %s aborts the job: %s\n", nxr_job.rank,
+                nxr_job.card.head.host, reason);
+    }
+    nxr_signal_guard_end(&guard);
+    if (is_rank) {
+        nxr_boot_abort(exit_code, reason);
     }
     _exit(exit_code);
 }

@@ -165,7 +165,8 @@ lib_LTLIBRARIES += %D%/libnixlrun.la
 %C%_libnixlrun_la_SOURCES =
 # libtool's current:revision:age. 0:0:0 until 1.0; then: source changed, revision+1; interfaces added,
 # current+1, revision 0, age+1; interfaces removed or changed, current+1, revision 0, age 0.
-%C%_libnixlrun_la_LDFLAGS = $(AM_LDFLAGS) $(NODEFS_LDFLAGS) -version-info 0:0:0
+# Never unloaded: threads of PMIx and exit handlers outlive a dlclose().
+%C%_libnixlrun_la_LDFLAGS = $(AM_LDFLAGS) $(NODEFS_LDFLAGS) -Wl,-z,nodelete -version-info 0:0:0
 %C%_libnixlrun_la_LIBADD = %D%/libnixlrun_core.la
 EXTRA_DIST += %D%/libnixlrun.map %D%/memory/kernel_copy.cu %D%/memory/kernel_reduce.cu %D%/memory/make-ptx
 %C%_libnixlrun_la_DEPENDENCIES = %D%/libnixlrun_core.la %D%/libnixlrun.map

@@ -9,6 +9,7 @@
 
 #include "boot/call.h"
 #include "util/clock.h"
+#include "util/thread.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -100,26 +101,30 @@ static void *run_blocking(void *arg)
     return NULL;
 }
 
+/* On the caller's thread, without a deadline. */
+static void run_here(struct nxr_call *call)
+{
+    struct nxr_signal_guard guard;
+
+    nxr_signal_guard_begin(&guard);
+    run_blocking(call);
+    nxr_signal_guard_end(&guard);
+}
+
 pmix_status_t nxr_call_blocking(nxr_call_fn *fn, void *arg, int64_t timeout_ns)
 {
     struct nxr_call *call = nxr_call_new();
-    pthread_attr_t attributes;
     pthread_t thread;
-    int error;
 
     if (call == NULL) {
         return PMIX_ERR_NOMEM;
     }
     call->blocking_fn = fn;
     call->blocking_arg = arg;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    error = pthread_create(&thread, &attributes, run_blocking, call);
-    pthread_attr_destroy(&attributes);
-    if (error != 0) {
-        call->holders = 1;
-        release(call);
-        return PMIX_ERR_NOMEM;
+    if (nxr_thread_start(&thread, 0, run_blocking, call) == 0) {
+        pthread_detach(thread);
+    } else {
+        run_here(call);
     }
     return nxr_call_wait(call, timeout_ns);
 }

@@ -24,8 +24,10 @@ void nxr_call_ended(pmix_status_t status, void *call);
 pmix_status_t nxr_call_wait(struct nxr_call *call, int64_t timeout_ns);
 
 /*
- * Run a blocking call on a thread of its own. After PMIX_ERR_TIMEOUT that thread may still be in it
- * and has `arg` for ever: the caller must not touch it again.
+ * Run a blocking call on a thread of its own, with all signals blocked: PMIx and what it uses write
+ * to sockets, and SIGPIPE would end the program. After PMIX_ERR_TIMEOUT that thread may still be in
+ * the call and keeps `arg`: the caller must not touch it again. Where no thread can be made, as
+ * after unshare(CLONE_NEWPID), the caller's thread makes the call, and the deadline does not hold.
  */
 typedef pmix_status_t nxr_call_fn(void *arg);
 pmix_status_t nxr_call_blocking(nxr_call_fn *fn, void *arg, int64_t timeout_ns);

@@ -65,8 +65,7 @@ int nxr_card_make(int rank, uint32_t incarnation, struct nxr_full_card *card_p)
 
     if (!nxr_random(card.nonce, sizeof(card.nonce)) ||
         !nxr_random(card.secret, sizeof(card.secret))) {
-        nxr_error(BOOT, "no random numbers: %m");
-        return NIXL_ERR_INTERNAL;
+        return NIXL_ERR_UNSUPPORTED;
     }
     if (nxr_env.hostid != NULL && nxr_env.hostid[0] != '\0') {
         strncpy(card.host, nxr_env.hostid, sizeof(card.host) - 1);

@@ -48,7 +48,8 @@ static bool is_of_another_user(void)
     if (dir == NULL) {
         return false;
     }
-    return stat(dir, &info) == 0 ? info.st_uid != geteuid() : errno == EACCES;
+    return stat(dir, &info) == 0 ? info.st_uid != geteuid() || info.st_gid != getegid()
+                                 : errno == EACCES;
 }
 
 static int explain(pmix_status_t status, const char *what, char *why, size_t why_nbytes)
@@ -63,9 +64,9 @@ static int explain(pmix_status_t status, const char *what, char *why, size_t why
     }
     if (is_of_another_user()) {
         snprintf(why, why_nbytes,
-                 "%s: %s (%d); the launcher runs as another user than this rank, which is user %u; "
-                 "start ranks as the user who starts the job",
-                 what, PMIx_Error_string(status), status, (unsigned)geteuid());
+                 "%s: %s (%d); the launcher runs as another user or group than this rank, which is "
+                 "user %u, group %u; start ranks as the user and group that start the job",
+                 what, PMIx_Error_string(status), status, (unsigned)geteuid(), (unsigned)getegid());
         return NIXL_ERR_TRANSPORT;
     }
     snprintf(

@@ -4,6 +4,7 @@
  * bytes that are read without it.
  */
 #include "util/log.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -171,15 +172,18 @@ static void write_line(enum nxr_log_subsystem subsystem, const char *text)
     char line[LINE_MAX_NBYTES + 160];
     int nbytes =
         snprintf(line, sizeof(line), "%s %s: %s\n", identity, subsystem_names[subsystem], text);
+    struct nxr_signal_guard guard;
     ssize_t written;
 
     if (nbytes >= (int)sizeof(line)) {
         nbytes = sizeof(line) - 1;
         line[nbytes - 1] = '\n';
     }
+    nxr_signal_guard_begin(&guard);
     do {
         written = write(log_fd, line, (size_t)nbytes);
     } while (written < 0 && errno == EINTR);
+    nxr_signal_guard_end(&guard);
 }
 
 void nxr_log_write(enum nixl_log_level level, enum nxr_log_subsystem subsystem, const char *format,

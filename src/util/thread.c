@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting threads. No state. */
+/* Starting threads, and keeping signals from them. No state. */
 #include "config.h"
 
 #include "util/thread.h"
 
+#include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SHORT_SLICE_NS 100000 /* the least that Linux takes */
@@ -33,12 +34,40 @@ int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *
 
     sigfillset(&all);
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, stack_nbytes);
+    if (stack_nbytes > 0) {
+        pthread_attr_setstacksize(&attributes, stack_nbytes);
+    }
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(thread, &attributes, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return error;
+}
+
+void nxr_signal_guard_begin(struct nxr_signal_guard *guard)
+{
+    sigset_t all, pending;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &guard->before);
+    sigpending(&pending);
+    guard->had_pipe = sigismember(&pending, SIGPIPE) != 0;
+}
+
+void nxr_signal_guard_end(const struct nxr_signal_guard *guard)
+{
+    const struct timespec now = {0, 0};
+    int saved_errno = errno;
+    sigset_t pipe_set;
+
+    if (!guard->had_pipe) {
+        sigemptyset(&pipe_set);
+        sigaddset(&pipe_set, SIGPIPE);
+        while (sigtimedwait(&pipe_set, NULL, &now) < 0 && errno == EINTR) {
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+    errno = saved_errno;
 }
 
 bool nxr_thread_hurry(void)

@@ -6,11 +6,26 @@
 #define NXR_UTIL_THREAD_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Start a joinable thread with a stack of that size that runs run(arg). 0 or an errno. */
+/*
+ * Start a joinable thread that runs run(arg), with a stack of that size, or the system's usual one
+ * for 0. Returns 0 or an errno.
+ */
 int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *), void *arg);
+
+/*
+ * Between these two calls the calling thread, which may be the application's, gets no signal, and
+ * a write whose reader has gone fails with EPIPE: SIGPIPE would end the program.
+ */
+struct nxr_signal_guard {
+    sigset_t before;
+    bool had_pipe; /* SIGPIPE was pending already, and stays so */
+};
+void nxr_signal_guard_begin(struct nxr_signal_guard *guard);
+void nxr_signal_guard_end(const struct nxr_signal_guard *guard);
 
 /*
  * The calling thread runs seldom and briefly: when it wakes, it shall not wait for the end of

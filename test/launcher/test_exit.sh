@@ -110,7 +110,10 @@ ring=$(realpath "$top_builddir/examples/ring")
 if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --clear-groups test -x "$ring" 2>/dev/null; then
     gives 1 "a rank that runs as another user" -np 2 sh -c \
         'if [ "$PMIX_RANK" = 1 ]; then exec setpriv --reuid=65534 --clear-groups "$1"; else exec "$1"; fi' sh "$ring"
-    has "$work/err" "runs as another user than this rank, which is user 65534" "is told so"
+    has "$work/err" "runs as another user or group than this rank, which is user 65534, group 0;" "is told so"
+    gives 1 "a rank that runs as another group" -np 2 sh -c \
+        'if [ "$PMIX_RANK" = 1 ]; then exec setpriv --regid=65534 --clear-groups "$1"; else exec "$1"; fi' sh "$ring"
+    has "$work/err" "runs as another user or group than this rank, which is user 0, group 65534;" "is told so"
     # PMIx serves them if it is told not to look: the ranks do not.
     PMIX_MCA_psec=none PMIX_MCA_gds=hash gives 1 "ranks of two users" -np 2 sh -c \
         'if [ "$PMIX_RANK" = 1 ]; then exec setpriv --reuid=65534 --clear-groups "$1"; else exec "$1"; fi' sh "$ring"

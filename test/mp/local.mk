@@ -38,12 +38,14 @@ mp_programs = \
 	%D%/lifecycle \
 	%D%/limits \
 	%D%/no_device \
+	%D%/odd_process \
 	%D%/precedence \
 	%D%/quiet \
 	%D%/refusals \
 	%D%/seals \
 	%D%/states \
-	%D%/stress
+	%D%/stress \
+	%D%/unload
 check_PROGRAMS += $(mp_programs)
 %C%_abort_LDFLAGS = $(mp_link)
 %C%_abort_LDADD = $(mp_libs)
@@ -97,6 +99,8 @@ check_PROGRAMS += $(mp_programs)
 %C%_limits_LDADD = $(mp_libs)
 %C%_no_device_LDFLAGS = $(mp_link)
 %C%_no_device_LDADD = $(mp_libs)
+%C%_odd_process_LDFLAGS = $(mp_link)
+%C%_odd_process_LDADD = $(mp_libs)
 %C%_precedence_LDFLAGS = $(mp_link)
 %C%_precedence_LDADD = $(mp_libs)
 %C%_quiet_LDFLAGS = $(mp_link)
@@ -109,8 +113,10 @@ check_PROGRAMS += $(mp_programs)
 %C%_states_LDADD = $(mp_libs)
 %C%_stress_LDFLAGS = $(mp_link)
 %C%_stress_LDADD = $(mp_libs)
+%C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
+%C%_unload_LDADD = -ldl
 
-mp_tests = %D%/abort.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/limits.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/limits.mp %D%/odd.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 

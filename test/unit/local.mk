@@ -4,7 +4,7 @@ if HAVE_CRITERION
 unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/available %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_end %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
+unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_end %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
 	%D%/placement %D%/precedence %D%/ring %D%/sink %D%/status %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word
 check_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
@@ -13,6 +13,8 @@ TESTS += $(unit_programs)
 %C%_abi_LDADD = $(unit_libs)
 %C%_available_CFLAGS = $(unit_cflags)
 %C%_available_LDADD = $(unit_libs)
+%C%_call_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)
+%C%_call_LDADD = $(unit_libs)
 %C%_coll_table_CFLAGS = $(unit_cflags)
 %C%_coll_table_LDADD = $(unit_libs)
 %C%_combine_CFLAGS = $(unit_cflags)

@@ -6,6 +6,7 @@
 #include <criterion/new/assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,4 +214,17 @@ Test(log, lines_of_threads_do_not_mix)
     fclose(file);
     unlink(path);
     rmdir(dir);
+}
+
+Test(log, a_line_that_nobody_reads_ends_no_program)
+{
+    int fds[2];
+
+    signal(SIGPIPE, SIG_DFL);
+    cr_assert(eq(int, pipe(fds), 0));
+    close(fds[0]);
+    cr_assert(eq(int, dup2(fds[1], STDERR_FILENO), STDERR_FILENO));
+    errno = ENOENT;
+    nxr_warn(CORE, "nobody reads this");
+    cr_expect(eq(int, errno, ENOENT));
 }
