@@ -2,26 +2,26 @@
 # Examples: built and tested here, installed as sources.
 noinst_PROGRAMS += %D%/allreduce %D%/channel %D%/hello %D%/ring %D%/pair %D%/paged_kv %D%/kv_transfer
 %C%_allreduce_SOURCES = %D%/allreduce.c
-%C%_allreduce_LDADD = src/libnixlrun.la
+%C%_allreduce_LDADD = $(nixlrun_la)
 %C%_allreduce_LDFLAGS = $(AM_LDFLAGS) -no-install
 %C%_channel_SOURCES = %D%/channel.c
-%C%_channel_LDADD = src/libnixlrun.la
+%C%_channel_LDADD = $(nixlrun_la)
 %C%_channel_LDFLAGS = $(AM_LDFLAGS) -no-install
 %C%_hello_SOURCES = %D%/hello.c
-%C%_hello_LDADD = src/libnixlrun.la
+%C%_hello_LDADD = $(nixlrun_la)
 %C%_hello_LDFLAGS = $(AM_LDFLAGS) -no-install
 %C%_pair_SOURCES = %D%/pair.c
-%C%_pair_LDADD = src/libnixlrun.la
+%C%_pair_LDADD = $(nixlrun_la)
 %C%_pair_LDFLAGS = $(AM_LDFLAGS) -no-install
 %C%_ring_SOURCES = %D%/ring.c
-%C%_ring_LDADD = src/libnixlrun.la
+%C%_ring_LDADD = $(nixlrun_la)
 %C%_ring_LDFLAGS = $(AM_LDFLAGS) -no-install
 %C%_paged_kv_SOURCES = %D%/paged_kv.c
-%C%_paged_kv_LDADD = src/libnixlrun.la
+%C%_paged_kv_LDADD = $(nixlrun_la)
 %C%_paged_kv_LDFLAGS = $(AM_LDFLAGS) -no-install
 %C%_kv_transfer_SOURCES = %D%/kv_transfer.c %D%/kv_options.c %D%/kv_options.h %D%/kv_cache.c \
 	%D%/kv_cache.h %D%/kv_report.c %D%/kv_report.h
-%C%_kv_transfer_LDADD = src/libnixlrun.la
+%C%_kv_transfer_LDADD = $(nixlrun_la)
 %C%_kv_transfer_LDFLAGS = $(AM_LDFLAGS) -no-install
 
 examplesdir = $(docdir)/examples

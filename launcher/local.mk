@@ -114,7 +114,7 @@ pkglibexec_PROGRAMS += %D%/nixlrun-rank
 pkglibexec_PROGRAMS += %D%/nixlrun-inspect
 %C%_nixlrun_inspect_SOURCES = %D%/explain.c %D%/explain.h \
 	%D%/explain_tell.c %D%/explain_tell.h %D%/inspect_main.c %D%/table.c
-%C%_nixlrun_inspect_LDADD = src/libnixlrun.la
+%C%_nixlrun_inspect_LDADD = $(nixlrun_la)
 
 bashcompletiondir = $(bashcompdir)
 dist_bashcompletion_DATA = %D%/completion/nixlrun

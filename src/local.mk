@@ -174,6 +174,14 @@ if HAVE_VERSION_SCRIPT
 %C%_libnixlrun_la_LDFLAGS += -Wl,--version-script=$(srcdir)/%D%/libnixlrun.map
 endif
 
+# Programs that use the shared library are linked again only when its name has changed: they name it
+# as $(nixlrun_la), and wait for this file. Without a shared library it is always new.
+%D%/libnixlrun.name: %D%/libnixlrun.la
+	@sed -n 's/^dlname=//p' $(nixlrun_la) >$@.new
+	@if cmp -s $@.new $@ && grep -q so $@; then rm $@.new; else mv $@.new $@; fi
+$(bin_PROGRAMS) $(pkglibexec_PROGRAMS) $(noinst_PROGRAMS) $(EXTRA_PROGRAMS): %D%/libnixlrun.name
+CLEANFILES += %D%/libnixlrun.name
+
 bin_SCRIPTS += %D%/nixlcc
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = %D%/nixlrun.pc

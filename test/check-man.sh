@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The manual and the README say what the code says: functions, prototypes, statuses, variables, sizes,
 # options. Prints TAP.
+# needs: test/manual/scale
 set -eu
 . "${top_srcdir:-$(dirname "$0")/..}/test/tap.sh"
 

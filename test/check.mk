@@ -1,7 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
+# Test programs are EXTRA_PROGRAMS: "make check" builds those that its tests need, and
+# "make test-programs" builds all. This file is read last.
+CLEANFILES += $(EXTRA_PROGRAMS) test/limited.lock
+check_SCRIPTS += needed-programs
+needed-programs:
+	@needs=`$(top_srcdir)/%D%/needs $(top_srcdir) $(TESTS)` || exit 1; \
+	test -z "$$needs" || $(MAKE) $(AM_MAKEFLAGS) $$needs
+test-programs: $(EXTRA_PROGRAMS) $(check_LTLIBRARIES)
+.PHONY: needed-programs test-programs
+
 # Tests of the tree itself: what no compiler looks at.
 tree_tests = %D%/check-getenv.sh %D%/check-header.sh %D%/check-install.sh %D%/check-layers.sh \
-	%D%/check-man.sh %D%/check-quickstart.sh %D%/check-style.sh
+	%D%/check-limited.sh %D%/check-man.sh %D%/check-quickstart.sh %D%/check-style.sh
 dist_check_SCRIPTS += $(tree_tests)
 EXTRA_DIST += %D%/prototypes.awk %D%/tap.sh
 TESTS += $(tree_tests)

@@ -29,7 +29,7 @@ bin_PROGRAMS += %D%/nixl_bench
 	%D%/stage.c \
 	%D%/wire.c
 %C%_nixl_bench_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
-%C%_nixl_bench_LDADD = src/libnixlrun.la src/util/libnxr_util.la $(PMIX_LIBS) -lm
+%C%_nixl_bench_LDADD = $(nixlrun_la) src/util/libnxr_util.la $(PMIX_LIBS) -lm
 
 dist_check_SCRIPTS += %D%/test_bench.sh %D%/test_bench_net.sh
 TESTS += %D%/test_bench.sh %D%/test_bench_net.sh

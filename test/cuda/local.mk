@@ -9,7 +9,7 @@ check_LTLIBRARIES += %D%/libcuda.la
 %C%_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -version-info 1
 %C%_libcuda_la_LIBADD = -lpthread
 
-check_PROGRAMS += %D%/test_stand_in
+EXTRA_PROGRAMS += %D%/test_stand_in
 TESTS += %D%/test_stand_in
 %C%_test_stand_in_CPPFLAGS = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/%D%/.libs/libcuda.so.1"'
 %C%_test_stand_in_SOURCES = %D%/test_stand_in.c %D%/driver.c %D%/driver.h

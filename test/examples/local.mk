@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 if HAVE_CRITERION
 examples_unit_tests = %D%/test_kv_cache %D%/test_kv_options
-check_PROGRAMS += $(examples_unit_tests)
+EXTRA_PROGRAMS += $(examples_unit_tests)
 TESTS += $(examples_unit_tests)
 %C%_test_kv_cache_SOURCES = %D%/test_kv_cache.c examples/kv_cache.c
 %C%_test_kv_cache_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS)

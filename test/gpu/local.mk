@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What needs a GPU, or a stand-in for its driver: see README.md.
 gpu_sources = %D%/gpu.c %D%/gpu.h test/cuda/driver.c test/cuda/driver.h
-gpu_libs = test/mp/libmptest.la src/libnixlrun.la -ldl
-check_PROGRAMS += %D%/gpu_collective %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D%/gpu_reduce %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream
+gpu_libs = test/mp/libmptest.la $(nixlrun_la) -ldl
+EXTRA_PROGRAMS += %D%/gpu_collective %D%/gpu_kill %D%/gpu_kinds %D%/gpu_leave %D%/gpu_reduce %D%/gpu_soak %D%/gpu_speed %D%/gpu_stream
 %C%_gpu_kinds_SOURCES = %D%/gpu_kinds.c $(gpu_sources)
 %C%_gpu_kinds_LDFLAGS = $(mp_link)
 %C%_gpu_kinds_LDADD = $(gpu_libs)

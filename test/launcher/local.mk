@@ -29,7 +29,7 @@ EXTRA_DIST += \
 launcher_clients = %D%/pmix_data %D%/pmix_events %D%/pmix_jobs
 launcher_tests = %D%/test_death.sh %D%/test_exit.sh %D%/test_info.sh %D%/test_mpi.sh %D%/test_output.sh \
 	%D%/test_scale.sh %D%/test_services.sh %D%/test_signals.sh
-check_PROGRAMS += $(launcher_clients)
+EXTRA_PROGRAMS += $(launcher_clients)
 dist_check_SCRIPTS += $(launcher_tests)
 TESTS += $(launcher_tests)
 EXTRA_DIST += %D%/lib.sh %D%/mpi_program.c %D%/steps.sh

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # kill -9 of nixlrun, of its guardian, of both: nothing survives, and what lies is swept.
+# needs: test/launcher/pmix_events
 # shellcheck disable=SC1091,SC2016 # $PMIX_RANK is for the ranks' shells
 . "$top_srcdir/test/launcher/lib.sh"
 

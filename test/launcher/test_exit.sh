@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Exit codes and the line that says why; what ends a job and what does not.
+# needs: test/launcher/pmix_events
 # shellcheck disable=SC1091,SC2016 # $PMIX_RANK is for the ranks' shells
 . "$top_srcdir/test/launcher/lib.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # What ranks write and read: whole lines, nothing lost, tags, files, slow readers, stdin.
+# needs: test/launcher/pmix_jobs
 # shellcheck disable=SC1091,SC2016 # $PMIX_RANK is for the ranks' shells
 . "$top_srcdir/test/launcher/lib.sh"
 

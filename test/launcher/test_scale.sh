@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Many ranks: 128 and 256 start, wire up, write and end; many starts in a row never hang.
+# needs: test/launcher/pmix_data test/launcher/pmix_events
 # shellcheck disable=SC1091,SC2016 # $PMIX_RANK is for the ranks' shells
 . "$top_srcdir/test/launcher/lib.sh"
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Every PMIx service, by a client that uses it and checks the effect.
+# needs: test/launcher/pmix_data test/launcher/pmix_events test/launcher/pmix_jobs test/net/nodes
 # shellcheck disable=SC1091,SC2016 # $PMIX_RANK is for the ranks' shells
 . "$top_srcdir/test/launcher/lib.sh"
 

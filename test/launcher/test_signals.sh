@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Signals to nixlrun: what reaches the ranks, how jobs end by them, and a user at a terminal.
+# needs: test/launcher/pmix_events
 # shellcheck disable=SC1091,SC2016 # $PMIX_RANK is for the ranks' shells
 . "$top_srcdir/test/launcher/lib.sh"
 

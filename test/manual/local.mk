@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-check_PROGRAMS += %D%/scale
+EXTRA_PROGRAMS += %D%/scale
 %C%_scale_SOURCES = %D%/scale.c
 %C%_scale_LDADD = src/libnixlrun_core.la

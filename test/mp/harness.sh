@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Does run-mp notice what it is there to notice? Each case runs harness_probe in one way.
+# needs: test/mp/harness_probe
 root=${top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests of several ranks. A .mp file says what to run; run-mp runs it and prints TAP.
-MP_LOG_COMPILER = $(top_srcdir)/%D%/run-mp
 EXTRA_DIST += %D%/run-mp %D%/large.mp
 
 check_LTLIBRARIES = %D%/libmptest.la
@@ -9,7 +8,7 @@ check_LTLIBRARIES = %D%/libmptest.la
 
 # No libtool wrapper script: it would cost each rank a shell.
 mp_link = $(AM_LDFLAGS) -no-install
-mp_libs = test/mp/libmptest.la src/libnixlrun.la
+mp_libs = test/mp/libmptest.la $(nixlrun_la)
 
 mp_programs = \
 	%D%/abort \
@@ -46,7 +45,7 @@ mp_programs = \
 	%D%/states \
 	%D%/stress \
 	%D%/unload
-check_PROGRAMS += $(mp_programs)
+EXTRA_PROGRAMS += $(mp_programs)
 %C%_abort_LDFLAGS = $(mp_link)
 %C%_abort_LDADD = $(mp_libs)
 %C%_bad_args_LDFLAGS = $(mp_link)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Ranks that ask for GPU memory where the loader, the driver or the device is not there. Prints TAP.
+# needs: test/mp/no_device
 set -eu
 . "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
 

@@ -83,7 +83,7 @@ bring_up() {
     name=${name%.mp}
     name=mp${name//[^a-z0-9]/}
     exec 9>"$bed_lock.$name"
-    flock -w 900 9 || die "the hosts of $name are in use"
+    "$srcdir/test/limited" --lock "$bed_lock.$name" 9 || die "the hosts of $name are in use"
     bed_up=$name
     on_bed up -n "$1" -r "${key[rails]}" || die "the hosts of $name do not come up"
     files_of_hosts >"$dir/files"

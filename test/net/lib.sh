@@ -34,7 +34,7 @@ done
 unshare --net --uts --mount true 2>/dev/null || skip "no namespaces here"
 # One user of these hosts at a time; what runs on them does not inherit the lock.
 exec 9>"/run/lock/nixlrun-hosts.$bed"
-flock -w 900 9 || exit 99
+"$top_srcdir/test/limited" --lock "/run/lock/nixlrun-hosts.$bed" 9 || exit 99
 on_hosts() {
     "$hosts" -b "$bed" "$@" 9>&-
 }

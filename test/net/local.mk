@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Jobs on several hosts, which the tests make from namespaces: needs root.
-check_PROGRAMS += %D%/nodes %D%/scope %D%/survive
+EXTRA_PROGRAMS += %D%/nodes %D%/scope %D%/survive
 %C%_nodes_LDADD = src/libnixlrun_core.la
-%C%_scope_LDADD = src/libnixlrun.la
-%C%_survive_LDADD = src/libnixlrun.la
+%C%_scope_LDADD = $(nixlrun_la)
+%C%_survive_LDADD = $(nixlrun_la)
 dist_check_SCRIPTS += %D%/hosts %D%/test_openmpi.sh %D%/test_slurm.sh
 TESTS += %D%/test_openmpi.sh %D%/test_slurm.sh
 EXTRA_DIST += %D%/engines.sh %D%/lib.sh %D%/prrte.sh
 
 # A bad wire between two hosts, and the test of it.
-check_PROGRAMS += %D%/relay %D%/relay_test
+EXTRA_PROGRAMS += %D%/relay %D%/relay_test
 %C%_relay_SOURCES = %D%/relay.c %D%/relay_queue.c %D%/relay_queue.h
 %C%_relay_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_relay_test_LDFLAGS = $(mp_link)
@@ -19,7 +19,7 @@ dist_check_SCRIPTS += %D%/links %D%/test_beds.sh %D%/test_explain.sh %D%/test_li
 TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh
 
 # What can happen between hosts; the .mp files say over which networks.
-check_PROGRAMS += %D%/broken %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached \
+EXTRA_PROGRAMS += %D%/broken %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached \
 	%D%/wire_up
 %C%_broken_SOURCES = %D%/bed.c %D%/bed.h %D%/broken.c
 %C%_broken_LDFLAGS = $(mp_link)

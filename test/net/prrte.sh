@@ -3,7 +3,7 @@
 # Jobs on three hosts through PRRTE, which Debian 12 does not have: prterun runs in a chroot of Debian
 # sid. Not part of "make check"; by hand, as root, in the build tree:
 #
-#     make check TESTS=
+#     make test-programs
 #     debootstrap --variant=minbase --include=libprrte-bin,openssh-client,openssh-server sid SID \
 #         http://deb.debian.org/debian
 #     top_srcdir=SOURCE SOURCE/test/net/prrte.sh SID

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Does run-mp put ranks on the hosts that a line asks for, notice what is left there, and remove the hosts
 # however it ends?
+# needs: test/mp/harness_probe test/net/relay
 bed=nxbeds # only its folder is used here: run-mp makes the hosts
 needs='setsid'
 . "$top_srcdir/test/net/lib.sh"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Does test/net/links do to the links what it says? Seen by ping between two hosts.
+# needs: test/net/relay
 bed=nxlinks
 needs='ping nft tc'
 hosts_options='-n 2 -r 2'

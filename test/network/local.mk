@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The interface of networks, held against each module.
-check_PROGRAMS += %D%/network_test
+EXTRA_PROGRAMS += %D%/network_test
 %C%_network_test_SOURCES = \
 	%D%/bulk.c \
 	%D%/core.c \

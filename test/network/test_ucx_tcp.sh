@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The UCX module where the kernel knows adapters and has none: /sys/class/infiniband is an empty folder,
 # and UCX has TCP only. UCX was set up for RDMA there, and newer ones (1.22) never sent bulk. Prints TAP.
+# needs: test/network/network_test
 set -eu
 . "${top_srcdir:-$(dirname "$0")/../..}/test/network/module.sh"
 if [ "${1:-}" != here ]; then

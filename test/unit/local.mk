@@ -6,7 +6,7 @@ unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_end %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
 	%D%/placement %D%/precedence %D%/ring %D%/sink %D%/status %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word
-check_PROGRAMS += $(unit_programs)
+EXTRA_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
 
 %C%_abi_CFLAGS = $(unit_cflags)
@@ -102,7 +102,7 @@ fake_net = %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h
 %C%_word_CFLAGS = $(unit_cflags)
 %C%_word_LDADD = $(unit_libs)
 if HAVE_VULKAN
-check_PROGRAMS += %D%/vulkan %D%/vulkan_cuda %D%/vulkan_fault
+EXTRA_PROGRAMS += %D%/vulkan %D%/vulkan_cuda %D%/vulkan_fault
 TESTS += %D%/vulkan %D%/vulkan_cuda %D%/vulkan_fault %D%/vulkan_layers.sh
 %C%_vulkan_SOURCES = %D%/vulkan.c %D%/vulkan_case.h
 %C%_vulkan_CFLAGS = $(unit_cflags)
@@ -116,7 +116,7 @@ TESTS += %D%/vulkan %D%/vulkan_cuda %D%/vulkan_fault %D%/vulkan_layers.sh
 %C%_vulkan_fault_LDADD = $(unit_libs)
 endif
 if HAVE_UCX
-check_PROGRAMS += %D%/ucx_bulk
+EXTRA_PROGRAMS += %D%/ucx_bulk
 TESTS += %D%/ucx_bulk
 %C%_ucx_bulk_SOURCES = %D%/ucx_bulk.c transports/ucx/bulk.c
 %C%_ucx_bulk_CFLAGS = $(unit_cflags) $(UCX_CFLAGS)
@@ -124,7 +124,7 @@ TESTS += %D%/ucx_bulk
 %C%_ucx_bulk_LDADD = $(CRITERION_LIBS)
 endif
 if HAVE_OFI
-check_PROGRAMS += %D%/ofi
+EXTRA_PROGRAMS += %D%/ofi
 TESTS += %D%/ofi
 %C%_ofi_SOURCES = %D%/ofi.c %D%/topology.c %D%/topology.h
 %C%_ofi_CFLAGS = $(unit_cflags) $(HWLOC_CFLAGS)
@@ -137,7 +137,7 @@ EXTRA_DIST += %D%/topologies/1-nic.xml %D%/topologies/2-sockets-4-nics.xml
 # Protocols of the shared memory with both sides in one process: ThreadSanitizer sees no other
 # process. Plain programs, since Criterion aborts under it.
 tsan_programs = %D%/tsan_close %D%/tsan_ring %D%/tsan_sleep %D%/tsan_word
-check_PROGRAMS += $(tsan_programs)
+EXTRA_PROGRAMS += $(tsan_programs)
 TESTS += $(tsan_programs)
 %C%_tsan_close_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_tsan_ring_LDADD = test/mp/libmptest.la src/libnixlrun_core.la

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What we ask of Vulkan is held against its rules by the validation layers: the unit tests and ranks
 # that share memory run under them, and they must have nothing to say. Prints TAP.
+# needs: test/mp/device test/unit/vulkan
 set -eu
 . "${top_srcdir:-$(dirname "$0")/../..}/test/tap.sh"
 layer=VK_LAYER_KHRONOS_validation
