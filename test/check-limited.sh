@@ -6,7 +6,7 @@ set -eu
 
 # A tree with a copy of it, and tests of its own.
 mkdir -p "$scratch/test"
-cp "$src/test/limited" "$scratch/test"
+cp "$src/test/limited" "$src/test/stacks" "$scratch/test"
 cat >"$scratch/test/limits" <<'TEXT'
 test/hangs.sh 2
 test/deaf.sh 2
@@ -66,7 +66,7 @@ TEXT
 verdict "$(limited leaves && echo "it has passed"
     said leaves '^Bail out! test/leaves.sh has left processes behind'
     gone "$mark")" "a test that leaves a process has failed"
-cp "$src/test/limited" "$scratch/test"
+cp "$src/test/limited" "$src/test/stacks" "$scratch/test"
 
 a_test signals <<'TEXT'
 for name in HUP INT QUIT TERM PIPE; do

@@ -15,8 +15,8 @@ cat "$log"
 # words FILE: what a test's log says of its failures.
 words() {
     [ ! -e "$1" ] || awk '
-        /^not ok|^Bail out/ { n = 60 }
-        /^(ok|PASS)/ { n = 0 }
+        /^not ok|^Bail out|^\[----\]/ { n = 60 }
+        /^(ok|PASS)|^TAP version/ { n = 0 }
         n-- > 0 && !/^FAIL/ { print "  | " $0 }' "$1"
 }
 for name in $(sed -n 's/^\(FAIL\|XPASS\|ERROR\): \([^ ]*\).*/\2/p' "$log" | sort -u); do

@@ -3,7 +3,7 @@
  * models'. */
 #include "examples/kv_cache.h"
 
-#include <criterion/criterion.h>
+#include "test/unit/unit.h"
 #include <string.h>
 
 static const struct kv_origin origin = {3, 7, 11, 13};

@@ -2,7 +2,7 @@
 /* The command line of the example kv_transfer. */
 #include "examples/kv_options.h"
 
-#include <criterion/criterion.h>
+#include "test/unit/unit.h"
 #include <criterion/redirect.h>
 #include <stdio.h>
 #include <string.h>

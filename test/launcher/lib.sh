@@ -50,9 +50,15 @@ one_directory_lies() {
 # clean NAME: nothing of the jobs stays
 clean() {
     until_true 300 nothing_runs
-    result $? "$1: no process is left"
+    status=$?
+    for pid in $(marked); do
+        echo "left: process $pid: $(tr '\0' ' ' <"/proc/$pid/cmdline")"
+    done >"$work/left" 2>/dev/null
+    result $status "$1: no process is left" "$work/left"
     nothing_lies
-    result $? "$1: no directory is left"
+    status=$?
+    find "$work/run" -mindepth 1 -printf 'left: %M %u %P, changed %t\n' >"$work/left"
+    result $status "$1: no directory is left" "$work/left"
 }
 
 # finish: the plan

@@ -31,8 +31,12 @@ gives() {
 
 # has FILE PATTERN NAME: the file has a line that matches
 has() {
-    grep -Eq -e "$2" "$1"
-    result $? "$3" "$1"
+    if grep -Eq -e "$2" "$1"; then
+        result 0 "$3"
+    else
+        result 1 "$3" "$1"
+        echo "# ${1##*/} has no line that matches '$2'"
+    fi
 }
 
 # until_true SECONDS COMMAND...: try again until the command succeeds

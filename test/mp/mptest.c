@@ -95,10 +95,19 @@ void mpt_compare(const char *file, int line, const char *what, intmax_t a, intma
     }
 }
 
+void mpt_true(const char *file, int line, const char *what, bool holds)
+{
+    if (!holds) {
+        mpt_fail(file, line, "%s: is false; the last error of the library is '%s'", what,
+                 nixl_last_error()->text);
+    }
+}
+
 void mpt_compare_text(const char *file, int line, const char *what, const char *a, const char *b)
 {
-    if (strcmp(a, b) != 0) {
-        mpt_fail(file, line, "%s: '%s', expected '%s'", what, a, b);
+    if (a == NULL || b == NULL ? a != b : strcmp(a, b) != 0) {
+        mpt_fail(file, line, "%s: '%s', expected '%s'", what, a != NULL ? a : "(NULL)",
+                 b != NULL ? b : "(NULL)");
     }
 }
 

@@ -133,6 +133,7 @@ void mpt_check_bytes(const char *file, int line, const void *memory, size_t nbyt
 
 void mpt_status(const char *file, int line, const char *call, int status, int expected);
 void mpt_compare(const char *file, int line, const char *what, intmax_t a, intmax_t b, bool holds);
+void mpt_true(const char *file, int line, const char *what, bool holds);
 void mpt_compare_text(const char *file, int line, const char *what, const char *a, const char *b);
 
 /* A call of the library and the status that it must return. */
@@ -149,7 +150,7 @@ void mpt_compare_text(const char *file, int line, const char *what, const char *
 #define MPT_NE(_a, _b)   MPT_COMPARE(_a, !=, _b)
 #define MPT_LT(_a, _b)   MPT_COMPARE(_a, <, _b)
 #define MPT_GE(_a, _b)   MPT_COMPARE(_a, >=, _b)
-#define MPT_TRUE(_a)     MPT_COMPARE(!!(_a), ==, 1)
+#define MPT_TRUE(_a)     mpt_true(__FILE__, __LINE__, #_a, !!(_a))
 #define MPT_TEXT(_a, _b) mpt_compare_text(__FILE__, __LINE__, #_a, (_a), (_b))
 
 #endif

@@ -5,8 +5,7 @@
  */
 #include "nixlrun.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <stddef.h>
 
 TestSuite(abi, .timeout = 120);

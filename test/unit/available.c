@@ -4,8 +4,7 @@
 
 #include "util/available.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

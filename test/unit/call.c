@@ -6,8 +6,7 @@
 #include "util/clock.h"
 #include "util/thread.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>

@@ -3,8 +3,7 @@
 #include "util/coll_table.h"
 #include "nixlrun.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "collective/combine.h"
 #include "collective/half.h"
 
-#include <criterion/criterion.h>
+#include "test/unit/unit.h"
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -219,7 +219,7 @@ static void check_all(enum nxr_combine_vectors vectors)
     for (unsigned type = 0; type < NXR_N_TYPES; type++) {
         for (unsigned op = 0; op < NXR_N_OPS; op++) {
             if (nxr_combine_loop(vectors, type, op) == NULL) {
-                cr_assert(!nxr_combine_is_valid(type, op));
+                cr_assert(not(nxr_combine_is_valid(type, op)));
                 continue;
             }
             for (size_t count = 0; count <= MAX_COUNT; count += count < 270 ? 1 : 41) {

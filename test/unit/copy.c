@@ -3,7 +3,7 @@
 #include "util/copy.h"
 #include "util/copy_x86.h"
 
-#include <criterion/criterion.h>
+#include "test/unit/unit.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -189,7 +189,7 @@ Test(copy, an_aligned_word_is_one_store)
     while (!atomic_load(&is_done)) {
         uint64_t value = atomic_load_explicit(&word, memory_order_relaxed);
 
-        cr_assert((uint32_t)value == (uint32_t)(value >> 32), "torn word %016lx", value);
+        cr_assert(eq(u32, (uint32_t)value, (uint32_t)(value >> 32)), "torn word %016lx", value);
         cr_assert(value >= seen);
         seen = value;
     }

@@ -8,8 +8,7 @@
 
 #include "memory/cuda.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 
 /* What must hold in whichever process: in one that the test has started it ends that, and fails. */
 #define must(_condition) cuda_must((_condition), #_condition, __FILE__, __LINE__)

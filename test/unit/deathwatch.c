@@ -6,8 +6,7 @@
 #include "host/deathwatch.h"
 #include "job.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <dirent.h>
 #include <errno.h>
 #include <linux/filter.h>

@@ -5,8 +5,7 @@
 #include "nixlrun.h"
 #include "transports/transport.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -132,7 +132,7 @@ TESTS += %D%/ofi
 endif
 endif
 dist_check_SCRIPTS += %D%/vulkan_layers.sh
-EXTRA_DIST += %D%/topologies/1-nic.xml %D%/topologies/2-sockets-4-nics.xml
+EXTRA_DIST += %D%/unit.h %D%/topologies/1-nic.xml %D%/topologies/2-sockets-4-nics.xml
 
 # Protocols of the shared memory with both sides in one process: ThreadSanitizer sees no other
 # process. Plain programs, since Criterion aborts under it.

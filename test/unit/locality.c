@@ -4,8 +4,7 @@
 #include "topology.h"
 #include "util/locality.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 
 #include <stdio.h>
 

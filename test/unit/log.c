@@ -2,8 +2,7 @@
 /* The log: levels per subsystem, the file, the user's function. */
 #include "util/log.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>

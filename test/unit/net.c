@@ -8,8 +8,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <string.h>
 
 enum { MANY = 3000 };

@@ -5,8 +5,7 @@
 
 #include "fake_net.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 
 enum { LARGE = 20000 }; /* bytes that do not go inside of a message */
 

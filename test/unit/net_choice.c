@@ -7,8 +7,7 @@
 #include "nixlrun.h"
 #include "util/log.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <stdio.h>
 #include <string.h>
 

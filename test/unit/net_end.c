@@ -5,8 +5,7 @@
 #include "progress.h"
 #include "region.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 
 #include <string.h>
 

@@ -11,8 +11,7 @@
 #include "stage.h"
 #include "util/env.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <sys/mman.h>
 
 enum { DEVICE_NBYTES = 1 << 20, CUDA_BIT = 1u << NIXL_MEM_CUDA };

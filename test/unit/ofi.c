@@ -12,8 +12,7 @@
 #include "nixlrun.h"
 
 #include <arpa/inet.h>
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>

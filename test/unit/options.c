@@ -8,8 +8,7 @@
 #include "launcher/values.h"
 #include "util/clock.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <stdio.h>
 #include <string.h>
 

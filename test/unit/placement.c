@@ -6,8 +6,7 @@
 #include "config.h"
 #include "launcher/placement.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <dlfcn.h>
 #include <hwloc.h>
 #include <stdio.h>

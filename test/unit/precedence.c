@@ -7,8 +7,7 @@
 #include "util/precedence.h"
 #include "util/thread.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <errno.h>
 #include <sched.h>
 #include <sys/resource.h>

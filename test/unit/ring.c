@@ -2,8 +2,7 @@
 /* The notification ring step by step: room, credits, the ring's end, and words that lie. */
 #include "host/ring.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <stdlib.h>
 #include <string.h>
 

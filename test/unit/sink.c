@@ -5,8 +5,7 @@
 #include "launcher/sink.h"
 #include "launcher/stream.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>

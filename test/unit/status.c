@@ -2,8 +2,7 @@
 /* Status codes, their texts, the last failure of a thread, and errno's translation. */
 #include "util/status.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>

@@ -2,8 +2,7 @@
 /* Tables as text and as JSON: alignment, kinds of cells, bytes that neither may have. */
 #include "launcher/table.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <stdlib.h>
 #include <string.h>
 

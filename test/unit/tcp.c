@@ -8,8 +8,7 @@
 
 #include "nixlrun.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>

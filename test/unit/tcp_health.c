@@ -3,8 +3,7 @@
 #include "transports/tcp_health.h"
 
 #include <arpa/inet.h>
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -4,8 +4,7 @@
 
 #include "util/thread.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>

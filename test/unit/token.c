@@ -2,8 +2,7 @@
 /* Tokens of paired operations: what is written is read again, and nothing else is. */
 #include "pair_token.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <limits.h>
 #include <string.h>
 

@@ -2,8 +2,7 @@
 /* Machines that were recorded, from test/unit/topologies. */
 #include "topology.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,7 @@
  */
 #include "transports/ucx/ucx.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 
 #include <stdlib.h>
 #include <string.h>

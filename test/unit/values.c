@@ -3,8 +3,7 @@
 #include "launcher/values.h"
 #include "util/clock.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <limits.h>
 
 TestSuite(values, .timeout = 120);

@@ -12,7 +12,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 
-#include <criterion/criterion.h>
+#include "test/unit/unit.h"
 #include <dirent.h>
 #include <sched.h>
 #include <stdio.h>

@@ -4,8 +4,7 @@
 #include "boot/card.h"
 #include "host/wire.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

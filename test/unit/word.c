@@ -2,8 +2,7 @@
 /* Operations on words: every type with every operation, against the plain arithmetic of C. */
 #include "util/word.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
