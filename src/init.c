@@ -229,7 +229,6 @@ static void begin(const struct nixl_init_params *params, const struct nxr_boot_i
     nxr_job.is_leaving = false;
     nxr_job.n_starts++;
     pthread_mutex_init(&nxr_job.lock, NULL);
-    nxr_barrier_init();
     choose_spin_time(boot->n_local);
 }
 
@@ -268,6 +267,7 @@ static int join(const struct nixl_init_params *params)
     if (status != NIXL_OK) {
         return status;
     }
+    nxr_barrier_init(); /* costs milliseconds when PMIx has made threads */
     status =
         nxr_boot_start(nxr_env.init_timeout, nxr_liveness_from_launcher, &boot, why, sizeof(why));
     if (status != NIXL_OK) {

@@ -79,10 +79,20 @@ static int explain(pmix_status_t status, const char *what, char *why, size_t why
 
 /* ---- joining -------------------------------------------------------------------------------- */
 
+/*
+ * PMIx 4.2.3 to 5 look at the whole machine when a client joins: each rank would read its PCI
+ * devices, one rank after the other in the kernel, and ask all drivers that hwloc has plugins for.
+ * With a topology handed over they do not. That it is NULL lets them look if somebody asks
+ * (PMIx_Load_topology), as those before 4.2.3 do.
+ */
 static pmix_status_t init_pmix(void *unused)
 {
+    static pmix_topology_t none = {.source = (char *)"hwloc"};
+    pmix_info_t info = {.value = {.type = PMIX_TOPO, .data.topo = &none}};
+
     (void)unused;
-    return PMIx_Init(&myself, NULL, 0);
+    PMIX_LOAD_KEY(info.key, PMIX_TOPOLOGY2);
+    return PMIx_Init(&myself, &info, 1);
 }
 
 /*
@@ -423,7 +433,7 @@ static pmix_status_t abort_pmix(void *arg)
     const struct abort_request *request = arg;
 
     if (has_left) {
-        PMIx_Init(&myself, NULL, 0); /* only for this */
+        init_pmix(NULL); /* only for this */
     }
     return PMIx_Abort(request->exit_code, request->why, NULL, 0);
 }

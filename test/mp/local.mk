@@ -34,6 +34,7 @@ mp_programs = \
 	%D%/hostile \
 	%D%/hostile_net \
 	%D%/large \
+	%D%/lean \
 	%D%/lifecycle \
 	%D%/limits \
 	%D%/no_device \
@@ -92,6 +93,9 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_hostile_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_large_LDFLAGS = $(mp_link)
 %C%_large_LDADD = $(mp_libs)
+%C%_lean_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+%C%_lean_LDFLAGS = $(mp_link)
+%C%_lean_LDADD = $(mp_libs) $(PMIX_LIBS) -ldl
 %C%_lifecycle_LDFLAGS = $(mp_link)
 %C%_lifecycle_LDADD = $(mp_libs)
 %C%_limits_LDFLAGS = $(mp_link)
