@@ -27,4 +27,7 @@ static inline const char *ending_text(int wait_status, char text[ENDING_NBYTES])
     return text;
 }
 
+/* Why a rank that exited with 0 has failed. */
+#define ENDING_NOT_LEFT "exited with code 0 but without nixl_finalize"
+
 #endif

@@ -19,8 +19,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static int exit_code;  /* of the first failure, 0 so far */
-static bool has_begun; /* the ranks were asked to end */
+static int exit_code;      /* of the first failure, 0 so far */
+static bool is_code_given; /* by nixl_job_end() */
+static bool has_begun;     /* the ranks were asked to end */
 static bool is_abandoned;
 static struct loop_timer grace_timer, timeout_timer;
 
@@ -39,7 +40,7 @@ int finish_exit_code(void)
 
 static void set_exit_code(int code)
 {
-    if (exit_code == 0) {
+    if (exit_code == 0 && !is_code_given) {
         exit_code = code;
     }
 }
@@ -128,7 +129,7 @@ static const char *judge(const struct rank *rank, int *code_p, pmix_status_t *ev
     } else if (rank->is_connected) {
         *code_p = LAUNCH_EXIT_FAILED;
         *event_p = PMIX_ERR_PROC_TERM_WO_SYNC;
-        snprintf(why, sizeof(why), "exited with code 0 but without nixl_finalize or PMIx_Finalize");
+        snprintf(why, sizeof(why), ENDING_NOT_LEFT " or PMIx_Finalize");
     } else {
         *code_p = 0;
         *event_p = PMIX_EVENT_PROC_TERMINATED;
@@ -204,6 +205,15 @@ void finish_abort(struct rank *rank, int code, const char *message)
              session.host, (int)rank->pid, rank->abort_code, has_message ? ": " : "",
              has_message ? message : "");
     finish_begin(SIGTERM, rank->abort_code);
+}
+
+void finish_by_rank(int code)
+{
+    if (!is_code_given) {
+        is_code_given = true;
+        exit_code = code;
+        finish_begin(SIGTERM, code);
+    }
 }
 
 void finish_abort_some(struct rank *rank, const char *message)

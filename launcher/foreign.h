@@ -19,13 +19,15 @@ enum foreign_process { FOREIGN_ENGINE, FOREIGN_SIGNALLER };
 struct foreign_run {
     const struct engine_task *task;
     const struct launch_job *job;
-    const char *name; /* of the engine's program */
-    bool is_running;  /* the engine lives */
-    int wait_status;  /* of the engine */
-    int exit_code;    /* of the first failure, 0 so far */
-    int end_signal;   /* that ended the job, 0: none */
-    bool has_begun;   /* the engine is to end */
-    bool is_asked;    /* it was told to */
+    const char *name;      /* of the engine's program */
+    bool is_running;       /* the engine lives */
+    int wait_status;       /* of the engine */
+    int exit_code;         /* of the first failure, 0 so far */
+    int end_signal;        /* that ended the job, 0: none */
+    bool is_ended_by_rank; /* by nixl_job_end(), */
+    int given_code;        /* with this code */
+    bool has_begun;        /* the engine is to end */
+    bool is_asked;         /* it was told to */
     bool is_timed_out, is_abandoned, is_unread;
 };
 extern struct foreign_run foreign;
@@ -71,6 +73,9 @@ void foreign_end_failed(void);
 
 /* End the job as the local engine does: the ranks get the signal, and time. */
 void foreign_end_by_signal(int signal);
+
+/* The same because a rank wants it; nixlrun's exit code is then `code`. */
+void foreign_end_by_rank(int code);
 
 /* The engine has ended. */
 void foreign_end_done(void);

@@ -141,6 +141,15 @@ void foreign_end_by_signal(int signal)
     end_now(signal);
 }
 
+void foreign_end_by_rank(int code)
+{
+    if (!foreign.is_ended_by_rank) {
+        foreign.is_ended_by_rank = true;
+        foreign.given_code = code;
+        end_now(SIGTERM);
+    }
+}
+
 void foreign_end_done(void)
 {
     loop_timer_clear(&ask_timer);

@@ -215,6 +215,16 @@ static void ended(int rank, int wait_status)
     }
 }
 
+/* It has called nixl_init() and then exited with 0: the others may wait for it. */
+static void not_left(int rank)
+{
+    foreign_ranks.members[rank].wait_status = W_EXITCODE(LAUNCH_EXIT_FAILED, 0);
+    fail(rank, LAUNCH_EXIT_FAILED, ENDING_NOT_LEFT);
+    if (foreign_ranks.n_ended == foreign.job->np) {
+        foreign_end_soon(ENGINE_LAST_NS);
+    }
+}
+
 /*
  * Nothing comes any more: each stream of each rank has been read to its end. An engine that stays
  * although a job has lost a rank is not waited for then.
@@ -281,10 +291,21 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
         foreign_ranks.n_ended++;
         not_chdir(rank, value);
         break;
+    case RANK_REPORT_ENDS_JOB:
+        if (foreign.job->verbose > 0) {
+            sink_say("rank %d ends the job with code %d", rank, value & 0xff);
+        }
+        foreign_end_by_rank(value & 0xff);
+        break;
     case RANK_REPORT_ENDED:
+    case RANK_REPORT_NOT_LEFT:
         member->state = MEMBER_ENDED;
         foreign_ranks.n_ended++;
-        ended(rank, value);
+        if (kind == RANK_REPORT_NOT_LEFT) {
+            not_left(rank);
+        } else {
+            ended(rank, value);
+        }
         look_for_the_last();
         break;
     }

@@ -150,6 +150,9 @@ int foreign_judge(void)
     if (foreign.is_timed_out) {
         return LAUNCH_EXIT_TIMEOUT;
     }
+    if (foreign.is_ended_by_rank) {
+        return foreign.given_code;
+    }
     if (foreign.is_unread) {
         return 128 + SIGPIPE;
     }

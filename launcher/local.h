@@ -109,6 +109,9 @@ void finish_rank_ended(struct rank *rank);
 /* A rank has called PMIx_Abort for the whole job. */
 void finish_abort(struct rank *rank, int code, const char *message);
 
+/* A rank ends the job in order: nixlrun's exit code is `code`, whatever happens from now on. */
+void finish_by_rank(int code);
+
 /* A rank has called PMIx_Abort for some processes only: say so. */
 void finish_abort_some(struct rank *rank, const char *message);
 

@@ -14,6 +14,7 @@
 #include "launcher/descendants.h"
 #include "launcher/ending.h"
 #include "launcher/job.h"
+#include "launcher/rank_link.h"
 #include "launcher/rank_report.h"
 
 #include <errno.h>
@@ -224,19 +225,42 @@ static void beat(pid_t pid, int fd)
     }
 }
 
-/* Pass on output until the program has ended and all it wrote is out. Returns its wait status. */
-static int serve(pid_t pid, const struct pipes *pipes, int signal_fd, int beat_fd)
+/* Hear what the rank has told by now. `is_member_p`: does it owe nixl_finalize()? */
+static void hear(pid_t pid, int link_fd, bool *is_member_p)
+{
+    struct nxr_rank_word word;
+
+    while (rank_link_read(link_fd, &word)) {
+        *is_member_p = word.kind == NXR_RANK_JOINED;
+        if (word.kind == NXR_RANK_ENDS_JOB) {
+            report(pid, RANK_REPORT_ENDS_JOB, word.value);
+        }
+    }
+}
+
+/* What is served besides the output. */
+struct sources {
+    int signal_fd, beat_fd, link_fd;
+};
+
+/*
+ * Pass on output until the program has ended and all it wrote is out. Returns its wait status.
+ * `is_member_p`: is it gone without nixl_finalize()?
+ */
+static int serve(pid_t pid, const struct pipes *pipes, const struct sources *sources,
+                 bool *is_member_p)
 {
     struct pollfd polled[] = {{.fd = pipes->out[0], .events = POLLIN},
                               {.fd = pipes->err[0], .events = POLLIN},
-                              {.fd = signal_fd, .events = POLLIN},
-                              {.fd = beat_fd, .events = POLLIN}};
+                              {.fd = sources->signal_fd, .events = POLLIN},
+                              {.fd = sources->link_fd, .events = POLLIN},
+                              {.fd = sources->beat_fd, .events = POLLIN}};
     struct signalfd_siginfo info;
     bool has_ended = false;
     int status = 0;
 
     while (!has_ended || polled[0].fd >= 0 || polled[1].fd >= 0) {
-        if (poll(polled, has_ended ? 3 : 4, has_ended ? LINGER_MS : -1) == 0) {
+        if (poll(polled, has_ended ? 3 : 5, has_ended ? LINGER_MS : -1) == 0) {
             break; /* somebody out of our reach holds the pipes */
         }
         for (int i = 0; i < 2; i++) {
@@ -244,15 +268,20 @@ static int serve(pid_t pid, const struct pipes *pipes, int signal_fd, int beat_f
                 pump(&polled[i], i == 0 ? STDOUT_FILENO : STDERR_FILENO);
             }
         }
-        if (polled[3].revents != 0 && !has_ended) {
-            beat(pid, beat_fd);
+        if (polled[4].revents != 0 && !has_ended) {
+            beat(pid, sources->beat_fd);
         }
-        if (polled[2].revents == 0 || read(signal_fd, &info, sizeof(info)) <= 0 || has_ended) {
+        if (polled[3].revents != 0) {
+            hear(pid, sources->link_fd, is_member_p);
+        }
+        if (polled[2].revents == 0 || read(sources->signal_fd, &info, sizeof(info)) <= 0 ||
+            has_ended) {
             continue;
         }
         if (info.ssi_signo == RANK_END_SIGNAL) {
             ask_to_end(pid);
         } else if (reap(pid, &status)) {
+            hear(pid, sources->link_fd, is_member_p);
             has_ended = true;
             descendants_kill();
         }
@@ -312,6 +341,8 @@ int main(int argc, char **argv)
     bool is_calm = take_word(&words, RANK_CALM_WORD);
     int wdir_error = enter_wdir(&words);
     sigset_t set, served, mask;
+    struct sources sources = {.link_fd = rank_link_open(), .beat_fd = open_beat(has_beat)};
+    bool is_member = false;
     struct pipes pipes;
     int error, status;
     pid_t pid;
@@ -340,9 +371,14 @@ int main(int argc, char **argv)
         return error == ENOENT || error == ENOTDIR ? LAUNCH_EXIT_NO_PROGRAM : LAUNCH_EXIT_NOT_EXEC;
     }
     report_step(pid);
-    status =
-        serve(pid, &pipes, signalfd(-1, &served, SFD_CLOEXEC | SFD_NONBLOCK), open_beat(has_beat));
+    sources.signal_fd = signalfd(-1, &served, SFD_CLOEXEC | SFD_NONBLOCK);
+    status = serve(pid, &pipes, &sources, &is_member);
     report_on(STDOUT_FILENO, pid, RANK_REPORT_OUT_ENDED, 0);
-    report(pid, RANK_REPORT_ENDED, status);
+    if (status == 0 && is_member) {
+        report(pid, RANK_REPORT_NOT_LEFT, status);
+        status = W_EXITCODE(LAUNCH_EXIT_FAILED, 0);
+    } else {
+        report(pid, RANK_REPORT_ENDED, status);
+    }
     end_like(is_calm ? 0 : status);
 }

@@ -46,6 +46,8 @@ enum rank_report_kind {
     RANK_REPORT_NOT_EXEC = 'x',  /* an errno */
     RANK_REPORT_NOT_CHDIR = 'd', /* an errno */
     RANK_REPORT_ENDED = 'e',     /* a wait status */
+    RANK_REPORT_NOT_LEFT = 'f',  /* the same of a rank that owes nixl_finalize(): 0 */
+    RANK_REPORT_ENDS_JOB = 'z',  /* the rank ends the whole job with this code */
     RANK_REPORT_OUT_ENDED = 'o', /* it was the last line of standard output; 0 */
     RANK_REPORT_ALIVE = 'a',     /* every RANK_BEAT_S, after the word RANK_BEAT_WORD; 0 */
     RANK_REPORT_JOB = 'j',       /* Slurm's number of the job */

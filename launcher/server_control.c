@@ -7,11 +7,22 @@
 #include "launcher/guardian.h"
 #include "launcher/server_upcalls.h"
 #include "launcher/sink.h"
+#include "util/rank_word.h"
 
 #include <signal.h>
 #include <string.h>
 
 /* ---- job control ----------------------------------------------------------------------------- */
+
+/* nixl_job_end() of a rank? */
+static bool ends_job(const pmix_info_t *directive)
+{
+    if (!PMIX_CHECK_KEY(directive, NXR_JOB_END_KEY) || directive->value.type != PMIX_INT) {
+        return false;
+    }
+    finish_by_rank(directive->value.data.integer & 0xff);
+    return true;
+}
 
 /* The signal that a directive means; 0: not one of these. */
 static int signal_of(const pmix_info_t *directive)
@@ -74,6 +85,8 @@ static void do_job_control(struct upcall *call)
 
         if (signal != 0) {
             signal_targets(call, signal);
+        }
+        if (signal != 0 || ends_job(&call->info[i])) {
             status = PMIX_SUCCESS;
         }
     }

@@ -10,6 +10,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/boot/card.c %D%/boot/card.h \
 	%D%/boot/nodes.c %D%/boot/nodes.h \
 	%D%/boot/pmix.c \
+	%D%/boot/rank_link.c %D%/boot/rank_link.h \
 	%D%/collective/buffer.c %D%/collective/buffer.h \
 	%D%/collective/buffer_far.h \
 	%D%/collective/buffer_move.c \

@@ -90,6 +90,32 @@ NIXL_API const char *nixl_host(int rank);
  */
 NIXL_API void nixl_abort(int exit_code, const char *why) NIXL_NORETURN;
 
+/**
+ * End the whole job in order, from one rank, without nixl_finalize(): the launcher asks all other
+ * ranks to end (SIGTERM, and SIGKILL when --kill-grace is over), and this process exits at once, as
+ * by _exit(): what it has printed should be flushed before.
+ * @param exit_code  of the job, 0 to 255, 0 too; also if a rank has failed before
+ * @param why        one line for the user on stderr, or NULL: nothing is said
+ * Does not return. Only nixlrun holds this, with each of its engines; under another launcher the
+ * job is aborted, and what becomes of the code is the launcher's affair. Usable without
+ * nixl_init(): then it ends this process only. Threads: any.
+ */
+NIXL_API void nixl_job_end(int exit_code, const char *why) NIXL_NORETURN;
+
+/**
+ * Kill one rank by SIGKILL, as a rank that dies of itself: the others get its NIXL_EVENT_PEER_LOST,
+ * and nixlrun goes on or not as --on-failure says. For tests of what a death does, and for ranks
+ * that no longer answer. With the own rank it does not return.
+ * @return NIXL_OK                the kill is on its way; also if the rank has died already
+ * @return NIXL_ERR_INVALID_ARG   @p rank is not in the job
+ * @return NIXL_ERR_UNSUPPORTED   the rank is on another host, and the launcher is another one than
+ *                                nixlrun itself (which is so with its engines, too)
+ * @return NIXL_ERR_NOT_INIT, NIXL_ERR_FORKED  there is no job
+ * @return NIXL_ERR_TRANSPORT     the launcher does not answer, or the system refuses it
+ * Blocks up to NIXLRUN_RESOLVE_TIMEOUT where the rank was not used before. Threads: any.
+ */
+NIXL_API int nixl_rank_kill(int rank) NIXL_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

@@ -71,4 +71,13 @@ bool nxr_boot_is_nixlrun(void);
  */
 void nxr_boot_abort(int exit_code, const char *why);
 
+/*
+ * Ask nixlrun to end the job in order with this code. False: the launcher is another one, or it
+ * does not answer.
+ */
+bool nxr_boot_end_job(int exit_code);
+
+/* Ask nixlrun to kill a rank. False as above. */
+bool nxr_boot_kill(int rank);
+
 #endif

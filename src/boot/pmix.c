@@ -9,6 +9,7 @@
 #include "boot/all_cards.h"
 #include "boot/call.h"
 #include "boot/nodes.h"
+#include "boot/rank_link.h"
 #include "nixlrun.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -120,6 +121,12 @@ static pmix_status_t finalize_pmix(void *unused)
 {
     (void)unused;
     return PMIx_Finalize(NULL, 0);
+}
+
+/* What an engine does not see of a rank, or not say, nixlrun-rank is told. */
+static bool tell_rank_link(enum nxr_rank_word_kind kind, int value)
+{
+    return nxr_rank_link_tell((unsigned)myself.rank, myself.nspace, kind, value);
 }
 
 static void stop_pmix(int64_t timeout_ns)
@@ -321,9 +328,11 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
         return explain(status, "PMIx_Fence", why, why_nbytes);
     }
     status = nxr_env.leave_pmix ? leave_early(timeout_ns) : PMIX_SUCCESS;
-    return status == PMIX_SUCCESS
-               ? NIXL_OK
-               : explain(status, "leaving PMIx (NIXLRUN_LEAVE_PMIX)", why, why_nbytes);
+    if (status != PMIX_SUCCESS) {
+        return explain(status, "leaving PMIx (NIXLRUN_LEAVE_PMIX)", why, why_nbytes);
+    }
+    tell_rank_link(NXR_RANK_JOINED, 0);
+    return NIXL_OK;
 }
 
 /* Who waits at a fence. */
@@ -411,6 +420,9 @@ void nxr_boot_get_card(int rank, nxr_boot_card_fn *card_fn)
 
 void nxr_boot_stop(int64_t timeout_ns)
 {
+    if (is_connected || has_left) {
+        tell_rank_link(NXR_RANK_LEFT, 0);
+    }
     if (is_connected) {
         stop_pmix(timeout_ns);
     }
@@ -423,14 +435,35 @@ bool nxr_boot_is_nixlrun(void)
     return is_connected && is_of_nixlrun(myself.nspace);
 }
 
-struct abort_request {
+/* ---- the end of the job, or of a rank -------------------------------------------------------- */
+
+/* What is asked of the launcher, on a thread of its own. */
+struct end_request {
     int exit_code;
-    const char *why;
+    int rank;
+    char why[256];
 };
+
+/* Run a request; it is kept when no answer comes in time. False: none has come. */
+static bool ask_launcher(nxr_call_fn *fn, const struct end_request *request)
+{
+    struct end_request *copy = is_connected || has_left ? malloc(sizeof(*copy)) : NULL;
+    pmix_status_t status;
+
+    if (copy == NULL) {
+        return false;
+    }
+    *copy = *request;
+    status = nxr_call_blocking(fn, copy, ABORT_NS);
+    if (status != PMIX_ERR_TIMEOUT) {
+        free(copy);
+    }
+    return status == PMIX_SUCCESS;
+}
 
 static pmix_status_t abort_pmix(void *arg)
 {
-    const struct abort_request *request = arg;
+    const struct end_request *request = arg;
 
     if (has_left) {
         init_pmix(NULL); /* only for this */
@@ -440,13 +473,45 @@ static pmix_status_t abort_pmix(void *arg)
 
 void nxr_boot_abort(int exit_code, const char *why)
 {
-    struct abort_request *request = malloc(sizeof(*request));
+    struct end_request request = {.exit_code = exit_code};
 
-    if ((is_connected || has_left) && request != NULL) {
-        *request = (struct abort_request){exit_code, why};
-        if (nxr_call_blocking(abort_pmix, request, ABORT_NS) == PMIX_ERR_TIMEOUT) {
-            return; /* it is kept */
-        }
+    snprintf(request.why, sizeof(request.why), "%s", why);
+    ask_launcher(abort_pmix, &request);
+}
+
+static pmix_status_t end_job_pmix(void *arg)
+{
+    const struct end_request *request = arg;
+    pmix_status_t status;
+    pmix_info_t directive, *results = NULL;
+    size_t n_results = 0;
+
+    PMIX_INFO_LOAD(&directive, NXR_JOB_END_KEY, &request->exit_code, PMIX_INT);
+    status = PMIx_Job_control(NULL, 0, &directive, 1, &results, &n_results);
+    if (results != NULL) {
+        PMIX_INFO_FREE(results, n_results);
     }
-    free(request);
+    return status;
+}
+
+bool nxr_boot_end_job(int exit_code)
+{
+    if (nxr_boot_is_nixlrun()) {
+        return ask_launcher(end_job_pmix, &(struct end_request){.exit_code = exit_code});
+    }
+    return (is_connected || has_left) && tell_rank_link(NXR_RANK_ENDS_JOB, exit_code);
+}
+
+static pmix_status_t kill_pmix(void *arg)
+{
+    const struct end_request *request = arg;
+    pmix_proc_t proc;
+
+    PMIX_LOAD_PROCID(&proc, myself.nspace, (pmix_rank_t)request->rank);
+    return PMIx_Abort(0, NULL, &proc, 1);
+}
+
+bool nxr_boot_kill(int rank)
+{
+    return nxr_boot_is_nixlrun() && ask_launcher(kill_pmix, &(struct end_request){.rank = rank});
 }

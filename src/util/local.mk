@@ -13,6 +13,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/lock.h \
 	%D%/log.c %D%/log.h \
 	%D%/random.h \
+	%D%/rank_word.h \
 	%D%/nearest.c %D%/nearest.h \
 	%D%/precedence.c %D%/precedence.h \
 	%D%/status.c %D%/status.h \

@@ -51,7 +51,7 @@ void mpt_fail(const char *file, int line, const char *format, ...) NIXL_PRINTF(3
 /* Called first by mpt_fail(), with the place and the text: for programs that print TAP. */
 extern void (*mpt_on_fail)(const char *file, int line, const char *text);
 
-/* Make every call of the library but nixl_init and nixl_abort: each must return `expected`. */
+/* Make every call of the library but nixl_init and those that end: each must return `expected`. */
 void mpt_every_call(struct nixl_region *region, int expected);
 
 /*

@@ -215,6 +215,17 @@ common() {
         sh -c '[ "$PMIX_RANK" != 0 ] || exit 3; sleep 2; echo "$PMIX_RANK"'
     [ "$(sort "$work/out" | tr '\n' '|')" = "1|2|3|4|" ]
     result $? "lets the others go on, too" "$work/out" "$work/err"
+    on_three="$work/by_host $build/test/mp/abort"
+    for how in abort continue; do
+        # shellcheck disable=SC2086  # words
+        gives 1 "--on-failure $how and a rank that exits with 0 but owes nixl_finalize" --host "$three" \
+            --on-failure $how $on_three 0 owes
+        has "$work/err" 'rank 4 on host h2 .* exited with code 0 but without nixl_finalize' "is told"
+        # shellcheck disable=SC2086
+        gives 0 "nixl_job_end with 0 and --on-failure $how" --host "$three" --on-failure $how $on_three 0 end
+        [ ! -s "$work/err" ]
+        result $? "says nothing" "$work/err"
+    done
     # Open MPI 4 counts a rank of another host that ends before its daemon has told of the start twice
     # or three times: seen in two of three rounds.
     n=0

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The socket of nixlrun-rank. Its name can be seen by all users of the host, its key cannot. */
+#include "config.h"
+
+#include "launcher/rank_link.h"
+#include "util/random.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char variable[] = "NIXLRUN_RANK_LINK";
+static uint64_t key;
+
+/* Give the program the name of the socket and the key. */
+static void name_link(uint64_t name, const char *rank, const char *nspace)
+{
+    char value[512];
+
+    snprintf(value, sizeof(value), NXR_RANK_LINK_FORMAT, (unsigned long long)name,
+             (unsigned long long)key, (unsigned)strtoul(rank, NULL, 10), nspace);
+    setenv(variable, value, 1);
+}
+
+int rank_link_open(void)
+{
+    const char *nspace = getenv("PMIX_NAMESPACE"), *rank = getenv("PMIX_RANK");
+    struct sockaddr_un address;
+    uint64_t name;
+    int fd;
+
+    unsetenv(variable); /* of a job that we may be inside of */
+    if (nspace == NULL || rank == NULL || !nxr_random(&name, sizeof(name)) ||
+        !nxr_random(&key, sizeof(key))) {
+        return -1;
+    }
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    if (bind(fd, (struct sockaddr *)&address, nxr_rank_link_address(name, &address)) != 0) {
+        close(fd);
+        return -1;
+    }
+    name_link(name, rank, nspace);
+    return fd;
+}
+
+bool rank_link_read(int fd, struct nxr_rank_word *word)
+{
+    ssize_t n;
+
+    while (fd >= 0 && (n = recv(fd, word, sizeof(*word), MSG_TRUNC)) >= 0) {
+        if (n == (ssize_t)sizeof(*word) && word->key == key) {
+            return true;
+        }
+    }
+    return false;
+}

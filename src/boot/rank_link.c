@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Telling nixlrun-rank. A socket is opened for each word, so that a rank may close what it likes.
+ * No lock: nothing is kept.
+ */
+#include "config.h"
+
+#include "boot/rank_link.h"
+#include "util/env.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define TELL_S 5
+
+static bool send_word(uint64_t name, const struct nxr_rank_word *word)
+{
+    const struct timeval limit = {.tv_sec = TELL_S};
+    struct sockaddr_un address;
+    socklen_t nbytes = nxr_rank_link_address(name, &address);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool is_sent = false;
+
+    if (fd >= 0) {
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+        is_sent = sendto(fd, word, sizeof(*word), MSG_NOSIGNAL, (struct sockaddr *)&address,
+                         nbytes) == (ssize_t)sizeof(*word);
+    }
+    if (!is_sent) {
+        nxr_debug(BOOT, "cannot tell nixlrun-rank: %s", strerror(errno));
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is_sent;
+}
+
+bool nxr_rank_link_tell(unsigned rank, const char *nspace, enum nxr_rank_word_kind kind, int value)
+{
+    unsigned long long name, key;
+    unsigned meant;
+    int n = 0;
+
+    if (sscanf(nxr_env.rank_link, "%16llx:%16llx:%u:%n", &name, &key, &meant, &n) != 3 || n == 0 ||
+        meant != rank || strcmp(nxr_env.rank_link + n, nspace) != 0) {
+        return false;
+    }
+    return send_word(name,
+                     &(struct nxr_rank_word){.key = key, .kind = (int32_t)kind, .value = value});
+}
