@@ -5,6 +5,7 @@ include src/util/local.mk
 noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 %C%_libnixlrun_core_la_SOURCES = \
 	%D%/boot/all_cards.c %D%/boot/all_cards.h \
+	%D%/boot/alone.c %D%/boot/alone.h \
 	%D%/boot/boot.h \
 	%D%/boot/call.c %D%/boot/call.h \
 	%D%/boot/card.c %D%/boot/card.h \

@@ -7,6 +7,7 @@
 
 #include "boot/boot.h"
 #include "boot/all_cards.h"
+#include "boot/alone.h"
 #include "boot/call.h"
 #include "boot/nodes.h"
 #include "boot/rank_link.h"
@@ -203,6 +204,7 @@ int nxr_boot_start(int64_t timeout_ns, nxr_boot_event_fn *event_fn, struct nxr_b
 
     on_event = event_fn;
     if (nspace == NULL || nspace[0] == '\0') {
+        nxr_alone_warn();
         nxr_nodes_read("", 1, timeout_ns);
         *info_p = info;
         return NIXL_OK;

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A process without PMIx is a job of one rank. Where another launcher has started several, each
+ * would be rank 0 of 1 without a word: one of them says so, once.
+ *
+ * Lock: none; the one thread that joins calls it.
+ */
+#include "config.h"
+
+#include "boot/alone.h"
+#include "util/log.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What launchers give their processes: how many there are, and the number of each. */
+static const struct {
+    const char *size, *rank, *launcher, *advice;
+} marks[] = {
+    {"PMI_SIZE", "PMI_RANK", "a launcher with PMI, as MPICH's mpiexec", ""},
+    {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MVAPICH's launcher", ""},
+    {"SLURM_NTASKS", "SLURM_PROCID", "Slurm's srun without PMIx", ", or srun --mpi=pmix"},
+    {"FLUX_JOB_SIZE", "FLUX_TASK_RANK", "Flux without PMIx", ", or flux run -o pmi=pmix"},
+    {"WORLD_SIZE", "RANK", "a launcher as torchrun", ""},
+};
+
+static bool is_first(const char *rank_name)
+{
+    const char *rank = getenv(rank_name);
+
+    return rank == NULL || strcmp(rank, "0") == 0;
+}
+
+void nxr_alone_warn(void)
+{
+    static bool has_warned;
+
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]) && !has_warned; i++) {
+        const char *size = getenv(marks[i].size);
+
+        if (size == NULL || atoi(size) <= 1) {
+            continue;
+        }
+        has_warned = true;
+        if (is_first(marks[i].rank)) {
+            nxr_warn(BOOT,
+                     "%s=%.20s is set, as by %s, but there is no PMIx (PMIX_NAMESPACE): each "
+                     "process is a job of its own, rank 0 of 1; start them by nixlrun%s, or unset "
+                     "%s where that is meant",
+                     marks[i].size, size, marks[i].launcher, marks[i].advice, marks[i].size);
+        }
+    }
+}
