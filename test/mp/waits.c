@@ -205,10 +205,10 @@ static int wait_for_partner(void)
 {
     char token[NIXL_TOKEN_NBYTES];
     struct nixl_req *req;
+    int status = nixl_pair_expose(peer, bulk, 0, 64, NIXL_PAIR_READ, NIXL_FOREVER, token, &req);
 
-    MPT_STATUS(nixl_pair_expose(peer, bulk, 0, 64, NIXL_PAIR_READ, NIXL_FOREVER, token, &req),
-               NIXL_INPROGRESS);
-    return nixl_req_wait(&req, NIXL_FOREVER);
+    /* A thread that begins after the death is refused at once. */
+    return status == NIXL_INPROGRESS ? nixl_req_wait(&req, NIXL_FOREVER) : status;
 }
 
 static int wait_for_team(void)
