@@ -35,6 +35,7 @@ struct rank {
     bool has_aborted;          /* has called PMIx_Abort */
     bool has_failed;
     int abort_code;
+    struct upcall *meeting;   /* it waits for the other ranks (server_meet.c); NULL: it does not */
     struct stream streams[2]; /* stdout, stderr */
     struct inlet inlet;       /* stdin */
 };
@@ -50,6 +51,7 @@ struct space {
     struct rank *ranks;
     int n_ranks;
     int n_live;
+    int n_meeting;      /* ranks whose `meeting` is set */
     pmix_proc_t parent; /* who spawned it; for number > 0 */
     int n_starting;
     struct upcall *spawn; /* unanswered as long as ranks start */

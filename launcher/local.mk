@@ -76,6 +76,7 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/server_control.c \
 	%D%/server_data.c \
 	%D%/server_iof.c \
+	%D%/server_meet.c \
 	%D%/server_query.c \
 	%D%/server_upcalls.c \
 	%D%/server_upcalls.h \

@@ -240,6 +240,7 @@ static void rank_is_over(struct rank *rank)
     session.n_live--;
     inlet_close(&rank->inlet);
     input_continue();
+    meet_rank_ended(rank);
 }
 
 static void on_started(int id, pid_t pid)

@@ -79,6 +79,16 @@ void server_notify_end(const struct rank *rank, pmix_status_t code, int exit_cod
 /* A rank has written this: give it to the clients that pull its output. */
 void iof_deliver(const struct rank *rank, int which, const char *data, size_t nbytes);
 
+/*
+ * A rank has asked to meet the others: answered when all living ranks of its space have, or when it
+ * ends.
+ */
+bool meet_wants(const struct upcall *call);
+void meet_come(struct upcall *call);
+
+/* The rank is not waited for any more; its state is set. */
+void meet_rank_ended(struct rank *rank);
+
 /* The process has ended: drop what it published for as long as it lives. */
 void data_forget(const pmix_proc_t *proc);
 

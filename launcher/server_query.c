@@ -100,6 +100,10 @@ static void do_query(struct upcall *call)
     size_t n_keys = 0, n = 0;
     pmix_info_t *info;
 
+    if (meet_wants(call)) {
+        meet_come(call);
+        return;
+    }
     for (size_t i = 0; i < call->n_queries; i++) {
         for (char **key = call->queries[i].keys; key != NULL && *key != NULL; key++) {
             n_keys++;

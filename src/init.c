@@ -269,8 +269,7 @@ static int join(const struct nixl_init_params *params)
         return status;
     }
     nxr_barrier_init(); /* costs milliseconds when PMIx has made threads */
-    status =
-        nxr_boot_start(nxr_env.init_timeout, nxr_liveness_from_launcher, &boot, why, sizeof(why));
+    status = nxr_boot_start(nxr_env.init_timeout, &boot, why, sizeof(why));
     if (status != NIXL_OK) {
         return fail_init(status, why);
     }
@@ -286,6 +285,7 @@ static int join(const struct nixl_init_params *params)
         goto err_drop;
     }
     atomic_store_explicit(&nxr_job.state, NXR_STATE_READY, memory_order_release);
+    nxr_boot_listen(nxr_liveness_from_launcher);
     nxr_service_kick(); /* it may use the others' cards now */
     return NIXL_OK;
 

@@ -77,6 +77,8 @@ struct nxr_peer {
     char why_not[NXR_WHY_NBYTES]; /* why no transport reaches it, or why it is lost; "": unknown */
     int64_t link_retry_at;        /* when to try to connect again; INT64_MAX: not waiting */
     int64_t link_give_up_at;
+    int64_t
+        refused_until; /* it is lost if nobody listens on its socket until then; 0: not looked */
     struct nxr_conn *conn;
     struct nxr_list asks;      /* struct nxr_region_part that wait for the peer's answer */
     int event_fd;              /* of the peer, to wake it when it polls; -1: not kept */

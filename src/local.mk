@@ -9,6 +9,8 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/boot/boot.h \
 	%D%/boot/call.c %D%/boot/call.h \
 	%D%/boot/card.c %D%/boot/card.h \
+	%D%/boot/events.c %D%/boot/events.h \
+	%D%/boot/meeting.c %D%/boot/meeting.h \
 	%D%/boot/nodes.c %D%/boot/nodes.h \
 	%D%/boot/pmix.c \
 	%D%/boot/rank_link.c %D%/boot/rank_link.h \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cards of all ranks. Who leaves PMIx early can ask nobody later, so each card is copied while
- * PMIx is there; it is checked when it is used, like one that has just come.
+ * The cards of all ranks, each as it came: it is checked when it is used. They lie in nixlrun's
+ * answer, or are copied one by one from PMIx, where who leaves it early can ask nobody later.
  *
  * Lock: none. Written while a rank joins, only read from then until it leaves.
  */
@@ -9,12 +9,14 @@
 
 #include "boot/all_cards.h"
 #include "boot/call.h"
+#include "boot/events.h"
+#include "util/meet.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct copy {
-    void *bytes;
+    void *bytes; /* NULL: there is none */
     size_t nbytes;
 };
 
@@ -22,6 +24,7 @@ struct collection {
     pmix_nspace_t nspace;
     const char *key;
     int size;
+    void *answer; /* in which all lie; NULL: each has memory of its own */
     struct copy copies[];
 };
 
@@ -29,11 +32,28 @@ static struct collection *cards; /* NULL: none are kept */
 
 static void collection_free(struct collection *collection)
 {
-    for (int rank = 0; collection != NULL && rank < collection->size; rank++) {
+    if (collection == NULL) {
+        return;
+    }
+    for (int rank = 0; collection->answer == NULL && rank < collection->size; rank++) {
         free(collection->copies[rank].bytes);
     }
+    free(collection->answer);
     free(collection);
 }
+
+static struct collection *collection_new(int size)
+{
+    struct collection *collection =
+        calloc(1, sizeof(*collection) + (size_t)size * sizeof(collection->copies[0]));
+
+    if (collection != NULL) {
+        collection->size = size;
+    }
+    return collection;
+}
+
+/* ---- from PMIx ------------------------------------------------------------------------------- */
 
 static pmix_status_t copy_value(const pmix_value_t *value, struct copy *copy)
 {
@@ -70,8 +90,7 @@ static pmix_status_t read_all(void *arg)
 
 pmix_status_t nxr_all_cards_read(const char *nspace, int size, const char *key, int64_t timeout_ns)
 {
-    struct collection *collection =
-        calloc(1, sizeof(*collection) + (size_t)size * sizeof(collection->copies[0]));
+    struct collection *collection = collection_new(size);
     pmix_status_t status;
 
     if (collection == NULL) {
@@ -79,7 +98,6 @@ pmix_status_t nxr_all_cards_read(const char *nspace, int size, const char *key, 
     }
     PMIX_LOAD_NSPACE(collection->nspace, nspace);
     collection->key = key;
-    collection->size = size;
     status = nxr_call_blocking(read_all, collection, timeout_ns);
     if (status == PMIX_SUCCESS) {
         cards = collection;
@@ -89,11 +107,60 @@ pmix_status_t nxr_all_cards_read(const char *nspace, int size, const char *key, 
     return status;
 }
 
+/* ---- from nixlrun ---------------------------------------------------------------------------- */
+
+/* Find the cards in the answer. False: it is damaged. */
+static bool find_all(struct collection *collection, size_t nbytes)
+{
+    char *at = collection->answer, *end = at + nbytes;
+    struct nxr_meet_head head;
+
+    for (; at != end; at += head.nbytes) {
+        if ((size_t)(end - at) < sizeof(head)) {
+            return false;
+        }
+        memcpy(&head, at, sizeof(head));
+        at += sizeof(head);
+        if (head.nbytes > (size_t)(end - at) || head.rank < 0 || head.rank >= collection->size ||
+            collection->copies[head.rank].bytes != NULL) {
+            return false;
+        }
+        collection->copies[head.rank] = (struct copy){at, head.nbytes};
+    }
+    return true;
+}
+
+pmix_status_t nxr_all_cards_take(void *answer, size_t nbytes, int size)
+{
+    struct collection *collection = collection_new(size);
+
+    if (collection == NULL) {
+        free(answer);
+        return PMIX_ERR_NOMEM;
+    }
+    collection->answer = answer;
+    if (!find_all(collection, nbytes)) {
+        collection_free(collection);
+        return PMIX_ERR_BAD_PARAM;
+    }
+    for (int rank = 0; rank < size; rank++) {
+        if (collection->copies[rank].bytes == NULL) {
+            nxr_boot_events_tell(rank);
+        }
+    }
+    cards = collection;
+    return PMIX_SUCCESS;
+}
+
+/* ---- using them ------------------------------------------------------------------------------ */
+
+bool nxr_all_cards_are_kept(void)
+{
+    return cards != NULL;
+}
+
 const void *nxr_all_cards_find(int rank, size_t *nbytes_p)
 {
-    if (cards == NULL) {
-        return NULL;
-    }
     *nbytes_p = cards->copies[rank].nbytes;
     return cards->copies[rank].bytes;
 }

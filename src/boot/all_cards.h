@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cards of all ranks, kept by a rank that leaves PMIx when it has joined. */
+/*
+ * The cards of all ranks: what nixlrun gives when all have met, or what a rank that leaves PMIx
+ * when it has joined has read before. A rank without a card has ended.
+ */
 #ifndef NXR_BOOT_ALL_CARDS_H
 #define NXR_BOOT_ALL_CARDS_H
 
 #include <pmix.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Read the value of `key` of each rank. PMIX_SUCCESS, or the failure and nothing is kept. */
 pmix_status_t nxr_all_cards_read(const char *nspace, int size, const char *key, int64_t timeout_ns);
 
-/* The card of a rank as it came; NULL: none is kept. */
+/*
+ * Keep an answer of nixlrun (util/meet.h), whose memory is taken over, also on failure. Who has no
+ * card is told by nxr_boot_events_tell(). PMIX_SUCCESS, PMIX_ERR_BAD_PARAM, PMIX_ERR_NOMEM.
+ */
+pmix_status_t nxr_all_cards_take(void *answer, size_t nbytes, int size);
+
+/* Are there any? */
+bool nxr_all_cards_are_kept(void);
+
+/* The card of a rank as it came; NULL: it has none. */
 const void *nxr_all_cards_find(int rank, size_t *nbytes_p);
 
 void nxr_all_cards_drop(void);

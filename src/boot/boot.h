@@ -22,9 +22,7 @@ struct nxr_boot_info {
     bool is_alone; /* no launcher */
 };
 
-/*
- * What the launcher's server tells later, on a thread of its own. `rank` -1: the launcher is gone.
- */
+/* That rank has ended, or (-1) the launcher is gone; on any thread. */
 typedef void nxr_boot_event_fn(int rank);
 
 /* The answer to nxr_boot_get_card(), on another thread; the card is checked, or NULL on failure. */
@@ -32,10 +30,15 @@ typedef void nxr_boot_card_fn(int rank, const struct nxr_full_card *card);
 
 /*
  * Join. NIXL_OK; NIXL_ERR_TRANSPORT, NIXL_ERR_TIMEOUT with one line in `why` that names the
- * variable or the call. `event_fn` may be called from now on.
+ * variable or the call.
  */
-int nxr_boot_start(int64_t timeout_ns, nxr_boot_event_fn *event_fn, struct nxr_boot_info *info_p,
-                   char *why, size_t why_nbytes);
+int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, size_t why_nbytes);
+
+/*
+ * Call `event_fn` for everything that the launcher tells, until nxr_boot_stop(): what it has told
+ * since nxr_boot_start() within this call.
+ */
+void nxr_boot_listen(nxr_boot_event_fn *event_fn);
 
 /*
  * The hosts of the job as the launcher counts them, numbered in the order of their first ranks.
@@ -45,7 +48,10 @@ int nxr_boot_start(int64_t timeout_ns, nxr_boot_event_fn *event_fn, struct nxr_b
 int nxr_boot_n_nodes(void);
 int nxr_boot_node_of(int rank);
 
-/* Publish my card and wait until all have published theirs. Returns as nxr_boot_start(). */
+/*
+ * Publish my card and wait until all living ranks have published theirs. Returns as
+ * nxr_boot_start().
+ */
 int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char *why,
                       size_t why_nbytes);
 

@@ -9,6 +9,8 @@
 #include "boot/all_cards.h"
 #include "boot/alone.h"
 #include "boot/call.h"
+#include "boot/events.h"
+#include "boot/meeting.h"
 #include "boot/nodes.h"
 #include "boot/rank_link.h"
 #include "nixlrun.h"
@@ -34,7 +36,6 @@ static int job_size;
 static bool is_connected;
 static bool has_left;       /* connected once, and left when all cards were here */
 static unsigned n_connects; /* how often this process has joined the job */
-static nxr_boot_event_fn *on_event;
 
 static bool is_of_nixlrun(const char *nspace)
 {
@@ -155,54 +156,13 @@ static long job_number(pmix_rank_t rank, const char *key)
     return status == PMIX_SUCCESS ? number : -1;
 }
 
-/* A death, or the loss of the server. Runs on PMIx's thread. */
-static void handle_event(size_t handler, pmix_status_t status, const pmix_proc_t *source,
-                         pmix_info_t info[], size_t n_info, pmix_info_t *results, size_t n_results,
-                         pmix_event_notification_cbfunc_fn_t done_fn, void *done_arg)
-{
-    const pmix_proc_t *affected = source;
-
-    (void)handler;
-    (void)results;
-    (void)n_results;
-    for (size_t i = 0; i < n_info; i++) {
-        if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC) {
-            affected = info[i].value.data.proc;
-        }
-    }
-    if (status == PMIX_ERR_LOST_CONNECTION) {
-        on_event(-1);
-    } else if (affected != NULL && PMIX_CHECK_NSPACE(affected->nspace, myself.nspace) &&
-               PMIX_RANK_IS_VALID(affected->rank)) {
-        on_event((int)affected->rank);
-    }
-    if (done_fn != NULL) {
-        done_fn(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, done_arg);
-    }
-}
-
-/*
- * Codes must be named: some servers give a default handler nothing. Not every engine can: no error.
- */
-static void watch_events(void)
-{
-    static pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_ABORTED,
-                                    PMIX_ERR_EXIT_NONZERO_TERM, PMIX_ERR_PROC_TERM_WO_SYNC,
-                                    PMIX_ERR_LOST_CONNECTION};
-
-    PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(codes[0]), NULL, 0, handle_event,
-                                NULL, NULL);
-}
-
-int nxr_boot_start(int64_t timeout_ns, nxr_boot_event_fn *event_fn, struct nxr_boot_info *info_p,
-                   char *why, size_t why_nbytes)
+int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, size_t why_nbytes)
 {
     const char *nspace = getenv("PMIX_NAMESPACE");
     struct nxr_boot_info info = {.rank = 0, .size = 1, .n_local = 1, .is_alone = true};
     pmix_status_t status;
     long size, n_local, incarnation;
 
-    on_event = event_fn;
     if (nspace == NULL || nspace[0] == '\0') {
         nxr_alone_warn();
         nxr_nodes_read("", 1, timeout_ns);
@@ -231,59 +191,9 @@ int nxr_boot_start(int64_t timeout_ns, nxr_boot_event_fn *event_fn, struct nxr_b
     info.mark = nxr_hash(myself.nspace, strlen(myself.nspace));
     info.is_alone = false;
     nxr_nodes_read(myself.nspace, info.size, timeout_ns);
-    watch_events();
+    nxr_boot_events_watch(myself.nspace);
     *info_p = info;
     return NIXL_OK;
-}
-
-/* A fence that collects data is the one that is a barrier under every engine. */
-static void begin_fence(pmix_op_cbfunc_t ended_fn, void *arg)
-{
-    pmix_proc_t everybody;
-    pmix_info_t collect;
-    bool yes = true;
-    pmix_status_t status;
-
-    PMIX_LOAD_PROCID(&everybody, myself.nspace, PMIX_RANK_WILDCARD);
-    PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
-    status = PMIx_Fence_nb(&everybody, 1, &collect, 1, ended_fn, arg);
-    if (status != PMIX_SUCCESS) {
-        ended_fn(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status, arg);
-    }
-}
-
-static pmix_status_t collecting_fence(int64_t timeout_ns)
-{
-    struct nxr_call *call = nxr_call_new();
-
-    if (call == NULL) {
-        return PMIX_ERR_NOMEM;
-    }
-    begin_fence(nxr_call_ended, call);
-    return nxr_call_wait(call, timeout_ns);
-}
-
-/*
- * The fence of joining. A process that joins again may be faster than others that are still
- * leaving: the server then ends the fence without them, for all who are in it, and they try again.
- */
-static pmix_status_t joining_fence(int64_t timeout_ns)
-{
-    const struct timespec nap = nxr_timespec(NXR_MS);
-    int64_t deadline = nxr_deadline(timeout_ns), left_ns = timeout_ns;
-    pmix_status_t status;
-
-    for (;;) {
-        status = collecting_fence(left_ns);
-        if (status != PMIX_ERR_PARTIAL_SUCCESS || n_connects == 1) {
-            return status;
-        }
-        nanosleep(&nap, NULL);
-        left_ns = deadline == INT64_MAX ? INT64_MAX : deadline - nxr_now_ns();
-        if (left_ns <= 0) {
-            return PMIX_ERR_TIMEOUT;
-        }
-    }
 }
 
 /*
@@ -292,10 +202,13 @@ static pmix_status_t joining_fence(int64_t timeout_ns)
  */
 static pmix_status_t leave_early(int64_t timeout_ns)
 {
-    pmix_status_t status = nxr_all_cards_read(myself.nspace, job_size, CARD_KEY, timeout_ns);
+    pmix_status_t status = PMIX_SUCCESS;
 
-    if (status == PMIX_SUCCESS) {
-        status = collecting_fence(timeout_ns);
+    if (!nxr_all_cards_are_kept()) {
+        status = nxr_all_cards_read(myself.nspace, job_size, CARD_KEY, timeout_ns);
+        if (status == PMIX_SUCCESS) {
+            status = nxr_meeting_by_fence(myself.nspace, false, timeout_ns);
+        }
     }
     if (status == PMIX_SUCCESS) {
         stop_pmix(timeout_ns);
@@ -306,28 +219,48 @@ static pmix_status_t leave_early(int64_t timeout_ns)
     return status;
 }
 
+static pmix_status_t publish(const struct nxr_full_card *card)
+{
+    pmix_value_t value;
+    pmix_status_t status;
+
+    value.type = PMIX_BYTE_OBJECT;
+    value.data.bo.bytes = (char *)card;
+    value.data.bo.size = card->head.nbytes;
+    status = PMIx_Put(PMIX_GLOBAL, CARD_KEY, &value);
+    return status == PMIX_SUCCESS ? PMIx_Commit() : status;
+}
+
+/* nixlrun takes and gives the cards itself. */
+static pmix_status_t exchange_by_nixlrun(const struct nxr_full_card *card, int64_t timeout_ns)
+{
+    void *answer = NULL;
+    size_t nbytes = 0;
+    pmix_status_t status =
+        nxr_meeting_of_cards(&myself, card, card->head.nbytes, timeout_ns, &answer, &nbytes);
+
+    return status == PMIX_SUCCESS ? nxr_all_cards_take(answer, nbytes, job_size) : status;
+}
+
 int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char *why,
                       size_t why_nbytes)
 {
-    pmix_value_t value;
     pmix_status_t status;
 
     if (!is_connected) {
         return NIXL_OK;
     }
-    value.type = PMIX_BYTE_OBJECT;
-    value.data.bo.bytes = (char *)card;
-    value.data.bo.size = card->head.nbytes;
-    status = PMIx_Put(PMIX_GLOBAL, CARD_KEY, &value);
-    if (status == PMIX_SUCCESS) {
-        status = PMIx_Commit();
+    if (is_of_nixlrun(myself.nspace)) {
+        status = exchange_by_nixlrun(card, timeout_ns);
+    } else {
+        status = publish(card);
+        if (status != PMIX_SUCCESS) {
+            return explain(status, "PMIx_Commit", why, why_nbytes);
+        }
+        status = nxr_meeting_by_fence(myself.nspace, n_connects > 1, timeout_ns);
     }
     if (status != PMIX_SUCCESS) {
-        return explain(status, "PMIx_Commit", why, why_nbytes);
-    }
-    status = joining_fence(timeout_ns);
-    if (status != PMIX_SUCCESS) {
-        return explain(status, "PMIx_Fence", why, why_nbytes);
+        return explain(status, "waiting for all ranks", why, why_nbytes);
     }
     status = nxr_env.leave_pmix ? leave_early(timeout_ns) : PMIX_SUCCESS;
     if (status != PMIX_SUCCESS) {
@@ -360,7 +293,7 @@ void nxr_boot_fence(nxr_boot_fence_fn *fence_fn, void *arg)
         return;
     }
     *fence = (struct fence){fence_fn, arg};
-    begin_fence(fence_ended, fence);
+    nxr_meeting_fence(myself.nspace, fence_ended, fence);
 }
 
 /* ---- cards of others ------------------------------------------------------------------------- */
@@ -401,7 +334,7 @@ void nxr_boot_get_card(int rank, nxr_boot_card_fn *card_fn)
     pmix_proc_t proc;
     pmix_status_t status = PMIX_ERR_NOMEM;
 
-    if (has_left) {
+    if (nxr_all_cards_are_kept()) {
         give_copy(rank, card_fn);
         return;
     }
@@ -428,6 +361,7 @@ void nxr_boot_stop(int64_t timeout_ns)
     if (is_connected) {
         stop_pmix(timeout_ns);
     }
+    nxr_boot_events_stop();
     nxr_all_cards_drop();
     has_left = false;
 }

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #define RETRY_NS (2 * NXR_MS)
+#define NEWS_NS  (500 * NXR_MS) /* how long the news of a death may take */
 
 struct arrived_card {
     struct nxr_list link;
@@ -102,15 +103,31 @@ static void retry_later(struct nxr_peer *peer, const char *why)
     peer->link_retry_at = now + RETRY_NS;
 }
 
+/* Nobody listens on its socket, which was there before its card: it has ended. */
+static void has_ended(struct nxr_peer *peer)
+{
+    int64_t now = nxr_now_ns();
+
+    if (peer->refused_until == 0) {
+        peer->refused_until = now + NEWS_NS;
+    }
+    if (now < peer->refused_until) {
+        retry_later(peer, "nobody listens on its socket");
+    } else {
+        nxr_liveness_lost_locked(peer->rank);
+    }
+}
+
 /*
  * Nobody listens on its socket. Where it would be seen from here it has ended, and the news of that
- * is on its way; unless a network leads there, which then tells.
+ * is on its way, or nobody is left to tell; unless a network leads there, which then tells.
  */
 static void refused(struct nxr_peer *peer)
 {
     if (nxr_card_shares_sockets(&nxr_job.card.head, &peer->card) &&
+        nxr_boot_node_of(peer->rank) == nxr_boot_node_of(nxr_job.rank) &&
         !atomic_load(&nxr_net_is_open)) {
-        retry_later(peer, "nobody listens on its socket: it has ended, and nobody says how");
+        has_ended(peer);
     } else {
         give_up(peer, "nobody listens on its socket here: another network namespace, or it ended");
     }

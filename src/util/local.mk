@@ -12,6 +12,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/hash.h \
 	%D%/lock.h \
 	%D%/log.c %D%/log.h \
+	%D%/meet.h \
 	%D%/random.h \
 	%D%/rank_word.h \
 	%D%/nearest.c %D%/nearest.h \

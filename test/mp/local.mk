@@ -23,6 +23,7 @@ mp_programs = \
 	%D%/fault_collective \
 	%D%/fault_first \
 	%D%/fault_flush \
+	%D%/fault_init \
 	%D%/fault_launcher \
 	%D%/fault_pair \
 	%D%/fault_stop \
@@ -71,6 +72,10 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_fault_first_LDADD = $(mp_libs)
 %C%_fault_flush_LDFLAGS = $(mp_link)
 %C%_fault_flush_LDADD = $(mp_libs)
+%C%_fault_init_SOURCES = %D%/fault_init.c test/net/bed.c test/net/bed.h
+%C%_fault_init_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
+%C%_fault_init_LDFLAGS = $(mp_link)
+%C%_fault_init_LDADD = $(mp_libs) $(PMIX_LIBS)
 %C%_fault_launcher_LDFLAGS = $(mp_link)
 %C%_fault_launcher_LDADD = $(mp_libs)
 %C%_fault_pair_LDFLAGS = $(mp_link)
@@ -119,7 +124,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 
-mp_tests = %D%/abort.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/limits.mp %D%/odd.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/odd.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 

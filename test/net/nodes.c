@@ -10,23 +10,18 @@
 
 #define TIMEOUT_NS 60000000000
 
-static void on_event(int rank)
-{
-    (void)rank;
-}
-
 int main(void)
 {
     struct nxr_boot_info info;
     char why[256];
 
-    if (nxr_boot_start(TIMEOUT_NS, on_event, &info, why, sizeof(why)) != NIXL_OK) {
+    if (nxr_boot_start(TIMEOUT_NS, &info, why, sizeof(why)) != NIXL_OK) {
         fprintf(stderr, "%s\n", why);
         return 1;
     }
     /* Twice, as nixl_init may be called again after nixl_finalize. */
     nxr_boot_stop(TIMEOUT_NS);
-    if (nxr_boot_start(TIMEOUT_NS, on_event, &info, why, sizeof(why)) != NIXL_OK) {
+    if (nxr_boot_start(TIMEOUT_NS, &info, why, sizeof(why)) != NIXL_OK) {
         fprintf(stderr, "again: %s\n", why);
         return 1;
     }

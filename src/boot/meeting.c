@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for all ranks: by a question to nixlrun, or by PMIx's fence. No state, no lock. */
+#include "config.h"
+
+#include "boot/meeting.h"
+#include "boot/call.h"
+#include "util/clock.h"
+#include "util/meet.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- PMIx's fence ---------------------------------------------------------------------------- */
+
+/* A fence that collects data is the one that is a barrier under every engine. */
+void nxr_meeting_fence(const char *nspace, pmix_op_cbfunc_t ended_fn, void *arg)
+{
+    pmix_proc_t everybody;
+    pmix_info_t collect;
+    bool yes = true;
+    pmix_status_t status;
+
+    PMIX_LOAD_PROCID(&everybody, nspace, PMIX_RANK_WILDCARD);
+    PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+    status = PMIx_Fence_nb(&everybody, 1, &collect, 1, ended_fn, arg);
+    if (status != PMIX_SUCCESS) {
+        ended_fn(status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status, arg);
+    }
+}
+
+static pmix_status_t fence(const char *nspace, int64_t timeout_ns)
+{
+    struct nxr_call *call = nxr_call_new();
+
+    if (call == NULL) {
+        return PMIX_ERR_NOMEM;
+    }
+    nxr_meeting_fence(nspace, nxr_call_ended, call);
+    return nxr_call_wait(call, timeout_ns);
+}
+
+/*
+ * A rank that dies in a fence, or is still leaving, ends it without that rank for all who are in
+ * it. Of a rank that has died nothing else can be known here; who may only be early tries again.
+ */
+pmix_status_t nxr_meeting_by_fence(const char *nspace, bool may_be_early, int64_t timeout_ns)
+{
+    const struct timespec nap = nxr_timespec(NXR_MS);
+    int64_t deadline = nxr_deadline(timeout_ns), left_ns = timeout_ns;
+    pmix_status_t status;
+
+    for (;;) {
+        status = fence(nspace, left_ns);
+        if (status != PMIX_ERR_PARTIAL_SUCCESS) {
+            return status;
+        }
+        if (!may_be_early) {
+            return PMIX_SUCCESS;
+        }
+        nanosleep(&nap, NULL);
+        left_ns = deadline == INT64_MAX ? INT64_MAX : deadline - nxr_now_ns();
+        if (left_ns <= 0) {
+            return PMIX_ERR_TIMEOUT;
+        }
+    }
+}
+
+/* ---- by nixlrun ------------------------------------------------------------------------------ */
+
+/*
+ * A question and its answer. Two hold it: who waits, perhaps not long enough, and PMIx until it has
+ * answered.
+ */
+struct question {
+    _Atomic int holders;
+    struct nxr_call *call;
+    pmix_query_t *query;
+    void *answer; /* NULL: none yet, or it was taken */
+    size_t nbytes;
+};
+
+static void question_release(struct question *question)
+{
+    if (atomic_fetch_sub(&question->holders, 1) == 1) {
+        PMIX_QUERY_FREE(question->query, 1);
+        free(question->answer);
+        free(question);
+    }
+}
+
+static struct question *question_new(const pmix_proc_t *self, const void *card, size_t nbytes)
+{
+    struct question *question = calloc(1, sizeof(*question));
+    pmix_byte_object_t bytes = {.bytes = (char *)(uintptr_t)card, .size = nbytes};
+    bool yes = true;
+    pmix_status_t status;
+
+    if (question == NULL) {
+        return NULL;
+    }
+    atomic_init(&question->holders, 2);
+    PMIX_QUERY_CREATE(question->query, 1);
+    PMIX_ARGV_APPEND(status, question->query->keys, NXR_MEET_KEY);
+    question->call = status == PMIX_SUCCESS ? nxr_call_new() : NULL;
+    if (question->call == NULL) {
+        atomic_store(&question->holders, 1);
+        question_release(question);
+        return NULL;
+    }
+    PMIX_QUERY_QUALIFIERS_CREATE(question->query, 3);
+    PMIX_INFO_LOAD(&question->query->qualifiers[0], PMIX_QUERY_REFRESH_CACHE, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&question->query->qualifiers[1], PMIX_PROCID, self, PMIX_PROC);
+    PMIX_INFO_LOAD(&question->query->qualifiers[2], NXR_MEET_KEY, &bytes, PMIX_BYTE_OBJECT);
+    return question;
+}
+
+/* The answer in what came; on PMIx's thread. */
+static pmix_status_t keep_answer(struct question *question, const pmix_info_t *info, size_t n_info)
+{
+    for (size_t i = 0; i < n_info; i++) {
+        const pmix_byte_object_t *bytes = &info[i].value.data.bo;
+
+        if (PMIX_CHECK_KEY(&info[i], NXR_MEET_KEY) && info[i].value.type == PMIX_BYTE_OBJECT &&
+            bytes->size > 0) {
+            question->answer = malloc(bytes->size);
+            if (question->answer == NULL) {
+                return PMIX_ERR_NOMEM;
+            }
+            memcpy(question->answer, bytes->bytes, bytes->size);
+            question->nbytes = bytes->size;
+            return PMIX_SUCCESS;
+        }
+    }
+    return PMIX_ERR_NOT_FOUND;
+}
+
+static void answer_came(pmix_status_t status, pmix_info_t *info, size_t n_info, void *arg,
+                        pmix_release_cbfunc_t release_fn, void *release_arg)
+{
+    struct question *question = arg;
+
+    if (status == PMIX_SUCCESS) {
+        status = keep_answer(question, info, n_info);
+    }
+    if (release_fn != NULL) {
+        release_fn(release_arg);
+    }
+    nxr_call_ended(status, question->call);
+    question_release(question);
+}
+
+pmix_status_t nxr_meeting_of_cards(const pmix_proc_t *self, const void *card, size_t card_nbytes,
+                                   int64_t timeout_ns, void **answer_p, size_t *nbytes_p)
+{
+    struct question *question = question_new(self, card, card_nbytes);
+    pmix_status_t status;
+
+    if (question == NULL) {
+        return PMIX_ERR_NOMEM;
+    }
+    status = PMIx_Query_info_nb(question->query, 1, answer_came, question);
+    if (status != PMIX_SUCCESS) {
+        answer_came(status, NULL, 0, question, NULL, NULL);
+    }
+    status = nxr_call_wait(question->call, timeout_ns);
+    if (status == PMIX_SUCCESS) {
+        *answer_p = question->answer;
+        *nbytes_p = question->nbytes;
+        question->answer = NULL;
+    }
+    question_release(question);
+    return status;
+}

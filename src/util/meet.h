@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How ranks of nixlrun meet and exchange their cards: each asks the launcher's server for this key,
+ * and all are answered when every living rank of the job has asked. With the question come the
+ * rank's name as PMIX_PROCID, since PMIx 4.2 does not say who asks, and its card as a byte object
+ * of the same key. The answer is the cards of the living ranks, one behind the other, each with
+ * this head. PMIx's own fence waits for a rank that died before PMIx_Init, and fails where a rank
+ * died in it.
+ */
+#ifndef NXR_UTIL_MEET_H
+#define NXR_UTIL_MEET_H
+
+#include <stdint.h>
+
+#define NXR_MEET_KEY "nixlrun.meet"
+
+#define NXR_MEET_CARD_MAX 8192 /* bytes of a card */
+
+struct nxr_meet_head {
+    int32_t rank;
+    uint32_t nbytes; /* of the card that follows, without padding */
+};
+
+#endif
