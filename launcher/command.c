@@ -4,8 +4,6 @@
 
 #include "launcher/engine.h"
 #include "launcher/hosts.h"
-#include "launcher/line.h"
-#include "launcher/pty.h"
 #include "launcher/rank_report.h"
 #include "launcher/xalloc.h"
 
@@ -59,11 +57,6 @@ void command_add_program(struct engine_command *command, const struct engine_tas
         if (task->major < task->engine->counts_since) {
             command_add(command, RANK_CALM_WORD);
         }
-    }
-    if (line_has_pty(task->job)) {
-        struct winsize size = pty_own_size();
-
-        command_add(command, RANK_PTY_WORD "=%dx%d", size.ws_col, size.ws_row);
     }
     if (app->wdir != NULL) {
         command_add(command, RANK_WDIR_WORD "=%s", absolute_directory(app->wdir));

@@ -13,7 +13,7 @@ try() {
 
 make_quietly() { try env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$build" "$@"; }
 
-echo 1..9
+echo 1..10
 verdict "$(make_quietly install DESTDIR="$scratch/root")" "make install with DESTDIR"
 
 # Where the prefix went, and the two files that contain it moved along.
@@ -66,6 +66,60 @@ verdict "$(try nixlcc --version; try nixlcc --help
 verdict "$(for name in nixlrun.1 nixlcc.1 nixl_bench.1 nixlrun.7 nixlrun-transports.7 nixl_put.3 nixl_put_nb.3; do
     find "$prefix" -path "*/man${name##*.}/$name" | grep -q . || echo "$name is not installed"
 done)" "the manual is installed"
+
+# What sanitizers say of a program that does nothing wrong, and of one that does, as nixlcc --help has it.
+cat >faulty.c <<'TEXT'
+#include <nixlrun.h>
+#include <pthread.h>
+#include <stdlib.h>
+static long shared;
+static void *add(void *arg)
+{
+    for (int i = 0; i < 100000; i++) {
+        shared++;
+    }
+    return arg;
+}
+int main(void)
+{
+    pthread_t one, two;
+    int status = nixl_init(NULL);
+    volatile char *lost = malloc(77);
+
+    lost[0] = 1;
+    lost = NULL;
+    pthread_create(&one, NULL, add, NULL);
+    pthread_create(&two, NULL, add, NULL);
+    pthread_join(one, NULL);
+    pthread_join(two, NULL);
+    return status != NIXL_OK || nixl_finalize() != NIXL_OK;
+}
+TEXT
+share=$prefix/share/nixlrun
+# sanitized WAY WORD: a right program ends well and says nothing of WORD; a faulty one says it.
+sanitized() {
+    nixlcc -g "-fsanitize=$1" -o right neighbour.c && nixlcc -g "-fsanitize=$1" -o faulty faulty.c || return
+    try nixlrun -np 2 ./right
+    grep "$2" try
+    if nixlrun -np 2 ./faulty >try 2>&1; then echo "$1 is silent of a fault"; fi
+    grep -q "$2" try || cat try
+}
+verdict "$(for name in lsan tsan valgrind; do
+        nixlcc --help | grep -qF "$old_prefix/share/nixlrun/$name.supp" || echo "nixlcc --help: no $name.supp"
+    done
+    LSAN_OPTIONS=suppressions=$share/lsan.supp:print_suppressions=0 ASAN_OPTIONS=fast_unwind_on_malloc=0
+    TSAN_OPTIONS=suppressions=$share/tsan.supp
+    export LSAN_OPTIONS ASAN_OPTIONS TSAN_OPTIONS
+    sanitized address LeakSanitizer
+    sanitized thread ThreadSanitizer
+    if command -v valgrind >/dev/null; then
+        check="valgrind -q --leak-check=full --error-exitcode=9 --suppressions=$share/valgrind.supp"
+        nixlcc -g -o right neighbour.c && nixlcc -g -o faulty faulty.c
+        try env NIXLRUN_TRANSPORTS=self,tcp nixlrun -np 2 $check ./right
+        grep -- '==' try
+        nixlrun -np 2 $check ./faulty >try 2>&1 && echo "valgrind is silent of a fault"
+        grep -q '77 bytes' try || cat try
+    fi)" "sanitizers and valgrind are silent of the libraries, and not of the program"
 
 make_quietly uninstall DESTDIR="$scratch/root" >"$scratch/uninstall"
 verdict "$(cat "$scratch/uninstall"; find "$scratch/root" ! -type d)" "make uninstall leaves no file"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-EXTRA_DIST += %D%/lsan.supp %D%/tsan.supp
+EXTRA_DIST += %D%/tsan.supp
 include test/unit/local.mk
 include test/mp/local.mk
 include test/network/local.mk
