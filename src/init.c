@@ -8,6 +8,7 @@
 
 #include "collective/teams.h"
 #include "channel.h"
+#include "copier.h"
 #include "event.h"
 #include "host/conn.h"
 #include "host/farewell.h"
@@ -230,6 +231,7 @@ static void begin(const struct nixl_init_params *params, const struct nxr_boot_i
     nxr_job.is_leaving = false;
     nxr_job.n_starts++;
     pthread_mutex_init(&nxr_job.lock, NULL);
+    nxr_copier_init();
     choose_spin_time(boot->n_local);
 }
 
@@ -349,6 +351,7 @@ static void leave(void)
     nxr_job.is_leaving = true;
     pthread_mutex_unlock(&nxr_job.lock);
     nxr_xfers_stop();
+    nxr_copier_stop();
     nxr_exposures_stop();
     nxr_regions_close_all();
     atomic_store_explicit(&nxr_job.control->life, NXR_LIFE_FINISHED, memory_order_release);

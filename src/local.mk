@@ -45,6 +45,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/collective/two_level_reduce.c \
 	%D%/collective/two_level_scatter.c \
 	%D%/channel.c %D%/channel.h %D%/channel_move.c \
+	%D%/copier.c %D%/copier.h \
 	%D%/device_word.c %D%/device_word.h \
 	%D%/event.c %D%/event.h \
 	%D%/flush.c \

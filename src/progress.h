@@ -6,6 +6,7 @@
 #ifndef NXR_PROGRESS_H
 #define NXR_PROGRESS_H
 
+#include "copier.h"
 #include "net/net.h"
 #include "util/clock.h"
 
@@ -25,8 +26,9 @@ extern _Atomic uint32_t nxr_n_at_devices;
 /* Are there operations that move only while somebody drives them? */
 static inline bool nxr_must_drive(void)
 {
-    return atomic_load(&nxr_n_started) >
-           atomic_load(&nxr_n_at_networks) + atomic_load(&nxr_n_at_devices);
+    return atomic_load(&nxr_n_started) > atomic_load(&nxr_n_at_networks) +
+                                             atomic_load(&nxr_n_at_devices) +
+                                             atomic_load(&nxr_n_at_copier);
 }
 
 /*

@@ -148,7 +148,8 @@ static void hand_to(struct nxr_op *op, const struct nxr_transport *transport)
 /* Only for what is done at once: a device copy is started, and others go on meanwhile. */
 static int move_at_once(struct nxr_op *op)
 {
-    if (op->transport != op->part->transport || op->part->method == NXR_METHOD_DEVICE) {
+    if (op->transport != op->part->transport || op->part->method == NXR_METHOD_DEVICE ||
+        (nxr_copier_takes(op) && nxr_copier_is_there())) {
         return NIXL_ERR_AGAIN;
     }
     return op->kind == NXR_OP_PUT ? op->transport->put(op->part, op->offset, op->local, op->nbytes)

@@ -204,18 +204,28 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, int rank,
 
 /* ---- put and get ----------------------------------------------------------------------------- */
 
-/* Can the operation be tried at once? The part, or NULL: the slow way finds out what is wrong. */
-static inline struct nxr_part *usable_part(int rank, struct nixl_region *region, uint64_t offset,
-                                           const void *local, size_t nbytes)
+/*
+ * Can an operation of 1 to max_nbytes be tried at once? The part, or NULL: the slow way finds out
+ * what is wrong.
+ */
+static inline struct nxr_part *usable_part_up_to(size_t max_nbytes, int rank,
+                                                 struct nixl_region *region, uint64_t offset,
+                                                 const void *local, size_t nbytes)
 {
     struct nxr_part *part = nxr_region_part(region, rank);
 
-    if (__builtin_expect(part == NULL || local == NULL || nbytes == 0 ||
+    if (__builtin_expect(part == NULL || local == NULL || nbytes - 1 >= max_nbytes ||
                              !nxr_part_has_range(part, offset, nbytes) || nxr_range_is_near(local),
                          0)) {
         return NULL;
     }
     return part;
+}
+
+static inline struct nxr_part *usable_part(int rank, struct nixl_region *region, uint64_t offset,
+                                           const void *local, size_t nbytes)
+{
+    return usable_part_up_to(SIZE_MAX, rank, region, offset, local, nbytes);
 }
 
 static inline int put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
@@ -258,8 +268,11 @@ int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst, s
     return get("nixl_get", rank, region, offset, dst, nbytes);
 }
 
-/* Do it, or begin it; who does not wait for the request then leaves it. */
-static int begin_transfer(const char *operation, enum nxr_op_kind kind, int rank,
+/*
+ * Do it within the call, a copy of this host of at most max_nbytes, or begin it; who does not wait
+ * for the request then leaves it.
+ */
+static int begin_transfer(const char *operation, enum nxr_op_kind kind, size_t max_nbytes, int rank,
                           struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
                           struct nixl_req **req_p)
 {
@@ -281,7 +294,8 @@ static int begin_transfer(const char *operation, enum nxr_op_kind kind, int rank
             return NIXL_OK;
         }
     }
-    if (part != NULL && part->method != NXR_METHOD_DEVICE && !nxr_range_is_near(local)) {
+    if (part != NULL && part->method != NXR_METHOD_DEVICE && !nxr_range_is_near(local) &&
+        (nbytes <= max_nbytes || !nxr_copier_reaches(part))) {
         status = kind == NXR_OP_PUT ? part->transport->put(part, offset, local, nbytes)
                                     : part->transport->get(part, offset, local, nbytes);
         if (status != NIXL_ERR_AGAIN) {
@@ -296,7 +310,8 @@ static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, int ra
                             struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
                             struct nixl_req **req_p)
 {
-    int status = begin_transfer(operation, kind, rank, region, offset, local, nbytes, req_p);
+    int status = begin_transfer(operation, kind, NXR_AT_ONCE_NBYTES, rank, region, offset, local,
+                                nbytes, req_p);
 
     if (status == NIXL_INPROGRESS) {
         nxr_request_leave();
@@ -307,7 +322,8 @@ static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, int ra
 int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                 size_t nbytes, struct nixl_req **req_p)
 {
-    struct nxr_part *part = usable_part(rank, region, offset, src, nbytes);
+    struct nxr_part *part =
+        usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, src, nbytes);
 
     if (__builtin_expect(part != NULL && req_p != NULL && part->method != NXR_METHOD_DEVICE &&
                              part->transport->put(part, offset, src, nbytes) == NIXL_OK,
@@ -321,7 +337,8 @@ int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const voi
 int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
                 struct nixl_req **req_p)
 {
-    struct nxr_part *part = usable_part(rank, region, offset, dst, nbytes);
+    struct nxr_part *part =
+        usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, dst, nbytes);
 
     if (__builtin_expect(part != NULL && req_p != NULL && part->method != NXR_METHOD_DEVICE &&
                              part->transport->get(part, offset, dst, nbytes) == NIXL_OK,
@@ -377,8 +394,8 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
     } else if (part->method >= NXR_METHOD_MESSAGE) {
         status = begin_followed(operation, part, what, &req);
     } else {
-        status = begin_transfer(operation, NXR_OP_PUT, rank, region, what->offset, what->local,
-                                what->nbytes, &req);
+        status = begin_transfer(operation, NXR_OP_PUT, SIZE_MAX, rank, region, what->offset,
+                                what->local, what->nbytes, &req);
     }
     if (status == NIXL_INPROGRESS && is_on_its_way(req)) {
         done = then(arg);

@@ -168,7 +168,7 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
         }
         now = nxr_now_ns();
         atomic_fetch_add_explicit(&nxr_n_user_rounds, 1, memory_order_relaxed);
-        if (nxr_progress_at(now)) {
+        if (nxr_progress_at(now) | nxr_copier_help()) {
             until = now + spin_ns;
         }
     } while ((now < until || is_moving(now)) && now < deadline);

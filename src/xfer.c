@@ -255,15 +255,9 @@ int nixl_xfer_free(struct nixl_xfer *xfer)
     return NIXL_OK;
 }
 
-static bool is_not_driven(void *arg)
+static bool is_idle(void *arg)
 {
-    struct nixl_xfer *xfer = arg;
-    bool is_driven;
-
-    pthread_mutex_lock(&nxr_xfers_lock);
-    is_driven = xfer->is_running && xfer->is_driven;
-    pthread_mutex_unlock(&nxr_xfers_lock);
-    return !is_driven;
+    return nxr_xfer_is_idle(arg);
 }
 
 /* The list does not change meanwhile: no other call runs. */
@@ -277,7 +271,7 @@ void nxr_xfers_stop(void)
         if (is_running(xfer)) {
             nxr_xfer_set_failure(xfer, NULL, NIXL_ERR_CANCELED);
             nxr_xfer_cancel_slots(xfer);
-            nxr_wait(is_not_driven, xfer, STOP_NS);
+            nxr_wait(is_idle, xfer, STOP_NS);
         }
     }
 }

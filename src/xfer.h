@@ -73,6 +73,8 @@ struct nxr_xfer_slot {
     struct nxr_piece *pieces; /* [NXR_LIST_MAX] of a list; NULL until it was used for one */
 };
 
+struct nxr_xfer_queue;
+
 struct nixl_xfer {
     _Atomic uint64_t magic; /* NXR_XFER_OPEN while open */
     enum nxr_op_kind kind;
@@ -92,6 +94,7 @@ struct nixl_xfer {
     size_t staged_at, n_staged;
     bool takes_lists;   /* the transport takes lists as operations */
     size_t list_pieces; /* of the next one */
+    bool is_copying;    /* its last pieces were copied at once, and the copy thread can go on */
     uint64_t n_pieces;
     int64_t started_at;
     uint64_t estimated_ns;
@@ -106,8 +109,9 @@ struct nixl_xfer {
     /* nxr_xfers_lock. */
     bool is_running;
     bool is_driven;
-    bool must_drive_again; /* something ended meanwhile */
-    struct nixl_req *req;  /* of the start in flight; NULL while it is in its call */
+    bool must_drive_again;        /* something ended meanwhile */
+    struct nixl_req *req;         /* of the start in flight; NULL while it is in its call */
+    struct nxr_xfer_queue *queue; /* that it is in by ready_link, if it is ready */
     struct nxr_list ready_link;
     uint64_t nbytes_done;
     struct nxr_xfer_slot *slots; /* made when first needed */
@@ -172,8 +176,17 @@ void nxr_xfer_stop(struct nixl_xfer *xfer, const struct nixl_req *req);
 /* Give every transfer that is ready a turn. Has anything moved? Any thread, without job.lock. */
 bool nxr_xfer_progress(void);
 
+/*
+ * The same for one of those that copy here, which goes on for about so many bytes. The copy thread,
+ * or who helps it.
+ */
+bool nxr_xfer_copy(uint64_t nbytes);
+
 /* When the service thread should look again. */
 int64_t nxr_xfer_tick(int64_t now);
+
+/* Will nobody drive it from now on, unless an operation of it ends? */
+bool nxr_xfer_is_idle(struct nixl_xfer *xfer);
 
 /* The last finalize: begin nothing more. */
 void nxr_xfers_stop(void);

@@ -7,6 +7,7 @@
  */
 #include "config.h"
 
+#include "copier.h"
 #include "progress.h"
 #include "wait.h"
 #include "xfer.h"
@@ -23,6 +24,13 @@
  * up to NXR_LIST_MAX: the first list is soon under way, and moves while the next one is gathered.
  */
 #define COPY_PIECES 256
+
+/*
+ * What a turn may do is told in bytes that it copies. A piece costs as much as so many more bytes;
+ * an operation that is begun, next to nothing.
+ */
+#define PIECE_COST 512
+#define OP_SHARE   512
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
@@ -201,6 +209,7 @@ static size_t gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
         xfer->staged[n] = take_piece(local, remote, left);
         left -= xfer->staged[n].nbytes;
         n++;
+        xfer->n_pieces += local->nbytes == 0 || remote->nbytes == 0; /* one that was cut: once */
     } while (n < max_n && left > 0 && has_run(local) && has_run(remote) &&
              remote->of->part == xfer->part && local->of->range == xfer->range);
     return n;
@@ -221,7 +230,6 @@ bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes)
     }
     xfer->staged_at = 0;
     xfer->n_staged = n;
-    xfer->n_pieces += n;
     if (local->is_outside || remote->is_outside) {
         nxr_xfer_set_failure(xfer, xfer->part, NIXL_ERR_RANGE);
     }
@@ -238,13 +246,12 @@ static uint64_t nbytes_of(const struct nxr_piece *pieces, size_t n_pieces)
     return nbytes;
 }
 
-/* The first pieces were handed over: `nbytes` of what this turn may. */
-static void staged_is_gone(struct nixl_xfer *xfer, size_t n_pieces, uint64_t nbytes,
-                           uint64_t *left_p)
+/* The first pieces were handed over, at the cost of so many bytes of what this turn may. */
+static void staged_is_gone(struct nixl_xfer *xfer, size_t n_pieces, uint64_t cost, uint64_t *left_p)
 {
     xfer->staged_at += n_pieces;
     xfer->n_staged -= n_pieces;
-    *left_p -= nbytes < *left_p ? nbytes : *left_p;
+    *left_p -= cost < *left_p ? cost : *left_p;
 }
 
 /* ---- handing over ---------------------------------------------------------------------------- */
@@ -257,7 +264,8 @@ static int move_staged(struct nixl_xfer *xfer, uint64_t *left_p)
     int status = xfer->mover->move_list(xfer->part, xfer->kind, pieces, xfer->n_staged, &n_done);
     uint64_t nbytes = nbytes_of(pieces, n_done);
 
-    staged_is_gone(xfer, n_done, nbytes, left_p);
+    staged_is_gone(xfer, n_done, nbytes + n_done * PIECE_COST, left_p);
+    xfer->is_copying = n_done > 0 && nxr_copier_reaches(xfer->part);
     pthread_mutex_lock(&nxr_xfers_lock);
     xfer->nbytes_done += nbytes;
     pthread_mutex_unlock(&nxr_xfers_lock);
@@ -312,7 +320,8 @@ static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
     nbytes = slot->op.nbytes;
     status = pieces != NULL ? begin(slot) : NIXL_ERR_NO_MEMORY;
     if (status == NIXL_INPROGRESS) {
-        staged_is_gone(xfer, n_pieces, nbytes, left_p);
+        staged_is_gone(xfer, n_pieces, nbytes / OP_SHARE, left_p);
+        xfer->is_copying = false;
         xfer->staged = pieces;
         xfer->takes_lists = true;
         xfer->list_pieces += xfer->list_pieces / 2;
@@ -340,7 +349,8 @@ static int start_piece(struct nixl_xfer *xfer, uint64_t *left_p)
     slot->op = make_op(xfer, 1);
     status = begin(slot);
     if (status == NIXL_INPROGRESS) {
-        staged_is_gone(xfer, 1, nbytes, left_p);
+        staged_is_gone(xfer, 1, nbytes / OP_SHARE, left_p);
+        xfer->is_copying = false;
     } else {
         give_slot(slot, false);
     }

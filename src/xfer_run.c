@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Driving prepared transfers. A start in flight is driven by one thread at a time: it is driven, or
- * ready (in the queue of those that somebody should drive), or waits for the end of an operation.
+ * ready (in a queue of those that somebody should drive), or waits for the end of an operation.
  * Whoever ends an operation puts the transfer into the queue, and nobody drives from inside of
- * that, so that transports may end operations wherever they like. What is ready, and each operation
- * at a transport, counts in nxr_n_started: it says whether anybody has to be driven.
+ * that, so that transports may end operations wherever they like. There are two queues: transfers
+ * that copy between memories of this host are for the copy thread (copier.h) and those that help
+ * it, others for whoever drives progress. What is ready in the second, and each operation at a
+ * transport, counts in nxr_n_started: it says whether anybody has to be driven.
  * Lock: nxr_xfers_lock.
  */
 #include "config.h"
 
+#include "copier.h"
 #include "host/service.h"
 #include "notify.h"
 #include "progress.h"
@@ -21,15 +24,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that a start copies in the caller's thread, and that each later turn does. */
-#define START_NBYTES (64ul << 20)
-#define TURN_NBYTES  (8ul << 20)
+/* Bytes that a later turn copies; a start, NXR_AT_ONCE_NBYTES, or all where that is little more. */
+#define TURN_NBYTES (8ul << 20)
 
 #define LOOK_EVERY_NS (1 * NXR_MS) /* the service thread's turn, should the user not drive */
 
 pthread_mutex_t nxr_xfers_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_list ready = {&ready, &ready};
-static _Atomic uint32_t n_ready;
+struct nxr_xfer_queue {
+    struct nxr_list xfers;
+    _Atomic uint32_t n;
+    _Atomic uint32_t
+        *n_to_do_p; /* what says that there is something to do, for all of the library */
+};
+
+static struct nxr_xfer_queue ready = {{&ready.xfers, &ready.xfers}, 0, &nxr_n_started};
+static struct nxr_xfer_queue copying = {{&copying.xfers, &copying.xfers}, 0, &nxr_n_to_copy};
 static _Atomic uint32_t n_in_flight;
 
 /* How a turn ended. */
@@ -44,10 +53,24 @@ void nxr_xfer_make_ready(struct nixl_xfer *xfer)
     if (xfer->is_driven) {
         xfer->must_drive_again = true;
     } else if (xfer->is_running && nxr_list_is_empty(&xfer->ready_link)) {
-        nxr_list_append(&ready, &xfer->ready_link);
-        atomic_fetch_add(&n_ready, 1);
-        atomic_fetch_add(&nxr_n_started, 1);
+        xfer->queue = xfer->is_copying && nxr_copier_is_there() ? &copying : &ready;
+        nxr_list_append(&xfer->queue->xfers, &xfer->ready_link);
+        atomic_fetch_add(&xfer->queue->n, 1);
+        atomic_fetch_add(xfer->queue->n_to_do_p, 1);
+        if (xfer->queue == &copying) {
+            nxr_copier_kick();
+        }
     }
+}
+
+bool nxr_xfer_is_idle(struct nixl_xfer *xfer)
+{
+    bool is_idle;
+
+    pthread_mutex_lock(&nxr_xfers_lock);
+    is_idle = !xfer->is_running || (!xfer->is_driven && nxr_list_is_empty(&xfer->ready_link));
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return is_idle;
 }
 
 /* ---- driving --------------------------------------------------------------------------------- */
@@ -73,7 +96,7 @@ static enum turn drive(struct nixl_xfer *xfer, uint64_t budget)
             nxr_xfer_set_failure(xfer, xfer->part, status);
         }
     }
-    return TURN_MORE;
+    return nxr_xfer_stage(xfer, TURN_NBYTES) ? TURN_MORE : TURN_OVER;
 }
 
 /*
@@ -125,38 +148,54 @@ static int conclude(struct nixl_xfer *xfer, struct nixl_req *req)
     return status;
 }
 
-static struct nixl_xfer *next_ready(void)
+static struct nixl_xfer *next_of(struct nxr_xfer_queue *queue)
 {
     struct nxr_list *link;
     struct nixl_xfer *xfer = NULL;
 
     pthread_mutex_lock(&nxr_xfers_lock);
-    link = nxr_list_pop(&ready);
+    link = nxr_list_pop(&queue->xfers);
     if (link != NULL) {
         xfer = nxr_list_entry(link, struct nixl_xfer, ready_link);
         xfer->is_driven = true;
-        atomic_fetch_sub(&n_ready, 1);
-        atomic_fetch_sub(&nxr_n_started, 1);
+        atomic_fetch_sub(&queue->n, 1);
+        atomic_fetch_sub(queue->n_to_do_p, 1);
     }
     pthread_mutex_unlock(&nxr_xfers_lock);
     return xfer;
 }
 
+/* A turn of the next one. False: there is none. */
+static bool take_turn(struct nxr_xfer_queue *queue, uint64_t nbytes)
+{
+    struct nixl_xfer *xfer = next_of(queue);
+    struct nixl_req *req;
+
+    if (xfer == NULL) {
+        return false;
+    }
+    req = xfer->req; /* stays while it is driven */
+    if (end_turn(xfer, drive(xfer, nbytes))) {
+        nxr_request_end(req, conclude(xfer, req));
+    }
+    return true;
+}
+
 bool nxr_xfer_progress(void)
 {
-    struct nixl_xfer *xfer;
+    uint32_t n = atomic_load_explicit(&ready.n, memory_order_relaxed);
     bool has_moved = false;
 
-    for (uint32_t n = atomic_load_explicit(&n_ready, memory_order_relaxed);
-         n > 0 && (xfer = next_ready()) != NULL; n--) {
-        struct nixl_req *req = xfer->req; /* stays while it is driven */
-
-        if (end_turn(xfer, drive(xfer, TURN_NBYTES))) {
-            nxr_request_end(req, conclude(xfer, req));
-        }
+    while (n-- > 0 && take_turn(&ready, TURN_NBYTES)) {
         has_moved = true;
     }
     return has_moved;
+}
+
+bool nxr_xfer_copy(uint64_t nbytes)
+{
+    return atomic_load_explicit(&copying.n, memory_order_relaxed) > 0 &&
+           take_turn(&copying, nbytes);
 }
 
 int64_t nxr_xfer_tick(int64_t now)
@@ -166,7 +205,7 @@ int64_t nxr_xfer_tick(int64_t now)
     bool is_driven_by_user = rounds != seen_rounds;
 
     seen_rounds = rounds;
-    if (atomic_load_explicit(&n_ready, memory_order_relaxed) > 0 && !is_driven_by_user) {
+    if (atomic_load_explicit(&ready.n, memory_order_relaxed) > 0 && !is_driven_by_user) {
         return now;
     }
     return atomic_load(&n_in_flight) > 0 ? now + LOOK_EVERY_NS : INT64_MAX;
@@ -236,6 +275,7 @@ static int prepare(const char *operation, struct nixl_xfer *xfer)
         xfer->walks[i] = (struct nxr_walk){.side = &xfer->sides[i]};
     }
     xfer->n_staged = 0;
+    xfer->is_copying = false;
     xfer->mover = NULL;
     xfer->n_pieces = 0;
     atomic_store(&xfer->failure, NIXL_OK);
@@ -247,6 +287,7 @@ static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
                   struct nixl_req **req_p)
 {
     struct nixl_req *req = xfer->spare;
+    bool is_copying;
 
     xfer->spare = NULL;
     nxr_request_run_xfer(req, operation, xfer);
@@ -258,8 +299,11 @@ static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
         nxr_xfer_make_ready(xfer);
     }
     xfer->must_drive_again = false;
+    is_copying = !nxr_list_is_empty(&xfer->ready_link) && xfer->queue == &copying;
     pthread_mutex_unlock(&nxr_xfers_lock);
-    nxr_service_kick();
+    if (!is_copying) { /* else the copy thread has been kicked */
+        nxr_service_kick();
+    }
 }
 
 /* A start that failed within its call. */
@@ -276,6 +320,14 @@ static int fail_start(const char *operation, struct nixl_xfer *xfer, int status)
                                   xfer->failed_part);
 }
 
+/* What the caller's turn may copy: not just a little less than all. */
+static uint64_t start_nbytes(const struct nixl_xfer *xfer)
+{
+    uint64_t nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes;
+
+    return nbytes <= 2 * NXR_AT_ONCE_NBYTES ? 2 * NXR_AT_ONCE_NBYTES : NXR_AT_ONCE_NBYTES;
+}
+
 static int start(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p)
 {
     bool is_over;
@@ -288,7 +340,7 @@ static int start(const char *operation, struct nixl_xfer *xfer, struct nixl_req 
     if (status != NIXL_OK) {
         return unclaim(xfer, status);
     }
-    turn = drive(xfer, START_NBYTES);
+    turn = drive(xfer, start_nbytes(xfer));
     pthread_mutex_lock(&nxr_xfers_lock);
     is_over = turn == TURN_OVER && xfer->n_busy == 0;
     pthread_mutex_unlock(&nxr_xfers_lock);

@@ -232,7 +232,10 @@ struct nxr_op {
     struct nxr_op *next; /* the transport's, while it has the operation */
 };
 
-/* The transport tells the core that an operation has ended. From progress() or cancel() only. */
+/*
+ * The transport tells the core that an operation has ended: from progress(), cancel() or a thread
+ * of its own, never from start().
+ */
 void nxr_op_done(struct nxr_op *op, int status);
 
 /*
@@ -413,6 +416,14 @@ int nxr_host_bounce_start(struct nxr_op *op);
 int nxr_host_bounce_cancel(struct nxr_op *op);
 int nxr_host_bounce_progress(void);
 
+/*
+ * The copy thread, for operations of host memory that put() and get() could do, but which take
+ * long: see src/copier.h. It needs no progress(). start: NIXL_ERR_UNSUPPORTED where there is no
+ * such thread. cancel: NIXL_ERR_NOT_FOUND where it does not have the operation, or no more.
+ */
+int nxr_host_copy_start(struct nxr_op *op);
+int nxr_host_copy_cancel(struct nxr_op *op);
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 struct nxr_transport {
@@ -479,7 +490,10 @@ struct nxr_transport {
     int (*move_list)(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
                      size_t n_pieces, size_t *n_done_p);
 
-    /* Begin an operation that ends with nxr_op_done(). NIXL_INPROGRESS; other: nothing began. */
+    /*
+     * Begin an operation that ends with nxr_op_done(). NIXL_INPROGRESS; other: nothing began. What
+     * put() and get() can do is started, too, where it takes long and nobody waits for it.
+     */
     int (*start)(struct nxr_op *op);
 
     /*

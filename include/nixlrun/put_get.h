@@ -50,7 +50,8 @@ NIXL_API int nixl_get(int rank, struct nixl_region *region, uint64_t offset, voi
                       size_t nbytes) NIXL_MUST_CHECK;
 
 /**
- * Start a put. @p src must not change until it is complete.
+ * Start a put. @p src must not change until it is complete. Returns soon: on one host up to 128 KiB
+ * are copied within the call, more by a thread of the library, which threads that wait help.
  * @param req_p  written only with NIXL_INPROGRESS
  * @return NIXL_OK          complete at once; no request was made
  * @return NIXL_INPROGRESS  started: wait for, test or free *req_p

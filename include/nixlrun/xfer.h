@@ -88,9 +88,9 @@ NIXL_API int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side sid
  *
  * Reads the indices as they are now, checks every range, then moves. Indices and local memory stay
  * as they are until it is complete. Pieces that lie side by side on both sides move as one. Pieces
- * land in any order; where destinations overlap, it is unknown which piece stays. As with
- * nixl_put_nb() what can be copied here and now is: up to some MiB within the call, the rest
- * beside the caller.
+ * land in any order; where destinations overlap, it is unknown which piece stays. Returns soon: on
+ * one host up to 256 KiB are copied within the call; of more, or of more than some hundred pieces,
+ * the first 128 KiB, and the rest beside the caller as with nixl_put_nb().
  *
  * @param req_p  NULL: the transfer keeps the request, for nixl_xfer_wait() and nixl_xfer_cancel().
  *               Else the request, written only with NIXL_INPROGRESS, for nixl_req_wait(),

@@ -83,6 +83,16 @@ bool nxr_thread_hurry(void)
     return true;
 }
 
+void nxr_thread_stand_back(void)
+{
+    const struct sched_param none = {0};
+
+    if (sched_getscheduler(0) == SCHED_OTHER) {
+        (void)sched_setscheduler(0, SCHED_BATCH, &none);
+    }
+    sched_yield();
+}
+
 int nxr_thread_nice(void)
 {
     return getpriority(PRIO_PROCESS, 0);

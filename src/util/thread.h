@@ -35,6 +35,13 @@ void nxr_signal_guard_end(const struct nxr_signal_guard *guard);
 bool nxr_thread_hurry(void);
 
 /*
+ * The calling thread works for long and nobody waits for its start: when it wakes, it does not take
+ * the core of the thread that woke it. Nothing happens where another policy than the normal one was
+ * chosen for it.
+ */
+void nxr_thread_stand_back(void);
+
+/*
  * The nice value of the calling thread, from -20 on; false: a lower one is not permitted. The limit
  * is what everybody may have (RLIMIT_NICE), 20 or more for nothing lower than it is.
  */

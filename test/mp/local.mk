@@ -12,6 +12,7 @@ mp_libs = test/mp/libmptest.la $(nixlrun_la)
 
 mp_programs = \
 	%D%/abort \
+	%D%/aside \
 	%D%/bad_args \
 	%D%/bad_channel \
 	%D%/bad_pair \
@@ -50,6 +51,8 @@ mp_programs = \
 EXTRA_PROGRAMS += $(mp_programs)
 %C%_abort_LDFLAGS = $(mp_link)
 %C%_abort_LDADD = $(mp_libs)
+%C%_aside_LDFLAGS = $(mp_link)
+%C%_aside_LDADD = $(mp_libs)
 %C%_bad_args_LDFLAGS = $(mp_link)
 %C%_bad_args_LDADD = $(mp_libs)
 %C%_bad_channel_LDFLAGS = $(mp_link)
@@ -124,7 +127,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 
-mp_tests = %D%/abort.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/odd.mp %D%/stress.mp
+mp_tests = %D%/abort.mp %D%/aside.mp %D%/bad_input.mp %D%/cuda.mp %D%/fair.mp %D%/fault.mp %D%/hello.mp %D%/life.mp %D%/limits.mp %D%/odd.mp %D%/stress.mp
 EXTRA_DIST += $(mp_tests) %D%/asan.mp %D%/tsan.mp
 TESTS += $(mp_tests)
 

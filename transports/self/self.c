@@ -79,6 +79,13 @@ static int self_move_list(struct nxr_part *part, enum nxr_op_kind kind,
     return status;
 }
 
+static int self_cancel(struct nxr_op *op)
+{
+    int status = nxr_host_copy_cancel(op);
+
+    return status == NIXL_ERR_NOT_FOUND ? NIXL_INPROGRESS : status; /* it is just ending */
+}
+
 static int self_order(struct nxr_peer *peer)
 {
     (void)peer;
@@ -101,9 +108,9 @@ const struct nxr_transport nxr_transport_self = {
     .put_notify = nxr_no_put_notify,
     .put_signal = nxr_no_put_signal,
     .move_list = self_move_list,
-    .start = nxr_no_start,
+    .start = nxr_host_copy_start,
     .start_list = nxr_no_start_list,
-    .cancel = nxr_no_cancel,
+    .cancel = self_cancel,
     .progress = nxr_no_progress,
     .notify = nxr_host_notify,
     .fence = self_order,

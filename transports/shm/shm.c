@@ -136,6 +136,21 @@ static int shm_move_list(struct nxr_part *part, enum nxr_op_kind kind,
     return status;
 }
 
+/* What put() and get() can do, but take long for, and what only the owner can. */
+static int shm_start(struct nxr_op *op)
+{
+    return op->part->method == NXR_METHOD_BOUNCE || is_of_owner(op->part, op->offset, op->nbytes)
+               ? nxr_host_bounce_start(op)
+               : nxr_host_copy_start(op);
+}
+
+static int shm_cancel(struct nxr_op *op)
+{
+    int status = nxr_host_copy_cancel(op);
+
+    return status == NIXL_ERR_NOT_FOUND ? nxr_host_bounce_cancel(op) : status;
+}
+
 /* Stores are on their way to the target when put returns; the fence lets none stay in this core. */
 static int shm_order(struct nxr_peer *peer)
 {
@@ -159,9 +174,9 @@ const struct nxr_transport nxr_transport_shm = {
     .put_notify = nxr_no_put_notify,
     .put_signal = nxr_no_put_signal,
     .move_list = shm_move_list,
-    .start = nxr_host_bounce_start,
+    .start = shm_start,
     .start_list = nxr_no_start_list,
-    .cancel = nxr_host_bounce_cancel,
+    .cancel = shm_cancel,
     .progress = nxr_host_bounce_progress,
     .notify = nxr_host_notify,
     .fence = shm_order,

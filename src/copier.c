@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The copy thread and the operations that it has, oldest first. Lock: copier_lock guards the list
+ * and the counts of each operation; nothing is taken inside of it, and it is never held while bytes
+ * move. Whoever finishes the last piece of an operation ends it.
+ */
+#include "config.h"
+
+#include "copier.h"
+#include "host/liveness.h"
+#include "progress.h"
+#include "region.h"
+#include "util/copy.h"
+#include "util/log.h"
+#include "util/thread.h"
+#include "xfer.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STACK_NBYTES (256 * 1024)
+#define PIECE_NBYTES (512ul << 10) /* some 50 us: a cancel waits for no more */
+
+/*
+ * Of a prepared transfer, bytes that the thread copies in a turn, and that waiting threads do. The
+ * thread's turns are so long that one piece goes around the caches where the whole would.
+ */
+#define THREAD_TURN_NBYTES (64ul << 20)
+#define HELPER_TURN_NBYTES (8ul << 20)
+
+_Atomic uint32_t nxr_n_to_copy;
+_Atomic uint32_t nxr_n_at_copier;
+
+/* An operation. */
+struct copy {
+    struct nxr_list link;
+    struct nxr_op *op;
+    enum nxr_copy_method method; /* as the whole would be copied */
+    size_t issued;               /* pieces were taken of the first so many bytes */
+    size_t nbytes_done;
+    size_t resume_at; /* where the transport goes on, after NIXL_ERR_AGAIN */
+    unsigned n_moving;
+    int status; /* not NIXL_OK: no more pieces are taken */
+};
+
+struct piece {
+    struct copy *copy;
+    size_t at;
+    size_t nbytes;
+};
+
+enum thread_state { THREAD_NONE, THREAD_RUNS, THREAD_FAILED };
+
+static pthread_mutex_t copier_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work_came = PTHREAD_COND_INITIALIZER;
+static struct nxr_list copies = {&copies, &copies};
+static _Atomic int thread_state; /* changed under the lock */
+static pthread_t thread;
+static bool is_asleep, is_stopping;
+static unsigned n_kicks;
+static cpu_set_t cpus;
+static bool has_cpus;
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static bool copy_is_issued(const struct copy *copy)
+{
+    return copy->status != NIXL_OK || copy->issued == copy->op->nbytes;
+}
+
+/* No more pieces will be taken of it: it is not in sight of helpers. Caller holds copier_lock. */
+static void copy_set_status(struct copy *copy, int status)
+{
+    if (!copy_is_issued(copy)) {
+        atomic_fetch_sub(&nxr_n_to_copy, 1);
+    }
+    if (copy->status == NIXL_OK) {
+        copy->status = status;
+    }
+}
+
+static bool piece_take(struct piece *piece, size_t max_nbytes)
+{
+    struct nxr_list *link, *after;
+    bool is_found = false;
+
+    pthread_mutex_lock(&copier_lock);
+    nxr_list_for_each (link, after, &copies) {
+        struct copy *copy = nxr_list_entry(link, struct copy, link);
+
+        if (!copy_is_issued(copy)) {
+            size_t left = copy->op->nbytes - copy->issued;
+
+            *piece = (struct piece){copy, copy->issued, left < max_nbytes ? left : max_nbytes};
+            copy->issued += piece->nbytes;
+            copy->n_moving++;
+            if (copy_is_issued(copy)) {
+                atomic_fetch_sub(&nxr_n_to_copy, 1);
+            }
+            is_found = true;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&copier_lock);
+    return is_found;
+}
+
+static int piece_copy_mapped(const struct piece *piece)
+{
+    const struct nxr_op *op = piece->copy->op;
+    char *there = op->part->addr + op->offset + piece->at;
+    char *here = (char *)op->local + piece->at;
+    nxr_guard_word *word;
+    int status = nxr_guard_enter(op->part, &word);
+
+    if (status == NIXL_OK) {
+        nxr_copy_by(piece->copy->method, op->kind == NXR_OP_PUT ? there : here,
+                    op->kind == NXR_OP_PUT ? here : there, piece->nbytes);
+        nxr_guard_leave(word);
+    }
+    return status;
+}
+
+static int piece_move(const struct piece *piece)
+{
+    const struct nxr_op *op = piece->copy->op;
+    struct nxr_part *part = op->part;
+    char *here = (char *)op->local + piece->at;
+
+    if (nxr_peer_is_lost(part->peer)) {
+        return NIXL_ERR_PEER_LOST;
+    }
+    if (part->method == NXR_METHOD_MEMCPY) {
+        return piece_copy_mapped(piece);
+    }
+    return op->kind == NXR_OP_PUT
+               ? part->transport->put(part, op->offset + piece->at, here, piece->nbytes)
+               : part->transport->get(part, op->offset + piece->at, here, piece->nbytes);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+/* What cannot be copied from here any more is its owner's: all from the first such byte on. */
+static void copy_resume(struct nxr_op *op, size_t resume_at)
+{
+    int status;
+
+    op->nbytes_done = resume_at;
+    status = nxr_host_bounce_start(op);
+    if (status == NIXL_INPROGRESS) {
+        nxr_service_kick();
+    } else {
+        nxr_op_done(op, status);
+    }
+}
+
+/* The last piece is over, or there never was one; it is in no list any more. Without locks. */
+static void copy_end(struct copy *copy)
+{
+    struct nxr_op *op = copy->op;
+    struct nxr_part *part = op->part;
+    size_t resume_at = copy->resume_at;
+    int status = copy->status;
+
+    if (status == NIXL_ERR_CANCELED && copy->nbytes_done == op->nbytes) {
+        status = NIXL_OK; /* it came too late */
+    }
+    op->nbytes_done = copy->nbytes_done;
+    free(copy);
+    if (status < 0 && status != NIXL_ERR_CANCELED && nxr_liveness_check(part->peer)) {
+        status = NIXL_ERR_PEER_LOST;
+    }
+    if (status == NIXL_ERR_STALE) {
+        nxr_region_mark_stale(part);
+    }
+    if (status == NIXL_ERR_AGAIN) {
+        copy_resume(op, resume_at);
+    }
+    atomic_fetch_sub_explicit(&part->n_copies, 1, memory_order_release);
+    atomic_fetch_sub(&nxr_n_at_copier, 1);
+    if (status != NIXL_ERR_AGAIN) {
+        nxr_op_done(op, status);
+    }
+}
+
+/* Is it over? Then it is the caller's to end. Caller holds copier_lock. */
+static bool copy_is_over(struct copy *copy)
+{
+    if (copy->n_moving > 0 || !copy_is_issued(copy)) {
+        return false;
+    }
+    nxr_list_remove(&copy->link);
+    return true;
+}
+
+static void piece_finish(const struct piece *piece, int status)
+{
+    struct copy *copy = piece->copy;
+    bool is_over;
+
+    pthread_mutex_lock(&copier_lock);
+    copy->n_moving--;
+    if (status == NIXL_OK) {
+        copy->nbytes_done += piece->nbytes;
+    } else {
+        if (status == NIXL_ERR_AGAIN && piece->at < copy->resume_at) {
+            copy->resume_at = piece->at;
+        } else if (status == NIXL_ERR_TRANSPORT) {
+            copy->nbytes_done += piece->nbytes; /* some of them, maybe */
+        }
+        copy_set_status(copy, status);
+    }
+    is_over = copy_is_over(copy);
+    pthread_mutex_unlock(&copier_lock);
+    if (is_over) {
+        copy_end(copy);
+    }
+}
+
+static bool copy_a_piece(size_t max_nbytes)
+{
+    struct piece piece;
+
+    if (!piece_take(&piece, max_nbytes)) {
+        return false;
+    }
+    piece_finish(&piece, piece_move(&piece));
+    return true;
+}
+
+bool nxr_copier_help_with(size_t max_nbytes)
+{
+    return copy_a_piece(max_nbytes) ||
+           (max_nbytes >= NXR_HELP_NBYTES && nxr_xfer_copy(HELPER_TURN_NBYTES));
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+/* Caller holds copier_lock. */
+static void kick(void)
+{
+    n_kicks++;
+    if (is_asleep) {
+        pthread_cond_signal(&work_came);
+    }
+}
+
+void nxr_copier_kick(void)
+{
+    pthread_mutex_lock(&copier_lock);
+    kick();
+    pthread_mutex_unlock(&copier_lock);
+}
+
+/* Sleep unless somebody has kicked since `n_seen`; the kicks so far. False: it is to end. */
+static bool thread_wait(unsigned *n_seen_p)
+{
+    bool goes_on;
+
+    pthread_mutex_lock(&copier_lock);
+    while (*n_seen_p == n_kicks && !is_stopping) {
+        is_asleep = true;
+        pthread_cond_wait(&work_came, &copier_lock);
+        is_asleep = false;
+    }
+    *n_seen_p = n_kicks;
+    goes_on = !is_stopping;
+    pthread_mutex_unlock(&copier_lock);
+    return goes_on;
+}
+
+static void *thread_run(void *arg)
+{
+    unsigned n_seen = 0;
+
+    (void)arg;
+    if (has_cpus) {
+        sched_setaffinity(0, sizeof(cpus), &cpus); /* else it stays where its maker runs */
+    }
+    nxr_thread_stand_back();
+    while (thread_wait(&n_seen)) {
+        while (copy_a_piece(PIECE_NBYTES) || nxr_xfer_copy(THREAD_TURN_NBYTES)) {
+        }
+    }
+    return NULL;
+}
+
+bool nxr_copier_is_there(void)
+{
+    int state = atomic_load_explicit(&thread_state, memory_order_acquire);
+
+    if (__builtin_expect(state == THREAD_NONE, 0)) {
+        pthread_mutex_lock(&copier_lock);
+        if (atomic_load(&thread_state) == THREAD_NONE && !is_stopping) {
+            int error = nxr_thread_start(&thread, STACK_NBYTES, thread_run, NULL);
+
+            if (error != 0) {
+                nxr_warn(CORE,
+                         "cannot start the copy thread: %s; non-blocking calls copy by "
+                         "themselves",
+                         strerror(error));
+            }
+            atomic_store(&thread_state, error == 0 ? THREAD_RUNS : THREAD_FAILED);
+        }
+        state = atomic_load(&thread_state);
+        pthread_mutex_unlock(&copier_lock);
+    }
+    return state == THREAD_RUNS;
+}
+
+void nxr_copier_init(void)
+{
+    has_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
+    is_stopping = false;
+    n_kicks = 0;
+    atomic_store(&thread_state, THREAD_NONE);
+}
+
+/* An operation that nobody moves any more, to be ended; or NULL. */
+static struct copy *take_stopped(void)
+{
+    struct nxr_list *link, *after;
+    struct copy *stopped = NULL;
+
+    pthread_mutex_lock(&copier_lock);
+    is_stopping = true;
+    pthread_cond_signal(&work_came);
+    nxr_list_for_each (link, after, &copies) {
+        struct copy *copy = nxr_list_entry(link, struct copy, link);
+
+        copy_set_status(copy, NIXL_ERR_CANCELED);
+        if (stopped == NULL && copy_is_over(copy)) {
+            stopped = copy;
+        }
+    }
+    pthread_mutex_unlock(&copier_lock);
+    return stopped;
+}
+
+void nxr_copier_stop(void)
+{
+    struct copy *copy;
+
+    while ((copy = take_stopped()) != NULL) {
+        copy_end(copy);
+    }
+    if (atomic_load(&thread_state) == THREAD_RUNS) {
+        pthread_join(thread, NULL); /* it ends what it is just copying */
+    }
+    atomic_store(&thread_state, THREAD_NONE);
+}
+
+/* ---- for transports -------------------------------------------------------------------------- */
+
+int nxr_host_copy_start(struct nxr_op *op)
+{
+    struct copy *copy;
+    char *there = op->part->addr + op->offset;
+
+    if (!nxr_copier_is_there()) {
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    copy = calloc(1, sizeof(*copy));
+    if (copy == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    copy->op = op;
+    copy->resume_at = SIZE_MAX;
+    copy->method = op->kind == NXR_OP_PUT ? nxr_copy_choose(there, op->local, op->nbytes)
+                                          : nxr_copy_choose(op->local, there, op->nbytes);
+    atomic_fetch_add(&op->part->n_copies, 1);
+    atomic_fetch_add(&nxr_n_at_copier, 1);
+    atomic_fetch_add(&nxr_n_to_copy, 1);
+    pthread_mutex_lock(&copier_lock);
+    nxr_list_append(&copies, &copy->link);
+    kick();
+    pthread_mutex_unlock(&copier_lock);
+    return NIXL_INPROGRESS;
+}
+
+int nxr_host_copy_cancel(struct nxr_op *op)
+{
+    struct nxr_list *link, *after;
+    struct copy *over = NULL;
+    int status = NIXL_ERR_NOT_FOUND;
+
+    pthread_mutex_lock(&copier_lock);
+    nxr_list_for_each (link, after, &copies) {
+        struct copy *copy = nxr_list_entry(link, struct copy, link);
+
+        if (copy->op == op) {
+            copy_set_status(copy, NIXL_ERR_CANCELED);
+            over = copy_is_over(copy) ? copy : NULL;
+            status = over != NULL ? NIXL_OK : NIXL_INPROGRESS; /* a piece is being copied */
+            break;
+        }
+    }
+    pthread_mutex_unlock(&copier_lock);
+    if (over != NULL) {
+        copy_end(over);
+    }
+    return status;
+}
