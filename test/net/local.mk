@@ -19,7 +19,7 @@ dist_check_SCRIPTS += %D%/links %D%/test_beds.sh %D%/test_explain.sh %D%/test_li
 TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh
 
 # What can happen between hosts; the .mp files say over which networks.
-EXTRA_PROGRAMS += %D%/broken %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached \
+EXTRA_PROGRAMS += %D%/broken %D%/cut_off %D%/dead_link %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached \
 	%D%/wire_up
 %C%_broken_SOURCES = %D%/bed.c %D%/bed.h %D%/broken.c
 %C%_broken_LDFLAGS = $(mp_link)
@@ -27,6 +27,9 @@ EXTRA_PROGRAMS += %D%/broken %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails 
 %C%_cut_off_SOURCES = %D%/bed.c %D%/bed.h %D%/cut_off.c
 %C%_cut_off_LDFLAGS = $(mp_link)
 %C%_cut_off_LDADD = $(mp_libs)
+%C%_dead_link_SOURCES = %D%/bed.c %D%/bed.h %D%/dead_link.c
+%C%_dead_link_LDFLAGS = $(mp_link)
+%C%_dead_link_LDADD = $(mp_libs)
 %C%_farewell_SOURCES = %D%/bed.c %D%/bed.h %D%/farewell.c
 %C%_farewell_LDFLAGS = $(mp_link)
 %C%_farewell_LDADD = $(mp_libs)
@@ -51,8 +54,8 @@ EXTRA_PROGRAMS += %D%/broken %D%/cut_off %D%/farewell %D%/quiet_death %D%/rails 
 %C%_wire_up_LDFLAGS = $(mp_link)
 %C%_wire_up_LDADD = $(mp_libs)
 
-net_tests = %D%/engine.mp %D%/faults.mp %D%/hostile.mp %D%/hosts.mp %D%/loopback.mp %D%/rails.mp \
-	%D%/ranks.mp %D%/relay.mp
+net_tests = %D%/dead_link.mp %D%/engine.mp %D%/faults.mp %D%/hostile.mp %D%/hosts.mp %D%/loopback.mp \
+	%D%/rails.mp %D%/ranks.mp %D%/relay.mp
 EXTRA_DIST += $(net_tests) %D%/asan.mp %D%/tsan.mp %D%/beds.sh %D%/soak/run \
 	%D%/soak/death.mp %D%/soak/links.mp %D%/soak/ranks.mp
 TESTS += $(net_tests)

@@ -330,7 +330,9 @@ Test(ofi, frames_are_whole_and_for_us)
     frame->seq = 0;
     cr_expect(nxr_ofi_frame_check(bytes, sizeof(bytes), 3) != NULL);
     frame->type = NXR_OFI_PING;
-    cr_expect(nxr_ofi_frame_check(bytes, sizeof(bytes), 3) != NULL, "a ping with content");
+    cr_expect(nxr_ofi_frame_check(bytes, sizeof(bytes), 3) == NULL, "a ping with an address");
+    frame->type = NXR_OFI_PONG;
+    cr_expect(nxr_ofi_frame_check(bytes, sizeof(bytes), 3) != NULL, "a pong with content");
     frame->nbytes = 0;
     cr_expect(nxr_ofi_frame_check(bytes, sizeof(*frame), 3) == NULL);
     frame->type = NXR_OFI_N_TYPES;

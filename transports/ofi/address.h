@@ -10,7 +10,7 @@
 #define NXR_OFI_NAME_NBYTES    56 /* the longest name that a provider may give an endpoint */
 #define NXR_OFI_ADDRESS_MAGIC  0x616f786eu /* "nxoa" */
 #define NXR_OFI_KEY_MAGIC      0x6b6f786eu /* "nxok" */
-#define NXR_OFI_LAYOUT_VERSION 1
+#define NXR_OFI_LAYOUT_VERSION 2           /* also of frames */
 
 /* How far a rail reaches. */
 enum {

@@ -10,7 +10,12 @@ _Static_assert(sizeof(struct nxr_ofi_frame) == 40, "the layout is fixed");
 
 static bool is_counted(uint8_t type)
 {
-    return type == NXR_OFI_HELLO || type == NXR_OFI_DATA;
+    return type == NXR_OFI_DATA;
+}
+
+static bool may_have_content(uint8_t type)
+{
+    return is_counted(type) || type == NXR_OFI_PING;
 }
 
 const char *nxr_ofi_frame_check(const void *bytes, size_t nbytes, uint64_t own_id)
@@ -29,8 +34,11 @@ const char *nxr_ofi_frame_check(const void *bytes, size_t nbytes, uint64_t own_i
     if (frame->nbytes > NXR_OFI_CONTENT_MAX || nbytes != nxr_ofi_frame_nbytes(frame->nbytes)) {
         return "a frame of a wrong length";
     }
-    if (is_counted(frame->type) ? frame->seq == 0 : frame->nbytes != 0) {
+    if (is_counted(frame->type) && frame->seq == 0) {
         return "a frame with a wrong number";
+    }
+    if (!may_have_content(frame->type) && frame->nbytes != 0) {
+        return "a frame with content that has none";
     }
     return frame->from == 0 ? "a frame of nobody" : NULL;
 }

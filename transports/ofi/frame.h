@@ -16,11 +16,11 @@
 
 enum nxr_ofi_frame_type {
     /* counted */
-    NXR_OFI_HELLO = 1, /* the sender's address; the first one */
-    NXR_OFI_DATA,      /* a message of the core */
+    NXR_OFI_DATA = 1, /* a message of the core */
     /* not counted; may be lost or come twice; the argument is in `seq` */
     NXR_OFI_ACK,    /* nothing but the acknowledgement; argument 1: something is missing after it */
-    NXR_OFI_PING,   /* answer at once; argument: comes back */
+    NXR_OFI_PING,   /* answer at once; argument: comes back. The content is the sender's address,
+                     * or nothing where the receiver is known to have it */
     NXR_OFI_PONG,   /* the answer */
     NXR_OFI_FENCE,  /* close your rail (argument) to all, so that nothing old arrives there */
     NXR_OFI_FENCED, /* done; argument: that of FENCE */

@@ -53,11 +53,24 @@ static bool must_wait(const struct nxr_net_ep *ep)
            (!nxr_list_is_empty(&ep->starting) || !nxr_list_is_empty(&ep->waiting));
 }
 
+/* What waits is sent with the proof; but each way must be asked, once there is room for that. */
+static void post_when_proven(struct nxr_net_ep *ep)
+{
+    if (ep->outbox != NULL && !ep->is_failed && !nxr_ofi_ask_ways(ep) &&
+        nxr_list_is_empty(&ep->post_link)) {
+        nxr_list_append(&nxr_ofi.posting, &ep->post_link);
+    }
+}
+
 bool nxr_ofi_post_messages(struct nxr_net_ep *ep)
 {
     struct nxr_ofi_slot *slot;
     bool has_moved = false;
 
+    if (!ep->ways[ep->message_way].is_proven) {
+        post_when_proven(ep);
+        return false;
+    }
     while (ep->outbox != NULL && !ep->is_failed &&
            (slot = nxr_ofi_outbox_next(ep->outbox)) != NULL) {
         if (slot->seq > ep->acked_seq) {
@@ -86,19 +99,6 @@ void nxr_ofi_send_again(struct nxr_net_ep *ep)
     nxr_ofi_post_messages(ep);
 }
 
-/* The first frame tells who we are: the peer may never have asked for our address. */
-static bool greet(struct nxr_net_ep *ep)
-{
-    size_t nbytes = nxr_ofi_address_nbytes(nxr_ofi.n_rails);
-    struct nxr_ofi_slot *slot = nxr_ofi_outbox_add(ep, NXR_OFI_HELLO, nbytes);
-
-    if (slot == NULL) {
-        return false;
-    }
-    memcpy(&slot->frame + 1, &nxr_ofi.address, nbytes);
-    return true;
-}
-
 int nxr_ofi_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
                  size_t bulk_nbytes, struct nxr_net_op *op)
 {
@@ -112,10 +112,7 @@ int nxr_ofi_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
     if (bulk_nbytes > 0 || nbytes > nxr_ofi.attr.message_nbytes) {
         return NIXL_ERR_UNSUPPORTED;
     }
-    if (ep->next_seq == 1 && !greet(ep)) {
-        return NIXL_ERR_NO_MEMORY;
-    }
-    slot = nxr_ofi_outbox_add(ep, NXR_OFI_DATA, nbytes);
+    slot = nxr_ofi_outbox_add(ep, nbytes);
     if (slot == NULL) {
         return NIXL_ERR_AGAIN;
     }
@@ -155,8 +152,12 @@ bool nxr_ofi_send_control(struct nxr_net_ep *ep, unsigned way, enum nxr_ofi_fram
                                             .from = nxr_ofi.address.id,
                                             .seq = argument,
                                             .ack = ep->taken_seq};
+    if (type == NXR_OFI_PING && !ep->ways[way].is_proven) { /* the peer may not know us yet */
+        control->frame.nbytes = (uint32_t)nxr_ofi_address_nbytes(nxr_ofi.n_rails);
+        control->address = nxr_ofi.address;
+    }
     control->is_busy =
-        fi_send(rail->ep, &control->frame, sizeof(control->frame),
+        fi_send(rail->ep, &control->frame, nxr_ofi_frame_nbytes(control->frame.nbytes),
                 nxr_ofi_mr_desc(rail->controls_mr), ep->ways[way].addr, control) == 0;
     if (control->is_busy) {
         ep->told_seq = ep->taken_seq;
@@ -207,12 +208,12 @@ static struct nxr_net_ep *sender(const struct nxr_ofi_frame *frame, const void *
     struct nxr_ofi_address address;
     const char *why;
 
-    if (ep != NULL || frame->type != NXR_OFI_HELLO) {
+    if (ep != NULL || frame->nbytes == 0 || frame->type != NXR_OFI_PING) {
         return ep;
     }
     if (nxr_ofi_address_parse(content, frame->nbytes, &address, &why) != NIXL_OK ||
         address.id != frame->from) {
-        nxr_ofi.core->log(NXR_NET_WARN, "ofi: dropped a greeting: %s",
+        nxr_ofi.core->log(NXR_NET_WARN, "ofi: dropped a question: %s",
                           why != NULL ? why : "it is signed by somebody else");
         return NULL;
     }
@@ -235,9 +236,7 @@ static void take_counted(struct nxr_net_ep *ep, const struct nxr_ofi_frame *fram
     if (ep->untold_nbytes >= ACK_NBYTES) {
         ack_soon(ep);
     }
-    if (frame->type == NXR_OFI_DATA) {
-        nxr_ofi.core->received(content, frame->nbytes);
-    }
+    nxr_ofi.core->received(content, frame->nbytes);
 }
 
 static void take_control(struct nxr_net_ep *ep, struct nxr_ofi_rail *rail,
@@ -250,7 +249,7 @@ static void take_control(struct nxr_net_ep *ep, struct nxr_ofi_rail *rail,
         }
         break;
     case NXR_OFI_PING:
-        nxr_ofi_send_control(ep, rail->index, NXR_OFI_PONG, frame->seq);
+        nxr_ofi_pinged(ep, rail->index, frame->seq);
         break;
     case NXR_OFI_PONG:
         nxr_ofi_ponged(ep, rail->index, frame->seq);
@@ -285,7 +284,7 @@ void nxr_ofi_take(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes)
     }
     nxr_ofi_way_moved(ep, rail->index);
     acknowledged(ep, frame->ack);
-    if (frame->type == NXR_OFI_HELLO || frame->type == NXR_OFI_DATA) {
+    if (frame->type == NXR_OFI_DATA) {
         take_counted(ep, frame, frame + 1);
     } else {
         take_control(ep, rail, frame);

@@ -3,9 +3,10 @@
  * What the files of the libfabric network share. There is one state: the core opens a network once
  * at a time, and calls it from one thread at a time.
  *
- * A rail is one endpoint on one device. A way is how one peer is reached over one rail. Messages
- * take one way at a time (message.c); reads and writes are cut over all of them (rma.c). What fails
- * or falls silent is sent again elsewhere (repair.c).
+ * A rail is one endpoint on one device. A way is how one peer is reached over one rail. A way
+ * carries nothing before the peer has answered a question there, which proves it. Messages take one
+ * way at a time (message.c); reads and writes are cut over all of them (rma.c). What fails or falls
+ * silent is sent again elsewhere (repair.c), and the way has to be proven again.
  */
 #ifndef NXR_OFI_H
 #define NXR_OFI_H
@@ -46,6 +47,7 @@ struct nxr_ofi_control {
     struct nxr_ofi_posted posted;
     bool is_busy;
     struct nxr_ofi_frame frame;
+    struct nxr_ofi_address address; /* the content of a question */
 };
 
 struct nxr_ofi_rail {
@@ -85,10 +87,12 @@ struct nxr_ofi_way {
     struct nxr_list pieces; /* ... these */
     struct nxr_list fenced; /* pieces that wait until the peer has closed its end */
     bool must_fence;        /* it was not asked yet, or has not answered */
-    bool is_bad;            /* failed or silent; in use again when the peer answers here */
+    bool is_proven;         /* the peer has answered here, and nothing has failed since */
+    bool is_asked;          /* libfabric has taken a question since the way is not proven */
+    bool was_proven;        /* it has been proven before */
     int64_t moved_at;       /* when something of the peer last ended or came here */
     int64_t pinged_at;      /* 0: no answer is waited for */
-    int64_t ping_after;     /* while it is bad: not before then, and each time twice as late */
+    int64_t ping_after; /* while it is not proven: not before then, and each time twice as late */
     int64_t pause_ns;
     uint64_t fence; /* number of the last question */
     int64_t fence_at;

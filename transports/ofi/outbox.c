@@ -71,8 +71,7 @@ static struct nxr_ofi_slot *reserve(struct nxr_ofi_outbox *outbox, size_t nbytes
     return slot_at(outbox, at);
 }
 
-struct nxr_ofi_slot *nxr_ofi_outbox_add(struct nxr_net_ep *ep, enum nxr_ofi_frame_type type,
-                                        size_t nbytes)
+struct nxr_ofi_slot *nxr_ofi_outbox_add(struct nxr_net_ep *ep, size_t nbytes)
 {
     struct nxr_ofi_outbox *outbox = ep->outbox != NULL ? ep->outbox : make(ep);
     size_t slot_nbytes = HEAD + nxr_ofi_frame_nbytes(nbytes);
@@ -90,7 +89,7 @@ struct nxr_ofi_slot *nxr_ofi_outbox_add(struct nxr_net_ep *ep, enum nxr_ofi_fram
                                   .ep = ep,
                                   .seq = ep->next_seq++};
     slot->frame = (struct nxr_ofi_frame){.magic = NXR_OFI_FRAME_MAGIC,
-                                         .type = (uint8_t)type,
+                                         .type = NXR_OFI_DATA,
                                          .nbytes = (uint32_t)nbytes,
                                          .to = ep->address.id,
                                          .from = nxr_ofi.address.id,

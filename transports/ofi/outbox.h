@@ -26,8 +26,7 @@ struct nxr_ofi_outbox {
 };
 
 /* A slot for content of this size, with its number; NULL: no room, or no memory. */
-struct nxr_ofi_slot *nxr_ofi_outbox_add(struct nxr_net_ep *ep, enum nxr_ofi_frame_type type,
-                                        size_t nbytes);
+struct nxr_ofi_slot *nxr_ofi_outbox_add(struct nxr_net_ep *ep, size_t nbytes);
 
 /* The next slot to post, and the step to the one after it. NULL: all are posted. */
 struct nxr_ofi_slot *nxr_ofi_outbox_next(struct nxr_ofi_outbox *outbox);

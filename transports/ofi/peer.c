@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Peers: found by the id in their address. One is made when the core opens an endpoint, or when
- * somebody greets; it stays until the network is closed, since its numbers must go on.
+ * somebody asks; it stays until the network is closed, since its numbers must go on.
  */
 #include "config.h"
 

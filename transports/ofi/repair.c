@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What to do when a way fails or falls silent.
+ * Which ways may be used, and what to do when one fails or falls silent.
  *
- * A way that libfabric reports is bad at once; what was under way goes elsewhere, and the way is
- * asked (PING) until the peer answers there. If no way of a peer comes back within GIVE_UP_NS after
- * a failure, the peer is gone.
+ * A way is proven when the peer answers a question (PING) there; until then it carries nothing, and
+ * is asked again and again. So a network that leads nowhere costs the questions alone. A way of
+ * which libfabric reports a failure is not proven any more; what was under way goes elsewhere. If
+ * no way of a peer comes back within GIVE_UP_NS after a failure, the peer is gone.
  *
  * A way that is silent while the peer answers on another one is cut: nobody reports that. Bytes of
  * old pieces may still lie in the network and in the kernels and arrive when the link comes back,
@@ -35,6 +36,13 @@
 #define FENCE_NS        (200 * NXR_MS)
 #define RAIL_BITS       8 /* of the argument of a fence; the others are its number */
 
+static void look_at(int64_t at)
+{
+    if (nxr_ofi.repair_at == 0 || at < nxr_ofi.repair_at) {
+        nxr_ofi.repair_at = at;
+    }
+}
+
 unsigned nxr_ofi_n_usable(const struct nxr_net_ep *ep)
 {
     unsigned n = 0;
@@ -47,11 +55,7 @@ unsigned nxr_ofi_n_usable(const struct nxr_net_ep *ep)
 
 void nxr_ofi_repair_within(int64_t ns)
 {
-    int64_t at = nxr_now_ns() + ns;
-
-    if (nxr_ofi.repair_at == 0 || at < nxr_ofi.repair_at) {
-        nxr_ofi.repair_at = at;
-    }
+    look_at(nxr_now_ns() + ns);
 }
 
 /* ---- ways ------------------------------------------------------------------------------------ */
@@ -68,14 +72,19 @@ static void choose_message_way(struct nxr_net_ep *ep)
     }
 }
 
-static void set_bad(struct nxr_net_ep *ep, unsigned index)
+static void lengthen_pause(struct nxr_ofi_way *way)
 {
-    struct nxr_ofi_way *way = &ep->ways[index];
-
-    way->is_bad = true;
     way->pause_ns = way->pause_ns == 0               ? FIRST_PAUSE
                     : 2 * way->pause_ns < LAST_PAUSE ? 2 * way->pause_ns
                                                      : LAST_PAUSE;
+}
+
+static void set_unproven(struct nxr_net_ep *ep, unsigned index)
+{
+    struct nxr_ofi_way *way = &ep->ways[index];
+
+    way->is_proven = way->is_asked = false;
+    lengthen_pause(way);
     way->ping_after = nxr_ofi.now + way->pause_ns;
     nxr_ofi_repair_within(FIRST_PAUSE);
     if (index == ep->message_way) {
@@ -94,7 +103,7 @@ void nxr_ofi_way_moved(struct nxr_net_ep *ep, unsigned index)
 
 void nxr_ofi_way_failed(struct nxr_net_ep *ep, unsigned index, const char *why)
 {
-    if (ep->is_failed || ep->ways[index].is_bad) {
+    if (ep->is_failed || !ep->ways[index].is_proven) {
         return;
     }
     nxr_ofi.core->log(NXR_NET_INFO, "ofi: a connection by %s has failed: %s",
@@ -103,21 +112,31 @@ void nxr_ofi_way_failed(struct nxr_net_ep *ep, unsigned index, const char *why)
         ep->broken_at = nxr_ofi.now;
         snprintf(ep->why, sizeof(ep->why), "%s: %s", nxr_ofi.rails[index].device, why);
     }
-    set_bad(ep, index);
+    set_unproven(ep, index);
+}
+
+static void prove(struct nxr_net_ep *ep, unsigned index)
+{
+    struct nxr_ofi_way *way = &ep->ways[index];
+    bool is_nearer = !way->was_proven && index < ep->message_way;
+
+    if (way->was_proven) {
+        nxr_ofi.core->log(NXR_NET_INFO, "ofi: %s answers again; used again",
+                          nxr_ofi.rails[index].device);
+    }
+    way->is_proven = way->was_proven = true;
+    if (is_nearer || !nxr_ofi_way_is_usable(ep, ep->message_way)) {
+        ep->message_way = index;
+    }
+    nxr_ofi_send_again(ep);
 }
 
 void nxr_ofi_ponged(struct nxr_net_ep *ep, unsigned index, uint64_t posted_seq)
 {
     struct nxr_ofi_way *way = &ep->ways[index];
 
-    if (way->is_bad) {
-        way->is_bad = false;
-        nxr_ofi.core->log(NXR_NET_INFO, "ofi: %s answers again; used again",
-                          nxr_ofi.rails[index].device);
-        if (!nxr_ofi_way_is_usable(ep, ep->message_way)) {
-            ep->message_way = index;
-        }
-        nxr_ofi_send_again(ep);
+    if (!way->is_proven) {
+        prove(ep, index);
     } else if (index == ep->message_way && posted_seq > ep->acked_seq) {
         nxr_ofi_send_again(ep); /* they went before the question, and did not arrive */
     }
@@ -171,8 +190,8 @@ void nxr_ofi_fence_asked(struct nxr_net_ep *ep, unsigned way, uint64_t argument)
     if (ep->fences[rail] != argument) {
         ep->fences[rail] = argument;
         nxr_ofi.rails[rail].must_reset = true;
-        if (way != rail && !ep->ways[rail].is_bad) {
-            set_bad(ep, rail); /* the peer hears nothing there: nor would it an answer */
+        if (way != rail && ep->ways[rail].is_proven) {
+            set_unproven(ep, rail); /* the peer hears nothing there: nor would it an answer */
         }
     }
     ep->must_answer_fence[rail] = true;
@@ -239,16 +258,40 @@ static int64_t quiet_since(const struct nxr_net_ep *ep, unsigned index)
     return since != INT64_MAX && way->moved_at > since ? way->moved_at : since;
 }
 
+/* A question that cannot be sent has no answer either. */
 static void ping(struct nxr_net_ep *ep, unsigned index)
 {
     struct nxr_ofi_way *way = &ep->ways[index];
     uint64_t argument = index == ep->message_way ? ep->posted_seq : 0;
 
-    /* A question that cannot be sent has no answer either. */
-    (void)nxr_ofi_send_control(ep, index, NXR_OFI_PING, argument);
-    way->ping_after = nxr_ofi.now + (way->is_bad ? way->pause_ns : QUIET_NS);
+    way->is_asked |= nxr_ofi_send_control(ep, index, NXR_OFI_PING, argument);
+    way->ping_after = nxr_ofi.now + (way->is_proven ? QUIET_NS : way->pause_ns);
     if (way->pinged_at == 0) {
         way->pinged_at = nxr_ofi.now;
+    }
+}
+
+bool nxr_ofi_ask_ways(struct nxr_net_ep *ep)
+{
+    bool is_asked = true;
+
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        struct nxr_ofi_way *way = &ep->ways[i];
+
+        if (way->theirs >= 0 && !way->is_proven && !way->is_asked) {
+            ping(ep, i);
+            is_asked &= way->is_asked;
+        }
+    }
+    return is_asked;
+}
+
+/* Who asks here is there: so it is asked, too, rather than when there is something to send. */
+void nxr_ofi_pinged(struct nxr_net_ep *ep, unsigned way, uint64_t argument)
+{
+    (void)nxr_ofi_send_control(ep, way, NXR_OFI_PONG, argument);
+    if (!ep->ways[way].is_proven) {
+        ping(ep, way);
     }
 }
 
@@ -271,7 +314,38 @@ static void cut(struct nxr_net_ep *ep, unsigned index)
         nxr_ofi.rails[index].must_reset = true;
     }
     ep->ways[index].pinged_at = 0;
-    set_bad(ep, index);
+    set_unproven(ep, index);
+}
+
+static bool is_unproven(const struct nxr_ofi_way *way)
+{
+    return way->theirs >= 0 && !way->is_proven;
+}
+
+/* The ways that are not proven, and all if that must be. */
+static void ask_again(struct nxr_net_ep *ep, bool must_ask)
+{
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        struct nxr_ofi_way *way = &ep->ways[i];
+
+        if (nxr_ofi.now >= way->ping_after && (is_unproven(way) || (must_ask && way->is_proven))) {
+            if (!way->is_proven) {
+                lengthen_pause(way);
+            }
+            ping(ep, i);
+        }
+        if (is_unproven(way)) {
+            look_at(way->ping_after);
+        }
+    }
+}
+
+/* Has it been asked for a while, without an answer by any way? */
+static bool is_unreached(const struct nxr_net_ep *ep)
+{
+    int64_t asked_at = ep->ways[ep->message_way].pinged_at;
+
+    return nxr_ofi_n_usable(ep) == 0 && asked_at != 0 && nxr_ofi.now - asked_at >= QUIET_NS;
 }
 
 /*
@@ -280,13 +354,12 @@ static void cut(struct nxr_net_ep *ep, unsigned index)
  */
 static bool watch_ways(struct nxr_net_ep *ep)
 {
-    bool must_ask = false;
+    bool must_ask = ep->broken_at != 0; /* is the peer there, though it has nothing to say? */
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         int64_t since = quiet_since(ep, i);
 
-        if (ep->ways[i].theirs < 0 || ep->ways[i].is_bad || since == INT64_MAX ||
-            nxr_ofi.now - since < QUIET_NS) {
+        if (!ep->ways[i].is_proven || since == INT64_MAX || nxr_ofi.now - since < QUIET_NS) {
             continue;
         }
         must_ask = true;
@@ -294,39 +367,23 @@ static bool watch_ways(struct nxr_net_ep *ep)
             cut(ep, i);
         }
     }
-    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        struct nxr_ofi_way *way = &ep->ways[i];
-
-        if (way->theirs < 0 || nxr_ofi.now < way->ping_after) {
-            continue;
-        }
-        if (way->is_bad) {
-            way->pause_ns = 2 * way->pause_ns < LAST_PAUSE ? 2 * way->pause_ns : LAST_PAUSE;
-        }
-        if (way->is_bad || must_ask) {
-            ping(ep, i);
-        }
-    }
-    return must_ask || nxr_ofi_n_usable(ep) == 0;
+    ask_again(ep, must_ask);
+    return must_ask || is_unreached(ep);
 }
 
 /* Is there something to look after? */
 static bool is_watched(const struct nxr_net_ep *ep)
 {
-    bool is = ep->acked_seq + 1 != ep->next_seq || ep->n_rmas > 0 || ep->close_at != 0;
+    bool is = ep->acked_seq + 1 != ep->next_seq || ep->n_rmas > 0 || ep->close_at != 0 ||
+              ep->broken_at != 0;
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        is |= ep->ways[i].is_bad || ep->ways[i].must_fence || ep->must_answer_fence[i] ||
-              ep->ways[i].pinged_at != 0;
+        const struct nxr_ofi_way *way = &ep->ways[i];
+
+        is |=
+            way->must_fence || ep->must_answer_fence[i] || (way->is_proven && way->pinged_at != 0);
     }
     return is;
-}
-
-static void look_at(int64_t at)
-{
-    if (nxr_ofi.repair_at == 0 || at < nxr_ofi.repair_at) {
-        nxr_ofi.repair_at = at;
-    }
 }
 
 /* A peer that has talked with us before, and is quiet as there is nothing to say. */
@@ -356,6 +413,7 @@ static void look_after(struct nxr_net_ep *ep, unsigned unused)
         return;
     }
     if (!is_watched(ep)) {
+        ask_again(ep, false);
         look_after_idle(ep);
         return;
     }

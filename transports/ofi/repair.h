@@ -9,7 +9,7 @@
 /* May pieces and messages go here? */
 static inline bool nxr_ofi_way_is_usable(const struct nxr_net_ep *ep, unsigned way)
 {
-    return ep->ways[way].theirs >= 0 && !ep->ways[way].is_bad && nxr_ofi.rails[way].ep != NULL &&
+    return ep->ways[way].is_proven && nxr_ofi.rails[way].ep != NULL &&
            nxr_ofi.rails[way].rest_until <= nxr_ofi.now;
 }
 
@@ -26,7 +26,11 @@ void nxr_ofi_way_failed(struct nxr_net_ep *ep, unsigned way, const char *why);
 bool nxr_ofi_knock(struct nxr_net_ep *ep);
 void nxr_ofi_knock_end(struct nxr_net_ep *ep);
 
+/* Ask at once where no way is proven yet. False: libfabric had no room for a question; again. */
+bool nxr_ofi_ask_ways(struct nxr_net_ep *ep);
+
 /* Frames about repair. */
+void nxr_ofi_pinged(struct nxr_net_ep *ep, unsigned way, uint64_t argument);
 void nxr_ofi_ponged(struct nxr_net_ep *ep, unsigned way, uint64_t posted_seq);
 void nxr_ofi_fence_asked(struct nxr_net_ep *ep, unsigned way, uint64_t argument);
 void nxr_ofi_fenced(struct nxr_net_ep *ep, uint64_t argument);
