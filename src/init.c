@@ -141,7 +141,8 @@ static int make_card(uint32_t incarnation)
                  strerror(errno));
         return fail_init(status, why);
     }
-    nxr_job.card.head.flags = nxr_route_is_allowed("shm") ? 0 : NXR_CARD_NOT_LOCAL;
+    nxr_job.card.head.flags |= nxr_route_is_allowed("shm") ? 0 : NXR_CARD_NOT_LOCAL;
+    nxr_job.card.head.flags |= nxr_wire_card_flags();
     nxr_log_identity("nixlrun", nxr_job.rank, nxr_job.size, nxr_job.card.head.host);
     if (nxr_log_open(nxr_env.log_file) != NIXL_OK) {
         snprintf(why, sizeof(why), "NIXLRUN_LOG_FILE is '%.120s': %s", nxr_env.log_file,

@@ -10,7 +10,7 @@
 #include "host/control.h"
 
 #define NXR_CARD_MAGIC     0x4352584eu /* "NXRC" */
-#define NXR_CARD_VERSION   2
+#define NXR_CARD_VERSION   3
 #define NXR_HOST_NBYTES    72 /* host name with its zero */
 #define NXR_BOOT_ID_NBYTES 40
 #define NXR_SECRET_NBYTES  16
@@ -20,8 +20,13 @@
 
 enum nxr_card_flag { NXR_CARD_NOT_LOCAL = 1 /* takes no part in shared memory */ };
 
-/* Flags from this bit on: the version of the protocol between hosts; 0: not told. */
-#define NXR_CARD_NET_SHIFT 16
+/*
+ * Flags from these bits on, a byte each: the versions of the messages between ranks of one host, of
+ * the protocol between hosts (0: not told), and of the control page.
+ */
+#define NXR_CARD_WIRE_SHIFT    8
+#define NXR_CARD_NET_SHIFT     16
+#define NXR_CARD_CONTROL_SHIFT 24
 
 struct nxr_card {
     uint32_t magic;
@@ -33,7 +38,7 @@ struct nxr_card {
     unsigned char secret[NXR_SECRET_NBYTES]; /* whoever shows it has read the card: of this job */
     char host[NXR_HOST_NBYTES];
     char boot_id[NXR_BOOT_ID_NBYTES]; /* of the kernel, or NIXLRUN_HOSTID */
-    uint32_t flags;                   /* enum nxr_card_flag, and above it NXR_CARD_NET_SHIFT */
+    uint32_t flags;                   /* enum nxr_card_flag, and above it versions */
     uint32_t socket_space;            /* kernel and network namespace, hashed; 0: not known */
 };
 _Static_assert(sizeof(struct nxr_card) == 168, "fixed on the wire");
@@ -55,6 +60,12 @@ struct nxr_full_card {
 /* Fill in a card without addresses, with fresh random nonce and secret. NIXL_OK, NIXL_ERR_INTERNAL.
  */
 int nxr_card_make(int rank, uint32_t incarnation, struct nxr_full_card *card_p);
+
+/* The version at such a bit. */
+static inline unsigned nxr_card_version_at(const struct nxr_card *card, unsigned shift)
+{
+    return card->flags >> shift & 0xff;
+}
 
 /* The card without addresses: what same-host peers need of it. */
 static inline struct nxr_card nxr_card_bare(const struct nxr_full_card *card)

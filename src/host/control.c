@@ -119,8 +119,13 @@ int nxr_control_map(int fd, int rank, int size, const unsigned char nonce[NXR_NO
         nxr_warn(HOST, "cannot map the control page of rank %d: %m", rank);
         return NIXL_ERR_NO_MEMORY;
     }
-    if (control->magic != NXR_CONTROL_MAGIC || control->version != NXR_CONTROL_VERSION ||
-        control->rank != rank || control->size != size ||
+    if (control->magic == NXR_CONTROL_MAGIC && control->version != NXR_CONTROL_VERSION) {
+        nxr_warn(HOST, "the control page of rank %d is of version %u, here it is %u", rank,
+                 control->version, NXR_CONTROL_VERSION);
+        nxr_control_unmap(control, size);
+        return NIXL_ERR_TRANSPORT;
+    }
+    if (control->magic != NXR_CONTROL_MAGIC || control->rank != rank || control->size != size ||
         memcmp(control->nonce, nonce, NXR_NONCE_NBYTES) != 0) {
         nxr_warn(HOST, "the control page of rank %d does not hold what the rank published", rank);
         nxr_control_unmap(control, size);

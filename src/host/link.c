@@ -199,6 +199,7 @@ static void card_came(int rank, const struct nxr_full_card *card)
 static void use_card(const struct arrived_card *arrived)
 {
     struct nxr_peer *peer = nxr_peer_get_locked(arrived->rank);
+    char why[96];
 
     if (peer == NULL || peer->has_card) {
         return;
@@ -217,6 +218,11 @@ static void use_card(const struct arrived_card *arrived)
         return;
     }
     keep_card(peer, &arrived->card);
+    if (!nxr_wire_is_common(&peer->card, why, sizeof(why))) {
+        nxr_warn(HOST, "rank %d on this host is not reached by shared memory: %s", peer->rank, why);
+        give_up(peer, why);
+        return;
+    }
     set_link(peer, NXR_LINK_CONNECTING);
     connect_now(peer);
 }

@@ -139,7 +139,8 @@ static int run_due(void)
     int64_t next[] = {nxr_conn_tick(now),    nxr_liveness_tick(now),  nxr_region_tick(now),
                       nxr_request_tick(now), nxr_notify_tick(now),    nxr_bounce_tick(now),
                       nxr_net_tick(now),     nxr_neighbour_tick(now), nxr_device_tick(now),
-                      nxr_xfer_tick(now),    nxr_exposures_tick(now), nxr_farewell_tick(now)};
+                      nxr_xfer_tick(now),    nxr_exposures_tick(now), nxr_farewell_tick(now),
+                      nxr_log_tick(now)};
 
     for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
         due = next[i] < due ? next[i] : due;

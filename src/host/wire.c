@@ -6,6 +6,7 @@
 #include "memory/memory.h"
 #include "job.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -36,6 +37,26 @@ void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
     message->header.type = (uint16_t)type;
     message->header.nbytes = (uint32_t)shapes[type].nbytes;
     message->header.rank = nxr_job.rank;
+}
+
+uint32_t nxr_wire_card_flags(void)
+{
+    return (uint32_t)NXR_WIRE_VERSION << NXR_CARD_WIRE_SHIFT | (uint32_t)NXR_CONTROL_VERSION
+                                                                   << NXR_CARD_CONTROL_SHIFT;
+}
+
+bool nxr_wire_is_common(const struct nxr_card *card, char *why, size_t why_nbytes)
+{
+    unsigned wire = nxr_card_version_at(card, NXR_CARD_WIRE_SHIFT);
+    unsigned control = nxr_card_version_at(card, NXR_CARD_CONTROL_SHIFT);
+
+    if (wire == NXR_WIRE_VERSION && control == NXR_CONTROL_VERSION) {
+        return true;
+    }
+    snprintf(why, why_nbytes,
+             "it runs another version of nixlrun (host protocol %u.%u, here %u.%u)", wire, control,
+             NXR_WIRE_VERSION, NXR_CONTROL_VERSION);
+    return false;
 }
 
 bool nxr_key_is_sound(const struct nxr_key *key)
@@ -125,8 +146,10 @@ int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
         return NIXL_ERR_TRANSPORT;
     }
     memcpy(&message, bytes, nbytes);
-    if (message.header.magic != NXR_WIRE_MAGIC || message.header.version != NXR_WIRE_VERSION) {
-        *why_p = "no nixlrun message, or one of another version";
+    if (message.header.magic != NXR_WIRE_MAGIC) {
+        *why_p = "no nixlrun message";
+    } else if (message.header.version != NXR_WIRE_VERSION) {
+        *why_p = "a message of another version of nixlrun";
     } else if (message.header.type == 0 || message.header.type >= N_SHAPES) {
         *why_p = "a message of an unknown type";
     } else if (message.header.nbytes != nbytes || shapes[message.header.type].nbytes != nbytes) {

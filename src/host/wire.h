@@ -116,6 +116,15 @@ union nxr_wire_message {
 /* Make `message` an empty one of this type, with the header filled in. */
 void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type);
 
+/* What a card says of the versions that ranks of one host need alike: bits of its flags. */
+uint32_t nxr_wire_card_flags(void);
+
+/*
+ * Does the rank of that card speak with ranks of its host as this library does? Else one line in
+ * `why`.
+ */
+bool nxr_wire_is_common(const struct nxr_card *card, char *why, size_t why_nbytes);
+
 /*
  * Check bytes from a socket, for a job of `size` ranks. NIXL_OK and the message, or
  * NIXL_ERR_TRANSPORT and one line in `why`.

@@ -15,24 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LINES 20 /* a hostile sender must not fill the log */
-
-/* May one more line be written, of those that are counted there? The last one says so. */
-static bool may_tell(uint64_t *n_p, const char **end_p)
-{
-    uint64_t n = ++*n_p;
-
-    *end_p = n == MAX_LINES ? "; further ones are not told" : "";
-    return n <= MAX_LINES;
-}
-
 void net_drop(int rank, const char *why)
 {
-    const char *end;
-
-    if (may_tell(&nxr_net.n_dropped, &end)) {
-        nxr_warn(NET, "%s, from rank %d or in its name; dropped%s", why, rank, end);
-    }
+    nxr_net.n_dropped++;
+    nxr_warn(NET, "%s, from rank %d or in its name; dropped", why, rank);
 }
 
 void net_give_up(const struct net_peer *np)
@@ -92,12 +78,8 @@ static void take_flushed(struct net_peer *np, const struct nxr_net_stamp *flushe
 
 static void take_refused(struct net_peer *np, const struct nxr_net_refused *refused)
 {
-    const char *end;
-
-    if (may_tell(&nxr_net.n_refused, &end)) {
-        nxr_warn(NET, "rank %d refused a put or signal to its region %u: %s%s", np->peer->rank,
-                 refused->id, nixl_strerror(refused->status), end);
-    }
+    nxr_warn(NET, "rank %d refused a put or signal to its region %u: %s", np->peer->rank,
+             refused->id, nixl_strerror(refused->status));
     atomic_store(&np->peer->freed_failure, refused->status);
 }
 

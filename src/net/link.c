@@ -78,7 +78,7 @@ static void explain_none(char *why, size_t why_nbytes)
 /* Else every message of either would be dropped by the other. */
 static bool speaks_as_we(const struct nxr_full_card *card, char *why, size_t why_nbytes)
 {
-    uint32_t theirs = card->head.flags >> NXR_CARD_NET_SHIFT;
+    unsigned theirs = nxr_card_version_at(&card->head, NXR_CARD_NET_SHIFT);
 
     if (theirs == 0 || theirs == NXR_NET_VERSION) {
         return true;

@@ -49,13 +49,13 @@ static void log_for_module(enum nxr_net_log level, const char *format, ...)
         [NXR_NET_INFO] = NIXL_LOG_INFO,
         [NXR_NET_DEBUG] = NIXL_LOG_DEBUG,
     };
-    char line[512];
     va_list arguments;
 
-    va_start(arguments, format);
-    vsnprintf(line, sizeof(line), format, arguments);
-    va_end(arguments);
-    nxr_log(levels[level], NET, "%s", line);
+    if (levels[level] <= nxr_log_levels[NXR_LOG_NET]) {
+        va_start(arguments, format);
+        nxr_log_write_args(levels[level], NXR_LOG_NET, format, arguments);
+        va_end(arguments);
+    }
 }
 
 static void ended(struct nxr_net_op *op, int status)

@@ -242,8 +242,7 @@ struct net_state {
     atomic_bool has_works;    /* read without the lock */
     int64_t now;              /* of this round */
     int64_t tick_at;          /* when to look for silence again */
-    uint64_t n_dropped;       /* messages and records that were, and */
-    uint64_t n_refused;       /* own puts and signals that others refused */
+    uint64_t n_dropped;       /* messages and records that were */
 };
 
 extern struct net_state nxr_net;

@@ -11,7 +11,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/env.c %D%/env.def %D%/env.h \
 	%D%/hash.h \
 	%D%/lock.h \
-	%D%/log.c %D%/log.h \
+	%D%/log.c %D%/log.h %D%/log_limit.c %D%/log_limit.h \
 	%D%/meet.h \
 	%D%/random.h \
 	%D%/rank_word.h \

@@ -4,6 +4,8 @@
  * bytes that are read without it.
  */
 #include "util/log.h"
+#include "util/clock.h"
+#include "util/log_limit.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -39,6 +41,7 @@ static char identity_host[64];        /* lock */
 static int log_fd = STDERR_FILENO;    /* lock */
 static nixl_log_fn *user_fn;          /* lock */
 static void *user_arg;                /* lock */
+static struct nxr_log_limit limit;    /* lock */
 
 /* Index of the word of `nbytes` bytes in `names`, or -1. */
 static int find_word(const char *word, size_t nbytes, const char *const *names, size_t n_names)
@@ -118,6 +121,73 @@ void nxr_log_identity(const char *who, int rank, int size, const char *host)
     pthread_mutex_unlock(&lock);
 }
 
+/* One write per line, so that lines of several processes do not mix. Caller holds the lock. */
+static void write_line(enum nxr_log_subsystem subsystem, const char *text)
+{
+    char line[LINE_MAX_NBYTES + 160];
+    int nbytes =
+        snprintf(line, sizeof(line), "%s %s: %s\n", identity, subsystem_names[subsystem], text);
+    struct nxr_signal_guard guard;
+    ssize_t written;
+
+    if (nbytes >= (int)sizeof(line)) {
+        nbytes = sizeof(line) - 1;
+        line[nbytes - 1] = '\n';
+    }
+    nxr_signal_guard_begin(&guard);
+    do {
+        written = write(log_fd, line, (size_t)nbytes);
+    } while (written < 0 && errno == EINTR);
+    nxr_signal_guard_end(&guard);
+}
+
+/* Caller holds the lock. */
+static void deliver(enum nixl_log_level level, enum nxr_log_subsystem subsystem, const char *text)
+{
+    if (user_fn != NULL) {
+        user_fn(level, subsystem_names[subsystem], text, user_arg);
+    } else {
+        write_line(subsystem, text);
+    }
+}
+
+/* What was left out of a kind. Caller holds the lock. */
+static void tell_more(struct nxr_log_kind *kind)
+{
+    char text[NXR_LOG_TEXT_NBYTES + 64];
+
+    nxr_log_limit_tell(kind, text, sizeof(text));
+    deliver(kind->level, (enum nxr_log_subsystem)kind->subsystem, text);
+}
+
+/* Caller holds the lock. */
+static void tell_all_due(int64_t now, int64_t *due_p)
+{
+    struct nxr_log_kind *kind;
+
+    while ((kind = nxr_log_limit_due(&limit, now, due_p)) != NULL) {
+        tell_more(kind);
+    }
+}
+
+/* An error or a warning, unless there are too many of them. Caller holds the lock. */
+static void write_limited(enum nixl_log_level level, enum nxr_log_subsystem subsystem,
+                          const char *format, const char *text)
+{
+    struct nxr_log_kind *kind = nxr_log_limit_take(&limit, format, nxr_now_ns());
+
+    if (kind == NULL) {
+        return;
+    }
+    if (kind->n_more > 0) {
+        tell_more(kind);
+    }
+    kind->level = level;
+    kind->subsystem = subsystem;
+    snprintf(kind->text, sizeof(kind->text), "%.*s", NXR_LOG_TEXT_NBYTES - 1, text);
+    deliver(level, subsystem, text);
+}
+
 /* Expand %r and %h. Caller holds the lock. */
 static void expand_path(const char *pattern, char *path, size_t path_nbytes)
 {
@@ -142,8 +212,10 @@ int nxr_log_open(const char *path_pattern)
 {
     char path[512];
     int fd = STDERR_FILENO;
+    int64_t due;
 
     pthread_mutex_lock(&lock);
+    tell_all_due(nxr_now_ns() + NXR_S, &due); /* all, where they belong */
     if (path_pattern != NULL && path_pattern[0] != '\0') {
         expand_path(path_pattern, path, sizeof(path));
         fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -166,42 +238,39 @@ void nixl_log_set_fn(nixl_log_fn *fn, void *arg)
     pthread_mutex_unlock(&lock);
 }
 
-/* One write per line, so that lines of several processes do not mix. Caller holds the lock. */
-static void write_line(enum nxr_log_subsystem subsystem, const char *text)
+void nxr_log_write_args(enum nixl_log_level level, enum nxr_log_subsystem subsystem,
+                        const char *format, va_list args)
 {
-    char line[LINE_MAX_NBYTES + 160];
-    int nbytes =
-        snprintf(line, sizeof(line), "%s %s: %s\n", identity, subsystem_names[subsystem], text);
-    struct nxr_signal_guard guard;
-    ssize_t written;
+    int saved_errno = errno;
+    char text[LINE_MAX_NBYTES];
 
-    if (nbytes >= (int)sizeof(line)) {
-        nbytes = sizeof(line) - 1;
-        line[nbytes - 1] = '\n';
+    vsnprintf(text, sizeof(text), format, args);
+    pthread_mutex_lock(&lock);
+    if (level <= NIXL_LOG_WARN) {
+        write_limited(level, subsystem, format, text);
+    } else {
+        deliver(level, subsystem, text);
     }
-    nxr_signal_guard_begin(&guard);
-    do {
-        written = write(log_fd, line, (size_t)nbytes);
-    } while (written < 0 && errno == EINTR);
-    nxr_signal_guard_end(&guard);
+    pthread_mutex_unlock(&lock);
+    errno = saved_errno;
 }
 
 void nxr_log_write(enum nixl_log_level level, enum nxr_log_subsystem subsystem, const char *format,
                    ...)
 {
-    int saved_errno = errno;
-    char text[LINE_MAX_NBYTES];
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    nxr_log_write_args(level, subsystem, format, args);
     va_end(args);
+}
+
+int64_t nxr_log_tick(int64_t now)
+{
+    int64_t due;
+
     pthread_mutex_lock(&lock);
-    if (user_fn != NULL) {
-        user_fn(level, subsystem_names[subsystem], text, user_arg);
-    } else {
-        write_line(subsystem, text);
-    }
+    tell_all_due(now, &due);
     pthread_mutex_unlock(&lock);
-    errno = saved_errno;
+    return due;
 }

@@ -3,13 +3,17 @@
  * Log lines, with a level per subsystem. The level is tested inline before the arguments are
  * evaluated; errno is kept. Lines go to stderr, a file or the user's function, never to stdout:
  *     [rank/size host] subsystem: text
+ * Errors and warnings of one format are limited (util/log_limit.h), so that nobody floods the log
+ * who makes them happen again and again.
  */
 #ifndef NXR_UTIL_LOG_H
 #define NXR_UTIL_LOG_H
 
 #include "nixlrun.h"
 
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Subsystems: enum NXR_LOG_<NAME> and the name that NIXLRUN_LOG takes. */
 /* clang-format off */
@@ -53,6 +57,13 @@ int nxr_log_open(const char *path_pattern);
 
 void nxr_log_write(enum nixl_log_level level, enum nxr_log_subsystem subsystem, const char *format,
                    ...) NIXL_PRINTF(3, 4);
+
+/* The same for who has the arguments already. The format stays valid while the process runs. */
+void nxr_log_write_args(enum nixl_log_level level, enum nxr_log_subsystem subsystem,
+                        const char *format, va_list args);
+
+/* Tell of lines that were left out a while ago; when to look again. */
+int64_t nxr_log_tick(int64_t now);
 
 #define nxr_log(_level, _subsystem, ...)                                                           \
     do {                                                                                           \

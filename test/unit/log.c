@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log: levels per subsystem, the file, the user's function. */
 #include "util/log.h"
+#include "util/clock.h"
+#include "util/log_limit.h"
 
 #include "test/unit/unit.h"
 #include <errno.h>
@@ -92,6 +94,81 @@ Test(log, the_users_function_gets_level_subsystem_and_text)
     nixl_log_set_fn(NULL, NULL);
 }
 
+/* ---- the limit ------------------------------------------------------------------------------- */
+
+static void flood(int n)
+{
+    for (int i = 0; i < n; i++) {
+        nxr_warn(HOST, "stranger %d", i);
+    }
+}
+
+Test(log, a_flood_is_cut_and_what_was_left_out_is_counted)
+{
+    struct heard heard = {0};
+    int64_t now = nxr_now_ns();
+
+    nixl_log_set_fn(hear, &heard);
+    flood(1000);
+    cr_expect(ge(int, heard.n, NXR_LOG_BURST));
+    cr_expect(le(int, heard.n, NXR_LOG_BURST + 10), "one a second more, on a slow machine");
+    nxr_error(SHM, "something else");
+    cr_expect_str_eq(heard.text, "something else");
+    cr_expect(eq(i64, nxr_log_tick(now + 3600 * NXR_S), INT64_MAX));
+    cr_expect_str_eq(heard.subsystem, "host");
+    cr_expect(eq(int, heard.level, NIXL_LOG_WARN));
+    cr_expect(eq(int, strncmp(heard.text, "... 9", 5), 0), "%s", heard.text);
+    cr_expect(strstr(heard.text, " more like this: stranger ") != NULL, "%s", heard.text);
+    cr_expect(eq(i64, nxr_log_tick(now + 7200 * NXR_S), INT64_MAX), "told once");
+    nixl_log_set_fn(NULL, NULL);
+}
+
+Test(log, what_was_left_out_is_told_before_the_log_ends)
+{
+    struct heard heard = {0};
+
+    nixl_log_set_fn(hear, &heard);
+    flood(100);
+    nxr_log_open(NULL);
+    cr_expect(strstr(heard.text, " more like this: stranger ") != NULL, "%s", heard.text);
+    nixl_log_set_fn(NULL, NULL);
+}
+
+Test(log, a_kind_of_line_has_one_a_second_again_and_a_burst_after_a_rest)
+{
+    static const char format[] = "some format";
+    struct nxr_log_limit *limit = calloc(1, sizeof(*limit));
+    int64_t due;
+
+    for (int i = 0; i < 2 * NXR_LOG_BURST; i++) {
+        cr_expect(eq(int, nxr_log_limit_take(limit, format, NXR_S) != NULL, i < NXR_LOG_BURST));
+    }
+    cr_expect(nxr_log_limit_take(limit, format, 2 * NXR_S - 1) == NULL);
+    cr_expect(nxr_log_limit_due(limit, 2 * NXR_S - 1, &due) == NULL);
+    cr_expect(eq(i64, due, 2 * NXR_S));
+    cr_expect(nxr_log_limit_take(limit, format, 2 * NXR_S) != NULL);
+    cr_expect(nxr_log_limit_take(limit, format, 2 * NXR_S) == NULL);
+    for (int i = 0; i < 2 * NXR_LOG_BURST; i++) {
+        cr_expect(
+            eq(int, nxr_log_limit_take(limit, format, 1000 * NXR_S) != NULL, i < NXR_LOG_BURST));
+    }
+    free(limit);
+}
+
+Test(log, more_kinds_than_are_known_are_still_limited_each)
+{
+    static const char formats[2 * NXR_LOG_KINDS][8];
+    struct nxr_log_limit *limit = calloc(1, sizeof(*limit));
+
+    for (int i = 0; i < 2 * NXR_LOG_KINDS; i++) {
+        for (int j = 0; j < NXR_LOG_BURST; j++) {
+            cr_expect(nxr_log_limit_take(limit, formats[i], NXR_S + i) != NULL);
+        }
+        cr_expect(nxr_log_limit_take(limit, formats[i], NXR_S + i) == NULL);
+    }
+    free(limit);
+}
+
 static int n_evaluated;
 
 static int evaluate(void)
@@ -176,7 +253,7 @@ Test(log, a_long_line_is_cut_and_ends_with_a_newline)
 static void *write_lines(void *arg)
 {
     for (int i = 0; i < N_LINES; i++) {
-        nxr_warn(CORE, "thread %ld line %d end", (long)(intptr_t)arg, i);
+        nxr_info(CORE, "thread %ld line %d end", (long)(intptr_t)arg, i);
     }
     return NULL;
 }
@@ -191,6 +268,7 @@ Test(log, lines_of_threads_do_not_mix)
     cr_assert(mkdtemp(dir) != NULL);
     snprintf(path, sizeof(path), "%s/log", dir);
     cr_assert(eq(int, nxr_log_open(path), NIXL_OK));
+    cr_assert(eq(int, nxr_log_configure("info", why, sizeof(why)), NIXL_OK));
     for (intptr_t i = 0; i < N_THREADS; i++) {
         pthread_create(&threads[i], NULL, write_lines, (void *)i);
     }

@@ -350,3 +350,23 @@ Test(wire, two_cards_share_no_secret)
     b = a, b.flags = NXR_CARD_NOT_LOCAL;
     cr_expect(not(nxr_card_may_be_local(&a, &b)), "one that is not willing");
 }
+
+Test(wire, a_card_of_another_version_is_refused_by_its_numbers)
+{
+    struct nxr_card card = {.flags = nxr_wire_card_flags()};
+    char why[96] = "";
+
+    cr_expect(nxr_wire_is_common(&card, why, sizeof(why)));
+    cr_expect_str_eq(why, "");
+    card.flags |= NXR_CARD_NOT_LOCAL | 7u << NXR_CARD_NET_SHIFT;
+    cr_expect(nxr_wire_is_common(&card, why, sizeof(why)), "other flags do not matter");
+    card.flags = nxr_wire_card_flags() + (1u << NXR_CARD_WIRE_SHIFT);
+    cr_expect(not(nxr_wire_is_common(&card, why, sizeof(why))));
+    cr_expect(strstr(why, "another version of nixlrun (host protocol 2.1, here 1.1)") != NULL, "%s",
+              why);
+    card.flags = nxr_wire_card_flags() + (1u << NXR_CARD_CONTROL_SHIFT);
+    cr_expect(not(nxr_wire_is_common(&card, why, sizeof(why))));
+    cr_expect(strstr(why, "host protocol 1.2, here 1.1") != NULL, "%s", why);
+    card.flags = 0;
+    cr_expect(not(nxr_wire_is_common(&card, why, sizeof(why))), "it tells none");
+}

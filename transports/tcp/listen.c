@@ -24,7 +24,6 @@
 #define HELLO_NS      (30 * NXR_S)   /* for a hello */
 #define PATIENCE_NS   (1 * NXR_S)    /* ... where others wait for that */
 #define PAUSE_NS      (100 * NXR_MS) /* without descriptors */
-#define MAX_LINES     10             /* about strangers, who must not fill the log */
 
 static struct nxr_tcp_watch listeners[NXR_TCP_MAX_WAYS];
 static struct nxr_tcp_timer pause_timer;
@@ -35,14 +34,11 @@ void nxr_tcp_tell_stranger(int fd, const char *what)
     socklen_t nbytes = sizeof(name);
     char host[INET6_ADDRSTRLEN] = "somebody";
 
-    if (nxr_tcp.n_lines++ < MAX_LINES) {
-        if (getpeername(fd, (struct sockaddr *)&name, &nbytes) == 0) {
-            (void)getnameinfo((struct sockaddr *)&name, nbytes, host, sizeof(host), NULL, 0,
-                              NI_NUMERICHOST);
-        }
-        nxr_tcp.core->log(NXR_NET_WARN, "tcp: a connection from %s is closed: %s%s", host, what,
-                          nxr_tcp.n_lines == MAX_LINES ? "; further ones are not told" : "");
+    if (getpeername(fd, (struct sockaddr *)&name, &nbytes) == 0) {
+        (void)getnameinfo((struct sockaddr *)&name, nbytes, host, sizeof(host), NULL, 0,
+                          NI_NUMERICHOST);
     }
+    nxr_tcp.core->log(NXR_NET_WARN, "tcp: a connection from %s is closed: %s", host, what);
 }
 
 static void watch_all(uint32_t events)

@@ -109,7 +109,6 @@ struct nxr_tcp {
     struct nxr_tcp_conn *hot[NXR_TCP_MAX_HOT];
     unsigned n_hot;
     unsigned n_strangers; /* connections of others that have not said who they are */
-    unsigned n_lines;     /* about strangers */
     unsigned n_blocked;   /* connections that wait for room */
     unsigned n_rounds;
     unsigned n_found; /* events of connections */
