@@ -5,6 +5,7 @@
 #include "launcher/engine.h"
 #include "launcher/hosts.h"
 #include "launcher/rank_report.h"
+#include "launcher/world.h"
 #include "launcher/xalloc.h"
 
 #include <stdarg.h>
@@ -48,6 +49,43 @@ static const char *absolute_directory(const char *dir)
     return absolute;
 }
 
+/* Which variables of world.h the user has set for an app: "RANK,MASTER_PORT", to be freed. */
+static char *kept_names(const struct launch_app *app)
+{
+    char *names = x_strdup("");
+
+    for (char **var = app->env; *var != NULL; var++) {
+        char *longer = NULL;
+
+        if (!world_has(*var)) {
+            continue;
+        }
+        if (asprintf(&longer, "%s%s%.*s", names, names[0] != '\0' ? "," : "",
+                     (int)strcspn(*var, "="), *var) < 0) {
+            longer = NULL;
+        }
+        free(names);
+        names = x_checked(longer);
+    }
+    return names;
+}
+
+/* What the ranks of an app are told of their place in the job. */
+static void add_world(struct engine_command *command, const struct launch_job *job,
+                      const struct launch_app *app)
+{
+    char *word = x_calloc(WORLD_WORD_NBYTES, 1), *kept = kept_names(app);
+
+    if (world_print(job, word)) {
+        command_add(command, RANK_WORLD_WORD "=%s", word);
+    }
+    if (kept[0] != '\0') {
+        command_add(command, RANK_KEEP_WORD "=%s", kept);
+    }
+    free(word);
+    free(kept);
+}
+
 void command_add_program(struct engine_command *command, const struct engine_task *task,
                          const struct launch_app *app)
 {
@@ -58,6 +96,7 @@ void command_add_program(struct engine_command *command, const struct engine_tas
             command_add(command, RANK_CALM_WORD);
         }
     }
+    add_world(command, task->job, app);
     if (app->wdir != NULL) {
         command_add(command, RANK_WDIR_WORD "=%s", absolute_directory(app->wdir));
     }

@@ -66,6 +66,10 @@ const struct help_topic help_topics[] = {
         "one pair of quotes ('...' or \"...\") loses them. Nothing is expanded. Empty lines\n"
         "and lines that begin with # are passed over.\n"
         "\n"
+        "Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_SIZE, LOCAL_WORLD_SIZE,\n"
+        "MASTER_ADDR and MASTER_PORT, as programs of torch read them; what -x or\n"
+        "--env-file sets of these stays as it is set.\n"
+        "\n"
         "The NIXLRUN_ variables set up the library and the launcher. 'nixlrun --env'\n"
         "prints all of them with value, default and meaning. nixlrun checks them before\n"
         "it starts anything, and warns of a name that it does not know.\n",

@@ -52,6 +52,7 @@ struct space {
     int n_ranks;
     int n_live;
     int n_meeting;      /* ranks whose `meeting` is set */
+    int master_port;    /* for MASTER_PORT */
     pmix_proc_t parent; /* who spawned it; for number > 0 */
     int n_starting;
     struct upcall *spawn; /* unanswered as long as ranks start */

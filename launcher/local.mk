@@ -98,6 +98,8 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/tmpdir.h \
 	%D%/values.c \
 	%D%/values.h \
+	%D%/world.c \
+	%D%/world.h \
 	%D%/xalloc.h
 %C%_libnxr_launcher_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 %C%_libnxr_launcher_la_CPPFLAGS = $(AM_CPPFLAGS) -DNXR_LIBEXECDIR='"$(pkglibexecdir)"'
@@ -109,7 +111,8 @@ bin_PROGRAMS += %D%/nixlrun
 
 # Between the daemons of other engines and the ranks. It needs nothing but the C library.
 pkglibexec_PROGRAMS += %D%/nixlrun-rank
-%C%_nixlrun_rank_SOURCES = %D%/descendants.c %D%/rank_link.c %D%/rank_link.h %D%/rank_main.c
+%C%_nixlrun_rank_SOURCES = %D%/descendants.c %D%/rank_link.c %D%/rank_link.h %D%/rank_main.c \
+	%D%/rank_world.c %D%/rank_world.h %D%/world.c %D%/world.h
 
 # The rank that --info and --explain start, a program by the public calls only.
 pkglibexec_PROGRAMS += %D%/nixlrun-inspect

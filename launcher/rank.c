@@ -10,6 +10,7 @@
 #include "launcher/guardian.h"
 #include "launcher/server.h"
 #include "launcher/sink.h"
+#include "launcher/world.h"
 #include "launcher/xalloc.h"
 #include "util/clock.h"
 
@@ -149,9 +150,31 @@ static bool wants_stdin(const struct rank *rank)
             (job->stdin_mode == STDIN_RANK && job->stdin_rank == rank->rank));
 }
 
-/* The environment of one rank: that of its app, and what PMIx must tell it. NULL: PMIx refuses. */
+static void set_variable(const char *name, const char *value, void *env_p)
+{
+    char *assignment;
+
+    if (value != NULL) {
+        assignment = x_checked(asprintf(&assignment, "%s=%s", name, value) < 0 ? NULL : assignment);
+        environ_set(env_p, assignment);
+        free(assignment);
+    }
+}
+
+/*
+ * The environment of one rank: ours, its place in the job, what the user has set for its app, and
+ * what PMIx must tell it. NULL: PMIx refuses.
+ */
 static char **make_env(const struct rank *rank, char *const *app_env)
 {
+    const struct world world = {
+        .rank = rank->rank,
+        .size = rank->space->n_ranks,
+        .local_rank = rank->rank,
+        .local_size = rank->space->n_ranks,
+        .master = "127.0.0.1",
+        .port = rank->space->master_port,
+    };
     pmix_proc_t proc = rank_proc(rank);
     char **env, **pmix_env = x_calloc(1, sizeof(*pmix_env));
 
@@ -159,7 +182,11 @@ static char **make_env(const struct rank *rank, char *const *app_env)
         environ_free(pmix_env);
         return NULL;
     }
-    env = environ_copy(app_env);
+    env = environ_copy(NULL);
+    world_tell(&world, set_variable, &env);
+    for (char *const *at = app_env; at != NULL && *at != NULL; at++) {
+        environ_set(&env, *at);
+    }
     for (char **at = pmix_env; *at != NULL; at++) {
         environ_set(&env, *at);
     }

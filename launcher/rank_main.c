@@ -16,6 +16,7 @@
 #include "launcher/job.h"
 #include "launcher/rank_link.h"
 #include "launcher/rank_report.h"
+#include "launcher/rank_world.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -307,22 +308,43 @@ static void end_like(int wait_status)
     _exit(ending_code(wait_status));
 }
 
-/* Enter the directory if the next word gives one, which is passed over. Returns an errno. */
-static int enter_wdir(char ***words_p)
+/* What the next word, if it is NAME=VALUE of this name, gives; then the words go on behind it. */
+static char *take_value(char ***words_p, const char *name)
 {
-    static const char word[] = RANK_WDIR_WORD "=";
-    const char *dir = **words_p;
+    size_t nbytes = strlen(name);
+    char *word = **words_p;
 
-    if (dir == NULL || strncmp(dir, word, sizeof(word) - 1) != 0) {
-        return 0;
+    if (word == NULL || strncmp(word, name, nbytes) != 0 || word[nbytes] != '=') {
+        return NULL;
     }
     ++*words_p;
-    dir += sizeof(word) - 1;
+    return word + nbytes + 1;
+}
+
+/* Enter the directory if the next word gives one. Returns an errno. */
+static int enter_wdir(char ***words_p)
+{
+    const char *dir = take_value(words_p, RANK_WDIR_WORD);
+
+    if (dir == NULL) {
+        return 0;
+    }
     if (chdir(dir) != 0) {
         return errno;
     }
     setenv("PWD", dir, 1);
     return 0;
+}
+
+/* Set the variables that tell the program its place, if the next words say which it is. */
+static void tell_world(char ***words_p)
+{
+    char *world = take_value(words_p, RANK_WORLD_WORD);
+    const char *kept = take_value(words_p, RANK_KEEP_WORD);
+
+    if (world != NULL) {
+        rank_world_set(world, kept);
+    }
 }
 
 /* Is the next word this one? Then it is passed over. */
@@ -339,7 +361,7 @@ int main(int argc, char **argv)
     char **words = argv + (argc > 0);
     bool has_beat = take_word(&words, RANK_BEAT_WORD);
     bool is_calm = take_word(&words, RANK_CALM_WORD);
-    int wdir_error = enter_wdir(&words);
+    int wdir_error;
     sigset_t set, served, mask;
     struct sources sources = {.link_fd = rank_link_open(), .beat_fd = open_beat(has_beat)};
     bool is_member = false;
@@ -347,6 +369,8 @@ int main(int argc, char **argv)
     int error, status;
     pid_t pid;
 
+    tell_world(&words);
+    wdir_error = enter_wdir(&words);
     if (*words == NULL) {
         fputs("nixlrun-rank: nixlrun starts it; it is not for people\n", stderr);
         return LAUNCH_EXIT_USAGE;

@@ -41,6 +41,13 @@
  */
 #define RANK_WDIR_WORD "--wdir"
 
+/*
+ * Two more, as "--world=WORD" (world.h), and "--keep=NAMES": the variables of world.h that the user
+ * has set, with commas between.
+ */
+#define RANK_WORLD_WORD "--world"
+#define RANK_KEEP_WORD  "--keep"
+
 enum rank_report_kind {
     RANK_REPORT_STARTED = 's',   /* 0 */
     RANK_REPORT_NOT_EXEC = 'x',  /* an errno */

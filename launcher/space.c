@@ -8,6 +8,7 @@
 
 #include "launcher/server.h"
 #include "launcher/sink.h"
+#include "launcher/world.h"
 #include "launcher/xalloc.h"
 
 #include <semaphore.h>
@@ -243,6 +244,7 @@ struct space *space_make(const struct launch_app *apps, int n_apps,
         space->n_ranks += apps[i].np;
     }
     space->n_live = space->n_ranks;
+    space->master_port = world_free_port();
     snprintf(space->nspace, sizeof(space->nspace), "nixlrun.%d.%d", (int)getpid(), space->number);
     space_make_ranks(space);
     while (*link != NULL) {

@@ -162,6 +162,10 @@ common() {
     result $? "each is where it belongs, and has its tag" "$work/out"
     [ "$(grep -c '^\[[0-4]\] error [0-4]$' "$work/err")" = 5 ]
     result $? "so has standard error" "$work/err"
+    gives 0 "the variables of a place" --host h1:1,h2:2 -x RANK=7 -x A=1 \
+        sh -c 'echo "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_SIZE $LOCAL_WORLD_SIZE $MASTER_ADDR $(uname -n)"'
+    [ "$(sort "$work/out" | tr '\n' '|')" = "7 3 0 1 1 h1 h1|7 3 0 2 2 h1 h2|7 3 1 2 2 h1 h2|" ]
+    result $? "are those of each host, and what the user sets stays" "$work/out"
     printf 'h2 slots=1\nh0:2\n' >"$work/hostfile"
     gives 0 "hosts of a file, in its order" --hostfile "$work/hostfile" -l uname -n
     [ "$(sort "$work/out" | tr '\n' '|')" = "[0] h2|[1] h0|[2] h0|" ]
