@@ -43,7 +43,8 @@ bool nxr_rank_link_tell(unsigned rank, const char *nspace, enum nxr_rank_word_ki
     unsigned meant;
     int n = 0;
 
-    if (sscanf(nxr_env.rank_link, "%16llx:%16llx:%u:%n", &name, &key, &meant, &n) != 3 || n == 0 ||
+    if (nxr_env.rank_link == NULL || /* nixl_init() has not read the environment */
+        sscanf(nxr_env.rank_link, "%16llx:%16llx:%u:%n", &name, &key, &meant, &n) != 3 || n == 0 ||
         meant != rank || strcmp(nxr_env.rank_link + n, nspace) != 0) {
         return false;
     }
