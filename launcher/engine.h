@@ -54,11 +54,12 @@ typedef void engine_ended_fn(int rank, int code);
 
 struct engine {
     enum launch_engine id;
-    const char *title;      /* for people: "PRRTE's prterun" */
-    const char *programs;   /* names to look for in PATH; the first that answers rightly is taken */
-    const char *mark;       /* what the answer to --version must have in it */
-    const char *package;    /* how to come by it, with the Debian package */
-    const char *error_mark; /* what its answer begins with if it cannot work, or NULL */
+    const char *title;    /* for people: "PRRTE's prterun" */
+    const char *programs; /* names to look for in PATH; the first that answers rightly is taken */
+    const char *mark;     /* what the answer to --version must have in it */
+    const char *start_advice; /* what to look at when ranks do not start */
+    const char *package;      /* how to come by it, with the Debian package */
+    const char *error_mark;   /* what its answer begins with if it cannot work, or NULL */
     const char *error_advice; /* and what to do then */
     const char *pmix_arg;     /* an argument to which it lists its PMIx, or NULL */
     const char *maps;         /* the words of --map-by that it can hold */
@@ -141,6 +142,12 @@ void command_add_mpirun_app(struct engine_command *command, const struct engine_
 /* --map-by and --bind-to for mpirun and prterun, which name the levels differently. */
 void command_add_mpirun_places(struct engine_command *command, const struct launch_job *job,
                                const char *socket_word);
+
+/* Its daemons are started by ssh, and call back. */
+#define PRRTE_START_ADVICE                                                                         \
+    "look whether ssh gets there without a question, and whether a firewall lets TCP pass "        \
+    "between "                                                                                     \
+    "the hosts, on all ports and in both directions"
 
 /* The command lines of PRRTE, which is inside Open MPI since 5. */
 void prrte_build(const struct engine_task *task, struct engine_command *command);

@@ -83,6 +83,7 @@ const struct engine engine_flux = {
     .title = "Flux",
     .programs = "flux",
     .mark = "flux-core",
+    .start_advice = "look at 'flux jobs', whether the job waits for resources",
     .package = "it is in no Debian release; see flux-framework.org",
     .maps = "slot",
     .binds = "none core",

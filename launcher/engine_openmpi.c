@@ -61,6 +61,7 @@ const struct engine engine_openmpi = {
     .title = "Open MPI's mpirun",
     .programs = "mpirun mpirun.openmpi",
     .mark = "(Open MPI)",
+    .start_advice = PRRTE_START_ADVICE,
     .package = "install it (Debian package openmpi-bin)",
     .maps = "slot core numa socket",
     .binds = "none core numa socket",

@@ -57,30 +57,43 @@ static bool prrte_passes_end_signal(const struct engine_task *task)
     return task->major >= 5;
 }
 
+/* The rank whose number stands behind the words, or -1. */
+static int rank_behind(const struct launch_job *job, const char *words, const char *line,
+                       size_t nbytes)
+{
+    const char *at = memmem(line, nbytes, words, strlen(words)), *end = line + nbytes;
+    long rank = 0;
+
+    if (at == NULL) {
+        return -1;
+    }
+    at += strlen(words);
+    if (at == end || *at < '0' || *at > '9') {
+        return -1;
+    }
+    for (; at < end && *at >= '0' && *at <= '9' && rank < job->np; at++) {
+        rank = 10 * rank + (*at - '0');
+    }
+    return rank < job->np ? (int)rank : -1;
+}
+
 /*
  * "prterun noticed that process rank 2 with PID 17 on node b exited on signal 9 (Killed).", which
  * goes over several lines where PRRTE writes it. It kills all others before it says so: of a
- * nixlrun-rank that was killed first, nothing else tells.
+ * nixlrun-rank that was killed first, nothing else tells. So it is where it cannot execute
+ * nixlrun-rank on a host, "while attempting to start process rank 1.".
  */
 void prrte_tell_ended(const struct launch_job *job, const char *line, size_t nbytes,
                       engine_ended_fn *ended_fn)
 {
-    static const char mark[] = " noticed that process rank ";
-    const char *at = memmem(line, nbytes, mark, sizeof(mark) - 1);
-    long rank = 0;
+    int rank = rank_behind(job, " noticed that process rank ", line, nbytes);
 
-    if (at == NULL) {
-        return;
+    if (rank >= 0) {
+        ended_fn(rank, 128 + SIGKILL);
     }
-    at += sizeof(mark) - 1;
-    if (at == line + nbytes || *at < '0' || *at > '9') {
-        return;
-    }
-    for (; at < line + nbytes && *at >= '0' && *at <= '9' && rank < job->np; at++) {
-        rank = 10 * rank + (*at - '0');
-    }
-    if (rank < job->np) {
-        ended_fn((int)rank, 128 + SIGKILL);
+    rank = rank_behind(job, "while attempting to start process rank ", line, nbytes);
+    if (rank >= 0) {
+        ended_fn(rank, LAUNCH_EXIT_NO_PROGRAM);
     }
 }
 
@@ -89,6 +102,7 @@ const struct engine engine_prrte = {
     .title = "PRRTE's prterun",
     .programs = "prterun",
     .mark = "PRRTE",
+    .start_advice = PRRTE_START_ADVICE,
     .package = "install it (Debian package libprrte-bin, since Debian 14)",
     .maps = "slot core numa socket",
     .binds = "none core numa socket",

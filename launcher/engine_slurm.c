@@ -160,6 +160,7 @@ const struct engine engine_slurm = {
     .title = "Slurm's srun",
     .programs = "srun",
     .mark = "slurm",
+    .start_advice = "look at squeue, whether the job waits for resources, and at sinfo",
     .package = "install it (Debian package slurm-client)",
     .error_mark = "srun: ",
     .error_advice = "run nixlrun on a host of the cluster, or name its slurm.conf by SLURM_CONF",

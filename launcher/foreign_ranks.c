@@ -20,12 +20,13 @@
 
 #define MOST_MISSED    4            /* beats; then it counts as lost, until it is heard of again */
 #define MOST_UNSTARTED 7            /* the same since the first rank has started */
+#define START_SLOW_NS  (10 * NXR_S) /* a word then if a rank has not started */
 #define ENGINE_LAST_NS (10 * NXR_S) /* how long it may live on when all ranks have ended */
 #define LAST_WORDS_NS  (2 * NXR_S)  /* for a report of a rank that the engine says has ended */
 
 struct foreign_ranks foreign_ranks = {.suspect = -1};
 
-static struct loop_timer beat_timer, gone_timer;
+static struct loop_timer beat_timer, gone_timer, start_timer;
 static int n_out_ended;
 static int step_job = -1, step_number = -1;
 
@@ -65,6 +66,46 @@ struct rank_name foreign_rank_name(int rank)
     return name;
 }
 
+/* ---- the start ------------------------------------------------------------------------------- */
+
+int foreign_ranks_missing(void)
+{
+    for (int rank = 0; rank < foreign.job->np; rank++) {
+        if (foreign_ranks.members[rank].state == MEMBER_UNKNOWN) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+/* Which rank, and where, nixlrun still waits for, and what may be the reason. */
+static void say_missing(void)
+{
+    int first = foreign_ranks_missing();
+
+    if (first >= 0) {
+        sink_say("%d of %d ranks have started; %s waits for %s: %s", foreign_ranks.n_started,
+                 foreign.job->np, foreign.name, foreign_rank_name(first).text,
+                 foreign.task->engine->start_advice);
+    }
+}
+
+/* The start takes long: the user should know before --timeout, or where there is none. */
+static void start_is_slow(struct loop_timer *timer)
+{
+    (void)timer;
+    if (foreign.has_begun || foreign_ranks_missing() < 0) {
+        return;
+    }
+    say_missing();
+    if (foreign.job->timeout_ns == INT64_MAX) {
+        sink_say("nothing ends this wait but a signal (Ctrl-C); --timeout would");
+    } else {
+        sink_say("--timeout ends this wait after %g s in all",
+                 (double)foreign.job->timeout_ns / (double)NXR_S);
+    }
+}
+
 /* ---- silence --------------------------------------------------------------------------------- */
 
 /*
@@ -88,10 +129,13 @@ static bool miss(int rank)
         ++member->n_missed < most) {
         return false;
     }
-    if (member->n_missed == most && !foreign.has_begun) {
-        sink_say(member->state == MEMBER_UNKNOWN
-                     ? "%s has not started within %d s of the first one; the other ranks go on"
-                     : "%s has not been heard of for %d s; the other ranks go on",
+    if (member->n_missed == most && !foreign.has_begun && member->state == MEMBER_UNKNOWN) {
+        sink_say("%s has not started within %d s of the first one; the other ranks go on; is %s on "
+                 "that host?",
+                 foreign_rank_name(rank).text, (most - 1) * RANK_BEAT_S,
+                 foreign.task->rank_program);
+    } else if (member->n_missed == most && !foreign.has_begun) {
+        sink_say("%s has not been heard of for %d s; the other ranks go on",
                  foreign_rank_name(rank).text, (most - 1) * RANK_BEAT_S);
     }
     return true;
@@ -129,6 +173,8 @@ void foreign_ranks_watch(void)
         beat_timer.fire = beat_is_due;
         loop_timer_set(&beat_timer, nxr_now_ns() + RANK_BEAT_S * NXR_S);
     }
+    start_timer.fire = start_is_slow;
+    loop_timer_set(&start_timer, nxr_now_ns() + START_SLOW_NS);
 }
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -311,24 +357,41 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
     }
 }
 
-/*
- * The engine's word was right, and nothing more has come. Only SIGKILL keeps nixlrun-rank from
- * telling of an end; before the start it may have been unable to run at all.
- */
+/* Only SIGKILL keeps nixlrun-rank from telling of an end. */
+static bool is_killed(const struct member *member)
+{
+    return member->state == MEMBER_STARTED || member->gone_code == 128 + SIGKILL;
+}
+
+const char *foreign_rank_why_lost(int rank)
+{
+    static char why[PATH_MAX + 160];
+    const struct member *member = &foreign_ranks.members[rank];
+    int code = member->gone_code;
+
+    if (is_killed(member)) {
+        return "was lost: its nixlrun-rank was killed";
+    }
+    if (code == LAUNCH_EXIT_NO_PROGRAM || code == LAUNCH_EXIT_NOT_EXEC || code == ENOENT) {
+        snprintf(
+            why, sizeof(why),
+            "did not start (code %d): is %s on that host? nixlrun must be in the same place on "
+            "all hosts",
+            code, foreign.task->rank_program);
+    } else {
+        snprintf(why, sizeof(why), "did not start: its nixlrun-rank exited with code %d", code);
+    }
+    return why;
+}
+
+/* The engine's word was right, and nothing more has come. */
 static void lose(int rank)
 {
     struct member *member = &foreign_ranks.members[rank];
-    bool is_killed = member->state == MEMBER_STARTED || member->gone_code == 128 + SIGKILL;
-    char why[ENDING_NBYTES + 64];
+    const char *why = foreign_rank_why_lost(rank);
 
-    if (is_killed) {
-        snprintf(why, sizeof(why), "was lost: its nixlrun-rank was killed");
-    } else {
-        snprintf(why, sizeof(why), "did not start: its nixlrun-rank exited with code %d",
-                 member->gone_code);
-    }
+    member->wait_status = is_killed(member) ? SIGKILL : W_EXITCODE(member->gone_code, 0);
     member->state = MEMBER_ENDED;
-    member->wait_status = is_killed ? SIGKILL : W_EXITCODE(member->gone_code, 0);
     foreign_ranks.n_ended++;
     fail(rank, ending_code(member->wait_status), why);
 }
@@ -382,6 +445,7 @@ void foreign_ranks_say(void)
                                                      : ending_text(member->wait_status, why));
         }
     }
+    say_missing();
 }
 
 const char *foreign_ranks_step(void)

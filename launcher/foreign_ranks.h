@@ -33,6 +33,12 @@ struct rank_name {
     char text[HOST_NAME_MAX + 64];
 };
 
+/* The first rank of which nothing was heard, or -1. */
+int foreign_ranks_missing(void);
+
+/* Why a rank is lost of which only the engine has told, as words behind its name. */
+const char *foreign_rank_why_lost(int rank);
+
 /* As far as it is known: a rank that has told nothing has no pid. */
 struct rank_name foreign_rank_name(int rank);
 

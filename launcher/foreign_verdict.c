@@ -53,6 +53,10 @@ static int judge_engine(void)
         sink_say("%s %s; how %d rank%s ended is not known", foreign.name, why,
                  foreign.job->np - foreign_ranks.n_ended,
                  foreign.job->np - foreign_ranks.n_ended == 1 ? "" : "s");
+        if (foreign_ranks_missing() >= 0) {
+            sink_say("%s has not started: is %s on that host?",
+                     foreign_rank_name(foreign_ranks_missing()).text, foreign.task->rank_program);
+        }
         return code != 0 && WIFEXITED(foreign.wait_status) ? code : LAUNCH_EXIT_FAILED;
     }
     sink_say("%s %s, although all ranks have ended with 0", foreign.name, why);
@@ -80,12 +84,25 @@ static int find_lost(int code)
     return found;
 }
 
+/* Does the engine itself say that it could not start this rank? */
+static bool has_not_started(int rank)
+{
+    const struct member *member = &foreign_ranks.members[rank];
+
+    return member->is_gone && member->state == MEMBER_UNKNOWN && member->gone_code < 128;
+}
+
 static int judge_lost(int rank, int code)
 {
+    const struct member *member = &foreign_ranks.members[rank];
+
+    if (has_not_started(rank)) {
+        sink_say("%s %s", foreign_rank_name(rank).text, foreign_rank_why_lost(rank));
+        return member->gone_code;
+    }
     sink_say("%s was lost: %s", foreign_rank_name(rank).text,
-             foreign_ranks.members[rank].is_gone && code == 128 + SIGKILL
-                 ? "its nixlrun-rank was killed"
-                 : "how it ended is not known");
+             member->is_gone && code == 128 + SIGKILL ? "its nixlrun-rank was killed"
+                                                      : "how it ended is not known");
     return code > 128 && code < 128 + NSIG ? code : LAUNCH_EXIT_FAILED;
 }
 
@@ -132,7 +149,7 @@ static int judge_suspect(int code)
     if (foreign.end_signal != 0) {
         return 128 + foreign.end_signal;
     }
-    if (is_own_code(code)) {
+    if (is_own_code(code) && (lost < 0 || !has_not_started(lost))) {
         return judge_abort(code);
     }
     if (lost >= 0) {

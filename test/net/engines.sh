@@ -112,7 +112,7 @@ SCRIPT
     until_true 300 nothing_runs
     result $? "and the others end" "$work/err"
     gives 127 "a nixlrun-rank that cannot run" --host h0:1,h1:2 -x NXR_EARLY=code sleep "$mark"
-    has "$work/err" '^nixlrun: (rank 2 on host h1 did not start: its nixlrun-rank exited with|.* has ended the job with) code 127$' "is told"
+    has "$work/err" '^nixlrun: (rank 2 on host h1 did not start \(code 127\): is .*/nixlrun-rank on that host|.* has ended the job with code 127$)' "is told"
     until_true 300 nothing_runs
     result $? "and the others end" "$work/err"
     # Some engines say nothing of it then, and stay; Open MPI 4 may end a neighbour that starts, too.
