@@ -48,7 +48,8 @@ int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nb
     int status;
 
     if (__builtin_expect(nxr_is_ready() && nxr_is_rank(rank) && nbytes <= NIXL_NOTE_MAX &&
-                             (msg != NULL || nbytes == 0) && timeout_ns >= 0,
+                             (nbytes == 0 || (msg != NULL && !nxr_range_is_device(msg))) &&
+                             timeout_ns >= 0,
                          1)) {
         return NIXL_OK;
     }
@@ -58,6 +59,10 @@ int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nb
     }
     if (!nxr_is_rank(rank)) {
         return nxr_fail_rank(operation, rank);
+    }
+    if (nbytes > 0 && nxr_range_is_device(msg)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                        "the payload at %p is GPU memory; allowed is host memory", msg);
     }
     if (nbytes > NIXL_NOTE_MAX) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,

@@ -237,7 +237,7 @@ int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t v
     struct signal_wait wait = {.words = &word, .n_words = 1, .compare = compare, .value = value};
     int status = check_wait("nixl_signal_wait", &wait, timeout_ns);
 
-    if (status == NIXL_OK && nxr_range_is_near(word)) {
+    if (status == NIXL_OK && nxr_range_is_device(word)) {
         status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
     } else if (status == NIXL_OK &&
                !look_closely(word, compare, value,

@@ -206,16 +206,17 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, int rank,
 
 /*
  * Can an operation of 1 to max_nbytes be tried at once? The part, or NULL: the slow way finds out
- * what is wrong.
+ * what is wrong. Inlined by demand: a call costs a put of 8 bytes a sixth of its time.
  */
-static inline struct nxr_part *usable_part_up_to(size_t max_nbytes, int rank,
-                                                 struct nixl_region *region, uint64_t offset,
-                                                 const void *local, size_t nbytes)
+static inline __attribute__((always_inline)) struct nxr_part *
+usable_part_up_to(size_t max_nbytes, int rank, struct nixl_region *region, uint64_t offset,
+                  const void *local, size_t nbytes)
 {
     struct nxr_part *part = nxr_region_part(region, rank);
 
     if (__builtin_expect(part == NULL || local == NULL || nbytes - 1 >= max_nbytes ||
-                             !nxr_part_has_range(part, offset, nbytes) || nxr_range_is_near(local),
+                             !nxr_part_has_range(part, offset, nbytes) ||
+                             nxr_range_is_device(local),
                          0)) {
         return NULL;
     }
@@ -294,7 +295,7 @@ static int begin_transfer(const char *operation, enum nxr_op_kind kind, size_t m
             return NIXL_OK;
         }
     }
-    if (part != NULL && part->method != NXR_METHOD_DEVICE && !nxr_range_is_near(local) &&
+    if (part != NULL && part->method != NXR_METHOD_DEVICE && !nxr_range_is_device(local) &&
         (nbytes <= max_nbytes || !nxr_copier_reaches(part))) {
         status = kind == NXR_OP_PUT ? part->transport->put(part, offset, local, nbytes)
                                     : part->transport->get(part, offset, local, nbytes);

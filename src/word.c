@@ -237,7 +237,7 @@ static int put_signal_at_once(int rank, struct nixl_region *region,
     const struct nxr_part *word_part = what->word_part;
     struct nxr_part *part = nxr_region_part(region, rank);
 
-    if (part == NULL || what->src == NULL || what->nbytes == 0 || nxr_range_is_near(what->src) ||
+    if (part == NULL || what->src == NULL || what->nbytes == 0 || nxr_range_is_device(what->src) ||
         !nxr_part_has_range(part, what->offset, what->nbytes) ||
         word_part->transport != part->transport || part->method < NXR_METHOD_MESSAGE) {
         return NIXL_ERR_AGAIN;
@@ -291,7 +291,7 @@ static inline bool put_signal_in_place(struct nxr_part *part, const struct nxr_p
 
     if (__builtin_expect(what->src == NULL || what->nbytes == 0 ||
                              !nxr_part_has_range(part, what->offset, what->nbytes) ||
-                             nxr_range_is_near(what->src) ||
+                             nxr_range_is_device(what->src) ||
                              nxr_guard_enter(part, &word) != NIXL_OK,
                          0)) {
         return false;

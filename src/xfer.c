@@ -194,6 +194,10 @@ int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side side, size_t
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
                         "entry %zu; this side has %zu", entry, xfer->sides[side].n_entries);
     }
+    if (index != NULL && nxr_range_is_device(index)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
+                        "the index is GPU memory; allowed is host memory");
+    }
     if (is_running(xfer)) {
         return fail_in_use(operation, xfer);
     }

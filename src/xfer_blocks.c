@@ -23,6 +23,9 @@ static const char *find_fault(const struct nixl_blocks *entry, enum nixl_xfer_si
     if (entry->block_nbytes == 0) {
         return "block_nbytes is 0";
     }
+    if (entry->index != NULL && nxr_range_is_device(entry->index)) {
+        return "the index is GPU memory; allowed is host memory";
+    }
     if (which == NIXL_XFER_REMOTE) {
         return entry->region == NULL ? "the region is NULL"
                : entry->addr != NULL ? "addr is set: it is for the local side"

@@ -17,6 +17,7 @@
 
 #include "nixlrun.h"
 #include "util/barrier.h"
+#include "util/loader.h"
 #include "util/word.h"
 
 #include <stdatomic.h>
@@ -268,7 +269,8 @@ struct nxr_put_signal {
 /*
  * Addresses tell what memory they are: those that are no host memory lie in one of these ranges, an
  * own region or a peer's part that is open here. Made and removed by the memory kinds; the owner of
- * a range keeps it while it is used.
+ * a range keeps it while it is used. Device memory of the user's in no region has a range, too: all
+ * such memory of one device shares it, and only its driver knows which that is.
  */
 struct nxr_range {
     uintptr_t addr;
@@ -281,26 +283,36 @@ struct nxr_range {
      * write it, and what that has written is there for the device, too, when somebody is told.
      */
     bool is_mapped, is_direct;
+
+    bool is_loose; /* of no region: nobody but a driver can be given it */
 };
 
 /*
  * All ranges lie within these bounds, in units of 32 MiB: the first in the low half, how many in
- * the high one. One word, so that both are read together.
+ * the high one. One word, so that both are read together. Where a driver is in the process they are
+ * all addresses.
  */
 extern _Atomic uint64_t nxr_range_bounds;
 #define NXR_RANGE_UNIT_BITS 25
 
-/* May that be device memory? One compare on the way of every put and get. */
-static inline bool nxr_range_is_near(const void *addr)
+/*
+ * The range that `addr` lies in, or NULL: memory that the processor reads and writes. A driver that
+ * has come into the process since is noticed. Threads: any; without the locks of memory kinds.
+ */
+const struct nxr_range *nxr_range_find(const void *addr);
+
+/* Is that device memory? Two compares on the way of every put and get where there is no driver. */
+static inline bool nxr_range_is_device(const void *addr)
 {
     uint64_t bounds = atomic_load_explicit(&nxr_range_bounds, memory_order_relaxed);
     uint32_t unit = (uint32_t)((uintptr_t)addr >> NXR_RANGE_UNIT_BITS);
 
-    return unit - (uint32_t)bounds < (uint32_t)(bounds >> 32);
+    if (__builtin_expect(
+            unit - (uint32_t)bounds >= (uint32_t)(bounds >> 32) && !nxr_loader_has_news(), 1)) {
+        return false;
+    }
+    return nxr_range_find(addr) != NULL;
 }
-
-/* The range that `addr` lies in, or NULL: host memory. Threads: any. */
-const struct nxr_range *nxr_range_find(const void *addr);
 
 enum nixl_mem_kind nxr_range_kind(const struct nxr_range *range); /* NIXL_MEM_HOST for NULL */
 

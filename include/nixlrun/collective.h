@@ -17,13 +17,13 @@ extern "C" {
 
 /*
  * What holds for all. Sizes, roots, types and operations are the same on all members. Buffers have
- * any alignment, or are NULL where they have no bytes. They are host memory or GPU memory that lies
- * in a region of this process, open until the call is over; each member and each buffer may have
- * another kind. On one host the others read and write large buffers where they lie; reductions of
- * GPU memory go through host memory, and NIXL_USER is called with host memory. Sizes may exceed
- * 4 GiB. A buffer may be used again when the call has
- * returned, and a result is there then; but for the barrier and where data says so, no member
- * learns how far the others are.
+ * any alignment, or are NULL where they have no bytes. They are host memory, CUDA memory, or Vulkan
+ * memory that lies in a region of this process; a region stays open until the call is over. Each
+ * member and each buffer may have another kind. On one host the others read and write large
+ * buffers where they lie; reductions of GPU memory go through host memory, and NIXL_USER is called
+ * with host memory. Sizes may exceed 4 GiB. A buffer may be used again when the call has returned,
+ * and a result is there then; but for the barrier and where data says so, no member learns how far
+ * the others are.
  *
  * The result of a reduction is the same on all members and in each run with the same team, size,
  * type, operation and algorithm (NIXLRUN_COLL_TABLE); the order of the operands is fixed then, but

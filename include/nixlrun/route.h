@@ -58,7 +58,7 @@ NIXL_API int nixl_route_query(int rank, unsigned index,
  * staged (in pieces through host memory); why then says why it is not a better one, or "". Own GPU
  * memory is reached by the transport "device", which no other part has.
  *
- * @param local   any address of host memory, or one in a region of GPU memory; NULL: host memory
+ * @param local   any address of host or CUDA memory, or in a Vulkan region; NULL: host memory
  * @param index   0, 1, ... until NIXL_ERR_NOT_FOUND
  * @param info_p  made with NIXL_ROUTE_INFO_INIT
  * @return as nixl_route_query(), and NIXL_ERR_NOT_FOUND where the rank has no such region, too;

@@ -145,7 +145,7 @@ int nxr_buffer_read(struct nixl_team *team, int member, size_t at, void *to, siz
     const struct nxr_far *far = &team->far[member];
     int status = NIXL_OK;
 
-    if (far->src.here != NULL && !nxr_range_is_near(to)) {
+    if (far->src.here != NULL && !nxr_range_is_device(to)) {
         nxr_copy(to, far->src.here + at, nbytes);
         return NIXL_OK;
     }

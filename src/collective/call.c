@@ -23,8 +23,7 @@ int nxr_call_check_team(const char *operation, const struct nixl_team *team)
 /* Buffers that are there, or NULL: is one device memory? That lies in regions. */
 static bool is_device(const void *src, const void *dst)
 {
-    return __builtin_expect(nxr_range_is_near(src) || nxr_range_is_near(dst), 0) &&
-           (nxr_range_find(src) != NULL || nxr_range_find(dst) != NULL);
+    return __builtin_expect(nxr_range_is_device(src) || nxr_range_is_device(dst), 0);
 }
 
 static int check_root(const char *operation, const struct nixl_team *team, int root)

@@ -121,6 +121,16 @@ static cu_result describe(struct nxr_cuda_device *device, int index)
     device->has_vmm = nxr_cu.MemCreate != NULL && has(device->device, CU_DEVICE_VMM_SUPPORTED) &&
                       has(device->device, CU_DEVICE_POSIX_FD_SUPPORTED);
     device->has_vmm_rdma = has(device->device, CU_DEVICE_RDMA_WITH_VMM_SUPPORTED);
+    /* It may be mapped: the user says which other devices reach that. */
+    device->loose = (struct nxr_cuda_memory){.device = device,
+                                             .home = index,
+                                             .origin = NXR_CUDA_USERS,
+                                             .is_vmm = true,
+                                             .reachers = 1ull << index};
+    device->loose_range = (struct nxr_range){.nbytes = UINTPTR_MAX,
+                                             .kind = &nxr_memory_cuda,
+                                             .memory = &device->loose,
+                                             .is_loose = true};
     return CU_OK;
 }
 

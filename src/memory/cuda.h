@@ -104,6 +104,31 @@ struct nxr_cuda_kernel {
     unsigned n_lists;            /* in all */
 };
 
+/* Where memory comes from, which says how it is given back. */
+enum nxr_cuda_origin {
+    NXR_CUDA_USERS,    /* not at all */
+    NXR_CUDA_MALLOC,   /* cuMemAlloc() */
+    NXR_CUDA_VMM,      /* cuMemCreate(), own or a peer's */
+    NXR_CUDA_LEGACY,   /* a peer's, by cuIpcOpenMemHandle() */
+    NXR_CUDA_POOL,     /* a peer's, by cuMemPoolImportPointer() */
+    NXR_CUDA_EXTERNAL, /* Vulkan's */
+};
+
+/* Whole allocations, mostly one, that this process can reach; struct nxr_range's `memory`. */
+struct nxr_cuda_memory {
+    struct nxr_list link;
+    struct nxr_cuda_device *device; /* whose context knows it; NULL: none here */
+    int home;                       /* index of the device that it lies on; -1: not visible here */
+    enum nxr_cuda_origin origin;
+    bool is_vmm;  /* mapped: other devices need nxr_cu.MemSetAccess() */
+    bool is_peer; /* opened here, not own */
+    cu_address start;
+    size_t nbytes;
+    unsigned n_users;          /* regions or parts in it */
+    _Atomic uint64_t reachers; /* bit per index: devices that were found to reach it */
+    struct nxr_range *range;
+};
+
 struct nxr_cuda_device {
     cu_device device;
     int index;                   /* in nxr_cuda.devices: the driver's ordinal */
@@ -126,31 +151,10 @@ struct nxr_cuda_device {
     uint64_t peers; /* bit per index: whose memory its context was allowed to reach */
     uint64_t far;   /* ... and what the driver has to copy through the host all the same */
     struct nxr_cuda_kernel kernel;
-};
 
-/* Where memory comes from, which says how it is given back. */
-enum nxr_cuda_origin {
-    NXR_CUDA_USERS,    /* not at all */
-    NXR_CUDA_MALLOC,   /* cuMemAlloc() */
-    NXR_CUDA_VMM,      /* cuMemCreate(), own or a peer's */
-    NXR_CUDA_LEGACY,   /* a peer's, by cuIpcOpenMemHandle() */
-    NXR_CUDA_POOL,     /* a peer's, by cuMemPoolImportPointer() */
-    NXR_CUDA_EXTERNAL, /* Vulkan's */
-};
-
-/* Whole allocations, mostly one, that this process can reach; struct nxr_range's `memory`. */
-struct nxr_cuda_memory {
-    struct nxr_list link;
-    struct nxr_cuda_device *device; /* whose context knows it */
-    int home;                       /* index of the device that it lies on; -1: not visible here */
-    enum nxr_cuda_origin origin;
-    bool is_vmm;  /* mapped: other devices need nxr_cu.MemSetAccess() */
-    bool is_peer; /* opened here, not own */
-    cu_address start;
-    size_t nbytes;
-    unsigned n_users;          /* regions or parts in it */
-    _Atomic uint64_t reachers; /* bit per index: devices that were found to reach it */
-    struct nxr_range *range;
+    /* All memory of the device that lies in no region; constant. */
+    struct nxr_cuda_memory loose;
+    struct nxr_range loose_range;
 };
 
 struct nxr_cuda {
@@ -206,6 +210,13 @@ int nxr_cuda_adopt(void *addr, size_t nbytes, const struct nixl_mem_params *para
                    struct nxr_memory *memory_p, char *why, size_t why_nbytes);
 void nxr_cuda_release(struct nxr_memory *memory);
 bool nxr_cuda_owns(const void *addr);
+
+/*
+ * The range that stands for memory of the user's in no region: that of its device, or one of which
+ * each copy is NIXL_ERR_UNSUPPORTED. NULL: it is memory that the processor reads. Without
+ * nxr_cuda.lock.
+ */
+const struct nxr_range *nxr_cuda_loose_range(const void *addr);
 
 /*
  * The entry that memory lies in, which several regions may share, with its range and one user more;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CUDA memory that the user has: what it really is, as the driver tells it. The driver's answers
- * are about whole allocations; a region is a window in one. Lock: nxr_cuda.lock.
+ * are about whole allocations; a region is a window in one. Memory of no region is copied, too, as
+ * memory of its device of which nothing else is known. Lock: nxr_cuda.lock.
  */
 #include "config.h"
 
@@ -197,9 +198,52 @@ int nxr_cuda_adopt(void *addr, size_t nbytes, const struct nixl_mem_params *para
 
 bool nxr_cuda_owns(const void *addr)
 {
-    cu_address address = (cu_address)(uintptr_t)addr;
+    int ordinal;
 
-    return nxr_cuda_is_in_process() &&
-           (nxr_cuda_attribute(address, CU_POINTER_MEMORY_TYPE) == CU_MEMORY_DEVICE ||
-            nxr_cuda_attribute(address, CU_POINTER_IS_MANAGED) != 0);
+    return nxr_cuda_is_in_process() && nxr_cuda_classify(addr, &ordinal) != NXR_CUDA_ADDRESS_HOST;
+}
+
+/* ---- memory of no region --------------------------------------------------------------------- */
+
+/* Memory that no device here can copy: each copy is refused, and nobody reads it. */
+static struct nxr_cuda_memory nowhere = {.origin = NXR_CUDA_USERS, .home = -1};
+static const struct nxr_range out_of_reach = {
+    .nbytes = UINTPTR_MAX, .kind = &nxr_memory_cuda, .memory = &nowhere, .is_loose = true};
+
+/* The context of the device is retained when its memory is first seen. */
+static int activate(int ordinal, char *why, size_t why_nbytes)
+{
+    int status = nxr_cuda_start(why, why_nbytes);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (ordinal < 0 || ordinal >= nxr_cuda.n_devices) {
+        snprintf(why, why_nbytes, "CUDA lists no device %d", ordinal);
+        return NIXL_ERR_NO_DEVICE;
+    }
+    if (nxr_cuda_context(&nxr_cuda.devices[ordinal]) != NULL) {
+        return NIXL_OK;
+    }
+    pthread_mutex_lock(&nxr_cuda.lock);
+    status = nxr_cuda_activate(&nxr_cuda.devices[ordinal], why, why_nbytes);
+    pthread_mutex_unlock(&nxr_cuda.lock);
+    return status;
+}
+
+const struct nxr_range *nxr_cuda_loose_range(const void *addr)
+{
+    struct nxr_cuda_device *device;
+    char why[160];
+    int ordinal;
+
+    if (nxr_cuda_classify(addr, &ordinal) != NXR_CUDA_ADDRESS_DEVICE) {
+        return NULL;
+    }
+    if (activate(ordinal, why, sizeof(why)) != NIXL_OK) {
+        nxr_error(MEMORY, "%p is memory of a GPU that cannot be used: %s", addr, why);
+        return &out_of_reach;
+    }
+    device = &nxr_cuda.devices[ordinal];
+    return &device->loose_range;
 }

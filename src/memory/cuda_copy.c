@@ -53,6 +53,9 @@ bool nxr_cuda_reaches(struct nxr_cuda_device *device, struct nxr_cuda_memory *me
     uint64_t bit = 1ull << device->index;
     bool was_pushed, is_allowed;
 
+    if (memory->device == NULL) {
+        return false;
+    }
     if ((atomic_load_explicit(&memory->reachers, memory_order_acquire) & bit) != 0) {
         return true;
     }
@@ -78,10 +81,11 @@ static struct nxr_cuda_device *choose(struct nxr_cuda_memory *dst, struct nxr_cu
     }
     first = src->is_peer && !dst->is_peer ? dst : src;
     second = first == src ? dst : src;
-    if (nxr_cuda_reaches(first->device, second)) {
+    if (first->device != NULL && nxr_cuda_reaches(first->device, second)) {
         return first->device;
     }
-    return nxr_cuda_reaches(second->device, first) ? second->device : NULL;
+    return second->device != NULL && nxr_cuda_reaches(second->device, first) ? second->device
+                                                                             : NULL;
 }
 
 /* What the streams are told apart by: the other end of the copy, seen from the device. */

@@ -345,7 +345,7 @@ static void host_stop(void)
 
 static bool host_owns(const void *addr)
 {
-    return !nxr_range_is_near(addr);
+    return !nxr_range_is_device(addr);
 }
 
 /* Peers' host memory is mapped by transports, and copied by the processor. */

@@ -39,6 +39,7 @@ void nxr_memory_stop_all(void)
     for (size_t i = 0; i < N_KINDS; i++) {
         kinds[i]->stop();
     }
+    nxr_loader_forget();
 }
 
 void nxr_memory_unpin(void *addr)

@@ -2,11 +2,15 @@
 /*
  * Which addresses are device memory: a sorted table of ranges that do not overlap. Readers may be
  * any threads; a copy of device memory takes so much longer that they take the lock, too. Host
- * memory is told from two bounds without it. Lock: `lock`, innermost.
+ * memory is told from two bounds without it, as long as no driver is in the process: then any
+ * address may be the user's device memory, and the driver is asked. Lock: `lock`, innermost.
  */
+#define _GNU_SOURCE
 #include "config.h"
 
+#include "memory/cuda.h"
 #include "memory/memory.h"
+#include "util/status.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,6 +21,7 @@ _Atomic uint64_t nxr_range_bounds;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct nxr_range **ranges; /* by address */
 static size_t n_ranges, n_room;
+static atomic_bool is_anywhere; /* a driver is in the process */
 
 /* The first range that ends behind `addr`; n_ranges if none does. */
 static size_t find_index(uintptr_t addr)
@@ -39,7 +44,9 @@ static void set_bounds(void)
 {
     uint64_t first = 0, end = 0;
 
-    if (n_ranges > 0) {
+    if (atomic_load_explicit(&is_anywhere, memory_order_relaxed)) {
+        end = UINT32_MAX;
+    } else if (n_ranges > 0) {
         const struct nxr_range *last = ranges[n_ranges - 1];
 
         first = ranges[0]->addr >> NXR_RANGE_UNIT_BITS;
@@ -102,14 +109,21 @@ void nxr_range_remove(struct nxr_range *range)
     free(range);
 }
 
-const struct nxr_range *nxr_range_find(const void *addr)
+static void look_for_driver(void)
+{
+    if (nxr_cuda_is_in_process()) {
+        pthread_rwlock_wrlock(&lock);
+        atomic_store(&is_anywhere, true);
+        set_bounds();
+        pthread_rwlock_unlock(&lock);
+    }
+}
+
+static const struct nxr_range *find_in_table(const void *addr)
 {
     const struct nxr_range *found = NULL;
     size_t index;
 
-    if (!nxr_range_is_near(addr)) {
-        return NULL;
-    }
     pthread_rwlock_rdlock(&lock);
     index = find_index((uintptr_t)addr);
     if (index < n_ranges && ranges[index]->addr <= (uintptr_t)addr) {
@@ -117,6 +131,48 @@ const struct nxr_range *nxr_range_find(const void *addr)
     }
     pthread_rwlock_unlock(&lock);
     return found;
+}
+
+/* The thread's stack, once it was asked for; no driver need be asked about what lies there. */
+static __thread uintptr_t stack_start NXR_TLS_MODEL, stack_end NXR_TLS_MODEL;
+
+static bool is_on_stack(uintptr_t addr)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+    if (stack_end == 0) {
+        pthread_attr_t attr;
+        size_t nbytes = 0;
+        void *start = NULL;
+
+        stack_end = 1;
+        if (pthread_getattr_np(pthread_self(), &attr) == 0) {
+            pthread_attr_getstack(&attr, &start, &nbytes);
+            pthread_attr_destroy(&attr);
+            stack_start = (uintptr_t)start;
+            stack_end = (uintptr_t)start + nbytes;
+        }
+    }
+    /* Not on another stack that the program has switched to. */
+    return here >= stack_start && addr >= here && addr < stack_end;
+}
+
+const struct nxr_range *nxr_range_find(const void *addr)
+{
+    const struct nxr_range *found;
+
+    if (addr == NULL) {
+        return NULL;
+    }
+    if (!atomic_load_explicit(&is_anywhere, memory_order_relaxed) && nxr_loader_has_news()) {
+        look_for_driver();
+    }
+    found = find_in_table(addr);
+    if (found != NULL || !atomic_load_explicit(&is_anywhere, memory_order_relaxed) ||
+        is_on_stack((uintptr_t)addr)) {
+        return found;
+    }
+    return nxr_cuda_loose_range(addr);
 }
 
 enum nixl_mem_kind nxr_range_kind(const struct nxr_range *range)

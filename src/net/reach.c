@@ -44,8 +44,9 @@ static bool is_candidate(const struct net *net, const struct nxr_range *range)
 {
     unsigned bit = 1u << nxr_range_kind(range);
 
-    return net->attr->has_rma && (((net->attr->device_kinds & bit) != 0 && range->is_direct) ||
-                                  ((net->attr->copied_kinds & bit) != 0 && is_choice("always")));
+    return net->attr->has_rma && !range->is_loose &&
+           (((net->attr->device_kinds & bit) != 0 && range->is_direct) ||
+            ((net->attr->copied_kinds & bit) != 0 && is_choice("always")));
 }
 
 bool net_takes(struct net *net, const struct nxr_range *range, bool is_locked)
@@ -82,7 +83,7 @@ bool net_serves(const struct nxr_part *part, const struct nxr_range *range)
 /* NULL: host memory to a network. */
 static const struct nxr_range *device_range(const void *local)
 {
-    const struct nxr_range *range = nxr_range_is_near(local) ? nxr_range_find(local) : NULL;
+    const struct nxr_range *range = nxr_range_find(local);
 
     return range == NULL || range->is_mapped ? NULL : range;
 }

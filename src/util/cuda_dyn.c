@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opening NVIDIA's driver. Owns the library's handle, which stays to the end of the process: the
- * driver has threads of its own. Each function is asked for by the version in which it got the
+ * driver has threads of its own. One that somebody else has loaded is joined, wherever it came
+ * from, and asked about addresses. Each function is asked for by the version in which it got the
  * signature that is declared here, since the same name may stand for another one in newer drivers.
  * Lock: load_lock, for the first call; the table is constant afterwards.
  */
@@ -10,10 +11,12 @@
 #include "util/cuda_dyn.h"
 
 #include "nixlrun.h"
+#include "util/loader.h"
 
 #include <dlfcn.h>
-#include <link.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +28,11 @@ struct nxr_cuda_functions nxr_cu;
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool was_tried;
 static char failure[160]; /* "" where it went well */
+
+/* What somebody else's driver can be asked, too, that is too old for all the rest. */
+static atomic_bool is_in_process;
+static cu_result (*get_attributes)(unsigned n, cu_pointer_attribute *what, void **values,
+                                   cu_address address);
 
 typedef cu_result (*get_address_v1)(const char *name, void **function_p, int version,
                                     uint64_t flags);
@@ -108,20 +116,27 @@ static void explain(const char *error, char *why, size_t why_nbytes)
     }
 }
 
+/* Take the driver behind `name` into use. Caller holds load_lock. */
+static void load(const char *name, int flags)
+{
+    void *library = dlopen(name, flags);
+
+    was_tried = true;
+    failure[0] = '\0';
+    if (library == NULL) {
+        explain(dlerror(), failure, sizeof(failure));
+    } else if (!fill(library, failure, sizeof(failure))) {
+        dlclose(library);
+    }
+}
+
 int nxr_cuda_load(char *why, size_t why_nbytes)
 {
     bool is_loaded;
 
     pthread_mutex_lock(&load_lock);
     if (!was_tried) {
-        void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-
-        was_tried = true;
-        if (library == NULL) {
-            explain(dlerror(), failure, sizeof(failure));
-        } else if (!fill(library, failure, sizeof(failure))) {
-            dlclose(library);
-        }
+        load(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     }
     is_loaded = failure[0] == '\0';
     if (!is_loaded) {
@@ -131,22 +146,52 @@ int nxr_cuda_load(char *why, size_t why_nbytes)
     return is_loaded ? NIXL_OK : NIXL_ERR_NO_DEVICE;
 }
 
-static int is_driver(struct dl_phdr_info *info, size_t nbytes, void *arg)
+/* Somebody else has loaded the driver: whatever was tried before, it is there now. */
+static void join(const char *path)
 {
-    const char *slash = strrchr(info->dlpi_name, '/');
-    const char *file = slash != NULL ? slash + 1 : info->dlpi_name;
+    void *library;
 
-    (void)nbytes;
-    (void)arg;
-    return strncmp(file, "libcuda.so", sizeof("libcuda.so") - 1) == 0;
+    pthread_mutex_lock(&load_lock);
+    library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    if (library != NULL && symbol(library, "cuPointerGetAttributes", &get_attributes) != NULL) {
+        if (!was_tried || failure[0] != '\0') {
+            load(path, RTLD_LAZY | RTLD_NOLOAD);
+        }
+        atomic_store_explicit(&is_in_process, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&load_lock);
 }
 
-/* By the list of what is loaded: dlopen() would search the disk for what is not, at each call. */
 bool nxr_cuda_is_in_process(void)
 {
-    char why[sizeof(failure)];
+    char path[PATH_MAX];
 
-    return dl_iterate_phdr(is_driver, NULL) != 0 && nxr_cuda_load(why, sizeof(why)) == NIXL_OK;
+    if (atomic_load_explicit(&is_in_process, memory_order_acquire)) {
+        return true;
+    }
+    if (nxr_loader_has_news() && nxr_loader_find("libcuda.so", path, sizeof(path))) {
+        join(path);
+    }
+    return atomic_load_explicit(&is_in_process, memory_order_acquire);
+}
+
+enum nxr_cuda_address nxr_cuda_classify(const void *addr, int *ordinal_p)
+{
+    cu_pointer_attribute what[] = {CU_POINTER_MEMORY_TYPE, CU_POINTER_IS_MANAGED,
+                                   CU_POINTER_DEVICE_ORDINAL};
+    unsigned type = 0, is_managed = 0;
+    int ordinal = -1;
+    void *values[] = {&type, &is_managed, &ordinal};
+
+    if (!atomic_load_explicit(&is_in_process, memory_order_acquire) ||
+        get_attributes(3, what, values, (cu_address)(uintptr_t)addr) != CU_OK) {
+        return NXR_CUDA_ADDRESS_HOST;
+    }
+    *ordinal_p = ordinal;
+    if (is_managed != 0) {
+        return NXR_CUDA_ADDRESS_MANAGED;
+    }
+    return type == CU_MEMORY_DEVICE ? NXR_CUDA_ADDRESS_DEVICE : NXR_CUDA_ADDRESS_HOST;
 }
 
 const char *nxr_cuda_name(cu_result result)

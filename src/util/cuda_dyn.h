@@ -26,8 +26,23 @@ extern struct nxr_cuda_functions nxr_cu;
  */
 int nxr_cuda_load(char *why, size_t why_nbytes);
 
-/* Has somebody loaded a driver into this process? Then it is opened here, too; else nothing is. */
+/*
+ * Is a driver in this process, whoever has loaded it? Then it is opened here, too; else nothing is.
+ * Costs two reads of memory where nothing has been loaded since. Threads: any.
+ */
 bool nxr_cuda_is_in_process(void);
+
+enum nxr_cuda_address {
+    NXR_CUDA_ADDRESS_HOST,    /* or nothing that the driver knows */
+    NXR_CUDA_ADDRESS_MANAGED, /* moves between device and host, and both read it */
+    NXR_CUDA_ADDRESS_DEVICE,  /* the processor cannot read it */
+};
+
+/*
+ * What the driver says of an address, also before any call of this library's has started it, and
+ * the driver's number of its device. HOST where no driver is in the process. Threads: any.
+ */
+enum nxr_cuda_address nxr_cuda_classify(const void *addr, int *ordinal_p);
 
 /* The name of a result, as CUDA_ERROR_INVALID_VALUE. Constant text, never NULL. */
 const char *nxr_cuda_name(cu_result result);

@@ -10,6 +10,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/cuda_dyn.c %D%/cuda_dyn.def %D%/cuda_dyn.h %D%/cuda_types.h \
 	%D%/env.c %D%/env.def %D%/env.h \
 	%D%/hash.h \
+	%D%/loader.c %D%/loader.h \
 	%D%/lock.h \
 	%D%/log.c %D%/log.h %D%/log_limit.c %D%/log_limit.h \
 	%D%/meet.h \
