@@ -29,7 +29,7 @@ void nxr_device_word_add(struct nxr_device_word *word)
 
 static int begin_copy(struct nxr_device_word *word, bool is_storing)
 {
-    size_t nbytes = nxr_type_nbytes(word->atomic.type);
+    size_t nbytes = nxr_atomic_nbytes(&word->atomic);
 
     word->is_storing = is_storing;
     word->piece = is_storing ? (struct nxr_device_piece){word->addr, &word->value, nbytes}

@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 struct net_peer;
+struct nxr_asked;
 struct nxr_conn;
 struct pid_watch;
 struct stage_lane;
@@ -57,6 +58,8 @@ struct nxr_peer {
     struct net_peer *net;                  /* another host: its remote half (net/state.h) */
     struct stage_lane *_Atomic lane;       /* of what is staged (stage.c); NULL: nothing yet */
     const struct nxr_transport *transport; /* of all that goes to it; NULL: none reaches it */
+    struct nxr_asked *_Atomic asked; /* words that it shall change (host/word_ask.c); NULL: none */
+    uint64_t n_words_served;         /* that it has asked for; host/word_serve.c */
 
     /* Notifications to the peer: send_lock. */
     struct nxr_spin send_lock;

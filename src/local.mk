@@ -63,9 +63,12 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/host/ring.c %D%/host/ring.h \
 	%D%/host/service.c %D%/host/service.h \
 	%D%/host/neighbour.c %D%/host/neighbour.h \
+	%D%/host/op_list.h \
 	%D%/host/packet.c %D%/host/packet.h \
 	%D%/host/wire.c %D%/host/wire.h \
 	%D%/host/word_ask.c %D%/host/word_ask.h \
+	%D%/host/word_ring.c %D%/host/word_ring.h \
+	%D%/host/word_serve.c %D%/host/word_serve.h \
 	%D%/inbox.c %D%/inbox.h \
 	%D%/init.c \
 	%D%/job.h \

@@ -7,6 +7,7 @@
 #define NXR_PROGRESS_H
 
 #include "copier.h"
+#include "host/word_serve.h"
 #include "net/net.h"
 #include "util/clock.h"
 
@@ -44,12 +45,12 @@ bool nxr_progress_all(void);
 /* ... now is what nxr_now_ns() has just told; where it was not asked, 0. */
 static inline bool nxr_progress_at(int64_t now)
 {
-    bool has_moved = false;
+    bool has_moved = nxr_words_serve();
 
     if (__builtin_expect(atomic_load_explicit(&nxr_n_started, memory_order_relaxed) !=
                              atomic_load_explicit(&nxr_n_at_networks, memory_order_relaxed),
                          0)) {
-        has_moved = nxr_progress_all();
+        has_moved |= nxr_progress_all();
     }
     if (__builtin_expect(atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed), 0)) {
         has_moved |= nxr_net_poll(now != 0 ? now : nxr_now_ns());

@@ -241,7 +241,8 @@ int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t v
         status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
     } else if (status == NIXL_OK &&
                !look_closely(word, compare, value,
-                             timeout_ns == 0 || nxr_job.is_crowded ? 1 : CLOSE_LOOKS, &wait.seen)) {
+                             timeout_ns != 0 && nxr_wait_looks_closely() ? CLOSE_LOOKS : 1,
+                             &wait.seen)) {
         status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
     }
     if (status == NIXL_OK && seen_p != NULL) {

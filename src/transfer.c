@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "host/liveness.h"
+#include "host/word_ask.h"
 #include "notify.h"
 #include "progress.h"
 #include "region.h"
@@ -195,6 +196,10 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, int rank,
     }
     status = kind == NXR_OP_PUT ? mover->put(part, offset, local, nbytes)
                                 : mover->get(part, offset, local, nbytes);
+    if (status == NIXL_ERR_AGAIN && kind == NXR_OP_PUT && mover == part->transport &&
+        nxr_word_serves_put(part, offset, nbytes)) {
+        status = nxr_word_put(part, offset, local, nbytes);
+    }
     if (status == NIXL_ERR_AGAIN ||
         (status == NIXL_ERR_UNSUPPORTED && nxr_range_find(local) != NULL)) {
         return run_request(operation, kind, rank, region, offset, local, nbytes);
@@ -390,7 +395,7 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
     struct nixl_req *req = NULL;
     int status, done;
 
-    if (part == NULL) {
+    if (part == NULL || nxr_word_serves_put(part, what->offset, what->nbytes)) {
         status = put(operation, rank, region, what->offset, what->local, what->nbytes);
     } else if (part->method >= NXR_METHOD_MESSAGE) {
         status = begin_followed(operation, part, what, &req);

@@ -55,13 +55,29 @@ static void futex_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_
     syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
 }
 
+/* How many were woken. */
+static long ring_doorbell(struct nxr_control *control)
+{
+    atomic_fetch_add_explicit(&control->doorbell, 1, memory_order_release);
+    return syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+bool nxr_wake_waiters(struct nxr_control *control)
+{
+    return (atomic_load_explicit(&control->sleep_flags, memory_order_relaxed) & NXR_SLEEP_FUTEX) !=
+               0 &&
+           (atomic_fetch_and_explicit(&control->sleep_flags, ~(uint32_t)NXR_SLEEP_FUTEX,
+                                      memory_order_acq_rel) &
+            NXR_SLEEP_FUTEX) != 0 &&
+           ring_doorbell(control) > 0;
+}
+
 void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer)
 {
     uint32_t flags = atomic_exchange_explicit(&control->sleep_flags, 0, memory_order_acq_rel);
 
     if ((flags & NXR_SLEEP_FUTEX) != 0) {
-        atomic_fetch_add_explicit(&control->doorbell, 1, memory_order_release);
-        syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        ring_doorbell(control);
     }
     if ((flags & NXR_SLEEP_EVENT_FD) != 0) {
         nxr_service_signal_event_fd(peer);
@@ -101,7 +117,7 @@ static bool is_polling(void)
 
 static bool look_closely(nxr_ready_fn *ready_fn, void *arg)
 {
-    int n_looks = nxr_job.is_crowded || is_polling() ? 1 : FIRST_LOOKS;
+    int n_looks = nxr_wait_looks_closely() && !is_polling() ? FIRST_LOOKS : 1;
 
     for (int i = 0; i < n_looks; i++) {
         if (ready_fn(arg)) {
@@ -144,7 +160,7 @@ void nxr_device_ends_at(int64_t end_ns)
  * Spin until ready, or the deadline, or the spin time is over and nothing moves that this process
  * drives itself. Leaves the core to others if crowded.
  */
-static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
+static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 {
     int64_t now = nxr_now_ns(), spin_ns = spin_time(), until = now + spin_ns;
     int n_looks = is_polling() ? LOOKS_PER_POLL : LOOKS_PER_CLOCK;
@@ -173,6 +189,17 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
         }
     } while ((now < until || is_moving(now)) && now < deadline);
     return ready_fn(arg);
+}
+
+/* Meanwhile this thread changes the words that peers ask for. */
+static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
+{
+    bool is_ready;
+
+    nxr_words_poll_begin();
+    is_ready = spin_on(ready_fn, arg, deadline);
+    nxr_words_poll_end();
+    return is_ready;
 }
 
 /* Until the doorbell rings, or the end of a device's copy has to be looked for. */

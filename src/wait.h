@@ -11,6 +11,7 @@
 #ifndef NXR_WAIT_H
 #define NXR_WAIT_H
 
+#include "host/word_serve.h"
 #include "job.h"
 
 /*
@@ -24,6 +25,15 @@ typedef bool nxr_ready_fn(void *arg);
  * NIXL_ERR_TIMEOUT. Holds no lock while waiting.
  */
 int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns);
+
+/*
+ * May a wait begin with looks that nothing stands between? Not where others need this core, or
+ * something that this thread has to do meanwhile.
+ */
+static inline bool nxr_wait_looks_closely(void)
+{
+    return !nxr_job.is_crowded && !atomic_load_explicit(&nxr_words_are_used, memory_order_relaxed);
+}
 
 /* Does no thread of the user poll or sleep in a wait? */
 bool nxr_nobody_waits(void);
@@ -43,6 +53,9 @@ static inline void nxr_wake_peer(struct nxr_peer *peer)
         nxr_wake_sleepers(peer->control, peer);
     }
 }
+
+/* Wake threads that sleep in a wait of that page's owner, for its sake. False: none was asleep. */
+bool nxr_wake_waiters(struct nxr_control *control);
 
 /* Wake the other threads of this process, and whoever polls the event fd. */
 void nxr_wake_self(void);

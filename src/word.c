@@ -90,7 +90,7 @@ int nxr_word_change(struct nxr_part *part, const struct nxr_atomic *atomic, bool
     }
     status = is_signal ? part->transport->signal(part, atomic)
                        : part->transport->atomic(part, atomic, fetched_p);
-    return status == NIXL_ERR_AGAIN ? nxr_word_ask(part, atomic, is_signal, fetched_p) : status;
+    return status == NIXL_ERR_AGAIN ? nxr_word_ask(part, atomic, fetched_p) : status;
 }
 
 static int change_slow(const char *operation, int rank, struct nixl_region *region,

@@ -197,7 +197,7 @@ void nxr_guard_release(nxr_guard_word *word);
 
 /* ---- operations that take time --------------------------------------------------------------- */
 
-enum nxr_op_kind { NXR_OP_PUT, NXR_OP_GET };
+enum nxr_op_kind { NXR_OP_PUT, NXR_OP_GET, NXR_OP_WORD };
 
 /*
  * One of the pieces of a list: bytes that lie together on both sides. A list has at most
@@ -227,6 +227,8 @@ struct nxr_op {
     void (*ended)(struct nxr_op *op, int status); /* the core's: what nxr_op_done() calls */
     void *stream;     /* CUDA stream that the operation starts behind; NULL: none */
     bool is_followed; /* the core sends something behind this put at once, or makes progress */
+    struct nxr_atomic atomic; /* NXR_OP_WORD: the change */
+    uint64_t fetched;         /* ... and what the word was, once it has ended */
     size_t nbytes_done;
     bool is_cancelled;   /* the transport's: start nothing more of it */
     int failure;         /* the transport's: of one of its pieces */
@@ -435,6 +437,16 @@ int nxr_host_bounce_progress(void);
  */
 int nxr_host_copy_start(struct nxr_op *op);
 int nxr_host_copy_cancel(struct nxr_op *op);
+
+/*
+ * Words that only the owner changes, and puts of such: see src/host/word_ask.h. The put is done at
+ * once if a thread of the owner is there to do it, else NIXL_ERR_AGAIN.
+ */
+bool nxr_word_serves_put(const struct nxr_part *part, uint64_t offset, size_t nbytes);
+int nxr_host_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
+int nxr_host_word_start(struct nxr_op *op);
+int nxr_host_word_cancel(struct nxr_op *op);
+int nxr_host_word_progress(void);
 
 /* ---- the table ------------------------------------------------------------------------------- */
 

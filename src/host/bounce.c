@@ -10,6 +10,7 @@
 #include "host/bounce.h"
 #include "host/bounce_buffer.h"
 #include "host/conn.h"
+#include "host/op_list.h"
 #include "progress.h"
 #include "transports/transport.h"
 #include "util/clock.h"
@@ -33,10 +34,9 @@ struct bounce {
     struct nxr_bounce_buffer *buffer;
     size_t mapped_nbytes;
     uint64_t chunk_nbytes;
-    struct nxr_op *first; /* operations that are not complete, oldest first, linked by next */
-    struct nxr_op *last;
-    unsigned next_post; /* chunk to post next */
-    unsigned next_take; /* chunk whose outcome comes next; all between are under way */
+    struct nxr_op_list ops; /* that are not complete */
+    unsigned next_post;     /* chunk to post next */
+    unsigned next_take;     /* chunk whose outcome comes next; all between are under way */
     unsigned n_posted;
     struct {
         struct nxr_op *op; /* NULL: revoked */
@@ -123,36 +123,16 @@ static uint64_t nbytes_under_way(const struct bounce *bounce, const struct nxr_o
     return nbytes;
 }
 
-static bool has_op(const struct bounce *bounce, const struct nxr_op *op)
-{
-    const struct nxr_op *member = bounce->first;
-
-    while (member != NULL && member != op) {
-        member = member->next;
-    }
-    return member != NULL;
-}
-
 static void remove_op(struct bounce *bounce, struct nxr_op *op)
 {
-    struct nxr_op **link = &bounce->first, *before = NULL;
-
-    while (*link != op) {
-        before = *link;
-        link = &(*link)->next;
-    }
-    *link = op->next;
-    if (bounce->last == op) {
-        bounce->last = before;
-    }
-    op->next = NULL;
+    nxr_op_list_remove(&bounce->ops, op);
     atomic_fetch_sub(&n_ops, 1);
 }
 
 /* The first operation that has bytes left to post. */
 static struct nxr_op *op_to_post(struct bounce *bounce)
 {
-    for (struct nxr_op *op = bounce->first; op != NULL; op = op->next) {
+    for (struct nxr_op *op = bounce->ops.first; op != NULL; op = op->next) {
         if (!op->is_cancelled && op->nbytes_done + nbytes_under_way(bounce, op) < op->nbytes) {
             return op;
         }
@@ -237,7 +217,7 @@ static bool take_chunk(struct bounce *bounce, struct nxr_op **op_p, int *status_
 /* The owner is dead: end one operation, if there is any. */
 static struct nxr_op *take_lost(struct bounce *bounce)
 {
-    struct nxr_op *op = bounce->first;
+    struct nxr_op *op = bounce->ops.first;
 
     if (op == NULL || !nxr_peer_is_lost(bounce->peer)) {
         return NULL;
@@ -334,13 +314,7 @@ int nxr_host_bounce_start(struct nxr_op *op)
         bounce = bounce_new(op->part->peer);
     }
     if (bounce != NULL) {
-        op->next = NULL;
-        if (bounce->first == NULL) {
-            bounce->first = op;
-        } else {
-            bounce->last->next = op;
-        }
-        bounce->last = op;
+        nxr_op_list_append(&bounce->ops, op);
         atomic_fetch_add(&n_ops, 1);
     }
     pthread_mutex_unlock(&bounce_lock);
@@ -355,7 +329,7 @@ int nxr_host_bounce_cancel(struct nxr_op *op)
 
     pthread_mutex_lock(&bounce_lock);
     bounce = find_bounce(op->part->peer);
-    if (bounce != NULL && has_op(bounce, op) && !op->is_cancelled) {
+    if (bounce != NULL && nxr_op_list_has(&bounce->ops, op) && !op->is_cancelled) {
         op->is_cancelled = true;
         for (unsigned i = 0; i < NXR_BOUNCE_CHUNKS; i++) {
             uint32_t state = NXR_BOUNCE_POSTED;

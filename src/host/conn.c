@@ -7,7 +7,6 @@
 #include "host/link.h"
 #include "host/packet.h"
 #include "host/publish.h"
-#include "host/word_ask.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/status.h"
@@ -312,7 +311,6 @@ void nxr_conn_close(struct nxr_conn *conn)
     nxr_publish_unpark(conn);
     if (peer != NULL && peer->conn == conn) {
         peer->conn = NULL;
-        nxr_word_end_asks(peer, NIXL_ERR_TRANSPORT);
         nxr_link_conn_closed(peer);
     }
 }
@@ -352,8 +350,8 @@ static bool make_room(void)
     nxr_list_for_each (link, after, &conns) {
         struct nxr_conn *conn = nxr_list_entry(link, struct nxr_conn, link);
 
-        if (!conn->is_closed && conn->n_pins == 0 && conn->is_greeted &&
-            nxr_list_is_empty(&conn->out) && nxr_list_is_empty(&conn->parked) &&
+        if (!conn->is_closed && conn->is_greeted && nxr_list_is_empty(&conn->out) &&
+            nxr_list_is_empty(&conn->parked) &&
             (conn->peer == NULL || nxr_list_is_empty(&conn->peer->asks)) &&
             (oldest == NULL || conn->used_at < oldest->used_at)) {
             oldest = conn;
@@ -436,9 +434,8 @@ int64_t nxr_conn_tick(int64_t now)
         }
         if (!conn->is_greeted) {
             ends_at = conn->used_at + GREETING_NS;
-        } else if (conn->is_mine && conn->is_greeted && conn->n_pins == 0 &&
-                   nxr_list_is_empty(&conn->out) && nxr_list_is_empty(&conn->parked) &&
-                   nxr_list_is_empty(&conn->peer->asks)) {
+        } else if (conn->is_mine && conn->is_greeted && nxr_list_is_empty(&conn->out) &&
+                   nxr_list_is_empty(&conn->parked) && nxr_list_is_empty(&conn->peer->asks)) {
             ends_at = conn->used_at + IDLE_NS;
         }
         if (ends_at <= now) {

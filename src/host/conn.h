@@ -22,7 +22,6 @@ struct nxr_conn {
     bool is_greeted; /* HELLO and WELCOME have passed */
     bool is_closed;  /* to be freed at the end of the round */
     bool is_writing; /* waits for room in the socket */
-    unsigned n_pins; /* reasons to keep it though it is idle */
     pid_t pid;       /* of the other end, from the kernel */
     int64_t used_at;
     struct nxr_peer *peer;  /* NULL before the greeting on the accepting side */

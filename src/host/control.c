@@ -16,6 +16,9 @@
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 
+/* The rings of one sender. */
+#define LANE_NBYTES (NXR_RING_NBYTES + NXR_WORDS_NBYTES)
+
 static size_t page_round(size_t nbytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -30,7 +33,7 @@ size_t nxr_control_head_nbytes(int size)
 
 static size_t ring_offset(int size, int sender)
 {
-    return nxr_control_head_nbytes(size) + (size_t)sender * NXR_RING_NBYTES;
+    return nxr_control_head_nbytes(size) + (size_t)sender * LANE_NBYTES;
 }
 
 size_t nxr_control_nbytes(int size)
@@ -142,7 +145,7 @@ void nxr_control_unmap(struct nxr_control *control, int size)
 
 struct nxr_ring_slot *nxr_control_map_ring(int fd, int size, int sender)
 {
-    void *ring = mmap(NULL, NXR_RING_NBYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+    void *ring = mmap(NULL, LANE_NBYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
                       (off_t)ring_offset(size, sender));
 
     return ring == MAP_FAILED ? NULL : ring;
@@ -150,10 +153,20 @@ struct nxr_ring_slot *nxr_control_map_ring(int fd, int size, int sender)
 
 void nxr_control_unmap_ring(struct nxr_ring_slot *ring)
 {
-    munmap(ring, NXR_RING_NBYTES);
+    munmap(ring, LANE_NBYTES);
 }
 
 struct nxr_ring_slot *nxr_control_own_ring(struct nxr_control *control, int sender)
 {
     return (struct nxr_ring_slot *)((char *)control + ring_offset(control->size, sender));
+}
+
+struct nxr_word_slot *nxr_control_words(struct nxr_ring_slot *ring)
+{
+    return (struct nxr_word_slot *)((char *)ring + NXR_RING_NBYTES);
+}
+
+struct nxr_word_slot *nxr_control_own_words(struct nxr_control *control, int asker)
+{
+    return nxr_control_words(nxr_control_own_ring(control, asker));
 }

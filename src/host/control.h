@@ -3,12 +3,14 @@
  * The control page: the shared memory of one rank, a sealed memfd that same-host peers map.
  *
  * It begins with a fixed head (identity, life, doorbell, in-flight slots, generations), then has
- * one credit line and one notification ring for each rank of the job. The file is sparse: what
- * nobody uses takes no memory. Peers map the head with the credit lines, and their own ring.
+ * one credit line and two rings, of notifications and of words, for each rank of the job. The file
+ * is sparse: what nobody uses takes no memory. Peers map the head with the credit lines, and their
+ * own rings.
  *
  * Who writes what: the owner writes everything but
  *   - slots and n_slots_used: written by the peer threads that claim them;
- *   - rings: ring r is written by rank r, and cleared by the owner;
+ *   - rings: those of r are written by rank r, and by the owner where word_ring.h says so;
+ *   - words_asked, and has_asked in the credit lines: by peers that ask for words;
  *   - sleep_flags and doorbell: also by peers that wake the owner;
  *   - the waiters bit of the robust mutex: by peers that want to hear of the owner's death.
  */
@@ -24,10 +26,11 @@
 #define NXR_LINE_NBYTES     64
 #define NXR_NONCE_NBYTES    16
 #define NXR_CONTROL_MAGIC   0x314c52584958494eull /* "NIXIXRL1" */
-#define NXR_CONTROL_VERSION 1u
+#define NXR_CONTROL_VERSION 2u
 #define NXR_N_GUARD_SLOTS   2048  /* peer threads that have put to or got from this rank */
 #define NXR_N_REGION_IDS    16384 /* open regions of one rank */
 #define NXR_RING_SLOTS      256   /* per sender; a power of two */
+#define NXR_WORD_SLOTS      64    /* per asker; a power of two */
 
 /* The in-flight slot of one peer thread: what it is copying from or to right now. */
 struct nxr_guard_slot {
@@ -42,9 +45,10 @@ struct nxr_ring_slot {
     unsigned char payload[48];
 };
 
-/* Credits: how many slots of a ring its receiver has taken. */
+/* Credits: how many slots of a ring its receiver has taken. And has the ring of words been used? */
 struct nxr_ring_credit {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t taken;
+    atomic_bool has_asked;
 };
 
 /* Bits of sleep_flags: how to wake the owner. */
@@ -74,6 +78,10 @@ struct nxr_control {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t doorbell;
     _Atomic uint32_t sleep_flags; /* enum nxr_sleep_flag */
 
+    /* Words that peers ask for; host/word_serve.h tells the protocol. */
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t words_asked; /* nxr_words_bit() of who has asked */
+    _Atomic uint32_t n_pollers; /* threads of the owner that look at it again and again */
+
     /* In-flight slots; those from n_slots_used on were never claimed. */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_slots_used;
     struct nxr_guard_slot slots[NXR_N_GUARD_SLOTS];
@@ -87,7 +95,15 @@ struct nxr_control {
 _Static_assert(sizeof(struct nxr_guard_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
 _Static_assert(sizeof(struct nxr_ring_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
 
-#define NXR_RING_NBYTES (NXR_RING_SLOTS * sizeof(struct nxr_ring_slot))
+#define NXR_RING_NBYTES  (NXR_RING_SLOTS * sizeof(struct nxr_ring_slot))
+#define NXR_WORDS_NBYTES (NXR_WORD_SLOTS * NXR_LINE_NBYTES)
+
+#define NXR_WORDS_BITS 64
+
+static inline uint64_t nxr_words_bit(int rank)
+{
+    return UINT64_C(1) << (rank % NXR_WORDS_BITS);
+}
 
 /* Bytes of the head with the credit lines, and of the whole file, for a job of `size` ranks. */
 size_t nxr_control_head_nbytes(int size);
@@ -110,12 +126,17 @@ int nxr_control_map(int fd, int rank, int size, const unsigned char nonce[NXR_NO
                     struct nxr_control **control_p);
 void nxr_control_unmap(struct nxr_control *control, int size);
 
-/* Map the ring that rank `sender` writes in the page behind `fd`. NULL where memory is short. */
+/* Map the rings that rank `sender` writes in the page behind `fd`. NULL where memory is short. */
 struct nxr_ring_slot *nxr_control_map_ring(int fd, int size, int sender);
 void nxr_control_unmap_ring(struct nxr_ring_slot *ring);
 
 /* The ring of `sender` in a page that is mapped whole: one's own. */
 struct nxr_ring_slot *nxr_control_own_ring(struct nxr_control *control, int sender);
+
+/* The ring of words that follows a ring of notifications; and that of a rank in one's own page. */
+struct nxr_word_slot;
+struct nxr_word_slot *nxr_control_words(struct nxr_ring_slot *ring);
+struct nxr_word_slot *nxr_control_own_words(struct nxr_control *control, int asker);
 
 /* Is `fd` a memfd of at least `nbytes` that can never shrink? A page that shrinks would kill us. */
 bool nxr_memfd_is_safe(int fd, size_t nbytes);

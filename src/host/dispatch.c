@@ -14,7 +14,6 @@
 #include "host/liveness.h"
 #include "host/neighbour.h"
 #include "host/publish.h"
-#include "host/word_ask.h"
 #include "region.h"
 #include "util/log.h"
 
@@ -129,12 +128,6 @@ void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, 
         break;
     case NXR_WIRE_WORK:
         nxr_bounce_work(conn);
-        break;
-    case NXR_WIRE_WORD:
-        nxr_word_asked(conn, &message->word);
-        break;
-    case NXR_WIRE_WORD_DONE:
-        nxr_word_answered(conn->peer, &message->word_done);
         break;
     default:
         break;

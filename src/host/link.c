@@ -13,6 +13,7 @@
 #include "host/farewell.h"
 #include "host/liveness.h"
 #include "host/neighbour.h"
+#include "host/word_ask.h"
 #include "net/net.h"
 #include "notify.h"
 #include "region.h"
@@ -311,6 +312,7 @@ void nxr_link_unmap(struct nxr_peer *peer)
 {
     free(peer->full_card);
     peer->full_card = NULL;
+    nxr_word_forget(peer);
     if (peer->control != NULL && peer->rank != nxr_job.rank) {
         nxr_control_unmap_ring(peer->tx.slots);
         nxr_control_unmap(peer->control, nxr_job.size);

@@ -14,7 +14,6 @@
 #include "host/link.h"
 #include "host/publish.h"
 #include "host/neighbour.h"
-#include "host/word_ask.h"
 #include "net/net.h"
 #include "notify.h"
 #include "region.h"
@@ -67,7 +66,6 @@ static void end_peer(struct nxr_peer *peer, enum nixl_peer_state state)
     nxr_net_peer_lost(peer);
     nxr_publish_unpark_remote(peer);
     nxr_region_peer_lost(peer);
-    nxr_word_end_asks(peer, NIXL_ERR_PEER_LOST);
     nxr_notify_send_held(peer);
     if (peer->conn != NULL) {
         nxr_conn_close(peer->conn);

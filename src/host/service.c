@@ -14,6 +14,8 @@
 #include "host/link.h"
 #include "host/liveness.h"
 #include "host/neighbour.h"
+#include "host/word_ask.h"
+#include "host/word_serve.h"
 #include "memory/device.h"
 #include "net/net.h"
 #include "notify.h"
@@ -140,7 +142,7 @@ static int run_due(void)
                       nxr_request_tick(now), nxr_notify_tick(now),    nxr_bounce_tick(now),
                       nxr_net_tick(now),     nxr_neighbour_tick(now), nxr_device_tick(now),
                       nxr_xfer_tick(now),    nxr_exposures_tick(now), nxr_farewell_tick(now),
-                      nxr_log_tick(now)};
+                      nxr_log_tick(now),     nxr_word_tick(now)};
 
     for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
         due = next[i] < due ? next[i] : due;
@@ -208,6 +210,7 @@ static void *serve(void *arg)
         nxr_conn_free_closed();
         pthread_mutex_unlock(&nxr_job.lock);
         nxr_net_serve();
+        nxr_words_serve();
         nxr_bounce_serve();
         nxr_device_words_run();
         nxr_device_progress(); /* armed copies that are over have kicked this thread */
@@ -275,6 +278,7 @@ void nxr_service_stop(void)
     pthread_join(thread, NULL);
     nxr_deathwatch_stop();
     nxr_bounce_serve_end();
+    nxr_words_serve_stop();
     pthread_mutex_lock(&nxr_job.lock);
     nxr_net_watch_stop();
     nxr_bounce_stop();

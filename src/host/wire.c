@@ -23,8 +23,6 @@ static const struct {
     [NXR_WIRE_RING_FD] = {sizeof(struct nxr_wire_header), 0, 0},
     [NXR_WIRE_BOUNCE] = {sizeof(struct nxr_wire_bounce), 1, 1},
     [NXR_WIRE_WORK] = {sizeof(struct nxr_wire_header), 0, 0},
-    [NXR_WIRE_WORD] = {sizeof(struct nxr_wire_word), 0, 0},
-    [NXR_WIRE_WORD_DONE] = {sizeof(struct nxr_wire_word_done), 0, 0},
     [NXR_WIRE_LEAVING] = {sizeof(struct nxr_wire_leaving), 0, 0},
 };
 #define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
@@ -80,13 +78,6 @@ static bool is_key(const struct nxr_wire_key *message, int n_fds)
                                       : (n_fds == 1) == nxr_export_has_fd(&message->export);
 }
 
-/* What an owner may answer; the status goes to the caller as it is. */
-static bool is_word_outcome(int status)
-{
-    return status == NIXL_OK || status == NIXL_ERR_STALE || status == NIXL_ERR_RANGE ||
-           status == NIXL_ERR_INVALID_ARG;
-}
-
 /* Ranks of the job, told as a part of it. */
 static bool is_leaving(const struct nxr_wire_leaving *leaving, int size)
 {
@@ -120,13 +111,6 @@ static const char *check_body(const union nxr_wire_message *message, int n_fds, 
         return message->death.dead_rank >= 0 && message->death.dead_rank < size
                    ? NULL
                    : "a dead rank that is not in the job";
-    case NXR_WIRE_WORD:
-        return message->word.id < NXR_N_REGION_IDS && message->word.generation != 0 &&
-                       nxr_atomic_is_valid(message->word.atomic.type, message->word.atomic.op)
-                   ? NULL
-                   : "an atomic operation that cannot be";
-    case NXR_WIRE_WORD_DONE:
-        return is_word_outcome(message->word_done.status) ? NULL : "an outcome that cannot be";
     case NXR_WIRE_LEAVING:
         return is_leaving(&message->leaving, size) ? NULL : "leaving ranks that cannot be";
     default:

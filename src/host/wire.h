@@ -11,7 +11,7 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 1
+#define NXR_WIRE_VERSION 2
 #define NXR_WIRE_MAX_FDS 2
 
 #define NXR_WIRE_LEAVING_RANKS 256 /* that one message speaks of */
@@ -25,9 +25,7 @@ enum nxr_wire_type {
     NXR_WIRE_DEATH,     /* a rank of this host has died */
     NXR_WIRE_RING_FD,   /* signal your own event fd: I keep no descriptor of it */
     NXR_WIRE_BOUNCE,    /* serve this bounce buffer; its descriptor */
-    NXR_WIRE_WORK,      /* look at the bounce buffer again */
-    NXR_WIRE_WORD,      /* change a word of your region, which I cannot reach */
-    NXR_WIRE_WORD_DONE, /* the answer */
+    NXR_WIRE_WORK,      /* look at the bounce buffer again, and at words that are asked for */
     NXR_WIRE_LEAVING,   /* these ranks have come to their last nixl_finalize() */
 };
 
@@ -76,23 +74,6 @@ struct nxr_wire_bounce {
     uint64_t nbytes; /* of the buffer behind the descriptor */
 };
 
-struct nxr_wire_word {
-    struct nxr_wire_header header;
-    uint64_t ask; /* comes back in the answer */
-    uint64_t generation;
-    uint32_t id;
-    uint32_t is_signal; /* wake whoever waits */
-    struct nxr_atomic atomic;
-};
-
-struct nxr_wire_word_done {
-    struct nxr_wire_header header;
-    uint64_t ask;
-    int32_t status;
-    uint32_t unused;
-    uint64_t fetched;
-};
-
 struct nxr_wire_leaving {
     struct nxr_wire_header header;
     int32_t first; /* a multiple of NXR_WIRE_LEAVING_RANKS */
@@ -108,8 +89,6 @@ union nxr_wire_message {
     struct nxr_wire_closed closed;
     struct nxr_wire_death death;
     struct nxr_wire_bounce bounce;
-    struct nxr_wire_word word;
-    struct nxr_wire_word_done word_done;
     struct nxr_wire_leaving leaving;
 };
 

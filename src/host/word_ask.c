@@ -1,320 +1,534 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking owners to change words, and doing it for others; words in device memory, which take time,
- * also for this rank itself. Lock: job.lock.
+ * Asking owners to change words. What is asked of one owner goes round its ring in order; where the
+ * ring is full it waits in a list. Answers are collected by whoever waits, and by progress.
+ *
+ * Lock: asked.lock of one owner, for a few dozen instructions. The list of owners only grows;
+ * job.lock to add to it.
  */
 #include "config.h"
 
 #include "host/word_ask.h"
 #include "host/conn.h"
-#include "device_word.h"
-#include "host/publish.h"
+#include "host/liveness.h"
+#include "host/op_list.h"
+#include "host/word_ring.h"
+#include "host/word_serve.h"
+#include "util/clock.h"
 #include "util/env.h"
 #include "wait.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-/* A question under way; lives on the stack of the thread that waits. */
-struct word_ask {
-    struct nxr_list link;
+/* If nobody there serves, the service thread is told: after the first turn, then after each. */
+#define FIRST_TURN_NS (200 * NXR_US)
+#define LATER_TURN_NS (100 * NXR_MS)
+
+/* How long an owner that polled the last time may be between two waits. */
+#define BETWEEN_WAITS_NS (2 * NXR_US)
+
+#define DRIVE_EVERY_NS (1 * NXR_MS)  /* the service thread's turn, should the user not drive */
+#define PUT_AT_ONCE_NS (10 * NXR_US) /* how long a put looks for the answer of who polls */
+
+/* What is asked of one owner. */
+struct nxr_asked {
+    struct nxr_spin lock;
     struct nxr_peer *peer;
-    struct nxr_conn *conn; /* pinned until the answer */
-    uint64_t id;
-    uint64_t fetched;
-    _Atomic int status; /* NIXL_INPROGRESS until answered */
+    struct nxr_word_slot *ring;
+    atomic_bool was_polled; /* a thread of the owner was there when it was last called */
+    _Atomic uint64_t head;  /* the oldest slot that is not free; lock to write */
+    uint64_t tail;          /* the next to ask in; this and all below: lock */
+    struct nxr_op *ops[NXR_WORD_SLOTS]; /* by slot; NULL: nobody waits for the answer */
+    struct nxr_op_list waiting;         /* for room */
+    struct nxr_asked *_Atomic next;     /* of all; never changes */
 };
 
-/* A word of an own region in device memory, changed for a peer or for this rank itself. */
-struct own_word {
-    struct nxr_device_word word;
-    struct nxr_guard_slot *slot; /* the region is entered */
-    struct nxr_peer *peer;       /* who has asked; NULL: a thread of this rank, which waits */
-    uint64_t ask;
-    _Atomic int status;  /* NIXL_INPROGRESS until it is over */
-    atomic_bool is_left; /* whoever comes second, the end or the waiter, frees it */
-};
+static struct nxr_asked *_Atomic all;
+static _Atomic uint32_t n_ops; /* of transports: no call waits for them here */
 
-static struct nxr_list asks = {&asks, &asks};
-static uint64_t last_id;
+/* ---- what is asked of an owner: all under its lock ------------------------------------------- */
 
-/* No answer is waited for any more. Caller holds job.lock. */
-static void forget(struct word_ask *ask)
+static struct nxr_word word_of(const struct nxr_op *op)
 {
-    nxr_list_remove(&ask->link);
-    if (ask->conn != NULL) {
-        ask->conn->n_pins--;
-        ask->conn = NULL;
+    struct nxr_word word = {op->part->id, op->part->key.generation, op->atomic};
+
+    if (op->kind == NXR_OP_PUT) {
+        word.atomic = (struct nxr_atomic){
+            .op = NXR_ATOMIC_STORE, .type = (uint8_t)op->nbytes, .offset = op->offset};
+        memcpy(&word.atomic.operand, op->local, op->nbytes);
+    }
+    return word;
+}
+
+/* Ask for what waits for room. Is there anything new? */
+static bool post_waiting(struct nxr_asked *asked)
+{
+    bool has_posted = false;
+
+    while (asked->waiting.first != NULL &&
+           asked->tail - atomic_load(&asked->head) < NXR_WORD_SLOTS) {
+        struct nxr_op *op = asked->waiting.first;
+        struct nxr_word word = word_of(op);
+
+        if (!nxr_word_post(nxr_word_slot_at(asked->ring, asked->tail), &word)) {
+            break;
+        }
+        nxr_op_list_remove(&asked->waiting, op);
+        asked->ops[asked->tail++ % NXR_WORD_SLOTS] = op;
+        has_posted = true;
+    }
+    return has_posted;
+}
+
+/* An operation has ended: put it in front of a list of such. */
+static void end_op(struct nxr_op *op, int status, struct nxr_op **ended_p)
+{
+    op->failure = status;
+    op->next = *ended_p;
+    *ended_p = op;
+}
+
+static void end_all(struct nxr_asked *asked, int status, struct nxr_op **ended_p)
+{
+    struct nxr_op *op;
+
+    for (unsigned i = 0; i < NXR_WORD_SLOTS; i++) {
+        if (asked->ops[i] != NULL) {
+            end_op(asked->ops[i], status, ended_p);
+            asked->ops[i] = NULL;
+        }
+    }
+    while ((op = nxr_op_list_pop(&asked->waiting)) != NULL) {
+        end_op(op, status, ended_p);
     }
 }
 
-static void answer(struct word_ask *ask, int status, uint64_t fetched)
+/* Answers to questions that are asked, in whatever order they come. */
+static void take_answers(struct nxr_asked *asked, struct nxr_op **ended_p)
 {
-    forget(ask);
-    ask->fetched = fetched;
-    atomic_store_explicit(&ask->status, status, memory_order_release);
-    nxr_wake_self();
+    uint64_t head = atomic_load_explicit(&asked->head, memory_order_relaxed);
+    bool is_oldest = true;
+
+    for (uint64_t at = head; at != asked->tail; at++) {
+        struct nxr_word_slot *slot = nxr_word_slot_at(asked->ring, at);
+        struct nxr_op **op = &asked->ops[at % NXR_WORD_SLOTS];
+        uint64_t fetched;
+        int status;
+
+        if (nxr_word_take_answer(slot, &status, &fetched) && *op != NULL) {
+            (*op)->fetched = fetched;
+            end_op(*op, status, ended_p);
+            *op = NULL;
+        }
+        is_oldest &= atomic_load_explicit(&slot->state, memory_order_relaxed) == NXR_WORD_FREE;
+        head += is_oldest;
+    }
+    atomic_store_explicit(&asked->head, head, memory_order_relaxed);
 }
 
-static bool is_answered(void *arg)
+/* The slot in which it is asked; NULL: it is not. */
+static struct nxr_word_slot *slot_of(struct nxr_asked *asked, const struct nxr_op *op)
 {
-    const struct word_ask *ask = arg;
+    for (uint64_t at = atomic_load(&asked->head); at != asked->tail; at++) {
+        if (asked->ops[at % NXR_WORD_SLOTS] == op) {
+            return nxr_word_slot_at(asked->ring, at);
+        }
+    }
+    return NULL;
+}
 
-    return atomic_load_explicit(&ask->status, memory_order_acquire) != NIXL_INPROGRESS;
+static void forget_op(struct nxr_asked *asked, const struct nxr_op *op)
+{
+    for (unsigned i = 0; i < NXR_WORD_SLOTS; i++) {
+        asked->ops[i] = asked->ops[i] == op ? NULL : asked->ops[i];
+    }
+}
+
+/* ---- who is asked ---------------------------------------------------------------------------- */
+
+static struct nxr_asked *asked_new(struct nxr_peer *peer)
+{
+    struct nxr_asked *asked = calloc(1, sizeof(*asked));
+
+    if (asked == NULL) {
+        return NULL;
+    }
+    asked->peer = peer;
+    asked->ring = nxr_control_words(peer->tx.slots);
+    atomic_store_explicit(&peer->control->credits[nxr_job.rank].has_asked, true,
+                          memory_order_relaxed);
+    atomic_store(&asked->next, atomic_load(&all));
+    atomic_store_explicit(&all, asked, memory_order_release);
+    atomic_store_explicit(&peer->asked, asked, memory_order_release);
+    return asked;
+}
+
+/* What is asked of that owner; NULL: no memory. */
+static struct nxr_asked *asked_of(struct nxr_peer *peer)
+{
+    struct nxr_asked *asked = atomic_load_explicit(&peer->asked, memory_order_acquire);
+
+    if (__builtin_expect(asked == NULL, 0)) {
+        pthread_mutex_lock(&nxr_job.lock);
+        asked = atomic_load_explicit(&peer->asked, memory_order_relaxed);
+        asked = asked != NULL ? asked : asked_new(peer);
+        pthread_mutex_unlock(&nxr_job.lock);
+    }
+    return asked;
 }
 
 /*
- * An owner that is short of descriptors drops connections that are idle, and that is seen when
- * sending: nothing was delivered then, and a second try over a new connection is no repetition.
- * Caller holds job.lock.
+ * Tell the owner's service thread. An owner that is short of descriptors drops connections that are
+ * idle, which is seen when sending: over a new one, then.
  */
-static void send_ask(struct word_ask *ask, const union nxr_wire_message *message)
+static void tell(struct nxr_peer *peer)
 {
-    nxr_conn_send(ask->peer, message, NULL, 0);
-    if (ask->peer->conn == NULL) {
-        nxr_conn_send(ask->peer, message, NULL, 0);
-    }
-    if (nxr_peer_is_lost(ask->peer) || ask->peer->conn == NULL) {
-        ask->status = nxr_peer_is_lost(ask->peer) ? NIXL_ERR_PEER_LOST : NIXL_ERR_TRANSPORT;
-        return;
-    }
-    ask->conn = ask->peer->conn;
-    ask->conn->n_pins++;
-    nxr_list_append(&asks, &ask->link);
-}
-
-/* ---- own words in device memory -------------------------------------------------------------- */
-
-static void tell_asker(const struct own_word *own, int status)
-{
-    union nxr_wire_message reply;
-
-    nxr_wire_init(&reply, NXR_WIRE_WORD_DONE);
-    reply.word_done.ask = own->ask;
-    reply.word_done.status = status;
-    reply.word_done.fetched = own->word.fetched;
-    pthread_mutex_lock(&nxr_job.lock);
-    if (!nxr_peer_is_lost(own->peer)) {
-        nxr_conn_send(own->peer, &reply, NULL, 0);
-    }
-    pthread_mutex_unlock(&nxr_job.lock);
-}
-
-static void own_word_ended(struct nxr_device_word *word, int status)
-{
-    struct own_word *own = nxr_list_entry(word, struct own_word, word);
-
-    nxr_guard_give_own(own->slot);
-    if (own->peer != NULL) {
-        tell_asker(own, status);
-        free(own);
-        return;
-    }
-    atomic_store_explicit(&own->status, status, memory_order_release);
-    if (atomic_exchange(&own->is_left, true)) {
-        free(own);
-    }
-}
-
-/* Where a word lies in an own region that is open, or entered. */
-static int find_word(uint32_t id, const struct nxr_atomic *atomic, struct nxr_own_memory *memory_p)
-{
-    size_t nbytes = nxr_type_nbytes(atomic->type);
-
-    *memory_p = nxr_publish_memory(id);
-    if (atomic->offset > memory_p->nbytes || nbytes > memory_p->nbytes - atomic->offset) {
-        return NIXL_ERR_RANGE;
-    }
-    memory_p->addr += atomic->offset;
-    return nbytes != 0 && (uintptr_t)memory_p->addr % nbytes == 0 ? NIXL_OK : NIXL_ERR_INVALID_ARG;
-}
-
-/* Enter the region with a slot that is given back when the change has ended. */
-static int enter_own(struct own_word *own, uint32_t id, uint64_t generation)
-{
-    own->slot = nxr_guard_claim_own();
-    if (own->slot == NULL) {
-        return NIXL_ERR_LIMIT;
-    }
-    if (!nxr_guard_enter_own(own->slot, id, generation)) {
-        nxr_guard_give_own(own->slot);
-        return NIXL_ERR_STALE;
-    }
-    return NIXL_OK;
-}
-
-/* The change of a word in own device memory, to be lined up; or NULL and the failure. */
-static struct own_word *own_word_new(uint32_t id, uint64_t generation,
-                                     const struct nxr_atomic *atomic, int *status_p)
-{
-    struct own_word *own = calloc(1, sizeof(*own));
-    struct nxr_own_memory memory;
-
-    *status_p = own != NULL ? enter_own(own, id, generation) : NIXL_ERR_NO_MEMORY;
-    if (*status_p != NIXL_OK) {
-        free(own);
-        return NULL;
-    }
-    *status_p = find_word(id, atomic, &memory);
-    if (*status_p != NIXL_OK) {
-        nxr_guard_give_own(own->slot);
-        free(own);
-        return NULL;
-    }
-    own->word.addr = memory.addr;
-    own->word.range = memory.range;
-    own->word.atomic = *atomic;
-    own->word.ended = own_word_ended;
-    atomic_init(&own->status, NIXL_INPROGRESS);
-    return own;
-}
-
-static bool is_changed(void *arg)
-{
-    const struct own_word *own = arg;
-
-    return atomic_load_explicit(&own->status, memory_order_acquire) != NIXL_INPROGRESS;
-}
-
-/* A word of this rank's own part. */
-static int change_own_device(const struct nxr_part *part, const struct nxr_atomic *atomic,
-                             uint64_t *fetched_p)
-{
-    int status;
-    struct own_word *own = own_word_new(part->id, part->key.generation, atomic, &status);
-
-    if (own == NULL) {
-        return status;
-    }
-    nxr_device_word_add(&own->word);
-    nxr_device_words_run();
-    status = nxr_wait(is_changed, own, nxr_env.op_timeout);
-    if (status == NIXL_OK) {
-        status = own->status;
-        *fetched_p = own->word.fetched;
-    }
-    if (atomic_exchange(&own->is_left, true)) {
-        free(own);
-    }
-    return status;
-}
-
-/* ---- asking ---------------------------------------------------------------------------------- */
-
-int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, bool is_signal,
-                 uint64_t *fetched_p)
-{
-    struct word_ask ask = {.peer = part->peer, .status = NIXL_INPROGRESS};
     union nxr_wire_message message;
-    int status;
 
-    if (part->peer->rank == nxr_job.rank) {
-        return change_own_device(part, atomic, fetched_p);
-    }
-    nxr_wire_init(&message, NXR_WIRE_WORD);
-    message.word.generation = part->key.generation;
-    message.word.id = part->id;
-    message.word.is_signal = is_signal;
-    message.word.atomic = *atomic;
-    nxr_list_init(&ask.link);
+    nxr_wire_init(&message, NXR_WIRE_WORK);
     pthread_mutex_lock(&nxr_job.lock);
-    ask.id = message.word.ask = ++last_id;
-    send_ask(&ask, &message);
+    nxr_conn_send(peer, &message, NULL, 0);
+    if (peer->conn == NULL) {
+        nxr_conn_send(peer, &message, NULL, 0);
+    }
     pthread_mutex_unlock(&nxr_job.lock);
-    status = nxr_wait(is_answered, &ask, nxr_env.op_timeout);
-    pthread_mutex_lock(&nxr_job.lock);
-    forget(&ask); /* also if no answer came: nobody may write here any more */
-    pthread_mutex_unlock(&nxr_job.lock);
-    if (is_answered(&ask)) {
-        status = ask.status;
-    }
-    if (status == NIXL_OK) {
-        *fetched_p = ask.fetched;
-    }
-    return status;
-}
-
-void nxr_word_answered(struct nxr_peer *peer, const struct nxr_wire_word_done *message)
-{
-    struct nxr_list *link, *after;
-
-    nxr_list_for_each (link, after, &asks) {
-        struct word_ask *ask = nxr_list_entry(link, struct word_ask, link);
-
-        if (ask->peer == peer && ask->id == message->ask) {
-            answer(ask, message->status, message->fetched);
-            return;
-        }
-    }
-}
-
-void nxr_word_end_asks(struct nxr_peer *peer, int status)
-{
-    struct nxr_list *link, *after;
-
-    nxr_list_for_each (link, after, &asks) {
-        struct word_ask *ask = nxr_list_entry(link, struct word_ask, link);
-
-        if (ask->peer == peer) {
-            answer(ask, status, 0);
-        }
-    }
 }
 
 /*
- * Change a word of an own region, or NIXL_INPROGRESS: it is device memory. job.lock keeps it from
- * being revoked meanwhile.
+ * Does a thread of the owner look for what is asked? One that did the last time may be between two
+ * waits: it is given a moment, which is less than the service thread would need.
  */
-static int change_own(const struct nxr_wire_word *message, uint64_t *fetched_p)
+static bool is_polled(struct nxr_asked *asked)
 {
-    struct nxr_own_memory own;
-    int status;
+    const struct nxr_control *control = asked->peer->control;
+    int64_t until = 0;
 
-    if (atomic_load_explicit(&nxr_job.control->generations[message->id], memory_order_acquire) !=
-        message->generation) {
-        return NIXL_ERR_STALE;
+    while (atomic_load_explicit(&control->n_pollers, memory_order_relaxed) == 0) {
+        if (!atomic_load_explicit(&asked->was_polled, memory_order_relaxed) ||
+            atomic_load_explicit(&control->sleep_flags, memory_order_relaxed) != 0) {
+            return false;
+        }
+        nxr_pause();
+        until = until != 0 ? until : nxr_now_ns() + BETWEEN_WAITS_NS;
+        atomic_store_explicit(&asked->was_polled, nxr_now_ns() < until, memory_order_relaxed);
     }
-    status = find_word(message->id, &message->atomic, &own);
-    if (status == NIXL_OK && own.range == NULL) {
-        *fetched_p = nxr_atomic_apply(own.addr, &message->atomic);
-    }
-    return status == NIXL_OK && own.range != NULL ? NIXL_INPROGRESS : status;
+    atomic_store_explicit(&asked->was_polled, true, memory_order_relaxed);
+    return true;
 }
 
-/* The same in device memory: the answer comes later, from own_word_ended(). */
-static int change_own_later(struct nxr_peer *peer, const struct nxr_wire_word *message)
+/*
+ * Something was asked: somebody there has to look. Who waits here notices if the threads that poll
+ * do not; where nobody does, the service thread is told, too.
+ */
+static void call_owner(struct nxr_asked *asked, bool is_awaited)
 {
-    int status;
-    struct own_word *own =
-        own_word_new(message->id, message->generation, &message->atomic, &status);
+    struct nxr_control *control = asked->peer->control;
 
-    if (own == NULL) {
-        return status;
+    atomic_fetch_or(&control->words_asked, nxr_words_bit(nxr_job.rank));
+    nxr_fence_full();
+    if (!(is_awaited && is_polled(asked)) && !nxr_wake_waiters(control)) {
+        tell(asked->peer);
     }
-    own->peer = peer;
-    own->ask = message->ask;
-    nxr_device_word_add(
-        &own->word); /* the service thread runs it when it has given the lock back */
+}
+
+/* ---- asking and collecting ------------------------------------------------------------------- */
+
+static int ask(struct nxr_asked *asked, struct nxr_op *op, bool is_awaited)
+{
+    bool has_posted;
+
+    if (nxr_peer_is_lost(asked->peer)) {
+        return NIXL_ERR_PEER_LOST;
+    }
+    nxr_spin_lock(&asked->lock);
+    op->failure = NIXL_OK;
+    nxr_op_list_append(&asked->waiting, op);
+    has_posted = post_waiting(asked);
+    nxr_spin_unlock(&asked->lock);
+    if (has_posted) {
+        call_owner(asked, is_awaited);
+    }
     return NIXL_INPROGRESS;
 }
 
-void nxr_word_asked(struct nxr_conn *conn, const struct nxr_wire_word *message)
-{
-    union nxr_wire_message reply;
-    uint64_t fetched = 0;
-    int status = change_own(message, &fetched);
+/* On the stack of the thread that waits. */
+struct word_wait {
+    struct nxr_op op;
+    struct nxr_asked *asked;
+    unsigned n_looks;
+    _Atomic int status; /* NIXL_INPROGRESS until answered */
+};
 
-    if (status == NIXL_INPROGRESS) {
-        status = change_own_later(conn->peer, message);
+static void wait_ended(struct nxr_op *op, int status)
+{
+    struct word_wait *wait = nxr_list_entry(op, struct word_wait, op);
+
+    atomic_store_explicit(&wait->status, status, memory_order_release);
+    nxr_wake_self(); /* another thread may have taken the answer */
+}
+
+static void end_for_transport(struct nxr_op *op, int status)
+{
+    atomic_fetch_sub(&n_ops, 1);
+    nxr_op_done(op, status);
+}
+
+/* Take answers, ask for what waits for room; how many operations have ended. */
+static int collect(struct nxr_asked *asked)
+{
+    struct nxr_op *ended = NULL;
+    bool has_posted, is_lost = nxr_peer_is_lost(asked->peer);
+    int n_ended = 0;
+
+    nxr_spin_lock(&asked->lock);
+    take_answers(asked, &ended);
+    if (is_lost) {
+        end_all(asked, NIXL_ERR_PEER_LOST, &ended);
     }
-    if (status == NIXL_INPROGRESS) {
-        return;
+    has_posted = post_waiting(asked);
+    nxr_spin_unlock(&asked->lock);
+    if (has_posted) {
+        call_owner(asked, false);
     }
-    nxr_wire_init(&reply, NXR_WIRE_WORD_DONE);
-    reply.word_done.ask = message->ask;
-    reply.word_done.status = status;
-    reply.word_done.fetched = fetched;
-    nxr_conn_send_on(conn, &reply, NULL, 0);
-    if (message->is_signal) {
-        nxr_wake_self();
+    while (ended != NULL) {
+        struct nxr_op *op = ended;
+
+        ended = op->next;
+        n_ended++;
+        op->ended == wait_ended ? wait_ended(op, op->failure) : end_for_transport(op, op->failure);
     }
+    return n_ended;
+}
+
+/* Take an operation back. NIXL_OK: it is not done, and is not known here any more. */
+static int take_back(struct nxr_asked *asked, struct nxr_op *op)
+{
+    struct nxr_word_slot *slot;
+    int status = NIXL_INPROGRESS;
+
+    nxr_spin_lock(&asked->lock);
+    slot = slot_of(asked, op);
+    if (nxr_op_list_has(&asked->waiting, op)) {
+        nxr_op_list_remove(&asked->waiting, op);
+        status = NIXL_OK;
+    } else if (slot != NULL && nxr_word_revoke(slot)) {
+        forget_op(asked, op);
+        status = NIXL_OK;
+    }
+    nxr_spin_unlock(&asked->lock);
+    return status;
+}
+
+/* ---- calls that wait ------------------------------------------------------------------------- */
+
+static void wait_init(struct word_wait *wait, struct nxr_asked *asked, struct nxr_part *part,
+                      enum nxr_op_kind kind)
+{
+    *wait =
+        (struct word_wait){.op = {.part = part, .kind = kind, .ended = wait_ended}, .asked = asked};
+    atomic_init(&wait->status, NIXL_INPROGRESS);
+}
+
+/* Any answer is looked for now and then: they need not come in the order of the questions. */
+static bool is_answered(void *arg)
+{
+    struct word_wait *wait = arg;
+    struct nxr_asked *asked = wait->asked;
+    uint64_t head;
+
+    if (atomic_load_explicit(&wait->status, memory_order_acquire) != NIXL_INPROGRESS) {
+        return true;
+    }
+    head = atomic_load_explicit(&asked->head, memory_order_relaxed);
+    if (++wait->n_looks % 16 == 0) {
+        nxr_liveness_check(asked->peer);
+    } else if (!nxr_word_has_answer(nxr_word_slot_at(asked->ring, head))) {
+        return false;
+    }
+    collect(asked);
+    return atomic_load_explicit(&wait->status, memory_order_acquire) != NIXL_INPROGRESS;
+}
+
+/*
+ * The time is over. An answer that has come meanwhile counts. An owner that has taken the question
+ * is given up.
+ */
+static int give_up(struct word_wait *wait)
+{
+    struct nxr_asked *asked = wait->asked;
+
+    if (take_back(asked, &wait->op) == NIXL_OK) {
+        return NIXL_ERR_TIMEOUT;
+    }
+    nxr_spin_lock(&asked->lock);
+    if (slot_of(asked, &wait->op) != NULL) {
+        forget_op(asked, &wait->op);
+        atomic_store(&wait->status, NIXL_ERR_TIMEOUT);
+    }
+    nxr_spin_unlock(&asked->lock);
+    for (int i = 0; atomic_load(&wait->status) == NIXL_INPROGRESS; i++) {
+        nxr_spin_wait(i); /* another thread has the answer and stores it just now */
+    }
+    return atomic_load(&wait->status);
+}
+
+static int wait_for(struct word_wait *wait)
+{
+    int64_t deadline = nxr_deadline(nxr_env.op_timeout), turn_ns = FIRST_TURN_NS;
+    int status;
+
+    for (;;) {
+        int64_t left_ns = nxr_left(nxr_env.op_timeout, deadline);
+
+        status = nxr_wait(is_answered, wait, turn_ns < left_ns ? turn_ns : left_ns);
+        if (status == NIXL_OK) {
+            return atomic_load(&wait->status);
+        }
+        if (turn_ns >= left_ns) {
+            return give_up(wait);
+        }
+        tell(wait->asked->peer);
+        turn_ns = LATER_TURN_NS;
+    }
+}
+
+static void set_put(struct nxr_op *op, uint64_t offset, const void *src, size_t nbytes)
+{
+    op->offset = offset;
+    op->local = (void *)src;
+    op->nbytes = nbytes;
+}
+
+bool nxr_word_serves_put(const struct nxr_part *part, uint64_t offset, size_t nbytes)
+{
+    return (part->method == NXR_METHOD_PROCESS_VM || part->method == NXR_METHOD_BOUNCE) &&
+           part->key.kind == NIXL_MEM_HOST && nxr_word_is_put(nbytes) &&
+           ((part->key.addr + offset) & (nbytes - 1)) == 0;
+}
+
+int nxr_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+{
+    struct nxr_asked *asked = asked_of(part->peer);
+    struct word_wait wait;
+    int status;
+
+    if (asked == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    wait_init(&wait, asked, part, NXR_OP_PUT);
+    set_put(&wait.op, offset, src, nbytes);
+    status = ask(asked, &wait.op, true);
+    return status == NIXL_INPROGRESS ? wait_for(&wait) : status;
+}
+
+int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p)
+{
+    struct nxr_asked *asked;
+    struct word_wait wait;
+    int status;
+
+    if (part->peer->rank == nxr_job.rank) {
+        return nxr_word_change_device(part, atomic, fetched_p);
+    }
+    asked = asked_of(part->peer);
+    if (asked == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    wait_init(&wait, asked, part, NXR_OP_WORD);
+    wait.op.atomic = *atomic;
+    status = ask(asked, &wait.op, true);
+    status = status == NIXL_INPROGRESS ? wait_for(&wait) : status;
+    if (status == NIXL_OK) {
+        *fetched_p = wait.op.fetched;
+    }
+    return status;
+}
+
+/* ---- for transports -------------------------------------------------------------------------- */
+
+/* Look for the answer of a thread that polls; nothing is awaited that may sleep. */
+static bool look_briefly(struct word_wait *wait)
+{
+    int64_t until = nxr_now_ns() + PUT_AT_ONCE_NS;
+
+    do {
+        for (int i = 0; i < 64; i++) {
+            if (is_answered(wait)) {
+                return true;
+            }
+        }
+        nxr_pause();
+    } while (nxr_now_ns() < until);
+    return false;
+}
+
+int nxr_host_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+{
+    struct nxr_asked *asked;
+    struct word_wait wait;
+    int status;
+
+    if (atomic_load_explicit(&part->peer->control->n_pollers, memory_order_relaxed) == 0 ||
+        (asked = asked_of(part->peer)) == NULL) {
+        return NIXL_ERR_AGAIN;
+    }
+    wait_init(&wait, asked, part, NXR_OP_PUT);
+    set_put(&wait.op, offset, src, nbytes);
+    status = ask(asked, &wait.op, true);
+    if (status != NIXL_INPROGRESS || look_briefly(&wait)) {
+        return status == NIXL_INPROGRESS ? atomic_load(&wait.status) : status;
+    }
+    return take_back(asked, &wait.op) == NIXL_OK ? NIXL_ERR_AGAIN : wait_for(&wait);
+}
+
+int nxr_host_word_start(struct nxr_op *op)
+{
+    struct nxr_asked *asked = asked_of(op->part->peer);
+    int status = NIXL_ERR_NO_MEMORY;
+
+    if (asked != NULL) {
+        atomic_fetch_add(&n_ops, 1);
+        status = ask(asked, op, false);
+        if (status != NIXL_INPROGRESS) {
+            atomic_fetch_sub(&n_ops, 1);
+        }
+    }
+    return status;
+}
+
+int nxr_host_word_cancel(struct nxr_op *op)
+{
+    if (take_back(asked_of(op->part->peer), op) != NIXL_OK) {
+        return NIXL_INPROGRESS;
+    }
+    end_for_transport(op, NIXL_ERR_CANCELED);
+    return NIXL_OK;
+}
+
+int nxr_host_word_progress(void)
+{
+    int n_ended = 0;
+
+    if (atomic_load_explicit(&n_ops, memory_order_relaxed) == 0) {
+        return 0;
+    }
+    for (struct nxr_asked *asked = atomic_load_explicit(&all, memory_order_acquire); asked != NULL;
+         asked = atomic_load_explicit(&asked->next, memory_order_relaxed)) {
+        n_ended += collect(asked);
+    }
+    return n_ended;
+}
+
+int64_t nxr_word_tick(int64_t now)
+{
+    return atomic_load(&n_ops) == 0 ? INT64_MAX : now + DRIVE_EVERY_NS;
+}
+
+void nxr_word_forget(struct nxr_peer *peer)
+{
+    free(atomic_load(&peer->asked));
+    atomic_store(&peer->asked, NULL);
+    atomic_store(&all, NULL); /* nobody asks any more, and all peers are forgotten */
+    atomic_store(&n_ops, 0);
 }

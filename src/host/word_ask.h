@@ -1,29 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Words that only their owner can reach with processor atomics: registered memory of a same-host
- * peer. The owner's service thread changes the word, so that all accesses share one domain. So are
- * words in device memory (device_word.h), also those of this rank itself.
+ * peer, and device memory. Its process changes them, so that all accesses share one domain. They
+ * are asked for in a ring in the owner's control page (word_ring.h); who in the owner does it, and
+ * how that one is woken, stands in word_serve.h. Puts of words to such memory go the same way.
+ *
+ * The asker's side for transports (start, cancel, progress, put) stands in transports/transport.h.
  */
 #ifndef NXR_HOST_WORD_ASK_H
 #define NXR_HOST_WORD_ASK_H
 
-#include "host/wire.h"
-
-struct nxr_conn;
+#include "job.h"
 
 /*
  * Ask the owner of a part and wait for the answer, at most NIXLRUN_OP_TIMEOUT. NIXL_OK and the
- * value from before; NIXL_ERR_STALE, NIXL_ERR_RANGE, NIXL_ERR_PEER_LOST; NIXL_ERR_TIMEOUT or
- * NIXL_ERR_TRANSPORT: whether it was done is unknown.
+ * value from before; NIXL_ERR_STALE, NIXL_ERR_RANGE, NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT.
+ * NIXL_ERR_TIMEOUT: it was not done, but for an owner that was stopped while it did it.
+ * NIXL_ERR_PEER_LOST: whether it was done is unknown.
  */
-int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, bool is_signal,
-                 uint64_t *fetched_p);
+int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
 
-/* The owner's side, and the answer. Caller holds job.lock. */
-void nxr_word_asked(struct nxr_conn *conn, const struct nxr_wire_word *message);
-void nxr_word_answered(struct nxr_peer *peer, const struct nxr_wire_word_done *message);
+/* The same for a put of a word, one that nxr_word_serves_put(). */
+int nxr_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
 
-/* No answers will come from that peer: `status` says why. Caller holds job.lock. */
-void nxr_word_end_asks(struct nxr_peer *peer, int status);
+/*
+ * When the service thread has to look for answers that no call waits for. Caller holds job.lock.
+ */
+int64_t nxr_word_tick(int64_t now);
+
+/* Free what was made to ask that peer; nobody asks any more. */
+void nxr_word_forget(struct nxr_peer *peer);
 
 #endif

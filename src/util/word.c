@@ -51,11 +51,32 @@ DEFINE_APPLY_INTEGER(64)
 DEFINE_ADD_FLOATING(float, 32)
 DEFINE_ADD_FLOATING(double, 64)
 
+/* A store, whose bits stand in the first bytes of the operand. */
+static void store(void *addr, const struct nxr_atomic *atomic)
+{
+    uint32_t bits32;
+    uint16_t bits16;
+
+    memcpy(&bits32, &atomic->operand, sizeof(bits32));
+    memcpy(&bits16, &atomic->operand, sizeof(bits16));
+    if (atomic->type == sizeof(uint64_t)) {
+        atomic_store((_Atomic uint64_t *)addr, atomic->operand);
+    } else if (atomic->type == sizeof(bits32)) {
+        atomic_store((_Atomic uint32_t *)addr, bits32);
+    } else {
+        atomic_store((_Atomic uint16_t *)addr, bits16);
+    }
+}
+
 uint64_t nxr_atomic_apply_any(void *addr, const struct nxr_atomic *atomic)
 {
     uint32_t operand32, compare32, before32;
     uint64_t before = 0;
 
+    if (atomic->op == NXR_ATOMIC_STORE) {
+        store(addr, atomic);
+        return 0;
+    }
     if (nxr_type_nbytes(atomic->type) == 8) {
         return atomic->type == NIXL_DOUBLE && atomic->op == NIXL_ATOMIC_ADD
                    ? add_double(addr, atomic->operand)

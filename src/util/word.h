@@ -26,6 +26,9 @@ _Static_assert(sizeof(struct nxr_atomic) == 32, "fixed on the wire");
 
 #define NXR_ATOMIC_COMPARE_SWAP 7
 
+/* A store of 2, 4 or 8 bytes, which `type` says and not an enum nixl_type: a put of a word. */
+#define NXR_ATOMIC_STORE 8
+
 /* Bytes of a value of the type; 0 for a type that does not exist. */
 static inline size_t nxr_type_nbytes(unsigned type)
 {
@@ -42,6 +45,24 @@ static inline bool nxr_atomic_is_valid(unsigned type, unsigned op)
     bool is_bits = op == NIXL_ATOMIC_AND || op == NIXL_ATOMIC_OR || op == NIXL_ATOMIC_XOR;
 
     return type <= NIXL_DOUBLE && op <= NXR_ATOMIC_COMPARE_SWAP && !(is_float && is_bits);
+}
+
+/* Bytes of the word that is changed; 0: there is no such change. */
+static inline size_t nxr_atomic_nbytes(const struct nxr_atomic *atomic)
+{
+    return atomic->op == NXR_ATOMIC_STORE ? atomic->type : nxr_type_nbytes(atomic->type);
+}
+
+static inline bool nxr_word_is_put(size_t nbytes)
+{
+    return nbytes == 2 || nbytes == 4 || nbytes == 8;
+}
+
+/* May a peer on this host ask for it? All that a call makes, and puts of words. */
+static inline bool nxr_atomic_is_asked(const struct nxr_atomic *atomic)
+{
+    return atomic->op == NXR_ATOMIC_STORE ? nxr_word_is_put(atomic->type)
+                                          : nxr_atomic_is_valid(atomic->type, atomic->op);
 }
 
 /* What nxr_atomic_apply() leaves to a call: any valid operation. */

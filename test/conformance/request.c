@@ -235,6 +235,39 @@ static void cancel_tells_what_was_done_and_no_byte_moves_later(void)
     free(src);
 }
 
+/* More puts of single words at once than any queue on the way holds. */
+static void many_puts_of_words_are_under_way_at_once(void)
+{
+    enum { N_WORDS = 300 };
+    struct part part = conf_part("req.words", N_WORDS * sizeof(uint64_t));
+    static uint64_t src[N_WORDS];
+    static struct nixl_req *reqs[N_WORDS];
+
+    mpt_barrier();
+    for (unsigned round = 0; round < conf_rounds(10); round++) {
+        for (size_t i = 0; i < N_WORDS; i++) {
+            int status;
+
+            src[i] = (round + 1) * 1000 + i;
+            status = nixl_put_nb(conf.next, part.region, i * 8, &src[i], 2u << i % 3, &reqs[i]);
+            reqs[i] = status == NIXL_INPROGRESS ? reqs[i] : NULL;
+            MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+        }
+        for (size_t i = 0; i < N_WORDS; i++) {
+            MPT_OK(nixl_req_wait(&reqs[i], MPT_PATIENCE));
+        }
+        conf_tell(conf.next, TAG_DONE);
+        conf_hear(conf.prev, TAG_DONE);
+        for (size_t i = 0; i < N_WORDS; i++) {
+            uint64_t expected = (round + 1) * 1000 + i;
+
+            MPT_EQ(memcmp(part.bytes + i * 8, &expected, 2u << i % 3), 0);
+        }
+        mpt_barrier();
+    }
+    conf_drop(&part);
+}
+
 /* ---- letting go ------------------------------------------------------------------------------ */
 
 static void freed_requests_complete_by_themselves(void)
@@ -266,6 +299,7 @@ const struct guarantee conf_request[] = {
     {"a_failed_start_makes_no_request", a_failed_start_makes_no_request, 0},
     {"cancel_tells_what_was_done_and_no_byte_moves_later",
      cancel_tells_what_was_done_and_no_byte_moves_later, 0},
+    {"many_puts_of_words_are_under_way_at_once", many_puts_of_words_are_under_way_at_once, 0},
     {"freed_requests_complete_by_themselves", freed_requests_complete_by_themselves, 0},
     {0},
 };

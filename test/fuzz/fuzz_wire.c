@@ -4,7 +4,7 @@
  * message. What is accepted is as long as it says, speaks for a rank of the job, and names nothing
  * outside of the tables that the library looks up; what is refused says why and writes nothing.
  */
-/* sources: src/host/wire.c src/memory/export.c src/util/word.c */
+/* sources: src/host/wire.c src/memory/export.c */
 #include "host/wire.h"
 #include "job.h"
 
@@ -45,10 +45,6 @@ static void check_used(const union nxr_wire_message *message)
     case NXR_WIRE_LEAVING:
         must(message->leaving.first == 0); /* the job has but one part */
         must(message->leaving.ranks[0] < UINT64_C(1) << SIZE);
-        break;
-    case NXR_WIRE_WORD:
-        must(message->word.id < NXR_N_REGION_IDS);
-        must(nxr_type_nbytes(message->word.atomic.type) > 0);
         break;
     default:
         break;

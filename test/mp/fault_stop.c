@@ -2,9 +2,10 @@
 /*
  * A peer that is stopped by SIGSTOP: it is neither dead nor does it answer.
  *
- *     fault_stop timeouts|copy|kill
+ *     fault_stop timeouts|words|copy|kill
  *
  * timeouts  every call with a timeout comes back; what needs no answer works
+ * words     words of its registered memory: what has timed out, or was canceled, is not done later
  * copy      a peer that is stopped in the middle of a put: close says so, and succeeds after
  * SIGCONT kill      the same, but the peer is killed: close does not wait for the dead
  */
@@ -114,6 +115,57 @@ static void test_timeouts(void)
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
+/* ---- words of registered memory ---------------------------------------------------------------
+ */
+
+#define N_WORDS 100 /* more than can be asked for at once */
+
+/* Nothing is done for whom has been told that it is not. */
+static void ask_the_stopped(struct nixl_region *region, pid_t pid)
+{
+    static struct nixl_req *reqs[N_WORDS];
+    const uint64_t one = 1, ones = UINT64_MAX;
+    uint64_t before = 42;
+
+    MPT_OK(nixl_atomic(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before));
+    MPT_EQ(before, 0);
+    mpt_bring(pid, SIGSTOP, "T");
+    for (int i = 0; i < N_WORDS; i++) {
+        MPT_STATUS(nixl_put_nb(1, region, 8, &ones, 8, &reqs[i]), NIXL_INPROGRESS);
+    }
+    TIMES_OUT(nixl_atomic(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before), MPT_S);
+    TIMES_OUT(nixl_put(1, region, 8, &ones, 8), MPT_S);
+    for (int i = 0; i < N_WORDS; i++) {
+        enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+
+        MPT_OK(nixl_req_cancel(&reqs[i], MPT_PATIENCE, &outcome));
+        MPT_EQ(outcome, NIXL_OUTCOME_UNTOUCHED);
+    }
+    MPT_EQ(kill(pid, SIGCONT), 0);
+    for (uint64_t i = 1; i <= 3 * N_WORDS; i++) {
+        MPT_OK(nixl_atomic(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before));
+        MPT_EQ(before, i);
+    }
+    MPT_OK(nixl_get(1, region, 8, &before, 8));
+    MPT_EQ(before, 0);
+}
+
+static void test_words(void)
+{
+    static uint64_t memory[8];
+    struct nixl_region *region = NULL;
+
+    MPT_OK(nixl_region_register("words", memory, sizeof(memory), NULL, &region));
+    mpt_barrier();
+    if (nixl_rank() == 0) {
+        ask_the_stopped(region, receive_pid());
+    } else {
+        send_pid();
+    }
+    mpt_barrier();
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
 /* ---- stopped in the middle of a copy ----------------------------------------------------------
  */
 
@@ -193,6 +245,8 @@ int main(int argc, char **argv)
     mpt_barrier();
     if (strcmp(what, "timeouts") == 0) {
         test_timeouts();
+    } else if (strcmp(what, "words") == 0) {
+        test_words();
     } else {
         test_copy(strcmp(what, "kill") == 0);
     }

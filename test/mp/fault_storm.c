@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that are killed at random moments of a put, a get or a notification.
+ * Ranks that are killed at random moments of a put, a get, a notification or a change of a word.
  *
- *     fault_storm put|get|notify [registered|vulkan|cuda]
+ *     fault_storm put|get|notify|word [registered|vulkan|cuda]
  *
  * Rank 0 talks with all victims, the last rank with none of them; all between are victims that
  * shoot themselves. Both survivors must hear of each death once, every call on a victim must end
@@ -51,6 +51,19 @@ static int step_put(int other)
 static int step_get(int other)
 {
     return nixl_get(other, region, 0, memory, random_nbytes(NBYTES));
+}
+
+/* By turns an atomic, a signal and a put of a word. */
+static int step_word(int other)
+{
+    static unsigned n_steps;
+    const uint64_t one = 1;
+
+    n_steps++;
+    return n_steps % 3 == 0 ? nixl_put(other, region, 8, &one, 8)
+           : n_steps % 3 == 1
+               ? nixl_signal_add(other, region, 16, 1)
+               : nixl_atomic(other, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL);
 }
 
 struct stream {
@@ -151,6 +164,7 @@ static void call_the_dead(int dead)
     MPT_STATUS(nixl_put_nb(dead, region, 0, memory, 8, &req), NIXL_ERR_PEER_LOST);
     MPT_STATUS(nixl_notify(dead, 1, NULL, 0, 0), NIXL_ERR_PEER_LOST);
     MPT_STATUS(nixl_put_notify(dead, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_ERR_PEER_LOST);
+    MPT_STATUS(nixl_signal_add(dead, region, 0, 1), NIXL_ERR_PEER_LOST);
     MPT_STATUS(nixl_fence(dead), NIXL_ERR_PEER_LOST);
     MPT_STATUS(nixl_flush(dead, 0), NIXL_ERR_PEER_LOST);
     MPT_STATUS(nixl_region_query(region, dead, 0, &info), NIXL_ERR_PEER_LOST);
@@ -228,7 +242,10 @@ int main(int argc, char **argv)
     const char *kind = argc > 1 ? argv[1] : "";
 
     mpt_start();
-    step = strcmp(kind, "put") == 0 ? step_put : strcmp(kind, "get") == 0 ? step_get : step_notify;
+    step = strcmp(kind, "put") == 0    ? step_put
+           : strcmp(kind, "get") == 0  ? step_get
+           : strcmp(kind, "word") == 0 ? step_word
+                                       : step_notify;
     MPT_OK(nixl_init(NULL));
     rank = nixl_rank();
     size = nixl_size();

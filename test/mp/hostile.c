@@ -110,7 +110,7 @@ static void random_bytes(void)
 /* Every type before a greeting, whole and cut; a DEATH among them must kill nobody. */
 static void messages_before_the_greeting(void)
 {
-    for (int type = NXR_WIRE_HELLO; type <= NXR_WIRE_WORD_DONE; type++) {
+    for (int type = NXR_WIRE_HELLO; type <= NXR_WIRE_LEAVING; type++) {
         union nxr_wire_message message;
 
         nxr_wire_init(&message, (enum nxr_wire_type)type);

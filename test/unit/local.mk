@@ -5,7 +5,7 @@ unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_end %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
-	%D%/placement %D%/precedence %D%/ring %D%/sink %D%/status %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word %D%/world
+	%D%/placement %D%/precedence %D%/ring %D%/sink %D%/status %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word %D%/word_ring %D%/world
 EXTRA_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
 
@@ -101,6 +101,8 @@ fake_net = %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h
 %C%_wire_LDADD = $(unit_libs)
 %C%_word_CFLAGS = $(unit_cflags)
 %C%_word_LDADD = $(unit_libs)
+%C%_word_ring_CFLAGS = $(unit_cflags)
+%C%_word_ring_LDADD = $(unit_libs)
 %C%_world_CFLAGS = $(unit_cflags)
 %C%_world_LDADD = $(unit_launcher_libs)
 if HAVE_VULKAN

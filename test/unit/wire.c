@@ -35,9 +35,9 @@ static const struct {
     enum nxr_wire_type type;
     int n_fds;
 } types[] = {
-    {NXR_WIRE_HELLO, 2},  {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0},   {NXR_WIRE_KEY, 1},
-    {NXR_WIRE_CLOSED, 0}, {NXR_WIRE_DEATH, 0},   {NXR_WIRE_RING_FD, 0},   {NXR_WIRE_BOUNCE, 1},
-    {NXR_WIRE_WORK, 0},   {NXR_WIRE_WORD, 0},    {NXR_WIRE_WORD_DONE, 0}, {NXR_WIRE_LEAVING, 0},
+    {NXR_WIRE_HELLO, 2},  {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0}, {NXR_WIRE_KEY, 1},
+    {NXR_WIRE_CLOSED, 0}, {NXR_WIRE_DEATH, 0},   {NXR_WIRE_RING_FD, 0}, {NXR_WIRE_BOUNCE, 1},
+    {NXR_WIRE_WORK, 0},   {NXR_WIRE_LEAVING, 0},
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -50,9 +50,6 @@ static void make(enum nxr_wire_type type)
     } else if (type == NXR_WIRE_KEY) {
         message.key.key =
             (struct nxr_key){.generation = 1, .nbytes = 64, .addr = 4096, .kind = NIXL_MEM_HOST};
-    } else if (type == NXR_WIRE_WORD) {
-        message.word.generation = 1;
-        message.word.atomic = (struct nxr_atomic){.op = NIXL_ATOMIC_ADD, .type = NIXL_DOUBLE};
     }
 }
 
@@ -121,7 +118,7 @@ Test(wire, the_header_is_checked)
     make(NXR_WIRE_WORK);
     message.header.type = 0;
     refused(message.header.nbytes, 0);
-    message.header.type = NXR_WIRE_WORD_DONE + 1;
+    message.header.type = NXR_WIRE_LEAVING + 1;
     refused(message.header.nbytes, 0);
     message.header.type = UINT16_MAX;
     refused(message.header.nbytes, 0);
@@ -162,38 +159,6 @@ Test(wire, a_dead_rank_must_be_of_the_job)
     refused(message.header.nbytes, 0);
     message.death.dead_rank = -1;
     refused(message.header.nbytes, 0);
-}
-
-Test(wire, words_must_be_sound)
-{
-    make(NXR_WIRE_WORD);
-    message.word.generation = 0; /* that of a region that is closed */
-    refused(message.header.nbytes, 0);
-    make(NXR_WIRE_WORD);
-    message.word.id = NXR_N_REGION_IDS;
-    refused(message.header.nbytes, 0);
-    make(NXR_WIRE_WORD);
-    message.word.atomic.type = NIXL_DOUBLE + 1;
-    refused(message.header.nbytes, 0);
-    make(NXR_WIRE_WORD);
-    message.word.atomic.op = NIXL_ATOMIC_XOR; /* of a double */
-    refused(message.header.nbytes, 0);
-    message.word.atomic.op = NXR_ATOMIC_COMPARE_SWAP + 1;
-    refused(message.header.nbytes, 0);
-}
-
-Test(wire, only_an_owners_outcomes_are_taken)
-{
-    static const int bad[] = {NIXL_INPROGRESS, NIXL_ERR_PEER_LOST, NIXL_ERR_AGAIN, INT_MAX,
-                              INT_MIN};
-
-    make(NXR_WIRE_WORD_DONE);
-    message.word_done.status = NIXL_ERR_STALE;
-    cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK));
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        message.word_done.status = bad[i];
-        refused(message.header.nbytes, 0);
-    }
 }
 
 Test(wire, keys_must_be_sound)

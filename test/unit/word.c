@@ -176,3 +176,35 @@ Test(word, doubles_of_many_threads_add_up)
     }
     cr_expect(eq(u64, words[1], bits_of(20000)));
 }
+
+Test(word, a_store_writes_its_bytes_and_no_others)
+{
+    static const size_t sizes[] = {2, 4, 8};
+
+    for (size_t i = 0; i < 3; i++) {
+        struct nxr_atomic atomic = {
+            .op = NXR_ATOMIC_STORE, .type = (uint8_t)sizes[i], .operand = 0x1122334455667788};
+        uint64_t word = UINT64_MAX;
+
+        cr_assert(nxr_atomic_is_asked(&atomic));
+        cr_expect(eq(sz, nxr_atomic_nbytes(&atomic), sizes[i]));
+        (void)nxr_atomic_apply(&word, &atomic);
+        cr_expect(eq(int, memcmp(&word, &atomic.operand, sizes[i]), 0), "%zu bytes", sizes[i]);
+        for (size_t k = sizes[i]; k < sizeof(word); k++) {
+            cr_expect(eq(u8, ((unsigned char *)&word)[k], 0xff), "%zu bytes", sizes[i]);
+        }
+    }
+}
+
+Test(word, only_what_exists_is_asked_for)
+{
+    for (unsigned type = 0; type < 256; type++) {
+        struct nxr_atomic store = {.op = NXR_ATOMIC_STORE, .type = (uint8_t)type};
+        struct nxr_atomic beyond = {.op = NXR_ATOMIC_STORE + 1, .type = (uint8_t)type};
+        struct nxr_atomic bits = {.op = NIXL_ATOMIC_XOR, .type = (uint8_t)type};
+
+        cr_expect(eq(int, nxr_atomic_is_asked(&store), type == 2 || type == 4 || type == 8));
+        cr_expect(not(nxr_atomic_is_asked(&beyond)));
+        cr_expect(eq(int, nxr_atomic_is_asked(&bits), type < NIXL_FLOAT));
+    }
+}

@@ -58,25 +58,22 @@ static void shm_part_close(struct nxr_part *part)
     }
 }
 
-/*
- * A word is put at once, but the kernel copies it byte by byte on some processors (seen on AMD's):
- * the owner stores those into its registered memory, as it does atomics.
- */
-static bool is_of_owner(const struct nxr_part *part, uint64_t offset, size_t nbytes)
-{
-    return part->method == NXR_METHOD_BOUNCE ||
-           (part->method == NXR_METHOD_PROCESS_VM && (nbytes == 2 || nbytes == 4 || nbytes == 8) &&
-            ((part->key.addr + offset) & (nbytes - 1)) == 0);
-}
-
 static int shm_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
 {
     nxr_guard_word *word;
     int status;
 
-    if (__builtin_expect(part->method != NXR_METHOD_MEMCPY, 0) &&
-        is_of_owner(part, offset, nbytes)) {
-        return NIXL_ERR_AGAIN;
+    if (__builtin_expect(part->method != NXR_METHOD_MEMCPY, 0)) {
+        /*
+         * A word is put at once, but the kernel copies it byte by byte on some processors (seen on
+         * AMD's): the owner stores those into its registered memory, as it does atomics.
+         */
+        if (nxr_word_serves_put(part, offset, nbytes)) {
+            return nxr_host_word_put(part, offset, src, nbytes);
+        }
+        if (part->method == NXR_METHOD_BOUNCE) {
+            return NIXL_ERR_AGAIN;
+        }
     }
     status = nxr_guard_enter(part, &word);
     if (__builtin_expect(status != NIXL_OK, 0)) {
@@ -136,19 +133,32 @@ static int shm_move_list(struct nxr_part *part, enum nxr_op_kind kind,
     return status;
 }
 
+static bool is_word(const struct nxr_op *op)
+{
+    return op->kind == NXR_OP_WORD ||
+           (op->kind == NXR_OP_PUT && nxr_word_serves_put(op->part, op->offset, op->nbytes));
+}
+
 /* What put() and get() can do, but take long for, and what only the owner can. */
 static int shm_start(struct nxr_op *op)
 {
-    return op->part->method == NXR_METHOD_BOUNCE || is_of_owner(op->part, op->offset, op->nbytes)
-               ? nxr_host_bounce_start(op)
-               : nxr_host_copy_start(op);
+    if (is_word(op)) {
+        return nxr_host_word_start(op);
+    }
+    return op->part->method == NXR_METHOD_BOUNCE ? nxr_host_bounce_start(op)
+                                                 : nxr_host_copy_start(op);
 }
 
 static int shm_cancel(struct nxr_op *op)
 {
-    int status = nxr_host_copy_cancel(op);
+    int status = is_word(op) ? nxr_host_word_cancel(op) : nxr_host_copy_cancel(op);
 
     return status == NIXL_ERR_NOT_FOUND ? nxr_host_bounce_cancel(op) : status;
+}
+
+static int shm_progress(void)
+{
+    return nxr_host_word_progress() + nxr_host_bounce_progress();
 }
 
 /* Stores are on their way to the target when put returns; the fence lets none stay in this core. */
@@ -177,7 +187,7 @@ const struct nxr_transport nxr_transport_shm = {
     .start = shm_start,
     .start_list = nxr_no_start_list,
     .cancel = shm_cancel,
-    .progress = nxr_host_bounce_progress,
+    .progress = shm_progress,
     .notify = nxr_host_notify,
     .fence = shm_order,
     .flush = shm_order,

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of both sides of a ring of words; the protocol stands in word_ring.h. No lock. */
+#include "config.h"
+
+#include "host/word_ring.h"
+
+bool nxr_word_post(struct nxr_word_slot *slot, const struct nxr_word *word)
+{
+    if (atomic_load_explicit(&slot->state, memory_order_relaxed) != NXR_WORD_FREE) {
+        return false;
+    }
+    slot->id = word->id;
+    slot->generation = word->generation;
+    slot->atomic = word->atomic;
+    atomic_store_explicit(&slot->state, NXR_WORD_ASKED, memory_order_release);
+    return true;
+}
+
+bool nxr_word_revoke(struct nxr_word_slot *slot)
+{
+    uint32_t state = NXR_WORD_ASKED;
+
+    return atomic_compare_exchange_strong_explicit(&slot->state, &state, NXR_WORD_REVOKED,
+                                                   memory_order_relaxed, memory_order_relaxed);
+}
+
+/* An answer that no owner gives is none of success. */
+static int sound_status(int status)
+{
+    switch (status) {
+    case NIXL_OK:
+    case NIXL_ERR_STALE:
+    case NIXL_ERR_RANGE:
+    case NIXL_ERR_INVALID_ARG:
+    case NIXL_ERR_LIMIT:
+    case NIXL_ERR_NO_MEMORY:
+    case NIXL_ERR_CANCELED:
+        return status;
+    default:
+        return NIXL_ERR_TRANSPORT;
+    }
+}
+
+bool nxr_word_take_answer(struct nxr_word_slot *slot, int *status_p, uint64_t *fetched_p)
+{
+    if (!nxr_word_has_answer(slot)) {
+        return false;
+    }
+    *status_p = sound_status(slot->status);
+    *fetched_p = slot->fetched;
+    atomic_store_explicit(&slot->state, NXR_WORD_FREE, memory_order_relaxed);
+    return true;
+}
+
+int nxr_word_take(struct nxr_word_slot *slot, struct nxr_word *word_p)
+{
+    uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+
+    if (state == NXR_WORD_ASKED &&
+        atomic_compare_exchange_strong_explicit(&slot->state, &state, NXR_WORD_TAKEN,
+                                                memory_order_acquire, memory_order_acquire)) {
+        *word_p = (struct nxr_word){slot->id, slot->generation, slot->atomic};
+        return NIXL_OK;
+    }
+    if (state != NXR_WORD_REVOKED) {
+        return NIXL_INPROGRESS;
+    }
+    nxr_word_answer(slot, NIXL_ERR_CANCELED, 0);
+    return NIXL_ERR_CANCELED;
+}
+
+void nxr_word_answer(struct nxr_word_slot *slot, int status, uint64_t fetched)
+{
+    slot->status = status;
+    slot->fetched = fetched;
+    atomic_store_explicit(&slot->state, NXR_WORD_DONE, memory_order_release);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ring of words: what one peer asks an owner to do with words that only the owner reaches with
+ * processor atomics. It lies in the owner's control page, behind the notification ring of that
+ * peer; a slot is a cache line. Both sides go round it in order:
+ *     FREE -> ASKED (asker) -> TAKEN (owner) -> DONE (owner) -> FREE (asker, with the answer)
+ *             ASKED -> REVOKED (asker gives up) -> DONE (owner, who did nothing)
+ * A step is a release store or an exchange, which the other side's acquire load pairs with. The
+ * owner believes nothing that stands in a slot: it copies the question out and checks the copy.
+ */
+#ifndef NXR_HOST_WORD_RING_H
+#define NXR_HOST_WORD_RING_H
+
+#include "host/control.h"
+#include "util/word.h"
+
+enum nxr_word_state {
+    NXR_WORD_FREE = 0,
+    NXR_WORD_ASKED,
+    NXR_WORD_TAKEN,
+    NXR_WORD_DONE,
+    NXR_WORD_REVOKED,
+};
+
+/* What is asked for: the change of a word in the own region with that number. */
+struct nxr_word {
+    uint32_t id;
+    uint64_t generation;
+    struct nxr_atomic atomic;
+};
+
+struct nxr_word_slot {
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t state; /* enum nxr_word_state */
+    uint32_t id;
+    uint64_t generation;
+    struct nxr_atomic atomic;
+    int32_t status; /* the answer */
+    uint32_t unused;
+    uint64_t fetched;
+};
+_Static_assert(sizeof(struct nxr_word_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
+_Static_assert(sizeof(struct nxr_word_slot) * NXR_WORD_SLOTS == NXR_WORDS_NBYTES, "control.h");
+
+static inline struct nxr_word_slot *nxr_word_slot_at(struct nxr_word_slot *ring, uint64_t position)
+{
+    return &ring[position & (NXR_WORD_SLOTS - 1)];
+}
+
+/* ---- the asker; one thread at a time --------------------------------------------------------- */
+
+/* Ask, in the slot that is next. False: it is not free. */
+bool nxr_word_post(struct nxr_word_slot *slot, const struct nxr_word *word);
+
+/* Take a question back. False: the owner has taken it, or answered. */
+bool nxr_word_revoke(struct nxr_word_slot *slot);
+
+/* Take the answer, which frees the slot. False: there is none yet. */
+bool nxr_word_take_answer(struct nxr_word_slot *slot, int *status_p, uint64_t *fetched_p);
+
+static inline bool nxr_word_has_answer(const struct nxr_word_slot *slot)
+{
+    return atomic_load_explicit(&slot->state, memory_order_acquire) == NXR_WORD_DONE;
+}
+
+/* ---- the owner; one thread at a time --------------------------------------------------------- */
+
+/*
+ * Look at the slot that is next: NIXL_OK and what is asked for, or NIXL_ERR_CANCELED where it was
+ * revoked: the next slot follows. NIXL_INPROGRESS: nothing is asked.
+ */
+int nxr_word_take(struct nxr_word_slot *slot, struct nxr_word *word_p);
+
+/* Answer; any thread. */
+void nxr_word_answer(struct nxr_word_slot *slot, int status, uint64_t fetched);
+
+#endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changing words of own regions for peers, and words in own device memory, which take time, also
+ * for this rank itself. A change enters its region like a copy of a peer, so that a close waits for
+ * it. Lock: serve_lock, which one thread at a time has, and nobody waits for.
+ */
+#include "config.h"
+
+#include "host/word_serve.h"
+#include "device_word.h"
+#include "host/publish.h"
+#include "host/service.h"
+#include "host/word_ring.h"
+#include "util/env.h"
+#include "wait.h"
+
+#include <stdlib.h>
+
+/* A word of an own region in device memory, changed for a peer or for this rank itself. */
+struct own_word {
+    struct nxr_device_word word;
+    struct nxr_guard_slot *slot;  /* the region is entered */
+    struct nxr_peer *peer;        /* who has asked; NULL: a thread of this rank, which waits */
+    struct nxr_word_slot *answer; /* the peer's */
+    _Atomic int status;           /* NIXL_INPROGRESS until it is over */
+    atomic_bool is_left;          /* whoever comes second, the end or the waiter, frees it */
+};
+
+atomic_bool nxr_words_are_used;
+
+static struct nxr_spin serve_lock;
+static struct nxr_guard_slot *guard; /* serve_lock: a slot in the own page */
+
+/* ---- own words in device memory -------------------------------------------------------------- */
+
+static void own_word_ended(struct nxr_device_word *word, int status)
+{
+    struct own_word *own = nxr_list_entry(word, struct own_word, word);
+
+    nxr_guard_give_own(own->slot);
+    if (own->peer != NULL) {
+        nxr_word_answer(own->answer, status, word->fetched);
+        nxr_wake_peer(own->peer);
+        free(own);
+        return;
+    }
+    atomic_store_explicit(&own->status, status, memory_order_release);
+    if (atomic_exchange(&own->is_left, true)) {
+        free(own);
+    }
+}
+
+/* Where a word lies in an own region that is entered. */
+static int find_word(uint32_t id, const struct nxr_atomic *atomic, struct nxr_own_memory *memory_p)
+{
+    size_t nbytes = nxr_atomic_nbytes(atomic);
+
+    *memory_p = nxr_publish_memory(id);
+    if (atomic->offset > memory_p->nbytes || nbytes > memory_p->nbytes - atomic->offset) {
+        return NIXL_ERR_RANGE;
+    }
+    memory_p->addr += atomic->offset;
+    return nbytes != 0 && (uintptr_t)memory_p->addr % nbytes == 0 ? NIXL_OK : NIXL_ERR_INVALID_ARG;
+}
+
+/* Enter the region with a slot that is given back when the change has ended. */
+static int enter_own(struct own_word *own, uint32_t id, uint64_t generation)
+{
+    own->slot = nxr_guard_claim_own();
+    if (own->slot == NULL) {
+        return NIXL_ERR_LIMIT;
+    }
+    if (!nxr_guard_enter_own(own->slot, id, generation)) {
+        nxr_guard_give_own(own->slot);
+        return NIXL_ERR_STALE;
+    }
+    return NIXL_OK;
+}
+
+/* The change of a word in own device memory, to be lined up; or NULL and the failure. */
+static struct own_word *own_word_new(const struct nxr_word *asked, int *status_p)
+{
+    struct own_word *own = calloc(1, sizeof(*own));
+    struct nxr_own_memory memory;
+
+    *status_p = own != NULL ? enter_own(own, asked->id, asked->generation) : NIXL_ERR_NO_MEMORY;
+    if (*status_p != NIXL_OK) {
+        free(own);
+        return NULL;
+    }
+    *status_p = find_word(asked->id, &asked->atomic, &memory);
+    if (*status_p != NIXL_OK) {
+        nxr_guard_give_own(own->slot);
+        free(own);
+        return NULL;
+    }
+    own->word.addr = memory.addr;
+    own->word.range = memory.range;
+    own->word.atomic = asked->atomic;
+    own->word.ended = own_word_ended;
+    atomic_init(&own->status, NIXL_INPROGRESS);
+    return own;
+}
+
+static bool is_changed(void *arg)
+{
+    const struct own_word *own = arg;
+
+    return atomic_load_explicit(&own->status, memory_order_acquire) != NIXL_INPROGRESS;
+}
+
+int nxr_word_change_device(const struct nxr_part *part, const struct nxr_atomic *atomic,
+                           uint64_t *fetched_p)
+{
+    const struct nxr_word word = {part->id, part->key.generation, *atomic};
+    int status;
+    struct own_word *own = own_word_new(&word, &status);
+
+    if (own == NULL) {
+        return status;
+    }
+    nxr_device_word_add(&own->word);
+    nxr_device_words_run();
+    status = nxr_wait(is_changed, own, nxr_env.op_timeout);
+    if (status == NIXL_OK) {
+        status = own->status;
+        *fetched_p = own->word.fetched;
+    }
+    if (atomic_exchange(&own->is_left, true)) {
+        free(own);
+    }
+    return status;
+}
+
+/* ---- for peers: all under serve_lock --------------------------------------------------------- */
+
+static bool is_sound(const struct nxr_word *word)
+{
+    return word->id < NXR_N_REGION_IDS && word->generation != 0 &&
+           nxr_atomic_is_asked(&word->atomic);
+}
+
+/* Change a word, or NIXL_INPROGRESS: it is device memory. */
+static int change_own(const struct nxr_word *word, uint64_t *fetched_p)
+{
+    struct nxr_own_memory memory;
+    int status;
+
+    if (!is_sound(word)) {
+        return NIXL_ERR_INVALID_ARG;
+    }
+    if (guard == NULL) {
+        guard = nxr_guard_claim_own();
+    }
+    if (guard == NULL) {
+        return NIXL_ERR_LIMIT;
+    }
+    if (!nxr_guard_enter_own(guard, word->id, word->generation)) {
+        return NIXL_ERR_STALE;
+    }
+    status = find_word(word->id, &word->atomic, &memory);
+    if (status == NIXL_OK && memory.range == NULL) {
+        *fetched_p = nxr_atomic_apply(memory.addr, &word->atomic);
+    }
+    nxr_guard_leave(&guard->busy);
+    return status == NIXL_OK && memory.range != NULL ? NIXL_INPROGRESS : status;
+}
+
+/* The same in device memory: the answer comes later, from own_word_ended(). */
+static int change_later(struct nxr_peer *peer, struct nxr_word_slot *slot,
+                        const struct nxr_word *word)
+{
+    int status;
+    struct own_word *own = own_word_new(word, &status);
+
+    if (own == NULL) {
+        return status;
+    }
+    own->peer = peer;
+    own->answer = slot;
+    nxr_device_word_add(&own->word);
+    nxr_service_kick(); /* it runs what is lined up */
+    return NIXL_INPROGRESS;
+}
+
+static void serve_slot(struct nxr_peer *peer, struct nxr_word_slot *slot,
+                       const struct nxr_word *word)
+{
+    uint64_t fetched = 0;
+    int status = change_own(word, &fetched);
+
+    if (status == NIXL_INPROGRESS) {
+        status = change_later(peer, slot, word);
+    }
+    if (status != NIXL_INPROGRESS) {
+        nxr_word_answer(slot, status, fetched);
+    }
+}
+
+/* A whole ring at most, then the others have their turn. */
+static bool serve_peer(struct nxr_peer *peer)
+{
+    struct nxr_word_slot *ring = nxr_control_own_words(nxr_job.control, peer->rank);
+    struct nxr_word word;
+    int n_served = 0, status;
+
+    while (n_served < NXR_WORD_SLOTS) {
+        struct nxr_word_slot *slot = nxr_word_slot_at(ring, peer->n_words_served);
+
+        status = nxr_word_take(slot, &word);
+        if (status == NIXL_INPROGRESS) {
+            break;
+        }
+        if (status == NIXL_OK) {
+            serve_slot(peer, slot, &word);
+        }
+        peer->n_words_served++;
+        n_served++;
+    }
+    if (n_served == NXR_WORD_SLOTS) {
+        atomic_fetch_or(&nxr_job.control->words_asked, nxr_words_bit(peer->rank));
+    }
+    if (n_served > 0) {
+        nxr_wake_peer(peer);
+    }
+    return n_served > 0;
+}
+
+/* Ranks share bits; pages of rings that were never used are not touched. */
+static bool serve_bit(int bit)
+{
+    bool has_served = false;
+
+    for (int rank = bit; rank < nxr_job.size; rank += NXR_WORDS_BITS) {
+        struct nxr_peer *peer = nxr_peer_find(rank);
+
+        if (peer != NULL && rank != nxr_job.rank && nxr_peer_is_local(peer) &&
+            atomic_load_explicit(&nxr_job.control->credits[rank].has_asked, memory_order_relaxed)) {
+            has_served |= serve_peer(peer);
+        }
+    }
+    return has_served;
+}
+
+bool nxr_words_serve_asked(void)
+{
+    struct nxr_control *control = nxr_job.control;
+    bool has_served = false;
+
+    atomic_store_explicit(&nxr_words_are_used, true, memory_order_relaxed);
+    while (atomic_load(&control->words_asked) != 0 && nxr_spin_try(&serve_lock)) {
+        uint64_t bits = atomic_exchange(&control->words_asked, 0);
+
+        for (int bit = 0; bit < NXR_WORDS_BITS; bit++) {
+            has_served |= (bits >> bit & 1) != 0 && serve_bit(bit);
+        }
+        nxr_spin_unlock(&serve_lock);
+        nxr_fence_full(); /* who found the lock taken just now is seen in the next look */
+    }
+    if (has_served) {
+        nxr_wake_self(); /* others may wait for these words */
+    }
+    return has_served;
+}
+
+void nxr_words_serve_stop(void)
+{
+    guard = NULL;
+    atomic_store(&nxr_words_are_used, false);
+}
