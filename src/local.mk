@@ -24,6 +24,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/collective/device_reduce.c \
 	%D%/collective/half.c %D%/collective/half.h \
 	%D%/collective/later.c %D%/collective/later.h \
+	%D%/collective/making.c %D%/collective/making.h \
 	%D%/collective/node.c %D%/collective/node.h \
 	%D%/collective/node_barrier.c \
 	%D%/collective/node_collective.h \

@@ -20,6 +20,7 @@ struct nixl_req {
     struct nxr_region_part *part;  /* NULL: of a prepared transfer */
     struct nixl_xfer *xfer;        /* that drives the request; or NULL */
     struct nixl_team *team;        /* whose collective it is; or NULL */
+    struct nxr_making *making;     /* of the team that it makes, until it ends; or NULL */
     struct nxr_exposure *exposure; /* whose end it is; or NULL */
     struct nxr_claim *claim;       /* of a buffer that is exposed, and told of the end; or NULL */
     int lost_rank; /* of a team or an exposure, after NIXL_ERR_PEER_LOST: who died */
@@ -65,7 +66,9 @@ struct nixl_req *nxr_request_new(void);
 void nxr_request_run_xfer(struct nixl_req *req, const char *operation, struct nixl_xfer *xfer);
 void nxr_request_end(struct nixl_req *req, int status);
 
-/* A request for a collective, which its team ends by nxr_request_end(). NULL: no memory. */
+/*
+ * A request for a collective, or (NULL) for a team, ended by nxr_request_end(). NULL: no memory.
+ */
 struct nixl_req *nxr_request_of_team(struct nixl_team *team, const char *operation);
 
 /* A request for a buffer that is exposed, ended by nxr_request_end(). NULL: no memory. */

@@ -28,25 +28,42 @@ extern "C" {
  * do nothing.
  */
 struct nixl_team;
+struct nixl_req;
 
 #define NIXL_NO_COLOR (-1) /**< nixl_team_split(): in none of the new teams */
 
 /**
  * The team of all ranks of the job; places are the ranks.
  *
- * @param timeout_ns  how long to wait for the other members; not 0
+ * A call that ends with NIXL_ERR_TIMEOUT or NIXL_INPROGRESS has not given up: the team is made in
+ * the background, and the next call with the same ranks goes on where this one has left. So one
+ * member may come late, or call again and again with timeout 0.
+ *
+ * @param timeout_ns  how long to wait for the other members
  * @param team_p      the handle, to be given back with nixl_team_free()
  * @return NIXL_OK
- * @return NIXL_ERR_INVALID_ARG  team_p is NULL, or the timeout is 0 or negative; on all members:
+ * @return NIXL_INPROGRESS       timeout 0, and a member has not come yet
+ * @return NIXL_ERR_INVALID_ARG  team_p is NULL, or the timeout is negative; on all members:
  *                               NIXLRUN_COLL_TABLE or its file is not the same on all
  * @return NIXL_ERR_TIMEOUT      a member did not come in time
  * @return NIXL_ERR_PEER_LOST    a member has died
+ * @return NIXL_ERR_IN_USE       another call or request makes a team of the same ranks
  * @return NIXL_ERR_UNSUPPORTED  no transport reaches a member
  * @return NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT
  * Where it fails on one member, others get NIXL_ERR_TIMEOUT or NIXL_ERR_PEER_LOST.
  * Collective: all ranks. Threads: any.
  */
 NIXL_API int nixl_team_world(int64_t timeout_ns, struct nixl_team **team_p) NIXL_MUST_CHECK;
+
+/**
+ * Begin to make the team of all ranks. Members may use either form. A request that is canceled
+ * leaves the team to the next call with the same ranks, which goes on.
+ * @param team_p  written before the request ends with NIXL_OK; must be there until then
+ * @param req_p   the request
+ * @return NIXL_INPROGRESS, NIXL_ERR_INVALID_ARG, NIXL_ERR_IN_USE, NIXL_ERR_NO_MEMORY. The request
+ * ends as nixl_team_world(). Collective: all ranks. Threads: any.
+ */
+NIXL_API int nixl_team_world_nb(struct nixl_team **team_p, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * The team of the ranks on this host, those whose memory can be shared, by rank. All ranks of the
@@ -66,13 +83,18 @@ NIXL_API int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p) NIXL_
 NIXL_API int nixl_team_create(const int *ranks, size_t nranks, int64_t timeout_ns,
                               struct nixl_team **team_p) NIXL_MUST_CHECK;
 
+/** Begin to make a team of given ranks; as nixl_team_create() and nixl_team_world_nb(). */
+NIXL_API int nixl_team_create_nb(const int *ranks, size_t nranks, struct nixl_team **team_p,
+                                 struct nixl_req **req_p) NIXL_MUST_CHECK;
+
 /** A team of the ranks first, first + stride, ... (count of them). Else as nixl_team_create(). */
 NIXL_API int nixl_team_strided(int first, int stride, size_t count, int64_t timeout_ns,
                                struct nixl_team **team_p) NIXL_MUST_CHECK;
 
 /**
  * Divide a team: members of one color are in one new team, ordered by key, then by place.
- * @param color   0 or more, or NIXL_NO_COLOR: then *team_p becomes NULL
+ * @param color       0 or more, or NIXL_NO_COLOR: then *team_p becomes NULL
+ * @param timeout_ns  not 0; after NIXL_ERR_TIMEOUT nothing goes on
  * Collective: all members of @p team. Else as nixl_team_world(), and as a collective.
  */
 NIXL_API int nixl_team_split(struct nixl_team *team, int color, int key, int64_t timeout_ns,

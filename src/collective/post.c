@@ -177,6 +177,12 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_post *pos
     }
 }
 
+/* Does this member hear by the post, and not by memory that it shares? */
+static bool hears_by_post(const struct nixl_team *team, int place)
+{
+    return team->node_of[place] != team->my_node || (place != team->me && team->node.head == NULL);
+}
+
 void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post)
 {
     int64_t until_ns = nxr_now_ns() + TELL_NS;
@@ -185,12 +191,12 @@ void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post)
         return;
     }
     for (int i = 0; i < team->size; i++) {
-        if (team->node_of[i] != team->my_node) {
+        if (hears_by_post(team, i)) {
             (void)ask_for(post, team->ranks[i]); /* all at once */
         }
     }
     for (int i = 0; i < team->size; i++) {
-        if (team->node_of[i] != team->my_node) {
+        if (hears_by_post(team, i)) {
             tell_broken(team, post, team->ranks[i], until_ns);
         }
     }

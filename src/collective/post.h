@@ -57,7 +57,10 @@ int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nx
  */
 int nxr_post_expect(struct nixl_team *team, struct nxr_post *post, int from, size_t n_pieces);
 
-/* Tell the members on other hosts that the team is broken, within seconds; and hear of it. */
+/*
+ * Tell the members that the team is broken, within seconds: those on other hosts, or all where they
+ * share no memory yet; and hear of it.
+ */
 void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post);
 bool nxr_post_is_broken(const struct nxr_post *post, int size);
 

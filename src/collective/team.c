@@ -9,6 +9,7 @@
 #include "collective/buffer.h"
 #include "collective/device.h"
 #include "collective/later.h"
+#include "collective/making.h"
 #include "collective/team.h"
 #include "collective/teams.h"
 #include "event.h"
@@ -160,6 +161,9 @@ int nxr_team_look(struct nixl_team *team, int place)
     if (status != NIXL_OK) {
         return status == NIXL_ERR_PEER_LOST ? status : NIXL_ERR_CANCELED;
     }
+    if (nxr_makings_are_stopping()) {
+        return nxr_team_break(team, NIXL_ERR_CANCELED, -1);
+    }
     status = look_for_deaths(team);
     if (status == NIXL_OK) {
         status = look_at_others(team);
@@ -243,10 +247,10 @@ void nxr_team_drop(struct nixl_team *team)
 
 void nxr_teams_free_all(void)
 {
+    nxr_makings_stop();
     while (!nxr_list_is_empty(&open_teams)) {
         nxr_team_drop(nxr_list_entry(open_teams.next, struct nixl_team, link));
     }
-    nxr_team_calls_reset();
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */

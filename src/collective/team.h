@@ -139,10 +139,11 @@ int nxr_team_find_part(struct nixl_team *team, struct nixl_region *region, int p
 
 /*
  * Make a team of these ranks, of which all take part, under an id that all know. NIXL_OK or the
- * failure, recorded for `operation`.
+ * failure, recorded for `operation`. *is_agreed_p becomes true where all members know the outcome,
+ * as far as they live: an id is never used again then. May be NULL.
  */
 int nxr_team_make(const char *operation, uint64_t id, const int *ranks, int size,
-                  int64_t timeout_ns, struct nixl_team **team_p);
+                  int64_t timeout_ns, bool *is_agreed_p, struct nixl_team **team_p);
 
 /* Mix two numbers: a change of a bit of either changes about half of all bits. */
 uint64_t nxr_team_mix(uint64_t a, uint64_t b);
@@ -150,14 +151,8 @@ uint64_t nxr_team_mix(uint64_t a, uint64_t b);
 /* A number for a list of ranks. */
 uint64_t nxr_team_hash_ranks(const int *ranks, int size);
 
-/* The id of the next team of such a list, which is counted as a use or not; 0: no memory. */
-uint64_t nxr_team_id_of(uint64_t list, bool is_used);
-
 /* Check what all calls that make teams have. Records the failure. */
 int nxr_team_check_make(const char *operation, int64_t timeout_ns, struct nixl_team **team_p);
-
-/* Forget which lists of ranks were used (last finalize). */
-void nxr_team_calls_reset(void);
 
 /*
  * Each member has filled in its own entry of a table, of nbytes; now all have all entries. Over the

@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The public calls that make teams: which ranks, and which id. An id is made of what all members
- * know: of a list of ranks and how often this list was used, or of the team that is divided and how
- * many teams it has made. Lock: uses_lock guards the table of lists.
+ * know: of a list of ranks and how many teams it has made (making.h), or of the team that is
+ * divided and how many teams it has made. No lock.
  */
 #include "config.h"
 
-#include "collective/team.h"
+#include "collective/making.h"
 #include "util/status.h"
 
 #include <stdlib.h>
 
-/* How often a team was made of a list of ranks. */
-struct use {
-    struct nxr_list link;
-    uint64_t list;
-    uint64_t n_uses;
-};
-
-static pthread_mutex_t uses_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_list uses = {&uses, &uses};
+#define NODE_KEY 0x65646f6eu /* tells nixl_team_node() from nixl_team_world() */
 
 uint64_t nxr_team_mix(uint64_t a, uint64_t b)
 {
@@ -42,61 +34,15 @@ uint64_t nxr_team_hash_ranks(const int *ranks, int size)
     return value;
 }
 
-/* The table entry of a list; NULL: no memory. Caller holds uses_lock. */
-static struct use *find_use(uint64_t list)
-{
-    struct nxr_list *link, *after;
-    struct use *use;
-
-    nxr_list_for_each (link, after, &uses) {
-        use = nxr_list_entry(link, struct use, link);
-        if (use->list == list) {
-            return use;
-        }
-    }
-    use = calloc(1, sizeof(*use));
-    if (use != NULL) {
-        use->list = list;
-        nxr_list_append(&uses, &use->link);
-    }
-    return use;
-}
-
-uint64_t nxr_team_id_of(uint64_t list, bool is_used)
-{
-    uint64_t id = 0;
-    struct use *use;
-
-    pthread_mutex_lock(&uses_lock);
-    use = find_use(list);
-    if (use != NULL) {
-        id = nxr_team_mix(list, use->n_uses + 1);
-        use->n_uses += is_used;
-    }
-    pthread_mutex_unlock(&uses_lock);
-    return id;
-}
-
-void nxr_team_calls_reset(void)
-{
-    struct nxr_list *link;
-
-    while ((link = nxr_list_pop(&uses)) != NULL) {
-        free(nxr_list_entry(link, struct use, link));
-    }
-}
-
 /* ---- checks ---------------------------------------------------------------------------------- */
 
 int nxr_team_check_make(const char *operation, int64_t timeout_ns, struct nixl_team **team_p)
 {
     int status = nxr_check_ready(operation);
 
-    if (status == NIXL_OK && (timeout_ns <= 0 || team_p == NULL)) {
-        status =
-            nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
-                     team_p == NULL ? "team_p is NULL"
-                                    : "the timeout is 0 or negative, and others are waited for");
+    if (status == NIXL_OK && (timeout_ns < 0 || team_p == NULL)) {
+        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
+                          team_p == NULL ? "team_p is NULL" : "the timeout is negative");
     }
     return status;
 }
@@ -133,28 +79,77 @@ static int check_ranks(const char *operation, const int *ranks, size_t nranks)
     return status;
 }
 
-/* Make a team of a list that was checked. */
-static int make_of_list(const char *operation, const int *ranks, size_t nranks, int64_t timeout_ns,
-                        struct nixl_team **team_p)
-{
-    uint64_t id = nxr_team_id_of(nxr_team_hash_ranks(ranks, (int)nranks), true);
+/* ---- of ranks -------------------------------------------------------------------------------- */
 
-    if (id == 0) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0, "no memory for a team");
-    }
-    return nxr_team_make(operation, id, ranks, (int)nranks, timeout_ns, team_p);
+static int make_of_ranks(const struct nxr_wanted *wanted, uint64_t id, bool *is_agreed_p,
+                         struct nixl_team **team_p)
+{
+    return nxr_team_make(wanted->operation, id, wanted->ranks, wanted->size, NIXL_FOREVER,
+                         is_agreed_p, team_p);
 }
 
-/* ---- of ranks -------------------------------------------------------------------------------- */
+struct nxr_wanted nxr_team_of_ranks(const char *operation, uint64_t origin, const int *ranks,
+                                    int size)
+{
+    uint64_t list = nxr_team_hash_ranks(ranks, size);
+
+    return (struct nxr_wanted){.operation = operation,
+                               .make = make_of_ranks,
+                               .key = origin != 0 ? nxr_team_mix(origin, list) : list,
+                               .ranks = ranks,
+                               .size = size};
+}
+
+/* How a public call waits for its team. */
+struct waiting {
+    int64_t timeout_ns;
+    struct nixl_req **req_p; /* NULL: it waits itself */
+};
+
+static int get_team(const struct nxr_wanted *wanted, const struct waiting *waiting,
+                    struct nixl_team **team_p)
+{
+    return waiting->req_p != NULL ? nxr_making_start(wanted, team_p, waiting->req_p)
+                                  : nxr_making_wait(wanted, waiting->timeout_ns, team_p);
+}
+
+static int create(const char *operation, const int *ranks, size_t nranks,
+                  const struct waiting *waiting, struct nixl_team **team_p)
+{
+    int status = nxr_team_check_make(operation, waiting->timeout_ns, team_p);
+    struct nxr_wanted wanted;
+
+    if (status == NIXL_OK) {
+        status = check_ranks(operation, ranks, nranks);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    wanted = nxr_team_of_ranks(operation, 0, ranks, (int)nranks);
+    return get_team(&wanted, waiting, team_p);
+}
 
 int nixl_team_create(const int *ranks, size_t nranks, int64_t timeout_ns, struct nixl_team **team_p)
 {
-    int status = nxr_team_check_make("nixl_team_create", timeout_ns, team_p);
+    const struct waiting waiting = {.timeout_ns = timeout_ns};
 
-    if (status == NIXL_OK) {
-        status = check_ranks("nixl_team_create", ranks, nranks);
-    }
-    return status == NIXL_OK ? make_of_list("nixl_team_create", ranks, nranks, timeout_ns, team_p)
+    return create("nixl_team_create", ranks, nranks, &waiting, team_p);
+}
+
+/* Where a request is made there must be a place for it. */
+static int check_req(const char *operation, struct nixl_req **req_p)
+{
+    return req_p != NULL ? NIXL_OK
+                         : nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
+}
+
+int nixl_team_create_nb(const int *ranks, size_t nranks, struct nixl_team **team_p,
+                        struct nixl_req **req_p)
+{
+    const struct waiting waiting = {.req_p = req_p};
+    int status = check_req("nixl_team_create_nb", req_p);
+
+    return status == NIXL_OK ? create("nixl_team_create_nb", ranks, nranks, &waiting, team_p)
                              : status;
 }
 
@@ -171,23 +166,22 @@ static int *list_ranks(int first, int stride, size_t count)
     return ranks;
 }
 
-static int make_strided(const char *operation, int first, int stride, size_t count,
-                        int64_t timeout_ns, struct nixl_team **team_p)
+/* A list of ranks that is far too long is refused without being made. */
+static int create_strided(const char *operation, int first, int stride, size_t count,
+                          const struct waiting *waiting, struct nixl_team **team_p)
 {
-    int status = nxr_team_check_make(operation, timeout_ns, team_p);
+    int status = nxr_team_check_make(operation, waiting->timeout_ns, team_p);
+    bool is_too_long = status == NIXL_OK && count > (size_t)nxr_job.size;
     int *ranks;
 
     if (status != NIXL_OK) {
         return status;
     }
-    ranks = count <= (size_t)nxr_job.size ? list_ranks(first, stride, count) : NULL;
-    if (ranks == NULL && count <= (size_t)nxr_job.size) {
+    ranks = is_too_long ? NULL : list_ranks(first, stride, count);
+    if (ranks == NULL && !is_too_long) {
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
     }
-    status = check_ranks(operation, ranks, count);
-    if (status == NIXL_OK && ranks != NULL) {
-        status = make_of_list(operation, ranks, count, timeout_ns, team_p);
-    }
+    status = create(operation, ranks, count, waiting, team_p);
     free(ranks);
     return status;
 }
@@ -195,50 +189,86 @@ static int make_strided(const char *operation, int first, int stride, size_t cou
 int nixl_team_strided(int first, int stride, size_t count, int64_t timeout_ns,
                       struct nixl_team **team_p)
 {
-    return make_strided("nixl_team_strided", first, stride, count, timeout_ns, team_p);
+    const struct waiting waiting = {.timeout_ns = timeout_ns};
+
+    return create_strided("nixl_team_strided", first, stride, count, &waiting, team_p);
 }
 
 int nixl_team_world(int64_t timeout_ns, struct nixl_team **team_p)
 {
-    return make_strided("nixl_team_world", 0, 1, (size_t)nxr_job.size, timeout_ns, team_p);
+    const struct waiting waiting = {.timeout_ns = timeout_ns};
+
+    return create_strided("nixl_team_world", 0, 1, (size_t)nxr_job.size, &waiting, team_p);
+}
+
+int nixl_team_world_nb(struct nixl_team **team_p, struct nixl_req **req_p)
+{
+    static const char operation[] = "nixl_team_world_nb";
+    const struct waiting waiting = {.req_p = req_p};
+    int status = check_req(operation, req_p);
+
+    return status == NIXL_OK
+               ? create_strided(operation, 0, 1, (size_t)nxr_job.size, &waiting, team_p)
+               : status;
 }
 
 /* ---- of a team ------------------------------------------------------------------------------- */
 
-/* A team of some places of another one, told apart from its other children by `part`. */
-static int make_of_places(const char *operation, struct nixl_team *team, const int *places,
-                          int size, uint64_t part, struct nixl_team **team_p)
+/* A team of some places of another one. */
+static int make_of_places(struct nixl_team *team, const int *places, int size, uint64_t id,
+                          bool *is_agreed_p, struct nixl_team **team_p)
 {
-    uint64_t id = nxr_team_mix(nxr_team_mix(team->id, team->n_children), part);
     int *ranks = size > 0 ? calloc((size_t)size, sizeof(int)) : NULL;
     int status;
 
     if (ranks == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0, "no memory for a team");
+        return nxr_fail(NIXL_ERR_NO_MEMORY, team->operation, -1, "", 0, "no memory for a team");
     }
     for (int i = 0; i < size; i++) {
         ranks[i] = team->ranks[places[i]];
     }
-    status = nxr_team_make(operation, id, ranks, size, nxr_team_left(team), team_p);
+    status =
+        nxr_team_make(team->operation, id, ranks, size, nxr_team_left(team), is_agreed_p, team_p);
     free(ranks);
+    return status;
+}
+
+/* Of all ranks, and of these those on the own host. */
+static int make_of_node(const struct nxr_wanted *wanted, uint64_t id, bool *is_agreed_p,
+                        struct nixl_team **team_p)
+{
+    struct nixl_team *all = NULL;
+    int status = nxr_team_make(wanted->operation, nxr_team_mix(id, 0), wanted->ranks, wanted->size,
+                               NIXL_FOREVER, is_agreed_p, &all);
+
+    if (status != NIXL_OK || all == NULL) {
+        return status;
+    }
+    nxr_team_begin(all, wanted->operation, NIXL_FOREVER);
+    status = make_of_places(all, all->local, all->node.size,
+                            nxr_team_mix(id, 1 + (uint64_t)all->my_node), is_agreed_p, team_p);
+    nxr_team_drop(all);
     return status;
 }
 
 int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p)
 {
-    struct nixl_team *all = NULL;
-    int status = nxr_team_check_make("nixl_team_node", timeout_ns, team_p);
+    static const char operation[] = "nixl_team_node";
+    int status = nxr_team_check_make(operation, timeout_ns, team_p), *ranks;
+    struct nxr_wanted wanted;
 
-    if (status == NIXL_OK) {
-        status = make_strided("nixl_team_node", 0, 1, (size_t)nxr_job.size, timeout_ns, &all);
-    }
-    if (status != NIXL_OK || all == NULL) {
+    if (status != NIXL_OK) {
         return status;
     }
-    nxr_team_begin(all, "nixl_team_node", timeout_ns);
-    status = make_of_places("nixl_team_node", all, all->local, all->node.size,
-                            (uint64_t)all->my_node, team_p);
-    nxr_team_drop(all);
+    ranks = list_ranks(0, 1, (size_t)nxr_job.size);
+    if (ranks == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
+    }
+    wanted = nxr_team_of_ranks(operation, 0, ranks, nxr_job.size);
+    wanted.make = make_of_node;
+    wanted.key = nxr_team_mix(wanted.key, NODE_KEY);
+    status = nxr_making_wait(&wanted, timeout_ns, team_p);
+    free(ranks);
     return status;
 }
 
@@ -288,7 +318,10 @@ static int split(struct nixl_team *team, struct choice own, struct nixl_team **t
         } else {
             int n = choose(choices, team->size, own.color, places);
 
-            status = make_of_places(team->operation, team, places, n, (uint64_t)own.color, team_p);
+            uint64_t id =
+                nxr_team_mix(nxr_team_mix(team->id, team->n_children), (uint64_t)own.color);
+
+            status = make_of_places(team, places, n, id, NULL, team_p);
         }
     }
     free(choices);
@@ -304,6 +337,10 @@ int nixl_team_split(struct nixl_team *team, int color, int key, int64_t timeout_
 
     if (status == NIXL_OK) {
         status = nxr_team_check(operation, team);
+    }
+    if (status == NIXL_OK && timeout_ns == 0) {
+        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                          "the timeout is 0, and the other members are waited for");
     }
     if (status == NIXL_OK && color < 0 && color != NIXL_NO_COLOR) {
         status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,

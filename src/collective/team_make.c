@@ -179,28 +179,48 @@ static int number_hosts(struct nixl_team *team, const int32_t *leader_of)
     return NIXL_OK;
 }
 
-static int find_hosts(struct nixl_team *team)
+/*
+ * The first member on each one's host. Who does not find it tells its failure instead, which
+ * agree() makes that of all.
+ */
+static int tell_leaders(struct nixl_team *team, int32_t *leader_of, struct host_hint *hints)
 {
-    struct host_hint *hints = calloc((size_t)team->size, sizeof(*hints));
-    int32_t *leader_of = calloc((size_t)team->size, sizeof(*leader_of));
-    int leader, status = hints != NULL && leader_of != NULL ? NIXL_OK : NIXL_ERR_NO_MEMORY;
+    int leader = 0, status;
 
-    if (status == NIXL_OK) {
-        hints[team->me] = own_hint();
-        status = nxr_team_tell_all(team, hints, sizeof(*hints));
+    hints[team->me] = own_hint();
+    status = nxr_team_tell_all(team, hints, sizeof(*hints));
+    if (status != NIXL_OK) {
+        return status;
     }
-    if (status == NIXL_OK) {
-        status = compare_tables(team, hints);
-    }
+    status = compare_tables(team, hints);
     if (status == NIXL_OK) {
         status = find_leader(team, hints, &leader);
     }
-    if (status == NIXL_OK) {
-        leader_of[team->me] = leader;
-        status = nxr_team_tell_all(team, leader_of, sizeof(*leader_of));
+    if (status == NIXL_ERR_PEER_LOST) {
+        return status;
+    }
+    leader_of[team->me] = status == NIXL_OK ? leader : status;
+    return nxr_team_tell_all(team, leader_of, sizeof(*leader_of));
+}
+
+/* *outcome_p: how it went for this member; the members have to agree on it. */
+static int find_hosts(struct nixl_team *team, int *outcome_p)
+{
+    struct host_hint *hints = calloc((size_t)team->size, sizeof(*hints));
+    int32_t *leader_of = calloc((size_t)team->size, sizeof(*leader_of));
+    int status = NIXL_ERR_NO_MEMORY;
+
+    if (hints != NULL && leader_of != NULL) {
+        status = tell_leaders(team, leader_of, hints);
     }
     if (status == NIXL_OK) {
-        status = number_hosts(team, leader_of);
+        *outcome_p = leader_of[team->me] < 0 ? leader_of[team->me] : NIXL_OK;
+        for (int i = 0; i < team->size && *outcome_p == NIXL_OK; i++) {
+            *outcome_p = leader_of[i] < 0 ? NIXL_INPROGRESS : NIXL_OK; /* of another member */
+        }
+        if (*outcome_p == NIXL_OK) {
+            *outcome_p = number_hosts(team, leader_of);
+        }
     }
     free(hints);
     free(leader_of);
@@ -232,8 +252,11 @@ static int open_post(struct nixl_team *team)
     return nxr_post_open(&team->post, name, team->size, slot, POST_SLOTS);
 }
 
-/* All tell how it went for them: it went well only if it did for all. */
-static int agree(struct nixl_team *team, int status)
+/*
+ * All tell how it went for them: it went well only if it did for all. NIXL_INPROGRESS: well here,
+ * and another member has failed.
+ */
+static int agree(struct nixl_team *team, int status, bool *is_agreed_p)
 {
     int32_t *statuses = calloc((size_t)team->size, sizeof(*statuses));
     int told;
@@ -243,8 +266,9 @@ static int agree(struct nixl_team *team, int status)
     }
     statuses[team->me] = status;
     told = nxr_team_tell_all(team, statuses, sizeof(*statuses));
-    for (int i = 0; i < team->size && status == NIXL_OK && told == NIXL_OK; i++) {
-        if (statuses[i] != NIXL_OK) {
+    *is_agreed_p = told == NIXL_OK;
+    for (int i = 0; i < team->size && status >= NIXL_OK && told == NIXL_OK; i++) {
+        if (statuses[i] < NIXL_OK) {
             status = nxr_fail(statuses[i], team->operation, team->ranks[i], "", 0,
                               "rank %d cannot take part: %s", team->ranks[i],
                               nixl_strerror(statuses[i]));
@@ -254,25 +278,32 @@ static int agree(struct nixl_team *team, int status)
     return status == NIXL_OK ? told : status;
 }
 
-static int connect_members(struct nixl_team *team)
+static int connect_members(struct nixl_team *team, bool *is_agreed_p)
 {
     char name[64];
-    int status;
+    int status, outcome = NIXL_OK;
 
     make_name(name, sizeof(name), team, "boot");
     status = nxr_post_open(&team->boot, name, team->size, BOOT_SLOT_NBYTES, BOOT_SLOTS);
     if (status == NIXL_OK) {
-        status = find_hosts(team);
+        status = find_hosts(team, &outcome);
     }
     if (status != NIXL_OK) {
         return status;
     }
-    make_name(name, sizeof(name), team, "node");
-    status = nxr_node_open(team, name);
-    if (status == NIXL_OK) {
-        status = open_post(team);
+    if (outcome == NIXL_OK) {
+        make_name(name, sizeof(name), team, "node");
+        outcome = nxr_node_open(team, name);
+        if (outcome != NIXL_OK && team->node.me == 0) {
+            nxr_team_tell_hosts(team); /* others wait for that memory, and not in agree() */
+            *is_agreed_p = true;
+            return outcome;
+        }
     }
-    status = agree(team, status);
+    if (outcome == NIXL_OK) {
+        outcome = open_post(team);
+    }
+    status = agree(team, outcome, is_agreed_p);
     if (status == NIXL_OK && team->node.head != NULL) {
         team->node.full_fence =
             nxr_barrier_is_full() || atomic_load(&team->node.head->needs_full_fence) != 0;
@@ -299,9 +330,10 @@ static int fail_make(struct nixl_team *team, int status)
 }
 
 int nxr_team_make(const char *operation, uint64_t id, const int *ranks, int size,
-                  int64_t timeout_ns, struct nixl_team **team_p)
+                  int64_t timeout_ns, bool *is_agreed_p, struct nixl_team **team_p)
 {
     struct nixl_team *team = nxr_team_new();
+    bool is_agreed = false;
     int status = NIXL_OK;
 
     if (team == NULL) {
@@ -321,7 +353,11 @@ int nxr_team_make(const char *operation, uint64_t id, const int *ranks, int size
         team->me = ranks[i] == nxr_job.rank ? i : team->me;
     }
     if (status == NIXL_OK) {
-        status = connect_members(team);
+        status = connect_members(team, &is_agreed);
+        is_agreed |= nxr_post_is_broken(&team->boot, size);
+    }
+    if (is_agreed_p != NULL) {
+        *is_agreed_p = is_agreed;
     }
     if (status != NIXL_OK) {
         fail_make(team, status);

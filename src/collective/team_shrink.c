@@ -9,7 +9,7 @@
 #include "config.h"
 
 #include "collective/later.h"
-#include "collective/team.h"
+#include "collective/making.h"
 #include "host/liveness.h"
 #include "util/status.h"
 #include "wait.h"
@@ -57,20 +57,26 @@ static bool is_of_a_loss(int status)
 static int shrink(struct nixl_team *team, int *ranks, struct nixl_team **team_p)
 {
     struct attempt attempt = {.team = team, .ranks = ranks};
-    int status = NIXL_OK;
+    int status;
 
     attempt.n_living = find_living(team, ranks);
     do {
-        uint64_t list = nxr_team_mix(team->origin, nxr_team_hash_ranks(ranks, attempt.n_living));
+        struct nxr_wanted wanted =
+            nxr_team_of_ranks(team->operation, team->origin, ranks, attempt.n_living);
 
-        status = nxr_team_make(team->operation, nxr_team_id_of(list, false), ranks,
-                               attempt.n_living, nxr_team_left(team), team_p);
+        status = nxr_making_wait(&wanted, nxr_team_left(team), team_p);
         if (status == NIXL_OK) {
-            (void)nxr_team_id_of(list, true);
             (*team_p)->origin = team->origin;
         }
-    } while (is_of_a_loss(status) && nxr_wait(has_news, &attempt, nxr_team_left(team)) == NIXL_OK);
-    return status;
+        if (!is_of_a_loss(status)) {
+            return status;
+        }
+        status = nxr_wait(has_news, &attempt, nxr_team_left(team));
+    } while (status == NIXL_OK);
+    return status == NIXL_ERR_TIMEOUT
+               ? nxr_fail(status, team->operation, -1, "", 0,
+                          "the members that live did not agree in time on who has died")
+               : status;
 }
 
 int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns, struct nixl_team **team_p)

@@ -223,15 +223,54 @@ static void teams_that_overlap_run_side_by_side(void)
     }
 }
 
+/* ---- waiting for members --------------------------------------------------------------------- */
+
+/* Some members start a request, some ask again and again, some wait. */
+static struct nixl_team *make_in_own_way(void)
+{
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+    struct nixl_team *team = NULL;
+    struct nixl_req *req;
+    int status = NIXL_INPROGRESS;
+
+    if (conf.rank % 3 == 0) {
+        MPT_STATUS(nixl_team_world_nb(&team, &req), NIXL_INPROGRESS);
+        MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+    } else if (conf.rank % 3 == 1) {
+        while ((status = nixl_team_world(0, &team)) == NIXL_INPROGRESS) {
+            MPT_LT(mpt_now_ns(), end_ns);
+        }
+        MPT_OK(status);
+    } else {
+        MPT_OK(nixl_team_world(NIXL_FOREVER, &team));
+    }
+    return team;
+}
+
+static void members_wait_each_in_its_own_way(void)
+{
+    for (int i = 0; i < 3; i++) {
+        struct nixl_team *team = make_in_own_way();
+
+        MPT_EQ(nixl_team_size(team), conf.size);
+        MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+        MPT_OK(nixl_team_free(team));
+    }
+}
+
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 static void wrong_ranks_make_no_team(void)
 {
     int ranks[] = {conf.rank, conf.rank, conf.size};
     struct nixl_team *team = NULL, *world;
+    struct nixl_req *req = NULL;
 
     MPT_STATUS(nixl_team_world(MPT_PATIENCE, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_world(0, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_world(-1, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_world_nb(NULL, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_world_nb(&team, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_create_nb(ranks, 2, &team, &req), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_team_node(-1, &team), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_team_node(MPT_PATIENCE, NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_team_create(NULL, 1, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
@@ -251,7 +290,8 @@ static void wrong_ranks_make_no_team(void)
     MPT_STATUS(nixl_team_split(world, 0, 0, MPT_PATIENCE, NULL), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_team_split(NULL, 0, 0, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_team_shrink(NULL, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_shrink(world, 0, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_shrink(world, -1, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_split(world, 0, 0, 0, &team), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_team_free(NULL), NIXL_ERR_INVALID_ARG);
     MPT_EQ(nixl_team_size(NULL), NIXL_ERR_INVALID_ARG);
     MPT_EQ(nixl_team_rank(NULL), NIXL_ERR_INVALID_ARG);
@@ -271,6 +311,7 @@ const struct guarantee conf_team[] = {
     {"many_teams_come_and_go", many_teams_come_and_go, 0},
     {"teams_run_side_by_side", teams_run_side_by_side, CONF_THREADS},
     {"teams_that_overlap_run_side_by_side", teams_that_overlap_run_side_by_side, CONF_THREADS},
+    {"members_wait_each_in_its_own_way", members_wait_each_in_its_own_way, 0},
     {"wrong_ranks_make_no_team", wrong_ranks_make_no_team, 0},
     {0},
 };

@@ -106,9 +106,12 @@ static void every_collective_call(int expected)
     struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
     struct nixl_vector_args vector = NIXL_VECTOR_ARGS_INIT;
     struct nixl_team *team = NULL, *other = NULL;
+    struct nixl_req *req = NULL;
     int rank = 0;
 
     MPT_STATUS(nixl_team_world(MPT_S, &other), expected);
+    MPT_STATUS(nixl_team_world_nb(&other, &req), expected);
+    MPT_STATUS(nixl_team_create_nb(&rank, 1, &other, &req), expected);
     MPT_STATUS(nixl_team_node(MPT_S, &other), expected);
     MPT_STATUS(nixl_team_create(&rank, 1, MPT_S, &other), expected);
     MPT_STATUS(nixl_team_strided(0, 1, 1, MPT_S, &other), expected);

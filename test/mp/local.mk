@@ -47,6 +47,7 @@ mp_programs = \
 	%D%/seals \
 	%D%/states \
 	%D%/stress \
+	%D%/team_retry \
 	%D%/unload
 EXTRA_PROGRAMS += $(mp_programs)
 %C%_abort_LDFLAGS = $(mp_link)
@@ -124,6 +125,9 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_states_LDADD = $(mp_libs)
 %C%_stress_LDFLAGS = $(mp_link)
 %C%_stress_LDADD = $(mp_libs)
+%C%_team_retry_SOURCES = %D%/team_retry.c test/net/bed.c test/net/bed.h
+%C%_team_retry_LDFLAGS = $(mp_link)
+%C%_team_retry_LDADD = $(mp_libs)
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 

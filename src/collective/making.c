@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Teams in the making, each with a thread that makes it; without a limit of time the caller does so
+ * itself. Lock: makings_lock guards the lists and the fields of both structures but `is_done`,
+ * which the thread sets last.
+ */
+#include "config.h"
+
+#include "collective/making.h"
+#include "request.h"
+#include "util/status.h"
+#include "util/thread.h"
+#include "wait.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STACK_NBYTES (256u << 10)
+#define WHY_NBYTES   300
+
+/* How many teams of a key all members know of. */
+struct use {
+    struct nxr_list link;
+    uint64_t key;
+    uint64_t n_uses;
+};
+
+struct nxr_making {
+    struct nxr_list link;
+    struct nxr_wanted wanted; /* with a copy of the ranks */
+    uint64_t id;
+    pthread_t thread;
+    bool has_waiter;
+    struct nixl_req *req;      /* that ends with it, and where it puts the team; NULL: none */
+    struct nixl_team **team_p; /* ... */
+
+    /* Written by the thread before is_done. */
+    atomic_bool is_done;
+    int status;
+    int failed_rank;
+    char why[WHY_NBYTES];
+    struct nixl_team *team;
+};
+
+static pthread_mutex_t makings_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_list uses = {&uses, &uses};
+static struct nxr_list makings = {&makings, &makings};
+static atomic_bool is_stopping;
+
+bool nxr_makings_are_stopping(void)
+{
+    return atomic_load_explicit(&is_stopping, memory_order_relaxed);
+}
+
+/* ---- ids: all under the lock ----------------------------------------------------------------- */
+
+/* The table entry of a key; NULL: no memory. */
+static struct use *find_use(uint64_t key)
+{
+    struct nxr_list *link, *after;
+    struct use *use;
+
+    nxr_list_for_each (link, after, &uses) {
+        use = nxr_list_entry(link, struct use, link);
+        if (use->key == key) {
+            return use;
+        }
+    }
+    use = calloc(1, sizeof(*use));
+    if (use != NULL) {
+        use->key = key;
+        nxr_list_append(&uses, &use->link);
+    }
+    return use;
+}
+
+/* An attempt has ended, and all members know it: its id is used up. */
+static void count_use(uint64_t key)
+{
+    struct use *use = find_use(key);
+
+    if (use != NULL) {
+        use->n_uses++;
+    }
+}
+
+/* ---- one attempt ----------------------------------------------------------------------------- */
+
+static void keep_failure(struct nxr_making *making)
+{
+    const struct nixl_error *error = nixl_last_error();
+
+    making->failed_rank = error->rank;
+    snprintf(making->why, sizeof(making->why), "%s", error->text);
+}
+
+/* The request ends with what was made; the making is taken. Caller holds the lock. */
+static struct nixl_req *fulfil(struct nxr_making *making)
+{
+    struct nixl_req *req = making->req;
+
+    if (req != NULL) {
+        making->req = NULL;
+        req->making = NULL;
+        req->lost_rank = making->failed_rank;
+        if (making->status == NIXL_OK) {
+            *making->team_p = making->team;
+            making->team = NULL;
+        }
+    }
+    return req;
+}
+
+static void *make(void *arg)
+{
+    struct nxr_making *making = arg;
+    const struct nxr_wanted *wanted = &making->wanted;
+    struct nixl_req *req;
+    bool is_agreed = false;
+    int status = wanted->make(wanted, making->id, &is_agreed, &making->team);
+
+    making->failed_rank = -1;
+    if (status != NIXL_OK) {
+        keep_failure(making);
+    }
+    pthread_mutex_lock(&makings_lock);
+    making->status = status;
+    if (is_agreed) {
+        count_use(wanted->key);
+    }
+    req = fulfil(making);
+    atomic_store_explicit(&making->is_done, true, memory_order_release);
+    pthread_mutex_unlock(&makings_lock);
+    if (req != NULL) {
+        nxr_request_end(req, status);
+    }
+    nxr_wake_self();
+    return NULL;
+}
+
+/* Caller holds the lock, and is the last one who knows of it; it is done. */
+static void making_free(struct nxr_making *making)
+{
+    pthread_join(making->thread, NULL);
+    nxr_list_remove(&making->link);
+    free((int *)(uintptr_t)making->wanted.ranks);
+    free(making);
+}
+
+/* Make a new attempt and start its thread. NULL: no memory or thread. Caller holds the lock. */
+static struct nxr_making *making_new(const struct nxr_wanted *wanted)
+{
+    struct use *use = find_use(wanted->key);
+    size_t nbytes = (size_t)wanted->size * sizeof(int);
+    struct nxr_making *making = calloc(1, sizeof(*making));
+    int *ranks = malloc(nbytes);
+
+    if (use == NULL || making == NULL || ranks == NULL) {
+        goto err_free;
+    }
+    memcpy(ranks, wanted->ranks, nbytes);
+    making->wanted = *wanted;
+    making->wanted.ranks = ranks;
+    making->id = nxr_team_mix(wanted->key, use->n_uses + 1);
+    nxr_list_append(&makings, &making->link);
+    if (nxr_thread_start(&making->thread, STACK_NBYTES, make, making) == 0) {
+        return making;
+    }
+    nxr_list_remove(&making->link);
+err_free:
+    free(ranks);
+    free(making);
+    return NULL;
+}
+
+/* ---- finding it ------------------------------------------------------------------------------ */
+
+/* Ended without a taker, and nobody will come for a failure. Caller holds the lock. */
+static bool is_of_no_use(const struct nxr_making *making)
+{
+    return atomic_load(&making->is_done) && !making->has_waiter && making->team == NULL &&
+           making->req == NULL;
+}
+
+/* The one of this key, whose result nobody has taken; NULL. Caller holds the lock. */
+static struct nxr_making *find(uint64_t key)
+{
+    struct nxr_list *link, *after;
+    struct nxr_making *found = NULL;
+
+    nxr_list_for_each (link, after, &makings) {
+        struct nxr_making *making = nxr_list_entry(link, struct nxr_making, link);
+
+        if (is_of_no_use(making)) {
+            making_free(making);
+        } else if (making->wanted.key == key) {
+            found = making;
+        }
+    }
+    return found;
+}
+
+/* Nobody else may wait for it. */
+static struct nxr_making *find_or_make(const struct nxr_wanted *wanted, int *status_p)
+{
+    struct nxr_making *making = find(wanted->key);
+
+    *status_p = NIXL_OK;
+    if (making == NULL) {
+        making = making_new(wanted);
+        if (making == NULL) {
+            *status_p = nxr_fail(NIXL_ERR_NO_MEMORY, wanted->operation, -1, "", 0,
+                                 "no memory or thread for a team");
+        }
+    } else if (making->has_waiter || making->req != NULL) {
+        *status_p = nxr_fail(NIXL_ERR_IN_USE, wanted->operation, -1, "", 0,
+                             "another call or request makes a team of the same ranks");
+        making = NULL;
+    }
+    return making;
+}
+
+/* Without a limit of time, and where nothing was begun: no thread is needed. */
+static int make_here(const struct nxr_wanted *wanted, struct nixl_team **team_p)
+{
+    struct use *use;
+    bool is_agreed = false;
+    uint64_t id = 0;
+    int status;
+
+    pthread_mutex_lock(&makings_lock);
+    use = find_use(wanted->key);
+    id = use != NULL ? nxr_team_mix(wanted->key, use->n_uses + 1) : 0;
+    pthread_mutex_unlock(&makings_lock);
+    if (use == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, wanted->operation, -1, "", 0, "no memory for a team");
+    }
+    status = wanted->make(wanted, id, &is_agreed, team_p);
+    if (is_agreed) {
+        pthread_mutex_lock(&makings_lock);
+        count_use(wanted->key);
+        pthread_mutex_unlock(&makings_lock);
+    }
+    return status;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static bool is_done(void *arg)
+{
+    struct nxr_making *making = arg;
+
+    return atomic_load_explicit(&making->is_done, memory_order_acquire);
+}
+
+/* Take what was made. Caller holds the lock. */
+static int take(struct nxr_making *making, const char *operation, struct nixl_team **team_p)
+{
+    int status = making->status;
+
+    if (status == NIXL_OK) {
+        *team_p = making->team;
+    } else {
+        nxr_fail(status, operation, making->failed_rank, "", 0, "%s", making->why);
+    }
+    making_free(making);
+    return status;
+}
+
+int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct nixl_team **team_p)
+{
+    struct nxr_making *making;
+    int status = NIXL_OK;
+
+    pthread_mutex_lock(&makings_lock);
+    making = timeout_ns == NIXL_FOREVER && find(wanted->key) == NULL
+                 ? NULL
+                 : find_or_make(wanted, &status);
+    if (making != NULL) {
+        making->has_waiter = true;
+    }
+    pthread_mutex_unlock(&makings_lock);
+    if (making == NULL) {
+        return status == NIXL_OK ? make_here(wanted, team_p) : status;
+    }
+    status = nxr_wait(is_done, making, timeout_ns);
+    pthread_mutex_lock(&makings_lock);
+    making->has_waiter = false;
+    if (status == NIXL_OK) {
+        status = take(making, wanted->operation, team_p);
+    } else if (status == NIXL_ERR_TIMEOUT) {
+        nxr_fail(status, wanted->operation, -1, "", 0,
+                 "not all members came in time; a call with the same ranks goes on from here");
+    }
+    pthread_mutex_unlock(&makings_lock);
+    return status;
+}
+
+int nxr_making_start(const struct nxr_wanted *wanted, struct nixl_team **team_p,
+                     struct nixl_req **req_p)
+{
+    struct nixl_req *req = nxr_request_of_team(NULL, wanted->operation);
+    struct nxr_making *making;
+    int status = NIXL_OK;
+
+    if (req == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, wanted->operation, -1, "", 0,
+                        "no memory for a request");
+    }
+    pthread_mutex_lock(&makings_lock);
+    making = find_or_make(wanted, &status);
+    if (making == NULL) {
+        pthread_mutex_unlock(&makings_lock);
+        free(req);
+        return status;
+    }
+    *req_p = req;
+    req->making = making;
+    making->req = req;
+    making->team_p = team_p;
+    status = atomic_load(&making->is_done) ? making->status : NIXL_INPROGRESS;
+    req = status != NIXL_INPROGRESS ? fulfil(making) : NULL;
+    pthread_mutex_unlock(&makings_lock);
+    if (req != NULL) {
+        nxr_request_end(req, status);
+    }
+    return NIXL_INPROGRESS;
+}
+
+void nxr_making_leave(struct nixl_req *req)
+{
+    bool was_waiting;
+
+    pthread_mutex_lock(&makings_lock);
+    was_waiting = req->making != NULL;
+    if (was_waiting) {
+        req->making->req = NULL;
+        req->making = NULL;
+    }
+    pthread_mutex_unlock(&makings_lock);
+    if (was_waiting) {
+        nxr_request_end(req, NIXL_ERR_CANCELED);
+    }
+}
+
+/* ---- stopping -------------------------------------------------------------------------------- */
+
+void nxr_makings_stop(void)
+{
+    struct nxr_list *link;
+
+    atomic_store(&is_stopping, true);
+    nxr_wake_self();
+    while (!nxr_list_is_empty(&makings)) {
+        struct nxr_making *making = nxr_list_entry(makings.next, struct nxr_making, link);
+        struct nixl_team *team;
+
+        (void)nxr_wait(is_done, making, NIXL_FOREVER);
+        pthread_mutex_lock(&makings_lock);
+        team = making->team;
+        making_free(making);
+        pthread_mutex_unlock(&makings_lock);
+        if (team != NULL) {
+            nxr_team_drop(team);
+        }
+    }
+    while ((link = nxr_list_pop(&uses)) != NULL) {
+        free(nxr_list_entry(link, struct use, link));
+    }
+    atomic_store(&is_stopping, false);
+}

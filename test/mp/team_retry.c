@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A team whose members do not come at the same time. Who has waited in vain calls again, and goes
+ * on where it was; the last rank comes late each time.
+ */
+#include "test/net/bed.h"
+
+#include <stdio.h>
+
+#define SHORT_NS (50 * MPT_MS)
+
+static int late; /* the rank that comes last */
+
+/* The others have given up waiting, or are at it; only then the late one comes. */
+static void come_late(const char *name)
+{
+    if (nixl_rank() != late) {
+        bed_mark(name, nixl_rank());
+        return;
+    }
+    for (int rank = 0; rank < late; rank++) {
+        bed_await_mark(name, rank);
+    }
+}
+
+static void use(struct nixl_team *team, int size)
+{
+    MPT_EQ(nixl_team_size(team), size);
+    MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+    MPT_OK(nixl_team_free(team));
+}
+
+static void call_again(void)
+{
+    struct nixl_team *team = NULL;
+
+    if (nixl_rank() != late) {
+        MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_ERR_TIMEOUT);
+        MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_ERR_TIMEOUT);
+    }
+    come_late("again");
+    MPT_OK(nixl_team_world(nixl_rank() == 0 ? NIXL_FOREVER : MPT_PATIENCE, &team));
+    use(team, nixl_size());
+}
+
+static void poll(void)
+{
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+    struct nixl_team *team = NULL;
+    int status;
+
+    if (nixl_rank() != late) {
+        MPT_STATUS(nixl_team_world(0, &team), NIXL_INPROGRESS);
+    }
+    come_late("poll");
+    while ((status = nixl_team_world(0, &team)) == NIXL_INPROGRESS) {
+        MPT_TRUE(team == NULL);
+        MPT_LT(mpt_now_ns(), end_ns);
+    }
+    MPT_OK(status);
+    use(team, nixl_size());
+}
+
+/* One member timed out, and another did not: also then they meet, in either form. */
+static void mix_forms(void)
+{
+    struct nixl_team *team = NULL;
+    struct nixl_req *req = NULL;
+
+    if (nixl_rank() == 0) {
+        MPT_STATUS(nixl_team_world_nb(&team, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_req_test(&req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_ERR_IN_USE);
+    } else if (nixl_rank() != late) {
+        MPT_STATUS(nixl_team_world(SHORT_NS, &team), NIXL_ERR_TIMEOUT);
+    }
+    come_late("mix");
+    if (nixl_rank() == 0) {
+        MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+    } else {
+        MPT_OK(nixl_team_world(NIXL_FOREVER, &team));
+    }
+    use(team, nixl_size());
+}
+
+static void cancel_one(void)
+{
+    const int ranks[] = {late, 0};
+    struct nixl_team *team = NULL;
+    struct nixl_req *req = NULL;
+
+    if (nixl_rank() == 0) {
+        MPT_STATUS(nixl_team_create_nb(ranks, 2, &team, &req), NIXL_INPROGRESS);
+        MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, NULL));
+        MPT_TRUE(team == NULL);
+    }
+    come_late("cancel");
+    if (nixl_rank() == 0 || nixl_rank() == late) {
+        MPT_OK(nixl_team_create(ranks, 2, MPT_PATIENCE, &team));
+        MPT_EQ(nixl_team_rank(team), nixl_rank() == late ? 0 : 1);
+        use(team, 2);
+    }
+}
+
+static void make_node_later(void)
+{
+    struct nixl_team *team = NULL;
+
+    if (nixl_rank() != late) {
+        MPT_STATUS(nixl_team_node(SHORT_NS, &team), NIXL_ERR_TIMEOUT);
+    }
+    come_late("node");
+    MPT_OK(nixl_team_node(MPT_PATIENCE, &team));
+    MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+    MPT_OK(nixl_team_free(team));
+}
+
+static void shrink_later(void)
+{
+    struct nixl_team *team = NULL, *same = NULL;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &team));
+    if (nixl_rank() != late) {
+        MPT_STATUS(nixl_team_shrink(team, 0, &same), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_team_shrink(team, SHORT_NS, &same), NIXL_ERR_TIMEOUT);
+    }
+    come_late("shrink");
+    MPT_OK(nixl_team_shrink(team, MPT_PATIENCE, &same));
+    use(same, nixl_size());
+    MPT_OK(nixl_team_free(team));
+}
+
+/* Two teams of the same ranks are two teams. */
+static void make_two(void)
+{
+    struct nixl_team *first, *second;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &first));
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &second));
+    MPT_TRUE(first != second);
+    MPT_OK(nixl_barrier(second, MPT_PATIENCE));
+    MPT_OK(nixl_barrier(first, MPT_PATIENCE));
+    MPT_OK(nixl_team_free(first));
+    use(second, nixl_size());
+}
+
+static void refuse(void)
+{
+    struct nixl_team *team = NULL;
+    struct nixl_req *req = NULL;
+    int self = nixl_rank();
+
+    MPT_STATUS(nixl_team_world(-1, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_world_nb(NULL, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_world_nb(&team, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_create_nb(NULL, 1, &team, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_create_nb(&self, 0, &team, &req), NIXL_ERR_INVALID_ARG);
+    MPT_TRUE(team == NULL && req == NULL);
+}
+
+/* Nobody else comes: neither the request nor the thread behind it outlives the rank. */
+static void leave_unfinished(void)
+{
+    const int ranks[] = {0, late};
+    static struct nixl_team *team;
+    struct nixl_req *req = NULL;
+
+    if (nixl_rank() == 0) {
+        MPT_STATUS(nixl_team_create_nb(ranks, 2, &team, &req), NIXL_INPROGRESS);
+        MPT_OK(nixl_req_free(&req));
+    }
+    if (nixl_rank() == late) {
+        MPT_STATUS(nixl_team_world(0, &team), NIXL_INPROGRESS);
+    }
+}
+
+int main(void)
+{
+    mpt_start();
+    MPT_OK(nixl_init(NULL));
+    late = nixl_size() - 1;
+    refuse();
+    call_again();
+    poll();
+    mix_forms();
+    cancel_one();
+    make_node_later();
+    shrink_later();
+    make_two();
+    leave_unfinished();
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}
