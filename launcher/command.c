@@ -4,6 +4,8 @@
 
 #include "launcher/engine.h"
 #include "launcher/hosts.h"
+#include "launcher/line.h"
+#include "launcher/pty.h"
 #include "launcher/rank_report.h"
 #include "launcher/world.h"
 #include "launcher/xalloc.h"
@@ -97,6 +99,11 @@ void command_add_program(struct engine_command *command, const struct engine_tas
         }
     }
     add_world(command, task->job, app);
+    if (line_has_pty(task->job)) {
+        struct winsize size = pty_own_size();
+
+        command_add(command, RANK_PTY_WORD "=%dx%d", size.ws_col, size.ws_row);
+    }
     if (app->wdir != NULL) {
         command_add(command, RANK_WDIR_WORD "=%s", absolute_directory(app->wdir));
     }

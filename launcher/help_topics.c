@@ -47,7 +47,8 @@ const struct help_topic help_topics[] = {
         "Lines of ranks are never mixed: a line comes out whole. Nothing is lost when a\n"
         "rank ends. A slow reader, such as a pager, holds up the output and nothing else,\n"
         "until the pipe of a rank is full.\n",
-        "",
+        "Programs hold back what they print into a pipe, and lose it when killed. At a\n"
+        "terminal, or with --pty, each line comes out when it is whole.\n",
     },
     {
         "failure",

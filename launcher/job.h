@@ -30,6 +30,7 @@ enum launch_engine {
     ENGINE_OPENMPI,
     ENGINE_FLUX,
 };
+enum launch_pty { PTY_AUTO, PTY_YES, PTY_NO };
 enum launch_on_failure { ON_FAILURE_ABORT, ON_FAILURE_CONTINUE };
 
 /* One program of the job (`:` separates several). Its ranks follow those of the app before it. */
@@ -61,6 +62,7 @@ struct launch_job {
     bool tag_output; /* "[rank] " before each line */
     bool timestamp_output;
     const char *output_dir; /* NULL: to our own stdout and stderr */
+    enum launch_pty pty;    /* do ranks write to a terminal? auto: if we do */
     int64_t timeout_ns;     /* INT64_MAX: none */
     int64_t grace_ns;       /* between the polite signal and SIGKILL */
     enum launch_map map;

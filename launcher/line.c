@@ -12,10 +12,17 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 bool line_is_decorated(const struct launch_job *job)
 {
     return job->tag_output || job->timestamp_output;
+}
+
+bool line_has_pty(const struct launch_job *job)
+{
+    return job->pty == PTY_YES ||
+           (job->pty == PTY_AUTO && job->output_dir == NULL && isatty(STDOUT_FILENO));
 }
 
 size_t line_prefix(const struct launch_job *job, int space, int rank,

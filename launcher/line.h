@@ -12,6 +12,9 @@ enum { LINE_PREFIX_NBYTES = 96 };
 /* Does a line get anything before it? */
 bool line_is_decorated(const struct launch_job *job);
 
+/* Is the standard output of a rank a pseudo-terminal? */
+bool line_has_pty(const struct launch_job *job);
+
 /*
  * Write what stands before a line of a rank, "2026-11-20T11:22:34.123456 [3] ", as far as the job
  * asks for it. `space` is 0 for the job of the command line. Returns the bytes written.

@@ -10,6 +10,7 @@
 #include "launcher/engine.h"
 #include "launcher/environ.h"
 #include "launcher/foundation.h"
+#include "launcher/pty.h"
 #include "launcher/server.h"
 #include "launcher/sink.h"
 #include "launcher/tmpdir.h"
@@ -110,11 +111,22 @@ static void end_by_signal(int signal)
     finish_begin(signal, 0);
 }
 
+static void resize(void)
+{
+    struct winsize size = pty_own_size();
+
+    for (int i = 0; i < session.n_ranks; i++) {
+        stream_resize(&session.ranks[i]->streams[0], &size);
+    }
+}
+
 /* Everything up to the first rank. Returns 0, or an exit code after a line on stderr. */
 static int prepare(const struct launch_job *job)
 {
-    static const struct signals_actions actions = {
-        .is_running = is_running, .end = end_by_signal, .abandon = finish_abandon};
+    static const struct signals_actions actions = {.is_running = is_running,
+                                                   .end = end_by_signal,
+                                                   .abandon = finish_abandon,
+                                                   .resize = resize};
     const char *tmpdir;
     sigset_t mask;
     int rc = rank_check_programs(job->apps, job->n_apps);

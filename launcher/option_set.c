@@ -225,6 +225,12 @@ static void set_flag(struct parser *parser, enum option_id id)
     case OPTION_TIMESTAMP_OUTPUT:
         job->timestamp_output = true;
         break;
+    case OPTION_PTY:
+        job->pty = PTY_YES;
+        break;
+    case OPTION_NO_PTY:
+        job->pty = PTY_NO;
+        break;
     case OPTION_OVERSUBSCRIBE:
         parser->oversubscribe = OVERSUBSCRIBE_YES;
         break;

@@ -133,6 +133,22 @@ const struct option option_table[] = {
                 "to the output of nixlrun. DIR is made if it is not there.",
     },
     {
+        .id = OPTION_PTY,
+        .scope = SCOPE_JOB,
+        .names = "pty",
+        .topic = "output",
+        .help = "Give each rank a pseudo-terminal as standard output, so that its lines come out "
+                "one by one and none is lost with a rank that is killed. Default: if the standard "
+                "output of nixlrun is a terminal.",
+    },
+    {
+        .id = OPTION_NO_PTY,
+        .scope = SCOPE_JOB,
+        .names = "no-pty",
+        .topic = "output",
+        .help = "Give each rank a pipe as standard output, also if that of nixlrun is a terminal.",
+    },
+    {
         .id = OPTION_STDIN,
         .scope = SCOPE_JOB,
         .value = VALUE_NEEDED,

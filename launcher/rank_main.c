@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun-rank [--beat] [--calm] [--wdir=DIR] PROGRAM [ARGS]: stands between an engine's daemon
- * and a rank on any host. It starts the program, passes its output on in a form that no engine
- * spoils, kills what the program leaves behind, tells nixlrun how it ended, and ends in the same
- * way, or calmly with 0. Engines say of an end what they like, some nothing; so nixlrun can give
- * its own verdict. It dies with the daemon, and the rank with it: no orphans on hosts that nixlrun
- * cannot reach.
+ * nixlrun-rank [--beat] [--calm] [--pty=CxL] [--wdir=DIR] PROGRAM [ARGS]: stands between an
+ * engine's daemon and a rank on any host. It starts the program, passes its output on in a form
+ * that no engine spoils, kills what the program leaves behind, tells nixlrun how it ended, and
+ * ends in the same way, or calmly with 0. Engines say of an end what they like, some nothing; so
+ * nixlrun can give its own verdict. It dies with the daemon, and the rank with it: no orphans on
+ * hosts that nixlrun cannot reach.
  *
  * It stays in the engine's process group, with the program: engines signal the group. One thread.
  */
@@ -14,6 +14,7 @@
 #include "launcher/descendants.h"
 #include "launcher/ending.h"
 #include "launcher/job.h"
+#include "launcher/pty.h"
 #include "launcher/rank_link.h"
 #include "launcher/rank_report.h"
 #include "launcher/rank_world.h"
@@ -119,9 +120,12 @@ struct pipes {
     int out[2], err[2], error[2];
 };
 
-static bool open_pipes(struct pipes *pipes)
+/* `size`: of the terminal that the program writes to; no columns: it writes to a pipe. */
+static bool open_pipes(struct pipes *pipes, const struct winsize *size)
 {
-    return pipe2(pipes->out, O_CLOEXEC) == 0 && pipe2(pipes->err, O_CLOEXEC) == 0 &&
+    bool has_out = size->ws_col > 0 && pty_open(size, pipes->out) == 0;
+
+    return (has_out || pipe2(pipes->out, O_CLOEXEC) == 0) && pipe2(pipes->err, O_CLOEXEC) == 0 &&
            pipe2(pipes->error, O_CLOEXEC) == 0;
 }
 
@@ -141,9 +145,10 @@ static void become_program(char **argv, const sigset_t *mask, const struct pipes
 }
 
 /* Start the program. Returns its pid, or 0 after a report that it cannot run. */
-static pid_t start(char **argv, const sigset_t *mask, struct pipes *pipes, int *error_p)
+static pid_t start(char **argv, const sigset_t *mask, const struct winsize *size,
+                   struct pipes *pipes, int *error_p)
 {
-    pid_t pid = open_pipes(pipes) ? fork() : -1;
+    pid_t pid = open_pipes(pipes, size) ? fork() : -1;
 
     *error_p = 0;
     if (pid == 0) {
@@ -347,6 +352,18 @@ static void tell_world(char ***words_p)
     }
 }
 
+/* The size of a terminal if the next word gives one, which is passed over. */
+static struct winsize take_pty(char ***words_p)
+{
+    const char *value = take_value(words_p, RANK_PTY_WORD);
+    struct winsize size = {.ws_col = 0};
+
+    if (value != NULL && sscanf(value, "%hux%hu", &size.ws_col, &size.ws_row) != 2) {
+        size.ws_col = 0;
+    }
+    return size;
+}
+
 /* Is the next word this one? Then it is passed over. */
 static bool take_word(char ***words_p, const char *word)
 {
@@ -361,6 +378,7 @@ int main(int argc, char **argv)
     char **words = argv + (argc > 0);
     bool has_beat = take_word(&words, RANK_BEAT_WORD);
     bool is_calm = take_word(&words, RANK_CALM_WORD);
+    struct winsize size;
     int wdir_error;
     sigset_t set, served, mask;
     struct sources sources = {.link_fd = rank_link_open(), .beat_fd = open_beat(has_beat)};
@@ -370,6 +388,7 @@ int main(int argc, char **argv)
     pid_t pid;
 
     tell_world(&words);
+    size = take_pty(&words);
     wdir_error = enter_wdir(&words);
     if (*words == NULL) {
         fputs("nixlrun-rank: nixlrun starts it; it is not for people\n", stderr);
@@ -390,7 +409,7 @@ int main(int argc, char **argv)
     sigaddset(&served, RANK_END_SIGNAL);
     sigorset(&set, &set, &served);
     sigprocmask(SIG_BLOCK, &set, &mask);
-    pid = start(words, &mask, &pipes, &error);
+    pid = start(words, &mask, &size, &pipes, &error);
     if (pid == 0) {
         return error == ENOENT || error == ENOTDIR ? LAUNCH_EXIT_NO_PROGRAM : LAUNCH_EXIT_NOT_EXEC;
     }

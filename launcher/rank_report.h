@@ -35,6 +35,9 @@
 /* Another: end with 0 whatever the program does, for an engine that miscounts failures. */
 #define RANK_CALM_WORD "--calm"
 
+/* Another, as "--pty=COLUMNSxLINES": the standard output of the program is such a terminal. */
+#define RANK_PTY_WORD "--pty"
+
 /*
  * Another, as "--wdir=DIR": the program starts there. Where DIR is not on a host one engine passes
  * over it, and the others end the job each in a way of its own.

@@ -95,6 +95,12 @@ static void serve(int signal)
         guardian_signal(-1, SIGCONT);
         input_continue();
         break;
+    case SIGWINCH:
+        if (actions->resize != NULL) {
+            actions->resize();
+        }
+        guardian_signal(-1, SIGWINCH);
+        break;
     default:
         guardian_signal(-1, signal);
         break;

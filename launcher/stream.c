@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams: a pipe from each rank's stdout and stderr. Only whole lines enter a sink, so lines of
- * ranks never mix; a line longer than STREAM_LINE_NBYTES goes in pieces and may be cut by another
- * rank's. When the sink is full the pipe is not read: the rank waits in write(), nothing else does.
- * Without tags and timestamps a file of --output-dir is handed to the rank itself.
+ * Streams: a pipe from each rank's stdout and stderr, or a pseudo-terminal from its stdout. Only
+ * whole lines enter a sink, so lines of ranks never mix; a line longer than STREAM_LINE_NBYTES
+ * goes in pieces and may be cut by another rank's. When the sink is full the pipe is not read: the
+ * rank waits in write(), nothing else does. Without tags and timestamps a file of --output-dir is
+ * handed to the rank itself.
  */
 #include "config.h"
 
 #include "launcher/stream.h"
+#include "launcher/guardian.h"
 #include "launcher/line.h"
+#include "launcher/pty.h"
 #include "launcher/server.h"
 #include "launcher/sink.h"
 #include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,12 +103,32 @@ static ssize_t stream_read(struct stream *stream)
     return n;
 }
 
+/*
+ * The reader is gone, which a pipe tells its writers by SIGPIPE and a terminal by an error that
+ * they complain about. So the rank gets the signal, and the terminal goes a moment later.
+ */
+static bool say_goodbye(struct stream *stream)
+{
+    if (!stream->is_pty || stream->is_ending) {
+        return false;
+    }
+    stream->is_ending = true;
+    guardian_signal(stream->rank->id, SIGPIPE);
+    loop_watch(&stream->watch, 0);
+    loop_timer_set(&stream->idle, nxr_now_ns() + STREAM_IDLE_NS);
+    return true;
+}
+
 /* Read once, and close or stop the stream if need be. Returns false when there is no more now. */
 static bool stream_serve(struct stream *stream)
 {
     struct sink *sink = stream->sink;
-    ssize_t n = sink->is_broken ? 0 : stream_read(stream);
+    ssize_t n;
 
+    if (sink->is_broken && say_goodbye(stream)) {
+        return false;
+    }
+    n = sink->is_broken ? 0 : stream_read(stream);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         if (stream->used > 0) {
             emit(stream, stream->used);
@@ -142,7 +166,9 @@ static void stream_idle(struct loop_timer *timer)
 {
     struct stream *stream = LOOP_OWNER(timer, struct stream, idle);
 
-    if (stream->used > 0 && !stream->is_stopped) {
+    if (stream->is_ending) {
+        stream_close(stream);
+    } else if (stream->used > 0 && !stream->is_stopped) {
         emit(stream, stream->used);
         sink_flush(stream->sink);
     }
@@ -173,9 +199,38 @@ bool stream_is_open(const struct stream *stream)
     return stream->watch.fd >= 0;
 }
 
+void stream_resize(const struct stream *stream, const struct winsize *size)
+{
+    if (stream->is_pty && stream->watch.fd >= 0) {
+        ioctl(stream->watch.fd, TIOCSWINSZ, size);
+    }
+}
+
+/* A pseudo-terminal where it is wanted and there is one, else a pipe. Returns 0 or -errno. */
+static int open_ends(struct stream *stream, int fds[2])
+{
+    static bool is_told;
+
+    if (stream->which == 0 && line_has_pty(session.job)) {
+        struct winsize size = pty_own_size();
+        int rc = pty_open(&size, fds);
+
+        stream->is_pty = rc == 0;
+        if (rc == 0) {
+            return 0;
+        }
+        if (!is_told) {
+            is_told = true;
+            sink_say("cannot make a pseudo-terminal for %s: %s; it gets a pipe",
+                     rank_name(stream->rank), strerror(-rc));
+        }
+    }
+    return pipe2(fds, O_CLOEXEC) == 0 ? 0 : -errno;
+}
+
 int stream_open(struct stream *stream, struct rank *rank, int which)
 {
-    int fds[2];
+    int fds[2], rc;
 
     *stream = (struct stream){.watch = {.fd = -1, .ready = stream_ready},
                               .rank = rank,
@@ -186,13 +241,14 @@ int stream_open(struct stream *stream, struct rank *rank, int which)
     } else {
         int file = line_open_file(session.job, rank->space->number, rank->rank, which);
 
-        if (file < 0 || !line_is_decorated(session.job)) {
+        if (file < 0 || !(line_is_decorated(session.job) || session.job->pty == PTY_YES)) {
             return file;
         }
         stream->sink = sink_open(file);
     }
-    if (stream->sink == NULL || pipe2(fds, O_CLOEXEC) != 0) {
-        sink_say("cannot make a pipe for %s: %s", rank_name(rank), strerror(errno));
+    rc = stream->sink == NULL ? -ENOMEM : open_ends(stream, fds);
+    if (rc != 0) {
+        sink_say("cannot make a pipe for %s: %s", rank_name(rank), strerror(-rc));
         return -1;
     }
     fcntl(fds[0], F_SETFL, O_NONBLOCK);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 
 struct rank;
 struct sink;
@@ -19,9 +20,12 @@ struct stream {
     struct sink *sink;
     char *line; /* text after the last newline */
     size_t used, room;
+    bool is_pty;     /* a terminal for the rank, not a pipe */
     bool is_stopped; /* waits for the sink */
+    bool is_ending;  /* a terminal whose reader is gone: closes soon */
     struct stream *next_waiting;
-    struct loop_timer idle; /* a terminal sees an unfinished line after a moment */
+    struct loop_timer
+        idle; /* our terminal sees an unfinished line after a moment; or `is_ending` */
 };
 
 /*
@@ -29,6 +33,9 @@ struct stream {
  * or -1 after a line on stderr.
  */
 int stream_open(struct stream *stream, struct rank *rank, int which);
+
+/* Our terminal has another size now: so has that of the rank, if it has one. */
+void stream_resize(const struct stream *stream, const struct winsize *size);
 
 /* The sink has room again. */
 void stream_resume(struct stream *stream);

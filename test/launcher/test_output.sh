@@ -100,6 +100,51 @@ result $? "a reader that goes away ends what writes" "$work/err"
 until_true 300 nothing_runs
 result $? "all of it" "$work/err"
 
+# Pseudo-terminals.
+gives 0 "--pty" -np 2 --pty sh -c 'test -t 1 && ! test -t 2 && ! test -t 0'
+gives 0 "no terminal without it" -np 2 sh -c '! test -t 1'
+gives 0 "bytes through a pseudo-terminal" -np 1 --pty cat "$work/bytes"
+cmp -s "$work/bytes" "$work/out"
+result $? "come out as they went in"
+gives 0 "two programs and tags" -np 1 --pty --tag-output seq 50000 : -np 1 seq 50000
+[ "$(grep -c '^\[0\] ' "$work/out")" = 50000 ] && seq 50000 >"$work/numbers" &&
+    sed -n 's/^\[1\] //p' "$work/out" | cmp -s - "$work/numbers"
+result $? "all lines of both"
+gives 0 "a last line without a newline" -np 1 --pty printf 'no newline'
+[ "$(cat "$work/out")" = 'no newline' ]
+result $? "comes out" "$work/out"
+gives 124 "a rank that is killed while it computes" -np 1 --pty --timeout 0.5 --kill-grace 0 \
+    awk 'BEGIN { print "kept"; for (;;) { } }'
+[ "$(cat "$work/out")" = kept ]
+result $? "has lost no line" "$work/out"
+gives 0 "--pty and --output-dir" -np 1 --pty --output-dir "$work/terminals" sh -c 'test -t 1 && seq 1000'
+seq 1000 | cmp -s - "$work/terminals/rank.0.out"
+result $? "have every line in the file"
+timeout -k 5 "$limit" "$nixlrun" -np 2 --pty yes 2>"$work/err" | head -n 1 >"$work/out"
+until_true 300 nothing_runs && [ ! -s "$work/err" ]
+result $? "a reader that goes away ends what writes to a terminal, without a word" "$work/err"
+if command -v expect >/dev/null; then
+    cat >"$work/size.exp" <<'SCRIPT'
+set timeout 300
+proc fail {what} { puts "FAILED: $what"; exit 1 }
+set stty_init "rows 31 columns 97"
+spawn -noecho [lindex $argv 0] -np 1 sh -c "trap 'stty size <&1' WINCH; stty size <&1; while :; do sleep 0.02; done"
+expect -re {31 97\r\n} {} timeout { fail "the size" }
+exec stty rows 17 columns 55 <$spawn_out(slave,name)
+expect -re {17 55\r\n} {} timeout { fail "the new size" }
+send "\003"
+expect eof {} timeout { fail "the end" }
+spawn -noecho [lindex $argv 0] -np 1 --no-pty sh -c "test -t 1 || echo pipe"
+expect -re {pipe\r\n} {} timeout { fail "--no-pty" }
+expect eof {} timeout { fail "the end" }
+SCRIPT
+    command expect "$work/size.exp" "$nixlrun" >"$work/out" 2>&1
+    result $? "at a terminal ranks have one of the same size, unless told otherwise" "$work/out"
+else
+    n_lines=$((n_lines + 1))
+    echo "ok $n_lines - at a terminal ranks have one # SKIP expect is not installed"
+fi
+
 # stdin
 feed() {
     stdin_from=$1

@@ -207,6 +207,9 @@ common() {
     seq 1 5000 | cmp - "$work/files/rank.4.out" && seq 1 5000 | cmp - "$work/files/rank.0.out" &&
         [ "$(cat "$work/files/rank.3.err")" = partial ]
     result $? "has every byte of every rank" "$work/err"
+    gives 0 "--pty" --host "$three" --pty --tag-output sh -c 'test -t 1 && seq 3000 && printf end'
+    [ "$(grep -c '^\[4\] ' "$work/out")" = 3001 ] && [ "$(grep -c '^\[[0-4]\] end$' "$work/out")" = 5 ]
+    result $? "has every line" "$work/out"
     gives 137 "--on-failure continue after a kill" --host "$three" --on-failure continue \
         "$work/by_host" "$build/test/net/survive" 2 ${network:+all}
     [ "$(sort "$work/out" | tr '\n' '|')" = \
