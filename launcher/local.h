@@ -35,6 +35,8 @@ struct rank {
     bool has_aborted;          /* has called PMIx_Abort */
     bool has_failed;
     int abort_code;
+    pid_t met_pid;            /* of the process that has met the others and not left; 0: none */
+    bool was_restarted;       /* another process of it has come behind that one */
     struct upcall *meeting;   /* it waits for the other ranks (server_meet.c); NULL: it does not */
     struct stream streams[2]; /* stdout, stderr */
     struct inlet inlet;       /* stdin */

@@ -86,6 +86,9 @@ void iof_deliver(const struct rank *rank, int which, const char *data, size_t nb
 bool meet_wants(const struct upcall *call);
 void meet_come(struct upcall *call);
 
+/* The process has left PMIx in order: another one may come in its place. */
+void meet_rank_left(struct rank *rank);
+
 /* The rank is not waited for any more; its state is set. */
 void meet_rank_ended(struct rank *rank);
 

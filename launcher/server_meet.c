@@ -65,6 +65,14 @@ static struct upcall *take_question(struct rank *rank)
     return call;
 }
 
+static pid_t pid_of(const struct upcall *call)
+{
+    const pmix_query_t *query = &call->queries[0];
+    const pmix_info_t *pid = info_find(query->qualifiers, query->nqual, PMIX_PROC_PID);
+
+    return pid != NULL && pid->value.type == PMIX_PID ? pid->value.data.pid : 0;
+}
+
 static void answer_all(struct space *space)
 {
     pmix_byte_object_t cards = gather_cards(space);
@@ -73,6 +81,7 @@ static void answer_all(struct space *space)
         pmix_info_t *info;
 
         if (space->ranks[i].meeting != NULL) {
+            space->ranks[i].met_pid = pid_of(space->ranks[i].meeting);
             PMIX_INFO_CREATE(info, 1);
             PMIX_INFO_LOAD(info, NXR_MEET_KEY, &cards, PMIX_BYTE_OBJECT);
             upcall_answer_info(take_question(&space->ranks[i]), PMIX_SUCCESS, info, 1);
@@ -94,6 +103,19 @@ bool meet_wants(const struct upcall *call)
            call->queries[0].keys[0] != NULL && strcmp(call->queries[0].keys[0], NXR_MEET_KEY) == 0;
 }
 
+/* The others know such a rank to be lost, and would not listen to it. */
+static bool is_restarted(struct rank *rank, const struct upcall *call)
+{
+    rank->was_restarted =
+        rank->was_restarted || (rank->met_pid != 0 && rank->met_pid != pid_of(call));
+    return rank->was_restarted;
+}
+
+void meet_rank_left(struct rank *rank)
+{
+    rank->met_pid = 0;
+}
+
 void meet_come(struct upcall *call)
 {
     const pmix_query_t *query = &call->queries[0];
@@ -105,6 +127,10 @@ void meet_come(struct upcall *call)
     }
     if (rank == NULL || rank->state == RANK_ENDED || card_of(call) == NULL) {
         upcall_answer(call, PMIX_ERR_BAD_PARAM);
+        return;
+    }
+    if (is_restarted(rank, call)) {
+        upcall_answer(call, NXR_MEET_RESTARTED);
         return;
     }
     if (rank->meeting != NULL) { /* it has given up waiting, and tries again */

@@ -40,6 +40,7 @@ static void do_finalized(struct upcall *call)
 
     if (rank != NULL) {
         rank->is_connected = false;
+        meet_rank_left(rank);
     }
     upcall_answer(call, PMIX_SUCCESS);
 }

@@ -223,6 +223,9 @@ static void begin(const struct nixl_init_params *params, const struct nxr_boot_i
 {
     nxr_job.rank = boot->rank;
     nxr_job.size = boot->size;
+    nxr_job.local_rank = boot->local_rank;
+    nxr_job.local_size = boot->n_local;
+    nxr_job.program = boot->program;
     nxr_job.is_alone = boot->is_alone;
     nxr_job.is_multithreaded = params == NULL || params->thread_level != NIXL_THREAD_SINGLE;
     nxr_job.control = NULL;
@@ -392,7 +395,7 @@ int nixl_finalize(void)
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-/* These two record no failure: they stand in every message about one, as that of nixl_init(). */
+/* These record no failure: they stand in every message about one, as that of nixl_init(). */
 int nixl_rank(void)
 {
     int status = readiness();
@@ -405,6 +408,27 @@ int nixl_size(void)
     int status = readiness();
 
     return status == NIXL_OK ? nxr_job.size : status;
+}
+
+int nixl_local_rank(void)
+{
+    int status = readiness();
+
+    return status == NIXL_OK ? nxr_job.local_rank : status;
+}
+
+int nixl_local_size(void)
+{
+    int status = readiness();
+
+    return status == NIXL_OK ? nxr_job.local_size : status;
+}
+
+int nixl_program(void)
+{
+    int status = readiness();
+
+    return status == NIXL_OK ? nxr_job.program : status;
 }
 
 int nixl_scope(int rank)

@@ -100,6 +100,8 @@ struct nxr_job {
     int n_inits;       /* init_lock in init.c */
     int rank;
     int size;
+    int local_rank, local_size;
+    int program;
     bool is_multithreaded;
     bool is_alone;   /* no launcher */
     bool is_leaving; /* in the last finalize: all others are, too */

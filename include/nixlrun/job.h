@@ -41,6 +41,9 @@ struct nixl_init_params {
  * @return NIXL_ERR_TRANSPORT   a launcher's environment is there but its server does not answer
  *                              (the detail names the variable and the PMIx status)
  * @return NIXL_ERR_TIMEOUT     the server or a peer was silent for NIXLRUN_INIT_TIMEOUT
+ * @return NIXL_ERR_UNSUPPORTED the rank was started again after its process had ended without
+ *                              nixl_finalize(): ranks cannot come back; or the kernel refuses what
+ *                              a rank needs
  * @return NIXL_ERR_FORKED      the process is a fork of one that used the library
  * @return NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY  no descriptor, thread or memory for the rank
  * Collective: the first call, over all ranks of the job. Threads: any.
@@ -65,6 +68,22 @@ NIXL_API int nixl_rank(void);
 
 /** The number of ranks in the job, or NIXL_ERR_NOT_INIT, as nixl_rank(). Threads: any. */
 NIXL_API int nixl_size(void);
+
+/**
+ * My number among the ranks that the launcher has started on my host, in the order of ranks, and
+ * how many these are: 0 <= nixl_local_rank() < nixl_local_size(). Where a launcher does not say who
+ * shares a host, all ranks count as if they were on one. NIXL_ERR_NOT_INIT as nixl_rank(). Whether
+ * memory is shared with a rank is what nixl_scope() tells. Threads: any.
+ */
+NIXL_API int nixl_local_rank(void);
+NIXL_API int nixl_local_size(void);
+
+/**
+ * The number of my program among those of the job, from 0 in the order of the command line, where
+ * ':' separates them; 0 where the launcher does not tell. NIXL_ERR_NOT_INIT as nixl_rank().
+ * Threads: any.
+ */
+NIXL_API int nixl_program(void);
 
 /** Where a rank lives, seen from here. */
 enum nixl_scope {

@@ -16,7 +16,9 @@
 struct nxr_boot_info {
     int rank;
     int size;
-    int n_local; /* ranks of the job on this host, as far as the launcher tells; else size */
+    int n_local;    /* ranks of the job on this host, as far as the launcher tells; else size */
+    int local_rank; /* the number among them */
+    int program;    /* the number among the programs of the job; 0 if the launcher does not tell */
     uint32_t incarnation;
     uint64_t mark; /* the same for all ranks of a job, another one for another job; alone: 0 */
     bool is_alone; /* no launcher */

@@ -18,6 +18,7 @@
 #include "util/env.h"
 #include "util/hash.h"
 #include "util/log.h"
+#include "util/meet.h"
 
 #include <errno.h>
 #include <pmix.h>
@@ -78,6 +79,16 @@ static int explain(pmix_status_t status, const char *what, char *why, size_t why
         "to run alone",
         what, PMIx_Error_string(status), status, getenv("PMIX_NAMESPACE"));
     return NIXL_ERR_TRANSPORT;
+}
+
+/* Who was in the job, died and was started again would be known to nobody. */
+static int refuse_restarted(char *why, size_t why_nbytes)
+{
+    snprintf(why, why_nbytes,
+             "rank %u was started again after its process had ended without nixl_finalize, and "
+             "ranks cannot come back into a job; start the whole job again",
+             myself.rank);
+    return NIXL_ERR_UNSUPPORTED;
 }
 
 /* ---- joining -------------------------------------------------------------------------------- */
@@ -156,12 +167,43 @@ static long job_number(pmix_rank_t rank, const char *key)
     return status == PMIX_SUCCESS ? number : -1;
 }
 
+/* My number among the `n_local` ranks of my host, if the launcher does not give it. */
+static int count_local_rank(int rank, int n_local, int size)
+{
+    int n = 0;
+
+    if (n_local == size) {
+        return rank;
+    }
+    for (int lower = 0; lower < rank; lower++) {
+        n += nxr_boot_node_of(lower) == nxr_boot_node_of(rank);
+    }
+    return n;
+}
+
+/* What the launcher says of this rank among the others. */
+static void read_place(struct nxr_boot_info *info, int64_t timeout_ns)
+{
+    long incarnation = job_number(myself.rank, PMIX_REINCARNATION);
+    long n_local = job_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE);
+    long local_rank = job_number(myself.rank, PMIX_LOCAL_RANK);
+    long program = job_number(myself.rank, PMIX_APPNUM);
+
+    info->incarnation = incarnation > 0 ? (uint32_t)incarnation : 0;
+    info->n_local = n_local > 0 && n_local <= info->size ? (int)n_local : info->size;
+    info->program = program > 0 && program < info->size ? (int)program : 0;
+    nxr_nodes_read(myself.nspace, info->size, timeout_ns);
+    info->local_rank = local_rank >= 0 && local_rank < info->n_local
+                           ? (int)local_rank
+                           : count_local_rank(info->rank, info->n_local, info->size);
+}
+
 int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, size_t why_nbytes)
 {
     const char *nspace = getenv("PMIX_NAMESPACE");
     struct nxr_boot_info info = {.rank = 0, .size = 1, .n_local = 1, .is_alone = true};
     pmix_status_t status;
-    long size, n_local, incarnation;
+    long size;
 
     if (nspace == NULL || nspace[0] == '\0') {
         nxr_alone_warn();
@@ -182,15 +224,15 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
         nxr_boot_stop(timeout_ns);
         return NIXL_ERR_TRANSPORT;
     }
-    incarnation = job_number(myself.rank, PMIX_REINCARNATION);
-    n_local = job_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE);
-    info.n_local = n_local > 0 && n_local <= size ? (int)n_local : (int)size;
     info.rank = (int)myself.rank;
     info.size = job_size = (int)size;
-    info.incarnation = incarnation > 0 ? (uint32_t)incarnation : 0;
     info.mark = nxr_hash(myself.nspace, strlen(myself.nspace));
     info.is_alone = false;
-    nxr_nodes_read(myself.nspace, info.size, timeout_ns);
+    read_place(&info, timeout_ns);
+    if (info.incarnation > 0) {
+        nxr_boot_stop(timeout_ns);
+        return refuse_restarted(why, why_nbytes);
+    }
     nxr_boot_events_watch(myself.nspace);
     *info_p = info;
     return NIXL_OK;
@@ -258,6 +300,9 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
             return explain(status, "PMIx_Commit", why, why_nbytes);
         }
         status = nxr_meeting_by_fence(myself.nspace, n_connects > 1, timeout_ns);
+    }
+    if (status == NXR_MEET_RESTARTED) {
+        return refuse_restarted(why, why_nbytes);
     }
     if (status != PMIX_SUCCESS) {
         return explain(status, "waiting for all ranks", why, why_nbytes);

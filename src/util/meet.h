@@ -4,8 +4,9 @@
  * and all are answered when every living rank of the job has asked. With the question come the
  * rank's name as PMIX_PROCID, since PMIx 4.2 does not say who asks, and its card as a byte object
  * of the same key. The answer is the cards of the living ranks, one behind the other, each with
- * this head. PMIx's own fence waits for a rank that died before PMIx_Init, and fails where a rank
- * died in it.
+ * this head. With PMIX_PROC_PID the process tells its number: one that comes behind another process
+ * of the rank, which has ended without leaving PMIx, is refused (NXR_MEET_RESTARTED). PMIx's own
+ * fence waits for a rank that died before PMIx_Init, and fails where a rank died in it.
  */
 #ifndef NXR_UTIL_MEET_H
 #define NXR_UTIL_MEET_H
@@ -13,6 +14,8 @@
 #include <stdint.h>
 
 #define NXR_MEET_KEY "nixlrun.meet"
+
+#define NXR_MEET_RESTARTED (PMIX_EXTERNAL_ERR_BASE - 1)
 
 #define NXR_MEET_CARD_MAX 8192 /* bytes of a card */
 

@@ -24,6 +24,10 @@ static void ranks_know_where_they_are(void)
             MPT_TEXT(nixl_host(rank), nixl_host(conf.rank));
         }
     }
+    MPT_GE(nixl_local_rank(), 0);
+    MPT_LT(nixl_local_rank(), nixl_local_size());
+    MPT_TRUE(nixl_local_rank() <= conf.rank && nixl_local_size() <= conf.size);
+    MPT_TRUE(nixl_program() >= 0 && nixl_program() < conf.size);
     MPT_TRUE(nixl_host(conf.size) == NULL);
     MPT_TRUE(nixl_host(-1) == NULL);
     MPT_EQ(nixl_scope(conf.size), NIXL_ERR_INVALID_ARG);

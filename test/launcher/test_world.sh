@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Ranks find their place in variables that programs without PMIx read, as those of torch do.
+# needs: test/mp/odd_process
 # shellcheck disable=SC1091,SC2016 # the variables are for the ranks' shells
 . "$top_srcdir/test/launcher/lib.sh"
+odd=$top_builddir/test/mp/odd_process
 names='RANK WORLD_SIZE LOCAL_RANK LOCAL_SIZE LOCAL_WORLD_SIZE MASTER_ADDR'
 show='for name in RANK WORLD_SIZE LOCAL_RANK LOCAL_SIZE LOCAL_WORLD_SIZE MASTER_ADDR; do
     eval "printf \"%s \" \"\${$name-none}\""; done; echo'
@@ -30,6 +32,8 @@ result $? "is the same for all ranks" "$work/out"
 gives 0 "a job in a job" -np 1 "$nixlrun" --oversubscribe -np 2 sh -c "$show"
 says '0 2 0 2 2 127.0.0.1 |1 2 1 2 2 127.0.0.1 |' "has a world of its own"
 
+gives 0 "ranks of two programs that ask the library" -np 1 "$odd" program 0 : -np 2 "$odd" program 1
+
 if command -v mpirun.openmpi >/dev/null; then
     PATH=$work/bin:$PATH
     mkdir "$work/bin"
@@ -37,6 +41,7 @@ if command -v mpirun.openmpi >/dev/null; then
     gives 0 "ranks of an engine" --engine openmpi -np 2 sh -c "$show" : -np 1 -x RANK=5 \
         -x MASTER_ADDR=host sh -c "$show"
     says '0 3 0 3 3 127.0.0.1 |1 3 1 3 3 127.0.0.1 |5 3 2 3 3 host |' "know their place, too"
+    gives 0 "and by the library" --engine openmpi -np 2 "$odd" program 0 : -np 1 "$odd" program 1
     gives 0 "a port of an engine's job" --engine openmpi -np 2 sh -c 'echo "$MASTER_PORT"'
     [ "$(sort -u "$work/out" | wc -l)" = 1 ] && [ "$(sort -u "$work/out")" != 77 ]
     result $? "is the same for its ranks" "$work/out"

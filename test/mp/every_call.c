@@ -184,6 +184,9 @@ void mpt_every_call(struct nixl_region *region, int expected)
 
     MPT_EQ(nixl_rank(), expected);
     MPT_EQ(nixl_size(), expected);
+    MPT_EQ(nixl_local_rank(), expected);
+    MPT_EQ(nixl_local_size(), expected);
+    MPT_EQ(nixl_program(), expected);
     MPT_EQ(nixl_scope(0), expected);
     MPT_EQ(nixl_peer_state(0), expected);
     MPT_EQ(nixl_event_fd(), expected);

@@ -5,6 +5,9 @@
  *     odd_process namespace  makes a PID namespace for its children, so no more threads
  *     odd_process socket     the socket to PMIx's server breaks while the rank joins
  *     odd_process random     the kernel refuses random numbers
+ *     odd_process again      another process of rank 1 comes behind one that was killed
+ *     odd_process twice      another process of each rank comes behind one that has left in order
+ *     odd_process program N  its number in the job is N, and its place is what the variables say
  */
 #include "config.h"
 
@@ -18,6 +21,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static bool has_no_random, is_cut;
@@ -70,6 +74,68 @@ static void refuse_random(void)
     MPT_OK(nixl_finalize());
 }
 
+/* Be a rank in another process, and end there by SIGKILL or in order. */
+static void be_another(bool is_killed)
+{
+    pid_t pid = fork();
+    int status = 0;
+
+    MPT_TRUE(pid >= 0);
+    if (pid == 0) {
+        MPT_OK(nixl_init(NULL));
+        if (is_killed) {
+            kill(getpid(), SIGKILL);
+        }
+        MPT_OK(nixl_finalize());
+        _exit(0);
+    }
+    MPT_EQ(waitpid(pid, &status, 0), pid);
+    MPT_EQ(status, is_killed ? SIGKILL : 0);
+}
+
+static int number_of(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text != NULL ? atoi(text) : -1;
+}
+
+static void come_again(void)
+{
+    struct nixl_event event = NIXL_EVENT_INIT;
+
+    if (number_of("RANK") != 1) {
+        MPT_OK(nixl_init(NULL));
+        MPT_OK(nixl_event_recv(MPT_PATIENCE, &event));
+        MPT_EQ(event.rank, 1);
+        MPT_OK(nixl_finalize());
+        return;
+    }
+    be_another(true);
+    for (int i = 0; i < 3; i++) {
+        MPT_EQ(nixl_init(NULL), NIXL_ERR_UNSUPPORTED);
+        MPT_TRUE(strstr(nixl_last_error()->text, "rank 1 was started again") != NULL);
+    }
+}
+
+static void come_twice(void)
+{
+    be_another(false);
+    MPT_OK(nixl_init(NULL));
+    MPT_OK(nixl_finalize());
+}
+
+static void find_place(int program)
+{
+    MPT_OK(nixl_init(NULL));
+    MPT_EQ(nixl_program(), program);
+    MPT_EQ(nixl_rank(), number_of("RANK"));
+    MPT_EQ(nixl_size(), number_of("WORLD_SIZE"));
+    MPT_EQ(nixl_local_rank(), number_of("LOCAL_RANK"));
+    MPT_EQ(nixl_local_size(), number_of("LOCAL_SIZE"));
+    MPT_OK(nixl_finalize());
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -79,6 +145,12 @@ int main(int argc, char **argv)
         make_namespace();
     } else if (strcmp(what, "socket") == 0) {
         cut_socket();
+    } else if (strcmp(what, "again") == 0) {
+        come_again();
+    } else if (strcmp(what, "twice") == 0) {
+        come_twice();
+    } else if (strcmp(what, "program") == 0 && argc == 3) {
+        find_place(atoi(argv[2]));
     } else {
         MPT_TEXT(what, "random");
         refuse_random();
