@@ -99,6 +99,12 @@ static inline bool nxr_request_is_done(const struct nixl_req *req)
     return atomic_load_explicit(&req->status, memory_order_acquire) != NIXL_INPROGRESS;
 }
 
+/*
+ * Stop a request: what has not started is dropped. NIXL_OK: it has ended; NIXL_INPROGRESS: its
+ * transport finishes what it has begun.
+ */
+int nxr_request_stop(struct nixl_req *req);
+
 /* Report the outcome of a request that has ended, free it, and set it NULL. */
 int nxr_request_finish(const char *operation, struct nixl_req **req_p);
 

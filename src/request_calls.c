@@ -172,8 +172,7 @@ int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, 
     return nxr_request_finish("nixl_req_wait_any", &reqs[any.index]);
 }
 
-/* Stop what has not started; NIXL_INPROGRESS if the transport finishes what it has begun. */
-static int stop_request(struct nixl_req *req)
+int nxr_request_stop(struct nixl_req *req)
 {
     const struct nxr_transport *transport;
 
@@ -209,7 +208,7 @@ int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outco
         return NIXL_OK;
     }
     req = *req_p;
-    if (stop_request(req) == NIXL_INPROGRESS) {
+    if (nxr_request_stop(req) == NIXL_INPROGRESS) {
         status = nxr_wait(is_done, req, timeout_ns);
         if (status == NIXL_ERR_TIMEOUT) {
             return nxr_fail(status, "nixl_req_cancel", req->peer->rank, "", 0,

@@ -20,9 +20,6 @@
 
 #include <errno.h>
 
-/* How long a call that failed to complete in time waits for what it has begun to stop. */
-#define QUIESCE_NS (1 * NXR_S)
-
 /* ---- the unusual cases ----------------------------------------------------------------------- */
 
 /* A local buffer that begins in device memory must end there. */
@@ -145,19 +142,26 @@ static bool is_complete(void *arg)
            NIXL_INPROGRESS;
 }
 
-/* Wait for a request of a call that returns when it has ended. */
+/*
+ * Wait for a request of a call that returns when it has ended. Where it takes too long it is
+ * stopped; what cannot be stopped is waited for, since the local buffer is in use until then.
+ */
 static int finish_request(const char *operation, int rank, struct nixl_req *req)
 {
-    if (nxr_wait(is_complete, req, nxr_env.op_timeout) == NIXL_OK) {
+    size_t nbytes = req->op.nbytes, nbytes_done;
+    bool is_late = nxr_wait(is_complete, req, nxr_env.op_timeout) != NIXL_OK;
+
+    if (is_late && nxr_request_stop(req) == NIXL_INPROGRESS) {
+        (void)nxr_wait(is_complete, req, NIXL_FOREVER);
+    }
+    if (!is_late || atomic_load(&req->status) != NIXL_ERR_CANCELED) {
         return nixl_req_wait(&req, NIXL_FOREVER);
     }
-    if (nixl_req_cancel(&req, QUIESCE_NS, NULL) == NIXL_OK) {
-        return nxr_fail(NIXL_ERR_TIMEOUT, operation, rank, "", 0,
-                        "not complete within NIXLRUN_OP_TIMEOUT; stopped");
-    }
-    nixl_req_free(&req);
-    return nxr_fail(NIXL_ERR_IN_USE, operation, rank, "", 0,
-                    "not complete within NIXLRUN_OP_TIMEOUT, and the local buffer is still in use");
+    nbytes_done = req->op.nbytes_done;
+    nxr_request_finish(operation, &req);
+    return nxr_fail(NIXL_ERR_TIMEOUT, operation, rank, "", 0,
+                    "%zu of %zu bytes were moved within NIXLRUN_OP_TIMEOUT (%s); stopped",
+                    nbytes_done, nbytes, nxr_duration(nxr_env.op_timeout).text);
 }
 
 /* An operation that takes time, waited for. */

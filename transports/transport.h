@@ -359,7 +359,7 @@ struct nxr_device_copy {
  */
 int nxr_device_copy_begin(struct nxr_device_copy *copy);
 
-/* The same, waited for; NIXL_ERR_IN_USE: not over within NIXLRUN_OP_TIMEOUT, and it goes on. */
+/* The same, waited for. */
 int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct nxr_range *src_range,
                     const void *src, size_t nbytes);
 

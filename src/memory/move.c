@@ -12,7 +12,6 @@
 #include "memory/memory.h"
 #include "progress.h"
 #include "region.h"
-#include "util/env.h"
 #include "wait.h"
 
 #include <stdio.h>
@@ -139,7 +138,10 @@ static bool is_over(void *arg)
     return atomic_load_explicit(&move->status, memory_order_acquire) != NIXL_INPROGRESS;
 }
 
-/* Begin a copy and wait for it; the move is given away. */
+/*
+ * Begin a copy and wait for it; the move is given away. A GPU's copy cannot be stopped, and both
+ * sides are in use until it has ended: it is waited for without end.
+ */
 static int run(struct device_move *move)
 {
     int status = nxr_device_copy_begin(&move->copy);
@@ -149,12 +151,7 @@ static int run(struct device_move *move)
         free(move);
         return status;
     }
-    if (nxr_wait(is_over, move, nxr_env.op_timeout) != NIXL_OK) {
-        status = NIXL_ERR_IN_USE;
-        if (!atomic_exchange(&move->is_left, true)) {
-            return status;
-        }
-    }
+    (void)nxr_wait(is_over, move, NIXL_FOREVER);
     status = atomic_load_explicit(&move->status, memory_order_acquire);
     if (!atomic_exchange(&move->is_left, true)) {
         return status; /* its end is still on the way out, and frees it */

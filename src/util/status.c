@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text of status codes, and the calling thread's last failure. */
 #include "util/status.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -51,6 +52,23 @@ int nxr_fail(int status, const char *operation, int rank, const char *transport,
                                      .text = last.text};
     errno = saved_errno;
     return status;
+}
+
+struct nxr_duration nxr_duration(int64_t ns)
+{
+    static const struct {
+        int64_t ns;
+        const char *name;
+    } units[] = {{NXR_S, "s"}, {NXR_MS, "ms"}, {NXR_US, "us"}, {1, "ns"}};
+    struct nxr_duration duration;
+    size_t i = 0;
+
+    while (ns < units[i].ns && units[i].ns > 1) {
+        i++;
+    }
+    snprintf(duration.text, sizeof(duration.text), "%.4g %s", (double)ns / (double)units[i].ns,
+             units[i].name);
+    return duration;
 }
 
 int nxr_fail_inner(int status, const char *operation, int rank)

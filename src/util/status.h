@@ -20,6 +20,12 @@ int nxr_fail(int status, const char *operation, int rank, const char *transport,
 /* A call within a call has failed: the failure of `operation`, with the text of that one. */
 int nxr_fail_inner(int status, const char *operation, int rank);
 
+/* A time for a message: "2 s", "1.5 ms". Use as nxr_duration(ns).text. */
+struct nxr_duration {
+    char text[24];
+};
+struct nxr_duration nxr_duration(int64_t ns);
+
 /* The status that says what an errno means. */
 int nxr_status_of_errno(int error);
 

@@ -2,19 +2,24 @@
 /*
  * A peer that is stopped by SIGSTOP: it is neither dead nor does it answer.
  *
- *     fault_stop timeouts|words|copy|kill
+ *     fault_stop timeouts|words|copy|kill|serving
  *
  * timeouts  every call with a timeout comes back; what needs no answer works
  * words     words of its registered memory: what has timed out, or was canceled, is not done later
- * copy      a peer that is stopped in the middle of a put: close says so, and succeeds after
- * SIGCONT kill      the same, but the peer is killed: close does not wait for the dead
+ * copy      a peer that is stopped in the middle of a put: close says so, and succeeds after SIGCONT
+ * kill      the same, but the peer is killed: close does not wait for the dead
+ * serving   an owner that is stopped while it serves a put to it (NIXLRUN_PROCESS_VM=0,
+ *           NIXLRUN_OP_TIMEOUT=500ms): the put ends with NIXL_ERR_TIMEOUT when nothing moves any more
  */
 #include "mptest.h"
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TAG_PID   0xfc01
@@ -236,6 +241,88 @@ static void test_copy(bool is_kill)
     }
 }
 
+/* ---- stopped while it serves ----------------------------------------------------------------- */
+
+#define STOP_ROUNDS  3
+#define STOPPED_NS   (1800 * MPT_MS) /* longer than the put's time, and than it takes to cancel */
+#define SERVE_NBYTES (16u << 20)
+
+static atomic_bool is_continued;
+
+static void *stop_and_continue(void *arg)
+{
+    const struct timespec stopped = {.tv_sec = STOPPED_NS / MPT_S, .tv_nsec = STOPPED_NS % MPT_S};
+    pid_t pid = *(const pid_t *)arg;
+
+    mpt_bring(pid, SIGSTOP, "T");
+    nanosleep(&stopped, NULL);
+    MPT_EQ(kill(pid, SIGCONT), 0);
+    atomic_store(&is_continued, true);
+    return NULL;
+}
+
+/* An owner that is not stopped, on a busy machine. */
+static void put_in_the_end(struct nixl_region *region, const void *src)
+{
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+    int status;
+
+    do {
+        MPT_LT(mpt_now_ns(), end_ns);
+        status = nixl_put(1, region, 0, src, SERVE_NBYTES);
+    } while (status == NIXL_ERR_TIMEOUT);
+    MPT_OK(status);
+}
+
+static void put_to_stopped(struct nixl_region *region, pid_t pid)
+{
+    unsigned char *src = malloc(SERVE_NBYTES);
+    int n_timeouts = 0;
+
+    memset(src, 7, SERVE_NBYTES);
+    put_in_the_end(region, src);
+    for (int round = 0; round < STOP_ROUNDS; round++) {
+        pthread_t thread;
+        int status = NIXL_OK;
+
+        atomic_store(&is_continued, false);
+        MPT_EQ(pthread_create(&thread, NULL, stop_and_continue, &pid), 0);
+        while (status == NIXL_OK && !atomic_load(&is_continued)) {
+            status = nixl_put(1, region, 0, src, SERVE_NBYTES);
+        }
+        if (status != NIXL_OK) { /* else it was stopped behind the last byte */
+            MPT_STATUS(status, NIXL_ERR_TIMEOUT);
+            MPT_EQ(nixl_last_error()->rank, 1);
+            MPT_TRUE(strstr(nixl_last_error()->text, "NIXLRUN_OP_TIMEOUT (500 ms)") != NULL);
+            n_timeouts++;
+        }
+        MPT_EQ(pthread_join(thread, NULL), 0);
+    }
+    MPT_NE(n_timeouts, 0);
+    put_in_the_end(region, src);
+    free(src);
+}
+
+static void test_serving(void)
+{
+    struct nixl_region *region;
+    void *memory = malloc(SERVE_NBYTES);
+
+    memset(memory, 0, SERVE_NBYTES);
+    MPT_OK(nixl_region_register("serving", memory, SERVE_NBYTES, NULL, &region));
+    mpt_barrier();
+    if (nixl_rank() == 0) {
+        put_to_stopped(region, receive_pid());
+        MPT_OK(nixl_notify(1, TAG_DONE, NULL, 0, MPT_PATIENCE));
+    } else {
+        send_pid();
+        nixl_note_init(&note);
+        MPT_OK(nixl_notify_recv(0, TAG_DONE, UINT64_MAX, MPT_PATIENCE, &note));
+    }
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    free(memory);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -247,6 +334,8 @@ int main(int argc, char **argv)
         test_timeouts();
     } else if (strcmp(what, "words") == 0) {
         test_words();
+    } else if (strcmp(what, "serving") == 0) {
+        test_serving();
     } else {
         test_copy(strcmp(what, "kill") == 0);
     }

@@ -119,3 +119,13 @@ Test(status, errno_is_translated)
     cr_expect(eq(int, nxr_status_of_errno(EINVAL), NIXL_ERR_INVALID_ARG));
     cr_expect(eq(int, nxr_status_of_errno(EIO), NIXL_ERR_TRANSPORT));
 }
+
+Test(status, durations_are_readable)
+{
+    cr_expect_str_eq(nxr_duration(0).text, "0 ns");
+    cr_expect_str_eq(nxr_duration(999).text, "999 ns");
+    cr_expect_str_eq(nxr_duration(1500).text, "1.5 us");
+    cr_expect_str_eq(nxr_duration(20000000).text, "20 ms");
+    cr_expect_str_eq(nxr_duration(2000000000).text, "2 s");
+    cr_expect_str_eq(nxr_duration(61500000000).text, "61.5 s");
+}
