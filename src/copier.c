@@ -357,7 +357,6 @@ void nxr_copier_stop(void)
 int nxr_host_copy_start(struct nxr_op *op)
 {
     struct copy *copy;
-    char *there = op->part->addr + op->offset;
 
     if (!nxr_copier_is_there()) {
         return NIXL_ERR_UNSUPPORTED;
@@ -368,8 +367,12 @@ int nxr_host_copy_start(struct nxr_op *op)
     }
     copy->op = op;
     copy->resume_at = SIZE_MAX;
-    copy->method = op->kind == NXR_OP_PUT ? nxr_copy_choose(there, op->local, op->nbytes)
-                                          : nxr_copy_choose(op->local, there, op->nbytes);
+    if (op->part->method == NXR_METHOD_MEMCPY) {
+        char *there = op->part->addr + op->offset;
+
+        copy->method = op->kind == NXR_OP_PUT ? nxr_copy_choose(there, op->local, op->nbytes)
+                                              : nxr_copy_choose(op->local, there, op->nbytes);
+    }
     atomic_fetch_add(&op->part->n_copies, 1);
     atomic_fetch_add(&nxr_n_at_copier, 1);
     atomic_fetch_add(&nxr_n_to_copy, 1);

@@ -11,7 +11,9 @@
 #include "request.h"
 #include "stage.h"
 #include "util/clock.h"
+#include "util/log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -241,6 +243,26 @@ void nxr_region_peer_lost(struct nxr_peer *peer)
         make_stale(part);
     }
 }
+void nxr_part_lose_process_vm(struct nxr_part *part, int error)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    if (part->method == NXR_METHOD_PROCESS_VM) {
+        snprintf(part->note, sizeof(part->note),
+                 "process_vm calls on pid %d have worked before and fail now: %s", (int)part->pid,
+                 strerror(error));
+        part->method = NXR_METHOD_BOUNCE;
+        nxr_info(SHM, "registered memory goes through a bounce buffer: %s", part->note);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+void nxr_part_copy_note(const struct nxr_part *part, char *text, size_t nbytes)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    snprintf(text, nbytes, "%s", part->note);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
 
 void nxr_region_drop_parts(struct nixl_region *region)
 {

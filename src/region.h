@@ -111,6 +111,9 @@ const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const vo
 /* How the part is reached, in a word. */
 const char *nxr_part_method(const struct nxr_part *part);
 
+/* ... and why not by a better way. Takes job.lock. */
+void nxr_part_copy_note(const struct nxr_part *part, char *text, size_t nbytes);
+
 static inline bool nxr_part_has_range(const struct nxr_part *part, uint64_t offset, size_t nbytes)
 {
     return offset <= part->nbytes && nbytes <= part->nbytes - offset;

@@ -59,7 +59,11 @@ static void fill_info(const struct nixl_region *region, int rank, const struct n
     fill_device(region, is_own, part, info->device);
     snprintf(info->transport, sizeof(info->transport), "%s", part->transport->name);
     snprintf(info->method, sizeof(info->method), "%s", nxr_part_method(part));
-    snprintf(info->note, sizeof(info->note), "%s", is_own ? region->memory.note : part->note);
+    if (is_own) {
+        snprintf(info->note, sizeof(info->note), "%s", region->memory.note);
+    } else {
+        nxr_part_copy_note(part, info->note, sizeof(info->note));
+    }
     nxr_route_expect(part, &info->latency_ns, &info->bandwidth_mbps);
 }
 

@@ -172,7 +172,7 @@ static void tell_how(const struct between *between, struct nixl_route_info *info
              mover == &nxr_transport_stage    ? "staged"
              : mover == &nxr_transport_device ? "device"
                                               : nxr_part_method(part));
-    snprintf(info->why, sizeof(info->why), "%s", part->note);
+    nxr_part_copy_note(part, info->why, sizeof(info->why));
     if (mover == &nxr_transport_stage && info->why[0] == '\0') {
         tell_why_staged(between, info);
     }

@@ -109,9 +109,9 @@ struct nxr_part {
     _Atomic uint64_t generation;            /* of the key; 0: not usable */
     const _Atomic uint64_t *generation_now; /* the owner's own word for this region */
     uint32_t id;
-    uint32_t guard_index; /* of the peer, in every thread's table of in-flight slots */
-    bool full_fence;      /* this process or the owner lacks membarrier */
-    enum nxr_method method;
+    uint32_t guard_index;           /* of the peer, in every thread's table of in-flight slots */
+    bool full_fence;                /* this process or the owner lacks membarrier */
+    _Atomic enum nxr_method method; /* changes only from PROCESS_VM to BOUNCE */
 
     struct nxr_peer *peer;
     struct nxr_key key;
@@ -120,7 +120,7 @@ struct nxr_part {
     _Atomic uint64_t generation_there; /* on another host: as far as its owner has told */
     struct net_part *net;              /* on another host: what the networks know of it */
     bool is_in_pieces;                 /* there, and reached by small messages only */
-    char note[160];                    /* why the method is not a better one */
+    char note[160];                    /* why the method is not a better one; job.lock */
 
     /* Device memory on this host (METHOD_DEVICE): `addr` is where this process reaches it. */
     struct nxr_export export;
@@ -412,6 +412,12 @@ pid_t nxr_peer_pid(const struct nxr_peer *peer);
  * the peer's nonce in its own memory. 0, or the errno of the call, or ESRCH.
  */
 int nxr_peer_prove_pid(const struct nxr_peer *peer, pid_t pid);
+
+/*
+ * process_vm calls reach the peer no more, by that errno: one of the two has changed its user since
+ * the part was opened. From now on the owner serves the part's memory (METHOD_BOUNCE). Any thread.
+ */
+void nxr_part_lose_process_vm(struct nxr_part *part, int error);
 
 /*
  * Map a peer's allocated memory of `nbytes` behind `fd`, which may be hostile: it must be a sealed

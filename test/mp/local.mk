@@ -42,6 +42,7 @@ mp_programs = \
 	%D%/no_device \
 	%D%/odd_process \
 	%D%/precedence \
+	%D%/other_user \
 	%D%/quiet \
 	%D%/refusals \
 	%D%/seals \
@@ -116,6 +117,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_precedence_LDFLAGS = $(mp_link)
 %C%_precedence_LDADD = $(mp_libs)
 %C%_quiet_LDFLAGS = $(mp_link)
+%C%_other_user_LDFLAGS = $(mp_link)
+%C%_other_user_LDADD = $(mp_libs)
 %C%_quiet_LDADD = $(mp_libs)
 %C%_refusals_LDFLAGS = $(mp_link)
 %C%_refusals_LDADD = $(mp_libs)

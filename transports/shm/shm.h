@@ -14,14 +14,15 @@ void nxr_shm_choose_vm(struct nxr_part *part);
 
 /*
  * Copy to or from the owner's memory by system calls, many pieces by each; the part was entered.
- * NIXL_OK or the failure; *n_done_p: so many of the first pieces are over.
+ * NIXL_OK, NIXL_ERR_AGAIN (the part has METHOD_BOUNCE now), or the failure; *n_done_p: so many of
+ * the first pieces are over.
  */
-int nxr_shm_vm_list(const struct nxr_part *part, enum nxr_op_kind kind,
-                    const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p);
+int nxr_shm_vm_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
+                    size_t n_pieces, size_t *n_done_p);
 
 /* The same for one piece. */
-static inline int nxr_shm_vm_move(const struct nxr_part *part, enum nxr_op_kind kind,
-                                  uint64_t offset, void *local, size_t nbytes)
+static inline int nxr_shm_vm_move(struct nxr_part *part, enum nxr_op_kind kind, uint64_t offset,
+                                  void *local, size_t nbytes)
 {
     const struct nxr_piece piece = {offset, local, nbytes};
     size_t n_done;

@@ -81,8 +81,19 @@ static struct position advance(const struct nxr_piece *pieces, struct position f
     return from;
 }
 
-int nxr_shm_vm_list(const struct nxr_part *part, enum nxr_op_kind kind,
-                    const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
+/* What a failed call means to the operation. NIXL_ERR_AGAIN: the owner has to do it. */
+static int fail_call(struct nxr_part *part, int error)
+{
+    nxr_debug(SHM, "process_vm call on pid %d: %s", (int)part->pid, strerror(error));
+    if (error == EPERM || error == EACCES || error == ENOSYS) {
+        nxr_part_lose_process_vm(part, error);
+        return NIXL_ERR_AGAIN;
+    }
+    return error == EFAULT ? NIXL_ERR_TRANSPORT : nxr_status_of_errno(error);
+}
+
+int nxr_shm_vm_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
+                    size_t n_pieces, size_t *n_done_p)
 {
     struct iovec here[CALL_MAX_PIECES], there[CALL_MAX_PIECES];
     struct position now = {0, 0};
@@ -93,11 +104,8 @@ int nxr_shm_vm_list(const struct nxr_part *part, enum nxr_op_kind kind,
                                            : process_vm_readv(part->pid, here, n, there, n, 0);
 
         if (moved <= 0) {
-            int error = moved < 0 ? errno : EFAULT;
-
-            nxr_debug(SHM, "process_vm call on pid %d: %s", (int)part->pid, strerror(error));
             *n_done_p = now.index;
-            return error == EFAULT ? NIXL_ERR_TRANSPORT : nxr_status_of_errno(error);
+            return fail_call(part, moved < 0 ? errno : EFAULT);
         }
         now = advance(pieces, now, (size_t)moved);
     }
