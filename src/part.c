@@ -25,6 +25,10 @@ static unsigned n_retired;
 static struct nxr_list closing = {&closing, &closing}; /* stale, mapping not yet undone */
 static struct nxr_list mapped = {&mapped, &mapped};    /* n_maps > 0 */
 
+/* Ready parts by their owner and its number for them: what an owner closes is found at once. */
+#define N_BUCKETS 4096
+static struct nxr_list ready[N_BUCKETS]; /* all zeros: never used */
+
 /* ---- making and retiring --------------------------------------------------------------------- */
 
 struct nxr_region_part *nxr_part_new(void)
@@ -101,9 +105,25 @@ int64_t nxr_region_tick(int64_t now)
     return nxr_list_is_empty(&closing) ? INT64_MAX : now + UNMAP_RETRY;
 }
 
+static struct nxr_list *bucket_of(int rank, uint32_t id)
+{
+    struct nxr_list *bucket = &ready[((uint32_t)rank * 2654435761u + id) % N_BUCKETS];
+
+    if (bucket->next == NULL) {
+        nxr_list_init(bucket);
+    }
+    return bucket;
+}
+
+void nxr_part_ready(struct nxr_region_part *part)
+{
+    nxr_list_append(bucket_of(part->rank, part->part.id), &part->link);
+}
+
 /* A ready part becomes stale: the owner closed it. Its mapping goes as soon as nobody copies. */
 static void make_stale(struct nxr_region_part *part)
 {
+    nxr_list_remove(&part->link);
     invalidate(part);
     atomic_store_explicit(&part->state, NXR_PART_STALE, memory_order_release);
     if (!try_close(part)) {
@@ -223,26 +243,6 @@ const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const vo
     return part->method == NXR_METHOD_DEVICE ? part->transport : &nxr_transport_device;
 }
 
-/* ---- what happens to peers ------------------------------------------------------------------- */
-
-void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation)
-{
-    struct nxr_region_part *part;
-
-    while ((part = nxr_region_find_part(peer->rank, id, generation)) != NULL) {
-        nxr_part_owner_closed(part);
-    }
-}
-
-void nxr_region_peer_lost(struct nxr_peer *peer)
-{
-    struct nxr_region_part *part;
-
-    nxr_region_end_asks(peer, NIXL_ERR_PEER_LOST);
-    while ((part = nxr_region_find_part(peer->rank, UINT32_MAX, 0)) != NULL) {
-        make_stale(part);
-    }
-}
 void nxr_part_lose_process_vm(struct nxr_part *part, int error)
 {
     pthread_mutex_lock(&nxr_job.lock);
@@ -263,6 +263,40 @@ void nxr_part_copy_note(const struct nxr_part *part, char *text, size_t nbytes)
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
+/* ---- what happens to peers ------------------------------------------------------------------- */
+
+void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation)
+{
+    struct nxr_list *link, *after, *bucket = bucket_of(peer->rank, id);
+
+    nxr_list_for_each (link, after, bucket) {
+        struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, link);
+
+        if (part->rank == peer->rank && part->part.id == id &&
+            part->part.key.generation == generation) {
+            nxr_part_owner_closed(part);
+        }
+    }
+}
+
+void nxr_region_peer_lost(struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+
+    nxr_region_end_asks(peer, NIXL_ERR_PEER_LOST);
+    for (size_t i = 0; i < N_BUCKETS; i++) {
+        if (ready[i].next == NULL) {
+            continue;
+        }
+        nxr_list_for_each (link, after, &ready[i]) {
+            struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, link);
+
+            if (part->rank == peer->rank) {
+                make_stale(part);
+            }
+        }
+    }
+}
 
 void nxr_region_drop_parts(struct nixl_region *region)
 {

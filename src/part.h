@@ -10,6 +10,9 @@ struct nxr_region_part;
 /* A part of no region yet, in state ASKING; NULL: no memory. */
 struct nxr_region_part *nxr_part_new(void);
 
+/* It becomes READY: found from now on when its owner closes it, or dies. */
+void nxr_part_ready(struct nxr_region_part *part);
+
 /* Out of its region: closed as soon as nobody copies, and used again much later. */
 void nxr_part_retire(struct nxr_region_part *part);
 

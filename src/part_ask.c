@@ -99,6 +99,7 @@ static void part_came(struct nxr_region_part *part, const struct nxr_key *key,
         return;
     }
     part->is_open = true;
+    nxr_part_ready(part);
     atomic_store_explicit(&open->generation, key->generation, memory_order_release);
     atomic_store_explicit(&part->state, NXR_PART_READY, memory_order_release);
     nxr_request_begin_waiting(&part->waiting);

@@ -486,24 +486,3 @@ bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p)
     pthread_mutex_unlock(&nxr_job.lock);
     return is_found;
 }
-
-/* ---- the parts of all regions ---------------------------------------------------------------- */
-
-struct nxr_region_part *nxr_region_find_part(int rank, uint32_t id, uint64_t generation)
-{
-    struct nxr_list *link, *after;
-
-    nxr_list_for_each (link, after, &open_regions) {
-        struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
-        struct nxr_part_chunk *chunk = atomic_load(&region->chunks[rank / NXR_PARTS_PER_CHUNK]);
-        struct nxr_region_part *part =
-            chunk != NULL ? atomic_load(&chunk->parts[rank % NXR_PARTS_PER_CHUNK]) : NULL;
-
-        if (part != NULL && atomic_load(&part->state) == NXR_PART_READY &&
-            (id == UINT32_MAX ||
-             (part->part.id == id && part->part.key.generation == generation))) {
-            return part;
-        }
-    }
-    return NULL;
-}

@@ -38,7 +38,7 @@ struct nxr_region_part {
     uint64_t ask;
     struct nxr_list ask_link; /* of peer->asks */
     struct nxr_list waiting;  /* struct nixl_req: begin when the part is ready */
-    struct nxr_list link;     /* of the free or the retired ones */
+    struct nxr_list link;     /* of the ready ones of a bucket, or the closing or retired ones */
     struct nxr_list map_link; /* of those with n_maps > 0 */
     unsigned n_maps;          /* pointers that nixl_region_map() gave out */
     size_t inherited_nbytes;  /* own memory that was closed while mapped: freed with the last */
@@ -153,11 +153,6 @@ int nxr_region_fail_part(const char *operation, const struct nxr_region_part *pa
 
 /* The owner has closed the region: no more use of this part. Any thread, without job.lock. */
 void nxr_region_mark_stale(struct nxr_part *part);
-
-/*
- * A ready part of that rank: with that number and generation, or any where id is UINT32_MAX; or
- * NULL. Caller holds job.lock. */
-struct nxr_region_part *nxr_region_find_part(int rank, uint32_t id, uint64_t generation);
 
 /* A pointer to the part is given out. Caller holds job.lock. */
 void nxr_region_take_map(struct nxr_region_part *part);

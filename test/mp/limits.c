@@ -6,6 +6,7 @@
  *     limits as       address space (RLIMIT_AS)
  *     limits fsize    size of files, which memory files are too (RLIMIT_FSIZE)
  *     limits nofile   64 descriptors, while every rank talks to every other
+ *     limits regions  many regions that a peer has used are closed: the peer hears of all soon
  *     limits memcg    rank 1 runs in a memory group of 48 MiB and fills it: the kernel kills it
  */
 #include "mptest.h"
@@ -167,6 +168,62 @@ static void fill_the_group(void)
     mpt_fail(__FILE__, __LINE__, "256 MiB fit into a group of 48 MiB");
 }
 
+/* ---- many regions ---------------------------------------------------------------------------- */
+
+#define N_REGIONS 12000
+
+/* Rank 1 puts into all; the time that its questions and puts take. */
+static int64_t use_all(struct nixl_region **regions)
+{
+    int64_t begin_ns = mpt_now_ns();
+    char byte = 1;
+
+    for (int i = 0; i < N_REGIONS && nixl_rank() == 1; i++) {
+        MPT_OK(nixl_put(0, regions[i], 0, &byte, 1));
+    }
+    return mpt_now_ns() - begin_ns;
+}
+
+/*
+ * Rank 0 closes all, and rank 1 hears of each. It has heard of all when an answer that was sent
+ * behind them comes. That takes less than the use: no search through all for each.
+ */
+static void test_regions(void)
+{
+    struct nixl_region **regions = calloc(N_REGIONS, sizeof(struct nixl_region *)), *last;
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    char name[32], *memory = calloc(N_REGIONS, 1);
+    int64_t use_ns, close_ns;
+
+    MPT_TRUE(regions != NULL && memory != NULL);
+    for (int i = 0; i < N_REGIONS; i++) {
+        snprintf(name, sizeof(name), "limits.%d", i);
+        MPT_OK(nixl_rank() == 0 ? nixl_region_register(name, memory + i, 1, NULL, &regions[i])
+                                : nixl_region_open(name, &regions[i]));
+    }
+    mpt_barrier();
+    use_ns = use_all(regions);
+    mpt_barrier();
+    close_ns = mpt_now_ns();
+    for (int i = 0; i < N_REGIONS && nixl_rank() == 0; i++) {
+        MPT_OK(nixl_region_close(regions[i], MPT_PATIENCE));
+    }
+    MPT_OK(nixl_rank() == 0 ? nixl_region_register("limits.last", memory, 1, NULL, &last)
+                            : nixl_region_open("limits.last", &last));
+    MPT_OK(nixl_region_query(last, 0, MPT_PATIENCE, &info));
+    close_ns = mpt_now_ns() - close_ns;
+    if (nixl_rank() == 1) {
+        MPT_LT(close_ns, use_ns);
+    }
+    mpt_barrier();
+    for (int i = 0; i < N_REGIONS && nixl_rank() == 1; i++) {
+        MPT_OK(nixl_region_close(regions[i], MPT_PATIENCE));
+    }
+    MPT_OK(nixl_region_close(last, MPT_PATIENCE));
+    free(memory);
+    free(regions);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -183,6 +240,8 @@ int main(int argc, char **argv)
         test_address_space();
     } else if (strcmp(what, "fsize") == 0) {
         test_file_size();
+    } else if (strcmp(what, "regions") == 0) {
+        test_regions();
     } else if (strcmp(what, "nofile") == 0) {
         test_descriptors();
     } else if (nixl_rank() == 1) {
