@@ -320,9 +320,10 @@ int nixl_channel_receive(struct nixl_channel *channel, int64_t timeout_ns, void 
         status = nxr_wait(look, &receive, timeout_ns);
     }
     if (status != NIXL_OK) {
-        return status == NIXL_INPROGRESS
-                   ? status
-                   : nxr_fail(status, operation, channel->peer, "", 0, "no item came in time");
+        return status == NIXL_INPROGRESS ? status
+                                         : nxr_fail(status, operation, channel->peer, "", 0,
+                                                    "no item of channel '%s' within %s",
+                                                    channel->name, nxr_duration(timeout_ns).text);
     }
     if (receive.lane == channel->n_lanes) {
         return fail_end(operation, receive.ended, receive.state);

@@ -128,7 +128,8 @@ int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
     do {
         status = nxr_wait(has_event, NULL, timeout_ns);
         if (status == NIXL_ERR_TIMEOUT) {
-            return nxr_fail(status, "nixl_event_recv", -1, "", 0, "no event came in time");
+            return nxr_fail(status, "nixl_event_recv", -1, "", 0, "no event within %s",
+                            nxr_duration(timeout_ns).text);
         }
         if (status != NIXL_OK) {
             return status;

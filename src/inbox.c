@@ -14,15 +14,18 @@
 #include "host/liveness.h"
 #include "net/net.h"
 #include "notify.h"
+#include "util/clock.h"
 #include "util/env.h"
 #include "util/status.h"
 #include "wait.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct queued_note {
     struct nxr_list link;
+    int64_t since_ns; /* of nxr_coarse_now_ns() */
     int rank;
     uint32_t nbytes;
     uint64_t tag;
@@ -133,6 +136,7 @@ static bool enqueue(struct nxr_peer *peer, const struct nxr_ring_message *messag
     if (note == NULL) {
         return false;
     }
+    note->since_ns = nxr_coarse_now_ns();
     note->rank = peer->rank;
     note->nbytes = message->nbytes;
     note->tag = message->tag;
@@ -344,7 +348,49 @@ static int check_receive(int rank, int64_t timeout_ns, const struct nixl_note *n
     return NIXL_OK;
 }
 
-static int fail_receive(const struct receive *receive, int status)
+/* What lies in the queue, since no call has wanted it: how many, and the oldest. */
+static void tell_unmatched(char *text, size_t nbytes)
+{
+    const struct queued_note *oldest;
+    struct nxr_list *link, *after;
+    size_t n = 0;
+
+    text[0] = '\0';
+    lock_inbox();
+    nxr_list_for_each (link, after, &inbox.queue) {
+        n++;
+    }
+    if (n > 0) {
+        oldest = nxr_list_entry(inbox.queue.next, struct queued_note, link);
+        snprintf(text, nbytes, "; %zu unmatched %s queued: %srank %d, tag %llu, %u bytes, for %s",
+                 n, n == 1 ? "is" : "are", n == 1 ? "" : "the oldest of ", oldest->rank,
+                 (unsigned long long)oldest->tag, oldest->nbytes,
+                 nxr_duration(nxr_coarse_now_ns() - oldest->since_ns).text);
+    }
+    unlock_inbox();
+}
+
+/* "no notification from rank 0 with tag 42 within 2 s; 1 unmatched is queued: ..." */
+static int fail_timeout(const struct receive *receive, int64_t timeout_ns)
+{
+    char from[32] = "any rank", tag[64] = "any tag", unmatched[160];
+
+    if (receive->peer != NULL) {
+        snprintf(from, sizeof(from), "rank %d", receive->rank);
+    }
+    if (receive->mask == UINT64_MAX) {
+        snprintf(tag, sizeof(tag), "tag %llu", (unsigned long long)receive->tag);
+    } else if (receive->mask != 0) {
+        snprintf(tag, sizeof(tag), "tag %#llx (mask %#llx)", (unsigned long long)receive->tag,
+                 (unsigned long long)receive->mask);
+    }
+    tell_unmatched(unmatched, sizeof(unmatched));
+    return nxr_fail(NIXL_ERR_TIMEOUT, "nixl_notify_recv", receive->rank, "", 0,
+                    "no notification from %s with %s within %s%s", from, tag,
+                    nxr_duration(timeout_ns).text, unmatched);
+}
+
+static int fail_receive(const struct receive *receive, int status, int64_t timeout_ns)
 {
     switch (status) {
     case NIXL_ERR_PEER_LOST:
@@ -356,8 +402,7 @@ static int fail_receive(const struct receive *receive, int status)
         return nxr_fail(status, "nixl_notify_recv", receive->rank, "", 0,
                         "notifications that no call has wanted fill NIXLRUN_NOTE_QUEUE");
     default:
-        return nxr_fail(status, "nixl_notify_recv", receive->rank, "", 0,
-                        "no notification that fits came in time");
+        return fail_timeout(receive, timeout_ns);
     }
 }
 
@@ -385,7 +430,7 @@ int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_
     }
     status = nxr_wait(try_receive, &receive, timeout_ns);
     status = status == NIXL_OK ? receive.status : status;
-    return status >= 0 ? status : fail_receive(&receive, status);
+    return status >= 0 ? status : fail_receive(&receive, status, timeout_ns);
 }
 
 void nxr_inbox_reset(void)

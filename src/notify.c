@@ -193,7 +193,8 @@ static bool try_send(void *arg)
     return true;
 }
 
-static int fail_send(const char *operation, int status, const struct nxr_peer *peer)
+static int fail_send(const char *operation, int status, const struct nxr_peer *peer,
+                     int64_t timeout_ns)
 {
     switch (status) {
     case NIXL_ERR_PEER_LOST:
@@ -201,12 +202,17 @@ static int fail_send(const char *operation, int status, const struct nxr_peer *p
     case NIXL_ERR_UNSUPPORTED:
         return nxr_fail(status, operation, peer->rank, "", 0, "no transport reaches rank %d: %s",
                         peer->rank, peer->why_not);
-    case NIXL_ERR_TIMEOUT:
     case NIXL_ERR_AGAIN:
         return nxr_fail(status, operation, peer->rank, "", 0,
-                        nxr_peer_is_up(peer) ? "the queue to rank %d is full"
+                        nxr_peer_is_up(peer) ? "the queue of notifications to rank %d is full"
                                              : "rank %d is not connected yet",
                         peer->rank);
+    case NIXL_ERR_TIMEOUT:
+        return nxr_fail(status, operation, peer->rank, "", 0,
+                        nxr_peer_is_up(peer)
+                            ? "the queue of notifications to rank %d has had no room for %s"
+                            : "rank %d was not connected within %s",
+                        peer->rank, nxr_duration(timeout_ns).text);
     default:
         return nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
     }
@@ -219,16 +225,16 @@ static int send_slow(const char *operation, struct send *send, int64_t timeout_n
     int status = nxr_peer_connect(peer, timeout_ns);
 
     if (status == NIXL_INPROGRESS) {
-        return fail_send(operation, NIXL_ERR_AGAIN, peer);
+        return fail_send(operation, NIXL_ERR_AGAIN, peer, timeout_ns);
     }
     if (status != NIXL_OK) {
-        return fail_send(operation, status, peer);
+        return fail_send(operation, status, peer, timeout_ns);
     }
     if (nxr_peer_is_lost(peer)) {
-        return fail_send(operation, NIXL_ERR_PEER_LOST, peer);
+        return fail_send(operation, NIXL_ERR_PEER_LOST, peer, timeout_ns);
     }
     if (!nxr_peer_is_up(peer) || peer->transport == NULL) {
-        return fail_send(operation, NIXL_ERR_UNSUPPORTED, peer);
+        return fail_send(operation, NIXL_ERR_UNSUPPORTED, peer, timeout_ns);
     }
     status = nxr_wait(try_send, send, nxr_left(timeout_ns, deadline));
     if (status == NIXL_OK) {
@@ -236,7 +242,7 @@ static int send_slow(const char *operation, struct send *send, int64_t timeout_n
     } else if (status == NIXL_INPROGRESS) {
         status = NIXL_ERR_AGAIN;
     }
-    return status == NIXL_OK ? status : fail_send(operation, status, peer);
+    return status == NIXL_OK ? status : fail_send(operation, status, peer, timeout_ns);
 }
 
 int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *msg, size_t nbytes,

@@ -120,7 +120,8 @@ int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns)
     status = nxr_wait(is_done, *req_p, timeout_ns);
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(status, "nixl_req_wait", (*req_p)->peer->rank, "", 0,
-                        "%s is not complete in time; the request lives", (*req_p)->operation);
+                        "%s is not complete after %s; the request lives", (*req_p)->operation,
+                        nxr_duration(timeout_ns).text);
     }
     return status == NIXL_OK ? nxr_request_finish("nixl_req_wait", req_p) : status;
 }
@@ -163,7 +164,8 @@ int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, 
     status = nxr_wait(is_any_done, &any, timeout_ns);
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(status, "nixl_req_wait_any", -1, "", 0,
-                        "none of %zu requests is complete in time", n_live);
+                        "none of %zu requests is complete after %s; they live", n_live,
+                        nxr_duration(timeout_ns).text);
     }
     if (status != NIXL_OK) {
         return status;
@@ -212,7 +214,8 @@ int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outco
         status = nxr_wait(is_done, req, timeout_ns);
         if (status == NIXL_ERR_TIMEOUT) {
             return nxr_fail(status, "nixl_req_cancel", req->peer->rank, "", 0,
-                            "a copy is still in flight; the request lives");
+                            "%s is still in flight %s after it was canceled; the request lives",
+                            req->operation, nxr_duration(timeout_ns).text);
         }
         if (status != NIXL_OK) {
             return status;

@@ -110,6 +110,12 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
                         "rank %d has closed region '%s'; nixl_region_query() finds a new one",
                         peer->rank, region->name);
     }
+    if (status == NIXL_ERR_TIMEOUT) {
+        return nxr_fail(status, operation, peer->rank, part->transport->name, 0,
+                        "rank %d has not answered for %s (NIXLRUN_OP_TIMEOUT): it was asked for "
+                        "region '%s', and is not known to be dead; it may be stopped",
+                        peer->rank, nxr_duration(nxr_env.op_timeout).text, region->name);
+    }
     return nxr_fail(status, operation, peer->rank, part->transport->name, 0, "%s",
                     status == NIXL_ERR_LIMIT ? "more threads use this peer than it has slots for"
                                              : nixl_strerror(status));
@@ -433,6 +439,30 @@ static int send_note(void *arg)
                            note->what->msg_nbytes, note->timeout_ns);
 }
 
+/*
+ * The first use of a part asks for it. A call with a timeout waits for that no longer than for the
+ * rest, and not at all with 0. NIXL_OK: go on, within what is left of *timeout_ns_p.
+ */
+static int await_part(const char *operation, int rank, struct nixl_region *region,
+                      const void *local, size_t nbytes, int64_t *timeout_ns_p)
+{
+    int64_t deadline = nxr_deadline(*timeout_ns_p);
+    struct nxr_part *part;
+    int status = nxr_transfer_check(operation, rank, region, local, nbytes);
+
+    if (status != NIXL_OK || *timeout_ns_p >= nxr_env.resolve_timeout) {
+        return status;
+    }
+    status = nxr_region_resolve(operation, region, rank, false, *timeout_ns_p, &part);
+    if (status == NIXL_INPROGRESS) {
+        return nxr_fail(NIXL_ERR_AGAIN, operation, rank, "", 0,
+                        "rank %d has been asked for region '%s' and has not answered yet", rank,
+                        region->name);
+    }
+    *timeout_ns_p = nxr_left(*timeout_ns_p, deadline);
+    return status;
+}
+
 static int put_then_notify(int rank, struct nixl_region *region, const struct nxr_put_notify *what,
                            int64_t timeout_ns)
 {
@@ -459,6 +489,9 @@ int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const
     if (status == NIXL_OK && put_notify_at_once(rank, region, &what) == NIXL_OK) {
         return NIXL_OK;
     }
+    if (status == NIXL_OK && __builtin_expect(nxr_region_part(region, rank) == NULL, 0)) {
+        status = await_part("nixl_put_notify", rank, region, src, nbytes, &timeout_ns);
+    }
     return status == NIXL_OK ? put_then_notify(rank, region, &what, timeout_ns) : status;
 }
 
@@ -467,6 +500,9 @@ int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void 
 {
     int status = nxr_notify_check("nixl_get_notify", rank, msg, msg_nbytes, timeout_ns);
 
+    if (status == NIXL_OK && __builtin_expect(nxr_region_part(region, rank) == NULL, 0)) {
+        status = await_part("nixl_get_notify", rank, region, dst, nbytes, &timeout_ns);
+    }
     if (status == NIXL_OK) {
         status = get("nixl_get_notify", rank, region, offset, dst, nbytes);
     }

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -360,12 +361,37 @@ static void many_threads_send_and_receive(void)
     mpt_barrier();
 }
 
+/* What was waited for, and what came instead. */
+static void a_timeout_tells_what_lies_there(void)
+{
+    char expected[200];
+
+    MPT_STATUS(receive(conf.prev, TAG_READY, UINT64_MAX, MPT_MS), NIXL_ERR_TIMEOUT);
+    snprintf(expected, sizeof(expected), "no notification from rank %d with tag %d within 1 ms",
+             conf.prev, TAG_READY);
+    MPT_TEXT(nixl_last_error()->text, expected);
+    MPT_OK(nixl_notify(conf.next, TAG_STREAM, "12345", 5, MPT_PATIENCE));
+    MPT_OK(nixl_notify(conf.next, TAG_FULL, NULL, 0, MPT_PATIENCE));
+    MPT_OK(receive(conf.prev, TAG_FULL, UINT64_MAX, MPT_PATIENCE));
+    MPT_STATUS(receive(conf.prev, 0x4e00, 0xff00, MPT_MS), NIXL_ERR_TIMEOUT);
+    snprintf(expected, sizeof(expected),
+             "no notification from rank %d with tag 0x4e00 (mask 0xff00) within 1 ms; ", conf.prev);
+    MPT_TRUE(strncmp(nixl_last_error()->text, expected, strlen(expected)) == 0);
+    /* The neighbour may have sent more meanwhile. */
+    snprintf(expected, sizeof(expected), "rank %d, tag %d, 5 bytes, for ", conf.prev, TAG_STREAM);
+    MPT_TRUE(strstr(nixl_last_error()->text, " unmatched ") != NULL);
+    MPT_TRUE(strstr(nixl_last_error()->text, expected) != NULL);
+    MPT_OK(receive(conf.prev, TAG_STREAM, UINT64_MAX, MPT_PATIENCE));
+    mpt_barrier();
+}
+
 const struct guarantee conf_notify[] = {
     {"notify", NULL, 0},
     {"notifications_arrive_once_and_in_order", notifications_arrive_once_and_in_order, 0},
     {"payloads_have_limits", payloads_have_limits, 0},
     {"a_note_that_is_too_small_leaves_the_notification",
      a_note_that_is_too_small_leaves_the_notification, 0},
+    {"a_timeout_tells_what_lies_there", a_timeout_tells_what_lies_there, 0},
     {"filters_take_the_oldest_that_fits", filters_take_the_oldest_that_fits, 0},
     {"no_sender_starves_behind_others", no_sender_starves_behind_others, CONF_PEERS},
     {"a_full_queue_pushes_back_and_loses_nothing", a_full_queue_pushes_back_and_loses_nothing,
