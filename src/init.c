@@ -47,6 +47,7 @@ struct nxr_job nxr_job;
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static __thread bool is_leaver NXR_TLS_MODEL; /* this thread is in the last nixl_finalize() */
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
@@ -56,11 +57,24 @@ static int readiness(void)
     switch (atomic_load_explicit(&nxr_job.state, memory_order_acquire)) {
     case NXR_STATE_READY:
         return NIXL_OK;
+    case NXR_STATE_LEAVING:
+        return is_leaver || nxr_thread_is_own() ? NIXL_OK : NIXL_ERR_NOT_INIT;
     case NXR_STATE_FORKED:
         return NIXL_ERR_FORKED;
     default:
         return NIXL_ERR_NOT_INIT;
     }
+}
+
+/* A call that races the last nixl_finalize() is a bug of the program: debug builds stop there. */
+static int fail_leaving(const char *operation)
+{
+#ifdef NXR_DEBUG
+    nxr_error(CORE, "%s was called while another thread is in nixl_finalize", operation);
+    abort();
+#endif
+    return nxr_fail(NIXL_ERR_NOT_INIT, operation, -1, "", 0,
+                    "another thread is in nixl_finalize; no call may run beside it");
 }
 
 int nxr_check_ready(const char *operation)
@@ -69,6 +83,9 @@ int nxr_check_ready(const char *operation)
 
     if (status == NIXL_OK) {
         return NIXL_OK;
+    }
+    if (atomic_load(&nxr_job.state) == NXR_STATE_LEAVING) {
+        return fail_leaving(operation);
     }
     return nxr_fail(status, operation, -1, "", 0, "%s",
                     status == NIXL_ERR_FORKED
@@ -84,7 +101,7 @@ int nxr_fail_rank(const char *operation, int rank)
 
 static void after_fork(void)
 {
-    if (atomic_load(&nxr_job.state) == NXR_STATE_READY) {
+    if (nxr_is_joined()) {
         atomic_store(&nxr_job.state, NXR_STATE_FORKED);
         nxr_job.size = 0; /* no rank is valid: put and get leave their short way, too */
     }
@@ -386,7 +403,10 @@ int nixl_finalize(void)
     if (status == NIXL_OK) {
         pthread_mutex_lock(&init_lock);
         if (--nxr_job.n_inits == 0) {
+            is_leaver = true;
+            atomic_store(&nxr_job.state, NXR_STATE_LEAVING);
             leave();
+            is_leaver = false;
         }
         pthread_mutex_unlock(&init_lock);
     }
@@ -481,7 +501,7 @@ int nixl_peer_state(int rank)
 
 void nixl_abort(int exit_code, const char *why)
 {
-    bool is_rank = atomic_load(&nxr_job.state) == NXR_STATE_READY;
+    bool is_rank = nxr_is_joined();
     const char *reason = why != NULL ? why : "no reason given";
     struct nxr_signal_guard guard;
 

@@ -31,7 +31,12 @@ struct pid_watch;
 struct stage_lane;
 
 /* The state of the library. Read by every call. */
-enum nxr_state { NXR_STATE_NONE, NXR_STATE_READY, NXR_STATE_FORKED };
+enum nxr_state {
+    NXR_STATE_NONE,
+    NXR_STATE_READY,
+    NXR_STATE_LEAVING, /* in the last nixl_finalize(): only that thread and own ones may call */
+    NXR_STATE_FORKED,
+};
 
 /* How far the way to a peer is. */
 enum nxr_link {
@@ -125,9 +130,18 @@ extern struct nxr_job nxr_job;
 /* NIXL_OK, or the reason why no call can be made; records the failure of `operation`. */
 int nxr_check_ready(const char *operation);
 
+/* May any thread make calls? */
 static inline bool nxr_is_ready(void)
 {
     return atomic_load_explicit(&nxr_job.state, memory_order_relaxed) == NXR_STATE_READY;
+}
+
+/* Does the rank take part in the job, whoever may make calls? */
+static inline bool nxr_is_joined(void)
+{
+    int state = atomic_load_explicit(&nxr_job.state, memory_order_relaxed);
+
+    return state == NXR_STATE_READY || state == NXR_STATE_LEAVING;
 }
 
 static inline bool nxr_is_rank(int rank)

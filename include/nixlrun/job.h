@@ -56,7 +56,9 @@ NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
  * regions, which other ranks may use until then, and frees everything. Requests that were not
  * waited for end.
  * @return NIXL_OK, or NIXL_ERR_NOT_INIT
- * Collective: the last call, over the living ranks. Threads: no other call may run in this process.
+ * Collective: the last call, over the living ranks. Threads: no other call may run in this process;
+ * one that begins meanwhile returns NIXL_ERR_NOT_INIT where it checks that, or is undefined. With
+ * --enable-debug it aborts and names the call.
  */
 NIXL_API int nixl_finalize(void);
 

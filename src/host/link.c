@@ -343,7 +343,7 @@ void nxr_link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card *ca
 
 void nxr_link_conn_closed(struct nxr_peer *peer)
 {
-    if (nxr_peer_is_lost(peer) || !nxr_is_ready()) {
+    if (nxr_peer_is_lost(peer) || !nxr_is_joined()) {
         return;
     }
     if (!nxr_peer_is_up(peer)) {

@@ -237,7 +237,7 @@ int64_t nxr_liveness_tick(int64_t now)
 
 void nxr_liveness_from_launcher(int rank)
 {
-    if (!nxr_is_ready()) {
+    if (!nxr_is_joined()) {
         return;
     }
     if (rank >= 0) {

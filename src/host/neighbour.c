@@ -112,7 +112,7 @@ int64_t nxr_neighbour_tick(int64_t now)
 {
     const struct nxr_peer *peer = neighbour >= 0 ? nxr_job.peers[neighbour] : NULL;
 
-    if (nxr_job.size == 1 || !nxr_is_ready()) {
+    if (nxr_job.size == 1 || !nxr_is_joined()) {
         return INT64_MAX;
     }
     if (begin_at < 0) {

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -26,21 +27,51 @@ struct scheduling {
     uint64_t period_ns;
 };
 
+static __thread bool is_own;
+
+/* What a new thread runs. */
+struct start {
+    void *(*run)(void *);
+    void *arg;
+};
+
+bool nxr_thread_is_own(void)
+{
+    return is_own;
+}
+
+static void *run_own(void *arg)
+{
+    const struct start start = *(const struct start *)arg;
+
+    free(arg);
+    is_own = true;
+    return start.run(start.arg);
+}
+
 int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *), void *arg)
 {
+    struct start *start = malloc(sizeof(*start));
     pthread_attr_t attributes;
     sigset_t all, before;
     int error;
 
+    if (start == NULL) {
+        return ENOMEM;
+    }
+    *start = (struct start){run, arg};
     sigfillset(&all);
     pthread_attr_init(&attributes);
     if (stack_nbytes > 0) {
         pthread_attr_setstacksize(&attributes, stack_nbytes);
     }
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(thread, &attributes, run, arg);
+    error = pthread_create(thread, &attributes, run_own, start);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
+    if (error != 0) {
+        free(start);
+    }
     return error;
 }
 

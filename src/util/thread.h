@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Was the calling thread started by nxr_thread_start()? */
+bool nxr_thread_is_own(void);
+
 /*
  * Start a joinable thread that runs run(arg), with a stack of that size, or the system's usual one
  * for 0. Returns 0 or an errno.

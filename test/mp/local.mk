@@ -37,12 +37,13 @@ mp_programs = \
 	%D%/hostile_net \
 	%D%/large \
 	%D%/lean \
+	%D%/leave_race \
 	%D%/lifecycle \
 	%D%/limits \
 	%D%/no_device \
 	%D%/odd_process \
-	%D%/precedence \
 	%D%/other_user \
+	%D%/precedence \
 	%D%/quiet \
 	%D%/refusals \
 	%D%/seals \
@@ -106,6 +107,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_lean_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_lean_LDFLAGS = $(mp_link)
 %C%_lean_LDADD = $(mp_libs) $(PMIX_LIBS) -ldl
+%C%_leave_race_LDFLAGS = $(mp_link)
+%C%_leave_race_LDADD = $(mp_libs)
 %C%_lifecycle_LDFLAGS = $(mp_link)
 %C%_lifecycle_LDADD = $(mp_libs)
 %C%_limits_LDFLAGS = $(mp_link)
@@ -114,11 +117,11 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_no_device_LDADD = $(mp_libs)
 %C%_odd_process_LDFLAGS = $(mp_link)
 %C%_odd_process_LDADD = $(mp_libs)
+%C%_other_user_LDFLAGS = $(mp_link)
+%C%_other_user_LDADD = $(mp_libs)
 %C%_precedence_LDFLAGS = $(mp_link)
 %C%_precedence_LDADD = $(mp_libs)
 %C%_quiet_LDFLAGS = $(mp_link)
-%C%_other_user_LDFLAGS = $(mp_link)
-%C%_other_user_LDADD = $(mp_libs)
 %C%_quiet_LDADD = $(mp_libs)
 %C%_refusals_LDFLAGS = $(mp_link)
 %C%_refusals_LDADD = $(mp_libs)
