@@ -312,18 +312,30 @@ static void a_canceled_request_leaves_its_memory_alone(void)
     struct local local = conf_local("kind.cancel.local", conf.local_kind, PART_NBYTES);
     unsigned char *seen = malloc(PART_NBYTES);
 
+    memset(local.host, 0xaa, PART_NBYTES);
+    conf_push(&local, 0, PART_NBYTES);
+    MPT_OK(nixl_put(conf.next, part.region, 0, local.addr, PART_NBYTES)); /* what gets would get */
+    MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
     mpt_barrier();
     for (unsigned round = 0; round < conf_rounds(20); round++) {
         struct nixl_req *req = NULL;
         enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
         bool is_put = round % 2 == 0;
-        int status = is_put ? nixl_put_nb(conf.next, part.region, 0, local.addr, PART_NBYTES, &req)
-                            : nixl_get_nb(conf.next, part.region, 0, local.addr, PART_NBYTES, &req);
+        int status;
+
+        memset(local.host, 0x55, PART_NBYTES);
+        conf_push(&local, 0, PART_NBYTES);
+        status = is_put ? nixl_put_nb(conf.next, part.region, 0, local.addr, PART_NBYTES, &req)
+                        : nixl_get_nb(conf.next, part.region, 0, local.addr, PART_NBYTES, &req);
 
         if (status == NIXL_INPROGRESS) {
             MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, &outcome));
         } else {
             MPT_OK(status);
+        }
+        if (!is_put && outcome == NIXL_OUTCOME_UNTOUCHED) {
+            conf_pull(&local, 0, PART_NBYTES);
+            MPT_CHECK_BYTES(local.host, PART_NBYTES, 0x55);
         }
         /* The local memory is free again: what it holds from now on stays. */
         memset(local.host, (int)round, PART_NBYTES);

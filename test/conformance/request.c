@@ -268,6 +268,27 @@ static void many_puts_of_words_are_under_way_at_once(void)
     conf_drop(&part);
 }
 
+/* Who does not want to know gives no outcome. */
+static void cancel_needs_no_outcome(void)
+{
+    struct part part = conf_part("cancel.null", BIG);
+    unsigned char *src = malloc(BIG);
+
+    memset(src, 0x44, BIG);
+    mpt_barrier();
+    for (unsigned round = 0; round < conf_rounds(10); round++) {
+        struct nixl_req *req = NULL;
+        int status = nixl_put_nb(conf.next, part.region, 0, src, BIG, &req);
+
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+        MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, NULL));
+        MPT_TRUE(req == NULL);
+    }
+    mpt_barrier();
+    conf_drop(&part);
+    free(src);
+}
+
 /* ---- letting go ------------------------------------------------------------------------------ */
 
 static void freed_requests_complete_by_themselves(void)
@@ -299,6 +320,7 @@ const struct guarantee conf_request[] = {
     {"a_failed_start_makes_no_request", a_failed_start_makes_no_request, 0},
     {"cancel_tells_what_was_done_and_no_byte_moves_later",
      cancel_tells_what_was_done_and_no_byte_moves_later, 0},
+    {"cancel_needs_no_outcome", cancel_needs_no_outcome, 0},
     {"many_puts_of_words_are_under_way_at_once", many_puts_of_words_are_under_way_at_once, 0},
     {"freed_requests_complete_by_themselves", freed_requests_complete_by_themselves, 0},
     {0},

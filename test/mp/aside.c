@@ -222,6 +222,26 @@ static void a_cancel_stops_it(void)
     mpt_barrier();
 }
 
+/* A start has copied some of it when the call returns. */
+static void a_cancel_tells_what_a_transfer_has_moved(void)
+{
+    int n_partial = 0;
+
+    for (int round = 0; round < ROUNDS && nixl_rank() == 0; round++) {
+        struct nixl_req *req = NULL;
+        enum nixl_outcome outcome;
+
+        start_xfer(&req);
+        MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, &outcome));
+        MPT_NE(outcome, NIXL_OUTCOME_UNTOUCHED);
+        n_partial += outcome == NIXL_OUTCOME_PARTIAL;
+    }
+    if (nixl_rank() == 0) {
+        MPT_NE(n_partial, 0);
+    }
+    mpt_barrier();
+}
+
 /* The owner closes; then no byte comes any more. */
 static void a_close_stops_it(void)
 {
@@ -394,6 +414,7 @@ int main(int argc, char **argv)
     }
     what_follows_arrives_behind();
     a_cancel_stops_it();
+    a_cancel_tells_what_a_transfer_has_moved();
     a_close_stops_it();
     a_close_here_ends_it();
     a_fork_does_not_disturb_it();

@@ -4,6 +4,7 @@
  * what has failed otherwise, which it tells once.
  *
  *     fault_flush
+ *     fault_flush deadline   one deadline holds for all ranks: 8 times 500 ms would be 4 s
  *
  * Rank 1 dies. Rank 2 lives, and never makes the region that rank 0 puts into.
  */
@@ -49,12 +50,52 @@ static void flush_all(struct nixl_region *region)
     MPT_OK(nixl_region_close(nowhere, MPT_PATIENCE));
 }
 
-int main(void)
+/* Puts that do not end to each of the others, since none of them makes the region. */
+static void flush_within_one_deadline(void)
+{
+    const int64_t timeout_ns = 500 * MPT_MS;
+    struct nixl_region *nowhere;
+    int64_t took_ns;
+    char byte = 0;
+
+    MPT_OK(nixl_region_open("nowhere", &nowhere));
+    for (int rank = 1; rank < nixl_size(); rank++) {
+        struct nixl_req *req = NULL;
+
+        MPT_STATUS(nixl_put_nb(rank, nowhere, 0, &byte, 1, &req), NIXL_INPROGRESS);
+        MPT_OK(nixl_req_free(&req));
+    }
+    took_ns = mpt_now_ns();
+    MPT_STATUS(nixl_flush(NIXL_ALL_RANKS, timeout_ns), NIXL_ERR_TIMEOUT);
+    took_ns = mpt_now_ns() - took_ns;
+    MPT_GE(took_ns, timeout_ns);
+    MPT_LT(took_ns, 4 * timeout_ns);
+    MPT_OK(nixl_region_close(nowhere, MPT_PATIENCE)); /* ends the puts */
+    (void)nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE);   /* ... of which it tells once */
+}
+
+static int test_deadline(void)
+{
+    MPT_OK(nixl_init(NULL));
+    mpt_barrier();
+    if (nixl_rank() == 0) {
+        flush_within_one_deadline();
+    }
+    mpt_barrier();
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}
+
+int main(int argc, char **argv)
 {
     static struct nixl_note note;
     struct nixl_region *region;
 
+    (void)argv;
     mpt_start();
+    if (argc > 1) {
+        return test_deadline();
+    }
     MPT_OK(nixl_init(NULL));
     MPT_EQ(nixl_size(), 3);
     MPT_OK(nixl_region_alloc("flush", 64, NULL, &region));

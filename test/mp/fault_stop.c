@@ -6,10 +6,12 @@
  *
  * timeouts  every call with a timeout comes back; what needs no answer works
  * words     words of its registered memory: what has timed out, or was canceled, is not done later
- * copy      a peer that is stopped in the middle of a put: close says so, and succeeds after SIGCONT
+ * copy      a peer that is stopped in the middle of a put: close says so, and succeeds when it
+ *           goes on
  * kill      the same, but the peer is killed: close does not wait for the dead
  * serving   an owner that is stopped while it serves a put to it (NIXLRUN_PROCESS_VM=0,
- *           NIXLRUN_OP_TIMEOUT=500ms): the put ends with NIXL_ERR_TIMEOUT when nothing moves any more
+ *           NIXLRUN_OP_TIMEOUT=500ms): the put ends with NIXL_ERR_TIMEOUT when nothing moves any
+ *           more
  */
 #include "mptest.h"
 

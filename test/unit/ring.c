@@ -3,6 +3,7 @@
 #include "host/ring.h"
 
 #include "test/unit/unit.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,23 +115,70 @@ Test(ring, a_refused_push_writes_nothing)
     free(before);
 }
 
-/* A payload may look like any state of the ring; old laps must not be taken for new messages. */
+/* The state of the slot at a position, in its lap, as ring.h has it. */
+static uint64_t state_at(uint64_t position, size_t nbytes)
+{
+    return (position + 1) << 16 | nbytes;
+}
+
+/*
+ * A message whose payload slots hold, where their states lie, those of messages that will stand
+ * there one lap later.
+ */
+static void fill_with_fakes(uint64_t position, unsigned char *payload, size_t n_slots)
+{
+    memset(payload, 0, NXR_RING_MAX_NBYTES);
+    for (size_t i = 1; i < n_slots; i++) {
+        uint64_t fake = state_at(position + i + NXR_RING_SLOTS, 8);
+
+        memcpy(payload + NXR_RING_INLINE_NBYTES + (i - 1) * NXR_LINE_NBYTES +
+                   offsetof(struct nxr_ring_slot, state),
+               &fake, sizeof(fake));
+    }
+}
+
+/*
+ * A payload may look like any state of the ring: what it leaves behind is not taken for a message
+ * when the head comes to that slot a lap later. Each slot of the longest message is once the one
+ * that the head then stands on.
+ */
 Test(ring, payloads_that_look_like_states_deceive_nobody)
 {
-    uint64_t fakes[NXR_RING_MAX_NBYTES / 8];
+    const size_t n_slots = nxr_ring_slots_of(NXR_RING_MAX_NBYTES);
 
-    for (uint64_t round = 0; round < 400; round++) {
+    for (size_t stop = 1; stop < n_slots; stop++) {
         struct nxr_ring_message message;
+        uint64_t start = tx.tail;
 
-        for (size_t i = 0; i < sizeof(fakes) / 8; i++) {
-            fakes[i] = (tx.tail + i / 8 + 1 + (i % 2) * NXR_RING_SLOTS) << 16 | 8;
-        }
-        cr_assert(nxr_ring_push(&tx, round, fakes, sizeof(fakes)));
+        fill_with_fakes(start, big, n_slots);
+        cr_assert(nxr_ring_push(&tx, 1, big, sizeof(big)));
         cr_assert(nxr_ring_peek(&rx, &message));
-        cr_assert(eq(u64, message.tag, round));
         nxr_ring_pop(&rx, &message, got);
-        cr_assert(eq(int, memcmp(got, fakes, sizeof(fakes)), 0));
-        cr_assert(not(nxr_ring_has(&rx)), "round %lu", (unsigned long)round);
+        cr_assert(eq(int, memcmp(got, big, sizeof(big)), 0));
+        while (tx.tail < start + stop + NXR_RING_SLOTS) { /* short messages, to that slot */
+            cr_assert(nxr_ring_push(&tx, tx.tail, NULL, 0));
+            cr_assert(nxr_ring_peek(&rx, &message));
+            cr_assert(eq(u64, message.tag, tx.tail - 1));
+            nxr_ring_pop(&rx, &message, got);
+        }
+        cr_assert(not(nxr_ring_has(&rx)), "slot %zu of the message", stop);
+        cr_assert(not(nxr_ring_peek(&rx, &message)), "slot %zu of the message", stop);
+    }
+}
+
+/* Its first slots and its last one, which a count that is off by one leaves. */
+Test(ring, every_slot_of_a_message_is_cleared_when_it_is_taken)
+{
+    for (size_t nbytes = 0; nbytes <= sizeof(big); nbytes += 17) {
+        uint64_t start = tx.tail;
+
+        memset(big, 0xff, sizeof(big));
+        cr_assert(nxr_ring_push(&tx, 5, big, nbytes));
+        take(5, nbytes);
+        for (uint64_t i = start + 1; i < tx.tail; i++) {
+            cr_assert(eq(u64, atomic_load(&slots[i % NXR_RING_SLOTS].state), 0), "%zu bytes",
+                      nbytes);
+        }
     }
 }
 
