@@ -23,6 +23,7 @@
 #define LINE_MOST_NBYTES (1024 * 1024)
 #define HOLD_NS          (250 * NXR_MS)
 #define HOLD_MOST_NBYTES (64 * 1024)
+#define KEPT_MOST_NBYTES (64 * 1024 * 1024)
 
 /* A growing text. */
 struct text {
@@ -35,8 +36,10 @@ struct outlet {
     int rank, which;
     struct sink *sink; /* NULL: it has written nothing yet */
     struct text line;
-    bool is_escaped; /* the last byte was FRAME_ESCAPE */
-    bool is_framed;  /* the next newline is that of the frame */
+    struct text kept; /* lines that wait until another rank's long line has ended */
+    bool is_midline;  /* what went out last is a part of a line */
+    bool is_escaped;  /* the last byte was FRAME_ESCAPE */
+    bool is_framed;   /* the next newline is that of the frame */
 };
 
 /* One stream of the engine. */
@@ -54,6 +57,7 @@ static struct text held; /* the engine's own lines */
 static struct loop_timer hold_timer;
 static const struct engine *engine;
 static bool is_silent;
+static size_t n_kept; /* bytes of all outlets */
 
 static void text_add(struct text *text, const char *data, size_t nbytes)
 {
@@ -129,9 +133,6 @@ static void write_line(struct outlet *outlet, const char *text, size_t nbytes)
 {
     char prefix[LINE_PREFIX_NBYTES];
 
-    if (nbytes == 0 || !open_sink(outlet)) {
-        return;
-    }
     if (!outlet->sink->is_midline || outlet->sink->midline_owner != outlet) {
         sink_add(outlet->sink, outlet, prefix, line_prefix(job, 0, outlet->rank, prefix));
     }
@@ -155,12 +156,74 @@ static size_t take_report(const struct outlet *outlet)
     return (size_t)(at - outlet->line.data);
 }
 
-/* The line is at its end, or long enough: let it go. */
+/*
+ * A line that waits for the end of another rank's. There is one pipe for all, which must be read on
+ * until that end comes: so there is a limit.
+ */
+static void keep_line(struct outlet *outlet, size_t nbytes)
+{
+    text_add(&outlet->kept, outlet->line.data, nbytes);
+    n_kept += nbytes;
+    if (n_kept > KEPT_MOST_NBYTES) {
+        sink_release(outlet->sink, outlet->sink->holder);
+    }
+}
+
+static void write_kept(struct outlet *outlet)
+{
+    const char *at = outlet->kept.data, *end = at + outlet->kept.used;
+
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const char *next = newline != NULL ? newline + 1 : end;
+
+        write_line(outlet, at, (size_t)(next - at));
+        at = next;
+    }
+    n_kept -= outlet->kept.used;
+    outlet->kept.used = 0;
+}
+
+/* The sink is this outlet's until its line ends. */
+static void hold_or_release(struct outlet *outlet)
+{
+    if (outlet->is_midline) {
+        sink_hold(outlet->sink, outlet);
+    } else {
+        sink_release(outlet->sink, outlet);
+    }
+}
+
+/* What was kept goes out as soon as it may. */
+static void write_all_kept(void)
+{
+    for (int i = 0; i < 2 && n_kept > 0; i++) {
+        for (int rank = 0; rank < job->np; rank++) {
+            struct outlet *outlet = &outlets[i][rank];
+
+            if (outlet->kept.used > 0 && sink_takes(outlet->sink, outlet)) {
+                write_kept(outlet);
+                hold_or_release(outlet);
+            }
+        }
+    }
+}
+
+/* The line is at its end, or so long that it must go out in parts. */
 static void end_line(struct outlet *outlet)
 {
     size_t nbytes = outlet->line.used > 0 ? take_report(outlet) : 0;
 
-    write_line(outlet, outlet->line.data, nbytes);
+    outlet->is_midline = outlet->line.used > 0 && outlet->line.data[outlet->line.used - 1] != '\n';
+    if (nbytes > 0 && open_sink(outlet)) {
+        if (!sink_takes(outlet->sink, outlet)) {
+            keep_line(outlet, nbytes);
+        } else {
+            write_kept(outlet);
+            write_line(outlet, outlet->line.data, nbytes);
+            hold_or_release(outlet);
+        }
+    }
     outlet->line.used = 0;
 }
 
@@ -215,8 +278,15 @@ static void intake_close(struct intake *intake)
     close(intake->watch.fd);
     intake->watch.fd = -1;
     for (int rank = 0; rank < job->np; rank++) {
-        end_line(&outlets[which][rank]);
+        struct outlet *outlet = &outlets[which][rank];
+
+        end_line(outlet);
+        outlet->is_midline = false;
+        if (outlet->sink != NULL) {
+            sink_release(outlet->sink, outlet);
+        }
     }
+    write_all_kept();
     release_held();
 }
 
@@ -251,6 +321,7 @@ static void intake_ready(struct loop_fd *watch, uint32_t events)
 
 void foreign_output_continue(void)
 {
+    write_all_kept();
     for (int i = 0; i < 2; i++) {
         if (intakes[i].is_stopped && !sink_is_full(sink_standard(0)) &&
             !sink_is_full(sink_standard(1))) {

@@ -27,6 +27,7 @@
 #define SINK_LIMIT_NBYTES (1024 * 1024) /* more than this and streams wait */
 #define SINK_TTY_NBYTES   256           /* what a terminal that polls as writable surely takes */
 #define SINK_GIVE_UP_NS   (500 * NXR_MS)
+#define SINK_HOLD_NS      (1 * NXR_S)
 
 static struct sink *sinks;
 static struct sink *standard[2];
@@ -185,13 +186,53 @@ static ssize_t sink_write_once(struct sink *sink)
  */
 static void sink_resume(struct sink *sink)
 {
-    struct stream *stream;
+    struct stream **link = &sink->waiting, *stream;
 
-    while ((sink->is_broken || !sink_is_full(sink)) && (stream = sink->waiting) != NULL) {
-        sink->waiting = stream->next_waiting;
-        stream_resume(stream);
+    while ((sink->is_broken || !sink_is_full(sink)) && (stream = *link) != NULL) {
+        if (sink_takes(sink, stream)) {
+            *link = stream->next_waiting;
+            stream_resume(stream);
+        } else {
+            link = &stream->next_waiting;
+        }
     }
 }
+
+/* ---- long lines ------------------------------------------------------------------------------ */
+
+bool sink_takes(const struct sink *sink, const void *owner)
+{
+    return sink->is_broken || sink->holder == NULL || sink->holder == owner;
+}
+
+void sink_release(struct sink *sink, const void *owner)
+{
+    if (sink->holder == owner) {
+        sink->holder = NULL;
+        loop_timer_clear(&sink->hold_timer);
+        sink_resume(sink);
+    }
+}
+
+static void hold_is_over(struct loop_timer *timer)
+{
+    struct sink *sink = LOOP_OWNER(timer, struct sink, hold_timer);
+
+    if (sink_is_full(sink)) { /* it cannot go on */
+        loop_timer_set(timer, nxr_now_ns() + SINK_HOLD_NS);
+    } else {
+        sink_release(sink, sink->holder);
+    }
+}
+
+void sink_hold(struct sink *sink, const void *owner)
+{
+    sink->holder = owner;
+    sink->hold_timer.fire = hold_is_over;
+    loop_timer_set(&sink->hold_timer, nxr_now_ns() + SINK_HOLD_NS);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static void sink_break(struct sink *sink)
 {

@@ -23,7 +23,9 @@ struct sink {
     const void *midline_owner;
     char *data;
     size_t head, used, room;
-    struct stream *waiting; /* streams that are stopped until there is room */
+    struct stream *waiting; /* streams that are stopped until there is room, or the line ends */
+    const void *holder;     /* who is in the middle of a long line, which nobody else may cut */
+    struct loop_timer hold_timer;
     struct sink *next;
 };
 
@@ -42,7 +44,17 @@ bool sink_is_full(const struct sink *sink);
 /* Add text of `owner`. A line that another owner left open is closed first. */
 void sink_add(struct sink *sink, const void *owner, const char *text, size_t nbytes);
 
-/* Stop the stream until the sink has room. */
+/*
+ * `owner` has added a part of a line that is too long to be kept until its end. Until it releases
+ * the sink nobody else should add: then the line comes out whole. It is called for each part; who
+ * adds nothing for a second although there is room loses the sink, so that ranks which wait for
+ * each other do not wait for ever.
+ */
+void sink_hold(struct sink *sink, const void *owner);
+void sink_release(struct sink *sink, const void *owner);
+bool sink_takes(const struct sink *sink, const void *owner);
+
+/* Stop the stream until the sink has room and takes its text. */
 void sink_wait(struct sink *sink, struct stream *stream);
 
 /* Take a stream that is closed off the list of those who wait. */

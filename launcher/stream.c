@@ -2,9 +2,9 @@
 /*
  * Streams: a pipe from each rank's stdout and stderr, or a pseudo-terminal from its stdout. Only
  * whole lines enter a sink, so lines of ranks never mix; a line longer than STREAM_LINE_NBYTES
- * goes in pieces and may be cut by another rank's. When the sink is full the pipe is not read: the
- * rank waits in write(), nothing else does. Without tags and timestamps a file of --output-dir is
- * handed to the rank itself.
+ * goes in pieces, and the others wait until it ends. When the sink is full the pipe is not read:
+ * the rank waits in write(), nothing else does. Without tags and timestamps a file of --output-dir
+ * is handed to the rank itself.
  */
 #include "config.h"
 
@@ -65,6 +65,7 @@ static void stream_close(struct stream *stream)
     loop_timer_clear(&stream->idle);
     loop_watch(&stream->watch, 0);
     sink_forget(stream->sink, stream);
+    sink_release(stream->sink, stream);
     close(stream->watch.fd);
     stream->watch.fd = -1;
     free(stream->line);
@@ -97,10 +98,19 @@ static ssize_t stream_read(struct stream *stream)
     stream->used += (size_t)n;
     if (newline != NULL) {
         emit(stream, (size_t)(newline + 1 - stream->line));
-    } else if (stream->used >= STREAM_LINE_NBYTES) {
+        sink_release(stream->sink, stream);
+    } else if (stream->used >= STREAM_LINE_NBYTES || stream->sink->holder == stream) {
         emit(stream, stream->used);
+        sink_hold(stream->sink, stream);
     }
     return n;
+}
+
+static void stream_stop(struct stream *stream)
+{
+    loop_watch(&stream->watch, 0);
+    stream->is_stopped = true;
+    sink_wait(stream->sink, stream);
 }
 
 /*
@@ -128,6 +138,10 @@ static bool stream_serve(struct stream *stream)
     if (sink->is_broken && say_goodbye(stream)) {
         return false;
     }
+    if (!sink_takes(sink, stream)) {
+        stream_stop(stream);
+        return false;
+    }
     n = sink->is_broken ? 0 : stream_read(stream);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
         if (stream->used > 0) {
@@ -143,9 +157,7 @@ static bool stream_serve(struct stream *stream)
     }
     sink_flush(sink);
     if (sink_is_full(sink)) {
-        loop_watch(&stream->watch, 0);
-        stream->is_stopped = true;
-        sink_wait(sink, stream);
+        stream_stop(stream);
     }
     return n > 0 && !stream->is_stopped;
 }
@@ -168,7 +180,7 @@ static void stream_idle(struct loop_timer *timer)
 
     if (stream->is_ending) {
         stream_close(stream);
-    } else if (stream->used > 0 && !stream->is_stopped) {
+    } else if (stream->used > 0 && !stream->is_stopped && sink_takes(stream->sink, stream)) {
         emit(stream, stream->used);
         sink_flush(stream->sink);
     }
@@ -184,7 +196,7 @@ void stream_finish(struct stream *stream)
 {
     ssize_t n;
 
-    if (stream->watch.fd < 0 || stream->is_stopped) {
+    if (stream->watch.fd < 0 || stream->is_stopped || !sink_takes(stream->sink, stream)) {
         return;
     }
     n = stream_read(stream);

@@ -95,6 +95,23 @@ timeout -k 5 "$limit" "$nixlrun" --oversubscribe -np 4 head -c 20000000 /dev/zer
 [ "$(cat "$work/count")" = 80000000 ]
 result $? "4 x 20 MB without a newline are complete" "$work/err" "$work/count"
 
+# Lines that are too long to be kept until their end: the others wait.
+cat >"$work/long" <<'SCRIPT'
+#!/bin/sh
+head -c 5000000 /dev/zero | tr '\0' "$PMIX_RANK"
+echo
+SCRIPT
+chmod +x "$work/long"
+gives 0 "lines of 5 MB" -np 3 "$work/long"
+[ "$(wc -l <"$work/out")" = 3 ] && [ "$(grep -cEx '0+|1+|2+' "$work/out")" = 3 ]
+result $? "come out whole"
+mkfifo "$work/turn"
+gives 0 "a rank in mid-line that waits for one which writes much" -np 2 sh -c "
+    if [ \$PMIX_RANK = 0 ]; then head -c 2000000 /dev/zero; read -r _ <'$work/turn'; echo
+    else seq 100000; echo >'$work/turn'; fi"
+[ "$(tr -d '\0' <"$work/out" | grep -c .)" = 100000 ] && [ "$(tr -dc '\0' <"$work/out" | wc -c)" = 2000000 ]
+result $? "does not wait for ever"
+
 timeout -k 5 "$limit" "$nixlrun" --oversubscribe -np 2 yes 2>"$work/err" | head -n 1 >"$work/out"
 result $? "a reader that goes away ends what writes" "$work/err"
 until_true 300 nothing_runs

@@ -107,3 +107,38 @@ Test(sink, a_sink_that_is_still_full_wakes_none)
     cr_expect(not(sink_flush(bench.sink)));
     cr_expect(bench.stream.is_stopped);
 }
+
+/* Long lines. */
+Test(sink, who_holds_the_sink_keeps_others_out)
+{
+    struct bench bench = make_bench();
+    const int owner = 0;
+
+    sink_hold(bench.sink, &owner);
+    cr_expect(sink_takes(bench.sink, &owner));
+    cr_expect(not(sink_takes(bench.sink, &bench.stream)));
+    wait_for_room(&bench);
+    while (!sink_flush(bench.sink)) {
+        drain(&bench);
+    }
+    cr_expect(bench.stream.is_stopped, "there is room, but not for this stream");
+    sink_release(bench.sink, &bench.stream);
+    cr_expect(bench.stream.is_stopped, "it was released by one who did not hold it");
+    sink_release(bench.sink, &owner);
+    cr_expect(not(bench.stream.is_stopped));
+}
+
+Test(sink, who_is_silent_loses_the_sink)
+{
+    struct bench bench = make_bench();
+    const int owner = 0;
+
+    sink_hold(bench.sink, &owner);
+    wait_for_room(&bench);
+    while (!sink_flush(bench.sink)) {
+        drain(&bench);
+    }
+    loop_step(); /* the timer, or the case has a limit */
+    cr_expect(not(bench.stream.is_stopped));
+    cr_expect(sink_takes(bench.sink, &bench.stream));
+}
