@@ -54,6 +54,37 @@ void nxr_team_tell_hosts(const struct nixl_team *team)
     nxr_post_break(team, &team->boot);
 }
 
+/*
+ * "ranks 1, 2": the members on this host that have not done what the caller has done already. Where
+ * all of them have, others are waited for.
+ */
+static void name_late_members(const struct nixl_team *team, char *text, size_t nbytes)
+{
+    const struct nxr_node *node = &team->node;
+    int n_late = 0, n_named = 0;
+    size_t used;
+
+    for (int i = 0; i < node->size && node->head != NULL; i++) {
+        n_late += i != node->me && !nxr_node_has_reached(node, i, node->phase);
+    }
+    if (n_late == 0) {
+        snprintf(text, nbytes,
+                 node->size < team->size ? "ranks on other hosts" : "ranks that are behind");
+        return;
+    }
+    used = (size_t)snprintf(text, nbytes, "rank%s", n_late > 1 ? "s" : "");
+    for (int i = 0; i < node->size && used + 16 < nbytes; i++) {
+        if (i != node->me && !nxr_node_has_reached(node, i, node->phase)) {
+            used += (size_t)snprintf(text + used, nbytes - used, "%s %d", n_named > 0 ? "," : "",
+                                     team->ranks[team->local[i]]);
+            n_named++;
+        }
+    }
+    if (n_named < n_late) {
+        snprintf(text + used, nbytes - used, ", ...");
+    }
+}
+
 int nxr_team_end(struct nixl_team *team, int status)
 {
     char why[200];
@@ -73,8 +104,9 @@ int nxr_team_end(struct nixl_team *team, int status)
                         lost[0] != '\0' ? "is lost: " : "has died", lost);
     }
     if (status == NIXL_ERR_TIMEOUT) {
+        name_late_members(team, why, sizeof(why));
         return nxr_fail(status, team->operation, -1, "", 0,
-                        "other members did not come, or go on, in time; the team is broken");
+                        "timed out in %s waiting for %s; the team is broken", team->operation, why);
     }
     if (status == NIXL_ERR_CANCELED) {
         return nxr_fail(status, team->operation, -1, "", 0,

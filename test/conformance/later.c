@@ -2,6 +2,7 @@
 /* Guarantees on collectives that are started and waited for later, and on teams that are broken. */
 #include "conformance.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,12 +223,27 @@ static void check_broken(struct nixl_team *team)
     MPT_OK(nixl_team_free(team));
 }
 
+/* Rank 0 waits, and no other comes. It cannot tell how far those on other hosts are. */
+static void check_who_is_late(const char *text)
+{
+    MPT_TRUE(strncmp(text, "timed out in nixl_barrier waiting for rank", 42) == 0);
+    for (int rank = 1; rank < conf.size; rank++) {
+        char in_front[16], at_end[16];
+
+        snprintf(in_front, sizeof(in_front), " %d,", rank);
+        snprintf(at_end, sizeof(at_end), " %d;", rank);
+        MPT_EQ(strstr(text, in_front) != NULL || strstr(text, at_end) != NULL,
+               nixl_scope(rank) == NIXL_SCOPE_LOCAL);
+    }
+}
+
 static void a_timeout_breaks_the_team_for_all(void)
 {
     struct nixl_team *team = world_that_all_have();
 
     if (conf.rank == 0) { /* the others do not come */
         MPT_STATUS(nixl_barrier(team, MPT_MS), NIXL_ERR_TIMEOUT);
+        check_who_is_late(nixl_last_error()->text);
     }
     mpt_barrier();
     check_broken(team);
