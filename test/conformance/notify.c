@@ -369,7 +369,8 @@ static void a_timeout_tells_what_lies_there(void)
     MPT_STATUS(receive(conf.prev, TAG_READY, UINT64_MAX, MPT_MS), NIXL_ERR_TIMEOUT);
     snprintf(expected, sizeof(expected), "no notification from rank %d with tag %d within 1 ms",
              conf.prev, TAG_READY);
-    MPT_TEXT(nixl_last_error()->text, expected);
+    /* Here and below the neighbour may have sent more already. */
+    MPT_TRUE(strncmp(nixl_last_error()->text, expected, strlen(expected)) == 0);
     MPT_OK(nixl_notify(conf.next, TAG_STREAM, "12345", 5, MPT_PATIENCE));
     MPT_OK(nixl_notify(conf.next, TAG_FULL, NULL, 0, MPT_PATIENCE));
     MPT_OK(receive(conf.prev, TAG_FULL, UINT64_MAX, MPT_PATIENCE));
@@ -377,7 +378,6 @@ static void a_timeout_tells_what_lies_there(void)
     snprintf(expected, sizeof(expected),
              "no notification from rank %d with tag 0x4e00 (mask 0xff00) within 1 ms; ", conf.prev);
     MPT_TRUE(strncmp(nixl_last_error()->text, expected, strlen(expected)) == 0);
-    /* The neighbour may have sent more meanwhile. */
     snprintf(expected, sizeof(expected), "rank %d, tag %d, 5 bytes, for ", conf.prev, TAG_STREAM);
     MPT_TRUE(strstr(nixl_last_error()->text, " unmatched ") != NULL);
     MPT_TRUE(strstr(nixl_last_error()->text, expected) != NULL);
