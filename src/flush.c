@@ -48,10 +48,27 @@ static int report_freed(const char *operation, struct nxr_peer *peer)
                     nixl_strerror(status));
 }
 
+/*
+ * How a peer's transport orders, or flushes, what was put to it. NULL: none reaches it, as far as
+ * is known now.
+ */
+typedef int order_fn(struct nxr_peer *peer);
+typedef order_fn *order_of_fn(const struct nxr_peer *peer);
+
+static order_fn *fence_of(const struct nxr_peer *peer)
+{
+    return peer->transport != NULL ? peer->transport->fence : NULL;
+}
+
+static order_fn *flush_of(const struct nxr_peer *peer)
+{
+    return peer->transport != NULL ? peer->transport->flush : NULL;
+}
+
 /* What a transport that takes time is asked again and again. */
 struct ordering {
     struct nxr_peer *peer;
-    int (*order)(struct nxr_peer *);
+    order_fn *order;
     int status;
 };
 
@@ -64,21 +81,27 @@ static bool is_in_order(void *arg)
 }
 
 /* Looked for without a clock, which can take longer than all of that. */
-static bool is_drained(struct nxr_peer *peer, int (*order)(struct nxr_peer *))
+static bool is_drained(struct nxr_peer *peer, order_of_fn *order_of)
 {
-    return has_no_pending(peer) && (order == NULL || order(peer) == NIXL_OK) &&
-           !nxr_peer_is_lost(peer);
+    order_fn *order;
+
+    if (!has_no_pending(peer)) {
+        return false;
+    }
+    order = order_of(peer);
+    return (order == NULL || order(peer) == NIXL_OK) && !nxr_peer_is_lost(peer);
 }
 
-/* Wait for the requests to one peer and let its transport finish with `order`. */
+/* Wait for the requests to one peer and let its transport finish with the order. */
 static int wait_drained(const char *operation, struct nxr_peer *peer, int64_t timeout_ns,
-                        int (*order)(struct nxr_peer *))
+                        order_of_fn *order_of)
 {
-    struct ordering ordering = {.peer = peer, .order = order};
+    struct ordering ordering = {.peer = peer};
     int64_t deadline = nxr_deadline(timeout_ns);
     int status = nxr_wait(has_no_pending, peer, timeout_ns);
 
-    if (status == NIXL_OK && !nxr_peer_is_lost(peer) && order != NULL) {
+    ordering.order = order_of(peer);
+    if (status == NIXL_OK && !nxr_peer_is_lost(peer) && ordering.order != NULL) {
         status = nxr_wait(is_in_order, &ordering, nxr_left(timeout_ns, deadline));
         status = status == NIXL_OK ? ordering.status : status;
     }
@@ -89,18 +112,54 @@ static int wait_drained(const char *operation, struct nxr_peer *peer, int64_t ti
 }
 
 static int drain(const char *operation, struct nxr_peer *peer, int64_t timeout_ns,
-                 int (*order)(struct nxr_peer *))
+                 order_of_fn *order_of)
 {
     int status =
-        is_drained(peer, order) ? NIXL_OK : wait_drained(operation, peer, timeout_ns, order);
+        is_drained(peer, order_of) ? NIXL_OK : wait_drained(operation, peer, timeout_ns, order_of);
 
     return status == NIXL_OK ? report_freed(operation, peer) : status;
 }
 
 int nxr_transfer_fence(const char *operation, struct nxr_peer *peer)
 {
-    return drain(operation, peer, nxr_env.op_timeout,
-                 peer->transport != NULL ? peer->transport->fence : NULL);
+    return drain(operation, peer, nxr_env.op_timeout, fence_of);
+}
+
+/* Puts may be under way that wait for the link. */
+static bool is_used(struct nxr_peer *peer)
+{
+    return peer != NULL && (nxr_peer_is_up(peer) || !has_no_pending(peer));
+}
+
+/* The dead are told of last, for they are each time: another failure is told once. */
+static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *order_of)
+{
+    int64_t deadline = nxr_deadline(timeout_ns);
+    const struct nxr_peer *lost = NULL;
+    int first_failure = NIXL_OK;
+
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer = nxr_peer_find(rank);
+
+        if (peer != NULL && nxr_peer_is_up(peer) && peer->net != NULL) {
+            order_of(peer)(peer); /* ask all before waiting for each */
+        }
+    }
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer = nxr_peer_find(rank);
+        int status = is_used(peer)
+                         ? drain(operation, peer, nxr_left(timeout_ns, deadline), order_of)
+                         : NIXL_OK;
+
+        if (status == NIXL_ERR_PEER_LOST) {
+            lost = peer;
+        } else if (first_failure == NIXL_OK) {
+            first_failure = status;
+        }
+    }
+    return first_failure == NIXL_OK && lost != NULL
+               ? fail_drain(operation, lost, NIXL_ERR_PEER_LOST)
+               : first_failure;
 }
 
 int nixl_fence(int rank)
@@ -111,6 +170,9 @@ int nixl_fence(int rank)
     if (status != NIXL_OK) {
         return status;
     }
+    if (rank == NIXL_ALL_RANKS) {
+        return drain_all("nixl_fence", nxr_env.op_timeout, fence_of);
+    }
     if (!nxr_is_rank(rank)) {
         return nxr_fail_rank("nixl_fence", rank);
     }
@@ -119,41 +181,6 @@ int nixl_fence(int rank)
         return NIXL_OK;
     }
     return nxr_transfer_fence("nixl_fence", peer);
-}
-
-/* The dead are told of last, for they are each time: another failure is told once. */
-static int flush_all(int64_t timeout_ns)
-{
-    int64_t deadline = nxr_deadline(timeout_ns);
-    const struct nxr_peer *lost = NULL;
-    int first_failure = NIXL_OK;
-
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        struct nxr_peer *peer = nxr_peer_find(rank);
-
-        if (peer != NULL && nxr_peer_is_up(peer) && peer->net != NULL) {
-            peer->transport->flush(peer); /* ask all before waiting for each */
-        }
-    }
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        struct nxr_peer *peer = nxr_peer_find(rank);
-        int64_t left =
-            timeout_ns == 0 || deadline == INT64_MAX ? timeout_ns : deadline - nxr_now_ns();
-        int status = NIXL_OK;
-
-        if (peer != NULL && nxr_peer_is_up(peer)) {
-            status = drain("nixl_flush", peer, left > 0 ? left : 0,
-                           peer->transport != NULL ? peer->transport->flush : NULL);
-        }
-        if (status == NIXL_ERR_PEER_LOST) {
-            lost = peer;
-        } else if (first_failure == NIXL_OK) {
-            first_failure = status;
-        }
-    }
-    return first_failure == NIXL_OK && lost != NULL
-               ? fail_drain("nixl_flush", lost, NIXL_ERR_PEER_LOST)
-               : first_failure;
 }
 
 int nixl_flush(int rank, int64_t timeout_ns)
@@ -168,7 +195,7 @@ int nixl_flush(int rank, int64_t timeout_ns)
         return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_flush", rank, "", 0, "the timeout is negative");
     }
     if (rank == NIXL_ALL_RANKS) {
-        return flush_all(timeout_ns);
+        return drain_all("nixl_flush", timeout_ns, flush_of);
     }
     if (!nxr_is_rank(rank)) {
         return nxr_fail_rank("nixl_flush", rank);
@@ -177,6 +204,5 @@ int nixl_flush(int rank, int64_t timeout_ns)
     if (peer == NULL) {
         return NIXL_OK;
     }
-    return drain("nixl_flush", peer, timeout_ns,
-                 peer->transport != NULL ? peer->transport->flush : NULL);
+    return drain("nixl_flush", peer, timeout_ns, flush_of);
 }

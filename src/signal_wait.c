@@ -23,14 +23,45 @@ static __thread unsigned told_of_start NXR_TLS_MODEL;
 static __thread int n_deaths_told NXR_TLS_MODEL;
 
 struct signal_wait {
-    const uint64_t *const *words;
+    const uint64_t *const *words; /* where they lie; NULL: at `base`, `stride` bytes apart */
+    const char *base;
+    size_t stride;
     size_t n_words;
+    enum nixl_type type;
     enum nixl_compare compare;
-    uint64_t value;
+    uint64_t value; /* its bits */
     size_t index;
-    uint64_t seen;
-    bool is_lost; /* a rank has died, and no signal was there */
+    uint64_t seen; /* its bits */
+    bool is_lost;  /* a rank has died, and no signal was there */
 };
+
+static inline const void *word_at(const struct signal_wait *wait, size_t i)
+{
+    return wait->words != NULL ? (const void *)wait->words[i] : wait->base + i * wait->stride;
+}
+
+/* Acquire: pairs with the signal's atomic, behind which the data was put. */
+static inline uint64_t load_word(const void *word, enum nixl_type type)
+{
+    return nxr_type_nbytes(type) == sizeof(uint64_t)
+               ? atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire)
+               : atomic_load_explicit((const _Atomic uint32_t *)word, memory_order_acquire);
+}
+
+/* A number in the order of which numbers of the type with such bits are. */
+static inline uint64_t order_of(uint64_t bits, enum nixl_type type)
+{
+    const uint64_t sign = UINT64_C(1) << 63;
+
+    switch (type) {
+    case NIXL_INT32:
+        return (uint64_t)(int64_t)(int32_t)(uint32_t)bits ^ sign;
+    case NIXL_INT64:
+        return bits ^ sign;
+    default:
+        return bits;
+    }
+}
 
 static inline bool is_true(uint64_t seen, enum nixl_compare compare, uint64_t value)
 {
@@ -50,19 +81,24 @@ static inline bool is_true(uint64_t seen, enum nixl_compare compare, uint64_t va
     }
 }
 
-/* Acquire: pairs with the signal's atomic, behind which the data was put. */
+/* Does that word compare true? Then it is what the wait has found. */
+static inline bool take_if_true(struct signal_wait *wait, size_t i, uint64_t seen)
+{
+    if (!is_true(order_of(seen, wait->type), wait->compare, order_of(wait->value, wait->type))) {
+        return false;
+    }
+    wait->index = i;
+    wait->seen = seen;
+    return true;
+}
+
 static bool is_raised(void *arg)
 {
     struct signal_wait *wait = arg;
     int n_deaths = nxr_event_n_deaths(); /* before the look: what the dead had raised is seen */
 
     for (size_t i = 0; i < wait->n_words; i++) {
-        uint64_t seen =
-            atomic_load_explicit((const _Atomic uint64_t *)wait->words[i], memory_order_acquire);
-
-        if (is_true(seen, wait->compare, wait->value)) {
-            wait->index = i;
-            wait->seen = seen;
+        if (take_if_true(wait, i, load_word(word_at(wait, i), wait->type))) {
             return true;
         }
     }
@@ -79,22 +115,39 @@ static int fail_lost(const char *operation)
                     "rank %d has died, and no signal compared true", rank);
 }
 
-static inline int check_wait(const char *operation, struct signal_wait *wait, int64_t timeout_ns)
+/* Is there none, or is one NULL or not aligned? Those of an array are if its first two are. */
+static bool has_bad_word(const struct signal_wait *wait)
+{
+    size_t mask = nxr_type_nbytes(wait->type) - 1;
+    bool is_bad = wait->n_words == 0;
+
+    if (wait->words == NULL) {
+        return is_bad || wait->base == NULL || ((uintptr_t)wait->base & mask) != 0 ||
+               (wait->n_words > 1 && (wait->stride & mask) != 0);
+    }
+    for (size_t i = 0; !is_bad && i < wait->n_words; i++) {
+        is_bad = wait->words[i] == NULL || ((uintptr_t)wait->words[i] & mask) != 0;
+    }
+    return is_bad;
+}
+
+static inline int check_wait(const char *operation, const struct signal_wait *wait,
+                             int64_t timeout_ns)
 {
     int status = nxr_check_ready(operation);
-    bool is_bad = wait->words == NULL || wait->n_words == 0;
 
     if (status != NIXL_OK) {
         return status;
     }
-    for (size_t i = 0; !is_bad && i < wait->n_words; i++) {
-        is_bad = wait->words[i] == NULL || (uintptr_t)wait->words[i] % sizeof(uint64_t) != 0;
+    if (has_bad_word(wait)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "a word is NULL or not aligned to %zu bytes, or there is none",
+                        nxr_type_nbytes(wait->type));
     }
-    if (is_bad || timeout_ns < 0 || (unsigned)wait->compare > NIXL_GE) {
+    if (timeout_ns < 0 || (unsigned)wait->compare > NIXL_GE) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
-                        is_bad ? "a word is NULL or not aligned to 8 bytes, or there is none"
-                        : timeout_ns < 0 ? "the timeout is negative"
-                                         : "the comparison does not exist");
+                        timeout_ns < 0 ? "the timeout is negative"
+                                       : "the comparison does not exist");
     }
     return NIXL_OK;
 }
@@ -107,7 +160,7 @@ static inline int check_wait(const char *operation, struct signal_wait *wait, in
 static bool is_any_device(const struct signal_wait *wait)
 {
     for (size_t i = 0; i < wait->n_words; i++) {
-        if (nxr_range_find(wait->words[i]) != NULL) {
+        if (nxr_range_find(word_at(wait, i)) != NULL) {
             return true;
         }
     }
@@ -118,22 +171,20 @@ static bool is_any_device(const struct signal_wait *wait)
 static int look_at_all(struct signal_wait *wait)
 {
     for (size_t i = 0; i < wait->n_words; i++) {
-        const struct nxr_range *range = nxr_range_find(wait->words[i]);
-        uint64_t seen;
+        const void *word = word_at(wait, i);
+        const struct nxr_range *range = nxr_range_find(word);
+        uint64_t seen = 0;
         int status = NIXL_OK;
 
         if (range != NULL) {
-            status = nxr_device_copy(NULL, &seen, range, wait->words[i], sizeof(seen));
+            status = nxr_device_copy(NULL, &seen, range, word, nxr_type_nbytes(wait->type));
         } else {
-            seen = atomic_load_explicit((const _Atomic uint64_t *)wait->words[i],
-                                        memory_order_acquire);
+            seen = load_word(word, wait->type);
         }
         if (status != NIXL_OK) {
             return status;
         }
-        if (is_true(seen, wait->compare, wait->value)) {
-            wait->index = i;
-            wait->seen = seen;
+        if (take_if_true(wait, i, seen)) {
             return NIXL_OK;
         }
     }
@@ -234,7 +285,8 @@ static inline bool look_closely(const uint64_t *word, enum nixl_compare compare,
 int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t value,
                      int64_t timeout_ns, uint64_t *seen_p)
 {
-    struct signal_wait wait = {.words = &word, .n_words = 1, .compare = compare, .value = value};
+    struct signal_wait wait = {
+        .words = &word, .n_words = 1, .type = NIXL_UINT64, .compare = compare, .value = value};
     int status = check_wait("nixl_signal_wait", &wait, timeout_ns);
 
     if (status == NIXL_OK && nxr_range_is_device(word)) {
@@ -251,21 +303,71 @@ int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t v
     return status;
 }
 
+/* A checked wait; seen_p is one of its type. */
+static int wait_for_any(const char *operation, struct signal_wait *wait, int64_t timeout_ns,
+                        size_t *index_p, void *seen_p)
+{
+    int status = check_wait(operation, wait, timeout_ns);
+
+    if (status == NIXL_OK) {
+        status = wait_signals(operation, wait, timeout_ns);
+    }
+    if (status == NIXL_OK && index_p != NULL) {
+        *index_p = wait->index;
+    }
+    if (status == NIXL_OK && seen_p != NULL) {
+        nxr_word_store_value(seen_p, wait->seen, nxr_type_nbytes(wait->type));
+    }
+    return status;
+}
+
 int nixl_signal_wait_any(const uint64_t *const *words, size_t nwords, enum nixl_compare compare,
                          uint64_t value, int64_t timeout_ns, size_t *index_p, uint64_t *seen_p)
 {
-    struct signal_wait wait = {
-        .words = words, .n_words = nwords, .compare = compare, .value = value};
-    int status = check_wait("nixl_signal_wait_any", &wait, timeout_ns);
+    static const uint64_t *const none[] = {NULL};
+    struct signal_wait wait = {.words = words != NULL ? words : none,
+                               .n_words = words != NULL ? nwords : 0,
+                               .type = NIXL_UINT64,
+                               .compare = compare,
+                               .value = value};
 
-    if (status == NIXL_OK) {
-        status = wait_signals("nixl_signal_wait_any", &wait, timeout_ns);
+    return wait_for_any("nixl_signal_wait_any", &wait, timeout_ns, index_p, seen_p);
+}
+
+static int wait_words(const char *operation, struct signal_wait *wait, const void *value,
+                      int64_t timeout_ns, size_t *index_p, void *seen_p)
+{
+    int status = nxr_check_ready(operation);
+
+    if (status != NIXL_OK) {
+        return status;
     }
-    if (status == NIXL_OK && index_p != NULL) {
-        *index_p = wait.index;
+    if ((unsigned)wait->type > NIXL_UINT64) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "type %u; allowed are whole numbers, NIXL_INT32 (%d) to NIXL_UINT64 (%d)",
+                        (unsigned)wait->type, NIXL_INT32, NIXL_UINT64);
     }
-    if (status == NIXL_OK && seen_p != NULL) {
-        *seen_p = wait.seen;
+    if (value == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "the value is NULL");
     }
-    return status;
+    wait->value = nxr_word_load_value(value, nxr_type_nbytes(wait->type));
+    return wait_for_any(operation, wait, timeout_ns, index_p, seen_p);
+}
+
+int nixl_word_wait(const void *word, enum nixl_type type, enum nixl_compare compare,
+                   const void *value, int64_t timeout_ns, void *seen_p)
+{
+    struct signal_wait wait = {.base = word, .n_words = 1, .type = type, .compare = compare};
+
+    return wait_words("nixl_word_wait", &wait, value, timeout_ns, NULL, seen_p);
+}
+
+int nixl_word_wait_any(const void *base, size_t stride, size_t nwords, enum nixl_type type,
+                       enum nixl_compare compare, const void *value, int64_t timeout_ns,
+                       size_t *index_p, void *seen_p)
+{
+    struct signal_wait wait = {
+        .base = base, .stride = stride, .n_words = nwords, .type = type, .compare = compare};
+
+    return wait_words("nixl_word_wait_any", &wait, value, timeout_ns, index_p, seen_p);
 }

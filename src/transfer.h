@@ -45,7 +45,7 @@ int nxr_transfer_fence(const char *operation, struct nxr_peer *peer);
 
 /*
  * Change a word that is in range and aligned, behind puts that have ended: those under way are not
- * waited for. A signal wakes whoever waits for it; over a network it does not wait for the answer,
+ * waited for. Whoever waits for it is woken. Over a network a signal does not wait for the answer,
  * and *fetched_p is not written. Returns as the transport; nothing is recorded.
  */
 int nxr_word_change(struct nxr_part *part, const struct nxr_atomic *atomic, bool is_signal,

@@ -64,8 +64,9 @@ static int find_part(const char *operation, int rank, struct nixl_region *region
     return has_pending((*part_p)->peer) ? nxr_transfer_fence(operation, (*part_p)->peer) : NIXL_OK;
 }
 
+/* Whoever waits for the word looks at once. */
 static inline int change_mapped(struct nxr_part *part, const struct nxr_atomic *atomic,
-                                bool is_signal, uint64_t *fetched_p)
+                                uint64_t *fetched_p)
 {
     nxr_guard_word *word;
     int status = nxr_guard_enter(part, &word);
@@ -73,7 +74,7 @@ static inline int change_mapped(struct nxr_part *part, const struct nxr_atomic *
     if (__builtin_expect(status == NIXL_OK, 1)) {
         *fetched_p = nxr_atomic_apply(part->addr + atomic->offset, atomic);
         nxr_guard_leave(word);
-        if (is_signal) {
+        if (atomic->op != NIXL_ATOMIC_FETCH) {
             nxr_wake_peer(part->peer);
         }
     }
@@ -86,7 +87,7 @@ int nxr_word_change(struct nxr_part *part, const struct nxr_atomic *atomic, bool
     int status;
 
     if (part->method == NXR_METHOD_MEMCPY) {
-        return change_mapped(part, atomic, is_signal, fetched_p);
+        return change_mapped(part, atomic, fetched_p);
     }
     status = is_signal ? part->transport->signal(part, atomic)
                        : part->transport->atomic(part, atomic, fetched_p);
@@ -111,36 +112,13 @@ static inline int change(const char *operation, int rank, struct nixl_region *re
 {
     struct nxr_part *part = usable_part(rank, region, atomic);
 
-    if (__builtin_expect(
-            part != NULL && change_mapped(part, atomic, is_signal, fetched_p) == NIXL_OK, 1)) {
+    if (__builtin_expect(part != NULL && change_mapped(part, atomic, fetched_p) == NIXL_OK, 1)) {
         return NIXL_OK;
     }
     return change_slow(operation, rank, region, atomic, is_signal, fetched_p);
 }
 
 /* ---- atomics --------------------------------------------------------------------------------- */
-
-/* Values of a type that the caller has, as the bits in which they travel. */
-static inline uint64_t load_value(const void *value, size_t nbytes)
-{
-    uint64_t bits = 0;
-
-    if (nbytes == sizeof(bits)) {
-        memcpy(&bits, value, sizeof(bits));
-    } else {
-        memcpy(&bits, value, sizeof(uint32_t));
-    }
-    return bits;
-}
-
-static inline void store_value(void *value, uint64_t bits, size_t nbytes)
-{
-    if (nbytes == sizeof(bits)) {
-        memcpy(value, &bits, sizeof(bits));
-    } else {
-        memcpy(value, &bits, sizeof(uint32_t));
-    }
-}
 
 /* The operation must exist for the type. */
 static int fail_atomic(const char *operation, int rank, unsigned type, unsigned op)
@@ -173,11 +151,11 @@ int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl
         return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_atomic", rank, "", 0, "the operand is NULL");
     }
     if (op != NIXL_ATOMIC_FETCH) {
-        atomic.operand = load_value(operand, nxr_type_nbytes(type));
+        atomic.operand = nxr_word_load_value(operand, nxr_type_nbytes(type));
     }
     status = change("nixl_atomic", rank, region, &atomic, false, &fetched);
     if (status == NIXL_OK && fetched_p != NULL) {
-        store_value(fetched_p, fetched, nxr_type_nbytes(type));
+        nxr_word_store_value(fetched_p, fetched, nxr_type_nbytes(type));
     }
     return status;
 }
@@ -199,22 +177,38 @@ int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offs
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "the %s value is NULL",
                         expected == NULL ? "expected" : "desired");
     }
-    atomic.compare = load_value(expected, nxr_type_nbytes(type));
-    atomic.operand = load_value(desired, nxr_type_nbytes(type));
+    atomic.compare = nxr_word_load_value(expected, nxr_type_nbytes(type));
+    atomic.operand = nxr_word_load_value(desired, nxr_type_nbytes(type));
     status = change(operation, rank, region, &atomic, false, &fetched);
     if (status == NIXL_OK && fetched_p != NULL) {
-        store_value(fetched_p, fetched, nxr_type_nbytes(type));
+        nxr_word_store_value(fetched_p, fetched, nxr_type_nbytes(type));
     }
     return status;
 }
 
 /* ---- raising signals ------------------------------------------------------------------------- */
 
-static inline int raise_signal(const char *operation, int rank, struct nixl_region *region,
-                               uint64_t offset, enum nixl_atomic_op op, uint64_t value)
+/* The change of a word that raises a signal. */
+static inline struct nxr_atomic signal_atomic(uint64_t offset, enum nixl_signal_op op,
+                                              uint64_t value)
 {
-    struct nxr_atomic atomic = {
-        .op = (uint8_t)op, .type = NIXL_UINT64, .offset = offset, .operand = value};
+    return (struct nxr_atomic){.op = op == NIXL_SIGNAL_SET ? NIXL_ATOMIC_SET : NIXL_ATOMIC_ADD,
+                               .type = NIXL_UINT64,
+                               .offset = offset,
+                               .operand = value};
+}
+
+static int fail_signal_op(const char *operation, int rank, unsigned op)
+{
+    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                    "signal operation %u; allowed is NIXL_SIGNAL_ADD (%d) or NIXL_SIGNAL_SET (%d)",
+                    op, NIXL_SIGNAL_ADD, NIXL_SIGNAL_SET);
+}
+
+static inline int raise_signal(const char *operation, int rank, struct nixl_region *region,
+                               uint64_t offset, enum nixl_signal_op op, uint64_t value)
+{
+    const struct nxr_atomic atomic = signal_atomic(offset, op, value);
     uint64_t before;
 
     return change(operation, rank, region, &atomic, true, &before);
@@ -222,12 +216,12 @@ static inline int raise_signal(const char *operation, int rank, struct nixl_regi
 
 int nixl_signal_set(int rank, struct nixl_region *region, uint64_t offset, uint64_t value)
 {
-    return raise_signal("nixl_signal_set", rank, region, offset, NIXL_ATOMIC_SET, value);
+    return raise_signal("nixl_signal_set", rank, region, offset, NIXL_SIGNAL_SET, value);
 }
 
 int nixl_signal_add(int rank, struct nixl_region *region, uint64_t offset, uint64_t value)
 {
-    return raise_signal("nixl_signal_add", rank, region, offset, NIXL_ATOMIC_ADD, value);
+    return raise_signal("nixl_signal_add", rank, region, offset, NIXL_SIGNAL_ADD, value);
 }
 
 /* In one trip, where a transport has to take one. NIXL_ERR_AGAIN: in two steps. */
@@ -321,7 +315,7 @@ static inline int put_signal(const char *operation, int rank, struct nixl_region
         return status;
     }
     if (__builtin_expect(!has_pending(part->peer) &&
-                             change_mapped(part, &what->atomic, true, &before) == NIXL_OK,
+                             change_mapped(part, &what->atomic, &before) == NIXL_OK,
                          1)) {
         return NIXL_OK;
     }
@@ -336,14 +330,17 @@ int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region 
 
 int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                     size_t nbytes, struct nixl_region *signal_region, uint64_t signal_offset,
-                    uint64_t value)
+                    enum nixl_signal_op op, uint64_t value)
 {
     const struct nxr_put_signal what = {
         .offset = offset,
         .src = src,
         .nbytes = nbytes,
-        .atomic = {
-            .op = NIXL_ATOMIC_ADD, .type = NIXL_UINT64, .offset = signal_offset, .operand = value}};
+        .atomic = signal_atomic(signal_offset, op, value),
+    };
 
+    if (__builtin_expect((unsigned)op > NIXL_SIGNAL_SET, 0)) {
+        return fail_signal_op("nixl_put_signal", rank, op);
+    }
     return put_signal("nixl_put_signal", rank, region, signal_region, &what);
 }

@@ -32,7 +32,8 @@ enum nixl_atomic_op {
  * way; the owner's own threads use atomics of their compiler, or this call. Sequentially
  * consistent. A word in registered memory of another rank, or on another host, is changed by that
  * rank's process: by a thread that waits in a call, or by its service thread, so that the rank may
- * compute meanwhile. nixl_atomic(3) says what that takes.
+ * compute meanwhile. nixl_atomic(3) says what that takes. Whoever waits for the word, by
+ * nixl_signal_wait() or nixl_word_wait(), is woken.
  *
  * @param offset     of the word, which is aligned to its size in the owner's memory and lies
  *                   inside of the part; parts that the library allocates begin on a page

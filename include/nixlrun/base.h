@@ -63,7 +63,7 @@ enum nixl_status {
 
 #define NIXL_FOREVER   INT64_MAX /**< a timeout: wait without end */
 #define NIXL_ANY_RANK  (-1)      /**< nixl_notify_recv(): from whomever */
-#define NIXL_ALL_RANKS (-2)      /**< nixl_flush(): every peer that was put to */
+#define NIXL_ALL_RANKS (-2)      /**< nixl_flush(), nixl_fence(): every peer that was put to */
 #define NIXL_NOTE_MAX  4096      /**< largest payload of a notification, in bytes */
 #define NIXL_NAME_MAX  255       /**< longest name of a region, in bytes without the final zero */
 

@@ -65,8 +65,9 @@ NIXL_API int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, 
                          size_t nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
- * Later puts to @p rank land after earlier ones, later gets read after them. Between hosts it waits
- * for an answer of the library there if something was put since the last one.
+ * Later puts to @p rank (or each of NIXL_ALL_RANKS) land after earlier ones, later gets read after
+ * them. Between hosts it waits for an answer of the library there if something was put since the
+ * last one.
  * @return NIXL_OK, NIXL_ERR_PEER_LOST, NIXL_ERR_INVALID_ARG, NIXL_ERR_TIMEOUT. Threads: any; orders
  * the operations that happened before the call, of whichever thread.
  */

@@ -8,6 +8,7 @@
 
 #include <nixlrun/base.h>
 #include <nixlrun/region.h>
+#include <nixlrun/type.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,15 +26,23 @@ NIXL_API int nixl_signal_set(int rank, struct nixl_region *region, uint64_t offs
 NIXL_API int nixl_signal_add(int rank, struct nixl_region *region, uint64_t offset,
                              uint64_t value) NIXL_MUST_CHECK;
 
+/** What an operation on data does to its signal. */
+enum nixl_signal_op {
+    NIXL_SIGNAL_ADD = 0,
+    NIXL_SIGNAL_SET = 1,
+};
+
 /**
- * nixl_put(), and an addition to a signal in a region of the same rank, which is seen after the
- * data. Nothing is moved where the signal is found to be impossible.
+ * nixl_put(), and a change of a signal in a region of the same rank, which is seen after the data.
+ * Nothing is moved where the signal is found to be impossible. NIXL_ERR_INVALID_ARG also where
+ * @p op does not exist.
  */
 NIXL_API int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                              size_t nbytes, struct nixl_region *signal_region,
-                             uint64_t signal_offset, uint64_t value) NIXL_MUST_CHECK;
+                             uint64_t signal_offset, enum nixl_signal_op op,
+                             uint64_t value) NIXL_MUST_CHECK;
 
-/** How a signal is compared with a value; both are unsigned. */
+/** How a word is compared with a value. */
 enum nixl_compare {
     NIXL_EQ = 0,
     NIXL_NE = 1,
@@ -44,12 +53,12 @@ enum nixl_compare {
 };
 
 /**
- * Wait until a signal of this rank compares true: word OP value.
+ * Wait until a signal of this rank compares true: word OP value; both are unsigned.
  *
- * Spins briefly, then sleeps; woken by nixl_signal_set(), nixl_signal_add() and nixl_put_signal(),
- * which also make an armed event fd readable. A word that is changed by other means (a put, an
- * atomic, a store) is looked at once a second while asleep. A word in device memory is copied to
- * the host to be looked at, with pauses that grow to 200 us.
+ * Spins briefly, then sleeps; woken by signals and by nixl_atomic(), which also make an armed event
+ * fd readable. A word that is changed by other means (a put, a store) is looked at once a second
+ * while asleep. A word in device memory is copied to the host to be looked at, with pauses that
+ * grow to 200 us.
  *
  * @param word    8-byte aligned, usually in an own region
  * @param seen_p  the value that was seen, or NULL
@@ -71,6 +80,28 @@ NIXL_API int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, u
 NIXL_API int nixl_signal_wait_any(const uint64_t *const *words, size_t nwords,
                                   enum nixl_compare compare, uint64_t value, int64_t timeout_ns,
                                   size_t *index_p, uint64_t *seen_p) NIXL_MUST_CHECK;
+
+/**
+ * nixl_signal_wait() for a whole number of any type: signed ones compare as such.
+ *
+ * @param word   aligned to its size
+ * @param type   NIXL_INT32, NIXL_UINT32, NIXL_INT64 or NIXL_UINT64
+ * @param value  one of the type
+ * @param seen_p one of the type, or NULL
+ * @return as nixl_signal_wait(); NIXL_ERR_INVALID_ARG also for another type or where value is NULL
+ * Threads: any.
+ */
+NIXL_API int nixl_word_wait(const void *word, enum nixl_type type, enum nixl_compare compare,
+                            const void *value, int64_t timeout_ns, void *seen_p) NIXL_MUST_CHECK;
+
+/**
+ * Wait until one of @p nwords words compares true, which lie @p stride bytes apart from @p base on:
+ * words of an array, or a field of an array of structs. *index_p, which may be NULL, is the first
+ * that does. Else as nixl_word_wait(); every word is aligned to its size.
+ */
+NIXL_API int nixl_word_wait_any(const void *base, size_t stride, size_t nwords, enum nixl_type type,
+                                enum nixl_compare compare, const void *value, int64_t timeout_ns,
+                                size_t *index_p, void *seen_p) NIXL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* One operation, also on the wire; a value's bits stand in the first bytes of its field. */
 struct nxr_atomic {
@@ -63,6 +64,28 @@ static inline bool nxr_atomic_is_asked(const struct nxr_atomic *atomic)
 {
     return atomic->op == NXR_ATOMIC_STORE ? nxr_word_is_put(atomic->type)
                                           : nxr_atomic_is_valid(atomic->type, atomic->op);
+}
+
+/* Values that the caller has, of 4 or 8 bytes, as the bits in which they travel; and back. */
+static inline uint64_t nxr_word_load_value(const void *value, size_t nbytes)
+{
+    uint64_t bits = 0;
+
+    if (nbytes == sizeof(bits)) {
+        memcpy(&bits, value, sizeof(bits));
+    } else {
+        memcpy(&bits, value, sizeof(uint32_t));
+    }
+    return bits;
+}
+
+static inline void nxr_word_store_value(void *value, uint64_t bits, size_t nbytes)
+{
+    if (nbytes == sizeof(bits)) {
+        memcpy(value, &bits, sizeof(bits));
+    } else {
+        memcpy(value, &bits, sizeof(uint32_t));
+    }
 }
 
 /* What nxr_atomic_apply() leaves to a call: any valid operation. */

@@ -25,17 +25,18 @@ static void await_signal(struct bench *bench)
                 "nixl_signal_wait");
 }
 
-static void put_signal(struct bench *bench, long n, int arg)
+static void put_signal(struct bench *bench, long n, int is_set)
 {
     uint64_t signal_offset = SIGNAL_OFFSET(bench);
 
-    (void)arg;
     for (long i = 0; i < n; i++) {
         if (bench->rank == 1) {
             await_signal(bench);
         }
         bench_check(nixl_put_signal(bench->peer, bench->region, bench->alignment.dst, bench->src,
-                                    bench->nbytes, bench->region, signal_offset, 1),
+                                    bench->nbytes, bench->region, signal_offset,
+                                    is_set ? NIXL_SIGNAL_SET : NIXL_SIGNAL_ADD,
+                                    is_set ? n_signals + (bench->rank == 0) : 1),
                     "nixl_put_signal");
         if (bench->rank == 0) {
             await_signal(bench);
@@ -50,31 +51,39 @@ static void begin_signals(struct bench *bench)
     stage_barrier(bench);
 }
 
+static void put_signal_row(struct bench *bench, uint64_t nbytes, bool is_set, double goal)
+{
+    static const struct bench_alignment aligned = {0, 0};
+    struct bench_lane lanes[2] = {{"nixlrun", put_signal, is_set, ACTOR_PAIR, 2}};
+    struct bench_stats stats[2];
+
+    stage_data_open(bench, bench->options.is_registered, nbytes);
+    stage_case(bench, nbytes, &aligned);
+    begin_signals(bench);
+    lanes[1] = bare_one_way_lane(bench, false);
+    sample_lanes(bench, lanes, 2, stats);
+    report_lanes(bench, "put_signal",
+                 is_set ? "put_signal that sets one way" : "put_signal one way", lanes, 2, stats,
+                 bench->theirs != NULL ? goal : 0);
+    stage_data_close(bench);
+}
+
 void test_put_signal(struct bench *bench)
 {
     static const uint64_t defaults[] = {8, 64, 512, 4096, 65536, 1 << 20};
-    static const struct bench_alignment aligned = {0, 0};
     const uint64_t *sizes;
     int n_sizes = bench_sizes(bench, defaults, 6, &sizes);
 
     for (int i = 0; i < n_sizes; i++) {
-        struct bench_lane lanes[2] = {{"nixlrun", put_signal, 0, ACTOR_PAIR, 2}};
-        struct bench_stats stats[2];
-
-        stage_data_open(bench, bench->options.is_registered, sizes[i]);
-        stage_case(bench, sizes[i], &aligned);
-        begin_signals(bench);
-        lanes[1] = bare_one_way_lane(bench, false);
-        sample_lanes(bench, lanes, 2, stats);
-        report_lanes(bench, "put_signal", "put_signal one way", lanes, 2, stats,
-                     sizes[i] == 8 && bench->theirs != NULL ? ONE_WAY_GOAL : 0);
-        stage_data_close(bench);
+        put_signal_row(bench, sizes[i], false, sizes[i] == 8 ? ONE_WAY_GOAL : 0);
     }
+    put_signal_row(bench, sizes[0], true, 0);
 }
 
 /* ---- without data ---- */
 
-enum signal_way { WAY_SET, WAY_ADD, N_WAYS };
+enum signal_way { WAY_SET, WAY_ADD, WAY_WORDS, N_WAYS };
+#define N_WORDS 8 /* that WAY_WORDS looks at */
 
 static uint64_t n_received[N_WAYS]; /* of the current case */
 
@@ -83,6 +92,13 @@ static void await(struct bench *bench, int way)
     const void *word = bench->mine + (size_t)way * BENCH_LINE;
 
     n_received[way]++;
+    if (way == WAY_WORDS) {
+        bench_check(nixl_word_wait_any(word, 4, N_WORDS, NIXL_INT32, NIXL_EQ,
+                                       &(int32_t){(int32_t)n_received[way]}, BENCH_TIMEOUT_NS, NULL,
+                                       NULL),
+                    "nixl_word_wait_any");
+        return;
+    }
     bench_check(nixl_signal_wait(word, NIXL_EQ, n_received[way], BENCH_TIMEOUT_NS, NULL),
                 "nixl_signal_wait");
 }
@@ -92,8 +108,10 @@ static void send_signal(struct bench *bench, int way, uint64_t number)
 {
     uint64_t offset = (uint64_t)way * BENCH_LINE;
 
-    bench_check(way == WAY_SET ? nixl_signal_set(bench->peer, bench->region, offset, number)
-                               : nixl_signal_add(bench->peer, bench->region, offset, 1),
+    bench_check(way == WAY_SET   ? nixl_signal_set(bench->peer, bench->region, offset, number)
+                : way == WAY_ADD ? nixl_signal_add(bench->peer, bench->region, offset, 1)
+                                 : nixl_atomic(bench->peer, bench->region, offset, NIXL_INT32,
+                                               NIXL_ATOMIC_SET, &(int32_t){(int32_t)number}, NULL),
                 "raising a signal");
 }
 
@@ -123,7 +141,8 @@ static void wait_for_nothing(struct bench *bench, long n, int arg)
 
 void test_signal(struct bench *bench)
 {
-    static const char *const names[] = {"signal_set one way", "signal_add one way"};
+    static const char *const names[] = {"signal_set one way", "signal_add one way",
+                                        "atomic one way, wait for 8 words of 32 bits"};
     static const struct bench_alignment aligned = {0, 0};
     const struct bench_lane wait = {"nixlrun", wait_for_nothing, 0, ACTOR_FIRST, 1};
     struct bench_stats stats[2];

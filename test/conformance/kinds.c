@@ -289,8 +289,8 @@ static void a_signal_comes_behind_puts_between_kinds(void)
 
         mpt_fill(local.host, nbytes, round + 31u * (unsigned)conf.rank);
         conf_push(&local, 0, nbytes);
-        MPT_OK(
-            nixl_put_signal(conf.next, part.region, 0, local.addr, nbytes, part.region, 300032, 1));
+        MPT_OK(nixl_put_signal(conf.next, part.region, 0, local.addr, nbytes, part.region, 300032,
+                               NIXL_SIGNAL_ADD, 1));
         MPT_OK(nixl_signal_wait(word, NIXL_GE, round, MPT_PATIENCE, &value));
         MPT_EQ(value, round);
         conf_read_part(&part, 0, seen, nbytes);

@@ -226,9 +226,16 @@ static int flush_all(int rank)
     return nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE);
 }
 
+static int fence_all(int rank)
+{
+    (void)rank;
+    return nixl_fence(NIXL_ALL_RANKS);
+}
+
 static void fence_orders_puts(void)
 {
     ordered_puts("fence", nixl_fence);
+    ordered_puts("fence.all", fence_all);
 }
 
 static void flush_makes_puts_visible(void)

@@ -92,6 +92,75 @@ static void wait_any_names_the_signal(void)
     conf_drop(&part);
 }
 
+/* What each comparison says of words of a type that are less, equal and greater than `value`. */
+static void compare_words(enum nixl_type type, const void *const words[3], const void *value)
+{
+    static const bool is_true[][3] = {
+        [NIXL_EQ] = {0, 1, 0}, [NIXL_NE] = {1, 0, 1}, [NIXL_LT] = {1, 0, 0},
+        [NIXL_LE] = {1, 1, 0}, [NIXL_GT] = {0, 0, 1}, [NIXL_GE] = {0, 1, 1},
+    };
+    size_t nbytes = type == NIXL_INT32 || type == NIXL_UINT32 ? 4 : 8;
+
+    for (int i = 0; i < 3 * (NIXL_GE + 1); i++) {
+        enum nixl_compare compare = (enum nixl_compare)(i / 3);
+        unsigned char seen[8];
+        int status;
+
+        memset(seen, 0xdd, sizeof(seen));
+        status = nixl_word_wait(words[i % 3], type, compare, value, 0, seen);
+        MPT_EQ(status, is_true[compare][i % 3] ? NIXL_OK : NIXL_INPROGRESS);
+        MPT_EQ(memcmp(seen, words[i % 3], nbytes) == 0, status == NIXL_OK);
+        MPT_CHECK_BYTES(seen + nbytes, 8 - nbytes, 0xdd);
+    }
+}
+
+static void words_compare_as_numbers_of_their_type(void)
+{
+    static const int32_t i32[] = {INT32_MIN, -1, 1};
+    static const uint32_t u32[] = {0, INT32_MAX, UINT32_MAX};
+    static const int64_t i64[] = {INT64_MIN, -1, INT64_MAX};
+    static const uint64_t u64[] = {1, INT64_MAX, UINT64_MAX};
+
+    compare_words(NIXL_INT32, (const void *[]){&i32[0], &i32[1], &i32[2]}, &i32[1]);
+    compare_words(NIXL_UINT32, (const void *[]){&u32[0], &u32[1], &u32[2]}, &u32[1]);
+    compare_words(NIXL_INT64, (const void *[]){&i64[0], &i64[1], &i64[2]}, &i64[1]);
+    compare_words(NIXL_UINT64, (const void *[]){&u64[0], &u64[1], &u64[2]}, &u64[1]);
+}
+
+/* Every third 32-bit word of the part is one; the neighbour counts one of them down. */
+static void wait_any_looks_at_words_with_a_stride(void)
+{
+    enum { N = 7, STRIDE = 12 };
+    struct part part = conf_part("stride", N * STRIDE);
+    const int32_t less = -1;
+    int32_t wanted[N] = {0};
+
+    mpt_barrier();
+    for (unsigned round = 0; round < conf_rounds(100); round++) {
+        size_t chosen = round % N, index = 42;
+        int32_t seen = 42;
+
+        wanted[chosen]--;
+        MPT_OK(nixl_atomic(conf.next, part.region, chosen * STRIDE, NIXL_INT32, NIXL_ATOMIC_ADD,
+                           &less, NULL));
+        MPT_OK(nixl_word_wait(part.bytes + chosen * STRIDE, NIXL_INT32, NIXL_LE, &wanted[chosen],
+                              MPT_PATIENCE, &seen));
+        MPT_EQ(seen, wanted[chosen]);
+        MPT_OK(nixl_word_wait_any(part.bytes, STRIDE, N, NIXL_INT32, NIXL_EQ, &wanted[chosen],
+                                  MPT_PATIENCE, &index, &seen));
+        MPT_TRUE(index <= chosen && wanted[index] == wanted[chosen]);
+        MPT_OK(nixl_word_wait_any(part.bytes + chosen * STRIDE, STRIDE, N - chosen, NIXL_INT32,
+                                  NIXL_EQ, &wanted[chosen], 0, &index, NULL));
+        MPT_EQ(index, 0);
+        mpt_barrier();
+    }
+    MPT_STATUS(nixl_word_wait_any(part.bytes, STRIDE, N, NIXL_INT32, NIXL_GT, &(int32_t){0}, MPT_MS,
+                                  NULL, NULL),
+               NIXL_ERR_TIMEOUT);
+    mpt_barrier();
+    conf_drop(&part);
+}
+
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* All ranks add to a signal of each: it counts them all. */
@@ -163,7 +232,8 @@ static void put_signal_shows_its_data(void)
         size_t nbytes = round % 8 == 0 ? 65537 + round : round % 513;
 
         mpt_fill(src, nbytes, round);
-        MPT_OK(nixl_put_signal(conf.next, part.region, 3, src, nbytes, signals, 0, 2));
+        MPT_OK(nixl_put_signal(conf.next, part.region, 3, src, nbytes, signals, 0, NIXL_SIGNAL_ADD,
+                               2));
         MPT_OK(nixl_signal_wait(word, NIXL_GE, 2ull * round, MPT_PATIENCE, NULL));
         MPT_CHECK(part.bytes + 3, nbytes, round);
         conf_tell(conf.prev, TAG_READ);
@@ -174,6 +244,30 @@ static void put_signal_shows_its_data(void)
     conf_drop(&part);
 }
 
+/* The word is what the last one has set, whatever it was. */
+static void put_signal_sets_its_signal(void)
+{
+    struct part part = conf_part("set_signal", 1024 + 8);
+    static unsigned char src[1024];
+
+    mpt_barrier();
+    for (unsigned round = 1; round <= conf_rounds(100); round++) {
+        size_t nbytes = 1 + round % 1024;
+        uint64_t value = round * 0x100000001ull, seen = 0;
+
+        mpt_fill(src, nbytes, round);
+        MPT_OK(nixl_put_signal(conf.next, part.region, 0, src, nbytes, part.region, 1024,
+                               NIXL_SIGNAL_SET, value));
+        MPT_OK(nixl_signal_wait(word_at(&part, 1024), NIXL_GE, value, MPT_PATIENCE, &seen));
+        MPT_EQ(seen, value);
+        MPT_CHECK(part.bytes, nbytes, round);
+        conf_tell(conf.prev, TAG_READ);
+        conf_hear(conf.next, TAG_READ);
+    }
+    mpt_barrier();
+    conf_drop(&part);
+}
+
 /* Nothing is moved for a signal that cannot be, and no signal is raised for data that cannot. */
 static void put_signal_does_both_or_nothing(void)
 {
@@ -181,17 +275,21 @@ static void put_signal_does_both_or_nothing(void)
     uint64_t word = 1;
 
     mpt_barrier();
-    MPT_STATUS(nixl_put_signal(conf.next, part.region, 0, &word, 8, part.region, 64, 1),
-               NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_put_signal(conf.next, part.region, 0, &word, 8, part.region, 12, 1),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_signal(conf.next, part.region, 0, &word, 8, NULL, 8, 1),
+    MPT_STATUS(
+        nixl_put_signal(conf.next, part.region, 0, &word, 8, part.region, 64, NIXL_SIGNAL_ADD, 1),
+        NIXL_ERR_RANGE);
+    MPT_STATUS(
+        nixl_put_signal(conf.next, part.region, 0, &word, 8, part.region, 12, NIXL_SIGNAL_ADD, 1),
+        NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_signal(conf.next, part.region, 0, &word, 8, NULL, 8, NIXL_SIGNAL_ADD, 1),
                NIXL_ERR_INVALID_ARG);
     MPT_TEXT(nixl_last_error()->operation, "nixl_put_signal");
-    MPT_STATUS(nixl_put_signal(conf.next, part.region, 60, &word, 8, part.region, 8, 1),
-               NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_put_signal(conf.next, part.region, 0, NULL, 8, part.region, 8, 1),
-               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(
+        nixl_put_signal(conf.next, part.region, 60, &word, 8, part.region, 8, NIXL_SIGNAL_SET, 1),
+        NIXL_ERR_RANGE);
+    MPT_STATUS(
+        nixl_put_signal(conf.next, part.region, 0, NULL, 8, part.region, 8, NIXL_SIGNAL_SET, 1),
+        NIXL_ERR_INVALID_ARG);
     mpt_barrier();
     MPT_CHECK_BYTES(part.bytes, 64, 0);
     mpt_barrier();
@@ -203,15 +301,21 @@ static void put_signal_does_both_or_nothing(void)
 /* Sleepers look by themselves once a second: whoever comes back well before was woken. */
 #define WOKEN (400 * MPT_MS)
 
-/* The way to raise a signal by one, of three. */
+#define N_WAYS 5
+
+/* The way to raise a signal by one, of five. */
 static void raise_signal(struct part *part, unsigned way, uint64_t value)
 {
     uint64_t data = 1;
 
-    MPT_OK(way == 0 ? nixl_signal_set(conf.partner, part->region, 64, value)
-           : way == 1
-               ? nixl_signal_add(conf.partner, part->region, 64, 1)
-               : nixl_put_signal(conf.partner, part->region, 0, &data, 8, part->region, 64, 1));
+    MPT_OK(way == 0   ? nixl_signal_set(conf.partner, part->region, 64, value)
+           : way == 1 ? nixl_signal_add(conf.partner, part->region, 64, 1)
+           : way == 2 ? nixl_put_signal(conf.partner, part->region, 0, &data, 8, part->region, 64,
+                                        NIXL_SIGNAL_ADD, 1)
+           : way == 3 ? nixl_put_signal(conf.partner, part->region, 0, &data, 8, part->region, 64,
+                                        NIXL_SIGNAL_SET, value)
+                      : nixl_atomic(conf.partner, part->region, 64, NIXL_UINT64, NIXL_ATOMIC_ADD,
+                                    &data, NULL));
 }
 
 /* Sleep until the signal has that value; the partner hears whether this was in less than WOKEN. */
@@ -252,7 +356,7 @@ static void a_sleeper_is_woken_by_a_signal(void)
     mpt_barrier();
     for (unsigned n = 0; conf.partner >= 0 && n < conf_rounds(20);) {
         value++;
-        n += conf.rank % 2 == 0 ? wake_by_signal(&part, n % 3, value)
+        n += conf.rank % 2 == 0 ? wake_by_signal(&part, n % N_WAYS, value)
                                 : sleep_for_signal(&part, value);
         MPT_LT(mpt_now_ns(), end_ns);
     }
@@ -304,9 +408,12 @@ const struct guarantee conf_signal[] = {
     {"signals_compare_unsigned", signals_compare_unsigned, 0},
     {"a_signal_wait_keeps_its_timeout", a_signal_wait_keeps_its_timeout, 0},
     {"wait_any_names_the_signal", wait_any_names_the_signal, 0},
+    {"words_compare_as_numbers_of_their_type", words_compare_as_numbers_of_their_type, 0},
+    {"wait_any_looks_at_words_with_a_stride", wait_any_looks_at_words_with_a_stride, 0},
     {"signals_of_all_ranks_are_counted", signals_of_all_ranks_are_counted, 0},
     {"a_signal_shows_every_earlier_put", a_signal_shows_every_earlier_put, 0},
     {"put_signal_shows_its_data", put_signal_shows_its_data, 0},
+    {"put_signal_sets_its_signal", put_signal_sets_its_signal, 0},
     {"put_signal_does_both_or_nothing", put_signal_does_both_or_nothing, 0},
     {"a_sleeper_is_woken_by_a_signal", a_sleeper_is_woken_by_a_signal, CONF_PEERS},
     {"a_signal_makes_the_event_fd_readable", a_signal_makes_the_event_fd_readable, CONF_PEERS},

@@ -151,7 +151,7 @@ static void check_signals(int round)
     mpt_barrier(); /* both streams wait now, and the host goes on */
     gpu_fill(&data, NBYTES, NBYTES, 7000 + wanted);
     MPT_OK(nixl_put_signal(other, data.region, 2 * NBYTES, (void *)(data.addr + NBYTES), NBYTES,
-                           words.region, 0, 1));
+                           words.region, 0, NIXL_SIGNAL_ADD, 1));
     GPU_OK(cu.cuStreamSynchronize(stream));
     GPU_CHECK(&data, 0, NBYTES, 7000 + wanted);
     mpt_barrier();

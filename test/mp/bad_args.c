@@ -33,10 +33,11 @@ static void bad_ranks(void)
         MPT_STATUS(nixl_put_notify(bad, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_get_notify(bad, region, 0, memory, 8, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_notify(bad, 1, NULL, 0, 0), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_fence(bad), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_fence(bad), bad == NIXL_ALL_RANKS ? NIXL_OK : NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_signal_set(bad, region, 0, 1), NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_signal_add(bad, region, 0, 1), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_put_signal(bad, region, 0, memory, 8, region, 8, 1), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_put_signal(bad, region, 0, memory, 8, region, 8, NIXL_SIGNAL_ADD, 1),
+                   NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_atomic(bad, region, 0, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, NULL),
                    NIXL_ERR_INVALID_ARG);
         MPT_STATUS(nixl_region_query(region, bad, 0, &info), NIXL_ERR_INVALID_ARG);
@@ -137,7 +138,25 @@ static void bad_words(void)
                NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_signal_set(0, NULL, 0, 1), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_signal_add(0, region, 4, 1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_signal(0, NULL, 0, memory, 8, region, 0, 1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_signal(0, NULL, 0, memory, 8, region, 0, NIXL_SIGNAL_ADD, 1),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_signal(0, region, 0, memory, 8, region, 0, (enum nixl_signal_op)2, 1),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait(NULL, NIXL_UINT64, NIXL_EQ, &word, 0, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait(odd, NIXL_UINT64, NIXL_EQ, &word, 0, &fetched), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait(&word, NIXL_FLOAT, NIXL_EQ, &word, 0, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait(&word, NIXL_UINT64, NIXL_EQ, NULL, 0, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait_any(&word, 8, 0, NIXL_UINT64, NIXL_EQ, &word, 0, NULL, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait_any(&word, 4, 2, NIXL_UINT64, NIXL_EQ, &word, 0, NULL, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait_any(&word, 2, 2, NIXL_INT32, NIXL_EQ, &word, 0, NULL, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait_any(&word, 8, 1, NIXL_UINT64, NIXL_EQ, &word, -1, NULL, &fetched),
+               NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_signal_wait(NULL, NIXL_EQ, 1, 0, &fetched), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_signal_wait(odd, NIXL_EQ, 1, 0, &fetched), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_signal_wait(&word, (enum nixl_compare)6, 1, 0, &fetched), NIXL_ERR_INVALID_ARG);
@@ -260,7 +279,8 @@ static void closed_handles(void)
     MPT_STATUS(nixl_put(0, closed, 0, memory, 8), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_get(0, closed, 0, memory, 8), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_signal_set(0, closed, 0, 1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_signal(0, region, 0, memory, 8, closed, 0, 1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_signal(0, region, 0, memory, 8, closed, 0, NIXL_SIGNAL_ADD, 1),
+               NIXL_ERR_INVALID_ARG);
     MPT_TRUE(nixl_region_addr(closed) == NULL);
 }
 

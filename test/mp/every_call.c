@@ -95,9 +95,12 @@ static void every_word_call(struct nixl_region *region, int expected)
                expected);
     MPT_STATUS(nixl_signal_set(0, region, 0, 1), expected);
     MPT_STATUS(nixl_signal_add(0, region, 0, 1), expected);
-    MPT_STATUS(nixl_put_signal(0, region, 0, &word, 8, region, 8, 1), expected);
+    MPT_STATUS(nixl_put_signal(0, region, 0, &word, 8, region, 8, NIXL_SIGNAL_ADD, 1), expected);
     MPT_STATUS(nixl_signal_wait(&word, NIXL_EQ, 1, MPT_S, &fetched), expected);
     MPT_STATUS(nixl_signal_wait_any(&words, 1, NIXL_EQ, 1, MPT_S, NULL, &fetched), expected);
+    MPT_STATUS(nixl_word_wait(&word, NIXL_INT64, NIXL_EQ, &word, MPT_S, &fetched), expected);
+    MPT_STATUS(nixl_word_wait_any(&word, 8, 1, NIXL_INT64, NIXL_EQ, &word, MPT_S, NULL, &fetched),
+               expected);
     MPT_EQ(fetched, 2);
 }
 

@@ -31,6 +31,7 @@ mp_programs = \
 	%D%/fault_storm \
 	%D%/fault_visit \
 	%D%/fault_wait \
+	%D%/first_flush \
 	%D%/harness_probe \
 	%D%/hello \
 	%D%/hostile \
@@ -96,6 +97,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_fault_wait_LDADD = $(mp_libs)
 %C%_harness_probe_LDFLAGS = $(mp_link)
 %C%_harness_probe_LDADD = $(mp_libs)
+%C%_first_flush_LDFLAGS = $(mp_link)
+%C%_first_flush_LDADD = $(mp_libs)
 %C%_hello_LDFLAGS = $(mp_link)
 %C%_hello_LDADD = $(mp_libs)
 %C%_hostile_net_LDFLAGS = $(mp_link)

@@ -114,7 +114,8 @@ static void wait_signal(void)
 
 static void put_then_add(size_t nbytes)
 {
-    check(nixl_put_signal(other, region, 0, local, nbytes, region, SIGNAL_OFFSET, 1));
+    check(nixl_put_signal(other, region, 0, local, nbytes, region, SIGNAL_OFFSET, NIXL_SIGNAL_ADD,
+                          1));
 }
 
 static void wait_for_word(void)
