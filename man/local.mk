@@ -29,6 +29,8 @@ man_aliases = %D%/nixl_abort.3 %D%/nixl_channel_acquire.3 %D%/nixl_channel_close
 	%D%/nixl_signal_set_on_stream.3 %D%/nixl_signal_wait_on_stream.3 \
 	%D%/nixl_signal_wait.3 %D%/nixl_signal_wait_any.3 %D%/nixl_size.3 \
 	%D%/nixl_word_wait.3 %D%/nixl_word_wait_any.3 \
+	%D%/nixl_atomic_nb.3 %D%/nixl_atomic_compare_swap_nb.3 %D%/nixl_signal_nb.3 \
+	%D%/nixl_put_signal_nb.3 %D%/nixl_get_signal_nb.3 \
 	%D%/nixl_team_world.3 %D%/nixl_team_node.3 %D%/nixl_team_create.3 \
 	%D%/nixl_team_world_nb.3 %D%/nixl_team_create_nb.3 \
 	%D%/nixl_team_strided.3 %D%/nixl_team_split.3 %D%/nixl_team_shrink.3 \

@@ -23,6 +23,15 @@ static bool has_no_pending(void *arg)
            nxr_peer_is_lost(peer);
 }
 
+/* The same for a flush. */
+static bool has_nothing_open(void *arg)
+{
+    const struct nxr_peer *peer = arg;
+
+    return nxr_peer_is_lost(peer) ||
+           (has_no_pending(arg) && atomic_load_explicit(&peer->n_words, memory_order_acquire) == 0);
+}
+
 static int fail_drain(const char *operation, const struct nxr_peer *peer, int status)
 {
     if (nxr_peer_is_lost(peer)) {
@@ -65,6 +74,12 @@ static order_fn *flush_of(const struct nxr_peer *peer)
     return peer->transport != NULL ? peer->transport->flush : NULL;
 }
 
+/* What is waited for before the transport is asked. */
+static nxr_ready_fn *ready_for(order_of_fn *order_of)
+{
+    return order_of == flush_of ? has_nothing_open : has_no_pending;
+}
+
 /* What a transport that takes time is asked again and again. */
 struct ordering {
     struct nxr_peer *peer;
@@ -85,7 +100,7 @@ static bool is_drained(struct nxr_peer *peer, order_of_fn *order_of)
 {
     order_fn *order;
 
-    if (!has_no_pending(peer)) {
+    if (!ready_for(order_of)(peer)) {
         return false;
     }
     order = order_of(peer);
@@ -98,7 +113,7 @@ static int wait_drained(const char *operation, struct nxr_peer *peer, int64_t ti
 {
     struct ordering ordering = {.peer = peer};
     int64_t deadline = nxr_deadline(timeout_ns);
-    int status = nxr_wait(has_no_pending, peer, timeout_ns);
+    int status = nxr_wait(ready_for(order_of), peer, timeout_ns);
 
     ordering.order = order_of(peer);
     if (status == NIXL_OK && !nxr_peer_is_lost(peer) && ordering.order != NULL) {
@@ -128,7 +143,7 @@ int nxr_transfer_fence(const char *operation, struct nxr_peer *peer)
 /* Puts may be under way that wait for the link. */
 static bool is_used(struct nxr_peer *peer)
 {
-    return peer != NULL && (nxr_peer_is_up(peer) || !has_no_pending(peer));
+    return peer != NULL && (nxr_peer_is_up(peer) || !has_nothing_open(peer));
 }
 
 /* The dead are told of last, for they are each time: another failure is told once. */

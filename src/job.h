@@ -72,6 +72,7 @@ struct nxr_peer {
     struct nxr_list held;       /* struct held_note: wait for earlier puts */
     _Atomic uint32_t n_held;    /* members of held */
     _Atomic uint32_t n_pending; /* puts that were started and are not yet visible */
+    _Atomic uint32_t n_words;   /* requests that change a word: a flush waits for them, too */
 
     /* Notifications from the peer: inbox.lock. */
     struct nxr_ring_rx rx;

@@ -144,7 +144,8 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/transfer.c %D%/transfer.h \
 	%D%/util/list.h \
 	%D%/wait.c %D%/wait.h \
-	%D%/word.c \
+	%D%/word.c %D%/word.h \
+	%D%/word_nb.c \
 	%D%/xfer.c %D%/xfer.h \
 	%D%/xfer_blocks.c \
 	%D%/xfer_hand.c \

@@ -10,6 +10,7 @@
 #include "pair.h"
 #include "progress.h"
 #include "stage.h"
+#include "transfer.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/status.h"
@@ -25,6 +26,7 @@ _Atomic uint32_t nxr_n_at_devices;
 
 static pthread_mutex_t requests_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list begun = {&begun, &begun};             /* to be started */
+static struct nxr_list behind = {&behind, &behind};          /* words, behind puts under way */
 static struct nxr_list resolving = {&resolving, &resolving}; /* by age */
 static _Atomic uint32_t n_done_unseen;
 
@@ -35,12 +37,71 @@ bool nxr_request_any_done(void)
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
-/* The put is no longer waited for by what follows it. Caller holds requests_lock. */
-static void stop_pending(struct nixl_req *req)
+/* No put to that peer is under way: words that have waited for that are to be started. */
+static bool begin_behind(const struct nxr_peer *peer)
 {
-    if (req->is_pending) {
-        req->is_pending = false;
-        atomic_fetch_sub_explicit(&req->peer->n_pending, 1, memory_order_release);
+    struct nxr_list *link, *after;
+    bool has_begun = false;
+
+    nxr_list_for_each (link, after, &behind) {
+        if (nxr_list_entry(link, struct nixl_req, link)->peer == peer) {
+            nxr_list_remove(link);
+            nxr_list_append(&begun, link);
+            has_begun = true;
+        }
+    }
+    return has_begun;
+}
+
+/*
+ * The put is no longer waited for by what follows it. Caller holds requests_lock. True: there is
+ * something to start.
+ */
+static bool stop_pending(struct nixl_req *req)
+{
+    if (!req->is_pending) {
+        return false;
+    }
+    req->is_pending = false;
+    return atomic_fetch_sub_explicit(&req->peer->n_pending, 1, memory_order_release) == 1 &&
+           begin_behind(req->peer);
+}
+
+/* Does the request go on with a word, now that its operation has ended well? */
+static bool goes_on(struct nixl_req *req)
+{
+    struct nxr_peer *peer = req->peer;
+
+    if (req->after.part == NULL) {
+        return false;
+    }
+    pthread_mutex_lock(&requests_lock);
+    req->op.kind = NXR_OP_WORD;
+    req->op.part = req->after.part;
+    req->op.offset = req->after.atomic.offset;
+    req->op.atomic = req->after.atomic;
+    req->op.local = NULL;
+    req->op.is_signal = true;
+    req->op.transport = NULL;
+    req->after.part = NULL;
+    req->is_started = false;
+    atomic_fetch_add(&peer->n_words, 1);
+    nxr_list_append(&begun, &req->link);
+    (void)stop_pending(req);
+    pthread_mutex_unlock(&requests_lock);
+    nxr_notify_send_held(peer);
+    nxr_service_kick();
+    return true;
+}
+
+/* The operation has ended well: what it fetched, and the word of this process that it raises. */
+static void write_words(const struct nixl_req *req)
+{
+    if (req->op.kind == NXR_OP_WORD && req->op.local != NULL) {
+        nxr_word_store_value(req->op.local, req->op.fetched, nxr_atomic_nbytes(&req->op.atomic));
+    }
+    if (req->after.local != NULL) {
+        (void)nxr_atomic_apply(req->after.local, &req->after.atomic);
     }
 }
 
@@ -48,8 +109,14 @@ static void stop_pending(struct nixl_req *req)
 void nxr_request_end(struct nixl_req *req, int status)
 {
     struct nxr_peer *peer = req->peer;
-    bool was_begun, is_freed;
+    bool was_begun, is_freed, has_begun;
 
+    if (status == NIXL_OK && goes_on(req)) {
+        return;
+    }
+    if (status == NIXL_OK) {
+        write_words(req);
+    }
     if (req->claim != NULL) {
         nxr_claim_end(req->claim, status, req->op.nbytes_done > 0 || status != NIXL_ERR_CANCELED);
     }
@@ -66,7 +133,10 @@ void nxr_request_end(struct nixl_req *req, int status)
     } else {
         atomic_fetch_add(&n_done_unseen, 1);
     }
-    stop_pending(req);
+    has_begun = stop_pending(req);
+    if (req->op.kind == NXR_OP_WORD) {
+        atomic_fetch_sub_explicit(&peer->n_words, 1, memory_order_release);
+    }
     if (was_begun && req->xfer == NULL) {
         atomic_fetch_sub(&nxr_n_started, 1);
     }
@@ -77,6 +147,9 @@ void nxr_request_end(struct nixl_req *req, int status)
         free(req);
     }
     nxr_notify_send_held(peer);
+    if (has_begun) {
+        nxr_service_kick();
+    }
     nxr_wake_self();
 }
 
@@ -98,9 +171,14 @@ bool nxr_request_is_ordered(struct nixl_req *req)
 void nxr_op_ordered(struct nxr_op *op)
 {
     if (op->ended == request_op_ended) { /* else one of many pieces */
+        bool has_begun;
+
         pthread_mutex_lock(&requests_lock);
-        stop_pending(nxr_list_entry(op, struct nixl_req, op));
+        has_begun = stop_pending(nxr_list_entry(op, struct nixl_req, op));
         pthread_mutex_unlock(&requests_lock);
+        if (has_begun) {
+            nxr_service_kick();
+        }
     }
 }
 
@@ -156,6 +234,38 @@ static int move_at_once(struct nxr_op *op)
                                   : op->transport->get(op->part, op->offset, op->local, op->nbytes);
 }
 
+/* A word comes behind earlier puts: does it wait for them? Then it is started when they end. */
+static bool waits_behind(struct nixl_req *req)
+{
+    bool waits;
+
+    pthread_mutex_lock(&requests_lock);
+    waits = atomic_load_explicit(&req->peer->n_pending, memory_order_acquire) != 0;
+    if (waits) {
+        req->is_started = false;
+        nxr_list_append(&behind, &req->link);
+    }
+    pthread_mutex_unlock(&requests_lock);
+    return waits;
+}
+
+static void start_word(struct nixl_req *req)
+{
+    int status;
+
+    if (waits_behind(req)) {
+        return;
+    }
+    hand_to(&req->op, req->op.part->transport);
+    status = nxr_word_start(&req->op);
+    if (status == NIXL_ERR_STALE) {
+        nxr_region_mark_stale(req->op.part);
+    }
+    if (status != NIXL_INPROGRESS) {
+        nxr_request_end(req, status);
+    }
+}
+
 /* Move the bytes, or hand the operation to the transport. */
 static void start(struct nixl_req *req)
 {
@@ -163,6 +273,10 @@ static void start(struct nixl_req *req)
     struct nxr_part *part = op->part;
     int status;
 
+    if (op->kind == NXR_OP_WORD) {
+        start_word(req);
+        return;
+    }
     if (!nxr_part_has_range(part, op->offset, op->nbytes)) {
         nxr_request_end(req, NIXL_ERR_RANGE);
         return;
@@ -224,6 +338,9 @@ static void begin_at_once(struct nixl_req *req, struct nxr_part *part)
     req->is_started = true;
     if (req->is_pending) {
         atomic_fetch_add(&req->peer->n_pending, 1);
+    }
+    if (req->op.kind == NXR_OP_WORD) {
+        atomic_fetch_add(&req->peer->n_words, 1);
     }
     atomic_fetch_add(&nxr_n_started, 1);
     start(req);
@@ -304,8 +421,9 @@ struct nixl_req *nxr_request_new(void)
     return req;
 }
 
-int nxr_request_make(const char *operation, enum nxr_op_kind kind, struct nixl_region *region,
-                     int rank, uint64_t offset, void *local, size_t nbytes, struct nixl_req **req_p)
+int nxr_request_make_then(const char *operation, enum nxr_op_kind kind, struct nixl_region *region,
+                          int rank, uint64_t offset, void *local, size_t nbytes,
+                          const struct nxr_after *after, struct nixl_req **req_p)
 {
     struct nixl_req *req = nxr_request_new();
     struct nxr_part *part = nxr_region_part(region, rank);
@@ -319,6 +437,7 @@ int nxr_request_make(const char *operation, enum nxr_op_kind kind, struct nixl_r
                               .local = local,
                               .nbytes = nbytes,
                               .ended = request_op_ended};
+    req->after = after != NULL ? *after : (struct nxr_after){0};
     req->operation = operation;
     req->is_pending = kind == NXR_OP_PUT;
     *req_p = req;
@@ -431,7 +550,7 @@ void nxr_request_seen(void)
     pthread_mutex_unlock(&requests_lock);
 }
 
-bool nxr_request_withdraw(struct nixl_req *req, const struct nxr_transport **transport_p)
+bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *op))
 {
     bool is_idle;
 
@@ -442,7 +561,9 @@ bool nxr_request_withdraw(struct nixl_req *req, const struct nxr_transport **tra
         nxr_list_remove(&req->link);
         nxr_list_remove(&req->age_link);
     }
-    *transport_p = req->op.transport;
+    *cancel_p = req->op.transport == NULL     ? NULL
+                : req->op.kind == NXR_OP_WORD ? nxr_word_cancel
+                                              : req->op.transport->cancel;
     pthread_mutex_unlock(&requests_lock);
     pthread_mutex_unlock(&nxr_job.lock);
     return is_idle;

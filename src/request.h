@@ -14,8 +14,19 @@ enum nxr_request_phase {
     NXR_REQUEST_DONE,
 };
 
+/*
+ * What a request does to a word when its operation has ended well: to one in a part of the same
+ * peer, for which it goes on, or to one of this process. Neither: nothing.
+ */
+struct nxr_after {
+    struct nxr_part *part;
+    void *local;
+    struct nxr_atomic atomic;
+};
+
 struct nixl_req {
     struct nxr_op op;
+    struct nxr_after after;
     const char *operation;         /* the public call */
     struct nxr_region_part *part;  /* NULL: of a prepared transfer */
     struct nixl_xfer *xfer;        /* that drives the request; or NULL */
@@ -33,17 +44,24 @@ struct nixl_req {
     bool is_started;          /* the transport has it */
     bool is_pending;          /* a put that notifications wait for: counted in n_pending */
     bool is_freed;            /* nobody looks at it any more: freed when it ends */
-    struct nxr_list link;     /* of part->waiting, or of those to start */
+    struct nxr_list link;     /* of part->waiting, of those to start, or behind puts */
     struct nxr_list age_link; /* of those that wait for their part, oldest first */
 };
 
 /*
  * Make a request and let it wait, or begin, according to the state of its part. NIXL_INPROGRESS and
- * the request; or a failure, and none.
+ * the request; or a failure, and none. `after` may be NULL.
  */
-int nxr_request_make(const char *operation, enum nxr_op_kind kind, struct nixl_region *region,
-                     int rank, uint64_t offset, void *local, size_t nbytes,
-                     struct nixl_req **req_p);
+int nxr_request_make_then(const char *operation, enum nxr_op_kind kind, struct nixl_region *region,
+                          int rank, uint64_t offset, void *local, size_t nbytes,
+                          const struct nxr_after *after, struct nixl_req **req_p);
+
+static inline int nxr_request_make(const char *operation, enum nxr_op_kind kind,
+                                   struct nixl_region *region, int rank, uint64_t offset,
+                                   void *local, size_t nbytes, struct nixl_req **req_p)
+{
+    return nxr_request_make_then(operation, kind, region, rank, offset, local, nbytes, NULL, req_p);
+}
 
 /*
  * The caller goes on without waiting for what it has just made: a network that no thread polls is
@@ -112,10 +130,10 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p);
 void nxr_request_seen(void);
 
 /*
- * Take a request back that nobody has started, for the caller to end. False: too late; *transport_p
- * has it, or NULL: it is on the way there.
+ * Take a request back that nobody has started, for the caller to end. False: too late; *cancel_p
+ * asks who has it, or NULL: it is on the way there.
  */
-bool nxr_request_withdraw(struct nixl_req *req, const struct nxr_transport **transport_p);
+bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *op));
 
 /* Nobody looks at it any more: it is freed when it ends, or now. */
 void nxr_request_abandon(struct nixl_req *req);

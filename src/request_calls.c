@@ -176,9 +176,9 @@ int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, 
 
 int nxr_request_stop(struct nixl_req *req)
 {
-    const struct nxr_transport *transport;
+    int (*cancel)(struct nxr_op * op);
 
-    if (nxr_request_withdraw(req, &transport)) {
+    if (nxr_request_withdraw(req, &cancel)) {
         nxr_request_end(req, NIXL_ERR_CANCELED);
     } else if (!is_done(req) && req->team != NULL) {
         nxr_later_cancel(req);
@@ -188,8 +188,8 @@ int nxr_request_stop(struct nixl_req *req)
         nxr_exposure_stop(req);
     } else if (!is_done(req) && req->xfer != NULL) {
         nxr_xfer_stop(req->xfer, req);
-    } else if (!is_done(req) && transport != NULL) {
-        transport->cancel(&req->op);
+    } else if (!is_done(req) && cancel != NULL) {
+        cancel(&req->op);
     }
     return is_done(req) ? NIXL_OK : NIXL_INPROGRESS;
 }

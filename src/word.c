@@ -9,6 +9,7 @@
 #include "host/word_ask.h"
 #include "region.h"
 #include "transfer.h"
+#include "word.h"
 #include "util/copy.h"
 #include "util/status.h"
 #include "wait.h"
@@ -46,9 +47,8 @@ static uint64_t part_addr(const struct nxr_part *part)
     return part->method == NXR_METHOD_MEMCPY ? (uintptr_t)part->addr : part->key.addr;
 }
 
-/* Everything but the usual: first use, bad arguments, earlier puts that are under way. */
-static int find_part(const char *operation, int rank, struct nixl_region *region,
-                     const struct nxr_atomic *atomic, struct nxr_part **part_p)
+int nxr_word_find_part(const char *operation, int rank, struct nixl_region *region,
+                       const struct nxr_atomic *atomic, struct nxr_part **part_p)
 {
     size_t nbytes = nxr_type_nbytes(atomic->type);
     int status = nxr_transfer_find_part(operation, rank, region, atomic->offset, nbytes, part_p);
@@ -61,7 +61,18 @@ static int find_part(const char *operation, int rank, struct nixl_region *region
                         "the word at offset %llu of region '%s' is not aligned to its %zu bytes",
                         (unsigned long long)atomic->offset, region->name, nbytes);
     }
-    return has_pending((*part_p)->peer) ? nxr_transfer_fence(operation, (*part_p)->peer) : NIXL_OK;
+    return NIXL_OK;
+}
+
+/* Everything but the usual: first use, bad arguments, earlier puts that are under way. */
+static int find_part(const char *operation, int rank, struct nixl_region *region,
+                     const struct nxr_atomic *atomic, struct nxr_part **part_p)
+{
+    int status = nxr_word_find_part(operation, rank, region, atomic, part_p);
+
+    return status == NIXL_OK && has_pending((*part_p)->peer)
+               ? nxr_transfer_fence(operation, (*part_p)->peer)
+               : status;
 }
 
 /* Whoever waits for the word looks at once. */
@@ -137,39 +148,25 @@ static int fail_atomic(const char *operation, int rank, unsigned type, unsigned 
                     "operation %u combines bits, which is not for NIXL_FLOAT and NIXL_DOUBLE", op);
 }
 
-int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
-                enum nixl_atomic_op op, const void *operand, void *fetched_p)
+int nxr_atomic_of(const char *operation, int rank, uint64_t offset, enum nixl_type type,
+                  enum nixl_atomic_op op, const void *operand, struct nxr_atomic *atomic_p)
 {
-    struct nxr_atomic atomic = {.op = (uint8_t)op, .type = (uint8_t)type, .offset = offset};
-    uint64_t fetched = 0;
-    int status;
-
-    if ((unsigned)op > NIXL_ATOMIC_FETCH || !nxr_atomic_is_valid(type, op)) {
-        return fail_atomic("nixl_atomic", rank, type, op);
+    if (__builtin_expect((unsigned)op > NIXL_ATOMIC_FETCH || !nxr_atomic_is_valid(type, op), 0)) {
+        return fail_atomic(operation, rank, type, op);
     }
     if (operand == NULL && op != NIXL_ATOMIC_FETCH) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_atomic", rank, "", 0, "the operand is NULL");
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "the operand is NULL");
     }
+    *atomic_p = (struct nxr_atomic){.op = (uint8_t)op, .type = (uint8_t)type, .offset = offset};
     if (op != NIXL_ATOMIC_FETCH) {
-        atomic.operand = nxr_word_load_value(operand, nxr_type_nbytes(type));
+        atomic_p->operand = nxr_word_load_value(operand, nxr_type_nbytes(type));
     }
-    status = change("nixl_atomic", rank, region, &atomic, false, &fetched);
-    if (status == NIXL_OK && fetched_p != NULL) {
-        nxr_word_store_value(fetched_p, fetched, nxr_type_nbytes(type));
-    }
-    return status;
+    return NIXL_OK;
 }
 
-int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,
-                             enum nixl_type type, const void *expected, const void *desired,
-                             void *fetched_p)
+int nxr_atomic_of_swap(const char *operation, int rank, uint64_t offset, enum nixl_type type,
+                       const void *expected, const void *desired, struct nxr_atomic *atomic_p)
 {
-    static const char operation[] = "nixl_atomic_compare_swap";
-    struct nxr_atomic atomic = {
-        .op = NXR_ATOMIC_COMPARE_SWAP, .type = (uint8_t)type, .offset = offset};
-    uint64_t fetched = 0;
-    int status;
-
     if (!nxr_atomic_is_valid(type, NXR_ATOMIC_COMPARE_SWAP)) {
         return fail_atomic(operation, rank, type, 0);
     }
@@ -177,28 +174,54 @@ int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offs
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "the %s value is NULL",
                         expected == NULL ? "expected" : "desired");
     }
-    atomic.compare = nxr_word_load_value(expected, nxr_type_nbytes(type));
-    atomic.operand = nxr_word_load_value(desired, nxr_type_nbytes(type));
-    status = change(operation, rank, region, &atomic, false, &fetched);
+    *atomic_p = (struct nxr_atomic){
+        .op = NXR_ATOMIC_COMPARE_SWAP,
+        .type = (uint8_t)type,
+        .offset = offset,
+        .compare = nxr_word_load_value(expected, nxr_type_nbytes(type)),
+        .operand = nxr_word_load_value(desired, nxr_type_nbytes(type)),
+    };
+    return NIXL_OK;
+}
+
+/* Do it, and give back what the word was to whom wants it. */
+static inline int change_and_fetch(const char *operation, int rank, struct nixl_region *region,
+                                   const struct nxr_atomic *atomic, void *fetched_p)
+{
+    uint64_t fetched = 0;
+    int status = change(operation, rank, region, atomic, false, &fetched);
+
     if (status == NIXL_OK && fetched_p != NULL) {
-        nxr_word_store_value(fetched_p, fetched, nxr_type_nbytes(type));
+        nxr_word_store_value(fetched_p, fetched, nxr_type_nbytes(atomic->type));
     }
     return status;
 }
 
-/* ---- raising signals ------------------------------------------------------------------------- */
-
-/* The change of a word that raises a signal. */
-static inline struct nxr_atomic signal_atomic(uint64_t offset, enum nixl_signal_op op,
-                                              uint64_t value)
+int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+                enum nixl_atomic_op op, const void *operand, void *fetched_p)
 {
-    return (struct nxr_atomic){.op = op == NIXL_SIGNAL_SET ? NIXL_ATOMIC_SET : NIXL_ATOMIC_ADD,
-                               .type = NIXL_UINT64,
-                               .offset = offset,
-                               .operand = value};
+    struct nxr_atomic atomic;
+    int status = nxr_atomic_of("nixl_atomic", rank, offset, type, op, operand, &atomic);
+
+    return status == NIXL_OK ? change_and_fetch("nixl_atomic", rank, region, &atomic, fetched_p)
+                             : status;
 }
 
-static int fail_signal_op(const char *operation, int rank, unsigned op)
+int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,
+                             enum nixl_type type, const void *expected, const void *desired,
+                             void *fetched_p)
+{
+    static const char operation[] = "nixl_atomic_compare_swap";
+    struct nxr_atomic atomic;
+    int status = nxr_atomic_of_swap(operation, rank, offset, type, expected, desired, &atomic);
+
+    return status == NIXL_OK ? change_and_fetch(operation, rank, region, &atomic, fetched_p)
+                             : status;
+}
+
+/* ---- raising signals ------------------------------------------------------------------------- */
+
+int nxr_signal_fail_op(const char *operation, int rank, unsigned op)
 {
     return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
                     "signal operation %u; allowed is NIXL_SIGNAL_ADD (%d) or NIXL_SIGNAL_SET (%d)",
@@ -208,7 +231,7 @@ static int fail_signal_op(const char *operation, int rank, unsigned op)
 static inline int raise_signal(const char *operation, int rank, struct nixl_region *region,
                                uint64_t offset, enum nixl_signal_op op, uint64_t value)
 {
-    const struct nxr_atomic atomic = signal_atomic(offset, op, value);
+    const struct nxr_atomic atomic = nxr_signal_atomic(offset, op, value);
     uint64_t before;
 
     return change(operation, rank, region, &atomic, true, &before);
@@ -224,9 +247,8 @@ int nixl_signal_add(int rank, struct nixl_region *region, uint64_t offset, uint6
     return raise_signal("nixl_signal_add", rank, region, offset, NIXL_SIGNAL_ADD, value);
 }
 
-/* In one trip, where a transport has to take one. NIXL_ERR_AGAIN: in two steps. */
-static int put_signal_at_once(int rank, struct nixl_region *region,
-                              const struct nxr_put_signal *what)
+int nxr_word_put_in_one_trip(int rank, struct nixl_region *region,
+                             const struct nxr_put_signal *what)
 {
     const struct nxr_part *word_part = what->word_part;
     struct nxr_part *part = nxr_region_part(region, rank);
@@ -270,7 +292,7 @@ static int put_signal_slow(const char *operation, int rank, struct nixl_region *
         return status;
     }
     whole.word_part = part;
-    return put_signal_at_once(rank, region, &whole) == NIXL_OK
+    return nxr_word_put_in_one_trip(rank, region, &whole) == NIXL_OK
                ? NIXL_OK
                : nxr_transfer_put_then(operation, rank, region, &piece, raise_behind, &signal);
 }
@@ -295,6 +317,22 @@ static inline bool put_signal_in_place(struct nxr_part *part, const struct nxr_p
     nxr_guard_leave(word);
     nxr_wake_peer(part->peer);
     return true;
+}
+
+bool nxr_word_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
+                          const struct nxr_put_signal *what)
+{
+    struct nxr_part *part = usable_part(rank, signal_region, &what->atomic);
+
+    return part != NULL && region == signal_region && put_signal_in_place(part, what);
+}
+
+bool nxr_word_change_at_once(int rank, struct nixl_region *region, const struct nxr_atomic *atomic,
+                             uint64_t *fetched_p)
+{
+    struct nxr_part *part = usable_part(rank, region, atomic);
+
+    return part != NULL && change_mapped(part, atomic, fetched_p) == NIXL_OK;
 }
 
 static inline int put_signal(const char *operation, int rank, struct nixl_region *region,
@@ -336,11 +374,11 @@ int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const
         .offset = offset,
         .src = src,
         .nbytes = nbytes,
-        .atomic = signal_atomic(signal_offset, op, value),
+        .atomic = nxr_signal_atomic(signal_offset, op, value),
     };
 
     if (__builtin_expect((unsigned)op > NIXL_SIGNAL_SET, 0)) {
-        return fail_signal_op("nixl_put_signal", rank, op);
+        return nxr_signal_fail_op("nixl_put_signal", rank, op);
     }
     return put_signal("nixl_put_signal", rank, region, signal_region, &what);
 }

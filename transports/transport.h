@@ -227,8 +227,9 @@ struct nxr_op {
     void (*ended)(struct nxr_op *op, int status); /* the core's: what nxr_op_done() calls */
     void *stream;     /* CUDA stream that the operation starts behind; NULL: none */
     bool is_followed; /* the core sends something behind this put at once, or makes progress */
-    struct nxr_atomic atomic; /* NXR_OP_WORD: the change */
-    uint64_t fetched;         /* ... and what the word was, once it has ended */
+    struct nxr_atomic atomic; /* NXR_OP_WORD: the change; local: where the user wants `fetched` */
+    uint64_t fetched;         /* ... what the word was, once it has ended */
+    bool is_signal;           /* ... nobody asks for that */
     size_t nbytes_done;
     bool is_cancelled;   /* the transport's: start nothing more of it */
     int failure;         /* the transport's: of one of its pieces */

@@ -8,6 +8,7 @@
 
 #include <nixlrun/base.h>
 #include <nixlrun/region.h>
+#include <nixlrun/request.h>
 #include <nixlrun/type.h>
 
 #ifdef __cplusplus
@@ -57,6 +58,27 @@ NIXL_API int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, 
 NIXL_API int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,
                                       enum nixl_type type, const void *expected,
                                       const void *desired, void *fetched_p) NIXL_MUST_CHECK;
+
+/**
+ * nixl_atomic() that does not wait, neither for the answer nor for earlier puts, behind which the
+ * word is changed. @p operand is read within the call, *fetched_p is written when the request is
+ * complete. The first use of a part waits for its owner to publish it, as nixl_atomic() does.
+ * Changes of one word that are under way at once may be made in any order.
+ * @param req_p  written only with NIXL_INPROGRESS
+ * @return NIXL_OK          done at once; no request was made
+ * @return NIXL_INPROGRESS  started: wait for, test or free *req_p. A canceled one is not done if
+ *                          that says NIXL_OUTCOME_UNTOUCHED
+ * Failures as nixl_atomic(): those known at once make no request, others end the request.
+ */
+NIXL_API int nixl_atomic_nb(int rank, struct nixl_region *region, uint64_t offset,
+                            enum nixl_type type, enum nixl_atomic_op op, const void *operand,
+                            void *fetched_p, struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/** nixl_atomic_compare_swap() that does not wait; else as nixl_atomic_nb(). */
+NIXL_API int nixl_atomic_compare_swap_nb(int rank, struct nixl_region *region, uint64_t offset,
+                                         enum nixl_type type, const void *expected,
+                                         const void *desired, void *fetched_p,
+                                         struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 
 #include <nixlrun/base.h>
 #include <nixlrun/region.h>
+#include <nixlrun/request.h>
 #include <nixlrun/type.h>
 
 #ifdef __cplusplus
@@ -41,6 +42,34 @@ NIXL_API int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offs
                              size_t nbytes, struct nixl_region *signal_region,
                              uint64_t signal_offset, enum nixl_signal_op op,
                              uint64_t value) NIXL_MUST_CHECK;
+
+/**
+ * nixl_put_signal() that does not wait: @p src must not change until the request is complete, which
+ * it is when the signal was changed. The first use of the signal's part waits for its owner to
+ * publish it, as nixl_signal_set() does. Else as nixl_put_nb().
+ */
+NIXL_API int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset,
+                                const void *src, size_t nbytes, struct nixl_region *signal_region,
+                                uint64_t signal_offset, enum nixl_signal_op op, uint64_t value,
+                                struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/**
+ * nixl_get_nb(), and a change of a signal of this process when @p dst holds the data, so that
+ * another thread can wait for it by nixl_signal_wait().
+ * @param signal  aligned to 8 bytes, in host memory; in a region or not. It stays until the request
+ *                is complete. NIXL_ERR_INVALID_ARG: it is not so, or @p op does not exist.
+ */
+NIXL_API int nixl_get_signal_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst,
+                                size_t nbytes, uint64_t *signal, enum nixl_signal_op op,
+                                uint64_t value, struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/**
+ * nixl_signal_set() or nixl_signal_add(), by @p op, that does not wait for earlier puts: the signal
+ * is raised when they are visible. Else as nixl_atomic_nb().
+ */
+NIXL_API int nixl_signal_nb(int rank, struct nixl_region *region, uint64_t offset,
+                            enum nixl_signal_op op, uint64_t value,
+                            struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /** How a word is compared with a value. */
 enum nixl_compare {

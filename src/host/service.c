@@ -215,6 +215,7 @@ static void *serve(void *arg)
         nxr_device_words_run();
         nxr_device_progress(); /* armed copies that are over have kicked this thread */
         nxr_notify_retry();
+        nxr_request_start_begun();
         drive_operations();
     }
     pthread_mutex_unlock(&nxr_job.control->alive);

@@ -20,8 +20,9 @@
 struct own_word {
     struct nxr_device_word word;
     struct nxr_guard_slot *slot;  /* the region is entered */
-    struct nxr_peer *peer;        /* who has asked; NULL: a thread of this rank, which waits */
+    struct nxr_peer *peer;        /* who has asked; NULL: this rank */
     struct nxr_word_slot *answer; /* the peer's */
+    struct nxr_op *op;            /* this rank's; NULL: of a thread that waits */
     _Atomic int status;           /* NIXL_INPROGRESS until it is over */
     atomic_bool is_left;          /* whoever comes second, the end or the waiter, frees it */
 };
@@ -41,6 +42,12 @@ static void own_word_ended(struct nxr_device_word *word, int status)
     if (own->peer != NULL) {
         nxr_word_answer(own->answer, status, word->fetched);
         nxr_wake_peer(own->peer);
+        free(own);
+        return;
+    }
+    if (own->op != NULL) {
+        own->op->fetched = word->fetched;
+        nxr_op_done(own->op, status);
         free(own);
         return;
     }
@@ -130,6 +137,21 @@ int nxr_word_change_device(const struct nxr_part *part, const struct nxr_atomic 
         free(own);
     }
     return status;
+}
+
+int nxr_word_start_device(struct nxr_op *op)
+{
+    const struct nxr_word word = {op->part->id, op->part->key.generation, op->atomic};
+    int status;
+    struct own_word *own = own_word_new(&word, &status);
+
+    if (own == NULL) {
+        return status;
+    }
+    own->op = op;
+    nxr_device_word_add(&own->word);
+    nxr_device_words_run();
+    return NIXL_INPROGRESS;
 }
 
 /* ---- for peers: all under serve_lock --------------------------------------------------------- */

@@ -53,6 +53,9 @@ static inline void nxr_words_poll_end(void)
 int nxr_word_change_device(const struct nxr_part *part, const struct nxr_atomic *atomic,
                            uint64_t *fetched_p);
 
+/* The same as an operation that ends with nxr_op_done(): NIXL_INPROGRESS, or the failure. */
+int nxr_word_start_device(struct nxr_op *op);
+
 /* Forget everything (last finalize). */
 void nxr_words_serve_stop(void);
 

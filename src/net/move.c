@@ -187,6 +187,9 @@ bool net_move_go(struct net_move *move)
     if (move->how == NET_LIST) {
         return net_list_go(move);
     }
+    if (move->how == NET_WORD) {
+        return net_word_go(move);
+    }
     if (!is_put) {
         return go_get(move);
     }
@@ -202,6 +205,9 @@ static enum net_how how_to(const struct nxr_op *user)
 
     if (user->pieces != NULL) {
         return NET_LIST;
+    }
+    if (user->kind == NXR_OP_WORD) {
+        return NET_WORD;
     }
     return is_small && net_local_kind(user->local) == NIXL_MEM_HOST ? NET_PIECES
                                                                     : user->part->net->how;
@@ -315,8 +321,9 @@ int net_cancel(struct nxr_op *op)
     nxr_list_for_each (link, after, &np->moves) {
         struct net_move *move = nxr_list_entry(link, struct net_move, link);
 
-        /* An answer that comes later finds no get and is dropped. */
-        if (move->user == op && !move->is_at_module) {
+        /* An answer that comes later finds no get and is dropped. A word may have been changed. */
+        if (move->user == op && !move->is_at_module &&
+            (move->how != NET_WORD || !nxr_list_is_empty(&move->wait_link))) {
             found = move;
         } else if (move->user == op && move->how == NET_RMA && move->issued < op->nbytes) {
             net_rma_stop(move, NIXL_ERR_CANCELED); /* no further piece */

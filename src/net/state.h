@@ -66,6 +66,7 @@ enum net_how {
     NET_BULK,   /* behind a message */
     NET_RMA,    /* the network reads and writes */
     NET_LIST,   /* a list of small gets, whose answers are gathered in messages */
+    NET_WORD,   /* the change of a word, which is answered */
 };
 
 /* A put or get under way. */
@@ -433,6 +434,7 @@ int net_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbyt
 int net_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
 int net_start(struct nxr_op *op);
 int net_cancel(struct nxr_op *op);
+bool net_word_go(struct net_move *move);
 
 /* Tell the requests of ended moves; without the lock. */
 void net_tell_ended(void);

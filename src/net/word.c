@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Words on other hosts. The owner's processor changes them, in the stream of messages, so that a
- * word has one atomicity domain whoever reaches it. A fetch waits for the answer; a signal does
- * not. Lock: nxr_net.lock.
+ * word has one atomicity domain whoever reaches it. A fetch waits for the answer, or is a move
+ * (move.c); a signal does not. Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -45,6 +45,21 @@ static int send_word(struct net_peer *np, const struct nxr_part *part,
         net_push(np, ask == 0);
     }
     return status;
+}
+
+bool net_word_go(struct net_move *move)
+{
+    const struct nxr_op *user = move->user;
+
+    if (!net_has_room(move->np)) {
+        return false;
+    }
+    if (append_word(move->np, user->part, &user->atomic, move->id) != NIXL_OK) {
+        net_move_end(move, NIXL_ERR_NO_MEMORY);
+        return true;
+    }
+    net_push(move->np, true);
+    return true;
 }
 
 static bool is_answered(void *arg)
@@ -127,7 +142,15 @@ static void answer(struct net_word *word, int status, uint64_t fetched)
 
 void net_take_word_done(struct net_peer *np, const struct nxr_net_word_done *done)
 {
+    struct net_move *move = net_move_find(np, done->ask);
     struct nxr_list *link, *after;
+
+    if (move != NULL && move->how == NET_WORD) {
+        move->user->fetched = done->fetched;
+        net_move_end(move, done->status);
+        nxr_net.must_wake = true;
+        return;
+    }
 
     nxr_list_for_each (link, after, &np->words) {
         struct net_word *word = nxr_list_entry(link, struct net_word, link);

@@ -25,19 +25,38 @@ static void await_signal(struct bench *bench)
                 "nixl_signal_wait");
 }
 
-static void put_signal(struct bench *bench, long n, int is_set)
+enum data_way { DATA_ADD, DATA_SET, DATA_NB };
+
+static void put_and_leave(struct bench *bench, uint64_t signal_offset, enum nixl_signal_op op,
+                          uint64_t value)
+{
+    struct nixl_req *req = NULL;
+    int status = nixl_put_signal_nb(bench->peer, bench->region, bench->alignment.dst, bench->src,
+                                    bench->nbytes, bench->region, signal_offset, op, value, &req);
+
+    bench_check(status == NIXL_INPROGRESS ? nixl_req_free(&req) : status, "nixl_put_signal_nb");
+}
+
+static void put_signal(struct bench *bench, long n, int way)
 {
     uint64_t signal_offset = SIGNAL_OFFSET(bench);
 
     for (long i = 0; i < n; i++) {
+        enum nixl_signal_op op = way == DATA_ADD ? NIXL_SIGNAL_ADD : NIXL_SIGNAL_SET;
+        uint64_t value;
+
         if (bench->rank == 1) {
             await_signal(bench);
         }
-        bench_check(nixl_put_signal(bench->peer, bench->region, bench->alignment.dst, bench->src,
-                                    bench->nbytes, bench->region, signal_offset,
-                                    is_set ? NIXL_SIGNAL_SET : NIXL_SIGNAL_ADD,
-                                    is_set ? n_signals + (bench->rank == 0) : 1),
-                    "nixl_put_signal");
+        value = way == DATA_ADD ? 1 : n_signals + (bench->rank == 0);
+        if (way == DATA_NB) {
+            put_and_leave(bench, signal_offset, op, value);
+        } else {
+            bench_check(nixl_put_signal(bench->peer, bench->region, bench->alignment.dst,
+                                        bench->src, bench->nbytes, bench->region, signal_offset, op,
+                                        value),
+                        "nixl_put_signal");
+        }
         if (bench->rank == 0) {
             await_signal(bench);
         }
@@ -51,10 +70,12 @@ static void begin_signals(struct bench *bench)
     stage_barrier(bench);
 }
 
-static void put_signal_row(struct bench *bench, uint64_t nbytes, bool is_set, double goal)
+static void put_signal_row(struct bench *bench, uint64_t nbytes, enum data_way way, double goal)
 {
+    static const char *const names[] = {"put_signal one way", "put_signal that sets one way",
+                                        "put_signal_nb one way"};
     static const struct bench_alignment aligned = {0, 0};
-    struct bench_lane lanes[2] = {{"nixlrun", put_signal, is_set, ACTOR_PAIR, 2}};
+    struct bench_lane lanes[2] = {{"nixlrun", put_signal, (int)way, ACTOR_PAIR, 2}};
     struct bench_stats stats[2];
 
     stage_data_open(bench, bench->options.is_registered, nbytes);
@@ -62,9 +83,41 @@ static void put_signal_row(struct bench *bench, uint64_t nbytes, bool is_set, do
     begin_signals(bench);
     lanes[1] = bare_one_way_lane(bench, false);
     sample_lanes(bench, lanes, 2, stats);
-    report_lanes(bench, "put_signal",
-                 is_set ? "put_signal that sets one way" : "put_signal one way", lanes, 2, stats,
+    report_lanes(bench, "put_signal", names[way], lanes, 2, stats,
                  bench->theirs != NULL ? goal : 0);
+    stage_data_close(bench);
+}
+
+/* Until the own signal is there. */
+static void get_signal(struct bench *bench, long n, int arg)
+{
+    static uint64_t signal;
+
+    (void)arg;
+    for (long i = 0; i < n; i++) {
+        uint64_t wanted = signal + 1;
+        struct nixl_req *req = NULL;
+        int status =
+            nixl_get_signal_nb(bench->peer, bench->region, bench->alignment.dst, bench->src,
+                               bench->nbytes, &signal, NIXL_SIGNAL_ADD, 1, &req);
+
+        bench_check(status == NIXL_INPROGRESS ? NIXL_OK : status, "nixl_get_signal_nb");
+        bench_check(nixl_signal_wait(&signal, NIXL_EQ, wanted, BENCH_TIMEOUT_NS, NULL),
+                    "nixl_signal_wait");
+        bench_check(nixl_req_wait(&req, BENCH_TIMEOUT_NS), "nixl_req_wait");
+    }
+}
+
+static void get_signal_row(struct bench *bench, uint64_t nbytes)
+{
+    static const struct bench_alignment aligned = {0, 0};
+    const struct bench_lane lane = {"nixlrun", get_signal, 0, ACTOR_FIRST, 1};
+    struct bench_stats stats;
+
+    stage_data_open(bench, bench->options.is_registered, nbytes);
+    stage_case(bench, nbytes, &aligned);
+    sample_lanes(bench, &lane, 1, &stats);
+    report_lanes(bench, "put_signal", "get_signal_nb, until its signal", &lane, 1, &stats, 0);
     stage_data_close(bench);
 }
 
@@ -75,14 +128,16 @@ void test_put_signal(struct bench *bench)
     int n_sizes = bench_sizes(bench, defaults, 6, &sizes);
 
     for (int i = 0; i < n_sizes; i++) {
-        put_signal_row(bench, sizes[i], false, sizes[i] == 8 ? ONE_WAY_GOAL : 0);
+        put_signal_row(bench, sizes[i], DATA_ADD, sizes[i] == 8 ? ONE_WAY_GOAL : 0);
     }
-    put_signal_row(bench, sizes[0], true, 0);
+    put_signal_row(bench, sizes[0], DATA_SET, 0);
+    put_signal_row(bench, sizes[0], DATA_NB, 0);
+    get_signal_row(bench, sizes[0]);
 }
 
 /* ---- without data ---- */
 
-enum signal_way { WAY_SET, WAY_ADD, WAY_WORDS, N_WAYS };
+enum signal_way { WAY_SET, WAY_ADD, WAY_NB, WAY_WORDS, N_WAYS };
 #define N_WORDS 8 /* that WAY_WORDS looks at */
 
 static uint64_t n_received[N_WAYS]; /* of the current case */
@@ -103,6 +158,14 @@ static void await(struct bench *bench, int way)
                 "nixl_signal_wait");
 }
 
+static int signal_and_leave(struct bench *bench, uint64_t offset, uint64_t number)
+{
+    struct nixl_req *req = NULL;
+    int status = nixl_signal_nb(bench->peer, bench->region, offset, NIXL_SIGNAL_SET, number, &req);
+
+    return status == NIXL_INPROGRESS ? nixl_req_free(&req) : status;
+}
+
 /* Both have received as many: the next is the number of what is sent. */
 static void send_signal(struct bench *bench, int way, uint64_t number)
 {
@@ -110,6 +173,7 @@ static void send_signal(struct bench *bench, int way, uint64_t number)
 
     bench_check(way == WAY_SET   ? nixl_signal_set(bench->peer, bench->region, offset, number)
                 : way == WAY_ADD ? nixl_signal_add(bench->peer, bench->region, offset, 1)
+                : way == WAY_NB  ? signal_and_leave(bench, offset, number)
                                  : nixl_atomic(bench->peer, bench->region, offset, NIXL_INT32,
                                                NIXL_ATOMIC_SET, &(int32_t){(int32_t)number}, NULL),
                 "raising a signal");
@@ -142,6 +206,7 @@ static void wait_for_nothing(struct bench *bench, long n, int arg)
 void test_signal(struct bench *bench)
 {
     static const char *const names[] = {"signal_set one way", "signal_add one way",
+                                        "signal_nb one way",
                                         "atomic one way, wait for 8 words of 32 bits"};
     static const struct bench_alignment aligned = {0, 0};
     const struct bench_lane wait = {"nixlrun", wait_for_nothing, 0, ACTOR_FIRST, 1};

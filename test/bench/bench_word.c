@@ -8,6 +8,7 @@
 #include "bench.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WORD_OFFSET 0
@@ -63,11 +64,41 @@ static void open_word(struct bench *bench)
     stage_case(bench, 8, &aligned);
 }
 
+/* As many as a window has under way, then a wait for all. */
+static void fetch_add_window(struct bench *bench, long n, int arg)
+{
+    long window = bench->options.window;
+    struct nixl_req **reqs = calloc((size_t)window, sizeof(*reqs));
+    uint64_t *before = calloc((size_t)window, sizeof(*before));
+    const uint64_t one = 1;
+
+    (void)arg;
+    for (long i = 0; i < n; i++) {
+        for (long k = 0; k < window; k++) {
+            int status = nixl_atomic_nb(bench->peer, bench->region, WORD_OFFSET, NIXL_UINT64,
+                                        NIXL_ATOMIC_ADD, &one, &before[k], &reqs[k]);
+
+            bench_check(status == NIXL_INPROGRESS ? NIXL_OK : status, "nixl_atomic_nb");
+        }
+        for (long k = 0; k < window; k++) {
+            bench_check(nixl_req_wait(&reqs[k], BENCH_TIMEOUT_NS), "nixl_req_wait");
+        }
+    }
+    free(reqs);
+    free(before);
+}
+
 /* The goal, no slower than raw UCX, is held by `compare', which runs both. */
 void test_fetch_add(struct bench *bench)
 {
+    const struct bench_lane window = {"nixlrun", fetch_add_window, 0, ACTOR_FIRST,
+                                      (double)bench->options.window};
+    struct bench_stats stats;
+
     open_word(bench);
     measure(bench, "fetch_add", "fetch_add", fetch_add, bare_fetch_add, 0);
+    sample_lanes(bench, &window, 1, &stats);
+    report_lanes(bench, "fetch_add", "fetch_add_nb in a window", &window, 1, &stats, 0);
     stage_data_close(bench);
 }
 

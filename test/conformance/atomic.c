@@ -232,6 +232,45 @@ static void an_atomic_comes_after_earlier_puts(void)
     free(src);
 }
 
+/* All add to one word without waiting: each value comes back once, and none is lost. */
+static void atomics_under_way_at_once_are_all_done(void)
+{
+    enum { N = 100 };
+    struct part part = conf_part("nb", 64 + N * 8);
+    static uint64_t fetched[N], desired[N];
+    static struct nixl_req *reqs[2 * N];
+    const uint64_t one = 1, zero = 0;
+    bool is_seen[N] = {false};
+
+    mpt_barrier();
+    for (size_t i = 0; i < N; i++) {
+        int status = nixl_atomic_nb(conf.next, part.region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one,
+                                    &fetched[i], &reqs[i]);
+
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+        desired[i] = i + 1;
+        status = nixl_atomic_compare_swap_nb(conf.next, part.region, 64 + 8 * i, NIXL_UINT64, &zero,
+                                             &desired[i], NULL, &reqs[N + i]);
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+    }
+    for (size_t i = 0; i < 2 * N; i++) {
+        MPT_OK(i % 3 == 0 ? nixl_req_free(&reqs[i]) : nixl_req_wait(&reqs[i], MPT_PATIENCE));
+    }
+    MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
+    for (size_t i = 0; i < N; i++) {
+        MPT_LT(fetched[i], N);
+        MPT_TRUE(!is_seen[fetched[i]]);
+        is_seen[fetched[i]] = true;
+    }
+    mpt_barrier();
+    MPT_EQ(atomic_load((_Atomic uint64_t *)(void *)part.bytes), N);
+    for (size_t i = 0; i < N; i++) {
+        MPT_EQ(atomic_load((_Atomic uint64_t *)(void *)(part.bytes + 64 + 8 * i)), i + 1);
+    }
+    mpt_barrier();
+    conf_drop(&part);
+}
+
 static void a_word_lies_inside_and_is_aligned(void)
 {
     struct part part = conf_part("limits", 60);
@@ -314,6 +353,7 @@ const struct guarantee conf_atomic[] = {
     {"atomics_of_all_ranks_make_one_sum", atomics_of_all_ranks_make_one_sum, 0},
     {"no_ticket_is_drawn_twice", no_ticket_is_drawn_twice, 0},
     {"an_atomic_comes_after_earlier_puts", an_atomic_comes_after_earlier_puts, 0},
+    {"atomics_under_way_at_once_are_all_done", atomics_under_way_at_once_are_all_done, 0},
     {"a_word_lies_inside_and_is_aligned", a_word_lies_inside_and_is_aligned, 0},
     {"a_closed_word_is_left_alone", a_closed_word_is_left_alone, CONF_PEERS},
     {0},

@@ -244,6 +244,74 @@ static void put_signal_shows_its_data(void)
     conf_drop(&part);
 }
 
+/* One of a put, a put with its signal, and a signal, none of which is waited for. */
+static void start_or_free(int status, struct nixl_req *req)
+{
+    MPT_OK(status == NIXL_INPROGRESS ? nixl_req_free(&req) : status);
+}
+
+/* Whoever sees the signal sees the data that was put before it; the sender waits for nothing. */
+static void signals_that_are_not_waited_for_come_behind_their_data(void)
+{
+    enum { SIGNALS = 2 * BLOCK / 8 * 8 + 64 };
+    struct part part = conf_part("signal_nb", SIGNALS + 64);
+    unsigned char *src = malloc(2 * BLOCK);
+
+    mpt_barrier();
+    for (unsigned round = 1; round <= conf_rounds(200); round++) {
+        size_t nbytes = round % 4 == 0 ? BLOCK - round : 1 + round % 300;
+        struct nixl_req *reqs[3] = {NULL};
+
+        mpt_fill(src, nbytes, round);
+        mpt_fill(src + BLOCK, nbytes, ~round);
+        start_or_free(nixl_put_nb(conf.next, part.region, 0, src, nbytes, &reqs[0]), reqs[0]);
+        start_or_free(nixl_put_signal_nb(conf.next, part.region, BLOCK, src + BLOCK, nbytes,
+                                         part.region, SIGNALS, NIXL_SIGNAL_ADD, 2, &reqs[1]),
+                      reqs[1]);
+        start_or_free(
+            nixl_signal_nb(conf.next, part.region, SIGNALS + 8, NIXL_SIGNAL_SET, round, &reqs[2]),
+            reqs[2]);
+        MPT_OK(
+            nixl_signal_wait(word_at(&part, SIGNALS), NIXL_EQ, 2ull * round, MPT_PATIENCE, NULL));
+        MPT_CHECK(part.bytes, nbytes, round);
+        MPT_CHECK(part.bytes + BLOCK, nbytes, ~round);
+        MPT_OK(nixl_signal_wait(word_at(&part, SIGNALS + 8), NIXL_EQ, round, MPT_PATIENCE, NULL));
+        conf_tell(conf.prev, TAG_READ);
+        conf_hear(conf.next, TAG_READ);
+        MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
+    }
+    mpt_barrier();
+    conf_drop(&part);
+    free(src);
+}
+
+static void get_signal_shows_its_data(void)
+{
+    struct part part = conf_part("get_signal", BLOCK);
+    unsigned char *dst = malloc(BLOCK);
+    uint64_t signal = 0;
+
+    mpt_fill(part.bytes, BLOCK, 5u + (unsigned)conf.rank);
+    mpt_barrier();
+    for (unsigned round = 1; round <= conf_rounds(100); round++) {
+        size_t nbytes = round % 4 == 0 ? BLOCK : round % 500;
+        struct nixl_req *req = NULL;
+        int status;
+
+        memset(dst, 0, BLOCK);
+        status = nixl_get_signal_nb(conf.next, part.region, 0, dst, nbytes, &signal,
+                                    round % 2 == 0 ? NIXL_SIGNAL_SET : NIXL_SIGNAL_ADD,
+                                    round % 2 == 0 ? round : 1, &req);
+        MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+        MPT_OK(nixl_signal_wait(&signal, NIXL_EQ, round, MPT_PATIENCE, NULL));
+        MPT_CHECK(dst, nbytes, 5u + (unsigned)conf.next);
+        MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+    }
+    mpt_barrier();
+    conf_drop(&part);
+    free(dst);
+}
+
 /* The word is what the last one has set, whatever it was. */
 static void put_signal_sets_its_signal(void)
 {
@@ -413,6 +481,9 @@ const struct guarantee conf_signal[] = {
     {"signals_of_all_ranks_are_counted", signals_of_all_ranks_are_counted, 0},
     {"a_signal_shows_every_earlier_put", a_signal_shows_every_earlier_put, 0},
     {"put_signal_shows_its_data", put_signal_shows_its_data, 0},
+    {"signals_that_are_not_waited_for_come_behind_their_data",
+     signals_that_are_not_waited_for_come_behind_their_data, 0},
+    {"get_signal_shows_its_data", get_signal_shows_its_data, 0},
     {"put_signal_sets_its_signal", put_signal_sets_its_signal, 0},
     {"put_signal_does_both_or_nothing", put_signal_does_both_or_nothing, 0},
     {"a_sleeper_is_woken_by_a_signal", a_sleeper_is_woken_by_a_signal, CONF_PEERS},

@@ -102,6 +102,71 @@ static void null_arguments(void)
 }
 
 /* Words: what does not exist, NULL, and words that are not aligned. */
+static void bad_word_waits(void)
+{
+    static unsigned char bytes[16] __attribute__((aligned(8)));
+    const uint64_t *odd = (const void *)(bytes + 4);
+    uint64_t word = 1, fetched = 42;
+
+    MPT_STATUS(nixl_word_wait(NULL, NIXL_UINT64, NIXL_EQ, &word, 0, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait(odd, NIXL_UINT64, NIXL_EQ, &word, 0, &fetched), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait(&word, NIXL_FLOAT, NIXL_EQ, &word, 0, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait(&word, NIXL_UINT64, NIXL_EQ, NULL, 0, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait_any(&word, 8, 0, NIXL_UINT64, NIXL_EQ, &word, 0, NULL, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait_any(&word, 4, 2, NIXL_UINT64, NIXL_EQ, &word, 0, NULL, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait_any(&word, 2, 2, NIXL_INT32, NIXL_EQ, &word, 0, NULL, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_word_wait_any(&word, 8, 1, NIXL_UINT64, NIXL_EQ, &word, -1, NULL, &fetched),
+               NIXL_ERR_INVALID_ARG);
+    MPT_EQ(fetched, 42);
+}
+
+static void bad_words_nb(void)
+{
+    static unsigned char bytes[16] __attribute__((aligned(8)));
+    uint64_t *odd = (void *)(bytes + 4);
+    uint64_t word = 1, fetched = 42;
+    struct nixl_req *req = NULL;
+
+    MPT_STATUS(nixl_atomic_nb(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, NULL, NULL, &req),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_nb(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, NULL, NULL),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_nb(0, region, 4, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, NULL, &req),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_atomic_compare_swap_nb(0, region, 0, NIXL_INT8, &word, &word, NULL, &req),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_nb(0, region, 0, (enum nixl_signal_op)2, 1, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_nb(0, region, 0, NIXL_SIGNAL_ADD, 1, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_signal_nb(0, region, 64, NIXL_SIGNAL_ADD, 1, &req), NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put_signal_nb(0, region, 0, NULL, 8, region, 8, NIXL_SIGNAL_ADD, 1, &req),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_signal_nb(0, region, 60, memory, 8, region, 8, NIXL_SIGNAL_ADD, 1, &req),
+               NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put_signal_nb(0, region, 0, memory, 8, region, 8, NIXL_SIGNAL_ADD, 1, NULL),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_signal_nb(0, region, 0, memory, 8, region, 9, NIXL_SIGNAL_ADD, 1, &req),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get_signal_nb(0, region, 0, &word, 8, NULL, NIXL_SIGNAL_ADD, 1, &req),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get_signal_nb(0, region, 0, &word, 8, odd, NIXL_SIGNAL_ADD, 1, &req),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(
+        nixl_get_signal_nb(0, region, 0, &word, 8, &fetched, (enum nixl_signal_op)2, 1, &req),
+        NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get_signal_nb(0, region, 0, &word, 8, &fetched, NIXL_SIGNAL_ADD, 1, NULL),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get_signal_nb(0, region, 60, &word, 8, &fetched, NIXL_SIGNAL_ADD, 1, &req),
+               NIXL_ERR_RANGE);
+    MPT_TRUE(req == NULL);
+    MPT_EQ(fetched, 42);
+}
+
 static void bad_words(void)
 {
     static const struct {
@@ -141,21 +206,6 @@ static void bad_words(void)
     MPT_STATUS(nixl_put_signal(0, NULL, 0, memory, 8, region, 0, NIXL_SIGNAL_ADD, 1),
                NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_put_signal(0, region, 0, memory, 8, region, 0, (enum nixl_signal_op)2, 1),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait(NULL, NIXL_UINT64, NIXL_EQ, &word, 0, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait(odd, NIXL_UINT64, NIXL_EQ, &word, 0, &fetched), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait(&word, NIXL_FLOAT, NIXL_EQ, &word, 0, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait(&word, NIXL_UINT64, NIXL_EQ, NULL, 0, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait_any(&word, 8, 0, NIXL_UINT64, NIXL_EQ, &word, 0, NULL, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait_any(&word, 4, 2, NIXL_UINT64, NIXL_EQ, &word, 0, NULL, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait_any(&word, 2, 2, NIXL_INT32, NIXL_EQ, &word, 0, NULL, &fetched),
-               NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_word_wait_any(&word, 8, 1, NIXL_UINT64, NIXL_EQ, &word, -1, NULL, &fetched),
                NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_signal_wait(NULL, NIXL_EQ, 1, 0, &fetched), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_signal_wait(odd, NIXL_EQ, 1, 0, &fetched), NIXL_ERR_INVALID_ARG);
@@ -293,6 +343,8 @@ int main(void)
     bad_ranks();
     null_arguments();
     bad_words();
+    bad_word_waits();
+    bad_words_nb();
     bad_streams();
     bad_sizes();
     bad_structs();

@@ -89,6 +89,7 @@ static void every_word_call(struct nixl_region *region, int expected)
 {
     uint64_t word = 1, fetched = 2;
     const uint64_t *words = &word;
+    struct nixl_req *req = NULL;
 
     MPT_STATUS(nixl_atomic(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, &fetched), expected);
     MPT_STATUS(nixl_atomic_compare_swap(0, region, 0, NIXL_UINT64, &word, &word, &fetched),
@@ -101,7 +102,16 @@ static void every_word_call(struct nixl_region *region, int expected)
     MPT_STATUS(nixl_word_wait(&word, NIXL_INT64, NIXL_EQ, &word, MPT_S, &fetched), expected);
     MPT_STATUS(nixl_word_wait_any(&word, 8, 1, NIXL_INT64, NIXL_EQ, &word, MPT_S, NULL, &fetched),
                expected);
-    MPT_EQ(fetched, 2);
+    MPT_STATUS(nixl_atomic_nb(0, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &word, &fetched, &req),
+               expected);
+    MPT_STATUS(nixl_atomic_compare_swap_nb(0, region, 0, NIXL_UINT64, &word, &word, &fetched, &req),
+               expected);
+    MPT_STATUS(nixl_signal_nb(0, region, 0, NIXL_SIGNAL_SET, 1, &req), expected);
+    MPT_STATUS(nixl_put_signal_nb(0, region, 0, &word, 8, region, 8, NIXL_SIGNAL_ADD, 1, &req),
+               expected);
+    MPT_STATUS(nixl_get_signal_nb(0, region, 0, &fetched, 8, &word, NIXL_SIGNAL_ADD, 1, &req),
+               expected);
+    MPT_TRUE(req == NULL && fetched == 2 && word == 1);
 }
 
 static void every_collective_call(int expected)
