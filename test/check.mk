@@ -3,7 +3,7 @@
 # "make test-programs" builds all. This file is read last.
 CLEANFILES += $(EXTRA_PROGRAMS) test/limited.lock
 check_SCRIPTS += needed-programs
-needed-programs:
+needed-programs: $(check_LTLIBRARIES)
 	@needs=`$(top_srcdir)/%D%/needs $(top_srcdir) $(TESTS)` || exit 1; \
 	test -z "$$needs" || $(MAKE) $(AM_MAKEFLAGS) $$needs
 test-programs: $(EXTRA_PROGRAMS) $(check_LTLIBRARIES)

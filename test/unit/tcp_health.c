@@ -51,3 +51,20 @@ Test(tcp_health, a_connection_is_found_by_its_address)
     close(fds[1]);
     expect_line("127.0.0.7", "");
 }
+
+Test(tcp_health, a_connection_with_nothing_on_the_way_is_healthy)
+{
+    char line[200] = "x", byte = 1;
+    int fds[2];
+
+    connect_at("127.0.0.9", fds);
+    cr_expect(nxr_tcp_health(fds[0], line, sizeof(line)));
+    cr_expect_str_eq(line, "");
+    cr_assert(eq(int, (int)send(fds[0], &byte, 1, 0), 1));
+    cr_assert(eq(int, (int)recv(fds[1], &byte, 1, MSG_WAITALL), 1));
+    cr_expect(nxr_tcp_health(fds[1], line, sizeof(line)));
+    close(fds[0]);
+    close(fds[1]);
+    cr_expect(not(nxr_tcp_health(fds[0], line, sizeof(line))), "no socket any more");
+    cr_expect_str_eq(line, "");
+}
