@@ -27,7 +27,7 @@
 
 #define HUGE_NBYTES  (2ul << 20)
 #define MAX_NODES    1024
-#define POPULATE_MAX (16ul << 20) /* peers' parts up to this are mapped with their pages at once */
+#define POPULATE_MAX (16ul << 20) /* of peers' parts up to this all touched pages are mapped */
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -307,6 +307,21 @@ static void host_release(struct nxr_memory *memory)
     }
 }
 
+/*
+ * The pages that somebody has touched, so that copies do not fault for each of them. Others stay
+ * away: they would take memory for bytes that nobody may ever use.
+ */
+static void map_touched_pages(int fd, char *addr)
+{
+    off_t begin = 0, end;
+
+    while ((begin = lseek(fd, begin, SEEK_DATA)) >= 0 &&
+           (end = lseek(fd, begin, SEEK_HOLE)) > begin) {
+        madvise(addr + begin, (size_t)(end - begin), MADV_POPULATE_WRITE);
+        begin = end;
+    }
+}
+
 int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nbytes_p)
 {
     struct stat info;
@@ -319,11 +334,13 @@ int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nby
                  nbytes);
         return NIXL_ERR_TRANSPORT;
     }
-    addr = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE,
-                MAP_SHARED | (nbytes <= POPULATE_MAX ? MAP_POPULATE : 0), fd, 0);
+    addr = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (addr == MAP_FAILED) {
         nxr_warn(MEMORY, "cannot map a region of %zu bytes: %m", nbytes);
         return NIXL_ERR_NO_MEMORY;
+    }
+    if (nbytes <= POPULATE_MAX) {
+        map_touched_pages(fd, addr);
     }
     *addr_p = addr;
     *mapped_nbytes_p = (size_t)info.st_size;

@@ -3,8 +3,12 @@
 #include "conformance.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Every member says its rank: the team is the one that was asked for. */
 static void check_members(struct nixl_team *team, const int *ranks, int size, int me)
@@ -258,6 +262,52 @@ static void members_wait_each_in_its_own_way(void)
     }
 }
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* The pages of all shared memory that this rank has made and not closed. */
+static uint64_t count_shared_nbytes(void)
+{
+    struct rlimit limit;
+    uint64_t nbytes = 0;
+
+    MPT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int fd = 0; fd < (int)limit.rlim_cur && fd < 4096; fd++) {
+        char link[32], name[64] = "";
+        struct stat info;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        if (readlink(link, name, sizeof(name) - 1) > 0 && strstr(name, "nixlrun-region") != NULL &&
+            fstat(fd, &info) == 0) {
+            nbytes += (uint64_t)info.st_blocks * 512;
+        }
+    }
+    return nbytes;
+}
+
+/* The large buffers of teams appear when they are used, also where others have mapped them. */
+static void a_team_takes_little_memory_before_it_is_used(void)
+{
+    struct nixl_team *teams[50];
+    uint64_t before = count_shared_nbytes(), now;
+    const size_t n = sizeof(teams) / sizeof(teams[0]);
+
+    for (size_t i = 0; i < n; i++) {
+        MPT_OK(nixl_team_world(MPT_PATIENCE, &teams[i]));
+    }
+    for (size_t i = 0; i < n; i++) {
+        MPT_OK(nixl_barrier(teams[i], MPT_PATIENCE));
+    }
+    now = count_shared_nbytes();
+    if (now > before + n * ((size_t)100 << 10)) {
+        mpt_fail(__FILE__, __LINE__, "%zu teams take %llu KiB, each of them %llu; allowed are 100",
+                 n, (unsigned long long)(now - before) >> 10,
+                 (unsigned long long)(now - before) / n >> 10);
+    }
+    for (size_t i = 0; i < n; i++) {
+        MPT_OK(nixl_team_free(teams[i]));
+    }
+}
+
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 static void wrong_ranks_make_no_team(void)
@@ -312,6 +362,8 @@ const struct guarantee conf_team[] = {
     {"teams_run_side_by_side", teams_run_side_by_side, CONF_THREADS},
     {"teams_that_overlap_run_side_by_side", teams_that_overlap_run_side_by_side, CONF_THREADS},
     {"members_wait_each_in_its_own_way", members_wait_each_in_its_own_way, 0},
+    {"a_team_takes_little_memory_before_it_is_used", a_team_takes_little_memory_before_it_is_used,
+     0},
     {"wrong_ranks_make_no_team", wrong_ranks_make_no_team, 0},
     {0},
 };
