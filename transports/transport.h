@@ -304,6 +304,9 @@ extern _Atomic uint64_t nxr_range_bounds;
  */
 const struct nxr_range *nxr_range_find(const void *addr);
 
+/* As a number, or compilers take it for a look at what the address points to. */
+bool nxr_range_is_device_at(uintptr_t addr);
+
 /* Is that device memory? Two compares on the way of every put and get where there is no driver. */
 static inline bool nxr_range_is_device(const void *addr)
 {
@@ -314,7 +317,7 @@ static inline bool nxr_range_is_device(const void *addr)
             unit - (uint32_t)bounds >= (uint32_t)(bounds >> 32) && !nxr_loader_has_news(), 1)) {
         return false;
     }
-    return nxr_range_find(addr) != NULL;
+    return nxr_range_is_device_at((uintptr_t)addr);
 }
 
 enum nixl_mem_kind nxr_range_kind(const struct nxr_range *range); /* NIXL_MEM_HOST for NULL */

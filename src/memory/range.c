@@ -175,6 +175,11 @@ const struct nxr_range *nxr_range_find(const void *addr)
     return nxr_cuda_loose_range(addr);
 }
 
+bool nxr_range_is_device_at(uintptr_t addr)
+{
+    return nxr_range_find((const void *)addr) != NULL;
+}
+
 enum nixl_mem_kind nxr_range_kind(const struct nxr_range *range)
 {
     return range != NULL ? range->kind->kind : NIXL_MEM_HOST;
