@@ -413,7 +413,7 @@ static int fail_release(const struct nixl_channel *channel, uint64_t number, con
                     slot);
 }
 
-int nixl_channel_release(struct nixl_channel *channel, void *slot)
+int nixl_channel_release(struct nixl_channel *channel, const void *slot)
 {
     int status = check_end("nixl_channel_release", channel, NIXL_CHANNEL_CONSUMER);
     struct nxr_lane *lane;

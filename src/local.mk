@@ -133,6 +133,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/part.c \
 	%D%/part.h \
 	%D%/part_ask.c \
+	%D%/part_probe.c \
 	%D%/peer.c \
 	%D%/progress.c %D%/progress.h \
 	%D%/region.c %D%/region.h %D%/region_query.c \

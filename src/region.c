@@ -486,3 +486,43 @@ bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p)
     pthread_mutex_unlock(&nxr_job.lock);
     return is_found;
 }
+
+/* One of the caller's, with an own part that has the address. */
+static bool is_users_at(const struct nixl_region *region, const void *addr)
+{
+    return region->published != NULL && !region->is_revoked &&
+           region->name[0] != NXR_REGION_INTERNAL && region->name[0] != NXR_WINDOW_NAME &&
+           (uintptr_t)addr - (uintptr_t)region->memory.addr < region->memory.nbytes;
+}
+
+int nixl_region_of(const void *addr, struct nixl_region **region_p, uint64_t *offset_p)
+{
+    struct nixl_region *found = NULL;
+    struct nxr_list *link, *after;
+    int status = nxr_check_ready("nixl_region_of");
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (region_p == NULL || offset_p == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_of", -1, "", 0, "%s is NULL",
+                        region_p == NULL ? "region_p" : "offset_p");
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_list_for_each (link, after, &open_regions) {
+        struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
+
+        if (is_users_at(region, addr) &&
+            (found == NULL || region->memory.nbytes < found->memory.nbytes)) {
+            found = region;
+        }
+    }
+    if (found != NULL) {
+        *region_p = found;
+        *offset_p = (uintptr_t)addr - (uintptr_t)found->memory.addr;
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return found != NULL ? NIXL_OK
+                         : nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_region_of", -1, "", 0,
+                                    "%p lies in no open region of this rank", addr);
+}

@@ -145,7 +145,7 @@ int nixl_region_map(struct nixl_region *region, int rank, void **addr_p)
     return status;
 }
 
-int nixl_region_unmap(struct nixl_region *region, int rank, void *addr)
+int nixl_region_unmap(const struct nixl_region *region, int rank, const void *addr)
 {
     int status = nxr_region_check("nixl_region_unmap", region, 0);
 

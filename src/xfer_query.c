@@ -100,7 +100,7 @@ static uint64_t memory_nbytes(const struct nixl_xfer *xfer)
            (xfer->msg != NULL ? NIXL_NOTE_MAX : 0) + nxr_xfer_slots_nbytes(xfer);
 }
 
-int nixl_xfer_query(struct nixl_xfer *xfer, struct nixl_xfer_info *info_p)
+int nixl_xfer_query(const struct nixl_xfer *xfer, struct nixl_xfer_info *info_p)
 {
     struct nixl_xfer_info info = NIXL_XFER_INFO_INIT;
     int status = nxr_xfer_check("nixl_xfer_query", xfer);

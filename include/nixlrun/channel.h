@@ -89,7 +89,7 @@ NIXL_API int nixl_channel_receive(struct nixl_channel *channel, int64_t timeout_
  * Consumer: give a slot back to its producer; those of one producer in the order in which they were
  * received. @return NIXL_OK, NIXL_ERR_INVALID_ARG (not the oldest that is held)
  */
-NIXL_API int nixl_channel_release(struct nixl_channel *channel, void *slot) NIXL_MUST_CHECK;
+NIXL_API int nixl_channel_release(struct nixl_channel *channel, const void *slot) NIXL_MUST_CHECK;
 
 /**
  * Close an end. The other one gets NIXL_ERR_STALE, a consumer after it has received everything.

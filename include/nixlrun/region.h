@@ -130,6 +130,15 @@ NIXL_API void *nixl_region_addr(const struct nixl_region *region);
 /** Bytes of the own part; 0 where there is none. Threads: any. */
 NIXL_API uint64_t nixl_region_nbytes(const struct nixl_region *region);
 
+/**
+ * The open region of the caller in whose own part an address lies, and where in it. Of several that
+ * overlap, the smallest. Of any kind of memory.
+ * @return NIXL_OK, NIXL_ERR_NOT_FOUND (no open region of the caller has it), NIXL_ERR_INVALID_ARG
+ * Threads: any.
+ */
+NIXL_API int nixl_region_of(const void *addr, struct nixl_region **region_p,
+                            uint64_t *offset_p) NIXL_MUST_CHECK;
+
 /** What is known of a rank's part of a region. */
 struct nixl_region_info {
     size_t struct_nbytes;
@@ -161,6 +170,19 @@ NIXL_API int nixl_region_query(struct nixl_region *region, int rank, int64_t tim
                                struct nixl_region_info *info_p) NIXL_MUST_CHECK;
 
 /**
+ * Has the rank published its part of the region at this moment? Waits for its answer, and not until
+ * it has: unlike nixl_region_query(), which asks for the part itself. A part that is known here and
+ * not known to be closed is not asked for again.
+ * @return NIXL_OK             it has
+ * @return NIXL_ERR_NOT_FOUND  it has not, or has closed it
+ * @return NIXL_ERR_TIMEOUT    no answer in time (NIXL_INPROGRESS with 0: it would have to be asked)
+ * @return NIXL_ERR_PEER_LOST, NIXL_ERR_UNSUPPORTED, NIXL_ERR_INVALID_ARG  as nixl_region_query()
+ * Threads: any.
+ */
+NIXL_API int nixl_region_is_published(struct nixl_region *region, int rank,
+                                      int64_t timeout_ns) NIXL_MUST_CHECK;
+
+/**
  * A pointer to a rank's part for direct loads and stores, where it is shared memory of this host;
  * or for kernels, where it is CUDA memory that this process has open. Pins shared pages: an owner's
  * close leaves them to the holders of such pointers. For CUDA memory it waits for these holders.
@@ -173,7 +195,7 @@ NIXL_API int nixl_region_map(struct nixl_region *region, int rank, void **addr_p
 /**
  * Give a pointer of nixl_region_map() back. @return NIXL_OK or NIXL_ERR_INVALID_ARG. Threads: any.
  */
-NIXL_API int nixl_region_unmap(struct nixl_region *region, int rank, void *addr);
+NIXL_API int nixl_region_unmap(const struct nixl_region *region, int rank, const void *addr);
 
 #ifdef __cplusplus
 }

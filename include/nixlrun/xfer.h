@@ -147,7 +147,8 @@ struct nixl_xfer_info {
  * ones are corrected by what the earlier starts took.
  * @return NIXL_OK, NIXL_ERR_INVALID_ARG. Threads: any.
  */
-NIXL_API int nixl_xfer_query(struct nixl_xfer *xfer, struct nixl_xfer_info *info_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_xfer_query(const struct nixl_xfer *xfer,
+                             struct nixl_xfer_info *info_p) NIXL_MUST_CHECK;
 
 /**
  * Give a prepared transfer back. @return NIXL_OK; NIXL_ERR_IN_USE: a start is in flight;

@@ -14,6 +14,7 @@
 #include "host/liveness.h"
 #include "host/neighbour.h"
 #include "host/publish.h"
+#include "part.h"
 #include "region.h"
 #include "util/log.h"
 
@@ -120,6 +121,12 @@ void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, 
     case NXR_WIRE_LEAVING:
         nxr_farewell_heard(&message->leaving);
         break;
+    case NXR_WIRE_PROBE:
+        nxr_publish_probe(conn->peer, message->resolve.ask, message->resolve.name);
+        break;
+    case NXR_WIRE_PROBED:
+        nxr_part_probed(conn->peer, &message->probed);
+        break;
     case NXR_WIRE_RING_FD:
         nxr_event_signal_fd();
         break;
@@ -145,6 +152,12 @@ void nxr_dispatch_remote(struct nxr_peer *peer, const union nxr_wire_message *me
         break;
     case NXR_WIRE_LEAVING:
         nxr_farewell_heard(&message->leaving);
+        break;
+    case NXR_WIRE_PROBE:
+        nxr_publish_probe(peer, message->resolve.ask, message->resolve.name);
+        break;
+    case NXR_WIRE_PROBED:
+        nxr_part_probed(peer, &message->probed);
         break;
     default:
         nxr_warn(HOST,

@@ -227,6 +227,16 @@ void nxr_publish_ask(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
     }
 }
 
+void nxr_publish_probe(struct nxr_peer *peer, uint64_t ask, const char *name)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_PROBED);
+    message.probed.ask = ask;
+    message.probed.is_published = nxr_publish_find(name) != NULL;
+    nxr_peer_tell(peer, &message);
+}
+
 void nxr_publish_unpark(struct nxr_conn *conn)
 {
     struct nxr_list *link;

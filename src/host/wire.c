@@ -24,6 +24,8 @@ static const struct {
     [NXR_WIRE_BOUNCE] = {sizeof(struct nxr_wire_bounce), 1, 1},
     [NXR_WIRE_WORK] = {sizeof(struct nxr_wire_header), 0, 0},
     [NXR_WIRE_LEAVING] = {sizeof(struct nxr_wire_leaving), 0, 0},
+    [NXR_WIRE_PROBE] = {sizeof(struct nxr_wire_resolve), 0, 0},
+    [NXR_WIRE_PROBED] = {sizeof(struct nxr_wire_probed), 0, 0},
 };
 #define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
@@ -98,6 +100,7 @@ static const char *check_body(const union nxr_wire_message *message, int n_fds, 
 {
     switch (message->header.type) {
     case NXR_WIRE_RESOLVE:
+    case NXR_WIRE_PROBE:
         if (message->resolve.name[0] == '\0' ||
             memchr(message->resolve.name, '\0', sizeof(message->resolve.name)) == NULL) {
             return "a region name without an end";

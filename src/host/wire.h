@@ -27,6 +27,8 @@ enum nxr_wire_type {
     NXR_WIRE_BOUNCE,    /* serve this bounce buffer; its descriptor */
     NXR_WIRE_WORK,      /* look at the bounce buffer again, and at words that are asked for */
     NXR_WIRE_LEAVING,   /* these ranks have come to their last nixl_finalize() */
+    NXR_WIRE_PROBE,     /* have you a region of this name now? As RESOLVE */
+    NXR_WIRE_PROBED,    /* the answer */
 };
 
 struct nxr_wire_header {
@@ -81,15 +83,23 @@ struct nxr_wire_leaving {
     uint64_t ranks[NXR_WIRE_LEAVING_RANKS / 64]; /* bit i of the first: rank first + i */
 };
 
+struct nxr_wire_probed {
+    struct nxr_wire_header header;
+    uint64_t ask;
+    uint32_t is_published;
+    uint32_t unused;
+};
+
 union nxr_wire_message {
     struct nxr_wire_header header;
-    struct nxr_wire_hello hello; /* and WELCOME */
-    struct nxr_wire_resolve resolve;
+    struct nxr_wire_hello hello;     /* and WELCOME */
+    struct nxr_wire_resolve resolve; /* and PROBE */
     struct nxr_wire_key key;
     struct nxr_wire_closed closed;
     struct nxr_wire_death death;
     struct nxr_wire_bounce bounce;
     struct nxr_wire_leaving leaving;
+    struct nxr_wire_probed probed;
 };
 
 /* Make `message` an empty one of this type, with the header filled in. */

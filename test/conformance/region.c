@@ -333,8 +333,87 @@ static void a_mapped_part_outlives_its_owners_close(void)
     MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
 }
 
+static void an_address_leads_to_its_region(void)
+{
+    struct part part = conf_part("whence", 8192);
+    struct nixl_region *region = NULL, *inner, *outer, *opened;
+    char here[4096];
+    uint64_t offset = 0;
+
+    MPT_OK(nixl_region_open("whence", &opened));
+    MPT_OK(nixl_region_of(part.addr, &region, &offset));
+    MPT_TRUE(region == part.region);
+    MPT_EQ(offset, 0);
+    MPT_OK(nixl_region_of(part.addr + 8191, &region, &offset));
+    MPT_TRUE(region == part.region);
+    MPT_EQ(offset, 8191);
+    MPT_STATUS(nixl_region_of(here, &region, &offset), NIXL_ERR_NOT_FOUND);
+    MPT_STATUS(nixl_region_of(NULL, &region, &offset), NIXL_ERR_NOT_FOUND);
+    MPT_EQ(offset, 8191);
+    MPT_STATUS(nixl_region_of(part.addr, NULL, &offset), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_of(part.addr, &region, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
+
+    /* The smaller one of two that overlap. */
+    MPT_OK(nixl_region_register("outer", here, sizeof(here), NULL, &outer));
+    MPT_OK(nixl_region_register("inner", here + 100, 50, NULL, &inner));
+    MPT_OK(nixl_region_of(here + 149, &region, &offset));
+    MPT_TRUE(region == inner);
+    MPT_EQ(offset, 49);
+    MPT_OK(nixl_region_of(here + 150, &region, &offset));
+    MPT_TRUE(region == outer);
+    MPT_OK(nixl_region_close(inner, MPT_PATIENCE));
+    MPT_OK(nixl_region_of(here + 149, &region, &offset));
+    MPT_TRUE(region == outer);
+    MPT_EQ(offset, 149);
+    MPT_OK(nixl_region_close(outer, MPT_PATIENCE));
+    MPT_STATUS(nixl_region_of(here, &region, &offset), NIXL_ERR_NOT_FOUND);
+    mpt_barrier();
+    conf_drop(&part);
+}
+
+/* Nobody publishes while it is asked: a call that waited for that would time out. */
+static void whether_a_part_is_published_is_told_at_once(void)
+{
+    struct nixl_region *handle, *fresh;
+    struct part part;
+    uint64_t word = 7;
+
+    MPT_OK(nixl_region_open("soon", &handle));
+    mpt_barrier();
+    for (int rank = 0; rank < conf.size; rank++) {
+        MPT_STATUS(nixl_region_is_published(handle, rank, MPT_PATIENCE), NIXL_ERR_NOT_FOUND);
+    }
+    mpt_barrier();
+    part = conf_part("soon", 4096);
+    mpt_barrier();
+    for (int rank = 0; rank < conf.size; rank++) {
+        MPT_OK(nixl_region_is_published(handle, rank, MPT_PATIENCE));
+    }
+    MPT_OK(nixl_put(conf.next, handle, 0, &word, sizeof(word)));
+    MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
+    MPT_OK(nixl_region_is_published(handle, conf.next, 0)); /* known */
+    mpt_barrier();
+    conf_drop(&part);
+    mpt_barrier();
+    MPT_OK(nixl_region_open("soon", &fresh));
+    for (int rank = 0; rank < conf.size; rank++) {
+        MPT_STATUS(nixl_region_is_published(fresh, rank, MPT_PATIENCE), NIXL_ERR_NOT_FOUND);
+    }
+    MPT_STATUS(nixl_region_is_published(fresh, conf.rank, 0), NIXL_ERR_NOT_FOUND);
+    MPT_STATUS(nixl_region_is_published(fresh, -1, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_is_published(fresh, conf.size, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_is_published(fresh, 0, -1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_is_published(NULL, 0, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    MPT_OK(nixl_region_close(fresh, MPT_PATIENCE));
+    MPT_OK(nixl_region_close(handle, MPT_PATIENCE));
+    mpt_barrier();
+}
+
 const struct guarantee conf_region[] = {
     {"region", NULL, 0},
+    {"an_address_leads_to_its_region", an_address_leads_to_its_region, 0},
+    {"whether_a_part_is_published_is_told_at_once", whether_a_part_is_published_is_told_at_once, 0},
     {"allocated_memory_is_zeroed_and_aligned", allocated_memory_is_zeroed_and_aligned, 0},
     {"strategies_are_done_or_explained", strategies_are_done_or_explained, 0},
     {"a_numa_node_must_exist", a_numa_node_must_exist, 0},

@@ -29,6 +29,7 @@ static void check_used(const union nxr_wire_message *message)
 {
     switch (message->header.type) {
     case NXR_WIRE_RESOLVE:
+    case NXR_WIRE_PROBE:
         must(strlen(message->resolve.name) > 0);
         must(strlen(message->resolve.name) <= NIXL_NAME_MAX);
         break;

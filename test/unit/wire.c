@@ -37,7 +37,7 @@ static const struct {
 } types[] = {
     {NXR_WIRE_HELLO, 2},  {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0}, {NXR_WIRE_KEY, 1},
     {NXR_WIRE_CLOSED, 0}, {NXR_WIRE_DEATH, 0},   {NXR_WIRE_RING_FD, 0}, {NXR_WIRE_BOUNCE, 1},
-    {NXR_WIRE_WORK, 0},   {NXR_WIRE_LEAVING, 0},
+    {NXR_WIRE_WORK, 0},   {NXR_WIRE_LEAVING, 0}, {NXR_WIRE_PROBE, 0},   {NXR_WIRE_PROBED, 0},
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -45,7 +45,7 @@ static const struct {
 static void make(enum nxr_wire_type type)
 {
     nxr_wire_init(&message, type);
-    if (type == NXR_WIRE_RESOLVE) {
+    if (type == NXR_WIRE_RESOLVE || type == NXR_WIRE_PROBE) {
         strcpy(message.resolve.name, "kv");
     } else if (type == NXR_WIRE_KEY) {
         message.key.key =
