@@ -305,12 +305,48 @@ static void ends_must_agree(void)
     mpt_barrier();
 }
 
+/* All have filled their slots before the first item is taken: each gets its turn. */
+static void producers_are_served_in_turn(void)
+{
+    struct nixl_channel *in = NULL, *out = NULL;
+    int n_producers = conf.size - 1;
+
+    if (conf.rank == 0) {
+        MPT_OK(nixl_channel_open("chan.turns", NIXL_ANY_RANK, NIXL_CHANNEL_CONSUMER, SLOT, NSLOTS,
+                                 NULL, &in));
+    } else {
+        MPT_OK(nixl_channel_open("chan.turns", 0, NIXL_CHANNEL_PRODUCER, SLOT, NSLOTS, NULL, &out));
+        for (uint64_t item = 0; item < NSLOTS; item++) {
+            MPT_TRUE(try_publish(out, item, SLOT));
+        }
+        MPT_OK(nixl_flush(0, MPT_PATIENCE));
+    }
+    mpt_barrier();
+    for (int turn = 0; conf.rank == 0 && turn < NSLOTS; turn++) {
+        for (int i = 0; i < n_producers; i++) {
+            int rank = -1;
+            void *slot;
+
+            MPT_OK(nixl_channel_receive(in, MPT_PATIENCE, &slot, NULL, &rank));
+            if (rank != 1 + i) {
+                mpt_fail(__FILE__, __LINE__, "item %d of turn %d is of rank %d, expected %d", i,
+                         turn, rank, 1 + i);
+            }
+            MPT_OK(nixl_channel_release(in, slot));
+        }
+    }
+    mpt_barrier();
+    MPT_OK(nixl_channel_close(conf.rank == 0 ? in : out, MPT_PATIENCE));
+    mpt_barrier();
+}
+
 const struct guarantee conf_channel[] = {
     {"channel", NULL, 0},
     {"items_come_once_in_order_and_whole", items_come_once_in_order_and_whole, 0},
     {"channels_of_any_shape_pass_items", channels_of_any_shape_pass_items, 0},
     {"a_full_channel_waits_and_loses_nothing", a_full_channel_waits_and_loses_nothing, 0},
     {"many_producers_reach_one_consumer", many_producers_reach_one_consumer, 0},
+    {"producers_are_served_in_turn", producers_are_served_in_turn, CONF_PEERS},
     {"a_producer_closes_behind_its_items", a_producer_closes_behind_its_items, 0},
     {"a_producer_hears_that_its_consumer_closed", a_producer_hears_that_its_consumer_closed, 0},
     {"an_item_wakes_the_event_fd", an_item_wakes_the_event_fd, 0},

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Channels that no call may accept, and calls on the wrong end: each is refused by name. */
+#include "config.h"
+
+#include "channel.h"
+
 #include "mptest.h"
 
 #include <limits.h>
@@ -92,12 +96,48 @@ static void bad_calls(void)
     every_call_refuses(NULL);
 }
 
+/* A producer whose memory is spoilt says that its item is longer than a slot. */
+static void an_item_is_no_longer_than_its_slot(void)
+{
+    int last = nixl_size() - 1;
+    struct nixl_channel *in = NULL, *out = NULL;
+    struct nxr_stamp *stamp;
+    size_t nbytes = 0;
+    void *slot;
+
+    if (nixl_rank() == 0) {
+        MPT_OK(nixl_channel_open("long", last, NIXL_CHANNEL_CONSUMER, 64, 4, NULL, &in));
+    }
+    if (nixl_rank() == last) {
+        MPT_OK(nixl_channel_open("long", 0, NIXL_CHANNEL_PRODUCER, 64, 4, NULL, &out));
+        MPT_OK(nixl_channel_acquire(out, MPT_PATIENCE, &slot));
+        MPT_OK(nixl_channel_publish(out, 8));
+        MPT_TRUE(out->ledger_bytes != NULL);
+        stamp = (void *)(out->ledger_bytes + nxr_stamp_at(out, out->lane, 0));
+        stamp->nbytes = UINT64_MAX;
+    }
+    mpt_barrier();
+    if (in != NULL) {
+        MPT_OK(nixl_channel_receive(in, MPT_PATIENCE, &slot, &nbytes, NULL));
+        MPT_EQ(nbytes, 64);
+        MPT_OK(nixl_channel_release(in, slot));
+    }
+    mpt_barrier();
+    if (out != NULL) {
+        MPT_OK(nixl_channel_close(out, MPT_PATIENCE));
+    }
+    if (in != NULL) {
+        MPT_OK(nixl_channel_close(in, MPT_PATIENCE));
+    }
+}
+
 int main(void)
 {
     mpt_start();
     MPT_OK(nixl_init(NULL));
     bad_opens();
     bad_calls();
+    an_item_is_no_longer_than_its_slot();
     mpt_barrier();
     MPT_OK(nixl_finalize());
     return mpt_passed();
