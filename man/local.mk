@@ -16,6 +16,7 @@ man_aliases = %D%/nixl_abort.3 %D%/nixl_channel_acquire.3 %D%/nixl_channel_close
 	%D%/nixl_job_end.3 %D%/nixl_rank_kill.3 \
 	%D%/nixl_local_rank.3 %D%/nixl_local_size.3 %D%/nixl_program.3 \
 	%D%/nixl_fence.3 %D%/nixl_finalize.3 %D%/nixl_get.3 %D%/nixl_get_nb.3 \
+	%D%/nixl_get_strided.3 %D%/nixl_put_strided.3 \
 	%D%/nixl_get_notify.3 %D%/nixl_host.3 %D%/nixl_last_error.3 %D%/nixl_log_set_fn.3 \
 	%D%/nixl_pair_decline.3 %D%/nixl_pair_expose.3 %D%/nixl_pair_query.3 \
 	%D%/nixl_pair_read.3 %D%/nixl_pair_write.3 \
@@ -41,6 +42,7 @@ man_aliases = %D%/nixl_abort.3 %D%/nixl_channel_acquire.3 %D%/nixl_channel_close
 	%D%/nixl_scatter.3 %D%/nixl_scatter_nb.3 %D%/nixl_scatterv.3 %D%/nixl_scatterv_nb.3 \
 	%D%/nixl_allgather.3 %D%/nixl_allgather_nb.3 %D%/nixl_allgatherv.3 \
 	%D%/nixl_allgatherv_nb.3 %D%/nixl_alltoall.3 %D%/nixl_alltoall_nb.3 %D%/nixl_alltoallv.3 \
+	%D%/nixl_alltoall_strided.3 %D%/nixl_alltoall_strided_nb.3 \
 	%D%/nixl_alltoallv_nb.3 %D%/nixl_reduce_nb.3 %D%/nixl_allreduce.3 \
 	%D%/nixl_allreduce_nb.3 %D%/nixl_reduce_scatter.3 %D%/nixl_reduce_scatter_nb.3 \
 	%D%/nixl_scan.3 %D%/nixl_scan_nb.3 \

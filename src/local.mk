@@ -36,6 +36,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/collective/node_reduce_direct.c \
 	%D%/collective/phase.h \
 	%D%/collective/post.c %D%/collective/post.h \
+	%D%/collective/strided.c %D%/collective/strided.h \
 	%D%/collective/team.c %D%/collective/team.h \
 	%D%/collective/team_calls.c \
 	%D%/collective/team_make.c \
@@ -45,6 +46,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/collective/two_level_exchange.c \
 	%D%/collective/two_level_reduce.c \
 	%D%/collective/two_level_scatter.c \
+	%D%/collective/whole.c %D%/collective/whole.h \
 	%D%/channel.c %D%/channel.h %D%/channel_move.c \
 	%D%/copier.c %D%/copier.h \
 	%D%/device_word.c %D%/device_word.h \
@@ -141,6 +143,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/route.c %D%/route.h %D%/route_expect.c %D%/route_query.c \
 	%D%/signal_wait.c \
 	%D%/stage.c %D%/stage.h %D%/stage_lane.h %D%/stage_piece.c \
+	%D%/strided.c \
 	%D%/stream.c %D%/stream.h \
 	%D%/transfer.c %D%/transfer.h \
 	%D%/util/list.h \

@@ -77,6 +77,33 @@ NIXL_API int nixl_alltoall_nb(struct nixl_team *team, const void *src, void *dst
                               struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
+ * Blocks of one size with strides, for an exchange among all members. block_nbytes and nblocks are
+ * the same on all members, strides and buffers are each member's own.
+ */
+struct nixl_strided_args {
+    size_t struct_nbytes;
+    const void *src;
+    void *dst; /**< must not overlap src, but may be src where both strides are equal */
+    size_t block_nbytes;
+    size_t nblocks;    /**< for each member */
+    size_t src_stride; /**< bytes from one block to the next in src; any value */
+    size_t dst_stride; /**< the same in dst; at least block_nbytes */
+};
+#define NIXL_STRIDED_ARGS_INIT                                                                     \
+    {                                                                                              \
+        .struct_nbytes = sizeof(struct nixl_strided_args)                                          \
+    }
+
+/**
+ * Block k that member i has for member j, at src + (j * nblocks + k) * src_stride, goes to
+ * dst + (i * nblocks + k) * dst_stride of member j. What lies between the blocks is not touched.
+ */
+NIXL_API int nixl_alltoall_strided(struct nixl_team *team, const struct nixl_strided_args *args,
+                                   int64_t timeout_ns) NIXL_MUST_CHECK;
+NIXL_API int nixl_alltoall_strided_nb(struct nixl_team *team, const struct nixl_strided_args *args,
+                                      struct nixl_req **req_p) NIXL_MUST_CHECK;
+
+/**
  * Data of different sizes. Each call says which fields it looks at. What one member sends to
  * another is as long as that one receives. src and dst must not overlap, but where a member's data
  * for itself lies in its place before.

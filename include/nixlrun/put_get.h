@@ -81,6 +81,21 @@ NIXL_API int nixl_fence(int rank) NIXL_MUST_CHECK;
  */
 NIXL_API int nixl_flush(int rank, int64_t timeout_ns) NIXL_MUST_CHECK;
 
+/**
+ * Copy `nblocks` blocks of `block_nbytes`, as so many calls of nixl_put() or nixl_get() would:
+ * block k lies at offset + k * stride of the peer's part, and at src (dst) + k * src_stride
+ * (dst_stride) here. Strides are bytes, and any value. No block, or blocks of no bytes, check the
+ * rest. A transfer that is started often is better prepared once: nixl_xfer_create().
+ * @return as nixl_put() and nixl_get(); NIXL_ERR_RANGE also where the blocks span more than there
+ *         is
+ */
+NIXL_API int nixl_put_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,
+                              const void *src, size_t src_stride, size_t block_nbytes,
+                              size_t nblocks) NIXL_MUST_CHECK;
+NIXL_API int nixl_get_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,
+                              void *dst, size_t dst_stride, size_t block_nbytes,
+                              size_t nblocks) NIXL_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

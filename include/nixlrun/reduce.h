@@ -44,7 +44,8 @@ struct nixl_reduce_args {
     enum nixl_reduce_op op;
     nixl_combine_fn *combine; /**< NIXL_USER: the operation */
     void *combine_arg;        /**< its last argument */
-    size_t element_nbytes;    /**< NIXL_USER: of an element that is not of `type`, <= 256; else 0 */
+    size_t element_nbytes;    /**< NIXL_USER: of an element that is not of `type`; else 0 */
+    int is_exclusive;         /**< nixl_scan(): 1: without the caller's own src; else 0 */
 };
 #define NIXL_REDUCE_ARGS_INIT                                                                      \
     {                                                                                              \
@@ -72,7 +73,10 @@ NIXL_API int nixl_reduce_scatter(struct nixl_team *team, const struct nixl_reduc
 NIXL_API int nixl_reduce_scatter_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
                                     struct nixl_req **req_p) NIXL_MUST_CHECK;
 
-/** dst of member i is src of members 0 to i, combined in this order. */
+/**
+ * dst of member i is src of members 0 to i, or, exclusive, to i - 1, combined in this order. The
+ * dst of member 0 of an exclusive scan is left as it is.
+ */
 NIXL_API int nixl_scan(struct nixl_team *team, const struct nixl_reduce_args *args,
                        int64_t timeout_ns) NIXL_MUST_CHECK;
 NIXL_API int nixl_scan_nb(struct nixl_team *team, const struct nixl_reduce_args *args,

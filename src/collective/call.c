@@ -5,6 +5,7 @@
 #include "collective/call.h"
 #include "collective/device.h"
 #include "collective/two_level.h"
+#include "collective/whole.h"
 #include "util/status.h"
 
 static int fail(const char *operation, const char *why)
@@ -42,11 +43,6 @@ static int check_operation(const char *operation, const struct nixl_reduce_args 
     if (args->op == NIXL_USER) {
         if (args->combine == NULL) {
             return fail(operation, "the operation is NIXL_USER, and combine is NULL");
-        }
-        if (args->element_nbytes > NXR_ELEMENT_MAX) {
-            return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                            "elements of %zu bytes; allowed are up to %d", args->element_nbytes,
-                            NXR_ELEMENT_MAX);
         }
         return args->element_nbytes != 0 || nxr_combine_type_nbytes(args->type) != 0
                    ? NIXL_OK
@@ -88,9 +84,15 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
     if (status != NIXL_OK) {
         return status;
     }
+    if (args->is_exclusive != 0 && (kind != NXR_SCAN || args->is_exclusive != 1)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "is_exclusive is %d; allowed is 0, and 1 for nixl_scan",
+                        args->is_exclusive);
+    }
     call_p->kind = NXR_CALL_REDUCTION;
     call_p->reduction = (struct nxr_reduction){.kind = kind,
                                                .root = root,
+                                               .is_exclusive = args->is_exclusive != 0,
                                                .combine = nxr_combine_choose(args),
                                                .src = args->src,
                                                .dst = args->dst};
@@ -208,6 +210,45 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
     return NIXL_OK;
 }
 
+int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
+                        const struct nixl_strided_args *args, struct nxr_call *call_p)
+{
+    size_t n_blocks, nbytes;
+
+    if (args == NULL || args->struct_nbytes != sizeof(*args)) {
+        return fail(operation, args == NULL ? "args is NULL"
+                                            : "args were not made with NIXL_STRIDED_ARGS_INIT");
+    }
+    if (args->block_nbytes == 0) {
+        return fail(operation, "block_nbytes is 0");
+    }
+    if (args->dst_stride < args->block_nbytes) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "a dst_stride of %zu bytes; allowed is at least block_nbytes, %zu",
+                        args->dst_stride, args->block_nbytes);
+    }
+    if (__builtin_mul_overflow(args->nblocks, (size_t)team->size, &n_blocks) ||
+        __builtin_mul_overflow(n_blocks, args->block_nbytes, &nbytes) ||
+        __builtin_mul_overflow(n_blocks, args->dst_stride, &nbytes) ||
+        __builtin_mul_overflow(n_blocks, args->src_stride, &nbytes)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "%zu blocks of %zu bytes for each member are more than there are",
+                        args->nblocks, args->block_nbytes);
+    }
+    if (n_blocks > 0 && (args->src == NULL || args->dst == NULL)) {
+        return fail(operation, args->src == NULL ? "src is NULL" : "dst is NULL");
+    }
+    call_p->kind = NXR_CALL_STRIDED;
+    call_p->has_device = false; /* its blocks are brought to the host one by one */
+    call_p->strided = (struct nxr_strided){.src = args->src,
+                                           .dst = args->dst,
+                                           .block_nbytes = args->block_nbytes,
+                                           .nblocks = args->nblocks,
+                                           .src_stride = args->src_stride,
+                                           .dst_stride = args->dst_stride};
+    return NIXL_OK;
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 static int run_on_hosts(struct nixl_team *team, const struct nxr_call *call)
@@ -243,6 +284,14 @@ int nxr_call_run_on_host(struct nixl_team *team, const struct nxr_call *call)
 
 int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
 {
+    if (__builtin_expect(call->kind == NXR_CALL_STRIDED, 0)) {
+        return nxr_strided_alltoall(team, &call->strided);
+    }
+    if (__builtin_expect(call->kind == NXR_CALL_REDUCTION &&
+                             call->reduction.combine.element_nbytes > NXR_ELEMENT_MAX,
+                         0)) {
+        return nxr_whole_reduce(team, &call->reduction);
+    }
     return __builtin_expect(nxr_device_is_asked(team, call), 0) ? nxr_device_call_run(team, call)
                                                                 : nxr_call_run_on_host(team, call);
 }

@@ -4,8 +4,9 @@
 #define NXR_COLLECTIVE_CALL_H
 
 #include "collective/node_collective.h"
+#include "collective/strided.h"
 
-enum nxr_call_kind { NXR_CALL_BARRIER, NXR_CALL_REDUCTION, NXR_CALL_EXCHANGE };
+enum nxr_call_kind { NXR_CALL_BARRIER, NXR_CALL_REDUCTION, NXR_CALL_EXCHANGE, NXR_CALL_STRIDED };
 
 struct nxr_call {
     enum nxr_call_kind kind;
@@ -13,6 +14,7 @@ struct nxr_call {
     union {
         struct nxr_reduction reduction; /* its root is a place */
         struct nxr_exchange exchange;
+        struct nxr_strided strided;
     };
 };
 
@@ -41,5 +43,9 @@ int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
 int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
                        const struct nxr_exchange *exchange, const struct nixl_vector_args *args,
                        struct nxr_call *call_p);
+
+/* The same for blocks with strides. */
+int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
+                        const struct nixl_strided_args *args, struct nxr_call *call_p);
 
 #endif

@@ -269,6 +269,32 @@ int nixl_alltoall_nb(struct nixl_team *team, const void *src, void *dst, size_t 
     return status == NIXL_OK ? start(team, "nixl_alltoall_nb", &call, req_p) : status;
 }
 
+int nixl_alltoall_strided(struct nixl_team *team, const struct nixl_strided_args *args,
+                          int64_t timeout_ns)
+{
+    const char *operation = "nixl_alltoall_strided";
+    struct nxr_call call;
+    int status = nxr_call_check_team(operation, team);
+
+    if (status == NIXL_OK) {
+        status = nxr_call_of_strided(operation, team, args, &call);
+    }
+    return status == NIXL_OK ? run(team, operation, &call, timeout_ns) : status;
+}
+
+int nixl_alltoall_strided_nb(struct nixl_team *team, const struct nixl_strided_args *args,
+                             struct nixl_req **req_p)
+{
+    const char *operation = "nixl_alltoall_strided_nb";
+    struct nxr_call call;
+    int status = nxr_call_check_team(operation, team);
+
+    if (status == NIXL_OK) {
+        status = nxr_call_of_strided(operation, team, args, &call);
+    }
+    return status == NIXL_OK ? start(team, operation, &call, req_p) : status;
+}
+
 /* ---- data of different sizes ----------------------------------------------------------------- */
 
 static int make_vector(const char *operation, const struct nixl_team *team,

@@ -52,7 +52,7 @@ nxr_combine_fn *nxr_combine_loop(enum nxr_combine_vectors vectors, unsigned type
 /* The way to combine for arguments that were checked. */
 struct nxr_combine nxr_combine_choose(const struct nixl_reduce_args *args);
 
-#define NXR_ELEMENT_MAX 256 /* bytes of an element of the caller's own */
+#define NXR_ELEMENT_MAX 256 /* bytes; larger elements of the caller's go by nxr_whole_reduce() */
 
 /*
  * dst = srcs[0] OP srcs[1] OP ... from left to right, nbytes of each (whole elements). dst may be

@@ -175,8 +175,9 @@ static int reduce_piece(struct nixl_team *team, const struct pieces *pieces, siz
 static void take(const struct nixl_team *team, const struct pieces *pieces, size_t i)
 {
     struct nxr_device_stage *stage = stage_of(team, i);
+    bool has_result = !pieces->what->is_exclusive || team->me > 0;
 
-    if (pieces->dst != NULL) {
+    if (pieces->dst != NULL && has_result) {
         stage->up.pieces[0] =
             (struct nxr_device_piece){(char *)pieces->what->dst + i * pieces->piece_nbytes,
                                       stage->memory, nbytes_of(pieces, i)};

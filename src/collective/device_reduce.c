@@ -58,8 +58,8 @@ static const struct nxr_range *find_device(const struct nixl_team *team,
     size_t element = what->combine.element_nbytes;
     bool is_split = what->kind == NXR_SCAN || what->kind == NXR_REDUCE_SCATTER;
 
-    if (what->combine.fn == NULL || !is_aligned(what->src, element) || !is_aligned(dst, element) ||
-        (is_split && dst == what->src)) {
+    if (what->combine.fn == NULL || what->is_exclusive || !is_aligned(what->src, element) ||
+        !is_aligned(dst, element) || (is_split && dst == what->src)) {
         return NULL;
     }
     return nxr_reduce_by(what->src, dst);

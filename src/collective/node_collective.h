@@ -15,6 +15,7 @@ enum nxr_reduce_kind { NXR_REDUCE, NXR_ALLREDUCE, NXR_REDUCE_SCATTER, NXR_SCAN }
 /* A reduction; dst may be src. NXR_REDUCE: dst of the root only. */
 struct nxr_reduction {
     enum nxr_reduce_kind kind;
+    bool is_exclusive; /* SCAN: without the own src; dst of the first member stays as it is */
     int root;
     struct nxr_combine combine;
     const void *src;

@@ -24,6 +24,9 @@ static int combine_cells(struct nixl_team *team, const struct nxr_reduction *wha
 {
     struct nxr_node *node = &team->node;
 
+    if (n_members == 0) {
+        return NIXL_OK;
+    }
     for (int i = 0; i < n_members; i++) {
         team->srcs[i] = nxr_node_cell(node, i, phase)->bytes;
     }
@@ -66,6 +69,12 @@ static int reduce_cells(struct nixl_team *team, const struct nxr_reduction *what
     return status;
 }
 
+/* How many operands, from the first member's on, the result of a scan is made of. */
+static int count_prefix(const struct nxr_node *node, const struct nxr_reduction *what)
+{
+    return node->me + !what->is_exclusive;
+}
+
 static int scan_cells(struct nixl_team *team, const struct nxr_reduction *what)
 {
     struct nxr_node *node = &team->node;
@@ -75,7 +84,7 @@ static int scan_cells(struct nixl_team *team, const struct nxr_reduction *what)
     for (int i = 0; i < node->me && status == NIXL_OK; i++) {
         status = nxr_node_wait_cell(team, i, phase);
     }
-    return status == NIXL_OK ? combine_cells(team, what, phase, node->me + 1) : status;
+    return status == NIXL_OK ? combine_cells(team, what, phase, count_prefix(node, what)) : status;
 }
 
 static int reduce_scatter_cells(struct nixl_team *team, const struct nxr_reduction *what)
@@ -346,7 +355,7 @@ static int scan_pieces(struct nixl_team *team, const struct nxr_reduction *what)
     struct nxr_node *node = &team->node;
     size_t half = NXR_NODE_SLOT_NBYTES / 2;
     size_t piece = round_down(half, what->combine.element_nbytes);
-    int status = nxr_node_reuse_slot(team);
+    int n_operands = count_prefix(node, what), status = nxr_node_reuse_slot(team);
 
     for (size_t at = 0, round = 0; at < what->nbytes && status == NIXL_OK; at += piece, round++) {
         size_t nbytes = what->nbytes - at < piece ? what->nbytes - at : piece;
@@ -360,13 +369,13 @@ static int scan_pieces(struct nixl_team *team, const struct nxr_reduction *what)
         nxr_copy(nxr_node_slot(node, node->me) + round % 2 * half, (const char *)what->src + at,
                  nbytes);
         nxr_node_publish(node, node->phase + 1);
-        for (int i = 0; i <= node->me && status == NIXL_OK; i++) {
+        for (int i = 0; i < n_operands && status == NIXL_OK; i++) {
             status = nxr_node_wait(team, i, node->phase);
             team->srcs[i] = nxr_node_slot(node, i) + round % 2 * half;
         }
-        if (status == NIXL_OK) {
-            nxr_combine_all(&what->combine, (char *)what->dst + at, team->srcs,
-                            (size_t)node->me + 1, nbytes);
+        if (status == NIXL_OK && n_operands > 0) {
+            nxr_combine_all(&what->combine, (char *)what->dst + at, team->srcs, (size_t)n_operands,
+                            nbytes);
         }
     }
     nxr_node_publish(node, node->phase + 1);
@@ -385,7 +394,7 @@ int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what)
         return NIXL_OK;
     }
     if (team->node.size == 1) {
-        if (what->dst != what->src) {
+        if (what->dst != what->src && !what->is_exclusive) {
             nxr_copy(what->dst, what->src, what->nbytes);
         }
         return NIXL_OK;

@@ -270,32 +270,56 @@ static int reduce_scatter(struct nixl_team *team, const struct nxr_reduction *wh
     return status;
 }
 
+/* A piece of the prefix: what came from the member before, and the same with the own operands. */
+struct prefix {
+    char *before;
+    char *with_own;
+};
+
+/* Get what the members before have, and hand it on with the own operands. */
+static int pass_prefix(struct nixl_team *team, const struct nxr_reduction *what,
+                       const struct prefix *prefix, const char *src, size_t nbytes)
+{
+    int status = NIXL_OK;
+
+    if (team->me > 0) {
+        status = nxr_post_receive(team, &team->post, team->me - 1, prefix->before, nbytes);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (team->me > 0) {
+        nxr_combine_two(&what->combine, prefix->with_own, prefix->before, src, nbytes);
+    } else {
+        nxr_copy(prefix->with_own, src, nbytes);
+    }
+    return team->me + 1 < team->size
+               ? nxr_post_send(team, &team->post, team->me + 1, prefix->with_own, nbytes)
+               : NIXL_OK;
+}
+
 /* From place to place: members of a host need not stand side by side. */
 static int scan(struct nixl_team *team, const struct nxr_reduction *what)
 {
     size_t piece = CHAIN_NBYTES - CHAIN_NBYTES % what->combine.element_nbytes;
+    char *memory = malloc(2 * piece);
+    struct prefix prefix = {memory, memory + piece};
     int status = NIXL_OK;
 
-    if (what->dst != what->src) {
-        nxr_copy(what->dst, what->src, what->nbytes);
+    if (memory == NULL) {
+        return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
     }
     for (size_t at = 0; at < what->nbytes && status == NIXL_OK; at += piece) {
-        char *dst = (char *)what->dst + at;
         size_t left = what->nbytes - at, nbytes = left < piece ? left : piece;
-        const struct nxr_post_swap before = {.to = -1,
-                                             .from = team->me - 1,
-                                             .dst = dst,
-                                             .dst_nbytes = nbytes,
-                                             .combine = &what->combine};
 
-        if (team->me > 0) {
-            status = nxr_post_swap(team, &team->post, &before);
-        }
-        if (status == NIXL_OK && team->me + 1 < team->size) {
-            status = nxr_post_send_operands(team, &team->post, team->me + 1, &what->combine, dst,
-                                            nbytes);
+        status = pass_prefix(team, what, &prefix, (const char *)what->src + at, nbytes);
+        if (status == NIXL_OK && !what->is_exclusive) {
+            nxr_copy((char *)what->dst + at, prefix.with_own, nbytes);
+        } else if (status == NIXL_OK && team->me > 0) {
+            nxr_copy((char *)what->dst + at, prefix.before, nbytes);
         }
     }
+    free(memory);
     return status;
 }
 

@@ -127,6 +127,20 @@ static int run_alltoall(const struct call *call)
                : nixl_alltoall(team, call->src, call->dst, call->nbytes, BENCH_TIMEOUT_NS);
 }
 
+/* Every other four bytes of what there is for each member. */
+static int run_alltoall_strided(const struct call *call)
+{
+    struct nixl_strided_args args = NIXL_STRIDED_ARGS_INIT;
+
+    args.src = call->src;
+    args.dst = call->dst;
+    args.block_nbytes = 4;
+    args.src_stride = args.dst_stride = 8;
+    args.nblocks = call->nbytes / 8;
+    return call->req_p != NULL ? nixl_alltoall_strided_nb(team, &args, call->req_p)
+                               : nixl_alltoall_strided(team, &args, BENCH_TIMEOUT_NS);
+}
+
 /* Equal pieces, one after the other. */
 static struct nixl_vector_args pieces_of(const struct call *call)
 {
@@ -386,6 +400,7 @@ COLLECTIVE_TEST(gather, ONE, ALL, false)
 COLLECTIVE_TEST(scatter, ALL, ONE, false)
 COLLECTIVE_TEST(allgather, ONE, ALL, false)
 COLLECTIVE_TEST(alltoall, ALL, ALL, false)
+COLLECTIVE_TEST(alltoall_strided, ALL, ALL, false)
 COLLECTIVE_TEST(gatherv, ONE, ALL, false)
 COLLECTIVE_TEST(scatterv, ALL, ONE, false)
 COLLECTIVE_TEST(allgatherv, ONE, ALL, false)

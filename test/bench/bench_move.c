@@ -237,6 +237,50 @@ void test_flush(struct bench *bench)
     stage_data_close(bench);
 }
 
+/* ---- with strides ---- */
+
+#define N_BLOCKS 64 /* in one call, each as far from the next as it is long */
+
+/* One operation is one block; arg 1: each by a put of its own. */
+static void put_strided(struct bench *bench, long n, int is_single)
+{
+    uint64_t stride = 2 * bench->nbytes;
+
+    for (long i = 0; i < n; i++) {
+        for (uint64_t k = 0; k < N_BLOCKS && is_single != 0; k++) {
+            bench_check(nixl_put(bench->peer, bench->region, k * stride, bench->src + k * stride,
+                                 bench->nbytes),
+                        "nixl_put");
+        }
+        if (is_single == 0) {
+            bench_check(nixl_put_strided(bench->peer, bench->region, 0, stride, bench->src, stride,
+                                         bench->nbytes, N_BLOCKS),
+                        "nixl_put_strided");
+        }
+    }
+}
+
+void test_put_strided(struct bench *bench)
+{
+    static const uint64_t defaults[] = {8, 64, 512, 4096, 65536};
+    static const struct bench_alignment aligned = {0, 0};
+    static const struct bench_lane lanes[] = {
+        {"nixlrun", put_strided, 0, ACTOR_FIRST, N_BLOCKS},
+        {"single puts", put_strided, 1, ACTOR_FIRST, N_BLOCKS}};
+    struct bench_stats stats[2];
+    const uint64_t *sizes;
+    int n_sizes = bench_sizes(bench, defaults, 5, &sizes);
+
+    stage_data_open(bench, bench->options.is_registered,
+                    2 * N_BLOCKS * bench_largest(sizes, n_sizes));
+    for (int i = 0; i < n_sizes; i++) {
+        stage_case(bench, sizes[i], &aligned);
+        sample_lanes(bench, lanes, 2, stats);
+        report_lanes(bench, "put_strided", "put of a block with strides", lanes, 2, stats, 0);
+    }
+    stage_data_close(bench);
+}
+
 /* ---- put, then the target reads all of it ---- */
 
 /* The target's side: every byte once, four lines in flight, into a sum that is kept. */

@@ -229,6 +229,93 @@ static void data_of_different_sizes_goes_where_it_belongs(void)
     }
 }
 
+/* Drawn alike by all; the strides are each member's own. */
+struct strides {
+    size_t block_nbytes, nblocks, src, dst;
+};
+
+static void fill_strided(struct buffer *buffer, const struct strides *how, uint64_t round)
+{
+    for (int to = 0; to < conf.size; to++) {
+        for (size_t k = 0; k < how->nblocks; k++) {
+            mpt_fill(buffer->bytes + ((size_t)to * how->nblocks + k) * how->src, how->block_nbytes,
+                     conf_piece_seed(round, conf.rank, to) + k);
+        }
+    }
+}
+
+static void check_strided(const struct buffer *buffer, const struct strides *how, uint64_t round,
+                          bool is_blank_between)
+{
+    for (int from = 0; from < conf.size; from++) {
+        for (size_t k = 0; k < how->nblocks; k++) {
+            unsigned char *block = buffer->bytes + ((size_t)from * how->nblocks + k) * how->dst;
+
+            MPT_CHECK(block, how->block_nbytes, conf_piece_seed(round, from, conf.rank) + k);
+            if (is_blank_between) {
+                MPT_CHECK_BYTES(block + how->block_nbytes, how->dst - how->block_nbytes, 0x5a);
+            }
+        }
+    }
+}
+
+static void move_strided(const struct strides *how, uint64_t round)
+{
+    size_t n = (size_t)conf.size * how->nblocks;
+    bool in_place = how->src == how->dst;
+    struct buffer src = conf_buffer("strided src", n * how->src, 0, false);
+    struct buffer dst = conf_buffer("strided dst", n * how->dst, 0, round % 2 == 0);
+    struct nixl_strided_args args = NIXL_STRIDED_ARGS_INIT;
+    struct nixl_req *req = NULL;
+    int status;
+
+    args.src = src.bytes;
+    args.dst = in_place ? src.bytes : dst.bytes;
+    args.block_nbytes = how->block_nbytes;
+    args.nblocks = how->nblocks;
+    args.src_stride = how->src;
+    args.dst_stride = how->dst;
+    fill_strided(&src, how, round);
+    memset(dst.bytes, 0x5a, n * how->dst);
+    if (round % 3 != 0) {
+        MPT_OK(nixl_alltoall_strided(conf_world, &args, MPT_PATIENCE));
+    } else {
+        status = nixl_alltoall_strided_nb(conf_world, &args, &req);
+        MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status);
+    }
+    check_strided(in_place ? &src : &dst, how, round, !in_place);
+    conf_drop_buffer(&src);
+    conf_drop_buffer(&dst);
+}
+
+static void blocks_with_strides_go_where_they_belong(void)
+{
+    struct nixl_strided_args wrong = NIXL_STRIDED_ARGS_INIT;
+    char byte = 0;
+
+    conf_need_world();
+    for (unsigned round = 0; round < conf_rounds(40); round++) {
+        struct strides how = {.block_nbytes = 1 + mpt_random(&conf_seed) % 500,
+                              .nblocks = mpt_random(&conf_seed) % 50};
+
+        how.src = how.block_nbytes + (size_t)conf.rank % 3 + round % 11;
+        how.dst = round % 4 == 0 ? how.src : how.block_nbytes + (size_t)conf.rank % 5;
+        move_strided(&how, round);
+    }
+    move_strided(&(struct strides){100000, 24, 100000 + 8 * (size_t)conf.rank, 100003}, 40);
+    MPT_STATUS(nixl_alltoall_strided(conf_world, NULL, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    wrong.src = wrong.dst = &byte;
+    wrong.nblocks = 1;
+    MPT_STATUS(nixl_alltoall_strided(conf_world, &wrong, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    wrong.block_nbytes = 2;
+    wrong.dst_stride = 1;
+    MPT_STATUS(nixl_alltoall_strided(conf_world, &wrong, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    wrong.dst_stride = 2;
+    wrong.src_stride = 2;
+    wrong.nblocks = SIZE_MAX / 2 + 1;
+    MPT_STATUS(nixl_alltoall_strided(conf_world, &wrong, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+}
+
 /* ---- arguments ------------------------------------------------------------------------------- */
 
 static void wrong_arguments_break_nothing(void)
@@ -263,6 +350,11 @@ static void wrong_arguments_break_nothing(void)
     args.op = (enum nixl_reduce_op)8;
     MPT_STATUS(nixl_scan(conf_world, &args, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
     args.op = NIXL_SUM;
+    args.is_exclusive = 1;
+    MPT_STATUS(nixl_allreduce(conf_world, &args, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    args.is_exclusive = 2;
+    MPT_STATUS(nixl_scan(conf_world, &args, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
+    args.is_exclusive = 0;
     args.count = SIZE_MAX / 2;
     MPT_STATUS(nixl_reduce(conf_world, 0, &args, MPT_PATIENCE), NIXL_ERR_INVALID_ARG);
     vector.src = &value;
@@ -305,6 +397,7 @@ const struct guarantee conf_collective[] = {
      data_that_fills_shared_memory_goes_where_it_belongs, 0},
     {"data_of_different_sizes_goes_where_it_belongs", data_of_different_sizes_goes_where_it_belongs,
      0},
+    {"blocks_with_strides_go_where_they_belong", blocks_with_strides_go_where_they_belong, 0},
     {"wrong_arguments_break_nothing", wrong_arguments_break_nothing, 0},
     {"a_team_that_was_given_back_is_refused", a_team_that_was_given_back_is_refused, 0},
     {0},

@@ -299,6 +299,81 @@ static void an_aligned_put_of_a_word_is_not_torn(void)
     conf_drop(&part);
 }
 
+/* ---- with strides ---------------------------------------------------------------------------- */
+
+struct strides {
+    size_t block_nbytes, nblocks, there, here;
+};
+
+static void check_blocks(const unsigned char *bytes, size_t stride, const struct strides *how,
+                         uint64_t seed)
+{
+    for (size_t k = 0; k < how->nblocks; k++) {
+        MPT_CHECK(bytes + k * stride, how->block_nbytes, seed + k);
+        MPT_CHECK_BYTES(bytes + k * stride + how->block_nbytes, stride - how->block_nbytes, BLANK);
+    }
+}
+
+static void put_strided(struct part *part, const struct strides *how, unsigned char *local,
+                        uint64_t seed)
+{
+    memset(local, BLANK, PART_NBYTES);
+    for (size_t k = 0; k < how->nblocks; k++) {
+        mpt_fill(local + k * how->here, how->block_nbytes, seed + (uint64_t)conf.rank + k);
+    }
+    MPT_OK(nixl_put_strided(conf.next, part->region, GUARD, how->there, local, how->here,
+                            how->block_nbytes, how->nblocks));
+    MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
+    memset(local, BLANK, PART_NBYTES);
+    MPT_OK(nixl_get_strided(conf.next, part->region, GUARD, how->there, local, how->here,
+                            how->block_nbytes, how->nblocks));
+    check_blocks(local, how->here, how, seed + (uint64_t)conf.rank);
+    mpt_barrier();
+    check_blocks(part->bytes + GUARD, how->there, how, seed + (uint64_t)conf.prev);
+    memset(part->bytes, BLANK, part->nbytes);
+    mpt_barrier();
+}
+
+static void blocks_with_strides_arrive(void)
+{
+    static const struct strides cases[] = {
+        {1, 500, 3, 2},
+        {8, 1, 8, 8},
+        {8, 130, 64, 8},
+        {8, 64, 8, 100},
+        {100, 65, 101, 128},
+        {4096, 200, 8192, 4099},
+        {70000, 20, 90000, 70000},
+        {300000, 3, 400000, 300001},
+    };
+    struct part part = conf_part("strided", PART_NBYTES);
+    unsigned char *local = local_memory();
+
+    memset(part.bytes, BLANK, part.nbytes);
+    mpt_barrier();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        put_strided(&part, &cases[i], local, 1000 * i);
+    }
+    MPT_OK(nixl_put_strided(conf.next, part.region, PART_NBYTES, 1, local, 1, 0, 5));
+    MPT_OK(nixl_get_strided(conf.next, part.region, 0, 1, local, 1, 5, 0));
+    MPT_OK(nixl_put_strided(conf.next, part.region, PART_NBYTES - 9, 8, local, 8, 1, 2));
+    MPT_STATUS(nixl_put_strided(conf.next, part.region, PART_NBYTES - 8, 8, local, 8, 1, 2),
+               NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_get_strided(conf.next, part.region, 0, PART_NBYTES, local, 8, 8, 2),
+               NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_get_strided(conf.next, part.region, 0, SIZE_MAX, local, 8, 8, 3),
+               NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put_strided(conf.next, part.region, 0, 8, local, SIZE_MAX, 8, 3),
+               NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put_strided(conf.next, part.region, 0, 8, NULL, 8, 8, 1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_strided(conf.size, part.region, 0, 8, local, 8, 8, 1),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get_strided(conf.next, NULL, 0, 8, local, 8, 8, 1), NIXL_ERR_INVALID_ARG);
+    free(local);
+    mpt_barrier();
+    conf_drop(&part);
+}
+
 const struct guarantee conf_data[] = {
     {"put", NULL, 0},
     {"put_moves_every_byte", put_moves_every_byte, CONF_PEERS},
@@ -308,6 +383,7 @@ const struct guarantee conf_data[] = {
     {"the_last_byte_is_inside", the_last_byte_is_inside, 0},
     {"parts_may_differ_or_be_absent", parts_may_differ_or_be_absent, CONF_PEERS},
     {"an_aligned_put_of_a_word_is_not_torn", an_aligned_put_of_a_word_is_not_torn, CONF_PEERS},
+    {"blocks_with_strides_arrive", blocks_with_strides_arrive, 0},
     {"get", NULL, 0},
     {"get_reads_every_byte", get_reads_every_byte, CONF_PEERS},
     {"get_from_oneself_reads_every_byte", get_from_oneself_reads_every_byte, 0},

@@ -295,9 +295,12 @@ static unsigned char own_byte(int rank, size_t i)
     return (unsigned char)(i * 7 + i / 251 + (size_t)rank * 31);
 }
 
+/* The kinds are those of call_reduction(), and 4, an exclusive scan. */
 static void reduce_elements(int kind, size_t count, bool in_place)
 {
-    struct drawn drawn = {.kind = kind,
+    bool is_exclusive = kind == 4;
+    int last = is_exclusive ? conf.rank - 1 : kind == 3 ? conf.rank : conf.size - 1;
+    struct drawn drawn = {.kind = is_exclusive ? 3 : kind,
                           .root = (int)(mpt_random(&conf_seed) % (unsigned)conf.size)};
     size_t n_parts = kind == 2 ? (size_t)conf.size : 1, first, nbytes = count / n_parts * width;
     struct buffer src = conf_buffer("own src", count * width, 0, false);
@@ -306,10 +309,11 @@ static void reduce_elements(int kind, size_t count, bool in_place)
     const unsigned char *result = in_place ? src.bytes : dst.bytes;
 
     for (size_t i = 0; i < count * width; i++) {
-        src.bytes[i] = own_byte(conf.rank, i);
+        src.bytes[i] = dst.bytes[i] = own_byte(conf.rank, i);
     }
     args.src = src.bytes;
     args.dst = in_place ? src.bytes : dst.bytes;
+    args.is_exclusive = is_exclusive;
     args.count = count / n_parts;
     args.op = NIXL_USER;
     args.combine = add_bytes;
@@ -318,9 +322,9 @@ static void reduce_elements(int kind, size_t count, bool in_place)
     MPT_OK(call_reduction(&drawn, &args));
     first = kind == 2 ? (size_t)conf.rank * nbytes : 0;
     for (size_t i = 0; i < nbytes && (kind != 1 || drawn.root == conf.rank); i++) {
-        unsigned char sum = 0;
+        unsigned char sum = last < 0 ? own_byte(0, i) : 0; /* left as it was */
 
-        for (int rank = 0; rank <= (kind == 3 ? conf.rank : conf.size - 1); rank++) {
+        for (int rank = 0; rank <= last; rank++) {
             sum = (unsigned char)(sum + own_byte(rank, first + i));
         }
         if (result[i] != sum) {
@@ -335,12 +339,12 @@ static void reduce_elements(int kind, size_t count, bool in_place)
 /* Also of sizes that no buffer of the library is a multiple of. */
 static void elements_of_any_size_are_combined(void)
 {
-    static const size_t widths[] = {1, 3, 24, 100, 255, 256};
+    static const size_t widths[] = {1, 3, 24, 100, 255, 256, 257, 5000, 400000};
 
     conf_need_world();
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
         width = widths[i];
-        for (int kind = 0; kind < 4; kind++) {
+        for (int kind = 0; kind < 5; kind++) {
             reduce_elements(kind, (size_t)conf.size * 5, i % 2 == 0);
             reduce_elements(kind, (2ul << 20) / width, i % 2 != 0); /* just below 2 MiB */
         }

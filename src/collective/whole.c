@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reductions of elements so large that memory which members share may not hold one of each. No
+ * operand is combined on its way: each member that wants a result gets the operands of all, some
+ * elements of them at a time, and combines them in the order of the members. No lock, no state.
+ */
+#include "config.h"
+
+#include "collective/call.h"
+#include "collective/device.h"
+#include "collective/whole.h"
+
+#include <stdlib.h>
+
+#define SCRATCH_NBYTES ((size_t)4 << 20) /* unless one element of each member takes more */
+
+struct whole {
+    const struct nxr_reduction *what;
+    size_t part_nbytes;  /* of what a member gets a result of */
+    size_t piece_nbytes; /* of a part, at most, in one round */
+    char *operands;      /* [size]: a piece of each member's, those before what came last */
+    char *packed;        /* SCATTER: a piece of the part for each member; else NULL */
+};
+
+static int out_of_memory(struct nixl_team *team)
+{
+    return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
+}
+
+/* Whole elements, as many as there is room for. */
+static size_t piece_of(const struct nixl_team *team, const struct nxr_reduction *what, size_t part)
+{
+    size_t element = what->combine.element_nbytes;
+    size_t piece = SCRATCH_NBYTES / (size_t)team->size / element * element;
+
+    piece = piece > element ? piece : element;
+    return piece < part ? piece : part;
+}
+
+/* A piece of the part for each member, one behind the other. */
+static int pack(struct nixl_team *team, const struct whole *whole, size_t at, size_t nbytes)
+{
+    const char *src = (const char *)whole->what->src + at;
+    int status = NIXL_OK;
+
+    for (int i = 0; i < team->size && status == NIXL_OK; i++) {
+        status = nxr_team_copy(team, whole->packed + (size_t)i * nbytes,
+                               src + (size_t)i * whole->part_nbytes, nbytes);
+    }
+    return status;
+}
+
+/* Get a piece of the operands of all members that the result is made of. */
+static int gather(struct nixl_team *team, const struct whole *whole, size_t at, size_t nbytes)
+{
+    const struct nxr_reduction *what = whole->what;
+    bool is_scatter = what->kind == NXR_REDUCE_SCATTER;
+    struct nxr_call call = {.kind = NXR_CALL_EXCHANGE,
+                            .exchange = {.all_send = true,
+                                         .all_receive = what->kind != NXR_REDUCE,
+                                         .is_private = is_scatter,
+                                         .root = what->root,
+                                         .src = (const char *)what->src + at,
+                                         .dst = whole->operands,
+                                         .nbytes = nbytes}};
+    int status = is_scatter ? pack(team, whole, at, nbytes) : NIXL_OK;
+
+    if (is_scatter) {
+        call.exchange.src = whole->packed;
+    }
+    call.has_device = nxr_range_is_device(call.exchange.src);
+    return status == NIXL_OK ? nxr_call_run(team, &call) : status;
+}
+
+/* How many of the first operands this member combines. */
+static int count_operands(const struct nixl_team *team, const struct nxr_reduction *what)
+{
+    if (what->kind == NXR_SCAN) {
+        return team->me + !what->is_exclusive;
+    }
+    return what->kind == NXR_REDUCE && team->me != what->root ? 0 : team->size;
+}
+
+static int run_round(struct nixl_team *team, const struct whole *whole, size_t at, size_t nbytes)
+{
+    const struct nxr_reduction *what = whole->what;
+    int n_operands = count_operands(team, what), status = gather(team, whole, at, nbytes);
+
+    for (int i = 1; i < n_operands && status == NIXL_OK; i++) {
+        nxr_combine_two(&what->combine, whole->operands, whole->operands,
+                        whole->operands + (size_t)i * nbytes, nbytes);
+    }
+    return status == NIXL_OK && n_operands > 0
+               ? nxr_team_copy(team, (char *)what->dst + at, whole->operands, nbytes)
+               : status;
+}
+
+int nxr_whole_reduce(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    size_t size = (size_t)team->size, scratch;
+    struct whole whole = {.what = what, .part_nbytes = what->nbytes};
+    int status = NIXL_OK;
+
+    if (what->kind == NXR_REDUCE_SCATTER) {
+        whole.part_nbytes = what->nbytes / size;
+    }
+    whole.piece_nbytes = piece_of(team, what, whole.part_nbytes);
+    if (whole.piece_nbytes == 0) {
+        return NIXL_OK;
+    }
+    if (__builtin_mul_overflow(whole.piece_nbytes, size, &scratch)) {
+        return out_of_memory(team);
+    }
+    whole.operands = malloc(scratch);
+    whole.packed = what->kind == NXR_REDUCE_SCATTER ? malloc(scratch) : NULL;
+    if (whole.operands == NULL || (what->kind == NXR_REDUCE_SCATTER && whole.packed == NULL)) {
+        status = out_of_memory(team);
+    }
+    for (size_t at = 0; at < whole.part_nbytes && status == NIXL_OK; at += whole.piece_nbytes) {
+        size_t left = whole.part_nbytes - at;
+
+        status = run_round(team, &whole, at, left < whole.piece_nbytes ? left : whole.piece_nbytes);
+    }
+    free(whole.operands);
+    free(whole.packed);
+    return status;
+}
