@@ -230,7 +230,7 @@ common() {
         has "$work/err" 'rank 4 on host h2 .* exited with code 0 but without nixl_finalize' "is told"
         # shellcheck disable=SC2086
         gives 0 "nixl_job_end with 0 and --on-failure $how" --host "$three" --on-failure $how $on_three 0 end
-        [ ! -s "$work/err" ]
+        ! grep -q '^nixlrun:' "$work/err" # mpirun may speak of its own start
         result $? "says nothing" "$work/err"
     done
     # Open MPI 4 counts a rank of another host that ends before its daemon has told of the start twice
