@@ -291,6 +291,12 @@ static int join(const struct nixl_init_params *params)
     if (status != NIXL_OK) {
         return status;
     }
+    if (nxr_control_is_in_process()) {
+        return fail_init(NIXL_ERR_UNSUPPORTED,
+                         "another copy of the library in this process is this rank already, as "
+                         "where it is linked statically and loaded as a shared library, too: let "
+                         "all parts of the program use one copy");
+    }
     nxr_barrier_init(); /* costs milliseconds when PMIx has made threads */
     status = nxr_boot_start(nxr_env.init_timeout, &boot, why, sizeof(why));
     if (status != NIXL_OK) {

@@ -42,8 +42,9 @@ struct nixl_init_params {
  *                              (the detail names the variable and the PMIx status)
  * @return NIXL_ERR_TIMEOUT     the server or a peer was silent for NIXLRUN_INIT_TIMEOUT
  * @return NIXL_ERR_UNSUPPORTED the rank was started again after its process had ended without
- *                              nixl_finalize(): ranks cannot come back; or the kernel refuses what
- *                              a rank needs
+ *                              nixl_finalize(): ranks cannot come back; or another copy of the
+ *                              library in the process is the rank already; or the kernel refuses
+ *                              what a rank needs
  * @return NIXL_ERR_FORKED      the process is a fork of one that used the library
  * @return NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY  no descriptor, thread or memory for the rank
  * Collective: the first call, over all ranks of the job. Threads: any.

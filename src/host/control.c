@@ -7,6 +7,7 @@
 #include "util/log.h"
 #include "util/status.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+#define MEMFD_NAME "nixlrun-control"
+#define SEALS      (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 
 /* The rings of one sender. */
 #define LANE_NBYTES (NXR_RING_NBYTES + NXR_WORDS_NBYTES)
@@ -59,7 +61,7 @@ int nxr_control_create(int rank, int size, const unsigned char nonce[NXR_NONCE_N
     struct nxr_control *control;
     int fd, status;
 
-    fd = memfd_create("nixlrun-control", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    fd = memfd_create(MEMFD_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {
         status = nxr_status_of_errno(errno);
         nxr_error(HOST, "cannot make the control page: %m");
@@ -91,6 +93,26 @@ int nxr_control_create(int rank, int size, const unsigned char nonce[NXR_NONCE_N
 err_close:
     close(fd);
     return status;
+}
+
+bool nxr_control_is_in_process(void)
+{
+    static const char prefix[] = "/memfd:" MEMFD_NAME;
+    DIR *fds = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    bool is_there = false;
+
+    while (fds != NULL && !is_there && (entry = readdir(fds)) != NULL) {
+        char target[sizeof(prefix)];
+        ssize_t nbytes = readlinkat(dirfd(fds), entry->d_name, target, sizeof(target));
+
+        is_there = nbytes >= (ssize_t)sizeof(prefix) - 1 &&
+                   memcmp(target, prefix, sizeof(prefix) - 1) == 0;
+    }
+    if (fds != NULL) {
+        closedir(fds);
+    }
+    return is_there;
 }
 
 void nxr_control_destroy(struct nxr_control *control, int fd)

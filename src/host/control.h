@@ -110,6 +110,12 @@ size_t nxr_control_head_nbytes(int size);
 size_t nxr_control_nbytes(int size);
 
 /*
+ * Has this process a control page of its own? Of another copy of the library, if this one has made
+ * none. It is found by its descriptor: not after closefrom().
+ */
+bool nxr_control_is_in_process(void);
+
+/*
  * Make this rank's control page and map all of it. The mutex is made, but not yet held.
  * Returns NIXL_OK, NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT.
  */

@@ -51,6 +51,7 @@ mp_programs = \
 	%D%/states \
 	%D%/stress \
 	%D%/team_retry \
+	%D%/two_copies \
 	%D%/unload
 EXTRA_PROGRAMS += $(mp_programs)
 %C%_abort_LDFLAGS = $(mp_link)
@@ -137,6 +138,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_team_retry_SOURCES = %D%/team_retry.c test/net/bed.c test/net/bed.h
 %C%_team_retry_LDFLAGS = $(mp_link)
 %C%_team_retry_LDADD = $(mp_libs)
+%C%_two_copies_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
+%C%_two_copies_LDADD = test/mp/libmptest.la src/libnixlrun_core.la -ldl
 %C%_unload_CPPFLAGS = $(AM_CPPFLAGS) -DLIBRARY='"$(abs_top_builddir)/src/.libs/libnixlrun.so"'
 %C%_unload_LDADD = -ldl
 
