@@ -2,8 +2,7 @@
 /* The ring of words step by step: its order, its end, what is taken back, and answers that lie. */
 #include "host/word_ring.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,7 @@
 /* The word that tells ranks on other hosts their place, and the variables of a place. */
 #include "launcher/world.h"
 
-#include <criterion/criterion.h>
-#include <criterion/new/assert.h>
+#include "test/unit/unit.h"
 #include <stdio.h>
 #include <string.h>
 
