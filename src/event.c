@@ -33,7 +33,7 @@ struct queued_event {
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list events = {&events, &events}; /* events_lock */
 static _Atomic int n_events;
-static int *deaths; /* ranks in the order of their deaths, room for all; events_lock */
+static int *deaths; /* ranks in the order in which they died or left, room for all; events_lock */
 static _Atomic int n_deaths;
 
 static void append_death(int rank)
@@ -52,12 +52,13 @@ static void append_death(int rank)
 void nxr_event_push(enum nixl_event_type type, int rank, const char *name)
 {
     struct queued_event *event = malloc(sizeof(*event) + strlen(name) + 1);
+    bool is_end = type == NIXL_EVENT_PEER_LOST || type == NIXL_EVENT_PEER_LEFT;
 
     if (event == NULL) {
         nxr_error(CORE, "no memory for an event about rank %d", rank);
     }
     pthread_mutex_lock(&events_lock);
-    if (type == NIXL_EVENT_PEER_LOST) {
+    if (is_end) {
         append_death(rank);
     }
     if (event != NULL) {
@@ -69,7 +70,7 @@ void nxr_event_push(enum nixl_event_type type, int rank, const char *name)
     }
     pthread_mutex_unlock(&events_lock);
     nxr_wake_self();
-    if (type == NIXL_EVENT_PEER_LOST) {
+    if (is_end) {
         nxr_teams_look();
         nxr_exposures_look();
     }

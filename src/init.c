@@ -43,6 +43,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#define BOOT_STOP_NS   (10 * NXR_S)
+#define BROKEN_STOP_NS (1 * NXR_S) /* where its descriptors are closed, too */
+
 struct nxr_job nxr_job;
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -363,16 +366,31 @@ int nixl_init(const struct nixl_init_params *params)
 
 /* ---- leaving --------------------------------------------------------------------------------- */
 
-static void leave(void)
+/*
+ * Complete what is under way, and wait for the others. NIXL_ERR_TIMEOUT: this rank leaves before
+ * them, which is said; with a timeout of 0 that is as it was asked for. NIXL_ERR_TRANSPORT: it can
+ * wait for nobody.
+ */
+static int part(void)
 {
     int status = nixl_flush(NIXL_ALL_RANKS, nxr_env.finalize_timeout);
 
     if (status != NIXL_OK && status != NIXL_ERR_PEER_LOST) {
-        nxr_warn(CORE, "leaving with puts that are not complete: %s", nixl_last_error()->text);
+        nxr_warn(CORE, "leaving with puts that are not complete: %s",
+                 status < 0 ? nixl_last_error()->text : "NIXLRUN_FINALIZE_TIMEOUT is 0");
     }
-    if (nxr_job.size > 1 && nxr_farewell(nxr_env.finalize_timeout) != NIXL_OK) {
-        nxr_warn(CORE, "other ranks did not come to nixl_finalize within NIXLRUN_FINALIZE_TIMEOUT");
+    status = nxr_job.size > 1 ? nxr_farewell(nxr_env.finalize_timeout) : NIXL_OK;
+    if (status == NIXL_ERR_TIMEOUT) {
+        nxr_warn(CORE, "%s", nixl_last_error()->text);
     }
+    return status < 0 ? status : NIXL_OK; /* not to wait is as it was asked for */
+}
+
+static int leave(void)
+{
+    int status = part();
+    bool is_broken;
+
     nxr_teams_free_all();
     pthread_mutex_lock(&nxr_job.lock); /* the service thread reads it under that */
     nxr_job.is_leaving = true;
@@ -385,6 +403,7 @@ static void leave(void)
     atomic_store_explicit(&nxr_job.state, NXR_STATE_NONE, memory_order_release);
     nxr_windows_close();
     nxr_net_leave();
+    is_broken = nxr_service_is_broken();
     nxr_service_stop();
     nxr_net_stop();
     nxr_xfers_free();
@@ -392,13 +411,14 @@ static void leave(void)
     nxr_stage_stop();
     nxr_channels_free();
     nxr_memory_stop_all();
-    nxr_boot_stop(nxr_env.finalize_timeout);
+    nxr_boot_stop(is_broken ? BROKEN_STOP_NS : BOOT_STOP_NS);
     drop_shared_memory();
     nxr_inbox_reset();
     nxr_event_reset();
     nxr_publish_reset();
     pthread_mutex_destroy(&nxr_job.lock);
     nxr_log_open(NULL);
+    return status;
 }
 
 int nixl_finalize(void)
@@ -411,7 +431,7 @@ int nixl_finalize(void)
         if (--nxr_job.n_inits == 0) {
             is_leaver = true;
             atomic_store(&nxr_job.state, NXR_STATE_LEAVING);
-            leave();
+            status = leave();
             is_leaver = false;
         }
         pthread_mutex_unlock(&init_lock);

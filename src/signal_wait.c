@@ -111,8 +111,12 @@ static int fail_lost(const char *operation)
 {
     int rank = nxr_event_death(n_deaths_told++);
 
+    const struct nxr_peer *peer = nxr_peer_find(rank);
+    bool has_left = peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED;
+
     return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, "", 0,
-                    "rank %d has died, and no signal compared true", rank);
+                    "rank %d has %s, and no signal compared true", rank,
+                    has_left ? "left the job" : "died");
 }
 
 /* Is there none, or is one NULL or not aligned? Those of an array are if its first two are. */

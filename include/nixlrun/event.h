@@ -35,6 +35,7 @@ enum nixl_event_type {
     NIXL_EVENT_PEER_LOST = 1,     /**< `rank` died */
     NIXL_EVENT_REGION_CLOSED = 2, /**< `rank` closed the region `name`, which this rank used */
     NIXL_EVENT_LAUNCHER_LOST = 3, /**< this rank is ended after NIXLRUN_ORPHAN_GRACE */
+    NIXL_EVENT_PEER_LEFT = 4,     /**< `rank` left by nixl_finalize() before this one came there */
 };
 
 struct nixl_event {

@@ -53,10 +53,17 @@ NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
 
 /**
  * Leave the job. The last call of the counted ones completes the puts of this process, waits until
- * the living ranks have come here too (for NIXLRUN_FINALIZE_TIMEOUT at most), and then closes all
- * regions, which other ranks may use until then, and frees everything. Requests that were not
- * waited for end.
- * @return NIXL_OK, or NIXL_ERR_NOT_INIT
+ * the living ranks have come here too, and then closes all regions, which other ranks may use until
+ * then, and frees everything. Requests that were not waited for end.
+ *
+ * It waits without end, unless NIXLRUN_FINALIZE_TIMEOUT says otherwise. A rank that leaves before
+ * the others is lost to them as one that has died, but the event is NIXL_EVENT_PEER_LEFT.
+ * @return NIXL_OK           also with a timeout of 0, which waits for nobody
+ * @return NIXL_ERR_TIMEOUT  this rank has left, but others had not come within
+ *                           NIXLRUN_FINALIZE_TIMEOUT; a line on stderr says which
+ * @return NIXL_ERR_TRANSPORT the program has closed descriptors of the library (closefrom()); this
+ *                            rank has left without waiting
+ * @return NIXL_ERR_NOT_INIT
  * Collective: the last call, over the living ranks. Threads: no other call may run in this process;
  * one that begins meanwhile returns NIXL_ERR_NOT_INIT where it checks that, or is undefined. With
  * --enable-debug it aborts and names the call.

@@ -89,6 +89,15 @@ static void take_welcome(struct nxr_conn *conn, const struct nxr_wire_hello *hel
     nxr_neighbour_linked(peer);
 }
 
+static void hear_of_end(const struct nxr_wire_death *death)
+{
+    if (death->has_left != 0) {
+        nxr_neighbour_heard_left(death->dead_rank);
+    } else {
+        nxr_liveness_lost_locked(death->dead_rank);
+    }
+}
+
 void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, int *fds, int n_fds)
 {
     enum nxr_wire_type type = message->header.type;
@@ -116,7 +125,7 @@ void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, 
         nxr_region_peer_closed(conn->peer, message->closed.id, message->closed.generation);
         break;
     case NXR_WIRE_DEATH:
-        nxr_liveness_lost_locked(message->death.dead_rank);
+        hear_of_end(&message->death);
         break;
     case NXR_WIRE_LEAVING:
         nxr_farewell_heard(&message->leaving);
@@ -148,7 +157,7 @@ void nxr_dispatch_remote(struct nxr_peer *peer, const union nxr_wire_message *me
         nxr_publish_ask(peer, NULL, message->resolve.ask, message->resolve.name);
         break;
     case NXR_WIRE_DEATH:
-        nxr_liveness_lost_locked(message->death.dead_rank);
+        hear_of_end(&message->death);
         break;
     case NXR_WIRE_LEAVING:
         nxr_farewell_heard(&message->leaving);

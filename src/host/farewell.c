@@ -15,14 +15,18 @@
 #include "host/service.h"
 #include "net/net.h"
 #include "util/clock.h"
+#include "util/status.h"
 #include "wait.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ALONE_NS  (5 * NXR_S) /* who waits longer for the launcher's fence tells its peers, too */
 #define REPEAT_NS (200 * NXR_MS) /* what a connection that broke had taken is said again */
+#define LEAVE_NS  (1 * NXR_S)    /* for telling that this rank leaves before the others */
+#define MAX_NAMED 8              /* of the ranks that have not come */
 
 /* A part of the set, as one message tells it. */
 struct window {
@@ -35,6 +39,9 @@ static uint64_t version;       /* of the newest growth */
 static bool must_look;
 static int64_t repeat_at = INT64_MAX; /* this rank has come, and repeats until all have */
 static atomic_bool is_over;           /* all have come, and know it as far as this rank can tell */
+static bool is_here;                  /* this rank is in its last nixl_finalize() */
+static bool must_tell_left;           /* it leaves before the others */
+static atomic_bool has_told_left;     /* ... and they know */
 
 static pthread_mutex_t fence_lock = PTHREAD_MUTEX_INITIALIZER;
 static uintptr_t n_fences;       /* fence_lock: the answer to another one is too late */
@@ -76,9 +83,27 @@ static void add(size_t index, const uint64_t *ranks)
     }
 }
 
+/* This rank has come. */
+static void add_self(void)
+{
+    uint64_t me[NXR_WIRE_LEAVING_RANKS / 64] = {0};
+
+    me[nxr_job.rank % NXR_WIRE_LEAVING_RANKS / 64] = UINT64_C(1) << nxr_job.rank % 64;
+    add((size_t)nxr_job.rank / NXR_WIRE_LEAVING_RANKS, me);
+}
+
+bool nxr_farewell_is_here(void)
+{
+    return is_here;
+}
+
+/* Somebody tells and waits for no fence, or no longer: so does this rank, if it is here. */
 void nxr_farewell_heard(const struct nxr_wire_leaving *leaving)
 {
     add((size_t)leaving->first / NXR_WIRE_LEAVING_RANKS, leaving->ranks);
+    if (is_here) {
+        add_self();
+    }
 }
 
 void nxr_farewell_look(void)
@@ -198,11 +223,20 @@ int64_t nxr_farewell_tick(int64_t now)
             nxr_wake_self();
         }
     }
+    if (must_tell_left && nxr_neighbour_tell_left()) {
+        must_tell_left = false;
+        atomic_store_explicit(&has_told_left, true, memory_order_release);
+        nxr_wake_self();
+    }
     return repeat_at;
 }
 
 void nxr_farewell_stop(void)
 {
+    is_here = false;
+    must_tell_left = false;
+    atomic_store(&has_told_left, false);
+
     free(windows);
     windows = NULL;
     version = 0;
@@ -247,43 +281,103 @@ static bool is_fence_over(void *arg)
 {
     (void)arg;
     return atomic_load_explicit(&fence_status, memory_order_acquire) != NIXL_INPROGRESS ||
-           nxr_event_n_deaths() > 0;
+           nxr_event_n_deaths() > 0 || nxr_service_is_broken();
 }
 
 static bool may_go(void *arg)
 {
     (void)arg;
     return atomic_load_explicit(&is_over, memory_order_acquire) ||
-           atomic_load_explicit(&fence_status, memory_order_acquire) == NIXL_OK;
+           atomic_load_explicit(&fence_status, memory_order_acquire) == NIXL_OK ||
+           nxr_service_is_broken();
 }
 
 static void say_so(void)
 {
-    uint64_t me[NXR_WIRE_LEAVING_RANKS / 64] = {0};
-
-    me[nxr_job.rank % NXR_WIRE_LEAVING_RANKS / 64] = UINT64_C(1) << nxr_job.rank % 64;
     pthread_mutex_lock(&nxr_job.lock);
-    add((size_t)nxr_job.rank / NXR_WIRE_LEAVING_RANKS, me);
+    add_self();
     repeat_at = nxr_now_ns() + REPEAT_NS;
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
-int nxr_farewell(int64_t timeout_ns)
+/* "ranks 1, 3" or "ranks 1, 2, ... and 40 more": those that have not come, as far as is known. */
+static void name_missing(char *text, size_t nbytes)
+{
+    int n = 0, used = 0;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (is_awaited(rank) && n++ < MAX_NAMED) {
+            used += snprintf(text + used, nbytes - (size_t)used, "%s%d", n == 1 ? "ranks " : ", ",
+                             rank);
+        }
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (n > MAX_NAMED) {
+        snprintf(text + used, nbytes - (size_t)used, " and %d more", n - MAX_NAMED);
+    } else if (n == 0) {
+        snprintf(text, nbytes, "some ranks");
+    }
+}
+
+static bool has_told(void *arg)
+{
+    (void)arg;
+    return atomic_load_explicit(&has_told_left, memory_order_acquire);
+}
+
+/* The others go on without this rank, and hear of it. */
+static void leave_alone(void)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    must_tell_left = true;
+    nxr_service_kick();
+    pthread_mutex_unlock(&nxr_job.lock);
+    (void)nxr_wait(has_told, NULL, LEAVE_NS);
+}
+
+static int wait_for_all(int64_t timeout_ns)
 {
     int64_t deadline = nxr_deadline(timeout_ns), fence_ns = timeout_ns / 2;
     int status = NIXL_OK;
 
     atomic_store(&fence_status, NIXL_ERR_UNSUPPORTED);
-    if (nxr_event_n_deaths() == 0) {
+    if (nxr_event_n_deaths() == 0 && timeout_ns > 0) {
         begin_fence();
         nxr_wait(is_fence_over, NULL, fence_ns < ALONE_NS ? fence_ns : ALONE_NS);
     }
     if (atomic_load(&fence_status) != NIXL_OK) {
-        int64_t left_ns = deadline == INT64_MAX ? INT64_MAX : deadline - nxr_now_ns();
-
         say_so();
-        status = nxr_wait(may_go, NULL, left_ns > 0 ? left_ns : 0);
+        status = nxr_wait(may_go, NULL, nxr_left(timeout_ns, deadline));
     }
     end_fence();
-    return status == NIXL_OK ? NIXL_OK : NIXL_ERR_TIMEOUT;
+    return status;
+}
+
+int nxr_farewell(int64_t timeout_ns)
+{
+    static const char operation[] = "nixl_finalize";
+    char missing[160] = "";
+    int status;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    is_here = true;
+    pthread_mutex_unlock(&nxr_job.lock);
+    status = nxr_service_is_broken() ? NIXL_OK : wait_for_all(timeout_ns);
+    if (nxr_service_is_broken()) {
+        return nxr_fail(NIXL_ERR_TRANSPORT, operation, -1, "", 0,
+                        "the program has closed descriptors of the library; this rank has left the "
+                        "job without waiting for the others");
+    }
+    if (status == NIXL_OK) {
+        return status;
+    }
+    name_missing(missing, sizeof(missing));
+    leave_alone();
+    return status != NIXL_ERR_TIMEOUT
+               ? status
+               : nxr_fail(status, operation, -1, "", 0,
+                          "%s did not come to nixl_finalize within NIXLRUN_FINALIZE_TIMEOUT; this "
+                          "rank has left the job, and its regions are closed",
+                          missing);
 }

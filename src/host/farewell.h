@@ -16,8 +16,10 @@
 #include <stdint.h>
 
 /*
- * Wait until all living ranks that can be heard of have come, at most `timeout_ns`. NIXL_OK or
- * NIXL_ERR_TIMEOUT. Without job.lock.
+ * Wait until all living ranks that can be heard of have come, at most `timeout_ns`. NIXL_OK; else
+ * NIXL_INPROGRESS (timeout 0) or NIXL_ERR_TIMEOUT, and the others were told that this rank leaves
+ * before them. NIXL_ERR_TRANSPORT: this rank's descriptors are closed, and it waits for nobody. A
+ * failure is recorded for nixl_finalize(). Without job.lock.
  */
 int nxr_farewell(int64_t timeout_ns);
 
@@ -25,6 +27,9 @@ int nxr_farewell(int64_t timeout_ns);
 
 /* Has the rank said that it leaves? */
 bool nxr_farewell_has_come(int rank);
+
+/* Is this rank in its last nixl_finalize()? */
+bool nxr_farewell_is_here(void);
 
 /* A peer tells who has come. */
 void nxr_farewell_heard(const struct nxr_wire_leaving *leaving);

@@ -112,7 +112,7 @@ static void has_ended(struct nxr_peer *peer)
     if (peer->refused_until == 0) {
         peer->refused_until = now + NEWS_NS;
     }
-    if (now < peer->refused_until) {
+    if (now < peer->refused_until && !nxr_farewell_is_here()) {
         retry_later(peer, "nobody listens on its socket");
     } else {
         nxr_liveness_lost_locked(peer->rank);

@@ -73,6 +73,9 @@ static void end_peer(struct nxr_peer *peer, enum nixl_peer_state state)
     if (state == NIXL_PEER_LOST) {
         nxr_info(HOST, "rank %d has died", peer->rank);
         nxr_event_push(NIXL_EVENT_PEER_LOST, peer->rank, "");
+    } else {
+        nxr_info(HOST, "rank %d has left the job", peer->rank);
+        nxr_event_push(NIXL_EVENT_PEER_LEFT, peer->rank, "");
     }
     nxr_neighbour_peer_ended(peer);
     nxr_wake_self();

@@ -23,7 +23,10 @@ void nxr_liveness_unwatch(struct nxr_peer *peer);
 void nxr_liveness_lost(int rank);
 void nxr_liveness_lost_locked(int rank);
 
-/* A rank on another host has left the job in order. Caller holds job.lock. */
+/*
+ * A rank has left the job in order, and this one has not: ends its requests and queues the event,
+ * as a death does. Caller holds job.lock.
+ */
 void nxr_liveness_left_locked(int rank);
 
 /*

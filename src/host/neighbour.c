@@ -7,6 +7,7 @@
 #include "event.h"
 #include "host/farewell.h"
 #include "host/link.h"
+#include "host/liveness.h"
 #include "host/service.h"
 #include "host/wire.h"
 #include "util/clock.h"
@@ -149,13 +150,19 @@ void nxr_neighbour_stop(void)
 
 /* ---- passing on ------------------------------------------------------------------------------ */
 
-static void send_death(struct nxr_peer *peer, int dead_rank)
+static void send_end(struct nxr_peer *peer, int ended_rank, bool has_left)
 {
     union nxr_wire_message message;
 
     nxr_wire_init(&message, NXR_WIRE_DEATH);
-    message.death.dead_rank = dead_rank;
+    message.death.dead_rank = ended_rank;
+    message.death.has_left = has_left;
     nxr_peer_tell(peer, &message);
+}
+
+static void send_death(struct nxr_peer *peer, int dead_rank)
+{
+    send_end(peer, dead_rank, atomic_load(&nxr_job.peers[dead_rank]->state) == NIXL_PEER_FINISHED);
 }
 
 void nxr_neighbour_linked(struct nxr_peer *peer)
@@ -191,6 +198,59 @@ static void tell_host(int dead_rank)
     }
 }
 
+/* Tell the hosts beside. */
+static void tell_beside(int dead_rank)
+{
+    tell(nxr_neighbour_leader_beside(1), dead_rank);
+    tell(nxr_neighbour_leader_beside(-1), dead_rank);
+}
+
+/* The one who tells the others when this rank leaves: of this host, else beside; -1: none. */
+static int heir(void)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (rank != nxr_job.rank && is_living(rank) &&
+            nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank)) {
+            return rank;
+        }
+    }
+    return nxr_neighbour_leader_beside(1);
+}
+
+bool nxr_neighbour_tell_left(void)
+{
+    int first = heir();
+    struct nxr_peer *peer = first >= 0 ? nxr_peer_get_locked(first) : NULL;
+
+    if (peer != NULL && !nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
+        atomic_load(&peer->link) != NXR_LINK_REMOTE) {
+        nxr_link_want(peer);
+        return false;
+    }
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        peer = nxr_job.peers[rank];
+        if (peer != NULL && rank != nxr_job.rank && nxr_peer_is_up(peer) &&
+            !nxr_peer_is_lost(peer)) {
+            send_end(peer, nxr_job.rank, true);
+        }
+    }
+    return true;
+}
+
+void nxr_neighbour_heard_left(int rank)
+{
+    const struct nxr_peer *peer = nxr_peer_get_locked(rank);
+
+    if (peer == NULL || rank == nxr_job.rank || nxr_peer_is_lost(peer)) {
+        return;
+    }
+    nxr_liveness_left_locked(rank);
+    if (is_leader()) {
+        tell_host(rank);
+        tell_beside(rank);
+    }
+}
+
 void nxr_neighbour_peer_ended(const struct nxr_peer *peer)
 {
     int rank = peer->rank;
@@ -209,7 +269,6 @@ void nxr_neighbour_peer_ended(const struct nxr_peer *peer)
         tell_host(rank);
     }
     if (is_leader()) {
-        tell(nxr_neighbour_leader_beside(1), rank);
-        tell(nxr_neighbour_leader_beside(-1), rank);
+        tell_beside(rank);
     }
 }

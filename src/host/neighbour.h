@@ -22,6 +22,15 @@ void nxr_neighbour_peer_ended(const struct nxr_peer *peer);
 void nxr_neighbour_linked(struct nxr_peer *peer);
 
 /*
+ * Tell that this rank leaves before the others: to all who are linked, and to one who tells the
+ * others. False: that one is not linked yet.
+ */
+bool nxr_neighbour_tell_left(void);
+
+/* A rank has said so. */
+void nxr_neighbour_heard_left(int rank);
+
+/*
  * A rank on another host, watched for all, does not answer for a while: perhaps its host is gone,
  * and the other ranks there are looked at before the bound is over.
  */

@@ -33,6 +33,7 @@
 #include "wait.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -46,6 +47,7 @@ static int epoll_fd = -1;
 static int kick_fd = -1;
 static pthread_t thread;
 static atomic_bool is_stopping;
+static atomic_bool is_broken;     /* the program has closed descriptors that are not its own */
 static atomic_bool must_ring_any; /* some peer's must_ring_fd is set */
 
 static void kicked(struct nxr_watch *watch, uint32_t events)
@@ -93,10 +95,23 @@ bool nxr_service_may_keep_fd(int fd)
     return getrlimit(RLIMIT_NOFILE, &limit) != 0 || (rlim_t)fd < limit.rlim_cur / 2;
 }
 
+bool nxr_service_is_broken(void)
+{
+    if (!atomic_load(&is_broken) && (fcntl(epoll_fd, F_GETFD) < 0 || fcntl(kick_fd, F_GETFD) < 0)) {
+        atomic_store(&is_broken, true);
+        nxr_error(HOST, "the program has closed descriptors of the library, as closefrom() does; "
+                        "this rank can only leave the job");
+    }
+    return atomic_load(&is_broken);
+}
+
 void nxr_service_kick(void)
 {
     const uint64_t one = 1;
 
+    if (atomic_load_explicit(&is_broken, memory_order_relaxed)) {
+        return;
+    }
     if (write(kick_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
         nxr_warn(HOST, "cannot kick the service thread: %m");
     }
@@ -183,12 +198,33 @@ static void get_ready(void)
     }
 }
 
+/*
+ * Where descriptors were closed under it nothing wakes this thread any more: it may be canceled
+ * here, and nowhere else.
+ */
+static int wait_for_events(struct epoll_event *events, int timeout_ms)
+{
+    int n_events, state;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+    n_events = epoll_wait(epoll_fd, events, EVENTS_PER_WAKE, timeout_ms);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    if (n_events < 0 && errno != EINTR && nxr_service_is_broken()) {
+        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+        for (;;) {
+            pause(); /* until nxr_service_stop() */
+        }
+    }
+    return n_events;
+}
+
 static void *serve(void *arg)
 {
     struct epoll_event events[EVENTS_PER_WAKE];
-    int n_events, timeout_ms;
+    int n_events, timeout_ms, state;
 
     (void)arg;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     get_ready();
     pthread_mutex_lock(&nxr_job.control->alive);
     atomic_store_explicit(&nxr_job.control->life, NXR_LIFE_RUNNING, memory_order_release);
@@ -199,7 +235,7 @@ static void *serve(void *arg)
         timeout_ms = run_due();
         pthread_mutex_unlock(&nxr_job.lock);
         nxr_precedence_rests(nxr_now_ns());
-        n_events = epoll_wait(epoll_fd, events, EVENTS_PER_WAKE, timeout_ms);
+        n_events = wait_for_events(events, timeout_ms);
         nxr_precedence_woke(nxr_now_ns(), nxr_nobody_waits());
         pthread_mutex_lock(&nxr_job.lock);
         for (int i = 0; i < n_events; i++) {
@@ -233,6 +269,7 @@ int nxr_service_start(void)
     int status;
 
     atomic_store(&is_stopping, false);
+    atomic_store(&is_broken, false);
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (epoll_fd < 0 || kick_fd < 0) {
@@ -275,7 +312,11 @@ err_close:
 void nxr_service_stop(void)
 {
     atomic_store_explicit(&is_stopping, true, memory_order_release);
-    nxr_service_kick();
+    if (nxr_service_is_broken()) {
+        pthread_cancel(thread);
+    } else {
+        nxr_service_kick();
+    }
     pthread_join(thread, NULL);
     nxr_deathwatch_stop();
     nxr_bounce_serve_end();

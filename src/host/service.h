@@ -21,6 +21,12 @@ int nxr_service_start(void);
 /* End the thread and everything that it serves. The robust mutex is given back. */
 void nxr_service_stop(void);
 
+/*
+ * Has the program closed the descriptors of the service thread? Then nothing reaches this rank, and
+ * it waits for nobody. Any thread.
+ */
+bool nxr_service_is_broken(void);
+
 /* Make the thread look at links and timers now. Any thread. */
 void nxr_service_kick(void);
 

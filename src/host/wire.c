@@ -111,7 +111,8 @@ static const char *check_body(const union nxr_wire_message *message, int n_fds, 
     case NXR_WIRE_CLOSED:
         return message->closed.id < NXR_N_REGION_IDS ? NULL : "a region number that cannot be";
     case NXR_WIRE_DEATH:
-        return message->death.dead_rank >= 0 && message->death.dead_rank < size
+        return message->death.dead_rank >= 0 && message->death.dead_rank < size &&
+                       message->death.has_left <= 1
                    ? NULL
                    : "a dead rank that is not in the job";
     case NXR_WIRE_LEAVING:

@@ -22,7 +22,7 @@ enum nxr_wire_type {
     NXR_WIRE_RESOLVE,   /* tell me the key of your region of this name, once there is one */
     NXR_WIRE_KEY,       /* the answer; a descriptor for allocated memory */
     NXR_WIRE_CLOSED,    /* my region that you have the key of is closed */
-    NXR_WIRE_DEATH,     /* a rank of this host has died */
+    NXR_WIRE_DEATH,     /* a rank has died, or left before the others */
     NXR_WIRE_RING_FD,   /* signal your own event fd: I keep no descriptor of it */
     NXR_WIRE_BOUNCE,    /* serve this bounce buffer; its descriptor */
     NXR_WIRE_WORK,      /* look at the bounce buffer again, and at words that are asked for */
@@ -68,7 +68,7 @@ struct nxr_wire_closed {
 struct nxr_wire_death {
     struct nxr_wire_header header;
     int32_t dead_rank;
-    uint32_t unused;
+    uint32_t has_left; /* 1: by nixl_finalize(); 0: it has died */
 };
 
 struct nxr_wire_bounce {

@@ -103,6 +103,6 @@ int main(void)
         produce_and_die();
     }
     consume();
-    MPT_OK(nixl_finalize());
+    mpt_finalize();
     return mpt_passed();
 }

@@ -60,6 +60,6 @@ int main(void)
     MPT_STATUS(nixl_req_wait(&request, 200 * MPT_MS), NIXL_ERR_TIMEOUT);
     mpt_bring(nixlrun, SIGCONT, "RS");
     MPT_STATUS(nixl_req_wait(&request, MPT_PATIENCE), NIXL_ERR_PEER_LOST);
-    MPT_OK(nixl_finalize());
+    mpt_finalize();
     return mpt_passed();
 }

@@ -111,6 +111,6 @@ int main(int argc, char **argv)
         }
     }
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
-    MPT_OK(nixl_finalize());
+    mpt_finalize();
     return mpt_passed();
 }

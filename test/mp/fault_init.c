@@ -134,8 +134,6 @@ int main(int argc, char **argv)
     use_each_other(victim);
     MPT_LT(mpt_now_ns(), end_ns);
     bed_meet_without("used", victim);
-    end_ns = mpt_now_ns() + BOUND_NS;
-    MPT_OK(nixl_finalize());
-    MPT_LT(mpt_now_ns(), end_ns);
+    mpt_finalize();
     return mpt_passed();
 }

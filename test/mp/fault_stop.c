@@ -341,6 +341,6 @@ int main(int argc, char **argv)
     } else {
         test_copy(strcmp(what, "kill") == 0);
     }
-    MPT_OK(nixl_finalize());
+    mpt_finalize();
     return mpt_passed();
 }

@@ -264,7 +264,7 @@ int main(int argc, char **argv)
         go_on(0);
     }
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
-    MPT_OK(nixl_finalize());
+    mpt_finalize();
     free(streams);
     return mpt_passed();
 }

@@ -343,6 +343,6 @@ int main(int argc, char **argv)
         free(dst);
     }
     free(pids);
-    MPT_OK(nixl_finalize());
+    mpt_finalize();
     return mpt_passed();
 }

@@ -141,6 +141,6 @@ int main(int argc, char **argv)
     leave_together();
     mpt_waits_close();
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
-    MPT_OK(nixl_finalize());
+    mpt_finalize();
     return mpt_passed();
 }

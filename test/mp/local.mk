@@ -18,6 +18,7 @@ mp_programs = \
 	%D%/bad_pair \
 	%D%/bad_xfer \
 	%D%/bad_env \
+	%D%/closed \
 	%D%/device \
 	%D%/fair \
 	%D%/fault_channel \
@@ -37,6 +38,7 @@ mp_programs = \
 	%D%/hostile \
 	%D%/hostile_net \
 	%D%/large \
+	%D%/leave \
 	%D%/lean \
 	%D%/leave_race \
 	%D%/lifecycle \
@@ -68,6 +70,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_bad_xfer_LDADD = $(mp_libs)
 %C%_bad_env_LDFLAGS = $(mp_link)
 %C%_bad_env_LDADD = $(mp_libs)
+%C%_closed_LDFLAGS = $(mp_link)
+%C%_closed_LDADD = $(mp_libs)
 %C%_device_LDFLAGS = $(mp_link)
 %C%_device_LDADD = $(mp_libs)
 %C%_fair_LDFLAGS = $(mp_link)
@@ -111,6 +115,9 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_lean_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_lean_LDFLAGS = $(mp_link)
 %C%_lean_LDADD = $(mp_libs) $(PMIX_LIBS) -ldl
+%C%_leave_SOURCES = %D%/leave.c test/net/bed.c test/net/bed.h
+%C%_leave_LDFLAGS = $(mp_link)
+%C%_leave_LDADD = $(mp_libs)
 %C%_leave_race_LDFLAGS = $(mp_link)
 %C%_leave_race_LDADD = $(mp_libs)
 %C%_lifecycle_LDFLAGS = $(mp_link)

@@ -88,6 +88,14 @@ void mpt_status(const char *file, int line, const char *call, int status, int ex
     }
 }
 
+void mpt_finalize(void)
+{
+    int64_t began_ns = mpt_now_ns();
+
+    MPT_OK(nixl_finalize());
+    MPT_LT(mpt_now_ns() - began_ns, MPT_PATIENCE / 2);
+}
+
 void mpt_compare(const char *file, int line, const char *what, intmax_t a, intmax_t b, bool holds)
 {
     if (!holds) {

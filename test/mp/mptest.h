@@ -95,6 +95,12 @@ struct mpt_call {
 };
 int mpt_collective(enum mpt_collective which, const struct mpt_call *call, struct nixl_req **req_p);
 
+/*
+ * nixl_finalize() where ranks have died and the living come at about the same time: it succeeds,
+ * and does not wait for the dead.
+ */
+void mpt_finalize(void);
+
 /* All ranks meet; made of notifications with tags that start with 0xba. */
 void mpt_barrier(void);
 

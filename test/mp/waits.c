@@ -226,15 +226,18 @@ static struct wait {
     int64_t ended_ns;
 } waits[] = {
     {.name = "a notification", .run = wait_for_note_of_the_dead},
+    {.name = "a notification, too", .run = wait_for_note_of_the_dead},
     {.name = "any notification", .run = wait_for_any_note},
     {.name = "room for notifications", .run = wait_for_room},
     {.name = "a name", .run = wait_for_region},
+    {.name = "a name, too", .run = wait_for_region},
     {.name = "a name, in a put", .run = put_to_unknown},
     {.name = "puts", .run = put_on_and_on},
     {.name = "gets", .run = get_on_and_on},
     {.name = "flushes", .run = flush_on_and_on},
     {.name = "the event fd", .run = wait_for_event_fd},
     {.name = "a signal", .run = wait_for_signal},
+    {.name = "a signal, too", .run = wait_for_signal},
     {.name = "atomics", .run = change_words},
     {.name = "transfers", .run = put_list_on_and_on},
     {.name = "a slot", .run = wait_for_slot},

@@ -36,7 +36,7 @@ static void leave_first(int victim)
     int size = nixl_size();
 
     bed_mark("leaving", FIRST);
-    MPT_OK(nixl_finalize());
+    MPT_STATUS(nixl_finalize(), is_alone ? NIXL_ERR_TIMEOUT : NIXL_OK);
     bed_mark("left", FIRST);
     for (int rank = 0; rank < size && !is_alone; rank++) {
         if (rank != victim && rank != FIRST) {
@@ -81,6 +81,9 @@ static void leave_later(struct nixl_region *region)
 
     if (is_alone) {
         find_it_gone();
+        MPT_OK(nixl_event_recv(MPT_PATIENCE, &event));
+        MPT_EQ(event.type, NIXL_EVENT_PEER_LEFT);
+        MPT_EQ(event.rank, FIRST);
     } else {
         find_it_there(region);
     }

@@ -157,6 +157,10 @@ Test(wire, a_dead_rank_must_be_of_the_job)
     make(NXR_WIRE_DEATH);
     message.death.dead_rank = SIZE;
     refused(message.header.nbytes, 0);
+    message.death.dead_rank = 0;
+    message.death.has_left = 2;
+    refused(message.header.nbytes, 0);
+    message.death.has_left = 0;
     message.death.dead_rank = -1;
     refused(message.header.nbytes, 0);
 }
