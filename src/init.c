@@ -366,11 +366,7 @@ int nixl_init(const struct nixl_init_params *params)
 
 /* ---- leaving --------------------------------------------------------------------------------- */
 
-/*
- * Complete what is under way, and wait for the others. NIXL_ERR_TIMEOUT: this rank leaves before
- * them, which is said; with a timeout of 0 that is as it was asked for. NIXL_ERR_TRANSPORT: it can
- * wait for nobody.
- */
+/* Complete what is under way and wait for the others; returns as nixl_finalize(). */
 static int part(void)
 {
     int status = nixl_flush(NIXL_ALL_RANKS, nxr_env.finalize_timeout);

@@ -5,6 +5,7 @@
 #include "request.h"
 #include "collective/later.h"
 #include "collective/making.h"
+#include "host/liveness.h"
 #include "pair.h"
 #include "progress.h"
 #include "transfer.h"
@@ -61,8 +62,13 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p)
 {
     struct nixl_req *req = *req_p;
     int status = atomic_load_explicit(&req->status, memory_order_acquire);
-    const char *why = why_failed(req, status);
-    const char *colon = why[0] != '\0' ? ": " : "";
+    const char *why, *colon;
+
+    if (status == NIXL_ERR_PEER_LOST && has_peer(req)) {
+        nxr_liveness_lost(req->peer->rank); /* a kernel call may have found it first */
+    }
+    why = why_failed(req, status);
+    colon = why[0] != '\0' ? ": " : "";
 
     if (status < 0 && !has_peer(req) && req->exposure == NULL) {
         nxr_fail(status, operation, req->lost_rank, "", 0, "%s: %s%s%s", req->operation,

@@ -101,6 +101,9 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
 {
     struct nxr_peer *peer = part->peer;
 
+    if (status == NIXL_ERR_PEER_LOST) {
+        nxr_liveness_lost(peer->rank); /* a kernel call has found it first */
+    }
     if (nxr_liveness_check(peer)) {
         return nxr_peer_fail_lost(operation, peer->rank, part->transport->name);
     }

@@ -47,6 +47,7 @@ struct nixl_req;
  *                               NIXLRUN_COLL_TABLE or its file is not the same on all
  * @return NIXL_ERR_TIMEOUT      a member did not come in time
  * @return NIXL_ERR_PEER_LOST    a member has died
+ * @return NIXL_ERR_CANCELED     another member has failed to share memory, or this rank leaves
  * @return NIXL_ERR_IN_USE       another call or request makes a team of the same ranks
  * @return NIXL_ERR_UNSUPPORTED  no transport reaches a member
  * @return NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT

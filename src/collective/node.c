@@ -173,6 +173,10 @@ void nxr_node_break(struct nxr_node *node, int status, int lost_rank)
         return;
     }
     if (lost_rank >= 0) {
+        const struct nxr_peer *peer = nxr_peer_find(lost_rank);
+
+        atomic_store(&node->head->lost_has_left,
+                     peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED);
         atomic_store(&node->head->lost_rank, lost_rank);
     }
     atomic_compare_exchange_strong(&node->head->broken, &whole, status);

@@ -33,6 +33,7 @@ struct nxr_node_head {
     _Atomic uint64_t kernels_since;                      /* phase, or 0: see nxr_node_kernels() */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_asleep; /* about: wakers look closer */
     _Alignas(NXR_LINE_NBYTES) _Atomic int32_t broken;    /* 0, or why: NIXL_ERR_* */
+    _Atomic int32_t lost_has_left;                       /* it has not died, but left the job */
     _Atomic int32_t lost_rank;                           /* ... NIXL_ERR_PEER_LOST: who */
 };
 

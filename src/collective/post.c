@@ -86,6 +86,11 @@ bool nxr_post_is_broken(const struct nxr_post *post, int size)
     return post->region != NULL && read_word(post, size) != 0;
 }
 
+int nxr_post_cause(const struct nxr_post *post, int size)
+{
+    return -(int)(read_word(post, size) & INT16_MAX);
+}
+
 /* ---- regions of other members ---------------------------------------------------------------- */
 
 struct finding {
@@ -109,6 +114,9 @@ static bool is_found(void *arg)
 /* A member cannot be reached: it is lost, or has given its team back. */
 static int fail_member(struct nixl_team *team, int status, int place)
 {
+    if (status == NIXL_ERR_STALE) {
+        atomic_store(&team->cause, status);
+    }
     return nxr_team_break(team, status == NIXL_ERR_STALE ? NIXL_ERR_CANCELED : status,
                           team->ranks[place]);
 }
@@ -169,7 +177,10 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_post *pos
         status = nxr_wait(is_answered, part, left_ns > 0 ? left_ns : 1);
     }
     if (status == NIXL_OK) {
-        status = nixl_signal_set(rank, post->region, word_offset(team->size), 1);
+        int cause = atomic_load(&team->broken);
+
+        status = nixl_signal_set(rank, post->region, word_offset(team->size),
+                                 (uint64_t) - (cause < 0 ? cause : NIXL_ERR_CANCELED));
     }
     if (status != NIXL_OK) {
         nxr_debug(COLL, "rank %d does not hear that its team is broken: %s", rank,

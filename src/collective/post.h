@@ -64,6 +64,9 @@ int nxr_post_expect(struct nixl_team *team, struct nxr_post *post, int from, siz
 void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post);
 bool nxr_post_is_broken(const struct nxr_post *post, int size);
 
+/* ... and why: the status that the member who said so had. */
+int nxr_post_cause(const struct nxr_post *post, int size);
+
 static inline int nxr_post_send(struct nixl_team *team, struct nxr_post *post, int to,
                                 const void *src, size_t nbytes)
 {

@@ -16,9 +16,12 @@
 #include "host/liveness.h"
 #include "util/clock.h"
 #include "util/status.h"
+#include "wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#define NEWS_NS (1 * NXR_S) /* how long the news of a death may take */
 
 #define QUARANTINE 64 /* handles that were given back and are not used again yet */
 
@@ -41,12 +44,47 @@ int nxr_team_break(struct nixl_team *team, int status, int lost_rank)
 {
     int whole = NIXL_OK;
 
+    int none = -1;
+
     lost_rank = status == NIXL_ERR_PEER_LOST ? lost_rank : -1;
+    atomic_compare_exchange_strong(&team->lost_rank, &none, lost_rank);
     if (atomic_compare_exchange_strong(&team->broken, &whole, status)) {
-        atomic_store(&team->lost_rank, lost_rank);
         nxr_node_break(&team->node, status, lost_rank);
     }
     return status;
+}
+
+/* May a death be behind it? A connection that broke, or a member that gave up. */
+static bool may_be_of_a_loss(int status)
+{
+    return status == NIXL_ERR_TRANSPORT || status == NIXL_ERR_STALE;
+}
+
+static bool has_lost_one(void *arg)
+{
+    struct nixl_team *team = arg;
+
+    for (int i = 0; i < team->size; i++) {
+        struct nxr_peer *peer = nxr_peer_find(team->ranks[i]);
+
+        if (peer != NULL && team->ranks[i] != nxr_job.rank && nxr_liveness_check(peer)) {
+            atomic_store(&team->lost_rank, team->ranks[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+int nxr_team_explain(struct nixl_team *team, int status)
+{
+    int cause = status == NIXL_ERR_CANCELED ? atomic_exchange(&team->cause, NIXL_OK) : status;
+
+    if (!may_be_of_a_loss(cause) || nxr_makings_are_stopping() ||
+        nxr_wait(has_lost_one, team, NEWS_NS) != NIXL_OK) {
+        return status;
+    }
+    atomic_store(&team->broken, NIXL_ERR_PEER_LOST);
+    return NIXL_ERR_PEER_LOST;
 }
 
 void nxr_team_tell_hosts(const struct nixl_team *team)
@@ -90,6 +128,7 @@ int nxr_team_end(struct nixl_team *team, int status)
     char why[200];
 
     nxr_node_break(&team->node, status, atomic_load(&team->lost_rank));
+    status = nxr_team_explain(team, status);
     nxr_node_wait_visits(team);
     /* Every rank hears of a death by itself. */
     if (status != NIXL_ERR_PEER_LOST && status != NIXL_ERR_CANCELED) {
@@ -171,18 +210,41 @@ static int look_for_deaths(struct nixl_team *team)
     return NIXL_OK;
 }
 
+/* A member of this host knows of it: who gets NIXL_ERR_PEER_LOST finds the loss everywhere. */
+static void hear_of_loss(int rank, bool has_left)
+{
+    if (!nxr_is_rank(rank)) {
+        return;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    if (has_left) {
+        nxr_liveness_left_locked(rank);
+    } else {
+        nxr_liveness_lost_locked(rank);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
 /* What others have found: shared on this host, or told by another one. */
 static int look_at_others(struct nixl_team *team)
 {
     const struct nxr_node_head *head = team->node.head;
     int status = head != NULL ? atomic_load(&head->broken) : NIXL_OK;
 
-    if (status != NIXL_OK) {
-        return nxr_team_break(team, status == NIXL_ERR_PEER_LOST ? status : NIXL_ERR_CANCELED,
-                              atomic_load(&head->lost_rank));
+    if (status == NIXL_ERR_PEER_LOST) {
+        int rank = atomic_load(&head->lost_rank);
+
+        hear_of_loss(rank, atomic_load(&head->lost_has_left) != 0);
+        return nxr_team_break(team, status, rank);
     }
-    return nxr_post_is_broken(&team->boot, team->size) ? nxr_team_break(team, NIXL_ERR_CANCELED, -1)
-                                                       : NIXL_OK;
+    if (status == NIXL_OK && nxr_post_is_broken(&team->boot, team->size)) {
+        status = nxr_post_cause(&team->boot, team->size);
+    }
+    if (status != NIXL_OK) {
+        atomic_store(&team->cause, status);
+        return nxr_team_break(team, NIXL_ERR_CANCELED, -1);
+    }
+    return NIXL_OK;
 }
 
 int nxr_team_look(struct nixl_team *team, int place)

@@ -41,6 +41,7 @@ struct nixl_team {
 
     _Atomic int broken; /* NIXL_OK, or why */
     _Atomic int lost_rank;
+    _Atomic int cause;         /* where others have broken it: why; NIXL_OK: not told */
     _Atomic int n_deaths_seen; /* of the job: those before were looked at */
 
     /* Calls that were started and have not ended (later.h). */
@@ -82,6 +83,12 @@ int nxr_team_break(struct nixl_team *team, int status, int lost_rank);
 
 /* Tell the other hosts that the team is broken. May block. */
 void nxr_team_tell_hosts(const struct nixl_team *team);
+
+/*
+ * A failure that the death of a member explains, which is not known here yet: wait for the news of
+ * it, a second at most. NIXL_ERR_PEER_LOST, or `status`.
+ */
+int nxr_team_explain(struct nixl_team *team, int status);
 
 /*
  * The call under way has failed: tell the other hosts where they do not hear of it by themselves,

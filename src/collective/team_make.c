@@ -360,6 +360,7 @@ int nxr_team_make(const char *operation, uint64_t id, const int *ranks, int size
         *is_agreed_p = is_agreed;
     }
     if (status != NIXL_OK) {
+        status = nxr_team_explain(team, status);
         fail_make(team, status);
         nxr_team_drop(team);
         return status;

@@ -85,6 +85,7 @@ static void run_until_loss(struct nixl_team *team, enum mpt_collective which)
     } while (status == NIXL_OK);
     MPT_STATUS(status, NIXL_ERR_PEER_LOST);
     MPT_TRUE(is_victim[nixl_last_error()->rank]);
+    MPT_EQ(nixl_peer_state(nixl_last_error()->rank), NIXL_PEER_LOST);
     MPT_STATUS(nixl_barrier(team, MPT_PATIENCE), NIXL_ERR_PEER_LOST); /* and so does the next */
 }
 

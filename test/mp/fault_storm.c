@@ -104,6 +104,7 @@ static int step_notify(int other)
         streams[other].n_sent++;
     } else if (status != NIXL_ERR_AGAIN) {
         MPT_STATUS(status, NIXL_ERR_PEER_LOST);
+        MPT_EQ(nixl_peer_state(nixl_last_error()->rank), NIXL_PEER_LOST);
     }
     return receive_stream(other);
 }
@@ -187,6 +188,7 @@ static void be_talker(void)
 
             if (status != NIXL_OK) {
                 MPT_STATUS(status, NIXL_ERR_PEER_LOST);
+                MPT_EQ(nixl_peer_state(other), NIXL_PEER_LOST);
                 is_lost[other] = true;
                 n_left--;
             }
