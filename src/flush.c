@@ -23,13 +23,15 @@ static bool has_no_pending(void *arg)
            nxr_peer_is_lost(peer);
 }
 
-/* The same for a flush. */
+/* The same for a flush, which also waits for words, and for gets that nobody else waits for. */
 static bool has_nothing_open(void *arg)
 {
     const struct nxr_peer *peer = arg;
 
     return nxr_peer_is_lost(peer) ||
-           (has_no_pending(arg) && atomic_load_explicit(&peer->n_words, memory_order_acquire) == 0);
+           (has_no_pending(arg) &&
+            atomic_load_explicit(&peer->n_words, memory_order_acquire) == 0 &&
+            atomic_load_explicit(&peer->n_freed, memory_order_acquire) == 0);
 }
 
 static int fail_drain(const char *operation, const struct nxr_peer *peer, int status)
@@ -39,7 +41,8 @@ static int fail_drain(const char *operation, const struct nxr_peer *peer, int st
     }
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(status, operation, peer->rank, "", 0,
-                        "puts to rank %d are not complete in time", peer->rank);
+                        "puts to rank %d, or gets that were freed, are not complete in time",
+                        peer->rank);
     }
     return nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
 }

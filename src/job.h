@@ -73,6 +73,7 @@ struct nxr_peer {
     _Atomic uint32_t n_held;    /* members of held */
     _Atomic uint32_t n_pending; /* puts that were started and are not yet visible */
     _Atomic uint32_t n_words;   /* requests that change a word: a flush waits for them, too */
+    _Atomic uint32_t n_freed;   /* puts and gets that have not ended and that nobody waits for */
 
     /* Notifications from the peer: inbox.lock. */
     struct nxr_ring_rx rx;

@@ -75,7 +75,8 @@ NIXL_API int nixl_fence(int rank) NIXL_MUST_CHECK;
 
 /**
  * Wait until all earlier puts to @p rank (or NIXL_ALL_RANKS), non-blocking ones too, are visible to
- * the target. @return NIXL_OK; NIXL_ERR_PEER_LOST; NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS with
+ * the target, and all earlier gets whose request was freed have filled their memory. @return
+ * NIXL_OK; NIXL_ERR_PEER_LOST; NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS with
  * timeout 0; NIXL_ERR_INVALID_ARG (bad rank, negative timeout); the failure of a freed request, or
  * of a put that another host refused, once. Threads: any.
  */

@@ -310,6 +310,35 @@ static void freed_requests_complete_by_themselves(void)
     free(src);
 }
 
+#define GET_NBYTES (1u << 20)
+
+/* The requests of two gets are freed; behind the flush their bytes are there. */
+static void a_flush_waits_for_gets_that_were_freed(void)
+{
+    struct part part = conf_part("req.get.freed", 2 * GET_NBYTES);
+    unsigned char *dst = malloc(2 * GET_NBYTES);
+
+    mpt_fill(part.bytes, 2 * GET_NBYTES, (uint64_t)conf.rank);
+    mpt_barrier();
+    for (unsigned round = 0; round < conf_rounds(20); round++) {
+        memset(dst, 0x99, 2 * GET_NBYTES);
+        for (uint64_t i = 0; i < 2; i++) {
+            struct nixl_req *req = NULL;
+            int status = nixl_get_nb(conf.next, part.region, i * GET_NBYTES, dst + i * GET_NBYTES,
+                                     GET_NBYTES, &req);
+
+            MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
+            MPT_OK(nixl_req_free(&req));
+        }
+        MPT_OK(round % 2 == 0 ? nixl_flush(conf.next, MPT_PATIENCE)
+                              : nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE));
+        MPT_CHECK(dst, 2 * GET_NBYTES, (uint64_t)conf.next);
+    }
+    mpt_barrier();
+    conf_drop(&part);
+    free(dst);
+}
+
 const struct guarantee conf_request[] = {
     {"request", NULL, 0},
     {"requests_complete_in_any_order_of_waiting", requests_complete_in_any_order_of_waiting, 0},
@@ -323,5 +352,6 @@ const struct guarantee conf_request[] = {
     {"cancel_needs_no_outcome", cancel_needs_no_outcome, 0},
     {"many_puts_of_words_are_under_way_at_once", many_puts_of_words_are_under_way_at_once, 0},
     {"freed_requests_complete_by_themselves", freed_requests_complete_by_themselves, 0},
+    {"a_flush_waits_for_gets_that_were_freed", a_flush_waits_for_gets_that_were_freed, 0},
     {0},
 };

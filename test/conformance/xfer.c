@@ -478,8 +478,37 @@ static void a_transfer_finds_a_new_part_again(void)
     drop_pair(&pair);
 }
 
+/* The request of a start is freed; behind the flush what it reads is there. */
+static void a_flush_waits_for_reads_that_were_freed(void)
+{
+    static struct pair pair;
+    struct nixl_xfer *xfer;
+
+    make_pair(&pair, "xfer.freed");
+    mpt_fill(pair.part.bytes, N_BLOCKS * BLOCK, (uint64_t)conf.rank);
+    for (uint64_t i = 0; i < N_BLOCKS; i++) {
+        pair.remote_index[i] = i;
+    }
+    mpt_barrier();
+    xfer = prepare(&pair, NIXL_XFER_GET, conf.next);
+    for (unsigned round = 0; round < conf_rounds(50); round++) {
+        struct nixl_req *req = NULL;
+
+        memset(pair.memory.host, 0x99, N_BLOCKS * BLOCK);
+        conf_push(&pair.memory, 0, N_BLOCKS * BLOCK);
+        MPT_TRUE(nixl_xfer_start(xfer, &req) >= NIXL_OK);
+        MPT_OK(nixl_req_free(&req));
+        MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
+        conf_pull(&pair.memory, 0, N_BLOCKS * BLOCK);
+        MPT_CHECK(pair.memory.host, N_BLOCKS * BLOCK, (uint64_t)conf.next);
+    }
+    MPT_OK(nixl_xfer_free(xfer));
+    drop_pair(&pair);
+}
+
 const struct guarantee conf_xfer[] = {
     {"xfer", NULL, 0},
+    {"a_flush_waits_for_reads_that_were_freed", a_flush_waits_for_reads_that_were_freed, CONF_HOST},
     {"an_index_may_change_between_starts", an_index_may_change_between_starts, 0},
     {"a_notification_comes_behind_a_transfer", a_notification_comes_behind_a_transfer, 0},
     {"a_notification_comes_behind_the_last_read", a_notification_comes_behind_the_last_read, 0},
