@@ -167,6 +167,37 @@ static void bad_pages(void)
     attack(&hello, hello.header.nbytes, (int[]){STDOUT_FILENO}, 1);
 }
 
+/*
+ * A peer that has greeted speaks in the name of another rank: it is cut off, and nobody dies. It
+ * greets as the rank itself may not, with a page that is this rank's own.
+ */
+static void another_ranks_name(void)
+{
+    struct timeval patience = {.tv_sec = MPT_PATIENCE / MPT_S};
+    int peer = (nixl_rank() + 1) % nixl_size(), other = (nixl_rank() + 2) % nixl_size();
+    union nxr_wire_message message;
+    char answer[1024];
+    int page, fd = connect_target();
+
+    MPT_GE(fd, 0);
+    MPT_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
+    page = make_memfd(nxr_control_nbytes(nixl_size()), true);
+    nxr_wire_init(&message, NXR_WIRE_HELLO);
+    message.header.rank = peer;
+    message.hello.card = nxr_job.peers[peer]->card; /* it is up, so its page is not looked at */
+    memcpy(message.hello.secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES);
+    send_to(fd, &message, message.header.nbytes, &page, 1);
+    MPT_GE(recv(fd, answer, sizeof(answer), 0), 1); /* the welcome */
+    nxr_wire_init(&message, NXR_WIRE_DEATH);
+    message.header.rank = other;
+    message.death.dead_rank = other;
+    send_to(fd, &message, message.header.nbytes, NULL, 0);
+    MPT_EQ(recv(fd, answer, sizeof(answer), 0), 0); /* cut off */
+    MPT_NE(nixl_peer_state(other), NIXL_PEER_LOST);
+    close(page);
+    close(fd);
+}
+
 static void many_descriptors(void)
 {
     union nxr_wire_message message;
@@ -235,6 +266,7 @@ int main(void)
     messages_before_the_greeting();
     bad_pages();
     many_descriptors();
+    another_ranks_name();
     connection_flood("flood");
     for (int rank = 0; rank < nixl_size(); rank++) {
         MPT_EQ(nixl_peer_state(rank), NIXL_PEER_ALIVE);

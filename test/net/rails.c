@@ -27,7 +27,7 @@
 #define TAG_AGAIN 0x9e03
 #define TAG_NEVER 0x9e04
 
-#define NBYTES (64ull << 20)
+#define NBYTES ((64ull << 20) + 4099) /* the last piece is a short one */
 
 #define MAX_TRIES 20
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parsers of what other processes send: control messages and cards. What is wrong is refused. */
 #include "boot/card.h"
+#include "host/packet.h"
 #include "host/wire.h"
 
 #include "test/unit/unit.h"
@@ -8,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define SIZE 4
 
@@ -346,4 +349,53 @@ Test(wire, a_card_of_another_version_is_refused_by_its_numbers)
     expect_versions(NXR_WIRE_VERSION, NXR_CONTROL_VERSION + 1);
     card.flags = 0;
     cr_expect(not(nxr_wire_is_common(&card, text, sizeof(text))), "it tells none");
+}
+
+/* ---- packets --------------------------------------------------------------------------------- */
+
+static int lowest_free_fd(void)
+{
+    int fd = dup(STDERR_FILENO);
+
+    close(fd);
+    return fd;
+}
+
+static void send_fds(int to, int n)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(64 * sizeof(int))] = {0};
+    struct iovec iov = {(char[]){'x'}, 1};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control,
+                         .msg_controllen = CMSG_SPACE((size_t)n * sizeof(int))};
+    struct cmsghdr *header = (struct cmsghdr *)control;
+
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
+    for (int i = 0; i < n; i++) {
+        memcpy(CMSG_DATA(header) + (size_t)i * sizeof(int), &to, sizeof(int));
+    }
+    cr_assert(eq(int, (int)sendmsg(to, &msg, MSG_NOSIGNAL), 1));
+}
+
+Test(packet, descriptors_that_are_too_many_are_all_closed)
+{
+    struct nxr_packet packet;
+    int ends[2], before;
+
+    cr_assert(zero(int, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)));
+    before = lowest_free_fd();
+    send_fds(ends[0], NXR_PACKET_MAX_FDS);
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_OK));
+    cr_expect(eq(int, packet.n_fds, NXR_PACKET_MAX_FDS));
+    nxr_packet_close_fds(packet.fds, packet.n_fds);
+    cr_expect(eq(int, lowest_free_fd(), before));
+    send_fds(ends[0], NXR_PACKET_MAX_FDS + 3);
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_ERR_LIMIT));
+    cr_expect(eq(int, lowest_free_fd(), before), "none of them is left");
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_ERR_AGAIN));
+    close(ends[0]);
+    close(ends[1]);
 }

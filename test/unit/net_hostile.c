@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What no rank of the job would send to another host: each check of a message, a record, bulk or a
+ * window refuses just that, and the job goes on.
+ */
+#include "net_case.h"
+
+#include "request.h"
+
+#include <string.h>
+
+enum { N_BYTES = 8192 };
+
+static _Alignas(8) unsigned char message[N_BYTES];
+
+/* ---- heads ----------------------------------------------------------------------------------- */
+
+static struct nxr_net_head good_head(void)
+{
+    return (struct nxr_net_head){
+        .magic = NXR_NET_MAGIC, .version = NXR_NET_VERSION, .rank = 1, .token = 77};
+}
+
+static const char *check(struct nxr_net_head head, size_t nbytes)
+{
+    return nxr_net_check_head(&head, nbytes, 77, FAKE_SIZE, &(struct nxr_net_head){0});
+}
+
+Test(hostile, heads)
+{
+    struct nxr_net_head head = good_head();
+
+    cr_expect(zero(ptr, (void *)check(head, sizeof(head))));
+    cr_expect(not(zero(ptr, (void *)check(head, sizeof(head) - 1))), "too short");
+    head.magic++;
+    cr_expect(not(zero(ptr, (void *)check(head, sizeof(head)))), "magic");
+    head = good_head();
+    head.version++;
+    cr_expect(not(zero(ptr, (void *)check(head, sizeof(head)))), "version");
+    head = good_head();
+    head.token++;
+    cr_expect(not(zero(ptr, (void *)check(head, sizeof(head)))), "token");
+    head = good_head();
+    head.rank = -1;
+    cr_expect(not(zero(ptr, (void *)check(head, sizeof(head)))), "rank -1");
+    head.rank = FAKE_SIZE;
+    cr_expect(not(zero(ptr, (void *)check(head, sizeof(head)))), "rank behind the last");
+    head.rank = FAKE_SIZE - 1;
+    cr_expect(zero(ptr, (void *)check(head, sizeof(head))), "the last rank");
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+/* One record alone in a message that is `left` bytes long. Is it taken? */
+static bool is_taken(unsigned type, size_t nbytes, size_t left)
+{
+    struct nxr_net_record record = {.type = (uint16_t)type, .nbytes = (uint32_t)nbytes};
+    const struct nxr_net_record *found;
+    const char *why;
+    size_t at = 0;
+
+    memcpy(message, &record, sizeof(record));
+    found = nxr_net_next_record(message, left, &at, &why);
+    cr_expect(eq(int, found == NULL, why != NULL), "type %u", type);
+    cr_expect(eq(sz, at, found != NULL ? sizeof(record) + nxr_net_padded(nbytes) : 0), "type %u",
+              type);
+    return found != NULL;
+}
+
+static bool is_whole_taken(unsigned type, size_t nbytes)
+{
+    return is_taken(type, nbytes, sizeof(struct nxr_net_record) + nxr_net_padded(nbytes));
+}
+
+static void clear(void)
+{
+    memset(message, 0, sizeof(message));
+}
+
+Test(hostile, records_that_do_not_fit, .init = clear)
+{
+    cr_expect(is_whole_taken(NXR_NET_PING, 8));
+    for (size_t left = 1; left < 16; left++) {
+        cr_expect(not(is_taken(NXR_NET_PING, 8, left)), "%zu bytes are left", left);
+    }
+    cr_expect(not(is_taken(0, 0, 8)), "type 0");
+    cr_expect(not(is_taken(NXR_NET_N_TYPES, 0, 8)), "a type too many");
+    cr_expect(not(is_taken(UINT16_MAX, 0, 8)));
+    cr_expect(not(is_taken(NXR_NET_NOTE, UINT32_MAX, 64)), "longer than the message");
+    cr_expect(not(is_taken(NXR_NET_NOTE, 17, 8 + 17)), "its padding is missing");
+    cr_expect(is_taken(NXR_NET_NOTE, 17, 8 + 24));
+}
+
+/* Of each type: one byte less than its fixed part, and one more than all of it. */
+Test(hostile, records_of_another_length, .init = clear)
+{
+    static const struct {
+        unsigned type;
+        size_t fixed, most;
+    } shapes[] = {
+        {NXR_NET_CLOSED, sizeof(struct nxr_net_region), sizeof(struct nxr_net_region)},
+        {NXR_NET_CLOSED_ACK, sizeof(struct nxr_net_region), sizeof(struct nxr_net_region)},
+        {NXR_NET_PUT, sizeof(struct nxr_net_put), 0},
+        {NXR_NET_BULK_PUT, sizeof(struct nxr_net_put), sizeof(struct nxr_net_put)},
+        {NXR_NET_GET, sizeof(struct nxr_net_get), sizeof(struct nxr_net_get)},
+        {NXR_NET_GOT, sizeof(struct nxr_net_got), 0},
+        {NXR_NET_BULK_GOT, sizeof(struct nxr_net_got), sizeof(struct nxr_net_got)},
+        {NXR_NET_NOTE, sizeof(struct nxr_net_note), sizeof(struct nxr_net_note) + NIXL_NOTE_MAX},
+        {NXR_NET_CREDIT, 8, 8},
+        {NXR_NET_FLUSH, 8, 8},
+        {NXR_NET_FLUSHED, 8, 8},
+        {NXR_NET_PING, 8, 8},
+        {NXR_NET_PONG, 8, 8},
+        {NXR_NET_BYE, 0, 0},
+        {NXR_NET_STAGE, sizeof(struct nxr_net_stage), sizeof(struct nxr_net_stage)},
+        {NXR_NET_STAGED, sizeof(struct nxr_net_staged), sizeof(struct nxr_net_staged)},
+        {NXR_NET_HELLO, 0, sizeof(struct nxr_full_card)},
+        {NXR_NET_CONTROL, sizeof(struct nxr_wire_header),
+         sizeof(struct nxr_wire_header) + sizeof(union nxr_wire_message)},
+    };
+
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        unsigned type = shapes[i].type;
+
+        cr_expect(is_whole_taken(type, shapes[i].fixed), "type %u", type);
+        cr_expect(shapes[i].fixed == 0 || !is_whole_taken(type, shapes[i].fixed - 1), "type %u",
+                  type);
+        if (shapes[i].most > 0 || type == NXR_NET_BYE) {
+            cr_expect(is_whole_taken(type, shapes[i].most), "type %u", type);
+            cr_expect(not(is_whole_taken(type, shapes[i].most + 1)), "type %u", type);
+        }
+    }
+}
+
+/* A record of that body, alone. */
+static bool is_body_taken(unsigned type, const void *body, size_t nbytes)
+{
+    clear();
+    memcpy(message + sizeof(struct nxr_net_record), body, nbytes);
+    return is_whole_taken(type, nbytes);
+}
+
+Test(hostile, values_that_cannot_be)
+{
+    struct nxr_net_key_record key = {.key = {.generation = 1, .nbytes = 64, .kind = NIXL_MEM_HOST},
+                                     .network = "tcp"};
+    struct nxr_net_word word = {.atomic = {.type = NIXL_DOUBLE, .op = NIXL_ATOMIC_ADD}};
+    struct nxr_net_got got = {.status = NIXL_ERR_STALE};
+    struct nxr_net_word_done done = {.status = NIXL_OK};
+    struct nxr_net_staged staged = {.status = NIXL_OK};
+    struct nxr_net_refused refused = {.status = NIXL_ERR_STALE};
+
+    cr_expect(is_body_taken(NXR_NET_KEY, &key, sizeof(key)));
+    memset(key.network, 'x', sizeof(key.network));
+    cr_expect(not(is_body_taken(NXR_NET_KEY, &key, sizeof(key))), "a name without an end");
+    key.network[0] = '\0';
+    key.key.generation = 0;
+    cr_expect(not(is_body_taken(NXR_NET_KEY, &key, sizeof(key))), "generation 0");
+    cr_expect(is_body_taken(NXR_NET_WORD, &word, sizeof(word)));
+    word.atomic.op = UINT8_MAX;
+    cr_expect(not(is_body_taken(NXR_NET_WORD, &word, sizeof(word))), "no such operation");
+    for (unsigned type = NXR_NET_GOT; type <= NXR_NET_BULK_GOT; type++) {
+        got.status = NIXL_ERR_STALE;
+        cr_expect(is_body_taken(type, &got, sizeof(got)));
+        got.status = NIXL_INPROGRESS;
+        cr_expect(not(is_body_taken(type, &got, sizeof(got))), "type %u", type);
+    }
+    cr_expect(is_body_taken(NXR_NET_WORD_DONE, &done, sizeof(done)));
+    done.status = NIXL_INPROGRESS;
+    cr_expect(not(is_body_taken(NXR_NET_WORD_DONE, &done, sizeof(done))));
+    cr_expect(is_body_taken(NXR_NET_STAGED, &staged, sizeof(staged)));
+    staged.status = NIXL_INPROGRESS;
+    cr_expect(not(is_body_taken(NXR_NET_STAGED, &staged, sizeof(staged))));
+    cr_expect(is_body_taken(NXR_NET_REFUSED, &refused, sizeof(refused)));
+    refused.status = NIXL_OK;
+    cr_expect(not(is_body_taken(NXR_NET_REFUSED, &refused, sizeof(refused))), "no refusal");
+}
+
+/* ---- bulk ------------------------------------------------------------------------------------ */
+
+static void *bulk_put(int rank)
+{
+    const struct nxr_net_put put = own_put(8);
+
+    return fake_bulk(rank, NXR_NET_BULK_PUT, &put, sizeof(put), 8);
+}
+
+Test(hostile, bulk_of_who_has_not_greeted_or_is_another, .init = start, .fini = stop)
+{
+    cr_expect(zero(ptr, bulk_put(2)), "not linked");
+    cr_expect(eq(u64, nxr_net.n_dropped, 1));
+    np->card.head.incarnation++;
+    cr_expect(zero(ptr, bulk_put(1)), "an earlier process of the rank");
+    cr_expect(eq(u64, nxr_net.n_dropped, 2));
+    np->card.head.incarnation--;
+    cr_expect(eq(ptr, bulk_put(1), fake.own));
+    fake_land(0, NIXL_OK);
+    fake_lose(1);
+    cr_expect(zero(ptr, bulk_put(1)), "dead");
+    cr_expect(eq(u64, nxr_net.n_dropped, 3));
+}
+
+static void *bulk_got(uint64_t move, size_t nbytes)
+{
+    const struct nxr_net_got got = {.move = move, .nbytes = nbytes};
+
+    return fake_bulk(1, NXR_NET_BULK_GOT, &got, sizeof(got), nbytes);
+}
+
+Test(hostile, answers_that_were_not_asked_for, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nixl_req *req = NULL;
+    uint64_t id;
+
+    cr_expect(zero(ptr, bulk_got(np->last_id + 1, 8)), "to no get");
+    cr_expect(eq(u64, nxr_net.n_dropped, 1));
+    cr_assert(eq(int, get_nb(region, LARGE, &req), NIXL_INPROGRESS));
+    id = ((const struct nxr_net_get *)fake_last(NXR_NET_GET))->move;
+    cr_expect(zero(ptr, bulk_got(id, LARGE - 1)), "of another length");
+    cr_expect(eq(u64, nxr_net.n_dropped, 2));
+    cr_expect(eq(ptr, bulk_got(id, LARGE), buffer));
+    fake_land(0, NIXL_OK);
+    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
+    cr_expect(zero(ptr, bulk_got(id, LARGE)), "it has ended");
+}
+
+Test(hostile, bulk_for_a_put_of_our_own, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nixl_req *req = NULL;
+
+    fake.answer = NIXL_ERR_AGAIN; /* it waits for room */
+    cr_assert(eq(int, put_nb(region, LARGE, &req), NIXL_INPROGRESS));
+    cr_expect(zero(ptr, bulk_got(np->last_id, LARGE)));
+    cr_expect(eq(u64, nxr_net.n_dropped, 1));
+    fake.answer = NIXL_OK;
+    fake_round();
+    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+static int stage(unsigned slot, size_t nbytes)
+{
+    const struct nxr_net_stage what = {.generation = fake.own_key.generation,
+                                       .nbytes = nbytes,
+                                       .id = fake.own_key.id,
+                                       .slot = (uint16_t)slot};
+
+    fake_forget_sent();
+    fake_receive(1, NXR_NET_STAGE, &what, sizeof(what), NULL, 0);
+    cr_assert(eq(u32, fake_n_sent(NXR_NET_STAGED), 1));
+    return ((const struct nxr_net_staged *)fake_last(NXR_NET_STAGED))->status;
+}
+
+Test(hostile, windows, .init = start, .fini = stop)
+{
+    const struct nxr_net_staged staged = {0, NIXL_OK};
+
+    cr_expect(eq(int, stage(0, 8), NIXL_ERR_INVALID_ARG), "there is no window");
+    fake_receive(1, NXR_NET_STAGED, &staged, sizeof(staged), NULL, 0);
+    cr_expect(eq(u64, nxr_net.n_dropped, 1), "an answer about no window");
+}
