@@ -40,7 +40,11 @@ int nxr_word_start(struct nxr_op *op)
     if (is_of_network(op)) {
         return part->transport->start(op);
     }
-    return part->peer->rank == nxr_job.rank ? nxr_word_start_device(op) : nxr_host_word_start(op);
+    if (part->peer->rank == nxr_job.rank) {
+        return nxr_word_start_device(op);
+    }
+    status = nxr_word_ask_at_once(part, &op->atomic, &op->fetched);
+    return status == NIXL_ERR_AGAIN ? nxr_host_word_start(op) : status;
 }
 
 int nxr_word_cancel(struct nxr_op *op)

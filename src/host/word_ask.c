@@ -463,23 +463,47 @@ static bool look_briefly(struct word_wait *wait)
     return false;
 }
 
+/* Ask an owner that polls just now. NIXL_ERR_AGAIN: none does, or does not answer at once. */
+static int ask_at_once(struct word_wait *wait)
+{
+    struct nxr_asked *asked = wait->asked;
+    int status = is_polled(asked) ? ask(asked, &wait->op, true) : NIXL_ERR_AGAIN;
+
+    if (status != NIXL_INPROGRESS || look_briefly(wait)) {
+        return status == NIXL_INPROGRESS ? atomic_load(&wait->status) : status;
+    }
+    return take_back(asked, &wait->op) == NIXL_OK ? NIXL_ERR_AGAIN : wait_for(wait);
+}
+
+int nxr_word_ask_at_once(struct nxr_part *part, const struct nxr_atomic *atomic,
+                         uint64_t *fetched_p)
+{
+    struct nxr_asked *asked = asked_of(part->peer);
+    struct word_wait wait;
+    int status = NIXL_ERR_NO_MEMORY;
+
+    if (asked != NULL) {
+        wait_init(&wait, asked, part, NXR_OP_WORD);
+        wait.op.atomic = *atomic;
+        status = ask_at_once(&wait);
+    }
+    if (status == NIXL_OK) {
+        *fetched_p = wait.op.fetched;
+    }
+    return status;
+}
+
 int nxr_host_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
 {
-    struct nxr_asked *asked;
+    struct nxr_asked *asked = asked_of(part->peer);
     struct word_wait wait;
-    int status;
 
-    if (atomic_load_explicit(&part->peer->control->n_pollers, memory_order_relaxed) == 0 ||
-        (asked = asked_of(part->peer)) == NULL) {
-        return NIXL_ERR_AGAIN;
+    if (asked == NULL) {
+        return NIXL_ERR_NO_MEMORY;
     }
     wait_init(&wait, asked, part, NXR_OP_PUT);
     set_put(&wait.op, offset, src, nbytes);
-    status = ask(asked, &wait.op, true);
-    if (status != NIXL_INPROGRESS || look_briefly(&wait)) {
-        return status == NIXL_INPROGRESS ? atomic_load(&wait.status) : status;
-    }
-    return take_back(asked, &wait.op) == NIXL_OK ? NIXL_ERR_AGAIN : wait_for(&wait);
+    return ask_at_once(&wait);
 }
 
 int nxr_host_word_start(struct nxr_op *op)

@@ -20,7 +20,14 @@
  */
 int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
 
-/* The same for a put of a word, one that nxr_word_serves_put(). */
+/*
+ * The same where a thread of the owner is there to do it. NIXL_ERR_AGAIN: it is not, and nothing
+ * has happened.
+ */
+int nxr_word_ask_at_once(struct nxr_part *part, const struct nxr_atomic *atomic,
+                         uint64_t *fetched_p);
+
+/* nxr_word_ask() for a put of a word, one that nxr_word_serves_put(). */
 int nxr_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
 
 /*
