@@ -76,9 +76,9 @@ NIXL_API int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offs
  * @param note_p    made ready with nixl_note_init()
  * @return NIXL_OK
  * @return NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT   none came
- * @return NIXL_ERR_PEER_LOST  @p rank is dead and everything that it had sent was received; with
- *                             NIXL_ANY_RANK once per death, after everything that came before; the
- *                             rank is in nixl_last_error()
+ * @return NIXL_ERR_PEER_LOST  @p rank is dead or has left, and everything that it had sent was
+ *                             received; with NIXL_ANY_RANK once for each such rank, after
+ *                             everything that came before; the rank is in nixl_last_error()
  * @return NIXL_ERR_TRUNCATED  note_p was made for a smaller payload; the notification stays
  * @return NIXL_ERR_LIMIT      more unfitting notifications wait than NIXLRUN_NOTE_QUEUE allows
  * Threads: any.
