@@ -245,9 +245,9 @@ static void put_signal_shows_its_data(void)
 }
 
 /* One of a put, a put with its signal, and a signal, none of which is waited for. */
-static void start_or_free(int status, struct nixl_req *req)
+static void start_or_free(int status, struct nixl_req **req_p)
 {
-    MPT_OK(status == NIXL_INPROGRESS ? nixl_req_free(&req) : status);
+    MPT_OK(status == NIXL_INPROGRESS ? nixl_req_free(req_p) : status);
 }
 
 /* Whoever sees the signal sees the data that was put before it; the sender waits for nothing. */
@@ -264,13 +264,13 @@ static void signals_that_are_not_waited_for_come_behind_their_data(void)
 
         mpt_fill(src, nbytes, round);
         mpt_fill(src + BLOCK, nbytes, ~round);
-        start_or_free(nixl_put_nb(conf.next, part.region, 0, src, nbytes, &reqs[0]), reqs[0]);
+        start_or_free(nixl_put_nb(conf.next, part.region, 0, src, nbytes, &reqs[0]), &reqs[0]);
         start_or_free(nixl_put_signal_nb(conf.next, part.region, BLOCK, src + BLOCK, nbytes,
                                          part.region, SIGNALS, NIXL_SIGNAL_ADD, 2, &reqs[1]),
-                      reqs[1]);
+                      &reqs[1]);
         start_or_free(
             nixl_signal_nb(conf.next, part.region, SIGNALS + 8, NIXL_SIGNAL_SET, round, &reqs[2]),
-            reqs[2]);
+            &reqs[2]);
         MPT_OK(
             nixl_signal_wait(word_at(&part, SIGNALS), NIXL_EQ, 2ull * round, MPT_PATIENCE, NULL));
         MPT_CHECK(part.bytes, nbytes, round);
