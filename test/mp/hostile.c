@@ -168,8 +168,8 @@ static void bad_pages(void)
 }
 
 /*
- * A peer that has greeted speaks in the name of another rank: it is cut off, and nobody dies. It
- * greets as the rank itself may not, with a page that is this rank's own.
+ * Who has greeted as a peer speaks in the name of another rank: it is cut off, and nobody dies. The
+ * peer is linked, so that its page is not looked at again.
  */
 static void another_ranks_name(void)
 {
@@ -184,7 +184,7 @@ static void another_ranks_name(void)
     page = make_memfd(nxr_control_nbytes(nixl_size()), true);
     nxr_wire_init(&message, NXR_WIRE_HELLO);
     message.header.rank = peer;
-    message.hello.card = nxr_job.peers[peer]->card; /* it is up, so its page is not looked at */
+    message.hello.card = nxr_job.peers[peer]->card;
     memcpy(message.hello.secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES);
     send_to(fd, &message, message.header.nbytes, &page, 1);
     MPT_GE(recv(fd, answer, sizeof(answer), 0), 1); /* the welcome */
@@ -266,8 +266,8 @@ int main(void)
     messages_before_the_greeting();
     bad_pages();
     many_descriptors();
-    another_ranks_name();
     connection_flood("flood");
+    another_ranks_name(); /* all have put to all */
     for (int rank = 0; rank < nixl_size(); rank++) {
         MPT_EQ(nixl_peer_state(rank), NIXL_PEER_ALIVE);
     }
