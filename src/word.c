@@ -255,7 +255,8 @@ int nxr_word_put_in_one_trip(int rank, struct nixl_region *region,
 
     if (part == NULL || what->src == NULL || what->nbytes == 0 || nxr_range_is_device(what->src) ||
         !nxr_part_has_range(part, what->offset, what->nbytes) ||
-        word_part->transport != part->transport || part->method < NXR_METHOD_MESSAGE) {
+        word_part->transport != part->transport || part->method < NXR_METHOD_MESSAGE ||
+        has_pending(part->peer)) { /* which the signal must not overtake */
         return NIXL_ERR_AGAIN;
     }
     return part->transport->put_signal(part, what);
