@@ -34,17 +34,30 @@ static bool has_nothing_open(void *arg)
             atomic_load_explicit(&peer->n_freed, memory_order_acquire) == 0);
 }
 
-static int fail_drain(const char *operation, const struct nxr_peer *peer, int status)
+static int fail_late(const char *operation, const struct nxr_peer *peer, int64_t timeout_ns)
+{
+    uint32_t n_puts = atomic_load(&peer->n_pending), n_words = atomic_load(&peer->n_words);
+    uint32_t n_freed = atomic_load(&peer->n_freed);
+    const struct nxr_duration time = nxr_duration(timeout_ns);
+
+    if (n_puts + n_words + n_freed == 0) {
+        return nxr_fail(NIXL_ERR_TIMEOUT, operation, peer->rank, "", 0,
+                        "rank %d has not acknowledged its puts within %s", peer->rank, time.text);
+    }
+    return nxr_fail(NIXL_ERR_TIMEOUT, operation, peer->rank, "", 0,
+                    "in flight to rank %d after %s: %u puts, %u atomics, %u freed requests",
+                    peer->rank, time.text, n_puts, n_words, n_freed);
+}
+
+static int fail_drain(const char *operation, const struct nxr_peer *peer, int status,
+                      int64_t timeout_ns)
 {
     if (nxr_peer_is_lost(peer)) {
         return nxr_peer_fail_lost(operation, peer->rank, "");
     }
-    if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_fail(status, operation, peer->rank, "", 0,
-                        "puts to rank %d, or gets that were freed, are not complete in time",
-                        peer->rank);
-    }
-    return nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
+    return status == NIXL_ERR_TIMEOUT
+               ? fail_late(operation, peer, timeout_ns)
+               : nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
 }
 
 /* A request that nobody waits for, or a put that was sent before the owner closed, has failed. */
@@ -124,7 +137,7 @@ static int wait_drained(const char *operation, struct nxr_peer *peer, int64_t ti
         status = status == NIXL_OK ? ordering.status : status;
     }
     if (status < 0 || nxr_peer_is_lost(peer)) {
-        return fail_drain(operation, peer, status);
+        return fail_drain(operation, peer, status, timeout_ns);
     }
     return status;
 }
@@ -176,7 +189,7 @@ static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *ord
         }
     }
     return first_failure == NIXL_OK && lost != NULL
-               ? fail_drain(operation, lost, NIXL_ERR_PEER_LOST)
+               ? fail_drain(operation, lost, NIXL_ERR_PEER_LOST, 0)
                : first_failure;
 }
 

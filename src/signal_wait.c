@@ -14,6 +14,8 @@
 #include "util/status.h"
 #include "wait.h"
 
+#include <stdio.h>
+
 /* How soon a waiter that sleeps looks at words that GPUs may store to, at first and in the end. */
 #define FIRST_LOOK_NS (200 * NXR_US)
 #define LAST_LOOK_NS  (8 * NXR_MS)
@@ -106,18 +108,71 @@ static bool is_raised(void *arg)
     return wait->is_lost;
 }
 
+/* ---- failures -------------------------------------------------------------------------------- */
+
+#define NUMBER_NBYTES 24
+
+static const char *number_text(uint64_t bits, enum nixl_type type, char text[NUMBER_NBYTES])
+{
+    bool is_signed = type == NIXL_INT32 || type == NIXL_INT64;
+    int64_t number = type == NIXL_INT32 ? (int32_t)(uint32_t)bits : (int64_t)bits;
+
+    if (is_signed) {
+        snprintf(text, NUMBER_NBYTES, "%lld", (long long)number);
+    } else {
+        snprintf(text, NUMBER_NBYTES, "%llu", (unsigned long long)bits);
+    }
+    return text;
+}
+
+/* "signal is 0; waiting for >= 1". What lies in device memory is not read again for that. */
+static void describe(const struct signal_wait *wait, char *text, size_t nbytes)
+{
+    static const char *const compare_texts[] = {"==", "!=", "<", "<=", ">", ">="};
+    const void *first = word_at(wait, 0);
+    const char *compare = compare_texts[wait->compare];
+    char wanted[NUMBER_NBYTES], seen[NUMBER_NBYTES] = "in device memory";
+
+    number_text(wait->value, wait->type, wanted);
+    if (nxr_range_find(first) == NULL) {
+        number_text(load_word(first, wait->type), wait->type, seen);
+    }
+    if (wait->n_words == 1) {
+        snprintf(text, nbytes, "signal is %s; waiting for %s %s", seen, compare, wanted);
+    } else {
+        snprintf(text, nbytes, "none of %zu signals is %s %s; the first is %s", wait->n_words,
+                 compare, wanted, seen);
+    }
+}
+
 /* Whoever would have raised the signal may be the one that died: the caller has to know. */
-static int fail_lost(const char *operation)
+static int fail_lost(const char *operation, const struct signal_wait *wait)
 {
     int rank = nxr_event_death(n_deaths_told++);
-
     const struct nxr_peer *peer = nxr_peer_find(rank);
     bool has_left = peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED;
+    char text[128];
 
-    return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, "", 0,
-                    "rank %d has %s, and no signal compared true", rank,
-                    has_left ? "left the job" : "died");
+    describe(wait, text, sizeof(text));
+    return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, "", 0, "rank %d has %s: %s", rank,
+                    has_left ? "left the job" : "died", text);
 }
+
+static int fail_wait(const char *operation, int status, const struct signal_wait *wait,
+                     int64_t timeout_ns)
+{
+    char text[128];
+
+    if (status != NIXL_ERR_TIMEOUT) {
+        return nxr_fail(status, operation, -1, "", 0, "a word in device memory cannot be read: %s",
+                        nixl_strerror(status));
+    }
+    describe(wait, text, sizeof(text));
+    return nxr_fail(status, operation, -1, "", 0, "after %s: %s", nxr_duration(timeout_ns).text,
+                    text);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 /* Is there none, or is one NULL or not aligned? Those of an array are if its first two are. */
 static bool has_bad_word(const struct signal_wait *wait)
@@ -260,15 +315,12 @@ static int wait_signals(const char *operation, struct signal_wait *wait, int64_t
              : is_looking && timeout_ns > 0 ? wait_looking(wait, timeout_ns)
                                             : nxr_wait(is_raised, wait, timeout_ns);
     if (status == NIXL_OK && wait->is_lost) {
-        return fail_lost(operation);
+        return fail_lost(operation, wait);
     }
     if (status == NIXL_OK || status == NIXL_INPROGRESS) {
         return status;
     }
-    return nxr_fail(status, operation, -1, "", 0,
-                    status == NIXL_ERR_TIMEOUT ? "no signal compared true in time"
-                                               : "a word in device memory cannot be read: %s",
-                    nixl_strerror(status));
+    return fail_wait(operation, status, wait, timeout_ns);
 }
 
 /* Looks at one word with nothing in between, a microsecond or so, for peers that answer at once. */

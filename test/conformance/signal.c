@@ -62,6 +62,9 @@ static void a_signal_wait_keeps_its_timeout(void)
         MPT_GE(mpt_now_ns() - start_ns, 2 * timeouts[i]);
         MPT_TRUE(seen == 42 && index == 42);
     }
+    MPT_TEXT(nixl_last_error()->text, "after 60 ms: none of 2 signals is == 2; the first is 1");
+    MPT_STATUS(nixl_signal_wait(&word, NIXL_GE, 2, MPT_MS, NULL), NIXL_ERR_TIMEOUT);
+    MPT_TEXT(nixl_last_error()->text, "after 1 ms: signal is 1; waiting for >= 2");
 }
 
 static void wait_any_names_the_signal(void)
