@@ -149,7 +149,7 @@ static size_t take_report(const struct outlet *outlet)
 
     if (at == NULL ||
         sscanf(at + sizeof(mark) - 1, RANK_REPORT_FORMAT, &rank, host, &pid, &kind, &value) != 5 ||
-        (kind == RANK_REPORT_OUT_ENDED) != (outlet->which == 0)) {
+        rank_report_is_of_stdout((enum rank_report_kind)kind) != (outlet->which == 0)) {
         return outlet->line.used;
     }
     report_fn(outlet->rank, host, pid, (enum rank_report_kind)kind, value);

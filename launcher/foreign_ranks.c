@@ -290,16 +290,28 @@ static void look_for_the_last(void)
     }
 }
 
+/* It may come before the report that the rank has started. */
+static void take_stdout_report(struct member *member, enum rank_report_kind kind, int value)
+{
+    if (kind == RANK_REPORT_JOB) {
+        step_job = value;
+    } else if (kind == RANK_REPORT_STEP) {
+        step_number = value;
+    } else {
+        n_out_ended += !member->is_out_ended;
+        member->is_out_ended = true;
+        look_for_the_last();
+    }
+}
+
 void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_report_kind kind,
                           int value)
 {
     struct member *member = &foreign_ranks.members[rank];
     bool was_known = member->state != MEMBER_UNKNOWN;
 
-    if (kind == RANK_REPORT_OUT_ENDED) {
-        n_out_ended += !member->is_out_ended;
-        member->is_out_ended = true;
-        look_for_the_last();
+    if (rank_report_is_of_stdout(kind)) {
+        take_stdout_report(member, kind, value);
         return;
     }
     if (member->state == MEMBER_ENDED) {
@@ -313,6 +325,8 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
     hear(rank);
     switch (kind) {
     case RANK_REPORT_OUT_ENDED:
+    case RANK_REPORT_JOB:
+    case RANK_REPORT_STEP:
     case RANK_REPORT_ALIVE:
         break;
     case RANK_REPORT_STARTED:
@@ -320,12 +334,6 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
         if (foreign.job->verbose > 0) {
             sink_say("rank %d started as pid %d on host %s", rank, (int)pid, host);
         }
-        break;
-    case RANK_REPORT_JOB:
-        step_job = value;
-        break;
-    case RANK_REPORT_STEP:
-        step_number = value;
         break;
     case RANK_REPORT_NOT_EXEC:
         member->state = MEMBER_ENDED;

@@ -38,8 +38,9 @@ enum { READ_NBYTES = 4096, LINGER_MS = 500 };
 static const int held[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
 
 /* One write() of one line, so that the engine passes it on whole. */
-static void report_on(int fd, pid_t pid, enum rank_report_kind kind, int value)
+static void report(pid_t pid, enum rank_report_kind kind, int value)
 {
+    int fd = rank_report_is_of_stdout(kind) ? STDOUT_FILENO : STDERR_FILENO;
     char host[HOST_NAME_MAX + 1] = "localhost", line[HOST_NAME_MAX + 128];
     const char *rank = getenv("PMIX_RANK");
     int n;
@@ -50,11 +51,6 @@ static void report_on(int fd, pid_t pid, enum rank_report_kind kind, int value)
     if (write(fd, line, (size_t)n) < 0) {
         return;
     }
-}
-
-static void report(pid_t pid, enum rank_report_kind kind, int value)
-{
-    report_on(STDERR_FILENO, pid, kind, value);
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
@@ -416,7 +412,7 @@ int main(int argc, char **argv)
     report_step(pid);
     sources.signal_fd = signalfd(-1, &served, SFD_CLOEXEC | SFD_NONBLOCK);
     status = serve(pid, &pipes, &sources, &is_member);
-    report_on(STDOUT_FILENO, pid, RANK_REPORT_OUT_ENDED, 0);
+    report(pid, RANK_REPORT_OUT_ENDED, 0);
     if (status == 0 && is_member) {
         report(pid, RANK_REPORT_NOT_LEFT, status);
         status = W_EXITCODE(LAUNCH_EXIT_FAILED, 0);

@@ -4,12 +4,14 @@
  *
  * Output goes in frames: engine lines of at most FRAME_MOST_NBYTES with the rank's own newlines
  * encoded. Engines break long lines (srun) and lose text where many short ones need many tags (Open
- * MPI 4.1); of frames they do neither. A report is a line of its own on the rank's standard error,
- * RANK_REPORT_OUT_ENDED on its standard output; it begins with a control character that no text has
- * by chance.
+ * MPI 4.1); of frames they do neither. A report is a line of its own on the rank's standard error
+ * or, where rank_report_is_of_stdout() says so, on its standard output; it begins with a control
+ * character that no text has by chance. An engine may deliver the two streams in any order.
  */
 #ifndef NIXLRUN_LAUNCHER_RANK_REPORT_H
 #define NIXLRUN_LAUNCHER_RANK_REPORT_H
+
+#include <stdbool.h>
 
 #define FRAME_ESCAPE      '\020' /* one of the following is behind it */
 #define FRAME_NEWLINE     'n'
@@ -63,5 +65,14 @@ enum rank_report_kind {
     RANK_REPORT_JOB = 'j',       /* Slurm's number of the job */
     RANK_REPORT_STEP = 'p',      /* and of the step in it */
 };
+
+/*
+ * Reports that come in order with the rank's output: its end, and what nixlrun needs to signal the
+ * ranks, so that a job whose first output was seen can be signalled.
+ */
+static inline bool rank_report_is_of_stdout(enum rank_report_kind kind)
+{
+    return kind == RANK_REPORT_OUT_ENDED || kind == RANK_REPORT_JOB || kind == RANK_REPORT_STEP;
+}
 
 #endif

@@ -11,6 +11,7 @@ for name in mpirun prterun srun flux; do
     ln -s "$root/test/launcher/engines/fake" "$fakes/$name/$name"
     ln -s "$nixlrun" "$fakes/$name/nixlrun"
 done
+ln -s "$root/test/launcher/engines/fake" "$fakes/srun/scancel"
 ln -s "$nixlrun" "$fakes/nixlrun"
 FAKES=$fakes
 # Takes out of a command what depends on who runs the test, and where.
