@@ -199,10 +199,10 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
     *(struct nxr_ledger_head *)(void *)channel->ledger_bytes = (struct nxr_ledger_head){
         .slot_nbytes = channel->slot_nbytes, .nslots = channel->nslots, .peer = channel->peer};
     nxr_channel_region_name(name, channel->name, "slots", NXR_CHANNEL_NO_RANK);
+    channel->n_deaths_told = nxr_event_n_deaths(); /* a producer may come, and die, at once */
     status = nixl_region_alloc(name, slots_nbytes, params, &channel->slots);
     if (status == NIXL_OK) {
         channel->slot_bytes = nixl_region_addr(channel->slots);
-        channel->n_deaths_told = nxr_event_n_deaths();
         channel->producer = channel->peer != NIXL_ANY_RANK ? nxr_peer_get(channel->peer) : NULL;
     }
     if (status == NIXL_OK && channel->producer == NULL && channel->peer != NIXL_ANY_RANK) {
