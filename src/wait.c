@@ -164,6 +164,7 @@ static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 {
     int64_t now = nxr_now_ns(), spin_ns = spin_time(), until = now + spin_ns;
     int n_looks = is_polling() ? LOOKS_PER_POLL : LOOKS_PER_CLOCK;
+    bool has_moved;
 
     do {
         for (int i = 0; i < n_looks; i++) {
@@ -184,7 +185,8 @@ static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
         }
         now = nxr_now_ns();
         atomic_fetch_add_explicit(&nxr_n_user_rounds, 1, memory_order_relaxed);
-        if (nxr_progress_at(now) | nxr_copier_help()) {
+        has_moved = nxr_progress_at(now);
+        if (nxr_copier_help() || has_moved) {
             until = now + spin_ns;
         }
     } while ((now < until || is_moving(now)) && now < deadline);
