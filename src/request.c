@@ -105,12 +105,6 @@ static void write_words(const struct nixl_req *req)
     }
 }
 
-/* Does a flush wait for its end, where nobody else does? Not for calls on teams and exposures. */
-static bool is_move(const struct nixl_req *req)
-{
-    return req->team == NULL && req->exposure == NULL;
-}
-
 /* Any thread; job.lock may be held. */
 void nxr_request_end(struct nixl_req *req, int status)
 {
@@ -136,7 +130,7 @@ void nxr_request_end(struct nixl_req *req, int status)
         if (status != NIXL_OK && req->exposure == NULL) {
             atomic_store(&peer->freed_failure, status);
         }
-        atomic_fetch_sub_explicit(&peer->n_freed, is_move(req), memory_order_release);
+        atomic_fetch_sub_explicit(&peer->n_freed, nxr_request_has_peer(req), memory_order_release);
     } else {
         atomic_fetch_add(&n_done_unseen, 1);
     }
@@ -589,7 +583,7 @@ void nxr_request_abandon(struct nixl_req *req)
             atomic_store(&req->peer->freed_failure, atomic_load(&req->status));
         }
     } else {
-        atomic_fetch_add(&req->peer->n_freed, is_move(req));
+        atomic_fetch_add(&req->peer->n_freed, nxr_request_has_peer(req));
     }
     pthread_mutex_unlock(&requests_lock);
     if (has_ended) {

@@ -117,6 +117,12 @@ static inline bool nxr_request_is_done(const struct nixl_req *req)
     return atomic_load_explicit(&req->status, memory_order_acquire) != NIXL_INPROGRESS;
 }
 
+/* Is it about one other rank? Collectives, teams in the making and what is exposed are not. */
+static inline bool nxr_request_has_peer(const struct nixl_req *req)
+{
+    return req->part != NULL || req->xfer != NULL;
+}
+
 /*
  * Stop a request: what has not started is dropped. NIXL_OK: it has ended; NIXL_INPROGRESS: its
  * transport finishes what it has begun.

@@ -25,12 +25,6 @@ static bool is_done(void *arg)
     return nxr_request_is_done(req);
 }
 
-/* Is it about one other rank? Collectives, teams and what is exposed are not. */
-static bool has_peer(const struct nixl_req *req)
-{
-    return req->part != NULL || req->xfer != NULL;
-}
-
 /* The transport that a request used; "" where its part was never opened. */
 static const char *transport_of(const struct nixl_req *req)
 {
@@ -39,7 +33,7 @@ static const char *transport_of(const struct nixl_req *req)
     if (req->xfer != NULL) {
         return req->peer->transport->name;
     }
-    if (!has_peer(req)) {
+    if (!nxr_request_has_peer(req)) {
         return "";
     }
     state = atomic_load_explicit(&req->part->state, memory_order_acquire);
@@ -50,7 +44,7 @@ static const char *transport_of(const struct nixl_req *req)
 static const char *why_failed(const struct nixl_req *req, int status)
 {
     if (status == NIXL_ERR_PEER_LOST) {
-        return nxr_peer_why_lost(has_peer(req) ? req->peer->rank : req->lost_rank);
+        return nxr_peer_why_lost(nxr_request_has_peer(req) ? req->peer->rank : req->lost_rank);
     }
     /* A transfer may have been given back by now, and its parts with it. */
     return status < 0 && req->xfer == NULL && transport_of(req)[0] != '\0'
@@ -64,13 +58,13 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p)
     int status = atomic_load_explicit(&req->status, memory_order_acquire);
     const char *why, *colon;
 
-    if (status == NIXL_ERR_PEER_LOST && has_peer(req)) {
+    if (status == NIXL_ERR_PEER_LOST && nxr_request_has_peer(req)) {
         nxr_liveness_lost(req->peer->rank); /* a kernel call may have found it first */
     }
     why = why_failed(req, status);
     colon = why[0] != '\0' ? ": " : "";
 
-    if (status < 0 && !has_peer(req) && req->exposure == NULL) {
+    if (status < 0 && !nxr_request_has_peer(req) && req->exposure == NULL) {
         nxr_fail(status, operation, req->lost_rank, "", 0, "%s: %s%s%s", req->operation,
                  nixl_strerror(status), colon, why);
     } else if (status < 0 && req->exposure != NULL) {
@@ -188,7 +182,7 @@ int nxr_request_stop(struct nixl_req *req)
         nxr_request_end(req, NIXL_ERR_CANCELED);
     } else if (!is_done(req) && req->team != NULL) {
         nxr_later_cancel(req);
-    } else if (!is_done(req) && !has_peer(req) && req->exposure == NULL) {
+    } else if (!is_done(req) && !nxr_request_has_peer(req) && req->exposure == NULL) {
         nxr_making_leave(req);
     } else if (!is_done(req) && req->exposure != NULL) {
         nxr_exposure_stop(req);
