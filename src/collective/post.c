@@ -179,8 +179,10 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_post *pos
     if (status == NIXL_OK) {
         int cause = atomic_load(&team->broken);
 
+        nxr_fail_quiet_begin();
         status = nixl_signal_set(rank, post->region, word_offset(team->size),
                                  (uint64_t) - (cause < 0 ? cause : NIXL_ERR_CANCELED));
+        nxr_fail_quiet_end();
     }
     if (status != NIXL_OK) {
         nxr_debug(COLL, "rank %d does not hear that its team is broken: %s", rank,
@@ -279,6 +281,14 @@ static int tell(const struct nixl_team *team, const struct nxr_post *post, int p
                            news_for(&post->ways[place]));
 }
 
+/* The same, for news that a member may do without, as one that has left the team. */
+static void try_to_tell(const struct nixl_team *team, const struct nxr_post *post, int place)
+{
+    nxr_fail_quiet_begin();
+    (void)tell(team, post, place);
+    nxr_fail_quiet_end();
+}
+
 /* The same with a piece, which goes in one message where it is small. */
 static int put_piece(const struct swapping *swapping, uint64_t offset, const void *src,
                      size_t nbytes)
@@ -334,7 +344,7 @@ static bool can_tell(const struct swapping *swapping)
 static void tell_taken(const struct swapping *swapping)
 {
     if (can_tell(swapping)) {
-        (void)tell(swapping->team, swapping->post, swapping->in.place);
+        try_to_tell(swapping->team, swapping->post, swapping->in.place);
     }
 }
 
@@ -439,7 +449,7 @@ int nxr_post_expect(struct nixl_team *team, struct nxr_post *post, int from, siz
     if (n_untold + n_pieces > post->n_slots) { /* it will wait, and so cannot have left */
         status = nxr_team_find_part(team, post->region, from);
         if (status == NIXL_OK && n_untold > 0) {
-            (void)tell(team, post, from);
+            try_to_tell(team, post, from);
         }
     }
     return status;

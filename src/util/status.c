@@ -13,6 +13,7 @@ static __thread struct {
     struct nixl_error error;
     char text[TEXT_NBYTES];
 } last NXR_TLS_MODEL;
+static __thread int n_quiet; /* nxr_fail_quiet_begin() without its end */
 
 const char *nixl_strerror(int status)
 {
@@ -34,12 +35,25 @@ const struct nixl_error *nixl_last_error(void)
     return &last.error;
 }
 
+void nxr_fail_quiet_begin(void)
+{
+    n_quiet++;
+}
+
+void nxr_fail_quiet_end(void)
+{
+    n_quiet--;
+}
+
 int nxr_fail(int status, const char *operation, int rank, const char *transport, int native_code,
              const char *format, ...)
 {
     int saved_errno = errno;
     va_list args;
 
+    if (n_quiet > 0) {
+        return status;
+    }
     va_start(args, format);
     vsnprintf(last.text, sizeof(last.text), format, args);
     va_end(args);

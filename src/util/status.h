@@ -20,6 +20,13 @@ int nxr_fail(int status, const char *operation, int rank, const char *transport,
 /* A call within a call has failed: the failure of `operation`, with the text of that one. */
 int nxr_fail_inner(int status, const char *operation, int rank);
 
+/*
+ * Between these two calls of a thread its failures are not recorded: what it only tries must not
+ * hide the failure that it is about to report.
+ */
+void nxr_fail_quiet_begin(void);
+void nxr_fail_quiet_end(void);
+
 /* A time for a message: "2 s", "1.5 ms". Use as nxr_duration(ns).text. */
 struct nxr_duration {
     char text[24];

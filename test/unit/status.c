@@ -129,3 +129,16 @@ Test(status, durations_are_readable)
     cr_expect_str_eq(nxr_duration(2000000000).text, "2 s");
     cr_expect_str_eq(nxr_duration(61500000000).text, "61.5 s");
 }
+
+Test(status, what_is_only_tried_hides_no_failure)
+{
+    nxr_fail(NIXL_ERR_RANGE, "nixl_put", 3, "shm", 0, "%s", "the failure");
+    nxr_fail_quiet_begin();
+    cr_expect(
+        eq(int, nxr_fail(NIXL_ERR_STALE, "nixl_signal_set", 1, "", 0, "tried"), NIXL_ERR_STALE));
+    nxr_fail_quiet_end();
+    cr_expect(eq(int, nixl_last_error()->rank, 3));
+    cr_expect(eq(str, (char *)nixl_last_error()->text, "the failure"));
+    nxr_fail(NIXL_ERR_STALE, "nixl_signal_set", 1, "", 0, "recorded again");
+    cr_expect(eq(int, nixl_last_error()->rank, 1));
+}
