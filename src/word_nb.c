@@ -88,7 +88,7 @@ static int change_nb(const char *operation, int rank, struct nixl_region *region
                         .nbytes = nxr_atomic_nbytes(atomic),
                         .atomic = *atomic,
                         .is_signal = is_signal};
-    struct nixl_req *req;
+    struct nixl_req *req = NULL;
     uint64_t fetched;
     int status;
 

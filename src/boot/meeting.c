@@ -93,7 +93,7 @@ static void question_release(struct question *question)
 static struct question *question_new(const pmix_proc_t *self, const void *card, size_t nbytes)
 {
     struct question *question = calloc(1, sizeof(*question));
-    pmix_byte_object_t bytes = {.bytes = (char *)(uintptr_t)card, .size = nbytes};
+    pmix_byte_object_t object = {.bytes = (char *)(uintptr_t)card, .size = nbytes};
     pid_t pid = getpid();
     bool yes = true;
     pmix_status_t status;
@@ -113,7 +113,7 @@ static struct question *question_new(const pmix_proc_t *self, const void *card, 
     PMIX_QUERY_QUALIFIERS_CREATE(question->query, 4);
     PMIX_INFO_LOAD(&question->query->qualifiers[0], PMIX_QUERY_REFRESH_CACHE, &yes, PMIX_BOOL);
     PMIX_INFO_LOAD(&question->query->qualifiers[1], PMIX_PROCID, self, PMIX_PROC);
-    PMIX_INFO_LOAD(&question->query->qualifiers[2], NXR_MEET_KEY, &bytes, PMIX_BYTE_OBJECT);
+    PMIX_INFO_LOAD(&question->query->qualifiers[2], NXR_MEET_KEY, &object, PMIX_BYTE_OBJECT);
     PMIX_INFO_LOAD(&question->query->qualifiers[3], PMIX_PROC_PID, &pid, PMIX_PID);
     return question;
 }

@@ -303,12 +303,13 @@ static int scan(struct nixl_team *team, const struct nxr_reduction *what)
 {
     size_t piece = CHAIN_NBYTES - CHAIN_NBYTES % what->combine.element_nbytes;
     char *memory = malloc(2 * piece);
-    struct prefix prefix = {memory, memory + piece};
+    struct prefix prefix;
     int status = NIXL_OK;
 
     if (memory == NULL) {
         return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
     }
+    prefix = (struct prefix){memory, memory + piece};
     for (size_t at = 0; at < what->nbytes && status == NIXL_OK; at += piece) {
         size_t left = what->nbytes - at, nbytes = left < piece ? left : piece;
 

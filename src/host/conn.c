@@ -263,6 +263,7 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
     socklen_t name_nbytes = socket_name(peer->card.nonce, &name);
     int fds[NXR_WIRE_MAX_FDS] = {nxr_job.control_fd, nxr_job.event_fd};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct nxr_conn *conn;
 
     if (fd < 0) {
         return NIXL_ERR_LIMIT;
@@ -278,16 +279,17 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
         close(fd);
         return NIXL_ERR_UNSUPPORTED;
     }
-    peer->conn = conn_new(fd, true);
-    if (peer->conn == NULL) {
+    conn = conn_new(fd, true);
+    if (conn == NULL) {
         close(fd);
         return NIXL_ERR_LIMIT;
     }
-    peer->conn->peer = peer;
+    peer->conn = conn;
+    conn->peer = peer;
     nxr_wire_init(&message, NXR_WIRE_HELLO);
     message.hello.card = nxr_card_bare(&nxr_job.card);
     memcpy(message.hello.secret, peer->card.secret, NXR_SECRET_NBYTES);
-    nxr_conn_send_on(peer->conn, &message, fds, 2);
+    nxr_conn_send_on(conn, &message, fds, 2);
     /* The greeting may have met a socket that was closed meanwhile, which closed the connection. */
     return peer->conn != NULL ? NIXL_OK : NIXL_ERR_AGAIN;
 }

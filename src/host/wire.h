@@ -11,7 +11,7 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 2
+#define NXR_WIRE_VERSION 2u
 #define NXR_WIRE_MAX_FDS 2
 
 #define NXR_WIRE_LEAVING_RANKS 256 /* that one message speaks of */

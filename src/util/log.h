@@ -60,7 +60,7 @@ void nxr_log_write(enum nixl_log_level level, enum nxr_log_subsystem subsystem, 
 
 /* The same for who has the arguments already. The format stays valid while the process runs. */
 void nxr_log_write_args(enum nixl_log_level level, enum nxr_log_subsystem subsystem,
-                        const char *format, va_list args);
+                        const char *format, va_list args) NIXL_PRINTF(3, 0);
 
 /* Tell of lines that were left out a while ago; when to look again. */
 int64_t nxr_log_tick(int64_t now);

@@ -138,7 +138,7 @@ Test(status, what_is_only_tried_hides_no_failure)
         eq(int, nxr_fail(NIXL_ERR_STALE, "nixl_signal_set", 1, "", 0, "tried"), NIXL_ERR_STALE));
     nxr_fail_quiet_end();
     cr_expect(eq(int, nixl_last_error()->rank, 3));
-    cr_expect(eq(str, (char *)nixl_last_error()->text, "the failure"));
+    cr_expect_str_eq(nixl_last_error()->text, "the failure");
     nxr_fail(NIXL_ERR_STALE, "nixl_signal_set", 1, "", 0, "recorded again");
     cr_expect(eq(int, nixl_last_error()->rank, 1));
 }
