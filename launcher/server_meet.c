@@ -12,27 +12,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The card that came with a question. NULL: none, or no good one. */
-static const pmix_byte_object_t *card_of(const struct upcall *call)
+/* The card that came with a question. No bytes: none, or no good one. */
+static pmix_byte_object_t card_of(const struct upcall *call)
 {
     const pmix_query_t *query = &call->queries[0];
     const pmix_info_t *card = info_find(query->qualifiers, query->nqual, NXR_MEET_KEY);
 
     return card != NULL && card->value.type == PMIX_BYTE_OBJECT &&
                    card->value.data.bo.size <= NXR_MEET_CARD_MAX
-               ? &card->value.data.bo
-               : NULL;
+               ? card->value.data.bo
+               : (pmix_byte_object_t){.bytes = NULL};
 }
 
 /* Append what rank has given to the answer. */
 static void append_card(pmix_byte_object_t *answer, const struct rank *rank)
 {
-    const pmix_byte_object_t *card = card_of(rank->meeting);
-    const struct nxr_meet_head head = {rank->rank, (uint32_t)card->size};
+    const pmix_byte_object_t card = card_of(rank->meeting);
+    const struct nxr_meet_head head = {rank->rank, (uint32_t)card.size};
 
     memcpy(answer->bytes + answer->size, &head, sizeof(head));
-    memcpy(answer->bytes + answer->size + sizeof(head), card->bytes, card->size);
-    answer->size += sizeof(head) + card->size;
+    memcpy(answer->bytes + answer->size + sizeof(head), card.bytes, card.size);
+    answer->size += sizeof(head) + card.size;
 }
 
 /* The cards of all who have come; the bytes are to be freed. */
@@ -43,7 +43,7 @@ static pmix_byte_object_t gather_cards(const struct space *space)
 
     for (int i = 0; i < space->n_ranks; i++) {
         if (space->ranks[i].meeting != NULL) {
-            nbytes += sizeof(struct nxr_meet_head) + card_of(space->ranks[i].meeting)->size;
+            nbytes += sizeof(struct nxr_meet_head) + card_of(space->ranks[i].meeting).size;
         }
     }
     answer.bytes = x_calloc(nbytes, 1);
@@ -125,7 +125,7 @@ void meet_come(struct upcall *call)
     if (who != NULL && who->value.type == PMIX_PROC && who->value.data.proc != NULL) {
         rank = rank_find(who->value.data.proc);
     }
-    if (rank == NULL || rank->state == RANK_ENDED || card_of(call) == NULL) {
+    if (rank == NULL || rank->state == RANK_ENDED || card_of(call).bytes == NULL) {
         upcall_answer(call, PMIX_ERR_BAD_PARAM);
         return;
     }
