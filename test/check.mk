@@ -4,7 +4,7 @@
 CLEANFILES += $(EXTRA_PROGRAMS) test/limited.lock
 check_SCRIPTS += needed-programs
 needed-programs: $(check_LTLIBRARIES)
-	@needs=`$(top_srcdir)/%D%/needs $(top_srcdir) $(strip $(TESTS))` || exit 1; \
+	@needs=`$(top_srcdir)/%D%/needs $(top_srcdir) $(TESTS)` || exit 1; \
 	test -z "$$needs" || $(MAKE) $(AM_MAKEFLAGS) $$needs
 test-programs: $(EXTRA_PROGRAMS) $(check_LTLIBRARIES)
 .PHONY: needed-programs test-programs

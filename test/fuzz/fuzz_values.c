@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of options and of NIXLRUN_ variables: numbers, times, sizes, words, log levels. */
 /* sources: launcher/values.c src/util/coll_table.c src/util/coll_table_file.c src/util/env.c */
-/* sources: src/util/log.c src/util/nearest.c */
+/* sources: src/util/log.c src/util/log_limit.c src/util/thread.c src/util/nearest.c */
 #include "launcher/values.h"
 #include "launcher/xalloc.h"
 #include "util/env.h"
