@@ -13,7 +13,10 @@ enum { RANK = 2, UNTOUCHED = 0x5a };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
 
-/* The reason goes to the log: at most one line, and only of a card that was refused. */
+/*
+ * The reason goes to the log, and only of a card that was refused: a line, and perhaps one that says
+ * how many like it were left out.
+ */
 static void count_line(enum nixl_log_level level, const char *subsystem, const char *text,
                        void *n_lines)
 {
@@ -71,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
             }
         }
     }
-    if (n_lines > (card.head.rank != RANK)) {
+    if (n_lines > 2 * (card.head.rank != RANK)) {
         abort();
     }
     free(bytes);
