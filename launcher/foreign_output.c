@@ -201,7 +201,7 @@ static void write_all_kept(void)
         for (int rank = 0; rank < job->np; rank++) {
             struct outlet *outlet = &outlets[i][rank];
 
-            if (outlet->kept.used > 0 && sink_takes(outlet->sink, outlet)) {
+            if (outlet->sink != NULL && outlet->kept.used > 0 && sink_takes(outlet->sink, outlet)) {
                 write_kept(outlet);
                 hold_or_release(outlet);
             }

@@ -30,6 +30,9 @@ static void append_card(pmix_byte_object_t *answer, const struct rank *rank)
     const pmix_byte_object_t card = card_of(rank->meeting);
     const struct nxr_meet_head head = {rank->rank, (uint32_t)card.size};
 
+    if (card.bytes == NULL) {
+        return; /* it has come with one: meet_come() */
+    }
     memcpy(answer->bytes + answer->size, &head, sizeof(head));
     memcpy(answer->bytes + answer->size + sizeof(head), card.bytes, card.size);
     answer->size += sizeof(head) + card.size;

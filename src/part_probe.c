@@ -15,7 +15,7 @@
 #include "util/status.h"
 #include "wait.h"
 
-#include <string.h>
+#include <stdio.h>
 
 /* A question under way, on the stack of whoever asks. */
 struct part_probe {
@@ -75,7 +75,7 @@ static bool probe_send(struct part_probe *probe, const char *name)
     bool is_up;
 
     nxr_wire_init(&message, NXR_WIRE_PROBE);
-    memcpy(message.resolve.name, name, strlen(name) + 1);
+    snprintf(message.resolve.name, sizeof(message.resolve.name), "%s", name);
     pthread_mutex_lock(&nxr_job.lock);
     is_up = atomic_load(&probe->peer->link) == NXR_LINK_UP && probe->peer->transport != NULL;
     if (is_up) {

@@ -97,7 +97,7 @@ static int run_round(struct nixl_team *team, const struct whole *whole, size_t a
 
 int nxr_whole_reduce(struct nixl_team *team, const struct nxr_reduction *what)
 {
-    size_t size = (size_t)team->size, scratch;
+    size_t size = (size_t)team->size;
     struct whole whole = {.what = what, .part_nbytes = what->nbytes};
     int status = NIXL_OK;
 
@@ -108,11 +108,8 @@ int nxr_whole_reduce(struct nixl_team *team, const struct nxr_reduction *what)
     if (whole.piece_nbytes == 0) {
         return NIXL_OK;
     }
-    if (__builtin_mul_overflow(whole.piece_nbytes, size, &scratch)) {
-        return out_of_memory(team);
-    }
-    whole.operands = malloc(scratch);
-    whole.packed = what->kind == NXR_REDUCE_SCATTER ? malloc(scratch) : NULL;
+    whole.operands = calloc(size, whole.piece_nbytes);
+    whole.packed = what->kind == NXR_REDUCE_SCATTER ? calloc(size, whole.piece_nbytes) : NULL;
     if (whole.operands == NULL || (what->kind == NXR_REDUCE_SCATTER && whole.packed == NULL)) {
         status = out_of_memory(team);
     }
