@@ -416,14 +416,15 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
         status = begin_transfer(operation, NXR_OP_PUT, SIZE_MAX, rank, region, what->offset,
                                 what->local, what->nbytes, &req);
     }
-    if (status == NIXL_INPROGRESS && is_on_its_way(req)) {
+    if (req == NULL || status != NIXL_INPROGRESS) {
+        return status == NIXL_OK ? then(arg) : status;
+    }
+    if (is_on_its_way(req)) {
         done = then(arg);
         status = finish_request(operation, rank, req);
         return status == NIXL_OK ? done : status;
     }
-    if (status == NIXL_INPROGRESS) {
-        status = finish_request(operation, rank, req);
-    }
+    status = finish_request(operation, rank, req);
     return status == NIXL_OK ? then(arg) : status;
 }
 

@@ -152,9 +152,11 @@ int nxr_atomic_of(const char *operation, int rank, uint64_t offset, enum nixl_ty
                   enum nixl_atomic_op op, const void *operand, struct nxr_atomic *atomic_p)
 {
     if (__builtin_expect((unsigned)op > NIXL_ATOMIC_FETCH || !nxr_atomic_is_valid(type, op), 0)) {
+        *atomic_p = (struct nxr_atomic){0};
         return fail_atomic(operation, rank, type, op);
     }
     if (operand == NULL && op != NIXL_ATOMIC_FETCH) {
+        *atomic_p = (struct nxr_atomic){0};
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "the operand is NULL");
     }
     *atomic_p = (struct nxr_atomic){.op = (uint8_t)op, .type = (uint8_t)type, .offset = offset};
@@ -168,9 +170,11 @@ int nxr_atomic_of_swap(const char *operation, int rank, uint64_t offset, enum ni
                        const void *expected, const void *desired, struct nxr_atomic *atomic_p)
 {
     if (!nxr_atomic_is_valid(type, NXR_ATOMIC_COMPARE_SWAP)) {
+        *atomic_p = (struct nxr_atomic){0};
         return fail_atomic(operation, rank, type, 0);
     }
     if (expected == NULL || desired == NULL) {
+        *atomic_p = (struct nxr_atomic){0};
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "the %s value is NULL",
                         expected == NULL ? "expected" : "desired");
     }

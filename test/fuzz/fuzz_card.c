@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cards of other ranks: what is accepted speaks for the rank, and its texts and addresses end. */
 /* sources: src/boot/card.c src/util/coll_table.c src/util/coll_table_file.c src/util/env.c */
-/* sources: src/util/log.c src/util/log_limit.c src/util/thread.c src/util/nearest.c src/util/status.c */
+/* sources: src/util/log.c src/util/log_limit.c src/util/thread.c src/util/nearest.c */
+/* sources: src/util/status.c */
 #include "boot/card.h"
 #include "nixlrun.h"
 #include "util/log.h"
@@ -14,8 +15,8 @@ enum { RANK = 2, UNTOUCHED = 0x5a };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
 
 /*
- * The reason goes to the log, and only of a card that was refused: a line, and perhaps one that says
- * how many like it were left out.
+ * The reason goes to the log, and only of a card that was refused: a line, and perhaps one that
+ * says how many like it were left out.
  */
 static void count_line(enum nixl_log_level level, const char *subsystem, const char *text,
                        void *n_lines)
