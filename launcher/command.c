@@ -72,7 +72,7 @@ static char *kept_names(const struct launch_app *app)
     return names;
 }
 
-/* What the ranks of an app are told of their place in the job. */
+/* The variables that tell the ranks of an app their place in the job. */
 static void add_world(struct engine_command *command, const struct launch_job *job,
                       const struct launch_app *app)
 {

@@ -348,7 +348,7 @@ static void tell_world(char ***words_p)
     }
 }
 
-/* The size of a terminal if the next word gives one, which is passed over. */
+/* The size of a terminal if the next word gives one, which is skipped. */
 static struct winsize take_pty(char ***words_p)
 {
     const char *value = take_value(words_p, RANK_PTY_WORD);

@@ -48,7 +48,7 @@ void sink_add(struct sink *sink, const void *owner, const char *text, size_t nby
  * `owner` has added a part of a line that is too long to be kept until its end. Until it releases
  * the sink nobody else should add: then the line comes out whole. It is called for each part; who
  * adds nothing for a second although there is room loses the sink, so that ranks which wait for
- * each other do not wait for ever.
+ * each other do not deadlock.
  */
 void sink_hold(struct sink *sink, const void *owner);
 void sink_release(struct sink *sink, const void *owner);

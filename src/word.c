@@ -188,7 +188,7 @@ int nxr_atomic_of_swap(const char *operation, int rank, uint64_t offset, enum ni
     return NIXL_OK;
 }
 
-/* Do it, and give back what the word was to whom wants it. */
+/* Apply the atomic, and store the previous value of the word where the caller wants it. */
 static inline int change_and_fetch(const char *operation, int rank, struct nixl_region *region,
                                    const struct nxr_atomic *atomic, void *fetched_p)
 {

@@ -26,7 +26,7 @@
 #define COPY_PIECES 256
 
 /*
- * What a turn may do is told in bytes that it copies. A piece costs as much as so many more bytes;
+ * The budget of a turn is counted in bytes copied. A piece costs as much as so many more bytes;
  * an operation that is begun, next to nothing.
  */
 #define PIECE_COST 512

@@ -268,7 +268,7 @@ static void many_puts_of_words_are_under_way_at_once(void)
     conf_drop(&part);
 }
 
-/* Who does not want to know gives no outcome. */
+/* A caller that does not need the outcome passes NULL. */
 static void cancel_needs_no_outcome(void)
 {
     struct part part = conf_part("cancel.null", BIG);
