@@ -90,31 +90,47 @@ static void question_release(struct question *question)
     }
 }
 
-static struct question *question_new(const pmix_proc_t *self, const void *card, size_t nbytes)
+/* What is asked, with the own card. NULL: no memory. */
+static pmix_query_t *query_new(const pmix_proc_t *self, const void *card, size_t nbytes)
 {
-    struct question *question = calloc(1, sizeof(*question));
     pmix_byte_object_t object = {.bytes = (char *)(uintptr_t)card, .size = nbytes};
     pid_t pid = getpid();
     bool yes = true;
+    pmix_query_t *query;
     pmix_status_t status;
+
+    PMIX_QUERY_CREATE(query, 1);
+    if (query == NULL) {
+        return NULL;
+    }
+    PMIX_ARGV_APPEND(status, query->keys, NXR_MEET_KEY);
+    if (status != PMIX_SUCCESS) {
+        PMIX_QUERY_FREE(query, 1);
+        return NULL;
+    }
+    PMIX_QUERY_QUALIFIERS_CREATE(query, 4);
+    PMIX_INFO_LOAD(&query->qualifiers[0], PMIX_QUERY_REFRESH_CACHE, &yes, PMIX_BOOL);
+    PMIX_INFO_LOAD(&query->qualifiers[1], PMIX_PROCID, self, PMIX_PROC);
+    PMIX_INFO_LOAD(&query->qualifiers[2], NXR_MEET_KEY, &object, PMIX_BYTE_OBJECT);
+    PMIX_INFO_LOAD(&query->qualifiers[3], PMIX_PROC_PID, &pid, PMIX_PID);
+    return query;
+}
+
+static struct question *question_new(const pmix_proc_t *self, const void *card, size_t nbytes)
+{
+    struct question *question = calloc(1, sizeof(*question));
 
     if (question == NULL) {
         return NULL;
     }
     atomic_init(&question->holders, 2);
-    PMIX_QUERY_CREATE(question->query, 1);
-    PMIX_ARGV_APPEND(status, question->query->keys, NXR_MEET_KEY);
-    question->call = status == PMIX_SUCCESS ? nxr_call_new() : NULL;
+    question->query = query_new(self, card, nbytes);
+    question->call = question->query != NULL ? nxr_call_new() : NULL;
     if (question->call == NULL) {
         atomic_store(&question->holders, 1);
         question_release(question);
         return NULL;
     }
-    PMIX_QUERY_QUALIFIERS_CREATE(question->query, 4);
-    PMIX_INFO_LOAD(&question->query->qualifiers[0], PMIX_QUERY_REFRESH_CACHE, &yes, PMIX_BOOL);
-    PMIX_INFO_LOAD(&question->query->qualifiers[1], PMIX_PROCID, self, PMIX_PROC);
-    PMIX_INFO_LOAD(&question->query->qualifiers[2], NXR_MEET_KEY, &object, PMIX_BYTE_OBJECT);
-    PMIX_INFO_LOAD(&question->query->qualifiers[3], PMIX_PROC_PID, &pid, PMIX_PID);
     return question;
 }
 
@@ -163,8 +179,9 @@ pmix_status_t nxr_meeting_of_cards(const pmix_proc_t *self, const void *card, si
         return PMIX_ERR_NOMEM;
     }
     status = PMIx_Query_info_nb(question->query, 1, answer_came, question);
-    if (status != PMIX_SUCCESS) {
-        answer_came(status, NULL, 0, question, NULL, NULL);
+    if (status != PMIX_SUCCESS) { /* PMIx has not taken it: no answer follows */
+        nxr_call_ended(status, question->call);
+        atomic_fetch_sub(&question->holders, 1);
     }
     status = nxr_call_wait(question->call, timeout_ns);
     if (status == PMIX_SUCCESS) {

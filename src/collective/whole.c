@@ -22,11 +22,6 @@ struct whole {
     char *packed;        /* SCATTER: a piece of the part for each member; else NULL */
 };
 
-static int out_of_memory(struct nixl_team *team)
-{
-    return nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
-}
-
 /* Whole elements, as many as there is room for. */
 static size_t piece_of(const struct nixl_team *team, const struct nxr_reduction *what, size_t part)
 {
@@ -54,7 +49,7 @@ static int pack(struct nixl_team *team, const struct whole *whole, size_t at, si
 static int gather(struct nixl_team *team, const struct whole *whole, size_t at, size_t nbytes)
 {
     const struct nxr_reduction *what = whole->what;
-    bool is_scatter = what->kind == NXR_REDUCE_SCATTER;
+    bool is_scatter = whole->packed != NULL;
     struct nxr_call call = {.kind = NXR_CALL_EXCHANGE,
                             .exchange = {.all_send = true,
                                          .all_receive = what->kind != NXR_REDUCE,
@@ -95,28 +90,36 @@ static int run_round(struct nixl_team *team, const struct whole *whole, size_t a
                : status;
 }
 
-int nxr_whole_reduce(struct nixl_team *team, const struct nxr_reduction *what)
+static int run_rounds(struct nixl_team *team, const struct whole *whole)
 {
-    size_t size = (size_t)team->size;
-    struct whole whole = {.what = what, .part_nbytes = what->nbytes};
     int status = NIXL_OK;
 
-    if (what->kind == NXR_REDUCE_SCATTER) {
-        whole.part_nbytes = what->nbytes / size;
+    for (size_t at = 0; at < whole->part_nbytes && status == NIXL_OK; at += whole->piece_nbytes) {
+        size_t left = whole->part_nbytes - at;
+
+        status =
+            run_round(team, whole, at, left < whole->piece_nbytes ? left : whole->piece_nbytes);
     }
+    return status;
+}
+
+int nxr_whole_reduce(struct nixl_team *team, const struct nxr_reduction *what)
+{
+    bool is_scatter = what->kind == NXR_REDUCE_SCATTER;
+    size_t size = (size_t)team->size;
+    struct whole whole = {.what = what, .part_nbytes = what->nbytes / (is_scatter ? size : 1)};
+    int status;
+
     whole.piece_nbytes = piece_of(team, what, whole.part_nbytes);
     if (whole.piece_nbytes == 0) {
         return NIXL_OK;
     }
     whole.operands = calloc(size, whole.piece_nbytes);
-    whole.packed = what->kind == NXR_REDUCE_SCATTER ? calloc(size, whole.piece_nbytes) : NULL;
-    if (whole.operands == NULL || (what->kind == NXR_REDUCE_SCATTER && whole.packed == NULL)) {
-        status = out_of_memory(team);
-    }
-    for (size_t at = 0; at < whole.part_nbytes && status == NIXL_OK; at += whole.piece_nbytes) {
-        size_t left = whole.part_nbytes - at;
-
-        status = run_round(team, &whole, at, left < whole.piece_nbytes ? left : whole.piece_nbytes);
+    whole.packed = is_scatter ? calloc(size, whole.piece_nbytes) : NULL;
+    if (whole.operands != NULL && (whole.packed != NULL || !is_scatter)) {
+        status = run_rounds(team, &whole);
+    } else {
+        status = nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
     }
     free(whole.operands);
     free(whole.packed);

@@ -523,8 +523,10 @@ int nxr_host_word_start(struct nxr_op *op)
 
 int nxr_host_word_cancel(struct nxr_op *op)
 {
-    if (take_back(asked_of(op->part->peer), op) != NIXL_OK) {
-        return NIXL_INPROGRESS;
+    struct nxr_asked *asked = atomic_load(&op->part->peer->asked);
+
+    if (asked == NULL || take_back(asked, op) != NIXL_OK) {
+        return NIXL_INPROGRESS; /* answered, or about to be asked */
     }
     end_for_transport(op, NIXL_ERR_CANCELED);
     return NIXL_OK;
