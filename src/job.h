@@ -91,6 +91,7 @@ struct nxr_peer {
         refused_until; /* it is lost if nobody listens on its socket until then; 0: not looked */
     struct nxr_conn *conn;
     struct nxr_list asks;      /* struct nxr_region_part that wait for the peer's answer */
+    struct nxr_list unsent;    /* messages for the next connection (host/conn.c) */
     int event_fd;              /* of the peer, to wake it when it polls; -1: not kept */
     int pidfd;                 /* -1: not watched by descriptor */
     bool is_gone;              /* the process has ended, all of its threads */

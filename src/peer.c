@@ -35,6 +35,7 @@ static struct nxr_peer *peer_new(int rank)
     };
     nxr_list_init(&peer->held);
     nxr_list_init(&peer->asks);
+    nxr_list_init(&peer->unsent);
     return peer;
 }
 

@@ -75,26 +75,85 @@ static void free_out(struct out_message *out)
     free(out);
 }
 
-/* Keep a message until it can be sent, with descriptors of our own. */
-static void queue_message(struct nxr_conn *conn, const union nxr_wire_message *message,
-                          const int *fds, int n_fds)
+/* Copy a message that has to wait, with descriptors of our own; NULL, with a warning: no room. */
+static struct out_message *new_out(const struct nxr_peer *peer,
+                                   const union nxr_wire_message *message, const int *fds, int n_fds)
 {
     struct out_message *out = calloc(1, sizeof(*out));
 
     if (out == NULL) {
-        nxr_warn(HOST, "no memory to queue a message to rank %d", conn->peer->rank);
-        return;
+        nxr_warn(HOST, "no memory to queue a message to rank %d", peer->rank);
+        return NULL;
     }
     out->message = *message;
     for (out->n_fds = 0; out->n_fds < n_fds; out->n_fds++) {
         out->fds[out->n_fds] = fcntl(fds[out->n_fds], F_DUPFD_CLOEXEC, 0);
         if (out->fds[out->n_fds] < 0) {
-            nxr_warn(HOST, "no descriptor to queue a message to rank %d: %m", conn->peer->rank);
+            nxr_warn(HOST, "no descriptor to queue a message to rank %d: %m", peer->rank);
             free_out(out);
-            return;
+            return NULL;
         }
     }
-    nxr_list_append(&conn->out, &out->link);
+    return out;
+}
+
+/* Keep a message in `list` until it can be sent. */
+static void queue_message(struct nxr_list *list, const struct nxr_peer *peer,
+                          const union nxr_wire_message *message, const int *fds, int n_fds)
+{
+    struct out_message *out = new_out(peer, message, fds, n_fds);
+
+    if (out != NULL) {
+        nxr_list_append(list, &out->link);
+    }
+}
+
+/* Does a message outlive its connection? A greeting belongs to it; the asker repeats a question. */
+static bool is_lasting(const union nxr_wire_message *message)
+{
+    switch ((enum nxr_wire_type)message->header.type) {
+    case NXR_WIRE_HELLO:
+    case NXR_WIRE_WELCOME:
+    case NXR_WIRE_RESOLVE:
+    case NXR_WIRE_KEY:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* The connection ends: what it has not sent and what still counts is for the next one. */
+static void keep_unsent(struct nxr_conn *conn)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&conn->out)) != NULL) {
+        struct out_message *out = nxr_list_entry(link, struct out_message, link);
+
+        if (conn->peer != NULL && !nxr_peer_is_lost(conn->peer) && is_lasting(&out->message)) {
+            nxr_list_append(&conn->peer->unsent, link);
+        } else {
+            free_out(out);
+        }
+    }
+}
+
+/* The peer's connection takes over what another one has left; it is sent once that is greeted. */
+static void take_unsent(struct nxr_conn *conn)
+{
+    nxr_list_splice(&conn->out, &conn->peer->unsent);
+    if (conn->is_greeted && !nxr_list_is_empty(&conn->out)) {
+        set_writing(conn, true);
+    }
+}
+
+void nxr_conn_drop_unsent(struct nxr_peer *peer)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&peer->unsent)) != NULL) {
+        free_out(nxr_list_entry(link, struct out_message, link));
+    }
 }
 
 static void send_queued(struct nxr_conn *conn)
@@ -128,13 +187,13 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
     if (is_greeting || (conn->is_greeted && nxr_list_is_empty(&conn->out))) {
         status = send_now(conn, message, fds, n_fds);
     }
-    if (status == NIXL_ERR_AGAIN) {
-        queue_message(conn, message, fds, n_fds);
-        if (conn->is_greeted || is_greeting) {
+    if (status != NIXL_OK) {
+        queue_message(&conn->out, conn->peer, message, fds, n_fds);
+        if (status != NIXL_ERR_AGAIN) {
+            nxr_conn_close(conn);
+        } else if (conn->is_greeted || is_greeting) {
             set_writing(conn, true);
         }
-    } else if (status != NIXL_OK) {
-        nxr_conn_close(conn);
     }
 }
 
@@ -148,10 +207,23 @@ void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message,
     }
     if (peer->conn == NULL && nxr_conn_open(peer, &user) != NIXL_OK) {
         nxr_debug(HOST, "cannot connect to rank %d again: %m", peer->rank);
-        nxr_link_conn_closed(peer); /* asks again later, if the message was a question */
+        if (is_lasting(message)) {
+            queue_message(&peer->unsent, peer, message, fds, n_fds);
+        }
+        nxr_link_conn_closed(peer); /* tries again later, and asks again */
         return;
     }
     nxr_conn_send_on(peer->conn, message, fds, n_fds);
+}
+
+void nxr_conn_send_unsent(struct nxr_peer *peer)
+{
+    uid_t user;
+
+    if (peer->conn == NULL && !nxr_list_is_empty(&peer->unsent) && !nxr_peer_is_lost(peer) &&
+        nxr_conn_open(peer, &user) != NIXL_OK) {
+        nxr_link_conn_closed(peer);
+    }
 }
 
 void nxr_conn_ring_fd(struct nxr_peer *peer)
@@ -291,13 +363,16 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
     memcpy(message.hello.secret, peer->card.secret, NXR_SECRET_NBYTES);
     nxr_conn_send_on(conn, &message, fds, 2);
     /* The greeting may have met a socket that was closed meanwhile, which closed the connection. */
-    return peer->conn != NULL ? NIXL_OK : NIXL_ERR_AGAIN;
+    if (peer->conn == NULL) {
+        return NIXL_ERR_AGAIN;
+    }
+    take_unsent(conn);
+    return NIXL_OK;
 }
 
 void nxr_conn_close(struct nxr_conn *conn)
 {
     struct nxr_peer *peer = conn->peer;
-    struct nxr_list *link;
 
     if (conn->is_closed) {
         return;
@@ -307,14 +382,26 @@ void nxr_conn_close(struct nxr_conn *conn)
     close(conn->fd);
     conn->fd = -1;
     n_strangers -= !conn->is_mine && !conn->is_greeted;
-    while ((link = nxr_list_pop(&conn->out)) != NULL) {
-        free_out(nxr_list_entry(link, struct out_message, link));
-    }
+    keep_unsent(conn);
     nxr_publish_unpark(conn);
     if (peer != NULL && peer->conn == conn) {
         peer->conn = NULL;
         nxr_link_conn_closed(peer);
+    } else if (peer != NULL && peer->conn != NULL) {
+        take_unsent(peer->conn);
     }
+}
+
+/*
+ * Close a connection that is not needed now. The other end may be sending: from here on that fails
+ * there, and what came before is read.
+ */
+static void close_idle(struct nxr_conn *conn)
+{
+    shutdown(conn->fd, SHUT_RDWR);
+    while (!conn->is_closed && receive_one(conn)) {
+    }
+    nxr_conn_close(conn);
 }
 
 void nxr_conn_free_closed(void)
@@ -338,6 +425,7 @@ void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer)
     conn->peer = peer;
     if (peer->conn == NULL) {
         peer->conn = conn;
+        take_unsent(conn);
     }
 }
 
@@ -360,7 +448,7 @@ static bool make_room(void)
         }
     }
     if (oldest != NULL) {
-        nxr_conn_close(oldest);
+        close_idle(oldest);
         return true;
     }
     return false;
@@ -441,7 +529,7 @@ int64_t nxr_conn_tick(int64_t now)
             ends_at = conn->used_at + IDLE_NS;
         }
         if (ends_at <= now) {
-            nxr_conn_close(conn);
+            close_idle(conn);
         } else if (ends_at < due) {
             due = ends_at;
         }

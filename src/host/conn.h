@@ -5,8 +5,11 @@
  * is nothing to sweep; they are seen only inside one network namespace, and ranks in different ones
  * count as different hosts. There is no path socket.
  *
- * Connections are opened when there is something to say and closed by who opened them when idle, so
- * that few descriptors do. All functions: caller holds job.lock.
+ * A connection is opened when there is something to say. The side that opened it closes it when it
+ * is idle, so that few descriptors do. It reads first what the other side has sent until then. What
+ * one connection could not send goes over the next one, in order. Questions and answers about keys
+ * are the exception: the asker repeats its question.
+ * All functions: caller holds job.lock.
  */
 #ifndef NXR_HOST_CONN_H
 #define NXR_HOST_CONN_H
@@ -44,7 +47,7 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p);
 
 /*
  * Send a message to a connected peer; opens the connection again if it was dropped. `fds` stay the
- * caller's. Not delivered if the peer dies.
+ * caller's. Delivered once and in order, unless the peer dies.
  */
 void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message, const int *fds,
                    int n_fds);
@@ -52,6 +55,10 @@ void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message,
 /* The same over a given connection. */
 void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *message, const int *fds,
                       int n_fds);
+
+/* Open a connection for what a broken one has left unsent; or forget that: the peer is no more. */
+void nxr_conn_send_unsent(struct nxr_peer *peer);
+void nxr_conn_drop_unsent(struct nxr_peer *peer);
 
 /* HELLO or WELCOME was good: messages may flow. */
 void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer);

@@ -312,6 +312,7 @@ void nxr_link_unmap(struct nxr_peer *peer)
 {
     free(peer->full_card);
     peer->full_card = NULL;
+    nxr_conn_drop_unsent(peer);
     nxr_word_forget(peer);
     if (peer->control != NULL && peer->rank != nxr_job.rank) {
         nxr_control_unmap_ring(peer->tx.slots);
@@ -348,7 +349,7 @@ void nxr_link_conn_closed(struct nxr_peer *peer)
     }
     if (!nxr_peer_is_up(peer)) {
         retry_later(peer, "its service thread closes the connection before it answers");
-    } else if (!nxr_list_is_empty(&peer->asks)) {
+    } else if (!nxr_list_is_empty(&peer->asks) || !nxr_list_is_empty(&peer->unsent)) {
         n_retrying += peer->link_retry_at == INT64_MAX;
         peer->link_retry_at = nxr_now_ns() + RETRY_NS;
     }
@@ -371,6 +372,7 @@ static void retry(struct nxr_peer *peer, int64_t now)
     if (nxr_peer_is_up(peer)) {
         n_retrying--;
         peer->link_retry_at = INT64_MAX;
+        nxr_conn_send_unsent(peer);
         nxr_link_ask_again(peer);
     } else if (peer->link_retry_at <= now) {
         connect_now(peer);

@@ -70,6 +70,7 @@ static void end_peer(struct nxr_peer *peer, enum nixl_peer_state state)
     if (peer->conn != NULL) {
         nxr_conn_close(peer->conn);
     }
+    nxr_conn_drop_unsent(peer);
     if (state == NIXL_PEER_LOST) {
         nxr_info(HOST, "rank %d has died", peer->rank);
         nxr_event_push(NIXL_EVENT_PEER_LOST, peer->rank, "");

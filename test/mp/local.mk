@@ -35,6 +35,7 @@ mp_programs = \
 	%D%/first_flush \
 	%D%/harness_probe \
 	%D%/hello \
+	%D%/idle_conn \
 	%D%/hostile \
 	%D%/hostile_net \
 	%D%/large \
@@ -106,6 +107,9 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_first_flush_LDADD = $(mp_libs)
 %C%_hello_LDFLAGS = $(mp_link)
 %C%_hello_LDADD = $(mp_libs)
+%C%_idle_conn_SOURCES = %D%/idle_conn.c test/net/bed.c test/net/bed.h
+%C%_idle_conn_LDFLAGS = $(mp_link)
+%C%_idle_conn_LDADD = $(mp_libs)
 %C%_hostile_net_LDFLAGS = $(mp_link)
 %C%_hostile_net_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_hostile_LDFLAGS = $(mp_link)

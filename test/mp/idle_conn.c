@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rank 2 dies. Rank 1 reports that to rank 0 over a connection that rank 0 closes at that moment,
+ * because it was idle. The report arrives nevertheless.
+ *
+ *     idle_conn queued|late
+ *
+ * queued: the report is unread in the socket when rank 0 closes the connection. late: rank 0 has
+ * closed it, and rank 1 has not seen that when it sends the report. Each rank watches the next one,
+ * so with four ranks only rank 1 can report the death to rank 0.
+ *
+ * The program has an epoll_wait() of its own, by which it holds the library's service thread.
+ */
+#include "test/net/bed.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define VICTIM   2
+#define IDLE_MS  700 /* longer waits of a service thread are for connections to become idle */
+#define BOUND_NS (20 * MPT_S)
+
+static int my_rank;
+static bool is_late, has_waited, has_held;
+static int64_t idle_at_ns = INT64_MAX; /* the service thread closes what is idle then */
+
+/* ---- the service thread ---------------------------------------------------------------------- */
+
+/* Rank 0: the connection has been idle for long, and this thread is about to close it. */
+static void on_idle(void)
+{
+    has_waited = true;
+    bed_mark("idle", 0);
+    if (!is_late) {
+        bed_mark("die", 0);
+        bed_await_mark("told", 1);
+    }
+}
+
+/* Rank 1: what this thread was woken for is that the connection was closed. */
+static void on_close(void)
+{
+    has_held = true;
+    bed_await_mark("closed", 0);
+    bed_mark("die", 0);
+    bed_await_mark("told", 1);
+}
+
+NIXL_API int epoll_wait(int epoll_fd, struct epoll_event *events, int n_events, int timeout_ms)
+{
+    int (*wait)(int, struct epoll_event *, int, int), n_ready;
+
+    *(void **)&wait = dlsym(RTLD_NEXT, "epoll_wait");
+    if (has_waited && my_rank == 0) {
+        bed_mark("closed", 0);
+    }
+    if (timeout_ms >= IDLE_MS) {
+        idle_at_ns = mpt_now_ns() + timeout_ms * MPT_MS;
+    }
+    n_ready = wait(epoll_fd, events, n_events, timeout_ms);
+    if (my_rank == 0 && !has_waited && mpt_now_ns() >= idle_at_ns) {
+        on_idle();
+    } else if (my_rank == 1 && is_late && !has_held && n_ready > 0 && bed_has_mark("idle", 0)) {
+        on_close();
+    }
+    return n_ready;
+}
+
+/* ---- the ranks ------------------------------------------------------------------------------- */
+
+static void hear_of_the_death(int64_t timeout_ns)
+{
+    struct nixl_event event = NIXL_EVENT_INIT;
+
+    MPT_OK(nixl_event_recv(timeout_ns, &event));
+    MPT_EQ(event.type, NIXL_EVENT_PEER_LOST);
+    MPT_EQ(event.rank, VICTIM);
+}
+
+/* The message has been sent: what follows a death holds the lock that this call takes, too. */
+static void pass_the_lock(void)
+{
+    struct nixl_region *region;
+    char bytes[8];
+
+    MPT_OK(nixl_region_register("lock", bytes, sizeof(bytes), NULL, &region));
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+}
+
+int main(int argc, char **argv)
+{
+    const char *rank = getenv("PMIX_RANK");
+
+    mpt_start();
+    MPT_TRUE(argc == 2 && rank != NULL);
+    my_rank = atoi(rank);
+    is_late = strcmp(argv[1], "late") == 0;
+    MPT_OK(nixl_init(NULL));
+    MPT_EQ(nixl_size(), 4);
+    if (my_rank == VICTIM) {
+        bed_await_mark("die", 0);
+        kill(getpid(), SIGKILL);
+    }
+    hear_of_the_death(my_rank == 0 ? BOUND_NS : MPT_PATIENCE);
+    if (my_rank == 1) {
+        pass_the_lock();
+        bed_mark("told", 1);
+    }
+    bed_meet_without("heard", VICTIM);
+    mpt_finalize();
+    return mpt_passed();
+}
