@@ -9,6 +9,7 @@
 
 #include "launcher/foreign.h"
 #include "launcher/foreign_output.h"
+#include "launcher/frame.h"
 #include "launcher/line.h"
 #include "launcher/sink.h"
 #include "launcher/tagged.h"
@@ -38,8 +39,8 @@ struct outlet {
     struct text line;
     struct text kept; /* lines that wait until another rank's long line has ended */
     bool is_midline;  /* what went out last is a part of a line */
-    bool is_escaped;  /* the last byte was FRAME_ESCAPE */
-    bool is_framed;   /* the next newline is that of the frame */
+    struct frame_reader frames;
+    struct text report; /* the part of a report that has come */
 };
 
 /* One stream of the engine. */
@@ -139,23 +140,6 @@ static void write_line(struct outlet *outlet, const char *text, size_t nbytes)
     sink_add(outlet->sink, outlet, text, nbytes);
 }
 
-/* Take a report out of the line. Returns the bytes before it, or those of the whole line. */
-static size_t take_report(const struct outlet *outlet)
-{
-    static const char mark[] = RANK_REPORT_MARK;
-    const char *at = memmem(outlet->line.data, outlet->line.used, mark, sizeof(mark) - 1);
-    char host[256], kind;
-    int rank, pid, value;
-
-    if (at == NULL ||
-        sscanf(at + sizeof(mark) - 1, RANK_REPORT_FORMAT, &rank, host, &pid, &kind, &value) != 5 ||
-        rank_report_is_of_stdout((enum rank_report_kind)kind) != (outlet->which == 0)) {
-        return outlet->line.used;
-    }
-    report_fn(outlet->rank, host, pid, (enum rank_report_kind)kind, value);
-    return (size_t)(at - outlet->line.data);
-}
-
 /*
  * A line that waits for the end of another rank's. There is one pipe for all, which must be read on
  * until that end comes: so there is a limit.
@@ -212,9 +196,9 @@ static void write_all_kept(void)
 /* The line is at its end, or so long that it must go out in parts. */
 static void end_line(struct outlet *outlet)
 {
-    size_t nbytes = outlet->line.used > 0 ? take_report(outlet) : 0;
+    size_t nbytes = outlet->line.used;
 
-    outlet->is_midline = outlet->line.used > 0 && outlet->line.data[outlet->line.used - 1] != '\n';
+    outlet->is_midline = nbytes > 0 && outlet->line.data[nbytes - 1] != '\n';
     if (nbytes > 0 && open_sink(outlet)) {
         if (!sink_takes(outlet->sink, outlet)) {
             keep_line(outlet, nbytes);
@@ -227,20 +211,41 @@ static void end_line(struct outlet *outlet)
     outlet->line.used = 0;
 }
 
-/* Take the frame off (rank_report.h). Returns false if the byte is not the rank's. */
-static bool decode(struct outlet *outlet, char *c)
+/* The stream of this rank has ended, maybe in the middle of a line. */
+static void end_stream(struct outlet *outlet)
 {
-    bool was_framed = outlet->is_framed;
-
-    outlet->is_framed = false;
-    if (outlet->is_escaped) {
-        outlet->is_escaped = false;
-        outlet->is_framed = *c == FRAME_END;
-        *c = *c == FRAME_NEWLINE ? '\n' : FRAME_ESCAPE;
-        return !outlet->is_framed;
+    end_line(outlet);
+    outlet->is_midline = false;
+    if (outlet->sink != NULL) {
+        sink_release(outlet->sink, outlet);
     }
-    outlet->is_escaped = *c == FRAME_ESCAPE;
-    return !outlet->is_escaped && !(was_framed && *c == '\n');
+}
+
+/* A report is complete. Of a form that nixlrun-rank does not write, it is dropped. */
+static void end_report(struct outlet *outlet)
+{
+    char host[256], kind;
+    int rank, pid, value, n_read;
+
+    text_add(&outlet->report, "", 0); /* it may be empty */
+    n_read = sscanf(outlet->report.data, RANK_REPORT_FORMAT, &rank, host, &pid, &kind, &value);
+    if (n_read != 5 ||
+        rank_report_is_of_stdout((enum rank_report_kind)kind) != (outlet->which == 0)) {
+        return;
+    }
+    if (rank_report_is_last((enum rank_report_kind)kind)) {
+        end_stream(outlet);
+    }
+    report_fn(outlet->rank, host, pid, (enum rank_report_kind)kind, value);
+}
+
+/* A byte of a rank's output. */
+static void take_byte(struct outlet *outlet, char c)
+{
+    text_add(&outlet->line, &c, 1);
+    if (c == '\n' || outlet->line.used > LINE_MOST_NBYTES) {
+        end_line(outlet);
+    }
 }
 
 static void take_piece(void *arg, int rank, const char *text, size_t nbytes)
@@ -258,11 +263,21 @@ static void take_piece(void *arg, int rank, const char *text, size_t nbytes)
     for (size_t i = 0; i < nbytes; i++) {
         char c = text[i];
 
-        if (decode(outlet, &c)) {
-            text_add(&outlet->line, &c, 1);
-            if (c == '\n' || outlet->line.used > LINE_MOST_NBYTES) {
-                end_line(outlet);
-            }
+        switch (frame_read(&outlet->frames, &c)) {
+        case FRAME_IS_OUTPUT:
+            take_byte(outlet, c);
+            break;
+        case FRAME_IS_REPORT_START:
+            outlet->report.used = 0;
+            break;
+        case FRAME_IS_REPORT:
+            text_add(&outlet->report, &c, outlet->report.used < FRAME_MOST_NBYTES);
+            break;
+        case FRAME_IS_REPORT_END:
+            end_report(outlet);
+            break;
+        case FRAME_IS_NOTHING:
+            break;
         }
     }
 }
@@ -278,13 +293,7 @@ static void intake_close(struct intake *intake)
     close(intake->watch.fd);
     intake->watch.fd = -1;
     for (int rank = 0; rank < job->np; rank++) {
-        struct outlet *outlet = &outlets[which][rank];
-
-        end_line(outlet);
-        outlet->is_midline = false;
-        if (outlet->sink != NULL) {
-            sink_release(outlet->sink, outlet);
-        }
+        end_stream(&outlets[which][rank]);
     }
     write_all_kept();
     release_held();

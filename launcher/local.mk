@@ -31,6 +31,8 @@ noinst_LTLIBRARIES += %D%/libnxr_launcher.la
 	%D%/foreign_verdict.c \
 	%D%/foundation.c \
 	%D%/foundation.h \
+	%D%/frame.c \
+	%D%/frame.h \
 	%D%/guardian.c \
 	%D%/guardian.h \
 	%D%/guardian_link.c \
@@ -113,8 +115,8 @@ bin_PROGRAMS += %D%/nixlrun
 
 # Between the daemons of other engines and the ranks. It needs nothing but the C library.
 pkglibexec_PROGRAMS += %D%/nixlrun-rank
-%C%_nixlrun_rank_SOURCES = %D%/descendants.c %D%/pty.c %D%/pty.h %D%/rank_link.c \
-	%D%/rank_link.h %D%/rank_main.c %D%/rank_world.c %D%/rank_world.h %D%/world.c %D%/world.h
+%C%_nixlrun_rank_SOURCES = %D%/descendants.c %D%/frame.c %D%/frame.h %D%/pty.c %D%/pty.h \
+	%D%/rank_link.c %D%/rank_link.h %D%/rank_main.c %D%/rank_world.c %D%/rank_world.h %D%/world.c %D%/world.h
 
 # The rank that --info and --explain start, a program by the public calls only.
 pkglibexec_PROGRAMS += %D%/nixlrun-inspect

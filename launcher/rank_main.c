@@ -13,6 +13,7 @@
 
 #include "launcher/descendants.h"
 #include "launcher/ending.h"
+#include "launcher/frame.h"
 #include "launcher/job.h"
 #include "launcher/pty.h"
 #include "launcher/rank_link.h"
@@ -37,24 +38,6 @@ enum { READ_NBYTES = 4096, LINGER_MS = 500 };
 
 static const int held[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
 
-/* One write() of one line, so that the engine passes it on whole. */
-static void report(pid_t pid, enum rank_report_kind kind, int value)
-{
-    int fd = rank_report_is_of_stdout(kind) ? STDOUT_FILENO : STDERR_FILENO;
-    char host[HOST_NAME_MAX + 1] = "localhost", line[HOST_NAME_MAX + 128];
-    const char *rank = getenv("PMIX_RANK");
-    int n;
-
-    gethostname(host, sizeof(host) - 1);
-    n = snprintf(line, sizeof(line), RANK_REPORT_MARK "%.12s %s %d %c %d\n",
-                 rank != NULL ? rank : "0", host, (int)pid, (char)kind, value);
-    if (write(fd, line, (size_t)n) < 0) {
-        return;
-    }
-}
-
-/* ---- output ---------------------------------------------------------------------------------- */
-
 /* Write all; false when nobody reads. */
 static bool write_all(int fd, const char *data, size_t nbytes)
 {
@@ -70,31 +53,36 @@ static bool write_all(int fd, const char *data, size_t nbytes)
     return true;
 }
 
-/* Pass on text in frames, each in one write(). */
-static bool write_frames(int fd, const char *text, size_t nbytes)
+/* Pass on text in frames, each in one write(). False when nobody reads. */
+static bool write_frames(int fd, enum frame_kind kind, const char *text, size_t nbytes)
 {
-    char frame[FRAME_MOST_NBYTES + 8];
-    size_t used = 0;
+    char frame[FRAME_MOST_NBYTES];
+    size_t taken;
 
-    for (size_t i = 0; i < nbytes; i++) {
-        if (text[i] == '\n' || text[i] == FRAME_ESCAPE) {
-            frame[used++] = FRAME_ESCAPE;
-            frame[used++] = text[i] == '\n' ? FRAME_NEWLINE : FRAME_IS_ESCAPE;
-        } else {
-            frame[used++] = text[i];
-        }
-        if (used >= FRAME_MOST_NBYTES || i + 1 == nbytes) {
-            frame[used++] = FRAME_ESCAPE;
-            frame[used++] = FRAME_END;
-            frame[used++] = '\n';
-            if (!write_all(fd, frame, used)) {
-                return false;
-            }
-            used = 0;
+    for (; nbytes > 0; text += taken, nbytes -= taken) {
+        size_t used = frame_write(kind, text, nbytes, frame, &taken);
+
+        if (!write_all(fd, frame, used)) {
+            return false;
         }
     }
     return true;
 }
+
+static void report(pid_t pid, enum rank_report_kind kind, int value)
+{
+    int fd = rank_report_is_of_stdout(kind) ? STDOUT_FILENO : STDERR_FILENO;
+    char host[HOST_NAME_MAX + 1] = "localhost", text[HOST_NAME_MAX + 128];
+    const char *rank = getenv("PMIX_RANK");
+    int n;
+
+    gethostname(host, sizeof(host) - 1);
+    n = snprintf(text, sizeof(text), "%.12s %s %d %c %d", rank != NULL ? rank : "0", host, (int)pid,
+                 (char)kind, value);
+    write_frames(fd, FRAME_REPORT, text, (size_t)n);
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
 
 /* Pass on what one stream has. At its end, or when nobody reads, it is closed: fd -1. */
 static void pump(struct pollfd *from, int to_fd)
@@ -102,7 +90,8 @@ static void pump(struct pollfd *from, int to_fd)
     char text[READ_NBYTES];
     ssize_t n = read(from->fd, text, sizeof(text));
 
-    if ((n < 0 && errno == EINTR) || (n > 0 && write_frames(to_fd, text, (size_t)n))) {
+    if ((n < 0 && errno == EINTR) ||
+        (n > 0 && write_frames(to_fd, FRAME_OUTPUT, text, (size_t)n))) {
         return;
     }
     close(from->fd);

@@ -1,27 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What nixlrun-rank writes into the engine for nixlrun.
- *
- * Output goes in frames: engine lines of at most FRAME_MOST_NBYTES with the rank's own newlines
- * encoded. Engines break long lines (srun) and lose text where many short ones need many tags (Open
- * MPI 4.1); of frames they do neither. A report is a line of its own on the rank's standard error
- * or, where rank_report_is_of_stdout() says so, on its standard output; it begins with a control
- * character that no text has by chance. An engine may deliver the two streams in any order.
+ * What nixlrun-rank tells nixlrun through the engine, beside the rank's output and in the same
+ * frames (frame.h). A report is a frame of its own on the rank's standard error or, where
+ * rank_report_is_of_stdout() says so, on its standard output; a rank's output cannot be taken for
+ * one. An engine may deliver the two streams in any order.
  */
 #ifndef NIXLRUN_LAUNCHER_RANK_REPORT_H
 #define NIXLRUN_LAUNCHER_RANK_REPORT_H
 
 #include <stdbool.h>
 
-#define FRAME_ESCAPE      '\020' /* one of the following is behind it */
-#define FRAME_NEWLINE     'n'
-#define FRAME_IS_ESCAPE   'd' /* the escape itself */
-#define FRAME_END         '.' /* the newline behind it is the frame's, not the rank's */
-#define FRAME_MOST_NBYTES 900
-
-#define RANK_REPORT_MARK "\036nixlrun-rank "
-
-/* Behind the mark: rank, host, pid, one of these, and a number. */
+/* Rank, host, pid, one of the kinds below, and a number. */
 #define RANK_REPORT_FORMAT "%d %255s %d %c %d"
 
 /*
@@ -73,6 +62,13 @@ enum rank_report_kind {
 static inline bool rank_report_is_of_stdout(enum rank_report_kind kind)
 {
     return kind == RANK_REPORT_OUT_ENDED || kind == RANK_REPORT_JOB || kind == RANK_REPORT_STEP;
+}
+
+/* The last reports of standard output and of standard error. */
+static inline bool rank_report_is_last(enum rank_report_kind kind)
+{
+    return kind == RANK_REPORT_OUT_ENDED || kind == RANK_REPORT_ENDED ||
+           kind == RANK_REPORT_NOT_LEFT;
 }
 
 #endif

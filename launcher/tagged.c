@@ -3,7 +3,7 @@
  * Reads the tags that engines put before the output of ranks. Open MPI and PRRTE tag what they read
  * at a time, not lines: where a rank's text stops in mid-line, that of another follows behind a tag
  * of its own in the same line. So a line may have several pieces, and a rank's line several lines.
- * A text of a rank that looks like a tag is taken for one.
+ * A text that looks like a tag is taken for one; of ranks there is none (frame.h).
  */
 #include "config.h"
 

@@ -9,9 +9,6 @@ needs=mpirun.openmpi
 . "$top_srcdir/test/net/engines.sh"
 
 common
-gives 0 "lines of 3 MB" --host "$three" sh -c 'head -c 3000000 /dev/zero | tr "\0" "$PMIX_RANK"; echo'
-[ "$(grep -cEx '0+|1+|2+|3+|4+' "$work/out")" = 5 ] && [ "$(wc -l <"$work/out")" = 5 ]
-result $? "come out whole"
 gives 0 "several programs" -np 3 --host h0:2,h1:2 -l sh -c 'echo "a $(uname -n)"' : -np 1 \
     sh -c 'echo "b $(uname -n)"'
 [ "$(sort "$work/out" | tr '\n' '|')" = "[0] a h0|[1] a h0|[2] a h1|[3] b h1|" ]
