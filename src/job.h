@@ -191,6 +191,9 @@ void nxr_peers_free(void);
 /* A call has found that rank to be lost, or to have left: fails with what is known of that. */
 int nxr_peer_fail_lost(const char *operation, int rank, const char *transport);
 
+/* A call has found that no transport reaches that peer: NIXL_ERR_UNSUPPORTED, with the reason. */
+int nxr_peer_fail_unreached(const char *operation, const struct nxr_peer *peer);
+
 /* What is known of that: "it was silent..."; "": nothing, or it lives. Any rank, also -1. */
 const char *nxr_peer_why_lost(int rank);
 

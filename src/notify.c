@@ -200,8 +200,7 @@ static int fail_send(const char *operation, int status, const struct nxr_peer *p
     case NIXL_ERR_PEER_LOST:
         return nxr_peer_fail_lost(operation, peer->rank, "");
     case NIXL_ERR_UNSUPPORTED:
-        return nxr_fail(status, operation, peer->rank, "", 0, "no transport reaches rank %d: %s",
-                        peer->rank, peer->why_not);
+        return nxr_peer_fail_unreached(operation, peer);
     case NIXL_ERR_AGAIN:
         return nxr_fail(status, operation, peer->rank, "", 0,
                         nxr_peer_is_up(peer) ? "the queue of notifications to rank %d is full"

@@ -263,8 +263,7 @@ int nxr_region_fail_part(const char *operation, const struct nxr_region_part *pa
                         part->rank, name);
     }
     if (part->status == NIXL_ERR_UNSUPPORTED) {
-        return nxr_fail(NIXL_ERR_UNSUPPORTED, operation, part->rank, "", 0,
-                        "no transport reaches rank %d: %s", part->rank, peer->why_not);
+        return nxr_peer_fail_unreached(operation, peer);
     }
     return nxr_fail(part->status, operation, part->rank, "", 0,
                     "cannot open region '%s' of rank %d: %s", name, part->rank,

@@ -119,8 +119,7 @@ static int fail_probe(const char *operation, struct nxr_peer *peer, const char *
     case NIXL_ERR_PEER_LOST:
         return nxr_peer_fail_lost(operation, peer->rank, "");
     case NIXL_ERR_UNSUPPORTED:
-        return nxr_fail(status, operation, peer->rank, "", 0, "no transport reaches rank %d: %s",
-                        peer->rank, peer->why_not);
+        return nxr_peer_fail_unreached(operation, peer);
     case NIXL_ERR_TIMEOUT:
         return nxr_fail(status, operation, peer->rank, "", 0,
                         "rank %d has not answered within the timeout", peer->rank);

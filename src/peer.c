@@ -99,6 +99,12 @@ int nxr_peer_fail_lost(const char *operation, int rank, const char *transport)
     return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "rank %d has died", rank);
 }
 
+int nxr_peer_fail_unreached(const char *operation, const struct nxr_peer *peer)
+{
+    return nxr_fail(NIXL_ERR_UNSUPPORTED, operation, peer->rank, "", 0,
+                    "no transport reaches rank %d: %s", peer->rank, peer->why_not);
+}
+
 void nxr_peer_tell(struct nxr_peer *peer, const union nxr_wire_message *message)
 {
     if (peer->net != NULL) {

@@ -98,6 +98,27 @@ static void hear_of_end(const struct nxr_wire_death *death)
     }
 }
 
+/* What ranks of one host and ranks of two send alike. Returns false if it is another message. */
+static bool take_common(struct nxr_peer *peer, const union nxr_wire_message *message)
+{
+    switch ((enum nxr_wire_type)message->header.type) {
+    case NXR_WIRE_DEATH:
+        hear_of_end(&message->death);
+        return true;
+    case NXR_WIRE_LEAVING:
+        nxr_farewell_heard(&message->leaving);
+        return true;
+    case NXR_WIRE_PROBE:
+        nxr_publish_probe(peer, message->resolve.ask, message->resolve.name);
+        return true;
+    case NXR_WIRE_PROBED:
+        nxr_part_probed(peer, &message->probed);
+        return true;
+    default:
+        return false;
+    }
+}
+
 void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, int *fds, int n_fds)
 {
     enum nxr_wire_type type = message->header.type;
@@ -124,18 +145,6 @@ void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, 
     case NXR_WIRE_CLOSED:
         nxr_region_peer_closed(conn->peer, message->closed.id, message->closed.generation);
         break;
-    case NXR_WIRE_DEATH:
-        hear_of_end(&message->death);
-        break;
-    case NXR_WIRE_LEAVING:
-        nxr_farewell_heard(&message->leaving);
-        break;
-    case NXR_WIRE_PROBE:
-        nxr_publish_probe(conn->peer, message->resolve.ask, message->resolve.name);
-        break;
-    case NXR_WIRE_PROBED:
-        nxr_part_probed(conn->peer, &message->probed);
-        break;
     case NXR_WIRE_RING_FD:
         nxr_event_signal_fd();
         break;
@@ -146,29 +155,16 @@ void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, 
         nxr_bounce_work(conn);
         break;
     default:
+        (void)take_common(conn->peer, message);
         break;
     }
 }
 
 void nxr_dispatch_remote(struct nxr_peer *peer, const union nxr_wire_message *message)
 {
-    switch ((enum nxr_wire_type)message->header.type) {
-    case NXR_WIRE_RESOLVE:
+    if (message->header.type == NXR_WIRE_RESOLVE) {
         nxr_publish_ask(peer, NULL, message->resolve.ask, message->resolve.name);
-        break;
-    case NXR_WIRE_DEATH:
-        hear_of_end(&message->death);
-        break;
-    case NXR_WIRE_LEAVING:
-        nxr_farewell_heard(&message->leaving);
-        break;
-    case NXR_WIRE_PROBE:
-        nxr_publish_probe(peer, message->resolve.ask, message->resolve.name);
-        break;
-    case NXR_WIRE_PROBED:
-        nxr_part_probed(peer, &message->probed);
-        break;
-    default:
+    } else if (!take_common(peer, message)) {
         nxr_warn(HOST,
                  "a message of type %u, which only same-host ranks send, from rank %d; dropped",
                  message->header.type, peer->rank);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU memory of no region as the local side of calls: nothing takes it for host memory. The driver
- * is loaded, and the memory is had, behind the library's back: before nixl_init(), or, with `late`,
- * after a put of host memory.
+ * GPU memory that is in no region, as the local side of calls: the library never takes it for host
+ * memory. The program itself loads the driver and allocates the memory: before nixl_init(), or,
+ * with `late`, after a put of host memory.
  *
  *     gpu_loose [late]
  *

@@ -20,6 +20,14 @@ ended() {
     rc=$?
 }
 
+# ends_by SIGNAL CODE WORDS: send nixlrun the signal; it ends with that exit code
+ends_by() {
+    kill -"$1" "$job"
+    ended
+    [ "$rc" = "$2" ]
+    result $? "$3 (exit code $rc, expected $2)" "$work/err"
+}
+
 # lines N TEXT: the output has N lines that are TEXT
 lines() {
     [ "$(grep -cx "$2" "$work/out")" = "$1" ]
@@ -48,32 +56,20 @@ clean "after a second SIGTERM"
 
 start -np 2 "$clients/pmix_events" wait
 until_true 300 lines 2 ready
-kill -INT "$job"
-ended
-[ "$rc" = 130 ]
-result $? "SIGINT: 130 (is $rc)" "$work/err"
+ends_by INT 130 "SIGINT ends the job"
 has "$work/err" 'got Interrupt' "and a line"
 
 start -np 2 --kill-grace 0.3 sh -c 'trap "" INT; echo ready; while :; do sleep 0.02; done'
 until_true 300 lines 2 ready
-kill -INT "$job"
-ended
-[ "$rc" = 137 ]
-result $? "ranks that ignore SIGINT are killed after the grace (exit code $rc)" "$work/err"
+ends_by INT 137 "ranks that ignore SIGINT are killed after the grace"
 
 start -np 2 --kill-grace 60 sh -c 'echo ready; exec sleep 300'
 until_true 300 lines 2 ready
-kill -HUP "$job"
-ended
-[ "$rc" = 129 ]
-result $? "SIGHUP: 129 (is $rc)" "$work/err"
+ends_by HUP 129 "SIGHUP ends the job"
 
 start -np 2 --kill-grace 60 sh -c 'trap "exit 0" TERM; echo ready; while :; do sleep 0.02; done'
 until_true 300 lines 2 ready
-kill -TERM "$job"
-ended
-[ "$rc" = 0 ]
-result $? "ranks that end with 0 on SIGTERM: 0 (is $rc)" "$work/err"
+ends_by TERM 0 "ranks that end with 0 on SIGTERM make a job that succeeds"
 
 # stopped: all ranks are stopped
 stopped() {
@@ -112,10 +108,7 @@ until_true 300 sh -c "grep -q '^State:.[SR]' /proc/$job/status"
 result $? "SIGCONT continues nixlrun"
 until_true 300 none_is_stopped
 result $? "and the ranks"
-kill -TERM "$job"
-ended
-[ "$rc" = 143 ]
-result $? "which then get SIGTERM (exit code $rc)" "$work/err"
+ends_by TERM 143 "which then get SIGTERM"
 clean "after stop and continue"
 
 start -np 2 --kill-grace 60 sh -c 'kill -STOP $$; echo goes on; exec sleep 300'
@@ -127,17 +120,11 @@ kill -TERM "$job"
 ended
 start -np 2 --kill-grace 600 sh -c 'kill -STOP $$; exec sleep 300'
 until_true 300 ranks_are_stopped 2
-kill -TERM "$job"
-ended
-[ "$rc" = 143 ]
-result $? "SIGTERM reaches ranks that are stopped (exit code $rc)" "$work/err"
+ends_by TERM 143 "SIGTERM reaches ranks that are stopped"
 
 start -np 1 --kill-grace 60 sh -c 'kill -STOP $PPID; echo ready; exec sleep 300'
 until_true 300 lines 1 ready
-kill -TERM "$job"
-ended
-[ "$rc" = 143 ]
-result $? "a rank that stops its parent hides from no signal (exit code $rc)" "$work/err"
+ends_by TERM 143 "a rank that stops its parent hides from no signal"
 has "$work/err" '^nixlrun: the guardian process was stopped' "and it is told"
 start -np 1 sh -c 'kill -STOP $PPID; exit 3'
 ended

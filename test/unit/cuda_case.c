@@ -103,6 +103,18 @@ int cuda_copy(void *dst, const void *src, size_t nbytes)
     return status;
 }
 
+void cuda_wait(struct nxr_device_copy *copy)
+{
+    int64_t deadline = nxr_now_ns() + PATIENCE;
+    int status;
+
+    while ((status = nxr_memory_cuda.copy_test(copy)) == NIXL_INPROGRESS) {
+        cr_assert(nxr_now_ns() < deadline, "a copy does not end");
+        sched_yield();
+    }
+    cr_assert(eq(int, status, NIXL_OK));
+}
+
 unsigned char cuda_byte(size_t index, unsigned seed)
 {
     return (unsigned char)((index * 2654435761u + seed * 40503u) >> 11);

@@ -31,6 +31,9 @@ int cuda_adopt(cu_address address, size_t nbytes, struct nxr_memory *memory_p, c
 /* Copy by the kind, and wait. Addresses in no range are host memory. Returns how it ended. */
 int cuda_copy(void *dst, const void *src, size_t nbytes);
 
+/* Wait for a copy that was started; the test fails unless it ends well. */
+void cuda_wait(struct nxr_device_copy *copy);
+
 /* Bytes that are different at every place and for every seed. */
 unsigned char cuda_byte(size_t index, unsigned seed);
 void cuda_fill(void *device, size_t nbytes, unsigned seed);

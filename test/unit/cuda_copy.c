@@ -7,28 +7,14 @@
 #include "util/clock.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define KIB      ((size_t)1 << 10)
-#define MIB      ((size_t)1 << 20)
-#define PATIENCE (60 * NXR_S)
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
 
 TestSuite(cuda_copy, .timeout = 120);
-
-static void wait_for(struct nxr_device_copy *copy)
-{
-    int64_t deadline = nxr_now_ns() + PATIENCE;
-    int status;
-
-    while ((status = nxr_memory_cuda.copy_test(copy)) == NIXL_INPROGRESS) {
-        cr_assert(nxr_now_ns() < deadline, "a copy does not end");
-        sched_yield();
-    }
-    cr_assert(eq(int, status, NIXL_OK));
-}
 
 /* A copy between whatever lies there. */
 static struct nxr_device_copy make(struct nxr_device_piece *pieces, size_t n_pieces)
@@ -103,10 +89,10 @@ static void many_pieces(void)
     }
     copy = make(there, N);
     cr_assert(eq(int, nxr_memory_cuda.copy_start(&copy), NIXL_INPROGRESS));
-    wait_for(&copy);
+    cuda_wait(&copy);
     copy = make(back, N);
     cr_assert(eq(int, nxr_memory_cuda.copy_start(&copy), NIXL_INPROGRESS));
-    wait_for(&copy);
+    cuda_wait(&copy);
     for (size_t i = 0; i < N; i++) {
         cr_assert(eq(int, memcmp(seen + i * STRIDE, bytes + i * STRIDE, there[i].nbytes), 0),
                   "piece %zu", i);
@@ -155,7 +141,7 @@ Test(cuda_copy, many_at_once_in_a_stream)
             cr_assert(eq(int, nxr_memory_cuda.copy_start(&copies[i]), NIXL_INPROGRESS));
         }
         for (size_t i = 0; i < N; i++) { /* also if the last is asked for first */
-            wait_for(&copies[round == 1 ? N - 1 - i : i]);
+            cuda_wait(&copies[round == 1 ? N - 1 - i : i]);
         }
     }
     cr_expect(cuda_holds(other.addr, other.nbytes, 9));
@@ -193,7 +179,7 @@ Test(cuda_copy, ends_are_expected)
     first = make(&piece, 1);
     start_now(&first);
     cr_expect(eq(i64, expected_end(&first), 0), "nothing is known");
-    wait_for(&first);
+    cuda_wait(&first);
     first = make(&piece, 1), second = make(&piece, 1), third = make(&small, 1);
     start_now(&first);
     start_now(&second);
@@ -204,9 +190,9 @@ Test(cuda_copy, ends_are_expected)
     cr_expect(eq(i64, expected_end(&third), 0), "small ones are not worth it");
     nxr_memory_cuda.copy_arm(&first);
     nxr_memory_cuda.copy_arm(&second);
-    wait_for(&first);
-    wait_for(&second);
-    wait_for(&third);
+    cuda_wait(&first);
+    cuda_wait(&second);
+    cuda_wait(&third);
     cr_expect(cuda_holds(to.addr, nbytes, 12));
     nxr_memory_cuda.release(&from);
     nxr_memory_cuda.release(&to);
@@ -268,7 +254,7 @@ Test(cuda_copy, stream_of_the_users)
     copy.stream = stream;
     cr_assert(eq(int, nxr_memory_cuda.copy_start(&copy), NIXL_INPROGRESS));
     nxr_memory_cuda.copy_arm(&copy);
-    wait_for(&copy);
+    cuda_wait(&copy);
     cr_expect(eq(uint, nxr_cu.StreamDestroy(stream), CU_OK));
     nxr_cuda_leave(true);
     {
@@ -308,7 +294,7 @@ Test(cuda_copy, armed)
         }
     }
     for (size_t i = 0; i < N; i++) {
-        wait_for(&copies[i]);
+        cuda_wait(&copies[i]);
     }
     cr_expect(cuda_holds(other.addr, other.nbytes, 10));
     nxr_memory_cuda.release(&memory);

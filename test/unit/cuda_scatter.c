@@ -7,13 +7,11 @@
 #include "util/clock.h"
 #include "util/env.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define KIB      ((size_t)1 << 10)
-#define MIB      ((size_t)1 << 20)
-#define PATIENCE (60 * NXR_S)
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
 
 #define STRIDE 8192
 
@@ -22,18 +20,6 @@ TestSuite(cuda_scatter, .timeout = 120);
 /* Own memory on two devices, and pieces from one to the other. */
 static struct nxr_memory from, to;
 static struct nxr_device_piece pieces[NXR_LIST_MAX];
-
-static void wait_for(struct nxr_device_copy *copy)
-{
-    int64_t deadline = nxr_now_ns() + PATIENCE;
-    int status;
-
-    while ((status = nxr_memory_cuda.copy_test(copy)) == NIXL_INPROGRESS) {
-        cr_assert(nxr_now_ns() < deadline, "a copy does not end");
-        sched_yield();
-    }
-    cr_assert(eq(int, status, NIXL_OK));
-}
 
 static void make_memory(size_t nbytes, const char *device)
 {
@@ -112,7 +98,7 @@ static void copy_pieces(const char *device, bool is_by_kernel)
         if (round == 1) {
             nxr_memory_cuda.copy_arm(&copy);
         }
-        wait_for(&copy);
+        cuda_wait(&copy);
         cr_expect(eq(ptr, copy.state[NXR_CUDA_COPY_LIST], NULL));
         check(N);
         cuda_fill(to.addr, to.nbytes, 4);
@@ -179,7 +165,7 @@ Test(cuda_scatter, by_the_users_wish)
     }
     start(&copy, N, NULL);
     cr_expect(eq(ptr, copy.state[NXR_CUDA_COPY_LIST], NULL));
-    wait_for(&copy);
+    cuda_wait(&copy);
     check(N);
     give_back();
 }
@@ -196,7 +182,7 @@ Test(cuda_scatter, large_pieces)
     }
     start(&copy, 2, NULL);
     cr_expect(eq(ptr, copy.state[NXR_CUDA_COPY_LIST], NULL));
-    wait_for(&copy);
+    cuda_wait(&copy);
     check(2);
     give_back();
 }
@@ -226,7 +212,7 @@ Test(cuda_scatter, long_list)
     start(&copy, NXR_LIST_MAX, NULL);
     cr_expect(ne(ptr, copy.state[NXR_CUDA_COPY_LIST], NULL));
     nxr_memory_cuda.copy_arm(&copy);
-    wait_for(&copy);
+    cuda_wait(&copy);
     cr_assert(eq(int, cuda_copy(seen, to.addr, nbytes), NIXL_OK));
     cr_expect(eq(int, memcmp(seen, words, at), 0));
     free(words);
@@ -252,7 +238,7 @@ Test(cuda_scatter, many_at_once)
         cr_expect(ne(ptr, copies[i].state[NXR_CUDA_COPY_LIST], NULL));
     }
     for (size_t i = 0; i < N; i++) {
-        wait_for(&copies[i]);
+        cuda_wait(&copies[i]);
     }
     check(N * EACH);
     give_back();
@@ -288,7 +274,7 @@ Test(cuda_scatter, long_lists_take_turns)
         cr_expect(eq(int, ends[0] > 0, round > 0), "known once one was seen");
         cr_expect(eq(int, ends[1] > ends[0] && ends[2] > ends[1], round > 0));
         for (size_t i = 0; i < LISTS; i++) {
-            wait_for(&copies[i]);
+            cuda_wait(&copies[i]);
         }
     }
     check(N);
@@ -311,7 +297,7 @@ Test(cuda_scatter, stream_of_the_users)
     cr_assert(eq(uint, nxr_cu.StreamCreate(&stream, CU_STREAM_IS_NON_BLOCKING), CU_OK));
     start(&copy, N, stream);
     cr_expect(ne(ptr, copy.state[NXR_CUDA_COPY_LIST], NULL));
-    wait_for(&copy);
+    cuda_wait(&copy);
     cr_expect(eq(uint, nxr_cu.StreamDestroy(stream), CU_OK));
     nxr_cuda_leave(true);
     check(N);
