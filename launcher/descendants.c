@@ -20,29 +20,62 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK_MS 10
+#define LOOK_MS    10
+#define PF_EXITING 0x4u /* of the kernel's include/linux/sched.h */
 
-/* The parent of the process in /proc/NAME, or 0. */
-static pid_t parent_of(const char *name)
+/* Read /proc/NAME/FILE; "" if it is not there. */
+static void read_proc(const char *name, const char *file, char *text, size_t room)
 {
-    char path[64], line[512];
-    const char *after;
-    int ppid = 0, fd;
-    ssize_t n;
+    char path[64];
+    ssize_t n = -1;
+    int fd;
 
-    snprintf(path, sizeof(path), "/proc/%.20s/stat", name);
+    snprintf(path, sizeof(path), "/proc/%.20s/%.20s", name, file);
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return 0;
+    if (fd >= 0) {
+        n = read(fd, text, room - 1);
+        close(fd);
     }
-    n = read(fd, line, sizeof(line) - 1);
-    close(fd);
-    line[n > 0 ? n : 0] = '\0';
+    text[n > 0 ? n : 0] = '\0';
+}
+
+/* The parent of the process in /proc/NAME, and the kernel's flags of it; 0: there is no process. */
+static pid_t parent_of(const char *name, unsigned *flags_p)
+{
+    char line[512];
+    const char *after;
+    int ppid = 0;
+
+    read_proc(name, "stat", line, sizeof(line));
     after = strrchr(line, ')'); /* a program may have any name, also one with a ')' */
-    if (after == NULL || sscanf(after, ") %*c %d", &ppid) != 1) {
+    if (after == NULL || sscanf(after, ") %*c %d %*d %*d %*d %*d %u", &ppid, flags_p) != 2) {
         return 0;
     }
     return ppid;
+}
+
+/*
+ * A thread that ends first, or a signal that kills, leaves SIGKILL pending for the main thread,
+ * which on a busy machine ends some milliseconds later.
+ */
+static bool is_killed(const char *name)
+{
+    static const char mark[] = "\nSigPnd:";
+    char status[4096];
+    const char *at;
+
+    read_proc(name, "status", status, sizeof(status));
+    at = strstr(status, mark);
+    return at != NULL && (strtoull(at + sizeof(mark) - 1, NULL, 16) & (1ull << (SIGKILL - 1))) != 0;
+}
+
+bool descendant_is_ending(pid_t pid)
+{
+    unsigned flags = 0;
+    char name[24];
+
+    snprintf(name, sizeof(name), "%d", (int)pid);
+    return parent_of(name, &flags) != 0 && ((flags & PF_EXITING) != 0 || is_killed(name));
 }
 
 void descendants_signal(int signal)
@@ -50,10 +83,11 @@ void descendants_signal(int signal)
     DIR *proc = opendir("/proc");
     struct dirent *entry;
     pid_t self = getpid();
+    unsigned flags;
 
     while (proc != NULL && (entry = readdir(proc)) != NULL) {
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-            parent_of(entry->d_name) == self) {
+            parent_of(entry->d_name, &flags) == self) {
             kill(atoi(entry->d_name), signal);
         }
     }

@@ -31,12 +31,18 @@
 #include <unistd.h>
 
 #define GUARDIAN_STACK_NBYTES (64 * 1024)
+#define ENDING_NS             (1 * NXR_S) /* how long the end of a process may take */
 
 /* A process that was started by order and has not been reaped. */
 struct ward {
     int id;
     pid_t pid;
     int end_signal;
+};
+
+/* One that has been reaped and is to be reported. */
+struct ended {
+    int id, status;
 };
 
 static int guardian_fd;        /* to nixlrun */
@@ -68,20 +74,77 @@ static void send_reports(void)
     memmove(reports, reports + n_sent, n_reports * sizeof(*reports));
 }
 
-static void reap(void)
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+/* Take a ward off the list by its pid. Returns false if there is none. */
+static bool ward_remove(pid_t pid, int *id_p)
 {
+    for (size_t i = 0; i < n_wards; i++) {
+        if (wards[i].pid == pid) {
+            *id_p = wards[i].id;
+            wards[i] = wards[--n_wards];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A death that is not an answer to the death of another: abort() and a broken pipe may be. */
+static bool is_first_cause(int status)
+{
+    return WIFSIGNALED(status) && WTERMSIG(status) != SIGABRT && WTERMSIG(status) != SIGPIPE;
+}
+
+static bool any_is_ending(void)
+{
+    for (size_t i = 0; i < n_wards; i++) {
+        if (descendant_is_ending(wards[i].pid)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Take what can be reaped. Returns whether one has failed that may have answered a death. */
+static bool collect(struct ended *ended, size_t *n_p)
+{
+    bool may_answer = false;
     pid_t pid;
-    int status;
+    int id, status;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        for (size_t i = 0; i < n_wards; i++) {
-            if (wards[i].pid == pid) {
-                report(GUARDIAN_ENDED, wards[i].id, status, 0);
-                wards[i] = wards[--n_wards];
-                break;
+        if (ward_remove(pid, &id)) {
+            ended[(*n_p)++] = (struct ended){.id = id, .status = status};
+            may_answer = may_answer || (status != 0 && !is_first_cause(status));
+        }
+    }
+    return may_answer;
+}
+
+/*
+ * Reap and report. Ranks notice the death of another within microseconds, and may fail and end
+ * before it can be reaped, as its end takes time: then it is awaited, and reported first, since
+ * nixlrun takes its code and its name from the first failure.
+ */
+static void reap(void)
+{
+    struct ended *ended = x_array(NULL, n_wards + 1, sizeof(*ended));
+    int64_t deadline = nxr_now_ns() + ENDING_NS;
+    size_t n = 0;
+    bool may_answer = collect(ended, &n);
+
+    while (may_answer && any_is_ending() && nxr_now_ns() < deadline) {
+        poll(NULL, 0, 1);
+        collect(ended, &n);
+    }
+    for (int is_cause = 1; is_cause >= 0; is_cause--) {
+        for (size_t i = 0; i < n; i++) {
+            if (is_first_cause(ended[i].status) == (is_cause != 0)) {
+                report(GUARDIAN_ENDED, ended[i].id, ended[i].status, 0);
             }
         }
     }
+    free(ended);
 }
 
 /* ---- starting -------------------------------------------------------------------------------- */

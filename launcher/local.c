@@ -2,8 +2,8 @@
 /*
  * The local engine: all ranks on this host, PMIx served by nixlrun itself. The order of the start
  * matters: signals are blocked and the guardian is made while there is one thread and our limits
- * are the user's; then the PMIx server, then the ranks. The end is the reverse, with one rule: all
- * output is out before we go.
+ * are the user's; then the temporary directory, which the guardian removes if we cannot, the PMIx
+ * server and the ranks. The end is the reverse, with one rule: all output is out before we go.
  */
 #include "config.h"
 
@@ -16,6 +16,7 @@
 #include "launcher/tmpdir.h"
 #include "util/clock.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -140,16 +141,13 @@ static int prepare(const struct launch_job *job)
     }
     setenv("NIXLRUN_TERMINAL", isatty(STDERR_FILENO) ? "1" : "0", 1);
     signals_block(&mask);
-    tmpdir = tmpdir_make();
-    if (tmpdir == NULL) {
-        return LAUNCH_EXIT_FAILED;
-    }
-    rc = foundation_open(&mask, &actions);
+    rc = tmpdir_share() ? foundation_open(&mask, &actions) : -errno;
     if (rc != 0) {
         sink_say("cannot start: %s", strerror(-rc));
         return LAUNCH_EXIT_FAILED;
     }
-    if (!raise_limits(job)) {
+    tmpdir = tmpdir_make();
+    if (tmpdir == NULL || !raise_limits(job)) {
         return LAUNCH_EXIT_FAILED;
     }
     return server_open(tmpdir) == 0 ? 0 : LAUNCH_EXIT_FAILED;

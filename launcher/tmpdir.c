@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private temporary directory: PMIx keeps the job's shared data in it. The owner holds a flock on
- * the directory, and its guardian holds the same one; the kernel drops it when both are gone. So a
- * directory whose lock can be taken has no owner, whatever namespace its pid was from, and the next
- * nixlrun of the same user removes it.
+ * Private temporary directory: PMIx keeps the job's shared data in it. Its path is in memory that
+ * nixlrun shares with its guardian, and is written there before the directory is made: whenever
+ * nixlrun dies, the guardian removes it. The owner holds a flock on the directory, which the kernel
+ * drops at its death. So a directory whose lock can be taken has no owner, whatever namespace its
+ * pid was from; if the guardian was killed too, the next nixlrun of the same user removes it.
  */
 #include "config.h"
 
 #include "launcher/tmpdir.h"
+#include "util/clock.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -26,7 +28,7 @@
 #define TMPDIR_PREFIX      "nixlrun."
 #define TMPDIR_ROOM_NBYTES (32ull << 20)
 
-static char tmpdir_path[PATH_MAX];
+static char *tmpdir_path;    /* [PATH_MAX], shared with the guardian; NULL: none is used */
 static int tmpdir_lock = -1; /* holds the flock as long as the process lives */
 
 /* Where the directory may lie, best first. "" where the environment names no place. */
@@ -101,6 +103,31 @@ static void tmpdir_sweep(const char *base)
     closedir(dir);
 }
 
+/*
+ * Give the directory a name of its own, and make it. The first byte of the path is written last: a
+ * guardian that finds half a path would empty another directory. Returns 0 or an errno.
+ */
+static int tmpdir_make_named(const char *base)
+{
+    char path[PATH_MAX];
+    int n;
+
+    do {
+        n = snprintf(path, sizeof(path), "%s/" TMPDIR_PREFIX "%d.%llx", base, (int)getpid(),
+                     (unsigned long long)nxr_now_ns());
+        if (n >= (int)sizeof(path)) {
+            return ENAMETOOLONG;
+        }
+        __atomic_store_n(&tmpdir_path[0], '\0', __ATOMIC_RELEASE);
+        memcpy(tmpdir_path + 1, path + 1, (size_t)n);
+        __atomic_store_n(&tmpdir_path[0], path[0], __ATOMIC_RELEASE);
+        if (mkdir(tmpdir_path, 0700) == 0) {
+            return 0;
+        }
+    } while (errno == EEXIST);
+    return errno;
+}
+
 /* Make and lock a directory under `base`. A sweeper may take it before the lock: then try again. */
 static bool tmpdir_make_in(const char *base)
 {
@@ -108,9 +135,7 @@ static bool tmpdir_make_in(const char *base)
     int fd;
 
     for (;;) {
-        int n = snprintf(tmpdir_path, sizeof(tmpdir_path), "%s/" TMPDIR_PREFIX "XXXXXX", base);
-
-        if (n >= (int)sizeof(tmpdir_path) || mkdtemp(tmpdir_path) == NULL) {
+        if (tmpdir_make_named(base) != 0) {
             return false;
         }
         fd = open(tmpdir_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -137,6 +162,15 @@ static bool has_room(const char *base)
            (uint64_t)fs.f_bavail * fs.f_frsize >= TMPDIR_ROOM_NBYTES;
 }
 
+bool tmpdir_share(void)
+{
+    tmpdir_path = mmap(NULL, PATH_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (tmpdir_path == MAP_FAILED) {
+        tmpdir_path = NULL;
+    }
+    return tmpdir_path != NULL;
+}
+
 const char *tmpdir_make(void)
 {
     for (int i = 0; i < TMPDIR_N_BASES; i++) {
@@ -159,7 +193,7 @@ void tmpdir_remove(void)
 {
     int fd;
 
-    if (tmpdir_path[0] == '\0') {
+    if (tmpdir_path == NULL || tmpdir_path[0] == '\0') {
         return;
     }
     fd = open(tmpdir_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

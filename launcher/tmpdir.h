@@ -3,6 +3,11 @@
 #ifndef NIXLRUN_LAUNCHER_TMPDIR_H
 #define NIXLRUN_LAUNCHER_TMPDIR_H
 
+#include <stdbool.h>
+
+/* Call it before the guardian is made, so that this knows of the directory. False with errno. */
+bool tmpdir_share(void);
+
 /*
  * Sweep what dead nixlruns of this user left, then make our own directory (mode 0700). Returns its
  * path, which lives until exit, or NULL after one line on stderr.

@@ -68,7 +68,53 @@ mkdir "$work/run/nixlrun.other" # of an owner that is gone too
 gives 0 "the next nixlrun runs" -np 1 true
 clean "and sweeps both"
 
-# a directory whose owner lives is let alone
+# kill -9 of nixlrun as soon as there is a directory: before its guardian existed nobody knew of it
+appears() {
+    while set -- "$work"/run/*; [ ! -e "$1" ]; do
+        kill -0 "$job" 2>/dev/null || return 1
+    done
+}
+lies=0
+for round in $(seq 30); do
+    "$nixlrun" -np 1 sleep 1000 >"$work/out" 2>"$work/err" </dev/null &
+    job=$!
+    appears && kill -9 "$job"
+    wait "$job" 2>/dev/null
+    until_true 300 nothing_runs
+    nothing_lies || lies=$((lies + 1))
+    rm -rf "$work"/run/*
+done
+[ "$lies" = 0 ]
+result $? "no directory is left by kill -9 when it has just been made ($lies of $round rounds)"
+
+# A rank that is killed is the first failure, though others that see it end before nixlrun looks.
+exits_after_it() {
+    grep -q '^State:.Z' "/proc/$(cat "$work/answers")/status"
+}
+rm -f "$work/go"
+"$nixlrun" --oversubscribe -np 2 sh -c '
+    [ "$PMIX_RANK" = 1 ] && { echo $$ >"$0/cause"; exec sleep 1000; }
+    echo $$ >"$0/answers"
+    while [ ! -e "$0/go" ]; do sleep 0.02; done
+    exit 7' "$work" >"$work/out" 2>"$work/err" </dev/null &
+job=$!
+until_true 300 test -s "$work/cause" -a -s "$work/answers"
+result $? "two ranks run" "$work/err"
+guard=$(guardian)
+kill -STOP "$job" # or it continues the guardian
+until_true 300 is_stopped
+kill -STOP "$guard"
+kill -9 "$(cat "$work/cause")"
+: >"$work/go"
+until_true 300 exits_after_it
+result $? "one ends by a code when the other has been killed" "$work/err"
+kill -CONT "$guard" "$job"
+wait "$job"
+[ $? = 137 ]
+result $? "the job ends with the code of the kill" "$work/err"
+has "$work/err" 'rank 1 on host .* was killed by signal 9' "of which nixlrun tells"
+
+# a directory whose owner lives is left alone
 start "a second nixlrun beside the first"
 gives 0 "runs" -np 1 true
 one_directory_lies
