@@ -38,7 +38,7 @@ files() {
         END { if (last > limit) { print name " has " last " lines" } }'
 }
 
-echo 1..6
+echo 1..7
 verdict "$(texts | grep -vE '\.md$|\.[137]$|CHANGELOG' | xargs awk '
     FNR == 1 { ++files; seen[FILENAME] = 0 }
     FNR <= 2 && /SPDX-License-Identifier: Apache-2.0/ { seen[FILENAME] = 1 }
@@ -56,3 +56,10 @@ verdict "$(sources | xargs awk '
 verdict "$(texts | grep -v check-style | xargs grep -nE '\<(TODO|FIXME|XXX|HACK)\>' || :)" \
     "no note of unfinished work"
 verdict "$(texts | xargs grep -n "$(printf '\342\200\224')" || :)" "no em dash"
+
+# Files are named by their path, or below src/, or launcher/ in a text about it.
+verdict "$(grep -oE '`[A-Za-z0-9_./-]+`' HACKING.md | tr -d '`' | grep -E '[a-z]\.(c|h|sh|mp|def|am)$|/$' |
+    grep -v NAME | sort -u | while read -r name; do
+        ls -d "$name" src/"$name" src/*/"$name" launcher/"$name" transports/"$name" test/"$name" test/*/"$name" 2>/dev/null |
+            grep -q . || echo "$name"
+    done)" "files that HACKING.md names are there"
