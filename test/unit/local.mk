@@ -6,7 +6,7 @@ unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
 	%D%/placement %D%/precedence %D%/ring %D%/sink %D%/status %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word %D%/word_ring %D%/world
-unit_programs += %D%/guard
+unit_programs += %D%/guard %D%/notify %D%/vm
 EXTRA_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
 
@@ -80,6 +80,9 @@ fake_net = %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h
 %C%_net_list_SOURCES = %D%/net_list.c %D%/net_case.h $(fake_net)
 %C%_net_list_CFLAGS = $(unit_cflags)
 %C%_net_list_LDADD = $(unit_libs)
+%C%_notify_SOURCES = %D%/notify.c %D%/net_case.h $(fake_net)
+%C%_notify_CFLAGS = $(unit_cflags)
+%C%_notify_LDADD = $(unit_libs)
 %C%_options_CFLAGS = $(unit_cflags)
 %C%_options_LDADD = $(unit_launcher_libs)
 %C%_placement_CFLAGS = $(unit_cflags)
@@ -105,6 +108,8 @@ fake_net = %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h
 %C%_token_LDADD = $(unit_libs)
 %C%_values_CFLAGS = $(unit_cflags)
 %C%_values_LDADD = $(unit_launcher_libs)
+%C%_vm_CFLAGS = $(unit_cflags)
+%C%_vm_LDADD = $(unit_libs)
 %C%_wire_CFLAGS = $(unit_cflags)
 %C%_wire_LDADD = $(unit_libs)
 %C%_word_CFLAGS = $(unit_cflags)

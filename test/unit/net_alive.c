@@ -158,3 +158,11 @@ Test(alive, pieces_over_a_slow_link_are_short, .init = start_rma, .fini = stop)
     cr_expect(gt(u64, first, FAKE_PART_NBYTES / 16), "of what is fast, much");
     free(memory);
 }
+
+Test(alive, a_rank_lost_before_its_card_came_has_no_host, .init = start, .fini = stop)
+{
+    cr_expect(ne(ptr, (void *)nixl_host(1), NULL));
+    fake_lose(2);
+    cr_expect(zero(ptr, (void *)nixl_host(2)));
+    cr_expect_eq(nixl_last_error()->status, NIXL_ERR_NOT_FOUND);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Notifications: when they are sent, held back and dropped, whom they wake, and what a receiver
+ * still gets of a rank that is lost. Rank 1 is on another host, rank 2 on this one, with a ring
+ * made up here.
+ */
+#include "net_case.h"
+
+#include "host/control.h"
+#include "notify.h"
+#include "util/clock.h"
+
+#include <unistd.h>
+
+enum { MANY_NOTES = 8 };
+
+/* ---- a rank on this host --------------------------------------------------------------------- */
+
+/* Its ring: what a notification finds there, and the tags of those that it took. */
+static struct {
+    int answer;
+    unsigned n;
+    uint64_t tags[8];
+} ring;
+
+static struct nxr_peer *peer;
+static struct nxr_control *page;
+static int page_fd;
+
+static int take_note(struct nxr_peer *receiver, uint64_t tag, const void *msg, size_t nbytes)
+{
+    (void)receiver;
+    (void)msg;
+    (void)nbytes;
+    if (ring.answer == NIXL_OK) {
+        fake_must(ring.n < sizeof(ring.tags) / sizeof(ring.tags[0]));
+        ring.tags[ring.n++] = tag;
+    }
+    return ring.answer;
+}
+
+static const struct nxr_transport transport = {.name = "shm", .notify = take_note};
+
+static void start_here(void)
+{
+    static const unsigned char nonce[NXR_NONCE_NBYTES] = {1};
+
+    fake_start();
+    cr_assert_eq(nxr_control_create(2, FAKE_SIZE, nonce, &page, &page_fd), NIXL_OK);
+    peer = nxr_peer_get(2);
+    peer->transport = &transport;
+    peer->control = page;
+    peer->full_fence = true;
+    peer->pid = getpid();
+    atomic_store(&peer->link, NXR_LINK_UP);
+    ring.answer = NIXL_OK;
+}
+
+static void stop_here(void)
+{
+    peer->control = NULL;
+    nxr_control_destroy(page, page_fd);
+    fake_stop();
+}
+
+static void fall_asleep(void)
+{
+    atomic_store(&page->sleep_flags, NXR_SLEEP_FUTEX);
+}
+
+static bool is_awake(void)
+{
+    return atomic_load(&page->sleep_flags) == 0;
+}
+
+static int notify(int rank, uint64_t tag)
+{
+    return nixl_notify(rank, tag, NULL, 0, 0);
+}
+
+Test(notify, goes_at_once_and_wakes, .init = start_here, .fini = stop_here)
+{
+    fall_asleep();
+    cr_expect_eq(notify(2, 7), NIXL_OK);
+    cr_assert_eq(ring.n, 1);
+    cr_expect_eq(ring.tags[0], 7);
+    cr_expect(is_awake());
+}
+
+Test(notify, held_behind_a_put_goes_when_that_is_visible, .init = start_here, .fini = stop_here)
+{
+    atomic_store(&peer->n_pending, 1);
+    cr_expect_eq(notify(2, 7), NIXL_OK);
+    nxr_notify_send_held(peer);
+    cr_expect_eq(ring.n, 0, "the put is not visible yet");
+    atomic_store(&peer->n_pending, 0);
+    cr_expect_eq(notify(2, 8), NIXL_OK, "behind the one that is held");
+    fall_asleep();
+    nxr_notify_send_held(peer);
+    cr_assert_eq(ring.n, 2);
+    cr_expect_eq(ring.tags[0], 7);
+    cr_expect_eq(ring.tags[1], 8);
+    cr_expect_eq(notify(2, 9), NIXL_OK);
+    cr_expect_eq(ring.n, 3);
+}
+
+Test(notify, held_wakes_when_it_goes, .init = start_here, .fini = stop_here)
+{
+    atomic_store(&peer->n_pending, 1);
+    cr_expect_eq(notify(2, 7), NIXL_OK);
+    fall_asleep();
+    nxr_notify_send_held(peer);
+    cr_expect(not(is_awake()), "nothing was sent");
+    atomic_store(&peer->n_pending, 0);
+    nxr_notify_send_held(peer);
+    cr_expect_eq(ring.n, 1);
+    cr_expect(is_awake());
+}
+
+Test(notify, held_that_finds_no_room_is_tried_again, .init = start_here, .fini = stop_here)
+{
+    cr_expect_eq(nxr_notify_tick(100), INT64_MAX, "nothing is held");
+    atomic_store(&peer->n_pending, 1);
+    cr_expect_eq(notify(2, 7), NIXL_OK);
+    atomic_store(&peer->n_pending, 0);
+    ring.answer = NIXL_ERR_AGAIN;
+    nxr_notify_send_held(peer);
+    cr_expect_eq(ring.n, 0);
+    cr_expect(nxr_notify_tick(100) > 100 && nxr_notify_tick(100) <= 100 + 10 * NXR_MS);
+    ring.answer = NIXL_OK;
+    fall_asleep();
+    nxr_notify_retry();
+    cr_expect_eq(ring.n, 1);
+    cr_expect(is_awake());
+    cr_expect_eq(nxr_notify_tick(100), INT64_MAX);
+}
+
+Test(notify, held_for_a_rank_that_is_lost_is_dropped, .init = start_here, .fini = stop_here)
+{
+    atomic_store(&peer->n_pending, 1);
+    cr_expect_eq(notify(2, 7), NIXL_OK);
+    fake_lose(2);
+    atomic_store(&peer->n_pending, 0);
+    nxr_notify_retry();
+    cr_expect_eq(ring.n, 0);
+    cr_expect_eq(nxr_notify_tick(100), INT64_MAX);
+    cr_expect_eq(notify(2, 8), NIXL_ERR_PEER_LOST);
+    cr_expect_eq(nxr_notify_hand_over(peer, 9, NULL, 0), NIXL_ERR_PEER_LOST);
+    cr_expect_eq(ring.n, 0);
+}
+
+/* ---- behind a prepared transfer -------------------------------------------------------------- */
+
+Test(hand_over, goes_at_once_and_wakes, .init = start_here, .fini = stop_here)
+{
+    fall_asleep();
+    cr_expect_eq(nxr_notify_hand_over(peer, 7, NULL, 0), NIXL_OK);
+    cr_expect_eq(ring.n, 1);
+    cr_expect(is_awake());
+}
+
+Test(hand_over, waits_for_puts_and_for_room, .init = start_here, .fini = stop_here)
+{
+    atomic_store(&peer->n_pending, 1);
+    cr_expect_eq(nxr_notify_hand_over(peer, 7, "one", 4), NIXL_OK);
+    cr_expect_eq(ring.n, 0);
+    atomic_store(&peer->n_pending, 0);
+    ring.answer = NIXL_ERR_AGAIN;
+    cr_expect_eq(nxr_notify_hand_over(peer, 8, "two", 4), NIXL_OK);
+    cr_expect_eq(ring.n, 0);
+    ring.answer = NIXL_OK;
+    nxr_notify_retry();
+    cr_assert_eq(ring.n, 2);
+    cr_expect_eq(ring.tags[0], 7);
+    cr_expect_eq(ring.tags[1], 8);
+}
+
+Test(hand_over, says_why_nothing_goes, .init = start_here, .fini = stop_here)
+{
+    ring.answer = NIXL_ERR_TRANSPORT;
+    cr_expect_eq(nxr_notify_hand_over(peer, 7, NULL, 0), NIXL_ERR_TRANSPORT);
+    cr_expect_eq(nxr_notify_tick(100), INT64_MAX, "nothing is held");
+}
+
+/* ---- to another host ------------------------------------------------------------------------- */
+
+/* Many in a row; a round sends those that were gathered. */
+static unsigned send_in_a_row(unsigned n_sent)
+{
+    for (unsigned i = 0; i < MANY_NOTES; i++) {
+        cr_assert_eq(notify(1, ++n_sent), NIXL_OK);
+    }
+    fake_round();
+    cr_assert_eq(fake_n_sent(NXR_NET_NOTE), n_sent);
+    return n_sent;
+}
+
+/* One after a while, with no round before or behind it. */
+static void send_lone(unsigned tag)
+{
+    int64_t end = nxr_now_ns() + NXR_MS;
+
+    while (nxr_now_ns() < end) {
+    }
+    cr_assert_eq(notify(1, tag), NIXL_OK);
+    cr_assert_eq(fake_n_sent(NXR_NET_NOTE), tag);
+}
+
+Test(far_note, a_lone_one_is_never_held, .init = start, .fini = stop)
+{
+    unsigned n_sent = 0;
+
+    for (int i = 0; i < MANY_NOTES; i++) {
+        send_lone(++n_sent);
+    }
+    n_sent = send_in_a_row(n_sent);
+    send_lone(++n_sent);
+}
+
+Test(far_note, the_first_of_many_go_at_once, .init = start, .fini = stop)
+{
+    for (unsigned i = 1; i <= 3; i++) {
+        cr_assert_eq(notify(1, i), NIXL_OK);
+        cr_assert_eq(fake_n_sent(NXR_NET_NOTE), i);
+    }
+}
+
+/* ---- of a rank that is lost ------------------------------------------------------------------ */
+
+static int receive(int rank, uint64_t tag, uint64_t mask, uint64_t *tag_p)
+{
+    struct nixl_note note;
+    int status;
+
+    nixl_note_init(&note);
+    status = nixl_notify_recv(rank, tag, mask, 0, &note);
+    *tag_p = note.tag;
+    return status;
+}
+
+static void two_notes_come(void)
+{
+    receive_note(1, 5);
+    receive_note(1, 6);
+    fake_round();
+}
+
+Test(lost_sender, what_it_had_sent_comes_first, .init = start, .fini = stop)
+{
+    uint64_t tag;
+
+    two_notes_come();
+    fake_lose(1);
+    cr_expect_eq(receive(1, 0, 0, &tag), NIXL_OK);
+    cr_expect_eq(tag, 5);
+    cr_expect_eq(receive(1, 0, 0, &tag), NIXL_OK);
+    cr_expect_eq(tag, 6);
+    cr_expect_eq(receive(1, 0, 0, &tag), NIXL_ERR_PEER_LOST);
+    cr_expect_eq(receive(1, 0, 0, &tag), NIXL_ERR_PEER_LOST, "always");
+}
+
+Test(lost_sender, also_what_no_call_has_wanted, .init = start, .fini = stop)
+{
+    uint64_t tag;
+
+    two_notes_come();
+    cr_expect_eq(receive(1, 7, UINT64_MAX, &tag), NIXL_INPROGRESS);
+    fake_lose(1);
+    cr_expect_eq(receive(1, 7, UINT64_MAX, &tag), NIXL_ERR_PEER_LOST);
+    cr_expect_eq(receive(1, 6, UINT64_MAX, &tag), NIXL_OK);
+    cr_expect_eq(receive(1, 5, UINT64_MAX, &tag), NIXL_OK);
+    cr_expect_eq(receive(1, 5, UINT64_MAX, &tag), NIXL_ERR_PEER_LOST);
+}
+
+Test(lost_sender, any_rank_hears_of_it_once_behind_its_notes, .init = start, .fini = stop)
+{
+    uint64_t tag;
+
+    two_notes_come();
+    fake_lose(1);
+    cr_expect_eq(receive(NIXL_ANY_RANK, 0, 0, &tag), NIXL_OK);
+    cr_expect_eq(tag, 5);
+    cr_expect_eq(receive(NIXL_ANY_RANK, 0, 0, &tag), NIXL_OK);
+    cr_expect_eq(tag, 6);
+    cr_expect_eq(receive(NIXL_ANY_RANK, 0, 0, &tag), NIXL_ERR_PEER_LOST);
+    cr_expect_eq(receive(NIXL_ANY_RANK, 0, 0, &tag), NIXL_INPROGRESS);
+}
