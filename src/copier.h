@@ -3,11 +3,13 @@
  * The copy thread: large copies between memories of this host, beside the caller.
  *
  * What a transport would copy within its call takes as long as the bytes do. A call that only
- * starts an operation copies up to NXR_AT_ONCE_NBYTES itself and leaves the rest to one thread,
- * which is made when first needed and ends in the last nixl_finalize(). Operations are cut into
- * pieces; user threads that wait take pieces, too, so that starting and waiting is not slower than
- * a blocking call. A piece holds its part by an in-flight reference while it is copied, as every
- * copy does; the operation keeps the part mapped until it ends.
+ * starts an operation copies up to NXR_AT_ONCE_NBYTES itself, or what the first bytes show to be
+ * copied within some 15 us, and leaves the rest to one thread, which is made when first needed and
+ * ends in the last nixl_finalize(). Operations are cut into pieces. User threads that wait take
+ * pieces, too, so that starting and waiting is not slower than a blocking call; where no core is
+ * free for the copy thread, it takes none meanwhile. A piece holds its part by an in-flight
+ * reference while it is copied, as every copy does; the operation keeps the part mapped until it
+ * ends.
  *
  * The transports of this host start and cancel operations by nxr_host_copy_start() and
  * nxr_host_copy_cancel() (transports/transport.h).
@@ -20,7 +22,7 @@
 
 #include "transports/transport.h"
 
-/* What a call that does not wait copies by itself: about 10 us. */
+/* What a call that does not wait copies by itself in any case: about 10 us. */
 #define NXR_AT_ONCE_NBYTES (128ul << 10)
 
 /* Operations and transfers that have bytes left to copy. */
@@ -41,29 +43,42 @@ static inline bool nxr_copier_takes(const struct nxr_op *op)
     return op->nbytes > NXR_AT_ONCE_NBYTES && nxr_copier_reaches(op->part);
 }
 
+/*
+ * Copy within the call that starts an operation, as much as does not take long: op->nbytes_done
+ * grows. False: the rest is to be started, which also tells of a failure.
+ */
+bool nxr_copier_begin(struct nxr_op *op);
+
 /* Is there a copy thread? Makes it. False: the caller has to do without. Any thread. */
 bool nxr_copier_is_there(void);
 
 /* There is something to copy: the thread has to look. Any thread. */
 void nxr_copier_kick(void);
 
-/* Copy a piece of at most so many bytes, or take a turn of a transfer. False: there is nothing. */
-bool nxr_copier_help_with(size_t max_nbytes);
+/*
+ * Copy for a while on a thread that waits. False: there is nothing to copy. The first call makes
+ * the thread a helper; the caller ends that by nxr_copier_help_ends() before it goes on or sleeps.
+ */
+bool nxr_copier_help_now(bool *is_helper_p);
+void nxr_copier_help_ends(void);
 
-/* For threads that wait. */
-#define NXR_HELP_NBYTES (512ul << 10)
-static inline bool nxr_copier_help(void)
+static inline bool nxr_copier_has_work(void)
 {
-    return __builtin_expect(atomic_load_explicit(&nxr_n_to_copy, memory_order_relaxed) != 0, 0) &&
-           nxr_copier_help_with(NXR_HELP_NBYTES);
+    return __builtin_expect(atomic_load_explicit(&nxr_n_to_copy, memory_order_relaxed) != 0, 0);
 }
 
-/* For threads that look whether something is over, and go on. */
-#define NXR_LOOK_NBYTES (64ul << 10)
+static inline bool nxr_copier_help(bool *is_helper_p)
+{
+    return nxr_copier_has_work() && nxr_copier_help_now(is_helper_p);
+}
+
+/* Copy a little on a thread that looks whether something is over, and goes on. */
+void nxr_copier_look(void);
+
 static inline void nxr_copier_help_briefly(void)
 {
-    if (atomic_load_explicit(&nxr_n_to_copy, memory_order_relaxed) != 0) {
-        nxr_copier_help_with(NXR_LOOK_NBYTES);
+    if (nxr_copier_has_work()) {
+        nxr_copier_look();
     }
 }
 

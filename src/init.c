@@ -142,10 +142,10 @@ static void choose_spin_time(int n_local)
     cpu_set_t cpus;
     int n_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
     long n_online = sysconf(_SC_NPROCESSORS_ONLN);
+    bool is_bound = n_cpus < n_online && n_cpus < n_local; /* then it has them for itself */
 
-    /* A rank that is bound to few cores still has them for itself. */
-    n_cpus = n_cpus < n_online && n_cpus < n_local ? (int)n_online : n_cpus;
-    nxr_job.is_crowded = n_local > n_cpus;
+    nxr_job.is_crowded = n_local > (is_bound ? n_online : n_cpus);
+    nxr_job.has_spare_core = n_cpus > (is_bound ? 1 : n_local);
     nxr_job.spin_ns = nxr_env.spin_time;
 }
 

@@ -111,9 +111,10 @@ struct nxr_job {
     int local_rank, local_size;
     int program;
     bool is_multithreaded;
-    bool is_alone;   /* no launcher */
-    bool is_leaving; /* in the last finalize: all others are, too */
-    bool is_crowded; /* more ranks than cores on this host: spin little */
+    bool is_alone;       /* no launcher */
+    bool is_leaving;     /* in the last finalize: all others are, too */
+    bool is_crowded;     /* more ranks than cores on this host: spin little */
+    bool has_spare_core; /* ... fewer: a thread of the library may work beside one that spins */
     int64_t spin_ns;
     struct nxr_full_card card;
     uint64_t mark; /* of the job, by which one can tell another one */

@@ -286,7 +286,6 @@ static void start(struct nixl_req *req)
     status = op->transport != NULL ? move_at_once(op) : NIXL_ERR_UNSUPPORTED;
     if (status == NIXL_ERR_AGAIN) {
         struct nxr_peer *peer = req->peer; /* the request may end, and be freed, before start() */
-
         status = op->transport->start(op);
         if (status == NIXL_ERR_UNSUPPORTED && op->transport != &nxr_transport_stage) {
             hand_to(op, &nxr_transport_stage); /* these two devices do not reach each other */
@@ -454,7 +453,7 @@ int nxr_request_make_then(const char *operation, enum nxr_op_kind kind, struct n
     return NIXL_INPROGRESS;
 }
 
-int nxr_request_make_at(const char *operation, const struct nxr_op *op, struct nixl_req **req_p)
+int nxr_request_make_begun(const char *operation, const struct nxr_op *op, struct nixl_req **req_p)
 {
     struct nixl_req *req = nxr_request_new();
 
@@ -467,11 +466,20 @@ int nxr_request_make_at(const char *operation, const struct nxr_op *op, struct n
     req->operation = operation;
     req->is_pending = op->kind == NXR_OP_PUT;
     begin_at_once(req, op->part);
-    if (nxr_request_is_done(req) && atomic_load(&req->status) != NIXL_OK) {
+    *req_p = req;
+    return NIXL_INPROGRESS;
+}
+
+int nxr_request_make_at(const char *operation, const struct nxr_op *op, struct nixl_req **req_p)
+{
+    struct nixl_req *req = NULL;
+    int status = nxr_request_make_begun(operation, op, &req);
+
+    if (req != NULL && nxr_request_is_done(req) && atomic_load(&req->status) != NIXL_OK) {
         return nxr_request_finish(operation, &req); /* it was not queued: there is no request */
     }
     *req_p = req;
-    return NIXL_INPROGRESS;
+    return status;
 }
 
 void nxr_request_run_xfer(struct nixl_req *req, const char *operation, struct nixl_xfer *xfer)
@@ -505,14 +513,11 @@ struct nixl_req *nxr_request_of_team(struct nixl_team *team, const char *operati
 
 struct nixl_req *nxr_request_of_exposure(const char *operation, size_t nbytes)
 {
-    struct nixl_req *req = nxr_request_new();
+    struct nixl_req *req = nxr_request_of_team(NULL, operation);
 
     if (req != NULL) {
         req->op.nbytes = nbytes;
-        req->operation = operation;
-        req->lost_rank = -1;
-        req->peer = nxr_peer_find(nxr_job.rank);
-        req->is_started = true;
+        req->op.nbytes_done = 0;
     }
     return req;
 }

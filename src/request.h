@@ -76,6 +76,9 @@ void nxr_request_leave(void);
  */
 int nxr_request_make_at(const char *operation, const struct nxr_op *op, struct nixl_req **req_p);
 
+/* The same, but what fails is told by the request; the first op->nbytes_done bytes are moved. */
+int nxr_request_make_begun(const char *operation, const struct nxr_op *op, struct nixl_req **req_p);
+
 /* May what is sent from now on arrive behind the put? It has ended, or its transport orders it. */
 bool nxr_request_is_ordered(struct nixl_req *req);
 

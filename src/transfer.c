@@ -287,9 +287,21 @@ int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst, s
     return get("nixl_get", rank, region, offset, dst, nbytes);
 }
 
+/* Between host memories: all of it, or, of a copy of this host of over max_nbytes, a beginning. */
+static int begin_here(struct nxr_op *op, size_t max_nbytes)
+{
+    struct nxr_part *part = op->part;
+
+    if (op->nbytes > max_nbytes && nxr_copier_reaches(part)) {
+        return nxr_copier_begin(op) ? NIXL_OK : NIXL_ERR_AGAIN;
+    }
+    return op->kind == NXR_OP_PUT ? part->transport->put(part, op->offset, op->local, op->nbytes)
+                                  : part->transport->get(part, op->offset, op->local, op->nbytes);
+}
+
 /*
- * Do it within the call, a copy of this host of at most max_nbytes, or begin it; who does not wait
- * for the request then leaves it.
+ * Do it within the call where that does not take long, or up to max_nbytes, or begin it; a caller
+ * that does not wait for the request calls nxr_request_leave().
  */
 static int begin_transfer(const char *operation, enum nxr_op_kind kind, size_t max_nbytes, int rank,
                           struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
@@ -313,14 +325,16 @@ static int begin_transfer(const char *operation, enum nxr_op_kind kind, size_t m
             return NIXL_OK;
         }
     }
-    if (part != NULL && part->method != NXR_METHOD_DEVICE && !nxr_range_is_device(local) &&
-        (nbytes <= max_nbytes || !nxr_copier_reaches(part))) {
-        status = kind == NXR_OP_PUT ? part->transport->put(part, offset, local, nbytes)
-                                    : part->transport->get(part, offset, local, nbytes);
+    if (part != NULL && part->method != NXR_METHOD_DEVICE && !nxr_range_is_device(local)) {
+        struct nxr_op op = {
+            .part = part, .kind = kind, .offset = offset, .local = local, .nbytes = nbytes};
+
+        status = begin_here(&op, max_nbytes);
         if (status != NIXL_ERR_AGAIN) {
             return status == NIXL_OK ? status
                                      : nxr_transfer_fail_copy(operation, status, region, part);
         }
+        return nxr_request_make_begun(operation, &op, req_p);
     }
     return nxr_request_make(operation, kind, region, rank, offset, local, nbytes, req_p);
 }

@@ -117,7 +117,8 @@ static bool is_polling(void)
 
 static bool look_closely(nxr_ready_fn *ready_fn, void *arg)
 {
-    int n_looks = nxr_wait_looks_closely() && !is_polling() ? FIRST_LOOKS : 1;
+    bool is_busy = is_polling() || nxr_copier_has_work();
+    int n_looks = nxr_wait_looks_closely() && !is_busy ? FIRST_LOOKS : 1;
 
     for (int i = 0; i < n_looks; i++) {
         if (ready_fn(arg)) {
@@ -160,11 +161,11 @@ void nxr_device_ends_at(int64_t end_ns)
  * Spin until ready, or the deadline, or the spin time is over and nothing moves that this process
  * drives itself. Leaves the core to others if crowded.
  */
-static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
+static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline, bool *is_helper_p)
 {
+    bool has_moved = nxr_copier_help(is_helper_p);
     int64_t now = nxr_now_ns(), spin_ns = spin_time(), until = now + spin_ns;
     int n_looks = is_polling() ? LOOKS_PER_POLL : LOOKS_PER_CLOCK;
-    bool has_moved;
 
     do {
         for (int i = 0; i < n_looks; i++) {
@@ -186,7 +187,7 @@ static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
         now = nxr_now_ns();
         atomic_fetch_add_explicit(&nxr_n_user_rounds, 1, memory_order_relaxed);
         has_moved = nxr_progress_at(now);
-        if (nxr_copier_help() || has_moved) {
+        if (nxr_copier_help(is_helper_p) || has_moved) {
             until = now + spin_ns;
         }
     } while ((now < until || is_moving(now)) && now < deadline);
@@ -196,11 +197,14 @@ static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 /* Meanwhile this thread changes the words that peers ask for. */
 static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 {
-    bool is_ready;
+    bool is_ready, is_helper = false;
 
     nxr_words_poll_begin();
-    is_ready = spin_on(ready_fn, arg, deadline);
+    is_ready = spin_on(ready_fn, arg, deadline, &is_helper);
     nxr_words_poll_end();
+    if (is_helper) {
+        nxr_copier_help_ends();
+    }
     return is_ready;
 }
 

@@ -289,6 +289,7 @@ void test_put_nb(struct bench *bench);
 void test_get_nb(struct bench *bench);
 void test_flush(struct bench *bench);
 void test_copy_read(struct bench *bench);
+void test_nb_read(struct bench *bench);
 void test_put_notify(struct bench *bench);
 void test_notify(struct bench *bench);
 void test_put_signal(struct bench *bench);

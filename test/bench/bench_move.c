@@ -299,17 +299,32 @@ static uint64_t read_all(const unsigned char *bytes, uint64_t nbytes)
     return sums[0][0] ^ sums[0][1];
 }
 
-/* One turn: rank 0 copies and says so, rank 1 reads and answers. arg 0: nixlrun; 1: memcpy and a
- * flag. */
-static void copy_read(struct bench *bench, long n, int arg)
+enum copy_way { COPY_PUT, COPY_MEMCPY, COPY_PUT_NB };
+
+static void put_nb_wait(struct bench *bench)
+{
+    struct nixl_req *req = NULL;
+    int status = nixl_put_nb(bench->peer, bench->region, bench->alignment.dst, bench->src,
+                             bench->nbytes, &req);
+
+    if (status == NIXL_INPROGRESS) {
+        status = nixl_req_wait(&req, BENCH_TIMEOUT_NS);
+    }
+    bench_check(status, "nixl_put_nb");
+}
+
+/* One turn: rank 0 copies and says so, rank 1 reads and answers. */
+static void copy_read(struct bench *bench, long n, int way)
 {
     struct bench_page *page = bench->page;
 
     for (long i = 0; i < n; i++) {
         bench->flag_seq++;
         if (bench->rank == 0) {
-            if (arg == 0) {
+            if (way == COPY_PUT) {
                 put_flush(bench, 1, 0);
+            } else if (way == COPY_PUT_NB) {
+                put_nb_wait(bench);
             } else {
                 memcpy(bench->raw_dst, bench->src, bench->nbytes);
             }
@@ -328,11 +343,10 @@ static void copy_read(struct bench *bench, long n, int arg)
     }
 }
 
-void test_copy_read(struct bench *bench)
+static void read_rows(struct bench *bench, const char *test, const char *what,
+                      const struct bench_lane *lanes)
 {
     static const uint64_t defaults[] = {65536, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
-    static const struct bench_lane lanes[] = {{"nixlrun", copy_read, 0, ACTOR_PAIR, 1},
-                                              {"memcpy and read", copy_read, 1, ACTOR_PAIR, 1}};
     struct bench_stats stats[2];
     const uint64_t *sizes;
     int n_sizes = bench_sizes(bench, defaults, 5, &sizes);
@@ -342,9 +356,25 @@ void test_copy_read(struct bench *bench)
         for (int j = 0; j < bench->options.n_alignments; j++) {
             stage_case(bench, sizes[i], &bench->options.alignments[j]);
             sample_lanes(bench, lanes, 2, stats);
-            report_lanes(bench, "copy_read", "put then target reads", lanes, 2, stats,
-                         sizes[i] >= 1 << 20 ? READ_GOAL : 0);
+            report_lanes(bench, test, what, lanes, 2, stats, sizes[i] >= 1 << 20 ? READ_GOAL : 0);
         }
     }
     stage_data_close(bench);
+}
+
+void test_copy_read(struct bench *bench)
+{
+    static const struct bench_lane lanes[] = {
+        {"nixlrun", copy_read, COPY_PUT, ACTOR_PAIR, 1},
+        {"memcpy and read", copy_read, COPY_MEMCPY, ACTOR_PAIR, 1}};
+
+    read_rows(bench, "copy_read", "put then target reads", lanes);
+}
+
+void test_nb_read(struct bench *bench)
+{
+    static const struct bench_lane lanes[] = {{"nixlrun", copy_read, COPY_PUT_NB, ACTOR_PAIR, 1},
+                                              {"put and read", copy_read, COPY_PUT, ACTOR_PAIR, 1}};
+
+    read_rows(bench, "nb_read", "put_nb, wait, then target reads", lanes);
 }
