@@ -71,7 +71,7 @@ Test(options, every_option_of_the_job)
     const struct launch_job *job = &options.job;
 
     cr_assert(eq(int,
-                 parse("nixlrun -n 3 --tag-output --timestamp-output --output-dir / --stdin 2 "
+                 parse("nixlrun -n 3 --tag-output --timestamp-output --output-dir . --stdin 2 "
                        "--timeout 1.5 --on-failure continue --kill-grace 0 --bind-to numa "
                        "--map-by=core --oversubscribe --report-bindings --no-mpi-hints --dry-run "
                        "--topology file -vv -v app"),
@@ -79,7 +79,7 @@ Test(options, every_option_of_the_job)
               "%s", why);
     cr_expect(job->tag_output && job->timestamp_output && job->report_bindings);
     cr_expect(job->oversubscribe && !job->mpi_hints && job->dry_run);
-    cr_expect(same(job->output_dir, "/"));
+    cr_expect(same(job->output_dir, "."));
     cr_expect(eq(int, job->stdin_rank, 2));
     cr_expect(eq(i64, job->timeout_ns, 3 * NXR_S / 2));
     cr_expect(eq(int, (int)job->on_failure, (int)ON_FAILURE_CONTINUE));
