@@ -128,7 +128,6 @@ static int prepare(const struct launch_job *job)
                                                    .end = end_by_signal,
                                                    .abandon = finish_abandon,
                                                    .resize = resize};
-    const char *tmpdir;
     sigset_t mask;
     int rc = rank_check_programs(job->apps, job->n_apps);
 
@@ -146,11 +145,11 @@ static int prepare(const struct launch_job *job)
         sink_say("cannot start: %s", strerror(-rc));
         return LAUNCH_EXIT_FAILED;
     }
-    tmpdir = tmpdir_make();
-    if (tmpdir == NULL || !raise_limits(job)) {
+    session.tmpdir = tmpdir_make();
+    if (session.tmpdir == NULL || !raise_limits(job)) {
         return LAUNCH_EXIT_FAILED;
     }
-    return server_open(tmpdir) == 0 ? 0 : LAUNCH_EXIT_FAILED;
+    return server_open() == 0 ? 0 : LAUNCH_EXIT_FAILED;
 }
 
 static int start(const struct launch_job *job, const struct launch_place *places)

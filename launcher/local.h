@@ -63,6 +63,7 @@ struct space {
 
 struct session {
     const struct launch_job *job;
+    const char *tmpdir; /* ours; removed when we end */
     char host[256];
     struct space *spaces;
     int n_spaces;

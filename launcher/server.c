@@ -227,7 +227,7 @@ static void send_without_delay(void)
     }
 }
 
-int server_open(const char *tmpdir)
+int server_open(void)
 {
     pmix_info_t info[8];
     pmix_rank_t rank = 0;
@@ -241,8 +241,8 @@ int server_open(const char *tmpdir)
         return -1;
     }
     snprintf(nspace, sizeof(nspace), "nixlrun.%d", (int)getpid());
-    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_TMPDIR, tmpdir, PMIX_STRING);
-    PMIX_INFO_LOAD(&info[1], PMIX_SYSTEM_TMPDIR, tmpdir, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_TMPDIR, session.tmpdir, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], PMIX_SYSTEM_TMPDIR, session.tmpdir, PMIX_STRING);
     PMIX_INFO_LOAD(&info[2], PMIX_SERVER_NSPACE, nspace, PMIX_STRING);
     PMIX_INFO_LOAD(&info[3], PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK);
     PMIX_INFO_LOAD(&info[4], PMIX_HOSTNAME, session.host, PMIX_STRING);

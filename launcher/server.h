@@ -61,8 +61,11 @@ int64_t info_timeout_ns(const pmix_info_t *info, size_t n_info);
 /* Is the rank among the processes that the call names? None named: the caller's whole namespace. */
 bool upcall_means(const struct upcall *call, const struct rank *rank);
 
-/* Start the server with its files in `tmpdir`. Returns 0, or -1 after a line on stderr. */
-int server_open(const char *tmpdir);
+/* Start the server with its files in session.tmpdir. Returns 0, or -1 after a line on stderr. */
+int server_open(void);
+
+/* Add to a job's data where clients find this host's topology, if this PMIx looks for it. */
+void server_add_topology(void *list);
 
 /* Serve what is queued. */
 void server_serve(void);

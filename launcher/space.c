@@ -93,6 +93,9 @@ static void add_job_keys(const struct space *space, void *list, const char *rank
     PMIx_Info_list_add(list, PMIX_JOB_NUM_APPS, &n_apps, PMIX_UINT32);
     PMIx_Info_list_add(list, PMIX_JOBID, space->nspace, PMIX_STRING);
     PMIx_Info_list_add(list, PMIX_SPAWNED, &is_spawned, PMIX_BOOL);
+    /* PMIx 5 keeps the job's data in files, by default in /tmp, where they would stay. */
+    PMIx_Info_list_add(list, PMIX_NSDIR, session.tmpdir, PMIX_STRING);
+    server_add_topology(list);
     if (is_spawned) {
         PMIx_Info_list_add(list, PMIX_PARENT_ID, &space->parent, PMIX_PROC);
     }

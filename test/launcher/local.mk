@@ -35,11 +35,18 @@ TESTS += $(launcher_tests)
 EXTRA_DIST += %D%/lib.sh %D%/mpi_program.c %D%/steps.sh
 
 %C%_pmix_data_SOURCES = %D%/pmix_client.h %D%/pmix_data.c
-%C%_pmix_data_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
-%C%_pmix_data_LDADD = $(PMIX_LIBS)
+%C%_pmix_data_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
+%C%_pmix_data_LDADD = $(PMIX_LIBS) $(HWLOC_LIBS)
 %C%_pmix_events_SOURCES = %D%/pmix_client.h %D%/pmix_events.c
 %C%_pmix_events_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_pmix_events_LDADD = $(PMIX_LIBS)
 %C%_pmix_jobs_SOURCES = %D%/pmix_client.h %D%/pmix_jobs.c
 %C%_pmix_jobs_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 %C%_pmix_jobs_LDADD = $(PMIX_LIBS)
+
+# What nixlrun does for clients of a PMIx that is newer than the system's. The rpath is never used: it
+# makes libtool build the module as a shared object.
+check_LTLIBRARIES += %D%/newer_pmix.la
+%C%_newer_pmix_la_SOURCES = %D%/newer_pmix.c
+%C%_newer_pmix_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+%C%_newer_pmix_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere

@@ -2,6 +2,10 @@
 /* A PMIx client that moves data through the launcher: fence, direct modex, publish, job keys. */
 #include "pmix_client.h"
 
+#include <fcntl.h>
+#include <hwloc/shmem.h>
+#include <sys/stat.h>
+
 static void put(const char *key, uint32_t number)
 {
     pmix_value_t value = {.type = PMIX_UINT32, .data.uint32 = number};
@@ -147,6 +151,18 @@ static void check_text(const pmix_proc_t *proc, const char *key, const char *wan
     PMIX_VALUE_RELEASE(value);
 }
 
+/* The job's directory is one that nixlrun removes. */
+static void check_directory(void)
+{
+    pmix_value_t *value;
+    struct stat status;
+
+    CHECK_OK(PMIx_Get(&everybody, PMIX_NSDIR, NULL, 0, &value));
+    CHECK(value->type == PMIX_STRING && stat(value->data.string, &status) == 0);
+    CHECK(S_ISDIR(status.st_mode) && strstr(value->data.string, "/nixlrun.") != NULL);
+    PMIX_VALUE_RELEASE(value);
+}
+
 /* What a client may ask about its job: arguments are the host name and the list of ranks. */
 static void run_keys(int argc, char **argv)
 {
@@ -158,6 +174,7 @@ static void run_keys(int argc, char **argv)
     CHECK(number_of(&everybody, PMIX_JOB_NUM_APPS) == 1);
     check_text(&everybody, PMIX_NODE_LIST, argv[2]);
     check_text(&everybody, PMIX_LOCAL_PEERS, argv[3]);
+    check_directory();
     for (uint32_t rank = 0; rank < job_size; rank++) {
         pmix_proc_t peer;
 
@@ -185,11 +202,51 @@ static void run_subset(int argc, char **argv)
     }
 }
 
+static pmix_value_t *value_of(const char *key)
+{
+    pmix_value_t *value;
+
+    CHECK_OK(PMIx_Get(&everybody, key, NULL, 0, &value));
+    return value;
+}
+
+/* What PMIx since 6 does while it joins: map the topology of the host that the job's data names. */
+static void run_topology(int argc, char **argv)
+{
+    pmix_value_t *file = value_of(PMIX_HWLOC_SHMEM_FILE);
+    pmix_value_t *address = value_of(PMIX_HWLOC_SHMEM_ADDR);
+    pmix_value_t *nbytes = value_of(PMIX_HWLOC_SHMEM_SIZE);
+    hwloc_topology_t topology, own;
+    struct stat status;
+    int fd;
+
+    (void)argc;
+    (void)argv;
+    CHECK(file->type == PMIX_STRING && address->type == PMIX_SIZE && nbytes->type == PMIX_SIZE);
+    fd = open(file->data.string, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+    CHECK(fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode));
+    CHECK(status.st_uid == geteuid() && status.st_size >= (off_t)nbytes->data.size);
+    CHECK(hwloc_shmem_topology_adopt(&topology, fd, 0, (void *)address->data.size,
+                                     nbytes->data.size, 0) == 0);
+    close(fd);
+    CHECK(hwloc_topology_init(&own) == 0 && hwloc_topology_load(own) == 0);
+    CHECK(hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU) ==
+          hwloc_get_nbobjs_by_type(own, HWLOC_OBJ_PU));
+    CHECK(hwloc_bitmap_isequal(hwloc_topology_get_allowed_cpuset(topology),
+                               hwloc_topology_get_allowed_cpuset(own)));
+    hwloc_topology_destroy(own);
+    hwloc_topology_destroy(topology);
+    PMIX_VALUE_RELEASE(file);
+    PMIX_VALUE_RELEASE(address);
+    PMIX_VALUE_RELEASE(nbytes);
+}
+
 int main(int argc, char **argv)
 {
     static const struct service services[] = {
-        {"fence", run_fence},     {"dmodex", run_dmodex}, {"timeout", run_timeout},
-        {"publish", run_publish}, {"keys", run_keys},     {"subset", run_subset},
+        {"fence", run_fence},       {"dmodex", run_dmodex}, {"timeout", run_timeout},
+        {"publish", run_publish},   {"keys", run_keys},     {"subset", run_subset},
+        {"topology", run_topology},
     };
 
     return client_main(argc, argv, services, sizeof(services) / sizeof(services[0]));

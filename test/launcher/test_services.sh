@@ -15,6 +15,9 @@ gives 0 "direct modex: a value put after the fence" -np 4 "$data" dmodex
 gives 0 "a get of what never comes times out" -np 2 "$data" timeout
 gives 0 "publish, look up, wait, unpublish" -np 3 "$data" publish
 gives 0 "what a client may ask about its job" -np 4 "$data" keys "$host" 0,1,2,3
+timeout -k 5 "$limit" env LD_PRELOAD="$top_builddir/test/launcher/.libs/newer_pmix.so" \
+    "$nixlrun" --oversubscribe -np 3 "$data" topology >"$work/out" 2>"$work/err" </dev/null
+result $? "clients of a newer PMIx find the topology in shared memory" "$work/err"
 gives 0 "fences of pairs" -np 4 "$data" subset
 gives 0 "which ranks share a host" -np 3 "$top_builddir/test/net/nodes"
 [ "$(sort "$work/out" | tr '\n' '|')" = "0 of 1 hosts: 0 0 0|1 of 1 hosts: 0 0 0|2 of 1 hosts: 0 0 0|" ]
