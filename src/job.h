@@ -100,6 +100,7 @@ struct nxr_peer {
     atomic_bool must_ring_fd; /* ask it to signal its event fd; any thread */
     bool is_watched;          /* this rank looks whether it lives, for all */
     bool must_hear_of_deaths; /* to be told of them once linked */
+    bool is_death_told;       /* this rank has reported its death to the ranks of this host */
     uint64_t told_leaving;    /* the version up to which it knows who leaves (host/farewell.c) */
 };
 

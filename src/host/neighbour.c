@@ -97,39 +97,6 @@ static void unwatch_all(void)
     }
 }
 
-/* Watch whom the deaths that are known say, and nobody else. */
-static void mend(void)
-{
-    unwatch_all();
-    neighbour = next_neighbour();
-    watch(neighbour);
-    if (is_leader()) {
-        watch(nxr_neighbour_leader_beside(1));
-        watch(nxr_neighbour_leader_beside(-1));
-    }
-}
-
-int64_t nxr_neighbour_tick(int64_t now)
-{
-    const struct nxr_peer *peer = neighbour >= 0 ? nxr_job.peers[neighbour] : NULL;
-
-    if (nxr_job.size == 1 || !nxr_is_joined()) {
-        return INT64_MAX;
-    }
-    if (begin_at < 0) {
-        begin_at = now + DELAY_NS;
-        must_mend = true;
-    }
-    if (now < begin_at) {
-        return begin_at;
-    }
-    if (must_mend || (peer != NULL && atomic_load(&peer->link) == NXR_LINK_REMOTE)) {
-        must_mend = false;
-        mend();
-    }
-    return INT64_MAX;
-}
-
 void nxr_neighbour_suspect(int rank)
 {
     int node = nxr_boot_node_of(rank);
@@ -191,6 +158,7 @@ static void tell(int rank, int dead_rank)
 
 static void tell_host(int dead_rank)
 {
+    nxr_job.peers[dead_rank]->is_death_told = true;
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank)) {
             tell(rank, dead_rank);
@@ -204,6 +172,64 @@ static void tell_beside(int dead_rank)
     tell(nxr_neighbour_leader_beside(1), dead_rank);
     tell(nxr_neighbour_leader_beside(-1), dead_rank);
 }
+
+/* ---- mending the rings ----------------------------------------------------------------------- */
+
+/*
+ * The ranks between this one and its neighbour are dead, and this rank is the one that reports them
+ * to the host. It may have heard of a death from elsewhere, before it watched that rank.
+ */
+static void report_skipped(void)
+{
+    for (int i = 1; i < nxr_job.size; i++) {
+        int rank = (nxr_job.rank + i) % nxr_job.size;
+        const struct nxr_peer *peer = nxr_job.peers[rank];
+
+        if (rank == neighbour) {
+            return;
+        }
+        if (peer != NULL && nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank) &&
+            atomic_load(&peer->state) == NIXL_PEER_LOST && !peer->is_death_told) {
+            tell_host(rank);
+        }
+    }
+}
+
+/* Watch the ranks that follow from the known deaths, and no others. */
+static void mend(void)
+{
+    unwatch_all();
+    neighbour = next_neighbour();
+    watch(neighbour);
+    report_skipped();
+    if (is_leader()) {
+        watch(nxr_neighbour_leader_beside(1));
+        watch(nxr_neighbour_leader_beside(-1));
+    }
+}
+
+int64_t nxr_neighbour_tick(int64_t now)
+{
+    const struct nxr_peer *peer = neighbour >= 0 ? nxr_job.peers[neighbour] : NULL;
+
+    if (nxr_job.size == 1 || !nxr_is_joined()) {
+        return INT64_MAX;
+    }
+    if (begin_at < 0) {
+        begin_at = now + DELAY_NS;
+        must_mend = true;
+    }
+    if (now < begin_at) {
+        return begin_at;
+    }
+    if (must_mend || (peer != NULL && atomic_load(&peer->link) == NXR_LINK_REMOTE)) {
+        must_mend = false;
+        mend();
+    }
+    return INT64_MAX;
+}
+
+/* ---- leaving, and the end of a peer ---------------------------------------------------------- */
 
 /* The one who tells the others when this rank leaves: of this host, else beside; -1: none. */
 static int heir(void)

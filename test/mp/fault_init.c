@@ -3,11 +3,12 @@
  * The last rank dies before or within nixl_init(). The others are ranks nevertheless, soon, and
  * hear of the death.
  *
- *     fault_init RANK start|connected|waiting|met|ready [exit]
+ *     fault_init RANK start|connected|waiting|met|left|ready [exit]
  *
  * start: before nixl_init(). connected: within it, before the rank has met the others. waiting:
- * while it waits for them. met: when all have come. ready: behind it. With `exit` the rank leaves
- * by _exit(0) instead of SIGKILL.
+ * while it waits for them. met: when all have come. left: with NIXLRUN_LEAVE_PMIX=1, when rank 0
+ * has left PMIx and rank 1 has not, so that the launcher reports the death to rank 1 only. ready:
+ * behind nixl_init(). With `exit` the rank leaves by _exit(0) instead of SIGKILL.
  *
  * The places within nixl_init() are found by PMIx's functions, which this program has itself and
  * passes on.
@@ -17,15 +18,17 @@
 #include <dlfcn.h>
 #include <pmix.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Far below each timeout that ended a wait for such a rank: 10 and 60 seconds. */
 #define BOUND_NS (5 * MPT_S)
 
 static const char *where;
-static bool is_victim, is_exit;
+static bool is_victim, is_exit, has_left_before;
 
 static void die_at(const char *place)
 {
@@ -72,6 +75,62 @@ pmix_status_t PMIx_Query_info_nb(pmix_query_t queries[], size_t n_queries,
     if (is_victim && strcmp(where, "waiting") == 0) {
         MPT_EQ(commit(), PMIX_SUCCESS);
         die_at("waiting");
+    }
+    return status;
+}
+
+static pmix_notification_fn_t take_event;
+static atomic_bool has_event;
+
+static void event_came(size_t handler, pmix_status_t status, const pmix_proc_t *source,
+                       pmix_info_t info[], size_t n_info, pmix_info_t *results, size_t n_results,
+                       pmix_event_notification_cbfunc_fn_t done_fn, void *done_arg)
+{
+    take_event(handler, status, source, info, n_info, results, n_results, done_fn, done_arg);
+    atomic_store(&has_event, true);
+}
+
+pmix_status_t PMIx_Register_event_handler(pmix_status_t codes[], size_t n_codes, pmix_info_t info[],
+                                          size_t n_info, pmix_notification_fn_t event_fn,
+                                          pmix_hdlr_reg_cbfunc_t done_fn, void *arg)
+{
+    pmix_status_t (*watch)(pmix_status_t *, size_t, pmix_info_t *, size_t, pmix_notification_fn_t,
+                           pmix_hdlr_reg_cbfunc_t, void *);
+
+    *(void **)&watch = real("PMIx_Register_event_handler");
+    take_event = event_fn;
+    return watch(codes, n_codes, info, n_info, event_came, done_fn, arg);
+}
+
+static void await_event(void)
+{
+    static const struct timespec while_waiting = {.tv_nsec = 2 * MPT_MS};
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+
+    while (!atomic_load(&has_event)) {
+        MPT_LT(mpt_now_ns(), end_ns);
+        nanosleep(&while_waiting, NULL);
+    }
+}
+
+pmix_status_t PMIx_Finalize(const pmix_info_t info[], size_t n_info)
+{
+    pmix_status_t (*finalize)(const pmix_info_t *, size_t), status;
+    int rank = atoi(getenv("PMIX_RANK"));
+    bool is_asked = strcmp(where, "left") == 0 && !has_left_before;
+
+    has_left_before = true;
+    if (is_asked && is_victim) {
+        bed_await_mark("left", 0);
+        die_at("left");
+    }
+    if (is_asked && rank == 1) {
+        await_event();
+    }
+    *(void **)&finalize = real("PMIx_Finalize");
+    status = finalize(info, n_info);
+    if (is_asked && rank == 0) {
+        bed_mark("left", 0);
     }
     return status;
 }
