@@ -71,11 +71,14 @@ static unsigned collect(struct futex_waitv *words)
         _Atomic uint32_t *word;
         uint32_t value;
 
-        if (peer == NULL || rank == nxr_job.rank || !nxr_peer_is_local(peer) ||
-            nxr_peer_is_lost(peer)) {
+        if (peer == NULL || rank == nxr_job.rank || !nxr_peer_is_local(peer)) {
             continue;
         }
         word = nxr_control_alive_word(peer->control);
+        if (nxr_peer_is_lost(peer)) {
+            wake_all(word); /* the pidfd was faster here; the kernel has woken this thread only */
+            continue;
+        }
         value = arm(word);
         if (value != 0) {
             words[n_words++] = wait_on(word, value);
