@@ -15,6 +15,7 @@
 
 #include <dlfcn.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -25,29 +26,28 @@
 #define BOUND_NS (20 * MPT_S)
 
 static int my_rank;
-static bool is_late, has_waited, has_held;
+static bool is_late, has_held;
+static atomic_bool is_ready;           /* behind nixl_init(): PMIx's thread is gone */
 static int64_t idle_at_ns = INT64_MAX; /* the service thread closes what is idle then */
 
 /* ---- the service thread ---------------------------------------------------------------------- */
 
-/* Rank 0: the connection has been idle for long, and this thread is about to close it. */
-static void on_idle(void)
-{
-    has_waited = true;
-    bed_mark("idle", 0);
-    if (!is_late) {
-        bed_mark("die", 0);
-        bed_await_mark("told", 1);
-    }
-}
-
-/* Rank 1: what this thread was woken for is that the connection was closed. */
-static void on_close(void)
+/* Rank 0 is about to close the connection, or rank 1 is about to see that it was closed. */
+static void hold(void)
 {
     has_held = true;
-    bed_await_mark("closed", 0);
-    bed_mark("die", 0);
+    bed_mark("die", my_rank);
     bed_await_mark("told", 1);
+}
+
+static bool has_hang_up(const struct epoll_event *events, int n_ready)
+{
+    for (int i = 0; i < n_ready; i++) {
+        if ((events[i].events & EPOLLHUP) != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 NIXL_API int epoll_wait(int epoll_fd, struct epoll_event *events, int n_events, int timeout_ms)
@@ -55,17 +55,16 @@ NIXL_API int epoll_wait(int epoll_fd, struct epoll_event *events, int n_events, 
     int (*wait)(int, struct epoll_event *, int, int), n_ready;
 
     *(void **)&wait = dlsym(RTLD_NEXT, "epoll_wait");
-    if (has_waited && my_rank == 0) {
-        bed_mark("closed", 0);
-    }
     if (timeout_ms >= IDLE_MS) {
         idle_at_ns = mpt_now_ns() + timeout_ms * MPT_MS;
     }
     n_ready = wait(epoll_fd, events, n_events, timeout_ms);
-    if (my_rank == 0 && !has_waited && mpt_now_ns() >= idle_at_ns) {
-        on_idle();
-    } else if (my_rank == 1 && is_late && !has_held && n_ready > 0 && bed_has_mark("idle", 0)) {
-        on_close();
+    if (has_held || !atomic_load(&is_ready)) {
+        return n_ready;
+    }
+    if (my_rank == (is_late ? 1 : 0) &&
+        (is_late ? has_hang_up(events, n_ready) : mpt_now_ns() >= idle_at_ns)) {
+        hold();
     }
     return n_ready;
 }
@@ -101,8 +100,9 @@ int main(int argc, char **argv)
     is_late = strcmp(argv[1], "late") == 0;
     MPT_OK(nixl_init(NULL));
     MPT_EQ(nixl_size(), 4);
+    atomic_store(&is_ready, true);
     if (my_rank == VICTIM) {
-        bed_await_mark("die", 0);
+        bed_await_mark("die", is_late ? 1 : 0);
         kill(getpid(), SIGKILL);
     }
     hear_of_the_death(my_rank == 0 ? BOUND_NS : MPT_PATIENCE);
