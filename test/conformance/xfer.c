@@ -380,6 +380,19 @@ static void a_completed_transfer_wakes_the_event_fd(void)
     drop_pair(&pair);
 }
 
+/* What the cancel of the rank before has said of the own part. */
+static enum nixl_outcome hear_outcome(void)
+{
+    struct nixl_note note;
+    enum nixl_outcome outcome;
+
+    nixl_note_init(&note);
+    MPT_OK(nixl_notify_recv(conf.prev, TAG_NEXT, UINT64_MAX, MPT_PATIENCE, &note));
+    MPT_EQ(note.nbytes, sizeof(outcome));
+    memcpy(&outcome, note.payload, sizeof(outcome));
+    return outcome;
+}
+
 static void a_canceled_transfer_moves_no_more(void)
 {
     static struct pair pair;
@@ -387,14 +400,18 @@ static void a_canceled_transfer_moves_no_more(void)
     struct nixl_xfer *xfer;
 
     make_pair(&pair, "xfer.cancel");
+    blank(&pair, 7);
+    mpt_barrier();
     xfer = prepare_long(&pair, 40000000); /* 10 TB: not done before the cancel, whoever waits */
     for (unsigned round = 0; round < conf_rounds(10); round++) {
         MPT_STATUS(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL), NIXL_INPROGRESS);
         MPT_OK(nixl_xfer_cancel(xfer, MPT_PATIENCE, &outcome));
         MPT_TRUE(outcome == NIXL_OUTCOME_PARTIAL || outcome == NIXL_OUTCOME_UNTOUCHED);
         MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
-        conf_tell(conf.next, TAG_NEXT);
-        conf_hear(conf.prev, TAG_NEXT);
+        MPT_OK(nixl_notify(conf.next, TAG_NEXT, &outcome, sizeof(outcome), MPT_PATIENCE));
+        if (hear_outcome() == NIXL_OUTCOME_UNTOUCHED) {
+            MPT_CHECK_BYTES(look(&pair), N_BLOCKS * BLOCK, 7);
+        }
         blank(&pair, 7);
         conf_tell(conf.prev, TAG_NEXT);
         conf_hear(conf.next, TAG_NEXT);

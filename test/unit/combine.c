@@ -371,6 +371,28 @@ Test(combine, the_processor_converts_float16_alike)
 
 /* ---- many sources ---------------------------------------------------------------------------- */
 
+static void combine_nothing(void *dst, const void *src, size_t count, void *arg)
+{
+    (void)dst;
+    (void)src;
+    (void)count;
+    (void)arg;
+}
+
+Test(combine, elements_of_users_have_their_size_or_that_of_their_type)
+{
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+
+    args.type = NIXL_DOUBLE;
+    args.op = NIXL_USER;
+    args.combine = combine_nothing;
+    cr_expect_eq(nxr_combine_choose(&args).element_nbytes, sizeof(double));
+    for (size_t nbytes = 1; nbytes <= 40; nbytes++) {
+        args.element_nbytes = nbytes;
+        cr_expect_eq(nxr_combine_choose(&args).element_nbytes, nbytes);
+    }
+}
+
 /* Sources one after the other, the result on any of them, in more than one block of the cache. */
 Test(combine, any_source_may_be_the_result)
 {

@@ -25,6 +25,33 @@ static void expect_no_memory(int want, const char *words)
     cr_expect_eq(case_count_fds(), n_fds, "a descriptor is left");
 }
 
+/* What the driver says, and what the library makes of it. */
+Test(vulkan_fault, results_become_statuses)
+{
+    static const struct {
+        VkResult result;
+        int status;
+    } rows[] = {
+        {VK_SUCCESS, NIXL_OK},
+        {VK_NOT_READY, NIXL_INPROGRESS},
+        {VK_TIMEOUT, NIXL_INPROGRESS},
+        {VK_ERROR_OUT_OF_HOST_MEMORY, NIXL_ERR_NO_MEMORY},
+        {VK_ERROR_OUT_OF_DEVICE_MEMORY, NIXL_ERR_NO_MEMORY},
+        {VK_ERROR_TOO_MANY_OBJECTS, NIXL_ERR_LIMIT},
+        {VK_ERROR_FEATURE_NOT_PRESENT, NIXL_ERR_TRANSPORT},
+        {VK_ERROR_DEVICE_LOST, NIXL_ERR_TRANSPORT},
+        {VK_ERROR_DEVICE_LOST, NIXL_ERR_TRANSPORT}, /* also when it is known */
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct nxr_vulkan_device *device = &nxr_vulkan.devices[0];
+
+        cr_expect_eq(nxr_vulkan_status(device, rows[i].result), rows[i].status, "result %d",
+                     (int)rows[i].result);
+        cr_expect_eq(atomic_load(&device->is_lost), rows[i].result == VK_ERROR_DEVICE_LOST);
+    }
+}
+
 /* ---- starting -------------------------------------------------------------------------------- */
 
 static void start_fails(const char *words)
