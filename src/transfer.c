@@ -277,6 +277,16 @@ int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region
     return put(operation, rank, region, offset, src, nbytes);
 }
 
+bool nxr_transfer_put_here(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                           size_t nbytes)
+{
+    struct nxr_part *part =
+        usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, src, nbytes);
+
+    return part != NULL && part->method < NXR_METHOD_MESSAGE &&
+           part->transport->put(part, offset, src, nbytes) == NIXL_OK;
+}
+
 int nixl_put(int rank, struct nixl_region *region, uint64_t offset, const void *src, size_t nbytes)
 {
     return put("nixl_put", rank, region, offset, src, nbytes);

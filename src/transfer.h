@@ -24,6 +24,13 @@ int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region
 /* What a copy's failure says beside its status, for the end of a text; or "". */
 const char *nxr_transfer_why(int status, const struct nxr_part *part);
 
+/*
+ * Put bytes to a peer of this host within the call, where that does not take long. False: it has to
+ * be started, or nothing is known of the part yet, or something is wrong.
+ */
+bool nxr_transfer_put_here(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                           size_t nbytes);
+
 /* nixl_put() for `operation`. */
 int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                      const void *src, size_t nbytes);

@@ -203,6 +203,9 @@ int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset, co
                    ? change_nb(operation, rank, signal_region, &what.atomic, true, NULL, req_p)
                    : status;
     }
+    if (nxr_transfer_put_here(rank, region, offset, src, nbytes)) {
+        return change_nb(operation, rank, signal_region, &what.atomic, true, NULL, req_p);
+    }
     return put_signal_later(operation, rank, region, &what, word_part, req_p);
 }
 

@@ -21,7 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If nobody there serves, the service thread is told: after the first turn, then after each. */
+/*
+ * If no thread of the owner answers, its service thread is called: after the first turn, and again
+ * after each later one.
+ */
 #define FIRST_TURN_NS (200 * NXR_US)
 #define LATER_TURN_NS (100 * NXR_MS)
 
@@ -29,7 +32,7 @@
 #define BETWEEN_WAITS_NS (2 * NXR_US)
 
 #define DRIVE_EVERY_NS (1 * NXR_MS)  /* the service thread's turn, should the user not drive */
-#define PUT_AT_ONCE_NS (10 * NXR_US) /* how long a put looks for the answer of who polls */
+#define PUT_AT_ONCE_NS (10 * NXR_US) /* how long a put waits for a thread that polls to answer */
 
 /* What is asked of one owner. */
 struct nxr_asked {
@@ -45,7 +48,7 @@ struct nxr_asked {
 };
 
 static struct nxr_asked *_Atomic all;
-static _Atomic uint32_t n_ops; /* of transports: no call waits for them here */
+static _Atomic uint32_t n_ops; /* asked for and not ended, of all owners */
 
 /* ---- what is asked of an owner: all under its lock ------------------------------------------- */
 
@@ -81,8 +84,8 @@ static bool post_waiting(struct nxr_asked *asked)
     return has_posted;
 }
 
-/* An operation has ended: put it in front of a list of such. */
-static void end_op(struct nxr_op *op, int status, struct nxr_op **ended_p)
+/* Put an operation that has ended in front of a list of such operations. */
+static void add_ended(struct nxr_op *op, int status, struct nxr_op **ended_p)
 {
     op->failure = status;
     op->next = *ended_p;
@@ -95,16 +98,16 @@ static void end_all(struct nxr_asked *asked, int status, struct nxr_op **ended_p
 
     for (unsigned i = 0; i < NXR_WORD_SLOTS; i++) {
         if (asked->ops[i] != NULL) {
-            end_op(asked->ops[i], status, ended_p);
+            add_ended(asked->ops[i], status, ended_p);
             asked->ops[i] = NULL;
         }
     }
     while ((op = nxr_op_list_pop(&asked->waiting)) != NULL) {
-        end_op(op, status, ended_p);
+        add_ended(op, status, ended_p);
     }
 }
 
-/* Answers to questions that are asked, in whatever order they come. */
+/* Take the answers that are there; they come in any order. */
 static void take_answers(struct nxr_asked *asked, struct nxr_op **ended_p)
 {
     uint64_t head = atomic_load_explicit(&asked->head, memory_order_relaxed);
@@ -118,7 +121,7 @@ static void take_answers(struct nxr_asked *asked, struct nxr_op **ended_p)
 
         if (nxr_word_take_answer(slot, &status, &fetched) && *op != NULL) {
             (*op)->fetched = fetched;
-            end_op(*op, status, ended_p);
+            add_ended(*op, status, ended_p);
             *op = NULL;
         }
         is_oldest &= atomic_load_explicit(&slot->state, memory_order_relaxed) == NXR_WORD_FREE;
@@ -127,7 +130,7 @@ static void take_answers(struct nxr_asked *asked, struct nxr_op **ended_p)
     atomic_store_explicit(&asked->head, head, memory_order_relaxed);
 }
 
-/* The slot in which it is asked; NULL: it is not. */
+/* The slot that asks for the operation; NULL: none does. */
 static struct nxr_word_slot *slot_of(struct nxr_asked *asked, const struct nxr_op *op)
 {
     for (uint64_t at = atomic_load(&asked->head); at != asked->tail; at++) {
@@ -138,14 +141,16 @@ static struct nxr_word_slot *slot_of(struct nxr_asked *asked, const struct nxr_o
     return NULL;
 }
 
+/* Its answer, should there be one, is dropped. */
 static void forget_op(struct nxr_asked *asked, const struct nxr_op *op)
 {
+    atomic_fetch_sub(&n_ops, 1);
     for (unsigned i = 0; i < NXR_WORD_SLOTS; i++) {
         asked->ops[i] = asked->ops[i] == op ? NULL : asked->ops[i];
     }
 }
 
-/* ---- who is asked ---------------------------------------------------------------------------- */
+/* ---- owners ---------------------------------------------------------------------------------- */
 
 static struct nxr_asked *asked_new(struct nxr_peer *peer)
 {
@@ -179,10 +184,10 @@ static struct nxr_asked *asked_of(struct nxr_peer *peer)
 }
 
 /*
- * Tell the owner's service thread. An owner that is short of descriptors drops connections that are
- * idle, which is seen when sending: over a new one, then.
+ * Call the owner's service thread. An owner that is short of descriptors drops connections that are
+ * idle; the first send finds that out, and a second one makes a new connection.
  */
-static void tell(struct nxr_peer *peer)
+static void call_service(struct nxr_peer *peer)
 {
     union nxr_wire_message message;
 
@@ -196,8 +201,8 @@ static void tell(struct nxr_peer *peer)
 }
 
 /*
- * Does a thread of the owner look for what is asked? One that did the last time may be between two
- * waits: it is given a moment, which is less than the service thread would need.
+ * Does a thread of the owner poll the ring? A thread that polled the last time may be between two
+ * waits: this call waits for it a moment, less than the service thread would need.
  */
 static bool is_polled(struct nxr_asked *asked)
 {
@@ -218,8 +223,9 @@ static bool is_polled(struct nxr_asked *asked)
 }
 
 /*
- * Something was asked: somebody there has to look. Who waits here notices if the threads that poll
- * do not; where nobody does, the service thread is told, too.
+ * A question was posted: make a thread of the owner look at the ring. A thread that polls there is
+ * relied upon only if a thread of this process waits for the answer, and would notice its absence;
+ * else a sleeping thread of the owner is woken, or its service thread is called.
  */
 static void call_owner(struct nxr_asked *asked, bool is_awaited)
 {
@@ -228,7 +234,7 @@ static void call_owner(struct nxr_asked *asked, bool is_awaited)
     atomic_fetch_or(&control->words_asked, nxr_words_bit(nxr_job.rank));
     nxr_fence_full();
     if (!(is_awaited && is_polled(asked)) && !nxr_wake_waiters(control)) {
-        tell(asked->peer);
+        call_service(asked->peer);
     }
 }
 
@@ -245,6 +251,7 @@ static int ask(struct nxr_asked *asked, struct nxr_op *op, bool is_awaited)
     op->failure = NIXL_OK;
     nxr_op_list_append(&asked->waiting, op);
     has_posted = post_waiting(asked);
+    atomic_fetch_add(&n_ops, 1);
     nxr_spin_unlock(&asked->lock);
     if (has_posted) {
         call_owner(asked, is_awaited);
@@ -266,12 +273,6 @@ static void wait_ended(struct nxr_op *op, int status)
 
     atomic_store_explicit(&wait->status, status, memory_order_release);
     nxr_wake_self(); /* another thread may have taken the answer */
-}
-
-static void end_for_transport(struct nxr_op *op, int status)
-{
-    atomic_fetch_sub(&n_ops, 1);
-    nxr_op_done(op, status);
 }
 
 /* Take answers, ask for what waits for room; how many operations have ended. */
@@ -296,12 +297,13 @@ static int collect(struct nxr_asked *asked)
 
         ended = op->next;
         n_ended++;
-        op->ended == wait_ended ? wait_ended(op, op->failure) : end_for_transport(op, op->failure);
+        atomic_fetch_sub(&n_ops, 1);
+        nxr_op_done(op, op->failure);
     }
     return n_ended;
 }
 
-/* Take an operation back. NIXL_OK: it is not done, and is not known here any more. */
+/* Withdraw an operation. NIXL_OK: it has not happened and will not. */
 static int take_back(struct nxr_asked *asked, struct nxr_op *op)
 {
     struct nxr_word_slot *slot;
@@ -311,6 +313,7 @@ static int take_back(struct nxr_asked *asked, struct nxr_op *op)
     slot = slot_of(asked, op);
     if (nxr_op_list_has(&asked->waiting, op)) {
         nxr_op_list_remove(&asked->waiting, op);
+        atomic_fetch_sub(&n_ops, 1);
         status = NIXL_OK;
     } else if (slot != NULL && nxr_word_revoke(slot)) {
         forget_op(asked, op);
@@ -330,7 +333,7 @@ static void wait_init(struct word_wait *wait, struct nxr_asked *asked, struct nx
     atomic_init(&wait->status, NIXL_INPROGRESS);
 }
 
-/* Any answer is looked for now and then: they need not come in the order of the questions. */
+/* Usually only the oldest slot is looked at; now and then all, since answers come in any order. */
 static bool is_answered(void *arg)
 {
     struct word_wait *wait = arg;
@@ -351,8 +354,8 @@ static bool is_answered(void *arg)
 }
 
 /*
- * The time is over. An answer that has come meanwhile counts. An owner that has taken the question
- * is given up.
+ * The time is over. An answer that has come meanwhile counts; the answer of an owner that has taken
+ * the question is not waited for.
  */
 static int give_up(struct word_wait *wait)
 {
@@ -388,7 +391,7 @@ static int wait_for(struct word_wait *wait)
         if (turn_ns >= left_ns) {
             return give_up(wait);
         }
-        tell(wait->asked->peer);
+        call_service(wait->asked->peer);
         turn_ns = LATER_TURN_NS;
     }
 }
@@ -447,7 +450,7 @@ int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_
 
 /* ---- for transports -------------------------------------------------------------------------- */
 
-/* Look for the answer of a thread that polls; nothing is awaited that may sleep. */
+/* Wait a moment for the answer of a thread that polls, without sleeping. */
 static bool look_briefly(struct word_wait *wait)
 {
     int64_t until = nxr_now_ns() + PUT_AT_ONCE_NS;
@@ -509,16 +512,8 @@ int nxr_host_word_put(struct nxr_part *part, uint64_t offset, const void *src, s
 int nxr_host_word_start(struct nxr_op *op)
 {
     struct nxr_asked *asked = asked_of(op->part->peer);
-    int status = NIXL_ERR_NO_MEMORY;
 
-    if (asked != NULL) {
-        atomic_fetch_add(&n_ops, 1);
-        status = ask(asked, op, false);
-        if (status != NIXL_INPROGRESS) {
-            atomic_fetch_sub(&n_ops, 1);
-        }
-    }
-    return status;
+    return asked != NULL ? ask(asked, op, false) : NIXL_ERR_NO_MEMORY;
 }
 
 int nxr_host_word_cancel(struct nxr_op *op)
@@ -528,7 +523,7 @@ int nxr_host_word_cancel(struct nxr_op *op)
     if (asked == NULL || take_back(asked, op) != NIXL_OK) {
         return NIXL_INPROGRESS; /* answered, or about to be asked */
     }
-    end_for_transport(op, NIXL_ERR_CANCELED);
+    nxr_op_done(op, NIXL_ERR_CANCELED);
     return NIXL_OK;
 }
 
@@ -555,6 +550,6 @@ void nxr_word_forget(struct nxr_peer *peer)
 {
     free(atomic_load(&peer->asked));
     atomic_store(&peer->asked, NULL);
-    atomic_store(&all, NULL); /* nobody asks any more, and all peers are forgotten */
+    atomic_store(&all, NULL); /* no thread asks any more, and all peers are forgotten */
     atomic_store(&n_ops, 0);
 }
