@@ -42,8 +42,8 @@ const struct nxr_map *nxr_map_find(struct nixl_team *team, int member, const cha
 void nxr_maps_drop(struct nixl_team *team, int member);
 
 /*
- * See whether process_vm calls reach a member: its pid is set to what it is, or -1. Returns as
- * nxr_team_look().
+ * Try whether process_vm calls reach a member just now: its pid is set to what it is, or, for good,
+ * to -1. Returns as nxr_team_look().
  */
 int nxr_far_prove(struct nixl_team *team, int member);
 

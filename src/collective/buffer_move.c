@@ -97,16 +97,19 @@ void nxr_maps_drop(struct nixl_team *team, int member)
 
 /* ---- process_vm calls ------------------------------------------------------------------------ */
 
+/* The kernel's answer changes when one of the two becomes another user's: it is asked each time. */
 int nxr_far_prove(struct nixl_team *team, int member)
 {
     struct nxr_far *far = &team->far[member];
-    int place = team->local[member], status, error = ESRCH;
+    int place = team->local[member], status = NIXL_OK, error = ESRCH;
     const struct nxr_peer *peer;
 
-    if (far->pid != 0) {
+    if (far->pid < 0) {
         return NIXL_OK;
     }
-    status = nxr_team_find_part(team, team->boot.region, place); /* then it is connected */
+    if (far->pid == 0) {
+        status = nxr_team_find_part(team, team->boot.region, place); /* then it is connected */
+    }
     if (status != NIXL_OK) {
         return status;
     }

@@ -3,7 +3,8 @@
  * A rank that becomes another user's while it has parts of others open: the kernel then forbids it
  * process_vm calls, and its puts and gets go through the owner.
  *
- *     other_user 0|1|2|3   by which call
+ *     other_user 0|1|2|3    by which call
+ *     other_user collectives  which all members then do through shared memory
  *
  * Rank 0 owns the memory. With the rights of root rank 1 gives them up; without, the kernel guards
  * rank 0's memory as that of a program with privileges.
@@ -75,6 +76,87 @@ static void move(unsigned way, unsigned char *bytes)
     MPT_OK(nixl_get(0, region, 0, bytes, NBYTES));
 }
 
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+#define SEED_OF(_rank, _round) ((uint64_t)(_rank)*16 + (_round))
+
+/* Memory that lies in no region. */
+static unsigned char *private_memory(size_t nbytes)
+{
+    unsigned char *bytes = malloc(nbytes);
+
+    MPT_TRUE(bytes != NULL);
+    memset(bytes, 0, nbytes);
+    return bytes;
+}
+
+static void broadcast(struct nixl_team *team, uint64_t round)
+{
+    unsigned char *bytes = private_memory(NBYTES);
+
+    for (int root = 0; root < nixl_size(); root++) {
+        if (nixl_rank() == root) {
+            mpt_fill(bytes, NBYTES, SEED_OF(root, round));
+        }
+        MPT_OK(nixl_broadcast(team, root, bytes, NBYTES, MPT_PATIENCE));
+        MPT_CHECK(bytes, NBYTES, SEED_OF(root, round));
+    }
+    free(bytes);
+}
+
+static void allgather(struct nixl_team *team, uint64_t round)
+{
+    size_t size = (size_t)nixl_size();
+    unsigned char *src = private_memory(NBYTES), *dst = private_memory(size * NBYTES);
+
+    mpt_fill(src, NBYTES, SEED_OF(nixl_rank(), round));
+    MPT_OK(nixl_allgather(team, src, dst, NBYTES, MPT_PATIENCE));
+    for (size_t i = 0; i < size; i++) {
+        MPT_CHECK(dst + i * NBYTES, NBYTES, SEED_OF(i, round));
+    }
+    free(src);
+    free(dst);
+}
+
+static void allreduce(struct nixl_team *team, uint64_t round)
+{
+    struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
+    uint64_t size = (uint64_t)nixl_size(), sum = size * (size - 1) / 2 + size * round;
+    uint64_t *src = (void *)private_memory(NBYTES), *dst = (void *)private_memory(NBYTES);
+
+    for (size_t i = 0; i < NBYTES / sizeof(*src); i++) {
+        src[i] = (uint64_t)nixl_rank() + round;
+    }
+    args.src = src;
+    args.dst = dst;
+    args.count = NBYTES / sizeof(*src);
+    args.type = NIXL_UINT64;
+    args.op = NIXL_SUM;
+    MPT_OK(nixl_allreduce(team, &args, MPT_PATIENCE));
+    for (size_t i = 0; i < NBYTES / sizeof(*src); i++) {
+        MPT_EQ(dst[i], sum);
+    }
+    free(src);
+    free(dst);
+}
+
+static void run_collectives(void)
+{
+    struct nixl_team *team;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &team));
+    for (uint64_t round = 0; round < 3; round++) {
+        broadcast(team, round);
+        allgather(team, round);
+        allreduce(team, round);
+        if (round == 0) {
+            change_user();
+        }
+    }
+    MPT_OK(nixl_team_free(team));
+    MPT_OK(nixl_finalize());
+}
+
 int main(int argc, char **argv)
 {
     unsigned way = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
@@ -82,6 +164,11 @@ int main(int argc, char **argv)
 
     mpt_start();
     MPT_OK(nixl_init(NULL));
+    if (argc > 1 && strcmp(argv[1], "collectives") == 0) {
+        run_collectives();
+        free(bytes);
+        return mpt_passed();
+    }
     memory = malloc(NBYTES);
     memset(memory, 1, NBYTES);
     if (nixl_rank() == 0) {
