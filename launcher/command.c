@@ -156,7 +156,7 @@ void command_set_variables(struct engine_command *command, const struct engine_t
     }
 }
 
-/* Variables by which programs and libraries are found: a bare name passes on the engine's own. */
+/* Search paths of programs and libraries: a bare name forwards the engine's own value. */
 static void add_search_paths(struct engine_command *command, const struct envlist *given)
 {
     static const char *const names[] = {"PATH", "LD_LIBRARY_PATH"};

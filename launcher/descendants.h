@@ -16,7 +16,7 @@ void descendants_await(int64_t timeout_ns);
 /* SIGKILL all children, and theirs as they fall to us, until none is left. Reaps them. */
 void descendants_kill(void);
 
-/* Has this process begun to end, or was it killed, though nobody can reap it yet? */
+/* Has this process begun to end, or was it killed, though it cannot be reaped yet? */
 bool descendant_is_ending(pid_t pid);
 
 #endif

@@ -25,7 +25,7 @@ void engine_local_run(const struct launch_job *job, const struct launch_place *p
 
 /* ---- engines of the site --------------------------------------------------------------------- */
 
-/* How an engine marks whose output a line is. */
+/* How an engine marks the rank that a line of output is from. */
 enum engine_tags {
     TAGS_LABEL,        /* "3: text" */
     TAGS_BRACKET,      /* "[1,3]<stdout>:text", also within a line where the writer changes */
@@ -39,7 +39,7 @@ struct engine_command {
     struct envlist env;
 };
 
-/* What is to be started, and by which program. */
+/* What to start, and the program that starts it. */
 struct engine_task {
     const struct launch_job *job;
     const struct engine *engine; /* NULL: nixlrun itself, on this host */
@@ -58,7 +58,7 @@ struct engine {
     const char *programs; /* names to look for in PATH; the first that answers rightly is taken */
     const char *mark;     /* what the answer to --version must have in it */
     const char *start_advice; /* what to look at when ranks do not start */
-    const char *package;      /* how to come by it, with the Debian package */
+    const char *package;      /* how to install it, with the Debian package */
     const char *error_mark;   /* what its answer begins with if it cannot work, or NULL */
     const char *error_advice; /* and what to do then */
     const char *pmix_arg;     /* an argument to which it lists its PMIx, or NULL */

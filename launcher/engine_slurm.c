@@ -59,8 +59,9 @@ static void slurm_build(const struct engine_task *task, struct engine_command *c
     command_add(command, "--mpi=pmix");
     command_add(command, "--label");
     command_add(command, "--export=ALL");
-    command_add(command, "--kill-on-bad-exit=0"); /* it would kill, and hide who failed first */
-    command_add(command, "--wait=0"); /* a site may end jobs some time after the first rank */
+    command_add(command,
+                "--kill-on-bad-exit=0"); /* it would kill ranks and hide which failed first */
+    command_add(command, "--wait=0");    /* a site may end jobs some time after the first rank */
     if (goes_on) {
         command_add(command, "--no-kill"); /* a lost host is no reason either */
     }

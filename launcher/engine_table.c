@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engines of the site, and the choice of one. Whatever an engine cannot hold is found here,
- * before anything is started, so that nobody learns it from a job that hangs. The facts behind the
+ * before anything is started, so that no user learns it from a job that hangs. The facts behind the
  * table were measured; see ENGINES in nixlrun(1).
  */
 #include "config.h"
@@ -259,7 +259,7 @@ static int check_foreign(const struct engine_task *task, char *why, size_t why_n
         advice = "start one program that looks at its rank";
     } else if (job->stdin_mode == STDIN_ALL && task->major < engine->stdin_all_since) {
         what = "--stdin all";
-        advice = "it loses what its own host's ranks should get; allowed: a rank, none";
+        advice = "it does not deliver input to ranks on its own host; allowed: a rank, none";
     } else if (is_uneven(job) && !engine->has_uneven) {
         what = "hosts with different numbers of ranks";
         advice = "give each the same number";
@@ -288,7 +288,7 @@ static int check_foreign(const struct engine_task *task, char *why, size_t why_n
                       why, why_nbytes);
 }
 
-/* Does it have the plugin by which ranks find each other? Some sites build Slurm without. */
+/* Does it have the plugin that connects the ranks? Some sites build Slurm without. */
 static int check_pmix(const struct engine_task *task, char *why, size_t why_nbytes)
 {
     char answer[PROBE_ANSWER_NBYTES];
@@ -325,8 +325,7 @@ int engine_choose(const struct launch_job *job, bool is_recorded, struct engine_
                       why_nbytes);
     }
     if (!helper_find("nixlrun-rank", task->rank_program)) {
-        snprintf(why, why_nbytes, "%.400s is not there: 'make install' puts it there",
-                 task->rank_program);
+        snprintf(why, why_nbytes, "%.400s is missing: run 'make install'", task->rank_program);
         return -1;
     }
     return check_foreign(task, why, why_nbytes) != 0 ? -1 : check_pmix(task, why, why_nbytes);

@@ -61,7 +61,7 @@ static const char *parse_line(char *line, void *arg)
     }
     value = unquote(line + name_nbytes + 1);
     if (value == NULL) {
-        return "has a quote that does not end at the end of the line";
+        return "has a quote that is not closed at the end of the line";
     }
     assignment = line;
     memmove(assignment + name_nbytes + 1, value, strlen(value) + 1);

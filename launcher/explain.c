@@ -266,7 +266,7 @@ static void collect(int from)
     }
 }
 
-/* Ranks that are not reached cannot say with whom they are: their host's name must do. */
+/* A rank that is not reached cannot name its neighbours: its host's name is used instead. */
 static void lead_unreached(void)
 {
     for (int rank = 1; rank < nixl_size(); rank++) {
@@ -323,7 +323,7 @@ static void name_hosts(void)
     }
 }
 
-/* Is it a leader that has told of that kind, and does not stand in a line yet? */
+/* Is it a leader that has reported this kind and is in no line yet? */
 static bool is_to_be_listed(int rank, enum explain_part part)
 {
     const struct member *member = &members[rank];

@@ -190,7 +190,7 @@ static bool tell_unreached(int rank, bool (*tell)(char *row))
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-/* The reason for a pair; "": it is taken there; NULL: nobody has asked. */
+/* The reason for a pair; "": it is used there; NULL: unknown. */
 static const char *why_of(unsigned index, int source, int target)
 {
     return refusals.is_asked[source][target] ? refusals.why[index][source][target] : NULL;

@@ -278,7 +278,7 @@ static void timeout_is_over(struct loop_timer *timer)
     (void)timer;
     sink_give_up_at(nxr_deadline(session.n_live > 0 ? session.job->grace_ns : 0));
     if (session.n_live == 0) {
-        sink_say("the timeout of %g s is over before the output was read",
+        sink_say("the timeout of %g s expired before the output was read",
                  (double)session.job->timeout_ns / (double)NXR_S);
         set_exit_code(LAUNCH_EXIT_TIMEOUT);
         return;
@@ -286,7 +286,7 @@ static void timeout_is_over(struct loop_timer *timer)
     if (has_begun) {
         return;
     }
-    sink_say("the timeout of %g s is over; the job is killed",
+    sink_say("the timeout of %g s has expired; killing the job",
              (double)session.job->timeout_ns / (double)NXR_S);
     for (int i = 0; i < session.n_ranks; i++) {
         say_rank_state(session.ranks[i]);

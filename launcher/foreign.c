@@ -40,7 +40,7 @@ static void timeout_is_over(struct loop_timer *timer)
     (void)timer;
     sink_give_up_at(nxr_deadline(foreign.is_running ? foreign.job->grace_ns : 0));
     if (!foreign.is_running) {
-        sink_say("the timeout of %g s is over before the output was read",
+        sink_say("the timeout of %g s expired before the output was read",
                  (double)foreign.job->timeout_ns / (double)NXR_S);
         foreign.is_timed_out = foreign.exit_code == 0;
         return;
@@ -48,7 +48,7 @@ static void timeout_is_over(struct loop_timer *timer)
     if (foreign.has_begun) {
         return;
     }
-    sink_say("the timeout of %g s is over; the job is killed",
+    sink_say("the timeout of %g s has expired; killing the job",
              (double)foreign.job->timeout_ns / (double)NXR_S);
     foreign_ranks_say();
     foreign.is_timed_out = true;

@@ -42,7 +42,7 @@ int foreign_start(enum foreign_process id, const char *path, const struct engine
 
 void foreign_ranks_open(void);
 
-/* Begin to look for ranks that are heard of no more. */
+/* Begin to look for ranks that have stopped sending beats. */
 void foreign_ranks_watch(void);
 
 /* What nixlrun-rank tells. */
@@ -57,7 +57,7 @@ void foreign_ranks_gone(int rank, int code);
 /* One line per rank: where it is and how it does. */
 void foreign_ranks_say(void);
 
-/* Slurm's name of what runs, "JOB.STEP", in a static buffer; NULL: no rank has told it. */
+/* Slurm's name of what runs, "JOB.STEP", in a static buffer; NULL: no rank has reported it. */
 const char *foreign_ranks_step(void);
 
 /* ---- foreign_end.c --------------------------------------------------------------------------- */

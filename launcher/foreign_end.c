@@ -27,7 +27,7 @@ static void kill_engine(struct loop_timer *timer)
 {
     (void)timer;
     if (foreign.is_running) {
-        sink_say("%s does not end; it is killed", foreign.name);
+        sink_say("%s did not end; killing it", foreign.name);
         guardian_kill_all();
     }
 }

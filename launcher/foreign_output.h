@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What nixlrun-rank has told of a rank. `host` is good for the call. */
+/* A report of nixlrun-rank about a rank. `host` is valid during the call. */
 typedef void foreign_report_fn(int rank, const char *host, pid_t pid, enum rank_report_kind kind,
                                int value);
 
@@ -22,16 +22,16 @@ int foreign_output_open(const struct engine_task *task, foreign_report_fn *repor
 /* Go on reading where a full sink had stopped us. Call it in each round of the loop. */
 void foreign_output_continue(void);
 
-/* Nobody is to be waited for any more: take what is in the pipes and close them. */
+/* Stop waiting: take what is in the pipes and close them. */
 void foreign_output_finish(void);
 
 bool foreign_output_is_open(void);
 
-/* Has the reader of our stdout gone? */
+/* Is the reader of our stdout gone? */
 bool foreign_output_is_unread(void);
 
 /*
- * The engine's own lines are held for a moment: where a rank's failure is told by nixlrun, what the
+ * The engine's own lines are held for a moment: where nixlrun reports a rank's failure, what the
  * engine says of it is dropped, now and later.
  */
 void foreign_output_silence_engine(void);

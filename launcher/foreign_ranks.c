@@ -18,8 +18,8 @@
 #include <errno.h>
 #include <signal.h>
 
-#define MOST_MISSED    4            /* beats; then it counts as lost, until it is heard of again */
-#define MOST_UNSTARTED 7            /* the same since the first rank has started */
+#define MOST_MISSED    4 /* beats; then it counts as lost until the next message from it */
+#define MOST_UNSTARTED 7 /* the same since the first rank has started */
 #define START_SLOW_NS  (10 * NXR_S) /* a word then if a rank has not started */
 #define ENGINE_LAST_NS (10 * NXR_S) /* how long it may live on when all ranks have ended */
 #define LAST_WORDS_NS  (2 * NXR_S)  /* for a report of a rank that the engine says has ended */
@@ -99,9 +99,9 @@ static void start_is_slow(struct loop_timer *timer)
     }
     say_missing();
     if (foreign.job->timeout_ns == INT64_MAX) {
-        sink_say("nothing ends this wait but a signal (Ctrl-C); --timeout would");
+        sink_say("this wait has no limit: end it by Ctrl-C, or start the job with --timeout");
     } else {
-        sink_say("--timeout ends this wait after %g s in all",
+        sink_say("--timeout ends this wait %g s after the start",
                  (double)foreign.job->timeout_ns / (double)NXR_S);
     }
 }
@@ -283,7 +283,7 @@ static void look_for_the_last(void)
         foreign.exit_code != 0 && foreign.job->on_failure == ON_FAILURE_CONTINUE &&
         !foreign.is_asked && task->major < task->engine->leaves_since) {
         if (foreign.job->verbose > 0) {
-            sink_say("all ranks have ended, and %s stays after a failure; it is asked to end",
+            sink_say("all ranks have ended, but %s has not, after a failure; asking it to end",
                      foreign.name);
         }
         foreign_end_at_once();

@@ -9,7 +9,7 @@
 
 enum member_state { MEMBER_UNKNOWN, MEMBER_STARTED, MEMBER_ENDED };
 
-/* A rank, as far as nixlrun-rank has told. */
+/* What is known of a rank from the reports of nixlrun-rank. */
 struct member {
     enum member_state state;
     char *host; /* NULL, pid 0: nothing was told */
@@ -33,13 +33,13 @@ struct rank_name {
     char text[HOST_NAME_MAX + 64];
 };
 
-/* The first rank of which nothing was heard, or -1. */
+/* The first rank without any report, or -1. */
 int foreign_ranks_missing(void);
 
-/* Why a rank is lost of which only the engine has told, as words behind its name. */
+/* Why a rank is lost that only the engine has reported, as words behind its name. */
 const char *foreign_rank_why_lost(int rank);
 
-/* As far as it is known: a rank that has told nothing has no pid. */
+/* As far as it is known: a rank without a report has no pid. */
 struct rank_name foreign_rank_name(int rank);
 
 /* Those that the engine says have ended, and that have not told it themselves, are lost. */

@@ -64,7 +64,7 @@ static int judge_engine(void)
 }
 
 /*
- * A rank whose end nobody has told: it and its nixlrun-rank were killed together, or its daemon
+ * A rank whose end was not reported: it and its nixlrun-rank were killed together, or its daemon
  * was, or the engine names it. That is why the engine has killed the first one that we heard of,
  * unless it ends with the code of that one. Returns -1 if there is none.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guardian: a small process of its own session, parent of all ranks and the one to whom their
- * orphans fall. It starts ranks, signals them, reports their ends, and kills all its descendants
+ * The guardian: a small process of its own session, parent of all ranks, which adopts their
+ * orphans. It starts ranks, signals them, reports their ends, and kills all its descendants
  * when nixlrun ends, however that happens. nixlrun talks to it over a socket whose end of file is
  * the order to clean up. guardian.c is the process, guardian_link.c is nixlrun's end.
  */
@@ -62,7 +62,7 @@ void guardian_signal(int id, int signal);
 /* SIGKILL every descendant; the reports of those that were known come as usual. */
 void guardian_kill_all(void);
 
-/* If somebody has stopped the guardian, continue it. Returns whether it was so. */
+/* Continue the guardian if it is stopped. Returns whether it was so. */
 bool guardian_continue(void);
 
 /* Kill what is left and wait for the guardian's end. */

@@ -35,7 +35,7 @@ const struct help_topic help_topics[] = {
         "nixlrun may use, and there may be more ranks than cores.\n",
         "A core without a CPU that nixlrun may use (cgroup, taskset) is left out. No core\n"
         "gets a second rank before each has one. With --map-by numa or socket, a node or\n"
-        "socket whose cores all have a rank is passed over. A slot is a core here.\n"
+        "socket whose cores all have a rank is skipped. A slot is a core here.\n"
         "\n"
         "  nixlrun -n 4 --map-by numa ./app      around the NUMA nodes, bound to them\n"
         "  nixlrun -n 4 --bind-to core ./app     core by core, bound to it\n"
@@ -65,7 +65,7 @@ const struct help_topic help_topics[] = {
         "replace in it, in the order of the command line.\n",
         "A line of an --env-file is NAME=VALUE; 'export NAME=VALUE' works too. A value in\n"
         "one pair of quotes ('...' or \"...\") loses them. Nothing is expanded. Empty lines\n"
-        "and lines that begin with # are passed over.\n"
+        "and lines that begin with # are ignored.\n"
         "\n"
         "Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_SIZE, LOCAL_WORLD_SIZE,\n"
         "MASTER_ADDR and MASTER_PORT, as programs of torch read them; what -x or\n"
@@ -95,7 +95,7 @@ const struct help_topic help_topics[] = {
         "  128 + N    the rank that failed first was ended by signal N (137: SIGKILL)\n"
         "  1          nixlrun itself could not do its work\n"
         "  2          a bad option, variable or file: nothing was started\n"
-        "  124        --timeout was over\n"
+        "  124        --timeout expired\n"
         "  126        a program is there, but cannot be run\n"
         "  127        a program was not found\n",
         "",

@@ -56,13 +56,13 @@ static void add_host(struct launch_job *job, const struct launch_host *host)
 static const char *foreign_form(const char *word)
 {
     if (strstr(word, "::") != NULL || (word[0] == '[' && strchr(word, ':') != NULL)) {
-        return "is an address of IPv6, which engines do not take; write a name that has it";
+        return "is an IPv6 address, which engines do not accept; use a host name";
     }
     if (strpbrk(word, "[]") != NULL) {
-        return "has brackets; write each host by itself, as in n1,n2";
+        return "has brackets; list each host, for example n1,n2";
     }
     if (strchr(word, '@') != NULL) {
-        return "has a user; write the host only, and the user into ~/.ssh/config";
+        return "has a user name; write only the host, and set the user in ~/.ssh/config";
     }
     return NULL;
 }
@@ -80,15 +80,15 @@ static int parse_word(char *word, struct launch_host *host, char cause[HOSTS_CAU
     if (colon != NULL) {
         *colon = '\0';
         if (value_count(colon + 1, 1, HOSTS_MAX_SLOTS, &host->n_slots) != 0) {
-            return fail(cause, colon + 1, "is no number of slots from 1 to 65536");
+            return fail(cause, colon + 1, "is not a number of slots from 1 to 65536");
         }
     }
     if (word[0] == '\0') {
-        snprintf(cause, HOSTS_CAUSE_NBYTES, "a host's name is missing");
+        snprintf(cause, HOSTS_CAUSE_NBYTES, "a host name is missing");
         return -1;
     }
     if (word[0] == '-' || word[strspn(word, name_bytes)] != '\0') {
-        return fail(cause, word, "is no name of a host (letters, digits, '.', '-' and '_')");
+        return fail(cause, word, "is not a host name (letters, digits, '.', '-' and '_')");
     }
     host->name = word;
     return 0;

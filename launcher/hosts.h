@@ -18,7 +18,7 @@ int hosts_parse_list(const char *text, struct launch_job *job, char cause[HOSTS_
 
 /*
  * Add the hosts of a file in the forms of Open MPI and MPICH, a host per line: "a", "a:4" or
- * "a slots=4 max_slots=8". What follows a # is passed over. Returns as hosts_parse_list().
+ * "a slots=4 max_slots=8". Text after # is ignored. Returns as hosts_parse_list().
  */
 int hosts_read_file(const char *path, struct launch_job *job, char cause[HOSTS_CAUSE_NBYTES]);
 

@@ -115,7 +115,7 @@ static void ask_library(void)
     answer[0] = '\0';
     environ_leave_outer_job();
     if (!helper_find(INSPECT_PROGRAM, path)) {
-        snprintf(text, sizeof(text), "%s is not there; 'make install' puts it there", path);
+        snprintf(text, sizeof(text), "%s is missing: run 'make install'", path);
         add_missing(INSPECT_PROGRAM, text);
     } else {
         probe_ask(path, "--info", answer, ANSWER_NBYTES);
@@ -129,7 +129,7 @@ static void ask_library(void)
             }
         }
         if (!is_whole) {
-            snprintf(text, sizeof(text), "'%s --info' did not come to its end", path);
+            snprintf(text, sizeof(text), "'%s --info' did not finish", path);
             add_missing("libnixlrun", text);
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the user asked for: the job, as options.c fills it from the command line and as the engines
- * read it. Plain data; after parsing nobody changes it. Everything it points to lives until exit.
+ * read it. Plain data; it does not change after parsing. Everything it points to lives until exit.
  */
 #ifndef NIXLRUN_LAUNCHER_JOB_H
 #define NIXLRUN_LAUNCHER_JOB_H

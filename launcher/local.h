@@ -55,7 +55,7 @@ struct space {
     int n_live;
     int n_meeting;      /* ranks whose `meeting` is set */
     int master_port;    /* for MASTER_PORT */
-    pmix_proc_t parent; /* who spawned it; for number > 0 */
+    pmix_proc_t parent; /* its spawner; for number > 0 */
     int n_starting;
     struct upcall *spawn; /* unanswered as long as ranks start */
     bool tells_parent_of_end;

@@ -77,7 +77,7 @@ static int make_output_dir(const char *path)
     }
     status = mkdir(made, 0777) != 0 && errno != EEXIST ? -1 : 0;
     if (status != 0) {
-        fprintf(stderr, "nixlrun: --output-dir %s: cannot be made: %s\n", value_show(path, shown),
+        fprintf(stderr, "nixlrun: --output-dir %s: cannot create it: %s\n", value_show(path, shown),
                 strerror(errno));
     }
     free(made);
@@ -170,7 +170,7 @@ static int run_explain(void)
     static char path[PATH_MAX];
 
     if (!helper_find(INSPECT_PROGRAM, path)) {
-        fprintf(stderr, "nixlrun: %s is not there: 'make install' puts it there\n", path);
+        fprintf(stderr, "nixlrun: %s is missing: run 'make install'\n", path);
         return LAUNCH_EXIT_FAILED;
     }
     options.job.apps[0].argv[0] = path;

@@ -41,7 +41,7 @@ const struct option option_table[] = {
         .allowed = "a text file with a host per line, as NAME, NAME:SLOTS or NAME slots=SLOTS",
         .topic = "hosts",
         .help = "The same with a file that has a host per line: NAME, NAME:N or NAME slots=N "
-                "max_slots=N. What follows a # is passed over.",
+                "max_slots=N. Text after # is ignored.",
     },
     {
         .id = OPTION_PPN,
@@ -168,10 +168,10 @@ const struct option option_table[] = {
         .value = VALUE_NEEDED,
         .names = "timeout",
         .arg = "TIME",
-        .allowed = "a time above 0 as 10, 1.5, 250ms, 2m or 1h (a bare number is seconds)",
+        .allowed = "a time above 0 such as 10, 1.5, 250ms, 2m or 1h (a bare number is seconds)",
         .topic = "failure",
         .brief = "kill the job after TIME (10, 1.5, 2m)",
-        .help = "Kill the job when TIME is over, tell the state of each rank and exit with 124. "
+        .help = "Kill the job after TIME, print the state of each rank and exit with 124. "
                 "10, 1.5, 250ms, 2m and 1h are times; a bare number is seconds. Default: no limit.",
     },
     {
@@ -193,7 +193,7 @@ const struct option option_table[] = {
         .value = VALUE_NEEDED,
         .names = "kill-grace",
         .arg = "TIME",
-        .allowed = "a time as 0, 1.5, 250ms or 2m (a bare number is seconds)",
+        .allowed = "a time such as 0, 1.5, 250ms or 2m (a bare number is seconds)",
         .topic = "failure",
         .help = "How long ranks have between the signal that asks them to end and SIGKILL. 0 kills "
                 "at once. Default: 2 seconds.",
@@ -243,8 +243,8 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .names = "report-bindings",
         .topic = "mapping",
-        .brief = "tell where each rank runs",
-        .help = "Tell on standard error where each rank runs.",
+        .brief = "print where each rank runs",
+        .help = "Print on standard error where each rank runs.",
     },
     {
         .id = OPTION_NO_MPI_HINTS,
@@ -280,7 +280,7 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .names = "explain",
         .topic = "information",
-        .brief = "tell how the ranks would reach each other",
+        .brief = "print how the ranks would reach each other",
         .help = "Start ranks as for a job, but of a program of nixlrun, and tell how each host "
                 "reaches each: transport, method, expected latency and bandwidth, rails, and why "
                 "every other transport is not taken. Without -n and hosts: 2 ranks.",
@@ -290,8 +290,8 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .names = "info",
         .topic = "information",
-        .brief = "tell what is installed here",
-        .help = "Tell which transports, libraries, networks, GPUs and engines this host has, and "
+        .brief = "print what is installed here",
+        .help = "Print which transports, libraries, networks, GPUs and engines this host has, and "
                 "what is missing, and exit.",
     },
     {
@@ -313,8 +313,8 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .names = "v verbose",
         .topic = "information",
-        .brief = "tell when each rank starts and ends",
-        .help = "Tell on standard error when each rank starts and ends.",
+        .brief = "print when each rank starts and ends",
+        .help = "Print on standard error when each rank starts and ends.",
     },
     {
         .id = OPTION_VERSION,
@@ -343,17 +343,16 @@ const char *option_dashes(const char *name, size_t name_nbytes)
 }
 
 const struct foreign_option foreign_table[] = {
-    {"N nodes", "name the hosts by --host, or give --ppn inside an allocation"},
+    {"N nodes", "use --host, or --ppn inside an allocation"},
     {"ppr", "give --ppn N"},
-    {"allow-run-as-root", "leave it out: root needs no option here"},
-    {"mca gmca omca", "give Open MPI's parameters by -x OMPI_MCA_name=value"},
-    {"genv env-var", "give variables by -x NAME=VALUE"},
-    {"genvall genvlist",
-     "leave it out, or give variables by -x NAME: ranks have all that nixlrun has"},
-    {"cpu-bind", "give --bind-to none, core, numa or socket"},
+    {"allow-run-as-root", "omit it: root needs no option here"},
+    {"mca gmca omca", "use -x OMPI_MCA_name=value"},
+    {"genv env-var", "use -x NAME=VALUE"},
+    {"genvall genvlist", "omit it, or use -x NAME: ranks inherit the environment of nixlrun"},
+    {"cpu-bind", "use --bind-to none, core, numa or socket"},
     {"prepend-rank", "give --tag-output"},
     {"c", "give -n N"},
     {"output-filename outfile-pattern", "give --output-dir DIR"},
-    {"enable-recovery continuous disable-auto-cleanup", "give --on-failure continue"},
+    {"enable-recovery continuous disable-auto-cleanup", "use --on-failure continue"},
 };
 const size_t foreign_count = sizeof(foreign_table) / sizeof(foreign_table[0]);

@@ -56,7 +56,7 @@ static int fail_unknown(struct parser *parser, const char *name)
     value_show(*parser->word, shown);
     for (size_t i = 0; i < foreign_count; i++) {
         if (value_word(given, foreign_table[i].names) >= 0) {
-            return parser_fail(parser, "option %s is not one of nixlrun: %s", shown,
+            return parser_fail(parser, "option %s is not supported; %s", shown,
                                foreign_table[i].advice);
         }
     }

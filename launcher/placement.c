@@ -50,7 +50,7 @@ static int load_topology(const char *path, hwloc_topology_t *topology_p, char *w
     int fd;
 
     if (hwloc_topology_init(&topology) != 0) {
-        snprintf(why, why_nbytes, "hwloc does not start: %s", strerror(errno));
+        snprintf(why, why_nbytes, "cannot initialize hwloc: %s", strerror(errno));
         return -1;
     }
     /* Also what the cgroup forbids, so that the numbers are those of the whole machine. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pseudo-terminals for the standard output of ranks: the C library then writes each line when it is
- * whole, so that none is lost with a rank that is killed. They change no byte and control nobody.
+ * whole, so that none is lost with a rank that is killed. They change no byte and control no
+ * process.
  */
 #ifndef NIXLRUN_LAUNCHER_PTY_H
 #define NIXLRUN_LAUNCHER_PTY_H

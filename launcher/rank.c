@@ -226,7 +226,7 @@ static int rank_start(struct rank *rank)
     fds[2] = fds[1] >= 0 ? stream_open(&rank->streams[1], rank, 1) : -1;
     if (env == NULL || fds[0] < 0) {
         sink_say("cannot start %s: %s", rank_name(rank),
-                 env == NULL ? "PMIx has no environment for it" : strerror(errno));
+                 env == NULL ? "PMIx gave no environment for it" : strerror(errno));
     } else if (fds[2] >= 0) {
         rc = start_with(rank, path, env, fds);
         if (rc != 0) {

@@ -38,7 +38,7 @@ enum { READ_NBYTES = 4096, LINGER_MS = 500 };
 
 static const int held[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
 
-/* Write all; false when nobody reads. */
+/* Write all; false when the reader is gone. */
 static bool write_all(int fd, const char *data, size_t nbytes)
 {
     while (nbytes > 0) {
@@ -53,7 +53,7 @@ static bool write_all(int fd, const char *data, size_t nbytes)
     return true;
 }
 
-/* Pass on text in frames, each in one write(). False when nobody reads. */
+/* Pass on text in frames, each in one write(). False when the reader is gone. */
 static bool write_frames(int fd, enum frame_kind kind, const char *text, size_t nbytes)
 {
     char frame[FRAME_MOST_NBYTES];
@@ -84,7 +84,7 @@ static void report(pid_t pid, enum rank_report_kind kind, int value)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-/* Pass on what one stream has. At its end, or when nobody reads, it is closed: fd -1. */
+/* Pass on what one stream has. At its end, or when the reader is gone, it is closed: fd -1. */
 static void pump(struct pollfd *from, int to_fd)
 {
     char text[READ_NBYTES];
@@ -158,7 +158,7 @@ static pid_t start(char **argv, const sigset_t *mask, const struct winsize *size
     return pid;
 }
 
-/* What Slurm calls this step: who knows it can signal the ranks. */
+/* Report Slurm's name of this step, by which nixlrun can signal the ranks. */
 static void report_step(pid_t pid)
 {
     const char *rank = getenv("PMIX_RANK"), *job = getenv("SLURM_JOB_ID");
@@ -216,7 +216,7 @@ static void beat(pid_t pid, int fd)
     }
 }
 
-/* Hear what the rank has told by now. `is_member_p`: does it owe nixl_finalize()? */
+/* Read what the rank has reported so far. `is_member_p`: does it owe nixl_finalize()? */
 static void hear(pid_t pid, int link_fd, bool *is_member_p)
 {
     struct nxr_rank_word word;
@@ -252,7 +252,7 @@ static int serve(pid_t pid, const struct pipes *pipes, const struct sources *sou
 
     while (!has_ended || polled[0].fd >= 0 || polled[1].fd >= 0) {
         if (poll(polled, has_ended ? 3 : 5, has_ended ? LINGER_MS : -1) == 0) {
-            break; /* somebody out of our reach holds the pipes */
+            break; /* a process out of our reach holds the pipes */
         }
         for (int i = 0; i < 2; i++) {
             if (polled[i].fd >= 0 && polled[i].revents != 0) {
@@ -349,7 +349,7 @@ static struct winsize take_pty(char ***words_p)
     return size;
 }
 
-/* Is the next word this one? Then it is passed over. */
+/* Skip the next word if it is this one. Returns whether it was. */
 static bool take_word(char ***words_p, const char *word)
 {
     bool is_there = **words_p != NULL && strcmp(**words_p, word) == 0;
@@ -376,7 +376,7 @@ int main(int argc, char **argv)
     size = take_pty(&words);
     wdir_error = enter_wdir(&words);
     if (*words == NULL) {
-        fputs("nixlrun-rank: nixlrun starts it; it is not for people\n", stderr);
+        fputs("nixlrun-rank is a part of nixlrun; do not run it directly\n", stderr);
         return LAUNCH_EXIT_USAGE;
     }
     if (wdir_error != 0) {

@@ -14,8 +14,8 @@
 #define RANK_REPORT_FORMAT "%d %255s %d %c %d"
 
 /*
- * This signal, which programs pass over by default, asks nixlrun-rank to end its program by
- * SIGTERM. An engine passes it on without taking it for itself.
+ * This signal, which programs ignore by default, asks nixlrun-rank to end its program by
+ * SIGTERM. An engine forwards it without handling it itself.
  */
 #define RANK_END_SIGNAL SIGURG
 
@@ -30,8 +30,8 @@
 #define RANK_PTY_WORD "--pty"
 
 /*
- * Another, as "--wdir=DIR": the program starts there. Where DIR is not on a host one engine passes
- * over it, and the others end the job each in a way of its own.
+ * Another, as "--wdir=DIR": the program starts there. Where DIR is not on a host one engine ignores
+ * it, and the others end the job each in a way of its own.
  */
 #define RANK_WDIR_WORD "--wdir"
 

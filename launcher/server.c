@@ -180,7 +180,7 @@ int64_t info_timeout_ns(const pmix_info_t *info, size_t n_info)
 
 /*
  * PMIx lets hwloc look at the whole machine. PCI devices, and the plugins that ask graphics drivers
- * and X servers for theirs, are three quarters of our start, and on one host nobody needs them:
+ * and X servers for theirs, are three quarters of our start, and on one host they are not needed:
  * leave them out while PMIx looks. What the user has set stays, and ranks see no difference.
  */
 static pmix_status_t init_quickly(pmix_info_t *info, size_t n_info)
@@ -291,7 +291,7 @@ static void notify(pmix_status_t code, const pmix_proc_t *proc, const char *key,
     PMIX_INFO_CREATE(event->info, event->n);
     PMIX_INFO_LOAD(&event->info[0], PMIX_EVENT_AFFECTED_PROC, proc, PMIX_PROC);
     PMIX_INFO_LOAD(&event->info[1], key, value, type);
-    /* for those who asked for the code; default handlers would see every death */
+    /* for handlers of this code only; default handlers would see every death */
     PMIX_INFO_LOAD(&event->info[2], PMIX_EVENT_NON_DEFAULT, &yes, PMIX_BOOL);
     if (PMIx_Notify_event(code, proc, PMIX_RANGE_LOCAL, event->info, event->n, notified, event) !=
         PMIX_SUCCESS) {

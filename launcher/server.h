@@ -98,7 +98,7 @@ void meet_rank_ended(struct rank *rank);
 /* The process has ended: drop what it published for as long as it lives. */
 void data_forget(const pmix_proc_t *proc);
 
-/* Tell the same of a whole spawned job. */
+/* Report the same for a whole spawned job. */
 void server_notify_job_end(const struct space *space);
 
 /* All upcalls, in one table (server_upcalls.c). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * I/O forwarding to clients and tools that ask for it: a copy of what ranks write, and bytes for
- * their stdin. PMIx itself keeps who wants what.
+ * their stdin. PMIx itself records which client wants which stream.
  */
 #include "config.h"
 

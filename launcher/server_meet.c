@@ -38,7 +38,7 @@ static void append_card(pmix_byte_object_t *answer, const struct rank *rank)
     answer->size += sizeof(head) + card.size;
 }
 
-/* The cards of all who have come; the bytes are to be freed. */
+/* The cards of all ranks that have arrived; the caller frees the bytes. */
 static pmix_byte_object_t gather_cards(const struct space *space)
 {
     pmix_byte_object_t answer = {.size = 0};

@@ -153,7 +153,7 @@ static pmix_status_t up_direct_modex(const pmix_proc_t *proc, const pmix_info_t 
 
 /* ---- connect, disconnect, groups ------------------------------------------------------------- */
 
-/* PMIx has collected all members; on one host there is nobody else to ask. */
+/* PMIx has collected all members; on one host there are no others. */
 static void do_agree(struct upcall *call)
 {
     upcall_answer(call, PMIX_SUCCESS);
@@ -212,7 +212,7 @@ static pmix_status_t up_group(pmix_group_operation_t operation, char *group,
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* Every end of a process is told to whoever registered with PMIx, so there is nothing to note. */
+/* PMIx reports every end of a process to registered clients, so there is nothing to do. */
 static pmix_status_t up_register_events(pmix_status_t *codes, size_t n_codes,
                                         const pmix_info_t info[], size_t n_info,
                                         pmix_op_cbfunc_t done, void *arg)
@@ -236,7 +236,7 @@ static pmix_status_t up_deregister_events(pmix_status_t *codes, size_t n_codes,
     return PMIX_OPERATION_SUCCEEDED;
 }
 
-/* A client's event: PMIx has told it to all clients, and there is no other host. */
+/* A client's event: PMIx has sent it to all clients, and there is no other host. */
 static pmix_status_t up_notify_event(pmix_status_t code, const pmix_proc_t *source,
                                      pmix_data_range_t range, pmix_info_t info[], size_t n_info,
                                      pmix_op_cbfunc_t done, void *arg)

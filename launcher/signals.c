@@ -29,7 +29,7 @@ void signals_block(sigset_t *before_p)
     struct sigaction usual = {.sa_handler = SIG_DFL};
     sigset_t set;
 
-    sigaction(SIGCHLD, &usual, NULL);  /* who ignores it cannot wait for children */
+    sigaction(SIGCHLD, &usual, NULL);  /* where it is ignored, children cannot be waited for */
     sigaction(SIGPIPE, &ignore, NULL); /* a write error tells the same, at the right place */
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(served) / sizeof(served[0]); i++) {
@@ -48,12 +48,12 @@ static void end_by(int signal)
 {
     n_end_signals++;
     if (n_end_signals > 1 || !actions->is_running()) {
-        sink_say("got %s %s; all is killed", strsignal(signal),
-                 n_end_signals > 1 ? "again" : "after the last rank's end");
+        sink_say("caught signal %d (%s) %s; killing all ranks", signal, strsignal(signal),
+                 n_end_signals > 1 ? "again" : "after the last rank had ended");
         actions->abandon(128 + signal);
         return;
     }
-    sink_say("got %s; it is passed on to the ranks", strsignal(signal));
+    sink_say("caught signal %d (%s); forwarding it to all ranks", signal, strsignal(signal));
     actions->end(signal);
 }
 
@@ -64,15 +64,15 @@ static void stop(void)
     raise(SIGSTOP);
 }
 
-/* Without the guardian no signal reaches a rank, and no end of one is heard of. */
+/* Without the guardian no signal reaches a rank, and the end of a rank is not noticed. */
 static void look_at_guardian(void)
 {
     static bool is_told;
 
     if (guardian_continue() && !is_told) {
         is_told = true;
-        sink_say("the guardian process was stopped, perhaps by a rank that stops its parent; it "
-                 "is continued");
+        sink_say("the guardian process was stopped, perhaps by a rank that stops its parent; "
+                 "continuing it");
     }
 }
 

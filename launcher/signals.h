@@ -11,7 +11,7 @@ struct signals_actions {
     bool (*is_running)(void);       /* does a rank live? */
     void (*end)(int signal);        /* the first one: ask the ranks to end */
     void (*abandon)(int exit_code); /* a later one: leave at once */
-    void (*resize)(void);           /* the terminal has another size; NULL: nobody asks */
+    void (*resize)(void);           /* the terminal has another size; NULL: not needed */
 };
 
 /*

@@ -297,7 +297,7 @@ static void sink_drop(struct sink *sink)
     sink->is_broken = true;
     sink->head = sink->used = 0;
     sink_flush(sink);
-    sink_say("nobody reads the output: the last %zu bytes of it are dropped", nbytes);
+    sink_say("no process reads the output: dropped its last %zu bytes", nbytes);
 }
 
 static void give_up(struct loop_timer *timer)
@@ -330,7 +330,7 @@ void sink_say(const char *format, ...)
     line[used++] = '\n';
     if (standard[1] == NULL) {
         if (write(STDERR_FILENO, line, used) < 0) {
-            return; /* there is nobody to tell */
+            return; /* there is no way to report this */
         }
         return;
     }

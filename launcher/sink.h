@@ -24,7 +24,7 @@ struct sink {
     char *data;
     size_t head, used, room;
     struct stream *waiting; /* streams that are stopped until there is room, or the line ends */
-    const void *holder;     /* who is in the middle of a long line, which nobody else may cut */
+    const void *holder;     /* the owner of an unfinished long line, which no other may cut */
     struct loop_timer hold_timer;
     struct sink *next;
 };
@@ -57,7 +57,7 @@ bool sink_takes(const struct sink *sink, const void *owner);
 /* Stop the stream until the sink has room and takes its text. */
 void sink_wait(struct sink *sink, struct stream *stream);
 
-/* Take a stream that is closed off the list of those who wait. */
+/* Take a closed stream off the list of those that wait. */
 void sink_forget(struct sink *sink, struct stream *stream);
 
 /*

@@ -43,7 +43,7 @@ void stream_resume(struct stream *stream);
 /* The rank has ended: take what it wrote, as far as the sink has room. */
 void stream_drain(struct stream *stream);
 
-/* Nobody shall be waited for any more: take what is there and close. */
+/* Stop waiting: take what is there and close. */
 void stream_finish(struct stream *stream);
 
 bool stream_is_open(const struct stream *stream);

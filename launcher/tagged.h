@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The output of an engine, taken apart again: whose is which piece? */
+/* The output of an engine, split again into the pieces of each rank. */
 #ifndef NIXLRUN_LAUNCHER_TAGGED_H
 #define NIXLRUN_LAUNCHER_TAGGED_H
 

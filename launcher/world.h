@@ -26,7 +26,7 @@ void world_tell(const struct world *world, world_set_fn *set_fn, void *arg);
 /* Is the variable NAME=VALUE one of these? */
 bool world_has(const char *variable);
 
-/* A TCP port that nobody listens on now, on this host; 29500, as torch has it, if there is none. */
+/* A TCP port of this host with no listener now; 29500, torch's default, if there is none. */
 int world_free_port(void);
 
 /* The same number for all ranks of a job on any host, made from its name. */

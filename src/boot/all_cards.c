@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cards of all ranks, each as it came: it is checked when it is used. They lie in nixlrun's
- * answer, or are copied one by one from PMIx, where who leaves it early can ask nobody later.
+ * The cards of all ranks, unchecked: each is checked when it is used. They are in nixlrun's answer,
+ * or are copied from PMIx one by one, since a rank that leaves PMIx early cannot ask for them
+ * later.
  *
  * Lock: none. Written while a rank joins, only read from then until it leaves.
  */

@@ -18,11 +18,11 @@
 static const struct {
     const char *size, *rank, *launcher, *advice;
 } marks[] = {
-    {"PMI_SIZE", "PMI_RANK", "a launcher with PMI, as MPICH's mpiexec", ""},
+    {"PMI_SIZE", "PMI_RANK", "a launcher with PMI such as MPICH's mpiexec", ""},
     {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MVAPICH's launcher", ""},
     {"SLURM_NTASKS", "SLURM_PROCID", "Slurm's srun without PMIx", ", or srun --mpi=pmix"},
     {"FLUX_JOB_SIZE", "FLUX_TASK_RANK", "Flux without PMIx", ", or flux run -o pmi=pmix"},
-    {"WORLD_SIZE", "RANK", "a launcher as torchrun", ""},
+    {"WORLD_SIZE", "RANK", "a launcher such as torchrun", ""},
 };
 
 static bool is_first(const char *rank_name)

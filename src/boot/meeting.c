@@ -70,8 +70,8 @@ pmix_status_t nxr_meeting_by_fence(const char *nspace, bool may_be_early, int64_
 /* ---- by nixlrun ------------------------------------------------------------------------------ */
 
 /*
- * A question and its answer. Two hold it: who waits, perhaps not long enough, and PMIx until it has
- * answered.
+ * A question and its answer. It has two holders: the thread that waits, perhaps not long enough,
+ * and PMIx until it has answered.
  */
 struct question {
     _Atomic int holders;

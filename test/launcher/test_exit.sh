@@ -84,8 +84,8 @@ for program in yes 'head -c 1000000 /dev/zero'; do
     timeout -k 5 "$limit" "$nixlrun" -np 1 --timeout 0.5 --kill-grace 0.2 $program \
         >"$work/unread" 2>"$work/err" </dev/null
     rc=$?
-    grep -q '^nixlrun: the timeout of 0.5 s is over' "$work/err" &&
-        grep -Eq '^nixlrun: nobody reads the output: the last [0-9]+ bytes of it are dropped$' "$work/err" &&
+    grep -Eq '^nixlrun: the timeout of 0.5 s (has )?expired' "$work/err" &&
+        grep -Eq '^nixlrun: no process reads the output: dropped its last [0-9]+ bytes$' "$work/err" &&
         [ "$rc" = 124 ]
     result $? "--timeout and a reader that never reads ${program%% *} (exit code $rc)" "$work/err"
 done

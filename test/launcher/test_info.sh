@@ -125,7 +125,7 @@ asks --info
 [ "$rc" = 0 ]
 result $? "a library that crashes does not keep the rest from being told" "$work/err"
 has "$work/rows" '^transports: self yes 1 2 3 library$' "what it said before is there"
-has "$work/rows" '^missing: libnixlrun .*did not come to its end$' "that it crashed is told"
+has "$work/rows" '^missing: libnixlrun .*did not finish$' "that it crashed is told"
 has "$work/err" '^a warning$' "what it logged is passed on"
 has "$work/rows" '^engines: local yes' "engines are told"
 nixlrun=$top_builddir/launcher/nixlrun

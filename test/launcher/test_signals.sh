@@ -57,7 +57,7 @@ clean "after a second SIGTERM"
 start -np 2 "$clients/pmix_events" wait
 until_true 300 lines 2 ready
 ends_by INT 130 "SIGINT ends the job"
-has "$work/err" 'got Interrupt' "and a line"
+has "$work/err" 'caught signal 2 .Interrupt.; forwarding' "and a line"
 
 start -np 2 --kill-grace 0.3 sh -c 'trap "" INT; echo ready; while :; do sleep 0.02; done'
 until_true 300 lines 2 ready

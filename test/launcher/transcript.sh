@@ -3,7 +3,7 @@
 # transcript.sh NAME: run the commands of NAME.transcript and compare what they print, as TAP.
 #
 # A transcript has lines "$ command", behind each of them what it writes to stdout and stderr, and
-# "[N]" if it exits with N and N is not 0. Lines that begin with # and empty lines are passed over.
+# "[N]" if it exits with N and N is not 0. Lines that begin with # and empty lines are ignored.
 # Commands run in an empty directory, with nixlrun in the PATH and the recorded machines in $T.
 set -u
 root=${top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
