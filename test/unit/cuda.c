@@ -287,8 +287,9 @@ Test(cuda, window_that_is_not_in_one_allocation)
     cr_expect(ne(ptr, strstr(why, "not all inside"), NULL), "%s", why);
     cr_expect(
         eq(int, cuda_adopt(start, SIZE_MAX, &memory, why, sizeof(why)), NIXL_ERR_INVALID_ARG));
-    cr_expect(eq(int, nxr_range_kind(nxr_range_find((void *)(uintptr_t)start)), NIXL_MEM_CUDA),
-              "memory of no region is known by the driver");
+    cr_expect(eq(ptr, (void *)nxr_range_find((void *)(uintptr_t)start),
+                 (void *)&nxr_cuda.devices[0].loose_range),
+              "memory of no region is known by the driver, with its device");
 }
 
 Test(cuda, memory_that_is_not_of_a_device)
