@@ -34,7 +34,7 @@ man_aliases = %D%/nixl_abort.3 %D%/nixl_channel_acquire.3 %D%/nixl_channel_close
 	%D%/nixl_atomic_nb.3 %D%/nixl_atomic_compare_swap_nb.3 %D%/nixl_signal_nb.3 \
 	%D%/nixl_put_signal_nb.3 %D%/nixl_get_signal_nb.3 \
 	%D%/nixl_team_world.3 %D%/nixl_team_node.3 %D%/nixl_team_create.3 \
-	%D%/nixl_team_world_nb.3 %D%/nixl_team_create_nb.3 \
+	%D%/nixl_team_world_nb.3 %D%/nixl_team_create_nb.3 %D%/nixl_team_split_nb.3 \
 	%D%/nixl_team_strided.3 %D%/nixl_team_split.3 %D%/nixl_team_shrink.3 \
 	%D%/nixl_team_free.3 %D%/nixl_team_size.3 %D%/nixl_team_rank.3 %D%/nixl_team_translate.3 \
 	%D%/nixl_barrier.3 %D%/nixl_barrier_nb.3 %D%/nixl_broadcast.3 %D%/nixl_broadcast_nb.3 \

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "collective/agreement.h"
 #include "collective/teams.h"
 #include "channel.h"
 #include "copier.h"
@@ -401,6 +402,7 @@ static int leave(void)
     nxr_net_leave();
     is_broken = nxr_service_is_broken();
     nxr_service_stop();
+    nxr_agreements_forget();
     nxr_net_stop();
     nxr_xfers_free();
     nxr_pair_handles_drop();

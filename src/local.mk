@@ -14,6 +14,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/boot/nodes.c %D%/boot/nodes.h \
 	%D%/boot/pmix.c \
 	%D%/boot/rank_link.c %D%/boot/rank_link.h \
+	%D%/collective/agreement.c %D%/collective/agreement.h \
 	%D%/collective/buffer.c %D%/collective/buffer.h \
 	%D%/collective/buffer_far.h \
 	%D%/collective/buffer_move.c \
@@ -138,6 +139,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/part_probe.c \
 	%D%/peer.c \
 	%D%/progress.c %D%/progress.h \
+	%D%/question.c %D%/question.h \
 	%D%/region.c %D%/region.h %D%/region_query.c \
 	%D%/request.c %D%/request.h %D%/request_calls.c \
 	%D%/route.c %D%/route.h %D%/route_expect.c %D%/route_query.c \

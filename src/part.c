@@ -7,6 +7,7 @@
 
 #include "event.h"
 #include "part.h"
+#include "question.h"
 #include "region.h"
 #include "request.h"
 #include "stage.h"
@@ -284,7 +285,7 @@ void nxr_region_peer_lost(struct nxr_peer *peer)
     struct nxr_list *link, *after;
 
     nxr_region_end_asks(peer, NIXL_ERR_PEER_LOST);
-    nxr_part_probes_end(peer);
+    nxr_questions_end(peer);
     for (size_t i = 0; i < N_BUCKETS; i++) {
         if (ready[i].next == NULL) {
             continue;

@@ -5,9 +5,7 @@
 #ifndef NXR_PART_H
 #define NXR_PART_H
 
-struct nxr_peer;
 struct nxr_region_part;
-struct nxr_wire_probed;
 
 /* A part of no region yet, in state ASKING; NULL: no memory. */
 struct nxr_region_part *nxr_part_new(void);
@@ -20,13 +18,5 @@ void nxr_part_retire(struct nxr_region_part *part);
 
 /* Its owner has closed the region: tells the program, and the part becomes stale. */
 void nxr_part_owner_closed(struct nxr_region_part *part);
-
-/* ---- whether a part is published (part_probe.c) ---------------------------------------------- */
-
-/* A peer answers. */
-void nxr_part_probed(struct nxr_peer *peer, const struct nxr_wire_probed *answer);
-
-/* The peer is dead, and answers nothing any more. */
-void nxr_part_probes_end(struct nxr_peer *peer);
 
 #endif

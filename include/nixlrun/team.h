@@ -22,6 +22,10 @@ extern "C" {
  * teams run side by side. A member that dies ends the collectives of the team with
  * NIXL_ERR_PEER_LOST on all others; nixl_team_shrink() makes a team of those.
  *
+ * The members of a call that makes a team agree on how it ends: all that survive get NIXL_OK, or
+ * all get the same error, whoever dies meanwhile. Where a member dies at the very end, all may get
+ * a team that has the dead member, whose collectives end with NIXL_ERR_PEER_LOST.
+ *
  * A collective that fails otherwise (a timeout, a cancel, a connection) leaves the members in
  * different states: from then on the team is broken, its collectives return NIXL_ERR_CANCELED on
  * all members, and the contents of buffers are undefined. Only wrong arguments break nothing, and
@@ -47,11 +51,12 @@ struct nixl_req;
  *                               NIXLRUN_COLL_TABLE or its file is not the same on all
  * @return NIXL_ERR_TIMEOUT      a member did not come in time
  * @return NIXL_ERR_PEER_LOST    a member has died
- * @return NIXL_ERR_CANCELED     another member has failed to share memory, or this rank leaves
+ * @return NIXL_ERR_CANCELED     this rank leaves the job
  * @return NIXL_ERR_IN_USE       another call or request makes a team of the same ranks
  * @return NIXL_ERR_UNSUPPORTED  no transport reaches a member
  * @return NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT
- * Where it fails on one member, others get NIXL_ERR_TIMEOUT or NIXL_ERR_PEER_LOST.
+ * Where it fails on one member for another reason than its arguments or its timeout, all members
+ * get the same error.
  * Collective: all ranks. Threads: any.
  */
 NIXL_API int nixl_team_world(int64_t timeout_ns, struct nixl_team **team_p) NIXL_MUST_CHECK;
@@ -93,17 +98,25 @@ NIXL_API int nixl_team_strided(int first, int stride, size_t count, int64_t time
                                struct nixl_team **team_p) NIXL_MUST_CHECK;
 
 /**
- * Divide a team: members of one color are in one new team, ordered by key, then by place.
- * @param color       0 or more, or NIXL_NO_COLOR: then *team_p becomes NULL
- * @param timeout_ns  not 0; after NIXL_ERR_TIMEOUT nothing goes on
- * Collective: all members of @p team. Else as nixl_team_world(), and as a collective.
+ * Divide a team: members of one color are in one new team, ordered by key, then by place. Also of a
+ * broken team whose members live. A call that goes on with one that timed out has its color and
+ * key, or ends with NIXL_ERR_INVALID_ARG.
+ * @param color  0 or more, or NIXL_NO_COLOR: then *team_p becomes NULL
+ * @return NIXL_ERR_PEER_LOST  a member of @p team has died, in whichever of the new teams it were
+ * @return NIXL_ERR_IN_USE     another call or request divides the team
+ * Collective: all members of @p team. Else as nixl_team_world().
  */
 NIXL_API int nixl_team_split(struct nixl_team *team, int color, int key, int64_t timeout_ns,
                              struct nixl_team **team_p) NIXL_MUST_CHECK;
 
+/** Begin to divide a team; as nixl_team_split() and nixl_team_world_nb(). */
+NIXL_API int nixl_team_split_nb(struct nixl_team *team, int color, int key,
+                                struct nixl_team **team_p, struct nixl_req **req_p) NIXL_MUST_CHECK;
+
 /**
  * A team of the living members of @p team, in the same order; also of a broken team, or one without
- * a loss. A death in the midst of it is one more: the survivors agree on who is left.
+ * a loss. A death in the midst of it is one more: the survivors agree on who is left, and get no
+ * NIXL_ERR_PEER_LOST.
  * Collective: the living members. Else as nixl_team_world().
  */
 NIXL_API int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns,

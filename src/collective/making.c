@@ -19,19 +19,20 @@
 #define STACK_NBYTES (256u << 10)
 #define WHY_NBYTES   300
 
-/* How many teams of a key all members know of. */
+/* How many calls with a key have ended. */
 struct use {
     struct nxr_list link;
     uint64_t key;
-    uint64_t n_uses;
+    uint64_t n_ended;
 };
 
 struct nxr_making {
     struct nxr_list link;
     struct nxr_wanted wanted; /* with a copy of the ranks */
-    uint64_t id;
+    uint64_t call;            /* its number */
     pthread_t thread;
     bool has_waiter;
+    bool has_inherited;        /* the team that is divided: it was given back */
     struct nixl_req *req;      /* that ends with it, and where it puts the team; NULL: none */
     struct nixl_team **team_p; /* ... */
 
@@ -53,35 +54,57 @@ bool nxr_makings_are_stopping(void)
     return atomic_load_explicit(&is_stopping, memory_order_relaxed);
 }
 
-/* ---- ids: all under the lock ----------------------------------------------------------------- */
+/* ---- numbers of calls: all under the lock ---------------------------------------------------- */
 
-/* The table entry of a key; NULL: no memory. */
+/* The table entry of a key; NULL: there is none yet. */
 static struct use *find_use(uint64_t key)
 {
     struct nxr_list *link, *after;
-    struct use *use;
 
     nxr_list_for_each (link, after, &uses) {
-        use = nxr_list_entry(link, struct use, link);
+        struct use *use = nxr_list_entry(link, struct use, link);
+
         if (use->key == key) {
             return use;
         }
     }
-    use = calloc(1, sizeof(*use));
-    if (use != NULL) {
+    return NULL;
+}
+
+/* The number of the next call with a key; 0: no memory. */
+static uint64_t next_call(uint64_t key)
+{
+    struct use *use = find_use(key);
+
+    if (use == NULL) {
+        use = calloc(1, sizeof(*use));
+        if (use == NULL) {
+            return 0;
+        }
         use->key = key;
         nxr_list_append(&uses, &use->link);
     }
-    return use;
+    return nxr_team_mix(key, use->n_ended + 1);
 }
 
-/* An attempt has ended, and all members know it: its id is used up. */
-static void count_use(uint64_t key)
+/* A call has ended, on all members alike. */
+static void count_end(uint64_t key)
 {
     struct use *use = find_use(key);
 
     if (use != NULL) {
-        use->n_uses++;
+        use->n_ended++;
+    }
+}
+
+/* No more calls with that key come. */
+static void forget(uint64_t key)
+{
+    struct use *use = find_use(key);
+
+    if (use != NULL) {
+        nxr_list_remove(&use->link);
+        free(use);
     }
 }
 
@@ -116,9 +139,9 @@ static void *make(void *arg)
 {
     struct nxr_making *making = arg;
     const struct nxr_wanted *wanted = &making->wanted;
+    struct nixl_team *inherited = NULL;
     struct nixl_req *req;
-    bool is_agreed = false;
-    int status = wanted->make(wanted, making->id, &is_agreed, &making->team);
+    int status = nxr_team_make(wanted, making->call, &making->team);
 
     making->failed_rank = -1;
     if (status != NIXL_OK) {
@@ -126,12 +149,17 @@ static void *make(void *arg)
     }
     pthread_mutex_lock(&makings_lock);
     making->status = status;
-    if (is_agreed) {
-        count_use(wanted->key);
-    }
+    count_end(wanted->key);
     req = fulfil(making);
+    if (making->has_inherited) {
+        inherited = wanted->divided;
+        forget(wanted->key);
+    }
     atomic_store_explicit(&making->is_done, true, memory_order_release);
     pthread_mutex_unlock(&makings_lock);
+    if (inherited != NULL) {
+        nxr_team_drop(inherited);
+    }
     if (req != NULL) {
         nxr_request_end(req, status);
     }
@@ -151,18 +179,18 @@ static void making_free(struct nxr_making *making)
 /* Make a new attempt and start its thread. NULL: no memory or thread. Caller holds the lock. */
 static struct nxr_making *making_new(const struct nxr_wanted *wanted)
 {
-    struct use *use = find_use(wanted->key);
+    uint64_t call = next_call(wanted->key);
     size_t nbytes = (size_t)wanted->size * sizeof(int);
     struct nxr_making *making = calloc(1, sizeof(*making));
     int *ranks = malloc(nbytes);
 
-    if (use == NULL || making == NULL || ranks == NULL) {
+    if (call == 0 || making == NULL || ranks == NULL) {
         goto err_free;
     }
     memcpy(ranks, wanted->ranks, nbytes);
     making->wanted = *wanted;
     making->wanted.ranks = ranks;
-    making->id = nxr_team_mix(wanted->key, use->n_uses + 1);
+    making->call = call;
     nxr_list_append(&makings, &making->link);
     if (nxr_thread_start(&making->thread, STACK_NBYTES, make, making) == 0) {
         return making;
@@ -201,7 +229,27 @@ static struct nxr_making *find(uint64_t key)
     return found;
 }
 
-/* Nobody else may wait for it. */
+/* May a call with these wishes go on with it? Nobody else may wait for it. Records the failure. */
+static int check_same(const struct nxr_making *making, const struct nxr_wanted *wanted)
+{
+    const struct nxr_choice *begun = &making->wanted.choice;
+
+    if (making->has_waiter || making->req != NULL) {
+        return nxr_fail(NIXL_ERR_IN_USE, wanted->operation, -1, "", 0, "%s",
+                        wanted->kind == NXR_TEAM_OF_COLOR
+                            ? "another call or request divides the team"
+                            : "another call or request makes a team of the same ranks");
+    }
+    if (begun->color != wanted->choice.color || begun->key != wanted->choice.key) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, wanted->operation, -1, "", 0,
+                        "color %d and key %d; a call that timed out began to divide the team with "
+                        "color %d and key %d: go on with these",
+                        (int)wanted->choice.color, (int)wanted->choice.key, (int)begun->color,
+                        (int)begun->key);
+    }
+    return NIXL_OK;
+}
+
 static struct nxr_making *find_or_make(const struct nxr_wanted *wanted, int *status_p)
 {
     struct nxr_making *making = find(wanted->key);
@@ -213,36 +261,47 @@ static struct nxr_making *find_or_make(const struct nxr_wanted *wanted, int *sta
             *status_p = nxr_fail(NIXL_ERR_NO_MEMORY, wanted->operation, -1, "", 0,
                                  "no memory or thread for a team");
         }
-    } else if (making->has_waiter || making->req != NULL) {
-        *status_p = nxr_fail(NIXL_ERR_IN_USE, wanted->operation, -1, "", 0,
-                             "another call or request makes a team of the same ranks");
-        making = NULL;
+        return making;
     }
-    return making;
+    *status_p = check_same(making, wanted);
+    return *status_p == NIXL_OK ? making : NULL;
 }
 
 /* Without a limit of time, and where nothing was begun: no thread is needed. */
 static int make_here(const struct nxr_wanted *wanted, struct nixl_team **team_p)
 {
-    struct use *use;
-    bool is_agreed = false;
-    uint64_t id = 0;
+    uint64_t call;
     int status;
 
     pthread_mutex_lock(&makings_lock);
-    use = find_use(wanted->key);
-    id = use != NULL ? nxr_team_mix(wanted->key, use->n_uses + 1) : 0;
+    call = next_call(wanted->key);
     pthread_mutex_unlock(&makings_lock);
-    if (use == NULL) {
+    if (call == 0) {
         return nxr_fail(NIXL_ERR_NO_MEMORY, wanted->operation, -1, "", 0, "no memory for a team");
     }
-    status = wanted->make(wanted, id, &is_agreed, team_p);
-    if (is_agreed) {
-        pthread_mutex_lock(&makings_lock);
-        count_use(wanted->key);
-        pthread_mutex_unlock(&makings_lock);
-    }
+    status = nxr_team_make(wanted, call, team_p);
+    pthread_mutex_lock(&makings_lock);
+    count_end(wanted->key);
+    pthread_mutex_unlock(&makings_lock);
     return status;
+}
+
+bool nxr_making_inherit(struct nixl_team *team)
+{
+    uint64_t key = nxr_team_split_key(team);
+    struct nxr_making *making;
+    bool is_under_way;
+
+    pthread_mutex_lock(&makings_lock);
+    making = find(key);
+    is_under_way = making != NULL && !atomic_load(&making->is_done);
+    if (is_under_way) {
+        making->has_inherited = true;
+    } else {
+        forget(key);
+    }
+    pthread_mutex_unlock(&makings_lock);
+    return is_under_way;
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -291,7 +350,7 @@ int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct 
         status = take(making, wanted->operation, team_p);
     } else if (status == NIXL_ERR_TIMEOUT) {
         nxr_fail(status, wanted->operation, -1, "", 0,
-                 "not all members came in time; a call with the same ranks goes on from here");
+                 "not all members came in time; the next such call goes on from here");
     }
     pthread_mutex_unlock(&makings_lock);
     return status;

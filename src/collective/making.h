@@ -2,9 +2,9 @@
 /*
  * Teams in the making. All members must go through the same steps, so a member that stops waiting
  * does not stop making: a thread goes on, and the next call for the same team finds what it has
- * reached. A team is named by a key that all members compute alike; its id is made of the key and
- * of how many teams of that key there were, and no id is used up before all members have told each
- * other how it went.
+ * reached. A team is named by a key that all members compute alike. The number of a call is made of
+ * the key and of how many calls with that key have ended; all members agree on how each of them has
+ * ended, so all count alike.
  */
 #ifndef NXR_COLLECTIVE_MAKING_H
 #define NXR_COLLECTIVE_MAKING_H
@@ -13,23 +13,35 @@
 
 struct nxr_making;
 
-struct nxr_wanted;
+enum nxr_team_kind {
+    NXR_TEAM_OF_RANKS, /* all members of the call */
+    NXR_TEAM_OF_NODE,  /* those on the own host */
+    NXR_TEAM_OF_COLOR, /* those that choose the same color */
+};
 
-/*
- * What makes the team, without a limit of time: NIXL_OK and the team, or the failure, recorded, and
- * whether all members know of it. `id` is of the team, or what ids are made of.
- */
-typedef int nxr_make_fn(const struct nxr_wanted *wanted, uint64_t id, bool *is_agreed_p,
-                        struct nixl_team **team_p);
+/* What a member says when a team is divided; zeros in other calls. */
+struct nxr_choice {
+    int32_t color;
+    int32_t key;
+};
 
 /* A team that is wanted. */
 struct nxr_wanted {
     const char *operation;
-    nxr_make_fn *make;
+    enum nxr_team_kind kind;
+    struct nxr_choice choice;
     uint64_t key;
-    const int *ranks;
+    const int *ranks; /* of the members of the call */
     int size;
+    struct nixl_team *divided; /* the team that is divided; or NULL */
 };
+
+/*
+ * Make the team, without a limit of time: NIXL_OK and the team, or the failure, recorded. Both are
+ * the same on all living members; NIXL_ERR_CANCELED also where this rank leaves the job. `call` is
+ * the number of the call. (team_make.c)
+ */
+int nxr_team_make(const struct nxr_wanted *wanted, uint64_t call, struct nixl_team **team_p);
 
 /*
  * Make the team, or go on with it. NIXL_OK; NIXL_INPROGRESS (timeout 0) or NIXL_ERR_TIMEOUT: it
@@ -40,6 +52,15 @@ int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct 
 /* The same without waiting: the request ends when the team is there, and writes *team_p before. */
 int nxr_making_start(const struct nxr_wanted *wanted, struct nixl_team **team_p,
                      struct nixl_req **req_p);
+
+/*
+ * The program gives a team back. True: it is divided in the background, and dropped after that;
+ * nobody can use the handle any more.
+ */
+bool nxr_making_inherit(struct nixl_team *team);
+
+/* The key of the calls that divide a team. */
+uint64_t nxr_team_split_key(const struct nixl_team *team);
 
 /* A team of these ranks; origin: of the team that it was before members were lost, or 0. */
 struct nxr_wanted nxr_team_of_ranks(const char *operation, uint64_t origin, const int *ranks,

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "collective/agreement.h"
 #include "collective/buffer.h"
 #include "collective/device.h"
 #include "collective/later.h"
@@ -210,8 +211,7 @@ static int look_for_deaths(struct nixl_team *team)
     return NIXL_OK;
 }
 
-/* A member of this host knows of it: who gets NIXL_ERR_PEER_LOST finds the loss everywhere. */
-static void hear_of_loss(int rank, bool has_left)
+void nxr_team_hear_of_loss(int rank, bool has_left)
 {
     if (!nxr_is_rank(rank)) {
         return;
@@ -234,10 +234,11 @@ static int look_at_others(struct nixl_team *team)
     if (status == NIXL_ERR_PEER_LOST) {
         int rank = atomic_load(&head->lost_rank);
 
-        hear_of_loss(rank, atomic_load(&head->lost_has_left) != 0);
+        nxr_team_hear_of_loss(rank, atomic_load(&head->lost_has_left) != 0);
         return nxr_team_break(team, status, rank);
     }
-    if (status == NIXL_OK && nxr_post_is_broken(&team->boot, team->size)) {
+    if (status == NIXL_OK && !team->is_boot_borrowed &&
+        nxr_post_is_broken(&team->boot, team->size)) {
         status = nxr_post_cause(&team->boot, team->size);
     }
     if (status != NIXL_OK) {
@@ -257,6 +258,9 @@ int nxr_team_look(struct nixl_team *team, int place)
     }
     if (nxr_makings_are_stopping()) {
         return nxr_team_break(team, NIXL_ERR_CANCELED, -1);
+    }
+    if (team->call != 0 && nxr_agreement_is_written(team->call)) {
+        return NIXL_ERR_CANCELED; /* it may yet be made: the team is not broken */
     }
     status = look_for_deaths(team);
     if (status == NIXL_OK) {
@@ -313,10 +317,16 @@ void nxr_team_opened(struct nixl_team *team)
     atomic_store_explicit(&team->magic, NXR_TEAM_OPEN, memory_order_release);
 }
 
-void nxr_team_drop(struct nixl_team *team)
+/* Nobody uses the handle any more. */
+static void close_handle(struct nixl_team *team)
 {
     atomic_store_explicit(&team->magic, 0, memory_order_release);
     nxr_later_stop(team);
+}
+
+void nxr_team_drop(struct nixl_team *team)
+{
+    close_handle(team);
     pthread_mutex_lock(&teams_lock);
     nxr_list_remove(&team->link);
     pthread_mutex_unlock(&teams_lock);
@@ -324,7 +334,9 @@ void nxr_team_drop(struct nixl_team *team)
     nxr_device_drop(team);
     nxr_node_close(team);
     nxr_post_close(&team->post);
-    nxr_post_close(&team->boot);
+    if (!team->is_boot_borrowed) {
+        nxr_post_close(&team->boot);
+    }
     free(team->ranks);
     free(team->srcs);
     free(team->node_of);
@@ -364,10 +376,14 @@ int nixl_team_free(struct nixl_team *team)
 {
     int status = nxr_team_check("nixl_team_free", team);
 
-    if (status == NIXL_OK) {
+    if (status != NIXL_OK) {
+        return status;
+    }
+    close_handle(team);
+    if (!nxr_making_inherit(team)) {
         nxr_team_drop(team);
     }
-    return status;
+    return NIXL_OK;
 }
 
 int nixl_team_size(const struct nixl_team *team)

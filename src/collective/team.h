@@ -34,10 +34,12 @@ struct nixl_team {
     struct nxr_team_device *device; /* for device memory; NULL until used */
     bool has_no_process_vm;         /* such a call failed between two members of this host */
     struct nxr_node node;
-    struct nxr_post boot; /* for making teams and breaking them */
+    struct nxr_post boot; /* for making teams of it, and breaking it */
     struct nxr_post post; /* for data between hosts; closed where there is one host */
 
-    uint64_t n_children; /* teams made of it */
+    uint64_t call;         /* in the making: the call whose verdict ends all waits; 0: it is made */
+    bool is_boot_borrowed; /* its mailbox is that of the team that is divided */
+    bool is_boot_worn;     /* a call to divide it has failed: the mailbox may hold old messages */
 
     _Atomic int broken; /* NIXL_OK, or why */
     _Atomic int lost_rank;
@@ -142,15 +144,13 @@ void nxr_team_drop(struct nixl_team *team);
  */
 int nxr_team_find_part(struct nixl_team *team, struct nixl_region *region, int place);
 
-/* ---- making teams (team_make.c) -------------------------------------------------------------- */
-
 /*
- * Make a team of these ranks, of which all take part, under an id that all know. NIXL_OK or the
- * failure, recorded for `operation`. *is_agreed_p becomes true where all members know the outcome,
- * as far as they live: an id is never used again then. May be NULL.
+ * Another member knows that a rank is lost, or has left: whoever gets NIXL_ERR_PEER_LOST finds the
+ * loss everywhere. Takes job.lock.
  */
-int nxr_team_make(const char *operation, uint64_t id, const int *ranks, int size,
-                  int64_t timeout_ns, bool *is_agreed_p, struct nixl_team **team_p);
+void nxr_team_hear_of_loss(int rank, bool has_left);
+
+/* ---- making teams (team_make.c; what is wanted: making.h) ------------------------------------ */
 
 /* Mix two numbers: a change of a bit of either changes about half of all bits. */
 uint64_t nxr_team_mix(uint64_t a, uint64_t b);
@@ -160,11 +160,5 @@ uint64_t nxr_team_hash_ranks(const int *ranks, int size);
 
 /* Check what all calls that make teams have. Records the failure. */
 int nxr_team_check_make(const char *operation, int64_t timeout_ns, struct nixl_team **team_p);
-
-/*
- * Each member has filled in its own entry of a table, of nbytes; now all have all entries. Over the
- * small mailboxes, along a tree: for what is done seldom. Returns as nxr_post_swap().
- */
-int nxr_team_tell_all(struct nixl_team *team, void *table, size_t nbytes);
 
 #endif

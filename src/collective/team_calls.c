@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public calls that make teams: which ranks, and which id. An id is made of what all members
- * know: of a list of ranks and how many teams it has made (making.h), or of the team that is
- * divided and how many teams it has made. No lock.
+ * The public calls that make teams: which ranks, and under which key (making.h). A key is made of
+ * what all members know: of a list of ranks, or of the team that is divided. No lock.
  */
 #include "config.h"
 
@@ -11,7 +10,9 @@
 
 #include <stdlib.h>
 
-#define NODE_KEY 0x65646f6eu /* tells nixl_team_node() from nixl_team_world() */
+/* These tell nixl_team_node() and nixl_team_split() from nixl_team_create(). */
+#define NODE_KEY  0x65646f6eu
+#define SPLIT_KEY 0x74696c7073u
 
 uint64_t nxr_team_mix(uint64_t a, uint64_t b)
 {
@@ -81,20 +82,13 @@ static int check_ranks(const char *operation, const int *ranks, size_t nranks)
 
 /* ---- of ranks -------------------------------------------------------------------------------- */
 
-static int make_of_ranks(const struct nxr_wanted *wanted, uint64_t id, bool *is_agreed_p,
-                         struct nixl_team **team_p)
-{
-    return nxr_team_make(wanted->operation, id, wanted->ranks, wanted->size, NIXL_FOREVER,
-                         is_agreed_p, team_p);
-}
-
 struct nxr_wanted nxr_team_of_ranks(const char *operation, uint64_t origin, const int *ranks,
                                     int size)
 {
     uint64_t list = nxr_team_hash_ranks(ranks, size);
 
     return (struct nxr_wanted){.operation = operation,
-                               .make = make_of_ranks,
+                               .kind = NXR_TEAM_OF_RANKS,
                                .key = origin != 0 ? nxr_team_mix(origin, list) : list,
                                .ranks = ranks,
                                .size = size};
@@ -212,44 +206,7 @@ int nixl_team_world_nb(struct nixl_team **team_p, struct nixl_req **req_p)
                : status;
 }
 
-/* ---- of a team ------------------------------------------------------------------------------- */
-
-/* A team of some places of another one. */
-static int make_of_places(struct nixl_team *team, const int *places, int size, uint64_t id,
-                          bool *is_agreed_p, struct nixl_team **team_p)
-{
-    int *ranks = size > 0 ? calloc((size_t)size, sizeof(int)) : NULL;
-    int status;
-
-    if (ranks == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, team->operation, -1, "", 0, "no memory for a team");
-    }
-    for (int i = 0; i < size; i++) {
-        ranks[i] = team->ranks[places[i]];
-    }
-    status =
-        nxr_team_make(team->operation, id, ranks, size, nxr_team_left(team), is_agreed_p, team_p);
-    free(ranks);
-    return status;
-}
-
-/* Of all ranks, and of these those on the own host. */
-static int make_of_node(const struct nxr_wanted *wanted, uint64_t id, bool *is_agreed_p,
-                        struct nixl_team **team_p)
-{
-    struct nixl_team *all = NULL;
-    int status = nxr_team_make(wanted->operation, nxr_team_mix(id, 0), wanted->ranks, wanted->size,
-                               NIXL_FOREVER, is_agreed_p, &all);
-
-    if (status != NIXL_OK || all == NULL) {
-        return status;
-    }
-    nxr_team_begin(all, wanted->operation, NIXL_FOREVER);
-    status = make_of_places(all, all->local, all->node.size,
-                            nxr_team_mix(id, 1 + (uint64_t)all->my_node), is_agreed_p, team_p);
-    nxr_team_drop(all);
-    return status;
-}
+/* ---- parts of a team ------------------------------------------------------------------------- */
 
 int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p)
 {
@@ -265,89 +222,60 @@ int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p)
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
     }
     wanted = nxr_team_of_ranks(operation, 0, ranks, nxr_job.size);
-    wanted.make = make_of_node;
+    wanted.kind = NXR_TEAM_OF_NODE;
     wanted.key = nxr_team_mix(wanted.key, NODE_KEY);
     status = nxr_making_wait(&wanted, timeout_ns, team_p);
     free(ranks);
     return status;
 }
 
-/* What a member says when a team is divided. */
-struct choice {
-    int32_t color;
-    int32_t key;
-};
-
-/* The members of a color in their new order: by key, then by place. */
-static int choose(const struct choice *choices, int size, int32_t color, int *places)
+uint64_t nxr_team_split_key(const struct nixl_team *team)
 {
-    int n = 0;
-
-    for (int i = 0; i < size; i++) {
-        int at = n;
-
-        if (choices[i].color != color) {
-            continue;
-        }
-        while (at > 0 && choices[places[at - 1]].key > choices[i].key) {
-            places[at] = places[at - 1];
-            at--;
-        }
-        places[at] = i;
-        n++;
-    }
-    return n;
+    return nxr_team_mix(team->id, SPLIT_KEY);
 }
 
-static int split(struct nixl_team *team, struct choice own, struct nixl_team **team_p)
+static int split(const char *operation, struct nixl_team *team, struct nxr_choice choice,
+                 const struct waiting *waiting, struct nixl_team **team_p)
 {
-    struct choice *choices = calloc((size_t)team->size, sizeof(*choices));
-    int *places = calloc((size_t)team->size, sizeof(int));
-    int status = NIXL_ERR_NO_MEMORY;
+    int status = nxr_team_check_make(operation, waiting->timeout_ns, team_p);
+    struct nxr_wanted wanted;
 
-    if (choices != NULL && places != NULL) {
-        choices[team->me] = own;
-        status = nxr_team_tell_all(team, choices, sizeof(*choices));
+    if (status == NIXL_OK) {
+        status = nxr_team_check(operation, team);
+    }
+    if (status == NIXL_OK && choice.color < 0 && choice.color != NIXL_NO_COLOR) {
+        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                          "color %d; allowed is 0 and more, or NIXL_NO_COLOR", (int)choice.color);
     }
     if (status != NIXL_OK) {
-        status = nxr_team_end(team, nxr_team_break(team, status, atomic_load(&team->lost_rank)));
-    } else {
-        team->n_children++;
-        if (own.color == NIXL_NO_COLOR) {
-            *team_p = NULL;
-        } else {
-            int n = choose(choices, team->size, own.color, places);
-
-            uint64_t id =
-                nxr_team_mix(nxr_team_mix(team->id, team->n_children), (uint64_t)own.color);
-
-            status = make_of_places(team, places, n, id, NULL, team_p);
-        }
+        return status;
     }
-    free(choices);
-    free(places);
-    return status;
+    wanted = (struct nxr_wanted){.operation = operation,
+                                 .kind = NXR_TEAM_OF_COLOR,
+                                 .choice = choice,
+                                 .key = nxr_team_split_key(team),
+                                 .ranks = team->ranks,
+                                 .size = team->size,
+                                 .divided = team};
+    return get_team(&wanted, waiting, team_p);
 }
 
 int nixl_team_split(struct nixl_team *team, int color, int key, int64_t timeout_ns,
                     struct nixl_team **team_p)
 {
-    static const char operation[] = "nixl_team_split";
-    int status = nxr_team_check_make(operation, timeout_ns, team_p);
+    const struct waiting waiting = {.timeout_ns = timeout_ns};
 
-    if (status == NIXL_OK) {
-        status = nxr_team_check(operation, team);
-    }
-    if (status == NIXL_OK && timeout_ns == 0) {
-        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                          "the timeout is 0, and the other members are waited for");
-    }
-    if (status == NIXL_OK && color < 0 && color != NIXL_NO_COLOR) {
-        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                          "color %d; allowed is 0 and more, or NIXL_NO_COLOR", color);
-    }
-    if (status == NIXL_OK) {
-        status = nxr_team_enter(team, operation, timeout_ns);
-    }
-    return status == NIXL_OK ? split(team, (struct choice){color, key}, team_p) : status;
+    return split("nixl_team_split", team, (struct nxr_choice){color, key}, &waiting, team_p);
+}
+
+int nixl_team_split_nb(struct nixl_team *team, int color, int key, struct nixl_team **team_p,
+                       struct nixl_req **req_p)
+{
+    static const char operation[] = "nixl_team_split_nb";
+    const struct waiting waiting = {.req_p = req_p};
+    int status = check_req(operation, req_p);
+
+    return status == NIXL_OK
+               ? split(operation, team, (struct nxr_choice){color, key}, &waiting, team_p)
+               : status;
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a team. All members know its ranks and its id, and so the names of each other's mailboxes.
- * Over these they tell each other, along a tree, on which host they seem to be; each then proves
- * for itself who is the first member on its host, and tells that; the first ones make the memory
- * that a host shares, and all tell whether they have it. No lock of its own.
+ * Making a team. All members of the call know each other's ranks and the number of the call, and so
+ * the names of each other's mailboxes. Over these they tell each other, along a tree, on which host
+ * they seem to be and what they choose; each then proves for itself who is the first member on its
+ * host, and tells that. Now each knows the team that it gets: of all, or of some of them. The first
+ * ones make the memory that a host shares, and all tell whether they are ready. How the call ends
+ * is agreed upon (agreement.h). No lock of its own.
  */
 #include "config.h"
 
-#include "collective/team.h"
+#include "collective/agreement.h"
+#include "collective/making.h"
 #include "util/clock.h"
 #include "util/coll_table.h"
 #include "util/hash.h"
@@ -26,6 +29,27 @@
 #define POST_SLOT_MIN_NBYTES (4ul << 10)
 #define POST_SLOTS           4
 #define POST_NBYTES          (64ul << 20)
+
+/* What a member tells first. Two may share a host where the name or the boot id is equal. */
+struct hint {
+    uint64_t host_name;
+    uint64_t boot_id;
+    uint64_t table; /* the limits between algorithms, which all members have to have alike */
+    struct nxr_choice choice;
+};
+
+/* A call under way on this member. */
+struct attempt {
+    const struct nxr_wanted *wanted;
+    uint64_t call;
+    struct nixl_team *all;  /* the members of the call, with the mailboxes for making teams */
+    struct nixl_team *team; /* that this member gets: `all`, or of some of them; NULL: none */
+    struct hint *hints;     /* [all->size] */
+    int32_t *leader_of;     /* [all->size]: the first place on each one's host */
+    int *places;            /* [team->size]: places in `all` */
+    int *host_of;           /* [all->size]: the host of the team that a leader leads, or -1 */
+    bool is_ready;          /* the team is made, but for the verdict */
+};
 
 /* ---- telling each other ---------------------------------------------------------------------- */
 
@@ -59,16 +83,21 @@ static int gather_up(struct nixl_team *team, char *table, size_t nbytes)
     return status;
 }
 
-static int spread_down(struct nixl_team *team, char *table, size_t nbytes)
+static int hear_from_above(struct nixl_team *team, char *table, size_t nbytes)
+{
+    int bit = team->me & -team->me; /* the lowest */
+
+    return team->me == 0 ? NIXL_OK
+                         : nxr_post_receive(team, &team->boot, team->me - bit, table,
+                                            (size_t)team->size * nbytes);
+}
+
+static int pass_down(struct nixl_team *team, char *table, size_t nbytes)
 {
     int bit = 1, status = NIXL_OK;
 
     while (bit < team->size && (team->me & bit) == 0) {
         bit *= 2;
-    }
-    if (team->me != 0) {
-        status =
-            nxr_post_receive(team, &team->boot, team->me - bit, table, (size_t)team->size * nbytes);
     }
     for (bit /= 2; bit > 0 && status == NIXL_OK; bit /= 2) {
         if (team->me + bit < team->size) {
@@ -79,72 +108,177 @@ static int spread_down(struct nixl_team *team, char *table, size_t nbytes)
     return status;
 }
 
-int nxr_team_tell_all(struct nixl_team *team, void *table, size_t nbytes)
+/*
+ * Each member has filled in its own entry of a table, of nbytes; now all have all entries. Returns
+ * as nxr_post_swap().
+ */
+static int tell_all(struct nixl_team *team, void *table, size_t nbytes)
 {
     int status = gather_up(team, table, nbytes);
 
-    return status == NIXL_OK ? spread_down(team, table, nbytes) : status;
+    if (status == NIXL_OK) {
+        status = hear_from_above(team, table, nbytes);
+    }
+    return status == NIXL_OK ? pass_down(team, table, nbytes) : status;
 }
 
 /* ---- who shares a host ----------------------------------------------------------------------- */
 
-/* What makes two members candidates: one of the two is equal, as for connections. */
-struct host_hint {
-    uint64_t name;
-    uint64_t boot_id;
-    uint64_t table; /* the limits between algorithms, which all members have to have alike */
-};
-
-static struct host_hint own_hint(void)
+static struct hint own_hint(const struct nxr_wanted *wanted)
 {
     const struct nxr_card *card = &nxr_job.card.head;
-    uint64_t table = nxr_coll_table_hash();
+    struct hint hint = {.host_name = ~(uint64_t)nxr_job.rank, /* like nobody else */
+                        .boot_id = ~(uint64_t)nxr_job.rank,
+                        .table = nxr_coll_table_hash(),
+                        .choice = wanted->choice};
 
-    if ((card->flags & NXR_CARD_NOT_LOCAL) != 0) { /* like nobody else */
-        return (struct host_hint){~(uint64_t)nxr_job.rank, ~(uint64_t)nxr_job.rank, table};
+    if ((card->flags & NXR_CARD_NOT_LOCAL) == 0) {
+        hint.host_name = nxr_hash(card->host, strlen(card->host));
+        hint.boot_id = nxr_hash(card->boot_id, strlen(card->boot_id));
     }
-    return (struct host_hint){nxr_hash(card->host, strlen(card->host)),
-                              nxr_hash(card->boot_id, strlen(card->boot_id)), table};
+    return hint;
 }
 
-/* Members with other limits would wait for each other for ever; all members see it here. */
-static int compare_tables(const struct nixl_team *team, const struct host_hint *hints)
+/* Members with other limits would wait for each other without end; all members see it here. */
+static int compare_tables(const struct nixl_team *all, const struct hint *hints)
 {
-    for (int i = 1; i < team->size; i++) {
+    for (int i = 1; i < all->size; i++) {
         if (hints[i].table != hints[0].table) {
-            return nxr_fail(NIXL_ERR_INVALID_ARG, team->operation, team->ranks[i], "", 0,
+            return nxr_fail(NIXL_ERR_INVALID_ARG, all->operation, all->ranks[i], "", 0,
                             "rank %d has other limits than rank %d: NIXLRUN_COLL_TABLE and "
                             "NIXLRUN_COLL_TABLE_FILE have to be the same on all",
-                            team->ranks[i], team->ranks[0]);
+                            all->ranks[i], all->ranks[0]);
         }
     }
     return NIXL_OK;
 }
 
-/* The first member that is proven to be on this host. */
-static int find_leader(const struct nixl_team *team, const struct host_hint *hints, int *leader_p)
+static bool may_share_host(const struct hint *a, const struct hint *b)
 {
-    const struct host_hint *own = &hints[team->me];
+    return a->choice.color == b->choice.color &&
+           (a->host_name == b->host_name || a->boot_id == b->boot_id);
+}
 
-    for (int i = 0; i < team->me; i++) {
-        if (hints[i].name == own->name || hints[i].boot_id == own->boot_id) {
-            int scope = nixl_scope(team->ranks[i]);
+/* The first member of the same color that is proven to be on this host. */
+static int find_leader(struct nixl_team *all, const struct hint *hints, int32_t *leader_p)
+{
+    *leader_p = all->me;
+    for (int i = 0; i < all->me; i++) {
+        int scope = may_share_host(&hints[i], &hints[all->me]) ? nixl_scope(all->ranks[i])
+                                                               : NIXL_SCOPE_REMOTE;
 
-            if (scope < 0) {
-                return scope;
-            }
-            if (scope == NIXL_SCOPE_LOCAL) {
-                *leader_p = i;
-                return NIXL_OK;
-            }
+        if (scope < 0) {
+            return nxr_team_break(all, scope, all->ranks[i]);
+        }
+        if (scope == NIXL_SCOPE_LOCAL) {
+            *leader_p = i;
+            return NIXL_OK;
         }
     }
-    *leader_p = team->me;
     return NIXL_OK;
 }
 
-/* From the first member on each one's host: hosts by number, and who is on this one. */
-static int number_hosts(struct nixl_team *team, const int32_t *leader_of)
+static int find_hosts(struct attempt *attempt)
+{
+    struct nixl_team *all = attempt->all;
+    int status;
+
+    attempt->hints[all->me] = own_hint(attempt->wanted);
+    status = tell_all(all, attempt->hints, sizeof(*attempt->hints));
+    if (status == NIXL_OK) {
+        status = compare_tables(all, attempt->hints);
+    }
+    if (status == NIXL_OK) {
+        status = find_leader(all, attempt->hints, &attempt->leader_of[all->me]);
+    }
+    return status == NIXL_OK ? tell_all(all, attempt->leader_of, sizeof(*attempt->leader_of))
+                             : status;
+}
+
+/* ---- who is in the team ---------------------------------------------------------------------- */
+
+/* A team of `size` members whose ranks are not known yet; NULL: no memory. */
+static struct nixl_team *new_team(const struct attempt *attempt, uint64_t id, int size)
+{
+    struct nixl_team *team = nxr_team_new();
+
+    if (team == NULL) {
+        return NULL;
+    }
+    nxr_team_begin(team, attempt->wanted->operation, NIXL_FOREVER);
+    team->id = team->origin = id;
+    team->call = attempt->call;
+    team->size = size;
+    team->me = -1;
+    team->ranks = calloc((size_t)size, sizeof(int));
+    team->srcs = calloc((size_t)size, sizeof(*team->srcs));
+    if (team->ranks == NULL || team->srcs == NULL) {
+        nxr_team_drop(team);
+        return NULL;
+    }
+    return team;
+}
+
+static void set_members(struct nixl_team *team, const int *ranks, const int *places)
+{
+    for (int i = 0; i < team->size; i++) {
+        team->ranks[i] = places != NULL ? ranks[places[i]] : ranks[i];
+        team->me = team->ranks[i] == nxr_job.rank ? i : team->me;
+    }
+}
+
+/* Is the member at that place of the call in the team of this one? */
+static bool is_with_me(const struct attempt *attempt, int place)
+{
+    int me = attempt->all->me;
+
+    return attempt->wanted->kind == NXR_TEAM_OF_NODE
+               ? attempt->leader_of[place] == attempt->leader_of[me]
+               : attempt->hints[place].choice.color == attempt->hints[me].choice.color;
+}
+
+/* The members in their new order: by key, then by place. How many. */
+static int choose_places(const struct attempt *attempt)
+{
+    const struct hint *hints = attempt->hints;
+    int *places = attempt->places, n = 0;
+
+    for (int i = 0; i < attempt->all->size; i++) {
+        int at = n;
+
+        if (!is_with_me(attempt, i)) {
+            continue;
+        }
+        while (at > 0 && hints[places[at - 1]].choice.key > hints[i].choice.key) {
+            places[at] = places[at - 1];
+            at--;
+        }
+        places[at] = i;
+        n++;
+    }
+    return n;
+}
+
+static int choose_team(struct attempt *attempt)
+{
+    struct nixl_team *all = attempt->all;
+    bool is_of_node = attempt->wanted->kind == NXR_TEAM_OF_NODE;
+    int color = attempt->wanted->choice.color, size = choose_places(attempt);
+    uint64_t number = (uint64_t)(is_of_node ? attempt->leader_of[all->me] : color) + 1;
+
+    if (attempt->wanted->kind == NXR_TEAM_OF_RANKS) {
+        attempt->team = all;
+    } else if (color != NIXL_NO_COLOR) {
+        attempt->team = size > 0 ? new_team(attempt, nxr_team_mix(all->id, number), size) : NULL;
+        if (attempt->team == NULL) {
+            return NIXL_ERR_NO_MEMORY;
+        }
+        set_members(attempt->team, all->ranks, attempt->places);
+    }
+    return NIXL_OK;
+}
+
+static int make_host_tables(struct nixl_team *team)
 {
     size_t n = (size_t)team->size;
 
@@ -152,78 +286,42 @@ static int number_hosts(struct nixl_team *team, const int32_t *leader_of)
     team->leaders = calloc(n, sizeof(int));
     team->local = calloc(n, sizeof(int));
     team->local_index = calloc(n, sizeof(int));
-    if (team->node_of == NULL || team->leaders == NULL || team->local == NULL ||
-        team->local_index == NULL) {
-        return NIXL_ERR_NO_MEMORY;
-    }
-    for (int i = 0; i < team->size; i++) {
-        int leader = leader_of[i];
+    return team->node_of != NULL && team->leaders != NULL && team->local != NULL &&
+                   team->local_index != NULL
+               ? NIXL_OK
+               : NIXL_ERR_NO_MEMORY;
+}
 
-        if (leader < 0 || leader > i || leader_of[leader] != leader) {
+/* Hosts by number, and who is on this one. */
+static int number_hosts(struct attempt *attempt)
+{
+    struct nixl_team *team = attempt->team;
+    int own_leader = attempt->leader_of[attempt->all->me], status = make_host_tables(team);
+
+    for (int i = 0; i < attempt->all->size; i++) {
+        attempt->host_of[i] = -1;
+    }
+    for (int i = 0; i < team->size && status == NIXL_OK; i++) {
+        int leader = attempt->leader_of[attempt->places[i]];
+
+        if (leader < 0 || leader >= attempt->all->size) {
             return NIXL_ERR_INTERNAL;
         }
-        if (leader == i) {
-            team->leaders[team->n_nodes] = i;
-            team->node_of[i] = team->n_nodes++;
-        } else {
-            team->node_of[i] = team->node_of[leader];
+        if (attempt->host_of[leader] < 0) {
+            attempt->host_of[leader] = team->n_nodes;
+            team->leaders[team->n_nodes++] = i;
         }
+        team->node_of[i] = attempt->host_of[leader];
         team->local_index[i] = -1;
-        if (leader == leader_of[team->me]) {
+        if (leader == own_leader) {
             team->local_index[i] = team->node.size;
             team->local[team->node.size++] = i;
         }
     }
-    team->my_node = team->node_of[team->me];
-    team->node.me = team->local_index[team->me];
-    return NIXL_OK;
-}
-
-/*
- * The first member on each one's host. Who does not find it tells its failure instead, which
- * agree() makes that of all.
- */
-static int tell_leaders(struct nixl_team *team, int32_t *leader_of, struct host_hint *hints)
-{
-    int leader = 0, status;
-
-    hints[team->me] = own_hint();
-    status = nxr_team_tell_all(team, hints, sizeof(*hints));
-    if (status != NIXL_OK) {
-        return status;
-    }
-    status = compare_tables(team, hints);
     if (status == NIXL_OK) {
-        status = find_leader(team, hints, &leader);
+        team->my_node = team->node_of[team->me];
+        team->node.me = team->local_index[team->me];
     }
-    if (status == NIXL_ERR_PEER_LOST) {
-        return status;
-    }
-    leader_of[team->me] = status == NIXL_OK ? leader : status;
-    return nxr_team_tell_all(team, leader_of, sizeof(*leader_of));
-}
-
-/* *outcome_p: how it went for this member; the members have to agree on it. */
-static int find_hosts(struct nixl_team *team, int *outcome_p)
-{
-    struct host_hint *hints = calloc((size_t)team->size, sizeof(*hints));
-    int32_t *leader_of = calloc((size_t)team->size, sizeof(*leader_of));
-    int status = NIXL_ERR_NO_MEMORY;
-
-    if (hints != NULL && leader_of != NULL) {
-        status = tell_leaders(team, leader_of, hints);
-    }
-    if (status == NIXL_OK) {
-        *outcome_p = leader_of[team->me] < 0 ? leader_of[team->me] : NIXL_OK;
-        for (int i = 0; i < team->size && *outcome_p == NIXL_OK; i++) {
-            *outcome_p = leader_of[i] < 0 ? NIXL_INPROGRESS : NIXL_OK; /* of another member */
-        }
-        if (*outcome_p == NIXL_OK) {
-            *outcome_p = number_hosts(team, leader_of);
-        }
-    }
-    free(hints);
-    free(leader_of);
     return status;
 }
 
@@ -235,6 +333,14 @@ static void make_name(char *name, size_t name_nbytes, const struct nixl_team *te
 {
     snprintf(name, name_nbytes, "%cteam %016llx %s", NXR_REGION_INTERNAL,
              (unsigned long long)team->id, what);
+}
+
+static int open_boot(struct nixl_team *team)
+{
+    char name[64];
+
+    make_name(name, sizeof(name), team, "boot");
+    return nxr_post_open(&team->boot, name, team->size, BOOT_SLOT_NBYTES, BOOT_SLOTS);
 }
 
 static int open_post(struct nixl_team *team)
@@ -252,120 +358,202 @@ static int open_post(struct nixl_team *team)
     return nxr_post_open(&team->post, name, team->size, slot, POST_SLOTS);
 }
 
-/*
- * All tell how it went for them: it went well only if it did for all. NIXL_INPROGRESS: well here,
- * and another member has failed.
- */
-static int agree(struct nixl_team *team, int status, bool *is_agreed_p)
+static int open_ways(const struct attempt *attempt)
 {
-    int32_t *statuses = calloc((size_t)team->size, sizeof(*statuses));
-    int told;
+    struct nixl_team *team = attempt->team;
+    int status = team != attempt->all ? open_boot(team) : NIXL_OK;
+    char name[64];
 
-    if (statuses == NULL) {
-        return NIXL_ERR_NO_MEMORY;
+    if (status == NIXL_OK) {
+        make_name(name, sizeof(name), team, "node");
+        status = nxr_node_open(team, name);
     }
-    statuses[team->me] = status;
-    told = nxr_team_tell_all(team, statuses, sizeof(*statuses));
-    *is_agreed_p = told == NIXL_OK;
-    for (int i = 0; i < team->size && status >= NIXL_OK && told == NIXL_OK; i++) {
-        if (statuses[i] < NIXL_OK) {
-            status = nxr_fail(statuses[i], team->operation, team->ranks[i], "", 0,
-                              "rank %d cannot take part: %s", team->ranks[i],
-                              nixl_strerror(statuses[i]));
-        }
-    }
-    free(statuses);
-    return status == NIXL_OK ? told : status;
+    return status == NIXL_OK ? open_post(team) : status;
 }
 
-static int connect_members(struct nixl_team *team, bool *is_agreed_p)
-{
-    char name[64];
-    int status, outcome = NIXL_OK;
+/* ---- the verdict ----------------------------------------------------------------------------- */
 
-    make_name(name, sizeof(name), team, "boot");
-    status = nxr_post_open(&team->boot, name, team->size, BOOT_SLOT_NBYTES, BOOT_SLOTS);
+/* Without a failure: all tell that they are ready, and hear that all are. */
+static int conclude(const struct attempt *attempt)
+{
+    const struct nxr_verdict success = {.status = NIXL_OK, .rank = -1};
+    struct nixl_team *all = attempt->all;
+    char nothing = 0;
+    int status = gather_up(all, &nothing, 0);
+
     if (status == NIXL_OK) {
-        status = find_hosts(team, &outcome);
+        status = hear_from_above(all, &nothing, 0);
     }
-    if (status != NIXL_OK) {
-        return status;
+    if (status == NIXL_OK && nxr_agreement_write(all->call, &success).status != NIXL_OK) {
+        status = NIXL_ERR_CANCELED; /* another member has seen a death before */
     }
-    if (outcome == NIXL_OK) {
-        make_name(name, sizeof(name), team, "node");
-        outcome = nxr_node_open(team, name);
-        if (outcome != NIXL_OK && team->node.me == 0) {
-            nxr_team_tell_hosts(team); /* others wait for that memory, and not in agree() */
-            *is_agreed_p = true;
-            return outcome;
-        }
-    }
-    if (outcome == NIXL_OK) {
-        outcome = open_post(team);
-    }
-    status = agree(team, outcome, is_agreed_p);
-    if (status == NIXL_OK && team->node.head != NULL) {
-        team->node.full_fence =
-            nxr_barrier_is_full() || atomic_load(&team->node.head->needs_full_fence) != 0;
+    if (status == NIXL_OK) {
+        all->call = 0; /* it has its verdict, which ends no wait */
+        nxr_fail_quiet_begin();
+        (void)pass_down(all, &nothing, 0); /* whom it does not reach asks others */
+        nxr_fail_quiet_end();
     }
     return status;
 }
 
-/* ---- the team -------------------------------------------------------------------------------- */
-
-static int fail_make(struct nixl_team *team, int status)
+/* Why the team could not be made: a death that explains it, where there is one. */
+static int explain(const struct attempt *attempt, struct nixl_team *team, int status)
 {
+    if (status == NIXL_OK || nxr_agreement_is_written(attempt->call)) {
+        return status;
+    }
+    status = nxr_team_explain(team, status);
+    return nxr_team_break(attempt->all, status, atomic_load(&team->lost_rank));
+}
+
+/* What this member proposes after a failure of its own. */
+static struct nxr_verdict propose(const struct attempt *attempt, int status)
+{
+    struct nxr_verdict proposal = {.status = status, .rank = nxr_job.rank};
+
+    if (status == NIXL_ERR_PEER_LOST) {
+        int rank = atomic_load(&attempt->all->lost_rank);
+
+        rank = nxr_is_rank(rank) ? rank : nixl_last_error()->rank;
+        if (nxr_is_rank(rank)) {
+            proposal.rank = rank;
+            proposal.has_left = nixl_peer_state(rank) == NIXL_PEER_FINISHED;
+        } else {
+            proposal.status = NIXL_ERR_TRANSPORT;
+        }
+    }
+    return proposal;
+}
+
+/* Record the failure that all agree upon. `own` is the one that this member had. */
+static int fail_make(const struct attempt *attempt, const struct nxr_verdict *verdict, int own)
+{
+    const char *operation = attempt->wanted->operation;
     const struct nixl_error error = *nixl_last_error();
     char why[200];
 
-    if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_fail(status, team->operation, -1, "", 0, "not all members came in time");
+    if (verdict->status == NIXL_ERR_PEER_LOST) {
+        nxr_team_hear_of_loss(verdict->rank, verdict->has_left != 0);
+        return nxr_peer_fail_lost(operation, verdict->rank, "");
     }
-    if (status == NIXL_ERR_PEER_LOST) {
-        return nxr_peer_fail_lost(team->operation, atomic_load(&team->lost_rank), "");
+    if (verdict->status != own) {
+        return nxr_fail(verdict->status, operation, verdict->rank, "", 0,
+                        "rank %d cannot take part: %s", verdict->rank,
+                        nixl_strerror(verdict->status));
     }
-    snprintf(why, sizeof(why), "%s", error.status == status ? error.text : nixl_strerror(status));
-    return nxr_fail(status, team->operation, error.status == status ? error.rank : -1, "", 0,
+    snprintf(why, sizeof(why), "%s", error.status == own ? error.text : nixl_strerror(own));
+    return nxr_fail(own, operation, error.status == own ? error.rank : -1, "", 0,
                     "cannot make the team: %s", why);
 }
 
-int nxr_team_make(const char *operation, uint64_t id, const int *ranks, int size,
-                  int64_t timeout_ns, bool *is_agreed_p, struct nixl_team **team_p)
+/* After a failure of this member, or of one that it has heard of: find what all agree upon. */
+static int settle(const struct attempt *attempt, int status)
 {
-    struct nixl_team *team = nxr_team_new();
-    bool is_agreed = false;
-    int status = NIXL_OK;
+    const struct nxr_wanted *wanted = attempt->wanted;
+    struct nxr_verdict verdict = propose(attempt, status);
 
-    if (team == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0, "no memory for a team");
+    if (nxr_agreement_visit(attempt->call, wanted->ranks, wanted->size, &verdict) != NIXL_OK) {
+        return nxr_fail(NIXL_ERR_CANCELED, wanted->operation, -1, "", 0,
+                        "this rank leaves the job");
     }
-    nxr_team_begin(team, operation, timeout_ns);
-    team->id = team->origin = id;
-    team->size = size;
-    team->me = -1;
-    team->ranks = calloc((size_t)size, sizeof(int));
-    team->srcs = calloc((size_t)size, sizeof(*team->srcs));
-    if (team->ranks == NULL || team->srcs == NULL) {
-        status = NIXL_ERR_NO_MEMORY;
+    if (verdict.status == NIXL_OK && !attempt->is_ready) {
+        verdict.status = NIXL_ERR_INTERNAL; /* nobody says so before this member is ready */
     }
-    for (int i = 0; i < size && status == NIXL_OK; i++) {
-        team->ranks[i] = ranks[i];
-        team->me = ranks[i] == nxr_job.rank ? i : team->me;
+    return verdict.status == NIXL_OK ? NIXL_OK : fail_make(attempt, &verdict, status);
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static int attempt_begin(struct attempt *attempt)
+{
+    const struct nxr_wanted *wanted = attempt->wanted;
+    size_t n = (size_t)wanted->size;
+
+    attempt->all = new_team(attempt, attempt->call, wanted->size);
+    attempt->hints = calloc(n, sizeof(*attempt->hints));
+    attempt->leader_of = calloc(n, sizeof(*attempt->leader_of));
+    attempt->places = calloc(n, sizeof(*attempt->places));
+    attempt->host_of = calloc(n, sizeof(*attempt->host_of));
+    if (attempt->all == NULL || attempt->hints == NULL || attempt->leader_of == NULL ||
+        attempt->places == NULL || attempt->host_of == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    set_members(attempt->all, wanted->ranks, NULL);
+    if (wanted->divided != NULL && !wanted->divided->is_boot_worn) {
+        attempt->all->boot = wanted->divided->boot;
+        attempt->all->is_boot_borrowed = true;
+        return NIXL_OK;
+    }
+    return open_boot(attempt->all);
+}
+
+/* Make all but the verdict. */
+static int prepare(struct attempt *attempt)
+{
+    int status = explain(attempt, attempt->all, find_hosts(attempt));
+
+    if (status == NIXL_OK) {
+        status = choose_team(attempt);
+    }
+    if (status == NIXL_OK && attempt->team != NULL) {
+        status = number_hosts(attempt);
+        if (status == NIXL_OK) {
+            status = explain(attempt, attempt->team, open_ways(attempt));
+        }
+    }
+    attempt->is_ready = status == NIXL_OK;
+    return status;
+}
+
+static void attempt_end(struct attempt *attempt, int status)
+{
+    struct nixl_team *team = attempt->team;
+
+    if (attempt->all != NULL && (attempt->all != team || status != NIXL_OK)) {
+        nxr_team_drop(attempt->all);
+    }
+    if (team != NULL && team != attempt->all && status != NIXL_OK) {
+        nxr_team_drop(team);
+    }
+    free(attempt->hints);
+    free(attempt->leader_of);
+    free(attempt->places);
+    free(attempt->host_of);
+}
+
+static void complete(struct nixl_team *team)
+{
+    if (team->node.head != NULL) {
+        team->node.full_fence =
+            nxr_barrier_is_full() || atomic_load(&team->node.head->needs_full_fence) != 0;
+    }
+    team->call = 0;
+    nxr_team_opened(team);
+}
+
+int nxr_team_make(const struct nxr_wanted *wanted, uint64_t call, struct nixl_team **team_p)
+{
+    struct attempt attempt = {.wanted = wanted, .call = call};
+    int status = attempt_begin(&attempt);
+
+    if (status == NIXL_OK) {
+        status = prepare(&attempt);
     }
     if (status == NIXL_OK) {
-        status = connect_members(team, &is_agreed);
-        is_agreed |= nxr_post_is_broken(&team->boot, size);
-    }
-    if (is_agreed_p != NULL) {
-        *is_agreed_p = is_agreed;
+        status = explain(&attempt, attempt.all, conclude(&attempt));
     }
     if (status != NIXL_OK) {
-        status = nxr_team_explain(team, status);
-        fail_make(team, status);
-        nxr_team_drop(team);
-        return status;
+        if (wanted->divided != NULL) {
+            wanted->divided->is_boot_worn = true;
+        }
+        status = settle(&attempt, status);
     }
-    nxr_team_opened(team);
-    *team_p = team;
-    return NIXL_OK;
+    if (status == NIXL_OK && attempt.team != NULL) {
+        complete(attempt.team);
+    }
+    attempt_end(&attempt, status);
+    if (status == NIXL_OK) {
+        *team_p = attempt.team;
+    }
+    return status;
 }

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "host/dispatch.h"
+#include "collective/agreement.h"
 #include "event.h"
 #include "host/bounce.h"
 #include "host/conn.h"
@@ -14,7 +15,7 @@
 #include "host/liveness.h"
 #include "host/neighbour.h"
 #include "host/publish.h"
-#include "part.h"
+#include "question.h"
 #include "region.h"
 #include "util/log.h"
 
@@ -111,8 +112,12 @@ static bool take_common(struct nxr_peer *peer, const union nxr_wire_message *mes
     case NXR_WIRE_PROBE:
         nxr_publish_probe(peer, message->resolve.ask, message->resolve.name);
         return true;
+    case NXR_WIRE_PROPOSE:
+        nxr_agreement_asked(peer, &message->verdict);
+        return true;
     case NXR_WIRE_PROBED:
-        nxr_part_probed(peer, &message->probed);
+    case NXR_WIRE_DECIDED:
+        nxr_question_answered(peer, message);
         return true;
     default:
         return false;

@@ -26,6 +26,8 @@ static const struct {
     [NXR_WIRE_LEAVING] = {sizeof(struct nxr_wire_leaving), 0, 0},
     [NXR_WIRE_PROBE] = {sizeof(struct nxr_wire_resolve), 0, 0},
     [NXR_WIRE_PROBED] = {sizeof(struct nxr_wire_probed), 0, 0},
+    [NXR_WIRE_PROPOSE] = {sizeof(struct nxr_wire_verdict), 0, 0},
+    [NXR_WIRE_DECIDED] = {sizeof(struct nxr_wire_verdict), 0, 0},
 };
 #define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
 
@@ -95,6 +97,23 @@ static bool is_leaving(const struct nxr_wire_leaving *leaving, int size)
     return true;
 }
 
+/* Is it NIXL_OK or an error of nixlrun.h? */
+static bool is_outcome(int status)
+{
+#define IS_STATUS(_name, _value, _text) || status == (_value)
+    return status <= NIXL_OK && (false NIXL_STATUS_LIST(IS_STATUS));
+#undef IS_STATUS
+}
+
+/* An outcome that a team call can have in a job of that size. A loss names who is lost. */
+static bool is_verdict(const struct nxr_verdict *verdict, int size)
+{
+    bool is_loss = verdict->status == NIXL_ERR_PEER_LOST;
+
+    return is_outcome(verdict->status) && verdict->rank >= (is_loss ? 0 : -1) &&
+           verdict->rank < size && verdict->has_left <= (is_loss ? 1u : 0u);
+}
+
 /* What of the type's own fields is wrong, or NULL. */
 static const char *check_body(const union nxr_wire_message *message, int n_fds, int size)
 {
@@ -117,6 +136,9 @@ static const char *check_body(const union nxr_wire_message *message, int n_fds, 
                    : "a dead rank that is not in the job";
     case NXR_WIRE_LEAVING:
         return is_leaving(&message->leaving, size) ? NULL : "leaving ranks that cannot be";
+    case NXR_WIRE_PROPOSE:
+    case NXR_WIRE_DECIDED:
+        return is_verdict(&message->verdict.verdict, size) ? NULL : "a verdict that cannot be";
     default:
         return NULL;
     }

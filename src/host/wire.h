@@ -11,7 +11,7 @@
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 2u
+#define NXR_WIRE_VERSION 3u
 #define NXR_WIRE_MAX_FDS 2
 
 #define NXR_WIRE_LEAVING_RANKS 256 /* that one message speaks of */
@@ -29,6 +29,8 @@ enum nxr_wire_type {
     NXR_WIRE_LEAVING,   /* these ranks have come to their last nixl_finalize() */
     NXR_WIRE_PROBE,     /* have you a region of this name now? As RESOLVE */
     NXR_WIRE_PROBED,    /* the answer */
+    NXR_WIRE_PROPOSE,   /* what shall the verdict on a team call be at your place? */
+    NXR_WIRE_DECIDED,   /* the answer: what it is */
 };
 
 struct nxr_wire_header {
@@ -43,6 +45,12 @@ struct nxr_wire_hello {
     struct nxr_wire_header header;
     unsigned char secret[NXR_SECRET_NBYTES]; /* of the receiver's card; zeros in WELCOME */
     struct nxr_card card;                    /* the sender's: it can be connected to again */
+};
+
+/* How all questions that are answered at once, and their answers, begin (question.h). */
+struct nxr_wire_question {
+    struct nxr_wire_header header;
+    uint64_t ask; /* comes back in the answer */
 };
 
 struct nxr_wire_resolve {
@@ -90,16 +98,33 @@ struct nxr_wire_probed {
     uint32_t unused;
 };
 
+/* How a team call has ended, or shall end, for all members (collective/agreement.h). */
+struct nxr_verdict {
+    int32_t status;    /* NIXL_OK or an error */
+    int32_t rank;      /* who is lost, or has failed; -1: nobody */
+    uint32_t has_left; /* 1: the lost rank left by nixl_finalize(); 0: it has died, or no loss */
+    uint32_t unused;
+};
+
+struct nxr_wire_verdict { /* PROPOSE, DECIDED */
+    struct nxr_wire_header header;
+    uint64_t ask;
+    uint64_t call; /* its number; 0 in DECIDED */
+    struct nxr_verdict verdict;
+};
+
 union nxr_wire_message {
     struct nxr_wire_header header;
-    struct nxr_wire_hello hello;     /* and WELCOME */
-    struct nxr_wire_resolve resolve; /* and PROBE */
+    struct nxr_wire_question question; /* PROBE, PROBED, PROPOSE, DECIDED: their head */
+    struct nxr_wire_hello hello;       /* and WELCOME */
+    struct nxr_wire_resolve resolve;   /* and PROBE */
     struct nxr_wire_key key;
     struct nxr_wire_closed closed;
     struct nxr_wire_death death;
     struct nxr_wire_bounce bounce;
     struct nxr_wire_leaving leaving;
     struct nxr_wire_probed probed;
+    struct nxr_wire_verdict verdict;
 };
 
 /* Make `message` an empty one of this type, with the header filled in. */

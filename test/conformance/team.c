@@ -251,6 +251,42 @@ static struct nixl_team *make_in_own_way(void)
     return team;
 }
 
+static struct nixl_team *divide_in_own_way(struct nixl_team *world)
+{
+    int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
+    int color = conf.rank % 2, status = NIXL_INPROGRESS;
+    struct nixl_team *team = NULL;
+    struct nixl_req *req;
+
+    if (conf.rank % 3 == 0) {
+        MPT_STATUS(nixl_team_split_nb(world, color, 0, &team, &req), NIXL_INPROGRESS);
+        MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+    } else if (conf.rank % 3 == 1) {
+        while ((status = nixl_team_split(world, color, 0, 0, &team)) == NIXL_INPROGRESS) {
+            MPT_LT(mpt_now_ns(), end_ns);
+        }
+        MPT_OK(status);
+    } else {
+        MPT_OK(nixl_team_split(world, color, 0, NIXL_FOREVER, &team));
+    }
+    return team;
+}
+
+static void members_divide_each_in_its_own_way(void)
+{
+    struct nixl_team *world = make_in_own_way();
+
+    for (int i = 0; i < 3; i++) {
+        struct nixl_team *team = divide_in_own_way(world);
+
+        MPT_EQ(nixl_team_size(team), (conf.size + 1 - conf.rank % 2) / 2);
+        MPT_OK(nixl_barrier(world, MPT_PATIENCE)); /* what divides a team leaves it as it is */
+        MPT_OK(nixl_barrier(team, MPT_PATIENCE));
+        MPT_OK(nixl_team_free(team));
+    }
+    MPT_OK(nixl_team_free(world));
+}
+
 static void members_wait_each_in_its_own_way(void)
 {
     for (int i = 0; i < 3; i++) {
@@ -341,7 +377,10 @@ static void wrong_ranks_make_no_team(void)
     MPT_STATUS(nixl_team_split(NULL, 0, 0, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_team_shrink(NULL, MPT_PATIENCE, &team), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_team_shrink(world, -1, &team), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_team_split(world, 0, 0, 0, &team), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_split_nb(world, -2, 0, &team, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_split_nb(world, 0, 0, NULL, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_team_split_nb(world, 0, 0, &team, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_TRUE(team == NULL && req == NULL);
     MPT_STATUS(nixl_team_free(NULL), NIXL_ERR_INVALID_ARG);
     MPT_EQ(nixl_team_size(NULL), NIXL_ERR_INVALID_ARG);
     MPT_EQ(nixl_team_rank(NULL), NIXL_ERR_INVALID_ARG);
@@ -362,6 +401,7 @@ const struct guarantee conf_team[] = {
     {"teams_run_side_by_side", teams_run_side_by_side, CONF_THREADS},
     {"teams_that_overlap_run_side_by_side", teams_that_overlap_run_side_by_side, CONF_THREADS},
     {"members_wait_each_in_its_own_way", members_wait_each_in_its_own_way, 0},
+    {"members_divide_each_in_its_own_way", members_divide_each_in_its_own_way, 0},
     {"a_team_takes_little_memory_before_it_is_used", a_team_takes_little_memory_before_it_is_used,
      0},
     {"wrong_ranks_make_no_team", wrong_ranks_make_no_team, 0},

@@ -47,6 +47,13 @@ static void check_used(const union nxr_wire_message *message)
         must(message->leaving.first == 0); /* the job has but one part */
         must(message->leaving.ranks[0] < UINT64_C(1) << SIZE);
         break;
+    case NXR_WIRE_PROPOSE:
+    case NXR_WIRE_DECIDED:
+        must(message->verdict.verdict.status <= NIXL_OK);
+        must(message->verdict.verdict.rank >= -1 && message->verdict.verdict.rank < SIZE);
+        must(message->verdict.verdict.status != NIXL_ERR_PEER_LOST ||
+             message->verdict.verdict.rank >= 0);
+        break;
     default:
         break;
     }

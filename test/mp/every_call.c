@@ -129,6 +129,7 @@ static void every_collective_call(int expected)
     MPT_STATUS(nixl_team_create(&rank, 1, MPT_S, &other), expected);
     MPT_STATUS(nixl_team_strided(0, 1, 1, MPT_S, &other), expected);
     MPT_STATUS(nixl_team_split(team, 0, 0, MPT_S, &other), expected);
+    MPT_STATUS(nixl_team_split_nb(team, 0, 0, &other, &req), expected);
     MPT_STATUS(nixl_team_shrink(team, MPT_S, &other), expected);
     MPT_STATUS(nixl_team_free(team), expected);
     MPT_EQ(nixl_team_size(team), expected);

@@ -30,6 +30,7 @@ mp_programs = \
 	%D%/fault_pair \
 	%D%/fault_stop \
 	%D%/fault_storm \
+	%D%/fault_team \
 	%D%/fault_visit \
 	%D%/fault_wait \
 	%D%/first_flush \
@@ -97,6 +98,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_fault_stop_LDADD = $(mp_libs)
 %C%_fault_storm_LDFLAGS = $(mp_link)
 %C%_fault_storm_LDADD = $(mp_libs)
+%C%_fault_team_LDFLAGS = $(mp_link) -Wl,--wrap=nxr_post_swap -Wl,--wrap=nxr_question_ask
+%C%_fault_team_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_fault_visit_LDFLAGS = $(mp_link)
 %C%_fault_visit_LDADD = $(mp_libs)
 %C%_fault_wait_LDFLAGS = $(mp_link)

@@ -115,6 +115,75 @@ static void make_node_later(void)
     MPT_OK(nixl_team_free(team));
 }
 
+/* Dividing a team goes on, too: as long as it is the same choice, and beside its collectives. */
+static void split_later(void)
+{
+    struct nixl_team *world = NULL, *team = NULL;
+    struct nixl_req *req = NULL;
+    int color = nixl_rank() % 2;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    if (nixl_rank() != late) {
+        MPT_STATUS(nixl_team_split(world, color, 1, 0, &team), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_team_split(world, color, 1, SHORT_NS, &team), NIXL_ERR_TIMEOUT);
+        MPT_STATUS(nixl_team_split(world, color + 1, 1, SHORT_NS, &team), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_team_split(world, color, 0, SHORT_NS, &team), NIXL_ERR_INVALID_ARG);
+    }
+    MPT_OK(nixl_barrier(world, MPT_PATIENCE));
+    if (nixl_rank() == 0) {
+        MPT_STATUS(nixl_team_split_nb(world, color, 1, &team, &req), NIXL_INPROGRESS);
+        MPT_STATUS(nixl_team_split(world, color, 1, SHORT_NS, &team), NIXL_ERR_IN_USE);
+        MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, NULL));
+        MPT_STATUS(nixl_team_split_nb(world, color, 1, &team, &req), NIXL_INPROGRESS);
+    }
+    come_late("split");
+    if (nixl_rank() == 0) {
+        MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
+    } else {
+        MPT_OK(nixl_team_split(world, color, 1, MPT_PATIENCE, &team));
+    }
+    use(team, (nixl_size() + 1 - color) / 2);
+    use(world, nixl_size());
+}
+
+/* A team that is broken can be divided, where its members live. */
+static void split_broken(void)
+{
+    struct nixl_team *world = NULL, *team = NULL;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    if (nixl_rank() != late) {
+        MPT_NE(nixl_barrier(world, SHORT_NS), NIXL_OK);
+    }
+    come_late("broken");
+    MPT_STATUS(nixl_barrier(world, MPT_PATIENCE), NIXL_ERR_CANCELED);
+    for (int i = 0; i < 2; i++) {
+        MPT_OK(nixl_team_split(world, 0, 0, MPT_PATIENCE, &team));
+        use(team, nixl_size());
+    }
+    MPT_OK(nixl_team_free(world));
+}
+
+/* A team that is divided in the background is given back: the others get what they want. */
+static void free_divided(void)
+{
+    struct nixl_team *world = NULL, *team = NULL;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    if (nixl_rank() != late) {
+        MPT_STATUS(nixl_team_split(world, 0, 0, 0, &team), NIXL_INPROGRESS);
+        MPT_OK(nixl_team_free(world));
+        MPT_STATUS(nixl_team_split(world, 0, 0, 0, &team), NIXL_ERR_INVALID_ARG);
+    }
+    come_late("divided");
+    if (nixl_rank() == late) {
+        MPT_OK(nixl_team_split(world, 0, 0, MPT_PATIENCE, &team));
+        MPT_EQ(nixl_team_size(team), nixl_size());
+        MPT_OK(nixl_team_free(team));
+        MPT_OK(nixl_team_free(world));
+    }
+}
+
 static void shrink_later(void)
 {
     struct nixl_team *team = NULL, *same = NULL;
@@ -185,6 +254,9 @@ int main(void)
     mix_forms();
     cancel_one();
     make_node_later();
+    split_later();
+    split_broken();
+    free_divided();
     shrink_later();
     make_two();
     leave_unfinished();

@@ -38,9 +38,10 @@ static const struct {
     enum nxr_wire_type type;
     int n_fds;
 } types[] = {
-    {NXR_WIRE_HELLO, 2},  {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0}, {NXR_WIRE_KEY, 1},
-    {NXR_WIRE_CLOSED, 0}, {NXR_WIRE_DEATH, 0},   {NXR_WIRE_RING_FD, 0}, {NXR_WIRE_BOUNCE, 1},
-    {NXR_WIRE_WORK, 0},   {NXR_WIRE_LEAVING, 0}, {NXR_WIRE_PROBE, 0},   {NXR_WIRE_PROBED, 0},
+    {NXR_WIRE_HELLO, 2},   {NXR_WIRE_WELCOME, 2}, {NXR_WIRE_RESOLVE, 0}, {NXR_WIRE_KEY, 1},
+    {NXR_WIRE_CLOSED, 0},  {NXR_WIRE_DEATH, 0},   {NXR_WIRE_RING_FD, 0}, {NXR_WIRE_BOUNCE, 1},
+    {NXR_WIRE_WORK, 0},    {NXR_WIRE_LEAVING, 0}, {NXR_WIRE_PROBE, 0},   {NXR_WIRE_PROBED, 0},
+    {NXR_WIRE_PROPOSE, 0}, {NXR_WIRE_DECIDED, 0},
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -167,6 +168,38 @@ Test(wire, a_dead_rank_must_be_of_the_job)
     message.death.has_left = 0;
     message.death.dead_rank = -1;
     refused(message.header.nbytes, 0);
+}
+
+Test(wire, a_verdict_is_an_outcome_about_a_rank)
+{
+    static const struct nxr_verdict good[] = {
+        {.status = NIXL_OK, .rank = -1},
+        {.status = NIXL_ERR_NO_MEMORY, .rank = SIZE - 1},
+        {.status = NIXL_ERR_EXPIRED, .rank = 0},
+        {.status = NIXL_ERR_PEER_LOST, .rank = 0, .has_left = 1},
+    };
+    static const struct nxr_verdict bad[] = {
+        {.status = NIXL_INPROGRESS, .rank = 0},
+        {.status = NIXL_ERR_EXPIRED - 1, .rank = 0},
+        {.status = INT32_MIN, .rank = 0},
+        {.status = NIXL_OK, .rank = -2},
+        {.status = NIXL_ERR_NO_MEMORY, .rank = SIZE},
+        {.status = NIXL_ERR_NO_MEMORY, .rank = 0, .has_left = 1},
+        {.status = NIXL_ERR_PEER_LOST, .rank = -1},
+        {.status = NIXL_ERR_PEER_LOST, .rank = 0, .has_left = 2},
+    };
+
+    for (int type = NXR_WIRE_PROPOSE; type <= NXR_WIRE_DECIDED; type++) {
+        make((enum nxr_wire_type)type);
+        for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+            message.verdict.verdict = good[i];
+            cr_expect(eq(int, parse(message.header.nbytes, 0), NIXL_OK), "verdict %zu: %s", i, why);
+        }
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+            message.verdict.verdict = bad[i];
+            refused(message.header.nbytes, 0);
+        }
+    }
 }
 
 Test(wire, keys_must_be_sound)

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The registers of this process, and visiting those of others. A register is kept until this
+ * process has written MAX_REGISTERS later ones: a member that asks for it learned of a death, or of
+ * a failure, while others made that many teams. Lock: registers_lock, taken last.
+ */
+#include "config.h"
+
+#include "collective/agreement.h"
+#include "collective/making.h"
+#include "host/wire.h"
+#include "question.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/status.h"
+#include "wait.h"
+
+#include <string.h>
+
+#define MAX_REGISTERS (64u << 10)
+#define N_BUCKETS     (16u << 10)
+
+/* A visitor looks this often whether its own rank leaves the job. */
+#define ANSWER_NS (200 * NXR_MS)
+
+/* A verdict on a call. Registers are counted from 1; their numbers follow the order of writing. */
+struct nxr_register {
+    uint64_t call;
+    struct nxr_verdict verdict;
+    uint32_t older; /* the next one of the bucket; 0: none */
+};
+
+static pthread_mutex_t registers_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_register registers[MAX_REGISTERS + 1]; /* [0] is unused */
+static uint32_t newest_of[N_BUCKETS];
+static uint32_t n_registers; /* those that were written */
+static uint32_t next = 1;    /* where the next one goes */
+
+/* ---- the own registers: all under the lock --------------------------------------------------- */
+
+static uint32_t *bucket_of(uint64_t call)
+{
+    return &newest_of[call % N_BUCKETS];
+}
+
+static struct nxr_register *find(uint64_t call)
+{
+    uint32_t i = *bucket_of(call);
+
+    while (i != 0 && registers[i].call != call) {
+        i = registers[i].older;
+    }
+    return i != 0 ? &registers[i] : NULL;
+}
+
+/* Take the oldest register out of its bucket, in which it is the last one. */
+static void drop(uint32_t oldest)
+{
+    uint32_t *link = bucket_of(registers[oldest].call);
+
+    while (*link != oldest) {
+        link = &registers[*link].older;
+    }
+    *link = 0;
+}
+
+static struct nxr_register *append(uint64_t call, const struct nxr_verdict *verdict)
+{
+    uint32_t *bucket = bucket_of(call);
+    struct nxr_register *added = &registers[next];
+
+    if (n_registers == MAX_REGISTERS) {
+        drop(next);
+    } else {
+        n_registers++;
+    }
+    *added = (struct nxr_register){.call = call, .verdict = *verdict, .older = *bucket};
+    *bucket = next;
+    next = next % MAX_REGISTERS + 1;
+    return added;
+}
+
+/* ---- reading and writing --------------------------------------------------------------------- */
+
+struct nxr_verdict nxr_agreement_write(uint64_t call, const struct nxr_verdict *verdict)
+{
+    struct nxr_register *found;
+    struct nxr_verdict written;
+
+    pthread_mutex_lock(&registers_lock);
+    found = find(call);
+    if (found == NULL) {
+        found = append(call, verdict);
+    }
+    written = found->verdict;
+    pthread_mutex_unlock(&registers_lock);
+    return written;
+}
+
+bool nxr_agreement_is_written(uint64_t call)
+{
+    bool is_written;
+
+    pthread_mutex_lock(&registers_lock);
+    is_written = find(call) != NULL;
+    pthread_mutex_unlock(&registers_lock);
+    return is_written;
+}
+
+void nxr_agreement_asked(struct nxr_peer *peer, const struct nxr_wire_verdict *question)
+{
+    union nxr_wire_message answer;
+
+    nxr_wire_init(&answer, NXR_WIRE_DECIDED);
+    answer.verdict.ask = question->ask;
+    answer.verdict.verdict = nxr_agreement_write(question->call, &question->verdict);
+    nxr_peer_tell(peer, &answer);
+    nxr_wake_self(); /* a thread that takes part in the call sees that it has failed */
+}
+
+void nxr_agreements_forget(void)
+{
+    pthread_mutex_lock(&registers_lock);
+    memset(newest_of, 0, sizeof(newest_of));
+    n_registers = 0;
+    next = 1;
+    pthread_mutex_unlock(&registers_lock);
+}
+
+/* ---- visiting -------------------------------------------------------------------------------- */
+
+/* Visit the register of another rank. One that is dead, or that nothing reaches, has none. */
+static void visit(uint64_t call, int rank, struct nxr_verdict *verdict_p)
+{
+    struct nxr_peer *peer = nxr_peer_get(rank);
+    union nxr_wire_message message;
+    int status = NIXL_ERR_TIMEOUT;
+
+    if (peer == NULL) {
+        nxr_error(COLL, "no memory to ask rank %d how a team call has ended", rank);
+        return;
+    }
+    while (status == NIXL_ERR_TIMEOUT && !nxr_makings_are_stopping()) {
+        nxr_wire_init(&message, NXR_WIRE_PROPOSE);
+        message.verdict.call = call;
+        message.verdict.verdict = *verdict_p;
+        status = nxr_question_ask(peer, &message, ANSWER_NS);
+    }
+    if (status == NIXL_OK) {
+        *verdict_p = message.verdict.verdict;
+    } else {
+        nxr_debug(COLL, "rank %d does not say how a team call has ended: %s", rank,
+                  nixl_strerror(status));
+    }
+}
+
+/* Success that is in the own register is final: all who visit that take it along. */
+static bool is_final(uint64_t call, const struct nxr_verdict *verdict)
+{
+    return verdict->status == NIXL_OK && nxr_agreement_write(call, verdict).status == NIXL_OK;
+}
+
+int nxr_agreement_visit(uint64_t call, const int *ranks, int size, struct nxr_verdict *verdict_p)
+{
+    for (int i = 0; i < size && !is_final(call, verdict_p); i++) {
+        if (ranks[i] == nxr_job.rank) {
+            *verdict_p = nxr_agreement_write(call, verdict_p);
+        } else {
+            visit(call, ranks[i], verdict_p);
+        }
+        if (nxr_makings_are_stopping()) {
+            return NIXL_ERR_CANCELED;
+        }
+    }
+    return NIXL_OK;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Agreements: all living members of a team call come to the same verdict, whoever dies meanwhile.
+ *
+ * Each member has a register for the call: the verdict at its place. The first value that is
+ * written into a register stays. Two ways lead to a verdict:
+ *   - No failure: the member at place 0 has heard from all that the team is ready. It writes
+ *     NIXL_OK into its register and sends the verdict along the tree; each member that gets it
+ *     writes it into its own register. Who succeeds with that has the verdict.
+ *   - A failure or a death: a member visits the registers of all living members in the order of
+ *     their places, its own included, and proposes to each the value that it has found in the last
+ *     one, at first its own failure. The value of the last register is the verdict.
+ * All visitors see the living members in the same order, so behind the first member that lives to
+ * the end all carry the same value. And where a living member has NIXL_OK in its own register, all
+ * visitors take NIXL_OK along from there; so that member has the verdict, by whichever way. A
+ * member that has returned from the call answers by its service thread: registers outlive calls.
+ */
+#ifndef NXR_COLLECTIVE_AGREEMENT_H
+#define NXR_COLLECTIVE_AGREEMENT_H
+
+#include "host/wire.h"
+#include "job.h"
+
+/* Write a verdict into the own register for a call. Returns what the register now has. */
+struct nxr_verdict nxr_agreement_write(uint64_t call, const struct nxr_verdict *verdict);
+
+/* Does the own register have a verdict on a call? */
+bool nxr_agreement_is_written(uint64_t call);
+
+/*
+ * Visit the registers of all these ranks with a proposal. NIXL_OK: *verdict_p, at first the
+ * proposal, is the verdict. NIXL_ERR_CANCELED: this rank leaves the job before there is one.
+ */
+int nxr_agreement_visit(uint64_t call, const int *ranks, int size, struct nxr_verdict *verdict_p);
+
+/* A peer visits the own register. Service thread; caller holds job.lock. */
+void nxr_agreement_asked(struct nxr_peer *peer, const struct nxr_wire_verdict *question);
+
+/* Forget all registers (last finalize; the service thread has ended). */
+void nxr_agreements_forget(void);
+
+#endif
