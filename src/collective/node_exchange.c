@@ -401,7 +401,25 @@ static int broadcast_large(struct nixl_team *team, int root, void *buf, size_t n
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* The largest piece of all members: where sizes differ they tell each other. */
+/* Where all send one piece to all, each member knows the size of every piece. */
+static bool knows_all_sizes(const struct nxr_exchange *what)
+{
+    return what->all_send && what->all_receive && !what->is_private;
+}
+
+static size_t largest_known(const struct nixl_team *team, const struct nxr_exchange *what)
+{
+    size_t largest = 0;
+
+    for (int i = 0; i < team->node.size; i++) {
+        size_t nbytes = nxr_node_piece_from(team, what, i).nbytes;
+
+        largest = nbytes > largest ? nbytes : largest;
+    }
+    return largest;
+}
+
+/* The largest piece of all members, who tell each other the largest that each knows of. */
 static int find_largest(struct nixl_team *team, const struct nxr_exchange *what, size_t *largest_p)
 {
     struct nxr_node *node = &team->node;
@@ -434,7 +452,9 @@ int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
     if (team->node.size == 1) {
         return copy_own(team, what);
     }
-    if (what->is_vector) {
+    if (what->is_vector && knows_all_sizes(what)) {
+        largest = largest_known(team, what);
+    } else if (what->is_vector) {
         status = find_largest(team, what, &largest);
     }
     if (status != NIXL_OK || largest == 0) {
