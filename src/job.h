@@ -60,9 +60,10 @@ struct nxr_peer {
     uint32_t guard_index;
     bool full_fence;
     pid_t pid;
-    struct net_peer *net;                  /* another host: its remote half (net/state.h) */
-    struct stage_lane *_Atomic lane;       /* of what is staged (stage.c); NULL: nothing yet */
-    const struct nxr_transport *transport; /* of all that goes to it; NULL: none reaches it */
+    struct net_peer *net;            /* another host: its remote half (net/state.h) */
+    struct stage_lane *_Atomic lane; /* of what is staged (stage.c); NULL: nothing yet */
+    const struct nxr_transport
+        *_Atomic transport;          /* of all that goes to it; NULL: none reaches it */
     struct nxr_asked *_Atomic asked; /* words that it shall change (host/word_ask.c); NULL: none */
     uint64_t n_words_served;         /* that it has asked for; host/word_serve.c */
 

@@ -106,6 +106,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/net/alive.c \
 	%D%/net/ask.c \
 	%D%/net/bulk.c \
+	%D%/net/connect.c \
 	%D%/net/in.c \
 	%D%/net/key.c \
 	%D%/net/later.c \

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        8
+#define NXR_NETWORK_ABI        9
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see bulk below */
@@ -81,10 +81,11 @@ struct nxr_net_core {
     void (*ended)(struct nxr_net_op *op, int status);
 
     /*
-     * The peer behind an endpoint cannot be reached any more. Its operations end as failed; the
-     * core closes the endpoint later. `why` in words, with the library's own text.
+     * The peer behind an endpoint cannot be reached any more, or it was never reached and will not
+     * be. Its operations end as failed; the core closes the endpoint later. `why` in words, with
+     * the library's own text.
      */
-    void (*ep_failed)(void *peer, const char *why);
+    void (*ep_failed)(void *peer, struct nxr_net_ep *ep, const char *why);
 
     void (*log)(enum nxr_net_log level, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
@@ -175,10 +176,19 @@ struct nxr_network {
                  size_t why_nbytes);
 
     /*
-     * Make the way to a peer; nothing is sent before there is something to send. `peer` comes back
-     * in ep_failed(). NIXL_OK or a failure.
+     * Make the way to a peer; nothing is sent before ep_reach(). `peer` comes back in ep_failed().
+     * NIXL_OK or a failure.
      */
     int (*ep_open)(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p);
+
+    /*
+     * Try to reach the peer; the first call begins it, and it goes on as long as there are calls
+     * now and then. NIXL_OK: the peer has answered here, as it will be for good. Only then the core
+     * calls send(), write() and read(): until then it may take another network. NIXL_ERR_AGAIN: not
+     * yet. NIXL_ERR_TRANSPORT: it will not be reached. A peer that was given up for another network
+     * may still send by this one. May be called outside of progress().
+     */
+    int (*ep_reach)(struct nxr_net_ep *ep);
 
     /*
      * End it. is_orderly: what was accepted is still sent, for at most some 100 ms; else at once:

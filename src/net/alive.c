@@ -74,25 +74,27 @@ void net_lives(struct net_peer *np, size_t nbytes)
     np->heard_nbytes += nbytes;
 }
 
-/*
- * What the network knows of the way to a silent peer. False: there has never been one.
- */
+/* What the network knows of the way to a silent peer. False: there has never been one. */
 static bool ask_network(struct net_peer *np, char *known, size_t known_nbytes)
 {
     struct nxr_net_ep *ep = np->eps[np->messages->index];
 
     known[0] = '\0';
-    return ep == NULL || np->messages->module->ep_state(ep, known, known_nbytes);
+    return np->n_tried == 0 ||
+           (np->is_reached &&
+            (ep == NULL || np->messages->module->ep_state(ep, known, known_nbytes)));
 }
 
 /* `within` is the time that is over. */
-static void say_unconnected(const struct net_peer *np, const char *within, const char *known,
-                            char *why, size_t why_nbytes)
+static void say_unconnected(struct net_peer *np, const char *within, char *why, size_t why_nbytes)
 {
+    char names[24], known[300];
+
+    net_tell_tried(np, names, sizeof(names), known, sizeof(known));
     snprintf(why, why_nbytes,
-             "no connection to it came about by %s within %s (%.280s): see NO CONNECTION in "
+             "no connection to it came about by %s within %.30s (%.240s): see NO CONNECTION in "
              "nixlrun-transports(7)",
-             np->messages->module->name, within, known);
+             names, within, known);
 }
 
 static void say_why_lost(struct net_peer *np)
@@ -100,7 +102,7 @@ static void say_why_lost(struct net_peer *np)
     char known[300];
 
     if (!ask_network(np, known, sizeof(known))) {
-        say_unconnected(np, "NIXLRUN_PEER_TIMEOUT", known, np->why_lost, sizeof(np->why_lost));
+        say_unconnected(np, "NIXLRUN_PEER_TIMEOUT", np->why_lost, sizeof(np->why_lost));
     } else {
         snprintf(np->why_lost, sizeof(np->why_lost), "it was silent for NIXLRUN_PEER_TIMEOUT%s%s",
                  known[0] != '\0' ? "; " : "", known);
@@ -118,7 +120,7 @@ bool nxr_net_is_unconnected(const struct nxr_peer *peer, const char *within, cha
         net_lock();
         is_connected = np->is_dead || ask_network(np, known, sizeof(known));
         if (!is_connected) {
-            say_unconnected(np, within, known, why, why_nbytes);
+            say_unconnected(np, within, why, why_nbytes);
         }
         net_unlock();
     }
@@ -162,12 +164,13 @@ static void forgive(struct net_peer *np, int64_t now, int64_t away_ns, int64_t i
     np->heard_at = np->heard_at + away_ns < now ? np->heard_at + away_ns : now;
 }
 
-int64_t nxr_net_tick(int64_t now)
+/* When to look for silence again. */
+static int64_t look_for_silence(int64_t now)
 {
     int64_t interval = nxr_env.peer_timeout / TICKS_PER_TIMEOUT;
     int64_t away_ns = nxr_net.tick_at != 0 ? now - nxr_net.tick_at : 0;
 
-    if (!atomic_load(&nxr_net_is_open) || nxr_env.peer_timeout == INT64_MAX) {
+    if (nxr_env.peer_timeout == INT64_MAX) {
         return INT64_MAX;
     }
     if (nxr_net.tick_at != 0 && now < nxr_net.tick_at) {
@@ -195,4 +198,16 @@ int64_t nxr_net_tick(int64_t now)
         }
     }
     return nxr_net.tick_at;
+}
+
+int64_t nxr_net_tick(int64_t now)
+{
+    int64_t silence_at, try_at;
+
+    if (!atomic_load(&nxr_net_is_open)) {
+        return INT64_MAX;
+    }
+    silence_at = look_for_silence(now);
+    try_at = net_connect_tick(now);
+    return try_at < silence_at ? try_at : silence_at;
 }

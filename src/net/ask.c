@@ -40,7 +40,7 @@ static struct nxr_net_offer expect(const struct net *net, const struct net_peer 
 static void tell_why_not(const struct net *net, const struct nxr_peer *peer, char *why,
                          size_t why_nbytes)
 {
-    const struct net_peer *np = peer->net;
+    struct net_peer *np = peer->net;
     const struct nxr_full_card *card = np != NULL ? &np->card : peer->full_card;
     struct nxr_net_offer others, its;
 
@@ -48,6 +48,8 @@ static void tell_why_not(const struct net *net, const struct nxr_peer *peer, cha
         snprintf(why, why_nbytes, "%s is faster", peer->transport->name);
     } else if (card == NULL) {
         snprintf(why, why_nbytes, "where the rank is, is not known");
+    } else if (np != NULL && net_was_tried(np, net, why, why_nbytes)) {
+        return;
     } else if (net_is_common(net, card, &others, why, why_nbytes) && np != NULL &&
                net_is_common(np->messages, card, &its, why, why_nbytes)) {
         net_compare(np->messages, &its, net, &others, why, why_nbytes);
@@ -84,6 +86,8 @@ void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_in
 
 void nxr_net_expect(const struct nxr_peer *peer, uint64_t *latency_ns_p, uint64_t *bandwidth_mbps_p)
 {
+    net_lock();
     *latency_ns_p = expect(peer->net->messages, peer->net).latency_ns;
     *bandwidth_mbps_p = expect(peer->net->bulk, peer->net).bandwidth_mbps;
+    net_unlock();
 }

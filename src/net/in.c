@@ -178,6 +178,9 @@ static void take_record(struct net_peer *np, const struct nxr_net_record *record
     case NXR_NET_STAGED:
         net_take_staged(np, body);
         break;
+    case NXR_NET_TAKES:
+        net_take_takes(np, body);
+        break;
     case NXR_NET_WORD_DONE:
         net_take_word_done(np, body);
         break;

@@ -104,6 +104,17 @@ void nxr_net_send_key(struct nxr_peer *peer, uint64_t ask, struct nxr_published 
     net_unlock();
 }
 
+/* For any network: a peer may have the key of one that this rank has not taken after all. */
+static bool is_registered(const struct nxr_published *published)
+{
+    bool is = false;
+
+    for (size_t i = 0; i < nxr_net.n_nets && published->net != NULL; i++) {
+        is |= published->net->mems[i] != NULL;
+    }
+    return is;
+}
+
 void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *published)
 {
     struct net_peer *np = peer->net;
@@ -114,7 +125,7 @@ void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *publ
     closed = net_begin_answer(np, NXR_NET_CLOSED, sizeof(*closed));
     if (closed != NULL) {
         *closed = (struct nxr_net_region){published->key.generation, published->key.id, 0};
-        if (published->net != NULL && published->net->mems[np->bulk->index] != NULL) {
+        if (is_registered(published)) {
             closing = calloc(1, sizeof(*closing));
             if (closing == NULL) {
                 net_give_up(np); /* nobody would wait until it has let go */
@@ -209,6 +220,8 @@ static enum net_how open_key(struct net_peer *np, struct net_part *part,
     const struct nxr_net_attr *attr = np->bulk->attr;
     struct nxr_net_ep *ep;
 
+    part->how_else =
+        np->messages->attr->has_bulk && record->takes_bulk != 0 ? NET_BULK : NET_PIECES;
     if (attr->has_rma && nbytes > 0 && strcmp(record->network, np->bulk->module->name) == 0) {
         ep = net_ep(np, np->bulk);
         if (ep != NULL && np->bulk->module->key_open(ep, blob, nbytes, &part->key) == NIXL_OK) {

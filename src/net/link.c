@@ -16,18 +16,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How large puts and gets inside of messages may be on this pair. */
-static void set_limits(struct net_peer *np)
+/* The longest answer that the peer sends, whichever network it takes. */
+static size_t answer_max(const struct net_peer *np)
+{
+    size_t max_nbytes = SIZE_MAX;
+
+    for (unsigned i = 0; i < np->n_choices; i++) {
+        size_t nbytes = np->choices[i]->attr->message_nbytes;
+
+        max_nbytes = nbytes < max_nbytes ? nbytes : max_nbytes;
+    }
+    return max_nbytes - NET_MESSAGE_OVERHEAD;
+}
+
+void net_set_limits(struct net_peer *np)
 {
     const struct nxr_net_attr *attr = np->messages->attr;
+    size_t list_get_max = answer_max(np);
 
     np->piece_max = attr->message_nbytes - NET_MESSAGE_OVERHEAD;
     np->put_max =
         attr->put_message_nbytes < np->piece_max ? attr->put_message_nbytes : np->piece_max;
     np->get_max =
         attr->get_message_nbytes < np->piece_max ? attr->get_message_nbytes : np->piece_max;
-    np->list_get_max =
-        attr->list_get_nbytes < np->piece_max ? attr->list_get_nbytes : np->piece_max;
+    np->list_get_max = attr->list_get_nbytes < list_get_max ? attr->list_get_nbytes : list_get_max;
 }
 
 /* ---- making and ending ----------------------------------------------------------------------- */
@@ -108,9 +120,11 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
         snprintf(why, why_nbytes, "no memory");
         return NIXL_ERR_NO_MEMORY;
     }
-    np->messages = choice.messages;
+    memcpy(np->choices, choice.networks, sizeof(np->choices));
+    np->n_choices = choice.n_networks;
+    np->messages = choice.networks[0];
     np->bulk = choice.bulk;
-    set_limits(np);
+    net_set_limits(np);
     net_lock();
     np->messages->n_peers++;
     np->bulk->n_peers++;
@@ -119,7 +133,7 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
     peer->transport = &np->messages->transport;
     nxr_inbox_add(peer);
     atomic_store_explicit(&nxr_net.peers[peer->rank], np, memory_order_release);
-    nxr_info(NET, "rank %d on %s is reached by %s%s%s", peer->rank, np->card.head.host,
+    nxr_info(NET, "rank %d on %s is to be reached by %s%s%s", peer->rank, np->card.head.host,
              np->messages->module->name, np->bulk != np->messages ? ", bulk by " : "",
              np->bulk != np->messages ? np->bulk->module->name : "");
     return NIXL_OK;

@@ -65,15 +65,6 @@ static void ended(struct nxr_net_op *op, int status)
     mine->ended(mine, status);
 }
 
-static void ep_failed(void *peer, const char *why)
-{
-    struct net_peer *np = peer;
-
-    nxr_info(NET, "rank %d cannot be reached any more: %s", np->peer->rank, why);
-    snprintf(np->why_lost, sizeof(np->why_lost), "%s", why);
-    net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
-}
-
 /* ---- loading --------------------------------------------------------------------------------- */
 
 /*
@@ -246,7 +237,7 @@ void nxr_net_start(struct nxr_full_card *card)
         .landing = net_landing,
         .landed = net_landed,
         .ended = ended,
-        .ep_failed = ep_failed,
+        .ep_failed = net_ep_failed,
         .log = log_for_module,
         .devices = nxr_env.net_devices,
         .provider = nxr_env.ofi_provider,

@@ -200,7 +200,8 @@ bool net_move_go(struct net_move *move)
 
 static enum net_how how_to(const struct nxr_op *user)
 {
-    const struct net_peer *np = user->part->peer->net;
+    struct net_peer *np = user->part->peer->net;
+    const struct net_part *part = user->part->net;
     bool is_small = user->nbytes <= (user->kind == NXR_OP_PUT ? np->put_max : np->get_max);
 
     if (user->pieces != NULL) {
@@ -209,8 +210,13 @@ static enum net_how how_to(const struct nxr_op *user)
     if (user->kind == NXR_OP_WORD) {
         return NET_WORD;
     }
-    return is_small && net_local_kind(user->local) == NIXL_MEM_HOST ? NET_PIECES
-                                                                    : user->part->net->how;
+    if (net_local_kind(user->local) != NIXL_MEM_HOST) {
+        return part->how;
+    }
+    if (is_small) {
+        return NET_PIECES;
+    }
+    return part->how == NET_RMA && !net_is_bulk_reached(np) ? part->how_else : part->how;
 }
 
 static struct net_move *move_new(struct nxr_op *user)
@@ -412,6 +418,9 @@ void net_take_got(struct net_peer *np, const struct nxr_net_got *got, const void
     if (move->how == NET_LIST) {
         net_list_take_got(move, got, payload, nbytes);
         return;
+    }
+    if (move->how == NET_BULK) {
+        move->how = NET_PIECES; /* the peer sends by a network that has no bulk */
     }
     if (move->how != NET_PIECES || nbytes == 0 || nbytes > user->nbytes - user->nbytes_done) {
         net_drop(np->peer->rank, "an answer to a get that does not fit");

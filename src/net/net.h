@@ -36,8 +36,9 @@ void nxr_net_stop(void);
 /* ---- peers: caller holds job.lock ------------------------------------------------------------ */
 
 /*
- * Choose the network for a peer whose card is `card` and make the way to it; both ends choose the
- * same. NIXL_OK: peer->transport is set. NIXL_ERR_UNSUPPORTED: one line in `why`.
+ * Find the networks that this process and a peer whose card is `card` have in common. NIXL_OK:
+ * peer->transport is set to the best, and again when another one turns out to get through.
+ * NIXL_ERR_UNSUPPORTED: one line in `why`.
  */
 int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
                  size_t why_nbytes);

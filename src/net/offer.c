@@ -124,37 +124,49 @@ static bool is_faster(const struct net *net, const struct nxr_net_offer *a,
     return net_uses_rma(net) && a->has_adapters != 0 && a->bandwidth_mbps > b->bandwidth_mbps;
 }
 
+/* Put a network where it belongs among those in common so far; equal ones in their order. */
+static void insert(struct nxr_net_choice *choice, struct nxr_net_offer expected[NXR_NET_MAX],
+                   struct net *net, const struct nxr_net_offer *offer)
+{
+    unsigned at = choice->n_networks++;
+
+    for (; at > 0 && is_better(offer, &expected[at - 1]); at--) {
+        choice->networks[at] = choice->networks[at - 1];
+        expected[at] = expected[at - 1];
+    }
+    choice->networks[at] = net;
+    expected[at] = *offer;
+}
+
 bool net_choose(const struct nxr_full_card *card, struct nxr_net_choice *choice_p, char *why,
                 size_t why_nbytes)
 {
-    struct nxr_net_offer expected[NXR_NET_MAX];
-    bool is_common[NXR_NET_MAX] = {false};
-    int messages = -1, bulk;
+    struct nxr_net_choice choice = {.n_networks = 0};
+    struct nxr_net_offer expected[NXR_NET_MAX], offer;
+    unsigned bulk = 0;
     size_t used = 0;
 
     why[0] = '\0';
-    for (int i = 0; i < (int)nxr_net.n_nets; i++) {
+    for (size_t i = 0; i < nxr_net.n_nets; i++) {
         char reason[160];
 
-        is_common[i] = net_is_common(&nxr_net.nets[i], card, &expected[i], reason, sizeof(reason));
-        if (!is_common[i] && used < why_nbytes) {
+        if (net_is_common(&nxr_net.nets[i], card, &offer, reason, sizeof(reason))) {
+            insert(&choice, expected, &nxr_net.nets[i], &offer);
+        } else if (used < why_nbytes) {
             used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s",
-                                     used > 0 ? "; " : "", nxr_net_name((size_t)i), reason);
-        }
-        if (is_common[i] && (messages < 0 || is_better(&expected[i], &expected[messages]))) {
-            messages = i;
+                                     used > 0 ? "; " : "", nxr_net_name(i), reason);
         }
     }
-    if (messages < 0) {
+    if (choice.n_networks == 0) {
         return false;
     }
-    bulk = messages;
-    for (int i = 0; i < (int)nxr_net.n_nets; i++) {
-        if (is_common[i] && is_faster(&nxr_net.nets[i], &expected[i], &expected[bulk])) {
+    for (unsigned i = 1; i < choice.n_networks; i++) {
+        if (is_faster(choice.networks[i], &expected[i], &expected[bulk])) {
             bulk = i;
         }
     }
-    *choice_p = (struct nxr_net_choice){&nxr_net.nets[messages], &nxr_net.nets[bulk]};
+    choice.bulk = choice.networks[bulk];
+    *choice_p = choice;
     return true;
 }
 

@@ -12,6 +12,8 @@
 
 struct net;
 
+#define NXR_NET_MAX 4 /* networks that a process has open */
+
 /* Native byte order, as all of a card. */
 struct nxr_net_offer {
     uint32_t latency_ns;
@@ -22,9 +24,10 @@ struct nxr_net_offer {
 };
 _Static_assert(sizeof(struct nxr_net_offer) == 16, "fixed on the wire");
 
-/* Two networks for a pair, which may be one: for messages, and for bulk. */
+/* The networks in common of a pair, best for messages first, and which is the best for bulk. */
 struct nxr_net_choice {
-    struct net *messages;
+    struct net *networks[NXR_NET_MAX];
+    unsigned n_networks;
     struct net *bulk;
 };
 

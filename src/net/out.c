@@ -123,7 +123,12 @@ static void enqueue(struct net_out *out)
 
 static void send_in_order(struct net_out *out)
 {
-    if (!nxr_list_is_empty(&out->np->queue) || hand_over(out) == NIXL_ERR_AGAIN) {
+    struct net_peer *np = out->np;
+
+    if (!np->is_reached) {
+        enqueue(out);
+        net_pump(np);
+    } else if (!nxr_list_is_empty(&np->queue) || hand_over(out) == NIXL_ERR_AGAIN) {
         enqueue(out);
     }
 }
@@ -311,6 +316,9 @@ bool net_pump(struct net_peer *np)
 {
     bool has_moved = false;
 
+    if (!nxr_list_is_empty(&np->queue) && !net_connect(np)) {
+        return false;
+    }
     while (!nxr_list_is_empty(&np->queue)) {
         struct net_out *out = nxr_list_entry(np->queue.next, struct net_out, link);
         size_t nbytes = out->nbytes + out->bulk_nbytes;
@@ -327,6 +335,44 @@ bool net_pump(struct net_peer *np)
         send_batch(np);
     }
     return has_moved;
+}
+
+/* Write the records of a message again, into one that the network now takes. */
+static void rewrite(struct net_peer *np, const struct net_out *out)
+{
+    size_t at = sizeof(struct nxr_net_head);
+
+    while (at < out->nbytes) {
+        const struct nxr_net_record *record = (const void *)(out->bytes + at);
+        void *body = net_begin_answer(np, (enum nxr_net_type)record->type, record->nbytes);
+
+        if (body == NULL) {
+            return;
+        }
+        memcpy(body, record + 1, record->nbytes);
+        at += sizeof(*record) + nxr_net_padded(record->nbytes);
+    }
+}
+
+void net_out_rewrite(struct net_peer *np)
+{
+    struct nxr_list outs, *link;
+
+    nxr_list_init(&outs);
+    nxr_list_splice(&outs, &np->queue);
+    np->queued_nbytes = 0;
+    if (np->batch != NULL) {
+        nxr_list_remove(&np->corked_link);
+        nxr_list_append(&outs, &np->batch->link);
+        np->batch = NULL;
+    }
+    while ((link = nxr_list_pop(&outs)) != NULL) {
+        struct net_out *out = nxr_list_entry(link, struct net_out, link);
+
+        rewrite(np, out);
+        out_put(out, NIXL_OK);
+    }
+    send_batch(np);
 }
 
 void net_out_drop_all(struct net_peer *np)

@@ -254,10 +254,18 @@ static void answer_bulk(struct net_peer *np, const struct nxr_net_get *get)
     }
 }
 
+struct nxr_net_get net_answerable(const struct net_peer *np, const struct nxr_net_get *get)
+{
+    struct nxr_net_get first = *get;
+
+    first.nbytes = get->nbytes < np->piece_max ? get->nbytes : np->piece_max;
+    return first;
+}
+
 void net_take_get(struct net_peer *np, const struct nxr_net_get *get)
 {
-    const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
-    size_t max_nbytes = np->messages->attr->message_nbytes - NET_MESSAGE_OVERHEAD;
+    const struct nxr_net_get first = net_answerable(np, get);
+    const struct net_range range = {first.generation, first.offset, first.nbytes, first.id};
     char *addr;
     int status;
 
@@ -265,12 +273,8 @@ void net_take_get(struct net_peer *np, const struct nxr_net_get *get)
         answer_bulk(np, get);
         return;
     }
-    if (get->nbytes > max_nbytes) {
-        net_answer_get(np, get, NULL, NIXL_ERR_RANGE);
-        return;
-    }
     addr = enter(&range, &status);
-    net_answer_get(np, get, addr, status);
+    net_answer_get(np, &first, addr, status);
     if (addr != NULL) {
         leave();
     }

@@ -14,8 +14,6 @@
 #include "transports/network.h"
 #include "util/lock.h"
 
-#define NXR_NET_MAX 4 /* networks that a process has open */
-
 /* An operation at a module; `ended` is what to do when the module has ended it. */
 struct net_op {
     struct nxr_net_op op;
@@ -37,8 +35,10 @@ struct net {
     void *library;
     bool is_open;
     unsigned index;
-    unsigned n_peers; /* that are reached by it */
-    char why[200];    /* why it is not open */
+    unsigned n_peers;   /* that are or may be reached by it */
+    bool is_doubted;    /* a peer was not reached by it in time, and nobody since */
+    bool is_doubt_told; /* to the user */
+    char why[200];      /* why it is not open */
     struct nxr_transport transport;
     _Atomic unsigned known_kinds;   /* of device memory that the library has taken, and */
     _Atomic unsigned unknown_kinds; /* ... that it has refused: bits by enum nixl_mem_kind */
@@ -95,9 +95,10 @@ struct net_part {
     uint64_t generation;
     struct nxr_net_key *key; /* NET_RMA */
     enum net_how how;
-    unsigned n_at_module; /* reads and writes */
-    bool is_stale;        /* the owner has closed */
-    bool owes_ack;        /* ... and waits until n_at_module is 0 */
+    enum net_how how_else; /* NET_RMA: as long as the network that bulk goes by is not reached */
+    unsigned n_at_module;  /* reads and writes */
+    bool is_stale;         /* the owner has closed */
+    bool owes_ack;         /* ... and waits until n_at_module is 0 */
 };
 
 /*
@@ -129,7 +130,16 @@ struct net_gated {
 
 struct net_peer {
     struct nxr_peer *peer;
-    struct net *messages; /* which network carries messages, and which bulk; both ends agree */
+
+    /* Which way (net/connect.c): the networks in common, best first, and what came of trying. */
+    struct net *choices[NXR_NET_MAX];
+    unsigned n_choices;
+    unsigned n_tried;    /* so many of them, at the same time; 0: nothing was to be sent yet */
+    unsigned failed;     /* these will not reach it, as bits */
+    int64_t next_try_at; /* when one more is tried */
+    bool is_reached;     /* from then on the two below are for good */
+    bool is_bulk_reached;
+    struct net *messages;
     struct net *bulk;
     struct nxr_net_ep *eps[NXR_NET_MAX]; /* by net->index; made when first used */
     struct nxr_full_card card;
@@ -229,6 +239,7 @@ struct net_state {
     unsigned n_later_messages;    /* of NET_LATER_MESSAGE, with the one that is being taken */
     int taking_rank;              /* whose; -1: none */
     bool is_in_round;             /* who looks after the networks does what is put off */
+    bool is_trying;               /* peers have something to be sent, and are not reached yet */
     bool is_for_passive;          /* no thread of the user waits: peers need the service thread */
     bool is_receiving;            /* in a module's progress(): answers may wait for its end */
     bool must_wake;               /* something was delivered in this round */
@@ -322,8 +333,34 @@ bool net_pump(struct net_peer *np);
 
 void net_out_drop_all(struct net_peer *np);
 
+/* The peer was reached by another network than the one that what waits was written for. */
+void net_out_rewrite(struct net_peer *np);
+
 /* The way to a peer in one network, opened if need be; NULL: it cannot be. */
 struct nxr_net_ep *net_ep(struct net_peer *np, struct net *net);
+
+/* ---- connect.c ------------------------------------------------------------------------------- */
+
+/* Is the peer reached by a network? Tries, where it is not. What there is to send is queued. */
+bool net_connect(struct net_peer *np);
+
+/* When to look after what is being tried again; INT64_MAX: nothing is. */
+int64_t net_connect_tick(int64_t now);
+
+/* As ep_failed() of struct nxr_net_core. */
+void net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why);
+
+/* May bulk go by its network, where that is another one than for messages? */
+bool net_is_bulk_reached(struct net_peer *np);
+
+void net_take_takes(struct net_peer *np, const struct nxr_net_takes *takes);
+
+/* What is known of the networks that a peer was not reached by, in words. */
+void net_tell_tried(struct net_peer *np, char *names, size_t names_nbytes, char *known,
+                    size_t known_nbytes);
+
+/* Was that network tried for the peer in vain? Then what is known of it. */
+bool net_was_tried(struct net_peer *np, const struct net *net, char *why, size_t why_nbytes);
 
 /* ---- reach.c --------------------------------------------------------------------------------- */
 
@@ -385,6 +422,12 @@ void net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int statu
 void net_take_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
                   size_t nbytes);
 void net_take_get(struct net_peer *np, const struct nxr_net_get *get);
+
+/*
+ * As much of it as one message answers: this end may send by another network than the one that the
+ * peer asks by, and has less room. The peer asks for the rest.
+ */
+struct nxr_net_get net_answerable(const struct net_peer *np, const struct nxr_net_get *get);
 void net_take_word(struct net_peer *np, const struct nxr_net_word *word);
 
 /* Answer a get inside of a message: with the bytes, or a failure. */
@@ -399,7 +442,7 @@ void net_answer_word(struct net_peer *np, const struct nxr_net_word *word, int s
 
 void net_take_device_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
                          size_t nbytes);
-void net_take_device_get(struct net_peer *np, const struct nxr_net_get *get);
+void net_take_device_get(struct net_peer *np, const struct nxr_net_get *asked);
 
 /* NIXL_INPROGRESS: it is answered later. */
 int net_take_device_word(struct net_peer *np, const struct nxr_net_word *word);
@@ -546,6 +589,9 @@ struct nxr_transport net_transport(const char *name, unsigned cost);
 /* Close the ways to all peers; then, when no module has anything of theirs, forget them. */
 void net_peers_close(void);
 void net_peers_free(void);
+
+/* How large puts and gets inside of messages may be on this pair. */
+void net_set_limits(struct net_peer *np);
 
 /* ---- later.c --------------------------------------------------------------------------------- */
 

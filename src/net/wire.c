@@ -37,6 +37,7 @@ static const struct {
     [NXR_NET_BYE] = {0, 0},
     [NXR_NET_STAGE] = {sizeof(struct nxr_net_stage), 0},
     [NXR_NET_STAGED] = {sizeof(struct nxr_net_staged), 0},
+    [NXR_NET_TAKES] = {sizeof(struct nxr_net_takes), 0},
 };
 
 const char *nxr_net_check_head(const void *bytes, size_t nbytes, uint64_t token, int size,
@@ -91,6 +92,13 @@ static const char *check_body(const struct nxr_net_record *record)
     case NXR_NET_STAGED:
         return ((const struct nxr_net_staged *)body)->status <= 0 ? NULL
                                                                   : "an outcome that cannot be";
+    case NXR_NET_TAKES: {
+        const struct nxr_net_takes *takes = body;
+
+        return memchr(takes->network, '\0', sizeof(takes->network)) != NULL
+                   ? NULL
+                   : "a network that cannot be";
+    }
     case NXR_NET_REFUSED:
         return ((const struct nxr_net_refused *)body)->status < 0 ? NULL
                                                                   : "a refusal that cannot be";

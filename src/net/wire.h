@@ -12,7 +12,7 @@
 #include "transports/network.h"
 
 #define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */
-#define NXR_NET_VERSION 3u
+#define NXR_NET_VERSION 4u
 
 struct nxr_net_head {
     uint32_t magic;
@@ -47,6 +47,7 @@ enum nxr_net_type {
     NXR_NET_BYE,    /* I leave the job in order */
     NXR_NET_STAGE,  /* copy between my window at your side and your device memory */
     NXR_NET_STAGED, /* it is done, or failed */
+    NXR_NET_TAKES,  /* I send by this network, as those before it did not reach you */
     NXR_NET_N_TYPES
 };
 
@@ -130,6 +131,10 @@ struct nxr_net_stage {
     uint32_t id;
     uint16_t slot; /* of the window */
     uint16_t is_put;
+};
+
+struct nxr_net_takes {
+    char network[8];
 };
 
 struct nxr_net_staged {

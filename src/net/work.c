@@ -265,8 +265,9 @@ static void get_copied(struct net_work *work, int status)
     free(got);
 }
 
-void net_take_device_get(struct net_peer *np, const struct nxr_net_get *get)
+void net_take_device_get(struct net_peer *np, const struct nxr_net_get *asked)
 {
+    const struct nxr_net_get first = net_answerable(np, asked), *get = &first;
     const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
     struct net_get_work *got;
     struct net_hold *hold;

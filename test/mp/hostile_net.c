@@ -83,9 +83,10 @@ static void ended(struct nxr_net_op *op, int status)
     n_pending--;
 }
 
-static void ep_failed(void *peer, const char *why)
+static void ep_failed(void *peer, struct nxr_net_ep *ep, const char *why)
 {
     (void)peer;
+    (void)ep;
     fprintf(stderr, "attacker: %s\n", why);
 }
 

@@ -79,6 +79,18 @@ explain -x NIXLRUN_TRANSPORTS=ofi,self,shm -x NIXLRUN_NET_DEVICES=eth1
 between '.transport == "ofi" and .rails == 1 and (.devices | test("eth1"))' \
     "or the one that the user names"
 
+# Libfabric's ports let nobody in: its two rails are not what the ranks talk by.
+for host in h0 h1; do
+    "$top_srcdir/test/net/links" -b "$bed" ports "$host" drop 20000 20999 9>&-
+done
+explain -x FI_NET_PORT_LOW_RANGE=20000 -x FI_NET_PORT_HIGH_RANGE=20999 \
+    -x FI_TCP_PORT_LOW_RANGE=20000 -x FI_TCP_PORT_HIGH_RANGE=20999 -x NIXLRUN_TRANSPORTS=self,shm,ofi,tcp
+[ "$rc" = 0 ] && grep -q 'is reached by tcp; ofi: no connection to it came about in time' "$work/err"
+result $? "a network that carries nothing is told of" "$work/err"
+between '.transport == "tcp"' "the one that works is named"
+finds '[.refused[] | select(.from != .to and .transport == "ofi") | .why] | length >= 2 and
+    all(test("no connection to it came about in time .*no answer"))' "and why not the preferred one"
+
 explain -x NIXLRUN_TRANSPORTS=self,shm
 gives_json "hosts that do not reach each other are explained"
 finds '[.routes[] | select(.from != .to) | .transport] == ["none"]' "by the one that prints"

@@ -88,13 +88,13 @@ static void core_ended(struct nxr_net_op *taken, int status)
     nt_told.n_ended_badly += status != NIXL_OK;
 }
 
-static void core_ep_failed(void *peer, const char *why)
+static void core_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why)
 {
     int rank = *(const int *)peer;
 
     MPT_TRUE(is_called);
     MPT_TRUE(why != NULL && why[0] != '\0');
-    MPT_TRUE(nt_eps[rank] != NULL);
+    MPT_TRUE(ep != NULL && nt_eps[rank] == ep);
     nt_told.n_failed[rank]++;
     snprintf(nt_told.why, sizeof(nt_told.why), "%s", why);
 }
@@ -266,6 +266,17 @@ bool nt_sleep(int timeout_ms)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+void nt_reach(int to)
+{
+    int64_t deadline = mpt_now_ns() + NT_WAIT_NS;
+
+    while (nt_net->ep_reach(nt_eps[to]) == NIXL_ERR_AGAIN) {
+        if (drive() == 0 && mpt_now_ns() > deadline) {
+            mpt_fail(__FILE__, __LINE__, "waited too long to reach process %d", to);
+        }
+    }
+}
+
 int nt_try_send(int to, const void *bytes, size_t nbytes, const void *bulk, size_t bulk_nbytes,
                 struct nt_op *op)
 {
@@ -274,6 +285,7 @@ int nt_try_send(int to, const void *bytes, size_t nbytes, const void *bulk, size
 
     op->is_taken = true;
     op->n_ends = 0;
+    nt_reach(to);
     while ((status = nt_net->send(nt_eps[to], bytes, nbytes, bulk, bulk_nbytes, &op->op)) ==
            NIXL_ERR_AGAIN) {
         if (drive() == 0 && mpt_now_ns() > deadline) {

@@ -86,6 +86,7 @@ static void write_and_read(void)
         return;
     }
     if (nt_rank == 0) {
+        nt_reach(1);
         MPT_OK(nt_net->key_open(nt_eps[1], keys[1].bytes, keys[1].nbytes, &key));
     }
     for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {

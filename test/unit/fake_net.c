@@ -20,6 +20,12 @@ struct fake fake;
 
 static struct nxr_full_card cards[FAKE_SIZE];
 
+struct nxr_net_ep {
+    struct net_peer *np;
+    unsigned net;
+};
+static struct nxr_net_ep eps[2][FAKE_SIZE];
+
 /* ---- the network ----------------------------------------------------------------------------- */
 
 /* Accepted operations hang in fake.ops by their scratch, behind their endpoint. */
@@ -62,13 +68,28 @@ static int fake_reach(const void *address, size_t nbytes, unsigned *n_rails_p, c
     return NIXL_OK;
 }
 
+static int open_ep(unsigned net, void *peer, struct nxr_net_ep **ep_p)
+{
+    struct net_peer *np = peer;
+
+    *ep_p = &eps[net][np->peer->rank];
+    **ep_p = (struct nxr_net_ep){np, net};
+    fake.n_open_eps++;
+    return NIXL_OK;
+}
+
 static int fake_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p)
 {
     (void)address;
     (void)nbytes;
-    *ep_p = peer;
-    fake.n_open_eps++;
-    return NIXL_OK;
+    return open_ep(0, peer, ep_p);
+}
+
+static int second_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p)
+{
+    (void)address;
+    (void)nbytes;
+    return open_ep(1, peer, ep_p);
 }
 
 /* As the modules do it: what has not ended is ended in the next round, or when all is closed. */
@@ -85,6 +106,12 @@ static void fake_ep_close(struct nxr_net_ep *ep, bool is_orderly)
     }
 }
 
+static int fake_ep_reach(struct nxr_net_ep *ep)
+{
+    fake.n_reached[ep->net]++;
+    return fake.reach[ep->net];
+}
+
 static bool fake_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 {
     (void)ep;
@@ -95,17 +122,22 @@ static bool fake_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 static int fake_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
                      size_t bulk_nbytes, struct nxr_net_op *op)
 {
-    const struct net_peer *np = (const void *)ep;
     struct fake_sent *sent;
 
-    fake_must(nbytes <= (bulk_nbytes > 0 ? NXR_NET_HEADER_NBYTES : FAKE_MESSAGE_NBYTES));
+    fake_must(fake.reach[ep->net] == NIXL_OK);
+    fake_must(nbytes <= (bulk_nbytes > 0
+                             ? NXR_NET_HEADER_NBYTES
+                             : (ep->net == 0 ? &fake.attr : &fake.second_attr)->message_nbytes));
     if (fake.answer != NIXL_OK && fake.answer != NIXL_INPROGRESS) {
         return fake.answer;
     }
     sent = malloc(sizeof(*sent) + nbytes);
     fake_must(sent != NULL);
-    *sent = (struct fake_sent){
-        .rank = np->peer->rank, .bulk = bulk, .bulk_nbytes = bulk_nbytes, .nbytes = nbytes};
+    *sent = (struct fake_sent){.rank = ep->np->peer->rank,
+                               .net = ep->net,
+                               .bulk = bulk,
+                               .bulk_nbytes = bulk_nbytes,
+                               .nbytes = nbytes};
     memcpy(sent->bytes, bytes, nbytes);
     for (size_t i = 0; i < bulk_nbytes; i++) {
         fake.sum += ((const unsigned char *)bulk)[i]; /* it must be ours to read */
@@ -208,13 +240,14 @@ static int fake_arm(void)
     return NIXL_OK;
 }
 
-static const struct nxr_network network = {
+static struct nxr_network networks[2] = {{
     .abi = NXR_NETWORK_ABI,
     .name = "ucx",
     .close = fake_close,
     .reach = fake_reach,
     .ep_open = fake_ep_open,
     .ep_close = fake_ep_close,
+    .ep_reach = fake_ep_reach,
     .ep_state = fake_ep_state,
     .send = fake_send,
     .mem_register = fake_mem_register,
@@ -225,7 +258,7 @@ static const struct nxr_network network = {
     .read = fake_read,
     .progress = fake_progress,
     .arm = fake_arm,
-};
+}};
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
@@ -250,6 +283,7 @@ static void make_cards(void)
         memset(cards[rank].head.host, 'a' + rank, 1);
         memset(cards[rank].head.boot_id, 'a' + rank, 1);
         fake_must(nxr_card_add_address(&cards[rank], "ucx", entry, sizeof(entry)) == NIXL_OK);
+        fake_must(nxr_card_add_address(&cards[rank], "ofi", entry, sizeof(entry)) == NIXL_OK);
     }
 }
 
@@ -284,7 +318,16 @@ static void make_job(void)
     atomic_store(&nxr_job.state, NXR_STATE_READY);
 }
 
-static void open_network(void)
+static void open_network(unsigned index, const struct nxr_net_attr *attr)
+{
+    struct net *net = &nxr_net.nets[index];
+
+    *net = (struct net){.module = &networks[index], .attr = attr, .index = index, .is_open = true};
+    net->transport = net_transport(networks[index].name, attr->latency_ns);
+    nxr_list_init(&net->free_outs);
+}
+
+static void open_networks(void)
 {
     nxr_net = (struct net_state){.n_nets = 1,
                                  .peers = calloc(FAKE_SIZE, sizeof(*nxr_net.peers)),
@@ -297,9 +340,7 @@ static void open_network(void)
     nxr_list_init(&nxr_net.holds);
     nxr_list_init(&nxr_net.closings);
     nxr_list_init(&nxr_net.works);
-    nxr_net.nets[0] = (struct net){.module = &network, .attr = &fake.attr, .is_open = true};
-    nxr_net.nets[0].transport = net_transport("ucx", fake.attr.latency_ns);
-    nxr_list_init(&nxr_net.nets[0].free_outs);
+    open_network(0, &fake.attr);
     atomic_store(&nxr_net_is_open, true);
 }
 
@@ -318,7 +359,8 @@ void fake_start(void)
         .bandwidth_mbps = 1000,
         .n_rails = 1,
     };
-    fake.answer = fake.mem_answer = NIXL_OK;
+    fake.answer = fake.mem_answer = fake.reach[0] = fake.reach[1] = NIXL_OK;
+    fake.n_reached[0] = fake.n_reached[1] = 0;
     fake.n_shown = 0;
     fake.shown = fake.moved = NIXL_MEM_NONE;
     fake.offset = 0;
@@ -328,7 +370,25 @@ void fake_start(void)
     nxr_list_init(&fake.ops);
     nxr_list_init(&fake.coming);
     nxr_list_init(&fake.landings);
-    open_network();
+    open_networks();
+}
+
+void fake_start_two(void)
+{
+    fake_start();
+    networks[1] = networks[0];
+    networks[1].name = "ofi";
+    networks[1].ep_open = second_ep_open;
+    fake.second_attr = fake.attr;
+    open_network(1, &fake.second_attr);
+    nxr_net.n_nets = 2;
+}
+
+void fake_fail(int rank, unsigned net)
+{
+    net_lock();
+    net_ep_failed(net_peer_of(rank), &eps[net][rank], "made up");
+    net_unlock();
 }
 
 void fake_stop(void)

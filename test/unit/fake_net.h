@@ -3,6 +3,7 @@
  * A job that is made up, with the whole core in it: this process is rank 0 of 3 and has an own
  * region, the other ranks are on other hosts, behind a network that does what a test tells it to.
  * Nothing happens by itself: there is no service thread, and a round is driven by fake_round().
+ * There is a second network where a test asks for it, to which the same is told.
  */
 #ifndef FAKE_NET_H
 #define FAKE_NET_H
@@ -19,6 +20,7 @@ enum { FAKE_SIZE = 3, FAKE_OWN_NBYTES = 256, FAKE_MESSAGE_NBYTES = 8192, FAKE_SM
 struct fake_sent {
     struct nxr_list link;
     int rank;
+    unsigned net; /* by which one: 0 or 1 */
     const void *bulk;
     size_t bulk_nbytes;
     size_t nbytes;
@@ -40,6 +42,9 @@ struct fake_landing {
 
 struct fake {
     struct nxr_net_attr attr; /* may be changed before a rank is linked */
+    struct nxr_net_attr second_attr;
+    int reach[2];             /* what ep_reach says, NIXL_OK at first */
+    unsigned n_reached[2];    /* ... and how often it was asked */
     bool was_connected;       /* what the network says of the way to a silent peer, and */
     const char *known;        /* ... in words; NULL: nothing */
     int answer;               /* of send, write and read */
@@ -85,7 +90,11 @@ static inline unsigned fake_length(struct nxr_list *list)
 
 /* Make the job and open its network; undo that, with everything that is still under way. */
 void fake_start(void);
+void fake_start_two(void);
 void fake_stop(void);
+
+/* A network says that a rank cannot be reached there. */
+void fake_fail(int rank, unsigned net);
 
 /* The way to a rank, which has not spoken yet. */
 struct net_peer *fake_link(int rank);

@@ -4,7 +4,7 @@ if HAVE_CRITERION
 unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
+unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
 	%D%/placement %D%/precedence %D%/ring %D%/sink %D%/status %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word %D%/word_ring %D%/world
 unit_programs += %D%/guard %D%/liveness %D%/notify %D%/vm
 EXTRA_PROGRAMS += $(unit_programs)
@@ -70,6 +70,9 @@ fake_net = %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h
 %C%_net_reach_SOURCES = %D%/net_reach.c %D%/net_case.h $(fake_net)
 %C%_net_reach_CFLAGS = $(unit_cflags)
 %C%_net_reach_LDADD = $(unit_libs)
+%C%_net_connect_SOURCES = %D%/net_connect.c %D%/net_case.h $(fake_net)
+%C%_net_connect_CFLAGS = $(unit_cflags)
+%C%_net_connect_LDADD = $(unit_libs)
 %C%_net_end_SOURCES = %D%/net_end.c %D%/net_case.h $(fake_net)
 %C%_net_end_CFLAGS = $(unit_cflags)
 %C%_net_end_LDADD = $(unit_libs)

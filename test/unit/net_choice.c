@@ -103,9 +103,9 @@ static const char *choice_of(const struct end *mine, const struct end *theirs)
     if (!net_choose(&card, &choice, why, sizeof(why))) {
         return "none";
     }
-    snprintf(text, sizeof(text), "%s%s%s", choice.messages->module->name,
-             choice.bulk != choice.messages ? ", " : "",
-             choice.bulk != choice.messages ? choice.bulk->module->name : "");
+    snprintf(text, sizeof(text), "%s%s%s", choice.networks[0]->module->name,
+             choice.bulk != choice.networks[0] ? ", " : "",
+             choice.bulk != choice.networks[0] ? choice.bulk->module->name : "");
     return text;
 }
 

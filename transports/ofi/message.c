@@ -56,7 +56,7 @@ static bool must_wait(const struct nxr_net_ep *ep)
 /* What waits is sent with the proof; but each way must be asked, once there is room for that. */
 static void post_when_proven(struct nxr_net_ep *ep)
 {
-    if (ep->outbox != NULL && !ep->is_failed && !nxr_ofi_ask_ways(ep) &&
+    if ((ep->outbox != NULL || nxr_ofi_is_wanted(ep)) && !ep->is_failed && !nxr_ofi_ask_ways(ep) &&
         nxr_list_is_empty(&ep->post_link)) {
         nxr_list_append(&nxr_ofi.posting, &ep->post_link);
     }

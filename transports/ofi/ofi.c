@@ -44,7 +44,7 @@ static void fill_attr(void)
      * Providers other than libfabric's own TCP fetch long messages by themselves, and so complete
      * them behind later ones and give back the buffer around them too early (ofi_rxm from 16 KiB).
      */
-    attr->message_nbytes = nxr_ofi_is_own_tcp() ? NXR_OFI_CONTENT_MAX : 8192;
+    attr->message_nbytes = nxr_ofi_is_own_tcp() ? NXR_OFI_CONTENT_MAX : 8192 + 128;
     attr->has_rma = true;
     attr->is_rma_better = true;
     /*
@@ -282,6 +282,7 @@ __attribute__((visibility("default"))) const struct nxr_network nxr_network_ofi_
     .reach = reach,
     .ep_open = nxr_ofi_ep_open,
     .ep_close = nxr_ofi_ep_close,
+    .ep_reach = nxr_ofi_ep_reach,
     .ep_state = nxr_ofi_ep_state,
     .send = nxr_ofi_send,
     .mem_register = nxr_ofi_mem_register,

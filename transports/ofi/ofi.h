@@ -109,7 +109,9 @@ struct nxr_net_ep {
     void *cookie; /* the core's */
     bool is_open; /* the core has it */
     bool is_failed;
-    bool must_tell; /* ... and the core has not heard it yet */
+    bool is_reached;   /* a way was proven */
+    int64_t wanted_at; /* when the core last tried to reach it; 0: never */
+    bool must_tell;    /* ... and the core has not heard it yet */
     char why[300];
 
     /* Out: a ring of slots, in the order of their numbers. */
@@ -281,7 +283,8 @@ void nxr_ofi_peers_free(void);
 /* What came of the knocks, way by way. */
 void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
-/* As ep_state of a network. */
+/* As ep_reach and ep_state of a network. */
+int nxr_ofi_ep_reach(struct nxr_net_ep *ep);
 bool nxr_ofi_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /* The peer cannot be reached: its operations end, and the core hears it in the next progress(). */

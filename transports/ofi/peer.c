@@ -195,6 +195,19 @@ static void ask_kernel(const struct nxr_net_ep *ep, char *line, size_t line_nbyt
     nxr_tcp_health_to(names, sizeof(names), line, line_nbytes);
 }
 
+int nxr_ofi_ep_reach(struct nxr_net_ep *ep)
+{
+    if (ep->is_failed) {
+        return NIXL_ERR_TRANSPORT;
+    }
+    if (!ep->is_reached) {
+        ep->wanted_at = nxr_coarse_now_ns();
+        nxr_ofi_repair_begin(ep->wanted_at);
+        nxr_ofi_post_messages(ep); /* asks */
+    }
+    return ep->is_reached ? NIXL_OK : NIXL_ERR_AGAIN;
+}
+
 bool nxr_ofi_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 {
     bool has_moved = false;
@@ -272,7 +285,7 @@ static void tell_failure(struct nxr_net_ep *ep, unsigned unused)
     if (ep->must_tell) {
         ep->must_tell = false;
         nxr_ofi.n_to_tell--;
-        nxr_ofi.core->ep_failed(ep->cookie, ep->why);
+        nxr_ofi.core->ep_failed(ep->cookie, ep, ep->why);
     }
 }
 

@@ -34,7 +34,8 @@
 #define IDLE_NS         (3 * NXR_S) /* a quiet peer is asked that often whether it lives */
 #define REST_NS         (1 * NXR_S)
 #define FENCE_NS        (200 * NXR_MS)
-#define RAIL_BITS       8 /* of the argument of a fence; the others are its number */
+#define WANTED_NS       (1 * NXR_S) /* who tries to reach a peer does so more often */
+#define RAIL_BITS       8           /* of the argument of a fence; the others are its number */
 
 static void look_at(int64_t at)
 {
@@ -51,6 +52,11 @@ unsigned nxr_ofi_n_usable(const struct nxr_net_ep *ep)
         n += nxr_ofi_way_is_usable(ep, i);
     }
     return n;
+}
+
+bool nxr_ofi_is_wanted(const struct nxr_net_ep *ep)
+{
+    return !ep->is_reached && ep->wanted_at != 0 && nxr_ofi.now - ep->wanted_at < WANTED_NS;
 }
 
 void nxr_ofi_repair_within(int64_t ns)
@@ -124,7 +130,7 @@ static void prove(struct nxr_net_ep *ep, unsigned index)
         nxr_ofi.core->log(NXR_NET_INFO, "ofi: %s answers again; used again",
                           nxr_ofi.rails[index].device);
     }
-    way->is_proven = way->was_proven = true;
+    way->is_proven = way->was_proven = ep->is_reached = true;
     if (is_nearer || !nxr_ofi_way_is_usable(ep, ep->message_way)) {
         ep->message_way = index;
     }
@@ -375,7 +381,7 @@ static bool watch_ways(struct nxr_net_ep *ep)
 static bool is_watched(const struct nxr_net_ep *ep)
 {
     bool is = ep->acked_seq + 1 != ep->next_seq || ep->n_rmas > 0 || ep->close_at != 0 ||
-              ep->broken_at != 0;
+              ep->broken_at != 0 || nxr_ofi_is_wanted(ep);
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         const struct nxr_ofi_way *way = &ep->ways[i];
@@ -386,23 +392,40 @@ static bool is_watched(const struct nxr_net_ep *ep)
     return is;
 }
 
+/* When something of the peer last came or ended; 0: never. */
+static int64_t heard_at(const struct nxr_net_ep *ep)
+{
+    int64_t at = 0;
+
+    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
+        at = ep->ways[i].moved_at > at ? ep->ways[i].moved_at : at;
+    }
+    return at;
+}
+
 /* A peer that has talked with us before, and is quiet as there is nothing to say. */
 static void look_after_idle(struct nxr_net_ep *ep)
 {
-    int64_t heard_at = 0;
+    int64_t at = heard_at(ep);
 
-    for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        heard_at = ep->ways[i].moved_at > heard_at ? ep->ways[i].moved_at : heard_at;
-    }
-    if (!ep->is_open || heard_at == 0) {
+    if (!ep->is_open || at == 0) {
         return;
     }
-    if (nxr_ofi.now - heard_at >= IDLE_NS) {
+    if (nxr_ofi.now - at >= IDLE_NS) {
         ping(ep, ep->message_way);
         look_at(nxr_ofi.now + NXR_OFI_TICK_NS);
     } else {
-        look_at(heard_at + IDLE_NS);
+        look_at(at + IDLE_NS);
     }
+}
+
+/*
+ * Everybody refuses; but who has asked here may have been answered, and then uses this network,
+ * whatever becomes of our own questions.
+ */
+static bool is_gone(struct nxr_net_ep *ep)
+{
+    return nxr_ofi_knock(ep) && (ep->is_reached || heard_at(ep) == 0);
 }
 
 static void look_after(struct nxr_net_ep *ep, unsigned unused)
@@ -413,7 +436,9 @@ static void look_after(struct nxr_net_ep *ep, unsigned unused)
         return;
     }
     if (!is_watched(ep)) {
-        ask_again(ep, false);
+        if (ep->is_reached) { /* else nobody wants it any more */
+            ask_again(ep, false);
+        }
         look_after_idle(ep);
         return;
     }
@@ -425,7 +450,7 @@ static void look_after(struct nxr_net_ep *ep, unsigned unused)
     if (!watch_ways(ep)) {
         nxr_ofi_knock_end(ep);
         ep->n_refused = 0;
-    } else if (nxr_ofi_knock(ep)) {
+    } else if (is_gone(ep)) {
         char text[sizeof(ep->why)] = NXR_ALL_REFUSE;
         size_t used = strlen(text);
 

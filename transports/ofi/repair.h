@@ -13,6 +13,9 @@ static inline bool nxr_ofi_way_is_usable(const struct nxr_net_ep *ep, unsigned w
            nxr_ofi.rails[way].rest_until <= nxr_ofi.now;
 }
 
+/* Does the core try to reach a peer that was never reached? */
+bool nxr_ofi_is_wanted(const struct nxr_net_ep *ep);
+
 unsigned nxr_ofi_n_usable(const struct nxr_net_ep *ep);
 
 /* Something has ended well here, or has come. */

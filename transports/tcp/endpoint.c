@@ -93,6 +93,17 @@ void nxr_tcp_ep_fail(struct nxr_net_ep *ep, const char *why)
     }
 }
 
+int nxr_tcp_ep_reach(struct nxr_net_ep *ep)
+{
+    if (ep->conn == NULL && ep->trying == NULL && !ep->is_waiting && !ep->has_failed) {
+        nxr_tcp_connect(ep);
+    }
+    if (ep->has_failed) {
+        return NIXL_ERR_TRANSPORT;
+    }
+    return ep->conn != NULL ? NIXL_OK : NIXL_ERR_AGAIN;
+}
+
 bool nxr_tcp_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 {
     if (ep->conn == NULL) {
@@ -207,7 +218,7 @@ int nxr_tcp_endpoints_progress(void)
         struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, link);
 
         nxr_list_append(&nxr_tcp.eps, link);
-        nxr_tcp.core->ep_failed(ep->peer, ep->why);
+        nxr_tcp.core->ep_failed(ep->peer, ep, ep->why);
         n++;
     }
     nxr_list_for_each (link, after, &nxr_tcp.closing) {

@@ -338,6 +338,7 @@ const struct nxr_network nxr_network_tcp = {
     .reach = tcp_reach,
     .ep_open = nxr_tcp_ep_open,
     .ep_close = nxr_tcp_ep_close,
+    .ep_reach = nxr_tcp_ep_reach,
     .ep_state = nxr_tcp_ep_state,
     .send = nxr_tcp_send,
     .mem_register = no_mem_register,

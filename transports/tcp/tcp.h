@@ -166,7 +166,8 @@ void nxr_tcp_ep_adopt(struct nxr_net_ep *ep, struct nxr_tcp_conn *conn);
 /* It has none, and gets none: told in progress(). */
 void nxr_tcp_ep_fail(struct nxr_net_ep *ep, const char *why);
 
-/* As ep_state of a network. */
+/* As ep_reach and ep_state of a network. */
+int nxr_tcp_ep_reach(struct nxr_net_ep *ep);
 bool nxr_tcp_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /* A step of all that are being closed, and tell of those that failed. How many things moved. */

@@ -210,6 +210,14 @@ bool nxr_ucx_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
     return ep->is_connected;
 }
 
+int nxr_ucx_ep_reach(struct nxr_net_ep *ep)
+{
+    if (ep->has_failed) {
+        return NIXL_ERR_TRANSPORT;
+    }
+    return ep->is_open ? NIXL_OK : open_further(ep, true);
+}
+
 int nxr_ucx_ep_use(struct nxr_net_ep *ep, bool is_first)
 {
     if (__builtin_expect(ep->has_failed, 0)) {
@@ -331,12 +339,12 @@ static void tell_failure(struct nxr_net_ep *ep)
     char why[300];
 
     if (ep->is_connected) {
-        nxr_ucx.core->ep_failed(ep->peer, reason);
+        nxr_ucx.core->ep_failed(ep->peer, ep, reason);
         return;
     }
     snprintf(why, sizeof(why), "no connection to it came about by ucx (%s): %s",
              nxr_ucx.attr.devices, reason);
-    nxr_ucx.core->ep_failed(ep->peer, why);
+    nxr_ucx.core->ep_failed(ep->peer, ep, why);
 }
 
 int nxr_ucx_endpoints_progress(void)

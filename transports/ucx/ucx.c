@@ -398,6 +398,7 @@ const struct nxr_network nxr_network_ucx = {
     .reach = ucx_reach,
     .ep_open = nxr_ucx_ep_open,
     .ep_close = nxr_ucx_ep_close,
+    .ep_reach = nxr_ucx_ep_reach,
     .ep_state = nxr_ucx_ep_state,
     .send = nxr_ucx_send,
     .mem_register = nxr_ucx_mem_register,

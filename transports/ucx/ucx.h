@@ -149,7 +149,8 @@ struct nxr_net_ep {
 int nxr_ucx_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p);
 void nxr_ucx_ep_close(struct nxr_net_ep *ep, bool is_orderly);
 
-/* As ep_state of a network. */
+/* As ep_reach and ep_state of a network. */
+int nxr_ucx_ep_reach(struct nxr_net_ep *ep);
 bool nxr_ucx_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /*

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reaching a peer. From the cards both ends know by which networks they reach each other, best
+ * first, but not which of them carry anything: a firewall or a broken switch says nothing. So
+ * nothing is given to a network before the peer has answered there (ep_reach()); what there is to
+ * send waits in np->queue. The best network is tried first. If it does not get through within
+ * TRY_NS, or fails, the next one is tried beside it, and so on; the first one that gets through
+ * carries everything to that peer, for good. A network that was too slow for one peer is not waited
+ * for again: further peers are tried by the next one at the same time, until it reaches somebody.
+ *
+ * Each end decides for what it sends itself. It uses one network only, so its messages stay in
+ * order, and the other end takes them from whichever they come by, answers probes there, and keeps
+ * that endpoint open. The two ends therefore need not agree, neither waits for a decision of the
+ * other, and there is nothing to deadlock on. They do agree in the end, but for a network that
+ * comes up just when one of them has given it up: who takes another network than the best says so
+ * in its first messages (NXR_NET_TAKES), and an end that has not got through yet tries it, too.
+ *
+ * Only short records wait for a network: bulk, puts and gets need the key of a region, which is an
+ * answer of the peer. Keys of another network than the one that is used are good for nothing, and
+ * the bytes go inside of messages or as bulk. Lock: nxr_net.lock.
+ */
+#include "config.h"
+
+#include "host/service.h"
+#include "net/state.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TRY_NS            (1 * NXR_S)
+#define TRIES_PER_TIMEOUT 10 /* ... or this part of NIXLRUN_PEER_TIMEOUT, if that is shorter */
+#define LOOK_NS           (100 * NXR_MS)
+
+/* ---- trying ---------------------------------------------------------------------------------- */
+
+static int64_t try_ns(void)
+{
+    int64_t part = nxr_env.peer_timeout / TRIES_PER_TIMEOUT;
+
+    return part < TRY_NS ? part : TRY_NS;
+}
+
+static void try_next(struct net_peer *np, int64_t now)
+{
+    np->choices[np->n_tried++]->n_peers++;
+    np->next_try_at = now + try_ns();
+}
+
+/* All that are tried have failed. */
+static bool have_failed(const struct net_peer *np)
+{
+    return np->failed == (1u << np->n_tried) - 1;
+}
+
+/* Try one more network, if it is time for that. */
+static void try_more(struct net_peer *np, int64_t now)
+{
+    if (np->n_tried == 0) {
+        nxr_net.is_trying = true;
+        nxr_service_kick(); /* it looks at the time */
+        try_next(np, now);
+    } else if (np->n_tried < np->n_choices && (now >= np->next_try_at || have_failed(np) ||
+                                               np->choices[np->n_tried - 1]->is_doubted)) {
+        try_next(np, now);
+    }
+}
+
+static int reach(struct net_peer *np, struct net *net)
+{
+    struct nxr_net_ep *ep = net_ep(np, net);
+
+    return ep != NULL ? net->module->ep_reach(ep) : NIXL_ERR_TRANSPORT;
+}
+
+static void say_taken(struct net_peer *np, struct net *net)
+{
+    struct net *best = np->choices[0];
+    char why[300];
+
+    if (!net_was_tried(np, best, why, sizeof(why))) {
+        return;
+    }
+    if (best->is_doubt_told) {
+        nxr_info(NET, "rank %d on %s is reached by %s; %s: %s", np->peer->rank, np->card.head.host,
+                 net->module->name, best->module->name, why);
+        return;
+    }
+    best->is_doubt_told = true;
+    nxr_warn(NET, "rank %d on %s is reached by %s; %s: %s; further ones at log level info",
+             np->peer->rank, np->card.head.host, net->module->name, best->module->name, why);
+}
+
+/* The networks before that choice have not got through in time. */
+static void doubt(struct net_peer *np, unsigned index)
+{
+    for (unsigned i = 0; i < index; i++) {
+        np->choices[i]->is_doubted = true;
+    }
+}
+
+/* From now on everything to the peer goes by its choice `index`. */
+static void take(struct net_peer *np, unsigned index)
+{
+    struct net *net = np->choices[index];
+    struct nxr_net_takes *takes;
+
+    np->is_reached = true;
+    net->is_doubted = false;
+    if (index == 0) {
+        nxr_info(NET, "rank %d on %s is reached by %s", np->peer->rank, np->card.head.host,
+                 net->module->name);
+        return;
+    }
+    doubt(np, index);
+    np->messages = np->bulk = net;
+    net_set_limits(np);
+    np->peer->transport = &net->transport;
+    say_taken(np, net);
+    net_out_rewrite(np);
+    takes = net_begin(np, NXR_NET_TAKES, sizeof(*takes));
+    if (takes != NULL) {
+        memset(takes, 0, sizeof(*takes));
+        memcpy(takes->network, net->module->name, strlen(net->module->name) + 1);
+        net_push(np, false);
+    }
+}
+
+static bool has_failed(const struct net_peer *np, unsigned index)
+{
+    return (np->failed & (1u << index)) != 0;
+}
+
+bool net_connect(struct net_peer *np)
+{
+    int64_t now;
+
+    if (np->is_reached) {
+        return true;
+    }
+    now = nxr_now_ns();
+    try_more(np, now);
+    for (unsigned i = 0; i < np->n_tried; i++) {
+        int status = has_failed(np, i) ? NIXL_ERR_TRANSPORT : reach(np, np->choices[i]);
+
+        if (status == NIXL_OK) {
+            take(np, i);
+            return true;
+        }
+        np->failed |= status != NIXL_ERR_AGAIN ? 1u << i : 0;
+        if (i + 1 == np->n_tried) {
+            try_more(np, now);
+        }
+    }
+    if (have_failed(np) && np->next_try_at != INT64_MAX) {
+        np->next_try_at = INT64_MAX; /* once */
+        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+    }
+    return false;
+}
+
+int64_t net_connect_tick(int64_t now)
+{
+    bool is_trying = false;
+
+    net_lock();
+    for (int rank = 0; rank < nxr_job.size && nxr_net.is_trying; rank++) {
+        struct net_peer *np = net_peer_of(rank);
+
+        if (np != NULL && !np->is_dead && !nxr_list_is_empty(&np->queue) && !np->is_reached) {
+            net_pump(np);
+            is_trying |= !np->is_reached;
+        }
+    }
+    nxr_net.is_trying = is_trying;
+    net_unlock();
+    return is_trying ? now + LOOK_NS : INT64_MAX;
+}
+
+void net_take_takes(struct net_peer *np, const struct nxr_net_takes *takes)
+{
+    unsigned i = 0;
+
+    while (i < np->n_choices && strcmp(np->choices[i]->module->name, takes->network) != 0) {
+        i++;
+    }
+    if (i == np->n_choices || np->is_reached) {
+        return;
+    }
+    doubt(np, i);
+    while (np->n_tried <= i) {
+        try_next(np, nxr_net.now);
+    }
+}
+
+bool net_is_bulk_reached(struct net_peer *np)
+{
+    np->is_bulk_reached =
+        np->is_bulk_reached || np->bulk == np->messages || reach(np, np->bulk) == NIXL_OK;
+    return np->is_bulk_reached;
+}
+
+/* ---- failing --------------------------------------------------------------------------------- */
+
+/* Does something depend on the network that was reached there? */
+static bool is_used(const struct net_peer *np, const struct net *net)
+{
+    return np->is_reached && (net == np->messages || (net == np->bulk && np->is_bulk_reached));
+}
+
+void net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why)
+{
+    struct net_peer *np = peer;
+    size_t index = 0;
+
+    while (index + 1 < nxr_net.n_nets && np->eps[index] != ep) {
+        index++;
+    }
+    nxr_info(NET, "rank %d cannot be reached %sby %s: %s", np->peer->rank,
+             np->is_reached ? "any more " : "", nxr_net_name(index), why);
+    if (is_used(np, &nxr_net.nets[index])) {
+        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+    }
+    if (is_used(np, &nxr_net.nets[index]) || !np->is_reached) {
+        snprintf(np->why_lost, sizeof(np->why_lost), "%s", why);
+    }
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+/* What a network knows of its way to the peer. */
+static void ask_state(struct net_peer *np, const struct net *net, char *known, size_t known_nbytes)
+{
+    struct nxr_net_ep *ep = np->eps[net->index];
+
+    known[0] = '\0';
+    if (ep != NULL) {
+        net->module->ep_state(ep, known, known_nbytes);
+    }
+}
+
+void net_tell_tried(struct net_peer *np, char *names, size_t names_nbytes, char *known,
+                    size_t known_nbytes)
+{
+    size_t n_names = 0, n_known = 0;
+
+    names[0] = known[0] = '\0';
+    for (unsigned i = 0; i < np->n_tried; i++) {
+        const char *name = np->choices[i]->module->name;
+        char text[300];
+
+        ask_state(np, np->choices[i], text, sizeof(text));
+        n_names += (size_t)snprintf(names + n_names, names_nbytes - n_names, "%s%s",
+                                    i == 0 ? "" : ", ", name);
+        if (n_known < known_nbytes) {
+            n_known += (size_t)snprintf(known + n_known, known_nbytes - n_known, "%s%s%s%s",
+                                        i == 0 ? "" : "; ", np->n_tried > 1 ? name : "",
+                                        np->n_tried > 1 ? ": " : "", text);
+        }
+    }
+}
+
+bool net_was_tried(struct net_peer *np, const struct net *net, char *why, size_t why_nbytes)
+{
+    char known[300];
+
+    for (unsigned i = 0; i < np->n_tried && np->is_reached && np->choices[i] != np->messages; i++) {
+        if (np->choices[i] == net) {
+            ask_state(np, net, known, sizeof(known));
+            snprintf(why, why_nbytes, "no connection to it came about in time (%s)", known);
+            return true;
+        }
+    }
+    return false;
+}
