@@ -6,7 +6,8 @@
  * written into a register stays. Two ways lead to a verdict:
  *   - No failure: the member at place 0 has heard from all that the team is ready. It writes
  *     NIXL_OK into its register and sends the verdict along the tree; each member that gets it
- *     writes it into its own register. Who succeeds with that has the verdict.
+ *     writes it into its own register. A member that succeeds with that has the
+ *     verdict.
  *   - A failure or a death: a member visits the registers of all living members in the order of
  *     their places, its own included, and proposes to each the value that it has found in the last
  *     one, at first its own failure. The value of the last register is the verdict.

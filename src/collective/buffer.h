@@ -6,8 +6,8 @@
  * for kernels, which read and write that of all members.
  * Mappings and handles are kept until the team is given back, a few for each member.
  *
- * Who writes into the buffer of another member visits it (node.h), so that a call that fails does
- * not return while its buffers are written.
+ * A member that writes into the buffer of another one visits it (node.h), so that a call that fails
+ * does not return while its buffers are written.
  */
 #ifndef NXR_COLLECTIVE_BUFFER_H
 #define NXR_COLLECTIVE_BUFFER_H

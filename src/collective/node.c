@@ -251,8 +251,9 @@ static void sleep_once(struct nixl_team *team, int member, uint64_t phase)
 }
 
 /*
- * Whoever comes last may have to wake all others, one after the other: who is woken first spins for
- * as long, or it sleeps again before the last one is up, and every call costs a wake-up per member.
+ * The last member may have to wake all others, one after the other. The one that it wakes first
+ * spins until the last one is awake. Otherwise it would sleep again, and every call would cost a
+ * wake-up per member.
  */
 static int64_t spin_time(const struct nxr_node *node)
 {

@@ -13,8 +13,8 @@
  *
  * Who writes what: a member its own lines, cells and slot; all members, one after the other, the
  * slots that have the sums of a chain (node_reduce_chain.c); sleepers and wakers those for sleep;
- * all the word that says that the team is broken. A cell is used again NXR_NODE_CELLS phases later;
- * who writes it sees to it that all have left the phase in which it was read (nxr_node_reuse()).
+ * all the word that says that the team is broken. A cell is used again NXR_NODE_CELLS phases later:
+ * its writer first waits until all have left the phase that read it (nxr_node_reuse_cell()).
  */
 #ifndef NXR_COLLECTIVE_NODE_H
 #define NXR_COLLECTIVE_NODE_H
@@ -78,8 +78,8 @@ void nxr_node_break(struct nxr_node *node, int status, int lost_rank);
 
 /*
  * Around each write into a buffer of another member. A visit is refused when the team is broken:
- * then as nxr_team_look(). Who has broken the team waits until all visits have ended, or their
- * members; for one that was stopped in the middle of its visit not longer than a second.
+ * then as nxr_team_look(). The member that has broken the team waits until all visits have ended or
+ * the visitors have died, and at most a second for a visitor that was stopped.
  */
 int nxr_node_visit(struct nixl_team *team);
 void nxr_node_leave(struct nxr_node *node);

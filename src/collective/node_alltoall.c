@@ -70,7 +70,7 @@ static bool next_round(const struct nixl_team *team, size_t largest, struct roun
     return round->n_sums > 0;
 }
 
-/* With whom a member swaps at the k-th sum of a round: may be itself. */
+/* The member with which another one swaps at the k-th sum of a round; may be the same. */
 static int partner(const struct nxr_node *node, const struct round *round, int member, int k)
 {
     return (round->first + k + node->size - member) % node->size;
@@ -85,7 +85,7 @@ static char *place_of(const struct nxr_node *node, const struct round *round, in
     return nxr_node_slot(node, owner) + round->slot_at + place * round->nbytes;
 }
 
-/* Who has begun the round behind this one has read this one's half for the last time. */
+/* A member that has begun the next round has read this round's half for the last time. */
 static int wait_readers(struct nixl_team *team, const struct round *round)
 {
     struct nxr_node *node = &team->node;

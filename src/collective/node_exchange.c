@@ -230,7 +230,7 @@ static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *wha
 
     for (int round = 0; window.at < largest && status == NIXL_OK; round++) {
         if (sends(team, what, node->me)) {
-            /* Who has begun the last round has read this half for the last time. */
+            /* A member that has begun the last round has read this half for the last time. */
             status = round > 1 ? wait_receivers(team, what, node->phase) : NIXL_OK;
             if (status == NIXL_OK) {
                 status = copy_in(team, what, &window, 0);

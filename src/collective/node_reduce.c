@@ -244,9 +244,9 @@ static void combine_block(struct nixl_team *team, const struct shares *shares,
 }
 
 /*
- * Combine the piece of the own share, block by block. Who wants the result has it in its dst, and
- * copies it from its cache to where the others read: a copy claims the lines that they have read
- * without reading them, other stores would wait for each.
+ * Combine the piece of the own share, block by block. A member that wants the result combines into
+ * its dst, and copies from its cache to where the others read: a copy takes over the cache lines
+ * that they have read without reading them, while other stores would wait for each line.
  */
 static void combine_own(struct nixl_team *team, const struct shares *shares, size_t round)
 {

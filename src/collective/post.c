@@ -15,8 +15,8 @@
 #include <string.h>
 
 /*
- * How long all together are looked for who shall hear that a team is broken: who has given it back
- * does not answer.
+ * How long it may take to tell all members that a team is broken. A member that has given the team
+ * back does not answer.
  */
 #define TELL_NS (5 * NXR_S)
 
@@ -332,7 +332,10 @@ static bool owes_news(const struct swapping *swapping)
     return way->taken - way->told >= (post->n_slots + 1) / 2;
 }
 
-/* Its mailbox is not waited for: who has left the team does not answer, and need not know. */
+/*
+ * Is the mailbox of the other member known? It is not waited for: a member that has left the team
+ * does not answer, and does not need the news.
+ */
 static bool can_tell(const struct swapping *swapping)
 {
     int place = swapping->in.place;

@@ -51,20 +51,22 @@ void nxr_post_close(struct nxr_post *post);
 int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nxr_post_swap *swap);
 
 /*
- * So many pieces are about to come from a member, by several messages, between which this one does
- * not look for others: see that the member can be told what was taken, if it has to hear of that to
- * send all. Returns as nxr_team_look().
+ * `n_pieces` are about to come from a member, in several messages, between which this member looks
+ * for no others. If the sender needs to know what was taken before it can send all, make sure that
+ * it can be told. Returns as nxr_team_look().
  */
 int nxr_post_expect(struct nixl_team *team, struct nxr_post *post, int from, size_t n_pieces);
 
 /*
- * Tell the members that the team is broken, within seconds: those on other hosts, or all where they
- * share no memory yet; and hear of it.
+ * Tell the members that the team is broken, within seconds: those on other hosts, or all members
+ * where they share no memory yet.
  */
 void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post);
+
+/* Has another member told that? */
 bool nxr_post_is_broken(const struct nxr_post *post, int size);
 
-/* ... and why: the status that the member who said so had. */
+/* ... and with which status. */
 int nxr_post_cause(const struct nxr_post *post, int size);
 
 static inline int nxr_post_send(struct nixl_team *team, struct nxr_post *post, int to,

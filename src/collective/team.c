@@ -199,7 +199,7 @@ static int look_for_deaths(struct nixl_team *team)
 {
     int n_deaths = nxr_event_n_deaths(), n_seen;
 
-    /* The service thread looks, too: who comes second counts none twice, or the next is missed. */
+    /* The service thread looks, too. A death that both see is counted once: no other is skipped. */
     while ((n_seen = atomic_load(&team->n_deaths_seen)) < n_deaths) {
         int rank = nxr_event_death(n_seen);
 

@@ -49,7 +49,7 @@ struct nixl_team {
     /* Calls that were started and have not ended (later.h). */
     _Atomic uint32_t n_later;
     struct nxr_later *later; /* NULL: there was none yet */
-    atomic_bool is_canceled; /* one of them: the other hosts have to hear of it */
+    atomic_bool is_canceled; /* one of them was: the other hosts must be told */
 
     /* The call under way: its end, computed when the first wait becomes long. */
     const char *operation;
@@ -100,7 +100,7 @@ int nxr_team_end(struct nixl_team *team, int status);
 
 int nxr_team_enter_slow(struct nixl_team *team, const char *operation, int64_t timeout_ns);
 
-/* Is there something to look at before a call begins? What has failed, is under way, is afar. */
+/* Must a call look first? Something may have failed, be under way, or be on another host. */
 static inline bool nxr_team_needs_look(const struct nixl_team *team)
 {
     const struct nxr_node_head *head = team->node.head;

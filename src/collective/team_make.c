@@ -2,10 +2,10 @@
 /*
  * Making a team. All members of the call know each other's ranks and the number of the call, and so
  * the names of each other's mailboxes. Over these they tell each other, along a tree, on which host
- * they seem to be and what they choose; each then proves for itself who is the first member on its
- * host, and tells that. Now each knows the team that it gets: of all, or of some of them. The first
- * ones make the memory that a host shares, and all tell whether they are ready. How the call ends
- * is agreed upon (agreement.h). No lock of its own.
+ * they seem to be and what they choose. Each then finds the first member on its own host, with
+ * proof, and tells that. Now each knows the team that it gets: of all, or of some of them. The
+ * first members make the memory that a host shares, and all tell whether they are ready. How the
+ * call ends is agreed upon (agreement.h). No lock of its own.
  */
 #include "config.h"
 
@@ -390,7 +390,7 @@ static int conclude(const struct attempt *attempt)
     if (status == NIXL_OK) {
         all->call = 0; /* it has its verdict, which ends no wait */
         nxr_fail_quiet_begin();
-        (void)pass_down(all, &nothing, 0); /* whom it does not reach asks others */
+        (void)pass_down(all, &nothing, 0); /* members that it does not reach ask others */
         nxr_fail_quiet_end();
     }
     return status;
@@ -446,7 +446,7 @@ static int fail_make(const struct attempt *attempt, const struct nxr_verdict *ve
                     "cannot make the team: %s", why);
 }
 
-/* After a failure of this member, or of one that it has heard of: find what all agree upon. */
+/* This member has failed, or knows of a failure: find what all agree upon. */
 static int settle(const struct attempt *attempt, int status)
 {
     const struct nxr_wanted *wanted = attempt->wanted;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A team of the living members of another. Members that know of different deaths try different
- * teams; whose team has a dead member hears of the death and tries again, so that in the end all
- * try the same. A team that some got before one of its members died is shrunk again by these, and
- * meets the others under the same id: ids are made of the origin and the living, and only successes
- * are counted. No lock of its own.
+ * A team of the living members of another. Members that know of different deaths try to make
+ * different teams. The members of a team that has a dead member learn of the death, agree that it
+ * cannot be made, and try again, so that in the end all try the same. Calls meet by the origin of
+ * the team and the list of the living (making.h). No lock of its own.
  */
 #include "config.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * reduce_scatter over several hosts. On each host the members combine what they have for the
- * members of another host, each of them for some of these, to whom it sends that at once; who gets
- * it combines it with what its own host has for it. So a part crosses the network once from each
- * other host, by as many ways as a host has members, and lies nowhere in between.
+ * members of another host. Each of them does so for some of those members and sends them the result
+ * at once; a receiver combines it with what its own host has for it. So a part crosses the network
+ * once from each other host, by as many ways as a host has members, and is stored nowhere between.
  *
  * All go piece by piece through the parts, the same pieces: a member sends the next piece before it
  * waits for the last one, so that the hosts combine while data is under way. A piece fills a slot
- * of the mailboxes, of which two are always free then: nobody waits in vain. Operands are
+ * of the mailboxes, of which two are always free then: no wait is without end. Operands are
  * combined in an order that depends on nothing but the team. No lock.
  */
 #include "config.h"
@@ -129,7 +129,7 @@ static int send_to_hosts(const struct scattering *scattering, const struct piece
     return status;
 }
 
-/* Who sends the own part on another host. */
+/* The member of another host that sends the own part. */
 static int sender_on(const struct scattering *scattering, int node)
 {
     int n = count_on(scattering, node), me = scattering->team->node.me;
