@@ -13,5 +13,10 @@ test-programs: $(EXTRA_PROGRAMS) $(check_LTLIBRARIES)
 tree_tests = %D%/check-getenv.sh %D%/check-header.sh %D%/check-install.sh %D%/check-layers.sh \
 	%D%/check-limited.sh %D%/check-man.sh %D%/check-quickstart.sh %D%/check-repeat.sh %D%/check-style.sh
 dist_check_SCRIPTS += $(tree_tests)
-EXTRA_DIST += %D%/mutate %D%/prototypes.awk %D%/tap.sh
+EXTRA_DIST += %D%/metrics %D%/mutate %D%/prototypes.awk %D%/tap.sh
 TESTS += $(tree_tests)
+
+# Figures about the structure of the tree, beside their limits.
+metrics: all
+	@$(top_srcdir)/%D%/metrics/metrics.py --build .
+.PHONY: metrics
