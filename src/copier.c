@@ -2,7 +2,7 @@
 /*
  * The copy thread and the operations that it has, oldest first. Lock: copier_lock guards the list
  * and the counts of each operation; nothing is taken inside of it, and it is never held while bytes
- * move. Whoever finishes the last piece of an operation ends it.
+ * move. The thread that finishes the last piece of an operation ends it.
  */
 #include "config.h"
 
@@ -98,7 +98,7 @@ static bool copy_is_issued(const struct copy *copy)
     return copy->status != NIXL_OK || copy->issued == copy->op->nbytes;
 }
 
-/* No more pieces will be taken of it: it is not in sight of helpers. Caller holds copier_lock. */
+/* A failure: no thread takes further pieces of the copy. Caller holds copier_lock. */
 static void copy_set_status(struct copy *copy, int status)
 {
     if (!copy_is_issued(copy)) {
@@ -201,7 +201,7 @@ static int piece_move(const struct piece *piece)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-/* What cannot be copied from here any more is its owner's: all from the first such byte on. */
+/* The owner moves the rest, from the first byte on that this process may no longer copy. */
 static void copy_resume(struct nxr_op *op, size_t resume_at)
 {
     int status;
@@ -215,7 +215,7 @@ static void copy_resume(struct nxr_op *op, size_t resume_at)
     }
 }
 
-/* The last piece is over, or there never was one; it is in no list any more. Without locks. */
+/* The last piece has ended, or there was none, and no list has the copy. Without locks. */
 static void copy_end(struct copy *copy)
 {
     struct nxr_op *op = copy->op;
@@ -244,7 +244,7 @@ static void copy_end(struct copy *copy)
     }
 }
 
-/* Is it over? Then it is the caller's to end. Caller holds copier_lock. */
+/* Has it ended? Then the caller has to call copy_end(). Caller holds copier_lock. */
 static bool copy_is_over(struct copy *copy)
 {
     if (copy->n_moving > 0 || !copy_is_issued(copy)) {
@@ -427,7 +427,7 @@ void nxr_copier_init(void)
     atomic_store(&thread_state, THREAD_NONE);
 }
 
-/* An operation that nobody moves any more, to be ended; or NULL. */
+/* An operation of which no piece is being copied, for the caller to end; or NULL. */
 static struct copy *take_stopped(void)
 {
     struct nxr_list *link, *after;

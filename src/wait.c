@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 /*
- * Look again this often while asleep: whoever is stopped, or dies, between publishing and waking
- * must not leave us asleep for ever.
+ * Look again this often while asleep: a process that is stopped, or dies, between publishing and
+ * waking must not leave this thread asleep.
  */
 #define MAX_SLEEP_NS (1 * NXR_S)
 

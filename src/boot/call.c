@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* A call in progress. Two hold it, the caller and the answer; who lets go last frees it. */
+/* A call in progress. The caller and the answer hold it; the last to release it frees it. */
 struct nxr_call {
     pthread_mutex_t lock;
     pthread_cond_t ended;

@@ -2,8 +2,8 @@
 /*
  * Words that only their owner can reach with processor atomics: registered memory of a same-host
  * peer, and device memory. Its process changes them, so that all accesses share one domain. They
- * are asked for in a ring in the owner's control page (word_ring.h); who in the owner does it, and
- * how that one is woken, stands in word_serve.h. Puts of words to such memory go the same way.
+ * are asked for in a ring in the owner's control page (word_ring.h); word_serve.h says which thread
+ * of the owner changes them and how it is woken. Puts of words to such memory go the same way.
  *
  * The asker's side for transports (start, cancel, progress, put) stands in transports/transport.h.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarantees on requests: completion, waiting for one of many, cancel, letting go. */
+/* Guarantees on requests: completion, waiting for one of many, cancel, free. */
 #include "conformance.h"
 
 #include <stdlib.h>
