@@ -3,6 +3,8 @@
 #ifndef NIXLRUN_LAUNCHER_ENDING_H
 #define NIXLRUN_LAUNCHER_ENDING_H
 
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -13,6 +15,16 @@ enum { ENDING_NBYTES = 128 };
 static inline int ending_code(int wait_status)
 {
     return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+/*
+ * Ranks notice the death of another within microseconds, and may fail because of it, by a code,
+ * abort() or a broken pipe. Did this one die of anything else?
+ */
+static inline bool ending_is_cause(int wait_status)
+{
+    return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) != SIGABRT &&
+           WTERMSIG(wait_status) != SIGPIPE;
 }
 
 /* "exited with code 3", "was killed by signal 9 (Killed)". Writes to and returns `text`. */

@@ -54,6 +54,9 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
  */
 void foreign_ranks_gone(int rank, int code);
 
+/* Judge what has been reported, though more may come. */
+void foreign_ranks_settle(void);
+
 /* One line per rank: where it is and how it does. */
 void foreign_ranks_say(void);
 

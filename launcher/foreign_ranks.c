@@ -20,19 +20,22 @@
 
 #define MOST_MISSED    4 /* beats; then it counts as lost until the next message from it */
 #define MOST_UNSTARTED 7 /* the same since the first rank has started */
-#define START_SLOW_NS  (10 * NXR_S) /* a word then if a rank has not started */
-#define ENGINE_LAST_NS (10 * NXR_S) /* how long it may live on when all ranks have ended */
-#define LAST_WORDS_NS  (2 * NXR_S)  /* for a report of a rank that the engine says has ended */
+#define START_SLOW_NS  (10 * NXR_S)   /* a word then if a rank has not started */
+#define ENGINE_LAST_NS (10 * NXR_S)   /* how long it may live on when all ranks have ended */
+#define ANSWER_NS      (200 * NXR_MS) /* how late the report of a death may be */
+#define LAST_WORDS_NS  (2 * NXR_S)    /* for a report of a rank that the engine says has ended */
 
 struct foreign_ranks foreign_ranks = {.suspect = -1};
 
-static struct loop_timer beat_timer, gone_timer, start_timer;
+static struct loop_timer beat_timer, gone_timer, start_timer, answer_timer;
+static int *answers, n_answers; /* ranks whose failure is judged when answer_timer is due */
 static int n_out_ended;
 static int step_job = -1, step_number = -1;
 
 void foreign_ranks_open(void)
 {
     foreign_ranks.members = x_calloc((size_t)foreign.job->np, sizeof(*foreign_ranks.members));
+    answers = x_calloc((size_t)foreign.job->np, sizeof(*answers));
 }
 
 /* The host that the user has given a rank, or NULL. */
@@ -235,18 +238,14 @@ static void not_exec(int rank, int error)
     }
 }
 
-static void ended(int rank, int wait_status)
+/* The end of a rank, when nothing that was before it can still come. */
+static void judge_end(int rank)
 {
-    struct member *member = &foreign_ranks.members[rank];
+    int wait_status = foreign_ranks.members[rank].wait_status;
     char why[ENDING_NBYTES];
     int code = ending_code(wait_status);
     int signal = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
 
-    member->wait_status = wait_status;
-    if (foreign.job->verbose > 0) {
-        sink_say("rank %d ended with %s %d", rank, signal != 0 ? "signal" : "code",
-                 signal != 0 ? signal : code);
-    }
     if (code != 0 && foreign.exit_code == 0 && foreign.job->on_failure == ON_FAILURE_ABORT &&
         (signal == SIGTERM || signal == SIGKILL)) {
         foreign_ranks.suspect = rank; /* the engine does this where a rank has aborted the job */
@@ -255,6 +254,58 @@ static void ended(int rank, int wait_status)
         foreign_end_failed();
     } else if (code != 0) {
         fail(rank, code, ending_text(wait_status, why));
+    }
+}
+
+void foreign_ranks_settle(void)
+{
+    loop_timer_clear(&answer_timer);
+    for (int i = 0; i < n_answers; i++) {
+        judge_end(answers[i]);
+    }
+    n_answers = 0;
+}
+
+static void answers_are_due(struct loop_timer *timer)
+{
+    (void)timer;
+    foreign_ranks_settle();
+}
+
+/*
+ * Reports of ranks come in any order. May this first failure be an answer to a death that is not
+ * reported yet? Not where the engine kills the others at once: these deaths are its answer.
+ */
+static bool may_be_answer(int wait_status)
+{
+    return wait_status != 0 && !ending_is_cause(wait_status) && foreign.exit_code == 0 &&
+           !foreign.has_begun && foreign_ranks.n_ended < foreign.job->np &&
+           (foreign.task->engine->is_left_to_us || foreign.job->on_failure == ON_FAILURE_CONTINUE);
+}
+
+static void ended(int rank, int wait_status)
+{
+    bool is_signal = WIFSIGNALED(wait_status);
+
+    foreign_ranks.members[rank].wait_status = wait_status;
+    if (foreign.job->verbose > 0) {
+        sink_say("rank %d ended with %s %d", rank, is_signal ? "signal" : "code",
+                 is_signal ? WTERMSIG(wait_status) : ending_code(wait_status));
+    }
+    if (may_be_answer(wait_status)) {
+        answers[n_answers++] = rank;
+        if (!answer_timer.is_set) {
+            answer_timer.fire = answers_are_due;
+            loop_timer_set(&answer_timer, nxr_now_ns() + ANSWER_NS);
+        }
+        return;
+    }
+    if (wait_status != 0 && !ending_is_cause(wait_status)) {
+        foreign_ranks_settle(); /* it is later than those, and no cause either */
+    }
+    judge_end(rank);
+    if (wait_status != 0 || foreign_ranks.n_ended == foreign.job->np) {
+        foreign_ranks_settle();
     }
     if (foreign_ranks.n_ended == foreign.job->np) {
         foreign_end_soon(ENGINE_LAST_NS);

@@ -164,6 +164,7 @@ int foreign_judge(void)
 {
     int code = ending_code(foreign.wait_status);
 
+    foreign_ranks_settle();
     if (foreign.is_timed_out) {
         return LAUNCH_EXIT_TIMEOUT;
     }

@@ -12,6 +12,7 @@
 
 #include "launcher/guardian.h"
 #include "launcher/descendants.h"
+#include "launcher/ending.h"
 #include "launcher/tmpdir.h"
 #include "launcher/xalloc.h"
 #include "util/clock.h"
@@ -89,12 +90,6 @@ static bool ward_remove(pid_t pid, int *id_p)
     return false;
 }
 
-/* A death that is not an answer to the death of another: abort() and a broken pipe may be. */
-static bool is_first_cause(int status)
-{
-    return WIFSIGNALED(status) && WTERMSIG(status) != SIGABRT && WTERMSIG(status) != SIGPIPE;
-}
-
 static bool any_is_ending(void)
 {
     for (size_t i = 0; i < n_wards; i++) {
@@ -115,16 +110,16 @@ static bool collect(struct ended *ended, size_t *n_p)
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         if (ward_remove(pid, &id)) {
             ended[(*n_p)++] = (struct ended){.id = id, .status = status};
-            may_answer = may_answer || (status != 0 && !is_first_cause(status));
+            may_answer = may_answer || (status != 0 && !ending_is_cause(status));
         }
     }
     return may_answer;
 }
 
 /*
- * Reap and report. Ranks notice the death of another within microseconds, and may fail and end
- * before it can be reaped, as its end takes time: then it is awaited, and reported first, since
- * nixlrun takes its code and its name from the first failure.
+ * Reap and report. A rank that fails because of the death of another may end before that can be
+ * reaped, as its end takes time: then it is awaited, and reported first, since nixlrun takes its
+ * code and its name from the first failure.
  */
 static void reap(void)
 {
@@ -139,7 +134,7 @@ static void reap(void)
     }
     for (int is_cause = 1; is_cause >= 0; is_cause--) {
         for (size_t i = 0; i < n; i++) {
-            if (is_first_cause(ended[i].status) == (is_cause != 0)) {
+            if (ending_is_cause(ended[i].status) == (is_cause != 0)) {
                 report(GUARDIAN_ENDED, ended[i].id, ended[i].status, 0);
             }
         }
