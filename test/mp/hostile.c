@@ -21,9 +21,11 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define TAG_HERE 0x4057
+#define NOBODY   65534
 
 static struct sockaddr_un target;
 static socklen_t target_nbytes;
@@ -167,6 +169,49 @@ static void bad_pages(void)
     attack(&hello, hello.header.nbytes, (int[]){STDOUT_FILENO}, 1);
 }
 
+/* A greeting as that peer's. */
+static union nxr_wire_message greeting_of(int peer)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_HELLO);
+    message.header.rank = peer;
+    message.hello.card = nxr_job.peers[peer]->card;
+    memcpy(message.hello.secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES);
+    return message;
+}
+
+/* A process of another user is cut off, however well it greets; only root can be one. */
+static void another_user(void)
+{
+    struct timeval patience = {.tv_sec = MPT_PATIENCE / MPT_S};
+    union nxr_wire_message message = greeting_of((nixl_rank() + 1) % nixl_size());
+    char answer[1024];
+    int status, page, fd;
+    pid_t pid;
+
+    if (geteuid() != 0) {
+        return;
+    }
+    page = make_memfd(nxr_control_nbytes(nixl_size()), true);
+    pid = fork();
+    if (pid == 0) {
+        ssize_t nbytes;
+
+        fd = setuid(NOBODY) == 0 ? connect_target() : -1;
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0) {
+            _exit(2);
+        }
+        send_to(fd, &message, message.header.nbytes, &page, 1);
+        nbytes = recv(fd, answer, sizeof(answer), 0);
+        _exit(nbytes > 0 || (nbytes < 0 && errno == EAGAIN));
+    }
+    MPT_GE(pid, 1);
+    MPT_EQ(waitpid(pid, &status, 0), pid);
+    MPT_EQ(status, 0);
+    close(page);
+}
+
 /*
  * Who has greeted as a peer speaks in the name of another rank: it is cut off, and nobody dies. The
  * peer is linked, so that its page is not looked at again.
@@ -175,17 +220,13 @@ static void another_ranks_name(void)
 {
     struct timeval patience = {.tv_sec = MPT_PATIENCE / MPT_S};
     int peer = (nixl_rank() + 1) % nixl_size(), other = (nixl_rank() + 2) % nixl_size();
-    union nxr_wire_message message;
+    union nxr_wire_message message = greeting_of(peer);
     char answer[1024];
     int page, fd = connect_target();
 
     MPT_GE(fd, 0);
     MPT_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
     page = make_memfd(nxr_control_nbytes(nixl_size()), true);
-    nxr_wire_init(&message, NXR_WIRE_HELLO);
-    message.header.rank = peer;
-    message.hello.card = nxr_job.peers[peer]->card;
-    memcpy(message.hello.secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES);
     send_to(fd, &message, message.header.nbytes, &page, 1);
     MPT_GE(recv(fd, answer, sizeof(answer), 0), 1); /* the welcome */
     nxr_wire_init(&message, NXR_WIRE_DEATH);
@@ -268,6 +309,7 @@ int main(void)
     many_descriptors();
     connection_flood("flood");
     another_ranks_name(); /* all have put to all */
+    another_user();
     for (int rank = 0; rank < nixl_size(); rank++) {
         MPT_EQ(nixl_peer_state(rank), NIXL_PEER_ALIVE);
     }
