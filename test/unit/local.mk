@@ -147,11 +147,14 @@ TESTS += %D%/ucx_bulk
 %C%_ucx_bulk_LDADD = $(CRITERION_LIBS)
 endif
 if HAVE_OFI
-EXTRA_PROGRAMS += %D%/ofi
-TESTS += %D%/ofi
+EXTRA_PROGRAMS += %D%/ofi %D%/ofi_repair
+TESTS += %D%/ofi %D%/ofi_repair
 %C%_ofi_SOURCES = %D%/ofi.c %D%/topology.c %D%/topology.h
 %C%_ofi_CFLAGS = $(unit_cflags) $(HWLOC_CFLAGS)
 %C%_ofi_LDADD = transports/ofi/libnxr_ofi_pure.la src/util/libnxr_locality.la $(CRITERION_LIBS)
+%C%_ofi_repair_SOURCES = %D%/ofi_repair.c transports/ofi/repair.c
+%C%_ofi_repair_CFLAGS = $(unit_cflags) $(OFI_CFLAGS) $(HWLOC_CFLAGS)
+%C%_ofi_repair_LDADD = $(CRITERION_LIBS)
 endif
 endif
 dist_check_SCRIPTS += %D%/vulkan_layers.sh

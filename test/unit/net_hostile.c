@@ -239,6 +239,30 @@ Test(hostile, bulk_for_a_put_of_our_own, .init = start, .fini = stop)
     cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
 }
 
+/* ... which waits here, behind a word that found no room: nothing has its buffer yet. */
+Test(hostile, bulk_for_a_put_that_was_not_begun, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    const uint64_t one = 1;
+    uint64_t before;
+    struct nixl_req *reqs[2] = {NULL};
+    struct nxr_net_word_done done = {0};
+
+    np->queued_nbytes = (size_t)1 << 30;
+    cr_assert(
+        eq(int, nixl_atomic_nb(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before, &reqs[0]),
+           NIXL_INPROGRESS));
+    cr_assert(eq(int, put_nb(region, LARGE, &reqs[1]), NIXL_INPROGRESS));
+    done.ask = np->last_id - 1;
+    cr_expect(zero(ptr, bulk_got(np->last_id, LARGE)));
+    cr_expect(eq(u64, nxr_net.n_dropped, 1));
+    np->queued_nbytes = 0;
+    fake_round();
+    fake_receive(1, NXR_NET_WORD_DONE, &done, sizeof(done), NULL, 0);
+    cr_expect(eq(int, nixl_req_wait(&reqs[0], 0), NIXL_OK));
+    cr_expect(eq(int, nixl_req_wait(&reqs[1], 0), NIXL_OK));
+}
+
 /* ---- windows --------------------------------------------------------------------------------- */
 
 static int stage(unsigned slot, size_t nbytes)

@@ -176,6 +176,32 @@ static struct nxr_net_key_record answer_about(const char *name)
     return answer;
 }
 
+/* A peer that was given no window asks for a copy between it and device memory all the same. */
+Test(reach, nothing_is_copied_without_a_window, .init = begin, .fini = end)
+{
+    struct nxr_memory memory = {.kind = &nxr_memory_cuda,
+                                .addr = device,
+                                .nbytes = DEVICE_NBYTES,
+                                .fd = -1,
+                                .range = range};
+    struct nxr_net_stage stage = {.nbytes = 8};
+    struct nxr_published *published;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    cr_assert(zero(int, nxr_publish("device", &memory, &published)));
+    pthread_mutex_unlock(&nxr_job.lock);
+    stage.generation = published->key.generation;
+    stage.id = published->key.id;
+    fake_receive(1, NXR_NET_STAGE, &stage, sizeof(stage), NULL, 0);
+    cr_assert(eq(u32, fake_n_sent(NXR_NET_STAGED), 1));
+    cr_expect(eq(int, ((const struct nxr_net_staged *)fake_last(NXR_NET_STAGED))->status,
+                 NIXL_ERR_INVALID_ARG));
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_publish_revoke(published);
+    nxr_publish_free(published);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
 Test(reach, the_owner_says_how_its_memory_is_reached, .init = begin, .fini = end)
 {
     struct nxr_net_key_record key = answer_about("unknown");
