@@ -6,7 +6,7 @@ unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
 	%D%/placement %D%/precedence %D%/ring %D%/sink %D%/status %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word %D%/word_ring %D%/world
-unit_programs += %D%/guard %D%/liveness %D%/notify %D%/vm
+unit_programs += %D%/control %D%/guard %D%/liveness %D%/notify %D%/vm
 EXTRA_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
 
@@ -20,6 +20,8 @@ TESTS += $(unit_programs)
 %C%_coll_table_LDADD = $(unit_libs)
 %C%_combine_CFLAGS = $(unit_cflags)
 %C%_combine_LDADD = $(unit_libs) -lm
+%C%_control_CFLAGS = $(unit_cflags)
+%C%_control_LDADD = $(unit_libs)
 %C%_copy_CFLAGS = $(unit_cflags)
 %C%_copy_LDADD = $(unit_libs)
 cuda_case = %D%/cuda_case.c %D%/cuda_case.h
