@@ -8,6 +8,7 @@
 
 #define TAG_NOTE 0x8e01
 #define TAG_NEXT 0x8e02
+#define TAG_GONE 0x8e03
 
 #define BLOCK    4096
 #define N_BLOCKS 64
@@ -479,7 +480,8 @@ static void a_transfer_finds_a_new_part_again(void)
     MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
     mpt_barrier();
     conf_drop(&pair.part);
-    mpt_barrier();
+    conf_tell(conf.prev, TAG_GONE); /* comes behind the close; a barrier may not */
+    conf_hear(conf.next, TAG_GONE);
     status = nixl_xfer_start(xfer, NULL);
     MPT_STATUS(status == NIXL_INPROGRESS ? nixl_xfer_wait(xfer, MPT_PATIENCE) : status,
                NIXL_ERR_STALE);

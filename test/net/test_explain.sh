@@ -14,9 +14,11 @@ explain() {
     rc=$?
 }
 
-# gives_json NAME: the explanation came, and nothing was said on stderr
+# gives_json NAME: the explanation came, and nothing was said on stderr. mpirun may lose a harmless race
+# with its own child on a busy machine, and says so.
 gives_json() {
-    [ "$rc" = 0 ] && jq -e . "$work/out" >"$work/jq" && [ ! -s "$work/err" ]
+    [ "$rc" = 0 ] && jq -e . "$work/out" >"$work/jq" &&
+        ! grep -qv 'plm:rsh: Warning: setpgid' "$work/err"
     result $? "$1" "$work/err" "$work/out"
 }
 
