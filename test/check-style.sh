@@ -59,7 +59,7 @@ verdict "$(texts | xargs grep -n "$(printf '\342\200\224')" || :)" "no em dash"
 
 # Files are named by their path, or below src/, or launcher/ in a text about it.
 verdict "$(grep -oE '`[A-Za-z0-9_./-]+`' HACKING.md | tr -d '`' | grep -E '[a-z]\.(c|h|sh|mp|def|am)$|/$' |
-    grep -v NAME | sort -u | while read -r name; do
+    grep -vE 'NAME|^build/' | sort -u | while read -r name; do
         ls -d "$name" src/"$name" src/*/"$name" launcher/"$name" transports/"$name" test/"$name" test/*/"$name" 2>/dev/null |
             grep -q . || echo "$name"
     done)" "files that HACKING.md names are there"
