@@ -43,31 +43,31 @@ static bool is_expecting(const struct net_peer *np)
 
 static void ping(struct net_peer *np, int64_t now)
 {
-    struct nxr_net_stamp *stamp = net_begin(np, NXR_NET_PING, sizeof(*stamp));
+    struct nxr_net_stamp *stamp = nxr_net_begin(np, NXR_NET_PING, sizeof(*stamp));
 
     np->pinged_at = now;
     if (stamp != NULL) {
         stamp->value = (uint64_t)now;
-        net_push(np, false);
+        nxr_net_push(np, false);
     }
 }
 
 static void answer(struct net_peer *np, uint64_t value)
 {
-    struct nxr_net_stamp *pong = net_begin(np, NXR_NET_PONG, sizeof(*pong));
+    struct nxr_net_stamp *pong = nxr_net_begin(np, NXR_NET_PONG, sizeof(*pong));
 
     if (pong != NULL) {
         pong->value = value;
-        net_push(np, false);
+        nxr_net_push(np, false);
     }
 }
 
-void net_take_ping(struct net_peer *np, const struct nxr_net_stamp *stamp)
+void nxr_net_take_ping(struct net_peer *np, const struct nxr_net_stamp *stamp)
 {
     answer(np, stamp->value);
 }
 
-void net_lives(struct net_peer *np, size_t nbytes)
+void nxr_net_lives(struct net_peer *np, size_t nbytes)
 {
     np->heard_at = nxr_net.now;
     np->pinged_at = 0;
@@ -90,7 +90,7 @@ static void say_unconnected(struct net_peer *np, const char *within, char *why, 
 {
     char names[24], known[300];
 
-    net_tell_tried(np, names, sizeof(names), known, sizeof(known));
+    nxr_net_tell_tried(np, names, sizeof(names), known, sizeof(known));
     snprintf(why, why_nbytes,
              "no connection to it came about by %s within %.30s (%.240s): see NO CONNECTION in "
              "nixlrun-transports(7)",
@@ -140,7 +140,7 @@ static bool look_at(struct net_peer *np, int64_t now, int64_t interval)
         say_why_lost(np);
         nxr_warn(NET, "rank %d on %s counts as lost: %s", np->peer->rank, np->card.head.host,
                  np->why_lost);
-        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+        nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     } else if (np->pinged_at == 0 && now - np->heard_at > interval && is_expecting(np)) {
         ping(np, now);
     }
@@ -208,6 +208,6 @@ int64_t nxr_net_tick(int64_t now)
         return INT64_MAX;
     }
     silence_at = look_for_silence(now);
-    try_at = net_connect_tick(now);
+    try_at = nxr_net_connect_tick(now);
     return try_at < silence_at ? try_at : silence_at;
 }

@@ -31,8 +31,8 @@ static struct nxr_net_offer expect(const struct net *net, const struct net_peer 
     struct nxr_net_offer expected;
     char why[160];
 
-    if (np == NULL || !net_is_common(net, &np->card, &expected, why, sizeof(why))) {
-        expected = net_own_offer(net);
+    if (np == NULL || !nxr_net_is_common(net, &np->card, &expected, why, sizeof(why))) {
+        expected = nxr_net_own_offer(net);
     }
     return expected;
 }
@@ -48,11 +48,11 @@ static void tell_why_not(const struct net *net, const struct nxr_peer *peer, cha
         snprintf(why, why_nbytes, "%s is faster", peer->transport->name);
     } else if (card == NULL) {
         snprintf(why, why_nbytes, "where the rank is, is not known");
-    } else if (np != NULL && net_was_tried(np, net, why, why_nbytes)) {
+    } else if (np != NULL && nxr_net_was_tried(np, net, why, why_nbytes)) {
         return;
-    } else if (net_is_common(net, card, &others, why, why_nbytes) && np != NULL &&
-               net_is_common(np->messages, card, &its, why, why_nbytes)) {
-        net_compare(np->messages, &its, net, &others, why, why_nbytes);
+    } else if (nxr_net_is_common(net, card, &others, why, why_nbytes) && np != NULL &&
+               nxr_net_is_common(np->messages, card, &its, why, why_nbytes)) {
+        nxr_net_compare(np->messages, &its, net, &others, why, why_nbytes);
     }
 }
 

@@ -18,26 +18,26 @@ static void *place_put(struct net_landing *landing, const struct nxr_net_put *pu
     char *addr = NULL;
 
     if (nbytes == put->nbytes) {
-        addr = net_hold_begin_host(&range, &landing->hold, &status);
+        addr = nxr_net_hold_begin_host(&range, &landing->hold, &status);
     }
     if (addr == NULL) {
-        net_refuse(landing->np, put->id, put->generation, status);
+        nxr_net_refuse(landing->np, put->id, put->generation, status);
     }
-    net_serve_large(landing->np, nbytes);
+    nxr_net_serve_large(landing->np, nbytes);
     return addr;
 }
 
 /* The buffer of an own get, for one answer only; NULL: it waits for nothing like that. */
 static void *place_got(struct net_landing *landing, const struct nxr_net_got *got, size_t nbytes)
 {
-    struct net_move *move = net_move_find(landing->np, got->move);
+    struct net_move *move = nxr_net_move_find(landing->np, got->move);
 
     if (move == NULL && got->move <= landing->np->last_id) {
         return NULL; /* it was canceled */
     }
     if (move == NULL || move->how != NET_BULK || move->is_at_module ||
         move->user->kind != NXR_OP_GET || move->user->nbytes != nbytes) {
-        net_drop(landing->np->peer->rank, "an answer to no get");
+        nxr_net_drop(landing->np->peer->rank, "an answer to no get");
         return NULL;
     }
     move->is_at_module = true;
@@ -53,7 +53,7 @@ static void enlist(struct net_landing *landing, struct net_peer *np)
     nxr_list_append(&np->landings, &landing->link);
 }
 
-struct net_landing *net_landing_new(struct net_peer *np)
+struct net_landing *nxr_net_landing_new(struct net_peer *np)
 {
     struct net_landing *landing = calloc(1, sizeof(*landing));
 
@@ -72,7 +72,7 @@ static void *place(struct net_landing *landing, const struct nxr_net_record *rec
     if (record->type == NXR_NET_BULK_GOT) {
         return place_got(landing, nxr_net_body(record), nbytes);
     }
-    net_drop(landing->np->peer->rank, "bulk behind a message that has none");
+    nxr_net_drop(landing->np->peer->rank, "bulk behind a message that has none");
     return NULL;
 }
 
@@ -84,7 +84,7 @@ static void *begin_landing(struct net_peer *np, const struct nxr_net_record *rec
     void *addr;
 
     if (landing == NULL) {
-        net_give_up(np);
+        nxr_net_give_up(np);
         return NULL;
     }
     *landing = (struct net_landing){.np = np};
@@ -112,36 +112,36 @@ static void *take_header(struct net_peer *np, const void *header, size_t header_
         record = nxr_net_next_record(message, header_nbytes, &at, &why);
     }
     if (record == NULL) {
-        net_drop(np->peer->rank, why != NULL ? why : "bulk behind an empty message");
+        nxr_net_drop(np->peer->rank, why != NULL ? why : "bulk behind an empty message");
         return NULL;
     }
     addr = begin_landing(np, record, nbytes, cookie_p);
-    net_take_records(np, message, header_nbytes, at); /* they were sent behind it */
+    nxr_net_take_records(np, message, header_nbytes, at); /* they were sent behind it */
     return addr;
 }
 
-void *net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p)
+void *nxr_net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p)
 {
     struct nxr_net_head head;
     const char *why =
-        nxr_net_check_head(header, header_nbytes, net_own_token(), nxr_job.size, &head);
+        nxr_net_check_head(header, header_nbytes, nxr_net_own_token(), nxr_job.size, &head);
     struct net_peer *np = why == NULL ? net_peer_of(head.rank) : NULL;
 
     if (np == NULL || np->is_dead || head.incarnation != np->card.head.incarnation) {
-        net_drop(why == NULL ? head.rank : -1, why != NULL ? why : "bulk before the greeting");
+        nxr_net_drop(why == NULL ? head.rank : -1, why != NULL ? why : "bulk before the greeting");
         return NULL;
     }
     return take_header(np, header, header_nbytes, nbytes, cookie_p);
 }
 
-void net_landing(void *cookie, size_t nbytes)
+void nxr_net_landing(void *cookie, size_t nbytes)
 {
     struct net_landing *landing = cookie;
 
-    net_lives(landing->np, nbytes);
+    nxr_net_lives(landing->np, nbytes);
 }
 
-void net_landed(void *cookie, int status)
+void nxr_net_landed(void *cookie, int status)
 {
     struct net_landing *landing = cookie;
     struct net_peer *np = landing->np;
@@ -149,16 +149,16 @@ void net_landed(void *cookie, int status)
     nxr_list_remove(&landing->link);
     nxr_net.n_landings--;
     if (landing->hold != NULL) {
-        net_hold_end(landing->hold);
+        nxr_net_hold_end(landing->hold);
     }
     if (landing->move != NULL) {
-        net_bulk_left(landing->move, status);
+        nxr_net_bulk_left(landing->move, status);
     }
     free(landing);
     nxr_net.must_wake = true;
     if (status != NIXL_OK) {
-        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+        nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     } else if (!np->is_dead) {
-        net_run_gated(np);
+        nxr_net_run_gated(np);
     }
 }

@@ -70,7 +70,7 @@ static void try_more(struct net_peer *np, int64_t now)
 
 static int reach(struct net_peer *np, struct net *net)
 {
-    struct nxr_net_ep *ep = net_ep(np, net);
+    struct nxr_net_ep *ep = nxr_net_ep_to(np, net);
 
     return ep != NULL ? net->module->ep_reach(ep) : NIXL_ERR_TRANSPORT;
 }
@@ -80,7 +80,7 @@ static void say_taken(struct net_peer *np, struct net *net)
     struct net *best = np->choices[0];
     char why[300];
 
-    if (!net_was_tried(np, best, why, sizeof(why))) {
+    if (!nxr_net_was_tried(np, best, why, sizeof(why))) {
         return;
     }
     if (best->is_doubt_told) {
@@ -116,15 +116,15 @@ static void take(struct net_peer *np, unsigned index)
     }
     doubt(np, index);
     np->messages = np->bulk = net;
-    net_set_limits(np);
+    nxr_net_set_limits(np);
     np->peer->transport = &net->transport;
     say_taken(np, net);
-    net_out_rewrite(np);
-    takes = net_begin(np, NXR_NET_TAKES, sizeof(*takes));
+    nxr_net_out_rewrite(np);
+    takes = nxr_net_begin(np, NXR_NET_TAKES, sizeof(*takes));
     if (takes != NULL) {
         memset(takes, 0, sizeof(*takes));
         memcpy(takes->network, net->module->name, strlen(net->module->name) + 1);
-        net_push(np, false);
+        nxr_net_push(np, false);
     }
 }
 
@@ -133,7 +133,7 @@ static bool has_failed(const struct net_peer *np, unsigned index)
     return (np->failed & (1u << index)) != 0;
 }
 
-bool net_connect(struct net_peer *np)
+bool nxr_net_connect(struct net_peer *np)
 {
     int64_t now;
 
@@ -156,12 +156,12 @@ bool net_connect(struct net_peer *np)
     }
     if (have_failed(np) && np->next_try_at != INT64_MAX) {
         np->next_try_at = INT64_MAX; /* once */
-        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+        nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     }
     return false;
 }
 
-int64_t net_connect_tick(int64_t now)
+int64_t nxr_net_connect_tick(int64_t now)
 {
     bool is_trying = false;
 
@@ -170,7 +170,7 @@ int64_t net_connect_tick(int64_t now)
         struct net_peer *np = net_peer_of(rank);
 
         if (np != NULL && !np->is_dead && !nxr_list_is_empty(&np->queue) && !np->is_reached) {
-            net_pump(np);
+            nxr_net_pump(np);
             is_trying |= !np->is_reached;
         }
     }
@@ -179,7 +179,7 @@ int64_t net_connect_tick(int64_t now)
     return is_trying ? now + LOOK_NS : INT64_MAX;
 }
 
-void net_take_takes(struct net_peer *np, const struct nxr_net_takes *takes)
+void nxr_net_take_takes(struct net_peer *np, const struct nxr_net_takes *takes)
 {
     unsigned i = 0;
 
@@ -195,7 +195,7 @@ void net_take_takes(struct net_peer *np, const struct nxr_net_takes *takes)
     }
 }
 
-bool net_is_bulk_reached(struct net_peer *np)
+bool nxr_net_is_bulk_reached(struct net_peer *np)
 {
     np->is_bulk_reached =
         np->is_bulk_reached || np->bulk == np->messages || reach(np, np->bulk) == NIXL_OK;
@@ -210,7 +210,7 @@ static bool is_used(const struct net_peer *np, const struct net *net)
     return np->is_reached && (net == np->messages || (net == np->bulk && np->is_bulk_reached));
 }
 
-void net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why)
+void nxr_net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why)
 {
     struct net_peer *np = peer;
     size_t index = 0;
@@ -221,7 +221,7 @@ void net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why)
     nxr_info(NET, "rank %d cannot be reached %sby %s: %s", np->peer->rank,
              np->is_reached ? "any more " : "", nxr_net_name(index), why);
     if (is_used(np, &nxr_net.nets[index])) {
-        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+        nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     }
     if (is_used(np, &nxr_net.nets[index]) || !np->is_reached) {
         snprintf(np->why_lost, sizeof(np->why_lost), "%s", why);
@@ -241,8 +241,8 @@ static void ask_state(struct net_peer *np, const struct net *net, char *known, s
     }
 }
 
-void net_tell_tried(struct net_peer *np, char *names, size_t names_nbytes, char *known,
-                    size_t known_nbytes)
+void nxr_net_tell_tried(struct net_peer *np, char *names, size_t names_nbytes, char *known,
+                        size_t known_nbytes)
 {
     size_t n_names = 0, n_known = 0;
 
@@ -262,7 +262,7 @@ void net_tell_tried(struct net_peer *np, char *names, size_t names_nbytes, char 
     }
 }
 
-bool net_was_tried(struct net_peer *np, const struct net *net, char *why, size_t why_nbytes)
+bool nxr_net_was_tried(struct net_peer *np, const struct net *net, char *why, size_t why_nbytes)
 {
     char known[300];
 

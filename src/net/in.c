@@ -15,16 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-void net_drop(int rank, const char *why)
+void nxr_net_drop(int rank, const char *why)
 {
     nxr_net.n_dropped++;
     nxr_warn(NET, "%s, from rank %d or in its name; dropped", why, rank);
 }
 
-void net_give_up(const struct net_peer *np)
+void nxr_net_give_up(const struct net_peer *np)
 {
     nxr_error(NET, "no memory to serve rank %d: the peer is given up", np->peer->rank);
-    net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+    nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
 }
 
 /* ---- single records -------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ static void take_note(struct net_peer *np, const struct nxr_net_record *record)
     const void *payload = nxr_net_payload(record, sizeof(*note), &nbytes);
 
     if (!nxr_ring_push(&np->ring, note->tag, payload, nbytes)) {
-        net_drop(np->peer->rank, "a notification beyond the credit that was given");
+        nxr_net_drop(np->peer->rank, "a notification beyond the credit that was given");
         return;
     }
     nxr_net.must_wake = true;
@@ -47,7 +47,7 @@ static void take_credit(struct net_peer *np, const struct nxr_net_stamp *credit)
     uint64_t limit = credit->value + NXR_RING_SLOTS;
 
     if (credit->value > np->tx_tail || limit < np->tx_limit) {
-        net_drop(np->peer->rank, "a credit that cannot be");
+        nxr_net_drop(np->peer->rank, "a credit that cannot be");
         return;
     }
     np->tx_limit = limit;
@@ -57,18 +57,18 @@ static void take_credit(struct net_peer *np, const struct nxr_net_stamp *credit)
 
 static void take_flush(struct net_peer *np, const struct nxr_net_stamp *flush)
 {
-    struct nxr_net_stamp *flushed = net_begin_answer(np, NXR_NET_FLUSHED, sizeof(*flushed));
+    struct nxr_net_stamp *flushed = nxr_net_begin_answer(np, NXR_NET_FLUSHED, sizeof(*flushed));
 
     if (flushed != NULL) {
         *flushed = *flush;
-        net_push(np, false);
+        nxr_net_push(np, false);
     }
 }
 
 static void take_flushed(struct net_peer *np, const struct nxr_net_stamp *flushed)
 {
     if (flushed->value > np->flush_asked || flushed->value < np->flush_heard) {
-        net_drop(np->peer->rank, "the answer to a flush that was not asked for");
+        nxr_net_drop(np->peer->rank, "the answer to a flush that was not asked for");
         return;
     }
     np->flush_heard = flushed->value;
@@ -91,13 +91,13 @@ static void run(struct net_peer *np, const struct nxr_net_record *record)
         take_note(np, record);
         break;
     case NXR_NET_WORD:
-        net_take_word(np, nxr_net_body(record));
+        nxr_net_take_word(np, nxr_net_body(record));
         break;
     case NXR_NET_GET:
-        net_take_device_get(np, nxr_net_body(record));
+        nxr_net_take_device_get(np, nxr_net_body(record));
         break;
     case NXR_NET_STAGE:
-        net_take_stage(np, nxr_net_body(record));
+        nxr_net_take_stage(np, nxr_net_body(record));
         break;
     default:
         take_flush(np, nxr_net_body(record));
@@ -116,7 +116,7 @@ static void gate(struct net_peer *np, const struct nxr_net_record *record)
     }
     gated = malloc(sizeof(*gated) + nbytes);
     if (gated == NULL) {
-        net_give_up(np);
+        nxr_net_give_up(np);
         return;
     }
     gated->after = np->landing_seq;
@@ -124,7 +124,7 @@ static void gate(struct net_peer *np, const struct nxr_net_record *record)
     nxr_list_append(&np->gated, &gated->link);
 }
 
-void net_run_gated(struct net_peer *np)
+void nxr_net_run_gated(struct net_peer *np)
 {
     while (!nxr_list_is_empty(&np->gated) && np->n_busy_words == 0) {
         struct net_gated *gated = nxr_list_entry(np->gated.next, struct net_gated, link);
@@ -145,10 +145,10 @@ static void take_get(struct net_peer *np, const struct nxr_net_record *record)
     const struct nxr_net_get *get = nxr_net_body(record);
     const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
 
-    if (get->is_bulk == 0 && net_is_device(&range)) {
+    if (get->is_bulk == 0 && nxr_net_is_device(&range)) {
         gate(np, record);
     } else {
-        net_take_get(np, get);
+        nxr_net_take_get(np, get);
     }
 }
 
@@ -160,14 +160,14 @@ static void take_record(struct net_peer *np, const struct nxr_net_record *record
     switch (record->type) {
     case NXR_NET_PUT:
         payload = nxr_net_payload(record, sizeof(struct nxr_net_put), &nbytes);
-        net_take_put(np, body, payload, nbytes);
+        nxr_net_take_put(np, body, payload, nbytes);
         break;
     case NXR_NET_GET:
         take_get(np, record);
         break;
     case NXR_NET_GOT:
         payload = nxr_net_payload(record, sizeof(struct nxr_net_got), &nbytes);
-        net_take_got(np, body, payload, nbytes);
+        nxr_net_take_got(np, body, payload, nbytes);
         break;
     case NXR_NET_NOTE:
     case NXR_NET_WORD:
@@ -176,13 +176,13 @@ static void take_record(struct net_peer *np, const struct nxr_net_record *record
         gate(np, record);
         break;
     case NXR_NET_STAGED:
-        net_take_staged(np, body);
+        nxr_net_take_staged(np, body);
         break;
     case NXR_NET_TAKES:
-        net_take_takes(np, body);
+        nxr_net_take_takes(np, body);
         break;
     case NXR_NET_WORD_DONE:
-        net_take_word_done(np, body);
+        nxr_net_take_word_done(np, body);
         break;
     case NXR_NET_FLUSHED:
         take_flushed(np, body);
@@ -194,49 +194,49 @@ static void take_record(struct net_peer *np, const struct nxr_net_record *record
         take_refused(np, body);
         break;
     case NXR_NET_CLOSED_ACK:
-        net_take_closed_ack(np, body);
+        nxr_net_take_closed_ack(np, body);
         break;
     case NXR_NET_PING:
-        net_take_ping(np, body);
+        nxr_net_take_ping(np, body);
         break;
     case NXR_NET_PONG:
         break; /* hearing it was the point */
     case NXR_NET_BYE:
         np->has_left = true;
-        net_later(NET_LATER_LEFT, np->peer->rank, NULL, 0);
+        nxr_net_later(NET_LATER_LEFT, np->peer->rank, NULL, 0);
         break;
     case NXR_NET_CLOSED: /* at once, for who hears of it by a notification; and behind the key */
-        net_part_shut(np, body);
-        net_later(NET_LATER_RECORD, np->peer->rank, record, sizeof(*record) + record->nbytes);
+        nxr_net_part_shut(np, body);
+        nxr_net_later(NET_LATER_RECORD, np->peer->rank, record, sizeof(*record) + record->nbytes);
         break;
     case NXR_NET_CONTROL:
     case NXR_NET_KEY:
-        net_later(NET_LATER_RECORD, np->peer->rank, record, sizeof(*record) + record->nbytes);
+        nxr_net_later(NET_LATER_RECORD, np->peer->rank, record, sizeof(*record) + record->nbytes);
         break;
     case NXR_NET_HELLO:
         break; /* it is up already */
     default:
-        net_drop(np->peer->rank, "bulk without its bytes");
+        nxr_net_drop(np->peer->rank, "bulk without its bytes");
     }
 }
 
 /* ---- whole messages -------------------------------------------------------------------------- */
 
-void net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes, size_t at)
+void nxr_net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes, size_t at)
 {
     const struct nxr_net_record *record;
     const char *why;
 
-    net_lives(np, nbytes);
+    nxr_net_lives(np, nbytes);
     while (!np->is_dead && (record = nxr_net_next_record(bytes, nbytes, &at, &why)) != NULL) {
         take_record(np, record);
     }
     if (!np->is_dead && why != NULL) {
-        net_drop(np->peer->rank, why);
+        nxr_net_drop(np->peer->rank, why);
     }
 }
 
-uint64_t net_own_token(void)
+uint64_t nxr_net_own_token(void)
 {
     uint64_t token;
 
@@ -266,26 +266,26 @@ static void take_message(struct net_peer *np, const void *bytes, size_t nbytes)
     const unsigned char *aligned = align(bytes, nbytes);
 
     if (aligned == NULL) {
-        net_give_up(np);
+        nxr_net_give_up(np);
         return;
     }
-    net_take_records(np, aligned, nbytes, sizeof(struct nxr_net_head));
+    nxr_net_take_records(np, aligned, nbytes, sizeof(struct nxr_net_head));
 }
 
-void net_received(const void *bytes, size_t nbytes)
+void nxr_net_received(const void *bytes, size_t nbytes)
 {
     struct nxr_net_head head;
-    const char *why = nxr_net_check_head(bytes, nbytes, net_own_token(), nxr_job.size, &head);
+    const char *why = nxr_net_check_head(bytes, nbytes, nxr_net_own_token(), nxr_job.size, &head);
     struct net_peer *np;
 
     if (why != NULL) {
-        net_drop(-1, why);
+        nxr_net_drop(-1, why);
         return;
     }
     np = net_peer_of(head.rank);
     /* Until its greeting was taken, and behind what waits for that: in order. */
-    if (np == NULL || net_is_behind(head.rank)) {
-        net_later(NET_LATER_MESSAGE, head.rank, bytes, nbytes);
+    if (np == NULL || nxr_net_is_behind(head.rank)) {
+        nxr_net_later(NET_LATER_MESSAGE, head.rank, bytes, nbytes);
     } else if (head.incarnation == np->card.head.incarnation) {
         take_message(np, bytes, nbytes);
     }

@@ -41,7 +41,7 @@ struct net_closing {
 static bool needs_key(struct net *net, const struct nxr_range *range)
 {
     return (net_uses_rma(net) || (range != NULL && !range->is_mapped)) &&
-           net_takes(net, range, true);
+           nxr_net_takes(net, range, true);
 }
 
 /* Register for a network, once. Is there a key? Caller holds job.lock and the lock. */
@@ -59,7 +59,7 @@ static bool register_for(struct net *net, struct nxr_published *published)
     if (here != NULL && here->mems[net->index] == NULL) {
         void *addr = (void *)(uintptr_t)published->key.addr;
         int status =
-            net->module->mem_register(addr, published->key.nbytes, net_local_kind(addr),
+            net->module->mem_register(addr, published->key.nbytes, nxr_net_local_kind(addr),
                                       &here->mems[net->index], here->keys[net->index], &nbytes);
 
         if (status != NIXL_OK) {
@@ -87,19 +87,19 @@ void nxr_net_send_key(struct nxr_peer *peer, uint64_t ask, struct nxr_published 
     if (has_key) {
         blob_nbytes = published->net->key_nbytes[net->index];
     }
-    key = net_begin_answer(np, NXR_NET_KEY, sizeof(*key) + blob_nbytes);
+    key = nxr_net_begin_answer(np, NXR_NET_KEY, sizeof(*key) + blob_nbytes);
     if (key != NULL) {
         *key = (struct nxr_net_key_record){
             .ask = ask,
             .key = published->key,
-            .takes_bulk = range == NULL || (range->is_mapped && net_takes(net, range, true) &&
+            .takes_bulk = range == NULL || (range->is_mapped && nxr_net_takes(net, range, true) &&
                                             (has_key || !net_uses_rma(net))),
         };
         if (blob_nbytes > 0) {
             memcpy(key->network, net->module->name, strlen(net->module->name) + 1);
             memcpy(key + 1, published->net->keys[net->index], blob_nbytes);
         }
-        net_push(np, false);
+        nxr_net_push(np, false);
     }
     net_unlock();
 }
@@ -122,13 +122,13 @@ void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *publ
     struct net_closing *closing = NULL;
 
     net_lock();
-    closed = net_begin_answer(np, NXR_NET_CLOSED, sizeof(*closed));
+    closed = nxr_net_begin_answer(np, NXR_NET_CLOSED, sizeof(*closed));
     if (closed != NULL) {
         *closed = (struct nxr_net_region){published->key.generation, published->key.id, 0};
         if (is_registered(published)) {
             closing = calloc(1, sizeof(*closing));
             if (closing == NULL) {
-                net_give_up(np); /* nobody would wait until it has let go */
+                nxr_net_give_up(np); /* nobody would wait until it has let go */
             }
         }
         if (closing != NULL) {
@@ -137,7 +137,7 @@ void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *publ
             closing->generation = published->key.generation;
             nxr_list_append(&nxr_net.closings, &closing->link);
         }
-        net_push(np, false);
+        nxr_net_push(np, false);
     }
     net_unlock();
 }
@@ -159,12 +159,12 @@ static void forget_closings(int rank, uint32_t id, uint64_t generation)
     }
 }
 
-void net_closings_end(int rank)
+void nxr_net_closings_end(int rank)
 {
     forget_closings(rank, 0, 0);
 }
 
-void net_take_closed_ack(struct net_peer *np, const struct nxr_net_region *closed)
+void nxr_net_take_closed_ack(struct net_peer *np, const struct nxr_net_region *closed)
 {
     forget_closings(np->peer->rank, closed->id, closed->generation);
 }
@@ -223,7 +223,7 @@ static enum net_how open_key(struct net_peer *np, struct net_part *part,
     part->how_else =
         np->messages->attr->has_bulk && record->takes_bulk != 0 ? NET_BULK : NET_PIECES;
     if (attr->has_rma && nbytes > 0 && strcmp(record->network, np->bulk->module->name) == 0) {
-        ep = net_ep(np, np->bulk);
+        ep = nxr_net_ep_to(np, np->bulk);
         if (ep != NULL && np->bulk->module->key_open(ep, blob, nbytes, &part->key) == NIXL_OK) {
             return NET_RMA;
         }
@@ -244,7 +244,7 @@ static void tell_how(const struct nxr_part *part)
               nxr_window_is_needed(part) ? ", through host memory" : "");
 }
 
-int net_part_open(struct nxr_part *part, int fd)
+int nxr_net_part_open(struct nxr_part *part, int fd)
 {
     (void)fd;
     part->method = part->net->how == NET_RMA ? NXR_METHOD_RMA : NXR_METHOD_MESSAGE;
@@ -259,8 +259,8 @@ int net_part_open(struct nxr_part *part, int fd)
     return NIXL_OK;
 }
 
-void net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *key,
-                  const unsigned char *blob, size_t nbytes)
+void nxr_net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *key,
+                      const unsigned char *blob, size_t nbytes)
 {
     struct net_peer *np = peer->net;
     struct net_part *part = calloc(1, sizeof(*part));
@@ -276,11 +276,11 @@ void net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *key,
     nxr_list_append(&np->parts, &part->link);
     net_unlock();
     if (!nxr_region_net_key_came(peer, key->ask, &key->key, part)) {
-        net_part_free(np, part);
+        nxr_net_part_free(np, part);
     }
 }
 
-void net_part_free(struct net_peer *np, struct net_part *part)
+void nxr_net_part_free(struct net_peer *np, struct net_part *part)
 {
     net_lock();
     nxr_list_remove(&part->link);
@@ -291,31 +291,31 @@ void net_part_free(struct net_peer *np, struct net_part *part)
     free(part);
 }
 
-void net_part_close(struct nxr_part *part)
+void nxr_net_part_close(struct nxr_part *part)
 {
     struct net_part *net = part->net;
 
     part->net = NULL;
-    net_part_free(part->peer->net, net);
+    nxr_net_part_free(part->peer->net, net);
 }
 
-bool net_part_is_busy(const struct nxr_part *part)
+bool nxr_net_part_is_busy(const struct nxr_part *part)
 {
     bool is_busy;
 
     net_lock();
-    is_busy = part->net->n_at_module > 0 || net_moves_use(part->peer->net, part->net);
+    is_busy = part->net->n_at_module > 0 || nxr_net_moves_use(part->peer->net, part->net);
     net_unlock();
     return is_busy;
 }
 
 static void send_closed_ack(struct net_peer *np, uint32_t id, uint64_t generation)
 {
-    struct nxr_net_region *ack = net_begin_answer(np, NXR_NET_CLOSED_ACK, sizeof(*ack));
+    struct nxr_net_region *ack = nxr_net_begin_answer(np, NXR_NET_CLOSED_ACK, sizeof(*ack));
 
     if (ack != NULL) {
         *ack = (struct nxr_net_region){generation, id, 0};
-        net_push(np, false);
+        nxr_net_push(np, false);
     }
 }
 
@@ -334,7 +334,7 @@ static bool is_ack_owed(const struct net_peer *np, uint32_t id, uint64_t generat
     return false;
 }
 
-void net_part_left(struct net_peer *np, struct net_part *part)
+void nxr_net_part_left(struct net_peer *np, struct net_part *part)
 {
     if (part->owes_ack && part->n_at_module == 0) {
         part->owes_ack = false;
@@ -344,7 +344,7 @@ void net_part_left(struct net_peer *np, struct net_part *part)
     }
 }
 
-bool net_part_went_stale(struct net_peer *np, uint32_t id, uint64_t generation)
+bool nxr_net_part_went_stale(struct net_peer *np, uint32_t id, uint64_t generation)
 {
     struct nxr_list *link, *after;
     bool is_busy = false;
@@ -364,7 +364,7 @@ bool net_part_went_stale(struct net_peer *np, uint32_t id, uint64_t generation)
     return is_busy;
 }
 
-void net_part_shut(struct net_peer *np, const struct nxr_net_region *closed)
+void nxr_net_part_shut(struct net_peer *np, const struct nxr_net_region *closed)
 {
     struct nxr_list *link, *after;
 
@@ -378,9 +378,9 @@ void net_part_shut(struct net_peer *np, const struct nxr_net_region *closed)
     }
 }
 
-void net_take_closed(struct net_peer *np, const struct nxr_net_region *closed)
+void nxr_net_take_closed(struct net_peer *np, const struct nxr_net_region *closed)
 {
-    if (!net_part_went_stale(np, closed->id, closed->generation)) {
+    if (!nxr_net_part_went_stale(np, closed->id, closed->generation)) {
         send_closed_ack(np, closed->id, closed->generation);
     }
 }

@@ -38,7 +38,7 @@ static void mark(int rank)
     announce();
 }
 
-void net_later(enum net_later_what what, int rank, const void *bytes, size_t nbytes)
+void nxr_net_later(enum net_later_what what, int rank, const void *bytes, size_t nbytes)
 {
     struct net_later *later = malloc(sizeof(*later) + nbytes);
 
@@ -58,7 +58,7 @@ void net_later(enum net_later_what what, int rank, const void *bytes, size_t nby
     announce();
 }
 
-bool net_is_behind(int rank)
+bool nxr_net_is_behind(int rank)
 {
     struct nxr_list *link, *after;
 
@@ -91,7 +91,7 @@ static void greet(const struct net_later *later)
     if (record == NULL || record->type != NXR_NET_HELLO || later->rank == nxr_job.rank ||
         nxr_card_parse(nxr_net_body(record), record->nbytes, later->rank, &card) != NIXL_OK) {
         net_lock();
-        net_drop(later->rank, why != NULL ? why : "a message before the greeting");
+        nxr_net_drop(later->rank, why != NULL ? why : "a message before the greeting");
         net_unlock();
         return;
     }
@@ -108,7 +108,7 @@ static void take_message(const struct net_later *later)
     }
     net_lock();
     if (np != NULL) {
-        net_take_records(np, later->bytes, later->nbytes, sizeof(struct nxr_net_head));
+        nxr_net_take_records(np, later->bytes, later->nbytes, sizeof(struct nxr_net_head));
     }
     nxr_net.n_later_messages--;
     nxr_net.taking_rank = -1;
@@ -123,7 +123,7 @@ static void take_control(struct nxr_peer *peer, const void *body, size_t nbytes)
     if (nxr_wire_parse(body, nbytes, 0, nxr_job.size, &message, &why) != NIXL_OK ||
         message.header.rank != peer->rank) {
         net_lock();
-        net_drop(peer->rank, why != NULL ? why : "a control message in another rank's name");
+        nxr_net_drop(peer->rank, why != NULL ? why : "a control message in another rank's name");
         net_unlock();
         return;
     }
@@ -144,14 +144,14 @@ static void take_record(const struct net_later *later)
     case NXR_NET_KEY: {
         const void *blob = nxr_net_payload(record, sizeof(struct nxr_net_key_record), &nbytes);
 
-        net_take_key(peer, body, blob, nbytes);
+        nxr_net_take_key(peer, body, blob, nbytes);
         break;
     }
     case NXR_NET_CLOSED: {
         const struct nxr_net_region *closed = body;
 
         net_lock();
-        net_take_closed(peer->net, closed);
+        nxr_net_take_closed(peer->net, closed);
         net_unlock();
         nxr_region_peer_closed(peer, closed->id, closed->generation);
         break;
@@ -220,7 +220,7 @@ static int next_marked(void)
     return found;
 }
 
-void net_run_later(void)
+void nxr_net_run_later(void)
 {
     struct net_later *later;
     int rank;
@@ -238,11 +238,11 @@ void net_run_later(void)
     }
     pthread_mutex_unlock(&nxr_job.lock);
     /* Messages that were put off deliver and end things as others do. */
-    net_tell_ended();
+    nxr_net_tell_ended();
     nxr_wake_self();
 }
 
-void net_later_drop_all(void)
+void nxr_net_later_drop_all(void)
 {
     struct nxr_list *link;
 

@@ -29,7 +29,7 @@ static size_t answer_max(const struct net_peer *np)
     return max_nbytes - NET_MESSAGE_OVERHEAD;
 }
 
-void net_set_limits(struct net_peer *np)
+void nxr_net_set_limits(struct net_peer *np)
 {
     const struct nxr_net_attr *attr = np->messages->attr;
     size_t list_get_max = answer_max(np);
@@ -112,7 +112,7 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
         explain_none(why, why_nbytes);
         return NIXL_ERR_UNSUPPORTED;
     }
-    if (!speaks_as_we(card, why, why_nbytes) || !net_choose(card, &choice, why, why_nbytes)) {
+    if (!speaks_as_we(card, why, why_nbytes) || !nxr_net_choose(card, &choice, why, why_nbytes)) {
         return NIXL_ERR_UNSUPPORTED;
     }
     np = net_peer_new(peer, card);
@@ -124,7 +124,7 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
     np->n_choices = choice.n_networks;
     np->messages = choice.networks[0];
     np->bulk = choice.bulk;
-    net_set_limits(np);
+    nxr_net_set_limits(np);
     net_lock();
     np->messages->n_peers++;
     np->bulk->n_peers++;
@@ -162,9 +162,9 @@ static void close_eps(struct net_peer *np, bool is_orderly)
 static void cut_off(struct net_peer *np)
 {
     np->is_dead = true;
-    net_out_drop_all(np);
-    net_moves_drop(np);
-    net_words_end(np, NIXL_ERR_PEER_LOST);
+    nxr_net_out_drop_all(np);
+    nxr_net_moves_drop(np);
+    nxr_net_words_end(np, NIXL_ERR_PEER_LOST);
     drop_gated(np);
 }
 
@@ -187,7 +187,7 @@ void nxr_net_peer_lost(struct nxr_peer *peer)
     }
     net_lock();
     cut_off(np);
-    net_closings_end(peer->rank);
+    nxr_net_closings_end(peer->rank);
     close_eps(np, np->has_left);
     net_unlock();
     nxr_stage_peer_lost(peer);
@@ -199,10 +199,10 @@ void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *messag
     void *body;
 
     net_lock();
-    body = net_begin_answer(peer->net, NXR_NET_CONTROL, message->header.nbytes);
+    body = nxr_net_begin_answer(peer->net, NXR_NET_CONTROL, message->header.nbytes);
     if (body != NULL) {
         memcpy(body, message, message->header.nbytes);
-        net_push(peer->net, false);
+        nxr_net_push(peer->net, false);
     }
     net_unlock();
 }
@@ -217,9 +217,9 @@ void nxr_net_leave(void)
         struct net_peer *np = net_peer_of(rank);
 
         if (np != NULL && !np->is_dead && np->is_greeted) {
-            net_begin(np, NXR_NET_BYE, 0);
-            net_push(np, false);
-            net_pump(np);
+            nxr_net_begin(np, NXR_NET_BYE, 0);
+            nxr_net_push(np, false);
+            nxr_net_pump(np);
             np->is_dead = true;
             close_eps(np, true);
         }
@@ -227,7 +227,7 @@ void nxr_net_leave(void)
     net_unlock();
 }
 
-void net_peers_close(void)
+void nxr_net_peers_close(void)
 {
     for (int rank = 0; rank < nxr_job.size; rank++) {
         struct net_peer *np = net_peer_of(rank);
@@ -239,7 +239,7 @@ void net_peers_close(void)
     }
 }
 
-void net_peers_free(void)
+void nxr_net_peers_free(void)
 {
     for (int rank = 0; rank < nxr_job.size; rank++) {
         free(net_peer_of(rank));

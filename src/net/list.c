@@ -18,31 +18,31 @@
 
 /* ---- puts ------------------------------------------------------------------------------------ */
 
-int net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
-                  size_t n_pieces, size_t *n_done_p)
+int nxr_net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
+                      size_t n_pieces, size_t *n_done_p)
 {
     struct net_peer *np = part->peer->net;
     size_t n_done = 0;
     int status;
 
     if (kind == NXR_OP_GET || pieces[0].nbytes > np->put_max ||
-        net_local_kind(pieces[0].local) != NIXL_MEM_HOST) {
+        nxr_net_local_kind(pieces[0].local) != NIXL_MEM_HOST) {
         *n_done_p = 0;
         return NIXL_ERR_AGAIN;
     }
     net_lock();
-    status = net_check_part(np, part);
+    status = nxr_net_check_part(np, part);
     while (status == NIXL_OK && n_done < n_pieces) {
         const struct nxr_piece *piece = &pieces[n_done];
 
-        status = piece->nbytes > np->put_max || !net_has_room(np)
+        status = piece->nbytes > np->put_max || !nxr_net_has_room(np)
                      ? NIXL_ERR_AGAIN
-                     : net_append_put(np, part, piece->offset, piece->local, piece->nbytes);
+                     : nxr_net_append_put(np, part, piece->offset, piece->local, piece->nbytes);
         n_done += status == NIXL_OK;
     }
     if (n_done > 0) {
-        net_ask_flush_early(np);
-        net_push(np, true);
+        nxr_net_ask_flush_early(np);
+        nxr_net_push(np, true);
     }
     net_unlock();
     *n_done_p = n_done;
@@ -57,7 +57,7 @@ static bool can_be_list(const struct nxr_op *op)
     size_t max_nbytes = op->part->peer->net->list_get_max;
 
     if (op->kind != NXR_OP_GET || op->part->key.kind != NIXL_MEM_HOST ||
-        net_local_kind(op->local) != NIXL_MEM_HOST) {
+        nxr_net_local_kind(op->local) != NIXL_MEM_HOST) {
         return false;
     }
     for (size_t i = 0; i < op->n_pieces; i++) {
@@ -68,21 +68,21 @@ static bool can_be_list(const struct nxr_op *op)
     return true;
 }
 
-int net_start_list(struct nxr_op *op)
+int nxr_net_start_list(struct nxr_op *op)
 {
-    return can_be_list(op) ? net_start(op) : NIXL_ERR_UNSUPPORTED;
+    return can_be_list(op) ? nxr_net_op_start(op) : NIXL_ERR_UNSUPPORTED;
 }
 
-bool net_list_go(struct net_move *move)
+bool nxr_net_list_go(struct net_move *move)
 {
     const struct nxr_op *user = move->user;
 
     while (move->n_asked < user->n_pieces && move->issued - user->nbytes_done < WINDOW_NBYTES) {
         const struct nxr_piece *piece = &user->pieces[move->n_asked];
-        struct nxr_net_get *get = net_begin(move->np, NXR_NET_GET, sizeof(*get));
+        struct nxr_net_get *get = nxr_net_begin(move->np, NXR_NET_GET, sizeof(*get));
 
         if (get == NULL) {
-            net_move_end(move, NIXL_ERR_NO_MEMORY);
+            nxr_net_move_end(move, NIXL_ERR_NO_MEMORY);
             return true;
         }
         *get = (struct nxr_net_get){
@@ -95,29 +95,29 @@ bool net_list_go(struct net_move *move)
         move->n_asked++;
         move->issued += piece->nbytes;
     }
-    net_push(move->np, true);
+    nxr_net_push(move->np, true);
     return true;
 }
 
-void net_list_take_got(struct net_move *move, const struct nxr_net_got *got, const void *payload,
-                       size_t nbytes)
+void nxr_net_list_take_got(struct net_move *move, const struct nxr_net_got *got,
+                           const void *payload, size_t nbytes)
 {
     struct nxr_op *user = move->user;
     const struct nxr_piece *piece = &user->pieces[move->n_got];
 
     if (got->move != move->id + move->n_got || move->n_got == move->n_asked ||
         nbytes != piece->nbytes) {
-        net_drop(move->np->peer->rank, "an answer to a get of a list that does not fit");
-        net_move_end(move, NIXL_ERR_TRANSPORT);
+        nxr_net_drop(move->np->peer->rank, "an answer to a get of a list that does not fit");
+        nxr_net_move_end(move, NIXL_ERR_TRANSPORT);
         return;
     }
     nxr_copy(piece->local, payload, nbytes);
     user->nbytes_done += nbytes;
     move->n_got++;
     if (move->n_got == user->n_pieces) {
-        net_move_end(move, NIXL_OK);
+        nxr_net_move_end(move, NIXL_OK);
     } else if (move->n_asked < user->n_pieces &&
                move->issued - user->nbytes_done <= WINDOW_NBYTES / 2) {
-        net_move_go(move);
+        nxr_net_move_go(move);
     }
 }

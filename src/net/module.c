@@ -154,7 +154,7 @@ static int open_network(struct net *net, struct nxr_full_card *card)
     net->attr = net->module->attr();
     status = net->module->address(address, &nbytes);
     if (status == NIXL_OK) {
-        status = net_offer_add(card, net, address, nbytes);
+        status = nxr_net_offer_add(card, net, address, nbytes);
     }
     if (status != NIXL_OK) {
         snprintf(net->why, sizeof(net->why), "its address does not fit into the card");
@@ -194,7 +194,7 @@ static void start_network(struct net *net, const char *name, struct nxr_full_car
         status = open_network(net, card);
     }
     if (status == NIXL_OK) {
-        net->transport = net_transport(net->module->name, net->attr->latency_ns);
+        net->transport = nxr_net_transport(net->module->name, net->attr->latency_ns);
         nxr_debug(NET, "%s: %s, %s", name, net->attr->library, net->attr->devices);
     } else {
         nxr_debug(NET, "%s is not used: %s", name, net->why);
@@ -232,12 +232,12 @@ void nxr_net_start(struct nxr_full_card *card)
         .rank = nxr_job.rank,
         .size = nxr_job.size,
         .now_ns = &nxr_net.now,
-        .received = net_received,
-        .incoming = net_incoming,
-        .landing = net_landing,
-        .landed = net_landed,
+        .received = nxr_net_received,
+        .incoming = nxr_net_incoming,
+        .landing = nxr_net_landing,
+        .landed = nxr_net_landed,
         .ended = ended,
-        .ep_failed = net_ep_failed,
+        .ep_failed = nxr_net_ep_failed,
         .log = log_for_module,
         .devices = nxr_env.net_devices,
         .provider = nxr_env.ofi_provider,
@@ -257,7 +257,7 @@ void nxr_net_start(struct nxr_full_card *card)
 /* Tell what has ended; parts that waited for that give their keys back. */
 static void settle(void)
 {
-    net_tell_ended();
+    nxr_net_tell_ended();
     pthread_mutex_lock(&nxr_job.lock);
     nxr_region_tick(nxr_now_ns());
     pthread_mutex_unlock(&nxr_job.lock);
@@ -274,8 +274,8 @@ void nxr_net_stop(void)
     }
     atomic_store(&nxr_net_is_open, false);
     nxr_net.is_in_round = true; /* the service thread is gone: nobody is there to be kicked */
-    net_peers_close();
-    net_works_stop();
+    nxr_net_peers_close();
+    nxr_net_works_stop();
     nxr_net.now = nxr_now_ns();
     for (unsigned i = 0; i < nxr_net.n_nets; i++) {
         if (nxr_net.nets[i].is_open) {
@@ -287,9 +287,9 @@ void nxr_net_stop(void)
         unload(&nxr_net.nets[i]);
     }
     settle();
-    net_peers_free();
-    net_closings_end(-1);
-    net_later_drop_all();
+    nxr_net_peers_free();
+    nxr_net_closings_end(-1);
+    nxr_net_later_drop_all();
     free(nxr_net.aligned);
     nxr_net.aligned = NULL;
     free_ranks();

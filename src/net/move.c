@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 /* Can the part be used? NIXL_OK, NIXL_ERR_STALE, NIXL_ERR_PEER_LOST. */
-int net_check_part(const struct net_peer *np, const struct nxr_part *part)
+int nxr_net_check_part(const struct net_peer *np, const struct nxr_part *part)
 {
     uint64_t generation = atomic_load_explicit(&part->generation, memory_order_acquire);
 
@@ -27,10 +27,10 @@ int net_check_part(const struct net_peer *np, const struct nxr_part *part)
 
 /* ---- small puts ------------------------------------------------------------------------------ */
 
-int net_append_put(struct net_peer *np, const struct nxr_part *part, uint64_t offset,
-                   const void *src, size_t nbytes)
+int nxr_net_append_put(struct net_peer *np, const struct nxr_part *part, uint64_t offset,
+                       const void *src, size_t nbytes)
 {
-    struct nxr_net_put *put = net_begin(np, NXR_NET_PUT, sizeof(*put) + nbytes);
+    struct nxr_net_put *put = nxr_net_begin(np, NXR_NET_PUT, sizeof(*put) + nbytes);
 
     if (put == NULL) {
         return NIXL_ERR_NO_MEMORY;
@@ -41,31 +41,31 @@ int net_append_put(struct net_peer *np, const struct nxr_part *part, uint64_t of
     return NIXL_OK;
 }
 
-int net_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+int nxr_net_part_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
 {
     struct net_peer *np = part->peer->net;
     int status;
 
-    if (nbytes > np->put_max || net_local_kind(src) != NIXL_MEM_HOST) {
+    if (nbytes > np->put_max || nxr_net_local_kind(src) != NIXL_MEM_HOST) {
         return NIXL_ERR_AGAIN;
     }
     net_lock();
-    status = net_check_part(np, part);
-    if (status == NIXL_OK && !net_has_room(np)) {
+    status = nxr_net_check_part(np, part);
+    if (status == NIXL_OK && !nxr_net_has_room(np)) {
         status = NIXL_ERR_AGAIN;
     }
     if (status == NIXL_OK) {
-        status = net_append_put(np, part, offset, src, nbytes);
+        status = nxr_net_append_put(np, part, offset, src, nbytes);
     }
     if (status == NIXL_OK) {
-        net_ask_flush_early(np);
-        net_push(np, true);
+        nxr_net_ask_flush_early(np);
+        nxr_net_push(np, true);
     }
     net_unlock();
     return status;
 }
 
-int net_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
+int nxr_net_part_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
 {
     (void)part;
     (void)offset;
@@ -85,19 +85,19 @@ static bool go_put_pieces(struct net_move *move)
         size_t left = user->nbytes - user->nbytes_done;
         size_t nbytes = left < np->piece_max ? left : np->piece_max;
 
-        if (!net_has_room(np)) {
+        if (!nxr_net_has_room(np)) {
             return false;
         }
-        if (net_append_put(np, user->part, user->offset + user->nbytes_done,
-                           (const char *)user->local + user->nbytes_done, nbytes) != NIXL_OK) {
-            net_move_end(move, NIXL_ERR_NO_MEMORY);
+        if (nxr_net_append_put(np, user->part, user->offset + user->nbytes_done,
+                               (const char *)user->local + user->nbytes_done, nbytes) != NIXL_OK) {
+            nxr_net_move_end(move, NIXL_ERR_NO_MEMORY);
             return true;
         }
         np->is_dirty = true;
         user->nbytes_done += nbytes;
-        net_push(np, false);
+        nxr_net_push(np, false);
     }
-    net_move_end(move, NIXL_OK);
+    nxr_net_move_end(move, NIXL_OK);
     return true;
 }
 
@@ -108,10 +108,10 @@ static bool go_get(struct net_move *move)
     struct net_peer *np = move->np;
     size_t left = user->nbytes - user->nbytes_done;
     bool is_bulk = move->how == NET_BULK;
-    struct nxr_net_get *get = net_begin(np, NXR_NET_GET, sizeof(*get));
+    struct nxr_net_get *get = nxr_net_begin(np, NXR_NET_GET, sizeof(*get));
 
     if (get == NULL) {
-        net_move_end(move, NIXL_ERR_NO_MEMORY);
+        nxr_net_move_end(move, NIXL_ERR_NO_MEMORY);
         return true;
     }
     *get = (struct nxr_net_get){
@@ -122,7 +122,7 @@ static bool go_get(struct net_move *move)
         .id = user->part->id,
         .is_bulk = is_bulk,
     };
-    net_push(np, true);
+    nxr_net_push(np, true);
     return true;
 }
 
@@ -139,56 +139,56 @@ static bool go_put_bulk(struct net_move *move)
     struct net_bulk bulk = {.bytes = user->local,
                             .nbytes = user->nbytes,
                             .move = move,
-                            .flush = net_flush_of_bulk(np),
+                            .flush = nxr_net_flush_of_bulk(np),
                             .may_wait = user->is_followed};
 
     np->has_bulk_unheard = true;
     move->is_at_module = true;
-    if (net_send_bulk(np, NXR_NET_BULK_PUT, &put, sizeof(put), &bulk) != NIXL_OK) {
-        net_flush_lost(np);
+    if (nxr_net_send_bulk(np, NXR_NET_BULK_PUT, &put, sizeof(put), &bulk) != NIXL_OK) {
+        nxr_net_flush_lost(np);
         move->is_at_module = false;
-        net_move_end(move, NIXL_ERR_NO_MEMORY);
+        nxr_net_move_end(move, NIXL_ERR_NO_MEMORY);
     }
     return true;
 }
 
-int net_outcome(const struct net_peer *np, int status)
+int nxr_net_outcome(const struct net_peer *np, int status)
 {
     if (status != NIXL_ERR_TRANSPORT) {
         return status;
     }
     if (!np->is_dead) {
-        net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
+        nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     }
     return NIXL_ERR_PEER_LOST;
 }
 
-void net_bulk_left(struct net_move *move, int status)
+void nxr_net_bulk_left(struct net_move *move, int status)
 {
     move->is_at_module = false;
-    net_move_end(move, net_outcome(move->np, status));
+    nxr_net_move_end(move, nxr_net_outcome(move->np, status));
 }
 
-bool net_move_go(struct net_move *move)
+bool nxr_net_move_go(struct net_move *move)
 {
     bool is_put = move->user->kind == NXR_OP_PUT;
-    int status = net_check_part(move->np, move->user->part);
+    int status = nxr_net_check_part(move->np, move->user->part);
 
     if (move->status != NIXL_OK) {
         return true; /* it ends with its last piece */
     }
     if (status != NIXL_OK) {
-        net_rma_stop(move, status);
+        nxr_net_rma_stop(move, status);
         return true;
     }
     if (move->how == NET_RMA) {
-        return net_rma_go(move);
+        return nxr_net_rma_go(move);
     }
     if (move->how == NET_LIST) {
-        return net_list_go(move);
+        return nxr_net_list_go(move);
     }
     if (move->how == NET_WORD) {
-        return net_word_go(move);
+        return nxr_net_word_go(move);
     }
     if (!is_put) {
         return go_get(move);
@@ -210,13 +210,13 @@ static enum net_how how_to(const struct nxr_op *user)
     if (user->kind == NXR_OP_WORD) {
         return NET_WORD;
     }
-    if (net_local_kind(user->local) != NIXL_MEM_HOST) {
+    if (nxr_net_local_kind(user->local) != NIXL_MEM_HOST) {
         return part->how;
     }
     if (is_small) {
         return NET_PIECES;
     }
-    return part->how == NET_RMA && !net_is_bulk_reached(np) ? part->how_else : part->how;
+    return part->how == NET_RMA && !nxr_net_is_bulk_reached(np) ? part->how_else : part->how;
 }
 
 static struct net_move *move_new(struct nxr_op *user)
@@ -255,21 +255,21 @@ static bool is_in_order(const struct net_move *move)
            (move->how == NET_RMA && np->bulk == np->messages && np->bulk->attr->orders_writes);
 }
 
-int net_start(struct nxr_op *op)
+int nxr_net_op_start(struct nxr_op *op)
 {
     struct net_peer *np = op->part->peer->net;
     struct net_move *move;
     int status;
 
     net_lock();
-    status = net_check_part(np, op->part);
+    status = nxr_net_check_part(np, op->part);
     move = status == NIXL_OK ? move_new(op) : NULL;
     if (move == NULL) {
         net_unlock();
         return status == NIXL_OK ? NIXL_ERR_NO_MEMORY : status;
     }
-    net_expect(np, op->nbytes);
-    if (!nxr_list_is_empty(&np->waiting) || !net_move_go(move)) {
+    nxr_net_peer_expect(np, op->nbytes);
+    if (!nxr_list_is_empty(&np->waiting) || !nxr_net_move_go(move)) {
         nxr_list_append(&np->waiting, &move->wait_link);
         net_is_busy(np);
     }
@@ -278,11 +278,11 @@ int net_start(struct nxr_op *op)
         nxr_op_ordered(op);
     }
     net_unlock();
-    net_tell_ended();
+    nxr_net_tell_ended();
     return NIXL_INPROGRESS;
 }
 
-void net_move_end(struct net_move *move, int status)
+void nxr_net_move_end(struct net_move *move, int status)
 {
     if (status == NIXL_OK) {
         move->user->nbytes_done = move->user->nbytes;
@@ -296,7 +296,7 @@ void net_move_end(struct net_move *move, int status)
     atomic_store_explicit(&nxr_net.has_ended, true, memory_order_release);
 }
 
-void net_tell_ended(void)
+void nxr_net_tell_ended(void)
 {
     struct nxr_list told, *link;
 
@@ -317,7 +317,7 @@ void net_tell_ended(void)
     }
 }
 
-int net_cancel(struct nxr_op *op)
+int nxr_net_cancel(struct nxr_op *op)
 {
     struct net_peer *np = op->part->peer->net;
     struct nxr_list *link, *after;
@@ -332,18 +332,18 @@ int net_cancel(struct nxr_op *op)
             (move->how != NET_WORD || !nxr_list_is_empty(&move->wait_link))) {
             found = move;
         } else if (move->user == op && move->how == NET_RMA && move->issued < op->nbytes) {
-            net_rma_stop(move, NIXL_ERR_CANCELED); /* no further piece */
+            nxr_net_rma_stop(move, NIXL_ERR_CANCELED); /* no further piece */
         }
     }
     if (found != NULL) {
-        net_move_end(found, NIXL_ERR_CANCELED);
+        nxr_net_move_end(found, NIXL_ERR_CANCELED);
     }
     net_unlock();
-    net_tell_ended();
+    nxr_net_tell_ended();
     return found != NULL ? NIXL_OK : NIXL_INPROGRESS;
 }
 
-void net_moves_drop(struct net_peer *np)
+void nxr_net_moves_drop(struct net_peer *np)
 {
     struct nxr_list *link, *after;
 
@@ -351,12 +351,12 @@ void net_moves_drop(struct net_peer *np)
         struct net_move *move = nxr_list_entry(link, struct net_move, link);
 
         if (!move->is_at_module) { /* else the module ends it: it may still touch the buffer */
-            net_move_end(move, NIXL_ERR_PEER_LOST);
+            nxr_net_move_end(move, NIXL_ERR_PEER_LOST);
         }
     }
 }
 
-bool net_moves_use(const struct net_peer *np, const struct net_part *part)
+bool nxr_net_moves_use(const struct net_peer *np, const struct net_part *part)
 {
     struct nxr_list *link, *after;
 
@@ -368,7 +368,7 @@ bool net_moves_use(const struct net_peer *np, const struct net_part *part)
     return false;
 }
 
-bool net_moves_pump(struct net_peer *np)
+bool nxr_net_moves_pump(struct net_peer *np)
 {
     bool has_moved = false;
 
@@ -376,7 +376,7 @@ bool net_moves_pump(struct net_peer *np)
         struct net_move *move = nxr_list_entry(np->waiting.next, struct net_move, wait_link);
 
         nxr_list_remove(&move->wait_link);
-        if (!net_move_go(move)) {
+        if (!nxr_net_move_go(move)) {
             nxr_list_prepend(&np->waiting, &move->wait_link);
             return has_moved;
         }
@@ -387,7 +387,7 @@ bool net_moves_pump(struct net_peer *np)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-struct net_move *net_move_find(struct net_peer *np, uint64_t id)
+struct net_move *nxr_net_move_find(struct net_peer *np, uint64_t id)
 {
     struct nxr_list *link, *after;
 
@@ -401,10 +401,10 @@ struct net_move *net_move_find(struct net_peer *np, uint64_t id)
     return NULL;
 }
 
-void net_take_got(struct net_peer *np, const struct nxr_net_got *got, const void *payload,
-                  size_t nbytes)
+void nxr_net_take_got(struct net_peer *np, const struct nxr_net_got *got, const void *payload,
+                      size_t nbytes)
 {
-    struct net_move *move = net_move_find(np, got->move);
+    struct net_move *move = nxr_net_move_find(np, got->move);
     struct nxr_op *user = move != NULL ? move->user : NULL;
 
     if (user == NULL || user->kind != NXR_OP_GET || move->is_at_module) {
@@ -412,26 +412,26 @@ void net_take_got(struct net_peer *np, const struct nxr_net_got *got, const void
     }
     nxr_net.must_wake = true;
     if (got->status != NIXL_OK) {
-        net_move_end(move, got->status);
+        nxr_net_move_end(move, got->status);
         return;
     }
     if (move->how == NET_LIST) {
-        net_list_take_got(move, got, payload, nbytes);
+        nxr_net_list_take_got(move, got, payload, nbytes);
         return;
     }
     if (move->how == NET_BULK) {
         move->how = NET_PIECES; /* the peer sends by a network that has no bulk */
     }
     if (move->how != NET_PIECES || nbytes == 0 || nbytes > user->nbytes - user->nbytes_done) {
-        net_drop(np->peer->rank, "an answer to a get that does not fit");
-        net_move_end(move, NIXL_ERR_TRANSPORT);
+        nxr_net_drop(np->peer->rank, "an answer to a get that does not fit");
+        nxr_net_move_end(move, NIXL_ERR_TRANSPORT);
         return;
     }
     nxr_copy((char *)user->local + user->nbytes_done, payload, nbytes);
     user->nbytes_done += nbytes;
     if (user->nbytes_done < user->nbytes) {
-        net_move_go(move);
+        nxr_net_move_go(move);
     } else {
-        net_move_end(move, NIXL_OK);
+        nxr_net_move_end(move, NIXL_OK);
     }
 }

@@ -3,7 +3,7 @@
  * Notifications to ranks on other hosts. The receiver's core puts them into the ring that its page
  * has for the sender, as if that had written there; the sender keeps count of the ring's slots and
  * hears of those that were taken. Small data goes in the same message. Lock: nxr_net.lock; callers
- * of net_notify() and net_put_notify() hold the peer's send_lock.
+ * of nxr_net_notify() and nxr_net_put_notify() hold the peer's send_lock.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@ static bool take_slots(struct net_peer *np, size_t nbytes)
 
     if (np->tx_tail + n_slots > np->tx_limit) {
         np->wants_credit = true;
-        net_push(np, false);
+        nxr_net_push(np, false);
         return false;
     }
     np->tx_tail += n_slots;
@@ -32,7 +32,7 @@ static int append_note(struct net_peer *np, uint64_t tag, const void *msg, size_
     if (!take_slots(np, nbytes)) {
         return NIXL_ERR_AGAIN;
     }
-    note = net_begin(np, NXR_NET_NOTE, sizeof(*note) + nbytes);
+    note = nxr_net_begin(np, NXR_NET_NOTE, sizeof(*note) + nbytes);
     if (note == NULL) {
         np->tx_tail -= nxr_ring_slots_of(nbytes);
         return NIXL_ERR_NO_MEMORY;
@@ -44,7 +44,7 @@ static int append_note(struct net_peer *np, uint64_t tag, const void *msg, size_
     return NIXL_OK;
 }
 
-int net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
+int nxr_net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
 {
     struct net_peer *np = peer->net;
     int status = NIXL_ERR_PEER_LOST;
@@ -53,14 +53,14 @@ int net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbyt
     if (!np->is_dead) {
         status = append_note(np, tag, msg, nbytes);
         if (status == NIXL_OK) {
-            net_push(np, true);
+            nxr_net_push(np, true);
         }
     }
     net_unlock();
     return status;
 }
 
-int net_put_notify(struct nxr_part *part, const struct nxr_put_notify *what)
+int nxr_net_put_notify(struct nxr_part *part, const struct nxr_put_notify *what)
 {
     struct net_peer *np = part->peer->net;
     int status = NIXL_ERR_AGAIN;
@@ -69,13 +69,13 @@ int net_put_notify(struct nxr_part *part, const struct nxr_put_notify *what)
         return status;
     }
     net_lock();
-    if (net_check_part(np, part) == NIXL_OK && net_has_room(np) &&
+    if (nxr_net_check_part(np, part) == NIXL_OK && nxr_net_has_room(np) &&
         np->tx_tail + nxr_ring_slots_of(what->msg_nbytes) <= np->tx_limit) {
-        status = net_append_put(np, part, what->offset, what->src, what->nbytes);
+        status = nxr_net_append_put(np, part, what->offset, what->src, what->nbytes);
         if (status == NIXL_OK) {
             np->is_dirty = true;
             status = append_note(np, what->tag, what->msg, what->msg_nbytes);
-            net_push(np, true);
+            nxr_net_push(np, true);
         }
     }
     net_unlock();
@@ -92,14 +92,14 @@ void nxr_net_send_credit(struct nxr_peer *peer)
     struct nxr_net_stamp *credit;
 
     net_lock();
-    credit = net_begin_answer(np, NXR_NET_CREDIT, sizeof(*credit));
+    credit = nxr_net_begin_answer(np, NXR_NET_CREDIT, sizeof(*credit));
     if (credit != NULL) {
         credit->value = atomic_load_explicit(&peer->rx.credit->taken, memory_order_acquire);
         if (credit->value - np->rx_pushed >= NXR_RING_SLOTS / 2) {
             np->rx_pushed = credit->value;
-            net_push(np, false);
+            nxr_net_push(np, false);
         } else {
-            net_cork(np);
+            nxr_net_cork(np);
         }
     }
     net_unlock();

@@ -11,7 +11,7 @@
 
 /* ---- offers ---------------------------------------------------------------------------------- */
 
-struct nxr_net_offer net_own_offer(const struct net *net)
+struct nxr_net_offer nxr_net_own_offer(const struct net *net)
 {
     return (struct nxr_net_offer){
         .latency_ns = net->attr->latency_ns,
@@ -21,10 +21,10 @@ struct nxr_net_offer net_own_offer(const struct net *net)
     };
 }
 
-int net_offer_add(struct nxr_full_card *card, const struct net *net, const void *address,
-                  size_t nbytes)
+int nxr_net_offer_add(struct nxr_full_card *card, const struct net *net, const void *address,
+                      size_t nbytes)
 {
-    const struct nxr_net_offer offer = net_own_offer(net);
+    const struct nxr_net_offer offer = nxr_net_own_offer(net);
     unsigned char bytes[sizeof(offer) + NXR_NET_ADDRESS_NBYTES];
 
     if (nbytes > NXR_NET_ADDRESS_NBYTES) {
@@ -35,8 +35,8 @@ int net_offer_add(struct nxr_full_card *card, const struct net *net, const void 
     return nxr_card_add_address(card, net->module->name, bytes, sizeof(offer) + nbytes);
 }
 
-const void *net_offer_find(const struct nxr_full_card *card, const char *network,
-                           struct nxr_net_offer *offer_p, size_t *nbytes_p)
+const void *nxr_net_offer_find(const struct nxr_full_card *card, const char *network,
+                               struct nxr_net_offer *offer_p, size_t *nbytes_p)
 {
     size_t nbytes;
     const unsigned char *bytes = nxr_card_find_address(card, network, &nbytes);
@@ -66,8 +66,8 @@ static struct nxr_net_offer worse(struct nxr_net_offer mine, struct nxr_net_offe
     };
 }
 
-bool net_is_common(const struct net *net, const struct nxr_full_card *card,
-                   struct nxr_net_offer *expected_p, char *why, size_t why_nbytes)
+bool nxr_net_is_common(const struct net *net, const struct nxr_full_card *card,
+                       struct nxr_net_offer *expected_p, char *why, size_t why_nbytes)
 {
     struct nxr_net_offer theirs;
     const void *address;
@@ -78,7 +78,7 @@ bool net_is_common(const struct net *net, const struct nxr_full_card *card,
         snprintf(why, why_nbytes, "%s", net->why);
         return false;
     }
-    address = net_offer_find(card, net->module->name, &theirs, &nbytes);
+    address = nxr_net_offer_find(card, net->module->name, &theirs, &nbytes);
     if (address == NULL) {
         snprintf(why, why_nbytes, "the other rank does not offer it");
         return false;
@@ -86,7 +86,7 @@ bool net_is_common(const struct net *net, const struct nxr_full_card *card,
     if (net->module->reach(address, nbytes, &n_rails, why, why_nbytes) != NIXL_OK) {
         return false;
     }
-    *expected_p = worse(net_own_offer(net), theirs);
+    *expected_p = worse(nxr_net_own_offer(net), theirs);
     expected_p->n_rails = (uint16_t)smaller(expected_p->n_rails, n_rails);
     return true;
 }
@@ -138,8 +138,8 @@ static void insert(struct nxr_net_choice *choice, struct nxr_net_offer expected[
     expected[at] = *offer;
 }
 
-bool net_choose(const struct nxr_full_card *card, struct nxr_net_choice *choice_p, char *why,
-                size_t why_nbytes)
+bool nxr_net_choose(const struct nxr_full_card *card, struct nxr_net_choice *choice_p, char *why,
+                    size_t why_nbytes)
 {
     struct nxr_net_choice choice = {.n_networks = 0};
     struct nxr_net_offer expected[NXR_NET_MAX], offer;
@@ -150,7 +150,7 @@ bool net_choose(const struct nxr_full_card *card, struct nxr_net_choice *choice_
     for (size_t i = 0; i < nxr_net.n_nets; i++) {
         char reason[160];
 
-        if (net_is_common(&nxr_net.nets[i], card, &offer, reason, sizeof(reason))) {
+        if (nxr_net_is_common(&nxr_net.nets[i], card, &offer, reason, sizeof(reason))) {
             insert(&choice, expected, &nxr_net.nets[i], &offer);
         } else if (used < why_nbytes) {
             used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s",
@@ -170,8 +170,9 @@ bool net_choose(const struct nxr_full_card *card, struct nxr_net_choice *choice_
     return true;
 }
 
-void net_compare(const struct net *taken, const struct nxr_net_offer *its, const struct net *other,
-                 const struct nxr_net_offer *others, char *why, size_t why_nbytes)
+void nxr_net_compare(const struct net *taken, const struct nxr_net_offer *its,
+                     const struct net *other, const struct nxr_net_offer *others, char *why,
+                     size_t why_nbytes)
 {
     const char *name = taken->module->name;
 

@@ -32,30 +32,31 @@ struct nxr_net_choice {
 };
 
 /* What this process expects of a network that it has open. */
-struct nxr_net_offer net_own_offer(const struct net *net);
+struct nxr_net_offer nxr_net_own_offer(const struct net *net);
 
 /* Append an open network to the own card. NIXL_OK, or NIXL_ERR_LIMIT: no room. */
-int net_offer_add(struct nxr_full_card *card, const struct net *net, const void *address,
-                  size_t nbytes);
+int nxr_net_offer_add(struct nxr_full_card *card, const struct net *net, const void *address,
+                      size_t nbytes);
 
 /* The address in a network, for its module, and what is offered there; NULL: nothing. */
-const void *net_offer_find(const struct nxr_full_card *card, const char *network,
-                           struct nxr_net_offer *offer_p, size_t *nbytes_p);
+const void *nxr_net_offer_find(const struct nxr_full_card *card, const char *network,
+                               struct nxr_net_offer *offer_p, size_t *nbytes_p);
 
 /*
  * Can the rank of that card be reached in that network? What both expect of it, or one line in
  * `why`.
  */
-bool net_is_common(const struct net *net, const struct nxr_full_card *card,
-                   struct nxr_net_offer *expected_p, char *why, size_t why_nbytes);
+bool nxr_net_is_common(const struct net *net, const struct nxr_full_card *card,
+                       struct nxr_net_offer *expected_p, char *why, size_t why_nbytes);
 
 /* The networks to take to the rank of that card; false, and the reasons in one line: there is none.
  */
-bool net_choose(const struct nxr_full_card *card, struct nxr_net_choice *choice_p, char *why,
-                size_t why_nbytes);
+bool nxr_net_choose(const struct nxr_full_card *card, struct nxr_net_choice *choice_p, char *why,
+                    size_t why_nbytes);
 
 /* Why of two networks that reach a rank the one was taken and not the other, in one line. */
-void net_compare(const struct net *taken, const struct nxr_net_offer *its, const struct net *other,
-                 const struct nxr_net_offer *others, char *why, size_t why_nbytes);
+void nxr_net_compare(const struct net *taken, const struct nxr_net_offer *its,
+                     const struct net *other, const struct nxr_net_offer *others, char *why,
+                     size_t why_nbytes);
 
 #endif

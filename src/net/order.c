@@ -16,7 +16,7 @@ static uint64_t next_flush(struct net_peer *np)
 
 static void ask(struct net_peer *np)
 {
-    struct nxr_net_stamp *flush = net_begin(np, NXR_NET_FLUSH, sizeof(*flush));
+    struct nxr_net_stamp *flush = nxr_net_begin(np, NXR_NET_FLUSH, sizeof(*flush));
 
     if (flush != NULL) {
         flush->value = next_flush(np);
@@ -32,19 +32,19 @@ static bool expects_flush(struct net_peer *np)
     return np->expects_flush;
 }
 
-void net_ask_flush_early(struct net_peer *np)
+void nxr_net_ask_flush_early(struct net_peer *np)
 {
     if (expects_flush(np)) {
         ask(np);
     }
 }
 
-uint64_t net_flush_of_bulk(struct net_peer *np)
+uint64_t nxr_net_flush_of_bulk(struct net_peer *np)
 {
     return expects_flush(np) ? next_flush(np) : 0;
 }
 
-void net_flush_lost(struct net_peer *np)
+void nxr_net_flush_lost(struct net_peer *np)
 {
     np->is_dirty = true;
 }
@@ -58,12 +58,12 @@ static int advance(struct net_peer *np)
     if (np->is_dirty) {
         ask(np);
     }
-    net_push(np, false);
+    nxr_net_push(np, false);
     return np->is_dirty || np->flush_heard != np->flush_asked || np->n_writes > 0 ? NIXL_INPROGRESS
                                                                                   : NIXL_OK;
 }
 
-int net_flush(struct nxr_peer *peer)
+int nxr_net_flush(struct nxr_peer *peer)
 {
     struct net_peer *np = peer->net;
     int status;
@@ -80,7 +80,7 @@ int net_flush(struct nxr_peer *peer)
  * Messages order themselves. What moves beside them does not, and the network's own reads look at
  * memory while messages may still wait for the target's core.
  */
-int net_fence(struct nxr_peer *peer)
+int nxr_net_fence(struct nxr_peer *peer)
 {
     struct net_peer *np = peer->net;
     int status;

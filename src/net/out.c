@@ -58,10 +58,10 @@ static struct net_out *out_get(struct net_peer *np)
 static void out_put(struct net_out *out, int status)
 {
     if (out->hold != NULL) {
-        net_hold_end(out->hold);
+        nxr_net_hold_end(out->hold);
     }
     if (out->move != NULL) {
-        net_bulk_left(out->move, status);
+        nxr_net_bulk_left(out->move, status);
     }
     if (out->net->n_free_outs < MAX_FREE) {
         nxr_list_prepend(&out->net->free_outs, &out->link); /* still in the cache */
@@ -78,14 +78,14 @@ static void out_ended(struct net_op *op, int status)
     out_put(out, status);
 }
 
-struct nxr_net_ep *net_ep(struct net_peer *np, struct net *net)
+struct nxr_net_ep *nxr_net_ep_to(struct net_peer *np, struct net *net)
 {
     struct nxr_net_offer offer;
     const void *address;
     size_t nbytes;
 
     if (np->eps[net->index] == NULL && !np->is_dead) {
-        address = net_offer_find(&np->card, net->module->name, &offer, &nbytes);
+        address = nxr_net_offer_find(&np->card, net->module->name, &offer, &nbytes);
         if (address == NULL ||
             net->module->ep_open(address, nbytes, np, &np->eps[net->index]) != NIXL_OK) {
             np->eps[net->index] = NULL;
@@ -97,7 +97,7 @@ struct nxr_net_ep *net_ep(struct net_peer *np, struct net *net)
 /* Hand a message to the module. NIXL_ERR_AGAIN: no room; else it is out of our hands. */
 static int hand_over(struct net_out *out)
 {
-    struct nxr_net_ep *ep = net_ep(out->np, out->net);
+    struct nxr_net_ep *ep = nxr_net_ep_to(out->np, out->net);
     int status = NIXL_ERR_TRANSPORT;
 
     if (ep != NULL) {
@@ -108,7 +108,7 @@ static int hand_over(struct net_out *out)
         return status;
     }
     if (status != NIXL_OK) {
-        net_later(NET_LATER_LOST, out->np->peer->rank, NULL, 0);
+        nxr_net_later(NET_LATER_LOST, out->np->peer->rank, NULL, 0);
     }
     out_put(out, status);
     return NIXL_OK;
@@ -127,7 +127,7 @@ static void send_in_order(struct net_out *out)
 
     if (!np->is_reached) {
         enqueue(out);
-        net_pump(np);
+        nxr_net_pump(np);
     } else if (!nxr_list_is_empty(&np->queue) || hand_over(out) == NIXL_ERR_AGAIN) {
         enqueue(out);
     }
@@ -181,7 +181,7 @@ static bool has_room_for(const struct net_peer *np, size_t needed)
     return out->nbytes + needed <= max;
 }
 
-void *net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes)
+void *nxr_net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes)
 {
     size_t needed = sizeof(struct nxr_net_record) + nxr_net_padded(body_nbytes);
 
@@ -201,17 +201,17 @@ void *net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes)
     return append(np->batch, type, body_nbytes);
 }
 
-void *net_begin_answer(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes)
+void *nxr_net_begin_answer(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes)
 {
-    void *body = net_begin(np, type, body_nbytes);
+    void *body = nxr_net_begin(np, type, body_nbytes);
 
     if (body == NULL && !np->is_dead) {
-        net_give_up(np);
+        nxr_net_give_up(np);
     }
     return body;
 }
 
-bool net_has_room(const struct net_peer *np)
+bool nxr_net_has_room(const struct net_peer *np)
 {
     return np->queued_nbytes < MAX_QUEUED;
 }
@@ -234,25 +234,25 @@ static bool is_ahead(struct net_peer *np)
     return np->n_burst >= BURST_PUSHES;
 }
 
-void net_cork(struct net_peer *np)
+void nxr_net_cork(struct net_peer *np)
 {
     if (nxr_list_is_empty(&np->corked_link)) {
         nxr_list_append(&nxr_net.corked, &np->corked_link);
     }
 }
 
-void net_push(struct net_peer *np, bool may_wait)
+void nxr_net_push(struct net_peer *np, bool may_wait)
 {
     if (np->batch == NULL || !nxr_list_is_empty(&np->queue)) {
         return; /* goes out behind the queue */
     }
     may_wait = may_wait && np->batch->bulk_nbytes == 0;
     if (may_wait && nxr_net.is_receiving) {
-        net_cork(np);
+        nxr_net_cork(np);
         return;
     }
     if (may_wait && is_ahead(np)) {
-        net_cork(np);
+        nxr_net_cork(np);
         if (!atomic_load_explicit(&nxr_net.is_kicked, memory_order_relaxed)) {
             atomic_store_explicit(&nxr_net.is_kicked, true, memory_order_release);
             nxr_service_kick();
@@ -265,7 +265,7 @@ void net_push(struct net_peer *np, bool may_wait)
     }
 }
 
-void net_uncork_all(void)
+void nxr_net_uncork_all(void)
 {
     struct nxr_list *link;
 
@@ -275,8 +275,8 @@ void net_uncork_all(void)
     }
 }
 
-int net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body, size_t body_nbytes,
-                  const struct net_bulk *bulk)
+int nxr_net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body,
+                      size_t body_nbytes, const struct net_bulk *bulk)
 {
     const struct nxr_net_stamp flush = {bulk->flush};
     struct net_out *out;
@@ -303,7 +303,7 @@ int net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body,
     out->hold = bulk->hold;
     np->batch = out;
     if (bulk->may_wait) {
-        net_cork(np);
+        nxr_net_cork(np);
     } else {
         send_batch(np);
     }
@@ -312,11 +312,11 @@ int net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body,
 
 /* ---- what had no room ------------------------------------------------------------------------ */
 
-bool net_pump(struct net_peer *np)
+bool nxr_net_pump(struct net_peer *np)
 {
     bool has_moved = false;
 
-    if (!nxr_list_is_empty(&np->queue) && !net_connect(np)) {
+    if (!nxr_list_is_empty(&np->queue) && !nxr_net_connect(np)) {
         return false;
     }
     while (!nxr_list_is_empty(&np->queue)) {
@@ -344,7 +344,7 @@ static void rewrite(struct net_peer *np, const struct net_out *out)
 
     while (at < out->nbytes) {
         const struct nxr_net_record *record = (const void *)(out->bytes + at);
-        void *body = net_begin_answer(np, (enum nxr_net_type)record->type, record->nbytes);
+        void *body = nxr_net_begin_answer(np, (enum nxr_net_type)record->type, record->nbytes);
 
         if (body == NULL) {
             return;
@@ -354,7 +354,7 @@ static void rewrite(struct net_peer *np, const struct net_out *out)
     }
 }
 
-void net_out_rewrite(struct net_peer *np)
+void nxr_net_out_rewrite(struct net_peer *np)
 {
     struct nxr_list outs, *link;
 
@@ -375,7 +375,7 @@ void net_out_rewrite(struct net_peer *np)
     send_batch(np);
 }
 
-void net_out_drop_all(struct net_peer *np)
+void nxr_net_out_drop_all(struct net_peer *np)
 {
     struct nxr_list *link;
 

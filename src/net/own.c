@@ -72,7 +72,7 @@ static bool has_device_words(uint32_t id)
     return nxr_publish_memory(id).range != NULL;
 }
 
-bool net_is_device(const struct net_range *range)
+bool nxr_net_is_device(const struct net_range *range)
 {
     int status;
     bool is_found = enter(range, &status) != NULL;
@@ -123,7 +123,7 @@ static bool is_open(const struct net_hold *hold, uint64_t generation)
                              : nxr_guard_enter_own(hold->slot, hold->id, generation);
 }
 
-char *net_hold_begin(const struct net_range *range, struct net_hold **hold_p, int *status_p)
+char *nxr_net_hold_begin(const struct net_range *range, struct net_hold **hold_p, int *status_p)
 {
     struct net_hold *hold;
     char *addr;
@@ -142,31 +142,32 @@ char *net_hold_begin(const struct net_range *range, struct net_hold **hold_p, in
     }
     hold->n_users++;
     if (!is_open(hold, range->generation)) {
-        net_hold_end(hold);
+        nxr_net_hold_end(hold);
         return NULL;
     }
     addr = find_bytes(range);
     if (addr == NULL) {
-        net_hold_end(hold);
+        nxr_net_hold_end(hold);
     }
     *status_p = addr != NULL ? NIXL_OK : NIXL_ERR_RANGE;
     *hold_p = hold;
     return addr;
 }
 
-char *net_hold_begin_host(const struct net_range *range, struct net_hold **hold_p, int *status_p)
+char *nxr_net_hold_begin_host(const struct net_range *range, struct net_hold **hold_p,
+                              int *status_p)
 {
-    char *addr = net_hold_begin(range, hold_p, status_p);
+    char *addr = nxr_net_hold_begin(range, hold_p, status_p);
 
     if (addr != NULL && is_device(range->id)) {
-        net_hold_end(*hold_p);
+        nxr_net_hold_end(*hold_p);
         *status_p = NIXL_ERR_UNSUPPORTED;
         return NULL;
     }
     return addr;
 }
 
-void net_hold_end(struct net_hold *hold)
+void nxr_net_hold_end(struct net_hold *hold)
 {
     if (--hold->n_users == 0) {
         nxr_list_remove(&hold->link);
@@ -181,36 +182,36 @@ void net_hold_end(struct net_hold *hold)
  * Tell the sender that a put or signal was dropped; not where the region was closed: whoever has
  * its key was told of that, and may have sent thousands before it heard.
  */
-void net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int status)
+void nxr_net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int status)
 {
     struct nxr_net_refused *refused;
 
     if (status == NIXL_ERR_STALE) {
         return;
     }
-    net_drop(np->peer->rank, status == NIXL_ERR_RANGE ? "an access outside of a region"
-                                                      : "an access that cannot be taken");
-    refused = net_begin(np, NXR_NET_REFUSED, sizeof(*refused));
+    nxr_net_drop(np->peer->rank, status == NIXL_ERR_RANGE ? "an access outside of a region"
+                                                          : "an access that cannot be taken");
+    refused = nxr_net_begin(np, NXR_NET_REFUSED, sizeof(*refused));
     if (refused != NULL) {
         *refused = (struct nxr_net_refused){generation, id, status};
-        net_push(np, false);
+        nxr_net_push(np, false);
     }
 }
 
-void net_take_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
-                  size_t nbytes)
+void nxr_net_take_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
+                      size_t nbytes)
 {
     const struct net_range range = {put->generation, put->offset, nbytes, put->id};
     int status;
     char *addr = enter(&range, &status);
 
     if (addr == NULL) {
-        net_refuse(np, put->id, put->generation, status);
+        nxr_net_refuse(np, put->id, put->generation, status);
         return;
     }
     if (__builtin_expect(is_device(put->id), 0)) {
         leave();
-        net_take_device_put(np, put, payload, nbytes);
+        nxr_net_take_device_put(np, put, payload, nbytes);
         return;
     }
     nxr_copy(addr, payload, nbytes);
@@ -220,16 +221,16 @@ void net_take_put(struct net_peer *np, const struct nxr_net_put *put, const void
 
 /* ---- gets ------------------------------------------------------------------------------------ */
 
-void net_answer_get(struct net_peer *np, const struct nxr_net_get *get, const char *addr,
-                    int status)
+void nxr_net_answer_get(struct net_peer *np, const struct nxr_net_get *get, const char *addr,
+                        int status)
 {
     size_t nbytes = status == NIXL_OK ? get->nbytes : 0;
-    struct nxr_net_got *got = net_begin_answer(np, NXR_NET_GOT, sizeof(*got) + nbytes);
+    struct nxr_net_got *got = nxr_net_begin_answer(np, NXR_NET_GOT, sizeof(*got) + nbytes);
 
     if (got != NULL) {
         *got = (struct nxr_net_got){.move = get->move, .status = status};
         nxr_copy(got + 1, addr, nbytes);
-        net_push(np, true);
+        nxr_net_push(np, true);
     }
 }
 
@@ -241,20 +242,20 @@ static void answer_bulk(struct net_peer *np, const struct nxr_net_get *get)
     struct net_bulk bulk = {.nbytes = get->nbytes};
     int status;
 
-    net_serve_large(np, get->nbytes);
-    bulk.bytes = net_hold_begin_host(&range, &bulk.hold, &status);
+    nxr_net_serve_large(np, get->nbytes);
+    bulk.bytes = nxr_net_hold_begin_host(&range, &bulk.hold, &status);
     if (bulk.bytes != NULL) {
-        status = net_send_bulk(np, NXR_NET_BULK_GOT, &got, sizeof(got), &bulk);
+        status = nxr_net_send_bulk(np, NXR_NET_BULK_GOT, &got, sizeof(got), &bulk);
         if (status != NIXL_OK) {
-            net_hold_end(bulk.hold);
+            nxr_net_hold_end(bulk.hold);
         }
     }
     if (status != NIXL_OK) {
-        net_answer_get(np, get, NULL, status);
+        nxr_net_answer_get(np, get, NULL, status);
     }
 }
 
-struct nxr_net_get net_answerable(const struct net_peer *np, const struct nxr_net_get *get)
+struct nxr_net_get nxr_net_answerable(const struct net_peer *np, const struct nxr_net_get *get)
 {
     struct nxr_net_get first = *get;
 
@@ -262,9 +263,9 @@ struct nxr_net_get net_answerable(const struct net_peer *np, const struct nxr_ne
     return first;
 }
 
-void net_take_get(struct net_peer *np, const struct nxr_net_get *get)
+void nxr_net_take_get(struct net_peer *np, const struct nxr_net_get *get)
 {
-    const struct nxr_net_get first = net_answerable(np, get);
+    const struct nxr_net_get first = nxr_net_answerable(np, get);
     const struct net_range range = {first.generation, first.offset, first.nbytes, first.id};
     char *addr;
     int status;
@@ -274,7 +275,7 @@ void net_take_get(struct net_peer *np, const struct nxr_net_get *get)
         return;
     }
     addr = enter(&range, &status);
-    net_answer_get(np, &first, addr, status);
+    nxr_net_answer_get(np, &first, addr, status);
     if (addr != NULL) {
         leave();
     }
@@ -282,25 +283,25 @@ void net_take_get(struct net_peer *np, const struct nxr_net_get *get)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-void net_answer_word(struct net_peer *np, const struct nxr_net_word *word, int status,
-                     uint64_t fetched)
+void nxr_net_answer_word(struct net_peer *np, const struct nxr_net_word *word, int status,
+                         uint64_t fetched)
 {
     struct nxr_net_word_done *done;
 
     if (word->ask == 0) {
         if (status != NIXL_OK) {
-            net_refuse(np, word->id, word->generation, status);
+            nxr_net_refuse(np, word->id, word->generation, status);
         }
         return;
     }
-    done = net_begin_answer(np, NXR_NET_WORD_DONE, sizeof(*done));
+    done = nxr_net_begin_answer(np, NXR_NET_WORD_DONE, sizeof(*done));
     if (done != NULL) {
         *done = (struct nxr_net_word_done){word->ask, fetched, status, 0};
-        net_push(np, false);
+        nxr_net_push(np, false);
     }
 }
 
-void net_take_word(struct net_peer *np, const struct nxr_net_word *word)
+void nxr_net_take_word(struct net_peer *np, const struct nxr_net_word *word)
 {
     size_t nbytes = nxr_type_nbytes(word->atomic.type);
     const struct net_range range = {word->generation, word->atomic.offset, nbytes, word->id};
@@ -310,7 +311,7 @@ void net_take_word(struct net_peer *np, const struct nxr_net_word *word)
 
     if (addr != NULL && has_device_words(word->id)) {
         leave();
-        status = net_take_device_word(np, word);
+        status = nxr_net_take_device_word(np, word);
     } else if (addr != NULL) {
         if (nbytes != 0 && (uintptr_t)addr % nbytes == 0) {
             fetched = nxr_atomic_apply(addr, &word->atomic);
@@ -321,6 +322,6 @@ void net_take_word(struct net_peer *np, const struct nxr_net_word *word)
         leave();
     }
     if (status != NIXL_INPROGRESS) {
-        net_answer_word(np, word, status, fetched);
+        nxr_net_answer_word(np, word, status, fetched);
     }
 }

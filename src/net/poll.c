@@ -66,8 +66,8 @@ static bool pump_busy(void)
     nxr_list_for_each (link, after, &nxr_net.busy) {
         struct net_peer *np = nxr_list_entry(link, struct net_peer, busy_link);
 
-        has_moved |= net_pump(np);
-        has_moved |= net_moves_pump(np);
+        has_moved |= nxr_net_pump(np);
+        has_moved |= nxr_net_moves_pump(np);
         if (nxr_list_is_empty(&np->queue) && nxr_list_is_empty(&np->waiting)) {
             nxr_list_remove(&np->busy_link);
         }
@@ -86,9 +86,9 @@ static bool is_due(const struct net *net, bool is_thorough)
 /* What is told and done without the lock, behind what was done under it. */
 static void finish_round(void)
 {
-    net_tell_ended();
-    net_run_later();
-    net_run_works();
+    nxr_net_tell_ended();
+    nxr_net_run_later();
+    nxr_net_run_works();
     nxr_stage_run();
 }
 
@@ -112,7 +112,7 @@ static bool do_round(bool is_thorough, int64_t now)
         }
     }
     nxr_net.is_receiving = false;
-    net_uncork_all();
+    nxr_net_uncork_all();
     has_moved |= pump_busy();
     must_wake = nxr_net.must_wake;
     nxr_net.must_wake = false;
@@ -152,7 +152,7 @@ static int64_t expected_ns(const struct net_peer *np, size_t nbytes)
                                                         : (int64_t)(nbytes * 1000 / bandwidth_mbps);
 }
 
-void net_expect(const struct net_peer *np, size_t nbytes)
+void nxr_net_peer_expect(const struct net_peer *np, size_t nbytes)
 {
     int64_t takes_ns = expected_ns(np, nbytes), end, now;
 
@@ -165,7 +165,7 @@ void net_expect(const struct net_peer *np, size_t nbytes)
                           memory_order_relaxed);
 }
 
-void net_serve_large(const struct net_peer *np, size_t nbytes)
+void nxr_net_serve_large(const struct net_peer *np, size_t nbytes)
 {
     int64_t takes_ns = expected_ns(np, nbytes);
 
@@ -290,7 +290,7 @@ static bool leave_it(int64_t now)
     }
     if (atomic_load_explicit(&nxr_net.is_kicked, memory_order_relaxed)) {
         net_lock();
-        net_uncork_all();
+        nxr_net_uncork_all();
         net_unlock();
     }
     finish_round();

@@ -49,7 +49,7 @@ static bool is_candidate(const struct net *net, const struct nxr_range *range)
             ((net->attr->copied_kinds & bit) != 0 && is_choice("always")));
 }
 
-bool net_takes(struct net *net, const struct nxr_range *range, bool is_locked)
+bool nxr_net_takes(struct net *net, const struct nxr_range *range, bool is_locked)
 {
     unsigned bit = 1u << nxr_range_kind(range);
 
@@ -74,10 +74,10 @@ bool net_takes(struct net *net, const struct nxr_range *range, bool is_locked)
     return (atomic_load(&net->known_kinds) & bit) != 0;
 }
 
-bool net_serves(const struct nxr_part *part, const struct nxr_range *range)
+bool nxr_net_serves(const struct nxr_part *part, const struct nxr_range *range)
 {
     return (range->is_mapped || part->net->how == NET_RMA) &&
-           net_takes(part->peer->net->bulk, range, false);
+           nxr_net_takes(part->peer->net->bulk, range, false);
 }
 
 /* NULL: host memory to a network. */
@@ -88,12 +88,12 @@ static const struct nxr_range *device_range(const void *local)
     return range == NULL || range->is_mapped ? NULL : range;
 }
 
-enum nixl_mem_kind net_local_kind(const void *local)
+enum nixl_mem_kind nxr_net_local_kind(const void *local)
 {
     return nxr_range_kind(device_range(local));
 }
 
-struct nxr_net_op net_local_op(const void *local)
+struct nxr_net_op nxr_net_local_op(const void *local)
 {
     const struct nxr_range *range = device_range(local);
 

@@ -30,10 +30,10 @@ struct net_piece {
     uint64_t under_way; /* bytes that then were, with its own */
 };
 
-void net_rma_stop(struct net_move *move, int status)
+void nxr_net_rma_stop(struct net_move *move, int status)
 {
     if (move->n_pieces == 0) {
-        net_move_end(move, status);
+        nxr_net_move_end(move, status);
     } else if (move->status == NIXL_OK) {
         move->status = status;
     }
@@ -74,15 +74,15 @@ static void piece_ended(struct net_op *op, int status)
     np->n_writes -= move->user->kind == NXR_OP_PUT;
     if (status == NIXL_OK) {
         set_window(np, piece);
-        net_lives(np, 0);
+        nxr_net_lives(np, 0);
         move->user->nbytes_done += piece->nbytes;
     } else if (move->status == NIXL_OK) {
-        move->status = net_outcome(np, status);
+        move->status = nxr_net_outcome(np, status);
     }
     free(piece);
-    net_part_left(np, move->part);
+    nxr_net_part_left(np, move->part);
     if (is_over(move)) {
-        net_move_end(move, move->status);
+        nxr_net_move_end(move, move->status);
     }
 }
 
@@ -92,7 +92,7 @@ static int issue(struct net_move *move, size_t nbytes)
     struct nxr_op *user = move->user;
     struct net_peer *np = move->np;
     const struct nxr_network *module = np->bulk->module;
-    struct nxr_net_ep *ep = net_ep(np, np->bulk);
+    struct nxr_net_ep *ep = nxr_net_ep_to(np, np->bulk);
     struct net_piece *piece = malloc(sizeof(*piece));
     char *local = (char *)user->local + move->issued;
     uint64_t offset = user->offset + move->issued;
@@ -102,7 +102,7 @@ static int issue(struct net_move *move, size_t nbytes)
     if (piece == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    *piece = (struct net_piece){.op = {.op = net_local_op(local), .ended = piece_ended},
+    *piece = (struct net_piece){.op = {.op = nxr_net_local_op(local), .ended = piece_ended},
                                 .move = move,
                                 .nbytes = nbytes,
                                 .began = nxr_now_ns(),
@@ -123,7 +123,7 @@ static int issue(struct net_move *move, size_t nbytes)
     return status;
 }
 
-bool net_rma_go(struct net_move *move)
+bool nxr_net_rma_go(struct net_move *move)
 {
     struct nxr_op *user = move->user;
 
@@ -140,14 +140,14 @@ bool net_rma_go(struct net_move *move)
             return false;
         }
         if (status != NIXL_OK && status != NIXL_INPROGRESS) {
-            net_rma_stop(move, net_outcome(move->np, status));
+            nxr_net_rma_stop(move, nxr_net_outcome(move->np, status));
             return true;
         }
         move->issued += nbytes;
         user->nbytes_done += status == NIXL_OK ? nbytes : 0;
     }
     if (is_over(move)) {
-        net_move_end(move, NIXL_OK);
+        nxr_net_move_end(move, NIXL_OK);
     }
     return true;
 }

@@ -290,16 +290,16 @@ static inline bool net_uses_rma(const struct net *net)
  * Room for a record behind what is being gathered for a peer: its body, of body_nbytes. Sends what
  * is gathered where it does not fit. NULL: no memory, or the peer is dead.
  */
-void *net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes);
+void *nxr_net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes);
 
 /* The same for what the peer waits for: where there is no memory it is given up. */
-void *net_begin_answer(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes);
+void *nxr_net_begin_answer(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes);
 
 /*
  * Records are complete: send them, or, if they may_wait, let more gather: where the sender is
  * ahead, and for answers until the end of what is being received.
  */
-void net_push(struct net_peer *np, bool may_wait);
+void nxr_net_push(struct net_peer *np, bool may_wait);
 
 /* Send a header, and bulk behind it, in order with everything else. */
 struct net_bulk {
@@ -308,17 +308,17 @@ struct net_bulk {
     struct net_move *move; /* told when the bulk has left; or NULL */
     struct net_hold *hold; /* given back then; or NULL */
     uint64_t flush;        /* asked for behind it, along with it; 0: none */
-    bool may_wait;         /* for what follows at once, as net_push() */
+    bool may_wait;         /* for what follows at once, as nxr_net_push() */
 };
-int net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body, size_t body_nbytes,
-                  const struct net_bulk *bulk);
+int nxr_net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body,
+                      size_t body_nbytes, const struct net_bulk *bulk);
 
 /* Is there room for more puts? Control, answers and notifications always find room. */
-bool net_has_room(const struct net_peer *np);
+bool nxr_net_has_room(const struct net_peer *np);
 
 /* Records are complete that may wait for others, or for the next round of anybody. */
-void net_cork(struct net_peer *np);
-void net_uncork_all(void);
+void nxr_net_cork(struct net_peer *np);
+void nxr_net_uncork_all(void);
 
 /* Something of it waits for room: rounds look after it. */
 static inline void net_is_busy(struct net_peer *np)
@@ -329,38 +329,38 @@ static inline void net_is_busy(struct net_peer *np)
 }
 
 /* Hand over what was waiting for room. Has anything moved? */
-bool net_pump(struct net_peer *np);
+bool nxr_net_pump(struct net_peer *np);
 
-void net_out_drop_all(struct net_peer *np);
+void nxr_net_out_drop_all(struct net_peer *np);
 
 /* The peer was reached by another network than the one that what waits was written for. */
-void net_out_rewrite(struct net_peer *np);
+void nxr_net_out_rewrite(struct net_peer *np);
 
 /* The way to a peer in one network, opened if need be; NULL: it cannot be. */
-struct nxr_net_ep *net_ep(struct net_peer *np, struct net *net);
+struct nxr_net_ep *nxr_net_ep_to(struct net_peer *np, struct net *net);
 
 /* ---- connect.c ------------------------------------------------------------------------------- */
 
 /* Is the peer reached by a network? Tries, where it is not. What there is to send is queued. */
-bool net_connect(struct net_peer *np);
+bool nxr_net_connect(struct net_peer *np);
 
 /* When to look after what is being tried again; INT64_MAX: nothing is. */
-int64_t net_connect_tick(int64_t now);
+int64_t nxr_net_connect_tick(int64_t now);
 
 /* As ep_failed() of struct nxr_net_core. */
-void net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why);
+void nxr_net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why);
 
 /* May bulk go by its network, where that is another one than for messages? */
-bool net_is_bulk_reached(struct net_peer *np);
+bool nxr_net_is_bulk_reached(struct net_peer *np);
 
-void net_take_takes(struct net_peer *np, const struct nxr_net_takes *takes);
+void nxr_net_take_takes(struct net_peer *np, const struct nxr_net_takes *takes);
 
 /* What is known of the networks that a peer was not reached by, in words. */
-void net_tell_tried(struct net_peer *np, char *names, size_t names_nbytes, char *known,
-                    size_t known_nbytes);
+void nxr_net_tell_tried(struct net_peer *np, char *names, size_t names_nbytes, char *known,
+                        size_t known_nbytes);
 
 /* Was that network tried for the peer in vain? Then what is known of it. */
-bool net_was_tried(struct net_peer *np, const struct net *net, char *why, size_t why_nbytes);
+bool nxr_net_was_tried(struct net_peer *np, const struct net *net, char *why, size_t why_nbytes);
 
 /* ---- reach.c --------------------------------------------------------------------------------- */
 
@@ -368,32 +368,33 @@ bool net_was_tried(struct net_peer *np, const struct net *net, char *why, size_t
  * May the network be given memory of that range, or of the host: NULL? Its library is asked when
  * that is needed; is_locked: the caller holds the lock.
  */
-bool net_takes(struct net *net, const struct nxr_range *range, bool is_locked);
+bool nxr_net_takes(struct net *net, const struct nxr_range *range, bool is_locked);
 
 /* As `serves` of a transport's table. */
-bool net_serves(const struct nxr_part *part, const struct nxr_range *range);
+bool nxr_net_serves(const struct nxr_part *part, const struct nxr_range *range);
 
 /* What the local side of an operation is to the network: host memory where it may look. */
-enum nixl_mem_kind net_local_kind(const void *local);
+enum nixl_mem_kind nxr_net_local_kind(const void *local);
 
 /* The same for a write or read: all that the module is told of the memory. */
-struct nxr_net_op net_local_op(const void *local);
+struct nxr_net_op nxr_net_local_op(const void *local);
 
 /* ---- in.c ------------------------------------------------------------------------------------ */
 
 /* Take the records of a message whose head was checked, from the one at `at` on. */
-void net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes, size_t at);
+void nxr_net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes,
+                          size_t at);
 
 /* Records that waited for bulk which has landed. */
-void net_run_gated(struct net_peer *np);
+void nxr_net_run_gated(struct net_peer *np);
 
-void net_drop(int rank, const char *why);
+void nxr_net_drop(int rank, const char *why);
 
 /* There is no memory for what this peer sent. */
-void net_give_up(const struct net_peer *np);
+void nxr_net_give_up(const struct net_peer *np);
 
-uint64_t net_own_token(void);
-void net_received(const void *bytes, size_t nbytes);
+uint64_t nxr_net_own_token(void);
+void nxr_net_received(const void *bytes, size_t nbytes);
 
 /* ---- own.c: own regions, as peers reach them ------------------------------------------------- */
 
@@ -406,208 +407,209 @@ struct net_range {
 };
 
 /*
- * Enter an own region for bulk of a peer: where it lies; net_hold_end() follows. NULL and the
+ * Enter an own region for bulk of a peer: where it lies; nxr_net_hold_end() follows. NULL and the
  * reason: NIXL_ERR_STALE, NIXL_ERR_RANGE, NIXL_ERR_LIMIT.
  */
 /* Is it a region of device memory, that no processor reads and writes? */
-bool net_is_device(const struct net_range *range);
+bool nxr_net_is_device(const struct net_range *range);
 
-char *net_hold_begin(const struct net_range *range, struct net_hold **hold_p, int *status_p);
-void net_hold_end(struct net_hold *hold);
+char *nxr_net_hold_begin(const struct net_range *range, struct net_hold **hold_p, int *status_p);
+void nxr_net_hold_end(struct net_hold *hold);
 
 /* The same for who reads or writes it by itself: device memory is NIXL_ERR_UNSUPPORTED. */
-char *net_hold_begin_host(const struct net_range *range, struct net_hold **hold_p, int *status_p);
+char *nxr_net_hold_begin_host(const struct net_range *range, struct net_hold **hold_p,
+                              int *status_p);
 
-void net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int status);
-void net_take_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
-                  size_t nbytes);
-void net_take_get(struct net_peer *np, const struct nxr_net_get *get);
+void nxr_net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int status);
+void nxr_net_take_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
+                      size_t nbytes);
+void nxr_net_take_get(struct net_peer *np, const struct nxr_net_get *get);
 
 /*
  * As much of it as one message answers: this end may send by another network than the one that the
  * peer asks by, and has less room. The peer asks for the rest.
  */
-struct nxr_net_get net_answerable(const struct net_peer *np, const struct nxr_net_get *get);
-void net_take_word(struct net_peer *np, const struct nxr_net_word *word);
+struct nxr_net_get nxr_net_answerable(const struct net_peer *np, const struct nxr_net_get *get);
+void nxr_net_take_word(struct net_peer *np, const struct nxr_net_word *word);
 
 /* Answer a get inside of a message: with the bytes, or a failure. */
-void net_answer_get(struct net_peer *np, const struct nxr_net_get *get, const char *addr,
-                    int status);
+void nxr_net_answer_get(struct net_peer *np, const struct nxr_net_get *get, const char *addr,
+                        int status);
 
 /* ... and a word; without an answer where none is wanted, but a refusal. */
-void net_answer_word(struct net_peer *np, const struct nxr_net_word *word, int status,
-                     uint64_t fetched);
+void nxr_net_answer_word(struct net_peer *np, const struct nxr_net_word *word, int status,
+                         uint64_t fetched);
 
 /* ---- work.c: own device memory --------------------------------------------------------------- */
 
-void net_take_device_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
-                         size_t nbytes);
-void net_take_device_get(struct net_peer *np, const struct nxr_net_get *asked);
+void nxr_net_take_device_put(struct net_peer *np, const struct nxr_net_put *put,
+                             const void *payload, size_t nbytes);
+void nxr_net_take_device_get(struct net_peer *np, const struct nxr_net_get *asked);
 
 /* NIXL_INPROGRESS: it is answered later. */
-int net_take_device_word(struct net_peer *np, const struct nxr_net_word *word);
+int nxr_net_take_device_word(struct net_peer *np, const struct nxr_net_word *word);
 
-/* Line a copy up. net_run_works() follows, without the lock: rounds do so. */
-void net_work_add(struct net_work *work);
-void net_run_works(void);
+/* Line a copy up. nxr_net_run_works() follows, without the lock: rounds do so. */
+void nxr_net_work_add(struct net_work *work);
+void nxr_net_run_works(void);
 
 /* Wait for all; nothing more comes. Without the lock. */
-void net_works_stop(void);
+void nxr_net_works_stop(void);
 
 /* ---- window.c -------------------------------------------------------------------------------- */
 
-void net_take_stage(struct net_peer *np, const struct nxr_net_stage *stage);
-void net_take_staged(struct net_peer *np, const struct nxr_net_staged *staged);
+void nxr_net_take_stage(struct net_peer *np, const struct nxr_net_stage *stage);
+void nxr_net_take_staged(struct net_peer *np, const struct nxr_net_staged *staged);
 
 /* ---- bulk.c ---------------------------------------------------------------------------------- */
 
-void *net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p);
-void net_landing(void *cookie, size_t nbytes);
-void net_landed(void *cookie, int status);
+void *nxr_net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p);
+void nxr_net_landing(void *cookie, size_t nbytes);
+void nxr_net_landed(void *cookie, int status);
 
 /* Something that comes piece by piece: what is sent from now on waits until it has landed. */
-struct net_landing *net_landing_new(struct net_peer *np);
+struct net_landing *nxr_net_landing_new(struct net_peer *np);
 
 /* ---- move.c ---------------------------------------------------------------------------------- */
 
-int net_check_part(const struct net_peer *np, const struct nxr_part *part);
-int net_append_put(struct net_peer *np, const struct nxr_part *part, uint64_t offset,
-                   const void *src, size_t nbytes);
-int net_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
-int net_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
-int net_start(struct nxr_op *op);
-int net_cancel(struct nxr_op *op);
-bool net_word_go(struct net_move *move);
+int nxr_net_check_part(const struct net_peer *np, const struct nxr_part *part);
+int nxr_net_append_put(struct net_peer *np, const struct nxr_part *part, uint64_t offset,
+                       const void *src, size_t nbytes);
+int nxr_net_part_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
+int nxr_net_part_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
+int nxr_net_op_start(struct nxr_op *op);
+int nxr_net_cancel(struct nxr_op *op);
+bool nxr_net_word_go(struct net_move *move);
 
 /* Tell the requests of ended moves; without the lock. */
-void net_tell_ended(void);
+void nxr_net_tell_ended(void);
 
 /* Does a move use the part? */
-bool net_moves_use(const struct net_peer *np, const struct net_part *part);
-bool net_moves_pump(struct net_peer *np);
+bool nxr_net_moves_use(const struct net_peer *np, const struct net_part *part);
+bool nxr_net_moves_pump(struct net_peer *np);
 
 /* Try to hand over a put or get that waits. False: no room yet. */
-bool net_move_go(struct net_move *move);
+bool nxr_net_move_go(struct net_move *move);
 
 /* An own operation has ended; its request is told after the round. */
-void net_move_end(struct net_move *move, int status);
+void nxr_net_move_end(struct net_move *move, int status);
 
-struct net_move *net_move_find(struct net_peer *np, uint64_t id);
-void net_take_got(struct net_peer *np, const struct nxr_net_got *got, const void *payload,
-                  size_t nbytes);
-void net_moves_drop(struct net_peer *np);
-void net_bulk_left(struct net_move *move, int status);
+struct net_move *nxr_net_move_find(struct net_peer *np, uint64_t id);
+void nxr_net_take_got(struct net_peer *np, const struct nxr_net_got *got, const void *payload,
+                      size_t nbytes);
+void nxr_net_moves_drop(struct net_peer *np);
+void nxr_net_bulk_left(struct net_move *move, int status);
 
 /*
  * How an operation of the module has ended, for the user: a peer that its network cannot reach is
  * lost, whoever hears of it first.
  */
-int net_outcome(const struct net_peer *np, int status);
+int nxr_net_outcome(const struct net_peer *np, int status);
 
 /* ---- rma.c ----------------------------------------------------------------------------------- */
 
-/* As net_move_go(). */
-bool net_rma_go(struct net_move *move);
+/* As nxr_net_move_go(). */
+bool nxr_net_rma_go(struct net_move *move);
 
 /* End it before all of it was handed over; pieces at the module end it, if there are. */
-void net_rma_stop(struct net_move *move, int status);
+void nxr_net_rma_stop(struct net_move *move, int status);
 
 /* ---- list.c ---------------------------------------------------------------------------------- */
 
-int net_start_list(struct nxr_op *op);
+int nxr_net_start_list(struct nxr_op *op);
 
-/* As net_move_go(). */
-bool net_list_go(struct net_move *move);
+/* As nxr_net_move_go(). */
+bool nxr_net_list_go(struct net_move *move);
 
 /* The answer to one of its pieces, which have to come in order. */
-void net_list_take_got(struct net_move *move, const struct nxr_net_got *got, const void *payload,
-                       size_t nbytes);
+void nxr_net_list_take_got(struct net_move *move, const struct nxr_net_got *got,
+                           const void *payload, size_t nbytes);
 
-int net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
-                  size_t n_pieces, size_t *n_done_p);
+int nxr_net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
+                      size_t n_pieces, size_t *n_done_p);
 
 /* ---- word.c ---------------------------------------------------------------------------------- */
 
-void net_take_word_done(struct net_peer *np, const struct nxr_net_word_done *done);
-void net_words_end(struct net_peer *np, int status);
-int net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
-int net_signal(struct nxr_part *part, const struct nxr_atomic *atomic);
-int net_put_signal(struct nxr_part *part, const struct nxr_put_signal *what);
+void nxr_net_take_word_done(struct net_peer *np, const struct nxr_net_word_done *done);
+void nxr_net_words_end(struct net_peer *np, int status);
+int nxr_net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
+int nxr_net_signal(struct nxr_part *part, const struct nxr_atomic *atomic);
+int nxr_net_put_signal(struct nxr_part *part, const struct nxr_put_signal *what);
 
 /* ---- key.c ----------------------------------------------------------------------------------- */
 
-int net_part_open(struct nxr_part *part, int fd);
-void net_part_close(struct nxr_part *part);
-bool net_part_is_busy(const struct nxr_part *part);
-void net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *key,
-                  const unsigned char *blob, size_t nbytes);
+int nxr_net_part_open(struct nxr_part *part, int fd);
+void nxr_net_part_close(struct nxr_part *part);
+bool nxr_net_part_is_busy(const struct nxr_part *part);
+void nxr_net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *key,
+                      const unsigned char *blob, size_t nbytes);
 /* A region was closed: nothing more is begun with it, and then all that closing it means. */
-void net_part_shut(struct net_peer *np, const struct nxr_net_region *closed);
-void net_take_closed(struct net_peer *np, const struct nxr_net_region *closed);
-void net_take_closed_ack(struct net_peer *np, const struct nxr_net_region *closed);
-void net_part_left(struct net_peer *np, struct net_part *part);
-void net_part_free(struct net_peer *np, struct net_part *part);
+void nxr_net_part_shut(struct net_peer *np, const struct nxr_net_region *closed);
+void nxr_net_take_closed(struct net_peer *np, const struct nxr_net_region *closed);
+void nxr_net_take_closed_ack(struct net_peer *np, const struct nxr_net_region *closed);
+void nxr_net_part_left(struct net_peer *np, struct net_part *part);
+void nxr_net_part_free(struct net_peer *np, struct net_part *part);
 
 /* The owner has closed. Are reads or writes still under way? */
-bool net_part_went_stale(struct net_peer *np, uint32_t id, uint64_t generation);
-void net_closings_end(int rank);
+bool nxr_net_part_went_stale(struct net_peer *np, uint32_t id, uint64_t generation);
+void nxr_net_closings_end(int rank);
 
 /* ---- order.c --------------------------------------------------------------------------------- */
 
-int net_fence(struct nxr_peer *peer);
-int net_flush(struct nxr_peer *peer);
+int nxr_net_fence(struct nxr_peer *peer);
+int nxr_net_flush(struct nxr_peer *peer);
 
 /* A put was sent: ask along with it, if this process flushes after every put. */
-void net_ask_flush_early(struct net_peer *np);
+void nxr_net_ask_flush_early(struct net_peer *np);
 
 /* Bulk is sent: the flush that its header asks for, or 0. */
-uint64_t net_flush_of_bulk(struct net_peer *np);
+uint64_t nxr_net_flush_of_bulk(struct net_peer *np);
 
 /* ... and it could not be sent. */
-void net_flush_lost(struct net_peer *np);
+void nxr_net_flush_lost(struct net_peer *np);
 
 /* ---- note.c ---------------------------------------------------------------------------------- */
 
-int net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
-int net_put_notify(struct nxr_part *part, const struct nxr_put_notify *what);
+int nxr_net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
+int nxr_net_put_notify(struct nxr_part *part, const struct nxr_put_notify *what);
 
 /* ---- poll.c ---------------------------------------------------------------------------------- */
 
 /* So many bytes begin to move for a peer: it should not wait for what this process computes. */
-void net_serve_large(const struct net_peer *np, size_t nbytes);
+void nxr_net_serve_large(const struct net_peer *np, size_t nbytes);
 
 /*
  * So many bytes begin to move: whoever waits for them rather polls than sleeps as long as that
  * takes.
  */
-void net_expect(const struct net_peer *np, size_t nbytes);
+void nxr_net_peer_expect(const struct net_peer *np, size_t nbytes);
 
 /* ---- transport.c, link.c --------------------------------------------------------------------- */
 
-struct nxr_transport net_transport(const char *name, unsigned cost);
+struct nxr_transport nxr_net_transport(const char *name, unsigned cost);
 
 /* Close the ways to all peers; then, when no module has anything of theirs, forget them. */
-void net_peers_close(void);
-void net_peers_free(void);
+void nxr_net_peers_close(void);
+void nxr_net_peers_free(void);
 
 /* How large puts and gets inside of messages may be on this pair. */
-void net_set_limits(struct net_peer *np);
+void nxr_net_set_limits(struct net_peer *np);
 
 /* ---- later.c --------------------------------------------------------------------------------- */
 
 /* Put something off until job.lock can be taken. */
-void net_later(enum net_later_what what, int rank, const void *bytes, size_t nbytes);
-void net_run_later(void);
+void nxr_net_later(enum net_later_what what, int rank, const void *bytes, size_t nbytes);
+void nxr_net_run_later(void);
 
 /* Do earlier messages of that rank wait? Caller holds the lock. */
-bool net_is_behind(int rank);
-void net_later_drop_all(void);
+bool nxr_net_is_behind(int rank);
+void nxr_net_later_drop_all(void);
 
 /* ---- alive.c --------------------------------------------------------------------------------- */
 
 /* Something of the peer has come, of so many bytes, or it has answered. */
-void net_lives(struct net_peer *np, size_t nbytes);
+void nxr_net_lives(struct net_peer *np, size_t nbytes);
 
-void net_take_ping(struct net_peer *np, const struct nxr_net_stamp *stamp);
+void nxr_net_take_ping(struct net_peer *np, const struct nxr_net_stamp *stamp);
 
 #endif

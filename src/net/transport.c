@@ -23,7 +23,7 @@ static int net_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, 
     return NIXL_ERR_UNSUPPORTED;
 }
 
-struct nxr_transport net_transport(const char *name, unsigned cost)
+struct nxr_transport nxr_net_transport(const char *name, unsigned cost)
 {
     return (struct nxr_transport){
         .abi = NXR_TRANSPORT_ABI,
@@ -31,23 +31,23 @@ struct nxr_transport net_transport(const char *name, unsigned cost)
         .cost = cost,
         .probe = net_probe,
         .reach = net_reach,
-        .serves = net_serves,
-        .part_open = net_part_open,
-        .part_close = net_part_close,
-        .part_is_busy = net_part_is_busy,
-        .put = net_put,
-        .get = net_get,
-        .put_notify = net_put_notify,
-        .put_signal = net_put_signal,
-        .move_list = net_move_list,
-        .start = net_start,
-        .start_list = net_start_list,
-        .cancel = net_cancel,
+        .serves = nxr_net_serves,
+        .part_open = nxr_net_part_open,
+        .part_close = nxr_net_part_close,
+        .part_is_busy = nxr_net_part_is_busy,
+        .put = nxr_net_part_put,
+        .get = nxr_net_part_get,
+        .put_notify = nxr_net_put_notify,
+        .put_signal = nxr_net_put_signal,
+        .move_list = nxr_net_move_list,
+        .start = nxr_net_op_start,
+        .start_list = nxr_net_start_list,
+        .cancel = nxr_net_cancel,
         .progress = nxr_no_progress,
-        .notify = net_notify,
-        .fence = net_fence,
-        .flush = net_flush,
-        .atomic = net_atomic,
-        .signal = net_signal,
+        .notify = nxr_net_notify,
+        .fence = nxr_net_fence,
+        .flush = nxr_net_flush,
+        .atomic = nxr_net_atomic,
+        .signal = nxr_net_signal,
     };
 }

@@ -87,11 +87,11 @@ struct nxr_published *nxr_window_publish(const struct nxr_peer *peer, const char
 
 static void answer(struct net_peer *np, uint32_t slot, int status)
 {
-    struct nxr_net_staged *staged = net_begin_answer(np, NXR_NET_STAGED, sizeof(*staged));
+    struct nxr_net_staged *staged = nxr_net_begin_answer(np, NXR_NET_STAGED, sizeof(*staged));
 
     if (staged != NULL) {
         *staged = (struct nxr_net_staged){slot, status};
-        net_push(np, false);
+        nxr_net_push(np, false);
     }
 }
 
@@ -99,7 +99,7 @@ static void window_copied(struct net_work *work, int status)
 {
     struct window_copy *copy = nxr_list_entry(work, struct window_copy, work);
 
-    net_hold_end(copy->hold);
+    nxr_net_hold_end(copy->hold);
     answer(copy->np, copy->slot, status);
     free(copy);
 }
@@ -128,14 +128,14 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
     if (np->window == NULL || stage->slot >= NXR_STAGE_PIECES || stage->nbytes > NXR_STAGE_NBYTES) {
         return NIXL_ERR_INVALID_ARG;
     }
-    addr = net_hold_begin(&range, &hold, &status);
+    addr = nxr_net_hold_begin(&range, &hold, &status);
     if (addr == NULL) {
         return status;
     }
     device = nxr_publish_memory(stage->id).range;
     copy = device != NULL ? calloc(1, sizeof(*copy)) : NULL;
     if (copy == NULL) {
-        net_hold_end(hold);
+        nxr_net_hold_end(hold);
         return device == NULL ? NIXL_ERR_INVALID_ARG : NIXL_ERR_NO_MEMORY;
     }
     slot = np->window->addr + stage->slot * NXR_STAGE_NBYTES;
@@ -150,11 +150,11 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
                                                .src = stage->is_put != 0 ? NULL : device};
     copy->work.prepare = pin_window;
     copy->work.done = window_copied;
-    net_work_add(&copy->work);
+    nxr_net_work_add(&copy->work);
     return NIXL_INPROGRESS;
 }
 
-void net_take_stage(struct net_peer *np, const struct nxr_net_stage *stage)
+void nxr_net_take_stage(struct net_peer *np, const struct nxr_net_stage *stage)
 {
     int status = copy_slot(np, stage);
 
@@ -205,9 +205,9 @@ int nxr_window_ask(struct nxr_part *part, const struct nxr_window_ask *ask)
     int status;
 
     net_lock();
-    status = net_check_part(np, part);
+    status = nxr_net_check_part(np, part);
     if (status == NIXL_OK) {
-        stage = net_begin(np, NXR_NET_STAGE, sizeof(*stage));
+        stage = nxr_net_begin(np, NXR_NET_STAGE, sizeof(*stage));
         status = stage != NULL ? NIXL_INPROGRESS : NIXL_ERR_NO_MEMORY;
     }
     if (stage != NULL) {
@@ -217,7 +217,7 @@ int nxr_window_ask(struct nxr_part *part, const struct nxr_window_ask *ask)
                                         .id = part->id,
                                         .slot = (uint16_t)ask->slot,
                                         .is_put = ask->is_put};
-        net_push(np, false);
+        nxr_net_push(np, false);
     }
     net_unlock();
     return status;
@@ -230,10 +230,10 @@ size_t nxr_window_small(const struct nxr_part *part, enum nxr_op_kind kind)
     return kind == NXR_OP_PUT ? np->put_max : np->get_max;
 }
 
-void net_take_staged(struct net_peer *np, const struct nxr_net_staged *staged)
+void nxr_net_take_staged(struct net_peer *np, const struct nxr_net_staged *staged)
 {
     if (!nxr_stage_answered(np->peer, staged->slot, staged->status)) {
-        net_drop(np->peer->rank, "an answer about a window that was not asked for");
+        nxr_net_drop(np->peer->rank, "an answer about a window that was not asked for");
     }
     nxr_net.must_wake = true;
 }

@@ -22,7 +22,7 @@ struct net_word {
 static int append_word(struct net_peer *np, const struct nxr_part *part,
                        const struct nxr_atomic *atomic, uint64_t ask)
 {
-    struct nxr_net_word *word = net_begin(np, NXR_NET_WORD, sizeof(*word));
+    struct nxr_net_word *word = nxr_net_begin(np, NXR_NET_WORD, sizeof(*word));
 
     if (word == NULL) {
         return NIXL_ERR_NO_MEMORY;
@@ -36,29 +36,29 @@ static int append_word(struct net_peer *np, const struct nxr_part *part,
 static int send_word(struct net_peer *np, const struct nxr_part *part,
                      const struct nxr_atomic *atomic, uint64_t ask)
 {
-    int status = net_check_part(np, part);
+    int status = nxr_net_check_part(np, part);
 
     if (status == NIXL_OK) {
         status = append_word(np, part, atomic, ask);
     }
     if (status == NIXL_OK) {
-        net_push(np, ask == 0);
+        nxr_net_push(np, ask == 0);
     }
     return status;
 }
 
-bool net_word_go(struct net_move *move)
+bool nxr_net_word_go(struct net_move *move)
 {
     const struct nxr_op *user = move->user;
 
-    if (!net_has_room(move->np)) {
+    if (!nxr_net_has_room(move->np)) {
         return false;
     }
     if (append_word(move->np, user->part, &user->atomic, move->id) != NIXL_OK) {
-        net_move_end(move, NIXL_ERR_NO_MEMORY);
+        nxr_net_move_end(move, NIXL_ERR_NO_MEMORY);
         return true;
     }
-    net_push(move->np, true);
+    nxr_net_push(move->np, true);
     return true;
 }
 
@@ -69,7 +69,7 @@ static bool is_answered(void *arg)
     return atomic_load_explicit(&word->status, memory_order_acquire) != NIXL_INPROGRESS;
 }
 
-int net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p)
+int nxr_net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p)
 {
     struct net_peer *np = part->peer->net;
     struct net_word word = {.status = NIXL_INPROGRESS};
@@ -98,7 +98,7 @@ int net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t 
     return status;
 }
 
-int net_signal(struct nxr_part *part, const struct nxr_atomic *atomic)
+int nxr_net_signal(struct nxr_part *part, const struct nxr_atomic *atomic)
 {
     struct net_peer *np = part->peer->net;
     int status;
@@ -110,7 +110,7 @@ int net_signal(struct nxr_part *part, const struct nxr_atomic *atomic)
     return status;
 }
 
-int net_put_signal(struct nxr_part *part, const struct nxr_put_signal *what)
+int nxr_net_put_signal(struct nxr_part *part, const struct nxr_put_signal *what)
 {
     struct net_peer *np = part->peer->net;
     int status = NIXL_ERR_AGAIN;
@@ -119,13 +119,13 @@ int net_put_signal(struct nxr_part *part, const struct nxr_put_signal *what)
         return status;
     }
     net_lock();
-    if (net_check_part(np, part) == NIXL_OK && net_check_part(np, what->word_part) == NIXL_OK &&
-        net_has_room(np)) {
-        status = net_append_put(np, part, what->offset, what->src, what->nbytes);
+    if (nxr_net_check_part(np, part) == NIXL_OK &&
+        nxr_net_check_part(np, what->word_part) == NIXL_OK && nxr_net_has_room(np)) {
+        status = nxr_net_append_put(np, part, what->offset, what->src, what->nbytes);
         if (status == NIXL_OK) {
             np->is_dirty = true;
             status = append_word(np, what->word_part, &what->atomic, 0);
-            net_push(np, true);
+            nxr_net_push(np, true);
         }
     }
     net_unlock();
@@ -140,14 +140,14 @@ static void answer(struct net_word *word, int status, uint64_t fetched)
     nxr_net.must_wake = true;
 }
 
-void net_take_word_done(struct net_peer *np, const struct nxr_net_word_done *done)
+void nxr_net_take_word_done(struct net_peer *np, const struct nxr_net_word_done *done)
 {
-    struct net_move *move = net_move_find(np, done->ask);
+    struct net_move *move = nxr_net_move_find(np, done->ask);
     struct nxr_list *link, *after;
 
     if (move != NULL && move->how == NET_WORD) {
         move->user->fetched = done->fetched;
-        net_move_end(move, done->status);
+        nxr_net_move_end(move, done->status);
         nxr_net.must_wake = true;
         return;
     }
@@ -162,7 +162,7 @@ void net_take_word_done(struct net_peer *np, const struct nxr_net_word_done *don
     }
 }
 
-void net_words_end(struct net_peer *np, int status)
+void nxr_net_words_end(struct net_peer *np, int status)
 {
     while (!nxr_list_is_empty(&np->words)) {
         answer(nxr_list_entry(np->words.next, struct net_word, link), status, 0);

@@ -60,7 +60,7 @@ struct net_word_work {
 
 static void work_ended(struct nxr_device_copy *copy, int status);
 
-void net_work_add(struct net_work *work)
+void nxr_net_work_add(struct net_work *work)
 {
     work->copy.ended = work_ended;
     nxr_net.n_works++;
@@ -75,13 +75,13 @@ static void finish(struct net_work *work, int status)
     work->done(work, status);
     net_unlock();
     nxr_wake_self();
-    net_tell_ended();
+    nxr_net_tell_ended();
 }
 
 static void work_ended(struct nxr_device_copy *copy, int status)
 {
     finish(nxr_list_entry(copy, struct net_work, copy), status);
-    net_run_works();
+    nxr_net_run_works();
 }
 
 static struct net_work *next_work(void)
@@ -97,7 +97,7 @@ static struct net_work *next_work(void)
     return link != NULL ? nxr_list_entry(link, struct net_work, link) : NULL;
 }
 
-void net_run_works(void)
+void nxr_net_run_works(void)
 {
     struct net_work *work;
 
@@ -117,11 +117,11 @@ void net_run_works(void)
     }
 }
 
-void net_works_stop(void)
+void nxr_net_works_stop(void)
 {
     int64_t until = nxr_now_ns() + END_NS;
 
-    net_run_works();
+    nxr_net_run_works();
     while (nxr_net.n_works > 0 && nxr_now_ns() < until) {
         nxr_device_progress();
     }
@@ -144,7 +144,7 @@ static void begin_batch(struct net_peer *np)
         batch->work.copy.pieces = batch->pieces;
         batch->work.copy.n_pieces = batch->n_pieces;
         batch->work.done = batch_copied;
-        net_work_add(&batch->work);
+        nxr_net_work_add(&batch->work);
     }
 }
 
@@ -155,10 +155,10 @@ static void batch_copied(struct net_work *work, int status)
 
     nxr_list_remove(&batch->link);
     if (status != NIXL_OK) {
-        net_refuse(np, batch->id, batch->generation, status);
+        nxr_net_refuse(np, batch->id, batch->generation, status);
     }
     begin_batch(np);
-    net_landed(batch->landing, NIXL_OK);
+    nxr_net_landed(batch->landing, NIXL_OK);
     free(batch);
 }
 
@@ -206,7 +206,7 @@ static struct net_put_batch *batch_new(struct net_peer *np, const struct nxr_net
         return NULL;
     }
     memset(batch, 0, sizeof(*batch));
-    batch->landing = net_landing_new(np);
+    batch->landing = nxr_net_landing_new(np);
     if (batch->landing == NULL) {
         free(batch);
         return NULL;
@@ -220,29 +220,29 @@ static struct net_put_batch *batch_new(struct net_peer *np, const struct nxr_net
     return batch;
 }
 
-void net_take_device_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
-                         size_t nbytes)
+void nxr_net_take_device_put(struct net_peer *np, const struct nxr_net_put *put,
+                             const void *payload, size_t nbytes)
 {
     const struct net_range range = {put->generation, put->offset, nbytes, put->id};
     struct net_put_batch *batch;
     struct net_hold *hold;
     int status;
-    char *dst = net_hold_begin(&range, &hold, &status);
+    char *dst = nxr_net_hold_begin(&range, &hold, &status);
     bool is_first = nxr_list_is_empty(&np->put_batches);
 
     if (dst == NULL) {
-        net_refuse(np, put->id, put->generation, status);
+        nxr_net_refuse(np, put->id, put->generation, status);
         return;
     }
     batch = open_batch(np, put, dst, nbytes);
     if (batch != NULL) {
-        net_hold_end(hold); /* the batch has one */
+        nxr_net_hold_end(hold); /* the batch has one */
     } else {
         batch = batch_new(np, put, hold, nbytes);
     }
     if (batch == NULL) {
-        net_hold_end(hold);
-        net_refuse(np, put->id, put->generation, NIXL_ERR_NO_MEMORY);
+        nxr_net_hold_end(hold);
+        nxr_net_refuse(np, put->id, put->generation, NIXL_ERR_NO_MEMORY);
         return;
     }
     nxr_copy(batch->bytes + batch->nbytes, payload, nbytes);
@@ -260,28 +260,28 @@ static void get_copied(struct net_work *work, int status)
 {
     struct net_get_work *got = nxr_list_entry(work, struct net_get_work, work);
 
-    net_hold_end(got->hold);
-    net_answer_get(got->np, &got->get, got->bytes, status);
+    nxr_net_hold_end(got->hold);
+    nxr_net_answer_get(got->np, &got->get, got->bytes, status);
     free(got);
 }
 
-void net_take_device_get(struct net_peer *np, const struct nxr_net_get *asked)
+void nxr_net_take_device_get(struct net_peer *np, const struct nxr_net_get *asked)
 {
-    const struct nxr_net_get first = net_answerable(np, asked), *get = &first;
+    const struct nxr_net_get first = nxr_net_answerable(np, asked), *get = &first;
     const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
     struct net_get_work *got;
     struct net_hold *hold;
     int status;
-    char *src = net_hold_begin(&range, &hold, &status);
+    char *src = nxr_net_hold_begin(&range, &hold, &status);
 
     if (src == NULL) {
-        net_answer_get(np, get, NULL, status);
+        nxr_net_answer_get(np, get, NULL, status);
         return;
     }
     got = malloc(sizeof(*got) + get->nbytes);
     if (got == NULL) {
-        net_hold_end(hold);
-        net_answer_get(np, get, NULL, NIXL_ERR_NO_MEMORY);
+        nxr_net_hold_end(hold);
+        nxr_net_answer_get(np, get, NULL, NIXL_ERR_NO_MEMORY);
         return;
     }
     memset(got, 0, sizeof(*got));
@@ -293,7 +293,7 @@ void net_take_device_get(struct net_peer *np, const struct nxr_net_get *asked)
     got->work.copy.n_pieces = 1;
     got->work.copy.src = nxr_publish_memory(get->id).range;
     got->work.done = get_copied;
-    net_work_add(&got->work);
+    nxr_net_work_add(&got->work);
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -304,20 +304,20 @@ static void word_changed(struct nxr_device_word *word, int status)
     struct net_peer *np = work->np;
 
     net_lock();
-    net_hold_end(work->hold);
-    net_answer_word(np, &work->asked, status, word->fetched);
+    nxr_net_hold_end(work->hold);
+    nxr_net_answer_word(np, &work->asked, status, word->fetched);
     nxr_net.n_works--;
     np->n_busy_words--;
     if (!np->is_dead) {
-        net_run_gated(np);
+        nxr_net_run_gated(np);
     }
     net_unlock();
     free(work);
     nxr_wake_self();
-    net_run_works();
+    nxr_net_run_works();
 }
 
-int net_take_device_word(struct net_peer *np, const struct nxr_net_word *word)
+int nxr_net_take_device_word(struct net_peer *np, const struct nxr_net_word *word)
 {
     size_t nbytes = nxr_type_nbytes(word->atomic.type);
     const struct net_range range = {word->generation, word->atomic.offset, nbytes, word->id};
@@ -325,7 +325,7 @@ int net_take_device_word(struct net_peer *np, const struct nxr_net_word *word)
     struct net_hold *hold;
     bool is_aligned;
     int status;
-    char *addr = net_hold_begin(&range, &hold, &status);
+    char *addr = nxr_net_hold_begin(&range, &hold, &status);
 
     if (addr == NULL) {
         return status;
@@ -333,7 +333,7 @@ int net_take_device_word(struct net_peer *np, const struct nxr_net_word *word)
     is_aligned = nbytes != 0 && (uintptr_t)addr % nbytes == 0;
     work = is_aligned ? calloc(1, sizeof(*work)) : NULL;
     if (work == NULL) {
-        net_hold_end(hold);
+        nxr_net_hold_end(hold);
         return is_aligned ? NIXL_ERR_NO_MEMORY : NIXL_ERR_INVALID_ARG;
     }
     work->np = np;

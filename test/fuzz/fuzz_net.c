@@ -63,7 +63,7 @@ static void deliver(const void *bytes, size_t nbytes)
     fake_must(message != NULL);
     memcpy(message + at, bytes, nbytes);
     net_lock();
-    net_received(message + at, nbytes);
+    nxr_net_received(message + at, nbytes);
     net_unlock();
     free(message);
     fake_round();
@@ -71,8 +71,10 @@ static void deliver(const void *bytes, size_t nbytes)
 
 static size_t put_head(int rank, unsigned char *bytes)
 {
-    struct nxr_net_head head = {
-        .magic = NXR_NET_MAGIC, .version = NXR_NET_VERSION, .rank = rank, .token = net_own_token()};
+    struct nxr_net_head head = {.magic = NXR_NET_MAGIC,
+                                .version = NXR_NET_VERSION,
+                                .rank = rank,
+                                .token = nxr_net_own_token()};
 
     memcpy(bytes, &head, sizeof(head));
     return sizeof(head);
@@ -130,7 +132,7 @@ static void begin(void)
     }
     begin_list();
     for (uint64_t id = 1; id <= 2 + N_LISTED; id++) {
-        fake_must(net_move_find(np, id) != NULL);
+        fake_must(nxr_net_move_find(np, id) != NULL);
     }
 }
 
@@ -143,7 +145,7 @@ static void land(bool is_cut)
     memmove(landings, landings + 1, n_landings * sizeof(landings[0]));
     memset(landing.addr, 0x7e, is_cut ? landing.nbytes / 2 : landing.nbytes);
     net_lock();
-    net_landed(landing.cookie, is_cut ? NIXL_ERR_TRANSPORT : NIXL_OK);
+    nxr_net_landed(landing.cookie, is_cut ? NIXL_ERR_TRANSPORT : NIXL_OK);
     net_unlock();
     fake_round();
 }
@@ -180,8 +182,8 @@ static void deliver_raw(const uint8_t *bytes, size_t nbytes)
     memcpy(&head, bytes, nbytes < sizeof(head) ? nbytes : sizeof(head));
     memcpy(before, fake.own, sizeof(before));
     deliver(bytes, nbytes);
-    fake_must(head.token == net_own_token() || (memcmp(before, fake.own, sizeof(before)) == 0 &&
-                                                fake_n_messages() == n_sent_before));
+    fake_must(head.token == nxr_net_own_token() || (memcmp(before, fake.own, sizeof(before)) == 0 &&
+                                                    fake_n_messages() == n_sent_before));
 }
 
 static void deliver_of(int rank, const uint8_t *bytes, size_t nbytes)
@@ -221,7 +223,7 @@ static void announce(const uint8_t *bytes, size_t nbytes)
     nbytes = nbytes < sizeof(header) - head_nbytes ? nbytes : sizeof(header) - head_nbytes;
     memcpy(header + head_nbytes, bytes, nbytes);
     net_lock();
-    landing.addr = net_incoming(header, head_nbytes + nbytes, landing.nbytes, &landing.cookie);
+    landing.addr = nxr_net_incoming(header, head_nbytes + nbytes, landing.nbytes, &landing.cookie);
     net_unlock();
     if (landing.addr != NULL) {
         landings[n_landings++] = landing;

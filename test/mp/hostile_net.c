@@ -346,7 +346,7 @@ static const void *own_address(size_t *nbytes_p)
 {
     struct nxr_net_offer offer;
 
-    return net_offer_find(&nxr_job.card, mpt_network(), &offer, nbytes_p);
+    return nxr_net_offer_find(&nxr_job.card, mpt_network(), &offer, nbytes_p);
 }
 
 /* Rank 0 has a region; rank 1 tells it the secret of its card, as a stolen message would. */
@@ -370,7 +370,7 @@ static void be_victim(struct nixl_region *region)
     suffer(&what);
     MPT_TRUE(atomic_load(&n_lines) > 0);
     MPT_CHECK_BYTES(nixl_region_addr(region), REGION_NBYTES, 0);
-    what.token = net_own_token();
+    what.token = nxr_net_own_token();
     suffer(&what);
     MPT_CHECK_BYTES(nixl_region_addr(region), REGION_NBYTES, 0);
     MPT_EQ(nixl_peer_state(1), NIXL_PEER_ALIVE);
@@ -400,7 +400,7 @@ int main(int argc, char **argv)
     if (nixl_rank() == 0) {
         be_victim(region);
     } else {
-        token = net_own_token();
+        token = nxr_net_own_token();
         MPT_OK(nixl_notify(0, TAG_CARD, &token, sizeof(token), MPT_PATIENCE));
     }
     mpt_barrier();

@@ -260,7 +260,7 @@ int main(void)
 
     mpt_start();
     MPT_OK(nixl_init(NULL));
-    own = net_offer_find(&nxr_job.card, "tcp", &offer, &nbytes);
+    own = nxr_net_offer_find(&nxr_job.card, "tcp", &offer, &nbytes);
     if (own == NULL || nxr_tcp_address_parse(own, nbytes, &address) != NULL) {
         mpt_skip("the TCP network is not used here");
     }

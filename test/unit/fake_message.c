@@ -24,8 +24,10 @@ static size_t put_record(unsigned char *bytes, size_t at, enum nxr_net_type type
 static size_t put_message(int rank, unsigned char *bytes, enum nxr_net_type type, const void *body,
                           size_t body_nbytes)
 {
-    struct nxr_net_head head = {
-        .magic = NXR_NET_MAGIC, .version = NXR_NET_VERSION, .rank = rank, .token = net_own_token()};
+    struct nxr_net_head head = {.magic = NXR_NET_MAGIC,
+                                .version = NXR_NET_VERSION,
+                                .rank = rank,
+                                .token = nxr_net_own_token()};
 
     memcpy(bytes, &head, sizeof(head));
     return put_record(bytes, sizeof(head), type, body, body_nbytes);
@@ -63,7 +65,7 @@ static void *announce(const unsigned char *header, size_t header_nbytes, size_t 
 
     fake_must(landing != NULL);
     net_lock();
-    addr = net_incoming(header, header_nbytes, nbytes, &landing->cookie);
+    addr = nxr_net_incoming(header, header_nbytes, nbytes, &landing->cookie);
     if (addr != NULL) {
         nxr_list_append(&fake.landings, &landing->link);
     } else {

@@ -211,7 +211,7 @@ static int fake_progress(void)
         struct fake_message *coming = nxr_list_entry(link, struct fake_message, link);
 
         memmove(coming->bytes + fake.offset, coming->bytes, coming->nbytes);
-        net_received(coming->bytes + fake.offset, coming->nbytes);
+        nxr_net_received(coming->bytes + fake.offset, coming->nbytes);
         free(coming);
         n++;
     }
@@ -221,7 +221,7 @@ static int fake_progress(void)
 static void land(struct fake_landing *landing, int status)
 {
     nxr_list_remove(&landing->link);
-    net_landed(landing->cookie, status);
+    nxr_net_landed(landing->cookie, status);
     free(landing);
 }
 
@@ -323,7 +323,7 @@ static void open_network(unsigned index, const struct nxr_net_attr *attr)
     struct net *net = &nxr_net.nets[index];
 
     *net = (struct net){.module = &networks[index], .attr = attr, .index = index, .is_open = true};
-    net->transport = net_transport(networks[index].name, attr->latency_ns);
+    net->transport = nxr_net_transport(networks[index].name, attr->latency_ns);
     nxr_list_init(&net->free_outs);
 }
 
@@ -387,7 +387,7 @@ void fake_start_two(void)
 void fake_fail(int rank, unsigned net)
 {
     net_lock();
-    net_ep_failed(net_peer_of(rank), &eps[net][rank], "made up");
+    nxr_net_ep_failed(net_peer_of(rank), &eps[net][rank], "made up");
     net_unlock();
 }
 
@@ -479,7 +479,7 @@ void fake_landing(size_t nbytes)
 {
     fake_must(!nxr_list_is_empty(&fake.landings));
     net_lock();
-    net_landing(nxr_list_entry(fake.landings.next, struct fake_landing, link)->cookie, nbytes);
+    nxr_net_landing(nxr_list_entry(fake.landings.next, struct fake_landing, link)->cookie, nbytes);
     net_unlock();
 }
 

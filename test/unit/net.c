@@ -189,8 +189,8 @@ Test(later, nothing_of_a_rank_overtakes_what_waits, .init = start, .fini = stop)
     fake_coming(2, NXR_NET_NOTE, &first, sizeof(first), NULL, 0);
     net_lock();
     nxr_net.nets[0].module->progress();
-    cr_expect(net_is_behind(2));
-    cr_expect(not(net_is_behind(1)));
+    cr_expect(nxr_net_is_behind(2));
+    cr_expect(not(nxr_net_is_behind(1)));
     net_unlock();
     fake_coming(2, NXR_NET_NOTE, &second, sizeof(second), NULL, 0);
     fake_round();
@@ -258,7 +258,7 @@ Test(note, who_waits_for_room_asks_whether_the_peer_lives, .init = start, .fini 
     int status = NIXL_OK;
 
     while (status == NIXL_OK) {
-        status = net_notify(np->peer, 1, payload, sizeof(payload));
+        status = nxr_net_notify(np->peer, 1, payload, sizeof(payload));
     }
     cr_expect(eq(int, status, NIXL_ERR_AGAIN));
     cr_expect(lt(u64, np->tx_tail, np->tx_limit), "there is room, but not enough");
@@ -321,11 +321,11 @@ Test(note, credit_makes_room, .init = start, .fini = stop)
     const struct nxr_net_stamp taken = {NXR_RING_SLOTS};
 
     for (int i = 0; i < NXR_RING_SLOTS; i++) {
-        cr_assert(eq(int, net_notify(np->peer, 1, NULL, 0), NIXL_OK));
+        cr_assert(eq(int, nxr_net_notify(np->peer, 1, NULL, 0), NIXL_OK));
     }
-    cr_expect(eq(int, net_notify(np->peer, 1, NULL, 0), NIXL_ERR_AGAIN));
+    cr_expect(eq(int, nxr_net_notify(np->peer, 1, NULL, 0), NIXL_ERR_AGAIN));
     fake_receive(1, NXR_NET_CREDIT, &taken, sizeof(taken), NULL, 0);
-    cr_expect(eq(int, net_notify(np->peer, 1, NULL, 0), NIXL_OK));
+    cr_expect(eq(int, nxr_net_notify(np->peer, 1, NULL, 0), NIXL_OK));
     cr_expect(not(np->wants_credit));
 }
 
@@ -346,11 +346,11 @@ Test(order, fence_behind_bulk_waits_until_it_is_visible, .init = start, .fini = 
 
     cr_assert(eq(int, put_nb(region, LARGE, &req), NIXL_INPROGRESS));
     cr_expect(eq(int, nixl_req_test(&req), NIXL_OK));
-    cr_expect(eq(int, net_fence(np->peer), NIXL_INPROGRESS));
+    cr_expect(eq(int, nxr_net_fence(np->peer), NIXL_INPROGRESS));
     cr_assert(eq(u32, fake_n_sent(NXR_NET_FLUSH), 1));
     flushed = *(const struct nxr_net_stamp *)fake_last(NXR_NET_FLUSH);
     fake_receive(1, NXR_NET_FLUSHED, &flushed, sizeof(flushed), NULL, 0);
-    cr_expect(eq(int, net_fence(np->peer), NIXL_OK));
+    cr_expect(eq(int, nxr_net_fence(np->peer), NIXL_OK));
 }
 
 static void flush_after_each_put_of(size_t nbytes)
@@ -363,11 +363,11 @@ static void flush_after_each_put_of(size_t nbytes)
 
         cr_assert(eq(int, nixl_put(1, region, 0, buffer, nbytes), NIXL_OK));
         cr_expect(eq(u32, fake_n_sent(NXR_NET_FLUSH), n_asked));
-        cr_expect(eq(int, net_flush(np->peer), NIXL_INPROGRESS));
+        cr_expect(eq(int, nxr_net_flush(np->peer), NIXL_INPROGRESS));
         cr_expect(eq(u32, fake_n_sent(NXR_NET_FLUSH), i));
         flushed = *(const struct nxr_net_stamp *)fake_last(NXR_NET_FLUSH);
         fake_receive(1, NXR_NET_FLUSHED, &flushed, sizeof(flushed), NULL, 0);
-        cr_expect(eq(int, net_flush(np->peer), NIXL_OK));
+        cr_expect(eq(int, nxr_net_flush(np->peer), NIXL_OK));
     }
 }
 
@@ -386,13 +386,13 @@ Test(order, fence_behind_bulk_waits_for_the_flush_that_went_with_it, .init = sta
     struct nixl_region *region = fake_region(1, false);
     struct nxr_net_stamp flushed;
 
-    cr_assert(eq(int, net_flush(np->peer), NIXL_OK));
+    cr_assert(eq(int, nxr_net_flush(np->peer), NIXL_OK));
     cr_assert(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
-    cr_expect(eq(int, net_fence(np->peer), NIXL_INPROGRESS));
+    cr_expect(eq(int, nxr_net_fence(np->peer), NIXL_INPROGRESS));
     cr_assert(eq(u32, fake_n_sent(NXR_NET_FLUSH), 1), "no second one");
     flushed = *(const struct nxr_net_stamp *)fake_last(NXR_NET_FLUSH);
     fake_receive(1, NXR_NET_FLUSHED, &flushed, sizeof(flushed), NULL, 0);
-    cr_expect(eq(int, net_fence(np->peer), NIXL_OK));
+    cr_expect(eq(int, nxr_net_fence(np->peer), NIXL_OK));
 }
 
 /* ---- put and notification -------------------------------------------------------------------- */

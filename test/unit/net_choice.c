@@ -86,7 +86,7 @@ static void make_card(const struct end *end, struct nxr_full_card *card)
         const char address[2] = {(char)('0' + i), 0};
 
         if (nxr_net.nets[i].is_open) {
-            cr_assert(eq(int, net_offer_add(card, &nxr_net.nets[i], address, 2), NIXL_OK));
+            cr_assert(eq(int, nxr_net_offer_add(card, &nxr_net.nets[i], address, 2), NIXL_OK));
         }
     }
 }
@@ -100,7 +100,7 @@ static const char *choice_of(const struct end *mine, const struct end *theirs)
 
     make_card(theirs, &card);
     become(mine);
-    if (!net_choose(&card, &choice, why, sizeof(why))) {
+    if (!nxr_net_choose(&card, &choice, why, sizeof(why))) {
         return "none";
     }
     snprintf(text, sizeof(text), "%s%s%s", choice.networks[0]->module->name,
@@ -212,7 +212,7 @@ static const char *reason(struct nxr_net_offer its, struct nxr_net_offer others)
     struct end host = plain_host(1);
 
     become(&host);
-    net_compare(&nxr_net.nets[OFI], &its, &nxr_net.nets[TCP], &others, why, sizeof(why));
+    nxr_net_compare(&nxr_net.nets[OFI], &its, &nxr_net.nets[TCP], &others, why, sizeof(why));
     return why;
 }
 
@@ -242,7 +242,7 @@ Test(choice, an_offer_without_figures_is_none)
     become(&host);
     cr_assert(eq(int, nxr_card_make(0, 0, &card), NIXL_OK));
     cr_assert(eq(int, nxr_card_add_address(&card, "tcp", "2", 2), NIXL_OK));
-    cr_expect(not(net_choose(&card, &choice, why, sizeof(why))));
+    cr_expect(not(nxr_net_choose(&card, &choice, why, sizeof(why))));
 }
 
 Test(choice, what_fits_nowhere_is_refused)
@@ -253,11 +253,11 @@ Test(choice, what_fits_nowhere_is_refused)
 
     become(&host);
     cr_assert(eq(int, nxr_card_make(0, 0, &card), NIXL_OK));
-    cr_expect(eq(int, net_offer_add(&card, &nxr_net.nets[UCX], address, sizeof(address)),
+    cr_expect(eq(int, nxr_net_offer_add(&card, &nxr_net.nets[UCX], address, sizeof(address)),
                  NIXL_ERR_LIMIT));
-    cr_expect(eq(int, net_offer_add(&card, &nxr_net.nets[UCX], address, NXR_NET_ADDRESS_NBYTES),
+    cr_expect(eq(int, nxr_net_offer_add(&card, &nxr_net.nets[UCX], address, NXR_NET_ADDRESS_NBYTES),
                  NIXL_OK));
-    cr_expect(eq(int, net_offer_add(&card, &nxr_net.nets[OFI], address, NXR_NET_ADDRESS_NBYTES),
+    cr_expect(eq(int, nxr_net_offer_add(&card, &nxr_net.nets[OFI], address, NXR_NET_ADDRESS_NBYTES),
                  NIXL_OK));
-    cr_expect(eq(int, net_offer_add(&card, &nxr_net.nets[TCP], address, 64), NIXL_ERR_LIMIT));
+    cr_expect(eq(int, nxr_net_offer_add(&card, &nxr_net.nets[TCP], address, 64), NIXL_ERR_LIMIT));
 }

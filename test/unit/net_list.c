@@ -162,7 +162,7 @@ Test(list, ends_with_its_peer, .init = start_list, .fini = stop_list)
 {
     cr_assert(eq(int, begin(NXR_OP_GET, 3, 8), NIXL_INPROGRESS));
     fake_lose(1);
-    net_tell_ended();
+    nxr_net_tell_ended();
     cr_expect(eq(int, n_ended, 1));
     cr_expect(eq(int, outcome, NIXL_ERR_PEER_LOST));
 }

@@ -87,7 +87,7 @@ static void bulk_that_found_none(int (*call)(struct nxr_peer *peer))
 {
     struct nixl_region *region = fake_region(1, false);
 
-    cr_assert(eq(int, net_flush(np->peer), NIXL_OK)); /* from now on bulk brings its flush */
+    cr_assert(eq(int, nxr_net_flush(np->peer), NIXL_OK)); /* from now on bulk brings its flush */
     lack_messages(NO_LIMIT);
     cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_ERR_NO_MEMORY));
     cr_expect(eq(int, call(np->peer), NIXL_INPROGRESS), "nor is there for the question");
@@ -100,12 +100,12 @@ static void bulk_that_found_none(int (*call)(struct nxr_peer *peer))
 
 Test(memory, flush_behind_bulk_that_found_none, .init = start, .fini = finish)
 {
-    bulk_that_found_none(net_flush);
+    bulk_that_found_none(nxr_net_flush);
 }
 
 Test(memory, fence_behind_bulk_that_found_none, .init = start, .fini = finish)
 {
-    bulk_that_found_none(net_fence);
+    bulk_that_found_none(nxr_net_fence);
 }
 
 Test(memory, flush_that_finds_none_is_asked_again, .init = start, .fini = finish)
@@ -114,9 +114,9 @@ Test(memory, flush_that_finds_none_is_asked_again, .init = start, .fini = finish
 
     cr_assert(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
     lack_messages(NO_LIMIT);
-    cr_expect(eq(int, net_flush(np->peer), NIXL_INPROGRESS));
+    cr_expect(eq(int, nxr_net_flush(np->peer), NIXL_INPROGRESS));
     have_memory();
-    expect_flush(net_flush);
+    expect_flush(nxr_net_flush);
 }
 
 Test(memory, bulk_never_goes_before_the_greeting, .init = start, .fini = finish)

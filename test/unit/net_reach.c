@@ -41,7 +41,7 @@ static void end(void)
 
 static bool takes(void)
 {
-    return net_takes(np->bulk, range, false);
+    return nxr_net_takes(np->bulk, range, false);
 }
 
 Test(reach, a_kind_that_the_library_does_not_know_never_comes_to_it, .init = begin, .fini = end)
@@ -51,7 +51,7 @@ Test(reach, a_kind_that_the_library_does_not_know_never_comes_to_it, .init = beg
     nxr_env.net_gpu = "always";
     cr_expect(not(takes()));
     cr_expect(zero(u32, fake.n_shown));
-    cr_expect(net_takes(np->bulk, NULL, false), "host memory always");
+    cr_expect(nxr_net_takes(np->bulk, NULL, false), "host memory always");
 }
 
 Test(reach, the_library_is_shown_a_kind_once, .init = begin, .fini = end)
@@ -99,7 +99,7 @@ Test(reach, mapped_memory_is_as_the_hosts, .init = begin, .fini = end)
     fake.attr.takes_mappings = true;
     cr_expect(takes());
     cr_expect(zero(u32, fake.n_shown), "as host memory");
-    cr_expect(eq(u32, net_local_kind(device), NIXL_MEM_HOST));
+    cr_expect(eq(u32, nxr_net_local_kind(device), NIXL_MEM_HOST));
     nxr_env.net_gpu = "never";
     cr_expect(not(takes()));
 }
