@@ -376,5 +376,5 @@ void test_nb_read(struct bench *bench)
     static const struct bench_lane lanes[] = {{"nixlrun", copy_read, COPY_PUT_NB, ACTOR_PAIR, 1},
                                               {"put and read", copy_read, COPY_PUT, ACTOR_PAIR, 1}};
 
-    read_rows(bench, "nb_read", "put_nb, wait, then target reads", lanes);
+    read_rows(bench, "nb_read", "put_nb and wait then target reads", lanes);
 }
