@@ -368,7 +368,7 @@ static void leave_in_mid_copy(void)
 
 static void die_in_mid_copy(void)
 {
-    struct nixl_req *req;
+    struct nixl_req *req = NULL;
     int status;
 
     if (nixl_rank() == 1) {
@@ -376,8 +376,11 @@ static void die_in_mid_copy(void)
         raise(SIGKILL);
     }
     for (unsigned round = 1;; round++) {
-        req = begin_put(round);
-        status = nixl_req_wait(&req, MPT_PATIENCE);
+        mpt_fill(local, NBYTES, round);
+        status = nixl_put_nb(1, part, 0, local, NBYTES, &req); /* it may die in this call, too */
+        if (status == NIXL_INPROGRESS) {
+            status = nixl_req_wait(&req, MPT_PATIENCE);
+        }
         if (status != NIXL_OK) {
             MPT_STATUS(status, NIXL_ERR_PEER_LOST);
             MPT_OK(nixl_finalize());
