@@ -225,14 +225,18 @@ void nxr_node_wait_visits(struct nixl_team *team)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Sleep until the awaited phase is published, unless it was just before. */
-static void sleep_once(struct nixl_team *team, int member, uint64_t phase)
+/*
+ * Sleep until the awaited phase is published, unless it was just before. Returns what the last look
+ * has found: a time limit is found by one look only.
+ */
+static int sleep_once(struct nixl_team *team, int member, uint64_t phase)
 {
     struct nxr_node *node = &team->node;
     struct nxr_node_line *line = &node->lines[node->me];
     uint32_t doorbell = atomic_load_explicit(&line->doorbell, memory_order_acquire);
     int64_t left = nxr_team_left(team);
     struct timespec timeout = nxr_timespec(left < MAX_SLEEP_NS ? left : MAX_SLEEP_NS);
+    int status = NIXL_OK;
 
     atomic_fetch_add_explicit(&node->head->n_asleep, 1, memory_order_relaxed);
     atomic_store_explicit(&line->waits_for, (uint32_t)member + 1, memory_order_relaxed);
@@ -241,13 +245,17 @@ static void sleep_once(struct nixl_team *team, int member, uint64_t phase)
     } else {
         nxr_barrier_heavy();
     }
-    if (!nxr_node_has_reached(node, member, phase) && nxr_team_look(team, -1) == NIXL_OK) {
-        nxr_net_hand_over();
-        syscall(SYS_futex, &line->doorbell, FUTEX_WAIT, doorbell, &timeout, NULL, 0);
+    if (!nxr_node_has_reached(node, member, phase)) {
+        status = nxr_team_look(team, -1);
+        if (status == NIXL_OK) {
+            nxr_net_hand_over();
+            syscall(SYS_futex, &line->doorbell, FUTEX_WAIT, doorbell, &timeout, NULL, 0);
+        }
     }
     if (atomic_exchange_explicit(&line->waits_for, 0, memory_order_acq_rel) != 0) {
         atomic_fetch_sub_explicit(&node->head->n_asleep, 1, memory_order_relaxed);
     }
+    return status;
 }
 
 /*
@@ -279,11 +287,11 @@ int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
             }
         }
         status = nxr_team_look(team, team->local[member]);
+        if (status == NIXL_OK && nxr_now_ns() >= spin_until) {
+            status = sleep_once(team, member, phase);
+        }
         if (status != NIXL_OK) {
             return nxr_node_has_reached(node, member, phase) ? NIXL_OK : status;
-        }
-        if (nxr_now_ns() >= spin_until) {
-            sleep_once(team, member, phase);
         }
     }
 }
