@@ -291,6 +291,19 @@ static size_t nbytes_touched(const struct stage_chunk *chunk)
     }
 }
 
+/*
+ * How much of a piece the steps that are over have written where the caller sees it: what STEP_MOVE
+ * has moved, unless that lies in a staging buffer and a later step would have copied it on.
+ */
+static size_t nbytes_seen(const struct stage_chunk *chunk)
+{
+    bool is_put = chunk->job->op->kind == NXR_OP_PUT;
+    bool is_moved = step_of(chunk) == (is_put ? STEP_ASK : STEP_COPY);
+    bool is_staged = is_put ? chunk->is_windowed : chunk->job->range != NULL;
+
+    return is_moved && !is_staged ? chunk->nbytes : 0;
+}
+
 /* The piece is over, or goes no further; its chunk is free. */
 static void leave(struct stage_chunk *chunk, size_t nbytes)
 {
@@ -341,7 +354,7 @@ bool nxr_stage_advance(struct stage_chunk *chunk)
         } else if (++chunk->n_steps == N_STEPS) {
             leave(chunk, chunk->nbytes);
         } else if (is_stopped(chunk->lane, chunk->job)) {
-            leave(chunk, 0);
+            leave(chunk, nbytes_seen(chunk));
         } else {
             begin_step(chunk);
         }
