@@ -45,7 +45,7 @@ static inline bool nxr_copier_takes(const struct nxr_op *op)
 
 /*
  * Copy within the call that starts an operation, as much as does not take long: op->nbytes_done
- * grows. False: the rest is to be started, which also tells of a failure.
+ * grows. False: start the rest, which also reports a failure.
  */
 bool nxr_copier_begin(struct nxr_op *op);
 

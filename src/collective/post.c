@@ -281,7 +281,7 @@ static int tell(const struct nixl_team *team, const struct nxr_post *post, int p
                            news_for(&post->ways[place]));
 }
 
-/* The same, for news that a member may do without, as one that has left the team. */
+/* The same, for a report that a member may miss, such as one that has left the team. */
 static void try_to_tell(const struct nixl_team *team, const struct nxr_post *post, int place)
 {
     nxr_fail_quiet_begin();

@@ -2,8 +2,8 @@
 /*
  * Making a team. All members of the call know each other's ranks and the number of the call, and so
  * the names of each other's mailboxes. Over these they tell each other, along a tree, on which host
- * they seem to be and what they choose. Each then finds the first member on its own host, with
- * proof, and tells that. Now each knows the team that it gets: of all, or of some of them. The
+ * they seem to be and what they choose. Each then finds the first member on its own host, proves
+ * that, and reports it. Now each knows the team that it gets: of all, or of some of them. The
  * first members make the memory that a host shares, and all tell whether they are ready. How the
  * call ends is agreed upon (agreement.h). No lock of its own.
  */
@@ -373,7 +373,7 @@ static int open_ways(const struct attempt *attempt)
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-/* Without a failure: all tell that they are ready, and hear that all are. */
+/* Without a failure: each member reports that it is ready, and learns that all are. */
 static int conclude(const struct attempt *attempt)
 {
     const struct nxr_verdict success = {.status = NIXL_OK, .rank = -1};
@@ -457,7 +457,7 @@ static int settle(const struct attempt *attempt, int status)
                         "this rank leaves the job");
     }
     if (verdict.status == NIXL_OK && !attempt->is_ready) {
-        verdict.status = NIXL_ERR_INTERNAL; /* nobody says so before this member is ready */
+        verdict.status = NIXL_ERR_INTERNAL; /* no member writes that before this one is ready */
     }
     return verdict.status == NIXL_OK ? NIXL_OK : fail_make(attempt, &verdict, status);
 }

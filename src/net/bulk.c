@@ -116,7 +116,7 @@ static void *take_header(struct net_peer *np, const void *header, size_t header_
         return NULL;
     }
     addr = begin_landing(np, record, nbytes, cookie_p);
-    nxr_net_take_records(np, message, header_nbytes, at); /* they were sent behind it */
+    nxr_net_take_records(np, message, header_nbytes, at); /* sent after it */
     return addr;
 }
 

@@ -2,22 +2,22 @@
 /*
  * Reaching a peer. From the cards both ends know by which networks they reach each other, best
  * first, but not which of them carry anything: a firewall or a broken switch says nothing. So
- * nothing is given to a network before the peer has answered there (ep_reach()); what there is to
- * send waits in np->queue. The best network is tried first. If it does not get through within
- * TRY_NS, or fails, the next one is tried beside it, and so on; the first one that gets through
- * carries everything to that peer, for good. A network that was too slow for one peer is not waited
- * for again: further peers are tried by the next one at the same time, until it reaches somebody.
+ * no data goes to a network before the peer has answered there (ep_reach()); until then it waits in
+ * np->queue. The best network is tried first. If it fails, or does not reach the peer within
+ * TRY_NS, the next one is tried as well, and so on. The first network that reaches the peer carries
+ * everything to it from then on. If a network was too slow for one peer, further peers are tried by
+ * the next network at the same time, until the slow one has reached a peer.
  *
  * Each end decides for what it sends itself. It uses one network only, so its messages stay in
- * order, and the other end takes them from whichever they come by, answers probes there, and keeps
- * that endpoint open. The two ends therefore need not agree, neither waits for a decision of the
- * other, and there is nothing to deadlock on. They do agree in the end, but for a network that
- * comes up just when one of them has given it up: who takes another network than the best says so
- * in its first messages (NXR_NET_TAKES), and an end that has not got through yet tries it, too.
+ * order. The other end receives on all networks, answers probes there, and keeps the endpoint
+ * open. So the two ends need not agree, neither waits for a decision of the other, and there is
+ * nothing to deadlock on. An end that does not take the best network says so in its first messages
+ * (NXR_NET_TAKES), and an end that has reached no network yet tries that one, too. So both end up
+ * with the same network, unless one comes up just after one of them has given it up.
  *
  * Only short records wait for a network: bulk, puts and gets need the key of a region, which is an
- * answer of the peer. Keys of another network than the one that is used are good for nothing, and
- * the bytes go inside of messages or as bulk. Lock: nxr_net.lock.
+ * answer of the peer. Keys of a network that is not used have no use: the bytes go inside messages
+ * or as bulk. Lock: nxr_net.lock.
  */
 #include "config.h"
 

@@ -128,7 +128,7 @@ void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *publ
         if (is_registered(published)) {
             closing = calloc(1, sizeof(*closing));
             if (closing == NULL) {
-                nxr_net_give_up(np); /* nobody would wait until it has let go */
+                nxr_net_give_up(np); /* the close could not wait for its answer */
             }
         }
         if (closing != NULL) {

@@ -34,7 +34,7 @@ struct verdict {
 };
 
 static enum call call;
-static int members[GROUP], me, first, second = -1; /* places; who dies */
+static int members[GROUP], me, first, second = -1; /* places; the last two die */
 static int dies_at = -1, n_messages;               /* this member dies before that message */
 static int asks_until = -1, n_asked;               /* ... or before that question */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notifications: when they are sent, held back and dropped, whom they wake, and what a receiver
- * still gets of a rank that is lost. Rank 1 is on another host, rank 2 on this one, with a ring
- * made up here.
+ * Notifications: when they are sent, held back and dropped, which waiters they wake, and what a
+ * receiver still gets from a lost rank. Rank 1 is on another host. Rank 2 is on this host, and this
+ * file makes its ring.
  */
 #include "net_case.h"
 
