@@ -180,7 +180,7 @@ bool command_is_by_rank(const struct launch_job *job)
 }
 
 /* Add "NAME:SLOTS", or "NAME" if n_slots is 0, to a list. */
-static char *add_host(char *list, const char *name, int n_slots)
+static char *command_add_host(char *list, const char *name, int n_slots)
 {
     const char *comma = list[0] != '\0' ? "," : "";
     char *longer;
@@ -208,7 +208,7 @@ static char *host_list(const struct launch_job *job, int first, int n)
         n -= here;
         n_each = is_by_rank ? 0 : here;
         for (n_words = is_by_rank ? here : here > 0; n_words > 0; n_words--) {
-            text = add_host(text, host->name, n_each);
+            text = command_add_host(text, host->name, n_each);
         }
     }
     return text;

@@ -58,7 +58,7 @@ static pid_t parent_of(const char *name, unsigned *flags_p)
  * A thread that ends first, or a signal that kills, leaves SIGKILL pending for the main thread,
  * which on a busy machine ends some milliseconds later.
  */
-static bool is_killed(const char *name)
+static bool descendants_is_killed(const char *name)
 {
     static const char mark[] = "\nSigPnd:";
     char status[4096];
@@ -75,7 +75,8 @@ bool descendant_is_ending(pid_t pid)
     char name[24];
 
     snprintf(name, sizeof(name), "%d", (int)pid);
-    return parent_of(name, &flags) != 0 && ((flags & PF_EXITING) != 0 || is_killed(name));
+    return parent_of(name, &flags) != 0 &&
+           ((flags & PF_EXITING) != 0 || descendants_is_killed(name));
 }
 
 void descendants_signal(int signal)

@@ -12,7 +12,7 @@
 
 #include <signal.h>
 
-static void add_hosts(const struct launch_job *job, struct engine_command *command)
+static void engine_flux_add_hosts(const struct launch_job *job, struct engine_command *command)
 {
     char *names = x_strdup("");
     int n_used = 0;
@@ -67,7 +67,7 @@ static void flux_build(const struct engine_task *task, struct engine_command *co
         command_add(command, "--input=%s",
                     job->stdin_mode == STDIN_NONE ? "/dev/null" : command_stdin(job));
     }
-    add_hosts(job, command);
+    engine_flux_add_hosts(job, command);
     command_set_variables(command, task);
     command_add_program(command, task, &job->apps[0]);
 }

@@ -33,7 +33,7 @@ static char *host_names(const struct launch_job *job)
     return text;
 }
 
-static void add_hosts(const struct launch_job *job, struct engine_command *command)
+static void engine_slurm_add_hosts(const struct launch_job *job, struct engine_command *command)
 {
     const char *within = job->map == MAP_SLOT ? "" : job->map == MAP_CORE ? ":block" : ":cyclic";
     char *names = host_names(job);
@@ -73,7 +73,7 @@ static void slurm_build(const struct engine_task *task, struct engine_command *c
         command_add(command, "--overcommit");
     }
     command_add(command, "--ntasks=%d", job->np);
-    add_hosts(job, command);
+    engine_slurm_add_hosts(job, command);
     command_set_variables(command, task);
     command_add_program(command, task, &job->apps[0]);
 }

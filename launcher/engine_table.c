@@ -218,8 +218,8 @@ static bool is_uneven(const struct launch_job *job)
 }
 
 /* Write why this engine cannot do it: "OPTION: ENGINE VERSION cannot ...; ADVICE". Returns -1. */
-static int refuse(const struct engine_task *task, const char *what, const char *advice, char *why,
-                  size_t why_nbytes)
+static int engine_refuse(const struct engine_task *task, const char *what, const char *advice,
+                         char *why, size_t why_nbytes)
 {
     snprintf(why, why_nbytes, "%s: %s %s cannot do this; %s", what, task->engine->title,
              task->version, advice);
@@ -237,7 +237,7 @@ static int check_word(const struct engine_task *task, const char *option, const 
     }
     snprintf(what, sizeof(what), "%s %s", option, word);
     snprintf(advice, sizeof(advice), "allowed: %s", allowed);
-    return refuse(task, what, advice, why, why_nbytes);
+    return engine_refuse(task, what, advice, why, why_nbytes);
 }
 
 /* What one engine cannot hold, in words. */
@@ -278,7 +278,7 @@ static int check_foreign(const struct engine_task *task, char *why, size_t why_n
         advice = "leave it out";
     }
     if (what != NULL) {
-        return refuse(task, what, advice, why, why_nbytes);
+        return engine_refuse(task, what, advice, why, why_nbytes);
     }
     if (check_word(task, "--map-by", nth_word(map_words, (int)job->map, word), engine->maps, why,
                    why_nbytes) != 0) {
@@ -321,8 +321,8 @@ int engine_choose(const struct launch_job *job, bool is_recorded, struct engine_
         return check_local(job, why, why_nbytes);
     }
     if (is_recorded) {
-        return refuse(task, "--topology", "a recorded machine is for --engine local", why,
-                      why_nbytes);
+        return engine_refuse(task, "--topology", "a recorded machine is for --engine local", why,
+                             why_nbytes);
     }
     if (!helper_find("nixlrun-rank", task->rank_program)) {
         snprintf(why, why_nbytes, "%.400s is missing: run 'make install'", task->rank_program);

@@ -34,7 +34,7 @@ static char *unquote(char *value)
 }
 
 /* Take over one line. Returns NULL, or what is wrong with it. */
-static const char *parse_line(char *line, void *arg)
+static const char *envfile_parse_line(char *line, void *arg)
 {
     struct envlist *list = arg;
     size_t name_nbytes = 0;
@@ -71,10 +71,10 @@ static const char *parse_line(char *line, void *arg)
 
 int envfile_parse(char *text, size_t nbytes, struct envlist *list, char cause[ENVFILE_CAUSE_NBYTES])
 {
-    return textfile_parse(text, nbytes, parse_line, list, cause);
+    return textfile_parse(text, nbytes, envfile_parse_line, list, cause);
 }
 
 int envfile_read(const char *path, struct envlist *list, char cause[ENVFILE_CAUSE_NBYTES])
 {
-    return textfile_read(path, parse_line, list, cause);
+    return textfile_read(path, envfile_parse_line, list, cause);
 }

@@ -56,7 +56,7 @@ static const struct table_column host_columns[] = {
     {"ranks", "ranks", TABLE_TEXT},
     {NULL, NULL, TABLE_TEXT},
 };
-static const struct table_column gpu_memory_columns[] = {
+static const struct table_column explain_gpu_memory_columns[] = {
     {"kind", "kind", TABLE_TEXT},       {"hosts", "hosts", TABLE_TEXT},
     {"usable", "usable", TABLE_FLAG},   {"uuid", "UUID", TABLE_TEXT},
     {"why_not", "why not", TABLE_TEXT}, {NULL, NULL, TABLE_TEXT},
@@ -85,9 +85,9 @@ static const struct table_column refused_columns[] = {
     {NULL, NULL, TABLE_TEXT},
 };
 
-static struct table tables[EXPLAIN_N_TABLES] = {
+static struct table explain_tables[EXPLAIN_N_TABLES] = {
     [EXPLAIN_HOSTS] = {.name = "hosts", .columns = host_columns},
-    [EXPLAIN_GPU_MEMORY] = {.name = "gpu_memory", .columns = gpu_memory_columns},
+    [EXPLAIN_GPU_MEMORY] = {.name = "gpu_memory", .columns = explain_gpu_memory_columns},
     [EXPLAIN_ROUTES] = {.name = "routes", .columns = route_columns},
     [EXPLAIN_REFUSED] = {.name = "refused", .columns = refused_columns},
 };
@@ -103,7 +103,7 @@ struct member {
 };
 static struct member *members;
 
-static int fail(const char *what)
+static int explain_fail(const char *what)
 {
     fprintf(stderr, "nixlrun: --explain: rank %d: %s: %s\n", nixl_rank(), what,
             nixl_last_error()->text);
@@ -129,10 +129,10 @@ static void take_row(int from, char *row)
         return;
     }
     snprintf(line, sizeof(line), "%s\t%s\t%s\t%s", table, label_of(from), label_of(rank), row);
-    table_add_line(tables, EXPLAIN_N_TABLES, line);
+    table_add_line(explain_tables, EXPLAIN_N_TABLES, line);
 }
 
-static bool tell(char *row)
+static bool explain_do_tell(char *row)
 {
     if (nixl_rank() == 0) {
         take_row(0, row);
@@ -162,19 +162,19 @@ static bool has_host_of(int rank, int other)
 }
 
 /* Is a rank on this host? Shared memory proves it; without any, the name must do. */
-static bool is_here(int rank)
+static bool explain_is_here(int rank)
 {
     return nixl_scope(rank) == NIXL_SCOPE_LOCAL ||
            (!has_shared_memory() && has_host_of(rank, nixl_rank()));
 }
 
 /* The lowest rank of this host; *is_speaker_p: is this the lowest or the second? */
-static int find_leader(bool *is_speaker_p)
+static int explain_find_leader(bool *is_speaker_p)
 {
     int leader = nixl_rank(), n_lower = 0;
 
     for (int rank = nixl_rank() - 1; rank >= 0; rank--) {
-        if (is_here(rank)) {
+        if (explain_is_here(rank)) {
             leader = rank;
             n_lower++;
         }
@@ -193,31 +193,31 @@ static int follow(const struct hello *hello)
         return 0; /* rank 0 sees that, too */
     }
     if (nixl_notify(0, TAG_HELLO, hello, sizeof(*hello), ANSWER_NS) != NIXL_OK) {
-        return fail("cannot tell rank 0");
+        return explain_fail("cannot tell rank 0");
     }
     for (;;) {
         nixl_note_init(&note);
         if (nixl_notify_recv(0, 0, 0, GOODBYE_NS, &note) != NIXL_OK) {
-            return fail("rank 0 does not say what to do");
+            return explain_fail("rank 0 does not say what to do");
         }
         if (note.tag == TAG_END) {
             return 0;
         }
         memcpy(targets, note.payload, note.nbytes);
         for (size_t i = 0; i < note.nbytes / sizeof(targets[0]); i++) {
-            if (!explain_routes(targets[i].rank, targets[i].parts, tell)) {
-                return fail("cannot tell rank 0");
+            if (!explain_routes(targets[i].rank, targets[i].parts, explain_do_tell)) {
+                return explain_fail("cannot tell rank 0");
             }
         }
         if (nixl_notify(0, TAG_DONE, NULL, 0, ANSWER_NS) != NIXL_OK) {
-            return fail("cannot tell rank 0");
+            return explain_fail("cannot tell rank 0");
         }
     }
 }
 
 /* ---- rank 0 ---------------------------------------------------------------------------------- */
 
-static void take_hello(int rank, const unsigned char *payload)
+static void explain_take_hello(int rank, const unsigned char *payload)
 {
     struct hello hello;
 
@@ -227,7 +227,7 @@ static void take_hello(int rank, const unsigned char *payload)
 }
 
 /* Take answers until all reached ranks have given theirs, or, if not NIXL_ALL_RANKS, that one. */
-static void collect(int from)
+static void explain_collect(int from)
 {
     int n_open = 0;
 
@@ -252,7 +252,7 @@ static void collect(int from)
             continue;
         }
         if (note.tag == TAG_HELLO && note.nbytes == sizeof(struct hello)) {
-            take_hello(note.rank, note.payload);
+            explain_take_hello(note.rank, note.payload);
         }
         n_open -= !member->is_answered;
         member->is_answered = true;
@@ -319,7 +319,8 @@ static void name_hosts(void)
                  host != NULL ? host : "unknown", rank);
         members[rank].label = x_strdup(table_cell(label));
         ranks_of(rank, ranks, sizeof(ranks));
-        table_add(&tables[EXPLAIN_HOSTS], (const char *const[]){members[rank].label, ranks});
+        table_add(&explain_tables[EXPLAIN_HOSTS],
+                  (const char *const[]){members[rank].label, ranks});
     }
 }
 
@@ -355,7 +356,7 @@ static void list_gpu_memory(enum explain_part part)
                 members[other].last_listed = part;
             }
         }
-        table_add(&tables[EXPLAIN_GPU_MEMORY],
+        table_add(&explain_tables[EXPLAIN_GPU_MEMORY],
                   (const char *const[]){explain_part_name(part), hosts, is_usable ? "yes" : "no",
                                         first->device[part], table_cell(first->why[part])});
     }
@@ -385,8 +386,8 @@ static void print(bool is_json)
 
     table_begin(&writer, "nixlrun", NIXLRUN_VERSION);
     for (size_t i = 0; i < EXPLAIN_N_TABLES; i++) {
-        table_write(&writer, &tables[i], "none");
-        table_free(&tables[i]);
+        table_write(&writer, &explain_tables[i], "none");
+        table_free(&explain_tables[i]);
     }
     table_end(&writer);
 }
@@ -398,17 +399,17 @@ static void ask_leader(int rank)
     size_t nbytes = plan(rank, targets) * sizeof(targets[0]);
 
     if (nixl_notify(rank, TAG_PLAN, targets, nbytes, ANSWER_NS) == NIXL_OK) {
-        collect(rank);
+        explain_collect(rank);
     } else {
-        fail("cannot ask a rank");
+        explain_fail("cannot ask a rank");
     }
 }
 
-static void let_go(void)
+static void explain_let_go(void)
 {
     for (int rank = 1; rank < nixl_size(); rank++) {
         if (members[rank].is_reached && nixl_notify(rank, TAG_END, NULL, 0, ANSWER_NS) != NIXL_OK) {
-            fail("cannot let a rank go");
+            explain_fail("cannot let a rank go");
         }
     }
 }
@@ -421,12 +422,12 @@ static int lead(const struct hello *hello, bool is_json)
     members = x_calloc((size_t)nixl_size(), sizeof(*members));
     for (int rank = 0; rank < nixl_size(); rank++) {
         members[rank] = (struct member){
-            .leader = is_here(rank) ? 0 : rank,
+            .leader = explain_is_here(rank) ? 0 : rank,
             .is_reached = explain_is_reached(rank),
         };
     }
     members[0].memory = hello->memory;
-    collect(NIXL_ALL_RANKS);
+    explain_collect(NIXL_ALL_RANKS);
     lead_unreached();
     name_hosts();
     for (int part = PART_FIRST_GPU; part < N_PARTS; part++) {
@@ -434,14 +435,14 @@ static int lead(const struct hello *hello, bool is_json)
     }
     n_targets = plan(0, targets);
     for (size_t i = 0; i < n_targets; i++) {
-        explain_routes(targets[i].rank, targets[i].parts, tell);
+        explain_routes(targets[i].rank, targets[i].parts, explain_do_tell);
     }
     for (int rank = 1; rank < nixl_size(); rank++) {
         if (members[rank].leader == rank && members[rank].is_reached) {
             ask_leader(rank);
         }
     }
-    let_go();
+    explain_let_go();
     print(is_json);
     for (int rank = 0; rank < nixl_size(); rank++) {
         free(members[rank].label);
@@ -460,9 +461,9 @@ int explain(bool is_json)
         fprintf(stderr, "nixlrun: --explain: %s\n", nixl_last_error()->text);
         return LAUNCH_EXIT_FAILED;
     }
-    hello.leader = find_leader(&is_speaker);
+    hello.leader = explain_find_leader(&is_speaker);
     if (!explain_open(is_speaker, &hello.memory)) {
-        return fail("cannot make a region");
+        return explain_fail("cannot make a region");
     }
     status = nixl_rank() == 0 ? lead(&hello, is_json) : follow(&hello);
     nixl_finalize();

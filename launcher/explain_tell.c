@@ -18,7 +18,7 @@ static const struct {
     const char *name;   /* as a target */
     const char *source; /* NULL: as the source it is like another */
     enum nixl_mem_kind kind;
-} kinds[N_PARTS] = {
+} explain_line_kinds[N_PARTS] = {
     [PART_ALLOCATED] = {"host, allocated", "host", NIXL_MEM_HOST},
     [PART_REGISTERED] = {"host, registered", NULL, NIXL_MEM_HOST},
     [PART_CUDA] = {"cuda", "cuda", NIXL_MEM_CUDA},
@@ -39,7 +39,7 @@ static struct refusals refusals;
 
 const char *explain_part_name(enum explain_part part)
 {
-    return kinds[part].name;
+    return explain_line_kinds[part].name;
 }
 
 /* ---- own memory ------------------------------------------------------------------------------ */
@@ -54,8 +54,9 @@ static bool open_gpu(enum explain_part part, struct explain_memory *memory)
     struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
 
-    params.kind = kinds[part].kind;
-    if (nixl_region_alloc(kinds[part].name, PART_NBYTES, &params, &regions[part]) != NIXL_OK) {
+    params.kind = explain_line_kinds[part].kind;
+    if (nixl_region_alloc(explain_line_kinds[part].name, PART_NBYTES, &params, &regions[part]) !=
+        NIXL_OK) {
         snprintf(memory->why[part], sizeof(memory->why[part]), "%s", nixl_last_error()->text);
         return false;
     }
@@ -70,16 +71,16 @@ bool explain_open(bool is_speaker, struct explain_memory *memory_p)
     static char registered[PART_NBYTES];
 
     *memory_p = (struct explain_memory){.parts = 1u << PART_ALLOCATED | 1u << PART_REGISTERED};
-    if (nixl_region_alloc(kinds[PART_ALLOCATED].name, PART_NBYTES, NULL,
+    if (nixl_region_alloc(explain_line_kinds[PART_ALLOCATED].name, PART_NBYTES, NULL,
                           &regions[PART_ALLOCATED]) != NIXL_OK ||
-        nixl_region_register(kinds[PART_REGISTERED].name, registered, PART_NBYTES, NULL,
-                             &regions[PART_REGISTERED]) != NIXL_OK) {
+        nixl_region_register(explain_line_kinds[PART_REGISTERED].name, registered, PART_NBYTES,
+                             NULL, &regions[PART_REGISTERED]) != NIXL_OK) {
         return false;
     }
     for (int part = PART_FIRST_GPU; part < N_PARTS; part++) {
         if (is_speaker && open_gpu((enum explain_part)part, memory_p)) {
             memory_p->parts |= 1u << part;
-        } else if (nixl_region_open(kinds[part].name, &regions[part]) != NIXL_OK) {
+        } else if (nixl_region_open(explain_line_kinds[part].name, &regions[part]) != NIXL_OK) {
             return false;
         }
     }
@@ -126,7 +127,7 @@ static void remember(unsigned index, int source, int target, const struct nixl_r
 }
 
 /* Lines of devices as one text. There are blanks in a line, so that semicolons part them. */
-static const char *list_devices(char *lines, char text[ROW_NBYTES])
+static const char *explain_line_list_devices(char *lines, char text[ROW_NBYTES])
 {
     size_t used = 0;
 
@@ -164,10 +165,10 @@ static bool tell_pair(int rank, int source, int target, bool (*tell)(char *row))
     }
     refusals.is_asked[source][target] = true;
     snprintf(row, sizeof(row), "routes\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", rank,
-             kinds[source].source, kinds[target].name, chosen.transport, chosen.method,
-             table_number(chosen.latency_ns, latency),
+             explain_line_kinds[source].source, explain_line_kinds[target].name, chosen.transport,
+             chosen.method, table_number(chosen.latency_ns, latency),
              table_number(chosen.bandwidth_mbps, bandwidth), table_number(chosen.n_rails, rails),
-             list_devices(chosen.devices, devices), table_cell(chosen.why));
+             explain_line_list_devices(chosen.devices, devices), table_cell(chosen.why));
     return tell(row);
 }
 
@@ -257,17 +258,17 @@ static void tell_target(struct teller *teller, int target)
     const char *why = why_for_target(teller->index, target);
 
     if (why != NULL) {
-        tell_refusal(teller, "any", kinds[target].name, why);
+        tell_refusal(teller, "any", explain_line_kinds[target].name, why);
         return;
     }
     for (int source = 0; source < N_PARTS; source++) {
-        tell_refusal(teller, kinds[source].source, kinds[target].name,
+        tell_refusal(teller, explain_line_kinds[source].source, explain_line_kinds[target].name,
                      why_of(teller->index, source, target));
     }
 }
 
 /* Host memory, if it is one to the transport. Returns the first target that is left to be told. */
-static int tell_host(struct teller *teller)
+static int explain_line_tell_host(struct teller *teller)
 {
     const char *allocated = why_for_target(teller->index, PART_ALLOCATED);
     const char *registered = why_for_target(teller->index, PART_REGISTERED);
@@ -294,7 +295,7 @@ static bool tell_refusals(int rank, uint32_t targets, bool (*tell)(char *row))
             tell_refusal(&teller, "any", "any", why);
             continue;
         }
-        for (int target = tell_host(&teller); target < N_PARTS; target++) {
+        for (int target = explain_line_tell_host(&teller); target < N_PARTS; target++) {
             if (has_part(targets, target)) {
                 tell_target(&teller, target);
             }
@@ -311,7 +312,7 @@ bool explain_routes(int rank, uint32_t parts, bool (*tell)(char *row))
     refusals = (struct refusals){0};
     for (int source = 0; source < N_PARTS; source++) {
         for (int target = 0; target < N_PARTS; target++) {
-            if (kinds[source].source != NULL && has_part(own_parts, source) &&
+            if (explain_line_kinds[source].source != NULL && has_part(own_parts, source) &&
                 has_part(parts, target) && !tell_pair(rank, source, target, tell)) {
                 return false;
             }

@@ -145,7 +145,7 @@ static bool is_reader_gone(const struct rank *rank)
            sink_standard(0)->is_broken;
 }
 
-static void fail(struct rank *rank, int code, const char *why)
+static void finish_fail(struct rank *rank, int code, const char *why)
 {
     bool is_first = exit_code == 0 && !is_reader_gone(rank);
 
@@ -177,7 +177,7 @@ void finish_rank_ended(struct rank *rank)
         if (rank->was_told_to_end) {
             set_exit_code(code);
         } else {
-            fail(rank, code, why);
+            finish_fail(rank, code, why);
         }
     }
     if (rank->space->n_live == 0) {
@@ -273,7 +273,7 @@ static void say_rank_state(const struct rank *rank)
     sink_say("  %s (pid %d): %s, %s", rank_name(rank), (int)rank->pid, text, pmix);
 }
 
-static void timeout_is_over(struct loop_timer *timer)
+static void finish_timeout_is_over(struct loop_timer *timer)
 {
     (void)timer;
     sink_give_up_at(nxr_deadline(session.n_live > 0 ? session.job->grace_ns : 0));
@@ -297,7 +297,7 @@ static void timeout_is_over(struct loop_timer *timer)
 
 void finish_arm_timeout(void)
 {
-    timeout_timer.fire = timeout_is_over;
+    timeout_timer.fire = finish_timeout_is_over;
     if (session.job->timeout_ns != INT64_MAX) {
         loop_timer_set(&timeout_timer, nxr_deadline(session.job->timeout_ns));
     }

@@ -22,9 +22,9 @@
 
 struct foreign_run foreign;
 static struct inlet inlet;
-static struct loop_timer timeout_timer, linger_timer;
+static struct loop_timer timeout_timer, foreign_linger_timer;
 
-static bool is_running(void)
+static bool foreign_is_running(void)
 {
     return foreign.is_running;
 }
@@ -35,7 +35,7 @@ static void abandon(int exit_code)
     foreign.is_abandoned = true;
 }
 
-static void timeout_is_over(struct loop_timer *timer)
+static void foreign_timeout_is_over(struct loop_timer *timer)
 {
     (void)timer;
     sink_give_up_at(nxr_deadline(foreign.is_running ? foreign.job->grace_ns : 0));
@@ -55,14 +55,14 @@ static void timeout_is_over(struct loop_timer *timer)
     foreign_end_by_signal(SIGTERM);
 }
 
-static void on_started(int id, pid_t pid)
+static void foreign_on_started(int id, pid_t pid)
 {
     if (id == FOREIGN_ENGINE && foreign.job->verbose > 0) {
         sink_say("%s started as pid %d", foreign.name, (int)pid);
     }
 }
 
-static void on_failed(int id, enum guardian_step step, int error)
+static void foreign_on_failed(int id, enum guardian_step step, int error)
 {
     (void)step;
     if (id == FOREIGN_ENGINE) {
@@ -71,7 +71,7 @@ static void on_failed(int id, enum guardian_step step, int error)
     }
 }
 
-static void on_ended(int id, int wait_status)
+static void foreign_on_ended(int id, int wait_status)
 {
     if (id == FOREIGN_ENGINE) {
         foreign.is_running = false;
@@ -81,14 +81,14 @@ static void on_ended(int id, int wait_status)
     }
 }
 
-static void on_lost(void)
+static void foreign_on_lost(void)
 {
     sink_say("the guardian process has died; the job is killed");
     abandon(LAUNCH_EXIT_FAILED);
 }
 
 /* The engine is gone, but something holds its pipes: kill that, and soon wait no longer. */
-static void linger(struct loop_timer *timer)
+static void foreign_linger(struct loop_timer *timer)
 {
     static bool is_second;
 
@@ -100,9 +100,9 @@ static void linger(struct loop_timer *timer)
     loop_timer_set(timer, nxr_now_ns() + LINGER_NS);
 }
 
-static void serve(void)
+static void foreign_serve(void)
 {
-    linger_timer.fire = linger;
+    foreign_linger_timer.fire = foreign_linger;
     while (!foreign.is_abandoned) {
         bool is_flushed = sink_flush_all();
 
@@ -115,8 +115,8 @@ static void serve(void)
             if (!foreign_output_is_open() && is_flushed) {
                 return;
             }
-            if (!linger_timer.is_set) {
-                loop_timer_set(&linger_timer, nxr_now_ns() + LINGER_NS);
+            if (!foreign_linger_timer.is_set) {
+                loop_timer_set(&foreign_linger_timer, nxr_now_ns() + LINGER_NS);
             }
         }
         loop_step();
@@ -124,12 +124,14 @@ static void serve(void)
 }
 
 /* Everything up to the engine. Returns 0, or an exit code after a line on stderr. */
-static int prepare(void)
+static int foreign_prepare(void)
 {
     static const struct signals_actions actions = {
-        .is_running = is_running, .end = foreign_end_by_signal, .abandon = abandon};
-    static const struct guardian_reports reports = {
-        .started = on_started, .failed = on_failed, .ended = on_ended, .lost = on_lost};
+        .is_running = foreign_is_running, .end = foreign_end_by_signal, .abandon = abandon};
+    static const struct guardian_reports reports = {.started = foreign_on_started,
+                                                    .failed = foreign_on_failed,
+                                                    .ended = foreign_on_ended,
+                                                    .lost = foreign_on_lost};
     sigset_t mask;
     int rc;
 
@@ -162,7 +164,7 @@ int foreign_start(enum foreign_process id, const char *path, const struct engine
     return rc;
 }
 
-static int start(const struct engine_command *command)
+static int foreign_do_start(const struct engine_command *command)
 {
     int fds[3] = {-1, -1, -1}, rc;
 
@@ -199,17 +201,17 @@ int engine_foreign_run(const struct engine_task *task, const struct engine_comma
     foreign.name = command->words[0];
     foreign_ranks_open();
     sink_fill_standard_files();
-    exit_code = prepare();
+    exit_code = foreign_prepare();
     if (exit_code == 0) {
-        exit_code = start(command);
+        exit_code = foreign_do_start(command);
     }
     if (exit_code == 0) {
-        timeout_timer.fire = timeout_is_over;
+        timeout_timer.fire = foreign_timeout_is_over;
         if (foreign.job->timeout_ns != INT64_MAX) {
             loop_timer_set(&timeout_timer, nxr_deadline(foreign.job->timeout_ns));
         }
         foreign_ranks_watch();
-        serve();
+        foreign_serve();
         exit_code = foreign.is_abandoned ? foreign.exit_code : foreign_judge();
     }
     sink_flush_all();

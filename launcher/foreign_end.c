@@ -32,7 +32,7 @@ static void kill_engine(struct loop_timer *timer)
     }
 }
 
-static void ask_again(struct loop_timer *timer)
+static void foreign_end_ask_again(struct loop_timer *timer)
 {
     (void)timer;
     if (foreign.is_running) {
@@ -41,14 +41,14 @@ static void ask_again(struct loop_timer *timer)
 }
 
 /* Ask the engine to end its job, and kill it if it does not. */
-static void ask_engine(struct loop_timer *timer)
+static void foreign_end_ask_engine(struct loop_timer *timer)
 {
     (void)timer;
     foreign.is_asked = true;
     guardian_signal(FOREIGN_ENGINE, foreign.task->engine->end_signal);
     guardian_signal(FOREIGN_ENGINE, SIGCONT);
     if (foreign.task->engine->end_signal == SIGINT) {
-        ask_timer.fire = ask_again;
+        ask_timer.fire = foreign_end_ask_again;
         loop_timer_set(&ask_timer, nxr_deadline(GUARDIAN_AGAIN_NS));
     }
     kill_timer.fire = kill_engine;
@@ -57,7 +57,7 @@ static void ask_engine(struct loop_timer *timer)
 
 static void ask_after(int64_t wait_ns)
 {
-    ask_timer.fire = ask_engine;
+    ask_timer.fire = foreign_end_ask_engine;
     loop_timer_set(&ask_timer, nxr_deadline(wait_ns));
 }
 
@@ -72,7 +72,7 @@ void foreign_end_soon(int64_t wait_ns)
 void foreign_end_at_once(void)
 {
     foreign.has_begun = true;
-    ask_engine(NULL);
+    foreign_end_ask_engine(NULL);
 }
 
 /* ---- past the engine ------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static void end_now(int signal)
     if (foreign.job->grace_ns > 0 && signal_ranks(signal)) {
         ask_after(foreign.job->grace_ns);
     } else {
-        ask_engine(NULL);
+        foreign_end_ask_engine(NULL);
     }
 }
 

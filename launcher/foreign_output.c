@@ -54,11 +54,11 @@ static const struct launch_job *job;
 static foreign_report_fn *report_fn;
 static struct outlet *outlets[2]; /* stdout and stderr, by rank */
 static struct intake intakes[2];
-static struct text held; /* the engine's own lines */
+static struct text foreign_output_held; /* the engine's own lines */
 static struct loop_timer hold_timer;
 static const struct engine *engine;
 static bool is_silent;
-static size_t n_kept; /* bytes of all outlets */
+static size_t foreign_output_n_kept; /* bytes of all outlets */
 
 static void text_add(struct text *text, const char *data, size_t nbytes)
 {
@@ -76,19 +76,20 @@ static void text_add(struct text *text, const char *data, size_t nbytes)
 static void release_held(void)
 {
     if (!is_silent) {
-        sink_add(sink_standard(1), &held, held.data, held.used);
+        sink_add(sink_standard(1), &foreign_output_held, foreign_output_held.data,
+                 foreign_output_held.used);
     }
-    held.used = 0;
+    foreign_output_held.used = 0;
     loop_timer_clear(&hold_timer);
 }
 
-static void hold_is_over(struct loop_timer *timer)
+static void foreign_output_hold_is_over(struct loop_timer *timer)
 {
     (void)timer;
     release_held();
 }
 
-static void hold(const char *data, size_t nbytes)
+static void foreign_output_hold(const char *data, size_t nbytes)
 {
     if (engine->tell_ended != NULL) {
         engine->tell_ended(job, data, nbytes, foreign_ranks_gone);
@@ -97,11 +98,11 @@ static void hold(const char *data, size_t nbytes)
         engine->is_needless(job, data, nbytes)) {
         return;
     }
-    text_add(&held, data, nbytes);
-    if (held.used > HOLD_MOST_NBYTES) {
+    text_add(&foreign_output_held, data, nbytes);
+    if (foreign_output_held.used > HOLD_MOST_NBYTES) {
         release_held();
     } else if (!hold_timer.is_set) {
-        hold_timer.fire = hold_is_over;
+        hold_timer.fire = foreign_output_hold_is_over;
         loop_timer_set(&hold_timer, nxr_now_ns() + HOLD_NS);
     }
 }
@@ -130,7 +131,7 @@ static bool open_sink(struct outlet *outlet)
     return outlet->sink != NULL;
 }
 
-static void write_line(struct outlet *outlet, const char *text, size_t nbytes)
+static void foreign_output_write_line(struct outlet *outlet, const char *text, size_t nbytes)
 {
     char prefix[LINE_PREFIX_NBYTES];
 
@@ -147,8 +148,8 @@ static void write_line(struct outlet *outlet, const char *text, size_t nbytes)
 static void keep_line(struct outlet *outlet, size_t nbytes)
 {
     text_add(&outlet->kept, outlet->line.data, nbytes);
-    n_kept += nbytes;
-    if (n_kept > KEPT_MOST_NBYTES) {
+    foreign_output_n_kept += nbytes;
+    if (foreign_output_n_kept > KEPT_MOST_NBYTES) {
         sink_release(outlet->sink, outlet->sink->holder);
     }
 }
@@ -161,10 +162,10 @@ static void write_kept(struct outlet *outlet)
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *next = newline != NULL ? newline + 1 : end;
 
-        write_line(outlet, at, (size_t)(next - at));
+        foreign_output_write_line(outlet, at, (size_t)(next - at));
         at = next;
     }
-    n_kept -= outlet->kept.used;
+    foreign_output_n_kept -= outlet->kept.used;
     outlet->kept.used = 0;
 }
 
@@ -181,7 +182,7 @@ static void hold_or_release(struct outlet *outlet)
 /* What was kept goes out as soon as it may. */
 static void write_all_kept(void)
 {
-    for (int i = 0; i < 2 && n_kept > 0; i++) {
+    for (int i = 0; i < 2 && foreign_output_n_kept > 0; i++) {
         for (int rank = 0; rank < job->np; rank++) {
             struct outlet *outlet = &outlets[i][rank];
 
@@ -204,7 +205,7 @@ static void end_line(struct outlet *outlet)
             keep_line(outlet, nbytes);
         } else {
             write_kept(outlet);
-            write_line(outlet, outlet->line.data, nbytes);
+            foreign_output_write_line(outlet, outlet->line.data, nbytes);
             hold_or_release(outlet);
         }
     }
@@ -248,7 +249,7 @@ static void take_byte(struct outlet *outlet, char c)
     }
 }
 
-static void take_piece(void *arg, int rank, const char *text, size_t nbytes)
+static void foreign_output_take_piece(void *arg, int rank, const char *text, size_t nbytes)
 {
     const struct intake *intake = arg;
     const char *own_mark = engine->own_mark;
@@ -256,7 +257,7 @@ static void take_piece(void *arg, int rank, const char *text, size_t nbytes)
 
     if (rank < 0 || (own_mark != NULL && nbytes > strlen(own_mark) &&
                      memcmp(text, own_mark, strlen(own_mark)) == 0)) {
-        hold(text, nbytes);
+        foreign_output_hold(text, nbytes);
         return;
     }
     outlet = &outlets[intake - intakes][rank];
@@ -382,7 +383,7 @@ int foreign_output_open(const struct engine_task *task, foreign_report_fn *fn, i
         intakes[i] = (struct intake){.watch = {.fd = ends[0], .ready = intake_ready}};
         intakes[i].tagged = (struct tagged){.tags = engine->tags(task),
                                             .n_ranks = job->np,
-                                            .piece_fn = take_piece,
+                                            .piece_fn = foreign_output_take_piece,
                                             .arg = &intakes[i]};
         loop_watch(&intakes[i].watch, EPOLLIN);
     }

@@ -159,7 +159,7 @@ static void beat_is_due(struct loop_timer *timer)
     loop_timer_set(timer, nxr_now_ns() + RANK_BEAT_S * NXR_S);
 }
 
-static void hear(int rank)
+static void foreign_ranks_hear(int rank)
 {
     struct member *member = &foreign_ranks.members[rank];
 
@@ -183,7 +183,7 @@ void foreign_ranks_watch(void)
 /* ---- reports --------------------------------------------------------------------------------- */
 
 /* A rank has failed. The first gives the exit code; after the end has begun it is no news. */
-static void fail(int rank, int code, const char *why)
+static void foreign_ranks_fail(int rank, int code, const char *why)
 {
     bool goes_on = foreign.job->on_failure == ON_FAILURE_CONTINUE && foreign.is_running;
 
@@ -253,7 +253,7 @@ static void judge_end(int rank)
         foreign_output_silence_engine();
         foreign_end_failed();
     } else if (code != 0) {
-        fail(rank, code, ending_text(wait_status, why));
+        foreign_ranks_fail(rank, code, ending_text(wait_status, why));
     }
 }
 
@@ -283,7 +283,7 @@ static bool may_be_answer(int wait_status)
            (foreign.task->engine->is_left_to_us || foreign.job->on_failure == ON_FAILURE_CONTINUE);
 }
 
-static void ended(int rank, int wait_status)
+static void foreign_ranks_ended(int rank, int wait_status)
 {
     bool is_signal = WIFSIGNALED(wait_status);
 
@@ -316,7 +316,7 @@ static void ended(int rank, int wait_status)
 static void not_left(int rank)
 {
     foreign_ranks.members[rank].wait_status = W_EXITCODE(LAUNCH_EXIT_FAILED, 0);
-    fail(rank, LAUNCH_EXIT_FAILED, ENDING_NOT_LEFT);
+    foreign_ranks_fail(rank, LAUNCH_EXIT_FAILED, ENDING_NOT_LEFT);
     if (foreign_ranks.n_ended == foreign.job->np) {
         foreign_end_soon(ENGINE_LAST_NS);
     }
@@ -373,7 +373,7 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
         member->pid = pid;
         foreign_ranks.n_started++;
     }
-    hear(rank);
+    foreign_ranks_hear(rank);
     switch (kind) {
     case RANK_REPORT_OUT_ENDED:
     case RANK_REPORT_JOB:
@@ -409,7 +409,7 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
         if (kind == RANK_REPORT_NOT_LEFT) {
             not_left(rank);
         } else {
-            ended(rank, value);
+            foreign_ranks_ended(rank, value);
         }
         look_for_the_last();
         break;
@@ -417,7 +417,7 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
 }
 
 /* Only SIGKILL keeps nixlrun-rank from telling of an end. */
-static bool is_killed(const struct member *member)
+static bool foreign_ranks_is_killed(const struct member *member)
 {
     return member->state == MEMBER_STARTED || member->gone_code == 128 + SIGKILL;
 }
@@ -428,7 +428,7 @@ const char *foreign_rank_why_lost(int rank)
     const struct member *member = &foreign_ranks.members[rank];
     int code = member->gone_code;
 
-    if (is_killed(member)) {
+    if (foreign_ranks_is_killed(member)) {
         return "was lost: its nixlrun-rank was killed";
     }
     if (code == LAUNCH_EXIT_NO_PROGRAM || code == LAUNCH_EXIT_NOT_EXEC || code == ENOENT) {
@@ -444,15 +444,16 @@ const char *foreign_rank_why_lost(int rank)
 }
 
 /* The engine's word was right, and nothing more has come. */
-static void lose(int rank)
+static void foreign_ranks_lose(int rank)
 {
     struct member *member = &foreign_ranks.members[rank];
     const char *why = foreign_rank_why_lost(rank);
 
-    member->wait_status = is_killed(member) ? SIGKILL : W_EXITCODE(member->gone_code, 0);
+    member->wait_status =
+        foreign_ranks_is_killed(member) ? SIGKILL : W_EXITCODE(member->gone_code, 0);
     member->state = MEMBER_ENDED;
     foreign_ranks.n_ended++;
-    fail(rank, ending_code(member->wait_status), why);
+    foreign_ranks_fail(rank, ending_code(member->wait_status), why);
 }
 
 void foreign_ranks_lose_gone(void)
@@ -461,7 +462,7 @@ void foreign_ranks_lose_gone(void)
         const struct member *member = &foreign_ranks.members[rank];
 
         if (member->is_gone && member->state != MEMBER_ENDED) {
-            lose(rank);
+            foreign_ranks_lose(rank);
         }
     }
 }

@@ -56,7 +56,7 @@ static size_t n_reports;
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-static void report(enum guardian_kind kind, int id, int value, int step)
+static void guardian_report(enum guardian_kind kind, int id, int value, int step)
 {
     reports = x_array(reports, n_reports + 1, sizeof(*reports));
     reports[n_reports++] =
@@ -101,7 +101,7 @@ static bool any_is_ending(void)
 }
 
 /* Take what can be reaped. Returns whether one has failed that may have answered a death. */
-static bool collect(struct ended *ended, size_t *n_p)
+static bool guardian_collect(struct ended *ended, size_t *n_p)
 {
     bool may_answer = false;
     pid_t pid;
@@ -121,21 +121,21 @@ static bool collect(struct ended *ended, size_t *n_p)
  * reaped, as its end takes time: then it is awaited, and reported first, since nixlrun takes its
  * code and its name from the first failure.
  */
-static void reap(void)
+static void guardian_reap(void)
 {
     struct ended *ended = x_array(NULL, n_wards + 1, sizeof(*ended));
     int64_t deadline = nxr_now_ns() + ENDING_NS;
     size_t n = 0;
-    bool may_answer = collect(ended, &n);
+    bool may_answer = guardian_collect(ended, &n);
 
     while (may_answer && any_is_ending() && nxr_now_ns() < deadline) {
         poll(NULL, 0, 1);
-        collect(ended, &n);
+        guardian_collect(ended, &n);
     }
     for (int is_cause = 1; is_cause >= 0; is_cause--) {
         for (size_t i = 0; i < n; i++) {
             if (ending_is_cause(ended[i].status) == (is_cause != 0)) {
-                report(GUARDIAN_ENDED, ended[i].id, ended[i].status, 0);
+                guardian_report(GUARDIAN_ENDED, ended[i].id, ended[i].status, 0);
             }
         }
     }
@@ -159,7 +159,7 @@ struct birth {
  * Runs in the new process, on its own stack but in the guardian's memory, while the guardian waits
  * (CLONE_VM, CLONE_VFORK): only system calls here, and `birth` carries the error back.
  */
-static int become_program(void *arg)
+static int guardian_become_program(void *arg)
 {
     static const int reset[] = {SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGCHLD};
     struct birth *birth = arg;
@@ -195,7 +195,7 @@ failed:
 }
 
 /* Split the payload's strings into a NULL-terminated vector; returns what follows them. */
-static char *split(char *text, uint32_t n, char **strings)
+static char *guardian_split(char *text, uint32_t n, char **strings)
 {
     for (uint32_t i = 0; i < n; i++) {
         strings[i] = text;
@@ -225,8 +225,8 @@ static pid_t give_birth(struct birth *birth)
 
     birth->step = GUARDIAN_FORK;
     if (stack != NULL) {
-        pid = clone(become_program, stack + GUARDIAN_STACK_NBYTES, CLONE_VM | CLONE_VFORK | SIGCHLD,
-                    birth);
+        pid = clone(guardian_become_program, stack + GUARDIAN_STACK_NBYTES,
+                    CLONE_VM | CLONE_VFORK | SIGCHLD, birth);
     }
     if (pid < 0) {
         birth->error = stack != NULL ? errno : ENOMEM;
@@ -237,7 +237,7 @@ static pid_t give_birth(struct birth *birth)
     return pid;
 }
 
-static void start(int id, struct guardian_payload *payload, const int fds[3])
+static void guardian_do_start(int id, struct guardian_payload *payload, const int fds[3])
 {
     struct birth birth = {.payload = payload, .fds = fds, .guardian = getpid()};
     char **strings = x_calloc((size_t)payload->n_argv + payload->n_env + 2, sizeof(*strings));
@@ -248,15 +248,16 @@ static void start(int id, struct guardian_payload *payload, const int fds[3])
     birth.wdir = birth.path + strlen(birth.path) + 1;
     birth.argv = strings;
     birth.env = strings + payload->n_argv + 1;
-    text = split(text + strlen(birth.path) + strlen(birth.wdir) + 2, payload->n_argv, birth.argv);
-    split(text, payload->n_env, birth.env);
+    text = guardian_split(text + strlen(birth.path) + strlen(birth.wdir) + 2, payload->n_argv,
+                          birth.argv);
+    guardian_split(text, payload->n_env, birth.env);
     pid = give_birth(&birth);
     if (pid < 0) {
-        report(GUARDIAN_FAILED, id, birth.error, birth.step);
+        guardian_report(GUARDIAN_FAILED, id, birth.error, birth.step);
     } else {
         wards = x_array(wards, n_wards + 1, sizeof(*wards));
         wards[n_wards++] = (struct ward){.id = id, .pid = pid, .end_signal = payload->end_signal};
-        report(GUARDIAN_STARTED, id, pid, 0);
+        guardian_report(GUARDIAN_STARTED, id, pid, 0);
     }
     free(strings);
 }
@@ -298,7 +299,7 @@ static int receive(struct guardian_message *message, int fds[3])
 }
 
 /* Serve one order. Returns false when nixlrun is gone. */
-static bool serve(void)
+static bool guardian_serve(void)
 {
     struct guardian_message message;
     struct guardian_payload *payload;
@@ -316,7 +317,7 @@ static bool serve(void)
             free(payload);
             return false;
         }
-        start(message.id, payload, fds);
+        guardian_do_start(message.id, payload, fds);
         free(payload);
         break;
     case GUARDIAN_DO_SIGNAL:
@@ -366,7 +367,7 @@ static void end_politely(int sigchld_fd)
             ask_wards(true);
         } else if (poll(&polled, 1, (int)((until - now) / NXR_MS) + 1) > 0 &&
                    read(sigchld_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-            reap();
+            guardian_reap();
         }
     }
 }
@@ -403,9 +404,9 @@ void guardian_main(int socket_fd, const sigset_t *mask)
         poll(polled, 2, -1);
         if (polled[1].revents != 0 &&
             read(polled[1].fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-            reap();
+            guardian_reap();
         }
-        if ((polled[0].revents & (POLLIN | POLLHUP)) != 0 && !serve()) {
+        if ((polled[0].revents & (POLLIN | POLLHUP)) != 0 && !guardian_serve()) {
             break;
         }
         send_reports();

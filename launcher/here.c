@@ -26,7 +26,7 @@ static bool is_same_host(const char *a, const char *b)
     return strcspn(b, ".") == n && memcmp(a, b, n) == 0 && (a[n] == '\0' || b[n] == '\0');
 }
 
-static bool is_loopback(const struct sockaddr *address)
+static bool here_is_loopback(const struct sockaddr *address)
 {
     if (address->sa_family == AF_INET) {
         const struct sockaddr_in *in = (const void *)address;
@@ -60,7 +60,7 @@ static bool is_ours(const struct sockaddr *address, const struct ifaddrs *interf
             return true;
         }
     }
-    return is_loopback(address);
+    return here_is_loopback(address);
 }
 
 static bool has_ours(const struct addrinfo *found)

@@ -18,7 +18,7 @@ static const char name_bytes[] =
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static int fail(char cause[HOSTS_CAUSE_NBYTES], const char *text, const char *what)
+static int hosts_fail(char cause[HOSTS_CAUSE_NBYTES], const char *text, const char *what)
 {
     char shown[VALUE_SHOWN_NBYTES];
 
@@ -35,7 +35,7 @@ static int add_slots(int a, int b)
 }
 
 /* Add a host, or slots to one that is there. */
-static void add_host(struct launch_job *job, const struct launch_host *host)
+static void hosts_add_host(struct launch_job *job, const struct launch_host *host)
 {
     for (int i = 0; i < job->n_hosts; i++) {
         struct launch_host *old = &job->hosts[i];
@@ -74,13 +74,13 @@ static int parse_word(char *word, struct launch_host *host, char cause[HOSTS_CAU
     char *colon = strchr(word, ':');
 
     if (form != NULL) {
-        return fail(cause, word, form);
+        return hosts_fail(cause, word, form);
     }
 
     if (colon != NULL) {
         *colon = '\0';
         if (value_count(colon + 1, 1, HOSTS_MAX_SLOTS, &host->n_slots) != 0) {
-            return fail(cause, colon + 1, "is not a number of slots from 1 to 65536");
+            return hosts_fail(cause, colon + 1, "is not a number of slots from 1 to 65536");
         }
     }
     if (word[0] == '\0') {
@@ -88,7 +88,7 @@ static int parse_word(char *word, struct launch_host *host, char cause[HOSTS_CAU
         return -1;
     }
     if (word[0] == '-' || word[strspn(word, name_bytes)] != '\0') {
-        return fail(cause, word, "is not a host name (letters, digits, '.', '-' and '_')");
+        return hosts_fail(cause, word, "is not a host name (letters, digits, '.', '-' and '_')");
     }
     host->name = word;
     return 0;
@@ -108,7 +108,7 @@ int hosts_parse_list(const char *text, struct launch_job *job, char cause[HOSTS_
         }
         status = parse_word(word, &host, cause);
         if (status == 0) {
-            add_host(job, &host);
+            hosts_add_host(job, &host);
         }
     }
     free(copy);
@@ -137,7 +137,7 @@ static int parse_key(const char *word, struct launch_host *host)
     return -1;
 }
 
-static const char *parse_line(char *line, void *arg)
+static const char *hosts_parse_line(char *line, void *arg)
 {
     static const char blanks[] = " \t\r\v\f";
     struct reading *reading = arg;
@@ -165,7 +165,7 @@ static const char *parse_line(char *line, void *arg)
     if (host.n_most > 0 && host.n_most < host.n_slots) {
         return "has fewer max_slots than slots";
     }
-    add_host(reading->job, &host);
+    hosts_add_host(reading->job, &host);
     return NULL;
 }
 
@@ -184,14 +184,14 @@ int hosts_parse_file(char *text, size_t nbytes, struct launch_job *job,
 {
     struct reading reading = {.job = job};
 
-    return check_read(textfile_parse(text, nbytes, parse_line, &reading, cause), job, cause);
+    return check_read(textfile_parse(text, nbytes, hosts_parse_line, &reading, cause), job, cause);
 }
 
 int hosts_read_file(const char *path, struct launch_job *job, char cause[HOSTS_CAUSE_NBYTES])
 {
     struct reading reading = {.job = job};
 
-    return check_read(textfile_read(path, parse_line, &reading, cause), job, cause);
+    return check_read(textfile_read(path, hosts_parse_line, &reading, cause), job, cause);
 }
 
 /* ---- dealing --------------------------------------------------------------------------------- */

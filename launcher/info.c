@@ -62,7 +62,7 @@ static const struct table_column library_columns[] = {
     {"file", "file", TABLE_TEXT},
     {NULL, NULL, TABLE_TEXT},
 };
-static const struct table_column gpu_memory_columns[] = {
+static const struct table_column info_gpu_memory_columns[] = {
     {"kind", "kind", TABLE_TEXT},       {"device", "device", TABLE_NUMBER},
     {"usable", "usable", TABLE_FLAG},   {"uuid", "UUID", TABLE_TEXT},
     {"why_not", "why not", TABLE_TEXT}, {NULL, NULL, TABLE_TEXT},
@@ -83,22 +83,22 @@ static const struct {
     const char *name;
     const struct table_column *columns;
     const char *if_empty;
-} shapes[INFO_N_TABLES] = {
+} info_shapes[INFO_N_TABLES] = {
     [INFO_TRANSPORTS] = {"transports", transport_columns, "unknown"},
     [INFO_DEVICES] = {"devices", device_columns, "none is used"},
     [INFO_LIBRARIES] = {"libraries", library_columns, "unknown"},
     [INFO_INTERFACES] = {"interfaces", info_interface_columns, "none"},
     [INFO_GPUS] = {"gpus", info_gpu_columns, "none found"},
-    [INFO_GPU_MEMORY] = {"gpu_memory", gpu_memory_columns, "unknown"},
+    [INFO_GPU_MEMORY] = {"gpu_memory", info_gpu_memory_columns, "unknown"},
     [INFO_ENGINES] = {"engines", engine_columns, "none"},
     [INFO_MISSING] = {"missing", missing_columns, "nothing"},
 };
 
-static struct table tables[INFO_N_TABLES];
+static struct table info_tables[INFO_N_TABLES];
 
 static void add_missing(const char *what, const char *advice)
 {
-    table_add(&tables[INFO_MISSING], (const char *const[]){what, advice});
+    table_add(&info_tables[INFO_MISSING], (const char *const[]){what, advice});
 }
 
 /* ---- the library ----------------------------------------------------------------------------- */
@@ -124,7 +124,7 @@ static void ask_library(void)
 
             if (strcmp(line, INSPECT_END) == 0) {
                 is_whole = true;
-            } else if (!table_add_line(tables, INFO_N_TABLES, line)) {
+            } else if (!table_add_line(info_tables, INFO_N_TABLES, line)) {
                 fprintf(stderr, "%s\n", line);
             }
         }
@@ -153,8 +153,8 @@ static void add_missing_transports(void)
     };
     char what[64];
 
-    for (size_t i = 0; i < tables[INFO_TRANSPORTS].n_rows; i++) {
-        char *const *row = tables[INFO_TRANSPORTS].rows[i];
+    for (size_t i = 0; i < info_tables[INFO_TRANSPORTS].n_rows; i++) {
+        char *const *row = info_tables[INFO_TRANSPORTS].rows[i];
 
         for (size_t j = 0; j < sizeof(packages) / sizeof(packages[0]); j++) {
             if (strcmp(row[0], packages[j].name) == 0 && strcmp(row[TRANSPORT_USABLE], "no") == 0 &&
@@ -171,8 +171,8 @@ static const char *why_no_memory(const char *kind)
 {
     const char *why = NULL;
 
-    for (size_t i = 0; i < tables[INFO_GPU_MEMORY].n_rows; i++) {
-        char *const *row = tables[INFO_GPU_MEMORY].rows[i];
+    for (size_t i = 0; i < info_tables[INFO_GPU_MEMORY].n_rows; i++) {
+        char *const *row = info_tables[INFO_GPU_MEMORY].rows[i];
 
         if (strcmp(row[0], kind) == 0) {
             if (strcmp(row[GPU_MEMORY_USABLE], "yes") == 0) {
@@ -198,8 +198,8 @@ static void refuse_without_memory(void)
 {
     static const char *const kinds[][2] = {{"cuda_ipc", "cuda"}, {"vulkan_ipc", "vulkan"}};
 
-    for (size_t i = 0; i < tables[INFO_TRANSPORTS].n_rows; i++) {
-        char **row = tables[INFO_TRANSPORTS].rows[i];
+    for (size_t i = 0; i < info_tables[INFO_TRANSPORTS].n_rows; i++) {
+        char **row = info_tables[INFO_TRANSPORTS].rows[i];
 
         for (size_t j = 0; j < sizeof(kinds) / sizeof(kinds[0]); j++) {
             const char *why = strcmp(row[0], kinds[j][0]) == 0 ? why_no_memory(kinds[j][1]) : NULL;
@@ -215,8 +215,9 @@ static void refuse_without_memory(void)
 /* GPUs of which no memory can be had; that there is no GPU is no lack. */
 static void add_missing_memory(void)
 {
-    for (size_t i = 0; i < tables[INFO_GPU_MEMORY].n_rows && tables[INFO_GPUS].n_rows > 0; i++) {
-        char *const *row = tables[INFO_GPU_MEMORY].rows[i];
+    for (size_t i = 0; i < info_tables[INFO_GPU_MEMORY].n_rows && info_tables[INFO_GPUS].n_rows > 0;
+         i++) {
+        char *const *row = info_tables[INFO_GPU_MEMORY].rows[i];
         char what[64];
 
         if (strcmp(row[GPU_MEMORY_USABLE], "no") == 0) {
@@ -269,11 +270,11 @@ static void add_libraries(void)
     if (!probe_version(PMIx_Get_version(), "", version)) {
         snprintf(version, sizeof(version), "unknown");
     }
-    table_add(&tables[INFO_LIBRARIES],
+    table_add(&info_tables[INFO_LIBRARIES],
               (const char *const[]){"libpmix", version, file_of("PMIx_Get_version", path)});
     /* It tells no other version; that of the package is often newer. */
     snprintf(text, sizeof(text), "API %u.%u.%u", api >> 16, api >> 8 & 0xff, api & 0xff);
-    table_add(&tables[INFO_LIBRARIES],
+    table_add(&info_tables[INFO_LIBRARIES],
               (const char *const[]){"hwloc", text, file_of("hwloc_get_api_version", path)});
 }
 
@@ -282,11 +283,12 @@ static void add_engines(void)
     char name[ENGINE_NAME_NBYTES], why[TEXT_NBYTES];
     struct engine_task task;
 
-    table_add(&tables[INFO_ENGINES],
+    table_add(&info_tables[INFO_ENGINES],
               (const char *const[]){"local", "yes", NIXLRUN_VERSION, "nixlrun"});
     for (size_t i = 0; engine_look(i, &task, name, why, sizeof(why)); i++) {
-        table_add(&tables[INFO_ENGINES], (const char *const[]){name, why[0] == '\0' ? "yes" : "no",
-                                                               task.version, task.path});
+        table_add(
+            &info_tables[INFO_ENGINES],
+            (const char *const[]){name, why[0] == '\0' ? "yes" : "no", task.version, task.path});
         if (why[0] != '\0') {
             add_missing(task.engine->title, why);
         }
@@ -300,21 +302,22 @@ void info_print(FILE *out, bool is_json)
     struct table_writer writer = {.out = out, .is_json = is_json};
 
     for (size_t i = 0; i < INFO_N_TABLES; i++) {
-        tables[i] = (struct table){.name = shapes[i].name, .columns = shapes[i].columns};
+        info_tables[i] =
+            (struct table){.name = info_shapes[i].name, .columns = info_shapes[i].columns};
     }
     ask_library();
     refuse_without_memory();
     add_missing_transports();
     add_libraries();
-    info_add_interfaces(&tables[INFO_INTERFACES]);
-    info_add_gpus(&tables[INFO_GPUS]);
+    info_add_interfaces(&info_tables[INFO_INTERFACES]);
+    info_add_gpus(&info_tables[INFO_GPUS]);
     add_missing_memory();
     add_missing_precedence();
     add_engines();
     table_begin(&writer, "nixlrun", NIXLRUN_VERSION);
     for (size_t i = 0; i < INFO_N_TABLES; i++) {
-        table_write(&writer, &tables[i], shapes[i].if_empty);
-        table_free(&tables[i]);
+        table_write(&writer, &info_tables[i], info_shapes[i].if_empty);
+        table_free(&info_tables[i]);
     }
     table_end(&writer);
 }

@@ -20,7 +20,7 @@
 enum { CELL_NBYTES = 256 };
 
 /* The first line of a file of the kernel; "" if it cannot be read. */
-static const char *read_line(const char *path, char text[CELL_NBYTES])
+static const char *info_host_read_line(const char *path, char text[CELL_NBYTES])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, text, CELL_NBYTES - 1) : -1;
@@ -50,7 +50,7 @@ static const char *interface_file(const char *name, const char *file, char text[
     char path[PATH_MAX];
 
     snprintf(path, sizeof(path), "/sys/class/net/%s/%s", name, file);
-    return read_line(path, text);
+    return info_host_read_line(path, text);
 }
 
 /* All addresses of an interface, with blanks between. */
@@ -153,7 +153,7 @@ static const char *nvidia_model(const char *pci, char text[CELL_NBYTES])
     const char *colon;
 
     snprintf(path, sizeof(path), NVIDIA_GPUS "/%s/information", pci);
-    colon = strchr(read_line(path, text), ':');
+    colon = strchr(info_host_read_line(path, text), ':');
     return colon != NULL ? colon + 1 + strspn(colon + 1, " \t") : "";
 }
 

@@ -129,7 +129,7 @@ void inlet_end(struct inlet *inlet)
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-static bool has_room(void)
+static bool input_has_room(void)
 {
     for (const struct inlet *inlet = fed; inlet != NULL; inlet = inlet->next) {
         if (inlet->used > 0) {
@@ -195,12 +195,12 @@ void input_continue(void)
     if (!source_is_open) {
         return;
     }
-    while (source_is_file && has_room() && source_read()) {
+    while (source_is_file && input_has_room() && source_read()) {
     }
     if (source_is_open && !source_is_file) {
         bool is_waiting = is_in_background();
 
-        loop_watch(&source, has_room() && !is_waiting ? EPOLLIN : 0);
+        loop_watch(&source, input_has_room() && !is_waiting ? EPOLLIN : 0);
         if (is_waiting) {
             loop_timer_set(&foreground_timer, nxr_now_ns() + FOREGROUND_LOOK_NS);
         }

@@ -29,7 +29,7 @@
 struct session session;
 
 /* Processes that a rank left behind may hold its pipes: kill them, and soon wait no longer. */
-static struct loop_timer linger_timer;
+static struct loop_timer local_linger_timer;
 static bool is_lingering;
 
 /*
@@ -58,7 +58,7 @@ static bool raise_limits(const struct launch_job *job)
     return true;
 }
 
-static void linger(struct loop_timer *timer)
+static void local_linger(struct loop_timer *timer)
 {
     if (!is_lingering) {
         is_lingering = true;
@@ -84,9 +84,9 @@ static bool has_open_streams(void)
 }
 
 /* Until no rank lives, no stream is open and no output waits. */
-static void run(void)
+static void local_run(void)
 {
-    linger_timer.fire = linger;
+    local_linger_timer.fire = local_linger;
     while (!finish_is_abandoned()) {
         bool is_flushed = sink_flush_all();
 
@@ -94,15 +94,15 @@ static void run(void)
             if (!has_open_streams() && is_flushed) {
                 return;
             }
-            if (!linger_timer.is_set) {
-                loop_timer_set(&linger_timer, nxr_now_ns() + LINGER_NS);
+            if (!local_linger_timer.is_set) {
+                loop_timer_set(&local_linger_timer, nxr_now_ns() + LINGER_NS);
             }
         }
         loop_step();
     }
 }
 
-static bool is_running(void)
+static bool local_is_running(void)
 {
     return session.n_live > 0;
 }
@@ -122,9 +122,9 @@ static void resize(void)
 }
 
 /* Everything up to the first rank. Returns 0, or an exit code after a line on stderr. */
-static int prepare(const struct launch_job *job)
+static int local_prepare(const struct launch_job *job)
 {
-    static const struct signals_actions actions = {.is_running = is_running,
+    static const struct signals_actions actions = {.is_running = local_is_running,
                                                    .end = end_by_signal,
                                                    .abandon = finish_abandon,
                                                    .resize = resize};
@@ -152,7 +152,7 @@ static int prepare(const struct launch_job *job)
     return server_open() == 0 ? 0 : LAUNCH_EXIT_FAILED;
 }
 
-static int start(const struct launch_job *job, const struct launch_place *places)
+static int local_start(const struct launch_job *job, const struct launch_place *places)
 {
     struct space *space = space_make(job->apps, job->n_apps, places, NULL);
     int rc = rank_listen();
@@ -180,12 +180,12 @@ void engine_local_run(const struct launch_job *job, const struct launch_place *p
     session.job = job;
     sink_fill_standard_files();
     gethostname(session.host, sizeof(session.host) - 1);
-    exit_code = prepare(job);
+    exit_code = local_prepare(job);
     if (exit_code == 0) {
-        exit_code = start(job, places);
+        exit_code = local_start(job, places);
     }
     if (exit_code == 0) {
-        run();
+        local_run();
         exit_code = finish_exit_code();
     }
     guardian_close();

@@ -29,7 +29,7 @@ enum { WHY_NBYTES = 512 };
 
 /* Both live until exit, since the engine points into them. */
 static struct options options;
-static struct launch_place *places;
+static struct launch_place *main_places;
 
 static int fail_usage(const char *why)
 {
@@ -135,7 +135,7 @@ static int run_job(void)
         return fail_usage(why);
     }
     if (task.engine == NULL &&
-        placement_make(job, options.topology, &places, why, sizeof(why)) != 0) {
+        placement_make(job, options.topology, &main_places, why, sizeof(why)) != 0) {
         return fail_usage(why);
     }
     warn_unknown(job);
@@ -152,16 +152,16 @@ static int run_job(void)
         return exit_code;
     }
     if (job->report_bindings) {
-        report_bindings(stderr, job, places, host_name());
+        report_bindings(stderr, job, main_places, host_name());
     }
     if (job->dry_run) {
-        report_dry_run(stdout, job, places, host_name());
+        report_dry_run(stdout, job, main_places, host_name());
         return finish_stdout();
     }
     if (job->output_dir != NULL && make_output_dir(job->output_dir) != 0) {
         return LAUNCH_EXIT_USAGE;
     }
-    engine_local_run(job, places);
+    engine_local_run(job, main_places);
 }
 
 /* A job whose program is our own. */

@@ -99,7 +99,8 @@ static void note_unset(struct parser *parser, const char *name)
     options->notes[options->n_notes++] = x_checked(note);
 }
 
-static int set_variable(struct parser *parser, const struct option *option, const char *value)
+static int option_set_set_variable(struct parser *parser, const struct option *option,
+                                   const char *value)
 {
     size_t nbytes = strlen(value);
 
@@ -281,7 +282,7 @@ int option_set(struct parser *parser, const struct option *option, const char *v
     case OPTION_WDIR:
         return set_directory(parser, option, value);
     case OPTION_EXPORT:
-        return set_variable(parser, option, value);
+        return option_set_set_variable(parser, option, value);
     case OPTION_ENV_FILE:
         return set_env_file(parser, option, value);
     case OPTION_OUTPUT_DIR:

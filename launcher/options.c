@@ -99,7 +99,7 @@ static const struct option *find_short(const char *letters, const char **value_p
 }
 
 /* Set an option, unless it is one of the whole job and stands behind the first program. */
-static int apply(struct parser *parser, const struct option *option, const char *value)
+static int options_apply(struct parser *parser, const struct option *option, const char *value)
 {
     if (option->scope == SCOPE_JOB && parser->options->job.n_apps > 0) {
         return parser_fail(
@@ -117,7 +117,7 @@ static int apply_flags(struct parser *parser, const char *letters)
     for (; *letters != '\0'; letters++) {
         const struct option *flag = find_option(letters, 1);
 
-        if (flag == NULL || apply(parser, flag, NULL) != 0) {
+        if (flag == NULL || options_apply(parser, flag, NULL) != 0) {
             return -1;
         }
     }
@@ -125,8 +125,8 @@ static int apply_flags(struct parser *parser, const char *letters)
 }
 
 /* The value that an option has in its own word (`attached`), or else in the next one. */
-static int take_value(struct parser *parser, const struct option *option, const char *attached,
-                      const char **value_p)
+static int options_take_value(struct parser *parser, const struct option *option,
+                              const char *attached, const char **value_p)
 {
     char shown[VALUE_SHOWN_NBYTES], allowed[ALLOWED_NBYTES];
 
@@ -175,7 +175,9 @@ static int parse_option(struct parser *parser)
     if (option->value == VALUE_NONE && value == NULL && parser->given_nbytes == 2) {
         return apply_flags(parser, name);
     }
-    return take_value(parser, option, value, &value) != 0 ? -1 : apply(parser, option, value);
+    return options_take_value(parser, option, value, &value) != 0
+               ? -1
+               : options_apply(parser, option, value);
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */

@@ -245,7 +245,8 @@ static struct core **map_ranks(struct machine *machine, const struct launch_job 
 /* ---- binding: the CPUs of that core, its NUMA node or its socket ----------------------------- */
 
 /* "socket 0 numa 1 core 3": what the cores of the same number at this level have in common. */
-static char *describe(const struct machine *machine, const struct core *chosen, enum level level)
+static char *placement_describe(const struct machine *machine, const struct core *chosen,
+                                enum level level)
 {
     static const char *const names[] = {"core", "numa", "socket"};
     char text[96];
@@ -272,7 +273,7 @@ static struct launch_place bind_to(const struct machine *machine, const struct c
                                    enum level level)
 {
     hwloc_cpuset_t cpus = x_checked(hwloc_bitmap_alloc());
-    struct launch_place place = {.where = describe(machine, chosen, level)};
+    struct launch_place place = {.where = placement_describe(machine, chosen, level)};
 
     for (int i = 0; i < machine->n_cores; i++) {
         if (machine->cores[i].number[level] == chosen->number[level]) {

@@ -150,7 +150,7 @@ static bool wants_stdin(const struct rank *rank)
             (job->stdin_mode == STDIN_RANK && job->stdin_rank == rank->rank));
 }
 
-static void set_variable(const char *name, const char *value, void *env_p)
+static void rank_set_variable(const char *name, const char *value, void *env_p)
 {
     char *assignment;
 
@@ -183,7 +183,7 @@ static char **make_env(const struct rank *rank, char *const *app_env)
         return NULL;
     }
     env = environ_copy(NULL);
-    world_tell(&world, set_variable, &env);
+    world_tell(&world, rank_set_variable, &env);
     for (char *const *at = app_env; at != NULL && *at != NULL; at++) {
         environ_set(&env, *at);
     }
@@ -270,7 +270,7 @@ static void rank_is_over(struct rank *rank)
     meet_rank_ended(rank);
 }
 
-static void on_started(int id, pid_t pid)
+static void rank_on_started(int id, pid_t pid)
 {
     struct rank *rank = session.ranks[id];
 
@@ -283,7 +283,7 @@ static void on_started(int id, pid_t pid)
     spawn_rank_started(rank);
 }
 
-static void on_failed(int id, enum guardian_step step, int error)
+static void rank_on_failed(int id, enum guardian_step step, int error)
 {
     struct rank *rank = session.ranks[id];
     const struct launch_app *app = &rank->space->apps[rank->app_num];
@@ -311,7 +311,7 @@ static void on_failed(int id, enum guardian_step step, int error)
     finish_start_failure(rank, exit_code);
 }
 
-static void on_ended(int id, int wait_status)
+static void rank_on_ended(int id, int wait_status)
 {
     struct rank *rank = session.ranks[id];
 
@@ -327,15 +327,17 @@ static void on_ended(int id, int wait_status)
     finish_rank_ended(rank);
 }
 
-static void on_lost(void)
+static void rank_on_lost(void)
 {
     finish_broken("the guardian process has died");
 }
 
 int rank_listen(void)
 {
-    static const struct guardian_reports reports = {
-        .started = on_started, .failed = on_failed, .ended = on_ended, .lost = on_lost};
+    static const struct guardian_reports reports = {.started = rank_on_started,
+                                                    .failed = rank_on_failed,
+                                                    .ended = rank_on_ended,
+                                                    .lost = rank_on_lost};
 
     return guardian_listen(&reports);
 }

@@ -36,7 +36,7 @@
 
 enum { READ_NBYTES = 4096, LINGER_MS = 500 };
 
-static const int held[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
+static const int helper_held[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
 
 /* Write all; false when the reader is gone. */
 static bool write_all(int fd, const char *data, size_t nbytes)
@@ -69,7 +69,7 @@ static bool write_frames(int fd, enum frame_kind kind, const char *text, size_t 
     return true;
 }
 
-static void report(pid_t pid, enum rank_report_kind kind, int value)
+static void helper_report(pid_t pid, enum rank_report_kind kind, int value)
 {
     int fd = rank_report_is_of_stdout(kind) ? STDOUT_FILENO : STDERR_FILENO;
     char host[HOST_NAME_MAX + 1] = "localhost", text[HOST_NAME_MAX + 128];
@@ -115,7 +115,7 @@ static bool open_pipes(struct pipes *pipes, const struct winsize *size)
 }
 
 /* The child's way into the program. */
-static void become_program(char **argv, const sigset_t *mask, const struct pipes *pipes)
+static void helper_become_program(char **argv, const sigset_t *mask, const struct pipes *pipes)
 {
     int error;
 
@@ -130,14 +130,14 @@ static void become_program(char **argv, const sigset_t *mask, const struct pipes
 }
 
 /* Start the program. Returns its pid, or 0 after a report that it cannot run. */
-static pid_t start(char **argv, const sigset_t *mask, const struct winsize *size,
-                   struct pipes *pipes, int *error_p)
+static pid_t helper_start(char **argv, const sigset_t *mask, const struct winsize *size,
+                          struct pipes *pipes, int *error_p)
 {
     pid_t pid = open_pipes(pipes, size) ? fork() : -1;
 
     *error_p = 0;
     if (pid == 0) {
-        become_program(argv, mask, pipes);
+        helper_become_program(argv, mask, pipes);
     }
     if (pid < 0) {
         *error_p = errno;
@@ -151,10 +151,10 @@ static pid_t start(char **argv, const sigset_t *mask, const struct winsize *size
         close(pipes->error[0]);
     }
     if (*error_p != 0) {
-        report(getpid(), RANK_REPORT_NOT_EXEC, *error_p);
+        helper_report(getpid(), RANK_REPORT_NOT_EXEC, *error_p);
         return 0;
     }
-    report(pid, RANK_REPORT_STARTED, 0);
+    helper_report(pid, RANK_REPORT_STARTED, 0);
     return pid;
 }
 
@@ -165,8 +165,8 @@ static void report_step(pid_t pid)
     const char *step = getenv("SLURM_STEP_ID");
 
     if (rank != NULL && strcmp(rank, "0") == 0 && job != NULL && step != NULL) {
-        report(pid, RANK_REPORT_JOB, atoi(job));
-        report(pid, RANK_REPORT_STEP, atoi(step));
+        helper_report(pid, RANK_REPORT_JOB, atoi(job));
+        helper_report(pid, RANK_REPORT_STEP, atoi(step));
     }
 }
 
@@ -180,7 +180,7 @@ static void ask_to_end(pid_t pid)
 }
 
 /* Reap; true if the program itself has ended. */
-static bool reap(pid_t pid, int *status_p)
+static bool helper_reap(pid_t pid, int *status_p)
 {
     bool has_ended = false;
     pid_t ended;
@@ -212,19 +212,19 @@ static void beat(pid_t pid, int fd)
     uint64_t n;
 
     if (read(fd, &n, sizeof(n)) == (ssize_t)sizeof(n)) {
-        report(pid, RANK_REPORT_ALIVE, 0);
+        helper_report(pid, RANK_REPORT_ALIVE, 0);
     }
 }
 
 /* Read what the rank has reported so far. `is_member_p`: does it owe nixl_finalize()? */
-static void hear(pid_t pid, int link_fd, bool *is_member_p)
+static void helper_hear(pid_t pid, int link_fd, bool *is_member_p)
 {
     struct nxr_rank_word word;
 
     while (rank_link_read(link_fd, &word)) {
         *is_member_p = word.kind == NXR_RANK_JOINED;
         if (word.kind == NXR_RANK_ENDS_JOB) {
-            report(pid, RANK_REPORT_ENDS_JOB, word.value);
+            helper_report(pid, RANK_REPORT_ENDS_JOB, word.value);
         }
     }
 }
@@ -238,8 +238,8 @@ struct sources {
  * Pass on output until the program has ended and all it wrote is out. Returns its wait status.
  * `is_member_p`: is it gone without nixl_finalize()?
  */
-static int serve(pid_t pid, const struct pipes *pipes, const struct sources *sources,
-                 bool *is_member_p)
+static int helper_serve(pid_t pid, const struct pipes *pipes, const struct sources *sources,
+                        bool *is_member_p)
 {
     struct pollfd polled[] = {{.fd = pipes->out[0], .events = POLLIN},
                               {.fd = pipes->err[0], .events = POLLIN},
@@ -263,7 +263,7 @@ static int serve(pid_t pid, const struct pipes *pipes, const struct sources *sou
             beat(pid, sources->beat_fd);
         }
         if (polled[3].revents != 0) {
-            hear(pid, sources->link_fd, is_member_p);
+            helper_hear(pid, sources->link_fd, is_member_p);
         }
         if (polled[2].revents == 0 || read(sources->signal_fd, &info, sizeof(info)) <= 0 ||
             has_ended) {
@@ -271,8 +271,8 @@ static int serve(pid_t pid, const struct pipes *pipes, const struct sources *sou
         }
         if (info.ssi_signo == RANK_END_SIGNAL) {
             ask_to_end(pid);
-        } else if (reap(pid, &status)) {
-            hear(pid, sources->link_fd, is_member_p);
+        } else if (helper_reap(pid, &status)) {
+            helper_hear(pid, sources->link_fd, is_member_p);
             has_ended = true;
             descendants_kill();
         }
@@ -299,7 +299,7 @@ static void end_like(int wait_status)
 }
 
 /* What the next word, if it is NAME=VALUE of this name, gives; then the words go on behind it. */
-static char *take_value(char ***words_p, const char *name)
+static char *helper_take_value(char ***words_p, const char *name)
 {
     size_t nbytes = strlen(name);
     char *word = **words_p;
@@ -314,7 +314,7 @@ static char *take_value(char ***words_p, const char *name)
 /* Enter the directory if the next word gives one. Returns an errno. */
 static int enter_wdir(char ***words_p)
 {
-    const char *dir = take_value(words_p, RANK_WDIR_WORD);
+    const char *dir = helper_take_value(words_p, RANK_WDIR_WORD);
 
     if (dir == NULL) {
         return 0;
@@ -329,8 +329,8 @@ static int enter_wdir(char ***words_p)
 /* Set the variables that tell the program its place, if the next words say which it is. */
 static void tell_world(char ***words_p)
 {
-    char *world = take_value(words_p, RANK_WORLD_WORD);
-    const char *kept = take_value(words_p, RANK_KEEP_WORD);
+    char *world = helper_take_value(words_p, RANK_WORLD_WORD);
+    const char *kept = helper_take_value(words_p, RANK_KEEP_WORD);
 
     if (world != NULL) {
         rank_world_set(world, kept);
@@ -340,7 +340,7 @@ static void tell_world(char ***words_p)
 /* The size of a terminal if the next word gives one, which is skipped. */
 static struct winsize take_pty(char ***words_p)
 {
-    const char *value = take_value(words_p, RANK_PTY_WORD);
+    const char *value = helper_take_value(words_p, RANK_PTY_WORD);
     struct winsize size = {.ws_col = 0};
 
     if (value != NULL && sscanf(value, "%hux%hu", &size.ws_col, &size.ws_row) != 2) {
@@ -380,33 +380,33 @@ int main(int argc, char **argv)
         return LAUNCH_EXIT_USAGE;
     }
     if (wdir_error != 0) {
-        report(getpid(), RANK_REPORT_NOT_CHDIR, wdir_error);
+        helper_report(getpid(), RANK_REPORT_NOT_CHDIR, wdir_error);
         return LAUNCH_EXIT_FAILED;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
-        sigaddset(&set, held[i]);
+    for (size_t i = 0; i < sizeof(helper_held) / sizeof(helper_held[0]); i++) {
+        sigaddset(&set, helper_held[i]);
     }
     sigemptyset(&served);
     sigaddset(&served, SIGCHLD);
     sigaddset(&served, RANK_END_SIGNAL);
     sigorset(&set, &set, &served);
     sigprocmask(SIG_BLOCK, &set, &mask);
-    pid = start(words, &mask, &size, &pipes, &error);
+    pid = helper_start(words, &mask, &size, &pipes, &error);
     if (pid == 0) {
         return error == ENOENT || error == ENOTDIR ? LAUNCH_EXIT_NO_PROGRAM : LAUNCH_EXIT_NOT_EXEC;
     }
     report_step(pid);
     sources.signal_fd = signalfd(-1, &served, SFD_CLOEXEC | SFD_NONBLOCK);
-    status = serve(pid, &pipes, &sources, &is_member);
-    report(pid, RANK_REPORT_OUT_ENDED, 0);
+    status = helper_serve(pid, &pipes, &sources, &is_member);
+    helper_report(pid, RANK_REPORT_OUT_ENDED, 0);
     if (status == 0 && is_member) {
-        report(pid, RANK_REPORT_NOT_LEFT, status);
+        helper_report(pid, RANK_REPORT_NOT_LEFT, status);
         status = W_EXITCODE(LAUNCH_EXIT_FAILED, 0);
     } else {
-        report(pid, RANK_REPORT_ENDED, status);
+        helper_report(pid, RANK_REPORT_ENDED, status);
     }
     end_like(is_calm ? 0 : status);
 }

@@ -91,7 +91,7 @@ static void ask_openmpi(struct world *world)
               env_number("OMPI_COMM_WORLD_LOCAL_SIZE"));
 }
 
-static void ask_engine(const char *job_name, struct world *world)
+static void rank_world_ask_engine(const char *job_name, struct world *world)
 {
     if (strncmp(job_name, "slurm.", strlen("slurm.")) == 0) {
         ask_slurm(world);
@@ -103,7 +103,7 @@ static void ask_engine(const char *job_name, struct world *world)
     }
 }
 
-static void set_variable(const char *name, const char *value, void *arg)
+static void rank_world_set_variable(const char *name, const char *value, void *arg)
 {
     const char *kept = arg;
     size_t nbytes = strlen(name);
@@ -128,7 +128,7 @@ void rank_world_set(char *word, const char *kept)
 
     if (job_name != NULL && world_parse(word, env_number("PMIX_RANK"), &world)) {
         world.port = world_port_of(job_name);
-        ask_engine(job_name, &world);
+        rank_world_ask_engine(job_name, &world);
     }
-    world_tell(&world, set_variable, (void *)(uintptr_t)kept);
+    world_tell(&world, rank_world_set_variable, (void *)(uintptr_t)kept);
 }

@@ -21,7 +21,7 @@ struct item {
 };
 
 static struct item *items;
-static struct upcall *parked; /* look-ups that wait, linked by next */
+static struct upcall *data_parked; /* look-ups that wait, linked by next */
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
@@ -37,7 +37,7 @@ static bool is_visible(const struct item *item, const pmix_proc_t *reader)
     }
 }
 
-static struct item **find_item(const char *key, const pmix_proc_t *reader)
+static struct item **data_find_item(const char *key, const pmix_proc_t *reader)
 {
     struct item **link = &items;
 
@@ -100,7 +100,7 @@ static void answer_found(struct upcall *call, size_t n_found)
 
     PMIX_PDATA_CREATE(found, n_found);
     for (char **key = call->keys; *key != NULL && n < n_found; key++) {
-        struct item **link = find_item(*key, &call->from);
+        struct item **link = data_find_item(*key, &call->from);
         pmix_value_t *value;
         pmix_status_t status;
 
@@ -128,7 +128,7 @@ static bool try_lookup(struct upcall *call, size_t n_needed)
     size_t n_found = 0;
 
     for (char **key = call->keys; *key != NULL; key++) {
-        n_found += *find_item(*key, &call->from) != NULL;
+        n_found += *data_find_item(*key, &call->from) != NULL;
     }
     if (n_found < n_needed) {
         return false;
@@ -156,7 +156,7 @@ static size_t needed_by(const struct upcall *call)
 
 static void unpark(struct upcall *call)
 {
-    for (struct upcall **link = &parked; *link != NULL; link = &(*link)->next) {
+    for (struct upcall **link = &data_parked; *link != NULL; link = &(*link)->next) {
         if (*link == call) {
             *link = call->next;
             return;
@@ -183,8 +183,8 @@ static void do_lookup(struct upcall *call)
         upcall_answer(call, PMIX_ERR_NOT_FOUND);
         return;
     }
-    call->next = parked;
-    parked = call;
+    call->next = data_parked;
+    data_parked = call;
     if (timeout_ns > 0) {
         call->timer.fire = lookup_timeout;
         loop_timer_set(&call->timer, nxr_deadline(timeout_ns));
@@ -252,11 +252,11 @@ static void do_publish(struct upcall *call)
         }
     }
     upcall_answer(call, status);
-    for (waiting = parked, parked = NULL; waiting != NULL; waiting = next) {
+    for (waiting = data_parked, data_parked = NULL; waiting != NULL; waiting = next) {
         next = waiting->next;
         if (!try_lookup(waiting, needed_by(waiting))) {
-            waiting->next = parked;
-            parked = waiting;
+            waiting->next = data_parked;
+            data_parked = waiting;
         }
     }
 }
@@ -274,7 +274,7 @@ pmix_status_t up_publish(const pmix_proc_t *proc, const pmix_info_t info[], size
 
 /* ---- unpublish ------------------------------------------------------------------------------- */
 
-static bool is_named(const struct item *item, char **keys)
+static bool data_is_named(const struct item *item, char **keys)
 {
     if (keys == NULL) {
         return true; /* none means all of the caller */
@@ -290,7 +290,7 @@ static void do_unpublish(struct upcall *call)
     struct item **link = &items;
 
     while (*link != NULL) {
-        if (PMIX_CHECK_PROCID(&(*link)->owner, &call->from) && is_named(*link, call->keys)) {
+        if (PMIX_CHECK_PROCID(&(*link)->owner, &call->from) && data_is_named(*link, call->keys)) {
             remove_item(link);
         } else {
             link = &(*link)->next;

@@ -93,7 +93,7 @@ static void answer_all(struct space *space)
     free(cards.bytes);
 }
 
-static void look(struct space *space)
+static void meet_look(struct space *space)
 {
     if (space->n_meeting > 0 && space->n_meeting == space->n_live) {
         answer_all(space);
@@ -141,7 +141,7 @@ void meet_come(struct upcall *call)
     }
     rank->meeting = call;
     rank->space->n_meeting++;
-    look(rank->space);
+    meet_look(rank->space);
 }
 
 void meet_rank_ended(struct rank *rank)
@@ -149,5 +149,5 @@ void meet_rank_ended(struct rank *rank)
     if (rank->meeting != NULL) {
         upcall_answer(take_question(rank), PMIX_ERR_UNREACH);
     }
-    look(rank->space);
+    meet_look(rank->space);
 }

@@ -43,7 +43,7 @@ static int pmix_major(void)
 }
 
 /* As PMIx's clients load it, but for devices that only drivers know. NULL: hwloc cannot. */
-static hwloc_topology_t load(void)
+static hwloc_topology_t server_topology_load(void)
 {
     hwloc_topology_t topology;
 
@@ -72,7 +72,7 @@ static size_t write_file(hwloc_topology_t topology, int fd, size_t nbytes)
     return 0;
 }
 
-static void make(void)
+static void server_topology_make(void)
 {
     hwloc_topology_t topology;
     int fd;
@@ -81,7 +81,7 @@ static void make(void)
         (int)sizeof(shared.path)) {
         return;
     }
-    topology = load();
+    topology = server_topology_load();
     if (topology == NULL) {
         return;
     }
@@ -100,7 +100,7 @@ static void make(void)
 void server_add_topology(void *list)
 {
     if (!shared.is_made && pmix_major() >= FIRST_MAJOR) {
-        make();
+        server_topology_make();
     }
     shared.is_made = true;
     if (shared.address != 0) {

@@ -17,9 +17,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-static const int served[] = {SIGINT,  SIGTERM, SIGQUIT, SIGHUP,   SIGUSR1,
-                             SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD};
-static struct loop_fd watch = {.fd = -1};
+static const int signals_served[] = {SIGINT,  SIGTERM, SIGQUIT, SIGHUP,   SIGUSR1,
+                                     SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD};
+static struct loop_fd signals_watch = {.fd = -1};
 static int n_end_signals;
 static const struct signals_actions *actions;
 
@@ -32,12 +32,12 @@ void signals_block(sigset_t *before_p)
     sigaction(SIGCHLD, &usual, NULL);  /* where it is ignored, children cannot be waited for */
     sigaction(SIGPIPE, &ignore, NULL); /* a write error tells the same, at the right place */
     sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(served) / sizeof(served[0]); i++) {
+    for (size_t i = 0; i < sizeof(signals_served) / sizeof(signals_served[0]); i++) {
         struct sigaction now;
 
         /* what the user had ignored (nohup) stays so, for us and the ranks */
-        if (sigaction(served[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) {
-            sigaddset(&set, served[i]);
+        if (sigaction(signals_served[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) {
+            sigaddset(&set, signals_served[i]);
         }
     }
     sigaddset(&set, SIGINT);
@@ -58,7 +58,7 @@ static void end_by(int signal)
 }
 
 /* Stop as the user of a terminal expects: the ranks first, then we, until SIGCONT. */
-static void stop(void)
+static void signals_stop(void)
 {
     guardian_signal(-1, SIGTSTP);
     raise(SIGSTOP);
@@ -76,7 +76,7 @@ static void look_at_guardian(void)
     }
 }
 
-static void serve(int signal)
+static void signals_serve(int signal)
 {
     switch (signal) {
     case SIGINT:
@@ -86,7 +86,7 @@ static void serve(int signal)
         end_by(signal);
         break;
     case SIGTSTP:
-        stop();
+        signals_stop();
         break;
     case SIGCHLD:
         look_at_guardian();
@@ -113,7 +113,7 @@ static void signals_ready(struct loop_fd *ready, uint32_t events)
 
     (void)events;
     while (read(ready->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        serve((int)info.ssi_signo);
+        signals_serve((int)info.ssi_signo);
     }
 }
 
@@ -123,10 +123,10 @@ int signals_listen(const struct signals_actions *wanted)
 
     actions = wanted;
     sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(served) / sizeof(served[0]); i++) {
-        sigaddset(&set, served[i]);
+    for (size_t i = 0; i < sizeof(signals_served) / sizeof(signals_served[0]); i++) {
+        sigaddset(&set, signals_served[i]);
     }
-    watch = (struct loop_fd){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
-                             .ready = signals_ready};
-    return watch.fd < 0 ? -errno : loop_watch(&watch, EPOLLIN);
+    signals_watch = (struct loop_fd){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+                                     .ready = signals_ready};
+    return signals_watch.fd < 0 ? -errno : loop_watch(&signals_watch, EPOLLIN);
 }

@@ -31,7 +31,7 @@
 
 static struct sink *sinks;
 static struct sink *standard[2];
-static bool has_failed;
+static bool sink_do_has_failed;
 static struct loop_timer give_up_timer;
 
 static void sink_ready(struct loop_fd *watch, uint32_t events);
@@ -100,7 +100,7 @@ bool sink_is_full(const struct sink *sink)
 
 bool sink_has_failed(void)
 {
-    return has_failed;
+    return sink_do_has_failed;
 }
 
 static void sink_append(struct sink *sink, const char *text, size_t nbytes)
@@ -113,7 +113,7 @@ static void sink_append(struct sink *sink, const char *text, size_t nbytes)
         char *grown = realloc(sink->data, room);
 
         if (grown == NULL) {
-            has_failed = true;
+            sink_do_has_failed = true;
             return;
         }
         sink->data = grown;
@@ -214,7 +214,7 @@ void sink_release(struct sink *sink, const void *owner)
     }
 }
 
-static void hold_is_over(struct loop_timer *timer)
+static void sink_hold_is_over(struct loop_timer *timer)
 {
     struct sink *sink = LOOP_OWNER(timer, struct sink, hold_timer);
 
@@ -228,7 +228,7 @@ static void hold_is_over(struct loop_timer *timer)
 void sink_hold(struct sink *sink, const void *owner)
 {
     sink->holder = owner;
-    sink->hold_timer.fire = hold_is_over;
+    sink->hold_timer.fire = sink_hold_is_over;
     loop_timer_set(&sink->hold_timer, nxr_now_ns() + SINK_HOLD_NS);
 }
 
@@ -239,7 +239,7 @@ static void sink_break(struct sink *sink)
     sink->is_broken = true;
     sink->head = sink->used = 0;
     if (errno != EPIPE && errno != ECONNRESET && errno != EIO) {
-        has_failed = true;
+        sink_do_has_failed = true;
         sink_say("cannot write output: %s", strerror(errno));
     }
 }
@@ -300,7 +300,7 @@ static void sink_drop(struct sink *sink)
     sink_say("no process reads the output: dropped its last %zu bytes", nbytes);
 }
 
-static void give_up(struct loop_timer *timer)
+static void sink_give_up(struct loop_timer *timer)
 {
     for (struct sink *sink = sinks; sink != NULL; sink = sink->next) {
         if (!sink_flush(sink)) {
@@ -312,7 +312,7 @@ static void give_up(struct loop_timer *timer)
 
 void sink_give_up_at(int64_t at_ns)
 {
-    give_up_timer.fire = give_up;
+    give_up_timer.fire = sink_give_up;
     loop_timer_set(&give_up_timer, at_ns);
 }
 

@@ -81,7 +81,7 @@ static void give(const struct tagged *tagged, int rank, const char *text, const 
 }
 
 /* One line with its newline, or the rest of the stream. */
-static void read_line(const struct tagged *tagged, const char *line, const char *end)
+static void tagged_read_line(const struct tagged *tagged, const char *line, const char *end)
 {
     const char *text = line, *at = line, *next;
     int rank = -1, found;
@@ -111,7 +111,7 @@ static void read_lines(struct tagged *tagged, size_t nbytes)
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *next = newline != NULL ? newline + 1 : end;
 
-        read_line(tagged, at, next);
+        tagged_read_line(tagged, at, next);
         at = next;
     }
     tagged->used -= nbytes;

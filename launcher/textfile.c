@@ -13,7 +13,7 @@
 enum { FILE_MAX_NBYTES = 1 << 20 };
 
 /* Read all of fd into `text`. Returns the number of bytes, -1 with errno; EFBIG over the limit. */
-static ssize_t read_all(int fd, char *text)
+static ssize_t textfile_read_all(int fd, char *text)
 {
     size_t used = 0;
 
@@ -62,7 +62,7 @@ int textfile_read(const char *path, textfile_line_fn *line_fn, void *arg,
 {
     char *text = x_array(NULL, FILE_MAX_NBYTES + 2, 1);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t nbytes = fd >= 0 ? read_all(fd, text) : -1;
+    ssize_t nbytes = fd >= 0 ? textfile_read_all(fd, text) : -1;
     int status = -1;
 
     if (nbytes >= 0) {

@@ -154,7 +154,7 @@ static bool tmpdir_make_in(const char *base)
 }
 
 /* PMIx maps files of some MiB there, and a full file system would end it by SIGBUS. */
-static bool has_room(const char *base)
+static bool tmpdir_has_room(const char *base)
 {
     struct statvfs fs;
 
@@ -177,7 +177,7 @@ const char *tmpdir_make(void)
         tmpdir_sweep(tmpdir_base(i));
     }
     for (int i = 0; i < TMPDIR_N_BASES; i++) {
-        if (has_room(tmpdir_base(i)) && tmpdir_make_in(tmpdir_base(i))) {
+        if (tmpdir_has_room(tmpdir_base(i)) && tmpdir_make_in(tmpdir_base(i))) {
             return tmpdir_path;
         }
     }

@@ -21,8 +21,8 @@
 
 static pthread_mutex_t channels_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list open_channels = {&open_channels, &open_channels};
-static struct nxr_list retired = {&retired, &retired}; /* oldest first */
-static unsigned n_retired;
+static struct nxr_list channel_retired = {&channel_retired, &channel_retired}; /* oldest first */
+static unsigned channel_n_retired;
 
 void nxr_channel_region_name(char *text, const char *name, const char *which, int rank)
 {
@@ -40,9 +40,9 @@ static struct nixl_channel *channel_new(void)
     struct nixl_channel *channel = NULL;
 
     pthread_mutex_lock(&channels_lock);
-    if (n_retired > QUARANTINE) {
-        channel = nxr_list_entry(nxr_list_pop(&retired), struct nixl_channel, link);
-        n_retired--;
+    if (channel_n_retired > QUARANTINE) {
+        channel = nxr_list_entry(nxr_list_pop(&channel_retired), struct nixl_channel, link);
+        channel_n_retired--;
     }
     pthread_mutex_unlock(&channels_lock);
     if (channel == NULL) {
@@ -55,21 +55,21 @@ static struct nixl_channel *channel_new(void)
     return channel;
 }
 
-static void drop(struct nixl_channel *channel)
+static void channel_drop(struct nixl_channel *channel)
 {
     free(channel->lanes);
     free(channel->staging);
     free(channel->name);
 }
 
-static void retire(struct nixl_channel *channel)
+static void channel_retire(struct nixl_channel *channel)
 {
     atomic_store_explicit(&channel->magic, 0, memory_order_release);
-    drop(channel);
+    channel_drop(channel);
     pthread_mutex_lock(&channels_lock);
     nxr_list_remove(&channel->link);
-    nxr_list_append(&retired, &channel->link);
-    n_retired++;
+    nxr_list_append(&channel_retired, &channel->link);
+    channel_n_retired++;
     pthread_mutex_unlock(&channels_lock);
 }
 
@@ -94,7 +94,7 @@ static int close_region(struct nixl_region **region_p, int64_t timeout_ns)
 }
 
 /* Let go of the other ends' memory. */
-static void let_go(struct nixl_channel *channel)
+static void channel_let_go(struct nixl_channel *channel)
 {
     if (channel->role == NIXL_CHANNEL_PRODUCER) {
         unmap(channel->ledger, channel->peer, channel->ledger_bytes);
@@ -137,11 +137,11 @@ int nixl_channel_close(struct nixl_channel *channel, int64_t timeout_ns)
     if (!channel->is_closing) {
         channel->is_closing = true;
         nxr_channel_say_closed(channel);
-        let_go(channel);
+        channel_let_go(channel);
     }
     status = close_regions(channel, timeout_ns);
     if (status == NIXL_OK) {
-        retire(channel);
+        channel_retire(channel);
     }
     return status < 0 ? nxr_fail_inner(status, operation, channel->peer) : status;
 }
@@ -339,9 +339,9 @@ int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role, s
         role == NIXL_CHANNEL_CONSUMER ? open_consumer(channel, params) : open_producer(channel);
     if (status != NIXL_OK) {
         status = nxr_fail_inner(status, operation, peer);
-        let_go(channel);
+        channel_let_go(channel);
         close_regions(channel, NIXL_FOREVER);
-        retire(channel);
+        channel_retire(channel);
         return status;
     }
     pthread_mutex_lock(&channels_lock);
@@ -358,11 +358,11 @@ void nxr_channels_free(void)
     struct nxr_list *link;
 
     while ((link = nxr_list_pop(&open_channels)) != NULL) {
-        drop(nxr_list_entry(link, struct nixl_channel, link));
+        channel_drop(nxr_list_entry(link, struct nixl_channel, link));
         free(nxr_list_entry(link, struct nixl_channel, link));
     }
-    while ((link = nxr_list_pop(&retired)) != NULL) {
+    while ((link = nxr_list_pop(&channel_retired)) != NULL) {
         free(nxr_list_entry(link, struct nixl_channel, link));
     }
-    n_retired = 0;
+    channel_n_retired = 0;
 }

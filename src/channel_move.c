@@ -86,7 +86,7 @@ static int fail_end(const char *operation, int rank, int status)
                     rank);
 }
 
-static bool has_room(struct nixl_channel *channel)
+static bool channel_move_has_room(struct nixl_channel *channel)
 {
     if (channel->n_published - channel->n_given_back < channel->nslots) {
         return true;
@@ -97,7 +97,7 @@ static bool has_room(struct nixl_channel *channel)
 
 static bool has_room_or_ended(void *arg)
 {
-    return has_room(arg) || consumer_state(arg) != NIXL_OK;
+    return channel_move_has_room(arg) || consumer_state(arg) != NIXL_OK;
 }
 
 int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p)
@@ -112,7 +112,7 @@ int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void 
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0, "%s",
                         slot_p == NULL ? "slot_p is NULL" : "the timeout is negative");
     }
-    if (!has_room(channel)) {
+    if (!channel_move_has_room(channel)) {
         status = nxr_wait(has_room_or_ended, channel, timeout_ns);
     }
     if (status == NIXL_ERR_TIMEOUT) {
@@ -223,7 +223,7 @@ static bool has_item(const struct nixl_channel *channel, unsigned lane)
 }
 
 /* A lane that has an item, from next_lane on; or n_lanes. */
-static unsigned find_item(const struct nixl_channel *channel)
+static unsigned channel_move_find_item(const struct nixl_channel *channel)
 {
     unsigned lane = channel->next_lane;
 
@@ -263,7 +263,7 @@ static int only_state(const struct nixl_channel *channel)
  * Of any number of producers: a rank that has died since the channel was opened, and had not closed
  * its end; told once, and after all that it had published.
  */
-static bool take_death(struct receive *receive)
+static bool channel_move_take_death(struct receive *receive)
 {
     struct nixl_channel *channel = receive->channel;
     int n_deaths = nxr_event_n_deaths();
@@ -285,16 +285,16 @@ static bool take_death(struct receive *receive)
 }
 
 /* An item, or the end of a producer. False: neither. */
-static bool look(void *arg)
+static bool channel_move_look(void *arg)
 {
     struct receive *receive = arg;
     const struct nixl_channel *channel = receive->channel;
 
-    if (channel->producer == NULL && take_death(receive)) {
+    if (channel->producer == NULL && channel_move_take_death(receive)) {
         return true;
     }
     receive->state = channel->producer != NULL ? only_state(channel) : NIXL_OK;
-    receive->lane = find_item(channel);
+    receive->lane = channel_move_find_item(channel);
     return receive->lane < channel->n_lanes || receive->state != NIXL_OK;
 }
 
@@ -315,9 +315,9 @@ int nixl_channel_receive(struct nixl_channel *channel, int64_t timeout_ns, void 
                         slot_p == NULL ? "slot_p is NULL" : "the timeout is negative");
     }
     receive.ended = channel->peer;
-    receive.lane = find_item(channel);
+    receive.lane = channel_move_find_item(channel);
     if (receive.lane == channel->n_lanes) {
-        status = nxr_wait(look, &receive, timeout_ns);
+        status = nxr_wait(channel_move_look, &receive, timeout_ns);
     }
     if (status != NIXL_OK) {
         return status == NIXL_INPROGRESS ? status

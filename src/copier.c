@@ -84,8 +84,8 @@ static pthread_mutex_t copier_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work_came = PTHREAD_COND_INITIALIZER;
 static struct nxr_list copies = {&copies, &copies};
 static _Atomic int thread_state; /* changed under the lock */
-static pthread_t thread;
-static bool is_asleep, is_stopping;
+static pthread_t copier_thread;
+static bool is_asleep, copier_is_stopping;
 static unsigned n_kicks;
 static cpu_set_t cpus;
 static bool has_cpus;
@@ -160,8 +160,8 @@ static enum nxr_copy_method choose_method(const struct nxr_op *op)
                                   : nxr_copy_choose(op->local, there, op->nbytes);
 }
 
-static int copy_mapped(const struct nxr_op *op, enum nxr_copy_method method, size_t at,
-                       size_t nbytes)
+static int copier_copy_mapped(const struct nxr_op *op, enum nxr_copy_method method, size_t at,
+                              size_t nbytes)
 {
     char *there = op->part->addr + op->offset + at;
     char *here = (char *)op->local + at;
@@ -183,7 +183,7 @@ static int op_move(const struct nxr_op *op, enum nxr_copy_method method, size_t 
     char *here = (char *)op->local + at;
 
     if (part->method == NXR_METHOD_MEMCPY) {
-        return copy_mapped(op, method, at, nbytes);
+        return copier_copy_mapped(op, method, at, nbytes);
     }
     return op->kind == NXR_OP_PUT ? part->transport->put(part, op->offset + at, here, nbytes)
                                   : part->transport->get(part, op->offset + at, here, nbytes);
@@ -353,7 +353,7 @@ static bool thread_is_called(unsigned n_seen)
     bool is_called;
 
     pthread_mutex_lock(&copier_lock);
-    is_called = n_seen != n_kicks || is_stopping;
+    is_called = n_seen != n_kicks || copier_is_stopping;
     pthread_mutex_unlock(&copier_lock);
     return is_called;
 }
@@ -369,13 +369,13 @@ static bool thread_wait(unsigned *n_seen_p)
         nanosleep(&nap, NULL);
     }
     pthread_mutex_lock(&copier_lock);
-    while (*n_seen_p == n_kicks && !is_stopping) {
+    while (*n_seen_p == n_kicks && !copier_is_stopping) {
         is_asleep = true;
         pthread_cond_wait(&work_came, &copier_lock);
         is_asleep = false;
     }
     *n_seen_p = n_kicks;
-    goes_on = !is_stopping;
+    goes_on = !copier_is_stopping;
     pthread_mutex_unlock(&copier_lock);
     return goes_on;
 }
@@ -402,8 +402,8 @@ bool nxr_copier_is_there(void)
 
     if (__builtin_expect(state == THREAD_NONE, 0)) {
         pthread_mutex_lock(&copier_lock);
-        if (atomic_load(&thread_state) == THREAD_NONE && !is_stopping) {
-            int error = nxr_thread_start(&thread, STACK_NBYTES, thread_run, NULL);
+        if (atomic_load(&thread_state) == THREAD_NONE && !copier_is_stopping) {
+            int error = nxr_thread_start(&copier_thread, STACK_NBYTES, thread_run, NULL);
 
             if (error != 0) {
                 nxr_warn(CORE,
@@ -422,7 +422,7 @@ bool nxr_copier_is_there(void)
 void nxr_copier_init(void)
 {
     has_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
-    is_stopping = false;
+    copier_is_stopping = false;
     n_kicks = 0;
     atomic_store(&thread_state, THREAD_NONE);
 }
@@ -434,7 +434,7 @@ static struct copy *take_stopped(void)
     struct copy *stopped = NULL;
 
     pthread_mutex_lock(&copier_lock);
-    is_stopping = true;
+    copier_is_stopping = true;
     pthread_cond_signal(&work_came);
     nxr_list_for_each (link, after, &copies) {
         struct copy *copy = nxr_list_entry(link, struct copy, link);
@@ -456,7 +456,7 @@ void nxr_copier_stop(void)
         copy_end(copy);
     }
     if (atomic_load(&thread_state) == THREAD_RUNS) {
-        pthread_join(thread, NULL); /* it ends what it is just copying */
+        pthread_join(copier_thread, NULL); /* it ends what it is just copying */
     }
     atomic_store(&thread_state, THREAD_NONE);
 }

@@ -12,22 +12,22 @@
 
 _Atomic uint64_t nxr_device_n_changes;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_list queue = {&queue, &queue};
+static pthread_mutex_t device_word_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_list device_word_queue = {&device_word_queue, &device_word_queue};
 static bool is_busy; /* one is under way */
 static atomic_bool has_queue;
 
-static void copy_ended(struct nxr_device_copy *copy, int status);
+static void device_word_copy_ended(struct nxr_device_copy *copy, int status);
 
 void nxr_device_word_add(struct nxr_device_word *word)
 {
-    pthread_mutex_lock(&lock);
-    nxr_list_append(&queue, &word->link);
+    pthread_mutex_lock(&device_word_lock);
+    nxr_list_append(&device_word_queue, &word->link);
     atomic_store_explicit(&has_queue, true, memory_order_release);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&device_word_lock);
 }
 
-static int begin_copy(struct nxr_device_word *word, bool is_storing)
+static int device_word_begin_copy(struct nxr_device_word *word, bool is_storing)
 {
     size_t nbytes = nxr_atomic_nbytes(&word->atomic);
 
@@ -38,38 +38,38 @@ static int begin_copy(struct nxr_device_word *word, bool is_storing)
                                           .n_pieces = 1,
                                           .dst = is_storing ? word->range : NULL,
                                           .src = is_storing ? NULL : word->range,
-                                          .ended = copy_ended};
+                                          .ended = device_word_copy_ended};
     return nxr_device_copy_begin(&word->copy);
 }
 
 /* The word is here: change it, and copy it back unless it stays what it is. */
-static int change(struct nxr_device_word *word)
+static int device_word_change(struct nxr_device_word *word)
 {
     uint64_t before = word->value;
 
     word->fetched = nxr_atomic_apply(&word->value, &word->atomic);
-    return word->value != before ? begin_copy(word, true) : NIXL_OK;
+    return word->value != before ? device_word_begin_copy(word, true) : NIXL_OK;
 }
 
-static void finish(struct nxr_device_word *word, int status)
+static void device_word_finish(struct nxr_device_word *word, int status)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&device_word_lock);
     is_busy = false;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&device_word_lock);
     atomic_fetch_add(&nxr_device_n_changes, 1);
     word->ended(word, status);
     nxr_wake_self();
 }
 
-static void copy_ended(struct nxr_device_copy *copy, int status)
+static void device_word_copy_ended(struct nxr_device_copy *copy, int status)
 {
     struct nxr_device_word *word = nxr_list_entry(copy, struct nxr_device_word, copy);
 
     if (status == NIXL_OK && !word->is_storing) {
-        status = change(word);
+        status = device_word_change(word);
     }
     if (status != NIXL_INPROGRESS) {
-        finish(word, status);
+        device_word_finish(word, status);
         nxr_device_words_run();
     }
 }
@@ -78,13 +78,13 @@ static struct nxr_device_word *next_word(void)
 {
     struct nxr_list *link = NULL;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&device_word_lock);
     if (!is_busy) {
-        link = nxr_list_pop(&queue);
+        link = nxr_list_pop(&device_word_queue);
         is_busy = link != NULL;
     }
-    atomic_store_explicit(&has_queue, !nxr_list_is_empty(&queue), memory_order_relaxed);
-    pthread_mutex_unlock(&lock);
+    atomic_store_explicit(&has_queue, !nxr_list_is_empty(&device_word_queue), memory_order_relaxed);
+    pthread_mutex_unlock(&device_word_lock);
     return link != NULL ? nxr_list_entry(link, struct nxr_device_word, link) : NULL;
 }
 
@@ -96,10 +96,10 @@ void nxr_device_words_run(void)
         int status;
 
         word->value = 0;
-        status = begin_copy(word, false);
-        status = status == NIXL_OK ? change(word) : status;
+        status = device_word_begin_copy(word, false);
+        status = status == NIXL_OK ? device_word_change(word) : status;
         if (status != NIXL_INPROGRESS) {
-            finish(word, status);
+            device_word_finish(word, status);
         }
     }
 }

@@ -103,7 +103,7 @@ struct ordering {
     int status;
 };
 
-static bool is_in_order(void *arg)
+static bool flush_is_in_order(void *arg)
 {
     struct ordering *ordering = arg;
 
@@ -133,7 +133,7 @@ static int wait_drained(const char *operation, struct nxr_peer *peer, int64_t ti
 
     ordering.order = order_of(peer);
     if (status == NIXL_OK && !nxr_peer_is_lost(peer) && ordering.order != NULL) {
-        status = nxr_wait(is_in_order, &ordering, nxr_left(timeout_ns, deadline));
+        status = nxr_wait(flush_is_in_order, &ordering, nxr_left(timeout_ns, deadline));
         status = status == NIXL_OK ? ordering.status : status;
     }
     if (status < 0 || nxr_peer_is_lost(peer)) {
@@ -157,7 +157,7 @@ int nxr_transfer_fence(const char *operation, struct nxr_peer *peer)
 }
 
 /* Puts may be under way that wait for the link. */
-static bool is_used(struct nxr_peer *peer)
+static bool flush_is_used(struct nxr_peer *peer)
 {
     return peer != NULL && (nxr_peer_is_up(peer) || !has_nothing_open(peer));
 }
@@ -178,7 +178,7 @@ static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *ord
     }
     for (int rank = 0; rank < nxr_job.size; rank++) {
         struct nxr_peer *peer = nxr_peer_find(rank);
-        int status = is_used(peer)
+        int status = flush_is_used(peer)
                          ? drain(operation, peer, nxr_left(timeout_ns, deadline), order_of)
                          : NIXL_OK;
 

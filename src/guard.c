@@ -26,7 +26,7 @@ struct guard_thread {
 
 __thread struct nxr_guard_slots nxr_guard_slots NXR_TLS_MODEL;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list threads = {&threads, &threads}; /* lock */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
@@ -47,10 +47,10 @@ static void thread_ends(void *arg)
 {
     struct guard_thread *thread = arg;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&guard_lock);
     nxr_list_remove(&thread->link);
     release_slots(thread->slots);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&guard_lock);
     free(thread);
 }
 
@@ -105,7 +105,7 @@ static void raise_slots_used(struct nxr_control *control, uint32_t n_used)
 }
 
 /* Take the first free slot in a page: the owner looks at few, and few pages are touched. */
-static struct nxr_guard_slot *take_slot(struct nxr_control *control)
+static struct nxr_guard_slot *guard_take_slot(struct nxr_control *control)
 {
     for (uint32_t i = 0; i < NXR_N_GUARD_SLOTS; i++) {
         struct nxr_guard_slot *slot = &control->slots[i];
@@ -128,18 +128,18 @@ nxr_guard_word *nxr_guard_claim(const struct nxr_part *part)
     uint32_t index = part->guard_index;
 
     pthread_once(&key_once, make_key);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&guard_lock);
     if (enlist_thread() && (index < nxr_guard_slots.n_slots || grow_table(index + 8))) {
-        slot = take_slot(part->peer->control);
+        slot = guard_take_slot(part->peer->control);
         nxr_guard_slots.slots[index] = slot;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&guard_lock);
     return slot != NULL ? &slot->busy : NULL;
 }
 
 int nxr_guard_hold(const struct nxr_part *part, nxr_guard_word **word_p)
 {
-    struct nxr_guard_slot *slot = take_slot(part->peer->control);
+    struct nxr_guard_slot *slot = guard_take_slot(part->peer->control);
 
     if (slot == NULL) {
         return NIXL_ERR_LIMIT;
@@ -164,7 +164,7 @@ void nxr_guard_release(nxr_guard_word *word)
 
 struct nxr_guard_slot *nxr_guard_claim_own(void)
 {
-    return take_slot(nxr_job.control);
+    return guard_take_slot(nxr_job.control);
 }
 
 void nxr_guard_give_own(struct nxr_guard_slot *slot)
@@ -238,7 +238,7 @@ bool nxr_guard_is_busy_here(const struct nxr_part *part)
     bool is_busy = false;
 
     nxr_barrier_heavy();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&guard_lock);
     nxr_list_for_each (link, after, &threads) {
         const struct nxr_guard_slots *table =
             nxr_list_entry(link, struct guard_thread, link)->slots;
@@ -249,7 +249,7 @@ bool nxr_guard_is_busy_here(const struct nxr_part *part)
             is_busy = true;
         }
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&guard_lock);
     return is_busy;
 }
 
@@ -257,9 +257,9 @@ void nxr_guard_reset(void)
 {
     struct nxr_list *link, *after;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&guard_lock);
     nxr_list_for_each (link, after, &threads) {
         release_slots(nxr_list_entry(link, struct guard_thread, link)->slots);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&guard_lock);
 }

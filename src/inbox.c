@@ -124,7 +124,7 @@ static size_t note_cost(uint32_t nbytes)
 }
 
 /* Move the message at the head of a ring to the queue. False: the queue is full. */
-static bool enqueue(struct nxr_peer *peer, const struct nxr_ring_message *message)
+static bool inbox_enqueue(struct nxr_peer *peer, const struct nxr_ring_message *message)
 {
     uint64_t used = atomic_load_explicit(&inbox.queued_nbytes, memory_order_relaxed);
     struct queued_note *note;
@@ -157,13 +157,13 @@ void nxr_inbox_drain(void)
     lock_inbox();
     for (struct nxr_peer *peer = first_peer(); peer != NULL && has_room; peer = next_peer(peer)) {
         while (has_room && nxr_ring_peek(&peer->rx, &message)) {
-            has_room = enqueue(peer, &message);
+            has_room = inbox_enqueue(peer, &message);
         }
     }
     unlock_inbox();
 }
 
-static bool is_wanted(const struct receive *receive, int rank, uint64_t tag)
+static bool inbox_is_wanted(const struct receive *receive, int rank, uint64_t tag)
 {
     return ((tag ^ receive->tag) & receive->mask) == 0 &&
            (receive->peer == NULL || receive->rank == rank);
@@ -186,7 +186,7 @@ static bool take_queued(struct receive *receive)
     nxr_list_for_each (link, after, &inbox.queue) {
         struct queued_note *note = nxr_list_entry(link, struct queued_note, link);
 
-        if (!is_wanted(receive, note->rank, note->tag)) {
+        if (!inbox_is_wanted(receive, note->rank, note->tag)) {
             continue;
         }
         if (note->nbytes > receive->room) {
@@ -209,7 +209,7 @@ static bool take_from_ring(struct receive *receive, struct nxr_peer *peer)
     struct nxr_ring_message message;
 
     while (nxr_ring_peek(&peer->rx, &message)) {
-        if (is_wanted(receive, peer->rank, message.tag)) {
+        if (inbox_is_wanted(receive, peer->rank, message.tag)) {
             if (message.nbytes > receive->room) {
                 receive->status = NIXL_ERR_TRUNCATED;
                 return true;
@@ -220,7 +220,7 @@ static bool take_from_ring(struct receive *receive, struct nxr_peer *peer)
             fill_note(receive, peer->rank, message.tag, message.nbytes);
             return true;
         }
-        if (!enqueue(peer, &message)) {
+        if (!inbox_enqueue(peer, &message)) {
             receive->status = NIXL_ERR_LIMIT;
             return true;
         }
@@ -250,7 +250,7 @@ static bool take_from_any_ring(struct receive *receive)
 }
 
 /* A death that no wait on NIXL_ANY_RANK has reported yet. */
-static bool take_death(struct receive *receive)
+static bool inbox_take_death(struct receive *receive)
 {
     int rank = nxr_event_death(inbox.n_deaths_told);
 
@@ -275,7 +275,7 @@ static bool look_locked(struct receive *receive)
     if (peer == NULL) {
         /* The deaths were counted before the look: what the dead had sent is delivered first. */
         return take_from_any_ring(receive) ||
-               (n_deaths > inbox.n_deaths_told && take_death(receive));
+               (n_deaths > inbox.n_deaths_told && inbox_take_death(receive));
     }
     is_lost = nxr_peer_is_lost(peer);
     if (take_from_ring(receive, peer)) {

@@ -240,7 +240,7 @@ static bool needs_networks(const struct nxr_boot_info *boot)
 }
 
 /* What this rank is and how it works, before anything of it runs. */
-static void begin(const struct nixl_init_params *params, const struct nxr_boot_info *boot)
+static void init_begin(const struct nixl_init_params *params, const struct nxr_boot_info *boot)
 {
     nxr_job.rank = boot->rank;
     nxr_job.size = boot->size;
@@ -286,7 +286,7 @@ static int start_parts(const struct nxr_boot_info *boot)
     return start_host();
 }
 
-static int join(const struct nixl_init_params *params)
+static int init_join(const struct nixl_init_params *params)
 {
     struct nxr_boot_info boot;
     char why[256];
@@ -306,7 +306,7 @@ static int join(const struct nixl_init_params *params)
     if (status != NIXL_OK) {
         return fail_init(status, why);
     }
-    begin(params, &boot);
+    init_begin(params, &boot);
     status = start_parts(&boot);
     if (status != NIXL_OK) {
         goto err_drop;
@@ -330,7 +330,7 @@ err_drop:
     return status;
 }
 
-static int check_params(const struct nixl_init_params *params)
+static int init_check_params(const struct nixl_init_params *params)
 {
     if (params != NULL && (params->struct_nbytes != sizeof(*params) ||
                            (params->thread_level != NIXL_THREAD_MULTIPLE &&
@@ -345,7 +345,7 @@ static int check_params(const struct nixl_init_params *params)
 
 int nixl_init(const struct nixl_init_params *params)
 {
-    int status = check_params(params);
+    int status = init_check_params(params);
 
     if (status != NIXL_OK) {
         return status;
@@ -356,7 +356,7 @@ int nixl_init(const struct nixl_init_params *params)
     pthread_once(&fork_once, watch_forks);
     pthread_mutex_lock(&init_lock);
     if (nxr_job.n_inits == 0) {
-        status = join(params);
+        status = init_join(params);
     } else if (params == NULL || params->thread_level == NIXL_THREAD_MULTIPLE) {
         nxr_job.is_multithreaded = true;
     }
@@ -383,7 +383,7 @@ static int part(void)
     return status < 0 ? status : NIXL_OK; /* not to wait is as it was asked for */
 }
 
-static int leave(void)
+static int init_leave(void)
 {
     int status = part();
     bool is_broken;
@@ -429,7 +429,7 @@ int nixl_finalize(void)
         if (--nxr_job.n_inits == 0) {
             is_leaver = true;
             atomic_store(&nxr_job.state, NXR_STATE_LEAVING);
-            status = leave();
+            status = init_leave();
             is_leaver = false;
         }
         pthread_mutex_unlock(&init_lock);

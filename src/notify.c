@@ -81,13 +81,14 @@ static inline bool must_hold(const struct nxr_peer *peer)
 }
 
 /* Into the ring. Caller holds send_lock. */
-static inline int send_now(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
+static inline int notify_send_now(struct nxr_peer *peer, uint64_t tag, const void *msg,
+                                  size_t nbytes)
 {
     return peer->transport->notify(peer, tag, msg, nbytes);
 }
 
 /* Keep a copy until the earlier puts are visible. Caller holds send_lock. */
-static int hold(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
+static int notify_hold(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
 {
     struct held_note *note = malloc(sizeof(*note) + nbytes);
 
@@ -112,10 +113,10 @@ static int send_or_hold(struct send *send)
 
     nxr_spin_lock(&peer->send_lock);
     if (!must_hold(peer)) {
-        status = send_now(peer, send->tag, send->msg, send->nbytes);
+        status = notify_send_now(peer, send->tag, send->msg, send->nbytes);
     } else {
         status = atomic_load(&peer->n_held) < MAX_HELD
-                     ? hold(peer, send->tag, send->msg, send->nbytes)
+                     ? notify_hold(peer, send->tag, send->msg, send->nbytes)
                      : NIXL_ERR_AGAIN;
     }
     nxr_spin_unlock(&peer->send_lock);
@@ -140,7 +141,7 @@ void nxr_notify_send_held(struct nxr_peer *peer)
         struct held_note *note = nxr_list_entry(peer->held.next, struct held_note, link);
 
         if (!nxr_peer_is_lost(peer) &&
-            send_now(peer, note->tag, note->payload, note->nbytes) == NIXL_ERR_AGAIN) {
+            notify_send_now(peer, note->tag, note->payload, note->nbytes) == NIXL_ERR_AGAIN) {
             break; /* the service thread tries again */
         }
         nxr_list_remove(&note->link);
@@ -256,10 +257,10 @@ int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *m
                          1)) {
         if (nxr_job.is_multithreaded) {
             nxr_spin_lock(&peer->send_lock);
-            status = must_hold(peer) ? NIXL_ERR_AGAIN : send_now(peer, tag, msg, nbytes);
+            status = must_hold(peer) ? NIXL_ERR_AGAIN : notify_send_now(peer, tag, msg, nbytes);
             nxr_spin_unlock(&peer->send_lock);
         } else {
-            status = send_now(peer, tag, msg, nbytes);
+            status = notify_send_now(peer, tag, msg, nbytes);
         }
         if (__builtin_expect(status == NIXL_OK, 1)) {
             nxr_wake_peer(peer);
@@ -283,10 +284,10 @@ int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, s
     }
     nxr_spin_lock(&peer->send_lock);
     if (!must_hold(peer)) {
-        status = send_now(peer, tag, msg, nbytes);
+        status = notify_send_now(peer, tag, msg, nbytes);
     }
     if (status == NIXL_ERR_AGAIN) {
-        status = hold(peer, tag, msg, nbytes);
+        status = notify_hold(peer, tag, msg, nbytes);
         is_held = status == NIXL_OK;
     }
     nxr_spin_unlock(&peer->send_lock);

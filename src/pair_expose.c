@@ -35,8 +35,8 @@ struct nxr_exposure {
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t exposures_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_pair_place *places; /* the table; NULL: nothing was exposed yet */
-static struct nxr_exposure *all;      /* [NXR_PAIR_N_PLACES] */
+static struct nxr_pair_place *exposure_places; /* the table; NULL: nothing was exposed yet */
+static struct nxr_exposure *exposure_all;      /* [NXR_PAIR_N_PLACES] */
 static struct nxr_list exposed = {&exposed, &exposed};
 static struct nxr_list unused = {&unused, &unused}; /* the longest unused first */
 static _Atomic uint32_t n_exposed;
@@ -46,9 +46,9 @@ static _Atomic int64_t next_expiry = INT64_MAX; /* no later than the first one *
 static unsigned char nonces[16 * NXR_TOKEN_NONCE_NBYTES];
 static size_t n_nonce_bytes;
 
-static struct nxr_pair_place *place_of(const struct nxr_exposure *exposure)
+static struct nxr_pair_place *exposure_place_of(const struct nxr_exposure *exposure)
 {
-    return &places[exposure - all];
+    return &exposure_places[exposure - exposure_all];
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -63,8 +63,8 @@ static int make_table(const char *operation)
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0,
                         "no memory for the table of buffers");
     }
-    status =
-        nxr_region_alloc_internal(NXR_PAIR_TABLE, sizeof(*places) * NXR_PAIR_N_PLACES, &region);
+    status = nxr_region_alloc_internal(NXR_PAIR_TABLE, sizeof(*exposure_places) * NXR_PAIR_N_PLACES,
+                                       &region);
     if (status != NIXL_OK) {
         free(entries);
         return nxr_fail_inner(status, operation, -1);
@@ -73,8 +73,8 @@ static int make_table(const char *operation)
     for (int i = 0; i < NXR_PAIR_N_PLACES; i++) {
         nxr_list_append(&unused, &entries[i].link);
     }
-    all = entries;
-    places = nixl_region_addr(region);
+    exposure_all = entries;
+    exposure_places = nixl_region_addr(region);
     pthread_mutex_unlock(&exposures_lock);
     return NIXL_OK;
 }
@@ -84,7 +84,7 @@ static int need_table(const char *operation)
     int status = NIXL_OK;
 
     pthread_mutex_lock(&table_lock);
-    if (places == NULL) {
+    if (exposure_places == NULL) {
         status = make_table(operation);
     }
     pthread_mutex_unlock(&table_lock);
@@ -94,7 +94,7 @@ static int need_table(const char *operation)
 /* ---- ending: all under the lock -------------------------------------------------------------- */
 
 /* The place is free again; its word stays, for who comes late. */
-static void end(struct nxr_exposure *exposure, int status, bool is_touched, int lost_rank)
+static void exposure_end(struct nxr_exposure *exposure, int status, bool is_touched, int lost_rank)
 {
     struct nixl_req *req = exposure->req;
 
@@ -115,15 +115,15 @@ static bool try_end(struct nxr_exposure *exposure, uint64_t word, int status, in
     uint64_t ended =
         nxr_pair_word(exposure->turn, nxr_pair_word_rank(word), nxr_pair_ended(status, is_touched));
 
-    if (!atomic_compare_exchange_strong(&place_of(exposure)->word, &word, ended)) {
+    if (!atomic_compare_exchange_strong(&exposure_place_of(exposure)->word, &word, ended)) {
         return false;
     }
-    end(exposure, status, is_touched, lost_rank);
+    exposure_end(exposure, status, is_touched, lost_rank);
     return true;
 }
 
 /* End it where nobody has begun. */
-static bool take_back(struct nxr_exposure *exposure, int status)
+static bool exposure_take_back(struct nxr_exposure *exposure, int status)
 {
     return try_end(exposure, nxr_pair_word(exposure->turn, 0, NXR_PAIR_OPEN), status, -1);
 }
@@ -143,15 +143,16 @@ static bool is_lost(int rank)
     return peer != NULL && nxr_peer_is_lost(peer);
 }
 
-static void look(struct nxr_exposure *exposure)
+static void exposure_look(struct nxr_exposure *exposure)
 {
     for (;;) {
-        uint64_t word = atomic_load_explicit(&place_of(exposure)->word, memory_order_acquire);
+        uint64_t word =
+            atomic_load_explicit(&exposure_place_of(exposure)->word, memory_order_acquire);
         unsigned state = nxr_pair_word_state(word);
         int rank = needed_rank(exposure, word);
 
         if ((state & NXR_PAIR_ENDED) != 0) {
-            end(exposure, nxr_pair_status(word), (state & NXR_PAIR_TOUCHED) != 0, -1);
+            exposure_end(exposure, nxr_pair_status(word), (state & NXR_PAIR_TOUCHED) != 0, -1);
             return;
         }
         /* What the dead one had still done is seen by the next look. */
@@ -170,7 +171,7 @@ void nxr_exposures_look(void)
     }
     pthread_mutex_lock(&exposures_lock);
     nxr_list_for_each (link, after, &exposed) {
-        look(nxr_list_entry(link, struct nxr_exposure, link));
+        exposure_look(nxr_list_entry(link, struct nxr_exposure, link));
     }
     pthread_mutex_unlock(&exposures_lock);
 }
@@ -184,7 +185,7 @@ static bool is_of(const struct nixl_req *req)
 void nxr_exposure_look(struct nixl_req *req)
 {
     const struct nxr_exposure *exposure = req->exposure;
-    uint64_t word = atomic_load_explicit(&place_of(exposure)->word, memory_order_acquire);
+    uint64_t word = atomic_load_explicit(&exposure_place_of(exposure)->word, memory_order_acquire);
 
     if ((nxr_pair_word_state(word) & NXR_PAIR_ENDED) == 0 &&
         !is_lost(needed_rank(exposure, word))) {
@@ -192,7 +193,7 @@ void nxr_exposure_look(struct nixl_req *req)
     }
     pthread_mutex_lock(&exposures_lock);
     if (is_of(req)) {
-        look(req->exposure);
+        exposure_look(req->exposure);
     }
     pthread_mutex_unlock(&exposures_lock);
 }
@@ -200,8 +201,8 @@ void nxr_exposure_look(struct nixl_req *req)
 void nxr_exposure_stop(struct nixl_req *req)
 {
     pthread_mutex_lock(&exposures_lock);
-    if (is_of(req) && !take_back(req->exposure, NIXL_ERR_CANCELED)) {
-        look(req->exposure);
+    if (is_of(req) && !exposure_take_back(req->exposure, NIXL_ERR_CANCELED)) {
+        exposure_look(req->exposure);
     }
     pthread_mutex_unlock(&exposures_lock);
 }
@@ -217,7 +218,7 @@ void nxr_exposures_withdraw(const struct nixl_region *region)
     nxr_list_for_each (link, after, &exposed) {
         struct nxr_exposure *exposure = nxr_list_entry(link, struct nxr_exposure, link);
 
-        if (exposure->region == region && !take_back(exposure, NIXL_ERR_CANCELED)) {
+        if (exposure->region == region && !exposure_take_back(exposure, NIXL_ERR_CANCELED)) {
             exposure->region = NULL; /* a partner has begun, and tells how it went */
         }
     }
@@ -239,7 +240,7 @@ int64_t nxr_exposures_tick(int64_t now)
 
         if (exposure->expires_at > now) {
             next = exposure->expires_at < next ? exposure->expires_at : next;
-        } else if (!take_back(exposure, NIXL_ERR_EXPIRED)) {
+        } else if (!exposure_take_back(exposure, NIXL_ERR_EXPIRED)) {
             exposure->expires_at = INT64_MAX; /* a partner has begun in time */
         }
     }
@@ -254,13 +255,13 @@ void nxr_exposures_stop(void)
     while (!nxr_list_is_empty(&exposed)) {
         struct nxr_exposure *exposure = nxr_list_entry(exposed.next, struct nxr_exposure, link);
 
-        if (!take_back(exposure, NIXL_ERR_CANCELED)) {
-            end(exposure, NIXL_ERR_CANCELED, true, -1);
+        if (!exposure_take_back(exposure, NIXL_ERR_CANCELED)) {
+            exposure_end(exposure, NIXL_ERR_CANCELED, true, -1);
         }
     }
-    free(all);
-    all = NULL;
-    places = NULL; /* the region is closed with all others */
+    free(exposure_all);
+    exposure_all = NULL;
+    exposure_places = NULL; /* the region is closed with all others */
     nxr_list_init(&unused);
     atomic_store(&next_expiry, INT64_MAX);
     pthread_mutex_unlock(&exposures_lock);
@@ -339,7 +340,7 @@ struct offer {
 static void fill_place(struct nxr_exposure *exposure, const struct offer *offer,
                        const struct nxr_token *token)
 {
-    struct nxr_pair_place *place = place_of(exposure);
+    struct nxr_pair_place *place = exposure_place_of(exposure);
 
     atomic_store_explicit(&exposure->rank, offer->rank, memory_order_relaxed);
     exposure->region = offer->region;
@@ -369,7 +370,7 @@ static int expose(const char *operation, const struct offer *offer, struct nixl_
     if (is_random && (link = nxr_list_pop(&unused)) != NULL) {
         struct nxr_exposure *exposure = nxr_list_entry(link, struct nxr_exposure, link);
 
-        token->place = (uint32_t)(exposure - all);
+        token->place = (uint32_t)(exposure - exposure_all);
         token->turn = (exposure->turn + 1) & NXR_PAIR_TURNS;
         fill_place(exposure, offer, token);
         exposure->req = req;

@@ -16,16 +16,17 @@
 #define MAX_KEPT 64 /* more than these are kept only while they are used */
 
 static pthread_mutex_t handles_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nixl_region *tables;            /* the handle to the tables of all */
-static struct nxr_list kept = {&kept, &kept}; /* the longest unused first */
-static unsigned n_kept;
+static struct nixl_region *pair_handle_tables; /* the handle to the tables of all */
+static struct nxr_list pair_handle_kept = {&pair_handle_kept,
+                                           &pair_handle_kept}; /* the longest unused first */
+static unsigned pair_handle_n_kept;
 
 /* Caller holds the lock. */
 static struct nxr_pair_handle *find_kept(const char *name)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &kept) {
+    nxr_list_for_each (link, after, &pair_handle_kept) {
         struct nxr_pair_handle *handle = nxr_list_entry(link, struct nxr_pair_handle, link);
 
         if (strcmp(handle->region->name, name) == 0) {
@@ -40,12 +41,12 @@ static struct nxr_pair_handle *find_spare(void)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &kept) {
+    nxr_list_for_each (link, after, &pair_handle_kept) {
         struct nxr_pair_handle *handle = nxr_list_entry(link, struct nxr_pair_handle, link);
 
-        if (n_kept > MAX_KEPT && handle->n_users == 0) {
+        if (pair_handle_n_kept > MAX_KEPT && handle->n_users == 0) {
             nxr_list_remove(link);
-            n_kept--;
+            pair_handle_n_kept--;
             return handle;
         }
     }
@@ -61,7 +62,7 @@ struct nxr_pair_handle *nxr_pair_handle_take(const char *name)
     handle = find_kept(name);
     if (handle != NULL) {
         nxr_list_remove(&handle->link);
-        nxr_list_append(&kept, &handle->link);
+        nxr_list_append(&pair_handle_kept, &handle->link);
         handle->n_users++;
     }
     pthread_mutex_unlock(&handles_lock);
@@ -75,8 +76,9 @@ struct nxr_pair_handle *nxr_pair_handle_take(const char *name)
     }
     *handle = (struct nxr_pair_handle){.region = region, .n_users = 1};
     pthread_mutex_lock(&handles_lock);
-    nxr_list_append(&kept, &handle->link); /* another thread may have made one, too: no harm */
-    n_kept++;
+    nxr_list_append(&pair_handle_kept,
+                    &handle->link); /* another thread may have made one, too: no harm */
+    pair_handle_n_kept++;
     spare = find_spare();
     pthread_mutex_unlock(&handles_lock);
     if (spare != NULL) {
@@ -98,7 +100,7 @@ int nxr_pair_handle_tables(const char *operation, struct nixl_region **tables_p)
     int status = NIXL_OK;
 
     pthread_mutex_lock(&handles_lock);
-    *tables_p = tables;
+    *tables_p = pair_handle_tables;
     pthread_mutex_unlock(&handles_lock);
     if (*tables_p != NULL) {
         return NIXL_OK;
@@ -108,10 +110,11 @@ int nxr_pair_handle_tables(const char *operation, struct nixl_region **tables_p)
         return nxr_fail_inner(status, operation, -1);
     }
     pthread_mutex_lock(&handles_lock);
-    if (tables == NULL) {
-        tables = *tables_p;
+    /* Of two threads the first one's stays; the other handle is closed with all others. */
+    if (pair_handle_tables == NULL) {
+        pair_handle_tables = *tables_p;
     }
-    *tables_p = tables; /* of two threads, the first; the other handle is closed with all others */
+    *tables_p = pair_handle_tables;
     pthread_mutex_unlock(&handles_lock);
     return NIXL_OK;
 }
@@ -121,10 +124,10 @@ void nxr_pair_handles_drop(void)
     struct nxr_list *link;
 
     pthread_mutex_lock(&handles_lock);
-    while ((link = nxr_list_pop(&kept)) != NULL) {
+    while ((link = nxr_list_pop(&pair_handle_kept)) != NULL) {
         free(nxr_list_entry(link, struct nxr_pair_handle, link));
     }
-    n_kept = 0;
-    tables = NULL;
+    pair_handle_n_kept = 0;
+    pair_handle_tables = NULL;
     pthread_mutex_unlock(&handles_lock);
 }

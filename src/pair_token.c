@@ -50,7 +50,7 @@ static uint64_t get_number(const unsigned char *bytes, int nbytes)
 }
 
 /* Finds what was cut, mistyped or mixed up; the nonce is what nobody can make. */
-static uint32_t sum_of(const unsigned char *bytes)
+static uint32_t pair_token_sum_of(const unsigned char *bytes)
 {
     uint64_t sum = nxr_hash(bytes, AT_SUM);
 
@@ -113,7 +113,7 @@ void nxr_token_write(const struct nxr_token *token, char text[NIXL_TOKEN_NBYTES]
     put_number(bytes + AT_PLACE, token->place, 4);
     put_number(bytes + AT_TURN, token->turn, 4);
     memcpy(bytes + AT_NONCE, token->nonce, sizeof(token->nonce));
-    put_number(bytes + AT_SUM, sum_of(bytes), 4);
+    put_number(bytes + AT_SUM, pair_token_sum_of(bytes), 4);
     encode(bytes, text);
 }
 
@@ -127,7 +127,7 @@ static const char *fault_of(const unsigned char *bytes)
         get_number(bytes + AT_NBYTES, 2) != NXR_TOKEN_BINARY_NBYTES) {
         return "it was made by another version of nixlrun";
     }
-    if (get_number(bytes + AT_SUM, 4) != sum_of(bytes)) {
+    if (get_number(bytes + AT_SUM, 4) != pair_token_sum_of(bytes)) {
         return "it is damaged: the sum over it is wrong";
     }
     if ((bytes[AT_USE] != NIXL_PAIR_READ && bytes[AT_USE] != NIXL_PAIR_WRITE) ||

@@ -26,7 +26,7 @@ struct nxr_claim {
 
 /* ---- the exposer's word ---------------------------------------------------------------------- */
 
-static uint64_t word_offset(uint32_t place)
+static uint64_t claim_word_offset(uint32_t place)
 {
     return (uint64_t)place * sizeof(struct nxr_pair_place) + offsetof(struct nxr_pair_place, word);
 }
@@ -36,7 +36,7 @@ static int swap_word(struct nxr_part *table, uint32_t place, uint64_t expected, 
 {
     const struct nxr_atomic atomic = {.op = NXR_ATOMIC_COMPARE_SWAP,
                                       .type = NIXL_UINT64,
-                                      .offset = word_offset(place),
+                                      .offset = claim_word_offset(place),
                                       .operand = desired,
                                       .compare = expected};
 
@@ -44,7 +44,7 @@ static int swap_word(struct nxr_part *table, uint32_t place, uint64_t expected, 
 }
 
 /* Tell the exposer how it ended. */
-static void tell_end(const struct nxr_claim *claim, int status, bool is_touched)
+static void claim_tell_end(const struct nxr_claim *claim, int status, bool is_touched)
 {
     uint64_t begun = nxr_pair_word(claim->turn, nxr_job.rank, NXR_PAIR_BEGUN), seen;
     uint64_t ended = nxr_pair_word(claim->turn, nxr_job.rank, nxr_pair_ended(status, is_touched));
@@ -59,7 +59,7 @@ static void tell_end(const struct nxr_claim *claim, int status, bool is_touched)
 void nxr_claim_end(struct nxr_claim *claim, int status, bool is_touched)
 {
     if (!nxr_peer_is_lost(claim->table->peer)) {
-        tell_end(claim, status, is_touched);
+        claim_tell_end(claim, status, is_touched);
     }
     if (claim->handle != NULL) {
         nxr_pair_handle_give(claim->handle);
@@ -77,7 +77,7 @@ struct use {
     struct nxr_pair_place place; /* as it was read */
 };
 
-static int refuse(const struct use *use, int status, const char *why)
+static int claim_refuse(const struct use *use, int status, const char *why)
 {
     return nxr_fail(status, use->operation, use->token.rank, "", 0, "the token: %s", why);
 }
@@ -93,14 +93,14 @@ static int read_token(const char *operation, const char *text, struct use *use)
         return status;
     }
     if (text == NULL || nxr_token_parse(text, &use->token, &why) != NIXL_OK) {
-        return refuse(use, NIXL_ERR_INVALID_ARG, why);
+        return claim_refuse(use, NIXL_ERR_INVALID_ARG, why);
     }
     if (use->token.job != nxr_job.mark || !nxr_is_rank(use->token.rank)) {
-        return refuse(use, NIXL_ERR_INVALID_ARG, "it was made in another job");
+        return claim_refuse(use, NIXL_ERR_INVALID_ARG, "it was made in another job");
     }
     return use->token.place < NXR_PAIR_N_PLACES
                ? NIXL_OK
-               : refuse(use, NIXL_ERR_INVALID_ARG, "there is no such place");
+               : claim_refuse(use, NIXL_ERR_INVALID_ARG, "there is no such place");
 }
 
 /* The word is not the one that the token was given out with. */
@@ -111,15 +111,15 @@ static int refuse_word(const struct use *use, uint64_t word)
     if (nxr_pair_word_turn(word) == use->token.turn && (state & NXR_PAIR_ENDED) != 0) {
         switch (nxr_pair_status(word)) {
         case NIXL_ERR_EXPIRED:
-            return refuse(use, NIXL_ERR_EXPIRED, "its lifetime is over");
+            return claim_refuse(use, NIXL_ERR_EXPIRED, "its lifetime is over");
         case NIXL_ERR_CANCELED:
-            return refuse(use, NIXL_ERR_CANCELED, "it was taken back, or declined");
+            return claim_refuse(use, NIXL_ERR_CANCELED, "it was taken back, or declined");
         default:
             break;
         }
     }
-    return refuse(use, NIXL_ERR_STALE,
-                  state == NXR_PAIR_BEGUN ? "another one uses it" : "it was used already");
+    return claim_refuse(use, NIXL_ERR_STALE,
+                        state == NXR_PAIR_BEGUN ? "another one uses it" : "it was used already");
 }
 
 /* What the exposer keeps must be what the token says. */
@@ -131,22 +131,22 @@ static int compare_place(const struct use *use)
 
     if (memcmp(place->nonce, token->nonce, sizeof(place->nonce)) != 0 ||
         place->incarnation != token->incarnation) {
-        return refuse(use, NIXL_ERR_STALE, "it is not of a buffer that is exposed now");
+        return claim_refuse(use, NIXL_ERR_STALE, "it is not of a buffer that is exposed now");
     }
     if (word != nxr_pair_word(token->turn, 0, NXR_PAIR_OPEN)) {
         return refuse_word(use, word);
     }
     if (place->use != (uint32_t)token->use || place->nbytes != token->nbytes) {
-        return refuse(use, NIXL_ERR_INVALID_ARG, "its use or size is not what was exposed");
+        return claim_refuse(use, NIXL_ERR_INVALID_ARG, "its use or size is not what was exposed");
     }
     if (place->rank != NIXL_ANY_RANK && place->rank != nxr_job.rank) {
-        return refuse(use, NIXL_ERR_INVALID_ARG, "it is for another rank");
+        return claim_refuse(use, NIXL_ERR_INVALID_ARG, "it is for another rank");
     }
     return NIXL_OK;
 }
 
 /* Read the place that the token names. */
-static int read_place(struct use *use)
+static int claim_read_place(struct use *use)
 {
     uint64_t offset = (uint64_t)use->token.place * sizeof(use->place);
     struct nixl_region *region;
@@ -202,7 +202,8 @@ static int fail_memory(const struct use *use)
 }
 
 /* The buffer's region: the very part that was exposed, not a later one of that name. */
-static int find_part(const struct use *use, struct nixl_region *region, struct nxr_part **part_p)
+static int claim_find_part(const struct use *use, struct nixl_region *region,
+                           struct nxr_part **part_p)
 {
     int rank = use->token.rank, status = NIXL_OK;
 
@@ -213,7 +214,7 @@ static int find_part(const struct use *use, struct nixl_region *region, struct n
     }
     if (status == NIXL_ERR_TIMEOUT ||
         (status == NIXL_OK && (*part_p)->key.generation != use->place.generation)) {
-        return refuse(use, NIXL_ERR_STALE, "the region of its buffer was closed");
+        return claim_refuse(use, NIXL_ERR_STALE, "the region of its buffer was closed");
     }
     return status;
 }
@@ -221,7 +222,8 @@ static int find_part(const struct use *use, struct nixl_region *region, struct n
 /* ---- moving ---------------------------------------------------------------------------------- */
 
 /* Check everything else, so that nothing but the transfer itself can fail behind the claim. */
-static int prepare(const struct use *use, struct nxr_op *op, struct nxr_pair_handle **handle_p)
+static int claim_prepare(const struct use *use, struct nxr_op *op,
+                         struct nxr_pair_handle **handle_p)
 {
     int status;
 
@@ -232,7 +234,7 @@ static int prepare(const struct use *use, struct nxr_op *op, struct nxr_pair_han
     status = nxr_transfer_check(use->operation, use->token.rank, (*handle_p)->region, op->local,
                                 op->nbytes);
     if (status == NIXL_OK) {
-        status = find_part(use, (*handle_p)->region, &op->part);
+        status = claim_find_part(use, (*handle_p)->region, &op->part);
     }
     if (status == NIXL_OK && op->nbytes > 0 && nxr_part_mover(op->part, op->local) == NULL) {
         status = nxr_fail(
@@ -246,7 +248,7 @@ static int prepare(const struct use *use, struct nxr_op *op, struct nxr_pair_han
 }
 
 /* Claim the buffer and begin. */
-static int run(const struct use *use, struct nxr_op *op, struct nixl_req **req_p)
+static int claim_run(const struct use *use, struct nxr_op *op, struct nixl_req **req_p)
 {
     struct nxr_claim *claim = claim_new(use);
     struct nixl_req *req = nxr_request_new();
@@ -254,7 +256,7 @@ static int run(const struct use *use, struct nxr_op *op, struct nixl_req **req_p
     int status = claim != NULL && req != NULL ? NIXL_OK : fail_memory(use);
 
     if (status == NIXL_OK) {
-        status = prepare(use, op, &handle);
+        status = claim_prepare(use, op, &handle);
     }
     if (status == NIXL_OK) {
         status = claim_buffer(use);
@@ -298,18 +300,18 @@ static int use_token(struct use *use, enum nixl_pair_use wanted, const char *tex
                         req_p == NULL ? "req_p is NULL" : "the local buffer is NULL");
     }
     if (use->token.use != wanted) {
-        return refuse(use, NIXL_ERR_INVALID_ARG,
-                      wanted == NIXL_PAIR_READ ? "its buffer is to be written, not read"
-                                               : "its buffer is to be read, not written");
+        return claim_refuse(use, NIXL_ERR_INVALID_ARG,
+                            wanted == NIXL_PAIR_READ ? "its buffer is to be written, not read"
+                                                     : "its buffer is to be read, not written");
     }
     if (use->token.nbytes != nbytes) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, use->operation, use->token.rank, "", 0,
                         "the token is of a buffer of %llu bytes, not %zu",
                         (unsigned long long)use->token.nbytes, nbytes);
     }
-    status = read_place(use);
+    status = claim_read_place(use);
     op.offset = use->place.offset;
-    return status == NIXL_OK ? run(use, &op, req_p) : status;
+    return status == NIXL_OK ? claim_run(use, &op, req_p) : status;
 }
 
 int nixl_pair_read(const char *token, void *dst, size_t nbytes, struct nixl_req **req_p)
@@ -333,7 +335,7 @@ int nixl_pair_decline(const char *token)
     int status = read_token(use.operation, token, &use);
 
     if (status == NIXL_OK) {
-        status = read_place(&use);
+        status = claim_read_place(&use);
     }
     if (status != NIXL_OK) {
         return status;

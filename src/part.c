@@ -21,14 +21,14 @@
 #define QUARANTINE  256           /* retired parts that are not used again yet */
 #define UNMAP_RETRY (10 * NXR_MS) /* a stale part is still being copied from or to */
 
-static struct nxr_list retired = {&retired, &retired}; /* oldest first */
-static unsigned n_retired;
+static struct nxr_list part_retired = {&part_retired, &part_retired}; /* oldest first */
+static unsigned part_n_retired;
 static struct nxr_list closing = {&closing, &closing}; /* stale, mapping not yet undone */
-static struct nxr_list mapped = {&mapped, &mapped};    /* n_maps > 0 */
+static struct nxr_list part_mapped = {&part_mapped, &part_mapped}; /* n_maps > 0 */
 
 /* Ready parts by their owner and its number for them: what an owner closes is found at once. */
 #define N_BUCKETS 4096
-static struct nxr_list ready[N_BUCKETS]; /* all zeros: never used */
+static struct nxr_list part_ready[N_BUCKETS]; /* all zeros: never used */
 
 /* ---- making and retiring --------------------------------------------------------------------- */
 
@@ -36,9 +36,9 @@ struct nxr_region_part *nxr_part_new(void)
 {
     struct nxr_region_part *part;
 
-    if (n_retired > QUARANTINE) {
-        part = nxr_list_entry(nxr_list_pop(&retired), struct nxr_region_part, link);
-        n_retired--;
+    if (part_n_retired > QUARANTINE) {
+        part = nxr_list_entry(nxr_list_pop(&part_retired), struct nxr_region_part, link);
+        part_n_retired--;
     } else {
         part = aligned_alloc(NXR_LINE_NBYTES, (sizeof(*part) + NXR_LINE_NBYTES - 1) /
                                                   NXR_LINE_NBYTES * NXR_LINE_NBYTES);
@@ -80,8 +80,8 @@ void nxr_part_retire(struct nxr_region_part *part)
     nxr_list_remove(&part->link);
     part->region = NULL;
     if (try_close(part)) {
-        nxr_list_append(&retired, &part->link);
-        n_retired++;
+        nxr_list_append(&part_retired, &part->link);
+        part_n_retired++;
     } else {
         nxr_list_append(&closing, &part->link);
         nxr_service_kick();
@@ -98,17 +98,17 @@ int64_t nxr_region_tick(int64_t now)
         if (try_close(part)) {
             nxr_list_remove(&part->link);
             if (part->region == NULL) {
-                nxr_list_append(&retired, &part->link);
-                n_retired++;
+                nxr_list_append(&part_retired, &part->link);
+                part_n_retired++;
             }
         }
     }
     return nxr_list_is_empty(&closing) ? INT64_MAX : now + UNMAP_RETRY;
 }
 
-static struct nxr_list *bucket_of(int rank, uint32_t id)
+static struct nxr_list *part_bucket_of(int rank, uint32_t id)
 {
-    struct nxr_list *bucket = &ready[((uint32_t)rank * 2654435761u + id) % N_BUCKETS];
+    struct nxr_list *bucket = &part_ready[((uint32_t)rank * 2654435761u + id) % N_BUCKETS];
 
     if (bucket->next == NULL) {
         nxr_list_init(bucket);
@@ -118,7 +118,7 @@ static struct nxr_list *bucket_of(int rank, uint32_t id)
 
 void nxr_part_ready(struct nxr_region_part *part)
 {
-    nxr_list_append(bucket_of(part->rank, part->part.id), &part->link);
+    nxr_list_append(part_bucket_of(part->rank, part->part.id), &part->link);
 }
 
 /* A ready part becomes stale: the owner closed it. Its mapping goes as soon as nobody copies. */
@@ -157,7 +157,7 @@ void nxr_region_mark_stale(struct nxr_part *stale)
 void nxr_region_take_map(struct nxr_region_part *part)
 {
     if (part->n_maps++ == 0) {
-        nxr_list_append(&mapped, &part->map_link);
+        nxr_list_append(&part_mapped, &part->map_link);
     }
 }
 
@@ -166,7 +166,7 @@ static struct nxr_region_part *find_holder(const void *addr)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &mapped) {
+    nxr_list_for_each (link, after, &part_mapped) {
         struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, map_link);
 
         if (part->rank == nxr_job.rank && part->part.addr == addr) {
@@ -191,7 +191,7 @@ static void inherit_or_free(void *addr, size_t mapped_nbytes)
 /*
  * The last pointer of a part came back: memory that its owner left to it goes to the next holder.
  */
-static void give_back(struct nxr_region_part *part)
+static void part_give_back(struct nxr_region_part *part)
 {
     if (part->inherited_nbytes > 0) {
         inherit_or_free(part->part.addr, part->inherited_nbytes);
@@ -203,13 +203,13 @@ int nxr_region_release_map(int rank, const void *addr)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &mapped) {
+    nxr_list_for_each (link, after, &part_mapped) {
         struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, map_link);
 
         if (part->rank == rank && part->part.addr == addr) {
             if (--part->n_maps == 0) {
                 nxr_list_remove(&part->map_link);
-                give_back(part);
+                part_give_back(part);
             }
             return NIXL_OK;
         }
@@ -268,7 +268,7 @@ void nxr_part_copy_note(const struct nxr_part *part, char *text, size_t nbytes)
 
 void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation)
 {
-    struct nxr_list *link, *after, *bucket = bucket_of(peer->rank, id);
+    struct nxr_list *link, *after, *bucket = part_bucket_of(peer->rank, id);
 
     nxr_list_for_each (link, after, bucket) {
         struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, link);
@@ -287,10 +287,10 @@ void nxr_region_peer_lost(struct nxr_peer *peer)
     nxr_region_end_asks(peer, NIXL_ERR_PEER_LOST);
     nxr_questions_end(peer);
     for (size_t i = 0; i < N_BUCKETS; i++) {
-        if (ready[i].next == NULL) {
+        if (part_ready[i].next == NULL) {
             continue;
         }
-        nxr_list_for_each (link, after, &ready[i]) {
+        nxr_list_for_each (link, after, &part_ready[i]) {
             struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, link);
 
             if (part->rank == peer->rank) {

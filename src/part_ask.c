@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t last_ask;
+static uint64_t part_ask_last_ask;
 
 /* ---- outcomes of asking ---------------------------------------------------------------------- */
 
@@ -168,11 +168,11 @@ void nxr_region_send_ask(struct nxr_list *ask_link)
     nxr_peer_tell(nxr_job.peers[part->rank], &message);
 }
 
-static void ask(struct nxr_region_part *part, struct nxr_peer *peer)
+static void part_ask_ask(struct nxr_region_part *part, struct nxr_peer *peer)
 {
     int link = atomic_load(&peer->link);
 
-    part->ask = ++last_ask;
+    part->ask = ++part_ask_last_ask;
     if (nxr_peer_is_lost(peer)) {
         part_failed(part, NIXL_ERR_PEER_LOST);
     } else if (link == NXR_LINK_REMOTE || (link == NXR_LINK_UP && peer->transport == NULL)) {
@@ -243,7 +243,7 @@ int nxr_region_want_part(struct nixl_region *region, int rank, bool renew,
         part->rank = rank;
         atomic_store_explicit(&chunk->parts[rank % NXR_PARTS_PER_CHUNK], part,
                               memory_order_release);
-        ask(part, peer);
+        part_ask_ask(part, peer);
     }
     *part_p = part;
     return NIXL_OK;
@@ -270,7 +270,7 @@ int nxr_region_fail_part(const char *operation, const struct nxr_region_part *pa
                     nixl_strerror(part->status));
 }
 
-static bool is_answered(void *arg)
+static bool part_ask_is_answered(void *arg)
 {
     struct nxr_region_part *part = arg;
 
@@ -304,7 +304,7 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
         if (status != NIXL_OK) {
             return nxr_fail(status, operation, rank, "", 0, "no memory for rank %d's part", rank);
         }
-        status = nxr_wait(is_answered, part, left_ns);
+        status = nxr_wait(part_ask_is_answered, part, left_ns);
         if (timeout_ns != 0 && timeout_ns != NIXL_FOREVER) {
             left_ns = deadline - nxr_now_ns();
             left_ns = left_ns > 0 ? left_ns : 1; /* 0 would be a test, not a wait that is over */

@@ -44,7 +44,7 @@ static int fail_probe(const char *operation, struct nxr_peer *peer, const char *
 }
 
 /* Its key is known here, and its owner has not closed it, as far as it has told. */
-static bool is_open(const struct nxr_part *part)
+static bool part_probe_is_open(const struct nxr_part *part)
 {
     return part != NULL &&
            atomic_load_explicit(part->generation_now, memory_order_acquire) == part->key.generation;
@@ -70,7 +70,7 @@ int nixl_region_is_published(struct nixl_region *region, int rank, int64_t timeo
         pthread_mutex_lock(&nxr_job.lock);
         status = nxr_publish_find(region->name) != NULL ? NIXL_OK : NIXL_ERR_NOT_FOUND;
         pthread_mutex_unlock(&nxr_job.lock);
-    } else if (!is_open(nxr_region_part(region, rank))) {
+    } else if (!part_probe_is_open(nxr_region_part(region, rank))) {
         status = probe_run(peer, region->name, timeout_ns);
     }
     return status >= 0 ? status : fail_probe(operation, peer, region->name, status);

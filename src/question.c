@@ -18,7 +18,7 @@ struct question {
 };
 
 static struct nxr_list questions = {&questions, &questions};
-static uint64_t last_ask;
+static uint64_t question_last_ask;
 
 static void question_end(struct question *question, int status)
 {
@@ -54,7 +54,7 @@ void nxr_questions_end(struct nxr_peer *peer)
     }
 }
 
-static bool is_answered(void *arg)
+static bool question_is_answered(void *arg)
 {
     const struct question *question = arg;
 
@@ -71,7 +71,7 @@ static bool question_send(struct question *question)
     pthread_mutex_lock(&nxr_job.lock);
     is_up = atomic_load(&peer->link) == NXR_LINK_UP && peer->transport != NULL;
     if (is_up) {
-        question->message->question.ask = ++last_ask;
+        question->message->question.ask = ++question_last_ask;
         nxr_list_append(&questions, &question->link);
         nxr_peer_tell(peer, question->message);
         nxr_service_kick();
@@ -94,7 +94,7 @@ int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int
     if (!question_send(&question)) {
         return nxr_peer_is_lost(peer) ? NIXL_ERR_PEER_LOST : NIXL_ERR_UNSUPPORTED;
     }
-    status = nxr_wait(is_answered, &question, nxr_left(timeout_ns, deadline));
+    status = nxr_wait(question_is_answered, &question, nxr_left(timeout_ns, deadline));
     pthread_mutex_lock(&nxr_job.lock);
     nxr_list_remove(&question.link);
     pthread_mutex_unlock(&nxr_job.lock);

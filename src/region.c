@@ -26,8 +26,8 @@
 #define QUARANTINE 64 /* closed handles that are not used again yet */
 
 static struct nxr_list open_regions = {&open_regions, &open_regions};
-static struct nxr_list retired = {&retired, &retired}; /* oldest first */
-static unsigned n_retired;
+static struct nxr_list region_retired = {&region_retired, &region_retired}; /* oldest first */
+static unsigned region_n_retired;
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
@@ -43,9 +43,9 @@ static struct nixl_region *region_new(const char *name)
     struct nixl_region *region;
     void *chunks = calloc(1, chunks_nbytes());
 
-    if (n_retired > QUARANTINE) {
-        region = nxr_list_entry(nxr_list_pop(&retired), struct nixl_region, link);
-        n_retired--;
+    if (region_n_retired > QUARANTINE) {
+        region = nxr_list_entry(nxr_list_pop(&region_retired), struct nixl_region, link);
+        region_n_retired--;
     } else {
         region = calloc(1, sizeof(*region));
     }
@@ -71,8 +71,8 @@ static void region_retire(struct nixl_region *region)
     atomic_store_explicit(&region->magic, 0, memory_order_release);
     nxr_region_drop_parts(region);
     nxr_list_remove(&region->link);
-    nxr_list_append(&retired, &region->link);
-    n_retired++;
+    nxr_list_append(&region_retired, &region->link);
+    region_n_retired++;
 }
 
 static const struct nixl_mem_params default_params = NIXL_MEM_PARAMS_INIT;
@@ -108,7 +108,8 @@ static int check_name(const char *operation, const char *name, struct nixl_regio
     return NIXL_OK;
 }
 
-static int check_params(const char *operation, size_t nbytes, const struct nixl_mem_params *params)
+static int region_check_params(const char *operation, size_t nbytes,
+                               const struct nixl_mem_params *params)
 {
     if (nbytes == 0) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "nbytes is 0");
@@ -135,8 +136,8 @@ static int check_params(const char *operation, size_t nbytes, const struct nixl_
 }
 
 /* A handle with an own part; `memory` is given away, or given back. */
-static int publish(const char *operation, const char *name, struct nxr_memory *memory,
-                   struct nixl_region **region_p)
+static int region_publish(const char *operation, const char *name, struct nxr_memory *memory,
+                          struct nixl_region **region_p)
 {
     struct nixl_region *region;
     int status = NIXL_ERR_NO_MEMORY;
@@ -222,7 +223,7 @@ static int alloc_region(const char *name, size_t nbytes, const struct nixl_mem_p
     if (memory.note[0] != '\0') {
         nxr_info(MEMORY, "region '%s': %s", name, memory.note);
     }
-    return publish("nixl_region_alloc", name, &memory, region_p);
+    return region_publish("nixl_region_alloc", name, &memory, region_p);
 }
 
 int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_params *params,
@@ -232,7 +233,7 @@ int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_par
 
     params = params != NULL ? params : &default_params;
     if (status == NIXL_OK) {
-        status = check_params("nixl_region_alloc", nbytes, params);
+        status = region_check_params("nixl_region_alloc", nbytes, params);
     }
     return status == NIXL_OK ? alloc_region(name, nbytes, params, region_p) : status;
 }
@@ -281,7 +282,7 @@ int nixl_region_register(const char *name, void *addr, size_t nbytes,
 
     params = params != NULL ? params : &default_params;
     if (status == NIXL_OK) {
-        status = check_params("nixl_region_register", nbytes, params);
+        status = region_check_params("nixl_region_register", nbytes, params);
     }
     if (status != NIXL_OK) {
         return status;
@@ -295,7 +296,7 @@ int nixl_region_register(const char *name, void *addr, size_t nbytes,
     if (status != NIXL_OK) {
         return nxr_fail(status, "nixl_region_register", -1, "", 0, "%s", why.text);
     }
-    return publish("nixl_region_register", name, &memory, region_p);
+    return region_publish("nixl_region_register", name, &memory, region_p);
 }
 
 struct nixl_region *nxr_region_open(const char *name)
@@ -425,7 +426,7 @@ void nxr_regions_close_all(void)
     }
     /* Handles of the next init may come from here, with tables of another size. */
     pthread_mutex_lock(&nxr_job.lock);
-    nxr_list_for_each (link, after, &retired) {
+    nxr_list_for_each (link, after, &region_retired) {
         struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
 
         for (int i = 0; region->chunks != NULL && i * NXR_PARTS_PER_CHUNK < nxr_job.size; i++) {

@@ -191,7 +191,7 @@ void nxr_op_done(struct nxr_op *op, int status)
 /* ---- beginning ------------------------------------------------------------------------------- */
 
 /* Put a request on the list of those to start. Caller holds requests_lock. */
-static void begin(struct nixl_req *req)
+static void request_begin(struct nixl_req *req)
 {
     nxr_list_remove(&req->link);
     nxr_list_remove(&req->age_link);
@@ -204,7 +204,7 @@ void nxr_request_begin_waiting(struct nxr_list *waiting)
 {
     pthread_mutex_lock(&requests_lock);
     while (!nxr_list_is_empty(waiting)) {
-        begin(nxr_list_entry(waiting->next, struct nixl_req, link));
+        request_begin(nxr_list_entry(waiting->next, struct nixl_req, link));
     }
     pthread_mutex_unlock(&requests_lock);
 }
@@ -225,7 +225,7 @@ static void hand_to(struct nxr_op *op, const struct nxr_transport *transport)
 }
 
 /* Only for what is done at once: a device copy is started, and others go on meanwhile. */
-static int move_at_once(struct nxr_op *op)
+static int request_move_at_once(struct nxr_op *op)
 {
     if (op->transport != op->part->transport || op->part->method == NXR_METHOD_DEVICE ||
         (nxr_copier_takes(op) && nxr_copier_is_there())) {
@@ -268,7 +268,7 @@ static void start_word(struct nixl_req *req)
 }
 
 /* Move the bytes, or hand the operation to the transport. */
-static void start(struct nixl_req *req)
+static void request_start(struct nixl_req *req)
 {
     struct nxr_op *op = &req->op;
     struct nxr_part *part = op->part;
@@ -283,9 +283,10 @@ static void start(struct nixl_req *req)
         return;
     }
     hand_to(op, nxr_part_mover(part, op->local));
-    status = op->transport != NULL ? move_at_once(op) : NIXL_ERR_UNSUPPORTED;
+    status = op->transport != NULL ? request_move_at_once(op) : NIXL_ERR_UNSUPPORTED;
     if (status == NIXL_ERR_AGAIN) {
-        struct nxr_peer *peer = req->peer; /* the request may end, and be freed, before start() */
+        struct nxr_peer *peer =
+            req->peer; /* the request may end, and be freed, before request_start() */
         status = op->transport->start(op);
         if (status == NIXL_ERR_UNSUPPORTED && op->transport != &nxr_transport_stage) {
             hand_to(op, &nxr_transport_stage); /* these two devices do not reach each other */
@@ -323,7 +324,7 @@ bool nxr_request_start_begun(void)
         if (req == NULL) {
             return has_started;
         }
-        start(req);
+        request_start(req);
         has_started = true;
     }
 }
@@ -343,7 +344,7 @@ static void begin_at_once(struct nixl_req *req, struct nxr_part *part)
         atomic_fetch_add(&req->peer->n_words, 1);
     }
     atomic_fetch_add(&nxr_n_started, 1);
-    start(req);
+    request_start(req);
     if (nxr_must_drive()) {
         nxr_service_kick();
     }
@@ -392,7 +393,7 @@ static int begin_with_part(struct nixl_req *req, struct nixl_region *region, int
     is_device = state == NXR_PART_READY && is_device_move(&req->op);
     pthread_mutex_lock(&requests_lock);
     if (state == NXR_PART_READY) {
-        begin(req);
+        request_begin(req);
     } else {
         nxr_list_append(&part->waiting, &req->link);
         nxr_list_append(&resolving, &req->age_link);

@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 
-static bool is_done(void *arg)
+static bool req_is_done(void *arg)
 {
     struct nixl_req *req = arg;
 
@@ -87,7 +87,7 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p)
     return status;
 }
 
-static int check_req(const char *operation, struct nixl_req **req_p, int64_t timeout_ns)
+static int req_check_req(const char *operation, struct nixl_req **req_p, int64_t timeout_ns)
 {
     int status = nxr_check_ready(operation);
 
@@ -100,24 +100,24 @@ static int check_req(const char *operation, struct nixl_req **req_p, int64_t tim
 
 int nixl_req_test(struct nixl_req **req_p)
 {
-    int status = check_req("nixl_req_test", req_p, 0);
+    int status = req_check_req("nixl_req_test", req_p, 0);
 
     if (status != NIXL_OK || *req_p == NULL) {
         return status;
     }
     nxr_progress();
     nxr_copier_help_briefly();
-    return is_done(*req_p) ? nxr_request_finish("nixl_req_test", req_p) : NIXL_INPROGRESS;
+    return req_is_done(*req_p) ? nxr_request_finish("nixl_req_test", req_p) : NIXL_INPROGRESS;
 }
 
 int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns)
 {
-    int status = check_req("nixl_req_wait", req_p, timeout_ns);
+    int status = req_check_req("nixl_req_wait", req_p, timeout_ns);
 
     if (status != NIXL_OK || *req_p == NULL) {
         return status;
     }
-    status = nxr_wait(is_done, *req_p, timeout_ns);
+    status = nxr_wait(req_is_done, *req_p, timeout_ns);
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(status, "nixl_req_wait", (*req_p)->peer->rank, "", 0,
                         "%s is not complete after %s; the request lives", (*req_p)->operation,
@@ -137,7 +137,7 @@ static bool is_any_done(void *arg)
     struct any_wait *any = arg;
 
     for (size_t i = 0; i < any->n_reqs; i++) {
-        if (any->reqs[i] != NULL && is_done(any->reqs[i])) {
+        if (any->reqs[i] != NULL && req_is_done(any->reqs[i])) {
             any->index = i;
             return true;
         }
@@ -148,7 +148,7 @@ static bool is_any_done(void *arg)
 int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, size_t *index_p)
 {
     struct any_wait any = {reqs, nreqs, 0};
-    int status = check_req("nixl_req_wait_any", reqs, timeout_ns);
+    int status = req_check_req("nixl_req_wait_any", reqs, timeout_ns);
     size_t n_live = 0;
 
     if (status != NIXL_OK) {
@@ -180,23 +180,23 @@ int nxr_request_stop(struct nixl_req *req)
 
     if (nxr_request_withdraw(req, &cancel)) {
         nxr_request_end(req, NIXL_ERR_CANCELED);
-    } else if (!is_done(req) && req->team != NULL) {
+    } else if (!req_is_done(req) && req->team != NULL) {
         nxr_later_cancel(req);
-    } else if (!is_done(req) && !nxr_request_has_peer(req) && req->exposure == NULL) {
+    } else if (!req_is_done(req) && !nxr_request_has_peer(req) && req->exposure == NULL) {
         nxr_making_leave(req);
-    } else if (!is_done(req) && req->exposure != NULL) {
+    } else if (!req_is_done(req) && req->exposure != NULL) {
         nxr_exposure_stop(req);
-    } else if (!is_done(req) && req->xfer != NULL) {
+    } else if (!req_is_done(req) && req->xfer != NULL) {
         nxr_xfer_stop(req->xfer, req);
-    } else if (!is_done(req) && cancel != NULL) {
+    } else if (!req_is_done(req) && cancel != NULL) {
         cancel(&req->op);
     }
-    return is_done(req) ? NIXL_OK : NIXL_INPROGRESS;
+    return req_is_done(req) ? NIXL_OK : NIXL_INPROGRESS;
 }
 
 int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outcome *outcome_p)
 {
-    int status = check_req("nixl_req_cancel", req_p, timeout_ns);
+    int status = req_check_req("nixl_req_cancel", req_p, timeout_ns);
     enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
     struct nixl_req *req;
 
@@ -211,7 +211,7 @@ int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outco
     }
     req = *req_p;
     if (nxr_request_stop(req) == NIXL_INPROGRESS) {
-        status = nxr_wait(is_done, req, timeout_ns);
+        status = nxr_wait(req_is_done, req, timeout_ns);
         if (status == NIXL_ERR_TIMEOUT) {
             return nxr_fail(status, "nixl_req_cancel", req->peer->rank, "", 0,
                             "%s is still in flight %s after it was canceled; the request lives",
@@ -233,7 +233,7 @@ int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outco
 
 int nixl_req_free(struct nixl_req **req_p)
 {
-    int status = check_req("nixl_req_free", req_p, 0);
+    int status = req_check_req("nixl_req_free", req_p, 0);
 
     if (status != NIXL_OK || *req_p == NULL) {
         return status;

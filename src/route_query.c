@@ -24,8 +24,9 @@ struct between {
  * Why a transport of this host that works does not serve a peer, or memory of a kind there. One
  * that could not open the part has said so in its note.
  */
-static void tell_why_not(const struct nxr_transport *transport, const struct nxr_peer *peer,
-                         const struct between *between, struct nixl_route_info *info)
+static void route_query_tell_why_not(const struct nxr_transport *transport,
+                                     const struct nxr_peer *peer, const struct between *between,
+                                     struct nixl_route_info *info)
 {
     enum nixl_scope scope = peer->rank == nxr_job.rank ? NIXL_SCOPE_SELF
                             : nxr_peer_is_local(peer)  ? NIXL_SCOPE_LOCAL
@@ -61,7 +62,7 @@ static void ask_local(size_t index, const struct nxr_peer *peer, const struct be
     nxr_route_expect_of(transport->name, NXR_METHOD_MEMCPY, &info->latency_ns,
                         &info->bandwidth_mbps);
     if (is_usable && !info->is_chosen) {
-        tell_why_not(transport, peer, between, info);
+        route_query_tell_why_not(transport, peer, between, info);
     }
 }
 
@@ -80,8 +81,8 @@ static void ask_own_device(struct nixl_route_info *info)
 }
 
 /* Transport number `index`: those of this host, then the networks. False: there is none. */
-static bool ask(unsigned index, const struct nxr_peer *peer, const struct between *between,
-                struct nixl_route_info *info)
+static bool route_query_ask(unsigned index, const struct nxr_peer *peer,
+                            const struct between *between, struct nixl_route_info *info)
 {
     size_t n = nxr_n_transports + nxr_net_count();
 
@@ -130,7 +131,7 @@ int nixl_route_query(int rank, unsigned index, struct nixl_route_info *info_p)
     if (status != NIXL_OK) {
         return status;
     }
-    if (!ask(index, peer, NULL, &info)) {
+    if (!route_query_ask(index, peer, NULL, &info)) {
         return fail_index("nixl_route_query", rank, index);
     }
     *info_p = info;
@@ -162,7 +163,7 @@ static void tell_why_staged(const struct between *between, struct nixl_route_inf
 }
 
 /* How the chosen transport moves the bytes, what that takes, and why not better. */
-static void tell_how(const struct between *between, struct nixl_route_info *info)
+static void route_query_tell_how(const struct between *between, struct nixl_route_info *info)
 {
     const struct nxr_part *part = between->part;
     const struct nxr_transport *mover = nxr_part_mover(part, between->local);
@@ -193,11 +194,11 @@ int nixl_route_query_part(int rank, struct nixl_region *region, const void *loca
         return status;
     }
     between.part = part;
-    if (!ask(index, part->peer, &between, &info)) {
+    if (!route_query_ask(index, part->peer, &between, &info)) {
         return fail_index("nixl_route_query_part", rank, index);
     }
     if (info.is_chosen) {
-        tell_how(&between, &info);
+        route_query_tell_how(&between, &info);
     } else if (info.is_usable && part->peer->net == NULL && index >= nxr_n_transports) {
         snprintf(info.why, sizeof(info.why), "%s is faster", part->transport->name);
     }

@@ -126,7 +126,7 @@ static const char *number_text(uint64_t bits, enum nixl_type type, char text[NUM
 }
 
 /* "signal is 0; waiting for >= 1". What lies in device memory is not read again for that. */
-static void describe(const struct signal_wait *wait, char *text, size_t nbytes)
+static void signal_wait_describe(const struct signal_wait *wait, char *text, size_t nbytes)
 {
     static const char *const compare_texts[] = {"==", "!=", "<", "<=", ">", ">="};
     const void *first = word_at(wait, 0);
@@ -153,7 +153,7 @@ static int fail_lost(const char *operation, const struct signal_wait *wait)
     bool has_left = peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED;
     char text[128];
 
-    describe(wait, text, sizeof(text));
+    signal_wait_describe(wait, text, sizeof(text));
     return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, "", 0, "rank %d has %s: %s", rank,
                     has_left ? "left the job" : "died", text);
 }
@@ -167,7 +167,7 @@ static int fail_wait(const char *operation, int status, const struct signal_wait
         return nxr_fail(status, operation, -1, "", 0, "a word in device memory cannot be read: %s",
                         nixl_strerror(status));
     }
-    describe(wait, text, sizeof(text));
+    signal_wait_describe(wait, text, sizeof(text));
     return nxr_fail(status, operation, -1, "", 0, "after %s: %s", nxr_duration(timeout_ns).text,
                     text);
 }
@@ -250,7 +250,7 @@ static int look_at_all(struct signal_wait *wait)
     return NIXL_INPROGRESS;
 }
 
-static bool has_changed(void *arg)
+static bool signal_wait_has_changed(void *arg)
 {
     return atomic_load(&nxr_device_n_changes) != *(const uint64_t *)arg;
 }
@@ -275,7 +275,8 @@ static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
         if (timeout_ns == 0 || left_ns <= 1) {
             return timeout_ns == 0 ? NIXL_INPROGRESS : NIXL_ERR_TIMEOUT;
         }
-        status = nxr_wait(has_changed, &n_changes, pause_ns < left_ns ? pause_ns : left_ns);
+        status =
+            nxr_wait(signal_wait_has_changed, &n_changes, pause_ns < left_ns ? pause_ns : left_ns);
         pause_ns = status == NIXL_OK              ? FIRST_PAUSE_NS
                    : 2 * pause_ns < LAST_PAUSE_NS ? 2 * pause_ns
                                                   : LAST_PAUSE_NS;
@@ -326,8 +327,8 @@ static int wait_signals(const char *operation, struct signal_wait *wait, int64_t
 /* Looks at one word with nothing in between, a microsecond or so, for peers that answer at once. */
 #define CLOSE_LOOKS 512
 
-static inline bool look_closely(const uint64_t *word, enum nixl_compare compare, uint64_t value,
-                                int n_looks, uint64_t *seen_p)
+static inline bool signal_wait_look_closely(const uint64_t *word, enum nixl_compare compare,
+                                            uint64_t value, int n_looks, uint64_t *seen_p)
 {
     for (int i = 0; i < n_looks; i++) {
         *seen_p = atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
@@ -348,9 +349,9 @@ int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t v
     if (status == NIXL_OK && nxr_range_is_device(word)) {
         status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
     } else if (status == NIXL_OK &&
-               !look_closely(word, compare, value,
-                             timeout_ns != 0 && nxr_wait_looks_closely() ? CLOSE_LOOKS : 1,
-                             &wait.seen)) {
+               !signal_wait_look_closely(
+                   word, compare, value,
+                   timeout_ns != 0 && nxr_wait_looks_closely() ? CLOSE_LOOKS : 1, &wait.seen)) {
         status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
     }
     if (status == NIXL_OK && seen_p != NULL) {

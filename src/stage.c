@@ -23,7 +23,7 @@
 static pthread_mutex_t lanes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list lanes = {&lanes, &lanes};
 static _Atomic uint32_t n_jobs_in_all;
-static atomic_bool must_look; /* some lane's is set */
+static atomic_bool stage_must_look; /* some lane's is set */
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
@@ -64,7 +64,7 @@ static void end_job(struct stage_lane *lane, struct stage_job *job)
     nxr_op_done(op, status);
 }
 
-static int run_round(struct stage_lane *lane)
+static int stage_run_round(struct stage_lane *lane)
 {
     struct stage_job *job;
     int n_moved = 0;
@@ -80,14 +80,14 @@ static int run_round(struct stage_lane *lane)
 }
 
 /* Rounds until no more news have come; the caller was the first to count himself in n_news. */
-static int run_rounds(struct stage_lane *lane)
+static int stage_run_rounds(struct stage_lane *lane)
 {
     uint32_t n_seen;
     int n_moved = 0;
 
     do {
         n_seen = atomic_load_explicit(&lane->n_news, memory_order_acquire);
-        n_moved += run_round(lane);
+        n_moved += stage_run_round(lane);
     } while (atomic_fetch_sub_explicit(&lane->n_news, n_seen, memory_order_acq_rel) != n_seen);
     return n_moved;
 }
@@ -95,7 +95,7 @@ static int run_rounds(struct stage_lane *lane)
 void nxr_stage_drive(struct stage_lane *lane)
 {
     if (atomic_fetch_add_explicit(&lane->n_news, 1, memory_order_acq_rel) == 0) {
-        run_rounds(lane);
+        stage_run_rounds(lane);
     }
 }
 
@@ -107,7 +107,7 @@ static int try_drive(struct stage_lane *lane)
     return atomic_load_explicit(&lane->n_jobs, memory_order_relaxed) != 0 &&
                    atomic_compare_exchange_strong_explicit(
                        &lane->n_news, &nobody, 1, memory_order_acq_rel, memory_order_relaxed)
-               ? run_rounds(lane)
+               ? stage_run_rounds(lane)
                : 0;
 }
 
@@ -170,7 +170,7 @@ static int for_each_lane(int (*fn)(struct stage_lane *lane))
 void nxr_stage_look_again(struct stage_lane *lane)
 {
     atomic_store(&lane->must_look, true);
-    atomic_store_explicit(&must_look, true, memory_order_release);
+    atomic_store_explicit(&stage_must_look, true, memory_order_release);
 }
 
 bool nxr_stage_answered(struct nxr_peer *peer, uint32_t slot, int status)
@@ -199,7 +199,7 @@ void nxr_stage_peer_lost(struct nxr_peer *peer)
     }
 }
 
-static int look(struct stage_lane *lane)
+static int stage_look(struct stage_lane *lane)
 {
     if (atomic_exchange(&lane->must_look, false)) {
         nxr_stage_drive(lane);
@@ -209,9 +209,9 @@ static int look(struct stage_lane *lane)
 
 void nxr_stage_run(void)
 {
-    if (atomic_load_explicit(&must_look, memory_order_relaxed) &&
-        atomic_exchange(&must_look, false)) {
-        for_each_lane(look);
+    if (atomic_load_explicit(&stage_must_look, memory_order_relaxed) &&
+        atomic_exchange(&stage_must_look, false)) {
+        for_each_lane(stage_look);
     }
 }
 

@@ -86,18 +86,18 @@ static void step_ended(struct stage_chunk *chunk, int status)
     nxr_stage_drive(lane);
 }
 
-static void copy_ended(struct nxr_device_copy *copy, int status)
+static void stage_piece_copy_ended(struct nxr_device_copy *copy, int status)
 {
     step_ended(nxr_list_entry(copy, struct stage_chunk, copy), status);
 }
 
-static void move_ended(struct nxr_op *op, int status)
+static void stage_piece_move_ended(struct nxr_op *op, int status)
 {
     atomic_fetch_sub(&nxr_n_started, 1);
     step_ended(nxr_list_entry(op, struct stage_chunk, op), status);
 }
 
-static int begin_copy(struct stage_chunk *chunk)
+static int stage_piece_begin_copy(struct stage_chunk *chunk)
 {
     const struct stage_job *job = chunk->job;
     char *device = (char *)job->op->local + chunk->at;
@@ -114,7 +114,7 @@ static int begin_copy(struct stage_chunk *chunk)
         .dst = is_put ? NULL : job->range,
         .src = is_put ? job->range : NULL,
         .stream = job->op->stream,
-        .ended = copy_ended,
+        .ended = stage_piece_copy_ended,
     };
     return nxr_device_copy_begin(&chunk->copy);
 }
@@ -133,7 +133,7 @@ static int begin_move(struct stage_chunk *chunk)
         .offset = chunk->is_windowed ? slot * NXR_STAGE_NBYTES : user->offset + chunk->at,
         .local = chunk->job->range != NULL ? chunk->memory : (char *)user->local + chunk->at,
         .nbytes = chunk->nbytes,
-        .ended = move_ended,
+        .ended = stage_piece_move_ended,
     };
     status = user->kind == NXR_OP_PUT
                  ? part->transport->put(part, chunk->op.offset, chunk->op.local, chunk->nbytes)
@@ -184,7 +184,7 @@ static void begin_step(struct stage_chunk *chunk)
     atomic_store_explicit(&chunk->status, NIXL_INPROGRESS, memory_order_relaxed);
     switch (step_of(chunk)) {
     case STEP_COPY:
-        status = begin_copy(chunk);
+        status = stage_piece_begin_copy(chunk);
         break;
     case STEP_MOVE:
         status = begin_move(chunk);
@@ -199,14 +199,14 @@ static void begin_step(struct stage_chunk *chunk)
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-static void fail(struct stage_lane *lane, struct stage_job *job, int status)
+static void stage_piece_fail(struct stage_lane *lane, struct stage_job *job, int status)
 {
     pthread_mutex_lock(&lane->lock);
     job->status = job->status == NIXL_OK ? status : job->status;
     pthread_mutex_unlock(&lane->lock);
 }
 
-static bool is_stopped(struct stage_lane *lane, const struct stage_job *job)
+static bool stage_piece_is_stopped(struct stage_lane *lane, const struct stage_job *job)
 {
     bool is_stopped;
 
@@ -235,7 +235,7 @@ static struct stage_job *job_to_go_on(struct stage_lane *lane)
 }
 
 /* Give a free chunk the next piece; false: there is none, or it has to wait. */
-static bool take_piece(struct stage_chunk *chunk)
+static bool stage_piece_take_piece(struct stage_chunk *chunk)
 {
     struct stage_lane *lane = chunk->lane;
     struct stage_job *job = job_to_go_on(lane);
@@ -261,7 +261,7 @@ static bool take_piece(struct stage_chunk *chunk)
         return false;
     }
     if (status != NIXL_OK) {
-        fail(lane, job, status);
+        stage_piece_fail(lane, job, status);
         return true;
     }
     chunk->job = job;
@@ -305,7 +305,7 @@ static size_t nbytes_seen(const struct stage_chunk *chunk)
 }
 
 /* The piece is over, or goes no further; its chunk is free. */
-static void leave(struct stage_chunk *chunk, size_t nbytes)
+static void stage_piece_leave(struct stage_chunk *chunk, size_t nbytes)
 {
     chunk->job->op->nbytes_done += nbytes;
     chunk->job->n_chunks--;
@@ -320,7 +320,8 @@ static void stop_step(struct stage_chunk *chunk)
     if (step_of(chunk) == STEP_ASK && (lane->is_closing || nxr_peer_is_lost(lane->peer)) &&
         atomic_exchange(&chunk->is_asked, false)) {
         atomic_store(&chunk->status, lane->is_closing ? NIXL_ERR_CANCELED : NIXL_ERR_PEER_LOST);
-    } else if (step_of(chunk) == STEP_MOVE && !chunk->is_stopping && is_stopped(lane, chunk->job)) {
+    } else if (step_of(chunk) == STEP_MOVE && !chunk->is_stopping &&
+               stage_piece_is_stopped(lane, chunk->job)) {
         chunk->is_stopping = true;
         chunk->op.transport->cancel(&chunk->op);
     }
@@ -334,7 +335,7 @@ bool nxr_stage_advance(struct stage_chunk *chunk)
         int status;
 
         if (chunk->job == NULL) {
-            if (!take_piece(chunk)) {
+            if (!stage_piece_take_piece(chunk)) {
                 return has_moved;
             }
             has_moved = true;
@@ -349,12 +350,12 @@ bool nxr_stage_advance(struct stage_chunk *chunk)
         }
         has_moved = true;
         if (status != NIXL_OK) {
-            fail(chunk->lane, chunk->job, status);
-            leave(chunk, nbytes_touched(chunk));
+            stage_piece_fail(chunk->lane, chunk->job, status);
+            stage_piece_leave(chunk, nbytes_touched(chunk));
         } else if (++chunk->n_steps == N_STEPS) {
-            leave(chunk, chunk->nbytes);
-        } else if (is_stopped(chunk->lane, chunk->job)) {
-            leave(chunk, nbytes_seen(chunk));
+            stage_piece_leave(chunk, chunk->nbytes);
+        } else if (stage_piece_is_stopped(chunk->lane, chunk->job)) {
+            stage_piece_leave(chunk, nbytes_seen(chunk));
         } else {
             begin_step(chunk);
         }

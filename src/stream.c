@@ -36,7 +36,7 @@ static struct nxr_list raises = {&raises, &raises};
 
 /* ---- put and get ----------------------------------------------------------------------------- */
 
-static void *stream_of(void *stream)
+static void *stream_stream_of(void *stream)
 {
     return stream != NULL ? stream : NXR_STREAM_DEFAULT;
 }
@@ -66,8 +66,8 @@ static int check_sides(const char *operation, const struct nxr_part *part, const
 }
 
 /* Queue the copy of `op`, whose part is not found yet. */
-static int queue(const char *operation, int rank, struct nixl_region *region, struct nxr_op *op,
-                 struct nixl_req **req_p)
+static int stream_queue(const char *operation, int rank, struct nixl_region *region,
+                        struct nxr_op *op, struct nixl_req **req_p)
 {
     struct nixl_req *req;
     int status = nxr_transfer_check(operation, rank, region, op->local, op->nbytes);
@@ -99,9 +99,9 @@ int nixl_put_on_stream(int rank, struct nixl_region *region, uint64_t offset, co
                         .offset = offset,
                         .local = (void *)src,
                         .nbytes = nbytes,
-                        .stream = stream_of(stream)};
+                        .stream = stream_stream_of(stream)};
 
-    return queue("nixl_put_on_stream", rank, region, &op, req_p);
+    return stream_queue("nixl_put_on_stream", rank, region, &op, req_p);
 }
 
 int nixl_get_on_stream(int rank, struct nixl_region *region, uint64_t offset, void *dst,
@@ -111,9 +111,9 @@ int nixl_get_on_stream(int rank, struct nixl_region *region, uint64_t offset, vo
                         .offset = offset,
                         .local = dst,
                         .nbytes = nbytes,
-                        .stream = stream_of(stream)};
+                        .stream = stream_stream_of(stream)};
 
-    return queue("nixl_get_on_stream", rank, region, &op, req_p);
+    return stream_queue("nixl_get_on_stream", rank, region, &op, req_p);
 }
 
 int nixl_put_notify_on_stream(int rank, struct nixl_region *region, uint64_t offset,
@@ -125,11 +125,11 @@ int nixl_put_notify_on_stream(int rank, struct nixl_region *region, uint64_t off
                         .offset = offset,
                         .local = (void *)src,
                         .nbytes = nbytes,
-                        .stream = stream_of(stream)};
+                        .stream = stream_stream_of(stream)};
     int status = nxr_notify_check(operation, rank, msg, msg_nbytes, 0);
 
     if (status == NIXL_OK) {
-        status = queue(operation, rank, region, &op, NULL);
+        status = stream_queue(operation, rank, region, &op, NULL);
     }
     /* The put is under way: the notification is held until it has ended, and nobody waits. */
     return status == NIXL_OK
@@ -140,7 +140,7 @@ int nixl_put_notify_on_stream(int rank, struct nixl_region *region, uint64_t off
 /* ---- signals --------------------------------------------------------------------------------- */
 
 /* Call with calls_lock held. */
-static void let_go(struct raise *raise)
+static void stream_let_go(struct raise *raise)
 {
     nxr_guard_release(raise->hold);
     atomic_fetch_sub_explicit(&raise->part->n_copies, 1, memory_order_release);
@@ -156,7 +156,7 @@ static void raised(void *argument)
     pthread_mutex_lock(&calls_lock);
     if (raise->part != NULL) {
         nxr_wake_peer(raise->part->peer);
-        let_go(raise);
+        stream_let_go(raise);
     }
     pthread_mutex_unlock(&calls_lock);
     free(raise);
@@ -188,13 +188,13 @@ static struct raise *raise_begin(struct nxr_part *part, int *status_p)
 static void raise_undo(struct raise *raise)
 {
     pthread_mutex_lock(&calls_lock);
-    let_go(raise);
+    stream_let_go(raise);
     pthread_mutex_unlock(&calls_lock);
     free(raise);
 }
 
 /* Where the stream writes the word: memory that the GPU reaches. NULL: it does not. */
-static void *word_of(struct nxr_part *part, uint64_t offset)
+static void *stream_word_of(struct nxr_part *part, uint64_t offset)
 {
     if (part->method == NXR_METHOD_DEVICE) {
         const struct nxr_range *range = nxr_range_find(part->addr);
@@ -235,19 +235,19 @@ int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t off
     if (raise == NULL) {
         return nxr_transfer_fail(operation, status, region, part);
     }
-    word = word_of(part, offset);
+    word = stream_word_of(part, offset);
     if (word == NULL) {
         raise_undo(raise);
         return fail_stream(operation, rank, NIXL_ERR_UNSUPPORTED,
                            "the GPU does not reach that part: synchronise the stream and use "
                            "nixl_signal_set()");
     }
-    status = nxr_stream_write(stream_of(stream), word, value, why, sizeof(why));
+    status = nxr_stream_write(stream_stream_of(stream), word, value, why, sizeof(why));
     if (status != NIXL_OK) {
         raise_undo(raise);
         return fail_stream(operation, rank, status, why);
     }
-    status = nxr_stream_call(stream_of(stream), raised, raise, why, sizeof(why));
+    status = nxr_stream_call(stream_stream_of(stream), raised, raise, why, sizeof(why));
     /* The word will be written: who is queued behind it cannot be taken back, nor let go early. */
     return status == NIXL_OK ? status : fail_stream(operation, rank, status, why);
 }
@@ -256,7 +256,7 @@ void nxr_stream_leave(void)
 {
     pthread_mutex_lock(&calls_lock);
     while (!nxr_list_is_empty(&raises)) {
-        let_go(nxr_list_entry(raises.next, struct raise, link));
+        stream_let_go(nxr_list_entry(raises.next, struct raise, link));
     }
     pthread_mutex_unlock(&calls_lock);
 }
@@ -305,6 +305,7 @@ int nixl_signal_wait_on_stream(const uint64_t *word, enum nixl_compare compare, 
         return fail_stream(operation, -1, NIXL_ERR_INVALID_ARG,
                            "the word is in no host or CUDA region of this rank");
     }
-    status = nxr_stream_wait(stream_of(stream), word, value, compare == NIXL_EQ, why, sizeof(why));
+    status = nxr_stream_wait(stream_stream_of(stream), word, value, compare == NIXL_EQ, why,
+                             sizeof(why));
     return status == NIXL_OK ? status : fail_stream(operation, -1, status, why);
 }

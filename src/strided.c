@@ -44,8 +44,8 @@ static void take_off(struct strided *call, size_t n_done)
 }
 
 /* NIXL_OK; NIXL_ERR_AGAIN: the rest cannot be done at once. */
-static int move_at_once(struct strided *call, struct nxr_part *part,
-                        const struct nxr_transport *mover)
+static int strided_move_at_once(struct strided *call, struct nxr_part *part,
+                                const struct nxr_transport *mover)
 {
     struct nxr_piece pieces[LIST_BLOCKS];
     size_t most = LIST_NBYTES / call->block_nbytes + 1;
@@ -128,7 +128,7 @@ static int move(struct strided *call)
     }
     mover = nxr_part_mover(part, call->local);
     status = mover == part->transport && !nxr_range_is_device(call->local)
-                 ? move_at_once(call, part, mover)
+                 ? strided_move_at_once(call, part, mover)
                  : NIXL_ERR_AGAIN;
     if (status == NIXL_ERR_AGAIN) {
         return move_by_transfer(call);

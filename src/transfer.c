@@ -68,8 +68,8 @@ static int fail_range(const char *operation, int rank, const struct nixl_region 
 }
 
 /* Find the part, asking its owner if need be, and check the range. */
-static int find_part(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
-                     size_t nbytes, struct nxr_part **part_p)
+static int transfer_find_part(const char *operation, int rank, struct nixl_region *region,
+                              uint64_t offset, size_t nbytes, struct nxr_part **part_p)
 {
     int status = NIXL_OK;
 
@@ -93,7 +93,8 @@ int nxr_transfer_find_part(const char *operation, int rank, struct nixl_region *
 {
     int status = nxr_transfer_check(operation, rank, region, region, nbytes);
 
-    return status == NIXL_OK ? find_part(operation, rank, region, offset, nbytes, part_p) : status;
+    return status == NIXL_OK ? transfer_find_part(operation, rank, region, offset, nbytes, part_p)
+                             : status;
 }
 
 int nxr_transfer_fail(const char *operation, int status, struct nixl_region *region,
@@ -145,7 +146,7 @@ int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region
                     "region '%s' of rank %d: %s", region->name, part->peer->rank, why);
 }
 
-static bool is_complete(void *arg)
+static bool transfer_is_complete(void *arg)
 {
     return atomic_load_explicit(&((struct nixl_req *)arg)->status, memory_order_acquire) !=
            NIXL_INPROGRESS;
@@ -158,10 +159,10 @@ static bool is_complete(void *arg)
 static int finish_request(const char *operation, int rank, struct nixl_req *req)
 {
     size_t nbytes = req->op.nbytes, nbytes_done;
-    bool is_late = nxr_wait(is_complete, req, nxr_env.op_timeout) != NIXL_OK;
+    bool is_late = nxr_wait(transfer_is_complete, req, nxr_env.op_timeout) != NIXL_OK;
 
     if (is_late && nxr_request_stop(req) == NIXL_INPROGRESS) {
-        (void)nxr_wait(is_complete, req, NIXL_FOREVER);
+        (void)nxr_wait(transfer_is_complete, req, NIXL_FOREVER);
     }
     if (!is_late || atomic_load(&req->status) != NIXL_ERR_CANCELED) {
         return nixl_req_wait(&req, NIXL_FOREVER);
@@ -198,7 +199,7 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, int rank,
     int status = nxr_transfer_check(operation, rank, region, local, nbytes);
 
     if (status == NIXL_OK) {
-        status = find_part(operation, rank, region, offset, nbytes, &part);
+        status = transfer_find_part(operation, rank, region, offset, nbytes, &part);
     }
     if (status != NIXL_OK || nbytes == 0) {
         return status;
@@ -241,8 +242,9 @@ usable_part_up_to(size_t max_nbytes, int rank, struct nixl_region *region, uint6
     return part;
 }
 
-static inline struct nxr_part *usable_part(int rank, struct nixl_region *region, uint64_t offset,
-                                           const void *local, size_t nbytes)
+static inline struct nxr_part *transfer_usable_part(int rank, struct nixl_region *region,
+                                                    uint64_t offset, const void *local,
+                                                    size_t nbytes)
 {
     return usable_part_up_to(SIZE_MAX, rank, region, offset, local, nbytes);
 }
@@ -250,7 +252,7 @@ static inline struct nxr_part *usable_part(int rank, struct nixl_region *region,
 static inline int put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                       const void *src, size_t nbytes)
 {
-    struct nxr_part *part = usable_part(rank, region, offset, src, nbytes);
+    struct nxr_part *part = transfer_usable_part(rank, region, offset, src, nbytes);
 
     if (__builtin_expect(part != NULL && part->transport->put(part, offset, src, nbytes) == NIXL_OK,
                          1)) {
@@ -262,7 +264,7 @@ static inline int put(const char *operation, int rank, struct nixl_region *regio
 static inline int get(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                       void *dst, size_t nbytes)
 {
-    struct nxr_part *part = usable_part(rank, region, offset, dst, nbytes);
+    struct nxr_part *part = transfer_usable_part(rank, region, offset, dst, nbytes);
 
     if (__builtin_expect(part != NULL && part->transport->get(part, offset, dst, nbytes) == NIXL_OK,
                          1)) {
@@ -395,7 +397,8 @@ int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst
 static inline int put_notify_at_once(int rank, struct nixl_region *region,
                                      const struct nxr_put_notify *what)
 {
-    struct nxr_part *part = usable_part(rank, region, what->offset, what->src, what->nbytes);
+    struct nxr_part *part =
+        transfer_usable_part(rank, region, what->offset, what->src, what->nbytes);
 
     if (__builtin_expect(part == NULL || part->method < NXR_METHOD_MESSAGE, 1)) {
         return NIXL_ERR_AGAIN;
@@ -406,7 +409,7 @@ static inline int put_notify_at_once(int rank, struct nixl_region *region,
 /* Does the put still run, and will nothing that is sent from now on overtake it? */
 static bool is_on_its_way(struct nixl_req *req)
 {
-    return nxr_request_is_ordered(req) && !is_complete(req);
+    return nxr_request_is_ordered(req) && !transfer_is_complete(req);
 }
 
 /* Over a network, on which what follows may travel along. */
@@ -428,7 +431,8 @@ static int begin_followed(const char *operation, struct nxr_part *part,
 int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *region,
                           const struct nxr_piece *what, int (*then)(void *), void *arg)
 {
-    struct nxr_part *part = usable_part(rank, region, what->offset, what->local, what->nbytes);
+    struct nxr_part *part =
+        transfer_usable_part(rank, region, what->offset, what->local, what->nbytes);
     struct nixl_req *req = NULL;
     int status, done;
 

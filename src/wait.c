@@ -92,13 +92,13 @@ void nxr_wake_self(void)
     }
 }
 
-static int64_t spin_time(void)
+static int64_t wait_spin_time(void)
 {
     return longer_spin_ns > nxr_job.spin_ns ? longer_spin_ns : nxr_job.spin_ns;
 }
 
 /* Learn from a wait that ended after falling asleep. In a crowd the core belongs to others. */
-static void learn(int64_t waited_ns)
+static void wait_learn(int64_t waited_ns)
 {
     int64_t longest = MAX_SPIN_FACTOR * nxr_job.spin_ns;
 
@@ -115,7 +115,7 @@ static bool is_polling(void)
     return atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed);
 }
 
-static bool look_closely(nxr_ready_fn *ready_fn, void *arg)
+static bool wait_look_closely(nxr_ready_fn *ready_fn, void *arg)
 {
     bool is_busy = is_polling() || nxr_copier_has_work();
     int n_looks = nxr_wait_looks_closely() && !is_busy ? FIRST_LOOKS : 1;
@@ -164,7 +164,7 @@ void nxr_device_ends_at(int64_t end_ns)
 static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline, bool *is_helper_p)
 {
     bool has_moved = nxr_copier_help(is_helper_p);
-    int64_t now = nxr_now_ns(), spin_ns = spin_time(), until = now + spin_ns;
+    int64_t now = nxr_now_ns(), spin_ns = wait_spin_time(), until = now + spin_ns;
     int n_looks = is_polling() ? LOOKS_PER_POLL : LOOKS_PER_CLOCK;
 
     do {
@@ -227,7 +227,7 @@ bool nxr_nobody_waits(void)
 }
 
 /* Sleep until the doorbell rings, unless something came, or moves, just before. Is it ready? */
-static bool sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
+static bool wait_sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 {
     struct nxr_control *control = nxr_job.control;
     uint32_t doorbell = atomic_load_explicit(&control->doorbell, memory_order_acquire);
@@ -257,7 +257,7 @@ int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns)
         nxr_progress();
         return ready_fn(arg) ? NIXL_OK : NIXL_INPROGRESS;
     }
-    if (look_closely(ready_fn, arg)) {
+    if (wait_look_closely(ready_fn, arg)) {
         return NIXL_OK;
     }
     start = nxr_now_ns();
@@ -266,8 +266,8 @@ int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns)
         return NIXL_OK;
     }
     do {
-        if (sleep_once(ready_fn, arg, deadline) || spin(ready_fn, arg, deadline)) {
-            learn(nxr_now_ns() - start);
+        if (wait_sleep_once(ready_fn, arg, deadline) || spin(ready_fn, arg, deadline)) {
+            wait_learn(nxr_now_ns() - start);
             nxr_net_long_wait_ended();
             return NIXL_OK;
         }

@@ -25,8 +25,8 @@ static inline bool has_pending(const struct nxr_peer *peer)
 }
 
 /* The part, if the word is in range and aligned and can be changed in place, at once; else NULL. */
-static inline struct nxr_part *usable_part(int rank, struct nixl_region *region,
-                                           const struct nxr_atomic *atomic)
+static inline struct nxr_part *word_usable_part(int rank, struct nixl_region *region,
+                                                const struct nxr_atomic *atomic)
 {
     struct nxr_part *part = nxr_region_part(region, rank);
     size_t nbytes = nxr_type_nbytes(atomic->type);
@@ -65,8 +65,8 @@ int nxr_word_find_part(const char *operation, int rank, struct nixl_region *regi
 }
 
 /* Everything but the usual: first use, bad arguments, earlier puts that are under way. */
-static int find_part(const char *operation, int rank, struct nixl_region *region,
-                     const struct nxr_atomic *atomic, struct nxr_part **part_p)
+static int word_find_part(const char *operation, int rank, struct nixl_region *region,
+                          const struct nxr_atomic *atomic, struct nxr_part **part_p)
 {
     int status = nxr_word_find_part(operation, rank, region, atomic, part_p);
 
@@ -109,7 +109,7 @@ static int change_slow(const char *operation, int rank, struct nixl_region *regi
                        const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
 {
     struct nxr_part *part;
-    int status = find_part(operation, rank, region, atomic, &part);
+    int status = word_find_part(operation, rank, region, atomic, &part);
 
     if (status != NIXL_OK) {
         return status;
@@ -118,10 +118,10 @@ static int change_slow(const char *operation, int rank, struct nixl_region *regi
     return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, part);
 }
 
-static inline int change(const char *operation, int rank, struct nixl_region *region,
-                         const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
+static inline int word_change(const char *operation, int rank, struct nixl_region *region,
+                              const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
 {
-    struct nxr_part *part = usable_part(rank, region, atomic);
+    struct nxr_part *part = word_usable_part(rank, region, atomic);
 
     if (__builtin_expect(part != NULL && change_mapped(part, atomic, fetched_p) == NIXL_OK, 1)) {
         return NIXL_OK;
@@ -193,7 +193,7 @@ static inline int change_and_fetch(const char *operation, int rank, struct nixl_
                                    const struct nxr_atomic *atomic, void *fetched_p)
 {
     uint64_t fetched = 0;
-    int status = change(operation, rank, region, atomic, false, &fetched);
+    int status = word_change(operation, rank, region, atomic, false, &fetched);
 
     if (status == NIXL_OK && fetched_p != NULL) {
         nxr_word_store_value(fetched_p, fetched, nxr_type_nbytes(atomic->type));
@@ -238,7 +238,7 @@ static inline int raise_signal(const char *operation, int rank, struct nixl_regi
     const struct nxr_atomic atomic = nxr_signal_atomic(offset, op, value);
     uint64_t before;
 
-    return change(operation, rank, region, &atomic, true, &before);
+    return word_change(operation, rank, region, &atomic, true, &before);
 }
 
 int nixl_signal_set(int rank, struct nixl_region *region, uint64_t offset, uint64_t value)
@@ -291,7 +291,7 @@ static int put_signal_slow(const char *operation, int rank, struct nixl_region *
     struct signal signal = {operation, rank, signal_region, &what->atomic};
     struct nxr_put_signal whole = *what;
     struct nxr_part *part;
-    int status = find_part(operation, rank, signal_region, &what->atomic, &part);
+    int status = word_find_part(operation, rank, signal_region, &what->atomic, &part);
 
     if (status != NIXL_OK) {
         return status;
@@ -327,7 +327,7 @@ static inline bool put_signal_in_place(struct nxr_part *part, const struct nxr_p
 bool nxr_word_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
                           const struct nxr_put_signal *what)
 {
-    struct nxr_part *part = usable_part(rank, signal_region, &what->atomic);
+    struct nxr_part *part = word_usable_part(rank, signal_region, &what->atomic);
 
     return part != NULL && region == signal_region && put_signal_in_place(part, what);
 }
@@ -335,7 +335,7 @@ bool nxr_word_put_at_once(int rank, struct nixl_region *region, struct nixl_regi
 bool nxr_word_change_at_once(int rank, struct nixl_region *region, const struct nxr_atomic *atomic,
                              uint64_t *fetched_p)
 {
-    struct nxr_part *part = usable_part(rank, region, atomic);
+    struct nxr_part *part = word_usable_part(rank, region, atomic);
 
     return part != NULL && change_mapped(part, atomic, fetched_p) == NIXL_OK;
 }
@@ -343,7 +343,7 @@ bool nxr_word_change_at_once(int rank, struct nixl_region *region, const struct 
 static inline int put_signal(const char *operation, int rank, struct nixl_region *region,
                              struct nixl_region *signal_region, const struct nxr_put_signal *what)
 {
-    struct nxr_part *part = usable_part(rank, signal_region, &what->atomic);
+    struct nxr_part *part = word_usable_part(rank, signal_region, &what->atomic);
     uint64_t before;
     int status;
 

@@ -63,7 +63,8 @@ static int fail_req_p(const char *operation, int rank)
 }
 
 /* A request was made: what has ended within the call is told, and nobody waits for the rest. */
-static int leave(const char *operation, int status, struct nixl_req *req, struct nixl_req **req_p)
+static int word_op_leave(const char *operation, int status, struct nixl_req *req,
+                         struct nixl_req **req_p)
 {
     if (status != NIXL_INPROGRESS) {
         return status;
@@ -103,7 +104,7 @@ static int change_nb(const char *operation, int rank, struct nixl_region *region
     }
     status = nxr_word_find_part(operation, rank, region, atomic, &op.part);
     status = status == NIXL_OK ? nxr_request_make_at(operation, &op, &req) : status;
-    return leave(operation, status, req, req_p);
+    return word_op_leave(operation, status, req, req_p);
 }
 
 int nixl_atomic_nb(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
@@ -165,7 +166,7 @@ static int put_signal_later(const char *operation, int rank, struct nixl_region 
         status = nxr_request_make_then(operation, NXR_OP_PUT, region, rank, what->offset,
                                        (void *)what->src, what->nbytes, &after, &req);
     }
-    return leave(operation, status, req, req_p);
+    return word_op_leave(operation, status, req, req_p);
 }
 
 int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
@@ -252,5 +253,5 @@ int nixl_get_signal_nb(int rank, struct nixl_region *region, uint64_t offset, vo
         status = nxr_request_make_then(operation, NXR_OP_GET, region, rank, offset, dst, nbytes,
                                        &after, &req);
     }
-    return leave(operation, status, req, req_p);
+    return word_op_leave(operation, status, req, req_p);
 }

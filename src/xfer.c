@@ -18,8 +18,8 @@
 #define STOP_NS    (5 * NXR_S)
 
 static struct nxr_list open_xfers = {&open_xfers, &open_xfers};
-static struct nxr_list retired = {&retired, &retired}; /* oldest first */
-static unsigned n_retired;
+static struct nxr_list xfer_retired = {&xfer_retired, &xfer_retired}; /* oldest first */
+static unsigned xfer_n_retired;
 
 int nxr_xfer_check(const char *operation, const struct nixl_xfer *xfer)
 {
@@ -41,9 +41,9 @@ static struct nixl_xfer *xfer_new(void)
     struct nixl_xfer *xfer = NULL;
 
     pthread_mutex_lock(&nxr_xfers_lock);
-    if (n_retired > QUARANTINE) {
-        xfer = nxr_list_entry(nxr_list_pop(&retired), struct nixl_xfer, link);
-        n_retired--;
+    if (xfer_n_retired > QUARANTINE) {
+        xfer = nxr_list_entry(nxr_list_pop(&xfer_retired), struct nixl_xfer, link);
+        xfer_n_retired--;
     }
     pthread_mutex_unlock(&nxr_xfers_lock);
     if (xfer == NULL) {
@@ -59,7 +59,7 @@ static struct nixl_xfer *xfer_new(void)
 }
 
 /* Free all that a handle has; the handle itself stays. */
-static void drop(struct nixl_xfer *xfer)
+static void xfer_drop(struct nixl_xfer *xfer)
 {
     nxr_xfer_free_slots(xfer);
     free(xfer->sides[NIXL_XFER_LOCAL].blocks);
@@ -69,13 +69,13 @@ static void drop(struct nixl_xfer *xfer)
     free(xfer->spare);
 }
 
-static void retire(struct nixl_xfer *xfer)
+static void xfer_retire(struct nixl_xfer *xfer)
 {
-    drop(xfer);
+    xfer_drop(xfer);
     pthread_mutex_lock(&nxr_xfers_lock);
     nxr_list_remove(&xfer->link);
-    nxr_list_append(&retired, &xfer->link);
-    n_retired++;
+    nxr_list_append(&xfer_retired, &xfer->link);
+    xfer_n_retired++;
     pthread_mutex_unlock(&nxr_xfers_lock);
 }
 
@@ -98,8 +98,8 @@ int nxr_xfer_find(const char *operation, struct nixl_xfer *xfer)
 }
 
 /* Take over both sides. */
-static int fill(const char *operation, struct nixl_xfer *xfer, const struct nixl_blocks *local,
-                size_t n_local, const struct nixl_blocks *remote, size_t n_remote)
+static int xfer_fill(const char *operation, struct nixl_xfer *xfer, const struct nixl_blocks *local,
+                     size_t n_local, const struct nixl_blocks *remote, size_t n_remote)
 {
     struct nxr_side *sides = xfer->sides;
     int status = nxr_side_copy(operation, xfer->rank, NIXL_XFER_LOCAL, local, n_local, &sides[0]);
@@ -147,9 +147,9 @@ int nixl_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_blocks *l
     xfer->kind = op == NIXL_XFER_PUT ? NXR_OP_PUT : NXR_OP_GET;
     xfer->rank = rank;
     xfer->peer = peer;
-    status = fill(operation, xfer, local, nlocal, remote, nremote);
+    status = xfer_fill(operation, xfer, local, nlocal, remote, nremote);
     if (status != NIXL_OK) {
-        retire(xfer);
+        xfer_retire(xfer);
         return status;
     }
     pthread_mutex_lock(&nxr_xfers_lock);
@@ -160,7 +160,7 @@ int nixl_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_blocks *l
     return NIXL_OK;
 }
 
-static bool is_running(struct nixl_xfer *xfer)
+static bool xfer_is_running(struct nixl_xfer *xfer)
 {
     bool running;
 
@@ -198,7 +198,7 @@ int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side side, size_t
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
                         "the index is GPU memory; allowed is host memory");
     }
-    if (is_running(xfer)) {
+    if (xfer_is_running(xfer)) {
         return fail_in_use(operation, xfer);
     }
     blocks = &xfer->sides[side].blocks[entry];
@@ -220,7 +220,7 @@ static int check_kept(const char *operation, struct nixl_xfer *xfer)
 {
     int status = nxr_xfer_check(operation, xfer);
 
-    if (status == NIXL_OK && xfer->kept == NULL && is_running(xfer)) {
+    if (status == NIXL_OK && xfer->kept == NULL && xfer_is_running(xfer)) {
         status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
                           "the request of this start is the caller's");
     }
@@ -250,16 +250,16 @@ int nixl_xfer_free(struct nixl_xfer *xfer)
     if (status != NIXL_OK) {
         return status;
     }
-    if (is_running(xfer)) {
+    if (xfer_is_running(xfer)) {
         return fail_in_use("nixl_xfer_free", xfer);
     }
     nixl_req_free(&xfer->kept);
     atomic_store_explicit(&xfer->magic, 0, memory_order_release);
-    retire(xfer);
+    xfer_retire(xfer);
     return NIXL_OK;
 }
 
-static bool is_idle(void *arg)
+static bool xfer_is_idle(void *arg)
 {
     return nxr_xfer_is_idle(arg);
 }
@@ -272,10 +272,10 @@ void nxr_xfers_stop(void)
     nxr_list_for_each (link, after, &open_xfers) {
         struct nixl_xfer *xfer = nxr_list_entry(link, struct nixl_xfer, link);
 
-        if (is_running(xfer)) {
+        if (xfer_is_running(xfer)) {
             nxr_xfer_set_failure(xfer, NULL, NIXL_ERR_CANCELED);
             nxr_xfer_cancel_slots(xfer);
-            nxr_wait(is_idle, xfer, STOP_NS);
+            nxr_wait(xfer_is_idle, xfer, STOP_NS);
         }
     }
 }
@@ -297,9 +297,9 @@ void nxr_xfers_free(void)
         struct nixl_xfer *xfer = nxr_list_entry(link, struct nixl_xfer, link);
 
         free(xfer->kept);
-        drop(xfer);
+        xfer_drop(xfer);
     }
     free_all(&open_xfers);
-    free_all(&retired);
-    n_retired = 0;
+    free_all(&xfer_retired);
+    xfer_n_retired = 0;
 }

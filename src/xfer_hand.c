@@ -120,7 +120,8 @@ uint64_t nxr_xfer_slots_nbytes(const struct nixl_xfer *xfer)
 }
 
 /* NIXL_ERR_AGAIN: as many as may be are under way. */
-static int take_slot(struct nixl_xfer *xfer, bool is_list, struct nxr_xfer_slot **slot_p)
+static int xfer_submit_take_slot(struct nixl_xfer *xfer, bool is_list,
+                                 struct nxr_xfer_slot **slot_p)
 {
     int status = xfer->slots == NULL ? make_slots(xfer) : NIXL_OK;
     struct nxr_list *link = NULL;
@@ -164,8 +165,8 @@ static bool has_run(struct nxr_walk *walk)
 }
 
 /* Bytes that lie together on both sides: the next piece. */
-static struct nxr_piece take_piece(struct nxr_walk *local, struct nxr_walk *remote,
-                                   uint64_t max_nbytes)
+static struct nxr_piece xfer_submit_take_piece(struct nxr_walk *local, struct nxr_walk *remote,
+                                               uint64_t max_nbytes)
 {
     uint64_t nbytes = local->nbytes < remote->nbytes ? local->nbytes : remote->nbytes;
     struct nxr_piece piece = {.offset = remote->start, .local = local->of->base + local->start};
@@ -179,7 +180,7 @@ static struct nxr_piece take_piece(struct nxr_walk *local, struct nxr_walk *remo
 }
 
 /* The next piece opens a list: of which memory on both sides, and who moves between them? */
-static void aim(struct nixl_xfer *xfer)
+static void xfer_submit_aim(struct nixl_xfer *xfer)
 {
     const struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
     const struct nxr_transport *mover;
@@ -198,7 +199,7 @@ static void aim(struct nixl_xfer *xfer)
 }
 
 /* As many pieces as may be of a list, of the memory that it was opened for. */
-static size_t gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
+static size_t xfer_submit_gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
 {
     struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
     struct nxr_walk *remote = &xfer->walks[NIXL_XFER_REMOTE];
@@ -206,7 +207,7 @@ static size_t gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
     uint64_t left = xfer->takes_lists ? LIST_NBYTES : max_nbytes;
 
     do {
-        xfer->staged[n] = take_piece(local, remote, left);
+        xfer->staged[n] = xfer_submit_take_piece(local, remote, left);
         left -= xfer->staged[n].nbytes;
         n++;
         xfer->n_pieces += local->nbytes == 0 || remote->nbytes == 0; /* one that was cut: once */
@@ -225,8 +226,8 @@ bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes)
         return true;
     }
     if (has_run(local) && has_run(remote)) {
-        aim(xfer);
-        n = gather(xfer, max_nbytes);
+        xfer_submit_aim(xfer);
+        n = xfer_submit_gather(xfer, max_nbytes);
     }
     xfer->staged_at = 0;
     xfer->n_staged = n;
@@ -236,7 +237,7 @@ bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes)
     return n > 0 && atomic_load(&xfer->failure) == NIXL_OK;
 }
 
-static uint64_t nbytes_of(const struct nxr_piece *pieces, size_t n_pieces)
+static uint64_t xfer_submit_nbytes_of(const struct nxr_piece *pieces, size_t n_pieces)
 {
     uint64_t nbytes = 0;
 
@@ -262,7 +263,7 @@ static int move_staged(struct nixl_xfer *xfer, uint64_t *left_p)
     const struct nxr_piece *pieces = &xfer->staged[xfer->staged_at];
     size_t n_done;
     int status = xfer->mover->move_list(xfer->part, xfer->kind, pieces, xfer->n_staged, &n_done);
-    uint64_t nbytes = nbytes_of(pieces, n_done);
+    uint64_t nbytes = xfer_submit_nbytes_of(pieces, n_done);
 
     staged_is_gone(xfer, n_done, nbytes + n_done * PIECE_COST, left_p);
     xfer->is_copying = n_done > 0 && nxr_copier_reaches(xfer->part);
@@ -281,12 +282,12 @@ static struct nxr_op make_op(const struct nixl_xfer *xfer, size_t n_pieces)
                            .kind = xfer->kind,
                            .offset = pieces->offset,
                            .local = pieces->local,
-                           .nbytes = nbytes_of(pieces, n_pieces),
+                           .nbytes = xfer_submit_nbytes_of(pieces, n_pieces),
                            .ended = slot_ended};
 }
 
 /* It can be canceled from now on. */
-static int begin(struct nxr_xfer_slot *slot)
+static int xfer_submit_begin(struct nxr_xfer_slot *slot)
 {
     const struct nxr_transport *transport = slot->op.transport;
 
@@ -306,7 +307,7 @@ static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
     struct nxr_piece *pieces, *kept;
     struct nxr_xfer_slot *slot;
     uint64_t nbytes;
-    int status = take_slot(xfer, true, &slot);
+    int status = xfer_submit_take_slot(xfer, true, &slot);
 
     if (status != NIXL_OK) {
         return status;
@@ -318,7 +319,7 @@ static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
     slot->op.pieces = &xfer->staged[xfer->staged_at];
     slot->op.n_pieces = n_pieces;
     nbytes = slot->op.nbytes;
-    status = pieces != NULL ? begin(slot) : NIXL_ERR_NO_MEMORY;
+    status = pieces != NULL ? xfer_submit_begin(slot) : NIXL_ERR_NO_MEMORY;
     if (status == NIXL_INPROGRESS) {
         staged_is_gone(xfer, n_pieces, nbytes / OP_SHARE, left_p);
         xfer->is_copying = false;
@@ -341,13 +342,13 @@ static int start_piece(struct nixl_xfer *xfer, uint64_t *left_p)
 {
     uint64_t nbytes = xfer->staged[xfer->staged_at].nbytes;
     struct nxr_xfer_slot *slot;
-    int status = take_slot(xfer, false, &slot);
+    int status = xfer_submit_take_slot(xfer, false, &slot);
 
     if (status != NIXL_OK) {
         return status;
     }
     slot->op = make_op(xfer, 1);
-    status = begin(slot);
+    status = xfer_submit_begin(slot);
     if (status == NIXL_INPROGRESS) {
         staged_is_gone(xfer, 1, nbytes / OP_SHARE, left_p);
         xfer->is_copying = false;

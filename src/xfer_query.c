@@ -37,7 +37,7 @@ static const void *local_memory(const struct nxr_side *local)
 }
 
 /* By the route alone; 0: not known. */
-static double expect(const struct nixl_xfer *xfer)
+static double xfer_query_expect(const struct nixl_xfer *xfer)
 {
     const struct nxr_side *remote = &xfer->sides[NIXL_XFER_REMOTE];
     const struct nxr_side *local = &xfer->sides[NIXL_XFER_LOCAL];
@@ -67,14 +67,15 @@ static double expect(const struct nixl_xfer *xfer)
 /* What is corrected by what starts take: what is expected, else a guess for this alone. */
 static double guess(const struct nixl_xfer *xfer)
 {
-    double expected = expect(xfer);
+    double expected = xfer_query_expect(xfer);
 
     return expected > 0 ? expected : (double)xfer->sides[NIXL_XFER_REMOTE].nbytes;
 }
 
 uint64_t nxr_xfer_estimate(const struct nixl_xfer *xfer)
 {
-    return (uint64_t)(xfer->correction > 0 ? guess(xfer) * xfer->correction : expect(xfer));
+    return (uint64_t)(xfer->correction > 0 ? guess(xfer) * xfer->correction
+                                           : xfer_query_expect(xfer));
 }
 
 void nxr_xfer_learn(struct nixl_xfer *xfer, uint64_t took_ns)

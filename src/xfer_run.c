@@ -37,7 +37,8 @@ struct nxr_xfer_queue {
         *n_to_do_p; /* what says that there is something to do, for all of the library */
 };
 
-static struct nxr_xfer_queue ready = {{&ready.xfers, &ready.xfers}, 0, &nxr_n_started};
+static struct nxr_xfer_queue xfer_run_ready = {
+    {&xfer_run_ready.xfers, &xfer_run_ready.xfers}, 0, &nxr_n_started};
 static struct nxr_xfer_queue copying = {{&copying.xfers, &copying.xfers}, 0, &nxr_n_to_copy};
 static _Atomic uint32_t n_in_flight;
 
@@ -53,7 +54,7 @@ void nxr_xfer_make_ready(struct nixl_xfer *xfer)
     if (xfer->is_driven) {
         xfer->must_drive_again = true;
     } else if (xfer->is_running && nxr_list_is_empty(&xfer->ready_link)) {
-        xfer->queue = xfer->is_copying && nxr_copier_is_there() ? &copying : &ready;
+        xfer->queue = xfer->is_copying && nxr_copier_is_there() ? &copying : &xfer_run_ready;
         nxr_list_append(&xfer->queue->xfers, &xfer->ready_link);
         atomic_fetch_add(&xfer->queue->n, 1);
         atomic_fetch_add(xfer->queue->n_to_do_p, 1);
@@ -75,7 +76,7 @@ bool nxr_xfer_is_idle(struct nixl_xfer *xfer)
 
 /* ---- driving --------------------------------------------------------------------------------- */
 
-static enum turn drive(struct nixl_xfer *xfer, uint64_t budget)
+static enum turn xfer_run_drive(struct nixl_xfer *xfer, uint64_t budget)
 {
     uint64_t left = budget;
 
@@ -121,7 +122,7 @@ static bool end_turn(struct nixl_xfer *xfer, enum turn turn)
 }
 
 /* Everything has ended: tell the rank, keep what it took; the transfer may be started again. */
-static int conclude(struct nixl_xfer *xfer, struct nixl_req *req)
+static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
 {
     int64_t now = nxr_now_ns();
     int status = atomic_load(&xfer->failure);
@@ -175,18 +176,18 @@ static bool take_turn(struct nxr_xfer_queue *queue, uint64_t nbytes)
         return false;
     }
     req = xfer->req; /* stays while it is driven */
-    if (end_turn(xfer, drive(xfer, nbytes))) {
-        nxr_request_end(req, conclude(xfer, req));
+    if (end_turn(xfer, xfer_run_drive(xfer, nbytes))) {
+        nxr_request_end(req, xfer_run_conclude(xfer, req));
     }
     return true;
 }
 
 bool nxr_xfer_progress(void)
 {
-    uint32_t n = atomic_load_explicit(&ready.n, memory_order_relaxed);
+    uint32_t n = atomic_load_explicit(&xfer_run_ready.n, memory_order_relaxed);
     bool has_moved = false;
 
-    while (n-- > 0 && take_turn(&ready, TURN_NBYTES)) {
+    while (n-- > 0 && take_turn(&xfer_run_ready, TURN_NBYTES)) {
         has_moved = true;
     }
     return has_moved;
@@ -205,7 +206,7 @@ int64_t nxr_xfer_tick(int64_t now)
     bool is_driven_by_user = rounds != seen_rounds;
 
     seen_rounds = rounds;
-    if (atomic_load_explicit(&ready.n, memory_order_relaxed) > 0 && !is_driven_by_user) {
+    if (atomic_load_explicit(&xfer_run_ready.n, memory_order_relaxed) > 0 && !is_driven_by_user) {
         return now;
     }
     return atomic_load(&n_in_flight) > 0 ? now + LOOK_EVERY_NS : INT64_MAX;
@@ -263,7 +264,7 @@ static int unclaim(struct nixl_xfer *xfer, int status)
 }
 
 /* Look at both sides as they are now, and stand at their beginnings. */
-static int prepare(const char *operation, struct nixl_xfer *xfer)
+static int xfer_run_prepare(const char *operation, struct nixl_xfer *xfer)
 {
     int status = nxr_xfer_find(operation, xfer);
 
@@ -328,7 +329,7 @@ static uint64_t start_nbytes(const struct nixl_xfer *xfer)
     return nbytes <= 2 * NXR_AT_ONCE_NBYTES ? 2 * NXR_AT_ONCE_NBYTES : NXR_AT_ONCE_NBYTES;
 }
 
-static int start(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p)
+static int xfer_run_start(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p)
 {
     bool is_over;
     enum turn turn;
@@ -336,11 +337,11 @@ static int start(const char *operation, struct nixl_xfer *xfer, struct nixl_req 
 
     xfer->estimated_ns = nxr_xfer_estimate(xfer);
     xfer->started_at = nxr_now_ns();
-    status = prepare(operation, xfer);
+    status = xfer_run_prepare(operation, xfer);
     if (status != NIXL_OK) {
         return unclaim(xfer, status);
     }
-    turn = drive(xfer, start_nbytes(xfer));
+    turn = xfer_run_drive(xfer, start_nbytes(xfer));
     pthread_mutex_lock(&nxr_xfers_lock);
     is_over = turn == TURN_OVER && xfer->n_busy == 0;
     pthread_mutex_unlock(&nxr_xfers_lock);
@@ -348,7 +349,7 @@ static int start(const char *operation, struct nixl_xfer *xfer, struct nixl_req 
         go_on(operation, xfer, turn, req_p != NULL ? req_p : &xfer->kept);
         return NIXL_INPROGRESS;
     }
-    status = conclude(xfer, NULL);
+    status = xfer_run_conclude(xfer, NULL);
     return status == NIXL_OK ? status : fail_start(operation, xfer, status);
 }
 
@@ -363,7 +364,7 @@ int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p)
         return status;
     }
     xfer->has_note = false;
-    return start("nixl_xfer_start", xfer, req_p);
+    return xfer_run_start("nixl_xfer_start", xfer, req_p);
 }
 
 int nixl_xfer_start_notify(struct nixl_xfer *xfer, uint64_t tag, const void *msg, size_t msg_nbytes,
@@ -391,5 +392,5 @@ int nixl_xfer_start_notify(struct nixl_xfer *xfer, uint64_t tag, const void *msg
     xfer->has_note = true;
     xfer->tag = tag;
     xfer->msg_nbytes = msg_nbytes;
-    return start(operation, xfer, req_p);
+    return xfer_run_start(operation, xfer, req_p);
 }

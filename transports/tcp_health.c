@@ -52,7 +52,7 @@ bool nxr_tcp_health(int fd, char *line, size_t line_nbytes)
 }
 
 /* The IP address in a name: how many bytes; 0: it has none. */
-static size_t find_ip(const struct sockaddr_storage *name, const void **ip_p)
+static size_t tcp_health_find_ip(const struct sockaddr_storage *name, const void **ip_p)
 {
     const struct sockaddr_in *in = (const void *)name;
     const struct sockaddr_in6 *in6 = (const void *)name;
@@ -80,7 +80,7 @@ static bool leads_to(int fd, const void *bytes, size_t nbytes, char *end, size_t
     if (getpeername(fd, (struct sockaddr *)&name, &name_nbytes) != 0) {
         return false;
     }
-    ip_nbytes = find_ip(&name, &ip);
+    ip_nbytes = tcp_health_find_ip(&name, &ip);
     if (ip_nbytes == 0 || memmem(bytes, nbytes, ip, ip_nbytes) == NULL) {
         return false;
     }

@@ -29,7 +29,7 @@ struct collection {
     struct copy copies[];
 };
 
-static struct collection *cards; /* NULL: none are kept */
+static struct collection *cards_cards; /* NULL: none are kept */
 
 static void collection_free(struct collection *collection)
 {
@@ -70,7 +70,7 @@ static pmix_status_t copy_value(const pmix_value_t *value, struct copy *copy)
     return PMIX_SUCCESS;
 }
 
-static pmix_status_t read_all(void *arg)
+static pmix_status_t cards_read_all(void *arg)
 {
     struct collection *collection = arg;
     pmix_status_t status = PMIX_SUCCESS;
@@ -99,9 +99,9 @@ pmix_status_t nxr_all_cards_read(const char *nspace, int size, const char *key, 
     }
     PMIX_LOAD_NSPACE(collection->nspace, nspace);
     collection->key = key;
-    status = nxr_call_blocking(read_all, collection, timeout_ns);
+    status = nxr_call_blocking(cards_read_all, collection, timeout_ns);
     if (status == PMIX_SUCCESS) {
-        cards = collection;
+        cards_cards = collection;
     } else if (status != PMIX_ERR_TIMEOUT) {
         collection_free(collection);
     }
@@ -149,7 +149,7 @@ pmix_status_t nxr_all_cards_take(void *answer, size_t nbytes, int size)
             nxr_boot_events_tell(rank);
         }
     }
-    cards = collection;
+    cards_cards = collection;
     return PMIX_SUCCESS;
 }
 
@@ -157,17 +157,17 @@ pmix_status_t nxr_all_cards_take(void *answer, size_t nbytes, int size)
 
 bool nxr_all_cards_are_kept(void)
 {
-    return cards != NULL;
+    return cards_cards != NULL;
 }
 
 const void *nxr_all_cards_find(int rank, size_t *nbytes_p)
 {
-    *nbytes_p = cards->copies[rank].nbytes;
-    return cards->copies[rank].bytes;
+    *nbytes_p = cards_cards->copies[rank].nbytes;
+    return cards_cards->copies[rank].bytes;
 }
 
 void nxr_all_cards_drop(void)
 {
-    collection_free(cards);
-    cards = NULL;
+    collection_free(cards_cards);
+    cards_cards = NULL;
 }

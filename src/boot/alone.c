@@ -25,7 +25,7 @@ static const struct {
     {"WORLD_SIZE", "RANK", "a launcher such as torchrun", ""},
 };
 
-static bool is_first(const char *rank_name)
+static bool alone_is_first(const char *rank_name)
 {
     const char *rank = getenv(rank_name);
 
@@ -43,7 +43,7 @@ void nxr_alone_warn(void)
             continue;
         }
         has_warned = true;
-        if (is_first(marks[i].rank)) {
+        if (alone_is_first(marks[i].rank)) {
             nxr_warn(BOOT,
                      "%s=%.20s is set, as by %s, but there is no PMIx (PMIX_NAMESPACE): each "
                      "process is a job of its own, rank 0 of 1; start them by nixlrun%s, or unset "

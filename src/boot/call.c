@@ -42,7 +42,7 @@ struct nxr_call *nxr_call_new(void)
     return call;
 }
 
-static void release(struct nxr_call *call)
+static void call_release(struct nxr_call *call)
 {
     bool is_last;
 
@@ -63,7 +63,7 @@ void nxr_call_finish(struct nxr_call *call, pmix_status_t status)
     call->status = status;
     pthread_cond_signal(&call->ended);
     pthread_mutex_unlock(&call->lock);
-    release(call);
+    call_release(call);
 }
 
 void nxr_call_ended(pmix_status_t status, void *arg)
@@ -89,7 +89,7 @@ pmix_status_t nxr_call_wait(struct nxr_call *call, int64_t timeout_ns)
         status = call->status;
     }
     pthread_mutex_unlock(&call->lock);
-    release(call);
+    call_release(call);
     return status;
 }
 

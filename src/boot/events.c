@@ -21,7 +21,7 @@ static int *early; /* ranks, in the order in which they were told */
 static size_t n_early;
 
 /* Caller holds early_lock. */
-static void keep(int rank)
+static void events_keep(int rank)
 {
     int *more = realloc(early, (n_early + 1) * sizeof(*early));
 
@@ -40,7 +40,7 @@ void nxr_boot_events_tell(int rank)
     pthread_mutex_lock(&early_lock);
     event_fn = listener;
     if (event_fn == NULL) {
-        keep(rank);
+        events_keep(rank);
     }
     pthread_mutex_unlock(&early_lock);
     if (event_fn != NULL) {

@@ -66,7 +66,7 @@ static char *ask_text(const struct question *question, pmix_rank_t rank, const c
     return text;
 }
 
-static bool is_complete(const struct question *question)
+static bool nodes_is_complete(const struct question *question)
 {
     for (int rank = 0; rank < question->size; rank++) {
         if (question->nodes[rank] < 0) {
@@ -104,7 +104,7 @@ static void number_by_names(struct question *question)
  * A question per host is enough, but the peers on a host are not always found by its name where the
  * host calls itself otherwise. Then each rank is asked for.
  */
-static pmix_status_t ask(void *arg)
+static pmix_status_t nodes_ask(void *arg)
 {
     struct question *question = arg;
     char *list = ask_text(question, PMIX_RANK_WILDCARD, PMIX_NODE_LIST), *rest = NULL;
@@ -117,7 +117,7 @@ static pmix_status_t ask(void *arg)
         number_ranks(question, host, number++);
     }
     free(list);
-    if (!is_complete(question)) {
+    if (!nodes_is_complete(question)) {
         number_by_names(question);
     }
     return PMIX_SUCCESS;
@@ -162,7 +162,7 @@ void nxr_nodes_read(const char *nspace, int size, int64_t timeout_ns)
     PMIX_LOAD_NSPACE(question->nspace, nspace);
     question->size = size;
     memset(question->nodes, 0xff, nbytes);
-    status = nxr_call_blocking(ask, question, timeout_ns < ASK_NS ? timeout_ns : ASK_NS);
+    status = nxr_call_blocking(nodes_ask, question, timeout_ns < ASK_NS ? timeout_ns : ASK_NS);
     if (status == PMIX_ERR_TIMEOUT) {
         nxr_warn(BOOT, "the launcher does not tell which ranks share a host");
         return;

@@ -56,7 +56,7 @@ static bool is_of_another_user(void)
                                  : errno == EACCES;
 }
 
-static int explain(pmix_status_t status, const char *what, char *why, size_t why_nbytes)
+static int boot_explain(pmix_status_t status, const char *what, char *why, size_t why_nbytes)
 {
     if (status == PMIX_ERR_TIMEOUT) {
         snprintf(
@@ -182,7 +182,7 @@ static int count_local_rank(int rank, int n_local, int size)
 }
 
 /* What the launcher says of this rank among the others. */
-static void read_place(struct nxr_boot_info *info, int64_t timeout_ns)
+static void boot_read_place(struct nxr_boot_info *info, int64_t timeout_ns)
 {
     long incarnation = job_number(myself.rank, PMIX_REINCARNATION);
     long n_local = job_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE);
@@ -213,7 +213,7 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
     }
     status = init_without_locks(nspace, timeout_ns);
     if (status != PMIX_SUCCESS) {
-        return explain(status, "PMIx_Init", why, why_nbytes);
+        return boot_explain(status, "PMIx_Init", why, why_nbytes);
     }
     is_connected = true;
     n_connects++;
@@ -228,7 +228,7 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
     info.size = job_size = (int)size;
     info.mark = nxr_hash(myself.nspace, strlen(myself.nspace));
     info.is_alone = false;
-    read_place(&info, timeout_ns);
+    boot_read_place(&info, timeout_ns);
     if (info.incarnation > 0) {
         nxr_boot_stop(timeout_ns);
         return refuse_restarted(why, why_nbytes);
@@ -261,7 +261,7 @@ static pmix_status_t leave_early(int64_t timeout_ns)
     return status;
 }
 
-static pmix_status_t publish(const struct nxr_full_card *card)
+static pmix_status_t boot_publish(const struct nxr_full_card *card)
 {
     pmix_value_t value;
     pmix_status_t status;
@@ -295,9 +295,9 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
     if (is_of_nixlrun(myself.nspace)) {
         status = exchange_by_nixlrun(card, timeout_ns);
     } else {
-        status = publish(card);
+        status = boot_publish(card);
         if (status != PMIX_SUCCESS) {
-            return explain(status, "PMIx_Commit", why, why_nbytes);
+            return boot_explain(status, "PMIx_Commit", why, why_nbytes);
         }
         status = nxr_meeting_by_fence(myself.nspace, n_connects > 1, timeout_ns);
     }
@@ -305,11 +305,11 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
         return refuse_restarted(why, why_nbytes);
     }
     if (status != PMIX_SUCCESS) {
-        return explain(status, "waiting for all ranks", why, why_nbytes);
+        return boot_explain(status, "waiting for all ranks", why, why_nbytes);
     }
     status = nxr_env.leave_pmix ? leave_early(timeout_ns) : PMIX_SUCCESS;
     if (status != PMIX_SUCCESS) {
-        return explain(status, "leaving PMIx (NIXLRUN_LEAVE_PMIX)", why, why_nbytes);
+        return boot_explain(status, "leaving PMIx (NIXLRUN_LEAVE_PMIX)", why, why_nbytes);
     }
     tell_rank_link(NXR_RANK_JOINED, 0);
     return NIXL_OK;
@@ -321,7 +321,7 @@ struct fence {
     void *arg;
 };
 
-static void fence_ended(pmix_status_t status, void *arg)
+static void boot_fence_ended(pmix_status_t status, void *arg)
 {
     struct fence *fence = arg;
 
@@ -338,7 +338,7 @@ void nxr_boot_fence(nxr_boot_fence_fn *fence_fn, void *arg)
         return;
     }
     *fence = (struct fence){fence_fn, arg};
-    nxr_meeting_fence(myself.nspace, fence_ended, fence);
+    nxr_meeting_fence(myself.nspace, boot_fence_ended, fence);
 }
 
 /* ---- cards of others ------------------------------------------------------------------------- */
@@ -348,7 +348,7 @@ struct card_ask {
     nxr_boot_card_fn *card_fn;
 };
 
-static void card_came(pmix_status_t status, pmix_value_t *value, void *arg)
+static void boot_card_came(pmix_status_t status, pmix_value_t *value, void *arg)
 {
     struct card_ask *ask = arg;
     struct nxr_full_card card;
@@ -387,7 +387,7 @@ void nxr_boot_get_card(int rank, nxr_boot_card_fn *card_fn)
     if (ask != NULL) {
         *ask = (struct card_ask){rank, card_fn};
         PMIX_LOAD_PROCID(&proc, myself.nspace, (pmix_rank_t)rank);
-        status = PMIx_Get_nb(&proc, CARD_KEY, NULL, 0, card_came, ask);
+        status = PMIx_Get_nb(&proc, CARD_KEY, NULL, 0, boot_card_came, ask);
     }
     if (status != PMIX_SUCCESS) {
         free(ask);

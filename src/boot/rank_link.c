@@ -15,7 +15,7 @@
 
 #define TELL_S 5
 
-static bool send_word(uint64_t name, const struct nxr_rank_word *word)
+static bool rank_link_send_word(uint64_t name, const struct nxr_rank_word *word)
 {
     const struct timeval limit = {.tv_sec = TELL_S};
     struct sockaddr_un address;
@@ -48,6 +48,6 @@ bool nxr_rank_link_tell(unsigned rank, const char *nspace, enum nxr_rank_word_ki
         meant != rank || strcmp(nxr_env.rank_link + n, nspace) != 0) {
         return false;
     }
-    return send_word(name,
-                     &(struct nxr_rank_word){.key = key, .kind = (int32_t)kind, .value = value});
+    return rank_link_send_word(
+        name, &(struct nxr_rank_word){.key = key, .kind = (int32_t)kind, .value = value});
 }

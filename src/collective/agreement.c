@@ -33,19 +33,19 @@ struct nxr_register {
 static pthread_mutex_t registers_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_register registers[MAX_REGISTERS + 1]; /* [0] is unused */
 static uint32_t newest_of[N_BUCKETS];
-static uint32_t n_registers; /* those that were written */
-static uint32_t next = 1;    /* where the next one goes */
+static uint32_t n_registers;        /* those that were written */
+static uint32_t agreement_next = 1; /* where the next one goes */
 
 /* ---- the own registers: all under the lock --------------------------------------------------- */
 
-static uint32_t *bucket_of(uint64_t call)
+static uint32_t *agreement_bucket_of(uint64_t call)
 {
     return &newest_of[call % N_BUCKETS];
 }
 
-static struct nxr_register *find(uint64_t call)
+static struct nxr_register *agreement_find(uint64_t call)
 {
-    uint32_t i = *bucket_of(call);
+    uint32_t i = *agreement_bucket_of(call);
 
     while (i != 0 && registers[i].call != call) {
         i = registers[i].older;
@@ -54,9 +54,9 @@ static struct nxr_register *find(uint64_t call)
 }
 
 /* Take the oldest register out of its bucket, in which it is the last one. */
-static void drop(uint32_t oldest)
+static void agreement_drop(uint32_t oldest)
 {
-    uint32_t *link = bucket_of(registers[oldest].call);
+    uint32_t *link = agreement_bucket_of(registers[oldest].call);
 
     while (*link != oldest) {
         link = &registers[*link].older;
@@ -64,19 +64,19 @@ static void drop(uint32_t oldest)
     *link = 0;
 }
 
-static struct nxr_register *append(uint64_t call, const struct nxr_verdict *verdict)
+static struct nxr_register *agreement_append(uint64_t call, const struct nxr_verdict *verdict)
 {
-    uint32_t *bucket = bucket_of(call);
-    struct nxr_register *added = &registers[next];
+    uint32_t *bucket = agreement_bucket_of(call);
+    struct nxr_register *added = &registers[agreement_next];
 
     if (n_registers == MAX_REGISTERS) {
-        drop(next);
+        agreement_drop(agreement_next);
     } else {
         n_registers++;
     }
     *added = (struct nxr_register){.call = call, .verdict = *verdict, .older = *bucket};
-    *bucket = next;
-    next = next % MAX_REGISTERS + 1;
+    *bucket = agreement_next;
+    agreement_next = agreement_next % MAX_REGISTERS + 1;
     return added;
 }
 
@@ -88,9 +88,9 @@ struct nxr_verdict nxr_agreement_write(uint64_t call, const struct nxr_verdict *
     struct nxr_verdict written;
 
     pthread_mutex_lock(&registers_lock);
-    found = find(call);
+    found = agreement_find(call);
     if (found == NULL) {
-        found = append(call, verdict);
+        found = agreement_append(call, verdict);
     }
     written = found->verdict;
     pthread_mutex_unlock(&registers_lock);
@@ -102,7 +102,7 @@ bool nxr_agreement_is_written(uint64_t call)
     bool is_written;
 
     pthread_mutex_lock(&registers_lock);
-    is_written = find(call) != NULL;
+    is_written = agreement_find(call) != NULL;
     pthread_mutex_unlock(&registers_lock);
     return is_written;
 }
@@ -123,14 +123,14 @@ void nxr_agreements_forget(void)
     pthread_mutex_lock(&registers_lock);
     memset(newest_of, 0, sizeof(newest_of));
     n_registers = 0;
-    next = 1;
+    agreement_next = 1;
     pthread_mutex_unlock(&registers_lock);
 }
 
 /* ---- visiting -------------------------------------------------------------------------------- */
 
 /* Visit the register of another rank. One that is dead, or that nothing reaches, has none. */
-static void visit(uint64_t call, int rank, struct nxr_verdict *verdict_p)
+static void agreement_visit(uint64_t call, int rank, struct nxr_verdict *verdict_p)
 {
     struct nxr_peer *peer = nxr_peer_get(rank);
     union nxr_wire_message message;
@@ -166,7 +166,7 @@ int nxr_agreement_visit(uint64_t call, const int *ranks, int size, struct nxr_ve
         if (ranks[i] == nxr_job.rank) {
             *verdict_p = nxr_agreement_write(call, verdict_p);
         } else {
-            visit(call, ranks[i], verdict_p);
+            agreement_visit(call, ranks[i], verdict_p);
         }
         if (nxr_makings_are_stopping()) {
             return NIXL_ERR_CANCELED;

@@ -144,8 +144,8 @@ static void reach_by_kernel(struct nixl_team *team, int member, const struct tol
 }
 
 /* Find a way to a buffer of another member: `bit` is taken from *reached_p if there is none. */
-static int reach(struct nixl_team *team, int member, const struct told_buffer *told,
-                 struct nxr_far_buffer *buffer, uint32_t bit, uint32_t *reached_p)
+static int buffer_reach(struct nixl_team *team, int member, const struct told_buffer *told,
+                        struct nxr_far_buffer *buffer, uint32_t bit, uint32_t *reached_p)
 {
     struct nxr_far *far = &team->far[member];
     int status = NIXL_OK;
@@ -197,9 +197,9 @@ static int reach_all(struct nixl_team *team, uint64_t phase, const struct nxr_ra
             reach_by_kernel(team, i, &told->dst, &far->dst, by, reached_p);
             continue;
         }
-        status = reach(team, i, &told->src, &far->src, NXR_BUFFER_SRC, reached_p);
+        status = buffer_reach(team, i, &told->src, &far->src, NXR_BUFFER_SRC, reached_p);
         if (status == NIXL_OK) {
-            status = reach(team, i, &told->dst, &far->dst, NXR_BUFFER_DST, reached_p);
+            status = buffer_reach(team, i, &told->dst, &far->dst, NXR_BUFFER_DST, reached_p);
         }
     }
     return status;
@@ -262,7 +262,7 @@ char *nxr_buffer_dst_for_kernels(const struct nixl_team *team, int member)
     return dst->held->addr + dst->offset;
 }
 
-static void release(struct nxr_far_buffer *buffer)
+static void buffer_release(struct nxr_far_buffer *buffer)
 {
     if (buffer->held != NULL) {
         nxr_device_part_release(buffer->held);
@@ -273,8 +273,8 @@ static void release(struct nxr_far_buffer *buffer)
 void nxr_buffers_release(struct nixl_team *team)
 {
     for (int i = 0; team->far != NULL && i < team->node.size; i++) {
-        release(&team->far[i].src);
-        release(&team->far[i].dst);
+        buffer_release(&team->far[i].src);
+        buffer_release(&team->far[i].dst);
     }
 }
 

@@ -126,7 +126,7 @@ int nxr_far_prove(struct nixl_team *team, int member)
 }
 
 /* A process_vm call has failed: the member has died, or it gave an address that is not there. */
-static int fail_call(struct nixl_team *team, int member, int error)
+static int buffer_move_fail_call(struct nixl_team *team, int member, int error)
 {
     int place = team->local[member], status = nxr_team_look(team, place);
 
@@ -165,7 +165,7 @@ int nxr_buffer_read(struct nixl_team *team, int member, size_t at, void *to, siz
         ssize_t moved = process_vm_readv(far->pid, &here, 1, &there, 1, 0);
 
         if (moved <= 0) {
-            return fail_call(team, member, moved < 0 ? errno : EFAULT);
+            return buffer_move_fail_call(team, member, moved < 0 ? errno : EFAULT);
         }
         done += (size_t)moved;
         status = done < nbytes ? nxr_team_look(team, -1) : NIXL_OK;
@@ -207,7 +207,7 @@ int nxr_buffer_write(struct nixl_team *team, int member, size_t at, const void *
                            &moved);
         nxr_node_leave(&team->node);
         if (error != 0) {
-            return fail_call(team, member, error);
+            return buffer_move_fail_call(team, member, error);
         }
         if (done + moved < nbytes) {
             status = nxr_team_look(team, -1);

@@ -8,7 +8,7 @@
 #include "collective/whole.h"
 #include "util/status.h"
 
-static int fail(const char *operation, const char *why)
+static int call_fail(const char *operation, const char *why)
 {
     return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s", why);
 }
@@ -22,7 +22,7 @@ int nxr_call_check_team(const char *operation, const struct nixl_team *team)
 }
 
 /* Buffers that are there, or NULL: is one device memory? That lies in regions. */
-static bool is_device(const void *src, const void *dst)
+static bool call_is_device(const void *src, const void *dst)
 {
     return __builtin_expect(nxr_range_is_device(src) || nxr_range_is_device(dst), 0);
 }
@@ -42,11 +42,11 @@ static int check_operation(const char *operation, const struct nixl_reduce_args 
 {
     if (args->op == NIXL_USER) {
         if (args->combine == NULL) {
-            return fail(operation, "the operation is NIXL_USER, and combine is NULL");
+            return call_fail(operation, "the operation is NIXL_USER, and combine is NULL");
         }
         return args->element_nbytes != 0 || nxr_combine_type_nbytes(args->type) != 0
                    ? NIXL_OK
-                   : fail(operation, "the elements have neither a type nor a size");
+                   : call_fail(operation, "the elements have neither a type nor a size");
     }
     if (nxr_combine_type_nbytes(args->type) == 0) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
@@ -77,8 +77,8 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
         return status;
     }
     if (args == NULL || args->struct_nbytes != sizeof(*args)) {
-        return fail(operation, args == NULL ? "args is NULL"
-                                            : "args were not made with NIXL_REDUCE_ARGS_INIT");
+        return call_fail(operation, args == NULL ? "args is NULL"
+                                                 : "args were not made with NIXL_REDUCE_ARGS_INIT");
     }
     status = check_operation(operation, args);
     if (status != NIXL_OK) {
@@ -103,10 +103,10 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
     }
     call_p->reduction.nbytes = nbytes;
     if (nbytes > 0 && (args->src == NULL || (wants_dst && args->dst == NULL))) {
-        return fail(operation, args->src == NULL ? "src is NULL" : "dst is NULL");
+        return call_fail(operation, args->src == NULL ? "src is NULL" : "dst is NULL");
     }
     call_p->has_device =
-        is_device(nbytes > 0 ? args->src : NULL, nbytes > 0 && wants_dst ? args->dst : NULL);
+        call_is_device(nbytes > 0 ? args->src : NULL, nbytes > 0 && wants_dst ? args->dst : NULL);
     return NIXL_OK;
 }
 
@@ -134,12 +134,13 @@ int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
     }
     if (all_nbytes > 0 &&
         ((is_sender && exchange->src == NULL) || (is_receiver && exchange->dst == NULL))) {
-        return fail(operation, is_sender && exchange->src == NULL ? "src is NULL" : "dst is NULL");
+        return call_fail(operation,
+                         is_sender && exchange->src == NULL ? "src is NULL" : "dst is NULL");
     }
     call_p->kind = NXR_CALL_EXCHANGE;
     call_p->exchange = *exchange;
-    call_p->has_device = is_device(is_sender && all_nbytes > 0 ? exchange->src : NULL,
-                                   is_receiver && all_nbytes > 0 ? exchange->dst : NULL);
+    call_p->has_device = call_is_device(is_sender && all_nbytes > 0 ? exchange->src : NULL,
+                                        is_receiver && all_nbytes > 0 ? exchange->dst : NULL);
     return NIXL_OK;
 }
 
@@ -151,7 +152,7 @@ static int check_pieces(const char *operation, const struct nixl_team *team, con
 
     *nbytes_p = 0;
     if (nbytes == NULL || offsets == NULL) {
-        return fail(operation, "an array of sizes or offsets is NULL");
+        return call_fail(operation, "an array of sizes or offsets is NULL");
     }
     for (int i = 0; i < team->size; i++) {
         if (__builtin_add_overflow(offsets[i], nbytes[i], &end) ||
@@ -177,8 +178,8 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
         return status;
     }
     if (args == NULL || args->struct_nbytes != sizeof(*args)) {
-        return fail(operation, args == NULL ? "args is NULL"
-                                            : "args were not made with NIXL_VECTOR_ARGS_INIT");
+        return call_fail(operation, args == NULL ? "args is NULL"
+                                                 : "args were not made with NIXL_VECTOR_ARGS_INIT");
     }
     src_nbytes = dst_nbytes = args->nbytes;
     if (is_sender && exchange->is_private) {
@@ -192,8 +193,9 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
     }
     if ((is_sender && src_nbytes > 0 && args->src == NULL) ||
         (is_receiver && dst_nbytes > 0 && args->dst == NULL)) {
-        return fail(operation, is_sender && src_nbytes > 0 && args->src == NULL ? "src is NULL"
-                                                                                : "dst is NULL");
+        return call_fail(operation, is_sender && src_nbytes > 0 && args->src == NULL
+                                        ? "src is NULL"
+                                        : "dst is NULL");
     }
     call_p->kind = NXR_CALL_EXCHANGE;
     call_p->exchange = *exchange;
@@ -205,8 +207,8 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
     call_p->exchange.src_offsets = args->src_offsets;
     call_p->exchange.dst_nbytes = args->dst_nbytes;
     call_p->exchange.dst_offsets = args->dst_offsets;
-    call_p->has_device = is_device(is_sender && src_nbytes > 0 ? args->src : NULL,
-                                   is_receiver && dst_nbytes > 0 ? args->dst : NULL);
+    call_p->has_device = call_is_device(is_sender && src_nbytes > 0 ? args->src : NULL,
+                                        is_receiver && dst_nbytes > 0 ? args->dst : NULL);
     return NIXL_OK;
 }
 
@@ -216,11 +218,12 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
     size_t n_blocks, nbytes;
 
     if (args == NULL || args->struct_nbytes != sizeof(*args)) {
-        return fail(operation, args == NULL ? "args is NULL"
-                                            : "args were not made with NIXL_STRIDED_ARGS_INIT");
+        return call_fail(operation, args == NULL
+                                        ? "args is NULL"
+                                        : "args were not made with NIXL_STRIDED_ARGS_INIT");
     }
     if (args->block_nbytes == 0) {
-        return fail(operation, "block_nbytes is 0");
+        return call_fail(operation, "block_nbytes is 0");
     }
     if (args->dst_stride < args->block_nbytes) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
@@ -236,7 +239,7 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
                         args->nblocks, args->block_nbytes);
     }
     if (n_blocks > 0 && (args->src == NULL || args->dst == NULL)) {
-        return fail(operation, args->src == NULL ? "src is NULL" : "dst is NULL");
+        return call_fail(operation, args->src == NULL ? "src is NULL" : "dst is NULL");
     }
     call_p->kind = NXR_CALL_STRIDED;
     call_p->has_device = false; /* its blocks are brought to the host one by one */

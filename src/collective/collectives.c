@@ -8,8 +8,8 @@
 #include "collective/later.h"
 #include "util/status.h"
 
-static inline int run(struct nixl_team *team, const char *operation, const struct nxr_call *call,
-                      int64_t timeout_ns)
+static inline int collectives_run(struct nixl_team *team, const char *operation,
+                                  const struct nxr_call *call, int64_t timeout_ns)
 {
     int status = nxr_team_enter(team, operation, timeout_ns);
 
@@ -21,14 +21,14 @@ static inline int run(struct nixl_team *team, const char *operation, const struc
 }
 
 /* Start a call whose arguments were checked. */
-static int start(struct nixl_team *team, const char *operation, const struct nxr_call *call,
-                 struct nixl_req **req_p)
+static int collectives_start(struct nixl_team *team, const char *operation,
+                             const struct nxr_call *call, struct nixl_req **req_p)
 {
     if (req_p == NULL) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
     }
     if (team->size == 1) {
-        return run(team, operation, call, NIXL_FOREVER);
+        return collectives_run(team, operation, call, NIXL_FOREVER);
     }
     return nxr_later_start(team, operation, call, req_p);
 }
@@ -40,7 +40,7 @@ int nixl_barrier(struct nixl_team *team, int64_t timeout_ns)
     static const struct nxr_call call = {.kind = NXR_CALL_BARRIER};
     int status = nxr_call_check_team("nixl_barrier", team);
 
-    return status == NIXL_OK ? run(team, "nixl_barrier", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_barrier", &call, timeout_ns) : status;
 }
 
 int nixl_barrier_nb(struct nixl_team *team, struct nixl_req **req_p)
@@ -48,7 +48,7 @@ int nixl_barrier_nb(struct nixl_team *team, struct nixl_req **req_p)
     static const struct nxr_call call = {.kind = NXR_CALL_BARRIER};
     int status = nxr_call_check_team("nixl_barrier_nb", team);
 
-    return status == NIXL_OK ? start(team, "nixl_barrier_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_barrier_nb", &call, req_p) : status;
 }
 
 static int make_broadcast(const char *operation, struct nixl_team *team, int root, void *buf,
@@ -66,7 +66,7 @@ int nixl_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes, i
     struct nxr_call call;
     int status = make_broadcast("nixl_broadcast", team, root, buf, nbytes, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_broadcast", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_broadcast", &call, timeout_ns) : status;
 }
 
 int nixl_broadcast_nb(struct nixl_team *team, int root, void *buf, size_t nbytes,
@@ -75,7 +75,7 @@ int nixl_broadcast_nb(struct nixl_team *team, int root, void *buf, size_t nbytes
     struct nxr_call call;
     int status = make_broadcast("nixl_broadcast_nb", team, root, buf, nbytes, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_broadcast_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_broadcast_nb", &call, req_p) : status;
 }
 
 /* ---- reductions ------------------------------------------------------------------------------ */
@@ -95,7 +95,7 @@ int nixl_allreduce(struct nixl_team *team, const struct nixl_reduce_args *args, 
     struct nxr_call call;
     int status = make_reduction("nixl_allreduce", team, 0, args, NXR_ALLREDUCE, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_allreduce", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_allreduce", &call, timeout_ns) : status;
 }
 
 int nixl_allreduce_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
@@ -104,7 +104,7 @@ int nixl_allreduce_nb(struct nixl_team *team, const struct nixl_reduce_args *arg
     struct nxr_call call;
     int status = make_reduction("nixl_allreduce_nb", team, 0, args, NXR_ALLREDUCE, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_allreduce_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_allreduce_nb", &call, req_p) : status;
 }
 
 int nixl_reduce(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
@@ -113,7 +113,7 @@ int nixl_reduce(struct nixl_team *team, int root, const struct nixl_reduce_args 
     struct nxr_call call;
     int status = make_reduction("nixl_reduce", team, root, args, NXR_REDUCE, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_reduce", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_reduce", &call, timeout_ns) : status;
 }
 
 int nixl_reduce_nb(struct nixl_team *team, int root, const struct nixl_reduce_args *args,
@@ -122,7 +122,7 @@ int nixl_reduce_nb(struct nixl_team *team, int root, const struct nixl_reduce_ar
     struct nxr_call call;
     int status = make_reduction("nixl_reduce_nb", team, root, args, NXR_REDUCE, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_reduce_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_reduce_nb", &call, req_p) : status;
 }
 
 int nixl_reduce_scatter(struct nixl_team *team, const struct nixl_reduce_args *args,
@@ -131,7 +131,8 @@ int nixl_reduce_scatter(struct nixl_team *team, const struct nixl_reduce_args *a
     struct nxr_call call;
     int status = make_reduction("nixl_reduce_scatter", team, 0, args, NXR_REDUCE_SCATTER, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_reduce_scatter", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_reduce_scatter", &call, timeout_ns)
+                             : status;
 }
 
 int nixl_reduce_scatter_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
@@ -140,7 +141,8 @@ int nixl_reduce_scatter_nb(struct nixl_team *team, const struct nixl_reduce_args
     struct nxr_call call;
     int status = make_reduction("nixl_reduce_scatter_nb", team, 0, args, NXR_REDUCE_SCATTER, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_reduce_scatter_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_reduce_scatter_nb", &call, req_p)
+                             : status;
 }
 
 int nixl_scan(struct nixl_team *team, const struct nixl_reduce_args *args, int64_t timeout_ns)
@@ -148,7 +150,7 @@ int nixl_scan(struct nixl_team *team, const struct nixl_reduce_args *args, int64
     struct nxr_call call;
     int status = make_reduction("nixl_scan", team, 0, args, NXR_SCAN, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_scan", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_scan", &call, timeout_ns) : status;
 }
 
 int nixl_scan_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
@@ -157,7 +159,7 @@ int nixl_scan_nb(struct nixl_team *team, const struct nixl_reduce_args *args,
     struct nxr_call call;
     int status = make_reduction("nixl_scan_nb", team, 0, args, NXR_SCAN, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_scan_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_scan_nb", &call, req_p) : status;
 }
 
 /* ---- data of one size ------------------------------------------------------------------------ */
@@ -196,7 +198,7 @@ int nixl_gather(struct nixl_team *team, int root, const void *src, void *dst, si
     struct nxr_call call;
     int status = make_exchange("nixl_gather", team, &gather_kind, root, &buffers, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_gather", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_gather", &call, timeout_ns) : status;
 }
 
 int nixl_gather_nb(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
@@ -206,7 +208,7 @@ int nixl_gather_nb(struct nixl_team *team, int root, const void *src, void *dst,
     struct nxr_call call;
     int status = make_exchange("nixl_gather_nb", team, &gather_kind, root, &buffers, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_gather_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_gather_nb", &call, req_p) : status;
 }
 
 int nixl_scatter(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
@@ -216,7 +218,7 @@ int nixl_scatter(struct nixl_team *team, int root, const void *src, void *dst, s
     struct nxr_call call;
     int status = make_exchange("nixl_scatter", team, &scatter_kind, root, &buffers, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_scatter", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_scatter", &call, timeout_ns) : status;
 }
 
 int nixl_scatter_nb(struct nixl_team *team, int root, const void *src, void *dst, size_t nbytes,
@@ -226,7 +228,7 @@ int nixl_scatter_nb(struct nixl_team *team, int root, const void *src, void *dst
     struct nxr_call call;
     int status = make_exchange("nixl_scatter_nb", team, &scatter_kind, root, &buffers, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_scatter_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_scatter_nb", &call, req_p) : status;
 }
 
 int nixl_allgather(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
@@ -236,7 +238,7 @@ int nixl_allgather(struct nixl_team *team, const void *src, void *dst, size_t nb
     struct nxr_call call;
     int status = make_exchange("nixl_allgather", team, &allgather_kind, 0, &buffers, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_allgather", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_allgather", &call, timeout_ns) : status;
 }
 
 int nixl_allgather_nb(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
@@ -246,7 +248,7 @@ int nixl_allgather_nb(struct nixl_team *team, const void *src, void *dst, size_t
     struct nxr_call call;
     int status = make_exchange("nixl_allgather_nb", team, &allgather_kind, 0, &buffers, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_allgather_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_allgather_nb", &call, req_p) : status;
 }
 
 int nixl_alltoall(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
@@ -256,7 +258,7 @@ int nixl_alltoall(struct nixl_team *team, const void *src, void *dst, size_t nby
     struct nxr_call call;
     int status = make_exchange("nixl_alltoall", team, &alltoall_kind, 0, &buffers, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_alltoall", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_alltoall", &call, timeout_ns) : status;
 }
 
 int nixl_alltoall_nb(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
@@ -266,7 +268,7 @@ int nixl_alltoall_nb(struct nixl_team *team, const void *src, void *dst, size_t 
     struct nxr_call call;
     int status = make_exchange("nixl_alltoall_nb", team, &alltoall_kind, 0, &buffers, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_alltoall_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_alltoall_nb", &call, req_p) : status;
 }
 
 int nixl_alltoall_strided(struct nixl_team *team, const struct nixl_strided_args *args,
@@ -279,7 +281,7 @@ int nixl_alltoall_strided(struct nixl_team *team, const struct nixl_strided_args
     if (status == NIXL_OK) {
         status = nxr_call_of_strided(operation, team, args, &call);
     }
-    return status == NIXL_OK ? run(team, operation, &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, operation, &call, timeout_ns) : status;
 }
 
 int nixl_alltoall_strided_nb(struct nixl_team *team, const struct nixl_strided_args *args,
@@ -292,7 +294,7 @@ int nixl_alltoall_strided_nb(struct nixl_team *team, const struct nixl_strided_a
     if (status == NIXL_OK) {
         status = nxr_call_of_strided(operation, team, args, &call);
     }
-    return status == NIXL_OK ? start(team, operation, &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, operation, &call, req_p) : status;
 }
 
 /* ---- data of different sizes ----------------------------------------------------------------- */
@@ -315,7 +317,7 @@ int nixl_gatherv(struct nixl_team *team, int root, const struct nixl_vector_args
     struct nxr_call call;
     int status = make_vector("nixl_gatherv", team, &gather_kind, root, args, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_gatherv", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_gatherv", &call, timeout_ns) : status;
 }
 
 int nixl_gatherv_nb(struct nixl_team *team, int root, const struct nixl_vector_args *args,
@@ -324,7 +326,7 @@ int nixl_gatherv_nb(struct nixl_team *team, int root, const struct nixl_vector_a
     struct nxr_call call;
     int status = make_vector("nixl_gatherv_nb", team, &gather_kind, root, args, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_gatherv_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_gatherv_nb", &call, req_p) : status;
 }
 
 int nixl_scatterv(struct nixl_team *team, int root, const struct nixl_vector_args *args,
@@ -333,7 +335,7 @@ int nixl_scatterv(struct nixl_team *team, int root, const struct nixl_vector_arg
     struct nxr_call call;
     int status = make_vector("nixl_scatterv", team, &scatter_kind, root, args, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_scatterv", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_scatterv", &call, timeout_ns) : status;
 }
 
 int nixl_scatterv_nb(struct nixl_team *team, int root, const struct nixl_vector_args *args,
@@ -342,7 +344,7 @@ int nixl_scatterv_nb(struct nixl_team *team, int root, const struct nixl_vector_
     struct nxr_call call;
     int status = make_vector("nixl_scatterv_nb", team, &scatter_kind, root, args, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_scatterv_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_scatterv_nb", &call, req_p) : status;
 }
 
 int nixl_allgatherv(struct nixl_team *team, const struct nixl_vector_args *args, int64_t timeout_ns)
@@ -350,7 +352,7 @@ int nixl_allgatherv(struct nixl_team *team, const struct nixl_vector_args *args,
     struct nxr_call call;
     int status = make_vector("nixl_allgatherv", team, &allgather_kind, 0, args, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_allgatherv", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_allgatherv", &call, timeout_ns) : status;
 }
 
 int nixl_allgatherv_nb(struct nixl_team *team, const struct nixl_vector_args *args,
@@ -359,7 +361,7 @@ int nixl_allgatherv_nb(struct nixl_team *team, const struct nixl_vector_args *ar
     struct nxr_call call;
     int status = make_vector("nixl_allgatherv_nb", team, &allgather_kind, 0, args, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_allgatherv_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_allgatherv_nb", &call, req_p) : status;
 }
 
 int nixl_alltoallv(struct nixl_team *team, const struct nixl_vector_args *args, int64_t timeout_ns)
@@ -367,7 +369,7 @@ int nixl_alltoallv(struct nixl_team *team, const struct nixl_vector_args *args, 
     struct nxr_call call;
     int status = make_vector("nixl_alltoallv", team, &alltoall_kind, 0, args, &call);
 
-    return status == NIXL_OK ? run(team, "nixl_alltoallv", &call, timeout_ns) : status;
+    return status == NIXL_OK ? collectives_run(team, "nixl_alltoallv", &call, timeout_ns) : status;
 }
 
 int nixl_alltoallv_nb(struct nixl_team *team, const struct nixl_vector_args *args,
@@ -376,5 +378,5 @@ int nixl_alltoallv_nb(struct nixl_team *team, const struct nixl_vector_args *arg
     struct nxr_call call;
     int status = make_vector("nixl_alltoallv_nb", team, &alltoall_kind, 0, args, &call);
 
-    return status == NIXL_OK ? start(team, "nixl_alltoallv_nb", &call, req_p) : status;
+    return status == NIXL_OK ? collectives_start(team, "nixl_alltoallv_nb", &call, req_p) : status;
 }

@@ -145,8 +145,8 @@ void nxr_combine_two(const struct nxr_combine *combine, void *dst, const void *l
 
 /* Combine all sources from `at` on, nbytes of each, into `to`, which is none of them but the first.
  */
-static void combine_block(const struct nxr_combine *combine, void *to, const void *const *srcs,
-                          size_t n_srcs, size_t at, size_t nbytes)
+static void combine_combine_block(const struct nxr_combine *combine, void *to,
+                                  const void *const *srcs, size_t n_srcs, size_t at, size_t nbytes)
 {
     const char *left = (const char *)srcs[0] + at;
 
@@ -179,7 +179,7 @@ void nxr_combine_all(const struct nxr_combine *combine, void *dst, const void *c
     for (size_t at = 0; at < nbytes; at += block) {
         size_t n = nbytes - at < block ? nbytes - at : block;
 
-        combine_block(combine, is_source ? own : (char *)dst + at, srcs, n_srcs, at, n);
+        combine_combine_block(combine, is_source ? own : (char *)dst + at, srcs, n_srcs, at, n);
         if (is_source) {
             nxr_copy((char *)dst + at, own, n);
         }

@@ -57,7 +57,7 @@ static struct nxr_team_device *make_device(const struct nixl_team *team)
 }
 
 /* What the members share, and other hosts write into, is copied from and to as well. */
-static void pin(struct nixl_team *team, const struct nxr_memory_kind *kind)
+static void device_pin(struct nixl_team *team, const struct nxr_memory_kind *kind)
 {
     const struct nxr_node *node = &team->node;
 
@@ -84,12 +84,12 @@ int nxr_device_need(struct nixl_team *team, const struct nxr_range *range)
     }
     if ((team->device->pinned_kinds & bit) != bit) {
         team->device->pinned_kinds |= bit;
-        pin(team, range->kind);
+        device_pin(team, range->kind);
     }
     return NIXL_OK;
 }
 
-static bool is_under_way(struct nxr_device_lane *lane)
+static bool device_is_under_way(struct nxr_device_lane *lane)
 {
     return atomic_load_explicit(&lane->status, memory_order_acquire) == NIXL_INPROGRESS;
 }
@@ -103,7 +103,8 @@ void nxr_device_drop(struct nixl_team *team)
         return;
     }
     for (size_t i = 0; i < NXR_DEVICE_STAGES; i++) {
-        if (is_under_way(&device->stages[i].down) || is_under_way(&device->stages[i].up)) {
+        if (device_is_under_way(&device->stages[i].down) ||
+            device_is_under_way(&device->stages[i].up)) {
             nxr_error(COLL, "a copy of device memory does not end: its memory is left as it is");
             return;
         }
@@ -115,7 +116,7 @@ void nxr_device_drop(struct nixl_team *team)
 
 /* ---- copies that go on ----------------------------------------------------------------------- */
 
-static void ended(struct nxr_device_copy *copy, int status)
+static void device_ended(struct nxr_device_copy *copy, int status)
 {
     struct nxr_device_lane *lane = nxr_list_entry(copy, struct nxr_device_lane, copy);
 
@@ -123,12 +124,12 @@ static void ended(struct nxr_device_copy *copy, int status)
     nxr_wake_self();
 }
 
-static void begin(struct nxr_device_lane *lane, const struct nxr_device_copy *copy)
+static void device_begin(struct nxr_device_lane *lane, const struct nxr_device_copy *copy)
 {
     int status;
 
     lane->copy = *copy;
-    lane->copy.ended = ended;
+    lane->copy.ended = device_ended;
     atomic_store_explicit(&lane->status, NIXL_INPROGRESS, memory_order_relaxed);
     status = nxr_device_copy_begin(&lane->copy);
     if (status != NIXL_INPROGRESS) {
@@ -140,24 +141,26 @@ void nxr_device_begin(struct nxr_device_lane *lane, const struct nxr_range *dst,
                       const struct nxr_range *src, size_t n_pieces)
 {
     if (n_pieces > 0) {
-        begin(lane, &(struct nxr_device_copy){
-                        .pieces = lane->pieces, .n_pieces = n_pieces, .dst = dst, .src = src});
+        device_begin(lane,
+                     &(struct nxr_device_copy){
+                         .pieces = lane->pieces, .n_pieces = n_pieces, .dst = dst, .src = src});
     }
 }
 
-static bool is_over(void *arg)
+static bool device_is_over(void *arg)
 {
     struct nxr_device_lane *lane = arg;
 
     nxr_device_progress();
-    return !is_under_way(lane);
+    return !device_is_under_way(lane);
 }
 
 int nxr_device_end(struct nxr_device_lane *lane)
 {
     int status;
 
-    if (is_under_way(lane) && nxr_wait(is_over, lane, nxr_env.op_timeout) != NIXL_OK) {
+    if (device_is_under_way(lane) &&
+        nxr_wait(device_is_over, lane, nxr_env.op_timeout) != NIXL_OK) {
         return NIXL_ERR_IN_USE;
     }
     status = atomic_load_explicit(&lane->status, memory_order_acquire);
@@ -173,7 +176,7 @@ int nxr_device_run(struct nixl_team *team, const struct nxr_device_reduction *re
     if (status == NIXL_OK) {
         struct nxr_device_lane *lane = &team->device->stages[0].down;
 
-        begin(lane, &(struct nxr_device_copy){.reduction = reduction, .dst = by});
+        device_begin(lane, &(struct nxr_device_copy){.reduction = reduction, .dst = by});
         status = nxr_device_end(lane);
     }
     return status;

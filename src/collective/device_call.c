@@ -18,7 +18,8 @@ struct extent {
     size_t dst;
 };
 
-static struct extent extent_of(const struct nixl_team *team, const struct nxr_exchange *what)
+static struct extent device_call_extent_of(const struct nixl_team *team,
+                                           const struct nxr_exchange *what)
 {
     size_t nbytes = what->nbytes, all_nbytes = (size_t)team->size * nbytes;
     bool is_root = team->me == what->root;
@@ -67,7 +68,7 @@ static int exchange_staged(struct nixl_team *team, const struct nxr_exchange *wh
 static int exchange(struct nixl_team *team, const struct nxr_call *call)
 {
     const struct nxr_exchange *what = &call->exchange;
-    struct extent extent = extent_of(team, what);
+    struct extent extent = device_call_extent_of(team, what);
     size_t room = nxr_device_stage_nbytes(team);
     /* On one host large pieces mostly go from where they lie to where they belong. */
     bool is_direct = team->n_nodes == 1 && what->nbytes >= nxr_coll_table.direct_from;
@@ -94,7 +95,7 @@ struct pieces {
     size_t n;
 };
 
-static struct pieces cut(const struct nixl_team *team, const struct nxr_reduction *what)
+static struct pieces device_call_cut(const struct nixl_team *team, const struct nxr_reduction *what)
 {
     struct pieces pieces = {.what = what, .src = nxr_range_find(what->src), .n_parts = 1};
     size_t room = nxr_device_stage_nbytes(team);
@@ -117,7 +118,7 @@ static struct nxr_device_stage *stage_of(const struct nixl_team *team, size_t i)
     return &team->device->stages[i % NXR_DEVICE_STAGES];
 }
 
-static size_t nbytes_of(const struct pieces *pieces, size_t i)
+static size_t device_call_nbytes_of(const struct pieces *pieces, size_t i)
 {
     size_t left = pieces->part_nbytes - i * pieces->piece_nbytes;
 
@@ -135,7 +136,7 @@ static void bring(const struct nixl_team *team, const struct pieces *pieces, siz
 {
     struct nxr_device_stage *stage = stage_of(team, i);
     const char *src = (const char *)pieces->what->src + i * pieces->piece_nbytes;
-    size_t nbytes = nbytes_of(pieces, i);
+    size_t nbytes = device_call_nbytes_of(pieces, i);
 
     if (!is_staged(pieces)) {
         return;
@@ -161,7 +162,7 @@ static int reduce_piece(struct nixl_team *team, const struct pieces *pieces, siz
     struct nxr_call call = {.kind = NXR_CALL_REDUCTION, .reduction = *pieces->what};
     size_t at = i * pieces->piece_nbytes;
 
-    call.reduction.nbytes = nbytes_of(pieces, i) * pieces->n_parts;
+    call.reduction.nbytes = device_call_nbytes_of(pieces, i) * pieces->n_parts;
     call.reduction.src = is_staged(pieces) ? stage->memory : (const char *)pieces->what->src + at;
     if (pieces->dst != NULL) {
         call.reduction.dst = stage->memory;
@@ -172,7 +173,7 @@ static int reduce_piece(struct nixl_team *team, const struct pieces *pieces, siz
 }
 
 /* The result of piece `i` goes where it belongs. */
-static void take(const struct nixl_team *team, const struct pieces *pieces, size_t i)
+static void device_call_take(const struct nixl_team *team, const struct pieces *pieces, size_t i)
 {
     struct nxr_device_stage *stage = stage_of(team, i);
     bool has_result = !pieces->what->is_exclusive || team->me > 0;
@@ -180,7 +181,7 @@ static void take(const struct nixl_team *team, const struct pieces *pieces, size
     if (pieces->dst != NULL && has_result) {
         stage->up.pieces[0] =
             (struct nxr_device_piece){(char *)pieces->what->dst + i * pieces->piece_nbytes,
-                                      stage->memory, nbytes_of(pieces, i)};
+                                      stage->memory, device_call_nbytes_of(pieces, i)};
         nxr_device_begin(&stage->up, pieces->dst, NULL, 1);
     }
 }
@@ -202,7 +203,7 @@ static int reduce_pieces(struct nixl_team *team, const struct pieces *pieces)
             status = reduce_piece(team, pieces, i);
         }
         if (status == NIXL_OK) {
-            take(team, pieces, i);
+            device_call_take(team, pieces, i);
         }
     }
     for (size_t i = 0; i < NXR_DEVICE_STAGES; i++) {
@@ -215,7 +216,7 @@ static int reduce_pieces(struct nixl_team *team, const struct pieces *pieces)
 }
 
 /* Has any member device memory? All ask. */
-static int ask(struct nixl_team *team, bool has_device, bool *is_there_p)
+static int device_call_ask(struct nixl_team *team, bool has_device, bool *is_there_p)
 {
     const struct nixl_reduce_args args = {.type = NIXL_UINT8, .op = NIXL_MAX};
     unsigned char mine = has_device, all = 0;
@@ -231,7 +232,7 @@ static int ask(struct nixl_team *team, bool has_device, bool *is_there_p)
     return status;
 }
 
-static int reduce(struct nixl_team *team, const struct nxr_call *call)
+static int device_call_reduce(struct nixl_team *team, const struct nxr_call *call)
 {
     struct pieces pieces;
     bool is_there = call->has_device, is_done = false;
@@ -240,9 +241,9 @@ static int reduce(struct nixl_team *team, const struct nxr_call *call)
     if (status != NIXL_OK || is_done) {
         return status;
     }
-    pieces = cut(team, &call->reduction);
+    pieces = device_call_cut(team, &call->reduction);
     if (call->reduction.nbytes > nxr_device_stage_nbytes(team)) {
-        status = ask(team, is_there, &is_there);
+        status = device_call_ask(team, is_there, &is_there);
     }
     if (status != NIXL_OK || !is_there) {
         return status == NIXL_OK ? nxr_call_run_on_host(team, call) : status;
@@ -261,5 +262,5 @@ static int reduce(struct nixl_team *team, const struct nxr_call *call)
 
 int nxr_device_call_run(struct nixl_team *team, const struct nxr_call *call)
 {
-    return call->kind == NXR_CALL_REDUCTION ? reduce(team, call) : exchange(team, call);
+    return call->kind == NXR_CALL_REDUCTION ? device_call_reduce(team, call) : exchange(team, call);
 }

@@ -51,8 +51,8 @@ static bool is_aligned(const void *addr, size_t nbytes)
  * The device that does the own share. NULL: there is no kernel for this call here; a prefix or a
  * part in place would be written where others still read.
  */
-static const struct nxr_range *find_device(const struct nixl_team *team,
-                                           const struct nxr_reduction *what)
+static const struct nxr_range *device_reduce_find_device(const struct nixl_team *team,
+                                                         const struct nxr_reduction *what)
 {
     const void *dst = wants_result(what, team->node.me) ? what->dst : NULL;
     size_t element = what->combine.element_nbytes;
@@ -104,8 +104,8 @@ static struct share share_of(const struct nixl_team *team, const struct nxr_redu
     return share;
 }
 
-static void fill(const struct nixl_team *team, const struct nxr_reduction *what,
-                 const struct share *share, struct nxr_device_reduction *reduction)
+static void device_reduce_fill(const struct nixl_team *team, const struct nxr_reduction *what,
+                               const struct share *share, struct nxr_device_reduction *reduction)
 {
     int n_srcs = what->kind == NXR_SCAN ? team->node.me + 1 : team->node.size;
     bool is_own = what->kind == NXR_SCAN || what->kind == NXR_REDUCE_SCATTER;
@@ -140,8 +140,8 @@ static int run_kernel(struct nixl_team *team, const struct nxr_device_reduction 
     return status == NIXL_OK ? status : nxr_team_break(team, status, -1);
 }
 
-static int do_share(struct nixl_team *team, const struct nxr_reduction *what,
-                    const struct nxr_range *by)
+static int device_reduce_do_share(struct nixl_team *team, const struct nxr_reduction *what,
+                                  const struct nxr_range *by)
 {
     const struct share whole = share_of(team, what);
     struct nxr_device_reduction reduction;
@@ -152,7 +152,7 @@ static int do_share(struct nixl_team *team, const struct nxr_reduction *what,
         struct share piece = {whole.begin + at, left < VISIT_NBYTES ? left : VISIT_NBYTES,
                               whole.dst_begin + at};
 
-        fill(team, what, &piece, &reduction);
+        device_reduce_fill(team, what, &piece, &reduction);
         status = at > 0 ? nxr_team_look(team, -1) : NIXL_OK;
         if (status == NIXL_OK) {
             status = run_kernel(team, &reduction, by);
@@ -168,7 +168,7 @@ static int reduce_offered(struct nixl_team *team, const struct nxr_reduction *wh
                           const struct nxr_range *by)
 {
     struct nxr_node *node = &team->node;
-    int status = do_share(team, what, by);
+    int status = device_reduce_do_share(team, what, by);
 
     if (status != NIXL_OK) {
         return status;
@@ -179,8 +179,8 @@ static int reduce_offered(struct nixl_team *team, const struct nxr_reduction *wh
     return status == NIXL_OK ? nxr_node_check(team) : status;
 }
 
-static int reduce(struct nixl_team *team, const struct nxr_reduction *what,
-                  const struct nxr_range *by, bool *is_done_p)
+static int device_reduce_reduce(struct nixl_team *team, const struct nxr_reduction *what,
+                                const struct nxr_range *by, bool *is_done_p)
 {
     struct nxr_node *node = &team->node;
     struct nxr_offer offer = {
@@ -219,9 +219,9 @@ int nxr_device_reduce(struct nixl_team *team, const struct nxr_call *call, bool 
     if (status != NIXL_OK) {
         return status;
     }
-    by = call->has_device ? find_device(team, what) : NULL;
+    by = call->has_device ? device_reduce_find_device(team, what) : NULL;
     if (is_wanted) {
-        return reduce(team, what, by, is_done_p);
+        return device_reduce_reduce(team, what, by, is_done_p);
     }
     if (by != NULL && team->node.head != NULL) {
         nxr_node_want_kernels(&team->node);

@@ -36,7 +36,7 @@ struct nxr_later {
 
 /* ---- the worker ------------------------------------------------------------------------------ */
 
-static int run(struct nixl_team *team, const struct later_call *later)
+static int later_run(struct nixl_team *team, const struct later_call *later)
 {
     int status;
 
@@ -52,7 +52,7 @@ static int run(struct nixl_team *team, const struct later_call *later)
 }
 
 /* The next call; NULL: there is none, and none will come. */
-static struct later_call *next_call(struct nxr_later *queue)
+static struct later_call *later_next_call(struct nxr_later *queue)
 {
     struct nxr_list *link;
 
@@ -69,9 +69,9 @@ static void *work(void *arg)
     struct nixl_team *team = arg;
     struct later_call *later;
 
-    while ((later = next_call(team->later)) != NULL) {
+    while ((later = later_next_call(team->later)) != NULL) {
         struct nixl_req *req = later->req;
-        int status = run(team, later);
+        int status = later_run(team, later);
 
         req->lost_rank = atomic_load(&team->lost_rank);
         free(later);
@@ -191,7 +191,7 @@ int nxr_later_start(struct nixl_team *team, const char *operation, const struct 
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-static bool is_idle(void *arg)
+static bool later_is_idle(void *arg)
 {
     const struct nixl_team *team = arg;
 
@@ -200,5 +200,5 @@ static bool is_idle(void *arg)
 
 int nxr_later_wait(struct nixl_team *team, int64_t timeout_ns)
 {
-    return nxr_wait(is_idle, team, timeout_ns);
+    return nxr_wait(later_is_idle, team, timeout_ns);
 }

@@ -47,11 +47,11 @@ struct nxr_making {
 static pthread_mutex_t makings_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list uses = {&uses, &uses};
 static struct nxr_list makings = {&makings, &makings};
-static atomic_bool is_stopping;
+static atomic_bool making_is_stopping;
 
 bool nxr_makings_are_stopping(void)
 {
-    return atomic_load_explicit(&is_stopping, memory_order_relaxed);
+    return atomic_load_explicit(&making_is_stopping, memory_order_relaxed);
 }
 
 /* ---- numbers of calls: all under the lock ---------------------------------------------------- */
@@ -72,7 +72,7 @@ static struct use *find_use(uint64_t key)
 }
 
 /* The number of the next call with a key; 0: no memory. */
-static uint64_t next_call(uint64_t key)
+static uint64_t making_next_call(uint64_t key)
 {
     struct use *use = find_use(key);
 
@@ -98,7 +98,7 @@ static void count_end(uint64_t key)
 }
 
 /* No more calls with that key come. */
-static void forget(uint64_t key)
+static void making_forget(uint64_t key)
 {
     struct use *use = find_use(key);
 
@@ -135,7 +135,7 @@ static struct nixl_req *fulfil(struct nxr_making *making)
     return req;
 }
 
-static void *make(void *arg)
+static void *making_make(void *arg)
 {
     struct nxr_making *making = arg;
     const struct nxr_wanted *wanted = &making->wanted;
@@ -153,7 +153,7 @@ static void *make(void *arg)
     req = fulfil(making);
     if (making->has_inherited) {
         inherited = wanted->divided;
-        forget(wanted->key);
+        making_forget(wanted->key);
     }
     atomic_store_explicit(&making->is_done, true, memory_order_release);
     pthread_mutex_unlock(&makings_lock);
@@ -179,7 +179,7 @@ static void making_free(struct nxr_making *making)
 /* Make a new attempt and start its thread. NULL: no memory or thread. Caller holds the lock. */
 static struct nxr_making *making_new(const struct nxr_wanted *wanted)
 {
-    uint64_t call = next_call(wanted->key);
+    uint64_t call = making_next_call(wanted->key);
     size_t nbytes = (size_t)wanted->size * sizeof(int);
     struct nxr_making *making = calloc(1, sizeof(*making));
     int *ranks = malloc(nbytes);
@@ -192,7 +192,7 @@ static struct nxr_making *making_new(const struct nxr_wanted *wanted)
     making->wanted.ranks = ranks;
     making->call = call;
     nxr_list_append(&makings, &making->link);
-    if (nxr_thread_start(&making->thread, STACK_NBYTES, make, making) == 0) {
+    if (nxr_thread_start(&making->thread, STACK_NBYTES, making_make, making) == 0) {
         return making;
     }
     nxr_list_remove(&making->link);
@@ -212,7 +212,7 @@ static bool is_of_no_use(const struct nxr_making *making)
 }
 
 /* The one of this key, whose result nobody has taken; NULL. Caller holds the lock. */
-static struct nxr_making *find(uint64_t key)
+static struct nxr_making *making_find(uint64_t key)
 {
     struct nxr_list *link, *after;
     struct nxr_making *found = NULL;
@@ -252,7 +252,7 @@ static int check_same(const struct nxr_making *making, const struct nxr_wanted *
 
 static struct nxr_making *find_or_make(const struct nxr_wanted *wanted, int *status_p)
 {
-    struct nxr_making *making = find(wanted->key);
+    struct nxr_making *making = making_find(wanted->key);
 
     *status_p = NIXL_OK;
     if (making == NULL) {
@@ -274,7 +274,7 @@ static int make_here(const struct nxr_wanted *wanted, struct nixl_team **team_p)
     int status;
 
     pthread_mutex_lock(&makings_lock);
-    call = next_call(wanted->key);
+    call = making_next_call(wanted->key);
     pthread_mutex_unlock(&makings_lock);
     if (call == 0) {
         return nxr_fail(NIXL_ERR_NO_MEMORY, wanted->operation, -1, "", 0, "no memory for a team");
@@ -293,12 +293,12 @@ bool nxr_making_inherit(struct nixl_team *team)
     bool is_under_way;
 
     pthread_mutex_lock(&makings_lock);
-    making = find(key);
+    making = making_find(key);
     is_under_way = making != NULL && !atomic_load(&making->is_done);
     if (is_under_way) {
         making->has_inherited = true;
     } else {
-        forget(key);
+        making_forget(key);
     }
     pthread_mutex_unlock(&makings_lock);
     return is_under_way;
@@ -306,7 +306,7 @@ bool nxr_making_inherit(struct nixl_team *team)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-static bool is_done(void *arg)
+static bool making_is_done(void *arg)
 {
     struct nxr_making *making = arg;
 
@@ -314,7 +314,7 @@ static bool is_done(void *arg)
 }
 
 /* Take what was made. Caller holds the lock. */
-static int take(struct nxr_making *making, const char *operation, struct nixl_team **team_p)
+static int making_take(struct nxr_making *making, const char *operation, struct nixl_team **team_p)
 {
     int status = making->status;
 
@@ -333,7 +333,7 @@ int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct 
     int status = NIXL_OK;
 
     pthread_mutex_lock(&makings_lock);
-    making = timeout_ns == NIXL_FOREVER && find(wanted->key) == NULL
+    making = timeout_ns == NIXL_FOREVER && making_find(wanted->key) == NULL
                  ? NULL
                  : find_or_make(wanted, &status);
     if (making != NULL) {
@@ -343,11 +343,11 @@ int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct 
     if (making == NULL) {
         return status == NIXL_OK ? make_here(wanted, team_p) : status;
     }
-    status = nxr_wait(is_done, making, timeout_ns);
+    status = nxr_wait(making_is_done, making, timeout_ns);
     pthread_mutex_lock(&makings_lock);
     making->has_waiter = false;
     if (status == NIXL_OK) {
-        status = take(making, wanted->operation, team_p);
+        status = making_take(making, wanted->operation, team_p);
     } else if (status == NIXL_ERR_TIMEOUT) {
         nxr_fail(status, wanted->operation, -1, "", 0,
                  "not all members came in time; the next such call goes on from here");
@@ -409,13 +409,13 @@ void nxr_makings_stop(void)
 {
     struct nxr_list *link;
 
-    atomic_store(&is_stopping, true);
+    atomic_store(&making_is_stopping, true);
     nxr_wake_self();
     while (!nxr_list_is_empty(&makings)) {
         struct nxr_making *making = nxr_list_entry(makings.next, struct nxr_making, link);
         struct nixl_team *team;
 
-        (void)nxr_wait(is_done, making, NIXL_FOREVER);
+        (void)nxr_wait(making_is_done, making, NIXL_FOREVER);
         pthread_mutex_lock(&makings_lock);
         team = making->team;
         making_free(making);
@@ -427,5 +427,5 @@ void nxr_makings_stop(void)
     while ((link = nxr_list_pop(&uses)) != NULL) {
         free(nxr_list_entry(link, struct use, link));
     }
-    atomic_store(&is_stopping, false);
+    atomic_store(&making_is_stopping, false);
 }

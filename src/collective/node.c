@@ -229,7 +229,7 @@ void nxr_node_wait_visits(struct nixl_team *team)
  * Sleep until the awaited phase is published, unless it was just before. Returns what the last look
  * has found: a time limit is found by one look only.
  */
-static int sleep_once(struct nixl_team *team, int member, uint64_t phase)
+static int node_sleep_once(struct nixl_team *team, int member, uint64_t phase)
 {
     struct nxr_node *node = &team->node;
     struct nxr_node_line *line = &node->lines[node->me];
@@ -263,7 +263,7 @@ static int sleep_once(struct nixl_team *team, int member, uint64_t phase)
  * spins until the last one is awake. Otherwise it would sleep again, and every call would cost a
  * wake-up per member.
  */
-static int64_t spin_time(const struct nxr_node *node)
+static int64_t node_spin_time(const struct nxr_node *node)
 {
     return nxr_job.spin_ns * (nxr_job.is_crowded ? CROWD_FACTOR : node->size - 1);
 }
@@ -271,7 +271,7 @@ static int64_t spin_time(const struct nxr_node *node)
 int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
 {
     const struct nxr_node *node = &team->node;
-    int64_t spin_until = nxr_now_ns() + spin_time(node);
+    int64_t spin_until = nxr_now_ns() + node_spin_time(node);
 
     for (;;) {
         int status;
@@ -288,7 +288,7 @@ int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase)
         }
         status = nxr_team_look(team, team->local[member]);
         if (status == NIXL_OK && nxr_now_ns() >= spin_until) {
-            status = sleep_once(team, member, phase);
+            status = node_sleep_once(team, member, phase);
         }
         if (status != NIXL_OK) {
             return nxr_node_has_reached(node, member, phase) ? NIXL_OK : status;

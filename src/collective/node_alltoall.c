@@ -28,7 +28,7 @@ struct round {
     size_t slot_at;
 };
 
-static size_t lines_down(size_t nbytes)
+static size_t node_alltoall_lines_down(size_t nbytes)
 {
     return nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
 }
@@ -40,7 +40,7 @@ static size_t lines_down(size_t nbytes)
 static struct round first_round(const struct nixl_team *team, size_t largest)
 {
     size_t size = (size_t)team->node.size, n_sums;
-    size_t whole = lines_down(NXR_NODE_SLOT_NBYTES / (size - 1));
+    size_t whole = node_alltoall_lines_down(NXR_NODE_SLOT_NBYTES / (size - 1));
     size_t room = nxr_job.is_crowded ? NXR_NODE_CROWD_NBYTES : NXR_NODE_SLOT_NBYTES / 2;
     size_t wanted = nxr_job.is_crowded ? NXR_NODE_CROWD_NBYTES : PIECE_NBYTES;
 
@@ -50,9 +50,10 @@ static struct round first_round(const struct nixl_team *team, size_t largest)
     wanted = largest < wanted ? largest : wanted;
     n_sums = room / (wanted < NXR_LINE_NBYTES ? NXR_LINE_NBYTES : wanted);
     if (n_sums + 1 >= size) {
-        return (struct round){.n_sums = (int)size, .nbytes = lines_down(room / (size - 1))};
+        return (struct round){.n_sums = (int)size,
+                              .nbytes = node_alltoall_lines_down(room / (size - 1))};
     }
-    return (struct round){.n_sums = (int)n_sums, .nbytes = lines_down(room / n_sums)};
+    return (struct round){.n_sums = (int)n_sums, .nbytes = node_alltoall_lines_down(room / n_sums)};
 }
 
 /* The next window with the same members, or the first one with the next; false: that was all. */
@@ -71,13 +72,15 @@ static bool next_round(const struct nixl_team *team, size_t largest, struct roun
 }
 
 /* The member with which another one swaps at the k-th sum of a round; may be the same. */
-static int partner(const struct nxr_node *node, const struct round *round, int member, int k)
+static int node_alltoall_partner(const struct nxr_node *node, const struct round *round, int member,
+                                 int k)
 {
     return (round->first + k + node->size - member) % node->size;
 }
 
 /* Where the k-th piece of a round is in its owner's slot, which has no room for the own one. */
-static char *place_of(const struct nxr_node *node, const struct round *round, int owner, int k)
+static char *node_alltoall_place_of(const struct nxr_node *node, const struct round *round,
+                                    int owner, int k)
 {
     int own = (2 * owner + node->size - round->first) % node->size;
     size_t place = (size_t)(own < k ? k - 1 : k);
@@ -92,35 +95,35 @@ static int wait_readers(struct nixl_team *team, const struct round *round)
     int status = NIXL_OK;
 
     for (int k = 0; k < round->n_sums && status == NIXL_OK; k++) {
-        int i = partner(node, round, node->me, k);
+        int i = node_alltoall_partner(node, round, node->me, k);
 
         status = i != node->me ? nxr_node_wait(team, i, node->phase) : NIXL_OK;
     }
     return status;
 }
 
-static int copy_in(struct nixl_team *team, const struct nxr_exchange *what,
-                   const struct round *round)
+static int node_alltoall_copy_in(struct nixl_team *team, const struct nxr_exchange *what,
+                                 const struct round *round)
 {
     const struct nxr_node *node = &team->node;
     int status = NIXL_OK;
 
     for (int k = 0; k < round->n_sums && status == NIXL_OK; k++) {
-        int i = partner(node, round, node->me, k);
+        int i = node_alltoall_partner(node, round, node->me, k);
         struct nxr_node_piece piece = nxr_node_piece_to(team, what, i);
         size_t nbytes = nxr_node_piece_in(piece.nbytes, round->at, round->nbytes);
 
         if (i != node->me && nbytes > 0) {
-            status = nxr_team_copy(team, place_of(node, round, node->me, k), piece.src + round->at,
-                                   nbytes);
+            status = nxr_team_copy(team, node_alltoall_place_of(node, round, node->me, k),
+                                   piece.src + round->at, nbytes);
         }
     }
     return status;
 }
 
 /* What a member has for itself goes by the way. */
-static int copy_own(struct nixl_team *team, const struct nxr_exchange *what, size_t at,
-                    size_t nbytes)
+static int node_alltoall_copy_own(struct nixl_team *team, const struct nxr_exchange *what,
+                                  size_t at, size_t nbytes)
 {
     struct nxr_node_piece from = nxr_node_piece_to(team, what, team->node.me);
     struct nxr_node_piece to = nxr_node_piece_from(team, what, team->node.me);
@@ -130,25 +133,25 @@ static int copy_own(struct nixl_team *team, const struct nxr_exchange *what, siz
                : NIXL_OK;
 }
 
-static int copy_out(struct nixl_team *team, const struct nxr_exchange *what,
-                    const struct round *round)
+static int node_alltoall_copy_out(struct nixl_team *team, const struct nxr_exchange *what,
+                                  const struct round *round)
 {
     const struct nxr_node *node = &team->node;
     int status = NIXL_OK;
 
     for (int k = 0; k < round->n_sums && status == NIXL_OK; k++) {
-        int i = partner(node, round, node->me, k);
+        int i = node_alltoall_partner(node, round, node->me, k);
         struct nxr_node_piece piece = nxr_node_piece_from(team, what, i);
         size_t nbytes = nxr_node_piece_in(piece.nbytes, round->at, round->nbytes);
 
         if (i == node->me) {
-            status = copy_own(team, what, round->at, nbytes);
+            status = node_alltoall_copy_own(team, what, round->at, nbytes);
             continue;
         }
         status = nxr_node_wait(team, i, node->phase);
         if (status == NIXL_OK && nbytes > 0) {
-            status =
-                nxr_team_copy(team, piece.dst + round->at, place_of(node, round, i, k), nbytes);
+            status = nxr_team_copy(team, piece.dst + round->at,
+                                   node_alltoall_place_of(node, round, i, k), nbytes);
         }
     }
     return status;
@@ -164,13 +167,13 @@ int nxr_node_alltoall_slots(struct nixl_team *team, const struct nxr_exchange *w
          is_left = next_round(team, largest, &round)) {
         status = wait_readers(team, &before[1]);
         if (status == NIXL_OK) {
-            status = copy_in(team, what, &round);
+            status = node_alltoall_copy_in(team, what, &round);
         }
         if (status != NIXL_OK) {
             return status;
         }
         nxr_node_publish(node, node->phase + 1);
-        status = copy_out(team, what, &round);
+        status = node_alltoall_copy_out(team, what, &round);
         before[1] = before[0];
         before[0] = round;
     }

@@ -75,7 +75,7 @@ static int copy_own_part(struct nixl_team *team, const struct nxr_exchange *what
                : NIXL_OK;
 }
 
-static int copy_own(struct nixl_team *team, const struct nxr_exchange *what)
+static int node_exchange_copy_own(struct nixl_team *team, const struct nxr_exchange *what)
 {
     return copy_own_part(team, what, 0, SIZE_MAX);
 }
@@ -99,8 +99,8 @@ struct window {
     size_t slot_at;
 };
 
-static char *window_of(const struct nixl_team *team, const struct window *window, int sender,
-                       uint64_t phase)
+static char *node_exchange_window_of(const struct nixl_team *team, const struct window *window,
+                                     int sender, uint64_t phase)
 {
     return window->in_cell ? (char *)nxr_node_cell(&team->node, sender, phase)->bytes
                            : nxr_node_slot(&team->node, sender) + window->slot_at;
@@ -123,10 +123,10 @@ static size_t n_pieces_of(const struct nixl_team *team, const struct nxr_exchang
     return what->is_private && team->node.size > 1 ? (size_t)team->node.size - 1 : 1;
 }
 
-static int copy_in(struct nixl_team *team, const struct nxr_exchange *what,
-                   const struct window *window, uint64_t phase)
+static int node_exchange_copy_in(struct nixl_team *team, const struct nxr_exchange *what,
+                                 const struct window *window, uint64_t phase)
 {
-    char *to = window_of(team, window, team->node.me, phase);
+    char *to = node_exchange_window_of(team, window, team->node.me, phase);
     int n_pieces = what->is_private ? team->node.size : 1, status = NIXL_OK;
 
     for (int i = 0; i < n_pieces && status == NIXL_OK; i++) {
@@ -143,8 +143,8 @@ static int copy_in(struct nixl_team *team, const struct nxr_exchange *what,
     return status;
 }
 
-static int copy_out(struct nixl_team *team, const struct nxr_exchange *what,
-                    const struct window *window, uint64_t phase)
+static int node_exchange_copy_out(struct nixl_team *team, const struct nxr_exchange *what,
+                                  const struct window *window, uint64_t phase)
 {
     const struct nxr_node *node = &team->node;
     int status = NIXL_OK;
@@ -163,7 +163,7 @@ static int copy_out(struct nixl_team *team, const struct nxr_exchange *what,
             window->in_cell ? nxr_node_wait_cell(team, i, phase) : nxr_node_wait(team, i, phase);
         if (status == NIXL_OK && nbytes > 0) {
             status = nxr_team_copy(team, piece.dst + window->at,
-                                   window_of(team, window, i, phase) + mine, nbytes);
+                                   node_exchange_window_of(team, window, i, phase) + mine, nbytes);
         }
     }
     return status;
@@ -180,17 +180,17 @@ static int exchange_cells(struct nixl_team *team, const struct nxr_exchange *wha
     if (sends(team, what, node->me)) {
         status = nxr_node_reuse_cell(team, phase);
         if (status == NIXL_OK) {
-            status = copy_in(team, what, &window, phase);
+            status = node_exchange_copy_in(team, what, &window, phase);
         }
     }
     if (status == NIXL_OK) {
-        status = copy_own(team, what);
+        status = node_exchange_copy_own(team, what);
     }
     if (status == NIXL_OK) {
         nxr_node_publish_cell(node, phase);
     }
     return status == NIXL_OK && receives(team, what, node->me)
-               ? copy_out(team, what, &window, phase)
+               ? node_exchange_copy_out(team, what, &window, phase)
                : status;
 }
 
@@ -233,7 +233,7 @@ static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *wha
             /* A member that has begun the last round has read this half for the last time. */
             status = round > 1 ? wait_receivers(team, what, node->phase) : NIXL_OK;
             if (status == NIXL_OK) {
-                status = copy_in(team, what, &window, 0);
+                status = node_exchange_copy_in(team, what, &window, 0);
             }
             if (status != NIXL_OK) {
                 return status;
@@ -242,7 +242,7 @@ static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *wha
         nxr_node_publish(node, node->phase + 1);
         status = copy_own_part(team, what, window.at, window.nbytes);
         if (status == NIXL_OK && receives(team, what, node->me)) {
-            status = copy_out(team, what, &window, node->phase);
+            status = node_exchange_copy_out(team, what, &window, node->phase);
         }
         window.at += window.nbytes;
         window.slot_at = NXR_NODE_SLOT_NBYTES / 2 - window.slot_at;
@@ -255,7 +255,8 @@ static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *wha
 /* ---- from where it lies ---------------------------------------------------------------------- */
 
 /* The bytes behind src that others read. */
-static size_t src_nbytes_of(const struct nixl_team *team, const struct nxr_exchange *what)
+static size_t node_exchange_src_nbytes_of(const struct nixl_team *team,
+                                          const struct nxr_exchange *what)
 {
     size_t end = 0;
 
@@ -288,7 +289,7 @@ static size_t offset_at(const struct nixl_team *team, const struct nxr_exchange 
 static int copy_from_src(struct nixl_team *team, const struct nxr_exchange *what)
 {
     struct nxr_node *node = &team->node;
-    int status = copy_own(team, what);
+    int status = node_exchange_copy_own(team, what);
 
     for (int k = 1; k < node->size && receives(team, what, node->me) && status == NIXL_OK; k++) {
         int i = (node->me + k) % node->size;
@@ -324,7 +325,7 @@ static int exchange_large(struct nixl_team *team, const struct nxr_exchange *wha
         largest < nxr_coll_table.process_vm_from || (!what->is_private && what->all_receive);
     if (sends(team, what, node->me)) {
         offer.src = what->src;
-        offer.src_nbytes = src_nbytes_of(team, what);
+        offer.src_nbytes = node_exchange_src_nbytes_of(team, what);
         offer.has_no_src = what->is_private && what->src == what->dst; /* it is overwritten */
         if (what->is_private && what->is_vector) {
             size_t *offsets = (void *)nxr_node_slot(node, node->me);
@@ -450,7 +451,7 @@ int nxr_node_exchange(struct nixl_team *team, const struct nxr_exchange *what)
     int status = NIXL_OK;
 
     if (team->node.size == 1) {
-        return copy_own(team, what);
+        return node_exchange_copy_own(team, what);
     }
     if (what->is_vector && knows_all_sizes(what)) {
         largest = largest_known(team, what);

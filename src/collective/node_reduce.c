@@ -123,7 +123,7 @@ struct piece {
     size_t nbytes;
 };
 
-static struct piece piece_of(const struct shares *shares, int member, size_t round)
+static struct piece node_reduce_piece_of(const struct shares *shares, int member, size_t round)
 {
     struct nxr_reduce_range range = nxr_reduce_range(shares->what, shares->share_nbytes, member);
     struct piece piece = {.at = range.begin + round * shares->piece_nbytes};
@@ -144,7 +144,7 @@ static size_t round_down(size_t nbytes, size_t element_nbytes)
     return nbytes < unit ? element_nbytes : nbytes / unit * unit;
 }
 
-static size_t lines_down(size_t nbytes)
+static size_t node_reduce_lines_down(size_t nbytes)
 {
     return nbytes / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
 }
@@ -182,15 +182,15 @@ struct nxr_reduce_range nxr_reduce_range(const struct nxr_reduction *what, size_
  * one may still be read, unless there is one round. Rounds are as few as possible: each is a wait
  * for all.
  */
-static struct shares cut(const struct nixl_team *team, const struct nxr_reduction *what)
+static struct shares node_reduce_cut(const struct nixl_team *team, const struct nxr_reduction *what)
 {
     size_t n_others = (size_t)team->node.size - 1, element = what->combine.element_nbytes;
     size_t n_results = what->kind == NXR_REDUCE_SCATTER ? 0 : 1;
     struct shares shares = {.what = what, .share_nbytes = nxr_reduce_share(team, what)};
-    size_t room = lines_down(NXR_NODE_SLOT_NBYTES / (n_others + n_results));
+    size_t room = node_reduce_lines_down(NXR_NODE_SLOT_NBYTES / (n_others + n_results));
 
     if (shares.share_nbytes > room) {
-        room = lines_down(NXR_NODE_SLOT_NBYTES / (n_others + 2 * n_results));
+        room = node_reduce_lines_down(NXR_NODE_SLOT_NBYTES / (n_others + 2 * n_results));
     }
     shares.room_nbytes = room;
     shares.piece_nbytes =
@@ -209,20 +209,21 @@ static char *operands_of(const struct nixl_team *team, const struct shares *shar
 }
 
 /* Where a member has its result of a round. */
-static char *result_of(const struct nixl_team *team, const struct shares *shares, int member,
-                       size_t round)
+static char *node_reduce_result_of(const struct nixl_team *team, const struct shares *shares,
+                                   int member, size_t round)
 {
     size_t n_others = (size_t)team->node.size - 1;
 
     return nxr_node_slot(&team->node, member) + (n_others + round % 2) * shares->room_nbytes;
 }
 
-static void copy_in(const struct nixl_team *team, const struct shares *shares, size_t round)
+static void node_reduce_copy_in(const struct nixl_team *team, const struct shares *shares,
+                                size_t round)
 {
     const struct nxr_node *node = &team->node;
 
     for (int i = 0; i < node->size; i++) {
-        struct piece piece = piece_of(shares, i, round);
+        struct piece piece = node_reduce_piece_of(shares, i, round);
 
         if (i != node->me && piece.nbytes > 0) {
             nxr_copy(operands_of(team, shares, node->me, i),
@@ -231,8 +232,8 @@ static void copy_in(const struct nixl_team *team, const struct shares *shares, s
     }
 }
 
-static void combine_block(struct nixl_team *team, const struct shares *shares,
-                          const struct piece *piece, size_t at, size_t nbytes, char *to)
+static void node_reduce_combine_block(struct nixl_team *team, const struct shares *shares,
+                                      const struct piece *piece, size_t at, size_t nbytes, char *to)
 {
     const struct nxr_node *node = &team->node;
 
@@ -251,17 +252,18 @@ static void combine_block(struct nixl_team *team, const struct shares *shares,
 static void combine_own(struct nixl_team *team, const struct shares *shares, size_t round)
 {
     const struct nxr_reduction *what = shares->what;
-    struct piece piece = piece_of(shares, team->node.me, round);
+    struct piece piece = node_reduce_piece_of(shares, team->node.me, round);
     size_t element = what->combine.element_nbytes;
     size_t block = nxr_coll_table.reduce_piece / element * element;
     bool is_in_dst = what->kind != NXR_REDUCE || team->node.me == what->root;
-    char *result = result_of(team, shares, team->node.me, round), *dst = what->dst;
+    char *result = node_reduce_result_of(team, shares, team->node.me, round), *dst = what->dst;
 
     dst += what->kind == NXR_REDUCE_SCATTER ? round * shares->piece_nbytes : piece.at;
     for (size_t at = 0; at < piece.nbytes; at += block) {
         size_t nbytes = piece.nbytes - at < block ? piece.nbytes - at : block;
 
-        combine_block(team, shares, &piece, at, nbytes, (is_in_dst ? dst : result) + at);
+        node_reduce_combine_block(team, shares, &piece, at, nbytes,
+                                  (is_in_dst ? dst : result) + at);
         if (what->kind == NXR_ALLREDUCE) {
             nxr_copy(result + at, dst + at, nbytes);
         }
@@ -269,18 +271,19 @@ static void combine_own(struct nixl_team *team, const struct shares *shares, siz
 }
 
 /* Copy the results of the others. */
-static void copy_out(const struct nixl_team *team, const struct shares *shares, size_t round)
+static void node_reduce_copy_out(const struct nixl_team *team, const struct shares *shares,
+                                 size_t round)
 {
     const struct nxr_node *node = &team->node;
 
     /* Each begins with another one: not all read from the same memory at a time. */
     for (int i = 1; i < node->size; i++) {
         int member = (node->me + i) % node->size;
-        struct piece piece = piece_of(shares, member, round);
+        struct piece piece = node_reduce_piece_of(shares, member, round);
 
         if (piece.nbytes > 0) {
-            nxr_copy((char *)shares->what->dst + piece.at, result_of(team, shares, member, round),
-                     piece.nbytes);
+            nxr_copy((char *)shares->what->dst + piece.at,
+                     node_reduce_result_of(team, shares, member, round), piece.nbytes);
         }
     }
 }
@@ -290,7 +293,7 @@ static void copy_out(const struct nixl_team *team, const struct shares *shares, 
  * on to the next has read what it wanted, so that what it read may be written again when all have
  * published the second of these.
  */
-static int run_round(struct nixl_team *team, const struct shares *shares, size_t round)
+static int node_reduce_run_round(struct nixl_team *team, const struct shares *shares, size_t round)
 {
     struct nxr_node *node = &team->node;
     bool wants_all = shares->what->kind == NXR_ALLREDUCE ||
@@ -298,7 +301,7 @@ static int run_round(struct nixl_team *team, const struct shares *shares, size_t
     int status = round > 0 ? nxr_node_wait_all(team, node->phase) : NIXL_OK;
 
     if (status == NIXL_OK) {
-        copy_in(team, shares, round);
+        node_reduce_copy_in(team, shares, round);
         nxr_node_publish(node, node->phase + 1);
         status = nxr_node_wait_all(team, node->phase);
     }
@@ -309,7 +312,7 @@ static int run_round(struct nixl_team *team, const struct shares *shares, size_t
     if (status == NIXL_OK && wants_all) {
         status = nxr_node_wait_all(team, node->phase);
         if (status == NIXL_OK) {
-            copy_out(team, shares, round);
+            node_reduce_copy_out(team, shares, round);
         }
     }
     return status;
@@ -318,11 +321,11 @@ static int run_round(struct nixl_team *team, const struct shares *shares, size_t
 static int reduce_slots(struct nixl_team *team, const struct nxr_reduction *what)
 {
     struct nxr_node *node = &team->node;
-    struct shares shares = cut(team, what);
+    struct shares shares = node_reduce_cut(team, what);
     int status = nxr_node_reuse_slot(team);
 
     for (size_t round = 0; round < shares.n_rounds && status == NIXL_OK; round++) {
-        status = run_round(team, &shares, round);
+        status = node_reduce_run_round(team, &shares, round);
     }
     if (status == NIXL_OK) {
         nxr_node_publish(node, node->phase + 1);

@@ -59,7 +59,8 @@ static int add_own(struct nixl_team *team, const struct round *round)
 }
 
 /* The part of the result that a member has in its dst: *at_p in the operands, and its bytes. */
-static size_t part_of(const struct nixl_team *team, const struct nxr_reduction *what, size_t *at_p)
+static size_t chain_part_of(const struct nixl_team *team, const struct nxr_reduction *what,
+                            size_t *at_p)
 {
     const struct nxr_node *node = &team->node;
     size_t part = what->nbytes;
@@ -79,7 +80,7 @@ static size_t part_of(const struct nixl_team *team, const struct nxr_reduction *
 static int copy_sums(struct nixl_team *team, const struct round *round)
 {
     struct nxr_node *node = &team->node;
-    size_t begin, part_end = part_of(team, round->what, &begin);
+    size_t begin, part_end = chain_part_of(team, round->what, &begin);
     uint64_t phase = round->begun;
     int status = NIXL_OK;
 

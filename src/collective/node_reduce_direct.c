@@ -85,8 +85,8 @@ static int combine_piece(struct nixl_team *team, const struct work *work)
 }
 
 /* Where a piece of the own share is combined: in the own dst, or in the slot for others only. */
-static char *result_of(const struct nixl_team *team, const struct nxr_reduction *what, size_t at,
-                       size_t in_share)
+static char *direct_result_of(const struct nixl_team *team, const struct nxr_reduction *what,
+                              size_t at, size_t in_share)
 {
     if (what->kind == NXR_REDUCE_SCATTER) {
         return (char *)what->dst + in_share;
@@ -111,7 +111,7 @@ static int give_piece(struct nixl_team *team, const struct work *work)
     return status;
 }
 
-static int do_share(struct nixl_team *team, const struct nxr_reduction *what)
+static int direct_do_share(struct nixl_team *team, const struct nxr_reduction *what)
 {
     const struct nxr_node *node = &team->node;
     struct nxr_reduce_range range = nxr_reduce_range(what, nxr_reduce_share(team, what), node->me);
@@ -127,7 +127,7 @@ static int do_share(struct nixl_team *team, const struct nxr_reduction *what)
     piece = piece / element * element;
     for (work.at = range.begin; work.at < range.end && status == NIXL_OK; work.at += piece) {
         work.nbytes = range.end - work.at < piece ? range.end - work.at : piece;
-        work.result = result_of(team, what, work.at, work.at - range.begin);
+        work.result = direct_result_of(team, what, work.at, work.at - range.begin);
         status = combine_piece(team, &work);
         if (status == NIXL_OK) {
             status = give_piece(team, &work);
@@ -137,7 +137,7 @@ static int do_share(struct nixl_team *team, const struct nxr_reduction *what)
 }
 
 /* The bytes behind src that all members combine. */
-static size_t src_nbytes_of(const struct nixl_team *team, const struct nxr_reduction *what)
+static size_t direct_src_nbytes_of(const struct nixl_team *team, const struct nxr_reduction *what)
 {
     size_t share = nxr_reduce_share(team, what), end = 0;
 
@@ -153,7 +153,7 @@ int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *w
                            bool *is_done_p)
 {
     struct nxr_node *node = &team->node;
-    struct nxr_offer offer = {.src = what->src, .src_nbytes = src_nbytes_of(team, what)};
+    struct nxr_offer offer = {.src = what->src, .src_nbytes = direct_src_nbytes_of(team, what)};
     unsigned wanted = NXR_BUFFER_SRC, shared = 0;
     int status;
 
@@ -174,7 +174,7 @@ int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *w
     }
     status = nxr_node_reuse_slot(team);
     if (status == NIXL_OK) {
-        status = do_share(team, what);
+        status = direct_do_share(team, what);
     }
     if (status != NIXL_OK) {
         return status;

@@ -31,7 +31,7 @@ struct nxr_post_way {
  * The word of a member in a mailbox, on a line of its own: pieces sent << 32 | pieces taken. Behind
  * those of all members stands the one that says that the team is broken.
  */
-static uint64_t word_offset(int place)
+static uint64_t mailbox_word_offset(int place)
 {
     return (uint64_t)place * NXR_LINE_NBYTES;
 }
@@ -41,13 +41,13 @@ static uint64_t slot_offset(const struct nixl_team *team, const struct nxr_post 
 {
     uint64_t slot = (uint64_t)place * post->n_slots + piece % post->n_slots;
 
-    return word_offset(team->size + 1) + slot * post->slot_nbytes;
+    return mailbox_word_offset(team->size + 1) + slot * post->slot_nbytes;
 }
 
 static uint64_t read_word(const struct nxr_post *post, int place)
 {
     const char *own = nixl_region_addr(post->region);
-    const void *word = own + word_offset(place);
+    const void *word = own + mailbox_word_offset(place);
 
     return atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
 }
@@ -55,7 +55,7 @@ static uint64_t read_word(const struct nxr_post *post, int place)
 int nxr_post_open(struct nxr_post *post, const char *name, int size, size_t slot_nbytes,
                   uint32_t n_slots)
 {
-    size_t nbytes = word_offset(size + 1) + (size_t)size * n_slots * slot_nbytes;
+    size_t nbytes = mailbox_word_offset(size + 1) + (size_t)size * n_slots * slot_nbytes;
     struct nxr_post_way *ways = calloc((size_t)size, sizeof(*ways));
     int status = NIXL_ERR_NO_MEMORY;
 
@@ -146,7 +146,7 @@ int nxr_team_find_part(struct nixl_team *team, struct nixl_region *region, int p
 
 /* ---- breaking -------------------------------------------------------------------------------- */
 
-static bool is_answered(void *arg)
+static bool mailbox_is_answered(void *arg)
 {
     struct nxr_region_part *part = arg;
 
@@ -154,7 +154,7 @@ static bool is_answered(void *arg)
 }
 
 /* The mailbox of a member, asked for if need be; NULL: no memory. */
-static struct nxr_region_part *ask_for(const struct nxr_post *post, int rank)
+static struct nxr_region_part *mailbox_ask_for(const struct nxr_post *post, int rank)
 {
     struct nxr_region_part *part = NULL;
 
@@ -169,18 +169,18 @@ static struct nxr_region_part *ask_for(const struct nxr_post *post, int rank)
 static void tell_broken(const struct nixl_team *team, const struct nxr_post *post, int rank,
                         int64_t until_ns)
 {
-    struct nxr_region_part *part = ask_for(post, rank);
+    struct nxr_region_part *part = mailbox_ask_for(post, rank);
     int64_t left_ns = until_ns - nxr_now_ns();
     int status = NIXL_ERR_NO_MEMORY;
 
     if (part != NULL) {
-        status = nxr_wait(is_answered, part, left_ns > 0 ? left_ns : 1);
+        status = nxr_wait(mailbox_is_answered, part, left_ns > 0 ? left_ns : 1);
     }
     if (status == NIXL_OK) {
         int cause = atomic_load(&team->broken);
 
         nxr_fail_quiet_begin();
-        status = nixl_signal_set(rank, post->region, word_offset(team->size),
+        status = nixl_signal_set(rank, post->region, mailbox_word_offset(team->size),
                                  (uint64_t) - (cause < 0 ? cause : NIXL_ERR_CANCELED));
         nxr_fail_quiet_end();
     }
@@ -205,7 +205,7 @@ void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post)
     }
     for (int i = 0; i < team->size; i++) {
         if (hears_by_post(team, i)) {
-            (void)ask_for(post, team->ranks[i]); /* all at once */
+            (void)mailbox_ask_for(post, team->ranks[i]); /* all at once */
         }
     }
     for (int i = 0; i < team->size; i++) {
@@ -235,7 +235,7 @@ struct swapping {
     int status;
 };
 
-static struct stream stream_of(int place, size_t nbytes, size_t piece_nbytes)
+static struct stream mailbox_stream_of(int place, size_t nbytes, size_t piece_nbytes)
 {
     size_t n_pieces = nbytes == 0 ? 1 : (nbytes + piece_nbytes - 1) / piece_nbytes;
 
@@ -243,7 +243,7 @@ static struct stream stream_of(int place, size_t nbytes, size_t piece_nbytes)
         .place = place, .nbytes = nbytes, .n_left = place < 0 ? 0 : (uint32_t)n_pieces};
 }
 
-static size_t next_piece(const struct swapping *swapping, const struct stream *stream)
+static size_t mailbox_next_piece(const struct swapping *swapping, const struct stream *stream)
 {
     size_t left = stream->nbytes - stream->at;
 
@@ -275,9 +275,9 @@ static uint64_t news_for(struct nxr_post_way *way)
     return (uint64_t)way->sent << 32 | way->taken;
 }
 
-static int tell(const struct nixl_team *team, const struct nxr_post *post, int place)
+static int mailbox_tell(const struct nixl_team *team, const struct nxr_post *post, int place)
 {
-    return nixl_signal_set(team->ranks[place], post->region, word_offset(team->me),
+    return nixl_signal_set(team->ranks[place], post->region, mailbox_word_offset(team->me),
                            news_for(&post->ways[place]));
 }
 
@@ -285,7 +285,7 @@ static int tell(const struct nixl_team *team, const struct nxr_post *post, int p
 static void try_to_tell(const struct nixl_team *team, const struct nxr_post *post, int place)
 {
     nxr_fail_quiet_begin();
-    (void)tell(team, post, place);
+    (void)mailbox_tell(team, post, place);
     nxr_fail_quiet_end();
 }
 
@@ -302,25 +302,26 @@ static int put_piece(const struct swapping *swapping, uint64_t offset, const voi
         .nbytes = nbytes,
         .atomic = {.op = NIXL_ATOMIC_SET,
                    .type = NIXL_UINT64,
-                   .offset = word_offset(team->me),
+                   .offset = mailbox_word_offset(team->me),
                    .operand = news_for(&swapping->post->ways[place])}};
 
     return nxr_transfer_put_signal(team->operation, team->ranks[place], region, region, &what);
 }
 
-static int send_piece(struct swapping *swapping)
+static int mailbox_send_piece(struct swapping *swapping)
 {
     const struct nixl_team *team = swapping->team;
     struct nxr_post *post = swapping->post;
     struct stream *out = &swapping->out;
     struct nxr_post_way *way = &post->ways[out->place];
-    size_t nbytes = next_piece(swapping, out);
+    size_t nbytes = mailbox_next_piece(swapping, out);
     uint64_t offset = slot_offset(team, post, team->me, way->sent++);
     const char *src = (const char *)swapping->swap->src + out->at;
 
     out->at += nbytes;
     out->n_left--;
-    return nbytes > 0 ? put_piece(swapping, offset, src, nbytes) : tell(team, post, out->place);
+    return nbytes > 0 ? put_piece(swapping, offset, src, nbytes)
+                      : mailbox_tell(team, post, out->place);
 }
 
 /* Does a member have to hear what was taken? Else the next piece that goes there says it. */
@@ -351,7 +352,7 @@ static void tell_taken(const struct swapping *swapping)
     }
 }
 
-static int take_piece(struct swapping *swapping)
+static int mailbox_take_piece(struct swapping *swapping)
 {
     struct nixl_team *team = swapping->team;
     const struct nxr_post_swap *swap = swapping->swap;
@@ -359,7 +360,7 @@ static int take_piece(struct swapping *swapping)
     struct stream *in = &swapping->in;
     struct nxr_post_way *way = &post->ways[in->place];
     const char *came = nixl_region_addr(post->region);
-    size_t nbytes = next_piece(swapping, in);
+    size_t nbytes = mailbox_next_piece(swapping, in);
     char *dst = (char *)swap->dst + in->at;
     int status = NIXL_OK;
 
@@ -376,7 +377,7 @@ static int take_piece(struct swapping *swapping)
     in->at += nbytes;
     in->n_left--;
     if (owes_news(swapping) && !can_tell(swapping)) {
-        (void)ask_for(post, team->ranks[in->place]);
+        (void)mailbox_ask_for(post, team->ranks[in->place]);
     }
     return status;
 }
@@ -395,7 +396,7 @@ static bool can_go_on(void *arg)
     return swapping->status != NIXL_OK;
 }
 
-static int move_pieces(struct swapping *swapping)
+static int mailbox_move_pieces(struct swapping *swapping)
 {
     struct nixl_team *team = swapping->team;
     int status = NIXL_OK;
@@ -403,13 +404,13 @@ static int move_pieces(struct swapping *swapping)
     while (status == NIXL_OK && (swapping->in.n_left > 0 || swapping->out.n_left > 0)) {
         tell_taken(swapping);
         if (can_send(swapping)) {
-            status = send_piece(swapping);
+            status = mailbox_send_piece(swapping);
             if (status != NIXL_OK) {
                 return fail_member(team, status, swapping->out.place);
             }
         }
         while (status == NIXL_OK && can_receive(swapping)) {
-            status = take_piece(swapping);
+            status = mailbox_take_piece(swapping);
             tell_taken(swapping);
         }
         if (status == NIXL_OK && !can_send(swapping) &&
@@ -435,12 +436,12 @@ int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nx
     if (element_nbytes != 0) {
         swapping.piece_nbytes -= post->slot_nbytes % element_nbytes;
     }
-    swapping.out = stream_of(swap->to, swap->src_nbytes, swapping.piece_nbytes);
-    swapping.in = stream_of(swap->from, swap->dst_nbytes, swapping.piece_nbytes);
+    swapping.out = mailbox_stream_of(swap->to, swap->src_nbytes, swapping.piece_nbytes);
+    swapping.in = mailbox_stream_of(swap->from, swap->dst_nbytes, swapping.piece_nbytes);
     if (swap->to >= 0) {
         status = nxr_team_find_part(team, post->region, swap->to);
     }
-    return status == NIXL_OK ? move_pieces(&swapping) : status;
+    return status == NIXL_OK ? mailbox_move_pieces(&swapping) : status;
 }
 
 int nxr_post_expect(struct nixl_team *team, struct nxr_post *post, int from, size_t n_pieces)

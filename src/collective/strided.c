@@ -27,7 +27,7 @@ static size_t index_of(const struct round *round, int member, size_t i)
     return (size_t)member * round->what->nblocks + round->first + i;
 }
 
-static int pack(struct nixl_team *team, const struct round *round)
+static int strided_pack(struct nixl_team *team, const struct round *round)
 {
     const struct nxr_strided *what = round->what;
     char *to = round->out;
@@ -62,7 +62,7 @@ static int unpack(struct nixl_team *team, const struct round *round)
     return status;
 }
 
-static int run_round(struct nixl_team *team, const struct round *round)
+static int strided_run_round(struct nixl_team *team, const struct round *round)
 {
     const struct nxr_call call = {.kind = NXR_CALL_EXCHANGE,
                                   .exchange = {.all_send = true,
@@ -71,7 +71,7 @@ static int run_round(struct nixl_team *team, const struct round *round)
                                                .src = round->out,
                                                .dst = round->in,
                                                .nbytes = round->n * round->what->block_nbytes}};
-    int status = pack(team, round);
+    int status = strided_pack(team, round);
 
     if (status == NIXL_OK) {
         status = nxr_call_run_on_host(team, &call);
@@ -99,7 +99,7 @@ int nxr_strided_alltoall(struct nixl_team *team, const struct nxr_strided *what)
         size_t left = what->nblocks - round.first;
 
         round.n = left < n ? left : n;
-        status = run_round(team, &round);
+        status = strided_run_round(team, &round);
     }
     free(round.out);
     free(round.in);

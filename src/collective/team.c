@@ -28,8 +28,8 @@
 
 static pthread_mutex_t teams_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list open_teams = {&open_teams, &open_teams};
-static struct nxr_list retired = {&retired, &retired}; /* oldest first */
-static unsigned n_retired;
+static struct nxr_list team_retired = {&team_retired, &team_retired}; /* oldest first */
+static unsigned team_n_retired;
 
 /* ---- broken teams ---------------------------------------------------------------------------- */
 
@@ -184,7 +184,7 @@ int nxr_team_enter_slow(struct nixl_team *team, const char *operation, int64_t t
 }
 
 /* The place of a rank; -1: not a member. */
-static int place_of(const struct nixl_team *team, int rank)
+static int team_place_of(const struct nixl_team *team, int rank)
 {
     for (int i = 0; i < team->size; i++) {
         if (team->ranks[i] == rank) {
@@ -203,7 +203,7 @@ static int look_for_deaths(struct nixl_team *team)
     while ((n_seen = atomic_load(&team->n_deaths_seen)) < n_deaths) {
         int rank = nxr_event_death(n_seen);
 
-        if (place_of(team, rank) >= 0) {
+        if (team_place_of(team, rank) >= 0) {
             return nxr_team_break(team, NIXL_ERR_PEER_LOST, rank);
         }
         atomic_compare_exchange_strong(&team->n_deaths_seen, &n_seen, n_seen + 1);
@@ -294,9 +294,9 @@ struct nixl_team *nxr_team_new(void)
     struct nixl_team *team = NULL;
 
     pthread_mutex_lock(&teams_lock);
-    if (n_retired > QUARANTINE) {
-        team = nxr_list_entry(nxr_list_pop(&retired), struct nixl_team, link);
-        n_retired--;
+    if (team_n_retired > QUARANTINE) {
+        team = nxr_list_entry(nxr_list_pop(&team_retired), struct nixl_team, link);
+        team_n_retired--;
     }
     pthread_mutex_unlock(&teams_lock);
     if (team == NULL) {
@@ -346,8 +346,8 @@ void nxr_team_drop(struct nixl_team *team)
     team->srcs = NULL;
     team->ranks = team->node_of = team->leaders = team->local = team->local_index = NULL;
     pthread_mutex_lock(&teams_lock);
-    nxr_list_append(&retired, &team->link);
-    n_retired++;
+    nxr_list_append(&team_retired, &team->link);
+    team_n_retired++;
     pthread_mutex_unlock(&teams_lock);
 }
 
@@ -420,7 +420,7 @@ int nixl_team_translate(const struct nixl_team *from, int place, const struct ni
                         place, size - 1);
     }
     rank = from != NULL ? from->ranks[place] : place;
-    place = to != NULL ? place_of(to, rank) : rank;
+    place = to != NULL ? team_place_of(to, rank) : rank;
     return place >= 0 ? place
                       : nxr_fail(NIXL_ERR_NOT_FOUND, operation, rank, "", 0,
                                  "rank %d is not in the other team", rank);

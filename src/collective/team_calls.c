@@ -107,8 +107,8 @@ static int get_team(const struct nxr_wanted *wanted, const struct waiting *waiti
                                   : nxr_making_wait(wanted, waiting->timeout_ns, team_p);
 }
 
-static int create(const char *operation, const int *ranks, size_t nranks,
-                  const struct waiting *waiting, struct nixl_team **team_p)
+static int team_call_create(const char *operation, const int *ranks, size_t nranks,
+                            const struct waiting *waiting, struct nixl_team **team_p)
 {
     int status = nxr_team_check_make(operation, waiting->timeout_ns, team_p);
     struct nxr_wanted wanted;
@@ -127,11 +127,11 @@ int nixl_team_create(const int *ranks, size_t nranks, int64_t timeout_ns, struct
 {
     const struct waiting waiting = {.timeout_ns = timeout_ns};
 
-    return create("nixl_team_create", ranks, nranks, &waiting, team_p);
+    return team_call_create("nixl_team_create", ranks, nranks, &waiting, team_p);
 }
 
 /* Where a request is made there must be a place for it. */
-static int check_req(const char *operation, struct nixl_req **req_p)
+static int team_call_check_req(const char *operation, struct nixl_req **req_p)
 {
     return req_p != NULL ? NIXL_OK
                          : nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "req_p is NULL");
@@ -141,10 +141,11 @@ int nixl_team_create_nb(const int *ranks, size_t nranks, struct nixl_team **team
                         struct nixl_req **req_p)
 {
     const struct waiting waiting = {.req_p = req_p};
-    int status = check_req("nixl_team_create_nb", req_p);
+    int status = team_call_check_req("nixl_team_create_nb", req_p);
 
-    return status == NIXL_OK ? create("nixl_team_create_nb", ranks, nranks, &waiting, team_p)
-                             : status;
+    return status == NIXL_OK
+               ? team_call_create("nixl_team_create_nb", ranks, nranks, &waiting, team_p)
+               : status;
 }
 
 /* The ranks first, first + stride, ...; the caller frees them. */
@@ -175,7 +176,7 @@ static int create_strided(const char *operation, int first, int stride, size_t c
     if (ranks == NULL && !is_too_long) {
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0, "no memory for a list of ranks");
     }
-    status = create(operation, ranks, count, waiting, team_p);
+    status = team_call_create(operation, ranks, count, waiting, team_p);
     free(ranks);
     return status;
 }
@@ -199,7 +200,7 @@ int nixl_team_world_nb(struct nixl_team **team_p, struct nixl_req **req_p)
 {
     static const char operation[] = "nixl_team_world_nb";
     const struct waiting waiting = {.req_p = req_p};
-    int status = check_req(operation, req_p);
+    int status = team_call_check_req(operation, req_p);
 
     return status == NIXL_OK
                ? create_strided(operation, 0, 1, (size_t)nxr_job.size, &waiting, team_p)
@@ -234,8 +235,8 @@ uint64_t nxr_team_split_key(const struct nixl_team *team)
     return nxr_team_mix(team->id, SPLIT_KEY);
 }
 
-static int split(const char *operation, struct nixl_team *team, struct nxr_choice choice,
-                 const struct waiting *waiting, struct nixl_team **team_p)
+static int team_call_split(const char *operation, struct nixl_team *team, struct nxr_choice choice,
+                           const struct waiting *waiting, struct nixl_team **team_p)
 {
     int status = nxr_team_check_make(operation, waiting->timeout_ns, team_p);
     struct nxr_wanted wanted;
@@ -265,7 +266,8 @@ int nixl_team_split(struct nixl_team *team, int color, int key, int64_t timeout_
 {
     const struct waiting waiting = {.timeout_ns = timeout_ns};
 
-    return split("nixl_team_split", team, (struct nxr_choice){color, key}, &waiting, team_p);
+    return team_call_split("nixl_team_split", team, (struct nxr_choice){color, key}, &waiting,
+                           team_p);
 }
 
 int nixl_team_split_nb(struct nixl_team *team, int color, int key, struct nixl_team **team_p,
@@ -273,9 +275,9 @@ int nixl_team_split_nb(struct nixl_team *team, int color, int key, struct nixl_t
 {
     static const char operation[] = "nixl_team_split_nb";
     const struct waiting waiting = {.req_p = req_p};
-    int status = check_req(operation, req_p);
+    int status = team_call_check_req(operation, req_p);
 
     return status == NIXL_OK
-               ? split(operation, team, (struct nxr_choice){color, key}, &waiting, team_p)
+               ? team_call_split(operation, team, (struct nxr_choice){color, key}, &waiting, team_p)
                : status;
 }

@@ -112,7 +112,7 @@ static int pass_down(struct nixl_team *team, char *table, size_t nbytes)
  * Each member has filled in its own entry of a table, of nbytes; now all have all entries. Returns
  * as nxr_post_swap().
  */
-static int tell_all(struct nixl_team *team, void *table, size_t nbytes)
+static int team_make_tell_all(struct nixl_team *team, void *table, size_t nbytes)
 {
     int status = gather_up(team, table, nbytes);
 
@@ -160,7 +160,7 @@ static bool may_share_host(const struct hint *a, const struct hint *b)
 }
 
 /* The first member of the same color that is proven to be on this host. */
-static int find_leader(struct nixl_team *all, const struct hint *hints, int32_t *leader_p)
+static int team_make_find_leader(struct nixl_team *all, const struct hint *hints, int32_t *leader_p)
 {
     *leader_p = all->me;
     for (int i = 0; i < all->me; i++) {
@@ -184,15 +184,16 @@ static int find_hosts(struct attempt *attempt)
     int status;
 
     attempt->hints[all->me] = own_hint(attempt->wanted);
-    status = tell_all(all, attempt->hints, sizeof(*attempt->hints));
+    status = team_make_tell_all(all, attempt->hints, sizeof(*attempt->hints));
     if (status == NIXL_OK) {
         status = compare_tables(all, attempt->hints);
     }
     if (status == NIXL_OK) {
-        status = find_leader(all, attempt->hints, &attempt->leader_of[all->me]);
+        status = team_make_find_leader(all, attempt->hints, &attempt->leader_of[all->me]);
     }
-    return status == NIXL_OK ? tell_all(all, attempt->leader_of, sizeof(*attempt->leader_of))
-                             : status;
+    return status == NIXL_OK
+               ? team_make_tell_all(all, attempt->leader_of, sizeof(*attempt->leader_of))
+               : status;
 }
 
 /* ---- who is in the team ---------------------------------------------------------------------- */
@@ -374,7 +375,7 @@ static int open_ways(const struct attempt *attempt)
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
 /* Without a failure: each member reports that it is ready, and learns that all are. */
-static int conclude(const struct attempt *attempt)
+static int team_make_conclude(const struct attempt *attempt)
 {
     const struct nxr_verdict success = {.status = NIXL_OK, .rank = -1};
     struct nixl_team *all = attempt->all;
@@ -397,7 +398,7 @@ static int conclude(const struct attempt *attempt)
 }
 
 /* Why the team could not be made: a death that explains it, where there is one. */
-static int explain(const struct attempt *attempt, struct nixl_team *team, int status)
+static int team_make_explain(const struct attempt *attempt, struct nixl_team *team, int status)
 {
     if (status == NIXL_OK || nxr_agreement_is_written(attempt->call)) {
         return status;
@@ -447,7 +448,7 @@ static int fail_make(const struct attempt *attempt, const struct nxr_verdict *ve
 }
 
 /* This member has failed, or knows of a failure: find what all agree upon. */
-static int settle(const struct attempt *attempt, int status)
+static int team_make_settle(const struct attempt *attempt, int status)
 {
     const struct nxr_wanted *wanted = attempt->wanted;
     struct nxr_verdict verdict = propose(attempt, status);
@@ -488,9 +489,9 @@ static int attempt_begin(struct attempt *attempt)
 }
 
 /* Make all but the verdict. */
-static int prepare(struct attempt *attempt)
+static int team_make_prepare(struct attempt *attempt)
 {
-    int status = explain(attempt, attempt->all, find_hosts(attempt));
+    int status = team_make_explain(attempt, attempt->all, find_hosts(attempt));
 
     if (status == NIXL_OK) {
         status = choose_team(attempt);
@@ -498,7 +499,7 @@ static int prepare(struct attempt *attempt)
     if (status == NIXL_OK && attempt->team != NULL) {
         status = number_hosts(attempt);
         if (status == NIXL_OK) {
-            status = explain(attempt, attempt->team, open_ways(attempt));
+            status = team_make_explain(attempt, attempt->team, open_ways(attempt));
         }
     }
     attempt->is_ready = status == NIXL_OK;
@@ -537,16 +538,16 @@ int nxr_team_make(const struct nxr_wanted *wanted, uint64_t call, struct nixl_te
     int status = attempt_begin(&attempt);
 
     if (status == NIXL_OK) {
-        status = prepare(&attempt);
+        status = team_make_prepare(&attempt);
     }
     if (status == NIXL_OK) {
-        status = explain(&attempt, attempt.all, conclude(&attempt));
+        status = team_make_explain(&attempt, attempt.all, team_make_conclude(&attempt));
     }
     if (status != NIXL_OK) {
         if (wanted->divided != NULL) {
             wanted->divided->is_boot_worn = true;
         }
-        status = settle(&attempt, status);
+        status = team_make_settle(&attempt, status);
     }
     if (status == NIXL_OK && attempt.team != NULL) {
         complete(attempt.team);

@@ -83,8 +83,8 @@ static int next_on(const struct nixl_team *team, int node, int place)
 }
 
 /* Data of all members of one host goes on, data of those of another comes in. */
-static int pass_on(struct nixl_team *team, const struct nxr_exchange *what, int out_node,
-                   int in_node)
+static int exchange2_pass_on(struct nixl_team *team, const struct nxr_exchange *what, int out_node,
+                             int in_node)
 {
     int n = team->n_nodes, out = next_on(team, out_node, 0), in = next_on(team, in_node, 0);
     int status = NIXL_OK;
@@ -119,7 +119,7 @@ static int allgather(struct nixl_team *team, const struct nxr_exchange *what)
     int n = team->n_nodes, me = team->my_node, status = nxr_node_exchange(team, what);
 
     for (int step = 0; step < n - 1 && team->node.me == 0 && status == NIXL_OK; step++) {
-        status = pass_on(team, what, (me - step + n) % n, (me - step - 1 + n) % n);
+        status = exchange2_pass_on(team, what, (me - step + n) % n, (me - step - 1 + n) % n);
     }
     for (int i = 0; i < team->size && status == NIXL_OK; i++) {
         struct piece piece = piece_from(what, i);
@@ -147,7 +147,7 @@ static struct piece piece_to(const struct nxr_exchange *what, int place)
     return (struct piece){src + what->src_offsets[place], what->src_nbytes[place]};
 }
 
-static int gather(struct nixl_team *team, const struct nxr_exchange *what)
+static int exchange2_gather(struct nixl_team *team, const struct nxr_exchange *what)
 {
     int status;
 
@@ -183,7 +183,7 @@ static int scatter(struct nixl_team *team, const struct nxr_exchange *what)
 }
 
 /* So many bytes of a piece, from a place on; less or nothing at its end. */
-static struct piece part_of(struct piece piece, size_t at, size_t nbytes)
+static struct piece exchange2_part_of(struct piece piece, size_t at, size_t nbytes)
 {
     size_t left = piece.nbytes > at ? piece.nbytes - at : 0;
 
@@ -197,7 +197,7 @@ static int send_to_others(struct nixl_team *team, const struct nxr_exchange *wha
 
     for (int k = 1; k < n && status == NIXL_OK; k++) {
         int to = (team->me + k) % n;
-        struct piece part = part_of(piece_to(what, to), at, team->post.slot_nbytes);
+        struct piece part = exchange2_part_of(piece_to(what, to), at, team->post.slot_nbytes);
 
         if (team->node_of[to] != team->my_node && part.nbytes > 0) {
             status = nxr_post_send(team, &team->post, to, part.at, part.nbytes);
@@ -213,7 +213,7 @@ static int take_from_others(struct nixl_team *team, const struct nxr_exchange *w
 
     for (int k = 1; k < n && status == NIXL_OK; k++) {
         int from = (team->me - k + n) % n;
-        struct piece part = part_of(piece_from(what, from), at, team->post.slot_nbytes);
+        struct piece part = exchange2_part_of(piece_from(what, from), at, team->post.slot_nbytes);
 
         if (team->node_of[from] != team->my_node && part.nbytes > 0) {
             status = nxr_post_receive(team, &team->post, from, part.at, part.nbytes);
@@ -290,7 +290,7 @@ int nxr_two_level_exchange(struct nixl_team *team, const struct nxr_exchange *wh
         return what->is_private ? alltoall(team, what) : allgather(team, what);
     }
     if (what->all_send) {
-        return gather(team, what);
+        return exchange2_gather(team, what);
     }
     return what->is_private ? scatter(team, what)
                             : nxr_two_level_broadcast(team, what->root, what->dst, what->nbytes);

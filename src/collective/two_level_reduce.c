@@ -221,7 +221,7 @@ static int reduce_to_root(struct nixl_team *team, const struct nxr_reduction *wh
     return status;
 }
 
-static int reduce(struct nixl_team *team, const struct nxr_reduction *what)
+static int reduce2_reduce(struct nixl_team *team, const struct nxr_reduction *what)
 {
     bool is_at_root = team->node_of[what->root] == team->my_node;
     struct nxr_reduction on_host = *what;
@@ -333,7 +333,7 @@ int nxr_two_level_reduce(struct nixl_team *team, const struct nxr_reduction *wha
     case NXR_ALLREDUCE:
         return allreduce(team, what);
     case NXR_REDUCE:
-        return reduce(team, what);
+        return reduce2_reduce(team, what);
     case NXR_REDUCE_SCATTER:
         return reduce_scatter(team, what);
     default:

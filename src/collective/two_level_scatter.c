@@ -96,8 +96,8 @@ static int combine_for(const struct scattering *scattering, int node, int i,
 }
 
 /* Send a member what this host has for it; -1: none, but the others here have one. */
-static int send_piece(const struct scattering *scattering, int node, int i,
-                      const struct piece *piece)
+static int scatter2_send_piece(const struct scattering *scattering, int node, int i,
+                               const struct piece *piece)
 {
     struct nixl_team *team = scattering->team;
     int to = member_on(scattering, node, i + team->node.me), status = NIXL_OK;
@@ -123,7 +123,7 @@ static int send_to_hosts(const struct scattering *scattering, const struct piece
         int node = (team->my_node + k) % n;
 
         for (int i = 0; i < count_on(scattering, node) && status == NIXL_OK; i += team->node.size) {
-            status = send_piece(scattering, node, i, piece);
+            status = scatter2_send_piece(scattering, node, i, piece);
         }
     }
     return status;
@@ -193,7 +193,7 @@ static int expect_pieces(const struct scattering *scattering)
     return status;
 }
 
-static int move_pieces(const struct scattering *scattering)
+static int scatter2_move_pieces(const struct scattering *scattering)
 {
     struct piece next = piece_at(scattering, 0);
     int status = expect_pieces(scattering);
@@ -215,7 +215,7 @@ static int move_pieces(const struct scattering *scattering)
     return status;
 }
 
-static bool allocate(struct scattering *scattering)
+static bool scatter2_allocate(struct scattering *scattering)
 {
     const struct nixl_team *team = scattering->team;
     size_t nbytes = scattering->piece_nbytes;
@@ -240,9 +240,9 @@ int nxr_two_level_reduce_scatter(struct nixl_team *team, const struct nxr_reduct
     int status;
 
     scattering.piece_nbytes = scattering.part_nbytes < room ? scattering.part_nbytes : room;
-    if (allocate(&scattering)) {
+    if (scatter2_allocate(&scattering)) {
         list_members(&scattering);
-        status = move_pieces(&scattering);
+        status = scatter2_move_pieces(&scattering);
     } else {
         status = nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
     }

@@ -23,7 +23,8 @@ struct whole {
 };
 
 /* Whole elements, as many as there is room for. */
-static size_t piece_of(const struct nixl_team *team, const struct nxr_reduction *what, size_t part)
+static size_t whole_piece_of(const struct nixl_team *team, const struct nxr_reduction *what,
+                             size_t part)
 {
     size_t element = what->combine.element_nbytes;
     size_t piece = SCRATCH_NBYTES / (size_t)team->size / element * element;
@@ -33,7 +34,7 @@ static size_t piece_of(const struct nixl_team *team, const struct nxr_reduction 
 }
 
 /* A piece of the part for each member, one behind the other. */
-static int pack(struct nixl_team *team, const struct whole *whole, size_t at, size_t nbytes)
+static int whole_pack(struct nixl_team *team, const struct whole *whole, size_t at, size_t nbytes)
 {
     const char *src = (const char *)whole->what->src + at;
     int status = NIXL_OK;
@@ -46,7 +47,7 @@ static int pack(struct nixl_team *team, const struct whole *whole, size_t at, si
 }
 
 /* Get a piece of the operands of all members that the result is made of. */
-static int gather(struct nixl_team *team, const struct whole *whole, size_t at, size_t nbytes)
+static int whole_gather(struct nixl_team *team, const struct whole *whole, size_t at, size_t nbytes)
 {
     const struct nxr_reduction *what = whole->what;
     bool is_scatter = whole->packed != NULL;
@@ -58,7 +59,7 @@ static int gather(struct nixl_team *team, const struct whole *whole, size_t at, 
                                          .src = (const char *)what->src + at,
                                          .dst = whole->operands,
                                          .nbytes = nbytes}};
-    int status = is_scatter ? pack(team, whole, at, nbytes) : NIXL_OK;
+    int status = is_scatter ? whole_pack(team, whole, at, nbytes) : NIXL_OK;
 
     if (is_scatter) {
         call.exchange.src = whole->packed;
@@ -76,10 +77,11 @@ static int count_operands(const struct nixl_team *team, const struct nxr_reducti
     return what->kind == NXR_REDUCE && team->me != what->root ? 0 : team->size;
 }
 
-static int run_round(struct nixl_team *team, const struct whole *whole, size_t at, size_t nbytes)
+static int whole_run_round(struct nixl_team *team, const struct whole *whole, size_t at,
+                           size_t nbytes)
 {
     const struct nxr_reduction *what = whole->what;
-    int n_operands = count_operands(team, what), status = gather(team, whole, at, nbytes);
+    int n_operands = count_operands(team, what), status = whole_gather(team, whole, at, nbytes);
 
     for (int i = 1; i < n_operands && status == NIXL_OK; i++) {
         nxr_combine_two(&what->combine, whole->operands, whole->operands,
@@ -90,15 +92,15 @@ static int run_round(struct nixl_team *team, const struct whole *whole, size_t a
                : status;
 }
 
-static int run_rounds(struct nixl_team *team, const struct whole *whole)
+static int whole_run_rounds(struct nixl_team *team, const struct whole *whole)
 {
     int status = NIXL_OK;
 
     for (size_t at = 0; at < whole->part_nbytes && status == NIXL_OK; at += whole->piece_nbytes) {
         size_t left = whole->part_nbytes - at;
 
-        status =
-            run_round(team, whole, at, left < whole->piece_nbytes ? left : whole->piece_nbytes);
+        status = whole_run_round(team, whole, at,
+                                 left < whole->piece_nbytes ? left : whole->piece_nbytes);
     }
     return status;
 }
@@ -110,14 +112,14 @@ int nxr_whole_reduce(struct nixl_team *team, const struct nxr_reduction *what)
     struct whole whole = {.what = what, .part_nbytes = what->nbytes / (is_scatter ? size : 1)};
     int status;
 
-    whole.piece_nbytes = piece_of(team, what, whole.part_nbytes);
+    whole.piece_nbytes = whole_piece_of(team, what, whole.part_nbytes);
     if (whole.piece_nbytes == 0) {
         return NIXL_OK;
     }
     whole.operands = calloc(size, whole.piece_nbytes);
     whole.packed = is_scatter ? calloc(size, whole.piece_nbytes) : NULL;
     if (whole.operands != NULL && (whole.packed != NULL || !is_scatter)) {
-        status = run_rounds(team, &whole);
+        status = whole_run_rounds(team, &whole);
     } else {
         status = nxr_team_break(team, NIXL_ERR_NO_MEMORY, -1);
     }

@@ -47,7 +47,7 @@ struct bounce {
 
 static pthread_mutex_t bounce_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list bounces = {&bounces, &bounces}; /* bounce_lock */
-static _Atomic uint32_t n_ops;
+static _Atomic uint32_t bounce_n_ops;
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
@@ -126,7 +126,7 @@ static uint64_t nbytes_under_way(const struct bounce *bounce, const struct nxr_o
 static void remove_op(struct bounce *bounce, struct nxr_op *op)
 {
     nxr_op_list_remove(&bounce->ops, op);
-    atomic_fetch_sub(&n_ops, 1);
+    atomic_fetch_sub(&bounce_n_ops, 1);
 }
 
 /* The first operation that has bytes left to post. */
@@ -251,7 +251,7 @@ static void tell_owner(struct nxr_peer *peer)
  * One round over a buffer: take, post; the operation that ended, or NULL. Counts what moved. Caller
  * holds bounce_lock.
  */
-static struct nxr_op *drive(struct bounce *bounce, int *status_p, int *n_moved_p)
+static struct nxr_op *bounce_drive(struct bounce *bounce, int *status_p, int *n_moved_p)
 {
     struct nxr_op *op = take_lost(bounce);
 
@@ -275,7 +275,7 @@ int nxr_host_bounce_progress(void)
     struct nxr_list *link, *after;
     int n_moved = 0;
 
-    if (atomic_load_explicit(&n_ops, memory_order_relaxed) == 0 ||
+    if (atomic_load_explicit(&bounce_n_ops, memory_order_relaxed) == 0 ||
         pthread_mutex_trylock(&bounce_lock) != 0) {
         return 0;
     }
@@ -287,7 +287,7 @@ int nxr_host_bounce_progress(void)
         do {
             bool tell;
 
-            op = drive(bounce, &status, &n_moved);
+            op = bounce_drive(bounce, &status, &n_moved);
             tell = must_tell(bounce);
             pthread_mutex_unlock(&bounce_lock);
             if (tell) {
@@ -315,7 +315,7 @@ int nxr_host_bounce_start(struct nxr_op *op)
     }
     if (bounce != NULL) {
         nxr_op_list_append(&bounce->ops, op);
-        atomic_fetch_add(&n_ops, 1);
+        atomic_fetch_add(&bounce_n_ops, 1);
     }
     pthread_mutex_unlock(&bounce_lock);
     pthread_mutex_unlock(&nxr_job.lock);
@@ -357,7 +357,7 @@ int64_t nxr_bounce_tick(int64_t now)
     if (nxr_bounce_is_hot()) {
         return now;
     }
-    return atomic_load(&n_ops) == 0 ? INT64_MAX : now + DRIVE_EVERY_NS;
+    return atomic_load(&bounce_n_ops) == 0 ? INT64_MAX : now + DRIVE_EVERY_NS;
 }
 
 void nxr_bounce_stop(void)
@@ -371,7 +371,7 @@ void nxr_bounce_stop(void)
         munmap(bounce->buffer, bounce->mapped_nbytes);
         free(bounce);
     }
-    atomic_store(&n_ops, 0);
+    atomic_store(&bounce_n_ops, 0);
     pthread_mutex_unlock(&bounce_lock);
     nxr_bounce_serve_stop();
 }

@@ -56,9 +56,9 @@ struct served_buffer {
     struct served_copy copies[NXR_BOUNCE_CHUNKS];
 };
 
-static struct nxr_list served = {&served, &served};
-static struct nxr_guard_slot *guard; /* the service thread's, in the own page */
-static bool is_hot;                  /* chunks keep coming: serve again at once */
+static struct nxr_list bounce_server_served = {&bounce_server_served, &bounce_server_served};
+static struct nxr_guard_slot *bounce_server_guard; /* the service thread's, in the own page */
+static bool is_hot;                                /* chunks keep coming: serve again at once */
 
 void nxr_bounce_offered(struct nxr_conn *conn, uint64_t nbytes, const int *fd)
 {
@@ -74,7 +74,7 @@ void nxr_bounce_offered(struct nxr_conn *conn, uint64_t nbytes, const int *fd)
     offered->peer = conn->peer;
     offered->buffer = addr;
     offered->chunk_nbytes = (nbytes - NXR_BOUNCE_HEAD_NBYTES) / NXR_BOUNCE_CHUNKS;
-    nxr_list_append(&served, &offered->link);
+    nxr_list_append(&bounce_server_served, &offered->link);
 }
 
 void nxr_bounce_work(struct nxr_conn *conn)
@@ -83,12 +83,12 @@ void nxr_bounce_work(struct nxr_conn *conn)
 }
 
 /* Enter an own region on behalf of a peer; false: closed. */
-static bool enter_own(uint32_t id, uint64_t generation)
+static bool bounce_server_enter_own(uint32_t id, uint64_t generation)
 {
-    if (guard == NULL) {
-        guard = nxr_guard_claim_own();
+    if (bounce_server_guard == NULL) {
+        bounce_server_guard = nxr_guard_claim_own();
     }
-    return guard != NULL && nxr_guard_enter_own(guard, id, generation);
+    return bounce_server_guard != NULL && nxr_guard_enter_own(bounce_server_guard, id, generation);
 }
 
 /* The chunk is over: its initiator may look. */
@@ -100,7 +100,7 @@ static void finish_chunk(struct served_buffer *served_by, struct nxr_bounce_chun
     nxr_wake_peer(served_by->peer);
 }
 
-static void copy_ended(struct nxr_device_copy *copy, int status)
+static void bounce_server_copy_ended(struct nxr_device_copy *copy, int status)
 {
     struct served_copy *over = nxr_list_entry(copy, struct served_copy, copy);
     struct served_buffer *served_by = over->served_by;
@@ -147,7 +147,7 @@ static int serve_device(struct served_buffer *served_by, unsigned index,
                                           .n_pieces = 1,
                                           .dst = work->is_put ? device : NULL,
                                           .src = work->is_put ? NULL : device,
-                                          .ended = copy_ended};
+                                          .ended = bounce_server_copy_ended};
     atomic_store(&copy->is_busy, true);
     atomic_fetch_add(&served_by->n_copies, 1);
     status = nxr_device_copy_begin(&copy->copy);
@@ -176,7 +176,7 @@ static int serve_chunk(struct served_buffer *served_by, unsigned index)
         work.nbytes > served_by->chunk_nbytes) {
         return NIXL_ERR_INVALID_ARG;
     }
-    if (!enter_own(work.id, work.generation)) {
+    if (!bounce_server_enter_own(work.id, work.generation)) {
         return NIXL_ERR_STALE;
     }
     own = nxr_publish_memory(work.id);
@@ -189,7 +189,7 @@ static int serve_chunk(struct served_buffer *served_by, unsigned index)
     } else {
         nxr_copy(data, own.addr + work.offset, work.nbytes);
     }
-    nxr_guard_leave(&guard->busy);
+    nxr_guard_leave(&bounce_server_guard->busy);
     return status;
 }
 
@@ -226,7 +226,7 @@ static bool serve_all(void)
     struct nxr_list *link, *after;
     bool has_served = false;
 
-    nxr_list_for_each (link, after, &served) {
+    nxr_list_for_each (link, after, &bounce_server_served) {
         struct served_buffer *served_by = nxr_list_entry(link, struct served_buffer, link);
 
         if (nxr_peer_is_lost(served_by->peer)) {
@@ -248,7 +248,7 @@ static void set_sleeping(bool is_sleeping)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &served) {
+    nxr_list_for_each (link, after, &bounce_server_served) {
         struct served_buffer *served_by = nxr_list_entry(link, struct served_buffer, link);
 
         atomic_store_explicit(&served_by->buffer->owner_sleeps, is_sleeping, memory_order_relaxed);
@@ -257,7 +257,7 @@ static void set_sleeping(bool is_sleeping)
 }
 
 /* Serve until nothing came for a while, or it is time to look after the connections. */
-static bool linger(void)
+static bool bounce_server_linger(void)
 {
     int64_t now = nxr_now_ns(), until = now + LINGER_NS, at_most = now + MAX_LINGER_NS;
 
@@ -277,12 +277,12 @@ static bool linger(void)
 void nxr_bounce_serve(void)
 {
     is_hot = false;
-    if (nxr_list_is_empty(&served)) {
+    if (nxr_list_is_empty(&bounce_server_served)) {
         return;
     }
     set_sleeping(false);
     for (;;) {
-        is_hot = linger();
+        is_hot = bounce_server_linger();
         if (is_hot) {
             return;
         }
@@ -304,7 +304,7 @@ void nxr_bounce_serve_end(void)
     int64_t until = nxr_now_ns() + END_NS;
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &served) {
+    nxr_list_for_each (link, after, &bounce_server_served) {
         struct served_buffer *served_by = nxr_list_entry(link, struct served_buffer, link);
 
         while (atomic_load_explicit(&served_by->n_copies, memory_order_acquire) != 0 &&
@@ -318,11 +318,11 @@ void nxr_bounce_serve_stop(void)
 {
     struct nxr_list *link;
 
-    while ((link = nxr_list_pop(&served)) != NULL) {
+    while ((link = nxr_list_pop(&bounce_server_served)) != NULL) {
         struct served_buffer *served_by = nxr_list_entry(link, struct served_buffer, link);
 
         nxr_memory_host_free(served_by->buffer, served_by->mapped_nbytes);
         free(served_by);
     }
-    guard = NULL;
+    bounce_server_guard = NULL;
 }

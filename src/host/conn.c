@@ -55,8 +55,8 @@ static socklen_t socket_name(const unsigned char nonce[NXR_NONCE_NBYTES], struct
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-static int send_now(struct nxr_conn *conn, const union nxr_wire_message *message, const int *fds,
-                    int n_fds)
+static int conn_send_now(struct nxr_conn *conn, const union nxr_wire_message *message,
+                         const int *fds, int n_fds)
 {
     return nxr_packet_send(conn->fd, message, message->header.nbytes, fds, n_fds);
 }
@@ -160,7 +160,7 @@ static void send_queued(struct nxr_conn *conn)
 {
     while (!nxr_list_is_empty(&conn->out)) {
         struct out_message *out = nxr_list_entry(conn->out.next, struct out_message, link);
-        int status = send_now(conn, &out->message, out->fds, out->n_fds);
+        int status = conn_send_now(conn, &out->message, out->fds, out->n_fds);
 
         if (status == NIXL_ERR_AGAIN) {
             set_writing(conn, true);
@@ -185,7 +185,7 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
 
     conn->used_at = nxr_now_ns();
     if (is_greeting || (conn->is_greeted && nxr_list_is_empty(&conn->out))) {
-        status = send_now(conn, message, fds, n_fds);
+        status = conn_send_now(conn, message, fds, n_fds);
     }
     if (status != NIXL_OK) {
         queue_message(&conn->out, conn->peer, message, fds, n_fds);
@@ -288,7 +288,7 @@ static void conn_ready(struct nxr_watch *watch, uint32_t events)
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 /* Who is at the other end, as the kernel says; user -1: it does not. */
-static struct ucred other_end(int fd)
+static struct ucred conn_other_end(int fd)
 {
     struct ucred cred;
     socklen_t nbytes = sizeof(cred);
@@ -302,7 +302,7 @@ static struct ucred other_end(int fd)
 static struct nxr_conn *conn_new(int fd, bool is_mine)
 {
     struct nxr_conn *conn = calloc(1, sizeof(*conn));
-    struct ucred cred = other_end(fd);
+    struct ucred cred = conn_other_end(fd);
 
     if (conn == NULL) {
         return NULL;
@@ -346,7 +346,7 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
         close(fd);
         return status;
     }
-    *user_p = other_end(fd).uid;
+    *user_p = conn_other_end(fd).uid;
     if (*user_p != geteuid()) {
         close(fd);
         return NIXL_ERR_UNSUPPORTED;
@@ -432,7 +432,7 @@ void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer)
 /* ---- listening ------------------------------------------------------------------------------- */
 
 /* Out of descriptors: drop the accepted connection that was idle for longest, else pause. */
-static bool make_room(void)
+static bool conn_make_room(void)
 {
     struct nxr_list *link, *after;
     struct nxr_conn *oldest = NULL;
@@ -468,7 +468,7 @@ static void accept_ready(struct nxr_watch *watch, uint32_t events)
         int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd < 0) {
-            if ((errno == EMFILE || errno == ENFILE) && !make_room()) {
+            if ((errno == EMFILE || errno == ENFILE) && !conn_make_room()) {
                 pause_listening();
                 return;
             }

@@ -28,10 +28,10 @@
 #define STACK_NBYTES (64 * 1024)
 #define SETTLE_NS    (1 * NXR_MS) /* links come in crowds: watch them together */
 
-static pthread_t thread;
-static bool is_started;            /* job.lock */
-static atomic_bool is_stopping;    /* release; the bump of n_changes wakes the thread */
-static _Atomic uint32_t n_changes; /* the thread sleeps on it, too */
+static pthread_t deathwatch_thread;
+static bool is_started;                    /* job.lock */
+static atomic_bool deathwatch_is_stopping; /* release; the bump of n_changes wakes the thread */
+static _Atomic uint32_t n_changes;         /* the thread sleeps on it, too */
 
 static void wake_all(void *word)
 {
@@ -42,7 +42,7 @@ static void wake_all(void *word)
  * Ask the kernel to wake whoever sleeps on the mutex when its owner dies. Returns the value to
  * sleep on, or 0: nobody holds it, or the owner has died.
  */
-static uint32_t arm(_Atomic uint32_t *word)
+static uint32_t deathwatch_arm(_Atomic uint32_t *word)
 {
     uint32_t value = atomic_load_explicit(word, memory_order_acquire);
 
@@ -60,7 +60,7 @@ static struct futex_waitv wait_on(const _Atomic uint32_t *word, uint32_t value)
 }
 
 /* The words of all linked peers that live; tells of those that do not. Returns how many words. */
-static unsigned collect(struct futex_waitv *words)
+static unsigned deathwatch_collect(struct futex_waitv *words)
 {
     unsigned n_words = 1;
 
@@ -79,7 +79,7 @@ static unsigned collect(struct futex_waitv *words)
             wake_all(word); /* the pidfd was faster here; the kernel has woken this thread only */
             continue;
         }
-        value = arm(word);
+        value = deathwatch_arm(word);
         if (value != 0) {
             words[n_words++] = wait_on(word, value);
         } else if (nxr_control_is_dead(peer->control)) {
@@ -91,17 +91,17 @@ static unsigned collect(struct futex_waitv *words)
     return n_words;
 }
 
-static void *watch(void *arg)
+static void *deathwatch_watch(void *arg)
 {
     const struct timespec settle = nxr_timespec(SETTLE_NS);
     struct futex_waitv words[MAX_WORDS];
 
     for (;;) {
-        unsigned n_words = collect(words);
+        unsigned n_words = deathwatch_collect(words);
         long woken;
 
         /* Behind the look at n_changes: who stops this thread changes it afterwards. */
-        if (atomic_load_explicit(&is_stopping, memory_order_acquire)) {
+        if (atomic_load_explicit(&deathwatch_is_stopping, memory_order_acquire)) {
             break;
         }
         woken = syscall(SYS_futex_waitv, words, n_words, 0, NULL, CLOCK_MONOTONIC);
@@ -109,7 +109,7 @@ static void *watch(void *arg)
             nxr_debug(HOST, "no futex_waitv: deaths are seen by pidfd only: %m");
             break;
         }
-        if (woken == 0 && !atomic_load_explicit(&is_stopping, memory_order_acquire)) {
+        if (woken == 0 && !atomic_load_explicit(&deathwatch_is_stopping, memory_order_acquire)) {
             nanosleep(&settle, NULL);
         }
     }
@@ -125,8 +125,8 @@ void nxr_deathwatch_changed(void)
         wake_all(&n_changes);
         return;
     }
-    atomic_store(&is_stopping, false);
-    error = nxr_thread_start(&thread, STACK_NBYTES, watch, NULL);
+    atomic_store(&deathwatch_is_stopping, false);
+    error = nxr_thread_start(&deathwatch_thread, STACK_NBYTES, deathwatch_watch, NULL);
     if (error != 0) {
         nxr_debug(HOST, "no thread to watch for deaths: %s; pidfds do it", strerror(error));
         return;
@@ -143,9 +143,9 @@ void nxr_deathwatch_stop(void)
     is_started = false;
     pthread_mutex_unlock(&nxr_job.lock);
     if (was_started) {
-        atomic_store_explicit(&is_stopping, true, memory_order_release);
+        atomic_store_explicit(&deathwatch_is_stopping, true, memory_order_release);
         atomic_fetch_add_explicit(&n_changes, 1, memory_order_release);
         wake_all(&n_changes);
-        pthread_join(thread, NULL);
+        pthread_join(deathwatch_thread, NULL);
     }
 }

@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-static void refuse(struct nxr_conn *conn, const char *why)
+static void dispatch_refuse(struct nxr_conn *conn, const char *why)
 {
     nxr_warn(HOST, "%s from pid %d; the connection is dropped", why, (int)conn->pid);
     nxr_conn_close(conn);
@@ -39,8 +39,8 @@ static bool is_card_of(const struct nxr_wire_hello *hello, struct nxr_card *card
 }
 
 /* Somebody connected to us. */
-static void take_hello(struct nxr_conn *conn, const struct nxr_wire_hello *hello, int *fds,
-                       int n_fds)
+static void dispatch_take_hello(struct nxr_conn *conn, const struct nxr_wire_hello *hello, int *fds,
+                                int n_fds)
 {
     int my_fds[] = {nxr_job.control_fd, nxr_job.event_fd};
     int no_fd = -1;
@@ -51,7 +51,7 @@ static void take_hello(struct nxr_conn *conn, const struct nxr_wire_hello *hello
     if (conn->is_mine || conn->is_greeted || hello->header.rank == nxr_job.rank ||
         memcmp(hello->secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES) != 0 ||
         !is_card_of(hello, &card)) {
-        refuse(conn, "a greeting without the secret of this rank's card");
+        dispatch_refuse(conn, "a greeting without the secret of this rank's card");
         return;
     }
     peer = nxr_peer_get_locked(hello->header.rank);
@@ -78,7 +78,7 @@ static void take_welcome(struct nxr_conn *conn, const struct nxr_wire_hello *hel
 
     if (!conn->is_mine || conn->is_greeted || hello->header.rank != peer->rank ||
         !is_card_of(hello, &card)) {
-        refuse(conn, "an answer that was not asked for");
+        dispatch_refuse(conn, "an answer that was not asked for");
         return;
     }
     if (nxr_link_adopt(peer, &card, fds[0], n_fds > 1 ? &fds[1] : &no_fd, conn->pid) != NIXL_OK) {
@@ -129,7 +129,7 @@ void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, 
     enum nxr_wire_type type = message->header.type;
 
     if (type == NXR_WIRE_HELLO) {
-        take_hello(conn, &message->hello, fds, n_fds);
+        dispatch_take_hello(conn, &message->hello, fds, n_fds);
         return;
     }
     if (type == NXR_WIRE_WELCOME) {
@@ -137,7 +137,7 @@ void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, 
         return;
     }
     if (!conn->is_greeted || message->header.rank != conn->peer->rank) {
-        refuse(conn, "a message before the greeting, or in another rank's name");
+        dispatch_refuse(conn, "a message before the greeting, or in another rank's name");
         return;
     }
     switch (type) {

@@ -36,10 +36,10 @@ struct window {
 
 static struct window *windows; /* NULL: nobody has come */
 static uint64_t version;       /* of the newest growth */
-static bool must_look;
+static bool farewell_must_look;
 static int64_t repeat_at = INT64_MAX; /* this rank has come, and repeats until all have */
-static atomic_bool is_over;           /* all have come, and know it as far as this rank can tell */
-static bool is_here;                  /* this rank is in its last nixl_finalize() */
+static atomic_bool farewell_is_over;  /* all have come, and know it as far as this rank can tell */
+static bool farewell_is_here;         /* this rank is in its last nixl_finalize() */
 static bool must_tell_left;           /* it leaves before the others */
 static atomic_bool has_told_left;     /* ... and they know */
 
@@ -94,14 +94,14 @@ static void add_self(void)
 
 bool nxr_farewell_is_here(void)
 {
-    return is_here;
+    return farewell_is_here;
 }
 
 /* Somebody tells and waits for no fence, or no longer: so does this rank, if it is here. */
 void nxr_farewell_heard(const struct nxr_wire_leaving *leaving)
 {
     add((size_t)leaving->first / NXR_WIRE_LEAVING_RANKS, leaving->ranks);
-    if (is_here) {
+    if (farewell_is_here) {
         add_self();
     }
 }
@@ -109,7 +109,7 @@ void nxr_farewell_heard(const struct nxr_wire_leaving *leaving)
 void nxr_farewell_look(void)
 {
     if (windows != NULL) {
-        must_look = true;
+        farewell_must_look = true;
         nxr_service_kick();
     }
 }
@@ -117,7 +117,7 @@ void nxr_farewell_look(void)
 /* ---- telling --------------------------------------------------------------------------------- */
 
 /* Tell a rank what it was not told yet, unless nothing leads there. False: it is not linked yet. */
-static bool tell(int rank)
+static bool farewell_tell(int rank)
 {
     struct nxr_peer *peer = rank >= 0 && rank != nxr_job.rank ? nxr_peer_get_locked(rank) : NULL;
 
@@ -143,21 +143,21 @@ static bool tell(int rank)
 }
 
 /* Has everybody been told who is to be told by this rank? */
-static bool tell_all(void)
+static bool farewell_tell_all(void)
 {
     int node = nxr_boot_node_of(nxr_job.rank), leader = nxr_neighbour_leader();
     bool is_told = true;
 
     if (leader != nxr_job.rank) {
-        return tell(leader);
+        return farewell_tell(leader);
     }
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (nxr_boot_node_of(rank) == node) {
-            is_told &= tell(rank);
+            is_told &= farewell_tell(rank);
         }
     }
-    is_told &= tell(nxr_neighbour_leader_beside(1));
-    is_told &= tell(nxr_neighbour_leader_beside(-1));
+    is_told &= farewell_tell(nxr_neighbour_leader_beside(1));
+    is_told &= farewell_tell(nxr_neighbour_leader_beside(-1));
     return is_told;
 }
 
@@ -210,16 +210,16 @@ int64_t nxr_farewell_tick(int64_t now)
     if (repeat_at <= now) {
         repeat_at = now + REPEAT_NS;
         tell_again();
-        must_look = true;
+        farewell_must_look = true;
     }
-    if (must_look && windows != NULL) {
+    if (farewell_must_look && windows != NULL) {
         bool is_told;
 
-        must_look = false;
-        is_told = tell_all();
+        farewell_must_look = false;
+        is_told = farewell_tell_all();
         if (repeat_at != INT64_MAX && is_told && have_all_come()) {
             repeat_at = INT64_MAX;
-            atomic_store_explicit(&is_over, true, memory_order_release);
+            atomic_store_explicit(&farewell_is_over, true, memory_order_release);
             nxr_wake_self();
         }
     }
@@ -233,22 +233,22 @@ int64_t nxr_farewell_tick(int64_t now)
 
 void nxr_farewell_stop(void)
 {
-    is_here = false;
+    farewell_is_here = false;
     must_tell_left = false;
     atomic_store(&has_told_left, false);
 
     free(windows);
     windows = NULL;
     version = 0;
-    must_look = false;
+    farewell_must_look = false;
     repeat_at = INT64_MAX;
-    atomic_store(&is_over, false);
+    atomic_store(&farewell_is_over, false);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /* On a thread of the launcher's client. */
-static void fence_ended(int status, void *arg)
+static void farewell_fence_ended(int status, void *arg)
 {
     pthread_mutex_lock(&fence_lock);
     if ((uintptr_t)arg == n_fences) {
@@ -266,7 +266,7 @@ static void begin_fence(void)
     number = ++n_fences;
     atomic_store(&fence_status, NIXL_INPROGRESS);
     pthread_mutex_unlock(&fence_lock);
-    nxr_boot_fence(fence_ended, (void *)number);
+    nxr_boot_fence(farewell_fence_ended, (void *)number);
 }
 
 static void end_fence(void)
@@ -287,7 +287,7 @@ static bool is_fence_over(void *arg)
 static bool may_go(void *arg)
 {
     (void)arg;
-    return atomic_load_explicit(&is_over, memory_order_acquire) ||
+    return atomic_load_explicit(&farewell_is_over, memory_order_acquire) ||
            atomic_load_explicit(&fence_status, memory_order_acquire) == NIXL_OK ||
            nxr_service_is_broken();
 }
@@ -361,7 +361,7 @@ int nxr_farewell(int64_t timeout_ns)
     int status;
 
     pthread_mutex_lock(&nxr_job.lock);
-    is_here = true;
+    farewell_is_here = true;
     pthread_mutex_unlock(&nxr_job.lock);
     status = nxr_service_is_broken() ? NIXL_OK : wait_for_all(timeout_ns);
     if (nxr_service_is_broken()) {

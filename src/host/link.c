@@ -39,9 +39,9 @@ struct arrived_card {
 };
 
 static pthread_mutex_t cards_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_list cards = {&cards, &cards}; /* cards_lock */
-static bool is_stopped;                          /* cards_lock */
-static int n_retrying;                           /* links that wait to connect again */
+static struct nxr_list link_cards = {&link_cards, &link_cards}; /* cards_lock */
+static bool link_is_stopped;                                    /* cards_lock */
+static int n_retrying; /* links that wait to connect again */
 
 static void set_link(struct nxr_peer *peer, enum nxr_link link)
 {
@@ -84,7 +84,7 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
 }
 
 /* No proof of one host was to be had. */
-static void give_up(struct nxr_peer *peer, const char *why)
+static void link_give_up(struct nxr_peer *peer, const char *why)
 {
     struct nxr_full_card none = {.head = peer->card};
 
@@ -97,7 +97,7 @@ static void retry_later(struct nxr_peer *peer, const char *why)
     int64_t now = nxr_now_ns();
 
     if (now >= peer->link_give_up_at) {
-        give_up(peer, why);
+        link_give_up(peer, why);
         return;
     }
     n_retrying += peer->link_retry_at == INT64_MAX;
@@ -105,7 +105,7 @@ static void retry_later(struct nxr_peer *peer, const char *why)
 }
 
 /* Nobody listens on its socket, which was there before its card: it has ended. */
-static void has_ended(struct nxr_peer *peer)
+static void link_has_ended(struct nxr_peer *peer)
 {
     int64_t now = nxr_now_ns();
 
@@ -128,9 +128,10 @@ static void refused(struct nxr_peer *peer)
     if (nxr_card_shares_sockets(&nxr_job.card.head, &peer->card) &&
         nxr_boot_node_of(peer->rank) == nxr_boot_node_of(nxr_job.rank) &&
         !atomic_load(&nxr_net_is_open)) {
-        has_ended(peer);
+        link_has_ended(peer);
     } else {
-        give_up(peer, "nobody listens on its socket here: another network namespace, or it ended");
+        link_give_up(peer,
+                     "nobody listens on its socket here: another network namespace, or it ended");
     }
 }
 
@@ -142,7 +143,7 @@ static void give_up_user(struct nxr_peer *peer, uid_t user)
     snprintf(why, sizeof(why),
              "it runs as user %u, this rank as user %u: start all ranks as one user", user,
              geteuid());
-    give_up(peer, why);
+    link_give_up(peer, why);
 }
 
 static void connect_now(struct nxr_peer *peer)
@@ -174,7 +175,7 @@ static void connect_now(struct nxr_peer *peer)
 /* ---- cards ----------------------------------------------------------------------------------- */
 
 /* On PMIx's thread, or on ours if PMIx refuses at once. */
-static void card_came(int rank, const struct nxr_full_card *card)
+static void link_card_came(int rank, const struct nxr_full_card *card)
 {
     struct arrived_card *arrived = calloc(1, sizeof(*arrived));
 
@@ -188,10 +189,10 @@ static void card_came(int rank, const struct nxr_full_card *card)
         arrived->card = *card;
     }
     pthread_mutex_lock(&cards_lock);
-    if (is_stopped) {
+    if (link_is_stopped) {
         free(arrived);
     } else {
-        nxr_list_append(&cards, &arrived->link);
+        nxr_list_append(&link_cards, &arrived->link);
         nxr_service_kick();
     }
     pthread_mutex_unlock(&cards_lock);
@@ -206,7 +207,8 @@ static void use_card(const struct arrived_card *arrived)
         return;
     }
     if (!arrived->is_good) {
-        give_up(peer, "the launcher gave no card of it, or it runs another version of nixlrun");
+        link_give_up(peer,
+                     "the launcher gave no card of it, or it runs another version of nixlrun");
         return;
     }
     peer->card = arrived->card.head;
@@ -221,7 +223,7 @@ static void use_card(const struct arrived_card *arrived)
     keep_card(peer, &arrived->card);
     if (!nxr_wire_is_common(&peer->card, why, sizeof(why))) {
         nxr_warn(HOST, "rank %d on this host is not reached by shared memory: %s", peer->rank, why);
-        give_up(peer, why);
+        link_give_up(peer, why);
         return;
     }
     set_link(peer, NXR_LINK_CONNECTING);
@@ -235,7 +237,7 @@ void nxr_link_want(struct nxr_peer *peer)
     }
     peer->link_give_up_at = nxr_deadline(nxr_env.resolve_timeout);
     set_link(peer, NXR_LINK_CARD);
-    nxr_boot_get_card(peer->rank, card_came);
+    nxr_boot_get_card(peer->rank, link_card_came);
 }
 
 /* ---- mapping --------------------------------------------------------------------------------- */
@@ -261,7 +263,7 @@ static void start_link(struct nxr_peer *peer, struct nxr_control *control,
 void nxr_link_self(struct nxr_peer *self)
 {
     pthread_mutex_lock(&cards_lock);
-    is_stopped = false;
+    link_is_stopped = false;
     pthread_mutex_unlock(&cards_lock);
     self->card = nxr_card_bare(&nxr_job.card);
     self->has_card = true;
@@ -367,7 +369,7 @@ void nxr_link_ask_again(struct nxr_peer *peer)
     }
 }
 
-static void retry(struct nxr_peer *peer, int64_t now)
+static void link_retry(struct nxr_peer *peer, int64_t now)
 {
     if (nxr_peer_is_up(peer)) {
         n_retrying--;
@@ -386,7 +388,7 @@ int64_t nxr_link_tick(int64_t now)
 
     nxr_list_init(&came);
     pthread_mutex_lock(&cards_lock);
-    nxr_list_splice(&came, &cards);
+    nxr_list_splice(&came, &link_cards);
     pthread_mutex_unlock(&cards_lock);
     while ((link = nxr_list_pop(&came)) != NULL) {
         struct arrived_card *arrived = nxr_list_entry(link, struct arrived_card, link);
@@ -400,7 +402,7 @@ int64_t nxr_link_tick(int64_t now)
         if (peer == NULL || peer->link_retry_at == INT64_MAX) {
             continue;
         }
-        retry(peer, now);
+        link_retry(peer, now);
         due = peer->link_retry_at < due ? peer->link_retry_at : due;
     }
     return due;
@@ -411,8 +413,8 @@ void nxr_link_stop(void)
     struct nxr_list *link;
 
     pthread_mutex_lock(&cards_lock);
-    is_stopped = true;
-    while ((link = nxr_list_pop(&cards)) != NULL) {
+    link_is_stopped = true;
+    while ((link = nxr_list_pop(&link_cards)) != NULL) {
         free(nxr_list_entry(link, struct arrived_card, link));
     }
     pthread_mutex_unlock(&cards_lock);

@@ -46,7 +46,7 @@ static int open_pidfd(pid_t pid)
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-static bool has_ended(int pidfd)
+static bool liveness_has_ended(int pidfd)
 {
     struct pollfd entry = {.fd = pidfd, .events = POLLIN};
 
@@ -190,7 +190,7 @@ bool nxr_liveness_is_gone(int rank)
             /* The mark is per thread: the others of the process must have ended, too. */
             int pidfd = peer->pidfd >= 0 ? peer->pidfd : open_pidfd(peer->pid);
 
-            peer->is_gone = pidfd < 0 ? errno == ESRCH : has_ended(pidfd);
+            peer->is_gone = pidfd < 0 ? errno == ESRCH : liveness_has_ended(pidfd);
             if (pidfd >= 0 && pidfd != peer->pidfd) {
                 close(pidfd);
             }

@@ -78,7 +78,7 @@ static int next_neighbour(void)
     return -1;
 }
 
-static void watch(int rank)
+static void neighbour_watch(int rank)
 {
     struct nxr_peer *peer = rank >= 0 ? nxr_peer_get_locked(rank) : NULL;
 
@@ -103,7 +103,7 @@ void nxr_neighbour_suspect(int rank)
 
     for (int other = 0; other < nxr_job.size; other++) {
         if (nxr_boot_node_of(other) == node && is_living(other)) {
-            watch(other);
+            neighbour_watch(other);
         }
     }
 }
@@ -141,7 +141,7 @@ void nxr_neighbour_linked(struct nxr_peer *peer)
     nxr_farewell_look();
 }
 
-static void tell(int rank, int dead_rank)
+static void neighbour_tell(int rank, int dead_rank)
 {
     struct nxr_peer *peer = rank >= 0 ? nxr_peer_get_locked(rank) : NULL;
 
@@ -156,12 +156,12 @@ static void tell(int rank, int dead_rank)
     }
 }
 
-static void tell_host(int dead_rank)
+static void neighbour_tell_host(int dead_rank)
 {
     nxr_job.peers[dead_rank]->is_death_told = true;
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank)) {
-            tell(rank, dead_rank);
+            neighbour_tell(rank, dead_rank);
         }
     }
 }
@@ -169,8 +169,8 @@ static void tell_host(int dead_rank)
 /* Tell the hosts beside. */
 static void tell_beside(int dead_rank)
 {
-    tell(nxr_neighbour_leader_beside(1), dead_rank);
-    tell(nxr_neighbour_leader_beside(-1), dead_rank);
+    neighbour_tell(nxr_neighbour_leader_beside(1), dead_rank);
+    neighbour_tell(nxr_neighbour_leader_beside(-1), dead_rank);
 }
 
 /* ---- mending the rings ----------------------------------------------------------------------- */
@@ -190,7 +190,7 @@ static void report_skipped(void)
         }
         if (peer != NULL && nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank) &&
             atomic_load(&peer->state) == NIXL_PEER_LOST && !peer->is_death_told) {
-            tell_host(rank);
+            neighbour_tell_host(rank);
         }
     }
 }
@@ -200,11 +200,11 @@ static void mend(void)
 {
     unwatch_all();
     neighbour = next_neighbour();
-    watch(neighbour);
+    neighbour_watch(neighbour);
     report_skipped();
     if (is_leader()) {
-        watch(nxr_neighbour_leader_beside(1));
-        watch(nxr_neighbour_leader_beside(-1));
+        neighbour_watch(nxr_neighbour_leader_beside(1));
+        neighbour_watch(nxr_neighbour_leader_beside(-1));
     }
 }
 
@@ -272,7 +272,7 @@ void nxr_neighbour_heard_left(int rank)
     }
     nxr_liveness_left_locked(rank);
     if (is_leader()) {
-        tell_host(rank);
+        neighbour_tell_host(rank);
         tell_beside(rank);
     }
 }
@@ -292,7 +292,7 @@ void nxr_neighbour_peer_ended(const struct nxr_peer *peer)
         return;
     }
     if (rank == neighbour || (!is_of_host && is_leader())) {
-        tell_host(rank);
+        neighbour_tell_host(rank);
     }
     if (is_leader()) {
         tell_beside(rank);

@@ -28,7 +28,7 @@ struct parked_ask {
 };
 
 static void *tree; /* struct nxr_published by name */
-static struct nxr_list parked = {&parked, &parked};
+static struct nxr_list publish_parked = {&publish_parked, &publish_parked};
 static struct nxr_own_memory own[NXR_N_REGION_IDS]; /* set before the generation is, read after */
 static uint32_t free_ids[NXR_N_REGION_IDS];         /* numbers that were given back, a stack */
 static uint32_t n_free_ids;
@@ -86,7 +86,7 @@ static void answer_parked(struct nxr_published *published)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &parked) {
+    nxr_list_for_each (link, after, &publish_parked) {
         struct parked_ask *waiting = nxr_list_entry(link, struct parked_ask, link);
 
         if (strcmp(waiting->name, published->name) == 0) {
@@ -101,7 +101,7 @@ static void answer_parked(struct nxr_published *published)
                 send_key(peer, conn, ask, published);
             }
             /* Sending may have closed a connection and unparked others: begin again. */
-            after = parked.next;
+            after = publish_parked.next;
         }
     }
 }
@@ -220,7 +220,7 @@ void nxr_publish_ask(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
     waiting->conn = conn;
     waiting->ask = ask;
     memcpy(waiting->name, name, strlen(name) + 1);
-    nxr_list_append(&parked, &waiting->link);
+    nxr_list_append(&publish_parked, &waiting->link);
     nxr_list_init(&waiting->conn_link);
     if (conn != NULL) {
         nxr_list_append(&conn->parked, &waiting->conn_link);
@@ -253,7 +253,7 @@ void nxr_publish_unpark_remote(const struct nxr_peer *peer)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &parked) {
+    nxr_list_for_each (link, after, &publish_parked) {
         struct parked_ask *waiting = nxr_list_entry(link, struct parked_ask, link);
 
         if (waiting->peer == peer && waiting->conn == NULL) {

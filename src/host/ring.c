@@ -32,7 +32,7 @@ static void copy_rest(struct nxr_ring_slot *slots, uint64_t position, void *byte
     }
 }
 
-static bool has_room(struct nxr_ring_tx *tx, uint64_t n_slots)
+static bool ring_has_room(struct nxr_ring_tx *tx, uint64_t n_slots)
 {
     if (__builtin_expect(tx->tail + n_slots <= tx->limit, 1)) {
         return true;
@@ -46,7 +46,7 @@ bool nxr_ring_push(struct nxr_ring_tx *tx, uint64_t tag, const void *msg, size_t
     uint64_t n_slots = nxr_ring_slots_of(nbytes);
     struct nxr_ring_slot *slot = &tx->slots[tx->tail & MASK];
 
-    if (!has_room(tx, n_slots)) {
+    if (!ring_has_room(tx, n_slots)) {
         return false;
     }
     slot->tag = tag;

@@ -45,8 +45,8 @@
 
 static int epoll_fd = -1;
 static int kick_fd = -1;
-static pthread_t thread;
-static atomic_bool is_stopping;
+static pthread_t service_thread;
+static atomic_bool service_is_stopping;
 static atomic_bool is_broken;     /* the program has closed descriptors that are not its own */
 static atomic_bool must_ring_any; /* some peer's must_ring_fd is set */
 
@@ -218,7 +218,7 @@ static int wait_for_events(struct epoll_event *events, int timeout_ms)
     return n_events;
 }
 
-static void *serve(void *arg)
+static void *service_serve(void *arg)
 {
     struct epoll_event events[EVENTS_PER_WAKE];
     int n_events, timeout_ms, state;
@@ -229,7 +229,7 @@ static void *serve(void *arg)
     pthread_mutex_lock(&nxr_job.control->alive);
     atomic_store_explicit(&nxr_job.control->life, NXR_LIFE_RUNNING, memory_order_release);
     nxr_wake_self();
-    while (!atomic_load_explicit(&is_stopping, memory_order_acquire)) {
+    while (!atomic_load_explicit(&service_is_stopping, memory_order_acquire)) {
         pthread_mutex_lock(&nxr_job.lock);
         ring_fds();
         timeout_ms = run_due();
@@ -258,7 +258,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-static bool is_running(void *arg)
+static bool service_is_running(void *arg)
 {
     (void)arg;
     return atomic_load_explicit(&nxr_job.control->life, memory_order_acquire) == NXR_LIFE_RUNNING;
@@ -268,7 +268,7 @@ int nxr_service_start(void)
 {
     int status;
 
-    atomic_store(&is_stopping, false);
+    atomic_store(&service_is_stopping, false);
     atomic_store(&is_broken, false);
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -289,14 +289,15 @@ int nxr_service_start(void)
     if (status != NIXL_OK) {
         goto err_close;
     }
-    status = nxr_status_of_errno(nxr_thread_start(&thread, STACK_NBYTES, serve, NULL));
+    status =
+        nxr_status_of_errno(nxr_thread_start(&service_thread, STACK_NBYTES, service_serve, NULL));
     if (status != NIXL_OK) {
         nxr_error(HOST, "cannot start the service thread");
         nxr_net_watch_stop();
         nxr_conn_stop();
         goto err_close;
     }
-    return nxr_wait(is_running, NULL, NIXL_FOREVER);
+    return nxr_wait(service_is_running, NULL, NIXL_FOREVER);
 
 err_close:
     if (epoll_fd >= 0) {
@@ -311,13 +312,13 @@ err_close:
 
 void nxr_service_stop(void)
 {
-    atomic_store_explicit(&is_stopping, true, memory_order_release);
+    atomic_store_explicit(&service_is_stopping, true, memory_order_release);
     if (nxr_service_is_broken()) {
-        pthread_cancel(thread);
+        pthread_cancel(service_thread);
     } else {
         nxr_service_kick();
     }
-    pthread_join(thread, NULL);
+    pthread_join(service_thread, NULL);
     nxr_deathwatch_stop();
     nxr_bounce_serve_end();
     nxr_words_serve_stop();

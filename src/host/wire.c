@@ -13,7 +13,7 @@ static const struct {
     size_t nbytes;
     int min_fds;
     int max_fds;
-} shapes[] = {
+} wire_shapes[] = {
     [NXR_WIRE_HELLO] = {sizeof(struct nxr_wire_hello), 1, 2},
     [NXR_WIRE_WELCOME] = {sizeof(struct nxr_wire_hello), 1, 2},
     [NXR_WIRE_RESOLVE] = {sizeof(struct nxr_wire_resolve), 0, 0},
@@ -29,7 +29,7 @@ static const struct {
     [NXR_WIRE_PROPOSE] = {sizeof(struct nxr_wire_verdict), 0, 0},
     [NXR_WIRE_DECIDED] = {sizeof(struct nxr_wire_verdict), 0, 0},
 };
-#define N_SHAPES (sizeof(shapes) / sizeof(shapes[0]))
+#define N_SHAPES (sizeof(wire_shapes) / sizeof(wire_shapes[0]))
 
 void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
 {
@@ -37,7 +37,7 @@ void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
     message->header.magic = NXR_WIRE_MAGIC;
     message->header.version = NXR_WIRE_VERSION;
     message->header.type = (uint16_t)type;
-    message->header.nbytes = (uint32_t)shapes[type].nbytes;
+    message->header.nbytes = (uint32_t)wire_shapes[type].nbytes;
     message->header.rank = nxr_job.rank;
 }
 
@@ -83,7 +83,7 @@ static bool is_key(const struct nxr_wire_key *message, int n_fds)
 }
 
 /* Ranks of the job, told as a part of it. */
-static bool is_leaving(const struct nxr_wire_leaving *leaving, int size)
+static bool wire_is_leaving(const struct nxr_wire_leaving *leaving, int size)
 {
     if (leaving->first < 0 || leaving->first >= size ||
         leaving->first % NXR_WIRE_LEAVING_RANKS != 0) {
@@ -115,7 +115,7 @@ static bool is_verdict(const struct nxr_verdict *verdict, int size)
 }
 
 /* What of the type's own fields is wrong, or NULL. */
-static const char *check_body(const union nxr_wire_message *message, int n_fds, int size)
+static const char *wire_check_body(const union nxr_wire_message *message, int n_fds, int size)
 {
     switch (message->header.type) {
     case NXR_WIRE_RESOLVE:
@@ -135,7 +135,7 @@ static const char *check_body(const union nxr_wire_message *message, int n_fds, 
                    ? NULL
                    : "a dead rank that is not in the job";
     case NXR_WIRE_LEAVING:
-        return is_leaving(&message->leaving, size) ? NULL : "leaving ranks that cannot be";
+        return wire_is_leaving(&message->leaving, size) ? NULL : "leaving ranks that cannot be";
     case NXR_WIRE_PROPOSE:
     case NXR_WIRE_DECIDED:
         return is_verdict(&message->verdict.verdict, size) ? NULL : "a verdict that cannot be";
@@ -162,15 +162,16 @@ int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
         *why_p = "a message of another version of nixlrun";
     } else if (message.header.type == 0 || message.header.type >= N_SHAPES) {
         *why_p = "a message of an unknown type";
-    } else if (message.header.nbytes != nbytes || shapes[message.header.type].nbytes != nbytes) {
+    } else if (message.header.nbytes != nbytes ||
+               wire_shapes[message.header.type].nbytes != nbytes) {
         *why_p = "a message that is not as long as its type";
-    } else if (n_fds < shapes[message.header.type].min_fds ||
-               n_fds > shapes[message.header.type].max_fds) {
+    } else if (n_fds < wire_shapes[message.header.type].min_fds ||
+               n_fds > wire_shapes[message.header.type].max_fds) {
         *why_p = "a message with too few or too many descriptors";
     } else if (message.header.rank < 0 || message.header.rank >= size) {
         *why_p = "a sender that is not in the job";
     } else {
-        *why_p = check_body(&message, n_fds, size);
+        *why_p = wire_check_body(&message, n_fds, size);
     }
     if (*why_p != NULL) {
         return NIXL_ERR_TRANSPORT;

@@ -47,12 +47,12 @@ struct nxr_asked {
     struct nxr_asked *_Atomic next;     /* of all; never changes */
 };
 
-static struct nxr_asked *_Atomic all;
-static _Atomic uint32_t n_ops; /* asked for and not ended, of all owners */
+static struct nxr_asked *_Atomic word_ask_all;
+static _Atomic uint32_t word_ask_n_ops; /* asked for and not ended, of all owners */
 
 /* ---- what is asked of an owner: all under its lock ------------------------------------------- */
 
-static struct nxr_word word_of(const struct nxr_op *op)
+static struct nxr_word word_ask_word_of(const struct nxr_op *op)
 {
     struct nxr_word word = {op->part->id, op->part->key.generation, op->atomic};
 
@@ -65,14 +65,14 @@ static struct nxr_word word_of(const struct nxr_op *op)
 }
 
 /* Ask for what waits for room. Is there anything new? */
-static bool post_waiting(struct nxr_asked *asked)
+static bool word_ask_post_waiting(struct nxr_asked *asked)
 {
     bool has_posted = false;
 
     while (asked->waiting.first != NULL &&
            asked->tail - atomic_load(&asked->head) < NXR_WORD_SLOTS) {
         struct nxr_op *op = asked->waiting.first;
-        struct nxr_word word = word_of(op);
+        struct nxr_word word = word_ask_word_of(op);
 
         if (!nxr_word_post(nxr_word_slot_at(asked->ring, asked->tail), &word)) {
             break;
@@ -144,7 +144,7 @@ static struct nxr_word_slot *slot_of(struct nxr_asked *asked, const struct nxr_o
 /* Its answer, should there be one, is dropped. */
 static void forget_op(struct nxr_asked *asked, const struct nxr_op *op)
 {
-    atomic_fetch_sub(&n_ops, 1);
+    atomic_fetch_sub(&word_ask_n_ops, 1);
     for (unsigned i = 0; i < NXR_WORD_SLOTS; i++) {
         asked->ops[i] = asked->ops[i] == op ? NULL : asked->ops[i];
     }
@@ -163,8 +163,8 @@ static struct nxr_asked *asked_new(struct nxr_peer *peer)
     asked->ring = nxr_control_words(peer->tx.slots);
     atomic_store_explicit(&peer->control->credits[nxr_job.rank].has_asked, true,
                           memory_order_relaxed);
-    atomic_store(&asked->next, atomic_load(&all));
-    atomic_store_explicit(&all, asked, memory_order_release);
+    atomic_store(&asked->next, atomic_load(&word_ask_all));
+    atomic_store_explicit(&word_ask_all, asked, memory_order_release);
     atomic_store_explicit(&peer->asked, asked, memory_order_release);
     return asked;
 }
@@ -240,7 +240,7 @@ static void call_owner(struct nxr_asked *asked, bool is_awaited)
 
 /* ---- asking and collecting ------------------------------------------------------------------- */
 
-static int ask(struct nxr_asked *asked, struct nxr_op *op, bool is_awaited)
+static int word_ask_ask(struct nxr_asked *asked, struct nxr_op *op, bool is_awaited)
 {
     bool has_posted;
 
@@ -250,8 +250,8 @@ static int ask(struct nxr_asked *asked, struct nxr_op *op, bool is_awaited)
     nxr_spin_lock(&asked->lock);
     op->failure = NIXL_OK;
     nxr_op_list_append(&asked->waiting, op);
-    has_posted = post_waiting(asked);
-    atomic_fetch_add(&n_ops, 1);
+    has_posted = word_ask_post_waiting(asked);
+    atomic_fetch_add(&word_ask_n_ops, 1);
     nxr_spin_unlock(&asked->lock);
     if (has_posted) {
         call_owner(asked, is_awaited);
@@ -276,7 +276,7 @@ static void wait_ended(struct nxr_op *op, int status)
 }
 
 /* Take answers, ask for what waits for room; how many operations have ended. */
-static int collect(struct nxr_asked *asked)
+static int word_ask_collect(struct nxr_asked *asked)
 {
     struct nxr_op *ended = NULL;
     bool has_posted, is_lost = nxr_peer_is_lost(asked->peer);
@@ -287,7 +287,7 @@ static int collect(struct nxr_asked *asked)
     if (is_lost) {
         end_all(asked, NIXL_ERR_PEER_LOST, &ended);
     }
-    has_posted = post_waiting(asked);
+    has_posted = word_ask_post_waiting(asked);
     nxr_spin_unlock(&asked->lock);
     if (has_posted) {
         call_owner(asked, false);
@@ -297,14 +297,14 @@ static int collect(struct nxr_asked *asked)
 
         ended = op->next;
         n_ended++;
-        atomic_fetch_sub(&n_ops, 1);
+        atomic_fetch_sub(&word_ask_n_ops, 1);
         nxr_op_done(op, op->failure);
     }
     return n_ended;
 }
 
 /* Withdraw an operation. NIXL_OK: it has not happened and will not. */
-static int take_back(struct nxr_asked *asked, struct nxr_op *op)
+static int word_ask_take_back(struct nxr_asked *asked, struct nxr_op *op)
 {
     struct nxr_word_slot *slot;
     int status = NIXL_INPROGRESS;
@@ -313,7 +313,7 @@ static int take_back(struct nxr_asked *asked, struct nxr_op *op)
     slot = slot_of(asked, op);
     if (nxr_op_list_has(&asked->waiting, op)) {
         nxr_op_list_remove(&asked->waiting, op);
-        atomic_fetch_sub(&n_ops, 1);
+        atomic_fetch_sub(&word_ask_n_ops, 1);
         status = NIXL_OK;
     } else if (slot != NULL && nxr_word_revoke(slot)) {
         forget_op(asked, op);
@@ -334,7 +334,7 @@ static void wait_init(struct word_wait *wait, struct nxr_asked *asked, struct nx
 }
 
 /* Usually only the oldest slot is looked at; now and then all, since answers come in any order. */
-static bool is_answered(void *arg)
+static bool word_ask_is_answered(void *arg)
 {
     struct word_wait *wait = arg;
     struct nxr_asked *asked = wait->asked;
@@ -349,7 +349,7 @@ static bool is_answered(void *arg)
     } else if (!nxr_word_has_answer(nxr_word_slot_at(asked->ring, head))) {
         return false;
     }
-    collect(asked);
+    word_ask_collect(asked);
     return atomic_load_explicit(&wait->status, memory_order_acquire) != NIXL_INPROGRESS;
 }
 
@@ -357,11 +357,11 @@ static bool is_answered(void *arg)
  * The time is over. An answer that has come meanwhile counts; the answer of an owner that has taken
  * the question is not waited for.
  */
-static int give_up(struct word_wait *wait)
+static int word_ask_give_up(struct word_wait *wait)
 {
     struct nxr_asked *asked = wait->asked;
 
-    if (take_back(asked, &wait->op) == NIXL_OK) {
+    if (word_ask_take_back(asked, &wait->op) == NIXL_OK) {
         return NIXL_ERR_TIMEOUT;
     }
     nxr_spin_lock(&asked->lock);
@@ -384,12 +384,12 @@ static int wait_for(struct word_wait *wait)
     for (;;) {
         int64_t left_ns = nxr_left(nxr_env.op_timeout, deadline);
 
-        status = nxr_wait(is_answered, wait, turn_ns < left_ns ? turn_ns : left_ns);
+        status = nxr_wait(word_ask_is_answered, wait, turn_ns < left_ns ? turn_ns : left_ns);
         if (status == NIXL_OK) {
             return atomic_load(&wait->status);
         }
         if (turn_ns >= left_ns) {
-            return give_up(wait);
+            return word_ask_give_up(wait);
         }
         call_service(wait->asked->peer);
         turn_ns = LATER_TURN_NS;
@@ -421,7 +421,7 @@ int nxr_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t
     }
     wait_init(&wait, asked, part, NXR_OP_PUT);
     set_put(&wait.op, offset, src, nbytes);
-    status = ask(asked, &wait.op, true);
+    status = word_ask_ask(asked, &wait.op, true);
     return status == NIXL_INPROGRESS ? wait_for(&wait) : status;
 }
 
@@ -440,7 +440,7 @@ int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_
     }
     wait_init(&wait, asked, part, NXR_OP_WORD);
     wait.op.atomic = *atomic;
-    status = ask(asked, &wait.op, true);
+    status = word_ask_ask(asked, &wait.op, true);
     status = status == NIXL_INPROGRESS ? wait_for(&wait) : status;
     if (status == NIXL_OK) {
         *fetched_p = wait.op.fetched;
@@ -457,7 +457,7 @@ static bool look_briefly(struct word_wait *wait)
 
     do {
         for (int i = 0; i < 64; i++) {
-            if (is_answered(wait)) {
+            if (word_ask_is_answered(wait)) {
                 return true;
             }
         }
@@ -470,12 +470,12 @@ static bool look_briefly(struct word_wait *wait)
 static int ask_at_once(struct word_wait *wait)
 {
     struct nxr_asked *asked = wait->asked;
-    int status = is_polled(asked) ? ask(asked, &wait->op, true) : NIXL_ERR_AGAIN;
+    int status = is_polled(asked) ? word_ask_ask(asked, &wait->op, true) : NIXL_ERR_AGAIN;
 
     if (status != NIXL_INPROGRESS || look_briefly(wait)) {
         return status == NIXL_INPROGRESS ? atomic_load(&wait->status) : status;
     }
-    return take_back(asked, &wait->op) == NIXL_OK ? NIXL_ERR_AGAIN : wait_for(wait);
+    return word_ask_take_back(asked, &wait->op) == NIXL_OK ? NIXL_ERR_AGAIN : wait_for(wait);
 }
 
 int nxr_word_ask_at_once(struct nxr_part *part, const struct nxr_atomic *atomic,
@@ -513,14 +513,14 @@ int nxr_host_word_start(struct nxr_op *op)
 {
     struct nxr_asked *asked = asked_of(op->part->peer);
 
-    return asked != NULL ? ask(asked, op, false) : NIXL_ERR_NO_MEMORY;
+    return asked != NULL ? word_ask_ask(asked, op, false) : NIXL_ERR_NO_MEMORY;
 }
 
 int nxr_host_word_cancel(struct nxr_op *op)
 {
     struct nxr_asked *asked = atomic_load(&op->part->peer->asked);
 
-    if (asked == NULL || take_back(asked, op) != NIXL_OK) {
+    if (asked == NULL || word_ask_take_back(asked, op) != NIXL_OK) {
         return NIXL_INPROGRESS; /* answered, or about to be asked */
     }
     nxr_op_done(op, NIXL_ERR_CANCELED);
@@ -531,25 +531,25 @@ int nxr_host_word_progress(void)
 {
     int n_ended = 0;
 
-    if (atomic_load_explicit(&n_ops, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&word_ask_n_ops, memory_order_relaxed) == 0) {
         return 0;
     }
-    for (struct nxr_asked *asked = atomic_load_explicit(&all, memory_order_acquire); asked != NULL;
-         asked = atomic_load_explicit(&asked->next, memory_order_relaxed)) {
-        n_ended += collect(asked);
+    for (struct nxr_asked *asked = atomic_load_explicit(&word_ask_all, memory_order_acquire);
+         asked != NULL; asked = atomic_load_explicit(&asked->next, memory_order_relaxed)) {
+        n_ended += word_ask_collect(asked);
     }
     return n_ended;
 }
 
 int64_t nxr_word_tick(int64_t now)
 {
-    return atomic_load(&n_ops) == 0 ? INT64_MAX : now + DRIVE_EVERY_NS;
+    return atomic_load(&word_ask_n_ops) == 0 ? INT64_MAX : now + DRIVE_EVERY_NS;
 }
 
 void nxr_word_forget(struct nxr_peer *peer)
 {
     free(atomic_load(&peer->asked));
     atomic_store(&peer->asked, NULL);
-    atomic_store(&all, NULL); /* no thread asks any more, and all peers are forgotten */
-    atomic_store(&n_ops, 0);
+    atomic_store(&word_ask_all, NULL); /* no thread asks any more, and all peers are forgotten */
+    atomic_store(&word_ask_n_ops, 0);
 }

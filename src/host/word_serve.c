@@ -30,7 +30,7 @@ struct own_word {
 atomic_bool nxr_words_are_used;
 
 static struct nxr_spin serve_lock;
-static struct nxr_guard_slot *guard; /* serve_lock: a slot in the own page */
+static struct nxr_guard_slot *word_server_guard; /* serve_lock: a slot in the own page */
 
 /* ---- own words in device memory -------------------------------------------------------------- */
 
@@ -58,7 +58,8 @@ static void own_word_ended(struct nxr_device_word *word, int status)
 }
 
 /* Where a word lies in an own region that is entered. */
-static int find_word(uint32_t id, const struct nxr_atomic *atomic, struct nxr_own_memory *memory_p)
+static int word_server_find_word(uint32_t id, const struct nxr_atomic *atomic,
+                                 struct nxr_own_memory *memory_p)
 {
     size_t nbytes = nxr_atomic_nbytes(atomic);
 
@@ -71,7 +72,7 @@ static int find_word(uint32_t id, const struct nxr_atomic *atomic, struct nxr_ow
 }
 
 /* Enter the region with a slot that is given back when the change has ended. */
-static int enter_own(struct own_word *own, uint32_t id, uint64_t generation)
+static int word_server_enter_own(struct own_word *own, uint32_t id, uint64_t generation)
 {
     own->slot = nxr_guard_claim_own();
     if (own->slot == NULL) {
@@ -90,12 +91,13 @@ static struct own_word *own_word_new(const struct nxr_word *asked, int *status_p
     struct own_word *own = calloc(1, sizeof(*own));
     struct nxr_own_memory memory;
 
-    *status_p = own != NULL ? enter_own(own, asked->id, asked->generation) : NIXL_ERR_NO_MEMORY;
+    *status_p =
+        own != NULL ? word_server_enter_own(own, asked->id, asked->generation) : NIXL_ERR_NO_MEMORY;
     if (*status_p != NIXL_OK) {
         free(own);
         return NULL;
     }
-    *status_p = find_word(asked->id, &asked->atomic, &memory);
+    *status_p = word_server_find_word(asked->id, &asked->atomic, &memory);
     if (*status_p != NIXL_OK) {
         nxr_guard_give_own(own->slot);
         free(own);
@@ -171,20 +173,20 @@ static int change_own(const struct nxr_word *word, uint64_t *fetched_p)
     if (!is_sound(word)) {
         return NIXL_ERR_INVALID_ARG;
     }
-    if (guard == NULL) {
-        guard = nxr_guard_claim_own();
+    if (word_server_guard == NULL) {
+        word_server_guard = nxr_guard_claim_own();
     }
-    if (guard == NULL) {
+    if (word_server_guard == NULL) {
         return NIXL_ERR_LIMIT;
     }
-    if (!nxr_guard_enter_own(guard, word->id, word->generation)) {
+    if (!nxr_guard_enter_own(word_server_guard, word->id, word->generation)) {
         return NIXL_ERR_STALE;
     }
-    status = find_word(word->id, &word->atomic, &memory);
+    status = word_server_find_word(word->id, &word->atomic, &memory);
     if (status == NIXL_OK && memory.range == NULL) {
         *fetched_p = nxr_atomic_apply(memory.addr, &word->atomic);
     }
-    nxr_guard_leave(&guard->busy);
+    nxr_guard_leave(&word_server_guard->busy);
     return status == NIXL_OK && memory.range != NULL ? NIXL_INPROGRESS : status;
 }
 
@@ -287,6 +289,6 @@ bool nxr_words_serve_asked(void)
 
 void nxr_words_serve_stop(void)
 {
-    guard = NULL;
+    word_server_guard = NULL;
     atomic_store(&nxr_words_are_used, false);
 }

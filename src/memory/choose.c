@@ -57,7 +57,7 @@ static bool parse_uuid(const char *text, unsigned char uuid[16])
     return *text == '\0';
 }
 
-static bool parse_number(const char *text, size_t *number_p)
+static bool choose_parse_number(const char *text, size_t *number_p)
 {
     char *end;
     unsigned long long value;
@@ -99,7 +99,7 @@ int nxr_device_choose(const char *wanted, const char *kind_name, const struct nx
         *index_p = nxr_nearest_device(ids, n_ids, rank_on_host());
         return NIXL_OK;
     }
-    if (parse_number(wanted, &number)) {
+    if (choose_parse_number(wanted, &number)) {
         if (number < n_ids) {
             *index_p = number;
             return NIXL_OK;

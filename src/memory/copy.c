@@ -29,7 +29,7 @@
 
 #define OLD_NS (1 * NXR_MS) /* a copy that nobody has armed for so long is left alone */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t device_copy_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_device_copy *copies, **copies_end = &copies; /* oldest first */
 static _Atomic uint32_t n_copies, n_armed;
 
@@ -76,7 +76,7 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
     if (status != NIXL_INPROGRESS) {
         return status;
     }
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&device_copy_lock);
     *copies_end = copy;
     copies_end = &copy->next;
     atomic_fetch_add(&nxr_n_started, 1);
@@ -86,7 +86,7 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
     if (copy->is_unattended) {
         arm_one(copy);
     }
-    pthread_mutex_unlock(&lock); /* another thread may end the copy from here on */
+    pthread_mutex_unlock(&device_copy_lock); /* another thread may end the copy from here on */
     if (must_tell) {
         atomic_store(&is_told, true);
         nxr_service_kick(); /* to look again in time */
@@ -117,7 +117,7 @@ int nxr_device_progress(void)
     int n_over = 0;
 
     if (atomic_load_explicit(&n_copies, memory_order_acquire) == 0 ||
-        pthread_mutex_trylock(&lock) != 0) {
+        pthread_mutex_trylock(&device_copy_lock) != 0) {
         return 0;
     }
     for (int asked = 0; *link != NULL && asked < MAX_QUESTIONS; asked++) {
@@ -135,7 +135,7 @@ int nxr_device_progress(void)
         over_end = &copy->next;
         n_over++;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&device_copy_lock);
     while (over != NULL) {
         struct nxr_device_copy *copy = over;
 
@@ -146,29 +146,29 @@ int nxr_device_progress(void)
 }
 
 /* Arm the copies that began until then. */
-static void arm(int64_t until)
+static void device_copy_arm(int64_t until)
 {
     if (atomic_load_explicit(&n_copies, memory_order_acquire) ==
         atomic_load_explicit(&n_armed, memory_order_relaxed)) {
         return;
     }
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&device_copy_lock);
     for (struct nxr_device_copy *copy = copies; copy != NULL; copy = copy->next) {
         if (!copy->is_armed && copy->began_ns <= until) {
             arm_one(copy);
         }
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&device_copy_lock);
 }
 
 void nxr_device_arm(void)
 {
-    arm(INT64_MAX);
+    device_copy_arm(INT64_MAX);
 }
 
 void nxr_device_arm_old(void)
 {
-    arm(nxr_now_ns() - OLD_NS);
+    device_copy_arm(nxr_now_ns() - OLD_NS);
 }
 
 int64_t nxr_device_tick(int64_t now)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CUDA memory: the kind's table, start and stop, devices and contexts. Owns nxr_cuda. The driver is
- * loaded at the first call that needs it; contexts are retained when a device is first used, given
- * back by stop(), and never left current. MIG instances are devices like others: their own UUID
- * tells them apart, and what cannot be opened from one to another is found by opening it.
+ * loaded at the first call that needs it. A context is retained when its device is first used,
+ * released by cuda_stop(), and never left current. A MIG instance is a device as others are: it has
+ * its own UUID, and what one instance cannot open of another is found by trying.
  */
 #include "config.h"
 
@@ -92,7 +92,7 @@ static bool has(cu_device device, cu_device_attribute attribute)
     return nxr_cu.DeviceGetAttribute(&value, attribute, device) == CU_OK && value != 0;
 }
 
-static cu_result describe(struct nxr_cuda_device *device, int index)
+static cu_result cuda_describe(struct nxr_cuda_device *device, int index)
 {
     cu_uuid uuid;
     cu_result result = nxr_cu.DeviceGet(&device->device, index);
@@ -134,7 +134,7 @@ static cu_result describe(struct nxr_cuda_device *device, int index)
     return CU_OK;
 }
 
-static int list_devices(char *why, size_t why_nbytes)
+static int cuda_list_devices(char *why, size_t why_nbytes)
 {
     cu_result result = nxr_cu.DeviceGetCount(&nxr_cuda.n_devices);
 
@@ -153,7 +153,7 @@ static int list_devices(char *why, size_t why_nbytes)
         return NIXL_ERR_NO_DEVICE;
     }
     for (int i = 0; i < nxr_cuda.n_devices; i++) {
-        result = describe(&nxr_cuda.devices[i], i);
+        result = cuda_describe(&nxr_cuda.devices[i], i);
         if (result != CU_OK) {
             free(nxr_cuda.devices);
             nxr_cuda.devices = NULL;
@@ -163,7 +163,7 @@ static int list_devices(char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-static int start_locked(char *why, size_t why_nbytes)
+static int cuda_start_locked(char *why, size_t why_nbytes)
 {
     int status;
     cu_result result;
@@ -181,7 +181,7 @@ static int start_locked(char *why, size_t why_nbytes)
         return NIXL_ERR_NO_DEVICE;
     }
     nxr_cu.DriverGetVersion(&nxr_cuda.driver_version);
-    if (list_devices(why, why_nbytes) != NIXL_OK) {
+    if (cuda_list_devices(why, why_nbytes) != NIXL_OK) {
         return NIXL_ERR_NO_DEVICE;
     }
     nxr_cuda.is_started = true;
@@ -200,13 +200,13 @@ int nxr_cuda_start(char *why, size_t why_nbytes)
         return NIXL_OK;
     }
     pthread_mutex_lock(&nxr_cuda.lock);
-    status = start_locked(why, why_nbytes);
+    status = cuda_start_locked(why, why_nbytes);
     pthread_mutex_unlock(&nxr_cuda.lock);
     return status;
 }
 
 /* Memory that could not be closed, since a copy did not end, keeps its context to the very end. */
-static void stop(void)
+static void cuda_stop(void)
 {
     pthread_mutex_lock(&nxr_cuda.lock);
     if (nxr_cuda.is_started && nxr_list_is_empty(&nxr_cuda.memories) && nxr_cuda.n_imports == 0) {
@@ -343,7 +343,7 @@ const struct nxr_memory_kind nxr_memory_cuda = {
     .kind = NIXL_MEM_CUDA,
     .name = "cuda",
     .start = nxr_cuda_start,
-    .stop = stop,
+    .stop = cuda_stop,
     .alloc = nxr_cuda_alloc,
     .adopt = nxr_cuda_adopt,
     .release = nxr_cuda_release,

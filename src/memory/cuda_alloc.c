@@ -21,7 +21,7 @@
 
 /* ---- the list of own allocations ------------------------------------------------------------- */
 
-static cu_address end_of(const struct nxr_cuda_memory *memory)
+static cu_address cuda_alloc_end_of(const struct nxr_cuda_memory *memory)
 {
     return memory->start + memory->nbytes;
 }
@@ -48,11 +48,12 @@ struct nxr_cuda_memory *nxr_cuda_memory_use(const struct nxr_cuda_memory *fresh,
 
     nxr_list_for_each (link, after, &nxr_cuda.memories) {
         memory = nxr_list_entry(link, struct nxr_cuda_memory, link);
-        if (fresh->start >= memory->start && end_of(fresh) <= end_of(memory)) {
+        if (fresh->start >= memory->start &&
+            cuda_alloc_end_of(fresh) <= cuda_alloc_end_of(memory)) {
             memory->n_users++;
             return memory;
         }
-        if (fresh->start < end_of(memory) && memory->start < end_of(fresh)) {
+        if (fresh->start < cuda_alloc_end_of(memory) && memory->start < cuda_alloc_end_of(fresh)) {
             snprintf(why, why_nbytes,
                      "%zu bytes at %#llx overlap %zu bytes at %#llx, which have a region already: "
                      "register the larger one first",
@@ -120,7 +121,7 @@ void nxr_cuda_unmap(cu_address start, size_t nbytes)
 }
 
 /* cuMemCreate() with a descriptor for peers; `whole` gets start and size. */
-static cu_result create(struct nxr_cuda_memory *whole, size_t nbytes)
+static cu_result cuda_alloc_create(struct nxr_cuda_memory *whole, size_t nbytes)
 {
     const cu_allocation_props props = {
         .type = CU_ALLOCATION_PINNED,
@@ -150,7 +151,7 @@ static cu_result create(struct nxr_cuda_memory *whole, size_t nbytes)
 
 /* ---- allocating ------------------------------------------------------------------------------ */
 
-static void give_back(const struct nxr_cuda_memory *whole)
+static void cuda_alloc_give_back(const struct nxr_cuda_memory *whole)
 {
     if (whole->origin == NXR_CUDA_MALLOC) {
         nxr_cu.MemFree(whole->start);
@@ -170,7 +171,7 @@ static cu_result obtain(struct nxr_cuda_memory *whole, size_t nbytes)
     if (result == CU_OK && whole->device->has_vmm &&
         nxr_cu.IpcGetMemHandle(&handle, whole->start) != CU_OK) {
         nxr_cu.MemFree(whole->start);
-        result = create(whole, nbytes);
+        result = cuda_alloc_create(whole, nbytes);
     }
     return result;
 }
@@ -195,8 +196,9 @@ static cu_result clear(const struct nxr_cuda_memory *whole)
     return result;
 }
 
-static int explain(const char *what, cu_result result, const struct nxr_cuda_device *device,
-                   size_t nbytes, char *why, size_t why_nbytes)
+static int cuda_alloc_explain(const char *what, cu_result result,
+                              const struct nxr_cuda_device *device, size_t nbytes, char *why,
+                              size_t why_nbytes)
 {
     size_t left = 0, all = 0;
 
@@ -220,16 +222,16 @@ static int alloc_on(struct nxr_cuda_device *device, size_t nbytes, struct nxr_me
     int status = NIXL_ERR_NO_MEMORY;
 
     if (result != CU_OK) {
-        return explain("cuMemAlloc", result, device, nbytes, why, why_nbytes);
+        return cuda_alloc_explain("cuMemAlloc", result, device, nbytes, why, why_nbytes);
     }
     result = clear(&whole);
     if (result != CU_OK) {
-        status = explain("cuMemsetD8Async", result, device, nbytes, why, why_nbytes);
+        status = cuda_alloc_explain("cuMemsetD8Async", result, device, nbytes, why, why_nbytes);
     } else {
         entry = nxr_cuda_memory_use(&whole, why, why_nbytes);
     }
     if (entry == NULL) {
-        give_back(&whole);
+        cuda_alloc_give_back(&whole);
         return status;
     }
     nxr_cuda_sync_memops(whole.start);
@@ -278,7 +280,7 @@ void nxr_cuda_release(struct nxr_memory *memory)
     pthread_mutex_lock(&nxr_cuda.lock);
     if (nxr_cuda_memory_unuse(whole)) {
         was_pushed = nxr_cuda_enter(nxr_cuda_context(whole->device));
-        give_back(whole);
+        cuda_alloc_give_back(whole);
         nxr_cuda_leave(was_pushed);
         free(whole);
     }

@@ -15,7 +15,7 @@
 
 #define BATCH 256 /* pieces in one call */
 
-static struct nxr_cuda_memory *memory_of(const struct nxr_range *range)
+static struct nxr_cuda_memory *cuda_copy_memory_of(const struct nxr_range *range)
 {
     return range != NULL ? range->memory : NULL;
 }
@@ -89,8 +89,8 @@ static struct nxr_cuda_device *choose(struct nxr_cuda_memory *dst, struct nxr_cu
 }
 
 /* What the streams are told apart by: the other end of the copy, seen from the device. */
-static int other_end(const struct nxr_cuda_device *device, const struct nxr_cuda_memory *dst,
-                     const struct nxr_cuda_memory *src)
+static int cuda_copy_other_end(const struct nxr_cuda_device *device,
+                               const struct nxr_cuda_memory *dst, const struct nxr_cuda_memory *src)
 {
     int other;
 
@@ -149,8 +149,9 @@ static bool takes_batches(struct nxr_cuda_device *device, cu_stream stream)
            !atomic_load_explicit(&device->no_batch, memory_order_relaxed);
 }
 
-static cu_result enqueue(struct nxr_cuda_device *device, const struct nxr_device_piece *pieces,
-                         size_t n_pieces, cu_stream stream)
+static cu_result cuda_copy_enqueue(struct nxr_cuda_device *device,
+                                   const struct nxr_device_piece *pieces, size_t n_pieces,
+                                   cu_stream stream)
 {
     size_t done = 0;
 
@@ -172,7 +173,7 @@ static cu_result enqueue(struct nxr_cuda_device *device, const struct nxr_device
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-static size_t sum_of(const struct nxr_device_copy *copy)
+static size_t cuda_copy_sum_of(const struct nxr_device_copy *copy)
 {
     size_t nbytes = copy->reduction != NULL ? copy->reduction->nbytes : 0;
 
@@ -200,7 +201,7 @@ static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lan
     if (copy->reduction != NULL) {
         result = nxr_cuda_reduce(copy, stream);
     } else if (!is_scattered || !nxr_cuda_scatter(copy, nbytes, stream)) {
-        result = enqueue(device, copy->pieces, copy->n_pieces, stream);
+        result = cuda_copy_enqueue(device, copy->pieces, copy->n_pieces, stream);
     }
     if (result != CU_OK) {
         cu_result before = nxr_cu.StreamSynchronize(stream); /* what was queued moves no more */
@@ -230,7 +231,7 @@ static int start_behind_user(struct nxr_device_copy *copy, size_t nbytes, bool i
         return NIXL_ERR_TRANSPORT;
     }
     if (!is_scattered || !nxr_cuda_scatter(copy, nbytes, copy->stream)) {
-        result = enqueue(device, copy->pieces, copy->n_pieces, copy->stream);
+        result = cuda_copy_enqueue(device, copy->pieces, copy->n_pieces, copy->stream);
     }
     if (result == CU_OK) {
         result = nxr_cuda_mark(copy, copy->stream);
@@ -276,9 +277,10 @@ static struct nxr_cuda_device *device_for(const struct nxr_device_copy *copy,
 
 int nxr_cuda_copy_start(struct nxr_device_copy *copy)
 {
-    struct nxr_cuda_memory *dst = memory_of(copy->dst), *src = memory_of(copy->src);
+    struct nxr_cuda_memory *dst = cuda_copy_memory_of(copy->dst),
+                           *src = cuda_copy_memory_of(copy->src);
     struct nxr_cuda_device *device = device_for(copy, dst, src);
-    size_t nbytes = sum_of(copy);
+    size_t nbytes = cuda_copy_sum_of(copy);
     struct nxr_cuda_lane *lane;
     bool was_pushed, is_scattered;
     int status;
@@ -298,7 +300,7 @@ int nxr_cuda_copy_start(struct nxr_device_copy *copy)
         return start_on_stream(copy, nbytes);
     }
     is_scattered = nxr_cuda_scatter_suits(copy, nbytes);
-    lane = nxr_cuda_lane_of(device, other_end(device, dst, src), nbytes, is_scattered);
+    lane = nxr_cuda_lane_of(device, cuda_copy_other_end(device, dst, src), nbytes, is_scattered);
     was_pushed = nxr_cuda_enter(nxr_cuda_context(device));
     pthread_mutex_lock(&lane->lock);
     status = start_in_lane(copy, lane, nbytes, is_scattered);

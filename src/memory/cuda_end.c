@@ -123,7 +123,7 @@ static cu_result ask_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *la
     return result;
 }
 
-static cu_result ask(struct nxr_device_copy *copy)
+static cu_result cuda_end_ask(struct nxr_device_copy *copy)
 {
     struct nxr_cuda_lane *lane = copy->state[NXR_CUDA_COPY_LANE];
     cu_result result;
@@ -143,7 +143,7 @@ int nxr_cuda_copy_test(struct nxr_device_copy *copy)
 {
     struct nxr_cuda_device *device = copy->state[NXR_CUDA_COPY_DEVICE];
     bool was_pushed = nxr_cuda_enter(nxr_cuda_context(device));
-    cu_result result = ask(copy);
+    cu_result result = cuda_end_ask(copy);
 
     nxr_cuda_leave(was_pushed);
     if (result == CU_NOT_READY) {
@@ -158,7 +158,7 @@ int nxr_cuda_copy_test(struct nxr_device_copy *copy)
 
 /* ---- being called ---------------------------------------------------------------------------- */
 
-static void tell_end(void *argument)
+static void cuda_end_tell_end(void *argument)
 {
     (void)argument;
     nxr_device_ended();
@@ -172,7 +172,7 @@ static bool call_behind(cu_event event, cu_stream *waker_p)
         return false;
     }
     return nxr_cu.StreamWaitEvent(*waker_p, event, 0) == CU_OK &&
-           nxr_cu.LaunchHostFunc(*waker_p, tell_end, NULL) == CU_OK;
+           nxr_cu.LaunchHostFunc(*waker_p, cuda_end_tell_end, NULL) == CU_OK;
 }
 
 static bool arm_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lane)

@@ -29,7 +29,7 @@ static struct nxr_cuda_expected *expected_of(const struct nxr_device_copy *copy)
     return lane->expected;
 }
 
-static int64_t end_of(const struct nxr_device_copy *copy)
+static int64_t cuda_expect_end_of(const struct nxr_device_copy *copy)
 {
     return (intptr_t)copy->state[NXR_CUDA_COPY_END];
 }
@@ -68,13 +68,14 @@ void nxr_cuda_expect(struct nxr_device_copy *copy, size_t nbytes)
 
 void nxr_cuda_expect_end(const struct nxr_device_copy *copy)
 {
-    if (end_of(copy) != 0) {
-        nxr_device_ends_at(end_of(copy));
+    if (cuda_expect_end_of(copy) != 0) {
+        nxr_device_ends_at(cuda_expect_end_of(copy));
     }
 }
 
 /* Caller holds lock. */
-static void learn(struct nxr_cuda_expected *expected, enum nxr_cuda_way way, int64_t now)
+static void cuda_expect_learn(struct nxr_cuda_expected *expected, enum nxr_cuda_way way,
+                              int64_t now)
 {
     double *rate = &expected->rates[way], seen;
 
@@ -118,10 +119,11 @@ void nxr_cuda_expect_next(const struct nxr_device_copy *copy)
     nxr_spin_lock(&expected->lock);
     expected->ended += nbytes;
     if (nbytes >= LEAST_NBYTES) {
-        learn(expected, way, now);
+        cuda_expect_learn(expected, way, now);
     }
-    if (end_of(copy) != 0 && expected->end_ns != 0 && expected->begun != expected->ended) {
-        next_ns = expected->end_ns + delay(expected, way, now - end_of(copy));
+    if (cuda_expect_end_of(copy) != 0 && expected->end_ns != 0 &&
+        expected->begun != expected->ended) {
+        next_ns = expected->end_ns + delay(expected, way, now - cuda_expect_end_of(copy));
     }
     nxr_spin_unlock(&expected->lock);
     if (next_ns != 0) {

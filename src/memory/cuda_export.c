@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* A descriptor that the driver has made: it does not set what ours must have. */
-static void keep(struct nxr_memory *memory, int fd, enum nxr_export_type type)
+static void cuda_export_keep(struct nxr_memory *memory, int fd, enum nxr_export_type type)
 {
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     memory->fd = fd;
@@ -47,7 +47,7 @@ static cu_result export_vmm(cu_address start, uint64_t types, struct nxr_memory 
     if ((types & CU_HANDLE_POSIX_FD) != 0) {
         result = nxr_cu.MemExportToShareableHandle(&fd, allocation, CU_HANDLE_POSIX_FD, 0);
         if (result == CU_OK) {
-            keep(memory, fd, NXR_EXPORT_CUDA_VMM);
+            cuda_export_keep(memory, fd, NXR_EXPORT_CUDA_VMM);
         }
     } else {
         result = nxr_cu.MemExportToShareableHandle(&handle, allocation, CU_HANDLE_FABRIC, 0);
@@ -72,7 +72,7 @@ static cu_result export_pooled(cu_address start, uint64_t pool, struct nxr_memor
                                                        CU_HANDLE_POSIX_FD, 0);
     }
     if (result == CU_OK) {
-        keep(memory, fd, NXR_EXPORT_CUDA_POOL);
+        cuda_export_keep(memory, fd, NXR_EXPORT_CUDA_POOL);
         memcpy(memory->export.handle, pointer.bytes, sizeof(memory->export.handle));
         memcpy(memory->export.driver, &pool, sizeof(pool));
     }

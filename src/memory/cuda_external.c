@@ -20,7 +20,8 @@ struct external {
 };
 
 /* Open it and map all of it. The context is current; `fd` is the driver's after a success. */
-static int map(struct external *external, int fd, bool is_dedicated, char *why, size_t why_nbytes)
+static int cuda_external_map(struct external *external, int fd, bool is_dedicated, char *why,
+                             size_t why_nbytes)
 {
     const cu_external_handle handle = {
         .type = CU_EXTERNAL_OPAQUE_FD,
@@ -61,7 +62,7 @@ static int open_locked(struct external *external, int fd, bool is_dedicated, cha
         return NIXL_ERR_LIMIT;
     }
     was_pushed = nxr_cuda_enter(nxr_cuda_context(device));
-    status = map(external, own, is_dedicated, why, why_nbytes);
+    status = cuda_external_map(external, own, is_dedicated, why, why_nbytes);
     nxr_cuda_leave(was_pushed);
     if (status == NIXL_OK) {
         nxr_cuda.n_imports++;

@@ -38,10 +38,11 @@ struct nxr_import {
 static struct nxr_list imports = {&imports, &imports};
 static struct nxr_list pools = {&pools, &pools};
 
-static cu_result refuse(char *why, size_t why_nbytes, const char *format, ...) NIXL_PRINTF(3, 4);
+static cu_result cuda_import_refuse(char *why, size_t why_nbytes, const char *format, ...)
+    NIXL_PRINTF(3, 4);
 
 /* One line, and a result that says that the rest is of no use. */
-static cu_result refuse(char *why, size_t why_nbytes, const char *format, ...)
+static cu_result cuda_import_refuse(char *why, size_t why_nbytes, const char *format, ...)
 {
     va_list arguments;
 
@@ -51,7 +52,7 @@ static cu_result refuse(char *why, size_t why_nbytes, const char *format, ...)
     return CU_INVALID_VALUE;
 }
 
-static cu_result tell(const char *call, cu_result result, char *why, size_t why_nbytes)
+static cu_result cuda_import_tell(const char *call, cu_result result, char *why, size_t why_nbytes)
 {
     if (result != CU_OK) {
         snprintf(why, why_nbytes, "%s: %s", call, nxr_cuda_name(result));
@@ -69,17 +70,18 @@ static cu_result check_size(const struct nxr_import *import, char *why, size_t w
 {
     cu_address start = 0, address = import->memory.start;
     size_t nbytes = 0;
-    cu_result result = tell("cuMemGetAddressRange",
-                            nxr_cu.MemGetAddressRange(&start, &nbytes, address), why, why_nbytes);
+    cu_result result =
+        cuda_import_tell("cuMemGetAddressRange",
+                         nxr_cu.MemGetAddressRange(&start, &nbytes, address), why, why_nbytes);
 
     if (result != CU_OK) {
         return result;
     }
     nbytes = address >= start && address - start <= nbytes ? nbytes - (address - start) : 0;
     if (nbytes < import->export.nbytes) {
-        return refuse(why, why_nbytes,
-                      "rank %d says that its memory has %llu bytes, and it has %zu", import->rank,
-                      (unsigned long long)import->export.nbytes, nbytes);
+        return cuda_import_refuse(why, why_nbytes,
+                                  "rank %d says that its memory has %llu bytes, and it has %zu",
+                                  import->rank, (unsigned long long)import->export.nbytes, nbytes);
     }
     return CU_OK;
 }
@@ -90,9 +92,10 @@ static cu_result open_legacy(struct nxr_import *import, char *why, size_t why_nb
     cu_result result;
 
     memcpy(handle.bytes, import->export.handle, sizeof(handle.bytes));
-    result = tell("cuIpcOpenMemHandle",
-                  nxr_cu.IpcOpenMemHandle(&import->memory.start, handle, CU_IPC_LAZY_PEER_ACCESS),
-                  why, why_nbytes);
+    result = cuda_import_tell(
+        "cuIpcOpenMemHandle",
+        nxr_cu.IpcOpenMemHandle(&import->memory.start, handle, CU_IPC_LAZY_PEER_ACCESS), why,
+        why_nbytes);
     if (result != CU_OK) {
         return result;
     }
@@ -112,17 +115,19 @@ static cu_result open_vmm(struct nxr_import *import, void *handle, cu_handle_typ
     cu_result result;
 
     if (nxr_cu.MemImportFromShareableHandle == NULL) {
-        return refuse(why, why_nbytes, "the driver is too old to open memory of cuMemCreate");
+        return cuda_import_refuse(why, why_nbytes,
+                                  "the driver is too old to open memory of cuMemCreate");
     }
-    result = tell("cuMemImportFromShareableHandle",
-                  nxr_cu.MemImportFromShareableHandle(&allocation, handle, type), why, why_nbytes);
+    result = cuda_import_tell("cuMemImportFromShareableHandle",
+                              nxr_cu.MemImportFromShareableHandle(&allocation, handle, type), why,
+                              why_nbytes);
     if (result != CU_OK) {
         return result;
     }
-    result = tell("mapping a peer's memory",
-                  nxr_cuda_map(allocation, import->export.nbytes, import->memory.device->index,
-                               &import->memory.start),
-                  why, why_nbytes);
+    result = cuda_import_tell("mapping a peer's memory",
+                              nxr_cuda_map(allocation, import->export.nbytes,
+                                           import->memory.device->index, &import->memory.start),
+                              why, why_nbytes);
     nxr_cu.MemRelease(allocation); /* the mapping keeps it */
     import->memory.origin = NXR_CUDA_VMM;
     import->memory.is_vmm = true;
@@ -160,10 +165,10 @@ static struct pool *open_pool(const struct nxr_import *import, int fd, char *why
         return NULL;
     }
     *pool = (struct pool){.rank = import->rank, .id = id, .n_pointers = 1};
-    result = tell("cuMemPoolImportFromShareableHandle",
-                  nxr_cu.MemPoolImportFromShareableHandle(&pool->pool, (void *)(intptr_t)fd,
-                                                          CU_HANDLE_POSIX_FD, 0),
-                  why, why_nbytes);
+    result = cuda_import_tell("cuMemPoolImportFromShareableHandle",
+                              nxr_cu.MemPoolImportFromShareableHandle(
+                                  &pool->pool, (void *)(intptr_t)fd, CU_HANDLE_POSIX_FD, 0),
+                              why, why_nbytes);
     if (result != CU_OK) {
         free(pool);
         return NULL;
@@ -181,19 +186,20 @@ static cu_result open_pooled(struct nxr_import *import, int fd, char *why, size_
     cu_result result;
 
     if (nxr_cu.MemPoolImportPointer == NULL) {
-        return refuse(why, why_nbytes, "the driver is too old to open memory of pools");
+        return cuda_import_refuse(why, why_nbytes, "the driver is too old to open memory of pools");
     }
     pool = open_pool(import, fd, why, why_nbytes);
     if (pool == NULL) {
         return CU_INVALID_VALUE;
     }
     memcpy(pointer.bytes, import->export.handle, sizeof(pointer.bytes));
-    result = tell("cuMemPoolSetAccess", nxr_cu.MemPoolSetAccess(pool->pool, &access, 1), why,
-                  why_nbytes);
+    result = cuda_import_tell("cuMemPoolSetAccess", nxr_cu.MemPoolSetAccess(pool->pool, &access, 1),
+                              why, why_nbytes);
     if (result == CU_OK) {
-        result = tell("cuMemPoolImportPointer",
-                      nxr_cu.MemPoolImportPointer(&import->memory.start, pool->pool, &pointer), why,
-                      why_nbytes);
+        result = cuda_import_tell(
+            "cuMemPoolImportPointer",
+            nxr_cu.MemPoolImportPointer(&import->memory.start, pool->pool, &pointer), why,
+            why_nbytes);
     }
     import->memory.origin = NXR_CUDA_POOL;
     if (result == CU_OK) {
@@ -222,7 +228,8 @@ static cu_result open_there(struct nxr_import *import, int fd, char *why, size_t
     case NXR_EXPORT_CUDA_POOL:
         return open_pooled(import, fd, why, why_nbytes);
     default:
-        return refuse(why, why_nbytes, "rank %d does not share this memory", import->rank);
+        return cuda_import_refuse(why, why_nbytes, "rank %d does not share this memory",
+                                  import->rank);
     }
 }
 
@@ -265,7 +272,7 @@ static bool is_same(const struct nxr_import *import, int rank, const struct nxr_
  * else by the one that is in use, so that no context is made on a GPU that this rank has no part
  * of; at last by its own.
  */
-static size_t candidates(struct nxr_cuda_device *home, struct nxr_cuda_device **list)
+static size_t cuda_import_candidates(struct nxr_cuda_device *home, struct nxr_cuda_device **list)
 {
     struct nxr_cuda_device *any = nxr_cuda_any();
     size_t n = 0;
@@ -285,7 +292,7 @@ static size_t candidates(struct nxr_cuda_device *home, struct nxr_cuda_device **
 static int open_import(struct nxr_import *import, int fd, char *why, size_t why_nbytes)
 {
     struct nxr_cuda_device *list[2], *home = nxr_cuda_find(import->export.device);
-    size_t n = candidates(home, list);
+    size_t n = cuda_import_candidates(home, list);
     cu_result result = CU_INVALID_DEVICE;
 
     snprintf(why, why_nbytes, "no GPU to open it with");

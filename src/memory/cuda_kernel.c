@@ -85,7 +85,7 @@ static uint64_t find_peers(const struct nxr_cuda_device *device)
     return peers;
 }
 
-static void look_at(struct nxr_cuda_device *device)
+static void cuda_kernel_look_at(struct nxr_cuda_device *device)
 {
     int value = 0;
 
@@ -108,7 +108,7 @@ void nxr_cuda_kernels_fail(struct nxr_cuda_device *device, enum nxr_cuda_kernels
                           memory_order_release);
 }
 
-static void load(struct nxr_cuda_device *device, enum nxr_cuda_kernels which)
+static void cuda_kernel_load(struct nxr_cuda_device *device, enum nxr_cuda_kernels which)
 {
     struct nxr_cuda_kernel_file *file = &device->kernel.files[which];
     bool was_pushed = nxr_cuda_enter(nxr_cuda_context(device));
@@ -116,7 +116,7 @@ static void load(struct nxr_cuda_device *device, enum nxr_cuda_kernels which)
     cu_result result = load_file(file, which, &call);
 
     if (result == CU_OK) {
-        look_at(device);
+        cuda_kernel_look_at(device);
         nxr_debug(MEMORY, "CUDA device %d %s by a kernel", device->index, files[which].what);
         atomic_store_explicit(&file->state, NXR_CUDA_KERNEL_READY, memory_order_release);
     } else {
@@ -133,7 +133,7 @@ bool nxr_cuda_kernels_need(struct nxr_cuda_device *device, enum nxr_cuda_kernels
     if (state == NXR_CUDA_KERNEL_UNTRIED) {
         pthread_mutex_lock(&nxr_cuda.lock);
         if (atomic_load(&file->state) == NXR_CUDA_KERNEL_UNTRIED) {
-            load(device, which);
+            cuda_kernel_load(device, which);
         }
         state = atomic_load(&file->state);
         pthread_mutex_unlock(&nxr_cuda.lock);

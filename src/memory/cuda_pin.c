@@ -18,14 +18,14 @@ struct pin {
     size_t nbytes;
 };
 
-static struct nxr_list pins = {&pins, &pins};
+static struct nxr_list cuda_pin_pins = {&cuda_pin_pins, &cuda_pin_pins};
 static _Atomic uint32_t n_pins;
 
-static struct pin *find(const char *addr)
+static struct pin *cuda_pin_find(const char *addr)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &pins) {
+    nxr_list_for_each (link, after, &cuda_pin_pins) {
         struct pin *pin = nxr_list_entry(link, struct pin, link);
 
         if (addr >= pin->addr && addr < pin->addr + pin->nbytes) {
@@ -47,7 +47,7 @@ static bool pin_in_context(void *addr, size_t nbytes, char *why, size_t why_nbyt
     result = nxr_cu.MemHostRegister(addr, nbytes, CU_REGISTER_PORTABLE | CU_REGISTER_DEVICEMAP);
     if (result == CU_OK) {
         *pin = (struct pin){.addr = addr, .nbytes = nbytes};
-        nxr_list_append(&pins, &pin->link);
+        nxr_list_append(&cuda_pin_pins, &pin->link);
         atomic_fetch_add(&n_pins, 1);
         return true;
     }
@@ -66,7 +66,7 @@ bool nxr_cuda_pin_now(void *addr, size_t nbytes, char *why, size_t why_nbytes)
     }
     pthread_mutex_lock(&nxr_cuda.lock);
     device = nxr_cuda_any();
-    if (find(addr) != NULL) {
+    if (cuda_pin_find(addr) != NULL) {
         is_pinned = true;
     } else if (device != NULL && nxr_cuda_activate(device, why, why_nbytes) == NIXL_OK) {
         was_pushed = nxr_cuda_enter(nxr_cuda_context(device));
@@ -107,7 +107,7 @@ void nxr_cuda_unpin(void *addr)
         return;
     }
     pthread_mutex_lock(&nxr_cuda.lock);
-    pin = find(addr);
+    pin = cuda_pin_find(addr);
     if (pin != NULL && pin->addr == (char *)addr) {
         unpin(pin);
     }
@@ -116,7 +116,7 @@ void nxr_cuda_unpin(void *addr)
 
 void nxr_cuda_unpin_all(void)
 {
-    while (!nxr_list_is_empty(&pins)) {
-        unpin(nxr_list_entry(pins.next, struct pin, link));
+    while (!nxr_list_is_empty(&cuda_pin_pins)) {
+        unpin(nxr_list_entry(cuda_pin_pins.next, struct pin, link));
     }
 }

@@ -76,7 +76,7 @@ static const struct type types[] = {
     [NIXL_FLOAT] = {NXR_CUDA_F32, 4, false},   [NIXL_DOUBLE] = {NXR_CUDA_F64, 8, false},
 };
 
-static uint32_t operation_of(const struct nxr_device_reduction *reduction)
+static uint32_t cuda_reduce_operation_of(const struct nxr_device_reduction *reduction)
 {
     static const unsigned char operations[] = {
         [NIXL_SUM] = NXR_KERNEL_SUM, [NIXL_PROD] = NXR_KERNEL_PROD, [NIXL_MIN] = NXR_KERNEL_MIN,
@@ -94,7 +94,7 @@ static uint32_t operation_of(const struct nxr_device_reduction *reduction)
 }
 
 /* Whole words, and the elements around them; no words where addresses are not equally far off. */
-static void cut(struct nxr_kernel_reduction *what, uint64_t nbytes, uint64_t element)
+static void cuda_reduce_cut(struct nxr_kernel_reduction *what, uint64_t nbytes, uint64_t element)
 {
     uint64_t apart = 0, head = (0 - what->srcs[0]) % NXR_KERNEL_WORD_NBYTES;
 
@@ -114,14 +114,15 @@ static void cut(struct nxr_kernel_reduction *what, uint64_t nbytes, uint64_t ele
 
 /* ---- queuing --------------------------------------------------------------------------------- */
 
-static cu_result launch(struct nxr_device_copy *copy, cu_stream stream)
+static cu_result cuda_reduce_launch(struct nxr_device_copy *copy, cu_stream stream)
 {
     const struct nxr_device_reduction *reduction = copy->reduction;
     const struct type *type = &types[reduction->type];
     struct nxr_cuda_device *device = copy->state[NXR_CUDA_COPY_DEVICE];
     struct nxr_cuda_kernel *kernel = &device->kernel;
-    struct nxr_kernel_reduction what = {
-        .n_srcs = reduction->n_srcs, .n_dsts = reduction->n_dsts, .op = operation_of(reduction)};
+    struct nxr_kernel_reduction what = {.n_srcs = reduction->n_srcs,
+                                        .n_dsts = reduction->n_dsts,
+                                        .op = cuda_reduce_operation_of(reduction)};
     uint64_t n_blocks, most = (uint64_t)BLOCKS_PER_MULTIPROCESSOR * kernel->n_multiprocessors;
     void *arguments[] = {&what};
     struct nxr_cuda_list *list = NULL;
@@ -132,7 +133,7 @@ static cu_result launch(struct nxr_device_copy *copy, cu_stream stream)
     for (unsigned i = 0; i < what.n_dsts; i++) {
         what.dsts[i] = (uintptr_t)reduction->dsts[i];
     }
-    cut(&what, reduction->nbytes, type->nbytes);
+    cuda_reduce_cut(&what, reduction->nbytes, type->nbytes);
     n_blocks = (what.n_words + what.n_head + what.n_tail + NXR_KERNEL_REDUCE_THREADS - 1) /
                NXR_KERNEL_REDUCE_THREADS;
     n_blocks = n_blocks < most ? n_blocks : most;
@@ -153,7 +154,7 @@ static cu_result launch(struct nxr_device_copy *copy, cu_stream stream)
 cu_result nxr_cuda_reduce(struct nxr_device_copy *copy, cu_stream stream)
 {
     struct nxr_cuda_device *device = copy->state[NXR_CUDA_COPY_DEVICE];
-    cu_result result = launch(copy, stream);
+    cu_result result = cuda_reduce_launch(copy, stream);
 
     if (result != CU_OK) {
         nxr_cuda_kernels_fail(device, NXR_CUDA_KERNELS_REDUCE, "cuLaunchKernel", result);

@@ -57,8 +57,8 @@ static size_t part_nbytes(size_t nbytes)
 }
 
 /* How many parts there are. */
-static size_t fill(struct nxr_kernel_piece *parts, const struct nxr_device_copy *copy,
-                   size_t nbytes)
+static size_t cuda_scatter_fill(struct nxr_kernel_piece *parts, const struct nxr_device_copy *copy,
+                                size_t nbytes)
 {
     size_t n = 0, part = part_nbytes(nbytes);
 
@@ -79,8 +79,9 @@ static size_t fill(struct nxr_kernel_piece *parts, const struct nxr_device_copy 
 /* ---- queuing --------------------------------------------------------------------------------- */
 
 /* As many blocks as run at a time, all with as many parts to copy. */
-static cu_result launch(struct nxr_cuda_kernel *kernel, const struct nxr_kernel_piece *parts,
-                        size_t n, cu_stream stream)
+static cu_result cuda_scatter_launch(struct nxr_cuda_kernel *kernel,
+                                     const struct nxr_kernel_piece *parts, size_t n,
+                                     cu_stream stream)
 {
     const struct nxr_kernel_piece *list = parts;
     unsigned n_parts = (unsigned)n, n_blocks = 2 * kernel->n_multiprocessors;
@@ -105,7 +106,8 @@ bool nxr_cuda_scatter(struct nxr_device_copy *copy, size_t nbytes, cu_stream str
         return false;
     }
     copy->state[NXR_CUDA_COPY_LIST] = list;
-    result = launch(&device->kernel, list->pieces, fill(list->pieces, copy, nbytes), stream);
+    result = cuda_scatter_launch(&device->kernel, list->pieces,
+                                 cuda_scatter_fill(list->pieces, copy, nbytes), stream);
     if (result == CU_OK) {
         return true;
     }

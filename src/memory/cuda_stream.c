@@ -18,8 +18,8 @@ struct visit {
     bool was_pushed;
 };
 
-/* Make the stream's context current. leave() follows if that is NIXL_OK. */
-static int enter(struct visit *visit, void *stream, char *why, size_t why_nbytes)
+/* Make the stream's context current. cuda_stream_leave() follows if that is NIXL_OK. */
+static int cuda_stream_enter(struct visit *visit, void *stream, char *why, size_t why_nbytes)
 {
     cu_capture capture = CU_CAPTURE_NONE;
     cu_context context = NULL;
@@ -46,8 +46,8 @@ static int enter(struct visit *visit, void *stream, char *why, size_t why_nbytes
     return NIXL_OK;
 }
 
-static int leave(const struct visit *visit, const char *call, cu_result result, char *why,
-                 size_t why_nbytes)
+static int cuda_stream_leave(const struct visit *visit, const char *call, cu_result result,
+                             char *why, size_t why_nbytes)
 {
     nxr_cuda_leave(visit->was_pushed);
     if (result == CU_OK) {
@@ -61,19 +61,20 @@ int nxr_stream_call(void *stream, void (*function)(void *), void *argument, char
                     size_t why_nbytes)
 {
     struct visit visit;
-    int status = enter(&visit, stream, why, why_nbytes);
+    int status = cuda_stream_enter(&visit, stream, why, why_nbytes);
 
     return status != NIXL_OK
                ? status
-               : leave(&visit, "cuLaunchHostFunc",
-                       nxr_cu.LaunchHostFunc(visit.stream, function, argument), why, why_nbytes);
+               : cuda_stream_leave(&visit, "cuLaunchHostFunc",
+                                   nxr_cu.LaunchHostFunc(visit.stream, function, argument), why,
+                                   why_nbytes);
 }
 
 int nxr_stream_write(void *stream, void *word, uint64_t value, char *why, size_t why_nbytes)
 {
     cu_result result = CU_NOT_SUPPORTED;
     struct visit visit;
-    int status = enter(&visit, stream, why, why_nbytes);
+    int status = cuda_stream_enter(&visit, stream, why, why_nbytes);
 
     if (status != NIXL_OK) {
         return status;
@@ -81,7 +82,7 @@ int nxr_stream_write(void *stream, void *word, uint64_t value, char *why, size_t
     if (nxr_cu.StreamWriteValue64 != NULL) {
         result = nxr_cu.StreamWriteValue64(visit.stream, (cu_address)(uintptr_t)word, value, 0);
     }
-    return leave(&visit, "cuStreamWriteValue64", result, why, why_nbytes);
+    return cuda_stream_leave(&visit, "cuStreamWriteValue64", result, why, why_nbytes);
 }
 
 int nxr_stream_wait(void *stream, const void *word, uint64_t value, bool is_equal, char *why,
@@ -89,7 +90,7 @@ int nxr_stream_wait(void *stream, const void *word, uint64_t value, bool is_equa
 {
     cu_result result = CU_NOT_SUPPORTED;
     struct visit visit;
-    int status = enter(&visit, stream, why, why_nbytes);
+    int status = cuda_stream_enter(&visit, stream, why, why_nbytes);
 
     if (status != NIXL_OK) {
         return status;
@@ -98,5 +99,5 @@ int nxr_stream_wait(void *stream, const void *word, uint64_t value, bool is_equa
         result = nxr_cu.StreamWaitValue64(visit.stream, (cu_address)(uintptr_t)word, value,
                                           is_equal ? WAIT_EQUAL : WAIT_NOT_LESS);
     }
-    return leave(&visit, "cuStreamWaitValue64", result, why, why_nbytes);
+    return cuda_stream_leave(&visit, "cuStreamWaitValue64", result, why, why_nbytes);
 }

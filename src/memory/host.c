@@ -46,7 +46,7 @@ static size_t page_nbytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static int explain(int error, size_t nbytes, char *why, size_t why_nbytes)
+static int host_memory_explain(int error, size_t nbytes, char *why, size_t why_nbytes)
 {
     struct rlimit space = {RLIM_INFINITY, RLIM_INFINITY}, file = space;
 
@@ -149,15 +149,15 @@ static int map_pages(struct nxr_memory *memory, char *why, size_t why_nbytes)
     int status;
 
     if (nbytes < memory->nbytes) {
-        return explain(ENOMEM, memory->nbytes, why, why_nbytes);
+        return host_memory_explain(ENOMEM, memory->nbytes, why, why_nbytes);
     }
     memory->fd = make_memfd(nbytes, 0);
     if (memory->fd < 0) {
-        return explain(errno, memory->nbytes, why, why_nbytes);
+        return host_memory_explain(errno, memory->nbytes, why, why_nbytes);
     }
     memory->addr = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
     if (memory->addr == MAP_FAILED) {
-        status = explain(errno, memory->nbytes, why, why_nbytes);
+        status = host_memory_explain(errno, memory->nbytes, why, why_nbytes);
         close(memory->fd);
         return status;
     }
@@ -185,7 +185,7 @@ static void use_transparent_huge(struct nxr_memory *memory)
 }
 
 /* For the GPUs; this is what loads their driver. */
-static void pin(struct nxr_memory *memory)
+static void host_memory_pin(struct nxr_memory *memory)
 {
     char reason[128] = "";
 
@@ -234,7 +234,7 @@ static int apply_strategy(struct nxr_memory *memory, const struct nixl_mem_param
         use_transparent_huge(memory);
         return NIXL_OK;
     case NIXL_MEM_PINNED:
-        pin(memory);
+        host_memory_pin(memory);
         return NIXL_OK;
     default:
         return NIXL_OK;
@@ -263,7 +263,7 @@ static int host_alloc(size_t nbytes, const struct nixl_mem_params *params,
     status = apply_strategy(&memory, params, why, why_nbytes);
     if (status == NIXL_OK && (params->flags & NIXL_MEM_POPULATE) != 0 &&
         madvise(memory.addr, memory.mapped_nbytes, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
-        status = explain(errno, nbytes, why, why_nbytes);
+        status = host_memory_explain(errno, nbytes, why, why_nbytes);
     }
     if (status != NIXL_OK) {
         munmap(memory.addr, memory.mapped_nbytes);

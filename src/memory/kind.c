@@ -7,18 +7,18 @@
 
 #include "memory/memory.h"
 
-static const struct nxr_memory_kind *const kinds[] = {
+static const struct nxr_memory_kind *const kind_kinds[] = {
     &nxr_memory_host,
     &nxr_memory_vulkan, /* before CUDA, which may know its memory, too */
     &nxr_memory_cuda,
 };
-#define N_KINDS (sizeof(kinds) / sizeof(kinds[0]))
+#define N_KINDS (sizeof(kind_kinds) / sizeof(kind_kinds[0]))
 
 const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind)
 {
     for (size_t i = 0; i < N_KINDS; i++) {
-        if (kinds[i]->kind == kind) {
-            return kinds[i];
+        if (kind_kinds[i]->kind == kind) {
+            return kind_kinds[i];
         }
     }
     return NULL;
@@ -27,8 +27,8 @@ const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind)
 const struct nxr_memory_kind *nxr_memory_owner(const void *addr)
 {
     for (size_t i = 0; i < N_KINDS; i++) {
-        if (kinds[i] != &nxr_memory_host && kinds[i]->owns(addr)) {
-            return kinds[i];
+        if (kind_kinds[i] != &nxr_memory_host && kind_kinds[i]->owns(addr)) {
+            return kind_kinds[i];
         }
     }
     return &nxr_memory_host;
@@ -37,7 +37,7 @@ const struct nxr_memory_kind *nxr_memory_owner(const void *addr)
 void nxr_memory_stop_all(void)
 {
     for (size_t i = 0; i < N_KINDS; i++) {
-        kinds[i]->stop();
+        kind_kinds[i]->stop();
     }
     nxr_loader_forget();
 }
@@ -45,7 +45,7 @@ void nxr_memory_stop_all(void)
 void nxr_memory_unpin(void *addr)
 {
     for (size_t i = 0; i < N_KINDS; i++) {
-        kinds[i]->unpin(addr);
+        kind_kinds[i]->unpin(addr);
     }
 }
 

@@ -30,13 +30,13 @@ struct device_move {
 
 /* ---- entering -------------------------------------------------------------------------------- */
 
-static bool is_open(const struct nxr_part *part)
+static bool device_move_is_open(const struct nxr_part *part)
 {
     return atomic_load(&part->generation) != 0 &&
            atomic_load_explicit(part->generation_now, memory_order_acquire) == part->key.generation;
 }
 
-static int enter(struct device_move *move, struct nxr_part *part)
+static int device_move_enter(struct device_move *move, struct nxr_part *part)
 {
     int status = NIXL_OK;
 
@@ -44,7 +44,7 @@ static int enter(struct device_move *move, struct nxr_part *part)
     if (part->import == NULL) {
         status = nxr_guard_hold(part, &move->hold);
     }
-    if (status == NIXL_OK && !is_open(part)) {
+    if (status == NIXL_OK && !device_move_is_open(part)) {
         status = NIXL_ERR_STALE;
         if (move->hold != NULL) {
             nxr_guard_release(move->hold);
@@ -58,7 +58,7 @@ static int enter(struct device_move *move, struct nxr_part *part)
     return NIXL_OK;
 }
 
-static void leave(struct device_move *move)
+static void device_move_leave(struct device_move *move)
 {
     if (move->hold != NULL) {
         nxr_guard_release(move->hold);
@@ -71,7 +71,7 @@ static void leave(struct device_move *move)
 bool nxr_device_part_hold(struct nxr_part *part)
 {
     atomic_fetch_add(&part->n_copies, 1);
-    if (part->import != NULL && is_open(part)) {
+    if (part->import != NULL && device_move_is_open(part)) {
         return true;
     }
     nxr_device_part_release(part);
@@ -97,11 +97,11 @@ bool nxr_device_serves(const struct nxr_part *part, const struct nxr_range *rang
 
 /* ---- beginning and ending -------------------------------------------------------------------- */
 
-static void move_ended(struct nxr_device_copy *copy, int status)
+static void device_move_move_ended(struct nxr_device_copy *copy, int status)
 {
     struct device_move *move = nxr_list_entry(copy, struct device_move, copy);
 
-    leave(move);
+    device_move_leave(move);
     if (move->op != NULL) {
         atomic_fetch_sub(&nxr_n_at_devices, 1);
         move->op->nbytes_done = status == NIXL_OK ? move->op->nbytes : 0;
@@ -117,20 +117,20 @@ static void move_ended(struct nxr_device_copy *copy, int status)
     }
 }
 
-static struct device_move *move_new(size_t n_pieces)
+static struct device_move *device_move_move_new(size_t n_pieces)
 {
     struct device_move *move = calloc(1, sizeof(*move) + n_pieces * sizeof(move->pieces[0]));
 
     if (move != NULL) {
         move->copy.pieces = move->pieces;
         move->copy.n_pieces = n_pieces;
-        move->copy.ended = move_ended;
+        move->copy.ended = device_move_move_ended;
         atomic_init(&move->status, NIXL_INPROGRESS);
     }
     return move;
 }
 
-static bool is_over(void *arg)
+static bool device_move_is_over(void *arg)
 {
     const struct device_move *move = arg;
 
@@ -142,16 +142,16 @@ static bool is_over(void *arg)
  * Begin a copy and wait for it; the move is given away. A GPU's copy cannot be stopped, and both
  * sides are in use until it has ended: it is waited for without end.
  */
-static int run(struct device_move *move)
+static int device_move_run(struct device_move *move)
 {
     int status = nxr_device_copy_begin(&move->copy);
 
     if (status != NIXL_INPROGRESS) {
-        leave(move);
+        device_move_leave(move);
         free(move);
         return status;
     }
-    (void)nxr_wait(is_over, move, NIXL_FOREVER);
+    (void)nxr_wait(device_move_is_over, move, NIXL_FOREVER);
     status = atomic_load_explicit(&move->status, memory_order_acquire);
     if (!atomic_exchange(&move->is_left, true)) {
         return status; /* its end is still on the way out, and frees it */
@@ -163,7 +163,7 @@ static int run(struct device_move *move)
 int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct nxr_range *src_range,
                     const void *src, size_t nbytes)
 {
-    struct device_move *move = move_new(1);
+    struct device_move *move = device_move_move_new(1);
 
     if (move == NULL) {
         return NIXL_ERR_NO_MEMORY;
@@ -171,7 +171,7 @@ int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct n
     move->copy.dst = dst_range;
     move->copy.src = src_range;
     move->pieces[0] = (struct nxr_device_piece){dst, src, nbytes};
-    return run(move);
+    return device_move_run(move);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -186,8 +186,8 @@ static void pin_part(struct nxr_part *part, const struct nxr_range *device)
 }
 
 /* Enter the part and say what the two sides are; all local pieces lie in one range. */
-static int aim(struct device_move *move, struct nxr_part *part, enum nxr_op_kind kind,
-               const void *local)
+static int device_move_aim(struct device_move *move, struct nxr_part *part, enum nxr_op_kind kind,
+                           const void *local)
 {
     const struct nxr_range *here = nxr_range_find(local);
     const struct nxr_range *there =
@@ -201,7 +201,7 @@ static int aim(struct device_move *move, struct nxr_part *part, enum nxr_op_kind
     }
     move->copy.dst = kind == NXR_OP_PUT ? there : here;
     move->copy.src = kind == NXR_OP_PUT ? here : there;
-    return enter(move, part);
+    return device_move_enter(move, part);
 }
 
 static void set_piece(struct nxr_device_piece *piece, char *there, enum nxr_op_kind kind,
@@ -214,19 +214,19 @@ static void set_piece(struct nxr_device_piece *piece, char *there, enum nxr_op_k
 static int move_now(struct nxr_part *part, enum nxr_op_kind kind, uint64_t offset, void *local,
                     size_t nbytes)
 {
-    struct device_move *move = move_new(1);
+    struct device_move *move = device_move_move_new(1);
     int status;
 
     if (move == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    status = aim(move, part, kind, local);
+    status = device_move_aim(move, part, kind, local);
     if (status != NIXL_OK) {
         free(move);
         return status;
     }
     set_piece(&move->pieces[0], part->addr + offset, kind, local, nbytes);
-    return run(move);
+    return device_move_run(move);
 }
 
 int nxr_device_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
@@ -244,13 +244,13 @@ int nxr_device_start(struct nxr_op *op)
     const struct nxr_piece one = {op->offset, op->local, op->nbytes};
     const struct nxr_piece *pieces = op->pieces != NULL ? op->pieces : &one;
     size_t n_pieces = op->pieces != NULL ? op->n_pieces : 1;
-    struct device_move *move = move_new(n_pieces);
+    struct device_move *move = device_move_move_new(n_pieces);
     int status;
 
     if (move == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    status = aim(move, op->part, op->kind, op->local);
+    status = device_move_aim(move, op->part, op->kind, op->local);
     if (status != NIXL_OK) {
         free(move);
         return status;
@@ -264,12 +264,12 @@ int nxr_device_start(struct nxr_op *op)
     atomic_fetch_add(&nxr_n_at_devices, 1);
     status = nxr_device_copy_begin(&move->copy);
     if (status == NIXL_OK) {
-        move_ended(&move->copy, NIXL_OK);
+        device_move_move_ended(&move->copy, NIXL_OK);
         return NIXL_INPROGRESS;
     }
     if (status != NIXL_INPROGRESS) {
         atomic_fetch_sub(&nxr_n_at_devices, 1);
-        leave(move);
+        device_move_leave(move);
         free(move);
     }
     return status;

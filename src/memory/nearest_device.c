@@ -19,8 +19,8 @@ static void read_machine(void)
     machine = nxr_topology_with_devices();
 }
 
-static unsigned distance(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset,
-                         const struct nxr_device_id *id)
+static unsigned nearest_device_distance(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset,
+                                        const struct nxr_device_id *id)
 {
     struct nxr_place place = {.name = NULL};
 
@@ -36,14 +36,14 @@ size_t nxr_nearest_among(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset,
     size_t n_near = 0, index = 0;
 
     for (size_t i = 0; i < n_ids; i++) {
-        unsigned its = distance(topology, cpuset, &ids[i]);
+        unsigned its = nearest_device_distance(topology, cpuset, &ids[i]);
 
         n_near = its < least ? 1 : n_near + (its == least);
         least = its < least ? its : least;
     }
     turn = n_near > 0 ? turn % n_near : 0;
     for (size_t i = 0; i < n_ids; i++) {
-        if (distance(topology, cpuset, &ids[i]) == least && turn-- == 0) {
+        if (nearest_device_distance(topology, cpuset, &ids[i]) == least && turn-- == 0) {
             index = i;
             break;
         }

@@ -18,7 +18,7 @@
 
 _Atomic uint64_t nxr_range_bounds;
 
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_rwlock_t range_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct nxr_range **ranges; /* by address */
 static size_t n_ranges, n_room;
 static atomic_bool is_anywhere; /* a driver is in the process */
@@ -65,13 +65,13 @@ int nxr_range_add(uintptr_t addr, uint64_t nbytes, const struct nxr_memory_kind 
         return NIXL_ERR_NO_MEMORY;
     }
     *range = (struct nxr_range){.addr = addr, .nbytes = nbytes, .kind = kind, .memory = memory};
-    pthread_rwlock_wrlock(&lock);
+    pthread_rwlock_wrlock(&range_lock);
     if (n_ranges == n_room) {
         size_t room = n_room > 0 ? 2 * n_room : 16;
         struct nxr_range **more = realloc(ranges, room * sizeof(*more));
 
         if (more == NULL) {
-            pthread_rwlock_unlock(&lock);
+            pthread_rwlock_unlock(&range_lock);
             free(range);
             return NIXL_ERR_NO_MEMORY;
         }
@@ -83,7 +83,7 @@ int nxr_range_add(uintptr_t addr, uint64_t nbytes, const struct nxr_memory_kind 
     ranges[index] = range;
     n_ranges++;
     set_bounds();
-    pthread_rwlock_unlock(&lock);
+    pthread_rwlock_unlock(&range_lock);
     *range_p = range;
     return NIXL_OK;
 }
@@ -92,7 +92,7 @@ void nxr_range_remove(struct nxr_range *range)
 {
     size_t index;
 
-    pthread_rwlock_wrlock(&lock);
+    pthread_rwlock_wrlock(&range_lock);
     for (index = find_index(range->addr); index < n_ranges && ranges[index] != range; index++) {
     }
     if (index < n_ranges) {
@@ -105,17 +105,17 @@ void nxr_range_remove(struct nxr_range *range)
         ranges = NULL;
         n_room = 0;
     }
-    pthread_rwlock_unlock(&lock);
+    pthread_rwlock_unlock(&range_lock);
     free(range);
 }
 
 static void look_for_driver(void)
 {
     if (nxr_cuda_is_in_process()) {
-        pthread_rwlock_wrlock(&lock);
+        pthread_rwlock_wrlock(&range_lock);
         atomic_store(&is_anywhere, true);
         set_bounds();
-        pthread_rwlock_unlock(&lock);
+        pthread_rwlock_unlock(&range_lock);
     }
 }
 
@@ -124,12 +124,12 @@ static const struct nxr_range *find_in_table(const void *addr)
     const struct nxr_range *found = NULL;
     size_t index;
 
-    pthread_rwlock_rdlock(&lock);
+    pthread_rwlock_rdlock(&range_lock);
     index = find_index((uintptr_t)addr);
     if (index < n_ranges && ranges[index]->addr <= (uintptr_t)addr) {
         found = ranges[index];
     }
-    pthread_rwlock_unlock(&lock);
+    pthread_rwlock_unlock(&range_lock);
     return found;
 }
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* What peers are told of it. */
-static struct nxr_export describe(const struct nxr_vulkan_memory *memory, uint64_t offset)
+static struct nxr_export vulkan_describe(const struct nxr_vulkan_memory *memory, uint64_t offset)
 {
     struct nxr_export export = {
         .nbytes = memory->nbytes,
@@ -33,15 +33,15 @@ static struct nxr_export describe(const struct nxr_vulkan_memory *memory, uint64
  * Make bytes of it known and tell the region all about them; `fd` is copied. After a failure all is
  * as before.
  */
-static int hand_over(struct nxr_vulkan_memory *made, const struct nxr_vulkan_slice *slice, int fd,
-                     struct nxr_memory *memory_p, char *why, size_t why_nbytes)
+static int vulkan_hand_over(struct nxr_vulkan_memory *made, const struct nxr_vulkan_slice *slice,
+                            int fd, struct nxr_memory *memory_p, char *why, size_t why_nbytes)
 {
     struct nxr_memory memory = {
         .kind = &nxr_memory_vulkan,
         .addr = made->base + slice->offset,
         .nbytes = slice->nbytes,
         .strategy = NIXL_MEM_DEFAULT,
-        .export = describe(made, slice->offset),
+        .export = vulkan_describe(made, slice->offset),
     };
 
     memory.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -79,7 +79,7 @@ static int vulkan_alloc(size_t nbytes, const struct nixl_mem_params *params,
     if (status != NIXL_OK) {
         return status;
     }
-    status = hand_over(memory, &slice, memory->fd, memory_p, why, why_nbytes);
+    status = vulkan_hand_over(memory, &slice, memory->fd, memory_p, why, why_nbytes);
     if (status != NIXL_OK) {
         nxr_vulkan_slice_give(memory, slice.offset);
     }
@@ -121,7 +121,7 @@ static int vulkan_adopt(void *addr, size_t nbytes, const struct nixl_mem_params 
     slice.offset = theirs->offset;
     status = nxr_vulkan_place(made, theirs->fd, false, why, why_nbytes);
     if (status == NIXL_OK) {
-        status = hand_over(made, &slice, theirs->fd, memory_p, why, why_nbytes);
+        status = vulkan_hand_over(made, &slice, theirs->fd, memory_p, why, why_nbytes);
     }
     if (status != NIXL_OK) {
         nxr_vulkan_unmake(made);

@@ -16,7 +16,7 @@
 
 #define WAIT_NS (100 * NXR_MS) /* one wait of many */
 
-static VkResult begin(struct nxr_vulkan_batch *batch)
+static VkResult vulkan_batch_begin(struct nxr_vulkan_batch *batch)
 {
     const VkCommandBufferBeginInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
@@ -38,7 +38,7 @@ static void batch_free(struct nxr_vulkan_batch *batch)
     free(batch);
 }
 
-static VkResult fill(struct nxr_vulkan_batch *batch)
+static VkResult vulkan_batch_fill(struct nxr_vulkan_batch *batch)
 {
     const VkCommandPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
@@ -87,10 +87,10 @@ int nxr_vulkan_batch_take(struct nxr_vulkan_device *device, struct nxr_vulkan_ba
         }
         batch->device = device;
         nxr_list_init(&batch->watch_link);
-        result = fill(batch);
+        result = vulkan_batch_fill(batch);
     }
     if (result == VK_SUCCESS) {
-        result = begin(batch);
+        result = vulkan_batch_begin(batch);
     }
     if (result != VK_SUCCESS) {
         batch_free(batch);
@@ -154,7 +154,7 @@ int nxr_vulkan_batch_reopen(struct nxr_vulkan_batch *batch)
         result = nxr_vk.ResetCommandPool(device, batch->pool, 0);
     }
     if (result == VK_SUCCESS) {
-        result = begin(batch);
+        result = vulkan_batch_begin(batch);
     }
     return nxr_vulkan_status(batch->device, result);
 }

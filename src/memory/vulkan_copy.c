@@ -40,7 +40,7 @@ struct walk {
     size_t n_staged;
 };
 
-static struct nxr_vulkan_memory *memory_of(const struct nxr_range *range)
+static struct nxr_vulkan_memory *vulkan_copy_memory_of(const struct nxr_range *range)
 {
     return range != NULL ? range->memory : NULL;
 }
@@ -48,7 +48,7 @@ static struct nxr_vulkan_memory *memory_of(const struct nxr_range *range)
 /* Where a byte of device memory lies in its buffer. */
 static uint64_t offset_of(const struct nxr_range *range, const void *addr)
 {
-    return (uint64_t)((const char *)addr - memory_of(range)->base);
+    return (uint64_t)((const char *)addr - vulkan_copy_memory_of(range)->base);
 }
 
 /* ---- by CUDA --------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static bool in_cuda(const struct nxr_range *range, const struct nxr_range **cuda
     if (range == NULL || range->kind != &nxr_memory_vulkan) {
         return true;
     }
-    memory = memory_of(range);
+    memory = vulkan_copy_memory_of(range);
     *cuda_p = memory->has_cuda ? &memory->cuda : NULL;
     return memory->has_cuda || memory->is_cached;
 }
@@ -94,7 +94,7 @@ static int start_in_cuda(struct nxr_device_copy *copy)
 
 static bool is_mapped(const struct nxr_range *range, bool must_be_cached)
 {
-    const struct nxr_vulkan_memory *memory = memory_of(range);
+    const struct nxr_vulkan_memory *memory = vulkan_copy_memory_of(range);
 
     return memory == NULL || (memory->map != NULL && (memory->is_cached || !must_be_cached));
 }
@@ -109,9 +109,10 @@ static bool may_map(const struct nxr_device_copy *copy)
 }
 
 /* Where the processor finds a byte. */
-static void *mapped(const struct nxr_range *range, const void *addr)
+static void *vulkan_copy_mapped(const struct nxr_range *range, const void *addr)
 {
-    return range != NULL ? memory_of(range)->map + offset_of(range, addr) : (void *)addr;
+    return range != NULL ? vulkan_copy_memory_of(range)->map + offset_of(range, addr)
+                         : (void *)addr;
 }
 
 bool nxr_vulkan_is_mapped(const struct nxr_vulkan_memory *memory)
@@ -120,12 +121,13 @@ bool nxr_vulkan_is_mapped(const struct nxr_vulkan_memory *memory)
            strcmp(nxr_env.vulkan_copy, "cmd") != 0;
 }
 
-static int copy_mapped(const struct nxr_device_copy *copy)
+static int vulkan_copy_copy_mapped(const struct nxr_device_copy *copy)
 {
     for (size_t i = 0; i < copy->n_pieces; i++) {
         const struct nxr_device_piece *piece = &copy->pieces[i];
 
-        nxr_copy(mapped(copy->dst, piece->dst), mapped(copy->src, piece->src), piece->nbytes);
+        nxr_copy(vulkan_copy_mapped(copy->dst, piece->dst),
+                 vulkan_copy_mapped(copy->src, piece->src), piece->nbytes);
     }
     return NIXL_OK;
 }
@@ -152,7 +154,7 @@ static struct nxr_vulkan_window reach_host(struct walk *walk, char *addr, struct
 }
 
 /* The next region; false: the round, or all, is at its end. */
-static bool next(struct walk *walk, struct region *region)
+static bool vulkan_copy_next(struct walk *walk, struct region *region)
 {
     struct nxr_device_copy *copy = walk->copy;
     const struct nxr_device_piece *piece = &copy->pieces[walk->spot.piece];
@@ -175,11 +177,11 @@ static bool next(struct walk *walk, struct region *region)
         region->dst_offset = region->src_offset = window.offset;
     }
     if (copy->dst != NULL) {
-        region->dst = memory_of(copy->dst)->buffer;
+        region->dst = vulkan_copy_memory_of(copy->dst)->buffer;
         region->dst_offset = offset_of(copy->dst, dst);
     }
     if (copy->src != NULL) {
-        region->src = memory_of(copy->src)->buffer;
+        region->src = vulkan_copy_memory_of(copy->src)->buffer;
         region->src_offset = offset_of(copy->src, src);
     }
     walk->spot.offset += region->nbytes;
@@ -210,7 +212,7 @@ static void use_add(struct use *use, uint64_t offset, size_t nbytes)
 }
 
 /* Take the bytes over from the external queue family, or give them back. */
-static void pass_on(VkCommandBuffer commands, const struct use *use, bool is_taken)
+static void vulkan_copy_pass_on(VkCommandBuffer commands, const struct use *use, bool is_taken)
 {
     const struct span whole = {use->low, use->high};
     const struct span *spans = use->n_spans <= MAX_BARRIERS ? use->spans : &whole;
@@ -265,7 +267,7 @@ static struct nxr_vulkan_spot record_copies(struct nxr_device_copy *copy,
     struct region region;
     uint32_t n = 0;
 
-    while (next(&walk, &region)) {
+    while (vulkan_copy_next(&walk, &region)) {
         if (n > 0 && (n == MAX_REGIONS || region.dst != dst || region.src != src)) {
             nxr_vk.CmdCopyBuffer(batch->commands, src, dst, n, list);
             n = 0;
@@ -284,14 +286,16 @@ static struct nxr_vulkan_spot record_copies(struct nxr_device_copy *copy,
 }
 
 /* Record and submit the round that begins at batch->from. */
-static int run_round(struct nxr_device_copy *copy, struct nxr_vulkan_batch *batch)
+static int vulkan_copy_run_round(struct nxr_device_copy *copy, struct nxr_vulkan_batch *batch)
 {
-    struct use dst = {.memory = memory_of(copy->dst), .access = VK_ACCESS_TRANSFER_WRITE_BIT};
-    struct use src = {.memory = memory_of(copy->src), .access = VK_ACCESS_TRANSFER_READ_BIT};
+    struct use dst = {.memory = vulkan_copy_memory_of(copy->dst),
+                      .access = VK_ACCESS_TRANSFER_WRITE_BIT};
+    struct use src = {.memory = vulkan_copy_memory_of(copy->src),
+                      .access = VK_ACCESS_TRANSFER_READ_BIT};
     struct walk walk = {.copy = copy, .batch = batch, .spot = batch->from};
     struct region region;
 
-    while (next(&walk, &region)) {
+    while (vulkan_copy_next(&walk, &region)) {
         use_add(&dst, region.dst_offset, region.nbytes);
         use_add(&src, region.src_offset, region.nbytes);
         if (region.host != NULL && batch->stage == NULL) {
@@ -302,14 +306,14 @@ static int run_round(struct nxr_device_copy *copy, struct nxr_vulkan_batch *batc
             }
         }
     }
-    pass_on(batch->commands, &dst, true);
-    pass_on(batch->commands, &src, true);
+    vulkan_copy_pass_on(batch->commands, &dst, true);
+    vulkan_copy_pass_on(batch->commands, &src, true);
     batch->to = record_copies(copy, batch);
     if (copy->dst == NULL) {
         pass_to_host(batch->commands);
     }
-    pass_on(batch->commands, &dst, false);
-    pass_on(batch->commands, &src, false);
+    vulkan_copy_pass_on(batch->commands, &dst, false);
+    vulkan_copy_pass_on(batch->commands, &src, false);
     return nxr_vulkan_batch_submit(batch);
 }
 
@@ -319,7 +323,7 @@ static void unstage(struct nxr_device_copy *copy, struct nxr_vulkan_batch *batch
     struct walk walk = {.copy = copy, .batch = batch, .spot = batch->from};
     struct region region;
 
-    while (copy->dst == NULL && next(&walk, &region)) {
+    while (copy->dst == NULL && vulkan_copy_next(&walk, &region)) {
         if (region.stage != NULL) {
             nxr_copy(region.host, region.stage, region.nbytes);
         }
@@ -340,10 +344,10 @@ int nxr_vulkan_copy_start(struct nxr_device_copy *copy)
         return NIXL_ERR_UNSUPPORTED;
     }
     if (may_map(copy)) {
-        return copy_mapped(copy);
+        return vulkan_copy_copy_mapped(copy);
     }
-    dst = memory_of(copy->dst);
-    src = memory_of(copy->src);
+    dst = vulkan_copy_memory_of(copy->dst);
+    src = vulkan_copy_memory_of(copy->src);
     if (dst != NULL && src != NULL && dst->device != src->device) {
         return NIXL_ERR_UNSUPPORTED;
     }
@@ -352,7 +356,7 @@ int nxr_vulkan_copy_start(struct nxr_device_copy *copy)
         return status;
     }
     batch->from = (struct nxr_vulkan_spot){0, 0};
-    status = run_round(copy, batch);
+    status = vulkan_copy_run_round(copy, batch);
     if (status != NIXL_OK) {
         nxr_vulkan_batch_give(batch);
         return status;
@@ -374,7 +378,7 @@ int nxr_vulkan_copy_test(struct nxr_device_copy *copy)
         if (batch->to.piece < copy->n_pieces) {
             batch->from = batch->to;
             status = nxr_vulkan_batch_reopen(batch);
-            status = status == NIXL_OK ? run_round(copy, batch) : status;
+            status = status == NIXL_OK ? vulkan_copy_run_round(copy, batch) : status;
             if (status == NIXL_OK) {
                 return NIXL_INPROGRESS;
             }
@@ -401,13 +405,13 @@ int nxr_vulkan_clear(struct nxr_vulkan_memory *memory, uint64_t offset, uint64_t
     }
     use_add(&use, offset, nbytes);
     if (!is_new) {
-        pass_on(batch->commands, &use, true);
+        vulkan_copy_pass_on(batch->commands, &use, true);
     }
     /* What stands for a GPU on a processor takes new pages of the kernel, which are zero. */
     if (!is_new || memory->device->type != VK_PHYSICAL_DEVICE_TYPE_CPU) {
         nxr_vk.CmdFillBuffer(batch->commands, memory->buffer, offset, nbytes, 0);
     }
-    pass_on(batch->commands, &use, false);
+    vulkan_copy_pass_on(batch->commands, &use, false);
     status = nxr_vulkan_batch_submit(batch);
     if (status == NIXL_OK) {
         status = nxr_vulkan_batch_wait(batch);

@@ -39,7 +39,7 @@ static void leave_out_processors(void)
     nxr_vulkan.n_devices = n_kept;
 }
 
-static int find_devices(char *why, size_t why_nbytes)
+static int vulkan_device_find_devices(char *why, size_t why_nbytes)
 {
     VkPhysicalDevice list[NXR_VULKAN_MAX_DEVICES];
     uint32_t n = NXR_VULKAN_MAX_DEVICES;
@@ -66,7 +66,7 @@ static int find_devices(char *why, size_t why_nbytes)
 }
 
 /* Make the instance and look at the devices. Caller holds the lock. */
-static int start_locked(char *why, size_t why_nbytes)
+static int vulkan_device_start_locked(char *why, size_t why_nbytes)
 {
     const VkApplicationInfo application = {
         .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
@@ -99,7 +99,7 @@ static int start_locked(char *why, size_t why_nbytes)
     }
     status = nxr_vulkan_load_instance(nxr_vulkan.instance, why, why_nbytes);
     if (status == NIXL_OK) {
-        status = find_devices(why, why_nbytes);
+        status = vulkan_device_find_devices(why, why_nbytes);
     }
     if (status != NIXL_OK) {
         if (nxr_vk.DestroyInstance != NULL) {
@@ -116,7 +116,7 @@ int nxr_vulkan_start(char *why, size_t why_nbytes)
 
     pthread_mutex_lock(&nxr_vulkan.lock);
     if (nxr_vulkan.instance == VK_NULL_HANDLE) {
-        status = start_locked(why, why_nbytes);
+        status = vulkan_device_start_locked(why, why_nbytes);
     }
     pthread_mutex_unlock(&nxr_vulkan.lock);
     return status;

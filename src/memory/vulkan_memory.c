@@ -192,7 +192,8 @@ static VkResult fit_buffer(const struct nxr_vulkan_make *make, struct nxr_vulkan
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static VkResult allocate(const struct nxr_vulkan_make *make, struct nxr_vulkan_memory *memory)
+static VkResult vulkan_memory_allocate(const struct nxr_vulkan_make *make,
+                                       struct nxr_vulkan_memory *memory)
 {
     const VkExportMemoryAllocateInfo to_export = {
         .sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
@@ -239,7 +240,7 @@ static VkResult allocate(const struct nxr_vulkan_make *make, struct nxr_vulkan_m
 }
 
 /* Map memory that the processor may use at any time. That it cannot be mapped is no failure. */
-static void map(struct nxr_vulkan_memory *memory)
+static void vulkan_memory_map(struct nxr_vulkan_memory *memory)
 {
     VkMemoryPropertyFlags flags = memory->device->memory.memoryTypes[memory->type].propertyFlags;
     void *addr;
@@ -252,8 +253,8 @@ static void map(struct nxr_vulkan_memory *memory)
     }
 }
 
-static int fill(const struct nxr_vulkan_make *make, struct nxr_vulkan_memory *memory, bool *used_fd,
-                char *why, size_t why_nbytes)
+static int vulkan_memory_fill(const struct nxr_vulkan_make *make, struct nxr_vulkan_memory *memory,
+                              bool *used_fd, char *why, size_t why_nbytes)
 {
     struct nxr_vulkan_device *device = make->device;
     VkMemoryRequirements needs;
@@ -268,7 +269,7 @@ static int fill(const struct nxr_vulkan_make *make, struct nxr_vulkan_memory *me
         }
         step = "vkAllocateMemory";
         *used_fd = true;
-        result = allocate(make, memory);
+        result = vulkan_memory_allocate(make, memory);
     }
     if (result == VK_SUCCESS) {
         atomic_fetch_add(&device->n_allocations, 1);
@@ -284,7 +285,7 @@ static int fill(const struct nxr_vulkan_make *make, struct nxr_vulkan_memory *me
                                                           : nxr_vulkan_status(device, result);
     }
     if (make->purpose != NXR_VULKAN_PIN) {
-        map(memory);
+        vulkan_memory_map(memory);
     }
     return NIXL_OK;
 }
@@ -333,7 +334,7 @@ int nxr_vulkan_make(const struct nxr_vulkan_make *wanted, struct nxr_vulkan_memo
     if (status == NIXL_OK) {
         memory->serial = atomic_fetch_add(&last_serial, 1) + 1;
         memory->device = make.device;
-        status = fill(&make, memory, &used_fd, why, why_nbytes);
+        status = vulkan_memory_fill(&make, memory, &used_fd, why, why_nbytes);
     }
     if (!used_fd && make.purpose == NXR_VULKAN_IMPORT) {
         close(make.fd);

@@ -22,7 +22,7 @@ struct pin {
     char *base; /* of the pages */
 };
 
-static struct nxr_list pins = {&pins, &pins};
+static struct nxr_list vulkan_pin_pins = {&vulkan_pin_pins, &vulkan_pin_pins};
 
 static void pin_free(struct pin *pin)
 {
@@ -35,11 +35,11 @@ static void pin_free(struct pin *pin)
     free(pin);
 }
 
-static struct pin *find(const void *addr)
+static struct pin *vulkan_pin_find(const void *addr)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &pins) {
+    nxr_list_for_each (link, after, &vulkan_pin_pins) {
         struct pin *pin = nxr_list_entry(link, struct pin, link);
 
         if (pin->addr == addr) {
@@ -57,7 +57,7 @@ void nxr_vulkan_pin(void *addr, size_t nbytes)
         nxr_memory_cuda.pin(addr, nbytes);
     }
     pthread_mutex_lock(&nxr_vulkan.lock);
-    pin = find(addr);
+    pin = vulkan_pin_find(addr);
     if (pin != NULL && pin->nbytes != nbytes) {
         pin_free(pin);
         pin = NULL;
@@ -65,7 +65,7 @@ void nxr_vulkan_pin(void *addr, size_t nbytes)
     if (pin == NULL && (pin = calloc(1, sizeof(*pin))) != NULL) {
         pin->addr = addr;
         pin->nbytes = nbytes;
-        nxr_list_append(&pins, &pin->link);
+        nxr_list_append(&vulkan_pin_pins, &pin->link);
     }
     pthread_mutex_unlock(&nxr_vulkan.lock);
 }
@@ -75,7 +75,7 @@ void nxr_vulkan_unpin(void *addr)
     struct pin *pin;
 
     pthread_mutex_lock(&nxr_vulkan.lock);
-    pin = find(addr);
+    pin = vulkan_pin_find(addr);
     if (pin != NULL) {
         pin_free(pin);
     }
@@ -86,7 +86,7 @@ void nxr_vulkan_unpin_all(void)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &pins) {
+    nxr_list_for_each (link, after, &vulkan_pin_pins) {
         pin_free(nxr_list_entry(link, struct pin, link));
     }
 }
@@ -126,7 +126,7 @@ bool nxr_vulkan_pinned(struct nxr_vulkan_device *device, const void *addr, size_
     bool is_pinned = false;
 
     pthread_mutex_lock(&nxr_vulkan.lock);
-    nxr_list_for_each (link, after, &pins) {
+    nxr_list_for_each (link, after, &vulkan_pin_pins) {
         struct pin *pin = nxr_list_entry(link, struct pin, link);
         size_t offset = (uintptr_t)addr - (uintptr_t)pin->addr;
 

@@ -191,7 +191,7 @@ static struct opened *find_opened(int rank, const struct nxr_export *whole)
     return NULL;
 }
 
-static void drop(struct opened *opened)
+static void vulkan_share_drop(struct opened *opened)
 {
     if (opened->n_parts == 0) {
         nxr_list_remove(&opened->link);
@@ -226,7 +226,7 @@ static struct opened *open_whole(struct nxr_part *part, int fd, int *status_p)
         *status_p = nxr_vulkan_place(opened->memory, fd, true, part->note, sizeof(part->note));
     }
     if (*status_p != NIXL_OK) {
-        drop(opened);
+        vulkan_share_drop(opened);
         return NULL;
     }
     opened->rank = rank;
@@ -262,7 +262,7 @@ int nxr_vulkan_import(struct nxr_part *part, int fd)
     if (status != NIXL_OK) {
         snprintf(part->note, sizeof(part->note), "%s",
                  status == NIXL_ERR_INVALID_ARG ? "it is outside of its allocation" : "no memory");
-        drop(opened);
+        vulkan_share_drop(opened);
         free(import);
         return status;
     }
@@ -281,6 +281,6 @@ void nxr_vulkan_unimport(struct nxr_part *part)
     part->import = NULL;
     nxr_range_remove(import->range);
     import->opened->n_parts--;
-    drop(import->opened);
+    vulkan_share_drop(import->opened);
     free(import);
 }

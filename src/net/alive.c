@@ -41,7 +41,7 @@ static bool is_expecting(const struct net_peer *np)
            atomic_load(&peer->n_pending) != 0 || peer->is_watched;
 }
 
-static void ping(struct net_peer *np, int64_t now)
+static void net_alive_ping(struct net_peer *np, int64_t now)
 {
     struct nxr_net_stamp *stamp = nxr_net_begin(np, NXR_NET_PING, sizeof(*stamp));
 
@@ -52,7 +52,7 @@ static void ping(struct net_peer *np, int64_t now)
     }
 }
 
-static void answer(struct net_peer *np, uint64_t value)
+static void net_alive_answer(struct net_peer *np, uint64_t value)
 {
     struct nxr_net_stamp *pong = nxr_net_begin(np, NXR_NET_PONG, sizeof(*pong));
 
@@ -64,7 +64,7 @@ static void answer(struct net_peer *np, uint64_t value)
 
 void nxr_net_take_ping(struct net_peer *np, const struct nxr_net_stamp *stamp)
 {
-    answer(np, stamp->value);
+    net_alive_answer(np, stamp->value);
 }
 
 void nxr_net_lives(struct net_peer *np, size_t nbytes)
@@ -128,12 +128,13 @@ bool nxr_net_is_unconnected(const struct nxr_peer *peer, const char *within, cha
 }
 
 /* Is its host suspect now? */
-static bool look_at(struct net_peer *np, int64_t now, int64_t interval)
+static bool net_alive_look_at(struct net_peer *np, int64_t now, int64_t interval)
 {
     int64_t unanswered_ns = np->pinged_at != 0 ? now - np->pinged_at : 0;
 
     if (np->heard_nbytes > MUCH_NBYTES) {
-        answer(np, (uint64_t)now); /* its question, if there is one, is still on its way */
+        net_alive_answer(np,
+                         (uint64_t)now); /* its question, if there is one, is still on its way */
     }
     np->heard_nbytes = 0;
     if (unanswered_ns > PATIENCE_TICKS * interval) {
@@ -142,7 +143,7 @@ static bool look_at(struct net_peer *np, int64_t now, int64_t interval)
                  np->why_lost);
         nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     } else if (np->pinged_at == 0 && now - np->heard_at > interval && is_expecting(np)) {
-        ping(np, now);
+        net_alive_ping(np, now);
     }
     return np->peer->is_watched && unanswered_ns >= interval;
 }
@@ -187,7 +188,7 @@ static int64_t look_for_silence(int64_t now)
         if (away_ns > 2 * interval) {
             forgive(np, now, away_ns, interval);
         }
-        np->is_suspect = look_at(np, now, interval);
+        np->is_suspect = net_alive_look_at(np, now, interval);
     }
     net_unlock();
     for (int rank = 0; rank < nxr_job.size; rank++) {

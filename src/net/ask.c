@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* The module's lines about its devices, one below the other. */
-static void describe(const struct net *net, char *text, size_t text_nbytes)
+static void net_query_describe(const struct net *net, char *text, size_t text_nbytes)
 {
     char line[256];
     size_t used = 0;
@@ -26,7 +26,7 @@ static void describe(const struct net *net, char *text, size_t text_nbytes)
 }
 
 /* What is expected of an open network, with a peer where both have it. */
-static struct nxr_net_offer expect(const struct net *net, const struct net_peer *np)
+static struct nxr_net_offer net_query_expect(const struct net *net, const struct net_peer *np)
 {
     struct nxr_net_offer expected;
     char why[160];
@@ -37,8 +37,8 @@ static struct nxr_net_offer expect(const struct net *net, const struct net_peer 
     return expected;
 }
 
-static void tell_why_not(const struct net *net, const struct nxr_peer *peer, char *why,
-                         size_t why_nbytes)
+static void net_query_tell_why_not(const struct net *net, const struct nxr_peer *peer, char *why,
+                                   size_t why_nbytes)
 {
     struct net_peer *np = peer->net;
     const struct nxr_full_card *card = np != NULL ? &np->card : peer->full_card;
@@ -72,14 +72,14 @@ void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_in
     net_lock();
     info->is_usable = 1;
     info->is_chosen = np != NULL && (np->messages == net || np->bulk == net);
-    expected = expect(net, np);
+    expected = net_query_expect(net, np);
     info->latency_ns = expected.latency_ns;
     info->bandwidth_mbps = expected.bandwidth_mbps;
     info->n_rails = expected.n_rails;
     snprintf(info->library, sizeof(info->library), "%s", net->attr->library);
-    describe(net, info->devices, sizeof(info->devices));
+    net_query_describe(net, info->devices, sizeof(info->devices));
     if (!info->is_chosen) {
-        tell_why_not(net, peer, info->why, sizeof(info->why));
+        net_query_tell_why_not(net, peer, info->why, sizeof(info->why));
     }
     net_unlock();
 }
@@ -87,7 +87,7 @@ void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_in
 void nxr_net_expect(const struct nxr_peer *peer, uint64_t *latency_ns_p, uint64_t *bandwidth_mbps_p)
 {
     net_lock();
-    *latency_ns_p = expect(peer->net->messages, peer->net).latency_ns;
-    *bandwidth_mbps_p = expect(peer->net->bulk, peer->net).bandwidth_mbps;
+    *latency_ns_p = net_query_expect(peer->net->messages, peer->net).latency_ns;
+    *bandwidth_mbps_p = net_query_expect(peer->net->bulk, peer->net).bandwidth_mbps;
     net_unlock();
 }

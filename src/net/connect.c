@@ -68,7 +68,7 @@ static void try_more(struct net_peer *np, int64_t now)
     }
 }
 
-static int reach(struct net_peer *np, struct net *net)
+static int net_connect_reach(struct net_peer *np, struct net *net)
 {
     struct nxr_net_ep *ep = nxr_net_ep_to(np, net);
 
@@ -102,7 +102,7 @@ static void doubt(struct net_peer *np, unsigned index)
 }
 
 /* From now on everything to the peer goes by its choice `index`. */
-static void take(struct net_peer *np, unsigned index)
+static void net_connect_take(struct net_peer *np, unsigned index)
 {
     struct net *net = np->choices[index];
     struct nxr_net_takes *takes;
@@ -128,7 +128,7 @@ static void take(struct net_peer *np, unsigned index)
     }
 }
 
-static bool has_failed(const struct net_peer *np, unsigned index)
+static bool net_connect_has_failed(const struct net_peer *np, unsigned index)
 {
     return (np->failed & (1u << index)) != 0;
 }
@@ -143,10 +143,11 @@ bool nxr_net_connect(struct net_peer *np)
     now = nxr_now_ns();
     try_more(np, now);
     for (unsigned i = 0; i < np->n_tried; i++) {
-        int status = has_failed(np, i) ? NIXL_ERR_TRANSPORT : reach(np, np->choices[i]);
+        int status = net_connect_has_failed(np, i) ? NIXL_ERR_TRANSPORT
+                                                   : net_connect_reach(np, np->choices[i]);
 
         if (status == NIXL_OK) {
-            take(np, i);
+            net_connect_take(np, i);
             return true;
         }
         np->failed |= status != NIXL_ERR_AGAIN ? 1u << i : 0;
@@ -197,15 +198,15 @@ void nxr_net_take_takes(struct net_peer *np, const struct nxr_net_takes *takes)
 
 bool nxr_net_is_bulk_reached(struct net_peer *np)
 {
-    np->is_bulk_reached =
-        np->is_bulk_reached || np->bulk == np->messages || reach(np, np->bulk) == NIXL_OK;
+    np->is_bulk_reached = np->is_bulk_reached || np->bulk == np->messages ||
+                          net_connect_reach(np, np->bulk) == NIXL_OK;
     return np->is_bulk_reached;
 }
 
 /* ---- failing --------------------------------------------------------------------------------- */
 
 /* Does something depend on the network that was reached there? */
-static bool is_used(const struct net_peer *np, const struct net *net)
+static bool net_connect_is_used(const struct net_peer *np, const struct net *net)
 {
     return np->is_reached && (net == np->messages || (net == np->bulk && np->is_bulk_reached));
 }
@@ -220,10 +221,10 @@ void nxr_net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why)
     }
     nxr_info(NET, "rank %d cannot be reached %sby %s: %s", np->peer->rank,
              np->is_reached ? "any more " : "", nxr_net_name(index), why);
-    if (is_used(np, &nxr_net.nets[index])) {
+    if (net_connect_is_used(np, &nxr_net.nets[index])) {
         nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     }
-    if (is_used(np, &nxr_net.nets[index]) || !np->is_reached) {
+    if (net_connect_is_used(np, &nxr_net.nets[index]) || !np->is_reached) {
         snprintf(np->why_lost, sizeof(np->why_lost), "%s", why);
     }
 }

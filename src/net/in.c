@@ -84,7 +84,7 @@ static void take_refused(struct net_peer *np, const struct nxr_net_refused *refu
 }
 
 /* What waits for bulk that was sent before it. */
-static void run(struct net_peer *np, const struct nxr_net_record *record)
+static void net_in_run(struct net_peer *np, const struct nxr_net_record *record)
 {
     switch (record->type) {
     case NXR_NET_NOTE:
@@ -111,7 +111,7 @@ static void gate(struct net_peer *np, const struct nxr_net_record *record)
 
     if (nxr_list_is_empty(&np->landings) && nxr_list_is_empty(&np->gated) &&
         np->n_busy_words == 0) {
-        run(np, record);
+        net_in_run(np, record);
         return;
     }
     gated = malloc(sizeof(*gated) + nbytes);
@@ -134,7 +134,7 @@ void nxr_net_run_gated(struct net_peer *np)
             return;
         }
         nxr_list_remove(&gated->link);
-        run(np, gated->record);
+        net_in_run(np, gated->record);
         free(gated);
     }
 }
@@ -152,7 +152,7 @@ static void take_get(struct net_peer *np, const struct nxr_net_record *record)
     }
 }
 
-static void take_record(struct net_peer *np, const struct nxr_net_record *record)
+static void net_in_take_record(struct net_peer *np, const struct nxr_net_record *record)
 {
     const void *body = nxr_net_body(record), *payload;
     size_t nbytes;
@@ -229,7 +229,7 @@ void nxr_net_take_records(struct net_peer *np, const unsigned char *bytes, size_
 
     nxr_net_lives(np, nbytes);
     while (!np->is_dead && (record = nxr_net_next_record(bytes, nbytes, &at, &why)) != NULL) {
-        take_record(np, record);
+        net_in_take_record(np, record);
     }
     if (!np->is_dead && why != NULL) {
         nxr_net_drop(np->peer->rank, why);
@@ -261,7 +261,7 @@ static const unsigned char *align(const void *bytes, size_t nbytes)
     return nxr_net.aligned != NULL ? memcpy(nxr_net.aligned, bytes, nbytes) : NULL;
 }
 
-static void take_message(struct net_peer *np, const void *bytes, size_t nbytes)
+static void net_in_take_message(struct net_peer *np, const void *bytes, size_t nbytes)
 {
     const unsigned char *aligned = align(bytes, nbytes);
 
@@ -287,6 +287,6 @@ void nxr_net_received(const void *bytes, size_t nbytes)
     if (np == NULL || nxr_net_is_behind(head.rank)) {
         nxr_net_later(NET_LATER_MESSAGE, head.rank, bytes, nbytes);
     } else if (head.incarnation == np->card.head.incarnation) {
-        take_message(np, bytes, nbytes);
+        net_in_take_message(np, bytes, nbytes);
     }
 }

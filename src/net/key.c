@@ -233,7 +233,7 @@ static enum net_how open_key(struct net_peer *np, struct net_part *part,
                                                                                  : NET_PIECES;
 }
 
-static void tell_how(const struct nxr_part *part)
+static void net_key_tell_how(const struct nxr_part *part)
 {
     static const char *const how[] = {
         [NET_PIECES] = "messages", [NET_BULK] = "bulk", [NET_RMA] = "reads and writes"};
@@ -255,7 +255,7 @@ int nxr_net_part_open(struct nxr_part *part, int fd)
     part->net->part = part;
     atomic_store(&part->generation_there, part->net->is_stale ? 0 : part->key.generation);
     net_unlock();
-    tell_how(part);
+    net_key_tell_how(part);
     return NIXL_OK;
 }
 

@@ -98,7 +98,7 @@ static void greet(const struct net_later *later)
     nxr_link_adopt_remote(peer, &card);
 }
 
-static void take_message(const struct net_later *later)
+static void net_deferred_take_message(const struct net_later *later)
 {
     struct net_peer *np = net_peer_of(later->rank);
 
@@ -115,7 +115,7 @@ static void take_message(const struct net_later *later)
     net_unlock();
 }
 
-static void take_control(struct nxr_peer *peer, const void *body, size_t nbytes)
+static void net_deferred_take_control(struct nxr_peer *peer, const void *body, size_t nbytes)
 {
     union nxr_wire_message message;
     const char *why;
@@ -130,7 +130,7 @@ static void take_control(struct nxr_peer *peer, const void *body, size_t nbytes)
     nxr_dispatch_remote(peer, &message);
 }
 
-static void take_record(const struct net_later *later)
+static void net_deferred_take_record(const struct net_later *later)
 {
     const struct nxr_net_record *record = (const void *)later->bytes;
     struct nxr_peer *peer = nxr_peer_get_locked(later->rank);
@@ -157,11 +157,11 @@ static void take_record(const struct net_later *later)
         break;
     }
     default:
-        take_control(peer, body, record->nbytes);
+        net_deferred_take_control(peer, body, record->nbytes);
     }
 }
 
-static void lose(int rank)
+static void net_deferred_lose(int rank)
 {
     if (!nxr_job.is_leaving) {
         nxr_liveness_lost_locked(rank);
@@ -172,13 +172,13 @@ static void do_later(const struct net_later *later)
 {
     switch (later->what) {
     case NET_LATER_MESSAGE:
-        take_message(later);
+        net_deferred_take_message(later);
         break;
     case NET_LATER_RECORD:
-        take_record(later);
+        net_deferred_take_record(later);
         break;
     case NET_LATER_LOST:
-        lose(later->rank);
+        net_deferred_lose(later->rank);
         break;
     case NET_LATER_LEFT:
         nxr_liveness_left_locked(later->rank);
@@ -234,7 +234,7 @@ void nxr_net_run_later(void)
         free(later);
     }
     while ((rank = next_marked()) >= 0) {
-        lose(rank);
+        net_deferred_lose(rank);
     }
     pthread_mutex_unlock(&nxr_job.lock);
     /* Messages that were put off deliver and end things as others do. */

@@ -58,7 +58,7 @@ static void log_for_module(enum nxr_net_log level, const char *format, ...)
     }
 }
 
-static void ended(struct nxr_net_op *op, int status)
+static void net_module_ended(struct nxr_net_op *op, int status)
 {
     struct net_op *mine = nxr_list_entry(op, struct net_op, op);
 
@@ -118,7 +118,7 @@ static void *load_library(const char *path)
 }
 
 /* Load a module and see whether its library is there. */
-static int load(struct net *net, const char *name)
+static int net_module_load(struct net *net, const char *name)
 {
     char path[4096], symbol[64];
 
@@ -142,7 +142,7 @@ static int load(struct net *net, const char *name)
     return net->module->probe(net->why, sizeof(net->why));
 }
 
-static int open_network(struct net *net, struct nxr_full_card *card)
+static int net_module_open_network(struct net *net, struct nxr_full_card *card)
 {
     unsigned char address[NXR_NET_ADDRESS_NBYTES];
     size_t nbytes = sizeof(address);
@@ -188,10 +188,10 @@ static void start_network(struct net *net, const char *name, struct nxr_full_car
     if (!nxr_route_is_allowed(name)) {
         snprintf(net->why, sizeof(net->why), "left out by NIXLRUN_TRANSPORTS");
     } else {
-        status = load(net, name);
+        status = net_module_load(net, name);
     }
     if (status == NIXL_OK) {
-        status = open_network(net, card);
+        status = net_module_open_network(net, card);
     }
     if (status == NIXL_OK) {
         net->transport = nxr_net_transport(net->module->name, net->attr->latency_ns);
@@ -236,7 +236,7 @@ void nxr_net_start(struct nxr_full_card *card)
         .incoming = nxr_net_incoming,
         .landing = nxr_net_landing,
         .landed = nxr_net_landed,
-        .ended = ended,
+        .ended = net_module_ended,
         .ep_failed = nxr_net_ep_failed,
         .log = log_for_module,
         .devices = nxr_env.net_devices,
@@ -255,7 +255,7 @@ void nxr_net_start(struct nxr_full_card *card)
 }
 
 /* Tell what has ended; parts that waited for that give their keys back. */
-static void settle(void)
+static void net_module_settle(void)
 {
     nxr_net_tell_ended();
     pthread_mutex_lock(&nxr_job.lock);
@@ -282,11 +282,11 @@ void nxr_net_stop(void)
             nxr_net.nets[i].module->progress();
         }
     }
-    settle();
+    net_module_settle();
     for (unsigned i = 0; i < nxr_net.n_nets; i++) {
         unload(&nxr_net.nets[i]);
     }
-    settle();
+    net_module_settle();
     nxr_net_peers_free();
     nxr_net_closings_end(-1);
     nxr_net_later_drop_all();

@@ -219,7 +219,7 @@ static enum net_how how_to(const struct nxr_op *user)
     return part->how == NET_RMA && !nxr_net_is_bulk_reached(np) ? part->how_else : part->how;
 }
 
-static struct net_move *move_new(struct nxr_op *user)
+static struct net_move *net_move_move_new(struct nxr_op *user)
 {
     struct net_peer *np = user->part->peer->net;
     struct net_move *move = malloc(sizeof(*move));
@@ -244,7 +244,7 @@ static struct net_move *move_new(struct nxr_op *user)
 /*
  * Does what is sent from now on arrive behind this put? Then notifications need not be held back.
  */
-static bool is_in_order(const struct net_move *move)
+static bool net_move_is_in_order(const struct net_move *move)
 {
     const struct net_peer *np = move->np;
 
@@ -263,7 +263,7 @@ int nxr_net_op_start(struct nxr_op *op)
 
     net_lock();
     status = nxr_net_check_part(np, op->part);
-    move = status == NIXL_OK ? move_new(op) : NULL;
+    move = status == NIXL_OK ? net_move_move_new(op) : NULL;
     if (move == NULL) {
         net_unlock();
         return status == NIXL_OK ? NIXL_ERR_NO_MEMORY : status;
@@ -274,7 +274,7 @@ int nxr_net_op_start(struct nxr_op *op)
         net_is_busy(np);
     }
     /* It may have ended in this call; its request is told, and it is freed, after the lock. */
-    if (op->kind == NXR_OP_PUT && is_in_order(move)) {
+    if (op->kind == NXR_OP_PUT && net_move_is_in_order(move)) {
         nxr_op_ordered(op);
     }
     net_unlock();

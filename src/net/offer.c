@@ -103,7 +103,7 @@ static bool has_spare_rails(const struct nxr_net_offer *offer)
  * Does `a` carry messages better than `b`? Adapters before sockets, several rails before one,
  * then the lower latency.
  */
-static bool is_better(const struct nxr_net_offer *a, const struct nxr_net_offer *b)
+static bool net_offer_is_better(const struct nxr_net_offer *a, const struct nxr_net_offer *b)
 {
     if (a->has_adapters != b->has_adapters) {
         return a->has_adapters != 0;
@@ -125,12 +125,13 @@ static bool is_faster(const struct net *net, const struct nxr_net_offer *a,
 }
 
 /* Put a network where it belongs among those in common so far; equal ones in their order. */
-static void insert(struct nxr_net_choice *choice, struct nxr_net_offer expected[NXR_NET_MAX],
-                   struct net *net, const struct nxr_net_offer *offer)
+static void net_offer_insert(struct nxr_net_choice *choice,
+                             struct nxr_net_offer expected[NXR_NET_MAX], struct net *net,
+                             const struct nxr_net_offer *offer)
 {
     unsigned at = choice->n_networks++;
 
-    for (; at > 0 && is_better(offer, &expected[at - 1]); at--) {
+    for (; at > 0 && net_offer_is_better(offer, &expected[at - 1]); at--) {
         choice->networks[at] = choice->networks[at - 1];
         expected[at] = expected[at - 1];
     }
@@ -151,7 +152,7 @@ bool nxr_net_choose(const struct nxr_full_card *card, struct nxr_net_choice *cho
         char reason[160];
 
         if (nxr_net_is_common(&nxr_net.nets[i], card, &offer, reason, sizeof(reason))) {
-            insert(&choice, expected, &nxr_net.nets[i], &offer);
+            net_offer_insert(&choice, expected, &nxr_net.nets[i], &offer);
         } else if (used < why_nbytes) {
             used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s",
                                      used > 0 ? "; " : "", nxr_net_name(i), reason);

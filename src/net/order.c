@@ -14,7 +14,7 @@ static uint64_t next_flush(struct net_peer *np)
     return ++np->flush_asked;
 }
 
-static void ask(struct net_peer *np)
+static void net_order_ask(struct net_peer *np)
 {
     struct nxr_net_stamp *flush = nxr_net_begin(np, NXR_NET_FLUSH, sizeof(*flush));
 
@@ -35,7 +35,7 @@ static bool expects_flush(struct net_peer *np)
 void nxr_net_ask_flush_early(struct net_peer *np)
 {
     if (expects_flush(np)) {
-        ask(np);
+        net_order_ask(np);
     }
 }
 
@@ -50,13 +50,13 @@ void nxr_net_flush_lost(struct net_peer *np)
 }
 
 /* Is all that was sent visible there? Caller holds the lock. */
-static int advance(struct net_peer *np)
+static int net_order_advance(struct net_peer *np)
 {
     if (np->is_dead) {
         return NIXL_ERR_PEER_LOST;
     }
     if (np->is_dirty) {
-        ask(np);
+        net_order_ask(np);
     }
     nxr_net_push(np, false);
     return np->is_dirty || np->flush_heard != np->flush_asked || np->n_writes > 0 ? NIXL_INPROGRESS
@@ -71,7 +71,7 @@ int nxr_net_flush(struct nxr_peer *peer)
     net_lock();
     np->expects_flush = true;
     np->is_flush_used = true;
-    status = advance(np);
+    status = net_order_advance(np);
     net_unlock();
     return status;
 }
@@ -87,7 +87,7 @@ int nxr_net_fence(struct nxr_peer *peer)
 
     net_lock();
     if (np->has_bulk_unheard || np->n_writes > 0 || net_uses_rma(np->bulk)) {
-        status = advance(np);
+        status = net_order_advance(np);
     } else {
         status = np->is_dead ? NIXL_ERR_PEER_LOST : NIXL_OK;
     }

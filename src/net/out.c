@@ -95,7 +95,7 @@ struct nxr_net_ep *nxr_net_ep_to(struct net_peer *np, struct net *net)
 }
 
 /* Hand a message to the module. NIXL_ERR_AGAIN: no room; else it is out of our hands. */
-static int hand_over(struct net_out *out)
+static int net_out_hand_over(struct net_out *out)
 {
     struct nxr_net_ep *ep = nxr_net_ep_to(out->np, out->net);
     int status = NIXL_ERR_TRANSPORT;
@@ -114,7 +114,7 @@ static int hand_over(struct net_out *out)
     return NIXL_OK;
 }
 
-static void enqueue(struct net_out *out)
+static void net_out_enqueue(struct net_out *out)
 {
     out->np->queued_nbytes += out->nbytes + out->bulk_nbytes;
     nxr_list_append(&out->np->queue, &out->link);
@@ -126,10 +126,10 @@ static void send_in_order(struct net_out *out)
     struct net_peer *np = out->np;
 
     if (!np->is_reached) {
-        enqueue(out);
+        net_out_enqueue(out);
         nxr_net_pump(np);
-    } else if (!nxr_list_is_empty(&np->queue) || hand_over(out) == NIXL_ERR_AGAIN) {
-        enqueue(out);
+    } else if (!nxr_list_is_empty(&np->queue) || net_out_hand_over(out) == NIXL_ERR_AGAIN) {
+        net_out_enqueue(out);
     }
 }
 
@@ -146,7 +146,7 @@ static void send_batch(struct net_peer *np)
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static void *append(struct net_out *out, enum nxr_net_type type, size_t body_nbytes)
+static void *net_out_append(struct net_out *out, enum nxr_net_type type, size_t body_nbytes)
 {
     struct nxr_net_record record = {.type = (uint16_t)type, .nbytes = (uint32_t)body_nbytes};
     unsigned char *at = out->bytes + out->nbytes;
@@ -167,7 +167,7 @@ static struct net_out *new_message(struct net_peer *np)
 
     if (out != NULL && !np->is_greeted) {
         np->is_greeted = true;
-        memcpy(append(out, NXR_NET_HELLO, nxr_job.card.head.nbytes), &nxr_job.card,
+        memcpy(net_out_append(out, NXR_NET_HELLO, nxr_job.card.head.nbytes), &nxr_job.card,
                nxr_job.card.head.nbytes);
     }
     return out;
@@ -198,7 +198,7 @@ void *nxr_net_begin(struct net_peer *np, enum nxr_net_type type, size_t body_nby
             return NULL;
         }
     }
-    return append(np->batch, type, body_nbytes);
+    return net_out_append(np->batch, type, body_nbytes);
 }
 
 void *nxr_net_begin_answer(struct net_peer *np, enum nxr_net_type type, size_t body_nbytes)
@@ -293,9 +293,9 @@ int nxr_net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *b
     if (out == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    memcpy(append(out, type, body_nbytes), body, body_nbytes);
+    memcpy(net_out_append(out, type, body_nbytes), body, body_nbytes);
     if (bulk->flush != 0) {
-        memcpy(append(out, NXR_NET_FLUSH, sizeof(flush)), &flush, sizeof(flush));
+        memcpy(net_out_append(out, NXR_NET_FLUSH, sizeof(flush)), &flush, sizeof(flush));
     }
     out->bulk = bulk->bytes;
     out->bulk_nbytes = bulk->nbytes;
@@ -324,7 +324,7 @@ bool nxr_net_pump(struct net_peer *np)
         size_t nbytes = out->nbytes + out->bulk_nbytes;
 
         nxr_list_remove(&out->link);
-        if (hand_over(out) == NIXL_ERR_AGAIN) {
+        if (net_out_hand_over(out) == NIXL_ERR_AGAIN) {
             nxr_list_prepend(&np->queue, &out->link);
             return has_moved;
         }

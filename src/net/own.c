@@ -28,9 +28,9 @@ static char *find_bytes(const struct net_range *range)
 }
 
 /*
- * Enter for what is over before the lock is given back; leave() follows. NULL and the reason.
+ * Enter for what ends before the lock is released; net_own_leave() follows. NULL and the reason.
  */
-static char *enter(const struct net_range *range, int *status_p)
+static char *net_own_enter(const struct net_range *range, int *status_p)
 {
     char *addr;
 
@@ -53,13 +53,13 @@ static char *enter(const struct net_range *range, int *status_p)
     return addr;
 }
 
-static void leave(void)
+static void net_own_leave(void)
 {
     nxr_guard_leave(&nxr_net.guard->busy);
 }
 
 /* Is that a region, which is entered, whose bytes a processor does not read and write? */
-static bool is_device(uint32_t id)
+static bool net_own_is_device(uint32_t id)
 {
     const struct nxr_range *range = nxr_publish_memory(id).range;
 
@@ -75,11 +75,11 @@ static bool has_device_words(uint32_t id)
 bool nxr_net_is_device(const struct net_range *range)
 {
     int status;
-    bool is_found = enter(range, &status) != NULL;
+    bool is_found = net_own_enter(range, &status) != NULL;
 
     if (is_found) {
-        is_found = is_device(range->id);
-        leave();
+        is_found = net_own_is_device(range->id);
+        net_own_leave();
     }
     return is_found;
 }
@@ -117,7 +117,7 @@ static struct net_hold *new_hold(uint32_t id)
 }
 
 /* While somebody is in, the region's number means this region: a close waits before it is freed. */
-static bool is_open(const struct net_hold *hold, uint64_t generation)
+static bool net_own_is_open(const struct net_hold *hold, uint64_t generation)
 {
     return hold->n_users > 1 ? atomic_load(&nxr_job.control->generations[hold->id]) == generation
                              : nxr_guard_enter_own(hold->slot, hold->id, generation);
@@ -141,7 +141,7 @@ char *nxr_net_hold_begin(const struct net_range *range, struct net_hold **hold_p
         return NULL;
     }
     hold->n_users++;
-    if (!is_open(hold, range->generation)) {
+    if (!net_own_is_open(hold, range->generation)) {
         nxr_net_hold_end(hold);
         return NULL;
     }
@@ -159,7 +159,7 @@ char *nxr_net_hold_begin_host(const struct net_range *range, struct net_hold **h
 {
     char *addr = nxr_net_hold_begin(range, hold_p, status_p);
 
-    if (addr != NULL && is_device(range->id)) {
+    if (addr != NULL && net_own_is_device(range->id)) {
         nxr_net_hold_end(*hold_p);
         *status_p = NIXL_ERR_UNSUPPORTED;
         return NULL;
@@ -203,19 +203,19 @@ void nxr_net_take_put(struct net_peer *np, const struct nxr_net_put *put, const 
 {
     const struct net_range range = {put->generation, put->offset, nbytes, put->id};
     int status;
-    char *addr = enter(&range, &status);
+    char *addr = net_own_enter(&range, &status);
 
     if (addr == NULL) {
         nxr_net_refuse(np, put->id, put->generation, status);
         return;
     }
-    if (__builtin_expect(is_device(put->id), 0)) {
-        leave();
+    if (__builtin_expect(net_own_is_device(put->id), 0)) {
+        net_own_leave();
         nxr_net_take_device_put(np, put, payload, nbytes);
         return;
     }
     nxr_copy(addr, payload, nbytes);
-    leave();
+    net_own_leave();
     nxr_net.must_wake = true; /* a word that somebody waits for may have been put */
 }
 
@@ -274,10 +274,10 @@ void nxr_net_take_get(struct net_peer *np, const struct nxr_net_get *get)
         answer_bulk(np, get);
         return;
     }
-    addr = enter(&range, &status);
+    addr = net_own_enter(&range, &status);
     nxr_net_answer_get(np, &first, addr, status);
     if (addr != NULL) {
-        leave();
+        net_own_leave();
     }
 }
 
@@ -307,10 +307,10 @@ void nxr_net_take_word(struct net_peer *np, const struct nxr_net_word *word)
     const struct net_range range = {word->generation, word->atomic.offset, nbytes, word->id};
     uint64_t fetched = 0;
     int status;
-    char *addr = enter(&range, &status);
+    char *addr = net_own_enter(&range, &status);
 
     if (addr != NULL && has_device_words(word->id)) {
-        leave();
+        net_own_leave();
         status = nxr_net_take_device_word(np, word);
     } else if (addr != NULL) {
         if (nbytes != 0 && (uintptr_t)addr % nbytes == 0) {
@@ -319,7 +319,7 @@ void nxr_net_take_word(struct net_peer *np, const struct nxr_net_word *word)
         } else {
             status = NIXL_ERR_INVALID_ARG;
         }
-        leave();
+        net_own_leave();
     }
     if (status != NIXL_INPROGRESS) {
         nxr_net_answer_word(np, word, status, fetched);

@@ -47,8 +47,8 @@
 
 static struct nxr_spin watch_lock;
 static int networks_fd = -1;         /* an epoll descriptor over those of the networks */
-static int timer_fd = -1;            /* looks after the lease */
-static bool is_watched;              /* watch_lock: networks_fd is in the service thread's epoll */
+static int net_poll_timer_fd = -1;   /* looks after the lease */
+static bool net_poll_is_watched;     /* watch_lock: networks_fd is in the service thread's epoll */
 static atomic_bool is_leased;        /* not is_watched; read without the lock */
 static bool expects_more;            /* the service thread's: bulk is landing, others do not look */
 static _Atomic int64_t polled_at;    /* by a thread of the user */
@@ -93,7 +93,7 @@ static void finish_round(void)
 }
 
 /* One round; thorough ones are the service thread's. Caller holds the lock, which is given back. */
-static bool do_round(bool is_thorough, int64_t now)
+static bool net_poll_do_round(bool is_thorough, int64_t now)
 {
     bool has_moved = false, must_wake;
 
@@ -129,7 +129,7 @@ static bool do_round(bool is_thorough, int64_t now)
 }
 
 /* May one sleep on the networks' descriptors? */
-static bool arm(void)
+static bool net_poll_arm(void)
 {
     bool is_armed = true;
 
@@ -191,22 +191,22 @@ static void became_ready(struct nxr_watch *watch, uint32_t events)
 
 static struct nxr_watch networks_watch = {became_ready};
 
-static void set_timer(int64_t ns)
+static void net_poll_set_timer(int64_t ns)
 {
     const struct itimerspec once = {.it_value = nxr_timespec(ns)};
 
     atomic_store_explicit(&lease_ns, ns, memory_order_relaxed);
-    timerfd_settime(timer_fd, 0, &once, NULL);
+    timerfd_settime(net_poll_timer_fd, 0, &once, NULL);
 }
 
 static void take_lease(void)
 {
     nxr_spin_lock(&watch_lock);
-    if (is_watched) {
+    if (net_poll_is_watched) {
         nxr_service_unwatch(networks_fd);
-        is_watched = false;
+        net_poll_is_watched = false;
         atomic_store(&is_leased, true);
-        set_timer(LEASE_NS);
+        net_poll_set_timer(LEASE_NS);
     }
     nxr_spin_unlock(&watch_lock);
 }
@@ -214,9 +214,9 @@ static void take_lease(void)
 static void give_lease(void)
 {
     nxr_spin_lock(&watch_lock);
-    if (!is_watched && networks_fd >= 0) {
-        is_watched = nxr_service_watch(networks_fd, EPOLLIN, &networks_watch) == NIXL_OK;
-        atomic_store(&is_leased, !is_watched);
+    if (!net_poll_is_watched && networks_fd >= 0) {
+        net_poll_is_watched = nxr_service_watch(networks_fd, EPOLLIN, &networks_watch) == NIXL_OK;
+        atomic_store(&is_leased, !net_poll_is_watched);
     }
     nxr_spin_unlock(&watch_lock);
 }
@@ -228,7 +228,7 @@ static void lease_ended(struct nxr_watch *watch, uint32_t events)
 
     (void)watch;
     (void)events;
-    if (read(timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
+    if (read(net_poll_timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
         nxr_warn(NET, "cannot read the lease timer: %m");
     }
     if (!atomic_load(&is_leased)) {
@@ -239,20 +239,21 @@ static void lease_ended(struct nxr_watch *watch, uint32_t events)
         nxr_now_ns() - atomic_load_explicit(&polled_at, memory_order_relaxed) < LEASE_NS) {
         int64_t ns = 2 * atomic_load_explicit(&lease_ns, memory_order_relaxed);
 
-        set_timer(ns < MAX_LEASE_NS ? ns : MAX_LEASE_NS);
+        net_poll_set_timer(ns < MAX_LEASE_NS ? ns : MAX_LEASE_NS);
     } else {
         give_lease();
     }
 }
 
-static struct nxr_watch timer_watch = {lease_ended};
+static struct nxr_watch net_poll_timer_watch = {lease_ended};
 
 bool nxr_net_poll(int64_t now)
 {
     if (!atomic_load_explicit(&is_leased, memory_order_relaxed)) {
         take_lease();
     }
-    return nxr_spin_try(&nxr_net.lock) && do_round(false, now); /* else another thread is at it */
+    return nxr_spin_try(&nxr_net.lock) &&
+           net_poll_do_round(false, now); /* else another thread is at it */
 }
 
 bool nxr_net_is_polled(void)
@@ -263,7 +264,7 @@ bool nxr_net_is_polled(void)
 void nxr_net_long_wait_ended(void)
 {
     if (atomic_load(&is_leased)) {
-        set_timer(LEASE_NS);
+        net_poll_set_timer(LEASE_NS);
     }
 }
 
@@ -273,7 +274,7 @@ void nxr_net_hand_over(void)
         return;
     }
     give_lease();
-    if (!arm()) {
+    if (!net_poll_arm()) {
         nxr_service_kick();
     }
 }
@@ -328,10 +329,10 @@ void nxr_net_serve(void)
                 return;
             }
             net_lock(); /* threads that send without a break must not keep it from this */
-            has_moved = do_round(true, now);
+            has_moved = net_poll_do_round(true, now);
             moved_at = has_moved && expects_more ? nxr_now_ns() : moved_at;
         } while ((has_moved || may_linger(start, moved_at)) && !atomic_load(&is_leased));
-    } while (!atomic_load(&is_leased) && !arm());
+    } while (!atomic_load(&is_leased) && !net_poll_arm());
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -344,8 +345,8 @@ int nxr_net_watch_start(void)
         return NIXL_OK;
     }
     networks_fd = epoll_create1(EPOLL_CLOEXEC);
-    timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (networks_fd < 0 || timer_fd < 0) {
+    net_poll_timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (networks_fd < 0 || net_poll_timer_fd < 0) {
         nxr_error(NET, "cannot make descriptors to watch networks: %m");
         nxr_net_watch_stop();
         return NIXL_ERR_LIMIT;
@@ -358,7 +359,7 @@ int nxr_net_watch_start(void)
             return NIXL_ERR_LIMIT;
         }
     }
-    if (nxr_service_watch(timer_fd, EPOLLIN, &timer_watch) != NIXL_OK) {
+    if (nxr_service_watch(net_poll_timer_fd, EPOLLIN, &net_poll_timer_watch) != NIXL_OK) {
         nxr_net_watch_stop();
         return NIXL_ERR_LIMIT;
     }
@@ -369,14 +370,14 @@ int nxr_net_watch_start(void)
 void nxr_net_watch_stop(void)
 {
     nxr_spin_lock(&watch_lock);
-    is_watched = false;
+    net_poll_is_watched = false;
     atomic_store(&is_leased, false);
     if (networks_fd >= 0) {
         close(networks_fd);
     }
-    if (timer_fd >= 0) {
-        close(timer_fd);
+    if (net_poll_timer_fd >= 0) {
+        close(net_poll_timer_fd);
     }
-    networks_fd = timer_fd = -1;
+    networks_fd = net_poll_timer_fd = -1;
     nxr_spin_unlock(&watch_lock);
 }

@@ -40,12 +40,12 @@ void nxr_net_rma_stop(struct net_move *move, int status)
 }
 
 /* All that was handed over has ended, and nothing more will be. */
-static bool is_over(const struct net_move *move)
+static bool net_rma_is_over(const struct net_move *move)
 {
     return move->n_pieces == 0 && (move->status != NIXL_OK || move->issued == move->user->nbytes);
 }
 
-static uint64_t window_of(const struct net_peer *np)
+static uint64_t net_rma_window_of(const struct net_peer *np)
 {
     return np->rma_window != 0 ? np->rma_window : WINDOW_FIRST;
 }
@@ -81,7 +81,7 @@ static void piece_ended(struct net_op *op, int status)
     }
     free(piece);
     nxr_net_part_left(np, move->part);
-    if (is_over(move)) {
+    if (net_rma_is_over(move)) {
         nxr_net_move_end(move, move->status);
     }
 }
@@ -129,7 +129,7 @@ bool nxr_net_rma_go(struct net_move *move)
 
     while (move->issued < user->nbytes) {
         size_t left = user->nbytes - move->issued;
-        uint64_t window = window_of(move->np);
+        uint64_t window = net_rma_window_of(move->np);
         size_t nbytes = left < window / 2 ? left : window / 2;
         int status = NIXL_ERR_AGAIN;
 
@@ -146,7 +146,7 @@ bool nxr_net_rma_go(struct net_move *move)
         move->issued += nbytes;
         user->nbytes_done += status == NIXL_OK ? nbytes : 0;
     }
-    if (is_over(move)) {
+    if (net_rma_is_over(move)) {
         nxr_net_move_end(move, NIXL_OK);
     }
     return true;

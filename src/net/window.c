@@ -85,7 +85,7 @@ struct nxr_published *nxr_window_publish(const struct nxr_peer *peer, const char
     return window->published;
 }
 
-static void answer(struct net_peer *np, uint32_t slot, int status)
+static void net_window_answer(struct net_peer *np, uint32_t slot, int status)
 {
     struct nxr_net_staged *staged = nxr_net_begin_answer(np, NXR_NET_STAGED, sizeof(*staged));
 
@@ -100,7 +100,7 @@ static void window_copied(struct net_work *work, int status)
     struct window_copy *copy = nxr_list_entry(work, struct window_copy, work);
 
     nxr_net_hold_end(copy->hold);
-    answer(copy->np, copy->slot, status);
+    net_window_answer(copy->np, copy->slot, status);
     free(copy);
 }
 
@@ -159,7 +159,7 @@ void nxr_net_take_stage(struct net_peer *np, const struct nxr_net_stage *stage)
     int status = copy_slot(np, stage);
 
     if (status != NIXL_INPROGRESS) {
-        answer(np, stage->slot, status);
+        net_window_answer(np, stage->slot, status);
     }
 }
 

@@ -14,7 +14,7 @@
 static const struct {
     size_t fixed_nbytes;
     size_t max_payload;
-} shapes[NXR_NET_N_TYPES] = {
+} net_wire_shapes[NXR_NET_N_TYPES] = {
     [NXR_NET_HELLO] = {0, sizeof(struct nxr_full_card)},
     [NXR_NET_CONTROL] = {sizeof(struct nxr_wire_header), sizeof(union nxr_wire_message)},
     [NXR_NET_KEY] = {sizeof(struct nxr_net_key_record), NXR_NET_KEY_NBYTES},
@@ -63,7 +63,7 @@ const char *nxr_net_check_head(const void *bytes, size_t nbytes, uint64_t token,
 }
 
 /* What of a body's values could not be, whatever regions there are; or NULL. */
-static const char *check_body(const struct nxr_net_record *record)
+static const char *net_wire_check_body(const struct nxr_net_record *record)
 {
     const void *body = nxr_net_body(record);
 
@@ -124,12 +124,12 @@ const struct nxr_net_record *nxr_net_next_record(const unsigned char *bytes, siz
     } else if (record->nbytes > left - sizeof(*record) ||
                nxr_net_padded(record->nbytes) > left - sizeof(*record)) {
         *why_p = "a record that is longer than its message";
-    } else if (record->nbytes < shapes[record->type].fixed_nbytes ||
-               record->nbytes - shapes[record->type].fixed_nbytes >
-                   shapes[record->type].max_payload) {
+    } else if (record->nbytes < net_wire_shapes[record->type].fixed_nbytes ||
+               record->nbytes - net_wire_shapes[record->type].fixed_nbytes >
+                   net_wire_shapes[record->type].max_payload) {
         *why_p = "a record that is not as long as its type";
     } else {
-        *why_p = check_body(record);
+        *why_p = net_wire_check_body(record);
     }
     if (*why_p != NULL) {
         return NULL;

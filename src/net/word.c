@@ -33,8 +33,8 @@ static int append_word(struct net_peer *np, const struct nxr_part *part,
 }
 
 /* Caller holds the lock. */
-static int send_word(struct net_peer *np, const struct nxr_part *part,
-                     const struct nxr_atomic *atomic, uint64_t ask)
+static int net_word_send_word(struct net_peer *np, const struct nxr_part *part,
+                              const struct nxr_atomic *atomic, uint64_t ask)
 {
     int status = nxr_net_check_part(np, part);
 
@@ -62,7 +62,7 @@ bool nxr_net_word_go(struct net_move *move)
     return true;
 }
 
-static bool is_answered(void *arg)
+static bool net_word_is_answered(void *arg)
 {
     const struct net_word *word = arg;
 
@@ -77,7 +77,7 @@ int nxr_net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint6
 
     net_lock();
     word.id = ++np->last_id;
-    status = send_word(np, part, atomic, word.id);
+    status = net_word_send_word(np, part, atomic, word.id);
     if (status == NIXL_OK) {
         nxr_list_append(&np->words, &word.link);
     }
@@ -85,11 +85,11 @@ int nxr_net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint6
     if (status != NIXL_OK) {
         return status;
     }
-    status = nxr_wait(is_answered, &word, nxr_env.op_timeout);
+    status = nxr_wait(net_word_is_answered, &word, nxr_env.op_timeout);
     net_lock();
     nxr_list_remove(&word.link); /* also if no answer came: nobody may write here any more */
     net_unlock();
-    if (is_answered(&word)) {
+    if (net_word_is_answered(&word)) {
         status = word.status;
     }
     if (status == NIXL_OK) {
@@ -104,7 +104,7 @@ int nxr_net_signal(struct nxr_part *part, const struct nxr_atomic *atomic)
     int status;
 
     net_lock();
-    status = send_word(np, part, atomic, 0);
+    status = net_word_send_word(np, part, atomic, 0);
     np->is_dirty |= status == NIXL_OK;
     net_unlock();
     return status;
@@ -132,7 +132,7 @@ int nxr_net_put_signal(struct nxr_part *part, const struct nxr_put_signal *what)
     return status;
 }
 
-static void answer(struct net_word *word, int status, uint64_t fetched)
+static void net_word_answer(struct net_word *word, int status, uint64_t fetched)
 {
     nxr_list_remove(&word->link);
     word->fetched = fetched;
@@ -156,7 +156,7 @@ void nxr_net_take_word_done(struct net_peer *np, const struct nxr_net_word_done 
         struct net_word *word = nxr_list_entry(link, struct net_word, link);
 
         if (word->id == done->ask) {
-            answer(word, done->status, done->fetched);
+            net_word_answer(word, done->status, done->fetched);
             return;
         }
     }
@@ -165,6 +165,6 @@ void nxr_net_take_word_done(struct net_peer *np, const struct nxr_net_word_done 
 void nxr_net_words_end(struct net_peer *np, int status)
 {
     while (!nxr_list_is_empty(&np->words)) {
-        answer(nxr_list_entry(np->words.next, struct net_word, link), status, 0);
+        net_word_answer(nxr_list_entry(np->words.next, struct net_word, link), status, 0);
     }
 }

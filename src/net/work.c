@@ -68,7 +68,7 @@ void nxr_net_work_add(struct net_work *work)
     atomic_store_explicit(&nxr_net.has_works, true, memory_order_release);
 }
 
-static void finish(struct net_work *work, int status)
+static void net_work_finish(struct net_work *work, int status)
 {
     net_lock();
     nxr_net.n_works--;
@@ -80,7 +80,7 @@ static void finish(struct net_work *work, int status)
 
 static void work_ended(struct nxr_device_copy *copy, int status)
 {
-    finish(nxr_list_entry(copy, struct net_work, copy), status);
+    net_work_finish(nxr_list_entry(copy, struct net_work, copy), status);
     nxr_net_run_works();
 }
 
@@ -111,7 +111,7 @@ void nxr_net_run_works(void)
         }
         status = nxr_device_copy_begin(&work->copy);
         if (status != NIXL_INPROGRESS) {
-            finish(work, status);
+            net_work_finish(work, status);
             nxr_device_words_run(); /* that waited for it */
         }
     }

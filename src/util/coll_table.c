@@ -91,7 +91,8 @@ int nxr_coll_table_parse(const char *text, size_t nbytes, int *limit_p, size_t *
 }
 
 /* Put the limits of a text like that of the variable into *table. */
-static int apply(const char *text, struct nxr_coll_table *table, char *why, size_t why_nbytes)
+static int coll_table_apply(const char *text, struct nxr_coll_table *table, char *why,
+                            size_t why_nbytes)
 {
     char cause[CAUSE_NBYTES];
 
@@ -114,7 +115,7 @@ int nxr_coll_table_check(const char *text, char *why, size_t why_nbytes)
 {
     struct nxr_coll_table table = TABLE_DEFAULTS;
 
-    return apply(text, &table, why, why_nbytes);
+    return coll_table_apply(text, &table, why, why_nbytes);
 }
 
 int nxr_coll_table_set(const char *path, size_t n_ranks, const char *text, char *why,
@@ -125,7 +126,7 @@ int nxr_coll_table_set(const char *path, size_t n_ranks, const char *text, char 
         path[0] != '\0' ? nxr_coll_table_load(path, n_ranks, &table, why, why_nbytes) : NIXL_OK;
 
     if (status == NIXL_OK) {
-        status = apply(text, &table, why, why_nbytes);
+        status = coll_table_apply(text, &table, why, why_nbytes);
     }
     if (status == NIXL_OK) {
         nxr_coll_table = table;

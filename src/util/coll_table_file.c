@@ -46,8 +46,8 @@ static int read_section(const char *line, size_t nbytes, size_t *section_p)
 }
 
 /* One line, without blanks at its ends. */
-static int read_line(struct reader *reader, const char *line, size_t nbytes, char *why,
-                     size_t why_nbytes)
+static int coll_file_read_line(struct reader *reader, const char *line, size_t nbytes, char *why,
+                               size_t why_nbytes)
 {
     static const char word[] = "ranks";
     const size_t word_nbytes = sizeof(word) - 1;
@@ -98,7 +98,8 @@ int nxr_coll_table_read(const char *text, size_t nbytes, size_t n_ranks,
         while (first < last && is_blank(last[-1])) {
             last--;
         }
-        if (read_line(&reader, first, (size_t)(last - first), cause, sizeof(cause)) != NIXL_OK) {
+        if (coll_file_read_line(&reader, first, (size_t)(last - first), cause, sizeof(cause)) !=
+            NIXL_OK) {
             nxr_coll_table_one_line(cause);
             snprintf(why, why_nbytes, "line %d %s", number, cause);
             return NIXL_ERR_INVALID_ARG;

@@ -48,7 +48,7 @@ struct entry {
 
 enum { optional, required };
 
-static const struct entry entries[] = {
+static const struct entry cuda_dyn_entries[] = {
 #define NXR_CU(_name, _version, _need, _arguments)                                                 \
     {"cu" #_name, _version, (_need) == required, offsetof(struct nxr_cuda_functions, _name)},
 #include "util/cuda_dyn.def"
@@ -65,7 +65,7 @@ static void *symbol(void *library, const char *name, void *function_p)
 }
 
 /* cuGetProcAddress of CUDA 12, else the one of 11.3, which tells less. */
-static cu_result find(void *library, const struct entry *entry, void **function_p)
+static cu_result cuda_dyn_find(void *library, const struct entry *entry, void **function_p)
 {
     get_address_v2 v2;
     get_address_v1 v1;
@@ -80,13 +80,13 @@ static cu_result find(void *library, const struct entry *entry, void **function_
     return CU_NOT_SUPPORTED;
 }
 
-static bool fill(void *library, char *why, size_t why_nbytes)
+static bool cuda_dyn_fill(void *library, char *why, size_t why_nbytes)
 {
     struct nxr_cuda_functions functions = {0};
 
-    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+    for (size_t i = 0; i < sizeof(cuda_dyn_entries) / sizeof(cuda_dyn_entries[0]); i++) {
         void *function = NULL;
-        cu_result result = find(library, &entries[i], &function);
+        cu_result result = cuda_dyn_find(library, &cuda_dyn_entries[i], &function);
 
         if (result == CU_STUB_LIBRARY) {
             snprintf(why, why_nbytes,
@@ -94,20 +94,21 @@ static bool fill(void *library, char *why, size_t why_nbytes)
                              "LD_LIBRARY_PATH or a RUNPATH");
             return false;
         }
-        if (function == NULL && entries[i].is_required) {
+        if (function == NULL && cuda_dyn_entries[i].is_required) {
             snprintf(why, why_nbytes,
                      "NVIDIA's driver is too old: it has no %s of CUDA %d.%d (11.4 is needed)",
-                     entries[i].name, entries[i].version / 1000, entries[i].version % 1000 / 10);
+                     cuda_dyn_entries[i].name, cuda_dyn_entries[i].version / 1000,
+                     cuda_dyn_entries[i].version % 1000 / 10);
             return false;
         }
-        memcpy((char *)&functions + entries[i].offset, &function, sizeof(function));
+        memcpy((char *)&functions + cuda_dyn_entries[i].offset, &function, sizeof(function));
     }
     nxr_cu = functions;
     return true;
 }
 
 /* Why dlopen() failed: a missing driver is the normal case and has its own words. */
-static void explain(const char *error, char *why, size_t why_nbytes)
+static void cuda_dyn_explain(const char *error, char *why, size_t why_nbytes)
 {
     if (error == NULL || strstr(error, "No such file") != NULL) {
         snprintf(why, why_nbytes, "no NVIDIA driver: " LIBRARY " is not installed");
@@ -117,15 +118,15 @@ static void explain(const char *error, char *why, size_t why_nbytes)
 }
 
 /* Take the driver behind `name` into use. Caller holds load_lock. */
-static void load(const char *name, int flags)
+static void cuda_dyn_load(const char *name, int flags)
 {
     void *library = dlopen(name, flags);
 
     was_tried = true;
     failure[0] = '\0';
     if (library == NULL) {
-        explain(dlerror(), failure, sizeof(failure));
-    } else if (!fill(library, failure, sizeof(failure))) {
+        cuda_dyn_explain(dlerror(), failure, sizeof(failure));
+    } else if (!cuda_dyn_fill(library, failure, sizeof(failure))) {
         dlclose(library);
     }
 }
@@ -136,7 +137,7 @@ int nxr_cuda_load(char *why, size_t why_nbytes)
 
     pthread_mutex_lock(&load_lock);
     if (!was_tried) {
-        load(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+        cuda_dyn_load(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     }
     is_loaded = failure[0] == '\0';
     if (!is_loaded) {
@@ -147,7 +148,7 @@ int nxr_cuda_load(char *why, size_t why_nbytes)
 }
 
 /* Somebody else has loaded the driver: whatever was tried before, it is there now. */
-static void join(const char *path)
+static void cuda_dyn_join(const char *path)
 {
     void *library;
 
@@ -155,7 +156,7 @@ static void join(const char *path)
     library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
     if (library != NULL && symbol(library, "cuPointerGetAttributes", &get_attributes) != NULL) {
         if (!was_tried || failure[0] != '\0') {
-            load(path, RTLD_LAZY | RTLD_NOLOAD);
+            cuda_dyn_load(path, RTLD_LAZY | RTLD_NOLOAD);
         }
         atomic_store_explicit(&is_in_process, true, memory_order_release);
     }
@@ -170,7 +171,7 @@ bool nxr_cuda_is_in_process(void)
         return true;
     }
     if (nxr_loader_has_news() && nxr_loader_find("libcuda.so", path, sizeof(path))) {
-        join(path);
+        cuda_dyn_join(path);
     }
     return atomic_load_explicit(&is_in_process, memory_order_acquire);
 }

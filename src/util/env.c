@@ -44,7 +44,7 @@ struct env_entry {
 };
 
 /* clang-format off */
-static const struct env_entry entries[] = {
+static const struct env_entry env_entries[] = {
 #define NXR_ENV(_field, _name, _kind, _default, _lowest, _highest, _help)                          \
     {PREFIX #_name, KIND_##_kind, offsetof(struct nxr_env, _field),                                \
      _default, _lowest, _highest, _help},
@@ -52,7 +52,7 @@ static const struct env_entry entries[] = {
 #undef NXR_ENV
 };
 /* clang-format on */
-#define N_ENTRIES (sizeof(entries) / sizeof(entries[0]))
+#define N_ENTRIES (sizeof(env_entries) / sizeof(env_entries[0]))
 
 static const char *const kind_help[] = {
     [KIND_time] = "a time as 10us, 5ms, 2s, 1m or inf",
@@ -75,8 +75,8 @@ struct unit {
     uint64_t factor;
 };
 
-static int parse_number(const char *text, const struct unit *units, size_t n_units, uint64_t limit,
-                        uint64_t *value_p)
+static int env_parse_number(const char *text, const struct unit *units, size_t n_units,
+                            uint64_t limit, uint64_t *value_p)
 {
     unsigned long long number;
     char *end;
@@ -114,7 +114,7 @@ int nxr_env_parse_time(const char *text, int64_t *ns_p)
         *ns_p = INT64_MAX;
         return 0;
     }
-    if (parse_number(text, units, sizeof(units) / sizeof(units[0]), INT64_MAX, &value) != 0) {
+    if (env_parse_number(text, units, sizeof(units) / sizeof(units[0]), INT64_MAX, &value) != 0) {
         return -1;
     }
     *ns_p = (int64_t)value;
@@ -130,7 +130,7 @@ int nxr_env_parse_bytes(const char *text, uint64_t *nbytes_p)
         {"g", 1ull << 30}, {"gib", 1ull << 30},
     };
 
-    return parse_number(text, units, sizeof(units) / sizeof(units[0]), UINT64_MAX, nbytes_p);
+    return env_parse_number(text, units, sizeof(units) / sizeof(units[0]), UINT64_MAX, nbytes_p);
 }
 
 static int parse_flag(const char *text, bool *flag_p)
@@ -257,7 +257,7 @@ static const char *entry_value(const struct env_entry *entry)
 }
 
 /* Say of a value what is allowed instead. */
-static int refuse(const struct env_entry *entry, const char *text, char *why, size_t why_nbytes)
+static int env_refuse(const struct env_entry *entry, const char *text, char *why, size_t why_nbytes)
 {
     if (check_form(entry, text, why, why_nbytes) == NIXL_OK) {
         snprintf(why, why_nbytes, "%s is '%.80s'; allowed is %s%s%s%s%s", entry->name, text,
@@ -276,7 +276,7 @@ int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes)
 
     memset(&parsed, 0, sizeof(parsed));
     for (size_t i = 0; i < N_ENTRIES; i++) {
-        const struct env_entry *entry = &entries[i];
+        const struct env_entry *entry = &env_entries[i];
         const char *text = entry_value(entry);
         void *slot = (char *)&parsed + entry->offset;
 
@@ -284,7 +284,7 @@ int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes)
             text = entry->initial;
         }
         if (parse_entry(entry, text, slot) != 0) {
-            return refuse(entry, text, why, why_nbytes);
+            return env_refuse(entry, text, why, why_nbytes);
         }
     }
     *env = parsed;
@@ -307,8 +307,8 @@ static bool take_name(const char *assignment, char name[NAME_NBYTES])
 static const struct env_entry *find_entry(const char *name)
 {
     for (size_t i = 0; i < N_ENTRIES; i++) {
-        if (strcmp(name, entries[i].name) == 0) {
-            return &entries[i];
+        if (strcmp(name, env_entries[i].name) == 0) {
+            return &env_entries[i];
         }
     }
     return NULL;
@@ -325,7 +325,7 @@ int nxr_env_check(const char *assignment, char *why, size_t why_nbytes)
         parse_entry(entry, text + 1, (char *)&scratch + entry->offset) == 0) {
         return NIXL_OK;
     }
-    return refuse(entry, text + 1, why, why_nbytes);
+    return env_refuse(entry, text + 1, why, why_nbytes);
 }
 
 /* NULL where more than half of the name would have to be another: that was not what was meant. */
@@ -335,11 +335,11 @@ static const char *nearest_name(const char *name)
     unsigned best = (unsigned)(strlen(name) - strlen(PREFIX)) / 2 + 1;
 
     for (size_t i = 0; i < N_ENTRIES; i++) {
-        unsigned distance = nxr_edit_distance(name, entries[i].name);
+        unsigned distance = nxr_edit_distance(name, env_entries[i].name);
 
         if (distance < best) {
             best = distance;
-            nearest = entries[i].name;
+            nearest = env_entries[i].name;
         }
     }
     return nearest;
@@ -366,7 +366,7 @@ void nxr_env_print(FILE *out)
 {
     fprintf(out, "%-26s %-14s %-10s %s\n", "variable", "value", "default", "origin");
     for (size_t i = 0; i < N_ENTRIES; i++) {
-        const struct env_entry *entry = &entries[i];
+        const struct env_entry *entry = &env_entries[i];
         const char *text = entry_value(entry);
         union {
             int64_t ns;

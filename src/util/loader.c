@@ -18,9 +18,9 @@
 static struct link_map always = {.l_next = &always};
 struct link_map *_Atomic nxr_loader_last = &always;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void **kept; /* handles */
-static size_t n_kept;
+static pthread_mutex_t loader_lock = PTHREAD_MUTEX_INITIALIZER;
+static void **loader_kept; /* handles */
+static size_t loader_n_kept;
 
 struct search {
     const char *name;
@@ -31,7 +31,7 @@ struct search {
 };
 
 /* The loader changes nothing meanwhile. */
-static int visit(struct dl_phdr_info *info, size_t nbytes, void *arg)
+static int loader_visit(struct dl_phdr_info *info, size_t nbytes, void *arg)
 {
     struct search *search = arg;
     const char *slash = strrchr(info->dlpi_name, '/');
@@ -52,15 +52,16 @@ static int visit(struct dl_phdr_info *info, size_t nbytes, void *arg)
 }
 
 /* Watch the object with that name; "" is the program itself. Under the lock. */
-static void watch(const char *name)
+static void loader_watch(const char *name)
 {
     void *handle = dlopen(name[0] != '\0' ? name : NULL, RTLD_LAZY | RTLD_NOLOAD);
-    void **more = handle != NULL ? realloc(kept, (n_kept + 1) * sizeof(*kept)) : NULL;
+    void **more =
+        handle != NULL ? realloc(loader_kept, (loader_n_kept + 1) * sizeof(*loader_kept)) : NULL;
     struct link_map *map = &always;
 
     if (more != NULL) {
-        kept = more;
-        kept[n_kept++] = handle;
+        loader_kept = more;
+        loader_kept[loader_n_kept++] = handle;
         if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) {
             map = &always;
         }
@@ -74,23 +75,23 @@ bool nxr_loader_find(const char *name, char *path, size_t path_nbytes)
 {
     struct search search = {.name = name, .path = path, .path_nbytes = path_nbytes};
 
-    pthread_mutex_lock(&lock);
-    dl_iterate_phdr(visit, &search);
+    pthread_mutex_lock(&loader_lock);
+    dl_iterate_phdr(loader_visit, &search);
     if (nxr_loader_has_news()) {
-        watch(search.last);
+        loader_watch(search.last);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&loader_lock);
     return search.is_found;
 }
 
 void nxr_loader_forget(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&loader_lock);
     atomic_store(&nxr_loader_last, &always);
-    while (n_kept > 0) {
-        dlclose(kept[--n_kept]);
+    while (loader_n_kept > 0) {
+        dlclose(loader_kept[--loader_n_kept]);
     }
-    free(kept);
-    kept = NULL;
-    pthread_mutex_unlock(&lock);
+    free(loader_kept);
+    loader_kept = NULL;
+    pthread_mutex_unlock(&loader_lock);
 }

@@ -31,7 +31,7 @@ hwloc_topology_t nxr_topology_with_devices(void)
 #define OTHER_TREE 100u
 #define OTHER_NODE 200u
 
-static hwloc_obj_t find_device(hwloc_topology_t topology, const struct nxr_place *device)
+static hwloc_obj_t locality_find_device(hwloc_topology_t topology, const struct nxr_place *device)
 {
     hwloc_obj_t object = NULL;
 
@@ -91,7 +91,7 @@ static bool is_near_cpus(hwloc_topology_t topology, hwloc_obj_t place, hwloc_con
 unsigned nxr_distance(hwloc_topology_t topology, const struct nxr_place *device, hwloc_obj_t from,
                       hwloc_const_cpuset_t cpuset)
 {
-    hwloc_obj_t object = find_device(topology, device);
+    hwloc_obj_t object = locality_find_device(topology, device);
     hwloc_obj_t place = object != NULL ? non_io(topology, object) : NULL;
     unsigned steps;
 

@@ -34,7 +34,7 @@ static const char *const subsystem_names[] = {
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
 #define N_LEVELS (sizeof(level_names) / sizeof(level_names[0]))
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static char identity[96] = "nixlrun"; /* lock */
 static int identity_rank = -1;        /* lock */
 static char identity_host[64];        /* lock */
@@ -44,7 +44,7 @@ static void *user_arg;                /* lock */
 static struct nxr_log_limit limit;    /* lock */
 
 /* Index of the word of `nbytes` bytes in `names`, or -1. */
-static int find_word(const char *word, size_t nbytes, const char *const *names, size_t n_names)
+static int log_find_word(const char *word, size_t nbytes, const char *const *names, size_t n_names)
 {
     for (size_t i = 0; i < n_names; i++) {
         if (strlen(names[i]) == nbytes && strncasecmp(word, names[i], nbytes) == 0) {
@@ -69,9 +69,9 @@ static int parse_levels(const char *levels, unsigned char parsed[NXR_LOG_N_SUBSY
         if (name_nbytes < item_nbytes) {
             level = levels + name_nbytes + 1;
             level_nbytes = item_nbytes - name_nbytes - 1;
-            subsystem = find_word(levels, name_nbytes, subsystem_names, NXR_LOG_N_SUBSYSTEMS);
+            subsystem = log_find_word(levels, name_nbytes, subsystem_names, NXR_LOG_N_SUBSYSTEMS);
         }
-        value = find_word(level, level_nbytes, level_names, N_LEVELS);
+        value = log_find_word(level, level_nbytes, level_names, N_LEVELS);
         if (value < 0 || (name_nbytes < item_nbytes && subsystem < 0)) {
             snprintf(why, why_nbytes,
                      "NIXLRUN_LOG has '%.*s'; allowed is LEVEL or SUBSYSTEM:LEVEL, where a level "
@@ -110,7 +110,7 @@ int nxr_log_configure(const char *levels, char *why, size_t why_nbytes)
 
 void nxr_log_identity(const char *who, int rank, int size, const char *host)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&log_lock);
     if (rank >= 0) {
         snprintf(identity, sizeof(identity), "[%d/%d %s]", rank, size, host);
     } else {
@@ -118,11 +118,11 @@ void nxr_log_identity(const char *who, int rank, int size, const char *host)
     }
     identity_rank = rank;
     snprintf(identity_host, sizeof(identity_host), "%s", host);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&log_lock);
 }
 
 /* One write per line, so that lines of several processes do not mix. Caller holds the lock. */
-static void write_line(enum nxr_log_subsystem subsystem, const char *text)
+static void log_write_line(enum nxr_log_subsystem subsystem, const char *text)
 {
     char line[LINE_MAX_NBYTES + 160];
     int nbytes =
@@ -147,7 +147,7 @@ static void deliver(enum nixl_log_level level, enum nxr_log_subsystem subsystem,
     if (user_fn != NULL) {
         user_fn(level, subsystem_names[subsystem], text, user_arg);
     } else {
-        write_line(subsystem, text);
+        log_write_line(subsystem, text);
     }
 }
 
@@ -214,7 +214,7 @@ int nxr_log_open(const char *path_pattern)
     int fd = STDERR_FILENO;
     int64_t due;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&log_lock);
     tell_all_due(nxr_now_ns() + NXR_S, &due); /* all, where they belong */
     if (path_pattern != NULL && path_pattern[0] != '\0') {
         expand_path(path_pattern, path, sizeof(path));
@@ -226,16 +226,16 @@ int nxr_log_open(const char *path_pattern)
         }
         log_fd = fd;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&log_lock);
     return fd >= 0 ? NIXL_OK : NIXL_ERR_INVALID_ARG;
 }
 
 void nixl_log_set_fn(nixl_log_fn *fn, void *arg)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&log_lock);
     user_fn = fn;
     user_arg = arg;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&log_lock);
 }
 
 void nxr_log_write_args(enum nixl_log_level level, enum nxr_log_subsystem subsystem,
@@ -245,13 +245,13 @@ void nxr_log_write_args(enum nixl_log_level level, enum nxr_log_subsystem subsys
     char text[LINE_MAX_NBYTES];
 
     vsnprintf(text, sizeof(text), format, args);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&log_lock);
     if (level <= NIXL_LOG_WARN) {
         write_limited(level, subsystem, format, text);
     } else {
         deliver(level, subsystem, text);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&log_lock);
     errno = saved_errno;
 }
 
@@ -269,8 +269,8 @@ int64_t nxr_log_tick(int64_t now)
 {
     int64_t due;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&log_lock);
     tell_all_due(now, &due);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&log_lock);
     return due;
 }

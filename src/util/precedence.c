@@ -8,7 +8,7 @@
 #define RESTED_NS (NXR_PRECEDENCE_NS / 2) /* so much is saved before the next burst */
 
 static int normal_nice, first_nice; /* not lower: it may not have precedence */
-static bool is_first;
+static bool precedence_is_first;
 static bool is_spent;    /* nothing was saved any more */
 static int64_t saved_ns; /* how long it may still work before all others */
 static int64_t seen_at;
@@ -17,8 +17,8 @@ static int64_t keep_until;
 /* Whoever may not will not be asked each time. */
 static void go_first(void)
 {
-    is_first = first_nice < normal_nice && nxr_thread_set_nice(first_nice);
-    if (!is_first) {
+    precedence_is_first = first_nice < normal_nice && nxr_thread_set_nice(first_nice);
+    if (!precedence_is_first) {
         first_nice = normal_nice;
     }
 }
@@ -26,7 +26,7 @@ static void go_first(void)
 /* To raise it is always permitted. */
 static void step_back(void)
 {
-    is_first = is_first && !nxr_thread_set_nice(normal_nice);
+    precedence_is_first = precedence_is_first && !nxr_thread_set_nice(normal_nice);
 }
 
 static void save(int64_t elapsed_ns)
@@ -45,7 +45,7 @@ static bool find_permitted(int less_nice)
         return true;
     }
     go_first();
-    if (!is_first) { /* as far as the limit goes */
+    if (!precedence_is_first) { /* as far as the limit goes */
         first_nice = nxr_thread_nice_limit();
         go_first();
     }
@@ -58,7 +58,7 @@ bool nxr_precedence_start(int less_nice, int64_t now)
     bool is_normal = nxr_thread_hurry();
 
     normal_nice = nxr_thread_nice();
-    is_first = is_spent = false;
+    precedence_is_first = is_spent = false;
     keep_until = 0;
     saved_ns = NXR_PRECEDENCE_NS;
     seen_at = now;
@@ -70,7 +70,7 @@ void nxr_precedence_take(int64_t now, int64_t takes_ns)
     int64_t end = now + takes_ns + NXR_PRECEDENCE_KEEP_NS;
 
     keep_until = end > keep_until ? end : keep_until;
-    if (!is_first && !is_spent && first_nice < normal_nice) {
+    if (!precedence_is_first && !is_spent && first_nice < normal_nice) {
         go_first();
     }
 }
@@ -87,7 +87,7 @@ void nxr_precedence_woke(int64_t now, bool is_useful)
 void nxr_precedence_rests(int64_t now)
 {
     save(now - seen_at);
-    if (is_first) {
+    if (precedence_is_first) {
         saved_ns -= now - seen_at;
     }
     seen_at = now;

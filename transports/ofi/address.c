@@ -27,7 +27,7 @@ size_t nxr_ofi_key_nbytes(unsigned n_rails)
 }
 
 /* Enough to find a damaged byte; it keeps nobody out. */
-static uint32_t checksum(const void *bytes, size_t nbytes)
+static uint32_t ofi_address_checksum(const void *bytes, size_t nbytes)
 {
     const unsigned char *at = bytes;
     uint32_t sum = 0x811c9dc5u;
@@ -41,13 +41,13 @@ static uint32_t checksum(const void *bytes, size_t nbytes)
 void nxr_ofi_address_seal(struct nxr_ofi_address *address)
 {
     address->checksum = 0;
-    address->checksum = checksum(address, nxr_ofi_address_nbytes(address->n_rails));
+    address->checksum = ofi_address_checksum(address, nxr_ofi_address_nbytes(address->n_rails));
 }
 
 void nxr_ofi_key_seal(struct nxr_ofi_key *key)
 {
     key->checksum = 0;
-    key->checksum = checksum(key, nxr_ofi_key_nbytes(key->n_rails));
+    key->checksum = ofi_address_checksum(key, nxr_ofi_key_nbytes(key->n_rails));
 }
 
 /* Is the sum right? `sum` lies in `whole`, and is 0 there afterwards. */
@@ -56,7 +56,7 @@ static bool is_whole(const void *whole, size_t nbytes, uint32_t *sum)
     uint32_t told = *sum;
 
     *sum = 0;
-    return checksum(whole, nbytes) == told;
+    return ofi_address_checksum(whole, nbytes) == told;
 }
 
 int nxr_ofi_address_parse(const void *bytes, size_t nbytes, struct nxr_ofi_address *address_p,
@@ -127,7 +127,8 @@ int nxr_ofi_key_parse(const void *bytes, size_t nbytes, struct nxr_ofi_key *key_
 }
 
 /* The IP address in a rail's name, without its port: how many bytes; 0: it has none. */
-static size_t find_ip(const struct nxr_ofi_address_rail *rail, const unsigned char **ip_p)
+static size_t ofi_address_find_ip(const struct nxr_ofi_address_rail *rail,
+                                  const unsigned char **ip_p)
 {
     sa_family_t family;
 
@@ -144,23 +145,24 @@ static size_t find_ip(const struct nxr_ofi_address_rail *rail, const unsigned ch
     return 0;
 }
 
-static bool is_same_ip(const struct nxr_ofi_address_rail *a, const struct nxr_ofi_address_rail *b)
+static bool ofi_address_is_same_ip(const struct nxr_ofi_address_rail *a,
+                                   const struct nxr_ofi_address_rail *b)
 {
     const unsigned char *a_ip, *b_ip;
-    size_t nbytes = find_ip(a, &a_ip);
+    size_t nbytes = ofi_address_find_ip(a, &a_ip);
 
-    return nbytes > 0 && find_ip(b, &b_ip) == nbytes && memcmp(a_ip, b_ip, nbytes) == 0;
+    return nbytes > 0 && ofi_address_find_ip(b, &b_ip) == nbytes && memcmp(a_ip, b_ip, nbytes) == 0;
 }
 
 /* Does a rail lead from its host to the other one? Not where that has the same address. */
-static bool leads_out(const struct nxr_ofi_address *from, unsigned i,
-                      const struct nxr_ofi_address *to)
+static bool ofi_address_leads_out(const struct nxr_ofi_address *from, unsigned i,
+                                  const struct nxr_ofi_address *to)
 {
     if (from->host == to->host) {
         return true;
     }
     for (unsigned j = 0; j < to->n_rails; j++) {
-        if (is_same_ip(&from->rails[i], &to->rails[j])) {
+        if (ofi_address_is_same_ip(&from->rails[i], &to->rails[j])) {
             return false;
         }
     }
@@ -171,13 +173,13 @@ static bool leads_out(const struct nxr_ofi_address *from, unsigned i,
 static bool is_same_network(const struct nxr_ofi_address *mine, unsigned i,
                             const struct nxr_ofi_address *theirs, unsigned j)
 {
-    return mine->rails[i].fabric == theirs->rails[j].fabric && leads_out(mine, i, theirs) &&
-           leads_out(theirs, j, mine);
+    return mine->rails[i].fabric == theirs->rails[j].fabric &&
+           ofi_address_leads_out(mine, i, theirs) && ofi_address_leads_out(theirs, j, mine);
 }
 
 /* The rail of theirs for my rail i: the n-th one of its network, if n of mine are before it. */
-static int partner(const struct nxr_ofi_address *mine, unsigned i,
-                   const struct nxr_ofi_address *theirs)
+static int ofi_address_partner(const struct nxr_ofi_address *mine, unsigned i,
+                               const struct nxr_ofi_address *theirs)
 {
     int found[NXR_OFI_MAX_RAILS] = {0};
     unsigned n_found = 0, n_before = 0;
@@ -205,12 +207,12 @@ unsigned nxr_ofi_pair(const struct nxr_ofi_address *mine, const struct nxr_ofi_a
         return 0;
     }
     for (unsigned i = 0; i < mine->n_rails; i++) {
-        pairs[i] = partner(mine, i, theirs);
+        pairs[i] = ofi_address_partner(mine, i, theirs);
         n_pairs += pairs[i] >= 0;
     }
     for (unsigned i = 0; n_pairs == 0 && i < mine->n_rails && i < theirs->n_rails; i++) {
         if ((mine->rails[i].flags & theirs->rails[i].flags & NXR_OFI_ROUTED) != 0 &&
-            leads_out(mine, i, theirs) && leads_out(theirs, i, mine)) {
+            ofi_address_leads_out(mine, i, theirs) && ofi_address_leads_out(theirs, i, mine)) {
             pairs[i] = (int)i;
             n_pairs++;
         }

@@ -16,15 +16,15 @@
 
 #define N_SIGNALS 32 /* the standard ones */
 
-static int probe(char *why, size_t why_nbytes);
+static int ofi_front_probe(char *why, size_t why_nbytes);
 
 extern struct nxr_network nxr_network_ofi;
 
-/* Constant once probe() has filled in what is missing. */
+/* Constant once ofi_front_probe() has filled in what is missing. */
 __attribute__((visibility("default"))) struct nxr_network nxr_network_ofi = {
     .abi = NXR_NETWORK_ABI,
     .name = "ofi",
-    .probe = probe,
+    .probe = ofi_front_probe,
 };
 
 /* Load a library without what it does to signals. */
@@ -47,7 +47,7 @@ static void *load_quietly(const char *path)
     return library;
 }
 
-static int probe(char *why, size_t why_nbytes)
+static int ofi_front_probe(char *why, size_t why_nbytes)
 {
     const struct nxr_network *inner;
     const char *slash;

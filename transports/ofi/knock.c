@@ -31,7 +31,7 @@ static unsigned next_way(const struct nxr_net_ep *ep)
     return way;
 }
 
-static void start(struct nxr_net_ep *ep)
+static void ofi_knock_start(struct nxr_net_ep *ep)
 {
     const struct nxr_ofi_rail *rail;
     struct sockaddr_storage name = {0};
@@ -69,7 +69,7 @@ bool nxr_ofi_knock(struct nxr_net_ep *ep)
     }
     if (!ep->is_knocking) {
         if (nxr_ofi.now >= ep->knock_at + KNOCK_NS) {
-            start(ep);
+            ofi_knock_start(ep);
         }
         return false;
     }

@@ -15,7 +15,7 @@
 
 #define ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-static void release(struct nxr_net_mem *mem)
+static void ofi_memory_release(struct nxr_net_mem *mem)
 {
     for (unsigned i = 0; i < NXR_OFI_MAX_RAILS; i++) {
         nxr_ofi_mr_close(mem->mrs[i]);
@@ -56,7 +56,7 @@ int nxr_ofi_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
             nxr_ofi.core->log(kind == NIXL_MEM_HOST ? NXR_NET_WARN : NXR_NET_INFO,
                               "ofi: cannot register %zu bytes with %s: %s", nbytes, rail->device,
                               fi_strerror(-rc));
-            release(mem);
+            ofi_memory_release(mem);
             return rc == -FI_ENOMEM        ? NIXL_ERR_NO_MEMORY
                    : kind == NIXL_MEM_HOST ? NIXL_ERR_TRANSPORT
                                            : NIXL_ERR_UNSUPPORTED;
@@ -73,7 +73,7 @@ int nxr_ofi_mem_register(void *addr, size_t nbytes, enum nixl_mem_kind kind,
 
 void nxr_ofi_mem_release(struct nxr_net_mem *mem)
 {
-    release(mem);
+    ofi_memory_release(mem);
 }
 
 int nxr_ofi_mems_move(struct nxr_ofi_rail *rail)
@@ -100,7 +100,7 @@ int nxr_ofi_mems_move(struct nxr_ofi_rail *rail)
 void nxr_ofi_mems_free(void)
 {
     while (!nxr_list_is_empty(&nxr_ofi.mems)) {
-        release(nxr_list_entry(nxr_ofi.mems.next, struct nxr_net_mem, link));
+        ofi_memory_release(nxr_list_entry(nxr_ofi.mems.next, struct nxr_net_mem, link));
     }
 }
 

@@ -19,7 +19,7 @@
 /* ---- out ------------------------------------------------------------------------------------- */
 
 /* Give a slot to libfabric: 0, -FI_EAGAIN, or another failure of it. */
-static ssize_t post(struct nxr_net_ep *ep, struct nxr_ofi_slot *slot)
+static ssize_t ofi_message_post(struct nxr_net_ep *ep, struct nxr_ofi_slot *slot)
 {
     struct nxr_ofi_rail *rail = &nxr_ofi.rails[ep->message_way];
     fi_addr_t addr = ep->ways[ep->message_way].addr;
@@ -74,7 +74,7 @@ bool nxr_ofi_post_messages(struct nxr_net_ep *ep)
     while (ep->outbox != NULL && !ep->is_failed &&
            (slot = nxr_ofi_outbox_next(ep->outbox)) != NULL) {
         if (slot->seq > ep->acked_seq) {
-            ssize_t rc = must_wait(ep) ? -FI_EAGAIN : post(ep, slot);
+            ssize_t rc = must_wait(ep) ? -FI_EAGAIN : ofi_message_post(ep, slot);
 
             if (rc != 0) {
                 if (rc != -FI_EAGAIN) {
@@ -239,8 +239,8 @@ static void take_counted(struct nxr_net_ep *ep, const struct nxr_ofi_frame *fram
     nxr_ofi.core->received(content, frame->nbytes);
 }
 
-static void take_control(struct nxr_net_ep *ep, struct nxr_ofi_rail *rail,
-                         const struct nxr_ofi_frame *frame)
+static void ofi_message_take_control(struct nxr_net_ep *ep, struct nxr_ofi_rail *rail,
+                                     const struct nxr_ofi_frame *frame)
 {
     switch (frame->type) {
     case NXR_OFI_ACK:
@@ -287,6 +287,6 @@ void nxr_ofi_take(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes)
     if (frame->type == NXR_OFI_DATA) {
         take_counted(ep, frame, frame + 1);
     } else {
-        take_control(ep, rail, frame);
+        ofi_message_take_control(ep, rail, frame);
     }
 }

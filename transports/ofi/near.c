@@ -14,7 +14,8 @@
 #include <string.h>
 
 /* The name goes into `name`, which the place points to. */
-static struct nxr_place place_of(const struct fi_info *info, char *name, size_t name_nbytes)
+static struct nxr_place ofi_near_place_of(const struct fi_info *info, char *name,
+                                          size_t name_nbytes)
 {
     struct nxr_place place = {.name = name};
 
@@ -32,10 +33,10 @@ static struct nxr_place place_of(const struct fi_info *info, char *name, size_t 
     return place;
 }
 
-static unsigned distance(const struct fi_info *info, hwloc_const_cpuset_t cpuset)
+static unsigned ofi_near_distance(const struct fi_info *info, hwloc_const_cpuset_t cpuset)
 {
     char name[64];
-    struct nxr_place place = place_of(info, name, sizeof(name));
+    struct nxr_place place = ofi_near_place_of(info, name, sizeof(name));
 
     return nxr_distance(nxr_ofi.topology, &place, NULL, cpuset);
 }
@@ -53,7 +54,7 @@ void nxr_ofi_nearest_first(const struct fi_info *found[NXR_OFI_MAX_RAILS], unsig
     }
     for (unsigned i = 0; i < n; i++) {
         const struct fi_info *info = found[i];
-        unsigned its = distance(info, cpuset);
+        unsigned its = ofi_near_distance(info, cpuset);
         unsigned at = i;
 
         for (; at > 0 && far[at - 1] > its; at--) {
@@ -74,7 +75,7 @@ void nxr_ofi_forget_topology(void)
     }
 }
 
-static void tell(const struct nxr_ofi_near *near)
+static void ofi_near_tell(const struct nxr_ofi_near *near)
 {
     char line[256];
     int used = 0;
@@ -88,20 +89,20 @@ static void tell(const struct nxr_ofi_near *near)
 }
 
 /* A GPU that was not met before. */
-static const struct nxr_ofi_near *learn(const char *pci)
+static const struct nxr_ofi_near *ofi_near_learn(const char *pci)
 {
     struct nxr_ofi_near *near = &nxr_ofi.nears[nxr_ofi.n_nears];
     char names[NXR_OFI_MAX_RAILS][64];
     struct nxr_place places[NXR_OFI_MAX_RAILS];
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        places[i] = place_of(nxr_ofi.rails[i].info, names[i], sizeof(names[i]));
+        places[i] = ofi_near_place_of(nxr_ofi.rails[i].info, names[i], sizeof(names[i]));
     }
     *near = nxr_ofi.nears[0];
     snprintf(near->pci, sizeof(near->pci), "%s", pci);
     nxr_ofi.n_nears++;
     if (nxr_distances_from_gpu(nxr_ofi.topology, pci, places, nxr_ofi.n_rails, near->far)) {
-        tell(near);
+        ofi_near_tell(near);
     }
     return near;
 }
@@ -116,5 +117,5 @@ const struct nxr_ofi_near *nxr_ofi_near_of(const char *pci)
             return &nxr_ofi.nears[i];
         }
     }
-    return nxr_ofi.n_nears <= NXR_OFI_MAX_GPUS ? learn(pci) : &nxr_ofi.nears[0];
+    return nxr_ofi.n_nears <= NXR_OFI_MAX_GPUS ? ofi_near_learn(pci) : &nxr_ofi.nears[0];
 }

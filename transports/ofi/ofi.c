@@ -22,7 +22,7 @@ struct nxr_ofi nxr_ofi;
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static int probe(char *why, size_t why_nbytes)
+static int ofi_probe(char *why, size_t why_nbytes)
 {
     uint32_t version = fi_version();
 
@@ -34,7 +34,7 @@ static int probe(char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-static void fill_attr(void)
+static void ofi_fill_attr(void)
 {
     struct nxr_net_attr *attr = &nxr_ofi.attr;
     uint32_t version = fi_version();
@@ -71,7 +71,7 @@ static void fill_attr(void)
     }
 }
 
-static void close_all(void)
+static void ofi_close_all(void)
 {
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         nxr_ofi_rail_stop(&nxr_ofi.rails[i]);
@@ -104,7 +104,7 @@ static int open_rails(char *why, size_t why_nbytes)
     return status;
 }
 
-static int open_network(const struct nxr_net_core *core, char *why, size_t why_nbytes)
+static int ofi_open_network(const struct nxr_net_core *core, char *why, size_t why_nbytes)
 {
     int status;
 
@@ -131,14 +131,14 @@ static int open_network(const struct nxr_net_core *core, char *why, size_t why_n
         status = open_rails(why, why_nbytes);
     }
     if (status != NIXL_OK) {
-        close_all();
+        ofi_close_all();
         return status;
     }
     nxr_ofi.address.id |= 1; /* 0 is nobody */
     nxr_ofi.address.n_rails = (uint8_t)nxr_ofi.n_rails;
     nxr_ofi_address_seal(&nxr_ofi.address);
     nxr_ofi.now = nxr_now_ns();
-    fill_attr();
+    ofi_fill_attr();
     return NIXL_OK;
 }
 
@@ -154,8 +154,8 @@ static int address(void *bytes, size_t *nbytes_p)
     return NIXL_OK;
 }
 
-static int reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char *why,
-                 size_t why_nbytes)
+static int ofi_reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char *why,
+                     size_t why_nbytes)
 {
     struct nxr_ofi_address theirs;
     const char *wrong;
@@ -182,7 +182,7 @@ static int reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char *wh
 /* ---- driving it ------------------------------------------------------------------------------ */
 
 /* Give libfabric what waited for room. */
-static int post_waiting(void)
+static int ofi_post_waiting(void)
 {
     struct nxr_list waiting, *link;
     int n = 0;
@@ -201,7 +201,7 @@ static int post_waiting(void)
     return n;
 }
 
-static int do_round(int64_t now)
+static int ofi_do_round(int64_t now)
 {
     int n = 0;
 
@@ -213,7 +213,7 @@ static int do_round(int64_t now)
     nxr_ofi_repair();
     n += nxr_ofi_reset_rails();
     if (!nxr_list_is_empty(&nxr_ofi.posting)) {
-        n += post_waiting();
+        n += ofi_post_waiting();
     }
     if (!nxr_list_is_empty(&nxr_ofi.acking)) {
         n += nxr_ofi_send_acks();
@@ -226,7 +226,7 @@ static int do_round(int64_t now)
 
 static int progress(void)
 {
-    return do_round(*nxr_ofi.core->now_ns);
+    return ofi_do_round(*nxr_ofi.core->now_ns);
 }
 
 /* Send what is left of endpoints that were closed in order, then close. */
@@ -237,14 +237,14 @@ static void close_network(void)
 
     while (nxr_ofi.n_closing > 0 && nxr_now_ns() < until) {
         nxr_ofi_repair_within(0);
-        if (do_round(nxr_now_ns()) == 0 && nxr_ofi.n_closing > 0) {
+        if (ofi_do_round(nxr_now_ns()) == 0 && nxr_ofi.n_closing > 0) {
             epoll_wait(nxr_ofi.epoll_fd, &event, 1, 1);
         }
     }
-    close_all();
+    ofi_close_all();
 }
 
-static int describe(unsigned index, char *line, size_t line_nbytes)
+static int ofi_describe(unsigned index, char *line, size_t line_nbytes)
 {
     const struct nxr_ofi_rail *rail = &nxr_ofi.rails[index];
     char name[INET6_ADDRSTRLEN] = "";
@@ -274,12 +274,12 @@ extern const struct nxr_network nxr_network_ofi_libfabric;
 __attribute__((visibility("default"))) const struct nxr_network nxr_network_ofi_libfabric = {
     .abi = NXR_NETWORK_ABI,
     .name = "ofi",
-    .probe = probe,
-    .open = open_network,
+    .probe = ofi_probe,
+    .open = ofi_open_network,
     .close = close_network,
     .attr = attr,
     .address = address,
-    .reach = reach,
+    .reach = ofi_reach,
     .ep_open = nxr_ofi_ep_open,
     .ep_close = nxr_ofi_ep_close,
     .ep_reach = nxr_ofi_ep_reach,
@@ -294,5 +294,5 @@ __attribute__((visibility("default"))) const struct nxr_network nxr_network_ofi_
     .progress = progress,
     .event_fd = nxr_ofi_event_fd,
     .arm = nxr_ofi_arm,
-    .describe = describe,
+    .describe = ofi_describe,
 };

@@ -32,7 +32,7 @@ static uint64_t slot_begin(uint64_t offset)
     return rest < sizeof(struct nxr_ofi_slot) ? offset + rest : offset;
 }
 
-static struct nxr_ofi_outbox *make(struct nxr_net_ep *ep)
+static struct nxr_ofi_outbox *ofi_outbox_make(struct nxr_net_ep *ep)
 {
     struct nxr_ofi_outbox *outbox = aligned_alloc(64, sizeof(*outbox));
 
@@ -73,7 +73,7 @@ static struct nxr_ofi_slot *reserve(struct nxr_ofi_outbox *outbox, size_t nbytes
 
 struct nxr_ofi_slot *nxr_ofi_outbox_add(struct nxr_net_ep *ep, size_t nbytes)
 {
-    struct nxr_ofi_outbox *outbox = ep->outbox != NULL ? ep->outbox : make(ep);
+    struct nxr_ofi_outbox *outbox = ep->outbox != NULL ? ep->outbox : ofi_outbox_make(ep);
     size_t slot_nbytes = HEAD + nxr_ofi_frame_nbytes(nbytes);
     struct nxr_ofi_slot *slot = outbox != NULL ? reserve(outbox, slot_nbytes) : NULL;
 
@@ -132,7 +132,7 @@ void nxr_ofi_outbox_rewind(struct nxr_net_ep *ep)
     ep->posted_seq = ep->acked_seq;
 }
 
-static bool is_under_way(const struct nxr_ofi_slot *slot)
+static bool ofi_outbox_is_under_way(const struct nxr_ofi_slot *slot)
 {
     static const uint8_t nowhere[NXR_OFI_MAX_RAILS];
 
@@ -156,7 +156,7 @@ void nxr_ofi_outbox_reclaim(struct nxr_net_ep *ep)
 
         outbox->tail = slot_begin(outbox->tail);
         slot = slot_at(outbox, outbox->tail);
-        if (slot->seq > ep->acked_seq || (slot->seq != 0 && is_under_way(slot))) {
+        if (slot->seq > ep->acked_seq || (slot->seq != 0 && ofi_outbox_is_under_way(slot))) {
             return;
         }
         outbox->tail += slot->nbytes;

@@ -44,7 +44,7 @@ struct nxr_net_ep *nxr_ofi_peer_find(uint64_t id)
 }
 
 /* Tell a rail the peer's name there. */
-static int insert(struct nxr_ofi_rail *rail, struct nxr_net_ep *ep)
+static int ofi_peer_insert(struct nxr_ofi_rail *rail, struct nxr_net_ep *ep)
 {
     struct nxr_ofi_way *way = &ep->ways[rail->index];
     unsigned char name[NXR_OFI_NAME_NBYTES + 1] = {0}; /* some names are text, and end */
@@ -66,7 +66,7 @@ void nxr_ofi_peers_each(void (*visit)(struct nxr_net_ep *ep, unsigned rail), uns
 
 static void insert_again(struct nxr_net_ep *ep, unsigned rail)
 {
-    if (ep->ways[rail].theirs >= 0 && insert(&nxr_ofi.rails[rail], ep) != NIXL_OK) {
+    if (ep->ways[rail].theirs >= 0 && ofi_peer_insert(&nxr_ofi.rails[rail], ep) != NIXL_OK) {
         nxr_ofi_peer_fail(ep, "its name is not taken any more");
     }
 }
@@ -94,7 +94,7 @@ static int make_ways(struct nxr_net_ep *ep)
         }
     }
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        if (ep->ways[i].theirs >= 0 && insert(&nxr_ofi.rails[i], ep) != NIXL_OK) {
+        if (ep->ways[i].theirs >= 0 && ofi_peer_insert(&nxr_ofi.rails[i], ep) != NIXL_OK) {
             return NIXL_ERR_TRANSPORT;
         }
     }
@@ -183,7 +183,7 @@ void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbyt
 }
 
 /* Of the connections to where its ways end. */
-static void ask_kernel(const struct nxr_net_ep *ep, char *line, size_t line_nbytes)
+static void ofi_peer_ask_kernel(const struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 {
     unsigned char names[NXR_OFI_MAX_RAILS][NXR_OFI_NAME_NBYTES] = {0};
 
@@ -219,13 +219,13 @@ bool nxr_ofi_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
     if (!has_moved) {
         nxr_ofi_peer_text(ep, line, line_nbytes);
     } else if (nxr_ofi.rails[0].is_software) {
-        ask_kernel(ep, line, line_nbytes);
+        ofi_peer_ask_kernel(ep, line, line_nbytes);
     }
     return has_moved;
 }
 
 /* Nothing is sent to the peer any more. */
-static void forget(struct nxr_net_ep *ep)
+static void ofi_peer_forget(struct nxr_net_ep *ep)
 {
     nxr_ofi_rmas_end(ep, NIXL_ERR_CANCELED);
     nxr_ofi_knock_end(ep);
@@ -241,7 +241,7 @@ void nxr_ofi_ep_close(struct nxr_net_ep *ep, bool is_orderly)
     nxr_ofi.n_to_tell -= ep->must_tell;
     ep->must_tell = false;
     if (!is_orderly || ep->is_failed) {
-        forget(ep);
+        ofi_peer_forget(ep);
         return;
     }
     ep->close_at = nxr_now_ns() + FLUSH_NS;
@@ -259,7 +259,7 @@ void nxr_ofi_ep_finish_close(struct nxr_net_ep *ep)
     ep->close_at = 0;
     nxr_ofi.n_closing--;
     if (!is_idle) {
-        forget(ep);
+        ofi_peer_forget(ep);
     }
 }
 
@@ -269,7 +269,7 @@ void nxr_ofi_peer_fail(struct nxr_net_ep *ep, const char *why)
         return;
     }
     nxr_ofi_rmas_end(ep, NIXL_ERR_TRANSPORT);
-    forget(ep);
+    ofi_peer_forget(ep);
     if (why != ep->why) { /* what broke its ways is kept there */
         snprintf(ep->why, sizeof(ep->why), "%s", why);
     }
@@ -279,7 +279,7 @@ void nxr_ofi_peer_fail(struct nxr_net_ep *ep, const char *why)
     }
 }
 
-static void tell_failure(struct nxr_net_ep *ep, unsigned unused)
+static void ofi_peer_tell_failure(struct nxr_net_ep *ep, unsigned unused)
 {
     (void)unused;
     if (ep->must_tell) {
@@ -294,7 +294,7 @@ int nxr_ofi_tell_failures(void)
     unsigned n = nxr_ofi.n_to_tell;
 
     if (n > 0) {
-        nxr_ofi_peers_each(tell_failure, 0);
+        nxr_ofi_peers_each(ofi_peer_tell_failure, 0);
     }
     return (int)n;
 }
@@ -307,7 +307,7 @@ void nxr_ofi_peers_free(void)
         while ((link = nxr_list_pop(&nxr_ofi.peers[i])) != NULL) {
             struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, hash_link);
 
-            forget(ep);
+            ofi_peer_forget(ep);
             nxr_ofi_outbox_free(ep);
             free(ep);
         }

@@ -100,7 +100,7 @@ void nxr_ofi_device_name(const struct fi_info *info, char *name, size_t nbytes)
     snprintf(name, nbytes, "%s", domain != NULL ? domain : "?");
 }
 
-static bool is_loopback(const struct fi_info *info)
+static bool ofi_provider_is_loopback(const struct fi_info *info)
 {
     const struct sockaddr_in *in = info->src_addr;
     const struct sockaddr_in6 *in6 = info->src_addr;
@@ -125,7 +125,7 @@ static int address_worth(const struct fi_info *info)
 }
 
 /* Is the name in the list that the user gave? An empty list has all. */
-static bool is_wanted(const char *list, const char *name)
+static bool ofi_provider_is_wanted(const char *list, const char *name)
 {
     size_t nbytes = strlen(name);
 
@@ -141,14 +141,15 @@ static bool is_wanted(const char *list, const char *name)
     return false;
 }
 
-static enum nxr_extent extent_of(const struct fi_info *info, const char *name)
+static enum nxr_extent ofi_provider_extent_of(const struct fi_info *info, const char *name)
 {
-    return is_loopback(info) ? NXR_EXTENT_PROCESSES : nxr_interface_extent(name);
+    return ofi_provider_is_loopback(info) ? NXR_EXTENT_PROCESSES : nxr_interface_extent(name);
 }
 
 /* The candidates of one provider, one per device, with its best address. */
-static unsigned candidates(const struct fi_info *list, const char *provider, enum nxr_extent least,
-                           const struct fi_info *found[NXR_OFI_MAX_RAILS])
+static unsigned ofi_provider_candidates(const struct fi_info *list, const char *provider,
+                                        enum nxr_extent least,
+                                        const struct fi_info *found[NXR_OFI_MAX_RAILS])
 {
     unsigned n = 0;
 
@@ -158,7 +159,8 @@ static unsigned candidates(const struct fi_info *list, const char *provider, enu
 
         nxr_ofi_device_name(info, name, sizeof(name));
         if (strcmp(info->fabric_attr->prov_name, provider) != 0 || address_worth(info) == 0 ||
-            !is_wanted(nxr_ofi.core->devices, name) || extent_of(info, name) < least) {
+            !ofi_provider_is_wanted(nxr_ofi.core->devices, name) ||
+            ofi_provider_extent_of(info, name) < least) {
             continue;
         }
         for (i = 0; i < n; i++) {
@@ -177,15 +179,15 @@ static unsigned candidates(const struct fi_info *list, const char *provider, enu
 }
 
 /* What ends at this host serves only where there is nothing else, or where the user names it. */
-static unsigned find_devices(const struct fi_info *list, const char *provider,
-                             const struct fi_info *found[NXR_OFI_MAX_RAILS])
+static unsigned ofi_provider_find_devices(const struct fi_info *list, const char *provider,
+                                          const struct fi_info *found[NXR_OFI_MAX_RAILS])
 {
     enum nxr_extent least =
         nxr_ofi.core->devices[0] == '\0' ? NXR_EXTENT_HOSTS : NXR_EXTENT_PROCESSES;
-    unsigned n = candidates(list, provider, least, found);
+    unsigned n = ofi_provider_candidates(list, provider, least, found);
 
     while (n == 0 && least > NXR_EXTENT_PROCESSES) {
-        n = candidates(list, provider, --least, found);
+        n = ofi_provider_candidates(list, provider, --least, found);
     }
     return n;
 }
@@ -216,7 +218,7 @@ static int make_rail(unsigned index, const struct fi_info *info)
     rail->is_software = rail->is_ip && strncmp(info->fabric_attr->prov_name, ADAPTERS_WITH_IP,
                                                strlen(ADAPTERS_WITH_IP)) != 0;
     told->fabric = hash(info->fabric_attr->name);
-    told->flags = is_loopback(info) || strcmp(info->fabric_attr->prov_name, "shm") == 0
+    told->flags = ofi_provider_is_loopback(info) || strcmp(info->fabric_attr->prov_name, "shm") == 0
                       ? NXR_OFI_THIS_HOST
                       : NXR_OFI_ROUTED;
     told->flags |= rail->is_ip ? NXR_OFI_IP : 0;
@@ -232,7 +234,7 @@ static bool is_same_device(const struct fi_info *info, const struct fi_info *oth
 }
 
 /* Can the rail do that, too? Then it will. */
-static bool ask_for(struct nxr_ofi_rail *rail, struct wish wish)
+static bool ofi_provider_ask_for(struct nxr_ofi_rail *rail, struct wish wish)
 {
     struct fi_info *list = NULL, *granted = NULL;
 
@@ -269,7 +271,7 @@ static void ask_for_more(void)
     bool has_hmem = more.has_hmem;
 
     for (unsigned i = 0; i < nxr_ofi.n_rails && has_hmem; i++) {
-        has_hmem = ask_for(&nxr_ofi.rails[i], more);
+        has_hmem = ofi_provider_ask_for(&nxr_ofi.rails[i], more);
     }
     if (has_hmem) {
         unsigned *kinds_p =
@@ -282,7 +284,7 @@ static void ask_for_more(void)
     more.has_hmem = has_hmem;
     more.order |= FI_ORDER_SAW;
     if (nxr_ofi.n_rails == 1) {
-        nxr_ofi.attr.orders_writes = ask_for(&nxr_ofi.rails[0], more);
+        nxr_ofi.attr.orders_writes = ofi_provider_ask_for(&nxr_ofi.rails[0], more);
     }
 }
 
@@ -297,7 +299,7 @@ static int choose_from(const struct fi_info *list, const char *wanted, char *why
                  list->fabric_attr->prov_name);
         return NIXL_ERR_UNSUPPORTED;
     }
-    n = find_devices(list, provider, found);
+    n = ofi_provider_find_devices(list, provider, found);
     if (n == 0) {
         snprintf(why, why_nbytes, "provider %s has none of the devices NIXLRUN_NET_DEVICES=%s",
                  provider, nxr_ofi.core->devices);

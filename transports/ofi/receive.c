@@ -22,7 +22,7 @@
 
 /* ---- receives -------------------------------------------------------------------------------- */
 
-static bool post(struct nxr_ofi_rail *rail, struct nxr_ofi_receive *receive)
+static bool ofi_receive_post(struct nxr_ofi_rail *rail, struct nxr_ofi_receive *receive)
 {
     bool is_spare = receive == &rail->receives[SPARE];
     struct iovec iov = {receive->bytes, is_spare ? SPARE_NBYTES : sizeof(receive->bytes)};
@@ -49,7 +49,7 @@ void nxr_ofi_receives_post(struct nxr_ofi_rail *rail)
     }
     rail->n_unposted = 0;
     for (unsigned i = 0; i < NXR_OFI_N_RECEIVES; i++) {
-        if (!rail->receives[i].is_posted && !post(rail, &rail->receives[i])) {
+        if (!rail->receives[i].is_posted && !ofi_receive_post(rail, &rail->receives[i])) {
             rail->n_unposted++;
         }
     }
@@ -61,7 +61,7 @@ void nxr_ofi_receive_used_up(struct nxr_ofi_rail *rail, struct nxr_ofi_receive *
         receive->is_posted = false;
         return;
     }
-    if (!post(rail, receive)) {
+    if (!ofi_receive_post(rail, receive)) {
         rail->n_unposted++;
     }
     if (++rail->n_used_up >= NXR_OFI_N_RECEIVES) {
@@ -78,7 +78,7 @@ bool nxr_ofi_stir(struct nxr_ofi_rail *rail)
 {
     struct nxr_ofi_receive *spare = &rail->receives[SPARE];
 
-    if (!nxr_ofi_can_stir(rail) || !post(rail, spare)) {
+    if (!nxr_ofi_can_stir(rail) || !ofi_receive_post(rail, spare)) {
         return false;
     }
     rail->n_stirs--;

@@ -37,7 +37,7 @@
 #define WANTED_NS       (1 * NXR_S) /* who tries to reach a peer does so more often */
 #define RAIL_BITS       8           /* of the argument of a fence; the others are its number */
 
-static void look_at(int64_t at)
+static void ofi_repair_look_at(int64_t at)
 {
     if (nxr_ofi.repair_at == 0 || at < nxr_ofi.repair_at) {
         nxr_ofi.repair_at = at;
@@ -61,7 +61,7 @@ bool nxr_ofi_is_wanted(const struct nxr_net_ep *ep)
 
 void nxr_ofi_repair_within(int64_t ns)
 {
-    look_at(nxr_now_ns() + ns);
+    ofi_repair_look_at(nxr_now_ns() + ns);
 }
 
 /* ---- ways ------------------------------------------------------------------------------------ */
@@ -265,7 +265,7 @@ static int64_t quiet_since(const struct nxr_net_ep *ep, unsigned index)
 }
 
 /* A question that cannot be sent has no answer either. */
-static void ping(struct nxr_net_ep *ep, unsigned index)
+static void ofi_repair_ping(struct nxr_net_ep *ep, unsigned index)
 {
     struct nxr_ofi_way *way = &ep->ways[index];
     uint64_t argument = index == ep->message_way ? ep->posted_seq : 0;
@@ -285,7 +285,7 @@ bool nxr_ofi_ask_ways(struct nxr_net_ep *ep)
         struct nxr_ofi_way *way = &ep->ways[i];
 
         if (way->theirs >= 0 && !way->is_proven && !way->is_asked) {
-            ping(ep, i);
+            ofi_repair_ping(ep, i);
             is_asked &= way->is_asked;
         }
     }
@@ -297,7 +297,7 @@ void nxr_ofi_pinged(struct nxr_net_ep *ep, unsigned way, uint64_t argument)
 {
     (void)nxr_ofi_send_control(ep, way, NXR_OFI_PONG, argument);
     if (!ep->ways[way].is_proven) {
-        ping(ep, way);
+        ofi_repair_ping(ep, way);
     }
 }
 
@@ -312,7 +312,7 @@ static bool answers_elsewhere(const struct nxr_net_ep *ep, unsigned index, int64
     return false;
 }
 
-static void cut(struct nxr_net_ep *ep, unsigned index)
+static void ofi_repair_cut(struct nxr_net_ep *ep, unsigned index)
 {
     nxr_ofi.core->log(NXR_NET_INFO, "ofi: %s is silent where another rail answers; not used now",
                       nxr_ofi.rails[index].device);
@@ -329,7 +329,7 @@ static bool is_unproven(const struct nxr_ofi_way *way)
 }
 
 /* The ways that are not proven, and all if that must be. */
-static void ask_again(struct nxr_net_ep *ep, bool must_ask)
+static void ofi_repair_ask_again(struct nxr_net_ep *ep, bool must_ask)
 {
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         struct nxr_ofi_way *way = &ep->ways[i];
@@ -338,10 +338,10 @@ static void ask_again(struct nxr_net_ep *ep, bool must_ask)
             if (!way->is_proven) {
                 lengthen_pause(way);
             }
-            ping(ep, i);
+            ofi_repair_ping(ep, i);
         }
         if (is_unproven(way)) {
-            look_at(way->ping_after);
+            ofi_repair_look_at(way->ping_after);
         }
     }
 }
@@ -370,15 +370,15 @@ static bool watch_ways(struct nxr_net_ep *ep)
         }
         must_ask = true;
         if (nxr_ofi.now - since >= SILENT_NS && answers_elsewhere(ep, i, since)) {
-            cut(ep, i);
+            ofi_repair_cut(ep, i);
         }
     }
-    ask_again(ep, must_ask);
+    ofi_repair_ask_again(ep, must_ask);
     return must_ask || is_unreached(ep);
 }
 
 /* Is there something to look after? */
-static bool is_watched(const struct nxr_net_ep *ep)
+static bool ofi_repair_is_watched(const struct nxr_net_ep *ep)
 {
     bool is = ep->acked_seq + 1 != ep->next_seq || ep->n_rmas > 0 || ep->close_at != 0 ||
               ep->broken_at != 0 || nxr_ofi_is_wanted(ep);
@@ -412,10 +412,10 @@ static void look_after_idle(struct nxr_net_ep *ep)
         return;
     }
     if (nxr_ofi.now - at >= IDLE_NS) {
-        ping(ep, ep->message_way);
-        look_at(nxr_ofi.now + NXR_OFI_TICK_NS);
+        ofi_repair_ping(ep, ep->message_way);
+        ofi_repair_look_at(nxr_ofi.now + NXR_OFI_TICK_NS);
     } else {
-        look_at(at + IDLE_NS);
+        ofi_repair_look_at(at + IDLE_NS);
     }
 }
 
@@ -435,14 +435,14 @@ static void look_after(struct nxr_net_ep *ep, unsigned unused)
     if (ep->is_failed) {
         return;
     }
-    if (!is_watched(ep)) {
+    if (!ofi_repair_is_watched(ep)) {
         if (ep->is_reached) { /* else nobody wants it any more */
-            ask_again(ep, false);
+            ofi_repair_ask_again(ep, false);
         }
         look_after_idle(ep);
         return;
     }
-    look_at(nxr_ofi.now + NXR_OFI_TICK_NS);
+    ofi_repair_look_at(nxr_ofi.now + NXR_OFI_TICK_NS);
     if (ep->broken_at != 0 && nxr_ofi.now - ep->broken_at > GIVE_UP_NS) {
         nxr_ofi_peer_fail(ep, ep->why);
         return;

@@ -63,8 +63,8 @@ static void free_piece(struct nxr_ofi_piece *piece)
     nxr_list_append(&nxr_ofi.free_pieces, &piece->link);
 }
 
-/* Take the operation from its peer; the core is told by tell(). */
-static void finish(struct nxr_ofi_rma *rma, int status)
+/* Take the operation from its peer; the core is told by ofi_rma_tell(). */
+static void ofi_rma_finish(struct nxr_ofi_rma *rma, int status)
 {
     nxr_list_remove(&rma->link);
     nxr_list_remove(&rma->start_link);
@@ -76,7 +76,7 @@ static void finish(struct nxr_ofi_rma *rma, int status)
     nxr_ofi_key_close(rma->key);
 }
 
-static void tell(struct nxr_ofi_rma *rma)
+static void ofi_rma_tell(struct nxr_ofi_rma *rma)
 {
     struct nxr_net_op *op = rma->op;
     int status = rma->status;
@@ -85,7 +85,7 @@ static void tell(struct nxr_ofi_rma *rma)
     nxr_ofi.core->ended(op, status);
 }
 
-static int start(struct nxr_net_ep *ep, struct nxr_net_key *key, struct nxr_ofi_rma what)
+static int ofi_rma_start(struct nxr_net_ep *ep, struct nxr_net_key *key, struct nxr_ofi_rma what)
 {
     struct nxr_ofi_rma *rma;
 
@@ -118,7 +118,7 @@ static int start(struct nxr_net_ep *ep, struct nxr_net_key *key, struct nxr_ofi_
 int nxr_ofi_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset, const void *src,
                   size_t nbytes, struct nxr_net_op *op)
 {
-    return start(
+    return ofi_rma_start(
         ep, key,
         (struct nxr_ofi_rma){
             .is_write = true, .op = op, .offset = offset, .bytes = (char *)src, .nbytes = nbytes});
@@ -127,8 +127,8 @@ int nxr_ofi_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offse
 int nxr_ofi_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset, void *dst,
                  size_t nbytes, struct nxr_net_op *op)
 {
-    return start(ep, key,
-                 (struct nxr_ofi_rma){.op = op, .offset = offset, .bytes = dst, .nbytes = nbytes});
+    return ofi_rma_start(
+        ep, key, (struct nxr_ofi_rma){.op = op, .offset = offset, .bytes = dst, .nbytes = nbytes});
 }
 
 /* ---- posting --------------------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ static int local_desc(struct nxr_ofi_rail *rail, struct nxr_ofi_rma *rma, void *
     return rc;
 }
 
-static ssize_t post(struct nxr_ofi_piece *piece, unsigned index)
+static ssize_t ofi_rma_post(struct nxr_ofi_piece *piece, unsigned index)
 {
     struct nxr_ofi_rail *rail = &nxr_ofi.rails[index];
     struct nxr_ofi_rma *rma = piece->rma;
@@ -247,7 +247,7 @@ static struct nxr_ofi_piece *cut_piece(struct nxr_net_ep *ep, unsigned n_ways)
     return piece;
 }
 
-static struct nxr_ofi_piece *next_piece(struct nxr_net_ep *ep, unsigned n_ways)
+static struct nxr_ofi_piece *ofi_rma_next_piece(struct nxr_net_ep *ep, unsigned n_ways)
 {
     struct nxr_list *link = nxr_list_pop(&ep->waiting);
 
@@ -277,8 +277,8 @@ bool nxr_ofi_post_pieces(struct nxr_net_ep *ep)
 
     while ((!nxr_list_is_empty(&ep->waiting) || !nxr_list_is_empty(&ep->starting)) &&
            (way = way_with_room(ep, blocked, depth)) >= 0) {
-        struct nxr_ofi_piece *piece = next_piece(ep, n_ways);
-        ssize_t rc = piece != NULL ? post(piece, (unsigned)way) : -FI_ENOMEM;
+        struct nxr_ofi_piece *piece = ofi_rma_next_piece(ep, n_ways);
+        ssize_t rc = piece != NULL ? ofi_rma_post(piece, (unsigned)way) : -FI_ENOMEM;
 
         if (rc == 0) {
             posted(piece, (unsigned)way);
@@ -317,7 +317,7 @@ static void try_again(struct nxr_ofi_piece *piece, struct nxr_list *list)
     rma->status = NIXL_ERR_TRANSPORT;
     free_piece(piece);
     if (--rma->n_pieces == 0) {
-        finish(rma, NIXL_ERR_TRANSPORT);
+        ofi_rma_finish(rma, NIXL_ERR_TRANSPORT);
         nxr_list_append(&nxr_ofi.ended, &rma->link);
     }
 }
@@ -348,8 +348,8 @@ void nxr_ofi_piece_done(struct nxr_ofi_piece *piece, const char *why)
     nxr_ofi_way_moved(ep, way);
     free_piece(piece);
     if (--rma->n_pieces == 0 && (rma->cut == rma->nbytes || rma->status != NIXL_OK)) {
-        finish(rma, rma->status);
-        tell(rma);
+        ofi_rma_finish(rma, rma->status);
+        ofi_rma_tell(rma);
     }
     if (!ep->is_failed && (!nxr_list_is_empty(&ep->waiting) || !nxr_list_is_empty(&ep->starting))) {
         nxr_ofi_post_pieces(ep);
@@ -401,7 +401,7 @@ void nxr_ofi_rmas_end(struct nxr_net_ep *ep, int status)
     while (!nxr_list_is_empty(&ep->rmas)) {
         struct nxr_ofi_rma *rma = nxr_list_entry(ep->rmas.next, struct nxr_ofi_rma, link);
 
-        finish(rma, status);
+        ofi_rma_finish(rma, status);
         nxr_list_append(&nxr_ofi.ended, &rma->link);
     }
 }
@@ -412,7 +412,7 @@ int nxr_ofi_rmas_tell(void)
     int n = 0;
 
     while ((link = nxr_list_pop(&nxr_ofi.ended)) != NULL) {
-        tell(nxr_list_entry(link, struct nxr_ofi_rma, link));
+        ofi_rma_tell(nxr_list_entry(link, struct nxr_ofi_rma, link));
         n++;
     }
     return n;

@@ -133,7 +133,7 @@ int nxr_ofi_event_fd(void)
     return nxr_ofi.epoll_fd;
 }
 
-static int set_timer(int64_t at)
+static int ofi_sleep_set_timer(int64_t at)
 {
     struct itimerspec when = {.it_value = nxr_timespec(at)};
 
@@ -175,5 +175,5 @@ int nxr_ofi_arm(void)
             ring_at = now + POLL_NS < ring_at ? now + POLL_NS : ring_at;
         }
     }
-    return ring_at == INT64_MAX ? NIXL_OK : set_timer(ring_at);
+    return ring_at == INT64_MAX ? NIXL_OK : ofi_sleep_set_timer(ring_at);
 }

@@ -49,9 +49,9 @@ struct position {
 };
 
 /* Fill vectors from there on: as many as fit, and at most what the kernel moves in a call. */
-static unsigned long gather(const struct nxr_part *part, const struct nxr_piece *pieces,
-                            size_t n_pieces, struct position from, struct iovec *here,
-                            struct iovec *there)
+static unsigned long shm_vm_gather(const struct nxr_part *part, const struct nxr_piece *pieces,
+                                   size_t n_pieces, struct position from, struct iovec *here,
+                                   struct iovec *there)
 {
     size_t left = CALL_MAX_NBYTES;
     unsigned long n = 0;
@@ -71,7 +71,8 @@ static unsigned long gather(const struct nxr_part *part, const struct nxr_piece 
 }
 
 /* The kernel may move less than it was asked to. */
-static struct position advance(const struct nxr_piece *pieces, struct position from, size_t nbytes)
+static struct position shm_vm_advance(const struct nxr_piece *pieces, struct position from,
+                                      size_t nbytes)
 {
     while (nbytes > 0 && nbytes >= pieces[from.index].nbytes - from.at) {
         nbytes -= pieces[from.index].nbytes - from.at;
@@ -82,7 +83,7 @@ static struct position advance(const struct nxr_piece *pieces, struct position f
 }
 
 /* What a failed call means to the operation. NIXL_ERR_AGAIN: the owner has to do it. */
-static int fail_call(struct nxr_part *part, int error)
+static int shm_vm_fail_call(struct nxr_part *part, int error)
 {
     nxr_debug(SHM, "process_vm call on pid %d: %s", (int)part->pid, strerror(error));
     if (error == EPERM || error == EACCES || error == ENOSYS) {
@@ -99,15 +100,15 @@ int nxr_shm_vm_list(struct nxr_part *part, enum nxr_op_kind kind, const struct n
     struct position now = {0, 0};
 
     while (now.index < n_pieces) {
-        unsigned long n = gather(part, pieces, n_pieces, now, here, there);
+        unsigned long n = shm_vm_gather(part, pieces, n_pieces, now, here, there);
         ssize_t moved = kind == NXR_OP_PUT ? process_vm_writev(part->pid, here, n, there, n, 0)
                                            : process_vm_readv(part->pid, here, n, there, n, 0);
 
         if (moved <= 0) {
             *n_done_p = now.index;
-            return fail_call(part, moved < 0 ? errno : EFAULT);
+            return shm_vm_fail_call(part, moved < 0 ? errno : EFAULT);
         }
-        now = advance(pieces, now, (size_t)moved);
+        now = shm_vm_advance(pieces, now, (size_t)moved);
     }
     *n_done_p = n_pieces;
     return NIXL_OK;

@@ -18,7 +18,7 @@ size_t nxr_tcp_address_nbytes(unsigned n_ways)
 }
 
 /* Enough to find a damaged byte; it keeps nobody out. */
-static uint32_t sum_of(const struct nxr_tcp_address *address)
+static uint32_t tcp_address_sum_of(const struct nxr_tcp_address *address)
 {
     const unsigned char *at = (const unsigned char *)address;
     size_t begin = offsetof(struct nxr_tcp_address, version);
@@ -33,7 +33,7 @@ static uint32_t sum_of(const struct nxr_tcp_address *address)
 
 void nxr_tcp_address_seal(struct nxr_tcp_address *address)
 {
-    address->checksum = sum_of(address);
+    address->checksum = tcp_address_sum_of(address);
 }
 
 static bool is_way(const struct nxr_tcp_way *way)
@@ -58,7 +58,7 @@ const char *nxr_tcp_address_parse(const void *bytes, size_t nbytes,
         nbytes != nxr_tcp_address_nbytes(address.n_ways)) {
         return "an address of a wrong number of ways";
     }
-    if (address.checksum != sum_of(&address)) {
+    if (address.checksum != tcp_address_sum_of(&address)) {
         return "a damaged address";
     }
     for (unsigned i = 0; i < address.n_ways; i++) {
@@ -75,14 +75,14 @@ static size_t ip_nbytes(const struct nxr_tcp_way *way)
     return way->family == 4 ? 4 : 16;
 }
 
-static bool is_loopback(const struct nxr_tcp_way *way)
+static bool tcp_address_is_loopback(const struct nxr_tcp_way *way)
 {
     static const unsigned char six[16] = {[15] = 1};
 
     return way->family == 4 ? way->ip[0] == 127 : memcmp(way->ip, six, sizeof(six)) == 0;
 }
 
-static bool is_same_ip(const struct nxr_tcp_way *a, const struct nxr_tcp_way *b)
+static bool tcp_address_is_same_ip(const struct nxr_tcp_way *a, const struct nxr_tcp_way *b)
 {
     return a->family == b->family && memcmp(a->ip, b->ip, ip_nbytes(a)) == 0;
 }
@@ -100,29 +100,31 @@ static bool is_near(const struct nxr_tcp_way *mine, const struct nxr_tcp_way *th
 enum nearness { NOWHERE, FAR, NEAR };
 
 /* Does a way lead from one host to another? Not where the other one has the same address. */
-static bool leads_out(const struct nxr_tcp_way *way, const struct nxr_tcp_address *other)
+static bool tcp_address_leads_out(const struct nxr_tcp_way *way,
+                                  const struct nxr_tcp_address *other)
 {
     for (unsigned i = 0; i < other->n_ways; i++) {
-        if (is_same_ip(way, &other->ways[i])) {
+        if (tcp_address_is_same_ip(way, &other->ways[i])) {
             return false;
         }
     }
-    return !is_loopback(way);
+    return !tcp_address_is_loopback(way);
 }
 
-static enum nearness look(const struct nxr_tcp_address *mine, const struct nxr_tcp_address *theirs,
-                          const struct nxr_tcp_way *way)
+static enum nearness tcp_address_look(const struct nxr_tcp_address *mine,
+                                      const struct nxr_tcp_address *theirs,
+                                      const struct nxr_tcp_way *way)
 {
     bool is_same_host = mine->host == theirs->host;
     enum nearness found = NOWHERE;
 
-    if (!is_same_host && !leads_out(way, mine)) {
+    if (!is_same_host && !tcp_address_leads_out(way, mine)) {
         return NOWHERE;
     }
     for (unsigned i = 0; i < mine->n_ways; i++) {
         const struct nxr_tcp_way *own = &mine->ways[i];
 
-        if (!is_same_host && !leads_out(own, theirs)) {
+        if (!is_same_host && !tcp_address_leads_out(own, theirs)) {
             continue;
         }
         if (is_near(own, way)) {
@@ -142,7 +144,7 @@ unsigned nxr_tcp_order(const struct nxr_tcp_address *mine, const struct nxr_tcp_
 
     for (enum nearness wanted = NEAR; wanted > NOWHERE; wanted--) {
         for (unsigned i = 0; i < theirs->n_ways && i < NXR_TCP_MAX_WAYS; i++) {
-            if (look(mine, theirs, &theirs->ways[i]) == wanted) {
+            if (tcp_address_look(mine, theirs, &theirs->ways[i]) == wanted) {
                 order[n++] = (uint8_t)i;
             }
         }

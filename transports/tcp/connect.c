@@ -25,7 +25,7 @@ static void took_too_long(struct nxr_tcp_timer *timer)
     nxr_tcp_conn_lost(nxr_list_entry(timer, struct nxr_tcp_conn, timer), "no answer");
 }
 
-static void retry(struct nxr_tcp_timer *timer)
+static void tcp_connect_retry(struct nxr_tcp_timer *timer)
 {
     struct nxr_net_ep *ep = nxr_list_entry(timer, struct nxr_net_ep, retry_timer);
 
@@ -108,7 +108,7 @@ void nxr_tcp_connect_failed(struct nxr_net_ep *ep, const char *why, bool is_refu
 
 void nxr_tcp_connect(struct nxr_net_ep *ep)
 {
-    ep->retry_timer.rings = retry;
+    ep->retry_timer.rings = tcp_connect_retry;
     if (!try_way(ep, &ep->address.ways[ep->ways[ep->next_way]])) {
         nxr_tcp_connect_failed(ep, nxr_reason_of(errno), errno == ECONNREFUSED);
     }

@@ -37,7 +37,7 @@ static void set_option(int fd, int level, int option, int value)
     (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-static void is_ready(struct nxr_tcp_watch *watch, uint32_t events);
+static void tcp_connection_is_ready(struct nxr_tcp_watch *watch, uint32_t events);
 
 struct nxr_tcp_conn *nxr_tcp_conn_new(int fd, enum nxr_tcp_stage stage)
 {
@@ -47,7 +47,7 @@ struct nxr_tcp_conn *nxr_tcp_conn_new(int fd, enum nxr_tcp_stage stage)
         close(fd);
         return NULL;
     }
-    conn->watch = (struct nxr_tcp_watch){is_ready, fd};
+    conn->watch = (struct nxr_tcp_watch){tcp_connection_is_ready, fd};
     conn->stage = stage;
     conn->read_nbytes = NXR_TCP_FIRST_NBYTES;
     conn->held_nbytes = sizeof(struct nxr_tcp_hello);
@@ -231,7 +231,7 @@ static void become_open(struct nxr_tcp_conn *conn)
 }
 
 /* Somebody who has the card of this process, and may be stopped now for any time. */
-static void take_hello(struct nxr_tcp_conn *conn, const struct nxr_tcp_hello *hello)
+static void tcp_connection_take_hello(struct nxr_tcp_conn *conn, const struct nxr_tcp_hello *hello)
 {
     nxr_tcp_timer_end(&conn->timer);
     nxr_tcp.n_strangers--;
@@ -253,7 +253,7 @@ static void take_answer(struct nxr_tcp_conn *conn)
     }
 }
 
-static void take(struct nxr_tcp_conn *conn, const struct nxr_tcp_hello *hello)
+static void tcp_connection_take(struct nxr_tcp_conn *conn, const struct nxr_tcp_hello *hello)
 {
     static const enum nxr_tcp_hello_type expected[] = {
         [NXR_TCP_WANTS_HELLO] = NXR_TCP_HELLO,
@@ -278,7 +278,7 @@ static void take(struct nxr_tcp_conn *conn, const struct nxr_tcp_hello *hello)
     } else if (why != NULL) {
         nxr_tcp_conn_lost(conn, why);
     } else if (conn->stage == NXR_TCP_WANTS_HELLO) {
-        take_hello(conn, hello);
+        tcp_connection_take_hello(conn, hello);
     } else if (conn->stage == NXR_TCP_WANTS_ANSWER) {
         take_answer(conn);
     } else {
@@ -304,7 +304,7 @@ void nxr_tcp_read_hello(struct nxr_tcp_conn *conn)
     if (conn->n_held == sizeof(hello)) {
         conn->n_held = 0;
         memcpy(&hello, conn->held, sizeof(hello));
-        take(conn, &hello);
+        tcp_connection_take(conn, &hello);
     }
 }
 
@@ -356,7 +356,7 @@ static void warm(struct nxr_tcp_conn *conn)
     nxr_tcp.hot[nxr_tcp.n_hot++] = conn;
 }
 
-static void is_ready(struct nxr_tcp_watch *watch, uint32_t events)
+static void tcp_connection_is_ready(struct nxr_tcp_watch *watch, uint32_t events)
 {
     struct nxr_tcp_conn *conn = nxr_list_entry(watch, struct nxr_tcp_conn, watch);
 

@@ -118,7 +118,7 @@ bool nxr_tcp_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-static void free_ep(struct nxr_net_ep *ep)
+static void tcp_endpoint_free_ep(struct nxr_net_ep *ep)
 {
     struct nxr_tcp_conn *conn = ep->conn;
 
@@ -142,7 +142,7 @@ static bool has_arrived(const struct nxr_tcp_conn *conn)
 }
 
 /* Is something left to be done before it can go? */
-static bool is_leaving(struct nxr_net_ep *ep)
+static bool tcp_endpoint_is_leaving(struct nxr_net_ep *ep)
 {
     if (ep->has_failed || nxr_now_ns() >= ep->close_at) {
         return false;
@@ -158,15 +158,15 @@ static bool is_leaving(struct nxr_net_ep *ep)
 }
 
 /* One step of the close of an endpoint, which may be gone after it. */
-static int close_further(struct nxr_net_ep *ep)
+static int tcp_endpoint_close_further(struct nxr_net_ep *ep)
 {
-    if (is_leaving(ep)) {
+    if (tcp_endpoint_is_leaving(ep)) {
         if (nxr_list_is_empty(&ep->close_timer.link)) {
             nxr_tcp_timer_set(&ep->close_timer, LOOK_NS);
         }
         return 0;
     }
-    free_ep(ep);
+    tcp_endpoint_free_ep(ep);
     return 1;
 }
 
@@ -205,7 +205,7 @@ void nxr_tcp_ep_close(struct nxr_net_ep *ep, bool is_orderly)
     nxr_list_remove(&ep->link);
     nxr_list_append(&nxr_tcp.closing, &ep->link);
     if (!nxr_tcp.is_progressing) {
-        (void)close_further(ep);
+        (void)tcp_endpoint_close_further(ep);
     }
 }
 
@@ -222,7 +222,7 @@ int nxr_tcp_endpoints_progress(void)
         n++;
     }
     nxr_list_for_each (link, after, &nxr_tcp.closing) {
-        n += close_further(nxr_list_entry(link, struct nxr_net_ep, link));
+        n += tcp_endpoint_close_further(nxr_list_entry(link, struct nxr_net_ep, link));
     }
     return n;
 }
@@ -234,11 +234,11 @@ void nxr_tcp_endpoints_end(void)
     while (!nxr_list_is_empty(&nxr_tcp.closing)) {
         (void)nxr_tcp_handle_events(1);
         nxr_list_for_each (link, after, &nxr_tcp.closing) {
-            (void)close_further(nxr_list_entry(link, struct nxr_net_ep, link));
+            (void)tcp_endpoint_close_further(nxr_list_entry(link, struct nxr_net_ep, link));
         }
     }
     nxr_list_splice(&nxr_tcp.eps, &nxr_tcp.failed);
     nxr_list_for_each (link, after, &nxr_tcp.eps) {
-        free_ep(nxr_list_entry(link, struct nxr_net_ep, link));
+        tcp_endpoint_free_ep(nxr_list_entry(link, struct nxr_net_ep, link));
     }
 }

@@ -25,25 +25,26 @@ static void timer_is_ready(struct nxr_tcp_watch *watch, uint32_t events)
     (void)events;
 }
 
-static struct nxr_tcp_watch timer_watch = {timer_is_ready, -1};
+static struct nxr_tcp_watch tcp_events_timer_watch = {timer_is_ready, -1};
 
 int nxr_tcp_events_open(void)
 {
     nxr_tcp.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    timer_watch.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    return nxr_tcp.epoll_fd >= 0 && timer_watch.fd >= 0 ? nxr_tcp_watch(&timer_watch, EPOLLIN)
-                                                        : NIXL_ERR_LIMIT;
+    tcp_events_timer_watch.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    return nxr_tcp.epoll_fd >= 0 && tcp_events_timer_watch.fd >= 0
+               ? nxr_tcp_watch(&tcp_events_timer_watch, EPOLLIN)
+               : NIXL_ERR_LIMIT;
 }
 
 void nxr_tcp_events_close(void)
 {
-    if (timer_watch.fd >= 0) {
-        close(timer_watch.fd);
+    if (tcp_events_timer_watch.fd >= 0) {
+        close(tcp_events_timer_watch.fd);
     }
     if (nxr_tcp.epoll_fd >= 0) {
         close(nxr_tcp.epoll_fd);
     }
-    timer_watch.fd = nxr_tcp.epoll_fd = -1;
+    tcp_events_timer_watch.fd = nxr_tcp.epoll_fd = -1;
 }
 
 static int control(struct nxr_tcp_watch *watch, int what, uint32_t events)
@@ -90,7 +91,7 @@ static void set(int64_t at)
     const struct itimerspec when = {.it_value = nxr_timespec(at)};
 
     nxr_tcp.timer_at = at;
-    (void)timerfd_settime(timer_watch.fd, TFD_TIMER_ABSTIME, &when, NULL);
+    (void)timerfd_settime(tcp_events_timer_watch.fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
 void nxr_tcp_timer_set(struct nxr_tcp_timer *timer, int64_t after_ns)

@@ -22,7 +22,7 @@
 #include <string.h>
 
 /* Is the interface named in NIXLRUN_NET_DEVICES? */
-static bool is_named(const char *name)
+static bool tcp_interfaces_is_named(const char *name)
 {
     const char *at = nxr_tcp.core->devices;
     size_t nbytes = strlen(name);
@@ -117,7 +117,7 @@ static void insert_way(const struct nxr_tcp_way *way, const char *name, long spe
     snprintf(nxr_tcp.names[at], sizeof(nxr_tcp.names[0]), "%s", name);
 }
 
-static enum nxr_extent extent_of(const struct ifaddrs *entry)
+static enum nxr_extent tcp_interfaces_extent_of(const struct ifaddrs *entry)
 {
     return (entry->ifa_flags & IFF_LOOPBACK) != 0 ? NXR_EXTENT_PROCESSES
                                                   : nxr_interface_extent(entry->ifa_name);
@@ -131,8 +131,9 @@ static void add_ways(const struct ifaddrs *list, enum nxr_extent extent)
         struct nxr_tcp_way way;
 
         if (entry->ifa_addr != NULL && (entry->ifa_flags & IFF_UP) != 0 &&
-            (entry->ifa_flags & IFF_RUNNING) != 0 && (!has_names || is_named(entry->ifa_name)) &&
-            extent_of(entry) == extent && make_way(entry, &way)) {
+            (entry->ifa_flags & IFF_RUNNING) != 0 &&
+            (!has_names || tcp_interfaces_is_named(entry->ifa_name)) &&
+            tcp_interfaces_extent_of(entry) == extent && make_way(entry, &way)) {
             insert_way(&way, entry->ifa_name, speed_of(entry->ifa_name));
         }
     }

@@ -113,7 +113,7 @@ static bool may_accept(int error)
     }
 }
 
-static void is_ready(struct nxr_tcp_watch *watch, uint32_t events)
+static void tcp_listen_is_ready(struct nxr_tcp_watch *watch, uint32_t events)
 {
     (void)events;
     for (int i = 0; i < ACCEPTS; i++) {
@@ -174,7 +174,8 @@ int nxr_tcp_listen(char *why, size_t why_nbytes)
     pause_timer = (struct nxr_tcp_timer){.rings = resume};
     nxr_list_init(&pause_timer.link);
     for (unsigned i = 0; i < address->n_ways; i++) {
-        listeners[n] = (struct nxr_tcp_watch){is_ready, open_listener(&address->ways[i])};
+        listeners[n] =
+            (struct nxr_tcp_watch){tcp_listen_is_ready, open_listener(&address->ways[i])};
         if (listeners[n].fd < 0 || nxr_tcp_watch(&listeners[n], EPOLLIN) != NIXL_OK) {
             error = errno;
             if (listeners[n].fd >= 0) {

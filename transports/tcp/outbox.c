@@ -32,7 +32,7 @@ struct ended {
 
 _Static_assert(sizeof(struct ended) <= sizeof(((struct nxr_net_op *)NULL)->scratch), "it fits");
 
-static void end(struct nxr_net_op *op, int status)
+static void tcp_outbox_end(struct nxr_net_op *op, int status)
 {
     struct ended *ended = (struct ended *)(void *)op->scratch;
 
@@ -67,7 +67,8 @@ static size_t whole_nbytes(const struct nxr_tcp_out *out)
  * Add what is left of a message behind its first `skip` bytes, up to so many bytes. How many parts
  * that makes.
  */
-static int gather(const struct nxr_tcp_out *out, size_t skip, size_t *room_p, struct iovec *parts)
+static int tcp_outbox_gather(const struct nxr_tcp_out *out, size_t skip, size_t *room_p,
+                             struct iovec *parts)
 {
     const struct iovec all[PARTS_OF_A_MESSAGE] = {
         {(void *)&out->frame, sizeof(out->frame)},
@@ -97,7 +98,7 @@ static int gather(const struct nxr_tcp_out *out, size_t skip, size_t *room_p, st
  * How much the kernel has taken; 0 also of a connection that is broken: what the peer has sent
  * before is read first, and its end is found behind that.
  */
-static size_t hand_over(struct nxr_tcp_conn *conn, struct iovec *parts, int n_parts)
+static size_t tcp_outbox_hand_over(struct nxr_tcp_conn *conn, struct iovec *parts, int n_parts)
 {
     const struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)n_parts};
     ssize_t nbytes;
@@ -124,7 +125,7 @@ static size_t send_short(struct nxr_tcp_conn *conn, const struct nxr_tcp_out *ou
 }
 
 /* Send a message that nothing waits before: how much of it has left. */
-static size_t send_now(struct nxr_tcp_conn *conn, const struct nxr_tcp_out *out)
+static size_t tcp_outbox_send_now(struct nxr_tcp_conn *conn, const struct nxr_tcp_out *out)
 {
     struct iovec parts[PARTS_OF_A_MESSAGE];
     size_t room = TURN_NBYTES;
@@ -133,8 +134,8 @@ static size_t send_now(struct nxr_tcp_conn *conn, const struct nxr_tcp_out *out)
     if (out->frame.bulk_nbytes == 0 && whole_nbytes(out) <= SHORT_NBYTES) {
         return send_short(conn, out);
     }
-    n_parts = gather(out, 0, &room, parts);
-    return hand_over(conn, parts, n_parts);
+    n_parts = tcp_outbox_gather(out, 0, &room, parts);
+    return tcp_outbox_hand_over(conn, parts, n_parts);
 }
 
 static struct nxr_tcp_out *out_at(struct nxr_net_ep *ep, unsigned index)
@@ -163,7 +164,7 @@ int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
         return NIXL_ERR_TRANSPORT;
     }
     if (ep->conn != NULL && ep->n_outs == 0) {
-        n_sent = send_now(ep->conn, &out);
+        n_sent = tcp_outbox_send_now(ep->conn, &out);
         if (n_sent == whole_nbytes(&out)) {
             return NIXL_OK;
         }
@@ -175,7 +176,7 @@ int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
 }
 
 /* So many bytes more have left: end what is whole. How many that were. */
-static int advance(struct nxr_net_ep *ep, size_t nbytes)
+static int tcp_outbox_advance(struct nxr_net_ep *ep, size_t nbytes)
 {
     struct nxr_net_op *ops[NXR_TCP_MAX_OUTS];
     int n = 0;
@@ -188,7 +189,7 @@ static int advance(struct nxr_net_ep *ep, size_t nbytes)
         ep->n_outs--;
     }
     for (int i = 0; i < n; i++) {
-        end(ops[i], NIXL_OK);
+        tcp_outbox_end(ops[i], NIXL_OK);
     }
     return n;
 }
@@ -200,11 +201,11 @@ int nxr_tcp_flush(struct nxr_net_ep *ep)
     int n_parts = 0, n = 0;
 
     for (unsigned i = 0; i < ep->n_outs && n_parts + PARTS_OF_A_MESSAGE <= MAX_PARTS; i++) {
-        n_parts += gather(out_at(ep, i), skip, &room, parts + n_parts);
+        n_parts += tcp_outbox_gather(out_at(ep, i), skip, &room, parts + n_parts);
         skip = 0;
     }
     if (n_parts > 0) {
-        n = advance(ep, hand_over(ep->conn, parts, n_parts));
+        n = tcp_outbox_advance(ep, tcp_outbox_hand_over(ep->conn, parts, n_parts));
     }
     if (ep->conn != NULL) {
         nxr_tcp_conn_wants_room(ep->conn, ep->n_outs > 0);
@@ -219,6 +220,6 @@ void nxr_tcp_outs_end(struct nxr_net_ep *ep, int status)
 
         ep->first = (ep->first + 1) % NXR_TCP_MAX_OUTS;
         ep->n_outs--;
-        end(op, status);
+        tcp_outbox_end(op, status);
     }
 }

@@ -34,7 +34,7 @@ void nxr_tcp_bulk_end(struct nxr_tcp_conn *conn)
 }
 
 /* So many bytes of it are where they belong. */
-static void bulk_came(struct nxr_tcp_conn *conn, size_t nbytes)
+static void tcp_stream_bulk_came(struct nxr_tcp_conn *conn, size_t nbytes)
 {
     void *cookie = conn->cookie;
     bool is_wanted = conn->bulk != NULL;
@@ -69,7 +69,7 @@ static size_t begin_bulk(struct nxr_tcp_conn *conn, const struct nxr_tcp_frame *
         if (conn->bulk != NULL) {
             memcpy(conn->bulk, behind, n_here);
         }
-        bulk_came(conn, n_here);
+        tcp_stream_bulk_came(conn, n_here);
     }
     return n_here;
 }
@@ -102,7 +102,7 @@ static size_t take_frames(struct nxr_tcp_conn *conn, const unsigned char *bytes,
 }
 
 /* Keep what is not whole. False: no memory. */
-static bool hold(struct nxr_tcp_conn *conn, const unsigned char *bytes, size_t nbytes)
+static bool tcp_stream_hold(struct nxr_tcp_conn *conn, const unsigned char *bytes, size_t nbytes)
 {
     if (nbytes > conn->held_nbytes) {
         unsigned char *held = realloc(conn->held, nbytes);
@@ -145,7 +145,7 @@ static ssize_t read_bulk(struct nxr_tcp_conn *conn)
         read_some(conn, conn->bulk != NULL ? (void *)conn->bulk : nxr_tcp.buffer, wanted);
 
     if (nbytes > 0) {
-        bulk_came(conn, (size_t)nbytes);
+        tcp_stream_bulk_came(conn, (size_t)nbytes);
     }
     return nbytes;
 }
@@ -154,7 +154,7 @@ static ssize_t read_bulk(struct nxr_tcp_conn *conn)
  * How much to read the next time: where bulk comes, little, so that not much of it has to be copied
  * to its place; where messages come in a row, many at once.
  */
-static void learn(struct nxr_tcp_conn *conn, size_t n_read)
+static void tcp_stream_learn(struct nxr_tcp_conn *conn, size_t n_read)
 {
     if (conn->has_bulk) {
         conn->read_nbytes = NXR_TCP_FIRST_NBYTES;
@@ -174,8 +174,9 @@ static ssize_t read_frames(struct nxr_tcp_conn *conn)
     }
     memcpy(nxr_tcp.buffer, conn->held, n_held);
     n_taken = take_frames(conn, nxr_tcp.buffer, n_held + (size_t)nbytes, &why);
-    learn(conn, (size_t)nbytes);
-    if (why == NULL && !hold(conn, nxr_tcp.buffer + n_taken, n_held + (size_t)nbytes - n_taken)) {
+    tcp_stream_learn(conn, (size_t)nbytes);
+    if (why == NULL &&
+        !tcp_stream_hold(conn, nxr_tcp.buffer + n_taken, n_held + (size_t)nbytes - n_taken)) {
         why = "no memory for what came";
     }
     if (why != NULL) {

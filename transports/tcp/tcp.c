@@ -40,7 +40,7 @@ static bool make_secrets(void)
 }
 
 /* "tcp on eth0, eth1": the ways of an interface lie together. */
-static void describe_devices(char *line, size_t line_nbytes)
+static void tcp_describe_devices(char *line, size_t line_nbytes)
 {
     size_t used = (size_t)snprintf(line, line_nbytes, "tcp on");
     const char *last = "";
@@ -54,7 +54,7 @@ static void describe_devices(char *line, size_t line_nbytes)
     }
 }
 
-static void fill_attr(void)
+static void tcp_fill_attr(void)
 {
     struct nxr_net_attr *attr = &nxr_tcp.attr;
     struct utsname system = {.release = ""};
@@ -78,10 +78,10 @@ static void fill_attr(void)
     };
     (void)uname(&system);
     snprintf(attr->library, sizeof(attr->library), "%.20s %.40s", system.sysname, system.release);
-    describe_devices(attr->devices, sizeof(attr->devices));
+    tcp_describe_devices(attr->devices, sizeof(attr->devices));
 }
 
-static void close_all(void)
+static void tcp_close_all(void)
 {
     nxr_tcp_listen_end();
     nxr_tcp_events_close();
@@ -92,7 +92,7 @@ static void close_all(void)
     nxr_tcp.core = NULL;
 }
 
-static int make_room(void)
+static int tcp_make_room(void)
 {
     size_t n_peers = (size_t)nxr_tcp.core->size;
 
@@ -108,7 +108,7 @@ static int make_room(void)
     return NIXL_OK;
 }
 
-static int start(char *why, size_t why_nbytes)
+static int tcp_start(char *why, size_t why_nbytes)
 {
     int status = nxr_tcp_find_ways(why, why_nbytes);
 
@@ -119,7 +119,7 @@ static int start(char *why, size_t why_nbytes)
         snprintf(why, why_nbytes, "no random numbers for its secrets (getrandom)");
         return NIXL_ERR_TRANSPORT;
     }
-    if (make_room() != NIXL_OK) {
+    if (tcp_make_room() != NIXL_OK) {
         snprintf(why, why_nbytes, "no memory for %d ranks", nxr_tcp.core->size);
         return NIXL_ERR_NO_MEMORY;
     }
@@ -149,13 +149,13 @@ static int tcp_open(const struct nxr_net_core *core, char *why, size_t why_nbyte
     nxr_list_init(&nxr_tcp.dead);
     nxr_list_init(&nxr_tcp.timers);
     nxr_list_init(&nxr_tcp.ended);
-    status = start(why, why_nbytes);
+    status = tcp_start(why, why_nbytes);
     if (status != NIXL_OK) {
-        close_all();
+        tcp_close_all();
         return status;
     }
     nxr_tcp_address_seal(&nxr_tcp.address);
-    fill_attr();
+    tcp_fill_attr();
     return NIXL_OK;
 }
 
@@ -170,7 +170,7 @@ static void tcp_close(void)
         nxr_tcp_conn_close(nxr_list_entry(link, struct nxr_tcp_conn, link));
     }
     nxr_tcp_conns_free();
-    close_all();
+    tcp_close_all();
 }
 
 static const struct nxr_net_attr *tcp_attr(void)
@@ -208,7 +208,7 @@ static int tcp_reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char
 /* ---- driving it ------------------------------------------------------------------------------ */
 
 /* Who speaks is read at once; who else has come is asked for now and then. */
-static int look(void)
+static int tcp_look(void)
 {
     int n = nxr_tcp_read_hot();
 
@@ -225,7 +225,7 @@ static int tcp_progress(void)
     int n;
 
     nxr_tcp.is_progressing = true;
-    n = look();
+    n = tcp_look();
     if (nxr_tcp.timer_at != 0 && *nxr_tcp.core->now_ns >= nxr_tcp.timer_at) {
         n += nxr_tcp_ring();
     }

@@ -48,7 +48,7 @@ struct incoming {
 /* ---- out ------------------------------------------------------------------------------------- */
 
 /* The bulk has ended; what UCX still needs of it stays until the head is out. */
-static void let_go(struct bulk *bulk)
+static void ucx_bulk_let_go(struct bulk *bulk)
 {
     nxr_list_remove(&bulk->link);
     bulk->op = NULL;
@@ -73,7 +73,7 @@ static void head_sent(void *request, ucs_status_t status, void *user_data)
 }
 
 /* False: there is no room now; progress() sees to it that UCX tells when there is. */
-static bool send_piece(struct nxr_net_ep *ep, struct bulk *bulk)
+static bool ucx_bulk_send_piece(struct nxr_net_ep *ep, struct bulk *bulk)
 {
     static const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
@@ -100,14 +100,14 @@ static int push(struct nxr_net_ep *ep)
     while (n < NXR_UCX_PIECES_A_ROUND && !nxr_list_is_empty(&ep->bulks)) {
         struct bulk *bulk = nxr_list_entry(ep->bulks.next, struct bulk, link);
 
-        if (!send_piece(ep, bulk)) {
+        if (!ucx_bulk_send_piece(ep, bulk)) {
             return n;
         }
         n++;
         if (bulk->left == 0) {
             struct nxr_net_op *op = bulk->op;
 
-            let_go(bulk);
+            ucx_bulk_let_go(bulk);
             nxr_ucx_end(op, NIXL_OK);
         }
     }
@@ -145,7 +145,7 @@ int nxr_ucx_bulk_send(struct nxr_net_ep *ep, const void *header, size_t header_n
     bulk->is_head_at_ucx = request != NULL;
     while (request == NULL && nxr_list_is_empty(&ep->bulks) && bulk->left > 0 &&
            nbytes - bulk->left < NXR_UCX_PIECES_A_ROUND * NXR_UCX_PIECE_NBYTES &&
-           send_piece(ep, bulk)) {
+           ucx_bulk_send_piece(ep, bulk)) {
     }
     if (bulk->left == 0) {
         free(bulk);
@@ -167,7 +167,7 @@ void nxr_ucx_bulks_stop(struct nxr_net_ep *ep, int status)
         struct bulk *bulk = nxr_list_entry(ep->bulks.next, struct bulk, link);
         struct nxr_net_op *op = bulk->op;
 
-        let_go(bulk);
+        ucx_bulk_let_go(bulk);
         nxr_ucx_end(op, status);
     }
 }
@@ -184,7 +184,7 @@ static struct nxr_ucx_sender *sender_of(uint32_t rank, const ucp_am_recv_param_t
 }
 
 /* Give the core its memory back; what still comes is dropped. */
-static void give_back(struct incoming *incoming, int status)
+static void ucx_bulk_give_back(struct incoming *incoming, int status)
 {
     if (incoming->at != NULL) {
         incoming->at = NULL;
@@ -221,7 +221,8 @@ static ucs_status_t head_came(void *arg, const void *header, size_t header_nbyte
     incoming = malloc(sizeof(*incoming));
     lost.at = nxr_ucx.core->incoming(bytes, nbytes, head.nbytes, &lost.cookie);
     if (incoming == NULL) {
-        give_back(&lost, NIXL_ERR_NO_MEMORY); /* which ends all that the core has with the sender */
+        ucx_bulk_give_back(
+            &lost, NIXL_ERR_NO_MEMORY); /* which ends all that the core has with the sender */
         skip_next(sender, head.nbytes);
         return UCS_OK;
     }
@@ -231,12 +232,12 @@ static ucs_status_t head_came(void *arg, const void *header, size_t header_nbyte
 }
 
 /* A piece of the oldest bulk of a sender, which has one. */
-static void take_piece(struct nxr_ucx_sender *sender, const void *bytes, size_t nbytes)
+static void ucx_bulk_take_piece(struct nxr_ucx_sender *sender, const void *bytes, size_t nbytes)
 {
     struct incoming *incoming = nxr_list_entry(sender->bulks.next, struct incoming, link);
 
     if (nbytes > incoming->left) {
-        give_back(incoming, NIXL_ERR_TRANSPORT);
+        ucx_bulk_give_back(incoming, NIXL_ERR_TRANSPORT);
         return;
     }
     if (incoming->at != NULL) {
@@ -248,7 +249,7 @@ static void take_piece(struct nxr_ucx_sender *sender, const void *bytes, size_t 
     if (incoming->left == 0) {
         nxr_list_remove(&incoming->link);
         sender->skip = incoming->skip;
-        give_back(incoming, NIXL_OK);
+        ucx_bulk_give_back(incoming, NIXL_OK);
         free(incoming);
     }
 }
@@ -268,7 +269,7 @@ static ucs_status_t piece_came(void *arg, const void *header, size_t header_nbyt
     if (sender != NULL && sender->skip > 0) {
         sender->skip -= nbytes < sender->skip ? nbytes : sender->skip;
     } else if (sender != NULL && !nxr_list_is_empty(&sender->bulks)) {
-        take_piece(sender, bytes, nbytes);
+        ucx_bulk_take_piece(sender, bytes, nbytes);
     }
     return UCS_OK;
 }
@@ -293,7 +294,7 @@ static int give_back_cut(void)
         struct nxr_ucx_sender *sender = nxr_list_entry(cut, struct nxr_ucx_sender, cut_link);
 
         nxr_list_for_each (link, after, &sender->bulks) {
-            give_back(nxr_list_entry(link, struct incoming, link), NIXL_ERR_TRANSPORT);
+            ucx_bulk_give_back(nxr_list_entry(link, struct incoming, link), NIXL_ERR_TRANSPORT);
             n++;
         }
     }
@@ -333,7 +334,7 @@ void nxr_ucx_bulks_free(void)
         while ((link = nxr_list_pop(&nxr_ucx.senders[rank].bulks)) != NULL) {
             struct incoming *incoming = nxr_list_entry(link, struct incoming, link);
 
-            give_back(incoming, NIXL_ERR_TRANSPORT);
+            ucx_bulk_give_back(incoming, NIXL_ERR_TRANSPORT);
             free(incoming);
         }
     }

@@ -81,7 +81,7 @@ int nxr_ucx_find_devices(void)
     return nxr_ucx.n_devices > 0 ? NIXL_OK : NIXL_ERR_NO_DEVICE;
 }
 
-static bool leads_out(const char *name)
+static bool ucx_devices_leads_out(const char *name)
 {
     return strncmp(name, "tcp/", 4) != 0 || nxr_interface_extent(name + 4) == NXR_EXTENT_HOSTS;
 }
@@ -95,7 +95,7 @@ bool nxr_ucx_list_outward(char *list, size_t list_nbytes)
     for (unsigned i = 0; i < nxr_ucx.n_devices && used < list_nbytes; i++) {
         const char *name = nxr_ucx.devices[i];
 
-        if (!leads_out(name)) {
+        if (!ucx_devices_leads_out(name)) {
             has_bridge = true;
         } else {
             used += (size_t)snprintf(list + used, list_nbytes - used, "%s%s", used > 0 ? "," : "",
@@ -111,7 +111,7 @@ bool nxr_ucx_list_outward(char *list, size_t list_nbytes)
 }
 
 /* "tcp on eth0, eth1; rc_mlx5 on mlx5_0:1": UCX lists the devices of a transport together. */
-static void describe_devices(char *line, size_t line_nbytes)
+static void ucx_devices_describe_devices(char *line, size_t line_nbytes)
 {
     const char *last = "";
     size_t at = 0;
@@ -219,5 +219,5 @@ void nxr_ucx_fill_attr(void)
         snprintf(nxr_ucx.attr.library, sizeof(nxr_ucx.attr.library), "UCX %u.%u.%u", major, minor,
                  release);
     }
-    describe_devices(nxr_ucx.attr.devices, sizeof(nxr_ucx.attr.devices));
+    ucx_devices_describe_devices(nxr_ucx.attr.devices, sizeof(nxr_ucx.attr.devices));
 }

@@ -56,7 +56,7 @@ static void move_to(struct nxr_list *list, struct nxr_net_ep *ep)
     nxr_list_append(list, &ep->link);
 }
 
-static void fail(struct nxr_net_ep *ep, ucs_status_t status)
+static void ucx_endpoint_fail(struct nxr_net_ep *ep, ucs_status_t status)
 {
     if (!ep->has_failed) {
         ep->has_failed = true;
@@ -72,7 +72,7 @@ static void fail(struct nxr_net_ep *ep, ucs_status_t status)
 static void on_failure(void *arg, ucp_ep_h ucp, ucs_status_t status)
 {
     (void)ucp;
-    fail(arg, status);
+    ucx_endpoint_fail(arg, status);
 }
 
 int nxr_ucx_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p)
@@ -120,7 +120,7 @@ static void connect_ep(struct nxr_net_ep *ep)
     status = ucp_ep_create(nxr_ucx.worker, &params, &ep->ucp);
     if (status != UCS_OK) {
         ep->ucp = NULL;
-        fail(ep, status);
+        ucx_endpoint_fail(ep, status);
         return;
     }
     ep->flush = ucp_ep_flush_nbx(ep->ucp, &flush_param);
@@ -160,7 +160,7 @@ static void knock(struct nxr_net_ep *ep)
     if (UCS_PTR_IS_PTR(request)) {
         ep->flush = request;
     } else if (request != NULL) {
-        fail(ep, UCS_PTR_STATUS(request));
+        ucx_endpoint_fail(ep, UCS_PTR_STATUS(request));
     }
 }
 
@@ -192,7 +192,7 @@ static int open_further(struct nxr_net_ep *ep, bool is_first)
 }
 
 /* UCX has the IP addresses of a peer somewhere in its own address of it. */
-static void ask_kernel(const struct nxr_net_ep *ep, char *line, size_t line_nbytes)
+static void ucx_endpoint_ask_kernel(const struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 {
     line[0] = '\0';
     if (nxr_ucx.kinds == NXR_UCX_HAS_TCP) {
@@ -203,7 +203,7 @@ static void ask_kernel(const struct nxr_net_ep *ep, char *line, size_t line_nbyt
 bool nxr_ucx_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 {
     if (ep->is_connected) {
-        ask_kernel(ep, line, line_nbytes);
+        ucx_endpoint_ask_kernel(ep, line, line_nbytes);
     } else {
         snprintf(line, line_nbytes, "%s", nxr_ucx.attr.devices);
     }
@@ -269,14 +269,14 @@ static void close_by_force(struct nxr_net_ep *ep)
     }
 }
 
-static void free_ep(struct nxr_net_ep *ep)
+static void ucx_endpoint_free_ep(struct nxr_net_ep *ep)
 {
     nxr_list_remove(&ep->link);
     free(ep);
 }
 
 /* Is what was accepted still on its way, and may it take longer? Bulk goes first, then a flush. */
-static bool is_leaving(struct nxr_net_ep *ep)
+static bool ucx_endpoint_is_leaving(struct nxr_net_ep *ep)
 {
     static const ucp_request_param_t param;
 
@@ -301,10 +301,10 @@ static bool is_leaving(struct nxr_net_ep *ep)
 }
 
 /* One step of the close of an endpoint, which may be gone after it. */
-static int close_further(struct nxr_net_ep *ep)
+static int ucx_endpoint_close_further(struct nxr_net_ep *ep)
 {
     if (ep->ucp != NULL) {
-        if (is_leaving(ep)) {
+        if (ucx_endpoint_is_leaving(ep)) {
             return 0;
         }
         close_by_force(ep);
@@ -312,7 +312,7 @@ static int close_further(struct nxr_net_ep *ep)
     if (ep->n_operations > 0) {
         return 0;
     }
-    free_ep(ep);
+    ucx_endpoint_free_ep(ep);
     return 1;
 }
 
@@ -328,12 +328,12 @@ void nxr_ucx_ep_close(struct nxr_net_ep *ep, bool is_orderly)
     }
     move_to(&nxr_ucx.closing, ep);
     if (!nxr_ucx.is_inside) {
-        (void)close_further(ep);
+        (void)ucx_endpoint_close_further(ep);
     }
 }
 
 /* UCX tells no addresses, but in its log. */
-static void tell_failure(struct nxr_net_ep *ep)
+static void ucx_endpoint_tell_failure(struct nxr_net_ep *ep)
 {
     const char *reason = ucs_status_string(ep->failure);
     char why[300];
@@ -361,11 +361,11 @@ int nxr_ucx_endpoints_progress(void)
         struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, link);
 
         nxr_list_append(&nxr_ucx.endpoints, link);
-        tell_failure(ep);
+        ucx_endpoint_tell_failure(ep);
         n++;
     }
     nxr_list_for_each (link, after, &nxr_ucx.closing) {
-        n += close_further(nxr_list_entry(link, struct nxr_net_ep, link));
+        n += ucx_endpoint_close_further(nxr_list_entry(link, struct nxr_net_ep, link));
     }
     return n;
 }

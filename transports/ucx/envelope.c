@@ -25,7 +25,7 @@ static uint32_t checksum_add(uint32_t sum, const void *bytes, size_t nbytes)
     return sum;
 }
 
-static uint32_t checksum(const struct nxr_ucx_envelope *envelope, const void *contents)
+static uint32_t ucx_envelope_checksum(const struct nxr_ucx_envelope *envelope, const void *contents)
 {
     struct nxr_ucx_envelope bare = *envelope;
 
@@ -40,7 +40,7 @@ size_t nxr_ucx_wrap(struct nxr_ucx_envelope *envelope, const void *contents, siz
         return 0;
     }
     envelope->nbytes = nbytes;
-    envelope->checksum = checksum(envelope, contents);
+    envelope->checksum = ucx_envelope_checksum(envelope, contents);
     memcpy(bytes, envelope, sizeof(*envelope));
     memcpy((char *)bytes + sizeof(*envelope), contents, nbytes);
     return sizeof(*envelope) + nbytes;
@@ -67,7 +67,7 @@ int nxr_ucx_unwrap(uint32_t magic, const void *bytes, size_t nbytes,
                  nbytes - sizeof(envelope));
         return NIXL_ERR_UNSUPPORTED;
     }
-    if (envelope.checksum != checksum(&envelope, contents)) {
+    if (envelope.checksum != ucx_envelope_checksum(&envelope, contents)) {
         snprintf(why, why_nbytes, "its checksum is wrong");
         return NIXL_ERR_UNSUPPORTED;
     }

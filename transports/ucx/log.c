@@ -33,14 +33,15 @@ static atomic_bool is_open, has_lines;
 /* UCX has no way to take out a handler that is not the last, so it stays. */
 static bool is_pushed;
 
-static ucs_log_func_rc_t keep(const char *file, unsigned number, const char *function,
-                              ucs_log_level_t level, const ucs_log_component_config_t *component,
-                              const char *format, va_list args)
+static ucs_log_func_rc_t
+ucx_log_keep(const char *file, unsigned number, const char *function, ucs_log_level_t level,
+             const ucs_log_component_config_t *component, const char *format, va_list args)
     __attribute__((format(printf, 6, 0)));
 
-static ucs_log_func_rc_t keep(const char *file, unsigned number, const char *function,
-                              ucs_log_level_t level, const ucs_log_component_config_t *component,
-                              const char *format, va_list args)
+static ucs_log_func_rc_t ucx_log_keep(const char *file, unsigned number, const char *function,
+                                      ucs_log_level_t level,
+                                      const ucs_log_component_config_t *component,
+                                      const char *format, va_list args)
 {
     (void)file;
     (void)number;
@@ -74,7 +75,7 @@ void nxr_ucx_log_start(void)
         return;
     }
     if (!is_pushed) {
-        ucs_log_push_handler(keep);
+        ucs_log_push_handler(ucx_log_keep);
         is_pushed = true;
     }
     atomic_store(&is_open, true);

@@ -26,7 +26,8 @@ static void end_landing(struct landing *landing, int status)
     free(landing);
 }
 
-static void bulk_came(void *request, ucs_status_t status, size_t nbytes, void *user_data)
+static void ucx_message_bulk_came(void *request, ucs_status_t status, size_t nbytes,
+                                  void *user_data)
 {
     (void)nbytes;
     ucp_request_free(request);
@@ -52,7 +53,7 @@ static ucs_status_t fetch(void *bulk, void *memory, size_t nbytes, void *cookie)
     ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-        .cb = {.recv_am = bulk_came},
+        .cb = {.recv_am = ucx_message_bulk_came},
         .user_data = landing,
     };
     ucs_status_ptr_t request;

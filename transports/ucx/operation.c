@@ -19,7 +19,7 @@ struct operation {
 
 _Static_assert(sizeof(struct operation) <= sizeof(struct nxr_net_op), "an operation fits");
 
-static struct operation *operation_of(struct nxr_net_op *op)
+static struct operation *ucx_operation_operation_of(struct nxr_net_op *op)
 {
     return (struct operation *)(void *)op->scratch;
 }
@@ -31,7 +31,7 @@ static struct nxr_net_op *op_of(struct operation *operation)
 
 void nxr_ucx_keep(struct nxr_net_ep *ep, struct nxr_net_op *op)
 {
-    struct operation *operation = operation_of(op);
+    struct operation *operation = ucx_operation_operation_of(op);
 
     operation->ep = ep;
     nxr_list_append(&ep->operations, &operation->link);
@@ -52,7 +52,7 @@ int nxr_ucx_started(struct nxr_net_ep *ep, struct nxr_net_op *op, ucs_status_ptr
 
 void nxr_ucx_end(struct nxr_net_op *op, int status)
 {
-    struct operation *operation = operation_of(op);
+    struct operation *operation = ucx_operation_operation_of(op);
 
     nxr_list_remove(&operation->link);
     operation->ep->n_operations--;
@@ -67,7 +67,7 @@ void nxr_ucx_end(struct nxr_net_op *op, int status)
 /* What the core closed was canceled; what a peer took with it was not. */
 void nxr_ucx_sent(void *request, ucs_status_t status, void *op)
 {
-    struct nxr_net_ep *ep = operation_of(op)->ep;
+    struct nxr_net_ep *ep = ucx_operation_operation_of(op)->ep;
     int failure = ep->is_closing && !ep->has_failed ? NIXL_ERR_CANCELED : NIXL_ERR_TRANSPORT;
 
     ucp_request_free(request);

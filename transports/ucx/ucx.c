@@ -29,7 +29,7 @@
 
 struct nxr_ucx nxr_ucx;
 
-static int timer_fd = -1;
+static int ucx_timer_fd = -1;
 
 static int ucx_probe(char *why, size_t why_nbytes)
 {
@@ -123,15 +123,15 @@ static int open_events(void)
     struct epoll_event event = {.events = EPOLLIN};
 
     nxr_ucx.event_fd = epoll_create1(EPOLL_CLOEXEC);
-    timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (nxr_ucx.event_fd < 0 || timer_fd < 0 ||
-        epoll_ctl(nxr_ucx.event_fd, EPOLL_CTL_ADD, timer_fd, &event) != 0) {
+    ucx_timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (nxr_ucx.event_fd < 0 || ucx_timer_fd < 0 ||
+        epoll_ctl(nxr_ucx.event_fd, EPOLL_CTL_ADD, ucx_timer_fd, &event) != 0) {
         return errno;
     }
     return 0;
 }
 
-static void close_all(void)
+static void ucx_close_all(void)
 {
     if (nxr_ucx.worker != NULL) {
         ucp_worker_destroy(nxr_ucx.worker);
@@ -139,13 +139,13 @@ static void close_all(void)
     if (nxr_ucx.context != NULL) {
         ucp_cleanup(nxr_ucx.context);
     }
-    if (timer_fd >= 0) {
-        close(timer_fd);
+    if (ucx_timer_fd >= 0) {
+        close(ucx_timer_fd);
     }
     if (nxr_ucx.event_fd >= 0) {
         close(nxr_ucx.event_fd);
     }
-    timer_fd = -1;
+    ucx_timer_fd = -1;
 }
 
 /* What is known of ranks goes last: bulk that is not whole hangs there. */
@@ -177,7 +177,7 @@ static int prepare_to_hear(void)
 }
 
 /* What UCX logged on the way says more than its status. */
-static void explain(char *why, size_t why_nbytes, ucs_status_t status)
+static void ucx_explain(char *why, size_t why_nbytes, ucs_status_t status)
 {
     char line[200];
 
@@ -214,7 +214,7 @@ static int ucx_open(const struct nxr_net_core *core, char *why, size_t why_nbyte
             status = open_worker();
         }
         if (status != UCS_OK) {
-            explain(why, why_nbytes, status);
+            ucx_explain(why, why_nbytes, status);
         } else if (nxr_ucx_find_devices() != NIXL_OK) {
             snprintf(why, why_nbytes, "UCX has no network device to use");
         } else if (prepare_to_hear() != NIXL_OK) {
@@ -224,7 +224,7 @@ static int ucx_open(const struct nxr_net_core *core, char *why, size_t why_nbyte
             return NIXL_OK;
         }
     }
-    close_all();
+    ucx_close_all();
     forget_senders();
     nxr_ucx_log_stop();
     nxr_ucx.core = NULL;
@@ -238,7 +238,7 @@ static void ucx_close(void)
     nxr_ucx_endpoints_close();
     for (unsigned i = 0; i < CLOSE_ROUNDS && ucp_worker_progress(nxr_ucx.worker) > 0; i++) {
     }
-    close_all();
+    ucx_close_all();
     nxr_ucx_endpoints_free();
     nxr_ucx_messages_stop();
     forget_senders();
@@ -355,7 +355,7 @@ void nxr_ucx_set_timer(int64_t after_ns)
         .it_value = {.tv_sec = after_ns / 1000000000, .tv_nsec = after_ns % 1000000000},
     };
 
-    (void)timerfd_settime(timer_fd, 0, &when, NULL);
+    (void)timerfd_settime(ucx_timer_fd, 0, &when, NULL);
 }
 
 static int ucx_event_fd(void)
