@@ -315,8 +315,7 @@ static int wait_for_first_bytes(struct local *local, struct nixl_req **req_p)
     do {
         MPT_LT(mpt_now_ns(), end_ns);
         status = nixl_req_test(req_p);
-        conf_pull(local, 0, 1);
-    } while (status == NIXL_INPROGRESS && local->host[0] == 0x55);
+    } while (status == NIXL_INPROGRESS && conf_peek(local) == 0x55);
     return status;
 }
 
