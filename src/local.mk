@@ -4,105 +4,70 @@ include src/util/local.mk
 # The core. Hidden symbols are seen by the unit tests, which link this and not the library.
 noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 %C%_libnixlrun_core_la_SOURCES = \
-	%D%/boot/all_cards.c %D%/boot/all_cards.h \
-	%D%/boot/alone.c %D%/boot/alone.h \
-	%D%/boot/boot.h \
-	%D%/boot/call.c %D%/boot/call.h \
-	%D%/boot/card.c %D%/boot/card.h \
-	%D%/boot/events.c %D%/boot/events.h \
-	%D%/boot/meeting.c %D%/boot/meeting.h \
-	%D%/boot/nodes.c %D%/boot/nodes.h \
-	%D%/boot/pmix.c \
-	%D%/boot/rank_link.c %D%/boot/rank_link.h \
-	%D%/collective/agreement.c %D%/collective/agreement.h \
-	%D%/collective/buffer.c %D%/collective/buffer.h \
-	%D%/collective/buffer_far.h \
-	%D%/collective/buffer_move.c \
-	%D%/collective/call.c %D%/collective/call.h \
-	%D%/collective/collectives.c \
-	%D%/collective/combine.c %D%/collective/combine.h %D%/collective/combine_loops.h \
-	%D%/collective/device.c %D%/collective/device.h %D%/collective/device_call.c \
-	%D%/collective/device_reduce.c \
-	%D%/collective/half.c %D%/collective/half.h \
-	%D%/collective/later.c %D%/collective/later.h \
-	%D%/collective/making.c %D%/collective/making.h \
-	%D%/collective/node.c %D%/collective/node.h \
-	%D%/collective/node_barrier.c \
-	%D%/collective/node_collective.h \
-	%D%/collective/node_piece.h \
-	%D%/collective/node_alltoall.c \
-	%D%/collective/node_exchange.c \
-	%D%/collective/node_reduce.c \
-	%D%/collective/node_reduce_chain.c \
-	%D%/collective/node_reduce_direct.c \
-	%D%/collective/phase.h \
-	%D%/collective/post.c %D%/collective/post.h \
-	%D%/collective/strided.c %D%/collective/strided.h \
-	%D%/collective/team.c %D%/collective/team.h \
-	%D%/collective/team_calls.c \
-	%D%/collective/team_make.c \
-	%D%/collective/team_shrink.c \
-	%D%/collective/teams.h \
-	%D%/collective/two_level.h \
-	%D%/collective/two_level_exchange.c \
-	%D%/collective/two_level_reduce.c \
-	%D%/collective/two_level_scatter.c \
-	%D%/collective/whole.c %D%/collective/whole.h \
-	%D%/channel.c %D%/channel.h %D%/channel_move.c \
-	%D%/copier.c %D%/copier.h \
-	%D%/device_word.c %D%/device_word.h \
-	%D%/event.c %D%/event.h \
-	%D%/flush.c \
-	%D%/guard.c \
-	%D%/host/bounce.c %D%/host/bounce.h %D%/host/bounce_buffer.h \
-	%D%/host/bounce_serve.c \
-	%D%/host/conn.c %D%/host/conn.h \
-	%D%/host/control.c %D%/host/control.h \
-	%D%/host/deathwatch.c %D%/host/deathwatch.h \
-	%D%/host/dispatch.c %D%/host/dispatch.h \
-	%D%/host/farewell.c %D%/host/farewell.h \
-	%D%/host/link.c %D%/host/link.h \
-	%D%/host/liveness.c %D%/host/liveness.h \
-	%D%/host/publish.c %D%/host/publish.h \
-	%D%/host/ring.c %D%/host/ring.h \
-	%D%/host/service.c %D%/host/service.h \
-	%D%/host/neighbour.c %D%/host/neighbour.h \
-	%D%/host/op_list.h \
-	%D%/host/packet.c %D%/host/packet.h \
-	%D%/host/wire.c %D%/host/wire.h \
-	%D%/host/word_ask.c %D%/host/word_ask.h \
-	%D%/host/word_ring.c %D%/host/word_ring.h \
-	%D%/host/word_serve.c %D%/host/word_serve.h \
-	%D%/inbox.c %D%/inbox.h \
-	%D%/init.c \
-	%D%/job.h \
+	%D%/util/list.h \
+	%D%/util/ring.c %D%/util/ring.h \
+	%D%/core/card.c %D%/core/card.h \
+	%D%/core/control.c %D%/core/control.h \
+	%D%/core/event.c %D%/core/event.h \
+	%D%/core/guard.c \
+	%D%/core/job.h \
+	%D%/core/op_list.h \
+	%D%/core/peer.c \
+	%D%/core/progress.c %D%/core/progress.h \
+	%D%/core/range.c \
+	%D%/core/request.c %D%/core/request.h \
+	%D%/core/request_calls.c \
+	%D%/core/route.c %D%/core/route.h \
+	%D%/core/service.c %D%/core/service.h \
+	%D%/core/wait.c %D%/core/wait.h \
 	%D%/memory/choose.c %D%/memory/choose.h \
 	%D%/memory/copy.c \
-	%D%/memory/cuda.c %D%/memory/cuda.h \
-	%D%/memory/cuda_adopt.c \
-	%D%/memory/cuda_alloc.c \
-	%D%/memory/cuda_copy.c \
-	%D%/memory/cuda_end.c \
-	%D%/memory/cuda_expect.c \
-	%D%/memory/cuda_export.c \
-	%D%/memory/cuda_external.c \
-	%D%/memory/cuda_import.c \
-	%D%/memory/cuda_kernel.c \
-	%D%/memory/cuda_lane.c \
-	%D%/memory/cuda_pin.c \
-	%D%/memory/cuda_reduce.c \
-	%D%/memory/cuda_scatter.c \
-	%D%/memory/cuda_stream.c %D%/memory/stream.h \
 	%D%/memory/device.h \
-	%D%/memory/export.c \
 	%D%/memory/host.c \
-	%D%/memory/kernel.h %D%/memory/kernel_copy_ptx.h %D%/memory/kernel_reduce_ptx.h \
 	%D%/memory/kind.c \
 	%D%/memory/memory.h \
 	%D%/memory/move.c \
 	%D%/memory/nearest_device.c %D%/memory/nearest_device.h \
-	%D%/memory/range.c \
 	%D%/memory/reduce.h \
+	%D%/memory/kernels/kernel.h \
+	%D%/memory/kernels/kernel_copy_ptx.h \
+	%D%/memory/kernels/kernel_reduce_ptx.h \
+	%D%/memory/cuda/cuda.c %D%/memory/cuda/cuda.h \
+	%D%/memory/cuda/cuda_adopt.c \
+	%D%/memory/cuda/cuda_alloc.c \
+	%D%/memory/cuda/cuda_copy.c \
+	%D%/memory/cuda/cuda_end.c \
+	%D%/memory/cuda/cuda_expect.c \
+	%D%/memory/cuda/cuda_export.c \
+	%D%/memory/cuda/cuda_external.c \
+	%D%/memory/cuda/cuda_import.c \
+	%D%/memory/cuda/cuda_kernel.c \
+	%D%/memory/cuda/cuda_lane.c \
+	%D%/memory/cuda/cuda_pin.c \
+	%D%/memory/cuda/cuda_reduce.c \
+	%D%/memory/cuda/cuda_scatter.c \
+	%D%/memory/cuda/cuda_stream.c \
+	%D%/memory/cuda/stream.h \
+	%D%/control/dispatch.c %D%/control/dispatch.h \
+	%D%/control/farewell.c %D%/control/farewell.h \
+	%D%/control/neighbour.c %D%/control/neighbour.h \
+	%D%/control/question.c %D%/control/question.h \
+	%D%/control/wire.c %D%/control/wire.h \
+	%D%/region/export.c \
+	%D%/region/part.c %D%/region/part.h \
+	%D%/region/part_ask.c \
+	%D%/region/part_probe.c \
+	%D%/region/publish.c %D%/region/publish.h \
+	%D%/region/region.c %D%/region/region.h \
+	%D%/region/region_query.c \
+	%D%/host/conn.c %D%/host/conn.h \
+	%D%/host/deathwatch.c %D%/host/deathwatch.h \
+	%D%/host/link.c %D%/host/link.h \
+	%D%/host/liveness.c %D%/host/liveness.h \
+	%D%/host/packet.c %D%/host/packet.h \
+	%D%/host/word_ask.c %D%/host/word_ask.h \
+	%D%/host/word_ring.c %D%/host/word_ring.h \
+	%D%/host/word_serve.c %D%/host/word_serve.h \
 	%D%/net/alive.c \
 	%D%/net/ask.c \
 	%D%/net/bulk.c \
@@ -125,53 +90,101 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/net/rma.c \
 	%D%/net/state.h \
 	%D%/net/transport.c \
-	%D%/net/window.c %D%/net/window.h \
 	%D%/net/wire.c %D%/net/wire.h \
 	%D%/net/word.c \
-	%D%/net/work.c \
-	%D%/notify.c %D%/notify.h \
-	%D%/pair.h %D%/pair_expose.c \
-	%D%/pair_handle.c \
-	%D%/pair_token.c %D%/pair_token.h \
-	%D%/pair_use.c \
-	%D%/part.c \
-	%D%/part.h \
-	%D%/part_ask.c \
-	%D%/part_probe.c \
-	%D%/peer.c \
-	%D%/progress.c %D%/progress.h \
-	%D%/question.c %D%/question.h \
-	%D%/region.c %D%/region.h %D%/region_query.c \
-	%D%/request.c %D%/request.h %D%/request_calls.c \
-	%D%/route.c %D%/route.h %D%/route_expect.c %D%/route_query.c \
-	%D%/signal_wait.c \
-	%D%/stage.c %D%/stage.h %D%/stage_lane.h %D%/stage_piece.c \
-	%D%/strided.c \
-	%D%/stream.c %D%/stream.h \
-	%D%/transfer.c %D%/transfer.h \
-	%D%/util/list.h \
-	%D%/wait.c %D%/wait.h \
-	%D%/word.c %D%/word.h \
-	%D%/word_nb.c \
-	%D%/xfer.c %D%/xfer.h \
-	%D%/xfer_blocks.c \
-	%D%/xfer_hand.c \
-	%D%/xfer_query.c \
-	%D%/xfer_run.c
+	%D%/boot/all_cards.c %D%/boot/all_cards.h \
+	%D%/boot/alone.c %D%/boot/alone.h \
+	%D%/boot/boot.h \
+	%D%/boot/call.c %D%/boot/call.h \
+	%D%/boot/events.c %D%/boot/events.h \
+	%D%/boot/meeting.c %D%/boot/meeting.h \
+	%D%/boot/nodes.c %D%/boot/nodes.h \
+	%D%/boot/pmix.c \
+	%D%/boot/rank_link.c %D%/boot/rank_link.h \
+	%D%/transfer/bounce.c %D%/transfer/bounce.h \
+	%D%/transfer/bounce_buffer.h \
+	%D%/transfer/bounce_serve.c \
+	%D%/transfer/copier.c %D%/transfer/copier.h \
+	%D%/transfer/flush.c \
+	%D%/transfer/route_expect.c \
+	%D%/transfer/route_query.c \
+	%D%/transfer/stage.c %D%/transfer/stage.h \
+	%D%/transfer/stage_lane.h \
+	%D%/transfer/stage_piece.c \
+	%D%/transfer/stream.c %D%/transfer/stream.h \
+	%D%/transfer/strided.c \
+	%D%/transfer/transfer.c %D%/transfer/transfer.h \
+	%D%/transfer/window.c %D%/transfer/window.h \
+	%D%/transfer/work.c \
+	%D%/transfer/xfer.c %D%/transfer/xfer.h \
+	%D%/transfer/xfer_blocks.c \
+	%D%/transfer/xfer_hand.c \
+	%D%/transfer/xfer_query.c \
+	%D%/transfer/xfer_run.c \
+	%D%/sync/device_word.c %D%/sync/device_word.h \
+	%D%/sync/inbox.c %D%/sync/inbox.h \
+	%D%/sync/notify.c %D%/sync/notify.h \
+	%D%/sync/signal_wait.c \
+	%D%/sync/word.c %D%/sync/word.h \
+	%D%/sync/word_nb.c \
+	%D%/pair/pair.h \
+	%D%/pair/pair_expose.c \
+	%D%/pair/pair_handle.c \
+	%D%/pair/pair_token.c %D%/pair/pair_token.h \
+	%D%/pair/pair_use.c \
+	%D%/channel/channel.c %D%/channel/channel.h \
+	%D%/channel/channel_move.c \
+	%D%/collective/agreement.c %D%/collective/agreement.h \
+	%D%/collective/buffer.c %D%/collective/buffer.h \
+	%D%/collective/buffer_far.h \
+	%D%/collective/buffer_move.c \
+	%D%/collective/call.c %D%/collective/call.h \
+	%D%/collective/collectives.c \
+	%D%/collective/combine.c %D%/collective/combine.h \
+	%D%/collective/combine_loops.h \
+	%D%/collective/device.c %D%/collective/device.h \
+	%D%/collective/device_call.c \
+	%D%/collective/device_reduce.c \
+	%D%/collective/half.c %D%/collective/half.h \
+	%D%/collective/later.c %D%/collective/later.h \
+	%D%/collective/making.c %D%/collective/making.h \
+	%D%/collective/node.c %D%/collective/node.h \
+	%D%/collective/node_alltoall.c \
+	%D%/collective/node_barrier.c \
+	%D%/collective/node_collective.h \
+	%D%/collective/node_exchange.c \
+	%D%/collective/node_piece.h \
+	%D%/collective/node_reduce.c \
+	%D%/collective/node_reduce_chain.c \
+	%D%/collective/node_reduce_direct.c \
+	%D%/collective/phase.h \
+	%D%/collective/post.c %D%/collective/post.h \
+	%D%/collective/strided.c %D%/collective/strided.h \
+	%D%/collective/team.c %D%/collective/team.h \
+	%D%/collective/team_calls.c \
+	%D%/collective/team_make.c \
+	%D%/collective/team_shrink.c \
+	%D%/collective/teams.h \
+	%D%/collective/two_level.h \
+	%D%/collective/two_level_exchange.c \
+	%D%/collective/two_level_reduce.c \
+	%D%/collective/two_level_scatter.c \
+	%D%/collective/whole.c %D%/collective/whole.h \
+	%D%/init.c
 if HAVE_VULKAN
 %C%_libnixlrun_core_la_SOURCES += \
-	%D%/memory/vulkan.c %D%/memory/vulkan.h \
-	%D%/memory/vulkan_arena.c \
-	%D%/memory/vulkan_batch.c \
-	%D%/memory/vulkan_copy.c \
-	%D%/memory/vulkan_device.c \
-	%D%/memory/vulkan_look.c \
-	%D%/memory/vulkan_memory.c \
-	%D%/memory/vulkan_pin.c \
-	%D%/memory/vulkan_share.c \
-	%D%/memory/vulkan_watch.c
+	%D%/memory/vulkan/vulkan.c %D%/memory/vulkan/vulkan.h \
+	%D%/memory/vulkan/vulkan_arena.c \
+	%D%/memory/vulkan/vulkan_batch.c \
+	%D%/memory/vulkan/vulkan_copy.c \
+	%D%/memory/vulkan/vulkan_device.c \
+	%D%/memory/vulkan/vulkan_look.c \
+	%D%/memory/vulkan/vulkan_memory.c \
+	%D%/memory/vulkan/vulkan_pin.c \
+	%D%/memory/vulkan/vulkan_share.c \
+	%D%/memory/vulkan/vulkan_watch.c
 else
-%C%_libnixlrun_core_la_SOURCES += %D%/memory/vulkan_none.c
+%C%_libnixlrun_core_la_SOURCES += %D%/memory/vulkan/vulkan_none.c
 endif
 %C%_libnixlrun_core_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS) \
 	-DNXR_MODULE_DIR='"$(pkglibdir)"'
@@ -185,7 +198,8 @@ lib_LTLIBRARIES += %D%/libnixlrun.la
 # Never unloaded: threads of PMIx and exit handlers outlive a dlclose().
 %C%_libnixlrun_la_LDFLAGS = $(AM_LDFLAGS) $(NODEFS_LDFLAGS) -Wl,-z,nodelete -version-info 0:0:0
 %C%_libnixlrun_la_LIBADD = %D%/libnixlrun_core.la
-EXTRA_DIST += %D%/libnixlrun.map %D%/memory/kernel_copy.cu %D%/memory/kernel_reduce.cu %D%/memory/make-ptx
+EXTRA_DIST += %D%/libnixlrun.map \
+	%D%/memory/kernels/kernel_copy.cu %D%/memory/kernels/kernel_reduce.cu %D%/memory/kernels/make-ptx
 %C%_libnixlrun_la_DEPENDENCIES = %D%/libnixlrun_core.la %D%/libnixlrun.map
 if HAVE_VERSION_SCRIPT
 %C%_libnixlrun_la_LDFLAGS += -Wl,--version-script=$(srcdir)/%D%/libnixlrun.map

@@ -2,13 +2,13 @@
 noinst_LTLIBRARIES += %D%/libnxr_transports.la
 %C%_libnxr_transports_la_SOURCES = \
 	%D%/network.h \
-	%D%/gpu.c %D%/gpu.h \
+	%D%/gpu/gpu.c %D%/gpu/gpu.h \
 	%D%/transport.c %D%/transport.h \
-	%D%/cuda_ipc/cuda_ipc.c \
+	%D%/gpu/cuda_ipc.c \
 	%D%/self/self.c \
 	%D%/shm/shm.c %D%/shm/shm.h \
 	%D%/shm/vm.c \
-	%D%/vulkan_ipc/vulkan_ipc.c
+	%D%/gpu/vulkan_ipc.c
 %C%_libnxr_transports_la_CFLAGS = $(AM_CFLAGS)
 include transports/ofi/local.mk
 include transports/tcp/local.mk

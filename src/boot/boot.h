@@ -7,7 +7,7 @@
 #ifndef NXR_BOOT_BOOT_H
 #define NXR_BOOT_BOOT_H
 
-#include "boot/card.h"
+#include "core/card.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,12 +8,12 @@
 
 #include "collective/agreement.h"
 #include "collective/making.h"
-#include "host/wire.h"
-#include "question.h"
+#include "control/wire.h"
+#include "control/question.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/status.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <string.h>
 

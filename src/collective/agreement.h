@@ -19,8 +19,8 @@
 #ifndef NXR_COLLECTIVE_AGREEMENT_H
 #define NXR_COLLECTIVE_AGREEMENT_H
 
-#include "host/wire.h"
-#include "job.h"
+#include "control/wire.h"
+#include "core/job.h"
 
 /* Write a verdict into the own register for a call. Returns what the register now has. */
 struct nxr_verdict nxr_agreement_write(uint64_t call, const struct nxr_verdict *verdict);

@@ -8,10 +8,10 @@
 
 #include "collective/device.h"
 #include "memory/memory.h"
-#include "progress.h"
+#include "core/progress.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -10,7 +10,7 @@
 #include "collective/team.h"
 #include "util/status.h"
 #include "util/thread.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <stdlib.h>
 #include <string.h>

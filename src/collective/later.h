@@ -8,7 +8,7 @@
 #define NXR_COLLECTIVE_LATER_H
 
 #include "collective/call.h"
-#include "request.h"
+#include "core/request.h"
 
 /* Start a call that was checked, on a team of more than one. NIXL_INPROGRESS and the request. */
 int nxr_later_start(struct nixl_team *team, const char *operation, const struct nxr_call *call,

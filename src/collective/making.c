@@ -7,10 +7,10 @@
 #include "config.h"
 
 #include "collective/making.h"
-#include "request.h"
+#include "core/request.h"
 #include "util/status.h"
 #include "util/thread.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>

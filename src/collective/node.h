@@ -19,8 +19,8 @@
 #ifndef NXR_COLLECTIVE_NODE_H
 #define NXR_COLLECTIVE_NODE_H
 
-#include "host/control.h"
-#include "region.h"
+#include "core/control.h"
+#include "region/region.h"
 
 #define NXR_NODE_CELLS       8 /* a power of two */
 #define NXR_NODE_CELL_NBYTES 4096

@@ -5,11 +5,11 @@
 #include "collective/device.h"
 #include "collective/post.h"
 #include "collective/team.h"
-#include "transfer.h"
+#include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/status.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <stdlib.h>
 #include <string.h>

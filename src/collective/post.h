@@ -13,7 +13,7 @@
 #define NXR_COLLECTIVE_POST_H
 
 #include "collective/combine.h"
-#include "region.h"
+#include "region/region.h"
 
 struct nixl_team;
 struct nxr_post_way;

@@ -13,11 +13,11 @@
 #include "collective/making.h"
 #include "collective/team.h"
 #include "collective/teams.h"
-#include "event.h"
+#include "core/event.h"
 #include "host/liveness.h"
 #include "util/clock.h"
 #include "util/status.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>

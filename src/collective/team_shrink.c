@@ -11,7 +11,7 @@
 #include "collective/making.h"
 #include "host/liveness.h"
 #include "util/status.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <stdlib.h>
 

@@ -3,10 +3,10 @@
 #include "config.h"
 
 #include "host/conn.h"
-#include "host/dispatch.h"
+#include "control/dispatch.h"
 #include "host/link.h"
 #include "host/packet.h"
-#include "host/publish.h"
+#include "region/publish.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/status.h"

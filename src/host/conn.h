@@ -14,8 +14,8 @@
 #ifndef NXR_HOST_CONN_H
 #define NXR_HOST_CONN_H
 
-#include "host/service.h"
-#include "host/wire.h"
+#include "core/service.h"
+#include "control/wire.h"
 
 struct nxr_conn {
     struct nxr_watch watch;

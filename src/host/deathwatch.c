@@ -11,7 +11,7 @@
 
 #include "host/deathwatch.h"
 #include "host/liveness.h"
-#include "job.h"
+#include "core/job.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/thread.h"

@@ -10,18 +10,18 @@
 
 #include "host/link.h"
 #include "host/conn.h"
-#include "host/farewell.h"
+#include "control/farewell.h"
 #include "host/liveness.h"
-#include "host/neighbour.h"
+#include "control/neighbour.h"
 #include "host/word_ask.h"
 #include "net/net.h"
-#include "notify.h"
-#include "region.h"
-#include "route.h"
+#include "sync/notify.h"
+#include "region/region.h"
+#include "core/route.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #ifndef NXR_HOST_LINK_H
 #define NXR_HOST_LINK_H
 
-#include "host/wire.h"
-#include "job.h"
+#include "control/wire.h"
+#include "core/job.h"
 
 /* Begin to make the way to a peer. */
 void nxr_link_want(struct nxr_peer *peer);

@@ -7,21 +7,21 @@
 #include "config.h"
 
 #include "host/liveness.h"
-#include "event.h"
+#include "core/event.h"
 #include "host/conn.h"
 #include "host/deathwatch.h"
-#include "host/farewell.h"
+#include "control/farewell.h"
 #include "host/link.h"
-#include "host/publish.h"
-#include "host/neighbour.h"
+#include "region/publish.h"
+#include "control/neighbour.h"
 #include "net/net.h"
-#include "notify.h"
-#include "region.h"
+#include "sync/notify.h"
+#include "region/region.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/status.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -3,7 +3,7 @@
 #ifndef NXR_HOST_PACKET_H
 #define NXR_HOST_PACKET_H
 
-#include "host/wire.h"
+#include "control/wire.h"
 
 #define NXR_PACKET_MAX_FDS 8 /* more than any message has: those that are too many are seen */
 

@@ -11,12 +11,12 @@
 #include "host/word_ask.h"
 #include "host/conn.h"
 #include "host/liveness.h"
-#include "host/op_list.h"
+#include "core/op_list.h"
 #include "host/word_ring.h"
 #include "host/word_serve.h"
 #include "util/clock.h"
 #include "util/env.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <stdlib.h>
 #include <string.h>

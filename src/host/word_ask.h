@@ -10,7 +10,7 @@
 #ifndef NXR_HOST_WORD_ASK_H
 #define NXR_HOST_WORD_ASK_H
 
-#include "job.h"
+#include "core/job.h"
 
 /*
  * Ask the owner of a part and wait for the answer, at most NIXLRUN_OP_TIMEOUT. NIXL_OK and the

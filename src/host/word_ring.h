@@ -11,7 +11,7 @@
 #ifndef NXR_HOST_WORD_RING_H
 #define NXR_HOST_WORD_RING_H
 
-#include "host/control.h"
+#include "core/control.h"
 #include "util/word.h"
 
 enum nxr_word_state {

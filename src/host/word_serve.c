@@ -7,12 +7,12 @@
 #include "config.h"
 
 #include "host/word_serve.h"
-#include "device_word.h"
-#include "host/publish.h"
-#include "host/service.h"
+#include "sync/device_word.h"
+#include "region/publish.h"
+#include "core/service.h"
 #include "host/word_ring.h"
 #include "util/env.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <stdlib.h>
 

@@ -12,7 +12,7 @@
 #ifndef NXR_HOST_WORD_SERVE_H
 #define NXR_HOST_WORD_SERVE_H
 
-#include "job.h"
+#include "core/job.h"
 
 /*
  * Has a peer asked for words before? Then waits say from their first look on that they are there.

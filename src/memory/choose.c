@@ -5,7 +5,7 @@
 #include "memory/choose.h"
 
 #include "boot/boot.h"
-#include "job.h"
+#include "core/job.h"
 #include "memory/nearest_device.h"
 
 #include <ctype.h>

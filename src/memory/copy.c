@@ -10,14 +10,14 @@
  */
 #include "config.h"
 
-#include "host/service.h"
+#include "core/service.h"
 #include "memory/device.h"
 #include "memory/memory.h"
 #include "memory/reduce.h"
-#include "progress.h"
+#include "core/progress.h"
 #include "util/clock.h"
 #include "util/lock.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <pthread.h>
 

@@ -5,8 +5,8 @@
  */
 #include "config.h"
 
-#include "host/control.h"
-#include "memory/cuda.h"
+#include "core/control.h"
+#include "memory/cuda/cuda.h"
 #include "memory/memory.h"
 #include "transports/transport.h"
 #include "util/available.h"

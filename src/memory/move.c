@@ -10,9 +10,9 @@
 #include "config.h"
 
 #include "memory/memory.h"
-#include "progress.h"
-#include "region.h"
-#include "wait.h"
+#include "core/progress.h"
+#include "region/region.h"
+#include "core/wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #ifndef NXR_MEMORY_REDUCE_H
 #define NXR_MEMORY_REDUCE_H
 
-#include "memory/kernel.h"
+#include "memory/kernels/kernel.h"
 #include "nixlrun.h"
 #include "transports/transport.h"
 

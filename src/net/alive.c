@@ -13,7 +13,7 @@
 #include "config.h"
 
 #include "net/state.h"
-#include "host/neighbour.h"
+#include "control/neighbour.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"

@@ -21,7 +21,7 @@
  */
 #include "config.h"
 
-#include "host/service.h"
+#include "core/service.h"
 #include "net/state.h"
 #include "util/clock.h"
 #include "util/env.h"

@@ -10,7 +10,7 @@
 
 #include "net/state.h"
 #include "util/log.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <stdlib.h>
 #include <string.h>

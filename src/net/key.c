@@ -12,10 +12,10 @@
 
 #include "memory/memory.h"
 #include "net/state.h"
-#include "net/window.h"
+#include "transfer/window.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,15 +5,15 @@
  */
 #include "config.h"
 
-#include "event.h"
-#include "host/dispatch.h"
+#include "core/event.h"
+#include "control/dispatch.h"
 #include "host/link.h"
 #include "host/liveness.h"
-#include "host/service.h"
+#include "core/service.h"
 #include "net/state.h"
-#include "region.h"
+#include "region/region.h"
 #include "util/log.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 #include "config.h"
 
 #include "net/state.h"
-#include "stage.h"
-#include "notify.h"
-#include "route.h"
+#include "transfer/stage.h"
+#include "sync/notify.h"
+#include "core/route.h"
 #include "util/env.h"
 #include "util/log.h"
 

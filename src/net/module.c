@@ -7,8 +7,8 @@
 #include "config.h"
 
 #include "net/state.h"
-#include "region.h"
-#include "route.h"
+#include "region/region.h"
+#include "core/route.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"

@@ -8,7 +8,7 @@
 #include "config.h"
 
 #include "net/state.h"
-#include "progress.h"
+#include "core/progress.h"
 #include "util/copy.h"
 
 #include <stdlib.h>

@@ -15,9 +15,9 @@
 #ifndef NXR_NET_NET_H
 #define NXR_NET_NET_H
 
-#include "host/publish.h"
-#include "host/wire.h"
-#include "job.h"
+#include "region/publish.h"
+#include "control/wire.h"
+#include "core/job.h"
 
 /* Is any network open? Constant between init and finalize. */
 extern atomic_bool nxr_net_is_open;

@@ -7,7 +7,7 @@
 #ifndef NXR_NET_OFFER_H
 #define NXR_NET_OFFER_H
 
-#include "boot/card.h"
+#include "core/card.h"
 #include "transports/network.h"
 
 struct net;

@@ -10,7 +10,7 @@
 #include "config.h"
 
 #include "net/state.h"
-#include "host/service.h"
+#include "core/service.h"
 #include "util/clock.h"
 #include "util/log.h"
 

@@ -13,14 +13,14 @@
  */
 #include "config.h"
 
-#include "host/service.h"
+#include "core/service.h"
 #include "net/state.h"
-#include "progress.h"
-#include "stage.h"
+#include "core/progress.h"
+#include "transfer/stage.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/precedence.h"
-#include "wait.h"
+#include "core/wait.h"
 
 #include <errno.h>
 #include <sys/epoll.h>

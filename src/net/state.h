@@ -10,7 +10,7 @@
 #include "net/net.h"
 #include "net/offer.h"
 #include "net/wire.h"
-#include "request.h"
+#include "core/request.h"
 #include "transports/network.h"
 #include "util/lock.h"
 
@@ -20,7 +20,7 @@ struct net_op {
     void (*ended)(struct net_op *op, int status);
 };
 
-/* A copy of own device memory for a peer (net/work.c). */
+/* A copy of own device memory for a peer (transfer/work.c). */
 struct net_work {
     struct nxr_list link;
     struct nxr_device_copy copy;
@@ -188,7 +188,7 @@ struct net_peer {
     struct nxr_list gated;
     unsigned n_busy_words;       /* in device memory: what was sent behind them waits */
     struct nxr_list put_batches; /* struct net_put_batch: small puts to device memory */
-    struct net_window *window;   /* for that peer (net/window.c); NULL: none yet */
+    struct net_window *window;   /* for that peer (transfer/window.c); NULL: none yet */
 
     /* Operations of this process. */
     struct nxr_list moves;

@@ -6,7 +6,7 @@
 #include "config.h"
 
 #include "net/wire.h"
-#include "host/ring.h"
+#include "util/ring.h"
 
 #include <string.h>
 

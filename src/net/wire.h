@@ -8,7 +8,7 @@
 #ifndef NXR_NET_WIRE_H
 #define NXR_NET_WIRE_H
 
-#include "host/wire.h"
+#include "control/wire.h"
 #include "transports/network.h"
 
 #define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */

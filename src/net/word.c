@@ -8,7 +8,7 @@
 
 #include "net/state.h"
 #include "util/env.h"
-#include "wait.h"
+#include "core/wait.h"
 
 /* A question under way, on the stack of the thread that waits. */
 struct net_word {

@@ -3,7 +3,7 @@
 #ifndef FAKE_CUDA_KERNEL_H
 #define FAKE_CUDA_KERNEL_H
 
-#include "memory/kernel.h"
+#include "memory/kernels/kernel.h"
 #include "test/cuda/fake.h"
 
 /* A kernel in a stream, with its arguments. */

@@ -10,12 +10,12 @@
  */
 /* libs: pmix hwloc */
 /* sources: src/boot/ src/collective/ src/host/ src/net/ src/util/ src/ */
-/* sources: src/memory/[a-u]*.c src/memory/vulkan_none.c */
+/* sources: src/memory/[a-u]*.c src/memory/vulkan/vulkan_none.c */
 /* sources: transports/ transports/cuda_ipc/ transports/self/ transports/shm/ */
 /* sources: transports/vulkan_ipc/ test/unit/fake_net.c test/unit/fake_message.c */
 #include "test/unit/fake_net.h"
 
-#include "region.h"
+#include "region/region.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * credits that are given back to it. The receiver takes what looks like a message and never writes
  * outside of its payload or of the ring; a sender whose peer writes the credits does not either.
  */
-/* sources: src/host/ring.c */
-#include "host/ring.h"
+/* sources: src/util/ring.c */
+#include "util/ring.h"
 
 #include <stdlib.h>
 #include <string.h>

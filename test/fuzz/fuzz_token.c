@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens of paired operations: what is accepted can be, and is written again as the same text. */
-/* sources: src/pair_token.c */
-#include "pair_token.h"
+/* sources: src/pair/pair_token.c */
+#include "pair/pair_token.h"
 
 #include <stdlib.h>
 #include <string.h>

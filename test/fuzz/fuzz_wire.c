@@ -4,9 +4,9 @@
  * message. What is accepted is as long as it says, speaks for a rank of the job, and names nothing
  * outside of the tables that the library looks up; what is refused says why and writes nothing.
  */
-/* sources: src/host/wire.c src/memory/export.c */
-#include "host/wire.h"
-#include "job.h"
+/* sources: src/control/wire.c src/region/export.c */
+#include "control/wire.h"
+#include "core/job.h"
 
 #include <stdlib.h>
 #include <string.h>

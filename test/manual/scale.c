@@ -3,9 +3,9 @@
  * What grows with the job, computed from the layouts that the library uses: the table in
  * nixlrun(7), which test/check-man.sh holds against this output.
  */
-#include "boot/card.h"
-#include "host/control.h"
-#include "host/ring.h"
+#include "core/card.h"
+#include "core/control.h"
+#include "util/ring.h"
 #include "net/state.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* Channels that no call may accept, and calls on the wrong end: each is refused by name. */
 #include "config.h"
 
-#include "channel.h"
+#include "channel/channel.h"
 
 #include "mptest.h"
 

@@ -5,7 +5,7 @@
  */
 #include "mptest.h"
 
-#include "pair_token.h"
+#include "pair/pair_token.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include "mptest.h"
 
 #include "collective/post.h"
-#include "question.h"
+#include "control/question.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
  */
 #include "config.h"
 
-#include "host/wire.h"
-#include "job.h"
+#include "control/wire.h"
+#include "core/job.h"
 
 #include "mptest.h"
 

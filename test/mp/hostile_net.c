@@ -9,7 +9,7 @@
  */
 #include "config.h"
 
-#include "job.h"
+#include "core/job.h"
 #include "net/net.h"
 #include "net/state.h"
 

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "job.h"
+#include "core/job.h"
 #include "net/offer.h"
 #include "transports/tcp/address.h"
 #include "transports/tcp/frame.h"

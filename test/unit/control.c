@@ -2,7 +2,7 @@
 /* Control pages of peers: what is no page, or not that peer's, is refused and not mapped. */
 #include "config.h"
 
-#include "host/control.h"
+#include "core/control.h"
 
 #include "nixlrun.h"
 #include "test/unit/unit.h"

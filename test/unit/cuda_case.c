@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda_case.h"
 
-#include "host/control.h"
-#include "job.h"
+#include "core/control.h"
+#include "core/job.h"
 #include "util/clock.h"
 
 #include <dlfcn.h>

@@ -6,7 +6,7 @@
 #ifndef TEST_UNIT_CUDA_CASE_H
 #define TEST_UNIT_CUDA_CASE_H
 
-#include "memory/cuda.h"
+#include "memory/cuda/cuda.h"
 
 #include "test/unit/unit.h"
 

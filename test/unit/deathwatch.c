@@ -4,7 +4,7 @@
  * itself where the kernel does not let it watch.
  */
 #include "host/deathwatch.h"
-#include "job.h"
+#include "core/job.h"
 
 #include "test/unit/unit.h"
 #include <dirent.h>

@@ -2,12 +2,12 @@
 /* The made-up job and its network. No lock of its own: one thread. */
 #include "fake_net.h"
 
-#include "event.h"
+#include "core/event.h"
 #include "host/link.h"
 #include "host/liveness.h"
-#include "notify.h"
-#include "region.h"
-#include "route.h"
+#include "sync/notify.h"
+#include "region/region.h"
+#include "core/route.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"

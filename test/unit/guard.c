@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "job.h"
+#include "core/job.h"
 #include "util/clock.h"
 
 #include "test/unit/unit.h"

@@ -4,7 +4,7 @@
  * of prepared transfers. No byte of them is touched; test/mp/large.mp moves such sizes.
  */
 #include "collective/node_collective.h"
-#include "xfer.h"
+#include "transfer/xfer.h"
 
 #include "test/unit/unit.h"
 

@@ -2,9 +2,9 @@
 /* The protocol between hosts, step by step, over a network that does what the test says. */
 #include "net_case.h"
 
-#include "progress.h"
-#include "region.h"
-#include "request.h"
+#include "core/progress.h"
+#include "region/region.h"
+#include "core/request.h"
 #include "util/clock.h"
 #include "util/env.h"
 

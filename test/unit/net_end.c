@@ -2,8 +2,8 @@
 /* How operations between hosts end: by death, cancel and nixl_finalize(), each exactly once. */
 #include "net_case.h"
 
-#include "progress.h"
-#include "region.h"
+#include "core/progress.h"
+#include "region/region.h"
 
 #include "test/unit/unit.h"
 

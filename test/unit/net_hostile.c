@@ -5,7 +5,7 @@
  */
 #include "net_case.h"
 
-#include "request.h"
+#include "core/request.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* Lists of small gets to a rank on another host: one move, many in a message, answers in order. */
 #include "net_case.h"
 
-#include "region.h"
+#include "region/region.h"
 
 #include <stdlib.h>
 #include <string.h>

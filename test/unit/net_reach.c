@@ -5,10 +5,10 @@
  */
 #include "net_case.h"
 
-#include "memory/cuda.h"
+#include "memory/cuda/cuda.h"
 #include "memory/memory.h"
-#include "region.h"
-#include "stage.h"
+#include "region/region.h"
+#include "transfer/stage.h"
 #include "util/env.h"
 
 #include "test/unit/unit.h"

@@ -6,8 +6,8 @@
  */
 #include "net_case.h"
 
-#include "host/control.h"
-#include "notify.h"
+#include "core/control.h"
+#include "sync/notify.h"
 #include "util/clock.h"
 
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The notification ring step by step: room, credits, the ring's end, and words that lie. */
-#include "host/ring.h"
+#include "util/ring.h"
 
 #include "test/unit/unit.h"
 #include <stddef.h>

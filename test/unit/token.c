@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens of paired operations: what is written is read again, and nothing else is. */
-#include "pair_token.h"
+#include "pair/pair_token.h"
 
 #include "test/unit/unit.h"
 #include <limits.h>

@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "job.h"
+#include "core/job.h"
 #include "transports/transport.h"
 
 #include "test/mp/mptest.h"

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "host/ring.h"
+#include "util/ring.h"
 
 #include "test/mp/mptest.h"
 

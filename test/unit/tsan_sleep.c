@@ -7,8 +7,8 @@
  */
 #include "config.h"
 
-#include "job.h"
-#include "wait.h"
+#include "core/job.h"
+#include "core/wait.h"
 
 #include "test/mp/mptest.h"
 

@@ -8,7 +8,7 @@
 
 #include "config.h"
 
-#include "memory/vulkan.h"
+#include "memory/vulkan/vulkan.h"
 #include "util/clock.h"
 #include "util/env.h"
 

@@ -6,8 +6,8 @@
  */
 #include "vulkan_case.h"
 
-#include "host/control.h"
-#include "job.h"
+#include "core/control.h"
+#include "core/job.h"
 
 #include <dlfcn.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parsers of what other processes send: control messages and cards. What is wrong is refused. */
-#include "boot/card.h"
+#include "core/card.h"
 #include "host/packet.h"
-#include "host/wire.h"
+#include "control/wire.h"
 
 #include "test/unit/unit.h"
 #include <limits.h>

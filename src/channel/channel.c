@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening and closing channels. A consumer fills its ledger before it publishes the slots, and a
+ * producer asks for the slots first, so that it never reads a ledger that is not filled. Lock:
+ * channels_lock guards the lists of handles, which are type-stable and used again late.
+ */
+#include "config.h"
+
+#include "channel/channel.h"
+#include "core/event.h"
+#include "region/region.h"
+#include "util/env.h"
+#include "util/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QUARANTINE 64 /* closed handles that are not used again yet */
+#define LINE       64 /* slots begin on lines of their own */
+
+static pthread_mutex_t channels_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_list open_channels = {&open_channels, &open_channels};
+static struct nxr_list channel_retired = {&channel_retired, &channel_retired}; /* oldest first */
+static unsigned channel_n_retired;
+
+void nxr_channel_region_name(char *text, const char *name, const char *which, int rank)
+{
+    if (rank == NXR_CHANNEL_NO_RANK) {
+        snprintf(text, NIXL_NAME_MAX + 1, "nixl.channel/%s/%s", name, which);
+    } else {
+        snprintf(text, NIXL_NAME_MAX + 1, "nixl.channel/%s/%s.%d", name, which, rank);
+    }
+}
+
+/* ---- handles --------------------------------------------------------------------------------- */
+
+static struct nixl_channel *channel_new(void)
+{
+    struct nixl_channel *channel = NULL;
+
+    pthread_mutex_lock(&channels_lock);
+    if (channel_n_retired > QUARANTINE) {
+        channel = nxr_list_entry(nxr_list_pop(&channel_retired), struct nixl_channel, link);
+        channel_n_retired--;
+    }
+    pthread_mutex_unlock(&channels_lock);
+    if (channel == NULL) {
+        channel = malloc(sizeof(*channel));
+    }
+    if (channel != NULL) {
+        memset(channel, 0, sizeof(*channel));
+        nxr_list_init(&channel->link);
+    }
+    return channel;
+}
+
+static void channel_drop(struct nixl_channel *channel)
+{
+    free(channel->lanes);
+    free(channel->staging);
+    free(channel->name);
+}
+
+static void channel_retire(struct nixl_channel *channel)
+{
+    atomic_store_explicit(&channel->magic, 0, memory_order_release);
+    channel_drop(channel);
+    pthread_mutex_lock(&channels_lock);
+    nxr_list_remove(&channel->link);
+    nxr_list_append(&channel_retired, &channel->link);
+    channel_n_retired++;
+    pthread_mutex_unlock(&channels_lock);
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+static void unmap(struct nixl_region *region, int rank, char *bytes)
+{
+    if (bytes != NULL) {
+        nixl_region_unmap(region, rank, bytes);
+    }
+}
+
+/* A handle, if there is one. It is gone, and *region_p NULL, with NIXL_OK. */
+static int close_region(struct nixl_region **region_p, int64_t timeout_ns)
+{
+    int status = *region_p != NULL ? nixl_region_close(*region_p, timeout_ns) : NIXL_OK;
+
+    if (status == NIXL_OK) {
+        *region_p = NULL;
+    }
+    return status;
+}
+
+/* Let go of the other ends' memory. */
+static void channel_let_go(struct nixl_channel *channel)
+{
+    if (channel->role == NIXL_CHANNEL_PRODUCER) {
+        unmap(channel->ledger, channel->peer, channel->ledger_bytes);
+        unmap(channel->slots, channel->peer, channel->slot_bytes);
+    }
+    for (unsigned i = 0; channel->lanes != NULL && i < channel->n_lanes; i++) {
+        struct nxr_lane *lane = &channel->lanes[i];
+
+        unmap(lane->credit, channel->peer == NIXL_ANY_RANK ? (int)i : channel->peer,
+              (char *)lane->credit_word);
+        lane->credit_word = NULL;
+        close_region(&lane->credit, NIXL_FOREVER); /* no part of ours: at once */
+    }
+    channel->ledger_bytes = NULL;
+    channel->slot_bytes = NULL;
+}
+
+static int close_regions(struct nixl_channel *channel, int64_t timeout_ns)
+{
+    int status = close_region(&channel->ledger, timeout_ns);
+
+    if (status == NIXL_OK) {
+        status = close_region(&channel->slots, timeout_ns);
+    }
+    return status == NIXL_OK ? close_region(&channel->credit, timeout_ns) : status;
+}
+
+int nixl_channel_close(struct nixl_channel *channel, int64_t timeout_ns)
+{
+    const char *operation = "nixl_channel_close";
+    int status = nxr_channel_check_open(operation, channel);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (timeout_ns < 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
+                        "the timeout is negative");
+    }
+    if (!channel->is_closing) {
+        channel->is_closing = true;
+        nxr_channel_say_closed(channel);
+        channel_let_go(channel);
+    }
+    status = close_regions(channel, timeout_ns);
+    if (status == NIXL_OK) {
+        channel_retire(channel);
+    }
+    return status < 0 ? nxr_fail_inner(status, operation, channel->peer) : status;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static int check_open(const char *operation, const char *name, int peer,
+                      enum nixl_channel_role role, size_t slot_nbytes, size_t nslots)
+{
+    const char *fault = NULL;
+    int status = nxr_check_ready(operation);
+    uint64_t nbytes;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_is_rank(peer) && !(peer == NIXL_ANY_RANK && role == NIXL_CHANNEL_CONSUMER)) {
+        return nxr_fail_rank(operation, peer);
+    }
+    if (name == NULL || name[0] == '\0' ||
+        strnlen(name, NIXL_CHANNEL_NAME_MAX + 1) > NIXL_CHANNEL_NAME_MAX) {
+        fault = "the name is NULL, empty or too long";
+    } else if (role != NIXL_CHANNEL_CONSUMER && role != NIXL_CHANNEL_PRODUCER) {
+        fault = "the role does not exist";
+    } else if (slot_nbytes == 0 || nslots == 0) {
+        fault = "slot_nbytes or nslots is 0";
+    } else if (slot_nbytes > SIZE_MAX / 2 ||
+               __builtin_mul_overflow(slot_nbytes + LINE, nslots, &nbytes) ||
+               nbytes > SIZE_MAX / 2 / (size_t)nxr_job.size) {
+        fault = "that many slots of that size are more than any memory";
+    }
+    return fault == NULL ? NIXL_OK
+                         : nxr_fail(NIXL_ERR_INVALID_ARG, operation, peer, "", 0, "%s", fault);
+}
+
+/* The consumer's own memory: the ledger first, filled before the slots can be found. */
+static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_params *params)
+{
+    uint64_t slots_nbytes = channel->n_lanes * channel->nslots * channel->stride;
+    uint64_t ledger_nbytes = nxr_stamp_at(channel, channel->n_lanes, 0);
+    char name[NIXL_NAME_MAX + 1];
+    int status;
+
+    channel->lanes = calloc(channel->n_lanes, sizeof(*channel->lanes));
+    if (channel->lanes == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_channel_open", channel->peer, "", 0,
+                        "no memory for %u lanes", channel->n_lanes);
+    }
+    nxr_channel_region_name(name, channel->name, "ledger", NXR_CHANNEL_NO_RANK);
+    status = nixl_region_alloc(name, ledger_nbytes, NULL, &channel->ledger);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    channel->ledger_bytes = nixl_region_addr(channel->ledger);
+    *(struct nxr_ledger_head *)(void *)channel->ledger_bytes = (struct nxr_ledger_head){
+        .slot_nbytes = channel->slot_nbytes, .nslots = channel->nslots, .peer = channel->peer};
+    nxr_channel_region_name(name, channel->name, "slots", NXR_CHANNEL_NO_RANK);
+    channel->n_deaths_told = nxr_event_n_deaths(); /* a producer may come, and die, at once */
+    status = nixl_region_alloc(name, slots_nbytes, params, &channel->slots);
+    if (status == NIXL_OK) {
+        channel->slot_bytes = nixl_region_addr(channel->slots);
+        channel->producer = channel->peer != NIXL_ANY_RANK ? nxr_peer_get(channel->peer) : NULL;
+    }
+    if (status == NIXL_OK && channel->producer == NULL && channel->peer != NIXL_ANY_RANK) {
+        status = nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_channel_open", channel->peer, "", 0,
+                          "no memory for rank %d", channel->peer);
+    }
+    return status;
+}
+
+/* Do both ends say the same? */
+static int check_ledger(struct nixl_channel *channel, const struct nxr_ledger_head *head,
+                        uint64_t ledger_nbytes, uint64_t slots_nbytes)
+{
+    const char *operation = "nixl_channel_open";
+
+    if (head->slot_nbytes != channel->slot_nbytes || head->nslots != channel->nslots) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
+                        "the consumer has %llu slots of %llu bytes, not %llu of %llu",
+                        (unsigned long long)head->nslots, (unsigned long long)head->slot_nbytes,
+                        (unsigned long long)channel->nslots,
+                        (unsigned long long)channel->slot_nbytes);
+    }
+    if (head->peer != NIXL_ANY_RANK && head->peer != nxr_job.rank) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
+                        "the consumer's end is for rank %lld", (long long)head->peer);
+    }
+    channel->n_lanes = head->peer == NIXL_ANY_RANK ? (unsigned)nxr_job.size : 1;
+    channel->lane = head->peer == NIXL_ANY_RANK ? (unsigned)nxr_job.rank : 0;
+    if (ledger_nbytes < nxr_stamp_at(channel, channel->n_lanes, 0) ||
+        slots_nbytes < channel->n_lanes * channel->nslots * channel->stride) {
+        return nxr_fail(NIXL_ERR_INTERNAL, operation, channel->peer, "", 0,
+                        "the consumer's memory is too small");
+    }
+    return NIXL_OK;
+}
+
+/* Both parts mapped, or neither: then what is published goes by puts. */
+static int map_consumer(struct nixl_channel *channel)
+{
+    void *ledger, *slots;
+
+    if (nixl_region_map(channel->ledger, channel->peer, &ledger) == NIXL_OK) {
+        if (nixl_region_map(channel->slots, channel->peer, &slots) == NIXL_OK) {
+            channel->ledger_bytes = ledger;
+            channel->slot_bytes = slots;
+            return NIXL_OK;
+        }
+        nixl_region_unmap(channel->ledger, channel->peer, ledger);
+    }
+    channel->staging = calloc(channel->nslots, channel->stride);
+    return channel->staging != NULL
+               ? NIXL_OK
+               : nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_channel_open", channel->peer, "", 0,
+                          "no memory for %llu slots", (unsigned long long)channel->nslots);
+}
+
+static int find_consumer(struct nixl_channel *channel)
+{
+    struct nixl_region_info slots = NIXL_REGION_INFO_INIT, ledger = NIXL_REGION_INFO_INIT;
+    struct nxr_ledger_head head;
+    int status = nixl_region_query(channel->slots, channel->peer, nxr_env.resolve_timeout, &slots);
+
+    if (status == NIXL_ERR_TIMEOUT) {
+        return nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_channel_open", channel->peer, "", 0,
+                        "rank %d has not opened channel '%s' within NIXLRUN_RESOLVE_TIMEOUT",
+                        channel->peer, channel->name);
+    }
+    if (status == NIXL_OK) {
+        status =
+            nixl_region_query(channel->ledger, channel->peer, nxr_env.resolve_timeout, &ledger);
+    }
+    if (status == NIXL_OK) {
+        status = nixl_get(channel->peer, channel->ledger, 0, &head, sizeof(head));
+    }
+    if (status == NIXL_OK) {
+        status = check_ledger(channel, &head, ledger.nbytes, slots.nbytes);
+    }
+    return status == NIXL_OK ? map_consumer(channel) : status;
+}
+
+static int open_producer(struct nixl_channel *channel)
+{
+    char name[NIXL_NAME_MAX + 1];
+    int status;
+
+    nxr_channel_region_name(name, channel->name, "credit", channel->peer);
+    status = nixl_region_alloc(name, LINE, NULL, &channel->credit);
+    if (status == NIXL_OK) {
+        channel->credit_word = nixl_region_addr(channel->credit);
+        nxr_channel_region_name(name, channel->name, "ledger", NXR_CHANNEL_NO_RANK);
+        status = nixl_region_open(name, &channel->ledger);
+    }
+    if (status == NIXL_OK) {
+        nxr_channel_region_name(name, channel->name, "slots", NXR_CHANNEL_NO_RANK);
+        status = nixl_region_open(name, &channel->slots);
+    }
+    if (status == NIXL_OK) {
+        status = find_consumer(channel);
+    }
+    if (status == NIXL_OK) {
+        channel->consumer = nxr_peer_get(channel->peer);
+    }
+    return status;
+}
+
+int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role, size_t slot_nbytes,
+                      size_t nslots, const struct nixl_mem_params *params,
+                      struct nixl_channel **channel_p)
+{
+    const char *operation = "nixl_channel_open";
+    int status = check_open(operation, name, peer, role, slot_nbytes, nslots);
+    struct nixl_channel *channel;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (channel_p == NULL || (role == NIXL_CHANNEL_PRODUCER && params != NULL)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, peer, "", 0, "%s",
+                        channel_p == NULL ? "channel_p is NULL"
+                                          : "params are for the consumer's end");
+    }
+    channel = channel_new();
+    if (channel == NULL || (channel->name = strdup(name)) == NULL) {
+        free(channel);
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, peer, "", 0, "no memory for a channel");
+    }
+    channel->role = role;
+    channel->peer = peer;
+    channel->slot_nbytes = slot_nbytes;
+    channel->stride = (slot_nbytes + LINE - 1) / LINE * LINE;
+    channel->nslots = nslots;
+    channel->n_lanes = peer == NIXL_ANY_RANK ? (unsigned)nxr_job.size : 1;
+    status =
+        role == NIXL_CHANNEL_CONSUMER ? open_consumer(channel, params) : open_producer(channel);
+    if (status != NIXL_OK) {
+        status = nxr_fail_inner(status, operation, peer);
+        channel_let_go(channel);
+        close_regions(channel, NIXL_FOREVER);
+        channel_retire(channel);
+        return status;
+    }
+    pthread_mutex_lock(&channels_lock);
+    nxr_list_append(&open_channels, &channel->link);
+    pthread_mutex_unlock(&channels_lock);
+    atomic_store_explicit(&channel->magic, NXR_CHANNEL_OPEN, memory_order_release);
+    *channel_p = channel;
+    return NIXL_OK;
+}
+
+/* The regions are closed with all others. */
+void nxr_channels_free(void)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&open_channels)) != NULL) {
+        channel_drop(nxr_list_entry(link, struct nixl_channel, link));
+        free(nxr_list_entry(link, struct nixl_channel, link));
+    }
+    while ((link = nxr_list_pop(&channel_retired)) != NULL) {
+        free(nxr_list_entry(link, struct nixl_channel, link));
+    }
+    channel_n_retired = 0;
+}

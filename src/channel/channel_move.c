@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Items through channels. Where the consumer's memory is mapped an item costs three stores: its
+ * size, its stamp, and the credit when it is given back, which the producer looks at only when it
+ * has used up what it knew of. Else it is a put and a signal, and credit goes back for several
+ * items at once. No lock: an end belongs to one thread at a time.
+ */
+#include "config.h"
+
+#include "channel/channel.h"
+#include "core/event.h"
+#include "region/region.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+/* Credit that is not mapped goes back when this part of the slots is free. */
+#define CREDIT_PARTS 4
+
+#define ASK_NS (1 * NXR_MS) /* for a credit, before looking again whether its owner has closed */
+
+int nxr_channel_check_open(const char *operation, const struct nixl_channel *channel)
+{
+    int status = nxr_check_ready(operation);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (channel == NULL ||
+        atomic_load_explicit(&channel->magic, memory_order_acquire) != NXR_CHANNEL_OPEN) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
+                        channel == NULL ? "the channel is NULL" : "the channel is closed");
+    }
+    return NIXL_OK;
+}
+
+/* Is it open, and the end of that role? */
+static int check_end(const char *operation, const struct nixl_channel *channel,
+                     enum nixl_channel_role role)
+{
+    int status = nxr_channel_check_open(operation, channel);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (channel->is_closing) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
+                        "the channel is being closed");
+    }
+    if (channel->role != role) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
+                        "this is the %s's end",
+                        channel->role == NIXL_CHANNEL_PRODUCER ? "producer" : "consumer");
+    }
+    return NIXL_OK;
+}
+
+/* ---- the producer ---------------------------------------------------------------------------- */
+
+/* What keeps the producer from going on for ever; NIXL_OK: nothing. */
+static int consumer_state(const struct nixl_channel *channel)
+{
+    const struct nxr_part *part = nxr_region_part(channel->ledger, channel->peer);
+
+    if (nxr_peer_is_lost(channel->consumer)) {
+        return NIXL_ERR_PEER_LOST;
+    }
+    if (part == NULL) {
+        return NIXL_ERR_STALE;
+    }
+    /* On this host the owner's own word says it before its message has come. */
+    return part->generation_now != NULL &&
+                   atomic_load_explicit(part->generation_now, memory_order_acquire) !=
+                       part->key.generation
+               ? NIXL_ERR_STALE
+               : NIXL_OK;
+}
+
+static int fail_end(const char *operation, int rank, int status)
+{
+    if (status != NIXL_ERR_STALE) {
+        return nxr_peer_fail_lost(operation, rank, "");
+    }
+    return nxr_fail(status, operation, rank, "", 0, "rank %d has closed its end of the channel",
+                    rank);
+}
+
+static bool channel_move_has_room(struct nixl_channel *channel)
+{
+    if (channel->n_published - channel->n_given_back < channel->nslots) {
+        return true;
+    }
+    channel->n_given_back = atomic_load_explicit(channel->credit_word, memory_order_acquire);
+    return channel->n_published - channel->n_given_back < channel->nslots;
+}
+
+static bool has_room_or_ended(void *arg)
+{
+    return channel_move_has_room(arg) || consumer_state(arg) != NIXL_OK;
+}
+
+int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p)
+{
+    const char *operation = "nixl_channel_acquire";
+    int status = check_end(operation, channel, NIXL_CHANNEL_PRODUCER);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (slot_p == NULL || timeout_ns < 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0, "%s",
+                        slot_p == NULL ? "slot_p is NULL" : "the timeout is negative");
+    }
+    if (!channel_move_has_room(channel)) {
+        status = nxr_wait(has_room_or_ended, channel, timeout_ns);
+    }
+    if (status == NIXL_ERR_TIMEOUT) {
+        return nxr_fail(status, operation, channel->peer, "", 0,
+                        "all %llu slots of rank %d are full", (unsigned long long)channel->nslots,
+                        channel->peer);
+    }
+    if (status == NIXL_OK) {
+        status = consumer_state(channel);
+    }
+    if (status != NIXL_OK) {
+        return status == NIXL_INPROGRESS ? status : fail_end(operation, channel->peer, status);
+    }
+    channel->is_acquired = true;
+    *slot_p = channel->staging != NULL
+                  ? channel->staging + channel->publish * channel->stride
+                  : channel->slot_bytes + nxr_slot_at(channel, channel->lane, channel->publish);
+    return NIXL_OK;
+}
+
+static int publish_by_puts(struct nixl_channel *channel, uint64_t nbytes)
+{
+    uint64_t stamp_at = nxr_stamp_at(channel, channel->lane, channel->publish);
+    uint64_t slot_at = nxr_slot_at(channel, channel->lane, channel->publish);
+    const char *slot = channel->staging + channel->publish * channel->stride;
+    int status = nixl_put(channel->peer, channel->slots, slot_at, slot, nbytes);
+
+    if (status == NIXL_OK) {
+        status = nixl_put(channel->peer, channel->ledger,
+                          stamp_at + offsetof(struct nxr_stamp, nbytes), &nbytes, sizeof(nbytes));
+    }
+    if (status == NIXL_OK) {
+        status =
+            nixl_signal_set(channel->peer, channel->ledger,
+                            stamp_at + offsetof(struct nxr_stamp, item), channel->n_published + 1);
+    }
+    return status;
+}
+
+int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes)
+{
+    const char *operation = "nixl_channel_publish";
+    int status = check_end(operation, channel, NIXL_CHANNEL_PRODUCER);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!channel->is_acquired || nbytes > channel->slot_nbytes) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0,
+                        channel->is_acquired ? "%zu bytes; a slot has %llu"
+                                             : "no slot is acquired to publish %zu of %llu bytes",
+                        nbytes, (unsigned long long)channel->slot_nbytes);
+    }
+    if (channel->staging == NULL) {
+        struct nxr_stamp *stamp = (void *)(channel->ledger_bytes +
+                                           nxr_stamp_at(channel, channel->lane, channel->publish));
+
+        stamp->nbytes = nbytes;
+        atomic_store_explicit(&stamp->item, channel->n_published + 1, memory_order_release);
+        nxr_wake_peer(channel->consumer);
+    } else {
+        status = publish_by_puts(channel, nbytes);
+        if (status != NIXL_OK) {
+            return nxr_fail_inner(status, operation, channel->peer);
+        }
+    }
+    channel->n_published++;
+    channel->publish = nxr_slot_after(channel, channel->publish);
+    channel->is_acquired = false;
+    return NIXL_OK;
+}
+
+/* The consumer may wait for more: it hears that none comes. A dead one needs not. */
+void nxr_channel_say_closed(struct nixl_channel *channel)
+{
+    uint64_t at = nxr_lane_line_at(channel->lane) + offsetof(struct nxr_lane_line, closed);
+    int status = NIXL_OK;
+
+    if (channel->role != NIXL_CHANNEL_PRODUCER || consumer_state(channel) != NIXL_OK) {
+        return;
+    }
+    if (channel->ledger_bytes != NULL) {
+        atomic_store_explicit((_Atomic uint64_t *)(void *)(channel->ledger_bytes + at), 1,
+                              memory_order_release);
+        nxr_wake_peer(channel->consumer);
+    } else {
+        status = nixl_signal_set(channel->peer, channel->ledger, at, 1);
+    }
+    if (status != NIXL_OK) {
+        nxr_debug(CORE, "a channel's end at rank %d does not hear of its close: %s", channel->peer,
+                  nixl_strerror(status));
+    }
+}
+
+/* ---- the consumer ---------------------------------------------------------------------------- */
+
+/* Of the slot that is the next to be received. */
+static struct nxr_stamp *next_stamp(const struct nixl_channel *channel, unsigned lane)
+{
+    return (void *)(channel->ledger_bytes +
+                    nxr_stamp_at(channel, lane, channel->lanes[lane].receive));
+}
+
+static bool has_item(const struct nixl_channel *channel, unsigned lane)
+{
+    return atomic_load_explicit(&next_stamp(channel, lane)->item, memory_order_acquire) ==
+           channel->lanes[lane].n_received + 1;
+}
+
+/* A lane that has an item, from next_lane on; or n_lanes. */
+static unsigned channel_move_find_item(const struct nixl_channel *channel)
+{
+    unsigned lane = channel->next_lane;
+
+    for (unsigned i = 0; i < channel->n_lanes; i++) {
+        if (has_item(channel, lane)) {
+            return lane;
+        }
+        lane = lane + 1 == channel->n_lanes ? 0 : lane + 1;
+    }
+    return channel->n_lanes;
+}
+
+static bool has_closed(const struct nixl_channel *channel, unsigned lane)
+{
+    const struct nxr_lane_line *line = (void *)(channel->ledger_bytes + nxr_lane_line_at(lane));
+
+    return atomic_load_explicit(&line->closed, memory_order_acquire) != 0;
+}
+
+struct receive {
+    struct nixl_channel *channel;
+    unsigned lane; /* n_lanes: none */
+    int state;     /* NIXL_OK, or why nothing more comes from `ended` */
+    int ended;
+};
+
+/* Has the only producer ended? Looked at before its items, so that none of them is missed. */
+static int only_state(const struct nixl_channel *channel)
+{
+    if (nxr_peer_is_lost(channel->producer)) {
+        return NIXL_ERR_PEER_LOST;
+    }
+    return has_closed(channel, 0) ? NIXL_ERR_STALE : NIXL_OK;
+}
+
+/*
+ * Of any number of producers: a rank that has died since the channel was opened, and had not closed
+ * its end; told once, and after all that it had published.
+ */
+static bool channel_move_take_death(struct receive *receive)
+{
+    struct nixl_channel *channel = receive->channel;
+    int n_deaths = nxr_event_n_deaths();
+
+    while (channel->n_deaths_told < n_deaths) {
+        int rank = nxr_event_death(channel->n_deaths_told);
+
+        if (has_item(channel, (unsigned)rank)) {
+            return false;
+        }
+        channel->n_deaths_told++;
+        if (!has_closed(channel, (unsigned)rank)) {
+            receive->state = NIXL_ERR_PEER_LOST;
+            receive->ended = rank;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An item, or the end of a producer. False: neither. */
+static bool channel_move_look(void *arg)
+{
+    struct receive *receive = arg;
+    const struct nixl_channel *channel = receive->channel;
+
+    if (channel->producer == NULL && channel_move_take_death(receive)) {
+        return true;
+    }
+    receive->state = channel->producer != NULL ? only_state(channel) : NIXL_OK;
+    receive->lane = channel_move_find_item(channel);
+    return receive->lane < channel->n_lanes || receive->state != NIXL_OK;
+}
+
+int nixl_channel_receive(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
+                         size_t *nbytes_p, int *rank_p)
+{
+    const char *operation = "nixl_channel_receive";
+    int status = check_end(operation, channel, NIXL_CHANNEL_CONSUMER);
+    struct receive receive = {.channel = channel, .state = NIXL_OK};
+    struct nxr_stamp *stamp;
+    struct nxr_lane *lane;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (slot_p == NULL || timeout_ns < 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, channel->peer, "", 0, "%s",
+                        slot_p == NULL ? "slot_p is NULL" : "the timeout is negative");
+    }
+    receive.ended = channel->peer;
+    receive.lane = channel_move_find_item(channel);
+    if (receive.lane == channel->n_lanes) {
+        status = nxr_wait(channel_move_look, &receive, timeout_ns);
+    }
+    if (status != NIXL_OK) {
+        return status == NIXL_INPROGRESS ? status
+                                         : nxr_fail(status, operation, channel->peer, "", 0,
+                                                    "no item of channel '%s' within %s",
+                                                    channel->name, nxr_duration(timeout_ns).text);
+    }
+    if (receive.lane == channel->n_lanes) {
+        return fail_end(operation, receive.ended, receive.state);
+    }
+    lane = &channel->lanes[receive.lane];
+    *slot_p = channel->slot_bytes + nxr_slot_at(channel, receive.lane, lane->receive);
+    stamp = next_stamp(channel, receive.lane);
+    if (nbytes_p != NULL) {
+        *nbytes_p = stamp->nbytes < channel->slot_nbytes ? stamp->nbytes : channel->slot_nbytes;
+    }
+    if (rank_p != NULL) {
+        *rank_p = channel->producer != NULL ? channel->peer : (int)receive.lane;
+    }
+    lane->n_received++;
+    lane->receive = nxr_slot_after(channel, lane->receive);
+    channel->next_lane = receive.lane + 1 == channel->n_lanes ? 0 : receive.lane + 1;
+    return NIXL_OK;
+}
+
+/*
+ * The way to a producer's credit, found with the first slot that it gets back: it was there before
+ * the first item, and is gone if the producer has closed or died.
+ */
+static void find_credit(const struct nixl_channel *channel, unsigned number, int rank)
+{
+    struct nxr_lane *lane = &channel->lanes[number];
+    struct nixl_region_info info = NIXL_REGION_INFO_INIT;
+    char name[NIXL_NAME_MAX + 1];
+    int status;
+    void *word;
+
+    lane->is_credit_asked = true;
+    nxr_channel_region_name(name, channel->name, "credit", nxr_job.rank);
+    status = nixl_region_open(name, &lane->credit);
+    while (status == NIXL_OK && !has_closed(channel, number)) {
+        status = nixl_region_query(lane->credit, rank, ASK_NS, &info);
+        if (status == NIXL_OK) {
+            lane->has_credit = true;
+            break;
+        }
+        status = status == NIXL_ERR_TIMEOUT ? NIXL_OK : status;
+    }
+    if (lane->has_credit && nixl_region_map(lane->credit, rank, &word) == NIXL_OK) {
+        lane->credit_word = word;
+    }
+}
+
+static void give_credit(const struct nixl_channel *channel, unsigned number)
+{
+    int rank = channel->producer != NULL ? channel->peer : (int)number;
+    struct nxr_lane *lane = &channel->lanes[number];
+    uint64_t enough = (channel->nslots + CREDIT_PARTS - 1) / CREDIT_PARTS;
+
+    if (!lane->is_credit_asked) {
+        find_credit(channel, number, rank);
+    }
+    if (lane->credit_word != NULL) {
+        atomic_store_explicit(lane->credit_word, lane->n_released, memory_order_release);
+        nxr_wake_peer(nxr_peer_find(rank));
+    } else if (lane->has_credit && lane->n_released - lane->n_told >= enough) {
+        lane->n_told = lane->n_released;
+        lane->has_credit =
+            nixl_signal_set(rank, lane->credit, 0, lane->n_released) == NIXL_OK; /* else it left */
+    }
+}
+
+/* The lane that a slot belongs to; n_lanes: it is none of them. */
+static uint64_t lane_of(const struct nixl_channel *channel, const void *slot)
+{
+    uint64_t at = (uint64_t)((uintptr_t)slot - (uintptr_t)channel->slot_bytes);
+    uint64_t lane_nbytes = channel->nslots * channel->stride;
+
+    if (slot == NULL || at >= channel->n_lanes * lane_nbytes) {
+        return channel->n_lanes;
+    }
+    return channel->n_lanes == 1 ? 0 : at / lane_nbytes;
+}
+
+static int fail_release(const struct nixl_channel *channel, uint64_t number, const void *slot)
+{
+    uint64_t at = (uint64_t)((uintptr_t)slot - (uintptr_t)channel->slot_bytes);
+
+    return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_channel_release", channel->peer, "", 0,
+                    number == channel->n_lanes || at % channel->stride != 0
+                        ? "%p is no slot of the channel"
+                        : "slot %p is not the oldest one that is held",
+                    slot);
+}
+
+int nixl_channel_release(struct nixl_channel *channel, const void *slot)
+{
+    int status = check_end("nixl_channel_release", channel, NIXL_CHANNEL_CONSUMER);
+    struct nxr_lane *lane;
+    uint64_t number;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    number = lane_of(channel, slot);
+    if (number == channel->n_lanes) {
+        return fail_release(channel, number, slot);
+    }
+    lane = &channel->lanes[number];
+    if (lane->n_released == lane->n_received ||
+        slot != channel->slot_bytes + nxr_slot_at(channel, (unsigned)number, lane->release)) {
+        return fail_release(channel, number, slot);
+    }
+    lane->n_released++;
+    lane->release = nxr_slot_after(channel, lane->release);
+    give_credit(channel, (unsigned)number);
+    return NIXL_OK;
+}

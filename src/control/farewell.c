@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who has come to its last nixl_finalize(), as a set of ranks that only grows: whatever way and
+ * however often its parts arrive, all get to know the same. Every part has the version of its last
+ * growth, and every peer the version up to which it was told. Lock: job.lock; fence_lock guards the
+ * answer of the launcher, which may come long after nobody waits for it any more.
+ */
+#include "config.h"
+
+#include "control/farewell.h"
+#include "boot/boot.h"
+#include "core/event.h"
+#include "host/link.h"
+#include "control/neighbour.h"
+#include "core/service.h"
+#include "net/net.h"
+#include "util/clock.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALONE_NS  (5 * NXR_S) /* who waits longer for the launcher's fence tells its peers, too */
+#define REPEAT_NS (200 * NXR_MS) /* what a connection that broke had taken is said again */
+#define LEAVE_NS  (1 * NXR_S)    /* for telling that this rank leaves before the others */
+#define MAX_NAMED 8              /* of the ranks that have not come */
+
+/* A part of the set, as one message tells it. */
+struct window {
+    uint64_t version; /* 0: empty */
+    uint64_t ranks[NXR_WIRE_LEAVING_RANKS / 64];
+};
+
+static struct window *windows; /* NULL: nobody has come */
+static uint64_t version;       /* of the newest growth */
+static bool farewell_must_look;
+static int64_t repeat_at = INT64_MAX; /* this rank has come, and repeats until all have */
+static atomic_bool farewell_is_over;  /* all have come, and know it as far as this rank can tell */
+static bool farewell_is_here;         /* this rank is in its last nixl_finalize() */
+static bool must_tell_left;           /* it leaves before the others */
+static atomic_bool has_told_left;     /* ... and they know */
+
+static pthread_mutex_t fence_lock = PTHREAD_MUTEX_INITIALIZER;
+static uintptr_t n_fences;       /* fence_lock: the answer to another one is too late */
+static _Atomic int fence_status; /* NIXL_INPROGRESS: no answer yet */
+
+/* ---- the set --------------------------------------------------------------------------------- */
+
+static size_t window_count(void)
+{
+    return ((size_t)nxr_job.size + NXR_WIRE_LEAVING_RANKS - 1) / NXR_WIRE_LEAVING_RANKS;
+}
+
+bool nxr_farewell_has_come(int rank)
+{
+    const struct window *window;
+
+    if (windows == NULL) {
+        return false;
+    }
+    window = &windows[rank / NXR_WIRE_LEAVING_RANKS];
+    return (window->ranks[rank % NXR_WIRE_LEAVING_RANKS / 64] >> (rank % 64) & 1) != 0;
+}
+
+/* Add ranks to a part. */
+static void add(size_t index, const uint64_t *ranks)
+{
+    bool grows = false;
+
+    if (windows == NULL) {
+        windows = calloc(window_count(), sizeof(*windows));
+    }
+    for (size_t i = 0; windows != NULL && i < NXR_WIRE_LEAVING_RANKS / 64; i++) {
+        grows |= (ranks[i] & ~windows[index].ranks[i]) != 0;
+        windows[index].ranks[i] |= ranks[i];
+    }
+    if (grows) {
+        windows[index].version = ++version;
+        nxr_farewell_look();
+    }
+}
+
+/* This rank has come. */
+static void add_self(void)
+{
+    uint64_t me[NXR_WIRE_LEAVING_RANKS / 64] = {0};
+
+    me[nxr_job.rank % NXR_WIRE_LEAVING_RANKS / 64] = UINT64_C(1) << nxr_job.rank % 64;
+    add((size_t)nxr_job.rank / NXR_WIRE_LEAVING_RANKS, me);
+}
+
+bool nxr_farewell_is_here(void)
+{
+    return farewell_is_here;
+}
+
+/* Somebody tells and waits for no fence, or no longer: so does this rank, if it is here. */
+void nxr_farewell_heard(const struct nxr_wire_leaving *leaving)
+{
+    add((size_t)leaving->first / NXR_WIRE_LEAVING_RANKS, leaving->ranks);
+    if (farewell_is_here) {
+        add_self();
+    }
+}
+
+void nxr_farewell_look(void)
+{
+    if (windows != NULL) {
+        farewell_must_look = true;
+        nxr_service_kick();
+    }
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+/* Tell a rank what it was not told yet, unless nothing leads there. False: it is not linked yet. */
+static bool farewell_tell(int rank)
+{
+    struct nxr_peer *peer = rank >= 0 && rank != nxr_job.rank ? nxr_peer_get_locked(rank) : NULL;
+
+    if (peer == NULL || nxr_peer_is_lost(peer) || atomic_load(&peer->link) == NXR_LINK_REMOTE) {
+        return true;
+    }
+    if (!nxr_peer_is_up(peer)) {
+        nxr_link_want(peer);
+        return false;
+    }
+    for (size_t i = 0; i < window_count(); i++) {
+        union nxr_wire_message message;
+
+        if (windows[i].version > peer->told_leaving) {
+            nxr_wire_init(&message, NXR_WIRE_LEAVING);
+            message.leaving.first = (int32_t)(i * NXR_WIRE_LEAVING_RANKS);
+            memcpy(message.leaving.ranks, windows[i].ranks, sizeof(message.leaving.ranks));
+            nxr_peer_tell(peer, &message);
+        }
+    }
+    peer->told_leaving = version;
+    return true;
+}
+
+/* Has everybody been told who is to be told by this rank? */
+static bool farewell_tell_all(void)
+{
+    int node = nxr_boot_node_of(nxr_job.rank), leader = nxr_neighbour_leader();
+    bool is_told = true;
+
+    if (leader != nxr_job.rank) {
+        return farewell_tell(leader);
+    }
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (nxr_boot_node_of(rank) == node) {
+            is_told &= farewell_tell(rank);
+        }
+    }
+    is_told &= farewell_tell(nxr_neighbour_leader_beside(1));
+    is_told &= farewell_tell(nxr_neighbour_leader_beside(-1));
+    return is_told;
+}
+
+static void tell_again(void)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (nxr_job.peers[rank] != NULL) {
+            nxr_job.peers[rank]->told_leaving = 0;
+        }
+    }
+}
+
+/* Nothing leads to it, from here or from the leader of this host. */
+static bool is_out_of_reach(int rank)
+{
+    const struct nxr_peer *peer = nxr_job.peers[rank];
+
+    if (peer != NULL && atomic_load(&peer->link) == NXR_LINK_REMOTE) {
+        return true;
+    }
+    return nxr_boot_node_of(rank) != nxr_boot_node_of(nxr_job.rank) &&
+           !atomic_load(&nxr_net_is_open);
+}
+
+static bool is_awaited(int rank)
+{
+    const struct nxr_peer *peer = nxr_job.peers[rank];
+
+    return rank != nxr_job.rank && !nxr_farewell_has_come(rank) &&
+           (peer == NULL || !nxr_peer_is_lost(peer)) && !is_out_of_reach(rank);
+}
+
+static bool have_all_come(void)
+{
+    int leader = nxr_neighbour_leader();
+
+    if (leader != nxr_job.rank && is_out_of_reach(leader)) {
+        return true; /* nobody would tell this rank */
+    }
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (is_awaited(rank)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int64_t nxr_farewell_tick(int64_t now)
+{
+    if (repeat_at <= now) {
+        repeat_at = now + REPEAT_NS;
+        tell_again();
+        farewell_must_look = true;
+    }
+    if (farewell_must_look && windows != NULL) {
+        bool is_told;
+
+        farewell_must_look = false;
+        is_told = farewell_tell_all();
+        if (repeat_at != INT64_MAX && is_told && have_all_come()) {
+            repeat_at = INT64_MAX;
+            atomic_store_explicit(&farewell_is_over, true, memory_order_release);
+            nxr_wake_self();
+        }
+    }
+    if (must_tell_left && nxr_neighbour_tell_left()) {
+        must_tell_left = false;
+        atomic_store_explicit(&has_told_left, true, memory_order_release);
+        nxr_wake_self();
+    }
+    return repeat_at;
+}
+
+void nxr_farewell_stop(void)
+{
+    farewell_is_here = false;
+    must_tell_left = false;
+    atomic_store(&has_told_left, false);
+
+    free(windows);
+    windows = NULL;
+    version = 0;
+    farewell_must_look = false;
+    repeat_at = INT64_MAX;
+    atomic_store(&farewell_is_over, false);
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+/* On a thread of the launcher's client. */
+static void farewell_fence_ended(int status, void *arg)
+{
+    pthread_mutex_lock(&fence_lock);
+    if ((uintptr_t)arg == n_fences) {
+        atomic_store_explicit(&fence_status, status, memory_order_release);
+        nxr_wake_self();
+    }
+    pthread_mutex_unlock(&fence_lock);
+}
+
+static void begin_fence(void)
+{
+    uintptr_t number;
+
+    pthread_mutex_lock(&fence_lock);
+    number = ++n_fences;
+    atomic_store(&fence_status, NIXL_INPROGRESS);
+    pthread_mutex_unlock(&fence_lock);
+    nxr_boot_fence(farewell_fence_ended, (void *)number);
+}
+
+static void end_fence(void)
+{
+    pthread_mutex_lock(&fence_lock);
+    n_fences++;
+    pthread_mutex_unlock(&fence_lock);
+}
+
+/* The fence is at its end, or will be of no use: engines differ in what one does after a death. */
+static bool is_fence_over(void *arg)
+{
+    (void)arg;
+    return atomic_load_explicit(&fence_status, memory_order_acquire) != NIXL_INPROGRESS ||
+           nxr_event_n_deaths() > 0 || nxr_service_is_broken();
+}
+
+static bool may_go(void *arg)
+{
+    (void)arg;
+    return atomic_load_explicit(&farewell_is_over, memory_order_acquire) ||
+           atomic_load_explicit(&fence_status, memory_order_acquire) == NIXL_OK ||
+           nxr_service_is_broken();
+}
+
+static void say_so(void)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    add_self();
+    repeat_at = nxr_now_ns() + REPEAT_NS;
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* "ranks 1, 3" or "ranks 1, 2, ... and 40 more": those that have not come, as far as is known. */
+static void name_missing(char *text, size_t nbytes)
+{
+    int n = 0, used = 0;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (is_awaited(rank) && n++ < MAX_NAMED) {
+            used += snprintf(text + used, nbytes - (size_t)used, "%s%d", n == 1 ? "ranks " : ", ",
+                             rank);
+        }
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (n > MAX_NAMED) {
+        snprintf(text + used, nbytes - (size_t)used, " and %d more", n - MAX_NAMED);
+    } else if (n == 0) {
+        snprintf(text, nbytes, "some ranks");
+    }
+}
+
+static bool has_told(void *arg)
+{
+    (void)arg;
+    return atomic_load_explicit(&has_told_left, memory_order_acquire);
+}
+
+/* The others go on without this rank, and hear of it. */
+static void leave_alone(void)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    must_tell_left = true;
+    nxr_service_kick();
+    pthread_mutex_unlock(&nxr_job.lock);
+    (void)nxr_wait(has_told, NULL, LEAVE_NS);
+}
+
+static int wait_for_all(int64_t timeout_ns)
+{
+    int64_t deadline = nxr_deadline(timeout_ns), fence_ns = timeout_ns / 2;
+    int status = NIXL_OK;
+
+    atomic_store(&fence_status, NIXL_ERR_UNSUPPORTED);
+    if (nxr_event_n_deaths() == 0 && timeout_ns > 0) {
+        begin_fence();
+        nxr_wait(is_fence_over, NULL, fence_ns < ALONE_NS ? fence_ns : ALONE_NS);
+    }
+    if (atomic_load(&fence_status) != NIXL_OK) {
+        say_so();
+        status = nxr_wait(may_go, NULL, nxr_left(timeout_ns, deadline));
+    }
+    end_fence();
+    return status;
+}
+
+int nxr_farewell(int64_t timeout_ns)
+{
+    static const char operation[] = "nixl_finalize";
+    char missing[160] = "";
+    int status;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    farewell_is_here = true;
+    pthread_mutex_unlock(&nxr_job.lock);
+    status = nxr_service_is_broken() ? NIXL_OK : wait_for_all(timeout_ns);
+    if (nxr_service_is_broken()) {
+        return nxr_fail(NIXL_ERR_TRANSPORT, operation, -1, "", 0,
+                        "the program has closed descriptors of the library; this rank has left the "
+                        "job without waiting for the others");
+    }
+    if (status == NIXL_OK) {
+        return status;
+    }
+    name_missing(missing, sizeof(missing));
+    leave_alone();
+    return status != NIXL_ERR_TIMEOUT
+               ? status
+               : nxr_fail(status, operation, -1, "", 0,
+                          "%s did not come to nixl_finalize within NIXLRUN_FINALIZE_TIMEOUT; this "
+                          "rank has left the job, and its regions are closed",
+                          missing);
+}

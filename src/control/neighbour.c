@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who watches whom; the rules stand in neighbour.h. Lock: job.lock. */
+#include "config.h"
+
+#include "control/neighbour.h"
+#include "boot/boot.h"
+#include "core/event.h"
+#include "control/farewell.h"
+#include "host/link.h"
+#include "host/liveness.h"
+#include "core/service.h"
+#include "control/wire.h"
+#include "util/clock.h"
+
+/* After init: a short job never makes these links. */
+#define DELAY_NS (200 * NXR_MS)
+
+static int64_t begin_at = -1; /* -1: not decided */
+static bool must_mend;        /* somebody that was watched is no more */
+static int neighbour = -1;    /* the next rank of this host */
+
+static bool is_living(int rank)
+{
+    const struct nxr_peer *peer = nxr_job.peers[rank];
+
+    return peer == NULL || !nxr_peer_is_lost(peer);
+}
+
+/* ---- the rings ------------------------------------------------------------------------------- */
+
+/* The lowest living rank of a host; -1: none. */
+static int leader_of(int node)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (nxr_boot_node_of(rank) == node && is_living(rank)) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+int nxr_neighbour_leader(void)
+{
+    return leader_of(nxr_boot_node_of(nxr_job.rank));
+}
+
+static bool is_leader(void)
+{
+    return nxr_neighbour_leader() == nxr_job.rank;
+}
+
+int nxr_neighbour_leader_beside(int direction)
+{
+    int n_nodes = nxr_boot_n_nodes(), mine = nxr_boot_node_of(nxr_job.rank);
+
+    for (int i = 1; i < n_nodes; i++) {
+        int leader = leader_of((mine + direction * i + n_nodes) % n_nodes);
+
+        if (leader >= 0) {
+            return leader;
+        }
+    }
+    return -1;
+}
+
+/* The next living rank of this host that can be reached; -1: none. */
+static int next_neighbour(void)
+{
+    for (int i = 1; i < nxr_job.size; i++) {
+        int rank = (nxr_job.rank + i) % nxr_job.size;
+
+        if (nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank) && is_living(rank) &&
+            (nxr_job.peers[rank] == NULL ||
+             atomic_load(&nxr_job.peers[rank]->link) != NXR_LINK_REMOTE)) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+static void neighbour_watch(int rank)
+{
+    struct nxr_peer *peer = rank >= 0 ? nxr_peer_get_locked(rank) : NULL;
+
+    if (peer != NULL) {
+        peer->is_watched = true;
+        nxr_link_want(peer);
+    }
+}
+
+static void unwatch_all(void)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (nxr_job.peers[rank] != NULL) {
+            nxr_job.peers[rank]->is_watched = false;
+        }
+    }
+}
+
+void nxr_neighbour_suspect(int rank)
+{
+    int node = nxr_boot_node_of(rank);
+
+    for (int other = 0; other < nxr_job.size; other++) {
+        if (nxr_boot_node_of(other) == node && is_living(other)) {
+            neighbour_watch(other);
+        }
+    }
+}
+
+void nxr_neighbour_stop(void)
+{
+    begin_at = -1;
+    must_mend = false;
+    neighbour = -1;
+}
+
+/* ---- passing on ------------------------------------------------------------------------------ */
+
+static void send_end(struct nxr_peer *peer, int ended_rank, bool has_left)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_DEATH);
+    message.death.dead_rank = ended_rank;
+    message.death.has_left = has_left;
+    nxr_peer_tell(peer, &message);
+}
+
+static void send_death(struct nxr_peer *peer, int dead_rank)
+{
+    send_end(peer, dead_rank, atomic_load(&nxr_job.peers[dead_rank]->state) == NIXL_PEER_FINISHED);
+}
+
+void nxr_neighbour_linked(struct nxr_peer *peer)
+{
+    for (int i = 0; peer->must_hear_of_deaths && i < nxr_event_n_deaths(); i++) {
+        send_death(peer, nxr_event_death(i));
+    }
+    peer->must_hear_of_deaths = false;
+    nxr_farewell_look();
+}
+
+static void neighbour_tell(int rank, int dead_rank)
+{
+    struct nxr_peer *peer = rank >= 0 ? nxr_peer_get_locked(rank) : NULL;
+
+    if (peer == NULL || rank == nxr_job.rank || nxr_peer_is_lost(peer)) {
+        return;
+    }
+    if (nxr_peer_is_up(peer)) {
+        send_death(peer, dead_rank);
+    } else {
+        peer->must_hear_of_deaths = true;
+        nxr_link_want(peer);
+    }
+}
+
+static void neighbour_tell_host(int dead_rank)
+{
+    nxr_job.peers[dead_rank]->is_death_told = true;
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank)) {
+            neighbour_tell(rank, dead_rank);
+        }
+    }
+}
+
+/* Tell the hosts beside. */
+static void tell_beside(int dead_rank)
+{
+    neighbour_tell(nxr_neighbour_leader_beside(1), dead_rank);
+    neighbour_tell(nxr_neighbour_leader_beside(-1), dead_rank);
+}
+
+/* ---- mending the rings ----------------------------------------------------------------------- */
+
+/*
+ * The ranks between this one and its neighbour are dead, and this rank is the one that reports them
+ * to the host. It may have heard of a death from elsewhere, before it watched that rank.
+ */
+static void report_skipped(void)
+{
+    for (int i = 1; i < nxr_job.size; i++) {
+        int rank = (nxr_job.rank + i) % nxr_job.size;
+        const struct nxr_peer *peer = nxr_job.peers[rank];
+
+        if (rank == neighbour) {
+            return;
+        }
+        if (peer != NULL && nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank) &&
+            atomic_load(&peer->state) == NIXL_PEER_LOST && !peer->is_death_told) {
+            neighbour_tell_host(rank);
+        }
+    }
+}
+
+/* Watch the ranks that follow from the known deaths, and no others. */
+static void mend(void)
+{
+    unwatch_all();
+    neighbour = next_neighbour();
+    neighbour_watch(neighbour);
+    report_skipped();
+    if (is_leader()) {
+        neighbour_watch(nxr_neighbour_leader_beside(1));
+        neighbour_watch(nxr_neighbour_leader_beside(-1));
+    }
+}
+
+int64_t nxr_neighbour_tick(int64_t now)
+{
+    const struct nxr_peer *peer = neighbour >= 0 ? nxr_job.peers[neighbour] : NULL;
+
+    if (nxr_job.size == 1 || !nxr_is_joined()) {
+        return INT64_MAX;
+    }
+    if (begin_at < 0) {
+        begin_at = now + DELAY_NS;
+        must_mend = true;
+    }
+    if (now < begin_at) {
+        return begin_at;
+    }
+    if (must_mend || (peer != NULL && atomic_load(&peer->link) == NXR_LINK_REMOTE)) {
+        must_mend = false;
+        mend();
+    }
+    return INT64_MAX;
+}
+
+/* ---- leaving, and the end of a peer ---------------------------------------------------------- */
+
+/* The one who tells the others when this rank leaves: of this host, else beside; -1: none. */
+static int heir(void)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (rank != nxr_job.rank && is_living(rank) &&
+            nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank)) {
+            return rank;
+        }
+    }
+    return nxr_neighbour_leader_beside(1);
+}
+
+bool nxr_neighbour_tell_left(void)
+{
+    int first = heir();
+    struct nxr_peer *peer = first >= 0 ? nxr_peer_get_locked(first) : NULL;
+
+    if (peer != NULL && !nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
+        atomic_load(&peer->link) != NXR_LINK_REMOTE) {
+        nxr_link_want(peer);
+        return false;
+    }
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        peer = nxr_job.peers[rank];
+        if (peer != NULL && rank != nxr_job.rank && nxr_peer_is_up(peer) &&
+            !nxr_peer_is_lost(peer)) {
+            send_end(peer, nxr_job.rank, true);
+        }
+    }
+    return true;
+}
+
+void nxr_neighbour_heard_left(int rank)
+{
+    const struct nxr_peer *peer = nxr_peer_get_locked(rank);
+
+    if (peer == NULL || rank == nxr_job.rank || nxr_peer_is_lost(peer)) {
+        return;
+    }
+    nxr_liveness_left_locked(rank);
+    if (is_leader()) {
+        neighbour_tell_host(rank);
+        tell_beside(rank);
+    }
+}
+
+void nxr_neighbour_peer_ended(const struct nxr_peer *peer)
+{
+    int rank = peer->rank;
+    bool is_death = atomic_load(&peer->state) == NIXL_PEER_LOST;
+    bool is_of_host = nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank);
+
+    if (begin_at >= 0) {
+        must_mend = true;
+        nxr_service_kick();
+    }
+    nxr_farewell_look();
+    if (!is_death || nxr_job.is_leaving) {
+        return;
+    }
+    if (rank == neighbour || (!is_of_host && is_leader())) {
+        neighbour_tell_host(rank);
+    }
+    if (is_leader()) {
+        tell_beside(rank);
+    }
+}

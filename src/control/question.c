@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking, and waiting for the answer. Lock: see question.h. */
+#include "config.h"
+
+#include "control/question.h"
+#include "host/link.h"
+#include "core/service.h"
+#include "control/wire.h"
+#include "util/clock.h"
+#include "core/wait.h"
+
+/* A question under way, on the stack of whoever asks. */
+struct question {
+    struct nxr_list link;
+    struct nxr_peer *peer;
+    union nxr_wire_message *message; /* the question, then the answer */
+    _Atomic int status;              /* NIXL_INPROGRESS until it is answered */
+};
+
+static struct nxr_list questions = {&questions, &questions};
+static uint64_t question_last_ask;
+
+static void question_end(struct question *question, int status)
+{
+    nxr_list_remove(&question->link);
+    atomic_store_explicit(&question->status, status, memory_order_release);
+    nxr_wake_self();
+}
+
+void nxr_question_answered(struct nxr_peer *peer, const union nxr_wire_message *answer)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &questions) {
+        struct question *question = nxr_list_entry(link, struct question, link);
+
+        if (question->peer == peer && question->message->question.ask == answer->question.ask) {
+            *question->message = *answer;
+            question_end(question, NIXL_OK);
+        }
+    }
+}
+
+void nxr_questions_end(struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &questions) {
+        struct question *question = nxr_list_entry(link, struct question, link);
+
+        if (question->peer == peer) {
+            question_end(question, NIXL_ERR_PEER_LOST);
+        }
+    }
+}
+
+static bool question_is_answered(void *arg)
+{
+    const struct question *question = arg;
+
+    return atomic_load_explicit(&question->status, memory_order_acquire) != NIXL_INPROGRESS ||
+           nxr_peer_is_lost(question->peer);
+}
+
+/* Send the question; the link is known. False: nothing leads to the rank. */
+static bool question_send(struct question *question)
+{
+    struct nxr_peer *peer = question->peer;
+    bool is_up;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    is_up = atomic_load(&peer->link) == NXR_LINK_UP && peer->transport != NULL;
+    if (is_up) {
+        question->message->question.ask = ++question_last_ask;
+        nxr_list_append(&questions, &question->link);
+        nxr_peer_tell(peer, question->message);
+        nxr_service_kick();
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return is_up;
+}
+
+int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int64_t timeout_ns)
+{
+    struct question question = {.peer = peer, .message = message};
+    int64_t deadline = nxr_deadline(timeout_ns);
+    int status = nxr_peer_connect(peer, timeout_ns), answer;
+
+    nxr_list_init(&question.link);
+    atomic_init(&question.status, NIXL_INPROGRESS);
+    if (status != NIXL_OK || nxr_peer_is_lost(peer)) {
+        return status == NIXL_OK ? NIXL_ERR_PEER_LOST : status;
+    }
+    if (!question_send(&question)) {
+        return nxr_peer_is_lost(peer) ? NIXL_ERR_PEER_LOST : NIXL_ERR_UNSUPPORTED;
+    }
+    status = nxr_wait(question_is_answered, &question, nxr_left(timeout_ns, deadline));
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_list_remove(&question.link);
+    pthread_mutex_unlock(&nxr_job.lock);
+    answer = atomic_load(&question.status);
+    if (answer != NIXL_INPROGRESS) {
+        return answer;
+    }
+    return nxr_peer_is_lost(peer) ? NIXL_ERR_PEER_LOST : status;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checking what comes over the socket. One table says what each type must look like. No state. */
+#include "config.h"
+
+#include "control/wire.h"
+#include "memory/memory.h"
+#include "core/job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    size_t nbytes;
+    int min_fds;
+    int max_fds;
+} wire_shapes[] = {
+    [NXR_WIRE_HELLO] = {sizeof(struct nxr_wire_hello), 1, 2},
+    [NXR_WIRE_WELCOME] = {sizeof(struct nxr_wire_hello), 1, 2},
+    [NXR_WIRE_RESOLVE] = {sizeof(struct nxr_wire_resolve), 0, 0},
+    [NXR_WIRE_KEY] = {sizeof(struct nxr_wire_key), 0, 1},
+    [NXR_WIRE_CLOSED] = {sizeof(struct nxr_wire_closed), 0, 0},
+    [NXR_WIRE_DEATH] = {sizeof(struct nxr_wire_death), 0, 0},
+    [NXR_WIRE_RING_FD] = {sizeof(struct nxr_wire_header), 0, 0},
+    [NXR_WIRE_BOUNCE] = {sizeof(struct nxr_wire_bounce), 1, 1},
+    [NXR_WIRE_WORK] = {sizeof(struct nxr_wire_header), 0, 0},
+    [NXR_WIRE_LEAVING] = {sizeof(struct nxr_wire_leaving), 0, 0},
+    [NXR_WIRE_PROBE] = {sizeof(struct nxr_wire_resolve), 0, 0},
+    [NXR_WIRE_PROBED] = {sizeof(struct nxr_wire_probed), 0, 0},
+    [NXR_WIRE_PROPOSE] = {sizeof(struct nxr_wire_verdict), 0, 0},
+    [NXR_WIRE_DECIDED] = {sizeof(struct nxr_wire_verdict), 0, 0},
+};
+#define N_SHAPES (sizeof(wire_shapes) / sizeof(wire_shapes[0]))
+
+void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
+{
+    memset(message, 0, sizeof(*message));
+    message->header.magic = NXR_WIRE_MAGIC;
+    message->header.version = NXR_WIRE_VERSION;
+    message->header.type = (uint16_t)type;
+    message->header.nbytes = (uint32_t)wire_shapes[type].nbytes;
+    message->header.rank = nxr_job.rank;
+}
+
+uint32_t nxr_wire_card_flags(void)
+{
+    return (uint32_t)NXR_WIRE_VERSION << NXR_CARD_WIRE_SHIFT | (uint32_t)NXR_CONTROL_VERSION
+                                                                   << NXR_CARD_CONTROL_SHIFT;
+}
+
+bool nxr_wire_is_common(const struct nxr_card *card, char *why, size_t why_nbytes)
+{
+    unsigned wire = nxr_card_version_at(card, NXR_CARD_WIRE_SHIFT);
+    unsigned control = nxr_card_version_at(card, NXR_CARD_CONTROL_SHIFT);
+
+    if (wire == NXR_WIRE_VERSION && control == NXR_CONTROL_VERSION) {
+        return true;
+    }
+    snprintf(why, why_nbytes,
+             "it runs another version of nixlrun (host protocol %u.%u, here %u.%u)", wire, control,
+             NXR_WIRE_VERSION, NXR_CONTROL_VERSION);
+    return false;
+}
+
+bool nxr_key_is_sound(const struct nxr_key *key)
+{
+    return key->generation != 0 && key->nbytes != 0 && key->nbytes <= INT64_MAX &&
+           key->id < NXR_N_REGION_IDS && key->kind >= NIXL_MEM_HOST &&
+           key->kind <= NIXL_MEM_VULKAN && key->strategy <= NIXL_MEM_PINNED &&
+           key->is_registered <= 1 && key->addr <= UINT64_MAX - key->nbytes;
+}
+
+/* Host memory comes with a descriptor if it was allocated, device memory as its export says. */
+static bool is_key(const struct nxr_wire_key *message, int n_fds)
+{
+    const struct nxr_key *key = &message->key;
+
+    if (!nxr_key_is_sound(key) ||
+        !nxr_export_is_sound(&message->export, (enum nixl_mem_kind)key->kind, key->nbytes)) {
+        return false;
+    }
+    return key->kind == NIXL_MEM_HOST ? (n_fds == 1) == (key->is_registered == 0)
+                                      : (n_fds == 1) == nxr_export_has_fd(&message->export);
+}
+
+/* Ranks of the job, told as a part of it. */
+static bool wire_is_leaving(const struct nxr_wire_leaving *leaving, int size)
+{
+    if (leaving->first < 0 || leaving->first >= size ||
+        leaving->first % NXR_WIRE_LEAVING_RANKS != 0) {
+        return false;
+    }
+    for (int i = size - leaving->first; i < NXR_WIRE_LEAVING_RANKS; i++) {
+        if ((leaving->ranks[i / 64] >> (i % 64) & 1) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Is it NIXL_OK or an error of nixlrun.h? */
+static bool is_outcome(int status)
+{
+#define IS_STATUS(_name, _value, _text) || status == (_value)
+    return status <= NIXL_OK && (false NIXL_STATUS_LIST(IS_STATUS));
+#undef IS_STATUS
+}
+
+/* An outcome that a team call can have in a job of that size. A loss names who is lost. */
+static bool is_verdict(const struct nxr_verdict *verdict, int size)
+{
+    bool is_loss = verdict->status == NIXL_ERR_PEER_LOST;
+
+    return is_outcome(verdict->status) && verdict->rank >= (is_loss ? 0 : -1) &&
+           verdict->rank < size && verdict->has_left <= (is_loss ? 1u : 0u);
+}
+
+/* What of the type's own fields is wrong, or NULL. */
+static const char *wire_check_body(const union nxr_wire_message *message, int n_fds, int size)
+{
+    switch (message->header.type) {
+    case NXR_WIRE_RESOLVE:
+    case NXR_WIRE_PROBE:
+        if (message->resolve.name[0] == '\0' ||
+            memchr(message->resolve.name, '\0', sizeof(message->resolve.name)) == NULL) {
+            return "a region name without an end";
+        }
+        return NULL;
+    case NXR_WIRE_KEY:
+        return is_key(&message->key, n_fds) ? NULL : "a key that cannot be";
+    case NXR_WIRE_CLOSED:
+        return message->closed.id < NXR_N_REGION_IDS ? NULL : "a region number that cannot be";
+    case NXR_WIRE_DEATH:
+        return message->death.dead_rank >= 0 && message->death.dead_rank < size &&
+                       message->death.has_left <= 1
+                   ? NULL
+                   : "a dead rank that is not in the job";
+    case NXR_WIRE_LEAVING:
+        return wire_is_leaving(&message->leaving, size) ? NULL : "leaving ranks that cannot be";
+    case NXR_WIRE_PROPOSE:
+    case NXR_WIRE_DECIDED:
+        return is_verdict(&message->verdict.verdict, size) ? NULL : "a verdict that cannot be";
+    default:
+        return NULL;
+    }
+}
+
+int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
+                   union nxr_wire_message *message_p, const char **why_p)
+{
+    union nxr_wire_message message;
+
+    memset(&message, 0, sizeof(message));
+    *why_p = NULL;
+    if (nbytes < sizeof(message.header) || nbytes > sizeof(message)) {
+        *why_p = "a message of a wrong size";
+        return NIXL_ERR_TRANSPORT;
+    }
+    memcpy(&message, bytes, nbytes);
+    if (message.header.magic != NXR_WIRE_MAGIC) {
+        *why_p = "no nixlrun message";
+    } else if (message.header.version != NXR_WIRE_VERSION) {
+        *why_p = "a message of another version of nixlrun";
+    } else if (message.header.type == 0 || message.header.type >= N_SHAPES) {
+        *why_p = "a message of an unknown type";
+    } else if (message.header.nbytes != nbytes ||
+               wire_shapes[message.header.type].nbytes != nbytes) {
+        *why_p = "a message that is not as long as its type";
+    } else if (n_fds < wire_shapes[message.header.type].min_fds ||
+               n_fds > wire_shapes[message.header.type].max_fds) {
+        *why_p = "a message with too few or too many descriptors";
+    } else if (message.header.rank < 0 || message.header.rank >= size) {
+        *why_p = "a sender that is not in the job";
+    } else {
+        *why_p = wire_check_body(&message, n_fds, size);
+    }
+    if (*why_p != NULL) {
+        return NIXL_ERR_TRANSPORT;
+    }
+    *message_p = message;
+    return NIXL_OK;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The card: the few hundred bytes that a rank publishes once. It says who and where the rank is and
+ * how to reach its service thread, then its address in every network that it has opened; never
+ * where memory is. A fixed head, then address entries; checked on arrival.
+ */
+#ifndef NXR_CORE_CARD_H
+#define NXR_CORE_CARD_H
+
+#include "core/control.h"
+
+#define NXR_CARD_MAGIC     0x4352584eu /* "NXRC" */
+#define NXR_CARD_VERSION   3
+#define NXR_HOST_NBYTES    72 /* host name with its zero */
+#define NXR_BOOT_ID_NBYTES 40
+#define NXR_SECRET_NBYTES  16
+
+/* Room for the address entries of a card, each with its head. */
+#define NXR_ADDRESSES_NBYTES 1616
+
+enum nxr_card_flag { NXR_CARD_NOT_LOCAL = 1 /* takes no part in shared memory */ };
+
+/*
+ * Flags from these bits on, a byte each: the versions of the messages between ranks of one host, of
+ * the protocol between hosts (0: not told), and of the control page.
+ */
+#define NXR_CARD_WIRE_SHIFT    8
+#define NXR_CARD_NET_SHIFT     16
+#define NXR_CARD_CONTROL_SHIFT 24
+
+struct nxr_card {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t nbytes; /* of the whole card, with the addresses that follow */
+    int32_t rank;
+    uint32_t incarnation;
+    unsigned char nonce[NXR_NONCE_NBYTES];   /* proves the control page; names the socket */
+    unsigned char secret[NXR_SECRET_NBYTES]; /* whoever shows it has read the card: of this job */
+    char host[NXR_HOST_NBYTES];
+    char boot_id[NXR_BOOT_ID_NBYTES]; /* of the kernel, or NIXLRUN_HOSTID */
+    uint32_t flags;                   /* enum nxr_card_flag, and above it versions */
+    uint32_t socket_space;            /* kernel and network namespace, hashed; 0: not known */
+};
+_Static_assert(sizeof(struct nxr_card) == 168, "fixed on the wire");
+
+/* The head of an address; the bytes follow, padded to a multiple of 8. */
+struct nxr_card_address {
+    char network[8]; /* its name, ends with a zero */
+    uint32_t nbytes;
+    uint32_t unused;
+};
+_Static_assert(sizeof(struct nxr_card_address) == 16, "fixed on the wire");
+
+/* A card as it travels. */
+struct nxr_full_card {
+    struct nxr_card head;
+    unsigned char addresses[NXR_ADDRESSES_NBYTES];
+};
+
+/* Fill in a card without addresses, with fresh random nonce and secret. NIXL_OK, NIXL_ERR_INTERNAL.
+ */
+int nxr_card_make(int rank, uint32_t incarnation, struct nxr_full_card *card_p);
+
+/* The version at such a bit. */
+static inline unsigned nxr_card_version_at(const struct nxr_card *card, unsigned shift)
+{
+    return card->flags >> shift & 0xff;
+}
+
+/* The card without addresses: what same-host peers need of it. */
+static inline struct nxr_card nxr_card_bare(const struct nxr_full_card *card)
+{
+    struct nxr_card bare = card->head;
+
+    bare.nbytes = sizeof(bare);
+    return bare;
+}
+
+/* Append an address. NIXL_OK, or NIXL_ERR_LIMIT: no room. */
+int nxr_card_add_address(struct nxr_full_card *card, const char *network, const void *bytes,
+                         size_t nbytes);
+
+/* The address in that network; NULL: none. */
+const void *nxr_card_find_address(const struct nxr_full_card *card, const char *network,
+                                  size_t *nbytes_p);
+
+/*
+ * Check bytes that came as the card of `rank`. NIXL_OK, or NIXL_ERR_TRANSPORT and nothing written.
+ */
+int nxr_card_parse(const void *bytes, size_t nbytes, int rank, struct nxr_full_card *card_p);
+
+/*
+ * May the two be on one host? Both are willing, and host names or boot ids are equal: the proof is
+ * the control page.
+ */
+bool nxr_card_may_be_local(const struct nxr_card *mine, const struct nxr_card *theirs);
+
+/*
+ * Do the two see each other's abstract sockets, as far as can be told? Machines that were started
+ * from one snapshot look alike in this: it is a hint, no proof.
+ */
+bool nxr_card_shares_sockets(const struct nxr_card *mine, const struct nxr_card *theirs);
+
+#endif

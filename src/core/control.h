@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control page: the shared memory of one rank, a sealed memfd that same-host peers map.
+ *
+ * It begins with a fixed head (identity, life, doorbell, in-flight slots, generations), then has
+ * one credit line and two rings, of notifications and of words, for each rank of the job. The file
+ * is sparse: what nobody uses takes no memory. Peers map the head with the credit lines, and their
+ * own rings.
+ *
+ * Who writes what: the owner writes everything but
+ *   - slots and n_slots_used: written by the peer threads that claim them;
+ *   - rings: those of r are written by rank r, and by the owner where word_ring.h says so;
+ *   - words_asked, and has_asked in the credit lines: by peers that ask for words;
+ *   - sleep_flags and doorbell: also by peers that wake the owner;
+ *   - the waiters bit of the robust mutex: by peers that want to hear of the owner's death.
+ */
+#ifndef NXR_CORE_CONTROL_H
+#define NXR_CORE_CONTROL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NXR_LINE_NBYTES     64
+#define NXR_NONCE_NBYTES    16
+#define NXR_CONTROL_MAGIC   0x314c52584958494eull /* "NIXIXRL1" */
+#define NXR_CONTROL_VERSION 2u
+#define NXR_N_GUARD_SLOTS   2048  /* peer threads that have put to or got from this rank */
+#define NXR_N_REGION_IDS    16384 /* open regions of one rank */
+#define NXR_RING_SLOTS      256   /* per sender; a power of two */
+#define NXR_WORD_SLOTS      64    /* per asker; a power of two */
+
+/* The in-flight slot of one peer thread: what it is copying from or to right now. */
+struct nxr_guard_slot {
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t busy; /* region id + 1, or 0 */
+    _Atomic uint32_t claimed_by;                     /* rank + 1 of the claimer, or 0 */
+};
+
+/* One slot of a notification ring; ring.h tells the protocol. */
+struct nxr_ring_slot {
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t state;
+    uint64_t tag;
+    unsigned char payload[48];
+};
+
+/* Credits: how many slots of a ring its receiver has taken. And has the ring of words been used? */
+struct nxr_ring_credit {
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t taken;
+    atomic_bool has_asked;
+};
+
+/* Bits of sleep_flags: how to wake the owner. */
+enum nxr_sleep_flag {
+    NXR_SLEEP_FUTEX = 1,    /* a thread waits on the doorbell */
+    NXR_SLEEP_EVENT_FD = 2, /* the event fd is armed */
+};
+
+/* Values of `life`. */
+enum nxr_life { NXR_LIFE_STARTING = 0, NXR_LIFE_RUNNING = 1, NXR_LIFE_FINISHED = 2 };
+
+struct nxr_control {
+    /* Constant after creation. */
+    uint64_t magic;
+    uint32_t version;
+    int32_t rank;
+    int32_t size;
+    uint32_t needs_full_fence; /* the owner has no membarrier: see util/barrier.h */
+    uint64_t self_addr;        /* where the owner has this page mapped */
+    unsigned char nonce[NXR_NONCE_NBYTES];
+
+    /* Robust, held by the owner's service thread as long as it lives. */
+    _Alignas(NXR_LINE_NBYTES) pthread_mutex_t alive;
+    _Atomic uint32_t life; /* enum nxr_life */
+
+    /* Written by peers to wake the owner, by the owner before it sleeps. */
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t doorbell;
+    _Atomic uint32_t sleep_flags; /* enum nxr_sleep_flag */
+
+    /* Words that peers ask for; host/word_serve.h tells the protocol. */
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t words_asked; /* nxr_words_bit() of who has asked */
+    _Atomic uint32_t n_pollers; /* threads of the owner that look at it again and again */
+
+    /* In-flight slots; those from n_slots_used on were never claimed. */
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_slots_used;
+    struct nxr_guard_slot slots[NXR_N_GUARD_SLOTS];
+
+    /* generations[id]: of the open region with that id; 0 where there is none. */
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t generations[NXR_N_REGION_IDS];
+
+    struct nxr_ring_credit credits[]; /* [size], then the rings */
+};
+
+_Static_assert(sizeof(struct nxr_guard_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
+_Static_assert(sizeof(struct nxr_ring_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
+
+#define NXR_RING_NBYTES  (NXR_RING_SLOTS * sizeof(struct nxr_ring_slot))
+#define NXR_WORDS_NBYTES (NXR_WORD_SLOTS * NXR_LINE_NBYTES)
+
+#define NXR_WORDS_BITS 64
+
+static inline uint64_t nxr_words_bit(int rank)
+{
+    return UINT64_C(1) << (rank % NXR_WORDS_BITS);
+}
+
+/* Bytes of the head with the credit lines, and of the whole file, for a job of `size` ranks. */
+size_t nxr_control_head_nbytes(int size);
+size_t nxr_control_nbytes(int size);
+
+/*
+ * Has this process a control page of its own? Of another copy of the library, if this one has made
+ * none. It is found by its descriptor: not after closefrom().
+ */
+bool nxr_control_is_in_process(void);
+
+/*
+ * Make this rank's control page and map all of it. The mutex is made, but not yet held.
+ * Returns NIXL_OK, NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT.
+ */
+int nxr_control_create(int rank, int size, const unsigned char nonce[NXR_NONCE_NBYTES],
+                       struct nxr_control **control_p, int *fd_p);
+void nxr_control_destroy(struct nxr_control *control, int fd);
+
+/*
+ * Map a peer's control head from `fd`, after checking that it cannot shrink under us and is what
+ * rank `rank` of a job of `size` with that nonce must have. Does not close fd.
+ * Returns NIXL_OK, NIXL_ERR_TRANSPORT (not a control page, not that peer's), NIXL_ERR_NO_MEMORY.
+ */
+int nxr_control_map(int fd, int rank, int size, const unsigned char nonce[NXR_NONCE_NBYTES],
+                    struct nxr_control **control_p);
+void nxr_control_unmap(struct nxr_control *control, int size);
+
+/* Map the rings that rank `sender` writes in the page behind `fd`. NULL where memory is short. */
+struct nxr_ring_slot *nxr_control_map_ring(int fd, int size, int sender);
+void nxr_control_unmap_ring(struct nxr_ring_slot *ring);
+
+/* The ring of `sender` in a page that is mapped whole: one's own. */
+struct nxr_ring_slot *nxr_control_own_ring(struct nxr_control *control, int sender);
+
+/* The ring of words that follows a ring of notifications; and that of a rank in one's own page. */
+struct nxr_word_slot;
+struct nxr_word_slot *nxr_control_words(struct nxr_ring_slot *ring);
+struct nxr_word_slot *nxr_control_own_words(struct nxr_control *control, int asker);
+
+/* Is `fd` a memfd of at least `nbytes` that can never shrink? A page that shrinks would kill us. */
+bool nxr_memfd_is_safe(int fd, size_t nbytes);
+
+/* The word of the mutex, as the kernel knows it: the owner's thread id and FUTEX_* bits. */
+static inline _Atomic uint32_t *nxr_control_alive_word(struct nxr_control *control)
+{
+    return (_Atomic uint32_t *)&control->alive.__data.__lock;
+}
+
+/*
+ * Has the thread that held the mutex died? One load: the kernel marks a robust mutex when its owner
+ * ends. False for a page whose owner has finished in order.
+ */
+static inline bool nxr_control_is_dead(const struct nxr_control *control)
+{
+    const _Atomic int *word = (const _Atomic int *)&control->alive.__data.__lock;
+    const int owner_died = 0x40000000; /* FUTEX_OWNER_DIED */
+
+    return (atomic_load_explicit(word, memory_order_relaxed) & owner_died) != 0;
+}
+
+#endif

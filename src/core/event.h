@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events (deaths, closed regions) and the event fd. */
+#ifndef NXR_CORE_EVENT_H
+#define NXR_CORE_EVENT_H
+
+#include "nixlrun.h"
+
+/* Queue an event and wake who waits. Any thread. */
+void nxr_event_push(enum nixl_event_type type, int rank, const char *name);
+
+/* Deaths so far, and the rank of the n-th; -1 if there were fewer. Any thread. */
+int nxr_event_n_deaths(void);
+int nxr_event_death(int n);
+
+/* Make the own event fd readable. */
+void nxr_event_signal_fd(void);
+
+/* Forget everything (last finalize). */
+void nxr_event_reset(void);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In-flight slots: claiming them, giving them back when a thread ends, and waiting for them when a
+ * region is closed. The protocol of entering and leaving stands in transports/transport.h.
+ *
+ * Lock: `lock` guards the list of threads and, against nxr_guard_reset(), their tables. A thread
+ * grows its own table under it and reads it without.
+ */
+#include "config.h"
+
+#include "core/job.h"
+#include "host/liveness.h"
+#include "util/barrier.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A thread that has slots. */
+struct guard_thread {
+    struct nxr_list link;
+    struct nxr_guard_slots *slots; /* the thread's own table */
+};
+
+__thread struct nxr_guard_slots nxr_guard_slots NXR_TLS_MODEL;
+
+static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_list threads = {&threads, &threads}; /* lock */
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t thread_key;
+
+static void release_slots(struct nxr_guard_slots *table)
+{
+    for (uint32_t i = 0; i < table->n_slots; i++) {
+        if (table->slots[i] != NULL) {
+            atomic_store_explicit(&table->slots[i]->claimed_by, 0, memory_order_release);
+        }
+    }
+    free(table->slots);
+    table->slots = NULL;
+    table->n_slots = 0;
+}
+
+static void thread_ends(void *arg)
+{
+    struct guard_thread *thread = arg;
+
+    pthread_mutex_lock(&guard_lock);
+    nxr_list_remove(&thread->link);
+    release_slots(thread->slots);
+    pthread_mutex_unlock(&guard_lock);
+    free(thread);
+}
+
+static void make_key(void)
+{
+    pthread_key_create(&thread_key, thread_ends);
+}
+
+/*
+ * Make the calling thread known, so that its slots are given back when it ends. Caller holds lock.
+ */
+static bool enlist_thread(void)
+{
+    struct guard_thread *thread;
+
+    if (pthread_getspecific(thread_key) != NULL) {
+        return true;
+    }
+    thread = malloc(sizeof(*thread));
+    if (thread == NULL || pthread_setspecific(thread_key, thread) != 0) {
+        free(thread);
+        return false;
+    }
+    thread->slots = &nxr_guard_slots;
+    nxr_list_append(&threads, &thread->link);
+    return true;
+}
+
+static bool grow_table(uint32_t n_slots)
+{
+    struct nxr_guard_slot **slots = realloc(nxr_guard_slots.slots, n_slots * sizeof(*slots));
+
+    if (slots == NULL) {
+        return false;
+    }
+    memset(slots + nxr_guard_slots.n_slots, 0,
+           (n_slots - nxr_guard_slots.n_slots) * sizeof(*slots));
+    nxr_guard_slots.slots = slots;
+    nxr_guard_slots.n_slots = n_slots;
+    return true;
+}
+
+/* Tell the owner how far it has to look. Comes before the first use of the slot. */
+static void raise_slots_used(struct nxr_control *control, uint32_t n_used)
+{
+    uint32_t known = atomic_load_explicit(&control->n_slots_used, memory_order_relaxed);
+
+    while (known < n_used &&
+           !atomic_compare_exchange_weak_explicit(&control->n_slots_used, &known, n_used,
+                                                  memory_order_release, memory_order_relaxed)) {
+    }
+}
+
+/* Take the first free slot in a page: the owner looks at few, and few pages are touched. */
+static struct nxr_guard_slot *guard_take_slot(struct nxr_control *control)
+{
+    for (uint32_t i = 0; i < NXR_N_GUARD_SLOTS; i++) {
+        struct nxr_guard_slot *slot = &control->slots[i];
+        uint32_t nobody = 0;
+
+        if (atomic_load_explicit(&slot->claimed_by, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong_explicit(&slot->claimed_by, &nobody,
+                                                    (uint32_t)nxr_job.rank + 1,
+                                                    memory_order_acquire, memory_order_relaxed)) {
+            raise_slots_used(control, i + 1);
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+nxr_guard_word *nxr_guard_claim(const struct nxr_part *part)
+{
+    struct nxr_guard_slot *slot = NULL;
+    uint32_t index = part->guard_index;
+
+    pthread_once(&key_once, make_key);
+    pthread_mutex_lock(&guard_lock);
+    if (enlist_thread() && (index < nxr_guard_slots.n_slots || grow_table(index + 8))) {
+        slot = guard_take_slot(part->peer->control);
+        nxr_guard_slots.slots[index] = slot;
+    }
+    pthread_mutex_unlock(&guard_lock);
+    return slot != NULL ? &slot->busy : NULL;
+}
+
+int nxr_guard_hold(const struct nxr_part *part, nxr_guard_word **word_p)
+{
+    struct nxr_guard_slot *slot = guard_take_slot(part->peer->control);
+
+    if (slot == NULL) {
+        return NIXL_ERR_LIMIT;
+    }
+    atomic_store_explicit(&slot->busy, part->id + 1, memory_order_relaxed);
+    nxr_barrier_light(part->full_fence);
+    if (atomic_load_explicit(part->generation_now, memory_order_acquire) != part->key.generation) {
+        nxr_guard_release(&slot->busy);
+        return NIXL_ERR_STALE;
+    }
+    *word_p = &slot->busy;
+    return NIXL_OK;
+}
+
+void nxr_guard_release(nxr_guard_word *word)
+{
+    struct nxr_guard_slot *slot = (struct nxr_guard_slot *)word;
+
+    nxr_guard_leave(word);
+    atomic_store_explicit(&slot->claimed_by, 0, memory_order_release);
+}
+
+struct nxr_guard_slot *nxr_guard_claim_own(void)
+{
+    return guard_take_slot(nxr_job.control);
+}
+
+void nxr_guard_give_own(struct nxr_guard_slot *slot)
+{
+    nxr_guard_leave(&slot->busy);
+    atomic_store_explicit(&slot->claimed_by, 0, memory_order_release);
+}
+
+bool nxr_guard_enter_own(struct nxr_guard_slot *slot, uint32_t id, uint64_t generation)
+{
+    atomic_store_explicit(&slot->busy, id + 1, memory_order_relaxed);
+    nxr_barrier_light(nxr_barrier_is_full());
+    if (atomic_load_explicit(&nxr_job.control->generations[id], memory_order_acquire) !=
+        generation) {
+        nxr_guard_leave(&slot->busy);
+        return false;
+    }
+    return true;
+}
+
+/* Is a copy of a living peer in flight in region `id`? Acquire: its bytes were written before. */
+static bool is_own_busy(uint32_t id)
+{
+    uint32_t n_used = atomic_load_explicit(&nxr_job.control->n_slots_used, memory_order_acquire);
+
+    for (uint32_t i = 0; i < n_used && i < NXR_N_GUARD_SLOTS; i++) {
+        struct nxr_guard_slot *slot = &nxr_job.control->slots[i];
+        uint32_t claimer;
+
+        if (atomic_load_explicit(&slot->busy, memory_order_acquire) != id + 1) {
+            continue;
+        }
+        claimer = atomic_load_explicit(&slot->claimed_by, memory_order_relaxed);
+        if (claimer == 0 || claimer > (uint32_t)nxr_job.size ||
+            !nxr_liveness_is_gone((int)claimer - 1)) {
+            return true;
+        }
+        /* Its thread died in mid-copy: the slot is free for others. */
+        atomic_store_explicit(&slot->busy, 0, memory_order_relaxed);
+        atomic_store_explicit(&slot->claimed_by, 0, memory_order_release);
+    }
+    return false;
+}
+
+int nxr_guard_quiesce_own(uint32_t id, int64_t timeout_ns)
+{
+    int64_t deadline = nxr_deadline(timeout_ns);
+    struct timespec nap = nxr_timespec(20 * NXR_US);
+
+    nxr_barrier_heavy();
+    for (int round = 0; is_own_busy(id); round++) {
+        if (timeout_ns == 0) {
+            return NIXL_INPROGRESS;
+        }
+        if (nxr_now_ns() >= deadline) {
+            return NIXL_ERR_TIMEOUT;
+        }
+        /* A copy in flight ends by itself and wakes nobody: look again, ever less often. */
+        if (round < 100) {
+            sched_yield();
+        } else {
+            nanosleep(&nap, NULL);
+        }
+    }
+    return NIXL_OK;
+}
+
+bool nxr_guard_is_busy_here(const struct nxr_part *part)
+{
+    struct nxr_list *link, *after;
+    bool is_busy = false;
+
+    nxr_barrier_heavy();
+    pthread_mutex_lock(&guard_lock);
+    nxr_list_for_each (link, after, &threads) {
+        const struct nxr_guard_slots *table =
+            nxr_list_entry(link, struct guard_thread, link)->slots;
+
+        if (part->guard_index < table->n_slots && table->slots[part->guard_index] != NULL &&
+            atomic_load_explicit(&table->slots[part->guard_index]->busy, memory_order_acquire) ==
+                part->id + 1) {
+            is_busy = true;
+        }
+    }
+    pthread_mutex_unlock(&guard_lock);
+    return is_busy;
+}
+
+void nxr_guard_reset(void)
+{
+    struct nxr_list *link, *after;
+
+    pthread_mutex_lock(&guard_lock);
+    nxr_list_for_each (link, after, &threads) {
+        release_slots(nxr_list_entry(link, struct guard_thread, link)->slots);
+    }
+    pthread_mutex_unlock(&guard_lock);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of ranks: what is known of each, made when first needed. Lock: job.lock. */
+#include "config.h"
+
+#include "host/conn.h"
+#include "host/link.h"
+#include "host/liveness.h"
+#include "core/service.h"
+#include "core/job.h"
+#include "net/net.h"
+#include "util/env.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+static struct nxr_peer *peer_new(int rank)
+{
+    struct nxr_peer *peer = aligned_alloc(NXR_LINE_NBYTES, (sizeof(*peer) + NXR_LINE_NBYTES - 1) /
+                                                               NXR_LINE_NBYTES * NXR_LINE_NBYTES);
+
+    if (peer == NULL) {
+        return NULL;
+    }
+    *peer = (struct nxr_peer){
+        .rank = rank,
+        .rx = {.slots = nxr_control_own_ring(nxr_job.control, rank),
+               .credit = &nxr_job.control->credits[rank]},
+        .link_retry_at = INT64_MAX,
+        .event_fd = -1,
+        .pidfd = -1,
+    };
+    nxr_list_init(&peer->held);
+    nxr_list_init(&peer->asks);
+    nxr_list_init(&peer->unsent);
+    return peer;
+}
+
+struct nxr_peer *nxr_peer_get_locked(int rank)
+{
+    if (nxr_job.peers[rank] == NULL) {
+        atomic_store_explicit((struct nxr_peer * _Atomic *)&nxr_job.peers[rank], peer_new(rank),
+                              memory_order_release);
+    }
+    return nxr_job.peers[rank];
+}
+
+struct nxr_peer *nxr_peer_get(int rank)
+{
+    struct nxr_peer *peer = nxr_peer_find(rank);
+
+    if (peer == NULL) {
+        pthread_mutex_lock(&nxr_job.lock);
+        peer = nxr_peer_get_locked(rank);
+        pthread_mutex_unlock(&nxr_job.lock);
+    }
+    return peer;
+}
+
+void nxr_peers_free(void)
+{
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        if (nxr_job.peers[rank] != NULL) {
+            nxr_link_unmap(nxr_job.peers[rank]);
+            free(nxr_job.peers[rank]);
+        }
+    }
+    free(nxr_job.peers);
+    nxr_job.peers = NULL;
+}
+
+const char *nxr_peer_why_lost(int rank)
+{
+    const struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
+
+    return peer != NULL &&
+                   atomic_load_explicit(&peer->state, memory_order_acquire) == NIXL_PEER_LOST
+               ? peer->why_not
+               : "";
+}
+
+int nxr_peer_fail_lost(const char *operation, int rank, const char *transport)
+{
+    const struct nxr_peer *peer = nxr_peer_find(rank);
+    int state =
+        peer != NULL ? atomic_load_explicit(&peer->state, memory_order_acquire) : NIXL_PEER_LOST;
+
+    if (state == NIXL_PEER_FINISHED) {
+        return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0,
+                        "rank %d has left the job", rank);
+    }
+    if (nxr_peer_why_lost(rank)[0] != '\0') {
+        return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "rank %d is lost: %s",
+                        rank, nxr_peer_why_lost(rank));
+    }
+    return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, transport, 0, "rank %d has died", rank);
+}
+
+int nxr_peer_fail_unreached(const char *operation, const struct nxr_peer *peer)
+{
+    return nxr_fail(NIXL_ERR_UNSUPPORTED, operation, peer->rank, "", 0,
+                    "no transport reaches rank %d: %s", peer->rank, peer->why_not);
+}
+
+void nxr_peer_tell(struct nxr_peer *peer, const union nxr_wire_message *message)
+{
+    if (peer->net != NULL) {
+        nxr_net_control(peer, message);
+    } else {
+        nxr_conn_send(peer, message, NULL, 0);
+    }
+}
+
+static bool is_link_known(void *arg)
+{
+    const struct nxr_peer *peer = arg;
+    int link = atomic_load_explicit(&peer->link, memory_order_acquire);
+
+    return link == NXR_LINK_UP || link == NXR_LINK_REMOTE || nxr_peer_is_lost(peer);
+}
+
+int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns)
+{
+    if (is_link_known(peer)) {
+        return NIXL_OK;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_link_want(peer);
+    pthread_mutex_unlock(&nxr_job.lock);
+    return nxr_wait(is_link_known, peer, timeout_ns);
+}
+
+struct nxr_peer *nxr_peer_connected(const char *operation, int rank, int *status_p)
+{
+    struct nxr_peer *peer;
+
+    *status_p = nxr_check_ready(operation);
+    if (*status_p != NIXL_OK) {
+        return NULL;
+    }
+    if (!nxr_is_rank(rank)) {
+        *status_p = nxr_fail_rank(operation, rank);
+        return NULL;
+    }
+    peer = nxr_peer_get(rank);
+    if (peer == NULL) {
+        *status_p =
+            nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
+        return NULL;
+    }
+    *status_p = nxr_peer_connect(peer, nxr_env.resolve_timeout);
+    if (*status_p != NIXL_OK) {
+        nxr_fail(*status_p, operation, rank, "", 0, "rank %d does not answer", rank);
+        return NULL;
+    }
+    return peer;
+}
+
+/* ---- what transports may know of a peer ------------------------------------------------------ */
+
+pid_t nxr_peer_pid(const struct nxr_peer *peer)
+{
+    return peer->pid;
+}
+
+int nxr_peer_prove_pid(const struct nxr_peer *peer, pid_t pid)
+{
+    unsigned char nonce[NXR_NONCE_NBYTES];
+    uint64_t nonce_addr = peer->control->self_addr + offsetof(struct nxr_control, nonce);
+    struct iovec here = {nonce, sizeof(nonce)};
+    struct iovec there = {(void *)(uintptr_t)nonce_addr, sizeof(nonce)};
+
+    ssize_t moved = process_vm_readv(pid, &here, 1, &there, 1, 0);
+
+    if (moved != (ssize_t)sizeof(nonce)) {
+        return moved < 0 ? errno : EFAULT;
+    }
+    return memcmp(nonce, peer->control->nonce, sizeof(nonce)) == 0 ? 0 : ESRCH;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Driving what takes time: operations that transports have accepted. Waiting threads call this
+ * while they spin, the service thread while anything is pending. Free when nothing is.
+ */
+#ifndef NXR_CORE_PROGRESS_H
+#define NXR_CORE_PROGRESS_H
+
+#include "transfer/copier.h"
+#include "host/word_serve.h"
+#include "net/net.h"
+#include "util/clock.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Operations that transports have accepted and not ended. */
+extern _Atomic uint32_t nxr_n_started;
+
+/* Of these, those that networks have: their descriptors tell when there is something to do. */
+extern _Atomic uint32_t nxr_n_at_networks;
+
+/* ... and those that GPUs have: memory/copy.c looks after them, or their copies wake us. */
+extern _Atomic uint32_t nxr_n_at_devices;
+
+/* Are there operations that move only while somebody drives them? */
+static inline bool nxr_must_drive(void)
+{
+    return atomic_load(&nxr_n_started) > atomic_load(&nxr_n_at_networks) +
+                                             atomic_load(&nxr_n_at_devices) +
+                                             atomic_load(&nxr_n_at_copier);
+}
+
+/*
+ * Rounds that waiting threads of the user have driven: while it grows, the service thread need not.
+ */
+extern _Atomic uint32_t nxr_n_user_rounds;
+
+/*
+ * Look after all transports once; never blocks. Has anything moved? Any thread, without job.lock.
+ */
+bool nxr_progress_all(void);
+
+/* ... now is what nxr_now_ns() has just told; where it was not asked, 0. */
+static inline bool nxr_progress_at(int64_t now)
+{
+    bool has_moved = nxr_words_serve();
+
+    if (__builtin_expect(atomic_load_explicit(&nxr_n_started, memory_order_relaxed) !=
+                             atomic_load_explicit(&nxr_n_at_networks, memory_order_relaxed),
+                         0)) {
+        has_moved |= nxr_progress_all();
+    }
+    if (__builtin_expect(atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed), 0)) {
+        has_moved |= nxr_net_poll(now != 0 ? now : nxr_now_ns());
+    }
+    return has_moved;
+}
+
+static inline bool nxr_progress(void)
+{
+    return nxr_progress_at(0);
+}
+
+#endif

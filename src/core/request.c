@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of requests; the public calls on them are in request_calls.c. Lock: requests_lock guards
+ * phases and lists; it is taken inside job.lock and never held while bytes move.
+ */
+#include "config.h"
+
+#include "core/request.h"
+#include "sync/notify.h"
+#include "pair/pair.h"
+#include "core/progress.h"
+#include "transfer/stage.h"
+#include "transfer/transfer.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/status.h"
+#include "core/wait.h"
+#include "transfer/xfer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Atomic uint32_t nxr_n_started;
+_Atomic uint32_t nxr_n_at_networks;
+_Atomic uint32_t nxr_n_at_devices;
+
+static pthread_mutex_t requests_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_list begun = {&begun, &begun};             /* to be started */
+static struct nxr_list behind = {&behind, &behind};          /* words, behind puts under way */
+static struct nxr_list resolving = {&resolving, &resolving}; /* by age */
+static _Atomic uint32_t n_done_unseen;
+
+bool nxr_request_any_done(void)
+{
+    return atomic_load_explicit(&n_done_unseen, memory_order_acquire) != 0;
+}
+
+/* ---- ending ---------------------------------------------------------------------------------- */
+
+/* No put to that peer is under way: words that have waited for that are to be started. */
+static bool begin_behind(const struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+    bool has_begun = false;
+
+    nxr_list_for_each (link, after, &behind) {
+        if (nxr_list_entry(link, struct nixl_req, link)->peer == peer) {
+            nxr_list_remove(link);
+            nxr_list_append(&begun, link);
+            has_begun = true;
+        }
+    }
+    return has_begun;
+}
+
+/*
+ * The put is no longer waited for by what follows it. Caller holds requests_lock. True: there is
+ * something to start.
+ */
+static bool stop_pending(struct nixl_req *req)
+{
+    if (!req->is_pending) {
+        return false;
+    }
+    req->is_pending = false;
+    return atomic_fetch_sub_explicit(&req->peer->n_pending, 1, memory_order_release) == 1 &&
+           begin_behind(req->peer);
+}
+
+/* Does the request go on with a word, now that its operation has ended well? */
+static bool goes_on(struct nixl_req *req)
+{
+    struct nxr_peer *peer = req->peer;
+
+    if (req->after.part == NULL) {
+        return false;
+    }
+    pthread_mutex_lock(&requests_lock);
+    req->op.kind = NXR_OP_WORD;
+    req->op.part = req->after.part;
+    req->op.offset = req->after.atomic.offset;
+    req->op.atomic = req->after.atomic;
+    req->op.local = NULL;
+    req->op.is_signal = true;
+    req->op.transport = NULL;
+    req->after.part = NULL;
+    req->is_started = false;
+    atomic_fetch_add(&peer->n_words, 1);
+    nxr_list_append(&begun, &req->link);
+    (void)stop_pending(req);
+    pthread_mutex_unlock(&requests_lock);
+    nxr_notify_send_held(peer);
+    nxr_service_kick();
+    return true;
+}
+
+/* The operation has ended well: what it fetched, and the word of this process that it raises. */
+static void write_words(const struct nixl_req *req)
+{
+    if (req->op.kind == NXR_OP_WORD && req->op.local != NULL) {
+        nxr_word_store_value(req->op.local, req->op.fetched, nxr_atomic_nbytes(&req->op.atomic));
+    }
+    if (req->after.local != NULL) {
+        (void)nxr_atomic_apply(req->after.local, &req->after.atomic);
+    }
+}
+
+/* Any thread; job.lock may be held. */
+void nxr_request_end(struct nixl_req *req, int status)
+{
+    struct nxr_peer *peer = req->peer;
+    bool was_begun, is_freed, has_begun;
+
+    if (status == NIXL_OK && goes_on(req)) {
+        return;
+    }
+    if (status == NIXL_OK) {
+        write_words(req);
+    }
+    if (req->claim != NULL) {
+        nxr_claim_end(req->claim, status, req->op.nbytes_done > 0 || status != NIXL_ERR_CANCELED);
+    }
+    pthread_mutex_lock(&requests_lock);
+    was_begun = req->phase == NXR_REQUEST_BEGUN;
+    req->phase = NXR_REQUEST_DONE;
+    nxr_list_remove(&req->link);
+    nxr_list_remove(&req->age_link);
+    is_freed = req->is_freed;
+    if (is_freed) {
+        if (status != NIXL_OK && req->exposure == NULL) {
+            atomic_store(&peer->freed_failure, status);
+        }
+        atomic_fetch_sub_explicit(&peer->n_freed, nxr_request_has_peer(req), memory_order_release);
+    } else {
+        atomic_fetch_add(&n_done_unseen, 1);
+    }
+    has_begun = stop_pending(req);
+    if (req->op.kind == NXR_OP_WORD) {
+        atomic_fetch_sub_explicit(&peer->n_words, 1, memory_order_release);
+    }
+    if (was_begun && req->xfer == NULL) {
+        atomic_fetch_sub(&nxr_n_started, 1);
+    }
+    /* From the store on, a waiter may free the request. */
+    atomic_store_explicit(&req->status, status, memory_order_release);
+    pthread_mutex_unlock(&requests_lock);
+    if (is_freed) {
+        free(req);
+    }
+    nxr_notify_send_held(peer);
+    if (has_begun) {
+        nxr_service_kick();
+    }
+    nxr_wake_self();
+}
+
+static void request_op_ended(struct nxr_op *op, int status)
+{
+    nxr_request_end(nxr_list_entry(op, struct nixl_req, op), status);
+}
+
+bool nxr_request_is_ordered(struct nixl_req *req)
+{
+    bool is_ordered;
+
+    pthread_mutex_lock(&requests_lock);
+    is_ordered = !req->is_pending;
+    pthread_mutex_unlock(&requests_lock);
+    return is_ordered;
+}
+
+void nxr_op_ordered(struct nxr_op *op)
+{
+    if (op->ended == request_op_ended) { /* else one of many pieces */
+        bool has_begun;
+
+        pthread_mutex_lock(&requests_lock);
+        has_begun = stop_pending(nxr_list_entry(op, struct nixl_req, op));
+        pthread_mutex_unlock(&requests_lock);
+        if (has_begun) {
+            nxr_service_kick();
+        }
+    }
+}
+
+void nxr_op_done(struct nxr_op *op, int status)
+{
+    op->ended(op, status);
+}
+
+/* ---- beginning ------------------------------------------------------------------------------- */
+
+/* Put a request on the list of those to start. Caller holds requests_lock. */
+static void request_begin(struct nixl_req *req)
+{
+    nxr_list_remove(&req->link);
+    nxr_list_remove(&req->age_link);
+    req->phase = NXR_REQUEST_BEGUN;
+    nxr_list_append(&begun, &req->link);
+    atomic_fetch_add(&nxr_n_started, 1);
+}
+
+void nxr_request_begin_waiting(struct nxr_list *waiting)
+{
+    pthread_mutex_lock(&requests_lock);
+    while (!nxr_list_is_empty(waiting)) {
+        request_begin(nxr_list_entry(waiting->next, struct nixl_req, link));
+    }
+    pthread_mutex_unlock(&requests_lock);
+}
+
+void nxr_request_fail_waiting(struct nxr_list *waiting, int status)
+{
+    while (!nxr_list_is_empty(waiting)) {
+        nxr_request_end(nxr_list_entry(waiting->next, struct nixl_req, link), status);
+    }
+}
+
+/* Who has the operation from now on, and is asked to cancel it. */
+static void hand_to(struct nxr_op *op, const struct nxr_transport *transport)
+{
+    pthread_mutex_lock(&requests_lock);
+    op->transport = transport;
+    pthread_mutex_unlock(&requests_lock);
+}
+
+/* Only for what is done at once: a device copy is started, and others go on meanwhile. */
+static int request_move_at_once(struct nxr_op *op)
+{
+    if (op->transport != op->part->transport || op->part->method == NXR_METHOD_DEVICE ||
+        (nxr_copier_takes(op) && nxr_copier_is_there())) {
+        return NIXL_ERR_AGAIN;
+    }
+    return op->kind == NXR_OP_PUT ? op->transport->put(op->part, op->offset, op->local, op->nbytes)
+                                  : op->transport->get(op->part, op->offset, op->local, op->nbytes);
+}
+
+/* A word comes behind earlier puts: does it wait for them? Then it is started when they end. */
+static bool waits_behind(struct nixl_req *req)
+{
+    bool waits;
+
+    pthread_mutex_lock(&requests_lock);
+    waits = atomic_load_explicit(&req->peer->n_pending, memory_order_acquire) != 0;
+    if (waits) {
+        req->is_started = false;
+        nxr_list_append(&behind, &req->link);
+    }
+    pthread_mutex_unlock(&requests_lock);
+    return waits;
+}
+
+static void start_word(struct nixl_req *req)
+{
+    int status;
+
+    if (waits_behind(req)) {
+        return;
+    }
+    hand_to(&req->op, req->op.part->transport);
+    status = nxr_word_start(&req->op);
+    if (status == NIXL_ERR_STALE) {
+        nxr_region_mark_stale(req->op.part);
+    }
+    if (status != NIXL_INPROGRESS) {
+        nxr_request_end(req, status);
+    }
+}
+
+/* Move the bytes, or hand the operation to the transport. */
+static void request_start(struct nixl_req *req)
+{
+    struct nxr_op *op = &req->op;
+    struct nxr_part *part = op->part;
+    int status;
+
+    if (op->kind == NXR_OP_WORD) {
+        start_word(req);
+        return;
+    }
+    if (!nxr_part_has_range(part, op->offset, op->nbytes)) {
+        nxr_request_end(req, NIXL_ERR_RANGE);
+        return;
+    }
+    hand_to(op, nxr_part_mover(part, op->local));
+    status = op->transport != NULL ? request_move_at_once(op) : NIXL_ERR_UNSUPPORTED;
+    if (status == NIXL_ERR_AGAIN) {
+        struct nxr_peer *peer =
+            req->peer; /* the request may end, and be freed, before request_start() */
+        status = op->transport->start(op);
+        if (status == NIXL_ERR_UNSUPPORTED && op->transport != &nxr_transport_stage) {
+            hand_to(op, &nxr_transport_stage); /* these two devices do not reach each other */
+            status = op->transport->start(op);
+        }
+        if (status == NIXL_INPROGRESS) {
+            nxr_notify_send_held(peer);
+            return;
+        }
+    }
+    if (status == NIXL_ERR_STALE) {
+        nxr_region_mark_stale(part);
+    }
+    if (status == NIXL_OK) {
+        op->nbytes_done = op->nbytes;
+    }
+    nxr_request_end(req, status);
+}
+
+bool nxr_request_start_begun(void)
+{
+    struct nxr_list *link;
+    bool has_started = false;
+
+    for (;;) {
+        struct nixl_req *req;
+
+        pthread_mutex_lock(&requests_lock);
+        link = nxr_list_pop(&begun);
+        req = link != NULL ? nxr_list_entry(link, struct nixl_req, link) : NULL;
+        if (req != NULL) {
+            req->is_started = true;
+        }
+        pthread_mutex_unlock(&requests_lock);
+        if (req == NULL) {
+            return has_started;
+        }
+        request_start(req);
+        has_started = true;
+    }
+}
+
+/* Its part is there: start it now. */
+static void begin_at_once(struct nixl_req *req, struct nxr_part *part)
+{
+    req->op.part = part;
+    req->part = nxr_list_entry(part, struct nxr_region_part, part);
+    req->peer = part->peer;
+    req->phase = NXR_REQUEST_BEGUN;
+    req->is_started = true;
+    if (req->is_pending) {
+        atomic_fetch_add(&req->peer->n_pending, 1);
+    }
+    if (req->op.kind == NXR_OP_WORD) {
+        atomic_fetch_add(&req->peer->n_words, 1);
+    }
+    atomic_fetch_add(&nxr_n_started, 1);
+    request_start(req);
+    if (nxr_must_drive()) {
+        nxr_service_kick();
+    }
+}
+
+void nxr_request_leave(void)
+{
+    bool is_at_network = atomic_load(&nxr_n_at_networks) > 0 && !nxr_net_is_polled();
+
+    if (is_at_network || nxr_must_drive()) {
+        nxr_service_kick();
+    }
+}
+
+/* Are it device copies, which look after themselves? */
+static bool is_device_move(const struct nxr_op *op)
+{
+    const struct nxr_transport *mover = nxr_part_mover(op->part, op->local);
+
+    return mover != NULL && mover->start == nxr_device_start;
+}
+
+/* Let it wait for its part, or begin if that has just come. */
+static int begin_with_part(struct nixl_req *req, struct nixl_region *region, int rank)
+{
+    struct nxr_region_part *part;
+    int status, state;
+    bool is_device;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    status = nxr_region_want_part(region, rank, false, &part);
+    state = status == NIXL_OK ? atomic_load(&part->state) : NXR_PART_FAILED;
+    if (state == NXR_PART_STALE || state == NXR_PART_FAILED) {
+        pthread_mutex_unlock(&nxr_job.lock);
+        return status == NIXL_OK
+                   ? nxr_region_fail_part(req->operation, part)
+                   : nxr_fail(status, req->operation, rank, "", 0, "no memory for a part");
+    }
+    req->op.part = &part->part;
+    req->part = part;
+    req->peer = nxr_job.peers[rank];
+    req->resolve_by = nxr_deadline(nxr_env.resolve_timeout);
+    if (req->is_pending) {
+        atomic_fetch_add(&req->peer->n_pending, 1);
+    }
+    is_device = state == NXR_PART_READY && is_device_move(&req->op);
+    pthread_mutex_lock(&requests_lock);
+    if (state == NXR_PART_READY) {
+        request_begin(req);
+    } else {
+        nxr_list_append(&part->waiting, &req->link);
+        nxr_list_append(&resolving, &req->age_link);
+    }
+    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (state == NXR_PART_READY) {
+        nxr_request_start_begun();
+    }
+    if (!is_device) {
+        nxr_service_kick();
+    }
+    return NIXL_OK;
+}
+
+struct nixl_req *nxr_request_new(void)
+{
+    struct nixl_req *req = malloc(sizeof(*req));
+
+    if (req != NULL) {
+        *req = (struct nixl_req){.op = {.kind = NXR_OP_PUT}};
+        atomic_init(&req->status, NIXL_INPROGRESS);
+        nxr_list_init(&req->link);
+        nxr_list_init(&req->age_link);
+    }
+    return req;
+}
+
+int nxr_request_make_then(const char *operation, enum nxr_op_kind kind, struct nixl_region *region,
+                          int rank, uint64_t offset, void *local, size_t nbytes,
+                          const struct nxr_after *after, struct nixl_req **req_p)
+{
+    struct nixl_req *req = nxr_request_new();
+    struct nxr_part *part = nxr_region_part(region, rank);
+    int status;
+
+    if (req == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
+    }
+    req->op = (struct nxr_op){.kind = kind,
+                              .offset = offset,
+                              .local = local,
+                              .nbytes = nbytes,
+                              .ended = request_op_ended};
+    req->after = after != NULL ? *after : (struct nxr_after){0};
+    req->operation = operation;
+    req->is_pending = kind == NXR_OP_PUT;
+    *req_p = req;
+    if (part != NULL) {
+        begin_at_once(req, part);
+        return NIXL_INPROGRESS;
+    }
+    status = begin_with_part(req, region, rank);
+    if (status != NIXL_OK) {
+        free(req);
+        return status;
+    }
+    return NIXL_INPROGRESS;
+}
+
+int nxr_request_make_begun(const char *operation, const struct nxr_op *op, struct nixl_req **req_p)
+{
+    struct nixl_req *req = nxr_request_new();
+
+    if (req == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, op->part->peer->rank, "", 0,
+                        "no memory for a request");
+    }
+    req->op = *op;
+    req->op.ended = request_op_ended;
+    req->operation = operation;
+    req->is_pending = op->kind == NXR_OP_PUT;
+    begin_at_once(req, op->part);
+    *req_p = req;
+    return NIXL_INPROGRESS;
+}
+
+int nxr_request_make_at(const char *operation, const struct nxr_op *op, struct nixl_req **req_p)
+{
+    struct nixl_req *req = NULL;
+    int status = nxr_request_make_begun(operation, op, &req);
+
+    if (req != NULL && nxr_request_is_done(req) && atomic_load(&req->status) != NIXL_OK) {
+        return nxr_request_finish(operation, &req); /* it was not queued: there is no request */
+    }
+    *req_p = req;
+    return status;
+}
+
+void nxr_request_run_xfer(struct nixl_req *req, const char *operation, struct nixl_xfer *xfer)
+{
+    req->op = (struct nxr_op){.kind = xfer->kind, .nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes};
+    req->operation = operation;
+    req->xfer = xfer;
+    req->peer = xfer->peer;
+    req->phase = NXR_REQUEST_BEGUN;
+    req->is_started = true;
+    req->is_pending = xfer->kind == NXR_OP_PUT || xfer->has_note;
+    if (req->is_pending) {
+        atomic_fetch_add(&req->peer->n_pending, 1);
+    }
+}
+
+struct nixl_req *nxr_request_of_team(struct nixl_team *team, const char *operation)
+{
+    struct nixl_req *req = nxr_request_new();
+
+    if (req != NULL) {
+        req->operation = operation;
+        req->team = team;
+        req->lost_rank = -1;
+        req->peer = nxr_peer_find(nxr_job.rank);
+        req->is_started = true;
+        req->op.nbytes_done = 1; /* canceled, it may have done anything */
+    }
+    return req;
+}
+
+struct nixl_req *nxr_request_of_exposure(const char *operation, size_t nbytes)
+{
+    struct nixl_req *req = nxr_request_of_team(NULL, operation);
+
+    if (req != NULL) {
+        req->op.nbytes = nbytes;
+        req->op.nbytes_done = 0;
+    }
+    return req;
+}
+
+void nxr_request_run_claimed(struct nixl_req *req, const char *operation, const struct nxr_op *op,
+                             struct nxr_claim *claim)
+{
+    req->op = *op;
+    req->op.ended = request_op_ended;
+    req->operation = operation;
+    req->claim = claim;
+    req->is_pending = op->kind == NXR_OP_PUT;
+    begin_at_once(req, op->part);
+}
+
+int64_t nxr_request_tick(int64_t now)
+{
+    while (!nxr_list_is_empty(&resolving)) {
+        struct nixl_req *oldest = nxr_list_entry(resolving.next, struct nixl_req, age_link);
+
+        if (oldest->resolve_by > now) {
+            return oldest->resolve_by;
+        }
+        nxr_request_end(oldest, NIXL_ERR_NOT_FOUND);
+    }
+    return INT64_MAX;
+}
+
+/* ---- for the public calls -------------------------------------------------------------------- */
+
+/* Whoever ended it may still hold the lock: its last touch is the unlock. */
+void nxr_request_seen(void)
+{
+    pthread_mutex_lock(&requests_lock);
+    atomic_fetch_sub(&n_done_unseen, 1);
+    pthread_mutex_unlock(&requests_lock);
+}
+
+bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *op))
+{
+    bool is_idle;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    pthread_mutex_lock(&requests_lock);
+    is_idle = req->phase != NXR_REQUEST_DONE && !req->is_started;
+    if (is_idle) {
+        nxr_list_remove(&req->link);
+        nxr_list_remove(&req->age_link);
+    }
+    *cancel_p = req->op.transport == NULL     ? NULL
+                : req->op.kind == NXR_OP_WORD ? nxr_word_cancel
+                                              : req->op.transport->cancel;
+    pthread_mutex_unlock(&requests_lock);
+    pthread_mutex_unlock(&nxr_job.lock);
+    return is_idle;
+}
+
+void nxr_request_abandon(struct nixl_req *req)
+{
+    bool has_ended;
+
+    pthread_mutex_lock(&requests_lock);
+    has_ended = req->phase == NXR_REQUEST_DONE;
+    req->is_freed = true;
+    if (has_ended) {
+        atomic_fetch_sub(&n_done_unseen, 1);
+        if (atomic_load(&req->status) != NIXL_OK && req->exposure == NULL) {
+            atomic_store(&req->peer->freed_failure, atomic_load(&req->status));
+        }
+    } else {
+        atomic_fetch_add(&req->peer->n_freed, nxr_request_has_peer(req));
+    }
+    pthread_mutex_unlock(&requests_lock);
+    if (has_ended) {
+        free(req);
+    }
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public calls on requests: test, wait, cancel, free. No lock; request.c has it. */
+#include "config.h"
+
+#include "core/request.h"
+#include "collective/later.h"
+#include "collective/making.h"
+#include "host/liveness.h"
+#include "pair/pair.h"
+#include "core/progress.h"
+#include "transfer/transfer.h"
+#include "util/status.h"
+#include "core/wait.h"
+#include "transfer/xfer.h"
+
+#include <stdlib.h>
+
+static bool req_is_done(void *arg)
+{
+    struct nixl_req *req = arg;
+
+    if (req->exposure != NULL && !nxr_request_is_done(req)) {
+        nxr_exposure_look(req);
+    }
+    return nxr_request_is_done(req);
+}
+
+/* The transport that a request used; "" where its part was never opened. */
+static const char *transport_of(const struct nixl_req *req)
+{
+    int state;
+
+    if (req->xfer != NULL) {
+        return req->peer->transport->name;
+    }
+    if (!nxr_request_has_peer(req)) {
+        return "";
+    }
+    state = atomic_load_explicit(&req->part->state, memory_order_acquire);
+    return state == NXR_PART_READY || state == NXR_PART_STALE ? req->op.part->transport->name : "";
+}
+
+/* What is known of a failure beside its status; or "". */
+static const char *why_failed(const struct nixl_req *req, int status)
+{
+    if (status == NIXL_ERR_PEER_LOST) {
+        return nxr_peer_why_lost(nxr_request_has_peer(req) ? req->peer->rank : req->lost_rank);
+    }
+    /* A transfer may have been given back by now, and its parts with it. */
+    return status < 0 && req->xfer == NULL && transport_of(req)[0] != '\0'
+               ? nxr_transfer_why(status, req->op.part)
+               : "";
+}
+
+int nxr_request_finish(const char *operation, struct nixl_req **req_p)
+{
+    struct nixl_req *req = *req_p;
+    int status = atomic_load_explicit(&req->status, memory_order_acquire);
+    const char *why, *colon;
+
+    if (status == NIXL_ERR_PEER_LOST && nxr_request_has_peer(req)) {
+        nxr_liveness_lost(req->peer->rank); /* a kernel call may have found it first */
+    }
+    why = why_failed(req, status);
+    colon = why[0] != '\0' ? ": " : "";
+
+    if (status < 0 && !nxr_request_has_peer(req) && req->exposure == NULL) {
+        nxr_fail(status, operation, req->lost_rank, "", 0, "%s: %s%s%s", req->operation,
+                 nixl_strerror(status), colon, why);
+    } else if (status < 0 && req->exposure != NULL) {
+        nxr_fail(status, operation, req->lost_rank, "", 0,
+                 "the exposed buffer of %zu bytes: %s%s%s", req->op.nbytes, nixl_strerror(status),
+                 colon, why);
+    } else if (status < 0 && req->xfer != NULL) {
+        nxr_fail(status, operation, req->peer->rank, transport_of(req), 0,
+                 "%s of %zu bytes to or from rank %d: %s%s%s", req->operation, req->op.nbytes,
+                 req->peer->rank, nixl_strerror(status), colon, why);
+    } else if (status < 0) {
+        nxr_fail(status, operation, req->peer->rank, transport_of(req), 0,
+                 "%s of %zu bytes at offset %llu of rank %d: %s%s%s", req->operation,
+                 req->op.nbytes, (unsigned long long)req->op.offset, req->peer->rank,
+                 nixl_strerror(status), colon, why);
+    }
+    nxr_request_seen();
+    free(req);
+    *req_p = NULL;
+    return status;
+}
+
+static int req_check_req(const char *operation, struct nixl_req **req_p, int64_t timeout_ns)
+{
+    int status = nxr_check_ready(operation);
+
+    if (status == NIXL_OK && (req_p == NULL || timeout_ns < 0)) {
+        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
+                          req_p == NULL ? "req_p is NULL" : "the timeout is negative");
+    }
+    return status;
+}
+
+int nixl_req_test(struct nixl_req **req_p)
+{
+    int status = req_check_req("nixl_req_test", req_p, 0);
+
+    if (status != NIXL_OK || *req_p == NULL) {
+        return status;
+    }
+    nxr_progress();
+    nxr_copier_help_briefly();
+    return req_is_done(*req_p) ? nxr_request_finish("nixl_req_test", req_p) : NIXL_INPROGRESS;
+}
+
+int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns)
+{
+    int status = req_check_req("nixl_req_wait", req_p, timeout_ns);
+
+    if (status != NIXL_OK || *req_p == NULL) {
+        return status;
+    }
+    status = nxr_wait(req_is_done, *req_p, timeout_ns);
+    if (status == NIXL_ERR_TIMEOUT) {
+        return nxr_fail(status, "nixl_req_wait", (*req_p)->peer->rank, "", 0,
+                        "%s is not complete after %s; the request lives", (*req_p)->operation,
+                        nxr_duration(timeout_ns).text);
+    }
+    return status == NIXL_OK ? nxr_request_finish("nixl_req_wait", req_p) : status;
+}
+
+struct any_wait {
+    struct nixl_req **reqs;
+    size_t n_reqs;
+    size_t index;
+};
+
+static bool is_any_done(void *arg)
+{
+    struct any_wait *any = arg;
+
+    for (size_t i = 0; i < any->n_reqs; i++) {
+        if (any->reqs[i] != NULL && req_is_done(any->reqs[i])) {
+            any->index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, size_t *index_p)
+{
+    struct any_wait any = {reqs, nreqs, 0};
+    int status = req_check_req("nixl_req_wait_any", reqs, timeout_ns);
+    size_t n_live = 0;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < nreqs; i++) {
+        n_live += reqs[i] != NULL;
+    }
+    if (n_live == 0 || index_p == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_req_wait_any", -1, "", 0, "%s",
+                        index_p == NULL ? "index_p is NULL" : "there is no request to wait for");
+    }
+    status = nxr_wait(is_any_done, &any, timeout_ns);
+    if (status == NIXL_ERR_TIMEOUT) {
+        return nxr_fail(status, "nixl_req_wait_any", -1, "", 0,
+                        "none of %zu requests is complete after %s; they live", n_live,
+                        nxr_duration(timeout_ns).text);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    *index_p = any.index;
+    return nxr_request_finish("nixl_req_wait_any", &reqs[any.index]);
+}
+
+int nxr_request_stop(struct nixl_req *req)
+{
+    int (*cancel)(struct nxr_op * op);
+
+    if (nxr_request_withdraw(req, &cancel)) {
+        nxr_request_end(req, NIXL_ERR_CANCELED);
+    } else if (!req_is_done(req) && req->team != NULL) {
+        nxr_later_cancel(req);
+    } else if (!req_is_done(req) && !nxr_request_has_peer(req) && req->exposure == NULL) {
+        nxr_making_leave(req);
+    } else if (!req_is_done(req) && req->exposure != NULL) {
+        nxr_exposure_stop(req);
+    } else if (!req_is_done(req) && req->xfer != NULL) {
+        nxr_xfer_stop(req->xfer, req);
+    } else if (!req_is_done(req) && cancel != NULL) {
+        cancel(&req->op);
+    }
+    return req_is_done(req) ? NIXL_OK : NIXL_INPROGRESS;
+}
+
+int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outcome *outcome_p)
+{
+    int status = req_check_req("nixl_req_cancel", req_p, timeout_ns);
+    enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
+    struct nixl_req *req;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (*req_p == NULL) {
+        if (outcome_p != NULL) {
+            *outcome_p = outcome;
+        }
+        return NIXL_OK;
+    }
+    req = *req_p;
+    if (nxr_request_stop(req) == NIXL_INPROGRESS) {
+        status = nxr_wait(req_is_done, req, timeout_ns);
+        if (status == NIXL_ERR_TIMEOUT) {
+            return nxr_fail(status, "nixl_req_cancel", req->peer->rank, "", 0,
+                            "%s is still in flight %s after it was canceled; the request lives",
+                            req->operation, nxr_duration(timeout_ns).text);
+        }
+        if (status != NIXL_OK) {
+            return status;
+        }
+    }
+    if (atomic_load(&req->status) != NIXL_OK) {
+        outcome = req->op.nbytes_done == 0 ? NIXL_OUTCOME_UNTOUCHED : NIXL_OUTCOME_PARTIAL;
+    }
+    nxr_request_finish("nixl_req_cancel", req_p);
+    if (outcome_p != NULL) {
+        *outcome_p = outcome;
+    }
+    return NIXL_OK;
+}
+
+int nixl_req_free(struct nixl_req **req_p)
+{
+    int status = req_check_req("nixl_req_free", req_p, 0);
+
+    if (status != NIXL_OK || *req_p == NULL) {
+        return status;
+    }
+    nxr_request_abandon(*req_p);
+    *req_p = NULL;
+    return NIXL_OK;
+}

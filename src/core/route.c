@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Choosing transports. The result of the probes is constant after init: no lock. */
+#include "config.h"
+
+#include "net/net.h"
+#include "core/route.h"
+#include "util/env.h"
+#include "util/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_TRANSPORTS 16
+
+static bool is_usable[MAX_TRANSPORTS];
+static char why_not[MAX_TRANSPORTS][96];
+
+static bool is_in_list(const char *list, const char *name)
+{
+    size_t name_nbytes = strlen(name);
+
+    while (*list != '\0') {
+        size_t item_nbytes = strcspn(list, ",");
+
+        if (item_nbytes == name_nbytes && strncmp(list, name, name_nbytes) == 0) {
+            return true;
+        }
+        list += item_nbytes;
+        list += *list == ',';
+    }
+    return false;
+}
+
+bool nxr_route_is_allowed(const char *name)
+{
+    const char *wanted = nxr_env.transports;
+    bool is_excluding = wanted[0] == '^';
+    const char *list = wanted + is_excluding;
+
+    return list[0] == '\0' || is_in_list(list, name) != is_excluding;
+}
+
+void nxr_route_init(void)
+{
+    for (size_t i = 0; i < nxr_n_transports; i++) {
+        const struct nxr_transport *transport = nxr_transports[i];
+
+        is_usable[i] = false;
+        if (!nxr_route_is_allowed(transport->name)) {
+            snprintf(why_not[i], sizeof(why_not[i]), "left out by NIXLRUN_TRANSPORTS");
+        } else {
+            is_usable[i] = transport->probe(why_not[i], sizeof(why_not[i])) == NIXL_OK;
+        }
+        nxr_debug(ROUTE, "transport %s: %s", transport->name, is_usable[i] ? "usable" : why_not[i]);
+    }
+}
+
+const struct nxr_transport *nxr_route_choose(enum nixl_scope scope, char *why, size_t why_nbytes)
+{
+    size_t used = 0;
+
+    why[0] = '\0';
+    for (size_t i = 0; i < nxr_n_transports; i++) {
+        const struct nxr_transport *transport = nxr_transports[i];
+        char reason[96];
+
+        memcpy(reason, why_not[i], sizeof(reason));
+        if (is_usable[i] &&
+            transport->reach(scope, NIXL_MEM_HOST, reason, sizeof(reason)) == NIXL_OK) {
+            return transport;
+        }
+        if (used < why_nbytes) {
+            used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s",
+                                     used > 0 ? "; " : "", transport->name, reason);
+        }
+    }
+    return NULL;
+}
+
+const struct nxr_transport *nxr_route_for_device(size_t *index_p, enum nixl_mem_kind kind)
+{
+    char reason[96];
+
+    while (*index_p < nxr_n_transports) {
+        size_t i = (*index_p)++;
+
+        if (is_usable[i] &&
+            nxr_transports[i]->reach(NIXL_SCOPE_LOCAL, kind, reason, sizeof(reason)) == NIXL_OK) {
+            return nxr_transports[i];
+        }
+    }
+    return NULL;
+}
+
+const struct nxr_transport *nxr_route_at(size_t index, bool *is_usable_p, const char **why_p)
+{
+    if (index >= nxr_n_transports) {
+        return NULL;
+    }
+    *is_usable_p = is_usable[index];
+    *why_p = is_usable[index] ? "" : why_not[index];
+    return nxr_transports[index];
+}

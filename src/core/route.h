@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which transport serves a peer: the cheapest that is allowed, works here and reaches it. */
+#ifndef NXR_CORE_ROUTE_H
+#define NXR_CORE_ROUTE_H
+
+#include "transports/transport.h"
+
+/* Probe what NIXLRUN_TRANSPORTS allows; once, at init. */
+void nxr_route_init(void);
+
+/* Does NIXLRUN_TRANSPORTS allow that transport? */
+bool nxr_route_is_allowed(const char *name);
+
+/*
+ * The transport for peers of that scope, or NULL and one line in `why` for each that was refused.
+ */
+const struct nxr_transport *nxr_route_choose(enum nixl_scope scope, char *why, size_t why_nbytes);
+
+/*
+ * The next usable transport for device memory of that kind of another rank of this host, from
+ * *index_p on; NULL: there is no more.
+ */
+const struct nxr_transport *nxr_route_for_device(size_t *index_p, enum nixl_mem_kind kind);
+
+/*
+ * The transports one by one, the cheapest first; NULL behind the last. Whether it may be used here,
+ * and if not, why. Constant after init.
+ */
+const struct nxr_transport *nxr_route_at(size_t index, bool *is_usable_p, const char **why_p);
+
+/* What to expect of a transport of this host, which has that method: 0 where it is not known. */
+void nxr_route_expect_of(const char *transport, enum nxr_method method, uint64_t *latency_ns_p,
+                         uint64_t *bandwidth_mbps_p);
+
+/* The same of the way to a part. */
+void nxr_route_expect(const struct nxr_part *part, uint64_t *latency_ns_p,
+                      uint64_t *bandwidth_mbps_p);
+
+/* The same from or to that local memory: also where a GPU copies, or pieces are staged. */
+void nxr_route_expect_between(const struct nxr_part *part, const void *local,
+                              uint64_t *latency_ns_p, uint64_t *bandwidth_mbps_p);
+
+#endif

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The service thread's loop. It owns the epoll descriptor, the kick and the robust mutex of the
+ * control page; connections, links and liveness own what they watch.
+ */
+#include "config.h"
+
+#include "core/service.h"
+#include "sync/device_word.h"
+#include "transfer/bounce.h"
+#include "host/conn.h"
+#include "host/deathwatch.h"
+#include "control/farewell.h"
+#include "host/link.h"
+#include "host/liveness.h"
+#include "control/neighbour.h"
+#include "host/word_ask.h"
+#include "host/word_serve.h"
+#include "memory/device.h"
+#include "net/net.h"
+#include "sync/notify.h"
+#include "pair/pair.h"
+#include "core/progress.h"
+#include "region/region.h"
+#include "core/request.h"
+#include "transfer/xfer.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/precedence.h"
+#include "util/status.h"
+#include "util/thread.h"
+#include "core/wait.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define EVENTS_PER_WAKE 32
+#define TURN_NS         (200 * NXR_US)
+#define STACK_NBYTES    (256 * 1024)
+
+static int epoll_fd = -1;
+static int kick_fd = -1;
+static pthread_t service_thread;
+static atomic_bool service_is_stopping;
+static atomic_bool is_broken;     /* the program has closed descriptors that are not its own */
+static atomic_bool must_ring_any; /* some peer's must_ring_fd is set */
+
+static void kicked(struct nxr_watch *watch, uint32_t events)
+{
+    uint64_t count;
+
+    (void)watch;
+    (void)events;
+    if (read(kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
+        nxr_warn(HOST, "cannot read the kick: %m");
+    }
+}
+
+static struct nxr_watch kick_watch = {kicked};
+
+int nxr_service_watch(int fd, uint32_t events, struct nxr_watch *watch)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+
+    if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        nxr_warn(HOST, "cannot watch descriptor %d: %m", fd);
+        return NIXL_ERR_LIMIT;
+    }
+    return NIXL_OK;
+}
+
+void nxr_service_rewatch(int fd, uint32_t events, struct nxr_watch *watch)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+
+    if (epoll_ctl(epoll_fd, EPOLL_CTL_MOD, fd, &event) != 0) {
+        nxr_warn(HOST, "cannot change the watch on descriptor %d: %m", fd);
+    }
+}
+
+void nxr_service_unwatch(int fd)
+{
+    epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+bool nxr_service_may_keep_fd(int fd)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) != 0 || (rlim_t)fd < limit.rlim_cur / 2;
+}
+
+bool nxr_service_is_broken(void)
+{
+    if (!atomic_load(&is_broken) && (fcntl(epoll_fd, F_GETFD) < 0 || fcntl(kick_fd, F_GETFD) < 0)) {
+        atomic_store(&is_broken, true);
+        nxr_error(HOST, "the program has closed descriptors of the library, as closefrom() does; "
+                        "this rank can only leave the job");
+    }
+    return atomic_load(&is_broken);
+}
+
+void nxr_service_kick(void)
+{
+    const uint64_t one = 1;
+
+    if (atomic_load_explicit(&is_broken, memory_order_relaxed)) {
+        return;
+    }
+    if (write(kick_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
+        nxr_warn(HOST, "cannot kick the service thread: %m");
+    }
+}
+
+void nxr_service_signal_event_fd(struct nxr_peer *peer)
+{
+    const uint64_t one = 1;
+    int fd = peer != NULL ? peer->event_fd : nxr_job.event_fd;
+
+    if (fd >= 0) {
+        if (write(fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
+            nxr_warn(HOST, "cannot signal an event fd: %m");
+        }
+        return;
+    }
+    /* No descriptor of the peer's is kept: its service thread is asked, by ours. */
+    atomic_store(&peer->must_ring_fd, true);
+    atomic_store(&must_ring_any, true);
+    nxr_service_kick();
+}
+
+static void ring_fds(void)
+{
+    if (!atomic_exchange(&must_ring_any, false)) {
+        return;
+    }
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer = nxr_job.peers[rank];
+
+        if (peer != NULL && atomic_exchange(&peer->must_ring_fd, false)) {
+            nxr_conn_ring_fd(peer);
+        }
+    }
+}
+
+/* Everything that is due; the milliseconds until something is due again, -1 for never. */
+static int run_due(void)
+{
+    int64_t now = nxr_now_ns();
+    int64_t due = nxr_link_tick(now);
+    int64_t next[] = {nxr_conn_tick(now),    nxr_liveness_tick(now),  nxr_region_tick(now),
+                      nxr_request_tick(now), nxr_notify_tick(now),    nxr_bounce_tick(now),
+                      nxr_net_tick(now),     nxr_neighbour_tick(now), nxr_device_tick(now),
+                      nxr_xfer_tick(now),    nxr_exposures_tick(now), nxr_farewell_tick(now),
+                      nxr_log_tick(now),     nxr_word_tick(now)};
+
+    for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
+        due = next[i] < due ? next[i] : due;
+    }
+    if (due == INT64_MAX) {
+        return -1;
+    }
+    now = nxr_now_ns();
+    due = due <= now ? 0 : (due - now + NXR_MS - 1) / NXR_MS;
+    return due > 60000 ? 60000 : (int)due;
+}
+
+/* Carry on what the user has started and does not drive, for a short turn. */
+static void drive_operations(void)
+{
+    static uint32_t n_seen_rounds;
+    uint32_t n_rounds = atomic_load_explicit(&nxr_n_user_rounds, memory_order_relaxed);
+    int64_t until = nxr_now_ns() + TURN_NS;
+
+    if (n_rounds != n_seen_rounds) {
+        n_seen_rounds = n_rounds;
+        return;
+    }
+    while (nxr_must_drive() && nxr_now_ns() < until) {
+        nxr_progress_all();
+    }
+    nxr_device_progress();
+    nxr_device_arm_old();
+}
+
+/* For peers on other hosts; those on this host reach memory themselves. */
+static void get_ready(void)
+{
+    int less_nice = atomic_load(&nxr_net_is_open) ? (int)nxr_env.service_priority : 0;
+
+    if (!nxr_precedence_start(less_nice, nxr_now_ns())) {
+        nxr_debug(HOST, "NIXLRUN_SERVICE_PRIORITY has no effect: lowering nice is not permitted");
+    }
+}
+
+/*
+ * Where descriptors were closed under it nothing wakes this thread any more: it may be canceled
+ * here, and nowhere else.
+ */
+static int wait_for_events(struct epoll_event *events, int timeout_ms)
+{
+    int n_events, state;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+    n_events = epoll_wait(epoll_fd, events, EVENTS_PER_WAKE, timeout_ms);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    if (n_events < 0 && errno != EINTR && nxr_service_is_broken()) {
+        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+        for (;;) {
+            pause(); /* until nxr_service_stop() */
+        }
+    }
+    return n_events;
+}
+
+static void *service_serve(void *arg)
+{
+    struct epoll_event events[EVENTS_PER_WAKE];
+    int n_events, timeout_ms, state;
+
+    (void)arg;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    get_ready();
+    pthread_mutex_lock(&nxr_job.control->alive);
+    atomic_store_explicit(&nxr_job.control->life, NXR_LIFE_RUNNING, memory_order_release);
+    nxr_wake_self();
+    while (!atomic_load_explicit(&service_is_stopping, memory_order_acquire)) {
+        pthread_mutex_lock(&nxr_job.lock);
+        ring_fds();
+        timeout_ms = run_due();
+        pthread_mutex_unlock(&nxr_job.lock);
+        nxr_precedence_rests(nxr_now_ns());
+        n_events = wait_for_events(events, timeout_ms);
+        nxr_precedence_woke(nxr_now_ns(), nxr_nobody_waits());
+        pthread_mutex_lock(&nxr_job.lock);
+        for (int i = 0; i < n_events; i++) {
+            struct nxr_watch *watch = events[i].data.ptr;
+
+            watch->fn(watch, events[i].events);
+        }
+        nxr_conn_free_closed();
+        pthread_mutex_unlock(&nxr_job.lock);
+        nxr_net_serve();
+        nxr_words_serve();
+        nxr_bounce_serve();
+        nxr_device_words_run();
+        nxr_device_progress(); /* armed copies that are over have kicked this thread */
+        nxr_notify_retry();
+        nxr_request_start_begun();
+        drive_operations();
+    }
+    pthread_mutex_unlock(&nxr_job.control->alive);
+    return NULL;
+}
+
+static bool service_is_running(void *arg)
+{
+    (void)arg;
+    return atomic_load_explicit(&nxr_job.control->life, memory_order_acquire) == NXR_LIFE_RUNNING;
+}
+
+int nxr_service_start(void)
+{
+    int status;
+
+    atomic_store(&service_is_stopping, false);
+    atomic_store(&is_broken, false);
+    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (epoll_fd < 0 || kick_fd < 0) {
+        status = nxr_status_of_errno(errno);
+        nxr_error(HOST, "cannot make the service thread's descriptors: %m");
+        goto err_close;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    status = nxr_service_watch(kick_fd, EPOLLIN, &kick_watch);
+    if (status == NIXL_OK) {
+        status = nxr_conn_listen();
+    }
+    if (status == NIXL_OK) {
+        status = nxr_net_watch_start();
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (status != NIXL_OK) {
+        goto err_close;
+    }
+    status =
+        nxr_status_of_errno(nxr_thread_start(&service_thread, STACK_NBYTES, service_serve, NULL));
+    if (status != NIXL_OK) {
+        nxr_error(HOST, "cannot start the service thread");
+        nxr_net_watch_stop();
+        nxr_conn_stop();
+        goto err_close;
+    }
+    return nxr_wait(service_is_running, NULL, NIXL_FOREVER);
+
+err_close:
+    if (epoll_fd >= 0) {
+        close(epoll_fd);
+    }
+    if (kick_fd >= 0) {
+        close(kick_fd);
+    }
+    epoll_fd = kick_fd = -1;
+    return status;
+}
+
+void nxr_service_stop(void)
+{
+    atomic_store_explicit(&service_is_stopping, true, memory_order_release);
+    if (nxr_service_is_broken()) {
+        pthread_cancel(service_thread);
+    } else {
+        nxr_service_kick();
+    }
+    pthread_join(service_thread, NULL);
+    nxr_deathwatch_stop();
+    nxr_bounce_serve_end();
+    nxr_words_serve_stop();
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_net_watch_stop();
+    nxr_bounce_stop();
+    nxr_conn_stop();
+    nxr_link_stop();
+    nxr_liveness_stop();
+    nxr_neighbour_stop();
+    nxr_farewell_stop();
+    pthread_mutex_unlock(&nxr_job.lock);
+    close(epoll_fd);
+    close(kick_fd);
+    epoll_fd = kick_fd = -1;
+}

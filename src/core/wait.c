@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spinning, sleeping on the doorbell, and ringing it. No lock; the protocol stands in wait.h. */
+#include "config.h"
+
+#include "core/wait.h"
+#include "core/service.h"
+#include "memory/device.h"
+#include "core/progress.h"
+#include "util/clock.h"
+#include "util/status.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/*
+ * Look again this often while asleep: a process that is stopped, or dies, between publishing and
+ * waking must not leave this thread asleep.
+ */
+#define MAX_SLEEP_NS (1 * NXR_S)
+
+/*
+ * Where waits turned out to end soon after falling asleep, this thread spins longer the next time,
+ * up to so many times the spin time: a wake-up across cores costs 20 to 60 us, and a reply to a
+ * large put comes later than the spin time but before that pays. A long wait goes back to the spin
+ * time.
+ */
+#define MAX_SPIN_FACTOR 8
+
+/*
+ * When the end of a device's copy is expected, look for it from so long before, and a sixteenth of
+ * the time until then, to so long after it.
+ */
+#define AWAKE_NS (150 * NXR_US)
+
+static atomic_int n_asleep;                           /* threads of the user, on the doorbell */
+static _Atomic int64_t look_from_ns, look_until_ns;   /* for the end of a device's copy */
+static __thread int64_t longer_spin_ns NXR_TLS_MODEL; /* 0: the spin time */
+
+/*
+ * Looks without a pause, a clock or anything else in between: a microsecond, for peers that answer.
+ */
+#define FIRST_LOOKS 256
+
+/* Looks between two readings of the clock while spinning; one where a network is looked after. */
+#define LOOKS_PER_CLOCK 64
+#define LOOKS_PER_PAUSE 16
+#define LOOKS_PER_POLL  1
+
+static void futex_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_ns)
+{
+    struct timespec timeout = nxr_timespec(timeout_ns);
+
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
+}
+
+/* How many were woken. */
+static long ring_doorbell(struct nxr_control *control)
+{
+    atomic_fetch_add_explicit(&control->doorbell, 1, memory_order_release);
+    return syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+bool nxr_wake_waiters(struct nxr_control *control)
+{
+    return (atomic_load_explicit(&control->sleep_flags, memory_order_relaxed) & NXR_SLEEP_FUTEX) !=
+               0 &&
+           (atomic_fetch_and_explicit(&control->sleep_flags, ~(uint32_t)NXR_SLEEP_FUTEX,
+                                      memory_order_acq_rel) &
+            NXR_SLEEP_FUTEX) != 0 &&
+           ring_doorbell(control) > 0;
+}
+
+void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer)
+{
+    uint32_t flags = atomic_exchange_explicit(&control->sleep_flags, 0, memory_order_acq_rel);
+
+    if ((flags & NXR_SLEEP_FUTEX) != 0) {
+        ring_doorbell(control);
+    }
+    if ((flags & NXR_SLEEP_EVENT_FD) != 0) {
+        nxr_service_signal_event_fd(peer);
+    }
+}
+
+void nxr_wake_self(void)
+{
+    nxr_barrier_light(nxr_barrier_is_full());
+    if (atomic_load_explicit(&nxr_job.control->sleep_flags, memory_order_relaxed) != 0) {
+        nxr_wake_sleepers(nxr_job.control, NULL);
+    }
+}
+
+static int64_t wait_spin_time(void)
+{
+    return longer_spin_ns > nxr_job.spin_ns ? longer_spin_ns : nxr_job.spin_ns;
+}
+
+/* Learn from a wait that ended after falling asleep. In a crowd the core belongs to others. */
+static void wait_learn(int64_t waited_ns)
+{
+    int64_t longest = MAX_SPIN_FACTOR * nxr_job.spin_ns;
+
+    if (waited_ns >= longest || nxr_job.is_crowded) {
+        longer_spin_ns = 0;
+    } else {
+        longer_spin_ns = 2 * waited_ns < longest ? 2 * waited_ns : longest;
+    }
+}
+
+/* Does something come only if this process looks after a network? */
+static bool is_polling(void)
+{
+    return atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed);
+}
+
+static bool wait_look_closely(nxr_ready_fn *ready_fn, void *arg)
+{
+    bool is_busy = is_polling() || nxr_copier_has_work();
+    int n_looks = nxr_wait_looks_closely() && !is_busy ? FIRST_LOOKS : 1;
+
+    for (int i = 0; i < n_looks; i++) {
+        if (ready_fn(arg)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How long until the end of a device's copy is looked for; INT64_MAX: none is expected. */
+static int64_t time_until_look(int64_t now)
+{
+    return now < atomic_load_explicit(&look_until_ns, memory_order_relaxed)
+               ? atomic_load_explicit(&look_from_ns, memory_order_relaxed) - now
+               : INT64_MAX;
+}
+
+/*
+ * Does something large move over a network, as far as one can tell, or does a device's copy end
+ * soon? In a crowd others want to.
+ */
+static bool is_moving(int64_t now)
+{
+    return (now < nxr_net_expected_end() || time_until_look(now) <= 0) && !nxr_job.is_crowded;
+}
+
+/* An end that comes sooner is looked for first: with it the next one is announced again. */
+void nxr_device_ends_at(int64_t end_ns)
+{
+    int64_t now = nxr_now_ns(), left = end_ns > now ? end_ns - now : 0;
+    int64_t known_ns = atomic_load_explicit(&look_until_ns, memory_order_relaxed) - AWAKE_NS;
+
+    if (known_ns <= now + AWAKE_NS || end_ns < known_ns) {
+        atomic_store_explicit(&look_from_ns, end_ns - AWAKE_NS - left / 16, memory_order_relaxed);
+        atomic_store_explicit(&look_until_ns, end_ns + AWAKE_NS, memory_order_relaxed);
+    }
+}
+
+/*
+ * Spin until ready, or the deadline, or the spin time is over and nothing moves that this process
+ * drives itself. Leaves the core to others if crowded.
+ */
+static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline, bool *is_helper_p)
+{
+    bool has_moved = nxr_copier_help(is_helper_p);
+    int64_t now = nxr_now_ns(), spin_ns = wait_spin_time(), until = now + spin_ns;
+    int n_looks = is_polling() ? LOOKS_PER_POLL : LOOKS_PER_CLOCK;
+
+    do {
+        for (int i = 0; i < n_looks; i++) {
+            if (ready_fn(arg)) {
+                return true;
+            }
+            /*
+             * Seldom: on some processors a pause takes as long as a cache line from another core.
+             */
+            if (i % LOOKS_PER_PAUSE == 0) {
+                if (n_looks > LOOKS_PER_POLL) { /* else system calls are pause enough */
+                    nxr_pause();
+                }
+                if (nxr_job.is_crowded) {
+                    sched_yield();
+                }
+            }
+        }
+        now = nxr_now_ns();
+        atomic_fetch_add_explicit(&nxr_n_user_rounds, 1, memory_order_relaxed);
+        has_moved = nxr_progress_at(now);
+        if (nxr_copier_help(is_helper_p) || has_moved) {
+            until = now + spin_ns;
+        }
+    } while ((now < until || is_moving(now)) && now < deadline);
+    return ready_fn(arg);
+}
+
+/* Meanwhile this thread changes the words that peers ask for. */
+static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
+{
+    bool is_ready, is_helper = false;
+
+    nxr_words_poll_begin();
+    is_ready = spin_on(ready_fn, arg, deadline, &is_helper);
+    nxr_words_poll_end();
+    if (is_helper) {
+        nxr_copier_help_ends();
+    }
+    return is_ready;
+}
+
+/* Until the doorbell rings, or the end of a device's copy has to be looked for. */
+static void sleep_on(struct nxr_control *control, uint32_t doorbell, int64_t left)
+{
+    int64_t until_look = nxr_job.is_crowded ? INT64_MAX : time_until_look(nxr_now_ns());
+
+    left = left < until_look ? left : until_look;
+    if (left > 0) {
+        atomic_fetch_add_explicit(&n_asleep, 1, memory_order_relaxed);
+        futex_sleep(&control->doorbell, doorbell, left);
+        atomic_fetch_sub_explicit(&n_asleep, 1, memory_order_relaxed);
+    }
+}
+
+bool nxr_nobody_waits(void)
+{
+    return atomic_load_explicit(&n_asleep, memory_order_relaxed) == 0 && !nxr_net_is_polled();
+}
+
+/* Sleep until the doorbell rings, unless something came, or moves, just before. Is it ready? */
+static bool wait_sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
+{
+    struct nxr_control *control = nxr_job.control;
+    uint32_t doorbell = atomic_load_explicit(&control->doorbell, memory_order_acquire);
+    int64_t left = deadline == INT64_MAX ? MAX_SLEEP_NS : deadline - nxr_now_ns();
+
+    atomic_fetch_or_explicit(&control->sleep_flags, NXR_SLEEP_FUTEX, memory_order_relaxed);
+    nxr_barrier_heavy();
+    if (ready_fn(arg)) {
+        return true;
+    }
+    if (!nxr_progress() && left > 0) {
+        nxr_net_hand_over();
+        nxr_device_arm();
+        sleep_on(control, doorbell, left < MAX_SLEEP_NS ? left : MAX_SLEEP_NS);
+    }
+    return ready_fn(arg);
+}
+
+int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns)
+{
+    int64_t start, deadline;
+
+    if (timeout_ns == 0) {
+        if (ready_fn(arg)) {
+            return NIXL_OK;
+        }
+        nxr_progress();
+        return ready_fn(arg) ? NIXL_OK : NIXL_INPROGRESS;
+    }
+    if (wait_look_closely(ready_fn, arg)) {
+        return NIXL_OK;
+    }
+    start = nxr_now_ns();
+    deadline = timeout_ns > INT64_MAX - start ? INT64_MAX : start + timeout_ns;
+    if (spin(ready_fn, arg, deadline)) {
+        return NIXL_OK;
+    }
+    do {
+        if (wait_sleep_once(ready_fn, arg, deadline) || spin(ready_fn, arg, deadline)) {
+            wait_learn(nxr_now_ns() - start);
+            nxr_net_long_wait_ended();
+            return NIXL_OK;
+        }
+    } while (nxr_now_ns() < deadline);
+    return NIXL_ERR_TIMEOUT;
+}

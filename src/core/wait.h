@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting and waking. A waiter spins briefly, then sleeps on the doorbell of its own control page.
+ *
+ * Sleeping: set NXR_SLEEP_FUTEX in sleep_flags, heavy barrier, look again, sleep. Waking: publish
+ * (release store), light barrier, look at sleep_flags. Of these two store-then-load pairs at least
+ * one sees the other (util/barrier.h), so no wake-up is lost, and a sender pays nothing for a
+ * receiver that is awake. The waker clears the flags and rings the doorbell: all sleepers look
+ * again.
+ */
+#ifndef NXR_CORE_WAIT_H
+#define NXR_CORE_WAIT_H
+
+#include "host/word_serve.h"
+#include "core/job.h"
+
+/*
+ * Is what the caller waits for there? Called often, by the waiting thread, and not again once it
+ * was true: it may take what it found. Must not block.
+ */
+typedef bool nxr_ready_fn(void *arg);
+
+/*
+ * Wait until ready_fn(arg) is true. NIXL_OK; NIXL_INPROGRESS where timeout_ns is 0 and it is not;
+ * NIXL_ERR_TIMEOUT. Holds no lock while waiting.
+ */
+int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns);
+
+/*
+ * May a wait begin with looks that nothing stands between? Not where others need this core, or
+ * something that this thread has to do meanwhile.
+ */
+static inline bool nxr_wait_looks_closely(void)
+{
+    return !nxr_job.is_crowded && !atomic_load_explicit(&nxr_words_are_used, memory_order_relaxed);
+}
+
+/* Does no thread of the user poll or sleep in a wait? */
+bool nxr_nobody_waits(void);
+
+/* The slow half of waking: somebody has set sleep_flags in that page. */
+void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer);
+
+/* Wake a peer after something was published in its page. */
+static inline void nxr_wake_peer(struct nxr_peer *peer)
+{
+    if (__builtin_expect(peer->control == NULL, 0)) {
+        return; /* on another host: its own library wakes it */
+    }
+    nxr_barrier_light(peer->full_fence);
+    if (__builtin_expect(
+            atomic_load_explicit(&peer->control->sleep_flags, memory_order_relaxed) != 0, 0)) {
+        nxr_wake_sleepers(peer->control, peer);
+    }
+}
+
+/* Wake threads that sleep in a wait of that page's owner, for its sake. False: none was asleep. */
+bool nxr_wake_waiters(struct nxr_control *control);
+
+/* Wake the other threads of this process, and whoever polls the event fd. */
+void nxr_wake_self(void);
+
+#endif

@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* The receiving side of notifications, for the sending side: see notify.h. */
-#ifndef NXR_INBOX_H
-#define NXR_INBOX_H
-
-/* Take what waits in the rings into the queue, as far as NIXLRUN_NOTE_QUEUE allows. Any thread. */
-void nxr_inbox_drain(void);
-
-#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When large copies are expected to end, so that who sleeps for one is awake in time: the driver
+ * tells of an end 100 us late or more. Rates are learned from all that ended since there was
+ * something to do. A better one is believed at once, since an end may be seen late and never early;
+ * a worse one a little, since the better one may have been of memory that a cache held. Nothing
+ * else depends on it. Lock: that of struct nxr_cuda_expected, inside of that of the lane.
+ */
+#include "config.h"
+
+#include "memory/cuda/cuda.h"
+#include "util/clock.h"
+
+#define LEAST_NBYTES ((size_t)8 << 20) /* to learn from: what is smaller takes no steady time */
+#define BELIEVED     8                 /* the part of what a rate was better before that it loses */
+
+static enum nxr_cuda_way way_of(const struct nxr_device_copy *copy)
+{
+    if (copy->reduction != NULL) {
+        return NXR_CUDA_BY_REDUCTION;
+    }
+    return copy->state[NXR_CUDA_COPY_LIST] != NULL ? NXR_CUDA_BY_KERNEL : NXR_CUDA_BY_ENGINE;
+}
+
+static struct nxr_cuda_expected *expected_of(const struct nxr_device_copy *copy)
+{
+    const struct nxr_cuda_lane *lane = copy->state[NXR_CUDA_COPY_LANE];
+
+    return lane->expected;
+}
+
+static int64_t cuda_expect_end_of(const struct nxr_device_copy *copy)
+{
+    return (intptr_t)copy->state[NXR_CUDA_COPY_END];
+}
+
+static int64_t time_for(uint64_t nbytes, double rate)
+{
+    return (int64_t)((double)nbytes / rate);
+}
+
+void nxr_cuda_expect(struct nxr_device_copy *copy, size_t nbytes)
+{
+    struct nxr_cuda_expected *expected = expected_of(copy);
+    enum nxr_cuda_way way = way_of(copy);
+    double rate;
+
+    if (expected == NULL) {
+        return;
+    }
+    nxr_spin_lock(&expected->lock);
+    if (expected->begun == expected->ended) {
+        expected->begun = expected->ended = 0;
+        expected->busy_ns = expected->end_ns = copy->began_ns;
+        expected->way = way;
+        expected->is_mixed = false;
+    }
+    rate = expected->rates[way];
+    expected->is_mixed |= way != expected->way;
+    expected->begun += nbytes;
+    if (expected->end_ns != 0) {
+        expected->end_ns = rate > 0 ? expected->end_ns + time_for(nbytes, rate) : 0;
+    }
+    copy->state[NXR_CUDA_COPY_END] = (void *)(intptr_t)expected->end_ns;
+    copy->state[NXR_CUDA_COPY_NBYTES] = (void *)(uintptr_t)nbytes;
+    nxr_spin_unlock(&expected->lock);
+}
+
+void nxr_cuda_expect_end(const struct nxr_device_copy *copy)
+{
+    if (cuda_expect_end_of(copy) != 0) {
+        nxr_device_ends_at(cuda_expect_end_of(copy));
+    }
+}
+
+/* Caller holds lock. */
+static void cuda_expect_learn(struct nxr_cuda_expected *expected, enum nxr_cuda_way way,
+                              int64_t now)
+{
+    double *rate = &expected->rates[way], seen;
+
+    if (expected->is_mixed || now <= expected->busy_ns) {
+        return;
+    }
+    seen = (double)expected->ended / (double)(now - expected->busy_ns);
+    if (seen > *rate) {
+        *rate = seen;
+    } else if (expected->begun == expected->ended) { /* else some of the time was for others */
+        *rate -= (*rate - seen) / BELIEVED;
+    }
+}
+
+/*
+ * How much later than expected all will be over, where a copy ended so late. Kernels run side
+ * by side: what is still to come may have been done meanwhile. Caller holds lock.
+ */
+static int64_t delay(const struct nxr_cuda_expected *expected, enum nxr_cuda_way way, int64_t late)
+{
+    int64_t left;
+
+    if (way != NXR_CUDA_BY_KERNEL) {
+        return late;
+    }
+    left = time_for(expected->begun - expected->ended, expected->rates[way]);
+    return late > left ? late - left : 0;
+}
+
+void nxr_cuda_expect_next(const struct nxr_device_copy *copy)
+{
+    struct nxr_cuda_expected *expected = expected_of(copy);
+    size_t nbytes = (uintptr_t)copy->state[NXR_CUDA_COPY_NBYTES];
+    enum nxr_cuda_way way = way_of(copy);
+    int64_t now, next_ns = 0;
+
+    if (expected == NULL) {
+        return; /* small copies do not pay for a look at the clock */
+    }
+    now = nxr_now_ns();
+    nxr_spin_lock(&expected->lock);
+    expected->ended += nbytes;
+    if (nbytes >= LEAST_NBYTES) {
+        cuda_expect_learn(expected, way, now);
+    }
+    if (cuda_expect_end_of(copy) != 0 && expected->end_ns != 0 &&
+        expected->begun != expected->ended) {
+        next_ns = expected->end_ns + delay(expected, way, now - cuda_expect_end_of(copy));
+    }
+    nxr_spin_unlock(&expected->lock);
+    if (next_ns != 0) {
+        nxr_device_ends_at(next_ns);
+    }
+}

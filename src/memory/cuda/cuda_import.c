@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening the CUDA memory of peers. What is opened is the whole allocation, once for all regions in
+ * it: the driver may refuse to open a legacy handle twice. It is closed with its last part. Whether
+ * a device can reach a peer's memory is found by really opening it there; that another GPU is
+ * visible says little (MIG, containers, CUDA_VISIBLE_DEVICES). Nothing that came from a peer is
+ * believed: the driver is asked how large what was opened really is. Lock: nxr_cuda.lock.
+ */
+#include "config.h"
+
+#include "core/job.h"
+#include "memory/cuda/cuda.h"
+#include "util/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A pool of a peer's. */
+struct pool {
+    struct nxr_list link;
+    int rank;
+    uint64_t id; /* in its owner */
+    cu_pool pool;
+    unsigned n_pointers;
+};
+
+/* An allocation of a peer's. */
+struct nxr_import {
+    struct nxr_list link;
+    int rank;
+    struct nxr_export export; /* as it came; offset 0 */
+    struct nxr_cuda_memory memory;
+    struct pool *pool; /* NXR_EXPORT_CUDA_POOL */
+};
+
+static struct nxr_list imports = {&imports, &imports};
+static struct nxr_list pools = {&pools, &pools};
+
+static cu_result cuda_import_refuse(char *why, size_t why_nbytes, const char *format, ...)
+    NIXL_PRINTF(3, 4);
+
+/* One line, and a result that says that the rest is of no use. */
+static cu_result cuda_import_refuse(char *why, size_t why_nbytes, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(why, why_nbytes, format, arguments);
+    va_end(arguments);
+    return CU_INVALID_VALUE;
+}
+
+static cu_result cuda_import_tell(const char *call, cu_result result, char *why, size_t why_nbytes)
+{
+    if (result != CU_OK) {
+        snprintf(why, why_nbytes, "%s: %s", call, nxr_cuda_name(result));
+    }
+    return result;
+}
+
+/* ---- each way of opening: the context of import->memory.device is current -------------------- */
+
+/*
+ * Is what was opened as large as the peer says? Small allocations share a block, and that is what
+ * was opened then: the address may lie inside of it.
+ */
+static cu_result check_size(const struct nxr_import *import, char *why, size_t why_nbytes)
+{
+    cu_address start = 0, address = import->memory.start;
+    size_t nbytes = 0;
+    cu_result result =
+        cuda_import_tell("cuMemGetAddressRange",
+                         nxr_cu.MemGetAddressRange(&start, &nbytes, address), why, why_nbytes);
+
+    if (result != CU_OK) {
+        return result;
+    }
+    nbytes = address >= start && address - start <= nbytes ? nbytes - (address - start) : 0;
+    if (nbytes < import->export.nbytes) {
+        return cuda_import_refuse(why, why_nbytes,
+                                  "rank %d says that its memory has %llu bytes, and it has %zu",
+                                  import->rank, (unsigned long long)import->export.nbytes, nbytes);
+    }
+    return CU_OK;
+}
+
+static cu_result open_legacy(struct nxr_import *import, char *why, size_t why_nbytes)
+{
+    cu_ipc_handle handle;
+    cu_result result;
+
+    memcpy(handle.bytes, import->export.handle, sizeof(handle.bytes));
+    result = cuda_import_tell(
+        "cuIpcOpenMemHandle",
+        nxr_cu.IpcOpenMemHandle(&import->memory.start, handle, CU_IPC_LAZY_PEER_ACCESS), why,
+        why_nbytes);
+    if (result != CU_OK) {
+        return result;
+    }
+    import->memory.origin = NXR_CUDA_LEGACY;
+    result = check_size(import, why, why_nbytes);
+    if (result != CU_OK) {
+        nxr_cu.IpcCloseMemHandle(import->memory.start);
+    }
+    return result;
+}
+
+/* The driver maps no more than there is, and whole blocks only. */
+static cu_result open_vmm(struct nxr_import *import, void *handle, cu_handle_type type, char *why,
+                          size_t why_nbytes)
+{
+    cu_allocation allocation;
+    cu_result result;
+
+    if (nxr_cu.MemImportFromShareableHandle == NULL) {
+        return cuda_import_refuse(why, why_nbytes,
+                                  "the driver is too old to open memory of cuMemCreate");
+    }
+    result = cuda_import_tell("cuMemImportFromShareableHandle",
+                              nxr_cu.MemImportFromShareableHandle(&allocation, handle, type), why,
+                              why_nbytes);
+    if (result != CU_OK) {
+        return result;
+    }
+    result = cuda_import_tell("mapping a peer's memory",
+                              nxr_cuda_map(allocation, import->export.nbytes,
+                                           import->memory.device->index, &import->memory.start),
+                              why, why_nbytes);
+    nxr_cu.MemRelease(allocation); /* the mapping keeps it */
+    import->memory.origin = NXR_CUDA_VMM;
+    import->memory.is_vmm = true;
+    return result;
+}
+
+static void close_pool(struct pool *pool)
+{
+    if (--pool->n_pointers == 0) {
+        nxr_list_remove(&pool->link);
+        nxr_cu.MemPoolDestroy(pool->pool);
+        free(pool);
+    }
+}
+
+/* The pool, opened once, with one pointer more in it. NULL and `why`: it cannot be opened. */
+static struct pool *open_pool(const struct nxr_import *import, int fd, char *why, size_t why_nbytes)
+{
+    struct nxr_list *link, *after;
+    struct pool *pool;
+    cu_result result;
+    uint64_t id;
+
+    memcpy(&id, import->export.driver, sizeof(id));
+    nxr_list_for_each (link, after, &pools) {
+        pool = nxr_list_entry(link, struct pool, link);
+        if (pool->rank == import->rank && pool->id == id) {
+            pool->n_pointers++;
+            return pool;
+        }
+    }
+    pool = malloc(sizeof(*pool));
+    if (pool == NULL) {
+        snprintf(why, why_nbytes, "no memory to remember a pool");
+        return NULL;
+    }
+    *pool = (struct pool){.rank = import->rank, .id = id, .n_pointers = 1};
+    result = cuda_import_tell("cuMemPoolImportFromShareableHandle",
+                              nxr_cu.MemPoolImportFromShareableHandle(
+                                  &pool->pool, (void *)(intptr_t)fd, CU_HANDLE_POSIX_FD, 0),
+                              why, why_nbytes);
+    if (result != CU_OK) {
+        free(pool);
+        return NULL;
+    }
+    nxr_list_append(&pools, &pool->link);
+    return pool;
+}
+
+static cu_result open_pooled(struct nxr_import *import, int fd, char *why, size_t why_nbytes)
+{
+    const cu_access access = {{CU_LOCATION_DEVICE, import->memory.device->device},
+                              CU_ACCESS_READ_WRITE};
+    cu_pool_pointer pointer;
+    struct pool *pool;
+    cu_result result;
+
+    if (nxr_cu.MemPoolImportPointer == NULL) {
+        return cuda_import_refuse(why, why_nbytes, "the driver is too old to open memory of pools");
+    }
+    pool = open_pool(import, fd, why, why_nbytes);
+    if (pool == NULL) {
+        return CU_INVALID_VALUE;
+    }
+    memcpy(pointer.bytes, import->export.handle, sizeof(pointer.bytes));
+    result = cuda_import_tell("cuMemPoolSetAccess", nxr_cu.MemPoolSetAccess(pool->pool, &access, 1),
+                              why, why_nbytes);
+    if (result == CU_OK) {
+        result = cuda_import_tell(
+            "cuMemPoolImportPointer",
+            nxr_cu.MemPoolImportPointer(&import->memory.start, pool->pool, &pointer), why,
+            why_nbytes);
+    }
+    import->memory.origin = NXR_CUDA_POOL;
+    if (result == CU_OK) {
+        result = check_size(import, why, why_nbytes);
+        if (result != CU_OK) {
+            nxr_cu.MemFree(import->memory.start);
+        }
+    }
+    if (result != CU_OK) {
+        close_pool(pool);
+        return result;
+    }
+    import->pool = pool;
+    return CU_OK;
+}
+
+static cu_result open_there(struct nxr_import *import, int fd, char *why, size_t why_nbytes)
+{
+    switch (import->export.type) {
+    case NXR_EXPORT_CUDA_LEGACY:
+        return open_legacy(import, why, why_nbytes);
+    case NXR_EXPORT_CUDA_VMM:
+        return open_vmm(import, (void *)(intptr_t)fd, CU_HANDLE_POSIX_FD, why, why_nbytes);
+    case NXR_EXPORT_CUDA_FABRIC:
+        return open_vmm(import, import->export.handle, CU_HANDLE_FABRIC, why, why_nbytes);
+    case NXR_EXPORT_CUDA_POOL:
+        return open_pooled(import, fd, why, why_nbytes);
+    default:
+        return cuda_import_refuse(why, why_nbytes, "rank %d does not share this memory",
+                                  import->rank);
+    }
+}
+
+static void close_import(struct nxr_import *import)
+{
+    bool was_pushed = nxr_cuda_enter(nxr_cuda_context(import->memory.device));
+
+    switch (import->memory.origin) {
+    case NXR_CUDA_LEGACY:
+        nxr_cu.IpcCloseMemHandle(import->memory.start);
+        break;
+    case NXR_CUDA_VMM:
+        nxr_cuda_unmap(import->memory.start, import->memory.nbytes);
+        break;
+    case NXR_CUDA_POOL:
+        nxr_cu.MemFree(import->memory.start);
+        close_pool(import->pool);
+        break;
+    default:
+        break;
+    }
+    nxr_cuda_leave(was_pushed);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static bool is_same(const struct nxr_import *import, int rank, const struct nxr_export *export)
+{
+    const struct nxr_export *mine = &import->export;
+
+    return import->rank == rank && mine->type == export->type && mine->serial == export->serial &&
+           mine->nbytes == export->nbytes &&
+           memcmp(mine->device, export->device, sizeof(mine->device)) == 0 &&
+           memcmp(mine->driver, export->driver, sizeof(mine->driver)) == 0 &&
+           memcmp(mine->handle, export->handle, sizeof(mine->handle)) == 0;
+}
+
+/*
+ * Where to open it: by the device that it lies on if that is in use here, since it copies fastest;
+ * else by the one that is in use, so that no context is made on a GPU that this rank has no part
+ * of; at last by its own.
+ */
+static size_t cuda_import_candidates(struct nxr_cuda_device *home, struct nxr_cuda_device **list)
+{
+    struct nxr_cuda_device *any = nxr_cuda_any();
+    size_t n = 0;
+
+    bool is_first = home != NULL && (nxr_cuda_context(home) != NULL || any == NULL ||
+                                     nxr_cuda_context(any) == NULL);
+
+    if (any != NULL && !is_first) {
+        list[n++] = any;
+    }
+    if (home != NULL) {
+        list[n++] = home;
+    }
+    return n;
+}
+
+static int open_import(struct nxr_import *import, int fd, char *why, size_t why_nbytes)
+{
+    struct nxr_cuda_device *list[2], *home = nxr_cuda_find(import->export.device);
+    size_t n = cuda_import_candidates(home, list);
+    cu_result result = CU_INVALID_DEVICE;
+
+    snprintf(why, why_nbytes, "no GPU to open it with");
+    for (size_t i = 0; i < n && result != CU_OK; i++) {
+        bool was_pushed;
+
+        if (nxr_cuda_activate(list[i], why, why_nbytes) != NIXL_OK) {
+            continue;
+        }
+        import->memory.device = list[i];
+        was_pushed = nxr_cuda_enter(nxr_cuda_context(list[i]));
+        result = open_there(import, fd, why, why_nbytes);
+        nxr_cuda_leave(was_pushed);
+    }
+    if (result != CU_OK) {
+        size_t length = strlen(why);
+
+        snprintf(why + length, why_nbytes - length,
+                 home == NULL ? " (its GPU is hidden here)" : "");
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    why[0] = '\0';
+    import->memory.home = home != NULL ? home->index : -1;
+    import->memory.nbytes = import->export.nbytes;
+    import->memory.is_peer = true;
+    atomic_init(&import->memory.reachers, 1ull << import->memory.device->index);
+    return NIXL_OK;
+}
+
+static int import_new(struct nxr_part *part, int fd, struct nxr_import **import_p)
+{
+    struct nxr_import *import = calloc(1, sizeof(*import));
+    int status;
+
+    if (import == NULL) {
+        snprintf(part->note, sizeof(part->note), "no memory to remember a peer's allocation");
+        return NIXL_ERR_NO_MEMORY;
+    }
+    import->rank = part->peer->rank;
+    import->export = part->export;
+    import->export.offset = 0;
+    status = open_import(import, fd, part->note, sizeof(part->note));
+    if (status == NIXL_OK) {
+        status = nxr_range_add((uintptr_t)import->memory.start, import->memory.nbytes,
+                               &nxr_memory_cuda, &import->memory, &import->memory.range);
+        if (status != NIXL_OK) {
+            snprintf(part->note, sizeof(part->note), "no memory to remember a peer's allocation");
+            close_import(import);
+        }
+    }
+    if (status != NIXL_OK) {
+        free(import);
+        return status;
+    }
+    nxr_list_append(&imports, &import->link);
+    nxr_cuda.n_imports++;
+    *import_p = import;
+    return NIXL_OK;
+}
+
+int nxr_cuda_import(struct nxr_part *part, int fd)
+{
+    struct nxr_import *import = NULL;
+    struct nxr_list *link, *after;
+    int status = NIXL_OK;
+
+    pthread_mutex_lock(&nxr_cuda.lock);
+    nxr_list_for_each (link, after, &imports) {
+        if (is_same(nxr_list_entry(link, struct nxr_import, link), part->peer->rank,
+                    &part->export)) {
+            import = nxr_list_entry(link, struct nxr_import, link);
+            break;
+        }
+    }
+    if (import == NULL) {
+        status = import_new(part, fd, &import);
+    }
+    if (status == NIXL_OK) {
+        import->memory.n_users++;
+        part->import = import;
+        part->addr = (char *)(uintptr_t)(import->memory.start + part->export.offset);
+    }
+    pthread_mutex_unlock(&nxr_cuda.lock);
+    return status;
+}
+
+void nxr_cuda_unimport(struct nxr_part *part)
+{
+    struct nxr_import *import = part->import;
+
+    if (import == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&nxr_cuda.lock);
+    if (--import->memory.n_users == 0) {
+        nxr_range_remove(import->memory.range);
+        nxr_list_remove(&import->link);
+        nxr_cuda.n_imports--;
+        close_import(import);
+        free(import);
+    }
+    part->import = NULL;
+    part->addr = NULL;
+    pthread_mutex_unlock(&nxr_cuda.lock);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copying scattered pieces. The list lies in page-locked host memory: the next piece is fetched
+ * while one is copied. kernel_copy_ptx.h is made of this file by make-ptx; see there.
+ */
+#include "memory/kernels/kernel.h"
+
+#define WORDS 4 /* of a thread on the way at a time */
+
+/* A piece whose ends are aligned to the word; what is left behind the last word is not copied. */
+template <typename Word>
+static __device__ __forceinline__ void copy_words(char *dst, const char *src, uint64_t nbytes)
+{
+    Word *to = reinterpret_cast<Word *>(dst);
+    const Word *from = reinterpret_cast<const Word *>(src);
+    uint64_t n = nbytes / sizeof(Word), at = threadIdx.x;
+
+    for (; at + (WORDS - 1) * NXR_KERNEL_COPY_THREADS < n; at += WORDS * NXR_KERNEL_COPY_THREADS) {
+        Word words[WORDS];
+
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            words[i] = from[at + i * NXR_KERNEL_COPY_THREADS];
+        }
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            to[at + i * NXR_KERNEL_COPY_THREADS] = words[i];
+        }
+    }
+    for (; at < n; at += NXR_KERNEL_COPY_THREADS) {
+        to[at] = from[at];
+    }
+}
+
+/* Both ends are equally far from the next word: the bytes up to that, words, and the last bytes. */
+template <typename Word>
+static __device__ __forceinline__ void copy_around(char *dst, const char *src, uint64_t nbytes)
+{
+    uint64_t head = (0 - reinterpret_cast<uint64_t>(dst)) % sizeof(Word);
+    uint64_t tail;
+
+    head = head < nbytes ? head : nbytes;
+    tail = (nbytes - head) % sizeof(Word);
+    if (threadIdx.x < head) {
+        dst[threadIdx.x] = src[threadIdx.x];
+    }
+    if (threadIdx.x < tail) {
+        dst[nbytes - tail + threadIdx.x] = src[nbytes - tail + threadIdx.x];
+    }
+    copy_words<Word>(dst + head, src + head, nbytes - head);
+}
+
+extern "C" __global__ void __launch_bounds__(NXR_KERNEL_COPY_THREADS)
+    nixlrun_copy(const struct nxr_kernel_piece *pieces, unsigned n_pieces)
+{
+    struct nxr_kernel_piece next = {0, 0, 0};
+
+    if (blockIdx.x < n_pieces) {
+        next = pieces[blockIdx.x];
+    }
+    for (unsigned i = blockIdx.x; i < n_pieces; i += gridDim.x) {
+        char *dst = reinterpret_cast<char *>(next.dst);
+        const char *src = reinterpret_cast<const char *>(next.src);
+        uint64_t nbytes = next.nbytes, apart = next.dst ^ next.src;
+
+        if (gridDim.x < n_pieces - i) {
+            next = pieces[i + gridDim.x];
+        }
+        if (apart % sizeof(uint4) == 0) {
+            copy_around<uint4>(dst, src, nbytes);
+        } else if (apart % sizeof(unsigned) == 0) {
+            copy_around<unsigned>(dst, src, nbytes);
+        } else {
+            copy_words<unsigned char>(dst, src, nbytes);
+        }
+    }
+}

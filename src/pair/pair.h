@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Paired operations: a rank exposes a buffer for one use, a partner claims it and moves it.
+ *
+ * Everything stands on regions and words. An exposer has a table, a region of host memory, with a
+ * place for each buffer: what it is, and one word that tells how far it is. The word has a turn,
+ * which grows each time that the place is used again, and is changed by compare and swap only, so
+ * that of several partners, or of a partner and the end of the lifetime, one wins. Whoever was too
+ * late finds another word and has touched nothing.
+ *
+ *     OPEN -> BEGUN by a partner -> ENDED with its outcome
+ *     OPEN -> ENDED by the exposer: canceled, expired, or the partner that it is for has died
+ *     BEGUN -> ENDED by the exposer: the partner has died
+ *
+ * A partner that ends one raises the word as a signal, behind the bytes: that wakes the exposer.
+ */
+#ifndef NXR_PAIR_PAIR_H
+#define NXR_PAIR_PAIR_H
+
+#include "pair/pair_token.h"
+#include "region/region.h"
+
+struct nxr_claim;
+struct nxr_exposure;
+
+/* The table of each rank; NXR_REGION_INTERNAL in front. */
+#define NXR_PAIR_TABLE    "\1pair"
+#define NXR_PAIR_N_PLACES 4096
+
+/* The word: turn << 40 | rank that has begun << 8 | state. */
+#define NXR_PAIR_TURNS 0xffffffu
+
+enum nxr_pair_state {
+    NXR_PAIR_OPEN = 1,
+    NXR_PAIR_BEGUN = 2,
+    NXR_PAIR_TOUCHED = 0x40, /* with ENDED: bytes may have moved */
+    NXR_PAIR_ENDED = 0x80,   /* | the status that it has ended with, without its sign */
+};
+#define NXR_PAIR_STATUS_MASK 0x3fu
+
+/* A place of the table, as partners read it. */
+struct nxr_pair_place {
+    _Atomic uint64_t word;
+    unsigned char nonce[NXR_TOKEN_NONCE_NBYTES];
+    uint64_t nbytes;
+    uint64_t offset; /* in the region */
+    uint64_t generation;
+    uint32_t use; /* enum nixl_pair_use */
+    int32_t rank; /* who may use it, or NIXL_ANY_RANK */
+    char name[NIXL_NAME_MAX + 1];
+    uint32_t incarnation;
+    char unused[4];
+};
+_Static_assert(sizeof(struct nxr_pair_place) == 320, "read by other ranks, in whole lines");
+
+static inline uint64_t nxr_pair_word(uint32_t turn, int rank, unsigned state)
+{
+    return (uint64_t)(turn & NXR_PAIR_TURNS) << 40 | (uint64_t)(uint32_t)rank << 8 | state;
+}
+
+static inline unsigned nxr_pair_word_state(uint64_t word)
+{
+    return (unsigned)(word & 0xff);
+}
+
+static inline int nxr_pair_word_rank(uint64_t word)
+{
+    return (int)(uint32_t)(word >> 8);
+}
+
+static inline uint32_t nxr_pair_word_turn(uint64_t word)
+{
+    return (uint32_t)(word >> 40);
+}
+
+/* How a word that is ENDED tells of a status, and back. */
+static inline unsigned nxr_pair_ended(int status, bool is_touched)
+{
+    return NXR_PAIR_ENDED | (is_touched ? NXR_PAIR_TOUCHED : 0u) | (unsigned)-status;
+}
+
+static inline int nxr_pair_status(uint64_t word)
+{
+    return -(int)(word & NXR_PAIR_STATUS_MASK);
+}
+
+/* ---- the exposer (pair_expose.c) ------------------------------------------------------------- */
+
+/* Has the buffer of that request come to its end? Then the request has. Any thread, at any time. */
+void nxr_exposure_look(struct nixl_req *req);
+
+/* The same for all of them; job.lock may be held. */
+void nxr_exposures_look(void);
+
+/* Take the buffer back unless a partner has begun: its request has ended then. */
+void nxr_exposure_stop(struct nixl_req *req);
+
+/* A region of this rank is about to be closed: what is not begun of it is canceled. */
+void nxr_exposures_withdraw(const struct nixl_region *region);
+
+/* End those whose lifetime is over; when to look again. Service thread, job.lock. */
+int64_t nxr_exposures_tick(int64_t now);
+
+/* The last finalize: end all. */
+void nxr_exposures_stop(void);
+
+/* ---- the partner (pair_use.c) ---------------------------------------------------------------- */
+
+/*
+ * What was begun with a claim has ended: the exposer is told, and the claim is gone. Any thread,
+ * job.lock may be held.
+ */
+void nxr_claim_end(struct nxr_claim *claim, int status, bool is_touched);
+
+/* ---- handles to the regions of others (pair_handle.c) ---------------------------------------- */
+
+struct nxr_pair_handle {
+    struct nxr_list link;
+    struct nixl_region *region;
+    unsigned n_users;
+};
+
+/* The handle to regions of that name, to be given back; NULL: no memory. */
+struct nxr_pair_handle *nxr_pair_handle_take(const char *name);
+void nxr_pair_handle_give(struct nxr_pair_handle *handle);
+
+/* The handle to the tables. NIXL_OK, or the failure of `operation`, recorded. */
+int nxr_pair_handle_tables(const char *operation, struct nixl_region **tables_p);
+
+/* The last finalize, when nothing is under way: the regions were closed with all others. */
+void nxr_pair_handles_drop(void);
+
+#endif

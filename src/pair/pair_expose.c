@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Buffers that this rank exposes. Each has a request, which ends when its word has; nobody polls:
+ * whoever waits for the request looks at the word, the partner's signal wakes the waiter and the
+ * event fd, deaths and the service thread's timer end the rest.
+ *
+ * Locks: exposures_lock guards the list of what is exposed, the free places and the requests behind
+ * them; it is taken inside of job.lock, and requests are ended under it. table_lock is for making
+ * the table, outside of both.
+ */
+#include "config.h"
+
+#include "host/link.h"
+#include "core/service.h"
+#include "pair/pair.h"
+#include "core/request.h"
+#include "util/clock.h"
+#include "util/random.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What this rank keeps of a place. */
+struct nxr_exposure {
+    struct nxr_list link;             /* of those that are exposed, or free */
+    struct nixl_req *req;             /* NULL: it has ended */
+    const struct nixl_region *region; /* NULL: closed meanwhile */
+    _Atomic int rank;                 /* who may use it, or NIXL_ANY_RANK; read without the lock */
+    uint32_t turn;
+    int64_t expires_at;
+};
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t exposures_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_pair_place *exposure_places; /* the table; NULL: nothing was exposed yet */
+static struct nxr_exposure *exposure_all;      /* [NXR_PAIR_N_PLACES] */
+static struct nxr_list exposed = {&exposed, &exposed};
+static struct nxr_list unused = {&unused, &unused}; /* the longest unused first */
+static _Atomic uint32_t n_exposed;
+static _Atomic int64_t next_expiry = INT64_MAX; /* no later than the first one */
+
+/* Random bytes at hand. */
+static unsigned char nonces[16 * NXR_TOKEN_NONCE_NBYTES];
+static size_t n_nonce_bytes;
+
+static struct nxr_pair_place *exposure_place_of(const struct nxr_exposure *exposure)
+{
+    return &exposure_places[exposure - exposure_all];
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int make_table(const char *operation)
+{
+    struct nxr_exposure *entries = calloc(NXR_PAIR_N_PLACES, sizeof(*entries));
+    struct nixl_region *region;
+    int status;
+
+    if (entries == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0,
+                        "no memory for the table of buffers");
+    }
+    status = nxr_region_alloc_internal(NXR_PAIR_TABLE, sizeof(*exposure_places) * NXR_PAIR_N_PLACES,
+                                       &region);
+    if (status != NIXL_OK) {
+        free(entries);
+        return nxr_fail_inner(status, operation, -1);
+    }
+    pthread_mutex_lock(&exposures_lock);
+    for (int i = 0; i < NXR_PAIR_N_PLACES; i++) {
+        nxr_list_append(&unused, &entries[i].link);
+    }
+    exposure_all = entries;
+    exposure_places = nixl_region_addr(region);
+    pthread_mutex_unlock(&exposures_lock);
+    return NIXL_OK;
+}
+
+static int need_table(const char *operation)
+{
+    int status = NIXL_OK;
+
+    pthread_mutex_lock(&table_lock);
+    if (exposure_places == NULL) {
+        status = make_table(operation);
+    }
+    pthread_mutex_unlock(&table_lock);
+    return status;
+}
+
+/* ---- ending: all under the lock -------------------------------------------------------------- */
+
+/* The place is free again; its word stays, for who comes late. */
+static void exposure_end(struct nxr_exposure *exposure, int status, bool is_touched, int lost_rank)
+{
+    struct nixl_req *req = exposure->req;
+
+    exposure->req = NULL;
+    exposure->region = NULL;
+    nxr_list_remove(&exposure->link);
+    nxr_list_append(&unused, &exposure->link);
+    atomic_fetch_sub(&n_exposed, 1);
+    req->op.nbytes_done = is_touched ? req->op.nbytes : 0;
+    req->lost_rank = lost_rank;
+    nxr_request_end(req, status);
+}
+
+/* The exposer ends it, if the word is still that one. */
+static bool try_end(struct nxr_exposure *exposure, uint64_t word, int status, int lost_rank)
+{
+    bool is_touched = nxr_pair_word_state(word) != NXR_PAIR_OPEN;
+    uint64_t ended =
+        nxr_pair_word(exposure->turn, nxr_pair_word_rank(word), nxr_pair_ended(status, is_touched));
+
+    if (!atomic_compare_exchange_strong(&exposure_place_of(exposure)->word, &word, ended)) {
+        return false;
+    }
+    exposure_end(exposure, status, is_touched, lost_rank);
+    return true;
+}
+
+/* End it where nobody has begun. */
+static bool exposure_take_back(struct nxr_exposure *exposure, int status)
+{
+    return try_end(exposure, nxr_pair_word(exposure->turn, 0, NXR_PAIR_OPEN), status, -1);
+}
+
+/* The rank whose death ends it, as the word stands; -1: none. */
+static int needed_rank(const struct nxr_exposure *exposure, uint64_t word)
+{
+    return nxr_pair_word_state(word) == NXR_PAIR_BEGUN
+               ? nxr_pair_word_rank(word)
+               : atomic_load_explicit(&exposure->rank, memory_order_relaxed);
+}
+
+static bool is_lost(int rank)
+{
+    const struct nxr_peer *peer = nxr_is_rank(rank) ? nxr_peer_find(rank) : NULL;
+
+    return peer != NULL && nxr_peer_is_lost(peer);
+}
+
+static void exposure_look(struct nxr_exposure *exposure)
+{
+    for (;;) {
+        uint64_t word =
+            atomic_load_explicit(&exposure_place_of(exposure)->word, memory_order_acquire);
+        unsigned state = nxr_pair_word_state(word);
+        int rank = needed_rank(exposure, word);
+
+        if ((state & NXR_PAIR_ENDED) != 0) {
+            exposure_end(exposure, nxr_pair_status(word), (state & NXR_PAIR_TOUCHED) != 0, -1);
+            return;
+        }
+        /* What the dead one had still done is seen by the next look. */
+        if (!is_lost(rank) || try_end(exposure, word, NIXL_ERR_PEER_LOST, rank)) {
+            return;
+        }
+    }
+}
+
+void nxr_exposures_look(void)
+{
+    struct nxr_list *link, *after;
+
+    if (atomic_load_explicit(&n_exposed, memory_order_relaxed) == 0) {
+        return;
+    }
+    pthread_mutex_lock(&exposures_lock);
+    nxr_list_for_each (link, after, &exposed) {
+        exposure_look(nxr_list_entry(link, struct nxr_exposure, link));
+    }
+    pthread_mutex_unlock(&exposures_lock);
+}
+
+/* Does it still belong to the request? */
+static bool is_of(const struct nixl_req *req)
+{
+    return req->exposure->req == req;
+}
+
+void nxr_exposure_look(struct nixl_req *req)
+{
+    const struct nxr_exposure *exposure = req->exposure;
+    uint64_t word = atomic_load_explicit(&exposure_place_of(exposure)->word, memory_order_acquire);
+
+    if ((nxr_pair_word_state(word) & NXR_PAIR_ENDED) == 0 &&
+        !is_lost(needed_rank(exposure, word))) {
+        return;
+    }
+    pthread_mutex_lock(&exposures_lock);
+    if (is_of(req)) {
+        exposure_look(req->exposure);
+    }
+    pthread_mutex_unlock(&exposures_lock);
+}
+
+void nxr_exposure_stop(struct nixl_req *req)
+{
+    pthread_mutex_lock(&exposures_lock);
+    if (is_of(req) && !exposure_take_back(req->exposure, NIXL_ERR_CANCELED)) {
+        exposure_look(req->exposure);
+    }
+    pthread_mutex_unlock(&exposures_lock);
+}
+
+void nxr_exposures_withdraw(const struct nixl_region *region)
+{
+    struct nxr_list *link, *after;
+
+    if (atomic_load_explicit(&n_exposed, memory_order_relaxed) == 0) {
+        return;
+    }
+    pthread_mutex_lock(&exposures_lock);
+    nxr_list_for_each (link, after, &exposed) {
+        struct nxr_exposure *exposure = nxr_list_entry(link, struct nxr_exposure, link);
+
+        if (exposure->region == region && !exposure_take_back(exposure, NIXL_ERR_CANCELED)) {
+            exposure->region = NULL; /* a partner has begun, and tells how it went */
+        }
+    }
+    pthread_mutex_unlock(&exposures_lock);
+}
+
+int64_t nxr_exposures_tick(int64_t now)
+{
+    int64_t next = atomic_load_explicit(&next_expiry, memory_order_relaxed);
+    struct nxr_list *link, *after;
+
+    if (now < next) {
+        return next;
+    }
+    next = INT64_MAX;
+    pthread_mutex_lock(&exposures_lock);
+    nxr_list_for_each (link, after, &exposed) {
+        struct nxr_exposure *exposure = nxr_list_entry(link, struct nxr_exposure, link);
+
+        if (exposure->expires_at > now) {
+            next = exposure->expires_at < next ? exposure->expires_at : next;
+        } else if (!exposure_take_back(exposure, NIXL_ERR_EXPIRED)) {
+            exposure->expires_at = INT64_MAX; /* a partner has begun in time */
+        }
+    }
+    atomic_store(&next_expiry, next);
+    pthread_mutex_unlock(&exposures_lock);
+    return next;
+}
+
+void nxr_exposures_stop(void)
+{
+    pthread_mutex_lock(&exposures_lock);
+    while (!nxr_list_is_empty(&exposed)) {
+        struct nxr_exposure *exposure = nxr_list_entry(exposed.next, struct nxr_exposure, link);
+
+        if (!exposure_take_back(exposure, NIXL_ERR_CANCELED)) {
+            exposure_end(exposure, NIXL_ERR_CANCELED, true, -1);
+        }
+    }
+    free(exposure_all);
+    exposure_all = NULL;
+    exposure_places = NULL; /* the region is closed with all others */
+    nxr_list_init(&unused);
+    atomic_store(&next_expiry, INT64_MAX);
+    pthread_mutex_unlock(&exposures_lock);
+}
+
+/* ---- exposing -------------------------------------------------------------------------------- */
+
+static int check_expose(const char *operation, int rank, const struct nixl_region *region,
+                        enum nixl_pair_use use, int64_t lifetime_ns)
+{
+    int status = nxr_region_check(operation, region, 0);
+    const char *fault = NULL;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (rank != NIXL_ANY_RANK && !nxr_is_rank(rank)) {
+        return nxr_fail_rank(operation, rank);
+    }
+    if (region->published == NULL || region->is_revoked) {
+        fault = "the region has no part of this rank";
+    } else if (use != NIXL_PAIR_READ && use != NIXL_PAIR_WRITE) {
+        fault = "the use is neither NIXL_PAIR_READ nor NIXL_PAIR_WRITE";
+    } else if (lifetime_ns <= 0) {
+        fault = "the lifetime is not above 0";
+    }
+    return fault == NULL ? NIXL_OK
+                         : nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s", fault);
+}
+
+/* The partner that is named: its death is heard of from now on. */
+static int want_partner(const char *operation, int rank)
+{
+    struct nxr_peer *peer = nxr_peer_get(rank);
+
+    if (peer == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
+    }
+    if (nxr_peer_is_lost(peer)) {
+        return nxr_peer_fail_lost(operation, rank, "");
+    }
+    if (atomic_load(&peer->link) == NXR_LINK_NONE) {
+        pthread_mutex_lock(&nxr_job.lock);
+        nxr_link_want(peer);
+        pthread_mutex_unlock(&nxr_job.lock);
+    }
+    return NIXL_OK;
+}
+
+/* Caller holds the lock. */
+static bool take_nonce(unsigned char nonce[NXR_TOKEN_NONCE_NBYTES])
+{
+    if (n_nonce_bytes == 0) {
+        if (!nxr_random(nonces, sizeof(nonces))) {
+            return false;
+        }
+        n_nonce_bytes = sizeof(nonces);
+    }
+    n_nonce_bytes -= NXR_TOKEN_NONCE_NBYTES;
+    memcpy(nonce, nonces + n_nonce_bytes, NXR_TOKEN_NONCE_NBYTES);
+    return true;
+}
+
+/* What is to be exposed. */
+struct offer {
+    struct nixl_region *region;
+    uint64_t offset;
+    int64_t expires_at;
+    int rank;
+};
+
+/*
+ * Fill a place, and open it at last: whoever has its token, and finds the word as the token says,
+ * has read a place that stays as it is. Caller holds the lock.
+ */
+static void fill_place(struct nxr_exposure *exposure, const struct offer *offer,
+                       const struct nxr_token *token)
+{
+    struct nxr_pair_place *place = exposure_place_of(exposure);
+
+    atomic_store_explicit(&exposure->rank, offer->rank, memory_order_relaxed);
+    exposure->region = offer->region;
+    exposure->turn = token->turn;
+    exposure->expires_at = offer->expires_at;
+    memcpy(place->nonce, token->nonce, sizeof(place->nonce));
+    place->nbytes = token->nbytes;
+    place->offset = offer->offset;
+    place->generation = offer->region->published->key.generation;
+    place->use = token->use;
+    place->rank = offer->rank;
+    place->incarnation = token->incarnation;
+    memcpy(place->name, offer->region->name, strlen(offer->region->name) + 1);
+    atomic_store_explicit(&place->word, nxr_pair_word(token->turn, 0, NXR_PAIR_OPEN),
+                          memory_order_release);
+}
+
+/* Take a place for the request, and fill in the rest of the token. */
+static int expose(const char *operation, const struct offer *offer, struct nixl_req *req,
+                  struct nxr_token *token)
+{
+    bool is_first = false, is_random;
+    struct nxr_list *link = NULL;
+
+    pthread_mutex_lock(&exposures_lock);
+    is_random = take_nonce(token->nonce);
+    if (is_random && (link = nxr_list_pop(&unused)) != NULL) {
+        struct nxr_exposure *exposure = nxr_list_entry(link, struct nxr_exposure, link);
+
+        token->place = (uint32_t)(exposure - exposure_all);
+        token->turn = (exposure->turn + 1) & NXR_PAIR_TURNS;
+        fill_place(exposure, offer, token);
+        exposure->req = req;
+        req->exposure = exposure;
+        nxr_list_append(&exposed, &exposure->link);
+        atomic_fetch_add(&n_exposed, 1);
+        is_first = offer->expires_at < atomic_load(&next_expiry);
+        if (is_first) {
+            atomic_store(&next_expiry, offer->expires_at);
+        }
+    }
+    pthread_mutex_unlock(&exposures_lock);
+    if (is_first) {
+        nxr_service_kick();
+    }
+    if (link != NULL) {
+        return NIXL_OK;
+    }
+    return is_random ? nxr_fail(NIXL_ERR_LIMIT, operation, offer->rank, "", 0,
+                                "%d buffers are exposed, which is the limit", NXR_PAIR_N_PLACES)
+                     : nxr_fail(NIXL_ERR_INTERNAL, operation, offer->rank, "", errno,
+                                "no random numbers");
+}
+
+int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size_t nbytes,
+                     enum nixl_pair_use use, int64_t lifetime_ns, char token_p[NIXL_TOKEN_NBYTES],
+                     struct nixl_req **req_p)
+{
+    static const char operation[] = "nixl_pair_expose";
+    int status = check_expose(operation, rank, region, use, lifetime_ns);
+    struct offer offer = {region, offset, nxr_deadline(lifetime_ns), rank};
+    struct nxr_token token = {.use = use,
+                              .rank = nxr_job.rank,
+                              .incarnation = nxr_job.card.head.incarnation,
+                              .job = nxr_job.mark,
+                              .nbytes = nbytes};
+    struct nixl_req *req;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (token_p == NULL || req_p == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
+                        token_p == NULL ? "token_p is NULL" : "req_p is NULL");
+    }
+    if (offset > region->memory.nbytes || nbytes > region->memory.nbytes - offset) {
+        return nxr_fail(NIXL_ERR_RANGE, operation, rank, "", 0,
+                        "offset %llu with %zu bytes is outside of the own part of region '%s', "
+                        "which has %llu",
+                        (unsigned long long)offset, nbytes, region->name,
+                        (unsigned long long)region->memory.nbytes);
+    }
+    if (rank != NIXL_ANY_RANK && rank != nxr_job.rank) {
+        status = want_partner(operation, rank);
+    }
+    if (status == NIXL_OK) {
+        status = need_table(operation);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    req = nxr_peer_get(nxr_job.rank) != NULL ? nxr_request_of_exposure(operation, nbytes) : NULL;
+    if (req == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
+    }
+    status = expose(operation, &offer, req, &token);
+    if (status != NIXL_OK) {
+        free(req);
+        return status;
+    }
+    nxr_token_write(&token, token_p);
+    *req_p = req;
+    return NIXL_INPROGRESS;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tokens of paired operations: their bytes, and the text that carries them. No state, no lock. */
+#include "config.h"
+
+#include "pair/pair_token.h"
+#include "util/hash.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Where things are in the bytes. */
+enum {
+    AT_MAGIC = 0,
+    AT_VERSION = 3,
+    AT_NBYTES = 4, /* of the token itself */
+    AT_USE = 6,
+    AT_UNUSED = 7,
+    AT_RANK = 8,
+    AT_INCARNATION = 12,
+    AT_JOB = 16,
+    AT_SIZE = 24,
+    AT_PLACE = 32,
+    AT_TURN = 36,
+    AT_NONCE = 40,
+    AT_SUM = 56,
+};
+
+#define TEXT_NBYTES (NIXL_TOKEN_NBYTES - 1)
+_Static_assert(TEXT_NBYTES * 3 == NXR_TOKEN_BINARY_NBYTES * 4, "base64 without a rest");
+
+static const unsigned char magic[AT_VERSION] = {'N', 'X', 'T'};
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+static void put_number(unsigned char *bytes, uint64_t value, int nbytes)
+{
+    for (int i = 0; i < nbytes; i++) {
+        bytes[i] = (unsigned char)(value >> (8 * i));
+    }
+}
+
+static uint64_t get_number(const unsigned char *bytes, int nbytes)
+{
+    uint64_t value = 0;
+
+    for (int i = 0; i < nbytes; i++) {
+        value |= (uint64_t)bytes[i] << (8 * i);
+    }
+    return value;
+}
+
+/* Finds what was cut, mistyped or mixed up; the nonce is what nobody can make. */
+static uint32_t pair_token_sum_of(const unsigned char *bytes)
+{
+    uint64_t sum = nxr_hash(bytes, AT_SUM);
+
+    return (uint32_t)(sum ^ sum >> 32);
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static void encode(const unsigned char bytes[NXR_TOKEN_BINARY_NBYTES], char text[NIXL_TOKEN_NBYTES])
+{
+    for (int from = 0, to = 0; from < NXR_TOKEN_BINARY_NBYTES; from += 3) {
+        uint32_t three = (uint32_t)bytes[from] << 16 | (uint32_t)bytes[from + 1] << 8 |
+                         (uint32_t)bytes[from + 2];
+
+        for (int shift = 18; shift >= 0; shift -= 6) {
+            text[to++] = digits[three >> shift & 63];
+        }
+    }
+    text[TEXT_NBYTES] = '\0';
+}
+
+/* False: not the length, or a character that is no digit. Reads no byte behind a zero. */
+static bool decode(const char *text, unsigned char bytes[NXR_TOKEN_BINARY_NBYTES])
+{
+    uint32_t four = 0;
+
+    if (strnlen(text, NIXL_TOKEN_NBYTES) != TEXT_NBYTES) {
+        return false;
+    }
+    for (int from = 0, to = 0; from < TEXT_NBYTES; from++) {
+        const char *digit = strchr(digits, text[from]);
+
+        if (digit == NULL) {
+            return false;
+        }
+        four = four << 6 | (uint32_t)(digit - digits);
+        if (from % 4 == 3) {
+            bytes[to++] = (unsigned char)(four >> 16);
+            bytes[to++] = (unsigned char)(four >> 8);
+            bytes[to++] = (unsigned char)four;
+        }
+    }
+    return true;
+}
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+void nxr_token_write(const struct nxr_token *token, char text[NIXL_TOKEN_NBYTES])
+{
+    unsigned char bytes[NXR_TOKEN_BINARY_NBYTES] = {0};
+
+    memcpy(bytes + AT_MAGIC, magic, sizeof(magic));
+    bytes[AT_VERSION] = NXR_TOKEN_VERSION;
+    put_number(bytes + AT_NBYTES, NXR_TOKEN_BINARY_NBYTES, 2);
+    bytes[AT_USE] = (unsigned char)token->use;
+    put_number(bytes + AT_RANK, (uint32_t)token->rank, 4);
+    put_number(bytes + AT_INCARNATION, token->incarnation, 4);
+    put_number(bytes + AT_JOB, token->job, 8);
+    put_number(bytes + AT_SIZE, token->nbytes, 8);
+    put_number(bytes + AT_PLACE, token->place, 4);
+    put_number(bytes + AT_TURN, token->turn, 4);
+    memcpy(bytes + AT_NONCE, token->nonce, sizeof(token->nonce));
+    put_number(bytes + AT_SUM, pair_token_sum_of(bytes), 4);
+    encode(bytes, text);
+}
+
+/* Why the bytes are no token; NULL: they are one. */
+static const char *fault_of(const unsigned char *bytes)
+{
+    if (memcmp(bytes + AT_MAGIC, magic, sizeof(magic)) != 0) {
+        return "it does not begin as a token does";
+    }
+    if (bytes[AT_VERSION] != NXR_TOKEN_VERSION ||
+        get_number(bytes + AT_NBYTES, 2) != NXR_TOKEN_BINARY_NBYTES) {
+        return "it was made by another version of nixlrun";
+    }
+    if (get_number(bytes + AT_SUM, 4) != pair_token_sum_of(bytes)) {
+        return "it is damaged: the sum over it is wrong";
+    }
+    if ((bytes[AT_USE] != NIXL_PAIR_READ && bytes[AT_USE] != NIXL_PAIR_WRITE) ||
+        bytes[AT_UNUSED] != 0 || get_number(bytes + AT_RANK, 4) > INT_MAX ||
+        get_number(bytes + AT_SIZE, 8) > SIZE_MAX / 2) {
+        return "its use, rank or size cannot be";
+    }
+    return NULL;
+}
+
+int nxr_token_parse(const char *text, struct nxr_token *token_p, const char **why_p)
+{
+    unsigned char bytes[NXR_TOKEN_BINARY_NBYTES];
+
+    *why_p = decode(text, bytes) ? fault_of(bytes)
+                                 : "it has not 80 characters, or others than A-Z a-z 0-9 - _";
+    if (*why_p != NULL) {
+        return NIXL_ERR_INVALID_ARG;
+    }
+    *token_p = (struct nxr_token){.use = (enum nixl_pair_use)bytes[AT_USE],
+                                  .rank = (int)get_number(bytes + AT_RANK, 4),
+                                  .incarnation = (uint32_t)get_number(bytes + AT_INCARNATION, 4),
+                                  .job = get_number(bytes + AT_JOB, 8),
+                                  .nbytes = get_number(bytes + AT_SIZE, 8),
+                                  .place = (uint32_t)get_number(bytes + AT_PLACE, 4),
+                                  .turn = (uint32_t)get_number(bytes + AT_TURN, 4)};
+    memcpy(token_p->nonce, bytes + AT_NONCE, sizeof(token_p->nonce));
+    return NIXL_OK;
+}

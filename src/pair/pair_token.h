@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tokens of paired operations as they travel: 60 bytes in fixed places, lowest byte first, with a
+ * sum over them, written as 80 characters of base64url. They come from outside of the job:
+ * nxr_token_parse() is the only way in, and what it takes is still checked against what the
+ * exposer keeps.
+ */
+#ifndef NXR_PAIR_PAIR_TOKEN_H
+#define NXR_PAIR_PAIR_TOKEN_H
+
+#include "nixlrun.h"
+
+#define NXR_TOKEN_VERSION       1
+#define NXR_TOKEN_NONCE_NBYTES  16
+#define NXR_TOKEN_BINARY_NBYTES 60
+
+struct nxr_token {
+    enum nixl_pair_use use;
+    int rank; /* of the exposer */
+    uint32_t incarnation;
+    uint64_t job; /* nxr_boot_job(): of which job */
+    uint64_t nbytes;
+    uint32_t place;                              /* in the exposer's table */
+    uint32_t turn;                               /* how often that place had been used */
+    unsigned char nonce[NXR_TOKEN_NONCE_NBYTES]; /* random: who has it was given it */
+};
+
+void nxr_token_write(const struct nxr_token *token, char text[NIXL_TOKEN_NBYTES]);
+
+/* NIXL_OK, or NIXL_ERR_INVALID_ARG, nothing written, and one line in *why_p. */
+int nxr_token_parse(const char *text, struct nxr_token *token_p, const char **why_p);
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Using the tokens of others: read the place that a token names, compare, claim the buffer, move
+ * it, and tell the exposer at the end. Until the claim nothing is changed, and with it everything
+ * else is decided. No lock; pair_handle.c has one.
+ */
+#include "config.h"
+
+#include "pair/pair.h"
+#include "core/request.h"
+#include "transfer/transfer.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A buffer that this rank has begun to move. */
+struct nxr_claim {
+    struct nxr_part *table; /* of the exposer */
+    uint32_t place;
+    uint32_t turn;
+    struct nxr_pair_handle *handle;
+};
+
+/* ---- the exposer's word ---------------------------------------------------------------------- */
+
+static uint64_t claim_word_offset(uint32_t place)
+{
+    return (uint64_t)place * sizeof(struct nxr_pair_place) + offsetof(struct nxr_pair_place, word);
+}
+
+static int swap_word(struct nxr_part *table, uint32_t place, uint64_t expected, uint64_t desired,
+                     bool is_signal, uint64_t *seen_p)
+{
+    const struct nxr_atomic atomic = {.op = NXR_ATOMIC_COMPARE_SWAP,
+                                      .type = NIXL_UINT64,
+                                      .offset = claim_word_offset(place),
+                                      .operand = desired,
+                                      .compare = expected};
+
+    return nxr_word_change(table, &atomic, is_signal, seen_p);
+}
+
+/* Tell the exposer how it ended. */
+static void claim_tell_end(const struct nxr_claim *claim, int status, bool is_touched)
+{
+    uint64_t begun = nxr_pair_word(claim->turn, nxr_job.rank, NXR_PAIR_BEGUN), seen;
+    uint64_t ended = nxr_pair_word(claim->turn, nxr_job.rank, nxr_pair_ended(status, is_touched));
+    int told = swap_word(claim->table, claim->place, begun, ended, true, &seen);
+
+    if (told != NIXL_OK) {
+        nxr_debug(CORE, "rank %d does not hear of the end of a buffer that it exposed: %s",
+                  claim->table->peer->rank, nixl_strerror(told));
+    }
+}
+
+void nxr_claim_end(struct nxr_claim *claim, int status, bool is_touched)
+{
+    if (!nxr_peer_is_lost(claim->table->peer)) {
+        claim_tell_end(claim, status, is_touched);
+    }
+    if (claim->handle != NULL) {
+        nxr_pair_handle_give(claim->handle);
+    }
+    free(claim);
+}
+
+/* ---- looking at a token ---------------------------------------------------------------------- */
+
+/* What a call wants to do with it. */
+struct use {
+    const char *operation;
+    struct nxr_token token;
+    struct nxr_part *table;
+    struct nxr_pair_place place; /* as it was read */
+};
+
+static int claim_refuse(const struct use *use, int status, const char *why)
+{
+    return nxr_fail(status, use->operation, use->token.rank, "", 0, "the token: %s", why);
+}
+
+static int read_token(const char *operation, const char *text, struct use *use)
+{
+    int status = nxr_check_ready(operation);
+    const char *why = "it is NULL";
+
+    use->operation = operation;
+    use->token.rank = -1;
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (text == NULL || nxr_token_parse(text, &use->token, &why) != NIXL_OK) {
+        return claim_refuse(use, NIXL_ERR_INVALID_ARG, why);
+    }
+    if (use->token.job != nxr_job.mark || !nxr_is_rank(use->token.rank)) {
+        return claim_refuse(use, NIXL_ERR_INVALID_ARG, "it was made in another job");
+    }
+    return use->token.place < NXR_PAIR_N_PLACES
+               ? NIXL_OK
+               : claim_refuse(use, NIXL_ERR_INVALID_ARG, "there is no such place");
+}
+
+/* The word is not the one that the token was given out with. */
+static int refuse_word(const struct use *use, uint64_t word)
+{
+    unsigned state = nxr_pair_word_state(word);
+
+    if (nxr_pair_word_turn(word) == use->token.turn && (state & NXR_PAIR_ENDED) != 0) {
+        switch (nxr_pair_status(word)) {
+        case NIXL_ERR_EXPIRED:
+            return claim_refuse(use, NIXL_ERR_EXPIRED, "its lifetime is over");
+        case NIXL_ERR_CANCELED:
+            return claim_refuse(use, NIXL_ERR_CANCELED, "it was taken back, or declined");
+        default:
+            break;
+        }
+    }
+    return claim_refuse(use, NIXL_ERR_STALE,
+                        state == NXR_PAIR_BEGUN ? "another one uses it" : "it was used already");
+}
+
+/* What the exposer keeps must be what the token says. */
+static int compare_place(const struct use *use)
+{
+    const struct nxr_token *token = &use->token;
+    const struct nxr_pair_place *place = &use->place;
+    uint64_t word = atomic_load_explicit(&use->place.word, memory_order_relaxed);
+
+    if (memcmp(place->nonce, token->nonce, sizeof(place->nonce)) != 0 ||
+        place->incarnation != token->incarnation) {
+        return claim_refuse(use, NIXL_ERR_STALE, "it is not of a buffer that is exposed now");
+    }
+    if (word != nxr_pair_word(token->turn, 0, NXR_PAIR_OPEN)) {
+        return refuse_word(use, word);
+    }
+    if (place->use != (uint32_t)token->use || place->nbytes != token->nbytes) {
+        return claim_refuse(use, NIXL_ERR_INVALID_ARG, "its use or size is not what was exposed");
+    }
+    if (place->rank != NIXL_ANY_RANK && place->rank != nxr_job.rank) {
+        return claim_refuse(use, NIXL_ERR_INVALID_ARG, "it is for another rank");
+    }
+    return NIXL_OK;
+}
+
+/* Read the place that the token names. */
+static int claim_read_place(struct use *use)
+{
+    uint64_t offset = (uint64_t)use->token.place * sizeof(use->place);
+    struct nixl_region *region;
+    int status = nxr_pair_handle_tables(use->operation, &region);
+
+    if (status == NIXL_OK) {
+        status = nxr_transfer_find_part(use->operation, use->token.rank, region, offset,
+                                        sizeof(use->place), &use->table);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status = nixl_get(use->token.rank, region, offset, &use->place, sizeof(use->place));
+    if (status != NIXL_OK) {
+        return nxr_fail_inner(status, use->operation, use->token.rank);
+    }
+    use->place.name[NIXL_NAME_MAX] = '\0';
+    return compare_place(use);
+}
+
+/* ---- claiming -------------------------------------------------------------------------------- */
+
+/* From here on the buffer is this rank's to use, or somebody else's. */
+static int claim_buffer(const struct use *use)
+{
+    uint64_t open = nxr_pair_word(use->token.turn, 0, NXR_PAIR_OPEN), seen = 0;
+    uint64_t begun = nxr_pair_word(use->token.turn, nxr_job.rank, NXR_PAIR_BEGUN);
+    int status = swap_word(use->table, use->token.place, open, begun, false, &seen);
+
+    if (status != NIXL_OK) {
+        return nxr_fail(status, use->operation, use->token.rank, "", 0,
+                        "cannot claim the buffer of rank %d: %s", use->token.rank,
+                        nixl_strerror(status));
+    }
+    return seen == open ? NIXL_OK : refuse_word(use, seen);
+}
+
+static struct nxr_claim *claim_new(const struct use *use)
+{
+    struct nxr_claim *claim = malloc(sizeof(*claim));
+
+    if (claim != NULL) {
+        *claim = (struct nxr_claim){
+            .table = use->table, .place = use->token.place, .turn = use->token.turn};
+    }
+    return claim;
+}
+
+static int fail_memory(const struct use *use)
+{
+    return nxr_fail(NIXL_ERR_NO_MEMORY, use->operation, use->token.rank, "", 0,
+                    "no memory to use a token");
+}
+
+/* The buffer's region: the very part that was exposed, not a later one of that name. */
+static int claim_find_part(const struct use *use, struct nixl_region *region,
+                           struct nxr_part **part_p)
+{
+    int rank = use->token.rank, status = NIXL_OK;
+
+    *part_p = nxr_region_part(region, rank);
+    if (*part_p == NULL || (*part_p)->key.generation != use->place.generation) {
+        status =
+            nxr_region_resolve(use->operation, region, rank, true, nxr_env.resolve_timeout, part_p);
+    }
+    if (status == NIXL_ERR_TIMEOUT ||
+        (status == NIXL_OK && (*part_p)->key.generation != use->place.generation)) {
+        return claim_refuse(use, NIXL_ERR_STALE, "the region of its buffer was closed");
+    }
+    return status;
+}
+
+/* ---- moving ---------------------------------------------------------------------------------- */
+
+/* Check everything else, so that nothing but the transfer itself can fail behind the claim. */
+static int claim_prepare(const struct use *use, struct nxr_op *op,
+                         struct nxr_pair_handle **handle_p)
+{
+    int status;
+
+    *handle_p = nxr_pair_handle_take(use->place.name);
+    if (*handle_p == NULL) {
+        return fail_memory(use);
+    }
+    status = nxr_transfer_check(use->operation, use->token.rank, (*handle_p)->region, op->local,
+                                op->nbytes);
+    if (status == NIXL_OK) {
+        status = claim_find_part(use, (*handle_p)->region, &op->part);
+    }
+    if (status == NIXL_OK && op->nbytes > 0 && nxr_part_mover(op->part, op->local) == NULL) {
+        status = nxr_fail(
+            NIXL_ERR_UNSUPPORTED, use->operation, use->token.rank, op->part->transport->name, 0,
+            "device memory cannot be moved to or from this part of rank %d", use->token.rank);
+    }
+    if (status != NIXL_OK) {
+        nxr_pair_handle_give(*handle_p);
+    }
+    return status;
+}
+
+/* Claim the buffer and begin. */
+static int claim_run(const struct use *use, struct nxr_op *op, struct nixl_req **req_p)
+{
+    struct nxr_claim *claim = claim_new(use);
+    struct nixl_req *req = nxr_request_new();
+    struct nxr_pair_handle *handle = NULL;
+    int status = claim != NULL && req != NULL ? NIXL_OK : fail_memory(use);
+
+    if (status == NIXL_OK) {
+        status = claim_prepare(use, op, &handle);
+    }
+    if (status == NIXL_OK) {
+        status = claim_buffer(use);
+        if (status != NIXL_OK) {
+            nxr_pair_handle_give(handle);
+        }
+    }
+    if (status != NIXL_OK || op->nbytes == 0) {
+        free(req);
+        if (status != NIXL_OK) {
+            free(claim);
+            return status;
+        }
+        claim->handle = handle;
+        nxr_claim_end(claim, NIXL_OK, false);
+        return NIXL_OK;
+    }
+    claim->handle = handle;
+    nxr_request_run_claimed(req, use->operation, op, claim);
+    if (nxr_request_is_done(req)) {
+        return nxr_request_finish(use->operation, &req);
+    }
+    *req_p = req;
+    nxr_request_leave();
+    return NIXL_INPROGRESS;
+}
+
+static int use_token(struct use *use, enum nixl_pair_use wanted, const char *text, void *local,
+                     size_t nbytes, struct nixl_req **req_p)
+{
+    struct nxr_op op = {.kind = wanted == NIXL_PAIR_READ ? NXR_OP_GET : NXR_OP_PUT,
+                        .local = local,
+                        .nbytes = nbytes};
+    int status = read_token(use->operation, text, use);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (req_p == NULL || (local == NULL && nbytes > 0)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, use->operation, use->token.rank, "", 0, "%s",
+                        req_p == NULL ? "req_p is NULL" : "the local buffer is NULL");
+    }
+    if (use->token.use != wanted) {
+        return claim_refuse(use, NIXL_ERR_INVALID_ARG,
+                            wanted == NIXL_PAIR_READ ? "its buffer is to be written, not read"
+                                                     : "its buffer is to be read, not written");
+    }
+    if (use->token.nbytes != nbytes) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, use->operation, use->token.rank, "", 0,
+                        "the token is of a buffer of %llu bytes, not %zu",
+                        (unsigned long long)use->token.nbytes, nbytes);
+    }
+    status = claim_read_place(use);
+    op.offset = use->place.offset;
+    return status == NIXL_OK ? claim_run(use, &op, req_p) : status;
+}
+
+int nixl_pair_read(const char *token, void *dst, size_t nbytes, struct nixl_req **req_p)
+{
+    struct use use = {.operation = "nixl_pair_read"};
+
+    return use_token(&use, NIXL_PAIR_READ, token, dst, nbytes, req_p);
+}
+
+int nixl_pair_write(const char *token, const void *src, size_t nbytes, struct nixl_req **req_p)
+{
+    struct use use = {.operation = "nixl_pair_write"};
+
+    return use_token(&use, NIXL_PAIR_WRITE, token, (void *)src, nbytes, req_p);
+}
+
+int nixl_pair_decline(const char *token)
+{
+    struct use use = {.operation = "nixl_pair_decline"};
+    struct nxr_claim *claim;
+    int status = read_token(use.operation, token, &use);
+
+    if (status == NIXL_OK) {
+        status = claim_read_place(&use);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    claim = claim_new(&use);
+    status = claim != NULL ? claim_buffer(&use) : fail_memory(&use);
+    if (status != NIXL_OK) {
+        free(claim);
+        return status;
+    }
+    nxr_claim_end(claim, NIXL_ERR_CANCELED, false);
+    return NIXL_OK;
+}
+
+int nixl_pair_query(const char *token, struct nixl_pair_info *info_p)
+{
+    struct use use = {.operation = "nixl_pair_query"};
+    int status = read_token(use.operation, token, &use);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (info_p == NULL || info_p->struct_nbytes != sizeof(*info_p)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_pair_query", -1, "", 0, "%s",
+                        info_p == NULL ? "info_p is NULL"
+                                       : "info_p was not made with NIXL_PAIR_INFO_INIT");
+    }
+    info_p->rank = use.token.rank;
+    info_p->use = use.token.use;
+    info_p->nbytes = use.token.nbytes;
+    return NIXL_OK;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parts: making them, letting them go, and the pointers to them that were given out. The life of a
+ * part stands in region.h; how it is asked for, in part_ask.c. Lock: job.lock.
+ */
+#include "config.h"
+
+#include "core/event.h"
+#include "region/part.h"
+#include "control/question.h"
+#include "region/region.h"
+#include "core/request.h"
+#include "transfer/stage.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define QUARANTINE  256           /* retired parts that are not used again yet */
+#define UNMAP_RETRY (10 * NXR_MS) /* a stale part is still being copied from or to */
+
+static struct nxr_list part_retired = {&part_retired, &part_retired}; /* oldest first */
+static unsigned part_n_retired;
+static struct nxr_list closing = {&closing, &closing}; /* stale, mapping not yet undone */
+static struct nxr_list part_mapped = {&part_mapped, &part_mapped}; /* n_maps > 0 */
+
+/* Ready parts by their owner and its number for them: what an owner closes is found at once. */
+#define N_BUCKETS 4096
+static struct nxr_list part_ready[N_BUCKETS]; /* all zeros: never used */
+
+/* ---- making and retiring --------------------------------------------------------------------- */
+
+struct nxr_region_part *nxr_part_new(void)
+{
+    struct nxr_region_part *part;
+
+    if (part_n_retired > QUARANTINE) {
+        part = nxr_list_entry(nxr_list_pop(&part_retired), struct nxr_region_part, link);
+        part_n_retired--;
+    } else {
+        part = aligned_alloc(NXR_LINE_NBYTES, (sizeof(*part) + NXR_LINE_NBYTES - 1) /
+                                                  NXR_LINE_NBYTES * NXR_LINE_NBYTES);
+        if (part == NULL) {
+            return NULL;
+        }
+    }
+    memset(part, 0, sizeof(*part));
+    nxr_list_init(&part->ask_link);
+    nxr_list_init(&part->waiting);
+    nxr_list_init(&part->link);
+    nxr_list_init(&part->map_link);
+    return part;
+}
+
+/* Undo the mapping if no thread of ours copies; false: later. */
+static bool try_close(struct nxr_region_part *part)
+{
+    if (part->is_open && (part->n_maps > 0 || nxr_guard_is_busy_here(&part->part) ||
+                          part->part.transport->part_is_busy(&part->part))) {
+        return false;
+    }
+    if (part->is_open) {
+        part->is_open = false;
+        part->part.transport->part_close(&part->part);
+    }
+    return true;
+}
+
+/* No new use from here on; what is in flight ends by itself. */
+static void invalidate(struct nxr_region_part *part)
+{
+    atomic_store_explicit(&part->part.generation, 0, memory_order_seq_cst);
+}
+
+void nxr_part_retire(struct nxr_region_part *part)
+{
+    nxr_list_remove(&part->ask_link);
+    nxr_list_remove(&part->link);
+    part->region = NULL;
+    if (try_close(part)) {
+        nxr_list_append(&part_retired, &part->link);
+        part_n_retired++;
+    } else {
+        nxr_list_append(&closing, &part->link);
+        nxr_service_kick();
+    }
+}
+
+int64_t nxr_region_tick(int64_t now)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &closing) {
+        struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, link);
+
+        if (try_close(part)) {
+            nxr_list_remove(&part->link);
+            if (part->region == NULL) {
+                nxr_list_append(&part_retired, &part->link);
+                part_n_retired++;
+            }
+        }
+    }
+    return nxr_list_is_empty(&closing) ? INT64_MAX : now + UNMAP_RETRY;
+}
+
+static struct nxr_list *part_bucket_of(int rank, uint32_t id)
+{
+    struct nxr_list *bucket = &part_ready[((uint32_t)rank * 2654435761u + id) % N_BUCKETS];
+
+    if (bucket->next == NULL) {
+        nxr_list_init(bucket);
+    }
+    return bucket;
+}
+
+void nxr_part_ready(struct nxr_region_part *part)
+{
+    nxr_list_append(part_bucket_of(part->rank, part->part.id), &part->link);
+}
+
+/* A ready part becomes stale: the owner closed it. Its mapping goes as soon as nobody copies. */
+static void make_stale(struct nxr_region_part *part)
+{
+    nxr_list_remove(&part->link);
+    invalidate(part);
+    atomic_store_explicit(&part->state, NXR_PART_STALE, memory_order_release);
+    if (!try_close(part)) {
+        nxr_list_append(&closing, &part->link);
+        nxr_service_kick();
+    }
+}
+
+void nxr_part_owner_closed(struct nxr_region_part *part)
+{
+    if (part->region->name[0] != NXR_REGION_INTERNAL) {
+        nxr_event_push(NIXL_EVENT_REGION_CLOSED, part->rank, part->region->name);
+    }
+    make_stale(part);
+}
+
+void nxr_region_mark_stale(struct nxr_part *stale)
+{
+    struct nxr_region_part *part = nxr_list_entry(stale, struct nxr_region_part, part);
+
+    pthread_mutex_lock(&nxr_job.lock);
+    if (part->region != NULL && atomic_load(&part->state) == NXR_PART_READY) {
+        nxr_part_owner_closed(part);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* ---- pointers that were given out ------------------------------------------------------------ */
+
+void nxr_region_take_map(struct nxr_region_part *part)
+{
+    if (part->n_maps++ == 0) {
+        nxr_list_append(&part_mapped, &part->map_link);
+    }
+}
+
+/* A part of this rank's own memory at `addr` that pointers were given out to; or NULL. */
+static struct nxr_region_part *find_holder(const void *addr)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &part_mapped) {
+        struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, map_link);
+
+        if (part->rank == nxr_job.rank && part->part.addr == addr) {
+            return part;
+        }
+    }
+    return NULL;
+}
+
+/* Own shared memory that is closed: to a holder of a pointer to it, or back to the system. */
+static void inherit_or_free(void *addr, size_t mapped_nbytes)
+{
+    struct nxr_region_part *holder = find_holder(addr);
+
+    if (holder != NULL) {
+        holder->inherited_nbytes = mapped_nbytes;
+    } else {
+        nxr_memory_host_free(addr, mapped_nbytes);
+    }
+}
+
+/*
+ * The last pointer of a part came back: memory that its owner left to it goes to the next holder.
+ */
+static void part_give_back(struct nxr_region_part *part)
+{
+    if (part->inherited_nbytes > 0) {
+        inherit_or_free(part->part.addr, part->inherited_nbytes);
+        part->inherited_nbytes = 0;
+    }
+}
+
+int nxr_region_release_map(int rank, const void *addr)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &part_mapped) {
+        struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, map_link);
+
+        if (part->rank == rank && part->part.addr == addr) {
+            if (--part->n_maps == 0) {
+                nxr_list_remove(&part->map_link);
+                part_give_back(part);
+            }
+            return NIXL_OK;
+        }
+    }
+    return NIXL_ERR_INVALID_ARG;
+}
+
+void nxr_region_free_memory(struct nxr_memory *memory)
+{
+    if (memory->kind == &nxr_memory_host && !memory->is_registered) {
+        inherit_or_free(memory->addr, memory->mapped_nbytes);
+    } else {
+        memory->kind->release(memory);
+    }
+}
+
+/* ---- who moves its bytes --------------------------------------------------------------------- */
+
+const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const void *local)
+{
+    const struct nxr_range *range = nxr_range_find(local);
+
+    if (range == NULL) {
+        return nxr_stage_is_needed(part) ? &nxr_transport_stage : part->transport;
+    }
+    if (!part->transport->serves(part, range)) {
+        return &nxr_transport_stage;
+    }
+    if (part->net != NULL) {
+        return nxr_stage_is_needed(part) ? &nxr_transport_stage : part->transport;
+    }
+    return part->method == NXR_METHOD_DEVICE ? part->transport : &nxr_transport_device;
+}
+
+void nxr_part_lose_process_vm(struct nxr_part *part, int error)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    if (part->method == NXR_METHOD_PROCESS_VM) {
+        snprintf(part->note, sizeof(part->note),
+                 "process_vm calls on pid %d have worked before and fail now: %s", (int)part->pid,
+                 strerror(error));
+        part->method = NXR_METHOD_BOUNCE;
+        nxr_info(SHM, "registered memory goes through a bounce buffer: %s", part->note);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+void nxr_part_copy_note(const struct nxr_part *part, char *text, size_t nbytes)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    snprintf(text, nbytes, "%s", part->note);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* ---- what happens to peers ------------------------------------------------------------------- */
+
+void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation)
+{
+    struct nxr_list *link, *after, *bucket = part_bucket_of(peer->rank, id);
+
+    nxr_list_for_each (link, after, bucket) {
+        struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, link);
+
+        if (part->rank == peer->rank && part->part.id == id &&
+            part->part.key.generation == generation) {
+            nxr_part_owner_closed(part);
+        }
+    }
+}
+
+void nxr_region_peer_lost(struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+
+    nxr_region_end_asks(peer, NIXL_ERR_PEER_LOST);
+    nxr_questions_end(peer);
+    for (size_t i = 0; i < N_BUCKETS; i++) {
+        if (part_ready[i].next == NULL) {
+            continue;
+        }
+        nxr_list_for_each (link, after, &part_ready[i]) {
+            struct nxr_region_part *part = nxr_list_entry(link, struct nxr_region_part, link);
+
+            if (part->rank == peer->rank) {
+                make_stale(part);
+            }
+        }
+    }
+}
+
+void nxr_region_drop_parts(struct nixl_region *region)
+{
+    for (int i = 0; i < nxr_job.size; i += NXR_PARTS_PER_CHUNK) {
+        struct nxr_part_chunk *chunk = atomic_load(&region->chunks[i / NXR_PARTS_PER_CHUNK]);
+
+        for (int j = 0; chunk != NULL && j < NXR_PARTS_PER_CHUNK; j++) {
+            struct nxr_region_part *part =
+                atomic_exchange_explicit(&chunk->parts[j], NULL, memory_order_acq_rel);
+
+            if (part != NULL) {
+                invalidate(part);
+                nxr_request_fail_waiting(&part->waiting, NIXL_ERR_CANCELED);
+                nxr_part_retire(part);
+            }
+        }
+    }
+}

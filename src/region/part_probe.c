@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking whether a rank has published a region at this moment. Unlike the question for a key, this
+ * one is answered at once, whatever the answer. No lock of its own.
+ */
+#include "config.h"
+
+#include "control/wire.h"
+#include "control/question.h"
+#include "region/region.h"
+#include "util/status.h"
+
+#include <stdio.h>
+
+/* NIXL_OK or NIXL_ERR_NOT_FOUND as the owner answers, or why there is no answer. */
+static int probe_run(struct nxr_peer *peer, const char *name, int64_t timeout_ns)
+{
+    union nxr_wire_message message;
+    int status;
+
+    nxr_wire_init(&message, NXR_WIRE_PROBE);
+    snprintf(message.resolve.name, sizeof(message.resolve.name), "%s", name);
+    status = nxr_question_ask(peer, &message, timeout_ns);
+    if (status == NIXL_OK && message.probed.is_published == 0) {
+        status = NIXL_ERR_NOT_FOUND;
+    }
+    return status;
+}
+
+static int fail_probe(const char *operation, struct nxr_peer *peer, const char *name, int status)
+{
+    switch (status) {
+    case NIXL_ERR_PEER_LOST:
+        return nxr_peer_fail_lost(operation, peer->rank, "");
+    case NIXL_ERR_UNSUPPORTED:
+        return nxr_peer_fail_unreached(operation, peer);
+    case NIXL_ERR_TIMEOUT:
+        return nxr_fail(status, operation, peer->rank, "", 0,
+                        "rank %d has not answered within the timeout", peer->rank);
+    default:
+        return nxr_fail(status, operation, peer->rank, "", 0,
+                        "rank %d has no region '%s' at present", peer->rank, name);
+    }
+}
+
+/* Its key is known here, and its owner has not closed it, as far as it has told. */
+static bool part_probe_is_open(const struct nxr_part *part)
+{
+    return part != NULL &&
+           atomic_load_explicit(part->generation_now, memory_order_acquire) == part->key.generation;
+}
+
+int nixl_region_is_published(struct nixl_region *region, int rank, int64_t timeout_ns)
+{
+    static const char operation[] = "nixl_region_is_published";
+    int status = nxr_region_check(operation, region, timeout_ns);
+    struct nxr_peer *peer;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank(operation, rank);
+    }
+    peer = nxr_peer_get(rank);
+    if (peer == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
+    }
+    if (rank == nxr_job.rank) {
+        pthread_mutex_lock(&nxr_job.lock);
+        status = nxr_publish_find(region->name) != NULL ? NIXL_OK : NIXL_ERR_NOT_FOUND;
+        pthread_mutex_unlock(&nxr_job.lock);
+    } else if (!part_probe_is_open(nxr_region_part(region, rank))) {
+        status = probe_run(peer, region->name, timeout_ns);
+    }
+    return status >= 0 ? status : fail_probe(operation, peer, region->name, status);
+}

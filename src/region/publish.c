@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names and keys of own regions: a search tree by name, numbers from a free list. Lock: job.lock.
+ */
+#include "config.h"
+
+#include "region/publish.h"
+#include "memory/memory.h"
+#include "net/net.h"
+#include "transfer/window.h"
+#include "nixlrun.h"
+#include "region/region.h"
+#include "util/log.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A question that waits for its name to be published. */
+struct parked_ask {
+    struct nxr_list conn_link; /* of conn->parked */
+    struct nxr_list link;      /* of parked */
+    struct nxr_peer *peer;
+    struct nxr_conn *conn; /* NULL: it came over a network */
+    uint64_t ask;
+    char name[NIXL_NAME_MAX + 1];
+};
+
+static void *tree; /* struct nxr_published by name */
+static struct nxr_list publish_parked = {&publish_parked, &publish_parked};
+static struct nxr_own_memory own[NXR_N_REGION_IDS]; /* set before the generation is, read after */
+static uint32_t free_ids[NXR_N_REGION_IDS];         /* numbers that were given back, a stack */
+static uint32_t n_free_ids;
+static uint32_t n_used_ids; /* numbers from here on were never used */
+static uint64_t last_generation;
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct nxr_published *)a)->name, ((const struct nxr_published *)b)->name);
+}
+
+static struct nxr_published *new_published(const char *name)
+{
+    struct nxr_published *published = calloc(1, sizeof(*published) + strlen(name) + 1);
+
+    if (published != NULL) {
+        memcpy(published->name, name, strlen(name) + 1);
+        published->fd = -1;
+    }
+    return published;
+}
+
+struct nxr_published *nxr_publish_find(const char *name)
+{
+    struct nxr_published *wanted = new_published(name);
+    struct nxr_published **found = wanted != NULL ? tfind(wanted, &tree, compare_names) : NULL;
+
+    free(wanted);
+    return found != NULL ? *found : NULL;
+}
+
+static void send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
+                     struct nxr_published *published)
+{
+    union nxr_wire_message message;
+
+    if (published->openers == NULL) {
+        published->openers = calloc(((size_t)nxr_job.size + 7) / 8, 1);
+    }
+    if (published->openers != NULL) {
+        published->openers[peer->rank / 8] |= (unsigned char)(1u << (peer->rank % 8));
+    }
+    if (conn == NULL) {
+        nxr_net_send_key(peer, ask, published);
+        return;
+    }
+    nxr_wire_init(&message, NXR_WIRE_KEY);
+    message.key.ask = ask;
+    message.key.key = published->key;
+    message.key.export = published->export;
+    nxr_conn_send_on(conn, &message, &published->fd, published->fd >= 0);
+}
+
+static void answer_parked(struct nxr_published *published)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &publish_parked) {
+        struct parked_ask *waiting = nxr_list_entry(link, struct parked_ask, link);
+
+        if (strcmp(waiting->name, published->name) == 0) {
+            struct nxr_conn *conn = waiting->conn;
+            struct nxr_peer *peer = waiting->peer;
+            uint64_t ask = waiting->ask;
+
+            nxr_list_remove(&waiting->link);
+            nxr_list_remove(&waiting->conn_link);
+            free(waiting);
+            if (conn == NULL || !conn->is_closed) {
+                send_key(peer, conn, ask, published);
+            }
+            /* Sending may have closed a connection and unparked others: begin again. */
+            after = publish_parked.next;
+        }
+    }
+}
+
+static struct nxr_key key_of(const struct nxr_memory *memory)
+{
+    return (struct nxr_key){
+        .generation = ++last_generation,
+        .nbytes = memory->nbytes,
+        .addr = (uintptr_t)memory->addr,
+        .id = n_free_ids > 0 ? free_ids[--n_free_ids] : n_used_ids++,
+        .kind = (uint8_t)memory->kind->kind,
+        .strategy = (uint8_t)memory->strategy,
+        .is_registered = memory->is_registered,
+    };
+}
+
+int nxr_publish(const char *name, const struct nxr_memory *memory,
+                struct nxr_published **published_p)
+{
+    struct nxr_published *published;
+    struct nxr_published **node;
+    const struct nxr_key *key;
+
+    if (n_free_ids == 0 && n_used_ids == NXR_N_REGION_IDS) {
+        return NIXL_ERR_LIMIT;
+    }
+    published = new_published(name);
+    node = published != NULL ? tsearch(published, &tree, compare_names) : NULL;
+    if (node == NULL) {
+        free(published);
+        return NIXL_ERR_NO_MEMORY;
+    }
+    if (*node != published) {
+        free(published);
+        return NIXL_ERR_NAME_IN_USE;
+    }
+    published->key = key_of(memory);
+    published->export = memory->export;
+    published->fd = memory->fd;
+    key = &published->key;
+    own[key->id] = (struct nxr_own_memory){memory->addr, memory->nbytes, memory->range};
+    atomic_store_explicit(&nxr_job.control->generations[key->id], key->generation,
+                          memory_order_release);
+    answer_parked(published);
+    nxr_region_published(published);
+    *published_p = published;
+    return NIXL_OK;
+}
+
+struct nxr_own_memory nxr_publish_memory(uint32_t id)
+{
+    return own[id];
+}
+
+static void tell_openers(const struct nxr_published *published)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_CLOSED);
+    message.closed.generation = published->key.generation;
+    message.closed.id = published->key.id;
+    for (int rank = 0; published->openers != NULL && rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer = nxr_job.peers[rank];
+
+        if ((published->openers[rank / 8] & (1u << (rank % 8))) == 0 || peer == NULL) {
+            continue;
+        }
+        if (peer->net != NULL) {
+            nxr_net_send_closed(peer, published);
+        } else {
+            nxr_conn_send(peer, &message, NULL, 0);
+        }
+    }
+}
+
+void nxr_publish_revoke(struct nxr_published *published)
+{
+    atomic_store_explicit(&nxr_job.control->generations[published->key.id], 0,
+                          memory_order_seq_cst);
+    tdelete(published, &tree, compare_names);
+    if (!nxr_job.is_leaving) {
+        tell_openers(published);
+    }
+}
+
+void nxr_publish_free(struct nxr_published *published)
+{
+    nxr_net_forget(published);
+    free_ids[n_free_ids++] = published->key.id;
+    if (published->fd >= 0) {
+        close(published->fd);
+    }
+    free(published->openers);
+    free(published);
+}
+
+void nxr_publish_ask(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask, const char *name)
+{
+    struct nxr_published *published = nxr_publish_find(name);
+    struct parked_ask *waiting;
+
+    if (published == NULL && name[0] == NXR_WINDOW_NAME) {
+        published = nxr_window_publish(peer, name);
+    }
+    if (published != NULL) {
+        send_key(peer, conn, ask, published);
+        return;
+    }
+    waiting = calloc(1, sizeof(*waiting));
+    if (waiting == NULL) {
+        nxr_warn(HOST, "no memory to remember that rank %d asks for '%s'", peer->rank, name);
+        return;
+    }
+    waiting->peer = peer;
+    waiting->conn = conn;
+    waiting->ask = ask;
+    memcpy(waiting->name, name, strlen(name) + 1);
+    nxr_list_append(&publish_parked, &waiting->link);
+    nxr_list_init(&waiting->conn_link);
+    if (conn != NULL) {
+        nxr_list_append(&conn->parked, &waiting->conn_link);
+    }
+}
+
+void nxr_publish_probe(struct nxr_peer *peer, uint64_t ask, const char *name)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_PROBED);
+    message.probed.ask = ask;
+    message.probed.is_published = nxr_publish_find(name) != NULL;
+    nxr_peer_tell(peer, &message);
+}
+
+void nxr_publish_unpark(struct nxr_conn *conn)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&conn->parked)) != NULL) {
+        struct parked_ask *waiting = nxr_list_entry(link, struct parked_ask, conn_link);
+
+        nxr_list_remove(&waiting->link);
+        free(waiting);
+    }
+}
+
+void nxr_publish_unpark_remote(const struct nxr_peer *peer)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &publish_parked) {
+        struct parked_ask *waiting = nxr_list_entry(link, struct parked_ask, link);
+
+        if (waiting->peer == peer && waiting->conn == NULL) {
+            nxr_list_remove(&waiting->link);
+            free(waiting);
+        }
+    }
+}
+
+void nxr_publish_reset(void)
+{
+    n_free_ids = 0;
+    n_used_ids = 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The own regions of this rank: names, keys, and who has asked for them. A peer that asks for a
+ * name that is not there yet is parked until it is. All functions: caller holds job.lock.
+ */
+#ifndef NXR_REGION_PUBLISH_H
+#define NXR_REGION_PUBLISH_H
+
+#include "host/conn.h"
+
+struct nxr_memory;
+struct nxr_net_published;
+
+/* An own region that peers may reach. */
+struct nxr_published {
+    struct nxr_key key;
+    struct nxr_export export;
+    int fd;                        /* to hand out with the key, or -1 */
+    unsigned char *openers;        /* bit per rank that has the key; made with the first */
+    struct nxr_net_published *net; /* what networks know of it (net/key.c); NULL: nothing */
+    char name[];
+};
+
+/*
+ * Publish under a new region number and generation. The memory's descriptor becomes the
+ * publication's on success. NIXL_OK, NIXL_ERR_NAME_IN_USE, NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY.
+ */
+int nxr_publish(const char *name, const struct nxr_memory *memory,
+                struct nxr_published **published_p);
+
+/* Where the own region with that number lies. For whoever has entered it: without job.lock. */
+struct nxr_own_memory {
+    char *addr;
+    uint64_t nbytes;
+    const struct nxr_range *range; /* device memory; NULL: host memory */
+};
+struct nxr_own_memory nxr_publish_memory(uint32_t id);
+
+/* The own region of that name, or NULL. */
+struct nxr_published *nxr_publish_find(const char *name);
+
+/* Revoke: the generation is cleared, the name is free, and peers that have the key are told. */
+void nxr_publish_revoke(struct nxr_published *published);
+
+/* Give back number and memory, after all copies have ended. Closes fd. */
+void nxr_publish_free(struct nxr_published *published);
+
+/*
+ * A peer asks, over `conn` or, where that is NULL, over a network: answer, or park the question.
+ */
+void nxr_publish_ask(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask, const char *name);
+
+/* The connection of a parked question is gone; or the rank that asked over a network. */
+void nxr_publish_unpark(struct nxr_conn *conn);
+void nxr_publish_unpark_remote(const struct nxr_peer *peer);
+
+/* Forget everything (last finalize). */
+void nxr_publish_reset(void);
+
+/* A peer asks whether there is a region of that name now: it is answered at once. */
+void nxr_publish_probe(struct nxr_peer *peer, uint64_t ask, const char *name);
+
+#endif

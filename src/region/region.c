@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Region handles and the public calls on them. Lock: job.lock guards the lists; a handle's own part
+ * is constant while it is open.
+ */
+#include "config.h"
+
+#include "region/region.h"
+#include "core/route.h"
+#include "memory/choose.h"
+#include "memory/memory.h"
+#include "net/net.h"
+#include "transfer/window.h"
+#include "pair/pair.h"
+#include "core/progress.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/log.h"
+#include "util/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define QUARANTINE 64 /* closed handles that are not used again yet */
+
+static struct nxr_list open_regions = {&open_regions, &open_regions};
+static struct nxr_list region_retired = {&region_retired, &region_retired}; /* oldest first */
+static unsigned region_n_retired;
+
+/* ---- handles --------------------------------------------------------------------------------- */
+
+static size_t chunks_nbytes(void)
+{
+    return ((size_t)nxr_job.size + NXR_PARTS_PER_CHUNK - 1) / NXR_PARTS_PER_CHUNK *
+           sizeof(struct nxr_part_chunk *);
+}
+
+/* Caller holds job.lock. */
+static struct nixl_region *region_new(const char *name)
+{
+    struct nixl_region *region;
+    void *chunks = calloc(1, chunks_nbytes());
+
+    if (region_n_retired > QUARANTINE) {
+        region = nxr_list_entry(nxr_list_pop(&region_retired), struct nixl_region, link);
+        region_n_retired--;
+    } else {
+        region = calloc(1, sizeof(*region));
+    }
+    if (region == NULL || chunks == NULL) {
+        free(chunks);
+        free(region);
+        return NULL;
+    }
+    for (int i = 0; region->chunks != NULL && i * NXR_PARTS_PER_CHUNK < nxr_job.size; i++) {
+        free(atomic_load(&region->chunks[i]));
+    }
+    free(region->chunks);
+    memset(region, 0, sizeof(*region));
+    region->chunks = chunks;
+    memcpy(region->name, name, strlen(name) + 1);
+    nxr_list_append(&open_regions, &region->link);
+    return region;
+}
+
+/* Caller holds job.lock. */
+static void region_retire(struct nixl_region *region)
+{
+    atomic_store_explicit(&region->magic, 0, memory_order_release);
+    nxr_region_drop_parts(region);
+    nxr_list_remove(&region->link);
+    nxr_list_append(&region_retired, &region->link);
+    region_n_retired++;
+}
+
+static const struct nixl_mem_params default_params = NIXL_MEM_PARAMS_INIT;
+
+/* Room for the reason of a failure. */
+struct why {
+    char text[200];
+};
+
+static int check_name(const char *operation, const char *name, struct nixl_region **region_p)
+{
+    int status = nxr_check_ready(operation);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (region_p == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "region_p is NULL");
+    }
+    if (name == NULL || name[0] == '\0' || strnlen(name, NIXL_NAME_MAX + 1) > NIXL_NAME_MAX) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s; allowed are 1 to %d bytes",
+                        name == NULL      ? "the name is NULL"
+                        : name[0] == '\0' ? "the name is empty"
+                                          : "the name is too long",
+                        NIXL_NAME_MAX);
+    }
+    if (name[0] == NXR_REGION_INTERNAL || name[0] == NXR_WINDOW_NAME) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "the name begins with byte %d, as the library's own names do; allowed is "
+                        "any first byte but %d and %d",
+                        name[0], NXR_REGION_INTERNAL, NXR_WINDOW_NAME);
+    }
+    return NIXL_OK;
+}
+
+static int region_check_params(const char *operation, size_t nbytes,
+                               const struct nixl_mem_params *params)
+{
+    if (nbytes == 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "nbytes is 0");
+    }
+    if (params->struct_nbytes != sizeof(*params)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "params were not made with NIXL_MEM_PARAMS_INIT");
+    }
+    if (params->kind < NIXL_MEM_HOST || params->kind > NIXL_MEM_AUTO) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "memory kind %d; allowed is NIXL_MEM_HOST (1) to NIXL_MEM_AUTO (%d)",
+                        (int)params->kind, NIXL_MEM_AUTO);
+    }
+    if ((int)params->strategy < 0 || params->strategy > NIXL_MEM_PINNED) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "memory strategy %d; allowed is 0 to %d", (int)params->strategy,
+                        NIXL_MEM_PINNED);
+    }
+    if ((params->flags & ~(unsigned)NIXL_MEM_POPULATE) != 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "memory flags %#x; allowed is NIXL_MEM_POPULATE", params->flags);
+    }
+    return NIXL_OK;
+}
+
+/* A handle with an own part; `memory` is given away, or given back. */
+static int region_publish(const char *operation, const char *name, struct nxr_memory *memory,
+                          struct nixl_region **region_p)
+{
+    struct nixl_region *region;
+    int status = NIXL_ERR_NO_MEMORY;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    region = region_new(name);
+    if (region != NULL) {
+        status = nxr_publish(name, memory, &region->published);
+        if (status == NIXL_OK) {
+            region->memory = *memory;
+            atomic_store_explicit(&region->magic, NXR_REGION_OPEN, memory_order_release);
+            *region_p = region;
+        } else {
+            region_retire(region);
+        }
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    nxr_service_kick();
+    if (status != NIXL_OK) {
+        memory->kind->release(memory);
+        if (memory->fd >= 0) {
+            close(memory->fd);
+        }
+        return nxr_fail(status, operation, -1, "", 0, "cannot publish region '%s': %s", name,
+                        status == NIXL_ERR_LIMIT ? "this rank has as many regions as it may have"
+                                                 : nixl_strerror(status));
+    }
+    return status;
+}
+
+/* Kinds that NIXL_MEM_AUTO tries, the best first; the last one always is there. */
+static const enum nixl_mem_kind automatic[] = {NIXL_MEM_CUDA, NIXL_MEM_VULKAN, NIXL_MEM_HOST};
+#define N_AUTOMATIC (sizeof(automatic) / sizeof(automatic[0]))
+
+static int alloc_kind(enum nixl_mem_kind wanted, size_t nbytes,
+                      const struct nixl_mem_params *params, struct nxr_memory *memory_p,
+                      struct why *why)
+{
+    const struct nxr_memory_kind *kind = nxr_memory_kind(wanted);
+    int status;
+
+    if (kind == NULL) {
+        snprintf(why->text, sizeof(why->text), "this build has no memory of kind %d", (int)wanted);
+        return NIXL_ERR_NO_DEVICE;
+    }
+    status = kind->start(why->text, sizeof(why->text));
+    return status == NIXL_OK ? kind->alloc(nbytes, params, memory_p, why->text, sizeof(why->text))
+                             : status;
+}
+
+/* GPU memory where there is a GPU, else host memory, which is told in the region's note. */
+static int alloc_auto(size_t nbytes, const struct nixl_mem_params *params,
+                      struct nxr_memory *memory_p, struct why *why)
+{
+    struct why first = {""};
+    int status = NIXL_ERR_NO_DEVICE;
+
+    for (size_t i = 0; i < N_AUTOMATIC && status != NIXL_OK; i++) {
+        status = alloc_kind(automatic[i], nbytes, params, memory_p, why);
+        if (status != NIXL_OK && i == 0) {
+            first = *why;
+        }
+    }
+    if (status == NIXL_OK && memory_p->kind == &nxr_memory_host && memory_p->note[0] == '\0') {
+        snprintf(memory_p->note, sizeof(memory_p->note), "no GPU memory: %.130s", first.text);
+    }
+    return status;
+}
+
+static int alloc_region(const char *name, size_t nbytes, const struct nixl_mem_params *params,
+                        struct nixl_region **region_p)
+{
+    struct nxr_memory memory;
+    struct why why = {""};
+    int status;
+
+    status = params->kind == NIXL_MEM_AUTO
+                 ? alloc_auto(nbytes, params, &memory, &why)
+                 : alloc_kind(params->kind, nbytes, params, &memory, &why);
+    if (status != NIXL_OK) {
+        return nxr_fail(status, "nixl_region_alloc", -1, "", 0, "%s", why.text);
+    }
+    if (memory.note[0] != '\0') {
+        nxr_info(MEMORY, "region '%s': %s", name, memory.note);
+    }
+    return region_publish("nixl_region_alloc", name, &memory, region_p);
+}
+
+int nixl_region_alloc(const char *name, size_t nbytes, const struct nixl_mem_params *params,
+                      struct nixl_region **region_p)
+{
+    int status = check_name("nixl_region_alloc", name, region_p);
+
+    params = params != NULL ? params : &default_params;
+    if (status == NIXL_OK) {
+        status = region_check_params("nixl_region_alloc", nbytes, params);
+    }
+    return status == NIXL_OK ? alloc_region(name, nbytes, params, region_p) : status;
+}
+
+int nxr_region_alloc_internal(const char *name, size_t nbytes, struct nixl_region **region_p)
+{
+    return alloc_region(name, nbytes, &default_params, region_p);
+}
+
+/*
+ * The kind that memory of the user's is registered with. Host memory is taken for what the caller
+ * says it is, unless the driver of another kind, already at work in this process, knows better.
+ */
+static const struct nxr_memory_kind *
+kind_to_register(void *addr, const struct nixl_mem_params *params, struct why *why)
+{
+    const struct nxr_memory_kind *owner;
+
+    if (params->kind != NIXL_MEM_HOST && params->kind != NIXL_MEM_AUTO) {
+        const struct nxr_memory_kind *kind = nxr_memory_kind(params->kind);
+
+        if (kind == NULL) {
+            snprintf(why->text, sizeof(why->text), "this build has no memory of kind %d",
+                     (int)params->kind);
+            return NULL;
+        }
+        return kind->start(why->text, sizeof(why->text)) == NIXL_OK ? kind : NULL;
+    }
+    owner = nxr_memory_owner(addr);
+    if (params->kind == NIXL_MEM_HOST && owner != &nxr_memory_host) {
+        snprintf(why->text, sizeof(why->text),
+                 "%p is %s memory; allowed are the kinds NIXL_MEM_AUTO and that one", addr,
+                 owner->name);
+        return NULL;
+    }
+    return owner->start(why->text, sizeof(why->text)) == NIXL_OK ? owner : NULL;
+}
+
+int nixl_region_register(const char *name, void *addr, size_t nbytes,
+                         const struct nixl_mem_params *params, struct nixl_region **region_p)
+{
+    const struct nxr_memory_kind *kind;
+    struct nxr_memory memory;
+    struct why why = {""};
+    int status = check_name("nixl_region_register", name, region_p);
+
+    params = params != NULL ? params : &default_params;
+    if (status == NIXL_OK) {
+        status = region_check_params("nixl_region_register", nbytes, params);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    kind = kind_to_register(addr, params, &why);
+    if (kind == NULL) {
+        return nxr_fail(params->kind == NIXL_MEM_HOST ? NIXL_ERR_INVALID_ARG : NIXL_ERR_NO_DEVICE,
+                        "nixl_region_register", -1, "", 0, "%s", why.text);
+    }
+    status = kind->adopt(addr, nbytes, params, &memory, why.text, sizeof(why.text));
+    if (status != NIXL_OK) {
+        return nxr_fail(status, "nixl_region_register", -1, "", 0, "%s", why.text);
+    }
+    return region_publish("nixl_region_register", name, &memory, region_p);
+}
+
+struct nixl_region *nxr_region_open(const char *name)
+{
+    struct nixl_region *region = region_new(name);
+
+    if (region != NULL) {
+        atomic_store_explicit(&region->magic, NXR_REGION_OPEN, memory_order_release);
+    }
+    return region;
+}
+
+int nxr_region_open_internal(const char *name, struct nixl_region **region_p)
+{
+    struct nixl_region *region;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    region = nxr_region_open(name);
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (region == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_region_open", -1, "", 0,
+                        "no memory for a handle");
+    }
+    *region_p = region;
+    return NIXL_OK;
+}
+
+int nixl_region_open(const char *name, struct nixl_region **region_p)
+{
+    int status = check_name("nixl_region_open", name, region_p);
+
+    return status == NIXL_OK ? nxr_region_open_internal(name, region_p) : status;
+}
+
+/* ---- closing --------------------------------------------------------------------------------- */
+
+int nxr_region_check(const char *operation, const struct nixl_region *region, int64_t timeout_ns)
+{
+    int status = nxr_check_ready(operation);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_region_is_open(region)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
+                        region == NULL ? "the region is NULL" : "the region is closed");
+    }
+    if (timeout_ns < 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "the timeout is negative");
+    }
+    return NIXL_OK;
+}
+
+int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
+{
+    int status = nxr_region_check("nixl_region_close", region, timeout_ns);
+    int64_t deadline = nxr_deadline(timeout_ns);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (region->published != NULL) {
+        nxr_exposures_withdraw(region);
+        pthread_mutex_lock(&nxr_job.lock);
+        if (!region->is_revoked) {
+            region->is_revoked = true;
+            nxr_publish_revoke(region->published);
+            nxr_service_kick();
+        }
+        pthread_mutex_unlock(&nxr_job.lock);
+        status = nxr_guard_quiesce_own(region->published->key.id, timeout_ns);
+        if (status == NIXL_OK) {
+            status = nxr_net_quiesce(region->published, nxr_left(timeout_ns, deadline));
+        }
+        if (status == NIXL_ERR_TIMEOUT) {
+            return nxr_fail(status, "nixl_region_close", -1, "", 0,
+                            "region '%s' is revoked, but a copy is still in flight; close it again "
+                            "before its memory is freed",
+                            region->name);
+        }
+        if (status != NIXL_OK) {
+            return status;
+        }
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    if (region->published != NULL) {
+        nxr_publish_free(region->published);
+        region->published = NULL;
+        nxr_region_free_memory(&region->memory);
+        region->memory = (struct nxr_memory){.fd = -1};
+    }
+    region_retire(region);
+    pthread_mutex_unlock(&nxr_job.lock);
+    return NIXL_OK;
+}
+
+/*
+ * Give back all parts of peers before the first own region is closed: device memory that is open
+ * here keeps its owner's close waiting, and the owner may be waiting for this rank in the same way.
+ */
+static void drop_all_parts(void)
+{
+    struct nxr_list *link, *after;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_list_for_each (link, after, &open_regions) {
+        nxr_region_drop_parts(nxr_list_entry(link, struct nixl_region, link));
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+void nxr_regions_close_all(void)
+{
+    struct nxr_list *link, *after;
+
+    drop_all_parts();
+    nxr_list_for_each (link, after, &open_regions) {
+        struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
+
+        if (nixl_region_close(region, nxr_env.finalize_timeout) != NIXL_OK) {
+            nxr_warn(CORE, "region '%s' is left to the end of the process: %s", region->name,
+                     nixl_last_error()->text);
+            pthread_mutex_lock(&nxr_job.lock);
+            region_retire(region);
+            pthread_mutex_unlock(&nxr_job.lock);
+        }
+    }
+    /* Handles of the next init may come from here, with tables of another size. */
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_list_for_each (link, after, &region_retired) {
+        struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
+
+        for (int i = 0; region->chunks != NULL && i * NXR_PARTS_PER_CHUNK < nxr_job.size; i++) {
+            free(atomic_load(&region->chunks[i]));
+        }
+        free(region->chunks);
+        region->chunks = NULL;
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* Can other processes of the host open it? */
+static bool is_shared(const struct nxr_memory *memory)
+{
+    return memory->kind == &nxr_memory_host ? !memory->is_registered
+                                            : memory->export.type != NXR_EXPORT_NONE;
+}
+
+bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_place *place_p)
+{
+    struct nxr_list *link, *after;
+    bool is_found = false;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_list_for_each (link, after, &open_regions) {
+        const struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
+        size_t offset = (uintptr_t)addr - (uintptr_t)region->memory.addr;
+
+        if (region->published == NULL || !is_shared(&region->memory) || region->is_revoked ||
+            offset > region->memory.nbytes || nbytes > region->memory.nbytes - offset) {
+            continue;
+        }
+        place_p->generation = region->published->key.generation;
+        place_p->offset = offset;
+        memcpy(place_p->name, region->name, strlen(region->name) + 1);
+        is_found = true;
+        break;
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return is_found;
+}
+
+bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p)
+{
+    struct nxr_list *link, *after;
+    bool is_found = false;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_list_for_each (link, after, &open_regions) {
+        const struct nxr_memory *memory = &nxr_list_entry(link, struct nixl_region, link)->memory;
+
+        if (memory->addr != NULL && (uintptr_t)addr - (uintptr_t)memory->addr < memory->nbytes) {
+            *memory_p = *memory;
+            is_found = true;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return is_found;
+}
+
+/* One of the caller's, with an own part that has the address. */
+static bool is_users_at(const struct nixl_region *region, const void *addr)
+{
+    return region->published != NULL && !region->is_revoked &&
+           region->name[0] != NXR_REGION_INTERNAL && region->name[0] != NXR_WINDOW_NAME &&
+           (uintptr_t)addr - (uintptr_t)region->memory.addr < region->memory.nbytes;
+}
+
+int nixl_region_of(const void *addr, struct nixl_region **region_p, uint64_t *offset_p)
+{
+    struct nixl_region *found = NULL;
+    struct nxr_list *link, *after;
+    int status = nxr_check_ready("nixl_region_of");
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (region_p == NULL || offset_p == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_of", -1, "", 0, "%s is NULL",
+                        region_p == NULL ? "region_p" : "offset_p");
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_list_for_each (link, after, &open_regions) {
+        struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
+
+        if (is_users_at(region, addr) &&
+            (found == NULL || region->memory.nbytes < found->memory.nbytes)) {
+            found = region;
+        }
+    }
+    if (found != NULL) {
+        *region_p = found;
+        *offset_p = (uintptr_t)addr - (uintptr_t)found->memory.addr;
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return found != NULL ? NIXL_OK
+                         : nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_region_of", -1, "", 0,
+                                    "%p lies in no open region of this rank", addr);
+}

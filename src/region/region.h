@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions: the handles of this process, and for each the parts of the ranks that it was used with.
+ *
+ * A part is made when a rank is first named, asked for, and opened when the key comes; from then on
+ * it never changes, but that its generation becomes 0 when it is stale, closed or its owner dead. A
+ * region that is used again after that gets a new part. The memory of regions and parts is
+ * type-stable and reused late, so that a call on a closed handle finds a closed handle.
+ */
+#ifndef NXR_REGION_REGION_H
+#define NXR_REGION_REGION_H
+
+#include "region/publish.h"
+#include "core/job.h"
+#include "memory/memory.h"
+
+#define NXR_REGION_OPEN 0x6e78722d6f70656eull
+
+#define NXR_PARTS_PER_CHUNK 64
+
+/* The names of the library's own regions begin with this. Users cannot have or open such a name,
+ * and hear nothing of these regions. */
+#define NXR_REGION_INTERNAL '\1'
+
+enum nxr_part_state {
+    NXR_PART_ASKING, /* the owner has been asked */
+    NXR_PART_READY,
+    NXR_PART_STALE,  /* was ready; the owner has closed it */
+    NXR_PART_FAILED, /* cannot be had: `status` */
+};
+
+struct nxr_region_part {
+    struct nxr_part part; /* usable while part.generation is not 0 */
+    _Atomic int state;    /* enum nxr_part_state; all below: job.lock */
+    struct nixl_region *region;
+    int rank;
+    int status;
+    uint64_t ask;
+    struct nxr_list ask_link; /* of peer->asks */
+    struct nxr_list waiting;  /* struct nixl_req: begin when the part is ready */
+    struct nxr_list link;     /* of the ready ones of a bucket, or the closing or retired ones */
+    struct nxr_list map_link; /* of those with n_maps > 0 */
+    unsigned n_maps;          /* pointers that nixl_region_map() gave out */
+    size_t inherited_nbytes;  /* own memory that was closed while mapped: freed with the last */
+    bool is_open;             /* transport->part_close() is due */
+};
+
+struct nxr_part_chunk {
+    struct nxr_region_part *_Atomic parts[NXR_PARTS_PER_CHUNK];
+};
+
+struct nixl_region {
+    _Atomic uint64_t magic;                 /* NXR_REGION_OPEN while open */
+    struct nxr_part_chunk *_Atomic *chunks; /* [ranks / 64], NULL until used */
+
+    /* The own part: constant while open. */
+    struct nxr_memory memory;        /* addr is NULL where there is none */
+    struct nxr_published *published; /* NULL: none */
+
+    bool is_revoked; /* nixl_region_close() has begun */
+    char name[NIXL_NAME_MAX + 1];
+    struct nxr_list link; /* of the open, or the retired ones */
+};
+
+static inline bool nxr_region_is_open(const struct nixl_region *region)
+{
+    return region != NULL &&
+           atomic_load_explicit(&region->magic, memory_order_relaxed) == NXR_REGION_OPEN;
+}
+
+/* Where own memory lies in an open region that other processes can open. */
+struct nxr_region_place {
+    uint64_t generation;
+    uint64_t offset;
+    char name[NIXL_NAME_MAX + 1];
+};
+
+/* The region of this rank that holds those bytes: host memory that was allocated, or device memory
+ * that can be exported. False: there is none. Any thread. */
+bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_place *place_p);
+
+/* The part of a rank, if it can be used at once; else NULL, for whatever reason. Any thread. */
+static inline struct nxr_part *nxr_region_part(struct nixl_region *region, int rank)
+{
+    struct nxr_part_chunk *chunk;
+    struct nxr_region_part *part;
+
+    if (__builtin_expect(!nxr_region_is_open(region) || (unsigned)rank >= (unsigned)nxr_job.size,
+                         0)) {
+        return NULL;
+    }
+    chunk = atomic_load_explicit(&region->chunks[rank / NXR_PARTS_PER_CHUNK], memory_order_acquire);
+    if (__builtin_expect(chunk == NULL, 0)) {
+        return NULL;
+    }
+    part = atomic_load_explicit(&chunk->parts[rank % NXR_PARTS_PER_CHUNK], memory_order_acquire);
+    if (__builtin_expect(
+            part == NULL || atomic_load_explicit(&part->part.generation, memory_order_acquire) == 0,
+            0)) {
+        return NULL;
+    }
+    return &part->part;
+}
+
+/*
+ * Who moves bytes between the part and the local side of an operation: the part's transport, or
+ * device copies where a mapped part and local device memory meet. NULL: nobody.
+ */
+const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const void *local);
+
+/* How the part is reached, in a word. */
+const char *nxr_part_method(const struct nxr_part *part);
+
+/* ... and why not by a better way. Takes job.lock. */
+void nxr_part_copy_note(const struct nxr_part *part, char *text, size_t nbytes);
+
+static inline bool nxr_part_has_range(const struct nxr_part *part, uint64_t offset, size_t nbytes)
+{
+    return offset <= part->nbytes && nbytes <= part->nbytes - offset;
+}
+
+/*
+ * Begin to ask for a rank's part unless that was done; forget a stale one if `renew`.
+ * NIXL_OK: *part_p is it, in whatever state. NIXL_ERR_NO_MEMORY. Caller holds job.lock.
+ */
+int nxr_region_want_part(struct nixl_region *region, int rank, bool renew,
+                         struct nxr_region_part **part_p);
+
+/*
+ * May a call use the region, and the timeout? NIXL_OK, or the failure of `operation`, written down.
+ */
+int nxr_region_check(const char *operation, const struct nixl_region *region, int64_t timeout_ns);
+
+/*
+ * Wait for a rank's part. NIXL_OK: *part_p is ready; else the failure, recorded for `operation`.
+ */
+int nxr_region_resolve(const char *operation, struct nixl_region *region, int rank, bool renew,
+                       int64_t timeout_ns, struct nxr_part **part_p);
+
+/* ... and that has not come, `within` a time of that name: since no connection did, maybe. */
+int nxr_region_fail_unanswered(int status, const char *operation, const struct nixl_region *region,
+                               int rank, const char *within);
+
+/* A handle to any name, also the library's own; NULL: no memory. Caller holds job.lock. */
+struct nixl_region *nxr_region_open(const char *name);
+
+/* nixl_region_alloc() of host memory, and nixl_region_open(), for the library's own names, too. */
+int nxr_region_alloc_internal(const char *name, size_t nbytes, struct nixl_region **region_p);
+int nxr_region_open_internal(const char *name, struct nixl_region **region_p);
+
+/* Why a part is not ready: records the failure of `operation` and returns its status. */
+int nxr_region_fail_part(const char *operation, const struct nxr_region_part *part);
+
+/* The owner has closed the region: no more use of this part. Any thread, without job.lock. */
+void nxr_region_mark_stale(struct nxr_part *part);
+
+/* A pointer to the part is given out. Caller holds job.lock. */
+void nxr_region_take_map(struct nxr_region_part *part);
+
+/* A pointer that nixl_region_map() gave out comes back. NIXL_OK, NIXL_ERR_INVALID_ARG; job.lock. */
+int nxr_region_release_map(int rank, const void *addr);
+
+/* The memory of the open region of this rank that the address lies in; false: there is none. */
+bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p);
+
+/* Free own memory, or leave it to who has it mapped. Caller holds job.lock. */
+void nxr_region_free_memory(struct nxr_memory *memory);
+
+/* Let all parts of a region go. Caller holds job.lock. */
+void nxr_region_drop_parts(struct nixl_region *region);
+
+/* ---- called by the host layer, with job.lock held -------------------------------------------- */
+
+void nxr_region_send_ask(struct nxr_list *ask_link);
+void nxr_region_published(struct nxr_published *published);
+void nxr_region_key_came(struct nxr_peer *peer, const struct nxr_wire_key *message, int fd);
+/* The same over a network. False: nobody waits for it any more, `net` stays the caller's. */
+bool nxr_region_net_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_key *key,
+                             struct net_part *net);
+void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation);
+
+/* All questions to that peer have failed; with NIXL_ERR_PEER_LOST its parts are closed, too. */
+void nxr_region_end_asks(struct nxr_peer *peer, int status);
+void nxr_region_peer_lost(struct nxr_peer *peer);
+
+/* Unmap what is stale and no longer used; when to look again. */
+int64_t nxr_region_tick(int64_t now);
+
+/* Close all regions (last finalize). Without job.lock. */
+void nxr_regions_close_all(void);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a region is, here and at its owners, and the pages of one that a rank maps. Lock: job.lock
+ * for maps.
+ */
+#include "config.h"
+
+#include "region/region.h"
+#include "core/route.h"
+#include "memory/choose.h"
+#include "util/env.h"
+#include "util/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- asking about regions -------------------------------------------------------------------- */
+
+void *nixl_region_addr(const struct nixl_region *region)
+{
+    return nxr_region_is_open(region) ? region->memory.addr : NULL;
+}
+
+uint64_t nixl_region_nbytes(const struct nixl_region *region)
+{
+    return nxr_region_is_open(region) ? region->memory.nbytes : 0;
+}
+
+const char *nxr_part_method(const struct nxr_part *part)
+{
+    static const char *const methods[] = {"",        "memcpy", "process_vm", "bounce",
+                                          "message", "rma",    "device"};
+
+    return methods[part->method];
+}
+
+/* The GPU that it lies on, as far as its owner has told. */
+static void fill_device(const struct nixl_region *region, bool is_own, const struct nxr_part *part,
+                        char text[NXR_DEVICE_ID_NBYTES])
+{
+    if (is_own) {
+        memcpy(text, region->memory.device, NXR_DEVICE_ID_NBYTES);
+    } else if (part->export.type != NXR_EXPORT_NONE) {
+        nxr_device_id_text(part->export.device, text);
+    } else {
+        text[0] = '\0';
+    }
+}
+
+static void fill_info(const struct nixl_region *region, int rank, const struct nxr_part *part,
+                      struct nixl_region_info *info)
+{
+    bool is_own = rank == nxr_job.rank && region->published != NULL;
+
+    info->nbytes = part->nbytes;
+    info->kind = (enum nixl_mem_kind)part->key.kind;
+    info->strategy = (enum nixl_mem_strategy)part->key.strategy;
+    info->is_registered = part->key.is_registered;
+    fill_device(region, is_own, part, info->device);
+    snprintf(info->transport, sizeof(info->transport), "%s", part->transport->name);
+    snprintf(info->method, sizeof(info->method), "%s", nxr_part_method(part));
+    if (is_own) {
+        snprintf(info->note, sizeof(info->note), "%s", region->memory.note);
+    } else {
+        nxr_part_copy_note(part, info->note, sizeof(info->note));
+    }
+    nxr_route_expect(part, &info->latency_ns, &info->bandwidth_mbps);
+}
+
+int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
+                      struct nixl_region_info *info_p)
+{
+    int status = nxr_region_check("nixl_region_query", region, timeout_ns);
+    struct nxr_part *part;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank("nixl_region_query", rank);
+    }
+    if (info_p == NULL || info_p->struct_nbytes != sizeof(*info_p)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_query", rank, "", 0, "%s",
+                        info_p == NULL ? "info_p is NULL"
+                                       : "info_p was not made with NIXL_REGION_INFO_INIT");
+    }
+    status = nxr_region_resolve("nixl_region_query", region, rank, true, timeout_ns, &part);
+    if (status == NIXL_OK) {
+        fill_info(region, rank, part, info_p);
+    }
+    return status;
+}
+
+/* Shared host memory for loads and stores, CUDA memory for kernels. */
+static bool is_mappable(const struct nxr_part *part, int rank)
+{
+    if (part->key.kind == NIXL_MEM_HOST) {
+        return part->method == NXR_METHOD_MEMCPY &&
+               (!part->key.is_registered || rank == nxr_job.rank);
+    }
+    return part->key.kind == NIXL_MEM_CUDA && part->method == NXR_METHOD_DEVICE;
+}
+
+int nixl_region_map(struct nixl_region *region, int rank, void **addr_p)
+{
+    int status = nxr_region_check("nixl_region_map", region, 0);
+    struct nxr_part *part;
+    struct nxr_region_part *owner;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank("nixl_region_map", rank);
+    }
+    if (addr_p == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_map", rank, "", 0, "addr_p is NULL");
+    }
+    status =
+        nxr_region_resolve("nixl_region_map", region, rank, false, nxr_env.resolve_timeout, &part);
+    if (status == NIXL_ERR_TIMEOUT) {
+        return nxr_region_fail_unanswered(NIXL_ERR_NOT_FOUND, "nixl_region_map", region, rank,
+                                          "NIXLRUN_RESOLVE_TIMEOUT");
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!is_mappable(part, rank)) {
+        return nxr_fail(NIXL_ERR_UNSUPPORTED, "nixl_region_map", rank, part->transport->name, 0,
+                        "region '%s' of rank %d is %s: it cannot be mapped", region->name, rank,
+                        part->peer->net != NULL             ? "on another host"
+                        : part->key.kind == NIXL_MEM_HOST   ? "registered memory"
+                        : part->key.kind == NIXL_MEM_VULKAN ? "Vulkan memory"
+                                                            : "not open to this process");
+    }
+    owner = nxr_list_entry(part, struct nxr_region_part, part);
+    pthread_mutex_lock(&nxr_job.lock);
+    if (atomic_load(&owner->state) == NXR_PART_READY) {
+        nxr_region_take_map(owner);
+        *addr_p = part->addr;
+    } else {
+        status = nxr_region_fail_part("nixl_region_map", owner);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return status;
+}
+
+int nixl_region_unmap(const struct nixl_region *region, int rank, const void *addr)
+{
+    int status = nxr_region_check("nixl_region_unmap", region, 0);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank("nixl_region_unmap", rank);
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    status = nxr_region_release_map(rank, addr);
+    pthread_mutex_unlock(&nxr_job.lock);
+    nxr_service_kick();
+    return status == NIXL_OK ? status
+                             : nxr_fail(status, "nixl_region_unmap", rank, "", 0,
+                                        "%p is no mapped part of rank %d", addr, rank);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue of changes of words in device memory: one is under way at a time, in three steps: copy
+ * the word out, change it, copy it back. Lock: `lock`, innermost.
+ */
+#include "config.h"
+
+#include "sync/device_word.h"
+#include "core/wait.h"
+
+#include <pthread.h>
+
+_Atomic uint64_t nxr_device_n_changes;
+
+static pthread_mutex_t device_word_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_list device_word_queue = {&device_word_queue, &device_word_queue};
+static bool is_busy; /* one is under way */
+static atomic_bool has_queue;
+
+static void device_word_copy_ended(struct nxr_device_copy *copy, int status);
+
+void nxr_device_word_add(struct nxr_device_word *word)
+{
+    pthread_mutex_lock(&device_word_lock);
+    nxr_list_append(&device_word_queue, &word->link);
+    atomic_store_explicit(&has_queue, true, memory_order_release);
+    pthread_mutex_unlock(&device_word_lock);
+}
+
+static int device_word_begin_copy(struct nxr_device_word *word, bool is_storing)
+{
+    size_t nbytes = nxr_atomic_nbytes(&word->atomic);
+
+    word->is_storing = is_storing;
+    word->piece = is_storing ? (struct nxr_device_piece){word->addr, &word->value, nbytes}
+                             : (struct nxr_device_piece){&word->value, word->addr, nbytes};
+    word->copy = (struct nxr_device_copy){.pieces = &word->piece,
+                                          .n_pieces = 1,
+                                          .dst = is_storing ? word->range : NULL,
+                                          .src = is_storing ? NULL : word->range,
+                                          .ended = device_word_copy_ended};
+    return nxr_device_copy_begin(&word->copy);
+}
+
+/* The word is here: change it, and copy it back unless it stays what it is. */
+static int device_word_change(struct nxr_device_word *word)
+{
+    uint64_t before = word->value;
+
+    word->fetched = nxr_atomic_apply(&word->value, &word->atomic);
+    return word->value != before ? device_word_begin_copy(word, true) : NIXL_OK;
+}
+
+static void device_word_finish(struct nxr_device_word *word, int status)
+{
+    pthread_mutex_lock(&device_word_lock);
+    is_busy = false;
+    pthread_mutex_unlock(&device_word_lock);
+    atomic_fetch_add(&nxr_device_n_changes, 1);
+    word->ended(word, status);
+    nxr_wake_self();
+}
+
+static void device_word_copy_ended(struct nxr_device_copy *copy, int status)
+{
+    struct nxr_device_word *word = nxr_list_entry(copy, struct nxr_device_word, copy);
+
+    if (status == NIXL_OK && !word->is_storing) {
+        status = device_word_change(word);
+    }
+    if (status != NIXL_INPROGRESS) {
+        device_word_finish(word, status);
+        nxr_device_words_run();
+    }
+}
+
+static struct nxr_device_word *next_word(void)
+{
+    struct nxr_list *link = NULL;
+
+    pthread_mutex_lock(&device_word_lock);
+    if (!is_busy) {
+        link = nxr_list_pop(&device_word_queue);
+        is_busy = link != NULL;
+    }
+    atomic_store_explicit(&has_queue, !nxr_list_is_empty(&device_word_queue), memory_order_relaxed);
+    pthread_mutex_unlock(&device_word_lock);
+    return link != NULL ? nxr_list_entry(link, struct nxr_device_word, link) : NULL;
+}
+
+void nxr_device_words_run(void)
+{
+    struct nxr_device_word *word;
+
+    while (atomic_load_explicit(&has_queue, memory_order_acquire) && (word = next_word()) != NULL) {
+        int status;
+
+        word->value = 0;
+        status = device_word_begin_copy(word, false);
+        status = status == NIXL_OK ? device_word_change(word) : status;
+        if (status != NIXL_INPROGRESS) {
+            device_word_finish(word, status);
+        }
+    }
+}

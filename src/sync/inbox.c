@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Receiving notifications. Rings are looked at in turn, beginning behind the one that was served
+ * last, so that no sender starves another. What a call does not want goes to the queue, in order.
+ *
+ * Lock: `inbox.lock` guards the queue, the heads of the rings and the turn. A look whether there is
+ * anything goes without it. At NIXL_THREAD_SINGLE it is left out: only the user's thread receives.
+ */
+#include "config.h"
+
+#include "sync/inbox.h"
+#include "core/event.h"
+#include "host/link.h"
+#include "host/liveness.h"
+#include "net/net.h"
+#include "sync/notify.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct queued_note {
+    struct nxr_list link;
+    int64_t since_ns; /* of nxr_coarse_now_ns() */
+    int rank;
+    uint32_t nbytes;
+    uint64_t tag;
+    unsigned char payload[];
+};
+
+static struct {
+    struct nxr_spin lock;
+    struct nxr_peer *_Atomic peers; /* those that may write here, linked by rx_next; only grows */
+    struct nxr_peer *turn;          /* lock: whom to look at first */
+    struct nxr_list queue;          /* lock */
+    _Atomic uint64_t queued_nbytes; /* lock to write */
+    _Atomic int n_deaths_told;      /* lock to write */
+} inbox = {.queue = {&inbox.queue, &inbox.queue}};
+
+struct receive {
+    int rank;
+    struct nxr_peer *peer; /* NULL for NIXL_ANY_RANK */
+    uint64_t tag;
+    uint64_t mask;
+    struct nixl_note *note;
+    size_t room; /* of note->payload */
+    unsigned n_looks;
+    int lost_rank;
+    int status;
+};
+
+static void lock_inbox(void)
+{
+    if (nxr_job.is_multithreaded) {
+        nxr_spin_lock(&inbox.lock);
+    }
+}
+
+static void unlock_inbox(void)
+{
+    if (nxr_job.is_multithreaded) {
+        nxr_spin_unlock(&inbox.lock);
+    }
+}
+
+void nxr_inbox_add(struct nxr_peer *peer)
+{
+    struct nxr_peer *first = atomic_load_explicit(&inbox.peers, memory_order_relaxed);
+
+    atomic_store_explicit(&peer->rx_next, first, memory_order_relaxed);
+    atomic_store_explicit(&inbox.peers, peer, memory_order_release);
+}
+
+static struct nxr_peer *first_peer(void)
+{
+    return atomic_load_explicit(&inbox.peers, memory_order_acquire);
+}
+
+static struct nxr_peer *next_peer(const struct nxr_peer *peer)
+{
+    return atomic_load_explicit(&peer->rx_next, memory_order_relaxed);
+}
+
+static bool queue_has_any(void)
+{
+    return atomic_load_explicit(&inbox.queued_nbytes, memory_order_acquire) != 0;
+}
+
+bool nxr_inbox_has_any(void)
+{
+    if (queue_has_any()) {
+        return true;
+    }
+    for (struct nxr_peer *peer = first_peer(); peer != NULL; peer = next_peer(peer)) {
+        if (nxr_ring_has(&peer->rx)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Slots of its ring were given back: the sender may wait for them. */
+static void tell_credit(struct nxr_peer *peer)
+{
+    if (!nxr_peer_is_up(peer)) {
+        return;
+    }
+    if (peer->net != NULL) {
+        nxr_net_send_credit(peer);
+    } else {
+        nxr_wake_peer(peer);
+    }
+}
+
+/* ---- the queue: all under the lock ----------------------------------------------------------- */
+
+static size_t note_cost(uint32_t nbytes)
+{
+    return sizeof(struct queued_note) + nbytes;
+}
+
+/* Move the message at the head of a ring to the queue. False: the queue is full. */
+static bool inbox_enqueue(struct nxr_peer *peer, const struct nxr_ring_message *message)
+{
+    uint64_t used = atomic_load_explicit(&inbox.queued_nbytes, memory_order_relaxed);
+    struct queued_note *note;
+
+    if (used + note_cost(message->nbytes) > nxr_env.note_queue) {
+        return false;
+    }
+    note = malloc(note_cost(message->nbytes));
+    if (note == NULL) {
+        return false;
+    }
+    note->since_ns = nxr_coarse_now_ns();
+    note->rank = peer->rank;
+    note->nbytes = message->nbytes;
+    note->tag = message->tag;
+    if (nxr_ring_pop(&peer->rx, message, note->payload)) {
+        tell_credit(peer);
+    }
+    nxr_list_append(&inbox.queue, &note->link);
+    atomic_store_explicit(&inbox.queued_nbytes, used + note_cost(message->nbytes),
+                          memory_order_release);
+    return true;
+}
+
+void nxr_inbox_drain(void)
+{
+    struct nxr_ring_message message;
+    bool has_room = true;
+
+    lock_inbox();
+    for (struct nxr_peer *peer = first_peer(); peer != NULL && has_room; peer = next_peer(peer)) {
+        while (has_room && nxr_ring_peek(&peer->rx, &message)) {
+            has_room = inbox_enqueue(peer, &message);
+        }
+    }
+    unlock_inbox();
+}
+
+static bool inbox_is_wanted(const struct receive *receive, int rank, uint64_t tag)
+{
+    return ((tag ^ receive->tag) & receive->mask) == 0 &&
+           (receive->peer == NULL || receive->rank == rank);
+}
+
+static inline void fill_note(struct receive *receive, int rank, uint64_t tag, uint32_t nbytes)
+{
+    receive->note->rank = rank;
+    receive->note->tag = tag;
+    receive->note->nbytes = nbytes;
+    receive->status = NIXL_OK;
+}
+
+/* ---- looking for a notification that fits: all under the lock; true: receive->status is set -- */
+
+static bool take_queued(struct receive *receive)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &inbox.queue) {
+        struct queued_note *note = nxr_list_entry(link, struct queued_note, link);
+
+        if (!inbox_is_wanted(receive, note->rank, note->tag)) {
+            continue;
+        }
+        if (note->nbytes > receive->room) {
+            receive->status = NIXL_ERR_TRUNCATED;
+            return true;
+        }
+        memcpy(receive->note->payload, note->payload, note->nbytes);
+        fill_note(receive, note->rank, note->tag, note->nbytes);
+        atomic_fetch_sub_explicit(&inbox.queued_nbytes, note_cost(note->nbytes),
+                                  memory_order_relaxed);
+        nxr_list_remove(&note->link);
+        free(note);
+        return true;
+    }
+    return false;
+}
+
+static bool take_from_ring(struct receive *receive, struct nxr_peer *peer)
+{
+    struct nxr_ring_message message;
+
+    while (nxr_ring_peek(&peer->rx, &message)) {
+        if (inbox_is_wanted(receive, peer->rank, message.tag)) {
+            if (message.nbytes > receive->room) {
+                receive->status = NIXL_ERR_TRUNCATED;
+                return true;
+            }
+            if (nxr_ring_pop(&peer->rx, &message, receive->note->payload)) {
+                tell_credit(peer);
+            }
+            fill_note(receive, peer->rank, message.tag, message.nbytes);
+            return true;
+        }
+        if (!inbox_enqueue(peer, &message)) {
+            receive->status = NIXL_ERR_LIMIT;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_from_any_ring(struct receive *receive)
+{
+    struct nxr_peer *start = inbox.turn != NULL ? inbox.turn : first_peer();
+    struct nxr_peer *peer = start;
+
+    if (peer == NULL) {
+        return false;
+    }
+    do {
+        struct nxr_peer *after = next_peer(peer);
+
+        after = after != NULL ? after : first_peer();
+        if (nxr_ring_has(&peer->rx) && take_from_ring(receive, peer)) {
+            inbox.turn = after;
+            return true;
+        }
+        peer = after;
+    } while (peer != start);
+    return false;
+}
+
+/* A death that no wait on NIXL_ANY_RANK has reported yet. */
+static bool inbox_take_death(struct receive *receive)
+{
+    int rank = nxr_event_death(inbox.n_deaths_told);
+
+    if (rank < 0) {
+        return false;
+    }
+    inbox.n_deaths_told++;
+    receive->lost_rank = rank;
+    receive->status = NIXL_ERR_PEER_LOST;
+    return true;
+}
+
+static bool look_locked(struct receive *receive)
+{
+    struct nxr_peer *peer = receive->peer;
+    int n_deaths = nxr_event_n_deaths();
+    bool is_lost;
+
+    if (queue_has_any() && take_queued(receive)) {
+        return true;
+    }
+    if (peer == NULL) {
+        /* The deaths were counted before the look: what the dead had sent is delivered first. */
+        return take_from_any_ring(receive) ||
+               (n_deaths > inbox.n_deaths_told && inbox_take_death(receive));
+    }
+    is_lost = nxr_peer_is_lost(peer);
+    if (take_from_ring(receive, peer)) {
+        return true;
+    }
+    if (is_lost) {
+        receive->lost_rank = peer->rank;
+        receive->status = NIXL_ERR_PEER_LOST;
+    }
+    return is_lost;
+}
+
+/* Is there anything to look at? Without the lock. */
+static inline bool may_have(const struct receive *receive)
+{
+    if (queue_has_any()) {
+        return true;
+    }
+    if (receive->peer != NULL) {
+        return nxr_ring_has(&receive->peer->rx) || nxr_peer_is_lost(receive->peer);
+    }
+    if (nxr_event_n_deaths() > inbox.n_deaths_told) {
+        return true;
+    }
+    for (struct nxr_peer *peer = first_peer(); peer != NULL; peer = next_peer(peer)) {
+        if (nxr_ring_has(&peer->rx)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool try_receive(void *arg)
+{
+    struct receive *receive = arg;
+    bool is_over;
+
+    if (!may_have(receive)) {
+        if (receive->peer != NULL && ++receive->n_looks % 16 == 0) {
+            nxr_liveness_check(receive->peer);
+        }
+        return false;
+    }
+    lock_inbox();
+    is_over = look_locked(receive);
+    unlock_inbox();
+    return is_over;
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static int check_receive(int rank, int64_t timeout_ns, const struct nixl_note *note_p)
+{
+    int status = nxr_check_ready("nixl_notify_recv");
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (rank != NIXL_ANY_RANK && !nxr_is_rank(rank)) {
+        return nxr_fail_rank("nixl_notify_recv", rank);
+    }
+    if (timeout_ns < 0 || note_p == NULL ||
+        note_p->struct_nbytes < offsetof(struct nixl_note, payload) ||
+        note_p->struct_nbytes > sizeof(*note_p)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_notify_recv", rank, "", 0, "%s",
+                        timeout_ns < 0   ? "the timeout is negative"
+                        : note_p == NULL ? "note_p is NULL"
+                                         : "note_p was not made ready with nixl_note_init()");
+    }
+    return NIXL_OK;
+}
+
+/* What lies in the queue, since no call has wanted it: how many, and the oldest. */
+static void tell_unmatched(char *text, size_t nbytes)
+{
+    const struct queued_note *oldest;
+    struct nxr_list *link, *after;
+    size_t n = 0;
+
+    text[0] = '\0';
+    lock_inbox();
+    nxr_list_for_each (link, after, &inbox.queue) {
+        n++;
+    }
+    if (n > 0) {
+        oldest = nxr_list_entry(inbox.queue.next, struct queued_note, link);
+        snprintf(text, nbytes, "; %zu unmatched %s queued: %srank %d, tag %llu, %u bytes, for %s",
+                 n, n == 1 ? "is" : "are", n == 1 ? "" : "the oldest of ", oldest->rank,
+                 (unsigned long long)oldest->tag, oldest->nbytes,
+                 nxr_duration(nxr_coarse_now_ns() - oldest->since_ns).text);
+    }
+    unlock_inbox();
+}
+
+/* "no notification from rank 0 with tag 42 within 2 s; 1 unmatched is queued: ..." */
+static int fail_timeout(const struct receive *receive, int64_t timeout_ns)
+{
+    char from[32] = "any rank", tag[64] = "any tag", unmatched[160];
+
+    if (receive->peer != NULL) {
+        snprintf(from, sizeof(from), "rank %d", receive->rank);
+    }
+    if (receive->mask == UINT64_MAX) {
+        snprintf(tag, sizeof(tag), "tag %llu", (unsigned long long)receive->tag);
+    } else if (receive->mask != 0) {
+        snprintf(tag, sizeof(tag), "tag %#llx (mask %#llx)", (unsigned long long)receive->tag,
+                 (unsigned long long)receive->mask);
+    }
+    tell_unmatched(unmatched, sizeof(unmatched));
+    return nxr_fail(NIXL_ERR_TIMEOUT, "nixl_notify_recv", receive->rank, "", 0,
+                    "no notification from %s with %s within %s%s", from, tag,
+                    nxr_duration(timeout_ns).text, unmatched);
+}
+
+static int fail_receive(const struct receive *receive, int status, int64_t timeout_ns)
+{
+    switch (status) {
+    case NIXL_ERR_PEER_LOST:
+        return nxr_peer_fail_lost("nixl_notify_recv", receive->lost_rank, "");
+    case NIXL_ERR_TRUNCATED:
+        return nxr_fail(status, "nixl_notify_recv", receive->rank, "", 0,
+                        "the payload is larger than the note's room of %zu bytes", receive->room);
+    case NIXL_ERR_LIMIT:
+        return nxr_fail(status, "nixl_notify_recv", receive->rank, "", 0,
+                        "notifications that no call has wanted fill NIXLRUN_NOTE_QUEUE");
+    default:
+        return fail_timeout(receive, timeout_ns);
+    }
+}
+
+int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_ns,
+                     struct nixl_note *note_p)
+{
+    struct receive receive = {.rank = rank, .tag = tag, .mask = tag_mask, .note = note_p};
+    int status = check_receive(rank, timeout_ns, note_p);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    receive.room = note_p->struct_nbytes - offsetof(struct nixl_note, payload);
+    if (rank != NIXL_ANY_RANK) {
+        receive.peer = nxr_peer_get(rank);
+        if (receive.peer == NULL) {
+            return nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_notify_recv", rank, "", 0, "no memory");
+        }
+        if (timeout_ns != 0 && atomic_load(&receive.peer->link) == NXR_LINK_NONE) {
+            /* Waiting for a rank means to hear of its death. */
+            pthread_mutex_lock(&nxr_job.lock);
+            nxr_link_want(receive.peer);
+            pthread_mutex_unlock(&nxr_job.lock);
+        }
+    }
+    status = nxr_wait(try_receive, &receive, timeout_ns);
+    status = status == NIXL_OK ? receive.status : status;
+    return status >= 0 ? status : fail_receive(&receive, status, timeout_ns);
+}
+
+void nxr_inbox_reset(void)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&inbox.queue)) != NULL) {
+        free(nxr_list_entry(link, struct queued_note, link));
+    }
+    atomic_store(&inbox.peers, NULL);
+    atomic_store(&inbox.queued_nbytes, 0);
+    inbox.turn = NULL;
+    inbox.n_deaths_told = 0;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sending notifications: straight into the peer's ring; held back while earlier puts of this
+ * process to the peer are under way; waiting for credit when the ring is full.
+ * Lock: peer.send_lock. At NIXL_THREAD_SINGLE it is left out on the straight way: there only the
+ * user's one thread sends while nothing is held, and only under the lock while something is.
+ */
+#include "config.h"
+
+#include "sync/notify.h"
+#include "host/liveness.h"
+#include "core/service.h"
+#include "memory/device.h"
+#include "sync/inbox.h"
+#include "util/clock.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A notification that waits for earlier puts to become visible. */
+struct held_note {
+    struct nxr_list link;
+    uint64_t tag;
+    size_t nbytes;
+    unsigned char payload[];
+};
+
+static _Atomic uint32_t n_held_in_all;
+
+#define RETRY_NS (1 * NXR_MS)
+
+/* A peer's held notifications are bounded: beyond this the sender waits. */
+#define MAX_HELD 1024
+
+struct send {
+    struct nxr_peer *peer;
+    uint64_t tag;
+    const void *msg;
+    size_t nbytes;
+    int status; /* NIXL_ERR_AGAIN while there is no room */
+};
+
+int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nbytes,
+                     int64_t timeout_ns)
+{
+    int status;
+
+    if (__builtin_expect(nxr_is_ready() && nxr_is_rank(rank) && nbytes <= NIXL_NOTE_MAX &&
+                             (nbytes == 0 || (msg != NULL && !nxr_range_is_device(msg))) &&
+                             timeout_ns >= 0,
+                         1)) {
+        return NIXL_OK;
+    }
+    status = nxr_check_ready(operation);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank(operation, rank);
+    }
+    if (nbytes > 0 && nxr_range_is_device(msg)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                        "the payload at %p is GPU memory; allowed is host memory", msg);
+    }
+    if (nbytes > NIXL_NOTE_MAX) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                        "a payload of %zu bytes; allowed is up to %d", nbytes, NIXL_NOTE_MAX);
+    }
+    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
+                    timeout_ns < 0 ? "the timeout is negative" : "msg is NULL with nbytes > 0");
+}
+
+/* ---- sending at once ------------------------------------------------------------------------- */
+
+static inline bool must_hold(const struct nxr_peer *peer)
+{
+    return atomic_load_explicit(&peer->n_pending, memory_order_acquire) != 0 ||
+           atomic_load_explicit(&peer->n_held, memory_order_acquire) != 0;
+}
+
+/* Into the ring. Caller holds send_lock. */
+static inline int notify_send_now(struct nxr_peer *peer, uint64_t tag, const void *msg,
+                                  size_t nbytes)
+{
+    return peer->transport->notify(peer, tag, msg, nbytes);
+}
+
+/* Keep a copy until the earlier puts are visible. Caller holds send_lock. */
+static int notify_hold(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
+{
+    struct held_note *note = malloc(sizeof(*note) + nbytes);
+
+    if (note == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    note->tag = tag;
+    note->nbytes = nbytes;
+    if (nbytes > 0) {
+        memcpy(note->payload, msg, nbytes);
+    }
+    nxr_list_append(&peer->held, &note->link);
+    atomic_fetch_add(&peer->n_held, 1);
+    atomic_fetch_add(&n_held_in_all, 1);
+    return NIXL_OK;
+}
+
+static int send_or_hold(struct send *send)
+{
+    struct nxr_peer *peer = send->peer;
+    int status;
+
+    nxr_spin_lock(&peer->send_lock);
+    if (!must_hold(peer)) {
+        status = notify_send_now(peer, send->tag, send->msg, send->nbytes);
+    } else {
+        status = atomic_load(&peer->n_held) < MAX_HELD
+                     ? notify_hold(peer, send->tag, send->msg, send->nbytes)
+                     : NIXL_ERR_AGAIN;
+    }
+    nxr_spin_unlock(&peer->send_lock);
+    if (status == NIXL_OK) {
+        nxr_wake_peer(peer);
+        nxr_device_arm(); /* what is held is sent when the copies before it are over */
+        /* The last put may have ended between the look and the hold. */
+        nxr_notify_send_held(peer);
+    }
+    return status;
+}
+
+void nxr_notify_send_held(struct nxr_peer *peer)
+{
+    bool has_sent = false;
+
+    if (atomic_load_explicit(&peer->n_held, memory_order_acquire) == 0) {
+        return;
+    }
+    nxr_spin_lock(&peer->send_lock);
+    while (!nxr_list_is_empty(&peer->held) && atomic_load(&peer->n_pending) == 0) {
+        struct held_note *note = nxr_list_entry(peer->held.next, struct held_note, link);
+
+        if (!nxr_peer_is_lost(peer) &&
+            notify_send_now(peer, note->tag, note->payload, note->nbytes) == NIXL_ERR_AGAIN) {
+            break; /* the service thread tries again */
+        }
+        nxr_list_remove(&note->link);
+        free(note);
+        has_sent = true;
+        atomic_fetch_sub_explicit(&peer->n_held, 1, memory_order_release);
+        atomic_fetch_sub(&n_held_in_all, 1);
+    }
+    nxr_spin_unlock(&peer->send_lock);
+    if (has_sent && nxr_peer_is_up(peer)) {
+        nxr_wake_peer(peer);
+    }
+}
+
+void nxr_notify_retry(void)
+{
+    if (atomic_load_explicit(&n_held_in_all, memory_order_relaxed) == 0) {
+        return;
+    }
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer = nxr_peer_find(rank);
+
+        if (peer != NULL) {
+            nxr_notify_send_held(peer);
+        }
+    }
+}
+
+int64_t nxr_notify_tick(int64_t now)
+{
+    return atomic_load(&n_held_in_all) != 0 ? now + RETRY_NS : INT64_MAX;
+}
+
+/* ---- waiting for room ------------------------------------------------------------------------ */
+
+/* Try once more. Meanwhile take what peers send here: they may wait for room, too. */
+static bool try_send(void *arg)
+{
+    struct send *send = arg;
+
+    if (nxr_liveness_check(send->peer)) {
+        send->status = NIXL_ERR_PEER_LOST;
+        return true;
+    }
+    send->status = send_or_hold(send);
+    if (send->status == NIXL_ERR_AGAIN) {
+        nxr_inbox_drain();
+        return false;
+    }
+    return true;
+}
+
+static int fail_send(const char *operation, int status, const struct nxr_peer *peer,
+                     int64_t timeout_ns)
+{
+    switch (status) {
+    case NIXL_ERR_PEER_LOST:
+        return nxr_peer_fail_lost(operation, peer->rank, "");
+    case NIXL_ERR_UNSUPPORTED:
+        return nxr_peer_fail_unreached(operation, peer);
+    case NIXL_ERR_AGAIN:
+        return nxr_fail(status, operation, peer->rank, "", 0,
+                        nxr_peer_is_up(peer) ? "the queue of notifications to rank %d is full"
+                                             : "rank %d is not connected yet",
+                        peer->rank);
+    case NIXL_ERR_TIMEOUT:
+        return nxr_fail(status, operation, peer->rank, "", 0,
+                        nxr_peer_is_up(peer)
+                            ? "the queue of notifications to rank %d has had no room for %s"
+                            : "rank %d was not connected within %s",
+                        peer->rank, nxr_duration(timeout_ns).text);
+    default:
+        return nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
+    }
+}
+
+static int send_slow(const char *operation, struct send *send, int64_t timeout_ns)
+{
+    struct nxr_peer *peer = send->peer;
+    int64_t deadline = nxr_deadline(timeout_ns);
+    int status = nxr_peer_connect(peer, timeout_ns);
+
+    if (status == NIXL_INPROGRESS) {
+        return fail_send(operation, NIXL_ERR_AGAIN, peer, timeout_ns);
+    }
+    if (status != NIXL_OK) {
+        return fail_send(operation, status, peer, timeout_ns);
+    }
+    if (nxr_peer_is_lost(peer)) {
+        return fail_send(operation, NIXL_ERR_PEER_LOST, peer, timeout_ns);
+    }
+    if (!nxr_peer_is_up(peer) || peer->transport == NULL) {
+        return fail_send(operation, NIXL_ERR_UNSUPPORTED, peer, timeout_ns);
+    }
+    status = nxr_wait(try_send, send, nxr_left(timeout_ns, deadline));
+    if (status == NIXL_OK) {
+        status = send->status;
+    } else if (status == NIXL_INPROGRESS) {
+        status = NIXL_ERR_AGAIN;
+    }
+    return status == NIXL_OK ? status : fail_send(operation, status, peer, timeout_ns);
+}
+
+int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *msg, size_t nbytes,
+                    int64_t timeout_ns)
+{
+    struct nxr_peer *peer = nxr_peer_find(rank);
+    struct send send = {.tag = tag, .msg = msg, .nbytes = nbytes};
+    int status = NIXL_ERR_AGAIN;
+
+    if (__builtin_expect(peer != NULL && nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
+                             peer->transport != NULL && !must_hold(peer),
+                         1)) {
+        if (nxr_job.is_multithreaded) {
+            nxr_spin_lock(&peer->send_lock);
+            status = must_hold(peer) ? NIXL_ERR_AGAIN : notify_send_now(peer, tag, msg, nbytes);
+            nxr_spin_unlock(&peer->send_lock);
+        } else {
+            status = notify_send_now(peer, tag, msg, nbytes);
+        }
+        if (__builtin_expect(status == NIXL_OK, 1)) {
+            nxr_wake_peer(peer);
+            return NIXL_OK;
+        }
+    }
+    send.peer = peer != NULL ? peer : nxr_peer_get(rank);
+    if (send.peer == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for rank %d", rank);
+    }
+    return send_slow(operation, &send, timeout_ns);
+}
+
+int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
+{
+    int status = NIXL_ERR_AGAIN;
+    bool is_held = false;
+
+    if (nxr_peer_is_lost(peer)) {
+        return NIXL_ERR_PEER_LOST;
+    }
+    nxr_spin_lock(&peer->send_lock);
+    if (!must_hold(peer)) {
+        status = notify_send_now(peer, tag, msg, nbytes);
+    }
+    if (status == NIXL_ERR_AGAIN) {
+        status = notify_hold(peer, tag, msg, nbytes);
+        is_held = status == NIXL_OK;
+    }
+    nxr_spin_unlock(&peer->send_lock);
+    if (is_held) {
+        nxr_notify_send_held(peer);
+        nxr_service_kick(); /* it tries again what finds no room */
+    } else if (status == NIXL_OK) {
+        nxr_wake_peer(peer);
+    }
+    return status;
+}
+
+int nxr_notify_put(struct nxr_part *part, const struct nxr_put_notify *what)
+{
+    struct nxr_peer *peer = part->peer;
+    int status = NIXL_ERR_AGAIN;
+
+    nxr_spin_lock(&peer->send_lock);
+    if (!must_hold(peer)) {
+        status = part->transport->put_notify(part, what);
+    }
+    nxr_spin_unlock(&peer->send_lock);
+    return status;
+}
+
+int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes, int64_t timeout_ns)
+{
+    int status = nxr_notify_check("nixl_notify", rank, msg, nbytes, timeout_ns);
+
+    return status == NIXL_OK ? nxr_notify_send("nixl_notify", rank, tag, msg, nbytes, timeout_ns)
+                             : status;
+}
+
+int nxr_host_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
+{
+    return nxr_ring_push(&peer->tx, tag, msg, nbytes) ? NIXL_OK : NIXL_ERR_AGAIN;
+}

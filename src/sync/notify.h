@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Notifications. The inbox is the set of rings that peers write into plus a queue of what was taken
+ * out of them without being received: because a call wanted another tag, or because this rank waits
+ * for room at a peer that may be waiting for room here.
+ */
+#ifndef NXR_SYNC_NOTIFY_H
+#define NXR_SYNC_NOTIFY_H
+
+#include "core/job.h"
+
+/* Are the arguments of a notification good? Records the failure. */
+int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nbytes,
+                     int64_t timeout_ns);
+
+/* Send; the arguments were checked. */
+int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *msg, size_t nbytes,
+                    int64_t timeout_ns);
+
+/*
+ * Send, or keep a copy until there is room and earlier puts are visible; never waits. The peer is
+ * connected. NIXL_OK, NIXL_ERR_PEER_LOST, NIXL_ERR_NO_MEMORY. Any thread.
+ */
+int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
+
+/* Put and notify in one trip, or NIXL_ERR_AGAIN: nothing happened. */
+int nxr_notify_put(struct nxr_part *part, const struct nxr_put_notify *what);
+
+/* Send what was held back behind puts that are complete now. Any thread. */
+void nxr_notify_send_held(struct nxr_peer *peer);
+
+/* Held ones that found no room: try again (service thread, without job.lock), and when. */
+void nxr_notify_retry(void);
+int64_t nxr_notify_tick(int64_t now);
+
+/* A peer may write into its ring now. */
+void nxr_inbox_add(struct nxr_peer *peer);
+
+/* Does a notification wait? For nixl_event_arm(). */
+bool nxr_inbox_has_any(void);
+
+/* Forget everything (last finalize). */
+void nxr_inbox_reset(void);
+
+#endif

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiting for signals: the public calls. Nothing is kept but, in each thread, how many deaths its
+ * waits have told the caller of. A word in device memory is copied out to be looked at, again and
+ * again with growing pauses, which end early where the library changes such a word. No lock.
+ */
+#include "config.h"
+
+#include "sync/device_word.h"
+#include "core/event.h"
+#include "core/job.h"
+#include "transports/transport.h"
+#include "util/clock.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+#include <stdio.h>
+
+/* How soon a waiter that sleeps looks at words that GPUs may store to, at first and in the end. */
+#define FIRST_LOOK_NS (200 * NXR_US)
+#define LAST_LOOK_NS  (8 * NXR_MS)
+
+/* Deaths that signal waits of this thread have returned, of the job that was the n-th. */
+static __thread unsigned told_of_start NXR_TLS_MODEL;
+static __thread int n_deaths_told NXR_TLS_MODEL;
+
+struct signal_wait {
+    const uint64_t *const *words; /* where they lie; NULL: at `base`, `stride` bytes apart */
+    const char *base;
+    size_t stride;
+    size_t n_words;
+    enum nixl_type type;
+    enum nixl_compare compare;
+    uint64_t value; /* its bits */
+    size_t index;
+    uint64_t seen; /* its bits */
+    bool is_lost;  /* a rank has died, and no signal was there */
+};
+
+static inline const void *word_at(const struct signal_wait *wait, size_t i)
+{
+    return wait->words != NULL ? (const void *)wait->words[i] : wait->base + i * wait->stride;
+}
+
+/* Acquire: pairs with the signal's atomic, behind which the data was put. */
+static inline uint64_t load_word(const void *word, enum nixl_type type)
+{
+    return nxr_type_nbytes(type) == sizeof(uint64_t)
+               ? atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire)
+               : atomic_load_explicit((const _Atomic uint32_t *)word, memory_order_acquire);
+}
+
+/* A number in the order of which numbers of the type with such bits are. */
+static inline uint64_t order_of(uint64_t bits, enum nixl_type type)
+{
+    const uint64_t sign = UINT64_C(1) << 63;
+
+    switch (type) {
+    case NIXL_INT32:
+        return (uint64_t)(int64_t)(int32_t)(uint32_t)bits ^ sign;
+    case NIXL_INT64:
+        return bits ^ sign;
+    default:
+        return bits;
+    }
+}
+
+static inline bool is_true(uint64_t seen, enum nixl_compare compare, uint64_t value)
+{
+    switch (compare) {
+    case NIXL_EQ:
+        return seen == value;
+    case NIXL_NE:
+        return seen != value;
+    case NIXL_LT:
+        return seen < value;
+    case NIXL_LE:
+        return seen <= value;
+    case NIXL_GT:
+        return seen > value;
+    default:
+        return seen >= value;
+    }
+}
+
+/* Does that word compare true? Then it is what the wait has found. */
+static inline bool take_if_true(struct signal_wait *wait, size_t i, uint64_t seen)
+{
+    if (!is_true(order_of(seen, wait->type), wait->compare, order_of(wait->value, wait->type))) {
+        return false;
+    }
+    wait->index = i;
+    wait->seen = seen;
+    return true;
+}
+
+static bool is_raised(void *arg)
+{
+    struct signal_wait *wait = arg;
+    int n_deaths = nxr_event_n_deaths(); /* before the look: what the dead had raised is seen */
+
+    for (size_t i = 0; i < wait->n_words; i++) {
+        if (take_if_true(wait, i, load_word(word_at(wait, i), wait->type))) {
+            return true;
+        }
+    }
+    wait->is_lost = __builtin_expect(n_deaths > n_deaths_told, 0);
+    return wait->is_lost;
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+#define NUMBER_NBYTES 24
+
+static const char *number_text(uint64_t bits, enum nixl_type type, char text[NUMBER_NBYTES])
+{
+    bool is_signed = type == NIXL_INT32 || type == NIXL_INT64;
+    int64_t number = type == NIXL_INT32 ? (int32_t)(uint32_t)bits : (int64_t)bits;
+
+    if (is_signed) {
+        snprintf(text, NUMBER_NBYTES, "%lld", (long long)number);
+    } else {
+        snprintf(text, NUMBER_NBYTES, "%llu", (unsigned long long)bits);
+    }
+    return text;
+}
+
+/* "signal is 0; waiting for >= 1". What lies in device memory is not read again for that. */
+static void signal_wait_describe(const struct signal_wait *wait, char *text, size_t nbytes)
+{
+    static const char *const compare_texts[] = {"==", "!=", "<", "<=", ">", ">="};
+    const void *first = word_at(wait, 0);
+    const char *compare = compare_texts[wait->compare];
+    char wanted[NUMBER_NBYTES], seen[NUMBER_NBYTES] = "in device memory";
+
+    number_text(wait->value, wait->type, wanted);
+    if (nxr_range_find(first) == NULL) {
+        number_text(load_word(first, wait->type), wait->type, seen);
+    }
+    if (wait->n_words == 1) {
+        snprintf(text, nbytes, "signal is %s; waiting for %s %s", seen, compare, wanted);
+    } else {
+        snprintf(text, nbytes, "none of %zu signals is %s %s; the first is %s", wait->n_words,
+                 compare, wanted, seen);
+    }
+}
+
+/* Whoever would have raised the signal may be the one that died: the caller has to know. */
+static int fail_lost(const char *operation, const struct signal_wait *wait)
+{
+    int rank = nxr_event_death(n_deaths_told++);
+    const struct nxr_peer *peer = nxr_peer_find(rank);
+    bool has_left = peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED;
+    char text[128];
+
+    signal_wait_describe(wait, text, sizeof(text));
+    return nxr_fail(NIXL_ERR_PEER_LOST, operation, rank, "", 0, "rank %d has %s: %s", rank,
+                    has_left ? "left the job" : "died", text);
+}
+
+static int fail_wait(const char *operation, int status, const struct signal_wait *wait,
+                     int64_t timeout_ns)
+{
+    char text[128];
+
+    if (status != NIXL_ERR_TIMEOUT) {
+        return nxr_fail(status, operation, -1, "", 0, "a word in device memory cannot be read: %s",
+                        nixl_strerror(status));
+    }
+    signal_wait_describe(wait, text, sizeof(text));
+    return nxr_fail(status, operation, -1, "", 0, "after %s: %s", nxr_duration(timeout_ns).text,
+                    text);
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+/* Is there none, or is one NULL or not aligned? Those of an array are if its first two are. */
+static bool has_bad_word(const struct signal_wait *wait)
+{
+    size_t mask = nxr_type_nbytes(wait->type) - 1;
+    bool is_bad = wait->n_words == 0;
+
+    if (wait->words == NULL) {
+        return is_bad || wait->base == NULL || ((uintptr_t)wait->base & mask) != 0 ||
+               (wait->n_words > 1 && (wait->stride & mask) != 0);
+    }
+    for (size_t i = 0; !is_bad && i < wait->n_words; i++) {
+        is_bad = wait->words[i] == NULL || ((uintptr_t)wait->words[i] & mask) != 0;
+    }
+    return is_bad;
+}
+
+static inline int check_wait(const char *operation, const struct signal_wait *wait,
+                             int64_t timeout_ns)
+{
+    int status = nxr_check_ready(operation);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (has_bad_word(wait)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "a word is NULL or not aligned to %zu bytes, or there is none",
+                        nxr_type_nbytes(wait->type));
+    }
+    if (timeout_ns < 0 || (unsigned)wait->compare > NIXL_GE) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
+                        timeout_ns < 0 ? "the timeout is negative"
+                                       : "the comparison does not exist");
+    }
+    return NIXL_OK;
+}
+
+/* ---- words in device memory ------------------------------------------------------------------ */
+
+#define FIRST_PAUSE_NS (2 * NXR_US) /* between two looks at words in device memory */
+#define LAST_PAUSE_NS  (200 * NXR_US)
+
+static bool is_any_device(const struct signal_wait *wait)
+{
+    for (size_t i = 0; i < wait->n_words; i++) {
+        if (nxr_range_find(word_at(wait, i)) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* NIXL_OK: a word compares true. NIXL_INPROGRESS: none does. Else one cannot be read. */
+static int look_at_all(struct signal_wait *wait)
+{
+    for (size_t i = 0; i < wait->n_words; i++) {
+        const void *word = word_at(wait, i);
+        const struct nxr_range *range = nxr_range_find(word);
+        uint64_t seen = 0;
+        int status = NIXL_OK;
+
+        if (range != NULL) {
+            status = nxr_device_copy(NULL, &seen, range, word, nxr_type_nbytes(wait->type));
+        } else {
+            seen = load_word(word, wait->type);
+        }
+        if (status != NIXL_OK) {
+            return status;
+        }
+        if (take_if_true(wait, i, seen)) {
+            return NIXL_OK;
+        }
+    }
+    return NIXL_INPROGRESS;
+}
+
+static bool signal_wait_has_changed(void *arg)
+{
+    return atomic_load(&nxr_device_n_changes) != *(const uint64_t *)arg;
+}
+
+static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
+{
+    int64_t deadline = nxr_deadline(timeout_ns), pause_ns = FIRST_PAUSE_NS;
+
+    for (;;) {
+        uint64_t n_changes = atomic_load(&nxr_device_n_changes);
+        int n_deaths = nxr_event_n_deaths();
+        int status = look_at_all(wait);
+        int64_t left_ns = nxr_left(timeout_ns, deadline);
+
+        if (status != NIXL_INPROGRESS) {
+            return status;
+        }
+        wait->is_lost = n_deaths > n_deaths_told;
+        if (wait->is_lost) {
+            return NIXL_OK;
+        }
+        if (timeout_ns == 0 || left_ns <= 1) {
+            return timeout_ns == 0 ? NIXL_INPROGRESS : NIXL_ERR_TIMEOUT;
+        }
+        status =
+            nxr_wait(signal_wait_has_changed, &n_changes, pause_ns < left_ns ? pause_ns : left_ns);
+        pause_ns = status == NIXL_OK              ? FIRST_PAUSE_NS
+                   : 2 * pause_ns < LAST_PAUSE_NS ? 2 * pause_ns
+                                                  : LAST_PAUSE_NS;
+    }
+}
+
+/* ---- all words ------------------------------------------------------------------------------- */
+
+/*
+ * A GPU that stores into a word wakes nobody: where this process has device memory the waiter looks
+ * again after a while, which grows.
+ */
+static int wait_looking(struct signal_wait *wait, int64_t timeout_ns)
+{
+    int64_t deadline = nxr_deadline(timeout_ns), look_after = FIRST_LOOK_NS, left, turn;
+    int status;
+
+    do {
+        left = nxr_left(timeout_ns, deadline);
+        turn = left < look_after ? left : look_after;
+        status = nxr_wait(is_raised, wait, turn);
+        look_after = look_after < LAST_LOOK_NS ? 2 * look_after : look_after;
+    } while (status == NIXL_ERR_TIMEOUT && turn < left);
+    return status;
+}
+
+static int wait_signals(const char *operation, struct signal_wait *wait, int64_t timeout_ns)
+{
+    bool is_looking = atomic_load_explicit(&nxr_range_bounds, memory_order_relaxed) != 0;
+    int status;
+
+    if (told_of_start != nxr_job.n_starts) {
+        told_of_start = nxr_job.n_starts;
+        n_deaths_told = 0;
+    }
+    status = is_any_device(wait)            ? wait_device(wait, timeout_ns)
+             : is_looking && timeout_ns > 0 ? wait_looking(wait, timeout_ns)
+                                            : nxr_wait(is_raised, wait, timeout_ns);
+    if (status == NIXL_OK && wait->is_lost) {
+        return fail_lost(operation, wait);
+    }
+    if (status == NIXL_OK || status == NIXL_INPROGRESS) {
+        return status;
+    }
+    return fail_wait(operation, status, wait, timeout_ns);
+}
+
+/* Looks at one word with nothing in between, a microsecond or so, for peers that answer at once. */
+#define CLOSE_LOOKS 512
+
+static inline bool signal_wait_look_closely(const uint64_t *word, enum nixl_compare compare,
+                                            uint64_t value, int n_looks, uint64_t *seen_p)
+{
+    for (int i = 0; i < n_looks; i++) {
+        *seen_p = atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
+        if (is_true(*seen_p, compare, value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t value,
+                     int64_t timeout_ns, uint64_t *seen_p)
+{
+    struct signal_wait wait = {
+        .words = &word, .n_words = 1, .type = NIXL_UINT64, .compare = compare, .value = value};
+    int status = check_wait("nixl_signal_wait", &wait, timeout_ns);
+
+    if (status == NIXL_OK && nxr_range_is_device(word)) {
+        status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
+    } else if (status == NIXL_OK &&
+               !signal_wait_look_closely(
+                   word, compare, value,
+                   timeout_ns != 0 && nxr_wait_looks_closely() ? CLOSE_LOOKS : 1, &wait.seen)) {
+        status = wait_signals("nixl_signal_wait", &wait, timeout_ns);
+    }
+    if (status == NIXL_OK && seen_p != NULL) {
+        *seen_p = wait.seen;
+    }
+    return status;
+}
+
+/* A checked wait; seen_p is one of its type. */
+static int wait_for_any(const char *operation, struct signal_wait *wait, int64_t timeout_ns,
+                        size_t *index_p, void *seen_p)
+{
+    int status = check_wait(operation, wait, timeout_ns);
+
+    if (status == NIXL_OK) {
+        status = wait_signals(operation, wait, timeout_ns);
+    }
+    if (status == NIXL_OK && index_p != NULL) {
+        *index_p = wait->index;
+    }
+    if (status == NIXL_OK && seen_p != NULL) {
+        nxr_word_store_value(seen_p, wait->seen, nxr_type_nbytes(wait->type));
+    }
+    return status;
+}
+
+int nixl_signal_wait_any(const uint64_t *const *words, size_t nwords, enum nixl_compare compare,
+                         uint64_t value, int64_t timeout_ns, size_t *index_p, uint64_t *seen_p)
+{
+    static const uint64_t *const none[] = {NULL};
+    struct signal_wait wait = {.words = words != NULL ? words : none,
+                               .n_words = words != NULL ? nwords : 0,
+                               .type = NIXL_UINT64,
+                               .compare = compare,
+                               .value = value};
+
+    return wait_for_any("nixl_signal_wait_any", &wait, timeout_ns, index_p, seen_p);
+}
+
+static int wait_words(const char *operation, struct signal_wait *wait, const void *value,
+                      int64_t timeout_ns, size_t *index_p, void *seen_p)
+{
+    int status = nxr_check_ready(operation);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if ((unsigned)wait->type > NIXL_UINT64) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "type %u; allowed are whole numbers, NIXL_INT32 (%d) to NIXL_UINT64 (%d)",
+                        (unsigned)wait->type, NIXL_INT32, NIXL_UINT64);
+    }
+    if (value == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "the value is NULL");
+    }
+    wait->value = nxr_word_load_value(value, nxr_type_nbytes(wait->type));
+    return wait_for_any(operation, wait, timeout_ns, index_p, seen_p);
+}
+
+int nixl_word_wait(const void *word, enum nixl_type type, enum nixl_compare compare,
+                   const void *value, int64_t timeout_ns, void *seen_p)
+{
+    struct signal_wait wait = {.base = word, .n_words = 1, .type = type, .compare = compare};
+
+    return wait_words("nixl_word_wait", &wait, value, timeout_ns, NULL, seen_p);
+}
+
+int nixl_word_wait_any(const void *base, size_t stride, size_t nwords, enum nixl_type type,
+                       enum nixl_compare compare, const void *value, int64_t timeout_ns,
+                       size_t *index_p, void *seen_p)
+{
+    struct signal_wait wait = {
+        .base = base, .stride = stride, .n_words = nwords, .type = type, .compare = compare};
+
+    return wait_words("nixl_word_wait_any", &wait, value, timeout_ns, index_p, seen_p);
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Atomics and raising signals: the public calls. A word in memory that is mapped here is changed
+ * in place; else its transport does it, or its owner, asked by a message (host/word_ask.c). No
+ * lock of its own.
+ */
+#include "config.h"
+
+#include "host/word_ask.h"
+#include "region/region.h"
+#include "transfer/transfer.h"
+#include "sync/word.h"
+#include "util/copy.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+#include <string.h>
+
+/* ---- changing a word ------------------------------------------------------------------------- */
+
+/* Has the peer puts under way that the word must not overtake? */
+static inline bool has_pending(const struct nxr_peer *peer)
+{
+    return atomic_load_explicit(&peer->n_pending, memory_order_acquire) != 0;
+}
+
+/* The part, if the word is in range and aligned and can be changed in place, at once; else NULL. */
+static inline struct nxr_part *word_usable_part(int rank, struct nixl_region *region,
+                                                const struct nxr_atomic *atomic)
+{
+    struct nxr_part *part = nxr_region_part(region, rank);
+    size_t nbytes = nxr_type_nbytes(atomic->type);
+
+    if (__builtin_expect(part == NULL || part->method != NXR_METHOD_MEMCPY ||
+                             !nxr_part_has_range(part, atomic->offset, nbytes) ||
+                             (((uintptr_t)part->addr + atomic->offset) & (nbytes - 1)) != 0 ||
+                             has_pending(part->peer),
+                         0)) {
+        return NULL;
+    }
+    return part;
+}
+
+/* Where the owner has a part, or this process, which begins as aligned as that. */
+static uint64_t part_addr(const struct nxr_part *part)
+{
+    return part->method == NXR_METHOD_MEMCPY ? (uintptr_t)part->addr : part->key.addr;
+}
+
+int nxr_word_find_part(const char *operation, int rank, struct nixl_region *region,
+                       const struct nxr_atomic *atomic, struct nxr_part **part_p)
+{
+    size_t nbytes = nxr_type_nbytes(atomic->type);
+    int status = nxr_transfer_find_part(operation, rank, region, atomic->offset, nbytes, part_p);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (((part_addr(*part_p) + atomic->offset) & (nbytes - 1)) != 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, (*part_p)->transport->name, 0,
+                        "the word at offset %llu of region '%s' is not aligned to its %zu bytes",
+                        (unsigned long long)atomic->offset, region->name, nbytes);
+    }
+    return NIXL_OK;
+}
+
+/* Everything but the usual: first use, bad arguments, earlier puts that are under way. */
+static int word_find_part(const char *operation, int rank, struct nixl_region *region,
+                          const struct nxr_atomic *atomic, struct nxr_part **part_p)
+{
+    int status = nxr_word_find_part(operation, rank, region, atomic, part_p);
+
+    return status == NIXL_OK && has_pending((*part_p)->peer)
+               ? nxr_transfer_fence(operation, (*part_p)->peer)
+               : status;
+}
+
+/* Whoever waits for the word looks at once. */
+static inline int change_mapped(struct nxr_part *part, const struct nxr_atomic *atomic,
+                                uint64_t *fetched_p)
+{
+    nxr_guard_word *word;
+    int status = nxr_guard_enter(part, &word);
+
+    if (__builtin_expect(status == NIXL_OK, 1)) {
+        *fetched_p = nxr_atomic_apply(part->addr + atomic->offset, atomic);
+        nxr_guard_leave(word);
+        if (atomic->op != NIXL_ATOMIC_FETCH) {
+            nxr_wake_peer(part->peer);
+        }
+    }
+    return status;
+}
+
+int nxr_word_change(struct nxr_part *part, const struct nxr_atomic *atomic, bool is_signal,
+                    uint64_t *fetched_p)
+{
+    int status;
+
+    if (part->method == NXR_METHOD_MEMCPY) {
+        return change_mapped(part, atomic, fetched_p);
+    }
+    status = is_signal ? part->transport->signal(part, atomic)
+                       : part->transport->atomic(part, atomic, fetched_p);
+    return status == NIXL_ERR_AGAIN ? nxr_word_ask(part, atomic, fetched_p) : status;
+}
+
+static int change_slow(const char *operation, int rank, struct nixl_region *region,
+                       const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
+{
+    struct nxr_part *part;
+    int status = word_find_part(operation, rank, region, atomic, &part);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    status = nxr_word_change(part, atomic, is_signal, fetched_p);
+    return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, part);
+}
+
+static inline int word_change(const char *operation, int rank, struct nixl_region *region,
+                              const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
+{
+    struct nxr_part *part = word_usable_part(rank, region, atomic);
+
+    if (__builtin_expect(part != NULL && change_mapped(part, atomic, fetched_p) == NIXL_OK, 1)) {
+        return NIXL_OK;
+    }
+    return change_slow(operation, rank, region, atomic, is_signal, fetched_p);
+}
+
+/* ---- atomics --------------------------------------------------------------------------------- */
+
+/* The operation must exist for the type. */
+static int fail_atomic(const char *operation, int rank, unsigned type, unsigned op)
+{
+    if (nxr_type_nbytes(type) == 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                        "type %u; allowed is NIXL_INT32 (0) to NIXL_DOUBLE (%d)", type,
+                        NIXL_DOUBLE);
+    }
+    if (op > NIXL_ATOMIC_FETCH) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                        "operation %u; allowed is NIXL_ATOMIC_ADD (0) to NIXL_ATOMIC_FETCH (%d)",
+                        op, NIXL_ATOMIC_FETCH);
+    }
+    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                    "operation %u combines bits, which is not for NIXL_FLOAT and NIXL_DOUBLE", op);
+}
+
+int nxr_atomic_of(const char *operation, int rank, uint64_t offset, enum nixl_type type,
+                  enum nixl_atomic_op op, const void *operand, struct nxr_atomic *atomic_p)
+{
+    if (__builtin_expect((unsigned)op > NIXL_ATOMIC_FETCH || !nxr_atomic_is_valid(type, op), 0)) {
+        *atomic_p = (struct nxr_atomic){0};
+        return fail_atomic(operation, rank, type, op);
+    }
+    if (operand == NULL && op != NIXL_ATOMIC_FETCH) {
+        *atomic_p = (struct nxr_atomic){0};
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "the operand is NULL");
+    }
+    *atomic_p = (struct nxr_atomic){.op = (uint8_t)op, .type = (uint8_t)type, .offset = offset};
+    if (op != NIXL_ATOMIC_FETCH) {
+        atomic_p->operand = nxr_word_load_value(operand, nxr_type_nbytes(type));
+    }
+    return NIXL_OK;
+}
+
+int nxr_atomic_of_swap(const char *operation, int rank, uint64_t offset, enum nixl_type type,
+                       const void *expected, const void *desired, struct nxr_atomic *atomic_p)
+{
+    if (!nxr_atomic_is_valid(type, NXR_ATOMIC_COMPARE_SWAP)) {
+        *atomic_p = (struct nxr_atomic){0};
+        return fail_atomic(operation, rank, type, 0);
+    }
+    if (expected == NULL || desired == NULL) {
+        *atomic_p = (struct nxr_atomic){0};
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "the %s value is NULL",
+                        expected == NULL ? "expected" : "desired");
+    }
+    *atomic_p = (struct nxr_atomic){
+        .op = NXR_ATOMIC_COMPARE_SWAP,
+        .type = (uint8_t)type,
+        .offset = offset,
+        .compare = nxr_word_load_value(expected, nxr_type_nbytes(type)),
+        .operand = nxr_word_load_value(desired, nxr_type_nbytes(type)),
+    };
+    return NIXL_OK;
+}
+
+/* Apply the atomic, and store the previous value of the word where the caller wants it. */
+static inline int change_and_fetch(const char *operation, int rank, struct nixl_region *region,
+                                   const struct nxr_atomic *atomic, void *fetched_p)
+{
+    uint64_t fetched = 0;
+    int status = word_change(operation, rank, region, atomic, false, &fetched);
+
+    if (status == NIXL_OK && fetched_p != NULL) {
+        nxr_word_store_value(fetched_p, fetched, nxr_type_nbytes(atomic->type));
+    }
+    return status;
+}
+
+int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
+                enum nixl_atomic_op op, const void *operand, void *fetched_p)
+{
+    struct nxr_atomic atomic;
+    int status = nxr_atomic_of("nixl_atomic", rank, offset, type, op, operand, &atomic);
+
+    return status == NIXL_OK ? change_and_fetch("nixl_atomic", rank, region, &atomic, fetched_p)
+                             : status;
+}
+
+int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,
+                             enum nixl_type type, const void *expected, const void *desired,
+                             void *fetched_p)
+{
+    static const char operation[] = "nixl_atomic_compare_swap";
+    struct nxr_atomic atomic;
+    int status = nxr_atomic_of_swap(operation, rank, offset, type, expected, desired, &atomic);
+
+    return status == NIXL_OK ? change_and_fetch(operation, rank, region, &atomic, fetched_p)
+                             : status;
+}
+
+/* ---- raising signals ------------------------------------------------------------------------- */
+
+int nxr_signal_fail_op(const char *operation, int rank, unsigned op)
+{
+    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                    "signal operation %u; allowed is NIXL_SIGNAL_ADD (%d) or NIXL_SIGNAL_SET (%d)",
+                    op, NIXL_SIGNAL_ADD, NIXL_SIGNAL_SET);
+}
+
+static inline int raise_signal(const char *operation, int rank, struct nixl_region *region,
+                               uint64_t offset, enum nixl_signal_op op, uint64_t value)
+{
+    const struct nxr_atomic atomic = nxr_signal_atomic(offset, op, value);
+    uint64_t before;
+
+    return word_change(operation, rank, region, &atomic, true, &before);
+}
+
+int nixl_signal_set(int rank, struct nixl_region *region, uint64_t offset, uint64_t value)
+{
+    return raise_signal("nixl_signal_set", rank, region, offset, NIXL_SIGNAL_SET, value);
+}
+
+int nixl_signal_add(int rank, struct nixl_region *region, uint64_t offset, uint64_t value)
+{
+    return raise_signal("nixl_signal_add", rank, region, offset, NIXL_SIGNAL_ADD, value);
+}
+
+int nxr_word_put_in_one_trip(int rank, struct nixl_region *region,
+                             const struct nxr_put_signal *what)
+{
+    const struct nxr_part *word_part = what->word_part;
+    struct nxr_part *part = nxr_region_part(region, rank);
+
+    if (part == NULL || what->src == NULL || what->nbytes == 0 || nxr_range_is_device(what->src) ||
+        !nxr_part_has_range(part, what->offset, what->nbytes) ||
+        word_part->transport != part->transport || part->method < NXR_METHOD_MESSAGE ||
+        has_pending(part->peer)) { /* which the signal must not overtake */
+        return NIXL_ERR_AGAIN;
+    }
+    return part->transport->put_signal(part, what);
+}
+
+/* A signal that follows a put. */
+struct signal {
+    const char *operation;
+    int rank;
+    struct nixl_region *region;
+    const struct nxr_atomic *atomic;
+};
+
+static int raise_behind(void *arg)
+{
+    const struct signal *signal = arg;
+    uint64_t before;
+
+    return change_slow(signal->operation, signal->rank, signal->region, signal->atomic, true,
+                       &before);
+}
+
+/* Where the word is not changed in place at once. Nothing is moved for a signal that cannot be. */
+static int put_signal_slow(const char *operation, int rank, struct nixl_region *region,
+                           struct nixl_region *signal_region, const struct nxr_put_signal *what)
+{
+    const struct nxr_piece piece = {what->offset, (void *)what->src, what->nbytes};
+    struct signal signal = {operation, rank, signal_region, &what->atomic};
+    struct nxr_put_signal whole = *what;
+    struct nxr_part *part;
+    int status = word_find_part(operation, rank, signal_region, &what->atomic, &part);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    whole.word_part = part;
+    return nxr_word_put_in_one_trip(rank, region, &whole) == NIXL_OK
+               ? NIXL_OK
+               : nxr_transfer_put_then(operation, rank, region, &piece, raise_behind, &signal);
+}
+
+/*
+ * Data and word lie in one part, which the processor reaches: it is looked at and guarded once for
+ * both. False: nothing happened.
+ */
+static inline bool put_signal_in_place(struct nxr_part *part, const struct nxr_put_signal *what)
+{
+    nxr_guard_word *word;
+
+    if (__builtin_expect(what->src == NULL || what->nbytes == 0 ||
+                             !nxr_part_has_range(part, what->offset, what->nbytes) ||
+                             nxr_range_is_device(what->src) ||
+                             nxr_guard_enter(part, &word) != NIXL_OK,
+                         0)) {
+        return false;
+    }
+    nxr_copy(part->addr + what->offset, what->src, what->nbytes);
+    (void)nxr_atomic_apply(part->addr + what->atomic.offset, &what->atomic);
+    nxr_guard_leave(word);
+    nxr_wake_peer(part->peer);
+    return true;
+}
+
+bool nxr_word_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
+                          const struct nxr_put_signal *what)
+{
+    struct nxr_part *part = word_usable_part(rank, signal_region, &what->atomic);
+
+    return part != NULL && region == signal_region && put_signal_in_place(part, what);
+}
+
+bool nxr_word_change_at_once(int rank, struct nixl_region *region, const struct nxr_atomic *atomic,
+                             uint64_t *fetched_p)
+{
+    struct nxr_part *part = word_usable_part(rank, region, atomic);
+
+    return part != NULL && change_mapped(part, atomic, fetched_p) == NIXL_OK;
+}
+
+static inline int put_signal(const char *operation, int rank, struct nixl_region *region,
+                             struct nixl_region *signal_region, const struct nxr_put_signal *what)
+{
+    struct nxr_part *part = word_usable_part(rank, signal_region, &what->atomic);
+    uint64_t before;
+    int status;
+
+    if (__builtin_expect(part == NULL, 0)) {
+        return put_signal_slow(operation, rank, region, signal_region, what);
+    }
+    if (__builtin_expect(region == signal_region && put_signal_in_place(part, what), 1)) {
+        return NIXL_OK;
+    }
+    status = nxr_transfer_put(operation, rank, region, what->offset, what->src, what->nbytes);
+    if (__builtin_expect(status != NIXL_OK, 0)) {
+        return status;
+    }
+    if (__builtin_expect(!has_pending(part->peer) &&
+                             change_mapped(part, &what->atomic, &before) == NIXL_OK,
+                         1)) {
+        return NIXL_OK;
+    }
+    return change_slow(operation, rank, signal_region, &what->atomic, true, &before);
+}
+
+int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region *region,
+                            struct nixl_region *signal_region, const struct nxr_put_signal *what)
+{
+    return put_signal(operation, rank, region, signal_region, what);
+}
+
+int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                    size_t nbytes, struct nixl_region *signal_region, uint64_t signal_offset,
+                    enum nixl_signal_op op, uint64_t value)
+{
+    const struct nxr_put_signal what = {
+        .offset = offset,
+        .src = src,
+        .nbytes = nbytes,
+        .atomic = nxr_signal_atomic(signal_offset, op, value),
+    };
+
+    if (__builtin_expect((unsigned)op > NIXL_SIGNAL_SET, 0)) {
+        return nxr_signal_fail_op("nixl_put_signal", rank, op);
+    }
+    return put_signal("nixl_put_signal", rank, region, signal_region, &what);
+}

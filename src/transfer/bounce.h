@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bounce buffer: the way to registered memory of a peer on this host where the kernel forbids
+ * process_vm calls. The initiator makes it at first use, a sealed memfd of a few chunks per
+ * (initiator, owner); the owner's service thread copies between chunks and its region, so the
+ * owner's user may compute. Chunks are used in turn by both sides:
+ *     FREE -> POSTED (initiator: a put's bytes are in it, or a get's are wanted) -> SERVING (owner)
+ *          -> DONE (owner) -> FREE (initiator, after it took status and bytes)
+ *     POSTED -> REVOKED (initiator cancels) -> DONE (owner, untouched)
+ * Each step is an atomic exchange or release store that the other side's acquire load pairs with.
+ *
+ * The initiator's side (start, cancel, progress) stands in transports/transport.h. Here is the
+ * owner's, which runs on the service thread.
+ */
+#ifndef NXR_TRANSFER_BOUNCE_H
+#define NXR_TRANSFER_BOUNCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nxr_conn;
+
+/* A peer offers a buffer. Takes *fd by setting it to -1, or leaves it. Caller holds job.lock. */
+void nxr_bounce_offered(struct nxr_conn *conn, uint64_t nbytes, const int *fd);
+
+/* A peer has posted chunks while we slept. Caller holds job.lock. */
+void nxr_bounce_work(struct nxr_conn *conn);
+
+/* Serve posted chunks, and a while longer for those that follow. Service thread, no lock. */
+void nxr_bounce_serve(void);
+
+/* Did serving stop only to let the service thread look after other things? */
+bool nxr_bounce_is_hot(void);
+void nxr_bounce_serve_stop(void);
+
+/* The service thread has ended: wait for copies of device memory. Without job.lock. */
+void nxr_bounce_serve_end(void);
+
+/* When the service thread has to drive the own operations, should the user not. Holds job.lock. */
+int64_t nxr_bounce_tick(int64_t now);
+
+/* Unmap everything; nobody uses it any more. Caller holds job.lock. */
+void nxr_bounce_stop(void);
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The owner's side of bounce buffers. It runs on the service thread, which alone touches the list
+ * of buffers; only copies of device memory end in any thread. Copies enter the own region like
+ * those of a peer, so that a close waits for them.
+ */
+#include "config.h"
+
+#include "transfer/bounce.h"
+#include "transfer/bounce_buffer.h"
+#include "host/conn.h"
+#include "region/publish.h"
+#include "memory/memory.h"
+#include "util/clock.h"
+#include "util/copy.h"
+#include "util/log.h"
+#include "core/wait.h"
+
+#include <stdlib.h>
+
+#define LINGER_NS     (200 * NXR_US) /* how long to look for the next chunk before sleeping again */
+#define END_NS        (10 * NXR_S)   /* how long the last finalize waits for copies */
+#define MAX_LINGER_NS (2 * NXR_MS)   /* ... and before looking after the connections */
+
+struct served_buffer;
+
+/* What a chunk asks for, read once: the peer may change it meanwhile. */
+struct bounce_work {
+    uint32_t id;
+    bool is_put;
+    uint64_t generation;
+    uint64_t offset;
+    uint64_t nbytes;
+};
+
+/* A copy between a chunk and device memory. */
+struct served_copy {
+    struct nxr_device_copy copy;
+    struct nxr_device_piece piece;
+    struct served_buffer *served_by;
+    struct nxr_bounce_chunk *chunk;
+    struct nxr_guard_slot *slot; /* in the own page, while it is under way */
+    atomic_bool is_busy;
+};
+
+/* A buffer that a peer has offered. */
+struct served_buffer {
+    struct nxr_list link;
+    struct nxr_peer *peer;
+    struct nxr_bounce_buffer *buffer;
+    size_t mapped_nbytes;
+    uint64_t chunk_nbytes;
+    unsigned next;             /* chunk that the peer posts next */
+    _Atomic uint32_t n_copies; /* of device memory that are under way */
+    unsigned pinned_kinds;     /* bits by enum nixl_mem_kind */
+    struct served_copy copies[NXR_BOUNCE_CHUNKS];
+};
+
+static struct nxr_list bounce_server_served = {&bounce_server_served, &bounce_server_served};
+static struct nxr_guard_slot *bounce_server_guard; /* the service thread's, in the own page */
+static bool is_hot;                                /* chunks keep coming: serve again at once */
+
+void nxr_bounce_offered(struct nxr_conn *conn, uint64_t nbytes, const int *fd)
+{
+    struct served_buffer *offered = calloc(1, sizeof(*offered));
+    void *addr;
+
+    if (offered == NULL || nbytes <= NXR_BOUNCE_HEAD_NBYTES || nbytes > (1ull << 30) ||
+        nxr_memory_host_map(*fd, nbytes, &addr, &offered->mapped_nbytes) != NIXL_OK) {
+        nxr_warn(HOST, "cannot use the bounce buffer that rank %d offers", conn->peer->rank);
+        free(offered);
+        return;
+    }
+    offered->peer = conn->peer;
+    offered->buffer = addr;
+    offered->chunk_nbytes = (nbytes - NXR_BOUNCE_HEAD_NBYTES) / NXR_BOUNCE_CHUNKS;
+    nxr_list_append(&bounce_server_served, &offered->link);
+}
+
+void nxr_bounce_work(struct nxr_conn *conn)
+{
+    (void)conn; /* the message has woken us: nxr_bounce_serve() follows */
+}
+
+/* Enter an own region on behalf of a peer; false: closed. */
+static bool bounce_server_enter_own(uint32_t id, uint64_t generation)
+{
+    if (bounce_server_guard == NULL) {
+        bounce_server_guard = nxr_guard_claim_own();
+    }
+    return bounce_server_guard != NULL && nxr_guard_enter_own(bounce_server_guard, id, generation);
+}
+
+/* The chunk is over: its initiator may look. */
+static void finish_chunk(struct served_buffer *served_by, struct nxr_bounce_chunk *chunk,
+                         int status)
+{
+    chunk->status = status;
+    atomic_store_explicit(&chunk->state, NXR_BOUNCE_DONE, memory_order_release);
+    nxr_wake_peer(served_by->peer);
+}
+
+static void bounce_server_copy_ended(struct nxr_device_copy *copy, int status)
+{
+    struct served_copy *over = nxr_list_entry(copy, struct served_copy, copy);
+    struct served_buffer *served_by = over->served_by;
+
+    nxr_guard_give_own(over->slot);
+    atomic_store_explicit(&over->is_busy, false, memory_order_release);
+    finish_chunk(served_by, over->chunk, status);
+    atomic_fetch_sub_explicit(&served_by->n_copies, 1, memory_order_release);
+}
+
+/* Copies are faster where the GPU knows the buffer. */
+static void pin_buffer(struct served_buffer *served_by, const struct nxr_range *device)
+{
+    unsigned bit = 1u << nxr_range_kind(device);
+
+    if ((served_by->pinned_kinds & bit) == 0) {
+        served_by->pinned_kinds |= bit;
+        device->kind->pin(served_by->buffer, served_by->mapped_nbytes);
+    }
+}
+
+/* Begin to copy between a chunk and own device memory: NIXL_INPROGRESS, or the outcome. */
+static int serve_device(struct served_buffer *served_by, unsigned index,
+                        const struct bounce_work *work, char *addr)
+{
+    struct served_copy *copy = &served_by->copies[index];
+    const struct nxr_range *device = nxr_publish_memory(work->id).range;
+    void *data = nxr_bounce_data(served_by->buffer, index, served_by->chunk_nbytes);
+    int status;
+
+    copy->slot = nxr_guard_claim_own();
+    if (copy->slot == NULL || !nxr_guard_enter_own(copy->slot, work->id, work->generation)) {
+        if (copy->slot != NULL) {
+            nxr_guard_give_own(copy->slot);
+        }
+        return copy->slot != NULL ? NIXL_ERR_STALE : NIXL_ERR_LIMIT;
+    }
+    pin_buffer(served_by, device);
+    copy->served_by = served_by;
+    copy->chunk = &served_by->buffer->chunks[index];
+    copy->piece = work->is_put ? (struct nxr_device_piece){addr, data, work->nbytes}
+                               : (struct nxr_device_piece){data, addr, work->nbytes};
+    copy->copy = (struct nxr_device_copy){.pieces = &copy->piece,
+                                          .n_pieces = 1,
+                                          .dst = work->is_put ? device : NULL,
+                                          .src = work->is_put ? NULL : device,
+                                          .ended = bounce_server_copy_ended};
+    atomic_store(&copy->is_busy, true);
+    atomic_fetch_add(&served_by->n_copies, 1);
+    status = nxr_device_copy_begin(&copy->copy);
+    if (status != NIXL_INPROGRESS) {
+        nxr_guard_give_own(copy->slot);
+        atomic_store(&copy->is_busy, false);
+        atomic_fetch_sub(&served_by->n_copies, 1);
+    }
+    return status;
+}
+
+/*
+ * Move the bytes of one chunk, or begin to: NIXL_INPROGRESS. The descriptor is the peer's:
+ * everything in it is checked.
+ */
+static int serve_chunk(struct served_buffer *served_by, unsigned index)
+{
+    struct nxr_bounce_chunk *chunk = &served_by->buffer->chunks[index];
+    void *data = nxr_bounce_data(served_by->buffer, index, served_by->chunk_nbytes);
+    const struct bounce_work work = {chunk->id, chunk->is_put != 0, chunk->generation,
+                                     chunk->offset, chunk->nbytes};
+    int status = NIXL_OK;
+    struct nxr_own_memory own;
+
+    if (work.id >= NXR_N_REGION_IDS || work.generation == 0 ||
+        work.nbytes > served_by->chunk_nbytes) {
+        return NIXL_ERR_INVALID_ARG;
+    }
+    if (!bounce_server_enter_own(work.id, work.generation)) {
+        return NIXL_ERR_STALE;
+    }
+    own = nxr_publish_memory(work.id);
+    if (work.offset > own.nbytes || work.nbytes > own.nbytes - work.offset) {
+        status = NIXL_ERR_RANGE;
+    } else if (own.range != NULL) {
+        status = serve_device(served_by, index, &work, own.addr + work.offset);
+    } else if (work.is_put) {
+        nxr_copy(own.addr + work.offset, data, work.nbytes);
+    } else {
+        nxr_copy(data, own.addr + work.offset, work.nbytes);
+    }
+    nxr_guard_leave(&bounce_server_guard->busy);
+    return status;
+}
+
+/* Serve what is posted in one buffer; whether there was anything. */
+static bool serve_buffer(struct served_buffer *served_by)
+{
+    bool has_served = false;
+
+    for (;;) {
+        struct nxr_bounce_chunk *chunk = &served_by->buffer->chunks[served_by->next];
+        uint32_t state = NXR_BOUNCE_POSTED;
+        int status = NIXL_ERR_CANCELED;
+
+        if (atomic_load_explicit(&served_by->copies[served_by->next].is_busy,
+                                 memory_order_acquire)) {
+            return has_served; /* whatever the peer has written there */
+        }
+        if (atomic_compare_exchange_strong_explicit(&chunk->state, &state, NXR_BOUNCE_SERVING,
+                                                    memory_order_acquire, memory_order_acquire)) {
+            status = serve_chunk(served_by, served_by->next);
+        } else if (state != NXR_BOUNCE_REVOKED) {
+            return has_served;
+        }
+        if (status != NIXL_INPROGRESS) {
+            finish_chunk(served_by, chunk, status);
+        }
+        served_by->next = (served_by->next + 1) % NXR_BOUNCE_CHUNKS;
+        has_served = true;
+    }
+}
+
+static bool serve_all(void)
+{
+    struct nxr_list *link, *after;
+    bool has_served = false;
+
+    nxr_list_for_each (link, after, &bounce_server_served) {
+        struct served_buffer *served_by = nxr_list_entry(link, struct served_buffer, link);
+
+        if (nxr_peer_is_lost(served_by->peer)) {
+            if (atomic_load_explicit(&served_by->n_copies, memory_order_acquire) != 0) {
+                continue; /* the GPU still reads or writes the buffer */
+            }
+            nxr_list_remove(&served_by->link);
+            nxr_memory_host_free(served_by->buffer, served_by->mapped_nbytes);
+            free(served_by);
+            continue;
+        }
+        has_served |= serve_buffer(served_by);
+    }
+    return has_served;
+}
+
+/* Tell the initiators whether a message is needed to be heard. */
+static void set_sleeping(bool is_sleeping)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &bounce_server_served) {
+        struct served_buffer *served_by = nxr_list_entry(link, struct served_buffer, link);
+
+        atomic_store_explicit(&served_by->buffer->owner_sleeps, is_sleeping, memory_order_relaxed);
+    }
+    nxr_fence_full();
+}
+
+/* Serve until nothing came for a while, or it is time to look after the connections. */
+static bool bounce_server_linger(void)
+{
+    int64_t now = nxr_now_ns(), until = now + LINGER_NS, at_most = now + MAX_LINGER_NS;
+
+    do {
+        if (serve_all() || nxr_device_progress() > 0) {
+            until = nxr_now_ns() + LINGER_NS;
+        } else if (nxr_job.is_crowded) {
+            sched_yield();
+        } else {
+            nxr_pause();
+        }
+        now = nxr_now_ns();
+    } while (now < until && now < at_most);
+    return now < until;
+}
+
+void nxr_bounce_serve(void)
+{
+    is_hot = false;
+    if (nxr_list_is_empty(&bounce_server_served)) {
+        return;
+    }
+    set_sleeping(false);
+    for (;;) {
+        is_hot = bounce_server_linger();
+        if (is_hot) {
+            return;
+        }
+        set_sleeping(true);
+        if (!serve_all()) {
+            return;
+        }
+        set_sleeping(false);
+    }
+}
+
+bool nxr_bounce_is_hot(void)
+{
+    return is_hot;
+}
+
+void nxr_bounce_serve_end(void)
+{
+    int64_t until = nxr_now_ns() + END_NS;
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &bounce_server_served) {
+        struct served_buffer *served_by = nxr_list_entry(link, struct served_buffer, link);
+
+        while (atomic_load_explicit(&served_by->n_copies, memory_order_acquire) != 0 &&
+               nxr_now_ns() < until) {
+            nxr_device_progress();
+        }
+    }
+}
+
+void nxr_bounce_serve_stop(void)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(&bounce_server_served)) != NULL) {
+        struct served_buffer *served_by = nxr_list_entry(link, struct served_buffer, link);
+
+        nxr_memory_host_free(served_by->buffer, served_by->mapped_nbytes);
+        free(served_by);
+    }
+    bounce_server_guard = NULL;
+}

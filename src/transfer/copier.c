@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The copy thread and the operations that it has, oldest first. Lock: copier_lock guards the list
+ * and the counts of each operation; nothing is taken inside of it, and it is never held while bytes
+ * move. The thread that finishes the last piece of an operation ends it.
+ */
+#include "config.h"
+
+#include "transfer/copier.h"
+#include "host/liveness.h"
+#include "core/progress.h"
+#include "region/region.h"
+#include "util/clock.h"
+#include "util/copy.h"
+#include "util/log.h"
+#include "util/thread.h"
+#include "transfer/xfer.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STACK_NBYTES (256 * 1024)
+/*
+ * Pieces. Where a core is free for the copy thread, they are small, so that it and a thread that
+ * waits share a copy evenly. Elsewhere one of the two copies, and pieces are so large that nothing
+ * is lost between them: on Zen 5 "rep movsb" of 64 MiB goes around the caches (28 GB/s, in pieces
+ * of half a MiB to 32 MiB 23-25), and 16 MiB take 5 % longer in pieces of half a MiB than in one. A
+ * cancel waits for a piece.
+ */
+#define SHARED_PIECE_NBYTES (512ul << 10)
+#define PIECE_NBYTES        (16ul << 20)
+#define LARGE_PIECE_NBYTES  (64ul << 20)
+#define LOOK_NBYTES         (64ul << 10) /* of a thread that looks whether something is over */
+
+/*
+ * Where no core is free, the copy thread looks for work so often and so many times before it goes
+ * to sleep, since to wake it costs 2 to 9 us of the thread that has no time to lose.
+ */
+#define NAP_NS (1 * NXR_MS)
+#define N_NAPS 16
+
+/*
+ * What a call that does not wait copies by itself, all together, where the first piece shows that
+ * it does not take longer; else only that piece.
+ */
+#define AT_ONCE_NS (16 * NXR_US)
+
+#define HELP_NS (50 * NXR_US) /* how long a waiting thread copies before it looks again */
+
+/*
+ * Of a prepared transfer, bytes that the thread copies in a turn, and that waiting threads do. The
+ * thread's turns are so long that one piece goes around the caches where the whole would.
+ */
+#define THREAD_TURN_NBYTES (64ul << 20)
+#define HELPER_TURN_NBYTES (8ul << 20)
+
+_Atomic uint32_t nxr_n_to_copy;
+_Atomic uint32_t nxr_n_at_copier;
+
+/* An operation. */
+struct copy {
+    struct nxr_list link;
+    struct nxr_op *op;
+    enum nxr_copy_method method; /* as the whole would be copied */
+    size_t piece_nbytes;
+    size_t issued; /* pieces were taken of the first so many bytes */
+    size_t nbytes_done;
+    size_t resume_at; /* where the transport goes on, after NIXL_ERR_AGAIN */
+    unsigned n_moving;
+    int status; /* not NIXL_OK: no more pieces are taken */
+};
+
+struct piece {
+    struct copy *copy;
+    size_t at;
+    size_t nbytes;
+};
+
+enum thread_state { THREAD_NONE, THREAD_RUNS, THREAD_FAILED };
+
+static pthread_mutex_t copier_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work_came = PTHREAD_COND_INITIALIZER;
+static struct nxr_list copies = {&copies, &copies};
+static _Atomic int thread_state; /* changed under the lock */
+static pthread_t copier_thread;
+static bool is_asleep, copier_is_stopping;
+static unsigned n_kicks;
+static cpu_set_t cpus;
+static bool has_cpus;
+static _Atomic uint32_t n_helpers; /* threads that wait and copy meanwhile */
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static bool copy_is_issued(const struct copy *copy)
+{
+    return copy->status != NIXL_OK || copy->issued == copy->op->nbytes;
+}
+
+/* A failure: no thread takes further pieces of the copy. Caller holds copier_lock. */
+static void copy_set_status(struct copy *copy, int status)
+{
+    if (!copy_is_issued(copy)) {
+        atomic_fetch_sub(&nxr_n_to_copy, 1);
+    }
+    if (copy->status == NIXL_OK) {
+        copy->status = status;
+    }
+}
+
+/* Of a large copy all are alike, or the last one would be too small to be as fast. */
+static size_t choose_piece(size_t nbytes)
+{
+    size_t n_large = nbytes / LARGE_PIECE_NBYTES;
+
+    if (nxr_job.has_spare_core) {
+        return SHARED_PIECE_NBYTES;
+    }
+    return n_large > 0 ? nbytes / n_large + 1 : PIECE_NBYTES;
+}
+
+/* The next piece of the oldest copy, of at most so many bytes. */
+static bool piece_take(struct piece *piece, size_t max_nbytes)
+{
+    struct nxr_list *link, *after;
+    bool is_found = false;
+
+    pthread_mutex_lock(&copier_lock);
+    nxr_list_for_each (link, after, &copies) {
+        struct copy *copy = nxr_list_entry(link, struct copy, link);
+
+        if (!copy_is_issued(copy)) {
+            size_t left = copy->op->nbytes - copy->issued;
+            size_t nbytes = copy->piece_nbytes < max_nbytes ? copy->piece_nbytes : max_nbytes;
+
+            *piece = (struct piece){copy, copy->issued, left < nbytes ? left : nbytes};
+            copy->issued += piece->nbytes;
+            copy->n_moving++;
+            if (copy_is_issued(copy)) {
+                atomic_fetch_sub(&nxr_n_to_copy, 1);
+            }
+            is_found = true;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&copier_lock);
+    return is_found;
+}
+
+/* As the whole would be copied. */
+static enum nxr_copy_method choose_method(const struct nxr_op *op)
+{
+    char *there = op->part->addr + op->offset;
+
+    if (op->part->method != NXR_METHOD_MEMCPY) {
+        return NXR_COPY_LIBC;
+    }
+    return op->kind == NXR_OP_PUT ? nxr_copy_choose(there, op->local, op->nbytes)
+                                  : nxr_copy_choose(op->local, there, op->nbytes);
+}
+
+static int copier_copy_mapped(const struct nxr_op *op, enum nxr_copy_method method, size_t at,
+                              size_t nbytes)
+{
+    char *there = op->part->addr + op->offset + at;
+    char *here = (char *)op->local + at;
+    nxr_guard_word *word;
+    int status = nxr_guard_enter(op->part, &word);
+
+    if (status == NIXL_OK) {
+        nxr_copy_by(method, op->kind == NXR_OP_PUT ? there : here,
+                    op->kind == NXR_OP_PUT ? here : there, nbytes);
+        nxr_guard_leave(word);
+    }
+    return status;
+}
+
+/* Some bytes of an operation. */
+static int op_move(const struct nxr_op *op, enum nxr_copy_method method, size_t at, size_t nbytes)
+{
+    struct nxr_part *part = op->part;
+    char *here = (char *)op->local + at;
+
+    if (part->method == NXR_METHOD_MEMCPY) {
+        return copier_copy_mapped(op, method, at, nbytes);
+    }
+    return op->kind == NXR_OP_PUT ? part->transport->put(part, op->offset + at, here, nbytes)
+                                  : part->transport->get(part, op->offset + at, here, nbytes);
+}
+
+static int piece_move(const struct piece *piece)
+{
+    const struct copy *copy = piece->copy;
+
+    if (nxr_peer_is_lost(copy->op->part->peer)) {
+        return NIXL_ERR_PEER_LOST;
+    }
+    return op_move(copy->op, copy->method, piece->at, piece->nbytes);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+/* The owner moves the rest, from the first byte on that this process may no longer copy. */
+static void copy_resume(struct nxr_op *op, size_t resume_at)
+{
+    int status;
+
+    op->nbytes_done = resume_at;
+    status = nxr_host_bounce_start(op);
+    if (status == NIXL_INPROGRESS) {
+        nxr_service_kick();
+    } else {
+        nxr_op_done(op, status);
+    }
+}
+
+/* The last piece has ended, or there was none, and no list has the copy. Without locks. */
+static void copy_end(struct copy *copy)
+{
+    struct nxr_op *op = copy->op;
+    struct nxr_part *part = op->part;
+    size_t resume_at = copy->resume_at;
+    int status = copy->status;
+
+    if (status == NIXL_ERR_CANCELED && copy->nbytes_done == op->nbytes) {
+        status = NIXL_OK; /* it came too late */
+    }
+    op->nbytes_done = copy->nbytes_done;
+    free(copy);
+    if (status < 0 && status != NIXL_ERR_CANCELED && nxr_liveness_check(part->peer)) {
+        status = NIXL_ERR_PEER_LOST;
+    }
+    if (status == NIXL_ERR_STALE) {
+        nxr_region_mark_stale(part);
+    }
+    if (status == NIXL_ERR_AGAIN) {
+        copy_resume(op, resume_at);
+    }
+    atomic_fetch_sub_explicit(&part->n_copies, 1, memory_order_release);
+    atomic_fetch_sub(&nxr_n_at_copier, 1);
+    if (status != NIXL_ERR_AGAIN) {
+        nxr_op_done(op, status);
+    }
+}
+
+/* Has it ended? Then the caller has to call copy_end(). Caller holds copier_lock. */
+static bool copy_is_over(struct copy *copy)
+{
+    if (copy->n_moving > 0 || !copy_is_issued(copy)) {
+        return false;
+    }
+    nxr_list_remove(&copy->link);
+    return true;
+}
+
+static void piece_finish(const struct piece *piece, int status)
+{
+    struct copy *copy = piece->copy;
+    bool is_over;
+
+    pthread_mutex_lock(&copier_lock);
+    copy->n_moving--;
+    if (status == NIXL_OK) {
+        copy->nbytes_done += piece->nbytes;
+    } else {
+        if (status == NIXL_ERR_AGAIN && piece->at < copy->resume_at) {
+            copy->resume_at = piece->at;
+        } else if (status == NIXL_ERR_TRANSPORT) {
+            copy->nbytes_done += piece->nbytes; /* some of them, maybe */
+        }
+        copy_set_status(copy, status);
+    }
+    is_over = copy_is_over(copy);
+    pthread_mutex_unlock(&copier_lock);
+    if (is_over) {
+        copy_end(copy);
+    }
+}
+
+static bool copy_a_piece(size_t max_nbytes)
+{
+    struct piece piece;
+
+    if (!piece_take(&piece, max_nbytes)) {
+        return false;
+    }
+    piece_finish(&piece, piece_move(&piece));
+    return true;
+}
+
+void nxr_copier_look(void)
+{
+    (void)copy_a_piece(LOOK_NBYTES);
+}
+
+/* ---- threads that wait ----------------------------------------------------------------------- */
+
+bool nxr_copier_help_now(bool *is_helper_p)
+{
+    int64_t until = nxr_now_ns() + HELP_NS;
+    bool has_copied = false;
+
+    if (!*is_helper_p) {
+        *is_helper_p = true;
+        atomic_fetch_add(&n_helpers, 1);
+    }
+    while (nxr_now_ns() < until && copy_a_piece(SIZE_MAX)) {
+        has_copied = true;
+    }
+    return has_copied || nxr_xfer_copy(HELPER_TURN_NBYTES);
+}
+
+void nxr_copier_help_ends(void)
+{
+    if (atomic_fetch_sub(&n_helpers, 1) == 1 && atomic_load(&nxr_n_to_copy) > 0) {
+        nxr_copier_kick();
+    }
+}
+
+/* A thread that waits copies as fast as this one, and shares a core with it where none is free. */
+static bool thread_may_copy(void)
+{
+    return nxr_job.has_spare_core || atomic_load(&n_helpers) == 0;
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+/* The thread has to look. Caller holds copier_lock. True: it sleeps, and is to be woken then. */
+static bool kick(void)
+{
+    bool was_asleep = is_asleep;
+
+    n_kicks++;
+    is_asleep = false;
+    return was_asleep;
+}
+
+void nxr_copier_kick(void)
+{
+    bool was_asleep;
+
+    pthread_mutex_lock(&copier_lock);
+    was_asleep = kick();
+    pthread_mutex_unlock(&copier_lock);
+    if (was_asleep) {
+        pthread_cond_signal(&work_came);
+    }
+}
+
+static bool thread_is_called(unsigned n_seen)
+{
+    bool is_called;
+
+    pthread_mutex_lock(&copier_lock);
+    is_called = n_seen != n_kicks || copier_is_stopping;
+    pthread_mutex_unlock(&copier_lock);
+    return is_called;
+}
+
+/* Sleep unless there was a kick since `n_seen`, the kicks so far. False: the thread is to end. */
+static bool thread_wait(unsigned *n_seen_p)
+{
+    const struct timespec nap = nxr_timespec(NAP_NS);
+    int n_naps = nxr_job.has_spare_core ? 0 : N_NAPS;
+    bool goes_on;
+
+    while (n_naps-- > 0 && !thread_is_called(*n_seen_p)) {
+        nanosleep(&nap, NULL);
+    }
+    pthread_mutex_lock(&copier_lock);
+    while (*n_seen_p == n_kicks && !copier_is_stopping) {
+        is_asleep = true;
+        pthread_cond_wait(&work_came, &copier_lock);
+        is_asleep = false;
+    }
+    *n_seen_p = n_kicks;
+    goes_on = !copier_is_stopping;
+    pthread_mutex_unlock(&copier_lock);
+    return goes_on;
+}
+
+static void *thread_run(void *arg)
+{
+    unsigned n_seen = 0;
+
+    (void)arg;
+    if (has_cpus) {
+        sched_setaffinity(0, sizeof(cpus), &cpus); /* else it stays where its maker runs */
+    }
+    nxr_thread_stand_back();
+    while (thread_wait(&n_seen)) {
+        while ((thread_may_copy() && copy_a_piece(SIZE_MAX)) || nxr_xfer_copy(THREAD_TURN_NBYTES)) {
+        }
+    }
+    return NULL;
+}
+
+bool nxr_copier_is_there(void)
+{
+    int state = atomic_load_explicit(&thread_state, memory_order_acquire);
+
+    if (__builtin_expect(state == THREAD_NONE, 0)) {
+        pthread_mutex_lock(&copier_lock);
+        if (atomic_load(&thread_state) == THREAD_NONE && !copier_is_stopping) {
+            int error = nxr_thread_start(&copier_thread, STACK_NBYTES, thread_run, NULL);
+
+            if (error != 0) {
+                nxr_warn(CORE,
+                         "cannot start the copy thread: %s; non-blocking calls copy by "
+                         "themselves",
+                         strerror(error));
+            }
+            atomic_store(&thread_state, error == 0 ? THREAD_RUNS : THREAD_FAILED);
+        }
+        state = atomic_load(&thread_state);
+        pthread_mutex_unlock(&copier_lock);
+    }
+    return state == THREAD_RUNS;
+}
+
+void nxr_copier_init(void)
+{
+    has_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
+    copier_is_stopping = false;
+    n_kicks = 0;
+    atomic_store(&thread_state, THREAD_NONE);
+}
+
+/* An operation of which no piece is being copied, for the caller to end; or NULL. */
+static struct copy *take_stopped(void)
+{
+    struct nxr_list *link, *after;
+    struct copy *stopped = NULL;
+
+    pthread_mutex_lock(&copier_lock);
+    copier_is_stopping = true;
+    pthread_cond_signal(&work_came);
+    nxr_list_for_each (link, after, &copies) {
+        struct copy *copy = nxr_list_entry(link, struct copy, link);
+
+        copy_set_status(copy, NIXL_ERR_CANCELED);
+        if (stopped == NULL && copy_is_over(copy)) {
+            stopped = copy;
+        }
+    }
+    pthread_mutex_unlock(&copier_lock);
+    return stopped;
+}
+
+void nxr_copier_stop(void)
+{
+    struct copy *copy;
+
+    while ((copy = take_stopped()) != NULL) {
+        copy_end(copy);
+    }
+    if (atomic_load(&thread_state) == THREAD_RUNS) {
+        pthread_join(copier_thread, NULL); /* it ends what it is just copying */
+    }
+    atomic_store(&thread_state, THREAD_NONE);
+}
+
+/* ---- for transports -------------------------------------------------------------------------- */
+
+bool nxr_copier_begin(struct nxr_op *op)
+{
+    enum nxr_copy_method method = choose_method(op);
+    int64_t began = nxr_now_ns(), whole_ns = 0; /* as far as known */
+
+    if (op->part->method != NXR_METHOD_MEMCPY) {
+        return false; /* the kernel is never that fast */
+    }
+    while (whole_ns < AT_ONCE_NS) {
+        size_t left = op->nbytes - op->nbytes_done;
+        size_t nbytes = left < NXR_AT_ONCE_NBYTES ? left : NXR_AT_ONCE_NBYTES;
+
+        if (op_move(op, method, op->nbytes_done, nbytes) != NIXL_OK) {
+            return false;
+        }
+        op->nbytes_done += nbytes;
+        if (op->nbytes_done == op->nbytes) {
+            return true;
+        }
+        whole_ns = (nxr_now_ns() - began) * (int64_t)(op->nbytes / op->nbytes_done);
+    }
+    return false;
+}
+
+int nxr_host_copy_start(struct nxr_op *op)
+{
+    struct copy *copy;
+    bool was_asleep;
+
+    if (!nxr_copier_is_there()) {
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    copy = calloc(1, sizeof(*copy));
+    if (copy == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    copy->op = op;
+    copy->resume_at = SIZE_MAX;
+    copy->method = choose_method(op);
+    copy->piece_nbytes = choose_piece(op->nbytes);
+    copy->issued = copy->nbytes_done = op->nbytes_done;
+    atomic_fetch_add(&op->part->n_copies, 1);
+    atomic_fetch_add(&nxr_n_at_copier, 1);
+    atomic_fetch_add(&nxr_n_to_copy, 1);
+    pthread_mutex_lock(&copier_lock);
+    nxr_list_append(&copies, &copy->link);
+    was_asleep = kick();
+    pthread_mutex_unlock(&copier_lock);
+    if (was_asleep) {
+        pthread_cond_signal(&work_came);
+    }
+    return NIXL_INPROGRESS;
+}
+
+int nxr_host_copy_cancel(struct nxr_op *op)
+{
+    struct nxr_list *link, *after;
+    struct copy *over = NULL;
+    int status = NIXL_ERR_NOT_FOUND;
+
+    pthread_mutex_lock(&copier_lock);
+    nxr_list_for_each (link, after, &copies) {
+        struct copy *copy = nxr_list_entry(link, struct copy, link);
+
+        if (copy->op == op) {
+            copy_set_status(copy, NIXL_ERR_CANCELED);
+            over = copy_is_over(copy) ? copy : NULL;
+            status = over != NULL ? NIXL_OK : NIXL_INPROGRESS; /* a piece is being copied */
+            break;
+        }
+    }
+    pthread_mutex_unlock(&copier_lock);
+    if (over != NULL) {
+        copy_end(over);
+    }
+    return status;
+}

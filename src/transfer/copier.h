@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The copy thread: large copies between memories of this host, beside the caller.
+ *
+ * What a transport would copy within its call takes as long as the bytes do. A call that only
+ * starts an operation copies up to NXR_AT_ONCE_NBYTES itself, or what the first bytes show to be
+ * copied within some 15 us, and leaves the rest to one thread, which is made when first needed and
+ * ends in the last nixl_finalize(). Operations are cut into pieces. User threads that wait take
+ * pieces, too, so that starting and waiting is not slower than a blocking call; where no core is
+ * free for the copy thread, it takes none meanwhile. A piece holds its part by an in-flight
+ * reference while it is copied, as every copy does; the operation keeps the part mapped until it
+ * ends.
+ *
+ * The transports of this host start and cancel operations by nxr_host_copy_start() and
+ * nxr_host_copy_cancel() (transports/transport.h).
+ *
+ * Prepared transfers that have more to copy than a start may are driven by the same thread, turn by
+ * turn (xfer_run.c).
+ */
+#ifndef NXR_TRANSFER_COPIER_H
+#define NXR_TRANSFER_COPIER_H
+
+#include "transports/transport.h"
+
+/* What a call that does not wait copies by itself in any case: about 10 us. */
+#define NXR_AT_ONCE_NBYTES (128ul << 10)
+
+/* Operations and transfers that have bytes left to copy. */
+extern _Atomic uint32_t nxr_n_to_copy;
+
+/* Operations that the copy thread has: nobody else needs to drive them. */
+extern _Atomic uint32_t nxr_n_at_copier;
+
+/* Does its transport copy to and from the part within its call, however long that takes? */
+static inline bool nxr_copier_reaches(const struct nxr_part *part)
+{
+    return part->method == NXR_METHOD_MEMCPY || part->method == NXR_METHOD_PROCESS_VM;
+}
+
+/* Is the operation, which its transport could do at once, better started? */
+static inline bool nxr_copier_takes(const struct nxr_op *op)
+{
+    return op->nbytes > NXR_AT_ONCE_NBYTES && nxr_copier_reaches(op->part);
+}
+
+/*
+ * Copy within the call that starts an operation, as much as does not take long: op->nbytes_done
+ * grows. False: start the rest, which also reports a failure.
+ */
+bool nxr_copier_begin(struct nxr_op *op);
+
+/* Is there a copy thread? Makes it. False: the caller has to do without. Any thread. */
+bool nxr_copier_is_there(void);
+
+/* There is something to copy: the thread has to look. Any thread. */
+void nxr_copier_kick(void);
+
+/*
+ * Copy for a while on a thread that waits. False: there is nothing to copy. The first call makes
+ * the thread a helper; the caller ends that by nxr_copier_help_ends() before it goes on or sleeps.
+ */
+bool nxr_copier_help_now(bool *is_helper_p);
+void nxr_copier_help_ends(void);
+
+static inline bool nxr_copier_has_work(void)
+{
+    return __builtin_expect(atomic_load_explicit(&nxr_n_to_copy, memory_order_relaxed) != 0, 0);
+}
+
+static inline bool nxr_copier_help(bool *is_helper_p)
+{
+    return nxr_copier_has_work() && nxr_copier_help_now(is_helper_p);
+}
+
+/* Copy a little on a thread that looks whether something is over, and goes on. */
+void nxr_copier_look(void);
+
+static inline void nxr_copier_help_briefly(void)
+{
+    if (nxr_copier_has_work()) {
+        nxr_copier_look();
+    }
+}
+
+/* The thread will run where the caller of nixl_init() may run, whoever makes it. */
+void nxr_copier_init(void);
+
+/* The last finalize: cancel what is left, and end the thread. Without locks. */
+void nxr_copier_stop(void);
+
+#endif

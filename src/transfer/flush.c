@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fence and flush: waiting until earlier puts to a peer have landed, or are visible there. Requests
+ * end by themselves, and then the transport is asked until it says so. No lock of its own.
+ */
+#include "config.h"
+
+#include "host/liveness.h"
+#include "net/net.h"
+#include "region/region.h"
+#include "core/request.h"
+#include "transfer/transfer.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+static bool has_no_pending(void *arg)
+{
+    const struct nxr_peer *peer = arg;
+
+    return atomic_load_explicit(&peer->n_pending, memory_order_acquire) == 0 ||
+           nxr_peer_is_lost(peer);
+}
+
+/* The same for a flush, which also waits for words, and for gets that nobody else waits for. */
+static bool has_nothing_open(void *arg)
+{
+    const struct nxr_peer *peer = arg;
+
+    return nxr_peer_is_lost(peer) ||
+           (has_no_pending(arg) &&
+            atomic_load_explicit(&peer->n_words, memory_order_acquire) == 0 &&
+            atomic_load_explicit(&peer->n_freed, memory_order_acquire) == 0);
+}
+
+static int fail_late(const char *operation, const struct nxr_peer *peer, int64_t timeout_ns)
+{
+    uint32_t n_puts = atomic_load(&peer->n_pending), n_words = atomic_load(&peer->n_words);
+    uint32_t n_freed = atomic_load(&peer->n_freed);
+    const struct nxr_duration time = nxr_duration(timeout_ns);
+
+    if (n_puts + n_words + n_freed == 0) {
+        return nxr_fail(NIXL_ERR_TIMEOUT, operation, peer->rank, "", 0,
+                        "rank %d has not acknowledged its puts within %s", peer->rank, time.text);
+    }
+    return nxr_fail(NIXL_ERR_TIMEOUT, operation, peer->rank, "", 0,
+                    "in flight to rank %d after %s: %u puts, %u atomics, %u freed requests",
+                    peer->rank, time.text, n_puts, n_words, n_freed);
+}
+
+static int fail_drain(const char *operation, const struct nxr_peer *peer, int status,
+                      int64_t timeout_ns)
+{
+    if (nxr_peer_is_lost(peer)) {
+        return nxr_peer_fail_lost(operation, peer->rank, "");
+    }
+    return status == NIXL_ERR_TIMEOUT
+               ? fail_late(operation, peer, timeout_ns)
+               : nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
+}
+
+/* A request that nobody waits for, or a put that was sent before the owner closed, has failed. */
+static int report_freed(const char *operation, struct nxr_peer *peer)
+{
+    int status = atomic_load_explicit(&peer->freed_failure, memory_order_relaxed);
+
+    if (status == NIXL_OK || (status = atomic_exchange(&peer->freed_failure, NIXL_OK)) == NIXL_OK) {
+        return NIXL_OK;
+    }
+    return nxr_fail(status, operation, peer->rank, "", 0,
+                    "an earlier put to rank %d that nobody waits for has failed: %s", peer->rank,
+                    nixl_strerror(status));
+}
+
+/*
+ * How a peer's transport orders, or flushes, what was put to it. NULL: none reaches it, as far as
+ * is known now.
+ */
+typedef int order_fn(struct nxr_peer *peer);
+typedef order_fn *order_of_fn(const struct nxr_peer *peer);
+
+static order_fn *fence_of(const struct nxr_peer *peer)
+{
+    return peer->transport != NULL ? peer->transport->fence : NULL;
+}
+
+static order_fn *flush_of(const struct nxr_peer *peer)
+{
+    return peer->transport != NULL ? peer->transport->flush : NULL;
+}
+
+/* What is waited for before the transport is asked. */
+static nxr_ready_fn *ready_for(order_of_fn *order_of)
+{
+    return order_of == flush_of ? has_nothing_open : has_no_pending;
+}
+
+/* What a transport that takes time is asked again and again. */
+struct ordering {
+    struct nxr_peer *peer;
+    order_fn *order;
+    int status;
+};
+
+static bool flush_is_in_order(void *arg)
+{
+    struct ordering *ordering = arg;
+
+    ordering->status = ordering->order(ordering->peer);
+    return ordering->status != NIXL_INPROGRESS;
+}
+
+/* Looked for without a clock, which can take longer than all of that. */
+static bool is_drained(struct nxr_peer *peer, order_of_fn *order_of)
+{
+    order_fn *order;
+
+    if (!ready_for(order_of)(peer)) {
+        return false;
+    }
+    order = order_of(peer);
+    return (order == NULL || order(peer) == NIXL_OK) && !nxr_peer_is_lost(peer);
+}
+
+/* Wait for the requests to one peer and let its transport finish with the order. */
+static int wait_drained(const char *operation, struct nxr_peer *peer, int64_t timeout_ns,
+                        order_of_fn *order_of)
+{
+    struct ordering ordering = {.peer = peer};
+    int64_t deadline = nxr_deadline(timeout_ns);
+    int status = nxr_wait(ready_for(order_of), peer, timeout_ns);
+
+    ordering.order = order_of(peer);
+    if (status == NIXL_OK && !nxr_peer_is_lost(peer) && ordering.order != NULL) {
+        status = nxr_wait(flush_is_in_order, &ordering, nxr_left(timeout_ns, deadline));
+        status = status == NIXL_OK ? ordering.status : status;
+    }
+    if (status < 0 || nxr_peer_is_lost(peer)) {
+        return fail_drain(operation, peer, status, timeout_ns);
+    }
+    return status;
+}
+
+static int drain(const char *operation, struct nxr_peer *peer, int64_t timeout_ns,
+                 order_of_fn *order_of)
+{
+    int status =
+        is_drained(peer, order_of) ? NIXL_OK : wait_drained(operation, peer, timeout_ns, order_of);
+
+    return status == NIXL_OK ? report_freed(operation, peer) : status;
+}
+
+int nxr_transfer_fence(const char *operation, struct nxr_peer *peer)
+{
+    return drain(operation, peer, nxr_env.op_timeout, fence_of);
+}
+
+/* Puts may be under way that wait for the link. */
+static bool flush_is_used(struct nxr_peer *peer)
+{
+    return peer != NULL && (nxr_peer_is_up(peer) || !has_nothing_open(peer));
+}
+
+/* The dead are told of last, for they are each time: another failure is told once. */
+static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *order_of)
+{
+    int64_t deadline = nxr_deadline(timeout_ns);
+    const struct nxr_peer *lost = NULL;
+    int first_failure = NIXL_OK;
+
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer = nxr_peer_find(rank);
+
+        if (peer != NULL && nxr_peer_is_up(peer) && peer->net != NULL) {
+            order_of(peer)(peer); /* ask all before waiting for each */
+        }
+    }
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        struct nxr_peer *peer = nxr_peer_find(rank);
+        int status = flush_is_used(peer)
+                         ? drain(operation, peer, nxr_left(timeout_ns, deadline), order_of)
+                         : NIXL_OK;
+
+        if (status == NIXL_ERR_PEER_LOST) {
+            lost = peer;
+        } else if (first_failure == NIXL_OK) {
+            first_failure = status;
+        }
+    }
+    return first_failure == NIXL_OK && lost != NULL
+               ? fail_drain(operation, lost, NIXL_ERR_PEER_LOST, 0)
+               : first_failure;
+}
+
+int nixl_fence(int rank)
+{
+    int status = nxr_check_ready("nixl_fence");
+    struct nxr_peer *peer;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (rank == NIXL_ALL_RANKS) {
+        return drain_all("nixl_fence", nxr_env.op_timeout, fence_of);
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank("nixl_fence", rank);
+    }
+    peer = nxr_peer_find(rank);
+    if (peer == NULL) {
+        return NIXL_OK;
+    }
+    return nxr_transfer_fence("nixl_fence", peer);
+}
+
+int nixl_flush(int rank, int64_t timeout_ns)
+{
+    int status = nxr_check_ready("nixl_flush");
+    struct nxr_peer *peer;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (timeout_ns < 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_flush", rank, "", 0, "the timeout is negative");
+    }
+    if (rank == NIXL_ALL_RANKS) {
+        return drain_all("nixl_flush", timeout_ns, flush_of);
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank("nixl_flush", rank);
+    }
+    peer = nxr_peer_find(rank);
+    if (peer == NULL) {
+        return NIXL_OK;
+    }
+    return drain("nixl_flush", peer, timeout_ns, flush_of);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Telling the user how a rank is reached, and why not otherwise. No state, no lock of its own. */
+#include "config.h"
+
+#include "core/job.h"
+#include "memory/memory.h"
+#include "net/net.h"
+#include "region/region.h"
+#include "core/route.h"
+#include "transfer/stage.h"
+#include "transfer/transfer.h"
+#include "util/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Bytes between own memory and a part, of which the user wants to know. */
+struct between {
+    const struct nxr_part *part;
+    const void *local;
+};
+
+/*
+ * Why a transport of this host that works does not serve a peer, or memory of a kind there. One
+ * that could not open the part has said so in its note.
+ */
+static void route_query_tell_why_not(const struct nxr_transport *transport,
+                                     const struct nxr_peer *peer, const struct between *between,
+                                     struct nixl_route_info *info)
+{
+    enum nixl_scope scope = peer->rank == nxr_job.rank ? NIXL_SCOPE_SELF
+                            : nxr_peer_is_local(peer)  ? NIXL_SCOPE_LOCAL
+                                                       : NIXL_SCOPE_REMOTE;
+    const struct nxr_part *part = between != NULL ? between->part : NULL;
+    const struct nxr_transport *chosen = part != NULL ? part->transport : peer->transport;
+    enum nixl_mem_kind kind = part != NULL ? (enum nixl_mem_kind)part->key.kind : NIXL_MEM_HOST;
+
+    if (transport->reach(scope, kind, info->why, sizeof(info->why)) != NIXL_OK) {
+        return;
+    }
+    if (kind != NIXL_MEM_HOST && part->note[0] != '\0') {
+        snprintf(info->why, sizeof(info->why), "%s", part->note);
+    } else {
+        snprintf(info->why, sizeof(info->why), "%s is faster",
+                 chosen != NULL ? chosen->name : "another");
+    }
+}
+
+/* One of the transports of this host. */
+static void ask_local(size_t index, const struct nxr_peer *peer, const struct between *between,
+                      struct nixl_route_info *info)
+{
+    const char *why;
+    bool is_usable;
+    const struct nxr_transport *transport = nxr_route_at(index, &is_usable, &why);
+
+    snprintf(info->transport, sizeof(info->transport), "%s", transport->name);
+    snprintf(info->why, sizeof(info->why), "%s", why);
+    info->is_usable = is_usable;
+    info->is_chosen = transport == (between != NULL ? between->part->transport : peer->transport);
+    info->n_rails = is_usable;
+    nxr_route_expect_of(transport->name, NXR_METHOD_MEMCPY, &info->latency_ns,
+                        &info->bandwidth_mbps);
+    if (is_usable && !info->is_chosen) {
+        route_query_tell_why_not(transport, peer, between, info);
+    }
+}
+
+/* Own GPU memory has a transport that is in no list, since it serves nothing else. */
+static bool is_own_device(const struct between *between)
+{
+    return between != NULL && between->part->transport == &nxr_transport_device;
+}
+
+static void ask_own_device(struct nixl_route_info *info)
+{
+    snprintf(info->transport, sizeof(info->transport), "%s", nxr_transport_device.name);
+    info->is_usable = 1;
+    info->is_chosen = 1;
+    info->n_rails = 1;
+}
+
+/* Transport number `index`: those of this host, then the networks. False: there is none. */
+static bool route_query_ask(unsigned index, const struct nxr_peer *peer,
+                            const struct between *between, struct nixl_route_info *info)
+{
+    size_t n = nxr_n_transports + nxr_net_count();
+
+    if (index >= n + is_own_device(between)) {
+        return false;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    if (index < nxr_n_transports) {
+        ask_local(index, peer, between, info);
+    } else if (index < n) {
+        nxr_net_ask(index - nxr_n_transports, peer, info);
+    } else {
+        ask_own_device(info);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    return true;
+}
+
+static int fail_index(const char *operation, int rank, unsigned index)
+{
+    return nxr_fail(NIXL_ERR_NOT_FOUND, operation, rank, "", 0, "there is no transport number %u",
+                    index);
+}
+
+static int check_info(const char *operation, int rank, const struct nixl_route_info *info_p)
+{
+    if (info_p != NULL && info_p->struct_nbytes == sizeof(*info_p)) {
+        return NIXL_OK;
+    }
+    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
+                    info_p == NULL ? "info_p is NULL"
+                                   : "info_p was not made with NIXL_ROUTE_INFO_INIT");
+}
+
+int nixl_route_query(int rank, unsigned index, struct nixl_route_info *info_p)
+{
+    struct nixl_route_info info = NIXL_ROUTE_INFO_INIT;
+    const struct nxr_peer *peer;
+    int status;
+
+    peer = nxr_peer_connected("nixl_route_query", rank, &status);
+    if (peer == NULL) {
+        return status;
+    }
+    status = check_info("nixl_route_query", rank, info_p);
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!route_query_ask(index, peer, NULL, &info)) {
+        return fail_index("nixl_route_query", rank, index);
+    }
+    *info_p = info;
+    return NIXL_OK;
+}
+
+/* ---- pairs of memories ----------------------------------------------------------------------- */
+
+/* Why bytes are staged: what lies here is not given to the transport, or what lies there. */
+static void tell_why_staged(const struct between *between, struct nixl_route_info *info)
+{
+    const struct nxr_part *part = between->part;
+    const struct nxr_range *here = nxr_range_find(between->local);
+    bool is_ours = here != NULL && !part->transport->serves(part, here);
+    enum nixl_mem_kind kind = is_ours ? nxr_range_kind(here) : (enum nixl_mem_kind)part->key.kind;
+    const char *name = nxr_memory_kind(kind)->name;
+    const char *words = part->peer->net != NULL ? nxr_net_memory(part->peer, kind) : "";
+
+    if (part->peer->net == NULL) {
+        snprintf(info->why, sizeof(info->why), "%s does not move %s memory by itself",
+                 info->transport, name);
+    } else if (strncmp(words, "direct", strlen("direct")) != 0) {
+        snprintf(info->why, sizeof(info->why), "%s memory goes %s", name, words);
+    } else {
+        snprintf(info->why, sizeof(info->why),
+                 "%s memory goes through host memory, as %s gives it to no network", name,
+                 is_ours ? "this rank" : "its owner");
+    }
+}
+
+/* How the chosen transport moves the bytes, what that takes, and why not better. */
+static void route_query_tell_how(const struct between *between, struct nixl_route_info *info)
+{
+    const struct nxr_part *part = between->part;
+    const struct nxr_transport *mover = nxr_part_mover(part, between->local);
+
+    nxr_route_expect_between(part, between->local, &info->latency_ns, &info->bandwidth_mbps);
+    snprintf(info->method, sizeof(info->method), "%s",
+             mover == &nxr_transport_stage    ? "staged"
+             : mover == &nxr_transport_device ? "device"
+                                              : nxr_part_method(part));
+    nxr_part_copy_note(part, info->why, sizeof(info->why));
+    if (mover == &nxr_transport_stage && info->why[0] == '\0') {
+        tell_why_staged(between, info);
+    }
+}
+
+int nixl_route_query_part(int rank, struct nixl_region *region, const void *local, unsigned index,
+                          struct nixl_route_info *info_p)
+{
+    struct nixl_route_info info = NIXL_ROUTE_INFO_INIT;
+    struct between between = {.local = local};
+    struct nxr_part *part;
+    int status = nxr_transfer_find_part("nixl_route_query_part", rank, region, 0, 0, &part);
+
+    if (status == NIXL_OK) {
+        status = check_info("nixl_route_query_part", rank, info_p);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    between.part = part;
+    if (!route_query_ask(index, part->peer, &between, &info)) {
+        return fail_index("nixl_route_query_part", rank, index);
+    }
+    if (info.is_chosen) {
+        route_query_tell_how(&between, &info);
+    } else if (info.is_usable && part->peer->net == NULL && index >= nxr_n_transports) {
+        snprintf(info.why, sizeof(info.why), "%s is faster", part->transport->name);
+    }
+    *info_p = info;
+    return NIXL_OK;
+}

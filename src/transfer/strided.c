@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Strided put and get in one call: blocks at equal distances. Where the processor or the kernel
+ * moves them at once it is given them in short lists; everything else, and what is left where a
+ * list is not done at once, goes by a prepared transfer that lives as long as the call. No lock.
+ */
+#include "config.h"
+
+#include "region/region.h"
+#include "transfer/stage.h"
+#include "transfer/transfer.h"
+#include "util/env.h"
+#include "util/status.h"
+
+#define LIST_BLOCKS 64                /* in one list; on the stack */
+#define LIST_NBYTES ((size_t)4 << 20) /* about; a part is kept open for no longer */
+
+/* A call, and the blocks that are left of it. */
+struct strided {
+    const char *operation;
+    enum nxr_op_kind kind;
+    int rank;
+    struct nixl_region *region;
+    uint64_t offset;
+    uint64_t stride; /* in the part */
+    char *local;
+    uint64_t local_stride;
+    size_t block_nbytes;
+    size_t nblocks;
+};
+
+/* From the first byte of the first block to the last one of the last; false: too many. */
+static bool find_extent(const struct strided *call, uint64_t stride, uint64_t *nbytes_p)
+{
+    return !__builtin_mul_overflow(stride, call->nblocks - 1, nbytes_p) &&
+           !__builtin_add_overflow(*nbytes_p, call->block_nbytes, nbytes_p);
+}
+
+static void take_off(struct strided *call, size_t n_done)
+{
+    call->offset += n_done * call->stride;
+    call->local += n_done * call->local_stride;
+    call->nblocks -= n_done;
+}
+
+/* NIXL_OK; NIXL_ERR_AGAIN: the rest cannot be done at once. */
+static int strided_move_at_once(struct strided *call, struct nxr_part *part,
+                                const struct nxr_transport *mover)
+{
+    struct nxr_piece pieces[LIST_BLOCKS];
+    size_t most = LIST_NBYTES / call->block_nbytes + 1;
+    int status = NIXL_OK;
+
+    most = most < LIST_BLOCKS ? most : LIST_BLOCKS;
+    while (call->nblocks > 0 && status == NIXL_OK) {
+        size_t n = call->nblocks < most ? call->nblocks : most, n_done;
+
+        for (size_t i = 0; i < n; i++) {
+            pieces[i] =
+                (struct nxr_piece){call->offset + i * call->stride,
+                                   call->local + i * call->local_stride, call->block_nbytes};
+        }
+        status = mover->move_list(part, call->kind, pieces, n, &n_done);
+        take_off(call, n_done);
+    }
+    return status;
+}
+
+/* Nothing of a transfer that is not complete in time moves when the call returns. */
+static int finish_transfer(const struct strided *call, struct nixl_xfer *xfer, int status)
+{
+    if (status == NIXL_INPROGRESS) {
+        status = nixl_xfer_wait(xfer, nxr_env.op_timeout);
+    }
+    if (status == NIXL_ERR_TIMEOUT) {
+        if (nixl_xfer_cancel(xfer, NIXL_FOREVER, NULL) != NIXL_OK) {
+            return nxr_fail_inner(NIXL_ERR_TRANSPORT, call->operation, call->rank);
+        }
+        status = nxr_fail(status, call->operation, call->rank, "", 0,
+                          "not complete within NIXLRUN_OP_TIMEOUT; stopped");
+    }
+    (void)nixl_xfer_free(xfer);
+    return status == NIXL_OK ? status : nxr_fail_inner(status, call->operation, call->rank);
+}
+
+static int move_by_transfer(const struct strided *call)
+{
+    struct nixl_blocks here = NIXL_BLOCKS_INIT, there = NIXL_BLOCKS_INIT;
+    struct nixl_xfer *xfer;
+    int status;
+
+    here.addr = call->local;
+    here.stride = call->local_stride;
+    there.region = call->region;
+    there.offset = call->offset;
+    there.stride = call->stride;
+    here.block_nbytes = there.block_nbytes = call->block_nbytes;
+    here.nblocks = there.nblocks = call->nblocks;
+    status = nixl_xfer_create(call->kind == NXR_OP_PUT ? NIXL_XFER_PUT : NIXL_XFER_GET, call->rank,
+                              &here, 1, &there, 1, &xfer);
+    if (status != NIXL_OK) {
+        return nxr_fail_inner(status, call->operation, call->rank);
+    }
+    return finish_transfer(call, xfer, nixl_xfer_start(xfer, NULL));
+}
+
+static int move(struct strided *call)
+{
+    const struct nxr_transport *mover;
+    uint64_t there = 0, here = 0;
+    struct nxr_part *part;
+    bool is_empty = call->nblocks == 0 || call->block_nbytes == 0;
+    int status;
+
+    if (!is_empty && (!find_extent(call, call->stride, &there) ||
+                      !find_extent(call, call->local_stride, &here))) {
+        return nxr_fail(NIXL_ERR_RANGE, call->operation, call->rank, "", 0,
+                        "%zu blocks of %zu bytes at these strides are more than any memory",
+                        call->nblocks, call->block_nbytes);
+    }
+    status = nxr_transfer_check(call->operation, call->rank, call->region, call->local, here);
+    if (status == NIXL_OK) {
+        status = nxr_transfer_find_part(call->operation, call->rank, call->region, call->offset,
+                                        there, &part);
+    }
+    if (status != NIXL_OK || is_empty) {
+        return status;
+    }
+    mover = nxr_part_mover(part, call->local);
+    status = mover == part->transport && !nxr_range_is_device(call->local)
+                 ? strided_move_at_once(call, part, mover)
+                 : NIXL_ERR_AGAIN;
+    if (status == NIXL_ERR_AGAIN) {
+        return move_by_transfer(call);
+    }
+    return status == NIXL_OK ? status
+                             : nxr_transfer_fail_copy(call->operation, status, call->region, part);
+}
+
+int nixl_put_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,
+                     const void *src, size_t src_stride, size_t block_nbytes, size_t nblocks)
+{
+    struct strided call = {.operation = "nixl_put_strided",
+                           .kind = NXR_OP_PUT,
+                           .rank = rank,
+                           .region = region,
+                           .offset = offset,
+                           .stride = stride,
+                           .local = (void *)(uintptr_t)src,
+                           .local_stride = src_stride,
+                           .block_nbytes = block_nbytes,
+                           .nblocks = nblocks};
+
+    return move(&call);
+}
+
+int nixl_get_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,
+                     void *dst, size_t dst_stride, size_t block_nbytes, size_t nblocks)
+{
+    struct strided call = {.operation = "nixl_get_strided",
+                           .kind = NXR_OP_GET,
+                           .rank = rank,
+                           .region = region,
+                           .offset = offset,
+                           .stride = stride,
+                           .local = dst,
+                           .local_stride = dst_stride,
+                           .block_nbytes = block_nbytes,
+                           .nblocks = nblocks};
+
+    return move(&call);
+}

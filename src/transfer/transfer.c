@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Put and get. The usual case is a range check and one call of the transport's put; everything else
+ * (first use, closed handles, dead peers, operations that take time) is behind it. No lock of its
+ * own.
+ */
+#include "config.h"
+
+#include "host/liveness.h"
+#include "host/word_ask.h"
+#include "sync/notify.h"
+#include "core/progress.h"
+#include "region/region.h"
+#include "core/request.h"
+#include "transfer/transfer.h"
+#include "util/clock.h"
+#include "util/env.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+#include <errno.h>
+
+/* ---- the unusual cases ----------------------------------------------------------------------- */
+
+/* A local buffer that begins in device memory must end there. */
+static int check_local_range(const char *operation, int rank, const void *local, size_t nbytes)
+{
+    const struct nxr_range *range = nxr_range_find(local);
+
+    if (range == NULL || nbytes <= range->addr + range->nbytes - (uintptr_t)local) {
+        return NIXL_OK;
+    }
+    return nxr_fail(NIXL_ERR_RANGE, operation, rank, "", 0,
+                    "the local buffer of %zu bytes at %p goes beyond its region of %s memory, "
+                    "which ends at %p",
+                    nbytes, local, range->kind->name, (void *)(range->addr + range->nbytes));
+}
+
+int nxr_transfer_check(const char *operation, int rank, const struct nixl_region *region,
+                       const void *local, size_t nbytes)
+{
+    int status = nxr_check_ready(operation);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank(operation, rank);
+    }
+    if (!nxr_region_is_open(region)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
+                        region == NULL ? "the region is NULL" : "the region is closed");
+    }
+    if (local == NULL && nbytes > 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                        "the local buffer is NULL and nbytes is %zu", nbytes);
+    }
+    return check_local_range(operation, rank, local, nbytes);
+}
+
+static int fail_range(const char *operation, int rank, const struct nixl_region *region,
+                      const struct nxr_part *part, uint64_t offset, size_t nbytes)
+{
+    return nxr_fail(
+        NIXL_ERR_RANGE, operation, rank, part->transport->name, 0,
+        "offset %llu with %zu bytes is outside of region '%s' of rank %d, which has %llu",
+        (unsigned long long)offset, nbytes, region->name, rank, (unsigned long long)part->nbytes);
+}
+
+/* Find the part, asking its owner if need be, and check the range. */
+static int transfer_find_part(const char *operation, int rank, struct nixl_region *region,
+                              uint64_t offset, size_t nbytes, struct nxr_part **part_p)
+{
+    int status = NIXL_OK;
+
+    *part_p = nxr_region_part(region, rank);
+    if (*part_p == NULL) {
+        status =
+            nxr_region_resolve(operation, region, rank, false, nxr_env.resolve_timeout, part_p);
+    }
+    if (status == NIXL_ERR_TIMEOUT) {
+        return nxr_region_fail_unanswered(NIXL_ERR_NOT_FOUND, operation, region, rank,
+                                          "NIXLRUN_RESOLVE_TIMEOUT");
+    }
+    if (status == NIXL_OK && !nxr_part_has_range(*part_p, offset, nbytes)) {
+        return fail_range(operation, rank, region, *part_p, offset, nbytes);
+    }
+    return status;
+}
+
+int nxr_transfer_find_part(const char *operation, int rank, struct nixl_region *region,
+                           uint64_t offset, size_t nbytes, struct nxr_part **part_p)
+{
+    int status = nxr_transfer_check(operation, rank, region, region, nbytes);
+
+    return status == NIXL_OK ? transfer_find_part(operation, rank, region, offset, nbytes, part_p)
+                             : status;
+}
+
+int nxr_transfer_fail(const char *operation, int status, struct nixl_region *region,
+                      struct nxr_part *part)
+{
+    struct nxr_peer *peer = part->peer;
+
+    if (status == NIXL_ERR_PEER_LOST) {
+        nxr_liveness_lost(peer->rank); /* a kernel call has found it first */
+    }
+    if (nxr_liveness_check(peer)) {
+        return nxr_peer_fail_lost(operation, peer->rank, part->transport->name);
+    }
+    if (status == NIXL_ERR_STALE) {
+        nxr_region_mark_stale(part);
+        return nxr_fail(status, operation, peer->rank, part->transport->name, 0,
+                        "rank %d has closed region '%s'; nixl_region_query() finds a new one",
+                        peer->rank, region->name);
+    }
+    if (status == NIXL_ERR_TIMEOUT) {
+        return nxr_fail(status, operation, peer->rank, part->transport->name, 0,
+                        "rank %d has not answered for %s (NIXLRUN_OP_TIMEOUT): it was asked for "
+                        "region '%s', and is not known to be dead; it may be stopped",
+                        peer->rank, nxr_duration(nxr_env.op_timeout).text, region->name);
+    }
+    return nxr_fail(status, operation, peer->rank, part->transport->name, 0, "%s",
+                    status == NIXL_ERR_LIMIT ? "more threads use this peer than it has slots for"
+                                             : nixl_strerror(status));
+}
+
+const char *nxr_transfer_why(int status, const struct nxr_part *part)
+{
+    /* EFAULT of a process_vm call, which does not tell the end. */
+    return status == NIXL_ERR_TRANSPORT && part->method == NXR_METHOD_PROCESS_VM
+               ? "there is no memory at one end; what is registered has to stay until "
+                 "nixl_region_close() has returned NIXL_OK"
+               : "";
+}
+
+int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region *region,
+                           struct nxr_part *part)
+{
+    const char *why = nxr_transfer_why(status, part);
+
+    if (why[0] == '\0' || nxr_liveness_check(part->peer)) {
+        return nxr_transfer_fail(operation, status, region, part);
+    }
+    return nxr_fail(status, operation, part->peer->rank, part->transport->name, EFAULT,
+                    "region '%s' of rank %d: %s", region->name, part->peer->rank, why);
+}
+
+static bool transfer_is_complete(void *arg)
+{
+    return atomic_load_explicit(&((struct nixl_req *)arg)->status, memory_order_acquire) !=
+           NIXL_INPROGRESS;
+}
+
+/*
+ * Wait for a request of a call that returns when it has ended. Where it takes too long it is
+ * stopped; what cannot be stopped is waited for, since the local buffer is in use until then.
+ */
+static int finish_request(const char *operation, int rank, struct nixl_req *req)
+{
+    size_t nbytes = req->op.nbytes, nbytes_done;
+    bool is_late = nxr_wait(transfer_is_complete, req, nxr_env.op_timeout) != NIXL_OK;
+
+    if (is_late && nxr_request_stop(req) == NIXL_INPROGRESS) {
+        (void)nxr_wait(transfer_is_complete, req, NIXL_FOREVER);
+    }
+    if (!is_late || atomic_load(&req->status) != NIXL_ERR_CANCELED) {
+        return nixl_req_wait(&req, NIXL_FOREVER);
+    }
+    nbytes_done = req->op.nbytes_done;
+    nxr_request_finish(operation, &req);
+    return nxr_fail(NIXL_ERR_TIMEOUT, operation, rank, "", 0,
+                    "%zu of %zu bytes were moved within NIXLRUN_OP_TIMEOUT (%s); stopped",
+                    nbytes_done, nbytes, nxr_duration(nxr_env.op_timeout).text);
+}
+
+/* An operation that takes time, waited for. */
+static int run_request(const char *operation, enum nxr_op_kind kind, int rank,
+                       struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
+{
+    struct nixl_req *req;
+    int status = nxr_request_make(operation, kind, region, rank, offset, local, nbytes, &req);
+
+    return status == NIXL_INPROGRESS ? finish_request(operation, rank, req) : status;
+}
+
+static int fail_mover(const char *operation, const struct nxr_part *part)
+{
+    return nxr_fail(NIXL_ERR_UNSUPPORTED, operation, part->peer->rank, part->transport->name, 0,
+                    "device memory cannot be moved to or from this part of rank %d",
+                    part->peer->rank);
+}
+
+static int transfer_slow(const char *operation, enum nxr_op_kind kind, int rank,
+                         struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
+{
+    const struct nxr_transport *mover;
+    struct nxr_part *part;
+    int status = nxr_transfer_check(operation, rank, region, local, nbytes);
+
+    if (status == NIXL_OK) {
+        status = transfer_find_part(operation, rank, region, offset, nbytes, &part);
+    }
+    if (status != NIXL_OK || nbytes == 0) {
+        return status;
+    }
+    mover = nxr_part_mover(part, local);
+    if (mover == NULL) {
+        return fail_mover(operation, part);
+    }
+    status = kind == NXR_OP_PUT ? mover->put(part, offset, local, nbytes)
+                                : mover->get(part, offset, local, nbytes);
+    if (status == NIXL_ERR_AGAIN && kind == NXR_OP_PUT && mover == part->transport &&
+        nxr_word_serves_put(part, offset, nbytes)) {
+        status = nxr_word_put(part, offset, local, nbytes);
+    }
+    if (status == NIXL_ERR_AGAIN ||
+        (status == NIXL_ERR_UNSUPPORTED && nxr_range_find(local) != NULL)) {
+        return run_request(operation, kind, rank, region, offset, local, nbytes);
+    }
+    return status == NIXL_OK ? status : nxr_transfer_fail_copy(operation, status, region, part);
+}
+
+/* ---- put and get ----------------------------------------------------------------------------- */
+
+/*
+ * Can an operation of 1 to max_nbytes be tried at once? The part, or NULL: the slow way finds out
+ * what is wrong. Inlined by demand: a call costs a put of 8 bytes a sixth of its time.
+ */
+static inline __attribute__((always_inline)) struct nxr_part *
+usable_part_up_to(size_t max_nbytes, int rank, struct nixl_region *region, uint64_t offset,
+                  const void *local, size_t nbytes)
+{
+    struct nxr_part *part = nxr_region_part(region, rank);
+
+    if (__builtin_expect(part == NULL || local == NULL || nbytes - 1 >= max_nbytes ||
+                             !nxr_part_has_range(part, offset, nbytes) ||
+                             nxr_range_is_device(local),
+                         0)) {
+        return NULL;
+    }
+    return part;
+}
+
+static inline struct nxr_part *transfer_usable_part(int rank, struct nixl_region *region,
+                                                    uint64_t offset, const void *local,
+                                                    size_t nbytes)
+{
+    return usable_part_up_to(SIZE_MAX, rank, region, offset, local, nbytes);
+}
+
+static inline int put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
+                      const void *src, size_t nbytes)
+{
+    struct nxr_part *part = transfer_usable_part(rank, region, offset, src, nbytes);
+
+    if (__builtin_expect(part != NULL && part->transport->put(part, offset, src, nbytes) == NIXL_OK,
+                         1)) {
+        return NIXL_OK;
+    }
+    return transfer_slow(operation, NXR_OP_PUT, rank, region, offset, (void *)src, nbytes);
+}
+
+static inline int get(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
+                      void *dst, size_t nbytes)
+{
+    struct nxr_part *part = transfer_usable_part(rank, region, offset, dst, nbytes);
+
+    if (__builtin_expect(part != NULL && part->transport->get(part, offset, dst, nbytes) == NIXL_OK,
+                         1)) {
+        return NIXL_OK;
+    }
+    return transfer_slow(operation, NXR_OP_GET, rank, region, offset, dst, nbytes);
+}
+
+int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
+                     const void *src, size_t nbytes)
+{
+    return put(operation, rank, region, offset, src, nbytes);
+}
+
+bool nxr_transfer_put_here(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                           size_t nbytes)
+{
+    struct nxr_part *part =
+        usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, src, nbytes);
+
+    return part != NULL && part->method < NXR_METHOD_MESSAGE &&
+           part->transport->put(part, offset, src, nbytes) == NIXL_OK;
+}
+
+int nixl_put(int rank, struct nixl_region *region, uint64_t offset, const void *src, size_t nbytes)
+{
+    return put("nixl_put", rank, region, offset, src, nbytes);
+}
+
+int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes)
+{
+    return get("nixl_get", rank, region, offset, dst, nbytes);
+}
+
+/* Between host memories: all of it, or, of a copy of this host of over max_nbytes, a beginning. */
+static int begin_here(struct nxr_op *op, size_t max_nbytes)
+{
+    struct nxr_part *part = op->part;
+
+    if (op->nbytes > max_nbytes && nxr_copier_reaches(part)) {
+        return nxr_copier_begin(op) ? NIXL_OK : NIXL_ERR_AGAIN;
+    }
+    return op->kind == NXR_OP_PUT ? part->transport->put(part, op->offset, op->local, op->nbytes)
+                                  : part->transport->get(part, op->offset, op->local, op->nbytes);
+}
+
+/*
+ * Do it within the call where that does not take long, or up to max_nbytes, or begin it; a caller
+ * that does not wait for the request calls nxr_request_leave().
+ */
+static int begin_transfer(const char *operation, enum nxr_op_kind kind, size_t max_nbytes, int rank,
+                          struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
+                          struct nixl_req **req_p)
+{
+    struct nxr_part *part;
+    int status = nxr_transfer_check(operation, rank, region, local, nbytes);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (req_p == NULL) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "req_p is NULL");
+    }
+    part = nxr_region_part(region, rank);
+    if (part != NULL) {
+        if (!nxr_part_has_range(part, offset, nbytes)) {
+            return fail_range(operation, rank, region, part, offset, nbytes);
+        }
+        if (nbytes == 0) {
+            return NIXL_OK;
+        }
+    }
+    if (part != NULL && part->method != NXR_METHOD_DEVICE && !nxr_range_is_device(local)) {
+        struct nxr_op op = {
+            .part = part, .kind = kind, .offset = offset, .local = local, .nbytes = nbytes};
+
+        status = begin_here(&op, max_nbytes);
+        if (status != NIXL_ERR_AGAIN) {
+            return status == NIXL_OK ? status
+                                     : nxr_transfer_fail_copy(operation, status, region, part);
+        }
+        return nxr_request_make_begun(operation, &op, req_p);
+    }
+    return nxr_request_make(operation, kind, region, rank, offset, local, nbytes, req_p);
+}
+
+static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, int rank,
+                            struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
+                            struct nixl_req **req_p)
+{
+    int status = begin_transfer(operation, kind, NXR_AT_ONCE_NBYTES, rank, region, offset, local,
+                                nbytes, req_p);
+
+    if (status == NIXL_INPROGRESS) {
+        nxr_request_leave();
+    }
+    return status;
+}
+
+int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                size_t nbytes, struct nixl_req **req_p)
+{
+    struct nxr_part *part =
+        usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, src, nbytes);
+
+    if (__builtin_expect(part != NULL && req_p != NULL && part->method != NXR_METHOD_DEVICE &&
+                             part->transport->put(part, offset, src, nbytes) == NIXL_OK,
+                         1)) {
+        return NIXL_OK;
+    }
+    return transfer_nb_slow("nixl_put_nb", NXR_OP_PUT, rank, region, offset, (void *)src, nbytes,
+                            req_p);
+}
+
+int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
+                struct nixl_req **req_p)
+{
+    struct nxr_part *part =
+        usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, dst, nbytes);
+
+    if (__builtin_expect(part != NULL && req_p != NULL && part->method != NXR_METHOD_DEVICE &&
+                             part->transport->get(part, offset, dst, nbytes) == NIXL_OK,
+                         1)) {
+        return NIXL_OK;
+    }
+    return transfer_nb_slow("nixl_get_nb", NXR_OP_GET, rank, region, offset, dst, nbytes, req_p);
+}
+
+/* In one trip, where a transport has to take one. NIXL_ERR_AGAIN: in two steps. */
+static inline int put_notify_at_once(int rank, struct nixl_region *region,
+                                     const struct nxr_put_notify *what)
+{
+    struct nxr_part *part =
+        transfer_usable_part(rank, region, what->offset, what->src, what->nbytes);
+
+    if (__builtin_expect(part == NULL || part->method < NXR_METHOD_MESSAGE, 1)) {
+        return NIXL_ERR_AGAIN;
+    }
+    return nxr_notify_put(part, what);
+}
+
+/* Does the put still run, and will nothing that is sent from now on overtake it? */
+static bool is_on_its_way(struct nixl_req *req)
+{
+    return nxr_request_is_ordered(req) && !transfer_is_complete(req);
+}
+
+/* Over a network, on which what follows may travel along. */
+static int begin_followed(const char *operation, struct nxr_part *part,
+                          const struct nxr_piece *what, struct nixl_req **req_p)
+{
+    const struct nxr_op op = {
+        .part = part,
+        .kind = NXR_OP_PUT,
+        .offset = what->offset,
+        .local = what->local,
+        .nbytes = what->nbytes,
+        .is_followed = true,
+    };
+
+    return nxr_request_make_at(operation, &op, req_p);
+}
+
+int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *region,
+                          const struct nxr_piece *what, int (*then)(void *), void *arg)
+{
+    struct nxr_part *part =
+        transfer_usable_part(rank, region, what->offset, what->local, what->nbytes);
+    struct nixl_req *req = NULL;
+    int status, done;
+
+    if (part == NULL || nxr_word_serves_put(part, what->offset, what->nbytes)) {
+        status = put(operation, rank, region, what->offset, what->local, what->nbytes);
+    } else if (part->method >= NXR_METHOD_MESSAGE) {
+        status = begin_followed(operation, part, what, &req);
+    } else {
+        status = begin_transfer(operation, NXR_OP_PUT, SIZE_MAX, rank, region, what->offset,
+                                what->local, what->nbytes, &req);
+    }
+    if (req == NULL || status != NIXL_INPROGRESS) {
+        return status == NIXL_OK ? then(arg) : status;
+    }
+    if (is_on_its_way(req)) {
+        done = then(arg);
+        status = finish_request(operation, rank, req);
+        return status == NIXL_OK ? done : status;
+    }
+    status = finish_request(operation, rank, req);
+    return status == NIXL_OK ? then(arg) : status;
+}
+
+/* A notification that follows a put. */
+struct note {
+    int rank;
+    const struct nxr_put_notify *what;
+    int64_t timeout_ns;
+};
+
+static int send_note(void *arg)
+{
+    const struct note *note = arg;
+
+    return nxr_notify_send("nixl_put_notify", note->rank, note->what->tag, note->what->msg,
+                           note->what->msg_nbytes, note->timeout_ns);
+}
+
+/*
+ * The first use of a part asks for it. A call with a timeout waits for that no longer than for the
+ * rest, and not at all with 0. NIXL_OK: go on, within what is left of *timeout_ns_p.
+ */
+static int await_part(const char *operation, int rank, struct nixl_region *region,
+                      const void *local, size_t nbytes, int64_t *timeout_ns_p)
+{
+    int64_t deadline = nxr_deadline(*timeout_ns_p);
+    struct nxr_part *part;
+    int status = nxr_transfer_check(operation, rank, region, local, nbytes);
+
+    if (status != NIXL_OK || *timeout_ns_p >= nxr_env.resolve_timeout) {
+        return status;
+    }
+    status = nxr_region_resolve(operation, region, rank, false, *timeout_ns_p, &part);
+    if (status == NIXL_INPROGRESS) {
+        return nxr_fail(NIXL_ERR_AGAIN, operation, rank, "", 0,
+                        "rank %d has been asked for region '%s' and has not answered yet", rank,
+                        region->name);
+    }
+    *timeout_ns_p = nxr_left(*timeout_ns_p, deadline);
+    return status;
+}
+
+static int put_then_notify(int rank, struct nixl_region *region, const struct nxr_put_notify *what,
+                           int64_t timeout_ns)
+{
+    const struct nxr_piece piece = {what->offset, (void *)what->src, what->nbytes};
+    struct note note = {rank, what, timeout_ns};
+
+    return nxr_transfer_put_then("nixl_put_notify", rank, region, &piece, send_note, &note);
+}
+
+int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const void *src,
+                    size_t nbytes, uint64_t tag, const void *msg, size_t msg_nbytes,
+                    int64_t timeout_ns)
+{
+    const struct nxr_put_notify what = {
+        .offset = offset,
+        .src = src,
+        .nbytes = nbytes,
+        .tag = tag,
+        .msg = msg,
+        .msg_nbytes = msg_nbytes,
+    };
+    int status = nxr_notify_check("nixl_put_notify", rank, msg, msg_nbytes, timeout_ns);
+
+    if (status == NIXL_OK && put_notify_at_once(rank, region, &what) == NIXL_OK) {
+        return NIXL_OK;
+    }
+    if (status == NIXL_OK && __builtin_expect(nxr_region_part(region, rank) == NULL, 0)) {
+        status = await_part("nixl_put_notify", rank, region, src, nbytes, &timeout_ns);
+    }
+    return status == NIXL_OK ? put_then_notify(rank, region, &what, timeout_ns) : status;
+}
+
+int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
+                    uint64_t tag, const void *msg, size_t msg_nbytes, int64_t timeout_ns)
+{
+    int status = nxr_notify_check("nixl_get_notify", rank, msg, msg_nbytes, timeout_ns);
+
+    if (status == NIXL_OK && __builtin_expect(nxr_region_part(region, rank) == NULL, 0)) {
+        status = await_part("nixl_get_notify", rank, region, dst, nbytes, &timeout_ns);
+    }
+    if (status == NIXL_OK) {
+        status = get("nixl_get_notify", rank, region, offset, dst, nbytes);
+    }
+    return status == NIXL_OK
+               ? nxr_notify_send("nixl_get_notify", rank, tag, msg, msg_nbytes, timeout_ns)
+               : status;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of own device memory for peers on other hosts. They are asked for in a round and begun
+ * after it, as drivers are not called under a spin lock; what follows a copy runs under it again.
+ *
+ * Small puts to device memory keep their order, as they do in host memory: those of one peer are
+ * gathered in batches, of which one is copied at a time, and what was sent behind them waits as it
+ * does for bulk. Lock: nxr_net.lock.
+ */
+#include "config.h"
+
+#include "sync/device_word.h"
+#include "memory/memory.h"
+#include "net/state.h"
+#include "util/clock.h"
+#include "util/copy.h"
+#include "util/log.h"
+#include "core/wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH_PIECES 64
+#define BATCH_NBYTES ((size_t)64 << 10) /* or one put, if that is longer */
+#define END_NS       (10 * NXR_S)       /* how long the last finalize waits for copies */
+
+/* Puts of one peer to one region, in the order in which they came. */
+struct net_put_batch {
+    struct net_work work;
+    struct nxr_list link; /* np->put_batches: the first is being copied */
+    struct net_landing *landing;
+    uint64_t generation;
+    uint32_t id;
+    size_t n_pieces;
+    size_t nbytes;
+    size_t room;
+    struct nxr_device_piece pieces[BATCH_PIECES];
+    char bytes[];
+};
+
+/* A small get. */
+struct net_get_work {
+    struct net_work work;
+    struct net_peer *np;
+    struct net_hold *hold;
+    struct nxr_net_get get;
+    struct nxr_device_piece piece;
+    char bytes[];
+};
+
+/* A word that a peer changes. */
+struct net_word_work {
+    struct nxr_device_word word;
+    struct net_peer *np;
+    struct net_hold *hold;
+    struct nxr_net_word asked;
+};
+
+/* ---- works ----------------------------------------------------------------------------------- */
+
+static void work_ended(struct nxr_device_copy *copy, int status);
+
+void nxr_net_work_add(struct net_work *work)
+{
+    work->copy.ended = work_ended;
+    nxr_net.n_works++;
+    nxr_list_append(&nxr_net.works, &work->link);
+    atomic_store_explicit(&nxr_net.has_works, true, memory_order_release);
+}
+
+static void net_work_finish(struct net_work *work, int status)
+{
+    net_lock();
+    nxr_net.n_works--;
+    work->done(work, status);
+    net_unlock();
+    nxr_wake_self();
+    nxr_net_tell_ended();
+}
+
+static void work_ended(struct nxr_device_copy *copy, int status)
+{
+    net_work_finish(nxr_list_entry(copy, struct net_work, copy), status);
+    nxr_net_run_works();
+}
+
+static struct net_work *next_work(void)
+{
+    struct nxr_list *link;
+
+    net_lock();
+    link = nxr_list_pop(&nxr_net.works);
+    if (link == NULL) {
+        atomic_store_explicit(&nxr_net.has_works, false, memory_order_relaxed);
+    }
+    net_unlock();
+    return link != NULL ? nxr_list_entry(link, struct net_work, link) : NULL;
+}
+
+void nxr_net_run_works(void)
+{
+    struct net_work *work;
+
+    nxr_device_words_run();
+    while (atomic_load_explicit(&nxr_net.has_works, memory_order_acquire) &&
+           (work = next_work()) != NULL) {
+        int status;
+
+        if (work->prepare != NULL) {
+            work->prepare(work);
+        }
+        status = nxr_device_copy_begin(&work->copy);
+        if (status != NIXL_INPROGRESS) {
+            net_work_finish(work, status);
+            nxr_device_words_run(); /* that waited for it */
+        }
+    }
+}
+
+void nxr_net_works_stop(void)
+{
+    int64_t until = nxr_now_ns() + END_NS;
+
+    nxr_net_run_works();
+    while (nxr_net.n_works > 0 && nxr_now_ns() < until) {
+        nxr_device_progress();
+    }
+    if (nxr_net.n_works > 0) {
+        nxr_error(NET, "%u copies of device memory do not end", nxr_net.n_works);
+    }
+}
+
+/* ---- small puts ------------------------------------------------------------------------------ */
+
+static void batch_copied(struct net_work *work, int status);
+
+/* The next batch, if there is one: nothing more is added to it. */
+static void begin_batch(struct net_peer *np)
+{
+    if (!nxr_list_is_empty(&np->put_batches)) {
+        struct net_put_batch *batch =
+            nxr_list_entry(np->put_batches.next, struct net_put_batch, link);
+
+        batch->work.copy.pieces = batch->pieces;
+        batch->work.copy.n_pieces = batch->n_pieces;
+        batch->work.done = batch_copied;
+        nxr_net_work_add(&batch->work);
+    }
+}
+
+static void batch_copied(struct net_work *work, int status)
+{
+    struct net_put_batch *batch = nxr_list_entry(work, struct net_put_batch, work);
+    struct net_peer *np = batch->landing->np;
+
+    nxr_list_remove(&batch->link);
+    if (status != NIXL_OK) {
+        nxr_net_refuse(np, batch->id, batch->generation, status);
+    }
+    begin_batch(np);
+    nxr_net_landed(batch->landing, NIXL_OK);
+    free(batch);
+}
+
+/* Pieces of one copy are in no order: none may overlap another. */
+static bool is_apart(const struct net_put_batch *batch, const char *dst, size_t nbytes)
+{
+    for (size_t i = 0; i < batch->n_pieces; i++) {
+        const char *other = batch->pieces[i].dst;
+
+        if (dst < other + batch->pieces[i].nbytes && other < dst + nbytes) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The last batch, if the put may go with it. */
+static struct net_put_batch *open_batch(const struct net_peer *np, const struct nxr_net_put *put,
+                                        const char *dst, size_t nbytes)
+{
+    struct net_put_batch *batch;
+
+    if (np->put_batches.next == np->put_batches.prev) { /* none, or the one that is copied */
+        return NULL;
+    }
+    batch = nxr_list_entry(np->put_batches.prev, struct net_put_batch, link);
+    return batch->id == put->id && batch->generation == put->generation &&
+                   batch->n_pieces < BATCH_PIECES && nbytes <= batch->room - batch->nbytes &&
+                   is_apart(batch, dst, nbytes)
+               ? batch
+               : NULL;
+}
+
+static struct net_put_batch *batch_new(struct net_peer *np, const struct nxr_net_put *put,
+                                       struct net_hold *hold, size_t nbytes)
+{
+    size_t room = nbytes > BATCH_NBYTES ? nbytes : BATCH_NBYTES;
+    struct net_put_batch *batch;
+
+    if (nxr_list_is_empty(&np->put_batches)) {
+        room = nbytes; /* goes at once */
+    }
+    batch = malloc(sizeof(*batch) + room);
+    if (batch == NULL) {
+        return NULL;
+    }
+    memset(batch, 0, sizeof(*batch));
+    batch->landing = nxr_net_landing_new(np);
+    if (batch->landing == NULL) {
+        free(batch);
+        return NULL;
+    }
+    batch->landing->hold = hold;
+    batch->room = room;
+    batch->id = put->id;
+    batch->generation = put->generation;
+    batch->work.copy.dst = nxr_publish_memory(put->id).range;
+    nxr_list_append(&np->put_batches, &batch->link);
+    return batch;
+}
+
+void nxr_net_take_device_put(struct net_peer *np, const struct nxr_net_put *put,
+                             const void *payload, size_t nbytes)
+{
+    const struct net_range range = {put->generation, put->offset, nbytes, put->id};
+    struct net_put_batch *batch;
+    struct net_hold *hold;
+    int status;
+    char *dst = nxr_net_hold_begin(&range, &hold, &status);
+    bool is_first = nxr_list_is_empty(&np->put_batches);
+
+    if (dst == NULL) {
+        nxr_net_refuse(np, put->id, put->generation, status);
+        return;
+    }
+    batch = open_batch(np, put, dst, nbytes);
+    if (batch != NULL) {
+        nxr_net_hold_end(hold); /* the batch has one */
+    } else {
+        batch = batch_new(np, put, hold, nbytes);
+    }
+    if (batch == NULL) {
+        nxr_net_hold_end(hold);
+        nxr_net_refuse(np, put->id, put->generation, NIXL_ERR_NO_MEMORY);
+        return;
+    }
+    nxr_copy(batch->bytes + batch->nbytes, payload, nbytes);
+    batch->pieces[batch->n_pieces++] =
+        (struct nxr_device_piece){dst, batch->bytes + batch->nbytes, nbytes};
+    batch->nbytes += nbytes;
+    if (is_first) {
+        begin_batch(np);
+    }
+}
+
+/* ---- small gets ------------------------------------------------------------------------------ */
+
+static void get_copied(struct net_work *work, int status)
+{
+    struct net_get_work *got = nxr_list_entry(work, struct net_get_work, work);
+
+    nxr_net_hold_end(got->hold);
+    nxr_net_answer_get(got->np, &got->get, got->bytes, status);
+    free(got);
+}
+
+void nxr_net_take_device_get(struct net_peer *np, const struct nxr_net_get *asked)
+{
+    const struct nxr_net_get first = nxr_net_answerable(np, asked), *get = &first;
+    const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
+    struct net_get_work *got;
+    struct net_hold *hold;
+    int status;
+    char *src = nxr_net_hold_begin(&range, &hold, &status);
+
+    if (src == NULL) {
+        nxr_net_answer_get(np, get, NULL, status);
+        return;
+    }
+    got = malloc(sizeof(*got) + get->nbytes);
+    if (got == NULL) {
+        nxr_net_hold_end(hold);
+        nxr_net_answer_get(np, get, NULL, NIXL_ERR_NO_MEMORY);
+        return;
+    }
+    memset(got, 0, sizeof(*got));
+    got->np = np;
+    got->hold = hold;
+    got->get = *get;
+    got->piece = (struct nxr_device_piece){got->bytes, src, get->nbytes};
+    got->work.copy.pieces = &got->piece;
+    got->work.copy.n_pieces = 1;
+    got->work.copy.src = nxr_publish_memory(get->id).range;
+    got->work.done = get_copied;
+    nxr_net_work_add(&got->work);
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static void word_changed(struct nxr_device_word *word, int status)
+{
+    struct net_word_work *work = nxr_list_entry(word, struct net_word_work, word);
+    struct net_peer *np = work->np;
+
+    net_lock();
+    nxr_net_hold_end(work->hold);
+    nxr_net_answer_word(np, &work->asked, status, word->fetched);
+    nxr_net.n_works--;
+    np->n_busy_words--;
+    if (!np->is_dead) {
+        nxr_net_run_gated(np);
+    }
+    net_unlock();
+    free(work);
+    nxr_wake_self();
+    nxr_net_run_works();
+}
+
+int nxr_net_take_device_word(struct net_peer *np, const struct nxr_net_word *word)
+{
+    size_t nbytes = nxr_type_nbytes(word->atomic.type);
+    const struct net_range range = {word->generation, word->atomic.offset, nbytes, word->id};
+    struct net_word_work *work;
+    struct net_hold *hold;
+    bool is_aligned;
+    int status;
+    char *addr = nxr_net_hold_begin(&range, &hold, &status);
+
+    if (addr == NULL) {
+        return status;
+    }
+    is_aligned = nbytes != 0 && (uintptr_t)addr % nbytes == 0;
+    work = is_aligned ? calloc(1, sizeof(*work)) : NULL;
+    if (work == NULL) {
+        nxr_net_hold_end(hold);
+        return is_aligned ? NIXL_ERR_NO_MEMORY : NIXL_ERR_INVALID_ARG;
+    }
+    work->np = np;
+    work->hold = hold;
+    work->asked = *word;
+    work->word.addr = addr;
+    work->word.range = nxr_publish_memory(word->id).range;
+    work->word.atomic = word->atomic;
+    work->word.ended = word_changed;
+    nxr_net.n_works++;
+    np->n_busy_words++;
+    nxr_device_word_add(&work->word);
+    return NIXL_INPROGRESS;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handles of prepared transfers: making them, giving them back, and waiting for those whose request
+ * they keep. Lock: nxr_xfers_lock guards the lists.
+ */
+#include "config.h"
+
+#include "core/request.h"
+#include "util/clock.h"
+#include "util/status.h"
+#include "core/wait.h"
+#include "transfer/xfer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define QUARANTINE 64 /* handles given back that are not used again yet */
+#define STOP_NS    (5 * NXR_S)
+
+static struct nxr_list open_xfers = {&open_xfers, &open_xfers};
+static struct nxr_list xfer_retired = {&xfer_retired, &xfer_retired}; /* oldest first */
+static unsigned xfer_n_retired;
+
+int nxr_xfer_check(const char *operation, const struct nixl_xfer *xfer)
+{
+    int status = nxr_check_ready(operation);
+
+    if (status == NIXL_OK &&
+        (xfer == NULL ||
+         atomic_load_explicit(&xfer->magic, memory_order_acquire) != NXR_XFER_OPEN)) {
+        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
+                          xfer == NULL ? "the transfer is NULL" : "the transfer was given back");
+    }
+    return status;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static struct nixl_xfer *xfer_new(void)
+{
+    struct nixl_xfer *xfer = NULL;
+
+    pthread_mutex_lock(&nxr_xfers_lock);
+    if (xfer_n_retired > QUARANTINE) {
+        xfer = nxr_list_entry(nxr_list_pop(&xfer_retired), struct nixl_xfer, link);
+        xfer_n_retired--;
+    }
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    if (xfer == NULL) {
+        xfer = malloc(sizeof(*xfer));
+    }
+    if (xfer != NULL) {
+        memset(xfer, 0, sizeof(*xfer));
+        nxr_list_init(&xfer->link);
+        nxr_list_init(&xfer->ready_link);
+        nxr_list_init(&xfer->free_slots);
+    }
+    return xfer;
+}
+
+/* Free all that a handle has; the handle itself stays. */
+static void xfer_drop(struct nixl_xfer *xfer)
+{
+    nxr_xfer_free_slots(xfer);
+    free(xfer->sides[NIXL_XFER_LOCAL].blocks);
+    free(xfer->sides[NIXL_XFER_REMOTE].blocks);
+    free(xfer->staged);
+    free(xfer->msg);
+    free(xfer->spare);
+}
+
+static void xfer_retire(struct nixl_xfer *xfer)
+{
+    xfer_drop(xfer);
+    pthread_mutex_lock(&nxr_xfers_lock);
+    nxr_list_remove(&xfer->link);
+    nxr_list_append(&xfer_retired, &xfer->link);
+    xfer_n_retired++;
+    pthread_mutex_unlock(&nxr_xfers_lock);
+}
+
+int nxr_xfer_find(const char *operation, struct nixl_xfer *xfer)
+{
+    struct nxr_side *local = &xfer->sides[NIXL_XFER_LOCAL];
+    struct nxr_side *remote = &xfer->sides[NIXL_XFER_REMOTE];
+    int status;
+
+    if (local->nbytes != remote->nbytes) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
+                        "the local side has %llu bytes, the remote side %llu",
+                        (unsigned long long)local->nbytes, (unsigned long long)remote->nbytes);
+    }
+    status = nxr_side_find(operation, xfer->rank, NIXL_XFER_LOCAL, local);
+    if (status == NIXL_OK) {
+        status = nxr_side_find(operation, xfer->rank, NIXL_XFER_REMOTE, remote);
+    }
+    return status;
+}
+
+/* Take over both sides. */
+static int xfer_fill(const char *operation, struct nixl_xfer *xfer, const struct nixl_blocks *local,
+                     size_t n_local, const struct nixl_blocks *remote, size_t n_remote)
+{
+    struct nxr_side *sides = xfer->sides;
+    int status = nxr_side_copy(operation, xfer->rank, NIXL_XFER_LOCAL, local, n_local, &sides[0]);
+
+    if (status == NIXL_OK) {
+        status =
+            nxr_side_copy(operation, xfer->rank, NIXL_XFER_REMOTE, remote, n_remote, &sides[1]);
+    }
+    for (int i = 0; i < 2 && status == NIXL_OK; i++) {
+        status = nxr_side_count(operation, xfer->rank, &sides[i]);
+    }
+    if (status == NIXL_OK) {
+        status = nxr_xfer_find(operation, xfer);
+    }
+    if (status == NIXL_OK) {
+        xfer->staged = malloc(NXR_LIST_MAX * sizeof(*xfer->staged));
+    }
+    if (status == NIXL_OK && xfer->staged == NULL) {
+        status =
+            nxr_fail(NIXL_ERR_NO_MEMORY, operation, xfer->rank, "", 0, "no memory for a transfer");
+    }
+    return status;
+}
+
+int nixl_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_blocks *local, size_t nlocal,
+                     const struct nixl_blocks *remote, size_t nremote, struct nixl_xfer **xfer_p)
+{
+    const char *operation = "nixl_xfer_create";
+    int status;
+    struct nxr_peer *peer = nxr_peer_connected(operation, rank, &status);
+    struct nixl_xfer *xfer;
+
+    if (peer == NULL) {
+        return status;
+    }
+    if (xfer_p == NULL || (op != NIXL_XFER_PUT && op != NIXL_XFER_GET)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
+                        xfer_p == NULL ? "xfer_p is NULL"
+                                       : "op is neither NIXL_XFER_PUT nor NIXL_XFER_GET");
+    }
+    xfer = xfer_new();
+    if (xfer == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for a transfer");
+    }
+    xfer->kind = op == NIXL_XFER_PUT ? NXR_OP_PUT : NXR_OP_GET;
+    xfer->rank = rank;
+    xfer->peer = peer;
+    status = xfer_fill(operation, xfer, local, nlocal, remote, nremote);
+    if (status != NIXL_OK) {
+        xfer_retire(xfer);
+        return status;
+    }
+    pthread_mutex_lock(&nxr_xfers_lock);
+    nxr_list_append(&open_xfers, &xfer->link);
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    atomic_store_explicit(&xfer->magic, NXR_XFER_OPEN, memory_order_release);
+    *xfer_p = xfer;
+    return NIXL_OK;
+}
+
+static bool xfer_is_running(struct nixl_xfer *xfer)
+{
+    bool running;
+
+    pthread_mutex_lock(&nxr_xfers_lock);
+    running = xfer->is_running;
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return running;
+}
+
+static int fail_in_use(const char *operation, const struct nixl_xfer *xfer)
+{
+    return nxr_fail(NIXL_ERR_IN_USE, operation, xfer->rank, "", 0,
+                    "a start of the transfer is in flight");
+}
+
+int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side side, size_t entry,
+                        uint64_t nblocks, const uint64_t *index)
+{
+    const char *operation = "nixl_xfer_set_index";
+    int status = nxr_xfer_check(operation, xfer);
+    struct nxr_blocks *blocks, before;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (side != NIXL_XFER_LOCAL && side != NIXL_XFER_REMOTE) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
+                        "side is neither NIXL_XFER_LOCAL nor NIXL_XFER_REMOTE");
+    }
+    if (entry >= xfer->sides[side].n_entries) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
+                        "entry %zu; this side has %zu", entry, xfer->sides[side].n_entries);
+    }
+    if (index != NULL && nxr_range_is_device(index)) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
+                        "the index is GPU memory; allowed is host memory");
+    }
+    if (xfer_is_running(xfer)) {
+        return fail_in_use(operation, xfer);
+    }
+    blocks = &xfer->sides[side].blocks[entry];
+    before = *blocks;
+    blocks->nblocks = nblocks;
+    blocks->index = index;
+    status = nxr_side_count(operation, xfer->rank, &xfer->sides[side]);
+    if (status != NIXL_OK) {
+        *blocks = before;
+        nxr_side_count(operation, xfer->rank, &xfer->sides[side]);
+    }
+    return status;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+/* Is the last start's request the transfer's? */
+static int check_kept(const char *operation, struct nixl_xfer *xfer)
+{
+    int status = nxr_xfer_check(operation, xfer);
+
+    if (status == NIXL_OK && xfer->kept == NULL && xfer_is_running(xfer)) {
+        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
+                          "the request of this start is the caller's");
+    }
+    return status;
+}
+
+int nixl_xfer_wait(struct nixl_xfer *xfer, int64_t timeout_ns)
+{
+    int status = check_kept("nixl_xfer_wait", xfer);
+
+    return status == NIXL_OK ? nixl_req_wait(&xfer->kept, timeout_ns) : status;
+}
+
+int nixl_xfer_cancel(struct nixl_xfer *xfer, int64_t timeout_ns, enum nixl_outcome *outcome_p)
+{
+    int status = check_kept("nixl_xfer_cancel", xfer);
+
+    return status == NIXL_OK ? nixl_req_cancel(&xfer->kept, timeout_ns, outcome_p) : status;
+}
+
+/* ---- giving back ----------------------------------------------------------------------------- */
+
+int nixl_xfer_free(struct nixl_xfer *xfer)
+{
+    int status = nxr_xfer_check("nixl_xfer_free", xfer);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (xfer_is_running(xfer)) {
+        return fail_in_use("nixl_xfer_free", xfer);
+    }
+    nixl_req_free(&xfer->kept);
+    atomic_store_explicit(&xfer->magic, 0, memory_order_release);
+    xfer_retire(xfer);
+    return NIXL_OK;
+}
+
+static bool xfer_is_idle(void *arg)
+{
+    return nxr_xfer_is_idle(arg);
+}
+
+/* The list does not change meanwhile: no other call runs. */
+void nxr_xfers_stop(void)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &open_xfers) {
+        struct nixl_xfer *xfer = nxr_list_entry(link, struct nixl_xfer, link);
+
+        if (xfer_is_running(xfer)) {
+            nxr_xfer_set_failure(xfer, NULL, NIXL_ERR_CANCELED);
+            nxr_xfer_cancel_slots(xfer);
+            nxr_wait(xfer_is_idle, xfer, STOP_NS);
+        }
+    }
+}
+
+static void free_all(struct nxr_list *list)
+{
+    struct nxr_list *link;
+
+    while ((link = nxr_list_pop(list)) != NULL) {
+        free(nxr_list_entry(link, struct nixl_xfer, link));
+    }
+}
+
+void nxr_xfers_free(void)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &open_xfers) {
+        struct nixl_xfer *xfer = nxr_list_entry(link, struct nixl_xfer, link);
+
+        free(xfer->kept);
+        xfer_drop(xfer);
+    }
+    free_all(&open_xfers);
+    free_all(&xfer_retired);
+    xfer_n_retired = 0;
+}

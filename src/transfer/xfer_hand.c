@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handing the pieces of a prepared transfer to transports. Pieces are gathered by walking both
+ * sides together; a list of them is moved at once where the transport can, else it becomes
+ * operations: one for the whole list, or one for each piece, of which a window is under way. Called
+ * by the one thread that drives the transfer; operations end in any. Lock: nxr_xfers_lock.
+ */
+#include "config.h"
+
+#include "transfer/copier.h"
+#include "core/progress.h"
+#include "core/wait.h"
+#include "transfer/xfer.h"
+
+#include <stdlib.h>
+
+/* Operations under way: pieces by themselves, and lists of at most so many bytes. */
+#define MAX_SLOTS   64
+#define MAX_LISTS   4
+#define LIST_NBYTES (1ul << 30)
+
+/*
+ * Pieces that are gathered for a copy at once. For operations on lists half as many more each time,
+ * up to NXR_LIST_MAX: the first list is soon under way, and moves while the next one is gathered.
+ */
+#define COPY_PIECES 256
+
+/*
+ * The budget of a turn is counted in bytes copied. A piece costs as much as so many more bytes;
+ * an operation that is begun, next to nothing.
+ */
+#define PIECE_COST 512
+#define OP_SHARE   512
+
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+void nxr_xfer_set_failure(struct nixl_xfer *xfer, struct nxr_part *part, int status)
+{
+    int none = NIXL_OK;
+
+    if (atomic_compare_exchange_strong(&xfer->failure, &none, status)) {
+        xfer->failed_part = part;
+    }
+}
+
+static void slot_ended(struct nxr_op *op, int status)
+{
+    struct nxr_xfer_slot *slot = nxr_list_entry(op, struct nxr_xfer_slot, op);
+    struct nixl_xfer *xfer = slot->xfer;
+
+    if (status != NIXL_OK) {
+        nxr_xfer_set_failure(xfer, op->part, status);
+    }
+    pthread_mutex_lock(&nxr_xfers_lock);
+    xfer->nbytes_done += status == NIXL_OK ? op->nbytes : op->nbytes_done;
+    xfer->n_lists -= op->pieces != NULL;
+    xfer->n_busy--;
+    atomic_fetch_sub(&nxr_n_started, 1);
+    slot->is_busy = false;
+    nxr_list_append(&xfer->free_slots, &slot->link);
+    nxr_xfer_make_ready(xfer);
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    nxr_wake_self();
+}
+
+static int make_slots(struct nixl_xfer *xfer)
+{
+    struct nxr_xfer_slot *slots = calloc(MAX_SLOTS, sizeof(*slots));
+
+    if (slots == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    pthread_mutex_lock(&nxr_xfers_lock);
+    xfer->slots = slots;
+    for (unsigned i = 0; i < MAX_SLOTS; i++) {
+        slots[i].xfer = xfer;
+        nxr_list_append(&xfer->free_slots, &slots[i].link);
+    }
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return NIXL_OK;
+}
+
+/*
+ * One that ends meanwhile is canceled too late, which transports bear; none is used anew, since
+ * nothing more is begun.
+ */
+void nxr_xfer_cancel_slots(struct nixl_xfer *xfer)
+{
+    for (unsigned i = 0; xfer->slots != NULL && i < MAX_SLOTS; i++) {
+        struct nxr_xfer_slot *slot = &xfer->slots[i];
+        bool is_busy;
+
+        pthread_mutex_lock(&nxr_xfers_lock);
+        is_busy = slot->is_busy;
+        pthread_mutex_unlock(&nxr_xfers_lock);
+        if (is_busy) {
+            slot->op.transport->cancel(&slot->op);
+        }
+    }
+}
+
+void nxr_xfer_free_slots(struct nixl_xfer *xfer)
+{
+    for (unsigned i = 0; xfer->slots != NULL && i < MAX_SLOTS; i++) {
+        free(xfer->slots[i].pieces);
+    }
+    free(xfer->slots);
+    xfer->slots = NULL;
+}
+
+uint64_t nxr_xfer_slots_nbytes(const struct nixl_xfer *xfer)
+{
+    uint64_t nbytes = 0;
+
+    for (unsigned i = 0; xfer->slots != NULL && i < MAX_SLOTS; i++) {
+        nbytes += sizeof(xfer->slots[i]);
+        nbytes += xfer->slots[i].pieces != NULL ? NXR_LIST_MAX * sizeof(struct nxr_piece) : 0;
+    }
+    return nbytes;
+}
+
+/* NIXL_ERR_AGAIN: as many as may be are under way. */
+static int xfer_submit_take_slot(struct nixl_xfer *xfer, bool is_list,
+                                 struct nxr_xfer_slot **slot_p)
+{
+    int status = xfer->slots == NULL ? make_slots(xfer) : NIXL_OK;
+    struct nxr_list *link = NULL;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&nxr_xfers_lock);
+    if (!is_list || xfer->n_lists < MAX_LISTS) {
+        link = nxr_list_pop(&xfer->free_slots);
+    }
+    if (link != NULL) {
+        *slot_p = nxr_list_entry(link, struct nxr_xfer_slot, link);
+        atomic_fetch_add(&nxr_n_started, 1);
+        xfer->n_busy++;
+        xfer->n_lists += is_list;
+    }
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return link != NULL ? NIXL_OK : NIXL_ERR_AGAIN;
+}
+
+/* The transport did not take the operation. */
+static void give_slot(struct nxr_xfer_slot *slot, bool is_list)
+{
+    struct nixl_xfer *xfer = slot->xfer;
+
+    pthread_mutex_lock(&nxr_xfers_lock);
+    xfer->n_lists -= is_list;
+    xfer->n_busy--;
+    atomic_fetch_sub(&nxr_n_started, 1);
+    slot->is_busy = false;
+    nxr_list_append(&xfer->free_slots, &slot->link);
+    pthread_mutex_unlock(&nxr_xfers_lock);
+}
+
+/* ---- gathering pieces ------------------------------------------------------------------------ */
+
+static bool has_run(struct nxr_walk *walk)
+{
+    return walk->nbytes > 0 || nxr_walk_next(walk);
+}
+
+/* Bytes that lie together on both sides: the next piece. */
+static struct nxr_piece xfer_submit_take_piece(struct nxr_walk *local, struct nxr_walk *remote,
+                                               uint64_t max_nbytes)
+{
+    uint64_t nbytes = local->nbytes < remote->nbytes ? local->nbytes : remote->nbytes;
+    struct nxr_piece piece = {.offset = remote->start, .local = local->of->base + local->start};
+
+    piece.nbytes = nbytes < max_nbytes ? nbytes : max_nbytes;
+    local->start += piece.nbytes;
+    local->nbytes -= piece.nbytes;
+    remote->start += piece.nbytes;
+    remote->nbytes -= piece.nbytes;
+    return piece;
+}
+
+/* The next piece opens a list: of which memory on both sides, and who moves between them? */
+static void xfer_submit_aim(struct nixl_xfer *xfer)
+{
+    const struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
+    const struct nxr_transport *mover;
+
+    xfer->part = xfer->walks[NIXL_XFER_REMOTE].of->part;
+    xfer->range = local->of->range;
+    mover = nxr_part_mover(xfer->part, local->of->base + local->start);
+    if (mover != xfer->mover) {
+        xfer->takes_lists = false;
+        xfer->list_pieces = COPY_PIECES;
+        xfer->mover = mover;
+    }
+    if (mover == NULL) {
+        nxr_xfer_set_failure(xfer, xfer->part, NIXL_ERR_UNSUPPORTED);
+    }
+}
+
+/* As many pieces as may be of a list, of the memory that it was opened for. */
+static size_t xfer_submit_gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
+{
+    struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
+    struct nxr_walk *remote = &xfer->walks[NIXL_XFER_REMOTE];
+    size_t n = 0, max_n = xfer->takes_lists ? xfer->list_pieces : COPY_PIECES;
+    uint64_t left = xfer->takes_lists ? LIST_NBYTES : max_nbytes;
+
+    do {
+        xfer->staged[n] = xfer_submit_take_piece(local, remote, left);
+        left -= xfer->staged[n].nbytes;
+        n++;
+        xfer->n_pieces += local->nbytes == 0 || remote->nbytes == 0; /* one that was cut: once */
+    } while (n < max_n && left > 0 && has_run(local) && has_run(remote) &&
+             remote->of->part == xfer->part && local->of->range == xfer->range);
+    return n;
+}
+
+bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes)
+{
+    struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
+    struct nxr_walk *remote = &xfer->walks[NIXL_XFER_REMOTE];
+    size_t n = 0;
+
+    if (xfer->n_staged > 0) {
+        return true;
+    }
+    if (has_run(local) && has_run(remote)) {
+        xfer_submit_aim(xfer);
+        n = xfer_submit_gather(xfer, max_nbytes);
+    }
+    xfer->staged_at = 0;
+    xfer->n_staged = n;
+    if (local->is_outside || remote->is_outside) {
+        nxr_xfer_set_failure(xfer, xfer->part, NIXL_ERR_RANGE);
+    }
+    return n > 0 && atomic_load(&xfer->failure) == NIXL_OK;
+}
+
+static uint64_t xfer_submit_nbytes_of(const struct nxr_piece *pieces, size_t n_pieces)
+{
+    uint64_t nbytes = 0;
+
+    for (size_t i = 0; i < n_pieces; i++) {
+        nbytes += pieces[i].nbytes;
+    }
+    return nbytes;
+}
+
+/* The first pieces were handed over, at the cost of so many bytes of what this turn may. */
+static void staged_is_gone(struct nixl_xfer *xfer, size_t n_pieces, uint64_t cost, uint64_t *left_p)
+{
+    xfer->staged_at += n_pieces;
+    xfer->n_staged -= n_pieces;
+    *left_p -= cost < *left_p ? cost : *left_p;
+}
+
+/* ---- handing over ---------------------------------------------------------------------------- */
+
+/* What can be done at once. NIXL_ERR_AGAIN: something is left that cannot. */
+static int move_staged(struct nixl_xfer *xfer, uint64_t *left_p)
+{
+    const struct nxr_piece *pieces = &xfer->staged[xfer->staged_at];
+    size_t n_done;
+    int status = xfer->mover->move_list(xfer->part, xfer->kind, pieces, xfer->n_staged, &n_done);
+    uint64_t nbytes = xfer_submit_nbytes_of(pieces, n_done);
+
+    staged_is_gone(xfer, n_done, nbytes + n_done * PIECE_COST, left_p);
+    xfer->is_copying = n_done > 0 && nxr_copier_reaches(xfer->part);
+    pthread_mutex_lock(&nxr_xfers_lock);
+    xfer->nbytes_done += nbytes;
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return status;
+}
+
+static struct nxr_op make_op(const struct nixl_xfer *xfer, size_t n_pieces)
+{
+    const struct nxr_piece *pieces = &xfer->staged[xfer->staged_at];
+
+    return (struct nxr_op){.transport = xfer->mover,
+                           .part = xfer->part,
+                           .kind = xfer->kind,
+                           .offset = pieces->offset,
+                           .local = pieces->local,
+                           .nbytes = xfer_submit_nbytes_of(pieces, n_pieces),
+                           .ended = slot_ended};
+}
+
+/* It can be canceled from now on. */
+static int xfer_submit_begin(struct nxr_xfer_slot *slot)
+{
+    const struct nxr_transport *transport = slot->op.transport;
+
+    pthread_mutex_lock(&nxr_xfers_lock);
+    slot->is_busy = true;
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return slot->op.pieces != NULL ? transport->start_list(&slot->op) : transport->start(&slot->op);
+}
+
+/*
+ * All that is staged as one operation; from then on, longer lists. The pieces stay with it, and the
+ * next ones are gathered where those of an earlier one lay.
+ */
+static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
+{
+    size_t n_pieces = xfer->n_staged;
+    struct nxr_piece *pieces, *kept;
+    struct nxr_xfer_slot *slot;
+    uint64_t nbytes;
+    int status = xfer_submit_take_slot(xfer, true, &slot);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    kept = slot->pieces;
+    pieces = kept != NULL ? kept : malloc(NXR_LIST_MAX * sizeof(*pieces));
+    slot->pieces = xfer->staged;
+    slot->op = make_op(xfer, n_pieces);
+    slot->op.pieces = &xfer->staged[xfer->staged_at];
+    slot->op.n_pieces = n_pieces;
+    nbytes = slot->op.nbytes;
+    status = pieces != NULL ? xfer_submit_begin(slot) : NIXL_ERR_NO_MEMORY;
+    if (status == NIXL_INPROGRESS) {
+        staged_is_gone(xfer, n_pieces, nbytes / OP_SHARE, left_p);
+        xfer->is_copying = false;
+        xfer->staged = pieces;
+        xfer->takes_lists = true;
+        xfer->list_pieces += xfer->list_pieces / 2;
+        xfer->list_pieces = xfer->list_pieces < NXR_LIST_MAX ? xfer->list_pieces : NXR_LIST_MAX;
+    } else {
+        slot->pieces = kept;
+        if (kept == NULL) {
+            free(pieces);
+        }
+        give_slot(slot, true);
+    }
+    return status;
+}
+
+/* The first staged piece as an operation. */
+static int start_piece(struct nixl_xfer *xfer, uint64_t *left_p)
+{
+    uint64_t nbytes = xfer->staged[xfer->staged_at].nbytes;
+    struct nxr_xfer_slot *slot;
+    int status = xfer_submit_take_slot(xfer, false, &slot);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    slot->op = make_op(xfer, 1);
+    status = xfer_submit_begin(slot);
+    if (status == NIXL_INPROGRESS) {
+        staged_is_gone(xfer, 1, nbytes / OP_SHARE, left_p);
+        xfer->is_copying = false;
+    } else {
+        give_slot(slot, false);
+    }
+    return status;
+}
+
+int nxr_xfer_hand_over(struct nixl_xfer *xfer, uint64_t *left_p)
+{
+    int status = NIXL_ERR_AGAIN;
+
+    if (!xfer->takes_lists) {
+        status = move_staged(xfer, left_p);
+    }
+    if (status == NIXL_ERR_AGAIN && xfer->mover->start_list != nxr_no_start_list) {
+        status = start_list(xfer, left_p);
+    } else if (status == NIXL_ERR_AGAIN) {
+        status = NIXL_ERR_UNSUPPORTED;
+    }
+    return status == NIXL_ERR_UNSUPPORTED ? start_piece(xfer, left_p) : status;
+}

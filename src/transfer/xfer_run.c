@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Driving prepared transfers. A start in flight is driven by one thread at a time: it is driven, or
+ * ready (in a queue of those that somebody should drive), or waits for the end of an operation.
+ * Whoever ends an operation puts the transfer into the queue, and nobody drives from inside of
+ * that, so that transports may end operations wherever they like. There are two queues: transfers
+ * that copy between memories of this host are for the copy thread (copier.h) and those that help
+ * it, others for whoever drives progress. What is ready in the second, and each operation at a
+ * transport, counts in nxr_n_started: it says whether anybody has to be driven.
+ * Lock: nxr_xfers_lock.
+ */
+#include "config.h"
+
+#include "transfer/copier.h"
+#include "core/service.h"
+#include "sync/notify.h"
+#include "core/progress.h"
+#include "core/request.h"
+#include "transfer/transfer.h"
+#include "util/clock.h"
+#include "util/status.h"
+#include "transfer/xfer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes that a later turn copies; a start, NXR_AT_ONCE_NBYTES, or all where that is little more. */
+#define TURN_NBYTES (8ul << 20)
+
+#define LOOK_EVERY_NS (1 * NXR_MS) /* the service thread's turn, should the user not drive */
+
+pthread_mutex_t nxr_xfers_lock = PTHREAD_MUTEX_INITIALIZER;
+struct nxr_xfer_queue {
+    struct nxr_list xfers;
+    _Atomic uint32_t n;
+    _Atomic uint32_t
+        *n_to_do_p; /* what says that there is something to do, for all of the library */
+};
+
+static struct nxr_xfer_queue xfer_run_ready = {
+    {&xfer_run_ready.xfers, &xfer_run_ready.xfers}, 0, &nxr_n_started};
+static struct nxr_xfer_queue copying = {{&copying.xfers, &copying.xfers}, 0, &nxr_n_to_copy};
+static _Atomic uint32_t n_in_flight;
+
+/* How a turn ended. */
+enum turn {
+    TURN_OVER,    /* everything was handed over, or nothing more shall be */
+    TURN_MORE,    /* there is more to copy */
+    TURN_BLOCKED, /* an operation must end first */
+};
+
+void nxr_xfer_make_ready(struct nixl_xfer *xfer)
+{
+    if (xfer->is_driven) {
+        xfer->must_drive_again = true;
+    } else if (xfer->is_running && nxr_list_is_empty(&xfer->ready_link)) {
+        xfer->queue = xfer->is_copying && nxr_copier_is_there() ? &copying : &xfer_run_ready;
+        nxr_list_append(&xfer->queue->xfers, &xfer->ready_link);
+        atomic_fetch_add(&xfer->queue->n, 1);
+        atomic_fetch_add(xfer->queue->n_to_do_p, 1);
+        if (xfer->queue == &copying) {
+            nxr_copier_kick();
+        }
+    }
+}
+
+bool nxr_xfer_is_idle(struct nixl_xfer *xfer)
+{
+    bool is_idle;
+
+    pthread_mutex_lock(&nxr_xfers_lock);
+    is_idle = !xfer->is_running || (!xfer->is_driven && nxr_list_is_empty(&xfer->ready_link));
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return is_idle;
+}
+
+/* ---- driving --------------------------------------------------------------------------------- */
+
+static enum turn xfer_run_drive(struct nixl_xfer *xfer, uint64_t budget)
+{
+    uint64_t left = budget;
+
+    while (left > 0) {
+        int status;
+
+        if (nxr_peer_is_lost(xfer->peer)) {
+            nxr_xfer_set_failure(xfer, xfer->part, NIXL_ERR_PEER_LOST);
+        }
+        if (atomic_load(&xfer->failure) != NIXL_OK || !nxr_xfer_stage(xfer, left)) {
+            return TURN_OVER;
+        }
+        status = nxr_xfer_hand_over(xfer, &left);
+        if (status == NIXL_ERR_AGAIN) {
+            return TURN_BLOCKED;
+        }
+        if (status < 0) {
+            nxr_xfer_set_failure(xfer, xfer->part, status);
+        }
+    }
+    return nxr_xfer_stage(xfer, TURN_NBYTES) ? TURN_MORE : TURN_OVER;
+}
+
+/*
+ * The end of a turn. True: all is over, and the caller, who still drives, concludes it. Else the
+ * transfer is no more the caller's.
+ */
+static bool end_turn(struct nixl_xfer *xfer, enum turn turn)
+{
+    bool is_over;
+
+    pthread_mutex_lock(&nxr_xfers_lock);
+    is_over = turn == TURN_OVER && xfer->n_busy == 0;
+    if (!is_over) {
+        xfer->is_driven = false;
+        if (turn == TURN_MORE || xfer->must_drive_again) {
+            nxr_xfer_make_ready(xfer);
+        }
+        xfer->must_drive_again = false;
+    }
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return is_over;
+}
+
+/* Everything has ended: tell the rank, keep what it took; the transfer may be started again. */
+static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
+{
+    int64_t now = nxr_now_ns();
+    int status = atomic_load(&xfer->failure);
+
+    if (status == NIXL_ERR_STALE) {
+        nxr_region_mark_stale(xfer->failed_part);
+    }
+    /* The request still holds notifications back: this one waits for it, and others behind it. */
+    if (status == NIXL_OK && xfer->has_note) {
+        status = nxr_notify_hand_over(xfer->peer, xfer->tag, xfer->msg, xfer->msg_nbytes);
+    }
+    pthread_mutex_lock(&nxr_xfers_lock);
+    if (req != NULL) {
+        req->op.nbytes_done = xfer->nbytes_done;
+    }
+    if (status == NIXL_OK) {
+        nxr_xfer_learn(xfer, (uint64_t)(now - xfer->started_at));
+    }
+    xfer->req = NULL;
+    xfer->is_driven = false;
+    xfer->is_running = false;
+    atomic_fetch_sub(&n_in_flight, 1);
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return status;
+}
+
+static struct nixl_xfer *next_of(struct nxr_xfer_queue *queue)
+{
+    struct nxr_list *link;
+    struct nixl_xfer *xfer = NULL;
+
+    pthread_mutex_lock(&nxr_xfers_lock);
+    link = nxr_list_pop(&queue->xfers);
+    if (link != NULL) {
+        xfer = nxr_list_entry(link, struct nixl_xfer, ready_link);
+        xfer->is_driven = true;
+        atomic_fetch_sub(&queue->n, 1);
+        atomic_fetch_sub(queue->n_to_do_p, 1);
+    }
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return xfer;
+}
+
+/* A turn of the next one. False: there is none. */
+static bool take_turn(struct nxr_xfer_queue *queue, uint64_t nbytes)
+{
+    struct nixl_xfer *xfer = next_of(queue);
+    struct nixl_req *req;
+
+    if (xfer == NULL) {
+        return false;
+    }
+    req = xfer->req; /* stays while it is driven */
+    if (end_turn(xfer, xfer_run_drive(xfer, nbytes))) {
+        nxr_request_end(req, xfer_run_conclude(xfer, req));
+    }
+    return true;
+}
+
+bool nxr_xfer_progress(void)
+{
+    uint32_t n = atomic_load_explicit(&xfer_run_ready.n, memory_order_relaxed);
+    bool has_moved = false;
+
+    while (n-- > 0 && take_turn(&xfer_run_ready, TURN_NBYTES)) {
+        has_moved = true;
+    }
+    return has_moved;
+}
+
+bool nxr_xfer_copy(uint64_t nbytes)
+{
+    return atomic_load_explicit(&copying.n, memory_order_relaxed) > 0 &&
+           take_turn(&copying, nbytes);
+}
+
+int64_t nxr_xfer_tick(int64_t now)
+{
+    static uint32_t seen_rounds; /* the service thread's */
+    uint32_t rounds = atomic_load_explicit(&nxr_n_user_rounds, memory_order_relaxed);
+    bool is_driven_by_user = rounds != seen_rounds;
+
+    seen_rounds = rounds;
+    if (atomic_load_explicit(&xfer_run_ready.n, memory_order_relaxed) > 0 && !is_driven_by_user) {
+        return now;
+    }
+    return atomic_load(&n_in_flight) > 0 ? now + LOOK_EVERY_NS : INT64_MAX;
+}
+
+/* ---- stopping -------------------------------------------------------------------------------- */
+
+void nxr_xfer_stop(struct nixl_xfer *xfer, const struct nixl_req *req)
+{
+    bool is_it;
+
+    pthread_mutex_lock(&nxr_xfers_lock);
+    is_it = xfer->is_running && xfer->req == req;
+    if (is_it) {
+        nxr_xfer_set_failure(xfer, NULL, NIXL_ERR_CANCELED);
+        nxr_xfer_make_ready(xfer);
+    }
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    if (is_it) {
+        nxr_xfer_cancel_slots(xfer);
+    }
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+/* Claim the transfer for a start. */
+static int claim(const char *operation, struct nixl_xfer *xfer)
+{
+    bool is_taken;
+
+    pthread_mutex_lock(&nxr_xfers_lock);
+    is_taken = xfer->is_running || xfer->kept != NULL;
+    if (!is_taken) {
+        xfer->is_running = true;
+        xfer->is_driven = true;
+        xfer->must_drive_again = false;
+        xfer->nbytes_done = 0;
+        atomic_fetch_add(&n_in_flight, 1);
+    }
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return is_taken ? nxr_fail(NIXL_ERR_IN_USE, operation, xfer->rank, "", 0,
+                               "the last start of the transfer has not been waited for")
+                    : NIXL_OK;
+}
+
+/* Not started: all is as before. */
+static int unclaim(struct nixl_xfer *xfer, int status)
+{
+    pthread_mutex_lock(&nxr_xfers_lock);
+    xfer->is_running = false;
+    xfer->is_driven = false;
+    atomic_fetch_sub(&n_in_flight, 1);
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    return status;
+}
+
+/* Look at both sides as they are now, and stand at their beginnings. */
+static int xfer_run_prepare(const char *operation, struct nixl_xfer *xfer)
+{
+    int status = nxr_xfer_find(operation, xfer);
+
+    if (status == NIXL_OK && xfer->spare == NULL && (xfer->spare = nxr_request_new()) == NULL) {
+        status =
+            nxr_fail(NIXL_ERR_NO_MEMORY, operation, xfer->rank, "", 0, "no memory for a request");
+    }
+    for (int i = 0; i < 2; i++) {
+        xfer->walks[i] = (struct nxr_walk){.side = &xfer->sides[i]};
+    }
+    xfer->n_staged = 0;
+    xfer->is_copying = false;
+    xfer->mover = NULL;
+    xfer->n_pieces = 0;
+    atomic_store(&xfer->failure, NIXL_OK);
+    return status;
+}
+
+/* The caller's turn is over and something is left: it goes on as a request. */
+static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
+                  struct nixl_req **req_p)
+{
+    struct nixl_req *req = xfer->spare;
+    bool is_copying;
+
+    xfer->spare = NULL;
+    nxr_request_run_xfer(req, operation, xfer);
+    *req_p = req;
+    pthread_mutex_lock(&nxr_xfers_lock);
+    xfer->req = req;
+    xfer->is_driven = false;
+    if (turn != TURN_BLOCKED || xfer->must_drive_again) {
+        nxr_xfer_make_ready(xfer);
+    }
+    xfer->must_drive_again = false;
+    is_copying = !nxr_list_is_empty(&xfer->ready_link) && xfer->queue == &copying;
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    if (!is_copying) { /* else the copy thread has been kicked */
+        nxr_service_kick();
+    }
+}
+
+/* A start that failed within its call. */
+static int fail_start(const char *operation, struct nixl_xfer *xfer, int status)
+{
+    if (status == NIXL_ERR_PEER_LOST) {
+        return nxr_peer_fail_lost(operation, xfer->rank, "");
+    }
+    if (status == NIXL_ERR_RANGE) {
+        return nxr_fail(status, operation, xfer->rank, "", 0,
+                        "an index was changed during the start and leads outside");
+    }
+    return nxr_transfer_fail_copy(operation, status, xfer->walks[NIXL_XFER_REMOTE].of->region,
+                                  xfer->failed_part);
+}
+
+/* What the caller's turn may copy: not just a little less than all. */
+static uint64_t start_nbytes(const struct nixl_xfer *xfer)
+{
+    uint64_t nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes;
+
+    return nbytes <= 2 * NXR_AT_ONCE_NBYTES ? 2 * NXR_AT_ONCE_NBYTES : NXR_AT_ONCE_NBYTES;
+}
+
+static int xfer_run_start(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p)
+{
+    bool is_over;
+    enum turn turn;
+    int status;
+
+    xfer->estimated_ns = nxr_xfer_estimate(xfer);
+    xfer->started_at = nxr_now_ns();
+    status = xfer_run_prepare(operation, xfer);
+    if (status != NIXL_OK) {
+        return unclaim(xfer, status);
+    }
+    turn = xfer_run_drive(xfer, start_nbytes(xfer));
+    pthread_mutex_lock(&nxr_xfers_lock);
+    is_over = turn == TURN_OVER && xfer->n_busy == 0;
+    pthread_mutex_unlock(&nxr_xfers_lock);
+    if (!is_over) {
+        go_on(operation, xfer, turn, req_p != NULL ? req_p : &xfer->kept);
+        return NIXL_INPROGRESS;
+    }
+    status = xfer_run_conclude(xfer, NULL);
+    return status == NIXL_OK ? status : fail_start(operation, xfer, status);
+}
+
+int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p)
+{
+    int status = nxr_xfer_check("nixl_xfer_start", xfer);
+
+    if (status == NIXL_OK) {
+        status = claim("nixl_xfer_start", xfer);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    xfer->has_note = false;
+    return xfer_run_start("nixl_xfer_start", xfer, req_p);
+}
+
+int nixl_xfer_start_notify(struct nixl_xfer *xfer, uint64_t tag, const void *msg, size_t msg_nbytes,
+                           struct nixl_req **req_p)
+{
+    const char *operation = "nixl_xfer_start_notify";
+    int status = nxr_xfer_check(operation, xfer);
+
+    if (status == NIXL_OK) {
+        status = nxr_notify_check(operation, xfer->rank, msg, msg_nbytes, 0);
+    }
+    if (status == NIXL_OK) {
+        status = claim(operation, xfer);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (msg_nbytes > 0 && xfer->msg == NULL && (xfer->msg = malloc(NIXL_NOTE_MAX)) == NULL) {
+        return unclaim(xfer, nxr_fail(NIXL_ERR_NO_MEMORY, operation, xfer->rank, "", 0,
+                                      "no memory for the message"));
+    }
+    if (msg_nbytes > 0) {
+        memcpy(xfer->msg, msg, msg_nbytes);
+    }
+    xfer->has_note = true;
+    xfer->tag = tag;
+    xfer->msg_nbytes = msg_nbytes;
+    return xfer_run_start(operation, xfer, req_p);
+}

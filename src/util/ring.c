@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Both ends of a notification ring; the protocol and its memory order stand in ring.h. */
+#include "config.h"
+
+#include "util/ring.h"
+
+#include <string.h>
+
+#define MASK         (NXR_RING_SLOTS - 1)
+#define CREDIT_BATCH (NXR_RING_SLOTS / 4)
+
+static uint64_t full_state(uint64_t position, size_t nbytes)
+{
+    return (position + 1) << 16 | nbytes;
+}
+
+/* Copy the bytes of a message behind its first slot between `bytes` and the ring. */
+static void copy_rest(struct nxr_ring_slot *slots, uint64_t position, void *bytes, size_t nbytes,
+                      bool is_push)
+{
+    size_t first = (position & MASK) + 1;
+    size_t until_end = (NXR_RING_SLOTS - first) * NXR_LINE_NBYTES;
+    size_t before = nbytes < until_end ? nbytes : until_end;
+    char *ahead = (char *)slots + first * NXR_LINE_NBYTES;
+
+    if (is_push) {
+        memcpy(ahead, bytes, before);
+        memcpy(slots, (char *)bytes + before, nbytes - before);
+    } else {
+        memcpy(bytes, ahead, before);
+        memcpy((char *)bytes + before, slots, nbytes - before);
+    }
+}
+
+static bool ring_has_room(struct nxr_ring_tx *tx, uint64_t n_slots)
+{
+    if (__builtin_expect(tx->tail + n_slots <= tx->limit, 1)) {
+        return true;
+    }
+    tx->limit = atomic_load_explicit(&tx->credit->taken, memory_order_acquire) + NXR_RING_SLOTS;
+    return tx->tail + n_slots <= tx->limit;
+}
+
+bool nxr_ring_push(struct nxr_ring_tx *tx, uint64_t tag, const void *msg, size_t nbytes)
+{
+    uint64_t n_slots = nxr_ring_slots_of(nbytes);
+    struct nxr_ring_slot *slot = &tx->slots[tx->tail & MASK];
+
+    if (!ring_has_room(tx, n_slots)) {
+        return false;
+    }
+    slot->tag = tag;
+    if (nbytes == sizeof(uint64_t)) {
+        memcpy(slot->payload, msg, sizeof(uint64_t));
+    } else if (nbytes <= NXR_RING_INLINE_NBYTES) {
+        if (nbytes > 0) {
+            memcpy(slot->payload, msg, nbytes);
+        }
+    } else {
+        memcpy(slot->payload, msg, NXR_RING_INLINE_NBYTES);
+        copy_rest(tx->slots, tx->tail, (char *)msg + NXR_RING_INLINE_NBYTES,
+                  nbytes - NXR_RING_INLINE_NBYTES, true);
+    }
+    atomic_store_explicit(&slot->state, full_state(tx->tail, nbytes), memory_order_release);
+    tx->tail += n_slots;
+    return true;
+}
+
+bool nxr_ring_peek(const struct nxr_ring_rx *rx, struct nxr_ring_message *message_p)
+{
+    uint64_t head = atomic_load_explicit(&rx->head, memory_order_relaxed);
+    const struct nxr_ring_slot *slot = &rx->slots[head & MASK];
+    uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+    uint32_t nbytes = state & 0xffff;
+
+    if (state >> 16 != ((head + 1) & 0xffffffffffffull) || nbytes > NXR_RING_MAX_NBYTES) {
+        return false;
+    }
+    message_p->tag = slot->tag;
+    message_p->nbytes = nbytes;
+    return true;
+}
+
+bool nxr_ring_pop(struct nxr_ring_rx *rx, const struct nxr_ring_message *message, void *payload)
+{
+    uint64_t head = atomic_load_explicit(&rx->head, memory_order_relaxed);
+    uint64_t n_slots = nxr_ring_slots_of(message->nbytes);
+    struct nxr_ring_slot *slot = &rx->slots[head & MASK];
+
+    if (message->nbytes == sizeof(uint64_t)) {
+        memcpy(payload, slot->payload, sizeof(uint64_t));
+    } else if (message->nbytes <= NXR_RING_INLINE_NBYTES) {
+        memcpy(payload, slot->payload, message->nbytes);
+    } else {
+        memcpy(payload, slot->payload, NXR_RING_INLINE_NBYTES);
+        copy_rest(rx->slots, head, (char *)payload + NXR_RING_INLINE_NBYTES,
+                  message->nbytes - NXR_RING_INLINE_NBYTES, false);
+        for (uint64_t i = 1; i < n_slots; i++) {
+            atomic_store_explicit(&rx->slots[(head + i) & MASK].state, 0, memory_order_relaxed);
+        }
+    }
+    head += n_slots;
+    atomic_store_explicit(&rx->head, head, memory_order_relaxed);
+    if (head - rx->returned < CREDIT_BATCH) {
+        return false;
+    }
+    rx->returned = head;
+    atomic_store_explicit(&rx->credit->taken, head, memory_order_release);
+    return true;
+}

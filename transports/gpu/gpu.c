@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening GPU memory of peers on this host. What is open lies in the part. No lock. */
+#include "config.h"
+
+#include "transports/gpu/gpu.h"
+
+#include <stdio.h>
+
+int nxr_gpu_probe(char *why, size_t why_nbytes)
+{
+    (void)why;
+    (void)why_nbytes;
+    return NIXL_OK;
+}
+
+int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope scope, enum nixl_mem_kind kind, char *why,
+                  size_t why_nbytes)
+{
+    if (scope == NIXL_SCOPE_LOCAL && kind == own) {
+        return NIXL_OK;
+    }
+    snprintf(why, why_nbytes, "reaches %s memory of other ranks of this host",
+             own == NIXL_MEM_CUDA ? "CUDA" : "Vulkan");
+    return NIXL_ERR_UNSUPPORTED;
+}
+
+/*
+ * Drivers do not say what happens to memory that is freed while it is open elsewhere: the slot that
+ * is held from here on makes the owner's close wait until it is closed here.
+ */
+int nxr_gpu_part_open(struct nxr_part *part, int fd)
+{
+    int status;
+
+    if (part->export.type == NXR_EXPORT_NONE) {
+        snprintf(part->note, sizeof(part->note), "its owner cannot hand that memory out");
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    status = nxr_guard_hold(part, &part->hold);
+    if (status != NIXL_OK) {
+        snprintf(part->note, sizeof(part->note), "%s",
+                 status == NIXL_ERR_LIMIT ? "its owner's slots are all taken"
+                                          : "its owner has closed it");
+        return status;
+    }
+    status = nxr_device_import(part, fd);
+    if (status != NIXL_OK) {
+        nxr_guard_release(part->hold);
+        part->hold = NULL;
+        return status;
+    }
+    part->method = NXR_METHOD_DEVICE;
+    return NIXL_OK;
+}
+
+void nxr_gpu_part_close(struct nxr_part *part)
+{
+    nxr_device_unimport(part);
+    nxr_guard_release(part->hold);
+    part->hold = NULL;
+}
+
+int nxr_gpu_order(struct nxr_peer *peer)
+{
+    (void)peer;
+    nxr_fence_full();
+    return NIXL_OK;
+}
