@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 include src/util/local.mk
+include src/memory/kernels/local.mk
 
 # The core. Hidden symbols are seen by the unit tests, which link this and not the library.
 noinst_LTLIBRARIES += %D%/libnixlrun_core.la
@@ -29,9 +30,6 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/memory/move.c \
 	%D%/memory/nearest_device.c %D%/memory/nearest_device.h \
 	%D%/memory/reduce.h \
-	%D%/memory/kernels/kernel.h \
-	%D%/memory/kernels/kernel_copy_ptx.h \
-	%D%/memory/kernels/kernel_reduce_ptx.h \
 	%D%/memory/cuda/cuda.c %D%/memory/cuda/cuda.h \
 	%D%/memory/cuda/cuda_adopt.c \
 	%D%/memory/cuda/cuda_alloc.c \
@@ -188,7 +186,8 @@ else
 endif
 %C%_libnixlrun_core_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS) \
 	-DNXR_MODULE_DIR='"$(pkglibdir)"'
-%C%_libnixlrun_core_la_LIBADD = transports/libnxr_transports.la src/util/libnxr_locality.la \
+%C%_libnixlrun_core_la_LIBADD = transports/libnxr_transports.la \
+	src/memory/kernels/libnxr_kernels.la src/util/libnxr_locality.la \
 	src/util/libnxr_util.la $(PMIX_LIBS)
 
 lib_LTLIBRARIES += %D%/libnixlrun.la
@@ -198,8 +197,7 @@ lib_LTLIBRARIES += %D%/libnixlrun.la
 # Never unloaded: threads of PMIx and exit handlers outlive a dlclose().
 %C%_libnixlrun_la_LDFLAGS = $(AM_LDFLAGS) $(NODEFS_LDFLAGS) -Wl,-z,nodelete -version-info 0:0:0
 %C%_libnixlrun_la_LIBADD = %D%/libnixlrun_core.la
-EXTRA_DIST += %D%/libnixlrun.map \
-	%D%/memory/kernels/kernel_copy.cu %D%/memory/kernels/kernel_reduce.cu %D%/memory/kernels/make-ptx
+EXTRA_DIST += %D%/libnixlrun.map
 %C%_libnixlrun_la_DEPENDENCIES = %D%/libnixlrun_core.la %D%/libnixlrun.map
 if HAVE_VERSION_SCRIPT
 %C%_libnixlrun_la_LDFLAGS += -Wl,--version-script=$(srcdir)/%D%/libnixlrun.map

@@ -11,7 +11,8 @@ sources() { find include src transports launcher examples test -name '*.[ch]' | 
 texts() {
     sources
     find . -path ./build -prune -o -path ./.git -prune -o \( -name '*.sh' -o -name '*.mk' -o \
-        -name '*.md' -o -name '*.[137]' -o -name '*.am' -o -name '*.ac' -o -name '*.py' \) -print |
+        -name '*.md' -o -name '*.[137]' -o -name '*.am' -o -name '*.ac' -o -name '*.py' -o \
+        -name '*.ptx' \) -print |
         grep -vE '^\./(autom4te.cache|build[^/]*|nixlrun-[0-9.]*)/' | sed 's|^\./||' | LC_ALL=C sort
     printf '%s\n' quickstart CHANGELOG
 }

@@ -18,12 +18,17 @@ struct fake_module {
 FAKE_API int cuModuleLoadData(struct fake_module **module_p, const void *image)
 {
     struct fake_module *module;
+    const char *text = image;
 
     ENTER();
     if (fake_current() == NULL) {
         return CU_INVALID_CONTEXT;
     }
-    if (strncmp(image, ".version ", 9) != 0) {
+    while (strncmp(text, "//", 2) == 0) {
+        text += strcspn(text, "\n");
+        text += *text != '\0';
+    }
+    if (strncmp(text, ".version ", 9) != 0) {
         return CU_INVALID_VALUE;
     }
     module = malloc(sizeof(*module));

@@ -9,10 +9,11 @@
  * The input is a row of pieces: how it comes (enum piece_kind), two bytes of length, the bytes.
  */
 /* libs: pmix hwloc */
-/* sources: src/boot/ src/collective/ src/host/ src/net/ src/util/ src/ */
-/* sources: src/memory/[a-u]*.c src/memory/vulkan/vulkan_none.c */
-/* sources: transports/ transports/cuda_ipc/ transports/self/ transports/shm/ */
-/* sources: transports/vulkan_ipc/ test/unit/fake_net.c test/unit/fake_message.c */
+/* sources: src/boot/ src/channel/ src/collective/ src/control/ src/core/ src/host/ src/net/ */
+/* sources: src/pair/ src/region/ src/sync/ src/transfer/ src/util/ src/ src/memory/ */
+/* sources: src/memory/cuda/ src/memory/kernels/ src/memory/vulkan/vulkan_none.c */
+/* sources: transports/ transports/gpu/ transports/self/ transports/shm/ */
+/* sources: test/unit/fake_net.c test/unit/fake_message.c */
 #include "test/unit/fake_net.h"
 
 #include "region/region.h"

@@ -14,22 +14,21 @@ fi
 
 # assembles KERNELS ARCHITECTURE
 assembles() {
-    sed -n 's/^    "\(.*\)\\n"$/\1/p' "$src/src/memory/kernels/$1_ptx.h" >"$scratch/kernel.ptx"
-    output=$(ptxas -arch="$2" -o "$scratch/kernel.cubin" "$scratch/kernel.ptx" 2>&1) ||
+    output=$(ptxas -arch="$2" -o "$scratch/kernel.cubin" "$src/src/memory/kernels/$1.ptx" 2>&1) ||
         output=${output:-failed without a word}
     verdict "$output" "the PTX of $1 assembles for $2"
 }
 
 # matches KERNELS
 matches() {
-    header=$src/src/memory/kernels/$1_ptx.h
-    "$src/src/memory/kernels/make-ptx" "$src/src/memory/kernels/$1.cu" >"$scratch/made.h"
-    if [ "$(sed -n 2p "$scratch/made.h")" != "$(sed -n 2p "$header")" ]; then
+    ptx=$src/src/memory/kernels/$1.ptx
+    "$src/src/memory/kernels/make-ptx" "$src/src/memory/kernels/$1.cu" >"$scratch/made.ptx"
+    if [ "$(sed -n 2p "$scratch/made.ptx")" != "$(sed -n 2p "$ptx")" ]; then
         number=$((number + 1))
         echo "ok $number # SKIP the PTX was made by another CUDA compiler"
     else
-        verdict "$(diff -u "$header" "$scratch/made.h" | head -20)" \
-            "the PTX is what src/memory/kernels/make-ptx makes of $1.cu"
+        verdict "$(diff -u "$ptx" "$scratch/made.ptx" | head -20)" \
+            "the PTX is what make-ptx makes of $1.cu"
     fi
 }
 

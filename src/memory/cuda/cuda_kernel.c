@@ -12,8 +12,6 @@
 
 #include "memory/cuda/cuda.h"
 #include "memory/kernels/kernel.h"
-#include "memory/kernels/kernel_copy_ptx.h"
-#include "memory/kernels/kernel_reduce_ptx.h"
 #include "util/log.h"
 
 #include <stdio.h>

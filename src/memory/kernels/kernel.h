@@ -8,6 +8,11 @@
 
 #include <stdint.h>
 
+#ifndef __CUDACC__
+/* The two files as PTX, with a 0 at the end: ptx.c. */
+extern const char nxr_kernel_copy_ptx[], nxr_kernel_reduce_ptx[];
+#endif
+
 #define NXR_KERNEL_COPY         "nixlrun_copy"
 #define NXR_KERNEL_COPY_THREADS 512
 
