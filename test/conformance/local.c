@@ -61,10 +61,9 @@ void conf_pull(struct local *local, size_t at, size_t nbytes)
 }
 
 /* ThreadSanitizer would call this read a race, rightly; it only matters whether a byte came. */
-__attribute__((no_sanitize("thread"))) static unsigned char
-byte_at(const volatile unsigned char *addr)
+__attribute__((no_sanitize("thread"))) static unsigned char byte_at(const volatile void *addr)
 {
-    return *addr;
+    return *(const volatile unsigned char *)addr;
 }
 
 unsigned char conf_peek(struct local *local)
