@@ -144,6 +144,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/collective/device_call.c \
 	%D%/collective/device_reduce.c \
 	%D%/collective/half.c %D%/collective/half.h \
+	%D%/collective/host_call.c \
 	%D%/collective/later.c %D%/collective/later.h \
 	%D%/collective/making.c %D%/collective/making.h \
 	%D%/collective/node.c %D%/collective/node.h \
@@ -155,13 +156,16 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/collective/node_reduce.c \
 	%D%/collective/node_reduce_chain.c \
 	%D%/collective/node_reduce_direct.c \
+	%D%/collective/node_wake.c \
 	%D%/collective/phase.h \
 	%D%/collective/post.c %D%/collective/post.h \
 	%D%/collective/strided.c %D%/collective/strided.h \
 	%D%/collective/team.c %D%/collective/team.h \
 	%D%/collective/team_calls.c \
+	%D%/collective/team_end.c \
 	%D%/collective/team_make.c \
 	%D%/collective/team_shrink.c \
+	%D%/collective/team_state.c \
 	%D%/collective/teams.h \
 	%D%/collective/two_level.h \
 	%D%/collective/two_level_exchange.c \

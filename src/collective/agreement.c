@@ -7,7 +7,6 @@
 #include "config.h"
 
 #include "collective/agreement.h"
-#include "collective/making.h"
 #include "control/wire.h"
 #include "control/question.h"
 #include "util/clock.h"
@@ -35,6 +34,17 @@ static struct nxr_register registers[MAX_REGISTERS + 1]; /* [0] is unused */
 static uint32_t newest_of[N_BUCKETS];
 static uint32_t n_registers;        /* those that were written */
 static uint32_t agreement_next = 1; /* where the next one goes */
+static atomic_bool agreement_is_stopping;
+
+void nxr_agreements_set_stopping(bool is_stopping)
+{
+    atomic_store(&agreement_is_stopping, is_stopping);
+}
+
+bool nxr_agreements_are_stopping(void)
+{
+    return atomic_load_explicit(&agreement_is_stopping, memory_order_relaxed);
+}
 
 /* ---- the own registers: all under the lock --------------------------------------------------- */
 
@@ -140,7 +150,7 @@ static void agreement_visit(uint64_t call, int rank, struct nxr_verdict *verdict
         nxr_error(COLL, "no memory to ask rank %d how a team call has ended", rank);
         return;
     }
-    while (status == NIXL_ERR_TIMEOUT && !nxr_makings_are_stopping()) {
+    while (status == NIXL_ERR_TIMEOUT && !nxr_agreements_are_stopping()) {
         nxr_wire_init(&message, NXR_WIRE_PROPOSE);
         message.verdict.call = call;
         message.verdict.verdict = *verdict_p;
@@ -168,7 +178,7 @@ int nxr_agreement_visit(uint64_t call, const int *ranks, int size, struct nxr_ve
         } else {
             agreement_visit(call, ranks[i], verdict_p);
         }
-        if (nxr_makings_are_stopping()) {
+        if (nxr_agreements_are_stopping()) {
             return NIXL_ERR_CANCELED;
         }
     }

@@ -37,6 +37,10 @@ int nxr_agreement_visit(uint64_t call, const int *ranks, int size, struct nxr_ve
 /* A peer visits the own register. Service thread; caller holds job.lock. */
 void nxr_agreement_asked(struct nxr_peer *peer, const struct nxr_wire_verdict *question);
 
+/* This rank leaves the job: no visit begins, and every wait for members ends. */
+void nxr_agreements_set_stopping(bool is_stopping);
+bool nxr_agreements_are_stopping(void);
+
 /* Forget all registers (last finalize; the service thread has ended). */
 void nxr_agreements_forget(void);
 

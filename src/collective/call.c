@@ -4,7 +4,6 @@
 
 #include "collective/call.h"
 #include "collective/device.h"
-#include "collective/two_level.h"
 #include "collective/whole.h"
 #include "util/status.h"
 
@@ -254,37 +253,6 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static int run_on_hosts(struct nixl_team *team, const struct nxr_call *call)
-{
-    switch (call->kind) {
-    case NXR_CALL_BARRIER:
-        return nxr_two_level_barrier(team);
-    case NXR_CALL_REDUCTION:
-        return nxr_two_level_reduce(team, &call->reduction);
-    default:
-        return nxr_two_level_exchange(team, &call->exchange);
-    }
-}
-
-int nxr_call_run_on_host(struct nixl_team *team, const struct nxr_call *call)
-{
-    if (team->n_nodes > 1) {
-        return run_on_hosts(team, call);
-    }
-    switch (call->kind) {
-    case NXR_CALL_BARRIER:
-        return nxr_node_barrier(team);
-    case NXR_CALL_REDUCTION:
-        return nxr_node_reduce(team, &call->reduction);
-    default:
-        if (!call->exchange.all_send && !call->exchange.is_private) {
-            return nxr_node_broadcast(team, call->exchange.root, call->exchange.dst,
-                                      call->exchange.nbytes);
-        }
-        return nxr_node_exchange(team, &call->exchange);
-    }
-}
-
 int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
 {
     if (__builtin_expect(call->kind == NXR_CALL_STRIDED, 0)) {
@@ -295,6 +263,5 @@ int nxr_call_run(struct nixl_team *team, const struct nxr_call *call)
                          0)) {
         return nxr_whole_reduce(team, &call->reduction);
     }
-    return __builtin_expect(nxr_device_is_asked(team, call), 0) ? nxr_device_call_run(team, call)
-                                                                : nxr_call_run_on_host(team, call);
+    return nxr_call_run_plain(team, call);
 }

@@ -6,12 +6,67 @@
 #include "config.h"
 
 #include "collective/later.h"
+#include "util/clock.h"
 #include "util/status.h"
+
+/* ---- beginning ------------------------------------------------------------------------------- */
+
+/* Must a call look first? Something may have failed, be under way, or be on another host. */
+static inline bool collectives_needs_look(const struct nixl_team *team)
+{
+    const struct nxr_node_head *head = team->node.head;
+
+    return atomic_load_explicit(&team->broken, memory_order_relaxed) != NIXL_OK ||
+           atomic_load_explicit(&team->n_later, memory_order_acquire) != 0 || team->n_nodes > 1 ||
+           (head != NULL && atomic_load_explicit(&head->broken, memory_order_relaxed) != NIXL_OK);
+}
+
+static int collectives_begin_slow(struct nixl_team *team, const char *operation, int64_t timeout_ns)
+{
+    int status;
+
+    if (timeout_ns < 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "the timeout is negative");
+    }
+    if (timeout_ns == 0 && team->size > 1) {
+        return nxr_fail(NIXL_ERR_AGAIN, operation, -1, "", 0,
+                        "timeout 0, and the team has other members; start it by %s_nb", operation);
+    }
+    if (atomic_load(&team->n_later) != 0) {
+        int64_t deadline = nxr_deadline(timeout_ns);
+
+        status = nxr_later_wait(team, timeout_ns);
+        if (status != NIXL_OK) {
+            return nxr_fail(status, operation, -1, "", 0,
+                            "collectives of the team that were started before have not ended");
+        }
+        timeout_ns = nxr_left(timeout_ns, deadline);
+    }
+    nxr_team_begin(team, operation, timeout_ns);
+    status = nxr_team_look(team, -1);
+    return status == NIXL_OK ? status : nxr_team_end(team, status);
+}
+
+/*
+ * Begin a public call on a team that was checked, when all that was started has ended; records the
+ * failure if the team is broken or the timeout is none.
+ */
+static inline int collectives_begin(struct nixl_team *team, const char *operation,
+                                    int64_t timeout_ns)
+{
+    if (__builtin_expect(timeout_ns <= 0 || collectives_needs_look(team), 0)) {
+        return collectives_begin_slow(team, operation, timeout_ns);
+    }
+    nxr_team_begin(team, operation, timeout_ns);
+    return NIXL_OK;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
 
 static inline int collectives_run(struct nixl_team *team, const char *operation,
                                   const struct nxr_call *call, int64_t timeout_ns)
 {
-    int status = nxr_team_enter(team, operation, timeout_ns);
+    int status = collectives_begin(team, operation, timeout_ns);
 
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;

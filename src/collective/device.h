@@ -94,6 +94,13 @@ static inline bool nxr_device_is_asked(const struct nixl_team *team, const struc
 /* As nxr_call_run(). */
 int nxr_device_call_run(struct nixl_team *team, const struct nxr_call *call);
 
+/* The same for a call that is neither strided.h's nor whole.h's. */
+static inline int nxr_call_run_plain(struct nixl_team *team, const struct nxr_call *call)
+{
+    return __builtin_expect(nxr_device_is_asked(team, call), 0) ? nxr_device_call_run(team, call)
+                                                                : nxr_call_run_on_host(team, call);
+}
+
 /*
  * A reduction by kernels, which all members call in the same way. *is_done_p: false where they are
  * not for it, and nothing was done.

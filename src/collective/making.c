@@ -6,8 +6,10 @@
  */
 #include "config.h"
 
+#include "collective/agreement.h"
 #include "collective/making.h"
 #include "core/request.h"
+#include "util/hash.h"
 #include "util/status.h"
 #include "util/thread.h"
 #include "core/wait.h"
@@ -18,6 +20,8 @@
 
 #define STACK_NBYTES (256u << 10)
 #define WHY_NBYTES   300
+
+#define SPLIT_KEY 0x74696c7073u /* it tells nixl_team_split() from nixl_team_create() */
 
 /* How many calls with a key have ended. */
 struct use {
@@ -47,12 +51,6 @@ struct nxr_making {
 static pthread_mutex_t makings_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list uses = {&uses, &uses};
 static struct nxr_list makings = {&makings, &makings};
-static atomic_bool making_is_stopping;
-
-bool nxr_makings_are_stopping(void)
-{
-    return atomic_load_explicit(&making_is_stopping, memory_order_relaxed);
-}
 
 /* ---- numbers of calls: all under the lock ---------------------------------------------------- */
 
@@ -84,7 +82,7 @@ static uint64_t making_next_call(uint64_t key)
         use->key = key;
         nxr_list_append(&uses, &use->link);
     }
-    return nxr_team_mix(key, use->n_ended + 1);
+    return nxr_hash_mix(key, use->n_ended + 1);
 }
 
 /* A call has ended, on all members alike. */
@@ -286,9 +284,14 @@ static int make_here(const struct nxr_wanted *wanted, struct nixl_team **team_p)
     return status;
 }
 
+uint64_t nxr_making_split_key(const struct nixl_team *team)
+{
+    return nxr_hash_mix(team->id, SPLIT_KEY);
+}
+
 bool nxr_making_inherit(struct nixl_team *team)
 {
-    uint64_t key = nxr_team_split_key(team);
+    uint64_t key = nxr_making_split_key(team);
     struct nxr_making *making;
     bool is_under_way;
 
@@ -409,7 +412,7 @@ void nxr_makings_stop(void)
 {
     struct nxr_list *link;
 
-    atomic_store(&making_is_stopping, true);
+    nxr_agreements_set_stopping(true);
     nxr_wake_self();
     while (!nxr_list_is_empty(&makings)) {
         struct nxr_making *making = nxr_list_entry(makings.next, struct nxr_making, link);
@@ -427,5 +430,5 @@ void nxr_makings_stop(void)
     while ((link = nxr_list_pop(&uses)) != NULL) {
         free(nxr_list_entry(link, struct use, link));
     }
-    atomic_store(&making_is_stopping, false);
+    nxr_agreements_set_stopping(false);
 }

@@ -60,7 +60,7 @@ int nxr_making_start(const struct nxr_wanted *wanted, struct nixl_team **team_p,
 bool nxr_making_inherit(struct nixl_team *team);
 
 /* The key of the calls that divide a team. */
-uint64_t nxr_team_split_key(const struct nixl_team *team);
+uint64_t nxr_making_split_key(const struct nixl_team *team);
 
 /* A team of these ranks; origin: of the team that it was before members were lost, or 0. */
 struct nxr_wanted nxr_team_of_ranks(const char *operation, uint64_t origin, const int *ranks,
@@ -71,8 +71,5 @@ void nxr_making_leave(struct nixl_req *req);
 
 /* Stop all, and forget how many teams there were (last finalize). */
 void nxr_makings_stop(void);
-
-/* Are they being stopped? Then every wait for members ends. */
-bool nxr_makings_are_stopping(void);
 
 #endif

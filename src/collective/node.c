@@ -15,7 +15,6 @@
 #include "util/lock.h"
 #include "util/status.h"
 
-#include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -139,51 +138,6 @@ void nxr_node_close(struct nixl_team *team)
     (void)nixl_region_close(node->region, NXR_S);
     node->region = NULL;
     node->head = NULL;
-}
-
-/* ---- sleeping and waking --------------------------------------------------------------------- */
-
-static void ring(struct nxr_node *node, int member)
-{
-    struct nxr_node_line *line = &node->lines[member];
-
-    if (atomic_exchange_explicit(&line->waits_for, 0, memory_order_acq_rel) != 0) {
-        atomic_fetch_sub_explicit(&node->head->n_asleep, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&line->doorbell, 1, memory_order_release);
-        syscall(SYS_futex, &line->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-    }
-}
-
-void nxr_node_wake(struct nxr_node *node)
-{
-    uint32_t me = (uint32_t)node->me + 1;
-
-    for (int i = 0; i < node->size; i++) {
-        if (atomic_load_explicit(&node->lines[i].waits_for, memory_order_relaxed) == me) {
-            ring(node, i);
-        }
-    }
-}
-
-void nxr_node_break(struct nxr_node *node, int status, int lost_rank)
-{
-    int32_t whole = NIXL_OK;
-
-    if (node->head == NULL) {
-        return;
-    }
-    if (lost_rank >= 0) {
-        const struct nxr_peer *peer = nxr_peer_find(lost_rank);
-
-        atomic_store(&node->head->lost_has_left,
-                     peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED);
-        atomic_store(&node->head->lost_rank, lost_rank);
-    }
-    atomic_compare_exchange_strong(&node->head->broken, &whole, status);
-    nxr_fence_full();
-    for (int i = 0; i < node->size; i++) {
-        ring(node, i);
-    }
 }
 
 /* ---- visits ---------------------------------------------------------------------------------- */

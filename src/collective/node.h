@@ -73,9 +73,6 @@ struct nixl_team;
 int nxr_node_open(struct nixl_team *team, const char *name);
 void nxr_node_close(struct nixl_team *team);
 
-/* Wake every member that sleeps, and keep those who wait from sleeping: the team is broken. */
-void nxr_node_break(struct nxr_node *node, int status, int lost_rank);
-
 /*
  * Around each write into a buffer of another member. A visit is refused when the team is broken:
  * then as nxr_team_look(). The member that has broken the team waits until all visits have ended or
@@ -88,6 +85,9 @@ void nxr_node_wait_visits(struct nixl_team *team);
 /* The slow halves of what stands below. */
 int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase);
 void nxr_node_wake(struct nxr_node *node);
+
+/* Wake every member that sleeps. */
+void nxr_node_wake_all(struct nxr_node *node);
 
 static inline struct nxr_node_cell *nxr_node_cell(const struct nxr_node *node, int member,
                                                   uint64_t phase)

@@ -27,35 +27,18 @@ struct nxr_post_way {
     uint32_t told; /* of taken, to the other one */
 };
 
-/*
- * The word of a member in a mailbox, on a line of its own: pieces sent << 32 | pieces taken. Behind
- * those of all members stands the one that says that the team is broken.
- */
-static uint64_t mailbox_word_offset(int place)
-{
-    return (uint64_t)place * NXR_LINE_NBYTES;
-}
-
 static uint64_t slot_offset(const struct nixl_team *team, const struct nxr_post *post, int place,
                             uint32_t piece)
 {
     uint64_t slot = (uint64_t)place * post->n_slots + piece % post->n_slots;
 
-    return mailbox_word_offset(team->size + 1) + slot * post->slot_nbytes;
-}
-
-static uint64_t read_word(const struct nxr_post *post, int place)
-{
-    const char *own = nixl_region_addr(post->region);
-    const void *word = own + mailbox_word_offset(place);
-
-    return atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
+    return nxr_post_word_offset(team->size + 1) + slot * post->slot_nbytes;
 }
 
 int nxr_post_open(struct nxr_post *post, const char *name, int size, size_t slot_nbytes,
                   uint32_t n_slots)
 {
-    size_t nbytes = mailbox_word_offset(size + 1) + (size_t)size * n_slots * slot_nbytes;
+    size_t nbytes = nxr_post_word_offset(size + 1) + (size_t)size * n_slots * slot_nbytes;
     struct nxr_post_way *ways = calloc((size_t)size, sizeof(*ways));
     int status = NIXL_ERR_NO_MEMORY;
 
@@ -79,16 +62,6 @@ void nxr_post_close(struct nxr_post *post)
         free(post->ways);
         *post = (struct nxr_post){.region = NULL};
     }
-}
-
-bool nxr_post_is_broken(const struct nxr_post *post, int size)
-{
-    return post->region != NULL && read_word(post, size) != 0;
-}
-
-int nxr_post_cause(const struct nxr_post *post, int size)
-{
-    return -(int)(read_word(post, size) & INT16_MAX);
 }
 
 /* ---- regions of other members ---------------------------------------------------------------- */
@@ -180,7 +153,7 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_post *pos
         int cause = atomic_load(&team->broken);
 
         nxr_fail_quiet_begin();
-        status = nixl_signal_set(rank, post->region, mailbox_word_offset(team->size),
+        status = nixl_signal_set(rank, post->region, nxr_post_word_offset(team->size),
                                  (uint64_t) - (cause < 0 ? cause : NIXL_ERR_CANCELED));
         nxr_fail_quiet_end();
     }
@@ -256,7 +229,7 @@ static bool can_send(const struct swapping *swapping)
     int place = swapping->out.place;
 
     return swapping->out.n_left > 0 &&
-           post->ways[place].sent - (uint32_t)read_word(post, place) < post->n_slots;
+           post->ways[place].sent - (uint32_t)nxr_post_read_word(post, place) < post->n_slots;
 }
 
 static bool can_receive(const struct swapping *swapping)
@@ -265,7 +238,7 @@ static bool can_receive(const struct swapping *swapping)
     int place = swapping->in.place;
 
     return swapping->in.n_left > 0 &&
-           (uint32_t)(read_word(post, place) >> 32) != post->ways[place].taken;
+           (uint32_t)(nxr_post_read_word(post, place) >> 32) != post->ways[place].taken;
 }
 
 /* How much was sent to a member and taken from it: the word that it is told. */
@@ -277,7 +250,7 @@ static uint64_t news_for(struct nxr_post_way *way)
 
 static int mailbox_tell(const struct nixl_team *team, const struct nxr_post *post, int place)
 {
-    return nixl_signal_set(team->ranks[place], post->region, mailbox_word_offset(team->me),
+    return nixl_signal_set(team->ranks[place], post->region, nxr_post_word_offset(team->me),
                            news_for(&post->ways[place]));
 }
 
@@ -302,7 +275,7 @@ static int put_piece(const struct swapping *swapping, uint64_t offset, const voi
         .nbytes = nbytes,
         .atomic = {.op = NIXL_ATOMIC_SET,
                    .type = NIXL_UINT64,
-                   .offset = mailbox_word_offset(team->me),
+                   .offset = nxr_post_word_offset(team->me),
                    .operand = news_for(&swapping->post->ways[place])}};
 
     return nxr_transfer_put_signal(team->operation, team->ranks[place], region, region, &what);

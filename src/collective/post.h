@@ -63,11 +63,34 @@ int nxr_post_expect(struct nixl_team *team, struct nxr_post *post, int from, siz
  */
 void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post);
 
-/* Has another member told that? */
-bool nxr_post_is_broken(const struct nxr_post *post, int size);
+/*
+ * The word of a member in a mailbox, on a line of its own: pieces sent << 32 | pieces taken. Behind
+ * those of all members stands the one that says that the team is broken.
+ */
+static inline uint64_t nxr_post_word_offset(int place)
+{
+    return (uint64_t)place * NXR_LINE_NBYTES;
+}
+
+static inline uint64_t nxr_post_read_word(const struct nxr_post *post, int place)
+{
+    const char *own = nixl_region_addr(post->region);
+    const void *word = own + nxr_post_word_offset(place);
+
+    return atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
+}
+
+/* Has another member told that the team is broken? */
+static inline bool nxr_post_is_broken(const struct nxr_post *post, int size)
+{
+    return post->region != NULL && nxr_post_read_word(post, size) != 0;
+}
 
 /* ... and with which status. */
-int nxr_post_cause(const struct nxr_post *post, int size);
+static inline int nxr_post_cause(const struct nxr_post *post, int size)
+{
+    return -(int)(nxr_post_read_word(post, size) & INT16_MAX);
+}
 
 static inline int nxr_post_send(struct nixl_team *team, struct nxr_post *post, int to,
                                 const void *src, size_t nbytes)

@@ -74,6 +74,9 @@ static inline void nxr_team_begin(struct nixl_team *team, const char *operation,
  */
 int nxr_team_look(struct nixl_team *team, int place);
 
+/* The deaths of the job that were not looked at yet: was one a member? Returns as the above. */
+int nxr_team_look_for_deaths(struct nixl_team *team);
+
 /* What is left of the time for the call under way, at least 1. */
 int64_t nxr_team_left(struct nixl_team *team);
 
@@ -82,6 +85,15 @@ int64_t nxr_team_left(struct nixl_team *team);
  * Returns `status`. lost_rank: who has died, with NIXL_ERR_PEER_LOST.
  */
 int nxr_team_break(struct nixl_team *team, int status, int lost_rank);
+
+/*
+ * The memory that the members on this host share says that the team is broken, and wakes all who
+ * sleep, so that nobody waits any more.
+ */
+void nxr_team_break_node(struct nixl_team *team, int status, int lost_rank);
+
+/* Is it known here that a member has died? Then its rank is in lost_rank. */
+bool nxr_team_has_lost_one(struct nixl_team *team);
 
 /* Tell the other hosts that the team is broken. May block. */
 void nxr_team_tell_hosts(const struct nixl_team *team);
@@ -98,30 +110,8 @@ int nxr_team_explain(struct nixl_team *team, int status);
  */
 int nxr_team_end(struct nixl_team *team, int status);
 
-int nxr_team_enter_slow(struct nixl_team *team, const char *operation, int64_t timeout_ns);
-
-/* Must a call look first? Something may have failed, be under way, or be on another host. */
-static inline bool nxr_team_needs_look(const struct nixl_team *team)
-{
-    const struct nxr_node_head *head = team->node.head;
-
-    return atomic_load_explicit(&team->broken, memory_order_relaxed) != NIXL_OK ||
-           atomic_load_explicit(&team->n_later, memory_order_acquire) != 0 || team->n_nodes > 1 ||
-           (head != NULL && atomic_load_explicit(&head->broken, memory_order_relaxed) != NIXL_OK);
-}
-
-/*
- * Begin a public call on a team that was checked, when all that was started has ended; records the
- * failure if the team is broken or the timeout is none.
- */
-static inline int nxr_team_enter(struct nixl_team *team, const char *operation, int64_t timeout_ns)
-{
-    if (__builtin_expect(timeout_ns <= 0 || nxr_team_needs_look(team), 0)) {
-        return nxr_team_enter_slow(team, operation, timeout_ns);
-    }
-    nxr_team_begin(team, operation, timeout_ns);
-    return NIXL_OK;
-}
+/* The place of a rank; -1: not a member. */
+int nxr_team_place_of(const struct nixl_team *team, int rank);
 
 /* Is it a team that can be used? Records the failure of `operation`. */
 int nxr_team_check(const char *operation, const struct nixl_team *team);
@@ -132,11 +122,20 @@ static inline bool nxr_team_is_open(const struct nixl_team *team)
            atomic_load_explicit(&team->magic, memory_order_relaxed) == NXR_TEAM_OPEN;
 }
 
-/* ---- handles: an empty one; it is there for all; it loses all that it has -------------------- */
+/* ---- handles (team.c) ------------------------------------------------------------------------ */
 
+/* An empty one; NULL: no memory. */
 struct nixl_team *nxr_team_new(void);
+
+/* The team is made: it is found from now on. */
 void nxr_team_opened(struct nixl_team *team);
+
+/* Nobody uses the handle any more: what was started on it is canceled. */
+void nxr_team_close(struct nixl_team *team);
+
+/* Close it, and free all that it has. All of them: last finalize. */
 void nxr_team_drop(struct nixl_team *team);
+void nxr_teams_drop_all(void);
 
 /*
  * See that a member's part of a region is known: wait until the member has made it, or the call
@@ -151,12 +150,6 @@ int nxr_team_find_part(struct nixl_team *team, struct nixl_region *region, int p
 void nxr_team_hear_of_loss(int rank, bool has_left);
 
 /* ---- making teams (team_make.c; what is wanted: making.h) ------------------------------------ */
-
-/* Mix two numbers: a change of a bit of either changes about half of all bits. */
-uint64_t nxr_team_mix(uint64_t a, uint64_t b);
-
-/* A number for a list of ranks. */
-uint64_t nxr_team_hash_ranks(const int *ranks, int size);
 
 /* Check what all calls that make teams have. Records the failure. */
 int nxr_team_check_make(const char *operation, int64_t timeout_ns, struct nixl_team **team_p);

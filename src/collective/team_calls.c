@@ -1,36 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public calls that make teams: which ranks, and under which key (making.h). A key is made of
- * what all members know: of a list of ranks, or of the team that is divided. No lock.
+ * The public calls that make teams, give them back and ask about them. The ranks of a team, and its
+ * key (making.h): a key is made of what all members know, a list of ranks or the team that is
+ * divided. No lock.
  */
 #include "config.h"
 
 #include "collective/making.h"
+#include "collective/teams.h"
+#include "util/hash.h"
 #include "util/status.h"
 
 #include <stdlib.h>
 
-/* These tell nixl_team_node() and nixl_team_split() from nixl_team_create(). */
-#define NODE_KEY  0x65646f6eu
-#define SPLIT_KEY 0x74696c7073u
+/* It tells nixl_team_node() from nixl_team_create(). */
+#define NODE_KEY 0x65646f6eu
 
-uint64_t nxr_team_mix(uint64_t a, uint64_t b)
-{
-    uint64_t value = a * 0x9e3779b97f4a7c15ull + b;
-
-    value ^= value >> 30;
-    value *= 0xbf58476d1ce4e5b9ull;
-    value ^= value >> 27;
-    value *= 0x94d049bb133111ebull;
-    return value ^ (value >> 31);
-}
-
-uint64_t nxr_team_hash_ranks(const int *ranks, int size)
+/* A number for a list of ranks. */
+static uint64_t hash_ranks(const int *ranks, int size)
 {
     uint64_t value = (uint64_t)size;
 
     for (int i = 0; i < size; i++) {
-        value = nxr_team_mix(value, (uint64_t)ranks[i]);
+        value = nxr_hash_mix(value, (uint64_t)ranks[i]);
     }
     return value;
 }
@@ -85,11 +77,11 @@ static int check_ranks(const char *operation, const int *ranks, size_t nranks)
 struct nxr_wanted nxr_team_of_ranks(const char *operation, uint64_t origin, const int *ranks,
                                     int size)
 {
-    uint64_t list = nxr_team_hash_ranks(ranks, size);
+    uint64_t list = hash_ranks(ranks, size);
 
     return (struct nxr_wanted){.operation = operation,
                                .kind = NXR_TEAM_OF_RANKS,
-                               .key = origin != 0 ? nxr_team_mix(origin, list) : list,
+                               .key = origin != 0 ? nxr_hash_mix(origin, list) : list,
                                .ranks = ranks,
                                .size = size};
 }
@@ -224,15 +216,10 @@ int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p)
     }
     wanted = nxr_team_of_ranks(operation, 0, ranks, nxr_job.size);
     wanted.kind = NXR_TEAM_OF_NODE;
-    wanted.key = nxr_team_mix(wanted.key, NODE_KEY);
+    wanted.key = nxr_hash_mix(wanted.key, NODE_KEY);
     status = nxr_making_wait(&wanted, timeout_ns, team_p);
     free(ranks);
     return status;
-}
-
-uint64_t nxr_team_split_key(const struct nixl_team *team)
-{
-    return nxr_team_mix(team->id, SPLIT_KEY);
 }
 
 static int team_call_split(const char *operation, struct nixl_team *team, struct nxr_choice choice,
@@ -254,7 +241,7 @@ static int team_call_split(const char *operation, struct nixl_team *team, struct
     wanted = (struct nxr_wanted){.operation = operation,
                                  .kind = NXR_TEAM_OF_COLOR,
                                  .choice = choice,
-                                 .key = nxr_team_split_key(team),
+                                 .key = nxr_making_split_key(team),
                                  .ranks = team->ranks,
                                  .size = team->size,
                                  .divided = team};
@@ -280,4 +267,68 @@ int nixl_team_split_nb(struct nixl_team *team, int color, int key, struct nixl_t
     return status == NIXL_OK
                ? team_call_split(operation, team, (struct nxr_choice){color, key}, &waiting, team_p)
                : status;
+}
+
+/* ---- giving back ----------------------------------------------------------------------------- */
+
+int nixl_team_free(struct nixl_team *team)
+{
+    int status = nxr_team_check("nixl_team_free", team);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    nxr_team_close(team);
+    if (!nxr_making_inherit(team)) {
+        nxr_team_drop(team);
+    }
+    return NIXL_OK;
+}
+
+void nxr_teams_free_all(void)
+{
+    nxr_makings_stop();
+    nxr_teams_drop_all();
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+int nixl_team_size(const struct nixl_team *team)
+{
+    int status = nxr_team_check("nixl_team_size", team);
+
+    return status == NIXL_OK ? team->size : status;
+}
+
+int nixl_team_rank(const struct nixl_team *team)
+{
+    int status = nxr_team_check("nixl_team_rank", team);
+
+    return status == NIXL_OK ? team->me : status;
+}
+
+int nixl_team_translate(const struct nixl_team *from, int place, const struct nixl_team *to)
+{
+    static const char operation[] = "nixl_team_translate";
+    int status = nxr_check_ready(operation), size, rank;
+
+    if (status == NIXL_OK && from != NULL) {
+        status = nxr_team_check(operation, from);
+    }
+    if (status == NIXL_OK && to != NULL) {
+        status = nxr_team_check(operation, to);
+    }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    size = from != NULL ? from->size : nxr_job.size;
+    if (place < 0 || place >= size) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "place %d; allowed is 0 to %d",
+                        place, size - 1);
+    }
+    rank = from != NULL ? from->ranks[place] : place;
+    place = to != NULL ? nxr_team_place_of(to, rank) : rank;
+    return place >= 0 ? place
+                      : nxr_fail(NIXL_ERR_NOT_FOUND, operation, rank, "", 0,
+                                 "rank %d is not in the other team", rank);
 }

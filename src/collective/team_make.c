@@ -270,7 +270,7 @@ static int choose_team(struct attempt *attempt)
     if (attempt->wanted->kind == NXR_TEAM_OF_RANKS) {
         attempt->team = all;
     } else if (color != NIXL_NO_COLOR) {
-        attempt->team = size > 0 ? new_team(attempt, nxr_team_mix(all->id, number), size) : NULL;
+        attempt->team = size > 0 ? new_team(attempt, nxr_hash_mix(all->id, number), size) : NULL;
         if (attempt->team == NULL) {
             return NIXL_ERR_NO_MEMORY;
         }

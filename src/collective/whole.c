@@ -65,7 +65,7 @@ static int whole_gather(struct nixl_team *team, const struct whole *whole, size_
         call.exchange.src = whole->packed;
     }
     call.has_device = nxr_range_is_device(call.exchange.src);
-    return status == NIXL_OK ? nxr_call_run(team, &call) : status;
+    return status == NIXL_OK ? nxr_call_run_plain(team, &call) : status;
 }
 
 /* How many of the first operands this member combines. */

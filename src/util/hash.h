@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A number for some bytes, the same everywhere: FNV-1a. Whoever wants equal ones finds them. */
+/* Numbers for some bytes (FNV-1a), and for two numbers: the same on all hosts. */
 #ifndef NXR_UTIL_HASH_H
 #define NXR_UTIL_HASH_H
 
@@ -15,6 +15,18 @@ static inline uint64_t nxr_hash(const void *bytes, size_t nbytes)
         value = (value ^ at[i]) * 0x100000001b3ull;
     }
     return value;
+}
+
+/* Mix two numbers: a change of a bit of either changes about half of all bits. */
+static inline uint64_t nxr_hash_mix(uint64_t a, uint64_t b)
+{
+    uint64_t value = a * 0x9e3779b97f4a7c15ull + b;
+
+    value ^= value >> 30;
+    value *= 0xbf58476d1ce4e5b9ull;
+    value ^= value >> 27;
+    value *= 0x94d049bb133111ebull;
+    return value ^ (value >> 31);
 }
 
 #endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a call on a team fails: the death that explains it is waited for, the other hosts are told,
+ * and the failure is recorded. No lock of its own.
+ */
+#include "config.h"
+
+#include "collective/agreement.h"
+#include "collective/team.h"
+#include "util/clock.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+#include <stdio.h>
+
+#define NEWS_NS (1 * NXR_S) /* how long the news of a death may take */
+
+/* May a death be behind it? A connection that broke, or a member that gave up. */
+static bool may_be_of_a_loss(int status)
+{
+    return status == NIXL_ERR_TRANSPORT || status == NIXL_ERR_STALE;
+}
+
+static bool team_has_lost_one(void *arg)
+{
+    return nxr_team_has_lost_one(arg);
+}
+
+int nxr_team_explain(struct nixl_team *team, int status)
+{
+    int cause = status == NIXL_ERR_CANCELED ? atomic_exchange(&team->cause, NIXL_OK) : status;
+
+    if (!may_be_of_a_loss(cause) || nxr_agreements_are_stopping() ||
+        nxr_wait(team_has_lost_one, team, NEWS_NS) != NIXL_OK) {
+        return status;
+    }
+    atomic_store(&team->broken, NIXL_ERR_PEER_LOST);
+    return NIXL_ERR_PEER_LOST;
+}
+
+void nxr_team_tell_hosts(const struct nixl_team *team)
+{
+    nxr_post_break(team, &team->boot);
+}
+
+/*
+ * "ranks 1, 2": the members on this host that have not done what the caller has done already. Where
+ * all of them have, others are waited for.
+ */
+static void name_late_members(const struct nixl_team *team, char *text, size_t nbytes)
+{
+    const struct nxr_node *node = &team->node;
+    int n_late = 0, n_named = 0;
+    size_t used;
+
+    for (int i = 0; i < node->size && node->head != NULL; i++) {
+        n_late += i != node->me && !nxr_node_has_reached(node, i, node->phase);
+    }
+    if (n_late == 0) {
+        snprintf(text, nbytes,
+                 node->size < team->size ? "ranks on other hosts" : "ranks that are behind");
+        return;
+    }
+    used = (size_t)snprintf(text, nbytes, "rank%s", n_late > 1 ? "s" : "");
+    for (int i = 0; i < node->size && used + 16 < nbytes; i++) {
+        if (i != node->me && !nxr_node_has_reached(node, i, node->phase)) {
+            used += (size_t)snprintf(text + used, nbytes - used, "%s %d", n_named > 0 ? "," : "",
+                                     team->ranks[team->local[i]]);
+            n_named++;
+        }
+    }
+    if (n_named < n_late) {
+        snprintf(text + used, nbytes - used, ", ...");
+    }
+}
+
+int nxr_team_end(struct nixl_team *team, int status)
+{
+    char why[200];
+
+    nxr_team_break_node(team, status, atomic_load(&team->lost_rank));
+    status = nxr_team_explain(team, status);
+    nxr_node_wait_visits(team);
+    /* Every rank hears of a death by itself. */
+    if (status != NIXL_ERR_PEER_LOST && status != NIXL_ERR_CANCELED) {
+        nxr_team_tell_hosts(team);
+    }
+    if (status == NIXL_ERR_PEER_LOST) {
+        int rank = atomic_load(&team->lost_rank);
+
+        const char *lost = nxr_peer_why_lost(rank);
+
+        return nxr_fail(status, team->operation, rank, "", 0, "rank %d of the team %s%s", rank,
+                        lost[0] != '\0' ? "is lost: " : "has died", lost);
+    }
+    if (status == NIXL_ERR_TIMEOUT) {
+        name_late_members(team, why, sizeof(why));
+        return nxr_fail(status, team->operation, -1, "", 0,
+                        "timed out in %s waiting for %s; the team is broken", team->operation, why);
+    }
+    if (status == NIXL_ERR_CANCELED) {
+        return nxr_fail(status, team->operation, -1, "", 0,
+                        "the team is broken by an earlier failure, a cancel or another member");
+    }
+    snprintf(why, sizeof(why), "%s",
+             nixl_last_error()->status == status ? nixl_last_error()->text : nixl_strerror(status));
+    return nxr_fail(status, team->operation, -1, "", 0, "%s; the team is broken", why);
+}

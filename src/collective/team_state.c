@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a team is whole: breaking it, and finding out that it is broken, that a member has died,
+ * or that the time of the call under way is over. The other files of this folder stand on this one.
+ * No lock: `broken`, `lost_rank` and `cause` are atomic, and the first reason stays.
+ */
+#include "config.h"
+
+#include "collective/agreement.h"
+#include "collective/team.h"
+#include "core/event.h"
+#include "host/liveness.h"
+#include "util/clock.h"
+#include "util/lock.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+int64_t nxr_team_left(struct nixl_team *team)
+{
+    if (team->deadline == 0) {
+        team->deadline = nxr_deadline(team->timeout_ns);
+    }
+    return nxr_left(team->timeout_ns, team->deadline);
+}
+
+void nxr_team_break_node(struct nixl_team *team, int status, int lost_rank)
+{
+    struct nxr_node *node = &team->node;
+    int32_t whole = NIXL_OK;
+
+    if (node->head == NULL) {
+        return;
+    }
+    if (lost_rank >= 0) {
+        const struct nxr_peer *peer = nxr_peer_find(lost_rank);
+
+        atomic_store(&node->head->lost_has_left,
+                     peer != NULL && atomic_load(&peer->state) == NIXL_PEER_FINISHED);
+        atomic_store(&node->head->lost_rank, lost_rank);
+    }
+    atomic_compare_exchange_strong(&node->head->broken, &whole, status);
+    nxr_fence_full();
+    nxr_node_wake_all(node);
+}
+
+int nxr_team_break(struct nixl_team *team, int status, int lost_rank)
+{
+    int whole = NIXL_OK, none = -1;
+
+    lost_rank = status == NIXL_ERR_PEER_LOST ? lost_rank : -1;
+    atomic_compare_exchange_strong(&team->lost_rank, &none, lost_rank);
+    if (atomic_compare_exchange_strong(&team->broken, &whole, status)) {
+        nxr_team_break_node(team, status, lost_rank);
+    }
+    return status;
+}
+
+int nxr_team_place_of(const struct nixl_team *team, int rank)
+{
+    for (int i = 0; i < team->size; i++) {
+        if (team->ranks[i] == rank) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+int nxr_team_look_for_deaths(struct nixl_team *team)
+{
+    int n_deaths = nxr_event_n_deaths(), n_seen;
+
+    /* The service thread looks, too. A death that both see is counted once: no other is skipped. */
+    while ((n_seen = atomic_load(&team->n_deaths_seen)) < n_deaths) {
+        int rank = nxr_event_death(n_seen);
+
+        if (nxr_team_place_of(team, rank) >= 0) {
+            return nxr_team_break(team, NIXL_ERR_PEER_LOST, rank);
+        }
+        atomic_compare_exchange_strong(&team->n_deaths_seen, &n_seen, n_seen + 1);
+    }
+    return NIXL_OK;
+}
+
+bool nxr_team_has_lost_one(struct nixl_team *team)
+{
+    for (int i = 0; i < team->size; i++) {
+        struct nxr_peer *peer = nxr_peer_find(team->ranks[i]);
+
+        if (peer != NULL && i != team->me && nxr_liveness_check(peer)) {
+            atomic_store(&team->lost_rank, team->ranks[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+void nxr_team_hear_of_loss(int rank, bool has_left)
+{
+    if (!nxr_is_rank(rank)) {
+        return;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    if (has_left) {
+        nxr_liveness_left_locked(rank);
+    } else {
+        nxr_liveness_lost_locked(rank);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* What others have found: shared on this host, or told by another one. */
+static int look_at_others(struct nixl_team *team)
+{
+    const struct nxr_node_head *head = team->node.head;
+    int status = head != NULL ? atomic_load(&head->broken) : NIXL_OK;
+
+    if (status == NIXL_ERR_PEER_LOST) {
+        int rank = atomic_load(&head->lost_rank);
+
+        nxr_team_hear_of_loss(rank, atomic_load(&head->lost_has_left) != 0);
+        return nxr_team_break(team, status, rank);
+    }
+    if (status == NIXL_OK && !team->is_boot_borrowed &&
+        nxr_post_is_broken(&team->boot, team->size)) {
+        status = nxr_post_cause(&team->boot, team->size);
+    }
+    if (status != NIXL_OK) {
+        atomic_store(&team->cause, status);
+        return nxr_team_break(team, NIXL_ERR_CANCELED, -1);
+    }
+    return NIXL_OK;
+}
+
+int nxr_team_look(struct nixl_team *team, int place)
+{
+    struct nxr_peer *peer = place >= 0 ? nxr_peer_find(team->ranks[place]) : NULL;
+    int status = atomic_load(&team->broken);
+
+    if (status != NIXL_OK) {
+        return status == NIXL_ERR_PEER_LOST ? status : NIXL_ERR_CANCELED;
+    }
+    if (nxr_agreements_are_stopping()) {
+        return nxr_team_break(team, NIXL_ERR_CANCELED, -1);
+    }
+    if (team->call != 0 && nxr_agreement_is_written(team->call)) {
+        return NIXL_ERR_CANCELED; /* it may yet be made: the team is not broken */
+    }
+    status = nxr_team_look_for_deaths(team);
+    if (status == NIXL_OK) {
+        status = look_at_others(team);
+    }
+    if (status == NIXL_OK && peer != NULL && nxr_liveness_check(peer)) {
+        status = nxr_team_break(team, NIXL_ERR_PEER_LOST, peer->rank);
+    }
+    if (status == NIXL_OK && team->timeout_ns > 0 && nxr_team_left(team) <= 1 &&
+        nxr_now_ns() >= team->deadline) {
+        status = nxr_team_break(team, NIXL_ERR_TIMEOUT, -1);
+    }
+    return status;
+}
+
+int nxr_team_check(const char *operation, const struct nixl_team *team)
+{
+    int status = nxr_check_ready(operation);
+
+    if (status == NIXL_OK && !nxr_team_is_open(team)) {
+        status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
+                          team == NULL ? "the team is NULL" : "the team was given back");
+    }
+    return status;
+}
