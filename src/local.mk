@@ -55,6 +55,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/region/part.c %D%/region/part.h \
 	%D%/region/part_ask.c \
 	%D%/region/part_probe.c \
+	%D%/region/part_request.c %D%/region/part_request.h \
 	%D%/region/publish.c %D%/region/publish.h \
 	%D%/region/region.c %D%/region/region.h \
 	%D%/region/region_query.c \

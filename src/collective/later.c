@@ -126,12 +126,17 @@ void nxr_later_stop(struct nixl_team *team)
     team->later = NULL;
 }
 
-void nxr_later_cancel(struct nixl_req *req)
+/* Break the team of a request: it ends soon. */
+static void later_cancel(struct nixl_req *req)
 {
-    atomic_store(&req->team->is_canceled, true);
-    nxr_team_break(req->team, NIXL_ERR_CANCELED, -1);
+    struct nixl_team *team = req->owned;
+
+    atomic_store(&team->is_canceled, true);
+    nxr_team_break(team, NIXL_ERR_CANCELED, -1);
     nxr_wake_self();
 }
+
+static const struct nxr_req_owner later_owner = {.stop = later_cancel};
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
@@ -172,13 +177,14 @@ int nxr_later_start(struct nixl_team *team, const char *operation, const struct 
 {
     struct nxr_later *queue = team->later != NULL ? team->later : start_worker(team);
     struct later_call *later = queue != NULL ? new_call(team, operation, call) : NULL;
-    struct nixl_req *req = later != NULL ? nxr_request_of_team(team, operation) : NULL;
+    struct nixl_req *req = later != NULL ? nxr_request_new(operation, &later_owner, team) : NULL;
 
     if (req == NULL) {
         free(later);
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0,
                         "no memory or thread for a collective that goes on by itself");
     }
+    req->op.nbytes_done = 1; /* canceled, it may have done anything */
     later->req = req;
     *req_p = req;
     atomic_fetch_add(&team->n_later, 1);

@@ -17,9 +17,6 @@ int nxr_later_start(struct nixl_team *team, const char *operation, const struct 
 /* Wait until all that was started has ended. Returns as nxr_wait(). */
 int nxr_later_wait(struct nixl_team *team, int64_t timeout_ns);
 
-/* Break the team of a request: it ends soon. */
-void nxr_later_cancel(struct nixl_req *req);
-
 /* Cancel everything and end the worker. */
 void nxr_later_stop(struct nixl_team *team);
 

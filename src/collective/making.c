@@ -123,7 +123,7 @@ static struct nixl_req *fulfil(struct nxr_making *making)
 
     if (req != NULL) {
         making->req = NULL;
-        req->making = NULL;
+        req->owned = NULL;
         req->lost_rank = making->failed_rank;
         if (making->status == NIXL_OK) {
             *making->team_p = making->team;
@@ -359,10 +359,30 @@ int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct 
     return status;
 }
 
+/* End a request for a team; what was reached stays. */
+static void making_leave(struct nixl_req *req)
+{
+    struct nxr_making *making;
+
+    pthread_mutex_lock(&makings_lock);
+    making = req->owned;
+    if (making != NULL) {
+        making->req = NULL;
+        req->owned = NULL;
+    }
+    pthread_mutex_unlock(&makings_lock);
+    if (making != NULL) {
+        nxr_request_end(req, NIXL_ERR_CANCELED);
+    }
+}
+
+/* Requests that wait for a team; `owned` is the making until then. */
+static const struct nxr_req_owner making_owner = {.stop = making_leave};
+
 int nxr_making_start(const struct nxr_wanted *wanted, struct nixl_team **team_p,
                      struct nixl_req **req_p)
 {
-    struct nixl_req *req = nxr_request_of_team(NULL, wanted->operation);
+    struct nixl_req *req = nxr_request_new(wanted->operation, &making_owner, NULL);
     struct nxr_making *making;
     int status = NIXL_OK;
 
@@ -378,7 +398,8 @@ int nxr_making_start(const struct nxr_wanted *wanted, struct nixl_team **team_p,
         return status;
     }
     *req_p = req;
-    req->making = making;
+    req->op.nbytes_done = 1; /* canceled, it may have done anything */
+    req->owned = making;
     making->req = req;
     making->team_p = team_p;
     status = atomic_load(&making->is_done) ? making->status : NIXL_INPROGRESS;
@@ -388,22 +409,6 @@ int nxr_making_start(const struct nxr_wanted *wanted, struct nixl_team **team_p,
         nxr_request_end(req, status);
     }
     return NIXL_INPROGRESS;
-}
-
-void nxr_making_leave(struct nixl_req *req)
-{
-    bool was_waiting;
-
-    pthread_mutex_lock(&makings_lock);
-    was_waiting = req->making != NULL;
-    if (was_waiting) {
-        req->making->req = NULL;
-        req->making = NULL;
-    }
-    pthread_mutex_unlock(&makings_lock);
-    if (was_waiting) {
-        nxr_request_end(req, NIXL_ERR_CANCELED);
-    }
 }
 
 /* ---- stopping -------------------------------------------------------------------------------- */

@@ -66,9 +66,6 @@ uint64_t nxr_making_split_key(const struct nixl_team *team);
 struct nxr_wanted nxr_team_of_ranks(const char *operation, uint64_t origin, const int *ranks,
                                     int size);
 
-/* End a request for a team; what was reached stays. */
-void nxr_making_leave(struct nixl_req *req);
-
 /* Stop all, and forget how many teams there were (last finalize). */
 void nxr_makings_stop(void);
 

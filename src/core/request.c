@@ -7,7 +7,6 @@
 
 #include "core/request.h"
 #include "sync/notify.h"
-#include "pair/pair.h"
 #include "core/progress.h"
 #include "transfer/stage.h"
 #include "transfer/transfer.h"
@@ -15,7 +14,6 @@
 #include "util/env.h"
 #include "util/status.h"
 #include "core/wait.h"
-#include "transfer/xfer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +76,7 @@ static bool goes_on(struct nixl_req *req)
     pthread_mutex_lock(&requests_lock);
     req->op.kind = NXR_OP_WORD;
     req->op.part = req->after.part;
+    req->transport = req->after.part->transport->name;
     req->op.offset = req->after.atomic.offset;
     req->op.atomic = req->after.atomic;
     req->op.local = NULL;
@@ -105,7 +104,6 @@ static void write_words(const struct nixl_req *req)
     }
 }
 
-/* Any thread; job.lock may be held. */
 void nxr_request_end(struct nixl_req *req, int status)
 {
     struct nxr_peer *peer = req->peer;
@@ -117,8 +115,8 @@ void nxr_request_end(struct nixl_req *req, int status)
     if (status == NIXL_OK) {
         write_words(req);
     }
-    if (req->claim != NULL) {
-        nxr_claim_end(req->claim, status, req->op.nbytes_done > 0 || status != NIXL_ERR_CANCELED);
+    if (req->owner->ended != NULL) {
+        req->owner->ended(req, status);
     }
     pthread_mutex_lock(&requests_lock);
     was_begun = req->phase == NXR_REQUEST_BEGUN;
@@ -127,10 +125,10 @@ void nxr_request_end(struct nixl_req *req, int status)
     nxr_list_remove(&req->age_link);
     is_freed = req->is_freed;
     if (is_freed) {
-        if (status != NIXL_OK && req->exposure == NULL) {
+        if (status != NIXL_OK && !req->owner->is_unflushed) {
             atomic_store(&peer->freed_failure, status);
         }
-        atomic_fetch_sub_explicit(&peer->n_freed, nxr_request_has_peer(req), memory_order_release);
+        atomic_fetch_sub_explicit(&peer->n_freed, req->owner->has_peer, memory_order_release);
     } else {
         atomic_fetch_add(&n_done_unseen, 1);
     }
@@ -138,7 +136,7 @@ void nxr_request_end(struct nixl_req *req, int status)
     if (req->op.kind == NXR_OP_WORD) {
         atomic_fetch_sub_explicit(&peer->n_words, 1, memory_order_release);
     }
-    if (was_begun && req->xfer == NULL) {
+    if (was_begun) {
         atomic_fetch_sub(&nxr_n_started, 1);
     }
     /* From the store on, a waiter may free the request. */
@@ -190,21 +188,19 @@ void nxr_op_done(struct nxr_op *op, int status)
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
-/* Put a request on the list of those to start. Caller holds requests_lock. */
-static void request_begin(struct nixl_req *req)
-{
-    nxr_list_remove(&req->link);
-    nxr_list_remove(&req->age_link);
-    req->phase = NXR_REQUEST_BEGUN;
-    nxr_list_append(&begun, &req->link);
-    atomic_fetch_add(&nxr_n_started, 1);
-}
-
 void nxr_request_begin_waiting(struct nxr_list *waiting)
 {
+    struct nxr_list *link;
+
     pthread_mutex_lock(&requests_lock);
-    while (!nxr_list_is_empty(waiting)) {
-        request_begin(nxr_list_entry(waiting->next, struct nixl_req, link));
+    while ((link = nxr_list_pop(waiting)) != NULL) {
+        struct nixl_req *req = nxr_list_entry(link, struct nixl_req, link);
+
+        nxr_list_remove(&req->age_link);
+        req->transport = req->op.part->transport->name;
+        req->phase = NXR_REQUEST_BEGUN;
+        nxr_list_append(&begun, &req->link);
+        atomic_fetch_add(&nxr_n_started, 1);
     }
     pthread_mutex_unlock(&requests_lock);
 }
@@ -329,24 +325,52 @@ bool nxr_request_start_begun(void)
     }
 }
 
-/* Its part is there: start it now. */
-static void begin_at_once(struct nixl_req *req, struct nxr_part *part)
+static void request_set_op(struct nixl_req *req, const struct nxr_op *op, struct nxr_peer *peer)
 {
-    req->op.part = part;
-    req->part = nxr_list_entry(part, struct nxr_region_part, part);
-    req->peer = part->peer;
+    req->op = *op;
+    req->op.ended = request_op_ended;
+    req->peer = peer;
+    req->is_pending = op->kind == NXR_OP_PUT;
+    if (req->is_pending) {
+        atomic_fetch_add(&peer->n_pending, 1);
+    }
+}
+
+void nxr_request_begin(struct nixl_req *req, const struct nxr_op *op)
+{
+    request_set_op(req, op, op->part->peer);
+    req->transport = op->part->transport->name;
     req->phase = NXR_REQUEST_BEGUN;
     req->is_started = true;
-    if (req->is_pending) {
-        atomic_fetch_add(&req->peer->n_pending, 1);
-    }
-    if (req->op.kind == NXR_OP_WORD) {
+    if (op->kind == NXR_OP_WORD) {
         atomic_fetch_add(&req->peer->n_words, 1);
     }
     atomic_fetch_add(&nxr_n_started, 1);
     request_start(req);
     if (nxr_must_drive()) {
         nxr_service_kick();
+    }
+}
+
+void nxr_request_await(struct nixl_req *req, const struct nxr_op *op, struct nxr_peer *peer,
+                       struct nxr_list *waiting)
+{
+    request_set_op(req, op, peer);
+    req->resolve_by = nxr_deadline(nxr_env.resolve_timeout);
+    pthread_mutex_lock(&requests_lock);
+    nxr_list_append(waiting, &req->link);
+    nxr_list_append(&resolving, &req->age_link);
+    pthread_mutex_unlock(&requests_lock);
+}
+
+void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer, bool is_pending)
+{
+    req->peer = peer;
+    req->transport = peer->transport->name;
+    req->is_started = true;
+    req->is_pending = is_pending;
+    if (is_pending) {
+        atomic_fetch_add(&peer->n_pending, 1);
     }
 }
 
@@ -359,114 +383,38 @@ void nxr_request_leave(void)
     }
 }
 
-/* Are it device copies, which look after themselves? */
-static bool is_device_move(const struct nxr_op *op)
-{
-    const struct nxr_transport *mover = nxr_part_mover(op->part, op->local);
-
-    return mover != NULL && mover->start == nxr_device_start;
-}
-
-/* Let it wait for its part, or begin if that has just come. */
-static int begin_with_part(struct nixl_req *req, struct nixl_region *region, int rank)
-{
-    struct nxr_region_part *part;
-    int status, state;
-    bool is_device;
-
-    pthread_mutex_lock(&nxr_job.lock);
-    status = nxr_region_want_part(region, rank, false, &part);
-    state = status == NIXL_OK ? atomic_load(&part->state) : NXR_PART_FAILED;
-    if (state == NXR_PART_STALE || state == NXR_PART_FAILED) {
-        pthread_mutex_unlock(&nxr_job.lock);
-        return status == NIXL_OK
-                   ? nxr_region_fail_part(req->operation, part)
-                   : nxr_fail(status, req->operation, rank, "", 0, "no memory for a part");
-    }
-    req->op.part = &part->part;
-    req->part = part;
-    req->peer = nxr_job.peers[rank];
-    req->resolve_by = nxr_deadline(nxr_env.resolve_timeout);
-    if (req->is_pending) {
-        atomic_fetch_add(&req->peer->n_pending, 1);
-    }
-    is_device = state == NXR_PART_READY && is_device_move(&req->op);
-    pthread_mutex_lock(&requests_lock);
-    if (state == NXR_PART_READY) {
-        request_begin(req);
-    } else {
-        nxr_list_append(&part->waiting, &req->link);
-        nxr_list_append(&resolving, &req->age_link);
-    }
-    pthread_mutex_unlock(&requests_lock);
-    pthread_mutex_unlock(&nxr_job.lock);
-    if (state == NXR_PART_READY) {
-        nxr_request_start_begun();
-    }
-    if (!is_device) {
-        nxr_service_kick();
-    }
-    return NIXL_OK;
-}
-
-struct nixl_req *nxr_request_new(void)
+struct nixl_req *nxr_request_new(const char *operation, const struct nxr_req_owner *owner,
+                                 void *owned)
 {
     struct nixl_req *req = malloc(sizeof(*req));
 
-    if (req != NULL) {
-        *req = (struct nixl_req){.op = {.kind = NXR_OP_PUT}};
-        atomic_init(&req->status, NIXL_INPROGRESS);
-        nxr_list_init(&req->link);
-        nxr_list_init(&req->age_link);
+    if (req == NULL) {
+        return NULL;
+    }
+    *req = (struct nixl_req){.operation = operation,
+                             .owner = owner,
+                             .owned = owned,
+                             .transport = "",
+                             .lost_rank = -1,
+                             .is_started = !owner->has_peer};
+    atomic_init(&req->status, NIXL_INPROGRESS);
+    nxr_list_init(&req->link);
+    nxr_list_init(&req->age_link);
+    if (!owner->has_peer) {
+        req->peer = nxr_peer_find(nxr_job.rank);
     }
     return req;
 }
 
-int nxr_request_make_then(const char *operation, enum nxr_op_kind kind, struct nixl_region *region,
-                          int rank, uint64_t offset, void *local, size_t nbytes,
-                          const struct nxr_after *after, struct nixl_req **req_p)
-{
-    struct nixl_req *req = nxr_request_new();
-    struct nxr_part *part = nxr_region_part(region, rank);
-    int status;
-
-    if (req == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
-    }
-    req->op = (struct nxr_op){.kind = kind,
-                              .offset = offset,
-                              .local = local,
-                              .nbytes = nbytes,
-                              .ended = request_op_ended};
-    req->after = after != NULL ? *after : (struct nxr_after){0};
-    req->operation = operation;
-    req->is_pending = kind == NXR_OP_PUT;
-    *req_p = req;
-    if (part != NULL) {
-        begin_at_once(req, part);
-        return NIXL_INPROGRESS;
-    }
-    status = begin_with_part(req, region, rank);
-    if (status != NIXL_OK) {
-        free(req);
-        return status;
-    }
-    return NIXL_INPROGRESS;
-}
-
 int nxr_request_make_begun(const char *operation, const struct nxr_op *op, struct nixl_req **req_p)
 {
-    struct nixl_req *req = nxr_request_new();
+    struct nixl_req *req = nxr_request_new(operation, &nxr_req_of_op, NULL);
 
     if (req == NULL) {
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, op->part->peer->rank, "", 0,
                         "no memory for a request");
     }
-    req->op = *op;
-    req->op.ended = request_op_ended;
-    req->operation = operation;
-    req->is_pending = op->kind == NXR_OP_PUT;
-    begin_at_once(req, op->part);
+    nxr_request_begin(req, op);
     *req_p = req;
     return NIXL_INPROGRESS;
 }
@@ -481,57 +429,6 @@ int nxr_request_make_at(const char *operation, const struct nxr_op *op, struct n
     }
     *req_p = req;
     return status;
-}
-
-void nxr_request_run_xfer(struct nixl_req *req, const char *operation, struct nixl_xfer *xfer)
-{
-    req->op = (struct nxr_op){.kind = xfer->kind, .nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes};
-    req->operation = operation;
-    req->xfer = xfer;
-    req->peer = xfer->peer;
-    req->phase = NXR_REQUEST_BEGUN;
-    req->is_started = true;
-    req->is_pending = xfer->kind == NXR_OP_PUT || xfer->has_note;
-    if (req->is_pending) {
-        atomic_fetch_add(&req->peer->n_pending, 1);
-    }
-}
-
-struct nixl_req *nxr_request_of_team(struct nixl_team *team, const char *operation)
-{
-    struct nixl_req *req = nxr_request_new();
-
-    if (req != NULL) {
-        req->operation = operation;
-        req->team = team;
-        req->lost_rank = -1;
-        req->peer = nxr_peer_find(nxr_job.rank);
-        req->is_started = true;
-        req->op.nbytes_done = 1; /* canceled, it may have done anything */
-    }
-    return req;
-}
-
-struct nixl_req *nxr_request_of_exposure(const char *operation, size_t nbytes)
-{
-    struct nixl_req *req = nxr_request_of_team(NULL, operation);
-
-    if (req != NULL) {
-        req->op.nbytes = nbytes;
-        req->op.nbytes_done = 0;
-    }
-    return req;
-}
-
-void nxr_request_run_claimed(struct nixl_req *req, const char *operation, const struct nxr_op *op,
-                             struct nxr_claim *claim)
-{
-    req->op = *op;
-    req->op.ended = request_op_ended;
-    req->operation = operation;
-    req->claim = claim;
-    req->is_pending = op->kind == NXR_OP_PUT;
-    begin_at_once(req, op->part);
 }
 
 int64_t nxr_request_tick(int64_t now)
@@ -585,11 +482,11 @@ void nxr_request_abandon(struct nixl_req *req)
     req->is_freed = true;
     if (has_ended) {
         atomic_fetch_sub(&n_done_unseen, 1);
-        if (atomic_load(&req->status) != NIXL_OK && req->exposure == NULL) {
+        if (atomic_load(&req->status) != NIXL_OK && !req->owner->is_unflushed) {
             atomic_store(&req->peer->freed_failure, atomic_load(&req->status));
         }
     } else {
-        atomic_fetch_add(&req->peer->n_freed, nxr_request_has_peer(req));
+        atomic_fetch_add(&req->peer->n_freed, req->owner->has_peer);
     }
     pthread_mutex_unlock(&requests_lock);
     if (has_ended) {

@@ -6,7 +6,7 @@
 #ifndef NXR_CORE_REQUEST_H
 #define NXR_CORE_REQUEST_H
 
-#include "region/region.h"
+#include "core/job.h"
 
 enum nxr_request_phase {
     NXR_REQUEST_WAITING, /* for its part: in part->waiting */
@@ -24,18 +24,36 @@ struct nxr_after {
     struct nxr_atomic atomic;
 };
 
+/*
+ * What a request belongs to: one constant table for each kind of it. Slots may be NULL. The
+ * functions are called without requests_lock, by any thread.
+ */
+struct nxr_req_owner {
+    bool has_peer;     /* about one other rank; else of all of them, or of none */
+    bool is_unflushed; /* nixl_flush() does not report that one failed which was freed */
+
+    /* It has been started and shall end soon. NULL: its transport cancels the operation. */
+    void (*stop)(struct nixl_req *req);
+
+    /* It ends now with that status; job.lock may be held. */
+    void (*ended)(struct nixl_req *req, int status);
+
+    /* Somebody waits for it: end it if what it waits for has come. */
+    void (*look)(struct nixl_req *req);
+
+    /* What it is, for the text of its failure. NULL: the public call. */
+    void (*describe)(const struct nixl_req *req, char *text, size_t nbytes);
+};
+
 struct nixl_req {
     struct nxr_op op;
     struct nxr_after after;
-    const char *operation;         /* the public call */
-    struct nxr_region_part *part;  /* NULL: of a prepared transfer */
-    struct nixl_xfer *xfer;        /* that drives the request; or NULL */
-    struct nixl_team *team;        /* whose collective it is; or NULL */
-    struct nxr_making *making;     /* of the team that it makes, until it ends; or NULL */
-    struct nxr_exposure *exposure; /* whose end it is; or NULL */
-    struct nxr_claim *claim;       /* of a buffer that is exposed, and told of the end; or NULL */
-    int lost_rank; /* of a team or an exposure, after NIXL_ERR_PEER_LOST: who died */
-    struct nxr_peer *peer;
+    const char *operation; /* the public call */
+    const struct nxr_req_owner *owner;
+    void *owned;           /* the owner's */
+    const char *transport; /* that it uses; "" while its part is not open, and without a peer */
+    int lost_rank;         /* without a peer, after NIXL_ERR_PEER_LOST: who died */
+    struct nxr_peer *peer; /* without one: the own rank's */
     int64_t resolve_by;
     _Atomic int status; /* NIXL_INPROGRESS until it has ended */
 
@@ -49,19 +67,31 @@ struct nixl_req {
 };
 
 /*
- * Make a request and let it wait, or begin, according to the state of its part. NIXL_INPROGRESS and
- * the request; or a failure, and none. `after` may be NULL.
+ * A new request; NULL: no memory. Without a peer its owner has begun it by that, and ends it by
+ * nxr_request_end(); free() undoes it until then.
  */
-int nxr_request_make_then(const char *operation, enum nxr_op_kind kind, struct nixl_region *region,
-                          int rank, uint64_t offset, void *local, size_t nbytes,
-                          const struct nxr_after *after, struct nixl_req **req_p);
+struct nixl_req *nxr_request_new(const char *operation, const struct nxr_req_owner *owner,
+                                 void *owned);
 
-static inline int nxr_request_make(const char *operation, enum nxr_op_kind kind,
-                                   struct nixl_region *region, int rank, uint64_t offset,
-                                   void *local, size_t nbytes, struct nixl_req **req_p)
-{
-    return nxr_request_make_then(operation, kind, region, rank, offset, local, nbytes, NULL, req_p);
-}
+/* Begin its operation: op->part is ready. It may have ended when the call returns. */
+void nxr_request_begin(struct nixl_req *req, const struct nxr_op *op);
+
+/* Begin it when op->part is ready: it stands in `waiting` until then. Caller holds job.lock. */
+void nxr_request_await(struct nixl_req *req, const struct nxr_op *op, struct nxr_peer *peer,
+                       struct nxr_list *waiting);
+
+/*
+ * Its owner has begun the operation by itself. `is_pending`: what follows to that peer waits for
+ * the end.
+ */
+void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer, bool is_pending);
+
+/* It has ended. Any thread; job.lock may be held. */
+void nxr_request_end(struct nixl_req *req, int status);
+
+/* A put, a get or an atomic by itself, and what describes such an operation (request_calls.c). */
+extern const struct nxr_req_owner nxr_req_of_op;
+void nxr_op_describe(const struct nixl_req *req, char *text, size_t nbytes);
 
 /*
  * The caller goes on without waiting for what it has just made: a network that no thread polls is
@@ -70,8 +100,8 @@ static inline int nxr_request_make(const char *operation, enum nxr_op_kind kind,
 void nxr_request_leave(void);
 
 /*
- * The same for an operation that says more, and whose part is ready. With op->stream, a CUDA stream
- * of the user's, one side is CUDA memory, and the copy is queued there when the call returns.
+ * Make a request for an operation whose part is ready. With op->stream, a CUDA stream of the
+ * user's, one side is CUDA memory, and the copy is queued there when the call returns.
  * NIXL_INPROGRESS, or the failure.
  */
 int nxr_request_make_at(const char *operation, const struct nxr_op *op, struct nixl_req **req_p);
@@ -81,26 +111,6 @@ int nxr_request_make_begun(const char *operation, const struct nxr_op *op, struc
 
 /* May what is sent from now on arrive behind the put? It has ended, or its transport orders it. */
 bool nxr_request_is_ordered(struct nixl_req *req);
-
-/* A request for a prepared transfer, which drives it: made, begun, ended. */
-struct nixl_req *nxr_request_new(void);
-void nxr_request_run_xfer(struct nixl_req *req, const char *operation, struct nixl_xfer *xfer);
-void nxr_request_end(struct nixl_req *req, int status);
-
-/*
- * A request for a collective, or (NULL) for a team, ended by nxr_request_end(). NULL: no memory.
- */
-struct nixl_req *nxr_request_of_team(struct nixl_team *team, const char *operation);
-
-/* A request for a buffer that is exposed, ended by nxr_request_end(). NULL: no memory. */
-struct nixl_req *nxr_request_of_exposure(const char *operation, size_t nbytes);
-
-/*
- * Begin the move of a buffer that was claimed: op->part is ready. The claim is told of the end, and
- * given away with it. It may have ended when the call returns.
- */
-void nxr_request_run_claimed(struct nixl_req *req, const char *operation, const struct nxr_op *op,
-                             struct nxr_claim *claim);
 
 /* The part of waiting requests is ready, or will not be. Caller holds job.lock. */
 void nxr_request_begin_waiting(struct nxr_list *waiting);
@@ -118,12 +128,6 @@ bool nxr_request_any_done(void);
 static inline bool nxr_request_is_done(const struct nixl_req *req)
 {
     return atomic_load_explicit(&req->status, memory_order_acquire) != NIXL_INPROGRESS;
-}
-
-/* Is it about one other rank? Collectives, teams in the making and what is exposed are not. */
-static inline bool nxr_request_has_peer(const struct nixl_req *req)
-{
-    return req->part != NULL || req->xfer != NULL;
 }
 
 /*
@@ -146,5 +150,8 @@ bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *
 
 /* Nobody looks at it any more: it is freed when it ends, or now. */
 void nxr_request_abandon(struct nixl_req *req);
+
+/* What is known of the failure of a copy beside its status, for the end of a text; or "". */
+const char *nxr_op_why_failed(int status, const struct nxr_part *part);
 
 #endif

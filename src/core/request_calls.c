@@ -3,83 +3,71 @@
 #include "config.h"
 
 #include "core/request.h"
-#include "collective/later.h"
-#include "collective/making.h"
 #include "host/liveness.h"
-#include "pair/pair.h"
 #include "core/progress.h"
-#include "transfer/transfer.h"
 #include "util/status.h"
 #include "core/wait.h"
-#include "transfer/xfer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static bool req_is_done(void *arg)
 {
     struct nixl_req *req = arg;
 
-    if (req->exposure != NULL && !nxr_request_is_done(req)) {
-        nxr_exposure_look(req);
+    if (req->owner->look != NULL && !nxr_request_is_done(req)) {
+        req->owner->look(req);
     }
     return nxr_request_is_done(req);
 }
 
-/* The transport that a request used; "" where its part was never opened. */
-static const char *transport_of(const struct nixl_req *req)
+const char *nxr_op_why_failed(int status, const struct nxr_part *part)
 {
-    int state;
-
-    if (req->xfer != NULL) {
-        return req->peer->transport->name;
-    }
-    if (!nxr_request_has_peer(req)) {
-        return "";
-    }
-    state = atomic_load_explicit(&req->part->state, memory_order_acquire);
-    return state == NXR_PART_READY || state == NXR_PART_STALE ? req->op.part->transport->name : "";
+    /* EFAULT of a process_vm call, which does not tell the end. */
+    return status == NIXL_ERR_TRANSPORT && part->method == NXR_METHOD_PROCESS_VM
+               ? "there is no memory at one end; what is registered has to stay until "
+                 "nixl_region_close() has returned NIXL_OK"
+               : "";
 }
 
-/* What is known of a failure beside its status; or "". */
-static const char *why_failed(const struct nixl_req *req, int status)
+void nxr_op_describe(const struct nixl_req *req, char *text, size_t nbytes)
 {
+    snprintf(text, nbytes, "%s of %zu bytes at offset %llu of rank %d", req->operation,
+             req->op.nbytes, (unsigned long long)req->op.offset, req->peer->rank);
+}
+
+const struct nxr_req_owner nxr_req_of_op = {.has_peer = true, .describe = nxr_op_describe};
+
+/* Records the failure of a request that has ended. */
+static void request_fail(const char *operation, const struct nixl_req *req, int status)
+{
+    int rank = req->owner->has_peer ? req->peer->rank : req->lost_rank;
+    const char *why = "";
+    char what[192];
+
     if (status == NIXL_ERR_PEER_LOST) {
-        return nxr_peer_why_lost(nxr_request_has_peer(req) ? req->peer->rank : req->lost_rank);
+        why = nxr_peer_why_lost(rank);
+    } else if (req->op.part != NULL && req->transport[0] != '\0') {
+        why = nxr_op_why_failed(status, req->op.part);
     }
-    /* A transfer may have been given back by now, and its parts with it. */
-    return status < 0 && req->xfer == NULL && transport_of(req)[0] != '\0'
-               ? nxr_transfer_why(status, req->op.part)
-               : "";
+    snprintf(what, sizeof(what), "%s", req->operation);
+    if (req->owner->describe != NULL) {
+        req->owner->describe(req, what, sizeof(what));
+    }
+    nxr_fail(status, operation, rank, req->transport, 0, "%s: %s%s%s", what, nixl_strerror(status),
+             why[0] != '\0' ? ": " : "", why);
 }
 
 int nxr_request_finish(const char *operation, struct nixl_req **req_p)
 {
     struct nixl_req *req = *req_p;
     int status = atomic_load_explicit(&req->status, memory_order_acquire);
-    const char *why, *colon;
 
-    if (status == NIXL_ERR_PEER_LOST && nxr_request_has_peer(req)) {
+    if (status == NIXL_ERR_PEER_LOST && req->owner->has_peer) {
         nxr_liveness_lost(req->peer->rank); /* a kernel call may have found it first */
     }
-    why = why_failed(req, status);
-    colon = why[0] != '\0' ? ": " : "";
-
-    if (status < 0 && !nxr_request_has_peer(req) && req->exposure == NULL) {
-        nxr_fail(status, operation, req->lost_rank, "", 0, "%s: %s%s%s", req->operation,
-                 nixl_strerror(status), colon, why);
-    } else if (status < 0 && req->exposure != NULL) {
-        nxr_fail(status, operation, req->lost_rank, "", 0,
-                 "the exposed buffer of %zu bytes: %s%s%s", req->op.nbytes, nixl_strerror(status),
-                 colon, why);
-    } else if (status < 0 && req->xfer != NULL) {
-        nxr_fail(status, operation, req->peer->rank, transport_of(req), 0,
-                 "%s of %zu bytes to or from rank %d: %s%s%s", req->operation, req->op.nbytes,
-                 req->peer->rank, nixl_strerror(status), colon, why);
-    } else if (status < 0) {
-        nxr_fail(status, operation, req->peer->rank, transport_of(req), 0,
-                 "%s of %zu bytes at offset %llu of rank %d: %s%s%s", req->operation,
-                 req->op.nbytes, (unsigned long long)req->op.offset, req->peer->rank,
-                 nixl_strerror(status), colon, why);
+    if (status < 0) {
+        request_fail(operation, req, status);
     }
     nxr_request_seen();
     free(req);
@@ -180,14 +168,8 @@ int nxr_request_stop(struct nixl_req *req)
 
     if (nxr_request_withdraw(req, &cancel)) {
         nxr_request_end(req, NIXL_ERR_CANCELED);
-    } else if (!req_is_done(req) && req->team != NULL) {
-        nxr_later_cancel(req);
-    } else if (!req_is_done(req) && !nxr_request_has_peer(req) && req->exposure == NULL) {
-        nxr_making_leave(req);
-    } else if (!req_is_done(req) && req->exposure != NULL) {
-        nxr_exposure_stop(req);
-    } else if (!req_is_done(req) && req->xfer != NULL) {
-        nxr_xfer_stop(req->xfer, req);
+    } else if (!req_is_done(req) && req->owner->stop != NULL) {
+        req->owner->stop(req);
     } else if (!req_is_done(req) && cancel != NULL) {
         cancel(&req->op);
     }

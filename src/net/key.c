@@ -12,6 +12,7 @@
 
 #include "memory/memory.h"
 #include "net/state.h"
+#include "region/region.h"
 #include "transfer/window.h"
 #include "util/clock.h"
 #include "util/log.h"

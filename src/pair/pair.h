@@ -20,7 +20,6 @@
 #include "pair/pair_token.h"
 #include "region/region.h"
 
-struct nxr_claim;
 struct nxr_exposure;
 
 /* The table of each rank; NXR_REGION_INTERNAL in front. */
@@ -86,14 +85,8 @@ static inline int nxr_pair_status(uint64_t word)
 
 /* ---- the exposer (pair_expose.c) ------------------------------------------------------------- */
 
-/* Has the buffer of that request come to its end? Then the request has. Any thread, at any time. */
-void nxr_exposure_look(struct nixl_req *req);
-
-/* The same for all of them; job.lock may be held. */
+/* Has an exposed buffer come to its end? Then its request has. Any thread, job.lock may be held. */
 void nxr_exposures_look(void);
-
-/* Take the buffer back unless a partner has begun: its request has ended then. */
-void nxr_exposure_stop(struct nixl_req *req);
 
 /* A region of this rank is about to be closed: what is not begun of it is canceled. */
 void nxr_exposures_withdraw(const struct nixl_region *region);
@@ -103,14 +96,6 @@ int64_t nxr_exposures_tick(int64_t now);
 
 /* The last finalize: end all. */
 void nxr_exposures_stop(void);
-
-/* ---- the partner (pair_use.c) ---------------------------------------------------------------- */
-
-/*
- * What was begun with a claim has ended: the exposer is told, and the claim is gone. Any thread,
- * job.lock may be held.
- */
-void nxr_claim_end(struct nxr_claim *claim, int status, bool is_touched);
 
 /* ---- handles to the regions of others (pair_handle.c) ---------------------------------------- */
 

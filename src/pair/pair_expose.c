@@ -20,6 +20,7 @@
 #include "core/wait.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,12 +180,15 @@ void nxr_exposures_look(void)
 /* Does it still belong to the request? */
 static bool is_of(const struct nixl_req *req)
 {
-    return req->exposure->req == req;
+    const struct nxr_exposure *exposure = req->owned;
+
+    return exposure->req == req;
 }
 
-void nxr_exposure_look(struct nixl_req *req)
+/* Has its buffer come to its end? Then the request has. */
+static void expose_look(struct nixl_req *req)
 {
-    const struct nxr_exposure *exposure = req->exposure;
+    struct nxr_exposure *exposure = req->owned;
     uint64_t word = atomic_load_explicit(&exposure_place_of(exposure)->word, memory_order_acquire);
 
     if ((nxr_pair_word_state(word) & NXR_PAIR_ENDED) == 0 &&
@@ -193,19 +197,30 @@ void nxr_exposure_look(struct nixl_req *req)
     }
     pthread_mutex_lock(&exposures_lock);
     if (is_of(req)) {
-        exposure_look(req->exposure);
+        exposure_look(exposure);
     }
     pthread_mutex_unlock(&exposures_lock);
 }
 
-void nxr_exposure_stop(struct nixl_req *req)
+/* Take the buffer back unless a partner has begun: its request has ended then. */
+static void expose_stop(struct nixl_req *req)
 {
+    struct nxr_exposure *exposure = req->owned;
+
     pthread_mutex_lock(&exposures_lock);
-    if (is_of(req) && !exposure_take_back(req->exposure, NIXL_ERR_CANCELED)) {
-        exposure_look(req->exposure);
+    if (is_of(req) && !exposure_take_back(exposure, NIXL_ERR_CANCELED)) {
+        exposure_look(exposure);
     }
     pthread_mutex_unlock(&exposures_lock);
 }
+
+static void expose_describe(const struct nixl_req *req, char *text, size_t nbytes)
+{
+    snprintf(text, nbytes, "the exposed buffer of %zu bytes", req->op.nbytes);
+}
+
+static const struct nxr_req_owner expose_owner = {
+    .is_unflushed = true, .stop = expose_stop, .look = expose_look, .describe = expose_describe};
 
 void nxr_exposures_withdraw(const struct nixl_region *region)
 {
@@ -374,7 +389,7 @@ static int expose(const char *operation, const struct offer *offer, struct nixl_
         token->turn = (exposure->turn + 1) & NXR_PAIR_TURNS;
         fill_place(exposure, offer, token);
         exposure->req = req;
-        req->exposure = exposure;
+        req->owned = exposure;
         nxr_list_append(&exposed, &exposure->link);
         atomic_fetch_add(&n_exposed, 1);
         is_first = offer->expires_at < atomic_load(&next_expiry);
@@ -432,10 +447,12 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
     if (status != NIXL_OK) {
         return status;
     }
-    req = nxr_peer_get(nxr_job.rank) != NULL ? nxr_request_of_exposure(operation, nbytes) : NULL;
+    req =
+        nxr_peer_get(nxr_job.rank) != NULL ? nxr_request_new(operation, &expose_owner, NULL) : NULL;
     if (req == NULL) {
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
     }
+    req->op.nbytes = nbytes;
     status = expose(operation, &offer, req, &token);
     if (status != NIXL_OK) {
         free(req);

@@ -56,7 +56,11 @@ static void claim_tell_end(const struct nxr_claim *claim, int status, bool is_to
     }
 }
 
-void nxr_claim_end(struct nxr_claim *claim, int status, bool is_touched)
+/*
+ * What was begun with a claim has ended: the exposer is told, and the claim is gone. Any thread,
+ * job.lock may be held.
+ */
+static void claim_end(struct nxr_claim *claim, int status, bool is_touched)
 {
     if (!nxr_peer_is_lost(claim->table->peer)) {
         claim_tell_end(claim, status, is_touched);
@@ -66,6 +70,15 @@ void nxr_claim_end(struct nxr_claim *claim, int status, bool is_touched)
     }
     free(claim);
 }
+
+/* The request that moves a claimed buffer: `owned` is the claim. */
+static void claim_req_ended(struct nixl_req *req, int status)
+{
+    claim_end(req->owned, status, req->op.nbytes_done > 0 || status != NIXL_ERR_CANCELED);
+}
+
+static const struct nxr_req_owner claim_owner = {
+    .has_peer = true, .ended = claim_req_ended, .describe = nxr_op_describe};
 
 /* ---- looking at a token ---------------------------------------------------------------------- */
 
@@ -251,7 +264,7 @@ static int claim_prepare(const struct use *use, struct nxr_op *op,
 static int claim_run(const struct use *use, struct nxr_op *op, struct nixl_req **req_p)
 {
     struct nxr_claim *claim = claim_new(use);
-    struct nixl_req *req = nxr_request_new();
+    struct nixl_req *req = nxr_request_new(use->operation, &claim_owner, claim);
     struct nxr_pair_handle *handle = NULL;
     int status = claim != NULL && req != NULL ? NIXL_OK : fail_memory(use);
 
@@ -271,11 +284,11 @@ static int claim_run(const struct use *use, struct nxr_op *op, struct nixl_req *
             return status;
         }
         claim->handle = handle;
-        nxr_claim_end(claim, NIXL_OK, false);
+        claim_end(claim, NIXL_OK, false);
         return NIXL_OK;
     }
     claim->handle = handle;
-    nxr_request_run_claimed(req, use->operation, op, claim);
+    nxr_request_begin(req, op);
     if (nxr_request_is_done(req)) {
         return nxr_request_finish(use->operation, &req);
     }
@@ -346,7 +359,7 @@ int nixl_pair_decline(const char *token)
         free(claim);
         return status;
     }
-    nxr_claim_end(claim, NIXL_ERR_CANCELED, false);
+    claim_end(claim, NIXL_ERR_CANCELED, false);
     return NIXL_OK;
 }
 

@@ -9,7 +9,7 @@
 #include "transfer/copier.h"
 #include "host/word_ask.h"
 #include "host/word_serve.h"
-#include "core/request.h"
+#include "region/part_request.h"
 #include "transfer/transfer.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -159,12 +159,15 @@ static int put_signal_later(const char *operation, int rank, struct nixl_region 
                             struct nixl_req **req_p)
 {
     const struct nxr_after after = {.part = word_part, .atomic = what->atomic};
+    const struct nxr_op op = {.kind = NXR_OP_PUT,
+                              .offset = what->offset,
+                              .local = (void *)what->src,
+                              .nbytes = what->nbytes};
     struct nixl_req *req = NULL;
     int status = check_data(operation, rank, region, what->offset, what->src, what->nbytes);
 
     if (status == NIXL_OK) {
-        status = nxr_request_make_then(operation, NXR_OP_PUT, region, rank, what->offset,
-                                       (void *)what->src, what->nbytes, &after, &req);
+        status = nxr_region_request(operation, region, rank, &op, &after, &req);
     }
     return word_op_leave(operation, status, req, req_p);
 }
@@ -231,6 +234,8 @@ int nixl_get_signal_nb(int rank, struct nixl_region *region, uint64_t offset, vo
 {
     static const char operation[] = "nixl_get_signal_nb";
     const struct nxr_after after = {.local = signal, .atomic = nxr_signal_atomic(0, op, value)};
+    const struct nxr_op get = {
+        .kind = NXR_OP_GET, .offset = offset, .local = dst, .nbytes = nbytes};
     struct nixl_req *req = NULL;
     int status;
 
@@ -250,8 +255,7 @@ int nixl_get_signal_nb(int rank, struct nixl_region *region, uint64_t offset, vo
         return NIXL_OK;
     }
     if (status == NIXL_OK) {
-        status = nxr_request_make_then(operation, NXR_OP_GET, region, rank, offset, dst, nbytes,
-                                       &after, &req);
+        status = nxr_region_request(operation, region, rank, &get, &after, &req);
     }
     return word_op_leave(operation, status, req, req_p);
 }

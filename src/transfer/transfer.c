@@ -10,8 +10,7 @@
 #include "host/word_ask.h"
 #include "sync/notify.h"
 #include "core/progress.h"
-#include "region/region.h"
-#include "core/request.h"
+#include "region/part_request.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -125,19 +124,10 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
                                              : nixl_strerror(status));
 }
 
-const char *nxr_transfer_why(int status, const struct nxr_part *part)
-{
-    /* EFAULT of a process_vm call, which does not tell the end. */
-    return status == NIXL_ERR_TRANSPORT && part->method == NXR_METHOD_PROCESS_VM
-               ? "there is no memory at one end; what is registered has to stay until "
-                 "nixl_region_close() has returned NIXL_OK"
-               : "";
-}
-
 int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region *region,
                            struct nxr_part *part)
 {
-    const char *why = nxr_transfer_why(status, part);
+    const char *why = nxr_op_why_failed(status, part);
 
     if (why[0] == '\0' || nxr_liveness_check(part->peer)) {
         return nxr_transfer_fail(operation, status, region, part);
@@ -178,8 +168,9 @@ static int finish_request(const char *operation, int rank, struct nixl_req *req)
 static int run_request(const char *operation, enum nxr_op_kind kind, int rank,
                        struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
 {
+    const struct nxr_op op = {.kind = kind, .offset = offset, .local = local, .nbytes = nbytes};
     struct nixl_req *req;
-    int status = nxr_request_make(operation, kind, region, rank, offset, local, nbytes, &req);
+    int status = nxr_region_request(operation, region, rank, &op, NULL, &req);
 
     return status == NIXL_INPROGRESS ? finish_request(operation, rank, req) : status;
 }
@@ -319,6 +310,7 @@ static int begin_transfer(const char *operation, enum nxr_op_kind kind, size_t m
                           struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
                           struct nixl_req **req_p)
 {
+    struct nxr_op op = {.kind = kind, .offset = offset, .local = local, .nbytes = nbytes};
     struct nxr_part *part;
     int status = nxr_transfer_check(operation, rank, region, local, nbytes);
 
@@ -338,9 +330,7 @@ static int begin_transfer(const char *operation, enum nxr_op_kind kind, size_t m
         }
     }
     if (part != NULL && part->method != NXR_METHOD_DEVICE && !nxr_range_is_device(local)) {
-        struct nxr_op op = {
-            .part = part, .kind = kind, .offset = offset, .local = local, .nbytes = nbytes};
-
+        op.part = part;
         status = begin_here(&op, max_nbytes);
         if (status != NIXL_ERR_AGAIN) {
             return status == NIXL_OK ? status
@@ -348,7 +338,7 @@ static int begin_transfer(const char *operation, enum nxr_op_kind kind, size_t m
         }
         return nxr_request_make_begun(operation, &op, req_p);
     }
-    return nxr_request_make(operation, kind, region, rank, offset, local, nbytes, req_p);
+    return nxr_region_request(operation, region, rank, &op, NULL, req_p);
 }
 
 static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, int rank,

@@ -21,9 +21,6 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
 int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region *region,
                            struct nxr_part *part);
 
-/* What a copy's failure says beside its status, for the end of a text; or "". */
-const char *nxr_transfer_why(int status, const struct nxr_part *part);
-
 /*
  * Put bytes to a peer of this host within the call, where that does not take long. False: it has to
  * be started, or nothing is known of the part yet, or something is wrong.

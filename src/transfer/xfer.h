@@ -170,9 +170,6 @@ uint64_t nxr_xfer_slots_nbytes(const struct nixl_xfer *xfer);
 /* Somebody should drive it. Caller holds nxr_xfers_lock. */
 void nxr_xfer_make_ready(struct nixl_xfer *xfer);
 
-/* Stop the start of that request, if it is still in flight. */
-void nxr_xfer_stop(struct nixl_xfer *xfer, const struct nixl_req *req);
-
 /* Give every transfer that is ready a turn. Has anything moved? Any thread, without job.lock. */
 bool nxr_xfer_progress(void);
 

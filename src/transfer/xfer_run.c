@@ -21,6 +21,7 @@
 #include "util/status.h"
 #include "transfer/xfer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,10 +213,12 @@ int64_t nxr_xfer_tick(int64_t now)
     return atomic_load(&n_in_flight) > 0 ? now + LOOK_EVERY_NS : INT64_MAX;
 }
 
-/* ---- stopping -------------------------------------------------------------------------------- */
+/* ---- its request ----------------------------------------------------------------------------- */
 
-void nxr_xfer_stop(struct nixl_xfer *xfer, const struct nixl_req *req)
+/* Stop the start of that request, if it is still in flight. */
+static void xfer_run_stop(struct nixl_req *req)
 {
+    struct nixl_xfer *xfer = req->owned;
     bool is_it;
 
     pthread_mutex_lock(&nxr_xfers_lock);
@@ -229,6 +232,16 @@ void nxr_xfer_stop(struct nixl_xfer *xfer, const struct nixl_req *req)
         nxr_xfer_cancel_slots(xfer);
     }
 }
+
+/* The transfer may have been given back by now. */
+static void xfer_run_describe(const struct nixl_req *req, char *text, size_t nbytes)
+{
+    snprintf(text, nbytes, "%s of %zu bytes to or from rank %d", req->operation, req->op.nbytes,
+             req->peer->rank);
+}
+
+static const struct nxr_req_owner xfer_run_owner = {
+    .has_peer = true, .stop = xfer_run_stop, .describe = xfer_run_describe};
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
@@ -268,7 +281,10 @@ static int xfer_run_prepare(const char *operation, struct nixl_xfer *xfer)
 {
     int status = nxr_xfer_find(operation, xfer);
 
-    if (status == NIXL_OK && xfer->spare == NULL && (xfer->spare = nxr_request_new()) == NULL) {
+    if (status == NIXL_OK && xfer->spare == NULL) {
+        xfer->spare = nxr_request_new(operation, &xfer_run_owner, xfer);
+    }
+    if (status == NIXL_OK && xfer->spare == NULL) {
         status =
             nxr_fail(NIXL_ERR_NO_MEMORY, operation, xfer->rank, "", 0, "no memory for a request");
     }
@@ -291,7 +307,9 @@ static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
     bool is_copying;
 
     xfer->spare = NULL;
-    nxr_request_run_xfer(req, operation, xfer);
+    req->operation = operation;
+    req->op = (struct nxr_op){.kind = xfer->kind, .nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes};
+    nxr_request_has_begun(req, xfer->peer, xfer->kind == NXR_OP_PUT || xfer->has_note);
     *req_p = req;
     pthread_mutex_lock(&nxr_xfers_lock);
     xfer->req = req;

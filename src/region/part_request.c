@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests that begin at once, or when their part is ready. Lock: job.lock. */
+#include "config.h"
+
+#include "core/service.h"
+#include "region/part_request.h"
+#include "util/status.h"
+
+#include <stdlib.h>
+
+/*
+ * Let the request wait for its part. NIXL_INPROGRESS: it does. NIXL_OK: the part has just come, and
+ * op->part is set.
+ */
+static int part_request_await(struct nixl_req *req, struct nixl_region *region, int rank,
+                              struct nxr_op *op)
+{
+    struct nxr_region_part *part = NULL;
+    int status, state;
+
+    pthread_mutex_lock(&nxr_job.lock);
+    status = nxr_region_want_part(region, rank, false, &part);
+    state = status == NIXL_OK ? atomic_load(&part->state) : NXR_PART_FAILED;
+    if (state == NXR_PART_ASKING || state == NXR_PART_READY) {
+        op->part = &part->part;
+    }
+    if (state == NXR_PART_ASKING) {
+        nxr_request_await(req, op, nxr_job.peers[rank], &part->waiting);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    if (state == NXR_PART_ASKING) {
+        nxr_service_kick();
+        return NIXL_INPROGRESS;
+    }
+    if (status != NIXL_OK) {
+        return nxr_fail(status, req->operation, rank, "", 0, "no memory for a part");
+    }
+    return state == NXR_PART_READY ? NIXL_OK : nxr_region_fail_part(req->operation, part);
+}
+
+int nxr_region_request(const char *operation, struct nixl_region *region, int rank,
+                       const struct nxr_op *op, const struct nxr_after *after,
+                       struct nixl_req **req_p)
+{
+    struct nixl_req *req = nxr_request_new(operation, &nxr_req_of_op, NULL);
+    struct nxr_op at_part = *op;
+    int status = NIXL_OK;
+
+    if (req == NULL) {
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, rank, "", 0, "no memory for a request");
+    }
+    if (after != NULL) {
+        req->after = *after;
+    }
+    at_part.part = nxr_region_part(region, rank);
+    if (at_part.part == NULL) {
+        status = part_request_await(req, region, rank, &at_part);
+    }
+    if (status < 0) {
+        free(req);
+        return status;
+    }
+    *req_p = req;
+    if (status == NIXL_OK) {
+        nxr_request_begin(req, &at_part);
+    }
+    return NIXL_INPROGRESS;
+}
