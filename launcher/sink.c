@@ -9,7 +9,6 @@
 #include "config.h"
 
 #include "launcher/sink.h"
-#include "launcher/stream.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -136,22 +135,22 @@ void sink_add(struct sink *sink, const void *owner, const char *text, size_t nby
     sink->midline_owner = owner;
 }
 
-void sink_wait(struct sink *sink, struct stream *stream)
+void sink_wait(struct sink *sink, struct sink_waiter *waiter)
 {
-    struct stream **link = &sink->waiting;
+    struct sink_waiter **link = &sink->waiting;
 
     while (*link != NULL) {
-        link = &(*link)->next_waiting;
+        link = &(*link)->next;
     }
-    stream->next_waiting = NULL;
-    *link = stream;
+    waiter->next = NULL;
+    *link = waiter;
 }
 
-void sink_forget(struct sink *sink, struct stream *stream)
+void sink_forget(struct sink *sink, const struct sink_waiter *waiter)
 {
-    for (struct stream **link = &sink->waiting; *link != NULL; link = &(*link)->next_waiting) {
-        if (*link == stream) {
-            *link = stream->next_waiting;
+    for (struct sink_waiter **link = &sink->waiting; *link != NULL; link = &(*link)->next) {
+        if (*link == waiter) {
+            *link = waiter->next;
             return;
         }
     }
@@ -181,19 +180,19 @@ static ssize_t sink_write_once(struct sink *sink)
 }
 
 /*
- * The streams whose text cannot go anywhere, or has room again, look for themselves. Each flush
- * ends with this: it may be the last one, and nothing else would wake a stream that waits.
+ * Those whose text cannot go anywhere, or has room again, look for themselves. Each flush ends with
+ * this: it may be the last one, and nothing else would resume who waits.
  */
 static void sink_resume(struct sink *sink)
 {
-    struct stream **link = &sink->waiting, *stream;
+    struct sink_waiter **link = &sink->waiting, *waiter;
 
-    while ((sink->is_broken || !sink_is_full(sink)) && (stream = *link) != NULL) {
-        if (sink_takes(sink, stream)) {
-            *link = stream->next_waiting;
-            stream_resume(stream);
+    while ((sink->is_broken || !sink_is_full(sink)) && (waiter = *link) != NULL) {
+        if (sink_takes(sink, waiter->owner)) {
+            *link = waiter->next;
+            waiter->resume(waiter);
         } else {
-            link = &stream->next_waiting;
+            link = &waiter->next;
         }
     }
 }

@@ -8,11 +8,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct stream;
+/* Who waits until a sink has room and takes its text: resume() is called once, in the loop. */
+struct sink_waiter {
+    void (*resume)(struct sink_waiter *waiter);
+    const void *owner; /* of its text */
+    struct sink_waiter *next;
+};
 
 /*
  * A bounded buffer before a descriptor. Whole lines go in; they leave as fast as the reader takes
- * them. A full sink takes nothing more, and calls its streams when there is room again.
+ * them. A full sink takes nothing more, and resumes those who wait when there is room again.
  */
 struct sink {
     struct loop_fd watch;
@@ -23,8 +28,8 @@ struct sink {
     const void *midline_owner;
     char *data;
     size_t head, used, room;
-    struct stream *waiting; /* streams that are stopped until there is room, or the line ends */
-    const void *holder;     /* the owner of an unfinished long line, which no other may cut */
+    struct sink_waiter *waiting; /* until there is room, or the line ends */
+    const void *holder;          /* the owner of an unfinished long line, which no other may cut */
     struct loop_timer hold_timer;
     struct sink *next;
 };
@@ -54,14 +59,14 @@ void sink_hold(struct sink *sink, const void *owner);
 void sink_release(struct sink *sink, const void *owner);
 bool sink_takes(const struct sink *sink, const void *owner);
 
-/* Stop the stream until the sink has room and takes its text. */
-void sink_wait(struct sink *sink, struct stream *stream);
+/* Resume the waiter when the sink has room and takes its text. */
+void sink_wait(struct sink *sink, struct sink_waiter *waiter);
 
-/* Take a closed stream off the list of those that wait. */
-void sink_forget(struct sink *sink, struct stream *stream);
+/* Take a waiter off the list, if it is there. */
+void sink_forget(struct sink *sink, const struct sink_waiter *waiter);
 
 /*
- * Write what can be written without blocking, and resume streams that wait for room. True when the
+ * Write what can be written without blocking, and resume those who wait for room. True when the
  * sink is, or all are, empty.
  */
 bool sink_flush(struct sink *sink);

@@ -64,7 +64,7 @@ static void stream_close(struct stream *stream)
     }
     loop_timer_clear(&stream->idle);
     loop_watch(&stream->watch, 0);
-    sink_forget(stream->sink, stream);
+    sink_forget(stream->sink, &stream->waiter);
     sink_release(stream->sink, stream);
     close(stream->watch.fd);
     stream->watch.fd = -1;
@@ -106,11 +106,20 @@ static ssize_t stream_read(struct stream *stream)
     return n;
 }
 
+/* The sink has room again. */
+static void stream_resume(struct sink_waiter *waiter)
+{
+    struct stream *stream = LOOP_OWNER(waiter, struct stream, waiter);
+
+    stream->is_stopped = false;
+    loop_watch(&stream->watch, EPOLLIN);
+}
+
 static void stream_stop(struct stream *stream)
 {
     loop_watch(&stream->watch, 0);
     stream->is_stopped = true;
-    sink_wait(stream->sink, stream);
+    sink_wait(stream->sink, &stream->waiter);
 }
 
 /*
@@ -186,12 +195,6 @@ static void stream_idle(struct loop_timer *timer)
     }
 }
 
-void stream_resume(struct stream *stream)
-{
-    stream->is_stopped = false;
-    loop_watch(&stream->watch, EPOLLIN);
-}
-
 void stream_finish(struct stream *stream)
 {
     ssize_t n;
@@ -247,6 +250,7 @@ int stream_open(struct stream *stream, struct rank *rank, int which)
     *stream = (struct stream){.watch = {.fd = -1, .ready = stream_ready},
                               .rank = rank,
                               .which = which,
+                              .waiter = {.resume = stream_resume, .owner = stream},
                               .idle = {.fire = stream_idle}};
     if (session.job->output_dir == NULL) {
         stream->sink = sink_standard(which);

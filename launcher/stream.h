@@ -4,6 +4,7 @@
 #define NIXLRUN_LAUNCHER_STREAM_H
 
 #include "launcher/loop.h"
+#include "launcher/sink.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +12,6 @@
 #include <sys/ioctl.h>
 
 struct rank;
-struct sink;
 
 struct stream {
     struct loop_fd watch; /* fd -1: closed, or the rank writes into a file itself */
@@ -23,7 +23,7 @@ struct stream {
     bool is_pty;     /* a terminal for the rank, not a pipe */
     bool is_stopped; /* waits for the sink */
     bool is_ending;  /* a terminal whose reader is gone: closes soon */
-    struct stream *next_waiting;
+    struct sink_waiter waiter;
     struct loop_timer
         idle; /* our terminal sees an unfinished line after a moment; or `is_ending` */
 };
@@ -36,9 +36,6 @@ int stream_open(struct stream *stream, struct rank *rank, int which);
 
 /* Our terminal has another size now: so has that of the rank, if it has one. */
 void stream_resize(const struct stream *stream, const struct winsize *size);
-
-/* The sink has room again. */
-void stream_resume(struct stream *stream);
 
 /* The rank has ended: take what it wrote, as far as the sink has room. */
 void stream_drain(struct stream *stream);

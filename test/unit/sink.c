@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sinks and the streams that wait for their room: whichever flush makes room must wake them. */
+/* Sinks and those who wait for their room: whichever flush makes room must resume them. */
 #include "config.h"
 
 #include "launcher/sink.h"
-#include "launcher/stream.h"
 
 #include "test/unit/unit.h"
 #include <fcntl.h>
@@ -15,26 +14,24 @@ enum { MORE_THAN_FITS = 3 * 1024 * 1024 };
 
 TestSuite(sink, .timeout = 60);
 
-/* A full sink before a pipe, and a stream of a rank that waits for it. */
+/* A full sink before a pipe, and who waits for it. */
 struct bench {
     struct sink *sink;
-    struct stream stream;
-    int reader, rank;
+    struct sink_waiter waiter;
+    bool is_stopped;
+    int reader;
 };
 
 static struct bench make_bench(void)
 {
     struct bench bench = {0};
-    int out[2], from[2];
+    int out[2];
     char *text = calloc(1, MORE_THAN_FITS);
 
     cr_assert(eq(int, loop_open(), 0));
     cr_assert(eq(int, pipe2(out, O_CLOEXEC), 0));
-    cr_assert(eq(int, pipe2(from, O_CLOEXEC | O_NONBLOCK), 0));
     bench.sink = sink_open(out[1]);
     bench.reader = out[0];
-    bench.rank = from[1];
-    bench.stream.watch.fd = from[0];
     sink_add(bench.sink, &bench, text, MORE_THAN_FITS);
     free(text);
     cr_expect(not(sink_flush(bench.sink)));
@@ -42,10 +39,18 @@ static struct bench make_bench(void)
     return bench;
 }
 
+static void resume(struct sink_waiter *waiter)
+{
+    struct bench *bench = LOOP_OWNER(waiter, struct bench, waiter);
+
+    bench->is_stopped = false;
+}
+
 static void wait_for_room(struct bench *bench)
 {
-    bench->stream.is_stopped = true;
-    sink_wait(bench->sink, &bench->stream);
+    bench->is_stopped = true;
+    bench->waiter = (struct sink_waiter){.resume = resume, .owner = bench};
+    sink_wait(bench->sink, &bench->waiter);
 }
 
 /* Read all that the pipe has; nothing is flushed meanwhile. */
@@ -58,7 +63,7 @@ static void drain(const struct bench *bench)
     }
 }
 
-/* Flush by `flush` until nothing is left, and look at the stream. */
+/* Flush by `flush` until nothing is left, and see that the waiter goes on. */
 static void empties(bool (*flush)(struct sink *sink))
 {
     struct bench bench = make_bench();
@@ -67,8 +72,7 @@ static void empties(bool (*flush)(struct sink *sink))
     while (!flush(bench.sink)) {
         drain(&bench);
     }
-    cr_expect(not(bench.stream.is_stopped), "a stream waits for a sink that is empty");
-    cr_expect(eq(int, (int)bench.stream.watch.events, EPOLLIN));
+    cr_expect(not(bench.is_stopped), "it waits for a sink that is empty");
 }
 
 static bool flush_all(struct sink *sink)
@@ -77,17 +81,29 @@ static bool flush_all(struct sink *sink)
     return sink_flush_all();
 }
 
-Test(sink, a_flush_of_this_sink_wakes_streams)
+Test(sink, a_flush_of_this_sink_resumes_who_waits)
 {
     empties(sink_flush);
 }
 
-Test(sink, a_flush_of_all_sinks_wakes_streams)
+Test(sink, a_flush_of_all_sinks_resumes_who_waits)
 {
     empties(flush_all);
 }
 
-Test(sink, a_broken_sink_wakes_streams)
+Test(sink, who_is_forgotten_is_not_resumed)
+{
+    struct bench bench = make_bench();
+
+    wait_for_room(&bench);
+    sink_forget(bench.sink, &bench.waiter);
+    while (!sink_flush(bench.sink)) {
+        drain(&bench);
+    }
+    cr_expect(bench.is_stopped);
+}
+
+Test(sink, a_broken_sink_resumes_who_waits)
 {
     struct bench bench = make_bench();
 
@@ -96,16 +112,16 @@ Test(sink, a_broken_sink_wakes_streams)
     close(bench.reader);
     cr_expect(sink_flush(bench.sink));
     cr_expect(bench.sink->is_broken);
-    cr_expect(not(bench.stream.is_stopped));
+    cr_expect(not(bench.is_stopped));
 }
 
-Test(sink, a_sink_that_is_still_full_wakes_none)
+Test(sink, a_sink_that_is_still_full_resumes_none)
 {
     struct bench bench = make_bench();
 
     wait_for_room(&bench);
     cr_expect(not(sink_flush(bench.sink)));
-    cr_expect(bench.stream.is_stopped);
+    cr_expect(bench.is_stopped);
 }
 
 /* Long lines. */
@@ -116,16 +132,16 @@ Test(sink, who_holds_the_sink_keeps_others_out)
 
     sink_hold(bench.sink, &owner);
     cr_expect(sink_takes(bench.sink, &owner));
-    cr_expect(not(sink_takes(bench.sink, &bench.stream)));
+    cr_expect(not(sink_takes(bench.sink, &bench)));
     wait_for_room(&bench);
     while (!sink_flush(bench.sink)) {
         drain(&bench);
     }
-    cr_expect(bench.stream.is_stopped, "there is room, but not for this stream");
-    sink_release(bench.sink, &bench.stream);
-    cr_expect(bench.stream.is_stopped, "it was released by one who did not hold it");
+    cr_expect(bench.is_stopped, "there is room, but not for this one");
+    sink_release(bench.sink, &bench);
+    cr_expect(bench.is_stopped, "it was released by one who did not hold it");
     sink_release(bench.sink, &owner);
-    cr_expect(not(bench.stream.is_stopped));
+    cr_expect(not(bench.is_stopped));
 }
 
 Test(sink, who_is_silent_loses_the_sink)
@@ -139,6 +155,6 @@ Test(sink, who_is_silent_loses_the_sink)
         drain(&bench);
     }
     loop_step(); /* the timer, or the case has a limit */
-    cr_expect(not(bench.stream.is_stopped));
-    cr_expect(sink_takes(bench.sink, &bench.stream));
+    cr_expect(not(bench.is_stopped));
+    cr_expect(sink_takes(bench.sink, &bench));
 }
