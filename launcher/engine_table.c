@@ -240,45 +240,77 @@ static int check_word(const struct engine_task *task, const char *option, const 
     return engine_refuse(task, what, advice, why, why_nbytes);
 }
 
+/* What an engine cannot do, and what to do instead; `what` is NULL where there is nothing. */
+struct engine_lack {
+    const char *what;
+    const char *advice;
+};
+
+static struct engine_lack lack_of_features(const struct engine_task *task)
+{
+    const struct engine *engine = task->engine;
+    const struct launch_job *job = task->job;
+
+    if (task->major < engine->oldest_major) {
+        return (struct engine_lack){"starting ranks", "newer versions can"};
+    }
+    if (job->on_failure == ON_FAILURE_CONTINUE && task->major < engine->continue_since) {
+        return (struct engine_lack){
+            "--on-failure continue",
+            "it ends a job that has lost a rank; newer versions do not, nor do other engines"};
+    }
+    if (job->n_apps > 1 && !engine->has_programs) {
+        return (struct engine_lack){"several programs in one job (':')",
+                                    "start one program that looks at its rank"};
+    }
+    if (job->stdin_mode == STDIN_ALL && task->major < engine->stdin_all_since) {
+        return (struct engine_lack){
+            "--stdin all",
+            "it does not deliver input to ranks on its own host; allowed: a rank, none"};
+    }
+    return (struct engine_lack){NULL, NULL};
+}
+
+static struct engine_lack lack_of_placement(const struct engine_task *task)
+{
+    const struct engine *engine = task->engine;
+    const struct launch_job *job = task->job;
+
+    if (is_uneven(job) && !engine->has_uneven) {
+        return (struct engine_lack){"hosts with different numbers of ranks",
+                                    "give each the same number"};
+    }
+    if (job->n_hosts == 0 && job->ppn > 0 && job->np % job->ppn != 0 && !engine->has_rest) {
+        return (struct engine_lack){"-np that is no multiple of --ppn", "name the hosts by --host"};
+    }
+    if (engine->has_rest && job->map != MAP_SLOT && command_is_by_rank(job)) {
+        return (struct engine_lack){"--map-by with this host among the hosts, but not first",
+                                    "name it first"};
+    }
+    if (job->is_oversubscribe_given && engine->has_cores_only && job->n_hosts == 0 &&
+        job->ppn == 0) {
+        return (struct engine_lack){"--oversubscribe without hosts",
+                                    "name the hosts by --host, or give --ppn"};
+    }
+    if (job->report_bindings && !engine->has_report) {
+        return (struct engine_lack){"--report-bindings", "leave it out"};
+    }
+    return (struct engine_lack){NULL, NULL};
+}
+
 /* What one engine cannot hold, in words. */
 static int check_foreign(const struct engine_task *task, char *why, size_t why_nbytes)
 {
     const struct engine *engine = task->engine;
     const struct launch_job *job = task->job;
-    const char *what = NULL, *advice = NULL;
+    struct engine_lack lack = lack_of_features(task);
     char word[WORD_NBYTES];
 
-    if (task->major < engine->oldest_major) {
-        what = "starting ranks";
-        advice = "newer versions can";
-    } else if (job->on_failure == ON_FAILURE_CONTINUE && task->major < engine->continue_since) {
-        what = "--on-failure continue";
-        advice = "it ends a job that has lost a rank; newer versions do not, nor do other engines";
-    } else if (job->n_apps > 1 && !engine->has_programs) {
-        what = "several programs in one job (':')";
-        advice = "start one program that looks at its rank";
-    } else if (job->stdin_mode == STDIN_ALL && task->major < engine->stdin_all_since) {
-        what = "--stdin all";
-        advice = "it does not deliver input to ranks on its own host; allowed: a rank, none";
-    } else if (is_uneven(job) && !engine->has_uneven) {
-        what = "hosts with different numbers of ranks";
-        advice = "give each the same number";
-    } else if (job->n_hosts == 0 && job->ppn > 0 && job->np % job->ppn != 0 && !engine->has_rest) {
-        what = "-np that is no multiple of --ppn";
-        advice = "name the hosts by --host";
-    } else if (engine->has_rest && job->map != MAP_SLOT && command_is_by_rank(job)) {
-        what = "--map-by with this host among the hosts, but not first";
-        advice = "name it first";
-    } else if (job->is_oversubscribe_given && engine->has_cores_only && job->n_hosts == 0 &&
-               job->ppn == 0) {
-        what = "--oversubscribe without hosts";
-        advice = "name the hosts by --host, or give --ppn";
-    } else if (job->report_bindings && !engine->has_report) {
-        what = "--report-bindings";
-        advice = "leave it out";
+    if (lack.what == NULL) {
+        lack = lack_of_placement(task);
     }
-    if (what != NULL) {
-        return engine_refuse(task, what, advice, why, why_nbytes);
+    if (lack.what != NULL) {
+        return engine_refuse(task, lack.what, lack.advice, why, why_nbytes);
     }
     if (check_word(task, "--map-by", nth_word(map_words, (int)job->map, word), engine->maps, why,
                    why_nbytes) != 0) {

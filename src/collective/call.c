@@ -26,6 +26,20 @@ static bool call_is_device(const void *src, const void *dst)
     return __builtin_expect(nxr_range_is_device(src) || nxr_range_is_device(dst), 0);
 }
 
+/* Buffers that have bytes must be there, and one that lies in device memory makes a call of it. */
+static int take_buffers(const char *operation, const void *src, bool has_src, const void *dst,
+                        bool has_dst, struct nxr_call *call_p)
+{
+    if (has_src && src == NULL) {
+        return call_fail(operation, "src is NULL");
+    }
+    if (has_dst && dst == NULL) {
+        return call_fail(operation, "dst is NULL");
+    }
+    call_p->has_device = call_is_device(has_src ? src : NULL, has_dst ? dst : NULL);
+    return NIXL_OK;
+}
+
 static int check_root(const char *operation, const struct nixl_team *team, int root)
 {
     if (root >= 0 && root < team->size) {
@@ -101,12 +115,8 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
                         "%zu elements have more bytes than there are", args->count);
     }
     call_p->reduction.nbytes = nbytes;
-    if (nbytes > 0 && (args->src == NULL || (wants_dst && args->dst == NULL))) {
-        return call_fail(operation, args->src == NULL ? "src is NULL" : "dst is NULL");
-    }
-    call_p->has_device =
-        call_is_device(nbytes > 0 ? args->src : NULL, nbytes > 0 && wants_dst ? args->dst : NULL);
-    return NIXL_OK;
+    return take_buffers(operation, args->src, nbytes > 0, args->dst, nbytes > 0 && wants_dst,
+                        call_p);
 }
 
 /* ---- data that moves ------------------------------------------------------------------------- */
@@ -131,16 +141,10 @@ int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
                         "%zu bytes for each member are more than there are", exchange->nbytes);
     }
-    if (all_nbytes > 0 &&
-        ((is_sender && exchange->src == NULL) || (is_receiver && exchange->dst == NULL))) {
-        return call_fail(operation,
-                         is_sender && exchange->src == NULL ? "src is NULL" : "dst is NULL");
-    }
     call_p->kind = NXR_CALL_EXCHANGE;
     call_p->exchange = *exchange;
-    call_p->has_device = call_is_device(is_sender && all_nbytes > 0 ? exchange->src : NULL,
-                                        is_receiver && all_nbytes > 0 ? exchange->dst : NULL);
-    return NIXL_OK;
+    return take_buffers(operation, exchange->src, is_sender && all_nbytes > 0, exchange->dst,
+                        is_receiver && all_nbytes > 0, call_p);
 }
 
 /* Arrays of sizes and offsets. *nbytes_p: all bytes together. */
@@ -190,12 +194,6 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
     if (status != NIXL_OK) {
         return status;
     }
-    if ((is_sender && src_nbytes > 0 && args->src == NULL) ||
-        (is_receiver && dst_nbytes > 0 && args->dst == NULL)) {
-        return call_fail(operation, is_sender && src_nbytes > 0 && args->src == NULL
-                                        ? "src is NULL"
-                                        : "dst is NULL");
-    }
     call_p->kind = NXR_CALL_EXCHANGE;
     call_p->exchange = *exchange;
     call_p->exchange.is_vector = true;
@@ -206,9 +204,8 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
     call_p->exchange.src_offsets = args->src_offsets;
     call_p->exchange.dst_nbytes = args->dst_nbytes;
     call_p->exchange.dst_offsets = args->dst_offsets;
-    call_p->has_device = call_is_device(is_sender && src_nbytes > 0 ? args->src : NULL,
-                                        is_receiver && dst_nbytes > 0 ? args->dst : NULL);
-    return NIXL_OK;
+    return take_buffers(operation, args->src, is_sender && src_nbytes > 0, args->dst,
+                        is_receiver && dst_nbytes > 0, call_p);
 }
 
 int nxr_call_of_strided(const char *operation, const struct nixl_team *team,

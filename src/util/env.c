@@ -195,34 +195,46 @@ static int check_form(const struct env_entry *entry, const char *text, char *why
     }
 }
 
+static int parse_entry_time(const struct env_entry *entry, const char *text, int64_t *ns_p)
+{
+    int64_t ns, limit;
+
+    if (nxr_env_parse_time(text, &ns) != 0 ||
+        (nxr_env_parse_time(entry->lowest, &limit) == 0 && ns < limit) ||
+        (nxr_env_parse_time(entry->highest, &limit) == 0 && ns > limit)) {
+        return -1;
+    }
+    *ns_p = ns;
+    return 0;
+}
+
+static int parse_entry_bytes(const struct env_entry *entry, const char *text, uint64_t *number_p)
+{
+    uint64_t number, limit;
+
+    if (nxr_env_parse_bytes(text, &number) != 0 ||
+        (nxr_env_parse_bytes(entry->lowest, &limit) == 0 && number < limit) ||
+        (nxr_env_parse_bytes(entry->highest, &limit) == 0 && number > limit)) {
+        return -1;
+    }
+    *number_p = number;
+    return 0;
+}
+
 /*
  * Store `text` as the entry's kind at `slot`; -1 if it is not of that kind or outside of the
  * limits.
  */
 static int parse_entry(const struct env_entry *entry, const char *text, void *slot)
 {
-    int64_t ns, ns_limit;
-    uint64_t number, limit;
     char why[WHY_NBYTES];
 
     switch (entry->kind) {
     case KIND_time:
-        if (nxr_env_parse_time(text, &ns) != 0 ||
-            (nxr_env_parse_time(entry->lowest, &ns_limit) == 0 && ns < ns_limit) ||
-            (nxr_env_parse_time(entry->highest, &ns_limit) == 0 && ns > ns_limit)) {
-            return -1;
-        }
-        *(int64_t *)slot = ns;
-        return 0;
+        return parse_entry_time(entry, text, slot);
     case KIND_bytes:
     case KIND_count:
-        if (nxr_env_parse_bytes(text, &number) != 0 ||
-            (nxr_env_parse_bytes(entry->lowest, &limit) == 0 && number < limit) ||
-            (nxr_env_parse_bytes(entry->highest, &limit) == 0 && number > limit)) {
-            return -1;
-        }
-        *(uint64_t *)slot = number;
-        return 0;
+        return parse_entry_bytes(entry, text, slot);
     case KIND_flag:
         return parse_flag(text, slot);
     case KIND_word:
