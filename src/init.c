@@ -17,6 +17,7 @@
 #include "host/liveness.h"
 #include "net/net.h"
 #include "transfer/window.h"
+#include "transfer/work.h"
 #include "sync/notify.h"
 #include "pair/pair.h"
 #include "region/region.h"
@@ -257,6 +258,8 @@ static void init_begin(const struct nixl_init_params *params, const struct nxr_b
     nxr_job.n_starts++;
     pthread_mutex_init(&nxr_job.lock, NULL);
     nxr_copier_init();
+    nxr_works_register();
+    nxr_windows_register();
     choose_spin_time(boot->n_local);
 }
 

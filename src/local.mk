@@ -70,6 +70,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/net/alive.c \
 	%D%/net/ask.c \
 	%D%/net/bulk.c \
+	%D%/net/clients.c \
 	%D%/net/connect.c \
 	%D%/net/in.c \
 	%D%/net/key.c \
@@ -114,7 +115,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/transfer/strided.c \
 	%D%/transfer/transfer.c %D%/transfer/transfer.h \
 	%D%/transfer/window.c %D%/transfer/window.h \
-	%D%/transfer/work.c \
+	%D%/transfer/work.c %D%/transfer/work.h \
 	%D%/transfer/xfer.c %D%/transfer/xfer.h \
 	%D%/transfer/xfer_blocks.c \
 	%D%/transfer/xfer_hand.c \

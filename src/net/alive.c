@@ -62,8 +62,10 @@ static void net_alive_answer(struct net_peer *np, uint64_t value)
     }
 }
 
-void nxr_net_take_ping(struct net_peer *np, const struct nxr_net_stamp *stamp)
+void nxr_net_take_ping(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_stamp *stamp = nxr_net_body(record);
+
     net_alive_answer(np, stamp->value);
 }
 

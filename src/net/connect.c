@@ -180,8 +180,9 @@ int64_t nxr_net_connect_tick(int64_t now)
     return is_trying ? now + LOOK_NS : INT64_MAX;
 }
 
-void nxr_net_take_takes(struct net_peer *np, const struct nxr_net_takes *takes)
+void nxr_net_take_takes(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_takes *takes = nxr_net_body(record);
     unsigned i = 0;
 
     while (i < np->n_choices && strcmp(np->choices[i]->module->name, takes->network) != 0) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages coming in: who speaks, and what each record does. Data, notifications, words and flushes
- * are taken at once; what touches regions' names or a peer's life is put off (later.c).
+ * Messages coming in: who speaks, and the table that says what takes each type of record. Data,
+ * notifications, words and flushes are taken at once; what touches regions' names or a peer's life
+ * is put off (later.c). Floors above register the records that are theirs.
  *
  * Bulk that has been announced but has not landed yet holds back the notifications, words and
  * flushes that were sent after it; puts and gets may overtake it. Lock: nxr_net.lock.
@@ -42,8 +43,9 @@ static void take_note(struct net_peer *np, const struct nxr_net_record *record)
     nxr_net.must_wake = true;
 }
 
-static void take_credit(struct net_peer *np, const struct nxr_net_stamp *credit)
+static void take_credit(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_stamp *credit = nxr_net_body(record);
     uint64_t limit = credit->value + NXR_RING_SLOTS;
 
     if (credit->value > np->tx_tail || limit < np->tx_limit) {
@@ -55,8 +57,9 @@ static void take_credit(struct net_peer *np, const struct nxr_net_stamp *credit)
     nxr_net.must_wake = true;
 }
 
-static void take_flush(struct net_peer *np, const struct nxr_net_stamp *flush)
+static void take_flush(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_stamp *flush = nxr_net_body(record);
     struct nxr_net_stamp *flushed = nxr_net_begin_answer(np, NXR_NET_FLUSHED, sizeof(*flushed));
 
     if (flushed != NULL) {
@@ -65,8 +68,10 @@ static void take_flush(struct net_peer *np, const struct nxr_net_stamp *flush)
     }
 }
 
-static void take_flushed(struct net_peer *np, const struct nxr_net_stamp *flushed)
+static void take_flushed(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_stamp *flushed = nxr_net_body(record);
+
     if (flushed->value > np->flush_asked || flushed->value < np->flush_heard) {
         nxr_net_drop(np->peer->rank, "the answer to a flush that was not asked for");
         return;
@@ -76,42 +81,63 @@ static void take_flushed(struct net_peer *np, const struct nxr_net_stamp *flushe
     nxr_net.must_wake = true;
 }
 
-static void take_refused(struct net_peer *np, const struct nxr_net_refused *refused)
+static void take_refused(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_refused *refused = nxr_net_body(record);
+
     nxr_warn(NET, "rank %d refused a put or signal to its region %u: %s", np->peer->rank,
              refused->id, nixl_strerror(refused->status));
     atomic_store(&np->peer->freed_failure, refused->status);
 }
 
-/* What waits for bulk that was sent before it. */
-static void net_in_run(struct net_peer *np, const struct nxr_net_record *record)
+/* The peer leaves the job in order. */
+static void take_bye(struct net_peer *np, const struct nxr_net_record *record)
 {
-    switch (record->type) {
-    case NXR_NET_NOTE:
-        take_note(np, record);
-        break;
-    case NXR_NET_WORD:
-        nxr_net_take_word(np, nxr_net_body(record));
-        break;
-    case NXR_NET_GET:
-        nxr_net_take_device_get(np, nxr_net_body(record));
-        break;
-    case NXR_NET_STAGE:
-        nxr_net_take_stage(np, nxr_net_body(record));
-        break;
-    default:
-        take_flush(np, nxr_net_body(record));
-    }
+    (void)record;
+    np->has_left = true;
+    nxr_net_later(NET_LATER_LEFT, np->peer->rank, NULL, 0);
 }
 
-static void gate(struct net_peer *np, const struct nxr_net_record *record)
+/* Nothing is left to do: to hear it was the point, or it was taken before. */
+static void take_nothing(struct net_peer *np, const struct nxr_net_record *record)
+{
+    (void)np;
+    (void)record;
+}
+
+/* It is the header of bulk, and comes by nxr_net_incoming(). */
+static void refuse_bulk(struct net_peer *np, const struct nxr_net_record *record)
+{
+    (void)record;
+    nxr_net_drop(np->peer->rank, "bulk without its bytes");
+}
+
+static void defer(struct net_peer *np, const struct nxr_net_record *record)
+{
+    nxr_net_later(NET_LATER_RECORD, np->peer->rank, record, sizeof(*record) + record->nbytes);
+}
+
+/*
+ * The part is shut at once, for whoever hears of it by a notification; the rest is done behind the
+ * key that came before.
+ */
+static void take_closed(struct net_peer *np, const struct nxr_net_record *record)
+{
+    nxr_net_part_shut(np, nxr_net_body(record));
+    defer(np, record);
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/* Take a record behind the bulk that was sent before it. */
+static void gate(struct net_peer *np, const struct nxr_net_record *record, net_take_fn *take)
 {
     size_t nbytes = sizeof(*record) + record->nbytes;
     struct net_gated *gated;
 
     if (nxr_list_is_empty(&np->landings) && nxr_list_is_empty(&np->gated) &&
         np->n_busy_words == 0) {
-        net_in_run(np, record);
+        take(np, record);
         return;
     }
     gated = malloc(sizeof(*gated) + nbytes);
@@ -120,6 +146,7 @@ static void gate(struct net_peer *np, const struct nxr_net_record *record)
         return;
     }
     gated->after = np->landing_seq;
+    gated->take = take;
     memcpy(gated->record, record, nbytes);
     nxr_list_append(&np->gated, &gated->link);
 }
@@ -134,7 +161,7 @@ void nxr_net_run_gated(struct net_peer *np)
             return;
         }
         nxr_list_remove(&gated->link);
-        net_in_run(np, gated->record);
+        gated->take(np, gated->record);
         free(gated);
     }
 }
@@ -146,77 +173,60 @@ static void take_get(struct net_peer *np, const struct nxr_net_record *record)
     const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
 
     if (get->is_bulk == 0 && nxr_net_is_device(&range)) {
-        gate(np, record);
+        gate(np, record, nxr_net_device->take_get);
     } else {
         nxr_net_take_get(np, get);
     }
 }
 
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* What each record does, and whether bulk that was sent before it holds it back. */
+struct net_taker {
+    net_take_fn *take;
+    bool is_gated;
+};
+
+/* Those of the floors above are NULL until they are registered. */
+static struct net_taker takers[NXR_NET_N_TYPES] = {
+    [NXR_NET_HELLO] = {take_nothing, false}, /* it is up already */
+    [NXR_NET_CONTROL] = {defer, false},
+    [NXR_NET_KEY] = {defer, false},
+    [NXR_NET_CLOSED] = {take_closed, false},
+    [NXR_NET_CLOSED_ACK] = {nxr_net_take_closed_ack, false},
+    [NXR_NET_PUT] = {nxr_net_take_put, false},
+    [NXR_NET_BULK_PUT] = {refuse_bulk, false},
+    [NXR_NET_REFUSED] = {take_refused, false},
+    [NXR_NET_GET] = {take_get, false},
+    [NXR_NET_GOT] = {nxr_net_take_got, false},
+    [NXR_NET_BULK_GOT] = {refuse_bulk, false},
+    [NXR_NET_NOTE] = {take_note, true},
+    [NXR_NET_CREDIT] = {take_credit, false},
+    [NXR_NET_WORD] = {nxr_net_take_word, true},
+    [NXR_NET_WORD_DONE] = {nxr_net_take_word_done, false},
+    [NXR_NET_FLUSH] = {take_flush, true},
+    [NXR_NET_FLUSHED] = {take_flushed, false},
+    [NXR_NET_PING] = {nxr_net_take_ping, false},
+    [NXR_NET_PONG] = {take_nothing, false},
+    [NXR_NET_BYE] = {take_bye, false},
+    [NXR_NET_TAKES] = {nxr_net_take_takes, false},
+};
+
+void nxr_net_register(enum nxr_net_type type, net_take_fn *take, bool is_gated)
+{
+    takers[type] = (struct net_taker){take, is_gated};
+}
+
 static void net_in_take_record(struct net_peer *np, const struct nxr_net_record *record)
 {
-    const void *body = nxr_net_body(record), *payload;
-    size_t nbytes;
+    const struct net_taker *taker = &takers[record->type];
 
-    switch (record->type) {
-    case NXR_NET_PUT:
-        payload = nxr_net_payload(record, sizeof(struct nxr_net_put), &nbytes);
-        nxr_net_take_put(np, body, payload, nbytes);
-        break;
-    case NXR_NET_GET:
-        take_get(np, record);
-        break;
-    case NXR_NET_GOT:
-        payload = nxr_net_payload(record, sizeof(struct nxr_net_got), &nbytes);
-        nxr_net_take_got(np, body, payload, nbytes);
-        break;
-    case NXR_NET_NOTE:
-    case NXR_NET_WORD:
-    case NXR_NET_FLUSH:
-    case NXR_NET_STAGE:
-        gate(np, record);
-        break;
-    case NXR_NET_STAGED:
-        nxr_net_take_staged(np, body);
-        break;
-    case NXR_NET_TAKES:
-        nxr_net_take_takes(np, body);
-        break;
-    case NXR_NET_WORD_DONE:
-        nxr_net_take_word_done(np, body);
-        break;
-    case NXR_NET_FLUSHED:
-        take_flushed(np, body);
-        break;
-    case NXR_NET_CREDIT:
-        take_credit(np, body);
-        break;
-    case NXR_NET_REFUSED:
-        take_refused(np, body);
-        break;
-    case NXR_NET_CLOSED_ACK:
-        nxr_net_take_closed_ack(np, body);
-        break;
-    case NXR_NET_PING:
-        nxr_net_take_ping(np, body);
-        break;
-    case NXR_NET_PONG:
-        break; /* hearing it was the point */
-    case NXR_NET_BYE:
-        np->has_left = true;
-        nxr_net_later(NET_LATER_LEFT, np->peer->rank, NULL, 0);
-        break;
-    case NXR_NET_CLOSED: /* at once, for who hears of it by a notification; and behind the key */
-        nxr_net_part_shut(np, body);
-        nxr_net_later(NET_LATER_RECORD, np->peer->rank, record, sizeof(*record) + record->nbytes);
-        break;
-    case NXR_NET_CONTROL:
-    case NXR_NET_KEY:
-        nxr_net_later(NET_LATER_RECORD, np->peer->rank, record, sizeof(*record) + record->nbytes);
-        break;
-    case NXR_NET_HELLO:
-        break; /* it is up already */
-    default:
-        nxr_net_drop(np->peer->rank, "bulk without its bytes");
+    if (taker->take == NULL) {
+        nxr_net_drop(np->peer->rank, "a record that nothing here takes");
+    } else if (taker->is_gated) {
+        gate(np, record, taker->take);
+    } else {
+        taker->take(np, record);
     }
 }
 

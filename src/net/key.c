@@ -13,7 +13,6 @@
 #include "memory/memory.h"
 #include "net/state.h"
 #include "region/region.h"
-#include "transfer/window.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "core/wait.h"
@@ -165,8 +164,10 @@ void nxr_net_closings_end(int rank)
     forget_closings(rank, 0, 0);
 }
 
-void nxr_net_take_closed_ack(struct net_peer *np, const struct nxr_net_region *closed)
+void nxr_net_take_closed_ack(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_region *closed = nxr_net_body(record);
+
     forget_closings(np->peer->rank, closed->id, closed->generation);
 }
 
@@ -242,7 +243,7 @@ static void net_key_tell_how(const struct nxr_part *part)
     nxr_debug(NET, "region of rank %d, %s memory: by %s of %s%s", part->peer->rank,
               nxr_memory_kind((enum nixl_mem_kind)part->key.kind)->name, how[part->net->how],
               part->peer->net->bulk->module->name,
-              nxr_window_is_needed(part) ? ", through host memory" : "");
+              nxr_net_needs_window(part) ? ", through host memory" : "");
 }
 
 int nxr_net_part_open(struct nxr_part *part, int fd)

@@ -6,7 +6,6 @@
 #include "config.h"
 
 #include "net/state.h"
-#include "transfer/stage.h"
 #include "sync/notify.h"
 #include "core/route.h"
 #include "util/env.h"
@@ -190,7 +189,7 @@ void nxr_net_peer_lost(struct nxr_peer *peer)
     nxr_net_closings_end(peer->rank);
     close_eps(np, np->has_left);
     net_unlock();
-    nxr_stage_peer_lost(peer);
+    nxr_net_clients_lost(peer);
     nxr_service_kick(); /* the ended moves are told in its round */
 }
 

@@ -220,7 +220,6 @@ void nxr_net_start(struct nxr_full_card *card)
     nxr_list_init(&nxr_net.later);
     nxr_list_init(&nxr_net.holds);
     nxr_list_init(&nxr_net.closings);
-    nxr_list_init(&nxr_net.works);
     nxr_net.peers = calloc((size_t)nxr_job.size, sizeof(*nxr_net.peers));
     nxr_net.must_lose = calloc((size_t)nxr_job.size, sizeof(*nxr_net.must_lose));
     if (nxr_net.peers == NULL || nxr_net.must_lose == NULL) {
@@ -275,7 +274,7 @@ void nxr_net_stop(void)
     atomic_store(&nxr_net_is_open, false);
     nxr_net.is_in_round = true; /* the service thread is gone: nobody is there to be kicked */
     nxr_net_peers_close();
-    nxr_net_works_stop();
+    nxr_net_clients_stop();
     nxr_net.now = nxr_now_ns();
     for (unsigned i = 0; i < nxr_net.n_nets; i++) {
         if (nxr_net.nets[i].is_open) {

@@ -401,9 +401,11 @@ struct net_move *nxr_net_move_find(struct net_peer *np, uint64_t id)
     return NULL;
 }
 
-void nxr_net_take_got(struct net_peer *np, const struct nxr_net_got *got, const void *payload,
-                      size_t nbytes)
+void nxr_net_take_got(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_got *got = nxr_net_body(record);
+    size_t nbytes;
+    const void *payload = nxr_net_payload(record, sizeof(*got), &nbytes);
     struct net_move *move = nxr_net_move_find(np, got->move);
     struct nxr_op *user = move != NULL ? move->user : NULL;
 

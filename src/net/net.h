@@ -69,6 +69,12 @@ int nxr_net_quiesce(const struct nxr_published *published, int64_t timeout_ns);
 /* Nobody reaches the region any more: its registrations end. Caller holds job.lock. */
 void nxr_net_forget(struct nxr_published *published);
 
+/* Is the part device memory that its network cannot reach by itself? */
+static inline bool nxr_net_needs_window(const struct nxr_part *part)
+{
+    return part->key.kind != NIXL_MEM_HOST && part->is_in_pieces;
+}
+
 /* ---- progress (net/poll.c) ------------------------------------------------------------------- */
 
 /*

@@ -198,9 +198,11 @@ void nxr_net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int s
     }
 }
 
-void nxr_net_take_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
-                      size_t nbytes)
+void nxr_net_take_put(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_put *put = nxr_net_body(record);
+    size_t nbytes;
+    const void *payload = nxr_net_payload(record, sizeof(*put), &nbytes);
     const struct net_range range = {put->generation, put->offset, nbytes, put->id};
     int status;
     char *addr = net_own_enter(&range, &status);
@@ -211,7 +213,7 @@ void nxr_net_take_put(struct net_peer *np, const struct nxr_net_put *put, const 
     }
     if (__builtin_expect(net_own_is_device(put->id), 0)) {
         net_own_leave();
-        nxr_net_take_device_put(np, put, payload, nbytes);
+        nxr_net_device->take_put(np, record);
         return;
     }
     nxr_copy(addr, payload, nbytes);
@@ -301,8 +303,9 @@ void nxr_net_answer_word(struct net_peer *np, const struct nxr_net_word *word, i
     }
 }
 
-void nxr_net_take_word(struct net_peer *np, const struct nxr_net_word *word)
+void nxr_net_take_word(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_word *word = nxr_net_body(record);
     size_t nbytes = nxr_type_nbytes(word->atomic.type);
     const struct net_range range = {word->generation, word->atomic.offset, nbytes, word->id};
     uint64_t fetched = 0;
@@ -311,7 +314,7 @@ void nxr_net_take_word(struct net_peer *np, const struct nxr_net_word *word)
 
     if (addr != NULL && has_device_words(word->id)) {
         net_own_leave();
-        status = nxr_net_take_device_word(np, word);
+        status = nxr_net_device->take_word(np, word);
     } else if (addr != NULL) {
         if (nbytes != 0 && (uintptr_t)addr % nbytes == 0) {
             fetched = nxr_atomic_apply(addr, &word->atomic);

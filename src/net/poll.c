@@ -16,7 +16,6 @@
 #include "core/service.h"
 #include "net/state.h"
 #include "core/progress.h"
-#include "transfer/stage.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/precedence.h"
@@ -88,8 +87,7 @@ static void finish_round(void)
 {
     nxr_net_tell_ended();
     nxr_net_run_later();
-    nxr_net_run_works();
-    nxr_stage_run();
+    nxr_net_clients_run();
 }
 
 /* One round; thorough ones are the service thread's. Caller holds the lock, which is given back. */

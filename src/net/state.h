@@ -14,18 +14,18 @@
 #include "transports/network.h"
 #include "util/lock.h"
 
+struct net_peer;
+
+/*
+ * Takes a record whose length and values nxr_net_next_record() has found to be possible. Caller
+ * holds the lock.
+ */
+typedef void net_take_fn(struct net_peer *np, const struct nxr_net_record *record);
+
 /* An operation at a module; `ended` is what to do when the module has ended it. */
 struct net_op {
     struct nxr_net_op op;
     void (*ended)(struct net_op *op, int status);
-};
-
-/* A copy of own device memory for a peer (transfer/work.c). */
-struct net_work {
-    struct nxr_list link;
-    struct nxr_device_copy copy;
-    void (*prepare)(struct net_work *work);          /* before it begins, without it; or NULL */
-    void (*done)(struct net_work *work, int status); /* under the lock */
 };
 
 /* A network of this build. Constant after start. */
@@ -124,7 +124,8 @@ struct net_landing {
 /* A record that waits for the bulk that was sent before it. */
 struct net_gated {
     struct nxr_list link;
-    uint64_t after;                 /* seq of the last such bulk */
+    uint64_t after; /* seq of the last such bulk */
+    net_take_fn *take;
     struct nxr_net_record record[]; /* with its body */
 };
 
@@ -248,10 +249,7 @@ struct net_state {
     size_t aligned_nbytes;
     struct nxr_list holds;    /* struct net_hold */
     struct nxr_list closings; /* struct net_closing (net/key.c) */
-    struct nxr_list works;    /* struct net_work: to be begun after the round */
     unsigned n_landings;      /* of all peers */
-    unsigned n_works;         /* that have not ended, and words */
-    atomic_bool has_works;    /* read without the lock */
     int64_t now;              /* of this round */
     int64_t tick_at;          /* when to look for silence again */
     uint64_t n_dropped;       /* messages and records that were */
@@ -353,7 +351,7 @@ void nxr_net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why);
 /* May bulk go by its network, where that is another one than for messages? */
 bool nxr_net_is_bulk_reached(struct net_peer *np);
 
-void nxr_net_take_takes(struct net_peer *np, const struct nxr_net_takes *takes);
+net_take_fn nxr_net_take_takes;
 
 /* What is known of the networks that a peer was not reached by, in words. */
 void nxr_net_tell_tried(struct net_peer *np, char *names, size_t names_nbytes, char *known,
@@ -380,6 +378,12 @@ enum nixl_mem_kind nxr_net_local_kind(const void *local);
 struct nxr_net_op nxr_net_local_op(const void *local);
 
 /* ---- in.c ------------------------------------------------------------------------------------ */
+
+/*
+ * What takes records of a type; is_gated: behind the bulk that was sent before them. For types that
+ * belong to a floor above, before the networks are started.
+ */
+void nxr_net_register(enum nxr_net_type type, net_take_fn *take, bool is_gated);
 
 /* Take the records of a message whose head was checked, from the one at `at` on. */
 void nxr_net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes,
@@ -421,8 +425,7 @@ char *nxr_net_hold_begin_host(const struct net_range *range, struct net_hold **h
                               int *status_p);
 
 void nxr_net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int status);
-void nxr_net_take_put(struct net_peer *np, const struct nxr_net_put *put, const void *payload,
-                      size_t nbytes);
+net_take_fn nxr_net_take_put;
 void nxr_net_take_get(struct net_peer *np, const struct nxr_net_get *get);
 
 /*
@@ -430,7 +433,7 @@ void nxr_net_take_get(struct net_peer *np, const struct nxr_net_get *get);
  * peer asks by, and has less room. The peer asks for the rest.
  */
 struct nxr_net_get nxr_net_answerable(const struct net_peer *np, const struct nxr_net_get *get);
-void nxr_net_take_word(struct net_peer *np, const struct nxr_net_word *word);
+net_take_fn nxr_net_take_word;
 
 /* Answer a get inside of a message: with the bytes, or a failure. */
 void nxr_net_answer_get(struct net_peer *np, const struct nxr_net_get *get, const char *addr,
@@ -440,26 +443,31 @@ void nxr_net_answer_get(struct net_peer *np, const struct nxr_net_get *get, cons
 void nxr_net_answer_word(struct net_peer *np, const struct nxr_net_word *word, int status,
                          uint64_t fetched);
 
-/* ---- work.c: own device memory --------------------------------------------------------------- */
+/* ---- clients.c: the floors above ------------------------------------------------------------- */
 
-void nxr_net_take_device_put(struct net_peer *np, const struct nxr_net_put *put,
-                             const void *payload, size_t nbytes);
-void nxr_net_take_device_get(struct net_peer *np, const struct nxr_net_get *asked);
+/* Own device memory, which a floor above copies. What it takes was found in a region of that. */
+struct net_device {
+    net_take_fn *take_put;
+    net_take_fn *take_get;
 
-/* NIXL_INPROGRESS: it is answered later. */
-int nxr_net_take_device_word(struct net_peer *np, const struct nxr_net_word *word);
+    /* NIXL_INPROGRESS: it is answered later. */
+    int (*take_word)(struct net_peer *np, const struct nxr_net_word *word);
+};
+extern const struct net_device *nxr_net_device;
 
-/* Line a copy up. nxr_net_run_works() follows, without the lock: rounds do so. */
-void nxr_net_work_add(struct net_work *work);
-void nxr_net_run_works(void);
+/* What a floor above does with the networks; each may be NULL. */
+struct net_client {
+    void (*run)(void);                        /* behind a round, without the lock */
+    void (*peer_lost)(struct nxr_peer *peer); /* caller holds job.lock */
+    void (*stop)(void);                       /* nothing more comes; without the lock */
+};
 
-/* Wait for all; nothing more comes. Without the lock. */
-void nxr_net_works_stop(void);
+/* For good, before the networks are started; a second time changes nothing. */
+void nxr_net_add_client(const struct net_client *client);
 
-/* ---- window.c -------------------------------------------------------------------------------- */
-
-void nxr_net_take_stage(struct net_peer *np, const struct nxr_net_stage *stage);
-void nxr_net_take_staged(struct net_peer *np, const struct nxr_net_staged *staged);
+void nxr_net_clients_run(void);
+void nxr_net_clients_lost(struct nxr_peer *peer);
+void nxr_net_clients_stop(void);
 
 /* ---- bulk.c ---------------------------------------------------------------------------------- */
 
@@ -495,8 +503,7 @@ bool nxr_net_move_go(struct net_move *move);
 void nxr_net_move_end(struct net_move *move, int status);
 
 struct net_move *nxr_net_move_find(struct net_peer *np, uint64_t id);
-void nxr_net_take_got(struct net_peer *np, const struct nxr_net_got *got, const void *payload,
-                      size_t nbytes);
+net_take_fn nxr_net_take_got;
 void nxr_net_moves_drop(struct net_peer *np);
 void nxr_net_bulk_left(struct net_move *move, int status);
 
@@ -530,7 +537,7 @@ int nxr_net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct
 
 /* ---- word.c ---------------------------------------------------------------------------------- */
 
-void nxr_net_take_word_done(struct net_peer *np, const struct nxr_net_word_done *done);
+net_take_fn nxr_net_take_word_done;
 void nxr_net_words_end(struct net_peer *np, int status);
 int nxr_net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
 int nxr_net_signal(struct nxr_part *part, const struct nxr_atomic *atomic);
@@ -546,7 +553,7 @@ void nxr_net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *ke
 /* A region was closed: nothing more is begun with it, and then all that closing it means. */
 void nxr_net_part_shut(struct net_peer *np, const struct nxr_net_region *closed);
 void nxr_net_take_closed(struct net_peer *np, const struct nxr_net_region *closed);
-void nxr_net_take_closed_ack(struct net_peer *np, const struct nxr_net_region *closed);
+net_take_fn nxr_net_take_closed_ack;
 void nxr_net_part_left(struct net_peer *np, struct net_part *part);
 void nxr_net_part_free(struct net_peer *np, struct net_part *part);
 
@@ -610,6 +617,6 @@ void nxr_net_later_drop_all(void);
 /* Something of the peer has come, of so many bytes, or it has answered. */
 void nxr_net_lives(struct net_peer *np, size_t nbytes);
 
-void nxr_net_take_ping(struct net_peer *np, const struct nxr_net_stamp *stamp);
+net_take_fn nxr_net_take_ping;
 
 #endif

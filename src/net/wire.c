@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checking messages from other hosts: lengths by one table, values that could not be in any job.
- * No state.
+ * The format of messages from other hosts: one table says for each type how long its body is and
+ * how its values are checked. No state.
  */
 #include "config.h"
 
@@ -10,35 +10,94 @@
 
 #include <string.h>
 
-/* The fixed part of each body, and what may follow. */
+/* ---- values that could not be, whatever regions there are ------------------------------------ */
+
+static const char *wire_check_key(const void *body)
+{
+    const struct nxr_net_key_record *key = body;
+
+    return nxr_key_is_sound(&key->key) && memchr(key->network, '\0', sizeof(key->network)) != NULL
+               ? NULL
+               : "a key that cannot be";
+}
+
+static const char *wire_check_word(const void *body)
+{
+    const struct nxr_net_word *word = body;
+
+    return nxr_atomic_is_valid(word->atomic.type, word->atomic.op)
+               ? NULL
+               : "an atomic operation that cannot be";
+}
+
+static const char *wire_check_outcome(int32_t status)
+{
+    return status <= 0 ? NULL : "an outcome that cannot be";
+}
+
+static const char *wire_check_got(const void *body)
+{
+    return wire_check_outcome(((const struct nxr_net_got *)body)->status);
+}
+
+static const char *wire_check_word_done(const void *body)
+{
+    return wire_check_outcome(((const struct nxr_net_word_done *)body)->status);
+}
+
+static const char *wire_check_staged(const void *body)
+{
+    return wire_check_outcome(((const struct nxr_net_staged *)body)->status);
+}
+
+static const char *wire_check_takes(const void *body)
+{
+    const struct nxr_net_takes *takes = body;
+
+    return memchr(takes->network, '\0', sizeof(takes->network)) != NULL
+               ? NULL
+               : "a network that cannot be";
+}
+
+static const char *wire_check_refused(const void *body)
+{
+    return ((const struct nxr_net_refused *)body)->status < 0 ? NULL : "a refusal that cannot be";
+}
+
+/*
+ * The fixed part of each body, what may follow, and the check of its values; NULL: all may be.
+ */
 static const struct {
     size_t fixed_nbytes;
     size_t max_payload;
-} net_wire_shapes[NXR_NET_N_TYPES] = {
-    [NXR_NET_HELLO] = {0, sizeof(struct nxr_full_card)},
-    [NXR_NET_CONTROL] = {sizeof(struct nxr_wire_header), sizeof(union nxr_wire_message)},
-    [NXR_NET_KEY] = {sizeof(struct nxr_net_key_record), NXR_NET_KEY_NBYTES},
-    [NXR_NET_CLOSED] = {sizeof(struct nxr_net_region), 0},
-    [NXR_NET_CLOSED_ACK] = {sizeof(struct nxr_net_region), 0},
-    [NXR_NET_PUT] = {sizeof(struct nxr_net_put), UINT32_MAX},
-    [NXR_NET_BULK_PUT] = {sizeof(struct nxr_net_put), 0},
-    [NXR_NET_REFUSED] = {sizeof(struct nxr_net_refused), 0},
-    [NXR_NET_GET] = {sizeof(struct nxr_net_get), 0},
-    [NXR_NET_GOT] = {sizeof(struct nxr_net_got), UINT32_MAX},
-    [NXR_NET_BULK_GOT] = {sizeof(struct nxr_net_got), 0},
-    [NXR_NET_NOTE] = {sizeof(struct nxr_net_note), NXR_RING_MAX_NBYTES},
-    [NXR_NET_CREDIT] = {sizeof(struct nxr_net_stamp), 0},
-    [NXR_NET_WORD] = {sizeof(struct nxr_net_word), 0},
-    [NXR_NET_WORD_DONE] = {sizeof(struct nxr_net_word_done), 0},
-    [NXR_NET_FLUSH] = {sizeof(struct nxr_net_stamp), 0},
-    [NXR_NET_FLUSHED] = {sizeof(struct nxr_net_stamp), 0},
-    [NXR_NET_PING] = {sizeof(struct nxr_net_stamp), 0},
-    [NXR_NET_PONG] = {sizeof(struct nxr_net_stamp), 0},
-    [NXR_NET_BYE] = {0, 0},
-    [NXR_NET_STAGE] = {sizeof(struct nxr_net_stage), 0},
-    [NXR_NET_STAGED] = {sizeof(struct nxr_net_staged), 0},
-    [NXR_NET_TAKES] = {sizeof(struct nxr_net_takes), 0},
+    const char *(*check)(const void *body);
+} net_wire_formats[NXR_NET_N_TYPES] = {
+    [NXR_NET_HELLO] = {0, sizeof(struct nxr_full_card), NULL},
+    [NXR_NET_CONTROL] = {sizeof(struct nxr_wire_header), sizeof(union nxr_wire_message), NULL},
+    [NXR_NET_KEY] = {sizeof(struct nxr_net_key_record), NXR_NET_KEY_NBYTES, wire_check_key},
+    [NXR_NET_CLOSED] = {sizeof(struct nxr_net_region), 0, NULL},
+    [NXR_NET_CLOSED_ACK] = {sizeof(struct nxr_net_region), 0, NULL},
+    [NXR_NET_PUT] = {sizeof(struct nxr_net_put), UINT32_MAX, NULL},
+    [NXR_NET_BULK_PUT] = {sizeof(struct nxr_net_put), 0, NULL},
+    [NXR_NET_REFUSED] = {sizeof(struct nxr_net_refused), 0, wire_check_refused},
+    [NXR_NET_GET] = {sizeof(struct nxr_net_get), 0, NULL},
+    [NXR_NET_GOT] = {sizeof(struct nxr_net_got), UINT32_MAX, wire_check_got},
+    [NXR_NET_BULK_GOT] = {sizeof(struct nxr_net_got), 0, wire_check_got},
+    [NXR_NET_NOTE] = {sizeof(struct nxr_net_note), NXR_RING_MAX_NBYTES, NULL},
+    [NXR_NET_CREDIT] = {sizeof(struct nxr_net_stamp), 0, NULL},
+    [NXR_NET_WORD] = {sizeof(struct nxr_net_word), 0, wire_check_word},
+    [NXR_NET_WORD_DONE] = {sizeof(struct nxr_net_word_done), 0, wire_check_word_done},
+    [NXR_NET_FLUSH] = {sizeof(struct nxr_net_stamp), 0, NULL},
+    [NXR_NET_FLUSHED] = {sizeof(struct nxr_net_stamp), 0, NULL},
+    [NXR_NET_PING] = {sizeof(struct nxr_net_stamp), 0, NULL},
+    [NXR_NET_PONG] = {sizeof(struct nxr_net_stamp), 0, NULL},
+    [NXR_NET_BYE] = {0, 0, NULL},
+    [NXR_NET_STAGE] = {sizeof(struct nxr_net_stage), 0, NULL},
+    [NXR_NET_STAGED] = {sizeof(struct nxr_net_staged), 0, wire_check_staged},
+    [NXR_NET_TAKES] = {sizeof(struct nxr_net_takes), 0, wire_check_takes},
 };
+
+/* ---- messages and records -------------------------------------------------------------------- */
 
 const char *nxr_net_check_head(const void *bytes, size_t nbytes, uint64_t token, int size,
                                struct nxr_net_head *head_p)
@@ -62,49 +121,16 @@ const char *nxr_net_check_head(const void *bytes, size_t nbytes, uint64_t token,
     return NULL;
 }
 
-/* What of a body's values could not be, whatever regions there are; or NULL. */
 static const char *net_wire_check_body(const struct nxr_net_record *record)
 {
-    const void *body = nxr_net_body(record);
+    size_t fixed_nbytes = net_wire_formats[record->type].fixed_nbytes;
+    const char *(*check)(const void *body) = net_wire_formats[record->type].check;
 
-    switch (record->type) {
-    case NXR_NET_KEY: {
-        const struct nxr_net_key_record *key = body;
-
-        return nxr_key_is_sound(&key->key) &&
-                       memchr(key->network, '\0', sizeof(key->network)) != NULL
-                   ? NULL
-                   : "a key that cannot be";
+    if (record->nbytes < fixed_nbytes ||
+        record->nbytes - fixed_nbytes > net_wire_formats[record->type].max_payload) {
+        return "a record that is not as long as its type";
     }
-    case NXR_NET_WORD: {
-        const struct nxr_net_word *word = body;
-
-        return nxr_atomic_is_valid(word->atomic.type, word->atomic.op)
-                   ? NULL
-                   : "an atomic operation that cannot be";
-    }
-    case NXR_NET_GOT:
-    case NXR_NET_BULK_GOT:
-        return ((const struct nxr_net_got *)body)->status <= 0 ? NULL : "an outcome that cannot be";
-    case NXR_NET_WORD_DONE:
-        return ((const struct nxr_net_word_done *)body)->status <= 0 ? NULL
-                                                                     : "an outcome that cannot be";
-    case NXR_NET_STAGED:
-        return ((const struct nxr_net_staged *)body)->status <= 0 ? NULL
-                                                                  : "an outcome that cannot be";
-    case NXR_NET_TAKES: {
-        const struct nxr_net_takes *takes = body;
-
-        return memchr(takes->network, '\0', sizeof(takes->network)) != NULL
-                   ? NULL
-                   : "a network that cannot be";
-    }
-    case NXR_NET_REFUSED:
-        return ((const struct nxr_net_refused *)body)->status < 0 ? NULL
-                                                                  : "a refusal that cannot be";
-    default:
-        return NULL;
-    }
+    return check != NULL ? check(nxr_net_body(record)) : NULL;
 }
 
 const struct nxr_net_record *nxr_net_next_record(const unsigned char *bytes, size_t nbytes,
@@ -124,10 +150,6 @@ const struct nxr_net_record *nxr_net_next_record(const unsigned char *bytes, siz
     } else if (record->nbytes > left - sizeof(*record) ||
                nxr_net_padded(record->nbytes) > left - sizeof(*record)) {
         *why_p = "a record that is longer than its message";
-    } else if (record->nbytes < net_wire_shapes[record->type].fixed_nbytes ||
-               record->nbytes - net_wire_shapes[record->type].fixed_nbytes >
-                   net_wire_shapes[record->type].max_payload) {
-        *why_p = "a record that is not as long as its type";
     } else {
         *why_p = net_wire_check_body(record);
     }

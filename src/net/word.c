@@ -140,8 +140,9 @@ static void net_word_answer(struct net_word *word, int status, uint64_t fetched)
     nxr_net.must_wake = true;
 }
 
-void nxr_net_take_word_done(struct net_peer *np, const struct nxr_net_word_done *done)
+void nxr_net_take_word_done(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_word_done *done = nxr_net_body(record);
     struct net_move *move = nxr_net_move_find(np, done->ask);
     struct nxr_list *link, *after;
 

@@ -219,7 +219,7 @@ void nxr_stage_run(void)
 
 bool nxr_stage_is_needed(const struct nxr_part *part)
 {
-    return nxr_window_is_needed(part); /* also while the part is being closed */
+    return nxr_net_needs_window(part); /* also while the part is being closed */
 }
 
 static int stage_probe(char *why, size_t why_nbytes)

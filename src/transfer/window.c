@@ -6,8 +6,8 @@
 #include "config.h"
 
 #include "transfer/window.h"
+#include "transfer/work.h"
 #include "memory/memory.h"
-#include "net/state.h"
 #include "transfer/stage.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -150,12 +150,13 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
                                                .src = stage->is_put != 0 ? NULL : device};
     copy->work.prepare = pin_window;
     copy->work.done = window_copied;
-    nxr_net_work_add(&copy->work);
+    nxr_work_add(&copy->work);
     return NIXL_INPROGRESS;
 }
 
-void nxr_net_take_stage(struct net_peer *np, const struct nxr_net_stage *stage)
+static void window_take_stage(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_stage *stage = nxr_net_body(record);
     int status = copy_slot(np, stage);
 
     if (status != NIXL_INPROGRESS) {
@@ -193,11 +194,6 @@ void nxr_windows_close(void)
 
 /* ---- the initiator's side -------------------------------------------------------------------- */
 
-bool nxr_window_is_needed(const struct nxr_part *part)
-{
-    return part->key.kind != NIXL_MEM_HOST && part->is_in_pieces;
-}
-
 int nxr_window_ask(struct nxr_part *part, const struct nxr_window_ask *ask)
 {
     struct net_peer *np = part->peer->net;
@@ -230,10 +226,26 @@ size_t nxr_window_small(const struct nxr_part *part, enum nxr_op_kind kind)
     return kind == NXR_OP_PUT ? np->put_max : np->get_max;
 }
 
-void nxr_net_take_staged(struct net_peer *np, const struct nxr_net_staged *staged)
+static void window_take_staged(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_staged *staged = nxr_net_body(record);
+
     if (!nxr_stage_answered(np->peer, staged->slot, staged->status)) {
         nxr_net_drop(np->peer->rank, "an answer about a window that was not asked for");
     }
     nxr_net.must_wake = true;
+}
+
+/* ---- for the networks ------------------------------------------------------------------------ */
+
+static const struct net_client window_client = {
+    .run = nxr_stage_run,
+    .peer_lost = nxr_stage_peer_lost,
+};
+
+void nxr_windows_register(void)
+{
+    nxr_net_register(NXR_NET_STAGE, window_take_stage, true);
+    nxr_net_register(NXR_NET_STAGED, window_take_staged, false);
+    nxr_net_add_client(&window_client);
 }

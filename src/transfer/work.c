@@ -9,9 +9,9 @@
  */
 #include "config.h"
 
+#include "transfer/work.h"
 #include "sync/device_word.h"
 #include "memory/memory.h"
-#include "net/state.h"
 #include "util/clock.h"
 #include "util/copy.h"
 #include "util/log.h"
@@ -58,20 +58,25 @@ struct net_word_work {
 
 /* ---- works ----------------------------------------------------------------------------------- */
 
+static struct nxr_list works = {&works, &works}; /* to be begun behind the round */
+static unsigned n_works;                         /* that have not ended, and words */
+static atomic_bool has_works;                    /* read without the lock */
+
+static void works_run(void);
 static void work_ended(struct nxr_device_copy *copy, int status);
 
-void nxr_net_work_add(struct net_work *work)
+void nxr_work_add(struct net_work *work)
 {
     work->copy.ended = work_ended;
-    nxr_net.n_works++;
-    nxr_list_append(&nxr_net.works, &work->link);
-    atomic_store_explicit(&nxr_net.has_works, true, memory_order_release);
+    n_works++;
+    nxr_list_append(&works, &work->link);
+    atomic_store_explicit(&has_works, true, memory_order_release);
 }
 
 static void net_work_finish(struct net_work *work, int status)
 {
     net_lock();
-    nxr_net.n_works--;
+    n_works--;
     work->done(work, status);
     net_unlock();
     nxr_wake_self();
@@ -81,7 +86,7 @@ static void net_work_finish(struct net_work *work, int status)
 static void work_ended(struct nxr_device_copy *copy, int status)
 {
     net_work_finish(nxr_list_entry(copy, struct net_work, copy), status);
-    nxr_net_run_works();
+    works_run();
 }
 
 static struct net_work *next_work(void)
@@ -89,21 +94,20 @@ static struct net_work *next_work(void)
     struct nxr_list *link;
 
     net_lock();
-    link = nxr_list_pop(&nxr_net.works);
+    link = nxr_list_pop(&works);
     if (link == NULL) {
-        atomic_store_explicit(&nxr_net.has_works, false, memory_order_relaxed);
+        atomic_store_explicit(&has_works, false, memory_order_relaxed);
     }
     net_unlock();
     return link != NULL ? nxr_list_entry(link, struct net_work, link) : NULL;
 }
 
-void nxr_net_run_works(void)
+static void works_run(void)
 {
     struct net_work *work;
 
     nxr_device_words_run();
-    while (atomic_load_explicit(&nxr_net.has_works, memory_order_acquire) &&
-           (work = next_work()) != NULL) {
+    while (atomic_load_explicit(&has_works, memory_order_acquire) && (work = next_work()) != NULL) {
         int status;
 
         if (work->prepare != NULL) {
@@ -117,16 +121,17 @@ void nxr_net_run_works(void)
     }
 }
 
-void nxr_net_works_stop(void)
+/* Wait for all; nothing more comes. */
+static void works_stop(void)
 {
     int64_t until = nxr_now_ns() + END_NS;
 
-    nxr_net_run_works();
-    while (nxr_net.n_works > 0 && nxr_now_ns() < until) {
+    works_run();
+    while (n_works > 0 && nxr_now_ns() < until) {
         nxr_device_progress();
     }
-    if (nxr_net.n_works > 0) {
-        nxr_error(NET, "%u copies of device memory do not end", nxr_net.n_works);
+    if (n_works > 0) {
+        nxr_error(NET, "%u copies of device memory do not end", n_works);
     }
 }
 
@@ -144,7 +149,7 @@ static void begin_batch(struct net_peer *np)
         batch->work.copy.pieces = batch->pieces;
         batch->work.copy.n_pieces = batch->n_pieces;
         batch->work.done = batch_copied;
-        nxr_net_work_add(&batch->work);
+        nxr_work_add(&batch->work);
     }
 }
 
@@ -220,9 +225,11 @@ static struct net_put_batch *batch_new(struct net_peer *np, const struct nxr_net
     return batch;
 }
 
-void nxr_net_take_device_put(struct net_peer *np, const struct nxr_net_put *put,
-                             const void *payload, size_t nbytes)
+static void work_take_put(struct net_peer *np, const struct nxr_net_record *record)
 {
+    const struct nxr_net_put *put = nxr_net_body(record);
+    size_t nbytes;
+    const void *payload = nxr_net_payload(record, sizeof(*put), &nbytes);
     const struct net_range range = {put->generation, put->offset, nbytes, put->id};
     struct net_put_batch *batch;
     struct net_hold *hold;
@@ -265,9 +272,9 @@ static void get_copied(struct net_work *work, int status)
     free(got);
 }
 
-void nxr_net_take_device_get(struct net_peer *np, const struct nxr_net_get *asked)
+static void work_take_get(struct net_peer *np, const struct nxr_net_record *record)
 {
-    const struct nxr_net_get first = nxr_net_answerable(np, asked), *get = &first;
+    const struct nxr_net_get first = nxr_net_answerable(np, nxr_net_body(record)), *get = &first;
     const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
     struct net_get_work *got;
     struct net_hold *hold;
@@ -293,7 +300,7 @@ void nxr_net_take_device_get(struct net_peer *np, const struct nxr_net_get *aske
     got->work.copy.n_pieces = 1;
     got->work.copy.src = nxr_publish_memory(get->id).range;
     got->work.done = get_copied;
-    nxr_net_work_add(&got->work);
+    nxr_work_add(&got->work);
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -306,7 +313,7 @@ static void word_changed(struct nxr_device_word *word, int status)
     net_lock();
     nxr_net_hold_end(work->hold);
     nxr_net_answer_word(np, &work->asked, status, word->fetched);
-    nxr_net.n_works--;
+    n_works--;
     np->n_busy_words--;
     if (!np->is_dead) {
         nxr_net_run_gated(np);
@@ -314,10 +321,10 @@ static void word_changed(struct nxr_device_word *word, int status)
     net_unlock();
     free(work);
     nxr_wake_self();
-    nxr_net_run_works();
+    works_run();
 }
 
-int nxr_net_take_device_word(struct net_peer *np, const struct nxr_net_word *word)
+static int work_take_word(struct net_peer *np, const struct nxr_net_word *word)
 {
     size_t nbytes = nxr_type_nbytes(word->atomic.type);
     const struct net_range range = {word->generation, word->atomic.offset, nbytes, word->id};
@@ -343,8 +350,23 @@ int nxr_net_take_device_word(struct net_peer *np, const struct nxr_net_word *wor
     work->word.range = nxr_publish_memory(word->id).range;
     work->word.atomic = word->atomic;
     work->word.ended = word_changed;
-    nxr_net.n_works++;
+    n_works++;
     np->n_busy_words++;
     nxr_device_word_add(&work->word);
     return NIXL_INPROGRESS;
+}
+
+/* ---- for the networks ------------------------------------------------------------------------ */
+
+static const struct net_device work_device = {
+    .take_put = work_take_put,
+    .take_get = work_take_get,
+    .take_word = work_take_word,
+};
+static const struct net_client work_client = {.run = works_run, .stop = works_stop};
+
+void nxr_works_register(void)
+{
+    nxr_net_device = &work_device;
+    nxr_net_add_client(&work_client);
 }

@@ -6,6 +6,8 @@
 #include "host/link.h"
 #include "host/liveness.h"
 #include "sync/notify.h"
+#include "transfer/window.h"
+#include "transfer/work.h"
 #include "region/region.h"
 #include "core/route.h"
 #include "util/clock.h"
@@ -339,7 +341,6 @@ static void open_networks(void)
     nxr_list_init(&nxr_net.later);
     nxr_list_init(&nxr_net.holds);
     nxr_list_init(&nxr_net.closings);
-    nxr_list_init(&nxr_net.works);
     open_network(0, &fake.attr);
     atomic_store(&nxr_net_is_open, true);
 }
@@ -348,6 +349,8 @@ void fake_start(void)
 {
     if (nxr_job.control == NULL) {
         make_job();
+        nxr_works_register();
+        nxr_windows_register();
     }
     fake.attr = (struct nxr_net_attr){
         .message_nbytes = FAKE_MESSAGE_NBYTES,

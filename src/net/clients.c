@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The floors above, as this folder sees them: what they do behind a round, when a peer is lost and
+ * at the end. Constant once the networks are started; no lock.
+ */
+#include "config.h"
+
+#include "net/state.h"
+
+#define MAX_CLIENTS 4
+
+const struct net_device *nxr_net_device;
+
+static const struct net_client *clients[MAX_CLIENTS];
+static unsigned n_clients;
+
+void nxr_net_add_client(const struct net_client *client)
+{
+    for (unsigned i = 0; i < n_clients; i++) {
+        if (clients[i] == client) {
+            return;
+        }
+    }
+    if (n_clients < MAX_CLIENTS) {
+        clients[n_clients++] = client;
+    }
+}
+
+void nxr_net_clients_run(void)
+{
+    for (unsigned i = 0; i < n_clients; i++) {
+        if (clients[i]->run != NULL) {
+            clients[i]->run();
+        }
+    }
+}
+
+void nxr_net_clients_lost(struct nxr_peer *peer)
+{
+    for (unsigned i = 0; i < n_clients; i++) {
+        if (clients[i]->peer_lost != NULL) {
+            clients[i]->peer_lost(peer);
+        }
+    }
+}
+
+void nxr_net_clients_stop(void)
+{
+    for (unsigned i = 0; i < n_clients; i++) {
+        if (clients[i]->stop != NULL) {
+            clients[i]->stop();
+        }
+    }
+}
