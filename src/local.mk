@@ -34,6 +34,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/memory/cuda/cuda_adopt.c \
 	%D%/memory/cuda/cuda_alloc.c \
 	%D%/memory/cuda/cuda_copy.c \
+	%D%/memory/cuda/cuda_device.c \
 	%D%/memory/cuda/cuda_end.c \
 	%D%/memory/cuda/cuda_expect.c \
 	%D%/memory/cuda/cuda_export.c \
@@ -42,6 +43,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/memory/cuda/cuda_kernel.c \
 	%D%/memory/cuda/cuda_lane.c \
 	%D%/memory/cuda/cuda_pin.c \
+	%D%/memory/cuda/cuda_reach.c \
 	%D%/memory/cuda/cuda_reduce.c \
 	%D%/memory/cuda/cuda_scatter.c \
 	%D%/memory/cuda/cuda_stream.c \
@@ -186,6 +188,7 @@ if HAVE_VULKAN
 	%D%/memory/vulkan/vulkan_memory.c \
 	%D%/memory/vulkan/vulkan_pin.c \
 	%D%/memory/vulkan/vulkan_share.c \
+	%D%/memory/vulkan/vulkan_status.c \
 	%D%/memory/vulkan/vulkan_watch.c
 else
 %C%_libnixlrun_core_la_SOURCES += %D%/memory/vulkan/vulkan_none.c

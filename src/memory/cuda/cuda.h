@@ -169,7 +169,7 @@ struct nxr_cuda {
 };
 extern struct nxr_cuda nxr_cuda;
 
-/* ---- devices: cuda.c ------------------------------------------------------------------------- */
+/* ---- devices: cuda_device.c ------------------------------------------------------------------ */
 
 /* Load the driver and list the devices. NIXL_OK, or NIXL_ERR_NO_DEVICE and `why`. */
 int nxr_cuda_start(char *why, size_t why_nbytes);
@@ -202,6 +202,17 @@ int nxr_cuda_explain(const char *call, cu_result result, char *why, size_t why_n
 /* An attribute of an address as a number; 0 where the driver does not know one. */
 uint64_t nxr_cuda_attribute(cu_address address, cu_pointer_attribute attribute);
 
+/* Synchronous copies of the user's to that memory shall be over when they return. */
+void nxr_cuda_sync_memops(cu_address address);
+
+/* ---- what a device reaches: cuda_reach.c ----------------------------------------------------- */
+
+/* Can the device copy from and to that memory? Allows it where that needs allowing. Any thread. */
+bool nxr_cuda_reaches(struct nxr_cuda_device *device, struct nxr_cuda_memory *memory);
+
+/* Do loads and stores of the device reach that memory? It was found to copy from and to it. */
+bool nxr_cuda_is_mapped(struct nxr_cuda_device *device, const struct nxr_cuda_memory *memory);
+
 /* ---- own memory: cuda_alloc.c, cuda_adopt.c -------------------------------------------------- */
 
 int nxr_cuda_alloc(size_t nbytes, const struct nixl_mem_params *params, struct nxr_memory *memory_p,
@@ -228,9 +239,6 @@ struct nxr_cuda_memory *nxr_cuda_memory_use(const struct nxr_cuda_memory *fresh,
 
 /* One user less. True: it was the last one, the range is gone; the caller frees. Lock held. */
 bool nxr_cuda_memory_unuse(struct nxr_cuda_memory *memory);
-
-/* Synchronous copies of the user's to that memory shall be over when they return. */
-void nxr_cuda_sync_memops(cu_address address);
 
 /* Reserve addresses, map there and let the device reach it; nothing is left after a failure. */
 cu_result nxr_cuda_map(cu_allocation allocation, size_t nbytes, int index, cu_address *start_p);
@@ -292,9 +300,6 @@ int nxr_cuda_copy_start(struct nxr_device_copy *copy);
 int nxr_cuda_copy_test(struct nxr_device_copy *copy);
 void nxr_cuda_copy_arm(struct nxr_device_copy *copy);
 
-/* Can the device copy from and to that memory? Allows it where that needs allowing. Any thread. */
-bool nxr_cuda_reaches(struct nxr_cuda_device *device, struct nxr_cuda_memory *memory);
-
 /* An event behind what stands in the stream now, for a copy without one. The context is current. */
 cu_result nxr_cuda_mark(struct nxr_device_copy *copy, cu_stream stream);
 
@@ -342,9 +347,6 @@ bool nxr_cuda_kernels_need(struct nxr_cuda_device *device, enum nxr_cuda_kernels
 /* They do not work. */
 void nxr_cuda_kernels_fail(struct nxr_cuda_device *device, enum nxr_cuda_kernels which,
                            const char *call, cu_result result);
-
-/* Do loads and stores of the device reach that memory? It was found to copy from and to it. */
-bool nxr_cuda_is_mapped(struct nxr_cuda_device *device, const struct nxr_cuda_memory *memory);
 
 /* NULL: there is no memory, or enough are in use. */
 struct nxr_cuda_list *nxr_cuda_list_take(struct nxr_cuda_kernel *kernel);

@@ -12,17 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * cuMemcpy() of the user's from pageable memory may return while the last bytes are still on their
- * way, which copies in our streams would not wait for. Not all memory can have that.
- */
-void nxr_cuda_sync_memops(cu_address address)
-{
-    const unsigned on = 1;
-
-    nxr_cu.PointerSetAttribute(&on, CU_POINTER_SYNC_MEMOPS, address);
-}
-
 /* The mapping of cuMemCreate's memory that an address lies in; false: it is no such memory. */
 static bool find_mapping(cu_address address, struct nxr_cuda_whole *whole)
 {

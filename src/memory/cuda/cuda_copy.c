@@ -22,54 +22,6 @@ static struct nxr_cuda_memory *cuda_copy_memory_of(const struct nxr_range *range
 
 /* ---- who can copy ---------------------------------------------------------------------------- */
 
-/* Let `device` reach memory that another context knows. */
-static bool allow(struct nxr_cuda_device *device, const struct nxr_cuda_memory *memory)
-{
-    const cu_access access = {{CU_LOCATION_DEVICE, device->device}, CU_ACCESS_READ_WRITE};
-    uint64_t bit = 1ull << memory->device->index;
-    cu_result result;
-
-    if (memory->is_vmm) {
-        /* The user's own mappings stay as the user made them. */
-        return memory->origin != NXR_CUDA_USERS &&
-               nxr_cu.MemSetAccess(memory->start, memory->nbytes, &access, 1) == CU_OK;
-    }
-    if ((device->peers & bit) == 0) {
-        result = nxr_cu.CtxEnablePeerAccess(nxr_cuda_context(memory->device), 0);
-        if (result != CU_OK && result != CU_PEER_ACCESS_ALREADY_ENABLED) {
-            nxr_info(MEMORY,
-                     "CUDA device %d does not reach device %d (%s): the driver copies between them "
-                     "through the host",
-                     device->index, memory->device->index, nxr_cuda_name(result));
-            device->far |= bit;
-        }
-        device->peers |= bit; /* asked, and told, once */
-    }
-    return true; /* cuMemcpyAsync() finds a way */
-}
-
-bool nxr_cuda_reaches(struct nxr_cuda_device *device, struct nxr_cuda_memory *memory)
-{
-    uint64_t bit = 1ull << device->index;
-    bool was_pushed, is_allowed;
-
-    if (memory->device == NULL) {
-        return false;
-    }
-    if ((atomic_load_explicit(&memory->reachers, memory_order_acquire) & bit) != 0) {
-        return true;
-    }
-    pthread_mutex_lock(&nxr_cuda.lock);
-    was_pushed = nxr_cuda_enter(nxr_cuda_context(device));
-    is_allowed = allow(device, memory);
-    nxr_cuda_leave(was_pushed);
-    if (is_allowed) {
-        atomic_fetch_or_explicit(&memory->reachers, bit, memory_order_release);
-    }
-    pthread_mutex_unlock(&nxr_cuda.lock);
-    return is_allowed;
-}
-
 /* The device to copy with; NULL: none reaches both. */
 static struct nxr_cuda_device *choose(struct nxr_cuda_memory *dst, struct nxr_cuda_memory *src)
 {

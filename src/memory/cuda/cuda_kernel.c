@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library's own kernels on a device: loading them when they are first needed, what their loads
- * and stores reach, and page-locked memory that they and the processor share. An access that does
- * not reach would end the context, so that what is not known to be mapped for the device is not
- * touched.
+ * The library's own kernels on a device: loading them when they are first needed, and page-locked
+ * memory that they and the processor share.
  *
  * The page-locked memory is kept for the next kernel. Locks: nxr_cuda.lock while loading, a spin
  * lock for the free lists.
@@ -158,26 +156,6 @@ void nxr_cuda_kernels_stop(struct nxr_cuda_device *device)
         }
         atomic_store(&kernel->files[i].state, NXR_CUDA_KERNEL_UNTRIED);
     }
-}
-
-bool nxr_cuda_is_mapped(struct nxr_cuda_device *device, const struct nxr_cuda_memory *memory)
-{
-    bool is_near = memory->home >= 0 && (device->kernel.peers & 1ull << memory->home) != 0;
-
-    switch (memory->origin) {
-    case NXR_CUDA_VMM:
-        return true; /* each device was given access */
-    case NXR_CUDA_POOL:
-        return memory->device == device; /* likewise */
-    case NXR_CUDA_LEGACY:
-        return memory->device == device && is_near;
-    case NXR_CUDA_MALLOC:
-        return is_near && (device->far & 1ull << memory->device->index) == 0;
-    case NXR_CUDA_USERS:
-    case NXR_CUDA_EXTERNAL:
-        return memory->device == device && memory->home == device->index;
-    }
-    return false;
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */

@@ -118,6 +118,8 @@ int nxr_vulkan_choose(const char *wanted, struct nxr_vulkan_device **device_p, c
 int nxr_vulkan_find(const unsigned char device[16], const unsigned char driver[16],
                     struct nxr_vulkan_device **device_p, char *why, size_t why_nbytes);
 
+/* ---- vulkan_status.c ------------------------------------------------------------------------- */
+
 /*
  * The status that a result means. Where the device is lost, all that it still does fails from now
  * on.

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a result of Vulkan's means. State: a device that is lost is marked, once; no lock. */
+#include "config.h"
+
+#include "memory/vulkan/vulkan.h"
+#include "util/log.h"
+
+int nxr_vulkan_status(struct nxr_vulkan_device *device, VkResult result)
+{
+    switch (result) {
+    case VK_SUCCESS:
+        return NIXL_OK;
+    case VK_NOT_READY:
+    case VK_TIMEOUT:
+        return NIXL_INPROGRESS;
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+        return NIXL_ERR_NO_MEMORY;
+    case VK_ERROR_TOO_MANY_OBJECTS:
+        return NIXL_ERR_LIMIT;
+    case VK_ERROR_DEVICE_LOST:
+        if (!atomic_exchange(&device->is_lost, true)) {
+            nxr_error(MEMORY, "the Vulkan device %s is lost: all copies on it fail from now on",
+                      device->name);
+        }
+        return NIXL_ERR_TRANSPORT;
+    default:
+        return NIXL_ERR_TRANSPORT;
+    }
+}
