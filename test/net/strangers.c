@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strangers at the ports of the TCP network: who goes again, who speaks something else, who knows
- * the card but not how to go on, and many who say nothing. Each is closed, no descriptor stays, the
- * log has few lines, and the job goes on.
+ * the card but not how to go on, who ends while a child holds the connection, and many who say
+ * nothing. Each is closed, no descriptor stays, the log has few lines, and the job goes on.
  */
 #include "config.h"
 
@@ -16,12 +16,16 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define N_SILENT 300 /* more than are let in at once */
+#define N_HELD   16
 
 static struct nxr_tcp_address address; /* of this rank */
 static atomic_int n_lines;
@@ -215,6 +219,36 @@ static void silent_ones(void)
     }
 }
 
+/*
+ * A child that was forked has the descriptors of this process. Connections that end meanwhile are
+ * closed here alone: nothing more is heard of them, whatever comes after them.
+ */
+static void held_by_a_child(void)
+{
+    int fds[N_HELD];
+    pid_t child;
+
+    for (int i = 0; i < N_HELD; i++) {
+        fds[i] = greet();
+    }
+    child = fork();
+    MPT_TRUE(child >= 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        pause();
+        _exit(1);
+    }
+    for (int i = 0; i < N_HELD; i++) {
+        shutdown(fds[i], SHUT_RDWR);
+        close(greet());
+    }
+    MPT_EQ(kill(child, SIGKILL), 0);
+    MPT_EQ(waitpid(child, NULL, 0), child);
+    for (int i = 0; i < N_HELD; i++) {
+        close(fds[i]);
+    }
+}
+
 /* Who comes while no descriptor is left is heard when there is one. */
 static void no_descriptor(void)
 {
@@ -241,6 +275,7 @@ static void be_visited(void)
     nixl_log_set_fn(count_lines, NULL);
     without_the_card();
     with_the_card();
+    held_by_a_child();
     silent_ones();
     no_descriptor();
     while (count_descriptors() > before + 2) { /* the other rank may have come meanwhile */

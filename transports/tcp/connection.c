@@ -86,6 +86,7 @@ void nxr_tcp_conn_close(struct nxr_tcp_conn *conn)
     nxr_list_remove(&conn->peer_link);
     nxr_list_remove(&conn->link);
     nxr_list_append(&nxr_tcp.dead, &conn->link);
+    nxr_tcp_unwatch(&conn->watch); /* a child that was forked may keep the socket open */
     close(conn->watch.fd);
     conn->watch.fd = -1;
     nxr_tcp.n_strangers -= was_stranger;
