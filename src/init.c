@@ -1,30 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Joining and leaving the job, in one visible order, and the calls about the job itself. Lock:
- * init_lock serialises init and finalize and guards n_inits; everything else is set before the
- * state becomes READY and constant until it is not.
+ * The composition of the library: the one list of its subsystems, and joining and leaving the job
+ * in one visible order. Lock: init_lock serialises init and finalize and guards n_inits;
+ * everything else is set before the state becomes READY and constant until it is not.
  */
 #include "config.h"
 
-#include "collective/agreement.h"
-#include "collective/teams.h"
+#include "boot/boot.h"
 #include "channel/channel.h"
-#include "transfer/copier.h"
-#include "core/event.h"
-#include "host/conn.h"
+#include "collective/teams.h"
 #include "control/farewell.h"
+#include "control/neighbour.h"
+#include "core/event.h"
+#include "core/life.h"
+#include "core/progress.h"
+#include "core/request.h"
+#include "core/route.h"
+#include "core/service.h"
+#include "core/subsystem.h"
+#include "core/wait.h"
+#include "host/conn.h"
+#include "host/deathwatch.h"
 #include "host/link.h"
 #include "host/liveness.h"
+#include "host/word_serve.h"
+#include "memory/device.h"
+#include "memory/memory.h"
 #include "net/net.h"
-#include "transfer/window.h"
-#include "transfer/work.h"
-#include "sync/notify.h"
 #include "pair/pair.h"
 #include "region/region.h"
-#include "memory/memory.h"
-#include "core/route.h"
+#include "sync/device_word.h"
+#include "sync/notify.h"
+#include "transfer/bounce.h"
+#include "transfer/copier.h"
 #include "transfer/stage.h"
-#include "transfer/stream.h"
+#include "transfer/window.h"
+#include "transfer/work.h"
+#include "transfer/xfer.h"
 #include "util/clock.h"
 #include "util/coll_table.h"
 #include "util/env.h"
@@ -32,8 +44,6 @@
 #include "util/log.h"
 #include "util/status.h"
 #include "util/thread.h"
-#include "core/wait.h"
-#include "transfer/xfer.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -48,61 +58,55 @@
 #define BOOT_STOP_NS   (10 * NXR_S)
 #define BROKEN_STOP_NS (1 * NXR_S) /* where its descriptors are closed, too */
 
-struct nxr_job nxr_job;
+/* The log's clock alone: util knows no subsystems. */
+static const struct nxr_subsystem log_subsystem = {.name = "log", .tick = nxr_log_tick};
+
+/*
+ * In the order of start, whatever their folder. What it must keep:
+ *   serve         what brings work (net, words, bounce) before what does it (device words, device,
+ *                 notify, request)
+ *   peer_ended    the network's operations end first, connections last: nothing asks again
+ *   quiesce       xfer, copier, pair, region, then life: this rank is gone; then windows and net,
+ *                 which tell other hosts
+ *   stop          modules of networks first: they still end operations and hold keys of memory
+ */
+static const struct nxr_subsystem *const all_subsystems[] = {
+    &log_subsystem,
+    &nxr_memory_subsystem,
+    &nxr_event_subsystem,
+    &nxr_net_subsystem,
+    &nxr_windows_subsystem,
+    &nxr_words_subsystem,
+    &nxr_bounce_subsystem,
+    &nxr_device_words_subsystem,
+    &nxr_device_subsystem,
+    &nxr_stage_subsystem,
+    &nxr_transports_subsystem,
+    &nxr_life_subsystem,
+    &nxr_region_subsystem,
+    &nxr_notify_subsystem,
+    &nxr_request_subsystem,
+    &nxr_conn_subsystem,
+    &nxr_link_subsystem,
+    &nxr_liveness_subsystem,
+    &nxr_deathwatch_subsystem,
+    &nxr_neighbour_subsystem,
+    &nxr_farewell_subsystem,
+    &nxr_teams_subsystem,
+    &nxr_channel_subsystem,
+    &nxr_pair_subsystem,
+    &nxr_copier_subsystem,
+    &nxr_xfer_subsystem,
+    &nxr_net_modules_subsystem,
+};
+
+void nxr_subsystems_compose(void)
+{
+    nxr_subsystems_set(all_subsystems, sizeof(all_subsystems) / sizeof(all_subsystems[0]));
+}
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-static __thread bool is_leaver NXR_TLS_MODEL; /* this thread is in the last nixl_finalize() */
-
-/* ---- checks ---------------------------------------------------------------------------------- */
-
-/* NIXL_OK, or why no call can be served. */
-static int readiness(void)
-{
-    switch (atomic_load_explicit(&nxr_job.state, memory_order_acquire)) {
-    case NXR_STATE_READY:
-        return NIXL_OK;
-    case NXR_STATE_LEAVING:
-        return is_leaver || nxr_thread_is_own() ? NIXL_OK : NIXL_ERR_NOT_INIT;
-    case NXR_STATE_FORKED:
-        return NIXL_ERR_FORKED;
-    default:
-        return NIXL_ERR_NOT_INIT;
-    }
-}
-
-/* A call that races the last nixl_finalize() is a bug of the program: debug builds stop there. */
-static int fail_leaving(const char *operation)
-{
-#ifdef NXR_DEBUG
-    nxr_error(CORE, "%s was called while another thread is in nixl_finalize", operation);
-    abort();
-#endif
-    return nxr_fail(NIXL_ERR_NOT_INIT, operation, -1, "", 0,
-                    "another thread is in nixl_finalize; no call may run beside it");
-}
-
-int nxr_check_ready(const char *operation)
-{
-    int status = readiness();
-
-    if (status == NIXL_OK) {
-        return NIXL_OK;
-    }
-    if (atomic_load(&nxr_job.state) == NXR_STATE_LEAVING) {
-        return fail_leaving(operation);
-    }
-    return nxr_fail(status, operation, -1, "", 0, "%s",
-                    status == NIXL_ERR_FORKED
-                        ? "this process is a fork of a rank; only the rank can use the library"
-                        : "call nixl_init first");
-}
-
-int nxr_fail_rank(const char *operation, int rank)
-{
-    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                    "rank %d is not in the job; allowed is 0 to %d", rank, nxr_job.size - 1);
-}
+static pthread_once_t init_is_made = PTHREAD_ONCE_INIT;
 
 static void after_fork(void)
 {
@@ -112,8 +116,10 @@ static void after_fork(void)
     }
 }
 
-static void watch_forks(void)
+/* Once in the process. */
+static void init_once(void)
 {
+    nxr_subsystems_compose();
     pthread_atfork(NULL, NULL, after_fork);
 }
 
@@ -326,9 +332,8 @@ static int init_join(const struct nixl_init_params *params)
     return NIXL_OK;
 
 err_drop:
-    nxr_net_stop();
+    nxr_subsystems_stop();
     drop_shared_memory();
-    nxr_inbox_reset();
     nxr_boot_stop(nxr_env.finalize_timeout);
     return status;
 }
@@ -356,7 +361,7 @@ int nixl_init(const struct nixl_init_params *params)
     if (atomic_load(&nxr_job.state) == NXR_STATE_FORKED) {
         return nxr_check_ready("nixl_init");
     }
-    pthread_once(&fork_once, watch_forks);
+    pthread_once(&init_is_made, init_once);
     pthread_mutex_lock(&init_lock);
     if (nxr_job.n_inits == 0) {
         status = init_join(params);
@@ -395,28 +400,12 @@ static int init_leave(void)
     pthread_mutex_lock(&nxr_job.lock); /* the service thread reads it under that */
     nxr_job.is_leaving = true;
     pthread_mutex_unlock(&nxr_job.lock);
-    nxr_xfers_stop();
-    nxr_copier_stop();
-    nxr_exposures_stop();
-    nxr_regions_close_all();
-    atomic_store_explicit(&nxr_job.control->life, NXR_LIFE_FINISHED, memory_order_release);
-    atomic_store_explicit(&nxr_job.state, NXR_STATE_NONE, memory_order_release);
-    nxr_windows_close();
-    nxr_net_leave();
+    nxr_subsystems_quiesce();
     is_broken = nxr_service_is_broken();
     nxr_service_stop();
-    nxr_agreements_forget();
-    nxr_net_stop();
-    nxr_xfers_free();
-    nxr_pair_handles_drop();
-    nxr_stage_stop();
-    nxr_channels_free();
-    nxr_memory_stop_all();
+    nxr_subsystems_stop();
     nxr_boot_stop(is_broken ? BROKEN_STOP_NS : BOOT_STOP_NS);
     drop_shared_memory();
-    nxr_inbox_reset();
-    nxr_event_reset();
-    nxr_publish_reset();
     pthread_mutex_destroy(&nxr_job.lock);
     nxr_log_open(NULL);
     return status;
@@ -430,167 +419,12 @@ int nixl_finalize(void)
     if (status == NIXL_OK) {
         pthread_mutex_lock(&init_lock);
         if (--nxr_job.n_inits == 0) {
-            is_leaver = true;
+            nxr_job_set_leaver(true);
             atomic_store(&nxr_job.state, NXR_STATE_LEAVING);
             status = init_leave();
-            is_leaver = false;
+            nxr_job_set_leaver(false);
         }
         pthread_mutex_unlock(&init_lock);
     }
     return status;
-}
-
-/* ---- the job --------------------------------------------------------------------------------- */
-
-/* These record no failure: they stand in every message about one, as that of nixl_init(). */
-int nixl_rank(void)
-{
-    int status = readiness();
-
-    return status == NIXL_OK ? nxr_job.rank : status;
-}
-
-int nixl_size(void)
-{
-    int status = readiness();
-
-    return status == NIXL_OK ? nxr_job.size : status;
-}
-
-int nixl_local_rank(void)
-{
-    int status = readiness();
-
-    return status == NIXL_OK ? nxr_job.local_rank : status;
-}
-
-int nixl_local_size(void)
-{
-    int status = readiness();
-
-    return status == NIXL_OK ? nxr_job.local_size : status;
-}
-
-int nixl_program(void)
-{
-    int status = readiness();
-
-    return status == NIXL_OK ? nxr_job.program : status;
-}
-
-int nixl_scope(int rank)
-{
-    int status;
-    const struct nxr_peer *peer = nxr_peer_connected("nixl_scope", rank, &status);
-
-    if (peer == NULL) {
-        return status;
-    }
-    if (rank == nxr_job.rank) {
-        return NIXL_SCOPE_SELF;
-    }
-    return nxr_peer_is_local(peer) ? NIXL_SCOPE_LOCAL : NIXL_SCOPE_REMOTE;
-}
-
-const char *nixl_host(int rank)
-{
-    int status;
-    const struct nxr_peer *peer = nxr_peer_connected("nixl_host", rank, &status);
-
-    if (peer == NULL) {
-        return NULL;
-    }
-    if (!peer->has_card) {
-        nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_host", rank, "", 0, "the card of rank %d is not known",
-                 rank);
-        return NULL;
-    }
-    return peer->card.host;
-}
-
-int nixl_peer_state(int rank)
-{
-    int status = nxr_check_ready("nixl_peer_state");
-    struct nxr_peer *peer;
-
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (!nxr_is_rank(rank)) {
-        return nxr_fail_rank("nixl_peer_state", rank);
-    }
-    peer = nxr_peer_find(rank);
-    if (peer != NULL) {
-        nxr_liveness_check(peer);
-    }
-    return peer != NULL ? atomic_load(&peer->state) : NIXL_PEER_ALIVE;
-}
-
-void nixl_abort(int exit_code, const char *why)
-{
-    bool is_rank = nxr_is_joined();
-    const char *reason = why != NULL ? why : "no reason given";
-    struct nxr_signal_guard guard;
-
-    exit_code = exit_code != 0 ? exit_code : 1;
-    nxr_signal_guard_begin(&guard); /* nobody may read the line */
-    if (!is_rank) {
-        fprintf(stderr, "nixlrun: abort: %s\n", reason);
-    } else if (!nxr_boot_is_nixlrun()) {
-        fprintf(stderr, "nixlrun: rank %d on %s aborts the job: %s\n", nxr_job.rank,
-                nxr_job.card.head.host, reason);
-    }
-    nxr_signal_guard_end(&guard);
-    if (is_rank) {
-        nxr_boot_abort(exit_code, reason);
-    }
-    _exit(exit_code);
-}
-
-void nixl_job_end(int exit_code, const char *why)
-{
-    if (why != NULL) {
-        fprintf(stderr, "nixlrun: rank %d ends the job with code %d: %s\n", nxr_job.rank,
-                exit_code & 0xff, why);
-    }
-    if (atomic_load(&nxr_job.state) == NXR_STATE_READY && !nxr_boot_end_job(exit_code & 0xff)) {
-        nxr_boot_abort(exit_code & 0xff, why != NULL ? why : "the job is ended");
-    }
-    _exit(exit_code);
-}
-
-/* Kill a rank past the launcher, which only works on this host. */
-static int kill_here(int rank)
-{
-    int status;
-    const struct nxr_peer *peer = nxr_peer_connected("nixl_rank_kill", rank, &status);
-
-    if (peer == NULL) {
-        return status == NIXL_ERR_PEER_LOST ? NIXL_OK : status;
-    }
-    if (!nxr_peer_is_local(peer)) {
-        return nxr_fail(NIXL_ERR_UNSUPPORTED, "nixl_rank_kill", rank, "", 0,
-                        "rank %d is on another host, and this launcher cannot kill one rank", rank);
-    }
-    if (kill(peer->pid, SIGKILL) != 0 && errno != ESRCH) {
-        return nxr_fail(NIXL_ERR_TRANSPORT, "nixl_rank_kill", rank, "", 0, "kill(%d): %s",
-                        (int)peer->pid, strerror(errno));
-    }
-    return NIXL_OK;
-}
-
-int nixl_rank_kill(int rank)
-{
-    int status = nxr_check_ready("nixl_rank_kill");
-
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (!nxr_is_rank(rank)) {
-        return nxr_fail_rank("nixl_rank_kill", rank);
-    }
-    if (rank == nxr_job.rank) {
-        raise(SIGKILL);
-    }
-    return nxr_boot_kill(rank) ? NIXL_OK : kill_here(rank);
 }

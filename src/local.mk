@@ -11,7 +11,8 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/core/control.c %D%/core/control.h \
 	%D%/core/event.c %D%/core/event.h \
 	%D%/core/guard.c \
-	%D%/core/job.h \
+	%D%/core/job.c %D%/core/job.h \
+	%D%/core/life.c %D%/core/life.h \
 	%D%/core/op_list.h \
 	%D%/core/peer.c \
 	%D%/core/progress.c %D%/core/progress.h \
@@ -20,6 +21,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/core/request_calls.c \
 	%D%/core/route.c %D%/core/route.h \
 	%D%/core/service.c %D%/core/service.h \
+	%D%/core/subsystem.c %D%/core/subsystem.h \
 	%D%/core/wait.c %D%/core/wait.h \
 	%D%/memory/choose.c %D%/memory/choose.h \
 	%D%/memory/copy.c \
@@ -99,6 +101,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/boot/boot.h \
 	%D%/boot/call.c %D%/boot/call.h \
 	%D%/boot/events.c %D%/boot/events.h \
+	%D%/boot/job_end.c \
 	%D%/boot/meeting.c %D%/boot/meeting.h \
 	%D%/boot/nodes.c %D%/boot/nodes.h \
 	%D%/boot/pmix.c \

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "channel/channel.h"
+#include "core/subsystem.h"
 #include "core/event.h"
 #include "region/region.h"
 #include "util/env.h"
@@ -366,3 +367,8 @@ void nxr_channels_free(void)
     }
     channel_n_retired = 0;
 }
+
+const struct nxr_subsystem nxr_channel_subsystem = {
+    .name = "channel",
+    .stop = nxr_channels_free,
+};

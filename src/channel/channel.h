@@ -114,4 +114,6 @@ void nxr_channel_say_closed(struct nixl_channel *channel);
 /* The last finalize: give all back. */
 void nxr_channels_free(void);
 
+extern const struct nxr_subsystem nxr_channel_subsystem;
+
 #endif

@@ -6,11 +6,13 @@
  */
 #include "config.h"
 
+#include "collective/agreement.h"
 #include "collective/buffer.h"
 #include "collective/device.h"
 #include "collective/later.h"
 #include "collective/team.h"
 #include "collective/teams.h"
+#include "core/subsystem.h"
 
 #include <stdlib.h>
 
@@ -99,3 +101,15 @@ void nxr_teams_look(void)
     }
     pthread_mutex_unlock(&teams_lock);
 }
+
+static void team_death_known(const struct nxr_peer *peer)
+{
+    (void)peer;
+    nxr_teams_look();
+}
+
+const struct nxr_subsystem nxr_teams_subsystem = {
+    .name = "teams",
+    .death_known = team_death_known,
+    .stop = nxr_agreements_forget,
+};

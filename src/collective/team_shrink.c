@@ -9,7 +9,7 @@
 
 #include "collective/later.h"
 #include "collective/making.h"
-#include "host/liveness.h"
+#include "core/life.h"
 #include "util/status.h"
 #include "core/wait.h"
 
@@ -23,7 +23,7 @@ static int find_living(const struct nixl_team *team, int *ranks)
     for (int i = 0; i < team->size; i++) {
         struct nxr_peer *peer = nxr_peer_find(team->ranks[i]);
 
-        if (peer == NULL || !nxr_liveness_check(peer)) {
+        if (peer == NULL || !nxr_life_check(peer)) {
             ranks[n++] = team->ranks[i];
         }
     }

@@ -9,7 +9,7 @@
 #include "collective/agreement.h"
 #include "collective/team.h"
 #include "core/event.h"
-#include "host/liveness.h"
+#include "core/life.h"
 #include "util/clock.h"
 #include "util/lock.h"
 #include "util/status.h"
@@ -86,7 +86,7 @@ bool nxr_team_has_lost_one(struct nixl_team *team)
     for (int i = 0; i < team->size; i++) {
         struct nxr_peer *peer = nxr_peer_find(team->ranks[i]);
 
-        if (peer != NULL && i != team->me && nxr_liveness_check(peer)) {
+        if (peer != NULL && i != team->me && nxr_life_check(peer)) {
             atomic_store(&team->lost_rank, team->ranks[i]);
             return true;
         }
@@ -101,9 +101,9 @@ void nxr_team_hear_of_loss(int rank, bool has_left)
     }
     pthread_mutex_lock(&nxr_job.lock);
     if (has_left) {
-        nxr_liveness_left_locked(rank);
+        nxr_life_left_locked(rank);
     } else {
-        nxr_liveness_lost_locked(rank);
+        nxr_life_lost_locked(rank);
     }
     pthread_mutex_unlock(&nxr_job.lock);
 }
@@ -149,7 +149,7 @@ int nxr_team_look(struct nixl_team *team, int place)
     if (status == NIXL_OK) {
         status = look_at_others(team);
     }
-    if (status == NIXL_OK && peer != NULL && nxr_liveness_check(peer)) {
+    if (status == NIXL_OK && peer != NULL && nxr_life_check(peer)) {
         status = nxr_team_break(team, NIXL_ERR_PEER_LOST, peer->rank);
     }
     if (status == NIXL_OK && team->timeout_ns > 0 && nxr_team_left(team) <= 1 &&

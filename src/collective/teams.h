@@ -9,4 +9,6 @@ void nxr_teams_look(void);
 /* Give all teams back and forget everything (last finalize). */
 void nxr_teams_free_all(void);
 
+extern const struct nxr_subsystem nxr_teams_subsystem;
+
 #endif

@@ -12,7 +12,7 @@
 #include "host/conn.h"
 #include "control/farewell.h"
 #include "host/link.h"
-#include "host/liveness.h"
+#include "core/life.h"
 #include "control/neighbour.h"
 #include "region/publish.h"
 #include "control/question.h"
@@ -95,7 +95,7 @@ static void hear_of_end(const struct nxr_wire_death *death)
     if (death->has_left != 0) {
         nxr_neighbour_heard_left(death->dead_rank);
     } else {
-        nxr_liveness_lost_locked(death->dead_rank);
+        nxr_life_lost_locked(death->dead_rank);
     }
 }
 

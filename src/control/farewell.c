@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include "control/farewell.h"
+#include "core/subsystem.h"
 #include "boot/boot.h"
 #include "core/event.h"
 #include "host/link.h"
@@ -381,3 +382,10 @@ int nxr_farewell(int64_t timeout_ns)
                           "rank has left the job, and its regions are closed",
                           missing);
 }
+
+const struct nxr_subsystem nxr_farewell_subsystem = {
+    .name = "farewell",
+    .tick = nxr_farewell_tick,
+    .has_left = nxr_farewell_has_come,
+    .close = nxr_farewell_stop,
+};

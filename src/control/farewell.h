@@ -43,4 +43,6 @@ int64_t nxr_farewell_tick(int64_t now);
 /* The service thread has ended. */
 void nxr_farewell_stop(void);
 
+extern const struct nxr_subsystem nxr_farewell_subsystem;
+
 #endif

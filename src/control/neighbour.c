@@ -3,11 +3,12 @@
 #include "config.h"
 
 #include "control/neighbour.h"
+#include "core/subsystem.h"
 #include "boot/boot.h"
 #include "core/event.h"
 #include "control/farewell.h"
 #include "host/link.h"
-#include "host/liveness.h"
+#include "core/life.h"
 #include "core/service.h"
 #include "control/wire.h"
 #include "util/clock.h"
@@ -270,7 +271,7 @@ void nxr_neighbour_heard_left(int rank)
     if (peer == NULL || rank == nxr_job.rank || nxr_peer_is_lost(peer)) {
         return;
     }
-    nxr_liveness_left_locked(rank);
+    nxr_life_left_locked(rank);
     if (is_leader()) {
         neighbour_tell_host(rank);
         tell_beside(rank);
@@ -298,3 +299,10 @@ void nxr_neighbour_peer_ended(const struct nxr_peer *peer)
         tell_beside(rank);
     }
 }
+
+const struct nxr_subsystem nxr_neighbour_subsystem = {
+    .name = "neighbour",
+    .tick = nxr_neighbour_tick,
+    .death_known = nxr_neighbour_peer_ended,
+    .close = nxr_neighbour_stop,
+};

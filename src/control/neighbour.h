@@ -46,4 +46,6 @@ int nxr_neighbour_leader_beside(int direction);
 /* The service thread has ended. */
 void nxr_neighbour_stop(void);
 
+extern const struct nxr_subsystem nxr_neighbour_subsystem;
+
 #endif

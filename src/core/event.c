@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "collective/teams.h"
+#include "core/subsystem.h"
 #include "core/event.h"
 #include "core/job.h"
 #include "net/net.h"
@@ -70,10 +70,6 @@ void nxr_event_push(enum nixl_event_type type, int rank, const char *name)
     }
     pthread_mutex_unlock(&events_lock);
     nxr_wake_self();
-    if (is_end) {
-        nxr_teams_look();
-        nxr_exposures_look();
-    }
 }
 
 int nxr_event_n_deaths(void)
@@ -198,3 +194,8 @@ void nxr_event_reset(void)
     atomic_store(&n_events, 0);
     pthread_mutex_unlock(&events_lock);
 }
+
+const struct nxr_subsystem nxr_event_subsystem = {
+    .name = "event",
+    .stop = nxr_event_reset,
+};

@@ -18,4 +18,6 @@ void nxr_event_signal_fd(void);
 /* Forget everything (last finalize). */
 void nxr_event_reset(void);
 
+extern const struct nxr_subsystem nxr_event_subsystem;
+
 #endif

@@ -133,8 +133,13 @@ struct nxr_job {
 
 extern struct nxr_job nxr_job;
 
+/* ---- the job (job.c) ------------------------------------------------------------------------- */
+
 /* NIXL_OK, or the reason why no call can be made; records the failure of `operation`. */
 int nxr_check_ready(const char *operation);
+
+/* This thread is in the last nixl_finalize() and may make calls that others may not; or was. */
+void nxr_job_set_leaver(bool is_leaver);
 
 /* May any thread make calls? */
 static inline bool nxr_is_ready(void)

@@ -4,8 +4,8 @@
 
 #include "host/conn.h"
 #include "host/link.h"
-#include "host/liveness.h"
 #include "core/service.h"
+#include "core/subsystem.h"
 #include "core/job.h"
 #include "net/net.h"
 #include "util/env.h"
@@ -64,7 +64,7 @@ void nxr_peers_free(void)
 {
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (nxr_job.peers[rank] != NULL) {
-            nxr_link_unmap(nxr_job.peers[rank]);
+            nxr_subsystems_peer_free(nxr_job.peers[rank]);
             free(nxr_job.peers[rank]);
         }
     }

@@ -4,8 +4,7 @@
 
 #include "core/progress.h"
 #include "core/request.h"
-#include "transfer/stage.h"
-#include "transfer/xfer.h"
+#include "core/subsystem.h"
 
 _Atomic uint32_t nxr_n_user_rounds;
 
@@ -13,10 +12,20 @@ bool nxr_progress_all(void)
 {
     bool has_moved = nxr_request_start_begun();
 
-    has_moved |= nxr_xfer_progress();
+    return has_moved | nxr_subsystems_progress();
+}
+
+static bool transports_progress(void)
+{
+    bool has_moved = false;
+
     for (size_t i = 0; i < nxr_n_transports; i++) {
         has_moved |= nxr_transports[i]->progress() > 0;
     }
-    has_moved |= nxr_transport_stage.progress() > 0;
-    return has_moved | (nxr_device_progress() > 0);
+    return has_moved;
 }
+
+const struct nxr_subsystem nxr_transports_subsystem = {
+    .name = "transports",
+    .progress = transports_progress,
+};

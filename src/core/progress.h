@@ -63,4 +63,6 @@ static inline bool nxr_progress(void)
     return nxr_progress_at(0);
 }
 
+extern const struct nxr_subsystem nxr_transports_subsystem;
+
 #endif

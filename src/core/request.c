@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "core/request.h"
+#include "core/subsystem.h"
 #include "sync/notify.h"
 #include "core/progress.h"
 #include "transfer/stage.h"
@@ -493,3 +494,14 @@ void nxr_request_abandon(struct nixl_req *req)
         free(req);
     }
 }
+
+static void request_serve(void)
+{
+    nxr_request_start_begun();
+}
+
+const struct nxr_subsystem nxr_request_subsystem = {
+    .name = "request",
+    .tick = nxr_request_tick,
+    .serve = request_serve,
+};

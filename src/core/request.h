@@ -154,4 +154,6 @@ void nxr_request_abandon(struct nixl_req *req);
 /* What is known of the failure of a copy beside its status, for the end of a text; or "". */
 const char *nxr_op_why_failed(int status, const struct nxr_part *part);
 
+extern const struct nxr_subsystem nxr_request_subsystem;
+
 #endif

@@ -3,7 +3,7 @@
 #include "config.h"
 
 #include "core/request.h"
-#include "host/liveness.h"
+#include "core/life.h"
 #include "core/progress.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -64,7 +64,7 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p)
     int status = atomic_load_explicit(&req->status, memory_order_acquire);
 
     if (status == NIXL_ERR_PEER_LOST && req->owner->has_peer) {
-        nxr_liveness_lost(req->peer->rank); /* a kernel call may have found it first */
+        nxr_life_lost(req->peer->rank); /* a kernel call may have found it first */
     }
     if (status < 0) {
         request_fail(operation, req, status);

@@ -1,29 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The service thread's loop. It owns the epoll descriptor, the kick and the robust mutex of the
- * control page; connections, links and liveness own what they watch.
+ * control page; subsystems own what they watch.
  */
 #include "config.h"
 
 #include "core/service.h"
-#include "sync/device_word.h"
-#include "transfer/bounce.h"
+#include "core/subsystem.h"
 #include "host/conn.h"
-#include "host/deathwatch.h"
-#include "control/farewell.h"
-#include "host/link.h"
-#include "host/liveness.h"
-#include "control/neighbour.h"
-#include "host/word_ask.h"
-#include "host/word_serve.h"
-#include "memory/device.h"
-#include "net/net.h"
-#include "sync/notify.h"
-#include "pair/pair.h"
 #include "core/progress.h"
-#include "region/region.h"
-#include "core/request.h"
-#include "transfer/xfer.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -152,16 +137,8 @@ static void ring_fds(void)
 static int run_due(void)
 {
     int64_t now = nxr_now_ns();
-    int64_t due = nxr_link_tick(now);
-    int64_t next[] = {nxr_conn_tick(now),    nxr_liveness_tick(now),  nxr_region_tick(now),
-                      nxr_request_tick(now), nxr_notify_tick(now),    nxr_bounce_tick(now),
-                      nxr_net_tick(now),     nxr_neighbour_tick(now), nxr_device_tick(now),
-                      nxr_xfer_tick(now),    nxr_exposures_tick(now), nxr_farewell_tick(now),
-                      nxr_log_tick(now),     nxr_word_tick(now)};
+    int64_t due = nxr_subsystems_tick(now);
 
-    for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
-        due = next[i] < due ? next[i] : due;
-    }
     if (due == INT64_MAX) {
         return -1;
     }
@@ -184,8 +161,7 @@ static void drive_operations(void)
     while (nxr_must_drive() && nxr_now_ns() < until) {
         nxr_progress_all();
     }
-    nxr_device_progress();
-    nxr_device_arm_old();
+    nxr_subsystems_drive();
 }
 
 /* For peers on other hosts; those on this host reach memory themselves. */
@@ -243,15 +219,8 @@ static void *service_serve(void *arg)
 
             watch->fn(watch, events[i].events);
         }
-        nxr_conn_free_closed();
         pthread_mutex_unlock(&nxr_job.lock);
-        nxr_net_serve();
-        nxr_words_serve();
-        nxr_bounce_serve();
-        nxr_device_words_run();
-        nxr_device_progress(); /* armed copies that are over have kicked this thread */
-        nxr_notify_retry();
-        nxr_request_start_begun();
+        nxr_subsystems_serve();
         drive_operations();
     }
     pthread_mutex_unlock(&nxr_job.control->alive);
@@ -262,6 +231,15 @@ static bool service_is_running(void *arg)
 {
     (void)arg;
     return atomic_load_explicit(&nxr_job.control->life, memory_order_acquire) == NXR_LIFE_RUNNING;
+}
+
+/* The thread has ended, or never was. */
+static void end_served(void)
+{
+    nxr_subsystems_halt();
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_subsystems_close();
+    pthread_mutex_unlock(&nxr_job.lock);
 }
 
 int nxr_service_start(void)
@@ -280,25 +258,22 @@ int nxr_service_start(void)
     pthread_mutex_lock(&nxr_job.lock);
     status = nxr_service_watch(kick_fd, EPOLLIN, &kick_watch);
     if (status == NIXL_OK) {
-        status = nxr_conn_listen();
-    }
-    if (status == NIXL_OK) {
-        status = nxr_net_watch_start();
+        status = nxr_subsystems_listen();
     }
     pthread_mutex_unlock(&nxr_job.lock);
     if (status != NIXL_OK) {
-        goto err_close;
+        goto err_end;
     }
     status =
         nxr_status_of_errno(nxr_thread_start(&service_thread, STACK_NBYTES, service_serve, NULL));
     if (status != NIXL_OK) {
         nxr_error(HOST, "cannot start the service thread");
-        nxr_net_watch_stop();
-        nxr_conn_stop();
-        goto err_close;
+        goto err_end;
     }
     return nxr_wait(service_is_running, NULL, NIXL_FOREVER);
 
+err_end:
+    end_served();
 err_close:
     if (epoll_fd >= 0) {
         close(epoll_fd);
@@ -319,18 +294,7 @@ void nxr_service_stop(void)
         nxr_service_kick();
     }
     pthread_join(service_thread, NULL);
-    nxr_deathwatch_stop();
-    nxr_bounce_serve_end();
-    nxr_words_serve_stop();
-    pthread_mutex_lock(&nxr_job.lock);
-    nxr_net_watch_stop();
-    nxr_bounce_stop();
-    nxr_conn_stop();
-    nxr_link_stop();
-    nxr_liveness_stop();
-    nxr_neighbour_stop();
-    nxr_farewell_stop();
-    pthread_mutex_unlock(&nxr_job.lock);
+    end_served();
     close(epoll_fd);
     close(kick_fd);
     epoll_fd = kick_fd = -1;

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "host/conn.h"
+#include "core/subsystem.h"
 #include "control/dispatch.h"
 #include "host/link.h"
 #include "host/packet.h"
@@ -404,7 +405,7 @@ static void close_idle(struct nxr_conn *conn)
     nxr_conn_close(conn);
 }
 
-void nxr_conn_free_closed(void)
+static void conn_free_closed(void)
 {
     struct nxr_list *link, *after;
 
@@ -511,6 +512,7 @@ int64_t nxr_conn_tick(int64_t now)
     int64_t due = accept_again_at;
     struct nxr_list *link, *after;
 
+    conn_free_closed(); /* no event that was read names one of them any more */
     if (accept_again_at <= now) {
         accept_again_at = due = INT64_MAX;
         nxr_service_watch(listen_fd, EPOLLIN, &listen_watch);
@@ -544,7 +546,7 @@ void nxr_conn_stop(void)
     nxr_list_for_each (link, after, &conns) {
         nxr_conn_close(nxr_list_entry(link, struct nxr_conn, link));
     }
-    nxr_conn_free_closed();
+    conn_free_closed();
     if (listen_fd >= 0) {
         nxr_service_unwatch(listen_fd);
         close(listen_fd);
@@ -553,3 +555,19 @@ void nxr_conn_stop(void)
     accept_again_at = INT64_MAX;
     n_strangers = 0;
 }
+
+static void conn_peer_ended(struct nxr_peer *peer)
+{
+    if (peer->conn != NULL) {
+        nxr_conn_close(peer->conn);
+    }
+    nxr_conn_drop_unsent(peer);
+}
+
+const struct nxr_subsystem nxr_conn_subsystem = {
+    .name = "conn",
+    .listen = nxr_conn_listen,
+    .tick = nxr_conn_tick,
+    .peer_ended = conn_peer_ended,
+    .close = nxr_conn_stop,
+};

@@ -66,11 +66,12 @@ void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer);
 /* Ask a peer to signal its own event fd. */
 void nxr_conn_ring_fd(struct nxr_peer *peer);
 
-/* Drop a connection; what waits on it is told. Freed at the end of the round. */
+/* Drop a connection; what waits on it is told. Freed at the next tick. */
 void nxr_conn_close(struct nxr_conn *conn);
-void nxr_conn_free_closed(void);
 
 /* Drop what is idle or never greeted; when to look again. */
 int64_t nxr_conn_tick(int64_t now);
+
+extern const struct nxr_subsystem nxr_conn_subsystem;
 
 #endif

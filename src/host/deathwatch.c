@@ -10,7 +10,8 @@
 #include "config.h"
 
 #include "host/deathwatch.h"
-#include "host/liveness.h"
+#include "core/subsystem.h"
+#include "core/life.h"
 #include "core/job.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -84,7 +85,7 @@ static unsigned deathwatch_collect(struct futex_waitv *words)
             words[n_words++] = wait_on(word, value);
         } else if (nxr_control_is_dead(peer->control)) {
             wake_all(word);
-            nxr_liveness_lost_locked(rank);
+            nxr_life_lost_locked(rank);
         }
     }
     pthread_mutex_unlock(&nxr_job.lock);
@@ -149,3 +150,8 @@ void nxr_deathwatch_stop(void)
         pthread_join(deathwatch_thread, NULL);
     }
 }
+
+const struct nxr_subsystem nxr_deathwatch_subsystem = {
+    .name = "deathwatch",
+    .halt = nxr_deathwatch_stop,
+};

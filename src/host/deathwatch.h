@@ -12,4 +12,6 @@ void nxr_deathwatch_changed(void);
 /* End the thread. The service thread has ended, peers are still mapped; takes job.lock. */
 void nxr_deathwatch_stop(void);
 
+extern const struct nxr_subsystem nxr_deathwatch_subsystem;
+
 #endif

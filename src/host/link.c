@@ -9,9 +9,11 @@
 #include "config.h"
 
 #include "host/link.h"
+#include "core/subsystem.h"
 #include "host/conn.h"
 #include "control/farewell.h"
 #include "host/liveness.h"
+#include "core/life.h"
 #include "control/neighbour.h"
 #include "host/word_ask.h"
 #include "net/net.h"
@@ -72,7 +74,7 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
         return;
     }
     if (nxr_farewell_has_come(peer->rank)) {
-        nxr_liveness_left_locked(peer->rank);
+        nxr_life_left_locked(peer->rank);
         return;
     }
     keep_card(peer, card); /* for whom asks why */
@@ -115,7 +117,7 @@ static void link_has_ended(struct nxr_peer *peer)
     if (now < peer->refused_until && !nxr_farewell_is_here()) {
         retry_later(peer, "nobody listens on its socket");
     } else {
-        nxr_liveness_lost_locked(peer->rank);
+        nxr_life_lost_locked(peer->rank);
     }
 }
 
@@ -420,3 +422,10 @@ void nxr_link_stop(void)
     pthread_mutex_unlock(&cards_lock);
     n_retrying = 0;
 }
+
+const struct nxr_subsystem nxr_link_subsystem = {
+    .name = "link",
+    .tick = nxr_link_tick,
+    .close = nxr_link_stop,
+    .peer_free = nxr_link_unmap,
+};

@@ -44,4 +44,6 @@ void nxr_link_stop(void);
 /* Link this rank to itself, through its own page. */
 void nxr_link_self(struct nxr_peer *self);
 
+extern const struct nxr_subsystem nxr_link_subsystem;
+
 #endif

@@ -7,16 +7,12 @@
 #include "config.h"
 
 #include "host/liveness.h"
+#include "core/subsystem.h"
+#include "core/life.h"
+#include "core/service.h"
 #include "core/event.h"
-#include "host/conn.h"
 #include "host/deathwatch.h"
-#include "control/farewell.h"
 #include "host/link.h"
-#include "region/publish.h"
-#include "control/neighbour.h"
-#include "net/net.h"
-#include "sync/notify.h"
-#include "region/region.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -53,79 +49,6 @@ static bool liveness_has_ended(int pidfd)
     return poll(&entry, 1, 0) > 0;
 }
 
-/* ---- what follows a death -------------------------------------------------------------------- */
-
-/* The rank is no more: `state` says how. Everything that waits for it ends. */
-static void end_peer(struct nxr_peer *peer, enum nixl_peer_state state)
-{
-    if (nxr_peer_is_lost(peer)) {
-        return;
-    }
-    nxr_net_why_lost(peer, peer->why_not, sizeof(peer->why_not)); /* read once the state is set */
-    atomic_store_explicit(&peer->state, state, memory_order_release);
-    nxr_net_peer_lost(peer);
-    nxr_publish_unpark_remote(peer);
-    nxr_region_peer_lost(peer);
-    nxr_notify_send_held(peer);
-    if (peer->conn != NULL) {
-        nxr_conn_close(peer->conn);
-    }
-    nxr_conn_drop_unsent(peer);
-    if (state == NIXL_PEER_LOST) {
-        nxr_info(HOST, "rank %d has died", peer->rank);
-        nxr_event_push(NIXL_EVENT_PEER_LOST, peer->rank, "");
-    } else {
-        nxr_info(HOST, "rank %d has left the job", peer->rank);
-        nxr_event_push(NIXL_EVENT_PEER_LEFT, peer->rank, "");
-    }
-    nxr_neighbour_peer_ended(peer);
-    nxr_wake_self();
-}
-
-void nxr_liveness_lost_locked(int rank)
-{
-    struct nxr_peer *peer = nxr_peer_get_locked(rank);
-
-    if (peer == NULL || rank == nxr_job.rank) {
-        return;
-    }
-    if (nxr_farewell_has_come(rank) ||
-        (nxr_peer_is_local(peer) &&
-         atomic_load_explicit(&peer->control->life, memory_order_acquire) == NXR_LIFE_FINISHED)) {
-        end_peer(peer, NIXL_PEER_FINISHED);
-    } else {
-        end_peer(peer, NIXL_PEER_LOST);
-    }
-}
-
-void nxr_liveness_left_locked(int rank)
-{
-    struct nxr_peer *peer = nxr_peer_get_locked(rank);
-
-    if (peer != NULL && rank != nxr_job.rank) {
-        end_peer(peer, NIXL_PEER_FINISHED);
-    }
-}
-
-void nxr_liveness_lost(int rank)
-{
-    pthread_mutex_lock(&nxr_job.lock);
-    nxr_liveness_lost_locked(rank);
-    pthread_mutex_unlock(&nxr_job.lock);
-}
-
-bool nxr_liveness_check(struct nxr_peer *peer)
-{
-    if (nxr_peer_is_lost(peer)) {
-        return true;
-    }
-    if (!nxr_peer_is_local(peer) || !nxr_control_is_dead(peer->control)) {
-        return false;
-    }
-    nxr_liveness_lost(peer->rank);
-    return true;
-}
-
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
 static void pid_ended(struct nxr_watch *watch, uint32_t events)
@@ -135,7 +58,7 @@ static void pid_ended(struct nxr_watch *watch, uint32_t events)
     (void)events;
     peer->is_gone = true;
     nxr_liveness_unwatch(peer);
-    nxr_liveness_lost_locked(peer->rank);
+    nxr_life_lost_locked(peer->rank);
 }
 
 void nxr_liveness_watch(struct nxr_peer *peer)
@@ -145,7 +68,7 @@ void nxr_liveness_watch(struct nxr_peer *peer)
     nxr_deathwatch_changed();
     if (pidfd < 0 && errno == ESRCH) {
         peer->is_gone = true;
-        nxr_liveness_lost_locked(peer->rank);
+        nxr_life_lost_locked(peer->rank);
         return;
     }
     if (pidfd >= 0 && nxr_service_may_keep_fd(pidfd)) {
@@ -214,7 +137,7 @@ static void look_at_unwatched(void)
         }
         if (nxr_control_is_dead(peer->control) ||
             atomic_load(&peer->control->life) == NXR_LIFE_FINISHED) {
-            nxr_liveness_lost_locked(rank);
+            nxr_life_lost_locked(rank);
         }
     }
 }
@@ -246,7 +169,7 @@ void nxr_liveness_from_launcher(int rank)
     }
     if (rank >= 0) {
         if (rank < nxr_job.size) {
-            nxr_liveness_lost(rank);
+            nxr_life_lost(rank);
         }
         return;
     }
@@ -270,3 +193,9 @@ void nxr_liveness_stop(void)
     n_unwatched = 0;
     orphan_at = INT64_MAX;
 }
+
+const struct nxr_subsystem nxr_liveness_subsystem = {
+    .name = "liveness",
+    .tick = nxr_liveness_tick,
+    .close = nxr_liveness_stop,
+};

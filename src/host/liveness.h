@@ -17,25 +17,6 @@ void nxr_liveness_watch(struct nxr_peer *peer);
 void nxr_liveness_unwatch(struct nxr_peer *peer);
 
 /*
- * Mark a rank as dead: ends its requests, queues the event, wakes all waiters. Does nothing if the
- * rank was known to be dead or finished. Any thread; takes job.lock.
- */
-void nxr_liveness_lost(int rank);
-void nxr_liveness_lost_locked(int rank);
-
-/*
- * A rank has left the job in order, and this one has not: ends its requests and queues the event,
- * as a death does. Caller holds job.lock.
- */
-void nxr_liveness_left_locked(int rank);
-
-/*
- * Look at the robust mutex of a connected peer: one load unless it died, when it does as
- * nxr_liveness_lost(). For threads that spin on the peer. True: lost or finished.
- */
-bool nxr_liveness_check(struct nxr_peer *peer);
-
-/*
  * Has the process ended with all its threads, so that it writes nothing any more? Takes job.lock.
  */
 bool nxr_liveness_is_gone(int rank);
@@ -51,5 +32,7 @@ void nxr_liveness_from_launcher(int rank);
 
 /* Forget everything; the service thread has ended. */
 void nxr_liveness_stop(void);
+
+extern const struct nxr_subsystem nxr_liveness_subsystem;
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "host/word_ask.h"
 #include "host/conn.h"
-#include "host/liveness.h"
+#include "core/life.h"
 #include "core/op_list.h"
 #include "host/word_ring.h"
 #include "host/word_serve.h"
@@ -345,7 +345,7 @@ static bool word_ask_is_answered(void *arg)
     }
     head = atomic_load_explicit(&asked->head, memory_order_relaxed);
     if (++wait->n_looks % 16 == 0) {
-        nxr_liveness_check(asked->peer);
+        nxr_life_check(asked->peer);
     } else if (!nxr_word_has_answer(nxr_word_slot_at(asked->ring, head))) {
         return false;
     }

@@ -7,6 +7,8 @@
 #include "config.h"
 
 #include "host/word_serve.h"
+#include "host/word_ask.h"
+#include "core/subsystem.h"
 #include "sync/device_word.h"
 #include "region/publish.h"
 #include "core/service.h"
@@ -292,3 +294,15 @@ void nxr_words_serve_stop(void)
     word_server_guard = NULL;
     atomic_store(&nxr_words_are_used, false);
 }
+
+static void host_words_serve(void)
+{
+    nxr_words_serve();
+}
+
+const struct nxr_subsystem nxr_words_subsystem = {
+    .name = "words",
+    .tick = nxr_word_tick,
+    .serve = host_words_serve,
+    .halt = nxr_words_serve_stop,
+};

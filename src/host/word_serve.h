@@ -59,4 +59,6 @@ int nxr_word_start_device(struct nxr_op *op);
 /* Forget everything (last finalize). */
 void nxr_words_serve_stop(void);
 
+extern const struct nxr_subsystem nxr_words_subsystem;
+
 #endif

@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include "core/service.h"
+#include "core/subsystem.h"
 #include "memory/device.h"
 #include "memory/memory.h"
 #include "memory/reduce.h"
@@ -187,3 +188,28 @@ void nxr_device_ended(void)
     nxr_service_kick();
     nxr_wake_self();
 }
+
+/* Armed copies that are over have kicked this thread. */
+static void device_serve(void)
+{
+    nxr_device_progress();
+}
+
+static bool device_carry_on(void)
+{
+    return nxr_device_progress() > 0;
+}
+
+static void device_drive(void)
+{
+    nxr_device_progress();
+    nxr_device_arm_old();
+}
+
+const struct nxr_subsystem nxr_device_subsystem = {
+    .name = "device",
+    .tick = nxr_device_tick,
+    .serve = device_serve,
+    .progress = device_carry_on,
+    .drive = device_drive,
+};

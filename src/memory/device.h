@@ -14,4 +14,6 @@ void nxr_device_arm_old(void);
 /* When the service thread has to look after copies that are not armed. */
 int64_t nxr_device_tick(int64_t now);
 
+extern const struct nxr_subsystem nxr_device_subsystem;
+
 #endif

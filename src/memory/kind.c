@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "memory/memory.h"
+#include "core/subsystem.h"
 
 static const struct nxr_memory_kind *const kind_kinds[] = {
     &nxr_memory_host,
@@ -65,3 +66,8 @@ void nxr_device_unimport(struct nxr_part *part)
         kind->unimport(part);
     }
 }
+
+const struct nxr_subsystem nxr_memory_subsystem = {
+    .name = "memory",
+    .stop = nxr_memory_stop_all,
+};

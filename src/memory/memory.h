@@ -139,4 +139,6 @@ int nxr_range_add(uintptr_t addr, uint64_t nbytes, const struct nxr_memory_kind 
                   struct nxr_range **range_p);
 void nxr_range_remove(struct nxr_range *range);
 
+extern const struct nxr_subsystem nxr_memory_subsystem;
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The floors above, as this folder sees them: what they do behind a round, when a peer is lost and
- * at the end. Constant once the networks are started; no lock.
+ * The floors above, as this folder sees them: what they do behind a round and at the end. Constant
+ * once the networks are started; no lock.
  */
 #include "config.h"
 
@@ -31,15 +31,6 @@ void nxr_net_clients_run(void)
     for (unsigned i = 0; i < n_clients; i++) {
         if (clients[i]->run != NULL) {
             clients[i]->run();
-        }
-    }
-}
-
-void nxr_net_clients_lost(struct nxr_peer *peer)
-{
-    for (unsigned i = 0; i < n_clients; i++) {
-        if (clients[i]->peer_lost != NULL) {
-            clients[i]->peer_lost(peer);
         }
     }
 }

@@ -8,7 +8,7 @@
 #include "core/event.h"
 #include "control/dispatch.h"
 #include "host/link.h"
-#include "host/liveness.h"
+#include "core/life.h"
 #include "core/service.h"
 #include "net/state.h"
 #include "region/region.h"
@@ -164,7 +164,7 @@ static void net_deferred_take_record(const struct net_later *later)
 static void net_deferred_lose(int rank)
 {
     if (!nxr_job.is_leaving) {
-        nxr_liveness_lost_locked(rank);
+        nxr_life_lost_locked(rank);
     }
 }
 
@@ -181,7 +181,7 @@ static void do_later(const struct net_later *later)
         net_deferred_lose(later->rank);
         break;
     case NET_LATER_LEFT:
-        nxr_liveness_left_locked(later->rank);
+        nxr_life_left_locked(later->rank);
         break;
     }
 }

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "net/state.h"
+#include "core/subsystem.h"
 #include "sync/notify.h"
 #include "core/route.h"
 #include "util/env.h"
@@ -167,17 +168,16 @@ static void cut_off(struct net_peer *np)
     drop_gated(np);
 }
 
-void nxr_net_why_lost(const struct nxr_peer *peer, char *why, size_t why_nbytes)
+static void net_link_why_lost(struct nxr_peer *peer)
 {
-    why[0] = '\0';
     if (peer->net != NULL) {
         net_lock();
-        snprintf(why, why_nbytes, "%s", peer->net->why_lost);
+        snprintf(peer->why_not, sizeof(peer->why_not), "%s", peer->net->why_lost);
         net_unlock();
     }
 }
 
-void nxr_net_peer_lost(struct nxr_peer *peer)
+static void net_link_peer_lost(struct nxr_peer *peer)
 {
     struct net_peer *np = peer->net;
 
@@ -189,7 +189,6 @@ void nxr_net_peer_lost(struct nxr_peer *peer)
     nxr_net_closings_end(peer->rank);
     close_eps(np, np->has_left);
     net_unlock();
-    nxr_net_clients_lost(peer);
     nxr_service_kick(); /* the ended moves are told in its round */
 }
 
@@ -244,3 +243,14 @@ void nxr_net_peers_free(void)
         free(net_peer_of(rank));
     }
 }
+
+const struct nxr_subsystem nxr_net_subsystem = {
+    .name = "net",
+    .listen = nxr_net_watch_start,
+    .tick = nxr_net_tick,
+    .serve = nxr_net_serve,
+    .peer_ending = net_link_why_lost,
+    .peer_ended = net_link_peer_lost,
+    .quiesce = nxr_net_leave,
+    .close = nxr_net_watch_stop,
+};

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "net/state.h"
+#include "core/subsystem.h"
 #include "region/region.h"
 #include "core/route.h"
 #include "util/clock.h"
@@ -293,3 +294,8 @@ void nxr_net_stop(void)
     nxr_net.aligned = NULL;
     free_ranks();
 }
+
+const struct nxr_subsystem nxr_net_modules_subsystem = {
+    .name = "net modules",
+    .stop = nxr_net_stop,
+};

@@ -43,12 +43,6 @@ void nxr_net_stop(void);
 int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
                  size_t why_nbytes);
 
-/* The peer is no more: what is under way to it ends with NIXL_ERR_PEER_LOST. */
-void nxr_net_peer_lost(struct nxr_peer *peer);
-
-/* What the network has said of that, before; "": nothing. Caller holds job.lock. */
-void nxr_net_why_lost(const struct nxr_peer *peer, char *why, size_t why_nbytes);
-
 /* A control message that needs no descriptor. */
 void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *message);
 
@@ -140,5 +134,9 @@ const char *nxr_net_memory(const struct nxr_peer *peer, enum nixl_mem_kind kind)
 /* What is expected of the way to a peer that a network reaches. */
 void nxr_net_expect(const struct nxr_peer *peer, uint64_t *latency_ns_p,
                     uint64_t *bandwidth_mbps_p);
+
+extern const struct nxr_subsystem nxr_net_subsystem;
+
+extern const struct nxr_subsystem nxr_net_modules_subsystem;
 
 #endif

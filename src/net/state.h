@@ -457,16 +457,14 @@ extern const struct net_device *nxr_net_device;
 
 /* What a floor above does with the networks; each may be NULL. */
 struct net_client {
-    void (*run)(void);                        /* behind a round, without the lock */
-    void (*peer_lost)(struct nxr_peer *peer); /* caller holds job.lock */
-    void (*stop)(void);                       /* nothing more comes; without the lock */
+    void (*run)(void);  /* behind a round, without the lock */
+    void (*stop)(void); /* nothing more comes; without the lock */
 };
 
 /* For good, before the networks are started; a second time changes nothing. */
 void nxr_net_add_client(const struct net_client *client);
 
 void nxr_net_clients_run(void);
-void nxr_net_clients_lost(struct nxr_peer *peer);
 void nxr_net_clients_stop(void);
 
 /* ---- bulk.c ---------------------------------------------------------------------------------- */

@@ -115,4 +115,6 @@ int nxr_pair_handle_tables(const char *operation, struct nixl_region **tables_p)
 /* The last finalize, when nothing is under way: the regions were closed with all others. */
 void nxr_pair_handles_drop(void);
 
+extern const struct nxr_subsystem nxr_pair_subsystem;
+
 #endif

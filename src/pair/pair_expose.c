@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include "host/link.h"
+#include "core/subsystem.h"
 #include "core/service.h"
 #include "pair/pair.h"
 #include "core/request.h"
@@ -462,3 +463,17 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
     *req_p = req;
     return NIXL_INPROGRESS;
 }
+
+static void pair_death_known(const struct nxr_peer *peer)
+{
+    (void)peer;
+    nxr_exposures_look();
+}
+
+const struct nxr_subsystem nxr_pair_subsystem = {
+    .name = "pair",
+    .tick = nxr_exposures_tick,
+    .death_known = pair_death_known,
+    .quiesce = nxr_exposures_stop,
+    .stop = nxr_pair_handles_drop,
+};

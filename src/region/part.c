@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "core/event.h"
+#include "core/subsystem.h"
 #include "region/part.h"
 #include "control/question.h"
 #include "region/region.h"
@@ -317,3 +318,17 @@ void nxr_region_drop_parts(struct nixl_region *region)
         }
     }
 }
+
+static void part_peer_ended(struct nxr_peer *peer)
+{
+    nxr_publish_unpark_remote(peer);
+    nxr_region_peer_lost(peer);
+}
+
+const struct nxr_subsystem nxr_region_subsystem = {
+    .name = "region",
+    .tick = nxr_region_tick,
+    .peer_ended = part_peer_ended,
+    .quiesce = nxr_regions_close_all,
+    .stop = nxr_publish_reset,
+};

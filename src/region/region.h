@@ -189,4 +189,6 @@ int64_t nxr_region_tick(int64_t now);
 /* Close all regions (last finalize). Without job.lock. */
 void nxr_regions_close_all(void);
 
+extern const struct nxr_subsystem nxr_region_subsystem;
+
 #endif

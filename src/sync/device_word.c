@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "sync/device_word.h"
+#include "core/subsystem.h"
 #include "core/wait.h"
 
 #include <pthread.h>
@@ -103,3 +104,8 @@ void nxr_device_words_run(void)
         }
     }
 }
+
+const struct nxr_subsystem nxr_device_words_subsystem = {
+    .name = "device words",
+    .serve = nxr_device_words_run,
+};

@@ -35,4 +35,6 @@ void nxr_device_word_add(struct nxr_device_word *word);
 /* Begin what is lined up. Any thread, without a lock. */
 void nxr_device_words_run(void);
 
+extern const struct nxr_subsystem nxr_device_words_subsystem;
+
 #endif

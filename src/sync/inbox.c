@@ -11,7 +11,7 @@
 #include "sync/inbox.h"
 #include "core/event.h"
 #include "host/link.h"
-#include "host/liveness.h"
+#include "core/life.h"
 #include "net/net.h"
 #include "sync/notify.h"
 #include "util/clock.h"
@@ -315,7 +315,7 @@ static bool try_receive(void *arg)
 
     if (!may_have(receive)) {
         if (receive->peer != NULL && ++receive->n_looks % 16 == 0) {
-            nxr_liveness_check(receive->peer);
+            nxr_life_check(receive->peer);
         }
         return false;
     }

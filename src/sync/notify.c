@@ -8,7 +8,8 @@
 #include "config.h"
 
 #include "sync/notify.h"
-#include "host/liveness.h"
+#include "core/subsystem.h"
+#include "core/life.h"
 #include "core/service.h"
 #include "memory/device.h"
 #include "sync/inbox.h"
@@ -182,7 +183,7 @@ static bool try_send(void *arg)
 {
     struct send *send = arg;
 
-    if (nxr_liveness_check(send->peer)) {
+    if (nxr_life_check(send->peer)) {
         send->status = NIXL_ERR_PEER_LOST;
         return true;
     }
@@ -325,3 +326,11 @@ int nxr_host_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t
 {
     return nxr_ring_push(&peer->tx, tag, msg, nbytes) ? NIXL_OK : NIXL_ERR_AGAIN;
 }
+
+const struct nxr_subsystem nxr_notify_subsystem = {
+    .name = "notify",
+    .tick = nxr_notify_tick,
+    .serve = nxr_notify_retry,
+    .peer_ended = nxr_notify_send_held,
+    .stop = nxr_inbox_reset,
+};

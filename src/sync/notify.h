@@ -42,4 +42,6 @@ bool nxr_inbox_has_any(void);
 /* Forget everything (last finalize). */
 void nxr_inbox_reset(void);
 
+extern const struct nxr_subsystem nxr_notify_subsystem;
+
 #endif

@@ -8,6 +8,7 @@
 #include "config.h"
 
 #include "transfer/bounce.h"
+#include "core/subsystem.h"
 #include "transfer/bounce_buffer.h"
 #include "host/conn.h"
 #include "core/op_list.h"
@@ -375,3 +376,11 @@ void nxr_bounce_stop(void)
     pthread_mutex_unlock(&bounce_lock);
     nxr_bounce_serve_stop();
 }
+
+const struct nxr_subsystem nxr_bounce_subsystem = {
+    .name = "bounce",
+    .tick = nxr_bounce_tick,
+    .serve = nxr_bounce_serve,
+    .halt = nxr_bounce_serve_end,
+    .close = nxr_bounce_stop,
+};

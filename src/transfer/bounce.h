@@ -42,4 +42,6 @@ int64_t nxr_bounce_tick(int64_t now);
 /* Unmap everything; nobody uses it any more. Caller holds job.lock. */
 void nxr_bounce_stop(void);
 
+extern const struct nxr_subsystem nxr_bounce_subsystem;
+
 #endif

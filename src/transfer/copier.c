@@ -7,7 +7,8 @@
 #include "config.h"
 
 #include "transfer/copier.h"
-#include "host/liveness.h"
+#include "core/subsystem.h"
+#include "core/life.h"
 #include "core/progress.h"
 #include "region/region.h"
 #include "util/clock.h"
@@ -228,7 +229,7 @@ static void copy_end(struct copy *copy)
     }
     op->nbytes_done = copy->nbytes_done;
     free(copy);
-    if (status < 0 && status != NIXL_ERR_CANCELED && nxr_liveness_check(part->peer)) {
+    if (status < 0 && status != NIXL_ERR_CANCELED && nxr_life_check(part->peer)) {
         status = NIXL_ERR_PEER_LOST;
     }
     if (status == NIXL_ERR_STALE) {
@@ -540,3 +541,8 @@ int nxr_host_copy_cancel(struct nxr_op *op)
     }
     return status;
 }
+
+const struct nxr_subsystem nxr_copier_subsystem = {
+    .name = "copier",
+    .quiesce = nxr_copier_stop,
+};

@@ -88,4 +88,6 @@ void nxr_copier_init(void);
 /* The last finalize: cancel what is left, and end the thread. Without locks. */
 void nxr_copier_stop(void);
 
+extern const struct nxr_subsystem nxr_copier_subsystem;
+
 #endif

@@ -5,7 +5,6 @@
  */
 #include "config.h"
 
-#include "host/liveness.h"
 #include "net/net.h"
 #include "region/region.h"
 #include "core/request.h"

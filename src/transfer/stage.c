@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "transfer/stage_lane.h"
+#include "core/subsystem.h"
 #include "memory/memory.h"
 #include "net/net.h"
 #include "transfer/window.h"
@@ -190,7 +191,7 @@ bool nxr_stage_answered(struct nxr_peer *peer, uint32_t slot, int status)
     return true;
 }
 
-void nxr_stage_peer_lost(struct nxr_peer *peer)
+static void stage_peer_lost(struct nxr_peer *peer)
 {
     struct stage_lane *lane = atomic_load_explicit(&peer->lane, memory_order_acquire);
 
@@ -396,3 +397,15 @@ void nxr_stage_stop(void)
         free(lane);
     }
 }
+
+static bool stage_carry_on(void)
+{
+    return nxr_transport_stage.progress() > 0;
+}
+
+const struct nxr_subsystem nxr_stage_subsystem = {
+    .name = "stage",
+    .progress = stage_carry_on,
+    .peer_ended = stage_peer_lost,
+    .stop = nxr_stage_stop,
+};

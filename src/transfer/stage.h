@@ -27,13 +27,12 @@ bool nxr_stage_is_needed(const struct nxr_part *part);
  */
 bool nxr_stage_answered(struct nxr_peer *peer, uint32_t slot, int status);
 
-/* The peer is dead: no answers come any more. May be called under locks, as above. */
-void nxr_stage_peer_lost(struct nxr_peer *peer);
-
 /* Go on where something came. Any thread, without a lock. */
 void nxr_stage_run(void);
 
 /* The last finalize: nothing is under way any more. */
 void nxr_stage_stop(void);
+
+extern const struct nxr_subsystem nxr_stage_subsystem;
 
 #endif

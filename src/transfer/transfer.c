@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "host/liveness.h"
+#include "core/life.h"
 #include "host/word_ask.h"
 #include "sync/notify.h"
 #include "core/progress.h"
@@ -102,9 +102,9 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
     struct nxr_peer *peer = part->peer;
 
     if (status == NIXL_ERR_PEER_LOST) {
-        nxr_liveness_lost(peer->rank); /* a kernel call has found it first */
+        nxr_life_lost(peer->rank); /* a kernel call has found it first */
     }
-    if (nxr_liveness_check(peer)) {
+    if (nxr_life_check(peer)) {
         return nxr_peer_fail_lost(operation, peer->rank, part->transport->name);
     }
     if (status == NIXL_ERR_STALE) {
@@ -129,7 +129,7 @@ int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region
 {
     const char *why = nxr_op_why_failed(status, part);
 
-    if (why[0] == '\0' || nxr_liveness_check(part->peer)) {
+    if (why[0] == '\0' || nxr_life_check(part->peer)) {
         return nxr_transfer_fail(operation, status, region, part);
     }
     return nxr_fail(status, operation, part->peer->rank, part->transport->name, EFAULT,

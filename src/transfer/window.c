@@ -7,6 +7,7 @@
 
 #include "transfer/window.h"
 #include "transfer/work.h"
+#include "core/subsystem.h"
 #include "memory/memory.h"
 #include "transfer/stage.h"
 #include "util/env.h"
@@ -240,7 +241,6 @@ static void window_take_staged(struct net_peer *np, const struct nxr_net_record 
 
 static const struct net_client window_client = {
     .run = nxr_stage_run,
-    .peer_lost = nxr_stage_peer_lost,
 };
 
 void nxr_windows_register(void)
@@ -249,3 +249,8 @@ void nxr_windows_register(void)
     nxr_net_register(NXR_NET_STAGED, window_take_staged, false);
     nxr_net_add_client(&window_client);
 }
+
+const struct nxr_subsystem nxr_windows_subsystem = {
+    .name = "windows",
+    .quiesce = nxr_windows_close,
+};

@@ -39,4 +39,6 @@ size_t nxr_window_small(const struct nxr_part *part, enum nxr_op_kind kind);
 /* The last finalize: nobody reaches the windows any more. Without job.lock. */
 void nxr_windows_close(void);
 
+extern const struct nxr_subsystem nxr_windows_subsystem;
+
 #endif

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "core/request.h"
+#include "core/subsystem.h"
 #include "util/clock.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -303,3 +304,11 @@ void nxr_xfers_free(void)
     free_all(&xfer_retired);
     xfer_n_retired = 0;
 }
+
+const struct nxr_subsystem nxr_xfer_subsystem = {
+    .name = "xfer",
+    .tick = nxr_xfer_tick,
+    .progress = nxr_xfer_progress,
+    .quiesce = nxr_xfers_stop,
+    .stop = nxr_xfers_free,
+};

@@ -188,4 +188,6 @@ bool nxr_xfer_is_idle(struct nixl_xfer *xfer);
 /* The last finalize: begin nothing more. */
 void nxr_xfers_stop(void);
 
+extern const struct nxr_subsystem nxr_xfer_subsystem;
+
 #endif

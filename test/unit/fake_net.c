@@ -2,9 +2,10 @@
 /* The made-up job and its network. No lock of its own: one thread. */
 #include "fake_net.h"
 
+#include "core/subsystem.h"
 #include "core/event.h"
 #include "host/link.h"
-#include "host/liveness.h"
+#include "core/life.h"
 #include "sync/notify.h"
 #include "transfer/window.h"
 #include "transfer/work.h"
@@ -373,6 +374,7 @@ void fake_start(void)
     nxr_list_init(&fake.ops);
     nxr_list_init(&fake.coming);
     nxr_list_init(&fake.landings);
+    nxr_subsystems_compose();
     open_networks();
 }
 
@@ -463,7 +465,7 @@ struct nixl_region *fake_region(int rank, bool is_rma)
 
 void fake_lose(int rank)
 {
-    nxr_liveness_lost(rank);
+    nxr_life_lost(rank);
 }
 
 /* ---- what comes ------------------------------------------------------------------------------ */

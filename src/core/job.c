@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The job as its ranks see it: may a call be made now, who is this rank, what is known of others.
+ * Owns nxr_job, which init.c fills and empties. No lock: see job.h.
+ */
+#include "config.h"
+
+#include "core/job.h"
+#include "core/life.h"
+#include "util/log.h"
+#include "util/status.h"
+#include "util/thread.h"
+
+#include <stdlib.h>
+
+struct nxr_job nxr_job;
+
+static __thread bool job_is_leaver NXR_TLS_MODEL; /* this thread is in the last nixl_finalize() */
+
+void nxr_job_set_leaver(bool is_leaver)
+{
+    job_is_leaver = is_leaver;
+}
+
+/* ---- may a call be made? --------------------------------------------------------------------- */
+
+/* NIXL_OK, or why no call can be served. */
+static int job_readiness(void)
+{
+    switch (atomic_load_explicit(&nxr_job.state, memory_order_acquire)) {
+    case NXR_STATE_READY:
+        return NIXL_OK;
+    case NXR_STATE_LEAVING:
+        return job_is_leaver || nxr_thread_is_own() ? NIXL_OK : NIXL_ERR_NOT_INIT;
+    case NXR_STATE_FORKED:
+        return NIXL_ERR_FORKED;
+    default:
+        return NIXL_ERR_NOT_INIT;
+    }
+}
+
+/* A call that races the last nixl_finalize() is a bug of the program: debug builds stop there. */
+static int job_fail_leaving(const char *operation)
+{
+#ifdef NXR_DEBUG
+    nxr_error(CORE, "%s was called while another thread is in nixl_finalize", operation);
+    abort();
+#endif
+    return nxr_fail(NIXL_ERR_NOT_INIT, operation, -1, "", 0,
+                    "another thread is in nixl_finalize; no call may run beside it");
+}
+
+int nxr_check_ready(const char *operation)
+{
+    int status = job_readiness();
+
+    if (status == NIXL_OK) {
+        return NIXL_OK;
+    }
+    if (atomic_load(&nxr_job.state) == NXR_STATE_LEAVING) {
+        return job_fail_leaving(operation);
+    }
+    return nxr_fail(status, operation, -1, "", 0, "%s",
+                    status == NIXL_ERR_FORKED
+                        ? "this process is a fork of a rank; only the rank can use the library"
+                        : "call nixl_init first");
+}
+
+int nxr_fail_rank(const char *operation, int rank)
+{
+    return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
+                    "rank %d is not in the job; allowed is 0 to %d", rank, nxr_job.size - 1);
+}
+
+/* ---- calls about ranks ----------------------------------------------------------------------- */
+
+/* These record no failure: they stand in every message about one, as that of nixl_init(). */
+int nixl_rank(void)
+{
+    int status = job_readiness();
+
+    return status == NIXL_OK ? nxr_job.rank : status;
+}
+
+int nixl_size(void)
+{
+    int status = job_readiness();
+
+    return status == NIXL_OK ? nxr_job.size : status;
+}
+
+int nixl_local_rank(void)
+{
+    int status = job_readiness();
+
+    return status == NIXL_OK ? nxr_job.local_rank : status;
+}
+
+int nixl_local_size(void)
+{
+    int status = job_readiness();
+
+    return status == NIXL_OK ? nxr_job.local_size : status;
+}
+
+int nixl_program(void)
+{
+    int status = job_readiness();
+
+    return status == NIXL_OK ? nxr_job.program : status;
+}
+
+int nixl_scope(int rank)
+{
+    int status;
+    const struct nxr_peer *peer = nxr_peer_connected("nixl_scope", rank, &status);
+
+    if (peer == NULL) {
+        return status;
+    }
+    if (rank == nxr_job.rank) {
+        return NIXL_SCOPE_SELF;
+    }
+    return nxr_peer_is_local(peer) ? NIXL_SCOPE_LOCAL : NIXL_SCOPE_REMOTE;
+}
+
+const char *nixl_host(int rank)
+{
+    int status;
+    const struct nxr_peer *peer = nxr_peer_connected("nixl_host", rank, &status);
+
+    if (peer == NULL) {
+        return NULL;
+    }
+    if (!peer->has_card) {
+        nxr_fail(NIXL_ERR_NOT_FOUND, "nixl_host", rank, "", 0, "the card of rank %d is not known",
+                 rank);
+        return NULL;
+    }
+    return peer->card.host;
+}
+
+int nixl_peer_state(int rank)
+{
+    int status = nxr_check_ready("nixl_peer_state");
+    struct nxr_peer *peer;
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (!nxr_is_rank(rank)) {
+        return nxr_fail_rank("nixl_peer_state", rank);
+    }
+    peer = nxr_peer_find(rank);
+    if (peer != NULL) {
+        nxr_life_check(peer);
+    }
+    return peer != NULL ? atomic_load(&peer->state) : NIXL_PEER_ALIVE;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a peer: it has died, or has left the job. Each peer ends once; whoever notices it
+ * first ends it for all parts of the library (subsystem.h: peer_ending, peer_ended, death_known).
+ */
+#ifndef NXR_CORE_LIFE_H
+#define NXR_CORE_LIFE_H
+
+#include <stdbool.h>
+
+struct nxr_peer;
+
+/*
+ * Mark a rank as dead: ends its requests, queues the event, wakes all waiters. Does nothing if the
+ * rank was known to be dead or finished. Any thread; takes job.lock.
+ */
+void nxr_life_lost(int rank);
+void nxr_life_lost_locked(int rank);
+
+/*
+ * A rank has left the job in order, and this one has not: ends its requests and queues the event,
+ * as a death does. Caller holds job.lock.
+ */
+void nxr_life_left_locked(int rank);
+
+/*
+ * Look at the robust mutex of a connected peer: one load unless it died, when it does as
+ * nxr_life_lost(). For threads that spin on the peer. True: lost or finished.
+ */
+bool nxr_life_check(struct nxr_peer *peer);
+
+extern const struct nxr_subsystem nxr_life_subsystem;
+
+#endif

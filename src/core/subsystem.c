@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of subsystems. Set once before any thread reads it: no lock. */
+#include "config.h"
+
+#include "core/subsystem.h"
+#include "nixlrun.h"
+
+#define MOST 40
+
+static const struct nxr_subsystem *const *subsystems;
+static size_t n_subsystems;
+
+/* Those of slots that are called often, without holes. */
+static bool (*progress_of[MOST])(void);
+static size_t n_progress;
+
+/* Call a slot of all: upwards in the order of start, downwards in reverse. */
+#define UPWARDS(slot, ...)                                                                         \
+    for (size_t i = 0; i < n_subsystems; i++) {                                                    \
+        if (subsystems[i]->slot != NULL) {                                                         \
+            subsystems[i]->slot(__VA_ARGS__);                                                      \
+        }                                                                                          \
+    }
+#define DOWNWARDS(slot, ...)                                                                       \
+    for (size_t i = n_subsystems; i-- > 0;) {                                                      \
+        if (subsystems[i]->slot != NULL) {                                                         \
+            subsystems[i]->slot(__VA_ARGS__);                                                      \
+        }                                                                                          \
+    }
+
+void nxr_subsystems_set(const struct nxr_subsystem *const *list, size_t n)
+{
+    subsystems = list;
+    n_subsystems = n;
+    n_progress = 0;
+    for (size_t i = n; i-- > 0;) {
+        if (list[i]->progress != NULL && n_progress < MOST) {
+            progress_of[n_progress++] = list[i]->progress;
+        }
+    }
+}
+
+int nxr_subsystems_listen(void)
+{
+    for (size_t i = 0; i < n_subsystems; i++) {
+        int status = subsystems[i]->listen != NULL ? subsystems[i]->listen() : NIXL_OK;
+
+        if (status != NIXL_OK) {
+            return status;
+        }
+    }
+    return NIXL_OK;
+}
+
+int64_t nxr_subsystems_tick(int64_t now)
+{
+    int64_t due = INT64_MAX;
+
+    for (size_t i = 0; i < n_subsystems; i++) {
+        int64_t next = subsystems[i]->tick != NULL ? subsystems[i]->tick(now) : INT64_MAX;
+
+        due = next < due ? next : due;
+    }
+    return due;
+}
+
+bool nxr_subsystems_progress(void)
+{
+    bool has_moved = false;
+
+    for (size_t i = 0; i < n_progress; i++) {
+        has_moved |= progress_of[i]();
+    }
+    return has_moved;
+}
+
+void nxr_subsystems_serve(void)
+{
+    UPWARDS(serve)
+}
+
+void nxr_subsystems_drive(void)
+{
+    UPWARDS(drive)
+}
+
+bool nxr_subsystems_has_left(int rank)
+{
+    for (size_t i = 0; i < n_subsystems; i++) {
+        if (subsystems[i]->has_left != NULL && subsystems[i]->has_left(rank)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void nxr_subsystems_peer_ending(struct nxr_peer *peer)
+{
+    UPWARDS(peer_ending, peer)
+}
+
+void nxr_subsystems_peer_ended(struct nxr_peer *peer)
+{
+    UPWARDS(peer_ended, peer)
+}
+
+void nxr_subsystems_death_known(const struct nxr_peer *peer)
+{
+    UPWARDS(death_known, peer)
+}
+
+void nxr_subsystems_quiesce(void)
+{
+    DOWNWARDS(quiesce)
+}
+
+void nxr_subsystems_halt(void)
+{
+    DOWNWARDS(halt)
+}
+
+void nxr_subsystems_close(void)
+{
+    DOWNWARDS(close)
+}
+
+void nxr_subsystems_stop(void)
+{
+    DOWNWARDS(stop)
+}
+
+void nxr_subsystems_peer_free(struct nxr_peer *peer)
+{
+    DOWNWARDS(peer_free, peer)
+}
