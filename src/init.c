@@ -29,7 +29,7 @@
 #include "net/net.h"
 #include "pair/pair.h"
 #include "region/region.h"
-#include "sync/device_word.h"
+#include "memory/device_word.h"
 #include "sync/notify.h"
 #include "transfer/bounce.h"
 #include "transfer/copier.h"

@@ -26,6 +26,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/memory/choose.c %D%/memory/choose.h \
 	%D%/memory/copy.c \
 	%D%/memory/device.h \
+	%D%/memory/device_word.c %D%/memory/device_word.h \
 	%D%/memory/host.c \
 	%D%/memory/kind.c \
 	%D%/memory/memory.h \
@@ -126,10 +127,11 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/transfer/xfer_hand.c \
 	%D%/transfer/xfer_query.c \
 	%D%/transfer/xfer_run.c \
-	%D%/sync/device_word.c %D%/sync/device_word.h \
 	%D%/sync/inbox.c %D%/sync/inbox.h \
 	%D%/sync/notify.c %D%/sync/notify.h \
+	%D%/sync/put_notify.c \
 	%D%/sync/signal_wait.c \
+	%D%/sync/stream_signal.c %D%/sync/stream_signal.h \
 	%D%/sync/word.c %D%/sync/word.h \
 	%D%/sync/word_nb.c \
 	%D%/pair/pair.h \

@@ -9,7 +9,7 @@
 #include "host/word_serve.h"
 #include "host/word_ask.h"
 #include "core/subsystem.h"
-#include "sync/device_word.h"
+#include "memory/device_word.h"
 #include "region/publish.h"
 #include "core/service.h"
 #include "host/word_ring.h"

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "sync/device_word.h"
+#include "memory/device_word.h"
 #include "core/event.h"
 #include "core/job.h"
 #include "transports/transport.h"

@@ -1,9 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leaving the library while streams of the user's are to raise signals. */
+/* Copies in the order of CUDA streams of the user's. */
 #ifndef NXR_TRANSFER_STREAM_H
 #define NXR_TRANSFER_STREAM_H
 
-/* From now on they touch nothing of the library. */
-void nxr_stream_leave(void);
+#include "memory/cuda/stream.h"
+#include "region/region.h"
+
+/* The user's stream; NULL means CUDA's default stream. */
+static inline void *nxr_stream_of(void *stream)
+{
+    return stream != NULL ? stream : NXR_STREAM_DEFAULT;
+}
+
+/*
+ * Queue the copy of `op`, whose part is not found yet, on op->stream. With req_p NULL nobody looks
+ * at the request. NIXL_OK, NIXL_INPROGRESS, or the failure of `operation`, recorded.
+ */
+int nxr_stream_queue(const char *operation, int rank, struct nixl_region *region, struct nxr_op *op,
+                     struct nixl_req **req_p);
 
 #endif

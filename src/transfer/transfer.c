@@ -8,7 +8,6 @@
 
 #include "core/life.h"
 #include "host/word_ask.h"
-#include "sync/notify.h"
 #include "core/progress.h"
 #include "region/part_request.h"
 #include "transfer/transfer.h"
@@ -270,6 +269,12 @@ int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region
     return put(operation, rank, region, offset, src, nbytes);
 }
 
+int nxr_transfer_get(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
+                     void *dst, size_t nbytes)
+{
+    return get(operation, rank, region, offset, dst, nbytes);
+}
+
 bool nxr_transfer_put_here(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                            size_t nbytes)
 {
@@ -383,17 +388,12 @@ int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst
     return transfer_nb_slow("nixl_get_nb", NXR_OP_GET, rank, region, offset, dst, nbytes, req_p);
 }
 
-/* In one trip, where a transport has to take one. NIXL_ERR_AGAIN: in two steps. */
-static inline int put_notify_at_once(int rank, struct nixl_region *region,
-                                     const struct nxr_put_notify *what)
+struct nxr_part *nxr_transfer_message_part(int rank, struct nixl_region *region, uint64_t offset,
+                                           const void *local, size_t nbytes)
 {
-    struct nxr_part *part =
-        transfer_usable_part(rank, region, what->offset, what->src, what->nbytes);
+    struct nxr_part *part = transfer_usable_part(rank, region, offset, local, nbytes);
 
-    if (__builtin_expect(part == NULL || part->method < NXR_METHOD_MESSAGE, 1)) {
-        return NIXL_ERR_AGAIN;
-    }
-    return nxr_notify_put(part, what);
+    return part != NULL && part->method >= NXR_METHOD_MESSAGE ? part : NULL;
 }
 
 /* Does the put still run, and will nothing that is sent from now on overtake it? */
@@ -444,91 +444,4 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
     }
     status = finish_request(operation, rank, req);
     return status == NIXL_OK ? then(arg) : status;
-}
-
-/* A notification that follows a put. */
-struct note {
-    int rank;
-    const struct nxr_put_notify *what;
-    int64_t timeout_ns;
-};
-
-static int send_note(void *arg)
-{
-    const struct note *note = arg;
-
-    return nxr_notify_send("nixl_put_notify", note->rank, note->what->tag, note->what->msg,
-                           note->what->msg_nbytes, note->timeout_ns);
-}
-
-/*
- * The first use of a part asks for it. A call with a timeout waits for that no longer than for the
- * rest, and not at all with 0. NIXL_OK: go on, within what is left of *timeout_ns_p.
- */
-static int await_part(const char *operation, int rank, struct nixl_region *region,
-                      const void *local, size_t nbytes, int64_t *timeout_ns_p)
-{
-    int64_t deadline = nxr_deadline(*timeout_ns_p);
-    struct nxr_part *part;
-    int status = nxr_transfer_check(operation, rank, region, local, nbytes);
-
-    if (status != NIXL_OK || *timeout_ns_p >= nxr_env.resolve_timeout) {
-        return status;
-    }
-    status = nxr_region_resolve(operation, region, rank, false, *timeout_ns_p, &part);
-    if (status == NIXL_INPROGRESS) {
-        return nxr_fail(NIXL_ERR_AGAIN, operation, rank, "", 0,
-                        "rank %d has been asked for region '%s' and has not answered yet", rank,
-                        region->name);
-    }
-    *timeout_ns_p = nxr_left(*timeout_ns_p, deadline);
-    return status;
-}
-
-static int put_then_notify(int rank, struct nixl_region *region, const struct nxr_put_notify *what,
-                           int64_t timeout_ns)
-{
-    const struct nxr_piece piece = {what->offset, (void *)what->src, what->nbytes};
-    struct note note = {rank, what, timeout_ns};
-
-    return nxr_transfer_put_then("nixl_put_notify", rank, region, &piece, send_note, &note);
-}
-
-int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const void *src,
-                    size_t nbytes, uint64_t tag, const void *msg, size_t msg_nbytes,
-                    int64_t timeout_ns)
-{
-    const struct nxr_put_notify what = {
-        .offset = offset,
-        .src = src,
-        .nbytes = nbytes,
-        .tag = tag,
-        .msg = msg,
-        .msg_nbytes = msg_nbytes,
-    };
-    int status = nxr_notify_check("nixl_put_notify", rank, msg, msg_nbytes, timeout_ns);
-
-    if (status == NIXL_OK && put_notify_at_once(rank, region, &what) == NIXL_OK) {
-        return NIXL_OK;
-    }
-    if (status == NIXL_OK && __builtin_expect(nxr_region_part(region, rank) == NULL, 0)) {
-        status = await_part("nixl_put_notify", rank, region, src, nbytes, &timeout_ns);
-    }
-    return status == NIXL_OK ? put_then_notify(rank, region, &what, timeout_ns) : status;
-}
-
-int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
-                    uint64_t tag, const void *msg, size_t msg_nbytes, int64_t timeout_ns)
-{
-    int status = nxr_notify_check("nixl_get_notify", rank, msg, msg_nbytes, timeout_ns);
-
-    if (status == NIXL_OK && __builtin_expect(nxr_region_part(region, rank) == NULL, 0)) {
-        status = await_part("nixl_get_notify", rank, region, dst, nbytes, &timeout_ns);
-    }
-    if (status == NIXL_OK) {
-        status = get("nixl_get_notify", rank, region, offset, dst, nbytes);
-    }
-    return status == NIXL_OK
-               ? nxr_notify_send("nixl_get_notify", rank, tag, msg, msg_nbytes, timeout_ns)
-               : status;
 }

@@ -32,6 +32,17 @@ bool nxr_transfer_put_here(int rank, struct nixl_region *region, uint64_t offset
 int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                      const void *src, size_t nbytes);
 
+/* nixl_get() for `operation`. */
+int nxr_transfer_get(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
+                     void *dst, size_t nbytes);
+
+/*
+ * The part, if a network reaches it and a put of host memory can be tried at once; NULL: nothing is
+ * known of it yet, or it is another kind of part, or something is wrong.
+ */
+struct nxr_part *nxr_transfer_message_part(int rank, struct nixl_region *region, uint64_t offset,
+                                           const void *local, size_t nbytes);
+
 /*
  * A put, and behind it something that must not overtake it. Where the transport keeps the order,
  * that does not wait for the word that the put has arrived, which is one trip more; the caller

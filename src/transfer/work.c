@@ -10,7 +10,7 @@
 #include "config.h"
 
 #include "transfer/work.h"
-#include "sync/device_word.h"
+#include "memory/device_word.h"
 #include "memory/memory.h"
 #include "util/clock.h"
 #include "util/copy.h"

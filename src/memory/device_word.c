@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "sync/device_word.h"
+#include "memory/device_word.h"
 #include "core/subsystem.h"
 #include "core/wait.h"
 

@@ -4,8 +4,8 @@
  * as for peers: it copies the word out, changes it, copies it back, one word at a time. That is
  * one atomicity domain with all calls of the library, not with kernels that use the word.
  */
-#ifndef NXR_SYNC_DEVICE_WORD_H
-#define NXR_SYNC_DEVICE_WORD_H
+#ifndef NXR_MEMORY_DEVICE_WORD_H
+#define NXR_MEMORY_DEVICE_WORD_H
 
 #include "transports/transport.h"
 #include "util/list.h"

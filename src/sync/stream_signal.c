@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Notifications and signals in the order of a CUDA stream of the user's: the public calls. A signal
+ * is a word that the GPU writes behind what the stream did before, and a function of the host
+ * behind that, which wakes a target that sleeps.
+ *
+ * Lock: calls_lock guards the list of the functions that were queued and have not run; what they
+ * would touch is gone after the last finalize, which takes it from them.
+ */
+#include "config.h"
+
+#include "memory/memory.h"
+#include "sync/notify.h"
+#include "sync/stream_signal.h"
+#include "transfer/stream.h"
+#include "transfer/transfer.h"
+#include "util/env.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* A signal that a stream is going to raise. */
+struct raise {
+    struct nxr_list link;
+    struct nxr_part *part; /* NULL: the library has been left meanwhile */
+    nxr_guard_word *hold;
+};
+
+static pthread_mutex_t calls_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_list raises = {&raises, &raises};
+
+/* ---- putting and notifying ------------------------------------------------------------------- */
+
+int nixl_put_notify_on_stream(int rank, struct nixl_region *region, uint64_t offset,
+                              const void *src, size_t nbytes, uint64_t tag, const void *msg,
+                              size_t msg_nbytes, void *stream)
+{
+    static const char operation[] = "nixl_put_notify_on_stream";
+    struct nxr_op op = {.kind = NXR_OP_PUT,
+                        .offset = offset,
+                        .local = (void *)src,
+                        .nbytes = nbytes,
+                        .stream = nxr_stream_of(stream)};
+    int status = nxr_notify_check(operation, rank, msg, msg_nbytes, 0);
+
+    if (status == NIXL_OK) {
+        status = nxr_stream_queue(operation, rank, region, &op, NULL);
+    }
+    /* The put is under way: the notification is held until it has ended, and nobody waits. */
+    return status == NIXL_OK
+               ? nxr_notify_send(operation, rank, tag, msg, msg_nbytes, nxr_env.op_timeout)
+               : status;
+}
+
+/* ---- raising --------------------------------------------------------------------------------- */
+
+/* Call with calls_lock held. */
+static void raise_let_go(struct raise *raise)
+{
+    nxr_guard_release(raise->hold);
+    atomic_fetch_sub_explicit(&raise->part->n_copies, 1, memory_order_release);
+    nxr_list_remove(&raise->link);
+    raise->part = NULL;
+}
+
+/* The driver's thread, behind the write: the word is there. */
+static void raised(void *argument)
+{
+    struct raise *raise = argument;
+
+    pthread_mutex_lock(&calls_lock);
+    if (raise->part != NULL) {
+        nxr_wake_peer(raise->part->peer);
+        raise_let_go(raise);
+    }
+    pthread_mutex_unlock(&calls_lock);
+    free(raise);
+}
+
+/* Keep the part open, here and at its owner, until the stream has written. */
+static struct raise *raise_begin(struct nxr_part *part, int *status_p)
+{
+    struct raise *raise = malloc(sizeof(*raise));
+
+    *status_p = NIXL_ERR_NO_MEMORY;
+    if (raise == NULL) {
+        return NULL;
+    }
+    atomic_fetch_add(&part->n_copies, 1);
+    *status_p = nxr_guard_hold(part, &raise->hold);
+    if (*status_p != NIXL_OK) {
+        atomic_fetch_sub(&part->n_copies, 1);
+        free(raise);
+        return NULL;
+    }
+    raise->part = part;
+    pthread_mutex_lock(&calls_lock);
+    nxr_list_append(&raises, &raise->link);
+    pthread_mutex_unlock(&calls_lock);
+    return raise;
+}
+
+static void raise_undo(struct raise *raise)
+{
+    pthread_mutex_lock(&calls_lock);
+    raise_let_go(raise);
+    pthread_mutex_unlock(&calls_lock);
+    free(raise);
+}
+
+/* Where the stream writes the word: memory that the GPU reaches. NULL: it does not. */
+static void *raised_word_of(struct nxr_part *part, uint64_t offset)
+{
+    if (part->method == NXR_METHOD_DEVICE) {
+        const struct nxr_range *range = nxr_range_find(part->addr);
+
+        return nxr_range_kind(range) == NIXL_MEM_CUDA ? part->addr + offset : NULL;
+    }
+    if (part->method != NXR_METHOD_MEMCPY) {
+        return NULL;
+    }
+    nxr_memory_kind(NIXL_MEM_CUDA)
+        ->pin(part->addr, part->mapped_nbytes != 0 ? part->mapped_nbytes : part->nbytes);
+    return part->addr + offset;
+}
+
+static int fail_stream(const char *operation, int rank, int status, const char *why)
+{
+    return nxr_fail(status, operation, rank, "", 0, "%s", why);
+}
+
+int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t offset, uint64_t value,
+                              void *stream)
+{
+    static const char operation[] = "nixl_signal_set_on_stream";
+    struct nxr_part *part;
+    struct raise *raise;
+    char why[160];
+    void *word;
+    int status = nxr_transfer_find_part(operation, rank, region, offset, sizeof(value), &part);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if ((part->key.addr + offset) % sizeof(value) != 0) {
+        return fail_stream(operation, rank, NIXL_ERR_INVALID_ARG,
+                           "the signal is not aligned to its 8 bytes");
+    }
+    raise = raise_begin(part, &status);
+    if (raise == NULL) {
+        return nxr_transfer_fail(operation, status, region, part);
+    }
+    word = raised_word_of(part, offset);
+    if (word == NULL) {
+        raise_undo(raise);
+        return fail_stream(operation, rank, NIXL_ERR_UNSUPPORTED,
+                           "the GPU does not reach that part: synchronise the stream and use "
+                           "nixl_signal_set()");
+    }
+    status = nxr_stream_write(nxr_stream_of(stream), word, value, why, sizeof(why));
+    if (status != NIXL_OK) {
+        raise_undo(raise);
+        return fail_stream(operation, rank, status, why);
+    }
+    status = nxr_stream_call(nxr_stream_of(stream), raised, raise, why, sizeof(why));
+    /* The word will be written: who is queued behind it cannot be taken back, nor let go early. */
+    return status == NIXL_OK ? status : fail_stream(operation, rank, status, why);
+}
+
+void nxr_stream_signals_leave(void)
+{
+    pthread_mutex_lock(&calls_lock);
+    while (!nxr_list_is_empty(&raises)) {
+        raise_let_go(nxr_list_entry(raises.next, struct raise, link));
+    }
+    pthread_mutex_unlock(&calls_lock);
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+/* The words of host regions must be known to the GPU. False: it is in no region of this rank. */
+static bool is_reachable(const uint64_t *word)
+{
+    struct nxr_memory memory;
+
+    if (nxr_range_kind(nxr_range_find(word)) == NIXL_MEM_CUDA) {
+        return true;
+    }
+    if (!nxr_region_own_memory(word, &memory) || memory.kind != &nxr_memory_host) {
+        return false;
+    }
+    nxr_memory_kind(NIXL_MEM_CUDA)
+        ->pin(memory.addr, memory.mapped_nbytes != 0 ? memory.mapped_nbytes : memory.nbytes);
+    return true;
+}
+
+int nixl_signal_wait_on_stream(const uint64_t *word, enum nixl_compare compare, uint64_t value,
+                               void *stream)
+{
+    static const char operation[] = "nixl_signal_wait_on_stream";
+    char why[160];
+    int status = nxr_check_ready(operation);
+
+    if (status != NIXL_OK) {
+        return status;
+    }
+    if (word == NULL || (uintptr_t)word % sizeof(*word) != 0) {
+        return fail_stream(operation, -1, NIXL_ERR_INVALID_ARG,
+                           "the word is NULL or not aligned to 8 bytes");
+    }
+    if (compare != NIXL_EQ && compare != NIXL_GE) {
+        return fail_stream(operation, -1, NIXL_ERR_INVALID_ARG,
+                           "a stream compares by NIXL_EQ or NIXL_GE only");
+    }
+    status = nxr_memory_kind(NIXL_MEM_CUDA)->start(why, sizeof(why));
+    if (status != NIXL_OK) {
+        return fail_stream(operation, -1, NIXL_ERR_UNSUPPORTED, why);
+    }
+    if (!is_reachable(word)) {
+        return fail_stream(operation, -1, NIXL_ERR_INVALID_ARG,
+                           "the word is in no host or CUDA region of this rank");
+    }
+    status =
+        nxr_stream_wait(nxr_stream_of(stream), word, value, compare == NIXL_EQ, why, sizeof(why));
+    return status == NIXL_OK ? status : fail_stream(operation, -1, status, why);
+}
