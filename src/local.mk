@@ -134,6 +134,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/sync/stream_signal.c %D%/sync/stream_signal.h \
 	%D%/sync/word.c %D%/sync/word.h \
 	%D%/sync/word_nb.c \
+	%D%/sync/xfer_notify.c \
 	%D%/pair/pair.h \
 	%D%/pair/pair_expose.c \
 	%D%/pair/pair_handle.c \

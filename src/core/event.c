@@ -9,10 +9,8 @@
 #include "core/event.h"
 #include "core/job.h"
 #include "net/net.h"
-#include "sync/notify.h"
 #include "core/service.h"
 #include "memory/device.h"
-#include "pair/pair.h"
 #include "core/request.h"
 #include "util/log.h"
 #include "util/status.h"
@@ -159,6 +157,7 @@ int nixl_event_arm(void)
     int status = nxr_check_ready("nixl_event_arm");
     struct nxr_control *control = nxr_job.control;
     uint64_t count;
+    bool has_news;
 
     if (status != NIXL_OK) {
         return status;
@@ -171,8 +170,8 @@ int nixl_event_arm(void)
     nxr_device_arm();
     atomic_fetch_or_explicit(&control->sleep_flags, NXR_SLEEP_EVENT_FD, memory_order_relaxed);
     nxr_barrier_heavy();
-    nxr_exposures_look();
-    if (nxr_inbox_has_any() || has_event(NULL) || nxr_request_any_done()) {
+    has_news = nxr_subsystems_has_news(); /* that may end requests */
+    if (has_news || has_event(NULL) || nxr_request_any_done()) {
         atomic_fetch_and_explicit(&control->sleep_flags, ~(uint32_t)NXR_SLEEP_EVENT_FD,
                                   memory_order_relaxed);
         return NIXL_INPROGRESS;

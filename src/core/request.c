@@ -7,7 +7,6 @@
 
 #include "core/request.h"
 #include "core/subsystem.h"
-#include "sync/notify.h"
 #include "core/progress.h"
 #include "transfer/stage.h"
 #include "transfer/transfer.h"
@@ -32,6 +31,14 @@ static _Atomic uint32_t n_done_unseen;
 bool nxr_request_any_done(void)
 {
     return atomic_load_explicit(&n_done_unseen, memory_order_acquire) != 0;
+}
+
+/* Something may have been held back behind puts that have ended. */
+static inline void request_send_held(struct nxr_peer *peer)
+{
+    if (atomic_load_explicit(&peer->n_held, memory_order_acquire) != 0) {
+        nxr_subsystems_puts_ended(peer);
+    }
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
@@ -89,7 +96,7 @@ static bool goes_on(struct nixl_req *req)
     nxr_list_append(&begun, &req->link);
     (void)stop_pending(req);
     pthread_mutex_unlock(&requests_lock);
-    nxr_notify_send_held(peer);
+    request_send_held(peer);
     nxr_service_kick();
     return true;
 }
@@ -146,7 +153,7 @@ void nxr_request_end(struct nixl_req *req, int status)
     if (is_freed) {
         free(req);
     }
-    nxr_notify_send_held(peer);
+    request_send_held(peer);
     if (has_begun) {
         nxr_service_kick();
     }
@@ -290,7 +297,7 @@ static void request_start(struct nixl_req *req)
             status = op->transport->start(op);
         }
         if (status == NIXL_INPROGRESS) {
-            nxr_notify_send_held(peer);
+            request_send_held(peer);
             return;
         }
     }

@@ -84,6 +84,31 @@ void nxr_subsystems_drive(void)
     UPWARDS(drive)
 }
 
+void nxr_subsystems_peer_linked(struct nxr_peer *peer)
+{
+    UPWARDS(peer_linked, peer)
+}
+
+void nxr_subsystems_puts_ended(struct nxr_peer *peer)
+{
+    UPWARDS(puts_ended, peer)
+}
+
+void nxr_subsystems_region_closing(const struct nixl_region *region)
+{
+    UPWARDS(region_closing, region)
+}
+
+bool nxr_subsystems_has_news(void)
+{
+    bool has_news = false;
+
+    for (size_t i = 0; i < n_subsystems; i++) {
+        has_news |= subsystems[i]->has_news != NULL && subsystems[i]->has_news();
+    }
+    return has_news;
+}
+
 bool nxr_subsystems_has_left(int rank)
 {
     for (size_t i = 0; i < n_subsystems; i++) {

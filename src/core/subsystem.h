@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct nixl_region;
 struct nxr_peer;
 
 struct nxr_subsystem {
@@ -35,6 +36,18 @@ struct nxr_subsystem {
 
     /* Likewise, when no thread of the user has for a while. Service thread, without locks. */
     void (*drive)(void);
+
+    /* A way to the peer has been chosen; it is not up yet. Holds job.lock. */
+    void (*peer_linked)(struct nxr_peer *peer);
+
+    /* Send what peer->n_held counts, as far as no put is under way. Any thread, for each put. */
+    void (*puts_ended)(struct nxr_peer *peer);
+
+    /* The program closes a region of its own, which is still published. Without locks. */
+    void (*region_closing)(const struct nixl_region *region);
+
+    /* See what has come: does something wait that nixl_event_arm() has to tell? Without locks. */
+    bool (*has_news)(void);
 
     /* ---- a peer has died or left, in order; holds job.lock ----------------------------------- */
 
@@ -78,14 +91,18 @@ void nxr_subsystems_set(const struct nxr_subsystem *const *list, size_t n);
 void nxr_subsystems_compose(void);
 
 /*
- * Each calls that slot of all. `listen` ends at the first failure, which it returns; `tick`
- * returns the earliest time; of `progress` and `has_left` one true answer makes the whole true.
+ * Each calls that slot of all. `listen` ends at the first failure, which it returns; `tick` returns
+ * the earliest time; of `progress`, `has_news` and `has_left` one true answer makes the whole true.
  */
 int nxr_subsystems_listen(void);
 int64_t nxr_subsystems_tick(int64_t now);
 void nxr_subsystems_serve(void);
 bool nxr_subsystems_progress(void);
 void nxr_subsystems_drive(void);
+void nxr_subsystems_peer_linked(struct nxr_peer *peer);
+void nxr_subsystems_puts_ended(struct nxr_peer *peer);
+void nxr_subsystems_region_closing(const struct nixl_region *region);
+bool nxr_subsystems_has_news(void);
 bool nxr_subsystems_has_left(int rank);
 void nxr_subsystems_peer_ending(struct nxr_peer *peer);
 void nxr_subsystems_peer_ended(struct nxr_peer *peer);

@@ -17,7 +17,6 @@
 #include "control/neighbour.h"
 #include "host/word_ask.h"
 #include "net/net.h"
-#include "sync/notify.h"
 #include "region/region.h"
 #include "core/route.h"
 #include "util/clock.h"
@@ -258,7 +257,7 @@ static void start_link(struct nxr_peer *peer, struct nxr_control *control,
     peer->transport =
         nxr_route_choose(peer->rank == nxr_job.rank ? NIXL_SCOPE_SELF : NIXL_SCOPE_LOCAL,
                          peer->why_not, sizeof(peer->why_not));
-    nxr_inbox_add(peer);
+    nxr_subsystems_peer_linked(peer);
     set_link(peer, NXR_LINK_UP);
 }
 

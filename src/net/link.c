@@ -7,7 +7,6 @@
 
 #include "net/state.h"
 #include "core/subsystem.h"
-#include "sync/notify.h"
 #include "core/route.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -131,7 +130,7 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
     net_unlock();
     peer->net = np;
     peer->transport = &np->messages->transport;
-    nxr_inbox_add(peer);
+    nxr_subsystems_peer_linked(peer);
     atomic_store_explicit(&nxr_net.peers[peer->rank], np, memory_order_release);
     nxr_info(NET, "rank %d on %s is to be reached by %s%s%s", peer->rank, np->card.head.host,
              np->messages->module->name, np->bulk != np->messages ? ", bulk by " : "",

@@ -83,20 +83,6 @@ static inline int nxr_pair_status(uint64_t word)
     return -(int)(word & NXR_PAIR_STATUS_MASK);
 }
 
-/* ---- the exposer (pair_expose.c) ------------------------------------------------------------- */
-
-/* Has an exposed buffer come to its end? Then its request has. Any thread, job.lock may be held. */
-void nxr_exposures_look(void);
-
-/* A region of this rank is about to be closed: what is not begun of it is canceled. */
-void nxr_exposures_withdraw(const struct nixl_region *region);
-
-/* End those whose lifetime is over; when to look again. Service thread, job.lock. */
-int64_t nxr_exposures_tick(int64_t now);
-
-/* The last finalize: end all. */
-void nxr_exposures_stop(void);
-
 /* ---- handles to the regions of others (pair_handle.c) ---------------------------------------- */
 
 struct nxr_pair_handle {

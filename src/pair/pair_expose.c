@@ -164,7 +164,8 @@ static void exposure_look(struct nxr_exposure *exposure)
     }
 }
 
-void nxr_exposures_look(void)
+/* Has an exposed buffer come to its end? Then its request has. Any thread, job.lock may be held. */
+static void exposures_look(void)
 {
     struct nxr_list *link, *after;
 
@@ -223,7 +224,8 @@ static void expose_describe(const struct nixl_req *req, char *text, size_t nbyte
 static const struct nxr_req_owner expose_owner = {
     .is_unflushed = true, .stop = expose_stop, .look = expose_look, .describe = expose_describe};
 
-void nxr_exposures_withdraw(const struct nixl_region *region)
+/* A region of this rank is about to be closed: what is not begun of it is canceled. */
+static void exposures_withdraw(const struct nixl_region *region)
 {
     struct nxr_list *link, *after;
 
@@ -241,7 +243,8 @@ void nxr_exposures_withdraw(const struct nixl_region *region)
     pthread_mutex_unlock(&exposures_lock);
 }
 
-int64_t nxr_exposures_tick(int64_t now)
+/* End those whose lifetime is over; when to look again. Service thread, job.lock. */
+static int64_t exposures_tick(int64_t now)
 {
     int64_t next = atomic_load_explicit(&next_expiry, memory_order_relaxed);
     struct nxr_list *link, *after;
@@ -265,7 +268,8 @@ int64_t nxr_exposures_tick(int64_t now)
     return next;
 }
 
-void nxr_exposures_stop(void)
+/* The last finalize: end all. */
+static void exposures_stop(void)
 {
     pthread_mutex_lock(&exposures_lock);
     while (!nxr_list_is_empty(&exposed)) {
@@ -467,13 +471,22 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
 static void pair_death_known(const struct nxr_peer *peer)
 {
     (void)peer;
-    nxr_exposures_look();
+    exposures_look();
+}
+
+/* A request that ends by this is the news. */
+static bool pair_has_news(void)
+{
+    exposures_look();
+    return false;
 }
 
 const struct nxr_subsystem nxr_pair_subsystem = {
     .name = "pair",
-    .tick = nxr_exposures_tick,
+    .tick = exposures_tick,
+    .region_closing = exposures_withdraw,
+    .has_news = pair_has_news,
     .death_known = pair_death_known,
-    .quiesce = nxr_exposures_stop,
+    .quiesce = exposures_stop,
     .stop = nxr_pair_handles_drop,
 };

@@ -6,12 +6,12 @@
 #include "config.h"
 
 #include "region/region.h"
+#include "core/subsystem.h"
 #include "core/route.h"
 #include "memory/choose.h"
 #include "memory/memory.h"
 #include "net/net.h"
 #include "transfer/window.h"
-#include "pair/pair.h"
 #include "core/progress.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -359,7 +359,7 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
         return status;
     }
     if (region->published != NULL) {
-        nxr_exposures_withdraw(region);
+        nxr_subsystems_region_closing(region);
         pthread_mutex_lock(&nxr_job.lock);
         if (!region->is_revoked) {
             region->is_revoked = true;

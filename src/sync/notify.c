@@ -331,6 +331,9 @@ const struct nxr_subsystem nxr_notify_subsystem = {
     .name = "notify",
     .tick = nxr_notify_tick,
     .serve = nxr_notify_retry,
+    .peer_linked = nxr_inbox_add,
+    .puts_ended = nxr_notify_send_held,
+    .has_news = nxr_inbox_has_any,
     .peer_ended = nxr_notify_send_held,
     .stop = nxr_inbox_reset,
 };

@@ -66,7 +66,7 @@ static void xfer_drop(struct nixl_xfer *xfer)
     free(xfer->sides[NIXL_XFER_LOCAL].blocks);
     free(xfer->sides[NIXL_XFER_REMOTE].blocks);
     free(xfer->staged);
-    free(xfer->msg);
+    free(xfer->follower);
     free(xfer->spare);
 }
 

@@ -98,10 +98,11 @@ struct nixl_xfer {
     uint64_t n_pieces;
     int64_t started_at;
     uint64_t estimated_ns;
-    bool has_note; /* the rank is notified behind it */
-    uint64_t tag;
-    size_t msg_nbytes;
-    unsigned char *msg; /* [NIXL_NOTE_MAX], made when first needed */
+
+    /* What follows a start that ends well, before what is sent behind it; NULL: nothing. */
+    int (*then)(struct nixl_xfer *xfer);
+    void *follower; /* what `then` needs: malloc()ed, and freed with the transfer; or NULL */
+    size_t follower_nbytes;
 
     _Atomic int failure;          /* not NIXL_OK: nothing more is begun */
     struct nxr_part *failed_part; /* where; read once nothing is under way */
@@ -164,6 +165,18 @@ void nxr_xfer_cancel_slots(struct nixl_xfer *xfer);
 
 void nxr_xfer_free_slots(struct nixl_xfer *xfer);
 uint64_t nxr_xfer_slots_nbytes(const struct nixl_xfer *xfer);
+
+/* ---- starting (xfer_run.c) ------------------------------------------------------------------- */
+
+/* Claim the transfer for a start. NIXL_OK, or NIXL_ERR_IN_USE, recorded. */
+int nxr_xfer_claim(const char *operation, struct nixl_xfer *xfer);
+
+/* Not started: all is as before. Returns `status`. */
+int nxr_xfer_unclaim(struct nixl_xfer *xfer, int status);
+
+/* nixl_xfer_start() of a transfer that is claimed, for `operation`. */
+int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer,
+                   int (*then)(struct nixl_xfer *xfer), struct nixl_req **req_p);
 
 /* ---- driving (xfer_run.c) -------------------------------------------------------------------- */
 

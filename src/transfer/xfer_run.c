@@ -13,7 +13,6 @@
 
 #include "transfer/copier.h"
 #include "core/service.h"
-#include "sync/notify.h"
 #include "core/progress.h"
 #include "core/request.h"
 #include "transfer/transfer.h"
@@ -131,9 +130,9 @@ static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
     if (status == NIXL_ERR_STALE) {
         nxr_region_mark_stale(xfer->failed_part);
     }
-    /* The request still holds notifications back: this one waits for it, and others behind it. */
-    if (status == NIXL_OK && xfer->has_note) {
-        status = nxr_notify_hand_over(xfer->peer, xfer->tag, xfer->msg, xfer->msg_nbytes);
+    /* The request still holds notifications back: what follows comes before those behind it. */
+    if (status == NIXL_OK && xfer->then != NULL) {
+        status = xfer->then(xfer);
     }
     pthread_mutex_lock(&nxr_xfers_lock);
     if (req != NULL) {
@@ -245,8 +244,7 @@ static const struct nxr_req_owner xfer_run_owner = {
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* Claim the transfer for a start. */
-static int claim(const char *operation, struct nixl_xfer *xfer)
+int nxr_xfer_claim(const char *operation, struct nixl_xfer *xfer)
 {
     bool is_taken;
 
@@ -265,8 +263,7 @@ static int claim(const char *operation, struct nixl_xfer *xfer)
                     : NIXL_OK;
 }
 
-/* Not started: all is as before. */
-static int unclaim(struct nixl_xfer *xfer, int status)
+int nxr_xfer_unclaim(struct nixl_xfer *xfer, int status)
 {
     pthread_mutex_lock(&nxr_xfers_lock);
     xfer->is_running = false;
@@ -309,7 +306,7 @@ static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
     xfer->spare = NULL;
     req->operation = operation;
     req->op = (struct nxr_op){.kind = xfer->kind, .nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes};
-    nxr_request_has_begun(req, xfer->peer, xfer->kind == NXR_OP_PUT || xfer->has_note);
+    nxr_request_has_begun(req, xfer->peer, xfer->kind == NXR_OP_PUT || xfer->then != NULL);
     *req_p = req;
     pthread_mutex_lock(&nxr_xfers_lock);
     xfer->req = req;
@@ -347,17 +344,19 @@ static uint64_t start_nbytes(const struct nixl_xfer *xfer)
     return nbytes <= 2 * NXR_AT_ONCE_NBYTES ? 2 * NXR_AT_ONCE_NBYTES : NXR_AT_ONCE_NBYTES;
 }
 
-static int xfer_run_start(const char *operation, struct nixl_xfer *xfer, struct nixl_req **req_p)
+int nxr_xfer_start(const char *operation, struct nixl_xfer *xfer,
+                   int (*then)(struct nixl_xfer *xfer), struct nixl_req **req_p)
 {
     bool is_over;
     enum turn turn;
     int status;
 
+    xfer->then = then;
     xfer->estimated_ns = nxr_xfer_estimate(xfer);
     xfer->started_at = nxr_now_ns();
     status = xfer_run_prepare(operation, xfer);
     if (status != NIXL_OK) {
-        return unclaim(xfer, status);
+        return nxr_xfer_unclaim(xfer, status);
     }
     turn = xfer_run_drive(xfer, start_nbytes(xfer));
     pthread_mutex_lock(&nxr_xfers_lock);
@@ -376,39 +375,7 @@ int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p)
     int status = nxr_xfer_check("nixl_xfer_start", xfer);
 
     if (status == NIXL_OK) {
-        status = claim("nixl_xfer_start", xfer);
+        status = nxr_xfer_claim("nixl_xfer_start", xfer);
     }
-    if (status != NIXL_OK) {
-        return status;
-    }
-    xfer->has_note = false;
-    return xfer_run_start("nixl_xfer_start", xfer, req_p);
-}
-
-int nixl_xfer_start_notify(struct nixl_xfer *xfer, uint64_t tag, const void *msg, size_t msg_nbytes,
-                           struct nixl_req **req_p)
-{
-    const char *operation = "nixl_xfer_start_notify";
-    int status = nxr_xfer_check(operation, xfer);
-
-    if (status == NIXL_OK) {
-        status = nxr_notify_check(operation, xfer->rank, msg, msg_nbytes, 0);
-    }
-    if (status == NIXL_OK) {
-        status = claim(operation, xfer);
-    }
-    if (status != NIXL_OK) {
-        return status;
-    }
-    if (msg_nbytes > 0 && xfer->msg == NULL && (xfer->msg = malloc(NIXL_NOTE_MAX)) == NULL) {
-        return unclaim(xfer, nxr_fail(NIXL_ERR_NO_MEMORY, operation, xfer->rank, "", 0,
-                                      "no memory for the message"));
-    }
-    if (msg_nbytes > 0) {
-        memcpy(xfer->msg, msg, msg_nbytes);
-    }
-    xfer->has_note = true;
-    xfer->tag = tag;
-    xfer->msg_nbytes = msg_nbytes;
-    return xfer_run_start(operation, xfer, req_p);
+    return status == NIXL_OK ? nxr_xfer_start("nixl_xfer_start", xfer, NULL, req_p) : status;
 }
