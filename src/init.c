@@ -24,8 +24,10 @@
 #include "host/link.h"
 #include "host/liveness.h"
 #include "host/word_serve.h"
+#include "memory/cuda/kind.h"
 #include "memory/device.h"
 #include "memory/memory.h"
+#include "memory/vulkan/kind.h"
 #include "net/net.h"
 #include "pair/pair.h"
 #include "region/region.h"
@@ -37,6 +39,9 @@
 #include "transfer/window.h"
 #include "transfer/work.h"
 #include "transfer/xfer.h"
+#include "transports/gpu/gpu.h"
+#include "transports/self/self.h"
+#include "transports/shm/shm.h"
 #include "util/clock.h"
 #include "util/coll_table.h"
 #include "util/env.h"
@@ -102,6 +107,12 @@ static const struct nxr_subsystem *const all_subsystems[] = {
 
 void nxr_subsystems_compose(void)
 {
+    nxr_memory_register(&nxr_memory_vulkan);
+    nxr_memory_register(&nxr_memory_cuda);       /* behind Vulkan, whose memory it may know, too */
+    nxr_transport_register(&nxr_transport_self); /* by cost */
+    nxr_transport_register(&nxr_transport_shm);
+    nxr_transport_register(&nxr_transport_cuda_ipc);
+    nxr_transport_register(&nxr_transport_vulkan_ipc);
     nxr_subsystems_set(all_subsystems, sizeof(all_subsystems) / sizeof(all_subsystems[0]));
 }
 

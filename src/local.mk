@@ -16,7 +16,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/core/op_list.h \
 	%D%/core/peer.c \
 	%D%/core/progress.c %D%/core/progress.h \
-	%D%/core/range.c \
+	%D%/core/range.c %D%/core/range.h \
 	%D%/core/request.c %D%/core/request.h \
 	%D%/core/request_calls.c \
 	%D%/core/route.c %D%/core/route.h \
@@ -50,7 +50,9 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/memory/cuda/cuda_reduce.c \
 	%D%/memory/cuda/cuda_scatter.c \
 	%D%/memory/cuda/cuda_stream.c \
+	%D%/memory/cuda/kind.h \
 	%D%/memory/cuda/stream.h \
+	%D%/memory/vulkan/kind.h \
 	%D%/control/dispatch.c %D%/control/dispatch.h \
 	%D%/control/farewell.c %D%/control/farewell.h \
 	%D%/control/neighbour.c %D%/control/neighbour.h \

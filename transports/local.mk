@@ -5,7 +5,7 @@ noinst_LTLIBRARIES += %D%/libnxr_transports.la
 	%D%/gpu/gpu.c %D%/gpu/gpu.h \
 	%D%/transport.c %D%/transport.h \
 	%D%/gpu/cuda_ipc.c \
-	%D%/self/self.c \
+	%D%/self/self.c %D%/self/self.h \
 	%D%/shm/shm.c %D%/shm/shm.h \
 	%D%/shm/vm.c \
 	%D%/gpu/vulkan_ipc.c

@@ -5,19 +5,21 @@
 #include "transports/transport.h"
 #include "util/copy.h"
 
-extern const struct nxr_transport nxr_transport_cuda_ipc;
-extern const struct nxr_transport nxr_transport_self;
-extern const struct nxr_transport nxr_transport_shm;
-extern const struct nxr_transport nxr_transport_vulkan_ipc;
+#include <assert.h>
 
-/* By cost, the cheapest first. */
-const struct nxr_transport *const nxr_transports[] = {
-    &nxr_transport_self,
-    &nxr_transport_shm,
-    &nxr_transport_cuda_ipc,
-    &nxr_transport_vulkan_ipc,
-};
-const size_t nxr_n_transports = sizeof(nxr_transports) / sizeof(nxr_transports[0]);
+const struct nxr_transport *nxr_transports[NXR_MAX_TRANSPORTS];
+size_t nxr_n_transports;
+
+void nxr_transport_register(const struct nxr_transport *transport)
+{
+    for (size_t i = 0; i < nxr_n_transports; i++) {
+        if (nxr_transports[i] == transport) {
+            return;
+        }
+    }
+    assert(nxr_n_transports < NXR_MAX_TRANSPORTS);
+    nxr_transports[nxr_n_transports++] = transport;
+}
 
 void nxr_copy_list(char *base, enum nxr_op_kind kind, const struct nxr_piece *pieces,
                    size_t n_pieces)

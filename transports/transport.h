@@ -568,9 +568,16 @@ struct nxr_transport {
     int (*signal)(struct nxr_part *part, const struct nxr_atomic *atomic);
 };
 
-/* The registered transports, cheapest first, and how many. */
-extern const struct nxr_transport *const nxr_transports[];
-extern const size_t nxr_n_transports;
+/* The registered transports, cheapest first, and how many. Constant once the library has begun. */
+#define NXR_MAX_TRANSPORTS 16u
+extern const struct nxr_transport *nxr_transports[NXR_MAX_TRANSPORTS];
+extern size_t nxr_n_transports;
+
+/*
+ * Add a transport at the end of the list; one that is there already is not added again. One thread,
+ * before the library begins.
+ */
+void nxr_transport_register(const struct nxr_transport *transport);
 
 /* move_list() of a part that lies mapped at `base` and was entered. */
 void nxr_copy_list(char *base, enum nxr_op_kind kind, const struct nxr_piece *pieces,

@@ -8,8 +8,7 @@
 #define _GNU_SOURCE
 #include "config.h"
 
-#include "memory/cuda/cuda.h"
-#include "memory/memory.h"
+#include "core/range.h"
 #include "util/status.h"
 
 #include <pthread.h>
@@ -21,7 +20,13 @@ _Atomic uint64_t nxr_range_bounds;
 static pthread_rwlock_t range_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct nxr_range **ranges; /* by address */
 static size_t n_ranges, n_room;
-static atomic_bool is_anywhere; /* a driver is in the process */
+static atomic_bool is_anywhere;                 /* a driver is in the process */
+static const struct nxr_range_drivers *drivers; /* NULL: there are none to ask */
+
+void nxr_range_set_drivers(const struct nxr_range_drivers *them)
+{
+    drivers = them;
+}
 
 /* The first range that ends behind `addr`; n_ranges if none does. */
 static size_t find_index(uintptr_t addr)
@@ -111,7 +116,7 @@ void nxr_range_remove(struct nxr_range *range)
 
 static void look_for_driver(void)
 {
-    if (nxr_cuda_is_in_process()) {
+    if (drivers != NULL && drivers->is_in_process()) {
         pthread_rwlock_wrlock(&range_lock);
         atomic_store(&is_anywhere, true);
         set_bounds();
@@ -172,15 +177,10 @@ const struct nxr_range *nxr_range_find(const void *addr)
         is_on_stack((uintptr_t)addr)) {
         return found;
     }
-    return nxr_cuda_loose_range(addr);
+    return drivers->classify(addr);
 }
 
 bool nxr_range_is_device_at(uintptr_t addr)
 {
     return nxr_range_find((const void *)addr) != NULL;
-}
-
-enum nixl_mem_kind nxr_range_kind(const struct nxr_range *range)
-{
-    return range != NULL ? range->kind->kind : NIXL_MEM_HOST;
 }

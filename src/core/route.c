@@ -10,10 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_TRANSPORTS 16
-
-static bool is_usable[MAX_TRANSPORTS];
-static char why_not[MAX_TRANSPORTS][96];
+static bool is_usable[NXR_MAX_TRANSPORTS];
+static char why_not[NXR_MAX_TRANSPORTS][96];
 
 static bool is_in_list(const char *list, const char *name)
 {

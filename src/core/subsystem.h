@@ -85,8 +85,8 @@ struct nxr_subsystem {
 void nxr_subsystems_set(const struct nxr_subsystem *const *list, size_t n);
 
 /*
- * Name those of the library (init.c): for nixl_init(), and for unit tests that run parts without
- * it.
+ * Name those of the library, and register its memory kinds and transports (init.c): for
+ * nixl_init(), and for unit tests that run parts without it. Again is harmless.
  */
 void nxr_subsystems_compose(void);
 

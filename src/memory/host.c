@@ -6,7 +6,6 @@
 #include "config.h"
 
 #include "core/control.h"
-#include "memory/cuda/cuda.h"
 #include "memory/memory.h"
 #include "transports/transport.h"
 #include "util/available.h"
@@ -189,7 +188,7 @@ static void host_memory_pin(struct nxr_memory *memory)
 {
     char reason[128] = "";
 
-    if (nxr_cuda_pin_now(memory->addr, memory->mapped_nbytes, reason, sizeof(reason))) {
+    if (nxr_memory_page_lock(memory->addr, memory->mapped_nbytes, reason, sizeof(reason))) {
         memory->strategy = NIXL_MEM_PINNED;
     } else {
         snprintf(memory->note, sizeof(memory->note), "not pinned: %s", reason);

@@ -1,25 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of memory kinds, and which of them a call is for. No state but what was started; no
- * lock: a kind's start() has its own.
+ * The list of memory kinds, and which of them a call is for. The list is constant once the library
+ * has begun; no lock: a kind's start() has its own.
  */
 #include "config.h"
 
 #include "memory/memory.h"
 #include "core/subsystem.h"
 
-static const struct nxr_memory_kind *const kind_kinds[] = {
-    &nxr_memory_host,
-    &nxr_memory_vulkan, /* before CUDA, which may know its memory, too */
-    &nxr_memory_cuda,
-};
-#define N_KINDS (sizeof(kind_kinds) / sizeof(kind_kinds[0]))
+#include <assert.h>
+#include <stdio.h>
+
+#define MAX_KINDS 8u
+
+static const struct nxr_memory_kind *memory_kinds[MAX_KINDS] = {&nxr_memory_host};
+static size_t n_memory_kinds = 1;
+
+/* ---- memory that no kind has made ------------------------------------------------------------ */
+
+static bool kind_is_in_process(void)
+{
+    for (size_t i = 0; i < n_memory_kinds; i++) {
+        if (memory_kinds[i]->is_in_process != NULL && memory_kinds[i]->is_in_process()) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct nxr_range *kind_classify(const void *addr)
+{
+    const struct nxr_range *range = NULL;
+
+    for (size_t i = 0; i < n_memory_kinds && range == NULL; i++) {
+        range = memory_kinds[i]->classify != NULL ? memory_kinds[i]->classify(addr) : NULL;
+    }
+    return range;
+}
+
+static const struct nxr_range_drivers kind_drivers = {kind_is_in_process, kind_classify};
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+void nxr_memory_register(const struct nxr_memory_kind *kind)
+{
+    if (nxr_memory_kind(kind->kind) != NULL) {
+        return;
+    }
+    assert(n_memory_kinds < MAX_KINDS);
+    memory_kinds[n_memory_kinds++] = kind;
+    nxr_range_set_drivers(&kind_drivers);
+}
 
 const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind)
 {
-    for (size_t i = 0; i < N_KINDS; i++) {
-        if (kind_kinds[i]->kind == kind) {
-            return kind_kinds[i];
+    for (size_t i = 0; i < n_memory_kinds; i++) {
+        if (memory_kinds[i]->kind == kind) {
+            return memory_kinds[i];
         }
     }
     return NULL;
@@ -27,9 +64,9 @@ const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind)
 
 const struct nxr_memory_kind *nxr_memory_owner(const void *addr)
 {
-    for (size_t i = 0; i < N_KINDS; i++) {
-        if (kind_kinds[i] != &nxr_memory_host && kind_kinds[i]->owns(addr)) {
-            return kind_kinds[i];
+    for (size_t i = 0; i < n_memory_kinds; i++) {
+        if (memory_kinds[i] != &nxr_memory_host && memory_kinds[i]->owns(addr)) {
+            return memory_kinds[i];
         }
     }
     return &nxr_memory_host;
@@ -37,16 +74,33 @@ const struct nxr_memory_kind *nxr_memory_owner(const void *addr)
 
 void nxr_memory_stop_all(void)
 {
-    for (size_t i = 0; i < N_KINDS; i++) {
-        kind_kinds[i]->stop();
+    for (size_t i = 0; i < n_memory_kinds; i++) {
+        memory_kinds[i]->stop();
     }
     nxr_loader_forget();
 }
 
+enum nixl_mem_kind nxr_range_kind(const struct nxr_range *range)
+{
+    return range != NULL ? range->kind->kind : NIXL_MEM_HOST;
+}
+
+bool nxr_memory_page_lock(void *addr, size_t nbytes, char *why, size_t why_nbytes)
+{
+    snprintf(why, why_nbytes, "no kind of memory here page-locks");
+    for (size_t i = 0; i < n_memory_kinds; i++) {
+        if (memory_kinds[i]->page_lock != NULL &&
+            memory_kinds[i]->page_lock(addr, nbytes, why, why_nbytes)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void nxr_memory_unpin(void *addr)
 {
-    for (size_t i = 0; i < N_KINDS; i++) {
-        kind_kinds[i]->unpin(addr);
+    for (size_t i = 0; i < n_memory_kinds; i++) {
+        memory_kinds[i]->unpin(addr);
     }
 }
 

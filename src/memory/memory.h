@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory kinds: how memory of each kind is had, handed to peers, reached and copied. One table for
- * each kind, in a file of its own: host.c, cuda.c, vulkan.c. What transports need of them stands in
- * transports/transport.h, under "device memory"; kind.c passes it on to the tables.
+ * Memory kinds: how memory of each kind is allocated, handed to peers, reached and copied. Each has
+ * one table: host.c, cuda/cuda.c, vulkan/vulkan.c. kind.c has the list of them, which init.c
+ * composes. What transports need of them stands in transports/transport.h, under "device memory";
+ * kind.c passes it on to the tables.
  *
  * A driver is loaded and started at the first call that needs it, never before, and its kind's
  * start() tells in words why it cannot be used. Functions run in any thread unless they say
@@ -11,6 +12,7 @@
 #ifndef NXR_MEMORY_MEMORY_H
 #define NXR_MEMORY_MEMORY_H
 
+#include "core/range.h"
 #include "nixlrun.h"
 #include "transports/transport.h"
 
@@ -102,16 +104,36 @@ struct nxr_memory_kind {
     void (*unpin)(void *addr);
 
     /*
+     * The same as a must: start the kind, and page-lock that host memory for all its devices. False
+     * and one line in `why`: it could not. NULL: the kind cannot page-lock.
+     */
+    bool (*page_lock)(void *addr, size_t nbytes, char *why, size_t why_nbytes);
+
+    /*
      * What to expect of copies from or to that memory: with host memory, or, if not is_with_host,
      * with other memory of the kind. `range` is NULL for memory of another host. Starts nothing.
      */
     struct nxr_copy_rate (*expect)(const struct nxr_range *range, bool is_with_host);
 
+    /*
+     * Memory that the kind did not make: as in struct nxr_range_drivers (core/range.h). NULL, both:
+     * all memory of the kind was made here.
+     */
+    bool (*is_in_process)(void);
+    const struct nxr_range *(*classify)(const void *addr);
+
     /* The PCI address of the device that has that memory, as 0000:3b:00.0; "": not known. */
     const char *(*pci)(const struct nxr_range *range);
 };
 
-extern const struct nxr_memory_kind nxr_memory_host, nxr_memory_cuda, nxr_memory_vulkan;
+/* Always in the list, and the last that owns an address. */
+extern const struct nxr_memory_kind nxr_memory_host;
+
+/*
+ * Add a kind to the list; one that is there already is not added again. A kind that may know memory
+ * of another one comes behind that. One thread, before any other call of the kinds.
+ */
+void nxr_memory_register(const struct nxr_memory_kind *kind);
 
 /* The table of a kind; NULL: there is none. */
 const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind);
@@ -131,13 +153,11 @@ bool nxr_export_is_sound(const struct nxr_export *export, enum nixl_mem_kind kin
 /* Does a descriptor come with it? */
 bool nxr_export_has_fd(const struct nxr_export *export);
 
+/* Page-lock host memory, by the first kind that can. False and one line in `why`: none could. */
+bool nxr_memory_page_lock(void *addr, size_t nbytes, char *why, size_t why_nbytes);
+
 /* Host memory is about to be unmapped: no GPU knows it any more. */
 void nxr_memory_unpin(void *addr);
-
-/* Ranges of device memory: range.c. NIXL_OK, NIXL_ERR_NO_MEMORY. */
-int nxr_range_add(uintptr_t addr, uint64_t nbytes, const struct nxr_memory_kind *kind, void *memory,
-                  struct nxr_range **range_p);
-void nxr_range_remove(struct nxr_range *range);
 
 extern const struct nxr_subsystem nxr_memory_subsystem;
 

@@ -11,7 +11,6 @@
 
 #include "memory/memory.h"
 #include "core/progress.h"
-#include "region/region.h"
 #include "core/wait.h"
 
 #include <stdio.h>

@@ -6,14 +6,13 @@
 #ifndef NXR_MEMORY_REDUCE_H
 #define NXR_MEMORY_REDUCE_H
 
-#include "memory/kernels/kernel.h"
 #include "nixlrun.h"
 #include "transports/transport.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#define NXR_REDUCE_MAX NXR_KERNEL_REDUCE_MAX /* operands, and places for the result */
+#define NXR_REDUCE_MAX 32 /* operands, and places for the result; as kernels/kernel.h */
 
 /*
  * Every place of the result becomes the first operand OP the second OP ...; a place may be one of

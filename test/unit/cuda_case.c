@@ -40,6 +40,7 @@ void cuda_load(void)
     library = dlopen(STAND_IN, RTLD_NOW | RTLD_LOCAL);
     must(library != NULL);
     nxr_job.control = &page;
+    nxr_memory_register(&nxr_memory_cuda);
 }
 
 void cuda_start(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment table: every kind of value, its limits, and what is said of a bad one. */
 #include "util/env.h"
+#include "core/subsystem.h"
 #include "net/net.h"
 #include "nixlrun.h"
 #include "transports/transport.h"
@@ -219,6 +220,7 @@ Test(env, the_names_of_transports_are_those_that_there_are)
     char names[256] = "allowed is a list of: ";
     size_t used = strlen(names);
 
+    nxr_subsystems_compose();
     for (size_t i = 0; i < nxr_n_transports; i++) {
         used +=
             (size_t)snprintf(names + used, sizeof(names) - used, "%s, ", nxr_transports[i]->name);

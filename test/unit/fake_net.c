@@ -297,6 +297,7 @@ static void make_job(void)
 
     nixl_log_set_fn(ignore_line, NULL);
     fake_must(nxr_env_parse(&nxr_env, why, sizeof(why)) == NIXL_OK);
+    nxr_subsystems_compose();
     nxr_route_init();
     nxr_job = (struct nxr_job){.size = FAKE_SIZE, .event_fd = -1, .control_fd = -1};
     pthread_mutex_init(&nxr_job.lock, NULL);
@@ -374,7 +375,6 @@ void fake_start(void)
     nxr_list_init(&fake.ops);
     nxr_list_init(&fake.coming);
     nxr_list_init(&fake.landings);
-    nxr_subsystems_compose();
     open_networks();
 }
 

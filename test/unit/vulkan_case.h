@@ -29,6 +29,7 @@ static inline void case_start(void)
     char why[WHY_NBYTES] = "";
 
     setenv("LP_NUM_THREADS", "1", 1);
+    nxr_memory_register(&nxr_memory_vulkan);
     nxr_env.vulkan_copy = "auto";
     if (nxr_memory_vulkan.start(why, sizeof(why)) != NIXL_OK) {
         cr_skip_test("%s", why);

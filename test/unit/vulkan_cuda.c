@@ -8,6 +8,7 @@
 
 #include "core/control.h"
 #include "core/job.h"
+#include "memory/cuda/kind.h"
 
 #include <dlfcn.h>
 
@@ -21,6 +22,7 @@ static void start_both(void)
     char name[sizeof(nxr_vulkan.devices[0].id.uuid) + 1] = "";
 
     case_start();
+    nxr_memory_register(&nxr_memory_cuda);
     nxr_job.control = &page;
     memcpy(name, nxr_vulkan.devices[0].id.uuid, sizeof(name) - 1); /* lavapipe's is text */
     setenv("FAKECUDA_UUID", name, 1);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the transports for GPU memory of one host have in common: opening a peer's memory here, so
- * that this process's GPU copies to and from it. The memory's kind does the work.
+ * This folder is the transports for GPU memory of one host, one for each kind of memory that a
+ * peer can open: cuda_ipc and vulkan_ipc. What they have in common is gpu.c: opening a peer's
+ * memory here, so that this process's GPU copies to and from it, while a slot of the owner's
+ * keeps it from freeing that. The memory's kind opens it (nxr_device_import()), src/memory/move.c
+ * copies.
  */
 #ifndef NXR_TRANSPORTS_GPU_H
 #define NXR_TRANSPORTS_GPU_H
 
 #include "transports/transport.h"
+
+extern const struct nxr_transport nxr_transport_cuda_ipc, nxr_transport_vulkan_ipc;
 
 /* Is the peer on this host, and is it memory of `own` kind? As reach() of the table. */
 int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope scope, enum nixl_mem_kind kind, char *why,

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "transports/transport.h"
+#include "transports/self/self.h"
 #include "util/copy.h"
 
 #include <stdio.h>

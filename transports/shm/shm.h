@@ -9,6 +9,8 @@
 
 #include "transports/transport.h"
 
+extern const struct nxr_transport nxr_transport_shm;
+
 /* Find out how registered memory of this peer can be reached; sets method, pid and note. */
 void nxr_shm_choose_vm(struct nxr_part *part);
 

@@ -73,6 +73,9 @@ const struct nxr_memory_kind nxr_memory_cuda = {
     .copy_arm = nxr_cuda_copy_arm,
     .pin = nxr_cuda_pin,
     .unpin = nxr_cuda_unpin,
+    .page_lock = nxr_cuda_pin_now,
     .expect = cuda_expect,
+    .is_in_process = nxr_cuda_is_in_process,
+    .classify = nxr_cuda_loose_range,
     .pci = cuda_pci,
 };

@@ -12,7 +12,7 @@
 #ifndef NXR_MEMORY_CUDA_CUDA_H
 #define NXR_MEMORY_CUDA_CUDA_H
 
-#include "memory/memory.h"
+#include "memory/cuda/kind.h"
 #include "util/cuda_dyn.h"
 #include "util/list.h"
 #include "util/lock.h"

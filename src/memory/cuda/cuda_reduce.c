@@ -13,6 +13,8 @@
 #include "util/env.h"
 #include "util/lock.h"
 
+_Static_assert(NXR_REDUCE_MAX == NXR_KERNEL_REDUCE_MAX, "a list of operands fits");
+
 #define MAX_TELLERS 32u /* blocks that say that they are done */
 #define TOLD_LOOKS  32  /* a microsecond or two */
 

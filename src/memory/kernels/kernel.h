@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernels of kernel_copy.cu and kernel_reduce.cu and their callers have in common. When
+ * This folder is the code that GPUs run: what the kernels of kernel_copy.cu and kernel_reduce.cu
+ * and their callers have in common, and both files as PTX (`make ptx` writes that anew). It knows
+ * nothing of the library and has no state; memory/cuda loads and launches what is here. When
  * pieces are copied, a block of threads copies one at a time.
  */
 #ifndef NXR_MEMORY_KERNELS_KERNEL_H

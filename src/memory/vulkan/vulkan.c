@@ -6,6 +6,8 @@
 
 #include "memory/vulkan/vulkan.h"
 
+#include "memory/cuda/kind.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

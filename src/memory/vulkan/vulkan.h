@@ -13,7 +13,7 @@
 #define NXR_MEMORY_VULKAN_VULKAN_H
 
 #include "memory/choose.h"
-#include "memory/memory.h"
+#include "memory/vulkan/kind.h"
 #include "util/list.h"
 #include "util/vulkan_dyn.h"
 

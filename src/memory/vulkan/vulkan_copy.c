@@ -10,6 +10,8 @@
 
 #include "memory/vulkan/vulkan.h"
 
+#include "memory/cuda/kind.h"
+
 #include "util/copy.h"
 #include "util/env.h"
 

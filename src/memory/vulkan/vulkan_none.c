@@ -2,7 +2,7 @@
 /* The Vulkan memory kind of a build without Vulkan's headers: it says so. No state, no lock. */
 #include "config.h"
 
-#include "memory/memory.h"
+#include "memory/vulkan/kind.h"
 
 #include <stdio.h>
 

@@ -8,6 +8,8 @@
 
 #include "memory/vulkan/vulkan.h"
 
+#include "memory/cuda/kind.h"
+
 #include "util/log.h"
 
 #include <stdlib.h>
