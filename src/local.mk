@@ -79,6 +79,8 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/net/bulk.c \
 	%D%/net/clients.c \
 	%D%/net/connect.c \
+	%D%/net/deferred.c \
+	%D%/net/expect.c \
 	%D%/net/in.c \
 	%D%/net/key.c \
 	%D%/net/later.c \
@@ -95,6 +97,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/net/poll.c \
 	%D%/net/reach.c \
 	%D%/net/rma.c \
+	%D%/net/start.c \
 	%D%/net/state.h \
 	%D%/net/transport.c \
 	%D%/net/wire.c %D%/net/wire.h \

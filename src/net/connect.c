@@ -34,6 +34,34 @@
 #define TRIES_PER_TIMEOUT 10 /* ... or this part of NIXLRUN_PEER_TIMEOUT, if that is shorter */
 #define LOOK_NS           (100 * NXR_MS)
 
+/* ---- the limits of messages ------------------------------------------------------------------ */
+
+/* The longest answer that the peer sends, whichever network it takes. */
+static size_t answer_max(const struct net_peer *np)
+{
+    size_t max_nbytes = SIZE_MAX;
+
+    for (unsigned i = 0; i < np->n_choices; i++) {
+        size_t nbytes = np->choices[i]->attr->message_nbytes;
+
+        max_nbytes = nbytes < max_nbytes ? nbytes : max_nbytes;
+    }
+    return max_nbytes - NET_MESSAGE_OVERHEAD;
+}
+
+void nxr_net_set_limits(struct net_peer *np)
+{
+    const struct nxr_net_attr *attr = np->messages->attr;
+    size_t list_get_max = answer_max(np);
+
+    np->piece_max = attr->message_nbytes - NET_MESSAGE_OVERHEAD;
+    np->put_max =
+        attr->put_message_nbytes < np->piece_max ? attr->put_message_nbytes : np->piece_max;
+    np->get_max =
+        attr->get_message_nbytes < np->piece_max ? attr->get_message_nbytes : np->piece_max;
+    np->list_get_max = attr->list_get_nbytes < list_get_max ? attr->list_get_nbytes : list_get_max;
+}
+
 /* ---- trying ---------------------------------------------------------------------------------- */
 
 static int64_t try_ns(void)
@@ -221,7 +249,7 @@ void nxr_net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why)
         index++;
     }
     nxr_info(NET, "rank %d cannot be reached %sby %s: %s", np->peer->rank,
-             np->is_reached ? "any more " : "", nxr_net_name(index), why);
+             np->is_reached ? "any more " : "", nxr_net.nets[index].name, why);
     if (net_connect_is_used(np, &nxr_net.nets[index])) {
         nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     }

@@ -11,22 +11,9 @@
 
 #include "net/state.h"
 #include "util/log.h"
-#include "core/wait.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-void nxr_net_drop(int rank, const char *why)
-{
-    nxr_net.n_dropped++;
-    nxr_warn(NET, "%s, from rank %d or in its name; dropped", why, rank);
-}
-
-void nxr_net_give_up(const struct net_peer *np)
-{
-    nxr_error(NET, "no memory to serve rank %d: the peer is given up", np->peer->rank);
-    nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
-}
 
 /* ---- single records -------------------------------------------------------------------------- */
 

@@ -15,32 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The longest answer that the peer sends, whichever network it takes. */
-static size_t answer_max(const struct net_peer *np)
-{
-    size_t max_nbytes = SIZE_MAX;
-
-    for (unsigned i = 0; i < np->n_choices; i++) {
-        size_t nbytes = np->choices[i]->attr->message_nbytes;
-
-        max_nbytes = nbytes < max_nbytes ? nbytes : max_nbytes;
-    }
-    return max_nbytes - NET_MESSAGE_OVERHEAD;
-}
-
-void nxr_net_set_limits(struct net_peer *np)
-{
-    const struct nxr_net_attr *attr = np->messages->attr;
-    size_t list_get_max = answer_max(np);
-
-    np->piece_max = attr->message_nbytes - NET_MESSAGE_OVERHEAD;
-    np->put_max =
-        attr->put_message_nbytes < np->piece_max ? attr->put_message_nbytes : np->piece_max;
-    np->get_max =
-        attr->get_message_nbytes < np->piece_max ? attr->get_message_nbytes : np->piece_max;
-    np->list_get_max = attr->list_get_nbytes < list_get_max ? attr->list_get_nbytes : list_get_max;
-}
-
 /* ---- making and ending ----------------------------------------------------------------------- */
 
 static struct net_peer *net_peer_new(struct nxr_peer *peer, const struct nxr_full_card *card)
@@ -82,7 +56,7 @@ static void explain_none(char *why, size_t why_nbytes)
     }
     for (size_t i = 0; i < nxr_net.n_nets && used < why_nbytes; i++) {
         used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s", used > 0 ? "; " : "",
-                                 nxr_net_name(i), nxr_net.nets[i].why);
+                                 nxr_net.nets[i].name, nxr_net.nets[i].why);
     }
 }
 

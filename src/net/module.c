@@ -185,6 +185,7 @@ static void start_network(struct net *net, const char *name, struct nxr_full_car
 {
     int status = NIXL_ERR_UNSUPPORTED;
 
+    net->name = name;
     nxr_list_init(&net->free_outs);
     if (!nxr_route_is_allowed(name)) {
         snprintf(net->why, sizeof(net->why), "left out by NIXLRUN_TRANSPORTS");

@@ -155,7 +155,7 @@ bool nxr_net_choose(const struct nxr_full_card *card, struct nxr_net_choice *cho
             net_offer_insert(&choice, expected, &nxr_net.nets[i], &offer);
         } else if (used < why_nbytes) {
             used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s",
-                                     used > 0 ? "; " : "", nxr_net_name(i), reason);
+                                     used > 0 ? "; " : "", nxr_net.nets[i].name, reason);
         }
     }
     if (choice.n_networks == 0) {

@@ -57,11 +57,8 @@ static struct net_out *out_get(struct net_peer *np)
 /* The module is done with a message, or it never got it. */
 static void out_put(struct net_out *out, int status)
 {
-    if (out->hold != NULL) {
-        nxr_net_hold_end(out->hold);
-    }
-    if (out->move != NULL) {
-        nxr_net_bulk_left(out->move, status);
+    if (out->bulk_left != NULL) {
+        out->bulk_left(out->bulk_arg, status);
     }
     if (out->net->n_free_outs < MAX_FREE) {
         nxr_list_prepend(&out->net->free_outs, &out->link); /* still in the cache */
@@ -299,8 +296,8 @@ int nxr_net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *b
     }
     out->bulk = bulk->bytes;
     out->bulk_nbytes = bulk->nbytes;
-    out->move = bulk->move;
-    out->hold = bulk->hold;
+    out->bulk_left = bulk->left;
+    out->bulk_arg = bulk->arg;
     np->batch = out;
     if (bulk->may_wait) {
         nxr_net_cork(np);

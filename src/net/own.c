@@ -236,20 +236,28 @@ void nxr_net_answer_get(struct net_peer *np, const struct nxr_net_get *get, cons
     }
 }
 
+static void own_bulk_left(void *hold, int status)
+{
+    (void)status;
+    nxr_net_hold_end(hold);
+}
+
 /* Send the bytes straight from the region, which stays entered until they have left. */
 static void answer_bulk(struct net_peer *np, const struct nxr_net_get *get)
 {
     const struct net_range range = {get->generation, get->offset, get->nbytes, get->id};
     struct nxr_net_got got = {.move = get->move, .nbytes = get->nbytes};
-    struct net_bulk bulk = {.nbytes = get->nbytes};
+    struct net_bulk bulk = {.nbytes = get->nbytes, .left = own_bulk_left};
+    struct net_hold *hold;
     int status;
 
     nxr_net_serve_large(np, get->nbytes);
-    bulk.bytes = nxr_net_hold_begin_host(&range, &bulk.hold, &status);
+    bulk.bytes = nxr_net_hold_begin_host(&range, &hold, &status);
     if (bulk.bytes != NULL) {
+        bulk.arg = hold;
         status = nxr_net_send_bulk(np, NXR_NET_BULK_GOT, &got, sizeof(got), &bulk);
         if (status != NIXL_OK) {
-            nxr_net_hold_end(bulk.hold);
+            nxr_net_hold_end(hold);
         }
     }
     if (status != NIXL_OK) {

@@ -15,10 +15,8 @@
 
 #include "core/service.h"
 #include "net/state.h"
-#include "core/progress.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/precedence.h"
 #include "core/wait.h"
 
 #include <errno.h>
@@ -40,19 +38,14 @@
  */
 #define LINGER_NS (50 * NXR_US)
 
-/* What is worth a look at the clock, and how much slower than its network says it may move. */
-#define LARGE_NBYTES (64u << 10)
-#define SLOWER       2
-
 static struct nxr_spin watch_lock;
-static int networks_fd = -1;         /* an epoll descriptor over those of the networks */
-static int net_poll_timer_fd = -1;   /* looks after the lease */
-static bool net_poll_is_watched;     /* watch_lock: networks_fd is in the service thread's epoll */
-static atomic_bool is_leased;        /* not is_watched; read without the lock */
-static bool expects_more;            /* the service thread's: bulk is landing, others do not look */
-static _Atomic int64_t polled_at;    /* by a thread of the user */
-static _Atomic int64_t lease_ns;     /* what the timer was set to */
-static _Atomic int64_t expected_end; /* nxr_net.lock to write: nxr_net_expected_end() */
+static int networks_fd = -1;       /* an epoll descriptor over those of the networks */
+static int net_poll_timer_fd = -1; /* looks after the lease */
+static bool net_poll_is_watched;   /* watch_lock: networks_fd is in the service thread's epoll */
+static atomic_bool is_leased;      /* not is_watched; read without the lock */
+static bool expects_more;          /* the service thread's: bulk is landing, others do not look */
+static _Atomic int64_t polled_at;  /* by a thread of the user */
+static _Atomic int64_t lease_ns;   /* what the timer was set to */
 
 /* ---- one round ------------------------------------------------------------------------------- */
 
@@ -137,46 +130,6 @@ static bool net_poll_arm(void)
     }
     net_unlock();
     return is_armed;
-}
-
-/* ---- how long waiting threads poll ----------------------------------------------------------- */
-
-/* How long so much takes at least; 0 for what is small. */
-static int64_t expected_ns(const struct net_peer *np, size_t nbytes)
-{
-    unsigned bandwidth_mbps = np->bulk->attr->bandwidth_mbps;
-
-    return nbytes < LARGE_NBYTES || bandwidth_mbps == 0 ? 0
-                                                        : (int64_t)(nbytes * 1000 / bandwidth_mbps);
-}
-
-void nxr_net_peer_expect(const struct net_peer *np, size_t nbytes)
-{
-    int64_t takes_ns = expected_ns(np, nbytes), end, now;
-
-    if (takes_ns == 0) {
-        return;
-    }
-    now = nxr_now_ns();
-    end = atomic_load_explicit(&expected_end, memory_order_relaxed);
-    atomic_store_explicit(&expected_end, (end > now ? end : now) + SLOWER * takes_ns,
-                          memory_order_relaxed);
-}
-
-void nxr_net_serve_large(const struct net_peer *np, size_t nbytes)
-{
-    int64_t takes_ns = expected_ns(np, nbytes);
-
-    if (takes_ns != 0 && nxr_net.is_for_passive) {
-        nxr_precedence_take(nxr_net.now, SLOWER * takes_ns);
-    }
-}
-
-int64_t nxr_net_expected_end(void)
-{
-    return atomic_load_explicit(&nxr_n_at_networks, memory_order_relaxed) > 0
-               ? atomic_load_explicit(&expected_end, memory_order_relaxed)
-               : 0;
 }
 
 /* ---- the lease ------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ struct net_op {
 
 /* A network of this build. Constant after start. */
 struct net {
+    const char *name;
     const struct nxr_network *module; /* NULL: not loaded */
     const struct nxr_net_attr *attr;
     void *library;
@@ -46,16 +47,19 @@ struct net {
     unsigned n_free_outs;
 };
 
+/* Bulk has left, or never will. */
+typedef void net_left_fn(void *arg, int status);
+
 /* A message on its way out: being filled, queued, or at the module. */
 struct net_out {
     struct net_op op;
     struct nxr_list link;
     struct net *net;
     struct net_peer *np;
-    struct net_move *move; /* whose bulk follows, which has left when this has; or NULL */
-    struct net_hold *hold; /* of the own region that the bulk is read from; or NULL */
     const void *bulk;
     size_t bulk_nbytes;
+    net_left_fn *bulk_left; /* when the bulk has left; NULL: there is none */
+    void *bulk_arg;
     size_t nbytes;
     _Alignas(8) unsigned char bytes[];
 };
@@ -303,10 +307,10 @@ void nxr_net_push(struct net_peer *np, bool may_wait);
 struct net_bulk {
     const void *bytes;
     size_t nbytes;
-    struct net_move *move; /* told when the bulk has left; or NULL */
-    struct net_hold *hold; /* given back then; or NULL */
-    uint64_t flush;        /* asked for behind it, along with it; 0: none */
-    bool may_wait;         /* for what follows at once, as nxr_net_push() */
+    net_left_fn *left; /* called when it has left, with `arg` */
+    void *arg;
+    uint64_t flush; /* asked for behind it, along with it; 0: none */
+    bool may_wait;  /* for what follows at once, as nxr_net_push() */
 };
 int nxr_net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *body,
                       size_t body_nbytes, const struct net_bulk *bulk);
@@ -344,6 +348,9 @@ bool nxr_net_connect(struct net_peer *np);
 
 /* When to look after what is being tried again; INT64_MAX: nothing is. */
 int64_t nxr_net_connect_tick(int64_t now);
+
+/* How large puts and gets inside of messages may be on this pair. */
+void nxr_net_set_limits(struct net_peer *np);
 
 /* As ep_failed() of struct nxr_net_core. */
 void nxr_net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why);
@@ -391,11 +398,6 @@ void nxr_net_take_records(struct net_peer *np, const unsigned char *bytes, size_
 
 /* Records that waited for bulk which has landed. */
 void nxr_net_run_gated(struct net_peer *np);
-
-void nxr_net_drop(int rank, const char *why);
-
-/* There is no memory for what this peer sent. */
-void nxr_net_give_up(const struct net_peer *np);
 
 uint64_t nxr_net_own_token(void);
 void nxr_net_received(const void *bytes, size_t nbytes);
@@ -478,38 +480,46 @@ struct net_landing *nxr_net_landing_new(struct net_peer *np);
 
 /* ---- move.c ---------------------------------------------------------------------------------- */
 
+/* Can the part be used? NIXL_OK, NIXL_ERR_STALE, NIXL_ERR_PEER_LOST. */
 int nxr_net_check_part(const struct net_peer *np, const struct nxr_part *part);
+
+/* A record with a small put. Caller pushes. */
 int nxr_net_append_put(struct net_peer *np, const struct nxr_part *part, uint64_t offset,
                        const void *src, size_t nbytes);
-int nxr_net_part_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
-int nxr_net_part_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
-int nxr_net_op_start(struct nxr_op *op);
-int nxr_net_cancel(struct nxr_op *op);
-bool nxr_net_word_go(struct net_move *move);
 
 /* Tell the requests of ended moves; without the lock. */
 void nxr_net_tell_ended(void);
 
 /* Does a move use the part? */
 bool nxr_net_moves_use(const struct net_peer *np, const struct net_part *part);
-bool nxr_net_moves_pump(struct net_peer *np);
-
-/* Try to hand over a put or get that waits. False: no room yet. */
-bool nxr_net_move_go(struct net_move *move);
 
 /* An own operation has ended; its request is told after the round. */
 void nxr_net_move_end(struct net_move *move, int status);
 
 struct net_move *nxr_net_move_find(struct net_peer *np, uint64_t id);
-net_take_fn nxr_net_take_got;
 void nxr_net_moves_drop(struct net_peer *np);
-void nxr_net_bulk_left(struct net_move *move, int status);
+
+/* The bulk of a move has left, or has come. */
+void nxr_net_bulk_left(void *move, int status);
 
 /*
  * How an operation of the module has ended, for the user: a peer that its network cannot reach is
  * lost, whoever hears of it first.
  */
 int nxr_net_outcome(const struct net_peer *np, int status);
+
+/* ---- start.c --------------------------------------------------------------------------------- */
+
+int nxr_net_part_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
+int nxr_net_part_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
+int nxr_net_op_start(struct nxr_op *op);
+int nxr_net_cancel(struct nxr_op *op);
+bool nxr_net_moves_pump(struct net_peer *np);
+
+/* Try to hand over a put or get that waits. False: no room yet. */
+bool nxr_net_move_go(struct net_move *move);
+
+net_take_fn nxr_net_take_got;
 
 /* ---- rma.c ----------------------------------------------------------------------------------- */
 
@@ -534,6 +544,9 @@ int nxr_net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct
                       size_t n_pieces, size_t *n_done_p);
 
 /* ---- word.c ---------------------------------------------------------------------------------- */
+
+/* As nxr_net_move_go(). */
+bool nxr_net_word_go(struct net_move *move);
 
 net_take_fn nxr_net_take_word_done;
 void nxr_net_words_end(struct net_peer *np, int status);
@@ -578,7 +591,7 @@ void nxr_net_flush_lost(struct net_peer *np);
 int nxr_net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
 int nxr_net_put_notify(struct nxr_part *part, const struct nxr_put_notify *what);
 
-/* ---- poll.c ---------------------------------------------------------------------------------- */
+/* ---- expect.c -------------------------------------------------------------------------------- */
 
 /* So many bytes begin to move for a peer: it should not wait for what this process computes. */
 void nxr_net_serve_large(const struct net_peer *np, size_t nbytes);
@@ -597,18 +610,30 @@ struct nxr_transport nxr_net_transport(const char *name, unsigned cost);
 void nxr_net_peers_close(void);
 void nxr_net_peers_free(void);
 
-/* How large puts and gets inside of messages may be on this pair. */
-void nxr_net_set_limits(struct net_peer *np);
-
 /* ---- later.c --------------------------------------------------------------------------------- */
 
 /* Put something off until job.lock can be taken. */
 void nxr_net_later(enum net_later_what what, int rank, const void *bytes, size_t nbytes);
-void nxr_net_run_later(void);
+
+/* The next of it, which is the caller's; NULL: there is no more. Takes the lock. */
+struct net_later *nxr_net_later_next(void);
+
+/* A rank that is lost as there was no memory, and no more then; -1: none is. Takes the lock. */
+int nxr_net_later_lost(void);
 
 /* Do earlier messages of that rank wait? Caller holds the lock. */
 bool nxr_net_is_behind(int rank);
 void nxr_net_later_drop_all(void);
+
+void nxr_net_drop(int rank, const char *why);
+
+/* There is no memory for what this peer sent. */
+void nxr_net_give_up(const struct net_peer *np);
+
+/* ---- deferred.c ------------------------------------------------------------------------------ */
+
+/* Do what was put off. Without locks. */
+void nxr_net_run_later(void);
 
 /* ---- alive.c --------------------------------------------------------------------------------- */
 

@@ -326,7 +326,11 @@ static void open_network(unsigned index, const struct nxr_net_attr *attr)
 {
     struct net *net = &nxr_net.nets[index];
 
-    *net = (struct net){.module = &networks[index], .attr = attr, .index = index, .is_open = true};
+    *net = (struct net){.name = networks[index].name,
+                        .module = &networks[index],
+                        .attr = attr,
+                        .index = index,
+                        .is_open = true};
     net->transport = nxr_net_transport(networks[index].name, attr->latency_ns);
     nxr_list_init(&net->free_outs);
 }

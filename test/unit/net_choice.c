@@ -71,7 +71,8 @@ static void become(const struct end *end)
     nxr_net.n_nets = n_nets;
     for (size_t i = 0; i < n_nets; i++) {
         modules[i] = (struct nxr_network){.name = names[i], .reach = reach};
-        nxr_net.nets[i] = (struct net){.module = &modules[i],
+        nxr_net.nets[i] = (struct net){.name = names[i],
+                                       .module = &modules[i],
                                        .attr = &end->attr[i],
                                        .is_open = end->attr[i].latency_ns > 0,
                                        .why = "not built"};

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Doing what came in a round and needs job.lock: greetings, keys, questions for regions, deaths.
+ * Whoever ran the round does it, in order.
+ */
+#include "config.h"
+
+#include "control/dispatch.h"
+#include "host/link.h"
+#include "core/life.h"
+#include "net/state.h"
+#include "region/region.h"
+#include "core/wait.h"
+
+#include <stdlib.h>
+
+/* A rank that has not greeted yet: its first record is HELLO, or the message is dropped. */
+static void greet(const struct net_later *later)
+{
+    size_t at = sizeof(struct nxr_net_head);
+    const char *why;
+    const struct nxr_net_record *record =
+        nxr_net_next_record(later->bytes, later->nbytes, &at, &why);
+    struct nxr_peer *peer = nxr_peer_get_locked(later->rank);
+    struct nxr_full_card card;
+
+    if (peer == NULL || nxr_peer_is_lost(peer)) {
+        return;
+    }
+    if (record == NULL || record->type != NXR_NET_HELLO || later->rank == nxr_job.rank ||
+        nxr_card_parse(nxr_net_body(record), record->nbytes, later->rank, &card) != NIXL_OK) {
+        net_lock();
+        nxr_net_drop(later->rank, why != NULL ? why : "a message before the greeting");
+        net_unlock();
+        return;
+    }
+    nxr_link_adopt_remote(peer, &card);
+}
+
+static void net_deferred_take_message(const struct net_later *later)
+{
+    struct net_peer *np = net_peer_of(later->rank);
+
+    if (np == NULL) {
+        greet(later);
+        np = net_peer_of(later->rank);
+    }
+    net_lock();
+    if (np != NULL) {
+        nxr_net_take_records(np, later->bytes, later->nbytes, sizeof(struct nxr_net_head));
+    }
+    nxr_net.n_later_messages--;
+    nxr_net.taking_rank = -1;
+    net_unlock();
+}
+
+static void net_deferred_take_control(struct nxr_peer *peer, const void *body, size_t nbytes)
+{
+    union nxr_wire_message message;
+    const char *why;
+
+    if (nxr_wire_parse(body, nbytes, 0, nxr_job.size, &message, &why) != NIXL_OK ||
+        message.header.rank != peer->rank) {
+        net_lock();
+        nxr_net_drop(peer->rank, why != NULL ? why : "a control message in another rank's name");
+        net_unlock();
+        return;
+    }
+    nxr_dispatch_remote(peer, &message);
+}
+
+static void net_deferred_take_record(const struct net_later *later)
+{
+    const struct nxr_net_record *record = (const void *)later->bytes;
+    struct nxr_peer *peer = nxr_peer_get_locked(later->rank);
+    const void *body = nxr_net_body(record);
+    size_t nbytes;
+
+    if (peer == NULL || peer->net == NULL || nxr_peer_is_lost(peer)) {
+        return;
+    }
+    switch (record->type) {
+    case NXR_NET_KEY: {
+        const void *blob = nxr_net_payload(record, sizeof(struct nxr_net_key_record), &nbytes);
+
+        nxr_net_take_key(peer, body, blob, nbytes);
+        break;
+    }
+    case NXR_NET_CLOSED: {
+        const struct nxr_net_region *closed = body;
+
+        net_lock();
+        nxr_net_take_closed(peer->net, closed);
+        net_unlock();
+        nxr_region_peer_closed(peer, closed->id, closed->generation);
+        break;
+    }
+    default:
+        net_deferred_take_control(peer, body, record->nbytes);
+    }
+}
+
+static void net_deferred_lose(int rank)
+{
+    if (!nxr_job.is_leaving) {
+        nxr_life_lost_locked(rank);
+    }
+}
+
+static void do_later(const struct net_later *later)
+{
+    switch (later->what) {
+    case NET_LATER_MESSAGE:
+        net_deferred_take_message(later);
+        break;
+    case NET_LATER_RECORD:
+        net_deferred_take_record(later);
+        break;
+    case NET_LATER_LOST:
+        net_deferred_lose(later->rank);
+        break;
+    case NET_LATER_LEFT:
+        nxr_life_left_locked(later->rank);
+        break;
+    }
+}
+
+void nxr_net_run_later(void)
+{
+    struct net_later *later;
+    int rank;
+
+    if (!atomic_load_explicit(&nxr_net.has_later, memory_order_acquire)) {
+        return;
+    }
+    pthread_mutex_lock(&nxr_job.lock);
+    while ((later = nxr_net_later_next()) != NULL) {
+        do_later(later);
+        free(later);
+    }
+    while ((rank = nxr_net_later_lost()) >= 0) {
+        net_deferred_lose(rank);
+    }
+    pthread_mutex_unlock(&nxr_job.lock);
+    /* Messages that were put off deliver and end things as others do. */
+    nxr_net_tell_ended();
+    nxr_wake_self();
+}
