@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NETWORK_ABI        9
+#define NXR_NETWORK_ABI        10
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
 #define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see bulk below */
@@ -203,6 +203,14 @@ struct nxr_network {
      * May be called outside of progress().
      */
     bool (*ep_state)(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
+
+    /*
+     * The peer does not answer: question or answer may stand behind much data, or packets that were
+     * lost. Has its process shown within the last so many nanoseconds that it runs, by something
+     * that the core has not heard? NULL: the module has no such way. May be called outside of
+     * progress().
+     */
+    bool (*ep_runs)(struct nxr_net_ep *ep, int64_t within_ns);
 
     /*
      * Send a message, then its bulk if bulk_nbytes > 0 (header at most NXR_NET_HEADER_NBYTES then).

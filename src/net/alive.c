@@ -7,7 +7,9 @@
  *
  * A slow link is not silence, though a question may stand behind much data on it. So data that
  * comes is life, and so is the end of a read or write, and whoever gets much tells its sender at
- * every tick without being asked. What the own kernel takes for a peer says nothing of it.
+ * every tick without being asked. What the own kernel takes for a peer says nothing of it. Where a
+ * network can ask whether the peer's process runs beside a connection that stands still, one that
+ * does has twice the time.
  * Lock: nxr_net.lock.
  */
 #include "config.h"
@@ -25,6 +27,15 @@
  */
 #define TICKS_PER_TIMEOUT 20
 #define PATIENCE_TICKS    14
+
+/*
+ * A peer whose process shows by another way that it runs (ep_runs()) has so many times the timeout:
+ * TCP sends lost packets again later and later, and a connection that lost its first ones waits for
+ * 6 s and then 12 s. It must have shown that within this part of the timeout, so that one that dies
+ * meanwhile is found as soon as others.
+ */
+#define TIMEOUTS_IF_IT_RUNS 2
+#define RAN_WITHIN(timeout) ((timeout) / 2)
 
 /* Whoever got more since the last tick tells so: far less than a slow link moves in that time. */
 #define MUCH_NBYTES (16u << 10)
@@ -99,6 +110,15 @@ static void say_unconnected(struct net_peer *np, const char *within, char *why, 
              names, within, known);
 }
 
+/* Has its process shown of late that it runs, though nothing comes from it? */
+static bool net_alive_runs(const struct net_peer *np)
+{
+    struct nxr_net_ep *ep = np->eps[np->messages->index];
+    bool (*ep_runs)(struct nxr_net_ep * ep, int64_t within_ns) = np->messages->module->ep_runs;
+
+    return ep != NULL && ep_runs != NULL && ep_runs(ep, RAN_WITHIN(nxr_env.peer_timeout));
+}
+
 static void say_why_lost(struct net_peer *np)
 {
     char known[300];
@@ -106,8 +126,8 @@ static void say_why_lost(struct net_peer *np)
     if (!ask_network(np, known, sizeof(known))) {
         say_unconnected(np, "NIXLRUN_PEER_TIMEOUT", np->why_lost, sizeof(np->why_lost));
     } else {
-        snprintf(np->why_lost, sizeof(np->why_lost), "it was silent for NIXLRUN_PEER_TIMEOUT%s%s",
-                 known[0] != '\0' ? "; " : "", known);
+        snprintf(np->why_lost, sizeof(np->why_lost), "it was silent for %sNIXLRUN_PEER_TIMEOUT%s%s",
+                 net_alive_runs(np) ? "twice " : "", known[0] != '\0' ? "; " : "", known);
     }
 }
 
@@ -129,6 +149,14 @@ bool nxr_net_is_unconnected(const struct nxr_peer *peer, const char *within, cha
     return !is_connected;
 }
 
+/* Has it not answered for too long? */
+static bool net_alive_is_over(const struct net_peer *np, int64_t unanswered_ns, int64_t interval)
+{
+    return unanswered_ns > PATIENCE_TICKS * interval &&
+           (unanswered_ns > TIMEOUTS_IF_IT_RUNS * TICKS_PER_TIMEOUT * interval ||
+            !net_alive_runs(np));
+}
+
 /* Is its host suspect now? */
 static bool net_alive_look_at(struct net_peer *np, int64_t now, int64_t interval)
 {
@@ -139,7 +167,7 @@ static bool net_alive_look_at(struct net_peer *np, int64_t now, int64_t interval
                          (uint64_t)now); /* its question, if there is one, is still on its way */
     }
     np->heard_nbytes = 0;
-    if (unanswered_ns > PATIENCE_TICKS * interval) {
+    if (net_alive_is_over(np, unanswered_ns, interval)) {
         say_why_lost(np);
         nxr_warn(NET, "rank %d on %s counts as lost: %s", np->peer->rank, np->card.head.host,
                  np->why_lost);

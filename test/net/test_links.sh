@@ -75,6 +75,9 @@ says "$came -eq 0" "and long ones do not"
 links hole h1 0 1
 until_says '$came -ge 1' 1 -c 1 -s 1200 -w 10
 says "$came -ge 1" "a hole is closed again"
+! links freeze h1 1
+result $? "what has no connection cannot be frozen" "$work/err"
+has "$work/err" '^links: no TCP connection of h1 goes over its link 1$' "in words"
 for wall in 'drop exit.124' 'reject Connection.refused' 'forbid No.route.to.host'; do
     links wall h1 "${wall% *}" 1
     on_hosts on h0 timeout 2 bash -c 'exec 3<>/dev/tcp/10.77.1.11/7' >"$work/ping" 2>&1

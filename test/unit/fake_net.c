@@ -122,6 +122,12 @@ static bool fake_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
     return fake.was_connected;
 }
 
+static bool fake_ep_runs(struct nxr_net_ep *ep, int64_t within_ns)
+{
+    (void)ep;
+    return fake.ran_ago_ns != 0 && fake.ran_ago_ns < within_ns;
+}
+
 static int fake_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
                      size_t bulk_nbytes, struct nxr_net_op *op)
 {
@@ -252,6 +258,7 @@ static struct nxr_network networks[2] = {{
     .ep_close = fake_ep_close,
     .ep_reach = fake_ep_reach,
     .ep_state = fake_ep_state,
+    .ep_runs = fake_ep_runs,
     .send = fake_send,
     .mem_register = fake_mem_register,
     .mem_release = fake_mem_release,

@@ -47,6 +47,7 @@ struct fake {
     unsigned n_reached[2];    /* ... and how often it was asked */
     bool was_connected;       /* what the network says of the way to a silent peer, and */
     const char *known;        /* ... in words; NULL: nothing */
+    int64_t ran_ago_ns;       /* when its process last showed that it runs; 0: never */
     int answer;               /* of send, write and read */
     int mem_answer;           /* of mem_register */
     unsigned n_shown;         /* how often that was called, */

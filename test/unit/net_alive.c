@@ -38,6 +38,39 @@ Test(alive, who_is_silent_is_asked_and_lost_in_time, .init = start, .fini = stop
     cr_expect(np->is_dead);
 }
 
+Test(alive, who_shows_that_it_runs_has_twice_the_time, .init = start, .fini = stop)
+{
+    fake.now = nxr_now_ns();
+    fake.ran_ago_ns = nxr_env.peer_timeout / 2 - 1;
+    fake.was_connected = true;
+    np->wants_credit = true;
+    for (int i = 0; i < 2 * TICKS; i++) {
+        tick();
+    }
+    cr_expect(not(np->is_dead));
+    for (int i = 0; i < 4; i++) {
+        tick();
+    }
+    cr_expect(np->is_dead);
+    cr_expect(eq(int, nxr_peer_fail_lost("test", 1, ""), NIXL_ERR_PEER_LOST));
+    cr_expect(eq(str, (char *)nixl_last_error()->text,
+                 (char *)"rank 1 is lost: it was silent for twice NIXLRUN_PEER_TIMEOUT"));
+}
+
+Test(alive, who_ran_and_stopped_is_lost_in_time, .init = start, .fini = stop)
+{
+    fake.now = nxr_now_ns();
+    fake.ran_ago_ns = 1;
+    np->wants_credit = true;
+    for (int i = 0; i < TICKS; i++) {
+        tick();
+    }
+    cr_expect(not(np->is_dead));
+    fake.ran_ago_ns = nxr_env.peer_timeout / 2;
+    tick();
+    cr_expect(np->is_dead);
+}
+
 /* Lose rank 1 by silence. What the user reads of that. */
 static const char *text_of_silence(bool was_connected, const char *known)
 {

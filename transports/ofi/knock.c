@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Is anybody there? Over TCP libfabric says nothing when a peer it wants to connect to is gone: it
- * asks to be called again, for ever. So we knock ourselves at the port that the peer listens at. A
- * refusal is the kernel of its host speaking: the process is gone, though the host is not. Silence
- * says nothing, and an open door is closed again at once.
+ * asks to be called again, for ever. And a connection on which packets were lost may be silent for
+ * many seconds although the peer lives: its kernel sends again later and later. So we knock
+ * ourselves at the port that the peer listens at, by a new connection each time.
+ *
+ * A refusal is the kernel of its host speaking: the process is gone, though the host is not.
+ * Silence says nothing. Where the door is open, a greeting of a version that does not exist is
+ * said. libfabric reads and refuses it in the progress of the process, and closes the connection in
+ * order: the process runs. One that is stopped does not read, and the kernel of one that has ended
+ * closes by a reset, since the greeting was not read.
  */
 #include "config.h"
 
@@ -19,6 +25,12 @@
 
 #define KNOCK_NS    (250 * NXR_MS) /* from one to the next */
 #define PATIENCE_NS (1 * NXR_S)
+
+/*
+ * The header of libfabric's greetings (struct ofi_ctrl_hdr). Were more said, the rest would be left
+ * unread.
+ */
+#define GREETING_NBYTES 32
 
 /* The next way to try. */
 static unsigned next_way(const struct nxr_net_ep *ep)
@@ -43,6 +55,7 @@ static void ofi_knock_start(struct nxr_net_ep *ep)
     if (ep->knock_fd >= 0) {
         (void)connect(ep->knock_fd, (const struct sockaddr *)&name, (socklen_t)rail->name_nbytes);
         ep->is_knocking = true;
+        ep->has_entered = false;
         ep->knock_at = nxr_ofi.now;
     }
 }
@@ -55,14 +68,41 @@ void nxr_ofi_knock_end(struct nxr_net_ep *ep)
     ep->is_knocking = false;
 }
 
+/* The door is open or shut. */
+static void ofi_knock_enter(struct nxr_net_ep *ep)
+{
+    unsigned char greeting[GREETING_NBYTES];
+    socklen_t nbytes = sizeof(int);
+    int error = 0;
+
+    getsockopt(ep->knock_fd, SOL_SOCKET, SO_ERROR, &error, &nbytes);
+    ep->ways[ep->knock_way].knock_error = error != 0 ? error : NXR_OFI_TAKEN;
+    ep->n_refused = error == ECONNREFUSED ? ep->n_refused + 1 : 0;
+    memset(greeting, 0xff, sizeof(greeting));
+    ep->has_entered = error == 0 && send(ep->knock_fd, greeting, sizeof(greeting), MSG_NOSIGNAL) ==
+                                        (ssize_t)sizeof(greeting);
+    if (!ep->has_entered) {
+        nxr_ofi_knock_end(ep);
+    }
+}
+
+/* The connection was closed, in order or by a reset. */
+static void ofi_knock_hear(struct nxr_net_ep *ep)
+{
+    char byte;
+
+    if (recv(ep->knock_fd, &byte, sizeof(byte), MSG_DONTWAIT) == 0) {
+        ep->ran_at = nxr_ofi.now;
+    }
+    nxr_ofi_knock_end(ep);
+}
+
 /*
  * A refusal may also be a rail that is being opened again: it counts when they all refuse, twice.
  */
 bool nxr_ofi_knock(struct nxr_net_ep *ep)
 {
-    struct pollfd event = {.fd = ep->knock_fd, .events = POLLOUT};
-    socklen_t nbytes = sizeof(int);
-    int error = 0;
+    struct pollfd event = {.fd = ep->knock_fd, .events = ep->has_entered ? POLLIN : POLLOUT};
 
     if (!nxr_ofi.rails[0].is_software) {
         return false;
@@ -74,10 +114,11 @@ bool nxr_ofi_knock(struct nxr_net_ep *ep)
         return false;
     }
     if (poll(&event, 1, 0) > 0) {
-        getsockopt(ep->knock_fd, SOL_SOCKET, SO_ERROR, &error, &nbytes);
-        ep->ways[ep->knock_way].knock_error = error != 0 ? error : NXR_OFI_TAKEN;
-        ep->n_refused = error == ECONNREFUSED ? ep->n_refused + 1 : 0;
-        nxr_ofi_knock_end(ep);
+        if (ep->has_entered) {
+            ofi_knock_hear(ep);
+        } else {
+            ofi_knock_enter(ep);
+        }
     } else if (nxr_ofi.now >= ep->knock_at + PATIENCE_NS) {
         if (ep->ways[ep->knock_way].knock_error == 0) {
             ep->ways[ep->knock_way].knock_error = ETIMEDOUT; /* says less than what came before */

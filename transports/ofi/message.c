@@ -282,6 +282,7 @@ void nxr_ofi_take(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes)
     if (ep == NULL || ep->is_failed) {
         return;
     }
+    ep->ran_at = nxr_ofi.now;
     nxr_ofi_way_moved(ep, rail->index);
     acknowledged(ep, frame->ack);
     if (frame->type == NXR_OFI_DATA) {

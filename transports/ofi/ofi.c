@@ -284,6 +284,7 @@ __attribute__((visibility("default"))) const struct nxr_network nxr_network_ofi_
     .ep_close = nxr_ofi_ep_close,
     .ep_reach = nxr_ofi_ep_reach,
     .ep_state = nxr_ofi_ep_state,
+    .ep_runs = nxr_ofi_ep_runs,
     .send = nxr_ofi_send,
     .mem_register = nxr_ofi_mem_register,
     .mem_release = nxr_ofi_mem_release,

@@ -123,9 +123,11 @@ struct nxr_net_ep {
     struct nxr_list post_link; /* nxr_ofi.posting: something waits for room */
     int64_t close_at;          /* is_open has ended, and the outbox is being emptied until then */
     bool is_knocking;          /* knock.c */
+    bool has_entered;          /* the door was open, and something was said */
     int knock_fd;
     unsigned knock_way, n_refused;
     int64_t knock_at;
+    int64_t ran_at;    /* when its process last sent something or answered a knock; 0: never */
     int64_t broken_at; /* when a way first failed; 0 once something has moved again */
     uint64_t fences[NXR_OFI_MAX_RAILS]; /* the peer's last FENCE for each own rail; 0: none */
     bool must_answer_fence[NXR_OFI_MAX_RAILS];
@@ -217,6 +219,9 @@ void nxr_ofi_rail_close(struct nxr_ofi_rail *rail);
  */
 int nxr_ofi_rail_reopen(struct nxr_ofi_rail *rail);
 
+/* As fi_cq_read(), which also lets the provider work. */
+ssize_t nxr_ofi_cq_read(struct nxr_ofi_rail *rail, void *entries, size_t n);
+
 /* Handle what has ended or come; how many. */
 int nxr_ofi_rail_progress(struct nxr_ofi_rail *rail);
 
@@ -283,9 +288,10 @@ void nxr_ofi_peers_free(void);
 /* What came of the knocks, way by way. */
 void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
-/* As ep_reach and ep_state of a network. */
+/* As ep_reach, ep_state and ep_runs of a network. */
 int nxr_ofi_ep_reach(struct nxr_net_ep *ep);
 bool nxr_ofi_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
+bool nxr_ofi_ep_runs(struct nxr_net_ep *ep, int64_t within_ns);
 
 /* The peer cannot be reached: its operations end, and the core hears it in the next progress(). */
 void nxr_ofi_peer_fail(struct nxr_net_ep *ep, const char *why);

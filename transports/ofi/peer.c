@@ -224,6 +224,11 @@ bool nxr_ofi_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
     return has_moved;
 }
 
+bool nxr_ofi_ep_runs(struct nxr_net_ep *ep, int64_t within_ns)
+{
+    return ep->ran_at != 0 && nxr_coarse_now_ns() - ep->ran_at < within_ns;
+}
+
 /* Nothing is sent to the peer any more. */
 static void ofi_peer_forget(struct nxr_net_ep *ep)
 {

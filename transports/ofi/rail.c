@@ -13,6 +13,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -323,6 +324,17 @@ static void failed(struct nxr_ofi_rail *rail)
     }
 }
 
+/*
+ * libfabric's own TCP takes errno for the reason where a connection ends before its greeting, also
+ * where the kernel has set none, and on an old EAGAIN it forgets the connection with its descriptor
+ * (its pull request 10926 is the remedy).
+ */
+ssize_t nxr_ofi_cq_read(struct nxr_ofi_rail *rail, void *entries, size_t n)
+{
+    errno = 0;
+    return fi_cq_read(rail->cq, entries, n);
+}
+
 int nxr_ofi_rail_progress(struct nxr_ofi_rail *rail)
 {
     struct fi_cq_data_entry entries[COMPLETIONS];
@@ -331,7 +343,7 @@ int nxr_ofi_rail_progress(struct nxr_ofi_rail *rail)
     if (rail->cq == NULL) {
         return 0;
     }
-    n = fi_cq_read(rail->cq, entries, COMPLETIONS);
+    n = nxr_ofi_cq_read(rail, entries, COMPLETIONS);
     if (n == -FI_EAVAIL) {
         failed(rail);
         return 1;

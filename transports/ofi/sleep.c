@@ -112,7 +112,7 @@ static bool is_empty(struct nxr_ofi_rail *rail)
 {
     struct fid *fids[1] = {&rail->cq->fid};
 
-    return nxr_ofi_is_own_tcp() ? fi_cq_read(rail->cq, NULL, 0) == -FI_EAGAIN
+    return nxr_ofi_is_own_tcp() ? nxr_ofi_cq_read(rail, NULL, 0) == -FI_EAGAIN
                                 : fi_trywait(rail->fabric, fids, 1) == 0;
 }
 
