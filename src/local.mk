@@ -117,6 +117,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/transfer/bounce_serve.c \
 	%D%/transfer/copier.c %D%/transfer/copier.h \
 	%D%/transfer/flush.c \
+	%D%/transfer/op.c %D%/transfer/op.h \
 	%D%/transfer/route_expect.c \
 	%D%/transfer/route_query.c \
 	%D%/transfer/stage.c %D%/transfer/stage.h \

@@ -101,6 +101,8 @@ typedef _Atomic uint32_t nxr_guard_word;
  * while the library runs, so that a thread with a stale pointer reads a closed part and no freed
  * one.
  */
+#define NXR_ANY_NBYTES UINT32_MAX
+
 struct nxr_part {
     /* Read on every put and get; constant while `generation` is not 0. */
     const struct nxr_transport *transport;
@@ -112,6 +114,9 @@ struct nxr_part {
     uint32_t guard_index;           /* of the peer, in every thread's table of in-flight slots */
     bool full_fence;                /* this process or the owner lacks membarrier */
     _Atomic enum nxr_method method; /* changes only from PROCESS_VM to BOUNCE */
+
+    /* More bytes are never moved at once: put() and get() are not asked. */
+    uint32_t put_at_once, get_at_once; /* NXR_ANY_NBYTES: no limit */
 
     struct nxr_peer *peer;
     struct nxr_key key;
@@ -226,6 +231,7 @@ struct nxr_op {
     size_t n_pieces;
     void (*ended)(struct nxr_op *op, int status); /* the core's: what nxr_op_done() calls */
     void *stream;     /* CUDA stream that the operation starts behind; NULL: none */
+    bool takes_time;  /* the core's: put() or get() has answered NIXL_ERR_AGAIN */
     bool is_followed; /* the core sends something behind this put at once, or makes progress */
     struct nxr_atomic atomic; /* NXR_OP_WORD: the change; local: where the user wants `fetched` */
     uint64_t fetched;         /* ... what the word was, once it has ended */
@@ -479,9 +485,9 @@ struct nxr_transport {
     int (*reach)(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes);
 
     /*
-     * Make a part usable: part->peer and part->key are set; fills addr, method, pid and note. `fd`
-     * is the memory of an allocated region or -1; it stays the caller's. May map and make system
-     * calls.
+     * Make a part usable: part->peer and part->key are set; fills addr, method, pid and note, and
+     * lowers put_at_once and get_at_once. `fd` is the memory of an allocated region or -1; it stays
+     * the caller's. May map and make system calls.
      */
     int (*part_open)(struct nxr_part *part, int fd);
 

@@ -8,8 +8,6 @@
 #include "core/request.h"
 #include "core/subsystem.h"
 #include "core/progress.h"
-#include "transfer/stage.h"
-#include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/status.h"
@@ -220,23 +218,11 @@ void nxr_request_fail_waiting(struct nxr_list *waiting, int status)
     }
 }
 
-/* Who has the operation from now on, and is asked to cancel it. */
-static void hand_to(struct nxr_op *op, const struct nxr_transport *transport)
+void nxr_request_hand_to(struct nxr_op *op, const struct nxr_transport *transport)
 {
     pthread_mutex_lock(&requests_lock);
     op->transport = transport;
     pthread_mutex_unlock(&requests_lock);
-}
-
-/* Only for what is done at once: a device copy is started, and others go on meanwhile. */
-static int request_move_at_once(struct nxr_op *op)
-{
-    if (op->transport != op->part->transport || op->part->method == NXR_METHOD_DEVICE ||
-        (nxr_copier_takes(op) && nxr_copier_is_there())) {
-        return NIXL_ERR_AGAIN;
-    }
-    return op->kind == NXR_OP_PUT ? op->transport->put(op->part, op->offset, op->local, op->nbytes)
-                                  : op->transport->get(op->part, op->offset, op->local, op->nbytes);
 }
 
 /* A word comes behind earlier puts: does it wait for them? Then it is started when they end. */
@@ -254,60 +240,21 @@ static bool waits_behind(struct nixl_req *req)
     return waits;
 }
 
-static void start_word(struct nixl_req *req)
-{
-    int status;
-
-    if (waits_behind(req)) {
-        return;
-    }
-    hand_to(&req->op, req->op.part->transport);
-    status = nxr_word_start(&req->op);
-    if (status == NIXL_ERR_STALE) {
-        nxr_region_mark_stale(req->op.part);
-    }
-    if (status != NIXL_INPROGRESS) {
-        nxr_request_end(req, status);
-    }
-}
-
-/* Move the bytes, or hand the operation to the transport. */
 static void request_start(struct nixl_req *req)
 {
-    struct nxr_op *op = &req->op;
-    struct nxr_part *part = op->part;
+    struct nxr_peer *peer =
+        req->peer; /* the request may end, and be freed, before start() returns */
     int status;
 
-    if (op->kind == NXR_OP_WORD) {
-        start_word(req);
+    if (req->op.kind == NXR_OP_WORD && waits_behind(req)) {
         return;
     }
-    if (!nxr_part_has_range(part, op->offset, op->nbytes)) {
-        nxr_request_end(req, NIXL_ERR_RANGE);
-        return;
+    status = req->owner->start(&req->op);
+    if (status == NIXL_INPROGRESS) {
+        request_send_held(peer);
+    } else {
+        nxr_request_end(req, status);
     }
-    hand_to(op, nxr_part_mover(part, op->local));
-    status = op->transport != NULL ? request_move_at_once(op) : NIXL_ERR_UNSUPPORTED;
-    if (status == NIXL_ERR_AGAIN) {
-        struct nxr_peer *peer =
-            req->peer; /* the request may end, and be freed, before request_start() */
-        status = op->transport->start(op);
-        if (status == NIXL_ERR_UNSUPPORTED && op->transport != &nxr_transport_stage) {
-            hand_to(op, &nxr_transport_stage); /* these two devices do not reach each other */
-            status = op->transport->start(op);
-        }
-        if (status == NIXL_INPROGRESS) {
-            request_send_held(peer);
-            return;
-        }
-    }
-    if (status == NIXL_ERR_STALE) {
-        nxr_region_mark_stale(part);
-    }
-    if (status == NIXL_OK) {
-        op->nbytes_done = op->nbytes;
-    }
-    nxr_request_end(req, status);
 }
 
 bool nxr_request_start_begun(void)
@@ -414,9 +361,10 @@ struct nixl_req *nxr_request_new(const char *operation, const struct nxr_req_own
     return req;
 }
 
-int nxr_request_make_begun(const char *operation, const struct nxr_op *op, struct nixl_req **req_p)
+int nxr_request_make_begun(const char *operation, const struct nxr_req_owner *owner,
+                           const struct nxr_op *op, struct nixl_req **req_p)
 {
-    struct nixl_req *req = nxr_request_new(operation, &nxr_req_of_op, NULL);
+    struct nixl_req *req = nxr_request_new(operation, owner, NULL);
 
     if (req == NULL) {
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, op->part->peer->rank, "", 0,
@@ -427,10 +375,11 @@ int nxr_request_make_begun(const char *operation, const struct nxr_op *op, struc
     return NIXL_INPROGRESS;
 }
 
-int nxr_request_make_at(const char *operation, const struct nxr_op *op, struct nixl_req **req_p)
+int nxr_request_make_at(const char *operation, const struct nxr_req_owner *owner,
+                        const struct nxr_op *op, struct nixl_req **req_p)
 {
     struct nixl_req *req = NULL;
-    int status = nxr_request_make_begun(operation, op, &req);
+    int status = nxr_request_make_begun(operation, owner, op, &req);
 
     if (req != NULL && nxr_request_is_done(req) && atomic_load(&req->status) != NIXL_OK) {
         return nxr_request_finish(operation, &req); /* it was not queued: there is no request */
@@ -473,9 +422,9 @@ bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *
         nxr_list_remove(&req->link);
         nxr_list_remove(&req->age_link);
     }
-    *cancel_p = req->op.transport == NULL     ? NULL
-                : req->op.kind == NXR_OP_WORD ? nxr_word_cancel
-                                              : req->op.transport->cancel;
+    *cancel_p = req->op.transport == NULL    ? NULL
+                : req->owner->cancel != NULL ? req->owner->cancel
+                                             : req->op.transport->cancel;
     pthread_mutex_unlock(&requests_lock);
     pthread_mutex_unlock(&nxr_job.lock);
     return is_idle;

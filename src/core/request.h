@@ -32,7 +32,16 @@ struct nxr_req_owner {
     bool has_peer;     /* about one other rank; else of all of them, or of none */
     bool is_unflushed; /* nixl_flush() does not report that one failed which was freed */
 
-    /* It has been started and shall end soon. NULL: its transport cancels the operation. */
+    /*
+     * Carry out its operation, whose part is ready; it says by nxr_request_hand_to() who has it.
+     * NIXL_INPROGRESS: it ends with nxr_op_done(), and may have. Other: it is over.
+     */
+    int (*start)(struct nxr_op *op);
+
+    /* Cancel the operation, as the slot of a transport. NULL: the transport that has it does. */
+    int (*cancel)(struct nxr_op *op);
+
+    /* It has been started and shall end soon. NULL: its operation is canceled. */
     void (*stop)(struct nixl_req *req);
 
     /* It ends now with that status; job.lock may be held. */
@@ -89,9 +98,11 @@ void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer, bool is_
 /* It has ended. Any thread; job.lock may be held. */
 void nxr_request_end(struct nixl_req *req, int status);
 
-/* A put, a get or an atomic by itself, and what describes such an operation (request_calls.c). */
-extern const struct nxr_req_owner nxr_req_of_op;
+/* What describes requests for an operation on one part. */
 void nxr_op_describe(const struct nixl_req *req, char *text, size_t nbytes);
+
+/* That transport has the operation from now on, and is asked to cancel it. */
+void nxr_request_hand_to(struct nxr_op *op, const struct nxr_transport *transport);
 
 /*
  * The caller goes on without waiting for what it has just made: a network that no thread polls is
@@ -104,10 +115,12 @@ void nxr_request_leave(void);
  * user's, one side is CUDA memory, and the copy is queued there when the call returns.
  * NIXL_INPROGRESS, or the failure.
  */
-int nxr_request_make_at(const char *operation, const struct nxr_op *op, struct nixl_req **req_p);
+int nxr_request_make_at(const char *operation, const struct nxr_req_owner *owner,
+                        const struct nxr_op *op, struct nixl_req **req_p);
 
 /* The same, but what fails is told by the request; the first op->nbytes_done bytes are moved. */
-int nxr_request_make_begun(const char *operation, const struct nxr_op *op, struct nixl_req **req_p);
+int nxr_request_make_begun(const char *operation, const struct nxr_req_owner *owner,
+                           const struct nxr_op *op, struct nixl_req **req_p);
 
 /* May what is sent from now on arrive behind the put? It has ended, or its transport orders it. */
 bool nxr_request_is_ordered(struct nixl_req *req);

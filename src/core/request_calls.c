@@ -36,8 +36,6 @@ void nxr_op_describe(const struct nixl_req *req, char *text, size_t nbytes)
              req->op.nbytes, (unsigned long long)req->op.offset, req->peer->rank);
 }
 
-const struct nxr_req_owner nxr_req_of_op = {.has_peer = true, .describe = nxr_op_describe};
-
 /* Records the failure of a request that has ended. */
 static void request_fail(const char *operation, const struct nixl_req *req, int status)
 {

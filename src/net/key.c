@@ -253,7 +253,9 @@ int nxr_net_part_open(struct nxr_part *part, int fd)
     part->is_in_pieces = part->net->how == NET_PIECES;
     part->guard_index = UINT32_MAX; /* entered by its owner, for us */
     part->generation_now = &part->generation_there;
+    part->get_at_once = 0;
     net_lock();
+    part->put_at_once = (uint32_t)part->peer->net->put_max;
     part->net->part = part;
     atomic_store(&part->generation_there, part->net->is_stale ? 0 : part->key.generation);
     net_unlock();

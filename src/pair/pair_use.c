@@ -8,6 +8,7 @@
 
 #include "pair/pair.h"
 #include "core/request.h"
+#include "transfer/op.h"
 #include "transfer/transfer.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -77,8 +78,10 @@ static void claim_req_ended(struct nixl_req *req, int status)
     claim_end(req->owned, status, req->op.nbytes_done > 0 || status != NIXL_ERR_CANCELED);
 }
 
-static const struct nxr_req_owner claim_owner = {
-    .has_peer = true, .ended = claim_req_ended, .describe = nxr_op_describe};
+static const struct nxr_req_owner claim_owner = {.has_peer = true,
+                                                 .start = nxr_op_submit,
+                                                 .ended = claim_req_ended,
+                                                 .describe = nxr_op_describe};
 
 /* ---- looking at a token ---------------------------------------------------------------------- */
 

@@ -11,7 +11,6 @@
 #include "control/question.h"
 #include "region/region.h"
 #include "core/request.h"
-#include "transfer/stage.h"
 #include "util/clock.h"
 #include "util/log.h"
 
@@ -227,23 +226,7 @@ void nxr_region_free_memory(struct nxr_memory *memory)
     }
 }
 
-/* ---- who moves its bytes --------------------------------------------------------------------- */
-
-const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const void *local)
-{
-    const struct nxr_range *range = nxr_range_find(local);
-
-    if (range == NULL) {
-        return nxr_stage_is_needed(part) ? &nxr_transport_stage : part->transport;
-    }
-    if (!part->transport->serves(part, range)) {
-        return &nxr_transport_stage;
-    }
-    if (part->net != NULL) {
-        return nxr_stage_is_needed(part) ? &nxr_transport_stage : part->transport;
-    }
-    return part->method == NXR_METHOD_DEVICE ? part->transport : &nxr_transport_device;
-}
+/* ---- how its bytes are reached --------------------------------------------------------------- */
 
 void nxr_part_lose_process_vm(struct nxr_part *part, int error)
 {

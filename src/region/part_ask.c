@@ -89,6 +89,7 @@ static void part_came(struct nxr_region_part *part, const struct nxr_key *key,
     }
     open->nbytes = key->nbytes;
     open->id = key->id;
+    open->put_at_once = open->get_at_once = NXR_ANY_NBYTES;
     open->net = net;
     if (net == NULL) {
         enter_locally(open, peer);

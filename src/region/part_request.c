@@ -39,10 +39,10 @@ static int part_request_await(struct nixl_req *req, struct nixl_region *region, 
 }
 
 int nxr_region_request(const char *operation, struct nixl_region *region, int rank,
-                       const struct nxr_op *op, const struct nxr_after *after,
-                       struct nixl_req **req_p)
+                       const struct nxr_req_owner *owner, const struct nxr_op *op,
+                       const struct nxr_after *after, struct nixl_req **req_p)
 {
-    struct nixl_req *req = nxr_request_new(operation, &nxr_req_of_op, NULL);
+    struct nixl_req *req = nxr_request_new(operation, owner, NULL);
     struct nxr_op at_part = *op;
     int status = NIXL_OK;
 

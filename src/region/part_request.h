@@ -12,7 +12,7 @@
  * and the request; or a failure, and none.
  */
 int nxr_region_request(const char *operation, struct nixl_region *region, int rank,
-                       const struct nxr_op *op, const struct nxr_after *after,
-                       struct nixl_req **req_p);
+                       const struct nxr_req_owner *owner, const struct nxr_op *op,
+                       const struct nxr_after *after, struct nixl_req **req_p);
 
 #endif

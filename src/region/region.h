@@ -102,12 +102,6 @@ static inline struct nxr_part *nxr_region_part(struct nixl_region *region, int r
     return &part->part;
 }
 
-/*
- * Who moves bytes between the part and the local side of an operation: the part's transport, or
- * device copies where a mapped part and local device memory meet. NULL: nobody.
- */
-const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const void *local);
-
 /* How the part is reached, in a word. */
 const char *nxr_part_method(const struct nxr_part *part);
 

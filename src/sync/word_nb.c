@@ -10,6 +10,7 @@
 #include "host/word_ask.h"
 #include "host/word_serve.h"
 #include "region/part_request.h"
+#include "transfer/op.h"
 #include "transfer/transfer.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -23,7 +24,7 @@ static bool is_of_network(const struct nxr_op *op)
     return op->part->peer->net != NULL;
 }
 
-int nxr_word_start(struct nxr_op *op)
+static int word_op_change(struct nxr_op *op)
 {
     struct nxr_part *part = op->part;
     int status = NIXL_ERR_AGAIN;
@@ -47,13 +48,35 @@ int nxr_word_start(struct nxr_op *op)
     return status == NIXL_ERR_AGAIN ? nxr_host_word_start(op) : status;
 }
 
-int nxr_word_cancel(struct nxr_op *op)
+/* A request for a word begins with that, or goes on with it behind its put or get. */
+static int word_op_start(struct nxr_op *op)
 {
-    if (is_of_network(op)) {
-        return op->part->transport->cancel(op);
+    struct nxr_part *part = op->part;
+    int status;
+
+    if (op->kind != NXR_OP_WORD) {
+        return nxr_op_submit(op);
+    }
+    nxr_request_hand_to(op, part->transport);
+    status = word_op_change(op);
+    if (status == NIXL_ERR_STALE) {
+        nxr_region_mark_stale(part);
+    }
+    return status;
+}
+
+static int word_op_cancel(struct nxr_op *op)
+{
+    if (op->kind != NXR_OP_WORD || is_of_network(op)) {
+        return op->transport->cancel(op);
     }
     return op->part->peer->rank == nxr_job.rank ? NIXL_INPROGRESS : nxr_host_word_cancel(op);
 }
+
+static const struct nxr_req_owner word_op_owner = {.has_peer = true,
+                                                   .start = word_op_start,
+                                                   .cancel = word_op_cancel,
+                                                   .describe = nxr_op_describe};
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
@@ -103,7 +126,7 @@ static int change_nb(const char *operation, int rank, struct nixl_region *region
         return NIXL_OK;
     }
     status = nxr_word_find_part(operation, rank, region, atomic, &op.part);
-    status = status == NIXL_OK ? nxr_request_make_at(operation, &op, &req) : status;
+    status = status == NIXL_OK ? nxr_request_make_at(operation, &word_op_owner, &op, &req) : status;
     return word_op_leave(operation, status, req, req_p);
 }
 
@@ -167,7 +190,7 @@ static int put_signal_later(const char *operation, int rank, struct nixl_region 
     int status = check_data(operation, rank, region, what->offset, what->src, what->nbytes);
 
     if (status == NIXL_OK) {
-        status = nxr_region_request(operation, region, rank, &op, &after, &req);
+        status = nxr_region_request(operation, region, rank, &word_op_owner, &op, &after, &req);
     }
     return word_op_leave(operation, status, req, req_p);
 }
@@ -255,7 +278,7 @@ int nixl_get_signal_nb(int rank, struct nixl_region *region, uint64_t offset, vo
         return NIXL_OK;
     }
     if (status == NIXL_OK) {
-        status = nxr_region_request(operation, region, rank, &get, &after, &req);
+        status = nxr_region_request(operation, region, rank, &word_op_owner, &get, &after, &req);
     }
     return word_op_leave(operation, status, req, req_p);
 }

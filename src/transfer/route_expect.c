@@ -9,6 +9,7 @@
 #include "region/region.h"
 #include "core/route.h"
 #include "transfer/stage.h"
+#include "transfer/op.h"
 
 #include <string.h>
 

@@ -10,6 +10,7 @@
 #include "transfer/stage.h"
 #include "transfer/transfer.h"
 #include "util/status.h"
+#include "transfer/op.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@ struct nxr_peer;
 #define NXR_STAGE_NBYTES ((size_t)512 << 10)
 #define NXR_STAGE_PIECES 8
 
-/* Not in the list of transports: nxr_part_mover() takes it where it is needed. */
+/* Not in the list of transports: nxr_part_mover() (op.h) takes it where it is needed. */
 extern const struct nxr_transport nxr_transport_stage;
 
 /* Must operations with host memory on that part be staged, too? */

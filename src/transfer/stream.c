@@ -11,6 +11,7 @@
 #include "transfer/stage.h"
 #include "transfer/transfer.h"
 #include "util/status.h"
+#include "transfer/op.h"
 
 /* A stream orders copies of CUDA's: one side must be its memory, the other one it can reach. */
 static int check_sides(const char *operation, const struct nxr_part *part, const void *local)
@@ -51,7 +52,7 @@ int nxr_stream_queue(const char *operation, int rank, struct nixl_region *region
     if (status != NIXL_OK) {
         return status;
     }
-    status = nxr_request_make_at(operation, op, &req);
+    status = nxr_request_make_at(operation, &nxr_transfer_owner, op, &req);
     if (status != NIXL_INPROGRESS) {
         return status;
     }

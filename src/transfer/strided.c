@@ -11,6 +11,7 @@
 #include "transfer/transfer.h"
 #include "util/env.h"
 #include "util/status.h"
+#include "transfer/op.h"
 
 #define LIST_BLOCKS 64                /* in one list; on the stack */
 #define LIST_NBYTES ((size_t)4 << 20) /* about; a part is kept open for no longer */

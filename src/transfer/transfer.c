@@ -10,6 +10,7 @@
 #include "host/word_ask.h"
 #include "core/progress.h"
 #include "region/part_request.h"
+#include "transfer/op.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -164,14 +165,13 @@ static int finish_request(const char *operation, int rank, struct nixl_req *req)
 }
 
 /* An operation that takes time, waited for. */
-static int run_request(const char *operation, enum nxr_op_kind kind, int rank,
-                       struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
+static int run_request(const char *operation, const struct nxr_op *op)
 {
-    const struct nxr_op op = {.kind = kind, .offset = offset, .local = local, .nbytes = nbytes};
     struct nixl_req *req;
-    int status = nxr_region_request(operation, region, rank, &op, NULL, &req);
+    int status = nxr_request_make_begun(operation, &nxr_transfer_owner, op, &req);
 
-    return status == NIXL_INPROGRESS ? finish_request(operation, rank, req) : status;
+    return status == NIXL_INPROGRESS ? finish_request(operation, op->part->peer->rank, req)
+                                     : status;
 }
 
 static int fail_mover(const char *operation, const struct nxr_part *part)
@@ -181,34 +181,35 @@ static int fail_mover(const char *operation, const struct nxr_part *part)
                     part->peer->rank);
 }
 
-static int transfer_slow(const char *operation, enum nxr_op_kind kind, int rank,
+/* `takes_time`: the part's transport has just answered NIXL_ERR_AGAIN. */
+static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool takes_time, int rank,
                          struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
 {
+    struct nxr_op op = {
+        .kind = kind, .offset = offset, .local = local, .nbytes = nbytes, .takes_time = takes_time};
     const struct nxr_transport *mover;
-    struct nxr_part *part;
     int status = nxr_transfer_check(operation, rank, region, local, nbytes);
 
     if (status == NIXL_OK) {
-        status = transfer_find_part(operation, rank, region, offset, nbytes, &part);
+        status = transfer_find_part(operation, rank, region, offset, nbytes, &op.part);
     }
     if (status != NIXL_OK || nbytes == 0) {
         return status;
     }
-    mover = nxr_part_mover(part, local);
+    mover = nxr_part_mover(op.part, local);
     if (mover == NULL) {
-        return fail_mover(operation, part);
+        return fail_mover(operation, op.part);
     }
-    status = kind == NXR_OP_PUT ? mover->put(part, offset, local, nbytes)
-                                : mover->get(part, offset, local, nbytes);
-    if (status == NIXL_ERR_AGAIN && kind == NXR_OP_PUT && mover == part->transport &&
-        nxr_word_serves_put(part, offset, nbytes)) {
-        status = nxr_word_put(part, offset, local, nbytes);
+    status = nxr_op_move(&op, mover);
+    if (status == NIXL_ERR_AGAIN && kind == NXR_OP_PUT && mover == op.part->transport &&
+        nxr_word_serves_put(op.part, offset, nbytes)) {
+        status = nxr_word_put(op.part, offset, local, nbytes);
     }
     if (status == NIXL_ERR_AGAIN ||
         (status == NIXL_ERR_UNSUPPORTED && nxr_range_find(local) != NULL)) {
-        return run_request(operation, kind, rank, region, offset, local, nbytes);
+        return run_request(operation, &op);
     }
-    return status == NIXL_OK ? status : nxr_transfer_fail_copy(operation, status, region, part);
+    return status == NIXL_OK ? status : nxr_transfer_fail_copy(operation, status, region, op.part);
 }
 
 /* ---- put and get ----------------------------------------------------------------------------- */
@@ -243,24 +244,32 @@ static inline int put(const char *operation, int rank, struct nixl_region *regio
                       const void *src, size_t nbytes)
 {
     struct nxr_part *part = transfer_usable_part(rank, region, offset, src, nbytes);
+    int status = NIXL_INPROGRESS; /* not asked */
 
-    if (__builtin_expect(part != NULL && part->transport->put(part, offset, src, nbytes) == NIXL_OK,
-                         1)) {
+    if (__builtin_expect(part != NULL && nbytes <= part->put_at_once, 1)) {
+        status = part->transport->put(part, offset, src, nbytes);
+    }
+    if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
     }
-    return transfer_slow(operation, NXR_OP_PUT, rank, region, offset, (void *)src, nbytes);
+    return transfer_slow(operation, NXR_OP_PUT, status == NIXL_ERR_AGAIN, rank, region, offset,
+                         (void *)src, nbytes);
 }
 
 static inline int get(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                       void *dst, size_t nbytes)
 {
     struct nxr_part *part = transfer_usable_part(rank, region, offset, dst, nbytes);
+    int status = NIXL_INPROGRESS; /* not asked */
 
-    if (__builtin_expect(part != NULL && part->transport->get(part, offset, dst, nbytes) == NIXL_OK,
-                         1)) {
+    if (__builtin_expect(part != NULL && nbytes <= part->get_at_once, 1)) {
+        status = part->transport->get(part, offset, dst, nbytes);
+    }
+    if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
     }
-    return transfer_slow(operation, NXR_OP_GET, rank, region, offset, dst, nbytes);
+    return transfer_slow(operation, NXR_OP_GET, status == NIXL_ERR_AGAIN, rank, region, offset, dst,
+                         nbytes);
 }
 
 int nxr_transfer_put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
@@ -298,26 +307,21 @@ int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst, s
 /* Between host memories: all of it, or, of a copy of this host of over max_nbytes, a beginning. */
 static int begin_here(struct nxr_op *op, size_t max_nbytes)
 {
-    struct nxr_part *part = op->part;
-
-    if (op->nbytes > max_nbytes && nxr_copier_reaches(part)) {
+    if (op->nbytes > max_nbytes && nxr_copier_reaches(op->part)) {
         return nxr_copier_begin(op) ? NIXL_OK : NIXL_ERR_AGAIN;
     }
-    return op->kind == NXR_OP_PUT ? part->transport->put(part, op->offset, op->local, op->nbytes)
-                                  : part->transport->get(part, op->offset, op->local, op->nbytes);
+    return nxr_op_move(op, op->part->transport);
 }
 
 /*
  * Do it within the call where that does not take long, or up to max_nbytes, or begin it; a caller
- * that does not wait for the request calls nxr_request_leave().
+ * that does not wait for the request calls nxr_request_leave(). The part is not found yet.
  */
-static int begin_transfer(const char *operation, enum nxr_op_kind kind, size_t max_nbytes, int rank,
-                          struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
-                          struct nixl_req **req_p)
+static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
+                          struct nixl_region *region, struct nxr_op *op, struct nixl_req **req_p)
 {
-    struct nxr_op op = {.kind = kind, .offset = offset, .local = local, .nbytes = nbytes};
     struct nxr_part *part;
-    int status = nxr_transfer_check(operation, rank, region, local, nbytes);
+    int status = nxr_transfer_check(operation, rank, region, op->local, op->nbytes);
 
     if (status != NIXL_OK) {
         return status;
@@ -327,31 +331,33 @@ static int begin_transfer(const char *operation, enum nxr_op_kind kind, size_t m
     }
     part = nxr_region_part(region, rank);
     if (part != NULL) {
-        if (!nxr_part_has_range(part, offset, nbytes)) {
-            return fail_range(operation, rank, region, part, offset, nbytes);
+        if (!nxr_part_has_range(part, op->offset, op->nbytes)) {
+            return fail_range(operation, rank, region, part, op->offset, op->nbytes);
         }
-        if (nbytes == 0) {
+        if (op->nbytes == 0) {
             return NIXL_OK;
         }
     }
-    if (part != NULL && part->method != NXR_METHOD_DEVICE && !nxr_range_is_device(local)) {
-        op.part = part;
-        status = begin_here(&op, max_nbytes);
+    if (part != NULL && part->method != NXR_METHOD_DEVICE && !nxr_range_is_device(op->local)) {
+        op->part = part;
+        status = begin_here(op, max_nbytes);
         if (status != NIXL_ERR_AGAIN) {
             return status == NIXL_OK ? status
                                      : nxr_transfer_fail_copy(operation, status, region, part);
         }
-        return nxr_request_make_begun(operation, &op, req_p);
+        return nxr_request_make_begun(operation, &nxr_transfer_owner, op, req_p);
     }
-    return nxr_region_request(operation, region, rank, &op, NULL, req_p);
+    op->takes_time = false;
+    return nxr_region_request(operation, region, rank, &nxr_transfer_owner, op, NULL, req_p);
 }
 
-static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, int rank,
+static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, bool takes_time, int rank,
                             struct nixl_region *region, uint64_t offset, void *local, size_t nbytes,
                             struct nixl_req **req_p)
 {
-    int status = begin_transfer(operation, kind, NXR_AT_ONCE_NBYTES, rank, region, offset, local,
-                                nbytes, req_p);
+    struct nxr_op op = {
+        .kind = kind, .offset = offset, .local = local, .nbytes = nbytes, .takes_time = takes_time};
+    int status = begin_transfer(operation, NXR_AT_ONCE_NBYTES, rank, region, &op, req_p);
 
     if (status == NIXL_INPROGRESS) {
         nxr_request_leave();
@@ -364,14 +370,18 @@ int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const voi
 {
     struct nxr_part *part =
         usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, src, nbytes);
+    int status = NIXL_INPROGRESS; /* not asked */
 
     if (__builtin_expect(part != NULL && req_p != NULL && part->method != NXR_METHOD_DEVICE &&
-                             part->transport->put(part, offset, src, nbytes) == NIXL_OK,
+                             nbytes <= part->put_at_once,
                          1)) {
+        status = part->transport->put(part, offset, src, nbytes);
+    }
+    if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
     }
-    return transfer_nb_slow("nixl_put_nb", NXR_OP_PUT, rank, region, offset, (void *)src, nbytes,
-                            req_p);
+    return transfer_nb_slow("nixl_put_nb", NXR_OP_PUT, status == NIXL_ERR_AGAIN, rank, region,
+                            offset, (void *)src, nbytes, req_p);
 }
 
 int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
@@ -379,13 +389,18 @@ int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst
 {
     struct nxr_part *part =
         usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, dst, nbytes);
+    int status = NIXL_INPROGRESS; /* not asked */
 
     if (__builtin_expect(part != NULL && req_p != NULL && part->method != NXR_METHOD_DEVICE &&
-                             part->transport->get(part, offset, dst, nbytes) == NIXL_OK,
+                             nbytes <= part->get_at_once,
                          1)) {
+        status = part->transport->get(part, offset, dst, nbytes);
+    }
+    if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
     }
-    return transfer_nb_slow("nixl_get_nb", NXR_OP_GET, rank, region, offset, dst, nbytes, req_p);
+    return transfer_nb_slow("nixl_get_nb", NXR_OP_GET, status == NIXL_ERR_AGAIN, rank, region,
+                            offset, dst, nbytes, req_p);
 }
 
 struct nxr_part *nxr_transfer_message_part(int rank, struct nixl_region *region, uint64_t offset,
@@ -415,7 +430,7 @@ static int begin_followed(const char *operation, struct nxr_part *part,
         .is_followed = true,
     };
 
-    return nxr_request_make_at(operation, &op, req_p);
+    return nxr_request_make_at(operation, &nxr_transfer_owner, &op, req_p);
 }
 
 int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *region,
@@ -431,8 +446,12 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
     } else if (part->method >= NXR_METHOD_MESSAGE) {
         status = begin_followed(operation, part, what, &req);
     } else {
-        status = begin_transfer(operation, NXR_OP_PUT, SIZE_MAX, rank, region, what->offset,
-                                what->local, what->nbytes, &req);
+        struct nxr_op op = {.kind = NXR_OP_PUT,
+                            .offset = what->offset,
+                            .local = what->local,
+                            .nbytes = what->nbytes};
+
+        status = begin_transfer(operation, SIZE_MAX, rank, region, &op, &req);
     }
     if (req == NULL || status != NIXL_INPROGRESS) {
         return status == NIXL_OK ? then(arg) : status;

@@ -55,10 +55,6 @@ int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *r
 int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region *region,
                             struct nixl_region *signal_region, const struct nxr_put_signal *what);
 
-/* Changes of words as operations (NXR_OP_WORD): as start() and cancel() of a transport. */
-int nxr_word_start(struct nxr_op *op);
-int nxr_word_cancel(struct nxr_op *op);
-
 /* nixl_fence() for `operation`. */
 int nxr_transfer_fence(const char *operation, struct nxr_peer *peer);
 

@@ -11,6 +11,7 @@
 #include "core/progress.h"
 #include "core/wait.h"
 #include "transfer/xfer.h"
+#include "transfer/op.h"
 
 #include <stdlib.h>
 

@@ -395,6 +395,86 @@ Test(order, fence_behind_bulk_waits_for_the_flush_that_went_with_it, .init = sta
     cr_expect(eq(int, nxr_net_fence(np->peer), NIXL_OK));
 }
 
+/* ---- how often a transport is asked ---------------------------------------------------------- */
+
+/* The transport of the part, with calls that count. */
+static struct {
+    struct nxr_transport table;
+    unsigned n_puts, n_gets, n_starts;
+} counted;
+
+static int count_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+{
+    counted.n_puts++;
+    return nxr_net_part_put(part, offset, src, nbytes);
+}
+
+static int count_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
+{
+    counted.n_gets++;
+    return nxr_net_part_get(part, offset, dst, nbytes);
+}
+
+static int count_start(struct nxr_op *op)
+{
+    counted.n_starts++;
+    return nxr_net_op_start(op);
+}
+
+static struct nixl_region *counted_region(void)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nxr_part *part = nxr_region_part(region, 1);
+
+    counted.table = *part->transport;
+    counted.table.put = count_put;
+    counted.table.get = count_get;
+    counted.table.start = count_start;
+    part->transport = &counted.table;
+    return region;
+}
+
+/* Nothing is tried that is known to take time: each of them is one start. */
+Test(submit, what_takes_time_is_submitted_once, .init = start, .fini = stop)
+{
+    struct nixl_region *region = counted_region();
+    struct nixl_req *req = NULL;
+
+    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
+    cr_expect(eq(u32, counted.n_starts, 1));
+    cr_assert(eq(int, put_nb(region, LARGE, &req), NIXL_INPROGRESS));
+    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
+    cr_expect(eq(u32, counted.n_starts, 2));
+    cr_expect(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, NULL, 0, 0), NIXL_OK));
+    cr_expect(eq(u32, counted.n_starts, 3));
+    cr_assert(eq(int, get_nb(region, 8, &req), NIXL_INPROGRESS));
+    cr_expect(eq(int, nixl_req_cancel(&req, 0, NULL), NIXL_OK));
+    cr_expect(eq(u32, counted.n_starts, 4));
+    cr_expect(zero(u32, counted.n_puts + counted.n_gets));
+}
+
+Test(submit, what_is_small_is_put_once_and_started_where_that_fails, .init = start, .fini = stop)
+{
+    struct nixl_region *region = counted_region();
+    struct nixl_req *req = NULL;
+    int status = NIXL_OK;
+
+    cr_expect(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
+    cr_expect(eq(u32, counted.n_puts, 1));
+    cr_expect(zero(u32, counted.n_starts));
+    fake.answer = NIXL_ERR_AGAIN;
+    while (status == NIXL_OK) { /* until there is no room for more */
+        counted.n_puts = 0;
+        status = put_nb(region, FAKE_SMALL, &req);
+    }
+    cr_expect(eq(int, status, NIXL_INPROGRESS));
+    cr_expect(eq(u32, counted.n_puts, 1));
+    cr_expect(eq(u32, counted.n_starts, 1));
+    fake.answer = NIXL_OK;
+    fake_round();
+    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
+}
+
 /* ---- put and notification -------------------------------------------------------------------- */
 
 Test(put_notify, of_much_is_one_message, .init = start, .fini = stop)

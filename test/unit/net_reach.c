@@ -12,6 +12,7 @@
 #include "util/env.h"
 
 #include "test/unit/unit.h"
+#include "transfer/op.h"
 #include <sys/mman.h>
 
 enum { DEVICE_NBYTES = 1 << 20, CUDA_BIT = 1u << NIXL_MEM_CUDA };

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Carrying out puts and gets, for requests and for calls that wait. No lock. */
+#include "config.h"
+
+#include "memory/memory.h"
+#include "region/region.h"
+#include "transfer/copier.h"
+#include "transfer/op.h"
+#include "transfer/stage.h"
+
+const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const void *local)
+{
+    const struct nxr_range *range = nxr_range_find(local);
+
+    if (range == NULL) {
+        return nxr_stage_is_needed(part) ? &nxr_transport_stage : part->transport;
+    }
+    if (!part->transport->serves(part, range)) {
+        return &nxr_transport_stage;
+    }
+    if (part->net != NULL) {
+        return nxr_stage_is_needed(part) ? &nxr_transport_stage : part->transport;
+    }
+    return part->method == NXR_METHOD_DEVICE ? part->transport : &nxr_transport_device;
+}
+
+/* Is it known that the part's transport cannot do it at once? */
+static bool op_takes_time(const struct nxr_op *op)
+{
+    const struct nxr_part *part = op->part;
+    uint32_t limit = op->kind == NXR_OP_PUT ? part->put_at_once : part->get_at_once;
+
+    return op->takes_time || (limit != NXR_ANY_NBYTES && op->nbytes > limit);
+}
+
+int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover)
+{
+    int status;
+
+    if (mover == op->part->transport && op_takes_time(op)) {
+        return NIXL_ERR_AGAIN;
+    }
+    status = op->kind == NXR_OP_PUT ? mover->put(op->part, op->offset, op->local, op->nbytes)
+                                    : mover->get(op->part, op->offset, op->local, op->nbytes);
+    op->takes_time = status == NIXL_ERR_AGAIN && mover == op->part->transport;
+    return status;
+}
+
+/* Only what is done at once: a device copy is started, and others go on meanwhile. */
+static int op_move_if_short(struct nxr_op *op, const struct nxr_transport *mover)
+{
+    if (mover != op->part->transport || op->part->method == NXR_METHOD_DEVICE ||
+        (nxr_copier_takes(op) && nxr_copier_is_there())) {
+        return NIXL_ERR_AGAIN;
+    }
+    return nxr_op_move(op, mover);
+}
+
+int nxr_op_submit(struct nxr_op *op)
+{
+    const struct nxr_transport *mover;
+    struct nxr_part *part = op->part;
+    int status;
+
+    if (!nxr_part_has_range(part, op->offset, op->nbytes)) {
+        return NIXL_ERR_RANGE;
+    }
+    mover = nxr_part_mover(part, op->local);
+    if (mover == NULL) {
+        return NIXL_ERR_UNSUPPORTED;
+    }
+    nxr_request_hand_to(op, mover);
+    status = op_move_if_short(op, mover);
+    if (status == NIXL_ERR_AGAIN) {
+        status = mover->start(op); /* NIXL_INPROGRESS: it may have ended and be gone */
+        if (status == NIXL_ERR_UNSUPPORTED && mover != &nxr_transport_stage) {
+            nxr_request_hand_to(op, &nxr_transport_stage); /* these two do not reach each other */
+            status = nxr_transport_stage.start(op);
+        }
+    }
+    if (status == NIXL_ERR_STALE) {
+        nxr_region_mark_stale(part);
+    }
+    if (status == NIXL_OK) {
+        op->nbytes_done = op->nbytes;
+    }
+    return status;
+}
+
+const struct nxr_req_owner nxr_transfer_owner = {
+    .has_peer = true, .start = nxr_op_submit, .describe = nxr_op_describe};
