@@ -5,6 +5,7 @@ include src/memory/kernels/local.mk
 # The core. Hidden symbols are seen by the unit tests, which link this and not the library.
 noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 %C%_libnixlrun_core_la_SOURCES = \
+	%D%/util/handle.c %D%/util/handle.h \
 	%D%/util/list.h \
 	%D%/util/ring.c %D%/util/ring.h \
 	%D%/core/card.c %D%/core/card.h \

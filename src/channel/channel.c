@@ -11,19 +11,19 @@
 #include "core/event.h"
 #include "region/region.h"
 #include "util/env.h"
+#include "util/handle.h"
 #include "util/status.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define QUARANTINE 64 /* closed handles that are not used again yet */
-#define LINE       64 /* slots begin on lines of their own */
+#define LINE 64 /* slots begin on lines of their own */
 
 static pthread_mutex_t channels_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list open_channels = {&open_channels, &open_channels};
-static struct nxr_list channel_retired = {&channel_retired, &channel_retired}; /* oldest first */
-static unsigned channel_n_retired;
+static struct nxr_handle_cache channel_handles =
+    NXR_HANDLE_CACHE(channel_handles, struct nixl_channel, link, 64);
 
 void nxr_channel_region_name(char *text, const char *name, const char *which, int rank)
 {
@@ -38,17 +38,11 @@ void nxr_channel_region_name(char *text, const char *name, const char *which, in
 
 static struct nixl_channel *channel_new(void)
 {
-    struct nixl_channel *channel = NULL;
+    struct nixl_channel *channel;
 
     pthread_mutex_lock(&channels_lock);
-    if (channel_n_retired > QUARANTINE) {
-        channel = nxr_list_entry(nxr_list_pop(&channel_retired), struct nixl_channel, link);
-        channel_n_retired--;
-    }
+    channel = nxr_handle_take(&channel_handles);
     pthread_mutex_unlock(&channels_lock);
-    if (channel == NULL) {
-        channel = malloc(sizeof(*channel));
-    }
     if (channel != NULL) {
         memset(channel, 0, sizeof(*channel));
         nxr_list_init(&channel->link);
@@ -69,8 +63,7 @@ static void channel_retire(struct nixl_channel *channel)
     channel_drop(channel);
     pthread_mutex_lock(&channels_lock);
     nxr_list_remove(&channel->link);
-    nxr_list_append(&channel_retired, &channel->link);
-    channel_n_retired++;
+    nxr_handle_retire(&channel_handles, channel);
     pthread_mutex_unlock(&channels_lock);
 }
 
@@ -362,10 +355,7 @@ void nxr_channels_free(void)
         channel_drop(nxr_list_entry(link, struct nixl_channel, link));
         free(nxr_list_entry(link, struct nixl_channel, link));
     }
-    while ((link = nxr_list_pop(&channel_retired)) != NULL) {
-        free(nxr_list_entry(link, struct nixl_channel, link));
-    }
-    channel_n_retired = 0;
+    nxr_handles_free(&channel_handles);
 }
 
 const struct nxr_subsystem nxr_channel_subsystem = {

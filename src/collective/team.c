@@ -12,30 +12,23 @@
 #include "collective/later.h"
 #include "collective/team.h"
 #include "collective/teams.h"
+#include "util/handle.h"
 #include "core/subsystem.h"
 
 #include <stdlib.h>
 
-#define QUARANTINE 64 /* handles that were given back and are not used again yet */
-
 static pthread_mutex_t teams_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list open_teams = {&open_teams, &open_teams};
-static struct nxr_list team_retired = {&team_retired, &team_retired}; /* oldest first */
-static unsigned team_n_retired;
+static struct nxr_handle_cache team_handles =
+    NXR_HANDLE_CACHE(team_handles, struct nixl_team, link, 64);
 
 struct nixl_team *nxr_team_new(void)
 {
-    struct nixl_team *team = NULL;
+    struct nixl_team *team;
 
     pthread_mutex_lock(&teams_lock);
-    if (team_n_retired > QUARANTINE) {
-        team = nxr_list_entry(nxr_list_pop(&team_retired), struct nixl_team, link);
-        team_n_retired--;
-    }
+    team = nxr_handle_take(&team_handles);
     pthread_mutex_unlock(&teams_lock);
-    if (team == NULL) {
-        team = malloc(sizeof(*team));
-    }
     if (team != NULL) {
         *team = (struct nixl_team){.lost_rank = -1};
         nxr_list_init(&team->link);
@@ -79,8 +72,7 @@ void nxr_team_drop(struct nixl_team *team)
     team->srcs = NULL;
     team->ranks = team->node_of = team->leaders = team->local = team->local_index = NULL;
     pthread_mutex_lock(&teams_lock);
-    nxr_list_append(&team_retired, &team->link);
-    team_n_retired++;
+    nxr_handle_retire(&team_handles, team);
     pthread_mutex_unlock(&teams_lock);
 }
 

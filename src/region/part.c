@@ -11,6 +11,7 @@
 #include "control/question.h"
 #include "region/region.h"
 #include "core/request.h"
+#include "util/handle.h"
 #include "util/clock.h"
 #include "util/log.h"
 
@@ -18,11 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUARANTINE  256           /* retired parts that are not used again yet */
 #define UNMAP_RETRY (10 * NXR_MS) /* a stale part is still being copied from or to */
 
-static struct nxr_list part_retired = {&part_retired, &part_retired}; /* oldest first */
-static unsigned part_n_retired;
+static struct nxr_handle_cache part_handles =
+    NXR_HANDLE_CACHE(part_handles, struct nxr_region_part, link, 256);
 static struct nxr_list closing = {&closing, &closing}; /* stale, mapping not yet undone */
 static struct nxr_list part_mapped = {&part_mapped, &part_mapped}; /* n_maps > 0 */
 
@@ -34,17 +34,10 @@ static struct nxr_list part_ready[N_BUCKETS]; /* all zeros: never used */
 
 struct nxr_region_part *nxr_part_new(void)
 {
-    struct nxr_region_part *part;
+    struct nxr_region_part *part = nxr_handle_take(&part_handles);
 
-    if (part_n_retired > QUARANTINE) {
-        part = nxr_list_entry(nxr_list_pop(&part_retired), struct nxr_region_part, link);
-        part_n_retired--;
-    } else {
-        part = aligned_alloc(NXR_LINE_NBYTES, (sizeof(*part) + NXR_LINE_NBYTES - 1) /
-                                                  NXR_LINE_NBYTES * NXR_LINE_NBYTES);
-        if (part == NULL) {
-            return NULL;
-        }
+    if (part == NULL) {
+        return NULL;
     }
     memset(part, 0, sizeof(*part));
     nxr_list_init(&part->ask_link);
@@ -80,8 +73,7 @@ void nxr_part_retire(struct nxr_region_part *part)
     nxr_list_remove(&part->link);
     part->region = NULL;
     if (try_close(part)) {
-        nxr_list_append(&part_retired, &part->link);
-        part_n_retired++;
+        nxr_handle_retire(&part_handles, part);
     } else {
         nxr_list_append(&closing, &part->link);
         nxr_service_kick();
@@ -98,8 +90,7 @@ int64_t nxr_region_tick(int64_t now)
         if (try_close(part)) {
             nxr_list_remove(&part->link);
             if (part->region == NULL) {
-                nxr_list_append(&part_retired, &part->link);
-                part_n_retired++;
+                nxr_handle_retire(&part_handles, part);
             }
         }
     }

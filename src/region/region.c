@@ -13,6 +13,7 @@
 #include "net/net.h"
 #include "transfer/window.h"
 #include "core/progress.h"
+#include "util/handle.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -23,11 +24,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define QUARANTINE 64 /* closed handles that are not used again yet */
-
 static struct nxr_list open_regions = {&open_regions, &open_regions};
-static struct nxr_list region_retired = {&region_retired, &region_retired}; /* oldest first */
-static unsigned region_n_retired;
+static struct nxr_handle_cache region_handles =
+    NXR_HANDLE_CACHE(region_handles, struct nixl_region, link, 64);
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
@@ -40,18 +39,11 @@ static size_t chunks_nbytes(void)
 /* Caller holds job.lock. */
 static struct nixl_region *region_new(const char *name)
 {
-    struct nixl_region *region;
     void *chunks = calloc(1, chunks_nbytes());
+    struct nixl_region *region = chunks != NULL ? nxr_handle_take(&region_handles) : NULL;
 
-    if (region_n_retired > QUARANTINE) {
-        region = nxr_list_entry(nxr_list_pop(&region_retired), struct nixl_region, link);
-        region_n_retired--;
-    } else {
-        region = calloc(1, sizeof(*region));
-    }
-    if (region == NULL || chunks == NULL) {
+    if (region == NULL) {
         free(chunks);
-        free(region);
         return NULL;
     }
     for (int i = 0; region->chunks != NULL && i * NXR_PARTS_PER_CHUNK < nxr_job.size; i++) {
@@ -71,8 +63,7 @@ static void region_retire(struct nixl_region *region)
     atomic_store_explicit(&region->magic, 0, memory_order_release);
     nxr_region_drop_parts(region);
     nxr_list_remove(&region->link);
-    nxr_list_append(&region_retired, &region->link);
-    region_n_retired++;
+    nxr_handle_retire(&region_handles, region);
 }
 
 static const struct nixl_mem_params default_params = NIXL_MEM_PARAMS_INIT;
@@ -426,7 +417,7 @@ void nxr_regions_close_all(void)
     }
     /* Handles of the next init may come from here, with tables of another size. */
     pthread_mutex_lock(&nxr_job.lock);
-    nxr_list_for_each (link, after, &region_retired) {
+    nxr_list_for_each (link, after, &region_handles.retired) {
         struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
 
         for (int i = 0; region->chunks != NULL && i * NXR_PARTS_PER_CHUNK < nxr_job.size; i++) {

@@ -30,8 +30,8 @@ enum nxr_part_state {
 };
 
 struct nxr_region_part {
-    struct nxr_part part; /* usable while part.generation is not 0 */
-    _Atomic int state;    /* enum nxr_part_state; all below: job.lock */
+    _Alignas(NXR_LINE_NBYTES) struct nxr_part part; /* usable while part.generation is not 0 */
+    _Atomic int state;                              /* enum nxr_part_state; all below: job.lock */
     struct nixl_region *region;
     int rank;
     int status;

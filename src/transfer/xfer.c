@@ -7,6 +7,7 @@
 
 #include "core/request.h"
 #include "core/subsystem.h"
+#include "util/handle.h"
 #include "util/clock.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -15,12 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUARANTINE 64 /* handles given back that are not used again yet */
-#define STOP_NS    (5 * NXR_S)
+#define STOP_NS (5 * NXR_S)
 
 static struct nxr_list open_xfers = {&open_xfers, &open_xfers};
-static struct nxr_list xfer_retired = {&xfer_retired, &xfer_retired}; /* oldest first */
-static unsigned xfer_n_retired;
+static struct nxr_handle_cache xfer_handles =
+    NXR_HANDLE_CACHE(xfer_handles, struct nixl_xfer, link, 64);
 
 int nxr_xfer_check(const char *operation, const struct nixl_xfer *xfer)
 {
@@ -39,17 +39,11 @@ int nxr_xfer_check(const char *operation, const struct nixl_xfer *xfer)
 
 static struct nixl_xfer *xfer_new(void)
 {
-    struct nixl_xfer *xfer = NULL;
+    struct nixl_xfer *xfer;
 
     pthread_mutex_lock(&nxr_xfers_lock);
-    if (xfer_n_retired > QUARANTINE) {
-        xfer = nxr_list_entry(nxr_list_pop(&xfer_retired), struct nixl_xfer, link);
-        xfer_n_retired--;
-    }
+    xfer = nxr_handle_take(&xfer_handles);
     pthread_mutex_unlock(&nxr_xfers_lock);
-    if (xfer == NULL) {
-        xfer = malloc(sizeof(*xfer));
-    }
     if (xfer != NULL) {
         memset(xfer, 0, sizeof(*xfer));
         nxr_list_init(&xfer->link);
@@ -75,8 +69,7 @@ static void xfer_retire(struct nixl_xfer *xfer)
     xfer_drop(xfer);
     pthread_mutex_lock(&nxr_xfers_lock);
     nxr_list_remove(&xfer->link);
-    nxr_list_append(&xfer_retired, &xfer->link);
-    xfer_n_retired++;
+    nxr_handle_retire(&xfer_handles, xfer);
     pthread_mutex_unlock(&nxr_xfers_lock);
 }
 
@@ -281,28 +274,18 @@ void nxr_xfers_stop(void)
     }
 }
 
-static void free_all(struct nxr_list *list)
+void nxr_xfers_free(void)
 {
     struct nxr_list *link;
 
-    while ((link = nxr_list_pop(list)) != NULL) {
-        free(nxr_list_entry(link, struct nixl_xfer, link));
-    }
-}
-
-void nxr_xfers_free(void)
-{
-    struct nxr_list *link, *after;
-
-    nxr_list_for_each (link, after, &open_xfers) {
+    while ((link = nxr_list_pop(&open_xfers)) != NULL) {
         struct nixl_xfer *xfer = nxr_list_entry(link, struct nixl_xfer, link);
 
         free(xfer->kept);
         xfer_drop(xfer);
+        free(xfer);
     }
-    free_all(&open_xfers);
-    free_all(&xfer_retired);
-    xfer_n_retired = 0;
+    nxr_handles_free(&xfer_handles);
 }
 
 const struct nxr_subsystem nxr_xfer_subsystem = {
