@@ -32,6 +32,7 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 	%D%/provider.c \
 	%D%/rail.c \
 	%D%/receive.c \
+	%D%/registration.c \
 	%D%/repair.c %D%/repair.h \
 	%D%/rma.c %D%/rma.h \
 	%D%/sleep.c

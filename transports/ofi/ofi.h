@@ -225,6 +225,8 @@ ssize_t nxr_ofi_cq_read(struct nxr_ofi_rail *rail, void *entries, size_t n);
 /* Handle what has ended or come; how many. */
 int nxr_ofi_rail_progress(struct nxr_ofi_rail *rail);
 
+/* ---- registration.c ------------------------------------------------------------------------- */
+
 /* Instead of a key: a number that was never used and cannot be guessed. */
 #define NXR_OFI_NEW_KEY 0
 
