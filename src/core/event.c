@@ -8,9 +8,7 @@
 #include "core/subsystem.h"
 #include "core/event.h"
 #include "core/job.h"
-#include "net/net.h"
 #include "core/service.h"
-#include "memory/device.h"
 #include "core/request.h"
 #include "util/log.h"
 #include "util/status.h"
@@ -166,8 +164,7 @@ int nixl_event_arm(void)
         return nxr_fail(NIXL_ERR_INTERNAL, "nixl_event_arm", -1, "", errno,
                         "cannot read the event fd: was it closed?");
     }
-    nxr_net_hand_over();
-    nxr_device_arm();
+    nxr_subsystems_hand_over();
     atomic_fetch_or_explicit(&control->sleep_flags, NXR_SLEEP_EVENT_FD, memory_order_relaxed);
     nxr_barrier_heavy();
     has_news = nxr_subsystems_has_news(); /* that may end requests */

@@ -84,6 +84,11 @@ void nxr_subsystems_drive(void)
     UPWARDS(drive)
 }
 
+void nxr_subsystems_hand_over(void)
+{
+    UPWARDS(hand_over)
+}
+
 void nxr_subsystems_peer_linked(struct nxr_peer *peer)
 {
     UPWARDS(peer_linked, peer)

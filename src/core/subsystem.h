@@ -37,6 +37,12 @@ struct nxr_subsystem {
     /* Likewise, when no thread of the user has for a while. Service thread, without locks. */
     void (*drive)(void);
 
+    /*
+     * This thread of the user stops looking after what is under way: it must wake this process at
+     * its end, or the service thread must look after it. Without locks.
+     */
+    void (*hand_over)(void);
+
     /* A way to the peer has been chosen; it is not up yet. Holds job.lock. */
     void (*peer_linked)(struct nxr_peer *peer);
 
@@ -99,6 +105,7 @@ int64_t nxr_subsystems_tick(int64_t now);
 void nxr_subsystems_serve(void);
 bool nxr_subsystems_progress(void);
 void nxr_subsystems_drive(void);
+void nxr_subsystems_hand_over(void);
 void nxr_subsystems_peer_linked(struct nxr_peer *peer);
 void nxr_subsystems_puts_ended(struct nxr_peer *peer);
 void nxr_subsystems_region_closing(const struct nixl_region *region);

@@ -4,7 +4,7 @@
 
 #include "core/wait.h"
 #include "core/service.h"
-#include "memory/device.h"
+#include "core/subsystem.h"
 #include "core/progress.h"
 #include "util/clock.h"
 #include "util/status.h"
@@ -239,8 +239,7 @@ static bool wait_sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
         return true;
     }
     if (!nxr_progress() && left > 0) {
-        nxr_net_hand_over();
-        nxr_device_arm();
+        nxr_subsystems_hand_over();
         sleep_on(control, doorbell, left < MAX_SLEEP_NS ? left : MAX_SLEEP_NS);
     }
     return ready_fn(arg);

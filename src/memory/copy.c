@@ -212,4 +212,5 @@ const struct nxr_subsystem nxr_device_subsystem = {
     .serve = device_serve,
     .progress = device_carry_on,
     .drive = device_drive,
+    .hand_over = nxr_device_arm,
 };

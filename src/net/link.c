@@ -222,6 +222,7 @@ const struct nxr_subsystem nxr_net_subsystem = {
     .listen = nxr_net_watch_start,
     .tick = nxr_net_tick,
     .serve = nxr_net_serve,
+    .hand_over = nxr_net_hand_over,
     .peer_ending = net_link_why_lost,
     .peer_ended = net_link_peer_lost,
     .quiesce = nxr_net_leave,
