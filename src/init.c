@@ -33,6 +33,7 @@
 #include "region/region.h"
 #include "memory/device_word.h"
 #include "sync/notify.h"
+#include "sync/stream_signal.h"
 #include "transfer/bounce.h"
 #include "transfer/copier.h"
 #include "transfer/stage.h"
@@ -71,8 +72,9 @@ static const struct nxr_subsystem log_subsystem = {.name = "log", .tick = nxr_lo
  *   serve         what brings work (net, words, bounce) before what does it (device words, device,
  *                 notify, request)
  *   peer_ended    the network's operations end first, connections last: nothing asks again
- *   quiesce       xfer, copier, pair, region, then life: this rank is gone; then windows and net,
- *                 which tell other hosts
+ *   quiesce       xfer, copier, pair, region, which waits for signals of streams, then those that
+ *                 are late; then life: this rank is gone; then windows and net, which tell other
+ *                 hosts
  *   stop          modules of networks first: they still end operations and hold keys of memory
  */
 static const struct nxr_subsystem *const all_subsystems[] = {
@@ -88,6 +90,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_stage_subsystem,
     &nxr_transports_subsystem,
     &nxr_life_subsystem,
+    &nxr_stream_signal_subsystem,
     &nxr_region_subsystem,
     &nxr_notify_subsystem,
     &nxr_request_subsystem,

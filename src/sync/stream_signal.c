@@ -9,6 +9,7 @@
  */
 #include "config.h"
 
+#include "core/subsystem.h"
 #include "memory/memory.h"
 #include "sync/notify.h"
 #include "sync/stream_signal.h"
@@ -169,15 +170,6 @@ int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t off
     return status == NIXL_OK ? status : fail_stream(operation, rank, status, why);
 }
 
-void nxr_stream_signals_leave(void)
-{
-    pthread_mutex_lock(&calls_lock);
-    while (!nxr_list_is_empty(&raises)) {
-        raise_let_go(nxr_list_entry(raises.next, struct raise, link));
-    }
-    pthread_mutex_unlock(&calls_lock);
-}
-
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /* The words of host regions must be known to the GPU. False: it is in no region of this rank. */
@@ -226,3 +218,20 @@ int nixl_signal_wait_on_stream(const uint64_t *word, enum nixl_compare compare, 
         nxr_stream_wait(nxr_stream_of(stream), word, value, compare == NIXL_EQ, why, sizeof(why));
     return status == NIXL_OK ? status : fail_stream(operation, -1, status, why);
 }
+
+/* ---- leaving --------------------------------------------------------------------------------- */
+
+/* Closing regions has waited for them: those that are late still touch nothing from now on. */
+static void raises_leave(void)
+{
+    pthread_mutex_lock(&calls_lock);
+    while (!nxr_list_is_empty(&raises)) {
+        raise_let_go(nxr_list_entry(raises.next, struct raise, link));
+    }
+    pthread_mutex_unlock(&calls_lock);
+}
+
+const struct nxr_subsystem nxr_stream_signal_subsystem = {
+    .name = "stream signals",
+    .quiesce = raises_leave,
+};

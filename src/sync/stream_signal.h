@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leaving the library while streams of the user's are to raise signals. */
+/* Signals that streams of the user's are to raise. */
 #ifndef NXR_SYNC_STREAM_SIGNAL_H
 #define NXR_SYNC_STREAM_SIGNAL_H
 
-/* From now on they touch nothing of the library. */
-void nxr_stream_signals_leave(void);
+#include "core/subsystem.h"
+
+extern const struct nxr_subsystem nxr_stream_signal_subsystem;
 
 #endif

@@ -5,7 +5,7 @@ unit_cflags = $(AM_CFLAGS) $(CRITERION_CFLAGS)
 unit_libs = src/libnixlrun_core.la $(CRITERION_LIBS)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/handle %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
-	%D%/placement %D%/precedence %D%/ring %D%/sink %D%/status %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word %D%/word_ring %D%/world
+	%D%/placement %D%/precedence %D%/ring %D%/sink %D%/status %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word %D%/word_ring %D%/world
 unit_programs += %D%/control %D%/guard %D%/liveness %D%/notify %D%/vm
 EXTRA_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
@@ -105,6 +105,9 @@ fake_net = %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h
 %C%_sink_LDADD = $(unit_launcher_libs)
 %C%_status_CFLAGS = $(unit_cflags)
 %C%_status_LDADD = $(unit_libs)
+%C%_stream_signal_CFLAGS = $(unit_cflags)
+%C%_stream_signal_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=nxr_stream_write -Wl,--wrap=nxr_stream_call
+%C%_stream_signal_LDADD = $(unit_libs)
 %C%_table_CFLAGS = $(unit_cflags)
 %C%_table_LDADD = $(unit_launcher_libs)
 %C%_tcp_CFLAGS = $(unit_cflags)
