@@ -11,6 +11,7 @@
 #include "collective/teams.h"
 #include "control/farewell.h"
 #include "control/neighbour.h"
+#include "control/question.h"
 #include "core/event.h"
 #include "core/life.h"
 #include "core/progress.h"
@@ -38,7 +39,6 @@
 #include "transfer/copier.h"
 #include "transfer/stage.h"
 #include "transfer/window.h"
-#include "transfer/work.h"
 #include "transfer/xfer.h"
 #include "transports/gpu/gpu.h"
 #include "transports/self/self.h"
@@ -98,6 +98,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_link_subsystem,
     &nxr_liveness_subsystem,
     &nxr_deathwatch_subsystem,
+    &nxr_question_subsystem,
     &nxr_neighbour_subsystem,
     &nxr_farewell_subsystem,
     &nxr_teams_subsystem,
@@ -278,8 +279,6 @@ static void init_begin(const struct nixl_init_params *params, const struct nxr_b
     nxr_job.n_starts++;
     pthread_mutex_init(&nxr_job.lock, NULL);
     nxr_copier_init();
-    nxr_works_register();
-    nxr_windows_register();
     choose_spin_time(boot->n_local);
 }
 

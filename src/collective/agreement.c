@@ -7,7 +7,7 @@
 #include "config.h"
 
 #include "collective/agreement.h"
-#include "control/wire.h"
+#include "control/dispatch.h"
 #include "control/question.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -117,15 +117,23 @@ bool nxr_agreement_is_written(uint64_t call)
     return is_written;
 }
 
-void nxr_agreement_asked(struct nxr_peer *peer, const struct nxr_wire_verdict *question)
+/* A peer visits the own register. */
+static void agreement_asked(const struct nxr_control_source *source,
+                            const union nxr_wire_message *message)
 {
+    const struct nxr_wire_verdict *question = &message->verdict;
     union nxr_wire_message answer;
 
     nxr_wire_init(&answer, NXR_WIRE_DECIDED);
     answer.verdict.ask = question->ask;
     answer.verdict.verdict = nxr_agreement_write(question->call, &question->verdict);
-    nxr_peer_tell(peer, &answer);
+    nxr_peer_tell(source->peer, &answer);
     nxr_wake_self(); /* a thread that takes part in the call sees that it has failed */
+}
+
+void nxr_agreement_register(void)
+{
+    nxr_control_register(NXR_WIRE_PROPOSE, NXR_CONTROL_ALL, agreement_asked);
 }
 
 void nxr_agreements_forget(void)

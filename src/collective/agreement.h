@@ -34,8 +34,8 @@ bool nxr_agreement_is_written(uint64_t call);
  */
 int nxr_agreement_visit(uint64_t call, const int *ranks, int size, struct nxr_verdict *verdict_p);
 
-/* A peer visits the own register. Service thread; caller holds job.lock. */
-void nxr_agreement_asked(struct nxr_peer *peer, const struct nxr_wire_verdict *question);
+/* Register what answers peers that visit the own register. */
+void nxr_agreement_register(void);
 
 /* This rank leaves the job: no visit begins, and every wait for members ends. */
 void nxr_agreements_set_stopping(bool is_stopping);

@@ -102,6 +102,7 @@ static void team_death_known(const struct nxr_peer *peer)
 
 const struct nxr_subsystem nxr_teams_subsystem = {
     .name = "teams",
+    .register_handlers = nxr_agreement_register,
     .death_known = team_death_known,
     .stop = nxr_agreements_forget,
 };

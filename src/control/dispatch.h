@@ -1,18 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What messages between the libraries of two ranks do. */
+/*
+ * What messages between the libraries of two ranks do, whatever carries them: each type is taken by
+ * the function that its owner has registered.
+ */
 #ifndef NXR_CONTROL_DISPATCH_H
 #define NXR_CONTROL_DISPATCH_H
 
-#include "host/conn.h"
+#include "control/wire.h"
+
+#include <stdbool.h>
+
+struct nxr_conn;
+struct nxr_peer;
+
+/* Where a message has come from. */
+struct nxr_control_source {
+    struct nxr_peer *peer; /* NULL: a greeting, of somebody who is not known yet */
+    struct nxr_conn *conn; /* NULL: it came over a network, without descriptors */
+    int *fds;              /* closed after the call, but for those that were set to -1 */
+    int n_fds;
+};
 
 /*
- * A message has come over a connection. Descriptors are the connection's and closed after the call,
- * but for those that were taken by setting them to -1. Caller holds job.lock.
+ * Takes a message whose shape nxr_wire_parse() has checked; what it says is still to be checked
+ * against what is known here. Caller holds job.lock.
  */
-void nxr_dispatch(struct nxr_conn *conn, const union nxr_wire_message *message, int *fds,
-                  int n_fds);
+typedef void nxr_control_taker(const struct nxr_control_source *source,
+                               const union nxr_wire_message *message);
 
-/* One has come over a network. Caller holds job.lock. */
-void nxr_dispatch_remote(struct nxr_peer *peer, const union nxr_wire_message *message);
+/* Who may send a type of message. */
+enum nxr_control_reach {
+    NXR_CONTROL_HOST, /* ranks of this host */
+    NXR_CONTROL_ALL,
+};
+
+/* What takes messages of a type, for good. Before anything starts. */
+void nxr_control_register(enum nxr_wire_type type, enum nxr_control_reach reach,
+                          nxr_control_taker *take);
+
+/* Do what a message says. Caller holds job.lock. */
+void nxr_control_take(const struct nxr_control_source *source,
+                      const union nxr_wire_message *message);
 
 #endif

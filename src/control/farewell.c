@@ -10,6 +10,7 @@
 #include "control/farewell.h"
 #include "core/subsystem.h"
 #include "boot/boot.h"
+#include "control/dispatch.h"
 #include "core/event.h"
 #include "host/link.h"
 #include "control/neighbour.h"
@@ -99,8 +100,12 @@ bool nxr_farewell_is_here(void)
 }
 
 /* Somebody tells and waits for no fence, or no longer: so does this rank, if it is here. */
-void nxr_farewell_heard(const struct nxr_wire_leaving *leaving)
+static void farewell_take(const struct nxr_control_source *source,
+                          const union nxr_wire_message *message)
 {
+    const struct nxr_wire_leaving *leaving = &message->leaving;
+
+    (void)source;
     add((size_t)leaving->first / NXR_WIRE_LEAVING_RANKS, leaving->ranks);
     if (farewell_is_here) {
         add_self();
@@ -383,8 +388,14 @@ int nxr_farewell(int64_t timeout_ns)
                           missing);
 }
 
+static void farewell_register(void)
+{
+    nxr_control_register(NXR_WIRE_LEAVING, NXR_CONTROL_ALL, farewell_take);
+}
+
 const struct nxr_subsystem nxr_farewell_subsystem = {
     .name = "farewell",
+    .register_handlers = farewell_register,
     .tick = nxr_farewell_tick,
     .has_left = nxr_farewell_has_come,
     .close = nxr_farewell_stop,

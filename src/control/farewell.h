@@ -31,9 +31,6 @@ bool nxr_farewell_has_come(int rank);
 /* Is this rank in its last nixl_finalize()? */
 bool nxr_farewell_is_here(void);
 
-/* A peer tells who has come. */
-void nxr_farewell_heard(const struct nxr_wire_leaving *leaving);
-
 /* A link is up or cannot be made, or a peer is no more: somebody else may have to be told. */
 void nxr_farewell_look(void);
 

@@ -6,6 +6,7 @@
 #include "core/subsystem.h"
 #include "boot/boot.h"
 #include "core/event.h"
+#include "control/dispatch.h"
 #include "control/farewell.h"
 #include "host/link.h"
 #include "core/life.h"
@@ -300,8 +301,25 @@ void nxr_neighbour_peer_ended(const struct nxr_peer *peer)
     }
 }
 
+static void neighbour_take_death(const struct nxr_control_source *source,
+                                 const union nxr_wire_message *message)
+{
+    (void)source;
+    if (message->death.has_left != 0) {
+        nxr_neighbour_heard_left(message->death.dead_rank);
+    } else {
+        nxr_life_lost_locked(message->death.dead_rank);
+    }
+}
+
+static void neighbour_register(void)
+{
+    nxr_control_register(NXR_WIRE_DEATH, NXR_CONTROL_ALL, neighbour_take_death);
+}
+
 const struct nxr_subsystem nxr_neighbour_subsystem = {
     .name = "neighbour",
+    .register_handlers = neighbour_register,
     .tick = nxr_neighbour_tick,
     .death_known = nxr_neighbour_peer_ended,
     .close = nxr_neighbour_stop,

@@ -3,6 +3,8 @@
 #include "config.h"
 
 #include "control/question.h"
+#include "control/dispatch.h"
+#include "core/subsystem.h"
 #include "host/link.h"
 #include "core/service.h"
 #include "control/wire.h"
@@ -27,14 +29,16 @@ static void question_end(struct question *question, int status)
     nxr_wake_self();
 }
 
-void nxr_question_answered(struct nxr_peer *peer, const union nxr_wire_message *answer)
+static void question_answered(const struct nxr_control_source *source,
+                              const union nxr_wire_message *answer)
 {
     struct nxr_list *link, *after;
 
     nxr_list_for_each (link, after, &questions) {
         struct question *question = nxr_list_entry(link, struct question, link);
 
-        if (question->peer == peer && question->message->question.ask == answer->question.ask) {
+        if (question->peer == source->peer &&
+            question->message->question.ask == answer->question.ask) {
             *question->message = *answer;
             question_end(question, NIXL_OK);
         }
@@ -104,3 +108,14 @@ int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int
     }
     return nxr_peer_is_lost(peer) ? NIXL_ERR_PEER_LOST : status;
 }
+
+static void question_register(void)
+{
+    nxr_control_register(NXR_WIRE_PROBED, NXR_CONTROL_ALL, question_answered);
+    nxr_control_register(NXR_WIRE_DECIDED, NXR_CONTROL_ALL, question_answered);
+}
+
+const struct nxr_subsystem nxr_question_subsystem = {
+    .name = "question",
+    .register_handlers = question_register,
+};

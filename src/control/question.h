@@ -19,10 +19,9 @@ union nxr_wire_message;
  */
 int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int64_t timeout_ns);
 
-/* A peer answers. Caller holds job.lock. */
-void nxr_question_answered(struct nxr_peer *peer, const union nxr_wire_message *answer);
-
 /* The peer is dead, and answers nothing any more. Caller holds job.lock. */
 void nxr_questions_end(struct nxr_peer *peer);
+
+extern const struct nxr_subsystem nxr_question_subsystem;
 
 #endif

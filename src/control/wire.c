@@ -13,7 +13,7 @@ static const struct {
     size_t nbytes;
     int min_fds;
     int max_fds;
-} wire_shapes[] = {
+} wire_shapes[NXR_WIRE_N_TYPES] = {
     [NXR_WIRE_HELLO] = {sizeof(struct nxr_wire_hello), 1, 2},
     [NXR_WIRE_WELCOME] = {sizeof(struct nxr_wire_hello), 1, 2},
     [NXR_WIRE_RESOLVE] = {sizeof(struct nxr_wire_resolve), 0, 0},
@@ -29,7 +29,6 @@ static const struct {
     [NXR_WIRE_PROPOSE] = {sizeof(struct nxr_wire_verdict), 0, 0},
     [NXR_WIRE_DECIDED] = {sizeof(struct nxr_wire_verdict), 0, 0},
 };
-#define N_SHAPES (sizeof(wire_shapes) / sizeof(wire_shapes[0]))
 
 void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
 {
@@ -160,7 +159,7 @@ int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
         *why_p = "no nixlrun message";
     } else if (message.header.version != NXR_WIRE_VERSION) {
         *why_p = "a message of another version of nixlrun";
-    } else if (message.header.type == 0 || message.header.type >= N_SHAPES) {
+    } else if (message.header.type == 0 || message.header.type >= NXR_WIRE_N_TYPES) {
         *why_p = "a message of an unknown type";
     } else if (message.header.nbytes != nbytes ||
                wire_shapes[message.header.type].nbytes != nbytes) {

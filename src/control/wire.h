@@ -31,6 +31,7 @@ enum nxr_wire_type {
     NXR_WIRE_PROBED,    /* the answer */
     NXR_WIRE_PROPOSE,   /* what shall the verdict on a team call be at your place? */
     NXR_WIRE_DECIDED,   /* the answer: what it is */
+    NXR_WIRE_N_TYPES
 };
 
 struct nxr_wire_header {

@@ -33,6 +33,7 @@ void nxr_subsystems_set(const struct nxr_subsystem *const *list, size_t n)
     subsystems = list;
     n_subsystems = n;
     n_progress = 0;
+    UPWARDS(register_handlers)
     for (size_t i = n; i-- > 0;) {
         if (list[i]->progress != NULL && n_progress < MOST) {
             progress_of[n_progress++] = list[i]->progress;

@@ -20,6 +20,9 @@ struct nxr_peer;
 struct nxr_subsystem {
     const char *name;
 
+    /* Register what takes messages and records of its own, as they come. Before anything starts. */
+    void (*register_handlers)(void);
+
     /* ---- while the job runs, in order -------------------------------------------------------- */
 
     /* Watch descriptors, before the service thread starts. NIXL_OK or why not. Holds job.lock. */

@@ -237,6 +237,27 @@ void nxr_conn_ring_fd(struct nxr_peer *peer)
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
+void nxr_conn_refuse(struct nxr_conn *conn, const char *why)
+{
+    nxr_warn(HOST, "%s from pid %d; the connection is dropped", why, (int)conn->pid);
+    nxr_conn_close(conn);
+}
+
+/* Before the greeting nothing else is taken, and behind it only what the rank says of itself. */
+static void conn_take(struct nxr_conn *conn, const union nxr_wire_message *message,
+                      struct nxr_packet *packet)
+{
+    const struct nxr_control_source source = {conn->peer, conn, packet->fds, packet->n_fds};
+    bool is_greeting =
+        message->header.type == NXR_WIRE_HELLO || message->header.type == NXR_WIRE_WELCOME;
+
+    if (is_greeting || (conn->is_greeted && message->header.rank == conn->peer->rank)) {
+        nxr_control_take(&source, message);
+    } else {
+        nxr_conn_refuse(conn, "a message before the greeting, or in another rank's name");
+    }
+}
+
 /* Receive and handle one message; false when there is none, or the connection has ended. */
 static bool receive_one(struct nxr_conn *conn)
 {
@@ -259,10 +280,9 @@ static bool receive_one(struct nxr_conn *conn)
     conn->used_at = nxr_now_ns();
     if (nxr_wire_parse(packet.bytes, packet.nbytes, packet.n_fds, nxr_job.size, &message, &why) ==
         NIXL_OK) {
-        nxr_dispatch(conn, &message, packet.fds, packet.n_fds);
+        conn_take(conn, &message, &packet);
     } else {
-        nxr_warn(HOST, "%s from pid %d; the connection is dropped", why, (int)conn->pid);
-        nxr_conn_close(conn);
+        nxr_conn_refuse(conn, why);
     }
     nxr_packet_close_fds(packet.fds, packet.n_fds);
     return !conn->is_closed;

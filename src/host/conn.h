@@ -66,6 +66,9 @@ void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer);
 /* Ask a peer to signal its own event fd. */
 void nxr_conn_ring_fd(struct nxr_peer *peer);
 
+/* Drop a connection whose other end has sent what it may not. */
+void nxr_conn_refuse(struct nxr_conn *conn, const char *why);
+
 /* Drop a connection; what waits on it is told. Freed at the next tick. */
 void nxr_conn_close(struct nxr_conn *conn);
 

@@ -9,8 +9,10 @@
 #include "config.h"
 
 #include "host/link.h"
+#include "core/event.h"
 #include "core/subsystem.h"
 #include "host/conn.h"
+#include "control/dispatch.h"
 #include "control/farewell.h"
 #include "host/liveness.h"
 #include "core/life.h"
@@ -422,8 +424,102 @@ void nxr_link_stop(void)
     n_retrying = 0;
 }
 
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* The event fd that came with a greeting, or -1. */
+static int *event_fd_of(const struct nxr_control_source *source, int *no_fd)
+{
+    return source->n_fds > 1 ? &source->fds[1] : no_fd;
+}
+
+static bool link_is_card_of(const struct nxr_wire_hello *hello, struct nxr_card *card_p)
+{
+    struct nxr_full_card card;
+
+    if (nxr_card_parse(&hello->card, sizeof(hello->card), hello->header.rank, &card) != NIXL_OK) {
+        return false;
+    }
+    *card_p = card.head;
+    return true;
+}
+
+/* Somebody connected to us. */
+static void link_take_hello(const struct nxr_control_source *source,
+                            const union nxr_wire_message *message)
+{
+    const struct nxr_wire_hello *hello = &message->hello;
+    struct nxr_conn *conn = source->conn;
+    int my_fds[] = {nxr_job.control_fd, nxr_job.event_fd};
+    int no_fd = -1;
+    union nxr_wire_message answer;
+    struct nxr_card card;
+    struct nxr_peer *peer;
+
+    if (conn->is_mine || conn->is_greeted || hello->header.rank == nxr_job.rank ||
+        memcmp(hello->secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES) != 0 ||
+        !link_is_card_of(hello, &card)) {
+        nxr_conn_refuse(conn, "a greeting without the secret of this rank's card");
+        return;
+    }
+    peer = nxr_peer_get_locked(hello->header.rank);
+    if (peer == NULL || nxr_peer_is_lost(peer) ||
+        nxr_link_adopt(peer, &card, source->fds[0], event_fd_of(source, &no_fd), conn->pid) !=
+            NIXL_OK) {
+        nxr_conn_close(conn);
+        return;
+    }
+    nxr_conn_greeted(conn, peer);
+    nxr_wire_init(&answer, NXR_WIRE_WELCOME);
+    answer.hello.card = nxr_card_bare(&nxr_job.card);
+    nxr_conn_send_on(conn, &answer, my_fds, 2);
+    nxr_link_ask_again(peer);
+    nxr_neighbour_linked(peer);
+}
+
+/* Who we connected to answers. */
+static void link_take_welcome(const struct nxr_control_source *source,
+                              const union nxr_wire_message *message)
+{
+    const struct nxr_wire_hello *hello = &message->hello;
+    struct nxr_conn *conn = source->conn;
+    struct nxr_peer *peer = conn->peer;
+    int no_fd = -1;
+    struct nxr_card card;
+
+    if (!conn->is_mine || conn->is_greeted || hello->header.rank != peer->rank ||
+        !link_is_card_of(hello, &card)) {
+        nxr_conn_refuse(conn, "an answer that was not asked for");
+        return;
+    }
+    if (nxr_link_adopt(peer, &card, source->fds[0], event_fd_of(source, &no_fd), conn->pid) !=
+        NIXL_OK) {
+        nxr_conn_close(conn);
+        return;
+    }
+    nxr_conn_greeted(conn, peer);
+    nxr_link_ask_again(peer);
+    nxr_neighbour_linked(peer);
+}
+
+/* The peer has kept no descriptor of this rank's event fd. */
+static void link_take_ring_fd(const struct nxr_control_source *source,
+                              const union nxr_wire_message *message)
+{
+    (void)source;
+    (void)message;
+    nxr_event_signal_fd();
+}
+
+static void link_register(void)
+{
+    nxr_control_register(NXR_WIRE_HELLO, NXR_CONTROL_HOST, link_take_hello);
+    nxr_control_register(NXR_WIRE_WELCOME, NXR_CONTROL_HOST, link_take_welcome);
+    nxr_control_register(NXR_WIRE_RING_FD, NXR_CONTROL_HOST, link_take_ring_fd);
+}
+
 const struct nxr_subsystem nxr_link_subsystem = {
     .name = "link",
+    .register_handlers = link_register,
     .tick = nxr_link_tick,
     .close = nxr_link_stop,
     .peer_free = nxr_link_unmap,

@@ -66,7 +66,7 @@ static void net_deferred_take_control(struct nxr_peer *peer, const void *body, s
         net_unlock();
         return;
     }
-    nxr_dispatch_remote(peer, &message);
+    nxr_control_take(&(struct nxr_control_source){.peer = peer}, &message);
 }
 
 static void net_deferred_take_record(const struct net_later *later)

@@ -299,8 +299,22 @@ static void part_peer_ended(struct nxr_peer *peer)
     nxr_region_peer_lost(peer);
 }
 
+static void part_take_closed(const struct nxr_control_source *source,
+                             const union nxr_wire_message *message)
+{
+    nxr_region_peer_closed(source->peer, message->closed.id, message->closed.generation);
+}
+
+static void part_register(void)
+{
+    nxr_publish_register();
+    nxr_control_register(NXR_WIRE_KEY, NXR_CONTROL_HOST, nxr_region_take_key);
+    nxr_control_register(NXR_WIRE_CLOSED, NXR_CONTROL_HOST, part_take_closed);
+}
+
 const struct nxr_subsystem nxr_region_subsystem = {
     .name = "region",
+    .register_handlers = part_register,
     .tick = nxr_region_tick,
     .peer_ended = part_peer_ended,
     .quiesce = nxr_regions_close_all,

@@ -7,6 +7,7 @@
 
 #include "host/conn.h"
 #include "host/link.h"
+#include "control/dispatch.h"
 #include "control/wire.h"
 #include "net/net.h"
 #include "region/part.h"
@@ -122,12 +123,14 @@ static struct nxr_region_part *find_asking(struct nxr_peer *peer, uint64_t ask)
     return NULL;
 }
 
-void nxr_region_key_came(struct nxr_peer *peer, const struct nxr_wire_key *message, int fd)
+void nxr_region_take_key(const struct nxr_control_source *source,
+                         const union nxr_wire_message *message)
 {
-    struct nxr_region_part *part = find_asking(peer, message->ask);
+    struct nxr_region_part *part = find_asking(source->peer, message->key.ask);
 
     if (part != NULL) {
-        part_came(part, &message->key, &message->export, fd, NULL);
+        part_came(part, &message->key.key, &message->key.export,
+                  source->n_fds > 0 ? source->fds[0] : -1, NULL);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include "region/publish.h"
+#include "control/dispatch.h"
 #include "memory/memory.h"
 #include "net/net.h"
 #include "transfer/window.h"
@@ -227,14 +228,28 @@ void nxr_publish_ask(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
     }
 }
 
-void nxr_publish_probe(struct nxr_peer *peer, uint64_t ask, const char *name)
+static void publish_take_resolve(const struct nxr_control_source *source,
+                                 const union nxr_wire_message *message)
+{
+    nxr_publish_ask(source->peer, source->conn, message->resolve.ask, message->resolve.name);
+}
+
+/* A peer asks whether there is a region of that name now: it is answered at once. */
+static void publish_take_probe(const struct nxr_control_source *source,
+                               const union nxr_wire_message *question)
 {
     union nxr_wire_message message;
 
     nxr_wire_init(&message, NXR_WIRE_PROBED);
-    message.probed.ask = ask;
-    message.probed.is_published = nxr_publish_find(name) != NULL;
-    nxr_peer_tell(peer, &message);
+    message.probed.ask = question->resolve.ask;
+    message.probed.is_published = nxr_publish_find(question->resolve.name) != NULL;
+    nxr_peer_tell(source->peer, &message);
+}
+
+void nxr_publish_register(void)
+{
+    nxr_control_register(NXR_WIRE_RESOLVE, NXR_CONTROL_ALL, publish_take_resolve);
+    nxr_control_register(NXR_WIRE_PROBE, NXR_CONTROL_ALL, publish_take_probe);
 }
 
 void nxr_publish_unpark(struct nxr_conn *conn)

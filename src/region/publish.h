@@ -57,7 +57,7 @@ void nxr_publish_unpark_remote(const struct nxr_peer *peer);
 /* Forget everything (last finalize). */
 void nxr_publish_reset(void);
 
-/* A peer asks whether there is a region of that name now: it is answered at once. */
-void nxr_publish_probe(struct nxr_peer *peer, uint64_t ask, const char *name);
+/* Register what takes questions for own regions. */
+void nxr_publish_register(void);
 
 #endif

@@ -10,6 +10,7 @@
 #ifndef NXR_REGION_REGION_H
 #define NXR_REGION_REGION_H
 
+#include "control/dispatch.h"
 #include "region/publish.h"
 #include "core/job.h"
 #include "memory/memory.h"
@@ -167,7 +168,7 @@ void nxr_region_drop_parts(struct nixl_region *region);
 
 void nxr_region_send_ask(struct nxr_list *ask_link);
 void nxr_region_published(struct nxr_published *published);
-void nxr_region_key_came(struct nxr_peer *peer, const struct nxr_wire_key *message, int fd);
+nxr_control_taker nxr_region_take_key;
 /* The same over a network. False: nobody waits for it any more, `net` stays the caller's. */
 bool nxr_region_net_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_key *key,
                              struct net_part *net);

@@ -379,6 +379,7 @@ void nxr_bounce_stop(void)
 
 const struct nxr_subsystem nxr_bounce_subsystem = {
     .name = "bounce",
+    .register_handlers = nxr_bounce_register,
     .tick = nxr_bounce_tick,
     .serve = nxr_bounce_serve,
     .halt = nxr_bounce_serve_end,

@@ -18,13 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct nxr_conn;
-
-/* A peer offers a buffer. Takes *fd by setting it to -1, or leaves it. Caller holds job.lock. */
-void nxr_bounce_offered(struct nxr_conn *conn, uint64_t nbytes, const int *fd);
-
-/* A peer has posted chunks while we slept. Caller holds job.lock. */
-void nxr_bounce_work(struct nxr_conn *conn);
+/* Register what takes the messages of initiators. */
+void nxr_bounce_register(void);
 
 /* Serve posted chunks, and a while longer for those that follow. Service thread, no lock. */
 void nxr_bounce_serve(void);

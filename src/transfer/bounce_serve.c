@@ -8,7 +8,7 @@
 
 #include "transfer/bounce.h"
 #include "transfer/bounce_buffer.h"
-#include "host/conn.h"
+#include "control/dispatch.h"
 #include "region/publish.h"
 #include "memory/memory.h"
 #include "util/clock.h"
@@ -60,26 +60,38 @@ static struct nxr_list bounce_server_served = {&bounce_server_served, &bounce_se
 static struct nxr_guard_slot *bounce_server_guard; /* the service thread's, in the own page */
 static bool is_hot;                                /* chunks keep coming: serve again at once */
 
-void nxr_bounce_offered(struct nxr_conn *conn, uint64_t nbytes, const int *fd)
+/* A peer offers a buffer. */
+static void bounce_server_take_offer(const struct nxr_control_source *source,
+                                     const union nxr_wire_message *message)
 {
+    uint64_t nbytes = message->bounce.nbytes;
     struct served_buffer *offered = calloc(1, sizeof(*offered));
     void *addr;
 
     if (offered == NULL || nbytes <= NXR_BOUNCE_HEAD_NBYTES || nbytes > (1ull << 30) ||
-        nxr_memory_host_map(*fd, nbytes, &addr, &offered->mapped_nbytes) != NIXL_OK) {
-        nxr_warn(HOST, "cannot use the bounce buffer that rank %d offers", conn->peer->rank);
+        nxr_memory_host_map(source->fds[0], nbytes, &addr, &offered->mapped_nbytes) != NIXL_OK) {
+        nxr_warn(HOST, "cannot use the bounce buffer that rank %d offers", source->peer->rank);
         free(offered);
         return;
     }
-    offered->peer = conn->peer;
+    offered->peer = source->peer;
     offered->buffer = addr;
     offered->chunk_nbytes = (nbytes - NXR_BOUNCE_HEAD_NBYTES) / NXR_BOUNCE_CHUNKS;
     nxr_list_append(&bounce_server_served, &offered->link);
 }
 
-void nxr_bounce_work(struct nxr_conn *conn)
+/* A peer has posted chunks while we slept. */
+static void bounce_server_take_work(const struct nxr_control_source *source,
+                                    const union nxr_wire_message *message)
 {
-    (void)conn; /* the message has woken us: nxr_bounce_serve() follows */
+    (void)source; /* the message has woken us: nxr_bounce_serve() follows */
+    (void)message;
+}
+
+void nxr_bounce_register(void)
+{
+    nxr_control_register(NXR_WIRE_BOUNCE, NXR_CONTROL_HOST, bounce_server_take_offer);
+    nxr_control_register(NXR_WIRE_WORK, NXR_CONTROL_HOST, bounce_server_take_work);
 }
 
 /* Enter an own region on behalf of a peer; false: closed. */

@@ -243,8 +243,9 @@ static const struct net_client window_client = {
     .run = nxr_stage_run,
 };
 
-void nxr_windows_register(void)
+static void windows_register(void)
 {
+    nxr_works_register(); /* copies are begun before what waits for them is looked at */
     nxr_net_register(NXR_NET_STAGE, window_take_stage, true);
     nxr_net_register(NXR_NET_STAGED, window_take_staged, false);
     nxr_net_add_client(&window_client);
@@ -252,5 +253,6 @@ void nxr_windows_register(void)
 
 const struct nxr_subsystem nxr_windows_subsystem = {
     .name = "windows",
+    .register_handlers = windows_register,
     .quiesce = nxr_windows_close,
 };

@@ -13,9 +13,6 @@
 /* Names of windows begin with this; those of teams with 1. */
 #define NXR_WINDOW_NAME '\2'
 
-/* Take what networks bring about windows. Before they are started, behind nxr_works_register(). */
-void nxr_windows_register(void);
-
 /* The window that other ranks have for `rank`. */
 void nxr_window_name(int rank, char *name, size_t name_nbytes);
 

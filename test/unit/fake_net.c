@@ -7,8 +7,6 @@
 #include "host/link.h"
 #include "core/life.h"
 #include "sync/notify.h"
-#include "transfer/window.h"
-#include "transfer/work.h"
 #include "region/region.h"
 #include "core/route.h"
 #include "util/clock.h"
@@ -362,8 +360,6 @@ void fake_start(void)
 {
     if (nxr_job.control == NULL) {
         make_job();
-        nxr_works_register();
-        nxr_windows_register();
     }
     fake.attr = (struct nxr_net_attr){
         .message_nbytes = FAKE_MESSAGE_NBYTES,
