@@ -19,11 +19,14 @@ dist_check_SCRIPTS += %D%/links %D%/test_beds.sh %D%/test_explain.sh %D%/test_li
 TESTS += %D%/test_beds.sh %D%/test_explain.sh %D%/test_links.sh
 
 # What can happen between hosts; the .mp files say over which networks.
-EXTRA_PROGRAMS += %D%/broken %D%/cut_off %D%/dead_link %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached \
+EXTRA_PROGRAMS += %D%/broken %D%/callers %D%/cut_off %D%/dead_link %D%/farewell %D%/quiet_death %D%/rails %D%/slow %D%/stall %D%/strangers %D%/unreached \
 	%D%/wire_up
 %C%_broken_SOURCES = %D%/bed.c %D%/bed.h %D%/broken.c
 %C%_broken_LDFLAGS = $(mp_link)
 %C%_broken_LDADD = $(mp_libs)
+%C%_callers_SOURCES = %D%/callers.c
+%C%_callers_LDFLAGS = $(mp_link)
+%C%_callers_LDADD = $(mp_libs)
 %C%_cut_off_SOURCES = %D%/bed.c %D%/bed.h %D%/cut_off.c
 %C%_cut_off_LDFLAGS = $(mp_link)
 %C%_cut_off_LDADD = $(mp_libs)

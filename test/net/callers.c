@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Strangers who connect to the port of a library and go again without a word, while the rank has
+ * something to do: no descriptor of theirs stays.
+ */
+#include "test/mp/mptest.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define TAG_END   0xc001
+#define N_CALLERS 200
+#define N_PUTS    2000
+#define MAX_FDS   1024
+#define FEW       8 /* of the library itself, or of who has not gone yet */
+
+static atomic_bool has_called;
+
+static int n_descriptors(void)
+{
+    int n = 0;
+
+    for (int fd = 0; fd < MAX_FDS; fd++) {
+        struct sockaddr_storage name;
+        socklen_t nbytes = sizeof(name);
+
+        n += getsockname(fd, (struct sockaddr *)&name, &nbytes) == 0;
+    }
+    return n;
+}
+
+/* The port at which this process listens for IP; false: none. */
+static bool find_port(struct sockaddr_storage *name, socklen_t *nbytes_p)
+{
+    for (int fd = 0; fd < MAX_FDS; fd++) {
+        socklen_t nbytes = sizeof(int);
+        int listens = 0;
+
+        *nbytes_p = sizeof(*name);
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &nbytes) == 0 && listens != 0 &&
+            getsockname(fd, (struct sockaddr *)name, nbytes_p) == 0 &&
+            (name->ss_family == AF_INET || name->ss_family == AF_INET6)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void call_and_go(const struct sockaddr_storage *name, socklen_t nbytes)
+{
+    int fd = socket(name->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    MPT_TRUE(fd >= 0);
+    MPT_EQ(connect(fd, (const struct sockaddr *)name, nbytes), 0);
+    close(fd);
+}
+
+static void *call_often(void *arg)
+{
+    struct sockaddr_storage name;
+    socklen_t nbytes;
+
+    (void)arg;
+    if (!find_port(&name, &nbytes)) {
+        mpt_fail(__FILE__, __LINE__, "the library listens at no port");
+    }
+    for (int i = 0; i < N_CALLERS; i++) {
+        call_and_go(&name, nbytes);
+        usleep(1000); /* among the puts */
+    }
+    has_called = true;
+    return NULL;
+}
+
+/* A thread that waits in the library drives the network, with whatever errno it came with. */
+static void be_called(void)
+{
+    int64_t until_ns = mpt_now_ns() + MPT_PATIENCE;
+    int before = n_descriptors(), status = NIXL_ERR_TIMEOUT;
+    static struct nixl_note note;
+    pthread_t thread;
+
+    MPT_EQ(pthread_create(&thread, NULL, call_often, NULL), 0);
+    nixl_note_init(&note);
+    while (status != NIXL_OK || !has_called || n_descriptors() > before + FEW) {
+        int got;
+
+        errno = EAGAIN;
+        got = nixl_notify_recv(1, TAG_END, UINT64_MAX, MPT_MS, &note);
+        status = got == NIXL_OK ? got : status;
+        MPT_TRUE(got == NIXL_OK || got == NIXL_ERR_TIMEOUT);
+        MPT_LT(mpt_now_ns(), until_ns);
+    }
+    MPT_EQ(pthread_join(thread, NULL), 0);
+}
+
+int main(void)
+{
+    struct nixl_region *region = NULL;
+    uint64_t word = 7;
+
+    mpt_start();
+    MPT_OK(nixl_init(NULL));
+    MPT_OK(nixl_region_alloc("callers", sizeof(word), NULL, &region));
+    mpt_barrier();
+    if (nixl_rank() == 0) {
+        be_called();
+    } else {
+        for (int i = 0; i < N_PUTS; i++) {
+            MPT_OK(nixl_put(0, region, 0, &word, sizeof(word)));
+            MPT_OK(nixl_flush(0, MPT_PATIENCE));
+        }
+        MPT_OK(nixl_notify(0, TAG_END, NULL, 0, MPT_PATIENCE));
+    }
+    mpt_barrier();
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
+    MPT_OK(nixl_finalize());
+    return mpt_passed();
+}
