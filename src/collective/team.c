@@ -83,21 +83,17 @@ void nxr_teams_drop_all(void)
     }
 }
 
-void nxr_teams_look(void)
+/* Whoever waits for a member looks again. job.lock is held. */
+static void team_death_known(const struct nxr_peer *peer)
 {
     struct nxr_list *link, *after;
 
+    (void)peer;
     pthread_mutex_lock(&teams_lock);
     nxr_list_for_each (link, after, &open_teams) {
         (void)nxr_team_look_for_deaths(nxr_list_entry(link, struct nixl_team, link));
     }
     pthread_mutex_unlock(&teams_lock);
-}
-
-static void team_death_known(const struct nxr_peer *peer)
-{
-    (void)peer;
-    nxr_teams_look();
 }
 
 const struct nxr_subsystem nxr_teams_subsystem = {
