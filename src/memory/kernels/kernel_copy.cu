@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copying scattered pieces. The list lies in page-locked host memory: the next piece is fetched
- * while one is copied. kernel_copy_ptx.h is made of this file by make-ptx; see there.
+ * while one is copied. `make ptx` makes kernel_copy.ptx of this file.
  */
 #include "memory/kernels/kernel.h"
 

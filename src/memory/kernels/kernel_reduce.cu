@@ -2,8 +2,8 @@
 /*
  * Reductions: operands are read where they lie, on this GPU or on others, and the result is written
  * to all who want it. Nobody is waited for, so that a kernel always ends. Each step gives the bits
- * that the processor's loops give (collective/combine.h). kernel_reduce_ptx.h is made of this file
- * by make-ptx; see there.
+ * that the processor's loops give (collective/combine.h). `make ptx` makes kernel_reduce.ptx of this
+ * file.
  */
 #include "memory/kernels/kernel.h"
 
