@@ -14,6 +14,7 @@
 #include "control/question.h"
 #include "core/event.h"
 #include "core/life.h"
+#include "core/poll.h"
 #include "core/progress.h"
 #include "core/request.h"
 #include "core/route.h"
@@ -109,8 +110,18 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_net_modules_subsystem,
 };
 
+/* What waiting threads do meanwhile. */
+static const struct nxr_pollers all_pollers = {
+    .net = nxr_net_poll,
+    .words = nxr_words_serve_asked,
+    .copy = nxr_copier_help_now,
+    .copy_end = nxr_copier_help_ends,
+    .copy_briefly = nxr_copier_look,
+};
+
 void nxr_subsystems_compose(void)
 {
+    nxr_pollers = all_pollers;
     nxr_memory_register(&nxr_memory_vulkan);
     nxr_memory_register(&nxr_memory_cuda);       /* behind Vulkan, whose memory it may know, too */
     nxr_transport_register(&nxr_transport_self); /* by cost */

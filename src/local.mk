@@ -16,6 +16,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/core/life.c %D%/core/life.h \
 	%D%/core/op_list.h \
 	%D%/core/peer.c \
+	%D%/core/poll.c %D%/core/poll.h \
 	%D%/core/progress.c %D%/core/progress.h \
 	%D%/core/range.c %D%/core/range.h \
 	%D%/core/request.c %D%/core/request.h \

@@ -6,9 +6,7 @@
 #ifndef NXR_CORE_PROGRESS_H
 #define NXR_CORE_PROGRESS_H
 
-#include "transfer/copier.h"
-#include "host/word_serve.h"
-#include "net/net.h"
+#include "core/poll.h"
 #include "util/clock.h"
 
 #include <stdatomic.h>
@@ -45,7 +43,7 @@ bool nxr_progress_all(void);
 /* ... now is what nxr_now_ns() has just told; where it was not asked, 0. */
 static inline bool nxr_progress_at(int64_t now)
 {
-    bool has_moved = nxr_words_serve();
+    bool has_moved = nxr_poll_words();
 
     if (__builtin_expect(atomic_load_explicit(&nxr_n_started, memory_order_relaxed) !=
                              atomic_load_explicit(&nxr_n_at_networks, memory_order_relaxed),
@@ -53,7 +51,7 @@ static inline bool nxr_progress_at(int64_t now)
         has_moved |= nxr_progress_all();
     }
     if (__builtin_expect(atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed), 0)) {
-        has_moved |= nxr_net_poll(now != 0 ? now : nxr_now_ns());
+        has_moved |= nxr_pollers.net(now != 0 ? now : nxr_now_ns());
     }
     return has_moved;
 }

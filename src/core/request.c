@@ -8,6 +8,7 @@
 #include "core/request.h"
 #include "core/subsystem.h"
 #include "core/progress.h"
+#include "core/service.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/status.h"
@@ -331,7 +332,7 @@ void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer, bool is_
 
 void nxr_request_leave(void)
 {
-    bool is_at_network = atomic_load(&nxr_n_at_networks) > 0 && !nxr_net_is_polled();
+    bool is_at_network = atomic_load(&nxr_n_at_networks) > 0 && !atomic_load(&nxr_net_is_polled);
 
     if (is_at_network || nxr_must_drive()) {
         nxr_service_kick();

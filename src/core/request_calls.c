@@ -92,7 +92,7 @@ int nixl_req_test(struct nixl_req **req_p)
         return status;
     }
     nxr_progress();
-    nxr_copier_help_briefly();
+    nxr_poll_copy_briefly();
     return req_is_done(*req_p) ? nxr_request_finish("nixl_req_test", req_p) : NIXL_INPROGRESS;
 }
 

@@ -115,6 +115,11 @@ bool nxr_subsystems_has_news(void)
     return has_news;
 }
 
+void nxr_subsystems_long_wait_ended(void)
+{
+    UPWARDS(long_wait_ended)
+}
+
 bool nxr_subsystems_has_left(int rank)
 {
     for (size_t i = 0; i < n_subsystems; i++) {

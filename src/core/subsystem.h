@@ -58,6 +58,9 @@ struct nxr_subsystem {
     /* See what has come: does something wait that nixl_event_arm() has to tell? Without locks. */
     bool (*has_news)(void);
 
+    /* A wait that slept has ended. Any thread, without job.lock. */
+    void (*long_wait_ended)(void);
+
     /* ---- a peer has died or left, in order; holds job.lock ----------------------------------- */
 
     /* Has that rank, which is found to be gone, said before that it leaves? */
@@ -113,6 +116,7 @@ void nxr_subsystems_peer_linked(struct nxr_peer *peer);
 void nxr_subsystems_puts_ended(struct nxr_peer *peer);
 void nxr_subsystems_region_closing(const struct nixl_region *region);
 bool nxr_subsystems_has_news(void);
+void nxr_subsystems_long_wait_ended(void);
 bool nxr_subsystems_has_left(int rank);
 void nxr_subsystems_peer_ending(struct nxr_peer *peer);
 void nxr_subsystems_peer_ended(struct nxr_peer *peer);

@@ -117,7 +117,7 @@ static bool is_polling(void)
 
 static bool wait_look_closely(nxr_ready_fn *ready_fn, void *arg)
 {
-    bool is_busy = is_polling() || nxr_copier_has_work();
+    bool is_busy = is_polling() || nxr_poll_has_copies();
     int n_looks = nxr_wait_looks_closely() && !is_busy ? FIRST_LOOKS : 1;
 
     for (int i = 0; i < n_looks; i++) {
@@ -142,7 +142,10 @@ static int64_t time_until_look(int64_t now)
  */
 static bool is_moving(int64_t now)
 {
-    return (now < nxr_net_expected_end() || time_until_look(now) <= 0) && !nxr_job.is_crowded;
+    bool is_at_network = atomic_load_explicit(&nxr_n_at_networks, memory_order_relaxed) > 0 &&
+                         now < atomic_load_explicit(&nxr_net_expected_end, memory_order_relaxed);
+
+    return (is_at_network || time_until_look(now) <= 0) && !nxr_job.is_crowded;
 }
 
 /* An end that comes sooner is looked for first: with it the next one is announced again. */
@@ -163,7 +166,7 @@ void nxr_device_ends_at(int64_t end_ns)
  */
 static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline, bool *is_helper_p)
 {
-    bool has_moved = nxr_copier_help(is_helper_p);
+    bool has_moved = nxr_poll_copy(is_helper_p);
     int64_t now = nxr_now_ns(), spin_ns = wait_spin_time(), until = now + spin_ns;
     int n_looks = is_polling() ? LOOKS_PER_POLL : LOOKS_PER_CLOCK;
 
@@ -187,7 +190,7 @@ static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline, bool *i
         now = nxr_now_ns();
         atomic_fetch_add_explicit(&nxr_n_user_rounds, 1, memory_order_relaxed);
         has_moved = nxr_progress_at(now);
-        if (nxr_copier_help(is_helper_p) || has_moved) {
+        if (nxr_poll_copy(is_helper_p) || has_moved) {
             until = now + spin_ns;
         }
     } while ((now < until || is_moving(now)) && now < deadline);
@@ -199,11 +202,11 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 {
     bool is_ready, is_helper = false;
 
-    nxr_words_poll_begin();
+    nxr_poll_words_begin();
     is_ready = spin_on(ready_fn, arg, deadline, &is_helper);
-    nxr_words_poll_end();
+    nxr_poll_words_end();
     if (is_helper) {
-        nxr_copier_help_ends();
+        nxr_pollers.copy_end();
     }
     return is_ready;
 }
@@ -223,7 +226,8 @@ static void sleep_on(struct nxr_control *control, uint32_t doorbell, int64_t lef
 
 bool nxr_nobody_waits(void)
 {
-    return atomic_load_explicit(&n_asleep, memory_order_relaxed) == 0 && !nxr_net_is_polled();
+    return atomic_load_explicit(&n_asleep, memory_order_relaxed) == 0 &&
+           !atomic_load_explicit(&nxr_net_is_polled, memory_order_relaxed);
 }
 
 /* Sleep until the doorbell rings, unless something came, or moves, just before. Is it ready? */
@@ -267,7 +271,7 @@ int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns)
     do {
         if (wait_sleep_once(ready_fn, arg, deadline) || spin(ready_fn, arg, deadline)) {
             wait_learn(nxr_now_ns() - start);
-            nxr_net_long_wait_ended();
+            nxr_subsystems_long_wait_ended();
             return NIXL_OK;
         }
     } while (nxr_now_ns() < deadline);

@@ -11,8 +11,8 @@
 #ifndef NXR_CORE_WAIT_H
 #define NXR_CORE_WAIT_H
 
-#include "host/word_serve.h"
 #include "core/job.h"
+#include "core/poll.h"
 
 /*
  * Is what the caller waits for there? Called often, by the waiting thread, and not again once it

@@ -29,8 +29,6 @@ struct own_word {
     atomic_bool is_left;          /* whoever comes second, the end or the waiter, frees it */
 };
 
-atomic_bool nxr_words_are_used;
-
 static struct nxr_spin serve_lock;
 static struct nxr_guard_slot *word_server_guard; /* serve_lock: a slot in the own page */
 
@@ -297,7 +295,7 @@ void nxr_words_serve_stop(void)
 
 static void host_words_serve(void)
 {
-    nxr_words_serve();
+    nxr_poll_words();
 }
 
 const struct nxr_subsystem nxr_words_subsystem = {

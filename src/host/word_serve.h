@@ -15,36 +15,10 @@
 #include "core/job.h"
 
 /*
- * Has a peer asked for words before? Then waits say from their first look on that they are there.
+ * Change the words that peers ask for, of which control->words_asked tells. Has anything been done?
+ * Any thread, without a lock: a slot of nxr_pollers (core/poll.h).
  */
-extern atomic_bool nxr_words_are_used;
-
-/* What nxr_words_serve() does when something is asked. */
 bool nxr_words_serve_asked(void);
-
-/*
- * Change the words that peers ask for. Has anything been done? Free where nothing is asked. Any
- * thread, without a lock.
- */
-static inline bool nxr_words_serve(void)
-{
-    return __builtin_expect(
-               atomic_load_explicit(&nxr_job.control->words_asked, memory_order_relaxed) != 0, 0) &&
-           nxr_words_serve_asked();
-}
-
-/* The calling thread calls nxr_words_serve() again and again, until the end. */
-static inline void nxr_words_poll_begin(void)
-{
-    atomic_fetch_add(&nxr_job.control->n_pollers, 1);
-}
-
-static inline void nxr_words_poll_end(void)
-{
-    atomic_fetch_sub(&nxr_job.control->n_pollers, 1);
-    nxr_fence_full();
-    nxr_words_serve();
-}
 
 /*
  * Change a word of this rank's own part in device memory, and wait for it: NIXL_OK and the value

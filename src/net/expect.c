@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long what moves is expected to take: so long whoever waits for it polls, and the service
- * thread serves with precedence. Lock: nxr_net.lock.
+ * thread serves with precedence. Lock: nxr_net.lock, to write nxr_net_expected_end, too.
  */
 #include "config.h"
 
@@ -13,8 +13,6 @@
 /* What is worth a look at the clock, and how much slower than its network says it may move. */
 #define LARGE_NBYTES (64u << 10)
 #define SLOWER       2
-
-static _Atomic int64_t expected_end; /* the lock to write: nxr_net_expected_end() */
 
 /* How long so much takes at least; 0 for what is small. */
 static int64_t expected_ns(const struct net_peer *np, size_t nbytes)
@@ -33,8 +31,8 @@ void nxr_net_peer_expect(const struct net_peer *np, size_t nbytes)
         return;
     }
     now = nxr_now_ns();
-    end = atomic_load_explicit(&expected_end, memory_order_relaxed);
-    atomic_store_explicit(&expected_end, (end > now ? end : now) + SLOWER * takes_ns,
+    end = atomic_load_explicit(&nxr_net_expected_end, memory_order_relaxed);
+    atomic_store_explicit(&nxr_net_expected_end, (end > now ? end : now) + SLOWER * takes_ns,
                           memory_order_relaxed);
 }
 
@@ -45,11 +43,4 @@ void nxr_net_serve_large(const struct net_peer *np, size_t nbytes)
     if (takes_ns != 0 && nxr_net.is_for_passive) {
         nxr_precedence_take(nxr_net.now, SLOWER * takes_ns);
     }
-}
-
-int64_t nxr_net_expected_end(void)
-{
-    return atomic_load_explicit(&nxr_n_at_networks, memory_order_relaxed) > 0
-               ? atomic_load_explicit(&expected_end, memory_order_relaxed)
-               : 0;
 }

@@ -223,6 +223,7 @@ const struct nxr_subsystem nxr_net_subsystem = {
     .tick = nxr_net_tick,
     .serve = nxr_net_serve,
     .hand_over = nxr_net_hand_over,
+    .long_wait_ended = nxr_net_long_wait_ended,
     .peer_ending = net_link_why_lost,
     .peer_ended = net_link_peer_lost,
     .quiesce = nxr_net_leave,

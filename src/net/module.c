@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 struct net_state nxr_net;
-atomic_bool nxr_net_is_open;
 
 static const char *const names[] = {"ucx", "ofi", "tcp"};
 #define N_NAMES (sizeof(names) / sizeof(names[0]))

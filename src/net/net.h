@@ -18,9 +18,7 @@
 #include "region/publish.h"
 #include "control/wire.h"
 #include "core/job.h"
-
-/* Is any network open? Constant between init and finalize. */
-extern atomic_bool nxr_net_is_open;
+#include "core/poll.h"
 
 /*
  * Find the networks' modules and open those that NIXLRUN_TRANSPORTS allows and that work here.
@@ -77,18 +75,6 @@ static inline bool nxr_net_needs_window(const struct nxr_part *part)
  * told. Has anything moved?
  */
 bool nxr_net_poll(int64_t now);
-
-/*
- * Are threads of the user looking after the networks? Else the service thread does, and is to be
- * kicked behind what no descriptor tells of.
- */
-bool nxr_net_is_polled(void);
-
-/*
- * Until when large puts and gets of this process should keep the networks moving; 0: there are
- * none. Networks tell of an operation when it ends, not on the way.
- */
-int64_t nxr_net_expected_end(void);
 
 /* A thread of the user returns from a wait that was longer than spinning lasts. */
 void nxr_net_long_wait_ended(void);

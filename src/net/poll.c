@@ -42,7 +42,6 @@ static struct nxr_spin watch_lock;
 static int networks_fd = -1;       /* an epoll descriptor over those of the networks */
 static int net_poll_timer_fd = -1; /* looks after the lease */
 static bool net_poll_is_watched;   /* watch_lock: networks_fd is in the service thread's epoll */
-static atomic_bool is_leased;      /* not is_watched; read without the lock */
 static bool expects_more;          /* the service thread's: bulk is landing, others do not look */
 static _Atomic int64_t polled_at;  /* by a thread of the user */
 static _Atomic int64_t lease_ns;   /* what the timer was set to */
@@ -156,7 +155,7 @@ static void take_lease(void)
     if (net_poll_is_watched) {
         nxr_service_unwatch(networks_fd);
         net_poll_is_watched = false;
-        atomic_store(&is_leased, true);
+        atomic_store(&nxr_net_is_polled, true);
         net_poll_set_timer(LEASE_NS);
     }
     nxr_spin_unlock(&watch_lock);
@@ -167,7 +166,7 @@ static void give_lease(void)
     nxr_spin_lock(&watch_lock);
     if (!net_poll_is_watched && networks_fd >= 0) {
         net_poll_is_watched = nxr_service_watch(networks_fd, EPOLLIN, &networks_watch) == NIXL_OK;
-        atomic_store(&is_leased, !net_poll_is_watched);
+        atomic_store(&nxr_net_is_polled, !net_poll_is_watched);
     }
     nxr_spin_unlock(&watch_lock);
 }
@@ -182,7 +181,7 @@ static void lease_ended(struct nxr_watch *watch, uint32_t events)
     if (read(net_poll_timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
         nxr_warn(NET, "cannot read the lease timer: %m");
     }
-    if (!atomic_load(&is_leased)) {
+    if (!atomic_load(&nxr_net_is_polled)) {
         return;
     }
     /* A thread of the user that sends a large piece, or waits for the lock, polls behind that. */
@@ -200,21 +199,16 @@ static struct nxr_watch net_poll_timer_watch = {lease_ended};
 
 bool nxr_net_poll(int64_t now)
 {
-    if (!atomic_load_explicit(&is_leased, memory_order_relaxed)) {
+    if (!atomic_load_explicit(&nxr_net_is_polled, memory_order_relaxed)) {
         take_lease();
     }
     return nxr_spin_try(&nxr_net.lock) &&
            net_poll_do_round(false, now); /* else another thread is at it */
 }
 
-bool nxr_net_is_polled(void)
-{
-    return atomic_load_explicit(&is_leased, memory_order_relaxed);
-}
-
 void nxr_net_long_wait_ended(void)
 {
-    if (atomic_load(&is_leased)) {
+    if (atomic_load(&nxr_net_is_polled)) {
         net_poll_set_timer(LEASE_NS);
     }
 }
@@ -236,7 +230,7 @@ void nxr_net_hand_over(void)
  */
 static bool leave_it(int64_t now)
 {
-    if (!atomic_load(&is_leased) ||
+    if (!atomic_load(&nxr_net_is_polled) ||
         now - atomic_load_explicit(&polled_at, memory_order_relaxed) >= LEASE_NS) {
         return false;
     }
@@ -282,8 +276,8 @@ void nxr_net_serve(void)
             net_lock(); /* threads that send without a break must not keep it from this */
             has_moved = net_poll_do_round(true, now);
             moved_at = has_moved && expects_more ? nxr_now_ns() : moved_at;
-        } while ((has_moved || may_linger(start, moved_at)) && !atomic_load(&is_leased));
-    } while (!atomic_load(&is_leased) && !net_poll_arm());
+        } while ((has_moved || may_linger(start, moved_at)) && !atomic_load(&nxr_net_is_polled));
+    } while (!atomic_load(&nxr_net_is_polled) && !net_poll_arm());
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -322,7 +316,7 @@ void nxr_net_watch_stop(void)
 {
     nxr_spin_lock(&watch_lock);
     net_poll_is_watched = false;
-    atomic_store(&is_leased, false);
+    atomic_store(&nxr_net_is_polled, false);
     if (networks_fd >= 0) {
         close(networks_fd);
     }

@@ -57,9 +57,6 @@
 #define THREAD_TURN_NBYTES (64ul << 20)
 #define HELPER_TURN_NBYTES (8ul << 20)
 
-_Atomic uint32_t nxr_n_to_copy;
-_Atomic uint32_t nxr_n_at_copier;
-
 /* An operation. */
 struct copy {
     struct nxr_list link;

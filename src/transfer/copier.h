@@ -25,12 +25,6 @@
 /* What a call that does not wait copies by itself in any case: about 10 us. */
 #define NXR_AT_ONCE_NBYTES (128ul << 10)
 
-/* Operations and transfers that have bytes left to copy. */
-extern _Atomic uint32_t nxr_n_to_copy;
-
-/* Operations that the copy thread has: nobody else needs to drive them. */
-extern _Atomic uint32_t nxr_n_at_copier;
-
 /* Does its transport copy to and from the part within its call, however long that takes? */
 static inline bool nxr_copier_reaches(const struct nxr_part *part)
 {
@@ -55,32 +49,10 @@ bool nxr_copier_is_there(void);
 /* There is something to copy: the thread has to look. Any thread. */
 void nxr_copier_kick(void);
 
-/*
- * Copy for a while on a thread that waits. False: there is nothing to copy. The first call makes
- * the thread a helper; the caller ends that by nxr_copier_help_ends() before it goes on or sleeps.
- */
+/* What threads that wait, or look, do for the copy thread: slots of nxr_pollers (core/poll.h). */
 bool nxr_copier_help_now(bool *is_helper_p);
 void nxr_copier_help_ends(void);
-
-static inline bool nxr_copier_has_work(void)
-{
-    return __builtin_expect(atomic_load_explicit(&nxr_n_to_copy, memory_order_relaxed) != 0, 0);
-}
-
-static inline bool nxr_copier_help(bool *is_helper_p)
-{
-    return nxr_copier_has_work() && nxr_copier_help_now(is_helper_p);
-}
-
-/* Copy a little on a thread that looks whether something is over, and goes on. */
 void nxr_copier_look(void);
-
-static inline void nxr_copier_help_briefly(void)
-{
-    if (nxr_copier_has_work()) {
-        nxr_copier_look();
-    }
-}
 
 /* The thread will run where the caller of nixl_init() may run, whoever makes it. */
 void nxr_copier_init(void);

@@ -10,6 +10,7 @@
 #include "host/word_ask.h"
 #include "core/progress.h"
 #include "region/part_request.h"
+#include "transfer/copier.h"
 #include "transfer/op.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
