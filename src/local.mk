@@ -28,6 +28,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/memory/choose.c %D%/memory/choose.h \
 	%D%/memory/copy.c \
 	%D%/memory/device.h \
+	%D%/memory/export.c \
 	%D%/memory/device_word.c %D%/memory/device_word.h \
 	%D%/memory/host.c \
 	%D%/memory/kind.c \
@@ -60,7 +61,6 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/control/neighbour.c %D%/control/neighbour.h \
 	%D%/control/question.c %D%/control/question.h \
 	%D%/control/wire.c %D%/control/wire.h \
-	%D%/region/export.c \
 	%D%/region/part.c %D%/region/part.h \
 	%D%/region/part_ask.c \
 	%D%/region/part_probe.c \

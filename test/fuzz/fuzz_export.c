@@ -4,7 +4,7 @@
  * for the size of the part. What is accepted names a part that lies in its allocation, and nothing
  * in the fields that its type does not use.
  */
-/* sources: src/region/export.c */
+/* sources: src/memory/export.c */
 #include "memory/memory.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * message. What is accepted is as long as it says, speaks for a rank of the job, and names nothing
  * outside of the tables that the library looks up; what is refused says why and writes nothing.
  */
-/* sources: src/control/wire.c src/region/export.c */
+/* sources: src/control/wire.c src/memory/export.c */
 #include "control/wire.h"
 #include "core/job.h"
 
