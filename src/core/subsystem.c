@@ -90,6 +90,11 @@ void nxr_subsystems_hand_over(void)
     UPWARDS(hand_over)
 }
 
+void nxr_subsystems_remote_greeting(struct nxr_peer *peer, const struct nxr_full_card *card)
+{
+    UPWARDS(remote_greeting, peer, card)
+}
+
 void nxr_subsystems_peer_linked(struct nxr_peer *peer)
 {
     UPWARDS(peer_linked, peer)

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct nixl_region;
+struct nxr_full_card;
 struct nxr_peer;
 
 struct nxr_subsystem {
@@ -45,6 +46,9 @@ struct nxr_subsystem {
      * its end, or the service thread must look after it. Without locks.
      */
     void (*hand_over)(void);
+
+    /* A rank of another host greets over a network, with its card. Holds job.lock. */
+    void (*remote_greeting)(struct nxr_peer *peer, const struct nxr_full_card *card);
 
     /* A way to the peer has been chosen; it is not up yet. Holds job.lock. */
     void (*peer_linked)(struct nxr_peer *peer);
@@ -112,6 +116,7 @@ void nxr_subsystems_serve(void);
 bool nxr_subsystems_progress(void);
 void nxr_subsystems_drive(void);
 void nxr_subsystems_hand_over(void);
+void nxr_subsystems_remote_greeting(struct nxr_peer *peer, const struct nxr_full_card *card);
 void nxr_subsystems_peer_linked(struct nxr_peer *peer);
 void nxr_subsystems_puts_ended(struct nxr_peer *peer);
 void nxr_subsystems_region_closing(const struct nixl_region *region);

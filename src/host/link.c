@@ -328,7 +328,8 @@ void nxr_link_unmap(struct nxr_peer *peer)
     }
 }
 
-void nxr_link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card *card)
+/* A peer on another host greets us over a network. */
+static void link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card *card)
 {
     if (peer->has_card && memcmp(peer->card.nonce, card->head.nonce, NXR_NONCE_NBYTES) != 0) {
         nxr_warn(HOST, "somebody claims over a network to be rank %d with another nonce; dropped",
@@ -520,6 +521,7 @@ static void link_register(void)
 const struct nxr_subsystem nxr_link_subsystem = {
     .name = "link",
     .register_handlers = link_register,
+    .remote_greeting = link_adopt_remote,
     .tick = nxr_link_tick,
     .close = nxr_link_stop,
     .peer_free = nxr_link_unmap,

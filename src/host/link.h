@@ -23,9 +23,6 @@ void nxr_link_want(struct nxr_peer *peer);
 int nxr_link_adopt(struct nxr_peer *peer, const struct nxr_card *card, int control_fd,
                    int *event_fd, pid_t pid);
 
-/* A peer on another host greets us over a network. */
-void nxr_link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card *card);
-
 /* The connection to a peer ended: open it again if something waits for it. */
 void nxr_link_conn_closed(struct nxr_peer *peer);
 

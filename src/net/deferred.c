@@ -6,7 +6,7 @@
 #include "config.h"
 
 #include "control/dispatch.h"
-#include "host/link.h"
+#include "core/subsystem.h"
 #include "core/life.h"
 #include "net/state.h"
 #include "region/region.h"
@@ -34,7 +34,7 @@ static void greet(const struct net_later *later)
         net_unlock();
         return;
     }
-    nxr_link_adopt_remote(peer, &card);
+    nxr_subsystems_remote_greeting(peer, &card);
 }
 
 static void net_deferred_take_message(const struct net_later *later)
