@@ -423,9 +423,9 @@ bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *
         nxr_list_remove(&req->link);
         nxr_list_remove(&req->age_link);
     }
-    *cancel_p = req->op.transport == NULL    ? NULL
-                : req->owner->cancel != NULL ? req->owner->cancel
-                                             : req->op.transport->cancel;
+    *cancel_p = req->op.transport == NULL     ? NULL
+                : req->op.kind == NXR_OP_WORD ? req->owner->cancel_word
+                                              : req->op.transport->cancel;
     pthread_mutex_unlock(&requests_lock);
     pthread_mutex_unlock(&nxr_job.lock);
     return is_idle;

@@ -38,8 +38,11 @@ struct nxr_req_owner {
      */
     int (*start)(struct nxr_op *op);
 
-    /* Cancel the operation, as the slot of a transport. NULL: the transport that has it does. */
-    int (*cancel)(struct nxr_op *op);
+    /*
+     * Cancel an operation of kind NXR_OP_WORD, as the slot of a transport does; others are canceled
+     * by the transport that has them.
+     */
+    int (*cancel_word)(struct nxr_op *op);
 
     /* It has been started and shall end soon. NULL: its operation is canceled. */
     void (*stop)(struct nixl_req *req);

@@ -67,15 +67,15 @@ static int word_op_start(struct nxr_op *op)
 
 static int word_op_cancel(struct nxr_op *op)
 {
-    if (op->kind != NXR_OP_WORD || is_of_network(op)) {
-        return op->transport->cancel(op);
+    if (is_of_network(op)) {
+        return op->part->transport->cancel(op);
     }
     return op->part->peer->rank == nxr_job.rank ? NIXL_INPROGRESS : nxr_host_word_cancel(op);
 }
 
 static const struct nxr_req_owner word_op_owner = {.has_peer = true,
                                                    .start = word_op_start,
-                                                   .cancel = word_op_cancel,
+                                                   .cancel_word = word_op_cancel,
                                                    .describe = nxr_op_describe};
 
 /* ---- the calls ------------------------------------------------------------------------------- */
