@@ -12,6 +12,7 @@
 #include "control/farewell.h"
 #include "control/neighbour.h"
 #include "control/question.h"
+#include "core/carrier.h"
 #include "core/event.h"
 #include "core/life.h"
 #include "core/poll.h"
@@ -128,6 +129,8 @@ void nxr_subsystems_compose(void)
     nxr_transport_register(&nxr_transport_shm);
     nxr_transport_register(&nxr_transport_cuda_ipc);
     nxr_transport_register(&nxr_transport_vulkan_ipc);
+    nxr_carriers_set(&nxr_host_carrier, &nxr_net_carrier);
+    nxr_wireup_set(&nxr_boot_wireup);
     nxr_subsystems_set(all_subsystems, sizeof(all_subsystems) / sizeof(all_subsystems[0]));
 }
 

@@ -9,11 +9,13 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/util/list.h \
 	%D%/util/ring.c %D%/util/ring.h \
 	%D%/core/card.c %D%/core/card.h \
+	%D%/core/carrier.c %D%/core/carrier.h \
 	%D%/core/control.c %D%/core/control.h \
 	%D%/core/event.c %D%/core/event.h \
 	%D%/core/guard.c \
 	%D%/core/job.c %D%/core/job.h \
 	%D%/core/life.c %D%/core/life.h \
+	%D%/core/node.c %D%/core/node.h \
 	%D%/core/op_list.h \
 	%D%/core/peer.c \
 	%D%/core/poll.c %D%/core/poll.h \
@@ -24,6 +26,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/core/route.c %D%/core/route.h \
 	%D%/core/service.c %D%/core/service.h \
 	%D%/core/subsystem.c %D%/core/subsystem.h \
+	%D%/core/wireup.h \
 	%D%/core/wait.c %D%/core/wait.h \
 	%D%/memory/choose.c %D%/memory/choose.h \
 	%D%/memory/copy.c \

@@ -436,11 +436,6 @@ void nxr_part_lose_process_vm(struct nxr_part *part, int error);
 int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nbytes_p);
 void nxr_memory_host_free(void *addr, size_t mapped_nbytes);
 
-/*
- * Append a notification to the peer's ring. NIXL_OK, NIXL_ERR_AGAIN: no room, NIXL_ERR_PEER_LOST.
- */
-int nxr_host_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
-
 /* The bounce buffer, served by the owner's service thread: see src/host/bounce.h. */
 int nxr_host_bounce_start(struct nxr_op *op);
 int nxr_host_bounce_cancel(struct nxr_op *op);
@@ -554,7 +549,8 @@ struct nxr_transport {
 
     /*
      * Tag and payload into the peer's queue, behind all puts that returned NIXL_OK. NIXL_ERR_AGAIN:
-     * no room, nothing happened. The caller holds the peer's send lock.
+     * no room, nothing happened. The caller holds the peer's send lock. NULL: it goes into the ring
+     * in the peer's control page.
      */
     int (*notify)(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
 

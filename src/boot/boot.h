@@ -8,6 +8,7 @@
 #define NXR_BOOT_BOOT_H
 
 #include "core/card.h"
+#include "core/wireup.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,9 +28,6 @@ struct nxr_boot_info {
 /* That rank has ended, or (-1) the launcher is gone; on any thread. */
 typedef void nxr_boot_event_fn(int rank);
 
-/* The answer to nxr_boot_get_card(), on another thread; the card is checked, or NULL on failure. */
-typedef void nxr_boot_card_fn(int rank, const struct nxr_full_card *card);
-
 /*
  * Join. NIXL_OK; NIXL_ERR_TRANSPORT, NIXL_ERR_TIMEOUT with one line in `why` that names the
  * variable or the call.
@@ -43,30 +41,14 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
 void nxr_boot_listen(nxr_boot_event_fn *event_fn);
 
 /*
- * The hosts of the job as the launcher counts them, numbered in the order of their first ranks.
- * Where it does not tell, each rank counts as a host of its own. From nxr_boot_start() on, in any
- * thread.
- */
-int nxr_boot_n_nodes(void);
-int nxr_boot_node_of(int rank);
-
-/*
  * Publish my card and wait until all living ranks have published theirs. Returns as
  * nxr_boot_start().
  */
 int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char *why,
                       size_t why_nbytes);
 
-/* Ask for the card of a rank. The answer comes exactly once, also after a failure. */
-void nxr_boot_get_card(int rank, nxr_boot_card_fn *card_fn);
-
-/*
- * Begin to wait for all ranks. The answer comes exactly once, at once or much later, on any thread:
- * NIXL_OK, or NIXL_ERR_TRANSPORT where there is no launcher to ask, or it cannot do it now: engines
- * differ.
- */
-typedef void nxr_boot_fence_fn(int status, void *arg);
-void nxr_boot_fence(nxr_boot_fence_fn *fence_fn, void *arg);
+/* What the launcher does for ranks that have joined. */
+extern const struct nxr_wireup nxr_boot_wireup;
 
 /* Leave. Bounded by `timeout_ns`. */
 void nxr_boot_stop(int64_t timeout_ns);

@@ -4,13 +4,13 @@
  * (PMIx_Resolve_peers); what else there is differs or is absent. Names of hosts lie in containers,
  * so this says whom to ask and to watch, not who can share memory: that is host/link.c.
  *
- * Lock: none. The map is written while a rank joins, and only read from then until it leaves.
+ * The answer goes to core/node.c. No lock: a rank joins once.
  */
 #include "config.h"
 
 #include "boot/nodes.h"
-#include "boot/boot.h"
 #include "boot/call.h"
+#include "core/node.h"
 #include "util/clock.h"
 #include "util/log.h"
 
@@ -19,10 +19,6 @@
 #include <string.h>
 
 #define ASK_NS (5 * NXR_S) /* it has the answer, or never gives one */
-
-/* The number of the host of each rank, and how many there are. */
-static int *nodes; /* NULL: each rank is a host of its own */
-static int n_nodes;
 
 /* What is to be asked, and room for the answer. */
 struct question {
@@ -148,13 +144,12 @@ static int renumber(int *list, int size)
 
 void nxr_nodes_read(const char *nspace, int size, int64_t timeout_ns)
 {
-    size_t nbytes = (size_t)size * sizeof(*nodes);
+    size_t nbytes = (size_t)size * sizeof(int);
     struct question *question;
     pmix_status_t status;
+    int *nodes, n_nodes = 0;
 
-    free(nodes);
-    nodes = NULL;
-    n_nodes = size;
+    nxr_nodes_set(NULL, size);
     question = size > 1 ? malloc(sizeof(*question) + nbytes) : NULL;
     if (question == NULL) {
         return;
@@ -173,20 +168,10 @@ void nxr_nodes_read(const char *nspace, int size, int64_t timeout_ns)
         n_nodes = renumber(nodes, size);
     }
     free(question);
-    if (nodes != NULL && n_nodes == 0) {
-        nxr_debug(BOOT, "which ranks share a host is not known: %s", PMIx_Error_string(status));
-        free(nodes);
-        nodes = NULL;
-        n_nodes = size;
+    if (n_nodes > 0) {
+        nxr_nodes_set(nodes, n_nodes);
+        return;
     }
-}
-
-int nxr_boot_n_nodes(void)
-{
-    return n_nodes;
-}
-
-int nxr_boot_node_of(int rank)
-{
-    return nodes != NULL ? nodes[rank] : n_nodes == 1 ? 0 : rank;
+    nxr_debug(BOOT, "which ranks share a host is not known: %s", PMIx_Error_string(status));
+    free(nodes);
 }

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "boot/boot.h"
+#include "core/node.h"
 #include "boot/all_cards.h"
 #include "boot/alone.h"
 #include "boot/call.h"
@@ -176,7 +177,7 @@ static int count_local_rank(int rank, int n_local, int size)
         return rank;
     }
     for (int lower = 0; lower < rank; lower++) {
-        n += nxr_boot_node_of(lower) == nxr_boot_node_of(rank);
+        n += nxr_node_of(lower) == nxr_node_of(rank);
     }
     return n;
 }
@@ -317,7 +318,7 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
 
 /* Who waits at a fence. */
 struct fence {
-    nxr_boot_fence_fn *fence_fn;
+    nxr_wireup_fence_fn *fence_fn;
     void *arg;
 };
 
@@ -329,7 +330,7 @@ static void boot_fence_ended(pmix_status_t status, void *arg)
     free(fence);
 }
 
-void nxr_boot_fence(nxr_boot_fence_fn *fence_fn, void *arg)
+static void pmix_fence(nxr_wireup_fence_fn *fence_fn, void *arg)
 {
     struct fence *fence = is_connected ? malloc(sizeof(*fence)) : NULL;
 
@@ -345,7 +346,7 @@ void nxr_boot_fence(nxr_boot_fence_fn *fence_fn, void *arg)
 
 struct card_ask {
     int rank;
-    nxr_boot_card_fn *card_fn;
+    nxr_wireup_card_fn *card_fn;
 };
 
 static void boot_card_came(pmix_status_t status, pmix_value_t *value, void *arg)
@@ -363,7 +364,7 @@ static void boot_card_came(pmix_status_t status, pmix_value_t *value, void *arg)
 }
 
 /* The same from the copies. */
-static void give_copy(int rank, nxr_boot_card_fn *card_fn)
+static void give_copy(int rank, nxr_wireup_card_fn *card_fn)
 {
     struct nxr_full_card card;
     size_t nbytes = 0;
@@ -373,7 +374,7 @@ static void give_copy(int rank, nxr_boot_card_fn *card_fn)
     card_fn(rank, is_good ? &card : NULL);
 }
 
-void nxr_boot_get_card(int rank, nxr_boot_card_fn *card_fn)
+static void pmix_get_card(int rank, nxr_wireup_card_fn *card_fn)
 {
     struct card_ask *ask;
     pmix_proc_t proc;
@@ -496,3 +497,8 @@ bool nxr_boot_kill(int rank)
 {
     return nxr_boot_is_nixlrun() && ask_launcher(kill_pmix, &(struct end_request){.rank = rank});
 }
+
+const struct nxr_wireup nxr_boot_wireup = {
+    .get_card = pmix_get_card,
+    .fence = pmix_fence,
+};

@@ -9,7 +9,6 @@
 
 #include "collective/node.h"
 #include "collective/team.h"
-#include "host/liveness.h"
 #include "net/net.h"
 #include "util/clock.h"
 #include "util/lock.h"
@@ -171,7 +170,7 @@ void nxr_node_wait_visits(struct nixl_team *team)
 
         while (i != node->me &&
                atomic_load_explicit(&line->is_visiting, memory_order_acquire) != 0 &&
-               nxr_now_ns() < until && !nxr_liveness_is_gone(team->ranks[team->local[i]])) {
+               nxr_now_ns() < until && !nxr_peer_is_gone(team->ranks[team->local[i]])) {
             sched_yield();
         }
     }

@@ -9,13 +9,13 @@
 
 #include "control/farewell.h"
 #include "core/subsystem.h"
-#include "boot/boot.h"
 #include "control/dispatch.h"
+#include "core/carrier.h"
+#include "core/node.h"
+#include "core/wireup.h"
 #include "core/event.h"
-#include "host/link.h"
 #include "control/neighbour.h"
 #include "core/service.h"
-#include "net/net.h"
 #include "util/clock.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -131,7 +131,7 @@ static bool farewell_tell(int rank)
         return true;
     }
     if (!nxr_peer_is_up(peer)) {
-        nxr_link_want(peer);
+        nxr_peer_want(peer);
         return false;
     }
     for (size_t i = 0; i < window_count(); i++) {
@@ -151,14 +151,14 @@ static bool farewell_tell(int rank)
 /* Has everybody been told who is to be told by this rank? */
 static bool farewell_tell_all(void)
 {
-    int node = nxr_boot_node_of(nxr_job.rank), leader = nxr_neighbour_leader();
+    int node = nxr_node_of(nxr_job.rank), leader = nxr_neighbour_leader();
     bool is_told = true;
 
     if (leader != nxr_job.rank) {
         return farewell_tell(leader);
     }
     for (int rank = 0; rank < nxr_job.size; rank++) {
-        if (nxr_boot_node_of(rank) == node) {
+        if (nxr_node_of(rank) == node) {
             is_told &= farewell_tell(rank);
         }
     }
@@ -184,8 +184,7 @@ static bool is_out_of_reach(int rank)
     if (peer != NULL && atomic_load(&peer->link) == NXR_LINK_REMOTE) {
         return true;
     }
-    return nxr_boot_node_of(rank) != nxr_boot_node_of(nxr_job.rank) &&
-           !atomic_load(&nxr_net_is_open);
+    return nxr_node_of(rank) != nxr_node_of(nxr_job.rank) && !atomic_load(&nxr_net_is_open);
 }
 
 static bool is_awaited(int rank)
@@ -272,7 +271,7 @@ static void begin_fence(void)
     number = ++n_fences;
     atomic_store(&fence_status, NIXL_INPROGRESS);
     pthread_mutex_unlock(&fence_lock);
-    nxr_boot_fence(farewell_fence_ended, (void *)number);
+    nxr_wireup()->fence(farewell_fence_ended, (void *)number);
 }
 
 static void end_fence(void)

@@ -4,11 +4,10 @@
 
 #include "control/neighbour.h"
 #include "core/subsystem.h"
-#include "boot/boot.h"
+#include "core/node.h"
 #include "core/event.h"
 #include "control/dispatch.h"
 #include "control/farewell.h"
-#include "host/link.h"
 #include "core/life.h"
 #include "core/service.h"
 #include "control/wire.h"
@@ -34,7 +33,7 @@ static bool is_living(int rank)
 static int leader_of(int node)
 {
     for (int rank = 0; rank < nxr_job.size; rank++) {
-        if (nxr_boot_node_of(rank) == node && is_living(rank)) {
+        if (nxr_node_of(rank) == node && is_living(rank)) {
             return rank;
         }
     }
@@ -43,7 +42,7 @@ static int leader_of(int node)
 
 int nxr_neighbour_leader(void)
 {
-    return leader_of(nxr_boot_node_of(nxr_job.rank));
+    return leader_of(nxr_node_of(nxr_job.rank));
 }
 
 static bool is_leader(void)
@@ -53,7 +52,7 @@ static bool is_leader(void)
 
 int nxr_neighbour_leader_beside(int direction)
 {
-    int n_nodes = nxr_boot_n_nodes(), mine = nxr_boot_node_of(nxr_job.rank);
+    int n_nodes = nxr_n_nodes(), mine = nxr_node_of(nxr_job.rank);
 
     for (int i = 1; i < n_nodes; i++) {
         int leader = leader_of((mine + direction * i + n_nodes) % n_nodes);
@@ -71,7 +70,7 @@ static int next_neighbour(void)
     for (int i = 1; i < nxr_job.size; i++) {
         int rank = (nxr_job.rank + i) % nxr_job.size;
 
-        if (nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank) && is_living(rank) &&
+        if (nxr_node_of(rank) == nxr_node_of(nxr_job.rank) && is_living(rank) &&
             (nxr_job.peers[rank] == NULL ||
              atomic_load(&nxr_job.peers[rank]->link) != NXR_LINK_REMOTE)) {
             return rank;
@@ -86,7 +85,7 @@ static void neighbour_watch(int rank)
 
     if (peer != NULL) {
         peer->is_watched = true;
-        nxr_link_want(peer);
+        nxr_peer_want(peer);
     }
 }
 
@@ -101,10 +100,10 @@ static void unwatch_all(void)
 
 void nxr_neighbour_suspect(int rank)
 {
-    int node = nxr_boot_node_of(rank);
+    int node = nxr_node_of(rank);
 
     for (int other = 0; other < nxr_job.size; other++) {
-        if (nxr_boot_node_of(other) == node && is_living(other)) {
+        if (nxr_node_of(other) == node && is_living(other)) {
             neighbour_watch(other);
         }
     }
@@ -154,7 +153,7 @@ static void neighbour_tell(int rank, int dead_rank)
         send_death(peer, dead_rank);
     } else {
         peer->must_hear_of_deaths = true;
-        nxr_link_want(peer);
+        nxr_peer_want(peer);
     }
 }
 
@@ -162,7 +161,7 @@ static void neighbour_tell_host(int dead_rank)
 {
     nxr_job.peers[dead_rank]->is_death_told = true;
     for (int rank = 0; rank < nxr_job.size; rank++) {
-        if (nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank)) {
+        if (nxr_node_of(rank) == nxr_node_of(nxr_job.rank)) {
             neighbour_tell(rank, dead_rank);
         }
     }
@@ -190,7 +189,7 @@ static void report_skipped(void)
         if (rank == neighbour) {
             return;
         }
-        if (peer != NULL && nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank) &&
+        if (peer != NULL && nxr_node_of(rank) == nxr_node_of(nxr_job.rank) &&
             atomic_load(&peer->state) == NIXL_PEER_LOST && !peer->is_death_told) {
             neighbour_tell_host(rank);
         }
@@ -238,7 +237,7 @@ static int heir(void)
 {
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (rank != nxr_job.rank && is_living(rank) &&
-            nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank)) {
+            nxr_node_of(rank) == nxr_node_of(nxr_job.rank)) {
             return rank;
         }
     }
@@ -252,7 +251,7 @@ bool nxr_neighbour_tell_left(void)
 
     if (peer != NULL && !nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
         atomic_load(&peer->link) != NXR_LINK_REMOTE) {
-        nxr_link_want(peer);
+        nxr_peer_want(peer);
         return false;
     }
     for (int rank = 0; rank < nxr_job.size; rank++) {
@@ -283,7 +282,7 @@ void nxr_neighbour_peer_ended(const struct nxr_peer *peer)
 {
     int rank = peer->rank;
     bool is_death = atomic_load(&peer->state) == NIXL_PEER_LOST;
-    bool is_of_host = nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank);
+    bool is_of_host = nxr_node_of(rank) == nxr_node_of(nxr_job.rank);
 
     if (begin_at >= 0) {
         must_mend = true;

@@ -5,7 +5,6 @@
 #include "control/question.h"
 #include "control/dispatch.h"
 #include "core/subsystem.h"
-#include "host/link.h"
 #include "core/service.h"
 #include "control/wire.h"
 #include "util/clock.h"

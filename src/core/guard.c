@@ -9,7 +9,6 @@
 #include "config.h"
 
 #include "core/job.h"
-#include "host/liveness.h"
 #include "util/barrier.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -199,7 +198,7 @@ static bool is_own_busy(uint32_t id)
         }
         claimer = atomic_load_explicit(&slot->claimed_by, memory_order_relaxed);
         if (claimer == 0 || claimer > (uint32_t)nxr_job.size ||
-            !nxr_liveness_is_gone((int)claimer - 1)) {
+            !nxr_peer_is_gone((int)claimer - 1)) {
             return true;
         }
         /* Its thread died in mid-copy: the slot is free for others. */

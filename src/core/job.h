@@ -12,7 +12,7 @@
 #ifndef NXR_CORE_JOB_H
 #define NXR_CORE_JOB_H
 
-#include "boot/boot.h"
+#include "core/card.h"
 #include "util/ring.h"
 #include "nixlrun.h"
 #include "transports/transport.h"
@@ -26,6 +26,7 @@
 
 struct net_peer;
 struct nxr_asked;
+struct nxr_carrier;
 struct nxr_conn;
 struct pid_watch;
 struct stage_lane;
@@ -53,7 +54,9 @@ enum nxr_link {
 struct nxr_peer {
     int rank;
     _Atomic int state; /* enum nixl_peer_state */
-    _Atomic int link;  /* enum nxr_link; release when UP: all below is set before */
+    const struct nxr_carrier
+        *_Atomic carrier; /* of its messages; changes once, when it is linked */
+    _Atomic int link;     /* enum nxr_link; release when UP: all below is set before */
 
     /* Set once, before `link` becomes UP. */
     struct nxr_control *control; /* NULL: on another host, and then `net` is set */
@@ -208,6 +211,19 @@ const char *nxr_peer_why_lost(int rank);
 /* Send a message without descriptors, whichever way the peer is reached. Caller holds job.lock. */
 union nxr_wire_message;
 void nxr_peer_tell(struct nxr_peer *peer, const union nxr_wire_message *message);
+
+/* Begin to find the way to the peer, if nobody has. Caller holds job.lock. */
+void nxr_peer_want(struct nxr_peer *peer);
+
+/*
+ * Has the process of that rank ended with all its threads, so that it writes nothing any more?
+ * False where it cannot be known. Takes job.lock.
+ */
+bool nxr_peer_is_gone(int rank);
+
+/* Is it known that nothing connects to a peer that did not answer `within` that time? Then why. */
+bool nxr_peer_is_unconnected(const struct nxr_peer *peer, const char *within, char *why,
+                             size_t why_nbytes);
 
 /* Connect to the peer, or find that it is remote. NIXL_OK when that is known, in time. */
 int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns);

@@ -2,12 +2,10 @@
 /* The table of ranks: what is known of each, made when first needed. Lock: job.lock. */
 #include "config.h"
 
-#include "host/conn.h"
-#include "host/link.h"
+#include "core/carrier.h"
 #include "core/service.h"
 #include "core/subsystem.h"
 #include "core/job.h"
-#include "net/net.h"
 #include "util/env.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -27,6 +25,7 @@ static struct nxr_peer *peer_new(int rank)
     }
     *peer = (struct nxr_peer){
         .rank = rank,
+        .carrier = nxr_carrier_first(),
         .rx = {.slots = nxr_control_own_ring(nxr_job.control, rank),
                .credit = &nxr_job.control->credits[rank]},
         .link_retry_at = INT64_MAX,
@@ -107,11 +106,26 @@ int nxr_peer_fail_unreached(const char *operation, const struct nxr_peer *peer)
 
 void nxr_peer_tell(struct nxr_peer *peer, const union nxr_wire_message *message)
 {
-    if (peer->net != NULL) {
-        nxr_net_control(peer, message);
-    } else {
-        nxr_conn_send(peer, message, NULL, 0);
-    }
+    peer->carrier->send(peer, message);
+}
+
+void nxr_peer_want(struct nxr_peer *peer)
+{
+    nxr_carrier_first()->want(peer);
+}
+
+bool nxr_peer_is_gone(int rank)
+{
+    struct nxr_peer *peer = rank != nxr_job.rank ? nxr_peer_find(rank) : NULL;
+
+    return peer != NULL && peer->carrier->is_gone != NULL && peer->carrier->is_gone(peer);
+}
+
+bool nxr_peer_is_unconnected(const struct nxr_peer *peer, const char *within, char *why,
+                             size_t why_nbytes)
+{
+    return peer->carrier->is_unconnected != NULL &&
+           peer->carrier->is_unconnected(peer, within, why, why_nbytes);
 }
 
 static bool is_link_known(void *arg)
@@ -128,7 +142,7 @@ int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns)
         return NIXL_OK;
     }
     pthread_mutex_lock(&nxr_job.lock);
-    nxr_link_want(peer);
+    nxr_peer_want(peer);
     pthread_mutex_unlock(&nxr_job.lock);
     return nxr_wait(is_link_known, peer, timeout_ns);
 }

@@ -7,7 +7,7 @@
 
 #include "core/service.h"
 #include "core/subsystem.h"
-#include "host/conn.h"
+#include "core/carrier.h"
 #include "core/progress.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -128,7 +128,7 @@ static void ring_fds(void)
         struct nxr_peer *peer = nxr_job.peers[rank];
 
         if (peer != NULL && atomic_exchange(&peer->must_ring_fd, false)) {
-            nxr_conn_ring_fd(peer);
+            peer->carrier->ring(peer);
         }
     }
 }

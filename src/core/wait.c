@@ -2,6 +2,7 @@
 /* Spinning, sleeping on the doorbell, and ringing it. No lock; the protocol stands in wait.h. */
 #include "config.h"
 
+#include "core/carrier.h"
 #include "core/wait.h"
 #include "core/service.h"
 #include "core/subsystem.h"

@@ -227,14 +227,6 @@ void nxr_conn_send_unsent(struct nxr_peer *peer)
     }
 }
 
-void nxr_conn_ring_fd(struct nxr_peer *peer)
-{
-    union nxr_wire_message message;
-
-    nxr_wire_init(&message, NXR_WIRE_RING_FD);
-    nxr_conn_send(peer, &message, NULL, 0);
-}
-
 /* ---- receiving ------------------------------------------------------------------------------- */
 
 void nxr_conn_refuse(struct nxr_conn *conn, const char *why)

@@ -63,9 +63,6 @@ void nxr_conn_drop_unsent(struct nxr_peer *peer);
 /* HELLO or WELCOME was good: messages may flow. */
 void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer);
 
-/* Ask a peer to signal its own event fd. */
-void nxr_conn_ring_fd(struct nxr_peer *peer);
-
 /* Drop a connection whose other end has sent what it may not. */
 void nxr_conn_refuse(struct nxr_conn *conn, const char *why);
 

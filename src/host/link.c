@@ -18,7 +18,9 @@
 #include "core/life.h"
 #include "control/neighbour.h"
 #include "host/word_ask.h"
-#include "net/net.h"
+#include "core/carrier.h"
+#include "core/node.h"
+#include "core/wireup.h"
 #include "region/region.h"
 #include "core/route.h"
 #include "util/clock.h"
@@ -68,7 +70,7 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
 {
     char no_network[400];
 
-    if (nxr_net_link(peer, card, no_network, sizeof(no_network)) == NIXL_OK) {
+    if (nxr_carrier_far()->link(peer, card, no_network, sizeof(no_network)) == NIXL_OK) {
         set_link(peer, NXR_LINK_UP);
         nxr_link_ask_again(peer);
         nxr_neighbour_linked(peer);
@@ -129,8 +131,7 @@ static void link_has_ended(struct nxr_peer *peer)
 static void refused(struct nxr_peer *peer)
 {
     if (nxr_card_shares_sockets(&nxr_job.card.head, &peer->card) &&
-        nxr_boot_node_of(peer->rank) == nxr_boot_node_of(nxr_job.rank) &&
-        !atomic_load(&nxr_net_is_open)) {
+        nxr_node_of(peer->rank) == nxr_node_of(nxr_job.rank) && !atomic_load(&nxr_net_is_open)) {
         link_has_ended(peer);
     } else {
         link_give_up(peer,
@@ -233,14 +234,14 @@ static void use_card(const struct arrived_card *arrived)
     connect_now(peer);
 }
 
-void nxr_link_want(struct nxr_peer *peer)
+static void link_want(struct nxr_peer *peer)
 {
     if (atomic_load(&peer->link) != NXR_LINK_NONE || nxr_peer_is_lost(peer)) {
         return;
     }
     peer->link_give_up_at = nxr_deadline(nxr_env.resolve_timeout);
     set_link(peer, NXR_LINK_CARD);
-    nxr_boot_get_card(peer->rank, link_card_came);
+    nxr_wireup()->get_card(peer->rank, link_card_came);
 }
 
 /* ---- mapping --------------------------------------------------------------------------------- */
@@ -525,4 +526,27 @@ const struct nxr_subsystem nxr_link_subsystem = {
     .tick = nxr_link_tick,
     .close = nxr_link_stop,
     .peer_free = nxr_link_unmap,
+};
+
+/* ---- the carrier ----------------------------------------------------------------------------- */
+
+static void link_send_message(struct nxr_peer *peer, const union nxr_wire_message *message)
+{
+    nxr_conn_send(peer, message, NULL, 0);
+}
+
+static void link_ring(struct nxr_peer *peer)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_RING_FD);
+    nxr_conn_send(peer, &message, NULL, 0);
+}
+
+const struct nxr_carrier nxr_host_carrier = {
+    .name = "host",
+    .want = link_want,
+    .send = link_send_message,
+    .ring = link_ring,
+    .is_gone = nxr_liveness_is_gone,
 };

@@ -13,7 +13,7 @@
 #include "core/job.h"
 
 /* Begin to make the way to a peer. */
-void nxr_link_want(struct nxr_peer *peer);
+extern const struct nxr_carrier nxr_host_carrier;
 
 /*
  * A control page came with HELLO or WELCOME: check and map it. The event fd, if one came, is taken

@@ -101,14 +101,12 @@ void nxr_liveness_unwatch(struct nxr_peer *peer)
     }
 }
 
-bool nxr_liveness_is_gone(int rank)
+bool nxr_liveness_is_gone(struct nxr_peer *peer)
 {
-    struct nxr_peer *peer;
     bool is_gone = false;
 
     pthread_mutex_lock(&nxr_job.lock);
-    peer = nxr_job.peers[rank];
-    if (rank != nxr_job.rank && peer != NULL && nxr_peer_is_local(peer)) {
+    if (nxr_peer_is_local(peer)) {
         if (!peer->is_gone && (nxr_peer_is_lost(peer) || nxr_control_is_dead(peer->control))) {
             /* The mark is per thread: the others of the process must have ended, too. */
             int pidfd = peer->pidfd >= 0 ? peer->pidfd : open_pidfd(peer->pid);

@@ -19,7 +19,7 @@ void nxr_liveness_unwatch(struct nxr_peer *peer);
 /*
  * Has the process ended with all its threads, so that it writes nothing any more? Takes job.lock.
  */
-bool nxr_liveness_is_gone(int rank);
+bool nxr_liveness_is_gone(struct nxr_peer *peer);
 
 /*
  * The service thread's timer: peers that have no pidfd, and the orphan's grace. Caller holds

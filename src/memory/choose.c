@@ -4,7 +4,7 @@
 
 #include "memory/choose.h"
 
-#include "boot/boot.h"
+#include "core/node.h"
 #include "core/job.h"
 #include "memory/nearest_device.h"
 
@@ -80,7 +80,7 @@ static size_t rank_on_host(void)
     size_t n_before = 0;
 
     for (int rank = 0; rank < nxr_job.rank; rank++) {
-        n_before += nxr_boot_node_of(rank) == nxr_boot_node_of(nxr_job.rank);
+        n_before += nxr_node_of(rank) == nxr_node_of(nxr_job.rank);
     }
     return n_before;
 }

@@ -332,7 +332,6 @@ const struct nxr_transport nxr_transport_device = {
     .start_list = nxr_device_start,
     .cancel = nxr_device_cancel,
     .progress = nxr_no_progress,
-    .notify = nxr_host_notify,
     .fence = nxr_no_order,
     .flush = nxr_no_order,
     .atomic = nxr_no_atomic,

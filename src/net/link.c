@@ -7,6 +7,7 @@
 
 #include "net/state.h"
 #include "core/subsystem.h"
+#include "core/carrier.h"
 #include "core/route.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -103,6 +104,7 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
     np->bulk->n_peers++;
     net_unlock();
     peer->net = np;
+    peer->carrier = &nxr_net_carrier;
     peer->transport = &np->messages->transport;
     nxr_subsystems_peer_linked(peer);
     atomic_store_explicit(&nxr_net.peers[peer->rank], np, memory_order_release);
@@ -228,4 +230,11 @@ const struct nxr_subsystem nxr_net_subsystem = {
     .peer_ended = net_link_peer_lost,
     .quiesce = nxr_net_leave,
     .close = nxr_net_watch_stop,
+};
+
+const struct nxr_carrier nxr_net_carrier = {
+    .name = "net",
+    .link = nxr_net_link,
+    .send = nxr_net_control,
+    .is_unconnected = nxr_net_is_unconnected,
 };

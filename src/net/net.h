@@ -17,6 +17,7 @@
 
 #include "region/publish.h"
 #include "control/wire.h"
+#include "core/carrier.h"
 #include "core/job.h"
 #include "core/poll.h"
 
@@ -121,6 +122,7 @@ const char *nxr_net_memory(const struct nxr_peer *peer, enum nixl_mem_kind kind)
 void nxr_net_expect(const struct nxr_peer *peer, uint64_t *latency_ns_p,
                     uint64_t *bandwidth_mbps_p);
 
+extern const struct nxr_carrier nxr_net_carrier;
 extern const struct nxr_subsystem nxr_net_subsystem;
 
 extern const struct nxr_subsystem nxr_net_modules_subsystem;

@@ -10,7 +10,6 @@
  */
 #include "config.h"
 
-#include "host/link.h"
 #include "core/subsystem.h"
 #include "core/service.h"
 #include "pair/pair.h"
@@ -325,7 +324,7 @@ static int want_partner(const char *operation, int rank)
     }
     if (atomic_load(&peer->link) == NXR_LINK_NONE) {
         pthread_mutex_lock(&nxr_job.lock);
-        nxr_link_want(peer);
+        nxr_peer_want(peer);
         pthread_mutex_unlock(&nxr_job.lock);
     }
     return NIXL_OK;

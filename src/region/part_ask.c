@@ -6,10 +6,8 @@
 #include "config.h"
 
 #include "host/conn.h"
-#include "host/link.h"
 #include "control/dispatch.h"
 #include "control/wire.h"
-#include "net/net.h"
 #include "region/part.h"
 #include "region/region.h"
 #include "core/request.h"
@@ -194,7 +192,7 @@ static void part_ask_ask(struct nxr_region_part *part, struct nxr_peer *peer)
             nxr_region_send_ask(&part->ask_link);
             nxr_service_kick();
         } else {
-            nxr_link_want(peer);
+            nxr_peer_want(peer);
         }
     }
 }
@@ -287,7 +285,7 @@ int nxr_region_fail_unanswered(int status, const char *operation, const struct n
     const struct nxr_peer *peer = nxr_peer_find(rank);
     char why[NXR_WHY_NBYTES];
 
-    if (peer != NULL && nxr_net_is_unconnected(peer, within, why, sizeof(why))) {
+    if (peer != NULL && nxr_peer_is_unconnected(peer, within, why, sizeof(why))) {
         return nxr_fail(status, operation, rank, "", 0, "rank %d does not answer: %s", rank, why);
     }
     return nxr_fail(status, operation, rank, "", 0,

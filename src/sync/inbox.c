@@ -10,7 +10,6 @@
 
 #include "sync/inbox.h"
 #include "core/event.h"
-#include "host/link.h"
 #include "core/life.h"
 #include "net/net.h"
 #include "sync/notify.h"
@@ -424,7 +423,7 @@ int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_
         if (timeout_ns != 0 && atomic_load(&receive.peer->link) == NXR_LINK_NONE) {
             /* Waiting for a rank means to hear of its death. */
             pthread_mutex_lock(&nxr_job.lock);
-            nxr_link_want(receive.peer);
+            nxr_peer_want(receive.peer);
             pthread_mutex_unlock(&nxr_job.lock);
         }
     }

@@ -85,7 +85,10 @@ static inline bool must_hold(const struct nxr_peer *peer)
 static inline int notify_send_now(struct nxr_peer *peer, uint64_t tag, const void *msg,
                                   size_t nbytes)
 {
-    return peer->transport->notify(peer, tag, msg, nbytes);
+    if (peer->transport->notify != NULL) {
+        return peer->transport->notify(peer, tag, msg, nbytes);
+    }
+    return nxr_ring_push(&peer->tx, tag, msg, nbytes) ? NIXL_OK : NIXL_ERR_AGAIN;
 }
 
 /* Keep a copy until the earlier puts are visible. Caller holds send_lock. */
@@ -320,11 +323,6 @@ int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes, int64_t 
 
     return status == NIXL_OK ? nxr_notify_send("nixl_notify", rank, tag, msg, nbytes, timeout_ns)
                              : status;
-}
-
-int nxr_host_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
-{
-    return nxr_ring_push(&peer->tx, tag, msg, nbytes) ? NIXL_OK : NIXL_ERR_AGAIN;
 }
 
 const struct nxr_subsystem nxr_notify_subsystem = {

@@ -4,6 +4,7 @@
  * number of the host of each rank. It talks to the launcher's server only: no rank waits for any.
  */
 #include "boot/boot.h"
+#include "core/node.h"
 #include "nixlrun.h"
 
 #include <stdio.h>
@@ -25,9 +26,9 @@ int main(void)
         fprintf(stderr, "again: %s\n", why);
         return 1;
     }
-    printf("%d of %d hosts:", info.rank, nxr_boot_n_nodes());
+    printf("%d of %d hosts:", info.rank, nxr_n_nodes());
     for (int rank = 0; rank < info.size; rank++) {
-        printf(" %d", nxr_boot_node_of(rank));
+        printf(" %d", nxr_node_of(rank));
     }
     printf("\n");
     nxr_boot_stop(TIMEOUT_NS);

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "core/job.h"
+#include "host/link.h"
 #include "util/clock.h"
 
 #include "test/unit/unit.h"
@@ -150,6 +151,7 @@ Test(guard, a_close_does_not_wait_for_the_dead)
     struct nxr_guard_slot *slot;
 
     other.control = nxr_job.control;
+    other.carrier = &nxr_host_carrier;
     atomic_store(&other.link, NXR_LINK_UP);
     nxr_job.rank = 1;
     cr_assert(eq(int, nxr_guard_hold(&part, &word), NIXL_OK)); /* by the other rank */

@@ -36,8 +36,8 @@ int nxr_gpu_order(struct nxr_peer *peer);
         .put = nxr_device_put, .get = nxr_device_get, .put_notify = nxr_no_put_notify,             \
         .put_signal = nxr_no_put_signal, .move_list = nxr_no_move_list, .start = nxr_device_start, \
         .start_list = nxr_device_start, .cancel = nxr_device_cancel, .progress = nxr_no_progress,  \
-        .notify = nxr_host_notify, .fence = nxr_gpu_order, .flush = nxr_gpu_order,                 \
-        .atomic = nxr_no_atomic, .signal = nxr_no_signal,                                          \
+        .fence = nxr_gpu_order, .flush = nxr_gpu_order, .atomic = nxr_no_atomic,                   \
+        .signal = nxr_no_signal,                                                                   \
     }
 
 #endif

@@ -112,7 +112,6 @@ const struct nxr_transport nxr_transport_self = {
     .start_list = nxr_no_start_list,
     .cancel = self_cancel,
     .progress = nxr_no_progress,
-    .notify = nxr_host_notify,
     .fence = self_order,
     .flush = self_order,
     .atomic = nxr_no_atomic,

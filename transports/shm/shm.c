@@ -188,7 +188,6 @@ const struct nxr_transport nxr_transport_shm = {
     .start_list = nxr_no_start_list,
     .cancel = shm_cancel,
     .progress = shm_progress,
-    .notify = nxr_host_notify,
     .fence = shm_order,
     .flush = shm_order,
     .atomic = nxr_no_atomic,

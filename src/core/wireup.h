@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the launcher does for ranks that have joined the job. boot provides it; init.c names it
+ * once, so that those who ask need not know how the job was started.
+ */
+#ifndef NXR_CORE_WIREUP_H
+#define NXR_CORE_WIREUP_H
+
+struct nxr_full_card;
+
+/* The answer to get_card(), on another thread; the card is checked, or NULL on failure. */
+typedef void nxr_wireup_card_fn(int rank, const struct nxr_full_card *card);
+
+/* The answer to fence(). */
+typedef void nxr_wireup_fence_fn(int status, void *arg);
+
+struct nxr_wireup {
+    /* Ask for the card of a rank. The answer comes exactly once, also after a failure. */
+    void (*get_card)(int rank, nxr_wireup_card_fn *card_fn);
+
+    /*
+     * Begin to wait for all ranks. The answer comes exactly once, at once or much later, on any
+     * thread: NIXL_OK, or NIXL_ERR_TRANSPORT where there is no launcher to ask, or it cannot do it
+     * now: engines differ.
+     */
+    void (*fence)(nxr_wireup_fence_fn *fence_fn, void *arg);
+};
+
+/* Set while nothing runs. */
+void nxr_wireup_set(const struct nxr_wireup *wireup);
+const struct nxr_wireup *nxr_wireup(void);
+
+#endif
