@@ -9,6 +9,7 @@
 
 const struct nxr_transport *nxr_transports[NXR_MAX_TRANSPORTS];
 size_t nxr_n_transports;
+struct nxr_host_paths nxr_host_paths;
 
 void nxr_transport_register(const struct nxr_transport *transport)
 {

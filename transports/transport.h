@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define NXR_TRANSPORT_ABI 1
+#define NXR_TRANSPORT_ABI 2
 
 struct net_part;
 struct nxr_control;
@@ -424,40 +424,49 @@ pid_t nxr_peer_pid(const struct nxr_peer *peer);
 int nxr_peer_prove_pid(const struct nxr_peer *peer, pid_t pid);
 
 /*
- * process_vm calls reach the peer no more, by that errno: one of the two has changed its user since
- * the part was opened. From now on the owner serves the part's memory (METHOD_BOUNCE). Any thread.
- */
-void nxr_part_lose_process_vm(struct nxr_part *part, int error);
-
-/*
  * Map a peer's allocated memory of `nbytes` behind `fd`, which may be hostile: it must be a sealed
  * memfd of that size. NIXL_OK, NIXL_ERR_TRANSPORT, NIXL_ERR_NO_MEMORY.
  */
 int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nbytes_p);
 void nxr_memory_host_free(void *addr, size_t mapped_nbytes);
 
-/* The bounce buffer, served by the owner's service thread: see src/host/bounce.h. */
-int nxr_host_bounce_start(struct nxr_op *op);
-int nxr_host_bounce_cancel(struct nxr_op *op);
-int nxr_host_bounce_progress(void);
-
 /*
- * The copy thread, for operations of host memory that put() and get() could do, but which take
- * long: see src/copier.h. It needs no progress(). start: NIXL_ERR_UNSUPPORTED where there is no
- * such thread. cancel: NIXL_ERR_NOT_FOUND where it does not have the operation, or no more.
+ * What the library does within a host beside the transports: its owners set these functions before
+ * anything starts, and the transports of a host call them. start, cancel and progress are as in the
+ * table below.
  */
-int nxr_host_copy_start(struct nxr_op *op);
-int nxr_host_copy_cancel(struct nxr_op *op);
+struct nxr_host_paths {
+    /* The bounce buffer, served by the owner's service thread (src/transfer/bounce.h). */
+    int (*bounce_start)(struct nxr_op *op);
+    int (*bounce_cancel)(struct nxr_op *op);
+    int (*bounce_progress)(void);
 
-/*
- * Words that only the owner changes, and puts of such: see src/host/word_ask.h. The put is done at
- * once if a thread of the owner is there to do it, else NIXL_ERR_AGAIN.
- */
-bool nxr_word_serves_put(const struct nxr_part *part, uint64_t offset, size_t nbytes);
-int nxr_host_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
-int nxr_host_word_start(struct nxr_op *op);
-int nxr_host_word_cancel(struct nxr_op *op);
-int nxr_host_word_progress(void);
+    /*
+     * The copy thread, for operations on host memory that put() and get() could do, but which take
+     * long (src/transfer/copier.h). It needs no progress. start: NIXL_ERR_UNSUPPORTED if there is
+     * no such thread. cancel: NIXL_ERR_NOT_FOUND if it does not have the operation (any more).
+     */
+    int (*copy_start)(struct nxr_op *op);
+    int (*copy_cancel)(struct nxr_op *op);
+
+    /*
+     * Words that only the owner changes (src/host/word_ask.h). Is a put served as one? word_put
+     * does it at once if a thread of the owner is there to do it, else NIXL_ERR_AGAIN.
+     */
+    bool (*word_serves_put)(const struct nxr_part *part, uint64_t offset, size_t nbytes);
+    int (*word_put)(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
+    int (*word_start)(struct nxr_op *op);
+    int (*word_cancel)(struct nxr_op *op);
+    int (*word_progress)(void);
+
+    /*
+     * process_vm calls do not reach the peer any more, with that errno: one of the two has changed
+     * its user since the part was opened. From now on the owner serves the part's memory
+     * (METHOD_BOUNCE). Any thread.
+     */
+    void (*lose_process_vm)(struct nxr_part *part, int error);
+};
+extern struct nxr_host_paths nxr_host_paths;
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -543,6 +552,14 @@ struct nxr_transport {
      * was called. NIXL_INPROGRESS: what has begun is being finished, nxr_op_done() will follow.
      */
     int (*cancel)(struct nxr_op *op);
+
+    /*
+     * What to expect of a part that is reached by that method: 8 bytes one way, and the rate of
+     * 1 MiB; 0: not known. `peer` is NULL where a transport of one host is asked in general. NULL:
+     * nothing is known.
+     */
+    void (*expect)(const struct nxr_peer *peer, enum nxr_method method, uint64_t *latency_ns_p,
+                   uint64_t *bandwidth_mbps_p);
 
     /* Drive started operations; never blocks. How many things moved: 0 lets the caller sleep. */
     int (*progress)(void);

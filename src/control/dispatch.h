@@ -11,13 +11,15 @@
 #include <stdbool.h>
 
 struct nxr_conn;
+struct nxr_list;
 struct nxr_peer;
 
 /* Where a message has come from. */
 struct nxr_control_source {
-    struct nxr_peer *peer; /* NULL: a greeting, of somebody who is not known yet */
-    struct nxr_conn *conn; /* NULL: it came over a network, without descriptors */
-    int *fds;              /* closed after the call, but for those that were set to -1 */
+    struct nxr_peer *peer;   /* NULL: a greeting, of somebody who is not known yet */
+    struct nxr_conn *conn;   /* NULL: it came over a network, without descriptors */
+    struct nxr_list *parked; /* of the connection: questions that are answered later; or NULL */
+    int *fds;                /* closed after the call, but for those that were set to -1 */
     int n_fds;
 };
 

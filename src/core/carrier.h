@@ -10,9 +10,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+struct nxr_conn;
 struct nxr_full_card;
 struct nxr_peer;
+struct nxr_published;
 union nxr_wire_message;
 
 struct nxr_carrier {
@@ -30,6 +33,25 @@ struct nxr_carrier {
 
     /* Send a message without descriptors; it waits for a connection if it must. */
     void (*send)(struct nxr_peer *peer, const union nxr_wire_message *message);
+
+    /*
+     * Answer a question with the key of an own region, on that connection (NULL: the carrier has
+     * one way only). The descriptor of the region goes with it where peers of the carrier map it.
+     */
+    void (*send_key)(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
+                     struct nxr_published *published);
+
+    /* Say that an own region is revoked to a peer that has its key. */
+    void (*send_closed)(struct nxr_peer *peer, const struct nxr_published *published);
+
+    /*
+     * Wait until no peer of the carrier reads or writes a revoked region by itself. NIXL_OK,
+     * NIXL_INPROGRESS, NIXL_ERR_TIMEOUT. Without job.lock. NULL: never does one.
+     */
+    int (*quiesce)(const struct nxr_published *published, int64_t timeout_ns);
+
+    /* Drop what the carrier keeps of a revoked region. NULL: it keeps nothing. */
+    void (*forget)(struct nxr_published *published);
 
     /* Make the peer signal its own event fd. NULL: never needed. */
     void (*ring)(struct nxr_peer *peer);

@@ -17,38 +17,25 @@
 #ifndef NXR_CORE_CONTROL_H
 #define NXR_CORE_CONTROL_H
 
+#include "util/ring.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_LINE_NBYTES     64
 #define NXR_NONCE_NBYTES    16
 #define NXR_CONTROL_MAGIC   0x314c52584958494eull /* "NIXIXRL1" */
 #define NXR_CONTROL_VERSION 2u
 #define NXR_N_GUARD_SLOTS   2048  /* peer threads that have put to or got from this rank */
 #define NXR_N_REGION_IDS    16384 /* open regions of one rank */
-#define NXR_RING_SLOTS      256   /* per sender; a power of two */
 #define NXR_WORD_SLOTS      64    /* per asker; a power of two */
 
 /* The in-flight slot of one peer thread: what it is copying from or to right now. */
 struct nxr_guard_slot {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t busy; /* region id + 1, or 0 */
     _Atomic uint32_t claimed_by;                     /* rank + 1 of the claimer, or 0 */
-};
-
-/* One slot of a notification ring; ring.h tells the protocol. */
-struct nxr_ring_slot {
-    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t state;
-    uint64_t tag;
-    unsigned char payload[48];
-};
-
-/* Credits: how many slots of a ring its receiver has taken. And has the ring of words been used? */
-struct nxr_ring_credit {
-    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t taken;
-    atomic_bool has_asked;
 };
 
 /* Bits of sleep_flags: how to wake the owner. */
@@ -93,9 +80,7 @@ struct nxr_control {
 };
 
 _Static_assert(sizeof(struct nxr_guard_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
-_Static_assert(sizeof(struct nxr_ring_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
 
-#define NXR_RING_NBYTES  (NXR_RING_SLOTS * sizeof(struct nxr_ring_slot))
 #define NXR_WORDS_NBYTES (NXR_WORD_SLOTS * NXR_LINE_NBYTES)
 
 #define NXR_WORDS_BITS 64

@@ -2,7 +2,6 @@
 /* Choosing transports. The result of the probes is constant after init: no lock. */
 #include "config.h"
 
-#include "net/net.h"
 #include "core/route.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -98,4 +97,20 @@ const struct nxr_transport *nxr_route_at(size_t index, bool *is_usable_p, const 
     *is_usable_p = is_usable[index];
     *why_p = is_usable[index] ? "" : why_not[index];
     return nxr_transports[index];
+}
+
+void nxr_route_expect_of(const struct nxr_transport *transport, const struct nxr_peer *peer,
+                         enum nxr_method method, uint64_t *latency_ns_p, uint64_t *bandwidth_mbps_p)
+{
+    *latency_ns_p = 0;
+    *bandwidth_mbps_p = 0;
+    if (transport->expect != NULL) {
+        transport->expect(peer, method, latency_ns_p, bandwidth_mbps_p);
+    }
+}
+
+void nxr_route_expect(const struct nxr_part *part, uint64_t *latency_ns_p,
+                      uint64_t *bandwidth_mbps_p)
+{
+    nxr_route_expect_of(part->transport, part->peer, part->method, latency_ns_p, bandwidth_mbps_p);
 }

@@ -28,8 +28,12 @@ const struct nxr_transport *nxr_route_for_device(size_t *index_p, enum nixl_mem_
  */
 const struct nxr_transport *nxr_route_at(size_t index, bool *is_usable_p, const char **why_p);
 
-/* What to expect of a transport of this host, which has that method: 0 where it is not known. */
-void nxr_route_expect_of(const char *transport, enum nxr_method method, uint64_t *latency_ns_p,
+/*
+ * What to expect of a transport by that method; 0 where it is not known. `peer` may be NULL for a
+ * transport of this host.
+ */
+void nxr_route_expect_of(const struct nxr_transport *transport, const struct nxr_peer *peer,
+                         enum nxr_method method, uint64_t *latency_ns_p,
                          uint64_t *bandwidth_mbps_p);
 
 /* The same of the way to a part. */

@@ -239,7 +239,8 @@ void nxr_conn_refuse(struct nxr_conn *conn, const char *why)
 static void conn_take(struct nxr_conn *conn, const union nxr_wire_message *message,
                       struct nxr_packet *packet)
 {
-    const struct nxr_control_source source = {conn->peer, conn, packet->fds, packet->n_fds};
+    const struct nxr_control_source source = {conn->peer, conn, &conn->parked, packet->fds,
+                                              packet->n_fds};
     bool is_greeting =
         message->header.type == NXR_WIRE_HELLO || message->header.type == NXR_WIRE_WELCOME;
 
@@ -396,7 +397,7 @@ void nxr_conn_close(struct nxr_conn *conn)
     conn->fd = -1;
     n_strangers -= !conn->is_mine && !conn->is_greeted;
     keep_unsent(conn);
-    nxr_publish_unpark(conn);
+    nxr_publish_unpark(&conn->parked);
     if (peer != NULL && peer->conn == conn) {
         peer->conn = NULL;
         nxr_link_conn_closed(peer);

@@ -535,6 +535,29 @@ static void link_send_message(struct nxr_peer *peer, const union nxr_wire_messag
     nxr_conn_send(peer, message, NULL, 0);
 }
 
+static void link_send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
+                          struct nxr_published *published)
+{
+    union nxr_wire_message message;
+
+    (void)peer;
+    nxr_wire_init(&message, NXR_WIRE_KEY);
+    message.key.ask = ask;
+    message.key.key = published->key;
+    message.key.export = published->export;
+    nxr_conn_send_on(conn, &message, &published->fd, published->fd >= 0);
+}
+
+static void link_send_closed(struct nxr_peer *peer, const struct nxr_published *published)
+{
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_CLOSED);
+    message.closed.generation = published->key.generation;
+    message.closed.id = published->key.id;
+    nxr_conn_send(peer, &message, NULL, 0);
+}
+
 static void link_ring(struct nxr_peer *peer)
 {
     union nxr_wire_message message;
@@ -547,6 +570,8 @@ const struct nxr_carrier nxr_host_carrier = {
     .name = "host",
     .want = link_want,
     .send = link_send_message,
+    .send_key = link_send_key,
+    .send_closed = link_send_closed,
     .ring = link_ring,
     .is_gone = nxr_liveness_is_gone,
 };

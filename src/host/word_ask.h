@@ -38,4 +38,11 @@ int64_t nxr_word_tick(int64_t now);
 /* Free what was made to ask that peer; nobody asks any more. */
 void nxr_word_forget(struct nxr_peer *peer);
 
+/* As nxr_host_paths (transports/transport.h) has them. */
+bool nxr_word_serves_put(const struct nxr_part *part, uint64_t offset, size_t nbytes);
+int nxr_host_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
+int nxr_host_word_start(struct nxr_op *op);
+int nxr_host_word_cancel(struct nxr_op *op);
+int nxr_host_word_progress(void);
+
 #endif

@@ -298,8 +298,18 @@ static void host_words_serve(void)
     nxr_poll_words();
 }
 
+static void host_words_register(void)
+{
+    nxr_host_paths.word_serves_put = nxr_word_serves_put;
+    nxr_host_paths.word_put = nxr_host_word_put;
+    nxr_host_paths.word_start = nxr_host_word_start;
+    nxr_host_paths.word_cancel = nxr_host_word_cancel;
+    nxr_host_paths.word_progress = nxr_host_word_progress;
+}
+
 const struct nxr_subsystem nxr_words_subsystem = {
     .name = "words",
+    .register_handlers = host_words_register,
     .tick = nxr_word_tick,
     .serve = host_words_serve,
     .halt = nxr_words_serve_stop,

@@ -73,7 +73,8 @@ static bool register_for(struct net *net, struct nxr_published *published)
     return here != NULL;
 }
 
-void nxr_net_send_key(struct nxr_peer *peer, uint64_t ask, struct nxr_published *published)
+void nxr_net_send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
+                      struct nxr_published *published)
 {
     struct net_peer *np = peer->net;
     struct net *net = np->bulk;
@@ -82,6 +83,7 @@ void nxr_net_send_key(struct nxr_peer *peer, uint64_t ask, struct nxr_published 
     bool has_key;
     size_t blob_nbytes = 0;
 
+    (void)conn;
     net_lock();
     has_key = register_for(net, published);
     if (has_key) {

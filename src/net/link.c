@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "core/service.h"
 #include "net/state.h"
 #include "core/subsystem.h"
 #include "core/carrier.h"
@@ -236,5 +237,9 @@ const struct nxr_carrier nxr_net_carrier = {
     .name = "net",
     .link = nxr_net_link,
     .send = nxr_net_control,
+    .send_key = nxr_net_send_key,
+    .send_closed = nxr_net_send_closed,
+    .quiesce = nxr_net_quiesce,
+    .forget = nxr_net_forget,
     .is_unconnected = nxr_net_is_unconnected,
 };

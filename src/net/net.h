@@ -46,7 +46,8 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
 void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *message);
 
 /* The key of an own region, with what the network adds to it. */
-void nxr_net_send_key(struct nxr_peer *peer, uint64_t ask, struct nxr_published *published);
+void nxr_net_send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
+                      struct nxr_published *published);
 
 /* An own region is revoked: tell a peer that has its key. */
 void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *published);

@@ -23,6 +23,13 @@ static int net_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, 
     return NIXL_ERR_UNSUPPORTED;
 }
 
+static void net_expect(const struct nxr_peer *peer, enum nxr_method method, uint64_t *latency_ns_p,
+                       uint64_t *bandwidth_mbps_p)
+{
+    (void)method;
+    nxr_net_expect(peer, latency_ns_p, bandwidth_mbps_p);
+}
+
 struct nxr_transport nxr_net_transport(const char *name, unsigned cost)
 {
     return (struct nxr_transport){
@@ -44,6 +51,7 @@ struct nxr_transport nxr_net_transport(const char *name, unsigned cost)
         .start_list = nxr_net_start_list,
         .cancel = nxr_net_cancel,
         .progress = nxr_no_progress,
+        .expect = net_expect,
         .notify = nxr_net_notify,
         .fence = nxr_net_fence,
         .flush = nxr_net_flush,

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "core/service.h"
 #include "core/event.h"
 #include "core/subsystem.h"
 #include "region/part.h"
@@ -219,7 +220,7 @@ void nxr_region_free_memory(struct nxr_memory *memory)
 
 /* ---- how its bytes are reached --------------------------------------------------------------- */
 
-void nxr_part_lose_process_vm(struct nxr_part *part, int error)
+static void part_lose_process_vm(struct nxr_part *part, int error)
 {
     pthread_mutex_lock(&nxr_job.lock);
     if (part->method == NXR_METHOD_PROCESS_VM) {
@@ -308,6 +309,7 @@ static void part_take_closed(const struct nxr_control_source *source,
 static void part_register(void)
 {
     nxr_publish_register();
+    nxr_host_paths.lose_process_vm = part_lose_process_vm;
     nxr_control_register(NXR_WIRE_KEY, NXR_CONTROL_HOST, nxr_region_take_key);
     nxr_control_register(NXR_WIRE_CLOSED, NXR_CONTROL_HOST, part_take_closed);
 }

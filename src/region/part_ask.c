@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "host/conn.h"
+#include "core/service.h"
 #include "control/dispatch.h"
 #include "control/wire.h"
 #include "region/part.h"

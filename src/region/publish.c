@@ -7,8 +7,7 @@
 #include "region/publish.h"
 #include "control/dispatch.h"
 #include "memory/memory.h"
-#include "net/net.h"
-#include "transfer/window.h"
+#include "core/carrier.h"
 #include "nixlrun.h"
 #include "region/region.h"
 #include "util/log.h"
@@ -20,7 +19,7 @@
 
 /* A question that waits for its name to be published. */
 struct parked_ask {
-    struct nxr_list conn_link; /* of conn->parked */
+    struct nxr_list conn_link; /* of what is parked on the connection */
     struct nxr_list link;      /* of parked */
     struct nxr_peer *peer;
     struct nxr_conn *conn; /* NULL: it came over a network */
@@ -35,6 +34,16 @@ static uint32_t free_ids[NXR_N_REGION_IDS];         /* numbers that were given b
 static uint32_t n_free_ids;
 static uint32_t n_used_ids; /* numbers from here on were never used */
 static uint64_t last_generation;
+
+/* What makes regions whose names begin with that character when they are asked for. */
+static nxr_publish_maker *publish_maker;
+static char publish_maker_initial;
+
+void nxr_publish_make_by(char initial, nxr_publish_maker *maker)
+{
+    publish_maker_initial = initial;
+    publish_maker = maker;
+}
 
 static int compare_names(const void *a, const void *b)
 {
@@ -64,23 +73,13 @@ struct nxr_published *nxr_publish_find(const char *name)
 static void send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
                      struct nxr_published *published)
 {
-    union nxr_wire_message message;
-
     if (published->openers == NULL) {
         published->openers = calloc(((size_t)nxr_job.size + 7) / 8, 1);
     }
     if (published->openers != NULL) {
         published->openers[peer->rank / 8] |= (unsigned char)(1u << (peer->rank % 8));
     }
-    if (conn == NULL) {
-        nxr_net_send_key(peer, ask, published);
-        return;
-    }
-    nxr_wire_init(&message, NXR_WIRE_KEY);
-    message.key.ask = ask;
-    message.key.key = published->key;
-    message.key.export = published->export;
-    nxr_conn_send_on(conn, &message, &published->fd, published->fd >= 0);
+    (conn != NULL ? nxr_carrier_first() : peer->carrier)->send_key(peer, conn, ask, published);
 }
 
 static void answer_parked(struct nxr_published *published)
@@ -98,9 +97,7 @@ static void answer_parked(struct nxr_published *published)
             nxr_list_remove(&waiting->link);
             nxr_list_remove(&waiting->conn_link);
             free(waiting);
-            if (conn == NULL || !conn->is_closed) {
-                send_key(peer, conn, ask, published);
-            }
+            send_key(peer, conn, ask, published);
             /* Sending may have closed a connection and unparked others: begin again. */
             after = publish_parked.next;
         }
@@ -160,21 +157,11 @@ struct nxr_own_memory nxr_publish_memory(uint32_t id)
 
 static void tell_openers(const struct nxr_published *published)
 {
-    union nxr_wire_message message;
-
-    nxr_wire_init(&message, NXR_WIRE_CLOSED);
-    message.closed.generation = published->key.generation;
-    message.closed.id = published->key.id;
     for (int rank = 0; published->openers != NULL && rank < nxr_job.size; rank++) {
         struct nxr_peer *peer = nxr_job.peers[rank];
 
-        if ((published->openers[rank / 8] & (1u << (rank % 8))) == 0 || peer == NULL) {
-            continue;
-        }
-        if (peer->net != NULL) {
-            nxr_net_send_closed(peer, published);
-        } else {
-            nxr_conn_send(peer, &message, NULL, 0);
+        if ((published->openers[rank / 8] & (1u << (rank % 8))) != 0 && peer != NULL) {
+            peer->carrier->send_closed(peer, published);
         }
     }
 }
@@ -191,7 +178,7 @@ void nxr_publish_revoke(struct nxr_published *published)
 
 void nxr_publish_free(struct nxr_published *published)
 {
-    nxr_net_forget(published);
+    nxr_carrier_far()->forget(published);
     free_ids[n_free_ids++] = published->key.id;
     if (published->fd >= 0) {
         close(published->fd);
@@ -200,16 +187,17 @@ void nxr_publish_free(struct nxr_published *published)
     free(published);
 }
 
-void nxr_publish_ask(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask, const char *name)
+void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, const char *name)
 {
+    struct nxr_peer *peer = source->peer;
     struct nxr_published *published = nxr_publish_find(name);
     struct parked_ask *waiting;
 
-    if (published == NULL && name[0] == NXR_WINDOW_NAME) {
-        published = nxr_window_publish(peer, name);
+    if (published == NULL && publish_maker != NULL && name[0] == publish_maker_initial) {
+        published = publish_maker(peer, name);
     }
     if (published != NULL) {
-        send_key(peer, conn, ask, published);
+        send_key(peer, source->conn, ask, published);
         return;
     }
     waiting = calloc(1, sizeof(*waiting));
@@ -218,20 +206,20 @@ void nxr_publish_ask(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
         return;
     }
     waiting->peer = peer;
-    waiting->conn = conn;
+    waiting->conn = source->conn;
     waiting->ask = ask;
     memcpy(waiting->name, name, strlen(name) + 1);
     nxr_list_append(&publish_parked, &waiting->link);
     nxr_list_init(&waiting->conn_link);
-    if (conn != NULL) {
-        nxr_list_append(&conn->parked, &waiting->conn_link);
+    if (source->conn != NULL) {
+        nxr_list_append(source->parked, &waiting->conn_link);
     }
 }
 
 static void publish_take_resolve(const struct nxr_control_source *source,
                                  const union nxr_wire_message *message)
 {
-    nxr_publish_ask(source->peer, source->conn, message->resolve.ask, message->resolve.name);
+    nxr_publish_ask(source, message->resolve.ask, message->resolve.name);
 }
 
 /* A peer asks whether there is a region of that name now: it is answered at once. */
@@ -252,11 +240,11 @@ void nxr_publish_register(void)
     nxr_control_register(NXR_WIRE_PROBE, NXR_CONTROL_ALL, publish_take_probe);
 }
 
-void nxr_publish_unpark(struct nxr_conn *conn)
+void nxr_publish_unpark(struct nxr_list *parked)
 {
     struct nxr_list *link;
 
-    while ((link = nxr_list_pop(&conn->parked)) != NULL) {
+    while ((link = nxr_list_pop(parked)) != NULL) {
         struct parked_ask *waiting = nxr_list_entry(link, struct parked_ask, conn_link);
 
         nxr_list_remove(&waiting->link);

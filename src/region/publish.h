@@ -6,7 +6,8 @@
 #ifndef NXR_REGION_PUBLISH_H
 #define NXR_REGION_PUBLISH_H
 
-#include "host/conn.h"
+#include "control/dispatch.h"
+#include "core/job.h"
 
 struct nxr_memory;
 struct nxr_net_published;
@@ -46,12 +47,17 @@ void nxr_publish_revoke(struct nxr_published *published);
 void nxr_publish_free(struct nxr_published *published);
 
 /*
- * A peer asks, over `conn` or, where that is NULL, over a network: answer, or park the question.
+ * Make the region of a peer's question, when no name of the program fits: NULL if it is none of the
+ * maker's. One maker, for names that no program can give. Set before anything starts.
  */
-void nxr_publish_ask(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask, const char *name);
+typedef struct nxr_published *nxr_publish_maker(const struct nxr_peer *peer, const char *name);
+void nxr_publish_make_by(char initial, nxr_publish_maker *maker);
 
-/* The connection of a parked question is gone; or the rank that asked over a network. */
-void nxr_publish_unpark(struct nxr_conn *conn);
+/* A peer asks for a name: answer, or park the question. */
+void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, const char *name);
+
+/* A connection closes: forget what is parked on it. Or the rank that asked over a network ended. */
+void nxr_publish_unpark(struct nxr_list *parked);
 void nxr_publish_unpark_remote(const struct nxr_peer *peer);
 
 /* Forget everything (last finalize). */

@@ -5,13 +5,13 @@
  */
 #include "config.h"
 
+#include "core/service.h"
 #include "region/region.h"
 #include "core/subsystem.h"
 #include "core/route.h"
 #include "memory/choose.h"
 #include "memory/memory.h"
-#include "net/net.h"
-#include "transfer/window.h"
+#include "core/carrier.h"
 #include "core/progress.h"
 #include "util/handle.h"
 #include "util/clock.h"
@@ -360,7 +360,7 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
         pthread_mutex_unlock(&nxr_job.lock);
         status = nxr_guard_quiesce_own(region->published->key.id, timeout_ns);
         if (status == NIXL_OK) {
-            status = nxr_net_quiesce(region->published, nxr_left(timeout_ns, deadline));
+            status = nxr_carrier_far()->quiesce(region->published, nxr_left(timeout_ns, deadline));
         }
         if (status == NIXL_ERR_TIMEOUT) {
             return nxr_fail(status, "nixl_region_close", -1, "", 0,

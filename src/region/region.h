@@ -19,9 +19,13 @@
 
 #define NXR_PARTS_PER_CHUNK 64
 
-/* The names of the library's own regions begin with this. Users cannot have or open such a name,
- * and hear nothing of these regions. */
+/*
+ * The names of the library's own regions begin with one of these bytes: those of teams and tables,
+ * and those of windows (transfer/window.h). Programs can neither give nor open such a name, and no
+ * event is about these regions.
+ */
 #define NXR_REGION_INTERNAL '\1'
+#define NXR_WINDOW_NAME     '\2'
 
 enum nxr_part_state {
     NXR_PART_ASKING, /* the owner has been asked */

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "core/service.h"
 #include "region/region.h"
 #include "core/route.h"
 #include "memory/choose.h"

@@ -9,14 +9,15 @@
  *     POSTED -> REVOKED (initiator cancels) -> DONE (owner, untouched)
  * Each step is an atomic exchange or release store that the other side's acquire load pairs with.
  *
- * The initiator's side (start, cancel, progress) stands in transports/transport.h. Here is the
- * owner's, which runs on the service thread.
+ * The owner's side runs on the service thread.
  */
 #ifndef NXR_TRANSFER_BOUNCE_H
 #define NXR_TRANSFER_BOUNCE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+struct nxr_op;
 
 /* Register what takes the messages of initiators. */
 void nxr_bounce_register(void);
@@ -36,6 +37,11 @@ int64_t nxr_bounce_tick(int64_t now);
 
 /* Unmap everything; nobody uses it any more. Caller holds job.lock. */
 void nxr_bounce_stop(void);
+
+/* The initiator's side, as nxr_host_paths (transports/transport.h) has it. */
+int nxr_host_bounce_start(struct nxr_op *op);
+int nxr_host_bounce_cancel(struct nxr_op *op);
+int nxr_host_bounce_progress(void);
 
 extern const struct nxr_subsystem nxr_bounce_subsystem;
 

@@ -90,6 +90,9 @@ static void bounce_server_take_work(const struct nxr_control_source *source,
 
 void nxr_bounce_register(void)
 {
+    nxr_host_paths.bounce_start = nxr_host_bounce_start;
+    nxr_host_paths.bounce_cancel = nxr_host_bounce_cancel;
+    nxr_host_paths.bounce_progress = nxr_host_bounce_progress;
     nxr_control_register(NXR_WIRE_BOUNCE, NXR_CONTROL_HOST, bounce_server_take_offer);
     nxr_control_register(NXR_WIRE_WORK, NXR_CONTROL_HOST, bounce_server_take_work);
 }

@@ -6,7 +6,9 @@
  */
 #include "config.h"
 
+#include "core/service.h"
 #include "transfer/copier.h"
+#include "transfer/bounce.h"
 #include "core/subsystem.h"
 #include "core/life.h"
 #include "core/progress.h"
@@ -539,7 +541,14 @@ int nxr_host_copy_cancel(struct nxr_op *op)
     return status;
 }
 
+static void copier_register(void)
+{
+    nxr_host_paths.copy_start = nxr_host_copy_start;
+    nxr_host_paths.copy_cancel = nxr_host_copy_cancel;
+}
+
 const struct nxr_subsystem nxr_copier_subsystem = {
     .name = "copier",
+    .register_handlers = copier_register,
     .quiesce = nxr_copier_stop,
 };

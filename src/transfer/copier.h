@@ -11,8 +11,7 @@
  * reference while it is copied, as every copy does; the operation keeps the part mapped until it
  * ends.
  *
- * The transports of this host start and cancel operations by nxr_host_copy_start() and
- * nxr_host_copy_cancel() (transports/transport.h).
+ * The transports of this host start and cancel operations by nxr_host_paths.
  *
  * Prepared transfers that have more to copy than a start may are driven by the same thread, turn by
  * turn (xfer_run.c).
@@ -59,6 +58,10 @@ void nxr_copier_init(void);
 
 /* The last finalize: cancel what is left, and end the thread. Without locks. */
 void nxr_copier_stop(void);
+
+/* As nxr_host_paths (transports/transport.h) has them. */
+int nxr_host_copy_start(struct nxr_op *op);
+int nxr_host_copy_cancel(struct nxr_op *op);
 
 extern const struct nxr_subsystem nxr_copier_subsystem;
 

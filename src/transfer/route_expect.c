@@ -1,58 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What to expect of routes: figures that were measured where they were written, by which ways are
- * compared and which the user is told. No state, no lock.
+ * What to expect of routes with memory of GPUs, by the figures of transports and of memory kinds.
+ * No state, no lock.
  */
 #include "config.h"
 
-#include "net/net.h"
 #include "region/region.h"
 #include "core/route.h"
 #include "transfer/stage.h"
 #include "transfer/op.h"
-
-#include <string.h>
-
-/*
- * What nixl_bench measured on two cores of an Intel Xeon that are near each other: put_notify of 8
- * bytes one way, put and flush of 1 MiB. Bounce: while the owner leaves its service thread a core.
- */
-static const struct {
-    const char *transport;
-    enum nxr_method method;
-    unsigned latency_ns;
-    unsigned bandwidth_mbps;
-} measured[] = {
-    {"self", NXR_METHOD_MEMCPY, 45, 27000},
-    {"shm", NXR_METHOD_MEMCPY, 200, 27000},
-    {"shm", NXR_METHOD_PROCESS_VM, 950, 17000},
-    {"shm", NXR_METHOD_BOUNCE, 4000, 10000},
-};
-
-void nxr_route_expect_of(const char *transport, enum nxr_method method, uint64_t *latency_ns_p,
-                         uint64_t *bandwidth_mbps_p)
-{
-    *latency_ns_p = 0;
-    *bandwidth_mbps_p = 0;
-    for (size_t i = 0; i < sizeof(measured) / sizeof(measured[0]); i++) {
-        if (measured[i].method == method && strcmp(measured[i].transport, transport) == 0) {
-            *latency_ns_p = measured[i].latency_ns;
-            *bandwidth_mbps_p = measured[i].bandwidth_mbps;
-        }
-    }
-}
-
-void nxr_route_expect(const struct nxr_part *part, uint64_t *latency_ns_p,
-                      uint64_t *bandwidth_mbps_p)
-{
-    if (part->peer->net != NULL) {
-        nxr_net_expect(part->peer, latency_ns_p, bandwidth_mbps_p);
-    } else {
-        nxr_route_expect_of(part->transport->name, part->method, latency_ns_p, bandwidth_mbps_p);
-    }
-}
-
-/* ---- with memory of GPUs --------------------------------------------------------------------- */
 
 /* One behind the other: the slower one sets the pace. */
 static struct nxr_copy_rate chain(struct nxr_copy_rate first, struct nxr_copy_rate second)

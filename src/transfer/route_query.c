@@ -60,7 +60,7 @@ static void ask_local(size_t index, const struct nxr_peer *peer, const struct be
     info->is_usable = is_usable;
     info->is_chosen = transport == (between != NULL ? between->part->transport : peer->transport);
     info->n_rails = is_usable;
-    nxr_route_expect_of(transport->name, NXR_METHOD_MEMCPY, &info->latency_ns,
+    nxr_route_expect_of(transport, NULL, NXR_METHOD_MEMCPY, &info->latency_ns,
                         &info->bandwidth_mbps);
     if (is_usable && !info->is_chosen) {
         route_query_tell_why_not(transport, peer, between, info);

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "region/region.h"
 #include "transfer/window.h"
 #include "transfer/work.h"
 #include "core/subsystem.h"
@@ -65,7 +66,7 @@ static struct net_window *window_new(const char *name)
     return window;
 }
 
-struct nxr_published *nxr_window_publish(const struct nxr_peer *peer, const char *name)
+static struct nxr_published *window_publish(const struct nxr_peer *peer, const char *name)
 {
     char own_name[NIXL_NAME_MAX + 1];
     struct net_window *window;
@@ -245,6 +246,7 @@ static const struct net_client window_client = {
 
 static void windows_register(void)
 {
+    nxr_publish_make_by(NXR_WINDOW_NAME, window_publish);
     nxr_works_register(); /* copies are begun before what waits for them is looked at */
     nxr_net_register(NXR_NET_STAGE, window_take_stage, true);
     nxr_net_register(NXR_NET_STAGED, window_take_staged, false);

@@ -10,14 +10,8 @@
 
 #include "region/publish.h"
 
-/* Names of windows begin with this; those of teams with 1. */
-#define NXR_WINDOW_NAME '\2'
-
 /* The window that other ranks have for `rank`. */
 void nxr_window_name(int rank, char *name, size_t name_nbytes);
-
-/* A peer asks for that name: publish its window, if it means that. Caller holds job.lock. */
-struct nxr_published *nxr_window_publish(const struct nxr_peer *peer, const char *name);
 
 /* Ask the owner of a part to copy between it and a slot of the window that it has for us. */
 struct nxr_window_ask {

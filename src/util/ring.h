@@ -15,8 +15,32 @@
 #ifndef NXR_UTIL_RING_H
 #define NXR_UTIL_RING_H
 
-#include "core/control.h"
 #include "util/barrier.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NXR_LINE_NBYTES 64
+#define NXR_RING_SLOTS  256 /* per sender; a power of two */
+
+/* One slot of the ring. */
+struct nxr_ring_slot {
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t state;
+    uint64_t tag;
+    unsigned char payload[48];
+};
+
+/* Credits: how many slots of a ring its receiver has taken. And has the ring of words been used? */
+struct nxr_ring_credit {
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t taken;
+    atomic_bool has_asked;
+};
+
+_Static_assert(sizeof(struct nxr_ring_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
+
+#define NXR_RING_NBYTES (NXR_RING_SLOTS * sizeof(struct nxr_ring_slot))
 
 #define NXR_RING_INLINE_NBYTES sizeof(((struct nxr_ring_slot *)0)->payload)
 #define NXR_RING_MAX_NBYTES    4096

@@ -232,7 +232,7 @@ Test(connect, a_close_waits_for_who_has_a_key_of_any_network)
     fake.second_attr.has_rma = false;
     notify(1, 1);
     pthread_mutex_lock(&nxr_job.lock);
-    nxr_net_send_key(np->peer, 1, published);
+    nxr_net_send_key(np->peer, NULL, 1, published);
     pthread_mutex_unlock(&nxr_job.lock);
     let_time_pass(np);
     fake.reach[SECOND] = NIXL_OK;

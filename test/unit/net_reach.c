@@ -165,7 +165,7 @@ static struct nxr_net_key_record answer_about(const char *name)
 
     pthread_mutex_lock(&nxr_job.lock);
     cr_assert(zero(int, nxr_publish(name, &memory, &published)));
-    nxr_publish_ask(np->peer, NULL, 1, name);
+    nxr_publish_ask(&(struct nxr_control_source){.peer = np->peer}, 1, name);
     key = fake_last(NXR_NET_KEY);
     cr_assert(ne(ptr, (void *)key, NULL));
     answer = *key;

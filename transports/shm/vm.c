@@ -87,7 +87,7 @@ static int shm_vm_fail_call(struct nxr_part *part, int error)
 {
     nxr_debug(SHM, "process_vm call on pid %d: %s", (int)part->pid, strerror(error));
     if (error == EPERM || error == EACCES || error == ENOSYS) {
-        nxr_part_lose_process_vm(part, error);
+        nxr_host_paths.lose_process_vm(part, error);
         return NIXL_ERR_AGAIN;
     }
     return error == EFAULT ? NIXL_ERR_TRANSPORT : nxr_status_of_errno(error);
