@@ -18,6 +18,7 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/core/node.c %D%/core/node.h \
 	%D%/core/op_list.h \
 	%D%/core/peer.c \
+	%D%/core/peer_calls.c \
 	%D%/core/poll.c %D%/core/poll.h \
 	%D%/core/progress.c %D%/core/progress.h \
 	%D%/core/range.c %D%/core/range.h \

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One round over what is to be started and what transports carry on. No lock of its own. */
+/* One round over what subsystems and transports carry on. No lock of its own. */
 #include "config.h"
 
 #include "core/progress.h"
-#include "core/request.h"
+#include "transports/transport.h"
 #include "core/subsystem.h"
 
+_Atomic uint32_t nxr_n_started;
+_Atomic uint32_t nxr_n_at_networks;
+_Atomic uint32_t nxr_n_at_devices;
 _Atomic uint32_t nxr_n_user_rounds;
 
 bool nxr_progress_all(void)
 {
-    bool has_moved = nxr_request_start_begun();
-
-    return has_moved | nxr_subsystems_progress();
+    return nxr_subsystems_progress();
 }
 
 static bool transports_progress(void)

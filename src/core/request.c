@@ -17,10 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Atomic uint32_t nxr_n_started;
-_Atomic uint32_t nxr_n_at_networks;
-_Atomic uint32_t nxr_n_at_devices;
-
 static pthread_mutex_t requests_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list begun = {&begun, &begun};             /* to be started */
 static struct nxr_list behind = {&behind, &behind};          /* words, behind puts under way */
@@ -461,4 +457,5 @@ const struct nxr_subsystem nxr_request_subsystem = {
     .name = "request",
     .tick = nxr_request_tick,
     .serve = request_serve,
+    .progress = nxr_request_start_begun,
 };

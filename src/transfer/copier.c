@@ -17,7 +17,6 @@
 #include "util/copy.h"
 #include "util/log.h"
 #include "util/thread.h"
-#include "transfer/xfer.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -79,6 +78,14 @@ struct piece {
 };
 
 enum thread_state { THREAD_NONE, THREAD_RUNS, THREAD_FAILED };
+
+static bool copier_has_no_lists(uint64_t nbytes)
+{
+    (void)nbytes;
+    return false;
+}
+
+bool (*nxr_copier_copy_lists)(uint64_t nbytes) = copier_has_no_lists;
 
 static pthread_mutex_t copier_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work_came = PTHREAD_COND_INITIALIZER;
@@ -308,7 +315,7 @@ bool nxr_copier_help_now(bool *is_helper_p)
     while (nxr_now_ns() < until && copy_a_piece(SIZE_MAX)) {
         has_copied = true;
     }
-    return has_copied || nxr_xfer_copy(HELPER_TURN_NBYTES);
+    return has_copied || nxr_copier_copy_lists(HELPER_TURN_NBYTES);
 }
 
 void nxr_copier_help_ends(void)
@@ -390,7 +397,8 @@ static void *thread_run(void *arg)
     }
     nxr_thread_stand_back();
     while (thread_wait(&n_seen)) {
-        while ((thread_may_copy() && copy_a_piece(SIZE_MAX)) || nxr_xfer_copy(THREAD_TURN_NBYTES)) {
+        while ((thread_may_copy() && copy_a_piece(SIZE_MAX)) ||
+               nxr_copier_copy_lists(THREAD_TURN_NBYTES)) {
         }
     }
     return NULL;

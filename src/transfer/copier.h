@@ -59,6 +59,12 @@ void nxr_copier_init(void);
 /* The last finalize: cancel what is left, and end the thread. Without locks. */
 void nxr_copier_stop(void);
 
+/*
+ * Copy about that many bytes of prepared transfers; false: none is there. Set by xfer before
+ * anything starts; the copy thread and the threads that help it call it.
+ */
+extern bool (*nxr_copier_copy_lists)(uint64_t nbytes);
+
 /* As nxr_host_paths (transports/transport.h) has them. */
 int nxr_host_copy_start(struct nxr_op *op);
 int nxr_host_copy_cancel(struct nxr_op *op);

@@ -12,6 +12,7 @@
 #include "util/status.h"
 #include "core/wait.h"
 #include "transfer/xfer.h"
+#include "transfer/copier.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -288,8 +289,14 @@ void nxr_xfers_free(void)
     nxr_handles_free(&xfer_handles);
 }
 
+static void xfer_register(void)
+{
+    nxr_copier_copy_lists = nxr_xfer_copy;
+}
+
 const struct nxr_subsystem nxr_xfer_subsystem = {
     .name = "xfer",
+    .register_handlers = xfer_register,
     .tick = nxr_xfer_tick,
     .progress = nxr_xfer_progress,
     .quiesce = nxr_xfers_stop,
