@@ -224,7 +224,12 @@ lib_LTLIBRARIES += %D%/libnixlrun.la
 # Never unloaded: threads of PMIx and exit handlers outlive a dlclose().
 %C%_libnixlrun_la_LDFLAGS = $(AM_LDFLAGS) $(NODEFS_LDFLAGS) -Wl,-z,nodelete -version-info 0:0:0
 %C%_libnixlrun_la_LIBADD = %D%/libnixlrun_core.la
-EXTRA_DIST += %D%/libnixlrun.map %D%/channel/README %D%/collective/README %D%/pair/README %D%/sync/README
+EXTRA_DIST += %D%/libnixlrun.map
+# What each folder owns.
+EXTRA_DIST += %D%/boot/README %D%/channel/README %D%/collective/README %D%/control/README \
+	%D%/core/README %D%/host/README %D%/memory/README %D%/net/README %D%/pair/README \
+	%D%/region/README %D%/sync/README %D%/transfer/README %D%/util/README transports/README \
+	launcher/README
 %C%_libnixlrun_la_DEPENDENCIES = %D%/libnixlrun_core.la %D%/libnixlrun.map
 if HAVE_VERSION_SCRIPT
 %C%_libnixlrun_la_LDFLAGS += -Wl,--version-script=$(srcdir)/%D%/libnixlrun.map
