@@ -2,12 +2,18 @@
 include src/util/local.mk
 include src/memory/kernels/local.mk
 
-# The core. Hidden symbols are seen by the unit tests, which link this and not the library.
-noinst_LTLIBRARIES += %D%/libnixlrun_core.la
-%C%_libnixlrun_core_la_SOURCES = \
-	%D%/util/handle.c %D%/util/handle.h \
-	%D%/util/list.h \
-	%D%/util/ring.c %D%/util/ring.h \
+# One library a folder, in the order of the floors. Hidden symbols are seen by the unit tests: a test links
+# the library of its folder and those below it (test/unit/local.mk), or libnixlrun_core.la, that is all.
+folder_libs = %D%/libnxr_collective.la %D%/libnxr_channel.la %D%/libnxr_pair.la %D%/libnxr_sync.la \
+	%D%/libnxr_transfer.la transports/libnxr_transports.la %D%/libnxr_boot.la %D%/libnxr_net.la \
+	%D%/libnxr_host.la %D%/libnxr_region.la %D%/libnxr_control.la %D%/libnxr_memory.la \
+	%D%/memory/kernels/libnxr_kernels.la %D%/libnxr_core.la transports/libnxr_transport.la
+noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control.la \
+	%D%/libnxr_region.la %D%/libnxr_host.la %D%/libnxr_net.la %D%/libnxr_boot.la \
+	%D%/libnxr_transfer.la %D%/libnxr_sync.la %D%/libnxr_pair.la %D%/libnxr_channel.la \
+	%D%/libnxr_collective.la
+
+%C%_libnxr_core_la_SOURCES = \
 	%D%/core/card.c %D%/core/card.h \
 	%D%/core/carrier.c %D%/core/carrier.h \
 	%D%/core/control.c %D%/core/control.h \
@@ -27,19 +33,13 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/core/route.c %D%/core/route.h \
 	%D%/core/service.c %D%/core/service.h \
 	%D%/core/subsystem.c %D%/core/subsystem.h \
-	%D%/core/wireup.h \
 	%D%/core/wait.c %D%/core/wait.h \
+	%D%/core/wireup.h
+%C%_libnxr_core_la_CFLAGS = $(AM_CFLAGS)
+
+%C%_libnxr_memory_la_SOURCES = \
 	%D%/memory/choose.c %D%/memory/choose.h \
 	%D%/memory/copy.c \
-	%D%/memory/device.h \
-	%D%/memory/export.c \
-	%D%/memory/device_word.c %D%/memory/device_word.h \
-	%D%/memory/host.c \
-	%D%/memory/kind.c \
-	%D%/memory/memory.h \
-	%D%/memory/move.c \
-	%D%/memory/nearest_device.c %D%/memory/nearest_device.h \
-	%D%/memory/reduce.h \
 	%D%/memory/cuda/cuda.c %D%/memory/cuda/cuda.h \
 	%D%/memory/cuda/cuda_adopt.c \
 	%D%/memory/cuda/cuda_alloc.c \
@@ -59,19 +59,53 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/memory/cuda/cuda_stream.c \
 	%D%/memory/cuda/kind.h \
 	%D%/memory/cuda/stream.h \
+	%D%/memory/device.h \
+	%D%/memory/device_word.c %D%/memory/device_word.h \
+	%D%/memory/export.c \
+	%D%/memory/host.c \
+	%D%/memory/kind.c \
+	%D%/memory/memory.h \
+	%D%/memory/move.c \
+	%D%/memory/nearest_device.c %D%/memory/nearest_device.h \
+	%D%/memory/reduce.h
+if HAVE_VULKAN
+%C%_libnxr_memory_la_SOURCES += \
 	%D%/memory/vulkan/kind.h \
+	%D%/memory/vulkan/vulkan.c %D%/memory/vulkan/vulkan.h \
+	%D%/memory/vulkan/vulkan_arena.c \
+	%D%/memory/vulkan/vulkan_batch.c \
+	%D%/memory/vulkan/vulkan_copy.c \
+	%D%/memory/vulkan/vulkan_device.c \
+	%D%/memory/vulkan/vulkan_look.c \
+	%D%/memory/vulkan/vulkan_memory.c \
+	%D%/memory/vulkan/vulkan_pin.c \
+	%D%/memory/vulkan/vulkan_share.c \
+	%D%/memory/vulkan/vulkan_status.c \
+	%D%/memory/vulkan/vulkan_watch.c
+else
+%C%_libnxr_memory_la_SOURCES += %D%/memory/vulkan/vulkan_none.c
+endif
+%C%_libnxr_memory_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
+
+%C%_libnxr_control_la_SOURCES = \
 	%D%/control/dispatch.c %D%/control/dispatch.h \
 	%D%/control/farewell.c %D%/control/farewell.h \
 	%D%/control/neighbour.c %D%/control/neighbour.h \
 	%D%/control/question.c %D%/control/question.h \
-	%D%/control/wire.c %D%/control/wire.h \
+	%D%/control/wire.c %D%/control/wire.h
+%C%_libnxr_control_la_CFLAGS = $(AM_CFLAGS)
+
+%C%_libnxr_region_la_SOURCES = \
 	%D%/region/part.c %D%/region/part.h \
 	%D%/region/part_ask.c \
 	%D%/region/part_probe.c \
 	%D%/region/part_request.c %D%/region/part_request.h \
 	%D%/region/publish.c %D%/region/publish.h \
 	%D%/region/region.c %D%/region/region.h \
-	%D%/region/region_query.c \
+	%D%/region/region_query.c
+%C%_libnxr_region_la_CFLAGS = $(AM_CFLAGS)
+
+%C%_libnxr_host_la_SOURCES = \
 	%D%/host/conn.c %D%/host/conn.h \
 	%D%/host/deathwatch.c %D%/host/deathwatch.h \
 	%D%/host/link.c %D%/host/link.h \
@@ -79,7 +113,10 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/host/packet.c %D%/host/packet.h \
 	%D%/host/word_ask.c %D%/host/word_ask.h \
 	%D%/host/word_ring.c %D%/host/word_ring.h \
-	%D%/host/word_serve.c %D%/host/word_serve.h \
+	%D%/host/word_serve.c %D%/host/word_serve.h
+%C%_libnxr_host_la_CFLAGS = $(AM_CFLAGS)
+
+%C%_libnxr_net_la_SOURCES = \
 	%D%/net/alive.c \
 	%D%/net/ask.c \
 	%D%/net/bulk.c \
@@ -107,7 +144,10 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/net/state.h \
 	%D%/net/transport.c \
 	%D%/net/wire.c %D%/net/wire.h \
-	%D%/net/word.c \
+	%D%/net/word.c
+%C%_libnxr_net_la_CFLAGS = $(AM_CFLAGS) -DNXR_MODULE_DIR='"$(pkglibdir)"'
+
+%C%_libnxr_boot_la_SOURCES = \
 	%D%/boot/all_cards.c %D%/boot/all_cards.h \
 	%D%/boot/alone.c %D%/boot/alone.h \
 	%D%/boot/boot.h \
@@ -117,7 +157,10 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/boot/meeting.c %D%/boot/meeting.h \
 	%D%/boot/nodes.c %D%/boot/nodes.h \
 	%D%/boot/pmix.c \
-	%D%/boot/rank_link.c %D%/boot/rank_link.h \
+	%D%/boot/rank_link.c %D%/boot/rank_link.h
+%C%_libnxr_boot_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
+
+%C%_libnxr_transfer_la_SOURCES = \
 	%D%/transfer/bounce.c %D%/transfer/bounce.h \
 	%D%/transfer/bounce_buffer.h \
 	%D%/transfer/bounce_serve.c \
@@ -138,7 +181,10 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/transfer/xfer_blocks.c \
 	%D%/transfer/xfer_hand.c \
 	%D%/transfer/xfer_query.c \
-	%D%/transfer/xfer_run.c \
+	%D%/transfer/xfer_run.c
+%C%_libnxr_transfer_la_CFLAGS = $(AM_CFLAGS)
+
+%C%_libnxr_sync_la_SOURCES = \
 	%D%/sync/inbox.c %D%/sync/inbox.h \
 	%D%/sync/notify.c %D%/sync/notify.h \
 	%D%/sync/put_notify.c \
@@ -146,14 +192,23 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/sync/stream_signal.c %D%/sync/stream_signal.h \
 	%D%/sync/word.c %D%/sync/word.h \
 	%D%/sync/word_nb.c \
-	%D%/sync/xfer_notify.c \
+	%D%/sync/xfer_notify.c
+%C%_libnxr_sync_la_CFLAGS = $(AM_CFLAGS)
+
+%C%_libnxr_pair_la_SOURCES = \
 	%D%/pair/pair.h \
 	%D%/pair/pair_expose.c \
 	%D%/pair/pair_handle.c \
 	%D%/pair/pair_token.c %D%/pair/pair_token.h \
-	%D%/pair/pair_use.c \
+	%D%/pair/pair_use.c
+%C%_libnxr_pair_la_CFLAGS = $(AM_CFLAGS)
+
+%C%_libnxr_channel_la_SOURCES = \
 	%D%/channel/channel.c %D%/channel/channel.h \
-	%D%/channel/channel_move.c \
+	%D%/channel/channel_move.c
+%C%_libnxr_channel_la_CFLAGS = $(AM_CFLAGS)
+
+%C%_libnxr_collective_la_SOURCES = \
 	%D%/collective/agreement.c %D%/collective/agreement.h \
 	%D%/collective/buffer.c %D%/collective/buffer.h \
 	%D%/collective/buffer_far.h \
@@ -193,29 +248,14 @@ noinst_LTLIBRARIES += %D%/libnixlrun_core.la
 	%D%/collective/two_level_exchange.c \
 	%D%/collective/two_level_reduce.c \
 	%D%/collective/two_level_scatter.c \
-	%D%/collective/whole.c %D%/collective/whole.h \
-	%D%/init.c
-if HAVE_VULKAN
-%C%_libnixlrun_core_la_SOURCES += \
-	%D%/memory/vulkan/vulkan.c %D%/memory/vulkan/vulkan.h \
-	%D%/memory/vulkan/vulkan_arena.c \
-	%D%/memory/vulkan/vulkan_batch.c \
-	%D%/memory/vulkan/vulkan_copy.c \
-	%D%/memory/vulkan/vulkan_device.c \
-	%D%/memory/vulkan/vulkan_look.c \
-	%D%/memory/vulkan/vulkan_memory.c \
-	%D%/memory/vulkan/vulkan_pin.c \
-	%D%/memory/vulkan/vulkan_share.c \
-	%D%/memory/vulkan/vulkan_status.c \
-	%D%/memory/vulkan/vulkan_watch.c
-else
-%C%_libnixlrun_core_la_SOURCES += %D%/memory/vulkan/vulkan_none.c
-endif
-%C%_libnixlrun_core_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS) \
-	-DNXR_MODULE_DIR='"$(pkglibdir)"'
-%C%_libnixlrun_core_la_LIBADD = transports/libnxr_transports.la \
-	src/memory/kernels/libnxr_kernels.la src/util/libnxr_locality.la \
-	src/util/libnxr_util.la $(PMIX_LIBS)
+	%D%/collective/whole.c %D%/collective/whole.h
+%C%_libnxr_collective_la_CFLAGS = $(AM_CFLAGS)
+
+# What composes them, and all of it.
+noinst_LTLIBRARIES += %D%/libnixlrun_core.la
+%C%_libnixlrun_core_la_SOURCES = %D%/init.c
+%C%_libnixlrun_core_la_CFLAGS = $(AM_CFLAGS)
+%C%_libnixlrun_core_la_LIBADD = $(folder_libs) src/util/libnxr_locality.la src/util/libnxr_util.la $(PMIX_LIBS)
 
 lib_LTLIBRARIES += %D%/libnixlrun.la
 %C%_libnixlrun_la_SOURCES =

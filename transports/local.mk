@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
+# The list of transports, and what those that lack something do: below the folders of src/.
+noinst_LTLIBRARIES += %D%/libnxr_transport.la
+%C%_libnxr_transport_la_SOURCES = %D%/network.h %D%/transport.c %D%/transport.h
+%C%_libnxr_transport_la_CFLAGS = $(AM_CFLAGS)
+
+# The transports of one host.
 noinst_LTLIBRARIES += %D%/libnxr_transports.la
 %C%_libnxr_transports_la_SOURCES = \
-	%D%/network.h \
 	%D%/gpu/gpu.c %D%/gpu/gpu.h \
-	%D%/transport.c %D%/transport.h \
 	%D%/gpu/cuda_ipc.c \
 	%D%/self/self.c %D%/self/self.h \
 	%D%/shm/shm.c %D%/shm/shm.h \

@@ -9,7 +9,9 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/copy.c %D%/copy.h %D%/copy_x86.c %D%/copy_x86.h \
 	%D%/cuda_dyn.c %D%/cuda_dyn.def %D%/cuda_dyn.h %D%/cuda_types.h \
 	%D%/env.c %D%/env.def %D%/env.h \
+	%D%/handle.c %D%/handle.h \
 	%D%/hash.h \
+	%D%/list.h \
 	%D%/loader.c %D%/loader.h \
 	%D%/lock.h \
 	%D%/log.c %D%/log.h %D%/log_limit.c %D%/log_limit.h \
@@ -18,6 +20,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/rank_word.h \
 	%D%/nearest.c %D%/nearest.h \
 	%D%/precedence.c %D%/precedence.h \
+	%D%/ring.c %D%/ring.h \
 	%D%/status.c %D%/status.h \
 	%D%/thread.c %D%/thread.h \
 	%D%/word.c %D%/word.h
