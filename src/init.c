@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The composition of the library: the one list of its subsystems, and joining and leaving the job
- * in one visible order. Lock: init_lock serialises init and finalize and guards n_inits;
- * everything else is set before the state becomes READY and constant until it is not.
+ * The composition of the library: the one list of its subsystems, and the steps of joining and
+ * leaving the job, visible in order. Lock: init_lock serialises init and finalize and guards
+ * n_inits; everything else is set before the state becomes READY, and is constant while it is
+ * READY.
  */
 #include "config.h"
 
@@ -64,20 +65,21 @@
 #include <unistd.h>
 
 #define BOOT_STOP_NS   (10 * NXR_S)
-#define BROKEN_STOP_NS (1 * NXR_S) /* where its descriptors are closed, too */
+#define BROKEN_STOP_NS (1 * NXR_S) /* also if its descriptors are closed */
 
-/* The log's clock alone: util knows no subsystems. */
+/* Only calls the log's tick: util knows no subsystems. */
 static const struct nxr_subsystem log_subsystem = {.name = "log", .tick = nxr_log_tick};
 
 /*
- * In the order of start, whatever their folder. What it must keep:
- *   serve         what brings work (net, words, bounce) before what does it (device words, device,
- *                 notify, request)
- *   peer_ended    the network's operations end first, connections last: nothing asks again
- *   quiesce       xfer, copier, pair, region, which waits for signals of streams, then those that
- *                 are late; then life: this rank is gone; then windows and net, which tell other
- *                 hosts
- *   stop          modules of networks first: they still end operations and hold keys of memory
+ * In the order of start, whatever their folder. Each slot depends on the order in this way:
+ *   serve         subsystems that bring work (net, words, bounce) come before those that do it
+ *                 (device words, device, notify, request)
+ *   peer_ended    the network's operations end first and connections last, so that nothing asks
+ *                 again
+ *   quiesce       xfer, copier and pair come first; then region, which waits for signals of
+ *                 streams; then the signals that are late; then life: from here on this rank is
+ *                 gone; then windows and net, which tell other hosts
+ *   stop          network modules come first: they still end operations and hold memory keys
  */
 static const struct nxr_subsystem *const all_subsystems[] = {
     &log_subsystem,
@@ -124,7 +126,7 @@ void nxr_subsystems_compose(void)
 {
     nxr_pollers = all_pollers;
     nxr_memory_register(&nxr_memory_vulkan);
-    nxr_memory_register(&nxr_memory_cuda);       /* behind Vulkan, whose memory it may know, too */
+    nxr_memory_register(&nxr_memory_cuda);       /* after Vulkan: it may know that memory, too */
     nxr_transport_register(&nxr_transport_self); /* by cost */
     nxr_transport_register(&nxr_transport_shm);
     nxr_transport_register(&nxr_transport_cuda_ipc);
@@ -141,7 +143,7 @@ static void after_fork(void)
 {
     if (nxr_is_joined()) {
         atomic_store(&nxr_job.state, NXR_STATE_FORKED);
-        nxr_job.size = 0; /* no rank is valid: put and get leave their short way, too */
+        nxr_job.size = 0; /* no rank is valid: put and get leave their fast path, too */
     }
 }
 
@@ -179,7 +181,7 @@ static void choose_spin_time(int n_local)
     cpu_set_t cpus;
     int n_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
     long n_online = sysconf(_SC_NPROCESSORS_ONLN);
-    bool is_bound = n_cpus < n_online && n_cpus < n_local; /* then it has them for itself */
+    bool is_bound = n_cpus < n_online && n_cpus < n_local; /* then the cores are its own */
 
     nxr_job.is_crowded = n_local > (is_bound ? n_online : n_cpus);
     nxr_job.has_spare_core = n_cpus > (is_bound ? 1 : n_local);
@@ -245,7 +247,7 @@ static void drop_shared_memory(void)
     nxr_job.event_fd = -1;
 }
 
-/* The own side: memory, the service thread, the way to oneself. */
+/* Start what this rank has of its own: shared memory, the link to itself, the service thread. */
 static int start_host(void)
 {
     struct nxr_peer *self;
@@ -254,7 +256,10 @@ static int start_host(void)
     if (status != NIXL_OK) {
         return status;
     }
-    /* Siblings may read and write our registered memory; refused by systems without Yama. */
+    /*
+     * Siblings may read and write our registered memory; The call fails on systems without Yama,
+     * which is harmless.
+     */
     prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0, 0, 0);
     self = nxr_peer_get(nxr_job.rank);
     if (self == NULL) {
@@ -267,7 +272,10 @@ static int start_host(void)
     return status == NIXL_OK ? status : fail_init(status, "cannot start the service thread");
 }
 
-/* Are there ranks that shared memory may not reach? Networks take time to open, and descriptors. */
+/*
+ * Are there ranks that shared memory may not reach? If not, networks stay closed: opening them
+ * takes time and descriptors.
+ */
 static bool needs_networks(const struct nxr_boot_info *boot)
 {
     return nxr_env.open_networks ||
@@ -275,7 +283,7 @@ static bool needs_networks(const struct nxr_boot_info *boot)
                                !nxr_route_is_allowed("shm")));
 }
 
-/* What this rank is and how it works, before anything of it runs. */
+/* Set what this rank is and how it works, before anything runs. */
 static void init_begin(const struct nixl_init_params *params, const struct nxr_boot_info *boot)
 {
     nxr_job.rank = boot->rank;
@@ -296,7 +304,10 @@ static void init_begin(const struct nixl_init_params *params, const struct nxr_b
     choose_spin_time(boot->n_local);
 }
 
-/* The card and all that stands on it. What was started before a failure is left to the caller. */
+/*
+ * Make the card and start everything that needs it. After a failure the caller stops what was
+ * started.
+ */
 static int start_parts(const struct nxr_boot_info *boot)
 {
     char why[256];
@@ -337,7 +348,7 @@ static int init_join(const struct nixl_init_params *params)
                          "where it is linked statically and loaded as a shared library, too: let "
                          "all parts of the program use one copy");
     }
-    nxr_barrier_init(); /* costs milliseconds when PMIx has made threads */
+    nxr_barrier_init(); /* takes milliseconds once PMIx has made threads */
     status = nxr_boot_start(nxr_env.init_timeout, &boot, why, sizeof(why));
     if (status != NIXL_OK) {
         return fail_init(status, why);
@@ -355,7 +366,7 @@ static int init_join(const struct nixl_init_params *params)
     }
     atomic_store_explicit(&nxr_job.state, NXR_STATE_READY, memory_order_release);
     nxr_boot_listen(nxr_liveness_from_launcher);
-    nxr_service_kick(); /* it may use the others' cards now */
+    nxr_service_kick(); /* it may now use the cards of the others */
     return NIXL_OK;
 
 err_drop:
@@ -402,7 +413,7 @@ int nixl_init(const struct nixl_init_params *params)
 
 /* ---- leaving --------------------------------------------------------------------------------- */
 
-/* Complete what is under way and wait for the others; returns as nixl_finalize(). */
+/* Complete what is under way and wait for the others. Returns what nixl_finalize() returns. */
 static int part(void)
 {
     int status = nixl_flush(NIXL_ALL_RANKS, nxr_env.finalize_timeout);
@@ -415,7 +426,7 @@ static int part(void)
     if (status == NIXL_ERR_TIMEOUT) {
         nxr_warn(CORE, "%s", nixl_last_error()->text);
     }
-    return status < 0 ? status : NIXL_OK; /* not to wait is as it was asked for */
+    return status < 0 ? status : NIXL_OK; /* a timeout of 0 asks not to wait */
 }
 
 static int init_leave(void)
@@ -424,7 +435,7 @@ static int init_leave(void)
     bool is_broken;
 
     nxr_teams_free_all();
-    pthread_mutex_lock(&nxr_job.lock); /* the service thread reads it under that */
+    pthread_mutex_lock(&nxr_job.lock); /* the service thread reads is_leaving under it */
     nxr_job.is_leaving = true;
     pthread_mutex_unlock(&nxr_job.lock);
     nxr_subsystems_quiesce();

@@ -86,7 +86,7 @@ static size_t padded(size_t nbytes)
     return (nbytes + 7) & ~(size_t)7;
 }
 
-/* A card that never came is all zero, and has none. */
+/* A card that never arrived is all zeros, and has no addresses. */
 static size_t addresses_nbytes(const struct nxr_full_card *card)
 {
     return card->head.nbytes > sizeof(card->head) ? card->head.nbytes - sizeof(card->head) : 0;
@@ -111,8 +111,8 @@ int nxr_card_add_address(struct nxr_full_card *card, const char *network, const 
 }
 
 /*
- * The entry at `*at_p`, which then points behind it. NULL at the end, or where the bytes are no
- * entry: *is_bad_p tells.
+ * The bytes of the entry at *at_p, which advances past it. NULL at the end, or if the bytes are not
+ * an entry; *is_bad_p tells which.
  */
 static const unsigned char *next_address(const struct nxr_full_card *card, size_t *at_p,
                                          struct nxr_card_address *entry_p, bool *is_bad_p)

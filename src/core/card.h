@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The card: the few hundred bytes that a rank publishes once. It says who and where the rank is and
- * how to reach its service thread, then its address in every network that it has opened; never
- * where memory is. A fixed head, then address entries; checked on arrival.
+ * The card: the few hundred bytes that a rank publishes once. It says who and where the rank is,
+ * how to reach its service thread, and its address in every network that it has opened. It never
+ * says where memory is. The layout is a fixed head, then address entries. A card is checked on
+ * arrival.
  */
 #ifndef NXR_CORE_CARD_H
 #define NXR_CORE_CARD_H
@@ -18,11 +19,11 @@
 /* Room for the address entries of a card, each with its head. */
 #define NXR_ADDRESSES_NBYTES 1616
 
-enum nxr_card_flag { NXR_CARD_NOT_LOCAL = 1 /* takes no part in shared memory */ };
+enum nxr_card_flag { NXR_CARD_NOT_LOCAL = 1 /* does not use shared memory */ };
 
 /*
- * Flags from these bits on, a byte each: the versions of the messages between ranks of one host, of
- * the protocol between hosts (0: not told), and of the control page.
+ * Versions in `flags`, one byte each from these bits on: of the messages between ranks of one host,
+ * of the protocol between hosts (0: not stated), and of the control page.
  */
 #define NXR_CARD_WIRE_SHIFT    8
 #define NXR_CARD_NET_SHIFT     16
@@ -35,10 +36,10 @@ struct nxr_card {
     int32_t rank;
     uint32_t incarnation;
     unsigned char nonce[NXR_NONCE_NBYTES];   /* proves the control page; names the socket */
-    unsigned char secret[NXR_SECRET_NBYTES]; /* whoever shows it has read the card: of this job */
+    unsigned char secret[NXR_SECRET_NBYTES]; /* a sender that knows it has read the card */
     char host[NXR_HOST_NBYTES];
     char boot_id[NXR_BOOT_ID_NBYTES]; /* of the kernel, or NIXLRUN_HOSTID */
-    uint32_t flags;                   /* enum nxr_card_flag, and above it versions */
+    uint32_t flags;                   /* enum nxr_card_flag, and the versions above it */
     uint32_t socket_space;            /* kernel and network namespace, hashed; 0: not known */
 };
 _Static_assert(sizeof(struct nxr_card) == 168, "fixed on the wire");
@@ -57,11 +58,13 @@ struct nxr_full_card {
     unsigned char addresses[NXR_ADDRESSES_NBYTES];
 };
 
-/* Fill in a card without addresses, with fresh random nonce and secret. NIXL_OK, NIXL_ERR_INTERNAL.
+/*
+ * Fill in a card without addresses, with a fresh random nonce and secret. NIXL_OK, or
+ * NIXL_ERR_UNSUPPORTED: there are no random numbers.
  */
 int nxr_card_make(int rank, uint32_t incarnation, struct nxr_full_card *card_p);
 
-/* The version at such a bit. */
+/* The version at one of these shifts. */
 static inline unsigned nxr_card_version_at(const struct nxr_card *card, unsigned shift)
 {
     return card->flags >> shift & 0xff;
@@ -90,14 +93,14 @@ const void *nxr_card_find_address(const struct nxr_full_card *card, const char *
 int nxr_card_parse(const void *bytes, size_t nbytes, int rank, struct nxr_full_card *card_p);
 
 /*
- * May the two be on one host? Both are willing, and host names or boot ids are equal: the proof is
- * the control page.
+ * May the two be on one host? True if both use shared memory and their host names or boot ids are
+ * equal. Only the control page proves it.
  */
 bool nxr_card_may_be_local(const struct nxr_card *mine, const struct nxr_card *theirs);
 
 /*
- * Do the two see each other's abstract sockets, as far as can be told? Machines that were started
- * from one snapshot look alike in this: it is a hint, no proof.
+ * Do the two see each other's abstract sockets? This is a hint, not a proof: machines started from
+ * one snapshot look alike.
  */
 bool nxr_card_shares_sockets(const struct nxr_card *mine, const struct nxr_card *theirs);
 

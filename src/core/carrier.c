@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The carriers and the wire-up of the job, as init.c names them. Constant while anything runs. */
+/* The carriers and the wire-up of the job, as init.c sets them. Constant while anything runs. */
 #include "config.h"
 
 #include "core/carrier.h"

@@ -2,8 +2,8 @@
 /*
  * How a peer is reached for everything but its memory: control messages, wake-ups, and what is
  * known of its process. There are two carriers: host (sockets and control pages) and net (network
- * modules). A peer has the host's until it is linked; linking decides. All calls hold job.lock
- * unless they say otherwise.
+ * modules). A peer has the host carrier until it is linked; linking chooses the carrier. All calls
+ * hold job.lock unless they say otherwise.
  */
 #ifndef NXR_CORE_CARRIER_H
 #define NXR_CORE_CARRIER_H
@@ -22,13 +22,16 @@ struct nxr_carrier {
     const char *name;
 
     /*
-     * Link a peer whose card is known: set what this carrier has of it, and peer->carrier. NIXL_OK,
-     * or one line in `why`. NULL: it links by messages of its own.
+     * Link a peer whose card is known: set this carrier's state of the peer, and peer->carrier.
+     * NIXL_OK, or a failure and one line in `why`. NULL: the carrier links by messages of its own.
      */
     int (*link)(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
                 size_t why_nbytes);
 
-    /* Begin to find the way to a peer, if nobody has. NULL: not the one that begins. */
+    /*
+     * Start looking for a route to a peer, unless that has been started. NULL: not the carrier that
+     * starts it.
+     */
     void (*want)(struct nxr_peer *peer);
 
     /* Send a message without descriptors; it waits for a connection if it must. */
@@ -57,20 +60,22 @@ struct nxr_carrier {
     void (*ring)(struct nxr_peer *peer);
 
     /*
-     * Has its process ended with all its threads, so that it writes nothing any more? Takes
-     * job.lock. NULL: it cannot know.
+     * Has the peer's process ended with all its threads, so that it can write nothing any more?
+     * Takes job.lock. NULL: it cannot know.
      */
     bool (*is_gone)(struct nxr_peer *peer);
 
     /*
-     * Is it known that nothing connects to the peer, which has not answered within that time? One
-     * line in `why`. Any thread. NULL: it cannot know.
+     * Is it known that no connection can be made to the peer, which has not answered `within` that
+     * time? One line in `why`. Any thread. NULL: it cannot know.
      */
     bool (*is_unconnected)(const struct nxr_peer *peer, const char *within, char *why,
                            size_t why_nbytes);
 };
 
-/* Set while nothing runs: the carrier of peers that are not linked, and that of other hosts. */
+/*
+ * Set the carrier of peers that are not linked, and that of other hosts. Call while nothing runs.
+ */
 void nxr_carriers_set(const struct nxr_carrier *first, const struct nxr_carrier *far);
 const struct nxr_carrier *nxr_carrier_first(void);
 const struct nxr_carrier *nxr_carrier_far(void);

@@ -4,15 +4,15 @@
  *
  * It begins with a fixed head (identity, life, doorbell, in-flight slots, generations), then has
  * one credit line and two rings, of notifications and of words, for each rank of the job. The file
- * is sparse: what nobody uses takes no memory. Peers map the head with the credit lines, and their
- * own rings.
+ * is sparse: unused parts take no memory. Peers map the head with the credit lines, and their own
+ * rings.
  *
- * Who writes what: the owner writes everything but
+ * The owner writes everything, with these exceptions:
  *   - slots and n_slots_used: written by the peer threads that claim them;
  *   - rings: those of r are written by rank r, and by the owner where word_ring.h says so;
  *   - words_asked, and has_asked in the credit lines: by peers that ask for words;
  *   - sleep_flags and doorbell: also by peers that wake the owner;
- *   - the waiters bit of the robust mutex: by peers that want to hear of the owner's death.
+ *   - the waiters bit of the robust mutex: by peers that want to be notified of the owner's death.
  */
 #ifndef NXR_CORE_CONTROL_H
 #define NXR_CORE_CONTROL_H
@@ -65,15 +65,15 @@ struct nxr_control {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t doorbell;
     _Atomic uint32_t sleep_flags; /* enum nxr_sleep_flag */
 
-    /* Words that peers ask for; host/word_serve.h tells the protocol. */
-    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t words_asked; /* nxr_words_bit() of who has asked */
-    _Atomic uint32_t n_pollers; /* threads of the owner that look at it again and again */
+    /* Words that peers ask for; host/word_serve.h describes the protocol. */
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t words_asked; /* nxr_words_bit() of the askers */
+    _Atomic uint32_t n_pollers;                             /* threads of the owner that poll it */
 
-    /* In-flight slots; those from n_slots_used on were never claimed. */
+    /* In-flight slots; those from n_slots_used on have never been claimed. */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_slots_used;
     struct nxr_guard_slot slots[NXR_N_GUARD_SLOTS];
 
-    /* generations[id]: of the open region with that id; 0 where there is none. */
+    /* generations[id]: generation of the open region with that id; 0: no such region. */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t generations[NXR_N_REGION_IDS];
 
     struct nxr_ring_credit credits[]; /* [size], then the rings */
@@ -90,18 +90,18 @@ static inline uint64_t nxr_words_bit(int rank)
     return UINT64_C(1) << (rank % NXR_WORDS_BITS);
 }
 
-/* Bytes of the head with the credit lines, and of the whole file, for a job of `size` ranks. */
+/* Size of the head with the credit lines, and of the whole file, for a job of `size` ranks. */
 size_t nxr_control_head_nbytes(int size);
 size_t nxr_control_nbytes(int size);
 
 /*
- * Has this process a control page of its own? Of another copy of the library, if this one has made
- * none. It is found by its descriptor: not after closefrom().
+ * Does this process have a control page? If this copy of the library has made none, it belongs to
+ * another copy. The page is found by its descriptor, so not after closefrom().
  */
 bool nxr_control_is_in_process(void);
 
 /*
- * Make this rank's control page and map all of it. The mutex is made, but not yet held.
+ * Make this rank's control page and map all of it. The mutex is initialized, but not yet locked.
  * Returns NIXL_OK, NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT.
  */
 int nxr_control_create(int rank, int size, const unsigned char nonce[NXR_NONCE_NBYTES],
@@ -117,14 +117,17 @@ int nxr_control_map(int fd, int rank, int size, const unsigned char nonce[NXR_NO
                     struct nxr_control **control_p);
 void nxr_control_unmap(struct nxr_control *control, int size);
 
-/* Map the rings that rank `sender` writes in the page behind `fd`. NULL where memory is short. */
+/* Map the rings that rank `sender` writes in the page behind `fd`. NULL: no memory. */
 struct nxr_ring_slot *nxr_control_map_ring(int fd, int size, int sender);
 void nxr_control_unmap_ring(struct nxr_ring_slot *ring);
 
-/* The ring of `sender` in a page that is mapped whole: one's own. */
+/* The ring of `sender` in this rank's own page, which is mapped whole. */
 struct nxr_ring_slot *nxr_control_own_ring(struct nxr_control *control, int sender);
 
-/* The ring of words that follows a ring of notifications; and that of a rank in one's own page. */
+/*
+ * The ring of words that follows a ring of notifications; and that of `asker` in this rank's own
+ * page.
+ */
 struct nxr_word_slot;
 struct nxr_word_slot *nxr_control_words(struct nxr_ring_slot *ring);
 struct nxr_word_slot *nxr_control_own_words(struct nxr_control *control, int asker);
@@ -132,7 +135,7 @@ struct nxr_word_slot *nxr_control_own_words(struct nxr_control *control, int ask
 /* Is `fd` a memfd of at least `nbytes` that can never shrink? A page that shrinks would kill us. */
 bool nxr_memfd_is_safe(int fd, size_t nbytes);
 
-/* The word of the mutex, as the kernel knows it: the owner's thread id and FUTEX_* bits. */
+/* The futex word of the mutex: the owner's thread id and FUTEX_* bits. */
 static inline _Atomic uint32_t *nxr_control_alive_word(struct nxr_control *control)
 {
     return (_Atomic uint32_t *)&control->alive.__data.__lock;
@@ -140,7 +143,7 @@ static inline _Atomic uint32_t *nxr_control_alive_word(struct nxr_control *contr
 
 /*
  * Has the thread that held the mutex died? One load: the kernel marks a robust mutex when its owner
- * ends. False for a page whose owner has finished in order.
+ * ends. False for a page whose owner has finalized normally.
  */
 static inline bool nxr_control_is_dead(const struct nxr_control *control)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of events, the list of deaths, and the event fd. The fd is readable from the moment
- * that something came after it was armed until it is armed again. Lock: events_lock.
+ * The queue of events, the list of deaths, and the event fd. Once armed, the fd becomes readable
+ * when something arrives, and stays readable until it is armed again. Lock: events_lock.
  */
 #include "config.h"
 
@@ -127,7 +127,7 @@ int nixl_event_recv(int64_t timeout_ns, struct nixl_event *event_p)
         if (status != NIXL_OK) {
             return status;
         }
-        event = take_event(); /* another thread may have been faster */
+        event = take_event(); /* another thread may have taken it */
     } while (event == NULL);
     event_p->type = event->type;
     event_p->rank = event->rank;
@@ -167,7 +167,7 @@ int nixl_event_arm(void)
     nxr_subsystems_hand_over();
     atomic_fetch_or_explicit(&control->sleep_flags, NXR_SLEEP_EVENT_FD, memory_order_relaxed);
     nxr_barrier_heavy();
-    has_news = nxr_subsystems_has_news(); /* that may end requests */
+    has_news = nxr_subsystems_has_news(); /* this may end requests */
     if (has_news || has_event(NULL) || nxr_request_any_done()) {
         atomic_fetch_and_explicit(&control->sleep_flags, ~(uint32_t)NXR_SLEEP_EVENT_FD,
                                   memory_order_relaxed);

@@ -5,10 +5,13 @@
 
 #include "nixlrun.h"
 
-/* Queue an event and wake who waits. Any thread. */
+/* Queue an event and wake all waiters. Any thread. */
 void nxr_event_push(enum nixl_event_type type, int rank, const char *name);
 
-/* Deaths so far, and the rank of the n-th; -1 if there were fewer. Any thread. */
+/*
+ * The number of ranks that have died or left so far, and the n-th of them, from 0; -1: there are
+ * fewer. Any thread.
+ */
 int nxr_event_n_deaths(void);
 int nxr_event_death(int n);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * In-flight slots: claiming them, giving them back when a thread ends, and waiting for them when a
- * region is closed. The protocol of entering and leaving stands in transports/transport.h.
+ * region is closed. The protocol of entering and leaving is described in transports/transport.h.
  *
- * Lock: `lock` guards the list of threads and, against nxr_guard_reset(), their tables. A thread
- * grows its own table under it and reads it without.
+ * Lock: guard_lock guards the list of threads and, against nxr_guard_reset(), their tables. A
+ * thread grows its own table under the lock and reads it without.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@ struct guard_thread {
 __thread struct nxr_guard_slots nxr_guard_slots NXR_TLS_MODEL;
 
 static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_list threads = {&threads, &threads}; /* lock */
+static struct nxr_list threads = {&threads, &threads}; /* guard_lock */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
 
@@ -59,7 +59,8 @@ static void make_key(void)
 }
 
 /*
- * Make the calling thread known, so that its slots are given back when it ends. Caller holds lock.
+ * Add the calling thread to the list, so that its slots are released when it ends. Caller holds
+ * guard_lock.
  */
 static bool enlist_thread(void)
 {
@@ -92,7 +93,7 @@ static bool grow_table(uint32_t n_slots)
     return true;
 }
 
-/* Tell the owner how far it has to look. Comes before the first use of the slot. */
+/* Tell the owner how many slots it has to check. Call before the first use of the slot. */
 static void raise_slots_used(struct nxr_control *control, uint32_t n_used)
 {
     uint32_t known = atomic_load_explicit(&control->n_slots_used, memory_order_relaxed);
@@ -103,7 +104,9 @@ static void raise_slots_used(struct nxr_control *control, uint32_t n_used)
     }
 }
 
-/* Take the first free slot in a page: the owner looks at few, and few pages are touched. */
+/*
+ * Take the first free slot in a page, so that the owner checks few slots and few pages are touched.
+ */
 static struct nxr_guard_slot *guard_take_slot(struct nxr_control *control)
 {
     for (uint32_t i = 0; i < NXR_N_GUARD_SLOTS; i++) {
@@ -184,7 +187,10 @@ bool nxr_guard_enter_own(struct nxr_guard_slot *slot, uint32_t id, uint64_t gene
     return true;
 }
 
-/* Is a copy of a living peer in flight in region `id`? Acquire: its bytes were written before. */
+/*
+ * Does a living peer have a copy in flight in region `id`? Acquire, so that the bytes of copies
+ * that have ended are visible.
+ */
 static bool is_own_busy(uint32_t id)
 {
     uint32_t n_used = atomic_load_explicit(&nxr_job.control->n_slots_used, memory_order_acquire);
@@ -221,7 +227,9 @@ int nxr_guard_quiesce_own(uint32_t id, int64_t timeout_ns)
         if (nxr_now_ns() >= deadline) {
             return NIXL_ERR_TIMEOUT;
         }
-        /* A copy in flight ends by itself and wakes nobody: look again, ever less often. */
+        /*
+         * A copy in flight ends by itself and wakes nobody: check again, with naps after a while.
+         */
         if (round < 100) {
             sched_yield();
         } else {

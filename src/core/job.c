@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The job as its ranks see it: may a call be made now, who is this rank, what is known of others.
- * Owns nxr_job, which init.c fills and empties. No lock: see job.h.
+ * The job as its ranks see it: whether calls are allowed now, this rank's place, and what is known
+ * of the others. Owns nxr_job, which init.c fills and empties. No lock: see job.h.
  */
 #include "config.h"
 
@@ -38,7 +38,7 @@ static int job_readiness(void)
     }
 }
 
-/* A call that races the last nixl_finalize() is a bug of the program: debug builds stop there. */
+/* A call that races the last nixl_finalize() is a bug in the program: debug builds abort. */
 static int job_fail_leaving(const char *operation)
 {
 #ifdef NXR_DEBUG
@@ -73,7 +73,9 @@ int nxr_fail_rank(const char *operation, int rank)
 
 /* ---- calls about ranks ----------------------------------------------------------------------- */
 
-/* These record no failure: they stand in every message about one, as that of nixl_init(). */
+/*
+ * The next five record no failure: programs call them to report one, such as a failed nixl_init().
+ */
 int nixl_rank(void)
 {
     int status = job_readiness();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one context of the process: the job, its ranks, and what this rank has.
+ * The single context of the process: the job, its ranks, and this rank's own state.
  *
  * Locks, outermost first:
- *   job.lock       everything here that is not marked otherwise, and the host layer's connections.
- *                  Never held while waiting, and never taken on the data path.
- *   inbox.lock     the receiving ends of the rings and the queue of notifications (notify.c)
- *   peer.send_lock the sending end of the ring to that peer
+ *   job.lock everything here unless marked otherwise, and the host layer's connections. Never held
+ *                  while waiting, and never taken on the data path. inbox.lock the receiving ends
+ *                  of the rings and the queue of notifications (notify.c) peer.send_lock the
+ *                  sending end of the ring to that peer
  * The service thread takes them like any other thread.
  */
 #ifndef NXR_CORE_JOB_H
@@ -35,17 +35,17 @@ struct stage_lane;
 enum nxr_state {
     NXR_STATE_NONE,
     NXR_STATE_READY,
-    NXR_STATE_LEAVING, /* in the last nixl_finalize(): only that thread and own ones may call */
+    NXR_STATE_LEAVING, /* in the last nixl_finalize(): calls from its thread and own ones only */
     NXR_STATE_FORKED,
 };
 
-/* How far the way to a peer is. */
+/* How far a peer's link has come. */
 enum nxr_link {
-    NXR_LINK_NONE,       /* nobody asked yet */
+    NXR_LINK_NONE,       /* not needed yet */
     NXR_LINK_CARD,       /* its card has been asked for */
-    NXR_LINK_CONNECTING, /* its service thread has been spoken to */
-    NXR_LINK_UP,         /* it is reached: its page is mapped, or a network leads to it */
-    NXR_LINK_REMOTE,     /* it is on another host, and nothing leads there */
+    NXR_LINK_CONNECTING, /* its service thread has been contacted */
+    NXR_LINK_UP,         /* it can be reached: its page is mapped, or a network reaches it */
+    NXR_LINK_REMOTE,     /* it is on another host, and nothing reaches it */
 };
 
 /* Another rank, or this one. Made when first needed; stays until the last finalize. */
@@ -55,25 +55,25 @@ struct nxr_peer {
     int rank;
     _Atomic int state; /* enum nixl_peer_state */
     const struct nxr_carrier
-        *_Atomic carrier; /* of its messages; changes once, when it is linked */
-    _Atomic int link;     /* enum nxr_link; release when UP: all below is set before */
+        *_Atomic carrier; /* for its messages; changes once, when it is linked */
+    _Atomic int link;     /* enum nxr_link; stored with release when UP, after all below */
 
     /* Set once, before `link` becomes UP. */
     struct nxr_control *control; /* NULL: on another host, and then `net` is set */
     uint32_t guard_index;
     bool full_fence;
     pid_t pid;
-    struct net_peer *net;            /* another host: its remote half (net/state.h) */
+    struct net_peer *net;            /* on another host: the network's state of it (net/state.h) */
     struct stage_lane *_Atomic lane; /* of what is staged (stage.c); NULL: nothing yet */
     const struct nxr_transport
-        *_Atomic transport;          /* of all that goes to it; NULL: none reaches it */
-    struct nxr_asked *_Atomic asked; /* words that it shall change (host/word_ask.c); NULL: none */
-    uint64_t n_words_served;         /* that it has asked for; host/word_serve.c */
+        *_Atomic transport;          /* for everything sent to it; NULL: none reaches it */
+    struct nxr_asked *_Atomic asked; /* words it is asked to change (host/word_ask.c); NULL: none */
+    uint64_t n_words_served;         /* words it has asked for; host/word_serve.c */
 
     /* Notifications to the peer: send_lock. */
     struct nxr_spin send_lock;
     struct nxr_ring_tx tx;
-    struct nxr_list held;       /* struct held_note: wait for earlier puts */
+    struct nxr_list held;       /* struct held_note: they wait for earlier puts */
     _Atomic uint32_t n_held;    /* members of held */
     _Atomic uint32_t n_pending; /* puts that were started and are not yet visible */
     _Atomic uint32_t n_words;   /* requests that change a word: a flush waits for them, too */
@@ -91,10 +91,9 @@ struct nxr_peer {
     char why_not[NXR_WHY_NBYTES]; /* why no transport reaches it, or why it is lost; "": unknown */
     int64_t link_retry_at;        /* when to try to connect again; INT64_MAX: not waiting */
     int64_t link_give_up_at;
-    int64_t
-        refused_until; /* it is lost if nobody listens on its socket until then; 0: not looked */
+    int64_t refused_until; /* it is lost if nobody listens on its socket by then; 0: not checked */
     struct nxr_conn *conn;
-    struct nxr_list asks;      /* struct nxr_region_part that wait for the peer's answer */
+    struct nxr_list asks;      /* struct nxr_region_part: they wait for the peer's answer */
     struct nxr_list unsent;    /* messages for the next connection (host/conn.c) */
     int event_fd;              /* of the peer, to wake it when it polls; -1: not kept */
     int pidfd;                 /* -1: not watched by descriptor */
@@ -102,8 +101,8 @@ struct nxr_peer {
     _Atomic int freed_failure; /* of a request that nobody waits for: nixl_flush() reports it */
     struct pid_watch *pid_watch;
     atomic_bool must_ring_fd; /* ask it to signal its event fd; any thread */
-    bool is_watched;          /* this rank looks whether it lives, for all */
-    bool must_hear_of_deaths; /* to be told of them once linked */
+    bool is_watched;          /* this rank watches it on behalf of all */
+    bool must_hear_of_deaths; /* report them to it once linked */
     bool is_death_told;       /* this rank has reported its death to the ranks of this host */
     uint64_t told_leaving;    /* the version up to which it knows who leaves (control/farewell.c) */
 };
@@ -117,12 +116,12 @@ struct nxr_job {
     int program;
     bool is_multithreaded;
     bool is_alone;       /* no launcher */
-    bool is_leaving;     /* in the last finalize: all others are, too */
+    bool is_leaving;     /* in the last finalize, and so are all others */
     bool is_crowded;     /* more ranks than cores on this host: spin little */
-    bool has_spare_core; /* ... fewer: a thread of the library may work beside one that spins */
+    bool has_spare_core; /* ... fewer: a library thread may work beside one that spins */
     int64_t spin_ns;
     struct nxr_full_card card;
-    uint64_t mark; /* of the job, by which one can tell another one */
+    uint64_t mark; /* identifies the job */
 
     struct nxr_control *control; /* my own page, mapped whole */
     int control_fd;
@@ -141,7 +140,10 @@ extern struct nxr_job nxr_job;
 /* NIXL_OK, or the reason why no call can be made; records the failure of `operation`. */
 int nxr_check_ready(const char *operation);
 
-/* This thread is in the last nixl_finalize() and may make calls that others may not; or was. */
+/*
+ * Mark this thread as the one in the last nixl_finalize(), which may still make calls; or unmark
+ * it.
+ */
 void nxr_job_set_leaver(bool is_leaver);
 
 /* May any thread make calls? */
@@ -150,7 +152,7 @@ static inline bool nxr_is_ready(void)
     return atomic_load_explicit(&nxr_job.state, memory_order_relaxed) == NXR_STATE_READY;
 }
 
-/* Does the rank take part in the job, whoever may make calls? */
+/* Is this rank part of the job, whichever threads may make calls? */
 static inline bool nxr_is_joined(void)
 {
     int state = atomic_load_explicit(&nxr_job.state, memory_order_relaxed);
@@ -168,13 +170,13 @@ int nxr_fail_rank(const char *operation, int rank);
 
 /* ---- peers (peer.c) -------------------------------------------------------------------------- */
 
-/* The peer of a rank, made if need be; NULL where memory is short. Any thread, without job.lock. */
+/* The peer of a rank, made if need be; NULL: no memory. Any thread, without job.lock. */
 struct nxr_peer *nxr_peer_get(int rank);
 
 /* The same for holders of job.lock. */
 struct nxr_peer *nxr_peer_get_locked(int rank);
 
-/* The peer, if it was made already. Any thread. */
+/* The peer, or NULL if it has not been made. Any thread. */
 static inline struct nxr_peer *nxr_peer_find(int rank)
 {
     return atomic_load_explicit((struct nxr_peer * _Atomic *)&nxr_job.peers[rank],
@@ -199,63 +201,72 @@ static inline bool nxr_peer_is_lost(const struct nxr_peer *peer)
 
 void nxr_peers_free(void);
 
-/* A call has found that rank to be lost, or to have left: fails with what is known of that. */
+/* Fail a call because that rank is lost or has left: NIXL_ERR_PEER_LOST, with the known cause. */
 int nxr_peer_fail_lost(const char *operation, int rank, const char *transport);
 
-/* A call has found that no transport reaches that peer: NIXL_ERR_UNSUPPORTED, with the reason. */
+/* Fail a call because no transport reaches that peer: NIXL_ERR_UNSUPPORTED, with the reason. */
 int nxr_peer_fail_unreached(const char *operation, const struct nxr_peer *peer);
 
-/* What is known of that: "it was silent..."; "": nothing, or it lives. Any rank, also -1. */
+/*
+ * Why the rank was lost, for example "it was silent..."; "": unknown, or not lost. Accepts any
+ * rank, also -1.
+ */
 const char *nxr_peer_why_lost(int rank);
 
-/* Send a message without descriptors, whichever way the peer is reached. Caller holds job.lock. */
+/* Send a message without descriptors over the peer's carrier. Caller holds job.lock. */
 union nxr_wire_message;
 void nxr_peer_tell(struct nxr_peer *peer, const union nxr_wire_message *message);
 
-/* Begin to find the way to the peer, if nobody has. Caller holds job.lock. */
+/* Start looking for a route to the peer, unless that has been started. Caller holds job.lock. */
 void nxr_peer_want(struct nxr_peer *peer);
 
 /*
  * Has the process of that rank ended with all its threads, so that it writes nothing any more?
- * False where it cannot be known. Takes job.lock.
+ * False if that cannot be known. Takes job.lock.
  */
 bool nxr_peer_is_gone(int rank);
 
-/* Is it known that nothing connects to a peer that did not answer `within` that time? Then why. */
+/*
+ * Is it known that no connection can be made to a peer that did not answer `within` that time? If
+ * so, one line in `why`.
+ */
 bool nxr_peer_is_unconnected(const struct nxr_peer *peer, const char *within, char *why,
                              size_t why_nbytes);
 
-/* Connect to the peer, or find that it is remote. NIXL_OK when that is known, in time. */
+/*
+ * Connect to the peer, or find that it is remote or lost. NIXL_OK once one of these is known; else
+ * what nxr_wait() returns.
+ */
 int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns);
 
 /*
- * The peer of a public call about a rank: connected, or known to be remote. NULL: *status_p says
- * why, and the failure is recorded.
+ * The peer for a public call about a rank: connected, or known to be remote or lost. NULL:
+ * *status_p says why, and the failure is recorded.
  */
 struct nxr_peer *nxr_peer_connected(const char *operation, int rank, int *status_p);
 
 /* ---- in-flight slots (guard.c) --------------------------------------------------------------- */
 
 /*
- * Wait until no living peer has a copy in flight in the own region `id`, whose generation is
- * cleared.
+ * Wait until no living peer has a copy in flight in this rank's region `id`, whose generation has
+ * been cleared. NIXL_OK, NIXL_ERR_TIMEOUT; NIXL_INPROGRESS if timeout_ns is 0 and one is in flight.
  */
 int nxr_guard_quiesce_own(uint32_t id, int64_t timeout_ns);
 
-/* A slot in the own page, for copies that this rank makes for others; NULL: all are taken. */
+/* A slot in this rank's own page, for copies that it makes for others; NULL: all are taken. */
 struct nxr_guard_slot *nxr_guard_claim_own(void);
 void nxr_guard_give_own(struct nxr_guard_slot *slot);
 
 /*
- * Enter an own region on behalf of a peer, with such a slot; nxr_guard_leave() follows. False: it
- * is closed.
+ * Enter a region of this rank on behalf of a peer, with such a slot; end with nxr_guard_leave().
+ * False: the region is closed.
  */
 bool nxr_guard_enter_own(struct nxr_guard_slot *slot, uint32_t id, uint64_t generation);
 
-/* Has a thread of this process a copy in flight in that part, whose generation is cleared? */
+/* Does a thread of this process have a copy in flight in that part, whose generation is cleared? */
 bool nxr_guard_is_busy_here(const struct nxr_part *part);
 
-/* Forget all slots of all threads; the pages that they lie in are about to be unmapped. */
+/* Forget all slots of all threads, before the pages that hold them are unmapped. */
 void nxr_guard_reset(void);
 
 #endif

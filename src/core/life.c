@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What follows a death, or a rank's leaving: its state, once and for all, and what the subsystems
- * do about it. Those who notice it call this: the host's watches, a network, the detector ring,
- * the launcher. Lock: job.lock.
+ * Handles the death or the leaving of a rank: sets its final state and calls the subsystems. Called
+ * by whatever notices it first: the host's watches, a network, the detector ring, the launcher.
+ * Lock: job.lock.
  */
 #include "config.h"
 
@@ -14,14 +14,14 @@
 #include "core/wait.h"
 #include "util/log.h"
 
-/* The rank is no more: `state` says how. Everything that waits for it ends. */
+/* The rank has died or left, as `state` says. Everything that waits for it ends. */
 static void life_end(struct nxr_peer *peer, enum nixl_peer_state state)
 {
     if (nxr_peer_is_lost(peer)) {
         return;
     }
     peer->why_not[0] = '\0';
-    nxr_subsystems_peer_ending(peer); /* it is read once the state is set */
+    nxr_subsystems_peer_ending(peer); /* why_not may be read once the state is set */
     atomic_store_explicit(&peer->state, state, memory_order_release);
     nxr_subsystems_peer_ended(peer);
     if (state == NIXL_PEER_LOST) {
@@ -85,7 +85,7 @@ static void life_quiesce(void)
     atomic_store_explicit(&nxr_job.state, NXR_STATE_NONE, memory_order_release);
 }
 
-/* From its turn on this rank is gone for its peers. Regions are closed by then. */
+/* After its quiesce this rank is gone for its peers. Regions are closed by then. */
 const struct nxr_subsystem nxr_life_subsystem = {
     .name = "life",
     .quiesce = life_quiesce,

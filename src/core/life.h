@@ -12,20 +12,20 @@ struct nxr_peer;
 
 /*
  * Mark a rank as dead: ends its requests, queues the event, wakes all waiters. Does nothing if the
- * rank was known to be dead or finished. Any thread; takes job.lock.
+ * rank is already known to be dead or finished. Any thread; takes job.lock.
  */
 void nxr_life_lost(int rank);
 void nxr_life_lost_locked(int rank);
 
 /*
- * A rank has left the job in order, and this one has not: ends its requests and queues the event,
- * as a death does. Caller holds job.lock.
+ * A rank has left the job normally while this one stays: ends its requests and queues the event,
+ * like a death. Caller holds job.lock.
  */
 void nxr_life_left_locked(int rank);
 
 /*
- * Look at the robust mutex of a connected peer: one load unless it died, when it does as
- * nxr_life_lost(). For threads that spin on the peer. True: lost or finished.
+ * Check the robust mutex of a connected peer: one load while it lives; calls nxr_life_lost() if it
+ * has died. For threads that spin on the peer. True: lost or finished.
  */
 bool nxr_life_check(struct nxr_peer *peer);
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-static int *nodes; /* NULL: each rank is a host of its own */
+static int *nodes; /* NULL: one host, or each rank its own */
 static int n_nodes;
 
 void nxr_nodes_set(int *node_of_rank, int n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A list of operations, oldest first, linked by their `next`. The lock is the user's. */
+/* A list of operations, oldest first, linked by their `next`. The caller does the locking. */
 #ifndef NXR_CORE_OP_LIST_H
 #define NXR_CORE_OP_LIST_H
 
@@ -30,7 +30,7 @@ static inline bool nxr_op_list_has(const struct nxr_op_list *list, const struct 
     return member != NULL;
 }
 
-/* Of a member. */
+/* `op` must be a member. */
 static inline void nxr_op_list_remove(struct nxr_op_list *list, struct nxr_op *op)
 {
     struct nxr_op **link = &list->first, *before = NULL;

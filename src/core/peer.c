@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of ranks: what is known of each, made when first needed. Lock: job.lock. */
+/* The table of peers: what is known of each rank, made when first needed. Lock: job.lock. */
 #include "config.h"
 
 #include "core/carrier.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What threads that wait or look do meanwhile: poll networks, change words that peers ask for, help
- * to copy. Who does it sets a flag here when there is something to do; the work goes through a
- * table, so that a wait with nothing to do calls nobody. The table is set once (init.c), before
- * anything else runs.
+ * What threads do while they wait or test: poll networks, change words that peers ask for, help to
+ * copy. The provider of such work sets a flag here when there is something to do, and the work is
+ * called through a table, so that a wait with nothing to do makes no calls. The table is set once
+ * (init.c), before anything else runs.
  */
 #ifndef NXR_CORE_POLL_H
 #define NXR_CORE_POLL_H
@@ -17,51 +17,52 @@
 /* ---- flags, each written by its owner -------------------------------------------------------- */
 
 /*
- * Networks are open: something comes only if this process looks after them. Constant between init
- * and finalize.
+ * Networks are open: nothing arrives unless this process polls them. Constant between init and
+ * finalize.
  */
 extern atomic_bool nxr_net_is_open;
 
 /*
- * Threads of the user look after the networks. Else the service thread does, and is to be kicked
- * behind what no descriptor tells of.
+ * User threads poll the networks. Otherwise the service thread does, and must be kicked after
+ * anything that no descriptor signals.
  */
 extern atomic_bool nxr_net_is_polled;
 
 /*
  * While nxr_n_at_networks > 0: until when large puts and gets of this process should keep the
- * networks moving. Networks tell of an operation when it ends, not on the way.
+ * networks moving. Networks report an operation only when it ends.
  */
 extern _Atomic int64_t nxr_net_expected_end;
 
-/*
- * Has a peer asked for words before? Then waits say from their first look on that they are there.
- */
+/* Has a peer ever asked for words? Then waits announce from their first check on that they poll. */
 extern atomic_bool nxr_words_are_used;
 
 /* Operations and transfers that have bytes left to copy. */
 extern _Atomic uint32_t nxr_n_to_copy;
 
-/* Operations that the copy thread has: nobody else needs to drive them. */
+/* Operations that the copy thread has; no other thread needs to drive them. */
 extern _Atomic uint32_t nxr_n_at_copier;
 
 /* ---- the work -------------------------------------------------------------------------------- */
 
 struct nxr_pollers {
-    /* Look after networks, which are open; `now` is what nxr_now_ns() tells. Has anything moved? */
+    /*
+     * Poll the networks, which are open; `now` is what nxr_now_ns() returned. Has anything moved?
+     */
     bool (*net)(int64_t now);
 
-    /* Change the words that control->words_asked tells of. Has anything been done? */
+    /* Change the words that control->words_asked announces. Has anything been done? */
     bool (*words)(void);
 
     /*
      * Copy for a while on a thread that waits. False: there is nothing to copy. The first call
-     * makes the thread a helper; the caller ends that by copy_end() before it goes on or sleeps.
+     * makes the thread a helper; the caller ends that with copy_end() before it continues or
+     * sleeps.
      */
     bool (*copy)(bool *is_helper_p);
     void (*copy_end)(void);
 
-    /* Copy a little on a thread that looks whether something is over, and goes on. */
+    /* Copy a little on a thread that only tests for completion. */
     void (*copy_briefly)(void);
 };
 extern struct nxr_pollers nxr_pollers;
@@ -73,7 +74,7 @@ static inline bool nxr_poll_words(void)
            nxr_pollers.words();
 }
 
-/* The calling thread calls nxr_poll_words() again and again, until the end. */
+/* The calling thread calls nxr_poll_words() repeatedly between these two calls. */
 static inline void nxr_poll_words_begin(void)
 {
     atomic_fetch_add(&nxr_job.control->n_pollers, 1);

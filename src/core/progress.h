@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Driving what takes time: operations that transports have accepted. Waiting threads call this
- * while they spin, the service thread while anything is pending. Free when nothing is.
+ * Drive operations that transports have accepted. Waiting threads call this while they spin, and
+ * the service thread while anything is pending. Costs nothing when nothing is.
  */
 #ifndef NXR_CORE_PROGRESS_H
 #define NXR_CORE_PROGRESS_H
@@ -16,10 +16,10 @@
 /* Operations that transports have accepted and not ended. */
 extern _Atomic uint32_t nxr_n_started;
 
-/* Of these, those that networks have: their descriptors tell when there is something to do. */
+/* Of these, those that networks have: their descriptors signal when there is something to do. */
 extern _Atomic uint32_t nxr_n_at_networks;
 
-/* ... and those that GPUs have: memory/copy.c looks after them, or their copies wake us. */
+/* ... and those that GPUs have: memory/copy.c polls them, or their copies wake this process. */
 extern _Atomic uint32_t nxr_n_at_devices;
 
 /* Are there operations that move only while somebody drives them? */
@@ -31,16 +31,16 @@ static inline bool nxr_must_drive(void)
 }
 
 /*
- * Rounds that waiting threads of the user have driven: while it grows, the service thread need not.
+ * Rounds driven by waiting user threads: while this grows, the service thread need not drive any.
  */
 extern _Atomic uint32_t nxr_n_user_rounds;
 
-/*
- * Look after all transports once; never blocks. Has anything moved? Any thread, without job.lock.
- */
+/* Drive all transports once; never blocks. Has anything moved? Any thread, without job.lock. */
 bool nxr_progress_all(void);
 
-/* ... now is what nxr_now_ns() has just told; where it was not asked, 0. */
+/*
+ * The same, and words and networks; `now` is what nxr_now_ns() has just returned, or 0: not read.
+ */
 static inline bool nxr_progress_at(int64_t now)
 {
     bool has_moved = nxr_poll_words();

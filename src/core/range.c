@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which addresses are device memory: a sorted table of ranges that do not overlap. Readers may be
- * any threads; a copy of device memory takes so much longer that they take the lock, too. Host
- * memory is told from two bounds without it, as long as no driver is in the process: then any
- * address may be the user's device memory, and the driver is asked. Lock: `lock`, innermost.
+ * any threads. They take the lock, too: its cost is small beside that of a copy of device memory.
+ * Host memory is recognized by two bounds without the lock, as long as no driver is in the process.
+ * Once one is, any address may be the user's device memory, and the driver is queried. Lock:
+ * range_lock, innermost.
  */
 #define _GNU_SOURCE
 #include "config.h"
@@ -21,14 +22,14 @@ static pthread_rwlock_t range_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct nxr_range **ranges; /* by address */
 static size_t n_ranges, n_room;
 static atomic_bool is_anywhere;                 /* a driver is in the process */
-static const struct nxr_range_drivers *drivers; /* NULL: there are none to ask */
+static const struct nxr_range_drivers *drivers; /* NULL: there are none to query */
 
 void nxr_range_set_drivers(const struct nxr_range_drivers *them)
 {
     drivers = them;
 }
 
-/* The first range that ends behind `addr`; n_ranges if none does. */
+/* The index of the first range that ends after `addr`; n_ranges if none does. */
 static size_t find_index(uintptr_t addr)
 {
     size_t low = 0, high = n_ranges;
@@ -138,7 +139,7 @@ static const struct nxr_range *find_in_table(const void *addr)
     return found;
 }
 
-/* The thread's stack, once it was asked for; no driver need be asked about what lies there. */
+/* The thread's stack, filled in on first use: drivers are not queried for addresses on it. */
 static __thread uintptr_t stack_start NXR_TLS_MODEL, stack_end NXR_TLS_MODEL;
 
 static bool is_on_stack(uintptr_t addr)
@@ -158,7 +159,7 @@ static bool is_on_stack(uintptr_t addr)
             stack_end = (uintptr_t)start + nbytes;
         }
     }
-    /* Not on another stack that the program has switched to. */
+    /* False if the program has switched to another stack. */
     return here >= stack_start && addr >= here && addr < stack_end;
 }
 

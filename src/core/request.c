@@ -19,7 +19,7 @@
 
 static pthread_mutex_t requests_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list begun = {&begun, &begun};             /* to be started */
-static struct nxr_list behind = {&behind, &behind};          /* words, behind puts under way */
+static struct nxr_list behind = {&behind, &behind};          /* words that wait for earlier puts */
 static struct nxr_list resolving = {&resolving, &resolving}; /* by age */
 static _Atomic uint32_t n_done_unseen;
 
@@ -28,7 +28,7 @@ bool nxr_request_any_done(void)
     return atomic_load_explicit(&n_done_unseen, memory_order_acquire) != 0;
 }
 
-/* Something may have been held back behind puts that have ended. */
+/* Send what was held back until earlier puts ended, if there is any. */
 static inline void request_send_held(struct nxr_peer *peer)
 {
     if (atomic_load_explicit(&peer->n_held, memory_order_acquire) != 0) {
@@ -38,7 +38,10 @@ static inline void request_send_held(struct nxr_peer *peer)
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
-/* No put to that peer is under way: words that have waited for that are to be started. */
+/*
+ * No put to that peer is under way: queue the words that waited for that. Caller holds
+ * requests_lock.
+ */
 static bool begin_behind(const struct nxr_peer *peer)
 {
     struct nxr_list *link, *after;
@@ -55,7 +58,7 @@ static bool begin_behind(const struct nxr_peer *peer)
 }
 
 /*
- * The put is no longer waited for by what follows it. Caller holds requests_lock. True: there is
+ * What follows the put need not wait for it any more. Caller holds requests_lock. True: there is
  * something to start.
  */
 static bool stop_pending(struct nixl_req *req)
@@ -68,7 +71,7 @@ static bool stop_pending(struct nixl_req *req)
            begin_behind(req->peer);
 }
 
-/* Does the request go on with a word, now that its operation has ended well? */
+/* Must the request still change a word, now that its operation has succeeded? If so, queue that. */
 static bool goes_on(struct nixl_req *req)
 {
     struct nxr_peer *peer = req->peer;
@@ -96,7 +99,7 @@ static bool goes_on(struct nixl_req *req)
     return true;
 }
 
-/* The operation has ended well: what it fetched, and the word of this process that it raises. */
+/* The operation has succeeded: store what it fetched, and change the word of this process. */
 static void write_words(const struct nixl_req *req)
 {
     if (req->op.kind == NXR_OP_WORD && req->op.local != NULL) {
@@ -172,7 +175,7 @@ bool nxr_request_is_ordered(struct nixl_req *req)
 
 void nxr_op_ordered(struct nxr_op *op)
 {
-    if (op->ended == request_op_ended) { /* else one of many pieces */
+    if (op->ended == request_op_ended) { /* otherwise it is one of several pieces */
         bool has_begun;
 
         pthread_mutex_lock(&requests_lock);
@@ -222,7 +225,10 @@ void nxr_request_hand_to(struct nxr_op *op, const struct nxr_transport *transpor
     pthread_mutex_unlock(&requests_lock);
 }
 
-/* A word comes behind earlier puts: does it wait for them? Then it is started when they end. */
+/*
+ * A word must arrive after earlier puts: does it have to wait for them? It is then started when
+ * they end.
+ */
 static bool waits_behind(struct nixl_req *req)
 {
     bool waits;
@@ -400,7 +406,10 @@ int64_t nxr_request_tick(int64_t now)
 
 /* ---- for the public calls -------------------------------------------------------------------- */
 
-/* Whoever ended it may still hold the lock: its last touch is the unlock. */
+/*
+ * The thread that ended the request may still hold the lock, so take it before the request is
+ * freed.
+ */
 void nxr_request_seen(void)
 {
     pthread_mutex_lock(&requests_lock);

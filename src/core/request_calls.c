@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public calls on requests: test, wait, cancel, free. No lock; request.c has it. */
+/* The public calls on requests: test, wait, cancel, free. No lock; request.c does the locking. */
 #include "config.h"
 
 #include "core/request.h"
@@ -23,7 +23,7 @@ static bool req_is_done(void *arg)
 
 const char *nxr_op_why_failed(int status, const struct nxr_part *part)
 {
-    /* EFAULT of a process_vm call, which does not tell the end. */
+    /* EFAULT from a process_vm call, which does not say at which end. */
     return status == NIXL_ERR_TRANSPORT && part->method == NXR_METHOD_PROCESS_VM
                ? "there is no memory at one end; what is registered has to stay until "
                  "nixl_region_close() has returned NIXL_OK"
@@ -62,7 +62,7 @@ int nxr_request_finish(const char *operation, struct nixl_req **req_p)
     int status = atomic_load_explicit(&req->status, memory_order_acquire);
 
     if (status == NIXL_ERR_PEER_LOST && req->owner->has_peer) {
-        nxr_life_lost(req->peer->rank); /* a kernel call may have found it first */
+        nxr_life_lost(req->peer->rank); /* a system call may have noticed it first */
     }
     if (status < 0) {
         request_fail(operation, req, status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which transport serves a peer: the cheapest that is allowed, works here and reaches it. */
+/* Chooses the transport for a peer: the cheapest one that is allowed, works here and reaches it. */
 #ifndef NXR_CORE_ROUTE_H
 #define NXR_CORE_ROUTE_H
 
@@ -17,14 +17,14 @@ bool nxr_route_is_allowed(const char *name);
 const struct nxr_transport *nxr_route_choose(enum nixl_scope scope, char *why, size_t why_nbytes);
 
 /*
- * The next usable transport for device memory of that kind of another rank of this host, from
- * *index_p on; NULL: there is no more.
+ * The next usable transport, from *index_p on, for device memory of that kind that belongs to
+ * another rank of this host. NULL: there are no more.
  */
 const struct nxr_transport *nxr_route_for_device(size_t *index_p, enum nixl_mem_kind kind);
 
 /*
- * The transports one by one, the cheapest first; NULL behind the last. Whether it may be used here,
- * and if not, why. Constant after init.
+ * The transports one by one, the cheapest first; NULL after the last. Also whether it can be used
+ * here, and if not, why. Constant after init.
  */
 const struct nxr_transport *nxr_route_at(size_t index, bool *is_usable_p, const char **why_p);
 
@@ -36,11 +36,11 @@ void nxr_route_expect_of(const struct nxr_transport *transport, const struct nxr
                          enum nxr_method method, uint64_t *latency_ns_p,
                          uint64_t *bandwidth_mbps_p);
 
-/* The same of the way to a part. */
+/* The same for the route to a part. */
 void nxr_route_expect(const struct nxr_part *part, uint64_t *latency_ns_p,
                       uint64_t *bandwidth_mbps_p);
 
-/* The same from or to that local memory: also where a GPU copies, or pieces are staged. */
+/* The same from or to that local memory; covers copies by a GPU and staged transfers. */
 void nxr_route_expect_between(const struct nxr_part *part, const void *local,
                               uint64_t *latency_ns_p, uint64_t *bandwidth_mbps_p);
 

@@ -32,7 +32,7 @@ static int epoll_fd = -1;
 static int kick_fd = -1;
 static pthread_t service_thread;
 static atomic_bool service_is_stopping;
-static atomic_bool is_broken;     /* the program has closed descriptors that are not its own */
+static atomic_bool is_broken;     /* the program has closed the library's descriptors */
 static atomic_bool must_ring_any; /* some peer's must_ring_fd is set */
 
 static void kicked(struct nxr_watch *watch, uint32_t events)
@@ -113,7 +113,9 @@ void nxr_service_signal_event_fd(struct nxr_peer *peer)
         }
         return;
     }
-    /* No descriptor of the peer's is kept: its service thread is asked, by ours. */
+    /*
+     * This rank keeps no descriptor of the peer's: our service thread asks the peer's to signal it.
+     */
     atomic_store(&peer->must_ring_fd, true);
     atomic_store(&must_ring_any, true);
     nxr_service_kick();
@@ -133,7 +135,7 @@ static void ring_fds(void)
     }
 }
 
-/* Everything that is due; the milliseconds until something is due again, -1 for never. */
+/* Do everything that is due. Returns the milliseconds until something is due again, -1: never. */
 static int run_due(void)
 {
     int64_t now = nxr_now_ns();
@@ -147,7 +149,7 @@ static int run_due(void)
     return due > 60000 ? 60000 : (int)due;
 }
 
-/* Carry on what the user has started and does not drive, for a short turn. */
+/* Drive what the user has started and does not drive itself, for a short turn. */
 static void drive_operations(void)
 {
     static uint32_t n_seen_rounds;
@@ -164,7 +166,7 @@ static void drive_operations(void)
     nxr_subsystems_drive();
 }
 
-/* For peers on other hosts; those on this host reach memory themselves. */
+/* Raise the priority only for peers on other hosts; those on this host reach memory themselves. */
 static void get_ready(void)
 {
     int less_nice = atomic_load(&nxr_net_is_open) ? (int)nxr_env.service_priority : 0;
@@ -175,8 +177,8 @@ static void get_ready(void)
 }
 
 /*
- * Where descriptors were closed under it nothing wakes this thread any more: it may be canceled
- * here, and nowhere else.
+ * If the program has closed this thread's descriptors, nothing wakes it any more. So it may be
+ * canceled here, and nowhere else.
  */
 static int wait_for_events(struct epoll_event *events, int timeout_ms)
 {
@@ -233,7 +235,7 @@ static bool service_is_running(void *arg)
     return atomic_load_explicit(&nxr_job.control->life, memory_order_acquire) == NXR_LIFE_RUNNING;
 }
 
-/* The thread has ended, or never was. */
+/* The thread has ended or was never started. */
 static void end_served(void)
 {
     nxr_subsystems_halt();

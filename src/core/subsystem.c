@@ -10,7 +10,7 @@
 static const struct nxr_subsystem *const *subsystems;
 static size_t n_subsystems;
 
-/* Those of slots that are called often, without holes. */
+/* The `progress` slots that are not NULL, in calling order: they are called often. */
 static bool (*progress_of[MOST])(void);
 static size_t n_progress;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spinning, sleeping on the doorbell, and ringing it. No lock; the protocol stands in wait.h. */
+/* Spinning, sleeping on the doorbell, and ringing it. No lock; wait.h describes the protocol. */
 #include "config.h"
 
 #include "core/carrier.h"
@@ -16,35 +16,36 @@
 #include <unistd.h>
 
 /*
- * Look again this often while asleep: a process that is stopped, or dies, between publishing and
+ * Check again at least this often while asleep: a process that stops or dies between publishing and
  * waking must not leave this thread asleep.
  */
 #define MAX_SLEEP_NS (1 * NXR_S)
 
 /*
- * Where waits turned out to end soon after falling asleep, this thread spins longer the next time,
- * up to so many times the spin time: a wake-up across cores costs 20 to 60 us, and a reply to a
- * large put comes later than the spin time but before that pays. A long wait goes back to the spin
- * time.
+ * If a wait ended soon after falling asleep, this thread spins longer the next time, up to this
+ * many times the spin time. A wake-up across cores costs 20 to 60 us, and the reply to a large put
+ * often arrives after the spin time but too early for a sleep to pay. A long wait resets this to
+ * the spin time.
  */
 #define MAX_SPIN_FACTOR 8
 
 /*
- * When the end of a device's copy is expected, look for it from so long before, and a sixteenth of
- * the time until then, to so long after it.
+ * When a device's copy is expected to end, stay awake from this long, plus a sixteenth of the
+ * remaining time, before that end until this long after it.
  */
 #define AWAKE_NS (150 * NXR_US)
 
-static atomic_int n_asleep;                           /* threads of the user, on the doorbell */
+static atomic_int n_asleep;                           /* user threads asleep on the doorbell */
 static _Atomic int64_t look_from_ns, look_until_ns;   /* for the end of a device's copy */
 static __thread int64_t longer_spin_ns NXR_TLS_MODEL; /* 0: the spin time */
 
 /*
- * Looks without a pause, a clock or anything else in between: a microsecond, for peers that answer.
+ * Checks without a pause, a clock or anything else in between. They take about a microsecond, for
+ * peers that answer at once.
  */
 #define FIRST_LOOKS 256
 
-/* Looks between two readings of the clock while spinning; one where a network is looked after. */
+/* Checks between two readings of the clock while spinning; a single one if networks are polled. */
 #define LOOKS_PER_CLOCK 64
 #define LOOKS_PER_PAUSE 16
 #define LOOKS_PER_POLL  1
@@ -56,7 +57,7 @@ static void futex_sleep(_Atomic uint32_t *word, uint32_t value, int64_t timeout_
     syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
 }
 
-/* How many were woken. */
+/* Returns the number of threads woken. */
 static long ring_doorbell(struct nxr_control *control)
 {
     atomic_fetch_add_explicit(&control->doorbell, 1, memory_order_release);
@@ -98,7 +99,10 @@ static int64_t wait_spin_time(void)
     return longer_spin_ns > nxr_job.spin_ns ? longer_spin_ns : nxr_job.spin_ns;
 }
 
-/* Learn from a wait that ended after falling asleep. In a crowd the core belongs to others. */
+/*
+ * Learn from a wait that ended after falling asleep. If the host is crowded, leave the core to
+ * others.
+ */
 static void wait_learn(int64_t waited_ns)
 {
     int64_t longest = MAX_SPIN_FACTOR * nxr_job.spin_ns;
@@ -110,7 +114,7 @@ static void wait_learn(int64_t waited_ns)
     }
 }
 
-/* Does something come only if this process looks after a network? */
+/* Does anything arrive only if this process polls a network? */
 static bool is_polling(void)
 {
     return atomic_load_explicit(&nxr_net_is_open, memory_order_relaxed);
@@ -129,7 +133,7 @@ static bool wait_look_closely(nxr_ready_fn *ready_fn, void *arg)
     return false;
 }
 
-/* How long until the end of a device's copy is looked for; INT64_MAX: none is expected. */
+/* Time until this thread must look for the end of a device's copy; INT64_MAX: none is expected. */
 static int64_t time_until_look(int64_t now)
 {
     return now < atomic_load_explicit(&look_until_ns, memory_order_relaxed)
@@ -138,8 +142,8 @@ static int64_t time_until_look(int64_t now)
 }
 
 /*
- * Does something large move over a network, as far as one can tell, or does a device's copy end
- * soon? In a crowd others want to.
+ * Is a large transfer presumably moving over a network, or does a device's copy end soon? False if
+ * the host is crowded: others need the core.
  */
 static bool is_moving(int64_t now)
 {
@@ -149,7 +153,10 @@ static bool is_moving(int64_t now)
     return (is_at_network || time_until_look(now) <= 0) && !nxr_job.is_crowded;
 }
 
-/* An end that comes sooner is looked for first: with it the next one is announced again. */
+/*
+ * The earliest end is looked for first. A later one is announced again once the earlier copy has
+ * ended.
+ */
 void nxr_device_ends_at(int64_t end_ns)
 {
     int64_t now = nxr_now_ns(), left = end_ns > now ? end_ns - now : 0;
@@ -162,8 +169,8 @@ void nxr_device_ends_at(int64_t end_ns)
 }
 
 /*
- * Spin until ready, or the deadline, or the spin time is over and nothing moves that this process
- * drives itself. Leaves the core to others if crowded.
+ * Spin until ready, until the deadline, or until the spin time is over and nothing moves that this
+ * process drives itself. Yields the core if the host is crowded.
  */
 static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline, bool *is_helper_p)
 {
@@ -177,10 +184,11 @@ static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline, bool *i
                 return true;
             }
             /*
-             * Seldom: on some processors a pause takes as long as a cache line from another core.
+             * Pause rarely: on some processors a pause takes as long as fetching a cache line from
+             * another core.
              */
             if (i % LOOKS_PER_PAUSE == 0) {
-                if (n_looks > LOOKS_PER_POLL) { /* else system calls are pause enough */
+                if (n_looks > LOOKS_PER_POLL) { /* otherwise the system calls are pause enough */
                     nxr_pause();
                 }
                 if (nxr_job.is_crowded) {
@@ -212,7 +220,7 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
     return is_ready;
 }
 
-/* Until the doorbell rings, or the end of a device's copy has to be looked for. */
+/* Sleep until the doorbell rings, or until it is time to look for the end of a device's copy. */
 static void sleep_on(struct nxr_control *control, uint32_t doorbell, int64_t left)
 {
     int64_t until_look = nxr_job.is_crowded ? INT64_MAX : time_until_look(nxr_now_ns());
@@ -231,7 +239,7 @@ bool nxr_nobody_waits(void)
            !atomic_load_explicit(&nxr_net_is_polled, memory_order_relaxed);
 }
 
-/* Sleep until the doorbell rings, unless something came, or moves, just before. Is it ready? */
+/* Sleep until the doorbell rings, unless something has arrived or moved meanwhile. Is it ready? */
 static bool wait_sleep_once(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 {
     struct nxr_control *control = nxr_job.control;

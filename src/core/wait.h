@@ -2,10 +2,10 @@
 /*
  * Waiting and waking. A waiter spins briefly, then sleeps on the doorbell of its own control page.
  *
- * Sleeping: set NXR_SLEEP_FUTEX in sleep_flags, heavy barrier, look again, sleep. Waking: publish
- * (release store), light barrier, look at sleep_flags. Of these two store-then-load pairs at least
+ * Sleeping: set NXR_SLEEP_FUTEX in sleep_flags, heavy barrier, check again, sleep. Waking: publish
+ * (release store), light barrier, check sleep_flags. Of these two store-then-load pairs at least
  * one sees the other (util/barrier.h), so no wake-up is lost, and a sender pays nothing for a
- * receiver that is awake. The waker clears the flags and rings the doorbell: all sleepers look
+ * receiver that is awake. The waker clears the flags and rings the doorbell: all sleepers check
  * again.
  */
 #ifndef NXR_CORE_WAIT_H
@@ -15,30 +15,32 @@
 #include "core/poll.h"
 
 /*
- * Is what the caller waits for there? Called often, by the waiting thread, and not again once it
- * was true: it may take what it found. Must not block.
+ * Has what the caller waits for happened? Called often, by the waiting thread, and never again once
+ * it has returned true, so it may consume what it found. Must not block.
  */
 typedef bool nxr_ready_fn(void *arg);
 
 /*
- * Wait until ready_fn(arg) is true. NIXL_OK; NIXL_INPROGRESS where timeout_ns is 0 and it is not;
+ * Wait until ready_fn(arg) is true. NIXL_OK; NIXL_INPROGRESS if timeout_ns is 0 and it is not;
  * NIXL_ERR_TIMEOUT. Holds no lock while waiting.
  */
 int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns);
 
 /*
- * May a wait begin with looks that nothing stands between? Not where others need this core, or
- * something that this thread has to do meanwhile.
+ * May a wait begin with back-to-back checks, doing nothing in between? Not if others need this
+ * core, or if peers may need this thread to change words meanwhile.
  */
 static inline bool nxr_wait_looks_closely(void)
 {
     return !nxr_job.is_crowded && !atomic_load_explicit(&nxr_words_are_used, memory_order_relaxed);
 }
 
-/* Does no thread of the user poll or sleep in a wait? */
+/* Is no user thread polling a network or asleep in a wait? */
 bool nxr_nobody_waits(void);
 
-/* The slow half of waking: somebody has set sleep_flags in that page. */
+/*
+ * The slow path of waking: sleep_flags are set in that page. `peer` is its owner; NULL: this rank.
+ */
 void nxr_wake_sleepers(struct nxr_control *control, struct nxr_peer *peer);
 
 /* Wake a peer after something was published in its page. */
@@ -54,10 +56,10 @@ static inline void nxr_wake_peer(struct nxr_peer *peer)
     }
 }
 
-/* Wake threads that sleep in a wait of that page's owner, for its sake. False: none was asleep. */
+/* Wake only the threads of that page's owner that sleep in a wait. False: none was asleep. */
 bool nxr_wake_waiters(struct nxr_control *control);
 
-/* Wake the other threads of this process, and whoever polls the event fd. */
+/* Wake the other threads of this process, including those that poll the event fd. */
 void nxr_wake_self(void);
 
 #endif

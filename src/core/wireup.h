@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the launcher does for ranks that have joined the job. boot provides it; init.c names it
- * once, so that those who ask need not know how the job was started.
+ * What the launcher does for ranks that have joined the job. boot provides it and init.c sets it
+ * once, so that callers need not know how the job was started.
  */
 #ifndef NXR_CORE_WIREUP_H
 #define NXR_CORE_WIREUP_H
@@ -15,13 +15,13 @@ typedef void nxr_wireup_card_fn(int rank, const struct nxr_full_card *card);
 typedef void nxr_wireup_fence_fn(int status, void *arg);
 
 struct nxr_wireup {
-    /* Ask for the card of a rank. The answer comes exactly once, also after a failure. */
+    /* Request the card of a rank. `card_fn` is called exactly once, also after a failure. */
     void (*get_card)(int rank, nxr_wireup_card_fn *card_fn);
 
     /*
-     * Begin to wait for all ranks. The answer comes exactly once, at once or much later, on any
-     * thread: NIXL_OK, or NIXL_ERR_TRANSPORT where there is no launcher to ask, or it cannot do it
-     * now: engines differ.
+     * Start a fence over all ranks. `fence_fn` is called exactly once, immediately or much later,
+     * on any thread: NIXL_OK, or NIXL_ERR_TRANSPORT if there is no launcher or it cannot do a fence
+     * now; engines differ.
      */
     void (*fence)(nxr_wireup_fence_fn *fence_fn, void *arg);
 };
