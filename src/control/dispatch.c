@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of what takes each type of message. Constant once the library has started; no lock. */
+/* The table of handlers, one per message type. Constant once the library has started; no lock. */
 #include "config.h"
 
 #include "control/dispatch.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What messages between the libraries of two ranks do, whatever carries them: each type is taken by
- * the function that its owner has registered.
+ * Dispatch of messages between the libraries of two ranks, whatever carries them: each type is
+ * handled by the function that its owner has registered.
  */
 #ifndef NXR_CONTROL_DISPATCH_H
 #define NXR_CONTROL_DISPATCH_H
@@ -14,7 +14,7 @@ struct nxr_conn;
 struct nxr_list;
 struct nxr_peer;
 
-/* Where a message has come from. */
+/* The source of a message. */
 struct nxr_control_source {
     struct nxr_peer *peer;   /* NULL: a greeting, of somebody who is not known yet */
     struct nxr_conn *conn;   /* NULL: it came over a network, without descriptors */
@@ -24,8 +24,8 @@ struct nxr_control_source {
 };
 
 /*
- * Takes a message whose shape nxr_wire_parse() has checked; what it says is still to be checked
- * against what is known here. Caller holds job.lock.
+ * Handles a message whose format nxr_wire_parse() has checked. The handler must still check the
+ * content against what this rank knows. Caller holds job.lock.
  */
 typedef void nxr_control_taker(const struct nxr_control_source *source,
                                const union nxr_wire_message *message);
@@ -36,11 +36,11 @@ enum nxr_control_reach {
     NXR_CONTROL_ALL,
 };
 
-/* What takes messages of a type, for good. Before anything starts. */
+/* Set the handler of a message type, permanently. Call before anything starts. */
 void nxr_control_register(enum nxr_wire_type type, enum nxr_control_reach reach,
                           nxr_control_taker *take);
 
-/* Do what a message says. Caller holds job.lock. */
+/* Pass a message to the handler of its type. Caller holds job.lock. */
 void nxr_control_take(const struct nxr_control_source *source,
                       const union nxr_wire_message *message);
 

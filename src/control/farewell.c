@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has come to its last nixl_finalize(), as a set of ranks that only grows: whatever way and
- * however often its parts arrive, all get to know the same. Every part has the version of its last
- * growth, and every peer the version up to which it was told. Lock: job.lock; fence_lock guards the
- * answer of the launcher, which may come long after nobody waits for it any more.
+ * The set of ranks that have reached their last nixl_finalize(). It only grows, so all ranks end up
+ * with the same set, by whatever routes and however often its windows arrive. Every window has the
+ * version of its last growth, and every peer the version up to which it was told. Lock: job.lock;
+ * fence_lock guards the launcher's answer, which may arrive long after the wait for it has ended.
  */
 #include "config.h"
 
@@ -25,28 +25,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALONE_NS  (5 * NXR_S) /* who waits longer for the launcher's fence tells its peers, too */
-#define REPEAT_NS (200 * NXR_MS) /* what a connection that broke had taken is said again */
+#define ALONE_NS  (5 * NXR_S)    /* after so long at the launcher's fence, tell the peers, too */
+#define REPEAT_NS (200 * NXR_MS) /* messages lost with a broken connection are sent again */
 #define LEAVE_NS  (1 * NXR_S)    /* for telling that this rank leaves before the others */
-#define MAX_NAMED 8              /* of the ranks that have not come */
+#define MAX_NAMED 8              /* of the missing ranks */
 
-/* A part of the set, as one message tells it. */
+/* A window of the set, as one message carries it. */
 struct window {
     uint64_t version; /* 0: empty */
     uint64_t ranks[NXR_WIRE_LEAVING_RANKS / 64];
 };
 
-static struct window *windows; /* NULL: nobody has come */
+static struct window *windows; /* NULL: the set is empty */
 static uint64_t version;       /* of the newest growth */
 static bool farewell_must_look;
-static int64_t repeat_at = INT64_MAX; /* this rank has come, and repeats until all have */
-static atomic_bool farewell_is_over;  /* all have come, and know it as far as this rank can tell */
+static int64_t repeat_at = INT64_MAX; /* this rank is in the set, and repeats until all are */
+static atomic_bool farewell_is_over;  /* all are in the set, and this rank has told its peers */
 static bool farewell_is_here;         /* this rank is in its last nixl_finalize() */
-static bool must_tell_left;           /* it leaves before the others */
-static atomic_bool has_told_left;     /* ... and they know */
+static bool must_tell_left;           /* this rank leaves before the others */
+static atomic_bool has_told_left;     /* ... and has told them */
 
 static pthread_mutex_t fence_lock = PTHREAD_MUTEX_INITIALIZER;
-static uintptr_t n_fences;       /* fence_lock: the answer to another one is too late */
+static uintptr_t n_fences;       /* fence_lock; the answer to an earlier fence is ignored */
 static _Atomic int fence_status; /* NIXL_INPROGRESS: no answer yet */
 
 /* ---- the set --------------------------------------------------------------------------------- */
@@ -67,7 +67,7 @@ bool nxr_farewell_has_come(int rank)
     return (window->ranks[rank % NXR_WIRE_LEAVING_RANKS / 64] >> (rank % 64) & 1) != 0;
 }
 
-/* Add ranks to a part. */
+/* Add ranks to a window. */
 static void add(size_t index, const uint64_t *ranks)
 {
     bool grows = false;
@@ -85,7 +85,7 @@ static void add(size_t index, const uint64_t *ranks)
     }
 }
 
-/* This rank has come. */
+/* Add this rank. */
 static void add_self(void)
 {
     uint64_t me[NXR_WIRE_LEAVING_RANKS / 64] = {0};
@@ -99,7 +99,10 @@ bool nxr_farewell_is_here(void)
     return farewell_is_here;
 }
 
-/* Somebody tells and waits for no fence, or no longer: so does this rank, if it is here. */
+/*
+ * The sender does not wait for the launcher's fence, or has stopped waiting. So this rank announces
+ * itself, too, if it is in its last nixl_finalize().
+ */
 static void farewell_take(const struct nxr_control_source *source,
                           const union nxr_wire_message *message)
 {
@@ -122,7 +125,10 @@ void nxr_farewell_look(void)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-/* Tell a rank what it was not told yet, unless nothing leads there. False: it is not linked yet. */
+/*
+ * Tell a rank what it has not been told yet, unless it cannot be reached. False: it is not linked
+ * yet.
+ */
 static bool farewell_tell(int rank)
 {
     struct nxr_peer *peer = rank >= 0 && rank != nxr_job.rank ? nxr_peer_get_locked(rank) : NULL;
@@ -148,7 +154,7 @@ static bool farewell_tell(int rank)
     return true;
 }
 
-/* Has everybody been told who is to be told by this rank? */
+/* Tell all ranks that this rank has to tell. True: all have been told. */
 static bool farewell_tell_all(void)
 {
     int node = nxr_node_of(nxr_job.rank), leader = nxr_neighbour_leader();
@@ -176,7 +182,7 @@ static void tell_again(void)
     }
 }
 
-/* Nothing leads to it, from here or from the leader of this host. */
+/* It cannot be reached, from here or from the leader of this host. */
 static bool is_out_of_reach(int rank)
 {
     const struct nxr_peer *peer = nxr_job.peers[rank];
@@ -200,7 +206,7 @@ static bool have_all_come(void)
     int leader = nxr_neighbour_leader();
 
     if (leader != nxr_job.rank && is_out_of_reach(leader)) {
-        return true; /* nobody would tell this rank */
+        return true; /* no rank would tell this one */
     }
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (is_awaited(rank)) {
@@ -252,7 +258,7 @@ void nxr_farewell_stop(void)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* On a thread of the launcher's client. */
+/* Runs on a thread of the PMIx client, or of the caller. */
 static void farewell_fence_ended(int status, void *arg)
 {
     pthread_mutex_lock(&fence_lock);
@@ -281,7 +287,10 @@ static void end_fence(void)
     pthread_mutex_unlock(&fence_lock);
 }
 
-/* The fence is at its end, or will be of no use: engines differ in what one does after a death. */
+/*
+ * The fence has ended, or its result cannot be used: engines differ in what a fence does after a
+ * death.
+ */
 static bool is_fence_over(void *arg)
 {
     (void)arg;
@@ -305,7 +314,7 @@ static void say_so(void)
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
-/* "ranks 1, 3" or "ranks 1, 2, ... and 40 more": those that have not come, as far as is known. */
+/* "ranks 1, 3" or "ranks 1, 2, ... and 40 more": those known to be missing. */
 static void name_missing(char *text, size_t nbytes)
 {
     int n = 0, used = 0;
@@ -331,7 +340,7 @@ static bool has_told(void *arg)
     return atomic_load_explicit(&has_told_left, memory_order_acquire);
 }
 
-/* The others go on without this rank, and hear of it. */
+/* Tell the others that this rank leaves; they continue without it. */
 static void leave_alone(void)
 {
     pthread_mutex_lock(&nxr_job.lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who watches whom; the rules stand in neighbour.h. Lock: job.lock. */
+/* Which rank watches which; neighbour.h describes the rules. Lock: job.lock. */
 #include "config.h"
 
 #include "control/neighbour.h"
@@ -13,11 +13,11 @@
 #include "control/wire.h"
 #include "util/clock.h"
 
-/* After init: a short job never makes these links. */
+/* The watch begins this long after init, so that a short job never makes these links. */
 #define DELAY_NS (200 * NXR_MS)
 
 static int64_t begin_at = -1; /* -1: not decided */
-static bool must_mend;        /* somebody that was watched is no more */
+static bool must_mend;        /* a peer has ended: choose again which ranks to watch */
 static int neighbour = -1;    /* the next rank of this host */
 
 static bool is_living(int rank)
@@ -167,7 +167,7 @@ static void neighbour_tell_host(int dead_rank)
     }
 }
 
-/* Tell the hosts beside. */
+/* Tell the leaders of the hosts beside this one. */
 static void tell_beside(int dead_rank)
 {
     neighbour_tell(nxr_neighbour_leader_beside(1), dead_rank);
@@ -177,8 +177,8 @@ static void tell_beside(int dead_rank)
 /* ---- mending the rings ----------------------------------------------------------------------- */
 
 /*
- * The ranks between this one and its neighbour are dead, and this rank is the one that reports them
- * to the host. It may have heard of a death from elsewhere, before it watched that rank.
+ * The ranks between this one and its neighbour have ended, and it is this rank that reports their
+ * deaths to the host. It may have heard of a death from elsewhere before it watched that rank.
  */
 static void report_skipped(void)
 {
@@ -196,7 +196,7 @@ static void report_skipped(void)
     }
 }
 
-/* Watch the ranks that follow from the known deaths, and no others. */
+/* Watch exactly the ranks that the known deaths imply. */
 static void mend(void)
 {
     unwatch_all();
@@ -232,7 +232,10 @@ int64_t nxr_neighbour_tick(int64_t now)
 
 /* ---- leaving, and the end of a peer ---------------------------------------------------------- */
 
-/* The one who tells the others when this rank leaves: of this host, else beside; -1: none. */
+/*
+ * The rank that tells the others when this rank leaves: one of this host, else the leader beside;
+ * -1: none.
+ */
 static int heir(void)
 {
     for (int rank = 0; rank < nxr_job.size; rank++) {

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who watches whom for all, so that every rank hears of every death. On each host the ranks watch
- * each other in a ring: each keeps a link to the next living one, and when that dies tells the
- * others of the host and watches the one behind. The lowest living rank of a host is its leader;
- * the leaders watch each other in a ring, too, and pass on to both sides what they hear. Nothing is
- * elected: everybody computes the same from the deaths that it knows. All functions: caller holds
- * job.lock.
+ * Which rank watches which on behalf of all, so that every rank learns of every death. On each host
+ * the ranks watch each other in a ring: each keeps a link to the next living one. When that one
+ * dies, it tells the others of the host and watches the one after it. The lowest living rank of a
+ * host is its leader. The leaders watch each other in a ring, too, and forward what they learn to
+ * both sides. There is no election: each rank computes this from the deaths that it knows. All
+ * functions: caller holds job.lock.
  */
 #ifndef NXR_CONTROL_NEIGHBOUR_H
 #define NXR_CONTROL_NEIGHBOUR_H
 
 #include "core/job.h"
 
-/* Begin or mend the watch; when to look again. */
+/* Begin or repair the watch. Returns when to call again. */
 int64_t nxr_neighbour_tick(int64_t now);
 
-/* A peer is no more; its state is set. */
+/* A peer has died or left; its state is set. */
 void nxr_neighbour_peer_ended(const struct nxr_peer *peer);
 
-/* A peer that is linked now may have to be told of deaths. */
+/* A peer is linked now: report the deaths that it has not been told. */
 void nxr_neighbour_linked(struct nxr_peer *peer);
 
 /*
- * Tell that this rank leaves before the others: to all who are linked, and to one who tells the
- * others. False: that one is not linked yet.
+ * Announce that this rank leaves before the others: to all linked peers, among them one that
+ * forwards it to the rest. False: that one is not linked yet; nothing was sent.
  */
 bool nxr_neighbour_tell_left(void);
 
-/* A rank has said so. */
+/* A rank has announced that. */
 void nxr_neighbour_heard_left(int rank);
 
 /*
- * A rank on another host, watched for all, does not answer for a while: perhaps its host is gone,
- * and the other ranks there are looked at before the bound is over.
+ * A rank on another host that this one watches on behalf of all has not answered for a while. Its
+ * host may be gone, so watch all living ranks of that host before the bound expires.
  */
 void nxr_neighbour_suspect(int rank);
 
 /*
- * The leader of this host, and that of the next host in a direction, 1 or -1, that has one; -1:
- * there is no other host.
+ * The leader of this host, and that of the next host with one in `direction`, 1 or -1. -1: there is
+ * none.
  */
 int nxr_neighbour_leader(void);
 int nxr_neighbour_leader_beside(int direction);

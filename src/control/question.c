@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking, and waiting for the answer. Lock: see question.h. */
+/* Sending a question and waiting for its answer. Lock: see question.h. */
 #include "config.h"
 
 #include "control/question.h"
@@ -10,7 +10,7 @@
 #include "util/clock.h"
 #include "core/wait.h"
 
-/* A question under way, on the stack of whoever asks. */
+/* A question under way, on the stack of the asking thread. */
 struct question {
     struct nxr_list link;
     struct nxr_peer *peer;
@@ -65,7 +65,7 @@ static bool question_is_answered(void *arg)
            nxr_peer_is_lost(question->peer);
 }
 
-/* Send the question; the link is known. False: nothing leads to the rank. */
+/* Send the question once the link's state is known. False: the rank cannot be reached. */
 static bool question_send(struct question *question)
 {
     struct nxr_peer *peer = question->peer;

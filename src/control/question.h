@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions that another rank's service thread answers at once, whatever its program does: a
- * message with a number, and an answer with the same number. Lock: job.lock guards the list of
- * questions; the answer is waited for without it.
+ * Questions that another rank's service thread answers at once, whatever its program does. A
+ * question is a message with a number; its answer has the same number. Lock: job.lock guards the
+ * list of questions; the wait for the answer does not hold it.
  */
 #ifndef NXR_CONTROL_QUESTION_H
 #define NXR_CONTROL_QUESTION_H
@@ -14,12 +14,12 @@ union nxr_wire_message;
 /*
  * Connect to a peer, send it *message, which is a struct nxr_wire_question, and wait for the
  * answer. NIXL_OK: *message is the answer. NIXL_ERR_PEER_LOST; NIXL_ERR_UNSUPPORTED: no transport
- * reaches it; NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS where timeout_ns is 0. Any thread, without
+ * reaches it; NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS if timeout_ns is 0. Any thread, without
  * job.lock.
  */
 int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int64_t timeout_ns);
 
-/* The peer is dead, and answers nothing any more. Caller holds job.lock. */
+/* The peer has died: end its questions with NIXL_ERR_PEER_LOST. Caller holds job.lock. */
 void nxr_questions_end(struct nxr_peer *peer);
 
 extern const struct nxr_subsystem nxr_question_subsystem;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checking what comes over the socket. One table says what each type must look like. No state. */
+/*
+ * Checks of received messages. One table holds the required size and descriptors of each type. No
+ * state.
+ */
 #include "config.h"
 
 #include "control/wire.h"
@@ -68,7 +71,10 @@ bool nxr_key_is_sound(const struct nxr_key *key)
            key->is_registered <= 1 && key->addr <= UINT64_MAX - key->nbytes;
 }
 
-/* Host memory comes with a descriptor if it was allocated, device memory as its export says. */
+/*
+ * Is the key sound? Host memory has a descriptor if it was allocated; for device memory its export
+ * decides.
+ */
 static bool is_key(const struct nxr_wire_key *message, int n_fds)
 {
     const struct nxr_key *key = &message->key;
@@ -81,7 +87,7 @@ static bool is_key(const struct nxr_wire_key *message, int n_fds)
                                       : (n_fds == 1) == nxr_export_has_fd(&message->export);
 }
 
-/* Ranks of the job, told as a part of it. */
+/* Are all of these ranks of the job, in an aligned window? */
 static bool wire_is_leaving(const struct nxr_wire_leaving *leaving, int size)
 {
     if (leaving->first < 0 || leaving->first >= size ||
@@ -104,7 +110,10 @@ static bool is_outcome(int status)
 #undef IS_STATUS
 }
 
-/* An outcome that a team call can have in a job of that size. A loss names who is lost. */
+/*
+ * Is this an outcome that a team call can have in a job of that size? A loss must name the lost
+ * rank.
+ */
 static bool is_verdict(const struct nxr_verdict *verdict, int size)
 {
     bool is_loss = verdict->status == NIXL_ERR_PEER_LOST;
@@ -113,7 +122,7 @@ static bool is_verdict(const struct nxr_verdict *verdict, int size)
            verdict->rank < size && verdict->has_left <= (is_loss ? 1u : 0u);
 }
 
-/* What of the type's own fields is wrong, or NULL. */
+/* What is wrong with the type's own fields, or NULL. */
 static const char *wire_check_body(const union nxr_wire_message *message, int n_fds, int size)
 {
     switch (message->header.type) {

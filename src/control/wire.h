@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages between the service threads of two ranks on one host, over a Unix socket that keeps
- * message borders. Fixed layouts; nxr_wire_parse() is the only way in. What a message may do
- * depends on the greeting: before a valid HELLO nothing else is taken.
+ * message boundaries. Layouts are fixed, and every message received passes nxr_wire_parse(). Before
+ * a valid HELLO no other message is accepted.
  */
 #ifndef NXR_CONTROL_WIRE_H
 #define NXR_CONTROL_WIRE_H
@@ -14,23 +14,23 @@
 #define NXR_WIRE_VERSION 3u
 #define NXR_WIRE_MAX_FDS 2
 
-#define NXR_WIRE_LEAVING_RANKS 256 /* that one message speaks of */
+#define NXR_WIRE_LEAVING_RANKS 256 /* covered by one message */
 
 enum nxr_wire_type {
-    NXR_WIRE_HELLO = 1, /* who speaks, and the secret; descriptors: control page, event fd */
+    NXR_WIRE_HELLO = 1, /* the sender and the secret; descriptors: control page, event fd */
     NXR_WIRE_WELCOME,   /* the answer; the same descriptors */
     NXR_WIRE_RESOLVE,   /* tell me the key of your region of this name, once there is one */
     NXR_WIRE_KEY,       /* the answer; a descriptor for allocated memory */
-    NXR_WIRE_CLOSED,    /* my region that you have the key of is closed */
+    NXR_WIRE_CLOSED,    /* a region whose key you have is closed */
     NXR_WIRE_DEATH,     /* a rank has died, or left before the others */
     NXR_WIRE_RING_FD,   /* signal your own event fd: I keep no descriptor of it */
     NXR_WIRE_BOUNCE,    /* serve this bounce buffer; its descriptor */
-    NXR_WIRE_WORK,      /* look at the bounce buffer again, and at words that are asked for */
-    NXR_WIRE_LEAVING,   /* these ranks have come to their last nixl_finalize() */
-    NXR_WIRE_PROBE,     /* have you a region of this name now? As RESOLVE */
+    NXR_WIRE_WORK,      /* check the bounce buffer again, and the words asked for */
+    NXR_WIRE_LEAVING,   /* these ranks have reached their last nixl_finalize() */
+    NXR_WIRE_PROBE,     /* do you have a region of this name now? Layout of RESOLVE */
     NXR_WIRE_PROBED,    /* the answer */
-    NXR_WIRE_PROPOSE,   /* what shall the verdict on a team call be at your place? */
-    NXR_WIRE_DECIDED,   /* the answer: what it is */
+    NXR_WIRE_PROPOSE,   /* a verdict on a team call, for the receiver to decide */
+    NXR_WIRE_DECIDED,   /* the answer: the verdict decided */
     NXR_WIRE_N_TYPES
 };
 
@@ -44,11 +44,11 @@ struct nxr_wire_header {
 
 struct nxr_wire_hello {
     struct nxr_wire_header header;
-    unsigned char secret[NXR_SECRET_NBYTES]; /* of the receiver's card; zeros in WELCOME */
-    struct nxr_card card;                    /* the sender's: it can be connected to again */
+    unsigned char secret[NXR_SECRET_NBYTES]; /* from the receiver's card; zeros in WELCOME */
+    struct nxr_card card;                    /* the sender's, to connect back to it */
 };
 
-/* How all questions that are answered at once, and their answers, begin (question.h). */
+/* The head of all questions that are answered at once, and of their answers (question.h). */
 struct nxr_wire_question {
     struct nxr_wire_header header;
     uint64_t ask; /* comes back in the answer */
@@ -77,7 +77,7 @@ struct nxr_wire_closed {
 struct nxr_wire_death {
     struct nxr_wire_header header;
     int32_t dead_rank;
-    uint32_t has_left; /* 1: by nixl_finalize(); 0: it has died */
+    uint32_t has_left; /* 1: it left by nixl_finalize(); 0: it has died */
 };
 
 struct nxr_wire_bounce {
@@ -89,7 +89,7 @@ struct nxr_wire_leaving {
     struct nxr_wire_header header;
     int32_t first; /* a multiple of NXR_WIRE_LEAVING_RANKS */
     uint32_t unused;
-    uint64_t ranks[NXR_WIRE_LEAVING_RANKS / 64]; /* bit i of the first: rank first + i */
+    uint64_t ranks[NXR_WIRE_LEAVING_RANKS / 64]; /* bit i: rank first + i */
 };
 
 struct nxr_wire_probed {
@@ -102,7 +102,7 @@ struct nxr_wire_probed {
 /* How a team call has ended, or shall end, for all members (collective/agreement.h). */
 struct nxr_verdict {
     int32_t status;    /* NIXL_OK or an error */
-    int32_t rank;      /* who is lost, or has failed; -1: nobody */
+    int32_t rank;      /* the rank that is lost or has failed; -1: none */
     uint32_t has_left; /* 1: the lost rank left by nixl_finalize(); 0: it has died, or no loss */
     uint32_t unused;
 };
@@ -110,7 +110,7 @@ struct nxr_verdict {
 struct nxr_wire_verdict { /* PROPOSE, DECIDED */
     struct nxr_wire_header header;
     uint64_t ask;
-    uint64_t call; /* its number; 0 in DECIDED */
+    uint64_t call; /* the call's number; 0 in DECIDED */
     struct nxr_verdict verdict;
 };
 
@@ -131,18 +131,18 @@ union nxr_wire_message {
 /* Make `message` an empty one of this type, with the header filled in. */
 void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type);
 
-/* What a card says of the versions that ranks of one host need alike: bits of its flags. */
+/* The card flags that state the versions which ranks of one host must share. */
 uint32_t nxr_wire_card_flags(void);
 
 /*
- * Does the rank of that card speak with ranks of its host as this library does? Else one line in
- * `why`.
+ * Does the rank of that card use the same versions between ranks of one host as this library? If
+ * not, one line in `why`.
  */
 bool nxr_wire_is_common(const struct nxr_card *card, char *why, size_t why_nbytes);
 
 /*
  * Check bytes from a socket, for a job of `size` ranks. NIXL_OK and the message, or
- * NIXL_ERR_TRANSPORT and one line in `why`.
+ * NIXL_ERR_TRANSPORT and one line in *why_p.
  */
 int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
                    union nxr_wire_message *message_p, const char **why_p);

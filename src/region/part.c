@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts: making them, letting them go, and the pointers to them that were given out. The life of a
- * part stands in region.h; how it is asked for, in part_ask.c. Lock: job.lock.
+ * Making and retiring parts, and the pointers to them that were given out. region.h describes the
+ * life of a part; part_ask.c asks owners for parts. Lock: job.lock.
  */
 #include "config.h"
 
@@ -20,14 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNMAP_RETRY (10 * NXR_MS) /* a stale part is still being copied from or to */
+#define UNMAP_RETRY (10 * NXR_MS) /* while a stale part is still being copied from or to */
 
 static struct nxr_handle_cache part_handles =
     NXR_HANDLE_CACHE(part_handles, struct nxr_region_part, link, 256);
 static struct nxr_list closing = {&closing, &closing}; /* stale, mapping not yet undone */
 static struct nxr_list part_mapped = {&part_mapped, &part_mapped}; /* n_maps > 0 */
 
-/* Ready parts by their owner and its number for them: what an owner closes is found at once. */
+/* Ready parts, hashed by owner and the owner's region id, to find at once what an owner closes. */
 #define N_BUCKETS 4096
 static struct nxr_list part_ready[N_BUCKETS]; /* all zeros: never used */
 
@@ -48,7 +48,7 @@ struct nxr_region_part *nxr_part_new(void)
     return part;
 }
 
-/* Undo the mapping if no thread of ours copies; false: later. */
+/* Close the part at its transport unless it is in use. False: try again later. */
 static bool try_close(struct nxr_region_part *part)
 {
     if (part->is_open && (part->n_maps > 0 || nxr_guard_is_busy_here(&part->part) ||
@@ -62,7 +62,7 @@ static bool try_close(struct nxr_region_part *part)
     return true;
 }
 
-/* No new use from here on; what is in flight ends by itself. */
+/* Prevent new use; copies in flight end by themselves. */
 static void invalidate(struct nxr_region_part *part)
 {
     atomic_store_explicit(&part->part.generation, 0, memory_order_seq_cst);
@@ -113,7 +113,10 @@ void nxr_part_ready(struct nxr_region_part *part)
     nxr_list_append(part_bucket_of(part->rank, part->part.id), &part->link);
 }
 
-/* A ready part becomes stale: the owner closed it. Its mapping goes as soon as nobody copies. */
+/*
+ * A ready part becomes stale: the owner has closed it or died. It is unmapped once it is no longer
+ * in use.
+ */
 static void make_stale(struct nxr_region_part *part)
 {
     nxr_list_remove(&part->link);
@@ -153,7 +156,7 @@ void nxr_region_take_map(struct nxr_region_part *part)
     }
 }
 
-/* A part of this rank's own memory at `addr` that pointers were given out to; or NULL. */
+/* A part of this rank's own memory at `addr` to which pointers are given out; or NULL. */
 static struct nxr_region_part *find_holder(const void *addr)
 {
     struct nxr_list *link, *after;
@@ -168,7 +171,7 @@ static struct nxr_region_part *find_holder(const void *addr)
     return NULL;
 }
 
-/* Own shared memory that is closed: to a holder of a pointer to it, or back to the system. */
+/* Own shared memory is closed: pass it to a part with pointers to it, or free it. */
 static void inherit_or_free(void *addr, size_t mapped_nbytes)
 {
     struct nxr_region_part *holder = find_holder(addr);
@@ -181,7 +184,8 @@ static void inherit_or_free(void *addr, size_t mapped_nbytes)
 }
 
 /*
- * The last pointer of a part came back: memory that its owner left to it goes to the next holder.
+ * The last pointer to a part was returned: memory it has inherited goes to the next holder, or is
+ * freed.
  */
 static void part_give_back(struct nxr_region_part *part)
 {

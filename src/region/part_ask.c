@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking owners for parts: the question, what comes back, and the waiting for it. Lock: job.lock,
- * but for the waiting itself.
+ * Asking owners for parts: the question, its answer, and the wait for it. Lock: job.lock, except
+ * during the wait.
  */
 #include "config.h"
 
@@ -33,7 +33,7 @@ static void part_failed(struct nxr_region_part *part, int status)
     nxr_wake_self();
 }
 
-/* The part of a peer on this host: where it says whether it is still open. */
+/* Set where a peer on this host shows whether the part is still open. */
 static void enter_locally(struct nxr_part *open, const struct nxr_peer *peer)
 {
     open->guard_index = peer->guard_index;
@@ -42,9 +42,9 @@ static void enter_locally(struct nxr_part *open, const struct nxr_peer *peer)
 }
 
 /*
- * Open with what serves the peer, but device memory of this host by device copies: the own at once,
- * a peer's with the first transport for its kind that can. What that one says of itself stays in
- * the note.
+ * Open with the transport that serves the peer. Exception: device memory on this host is opened for
+ * device copies, this rank's own directly, a peer's with the first transport that can open its
+ * kind. The note keeps what the transport reports.
  */
 static int open_part(struct nxr_part *open, int fd)
 {
@@ -72,7 +72,7 @@ static int open_part(struct nxr_part *open, int fd)
     return open->transport->part_open(open, fd);
 }
 
-/* The key came, with the memory behind `fd`, or with what the networks know of it. */
+/* The key has arrived, with the memory behind `fd`, or with the networks' state of it in `net`. */
 static void part_came(struct nxr_region_part *part, const struct nxr_key *key,
                       const struct nxr_export *export, int fd, struct net_part *net)
 {
@@ -106,7 +106,7 @@ static void part_came(struct nxr_region_part *part, const struct nxr_key *key,
     nxr_wake_self();
 }
 
-/* The part that waits for that answer; NULL: none any more. */
+/* The part that waits for that answer; NULL: none does any more. */
 static struct nxr_region_part *find_asking(struct nxr_peer *peer, uint64_t ask)
 {
     struct nxr_list *link, *after;
@@ -207,7 +207,7 @@ static struct nxr_part_chunk *get_chunk(struct nixl_region *region, int rank)
     return atomic_load(slot);
 }
 
-/* Is this part of no further use, as far as can be told without asking? */
+/* Is this part known to be of no further use, without asking its owner? */
 static bool is_worn(struct nxr_region_part *part)
 {
     int state = atomic_load(&part->state);
@@ -309,10 +309,10 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
         status = nxr_wait(part_ask_is_answered, part, left_ns);
         if (timeout_ns != 0 && timeout_ns != NIXL_FOREVER) {
             left_ns = deadline - nxr_now_ns();
-            left_ns = left_ns > 0 ? left_ns : 1; /* 0 would be a test, not a wait that is over */
+            left_ns = left_ns > 0 ? left_ns : 1; /* 0 would test instead of timing out */
         }
         state = atomic_load_explicit(&part->state, memory_order_acquire);
-        /* Closed again as soon as its key had come: wait for the next one. */
+        /* Closed again as soon as its key had arrived: wait for the next one. */
     } while (status == NIXL_OK && renew && state == NXR_PART_STALE);
     if (status == NIXL_INPROGRESS) {
         return status;

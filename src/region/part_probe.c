@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking whether a rank has published a region at this moment. Unlike the question for a key, this
- * one is answered at once, whatever the answer. No lock of its own.
+ * Asking whether a rank has published a region at this moment. Unlike the request for a key, this
+ * is always answered at once. No lock of its own.
  */
 #include "config.h"
 
@@ -43,7 +43,7 @@ static int fail_probe(const char *operation, struct nxr_peer *peer, const char *
     }
 }
 
-/* Its key is known here, and its owner has not closed it, as far as it has told. */
+/* Is its key known here, and has its owner not closed it as far as is known? */
 static bool part_probe_is_open(const struct nxr_part *part)
 {
     return part != NULL &&

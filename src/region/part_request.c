@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 /*
- * Let the request wait for its part. NIXL_INPROGRESS: it does. NIXL_OK: the part has just come, and
- * op->part is set.
+ * Make the request wait for its part. NIXL_INPROGRESS: it waits. NIXL_OK: the part is ready by now,
+ * and op->part is set. Otherwise a failure, which is recorded.
  */
 static int part_request_await(struct nixl_req *req, struct nixl_region *region, int rank,
                               struct nxr_op *op)

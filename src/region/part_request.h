@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests for operations whose part is possibly not there yet. */
+/* Requests for operations whose part may not be ready yet. */
 #ifndef NXR_REGION_PART_REQUEST_H
 #define NXR_REGION_PART_REQUEST_H
 
@@ -7,9 +7,9 @@
 #include "region/region.h"
 
 /*
- * Make a request for an operation on the part of that rank, which is asked for if need be. It
- * begins now, or when the part is ready. op->part is not read; `after` may be NULL. NIXL_INPROGRESS
- * and the request; or a failure, and none.
+ * Make a request for an operation on the part of that rank, asking the owner for the part if need
+ * be. The request begins now, or when the part is ready. op->part is not read; `after` may be NULL.
+ * NIXL_INPROGRESS and *req_p is the request; otherwise a failure and no request.
  */
 int nxr_region_request(const char *operation, struct nixl_region *region, int rank,
                        const struct nxr_req_owner *owner, const struct nxr_op *op,

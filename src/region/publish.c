@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names and keys of own regions: a search tree by name, numbers from a free list. Lock: job.lock.
+ * Names and keys of this rank's regions: a search tree by name, and ids from a free list. Lock:
+ * job.lock.
  */
 #include "config.h"
 
@@ -22,17 +23,17 @@ struct parked_ask {
     struct nxr_list conn_link; /* of what is parked on the connection */
     struct nxr_list link;      /* of parked */
     struct nxr_peer *peer;
-    struct nxr_conn *conn; /* NULL: it came over a network */
+    struct nxr_conn *conn; /* NULL: it arrived over a network */
     uint64_t ask;
     char name[NIXL_NAME_MAX + 1];
 };
 
 static void *tree; /* struct nxr_published by name */
 static struct nxr_list publish_parked = {&publish_parked, &publish_parked};
-static struct nxr_own_memory own[NXR_N_REGION_IDS]; /* set before the generation is, read after */
-static uint32_t free_ids[NXR_N_REGION_IDS];         /* numbers that were given back, a stack */
+static struct nxr_own_memory own[NXR_N_REGION_IDS]; /* set before the generation, read after it */
+static uint32_t free_ids[NXR_N_REGION_IDS];         /* ids that were given back, a stack */
 static uint32_t n_free_ids;
-static uint32_t n_used_ids; /* numbers from here on were never used */
+static uint32_t n_used_ids; /* ids from here on were never used */
 static uint64_t last_generation;
 
 /* What makes regions whose names begin with that character when they are asked for. */
@@ -222,7 +223,7 @@ static void publish_take_resolve(const struct nxr_control_source *source,
     nxr_publish_ask(source, message->resolve.ask, message->resolve.name);
 }
 
-/* A peer asks whether there is a region of that name now: it is answered at once. */
+/* A peer asks whether there is a region of that name now. Answer at once. */
 static void publish_take_probe(const struct nxr_control_source *source,
                                const union nxr_wire_message *question)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The own regions of this rank: names, keys, and who has asked for them. A peer that asks for a
- * name that is not there yet is parked until it is. All functions: caller holds job.lock.
+ * The regions of this rank: names, keys, and the ranks that have asked for them. A question about a
+ * name that is not published yet is parked until it is. All functions: caller holds job.lock.
  */
 #ifndef NXR_REGION_PUBLISH_H
 #define NXR_REGION_PUBLISH_H
@@ -12,24 +12,27 @@
 struct nxr_memory;
 struct nxr_net_published;
 
-/* An own region that peers may reach. */
+/* A region of this rank that peers may reach. */
 struct nxr_published {
     struct nxr_key key;
     struct nxr_export export;
-    int fd;                        /* to hand out with the key, or -1 */
-    unsigned char *openers;        /* bit per rank that has the key; made with the first */
-    struct nxr_net_published *net; /* what networks know of it (net/key.c); NULL: nothing */
+    int fd;                        /* to send with the key, or -1 */
+    unsigned char *openers;        /* one bit per rank that has the key; made for the first */
+    struct nxr_net_published *net; /* the networks' state of it (net/key.c); NULL: none */
     char name[];
 };
 
 /*
- * Publish under a new region number and generation. The memory's descriptor becomes the
- * publication's on success. NIXL_OK, NIXL_ERR_NAME_IN_USE, NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY.
+ * Publish under a new region id and generation. On success the publication owns the memory's
+ * descriptor. NIXL_OK, NIXL_ERR_NAME_IN_USE, NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY.
  */
 int nxr_publish(const char *name, const struct nxr_memory *memory,
                 struct nxr_published **published_p);
 
-/* Where the own region with that number lies. For whoever has entered it: without job.lock. */
+/*
+ * The memory of this rank's region with that id. For a caller that has entered the region: without
+ * job.lock.
+ */
 struct nxr_own_memory {
     char *addr;
     uint64_t nbytes;
@@ -37,13 +40,16 @@ struct nxr_own_memory {
 };
 struct nxr_own_memory nxr_publish_memory(uint32_t id);
 
-/* The own region of that name, or NULL. */
+/* The region of this rank with that name, or NULL. */
 struct nxr_published *nxr_publish_find(const char *name);
 
-/* Revoke: the generation is cleared, the name is free, and peers that have the key are told. */
+/*
+ * Revoke: clears the generation, frees the name, and tells the peers that have the key, unless this
+ * rank is leaving.
+ */
 void nxr_publish_revoke(struct nxr_published *published);
 
-/* Give back number and memory, after all copies have ended. Closes fd. */
+/* Free the publication and its id, after all copies have ended. Closes fd. */
 void nxr_publish_free(struct nxr_published *published);
 
 /*
@@ -63,7 +69,7 @@ void nxr_publish_unpark_remote(const struct nxr_peer *peer);
 /* Forget everything (last finalize). */
 void nxr_publish_reset(void);
 
-/* Register what takes questions for own regions. */
+/* Register the handlers of questions about this rank's regions. */
 void nxr_publish_register(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Region handles and the public calls on them. Lock: job.lock guards the lists; a handle's own part
- * is constant while it is open.
+ * Region handles and the public calls on them. Lock: job.lock guards the lists; the fields of a
+ * handle for this rank's own memory are constant while it is open.
  */
 #include "config.h"
 
@@ -126,7 +126,10 @@ static int region_check_params(const char *operation, size_t nbytes,
     return NIXL_OK;
 }
 
-/* A handle with an own part; `memory` is given away, or given back. */
+/*
+ * Make a handle with memory of this rank. On success the handle owns `memory`; on failure `memory`
+ * is released.
+ */
 static int region_publish(const char *operation, const char *name, struct nxr_memory *memory,
                           struct nixl_region **region_p)
 {
@@ -159,7 +162,7 @@ static int region_publish(const char *operation, const char *name, struct nxr_me
     return status;
 }
 
-/* Kinds that NIXL_MEM_AUTO tries, the best first; the last one always is there. */
+/* Kinds that NIXL_MEM_AUTO tries, the best first; the last one always exists. */
 static const enum nixl_mem_kind automatic[] = {NIXL_MEM_CUDA, NIXL_MEM_VULKAN, NIXL_MEM_HOST};
 #define N_AUTOMATIC (sizeof(automatic) / sizeof(automatic[0]))
 
@@ -179,7 +182,7 @@ static int alloc_kind(enum nixl_mem_kind wanted, size_t nbytes,
                              : status;
 }
 
-/* GPU memory where there is a GPU, else host memory, which is told in the region's note. */
+/* GPU memory if there is a GPU, otherwise host memory and the reason in the region's note. */
 static int alloc_auto(size_t nbytes, const struct nixl_mem_params *params,
                       struct nxr_memory *memory_p, struct why *why)
 {
@@ -235,8 +238,8 @@ int nxr_region_alloc_internal(const char *name, size_t nbytes, struct nixl_regio
 }
 
 /*
- * The kind that memory of the user's is registered with. Host memory is taken for what the caller
- * says it is, unless the driver of another kind, already at work in this process, knows better.
+ * The kind with which to register user memory. For NIXL_MEM_HOST the caller is believed, unless a
+ * driver of another kind that is already active in this process knows the address.
  */
 static const struct nxr_memory_kind *
 kind_to_register(void *addr, const struct nixl_mem_params *params, struct why *why)
@@ -385,8 +388,8 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
 }
 
 /*
- * Give back all parts of peers before the first own region is closed: device memory that is open
- * here keeps its owner's close waiting, and the owner may be waiting for this rank in the same way.
+ * Drop all parts of peers before closing the first region of this rank. Device memory that is open
+ * here blocks its owner's close, and this rank's close may be blocked by the owner in the same way.
  */
 static void drop_all_parts(void)
 {
@@ -415,7 +418,7 @@ void nxr_regions_close_all(void)
             pthread_mutex_unlock(&nxr_job.lock);
         }
     }
-    /* Handles of the next init may come from here, with tables of another size. */
+    /* The next init may reuse these handles, with tables of another size. */
     pthread_mutex_lock(&nxr_job.lock);
     nxr_list_for_each (link, after, &region_handles.retired) {
         struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
@@ -429,7 +432,7 @@ void nxr_regions_close_all(void)
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
-/* Can other processes of the host open it? */
+/* Can other processes on the host open it? */
 static bool is_shared(const struct nxr_memory *memory)
 {
     return memory->kind == &nxr_memory_host ? !memory->is_registered
@@ -479,7 +482,7 @@ bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p)
     return is_found;
 }
 
-/* One of the caller's, with an own part that has the address. */
+/* Is it a region of the user's whose local memory contains the address? */
 static bool is_users_at(const struct nixl_region *region, const void *addr)
 {
     return region->published != NULL && !region->is_revoked &&

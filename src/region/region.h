@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions: the handles of this process, and for each the parts of the ranks that it was used with.
+ * Regions: the handles of this process, and for each the parts of the ranks it was used with.
  *
- * A part is made when a rank is first named, asked for, and opened when the key comes; from then on
- * it never changes, but that its generation becomes 0 when it is stale, closed or its owner dead. A
- * region that is used again after that gets a new part. The memory of regions and parts is
- * type-stable and reused late, so that a call on a closed handle finds a closed handle.
+ * A part is made when a rank is first named in a call. Its owner is asked for the key, and the part
+ * is opened when the key arrives. From then on it does not change, except that its generation
+ * becomes 0 when the owner closes the region or dies, or the handle is closed. If the region is
+ * used again after that, it gets a new part. The memory of regions and parts is type-stable and
+ * reused late, so that a call on a closed handle finds a closed handle.
  */
 #ifndef NXR_REGION_REGION_H
 #define NXR_REGION_REGION_H
@@ -30,8 +31,8 @@
 enum nxr_part_state {
     NXR_PART_ASKING, /* the owner has been asked */
     NXR_PART_READY,
-    NXR_PART_STALE,  /* was ready; the owner has closed it */
-    NXR_PART_FAILED, /* cannot be had: `status` */
+    NXR_PART_STALE,  /* was ready; the owner has closed it or died */
+    NXR_PART_FAILED, /* cannot be opened; `status` says why */
 };
 
 struct nxr_region_part {
@@ -43,11 +44,11 @@ struct nxr_region_part {
     uint64_t ask;
     struct nxr_list ask_link; /* of peer->asks */
     struct nxr_list waiting;  /* struct nixl_req: begin when the part is ready */
-    struct nxr_list link;     /* of the ready ones of a bucket, or the closing or retired ones */
+    struct nxr_list link;     /* among the ready ones of a bucket, or the closing or retired ones */
     struct nxr_list map_link; /* of those with n_maps > 0 */
     unsigned n_maps;          /* pointers that nixl_region_map() gave out */
-    size_t inherited_nbytes;  /* own memory that was closed while mapped: freed with the last */
-    bool is_open;             /* transport->part_close() is due */
+    size_t inherited_nbytes;  /* own memory closed while mapped: freed with the last pointer */
+    bool is_open;             /* transport->part_close() is still to be called */
 };
 
 struct nxr_part_chunk {
@@ -58,11 +59,11 @@ struct nixl_region {
     _Atomic uint64_t magic;                 /* NXR_REGION_OPEN while open */
     struct nxr_part_chunk *_Atomic *chunks; /* [ranks / 64], NULL until used */
 
-    /* The own part: constant while open. */
-    struct nxr_memory memory;        /* addr is NULL where there is none */
+    /* This rank's own memory: constant while open. */
+    struct nxr_memory memory;        /* addr is NULL if there is none */
     struct nxr_published *published; /* NULL: none */
 
-    bool is_revoked; /* nixl_region_close() has begun */
+    bool is_revoked; /* nixl_region_close() has started */
     char name[NIXL_NAME_MAX + 1];
     struct nxr_list link; /* of the open, or the retired ones */
 };
@@ -73,7 +74,7 @@ static inline bool nxr_region_is_open(const struct nixl_region *region)
            atomic_load_explicit(&region->magic, memory_order_relaxed) == NXR_REGION_OPEN;
 }
 
-/* Where own memory lies in an open region that other processes can open. */
+/* The place of local memory in an open region of this rank that other processes can open. */
 struct nxr_region_place {
     uint64_t generation;
     uint64_t offset;
@@ -84,7 +85,7 @@ struct nxr_region_place {
  * that can be exported. False: there is none. Any thread. */
 bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_place *place_p);
 
-/* The part of a rank, if it can be used at once; else NULL, for whatever reason. Any thread. */
+/* The part of a rank if it can be used at once; otherwise NULL, for whatever reason. Any thread. */
 static inline struct nxr_part *nxr_region_part(struct nixl_region *region, int rank)
 {
     struct nxr_part_chunk *chunk;
@@ -107,10 +108,10 @@ static inline struct nxr_part *nxr_region_part(struct nixl_region *region, int r
     return &part->part;
 }
 
-/* How the part is reached, in a word. */
+/* The name of the method by which the part is reached. */
 const char *nxr_part_method(const struct nxr_part *part);
 
-/* ... and why not by a better way. Takes job.lock. */
+/* Copy the note that says why no better method is used. Takes job.lock. */
 void nxr_part_copy_note(const struct nxr_part *part, char *text, size_t nbytes);
 
 static inline bool nxr_part_has_range(const struct nxr_part *part, uint64_t offset, size_t nbytes)
@@ -119,28 +120,32 @@ static inline bool nxr_part_has_range(const struct nxr_part *part, uint64_t offs
 }
 
 /*
- * Begin to ask for a rank's part unless that was done; forget a stale one if `renew`.
- * NIXL_OK: *part_p is it, in whatever state. NIXL_ERR_NO_MEMORY. Caller holds job.lock.
+ * Ask for a rank's part, unless that has been done. With `renew` a stale or failed part is
+ * replaced. NIXL_OK: *part_p is it, in whatever state. NIXL_ERR_NO_MEMORY. Caller holds job.lock.
  */
 int nxr_region_want_part(struct nixl_region *region, int rank, bool renew,
                          struct nxr_region_part **part_p);
 
 /*
- * May a call use the region, and the timeout? NIXL_OK, or the failure of `operation`, written down.
+ * May a call use this region and this timeout? NIXL_OK, or the failure, recorded for `operation`.
  */
 int nxr_region_check(const char *operation, const struct nixl_region *region, int64_t timeout_ns);
 
 /*
- * Wait for a rank's part. NIXL_OK: *part_p is ready; else the failure, recorded for `operation`.
+ * Wait for a rank's part. NIXL_OK: *part_p is ready. NIXL_INPROGRESS: it is not, and timeout_ns is
+ * 0. Otherwise the failure, recorded for `operation`.
  */
 int nxr_region_resolve(const char *operation, struct nixl_region *region, int rank, bool renew,
                        int64_t timeout_ns, struct nxr_part **part_p);
 
-/* ... and that has not come, `within` a time of that name: since no connection did, maybe. */
+/*
+ * Record `status` because the part did not arrive `within` the time of that name; the text names a
+ * failed connection if that is the cause. Returns `status`.
+ */
 int nxr_region_fail_unanswered(int status, const char *operation, const struct nixl_region *region,
                                int rank, const char *within);
 
-/* A handle to any name, also the library's own; NULL: no memory. Caller holds job.lock. */
+/* A handle for any name, including the library's own; NULL: no memory. Caller holds job.lock. */
 struct nixl_region *nxr_region_open(const char *name);
 
 /* nixl_region_alloc() of host memory, and nixl_region_open(), for the library's own names, too. */
@@ -150,22 +155,22 @@ int nxr_region_open_internal(const char *name, struct nixl_region **region_p);
 /* Why a part is not ready: records the failure of `operation` and returns its status. */
 int nxr_region_fail_part(const char *operation, const struct nxr_region_part *part);
 
-/* The owner has closed the region: no more use of this part. Any thread, without job.lock. */
+/* The owner has closed the region: stop using this part. Any thread, without job.lock. */
 void nxr_region_mark_stale(struct nxr_part *part);
 
-/* A pointer to the part is given out. Caller holds job.lock. */
+/* Count a pointer to the part that is given out. Caller holds job.lock. */
 void nxr_region_take_map(struct nxr_region_part *part);
 
-/* A pointer that nixl_region_map() gave out comes back. NIXL_OK, NIXL_ERR_INVALID_ARG; job.lock. */
+/* Take back a pointer that nixl_region_map() gave out. NIXL_OK, NIXL_ERR_INVALID_ARG; job.lock. */
 int nxr_region_release_map(int rank, const void *addr);
 
-/* The memory of the open region of this rank that the address lies in; false: there is none. */
+/* The memory of the open region of this rank that contains the address. False: there is none. */
 bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p);
 
-/* Free own memory, or leave it to who has it mapped. Caller holds job.lock. */
+/* Free this rank's memory, or leave it to a part that has it mapped. Caller holds job.lock. */
 void nxr_region_free_memory(struct nxr_memory *memory);
 
-/* Let all parts of a region go. Caller holds job.lock. */
+/* Retire all parts of a region; their waiting requests end as canceled. Caller holds job.lock. */
 void nxr_region_drop_parts(struct nixl_region *region);
 
 /* ---- called by the host layer, with job.lock held -------------------------------------------- */
@@ -173,16 +178,19 @@ void nxr_region_drop_parts(struct nixl_region *region);
 void nxr_region_send_ask(struct nxr_list *ask_link);
 void nxr_region_published(struct nxr_published *published);
 nxr_control_taker nxr_region_take_key;
-/* The same over a network. False: nobody waits for it any more, `net` stays the caller's. */
+/* The same over a network. False: no part waits for it any more, and `net` stays the caller's. */
 bool nxr_region_net_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_key *key,
                              struct net_part *net);
 void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation);
 
-/* All questions to that peer have failed; with NIXL_ERR_PEER_LOST its parts are closed, too. */
+/*
+ * Fail all parts that wait for that peer's answer; nxr_region_peer_lost() also makes its ready
+ * parts stale.
+ */
 void nxr_region_end_asks(struct nxr_peer *peer, int status);
 void nxr_region_peer_lost(struct nxr_peer *peer);
 
-/* Unmap what is stale and no longer used; when to look again. */
+/* Unmap stale parts that are no longer used. Returns when to call again. */
 int64_t nxr_region_tick(int64_t now);
 
 /* Close all regions (last finalize). Without job.lock. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a region is, here and at its owners, and the pages of one that a rank maps. Lock: job.lock
- * for maps.
- */
+/* Queries about a region, here and at its owners, and mapping of parts. Lock: job.lock for maps. */
 #include "config.h"
 
 #include "core/service.h"
@@ -35,7 +32,7 @@ const char *nxr_part_method(const struct nxr_part *part)
     return methods[part->method];
 }
 
-/* The GPU that it lies on, as far as its owner has told. */
+/* The GPU that holds the memory, as far as its owner has reported it. */
 static void fill_device(const struct nixl_region *region, bool is_own, const struct nxr_part *part,
                         char text[NXR_DEVICE_ID_NBYTES])
 {
@@ -92,7 +89,7 @@ int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
     return status;
 }
 
-/* Shared host memory for loads and stores, CUDA memory for kernels. */
+/* Can it be mapped? Shared host memory can, for loads and stores, and CUDA memory, for kernels. */
 static bool is_mappable(const struct nxr_part *part, int rank)
 {
     if (part->key.kind == NIXL_MEM_HOST) {
