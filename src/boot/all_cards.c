@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cards of all ranks, unchecked: each is checked when it is used. They are in nixlrun's answer,
- * or are copied from PMIx one by one, since a rank that leaves PMIx early cannot ask for them
- * later.
+ * The cards of all ranks, unchecked: each is checked when it is used. They lie in nixlrun's answer,
+ * or are copied one by one from PMIx, since a rank that leaves PMIx early cannot get them later.
  *
- * Lock: none. Written while a rank joins, only read from then until it leaves.
+ * Lock: none. Written while this rank joins, and only read from then until it leaves.
  */
 #include "config.h"
 
@@ -25,11 +24,11 @@ struct collection {
     pmix_nspace_t nspace;
     const char *key;
     int size;
-    void *answer; /* in which all lie; NULL: each has memory of its own */
+    void *answer; /* holds all of them; NULL: each has memory of its own */
     struct copy copies[];
 };
 
-static struct collection *cards_cards; /* NULL: none are kept */
+static struct collection *cards_cards; /* NULL: no cards are kept */
 
 static void collection_free(struct collection *collection)
 {

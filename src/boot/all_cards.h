@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cards of all ranks: what nixlrun gives when all have met, or what a rank that leaves PMIx
- * when it has joined has read before. A rank without a card has ended.
+ * The cards of all ranks: given by nixlrun when all ranks have met, or read from PMIx by a rank
+ * that leaves PMIx as soon as it has joined. A rank without a card has ended.
  */
 #ifndef NXR_BOOT_ALL_CARDS_H
 #define NXR_BOOT_ALL_CARDS_H
@@ -11,19 +11,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Read the value of `key` of each rank. PMIX_SUCCESS, or the failure and nothing is kept. */
+/* Read the value of `key` of each rank. PMIX_SUCCESS; on failure nothing is kept. */
 pmix_status_t nxr_all_cards_read(const char *nspace, int size, const char *key, int64_t timeout_ns);
 
 /*
- * Keep an answer of nixlrun (util/meet.h), whose memory is taken over, also on failure. Who has no
- * card is told by nxr_boot_events_tell(). PMIX_SUCCESS, PMIX_ERR_BAD_PARAM, PMIX_ERR_NOMEM.
+ * Keep an answer of nixlrun (util/meet.h). Takes ownership of its memory, also on failure. Ranks
+ * without a card are reported by nxr_boot_events_tell(). PMIX_SUCCESS, PMIX_ERR_BAD_PARAM,
+ * PMIX_ERR_NOMEM.
  */
 pmix_status_t nxr_all_cards_take(void *answer, size_t nbytes, int size);
 
-/* Are there any? */
+/* Are cards kept? */
 bool nxr_all_cards_are_kept(void);
 
-/* The card of a rank as it came; NULL: it has none. */
+/* The card of a rank as received; NULL: it has none. Call only if cards are kept. */
 const void *nxr_all_cards_find(int rank, size_t *nbytes_p);
 
 void nxr_all_cards_drop(void);

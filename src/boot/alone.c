@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process without PMIx is a job of one rank. Where another launcher has started several, each
- * would be rank 0 of 1 without a word: one of them says so, once.
+ * A process without PMIx is a job of one rank. If another launcher has started several processes,
+ * each would silently be rank 0 of 1, so one of them warns, once.
  *
  * Lock: none; the one thread that joins calls it.
  */
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What launchers give their processes: how many there are, and the number of each. */
+/* The variables in which launchers give the number of processes and the index of each. */
 static const struct {
     const char *size, *rank, *launcher, *advice;
 } marks[] = {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who am I, who are the others: the part of PMIx that every engine holds (put, a collecting fence,
- * get), with deadlines of our own, since engines ignore PMIx's. Without a launcher's environment
- * the process is a job of one rank and nothing here talks to anybody.
+ * Joining the job: which rank this is, and the cards of the others. Uses only the part of PMIx that
+ * every engine supports (put, a collecting fence, get), with deadlines of our own, since engines
+ * ignore PMIx's. Without a launcher's environment the process is a job of one rank, and nothing
+ * here communicates.
  */
 #ifndef NXR_BOOT_BOOT_H
 #define NXR_BOOT_BOOT_H
@@ -17,11 +18,11 @@
 struct nxr_boot_info {
     int rank;
     int size;
-    int n_local;    /* ranks of the job on this host, as far as the launcher tells; else size */
-    int local_rank; /* the number among them */
-    int program;    /* the number among the programs of the job; 0 if the launcher does not tell */
+    int n_local;    /* ranks of the job on this host, if the launcher reports it; else size */
+    int local_rank; /* this rank's index among them */
+    int program;    /* index among the programs of the job; 0 if the launcher does not report it */
     uint32_t incarnation;
-    uint64_t mark; /* the same for all ranks of a job, another one for another job; alone: 0 */
+    uint64_t mark; /* the same for all ranks of a job, different for another job; alone: 0 */
     bool is_alone; /* no launcher */
 };
 
@@ -29,20 +30,20 @@ struct nxr_boot_info {
 typedef void nxr_boot_event_fn(int rank);
 
 /*
- * Join. NIXL_OK; NIXL_ERR_TRANSPORT, NIXL_ERR_TIMEOUT with one line in `why` that names the
- * variable or the call.
+ * Join. NIXL_OK; or NIXL_ERR_TRANSPORT, NIXL_ERR_TIMEOUT, or NIXL_ERR_UNSUPPORTED for a rank that
+ * was started again, and one line in `why`.
  */
 int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, size_t why_nbytes);
 
 /*
- * Call `event_fn` for everything that the launcher tells, until nxr_boot_stop(): what it has told
- * since nxr_boot_start() within this call.
+ * Call `event_fn` for every event from the launcher, until nxr_boot_stop(). Events since
+ * nxr_boot_start() are delivered within this call.
  */
 void nxr_boot_listen(nxr_boot_event_fn *event_fn);
 
 /*
- * Publish my card and wait until all living ranks have published theirs. Returns as
- * nxr_boot_start().
+ * Publish this rank's card and wait until all living ranks have published theirs. Returns the same
+ * statuses as nxr_boot_start().
  */
 int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char *why,
                       size_t why_nbytes);
@@ -53,7 +54,10 @@ extern const struct nxr_wireup nxr_boot_wireup;
 /* Leave. Bounded by `timeout_ns`. */
 void nxr_boot_stop(int64_t timeout_ns);
 
-/* Is the launcher nixlrun? It says some things itself that a rank need not say again. */
+/*
+ * Is the launcher nixlrun? It prints some messages itself, which a rank then need not repeat. False
+ * once PMIx has been left.
+ */
 bool nxr_boot_is_nixlrun(void);
 
 /*
@@ -62,12 +66,12 @@ bool nxr_boot_is_nixlrun(void);
 void nxr_boot_abort(int exit_code, const char *why);
 
 /*
- * Ask nixlrun to end the job in order with this code. False: the launcher is another one, or it
- * does not answer.
+ * Ask nixlrun, or the nixlrun-rank before this process, to end the job normally with this code.
+ * False: there is neither, or it does not answer.
  */
 bool nxr_boot_end_job(int exit_code);
 
-/* Ask nixlrun to kill a rank. False as above. */
+/* Ask nixlrun to kill a rank. False: the launcher is another one, or it does not answer. */
 bool nxr_boot_kill(int rank);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of PMIx under a deadline of our own: a late answer finds a heap object that it frees, never
- * a stack.
+ * PMIx calls with a deadline of our own. The state of a call is on the heap, never on a stack, so
+ * that a late answer can free it safely.
  *
- * Lock: that of each call guards what its two holders share.
+ * Lock: each call has a lock for what its two holders share.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* A call in progress. The caller and the answer hold it; the last to release it frees it. */
+/* A call in progress. The caller and the answer each hold it; the last to release it frees it. */
 struct nxr_call {
     pthread_mutex_t lock;
     pthread_cond_t ended;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events from the launcher's server, kept until somebody listens. They come on PMIx's thread. Lock:
- * early_lock guards the listener and what is kept for it.
+ * Events from the launcher's server, kept until a listener is set. They arrive on PMIx's thread.
+ * Lock: early_lock guards the listener and the events kept for it.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@ static pmix_nspace_t own_nspace;
 
 static pthread_mutex_t early_lock = PTHREAD_MUTEX_INITIALIZER;
 static nxr_boot_event_fn *listener;
-static int *early; /* ranks, in the order in which they were told */
+static int *early; /* ranks, in the order of their events */
 static size_t n_early;
 
 /* Caller holds early_lock. */
@@ -103,7 +103,8 @@ static void handle_event(size_t handler, pmix_status_t status, const pmix_proc_t
 }
 
 /*
- * Codes must be named: some servers give a default handler nothing. Not every engine can: no error.
+ * List the codes: some servers send nothing to a default handler. Failures are ignored, since not
+ * every engine supports events.
  */
 void nxr_boot_events_watch(const char *nspace)
 {

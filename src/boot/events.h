@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the launcher's server tells of other ranks, from PMIx_Init on. Until nxr_boot_listen() it is
- * kept: a rank that dies while others join is reported to them when they have joined.
+ * Events about other ranks from the launcher's server, from PMIx_Init on. They are kept until
+ * nxr_boot_listen(): a rank that dies while others join is reported to them once they have joined.
  */
 #ifndef NXR_BOOT_EVENTS_H
 #define NXR_BOOT_EVENTS_H
 
-/* Ask the server for events about this namespace. After PMIx_Init. */
+/* Ask the server for events about this namespace. Call after PMIx_Init. */
 void nxr_boot_events_watch(const char *nspace);
 
-/* That rank has ended, or (-1) the launcher is gone. Any thread. */
+/* Report that a rank has ended, or (-1) that the launcher is gone. Any thread. */
 void nxr_boot_events_tell(int rank);
 
-/* Nobody listens any more, and nothing is kept. */
+/* Remove the listener and drop the events kept. */
 void nxr_boot_events_stop(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ending the job or one rank of it, by the launcher where there is one. No lock, no state. */
+/* Ending the job or one of its ranks, through the launcher if there is one. No lock, no state. */
 #include "config.h"
 
 #include "boot/boot.h"
@@ -20,7 +20,7 @@ void nixl_abort(int exit_code, const char *why)
     struct nxr_signal_guard guard;
 
     exit_code = exit_code != 0 ? exit_code : 1;
-    nxr_signal_guard_begin(&guard); /* nobody may read the line */
+    nxr_signal_guard_begin(&guard); /* stderr may be a closed pipe */
     if (!is_rank) {
         fprintf(stderr, "nixlrun: abort: %s\n", reason);
     } else if (!nxr_boot_is_nixlrun()) {
@@ -46,7 +46,7 @@ void nixl_job_end(int exit_code, const char *why)
     _exit(exit_code);
 }
 
-/* Kill a rank past the launcher, which only works on this host. */
+/* Kill a rank without the launcher, which works only on this host. */
 static int job_end_kill_here(int rank)
 {
     int status;

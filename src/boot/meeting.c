@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for all ranks: by a question to nixlrun, or by PMIx's fence. No state, no lock. */
+/* Waiting for all ranks, by a query to nixlrun or by PMIx's fence. No state, no lock. */
 #include "config.h"
 
 #include "boot/meeting.h"
@@ -14,7 +14,7 @@
 
 /* ---- PMIx's fence ---------------------------------------------------------------------------- */
 
-/* A fence that collects data is the one that is a barrier under every engine. */
+/* Only a fence that collects data is a barrier under every engine. */
 void nxr_meeting_fence(const char *nspace, pmix_op_cbfunc_t ended_fn, void *arg)
 {
     pmix_proc_t everybody;
@@ -42,8 +42,8 @@ static pmix_status_t fence(const char *nspace, int64_t timeout_ns)
 }
 
 /*
- * A rank that dies in a fence, or is still leaving, ends it without that rank for all who are in
- * it. Of a rank that has died nothing else can be known here; who may only be early tries again.
+ * A rank that dies in a fence, or is still leaving, ends the fence early for all that are in it.
+ * The two cases cannot be told apart here: a caller that may only be early tries again.
  */
 pmix_status_t nxr_meeting_by_fence(const char *nspace, bool may_be_early, int64_t timeout_ns)
 {
@@ -70,14 +70,14 @@ pmix_status_t nxr_meeting_by_fence(const char *nspace, bool may_be_early, int64_
 /* ---- by nixlrun ------------------------------------------------------------------------------ */
 
 /*
- * A question and its answer. It has two holders: the thread that waits, perhaps not long enough,
- * and PMIx until it has answered.
+ * A query and its answer. It has two holders: the waiting thread, which may give up first, and PMIx
+ * until it has answered.
  */
 struct question {
     _Atomic int holders;
     struct nxr_call *call;
     pmix_query_t *query;
-    void *answer; /* NULL: none yet, or it was taken */
+    void *answer; /* NULL: none yet, or taken by the caller */
     size_t nbytes;
 };
 
@@ -90,7 +90,7 @@ static void question_release(struct question *question)
     }
 }
 
-/* What is asked, with the own card. NULL: no memory. */
+/* The query, with this rank's card. NULL: no memory. */
 static pmix_query_t *query_new(const pmix_proc_t *self, const void *card, size_t nbytes)
 {
     pmix_byte_object_t object = {.bytes = (char *)(uintptr_t)card, .size = nbytes};
@@ -134,7 +134,7 @@ static struct question *question_new(const pmix_proc_t *self, const void *card, 
     return question;
 }
 
-/* The answer in what came; on PMIx's thread. */
+/* Copy the answer out of the results; on PMIx's thread. */
 static pmix_status_t keep_answer(struct question *question, const pmix_info_t *info, size_t n_info)
 {
     for (size_t i = 0; i < n_info; i++) {
@@ -179,7 +179,7 @@ pmix_status_t nxr_meeting_of_cards(const pmix_proc_t *self, const void *card, si
         return PMIX_ERR_NOMEM;
     }
     status = PMIx_Query_info_nb(question->query, 1, answer_came, question);
-    if (status != PMIX_SUCCESS) { /* PMIx has not taken it: no answer follows */
+    if (status != PMIX_SUCCESS) { /* PMIx has not accepted it: no callback follows */
         nxr_call_ended(status, question->call);
         atomic_fetch_sub(&question->holders, 1);
     }

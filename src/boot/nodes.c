@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hosts of the job. Every engine tells their names (PMIX_NODE_LIST) and the ranks on each
- * (PMIx_Resolve_peers); what else there is differs or is absent. Names of hosts lie in containers,
- * so this says whom to ask and to watch, not who can share memory: that is host/link.c.
+ * The hosts of the job. Every engine provides their names (PMIX_NODE_LIST) and the ranks on each
+ * (PMIx_Resolve_peers); anything else differs between engines or is missing. Host names are
+ * unreliable in containers, so this decides which ranks to ask and to watch; host/link.c finds out
+ * which can share memory.
  *
- * The answer goes to core/node.c. No lock: a rank joins once.
+ * core/node.c keeps the result. No lock: only the joining thread runs this.
  */
 #include "config.h"
 
@@ -18,16 +19,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ASK_NS (5 * NXR_S) /* it has the answer, or never gives one */
+#define ASK_NS (5 * NXR_S) /* a launcher that has not answered by then never will */
 
-/* What is to be asked, and room for the answer. */
+/* The question, and room for the answer. */
 struct question {
     pmix_nspace_t nspace;
     int size;
     int nodes[]; /* -1: not known */
 };
 
-/* Give this number to the ranks on a host. A host of an allocation may have none. */
+/* Give this number to the ranks on a host. Some hosts of an allocation may have no ranks. */
 static void number_ranks(struct question *question, const char *host, int number)
 {
     pmix_proc_t *procs = NULL;
@@ -44,7 +45,9 @@ static void number_ranks(struct question *question, const char *host, int number
     PMIX_PROC_FREE(procs, n_procs);
 }
 
-/* What the launcher tells about this rank, or all (PMIX_RANK_WILDCARD): a text to be freed. */
+/*
+ * The launcher's text for `key` of a rank, or of all (PMIX_RANK_WILDCARD), to be freed; NULL: none.
+ */
 static char *ask_text(const struct question *question, pmix_rank_t rank, const char *key)
 {
     pmix_value_t *value = NULL;
@@ -72,7 +75,7 @@ static bool nodes_is_complete(const struct question *question)
     return true;
 }
 
-/* Give each rank the number of the first one whose host has the same name. */
+/* Give each rank the number of the lowest rank whose host has the same name. */
 static void number_by_names(struct question *question)
 {
     char **names = calloc((size_t)question->size, sizeof(*names));
@@ -97,8 +100,8 @@ static void number_by_names(struct question *question)
 }
 
 /*
- * A question per host is enough, but the peers on a host are not always found by its name where the
- * host calls itself otherwise. Then each rank is asked for.
+ * One query per host should be enough. But if a host calls itself by another name, its ranks may
+ * not be found by the name in the list; then query each rank.
  */
 static pmix_status_t nodes_ask(void *arg)
 {
@@ -120,12 +123,12 @@ static pmix_status_t nodes_ask(void *arg)
 }
 
 /*
- * Number the hosts anew, in the order of their first ranks: so all ranks agree, also if the list
- * was not in one order everywhere. Returns the number of hosts, 0 if a rank has none.
+ * Renumber the hosts in the order of their first ranks, so that all ranks agree even if the list's
+ * order differs between them. Returns the number of hosts; 0: a rank has no host, or no memory.
  */
 static int renumber(int *list, int size)
 {
-    int *firsts = calloc((size_t)size, sizeof(*firsts)); /* of the old number: the new one + 1 */
+    int *firsts = calloc((size_t)size, sizeof(*firsts)); /* by old number: the new number + 1 */
     int n = 0;
 
     for (int rank = 0; firsts != NULL && rank < size; rank++) {

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * Ask the launcher, once per join; `nspace` "" if there is none. Cannot fail: where the launcher
- * does not tell, or not within the time (5 s at most), each rank counts as a host of its own.
+ * Ask the launcher, once per join; `nspace` is "" if there is none. Cannot fail: if the launcher
+ * does not answer, or not within the time (5 s at most), each rank counts as a host of its own.
  */
 void nxr_nodes_read(const char *nspace, int size, int64_t timeout_ns);
 

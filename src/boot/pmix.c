@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The PMIx client: joining, the exchange of cards, leaving. Every call that may block runs under
- * our deadline (call.h). No lock: the one thread that joins and leaves writes what is here.
+ * The PMIx client: joining, the exchange of cards, leaving. Every call that may block runs with our
+ * deadline (call.h). No lock: only the thread that joins and leaves writes this state.
  */
 #include "config.h"
 
@@ -36,7 +36,7 @@
 static pmix_proc_t myself;
 static int job_size;
 static bool is_connected;
-static bool has_left;       /* connected once, and left when all cards were here */
+static bool has_left;       /* was connected, and left PMIx once it had all cards */
 static unsigned n_connects; /* how often this process has joined the job */
 
 static bool is_of_nixlrun(const char *nspace)
@@ -44,7 +44,10 @@ static bool is_of_nixlrun(const char *nspace)
     return strncmp(nspace, "nixlrun.", strlen("nixlrun.")) == 0;
 }
 
-/* PMIx serves nobody else, and does not say so; its folder tells whose it is. */
+/*
+ * A PMIx server refuses other users without saying why; the owner of its directory shows whose it
+ * is.
+ */
 static bool is_of_another_user(void)
 {
     const char *dir = getenv("PMIX_SERVER_TMPDIR");
@@ -82,7 +85,10 @@ static int boot_explain(pmix_status_t status, const char *what, char *why, size_
     return NIXL_ERR_TRANSPORT;
 }
 
-/* Who was in the job, died and was started again would be known to nobody. */
+/*
+ * Refuse a rank that was started again after its process had died: the others could not recognize
+ * it.
+ */
 static int refuse_restarted(char *why, size_t why_nbytes)
 {
     snprintf(why, why_nbytes,
@@ -95,10 +101,10 @@ static int refuse_restarted(char *why, size_t why_nbytes)
 /* ---- joining -------------------------------------------------------------------------------- */
 
 /*
- * PMIx 4.2.3 to 5 look at the whole machine when a client joins: each rank would read its PCI
- * devices, one rank after the other in the kernel, and ask all drivers that hwloc has plugins for.
- * With a topology handed over they do not. That it is NULL lets them look if somebody asks
- * (PMIx_Load_topology), as those before 4.2.3 do.
+ * PMIx 4.2.3 to 5 read the machine's whole topology when a client joins. Each rank would read the
+ * PCI devices, serialized in the kernel, and query every driver that hwloc has a plugin for. If the
+ * client passes a topology, they skip this. A NULL topology still lets them load it on demand
+ * (PMIx_Load_topology), like versions before 4.2.3.
  */
 static pmix_status_t init_pmix(void *unused)
 {
@@ -111,10 +117,11 @@ static pmix_status_t init_pmix(void *unused)
 }
 
 /*
- * By default PMIx's data is in memory that ranks share with the server. The locks in it are counted
- * by the name that the host has for itself: where the engine has another one for it (an address, an
- * alias, a name that two hosts have), ranks wait for each other for ever. Messages have no locks.
- * Our own launcher knows its host by one name.
+ * By default PMIx keeps its data in memory that ranks share with the server. The number of locks in
+ * it depends on the name by which the host knows itself: if the engine uses another name for it (an
+ * address, an alias, a name that two hosts share), ranks wait for each other forever. The "hash"
+ * store uses messages and has no locks. Our own launcher knows its host by one name, so it needs no
+ * change.
  */
 static pmix_status_t init_without_locks(const char *nspace, int64_t timeout_ns)
 {
@@ -137,7 +144,7 @@ static pmix_status_t finalize_pmix(void *unused)
     return PMIx_Finalize(NULL, 0);
 }
 
-/* What an engine does not see of a rank, or not say, nixlrun-rank is told. */
+/* Tell nixlrun-rank what an engine does not notice about a rank, or does not report. */
 static bool tell_rank_link(enum nxr_rank_word_kind kind, int value)
 {
     return nxr_rank_link_tell((unsigned)myself.rank, myself.nspace, kind, value);
@@ -151,7 +158,9 @@ static void stop_pmix(int64_t timeout_ns)
     }
 }
 
-/* A number of the job, whatever integer type the engine gives it; -1 if it gives none. */
+/*
+ * A numeric attribute of the job or of a rank, of whatever integer type; -1: the engine has none.
+ */
 static long job_number(pmix_rank_t rank, const char *key)
 {
     pmix_proc_t proc;
@@ -168,7 +177,7 @@ static long job_number(pmix_rank_t rank, const char *key)
     return status == PMIX_SUCCESS ? number : -1;
 }
 
-/* My number among the `n_local` ranks of my host, if the launcher does not give it. */
+/* This rank's index among the `n_local` ranks of its host, if the launcher does not give it. */
 static int count_local_rank(int rank, int n_local, int size)
 {
     int n = 0;
@@ -182,7 +191,7 @@ static int count_local_rank(int rank, int n_local, int size)
     return n;
 }
 
-/* What the launcher says of this rank among the others. */
+/* Read this rank's place in the job from the launcher. */
 static void boot_read_place(struct nxr_boot_info *info, int64_t timeout_ns)
 {
     long incarnation = job_number(myself.rank, PMIX_REINCARNATION);
@@ -240,8 +249,9 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
 }
 
 /*
- * Some engines end or freeze a job that has lost a rank which still used PMIx. So take what PMIx is
- * needed for and go: all cards. The second fence keeps a rank from leaving while others still read.
+ * Some engines end or freeze a job after the death of a rank that still used PMIx. So read all
+ * cards, which is all that PMIx is needed for, and leave it. The second fence keeps a rank from
+ * leaving while others still read.
  */
 static pmix_status_t leave_early(int64_t timeout_ns)
 {
@@ -274,7 +284,7 @@ static pmix_status_t boot_publish(const struct nxr_full_card *card)
     return status == PMIX_SUCCESS ? PMIx_Commit() : status;
 }
 
-/* nixlrun takes and gives the cards itself. */
+/* Under nixlrun the launcher collects and distributes the cards itself. */
 static pmix_status_t exchange_by_nixlrun(const struct nxr_full_card *card, int64_t timeout_ns)
 {
     void *answer = NULL;
@@ -316,7 +326,7 @@ int nxr_boot_exchange(const struct nxr_full_card *card, int64_t timeout_ns, char
     return NIXL_OK;
 }
 
-/* Who waits at a fence. */
+/* The callback of a fence under way. */
 struct fence {
     nxr_wireup_fence_fn *fence_fn;
     void *arg;
@@ -363,7 +373,7 @@ static void boot_card_came(pmix_status_t status, pmix_value_t *value, void *arg)
     free(ask);
 }
 
-/* The same from the copies. */
+/* The same from the kept cards. */
 static void give_copy(int rank, nxr_wireup_card_fn *card_fn)
 {
     struct nxr_full_card card;
@@ -419,14 +429,17 @@ bool nxr_boot_is_nixlrun(void)
 
 /* ---- the end of the job, or of a rank -------------------------------------------------------- */
 
-/* What is asked of the launcher, on a thread of its own. */
+/* A request to the launcher, made on a thread of its own. */
 struct end_request {
     int exit_code;
     int rank;
     char why[256];
 };
 
-/* Run a request; it is kept when no answer comes in time. False: none has come. */
+/*
+ * Run a request with a copy that is kept if no answer arrives in time. False: it failed or was not
+ * answered.
+ */
 static bool ask_launcher(nxr_call_fn *fn, const struct end_request *request)
 {
     struct end_request *copy = is_connected || has_left ? malloc(sizeof(*copy)) : NULL;
@@ -448,7 +461,7 @@ static pmix_status_t abort_pmix(void *arg)
     const struct end_request *request = arg;
 
     if (has_left) {
-        init_pmix(NULL); /* only for this */
+        init_pmix(NULL); /* connect again, only for this call */
     }
     return PMIx_Abort(request->exit_code, request->why, NULL, 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Telling nixlrun-rank. A socket is opened for each word, so that a rank may close what it likes.
- * No lock: nothing is kept.
+ * Sending messages to nixlrun-rank. A socket is opened for each message, so that the program may
+ * close any descriptor. No lock: there is no state.
  */
 #include "config.h"
 
