@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel says of free memory. No state. */
+/* Available memory as the kernel reports it. No state. */
 #include "util/available.h"
 
 #include <stdbool.h>

@@ -2,10 +2,11 @@
 /*
  * The asymmetric store-load barrier. Two sides each store one word and then load the other's; at
  * least one must see the other's store. The side that runs often (a put, a notification) uses
- * nxr_barrier_light(), the side that runs seldom (a close, going to sleep) nxr_barrier_heavy(),
- * which makes every running thread of every registered process pass a full barrier (membarrier(2),
- * global expedited). Where the kernel lacks it, both sides use a full fence: the seldom side
- * publishes nxr_barrier_is_full(), and the often side passes that on.
+ * nxr_barrier_light(), the side that runs rarely (a close, going to sleep) uses
+ * nxr_barrier_heavy(), which makes every running thread of every registered process pass a full
+ * barrier (membarrier(2), global expedited). If the kernel lacks it, both sides use a full fence:
+ * the rare side publishes nxr_barrier_is_full(), and the frequent side passes that value to
+ * nxr_barrier_light().
  */
 #ifndef NXR_UTIL_BARRIER_H
 #define NXR_UTIL_BARRIER_H
@@ -24,21 +25,25 @@
 #define NXR_TSAN 0
 #endif
 
-/* For a look without a lock whose answer is a hint: ThreadSanitizer does not check the function. */
+/*
+ * For a function that reads without a lock and whose answer is only a hint: ThreadSanitizer does
+ * not check it.
+ */
 #if NXR_TSAN
 #define NXR_NO_TSAN __attribute__((no_sanitize("thread")))
 #else
 #define NXR_NO_TSAN
 #endif
 
-/* Register this process; once, before any other use. */
+/* Register this process. Call once, before any other use. */
 void nxr_barrier_init(void);
 
 /* Is membarrier missing, so that this process needs full fences from itself and from its peers? */
 bool nxr_barrier_is_full(void);
 
 /*
- * Sequentially consistent fence. ThreadSanitizer knows no fences: an atomic update stands for it.
+ * Sequentially consistent fence. ThreadSanitizer does not understand fences: an atomic update takes
+ * its place.
  */
 static inline void nxr_fence_full(void)
 {

@@ -18,7 +18,10 @@ static inline int64_t nxr_now_ns(void)
     return (int64_t)now.tv_sec * NXR_S + now.tv_nsec;
 }
 
-/* The same clock, some milliseconds behind, for a third of its price: for what takes far longer. */
+/*
+ * The same clock, up to some milliseconds late, at a third of the cost: for times that are far
+ * longer.
+ */
 static inline int64_t nxr_coarse_now_ns(void)
 {
     struct timespec now;
@@ -36,8 +39,8 @@ static inline int64_t nxr_deadline(int64_t timeout_ns)
 }
 
 /*
- * What is left of a timeout for the next of several waits, given the deadline made of it: at least
- * 1, since 0 is a test and no wait that is over.
+ * What is left of a timeout for the next of several waits, given the deadline made from it. At
+ * least 1 unless timeout_ns is 0, since 0 would test instead of timing out.
  */
 static inline int64_t nxr_left(int64_t timeout_ns, int64_t deadline)
 {

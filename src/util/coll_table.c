@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of algorithms: its defaults, its text and what makes it differ from another one. Set at
- * init, read afterwards: no lock.
+ * The table of algorithms: its defaults, its text form and its hash. Set at init, only read
+ * afterwards: no lock.
  */
 #include "config.h"
 
@@ -40,7 +40,7 @@ static const struct limit limits[NXR_COLL_N_LIMITS] = {
 #define LIMIT_NAME(_name, _default, _lowest, _highest, _text) " " #_name
 #define LIMIT_NAMES                                           NXR_COLL_TABLE(LIMIT_NAME)
 
-/* The table is its limits in their order, and nothing else. */
+/* The table consists of its limits in order, and nothing else. */
 _Static_assert(sizeof(struct nxr_coll_table) == NXR_COLL_N_LIMITS * sizeof(size_t),
                "limits are all of one type");
 
@@ -49,7 +49,7 @@ size_t *nxr_coll_table_at(struct nxr_coll_table *table, int limit)
     return (size_t *)(void *)table + limit;
 }
 
-/* Of a text that may be as long as a file. */
+/* How many bytes of a text to show; it may be as long as a file. */
 static int shown(size_t nbytes)
 {
     return nbytes < SHOWN_NBYTES ? (int)nbytes : SHOWN_NBYTES;
@@ -90,7 +90,7 @@ int nxr_coll_table_parse(const char *text, size_t nbytes, int *limit_p, size_t *
     return NIXL_ERR_INVALID_ARG;
 }
 
-/* Put the limits of a text like that of the variable into *table. */
+/* Put the limits of a text in the format of NIXLRUN_COLL_TABLE into *table. */
 static int coll_table_apply(const char *text, struct nxr_coll_table *table, char *why,
                             size_t why_nbytes)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which algorithm is taken for which size: limits that differ between machines. The defaults are
- * estimates; `nixl_bench tune' measures others into a file, NIXLRUN_COLL_TABLE_FILE, and
- * NIXLRUN_COLL_TABLE stands above both. Constant between init and finalize, and the same on all
- * ranks of a team, which is looked at when it is made.
+ * The size limits at which collectives choose their algorithms. They differ between machines. The
+ * defaults are estimates. `nixl_bench tune' measures better ones and writes them to a file, which
+ * NIXLRUN_COLL_TABLE_FILE names; NIXLRUN_COLL_TABLE overrides both. Constant between init and
+ * finalize. All ranks of a team must have the same limits; this is checked when the team is made.
  *
- * process_vm calls pay for every page: 1 MiB by one of them took 40 to 80 us (AMD Zen 4 and 5, a
- * virtual machine), where two copies through shared memory of both sides take 22 each and overlap.
- * So they are left to those who measure that they are faster.
+ * process_vm calls have a cost per page: 1 MiB took 40 to 80 us (AMD Zen 4 and 5, a virtual
+ * machine), while two copies through shared memory, one on each side, take 22 us each and overlap.
+ * So the default does not use them; set process_vm_from if they measure faster.
  */
 #ifndef NXR_UTIL_COLL_TABLE_H
 #define NXR_UTIL_COLL_TABLE_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* name, default, lowest, highest, what it is */
+/* name, default, lowest, highest, description */
 #define NXR_COLL_TABLE(_x)                                                                         \
     _x(cells_up_to, 32768, 64, 1048576, "small operands of all members together, in bytes")        \
         _x(flat_up_to, 16, 2, 1024, "members that look at each other, and not at one of them") _x( \
@@ -45,42 +45,43 @@ extern struct nxr_coll_table nxr_coll_table;
 
 /*
  * Take the limits from a file, unless `path` is empty, and then from a text like
- * "cells_up_to=8192,flat_up_to=32"; others get their defaults. NIXL_OK, or NIXL_ERR_INVALID_ARG,
- * one line in `why`, and all limits as they were.
+ * "cells_up_to=8192,flat_up_to=32"; the others get their defaults. NIXL_OK; or
+ * NIXL_ERR_INVALID_ARG, or NIXL_ERR_NO_MEMORY for the file, and one line in `why`; the limits are
+ * then unchanged.
  */
 int nxr_coll_table_set(const char *path, size_t n_ranks, const char *text, char *why,
                        size_t why_nbytes);
 
-/* Can limits be taken from that text? Else NIXL_ERR_INVALID_ARG and one line in `why`. */
+/* Check a text without setting limits. NIXL_OK, or NIXL_ERR_INVALID_ARG and one line in `why`. */
 int nxr_coll_table_check(const char *text, char *why, size_t why_nbytes);
 
-/* The same for tables with the same limits. */
+/* A hash of the limits in use: equal limits have equal hashes. */
 uint64_t nxr_coll_table_hash(void);
 
-/* ---- for table_file.c ---- */
+/* ---- for coll_table_file.c ---- */
 
 /*
- * Read one NAME=VALUE of `nbytes` characters: which limit it is. NIXL_OK; or NIXL_ERR_INVALID_ARG
- * and in `why` what the text has and what is allowed.
+ * Parse one NAME=VALUE of `nbytes` characters. NIXL_OK, the limit's index and its value; or
+ * NIXL_ERR_INVALID_ARG, and `why` says what the text has and what is allowed.
  */
 int nxr_coll_table_parse(const char *text, size_t nbytes, int *limit_p, size_t *value_p, char *why,
                          size_t why_nbytes);
 size_t *nxr_coll_table_at(struct nxr_coll_table *table, int limit);
 
 /*
- * Put a question mark for each byte of what was refused that is no printable ASCII: limits have no
- * other, so that what an editor hides is seen, as a byte order mark.
+ * Replace each byte of a message that is not printable ASCII by a question mark. Limits contain
+ * only printable ASCII, so this reveals bytes that an editor hides, such as a byte order mark.
  */
 void nxr_coll_table_one_line(char *why);
 
 /*
- * Put the limits of a file's text for a job of so many ranks into *table. NIXL_OK; or
- * NIXL_ERR_INVALID_ARG and in `why` the line, what it has and what is allowed.
+ * Put the limits of a file's text for a job of `n_ranks` ranks into *table. NIXL_OK; or
+ * NIXL_ERR_INVALID_ARG, and `why` names the line, what it has and what is allowed.
  */
 int nxr_coll_table_read(const char *text, size_t nbytes, size_t n_ranks,
                         struct nxr_coll_table *table, char *why, size_t why_nbytes);
 
-/* The same of a file. */
+/* The same for a file. Also NIXL_ERR_NO_MEMORY. */
 int nxr_coll_table_load(const char *path, size_t n_ranks, struct nxr_coll_table *table, char *why,
                         size_t why_nbytes);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The file of limits between the algorithms of collectives, as `nixl_bench tune' writes it. A line
- * is empty, a comment, NAME=VALUE, or `ranks N': what comes then is for jobs of N ranks and more,
- * before it for all. Each limit is taken from the largest N that fits, the last one if there are
- * several. No state.
+ * is empty, a comment, NAME=VALUE, or `ranks N': the lines after that are for jobs of N or more
+ * ranks, and those before the first such line are for all. Each limit is taken from the largest N
+ * that fits, and from its last line there. No state.
  */
 #include "config.h"
 
@@ -24,12 +24,12 @@
 
 struct reader {
     size_t n_ranks;                 /* of the job */
-    size_t section;                 /* from how many ranks on the lines hold */
-    size_t from[NXR_COLL_N_LIMITS]; /* the section that each limit is from */
+    size_t section;                 /* the smallest job that these lines are for */
+    size_t from[NXR_COLL_N_LIMITS]; /* the section from which each limit was taken */
     struct nxr_coll_table *table;
 };
 
-/* `ranks N', after the word: NIXL_OK and *section_p. */
+/* Parse the N of `ranks N'. NIXL_OK and *section_p, or NIXL_ERR_INVALID_ARG. */
 static int read_section(const char *line, size_t nbytes, size_t *section_p)
 {
     char number[8], *end;
@@ -45,7 +45,7 @@ static int read_section(const char *line, size_t nbytes, size_t *section_p)
     return *end == '\0' ? NIXL_OK : NIXL_ERR_INVALID_ARG;
 }
 
-/* One line, without blanks at its ends. */
+/* Read one line, without blanks at its ends. */
 static int coll_file_read_line(struct reader *reader, const char *line, size_t nbytes, char *why,
                                size_t why_nbytes)
 {
@@ -109,7 +109,10 @@ int nxr_coll_table_read(const char *text, size_t nbytes, size_t n_ranks,
     return NIXL_OK;
 }
 
-/* Opens a file, and no pipe, at which a rank would wait. -1 and errno, which is 0 if it is none. */
+/*
+ * Open a regular file, but not a pipe, on which a rank would block. On failure -1 and errno, which
+ * is 0 if it is not a regular file.
+ */
 static int open_file(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -123,7 +126,9 @@ static int open_file(const char *path)
     return -1;
 }
 
-/* The whole file into `text`; its bytes, or -1 as above. One byte too many is EFBIG. */
+/*
+ * Read the whole file into `text`. Returns its size, or -1 as above; EFBIG: more than MAX_NBYTES.
+ */
 static ssize_t slurp(const char *path, char *text)
 {
     int fd = open_file(path);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which method copies: by size, relative alignment and processor. The thresholds are in one table,
- * each with the measurement behind it (test/bench/copy_sweep shows all methods beside the choice);
- * where a cache is the cause, they follow from its size. Chosen once when the library is loaded,
- * read only afterwards: no lock.
+ * The choice of the copy method by size, relative alignment and processor. One table holds the
+ * thresholds, with the measurements behind them (test/bench/copy_sweep shows all methods beside the
+ * choice). A threshold that is due to a cache follows from the cache's size. Chosen once when the
+ * library is loaded, and only read afterwards: no lock.
  */
 #include "util/copy.h"
 #include "util/copy_x86.h"
@@ -36,25 +36,29 @@ void (*nxr_copy_large)(void *dst, const void *src, size_t nbytes) = copy_by_libc
 #define MIB (1ul << 20)
 
 /*
- * Intel (Emerald Rapids; L1 48 KiB, L2 2 MiB): below, the AVX-512 loop gives 130-180 GB/s, memcpy
- *   100-180. From 24 KiB on source and destination leave the L1. There rep movsb is as fast as the
- *   loops, and faster by a third when a peer has read the destination, since it claims lines
- * without reading them (64 KiB: 12.7 GB/s against 8.9; 1 MiB: 20.6 against 16.7). AMD (Zen 4; L1 32
- * KiB, L2 1 MiB): 4 KiB: loop 117 GB/s, rep movsb 94; equal from 64 KiB on; 1 MiB: 48.8
- * against 49.8; above 18-20 against 21-25, but only where both sides lie alike in their lines.
+ * Intel (Emerald Rapids; L1 48 KiB, L2 2 MiB): below 24 KiB the AVX-512 loop gives 130-180 GB/s,
+ * memcpy 100-180. From 24 KiB on, source and destination exceed the L1. There rep movsb is as fast
+ * as the loops, and a third faster if a peer has read the destination, since it claims lines
+ * without reading them (64 KiB: 12.7 GB/s against 8.9; 1 MiB: 20.6 against 16.7).
+ *
+ * AMD (Zen 4; L1 32 KiB, L2 1 MiB): at 4 KiB the loop gives 117 GB/s, rep movsb 94; they are equal
+ * from 64 KiB on. At 1 MiB it is 48.8 against 49.8; above, 18-20 against 21-25, but only if both
+ * sides have the same offset in their lines.
+ *
  * AMD (Zen 5; L1 48 KiB, L2 1 MiB): as long as both sides fit into the L1, the loop gives 240 GB/s,
- * rep movsb 155; beyond, 92 against 121-155, however the sides lie. Where a peer on another L3 has
- * read the destination, the loop waits for each line: 32 KiB to 512 KiB: 4.5-5.8 against 9-16.
+ * rep movsb 155; beyond, 92 against 121-155, at any alignment. If a peer on another L3 has read the
+ * destination, the loop waits for each line: 32 KiB to 512 KiB: 4.5-5.8 against 9-16.
+ *
  * Others: no rep movsb, whose cost varies most.
  *
- * Non-temporal stores from a fifth of the L3 on, but on Zen 5: source and destination then fill a
- * good part of it, other cores use the rest, and what is written is gone before it is read. Below,
- * they are faster to write (Intel with 260 MiB, 16 MiB: 17.6 GB/s against 14.0), but the peer's
- * reading loses more than that (copy and read: 8.0 against 9.3). 64 MiB: 18.2 against 12.4, with
- * reading 8.0 against 7.9; 96 MiB: 16.3 against 9.0, with reading 7.9 against 5.7. On Zen 5 rep
- * movsb is faster at every size, and leaves to the reader what is still there (32 MiB of L3;
- * 16 MiB: 32-39 against 21-26, with reading 15 against 11; 64 MiB: 23-25 against 16-17, 12 against
- * 10).
+ * Non-temporal stores are used from a fifth of the L3 on, except on Zen 5. Source and destination
+ * then fill a good part of the L3, other cores use the rest, and what is written is evicted before
+ * it is read. Below that size they write faster (Intel with 260 MiB, 16 MiB: 17.6 GB/s against
+ * 14.0), but the peer's read loses more than that (copy and read: 8.0 against 9.3). 64 MiB: 18.2
+ * against 12.4, with the read 8.0 against 7.9; 96 MiB: 16.3 against 9.0, with the read 7.9 against
+ * 5.7. On Zen 5 rep movsb is faster at every size, and leaves in the cache what still fits (32 MiB
+ * of L3; 16 MiB: 32-39 against 21-26, with the read 15 against 11; 64 MiB: 23-25 against 16-17, 12
+ * against 10).
  */
 #define L3_PARTS 5
 static const struct nxr_copy_tuning intel_tuning = {24 * KIB, 512 * KIB, 52 * MIB, true};
@@ -68,8 +72,10 @@ static struct {
     bool has_rep, has_avx2, has_avx512;
 } cpu;
 
-/* Bytes of the third-level cache that this core shares, or 0. `leaf` is the vendor's list of
- * caches. */
+/*
+ * Size of the third-level cache that this core shares, or 0. `leaf` is the vendor's CPUID leaf for
+ * caches.
+ */
 static size_t l3_nbytes(unsigned leaf)
 {
     unsigned eax, ebx, ecx, edx;
@@ -87,7 +93,7 @@ static size_t l3_nbytes(unsigned leaf)
     return 0;
 }
 
-/* The family of this processor; AMD's of Zen 5, and maybe later ones, is 26. */
+/* The family of this processor; AMD's Zen 5, and maybe later ones, is 26. */
 #define ZEN5_FAMILY 26
 
 static unsigned family(void)
@@ -101,7 +107,7 @@ static unsigned family(void)
     return base == 15 ? base + ((eax >> 20) & 255) : base;
 }
 
-/* Before main and before any thread. Copies of other constructors that run earlier go by memcpy. */
+/* Runs before main and before any thread. Copies by constructors that run earlier use memcpy. */
 __attribute__((constructor)) static void choose_tuning(void)
 {
     unsigned eax, ebx, ecx, edx;
@@ -143,7 +149,7 @@ bool nxr_copy_is_usable(enum nxr_copy_method method)
 {
     switch (method) {
     case NXR_COPY_REP:
-        return cpu.has_rep && cpu.has_avx2; /* its ends go by AVX2 */
+        return cpu.has_rep && cpu.has_avx2; /* the ends use AVX2 */
     case NXR_COPY_AVX2:
     case NXR_COPY_STREAM:
         return cpu.has_avx2;

@@ -4,7 +4,7 @@
  * alignment. One side is often shared memory that another core has just read or will read next.
  *
  * An aligned copy of 1, 2, 4 or 8 bytes is one store: peers poll such words. A copy of any size is
- * ordered before a later release store, also where it went around the caches.
+ * ordered before a later release store, even if it bypassed the caches.
  */
 #ifndef NXR_UTIL_COPY_H
 #define NXR_UTIL_COPY_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The ways to copy. Those that this processor lacks are not usable, see nxr_copy_is_usable(). */
+/* The copy methods. Not every processor supports all of them: see nxr_copy_is_usable(). */
 #define NXR_COPY_METHODS(_x)                                                                       \
     _x(LIBC, "memcpy") _x(REP, "rep movsb") _x(AVX2, "avx2 loop") _x(AVX512, "avx512 loop")        \
         _x(STREAM, "non-temporal")
@@ -27,10 +27,10 @@ enum nxr_copy_method {
         NXR_COPY_N_METHODS
 };
 
-/* The method that nxr_copy() takes; for sizes of the inline path it says LIBC. */
+/* The method that nxr_copy() uses; LIBC for sizes of the inline path. */
 enum nxr_copy_method nxr_copy_choose(const void *dst, const void *src, size_t nbytes);
 
-/* Copy by one method, for measuring. The method must be usable; any size and alignment. */
+/* Copy by one method, for measurements. The method must be usable. Any size and alignment. */
 void nxr_copy_by(enum nxr_copy_method method, void *dst, const void *src, size_t nbytes);
 
 bool nxr_copy_is_usable(enum nxr_copy_method method);
@@ -42,15 +42,16 @@ extern void (*nxr_copy_large)(void *dst, const void *src, size_t nbytes);
 
 #define NXR_COPY_SMALL 64
 
-/* Words at any address, read and written by one instruction where the processor can. */
+/* Words at any address, read and written by one instruction if the processor can do that. */
 typedef uint64_t __attribute__((aligned(1), may_alias)) nxr_word64;
 typedef uint32_t __attribute__((aligned(1), may_alias)) nxr_word32;
 typedef uint16_t __attribute__((aligned(1), may_alias)) nxr_word16;
 typedef uint64_t __attribute__((vector_size(16), aligned(1), may_alias)) nxr_block16;
 
 /*
- * Peers poll whole words, behind a flush of what they then read. It has fenced; ThreadSanitizer
- * does not see fences, so that such a store is a release to it. False: it is no whole word.
+ * Peers poll whole words, and then read data that was flushed before the word. The flush has
+ * fenced, but ThreadSanitizer does not see fences, so for it such a store is a release. False: not
+ * a whole aligned word, or not a build for ThreadSanitizer.
  */
 static inline bool nxr_store_for_tsan(void *dst, const void *src, size_t nbytes)
 {
@@ -79,9 +80,8 @@ static inline bool nxr_store_for_tsan(void *dst, const void *src, size_t nbytes)
 #if defined(__x86_64__) || defined(__aarch64__)
 
 /*
- * At most 64 bytes: the first and the last piece of the fitting width, which overlap. Sizes that
- * are a whole word take one store of it; volatile keeps the compiler from making several or none of
- * it.
+ * Copy at most 64 bytes as a first and a last piece of suitable width, which may overlap. A size of
+ * a whole word takes one store; volatile keeps the compiler from splitting or dropping it.
  */
 static inline void nxr_copy_small(void *dst, const void *src, size_t nbytes)
 {
@@ -133,7 +133,9 @@ static inline void nxr_copy_small(void *dst, const void *src, size_t nbytes)
 
 #else
 
-/* Processors that trap on or split unaligned words: whole aligned words by one store, else memcpy.
+/*
+ * For processors that trap on or split unaligned words: whole aligned words take one store,
+ * anything else memcpy.
  */
 static inline void nxr_copy_small(void *dst, const void *src, size_t nbytes)
 {

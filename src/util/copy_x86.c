@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copy loops for x86-64. All align the destination to a cache line first: a store that crosses a
- * line costs two, a load that does costs little. What is left over at either end goes by one
- * unaligned piece that overlaps the loop's, except where that piece would cross a page: such a
- * store costs more than twenty others, so the end goes word by word. No state, no lock.
+ * line costs two, a load that does costs little. The remainder at either end is copied as one
+ * unaligned piece that overlaps the loop's. If that piece would cross a page, the remainder is
+ * copied word by word instead: a store across pages costs more than twenty others. No state, no
+ * lock.
  */
 #include "util/copy_x86.h"
 
@@ -18,15 +19,15 @@
 #define WITH_AVX2   __attribute__((target("avx2")))
 #define WITH_AVX512 __attribute__((target("avx512f")))
 #define INLINE      static inline __attribute__((always_inline))
-#define RARE        static __attribute__((noinline, cold)) /* saves no registers on the usual way */
+#define RARE        static __attribute__((noinline, cold)) /* no register saves on the hot path */
 
-/* Would a piece of one line at `address` lie in two pages? */
+/* Would a piece of one line at `address` cross a page boundary? */
 INLINE bool crosses_page(const unsigned char *address)
 {
     return ((uintptr_t)address & (PAGE - 1)) > PAGE - LINE;
 }
 
-/* Copy a piece of constant size where `nbytes` has its bit, and step over it. */
+/* Copy a piece of constant size if `nbytes` has its bit set, and advance past it. */
 #define COPY_PIECE(_size)                                                                          \
     do {                                                                                           \
         if (nbytes & (_size)) {                                                                    \
@@ -36,7 +37,10 @@ INLINE bool crosses_page(const unsigned char *address)
         }                                                                                          \
     } while (0)
 
-/* Copy less than a line from an aligned address on, in falling powers of two: no piece crosses. */
+/*
+ * Copy less than a line to an aligned address, in falling powers of two, so that no piece crosses a
+ * page.
+ */
 WITH_AVX2 RARE void copy_tail_by_words(unsigned char *dst, const unsigned char *src, size_t nbytes)
 {
     COPY_PIECE(32);
@@ -47,7 +51,7 @@ WITH_AVX2 RARE void copy_tail_by_words(unsigned char *dst, const unsigned char *
     COPY_PIECE(1);
 }
 
-/* The same up to an aligned address, in rising powers of two. */
+/* The same, ending at an aligned address, in rising powers of two. */
 WITH_AVX2 RARE void copy_head_by_words(unsigned char *dst, const unsigned char *src, size_t nbytes)
 {
     COPY_PIECE(1);
@@ -58,13 +62,13 @@ WITH_AVX2 RARE void copy_head_by_words(unsigned char *dst, const unsigned char *
     COPY_PIECE(32);
 }
 
-/* How many bytes lie before the first line boundary at or behind `address`. */
+/* The number of bytes from `address` to the next line boundary; 0 if it is aligned. */
 INLINE size_t head_nbytes(const unsigned char *address)
 {
     return -(uintptr_t)address & (LINE - 1);
 }
 
-/* Copy up to the first line boundary of dst; there is at least a line. */
+/* Copy `nbytes` up to the first line boundary of dst; a whole line may be read and written. */
 INLINE void copy_head(unsigned char *dst, const unsigned char *src, size_t nbytes)
 {
     if (nbytes == 0) {
@@ -179,8 +183,8 @@ WITH_AVX2 INLINE void stream_line(unsigned char *dst, const unsigned char *src)
 }
 
 /*
- * Stores around the caches. Four pages at a time, two lines of each in turn: this keeps more loads
- * under way than one stream does, and the hardware prefetcher follows each page.
+ * Copy with stores that bypass the caches. Four pages at a time, two lines of each in turn: this
+ * keeps more loads in flight than one stream does, and the hardware prefetcher follows each page.
  */
 WITH_AVX2 void nxr_copy_stream(void *dst, const void *src, size_t nbytes)
 {
@@ -205,7 +209,7 @@ WITH_AVX2 void nxr_copy_stream(void *dst, const void *src, size_t nbytes)
     _mm_sfence();
 }
 
-/* Each has its own copy of the choice, with the loops inside: a call less per copy. */
+/* Each has its own copy of the choice with the loops inlined, which saves a call per copy. */
 WITH_AVX2 void nxr_copy_large_avx2(void *dst, const void *src, size_t nbytes)
 {
     switch (nxr_copy_x86_choose(NXR_COPY_AVX2, dst, src, nbytes)) {

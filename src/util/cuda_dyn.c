@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening NVIDIA's driver. Owns the library's handle, which stays to the end of the process: the
- * driver has threads of its own. One that somebody else has loaded is joined, wherever it came
- * from, and asked about addresses. Each function is asked for by the version in which it got the
- * signature that is declared here, since the same name may stand for another one in newer drivers.
- * Lock: load_lock, for the first call; the table is constant afterwards.
+ * Opening NVIDIA's driver. The library's handle stays open until the process ends, since the driver
+ * has threads of its own. A driver that something else has loaded is used as it is, from whatever
+ * path, and queried about addresses. Each function is looked up by the version in which it got the
+ * signature declared here, since newer drivers may have another function under the same name. Lock:
+ * load_lock, for loading; the table is constant afterwards.
  */
 #include "config.h"
 
@@ -27,9 +27,9 @@ struct nxr_cuda_functions nxr_cu;
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool was_tried;
-static char failure[160]; /* "" where it went well */
+static char failure[160]; /* "": loaded */
 
-/* What somebody else's driver can be asked, too, that is too old for all the rest. */
+/* Can also be queried in a driver loaded by something else that is too old for the rest. */
 static atomic_bool is_in_process;
 static cu_result (*get_attributes)(unsigned n, cu_pointer_attribute *what, void **values,
                                    cu_address address);
@@ -55,7 +55,10 @@ static const struct entry cuda_dyn_entries[] = {
 #undef NXR_CU
 };
 
-/* ISO C has no cast from an object pointer to one to a function; POSIX promises that they agree. */
+/*
+ * ISO C has no cast from an object pointer to one to a function; POSIX guarantees that both have
+ * the same representation.
+ */
 static void *symbol(void *library, const char *name, void *function_p)
 {
     void *address = dlsym(library, name);
@@ -64,7 +67,7 @@ static void *symbol(void *library, const char *name, void *function_p)
     return address;
 }
 
-/* cuGetProcAddress of CUDA 12, else the one of 11.3, which tells less. */
+/* Look up by cuGetProcAddress of CUDA 12, otherwise by that of 11.3, which reports less. */
 static cu_result cuda_dyn_find(void *library, const struct entry *entry, void **function_p)
 {
     get_address_v2 v2;
@@ -107,7 +110,7 @@ static bool cuda_dyn_fill(void *library, char *why, size_t why_nbytes)
     return true;
 }
 
-/* Why dlopen() failed: a missing driver is the normal case and has its own words. */
+/* Why dlopen() failed: a missing driver is the normal case and has its own text. */
 static void cuda_dyn_explain(const char *error, char *why, size_t why_nbytes)
 {
     if (error == NULL || strstr(error, "No such file") != NULL) {
@@ -117,7 +120,7 @@ static void cuda_dyn_explain(const char *error, char *why, size_t why_nbytes)
     }
 }
 
-/* Take the driver behind `name` into use. Caller holds load_lock. */
+/* Open the driver `name` and fill in nxr_cu. Caller holds load_lock. */
 static void cuda_dyn_load(const char *name, int flags)
 {
     void *library = dlopen(name, flags);
@@ -147,7 +150,7 @@ int nxr_cuda_load(char *why, size_t why_nbytes)
     return is_loaded ? NIXL_OK : NIXL_ERR_NO_DEVICE;
 }
 
-/* Somebody else has loaded the driver: whatever was tried before, it is there now. */
+/* Something else has loaded the driver: use it, even if an earlier attempt to load one failed. */
 static void cuda_dyn_join(const char *path)
 {
     void *library;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVIDIA's driver, opened when it is first asked for: nothing is linked against it, and one build
- * runs with and without it. The functions are those of cuda_dyn.def.
+ * NVIDIA's driver, opened on first use: nothing is linked against it, and one build runs with and
+ * without it. cuda_dyn.def lists the functions.
  */
 #ifndef NXR_UTIL_CUDA_DYN_H
 #define NXR_UTIL_CUDA_DYN_H
@@ -20,31 +20,33 @@ struct nxr_cuda_functions {
 extern struct nxr_cuda_functions nxr_cu;
 
 /*
- * Open the driver and fill in nxr_cu, once; later calls give the same answer. Starts nothing: the
- * first cuInit() is the caller's. NIXL_OK, or NIXL_ERR_NO_DEVICE and one line in `why`. The driver
- * is never closed again. Threads: any.
+ * Open the driver and fill in nxr_cu, once; later calls return the same result, unless the program
+ * has loaded a driver meanwhile. Does not initialize the driver: the first cuInit() is the
+ * caller's. NIXL_OK, or NIXL_ERR_NO_DEVICE and one line in `why`. The driver is never closed again.
+ * Threads: any.
  */
 int nxr_cuda_load(char *why, size_t why_nbytes);
 
 /*
- * Is a driver in this process, whoever has loaded it? Then it is opened here, too; else nothing is.
- * Costs two reads of memory where nothing has been loaded since. Threads: any.
+ * Is a driver in this process, whoever loaded it? If so, it is opened here, too; otherwise nothing
+ * is loaded. Costs two memory reads if no object has been loaded since the last call. Threads: any.
  */
 bool nxr_cuda_is_in_process(void);
 
 enum nxr_cuda_address {
-    NXR_CUDA_ADDRESS_HOST,    /* or nothing that the driver knows */
-    NXR_CUDA_ADDRESS_MANAGED, /* moves between device and host, and both read it */
+    NXR_CUDA_ADDRESS_HOST,    /* or an address that the driver does not know */
+    NXR_CUDA_ADDRESS_MANAGED, /* migrates between device and host; both can read it */
     NXR_CUDA_ADDRESS_DEVICE,  /* the processor cannot read it */
 };
 
 /*
- * What the driver says of an address, also before any call of this library's has started it, and
- * the driver's number of its device. HOST where no driver is in the process. Threads: any.
+ * The driver's classification of an address, and the driver's ordinal of its device, which is
+ * written only if the driver knows the address. Works before this library has initialized the
+ * driver. HOST if no driver is in the process. Threads: any.
  */
 enum nxr_cuda_address nxr_cuda_classify(const void *addr, int *ordinal_p);
 
-/* The name of a result, as CUDA_ERROR_INVALID_VALUE. Constant text, never NULL. */
+/* The name of a result, such as CUDA_ERROR_INVALID_VALUE. Constant text, never NULL. */
 const char *nxr_cuda_name(cu_result result);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is used of the interface of NVIDIA's driver, declared here so that no toolkit is needed to
- * build: names, sizes and values are the driver's, fixed for ever by its ABI. Where a toolkit is
- * there, test/unit/cuda_abi.c holds all of it against cuda.h when it is compiled.
+ * The part of NVIDIA's driver interface that is used, declared here so that no toolkit is needed to
+ * build. Sizes and values are the driver's, fixed forever by its ABI. If a toolkit is installed,
+ * test/unit/cuda_abi.c checks all of it against cuda.h at compile time.
  */
 #ifndef NXR_UTIL_CUDA_TYPES_H
 #define NXR_UTIL_CUDA_TYPES_H
@@ -99,7 +99,7 @@ enum {
     CU_COPY_IN_STREAM_ORDER = 1, /* when the source is read */
 };
 
-/* Streams that are constants and not made. */
+/* Predefined streams. */
 #define CU_STREAM_LEGACY     ((cu_stream)0x1)
 #define CU_STREAM_PER_THREAD ((cu_stream)0x2)
 

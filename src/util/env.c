@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment table: one static array made from env.def drives parsing, warning and printing.
- * No lock: parsed in nixl_init and in the launcher's main before other threads exist.
+ * The environment table: one static array, made from env.def, drives parsing, warnings and
+ * printing. No lock: parsed in nixl_init and in the launcher's main before other threads exist.
  */
 #include "config.h"
 
@@ -61,7 +61,7 @@ static const char *const kind_help[] = {
     [KIND_flag] = "0, 1, no or yes",
     [KIND_text] = "text",
     [KIND_word] = "one of",
-    [KIND_names] = "names", /* these say more themselves */
+    [KIND_names] = "names", /* for these the checks write their own text */
     [KIND_levels] = "levels",
     [KIND_limits] = "limits",
 };
@@ -146,7 +146,7 @@ static int parse_flag(const char *text, bool *flag_p)
     return -1;
 }
 
-/* Is it a word of the list, which is separated by commas and spaces? */
+/* Is it a word of the list, which commas and spaces separate? */
 static bool is_one_of(const char *list, const char *word, size_t word_nbytes)
 {
     while (*list != '\0') {
@@ -160,7 +160,7 @@ static bool is_one_of(const char *list, const char *word, size_t word_nbytes)
     return false;
 }
 
-/* Names, parted by commas, or all but these. */
+/* Check a list of names separated by commas; ^ before it means all but these. */
 static int check_names(const struct env_entry *entry, const char *list, char *why,
                        size_t why_nbytes)
 {
@@ -180,7 +180,10 @@ static int check_names(const struct env_entry *entry, const char *list, char *wh
     return NIXL_OK;
 }
 
-/* Kinds that are texts with a form: NIXL_OK, or what of the text is bad. */
+/*
+ * Check kinds that are texts with a format. NIXL_OK, or NIXL_ERR_INVALID_ARG and what is wrong in
+ * `why`.
+ */
 static int check_form(const struct env_entry *entry, const char *text, char *why, size_t why_nbytes)
 {
     switch (entry->kind) {
@@ -268,7 +271,7 @@ static const char *entry_value(const struct env_entry *entry)
     return text != NULL && text[0] != '\0' ? text : NULL;
 }
 
-/* Say of a value what is allowed instead. */
+/* Write into `why` what is allowed instead of a bad value. Returns NIXL_ERR_INVALID_ARG. */
 static int env_refuse(const struct env_entry *entry, const char *text, char *why, size_t why_nbytes)
 {
     if (check_form(entry, text, why, why_nbytes) == NIXL_OK) {
@@ -303,7 +306,7 @@ int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-/* The name of NAME=VALUE; false where it is longer than any of ours. */
+/* Copy the name of NAME=VALUE. False: it is longer than any of ours. */
 static bool take_name(const char *assignment, char name[NAME_NBYTES])
 {
     size_t nbytes = strcspn(assignment, "=");
@@ -340,7 +343,7 @@ int nxr_env_check(const char *assignment, char *why, size_t why_nbytes)
     return env_refuse(entry, text + 1, why, why_nbytes);
 }
 
-/* NULL where more than half of the name would have to be another: that was not what was meant. */
+/* The known name nearest to `name`; NULL if more than half of the name would have to change. */
 static const char *nearest_name(const char *name)
 {
     const char *nearest = NULL;

@@ -16,7 +16,7 @@
 #define NXR_ENV_TYPE_count  uint64_t
 #define NXR_ENV_TYPE_flag   bool
 #define NXR_ENV_TYPE_text   const char * /* owned by the process environment or constant */
-#define NXR_ENV_TYPE_word   const char * /* so, too, as those that follow */
+#define NXR_ENV_TYPE_word   const char * /* likewise, and so are those below */
 #define NXR_ENV_TYPE_names  const char *
 #define NXR_ENV_TYPE_levels const char *
 #define NXR_ENV_TYPE_limits const char *
@@ -39,22 +39,22 @@ int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes);
 extern struct nxr_env nxr_env;
 
 /*
- * Check one NAME=VALUE that a process is going to have in its environment, in the same words. What
- * is no NIXLRUN_* variable, or none that is known, is fine.
+ * Check one NAME=VALUE that a process is going to have in its environment, with the same messages.
+ * Anything that is not a known NIXLRUN_* variable passes.
  */
 int nxr_env_check(const char *assignment, char *why, size_t why_nbytes);
 
 /*
  * Log a warning for every NIXLRUN_* variable of `vars` that is not in the list, with the nearest
- * known name. `vars` is NULL, for the environment itself, or a vector like it that goes over it:
- * what both have is passed over there.
+ * known name. `vars` is NULL for the environment itself, or a similar vector that will override it;
+ * variables that the environment also has are then skipped.
  */
 void nxr_env_warn_unknown(char *const *vars);
 
 /* Print name, value, default, origin and help of every variable (`nixlrun --env`). */
 void nxr_env_print(FILE *out);
 
-/* Parse one value of the given kind. Returns 0, or -1 if it is not of the kind. */
+/* Parse one value of the kind. Returns 0, or -1 if it is not a value of that kind. */
 int nxr_env_parse_time(const char *text, int64_t *ns_p);
 int nxr_env_parse_bytes(const char *text, uint64_t *nbytes_p);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers for some bytes (FNV-1a), and for two numbers: the same on all hosts. */
+/* Hashes of bytes (FNV-1a) and of two numbers, the same on all hosts. */
 #ifndef NXR_UTIL_HASH_H
 #define NXR_UTIL_HASH_H
 
@@ -17,7 +17,7 @@ static inline uint64_t nxr_hash(const void *bytes, size_t nbytes)
     return value;
 }
 
-/* Mix two numbers: a change of a bit of either changes about half of all bits. */
+/* Mix two numbers: changing one bit of either changes about half of the result's bits. */
 static inline uint64_t nxr_hash_mix(uint64_t a, uint64_t b)
 {
     uint64_t value = a * 0x9e3779b97f4a7c15ull + b;

@@ -46,7 +46,7 @@ static inline void nxr_list_prepend(struct nxr_list *list, struct nxr_list *link
     list->next = link;
 }
 
-/* Take a member out; it may then be taken out again without harm. */
+/* Remove a member; removing it again is harmless. */
 static inline void nxr_list_remove(struct nxr_list *link)
 {
     link->prev->next = link->next;
@@ -54,7 +54,7 @@ static inline void nxr_list_remove(struct nxr_list *link)
     nxr_list_init(link);
 }
 
-/* Take the first member out; NULL if there is none. */
+/* Remove and return the first member; NULL if there is none. */
 static inline struct nxr_list *nxr_list_pop(struct nxr_list *list)
 {
     struct nxr_list *link = list->next;
@@ -66,7 +66,7 @@ static inline struct nxr_list *nxr_list_pop(struct nxr_list *list)
     return link;
 }
 
-/* Move all members of `from` behind those of `list`. */
+/* Move all members of `from` to the end of `list`. */
 static inline void nxr_list_splice(struct nxr_list *list, struct nxr_list *from)
 {
     if (!nxr_list_is_empty(from)) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Watching the dynamic loader's list of objects. Its last object is kept loaded while it is
- * watched, and until nxr_loader_forget(), since other threads read its link without a lock. Where
- * it cannot be kept, there are always news. Lock: `lock`; the loader's own one is taken inside.
+ * watched, and until nxr_loader_forget(), since other threads read its link without a lock. If it
+ * cannot be kept, nxr_loader_has_news() is always true. Lock: loader_lock; the loader's own lock is
+ * taken inside it.
  */
 #define _GNU_SOURCE
 #include "config.h"
@@ -24,13 +25,13 @@ static size_t loader_n_kept;
 
 struct search {
     const char *name;
-    char *path; /* of the object that is looked for */
+    char *path; /* output: of the object found */
     size_t path_nbytes;
     bool is_found;
     char last[PATH_MAX]; /* of the last object */
 };
 
-/* The loader changes nothing meanwhile. */
+/* Called for each object, under the loader's lock: the list does not change meanwhile. */
 static int loader_visit(struct dl_phdr_info *info, size_t nbytes, void *arg)
 {
     struct search *search = arg;
@@ -51,7 +52,7 @@ static int loader_visit(struct dl_phdr_info *info, size_t nbytes, void *arg)
     return 0;
 }
 
-/* Watch the object with that name; "" is the program itself. Under the lock. */
+/* Watch the object with that name; "" is the program itself. Caller holds loader_lock. */
 static void loader_watch(const char *name)
 {
     void *handle = dlopen(name[0] != '\0' ? name : NULL, RTLD_LAZY | RTLD_NOLOAD);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which device is near. Bytes of host memory pass the NUMA node that the device hangs at; bytes of
- * a GPU best pass no more than the switch that both hang at. Distances are pure: only the topology
- * is asked, which may have been recorded on another machine.
+ * Which device is near. Data of host memory passes the NUMA node to which the device is attached;
+ * data of a GPU at best passes only the switch to which both are attached. Distances depend only on
+ * the topology, which may have been recorded on another machine.
  */
 #include "config.h"
 
@@ -27,7 +27,9 @@ hwloc_topology_t nxr_topology_with_devices(void)
     return topology;
 }
 
-/* Steps of distance: within a PCI tree, to another one of the NUMA node, to another node. */
+/*
+ * Distances to another PCI tree of the same NUMA node, and to another node. Smaller: the same tree.
+ */
 #define OTHER_TREE 100u
 #define OTHER_NODE 200u
 
@@ -53,7 +55,9 @@ static hwloc_obj_t non_io(hwloc_topology_t topology, hwloc_obj_t object)
     return hwloc_get_non_io_ancestor_obj(topology, object);
 }
 
-/* How many bridges and devices lie between two objects of one PCI tree; 0: of different trees. */
+/*
+ * The number of steps between two objects of one PCI tree; 0: different trees, or the same object.
+ */
 static unsigned pci_steps(hwloc_obj_t a, hwloc_obj_t b)
 {
     unsigned up = 0;
@@ -75,7 +79,7 @@ static bool share_node(hwloc_const_nodeset_t a, hwloc_const_nodeset_t b)
     return a != NULL && b != NULL && hwloc_bitmap_intersects(a, b);
 }
 
-/* The nodes that the CPUs of a set have. */
+/* Is the place on a NUMA node of these CPUs? True if that is not known. */
 static bool is_near_cpus(hwloc_topology_t topology, hwloc_obj_t place, hwloc_const_cpuset_t cpuset)
 {
     hwloc_nodeset_t nodes = hwloc_bitmap_alloc();

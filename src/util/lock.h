@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A lock for a few dozen instructions on the message path: one exchange to take, one store to give.
- * A waiter spins briefly, then yields its core, so that a holder that was preempted can go on, and
- * then sleeps for moments: that a waiter yields is of little use to a holder with a higher nice
- * value. Everything that may block or take long uses a pthread mutex.
+ * A lock for a few dozen instructions on the message path: one exchange to take it, one store to
+ * release it. A waiter spins briefly, then yields its core so that a preempted holder can continue,
+ * and then sleeps for short times, since yielding helps little if the holder has a higher nice
+ * value. Anything that may block or take long uses a pthread mutex.
  */
 #ifndef NXR_UTIL_LOCK_H
 #define NXR_UTIL_LOCK_H
@@ -31,7 +31,7 @@ static inline void nxr_pause(void)
 #endif
 }
 
-/* What a waiter does after so many looks. */
+/* What a waiter does after `n_looks` checks. */
 static inline void nxr_spin_wait(int n_looks)
 {
     const struct timespec nap = {.tv_nsec = NXR_SPIN_NAP_NS};
@@ -60,7 +60,7 @@ static inline bool nxr_spin_try(struct nxr_spin *lock)
     return !atomic_exchange_explicit(&lock->is_taken, true, memory_order_acquire);
 }
 
-/* Did somebody have it just now? */
+/* Was it taken at this moment? A hint. */
 static inline bool nxr_spin_is_taken(struct nxr_spin *lock)
 {
     return atomic_load_explicit(&lock->is_taken, memory_order_relaxed);

@@ -35,13 +35,13 @@ static const char *const level_names[] = {"error", "warn", "info", "debug", "tra
 #define N_LEVELS (sizeof(level_names) / sizeof(level_names[0]))
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
-static char identity[96] = "nixlrun"; /* lock */
-static int identity_rank = -1;        /* lock */
-static char identity_host[64];        /* lock */
-static int log_fd = STDERR_FILENO;    /* lock */
-static nixl_log_fn *user_fn;          /* lock */
-static void *user_arg;                /* lock */
-static struct nxr_log_limit limit;    /* lock */
+static char identity[96] = "nixlrun"; /* log_lock */
+static int identity_rank = -1;        /* log_lock */
+static char identity_host[64];        /* log_lock */
+static int log_fd = STDERR_FILENO;    /* log_lock */
+static nixl_log_fn *user_fn;          /* log_lock */
+static void *user_arg;                /* log_lock */
+static struct nxr_log_limit limit;    /* log_lock */
 
 /* Index of the word of `nbytes` bytes in `names`, or -1. */
 static int log_find_word(const char *word, size_t nbytes, const char *const *names, size_t n_names)
@@ -54,7 +54,7 @@ static int log_find_word(const char *word, size_t nbytes, const char *const *nam
     return -1;
 }
 
-/* The levels of a text; on a bad one NIXL_ERR_INVALID_ARG, and why. */
+/* Parse a text of levels. NIXL_OK, or NIXL_ERR_INVALID_ARG and one line in `why`. */
 static int parse_levels(const char *levels, unsigned char parsed[NXR_LOG_N_SUBSYSTEMS], char *why,
                         size_t why_nbytes)
 {
@@ -151,7 +151,7 @@ static void deliver(enum nixl_log_level level, enum nxr_log_subsystem subsystem,
     }
 }
 
-/* What was left out of a kind. Caller holds the lock. */
+/* Report how many lines of a kind were left out. Caller holds the lock. */
 static void tell_more(struct nxr_log_kind *kind)
 {
     char text[NXR_LOG_TEXT_NBYTES + 64];
@@ -170,7 +170,7 @@ static void tell_all_due(int64_t now, int64_t *due_p)
     }
 }
 
-/* An error or a warning, unless there are too many of them. Caller holds the lock. */
+/* Write an error or a warning, unless there are too many of its kind. Caller holds the lock. */
 static void write_limited(enum nixl_log_level level, enum nxr_log_subsystem subsystem,
                           const char *format, const char *text)
 {
@@ -215,7 +215,7 @@ int nxr_log_open(const char *path_pattern)
     int64_t due;
 
     pthread_mutex_lock(&log_lock);
-    tell_all_due(nxr_now_ns() + NXR_S, &due); /* all, where they belong */
+    tell_all_due(nxr_now_ns() + NXR_S, &due); /* report all while the old file is open */
     if (path_pattern != NULL && path_pattern[0] != '\0') {
         expand_path(path_pattern, path, sizeof(path));
         fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

@@ -3,8 +3,8 @@
  * Log lines, with a level per subsystem. The level is tested inline before the arguments are
  * evaluated; errno is kept. Lines go to stderr, a file or the user's function, never to stdout:
  *     [rank/size host] subsystem: text
- * Errors and warnings of one format are limited (util/log_limit.h), so that nobody floods the log
- * who makes them happen again and again.
+ * Errors and warnings of one format are rate-limited (util/log_limit.h), so that a repeated failure
+ * does not flood the log.
  */
 #ifndef NXR_UTIL_LOG_H
 #define NXR_UTIL_LOG_H
@@ -41,28 +41,31 @@ enum nxr_log_subsystem {
 extern unsigned char nxr_log_levels[NXR_LOG_N_SUBSYSTEMS];
 
 /*
- * Set levels from a text as "warn,shm:debug". On a bad text returns NIXL_ERR_INVALID_ARG, writes
- * why and changes nothing.
+ * Set levels from a text such as "warn,shm:debug". On a bad text returns NIXL_ERR_INVALID_ARG,
+ * writes one line into `why` and changes nothing.
  */
 int nxr_log_configure(const char *levels, char *why, size_t why_nbytes);
 
-/* The same without setting any. */
+/* The same check without setting levels. */
 int nxr_log_check(const char *levels, char *why, size_t why_nbytes);
 
-/* Who speaks: prefix of each line. rank -1: no rank yet, "nixlrun" for the launcher by `who`. */
+/* Set the prefix of each line. rank -1: not a rank; the prefix is then `who`, such as "nixlrun". */
 void nxr_log_identity(const char *who, int rank, int size, const char *host);
 
-/* Write to a file; %r and %h in the name are rank and host. NULL or "": stderr. */
+/*
+ * Write to a file; %r and %h in the name are rank and host. NULL or "": stderr. NIXL_OK, or
+ * NIXL_ERR_INVALID_ARG with errno if the file cannot be opened.
+ */
 int nxr_log_open(const char *path_pattern);
 
 void nxr_log_write(enum nixl_log_level level, enum nxr_log_subsystem subsystem, const char *format,
                    ...) NIXL_PRINTF(3, 4);
 
-/* The same for who has the arguments already. The format stays valid while the process runs. */
+/* The same with a va_list. The format must stay valid while the process runs. */
 void nxr_log_write_args(enum nixl_log_level level, enum nxr_log_subsystem subsystem,
                         const char *format, va_list args) NIXL_PRINTF(3, 0);
 
-/* Tell of lines that were left out a while ago; when to look again. */
+/* Report lines that were left out a while ago. Returns when to call again. */
 int64_t nxr_log_tick(int64_t now);
 
 #define nxr_log(_level, _subsystem, ...)                                                           \

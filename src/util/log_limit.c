@@ -6,9 +6,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define REFILL_NS NXR_S /* for one line more */
+#define REFILL_NS NXR_S /* adds one line */
 
-/* Known, or in the place of the one that was written longest ago, or never. */
+/* Find the kind, or replace the one that was written longest ago, or never, by a new one. */
 static struct nxr_log_kind *find_kind(struct nxr_log_limit *limit, const char *format, int64_t now)
 {
     struct nxr_log_kind *oldest = &limit->kinds[0];

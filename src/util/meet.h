@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How ranks of nixlrun meet and exchange their cards: each asks the launcher's server for this key,
- * and all are answered when every living rank of the job has asked. With the question come the
- * rank's name as PMIX_PROCID, since PMIx 4.2 does not say who asks, and its card as a byte object
- * of the same key. The answer is the cards of the living ranks, one behind the other, each with
- * this head. With PMIX_PROC_PID the process tells its number: one that comes behind another process
- * of the rank, which has ended without leaving PMIx, is refused (NXR_MEET_RESTARTED). PMIx's own
- * fence waits for a rank that died before PMIx_Init, and fails where a rank died in it.
+ * How ranks under nixlrun meet and exchange their cards. Each rank queries the launcher's server
+ * for this key, and all are answered when every living rank of the job has asked. The query carries
+ * the rank's name as PMIX_PROCID, since PMIx 4.2 does not report the sender, and its card as a byte
+ * object under the same key. The answer is the cards of the living ranks, one after the other, each
+ * with this head. The query also carries the process id as PMIX_PROC_PID: a process that follows
+ * another one of the same rank which has ended without leaving PMIx is refused
+ * (NXR_MEET_RESTARTED). PMIx's own fence would wait for a rank that died before PMIx_Init, and
+ * would fail if a rank died in it.
  */
 #ifndef NXR_UTIL_MEET_H
 #define NXR_UTIL_MEET_H

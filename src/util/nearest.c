@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "Did you mean": the number of edits between a name that is not known and one that is. Pure. */
+/* "Did you mean": the number of edits between an unknown name and a known one. No state. */
 #include "util/nearest.h"
 
 #include <string.h>

@@ -5,16 +5,16 @@
 #include "util/precedence.h"
 #include "util/thread.h"
 
-#define RESTED_NS (NXR_PRECEDENCE_NS / 2) /* so much is saved before the next burst */
+#define RESTED_NS (NXR_PRECEDENCE_NS / 2) /* must be saved before the next burst */
 
-static int normal_nice, first_nice; /* not lower: it may not have precedence */
+static int normal_nice, first_nice; /* first_nice < normal_nice: precedence is permitted */
 static bool precedence_is_first;
-static bool is_spent;    /* nothing was saved any more */
-static int64_t saved_ns; /* how long it may still work before all others */
+static bool is_spent;    /* the savings were used up; wait for RESTED_NS */
+static int64_t saved_ns; /* how long it may still work with precedence */
 static int64_t seen_at;
 static int64_t keep_until;
 
-/* Whoever may not will not be asked each time. */
+/* Lower the nice value. If that is not permitted, do not try again. */
 static void go_first(void)
 {
     precedence_is_first = first_nice < normal_nice && nxr_thread_set_nice(first_nice);
@@ -23,7 +23,7 @@ static void go_first(void)
     }
 }
 
-/* To raise it is always permitted. */
+/* Restore the normal nice value; raising it is always permitted. */
 static void step_back(void)
 {
     precedence_is_first = precedence_is_first && !nxr_thread_set_nice(normal_nice);
@@ -36,7 +36,7 @@ static void save(int64_t elapsed_ns)
     is_spent = is_spent && saved_ns < RESTED_NS;
 }
 
-/* What is permitted is found out by trying. */
+/* Find out by trying which nice value is permitted. */
 static bool find_permitted(int less_nice)
 {
     first_nice = normal_nice - less_nice;
@@ -45,7 +45,7 @@ static bool find_permitted(int less_nice)
         return true;
     }
     go_first();
-    if (!precedence_is_first) { /* as far as the limit goes */
+    if (!precedence_is_first) { /* only as far as the limit permits */
         first_nice = nxr_thread_nice_limit();
         go_first();
     }
@@ -92,7 +92,7 @@ void nxr_precedence_rests(int64_t now)
     }
     seen_at = now;
     if (saved_ns <= 0) {
-        saved_ns = 0; /* it may have been stopped for any time */
+        saved_ns = 0; /* no debt: the thread may have been stopped for any time */
         is_spent = true;
         step_back();
     }

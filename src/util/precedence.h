@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Precedence of a thread that serves others over those that compute beside it. Such a thread sleeps
- * nearly always. A short time slice gives it its core at once when it wakes, but with equal weights
- * only half of it from then on. So when it has something long to do for somebody who waits, its
- * nice value is lowered, where that is permitted, until the burst is over. One that works on and on
- * gives the lower value back until some time has passed: what computes must not stand still because
- * peers never stop. Nor is it lowered for always: short work needs it not, and the kernel, which
- * counts a thread by its weight, would move others out of its way.
+ * Precedence of a thread that serves others over threads that compute beside it. Such a thread
+ * sleeps most of the time. A short time slice gives it the core as soon as it wakes, but at equal
+ * weights only half of the core from then on. So when it has long work to do for a waiting peer,
+ * its nice value is lowered, if that is permitted, until the burst is over. A thread that keeps
+ * working loses the lower value until some time has passed: computation must not stall because
+ * peers never stop. The value is not lowered permanently either: short work does not need it, and
+ * the kernel, which balances threads by weight, would move other threads away.
  *
- * One thread of a process has this: all calls are that thread's.
+ * Only one thread of a process has precedence, and it makes all calls.
  */
 #ifndef NXR_UTIL_PRECEDENCE_H
 #define NXR_UTIL_PRECEDENCE_H
@@ -16,26 +16,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The longest burst, after a rest; and of how many nanoseconds one is added to it again. */
+/* The longest burst after a rest, in ns; and the ns of elapsed time that earn back one ns of it. */
 #define NXR_PRECEDENCE_NS    (50 * 1000000ll)
 #define NXR_PRECEDENCE_SHARE 4
 
-/* A burst is over when everything long should have ended that time ago. */
+/* A burst is over this long, in ns, after the expected end of all long work. */
 #define NXR_PRECEDENCE_KEEP_NS (10 * 1000000ll)
 
 /*
- * The calling thread may take precedence from now on, by a nice value lower by so much, 0 to 20, or
- * by less if only that is permitted. False if none is (CAP_SYS_NICE, RLIMIT_NICE), or another
- * policy than the normal one was chosen for it; the slice of a normal one is short all the same.
+ * Let the calling thread take precedence from now on, by lowering its nice value by `less_nice`, 0
+ * to 20, or by less if only that is permitted. False if lowering is not permitted (CAP_SYS_NICE,
+ * RLIMIT_NICE), or if the thread has a scheduling policy other than the normal one and less_nice is
+ * not 0. With the normal policy the thread gets a short time slice in any case.
  */
 bool nxr_precedence_start(int less_nice, int64_t now);
 
-/* Something begins that takes so long. Cheap if it has precedence, or may not have it. */
+/* Work of `takes_ns` begins. Cheap if the thread already has precedence or may not have it. */
 void nxr_precedence_take(int64_t now, int64_t takes_ns);
 
 /*
- * The thread has been woken, and its precedence is of use to somebody or not; it is about to sleep,
- * or to look around for a moment.
+ * Call the first when the thread has been woken; `is_useful` says whether precedence would help a
+ * waiting peer. Call the second when the thread is about to sleep or to poll.
  */
 void nxr_precedence_woke(int64_t now, bool is_useful);
 void nxr_precedence_rests(int64_t now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers that nobody can guess. Needs nothing above it. */
+/* Unpredictable random bytes. Depends on nothing else in the library. */
 #ifndef NXR_UTIL_RANDOM_H
 #define NXR_UTIL_RANDOM_H
 
@@ -8,7 +8,10 @@
 #include <sys/random.h>
 #include <sys/types.h>
 
-/* Up to 256 bytes, all or none. False, with errno: the kernel gives none, as under seccomp. */
+/*
+ * Fill in up to 256 bytes, all or none. False, with errno: the kernel provides none, for example
+ * under seccomp.
+ */
 static inline bool nxr_random(void *bytes, size_t nbytes)
 {
     return getrandom(bytes, nbytes, 0) == (ssize_t)nbytes;

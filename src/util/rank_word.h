@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rank tells the nixlrun-rank that stands between it and an engine: one datagram each, to
- * the abstract Unix socket that NIXLRUN_RANK_LINK names. Its value is SOCKET:KEY:RANK:NAMESPACE:
- * whoever does not know the key is not heard, and a process of another job, which a rank may have
- * started, is not meant.
+ * Messages from a rank to the nixlrun-rank that stands between it and an engine: one datagram each,
+ * to the abstract Unix socket that NIXLRUN_RANK_LINK names. The variable's value is
+ * SOCKET:KEY:RANK:NAMESPACE. Messages without the key are ignored. Rank and namespace keep a
+ * process of another job, which a rank may have started, from using the link.
  */
 #ifndef NXR_UTIL_RANK_WORD_H
 #define NXR_UTIL_RANK_WORD_H
@@ -16,9 +16,9 @@
 #include <sys/un.h>
 
 enum nxr_rank_word_kind {
-    NXR_RANK_JOINED,   /* nixl_init() has succeeded: nixl_finalize() is to come */
-    NXR_RANK_LEFT,     /* it has come */
-    NXR_RANK_ENDS_JOB, /* the whole job is to end with the code `value` */
+    NXR_RANK_JOINED,   /* nixl_init() has succeeded: nixl_finalize() must follow */
+    NXR_RANK_LEFT,     /* the rank leaves, in nixl_finalize() or a failed nixl_init() */
+    NXR_RANK_ENDS_JOB, /* end the whole job with the code `value` */
 };
 
 struct nxr_rank_word {
@@ -27,12 +27,15 @@ struct nxr_rank_word {
     int32_t value;
 };
 
-/* Where nixlrun is the launcher itself, the last is an int that PMIx_Job_control() takes. */
+/*
+ * If nixlrun itself is the launcher, PMIx_Job_control() carries that code instead, as an int under
+ * this key.
+ */
 #define NXR_JOB_END_KEY "nixlrun.job.end"
 
 #define NXR_RANK_LINK_FORMAT "%016llx:%016llx:%u:%s"
 
-/* The address of the socket with this number. Returns its length. */
+/* Fill in the address of the socket with this number. Returns its length. */
 static inline socklen_t nxr_rank_link_address(uint64_t name, struct sockaddr_un *address)
 {
     int n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both ends of a notification ring; the protocol and its memory order stand in ring.h. */
+/* Both ends of a notification ring; ring.h describes the protocol and its memory order. */
 #include "config.h"
 
 #include "util/ring.h"
@@ -14,7 +14,7 @@ static uint64_t full_state(uint64_t position, size_t nbytes)
     return (position + 1) << 16 | nbytes;
 }
 
-/* Copy the bytes of a message behind its first slot between `bytes` and the ring. */
+/* Copy the part of a message after its first slot between `bytes` and the ring. */
 static void copy_rest(struct nxr_ring_slot *slots, uint64_t position, void *bytes, size_t nbytes,
                       bool is_push)
 {

@@ -5,12 +5,13 @@
  * A message takes one slot for its tag and the first 48 bytes, and whole slots for the rest. The
  * slot at position p is full when its state is (p + 1) << 16 | nbytes. The sender fills the rest of
  * the message first and stores the state last, with release; the receiver's acquire load of the
- * state pairs with it, so that one cache line carries a short message. Positions never repeat,
- * hence a state of an earlier lap is never taken for a new one. Payload slots could hold anything:
- * the receiver clears their first word before it gives them back.
+ * state pairs with it, so that one cache line carries a short message. Positions never repeat, so a
+ * state of an earlier lap is never mistaken for a new one. Payload slots may hold any bytes: the
+ * receiver clears their first word before it returns them.
  *
- * The receiver gives slots back (credits) a quarter of the ring at a time: release store of
- * `taken`, paired with the sender's acquire load, so that the sender overwrites only what was read.
+ * The receiver returns slots (credits) a quarter of the ring at a time, by a release store of
+ * `taken`. It pairs with the sender's acquire load, so that the sender overwrites only what has
+ * been read.
  */
 #ifndef NXR_UTIL_RING_H
 #define NXR_UTIL_RING_H
@@ -55,11 +56,11 @@ struct nxr_ring_tx {
 struct nxr_ring_rx {
     struct nxr_ring_slot *slots;
     struct nxr_ring_credit *credit;
-    _Atomic uint64_t head; /* position of the next message; written by whom holds the inbox lock */
+    _Atomic uint64_t head; /* position of the next message; written under the inbox lock */
     uint64_t returned;     /* value of credit->taken */
 };
 
-/* What stands at the head of a ring. */
+/* The message at the head of a ring. */
 struct nxr_ring_message {
     uint64_t tag;
     uint32_t nbytes;
@@ -72,16 +73,13 @@ static inline uint64_t nxr_ring_slots_of(size_t nbytes)
                : 1 + (nbytes - NXR_RING_INLINE_NBYTES + NXR_LINE_NBYTES - 1) / NXR_LINE_NBYTES;
 }
 
-/*
- * Append a message of at most NXR_RING_MAX_NBYTES; false where there is no room. One caller at a
- * time.
- */
+/* Append a message of at most NXR_RING_MAX_NBYTES; false: no room. One caller at a time. */
 bool nxr_ring_push(struct nxr_ring_tx *tx, uint64_t tag, const void *msg, size_t nbytes);
 
 /*
- * Is a message at the head? Any thread, without a lock: another thread may take that message just
- * now, and the sender may be filling the slot with payload. So the answer is a hint, and
- * nxr_ring_peek() decides.
+ * Is a message at the head? Any thread, without a lock: another thread may be taking that message
+ * at this moment, and the sender may be filling the slot with payload. So the answer is only a
+ * hint; nxr_ring_peek() decides.
  */
 NXR_NO_TSAN static inline bool nxr_ring_has(const struct nxr_ring_rx *rx)
 {
@@ -93,14 +91,14 @@ NXR_NO_TSAN static inline bool nxr_ring_has(const struct nxr_ring_rx *rx)
 }
 
 /*
- * The message at the head, left there. False if there is none, or if the sender wrote a length that
- * cannot be. One caller at a time.
+ * Look at the message at the head without removing it. False if there is none, or if the sender
+ * wrote an impossible length. One caller at a time.
  */
 bool nxr_ring_peek(const struct nxr_ring_rx *rx, struct nxr_ring_message *message_p);
 
 /*
- * Copy out the payload of the message at the head (as nxr_ring_peek() told it) and remove it.
- * True if credits were given back, so that the sender may have to be woken. One caller at a time.
+ * Copy out the payload of the message at the head (as nxr_ring_peek() returned it) and remove it.
+ * True if credits were returned, so that the sender may have to be woken. One caller at a time.
  */
 bool nxr_ring_pop(struct nxr_ring_rx *rx, const struct nxr_ring_message *message, void *payload);
 

@@ -13,7 +13,7 @@ static __thread struct {
     struct nixl_error error;
     char text[TEXT_NBYTES];
 } last NXR_TLS_MODEL;
-static __thread int n_quiet; /* nxr_fail_quiet_begin() without its end */
+static __thread int n_quiet; /* calls of nxr_fail_quiet_begin() not yet ended */
 
 const char *nixl_strerror(int status)
 {

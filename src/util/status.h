@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Failures: how a function of the library reports one with its detail. */
+/* Failures: how the library's functions report them in detail. */
 #ifndef NXR_UTIL_STATUS_H
 #define NXR_UTIL_STATUS_H
 
@@ -17,12 +17,12 @@
 int nxr_fail(int status, const char *operation, int rank, const char *transport, int native_code,
              const char *format, ...) NIXL_PRINTF(6, 7);
 
-/* A call within a call has failed: the failure of `operation`, with the text of that one. */
+/* An inner call has failed: record a failure of `operation` with the inner call's text. */
 int nxr_fail_inner(int status, const char *operation, int rank);
 
 /*
- * Between these two calls of a thread its failures are not recorded: what it only tries must not
- * hide the failure that it is about to report.
+ * Between these two calls the calling thread's failures are not recorded: a mere attempt must not
+ * hide the failure that the thread is about to report. May be nested.
  */
 void nxr_fail_quiet_begin(void);
 void nxr_fail_quiet_end(void);
@@ -33,7 +33,7 @@ struct nxr_duration {
 };
 struct nxr_duration nxr_duration(int64_t ns);
 
-/* The status that says what an errno means. */
+/* The status that corresponds to an errno. */
 int nxr_status_of_errno(int error);
 
 #endif

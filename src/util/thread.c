@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting threads, and keeping signals from them. No state. */
+/* Starting threads and blocking their signals. No state. */
 #include "config.h"
 
 #include "util/thread.h"
@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SHORT_SLICE_NS 100000 /* the least that Linux takes */
+#define SHORT_SLICE_NS 100000 /* the minimum of Linux */
 
-/* As the kernel has it (sched_setattr(2)); C libraries differ in whether they declare it. */
+/* The kernel's struct sched_attr (sched_setattr(2)), which not all C libraries declare. */
 struct scheduling {
     uint32_t nbytes;
     uint32_t policy;
@@ -129,7 +129,7 @@ int nxr_thread_nice(void)
     return getpriority(PRIO_PROCESS, 0);
 }
 
-/* Linux has a nice value for each thread. */
+/* On Linux each thread has its own nice value. */
 bool nxr_thread_set_nice(int nice)
 {
     return setpriority(PRIO_PROCESS, 0, nice) == 0;

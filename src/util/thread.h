@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads of the library: small, and with all signals blocked, since those are the application's.
+ * Threads of the library. All signals are blocked in them, since signals belong to the application.
  */
 #ifndef NXR_UTIL_THREAD_H
 #define NXR_UTIL_THREAD_H
@@ -20,8 +20,8 @@ bool nxr_thread_is_own(void);
 int nxr_thread_start(pthread_t *thread, size_t stack_nbytes, void *(*run)(void *), void *arg);
 
 /*
- * Between these two calls the calling thread, which may be the application's, gets no signal, and
- * a write whose reader has gone fails with EPIPE: SIGPIPE would end the program.
+ * Between these two calls the calling thread, which may be the application's, receives no signals,
+ * and a write to a closed pipe or socket fails with EPIPE; SIGPIPE would end the program.
  */
 struct nxr_signal_guard {
     sigset_t before;
@@ -31,22 +31,22 @@ void nxr_signal_guard_begin(struct nxr_signal_guard *guard);
 void nxr_signal_guard_end(const struct nxr_signal_guard *guard);
 
 /*
- * The calling thread runs seldom and briefly: when it wakes, it shall not wait for the end of
- * another's time slice of some milliseconds. Where the kernel cannot do that (before Linux 6.12)
- * nothing happens. False: another policy than the normal one was chosen for it, and stays.
+ * The calling thread runs rarely and briefly: when it wakes, it should not wait some milliseconds
+ * for the end of another thread's time slice. Has no effect before Linux 6.12. False: the thread
+ * has a scheduling policy other than the normal one, and keeps it.
  */
 bool nxr_thread_hurry(void);
 
 /*
- * The calling thread works for long and nobody waits for its start: when it wakes, it does not take
- * the core of the thread that woke it. Nothing happens where another policy than the normal one was
- * chosen for it.
+ * The calling thread works for long and its start is not urgent: when it wakes, it does not preempt
+ * the thread that woke it. Only yields if the thread has a scheduling policy other than the normal
+ * one.
  */
 void nxr_thread_stand_back(void);
 
 /*
- * The nice value of the calling thread, from -20 on; false: a lower one is not permitted. The limit
- * is what everybody may have (RLIMIT_NICE), 20 or more for nothing lower than it is.
+ * Get and set the nice value of the calling thread, -20 or more; false: a lower value is not
+ * permitted. The limit is the lowest value that RLIMIT_NICE permits without privileges; 20: none.
  */
 #define NXR_LEAST_NICE (-20)
 int nxr_thread_nice(void);

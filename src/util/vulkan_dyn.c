@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opening the Vulkan loader. It is never closed again: drivers start threads and register exit
- * handlers, and survive no unloading. The table is written once per process, before it is used.
+ * handlers, and do not survive unloading. The table is written once per process, before it is used.
  */
 #include "config.h"
 
@@ -16,7 +16,7 @@
 
 struct nxr_vulkan_calls nxr_vk;
 
-/* Function pointers come as pointers to data from dlsym(): a union says so without a cast. */
+/* dlsym() returns function pointers as data pointers: a union converts them without a cast. */
 union symbol {
     void *data;
     PFN_vkGetInstanceProcAddr function;

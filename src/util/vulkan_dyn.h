@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Vulkan loader, opened at run time: one build runs with and without it, and nothing is loaded
- * before nxr_vulkan_load(). All functions are those that the loader gives for an instance; they
- * find the device's by themselves, which costs a few nanoseconds a call.
+ * before nxr_vulkan_load(). All functions are the loader's instance-level ones. They dispatch to
+ * the device's themselves, which costs a few nanoseconds a call.
  */
 #ifndef NXR_UTIL_VULKAN_DYN_H
 #define NXR_UTIL_VULKAN_DYN_H
@@ -26,7 +26,7 @@
     _x(GetPhysicalDeviceQueueFamilyProperties) _x(MapMemory) _x(QueueSubmit)                       \
     _x(ResetCommandPool) _x(ResetFences) _x(UnmapMemory) _x(WaitForFences)
 
-/* Those of extensions: looked at only where the device has the extension. */
+/* Functions of extensions: used only if the device has the extension. */
 #define NXR_VULKAN_EXTENSION_CALLS(_x)                                                             \
     _x(GetMemoryFdKHR) _x(GetMemoryHostPointerPropertiesEXT)
 /* clang-format on */
@@ -45,13 +45,13 @@ extern struct nxr_vulkan_calls nxr_vk;
 
 /*
  * Open the loader; it stays until the process ends. NIXL_OK, or NIXL_ERR_NO_DEVICE and one line in
- * `why`. Not thread-safe, like all here.
+ * `why`. Not thread-safe, like everything here.
  */
 int nxr_vulkan_load(char *why, size_t why_nbytes);
 
 /*
- * Fill in the functions of an instance. Returns as nxr_vulkan_load(); the line names what is not
- * there.
+ * Fill in the functions of an instance. Returns the same as nxr_vulkan_load(); `why` names a
+ * missing function.
  */
 int nxr_vulkan_load_instance(VkInstance instance, char *why, size_t why_nbytes);
 

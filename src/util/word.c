@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processor's atomics behind a table of types and operations. No state. */
+/* The processor's atomics, selected by type and operation. No state. */
 #include "config.h"
 
 #include "util/word.h"
 
 #include <string.h>
 
-/* Whole numbers: signed and unsigned ones have the same bits after every one of these. */
+/* Integers: for all of these operations signed and unsigned ones have the same result bits. */
 #define DEFINE_APPLY_INTEGER(_bits)                                                                \
     static uint##_bits##_t apply_##_bits(_Atomic uint##_bits##_t *word, unsigned op,               \
                                          uint##_bits##_t operand, uint##_bits##_t compare)         \
@@ -33,7 +33,7 @@
 DEFINE_APPLY_INTEGER(32)
 DEFINE_APPLY_INTEGER(64)
 
-/* The processor adds no floating point numbers in memory: swap in the sum of what was there. */
+/* The processor has no atomic floating-point addition: compare and swap until the sum is stored. */
 #define DEFINE_ADD_FLOATING(_type, _bits)                                                          \
     static uint##_bits##_t add_##_type(_Atomic uint##_bits##_t *word, uint##_bits##_t operand)     \
     {                                                                                              \
@@ -51,7 +51,7 @@ DEFINE_APPLY_INTEGER(64)
 DEFINE_ADD_FLOATING(float, 32)
 DEFINE_ADD_FLOATING(double, 64)
 
-/* A store, whose bits stand in the first bytes of the operand. */
+/* A store; the bits of the value are in the first bytes of the operand. */
 static void store(void *addr, const struct nxr_atomic *atomic)
 {
     uint32_t bits32;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Atomic operations on a word in shared memory, by type and operation. All of the library's
- * accesses to a word, from whichever process, come here: processor atomics, one atomicity domain.
+ * accesses to a word, from any process, go through these processor atomics, so that they form one
+ * atomicity domain.
  */
 #ifndef NXR_UTIL_WORD_H
 #define NXR_UTIL_WORD_H
@@ -14,7 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* One operation, also on the wire; a value's bits stand in the first bytes of its field. */
+/* One operation, also used on the wire; the bits of a value are in the first bytes of its field. */
 struct nxr_atomic {
     uint8_t op;   /* enum nixl_atomic_op, or NXR_ATOMIC_COMPARE_SWAP */
     uint8_t type; /* enum nixl_type */
@@ -27,10 +28,10 @@ _Static_assert(sizeof(struct nxr_atomic) == 32, "fixed on the wire");
 
 #define NXR_ATOMIC_COMPARE_SWAP 7
 
-/* A store of 2, 4 or 8 bytes, which `type` says and not an enum nixl_type: a put of a word. */
+/* A put of a word: a store of 2, 4 or 8 bytes. `type` is that size, not an enum nixl_type. */
 #define NXR_ATOMIC_STORE 8
 
-/* Bytes of a value of the type; 0 for a type that does not exist. */
+/* Size of a value of the type; 0: no such type. */
 static inline size_t nxr_type_nbytes(unsigned type)
 {
     if (type > NIXL_DOUBLE) {
@@ -39,7 +40,7 @@ static inline size_t nxr_type_nbytes(unsigned type)
     return type == NIXL_INT64 || type == NIXL_UINT64 || type == NIXL_DOUBLE ? 8 : 4;
 }
 
-/* Does the operation exist for the type? Bits are combined in whole numbers only. */
+/* Does the operation exist for the type? Bitwise operations exist for integers only. */
 static inline bool nxr_atomic_is_valid(unsigned type, unsigned op)
 {
     bool is_float = type == NIXL_FLOAT || type == NIXL_DOUBLE;
@@ -48,7 +49,7 @@ static inline bool nxr_atomic_is_valid(unsigned type, unsigned op)
     return type <= NIXL_DOUBLE && op <= NXR_ATOMIC_COMPARE_SWAP && !(is_float && is_bits);
 }
 
-/* Bytes of the word that is changed; 0: there is no such change. */
+/* Size of the word that is changed; 0: no such type. */
 static inline size_t nxr_atomic_nbytes(const struct nxr_atomic *atomic)
 {
     return atomic->op == NXR_ATOMIC_STORE ? atomic->type : nxr_type_nbytes(atomic->type);
@@ -59,14 +60,17 @@ static inline bool nxr_word_is_put(size_t nbytes)
     return nbytes == 2 || nbytes == 4 || nbytes == 8;
 }
 
-/* May a peer on this host ask for it? All that a call makes, and puts of words. */
+/*
+ * May a peer on this host ask for it? True for all operations of the public calls, and for puts of
+ * words.
+ */
 static inline bool nxr_atomic_is_asked(const struct nxr_atomic *atomic)
 {
     return atomic->op == NXR_ATOMIC_STORE ? nxr_word_is_put(atomic->type)
                                           : nxr_atomic_is_valid(atomic->type, atomic->op);
 }
 
-/* Values that the caller has, of 4 or 8 bytes, as the bits in which they travel; and back. */
+/* Convert the caller's value of 4 or 8 bytes to the bits in which it is sent, and back. */
 static inline uint64_t nxr_word_load_value(const void *value, size_t nbytes)
 {
     uint64_t bits = 0;
@@ -88,12 +92,13 @@ static inline void nxr_word_store_value(void *value, uint64_t bits, size_t nbyte
     }
 }
 
-/* What nxr_atomic_apply() leaves to a call: any valid operation. */
+/* nxr_atomic_apply() for any valid operation, not inlined. */
 uint64_t nxr_atomic_apply_any(void *addr, const struct nxr_atomic *atomic);
 
 /*
- * Do a valid operation, sequentially consistent; the value from before, in the first bytes. `addr`
- * is aligned. Adding 64-bit whole numbers, which signals do, stands here and not behind a call.
+ * Do a valid operation, sequentially consistent. Returns the previous value in the first bytes; 0
+ * for NXR_ATOMIC_STORE. `addr` must be aligned. The addition of 64-bit integers, which signals use,
+ * is inlined.
  */
 static inline uint64_t nxr_atomic_apply(void *addr, const struct nxr_atomic *atomic)
 {
