@@ -113,7 +113,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_net_modules_subsystem,
 };
 
-/* What waiting threads do meanwhile. */
+/* What threads do while they wait. */
 static const struct nxr_pollers all_pollers = {
     .net = nxr_net_poll,
     .words = nxr_words_serve_asked,
@@ -147,7 +147,7 @@ static void after_fork(void)
     }
 }
 
-/* Once in the process. */
+/* Runs once per process. */
 static void init_once(void)
 {
     nxr_subsystems_compose();
@@ -257,7 +257,7 @@ static int start_host(void)
         return status;
     }
     /*
-     * Siblings may read and write our registered memory; The call fails on systems without Yama,
+     * Let siblings read and write our registered memory. The call fails on systems without Yama,
      * which is harmless.
      */
     prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0, 0, 0);

@@ -27,7 +27,7 @@
 
 #define ALONE_NS  (5 * NXR_S)    /* after so long at the launcher's fence, tell the peers, too */
 #define REPEAT_NS (200 * NXR_MS) /* messages lost with a broken connection are sent again */
-#define LEAVE_NS  (1 * NXR_S)    /* for telling that this rank leaves before the others */
+#define LEAVE_NS  (1 * NXR_S)    /* time to tell the others that this rank leaves before them */
 #define MAX_NAMED 8              /* of the missing ranks */
 
 /* A window of the set, as one message carries it. */

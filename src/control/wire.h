@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages between the service threads of two ranks on one host, over a Unix socket that keeps
- * message boundaries. Layouts are fixed, and every message received passes nxr_wire_parse(). Before
- * a valid HELLO no other message is accepted.
+ * Messages between the libraries of two ranks. On one host they go over a Unix socket that keeps
+ * message boundaries, and before a valid HELLO no other message is accepted. To other hosts those
+ * without descriptors go over a network. Layouts are fixed, and every message received passes
+ * nxr_wire_parse().
  */
 #ifndef NXR_CONTROL_WIRE_H
 #define NXR_CONTROL_WIRE_H
@@ -29,8 +30,8 @@ enum nxr_wire_type {
     NXR_WIRE_LEAVING,   /* these ranks have reached their last nixl_finalize() */
     NXR_WIRE_PROBE,     /* do you have a region of this name now? Layout of RESOLVE */
     NXR_WIRE_PROBED,    /* the answer */
-    NXR_WIRE_PROPOSE,   /* a verdict on a team call, for the receiver to decide */
-    NXR_WIRE_DECIDED,   /* the answer: the verdict decided */
+    NXR_WIRE_PROPOSE,   /* propose a verdict on a team call for your register */
+    NXR_WIRE_DECIDED,   /* the answer: the verdict that the register has */
     NXR_WIRE_N_TYPES
 };
 
@@ -141,8 +142,8 @@ uint32_t nxr_wire_card_flags(void);
 bool nxr_wire_is_common(const struct nxr_card *card, char *why, size_t why_nbytes);
 
 /*
- * Check bytes from a socket, for a job of `size` ranks. NIXL_OK and the message, or
- * NIXL_ERR_TRANSPORT and one line in *why_p.
+ * Check received bytes, for a job of `size` ranks. NIXL_OK and the message, or NIXL_ERR_TRANSPORT
+ * and one line in *why_p.
  */
 int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
                    union nxr_wire_message *message_p, const char **why_p);

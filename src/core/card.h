@@ -52,7 +52,7 @@ struct nxr_card_address {
 };
 _Static_assert(sizeof(struct nxr_card_address) == 16, "fixed on the wire");
 
-/* A card as it travels. */
+/* A whole card, as it is sent. */
 struct nxr_full_card {
     struct nxr_card head;
     unsigned char addresses[NXR_ADDRESSES_NBYTES];
@@ -88,7 +88,8 @@ const void *nxr_card_find_address(const struct nxr_full_card *card, const char *
                                   size_t *nbytes_p);
 
 /*
- * Check bytes that came as the card of `rank`. NIXL_OK, or NIXL_ERR_TRANSPORT and nothing written.
+ * Check bytes that were received as the card of `rank`. NIXL_OK, or NIXL_ERR_TRANSPORT and nothing
+ * written.
  */
 int nxr_card_parse(const void *bytes, size_t nbytes, int rank, struct nxr_full_card *card_p);
 

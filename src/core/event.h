@@ -15,7 +15,7 @@ void nxr_event_push(enum nixl_event_type type, int rank, const char *name);
 int nxr_event_n_deaths(void);
 int nxr_event_death(int n);
 
-/* Make the own event fd readable. */
+/* Make this rank's event fd readable. */
 void nxr_event_signal_fd(void);
 
 /* Forget everything (last finalize). */

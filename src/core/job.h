@@ -3,10 +3,10 @@
  * The single context of the process: the job, its ranks, and this rank's own state.
  *
  * Locks, outermost first:
- *   job.lock everything here unless marked otherwise, and the host layer's connections. Never held
- *                  while waiting, and never taken on the data path. inbox.lock the receiving ends
- *                  of the rings and the queue of notifications (notify.c) peer.send_lock the
- *                  sending end of the ring to that peer
+ *   job.lock       everything here unless marked otherwise, and the host layer's connections. Never
+ *                  held while waiting, and never taken on the data path.
+ *   inbox.lock     the receiving ends of the rings and the queue of notifications (notify.c)
+ *   peer.send_lock the sending end of the ring to that peer
  * The service thread takes them like any other thread.
  */
 #ifndef NXR_CORE_JOB_H
@@ -102,7 +102,7 @@ struct nxr_peer {
     struct pid_watch *pid_watch;
     atomic_bool must_ring_fd; /* ask it to signal its event fd; any thread */
     bool is_watched;          /* this rank watches it on behalf of all */
-    bool must_hear_of_deaths; /* report them to it once linked */
+    bool must_hear_of_deaths; /* report deaths to it once it is linked */
     bool is_death_told;       /* this rank has reported its death to the ranks of this host */
     uint64_t told_leaving;    /* the version up to which it knows who leaves (control/farewell.c) */
 };
@@ -165,7 +165,7 @@ static inline bool nxr_is_rank(int rank)
     return rank >= 0 && rank < nxr_job.size;
 }
 
-/* A bad rank: records the failure. */
+/* Fail a call because `rank` is not in the job: records the failure and returns its status. */
 int nxr_fail_rank(const char *operation, int rank);
 
 /* ---- peers (peer.c) -------------------------------------------------------------------------- */

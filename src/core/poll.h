@@ -29,8 +29,8 @@ extern atomic_bool nxr_net_is_open;
 extern atomic_bool nxr_net_is_polled;
 
 /*
- * While nxr_n_at_networks > 0: until when large puts and gets of this process should keep the
- * networks moving. Networks report an operation only when it ends.
+ * Valid while nxr_n_at_networks > 0: the time until which large puts and gets of this process are
+ * expected to keep the networks busy. Networks report an operation only when it ends.
  */
 extern _Atomic int64_t nxr_net_expected_end;
 

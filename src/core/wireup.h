@@ -8,7 +8,10 @@
 
 struct nxr_full_card;
 
-/* The answer to get_card(), on another thread; the card is checked, or NULL on failure. */
+/*
+ * The answer to get_card(), on any thread, perhaps within get_card(). The card is checked; NULL:
+ * failure.
+ */
 typedef void nxr_wireup_card_fn(int rank, const struct nxr_full_card *card);
 
 /* The answer to fence(). */

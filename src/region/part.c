@@ -24,7 +24,7 @@
 
 static struct nxr_handle_cache part_handles =
     NXR_HANDLE_CACHE(part_handles, struct nxr_region_part, link, 256);
-static struct nxr_list closing = {&closing, &closing}; /* stale, mapping not yet undone */
+static struct nxr_list closing = {&closing, &closing}; /* stale or retired, but still in use */
 static struct nxr_list part_mapped = {&part_mapped, &part_mapped}; /* n_maps > 0 */
 
 /* Ready parts, hashed by owner and the owner's region id, to find at once what an owner closes. */

@@ -148,7 +148,10 @@ int nxr_region_fail_unanswered(int status, const char *operation, const struct n
 /* A handle for any name, including the library's own; NULL: no memory. Caller holds job.lock. */
 struct nixl_region *nxr_region_open(const char *name);
 
-/* nixl_region_alloc() of host memory, and nixl_region_open(), for the library's own names, too. */
+/*
+ * nixl_region_alloc() of host memory, and nixl_region_open(), that also accept the library's own
+ * names.
+ */
 int nxr_region_alloc_internal(const char *name, size_t nbytes, struct nixl_region **region_p);
 int nxr_region_open_internal(const char *name, struct nixl_region **region_p);
 

@@ -49,7 +49,10 @@ enum cu_device_attributes {
     CU_DEVICE_RDMA_WRITES_ORDERING = 118,
 };
 
-/* Values of CU_DEVICE_RDMA_WRITES_ORDERING: for nobody, for the device itself, for all. */
+/*
+ * Values of CU_DEVICE_RDMA_WRITES_ORDERING: RDMA writes are ordered for no device, for the device
+ * itself (the one declared here), or for all devices.
+ */
 enum cu_rdma_writes_orderings { CU_RDMA_WRITES_ORDERED_FOR_OWNER = 100 };
 
 typedef unsigned cu_pointer_attribute;

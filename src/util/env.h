@@ -35,7 +35,7 @@ struct nxr_env {
  */
 int nxr_env_parse(struct nxr_env *env, char *why, size_t why_nbytes);
 
-/* The parsed environment of this process; defaults before nxr_env_parse() has filled it. */
+/* The parsed environment of this process; all zeros until nxr_env_parse() has filled it. */
 extern struct nxr_env nxr_env;
 
 /*
