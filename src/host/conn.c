@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: listening, connecting, sending and receiving, and what waits to be sent. */
+/*
+ * Connections: listening, connecting, sending and receiving, and the messages that wait to be
+ * sent.
+ */
 #include "config.h"
 
 #include "host/conn.h"
@@ -22,8 +25,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define IDLE_NS          (1 * NXR_S) /* a connection of ours that nobody uses is dropped */
-#define GREETING_NS      (2 * NXR_S) /* whoever connects has to greet within this */
+#define IDLE_NS          (1 * NXR_S) /* an idle connection that this side opened is closed */
+#define GREETING_NS      (2 * NXR_S) /* a connecting peer must greet within this */
 #define MAX_STRANGERS    64          /* connections without a greeting at one time */
 #define ACCEPTS_PER_WAKE 16
 
@@ -39,7 +42,7 @@ static int n_strangers;
 static int listen_fd = -1;
 static int64_t accept_again_at = INT64_MAX; /* listening is paused: no descriptors */
 
-/* The abstract name of a rank: its nonce is unguessable and its own. */
+/* The abstract name of a rank's socket: its nonce is unique and cannot be guessed. */
 static socklen_t socket_name(const unsigned char nonce[NXR_NONCE_NBYTES], struct sockaddr_un *name)
 {
     int used;
@@ -76,7 +79,10 @@ static void free_out(struct out_message *out)
     free(out);
 }
 
-/* Copy a message that has to wait, with descriptors of our own; NULL, with a warning: no room. */
+/*
+ * Copy a message that must wait, with duplicated descriptors; NULL, with a warning: no memory or
+ * no descriptor.
+ */
 static struct out_message *new_out(const struct nxr_peer *peer,
                                    const union nxr_wire_message *message, const int *fds, int n_fds)
 {
@@ -123,7 +129,7 @@ static bool is_lasting(const union nxr_wire_message *message)
     }
 }
 
-/* The connection ends: what it has not sent and what still counts is for the next one. */
+/* The connection ends: keep its unsent messages that outlive it for the next one. */
 static void keep_unsent(struct nxr_conn *conn)
 {
     struct nxr_list *link;
@@ -139,7 +145,9 @@ static void keep_unsent(struct nxr_conn *conn)
     }
 }
 
-/* The peer's connection takes over what another one has left; it is sent once that is greeted. */
+/*
+ * Move messages that another connection left unsent to this one; they are sent once it is greeted.
+ */
 static void take_unsent(struct nxr_conn *conn)
 {
     nxr_list_splice(&conn->out, &conn->peer->unsent);
@@ -211,7 +219,7 @@ void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message,
         if (is_lasting(message)) {
             queue_message(&peer->unsent, peer, message, fds, n_fds);
         }
-        nxr_link_conn_closed(peer); /* tries again later, and asks again */
+        nxr_link_conn_closed(peer); /* schedules a retry, which also repeats unanswered questions */
         return;
     }
     nxr_conn_send_on(peer->conn, message, fds, n_fds);
@@ -235,7 +243,7 @@ void nxr_conn_refuse(struct nxr_conn *conn, const char *why)
     nxr_conn_close(conn);
 }
 
-/* Before the greeting nothing else is taken, and behind it only what the rank says of itself. */
+/* Only a greeting is accepted first; after it, only messages in the rank's own name. */
 static void conn_take(struct nxr_conn *conn, const union nxr_wire_message *message,
                       struct nxr_packet *packet)
 {
@@ -291,7 +299,7 @@ static void conn_ready(struct nxr_watch *watch, uint32_t events)
     if ((events & EPOLLOUT) != 0) {
         send_queued(conn);
     }
-    /* What was sent before a hang-up is read first. */
+    /* First read what was sent before a hang-up. */
     while (!conn->is_closed && receive_one(conn)) {
     }
     if (!conn->is_closed && conn->is_greeted && !nxr_list_is_empty(&conn->out)) {
@@ -301,7 +309,7 @@ static void conn_ready(struct nxr_watch *watch, uint32_t events)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-/* Who is at the other end, as the kernel says; user -1: it does not. */
+/* The credentials of the other end, from the kernel; uid -1: unknown. */
 static struct ucred conn_other_end(int fd)
 {
     struct ucred cred;
@@ -376,7 +384,10 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
     message.hello.card = nxr_card_bare(&nxr_job.card);
     memcpy(message.hello.secret, peer->card.secret, NXR_SECRET_NBYTES);
     nxr_conn_send_on(conn, &message, fds, 2);
-    /* The greeting may have met a socket that was closed meanwhile, which closed the connection. */
+    /*
+     * The other end may have closed its socket meanwhile; then sending the greeting has closed the
+     * connection.
+     */
     if (peer->conn == NULL) {
         return NIXL_ERR_AGAIN;
     }
@@ -407,8 +418,8 @@ void nxr_conn_close(struct nxr_conn *conn)
 }
 
 /*
- * Close a connection that is not needed now. The other end may be sending: from here on that fails
- * there, and what came before is read.
+ * Close a connection that is not needed now. The other end may be sending: after the shutdown its
+ * sends fail, and everything it sent before is read here.
  */
 static void close_idle(struct nxr_conn *conn)
 {
@@ -445,7 +456,10 @@ void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer)
 
 /* ---- listening ------------------------------------------------------------------------------- */
 
-/* Out of descriptors: drop the accepted connection that was idle for longest, else pause. */
+/*
+ * Out of descriptors: close the greeted connection that has been idle longest. False: there is
+ * none.
+ */
 static bool conn_make_room(void)
 {
     struct nxr_list *link, *after;
@@ -525,7 +539,7 @@ int64_t nxr_conn_tick(int64_t now)
     int64_t due = accept_again_at;
     struct nxr_list *link, *after;
 
-    conn_free_closed(); /* no event that was read names one of them any more */
+    conn_free_closed(); /* no event of this round refers to them any more */
     if (accept_again_at <= now) {
         accept_again_at = due = INT64_MAX;
         nxr_service_watch(listen_fd, EPOLLIN, &listen_watch);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections between service threads: an abstract Unix socket per rank, named by its nonce, that
- * keeps message borders and passes descriptors. Abstract names vanish with their process, so there
- * is nothing to sweep; they are seen only inside one network namespace, and ranks in different ones
- * count as different hosts. There is no path socket.
+ * Connections between service threads: an abstract Unix socket (SOCK_SEQPACKET) per rank, named by
+ * its nonce, that preserves message boundaries and passes descriptors. Abstract names vanish with
+ * their process, so there is nothing to clean up. They are visible only within one network
+ * namespace; ranks in different namespaces count as ranks on different hosts. There is no path
+ * socket.
  *
- * A connection is opened when there is something to say. The side that opened it closes it when it
- * is idle, so that few descriptors do. It reads first what the other side has sent until then. What
- * one connection could not send goes over the next one, in order. Questions and answers about keys
- * are the exception: the asker repeats its question.
- * All functions: caller holds job.lock.
+ * A connection is opened when there is something to send. The side that opened it closes it when
+ * it is idle, which keeps the number of descriptors low; before that it reads everything the other
+ * side has sent. Messages that one connection could not send go over the next one, in order,
+ * except questions and answers about keys: the asker repeats its question. All functions: caller
+ * holds job.lock.
  */
 #ifndef NXR_HOST_CONN_H
 #define NXR_HOST_CONN_H
@@ -22,32 +23,33 @@ struct nxr_conn {
     struct nxr_list link; /* all connections */
     int fd;
     bool is_mine;    /* opened by this side, which also closes it */
-    bool is_greeted; /* HELLO and WELCOME have passed */
+    bool is_greeted; /* HELLO and WELCOME were exchanged */
     bool is_closed;  /* to be freed at the end of the round */
     bool is_writing; /* waits for room in the socket */
-    pid_t pid;       /* of the other end, from the kernel */
+    pid_t pid;       /* of the other end, as reported by the kernel */
     int64_t used_at;
-    struct nxr_peer *peer;  /* NULL before the greeting on the accepting side */
+    struct nxr_peer *peer;  /* NULL on the accepting side before the greeting */
     struct nxr_list out;    /* struct out_message: wait for the greeting or for room */
-    struct nxr_list parked; /* struct nxr_parked: names asked for that are not published yet */
+    struct nxr_list parked; /* struct nxr_parked: queries for names that are not published yet */
 };
 
-/* Begin to listen. NIXL_OK or the failure. */
+/* Start listening. NIXL_OK or the failure. */
 int nxr_conn_listen(void);
 
 /* Close everything. */
 void nxr_conn_stop(void);
 
 /*
- * Open a connection to a peer whose card is there, as peer->conn, and greet. NIXL_OK;
- * NIXL_ERR_AGAIN: its queue is full, try again soon; NIXL_ERR_PEER_LOST: nobody listens there;
- * NIXL_ERR_LIMIT: no descriptor; NIXL_ERR_UNSUPPORTED: another user listens there, *user_p.
+ * Open a connection to a peer whose card is known, as peer->conn, and send HELLO. NIXL_OK;
+ * NIXL_ERR_AGAIN: its queue is full or the connection broke at once, try again soon;
+ * NIXL_ERR_PEER_LOST: nobody listens there; NIXL_ERR_LIMIT: no descriptor; NIXL_ERR_UNSUPPORTED: a
+ * process of another user, *user_p, listens there.
  */
 int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p);
 
 /*
- * Send a message to a connected peer; opens the connection again if it was dropped. `fds` stay the
- * caller's. Delivered once and in order, unless the peer dies.
+ * Send a message to a connected peer; reopens the connection if it was dropped. The caller keeps
+ * ownership of `fds`. The message is delivered once and in order, unless the peer dies.
  */
 void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message, const int *fds,
                    int n_fds);
@@ -56,20 +58,23 @@ void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message,
 void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *message, const int *fds,
                       int n_fds);
 
-/* Open a connection for what a broken one has left unsent; or forget that: the peer is no more. */
+/*
+ * Open a connection for messages that a broken one left unsent; or discard them: the peer has
+ * died.
+ */
 void nxr_conn_send_unsent(struct nxr_peer *peer);
 void nxr_conn_drop_unsent(struct nxr_peer *peer);
 
-/* HELLO or WELCOME was good: messages may flow. */
+/* HELLO or WELCOME was valid: messages may flow. */
 void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer);
 
-/* Drop a connection whose other end has sent what it may not. */
+/* Drop a connection whose other end violated the protocol; `why` goes to the log. */
 void nxr_conn_refuse(struct nxr_conn *conn, const char *why);
 
-/* Drop a connection; what waits on it is told. Freed at the next tick. */
+/* Close a connection and deal with everything that waits on it. It is freed at the next tick. */
 void nxr_conn_close(struct nxr_conn *conn);
 
-/* Drop what is idle or never greeted; when to look again. */
+/* Drop connections that are idle or were never greeted. Returns when to call again. */
 int64_t nxr_conn_tick(int64_t now);
 
 extern const struct nxr_subsystem nxr_conn_subsystem;

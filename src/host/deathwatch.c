@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that sleeps on the robust mutexes of all linked peers at once (futex_waitv). The kernel
- * wakes one sleeper when the owner of a robust futex dies and its waiters bit is set; that one
- * wakes the others. Where the kernel has no futex_waitv (before 5.16) or does not permit it
- * (seccomp), and for peers beyond its 128 words, the pidfds of liveness.c see the death, later.
+ * A thread that sleeps on the robust mutexes of all linked peers at once (futex_waitv). When the
+ * owner of a robust futex dies and its waiters bit is set, the kernel wakes one sleeper, which
+ * wakes the others. If futex_waitv does not exist (before Linux 5.16) or is forbidden (seccomp),
+ * and for peers beyond its 128 words, the pidfds of liveness.c report the death, only later.
  *
  * Lock: job.lock guards the thread's start; the thread takes it to read the peers.
  */
@@ -27,7 +27,7 @@
 
 #define MAX_WORDS    128 /* of one futex_waitv; the first is our own */
 #define STACK_NBYTES (64 * 1024)
-#define SETTLE_NS    (1 * NXR_MS) /* links come in crowds: watch them together */
+#define SETTLE_NS    (1 * NXR_MS) /* many links start at once: add them together */
 
 static pthread_t deathwatch_thread;
 static bool is_started;                    /* job.lock */
@@ -40,8 +40,8 @@ static void wake_all(void *word)
 }
 
 /*
- * Ask the kernel to wake whoever sleeps on the mutex when its owner dies. Returns the value to
- * sleep on, or 0: nobody holds it, or the owner has died.
+ * Set the waiters bit of a robust mutex, so that the kernel wakes a sleeper when its owner dies.
+ * Returns the value to sleep on; 0: nobody holds the mutex, or its owner has died.
  */
 static uint32_t deathwatch_arm(_Atomic uint32_t *word)
 {
@@ -60,7 +60,10 @@ static struct futex_waitv wait_on(const _Atomic uint32_t *word, uint32_t value)
     return (struct futex_waitv){.val = value, .uaddr = (uintptr_t)word, .flags = FUTEX_32};
 }
 
-/* The words of all linked peers that live; tells of those that do not. Returns how many words. */
+/*
+ * Collect the words of all linked peers that are alive, and report those that have died. Returns
+ * the number of words.
+ */
 static unsigned deathwatch_collect(struct futex_waitv *words)
 {
     unsigned n_words = 1;
@@ -77,7 +80,7 @@ static unsigned deathwatch_collect(struct futex_waitv *words)
         }
         word = nxr_control_alive_word(peer->control);
         if (nxr_peer_is_lost(peer)) {
-            wake_all(word); /* the pidfd was faster here; the kernel has woken this thread only */
+            wake_all(word); /* a pidfd was faster; the kernel woke only this thread */
             continue;
         }
         value = deathwatch_arm(word);
@@ -101,7 +104,10 @@ static void *deathwatch_watch(void *arg)
         unsigned n_words = deathwatch_collect(words);
         long woken;
 
-        /* Behind the look at n_changes: who stops this thread changes it afterwards. */
+        /*
+         * Check this after n_changes was read: nxr_deathwatch_stop() sets the flag first, then
+         * changes it.
+         */
         if (atomic_load_explicit(&deathwatch_is_stopping, memory_order_acquire)) {
             break;
         }

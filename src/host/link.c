@@ -2,8 +2,8 @@
 /*
  * Links: a small state machine per peer, run by the service thread.
  *     NONE -> CARD (asked PMIx) -> CONNECTING (said HELLO) -> UP.
- * Without a proof of one host the peer is UP over a network, or REMOTE where none leads there. A
- * peer that greets first, either way, makes the link UP from any state.
+ * Without proof that it is on this host, the peer is UP over a network, or REMOTE if no network
+ * reaches it. A peer that greets first, by socket or network, makes the link UP from any state.
  * Lock: job.lock; cards arrive on PMIx's thread and wait under cards_lock.
  */
 #include "config.h"
@@ -34,7 +34,7 @@
 #include <unistd.h>
 
 #define RETRY_NS (2 * NXR_MS)
-#define NEWS_NS  (500 * NXR_MS) /* how long the news of a death may take */
+#define NEWS_NS  (500 * NXR_MS) /* how long the report of a death may take */
 
 struct arrived_card {
     struct nxr_list link;
@@ -54,7 +54,7 @@ static void set_link(struct nxr_peer *peer, enum nxr_link link)
     nxr_wake_self();
 }
 
-/* The addresses are needed if the proof of one host fails. */
+/* Its network addresses are needed if the proof that it is on this host fails. */
 static void keep_card(struct nxr_peer *peer, const struct nxr_full_card *card)
 {
     if (peer->full_card == NULL) {
@@ -65,7 +65,7 @@ static void keep_card(struct nxr_peer *peer, const struct nxr_full_card *card)
     }
 }
 
-/* It is on another host, since `why`. */
+/* Treat the peer as on another host; `why` is the reason. */
 static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, const char *why)
 {
     char no_network[400];
@@ -80,7 +80,7 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
         nxr_life_left_locked(peer->rank);
         return;
     }
-    keep_card(peer, card); /* for whom asks why */
+    keep_card(peer, card); /* for queries of the reason */
     snprintf(peer->why_not, sizeof(peer->why_not), "%.90s; %.290s", why, no_network);
     nxr_info(HOST, "rank %d cannot be reached: %s", peer->rank, peer->why_not);
     set_link(peer, NXR_LINK_REMOTE);
@@ -88,7 +88,7 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
     nxr_farewell_look();
 }
 
-/* No proof of one host was to be had. */
+/* There is no proof that the peer is on this host. */
 static void link_give_up(struct nxr_peer *peer, const char *why)
 {
     struct nxr_full_card none = {.head = peer->card};
@@ -109,7 +109,10 @@ static void retry_later(struct nxr_peer *peer, const char *why)
     peer->link_retry_at = now + RETRY_NS;
 }
 
-/* Nobody listens on its socket, which was there before its card: it has ended. */
+/*
+ * Nobody listens on its socket, which existed before its card was published: the peer has ended.
+ * Wait a while for the report of its death, then report it as lost.
+ */
 static void link_has_ended(struct nxr_peer *peer)
 {
     int64_t now = nxr_now_ns();
@@ -125,8 +128,9 @@ static void link_has_ended(struct nxr_peer *peer)
 }
 
 /*
- * Nobody listens on its socket. Where it would be seen from here it has ended, and the news of that
- * is on its way, or nobody is left to tell; unless a network leads there, which then tells.
+ * Nobody listens on its socket. If the socket would be visible from here and no network is open,
+ * the peer has ended: a report of its death is on its way, or nobody is left to report it.
+ * Otherwise the peer counts as remote, and a network may reach it or detect its death.
  */
 static void refused(struct nxr_peer *peer)
 {
@@ -139,7 +143,7 @@ static void refused(struct nxr_peer *peer)
     }
 }
 
-/* Nothing is shared with another user, whose kernel calls would be refused, too. */
+/* A peer of another user counts as remote: the kernel would refuse calls on its memory as well. */
 static void give_up_user(struct nxr_peer *peer, uid_t user)
 {
     char why[96];
@@ -178,7 +182,7 @@ static void connect_now(struct nxr_peer *peer)
 
 /* ---- cards ----------------------------------------------------------------------------------- */
 
-/* On PMIx's thread, or on ours if PMIx refuses at once. */
+/* Called on PMIx's thread, or on ours if PMIx refuses at once. */
 static void link_card_came(int rank, const struct nxr_full_card *card)
 {
     struct arrived_card *arrived = calloc(1, sizeof(*arrived));
@@ -218,7 +222,7 @@ static void use_card(const struct arrived_card *arrived)
     peer->card = arrived->card.head;
     peer->has_card = true;
     if (nxr_peer_is_up(peer) || nxr_peer_is_lost(peer)) {
-        return; /* it was faster */
+        return; /* it greeted first */
     }
     if (!nxr_card_may_be_local(&nxr_job.card.head, &peer->card)) {
         go_remote(peer, &arrived->card, "it is on another host");
@@ -329,7 +333,7 @@ void nxr_link_unmap(struct nxr_peer *peer)
     }
 }
 
-/* A peer on another host greets us over a network. */
+/* A peer on another host has greeted us over a network. */
 static void link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card *card)
 {
     if (peer->has_card && memcmp(peer->card.nonce, card->head.nonce, NXR_NONCE_NBYTES) != 0) {
@@ -347,7 +351,7 @@ static void link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card 
     }
 }
 
-/* ---- keeping it ------------------------------------------------------------------------------ */
+/* ---- keeping links --------------------------------------------------------------------------- */
 
 void nxr_link_conn_closed(struct nxr_peer *peer)
 {
@@ -369,7 +373,7 @@ void nxr_link_ask_again(struct nxr_peer *peer)
     nxr_list_for_each (link, after, &peer->asks) {
         nxr_region_send_ask(link);
         if (peer->conn == NULL && peer->net == NULL) {
-            return; /* it broke again: nxr_link_conn_closed() has seen to it */
+            return; /* it broke again: nxr_link_conn_closed() handles that */
         }
     }
 }
@@ -445,7 +449,7 @@ static bool link_is_card_of(const struct nxr_wire_hello *hello, struct nxr_card 
     return true;
 }
 
-/* Somebody connected to us. */
+/* A peer connected to us. */
 static void link_take_hello(const struct nxr_control_source *source,
                             const union nxr_wire_message *message)
 {
@@ -478,7 +482,7 @@ static void link_take_hello(const struct nxr_control_source *source,
     nxr_neighbour_linked(peer);
 }
 
-/* Who we connected to answers. */
+/* The peer that we connected to answers. */
 static void link_take_welcome(const struct nxr_control_source *source,
                               const union nxr_wire_message *message)
 {
@@ -503,7 +507,7 @@ static void link_take_welcome(const struct nxr_control_source *source,
     nxr_neighbour_linked(peer);
 }
 
-/* The peer has kept no descriptor of this rank's event fd. */
+/* The peer asks us to signal our own event fd, of which it keeps no descriptor. */
 static void link_take_ring_fd(const struct nxr_control_source *source,
                               const union nxr_wire_message *message)
 {

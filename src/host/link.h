@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way to a peer: its card, the connection to its service thread, the proof that it is on this
- * host (its control page holds the nonce of its card), and the mapping. Same host is agreed by both
- * ends: who connects shows the other's secret and hands over its own page, who accepts does the
- * same. Without the proof a peer is on another host, and a network leads there or nothing does. All
- * functions: caller holds job.lock.
+ * The link to a peer: its card, the connection to its service thread, the proof that it is on this
+ * host (its control page holds the nonce of its card), and the mapping. Both ends must agree that
+ * they share a host: the connecting end shows the other's secret and passes its own control page,
+ * and the accepting end answers with its page. Without that proof a peer counts as on another
+ * host, reachable only through a network. All functions: caller holds job.lock.
  */
 #ifndef NXR_HOST_LINK_H
 #define NXR_HOST_LINK_H
@@ -12,24 +12,24 @@
 #include "control/wire.h"
 #include "core/job.h"
 
-/* Begin to make the way to a peer. */
+/* The carrier for peers on this host; its want() starts to link a peer. */
 extern const struct nxr_carrier nxr_host_carrier;
 
 /*
- * A control page came with HELLO or WELCOME: check and map it. The event fd, if one came, is taken
- * (set to -1) when it is kept. NIXL_OK, also if the peer was linked before; other: not to be
- * trusted.
+ * A control page arrived with HELLO or WELCOME: check and map it. If *event_fd is kept, it is set
+ * to -1. NIXL_OK, also if the peer was linked before; else the page was not mapped, and the
+ * connection must be closed.
  */
 int nxr_link_adopt(struct nxr_peer *peer, const struct nxr_card *card, int control_fd,
                    int *event_fd, pid_t pid);
 
-/* The connection to a peer ended: open it again if something waits for it. */
+/* The connection to a peer was closed: schedule a new one if something needs it. */
 void nxr_link_conn_closed(struct nxr_peer *peer);
 
 /* Send all unanswered questions of that peer again. */
 void nxr_link_ask_again(struct nxr_peer *peer);
 
-/* Cards that came, connections to try again; when to look again. */
+/* Handle arrived cards and retry connections. Returns when to call again. */
 int64_t nxr_link_tick(int64_t now);
 
 /* Undo a mapping; nothing uses it any more. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deaths: who notices them, and what follows. Who watches whom, so that ranks that never talked
- * hear of a death, too, stands in neighbour.c; the launcher's events only speed it up. Lock:
- * job.lock.
+ * Detecting the deaths of connected peers. neighbour.c spreads the news to ranks that never
+ * communicated with the dead one; the launcher's events only speed this up. Lock: job.lock.
  */
 #include "config.h"
 
@@ -26,7 +25,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define UNWATCHED_POLL_NS (100 * NXR_MS) /* peers that no descriptor is kept for */
+#define UNWATCHED_POLL_NS (100 * NXR_MS) /* poll interval for peers without a pidfd */
 
 /* A pidfd in the service thread's epoll. */
 struct pid_watch {
@@ -108,7 +107,7 @@ bool nxr_liveness_is_gone(struct nxr_peer *peer)
     pthread_mutex_lock(&nxr_job.lock);
     if (nxr_peer_is_local(peer)) {
         if (!peer->is_gone && (nxr_peer_is_lost(peer) || nxr_control_is_dead(peer->control))) {
-            /* The mark is per thread: the others of the process must have ended, too. */
+            /* The mark is per thread: the other threads of the process must have ended as well. */
             int pidfd = peer->pidfd >= 0 ? peer->pidfd : open_pidfd(peer->pid);
 
             peer->is_gone = pidfd < 0 ? errno == ESRCH : liveness_has_ended(pidfd);

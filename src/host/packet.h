@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One message with its descriptors through a socket that keeps borders. No state, never blocks. */
+/*
+ * One message with its descriptors over a socket that preserves message boundaries. No state,
+ * never blocks.
+ */
 #ifndef NXR_HOST_PACKET_H
 #define NXR_HOST_PACKET_H
 
 #include "control/wire.h"
 
-#define NXR_PACKET_MAX_FDS 8 /* more than any message has: those that are too many are seen */
+#define NXR_PACKET_MAX_FDS 8 /* more than any message has, so that excess ones are noticed */
 
-/* What came. A message that is too long has one byte more than any of nixlrun's. */
+/* A received message. One that is too long has one byte more than nixlrun's longest. */
 struct nxr_packet {
     size_t nbytes;
     int n_fds;
@@ -16,19 +19,19 @@ struct nxr_packet {
 };
 
 /*
- * Send; the descriptors stay the caller's. NIXL_OK; NIXL_ERR_AGAIN: no room now;
- * NIXL_ERR_PEER_LOST: the connection is of no use.
+ * Send; the caller keeps its descriptors. NIXL_OK; NIXL_ERR_AGAIN: no room now;
+ * NIXL_ERR_PEER_LOST: the connection is broken.
  */
 int nxr_packet_send(int socket, const void *bytes, size_t nbytes, const int *fds, int n_fds);
 
 /*
- * Receive. NIXL_OK; NIXL_ERR_AGAIN: nothing is there; NIXL_ERR_LIMIT: it came without descriptors
- * that this process has no room for; NIXL_ERR_PEER_LOST: the end. Descriptors come with NIXL_OK
- * only; those that are too many are closed.
+ * Receive. NIXL_OK; NIXL_ERR_AGAIN: there is no message; NIXL_ERR_LIMIT: descriptors were cut off,
+ * since this process has no room for them, and the message is dropped; NIXL_ERR_PEER_LOST: the
+ * connection has ended. Descriptors are returned with NIXL_OK only; excess ones are closed.
  */
 int nxr_packet_receive(int socket, struct nxr_packet *packet);
 
-/* Close those that are not negative. */
+/* Close all that are not negative. */
 void nxr_packet_close_fds(const int *fds, int n_fds);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking owners to change words. What is asked of one owner goes round its ring in order; where the
- * ring is full it waits in a list. Answers are collected by whoever waits, and by progress.
+ * Asking owners to change words. Questions to one owner go through its ring in order; while the
+ * ring is full they wait in a list. Answers are collected by waiting threads and by progress.
  *
- * Lock: asked.lock of one owner, for a few dozen instructions. The list of owners only grows;
- * job.lock to add to it.
+ * Lock: asked.lock, one per owner, held for a few dozen instructions. The list of owners only
+ * grows; job.lock is held to add to it.
  */
 #include "config.h"
 
@@ -22,35 +22,36 @@
 #include <string.h>
 
 /*
- * If no thread of the owner answers, its service thread is called: after the first turn, and again
- * after each later one.
+ * If no thread of the owner answers, its service thread is called: after FIRST_TURN_NS, and then
+ * again every LATER_TURN_NS.
  */
 #define FIRST_TURN_NS (200 * NXR_US)
 #define LATER_TURN_NS (100 * NXR_MS)
 
-/* How long an owner that polled the last time may be between two waits. */
+/* How long a thread of an owner that polled last time may take between two waits. */
 #define BETWEEN_WAITS_NS (2 * NXR_US)
 
-#define DRIVE_EVERY_NS (1 * NXR_MS)  /* the service thread's turn, should the user not drive */
-#define PUT_AT_ONCE_NS (10 * NXR_US) /* how long a put waits for a thread that polls to answer */
+#define DRIVE_EVERY_NS                                                                             \
+    (1 * NXR_MS) /* how often the service thread drives, in case the user does not */
+#define PUT_AT_ONCE_NS (10 * NXR_US) /* how long a put waits for a polling thread to answer */
 
-/* What is asked of one owner. */
+/* The questions to one owner. */
 struct nxr_asked {
     struct nxr_spin lock;
     struct nxr_peer *peer;
     struct nxr_word_slot *ring;
-    atomic_bool was_polled; /* a thread of the owner was there when it was last called */
+    atomic_bool was_polled; /* a thread of the owner was polling when it was last called */
     _Atomic uint64_t head;  /* the oldest slot that is not free; lock to write */
-    uint64_t tail;          /* the next to ask in; this and all below: lock */
-    struct nxr_op *ops[NXR_WORD_SLOTS]; /* by slot; NULL: nobody waits for the answer */
+    uint64_t tail;          /* the next slot to post in; lock, as all below except next */
+    struct nxr_op *ops[NXR_WORD_SLOTS]; /* by slot; NULL: its answer is dropped */
     struct nxr_op_list waiting;         /* for room */
-    struct nxr_asked *_Atomic next;     /* of all; never changes */
+    struct nxr_asked *_Atomic next;     /* in the list of all owners; never changes */
 };
 
 static struct nxr_asked *_Atomic word_ask_all;
-static _Atomic uint32_t word_ask_n_ops; /* asked for and not ended, of all owners */
+static _Atomic uint32_t word_ask_n_ops; /* questions of all owners that have not ended */
 
-/* ---- what is asked of an owner: all under its lock ------------------------------------------- */
+/* ---- questions to an owner: all under its lock ----------------------------------------------- */
 
 static struct nxr_word word_ask_word_of(const struct nxr_op *op)
 {
@@ -64,7 +65,7 @@ static struct nxr_word word_ask_word_of(const struct nxr_op *op)
     return word;
 }
 
-/* Ask for what waits for room. Is there anything new? */
+/* Post questions that waited for room. Was any posted? */
 static bool word_ask_post_waiting(struct nxr_asked *asked)
 {
     bool has_posted = false;
@@ -84,7 +85,7 @@ static bool word_ask_post_waiting(struct nxr_asked *asked)
     return has_posted;
 }
 
-/* Put an operation that has ended in front of a list of such operations. */
+/* Prepend an ended operation to the list *ended_p. */
 static void add_ended(struct nxr_op *op, int status, struct nxr_op **ended_p)
 {
     op->failure = status;
@@ -107,7 +108,7 @@ static void end_all(struct nxr_asked *asked, int status, struct nxr_op **ended_p
     }
 }
 
-/* Take the answers that are there; they come in any order. */
+/* Take all available answers; they arrive in any order. */
 static void take_answers(struct nxr_asked *asked, struct nxr_op **ended_p)
 {
     uint64_t head = atomic_load_explicit(&asked->head, memory_order_relaxed);
@@ -130,7 +131,7 @@ static void take_answers(struct nxr_asked *asked, struct nxr_op **ended_p)
     atomic_store_explicit(&asked->head, head, memory_order_relaxed);
 }
 
-/* The slot that asks for the operation; NULL: none does. */
+/* The slot that holds the operation's question; NULL: there is none. */
 static struct nxr_word_slot *slot_of(struct nxr_asked *asked, const struct nxr_op *op)
 {
     for (uint64_t at = atomic_load(&asked->head); at != asked->tail; at++) {
@@ -141,7 +142,7 @@ static struct nxr_word_slot *slot_of(struct nxr_asked *asked, const struct nxr_o
     return NULL;
 }
 
-/* Its answer, should there be one, is dropped. */
+/* Drop the answer to an operation, if one arrives. */
 static void forget_op(struct nxr_asked *asked, const struct nxr_op *op)
 {
     atomic_fetch_sub(&word_ask_n_ops, 1);
@@ -169,7 +170,7 @@ static struct nxr_asked *asked_new(struct nxr_peer *peer)
     return asked;
 }
 
-/* What is asked of that owner; NULL: no memory. */
+/* The questions to that owner, created at first use; NULL: no memory. */
 static struct nxr_asked *asked_of(struct nxr_peer *peer)
 {
     struct nxr_asked *asked = atomic_load_explicit(&peer->asked, memory_order_acquire);
@@ -184,8 +185,8 @@ static struct nxr_asked *asked_of(struct nxr_peer *peer)
 }
 
 /*
- * Call the owner's service thread. An owner that is short of descriptors drops connections that are
- * idle; the first send finds that out, and a second one makes a new connection.
+ * Call the owner's service thread. An owner that is short of descriptors closes idle connections;
+ * the first send discovers that, and a second one opens a new connection.
  */
 static void call_service(struct nxr_peer *peer)
 {
@@ -201,8 +202,8 @@ static void call_service(struct nxr_peer *peer)
 }
 
 /*
- * Does a thread of the owner poll the ring? A thread that polled the last time may be between two
- * waits: this call waits for it a moment, less than the service thread would need.
+ * Does a thread of the owner poll the ring? A thread that polled last time may be between two
+ * waits, so this call waits for it briefly, for less time than the service thread would need.
  */
 static bool is_polled(struct nxr_asked *asked)
 {
@@ -223,9 +224,10 @@ static bool is_polled(struct nxr_asked *asked)
 }
 
 /*
- * A question was posted: make a thread of the owner look at the ring. A thread that polls there is
- * relied upon only if a thread of this process waits for the answer, and would notice its absence;
- * else a sleeping thread of the owner is woken, or its service thread is called.
+ * A question was posted: make a thread of the owner look at the ring. A polling thread of the
+ * owner is relied upon only if a thread of this process waits for the answer, since it would
+ * notice if the polling stopped. Otherwise a sleeping thread of the owner is woken, or its service
+ * thread is called.
  */
 static void call_owner(struct nxr_asked *asked, bool is_awaited)
 {
@@ -275,7 +277,7 @@ static void wait_ended(struct nxr_op *op, int status)
     nxr_wake_self(); /* another thread may have taken the answer */
 }
 
-/* Take answers, ask for what waits for room; how many operations have ended. */
+/* Take answers and post questions that waited for room. Returns how many operations have ended. */
 static int word_ask_collect(struct nxr_asked *asked)
 {
     struct nxr_op *ended = NULL;
@@ -303,7 +305,7 @@ static int word_ask_collect(struct nxr_asked *asked)
     return n_ended;
 }
 
-/* Withdraw an operation. NIXL_OK: it has not happened and will not. */
+/* Withdraw an operation. NIXL_OK: the change was not made and will not be. */
 static int word_ask_take_back(struct nxr_asked *asked, struct nxr_op *op)
 {
     struct nxr_word_slot *slot;
@@ -333,7 +335,10 @@ static void wait_init(struct word_wait *wait, struct nxr_asked *asked, struct nx
     atomic_init(&wait->status, NIXL_INPROGRESS);
 }
 
-/* Usually only the oldest slot is looked at; now and then all, since answers come in any order. */
+/*
+ * Usually only the oldest slot is checked; every 16th time all are, since answers arrive in any
+ * order.
+ */
 static bool word_ask_is_answered(void *arg)
 {
     struct word_wait *wait = arg;
@@ -354,8 +359,8 @@ static bool word_ask_is_answered(void *arg)
 }
 
 /*
- * The time is over. An answer that has come meanwhile counts; the answer of an owner that has taken
- * the question is not waited for.
+ * The wait has timed out. An answer that arrived meanwhile still counts; if the owner has taken
+ * the question but not answered, its answer is not waited for.
  */
 static int word_ask_give_up(struct word_wait *wait)
 {
@@ -371,7 +376,7 @@ static int word_ask_give_up(struct word_wait *wait)
     }
     nxr_spin_unlock(&asked->lock);
     for (int i = 0; atomic_load(&wait->status) == NIXL_INPROGRESS; i++) {
-        nxr_spin_wait(i); /* another thread has the answer and stores it just now */
+        nxr_spin_wait(i); /* another thread took the answer and is about to store it */
     }
     return atomic_load(&wait->status);
 }
@@ -450,7 +455,7 @@ int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_
 
 /* ---- for transports -------------------------------------------------------------------------- */
 
-/* Wait a moment for the answer of a thread that polls, without sleeping. */
+/* Wait briefly, without sleeping, for the answer of a polling thread. */
 static bool look_briefly(struct word_wait *wait)
 {
     int64_t until = nxr_now_ns() + PUT_AT_ONCE_NS;
@@ -466,7 +471,10 @@ static bool look_briefly(struct word_wait *wait)
     return false;
 }
 
-/* Ask an owner that polls just now. NIXL_ERR_AGAIN: none does, or does not answer at once. */
+/*
+ * Ask an owner if one of its threads is polling. NIXL_ERR_AGAIN: none is, or it did not answer at
+ * once.
+ */
 static int ask_at_once(struct word_wait *wait)
 {
     struct nxr_asked *asked = wait->asked;
@@ -521,7 +529,7 @@ int nxr_host_word_cancel(struct nxr_op *op)
     struct nxr_asked *asked = atomic_load(&op->part->peer->asked);
 
     if (asked == NULL || word_ask_take_back(asked, op) != NIXL_OK) {
-        return NIXL_INPROGRESS; /* answered, or about to be asked */
+        return NIXL_INPROGRESS; /* answered, or about to be */
     }
     nxr_op_done(op, NIXL_ERR_CANCELED);
     return NIXL_OK;
@@ -550,6 +558,6 @@ void nxr_word_forget(struct nxr_peer *peer)
 {
     free(atomic_load(&peer->asked));
     atomic_store(&peer->asked, NULL);
-    atomic_store(&word_ask_all, NULL); /* no thread asks any more, and all peers are forgotten */
+    atomic_store(&word_ask_all, NULL); /* no thread asks any more, and all peers are being freed */
     atomic_store(&word_ask_n_ops, 0);
 }

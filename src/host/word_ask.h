@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words that only their owner can reach with processor atomics: registered memory of a same-host
- * peer, and device memory. Its process changes them, so that all accesses share one domain. They
- * are asked for in a ring in the owner's control page (word_ring.h); word_serve.h says which thread
- * of the owner changes them and how it is woken. Puts of words to such memory go the same way.
+ * Words that only their owner can access with processor atomics: registered memory of a same-host
+ * peer, and device memory. The owner's process changes them, so that all accesses share one
+ * atomicity domain. Changes are requested through a ring in the owner's control page
+ * (word_ring.h); word_serve.h says which thread of the owner makes them and how it is woken. Puts
+ * of words to such memory take the same path.
  *
- * The asker's side for transports (start, cancel, progress, put) stands in transports/transport.h.
+ * The asker's side for transports (start, cancel, progress, put) is declared in
+ * transports/transport.h.
  */
 #ifndef NXR_HOST_WORD_ASK_H
 #define NXR_HOST_WORD_ASK_H
@@ -14,15 +16,15 @@
 
 /*
  * Ask the owner of a part and wait for the answer, at most NIXLRUN_OP_TIMEOUT. NIXL_OK and the
- * value from before; NIXL_ERR_STALE, NIXL_ERR_RANGE, NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT.
- * NIXL_ERR_TIMEOUT: it was not done, but for an owner that was stopped while it did it.
- * NIXL_ERR_PEER_LOST: whether it was done is unknown.
+ * previous value; NIXL_ERR_STALE, NIXL_ERR_RANGE, NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT.
+ * NIXL_ERR_TIMEOUT: the change was not made, unless the owner had already taken the question and
+ * was stopped while making it. NIXL_ERR_PEER_LOST: whether the change was made is unknown.
  */
 int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
 
 /*
- * The same where a thread of the owner is there to do it. NIXL_ERR_AGAIN: it is not, and nothing
- * has happened.
+ * The same if a thread of the owner is polling and answers at once. NIXL_ERR_AGAIN: none does, and
+ * nothing has happened.
  */
 int nxr_word_ask_at_once(struct nxr_part *part, const struct nxr_atomic *atomic,
                          uint64_t *fetched_p);
@@ -31,11 +33,11 @@ int nxr_word_ask_at_once(struct nxr_part *part, const struct nxr_atomic *atomic,
 int nxr_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
 
 /*
- * When the service thread has to look for answers that no call waits for. Caller holds job.lock.
+ * When the service thread must next collect answers that no call waits for. Caller holds job.lock.
  */
 int64_t nxr_word_tick(int64_t now);
 
-/* Free what was made to ask that peer; nobody asks any more. */
+/* Free the state for asking that peer, at the last finalize: no thread asks any owner any more. */
 void nxr_word_forget(struct nxr_peer *peer);
 
 /* As nxr_host_paths (transports/transport.h) has them. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of both sides of a ring of words; the protocol stands in word_ring.h. No lock. */
+/* The steps of both sides of a ring of words; word_ring.h describes the protocol. No lock. */
 #include "config.h"
 
 #include "host/word_ring.h"
@@ -24,7 +24,7 @@ bool nxr_word_revoke(struct nxr_word_slot *slot)
                                                    memory_order_relaxed, memory_order_relaxed);
 }
 
-/* An answer that no owner gives is none of success. */
+/* A status that no correct owner sends counts as NIXL_ERR_TRANSPORT. */
 static int sound_status(int status)
 {
     switch (status) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring of words: what one peer asks an owner to do with words that only the owner reaches with
- * processor atomics. It lies in the owner's control page, behind the notification ring of that
- * peer; a slot is a cache line. Both sides go round it in order:
+ * The ring of words: one peer's requests to an owner to change words that only the owner can
+ * access with processor atomics. It lies in the owner's control page, behind the notification ring
+ * of that peer; a slot is a cache line. Both sides use the slots in order:
  *     FREE -> ASKED (asker) -> TAKEN (owner) -> DONE (owner) -> FREE (asker, with the answer)
  *             ASKED -> REVOKED (asker gives up) -> DONE (owner, who did nothing)
- * A step is a release store or an exchange, which the other side's acquire load pairs with. The
- * owner believes nothing that stands in a slot: it copies the question out and checks the copy.
+ * A step is a release store or an exchange that pairs with the other side's acquire load. The
+ * owner does not trust the contents of a slot: it copies the question out and checks the copy.
  */
 #ifndef NXR_HOST_WORD_RING_H
 #define NXR_HOST_WORD_RING_H
@@ -22,7 +22,7 @@ enum nxr_word_state {
     NXR_WORD_REVOKED,
 };
 
-/* What is asked for: the change of a word in the own region with that number. */
+/* A question: the change of a word in the owner's region with that id. */
 struct nxr_word {
     uint32_t id;
     uint64_t generation;
@@ -48,13 +48,13 @@ static inline struct nxr_word_slot *nxr_word_slot_at(struct nxr_word_slot *ring,
 
 /* ---- the asker; one thread at a time --------------------------------------------------------- */
 
-/* Ask, in the slot that is next. False: it is not free. */
+/* Post a question in the next slot. False: the slot is not free. */
 bool nxr_word_post(struct nxr_word_slot *slot, const struct nxr_word *word);
 
-/* Take a question back. False: the owner has taken it, or answered. */
+/* Withdraw a question. False: the owner has taken it, or has answered. */
 bool nxr_word_revoke(struct nxr_word_slot *slot);
 
-/* Take the answer, which frees the slot. False: there is none yet. */
+/* Take the answer and free the slot. False: there is no answer yet. */
 bool nxr_word_take_answer(struct nxr_word_slot *slot, int *status_p, uint64_t *fetched_p);
 
 static inline bool nxr_word_has_answer(const struct nxr_word_slot *slot)
@@ -65,8 +65,8 @@ static inline bool nxr_word_has_answer(const struct nxr_word_slot *slot)
 /* ---- the owner; one thread at a time --------------------------------------------------------- */
 
 /*
- * Look at the slot that is next: NIXL_OK and what is asked for, or NIXL_ERR_CANCELED where it was
- * revoked: the next slot follows. NIXL_INPROGRESS: nothing is asked.
+ * Take the question in the next slot. NIXL_OK: *word_p is the question; NIXL_ERR_CANCELED: it was
+ * revoked; after both, go on to the next slot. NIXL_INPROGRESS: there is no question.
  */
 int nxr_word_take(struct nxr_word_slot *slot, struct nxr_word *word_p);
 

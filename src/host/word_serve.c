@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing words of own regions for peers, and words in own device memory, which take time, also
- * for this rank itself. A change enters its region like a copy of a peer, so that a close waits for
- * it. Lock: serve_lock, which one thread at a time has, and nobody waits for.
+ * Changing words of own regions for peers, and changing words in own device memory, which takes
+ * time, for peers and for this rank itself. A change enters its region like a peer's copy, so that
+ * a close waits for it. Lock: serve_lock, which is only ever tried: no thread waits for it.
  */
 #include "config.h"
 
@@ -22,11 +22,11 @@
 struct own_word {
     struct nxr_device_word word;
     struct nxr_guard_slot *slot;  /* the region is entered */
-    struct nxr_peer *peer;        /* who has asked; NULL: this rank */
+    struct nxr_peer *peer;        /* the asker; NULL: this rank */
     struct nxr_word_slot *answer; /* the peer's */
-    struct nxr_op *op;            /* this rank's; NULL: of a thread that waits */
-    _Atomic int status;           /* NIXL_INPROGRESS until it is over */
-    atomic_bool is_left;          /* whoever comes second, the end or the waiter, frees it */
+    struct nxr_op *op;            /* this rank's; NULL: a thread waits */
+    _Atomic int status;           /* NIXL_INPROGRESS until the change has ended */
+    atomic_bool is_left;          /* set by the end and by the waiter: the second one frees it */
 };
 
 static struct nxr_spin serve_lock;
@@ -57,7 +57,7 @@ static void own_word_ended(struct nxr_device_word *word, int status)
     }
 }
 
-/* Where a word lies in an own region that is entered. */
+/* Find a word in an own region that was entered. */
 static int word_server_find_word(uint32_t id, const struct nxr_atomic *atomic,
                                  struct nxr_own_memory *memory_p)
 {
@@ -71,7 +71,7 @@ static int word_server_find_word(uint32_t id, const struct nxr_atomic *atomic,
     return nbytes != 0 && (uintptr_t)memory_p->addr % nbytes == 0 ? NIXL_OK : NIXL_ERR_INVALID_ARG;
 }
 
-/* Enter the region with a slot that is given back when the change has ended. */
+/* Enter the region with a slot that is released when the change has ended. */
 static int word_server_enter_own(struct own_word *own, uint32_t id, uint64_t generation)
 {
     own->slot = nxr_guard_claim_own();
@@ -85,7 +85,7 @@ static int word_server_enter_own(struct own_word *own, uint32_t id, uint64_t gen
     return NIXL_OK;
 }
 
-/* The change of a word in own device memory, to be lined up; or NULL and the failure. */
+/* Prepare the change of a word in own device memory, to be queued; NULL and the failure. */
 static struct own_word *own_word_new(const struct nxr_word *asked, int *status_p)
 {
     struct own_word *own = calloc(1, sizeof(*own));
@@ -164,7 +164,7 @@ static bool is_sound(const struct nxr_word *word)
            nxr_atomic_is_asked(&word->atomic);
 }
 
-/* Change a word, or NIXL_INPROGRESS: it is device memory. */
+/* Change a word. NIXL_INPROGRESS: it is in device memory, and nothing was done. */
 static int change_own(const struct nxr_word *word, uint64_t *fetched_p)
 {
     struct nxr_own_memory memory;
@@ -203,7 +203,7 @@ static int change_later(struct nxr_peer *peer, struct nxr_word_slot *slot,
     own->peer = peer;
     own->answer = slot;
     nxr_device_word_add(&own->word);
-    nxr_service_kick(); /* it runs what is lined up */
+    nxr_service_kick(); /* it runs the queued changes */
     return NIXL_INPROGRESS;
 }
 
@@ -221,7 +221,7 @@ static void serve_slot(struct nxr_peer *peer, struct nxr_word_slot *slot,
     }
 }
 
-/* A whole ring at most, then the others have their turn. */
+/* Serve at most one whole ring, so that other peers get their turn. */
 static bool serve_peer(struct nxr_peer *peer)
 {
     struct nxr_word_slot *ring = nxr_control_own_words(nxr_job.control, peer->rank);
@@ -250,7 +250,7 @@ static bool serve_peer(struct nxr_peer *peer)
     return n_served > 0;
 }
 
-/* Ranks share bits; pages of rings that were never used are not touched. */
+/* Serve all ranks that share a bit, without touching the pages of rings that were never used. */
 static bool serve_bit(int bit)
 {
     bool has_served = false;
@@ -279,7 +279,7 @@ bool nxr_words_serve_asked(void)
             has_served |= (bits >> bit & 1) != 0 && serve_bit(bit);
         }
         nxr_spin_unlock(&serve_lock);
-        nxr_fence_full(); /* who found the lock taken just now is seen in the next look */
+        nxr_fence_full(); /* bits of threads that found the lock taken are seen in the next check */
     }
     if (has_served) {
         nxr_wake_self(); /* others may wait for these words */

@@ -2,15 +2,16 @@
 /*
  * Ranks on other hosts: what the rest of the core calls.
  *
- * The protocol is written once, here: puts, gets, notifications, words, keys and control travel as
- * records inside of messages, which a network (transports/network.h) carries in order; bulk goes
- * beside them. The target's core places every byte after checking generation and range, so that a
- * message cannot write outside of a region, and a close needs no answer from peers; only where the
- * network itself reads and writes (RMA), a close waits until every peer has let go.
+ * The protocol is written once, here: puts, gets, notifications, words, keys and control travel
+ * as records inside messages, which a network (transports/network.h) carries in order; bulk
+ * travels beside them. The target's core places every byte, after it has checked generation and
+ * range: a message cannot write outside a region, and a close needs no answer from peers. Only if
+ * the network itself reads and writes the region (RMA) does a close wait until every peer has
+ * released it.
  *
- * Lock: nxr_net.lock (net/state.h) guards everything of this folder. It is taken inside of job.lock
- * and of a peer's send_lock; under it neither is taken, so that what needs job.lock is put off and
- * done after the round.
+ * Lock: nxr_net.lock (net/state.h) guards everything in this folder. It is taken inside job.lock
+ * and inside a peer's send_lock, never the other way round: work that needs job.lock is deferred
+ * until after the round.
  */
 #ifndef NXR_NET_NET_H
 #define NXR_NET_NET_H
@@ -23,44 +24,47 @@
 
 /*
  * Find the networks' modules and open those that NIXLRUN_TRANSPORTS allows and that work here.
- * Their addresses are appended to the card. A network that cannot be used is no failure: the reason
- * is kept for whom it concerns.
+ * Their addresses are appended to the card. A network that cannot be used is not an error: the
+ * reason is kept for diagnostics.
  */
 void nxr_net_start(struct nxr_full_card *card);
 
-/* Say good-bye to all peers; then, with the service thread ended, close everything. */
+/* Say goodbye to all peers; then, once the service thread has ended, close everything. */
 void nxr_net_leave(void);
 void nxr_net_stop(void);
 
 /* ---- peers: caller holds job.lock ------------------------------------------------------------ */
 
 /*
- * Find the networks that this process and a peer whose card is `card` have in common. NIXL_OK:
- * peer->transport is set to the best, and again when another one turns out to get through.
- * NIXL_ERR_UNSUPPORTED: one line in `why`.
+ * Find the networks that this process has in common with the peer whose card is `card`. NIXL_OK:
+ * peer->transport is set to the best one, and is replaced later if a different network is the one
+ * that gets through. NIXL_ERR_UNSUPPORTED, NIXL_ERR_NO_MEMORY: one line in `why`.
  */
 int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
                  size_t why_nbytes);
 
-/* A control message that needs no descriptor. */
+/* Send a control message that carries no descriptor. */
 void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *message);
 
 /* The key of an own region, with what the network adds to it. */
 void nxr_net_send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
                       struct nxr_published *published);
 
-/* An own region is revoked: tell a peer that has its key. */
+/* Tell a peer that has the key of an own region that the region is revoked. */
 void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *published);
 
 /* ---- without job.lock ------------------------------------------------------------------------ */
 
-/* Slots of the peer's ring were given back: tell it. */
+/* Tell the peer that slots of its notification ring are free again. */
 void nxr_net_send_credit(struct nxr_peer *peer);
 
-/* Wait until no peer reads or writes the revoked region by itself; as nxr_guard_quiesce_own(). */
+/*
+ * Wait until no peer reads or writes the revoked region through RMA; returns like
+ * nxr_guard_quiesce_own().
+ */
 int nxr_net_quiesce(const struct nxr_published *published, int64_t timeout_ns);
 
-/* Nobody reaches the region any more: its registrations end. Caller holds job.lock. */
+/* End the registrations of a region that nobody accesses any more. Caller holds job.lock. */
 void nxr_net_forget(struct nxr_published *published);
 
 /* Is the part device memory that its network cannot reach by itself? */
@@ -72,54 +76,61 @@ static inline bool nxr_net_needs_window(const struct nxr_part *part)
 /* ---- progress (net/poll.c) ------------------------------------------------------------------- */
 
 /*
- * Look after the networks once, from a thread of the user that waits: from now on this thread, not
- * the service thread, is woken by nothing and looks itself. `now` is what nxr_now_ns() has just
- * told. Has anything moved?
+ * Poll the networks once, from a waiting user thread. From now on user threads poll, and the
+ * service thread no longer watches the networks' descriptors (see poll.c). `now` is a fresh value
+ * of nxr_now_ns(). Has anything moved?
  */
 bool nxr_net_poll(int64_t now);
 
-/* A thread of the user returns from a wait that was longer than spinning lasts. */
+/* A user thread returns from a wait that lasted longer than the spin time. */
 void nxr_net_long_wait_ended(void);
 
-/* The user's thread goes to sleep, or arms its event fd: the service thread watches again. */
+/*
+ * A user thread goes to sleep, or arms its event fd: the service thread watches the networks
+ * again.
+ */
 void nxr_net_hand_over(void);
 
-/* The service thread's turn, without job.lock: what its descriptors woke it for. */
+/* The service thread handles the networks whose descriptors woke it. Without job.lock. */
 void nxr_net_serve(void);
 
-/* Begin and end to be watched by the service thread. */
+/* Start and stop being watched by the service thread. */
 int nxr_net_watch_start(void);
 void nxr_net_watch_stop(void);
 
-/* Timers: silent peers. When to look again. Caller holds job.lock. */
+/*
+ * Timers: peers that are silent or not reached yet. Returns when to call again. Caller holds
+ * job.lock.
+ */
 int64_t nxr_net_tick(int64_t now);
 
 /*
- * Whoever waited for a rank, for a time that has that name, has had no answer: is that since no
- * connection came about? Then why, in words.
+ * A caller waited for a rank and got no answer in time; `within` names the timeout. Was the
+ * reason that no connection was established? If so, `why` says why in words.
  */
 bool nxr_net_is_unconnected(const struct nxr_peer *peer, const char *within, char *why,
                             size_t why_nbytes);
 
-/* ---- asking about it ------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 /* The networks that this build knows, in the order of their names in NIXLRUN_TRANSPORTS. */
 size_t nxr_net_count(void);
 const char *nxr_net_name(size_t index);
 
 /*
- * What the user should know of the i-th one, and whether and why not it serves a peer that is
- * linked. Caller holds job.lock.
+ * Describe the index-th network to the user: its properties, and whether it serves the peer or
+ * why not. Caller holds job.lock.
  */
 void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_info *info);
 
 /*
- * How memory of that kind comes into the network that carries bulk to a linked peer, in words:
- * "direct...", or "through host memory...". The peer may say otherwise of its own.
+ * How memory of that kind gets to the network that carries bulk to a linked peer, in words:
+ * "direct...", or "through host memory...". This is about local memory; the peer's memory may
+ * differ.
  */
 const char *nxr_net_memory(const struct nxr_peer *peer, enum nixl_mem_kind kind);
 
-/* What is expected of the way to a peer that a network reaches. */
+/* The expected latency and bandwidth to a peer that a network reaches. */
 void nxr_net_expect(const struct nxr_peer *peer, uint64_t *latency_ns_p,
                     uint64_t *bandwidth_mbps_p);
 

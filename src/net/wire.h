@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages between ranks on different hosts: a head, then records, each padded to 8 bytes. Fixed
- * layouts in the byte order of the machine (a job runs on machines of one kind; the magic tells
- * another order). nxr_net_check_head() and nxr_net_next_record() are the only way in; what a record
- * says is checked against what we have by whom takes it.
+ * layouts in the byte order of the machine (a job runs on machines of one kind; the magic reveals
+ * a different order). nxr_net_check_head() and nxr_net_next_record() are the only parsers. The
+ * function that takes a record checks its contents against the state of this process.
  */
 #ifndef NXR_NET_WIRE_H
 #define NXR_NET_WIRE_H
@@ -20,34 +20,34 @@ struct nxr_net_head {
     uint16_t unused;
     int32_t rank;         /* of the sender */
     uint32_t incarnation; /* of the sender */
-    uint64_t token;       /* of the receiver's card: the sender has read it, so it is of the job */
+    uint64_t token; /* from the receiver's card: the sender has read it, so it is of the job */
 };
 _Static_assert(sizeof(struct nxr_net_head) == 24, "fixed on the wire");
 
 enum nxr_net_type {
-    NXR_NET_HELLO = 1, /* the sender's card: comes first */
+    NXR_NET_HELLO = 1, /* the sender's card; the first record */
     NXR_NET_CONTROL,   /* a union nxr_wire_message */
     NXR_NET_KEY,
     NXR_NET_CLOSED,     /* my region that you have the key of is closed */
-    NXR_NET_CLOSED_ACK, /* ... and I read and write it no more */
+    NXR_NET_CLOSED_ACK, /* ... and I no longer read or write it */
     NXR_NET_PUT,
-    NXR_NET_BULK_PUT, /* first in its message; its bytes are the bulk behind that */
+    NXR_NET_BULK_PUT, /* first in its message; its bytes are the bulk that follows the message */
     NXR_NET_REFUSED,  /* a put of yours was dropped */
     NXR_NET_GET,
     NXR_NET_GOT,
-    NXR_NET_BULK_GOT, /* as BULK_PUT */
+    NXR_NET_BULK_GOT, /* like BULK_PUT */
     NXR_NET_NOTE,
-    NXR_NET_CREDIT, /* slots of my ring for you that I have taken */
+    NXR_NET_CREDIT, /* slots of my ring for you that I have consumed */
     NXR_NET_WORD,
     NXR_NET_WORD_DONE,
-    NXR_NET_FLUSH,   /* tell me when all that I sent before is visible */
+    NXR_NET_FLUSH,   /* answer when all that I sent before is visible */
     NXR_NET_FLUSHED, /* it is */
     NXR_NET_PING,
     NXR_NET_PONG,
     NXR_NET_BYE,    /* I leave the job in order */
     NXR_NET_STAGE,  /* copy between my window at your side and your device memory */
-    NXR_NET_STAGED, /* it is done, or failed */
-    NXR_NET_TAKES,  /* I send by this network, as those before it did not reach you */
+    NXR_NET_STAGED, /* the copy is done, or failed */
+    NXR_NET_TAKES,  /* I send over this network, since those before it did not reach you */
     NXR_NET_N_TYPES
 };
 
@@ -60,8 +60,8 @@ struct nxr_net_record {
 struct nxr_net_key_record {
     uint64_t ask;
     struct nxr_key key;
-    char network[8];     /* that the bytes behind this are for; "" for none */
-    uint32_t takes_bulk; /* a processor places what comes: host memory, or mapped as such */
+    char network[8];     /* for which the bytes behind this are; "" for none */
+    uint32_t takes_bulk; /* a processor can place bulk: host memory, or mapped like it */
     uint32_t unused;
 };
 
@@ -74,7 +74,7 @@ struct nxr_net_region { /* CLOSED, CLOSED_ACK */
 struct nxr_net_put { /* PUT, with the bytes behind it; BULK_PUT */
     uint64_t generation;
     uint64_t offset;
-    uint64_t nbytes; /* of BULK_PUT; 0 in PUT */
+    uint64_t nbytes; /* for BULK_PUT; 0 in PUT */
     uint32_t id;
     uint32_t unused;
 };
@@ -91,12 +91,12 @@ struct nxr_net_get {
     uint64_t offset;
     uint64_t nbytes;
     uint32_t id;
-    uint32_t is_bulk; /* answer by BULK_GOT */
+    uint32_t is_bulk; /* answer with BULK_GOT */
 };
 
 struct nxr_net_got { /* GOT, with the bytes behind it; BULK_GOT */
     uint64_t move;
-    uint64_t nbytes; /* of BULK_GOT; 0 in GOT */
+    uint64_t nbytes; /* for BULK_GOT; 0 in GOT */
     int32_t status;
     uint32_t unused;
 };
@@ -148,16 +148,16 @@ static inline size_t nxr_net_padded(size_t nbytes)
 }
 
 /*
- * Check the head of a message to a rank of that token, in a job of `size` ranks. NULL: good, and
- * *head_p is it; else what is wrong.
+ * Check the head of a message to the rank that has `token`, in a job of `size` ranks. NULL: it is
+ * valid and copied to *head_p; else what is wrong.
  */
 const char *nxr_net_check_head(const void *bytes, size_t nbytes, uint64_t token, int size,
                                struct nxr_net_head *head_p);
 
 /*
- * The record at *at_p of a message, whose body is at least as long as its type needs and, where the
- * type is fixed, exactly so. *at_p then points behind it. NULL at the end, or where there is no
- * record: *why_p says what is wrong, or is NULL.
+ * The record at *at_p of a message. Its body is at least as long as its type needs, and exactly
+ * as long if the type has a fixed length. *at_p then points behind the record. NULL: the end of
+ * the message (*why_p is NULL), or no valid record (*why_p says what is wrong).
  */
 const struct nxr_net_record *nxr_net_next_record(const unsigned char *bytes, size_t nbytes,
                                                  size_t *at_p, const char **why_p);
@@ -167,7 +167,7 @@ static inline const void *nxr_net_body(const struct nxr_net_record *record)
     return record + 1;
 }
 
-/* What lies behind the fixed part of a body: notes, bytes, keys. */
+/* What follows the fixed part of a body: notes, bytes, keys. */
 static inline const void *nxr_net_payload(const struct nxr_net_record *record, size_t fixed_nbytes,
                                           size_t *nbytes_p)
 {

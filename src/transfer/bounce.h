@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bounce buffer: the way to registered memory of a peer on this host where the kernel forbids
- * process_vm calls. The initiator makes it at first use, a sealed memfd of a few chunks per
- * (initiator, owner); the owner's service thread copies between chunks and its region, so the
- * owner's user may compute. Chunks are used in turn by both sides:
+ * The bounce buffer: the path to registered memory of a peer on this host if the kernel forbids
+ * process_vm calls. The initiator creates it at first use: a sealed memfd with a few chunks, one
+ * for each (initiator, owner) pair. The owner's service thread copies between the chunks and its
+ * region, so the owner's user threads are free to compute. Both sides use the chunks in turn:
  *     FREE -> POSTED (initiator: a put's bytes are in it, or a get's are wanted) -> SERVING (owner)
  *          -> DONE (owner) -> FREE (initiator, after it took status and bytes)
  *     POSTED -> REVOKED (initiator cancels) -> DONE (owner, untouched)
- * Each step is an atomic exchange or release store that the other side's acquire load pairs with.
+ * Each step is an atomic exchange or release store that pairs with the other side's acquire load.
  *
  * The owner's side runs on the service thread.
  */
@@ -22,17 +22,20 @@ struct nxr_op;
 /* Register what takes the messages of initiators. */
 void nxr_bounce_register(void);
 
-/* Serve posted chunks, and a while longer for those that follow. Service thread, no lock. */
+/* Serve posted chunks, and poll a while longer for more. Service thread, no lock. */
 void nxr_bounce_serve(void);
 
-/* Did serving stop only to let the service thread look after other things? */
+/* Did serving stop only to let the service thread do other work? */
 bool nxr_bounce_is_hot(void);
 void nxr_bounce_serve_stop(void);
 
 /* The service thread has ended: wait for copies of device memory. Without job.lock. */
 void nxr_bounce_serve_end(void);
 
-/* When the service thread has to drive the own operations, should the user not. Holds job.lock. */
+/*
+ * When the service thread must next drive own operations, in case the user does not. Caller holds
+ * job.lock.
+ */
 int64_t nxr_bounce_tick(int64_t now);
 
 /* Unmap everything; nobody uses it any more. Caller holds job.lock. */

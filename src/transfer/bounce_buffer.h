@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of a bounce buffer, shared by its two sides; the protocol stands in bounce.h. */
+/* The layout of a bounce buffer, shared by its two sides; bounce.h describes the protocol. */
 #ifndef NXR_TRANSFER_BOUNCE_BUFFER_H
 #define NXR_TRANSFER_BOUNCE_BUFFER_H
 

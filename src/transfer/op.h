@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one way into a put or get: who moves its bytes, at once or by a start. The calls of
- * transfer.c try the first by themselves where the part is ready.
+ * The common path of every put and get: choose what moves its bytes, and whether they move at once
+ * or are started. The calls of transfer.c try to move them at once themselves if the part is
+ * ready.
  */
 #ifndef NXR_TRANSFER_OP_H
 #define NXR_TRANSFER_OP_H
@@ -9,24 +10,24 @@
 #include "core/request.h"
 
 /*
- * Who moves bytes between the part and the local side of an operation: the part's transport, device
- * copies where a mapped part and local device memory meet, or staging. NULL: nobody.
+ * The mover of bytes between the part and the local side of an operation: the part's transport,
+ * device copies (a mapped part and local device memory), or staging. NULL: there is none.
  */
 const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const void *local);
 
 /*
- * Move the bytes within the call. NIXL_ERR_AGAIN: nothing happened, it is to be started; the mover
- * is not asked where it is known to say so.
+ * Move the bytes within the call. NIXL_ERR_AGAIN: nothing has moved, and the operation must be
+ * started; the mover is not called if it is known to return this.
  */
 int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover);
 
 /*
- * Carry out an operation whose part is ready: at once where that does not take long, else it is
- * started. NIXL_INPROGRESS: it was, and may have ended. Other: it is over.
+ * Carry out an operation whose part is ready: at once if that does not take long, else start it.
+ * NIXL_INPROGRESS: it was started, and may have ended already. Other: it is over.
  */
 int nxr_op_submit(struct nxr_op *op);
 
-/* Of requests for one put or get. */
+/* The owner of requests for one put or get. */
 extern const struct nxr_req_owner nxr_transfer_owner;
 
 #endif

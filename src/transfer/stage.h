@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging: operations that no transport can do directly go in pieces through host memory. Their
- * local side is device memory that the part's transport cannot reach; or the part is device memory
- * on another host, whose owner copies between it and a window of host memory (transfer/window.c).
+ * Staging: operations that no transport can do directly go through host memory in pieces. Either
+ * their local side is device memory that the part's transport cannot reach, or the part is device
+ * memory on another host, whose owner copies between it and a window of host memory
+ * (transfer/window.c).
  */
 #ifndef NXR_TRANSFER_STAGE_H
 #define NXR_TRANSFER_STAGE_H
@@ -11,23 +12,23 @@
 
 struct nxr_peer;
 
-/* Pieces of at most that, and so many under way between two ranks. */
+/* The size of a piece, at most, and how many are under way between two ranks, at most. */
 #define NXR_STAGE_NBYTES ((size_t)512 << 10)
 #define NXR_STAGE_PIECES 8
 
-/* Not in the list of transports: nxr_part_mover() (op.h) takes it where it is needed. */
+/* Not in the list of transports: nxr_part_mover() (op.h) selects it if it is needed. */
 extern const struct nxr_transport nxr_transport_stage;
 
-/* Must operations with host memory on that part be staged, too? */
+/* Must operations on that part be staged even if their local side is host memory? */
 bool nxr_stage_is_needed(const struct nxr_part *part);
 
 /*
  * The owner has copied between a slot of its window and its device memory. May be called under
- * nxr_net.lock: nxr_stage_run() goes on later. False: nobody has asked for that.
+ * nxr_net.lock: nxr_stage_run() continues later. False: no piece waits for that answer.
  */
 bool nxr_stage_answered(struct nxr_peer *peer, uint32_t slot, int status);
 
-/* Go on where something came. Any thread, without a lock. */
+/* Continue the lanes for which something has arrived. Any thread, without a lock. */
 void nxr_stage_run(void);
 
 /* The last finalize: nothing is under way any more. */

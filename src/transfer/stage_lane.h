@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What stage.c and stage_piece.c share. There is a lane for each peer, made at first use: chunks of
- * host memory that pieces of its operations go through, in order of their start. A piece takes up
- * to three steps, for a put in this order and for a get in the opposite one:
+ * What stage.c and stage_piece.c share. Each peer has a lane, created at first use: chunks of host
+ * memory through which the pieces of its operations go, in the order in which the operations
+ * started. A piece takes up to three steps, a put in this order and a get in the reverse order:
  *     COPY  between device memory of this process and the chunk
  *     MOVE  between the chunk and the part, or the owner's window, by the part's own transport
  *     ASK   the owner to copy between its window and the part
- * so that while one piece is on the wire others are being copied at both ends.
+ * While one piece is on the wire, others are being copied at both ends.
  *
- * One thread at a time drives a lane: it alone begins steps and touches chunks. Whoever ends a step
- * stores the outcome in the chunk and drives the lane, or leaves it to who does.
+ * One thread at a time drives a lane: only the driver begins steps and touches chunks. A thread
+ * that ends a step stores the outcome in the chunk and then drives the lane, or leaves that to the
+ * current driver.
  */
 #ifndef NXR_TRANSFER_STAGE_LANE_H
 #define NXR_TRANSFER_STAGE_LANE_H
@@ -29,24 +30,24 @@ struct stage_job {
     struct nxr_list link; /* lane.jobs */
     struct nxr_op *op;
     const struct nxr_range *range; /* of its local side; NULL: host memory */
-    uint64_t issued;               /* bytes that chunks were given */
+    uint64_t issued;               /* bytes assigned to chunks */
     unsigned n_chunks;
-    int status; /* the first failure: nothing more is begun; lane.lock */
+    int status; /* the first failure: no further piece begins; lane.lock */
 };
 
 /* A piece under way, in its chunk. */
 struct stage_chunk {
-    struct nxr_op op; /* what the part's transport does of it */
+    struct nxr_op op; /* the part of the work that the part's transport does */
     struct stage_lane *lane;
     struct stage_job *job; /* NULL: free */
     char *memory;
-    uint64_t at; /* of the operation's bytes */
+    uint64_t at; /* offset in the operation's bytes */
     size_t nbytes;
-    unsigned n_steps; /* that are over */
+    unsigned n_steps; /* completed */
     bool is_windowed;
     bool is_stopping;
-    atomic_bool is_asked; /* the owner's answer is waited for */
-    _Atomic int status;   /* of the step; NIXL_INPROGRESS while it is under way */
+    atomic_bool is_asked; /* waiting for the owner's answer */
+    _Atomic int status;   /* of the current step; NIXL_INPROGRESS while it runs */
     struct nxr_device_copy copy;
     struct nxr_device_piece piece;
 };
@@ -55,10 +56,10 @@ struct stage_lane {
     struct nxr_list link;
     struct nxr_peer *peer;
     _Atomic uint32_t n_jobs;
-    _Atomic uint32_t n_news; /* and 1 for who drives; not 0: it is driven */
-    atomic_bool must_look;   /* nxr_stage_run() drives it */
+    _Atomic uint32_t n_news; /* events, and 1 for the driver; not 0: it is driven */
+    atomic_bool must_look;   /* nxr_stage_run() must drive it */
     pthread_mutex_t lock;
-    struct nxr_list jobs;   /* by age; lock */
+    struct nxr_list jobs;   /* oldest first; lock */
     atomic_bool is_closing; /* the last finalize: nobody answers any more */
 
     /* The driver's. */
@@ -69,13 +70,16 @@ struct stage_lane {
     struct stage_chunk chunks[NXR_STAGE_PIECES];
 };
 
-/* There are news: drive, or leave them to who does. Any thread, without a lock. */
+/*
+ * Something has happened: drive the lane, or leave that to the current driver. Any thread, without
+ * a lock.
+ */
 void nxr_stage_drive(struct stage_lane *lane);
 
-/* There is something to be seen in one of the next rounds over the networks. Any thread. */
+/* Have the lane driven in one of the next rounds over the networks. Any thread. */
 void nxr_stage_look_again(struct stage_lane *lane);
 
-/* For who drives: go on with a chunk as far as it goes. Has anything moved? */
+/* For the driver: advance a chunk as far as possible. Has anything moved? */
 bool nxr_stage_advance(struct stage_chunk *chunk);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies in the order of CUDA streams of the user's. */
+/* Copies in the order of the user's CUDA streams. */
 #ifndef NXR_TRANSFER_STREAM_H
 #define NXR_TRANSFER_STREAM_H
 
@@ -13,8 +13,8 @@ static inline void *nxr_stream_of(void *stream)
 }
 
 /*
- * Queue the copy of `op`, whose part is not found yet, on op->stream. With req_p NULL nobody looks
- * at the request. NIXL_OK, NIXL_INPROGRESS, or the failure of `operation`, recorded.
+ * Queue the copy of `op`, whose part is not looked up yet, on op->stream. req_p NULL: the caller
+ * does not want the request. NIXL_OK, NIXL_INPROGRESS, or the failure of `operation`, recorded.
  */
 int nxr_stream_queue(const char *operation, int rank, struct nixl_region *region, struct nxr_op *op,
                      struct nixl_req **req_p);

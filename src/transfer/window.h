@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows: how device memory of this rank is reached from other hosts. A window is host memory that
- * this rank has for one peer, published under a name of its own, which no user can give: so a peer
- * puts into it, and gets from it, as with any region, by whatever way its network is best at. Then
- * the peer asks for a copy between a slot of the window and the device memory.
+ * Windows: how other hosts access device memory of this rank. A window is host memory that this
+ * rank keeps for one peer. It is published under a name that no user can choose, so the peer puts
+ * to it and gets from it like any region, by whatever method suits its network best. The peer also
+ * asks this rank to copy between a slot of the window and the device memory.
  */
 #ifndef NXR_TRANSFER_WINDOW_H
 #define NXR_TRANSFER_WINDOW_H
@@ -21,13 +21,16 @@ struct nxr_window_ask {
     uint64_t nbytes;
 };
 
-/* NIXL_INPROGRESS: nxr_stage_answered() follows, unless the peer dies. Else nothing was asked. */
+/*
+ * NIXL_INPROGRESS: nxr_stage_answered() will be called, unless the peer dies. Other: nothing was
+ * sent.
+ */
 int nxr_window_ask(struct nxr_part *part, const struct nxr_window_ask *ask);
 
-/* Host memory up to that many bytes goes inside of a message, without a window. */
+/* The largest transfer with host memory that goes inside a message, without a window. */
 size_t nxr_window_small(const struct nxr_part *part, enum nxr_op_kind kind);
 
-/* The last finalize: nobody reaches the windows any more. Without job.lock. */
+/* The last finalize: nobody uses the windows any more. Without job.lock. */
 void nxr_windows_close(void);
 
 extern const struct nxr_subsystem nxr_windows_subsystem;

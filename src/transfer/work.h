@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of own device memory for peers on other hosts: what puts, gets and words of theirs, and
- * windows, ask for. Lock: nxr_net.lock.
+ * Work on own device memory for peers on other hosts: their puts, gets and changes of words, and
+ * copies for windows. Lock: nxr_net.lock.
  */
 #ifndef NXR_TRANSFER_WORK_H
 #define NXR_TRANSFER_WORK_H
@@ -12,14 +12,14 @@
 struct net_work {
     struct nxr_list link;
     struct nxr_device_copy copy;
-    void (*prepare)(struct net_work *work);          /* before it begins, without it; or NULL */
+    void (*prepare)(struct net_work *work); /* before the copy begins, without the lock; or NULL */
     void (*done)(struct net_work *work, int status); /* under the lock */
 };
 
-/* Take what networks bring for own device memory. Before they are started. */
+/* Register the handlers of records for own device memory. Before the networks are started. */
 void nxr_works_register(void);
 
-/* Line a copy up. It begins behind the round, without the lock. */
+/* Queue a copy. It begins after the round, without the lock. */
 void nxr_work_add(struct net_work *work);
 
 #endif
