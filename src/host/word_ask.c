@@ -31,8 +31,7 @@
 /* How long a thread of an owner that polled last time may take between two waits. */
 #define BETWEEN_WAITS_NS (2 * NXR_US)
 
-#define DRIVE_EVERY_NS                                                                             \
-    (1 * NXR_MS) /* how often the service thread drives, in case the user does not */
+#define DRIVE_EVERY_NS (1 * NXR_MS)  /* the service thread drives this often if nobody else does */
 #define PUT_AT_ONCE_NS (10 * NXR_US) /* how long a put waits for a polling thread to answer */
 
 /* The questions to one owner. */
@@ -44,7 +43,7 @@ struct nxr_asked {
     _Atomic uint64_t head;  /* the oldest slot that is not free; lock to write */
     uint64_t tail;          /* the next slot to post in; lock, as all below except next */
     struct nxr_op *ops[NXR_WORD_SLOTS]; /* by slot; NULL: its answer is dropped */
-    struct nxr_op_list waiting;         /* for room */
+    struct nxr_op_list waiting;         /* for room in the ring */
     struct nxr_asked *_Atomic next;     /* in the list of all owners; never changes */
 };
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Silence. A peer from which something is expected and that is silent for a while is asked; one
- * that does not answer within NIXLRUN_PEER_TIMEOUT is lost, whatever its network says: a host that
- * is cut off sends no reset. Answers are given by the service thread, also while the user computes.
- * A process that was stopped itself forgives the silence that it did not hear.
+ * Silence. A peer that is expected to send something but is silent for a while gets a PING. If it
+ * does not answer within NIXLRUN_PEER_TIMEOUT it counts as lost, whatever its network reports: a
+ * host that is cut off sends no reset. The service thread answers, even while the user computes. A
+ * process that was itself stopped does not hold against its peers the time during which it could
+ * not receive.
  *
- * A slow link is not silence, though a question may stand behind much data on it. So data that
- * comes is life, and so is the end of a read or write, and whoever gets much tells its sender at
- * every tick without being asked. What the own kernel takes for a peer says nothing of it. Where a
- * network can ask whether the peer's process runs beside a connection that stands still, one that
- * does has twice the time.
+ * A slow link is not silence, although a PING may queue behind much data on it. So arriving data
+ * is a sign of life, as is the end of a read or write, and a rank that receives much data sends
+ * its sender an unsolicited PONG at every tick. Data that the local kernel accepts for sending
+ * says nothing about the peer. If the network can check, apart from a stalled connection, that the
+ * peer's process runs, such a peer has twice the time.
  * Lock: nxr_net.lock.
  */
 #include "config.h"
@@ -21,23 +22,26 @@
 #include "util/log.h"
 
 /*
- * Of so many ticks the last bring the verdict: silence is noticed within two, an unanswered
- * question makes the host suspect after one more, and its other ranks have had as much patience
- * when the time is over.
+ * The timeout is divided into ticks. Silence is noticed within two of them, and an unanswered PING
+ * makes the host suspect after one more, so the other ranks of that host are given the same
+ * PATIENCE_TICKS to answer before the timeout is over.
  */
 #define TICKS_PER_TIMEOUT 20
 #define PATIENCE_TICKS    14
 
 /*
- * A peer whose process shows by another way that it runs (ep_runs()) has so many times the timeout:
- * TCP sends lost packets again later and later, and a connection that lost its first ones waits for
- * 6 s and then 12 s. It must have shown that within this part of the timeout, so that one that dies
- * meanwhile is found as soon as others.
+ * A peer whose process is known to run from another source (ep_runs()) has this many times the
+ * timeout: TCP retransmits lost packets at growing intervals, and a connection that lost its first
+ * ones waits for 6 s and then 12 s. The peer must have shown that it runs within this part of the
+ * timeout, so that one that dies meanwhile is detected as fast as others.
  */
 #define TIMEOUTS_IF_IT_RUNS 2
 #define RAN_WITHIN(timeout) ((timeout) / 2)
 
-/* Whoever got more since the last tick tells so: far less than a slow link moves in that time. */
+/*
+ * A rank that received more than this since the last tick says so: far less than a slow link moves
+ * in that time.
+ */
 #define MUCH_NBYTES (16u << 10)
 
 /* Is anything expected of the peer? */
@@ -87,7 +91,7 @@ void nxr_net_lives(struct net_peer *np, size_t nbytes)
     np->heard_nbytes += nbytes;
 }
 
-/* What the network knows of the way to a silent peer. False: there has never been one. */
+/* What the network knows about the connection to a silent peer. False: there has never been one. */
 static bool ask_network(struct net_peer *np, char *known, size_t known_nbytes)
 {
     struct nxr_net_ep *ep = np->eps[np->messages->index];
@@ -98,7 +102,7 @@ static bool ask_network(struct net_peer *np, char *known, size_t known_nbytes)
             (ep == NULL || np->messages->module->ep_state(ep, known, known_nbytes)));
 }
 
-/* `within` is the time that is over. */
+/* `within` names the timeout that has expired. */
 static void say_unconnected(struct net_peer *np, const char *within, char *why, size_t why_nbytes)
 {
     char names[24], known[300];
@@ -110,7 +114,7 @@ static void say_unconnected(struct net_peer *np, const char *within, char *why, 
              names, within, known);
 }
 
-/* Has its process shown of late that it runs, though nothing comes from it? */
+/* Has its process shown recently that it runs, although nothing arrives from it? */
 static bool net_alive_runs(const struct net_peer *np)
 {
     struct nxr_net_ep *ep = np->eps[np->messages->index];
@@ -149,7 +153,7 @@ bool nxr_net_is_unconnected(const struct nxr_peer *peer, const char *within, cha
     return !is_connected;
 }
 
-/* Has it not answered for too long? */
+/* Has a PING been unanswered for too long? */
 static bool net_alive_is_over(const struct net_peer *np, int64_t unanswered_ns, int64_t interval)
 {
     return unanswered_ns > PATIENCE_TICKS * interval &&
@@ -163,8 +167,7 @@ static bool net_alive_look_at(struct net_peer *np, int64_t now, int64_t interval
     int64_t unanswered_ns = np->pinged_at != 0 ? now - np->pinged_at : 0;
 
     if (np->heard_nbytes > MUCH_NBYTES) {
-        net_alive_answer(np,
-                         (uint64_t)now); /* its question, if there is one, is still on its way */
+        net_alive_answer(np, (uint64_t)now); /* a PING of its own may still be on its way */
     }
     np->heard_nbytes = 0;
     if (net_alive_is_over(np, unanswered_ns, interval)) {
@@ -179,9 +182,9 @@ static bool net_alive_look_at(struct net_peer *np, int64_t now, int64_t interval
 }
 
 /*
- * This process did not run for so long. What it heard before still counts, so that a host that is
- * gone is found also by one that is stopped again and again. But so many ticks are left at least:
- * what came meanwhile is read first.
+ * This process did not run for away_ns. Silence before that still counts, so that even a process
+ * that is stopped again and again detects a dead host. But at least TICKS_AFTER_STOP ticks are
+ * left, so that whatever arrived meanwhile is read first.
  */
 #define TICKS_AFTER_STOP 4
 static void forgive(struct net_peer *np, int64_t now, int64_t away_ns, int64_t interval)
@@ -195,7 +198,7 @@ static void forgive(struct net_peer *np, int64_t now, int64_t away_ns, int64_t i
     np->heard_at = np->heard_at + away_ns < now ? np->heard_at + away_ns : now;
 }
 
-/* When to look for silence again. */
+/* Check all peers for silence. Returns when to check again. */
 static int64_t look_for_silence(int64_t now)
 {
     int64_t interval = nxr_env.peer_timeout / TICKS_PER_TIMEOUT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Telling the user about networks: what each is, and why it does not serve a rank. Nothing here
- * changes anything. Caller holds job.lock; modules are asked under nxr_net.lock.
+ * Queries about networks for the user: what each one is, and why it does not serve a rank. Nothing
+ * here changes any state. Caller holds job.lock; modules are called under nxr_net.lock.
  */
 #include "config.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The module's lines about its devices, one below the other. */
+/* The module's descriptions of its devices, one per line. */
 static void net_query_describe(const struct net *net, char *text, size_t text_nbytes)
 {
     char line[256];
@@ -25,7 +25,7 @@ static void net_query_describe(const struct net *net, char *text, size_t text_nb
     }
 }
 
-/* What is expected of an open network, with a peer where both have it. */
+/* What to expect of an open network: with the peer if both ends have it, else by itself. */
 static struct nxr_net_offer net_query_expect(const struct net *net, const struct net_peer *np)
 {
     struct nxr_net_offer expected;

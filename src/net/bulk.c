@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bulk coming in: where it goes, and what follows when it has landed. A put goes straight into the
- * own region, the answer to a get straight into the caller's buffer. Lock: nxr_net.lock.
+ * Incoming bulk: where it goes, and what follows when it has landed. A put goes straight into the
+ * own region, and the answer to a get straight into the caller's buffer. Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a put may land; NULL: nowhere, and the sender is told. */
+/* Where a put may land; NULL: nowhere, and the put is refused. */
 static void *place_put(struct net_landing *landing, const struct nxr_net_put *put, size_t nbytes)
 {
     const struct net_range range = {put->generation, put->offset, nbytes, put->id};
@@ -27,7 +27,7 @@ static void *place_put(struct net_landing *landing, const struct nxr_net_put *pu
     return addr;
 }
 
-/* The buffer of an own get, for one answer only; NULL: it waits for nothing like that. */
+/* The buffer of an own get, for one answer only; NULL: no get waits for this answer. */
 static void *place_got(struct net_landing *landing, const struct nxr_net_got *got, size_t nbytes)
 {
     struct net_move *move = nxr_net_move_find(landing->np, got->move);
@@ -45,7 +45,7 @@ static void *place_got(struct net_landing *landing, const struct nxr_net_got *go
     return move->user->local;
 }
 
-/* What is sent from now on waits until it has landed. */
+/* Gated records that arrive from now on wait until it has landed. */
 static void enlist(struct net_landing *landing, struct net_peer *np)
 {
     landing->seq = ++np->landing_seq;
@@ -116,7 +116,7 @@ static void *take_header(struct net_peer *np, const void *header, size_t header_
         return NULL;
     }
     addr = begin_landing(np, record, nbytes, cookie_p);
-    nxr_net_take_records(np, message, header_nbytes, at); /* sent after it */
+    nxr_net_take_records(np, message, header_nbytes, at); /* they were sent after the bulk */
     return addr;
 }
 

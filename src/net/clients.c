@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The floors above, as this folder sees them: what they do behind a round and at the end. Constant
+ * The layers above, as seen by this folder: what they do after a round and at the end. Constant
  * once the networks are started; no lock.
  */
 #include "config.h"

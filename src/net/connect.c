@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reaching a peer. From the cards both ends know by which networks they reach each other, best
- * first, but not which of them carry anything: a firewall or a broken switch says nothing. So
- * no data goes to a network before the peer has answered there (ep_reach()); until then it waits in
- * np->queue. The best network is tried first. If it fails, or does not reach the peer within
- * TRY_NS, the next one is tried as well, and so on. The first network that reaches the peer carries
- * everything to it from then on. If a network was too slow for one peer, further peers are tried by
- * the next network at the same time, until the slow one has reached a peer.
+ * Reaching a peer. From the cards both ends know which networks they have in common, best first,
+ * but not which of them carry data: a firewall or a broken switch drops packets silently. So no
+ * data goes to a network before the peer has answered there (ep_reach()); until then messages wait
+ * in np->queue. The best network is tried first. If it fails, or does not reach the peer within
+ * TRY_NS, the next one is tried as well, and so on. The first network that reaches the peer
+ * carries everything to it from then on. If a network was too slow for one peer, other peers are
+ * tried over it and the next network at the same time, until the slow one has reached a peer.
  *
- * Each end decides for what it sends itself. It uses one network only, so its messages stay in
- * order. The other end receives on all networks, answers probes there, and keeps the endpoint
- * open. So the two ends need not agree, neither waits for a decision of the other, and there is
- * nothing to deadlock on. An end that does not take the best network says so in its first messages
- * (NXR_NET_TAKES), and an end that has reached no network yet tries that one, too. So both end up
- * with the same network, unless one comes up just after one of them has given it up.
+ * Each end decides for its own messages. It uses only one network, so they stay in order. The
+ * other end receives on all networks, answers probes on each, and keeps the endpoints open. So the
+ * two ends need not agree, neither waits for the other's decision, and they cannot deadlock. An
+ * end that does not take the best network says so in its first messages (NXR_NET_TAKES), and an
+ * end that is not reached over any network yet tries that one as well. So both end up with the
+ * same network, unless a network comes up just after one of them has passed to the next.
  *
- * Only short records wait for a network: bulk, puts and gets need the key of a region, which is an
- * answer of the peer. Keys of a network that is not used have no use: the bytes go inside messages
+ * Only short records wait for a network: bulk, puts and gets need the key of a region, which only
+ * the peer can send. Keys for a network that is not used are ignored: the bytes go inside messages
  * or as bulk. Lock: nxr_net.lock.
  */
 #include "config.h"
@@ -36,7 +36,7 @@
 
 /* ---- the limits of messages ------------------------------------------------------------------ */
 
-/* The longest answer that the peer sends, whichever network it takes. */
+/* The longest answer that the peer can send, whichever network it uses. */
 static size_t answer_max(const struct net_peer *np)
 {
     size_t max_nbytes = SIZE_MAX;
@@ -77,18 +77,18 @@ static void try_next(struct net_peer *np, int64_t now)
     np->next_try_at = now + try_ns();
 }
 
-/* All that are tried have failed. */
+/* Have all networks that were tried failed? */
 static bool have_failed(const struct net_peer *np)
 {
     return np->failed == (1u << np->n_tried) - 1;
 }
 
-/* Try one more network, if it is time for that. */
+/* Try one more network if it is time. */
 static void try_more(struct net_peer *np, int64_t now)
 {
     if (np->n_tried == 0) {
         nxr_net.is_trying = true;
-        nxr_service_kick(); /* it looks at the time */
+        nxr_service_kick(); /* its timer drives the tries */
         try_next(np, now);
     } else if (np->n_tried < np->n_choices && (now >= np->next_try_at || have_failed(np) ||
                                                np->choices[np->n_tried - 1]->is_doubted)) {
@@ -121,7 +121,7 @@ static void say_taken(struct net_peer *np, struct net *net)
              np->peer->rank, np->card.head.host, net->module->name, best->module->name, why);
 }
 
-/* The networks before that choice have not got through in time. */
+/* The networks before that choice have not reached the peer in time. */
 static void doubt(struct net_peer *np, unsigned index)
 {
     for (unsigned i = 0; i < index; i++) {
@@ -129,7 +129,7 @@ static void doubt(struct net_peer *np, unsigned index)
     }
 }
 
-/* From now on everything to the peer goes by its choice `index`. */
+/* From now on everything to the peer goes over np->choices[index]. */
 static void net_connect_take(struct net_peer *np, unsigned index)
 {
     struct net *net = np->choices[index];
@@ -184,7 +184,7 @@ bool nxr_net_connect(struct net_peer *np)
         }
     }
     if (have_failed(np) && np->next_try_at != INT64_MAX) {
-        np->next_try_at = INT64_MAX; /* once */
+        np->next_try_at = INT64_MAX; /* only once */
         nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
     }
     return false;
@@ -234,7 +234,7 @@ bool nxr_net_is_bulk_reached(struct net_peer *np)
 
 /* ---- failing --------------------------------------------------------------------------------- */
 
-/* Does something depend on the network that was reached there? */
+/* Is that network in use for the peer? */
 static bool net_connect_is_used(const struct net_peer *np, const struct net *net)
 {
     return np->is_reached && (net == np->messages || (net == np->bulk && np->is_bulk_reached));
@@ -260,7 +260,7 @@ void nxr_net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-/* What a network knows of its way to the peer. */
+/* What a network knows about its connection to the peer. */
 static void ask_state(struct net_peer *np, const struct net *net, char *known, size_t known_nbytes)
 {
     struct nxr_net_ep *ep = np->eps[net->index];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Doing what came in a round and needs job.lock: greetings, keys, questions for regions, deaths.
- * Whoever ran the round does it, in order.
+ * The deferred work of a round, which needs job.lock: greetings, keys, queries for regions,
+ * deaths. The thread that ran the round does it, in order.
  */
 #include "config.h"
 
@@ -14,7 +14,10 @@
 
 #include <stdlib.h>
 
-/* A rank that has not greeted yet: its first record is HELLO, or the message is dropped. */
+/*
+ * A message from a rank that has not greeted yet: its first record must be HELLO, or it is
+ * dropped.
+ */
 static void greet(const struct net_later *later)
 {
     size_t at = sizeof(struct nxr_net_head);
@@ -142,7 +145,7 @@ void nxr_net_run_later(void)
         net_deferred_lose(rank);
     }
     pthread_mutex_unlock(&nxr_job.lock);
-    /* Messages that were put off deliver and end things as others do. */
+    /* Deferred messages may have delivered data and ended operations, like any others. */
     nxr_net_tell_ended();
     nxr_wake_self();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long what moves is expected to take: so long whoever waits for it polls, and the service
- * thread serves with precedence. Lock: nxr_net.lock, to write nxr_net_expected_end, too.
+ * How long transfers are expected to take: meanwhile waiting threads poll, and the service thread
+ * runs with precedence. Lock: nxr_net.lock, also for writing nxr_net_expected_end.
  */
 #include "config.h"
 
@@ -10,11 +10,14 @@
 #include "util/clock.h"
 #include "util/precedence.h"
 
-/* What is worth a look at the clock, and how much slower than its network says it may move. */
+/*
+ * The smallest transfer that is worth reading the clock, and how many times slower than its
+ * network's bandwidth it may be.
+ */
 #define LARGE_NBYTES (64u << 10)
 #define SLOWER       2
 
-/* How long so much takes at least; 0 for what is small. */
+/* The shortest time in which nbytes can move; 0 if nbytes is small. */
 static int64_t expected_ns(const struct net_peer *np, size_t nbytes)
 {
     unsigned bandwidth_mbps = np->bulk->attr->bandwidth_mbps;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages coming in: who speaks, and the table that says what takes each type of record. Data,
- * notifications, words and flushes are taken at once; what touches regions' names or a peer's life
- * is put off (later.c). Floors above register the records that are theirs.
+ * Incoming messages: identifying the sender, and the table of the functions that take each type of
+ * record. Data, notifications, words and flushes are taken at once; records that concern the names
+ * of regions or the life of a peer are deferred (later.c). Higher layers register functions for
+ * their own records.
  *
  * Bulk that has been announced but has not landed yet holds back the notifications, words and
  * flushes that were sent after it; puts and gets may overtake it. Lock: nxr_net.lock.
@@ -85,14 +86,14 @@ static void take_bye(struct net_peer *np, const struct nxr_net_record *record)
     nxr_net_later(NET_LATER_LEFT, np->peer->rank, NULL, 0);
 }
 
-/* Nothing is left to do: to hear it was the point, or it was taken before. */
+/* Nothing to do: receiving the record was enough, or it was handled before. */
 static void take_nothing(struct net_peer *np, const struct nxr_net_record *record)
 {
     (void)np;
     (void)record;
 }
 
-/* It is the header of bulk, and comes by nxr_net_incoming(). */
+/* A header of bulk must arrive through nxr_net_incoming(). */
 static void refuse_bulk(struct net_peer *np, const struct nxr_net_record *record)
 {
     (void)record;
@@ -105,8 +106,8 @@ static void defer(struct net_peer *np, const struct nxr_net_record *record)
 }
 
 /*
- * The part is shut at once, for whoever hears of it by a notification; the rest is done behind the
- * key that came before.
+ * The part is shut at once, in case a notification tells the user of the close; the rest is
+ * deferred so that it follows the key, which arrived before and is deferred as well.
  */
 static void take_closed(struct net_peer *np, const struct nxr_net_record *record)
 {
@@ -116,7 +117,7 @@ static void take_closed(struct net_peer *np, const struct nxr_net_record *record
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* Take a record behind the bulk that was sent before it. */
+/* Take a record once the bulk that was sent before it has landed. */
 static void gate(struct net_peer *np, const struct nxr_net_record *record, net_take_fn *take)
 {
     size_t nbytes = sizeof(*record) + record->nbytes;
@@ -153,7 +154,10 @@ void nxr_net_run_gated(struct net_peer *np)
     }
 }
 
-/* Device memory is read behind small puts to it, which host memory has at once. */
+/*
+ * A get from device memory must wait for earlier small puts to it, which are still being copied;
+ * in host memory puts are complete at once.
+ */
 static void take_get(struct net_peer *np, const struct nxr_net_record *record)
 {
     const struct nxr_net_get *get = nxr_net_body(record);
@@ -168,15 +172,18 @@ static void take_get(struct net_peer *np, const struct nxr_net_record *record)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* What each record does, and whether bulk that was sent before it holds it back. */
+/*
+ * The function that takes a type of record, and whether bulk that was sent before a record holds
+ * it back.
+ */
 struct net_taker {
     net_take_fn *take;
     bool is_gated;
 };
 
-/* Those of the floors above are NULL until they are registered. */
+/* Entries of higher layers are NULL until they are registered. */
 static struct net_taker takers[NXR_NET_N_TYPES] = {
-    [NXR_NET_HELLO] = {take_nothing, false}, /* it is up already */
+    [NXR_NET_HELLO] = {take_nothing, false}, /* the peer is up already */
     [NXR_NET_CONTROL] = {defer, false},
     [NXR_NET_KEY] = {defer, false},
     [NXR_NET_CLOSED] = {take_closed, false},
@@ -242,8 +249,8 @@ uint64_t nxr_net_own_token(void)
 }
 
 /*
- * A network gives its bytes as they lie in its buffers, and records want to lie at multiples of 8.
- * NULL: no memory.
+ * A network hands over bytes at any address in its buffers, but records must be aligned to 8
+ * bytes. NULL: no memory.
  */
 static const unsigned char *align(const void *bytes, size_t nbytes)
 {
@@ -280,7 +287,10 @@ void nxr_net_received(const void *bytes, size_t nbytes)
         return;
     }
     np = net_peer_of(head.rank);
-    /* Until its greeting was taken, and behind what waits for that: in order. */
+    /*
+     * Messages are deferred until the sender's greeting was taken and all messages deferred before
+     * are done, which keeps them in order.
+     */
     if (np == NULL || nxr_net_is_behind(head.rank)) {
         nxr_net_later(NET_LATER_MESSAGE, head.rank, bytes, nbytes);
     } else if (head.incarnation == np->card.head.incarnation) {

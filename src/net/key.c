@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of regions between hosts: registering own memory where the network itself reads and writes,
- * opening a peer's part, and letting go when its owner closes.
+ * Keys of regions between hosts: registering own memory for networks that read and write it
+ * themselves, opening a peer's part, and releasing it when its owner closes the region.
  *
- * Closing: the owner tells who has the key. From then on a peer starts nothing more, and where it
- * has reads and writes of its own under way it answers when they have ended; the owner waits for
- * these answers, or the peers' deaths, before it ends the registration. Lock: nxr_net.lock, and
- * job.lock for what hangs on a published region.
+ * Closing: the owner sends CLOSED to every peer that has the key. From then on the peer starts no
+ * operation on the region, and it answers when its RMA operations under way have ended; the owner
+ * waits for these answers, or for the peers' deaths, before it ends the registration. Lock:
+ * nxr_net.lock, and job.lock for the state of a published region.
  */
 #include "config.h"
 
@@ -20,14 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the networks know of an own region: made with the first remote rank that asks. */
+/* The networks' registrations of an own region: made when the first remote rank asks for it. */
 struct nxr_net_published {
     struct nxr_net_mem *mems[NXR_NET_MAX];
     unsigned char keys[NXR_NET_MAX][NXR_NET_KEY_NBYTES];
     size_t key_nbytes[NXR_NET_MAX];
 };
 
-/* An answer that the closing of an own region waits for. */
+/* An answer that the close of an own region waits for. */
 struct net_closing {
     struct nxr_list link;
     int rank;
@@ -37,7 +37,10 @@ struct net_closing {
 
 /* ---- own regions ----------------------------------------------------------------------------- */
 
-/* Of GPUs no processor places bulk: where the network takes such memory it reads and writes it. */
+/*
+ * The processor cannot place bulk in GPU memory that is not mapped; if the network takes such
+ * memory, it needs a key to read and write it.
+ */
 static bool needs_key(struct net *net, const struct nxr_range *range)
 {
     return (net_uses_rma(net) || (range != NULL && !range->is_mapped)) &&
@@ -106,7 +109,10 @@ void nxr_net_send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask
     net_unlock();
 }
 
-/* For any network: a peer may have the key of one that this rank has not taken after all. */
+/*
+ * Is it registered for any network? A peer may have the key for one that this rank does not use
+ * after all.
+ */
 static bool is_registered(const struct nxr_published *published)
 {
     bool is = false;
@@ -130,7 +136,7 @@ void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *publ
         if (is_registered(published)) {
             closing = calloc(1, sizeof(*closing));
             if (closing == NULL) {
-                nxr_net_give_up(np); /* the close could not wait for its answer */
+                nxr_net_give_up(np); /* the close cannot wait for its answer */
             }
         }
         if (closing != NULL) {
@@ -144,7 +150,7 @@ void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *publ
     net_unlock();
 }
 
-/* Forget the answers that match; rank -1, or generation 0, is any. */
+/* Forget the awaited answers that match; rank -1 and generation 0 match any. */
 static void forget_closings(int rank, uint32_t id, uint64_t generation)
 {
     struct nxr_list *link, *after;
@@ -216,7 +222,7 @@ void nxr_net_forget(struct nxr_published *published)
 
 /* ---- parts of peers -------------------------------------------------------------------------- */
 
-/* Use the key of the network that the pair uses, if one came. */
+/* Open the key for the network that carries the pair's bulk, if the owner sent one. */
 static enum net_how open_key(struct net_peer *np, struct net_part *part,
                              const struct nxr_net_key_record *record, const unsigned char *blob,
                              size_t nbytes)
@@ -253,7 +259,7 @@ int nxr_net_part_open(struct nxr_part *part, int fd)
     (void)fd;
     part->method = part->net->how == NET_RMA ? NXR_METHOD_RMA : NXR_METHOD_MESSAGE;
     part->is_in_pieces = part->net->how == NET_PIECES;
-    part->guard_index = UINT32_MAX; /* entered by its owner, for us */
+    part->guard_index = UINT32_MAX; /* its owner enters it for us */
     part->generation_now = &part->generation_there;
     part->get_at_once = 0;
     net_lock();
@@ -290,7 +296,7 @@ void nxr_net_part_free(struct net_peer *np, struct net_part *part)
 {
     net_lock();
     nxr_list_remove(&part->link);
-    if (part->key != NULL && np->bulk->is_open) { /* else it went with its module */
+    if (part->key != NULL && np->bulk->is_open) { /* else the module has closed it */
         np->bulk->module->key_close(part->key);
     }
     net_unlock();

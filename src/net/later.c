@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What came in a round and needs job.lock, which may not be taken under nxr_net.lock: it is put off
- * until the round is over (deferred.c). Also what cannot be taken at all. Lock: nxr_net.lock.
+ * The queue of work that arrived in a round and needs job.lock, which must not be taken under
+ * nxr_net.lock: it is deferred until the round is over (deferred.c). Also dropping what cannot be
+ * taken at all. Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -12,18 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Somebody looks at what is put off. */
+/* Make sure that a thread handles the deferred work. */
 static void announce(void)
 {
     atomic_store_explicit(&nxr_net.has_later, true, memory_order_release);
     if (!nxr_net.is_in_round) {
-        nxr_service_kick(); /* nobody else would come by */
+        nxr_service_kick(); /* no other thread would look */
     }
 }
 
 /*
- * There is no memory for what a rank has said, or to say that it is lost: lost it is, behind all
- * that was put off before. That takes none.
+ * There is no memory to defer something from a rank, or to record that it is lost. Mark the rank
+ * as lost, which needs no memory; it is lost after all work that was deferred before.
  */
 static void mark(int rank)
 {

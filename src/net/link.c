@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The remote half of a peer: made with the networks that net/offer.c has chosen, and its end.
+ * The remote half of a peer: creating it with the networks that net/offer.c has chosen, and ending
+ * it.
  * Lock: job.lock, and nxr_net.lock inside.
  */
 #include "config.h"
@@ -47,7 +48,7 @@ static struct net_peer *net_peer_new(struct nxr_peer *peer, const struct nxr_ful
     return np;
 }
 
-/* No network is open: why not, for each. */
+/* No network is open: explain why, for each. */
 static void explain_none(char *why, size_t why_nbytes)
 {
     size_t used = 0;
@@ -62,7 +63,7 @@ static void explain_none(char *why, size_t why_nbytes)
     }
 }
 
-/* Else every message of either would be dropped by the other. */
+/* Do both speak the same version? If not, each would drop every message of the other. */
 static bool speaks_as_we(const struct nxr_full_card *card, char *why, size_t why_nbytes)
 {
     unsigned theirs = nxr_card_version_at(&card->head, NXR_CARD_NET_SHIFT);
@@ -134,7 +135,7 @@ static void close_eps(struct net_peer *np, bool is_orderly)
     }
 }
 
-/* End what this process still has under way to a peer, but what the module must end. */
+/* End everything this process still has under way to a peer, except what the module must end. */
 static void cut_off(struct net_peer *np)
 {
     np->is_dead = true;
@@ -165,7 +166,7 @@ static void net_link_peer_lost(struct nxr_peer *peer)
     nxr_net_closings_end(peer->rank);
     close_eps(np, np->has_left);
     net_unlock();
-    nxr_service_kick(); /* the ended moves are told in its round */
+    nxr_service_kick(); /* its round completes the requests of the ended moves */
 }
 
 void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *message)

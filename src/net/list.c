@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of pieces to and from ranks on other hosts. Small puts are gathered into messages, each as
- * full as it can be. Small gets are one move: the owner is asked for many at a time and answers in
- * order, in messages as full. What does not fit into a message is a move of its own.
+ * Lists of pieces to and from ranks on other hosts. Small puts are gathered into messages that are
+ * as full as possible. Small gets are one move: the owner is asked for many at a time and answers
+ * in order, also in full messages. A piece that does not fit into a message is a move of its own.
  * Lock: nxr_net.lock.
  */
 #include "config.h"
@@ -11,8 +11,8 @@
 #include "util/copy.h"
 
 /*
- * The bytes that a list has asked for and not got, at most: what the owner gathers for it, and
- * enough to keep a network busy on the way.
+ * The most bytes that a list may have asked for but not received: the owner buffers this much for
+ * it, and it is enough to keep a network busy.
  */
 #define WINDOW_NBYTES (1u << 20)
 
@@ -51,7 +51,7 @@ int nxr_net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct
 
 /* ---- gets ------------------------------------------------------------------------------------ */
 
-/* Of host memory, whose owner answers at once, and so in order. */
+/* Only gets of host memory: its owner answers at once and therefore in order. */
 static bool can_be_list(const struct nxr_op *op)
 {
     size_t max_nbytes = op->part->peer->net->list_get_max;

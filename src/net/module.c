@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding and opening the networks' modules, and closing them. A module lies beside the library, in
- * the folder nixlrun/, or where NIXLRUN_MODULE_DIR says; it is opened with its symbols for itself,
- * so that the library depends on no network and two copies of UCX do not meet.
+ * Finding and opening the networks' modules, and closing them. A module is found beside the
+ * library, in the folder nixlrun/, or in NIXLRUN_MODULE_DIR. It is opened with local symbols, so
+ * that the library depends on no network and two copies of UCX do not clash.
  */
 #include "config.h"
 
@@ -68,9 +68,9 @@ static void net_module_ended(struct nxr_net_op *op, int status)
 /* ---- loading --------------------------------------------------------------------------------- */
 
 /*
- * Where a module should be: beside this library, wherever it was moved; else as configured. What is
- * looked for beside it is the module itself: where the library is a part of a program, "beside" is
- * the program's folder, which may well have a nixlrun.
+ * Where a module should be: beside this library, wherever it was moved; else as configured. The
+ * check beside the library is for the module itself, not for its folder: if the library is linked
+ * into a program, "beside" is the program's folder, which may well contain a nixlrun.
  */
 static void module_path(const char *name, char *path, size_t path_nbytes)
 {
@@ -95,8 +95,8 @@ static void module_path(const char *name, char *path, size_t path_nbytes)
 }
 
 /*
- * Load a library. The program's signal handlers stay what they are, whatever the library does when
- * it is loaded: UCX takes SIGSEGV and its like to print a backtrace, and SIGHUP for a debugger.
+ * Load a library. The program's signal handlers are preserved, whatever the library does when it
+ * is loaded: UCX takes SIGSEGV and its like to print a backtrace, and SIGHUP for a debugger.
  */
 static void *load_library(const char *path)
 {
@@ -117,7 +117,7 @@ static void *load_library(const char *path)
     return library;
 }
 
-/* Load a module and see whether its library is there. */
+/* Load a module and check that its library is available. */
 static int net_module_load(struct net *net, const char *name)
 {
     char path[4096], symbol[64];
@@ -254,7 +254,7 @@ void nxr_net_start(struct nxr_full_card *card)
     atomic_store(&nxr_net_is_open, is_any_open);
 }
 
-/* Tell what has ended; parts that waited for that give their keys back. */
+/* Complete the requests of ended moves; parts that waited for that then close their keys. */
 static void net_module_settle(void)
 {
     nxr_net_tell_ended();
@@ -264,8 +264,9 @@ static void net_module_settle(void)
 }
 
 /*
- * A module ends what it has in the round behind the close of its way, at the latest when it is
- * closed itself: until then peers and parts are needed, keys until it is closed.
+ * After an endpoint is closed, its module ends the operations there in its next progress(), or at
+ * the latest when the module itself is closed. Until then peers and parts are needed; keys are
+ * needed until the module is closed.
  */
 void nxr_net_stop(void)
 {
@@ -273,7 +274,7 @@ void nxr_net_stop(void)
         return;
     }
     atomic_store(&nxr_net_is_open, false);
-    nxr_net.is_in_round = true; /* the service thread is gone: nobody is there to be kicked */
+    nxr_net.is_in_round = true; /* the service thread has ended: do not kick it */
     nxr_net_peers_close();
     nxr_net_clients_stop();
     nxr_net.now = nxr_now_ns();

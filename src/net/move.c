@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The puts and gets of this process that are under way to ranks on other hosts: each is a move,
- * found by what its answers say, until it ends and its request is told. What starts and carries
- * them on stands in start.c. Lock: nxr_net.lock.
+ * found by the id in its answers, until it ends and its request is completed. start.c starts and
+ * continues them. Lock: nxr_net.lock.
  */
 #include "config.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notifications to ranks on other hosts. The receiver's core puts them into the ring that its page
- * has for the sender, as if that had written there; the sender keeps count of the ring's slots and
- * hears of those that were taken. Small data goes in the same message. Lock: nxr_net.lock; callers
- * of nxr_net_notify() and nxr_net_put_notify() hold the peer's send_lock.
+ * Notifications to ranks on other hosts. The receiver's core pushes them into the ring that its
+ * control page has for the sender, as if the sender had written there itself; the sender counts
+ * the ring's slots and is sent CREDIT for those that were consumed. A small put with its
+ * notification goes in the same message. Lock: nxr_net.lock; callers of nxr_net_notify() and
+ * nxr_net_put_notify() hold the peer's send_lock.
  */
 #include "config.h"
 
@@ -11,7 +12,10 @@
 
 #include <string.h>
 
-/* Room in the peer's ring for a payload; else see that it hears of what is gathered. */
+/*
+ * Reserve room in the peer's ring for a payload. False: there is none; the batch is then sent, so
+ * that the peer can make room.
+ */
 static bool take_slots(struct net_peer *np, size_t nbytes)
 {
     uint64_t n_slots = nxr_ring_slots_of(nbytes);
@@ -83,8 +87,9 @@ int nxr_net_put_notify(struct nxr_part *part, const struct nxr_put_notify *what)
 }
 
 /*
- * The sender has half of the ring left at least, until it must hear of this: so long it can wait
- * for a message or a round that comes anyhow.
+ * Until half of the ring's slots were consumed since the last credit that was sent at once, the
+ * sender has at least half of the ring left: the credit may wait for another message or for the
+ * next round.
  */
 void nxr_net_send_credit(struct nxr_peer *peer)
 {

@@ -93,7 +93,9 @@ bool nxr_net_is_common(const struct net *net, const struct nxr_full_card *card,
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-/* Sockets over several rails: large transfers take all of them, and the cut of one is repaired. */
+/*
+ * Sockets over several rails: large transfers use all of them, and the failure of one is repaired.
+ */
 static bool has_spare_rails(const struct nxr_net_offer *offer)
 {
     return offer->has_adapters == 0 && offer->n_rails > 1;
@@ -115,8 +117,9 @@ static bool net_offer_is_better(const struct nxr_net_offer *a, const struct nxr_
 }
 
 /*
- * Is bulk better moved by `a`, beside the messages of another network? Only by reads and writes,
- * which nobody has to place, and only by adapters: two sockets move no more than one.
+ * Should `a` move bulk while another network carries the messages? Only if it reads and writes by
+ * itself, so that no processor has to place the bytes, and only with adapters: sockets of two
+ * networks are no faster than those of one.
  */
 static bool is_faster(const struct net *net, const struct nxr_net_offer *a,
                       const struct nxr_net_offer *b)
@@ -124,7 +127,7 @@ static bool is_faster(const struct net *net, const struct nxr_net_offer *a,
     return net_uses_rma(net) && a->has_adapters != 0 && a->bandwidth_mbps > b->bandwidth_mbps;
 }
 
-/* Put a network where it belongs among those in common so far; equal ones in their order. */
+/* Insert a network, best first, into those found so far; equal ones stay in order. */
 static void net_offer_insert(struct nxr_net_choice *choice,
                              struct nxr_net_offer expected[NXR_NET_MAX], struct net *net,
                              const struct nxr_net_offer *offer)

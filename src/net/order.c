@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flush and fence. Messages to a peer arrive in order, so a flush is a question behind everything
- * that was sent, which the target answers when all of it is visible. Who flushes after every put
- * gets the question sent along with the put. Lock: nxr_net.lock.
+ * Flush and fence. Messages to a peer arrive in order, so a flush is a FLUSH record after
+ * everything else that was sent, which the target answers when all of that is visible. If a
+ * process flushes after every put, FLUSH is sent along with the put. Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@ static void net_order_ask(struct net_peer *np)
     }
 }
 
-/* A put goes: will a flush follow, as one followed the last? */
+/* A put is being sent: will a flush follow, as it did after the last put? */
 static bool expects_flush(struct net_peer *np)
 {
     np->is_dirty = true;
@@ -49,7 +49,10 @@ void nxr_net_flush_lost(struct net_peer *np)
     np->is_dirty = true;
 }
 
-/* Is all that was sent visible there? Caller holds the lock. */
+/*
+ * Is everything that was sent visible at the peer? Asks for a flush if need be. Caller holds the
+ * lock.
+ */
 static int net_order_advance(struct net_peer *np)
 {
     if (np->is_dead) {
@@ -77,8 +80,8 @@ int nxr_net_flush(struct nxr_peer *peer)
 }
 
 /*
- * Messages order themselves. What moves beside them does not, and the network's own reads look at
- * memory while messages may still wait for the target's core.
+ * Messages arrive in order. Bytes that move beside them do not, and RMA reads access memory while
+ * earlier messages may still wait for the target's core.
  */
 int nxr_net_fence(struct nxr_peer *peer)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages going out. Records to one peer are gathered in a batch. A batch is sent as soon as its
- * records are complete, unless the sender is ahead: after a few pushes in a row with nothing in
- * between, further ones gather until the message is full, or somebody of this process looks after
- * the network, which a waiting thread does at once and the service thread is asked to. So a lone
- * message is never held, and a thousand in a row cost few system calls.
- * What the module has no room for waits in a queue, in order. Lock: nxr_net.lock.
+ * Outgoing messages. Records to one peer are gathered in a batch. A batch is sent as soon as its
+ * records are complete, unless the sender is ahead: after a few pushes in quick succession,
+ * further records gather until the message is full or a thread of this process polls the networks.
+ * A waiting thread does so at once, and the service thread is kicked to do so. So a lone message
+ * is never held back, and a thousand in a row cost few system calls. Messages that the module has
+ * no room for wait in a queue, in order. Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BURST_GAP_NS (2 * NXR_US) /* pushes that follow each other faster than this are a burst */
+#define BURST_GAP_NS (2 * NXR_US) /* pushes at shorter intervals than this are a burst */
 #define BURST_PUSHES 4            /* ... whose first ones are sent at once */
-#define MAX_FREE     64           /* messages that are kept to be filled again */
+#define MAX_FREE     64           /* messages of a network kept for reuse */
 #define MAX_QUEUED   (1u << 20)   /* bytes beyond which puts wait */
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -54,7 +54,7 @@ static struct net_out *out_get(struct net_peer *np)
     return out;
 }
 
-/* The module is done with a message, or it never got it. */
+/* The module is done with a message, or never got it. */
 static void out_put(struct net_out *out, int status)
 {
     if (out->bulk_left != NULL) {
@@ -91,7 +91,7 @@ struct nxr_net_ep *nxr_net_ep_to(struct net_peer *np, struct net *net)
     return np->eps[net->index];
 }
 
-/* Hand a message to the module. NIXL_ERR_AGAIN: no room; else it is out of our hands. */
+/* Hand a message to the module. NIXL_ERR_AGAIN: no room; else the message is no longer ours. */
 static int net_out_hand_over(struct net_out *out)
 {
     struct nxr_net_ep *ep = nxr_net_ep_to(out->np, out->net);
@@ -157,7 +157,7 @@ static void *net_out_append(struct net_out *out, enum nxr_net_type type, size_t 
     return at + sizeof(record);
 }
 
-/* A message whose first record is HELLO where the peer has not got it yet. */
+/* A new message; its first record is HELLO if none was sent to the peer yet. */
 static struct net_out *new_message(struct net_peer *np)
 {
     struct net_out *out = np->is_dead ? NULL : out_get(np);
@@ -214,9 +214,9 @@ bool nxr_net_has_room(const struct net_peer *np)
 }
 
 /*
- * Is this push one of many in a row, of which the first ones have gone? Whoever looked after the
- * network in between, as one that waits for an answer does, is not ahead. No clock is read for such
- * a push, neither before nor behind it, so that the one after it counts as soon.
+ * Is this push part of a burst whose first pushes were sent? A sender that polled the networks
+ * since the last push, such as one that waits for answers, is not ahead. The clock is not read for
+ * its pushes, neither before nor after, to save time.
  */
 static bool is_ahead(struct net_peer *np)
 {
@@ -241,7 +241,7 @@ void nxr_net_cork(struct net_peer *np)
 void nxr_net_push(struct net_peer *np, bool may_wait)
 {
     if (np->batch == NULL || !nxr_list_is_empty(&np->queue)) {
-        return; /* goes out behind the queue */
+        return; /* sent after the queue */
     }
     may_wait = may_wait && np->batch->bulk_nbytes == 0;
     if (may_wait && nxr_net.is_receiving) {
@@ -279,7 +279,7 @@ int nxr_net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *b
     struct net_out *out;
 
     send_batch(np);
-    if (!np->is_greeted) { /* the header of bulk is short: the greeting goes before it */
+    if (!np->is_greeted) { /* the header of bulk is short: send the greeting first */
         out = new_message(np);
         if (out == NULL) {
             return NIXL_ERR_NO_MEMORY;
@@ -307,7 +307,7 @@ int nxr_net_send_bulk(struct net_peer *np, enum nxr_net_type type, const void *b
     return NIXL_OK;
 }
 
-/* ---- what had no room ------------------------------------------------------------------------ */
+/* ---- waiting for room ------------------------------------------------------------------------ */
 
 bool nxr_net_pump(struct net_peer *np)
 {
@@ -334,7 +334,7 @@ bool nxr_net_pump(struct net_peer *np)
     return has_moved;
 }
 
-/* Write the records of a message again, into one that the network now takes. */
+/* Copy the records of a message into new messages for the network that is now in use. */
 static void rewrite(struct net_peer *np, const struct net_out *out)
 {
     size_t at = sizeof(struct nxr_net_head);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Own regions as peers on other hosts reach them. Every access enters the region like that of a
- * same-host peer, with an in-flight slot of this rank's own page, and finds it closed or writes
- * inside of it: a close waits for the slots. Lock: nxr_net.lock.
+ * Own regions as accessed by peers on other hosts. Every access enters the region like one of a
+ * same-host peer, with an in-flight slot of this rank's own page. It either finds the region
+ * closed or stays inside it, and a close waits for the slots. Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@ static bool is_possible(const struct net_range *range)
     return range->id < NXR_N_REGION_IDS && range->generation != 0;
 }
 
-/* Where the bytes lie in a region that is entered; NULL: outside of it. */
+/* The address of the bytes in a region that was entered; NULL: they are outside it. */
 static char *find_bytes(const struct net_range *range)
 {
     struct nxr_own_memory own = nxr_publish_memory(range->id);
@@ -28,7 +28,8 @@ static char *find_bytes(const struct net_range *range)
 }
 
 /*
- * Enter for what ends before the lock is released; net_own_leave() follows. NULL and the reason.
+ * Enter a region for an access that ends before the lock is released; net_own_leave() must follow.
+ * NULL and the reason.
  */
 static char *net_own_enter(const struct net_range *range, int *status_p)
 {
@@ -58,7 +59,7 @@ static void net_own_leave(void)
     nxr_guard_leave(&nxr_net.guard->busy);
 }
 
-/* Is that a region, which is entered, whose bytes a processor does not read and write? */
+/* Is that region, which was entered, memory that the processor does not read and write? */
 static bool net_own_is_device(uint32_t id)
 {
     const struct nxr_range *range = nxr_publish_memory(id).range;
@@ -66,7 +67,10 @@ static bool net_own_is_device(uint32_t id)
     return range != NULL && !range->is_mapped;
 }
 
-/* Its words are all changed in one way, also by peers of its host, that may not have it mapped. */
+/*
+ * Are words of that region changed by the device? In mapped device memory too: peers of this host
+ * may not have it mapped, and all changes must be made in one way.
+ */
 static bool has_device_words(uint32_t id)
 {
     return nxr_publish_memory(id).range != NULL;
@@ -116,7 +120,10 @@ static struct net_hold *new_hold(uint32_t id)
     return hold;
 }
 
-/* While somebody is in, the region's number means this region: a close waits before it is freed. */
+/*
+ * While the slot is entered, the region's id means this region: a close waits before the id is
+ * freed.
+ */
 static bool net_own_is_open(const struct net_hold *hold, uint64_t generation)
 {
     return hold->n_users > 1 ? atomic_load(&nxr_job.control->generations[hold->id]) == generation
@@ -179,8 +186,8 @@ void nxr_net_hold_end(struct net_hold *hold)
 /* ---- puts ------------------------------------------------------------------------------------ */
 
 /*
- * Tell the sender that a put or signal was dropped; not where the region was closed: whoever has
- * its key was told of that, and may have sent thousands before it heard.
+ * Tell the sender that a put or signal was dropped, but not if the region was closed: every rank
+ * that has its key was sent CLOSED, and may have sent thousands of puts before that arrived.
  */
 void nxr_net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int status)
 {
@@ -218,7 +225,7 @@ void nxr_net_take_put(struct net_peer *np, const struct nxr_net_record *record)
     }
     nxr_copy(addr, payload, nbytes);
     net_own_leave();
-    nxr_net.must_wake = true; /* a word that somebody waits for may have been put */
+    nxr_net.must_wake = true; /* a thread may wait for a word that was put */
 }
 
 /* ---- gets ------------------------------------------------------------------------------------ */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who looks after the networks. Progress belongs to one side at a time: as long as threads of the
- * user wait and poll, they do it, and the service thread does not watch the networks' descriptors,
- * since each message would wake it for nothing. A thread that polls takes a lease. A thread that
- * goes to sleep gives it back at once; one that returns from waiting lets it run out, which a timer
- * of the service thread finds. Setting a timer can cost more than a message, where a hypervisor
- * does it, so nobody sets it again and again: as long as it finds the lease in use it comes after
- * twice the time, and only a long wait ends with a short one. So a passive target is served by the
- * service thread, asleep in epoll.
+ * Polling the networks. Progress belongs to one side at a time: while user threads wait and poll,
+ * they make it, and the service thread does not watch the networks' descriptors, since each
+ * message would wake it for nothing. A thread that polls takes a lease. A thread that goes to
+ * sleep returns it at once; one that returns from a wait lets it expire, which a timer of the
+ * service thread detects. Setting a timer can cost more than a message if a hypervisor does it, so
+ * polling does not set it again and again: as long as the timer finds the lease in use, its
+ * interval doubles, and only the end of a long wait sets it to the short interval. When nobody
+ * polls, a passive target is served by the service thread, which sleeps in epoll.
  *
  * Lock: watch_lock for the lease; nxr_net.lock for a round.
  */
@@ -24,31 +24,31 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define LEASE_NS     (75 * NXR_US) /* how long it runs on behind a poll, at least */
+#define LEASE_NS     (75 * NXR_US) /* how long it lasts after a poll, at least */
 #define MAX_LEASE_NS (1 * NXR_MS)  /* ... and at most */
 
 #define IDLE_ROUNDS 64
 
-/* How long peers that send without a break may keep the service thread from everything else. */
+/* How long peers that send without a pause may keep the service thread from all other work. */
 #define TURN_NS (2 * NXR_MS)
 
 /*
- * How long the service thread looks for more of what is landing before it sleeps, which costs a
- * wake-up; and no longer than it has worked, so that a slow network costs little.
+ * How long the service thread polls for more incoming bulk before it sleeps, since sleeping costs
+ * a wake-up; but no longer than it has worked, so that a slow network costs little.
  */
 #define LINGER_NS (50 * NXR_US)
 
 static struct nxr_spin watch_lock;
 static int networks_fd = -1;       /* an epoll descriptor over those of the networks */
-static int net_poll_timer_fd = -1; /* looks after the lease */
+static int net_poll_timer_fd = -1; /* checks the lease */
 static bool net_poll_is_watched;   /* watch_lock: networks_fd is in the service thread's epoll */
-static bool expects_more;          /* the service thread's: bulk is landing, others do not look */
+static bool expects_more;          /* the service thread's: bulk is landing and no one else polls */
 static _Atomic int64_t polled_at;  /* by a thread of the user */
-static _Atomic int64_t lease_ns;   /* what the timer was set to */
+static _Atomic int64_t lease_ns;   /* the interval that the timer was set to */
 
 /* ---- one round ------------------------------------------------------------------------------- */
 
-/* Whoever had no room, again. */
+/* Retry everything that had no room. */
 static bool pump_busy(void)
 {
     struct nxr_list *link, *after;
@@ -67,14 +67,15 @@ static bool pump_busy(void)
 }
 
 /*
- * Waiting threads look seldom at a network that reaches nobody so far: somebody may greet by it.
+ * Waiting threads rarely poll a network that no peer is reached over so far: a peer may still
+ * greet over it.
  */
 static bool is_due(const struct net *net, bool is_thorough)
 {
     return net->is_open && (is_thorough || net->n_peers > 0 || nxr_net.n_rounds % IDLE_ROUNDS == 0);
 }
 
-/* What is told and done without the lock, behind what was done under it. */
+/* The part of a round that is done without the lock. */
 static void finish_round(void)
 {
     nxr_net_tell_ended();
@@ -82,7 +83,9 @@ static void finish_round(void)
     nxr_net_clients_run();
 }
 
-/* One round; thorough ones are the service thread's. Caller holds the lock, which is given back. */
+/*
+ * One round; those of the service thread are thorough. Caller holds the lock; it is released here.
+ */
 static bool net_poll_do_round(bool is_thorough, int64_t now)
 {
     bool has_moved = false, must_wake;
@@ -118,7 +121,7 @@ static bool net_poll_do_round(bool is_thorough, int64_t now)
     return has_moved;
 }
 
-/* May one sleep on the networks' descriptors? */
+/* Is it safe to sleep on the networks' descriptors? */
 static bool net_poll_arm(void)
 {
     bool is_armed = true;
@@ -171,7 +174,7 @@ static void give_lease(void)
     nxr_spin_unlock(&watch_lock);
 }
 
-/* The lease is up, unless somebody polls. */
+/* The timer has fired: end the lease, unless a user thread polls. */
 static void lease_ended(struct nxr_watch *watch, uint32_t events)
 {
     uint64_t count;
@@ -184,7 +187,7 @@ static void lease_ended(struct nxr_watch *watch, uint32_t events)
     if (!atomic_load(&nxr_net_is_polled)) {
         return;
     }
-    /* A thread of the user that sends a large piece, or waits for the lock, polls behind that. */
+    /* A user thread that sends a large piece, or waits for the lock, will poll after that. */
     if (nxr_spin_is_taken(&nxr_net.lock) ||
         nxr_now_ns() - atomic_load_explicit(&polled_at, memory_order_relaxed) < LEASE_NS) {
         int64_t ns = 2 * atomic_load_explicit(&lease_ns, memory_order_relaxed);
@@ -203,7 +206,7 @@ bool nxr_net_poll(int64_t now)
         take_lease();
     }
     return nxr_spin_try(&nxr_net.lock) &&
-           net_poll_do_round(false, now); /* else another thread is at it */
+           net_poll_do_round(false, now); /* else another thread runs a round */
 }
 
 void nxr_net_long_wait_ended(void)
@@ -225,8 +228,8 @@ void nxr_net_hand_over(void)
 }
 
 /*
- * A thread of the user has just looked after the networks and will again: to wait for the lock
- * beside it would only cost both. What is corked may go at once all the same.
+ * Has a user thread polled the networks just now? It will poll again, and competing with it for
+ * the lock would cost both threads time. Corked batches are sent at once all the same.
  */
 static bool leave_it(int64_t now)
 {
@@ -243,7 +246,7 @@ static bool leave_it(int64_t now)
     return true;
 }
 
-/* Look for more rather than sleep, after work from `start` to `moved_at`? */
+/* Poll for more rather than sleep, after work from `start` to `moved_at`? */
 static bool may_linger(int64_t start, int64_t moved_at)
 {
     int64_t worked_ns = moved_at - start;
@@ -267,13 +270,13 @@ void nxr_net_serve(void)
             int64_t now = nxr_now_ns();
 
             if (now > start + TURN_NS) {
-                nxr_service_kick(); /* again, behind timers and connections */
+                nxr_service_kick(); /* continue after timers and connections */
                 return;
             }
             if (leave_it(now)) {
                 return;
             }
-            net_lock(); /* threads that send without a break must not keep it from this */
+            net_lock(); /* not a try: threads that send without a pause must not starve it */
             has_moved = net_poll_do_round(true, now);
             moved_at = has_moved && expects_more ? nxr_now_ns() : moved_at;
         } while ((has_moved || may_linger(start, moved_at)) && !atomic_load(&nxr_net_is_polled));

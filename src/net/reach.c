@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What memory a network is given. Host memory, always. Device memory where the processor reads and
- * writes it as its own, if no adapter has to pin it; or of a kind that the library said it knows,
- * and then took when it was first shown some. Everything else is staged by the core: no library
- * ever gets a pointer that it would take for host memory. Lock: nxr_net.lock, for showing it.
+ * Which memory a network is given. Host memory always. Mapped device memory, which the processor
+ * reads and writes like host memory, if no adapter has to pin it. Other device memory if the
+ * library claims to support its kind and registered it when first tried. All other memory is
+ * staged by the core: no library ever gets a device pointer that it would mistake for host memory.
+ * Lock: nxr_net.lock, while trying.
  */
 #include "config.h"
 
@@ -19,7 +20,7 @@ static bool is_choice(const char *word)
     return strcmp(nxr_env.net_gpu, word) == 0;
 }
 
-/* Show memory of that kind to the library, once: a key for it, that nobody gets. */
+/* Try once whether the library registers memory of that kind; the key is discarded. */
 static void show(struct net *net, const struct nxr_range *range)
 {
     unsigned char key[NXR_NET_KEY_NBYTES];
@@ -39,7 +40,7 @@ static void show(struct net *net, const struct nxr_range *range)
     }
 }
 
-/* May the library be shown that memory? */
+/* May the library be tried with that memory? */
 static bool is_candidate(const struct net *net, const struct nxr_range *range)
 {
     unsigned bit = 1u << nxr_range_kind(range);
@@ -80,7 +81,7 @@ bool nxr_net_serves(const struct nxr_part *part, const struct nxr_range *range)
            nxr_net_takes(part->peer->net->bulk, range, false);
 }
 
-/* NULL: host memory to a network. */
+/* The device range of `local`; NULL: it counts as host memory to a network. */
 static const struct nxr_range *device_range(const void *local)
 {
     const struct nxr_range *range = nxr_range_find(local);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves by the network's own reads and writes. They go in pieces, so many bytes of them at a time
- * as move within WINDOW_NS: what this rank has to answer stands behind them, and over a slow link a
- * large write would keep it from showing that it lives; its end shows that the peer does. A move
- * ends with its last piece, and its part of a region is in use until then. Lock: nxr_net.lock.
+ * Moves by the network's own reads and writes. They go in pieces, and no more bytes are under way
+ * at a time than move within WINDOW_NS: the answers of this rank queue behind them, and over a
+ * slow link a large write would keep this rank from showing that it is alive. The end of a piece
+ * shows that the peer is alive. A move ends with its last piece, and its part of a region is in
+ * use until then. Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -13,8 +14,8 @@
 #include <stdlib.h>
 
 /*
- * Bytes under way to a peer, of which a piece is half: at first, and at least and most when it is
- * known how fast they move.
+ * The most bytes under way to a peer; a piece is half of that. WINDOW_FIRST until it is known how
+ * fast they move, later between WINDOW_LEAST and WINDOW_MOST.
  */
 #define WINDOW_FIRST (512u << 10)
 #define WINDOW_LEAST (256u << 10)
@@ -27,7 +28,7 @@ struct net_piece {
     struct net_move *move;
     size_t nbytes;
     int64_t began;      /* when it was handed over */
-    uint64_t under_way; /* bytes that then were, with its own */
+    uint64_t under_way; /* bytes under way at that time, including its own */
 };
 
 void nxr_net_rma_stop(struct net_move *move, int status)
@@ -39,7 +40,7 @@ void nxr_net_rma_stop(struct net_move *move, int status)
     }
 }
 
-/* All that was handed over has ended, and nothing more will be. */
+/* Have all pieces ended, and will no more be handed over? */
 static bool net_rma_is_over(const struct net_move *move)
 {
     return move->n_pieces == 0 && (move->status != NIXL_OK || move->issued == move->user->nbytes);
@@ -50,7 +51,10 @@ static uint64_t net_rma_window_of(const struct net_peer *np)
     return np->rma_window != 0 ? np->rma_window : WINDOW_FIRST;
 }
 
-/* With a piece all has moved that was under way before it. */
+/*
+ * Measure the speed by a piece that has ended: all bytes that were under way before it have moved
+ * as well.
+ */
 static void set_window(struct net_peer *np, const struct net_piece *piece)
 {
     int64_t took = nxr_net.now - piece->began;
@@ -86,7 +90,7 @@ static void piece_ended(struct net_op *op, int status)
     }
 }
 
-/* Hand the next piece to the module; as write() and read(). */
+/* Hand the next piece to the module. Returns like its write() and read(). */
 static int issue(struct net_move *move, size_t nbytes)
 {
     struct nxr_op *user = move->user;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting puts and gets to ranks on other hosts, and carrying them on. Small puts go inside of a
- * message and are over when it is sent. Everything else is a move: in several messages, as bulk
- * behind a message, or by the network's own reads and writes (rma.c). A move that finds no room
- * waits in np->waiting, in order. Lock: nxr_net.lock.
+ * Starting and continuing puts and gets to ranks on other hosts. A small put goes inside a message
+ * and is complete when that is handed to the network. Everything else is a move: in several
+ * messages, as bulk behind a message, or by the network's own reads and writes (rma.c). A move
+ * that finds no room waits in np->waiting, in order. Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -46,7 +46,7 @@ int nxr_net_part_get(struct nxr_part *part, uint64_t offset, void *dst, size_t n
     return NIXL_ERR_AGAIN;
 }
 
-/* ---- the ways of a move ---------------------------------------------------------------------- */
+/* ---- the methods of a move ------------------------------------------------------------------- */
 
 static bool go_put_pieces(struct net_move *move)
 {
@@ -131,7 +131,7 @@ bool nxr_net_move_go(struct net_move *move)
     int status = nxr_net_check_part(move->np, move->user->part);
 
     if (move->status != NIXL_OK) {
-        return true; /* it ends with its last piece */
+        return true; /* it ends with its last piece at the module */
     }
     if (status != NIXL_OK) {
         nxr_net_rma_stop(move, status);
@@ -152,7 +152,7 @@ bool nxr_net_move_go(struct net_move *move)
     return move->how == NET_BULK ? go_put_bulk(move) : go_put_pieces(move);
 }
 
-/* ---- starting and carrying on ---------------------------------------------------------------- */
+/* ---- starting and continuing ----------------------------------------------------------------- */
 
 static enum net_how how_to(const struct nxr_op *user)
 {
@@ -198,14 +198,15 @@ static struct net_move *net_move_move_new(struct nxr_op *user)
 }
 
 /*
- * Does what is sent from now on arrive behind this put? Then notifications need not be held back.
+ * Does everything that is sent from now on arrive after this put? If so, notifications need not be
+ * held back.
  */
 static bool net_move_is_in_order(const struct net_move *move)
 {
     const struct net_peer *np = move->np;
 
     if (!nxr_list_is_empty(&move->wait_link) || move->status != NIXL_OK) {
-        return false; /* some of it is yet to be sent, or never is */
+        return false; /* some of it has yet to be sent, or never will be */
     }
     return move->how == NET_BULK ||
            (move->how == NET_RMA && np->bulk == np->messages && np->bulk->attr->orders_writes);
@@ -229,7 +230,10 @@ int nxr_net_op_start(struct nxr_op *op)
         nxr_list_append(&np->waiting, &move->wait_link);
         net_is_busy(np);
     }
-    /* It may have ended in this call; its request is told, and it is freed, after the lock. */
+    /*
+     * The move may have ended in this call; its request is completed and it is freed after the
+     * lock is released.
+     */
     if (op->kind == NXR_OP_PUT && net_move_is_in_order(move)) {
         nxr_op_ordered(op);
     }
@@ -248,7 +252,10 @@ int nxr_net_cancel(struct nxr_op *op)
     nxr_list_for_each (link, after, &np->moves) {
         struct net_move *move = nxr_list_entry(link, struct net_move, link);
 
-        /* An answer that comes later finds no get and is dropped. A word may have been changed. */
+        /*
+         * An answer that arrives later finds no get and is dropped. A word that was sent may have
+         * been changed already.
+         */
         if (move->user == op && !move->is_at_module &&
             (move->how != NET_WORD || !nxr_list_is_empty(&move->wait_link))) {
             found = move;
@@ -304,7 +311,7 @@ void nxr_net_take_got(struct net_peer *np, const struct nxr_net_record *record)
         return;
     }
     if (move->how == NET_BULK) {
-        move->how = NET_PIECES; /* the peer sends by a network that has no bulk */
+        move->how = NET_PIECES; /* the peer sends over a network that has no bulk */
     }
     if (move->how != NET_PIECES || nbytes == 0 || nbytes > user->nbytes - user->nbytes_done) {
         nxr_net_drop(np->peer->rank, "an answer to a get that does not fit");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The networks as transports: one table, whichever network carries the messages. No state. */
+/* Networks as transports: the same functions for every network that carries messages. No state. */
 #include "config.h"
 
 #include "net/state.h"
@@ -15,7 +15,7 @@ static int net_probe(char *why, size_t why_nbytes)
 
 static int net_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes)
 {
-    (void)kind; /* the owner's library moves what the network cannot reach */
+    (void)kind; /* what the network cannot access is staged */
     if (scope == NIXL_SCOPE_REMOTE) {
         return NIXL_OK;
     }

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* ---- values that could not be, whatever regions there are ------------------------------------ */
+/* ---- values that are invalid, whatever regions there are ------------------------------------- */
 
 static const char *wire_check_key(const void *body)
 {
@@ -65,7 +65,8 @@ static const char *wire_check_refused(const void *body)
 }
 
 /*
- * The fixed part of each body, what may follow, and the check of its values; NULL: all may be.
+ * The size of the fixed part of each body, the most that may follow it, and the check of its
+ * values; NULL: any value is valid.
  */
 static const struct {
     size_t fixed_nbytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words on other hosts. The owner's processor changes them, in the stream of messages, so that a
- * word has one atomicity domain whoever reaches it. A fetch waits for the answer, or is a move
- * (move.c); a signal does not. Lock: nxr_net.lock.
+ * Words on other hosts. The owner's processor changes them, in the order of messages, so that a
+ * word has one atomicity domain whichever rank accesses it. A fetch waits for the answer, or is a
+ * move (move.c); a signal does not wait. Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -87,7 +87,7 @@ int nxr_net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint6
     }
     status = nxr_wait(net_word_is_answered, &word, nxr_env.op_timeout);
     net_lock();
-    nxr_list_remove(&word.link); /* also if no answer came: nobody may write here any more */
+    nxr_list_remove(&word.link); /* also if no answer arrived: it must not be written any more */
     net_unlock();
     if (net_word_is_answered(&word)) {
         status = word.status;
