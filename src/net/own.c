@@ -68,8 +68,8 @@ static bool net_own_is_device(uint32_t id)
 }
 
 /*
- * Are words of that region changed by the device? In mapped device memory too: peers of this host
- * may not have it mapped, and all changes must be made in one way.
+ * Must words of that region be changed as device memory (memory/device_word.h)? Also if it is
+ * mapped: peers of this host may not have it mapped, and all changes must be made in one way.
  */
 static bool has_device_words(uint32_t id)
 {

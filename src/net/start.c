@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Starting and continuing puts and gets to ranks on other hosts. A small put goes inside a message
- * and is complete when that is handed to the network. Everything else is a move: in several
- * messages, as bulk behind a message, or by the network's own reads and writes (rma.c). A move
- * that finds no room waits in np->waiting, in order. Lock: nxr_net.lock.
+ * and is complete once it is copied into that. Everything else is a move: in several messages, as
+ * bulk behind a message, or by the network's own reads and writes (rma.c). A move that finds no
+ * room waits in np->waiting, in order. Lock: nxr_net.lock.
  */
 #include "config.h"
 

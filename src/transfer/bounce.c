@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The initiator's side of bounce buffers: operations in order of their start, cut into chunks.
- * Lock: bounce_lock guards the buffers and their operations; it is taken inside job.lock where both
- * are needed, and let go before an operation is reported as done. Copies run under it: the buffer
- * has one user at a time anyway.
+ * The initiator's side of bounce buffers: operations in the order of their start, cut into chunks.
+ * Lock: bounce_lock guards the buffers and their operations; it is taken inside job.lock if both
+ * are needed, and released before an operation is reported as done. Copies run under it: the
+ * buffer has one user at a time anyway.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define DRIVE_EVERY_NS (1 * NXR_MS) /* the service thread's turn, should the user not drive */
+#define DRIVE_EVERY_NS (1 * NXR_MS) /* how often the service thread drives operations */
 
 /* The buffer to one owner. */
 struct bounce {
@@ -35,9 +35,9 @@ struct bounce {
     struct nxr_bounce_buffer *buffer;
     size_t mapped_nbytes;
     uint64_t chunk_nbytes;
-    struct nxr_op_list ops; /* that are not complete */
+    struct nxr_op_list ops; /* not complete yet */
     unsigned next_post;     /* chunk to post next */
-    unsigned next_take;     /* chunk whose outcome comes next; all between are under way */
+    unsigned next_take;     /* chunk whose outcome is next; all between are under way */
     unsigned n_posted;
     struct {
         struct nxr_op *op; /* NULL: revoked */
@@ -52,7 +52,7 @@ static _Atomic uint32_t bounce_n_ops;
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-/* Make a buffer and offer it. Caller holds job.lock and bounce_lock. */
+/* Create a buffer and offer it to the owner. Caller holds job.lock and bounce_lock. */
 static struct bounce *bounce_new(struct nxr_peer *peer)
 {
     struct bounce *bounce = calloc(1, sizeof(*bounce));
@@ -110,10 +110,7 @@ static struct bounce *find_bounce(const struct nxr_peer *peer)
 
 /* ---- operations: all under bounce_lock ------------------------------------------------------- */
 
-/*
- * Bytes of the operation that chunks have been posted for are counted here; the rest in
- * nbytes_done.
- */
+/* Bytes of the operation in posted chunks; those that have moved are in nbytes_done. */
 static uint64_t nbytes_under_way(const struct bounce *bounce, const struct nxr_op *op)
 {
     uint64_t nbytes = 0;
@@ -173,8 +170,8 @@ static bool post_chunk(struct bounce *bounce)
 }
 
 /*
- * Take the outcome of the oldest chunk. False if it is not there yet. *op_p is an operation that
- * has ended with *status_p, or NULL.
+ * Take the outcome of the oldest chunk. False: there is none yet. *op_p is an operation that has
+ * ended with *status_p, or NULL.
  */
 static bool take_chunk(struct bounce *bounce, struct nxr_op **op_p, int *status_p)
 {
@@ -197,7 +194,7 @@ static bool take_chunk(struct bounce *bounce, struct nxr_op **op_p, int *status_
         op->nbytes_done += bounce->posted[index].nbytes;
     } else if (op != NULL) {
         op->failure = *status_p;
-        op->is_cancelled = true; /* post no more of it */
+        op->is_cancelled = true; /* post no more chunks of it */
     }
     bounce->posted[index].op = NULL;
     bounce->posted[index].nbytes = 0;
@@ -215,7 +212,7 @@ static bool take_chunk(struct bounce *bounce, struct nxr_op **op_p, int *status_
     return true;
 }
 
-/* The owner is dead: end one operation, if there is any. */
+/* If the owner is dead, remove one operation and return it; else NULL. */
 static struct nxr_op *take_lost(struct bounce *bounce)
 {
     struct nxr_op *op = bounce->ops.first;
@@ -230,7 +227,7 @@ static struct nxr_op *take_lost(struct bounce *bounce)
     return op;
 }
 
-/* Does the owner have to be told that there is work? */
+/* Does the owner need a message that there is work? */
 static bool must_tell(struct bounce *bounce)
 {
     nxr_fence_full();
@@ -249,8 +246,8 @@ static void tell_owner(struct nxr_peer *peer)
 }
 
 /*
- * One round over a buffer: take, post; the operation that ended, or NULL. Counts what moved. Caller
- * holds bounce_lock.
+ * One round over a buffer: take outcomes and post chunks until an operation ends. Returns that
+ * operation, or NULL, and counts the steps in *n_moved_p. Caller holds bounce_lock.
  */
 static struct nxr_op *bounce_drive(struct bounce *bounce, int *status_p, int *n_moved_p)
 {

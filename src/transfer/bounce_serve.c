@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The owner's side of bounce buffers. It runs on the service thread, which alone touches the list
- * of buffers; only copies of device memory end in any thread. Copies enter the own region like
- * those of a peer, so that a close waits for them.
+ * The owner's side of bounce buffers. It runs on the service thread; no other thread touches the
+ * list of buffers, but copies of device memory may end in any thread. Copies enter the own region
+ * like those of a peer, so that a close waits for them.
  */
 #include "config.h"
 
@@ -18,13 +18,13 @@
 
 #include <stdlib.h>
 
-#define LINGER_NS     (200 * NXR_US) /* how long to look for the next chunk before sleeping again */
+#define LINGER_NS     (200 * NXR_US) /* how long to poll for the next chunk before sleeping again */
 #define END_NS        (10 * NXR_S)   /* how long the last finalize waits for copies */
-#define MAX_LINGER_NS (2 * NXR_MS)   /* ... and before looking after the connections */
+#define MAX_LINGER_NS (2 * NXR_MS)   /* ... and before serving connections */
 
 struct served_buffer;
 
-/* What a chunk asks for, read once: the peer may change it meanwhile. */
+/* A chunk's request, read once: the peer may change the chunk at any time. */
 struct bounce_work {
     uint32_t id;
     bool is_put;
@@ -39,7 +39,7 @@ struct served_copy {
     struct nxr_device_piece piece;
     struct served_buffer *served_by;
     struct nxr_bounce_chunk *chunk;
-    struct nxr_guard_slot *slot; /* in the own page, while it is under way */
+    struct nxr_guard_slot *slot; /* in the own page, while the copy is under way */
     atomic_bool is_busy;
 };
 
@@ -51,14 +51,14 @@ struct served_buffer {
     size_t mapped_nbytes;
     uint64_t chunk_nbytes;
     unsigned next;             /* chunk that the peer posts next */
-    _Atomic uint32_t n_copies; /* of device memory that are under way */
+    _Atomic uint32_t n_copies; /* copies of device memory under way */
     unsigned pinned_kinds;     /* bits by enum nixl_mem_kind */
     struct served_copy copies[NXR_BOUNCE_CHUNKS];
 };
 
 static struct nxr_list bounce_server_served = {&bounce_server_served, &bounce_server_served};
 static struct nxr_guard_slot *bounce_server_guard; /* the service thread's, in the own page */
-static bool is_hot;                                /* chunks keep coming: serve again at once */
+static bool is_hot;                                /* chunks keep arriving: serve again at once */
 
 /* A peer offers a buffer. */
 static void bounce_server_take_offer(const struct nxr_control_source *source,
@@ -84,7 +84,7 @@ static void bounce_server_take_offer(const struct nxr_control_source *source,
 static void bounce_server_take_work(const struct nxr_control_source *source,
                                     const union nxr_wire_message *message)
 {
-    (void)source; /* the message has woken us: nxr_bounce_serve() follows */
+    (void)source; /* the message has woken this thread: nxr_bounce_serve() follows */
     (void)message;
 }
 
@@ -106,7 +106,7 @@ static bool bounce_server_enter_own(uint32_t id, uint64_t generation)
     return bounce_server_guard != NULL && nxr_guard_enter_own(bounce_server_guard, id, generation);
 }
 
-/* The chunk is over: its initiator may look. */
+/* A chunk is done: report it to its initiator. */
 static void finish_chunk(struct served_buffer *served_by, struct nxr_bounce_chunk *chunk,
                          int status)
 {
@@ -126,7 +126,7 @@ static void bounce_server_copy_ended(struct nxr_device_copy *copy, int status)
     atomic_fetch_sub_explicit(&served_by->n_copies, 1, memory_order_release);
 }
 
-/* Copies are faster where the GPU knows the buffer. */
+/* Pin the buffer for the GPU, which makes copies faster. */
 static void pin_buffer(struct served_buffer *served_by, const struct nxr_range *device)
 {
     unsigned bit = 1u << nxr_range_kind(device);
@@ -175,8 +175,8 @@ static int serve_device(struct served_buffer *served_by, unsigned index,
 }
 
 /*
- * Move the bytes of one chunk, or begin to: NIXL_INPROGRESS. The descriptor is the peer's:
- * everything in it is checked.
+ * Move the bytes of one chunk and return the outcome; NIXL_INPROGRESS: the copy has begun. The
+ * peer wrote the descriptor, so everything in it is checked.
  */
 static int serve_chunk(struct served_buffer *served_by, unsigned index)
 {
@@ -208,7 +208,7 @@ static int serve_chunk(struct served_buffer *served_by, unsigned index)
     return status;
 }
 
-/* Serve what is posted in one buffer; whether there was anything. */
+/* Serve all posted chunks of one buffer. Was there any? */
 static bool serve_buffer(struct served_buffer *served_by)
 {
     bool has_served = false;
@@ -220,7 +220,7 @@ static bool serve_buffer(struct served_buffer *served_by)
 
         if (atomic_load_explicit(&served_by->copies[served_by->next].is_busy,
                                  memory_order_acquire)) {
-            return has_served; /* whatever the peer has written there */
+            return has_served; /* regardless of what the peer has written there */
         }
         if (atomic_compare_exchange_strong_explicit(&chunk->state, &state, NXR_BOUNCE_SERVING,
                                                     memory_order_acquire, memory_order_acquire)) {
@@ -258,7 +258,7 @@ static bool serve_all(void)
     return has_served;
 }
 
-/* Tell the initiators whether a message is needed to be heard. */
+/* Tell the initiators whether they must send a message to wake this thread. */
 static void set_sleeping(bool is_sleeping)
 {
     struct nxr_list *link, *after;
@@ -271,7 +271,9 @@ static void set_sleeping(bool is_sleeping)
     nxr_fence_full();
 }
 
-/* Serve until nothing came for a while, or it is time to look after the connections. */
+/*
+ * Serve until no chunk arrives for a while, or it is time to serve connections. True: the latter.
+ */
 static bool bounce_server_linger(void)
 {
     int64_t now = nxr_now_ns(), until = now + LINGER_NS, at_most = now + MAX_LINGER_NS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copy thread and the operations that it has, oldest first. Lock: copier_lock guards the list
- * and the counts of each operation; nothing is taken inside of it, and it is never held while bytes
- * move. The thread that finishes the last piece of an operation ends it.
+ * The copy thread and its operations, oldest first. Lock: copier_lock guards the list and the
+ * counts of each operation; no lock is taken inside it, and it is never held while bytes move. The
+ * thread that finishes the last piece of an operation ends it.
  */
 #include "config.h"
 
@@ -25,35 +25,36 @@
 
 #define STACK_NBYTES (256 * 1024)
 /*
- * Pieces. Where a core is free for the copy thread, they are small, so that it and a thread that
- * waits share a copy evenly. Elsewhere one of the two copies, and pieces are so large that nothing
- * is lost between them: on Zen 5 "rep movsb" of 64 MiB goes around the caches (28 GB/s, in pieces
- * of half a MiB to 32 MiB 23-25), and 16 MiB take 5 % longer in pieces of half a MiB than in one. A
- * cancel waits for a piece.
+ * Sizes of pieces. If a core is free for the copy thread, pieces are small, so that the thread and
+ * a waiting thread share a copy evenly. Otherwise only one of the two copies, and pieces are large
+ * enough that splitting costs nothing: on Zen 5 "rep movsb" of 64 MiB bypasses the caches (28
+ * GB/s; in pieces of half a MiB to 32 MiB 23-25), and 16 MiB take 5 % longer in pieces of half a
+ * MiB than in one. A cancel waits for the piece that is being copied.
  */
 #define SHARED_PIECE_NBYTES (512ul << 10)
 #define PIECE_NBYTES        (16ul << 20)
 #define LARGE_PIECE_NBYTES  (64ul << 20)
-#define LOOK_NBYTES         (64ul << 10) /* of a thread that looks whether something is over */
+#define LOOK_NBYTES         (64ul << 10) /* piece of a thread that tests for completion */
 
 /*
- * Where no core is free, the copy thread looks for work so often and so many times before it goes
- * to sleep, since to wake it costs 2 to 9 us of the thread that has no time to lose.
+ * If no core is free, the copy thread checks for work after each of N_NAPS naps of NAP_NS before
+ * it goes to sleep, since waking it costs the waking thread, which is on the critical path, 2 to 9
+ * us.
  */
 #define NAP_NS (1 * NXR_MS)
 #define N_NAPS 16
 
 /*
- * What a call that does not wait copies by itself, all together, where the first piece shows that
- * it does not take longer; else only that piece.
+ * A call that does not wait copies everything itself if the first piece shows that this takes no
+ * longer than AT_ONCE_NS; else it copies only that piece.
  */
 #define AT_ONCE_NS (16 * NXR_US)
 
-#define HELP_NS (50 * NXR_US) /* how long a waiting thread copies before it looks again */
+#define HELP_NS (50 * NXR_US) /* how long a waiting thread copies before it checks again */
 
 /*
- * Of a prepared transfer, bytes that the thread copies in a turn, and that waiting threads do. The
- * thread's turns are so long that one piece goes around the caches where the whole would.
+ * The bytes of a prepared transfer that the copy thread, or a waiting thread, copies in a turn.
+ * The thread's turns are long enough that a piece bypasses the caches if the whole would.
  */
 #define THREAD_TURN_NBYTES (64ul << 20)
 #define HELPER_TURN_NBYTES (8ul << 20)
@@ -62,11 +63,11 @@
 struct copy {
     struct nxr_list link;
     struct nxr_op *op;
-    enum nxr_copy_method method; /* as the whole would be copied */
+    enum nxr_copy_method method; /* chosen for the whole copy, not for a piece */
     size_t piece_nbytes;
-    size_t issued; /* pieces were taken of the first so many bytes */
+    size_t issued; /* bytes of which pieces were taken */
     size_t nbytes_done;
-    size_t resume_at; /* where the transport goes on, after NIXL_ERR_AGAIN */
+    size_t resume_at; /* where the owner continues, after NIXL_ERR_AGAIN */
     unsigned n_moving;
     int status; /* not NIXL_OK: no more pieces are taken */
 };
@@ -90,13 +91,13 @@ bool (*nxr_copier_copy_lists)(uint64_t nbytes) = copier_has_no_lists;
 static pthread_mutex_t copier_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work_came = PTHREAD_COND_INITIALIZER;
 static struct nxr_list copies = {&copies, &copies};
-static _Atomic int thread_state; /* changed under the lock */
+static _Atomic int thread_state; /* changed under copier_lock */
 static pthread_t copier_thread;
 static bool is_asleep, copier_is_stopping;
 static unsigned n_kicks;
 static cpu_set_t cpus;
 static bool has_cpus;
-static _Atomic uint32_t n_helpers; /* threads that wait and copy meanwhile */
+static _Atomic uint32_t n_helpers; /* waiting threads that copy meanwhile */
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
@@ -105,7 +106,7 @@ static bool copy_is_issued(const struct copy *copy)
     return copy->status != NIXL_OK || copy->issued == copy->op->nbytes;
 }
 
-/* A failure: no thread takes further pieces of the copy. Caller holds copier_lock. */
+/* Record a failure: no thread takes further pieces of the copy. Caller holds copier_lock. */
 static void copy_set_status(struct copy *copy, int status)
 {
     if (!copy_is_issued(copy)) {
@@ -116,7 +117,10 @@ static void copy_set_status(struct copy *copy, int status)
     }
 }
 
-/* Of a large copy all are alike, or the last one would be too small to be as fast. */
+/*
+ * All pieces of a large copy have the same size; else the last one could be too small to be as
+ * fast.
+ */
 static size_t choose_piece(size_t nbytes)
 {
     size_t n_large = nbytes / LARGE_PIECE_NBYTES;
@@ -127,7 +131,7 @@ static size_t choose_piece(size_t nbytes)
     return n_large > 0 ? nbytes / n_large + 1 : PIECE_NBYTES;
 }
 
-/* The next piece of the oldest copy, of at most so many bytes. */
+/* Take the next piece of the oldest copy, of at most max_nbytes. False: there is none. */
 static bool piece_take(struct piece *piece, size_t max_nbytes)
 {
     struct nxr_list *link, *after;
@@ -155,7 +159,7 @@ static bool piece_take(struct piece *piece, size_t max_nbytes)
     return is_found;
 }
 
-/* As the whole would be copied. */
+/* The method for the whole copy. */
 static enum nxr_copy_method choose_method(const struct nxr_op *op)
 {
     char *there = op->part->addr + op->offset;
@@ -183,7 +187,7 @@ static int copier_copy_mapped(const struct nxr_op *op, enum nxr_copy_method meth
     return status;
 }
 
-/* Some bytes of an operation. */
+/* Copy nbytes of an operation, from byte `at` on. */
 static int op_move(const struct nxr_op *op, enum nxr_copy_method method, size_t at, size_t nbytes)
 {
     struct nxr_part *part = op->part;
@@ -208,7 +212,7 @@ static int piece_move(const struct piece *piece)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-/* The owner moves the rest, from the first byte on that this process may no longer copy. */
+/* The owner moves the rest, starting with the first byte that this process may no longer copy. */
 static void copy_resume(struct nxr_op *op, size_t resume_at)
 {
     int status;
@@ -222,7 +226,9 @@ static void copy_resume(struct nxr_op *op, size_t resume_at)
     }
 }
 
-/* The last piece has ended, or there was none, and no list has the copy. Without locks. */
+/*
+ * End a copy whose last piece has ended, or that had none, and that is in no list. Without locks.
+ */
 static void copy_end(struct copy *copy)
 {
     struct nxr_op *op = copy->op;
@@ -231,7 +237,7 @@ static void copy_end(struct copy *copy)
     int status = copy->status;
 
     if (status == NIXL_ERR_CANCELED && copy->nbytes_done == op->nbytes) {
-        status = NIXL_OK; /* it came too late */
+        status = NIXL_OK; /* the cancel came too late */
     }
     op->nbytes_done = copy->nbytes_done;
     free(copy);
@@ -251,7 +257,7 @@ static void copy_end(struct copy *copy)
     }
 }
 
-/* Has it ended? Then the caller has to call copy_end(). Caller holds copier_lock. */
+/* Has the copy ended? If so, the caller must call copy_end(). Caller holds copier_lock. */
 static bool copy_is_over(struct copy *copy)
 {
     if (copy->n_moving > 0 || !copy_is_issued(copy)) {
@@ -274,7 +280,7 @@ static void piece_finish(const struct piece *piece, int status)
         if (status == NIXL_ERR_AGAIN && piece->at < copy->resume_at) {
             copy->resume_at = piece->at;
         } else if (status == NIXL_ERR_TRANSPORT) {
-            copy->nbytes_done += piece->nbytes; /* some of them, maybe */
+            copy->nbytes_done += piece->nbytes; /* some of them may have moved */
         }
         copy_set_status(copy, status);
     }
@@ -325,7 +331,10 @@ void nxr_copier_help_ends(void)
     }
 }
 
-/* A thread that waits copies as fast as this one, and shares a core with it where none is free. */
+/*
+ * May the copy thread take pieces? A waiting thread copies as fast, and shares the core with it if
+ * no other is free.
+ */
 static bool thread_may_copy(void)
 {
     return nxr_job.has_spare_core || atomic_load(&n_helpers) == 0;
@@ -333,7 +342,10 @@ static bool thread_may_copy(void)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* The thread has to look. Caller holds copier_lock. True: it sleeps, and is to be woken then. */
+/*
+ * Make the thread check for work. Caller holds copier_lock. True: it sleeps, and the caller must
+ * signal work_came after releasing the lock.
+ */
 static bool kick(void)
 {
     bool was_asleep = is_asleep;
@@ -365,7 +377,7 @@ static bool thread_is_called(unsigned n_seen)
     return is_called;
 }
 
-/* Sleep unless there was a kick since `n_seen`, the kicks so far. False: the thread is to end. */
+/* Sleep until there is a kick that is not counted in *n_seen_p. False: the thread must end. */
 static bool thread_wait(unsigned *n_seen_p)
 {
     const struct timespec nap = nxr_timespec(NAP_NS);
@@ -393,7 +405,7 @@ static void *thread_run(void *arg)
 
     (void)arg;
     if (has_cpus) {
-        sched_setaffinity(0, sizeof(cpus), &cpus); /* else it stays where its maker runs */
+        sched_setaffinity(0, sizeof(cpus), &cpus); /* else it stays on its creator's CPUs */
     }
     nxr_thread_stand_back();
     while (thread_wait(&n_seen)) {
@@ -435,7 +447,10 @@ void nxr_copier_init(void)
     atomic_store(&thread_state, THREAD_NONE);
 }
 
-/* An operation of which no piece is being copied, for the caller to end; or NULL. */
+/*
+ * Cancel all operations. Returns one of which no piece is being copied, for the caller to end; or
+ * NULL.
+ */
 static struct copy *take_stopped(void)
 {
     struct nxr_list *link, *after;
@@ -464,7 +479,7 @@ void nxr_copier_stop(void)
         copy_end(copy);
     }
     if (atomic_load(&thread_state) == THREAD_RUNS) {
-        pthread_join(copier_thread, NULL); /* it ends what it is just copying */
+        pthread_join(copier_thread, NULL); /* it finishes the piece that it is copying */
     }
     atomic_store(&thread_state, THREAD_NONE);
 }
@@ -474,10 +489,10 @@ void nxr_copier_stop(void)
 bool nxr_copier_begin(struct nxr_op *op)
 {
     enum nxr_copy_method method = choose_method(op);
-    int64_t began = nxr_now_ns(), whole_ns = 0; /* as far as known */
+    int64_t began = nxr_now_ns(), whole_ns = 0; /* the expected time of the whole */
 
     if (op->part->method != NXR_METHOD_MEMCPY) {
-        return false; /* the kernel is never that fast */
+        return false; /* process_vm calls are never that fast */
     }
     while (whole_ns < AT_ONCE_NS) {
         size_t left = op->nbytes - op->nbytes_done;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fence and flush: waiting until earlier puts to a peer have landed, or are visible there. Requests
- * end by themselves, and then the transport is asked until it says so. No lock of its own.
+ * Fence and flush: waiting until earlier puts to a peer are ordered before later ones, or visible
+ * there. First the requests must end, then the transport is polled until it reports success. No
+ * lock of its own.
  */
 #include "config.h"
 
@@ -59,7 +60,10 @@ static int fail_drain(const char *operation, const struct nxr_peer *peer, int st
                : nxr_fail(status, operation, peer->rank, "", 0, "%s", nixl_strerror(status));
 }
 
-/* A request that nobody waits for, or a put that was sent before the owner closed, has failed. */
+/*
+ * Report the failure of a request that was freed before it ended, or of a put or signal that the
+ * owner refused.
+ */
 static int report_freed(const char *operation, struct nxr_peer *peer)
 {
     int status = atomic_load_explicit(&peer->freed_failure, memory_order_relaxed);
@@ -73,8 +77,8 @@ static int report_freed(const char *operation, struct nxr_peer *peer)
 }
 
 /*
- * How a peer's transport orders, or flushes, what was put to it. NULL: none reaches it, as far as
- * is known now.
+ * The function of a peer's transport that orders, or flushes, puts to the peer. NULL: no transport
+ * to the peer is known yet.
  */
 typedef int order_fn(struct nxr_peer *peer);
 typedef order_fn *order_of_fn(const struct nxr_peer *peer);
@@ -89,13 +93,13 @@ static order_fn *flush_of(const struct nxr_peer *peer)
     return peer->transport != NULL ? peer->transport->flush : NULL;
 }
 
-/* What is waited for before the transport is asked. */
+/* The condition to wait for before the transport is called. */
 static nxr_ready_fn *ready_for(order_of_fn *order_of)
 {
     return order_of == flush_of ? has_nothing_open : has_no_pending;
 }
 
-/* What a transport that takes time is asked again and again. */
+/* A fence or flush for which the transport is called repeatedly. */
 struct ordering {
     struct nxr_peer *peer;
     order_fn *order;
@@ -110,7 +114,7 @@ static bool flush_is_in_order(void *arg)
     return ordering->status != NIXL_INPROGRESS;
 }
 
-/* Looked for without a clock, which can take longer than all of that. */
+/* The fast path: check without reading the clock, which can take longer than the check. */
 static bool is_drained(struct nxr_peer *peer, order_of_fn *order_of)
 {
     order_fn *order;
@@ -122,7 +126,7 @@ static bool is_drained(struct nxr_peer *peer, order_of_fn *order_of)
     return (order == NULL || order(peer) == NIXL_OK) && !nxr_peer_is_lost(peer);
 }
 
-/* Wait for the requests to one peer and let its transport finish with the order. */
+/* Wait for the requests to one peer, then for its transport's fence or flush. */
 static int wait_drained(const char *operation, struct nxr_peer *peer, int64_t timeout_ns,
                         order_of_fn *order_of)
 {
@@ -155,13 +159,16 @@ int nxr_transfer_fence(const char *operation, struct nxr_peer *peer)
     return drain(operation, peer, nxr_env.op_timeout, fence_of);
 }
 
-/* Puts may be under way that wait for the link. */
+/* Does the peer need a fence or flush? If it is not linked, puts may wait for the link. */
 static bool flush_is_used(struct nxr_peer *peer)
 {
     return peer != NULL && (nxr_peer_is_up(peer) || !has_nothing_open(peer));
 }
 
-/* The dead are told of last, for they are each time: another failure is told once. */
+/*
+ * Any other failure takes precedence over lost peers: it is reported only once, a lost peer each
+ * time.
+ */
 static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *order_of)
 {
     int64_t deadline = nxr_deadline(timeout_ns);
@@ -172,7 +179,7 @@ static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *ord
         struct nxr_peer *peer = nxr_peer_find(rank);
 
         if (peer != NULL && nxr_peer_is_up(peer) && peer->net != NULL) {
-            order_of(peer)(peer); /* ask all before waiting for each */
+            order_of(peer)(peer); /* start with all before waiting for each */
         }
     }
     for (int rank = 0; rank < nxr_job.size; rank++) {

@@ -46,7 +46,10 @@ int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover)
     return status;
 }
 
-/* Only what is done at once: a device copy is started, and others go on meanwhile. */
+/*
+ * Move the bytes if that is short. Device copies are not: they are started, so that others can run
+ * in parallel.
+ */
 static int op_move_if_short(struct nxr_op *op, const struct nxr_transport *mover)
 {
     if (mover != op->part->transport || op->part->method == NXR_METHOD_DEVICE ||
@@ -72,9 +75,9 @@ int nxr_op_submit(struct nxr_op *op)
     nxr_request_hand_to(op, mover);
     status = op_move_if_short(op, mover);
     if (status == NIXL_ERR_AGAIN) {
-        status = mover->start(op); /* NIXL_INPROGRESS: it may have ended and be gone */
+        status = mover->start(op); /* NIXL_INPROGRESS: op may have ended and be freed */
         if (status == NIXL_ERR_UNSUPPORTED && mover != &nxr_transport_stage) {
-            nxr_request_hand_to(op, &nxr_transport_stage); /* these two do not reach each other */
+            nxr_request_hand_to(op, &nxr_transport_stage); /* it cannot move between these two */
             status = nxr_transport_stage.start(op);
         }
     }

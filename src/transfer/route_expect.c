@@ -21,7 +21,7 @@ static struct nxr_copy_rate chain(struct nxr_copy_rate first, struct nxr_copy_ra
     return both;
 }
 
-/* A copy by a GPU, of memory that is all within its reach. */
+/* A copy by a GPU between memories that it can access. */
 static struct nxr_copy_rate copied(const struct nxr_range *here, const struct nxr_range *there)
 {
     const struct nxr_range *device = here != NULL ? here : there;
@@ -40,7 +40,10 @@ static struct nxr_copy_rate copied(const struct nxr_range *here, const struct nx
     return rate;
 }
 
-/* Pieces go from GPU memory to host memory here, on the way of host memory, and back there. */
+/*
+ * Staging: GPU memory to host memory here, the host memory's route, and host memory to GPU memory
+ * there.
+ */
 static struct nxr_copy_rate staged(const struct nxr_part *part, const struct nxr_range *here)
 {
     struct nxr_copy_rate rate;

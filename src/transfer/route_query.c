@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Telling the user how a rank is reached, and why not otherwise. No state, no lock of its own. */
+/* Queries of how a rank is reached, and why not differently. No state, no lock of its own. */
 #include "config.h"
 
 #include "core/job.h"
@@ -15,15 +15,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes between own memory and a part, of which the user wants to know. */
+/* The own memory and the part that the user asks about. */
 struct between {
     const struct nxr_part *part;
     const void *local;
 };
 
 /*
- * Why a transport of this host that works does not serve a peer, or memory of a kind there. One
- * that could not open the part has said so in its note.
+ * Why a working transport of this host does not serve a peer, or its kind of memory. A transport
+ * that could not open the part has left the reason in the part's note.
  */
 static void route_query_tell_why_not(const struct nxr_transport *transport,
                                      const struct nxr_peer *peer, const struct between *between,
@@ -47,7 +47,7 @@ static void route_query_tell_why_not(const struct nxr_transport *transport,
     }
 }
 
-/* One of the transports of this host. */
+/* Describe a transport of this host. */
 static void ask_local(size_t index, const struct nxr_peer *peer, const struct between *between,
                       struct nixl_route_info *info)
 {
@@ -67,7 +67,7 @@ static void ask_local(size_t index, const struct nxr_peer *peer, const struct be
     }
 }
 
-/* Own GPU memory has a transport that is in no list, since it serves nothing else. */
+/* Is the part own GPU memory? Its transport is in no list, since it serves nothing else. */
 static bool is_own_device(const struct between *between)
 {
     return between != NULL && between->part->transport == &nxr_transport_device;
@@ -81,7 +81,10 @@ static void ask_own_device(struct nixl_route_info *info)
     info->n_rails = 1;
 }
 
-/* Transport number `index`: those of this host, then the networks. False: there is none. */
+/*
+ * Describe transport number `index`: first those of this host, then the networks, then that of own
+ * GPU memory. False: there is none.
+ */
 static bool route_query_ask(unsigned index, const struct nxr_peer *peer,
                             const struct between *between, struct nixl_route_info *info)
 {
@@ -141,7 +144,7 @@ int nixl_route_query(int rank, unsigned index, struct nixl_route_info *info_p)
 
 /* ---- pairs of memories ----------------------------------------------------------------------- */
 
-/* Why bytes are staged: what lies here is not given to the transport, or what lies there. */
+/* Why bytes are staged: the transport cannot be given the local memory, or the peer's. */
 static void tell_why_staged(const struct between *between, struct nixl_route_info *info)
 {
     const struct nxr_part *part = between->part;
@@ -163,7 +166,9 @@ static void tell_why_staged(const struct between *between, struct nixl_route_inf
     }
 }
 
-/* How the chosen transport moves the bytes, what that takes, and why not better. */
+/*
+ * How the chosen transport moves the bytes, how long that takes, and why no better method is used.
+ */
 static void route_query_tell_how(const struct between *between, struct nixl_route_info *info)
 {
     const struct nxr_part *part = between->part;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging as a transport: the lanes, the operations in them, and who drives. Lock: lane.lock guards
- * the list of a lane's operations, lanes_lock the list of lanes; nothing is taken inside of them.
- * Rounds run without a lock.
+ * Staging as a transport: the lanes, the operations in them, and which thread drives. Lock:
+ * lane.lock guards the list of a lane's operations, lanes_lock the list of lanes; no lock is taken
+ * inside them. Rounds run without a lock.
  */
 #include "config.h"
 
@@ -24,11 +24,11 @@
 static pthread_mutex_t lanes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list lanes = {&lanes, &lanes};
 static _Atomic uint32_t n_jobs_in_all;
-static atomic_bool stage_must_look; /* some lane's is set */
+static atomic_bool stage_must_look; /* must_look of some lane is set */
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
-/* An operation of which nothing is under way, and nothing will be; or NULL. */
+/* Take out an operation of which no piece is under way or will be; or NULL. */
 static struct stage_job *take_over(struct stage_lane *lane)
 {
     struct stage_job *over = NULL;
@@ -80,7 +80,10 @@ static int stage_run_round(struct stage_lane *lane)
     return n_moved;
 }
 
-/* Rounds until no more news have come; the caller was the first to count himself in n_news. */
+/*
+ * Run rounds until no events have arrived meanwhile. The caller is the driver: it has raised
+ * n_news from 0.
+ */
 static int stage_run_rounds(struct stage_lane *lane)
 {
     uint32_t n_seen;
@@ -100,7 +103,7 @@ void nxr_stage_drive(struct stage_lane *lane)
     }
 }
 
-/* Drive, unless somebody does. */
+/* Drive the lane if it has operations and no other thread drives it. */
 static int try_drive(struct stage_lane *lane)
 {
     uint32_t nobody = 0;
@@ -146,8 +149,8 @@ static struct stage_lane *lane_to(struct nxr_peer *peer)
 }
 
 /*
- * Call fn on every lane. Lanes stay until the last finalize, and new ones come behind those that
- * are there: the lock is held only to go on to the next.
+ * Call fn on every lane. Lanes exist until the last finalize, and new ones are appended: the lock
+ * is held only to step to the next one.
  */
 static int for_each_lane(int (*fn)(struct stage_lane *lane))
 {
@@ -166,7 +169,7 @@ static int for_each_lane(int (*fn)(struct stage_lane *lane))
     return n_moved;
 }
 
-/* ---- what comes over networks ---------------------------------------------------------------- */
+/* ---- events from networks -------------------------------------------------------------------- */
 
 void nxr_stage_look_again(struct stage_lane *lane)
 {
@@ -286,7 +289,10 @@ static int stage_start(struct nxr_op *op)
     return NIXL_INPROGRESS;
 }
 
-/* Has the operation not ended? With a status, nothing more of it is begun. */
+/*
+ * Is the operation still in the lane? A status other than NIXL_OK is recorded: no further piece of
+ * it begins.
+ */
 static bool find_job(struct stage_lane *lane, const struct nxr_op *op, int status)
 {
     struct nxr_list *link, *after;
@@ -310,7 +316,7 @@ static int stage_cancel(struct nxr_op *op)
     struct stage_lane *lane = atomic_load(&op->part->peer->lane);
 
     if (!find_job(lane, op, NIXL_ERR_CANCELED)) {
-        return NIXL_INPROGRESS; /* it is just ending */
+        return NIXL_INPROGRESS; /* it is about to end */
     }
     nxr_stage_drive(lane);
     return find_job(lane, op, NIXL_ERR_CANCELED) ? NIXL_INPROGRESS : NIXL_OK;
@@ -359,7 +365,10 @@ const struct nxr_transport nxr_transport_stage = {
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Nobody answers any more; the library's own operations have ended, a GPU may still copy. */
+/*
+ * Cancel a lane's operations. No owner answers any more; all other operations have ended, but a
+ * GPU may still copy.
+ */
 static int close_lane(struct stage_lane *lane)
 {
     struct nxr_list *link, *after;

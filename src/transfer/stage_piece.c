@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pieces of staged operations: their memory, their steps, and what ends them. Everything here is
- * for the thread that drives the lane, but for the ends of steps. Lock: lane.lock, for what an
- * operation's status is.
+ * Pieces of staged operations: their memory, their steps, and how they end. Only the thread that
+ * drives the lane calls this, except that steps end in any thread. Lock: lane.lock, for the status
+ * of operations.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Chunks that this kind of device memory can be copied to and from. NIXL_OK, NIXL_ERR_NO_MEMORY. */
+/* Provide chunks for copies from and to this kind of device memory. NIXL_OK, NIXL_ERR_NO_MEMORY. */
 static int need_memory(struct stage_lane *lane, const struct nxr_range *range)
 {
     size_t nbytes = NXR_STAGE_PIECES * NXR_STAGE_NBYTES;
@@ -38,12 +38,15 @@ static int need_memory(struct stage_lane *lane, const struct nxr_range *range)
     }
     if ((lane->pinned_kinds & bit) == 0) {
         lane->pinned_kinds |= bit;
-        range->kind->pin(lane->memory, nbytes); /* where it cannot, copies are slower */
+        range->kind->pin(lane->memory, nbytes); /* if that fails, copies are slower */
     }
     return NIXL_OK;
 }
 
-/* The owner's window for this rank. NIXL_OK: it can be used; NIXL_INPROGRESS: it was asked for. */
+/*
+ * Find the owner's window for this rank. NIXL_OK: it can be used; NIXL_INPROGRESS: the owner was
+ * asked for it. Other: failed.
+ */
 static int need_window(struct stage_lane *lane)
 {
     char name[NIXL_NAME_MAX + 1];
@@ -176,7 +179,7 @@ static enum step step_of(const struct stage_chunk *chunk)
     return chunk->job->op->kind == NXR_OP_PUT ? chunk->n_steps : N_STEPS - 1 - chunk->n_steps;
 }
 
-/* The outcome is in chunk->status, now or later. */
+/* Begin the current step; its outcome is stored in chunk->status, now or later. */
 static void begin_step(struct stage_chunk *chunk)
 {
     int status;
@@ -192,7 +195,7 @@ static void begin_step(struct stage_chunk *chunk)
     default:
         status = begin_ask(chunk);
     }
-    if (status != NIXL_INPROGRESS) { /* else it may be over by now */
+    if (status != NIXL_INPROGRESS) { /* else it may have ended already */
         atomic_store_explicit(&chunk->status, status, memory_order_relaxed);
     }
 }
@@ -216,7 +219,7 @@ static bool stage_piece_is_stopped(struct stage_lane *lane, const struct stage_j
     return is_stopped;
 }
 
-/* The oldest operation that has bytes left to begin with. */
+/* The oldest operation that has bytes left to assign to chunks; or NULL. */
 static struct stage_job *job_to_go_on(struct stage_lane *lane)
 {
     struct stage_job *found = NULL;
@@ -234,7 +237,7 @@ static struct stage_job *job_to_go_on(struct stage_lane *lane)
     return found;
 }
 
-/* Give a free chunk the next piece; false: there is none, or it has to wait. */
+/* Give a free chunk the next piece. False: there is none, or it must wait. */
 static bool stage_piece_take_piece(struct stage_chunk *chunk)
 {
     struct stage_lane *lane = chunk->lane;
@@ -257,7 +260,7 @@ static bool stage_piece_take_piece(struct stage_chunk *chunk)
         status = need_window(lane);
     }
     if (status == NIXL_INPROGRESS) {
-        nxr_stage_look_again(lane); /* its key comes in some round */
+        nxr_stage_look_again(lane); /* its key will arrive in some round */
         return false;
     }
     if (status != NIXL_OK) {
@@ -275,7 +278,7 @@ static bool stage_piece_take_piece(struct stage_chunk *chunk)
     return true;
 }
 
-/* How much of a piece that failed may have been written where the caller sees it. */
+/* How much of a failed piece may have been written to its destination. */
 static size_t nbytes_touched(const struct stage_chunk *chunk)
 {
     bool is_put = chunk->job->op->kind == NXR_OP_PUT;
@@ -292,8 +295,8 @@ static size_t nbytes_touched(const struct stage_chunk *chunk)
 }
 
 /*
- * How much of a piece the steps that are over have written where the caller sees it: what STEP_MOVE
- * has moved, unless that lies in a staging buffer and a later step would have copied it on.
+ * How much of a stopped piece its completed steps have written to its destination: what STEP_MOVE
+ * has moved, unless that is in a staging buffer from which a later step would have copied it.
  */
 static size_t nbytes_seen(const struct stage_chunk *chunk)
 {
@@ -304,7 +307,7 @@ static size_t nbytes_seen(const struct stage_chunk *chunk)
     return is_moved && !is_staged ? chunk->nbytes : 0;
 }
 
-/* The piece is over, or goes no further; its chunk is free. */
+/* A piece is complete, or goes no further: free its chunk. */
 static void stage_piece_leave(struct stage_chunk *chunk, size_t nbytes)
 {
     chunk->job->op->nbytes_done += nbytes;
@@ -312,7 +315,10 @@ static void stage_piece_leave(struct stage_chunk *chunk, size_t nbytes)
     chunk->job = NULL;
 }
 
-/* End what does not end by itself: the owner is dead, or the operation was canceled. */
+/*
+ * End a step that would not end by itself, because the owner is dead or the lane is closing;
+ * cancel one whose operation was canceled or has failed.
+ */
 static void stop_step(struct stage_chunk *chunk)
 {
     struct stage_lane *lane = chunk->lane;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts and gets in the order of a CUDA stream of the user's: the public calls. Copies are requests
- * whose copy is queued on that stream before the call returns. No lock of its own.
+ * The public calls for puts and gets in the order of a user's CUDA stream. Each is a request whose
+ * copy is queued on that stream before the call returns. No lock of its own.
  */
 #include "config.h"
 
@@ -13,7 +13,10 @@
 #include "util/status.h"
 #include "transfer/op.h"
 
-/* A stream orders copies of CUDA's: one side must be its memory, the other one it can reach. */
+/*
+ * A stream orders copies by CUDA: one side must be CUDA memory, the other memory that the GPU can
+ * access.
+ */
 static int check_sides(const char *operation, const struct nxr_part *part, const void *local)
 {
     enum nixl_mem_kind here = nxr_range_kind(nxr_range_find(local)), there = NIXL_MEM_HOST;

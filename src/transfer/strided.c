@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strided put and get in one call: blocks at equal distances. Where the processor or the kernel
- * moves them at once it is given them in short lists; everything else, and what is left where a
- * list is not done at once, goes by a prepared transfer that lives as long as the call. No lock.
+ * Strided put and get in one call: blocks at equal distances. If the transport moves lists at
+ * once, it is given the blocks in short lists. All other cases, and the rest of a list that cannot
+ * be done at once, use a prepared transfer that exists for the call only. No lock.
  */
 #include "config.h"
 
@@ -14,9 +14,9 @@
 #include "transfer/op.h"
 
 #define LIST_BLOCKS 64                /* in one list; on the stack */
-#define LIST_NBYTES ((size_t)4 << 20) /* about; a part is kept open for no longer */
+#define LIST_NBYTES ((size_t)4 << 20) /* approximate; bounds how long a part is entered */
 
-/* A call, and the blocks that are left of it. */
+/* A call and its remaining blocks. */
 struct strided {
     const char *operation;
     enum nxr_op_kind kind;
@@ -30,7 +30,7 @@ struct strided {
     size_t nblocks;
 };
 
-/* From the first byte of the first block to the last one of the last; false: too many. */
+/* The bytes from the start of the first block to the end of the last one. False: overflow. */
 static bool find_extent(const struct strided *call, uint64_t stride, uint64_t *nbytes_p)
 {
     return !__builtin_mul_overflow(stride, call->nblocks - 1, nbytes_p) &&
@@ -67,7 +67,10 @@ static int strided_move_at_once(struct strided *call, struct nxr_part *part,
     return status;
 }
 
-/* Nothing of a transfer that is not complete in time moves when the call returns. */
+/*
+ * Wait for the transfer. If it is not complete in time it is canceled, so that nothing moves after
+ * the call returns.
+ */
 static int finish_transfer(const struct strided *call, struct nixl_xfer *xfer, int status)
 {
     if (status == NIXL_INPROGRESS) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Put and get. The usual case is a range check and one call of the transport's put; everything else
- * (first use, closed handles, dead peers, operations that take time) is behind it. No lock of its
- * own.
+ * Put and get. The fast path is a range check and one call of the transport's put or get;
+ * everything else (first use, closed handles, dead peers, operations that take time) is on the
+ * slow path. No lock of its own.
  */
 #include "config.h"
 
@@ -20,7 +20,7 @@
 
 #include <errno.h>
 
-/* ---- the unusual cases ----------------------------------------------------------------------- */
+/* ---- the slow path --------------------------------------------------------------------------- */
 
 /* A local buffer that begins in device memory must end there. */
 static int check_local_range(const char *operation, int rank, const void *local, size_t nbytes)
@@ -103,7 +103,7 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
     struct nxr_peer *peer = part->peer;
 
     if (status == NIXL_ERR_PEER_LOST) {
-        nxr_life_lost(peer->rank); /* a kernel call has found it first */
+        nxr_life_lost(peer->rank); /* a kernel call discovered it first */
     }
     if (nxr_life_check(peer)) {
         return nxr_peer_fail_lost(operation, peer->rank, part->transport->name);
@@ -144,8 +144,8 @@ static bool transfer_is_complete(void *arg)
 }
 
 /*
- * Wait for a request of a call that returns when it has ended. Where it takes too long it is
- * stopped; what cannot be stopped is waited for, since the local buffer is in use until then.
+ * Wait for the request of a blocking call. If it takes too long it is stopped; if it cannot be
+ * stopped it is waited for, since the local buffer is in use until it ends.
  */
 static int finish_request(const char *operation, int rank, struct nixl_req *req)
 {
@@ -165,7 +165,7 @@ static int finish_request(const char *operation, int rank, struct nixl_req *req)
                     nbytes_done, nbytes, nxr_duration(nxr_env.op_timeout).text);
 }
 
-/* An operation that takes time, waited for. */
+/* Start an operation that takes time, and wait for it. */
 static int run_request(const char *operation, const struct nxr_op *op)
 {
     struct nixl_req *req;
@@ -216,8 +216,9 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool take
 /* ---- put and get ----------------------------------------------------------------------------- */
 
 /*
- * Can an operation of 1 to max_nbytes be tried at once? The part, or NULL: the slow way finds out
- * what is wrong. Inlined by demand: a call costs a put of 8 bytes a sixth of its time.
+ * Can an operation of 1 to max_nbytes be tried at once? The part, or NULL: take the slow path,
+ * which finds the reason. Always inlined: a function call would take a sixth of the time of a put
+ * of 8 bytes.
  */
 static inline __attribute__((always_inline)) struct nxr_part *
 usable_part_up_to(size_t max_nbytes, int rank, struct nixl_region *region, uint64_t offset,
@@ -245,7 +246,7 @@ static inline int put(const char *operation, int rank, struct nixl_region *regio
                       const void *src, size_t nbytes)
 {
     struct nxr_part *part = transfer_usable_part(rank, region, offset, src, nbytes);
-    int status = NIXL_INPROGRESS; /* not asked */
+    int status = NIXL_INPROGRESS; /* transport not called */
 
     if (__builtin_expect(part != NULL && nbytes <= part->put_at_once, 1)) {
         status = part->transport->put(part, offset, src, nbytes);
@@ -261,7 +262,7 @@ static inline int get(const char *operation, int rank, struct nixl_region *regio
                       void *dst, size_t nbytes)
 {
     struct nxr_part *part = transfer_usable_part(rank, region, offset, dst, nbytes);
-    int status = NIXL_INPROGRESS; /* not asked */
+    int status = NIXL_INPROGRESS; /* transport not called */
 
     if (__builtin_expect(part != NULL && nbytes <= part->get_at_once, 1)) {
         status = part->transport->get(part, offset, dst, nbytes);
@@ -305,7 +306,10 @@ int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst, s
     return get("nixl_get", rank, region, offset, dst, nbytes);
 }
 
-/* Between host memories: all of it, or, of a copy of this host of over max_nbytes, a beginning. */
+/*
+ * Move bytes between host memories: all, or only the first part of a copy on this host of more
+ * than max_nbytes. NIXL_ERR_AGAIN: start the rest.
+ */
 static int begin_here(struct nxr_op *op, size_t max_nbytes)
 {
     if (op->nbytes > max_nbytes && nxr_copier_reaches(op->part)) {
@@ -315,8 +319,9 @@ static int begin_here(struct nxr_op *op, size_t max_nbytes)
 }
 
 /*
- * Do it within the call where that does not take long, or up to max_nbytes, or begin it; a caller
- * that does not wait for the request calls nxr_request_leave(). The part is not found yet.
+ * Carry out an operation whose part is not looked up yet: within the call if it has up to
+ * max_nbytes or does not take long, else start it. A caller that does not wait for the request
+ * must call nxr_request_leave().
  */
 static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
                           struct nixl_region *region, struct nxr_op *op, struct nixl_req **req_p)
@@ -371,7 +376,7 @@ int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const voi
 {
     struct nxr_part *part =
         usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, src, nbytes);
-    int status = NIXL_INPROGRESS; /* not asked */
+    int status = NIXL_INPROGRESS; /* transport not called */
 
     if (__builtin_expect(part != NULL && req_p != NULL && part->method != NXR_METHOD_DEVICE &&
                              nbytes <= part->put_at_once,
@@ -390,7 +395,7 @@ int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst
 {
     struct nxr_part *part =
         usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, dst, nbytes);
-    int status = NIXL_INPROGRESS; /* not asked */
+    int status = NIXL_INPROGRESS; /* transport not called */
 
     if (__builtin_expect(part != NULL && req_p != NULL && part->method != NXR_METHOD_DEVICE &&
                              nbytes <= part->get_at_once,
@@ -412,13 +417,13 @@ struct nxr_part *nxr_transfer_message_part(int rank, struct nixl_region *region,
     return part != NULL && part->method >= NXR_METHOD_MESSAGE ? part : NULL;
 }
 
-/* Does the put still run, and will nothing that is sent from now on overtake it? */
+/* Is the put still under way, and is it certain that nothing sent from now on overtakes it? */
 static bool is_on_its_way(struct nixl_req *req)
 {
     return nxr_request_is_ordered(req) && !transfer_is_complete(req);
 }
 
-/* Over a network, on which what follows may travel along. */
+/* Start a put over a network that may share a message with what follows it. */
 static int begin_followed(const char *operation, struct nxr_part *part,
                           const struct nxr_piece *what, struct nixl_req **req_p)
 {

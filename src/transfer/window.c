@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both sides of a window: publishing it and copying between it and own device memory, and asking
- * for that. Lock: nxr_net.lock; job.lock for what is published.
+ * Both sides of a window. The owner publishes it and copies between it and own device memory; the
+ * initiator asks for these copies. Lock: nxr_net.lock; job.lock for the published region.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@ struct net_window {
     _Atomic unsigned pinned_kinds; /* bits by enum nixl_mem_kind */
 };
 
-/* A copy between a slot and the own region, for a peer. */
+/* A copy between a slot and an own region, for a peer. */
 struct window_copy {
     struct net_work work;
     struct net_peer *np;
@@ -106,7 +106,7 @@ static void window_copied(struct net_work *work, int status)
     free(copy);
 }
 
-/* Copies are faster where the GPU knows the window. Without the lock. */
+/* Pin the window for the GPU, which makes copies faster. Without the lock. */
 static void pin_window(struct net_work *work)
 {
     struct net_window *window = nxr_list_entry(work, struct window_copy, work)->np->window;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of own device memory for peers on other hosts. They are asked for in a round and begun
- * after it, as drivers are not called under a spin lock; what follows a copy runs under it again.
+ * Copies of own device memory for peers on other hosts. They are requested in a round and begin
+ * after it, since drivers must not be called under a spin lock; done() of a copy is called under
+ * the lock again.
  *
  * Small puts to device memory keep their order, as they do in host memory: those of one peer are
- * gathered in batches, of which one is copied at a time, and what was sent behind them waits as it
- * does for bulk. Lock: nxr_net.lock.
+ * gathered in batches, of which one is copied at a time, and gated records that were sent after
+ * them wait as they do for bulk. Lock: nxr_net.lock.
  */
 #include "config.h"
 
@@ -24,7 +25,7 @@
 #define BATCH_NBYTES ((size_t)64 << 10) /* or one put, if that is longer */
 #define END_NS       (10 * NXR_S)       /* how long the last finalize waits for copies */
 
-/* Puts of one peer to one region, in the order in which they came. */
+/* Puts of one peer to one region, in the order of arrival. */
 struct net_put_batch {
     struct net_work work;
     struct nxr_list link; /* np->put_batches: the first is being copied */
@@ -58,8 +59,8 @@ struct net_word_work {
 
 /* ---- works ----------------------------------------------------------------------------------- */
 
-static struct nxr_list works = {&works, &works}; /* to be begun behind the round */
-static unsigned n_works;                         /* that have not ended, and words */
+static struct nxr_list works = {&works, &works}; /* to begin after the round */
+static unsigned n_works;                         /* works and words that have not ended */
 static atomic_bool has_works;                    /* read without the lock */
 
 static void works_run(void);
@@ -116,12 +117,12 @@ static void works_run(void)
         status = nxr_device_copy_begin(&work->copy);
         if (status != NIXL_INPROGRESS) {
             net_work_finish(work, status);
-            nxr_device_words_run(); /* that waited for it */
+            nxr_device_words_run(); /* words that waited for this copy */
         }
     }
 }
 
-/* Wait for all; nothing more comes. */
+/* Wait for all works; no more arrive. */
 static void works_stop(void)
 {
     int64_t until = nxr_now_ns() + END_NS;
@@ -139,7 +140,7 @@ static void works_stop(void)
 
 static void batch_copied(struct net_work *work, int status);
 
-/* The next batch, if there is one: nothing more is added to it. */
+/* Begin the next batch, if there is one; from now on nothing is added to it. */
 static void begin_batch(struct net_peer *np)
 {
     if (!nxr_list_is_empty(&np->put_batches)) {
@@ -167,7 +168,7 @@ static void batch_copied(struct net_work *work, int status)
     free(batch);
 }
 
-/* Pieces of one copy are in no order: none may overlap another. */
+/* Does the put overlap no other piece of the batch? Pieces of one copy move in any order. */
 static bool is_apart(const struct net_put_batch *batch, const char *dst, size_t nbytes)
 {
     for (size_t i = 0; i < batch->n_pieces; i++) {
@@ -180,13 +181,13 @@ static bool is_apart(const struct net_put_batch *batch, const char *dst, size_t 
     return true;
 }
 
-/* The last batch, if the put may go with it. */
+/* The last batch if the put may be added to it, or NULL. */
 static struct net_put_batch *open_batch(const struct net_peer *np, const struct nxr_net_put *put,
                                         const char *dst, size_t nbytes)
 {
     struct net_put_batch *batch;
 
-    if (np->put_batches.next == np->put_batches.prev) { /* none, or the one that is copied */
+    if (np->put_batches.next == np->put_batches.prev) { /* none, or only the one being copied */
         return NULL;
     }
     batch = nxr_list_entry(np->put_batches.prev, struct net_put_batch, link);
@@ -204,7 +205,7 @@ static struct net_put_batch *batch_new(struct net_peer *np, const struct nxr_net
     struct net_put_batch *batch;
 
     if (nxr_list_is_empty(&np->put_batches)) {
-        room = nbytes; /* goes at once */
+        room = nbytes; /* it is copied at once */
     }
     batch = malloc(sizeof(*batch) + room);
     if (batch == NULL) {
@@ -243,7 +244,7 @@ static void work_take_put(struct net_peer *np, const struct nxr_net_record *reco
     }
     batch = open_batch(np, put, dst, nbytes);
     if (batch != NULL) {
-        nxr_net_hold_end(hold); /* the batch has one */
+        nxr_net_hold_end(hold); /* the batch has a hold already */
     } else {
         batch = batch_new(np, put, hold, nbytes);
     }

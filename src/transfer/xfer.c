@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles of prepared transfers: making them, giving them back, and waiting for those whose request
- * they keep. Lock: nxr_xfers_lock guards the lists.
+ * Handles of prepared transfers: creating and freeing them, and waiting for starts whose request
+ * the handle keeps. Lock: nxr_xfers_lock guards the lists.
  */
 #include "config.h"
 
@@ -54,7 +54,7 @@ static struct nixl_xfer *xfer_new(void)
     return xfer;
 }
 
-/* Free all that a handle has; the handle itself stays. */
+/* Free everything that a handle owns, but not the handle. */
 static void xfer_drop(struct nixl_xfer *xfer)
 {
     nxr_xfer_free_slots(xfer);
@@ -92,7 +92,7 @@ int nxr_xfer_find(const char *operation, struct nixl_xfer *xfer)
     return status;
 }
 
-/* Take over both sides. */
+/* Copy and check both sides. */
 static int xfer_fill(const char *operation, struct nixl_xfer *xfer, const struct nixl_blocks *local,
                      size_t n_local, const struct nixl_blocks *remote, size_t n_remote)
 {
@@ -210,7 +210,7 @@ int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side side, size_t
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Is the last start's request the transfer's? */
+/* Check that the request of the last start, if it is in flight, is kept by the transfer. */
 static int check_kept(const char *operation, struct nixl_xfer *xfer)
 {
     int status = nxr_xfer_check(operation, xfer);
@@ -236,7 +236,7 @@ int nixl_xfer_cancel(struct nixl_xfer *xfer, int64_t timeout_ns, enum nixl_outco
     return status == NIXL_OK ? nixl_req_cancel(&xfer->kept, timeout_ns, outcome_p) : status;
 }
 
-/* ---- giving back ----------------------------------------------------------------------------- */
+/* ---- freeing --------------------------------------------------------------------------------- */
 
 int nixl_xfer_free(struct nixl_xfer *xfer)
 {
@@ -259,7 +259,7 @@ static bool xfer_is_idle(void *arg)
     return nxr_xfer_is_idle(arg);
 }
 
-/* The list does not change meanwhile: no other call runs. */
+/* No lock is needed for the list: no other call runs. */
 void nxr_xfers_stop(void)
 {
     struct nxr_list *link, *after;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sides of prepared transfers: the caller's entries, checked, and the walk over them. A walk
- * gives runs as long as blocks lie side by side, within an entry and from one to the next, so that
- * neighbours move as one piece. The indices are the caller's memory: every number is checked when
- * a start begins, and once more when it is used. No state, no lock.
+ * merges adjoining blocks, within an entry and across entries, into runs that move as one piece.
+ * The indices are the caller's memory: every number is checked when a start begins, and once more
+ * when it is used. No state, no lock.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@ static const char *const side_names[] = {"local", "remote"};
 
 /* ---- the caller's entries -------------------------------------------------------------------- */
 
-/* What is wrong with an entry, whatever the memory; NULL: nothing. */
+/* What is wrong with an entry, regardless of its memory; NULL: nothing. */
 static const char *find_fault(const struct nixl_blocks *entry, enum nixl_xfer_side which)
 {
     if (entry->block_nbytes == 0) {
@@ -104,7 +104,10 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Two at a time: by itself each comparison would wait for the one before. */
+/*
+ * The highest block number of an entry. Two comparisons at a time: in a single chain each would
+ * wait for the one before.
+ */
 static uint64_t highest(const struct nxr_blocks *blocks)
 {
     const uint64_t *index = blocks->index;
@@ -120,7 +123,7 @@ static uint64_t highest(const struct nxr_blocks *blocks)
     return larger(larger(even, odd), i < n ? index[i] : 0);
 }
 
-/* Where the block that lies farthest begins; UINT64_MAX where that is beyond any memory. */
+/* The offset of the farthest block of an entry; UINT64_MAX if it overflows. */
 static uint64_t farthest(const struct nxr_blocks *blocks)
 {
     uint64_t at;
@@ -203,7 +206,7 @@ int nxr_side_find(const char *operation, int rank, enum nixl_xfer_side which, st
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-/* The index may have been changed since it was checked: nothing outside is touched all the same. */
+/* Find block `number`. False: it is out of range, since the index was changed after the check. */
 static bool find_block(const struct nxr_blocks *blocks, uint64_t number, uint64_t *start_p)
 {
     uint64_t n =
@@ -214,7 +217,7 @@ static bool find_block(const struct nxr_blocks *blocks, uint64_t number, uint64_
            is_within(blocks->limit, *start_p, blocks->block_nbytes);
 }
 
-/* Do bytes of this entry at `start` follow the run? */
+/* Do the bytes at `start` of this entry adjoin the end of the run? */
 static bool follows(const struct nxr_walk *walk, const struct nxr_blocks *blocks, uint64_t start)
 {
     const struct nxr_blocks *of = walk->of;
@@ -223,7 +226,7 @@ static bool follows(const struct nxr_walk *walk, const struct nxr_blocks *blocks
            (uintptr_t)blocks->base + start == (uintptr_t)of->base + walk->start + walk->nbytes;
 }
 
-/* Blocks that all lie side by side are one run. */
+/* Do all blocks of the entry adjoin, so that they are one run? */
 static bool is_dense(const struct nxr_blocks *blocks)
 {
     return blocks->index == NULL && blocks->stride == blocks->block_nbytes;

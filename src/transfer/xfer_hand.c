@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Handing the pieces of a prepared transfer to transports. Pieces are gathered by walking both
- * sides together; a list of them is moved at once where the transport can, else it becomes
- * operations: one for the whole list, or one for each piece, of which a window is under way. Called
- * by the one thread that drives the transfer; operations end in any. Lock: nxr_xfers_lock.
+ * sides together. A list of them is moved at once if the transport can; else it becomes
+ * operations: one for the whole list, or one for each piece, of which a limited number is under
+ * way. Called by the one thread that drives the transfer; operations end in any thread. Lock:
+ * nxr_xfers_lock.
  */
 #include "config.h"
 
@@ -15,20 +16,21 @@
 
 #include <stdlib.h>
 
-/* Operations under way: pieces by themselves, and lists of at most so many bytes. */
+/* The most operations under way, how many of them may be lists, and the most bytes in a list. */
 #define MAX_SLOTS   64
 #define MAX_LISTS   4
 #define LIST_NBYTES (1ul << 30)
 
 /*
- * Pieces that are gathered for a copy at once. For operations on lists half as many more each time,
- * up to NXR_LIST_MAX: the first list is soon under way, and moves while the next one is gathered.
+ * How many pieces are gathered to be moved at once. Operations on lists start with as many and
+ * grow by half each time, up to NXR_LIST_MAX: the first list starts early and moves while the next
+ * one is gathered.
  */
 #define COPY_PIECES 256
 
 /*
- * The budget of a turn is counted in bytes copied. A piece costs as much as so many more bytes;
- * an operation that is begun, next to nothing.
+ * The budget of a turn is counted in bytes copied. A piece costs PIECE_COST bytes more; starting
+ * an operation costs only its bytes divided by OP_SHARE.
  */
 #define PIECE_COST 512
 #define OP_SHARE   512
@@ -82,8 +84,8 @@ static int make_slots(struct nixl_xfer *xfer)
 }
 
 /*
- * One that ends meanwhile is canceled too late, which transports bear; none is used anew, since
- * nothing more is begun.
+ * An operation that ends meanwhile is canceled too late, which transports tolerate; no slot is
+ * reused, since no more operations begin.
  */
 void nxr_xfer_cancel_slots(struct nixl_xfer *xfer)
 {
@@ -120,7 +122,7 @@ uint64_t nxr_xfer_slots_nbytes(const struct nixl_xfer *xfer)
     return nbytes;
 }
 
-/* NIXL_ERR_AGAIN: as many as may be are under way. */
+/* NIXL_ERR_AGAIN: the limit of operations is under way. */
 static int xfer_submit_take_slot(struct nixl_xfer *xfer, bool is_list,
                                  struct nxr_xfer_slot **slot_p)
 {
@@ -144,7 +146,7 @@ static int xfer_submit_take_slot(struct nixl_xfer *xfer, bool is_list,
     return link != NULL ? NIXL_OK : NIXL_ERR_AGAIN;
 }
 
-/* The transport did not take the operation. */
+/* Return the slot of an operation that the transport did not take. */
 static void give_slot(struct nxr_xfer_slot *slot, bool is_list)
 {
     struct nixl_xfer *xfer = slot->xfer;
@@ -165,7 +167,7 @@ static bool has_run(struct nxr_walk *walk)
     return walk->nbytes > 0 || nxr_walk_next(walk);
 }
 
-/* Bytes that lie together on both sides: the next piece. */
+/* The next piece: bytes that are contiguous on both sides. */
 static struct nxr_piece xfer_submit_take_piece(struct nxr_walk *local, struct nxr_walk *remote,
                                                uint64_t max_nbytes)
 {
@@ -180,7 +182,7 @@ static struct nxr_piece xfer_submit_take_piece(struct nxr_walk *local, struct nx
     return piece;
 }
 
-/* The next piece opens a list: of which memory on both sides, and who moves between them? */
+/* The next piece begins a list: determine the memory of both sides, and the mover between them. */
 static void xfer_submit_aim(struct nixl_xfer *xfer)
 {
     const struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
@@ -199,7 +201,10 @@ static void xfer_submit_aim(struct nixl_xfer *xfer)
     }
 }
 
-/* As many pieces as may be of a list, of the memory that it was opened for. */
+/*
+ * Gather as many pieces as a list may have, all of the part and range that xfer_submit_aim()
+ * chose.
+ */
 static size_t xfer_submit_gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
 {
     struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
@@ -211,7 +216,7 @@ static size_t xfer_submit_gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
         xfer->staged[n] = xfer_submit_take_piece(local, remote, left);
         left -= xfer->staged[n].nbytes;
         n++;
-        xfer->n_pieces += local->nbytes == 0 || remote->nbytes == 0; /* one that was cut: once */
+        xfer->n_pieces += local->nbytes == 0 || remote->nbytes == 0; /* a cut piece: once */
     } while (n < max_n && left > 0 && has_run(local) && has_run(remote) &&
              remote->of->part == xfer->part && local->of->range == xfer->range);
     return n;
@@ -248,7 +253,10 @@ static uint64_t xfer_submit_nbytes_of(const struct nxr_piece *pieces, size_t n_p
     return nbytes;
 }
 
-/* The first pieces were handed over, at the cost of so many bytes of what this turn may. */
+/*
+ * The first staged pieces were handed over: remove them, and charge their cost to the turn's
+ * budget.
+ */
 static void staged_is_gone(struct nixl_xfer *xfer, size_t n_pieces, uint64_t cost, uint64_t *left_p)
 {
     xfer->staged_at += n_pieces;
@@ -258,7 +266,7 @@ static void staged_is_gone(struct nixl_xfer *xfer, size_t n_pieces, uint64_t cos
 
 /* ---- handing over ---------------------------------------------------------------------------- */
 
-/* What can be done at once. NIXL_ERR_AGAIN: something is left that cannot. */
+/* Move the staged pieces that can be moved at once. NIXL_ERR_AGAIN: the rest cannot. */
 static int move_staged(struct nixl_xfer *xfer, uint64_t *left_p)
 {
     const struct nxr_piece *pieces = &xfer->staged[xfer->staged_at];
@@ -287,7 +295,7 @@ static struct nxr_op make_op(const struct nixl_xfer *xfer, size_t n_pieces)
                            .ended = slot_ended};
 }
 
-/* It can be canceled from now on. */
+/* Start the operation of a slot; it can be canceled from now on. */
 static int xfer_submit_begin(struct nxr_xfer_slot *slot)
 {
     const struct nxr_transport *transport = slot->op.transport;
@@ -299,8 +307,9 @@ static int xfer_submit_begin(struct nxr_xfer_slot *slot)
 }
 
 /*
- * All that is staged as one operation; from then on, longer lists. The pieces stay with it, and the
- * next ones are gathered where those of an earlier one lay.
+ * Start all staged pieces as one operation; from then on lists grow. The slot keeps the array of
+ * the pieces, and the next ones are gathered in the array that the slot had before, or in a new
+ * one.
  */
 static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
 {
@@ -338,7 +347,7 @@ static int start_list(struct nixl_xfer *xfer, uint64_t *left_p)
     return status;
 }
 
-/* The first staged piece as an operation. */
+/* Start the first staged piece as an operation. */
 static int start_piece(struct nixl_xfer *xfer, uint64_t *left_p)
 {
     uint64_t nbytes = xfer->staged[xfer->staged_at].nbytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What prepared transfers are expected to take, and what they took. The first estimate is made of
- * what the route is known for; each start that is complete corrects the next ones. Lock:
+ * How long prepared transfers are expected to take, and how long they took. The first estimate is
+ * based on the route's known figures; each complete start corrects later estimates. Lock:
  * nxr_xfers_lock.
  */
 #include "config.h"
@@ -11,10 +11,10 @@
 #include "transfer/xfer.h"
 
 /*
- * What each piece costs beside its bytes, in ns, as nixl_bench measured it on two cores of an Intel
- * Xeon: a call of the copy; a share of a process_vm call with its pinning of pages; an operation of
- * the bounce buffer; a record in a message, or an operation of the network. On an H200: a piece of
- * a list that a kernel copies.
+ * The cost of each piece in addition to its bytes, in ns, by method. Measured with nixl_bench on
+ * two cores of an Intel Xeon: a call of the copy function; the share of a process_vm call, with
+ * its pinning of pages; an operation of the bounce buffer; a record in a message; an operation of
+ * the network. Measured on an H200: a piece of a list that a kernel copies.
  */
 static const unsigned piece_ns[] = {
     [NXR_METHOD_NONE] = 0,      [NXR_METHOD_MEMCPY] = 15,   [NXR_METHOD_PROCESS_VM] = 200,
@@ -22,10 +22,10 @@ static const unsigned piece_ns[] = {
     [NXR_METHOD_DEVICE] = 20,
 };
 
-/* A quarter of what the last start says, three quarters of what was known. */
+/* The weight of earlier starts in the correction; the last start has the rest. */
 #define OLD_SHARE 0.75
 
-/* Where the local side begins, for the kind of its memory. */
+/* An address on the local side, which shows the kind of its memory; NULL: it has no blocks. */
 static const void *local_memory(const struct nxr_side *local)
 {
     for (size_t i = 0; i < local->n_entries; i++) {
@@ -36,7 +36,7 @@ static const void *local_memory(const struct nxr_side *local)
     return NULL;
 }
 
-/* By the route alone; 0: not known. */
+/* The estimate from the route alone; 0: not known. */
 static double xfer_query_expect(const struct nixl_xfer *xfer)
 {
     const struct nxr_side *remote = &xfer->sides[NIXL_XFER_REMOTE];
@@ -56,7 +56,7 @@ static double xfer_query_expect(const struct nixl_xfer *xfer)
         }
         sum = sum == 0 ? (double)latency_ns : sum;
         sum += (double)nbytes * 1000 / (double)mbps;
-        /* Where the local side has smaller blocks, the pieces are its. */
+        /* If the local side has more blocks, these are the pieces. */
         sum += (double)nbytes * (double)piece_ns[blocks->part->method] *
                (double)(local->nblocks > remote->nblocks ? local->nblocks : remote->nblocks) /
                (double)remote->nbytes;
@@ -64,7 +64,7 @@ static double xfer_query_expect(const struct nixl_xfer *xfer)
     return sum;
 }
 
-/* What is corrected by what starts take: what is expected, else a guess for this alone. */
+/* The figure that the correction applies to: the expected time, or else a mere guess. */
 static double guess(const struct nixl_xfer *xfer)
 {
     double expected = xfer_query_expect(xfer);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Driving prepared transfers. A start in flight is driven by one thread at a time: it is driven, or
- * ready (in a queue of those that somebody should drive), or waits for the end of an operation.
- * Whoever ends an operation puts the transfer into the queue, and nobody drives from inside of
- * that, so that transports may end operations wherever they like. There are two queues: transfers
- * that copy between memories of this host are for the copy thread (copier.h) and those that help
- * it, others for whoever drives progress. What is ready in the second, and each operation at a
- * transport, counts in nxr_n_started: it says whether anybody has to be driven.
+ * Driving prepared transfers. A start in flight is driven by one thread at a time. It is either
+ * being driven, or ready (in a queue of transfers to drive), or waiting for an operation to end. A
+ * thread that ends an operation puts the transfer into the queue but does not drive it there, so
+ * transports may end operations in any context. There are two queues: transfers that copy between
+ * memories of this host are for the copy thread (copier.h) and its helpers, all others for threads
+ * that drive progress. Ready transfers of the second queue, and operations at transports, count in
+ * nxr_n_started, which shows whether progress has anything to drive.
  * Lock: nxr_xfers_lock.
  */
 #include "config.h"
@@ -24,17 +24,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that a later turn copies; a start, NXR_AT_ONCE_NBYTES, or all where that is little more. */
+/* The budget of a turn after the first, in bytes; for the first one, see start_nbytes(). */
 #define TURN_NBYTES (8ul << 20)
 
-#define LOOK_EVERY_NS (1 * NXR_MS) /* the service thread's turn, should the user not drive */
+#define LOOK_EVERY_NS (1 * NXR_MS) /* how often the service thread checks */
 
 pthread_mutex_t nxr_xfers_lock = PTHREAD_MUTEX_INITIALIZER;
 struct nxr_xfer_queue {
     struct nxr_list xfers;
     _Atomic uint32_t n;
-    _Atomic uint32_t
-        *n_to_do_p; /* what says that there is something to do, for all of the library */
+    _Atomic uint32_t *n_to_do_p; /* the library's counter of work to do that includes this queue */
 };
 
 static struct nxr_xfer_queue xfer_run_ready = {
@@ -42,9 +41,9 @@ static struct nxr_xfer_queue xfer_run_ready = {
 static struct nxr_xfer_queue copying = {{&copying.xfers, &copying.xfers}, 0, &nxr_n_to_copy};
 static _Atomic uint32_t n_in_flight;
 
-/* How a turn ended. */
+/* The result of a turn. */
 enum turn {
-    TURN_OVER,    /* everything was handed over, or nothing more shall be */
+    TURN_OVER,    /* everything was handed over, or the start has failed */
     TURN_MORE,    /* there is more to copy */
     TURN_BLOCKED, /* an operation must end first */
 };
@@ -101,8 +100,8 @@ static enum turn xfer_run_drive(struct nixl_xfer *xfer, uint64_t budget)
 }
 
 /*
- * The end of a turn. True: all is over, and the caller, who still drives, concludes it. Else the
- * transfer is no more the caller's.
+ * End a turn. True: the start is over, and the caller, which still drives the transfer, must
+ * conclude it. False: the caller must not touch the transfer any more.
  */
 static bool end_turn(struct nixl_xfer *xfer, enum turn turn)
 {
@@ -121,7 +120,10 @@ static bool end_turn(struct nixl_xfer *xfer, enum turn turn)
     return is_over;
 }
 
-/* Everything has ended: tell the rank, keep what it took; the transfer may be started again. */
+/*
+ * Conclude a start of which everything has ended: call its follower and record how long it took.
+ * The transfer may be started again. Returns the outcome.
+ */
 static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
 {
     int64_t now = nxr_now_ns();
@@ -130,7 +132,7 @@ static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
     if (status == NIXL_ERR_STALE) {
         nxr_region_mark_stale(xfer->failed_part);
     }
-    /* The request still holds notifications back: what follows comes before those behind it. */
+    /* The request still holds back notifications, so the follower comes before them. */
     if (status == NIXL_OK && xfer->then != NULL) {
         status = xfer->then(xfer);
     }
@@ -166,7 +168,7 @@ static struct nixl_xfer *next_of(struct nxr_xfer_queue *queue)
     return xfer;
 }
 
-/* A turn of the next one. False: there is none. */
+/* Give the next transfer of a queue a turn. False: there is none. */
 static bool take_turn(struct nxr_xfer_queue *queue, uint64_t nbytes)
 {
     struct nixl_xfer *xfer = next_of(queue);
@@ -175,7 +177,7 @@ static bool take_turn(struct nxr_xfer_queue *queue, uint64_t nbytes)
     if (xfer == NULL) {
         return false;
     }
-    req = xfer->req; /* stays while it is driven */
+    req = xfer->req; /* does not change while the transfer is driven */
     if (end_turn(xfer, xfer_run_drive(xfer, nbytes))) {
         nxr_request_end(req, xfer_run_conclude(xfer, req));
     }
@@ -212,7 +214,7 @@ int64_t nxr_xfer_tick(int64_t now)
     return atomic_load(&n_in_flight) > 0 ? now + LOOK_EVERY_NS : INT64_MAX;
 }
 
-/* ---- its request ----------------------------------------------------------------------------- */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 /* Stop the start of that request, if it is still in flight. */
 static void xfer_run_stop(struct nixl_req *req)
@@ -232,7 +234,7 @@ static void xfer_run_stop(struct nixl_req *req)
     }
 }
 
-/* The transfer may have been given back by now. */
+/* Does not use the transfer, which may have been freed by now. */
 static void xfer_run_describe(const struct nixl_req *req, char *text, size_t nbytes)
 {
     snprintf(text, nbytes, "%s of %zu bytes to or from rank %d", req->operation, req->op.nbytes,
@@ -273,7 +275,7 @@ int nxr_xfer_unclaim(struct nixl_xfer *xfer, int status)
     return status;
 }
 
-/* Look at both sides as they are now, and stand at their beginnings. */
+/* Find the memory of both sides as it is now, and reset everything to the beginning. */
 static int xfer_run_prepare(const char *operation, struct nixl_xfer *xfer)
 {
     int status = nxr_xfer_find(operation, xfer);
@@ -296,7 +298,7 @@ static int xfer_run_prepare(const char *operation, struct nixl_xfer *xfer)
     return status;
 }
 
-/* The caller's turn is over and something is left: it goes on as a request. */
+/* The caller's turn is over and something is left: continue the start as a request. */
 static void go_on(const char *operation, struct nixl_xfer *xfer, enum turn turn,
                   struct nixl_req **req_p)
 {
@@ -336,7 +338,9 @@ static int fail_start(const char *operation, struct nixl_xfer *xfer, int status)
                                   xfer->failed_part);
 }
 
-/* What the caller's turn may copy: not just a little less than all. */
+/*
+ * What the caller's turn may copy: all of a transfer that is only a little larger than the limit.
+ */
 static uint64_t start_nbytes(const struct nixl_xfer *xfer)
 {
     uint64_t nbytes = xfer->sides[NIXL_XFER_LOCAL].nbytes;
