@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections: listening, connecting, sending and receiving, and the messages that wait to be
- * sent.
+ * Connections: listening, connecting, sending and receiving, and the messages that wait to be sent.
  */
 #include "config.h"
 

@@ -24,7 +24,7 @@ struct nxr_conn {
     int fd;
     bool is_mine;    /* opened by this side, which also closes it */
     bool is_greeted; /* HELLO and WELCOME were exchanged */
-    bool is_closed;  /* to be freed at the end of the round */
+    bool is_closed;  /* to be freed at the next tick */
     bool is_writing; /* waits for room in the socket */
     pid_t pid;       /* of the other end, as reported by the kernel */
     int64_t used_at;
@@ -59,8 +59,7 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
                       int n_fds);
 
 /*
- * Open a connection for messages that a broken one left unsent; or discard them: the peer has
- * died.
+ * Open a connection for messages that a broken one left unsent; or discard them: the peer has died.
  */
 void nxr_conn_send_unsent(struct nxr_peer *peer);
 void nxr_conn_drop_unsent(struct nxr_peer *peer);

@@ -432,7 +432,7 @@ void nxr_link_stop(void)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* The event fd that came with a greeting, or -1. */
+/* The event fd that arrived with a greeting, or -1. */
 static int *event_fd_of(const struct nxr_control_source *source, int *no_fd)
 {
     return source->n_fds > 1 ? &source->fds[1] : no_fd;

@@ -35,7 +35,7 @@ int64_t nxr_link_tick(int64_t now);
 /* Undo a mapping; nothing uses it any more. */
 void nxr_link_unmap(struct nxr_peer *peer);
 
-/* The service thread has ended. */
+/* Discard cards that arrive from now on. The service thread has ended. */
 void nxr_link_stop(void);
 
 /* Link this rank to itself, through its own page. */

@@ -26,7 +26,7 @@ int nxr_packet_send(int socket, const void *bytes, size_t nbytes, const int *fds
 
 /*
  * Receive. NIXL_OK; NIXL_ERR_AGAIN: there is no message; NIXL_ERR_LIMIT: descriptors were cut off,
- * since this process has no room for them, and the message is dropped; NIXL_ERR_PEER_LOST: the
+ * usually because this process has no free ones, and the message is lost; NIXL_ERR_PEER_LOST: the
  * connection has ended. Descriptors are returned with NIXL_OK only; excess ones are closed.
  */
 int nxr_packet_receive(int socket, struct nxr_packet *packet);

@@ -29,7 +29,7 @@ int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_
 int nxr_word_ask_at_once(struct nxr_part *part, const struct nxr_atomic *atomic,
                          uint64_t *fetched_p);
 
-/* nxr_word_ask() for a put of a word, one that nxr_word_serves_put(). */
+/* Like nxr_word_ask(), for a put of a word for which nxr_word_serves_put() is true. */
 int nxr_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
 
 /*

@@ -4,7 +4,7 @@
  * access with processor atomics. It lies in the owner's control page, behind the notification ring
  * of that peer; a slot is a cache line. Both sides use the slots in order:
  *     FREE -> ASKED (asker) -> TAKEN (owner) -> DONE (owner) -> FREE (asker, with the answer)
- *             ASKED -> REVOKED (asker gives up) -> DONE (owner, who did nothing)
+ *             ASKED -> REVOKED (asker gives up) -> DONE (owner, which did nothing)
  * A step is a release store or an exchange that pairs with the other side's acquire load. The
  * owner does not trust the contents of a slot: it copies the question out and checks the copy.
  */
@@ -66,7 +66,7 @@ static inline bool nxr_word_has_answer(const struct nxr_word_slot *slot)
 
 /*
  * Take the question in the next slot. NIXL_OK: *word_p is the question; NIXL_ERR_CANCELED: it was
- * revoked; after both, go on to the next slot. NIXL_INPROGRESS: there is no question.
+ * revoked; in both cases continue with the next slot. NIXL_INPROGRESS: there is no question.
  */
 int nxr_word_take(struct nxr_word_slot *slot, struct nxr_word *word_p);
 

@@ -190,7 +190,7 @@ static int change_own(const struct nxr_word *word, uint64_t *fetched_p)
     return status == NIXL_OK && memory.range != NULL ? NIXL_INPROGRESS : status;
 }
 
-/* The same in device memory: the answer comes later, from own_word_ended(). */
+/* The same in device memory: own_word_ended() answers later. */
 static int change_later(struct nxr_peer *peer, struct nxr_word_slot *slot,
                         const struct nxr_word *word)
 {

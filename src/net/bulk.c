@@ -76,7 +76,7 @@ static void *place(struct net_landing *landing, const struct nxr_net_record *rec
     return NULL;
 }
 
-/* Where the bulk goes, and the landing in *cookie_p; NULL: nowhere. */
+/* Begin to receive bulk: returns where it goes, and the landing in *cookie_p. NULL: nowhere. */
 static void *begin_landing(struct net_peer *np, const struct nxr_net_record *record, size_t nbytes,
                            void **cookie_p)
 {

@@ -15,8 +15,7 @@
 #include <stdlib.h>
 
 /*
- * A message from a rank that has not greeted yet: its first record must be HELLO, or it is
- * dropped.
+ * A message from a rank that has not greeted yet: its first record must be HELLO, or it is dropped.
  */
 static void greet(const struct net_later *later)
 {

@@ -67,7 +67,7 @@ int nxr_net_quiesce(const struct nxr_published *published, int64_t timeout_ns);
 /* End the registrations of a region that nobody accesses any more. Caller holds job.lock. */
 void nxr_net_forget(struct nxr_published *published);
 
-/* Is the part device memory that its network cannot reach by itself? */
+/* Is the part device memory that its network cannot read and write itself? */
 static inline bool nxr_net_needs_window(const struct nxr_part *part)
 {
     return part->key.kind != NIXL_MEM_HOST && part->is_in_pieces;
@@ -86,8 +86,7 @@ bool nxr_net_poll(int64_t now);
 void nxr_net_long_wait_ended(void);
 
 /*
- * A user thread goes to sleep, or arms its event fd: the service thread watches the networks
- * again.
+ * A user thread goes to sleep, or arms its event fd: the service thread watches the networks again.
  */
 void nxr_net_hand_over(void);
 

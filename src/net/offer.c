@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offers of networks in cards, and the choice by them. No state of its own, no lock. */
+/* Offers of networks in cards, and choosing networks by them. No state of its own, no lock. */
 #include "config.h"
 
 #include "net/offer.h"

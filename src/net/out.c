@@ -215,8 +215,8 @@ bool nxr_net_has_room(const struct net_peer *np)
 
 /*
  * Is this push part of a burst whose first pushes were sent? A sender that polled the networks
- * since the last push, such as one that waits for answers, is not ahead. The clock is not read for
- * its pushes, neither before nor after, to save time.
+ * since the last push, such as one that waits for answers, is not ahead. To save time, the clock
+ * is not read for its pushes; the push after one always counts as part of a burst.
  */
 static bool is_ahead(struct net_peer *np)
 {

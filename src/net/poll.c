@@ -43,7 +43,7 @@ static int networks_fd = -1;       /* an epoll descriptor over those of the netw
 static int net_poll_timer_fd = -1; /* checks the lease */
 static bool net_poll_is_watched;   /* watch_lock: networks_fd is in the service thread's epoll */
 static bool expects_more;          /* the service thread's: bulk is landing and no one else polls */
-static _Atomic int64_t polled_at;  /* by a thread of the user */
+static _Atomic int64_t polled_at;  /* when a user thread last polled */
 static _Atomic int64_t lease_ns;   /* the interval that the timer was set to */
 
 /* ---- one round ------------------------------------------------------------------------------- */

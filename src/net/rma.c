@@ -22,7 +22,7 @@
 #define WINDOW_MOST  (128u << 20)
 #define WINDOW_NS    (500 * NXR_MS)
 
-/* A piece of a move that the module has. */
+/* A piece of a move, at the module. */
 struct net_piece {
     struct net_op op;
     struct net_move *move;

@@ -64,7 +64,7 @@ struct net_out {
 /* How an operation moves its bytes. */
 enum net_how {
     NET_PIECES, /* in messages, one or several */
-    NET_BULK,   /* behind a message */
+    NET_BULK,   /* as bulk behind a message */
     NET_RMA,    /* the network itself reads and writes */
     NET_LIST,   /* a list of small gets, whose answers are gathered in messages */
     NET_WORD,   /* the change of a word, which the owner answers */

@@ -28,7 +28,7 @@ enum nxr_net_type {
     NXR_NET_HELLO = 1, /* the sender's card; the first record */
     NXR_NET_CONTROL,   /* a union nxr_wire_message */
     NXR_NET_KEY,
-    NXR_NET_CLOSED,     /* my region that you have the key of is closed */
+    NXR_NET_CLOSED,     /* my region, whose key you have, is closed */
     NXR_NET_CLOSED_ACK, /* ... and I no longer read or write it */
     NXR_NET_PUT,
     NXR_NET_BULK_PUT, /* first in its message; its bytes are the bulk that follows the message */
@@ -45,7 +45,7 @@ enum nxr_net_type {
     NXR_NET_PING,
     NXR_NET_PONG,
     NXR_NET_BYE,    /* I leave the job in order */
-    NXR_NET_STAGE,  /* copy between my window at your side and your device memory */
+    NXR_NET_STAGE,  /* copy between my window on your side and your device memory */
     NXR_NET_STAGED, /* the copy is done, or failed */
     NXR_NET_TAKES,  /* I send over this network, since those before it did not reach you */
     NXR_NET_N_TYPES
@@ -86,7 +86,7 @@ struct nxr_net_refused {
 };
 
 struct nxr_net_get {
-    uint64_t move; /* comes back in the answer */
+    uint64_t move; /* returned in the answer */
     uint64_t generation;
     uint64_t offset;
     uint64_t nbytes;
@@ -106,7 +106,7 @@ struct nxr_net_note { /* with the payload behind it */
 };
 
 struct nxr_net_word {
-    uint64_t ask; /* comes back in the answer; 0: a signal, no answer but REFUSED */
+    uint64_t ask; /* returned in the answer; 0: a signal, answered only by REFUSED */
     uint64_t generation;
     uint32_t id;
     uint32_t unused;

@@ -10,7 +10,7 @@
 #include "util/env.h"
 #include "core/wait.h"
 
-/* A question under way, on the stack of the thread that waits. */
+/* A fetch under way, on the stack of the waiting thread. */
 struct net_word {
     struct nxr_list link;
     uint64_t id;

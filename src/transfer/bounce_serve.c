@@ -97,7 +97,7 @@ void nxr_bounce_register(void)
     nxr_control_register(NXR_WIRE_WORK, NXR_CONTROL_HOST, bounce_server_take_work);
 }
 
-/* Enter an own region on behalf of a peer; false: closed. */
+/* Enter an own region on behalf of a peer. False: it is closed, or there is no in-flight slot. */
 static bool bounce_server_enter_own(uint32_t id, uint64_t generation)
 {
     if (bounce_server_guard == NULL) {

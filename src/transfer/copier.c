@@ -37,9 +37,8 @@
 #define LOOK_NBYTES         (64ul << 10) /* piece of a thread that tests for completion */
 
 /*
- * If no core is free, the copy thread checks for work after each of N_NAPS naps of NAP_NS before
- * it goes to sleep, since waking it costs the waking thread, which is on the critical path, 2 to 9
- * us.
+ * If no core is free, the copy thread checks for work after each of N_NAPS naps of NAP_NS before it
+ * goes to sleep, since waking it costs the waking thread, which is on the critical path, 2 to 9 us.
  */
 #define NAP_NS (1 * NXR_MS)
 #define N_NAPS 16

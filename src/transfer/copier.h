@@ -21,7 +21,7 @@
 
 #include "transports/transport.h"
 
-/* What a call that does not wait always copies itself: about 10 us. */
+/* A call that does not wait always copies this much itself: about 10 us. */
 #define NXR_AT_ONCE_NBYTES (128ul << 10)
 
 /* Does the part's transport copy within its call, however long that takes? */

@@ -23,7 +23,7 @@ static bool has_no_pending(void *arg)
            nxr_peer_is_lost(peer);
 }
 
-/* The same for a flush, which also waits for words, and for gets that nobody else waits for. */
+/* The same for a flush, which also waits for words, and for gets whose requests were freed. */
 static bool has_nothing_open(void *arg)
 {
     const struct nxr_peer *peer = arg;

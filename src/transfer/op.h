@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The common path of every put and get: choose what moves its bytes, and whether they move at once
- * or are started. The calls of transfer.c try to move them at once themselves if the part is
- * ready.
+ * or are started. The calls of transfer.c try to move them at once themselves if the part is ready.
  */
 #ifndef NXR_TRANSFER_OP_H
 #define NXR_TRANSFER_OP_H

@@ -31,7 +31,7 @@ bool nxr_stage_answered(struct nxr_peer *peer, uint32_t slot, int status);
 /* Continue the lanes for which something has arrived. Any thread, without a lock. */
 void nxr_stage_run(void);
 
-/* The last finalize: nothing is under way any more. */
+/* The last finalize: cancel what is left, wait for copies of device memory, and free the lanes. */
 void nxr_stage_stop(void);
 
 extern const struct nxr_subsystem nxr_stage_subsystem;

@@ -122,7 +122,7 @@ static void works_run(void)
     }
 }
 
-/* Wait for all works; no more arrive. */
+/* Wait for all copies; no more begin. */
 static void works_stop(void)
 {
     int64_t until = nxr_now_ns() + END_NS;

@@ -20,7 +20,7 @@
 struct nxr_blocks {
     struct nixl_region *region;
     char *base;                    /* local: what offsets count from; remote: NULL */
-    struct nxr_part *part;         /* remote: as the last start found it; local: NULL */
+    struct nxr_part *part;         /* remote: as found by the last start; local: NULL */
     const struct nxr_range *range; /* local: the range, if device memory; else NULL */
     uint64_t limit;                /* bytes from the base, or size of the part */
     uint64_t offset;
@@ -142,7 +142,7 @@ int nxr_xfer_check(const char *operation, const struct nixl_xfer *xfer);
  */
 int nxr_xfer_find(const char *operation, struct nixl_xfer *xfer);
 
-/* What a start is expected to take, in ns; 0: not known. */
+/* The expected duration of a start, in ns; 0: not known. */
 uint64_t nxr_xfer_estimate(const struct nixl_xfer *xfer);
 
 /*
@@ -165,7 +165,7 @@ bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes);
  */
 int nxr_xfer_hand_over(struct nixl_xfer *xfer, uint64_t *left_p);
 
-/* The start fails at that part; the first reason counts. Any thread. */
+/* Record that the start has failed at that part; the first failure counts. Any thread. */
 void nxr_xfer_set_failure(struct nixl_xfer *xfer, struct nxr_part *part, int status);
 
 /* Stop the operations that are under way. Any thread, without locks. */
@@ -206,7 +206,7 @@ int64_t nxr_xfer_tick(int64_t now);
 /* Is it certain that nobody drives the transfer unless one of its operations ends? */
 bool nxr_xfer_is_idle(struct nixl_xfer *xfer);
 
-/* The last finalize: begin nothing more. */
+/* The last finalize: stop all starts in flight, and wait until nothing drives them. */
 void nxr_xfers_stop(void);
 
 extern const struct nxr_subsystem nxr_xfer_subsystem;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Handing the pieces of a prepared transfer to transports. Pieces are gathered by walking both
- * sides together. A list of them is moved at once if the transport can; else it becomes
- * operations: one for the whole list, or one for each piece, of which a limited number is under
- * way. Called by the one thread that drives the transfer; operations end in any thread. Lock:
- * nxr_xfers_lock.
+ * sides together. A list of them is moved at once if the transport can; else it becomes operations:
+ * one for the whole list, or one for each piece, of which a limited number is under way. Called by
+ * the one thread that drives the transfer; operations end in any thread. Lock: nxr_xfers_lock.
  */
 #include "config.h"
 
@@ -122,7 +121,7 @@ uint64_t nxr_xfer_slots_nbytes(const struct nixl_xfer *xfer)
     return nbytes;
 }
 
-/* NIXL_ERR_AGAIN: the limit of operations is under way. */
+/* NIXL_ERR_AGAIN: as many operations as allowed are under way. */
 static int xfer_submit_take_slot(struct nixl_xfer *xfer, bool is_list,
                                  struct nxr_xfer_slot **slot_p)
 {
@@ -202,8 +201,7 @@ static void xfer_submit_aim(struct nixl_xfer *xfer)
 }
 
 /*
- * Gather as many pieces as a list may have, all of the part and range that xfer_submit_aim()
- * chose.
+ * Gather as many pieces as a list may have, all of the part and range that xfer_submit_aim() chose.
  */
 static size_t xfer_submit_gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
 {

@@ -132,7 +132,7 @@ static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
     if (status == NIXL_ERR_STALE) {
         nxr_region_mark_stale(xfer->failed_part);
     }
-    /* The request still holds back notifications, so the follower comes before them. */
+    /* The request still holds back notifications, so the follower runs before they are sent. */
     if (status == NIXL_OK && xfer->then != NULL) {
         status = xfer->then(xfer);
     }
