@@ -3,28 +3,28 @@
  * @file nixlrun.h
  * Move memory between the processes of a job, by rank.
  *
- * The contract of libnixlrun. What holds for every call:
+ * The contract of libnixlrun. These rules hold for every call:
  *
  * - A call that can fail returns `int`: NIXL_OK (0), NIXL_INPROGRESS (1) or a negative NIXL_ERR_*.
  *   nixl_last_error() gives the detail of the calling thread's last failure.
  * - Outputs come last, end in `_p`, and are untouched when the call fails.
- * - Timeouts are relative, in nanoseconds. NIXL_FOREVER waits without end. 0 is a test: a wait that
- *   would block returns NIXL_INPROGRESS, a start that would block returns NIXL_ERR_AGAIN and
- *   nothing has happened. A wait whose time is over returns NIXL_ERR_TIMEOUT. Other negative values
- *   are NIXL_ERR_INVALID_ARG.
+ * - Timeouts are relative, in nanoseconds. NIXL_FOREVER waits without limit. With 0 the call only
+ *   tests: a wait that would block returns NIXL_INPROGRESS, a start that would block returns
+ *   NIXL_ERR_AGAIN and has no effect. A wait that runs out of time returns NIXL_ERR_TIMEOUT. A
+ *   negative timeout is NIXL_ERR_INVALID_ARG.
  * - A call without a timeout argument ends within NIXLRUN_OP_TIMEOUT (60 s unless set); the first
  *   use of a peer's part of a region waits up to NIXLRUN_RESOLVE_TIMEOUT (10 s) for its owner to
  *   publish it.
  * - Structs that the caller fills or receives start with `size_t struct_nbytes`, set by their _INIT
  *   macro, so that they can grow.
- * - Every call is NIXL_ERR_NOT_INIT before nixl_init() and after the last nixl_finalize(), and
- *   NIXL_ERR_FORKED in a child that fork() made.
+ * - Every call fails with NIXL_ERR_NOT_INIT before nixl_init() and after the last nixl_finalize(),
+ *   and with NIXL_ERR_FORKED in a forked child.
  * - "Threads: any" means any number of threads at once at NIXL_THREAD_MULTIPLE, the default.
  *
- * Guarantees on order and visibility stand in nixlrun(7).
+ * nixlrun(7) states the guarantees on order and visibility.
  *
- * The calls stand in nixlrun/ by subject; what follows is the order to read them in. Programs
- * include this file: what lies in which of the others may change.
+ * The calls are declared in nixlrun/, by subject; the includes below are in reading order. Programs
+ * include this file: declarations may move between the others.
  */
 #ifndef NIXLRUN_H
 #define NIXLRUN_H

@@ -22,26 +22,26 @@ enum nixl_atomic_op {
     NIXL_ATOMIC_OR = 2,
     NIXL_ATOMIC_XOR = 3,
     NIXL_ATOMIC_SWAP = 4,
-    NIXL_ATOMIC_SET = 5,   /**< as SWAP */
+    NIXL_ATOMIC_SET = 5,   /**< same as SWAP */
     NIXL_ATOMIC_FETCH = 6, /**< reads only; the operand may be NULL */
 };
 
 /**
- * Change a word in a rank's part of a region, and fetch what it was.
+ * Change a word in a rank's part of a region, and fetch its old value.
  *
- * Atomic with every other access of the library to that word, from whatever rank and by whatever
- * way; the owner's own threads use atomics of their compiler, or this call. Sequentially
- * consistent. A word in registered memory of another rank, or on another host, is changed by that
- * rank's process: by a thread that waits in a call, or by its service thread, so that the rank may
- * compute meanwhile. nixl_atomic(3) says what that takes. Whoever waits for the word, by
- * nixl_signal_wait() or nixl_word_wait(), is woken.
+ * Atomic with every other access of the library to that word, from any rank and over any path. The
+ * owner's own threads must use their compiler's atomics, or this call. Sequentially consistent. A
+ * word in registered memory of another rank, or on another host, is changed by that rank's process:
+ * by a thread that waits in a call, or by its service thread, so the rank may compute meanwhile.
+ * nixl_atomic(3) gives the cost. Threads that wait for the word in nixl_signal_wait() or
+ * nixl_word_wait() are woken.
  *
- * @param offset     of the word, which is aligned to its size in the owner's memory and lies
- *                   inside of the part; parts that the library allocates begin on a page
+ * @param offset     of the word, which must be aligned to its size in the owner's memory and lie
+ *                   inside the part; parts that the library allocates are page aligned
  * @param operand    one value of the type
  * @param fetched_p  one value of the type, or NULL
  * @return NIXL_OK                done, visible to all
- * @return NIXL_ERR_INVALID_ARG   bad rank, handle, type or operation, or a word that is not aligned
+ * @return NIXL_ERR_INVALID_ARG   bad rank, handle, type or operation, or a misaligned word
  * @return NIXL_ERR_TIMEOUT       no answer within NIXLRUN_OP_TIMEOUT: unknown whether it was done
  * @return NIXL_ERR_TRANSPORT     the connection to the owner broke: unknown whether it was done
  * and as nixl_put(). Completion: remote. Order: after earlier puts of this process to that rank,
@@ -52,29 +52,29 @@ NIXL_API int nixl_atomic(int rank, struct nixl_region *region, uint64_t offset, 
                          void *fetched_p) NIXL_MUST_CHECK;
 
 /**
- * Replace a word by @p desired if its bits are those of @p expected. *fetched_p is what it was: the
- * bits of @p expected if it was replaced. Else as nixl_atomic().
+ * Replace a word by @p desired if its bits equal those of @p expected. *fetched_p is its old value:
+ * the bits of @p expected if it was replaced. Otherwise as nixl_atomic().
  */
 NIXL_API int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offset,
                                       enum nixl_type type, const void *expected,
                                       const void *desired, void *fetched_p) NIXL_MUST_CHECK;
 
 /**
- * nixl_atomic() that does not wait, neither for the answer nor for earlier puts, behind which the
- * word is changed. @p operand is read within the call, *fetched_p is written when the request is
- * complete. The first use of a part waits for its owner to publish it, as nixl_atomic() does.
+ * nixl_atomic() that waits neither for the answer nor for earlier puts; the word is still changed
+ * after those puts. @p operand is read within the call, *fetched_p is written when the request
+ * completes. The first use of a part waits for its owner to publish it, as nixl_atomic() does.
  * Changes of one word that are under way at once may be made in any order.
  * @param req_p  written only with NIXL_INPROGRESS
  * @return NIXL_OK          done at once; no request was made
- * @return NIXL_INPROGRESS  started: wait for, test or free *req_p. A canceled one is not done if
- *                          that says NIXL_OUTCOME_UNTOUCHED
- * Failures as nixl_atomic(): those known at once make no request, others end the request.
+ * @return NIXL_INPROGRESS  started: wait for, test or free *req_p. A canceled operation was not
+ *                          done if the cancel reports NIXL_OUTCOME_UNTOUCHED
+ * Failures as nixl_atomic(): a failure known at once makes no request, any other ends the request.
  */
 NIXL_API int nixl_atomic_nb(int rank, struct nixl_region *region, uint64_t offset,
                             enum nixl_type type, enum nixl_atomic_op op, const void *operand,
                             void *fetched_p, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
-/** nixl_atomic_compare_swap() that does not wait; else as nixl_atomic_nb(). */
+/** nixl_atomic_compare_swap() that does not wait; otherwise as nixl_atomic_nb(). */
 NIXL_API int nixl_atomic_compare_swap_nb(int rank, struct nixl_region *region, uint64_t offset,
                                          enum nixl_type type, const void *expected,
                                          const void *desired, void *fetched_p,

@@ -27,7 +27,8 @@ extern "C" {
 #endif
 
 /**
- * Every status: name, value, text. Enum, nixl_strerror() and the manual page come from this list.
+ * Every status: name, value, text. The enum, nixl_strerror() and the manual page are made from this
+ * list.
  */
 /* clang-format off */
 #define NIXL_STATUS_LIST(_x)                                                                       \
@@ -61,9 +62,9 @@ enum nixl_status {
 #undef NIXL_STATUS_ENUM
 };
 
-#define NIXL_FOREVER   INT64_MAX /**< a timeout: wait without end */
-#define NIXL_ANY_RANK  (-1)      /**< nixl_notify_recv(): from whomever */
-#define NIXL_ALL_RANKS (-2)      /**< nixl_flush(), nixl_fence(): every peer that was put to */
+#define NIXL_FOREVER   INT64_MAX /**< a timeout: wait without limit */
+#define NIXL_ANY_RANK  (-1)      /**< nixl_notify_recv(): any sender */
+#define NIXL_ALL_RANKS (-2)      /**< nixl_flush(), nixl_fence(): every peer with earlier puts */
 #define NIXL_NOTE_MAX  4096      /**< largest payload of a notification, in bytes */
 #define NIXL_NAME_MAX  255       /**< longest name of a region, in bytes without the final zero */
 
@@ -74,16 +75,16 @@ NIXL_API const char *nixl_strerror(int status);
 struct nixl_error {
     size_t struct_nbytes;
     int status;            /**< what the call returned */
-    int rank;              /**< the peer, or -1 where none was meant */
+    int rank;              /**< the peer, or -1 if none was involved */
     int native_code;       /**< errno or the transport library's own code; 0 for none */
-    const char *operation; /**< the public call, as "nixl_put" */
-    const char *transport; /**< "shm", "self", …; "" where none was involved */
+    const char *operation; /**< the public call: "nixl_put" */
+    const char *transport; /**< "shm", "self", …; "" if none was involved */
     const char *text;      /**< one line: what happened and what to do */
 };
 
 /**
  * The calling thread's last failure since its start; status NIXL_OK if there was none.
- * The memory is the library's and stays as it is until the thread's next failure.
+ * The memory belongs to the library and is unchanged until the thread's next failure.
  * Threads: any; usable before nixl_init() and after nixl_finalize().
  */
 NIXL_API const struct nixl_error *nixl_last_error(void);

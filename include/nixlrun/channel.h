@@ -34,15 +34,15 @@ enum nixl_channel_role {
  * @param role          of this end
  * @param slot_nbytes   > 0, the same at both ends
  * @param nslots        > 0, the same at both ends
- * @param params        consumer: what memory the slots are; NULL for default host memory.
+ * @param params        consumer: the kind of memory for the slots; NULL for default host memory.
  *                      Producer: NULL
- * @param channel_p     to be given back with nixl_channel_close()
+ * @param channel_p     the end, to be closed with nixl_channel_close()
  * @return NIXL_OK
  * @return NIXL_ERR_INVALID_ARG  a bad name, rank, role, size or number; ends that differ
- * @return NIXL_ERR_NAME_IN_USE  this rank has such an end
+ * @return NIXL_ERR_NAME_IN_USE  this rank already has such an end
  * @return NIXL_ERR_NOT_FOUND    producer: the consumer's end did not open within
  *                               NIXLRUN_RESOLVE_TIMEOUT
- * and as nixl_region_alloc() and nixl_get(). Threads: any; an end is used by one thread at a time.
+ * and as nixl_region_alloc() and nixl_get(). Threads: any; one thread at a time may use an end.
  */
 NIXL_API int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role,
                                size_t slot_nbytes, size_t nslots,
@@ -50,8 +50,9 @@ NIXL_API int nixl_channel_open(const char *name, int peer, enum nixl_channel_rol
                                struct nixl_channel **channel_p) NIXL_MUST_CHECK;
 
 /**
- * Producer: the memory to fill for the next item, slot_nbytes of it; the same again until it is
- * published. The consumer's slot itself where it can be mapped, else memory of this rank.
+ * Producer: the memory to fill for the next item, slot_nbytes long. Further calls return the same
+ * memory until it is published. It is the consumer's slot itself if that can be mapped, else memory
+ * of this rank.
  * @return NIXL_OK
  * @return NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT   all slots are full
  * @return NIXL_ERR_STALE        the consumer has closed its end
@@ -62,38 +63,39 @@ NIXL_API int nixl_channel_acquire(struct nixl_channel *channel, int64_t timeout_
                                   void **slot_p) NIXL_MUST_CHECK;
 
 /**
- * Producer: hand the acquired slot over. The consumer sees its first @p nbytes as they are now.
+ * Producer: hand the acquired slot over. The consumer sees its first @p nbytes as they are at this
+ * moment.
  * @param nbytes  0 .. slot_nbytes
  * @return NIXL_OK, NIXL_ERR_INVALID_ARG (nothing is acquired, nbytes too large), and as nixl_put()
  */
 NIXL_API int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes) NIXL_MUST_CHECK;
 
 /**
- * Consumer: the next item, where it lies. Several may be received before the first is released.
- * @param slot_p    its slot, until nixl_channel_release()
+ * Consumer: the next item, in place. Several may be received before the first is released.
+ * @param slot_p    its slot, valid until nixl_channel_release()
  * @param nbytes_p  its size, or NULL
  * @param rank_p    who published it, or NULL
  * @return NIXL_OK
- * @return NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT   there is none
- * @return NIXL_ERR_STALE        there is none, and the producer has closed its end (with
- *                               NIXL_ANY_RANK: never)
- * @return NIXL_ERR_PEER_LOST    there is none, and the producer has died. With NIXL_ANY_RANK once
- *                               for each rank that dies and has not closed its end, after all that
- *                               it had published; the rank is in nixl_last_error()
+ * @return NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT   there is no item
+ * @return NIXL_ERR_STALE        there is no item, and the producer has closed its end (never with
+ *                               NIXL_ANY_RANK)
+ * @return NIXL_ERR_PEER_LOST    there is no item, and the producer has died. With NIXL_ANY_RANK:
+ *                               once for each rank that dies without closing its end, after all
+ *                               that it had published; the rank is in nixl_last_error()
  * @return NIXL_ERR_INVALID_ARG  not a consumer's end, slot_p NULL, a negative timeout
  */
 NIXL_API int nixl_channel_receive(struct nixl_channel *channel, int64_t timeout_ns, void **slot_p,
                                   size_t *nbytes_p, int *rank_p) NIXL_MUST_CHECK;
 
 /**
- * Consumer: give a slot back to its producer; those of one producer in the order in which they were
- * received. @return NIXL_OK, NIXL_ERR_INVALID_ARG (not the oldest that is held)
+ * Consumer: give a slot back to its producer. Slots of one producer must be released in the order
+ * in which they were received. @return NIXL_OK, NIXL_ERR_INVALID_ARG (not the oldest that is held)
  */
 NIXL_API int nixl_channel_release(struct nixl_channel *channel, const void *slot) NIXL_MUST_CHECK;
 
 /**
- * Close an end. The other one gets NIXL_ERR_STALE, a consumer after it has received everything.
- * What a producer has published is not lost.
+ * Close an end. The other end gets NIXL_ERR_STALE: a consumer only after it has received
+ * everything. Published items are not lost.
  * @param timeout_ns  as nixl_region_close()
  * @return NIXL_OK; NIXL_ERR_TIMEOUT (NIXL_INPROGRESS with 0): call again; NIXL_ERR_INVALID_ARG
  */

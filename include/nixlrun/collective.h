@@ -2,7 +2,7 @@
 /**
  * @file nixlrun/collective.h
  * Collectives that move data: barrier, broadcast, gather, scatter, alltoall and their kin.
- * What holds for all collectives, reductions among them.
+ * Also the rules for all collectives, including reductions.
  */
 #ifndef NIXLRUN_COLLECTIVE_H
 #define NIXLRUN_COLLECTIVE_H
@@ -16,33 +16,33 @@ extern "C" {
 #endif
 
 /*
- * What holds for all. Sizes, roots, types and operations are the same on all members. Buffers have
- * any alignment, or are NULL where they have no bytes. They are host memory, CUDA memory, or Vulkan
- * memory that lies in a region of this process; a region stays open until the call is over. Each
- * member and each buffer may have another kind. On one host the others read and write large
- * buffers where they lie; reductions of GPU memory go through host memory, and NIXL_USER is called
- * with host memory. Sizes may exceed 4 GiB. A buffer may be used again when the call has returned,
- * and a result is there then; but for the barrier and where data says so, no member learns how far
- * the others are.
+ * These rules hold for all collectives. Sizes, roots, types and operations must be the same on all
+ * members. Buffers may have any alignment, and may be NULL if they have no bytes. They are host
+ * memory, CUDA memory, or Vulkan memory that lies in a region of this process; a region must stay
+ * open until the call is over. The kind of memory may differ from member to member and from buffer
+ * to buffer. On one host the other members read and write large buffers in place; reductions of GPU
+ * memory go through host memory, and NIXL_USER is called with host memory. Sizes may exceed 4 GiB.
+ * When the call has returned, its buffers may be reused and its result is there. Apart from the
+ * barrier, and from what the arrival of data implies, no member learns how far the others are.
  *
  * The result of a reduction is the same on all members and in each run with the same team, size,
- * type, operation and algorithm (NIXLRUN_COLL_TABLE); the order of the operands is fixed then, but
- * not promised.
+ * type, operation and algorithm (NIXLRUN_COLL_TABLE); the order of the operands is then fixed, but
+ * unspecified.
  *
- * A timeout is for the whole call; 0 is NIXL_ERR_AGAIN, and nothing has happened, unless the team
- * has one member. Returns: NIXL_OK; NIXL_ERR_INVALID_ARG; NIXL_ERR_TIMEOUT; NIXL_ERR_PEER_LOST: a
- * member has died, which is in nixl_last_error(); NIXL_ERR_CANCELED: the team is broken;
- * NIXL_ERR_UNSUPPORTED, NIXL_ERR_NO_MEMORY, NIXL_ERR_TRANSPORT as nixl_put(): the team is broken.
- * Threads: any, one collective of a team at a time.
+ * A timeout is for the whole call; with 0 the call returns NIXL_ERR_AGAIN and has no effect, unless
+ * the team has only one member. Returns: NIXL_OK; NIXL_ERR_INVALID_ARG; NIXL_ERR_TIMEOUT;
+ * NIXL_ERR_PEER_LOST: a member has died, its rank is in nixl_last_error(); NIXL_ERR_CANCELED: the
+ * team is broken; NIXL_ERR_UNSUPPORTED, NIXL_ERR_NO_MEMORY, NIXL_ERR_TRANSPORT as nixl_put(): the
+ * team is broken. Threads: any, one collective of a team at a time.
  *
- * The _nb calls start: NIXL_INPROGRESS and a request, for nixl_req_test() and the like; or NIXL_OK,
- * complete, and none. Those of one team run one after the other, in the order of the calls, and
- * need no further call to go on; a call without _nb waits for them. Arguments and arrays may be
- * reused at once, buffers when the request is complete. To cancel a request that is not complete
- * breaks the team.
+ * The _nb calls only start the collective. They return NIXL_INPROGRESS and a request for
+ * nixl_req_test() and the like, or NIXL_OK, already complete, and no request. Those of one team run
+ * one after the other, in the order of the calls, and progress without further calls; a call
+ * without _nb waits for them. Arguments and arrays may be reused at once, buffers when the request
+ * is complete. Canceling a request that is not complete breaks the team.
  */
 
-/** Wait until all members have come here. */
+/** Wait until all members have called it. */
 NIXL_API int nixl_barrier(struct nixl_team *team, int64_t timeout_ns) NIXL_MUST_CHECK;
 NIXL_API int nixl_barrier_nb(struct nixl_team *team, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
@@ -52,38 +52,41 @@ NIXL_API int nixl_broadcast(struct nixl_team *team, int root, void *buf, size_t 
 NIXL_API int nixl_broadcast_nb(struct nixl_team *team, int root, void *buf, size_t nbytes,
                                struct nixl_req **req_p) NIXL_MUST_CHECK;
 
-/** src of member i, nbytes of each, to dst + i * nbytes of member @p root; may lie there before. */
+/**
+ * Copy src of member i, nbytes of each, to dst + i * nbytes of member @p root; it may already lie
+ * there.
+ */
 NIXL_API int nixl_gather(struct nixl_team *team, int root, const void *src, void *dst,
                          size_t nbytes, int64_t timeout_ns) NIXL_MUST_CHECK;
 NIXL_API int nixl_gather_nb(struct nixl_team *team, int root, const void *src, void *dst,
                             size_t nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
-/** src + i * nbytes of member @p root to dst of member i; may lie there before. */
+/** Copy src + i * nbytes of member @p root to dst of member i; it may already lie there. */
 NIXL_API int nixl_scatter(struct nixl_team *team, int root, const void *src, void *dst,
                           size_t nbytes, int64_t timeout_ns) NIXL_MUST_CHECK;
 NIXL_API int nixl_scatter_nb(struct nixl_team *team, int root, const void *src, void *dst,
                              size_t nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
-/** src of member i to dst + i * nbytes of all; may lie there before. */
+/** Copy src of member i to dst + i * nbytes of all; it may already lie there. */
 NIXL_API int nixl_allgather(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
                             int64_t timeout_ns) NIXL_MUST_CHECK;
 NIXL_API int nixl_allgather_nb(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
                                struct nixl_req **req_p) NIXL_MUST_CHECK;
 
-/** src + j * nbytes of member i to dst + i * nbytes of member j; src may be dst. */
+/** Copy src + j * nbytes of member i to dst + i * nbytes of member j; src may be dst. */
 NIXL_API int nixl_alltoall(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
                            int64_t timeout_ns) NIXL_MUST_CHECK;
 NIXL_API int nixl_alltoall_nb(struct nixl_team *team, const void *src, void *dst, size_t nbytes,
                               struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
- * Blocks of one size with strides, for an exchange among all members. block_nbytes and nblocks are
- * the same on all members, strides and buffers are each member's own.
+ * Blocks of one size with strides, for an exchange among all members. block_nbytes and nblocks must
+ * be the same on all members; strides and buffers may differ.
  */
 struct nixl_strided_args {
     size_t struct_nbytes;
     const void *src;
-    void *dst; /**< must not overlap src, but may be src where both strides are equal */
+    void *dst; /**< must not overlap src, but may be src if both strides are equal */
     size_t block_nbytes;
     size_t nblocks;    /**< for each member */
     size_t src_stride; /**< bytes from one block to the next in src; any value */
@@ -96,7 +99,7 @@ struct nixl_strided_args {
 
 /**
  * Block k that member i has for member j, at src + (j * nblocks + k) * src_stride, goes to
- * dst + (i * nblocks + k) * dst_stride of member j. What lies between the blocks is not touched.
+ * dst + (i * nblocks + k) * dst_stride of member j. Bytes between the blocks are not touched.
  */
 NIXL_API int nixl_alltoall_strided(struct nixl_team *team, const struct nixl_strided_args *args,
                                    int64_t timeout_ns) NIXL_MUST_CHECK;
@@ -104,9 +107,9 @@ NIXL_API int nixl_alltoall_strided_nb(struct nixl_team *team, const struct nixl_
                                       struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
- * Data of different sizes. Each call says which fields it looks at. What one member sends to
- * another is as long as that one receives. src and dst must not overlap, but where a member's data
- * for itself lies in its place before.
+ * Data of different sizes. Each call says which fields it reads. A member must receive as many
+ * bytes as the other sends. src and dst must not overlap, except that a member's data for itself
+ * may already lie in its place.
  */
 struct nixl_vector_args {
     size_t struct_nbytes;

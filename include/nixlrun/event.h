@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file nixlrun/event.h
- * What happened to peers and regions, and the descriptor to sleep on.
+ * Events of peers and regions, and the descriptor to sleep on.
  */
 #ifndef NIXLRUN_EVENT_H
 #define NIXLRUN_EVENT_H
@@ -13,20 +13,20 @@ extern "C" {
 #endif
 
 /**
- * A descriptor for epoll, poll, libuv, asyncio. It is readable when a notification, an event or a
- * completed request waits, or a signal of this rank was raised, if nixl_event_arm() was called
- * since the last time it was. Owned by the library; never read or closed by the caller. The same
- * value until nixl_finalize().
+ * A descriptor for epoll, poll, libuv, asyncio. It becomes readable when a notification, an event
+ * or a completed request is pending, or a signal of this rank was raised, if nixl_event_arm() was
+ * called since it was last readable. Owned by the library; the caller must not read or close it.
+ * The value is the same until nixl_finalize().
  * @return the descriptor, or a negative status
  * Threads: any.
  */
 NIXL_API int nixl_event_fd(void);
 
 /**
- * Say that the caller goes to sleep on the event fd.
- * @return NIXL_OK          nothing waits: sleep until the descriptor is readable
- * @return NIXL_INPROGRESS  something waits: take it first
- * Signals are not among it: who waits for one looks at its word between this call and the sleep.
+ * Announce that the caller is about to sleep on the event fd.
+ * @return NIXL_OK          nothing is pending: sleep until the descriptor is readable
+ * @return NIXL_INPROGRESS  something is pending: take it first
+ * Signals are not included: to wait for one, check its word between this call and the sleep.
  * Threads: any.
  */
 NIXL_API int nixl_event_arm(void) NIXL_MUST_CHECK;
@@ -34,8 +34,8 @@ NIXL_API int nixl_event_arm(void) NIXL_MUST_CHECK;
 enum nixl_event_type {
     NIXL_EVENT_PEER_LOST = 1,     /**< `rank` died */
     NIXL_EVENT_REGION_CLOSED = 2, /**< `rank` closed the region `name`, which this rank used */
-    NIXL_EVENT_LAUNCHER_LOST = 3, /**< this rank is ended after NIXLRUN_ORPHAN_GRACE */
-    NIXL_EVENT_PEER_LEFT = 4,     /**< `rank` left by nixl_finalize() before this one came there */
+    NIXL_EVENT_LAUNCHER_LOST = 3, /**< this rank ends after NIXLRUN_ORPHAN_GRACE */
+    NIXL_EVENT_PEER_LEFT = 4,     /**< `rank` left by nixl_finalize() before this rank called it */
 };
 
 struct nixl_event {
@@ -50,7 +50,7 @@ struct nixl_event {
     }
 
 /**
- * Take the oldest event; each is given to one call.
+ * Take the oldest event; each event goes to one call only.
  * @param event_p  made with NIXL_EVENT_INIT
  * @return NIXL_OK, NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT or NIXL_ERR_INVALID_ARG.
  * Threads: any.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file nixlrun/job.h
- * Joining, leaving and ending the job; who and where the ranks are.
+ * Joining, leaving and ending the job; what ranks there are, and where.
  */
 #ifndef NIXLRUN_JOB_H
 #define NIXLRUN_JOB_H
@@ -31,48 +31,49 @@ struct nixl_init_params {
  * Join the job.
  *
  * Under a launcher that speaks PMIx (nixlrun, mpirun, srun --mpi=pmix, prterun) this finds the
- * other ranks; without one the process is a job of one rank. Counted: each call wants its
- * nixl_finalize(). A later call may raise SINGLE to MULTIPLE. Init after the last finalize works.
+ * other ranks; without one the process is a job of one rank. Calls are counted: each needs its own
+ * nixl_finalize(). A later call may raise SINGLE to MULTIPLE. Calling it again after the last
+ * finalize works.
  *
  * @param params  NULL for the defaults
  * @return NIXL_OK              the rank is a member
- * @return NIXL_ERR_INVALID_ARG params are damaged, or a NIXLRUN_* variable has a bad value (the
+ * @return NIXL_ERR_INVALID_ARG params are invalid, or a NIXLRUN_* variable has a bad value (the
  *                              detail names it and what is allowed)
  * @return NIXL_ERR_TRANSPORT   a launcher's environment is there but its server does not answer
  *                              (the detail names the variable and the PMIx status)
  * @return NIXL_ERR_TIMEOUT     the server or a peer was silent for NIXLRUN_INIT_TIMEOUT
  * @return NIXL_ERR_UNSUPPORTED the rank was started again after its process had ended without
  *                              nixl_finalize(): ranks cannot come back; or another copy of the
- *                              library in the process is the rank already; or the kernel refuses
+ *                              library in the process is already the rank; or the kernel refuses
  *                              what a rank needs
  * @return NIXL_ERR_FORKED      the process is a fork of one that used the library
- * @return NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY  no descriptor, thread or memory for the rank
+ * @return NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY  no descriptor, thread or memory left for the rank
  * Collective: the first call, over all ranks of the job. Threads: any.
  */
 NIXL_API int nixl_init(const struct nixl_init_params *params) NIXL_MUST_CHECK;
 
 /**
- * Leave the job. The last call of the counted ones completes the puts of this process, waits until
- * the living ranks have come here too, and then closes all regions, which other ranks may use until
- * then, and frees everything. Requests that were not waited for end.
+ * Leave the job. The last of the counted calls completes the puts of this process, waits until the
+ * living ranks have made theirs too, then closes all regions, which other ranks may use until then,
+ * and frees everything. Requests that were not waited for end.
  *
- * It waits without end, unless NIXLRUN_FINALIZE_TIMEOUT says otherwise. A rank that leaves before
- * the others is lost to them as one that has died, but the event is NIXL_EVENT_PEER_LEFT.
- * @return NIXL_OK           also with a timeout of 0, which waits for nobody
- * @return NIXL_ERR_TIMEOUT  this rank has left, but others had not come within
- *                           NIXLRUN_FINALIZE_TIMEOUT; a line on stderr says which
+ * It waits without limit, unless NIXLRUN_FINALIZE_TIMEOUT is set. A rank that leaves before the
+ * others is lost to them like one that has died, but the event is NIXL_EVENT_PEER_LEFT.
+ * @return NIXL_OK           also with NIXLRUN_FINALIZE_TIMEOUT 0, which waits for no other rank
+ * @return NIXL_ERR_TIMEOUT  this rank has left, but others did not make the call within
+ *                           NIXLRUN_FINALIZE_TIMEOUT; a line on stderr names them
  * @return NIXL_ERR_TRANSPORT the program has closed descriptors of the library (closefrom()); this
  *                            rank has left without waiting
  * @return NIXL_ERR_NOT_INIT
  * Collective: the last call, over the living ranks. Threads: no other call may run in this process;
- * one that begins meanwhile returns NIXL_ERR_NOT_INIT where it checks that, or is undefined. With
- * --enable-debug it aborts and names the call.
+ * one that begins meanwhile returns NIXL_ERR_NOT_INIT if it checks for that; otherwise its
+ * behaviour is undefined. With --enable-debug it aborts and names the call.
  */
 NIXL_API int nixl_finalize(void);
 
 /**
- * My rank, 0 <= rank < nixl_size(), or NIXL_ERR_NOT_INIT; which leaves nixl_last_error() as it is,
- * so that a message about another failure can begin with the rank. Threads: any.
+ * My rank, 0 <= rank < nixl_size(), or NIXL_ERR_NOT_INIT. That failure leaves nixl_last_error()
+ * unchanged, so that a message about another failure can begin with the rank. Threads: any.
  */
 NIXL_API int nixl_rank(void);
 
@@ -81,21 +82,21 @@ NIXL_API int nixl_size(void);
 
 /**
  * My number among the ranks that the launcher has started on my host, in the order of ranks, and
- * how many these are: 0 <= nixl_local_rank() < nixl_local_size(). Where a launcher does not say who
- * shares a host, all ranks count as if they were on one. NIXL_ERR_NOT_INIT as nixl_rank(). Whether
- * memory is shared with a rank is what nixl_scope() tells. Threads: any.
+ * the number of those ranks: 0 <= nixl_local_rank() < nixl_local_size(). If the launcher does not
+ * say which ranks share a host, all ranks count as if they were on one. NIXL_ERR_NOT_INIT as
+ * nixl_rank(). To learn whether memory is shared with a rank, call nixl_scope(). Threads: any.
  */
 NIXL_API int nixl_local_rank(void);
 NIXL_API int nixl_local_size(void);
 
 /**
  * The number of my program among those of the job, from 0 in the order of the command line, where
- * ':' separates them; 0 where the launcher does not tell. NIXL_ERR_NOT_INIT as nixl_rank().
- * Threads: any.
+ * ':' separates them; 0 if the launcher does not say. NIXL_ERR_NOT_INIT as nixl_rank(). Threads:
+ * any.
  */
 NIXL_API int nixl_program(void);
 
-/** Where a rank lives, seen from here. */
+/** Where a rank runs, relative to this one. */
 enum nixl_scope {
     NIXL_SCOPE_SELF = 0,   /**< this process */
     NIXL_SCOPE_LOCAL = 1,  /**< same host, proven: its control memory is mapped */
@@ -112,8 +113,8 @@ NIXL_API int nixl_scope(int rank);
 NIXL_API const char *nixl_host(int rank);
 
 /**
- * End the whole job: says why on stderr, asks the launcher to kill all ranks, and exits.
- * @param exit_code  of the job; 0 is taken as 1
+ * End the whole job: print why on stderr, ask the launcher to kill all ranks, and exit.
+ * @param exit_code  of the job; 0 counts as 1
  * @param why        one line for the user, or NULL
  * Does not return. Usable without nixl_init(): then it ends this process only. Threads: any.
  */
@@ -122,26 +123,26 @@ NIXL_API void nixl_abort(int exit_code, const char *why) NIXL_NORETURN;
 /**
  * End the whole job in order, from one rank, without nixl_finalize(): the launcher asks all other
  * ranks to end (SIGTERM, and SIGKILL when --kill-grace is over), and this process exits at once, as
- * by _exit(): what it has printed should be flushed before.
- * @param exit_code  of the job, 0 to 255, 0 too; also if a rank has failed before
- * @param why        one line for the user on stderr, or NULL: nothing is said
- * Does not return. Only nixlrun holds this, with each of its engines; under another launcher the
- * job is aborted, and what becomes of the code is the launcher's affair. Usable without
+ * by _exit(): flush its output first.
+ * @param exit_code  of the job, 0 to 255; it holds even if a rank has failed before
+ * @param why        one line for the user on stderr, or NULL: nothing is printed
+ * Does not return. Only nixlrun guarantees this, with each of its engines; under another launcher
+ * the job is aborted, and that launcher decides what happens to the code. Usable without
  * nixl_init(): then it ends this process only. Threads: any.
  */
 NIXL_API void nixl_job_end(int exit_code, const char *why) NIXL_NORETURN;
 
 /**
- * Kill one rank by SIGKILL, as a rank that dies of itself: the others get its NIXL_EVENT_PEER_LOST,
- * and nixlrun goes on or not as --on-failure says. For tests of what a death does, and for ranks
- * that no longer answer. With the own rank it does not return.
- * @return NIXL_OK                the kill is on its way; also if the rank has died already
+ * Kill one rank by SIGKILL, as if it had died by itself: the others get its NIXL_EVENT_PEER_LOST,
+ * and nixlrun ends the job or continues as --on-failure says. For testing how a program survives a
+ * death, and for ranks that no longer answer. With the caller's own rank it does not return.
+ * @return NIXL_OK                the kill is on its way; also if the rank is already dead
  * @return NIXL_ERR_INVALID_ARG   @p rank is not in the job
- * @return NIXL_ERR_UNSUPPORTED   the rank is on another host, and the launcher is another one than
- *                                nixlrun itself (which is so with its engines, too)
+ * @return NIXL_ERR_UNSUPPORTED   the rank is on another host, and the launcher is not nixlrun
+ *                                itself (which is also the case under its engines)
  * @return NIXL_ERR_NOT_INIT, NIXL_ERR_FORKED  there is no job
  * @return NIXL_ERR_TRANSPORT     the launcher does not answer, or the system refuses it
- * Blocks up to NIXLRUN_RESOLVE_TIMEOUT where the rank was not used before. Threads: any.
+ * Blocks up to NIXLRUN_RESOLVE_TIMEOUT if the rank was not used before. Threads: any.
  */
 NIXL_API int nixl_rank_kill(int rank) NIXL_MUST_CHECK;
 

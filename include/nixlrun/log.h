@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file nixlrun/log.h
- * Log lines of the library, to where the application wants them.
+ * Sends the library's log lines where the application wants them.
  */
 #ifndef NIXLRUN_LOG_H
 #define NIXLRUN_LOG_H
@@ -26,8 +26,8 @@ typedef void nixl_log_fn(enum nixl_log_level level, const char *subsystem, const
                          void *arg);
 
 /**
- * Send log lines to @p fn instead of stderr; NULL goes back to stderr. @p fn is called from any
- * thread, one call at a time, must not call the library, and may be set before nixl_init().
+ * Send log lines to @p fn instead of stderr; NULL restores stderr. @p fn may be called from any
+ * thread, one call at a time, and must not call the library. It may be set before nixl_init().
  */
 NIXL_API void nixl_log_set_fn(nixl_log_fn *fn, void *arg);
 

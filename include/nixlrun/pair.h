@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file nixlrun/pair.h
- * Paired operations: a buffer for one use, by whoever has its token.
+ * Paired operations: a buffer for a single use by the holder of its token.
  */
 #ifndef NIXLRUN_PAIR_H
 #define NIXLRUN_PAIR_H
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/** What the partner may do with a buffer that is exposed. */
+/** What the partner may do with an exposed buffer. */
 enum nixl_pair_use {
     NIXL_PAIR_READ = 1,  /**< copy it out: nixl_pair_read() */
     NIXL_PAIR_WRITE = 2, /**< fill it: nixl_pair_write() */
@@ -26,38 +26,40 @@ enum nixl_pair_use {
 /**
  * Expose a buffer for one use: one partner may read it, or write it, once and as a whole.
  *
- * The token is what the partner needs. It is text that fits a JSON string, an HTTP header or a
- * command line, and travels by whatever way the application has. Whoever of the job has it may use
- * it, unless @p rank names who; the first one does. Both sides reach an end without further calls:
- * the request of this side is complete when the partner is through, and tells how it went; it also
- * makes an armed event fd readable. NIXL Connect of NVIDIA's Dynamo works in this manner.
+ * The partner needs the token. It is text that fits a JSON string, an HTTP header or a command
+ * line, and the application sends it over any channel it has. Any rank of the job that has the
+ * token may use it, unless @p rank names one; the first use counts. Both sides complete without
+ * further calls: the request of this side is complete when the partner has finished, and its status
+ * is the outcome; it also makes an armed event fd readable. NIXL Connect of NVIDIA's Dynamo works
+ * in this manner.
  *
- * To cancel the request (nixl_req_cancel()) takes the buffer back unless the partner has begun,
- * else waits for the partner. Closing the region cancels what has not begun. A request that is let
- * go (nixl_req_free()) leaves the buffer exposed until it is used or expires.
+ * Canceling the request (nixl_req_cancel()) takes the buffer back if the partner has not begun,
+ * else it waits for the partner. Closing the region cancels requests whose partner has not begun. A
+ * request that is freed (nixl_req_free()) leaves the buffer exposed until it is used or expires.
  *
  * @param rank         who may use it, or NIXL_ANY_RANK; may be the caller
  * @param region       with a part of this rank, of any kind of memory; offset + nbytes <= its size
- * @param nbytes       0 is allowed: then the two only meet
+ * @param nbytes       0 is allowed: then the two only synchronize
  * @param lifetime_ns  > 0: the partner begins within this time or not at all; or NIXL_FOREVER
  * @param token_p      the token
  * @param req_p        the request, for nixl_req_wait() and the like
  * @return NIXL_INPROGRESS        exposed
- * @return NIXL_ERR_INVALID_ARG   a bad rank, handle, use or lifetime; a region without an own part
- * @return NIXL_ERR_RANGE         outside of the own part
+ * @return NIXL_ERR_INVALID_ARG   a bad rank, handle, use or lifetime; a region without a part of
+ *                                this rank
+ * @return NIXL_ERR_RANGE         outside this rank's part
  * @return NIXL_ERR_LIMIT         4,096 buffers are exposed
  * @return NIXL_ERR_NO_MEMORY
- * The request ends with NIXL_OK: used, and what was written is visible; NIXL_ERR_CANCELED: by
- * either side, or the region was closed; NIXL_ERR_EXPIRED; NIXL_ERR_PEER_LOST: the partner that is
- * named, or had begun, has died; or with what else the partner's transfer has failed with, where
- * some bytes may have moved. Threads: any.
+ * The request ends with NIXL_OK: used, and what was written is visible; NIXL_ERR_CANCELED: canceled
+ * by either side, or the region was closed; NIXL_ERR_EXPIRED; NIXL_ERR_PEER_LOST: the partner named
+ * by @p rank, or the one that had begun, has died; or with the error of the partner's transfer, in
+ * which case some bytes may have moved. Threads: any.
  */
 NIXL_API int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size_t nbytes,
                               enum nixl_pair_use use, int64_t lifetime_ns,
                               char token_p[NIXL_TOKEN_NBYTES],
                               struct nixl_req **req_p) NIXL_MUST_CHECK;
 
-/** What a token tells. */
+/** What a token contains. */
 struct nixl_pair_info {
     size_t struct_nbytes;
     int rank; /**< the exposer */
@@ -70,27 +72,30 @@ struct nixl_pair_info {
     }
 
 /**
- * Read a token, so that a buffer of its size can be made. Asks nobody: it may be used already.
- * @return NIXL_OK, NIXL_ERR_INVALID_ARG (damaged, cut, of another version, or of another job).
+ * Decode a token, so that a buffer of its size can be made. Contacts no other rank: the token may
+ * already have been used.
+ * @return NIXL_OK, NIXL_ERR_INVALID_ARG (damaged, truncated, of another version, or of another
+ *         job)
  * Threads: any.
  */
 NIXL_API int nixl_pair_query(const char *token, struct nixl_pair_info *info_p) NIXL_MUST_CHECK;
 
 /**
- * Read the buffer that a token names, all of it. The exposer is asked within the call, which may
- * block as the first use of a region does; then the bytes move as by nixl_get_nb(), and the exposer
- * is told at their end without another call. Nothing is touched unless the token is good.
+ * Read the buffer that a token names, all of it. The call queries the exposer, so it may block as
+ * the first use of a region does; then the bytes move as by nixl_get_nb(), and the exposer is
+ * notified when they have moved, without another call. Nothing is touched unless the token is
+ * valid.
  *
  * @param token   as nixl_pair_expose() wrote it, with its final zero; any bytes are safe
  * @param dst     any alignment and kind of memory, as for nixl_get()
  * @param nbytes  exactly the size of the buffer
- * @param req_p   written only with NIXL_INPROGRESS. Its cancel ends the exposer's request, too
+ * @param req_p   written only with NIXL_INPROGRESS. Canceling it also ends the exposer's request
  * @return NIXL_OK                complete
  * @return NIXL_INPROGRESS        started
  * @return NIXL_ERR_INVALID_ARG   the token is damaged, forged, of another job, for another rank or
  *                                the other use; nbytes is not its size; dst NULL with nbytes > 0
- * @return NIXL_ERR_STALE         the token was used already, is in use by another rank, or is of a
- *                                process before this one; or the exposer has left
+ * @return NIXL_ERR_STALE         the token was already used, is in use by another rank, or is of an
+ *                                earlier process of the exposer; or the exposer has left
  * @return NIXL_ERR_EXPIRED       its lifetime is over
  * @return NIXL_ERR_CANCELED      the exposer has taken it back
  * and as nixl_get_nb(). Threads: any.
@@ -98,13 +103,13 @@ NIXL_API int nixl_pair_query(const char *token, struct nixl_pair_info *info_p) N
 NIXL_API int nixl_pair_read(const char *token, void *dst, size_t nbytes,
                             struct nixl_req **req_p) NIXL_MUST_CHECK;
 
-/** Fill the buffer that a token names from @p src; else as nixl_pair_read(). */
+/** Fill the buffer that a token names from @p src; otherwise as nixl_pair_read(). */
 NIXL_API int nixl_pair_write(const char *token, const void *src, size_t nbytes,
                              struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * Say that a token will not be used: the exposer's request ends with NIXL_ERR_CANCELED.
- * @return NIXL_OK, and as nixl_pair_read() for a token that is not good. Threads: any.
+ * @return NIXL_OK, and as nixl_pair_read() for a token that is not valid. Threads: any.
  */
 NIXL_API int nixl_pair_decline(const char *token) NIXL_MUST_CHECK;
 

@@ -18,22 +18,23 @@ extern "C" {
  * Copy bytes from local memory into a peer's part of a region.
  *
  * One-sided: the peer makes no call and may compute. An aligned put of 1, 2, 4 or 8 bytes is
- * written at once, never in parts.
+ * written in one access, never in parts.
  *
  * @param rank    target, 0 <= rank < nixl_size(); may be the caller
  * @param region  open handle of the region's name
  * @param offset  bytes from the start of the peer's part; offset + nbytes <= its size
  * @param src     any alignment; may lie in a region
- * @param nbytes  0 is allowed and checks the rest
+ * @param nbytes  0 is allowed: the other arguments are still checked
  * @return NIXL_OK                src may be reused
  * @return NIXL_ERR_INVALID_ARG   bad rank or handle, or src NULL with nbytes > 0; nothing moved
  * @return NIXL_ERR_RANGE         outside the peer's part; nothing moved
  * @return NIXL_ERR_NOT_FOUND     the peer did not publish the name within NIXLRUN_RESOLVE_TIMEOUT
- * @return NIXL_ERR_STALE         the owner closed the region; nixl_region_query() finds a new one
+ * @return NIXL_ERR_STALE         the owner closed the region; nixl_region_query() finds its
+ *                                successor
  * @return NIXL_ERR_PEER_LOST     the peer died; how much arrived is unknown
  * @return NIXL_ERR_UNSUPPORTED   no transport reaches that rank
  * @return NIXL_ERR_TIMEOUT       not done within NIXLRUN_OP_TIMEOUT; src may be reused
- * @return NIXL_ERR_NO_MEMORY     for what is kept of the rank, the part or the operation
+ * @return NIXL_ERR_NO_MEMORY     for the library's state of the rank, the part or the operation
  * Completion: local; nixl_flush() or a notification makes it visible at the target.
  * Order: puts to one peer may land in any order; nixl_fence() and notifications order them.
  * Threads: any. Collective: no.
@@ -43,52 +44,52 @@ NIXL_API int nixl_put(int rank, struct nixl_region *region, uint64_t offset, con
 
 /**
  * Copy bytes from a peer's part of a region into local memory. Returns when @p dst holds the data;
- * on failure dst may hold a part of it. Else as nixl_put(); may overtake an earlier put to the same
- * peer unless nixl_fence() stands between them.
+ * on failure dst may hold some of it. Otherwise as nixl_put(); a get may overtake an earlier put to
+ * the same peer unless nixl_fence() is called between them.
  */
 NIXL_API int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst,
                       size_t nbytes) NIXL_MUST_CHECK;
 
 /**
  * Start a put. @p src must not change until it is complete. Returns soon: on one host up to 128 KiB
- * are copied within the call, more by a thread of the library, which threads that wait help.
+ * are copied within the call, more by a thread of the library; threads that wait in a call help it.
  * @param req_p  written only with NIXL_INPROGRESS
  * @return NIXL_OK          complete at once; no request was made
  * @return NIXL_INPROGRESS  started: wait for, test or free *req_p
- * Failures as nixl_put(): those known at once make no request, others end the request.
+ * Failures as nixl_put(): a failure known at once makes no request, any other ends the request.
  */
 NIXL_API int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                          size_t nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
-/** Start a get. @p dst must not be touched until it is complete. Else as nixl_put_nb(). */
+/** Start a get. @p dst must not be touched until it is complete. Otherwise as nixl_put_nb(). */
 NIXL_API int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst,
                          size_t nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
  * Later puts to @p rank (or each of NIXL_ALL_RANKS) land after earlier ones, later gets read after
- * them. Between hosts it waits for an answer of the library there if something was put since the
- * last one.
+ * them. Between hosts the call waits for an answer from the peer's library if something was put
+ * since its last answer.
  * @return NIXL_OK, NIXL_ERR_PEER_LOST, NIXL_ERR_INVALID_ARG, NIXL_ERR_TIMEOUT. Threads: any; orders
- * the operations that happened before the call, of whichever thread.
+ * the operations of all threads that happened before the call.
  */
 NIXL_API int nixl_fence(int rank) NIXL_MUST_CHECK;
 
 /**
- * Wait until all earlier puts to @p rank (or NIXL_ALL_RANKS), non-blocking ones too, are visible to
- * the target, and all earlier gets whose request was freed have filled their memory. @return
- * NIXL_OK; NIXL_ERR_PEER_LOST; NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS with
+ * Wait until all earlier puts to @p rank (or NIXL_ALL_RANKS), including non-blocking ones, are
+ * visible to the target, and all earlier gets whose request was freed have filled their memory.
+ * @return NIXL_OK; NIXL_ERR_PEER_LOST; NIXL_ERR_TIMEOUT, or NIXL_INPROGRESS with
  * timeout 0; NIXL_ERR_INVALID_ARG (bad rank, negative timeout); the failure of a freed request, or
  * of a put that another host refused, once. Threads: any.
  */
 NIXL_API int nixl_flush(int rank, int64_t timeout_ns) NIXL_MUST_CHECK;
 
 /**
- * Copy `nblocks` blocks of `block_nbytes`, as so many calls of nixl_put() or nixl_get() would:
+ * Copy `nblocks` blocks of `block_nbytes`, as `nblocks` calls of nixl_put() or nixl_get() would:
  * block k lies at offset + k * stride of the peer's part, and at src (dst) + k * src_stride
- * (dst_stride) here. Strides are bytes, and any value. No block, or blocks of no bytes, check the
- * rest. A transfer that is started often is better prepared once: nixl_xfer_create().
- * @return as nixl_put() and nixl_get(); NIXL_ERR_RANGE also where the blocks span more than there
- *         is
+ * (dst_stride) here. Strides are in bytes and may have any value. With no blocks, or blocks of no
+ * bytes, the other arguments are still checked. To repeat a transfer often, prepare it once:
+ * nixl_xfer_create().
+ * @return as nixl_put() and nixl_get(); NIXL_ERR_RANGE also if the blocks span more than the part
  */
 NIXL_API int nixl_put_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,
                               const void *src, size_t src_stride, size_t block_nbytes,

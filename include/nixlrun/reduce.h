@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file nixlrun/reduce.h
- * Collectives that combine data. What holds for all collectives stands in nixlrun/collective.h.
+ * Collectives that combine data. nixlrun/collective.h has the rules for all collectives.
  */
 #ifndef NIXLRUN_REDUCE_H
 #define NIXLRUN_REDUCE_H
@@ -15,26 +15,26 @@
 extern "C" {
 #endif
 
-/** How a reduction combines two values. AND, OR and XOR are of the bits of whole numbers. */
+/** How a reduction combines two values. AND, OR and XOR are bitwise, on integers only. */
 enum nixl_reduce_op {
     NIXL_SUM = 0,
     NIXL_PROD = 1,
-    NIXL_MIN = 2, /**< of a NaN and a number, the one that comes first in the order of operands */
+    NIXL_MIN = 2, /**< of a NaN and a number, the first in the order of operands */
     NIXL_MAX = 3,
     NIXL_AND = 4,
     NIXL_OR = 5,
     NIXL_XOR = 6,
-    NIXL_USER = 7, /**< by `combine` */
+    NIXL_USER = 7, /**< the caller's `combine` */
 };
 
 /**
  * A reduction of the caller's own: left[i] becomes left[i] OP right[i], for @p count elements.
- * Must be associative and commutative, must not call the library, and may be called from any
- * thread of it. Elements need not be aligned to more than 8 bytes.
+ * Must be associative and commutative, must not call the library, and may be called from any of the
+ * library's threads. Elements need not be aligned to more than 8 bytes.
  */
 typedef void nixl_combine_fn(void *left, const void *right, size_t count, void *arg);
 
-/** What is reduced. src may be dst: in place. They must not overlap otherwise. */
+/** What to reduce. src may be dst (in place); otherwise they must not overlap. */
 struct nixl_reduce_args {
     size_t struct_nbytes;
     const void *src;
@@ -45,7 +45,7 @@ struct nixl_reduce_args {
     nixl_combine_fn *combine; /**< NIXL_USER: the operation */
     void *combine_arg;        /**< its last argument */
     size_t element_nbytes;    /**< NIXL_USER: of an element that is not of `type`; else 0 */
-    int is_exclusive;         /**< nixl_scan(): 1: without the caller's own src; else 0 */
+    int is_exclusive;         /**< nixl_scan(): 1: leave out the caller's own src; else 0 */
 };
 #define NIXL_REDUCE_ARGS_INIT                                                                      \
     {                                                                                              \
@@ -65,8 +65,8 @@ NIXL_API int nixl_allreduce_nb(struct nixl_team *team, const struct nixl_reduce_
                                struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
- * Combine the src of all members, each of `count` elements for each member, and give the i-th part
- * to member i. In place: the part goes to the beginning of src.
+ * Combine the src of all members, each with `count` elements for every member, and give the i-th
+ * part to member i. In place: the part goes to the beginning of src.
  */
 NIXL_API int nixl_reduce_scatter(struct nixl_team *team, const struct nixl_reduce_args *args,
                                  int64_t timeout_ns) NIXL_MUST_CHECK;
@@ -74,8 +74,8 @@ NIXL_API int nixl_reduce_scatter_nb(struct nixl_team *team, const struct nixl_re
                                     struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
- * dst of member i is src of members 0 to i, or, exclusive, to i - 1, combined in this order. The
- * dst of member 0 of an exclusive scan is left as it is.
+ * dst of member i becomes the src of members 0 to i (exclusive: 0 to i - 1), combined in this
+ * order. An exclusive scan leaves dst of member 0 unchanged.
  */
 NIXL_API int nixl_scan(struct nixl_team *team, const struct nixl_reduce_args *args,
                        int64_t timeout_ns) NIXL_MUST_CHECK;

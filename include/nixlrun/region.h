@@ -12,34 +12,35 @@
 extern "C" {
 #endif
 
-struct nixl_region; /**< a named part of memory of this rank, and the way to the peers' parts */
+struct nixl_region; /**< a named part of memory of this rank, and access to the peers' parts */
 
 /** Kinds of memory. */
 enum nixl_mem_kind {
     NIXL_MEM_NONE = 0,   /**< no part here (nixl_region_open) */
     NIXL_MEM_HOST = 1,   /**< host memory */
     NIXL_MEM_CUDA = 2,   /**< memory of an NVIDIA GPU, by CUDA */
-    NIXL_MEM_VULKAN = 3, /**< memory of a GPU, by Vulkan; CUDA copies it where it can */
-    NIXL_MEM_AUTO = 4,   /**< alloc: GPU memory if there is any, else host; register: find out */
+    NIXL_MEM_VULKAN = 3, /**< memory of a GPU, by Vulkan; CUDA copies it if it can */
+    NIXL_MEM_AUTO = 4,   /**< alloc: GPU memory if there is any, else host; register: detect */
 };
 
 /**
- * How nixl_region_alloc() gets host memory. Falls back to DEFAULT where it cannot; see the query.
+ * How nixl_region_alloc() gets host memory. A strategy that is not available falls back to DEFAULT;
+ * nixl_region_query() reports it.
  */
 enum nixl_mem_strategy {
-    NIXL_MEM_DEFAULT = 0, /**< pages appear at first touch, near whom touches them */
+    NIXL_MEM_DEFAULT = 0, /**< pages appear at first touch, near the thread that touches them */
     NIXL_MEM_NUMA = 1,    /**< bound to NUMA node `node` */
     NIXL_MEM_HUGE = 2,    /**< huge pages: reserved ones, else transparent ones */
     NIXL_MEM_PINNED = 3,  /**< page-locked and known to the GPU */
 };
 
 enum nixl_mem_flag {
-    NIXL_MEM_POPULATE = 1, /**< touch every page now: slower to make, no page faults later */
+    NIXL_MEM_POPULATE = 1, /**< touch every page now: slower to allocate, no page faults later */
 };
 
 /**
- * Vulkan memory of the caller's, for nixl_region_register(): an exported VkDeviceMemory. The
- * descriptor stays the caller's; the rest must be what the memory was allocated with.
+ * Vulkan memory of the caller, for nixl_region_register(): an exported VkDeviceMemory. The caller
+ * keeps the descriptor; the other fields must be those that the memory was allocated with.
  */
 struct nixl_vulkan_memory {
     int fd;                        /**< of vkGetMemoryFdKHR(), OPAQUE_FD */
@@ -69,9 +70,9 @@ struct nixl_mem_params {
  * Allocate memory and publish it under a name.
  *
  * The fastest kind of region: same-host peers map it. The memory is zeroed and page aligned. Host
- * memory is taken when it is touched, and a process that touches more than there is gets killed;
- * what touches all of it here (NIXL_MEM_POPULATE, _HUGE, _PINNED) is refused where the host has not
- * that much available.
+ * memory is taken when it is touched, and a process that touches more than there is gets killed.
+ * Options that touch all of it here (NIXL_MEM_POPULATE, _HUGE, _PINNED) are refused if the host
+ * does not have that much available.
  *
  * @param name      1 .. NIXL_NAME_MAX bytes, the first of them neither 1 nor 2; unique among this
  *                  rank's open regions
@@ -79,10 +80,10 @@ struct nixl_mem_params {
  * @param params    NULL for default host memory
  * @param region_p  the handle, to be closed with nixl_region_close()
  * @return NIXL_OK
- * @return NIXL_ERR_INVALID_ARG   name NULL, empty, too long or one of the library's own; nbytes 0;
+ * @return NIXL_ERR_INVALID_ARG   name NULL, empty, too long or reserved for the library; nbytes 0;
  *                                bad params
  * @return NIXL_ERR_NAME_IN_USE   this rank has an open region of that name
- * @return NIXL_ERR_NO_MEMORY     the system has not that much (the detail says which limit)
+ * @return NIXL_ERR_NO_MEMORY     the system does not have that much (the detail says which limit)
  * @return NIXL_ERR_NO_DEVICE     no such NUMA node (the detail says which exist)
  * @return NIXL_ERR_LIMIT         no descriptor, or no free region number
  * Collective: no. Threads: any.
@@ -93,10 +94,10 @@ NIXL_API int nixl_region_alloc(const char *name, size_t nbytes,
 
 /**
  * Publish memory that the caller has (malloc, a stack, a file mapping) under a name. The memory
- * must stay until nixl_region_close() has returned NIXL_OK: if it does not, copies of peers fail,
- * or this process is killed by the signal SIGSEGV. Peers on this host reach it by
- * process_vm_readv/writev, or through a shared bounce buffer where the kernel forbids that; for
- * peers on other hosts allocated and registered memory are alike.
+ * must stay valid until nixl_region_close() has returned NIXL_OK; otherwise copies of peers fail,
+ * or SIGSEGV kills this process. Peers on this host reach it by process_vm_readv/writev, or through
+ * a shared bounce buffer if the kernel forbids that. For peers on other hosts allocated and
+ * registered memory are alike.
  * Parameters and returns as nixl_region_alloc(); @p addr may have any alignment.
  */
 NIXL_API int nixl_region_register(const char *name, void *addr, size_t nbytes,
@@ -104,36 +105,37 @@ NIXL_API int nixl_region_register(const char *name, void *addr, size_t nbytes,
                                   struct nixl_region **region_p) NIXL_MUST_CHECK;
 
 /**
- * A handle without a part of one's own, only to reach others' parts. Does not ask anybody: the name
- * is looked up at first use. A name may be opened more than once, also beside an own region.
- * Returns as nixl_region_alloc(). Threads: any.
+ * A handle without a part of this rank, only to reach others' parts. Contacts no other rank: the
+ * name is looked up at first use. A name may be opened more than once, also if this rank has a
+ * region of that name. Returns as nixl_region_alloc(). Threads: any.
  */
 NIXL_API int nixl_region_open(const char *name, struct nixl_region **region_p) NIXL_MUST_CHECK;
 
 /**
- * Close a region: revoke the own part, if there is one, and give the handle back.
+ * Close a region: revoke this rank's part, if there is one, and free the handle.
  *
  * @param timeout_ns  how long to wait for copies of peers that are in flight
  * @return NIXL_OK           no byte of the part is read or written by a peer any more; registered
- *                           memory may be freed; allocated memory is unmapped; the handle is gone
+ *                           memory may be freed; allocated memory is unmapped; the handle is freed
  * @return NIXL_ERR_TIMEOUT  (NIXL_INPROGRESS with 0) revoked: peers get NIXL_ERR_STALE, but a copy
- *                           is still in flight; the handle lives: call again before the memory is
- *                           freed
+ *                           is still in flight; the handle stays valid: call again before the
+ *                           memory is freed
  * @return NIXL_ERR_INVALID_ARG  not an open region
  * Copies of dead peers are not waited for. Threads: any, but no other call may use the handle.
  */
 NIXL_API int nixl_region_close(struct nixl_region *region, int64_t timeout_ns);
 
-/** First byte of the own part; NULL where there is none. Threads: any. */
+/** First byte of this rank's part; NULL if there is none. Threads: any. */
 NIXL_API void *nixl_region_addr(const struct nixl_region *region);
 
-/** Bytes of the own part; 0 where there is none. Threads: any. */
+/** Bytes of this rank's part; 0 if there is none. Threads: any. */
 NIXL_API uint64_t nixl_region_nbytes(const struct nixl_region *region);
 
 /**
- * The open region of the caller in whose own part an address lies, and where in it. Of several that
- * overlap, the smallest. Of any kind of memory.
- * @return NIXL_OK, NIXL_ERR_NOT_FOUND (no open region of the caller has it), NIXL_ERR_INVALID_ARG
+ * The caller's open region whose own part contains an address, and the offset in it. If several
+ * overlap, the smallest. Works for any kind of memory.
+ * @return NIXL_OK, NIXL_ERR_NOT_FOUND (no open region of the caller contains it),
+ *         NIXL_ERR_INVALID_ARG
  * Threads: any.
  */
 NIXL_API int nixl_region_of(const void *addr, struct nixl_region **region_p,
@@ -144,14 +146,14 @@ struct nixl_region_info {
     size_t struct_nbytes;
     uint64_t nbytes;
     enum nixl_mem_kind kind;
-    enum nixl_mem_strategy strategy; /**< what was really done */
+    enum nixl_mem_strategy strategy; /**< what was actually used */
     int is_registered;               /**< 1: the owner's own memory; 0: allocated by the library */
-    char transport[16];              /**< as of nixl_route_query(); "device": own GPU memory */
+    char transport[16];              /**< as in nixl_route_query(); "device": own GPU memory */
     char method[24];                 /**< memcpy, process_vm, bounce, message, rma, or device */
     char note[160];                  /**< why a strategy or method fell back; "" if it did not */
     uint64_t latency_ns;             /**< expected: a small put_notify, one way; 0: not known */
     uint64_t bandwidth_mbps;         /**< expected: MB/s of a large put; 0: not known */
-    char device[48];                 /**< GPU memory: which, as "GPU-" and a UUID; or "" */
+    char device[48];                 /**< GPU memory: which, "GPU-" and a UUID; or "" */
 };
 #define NIXL_REGION_INFO_INIT                                                                      \
     {                                                                                              \
@@ -159,8 +161,8 @@ struct nixl_region_info {
     }
 
 /**
- * Ask for a rank's part of the region; waits until the owner has published it. Forgets a stale
- * part, so that the region can be used again after its owner made a new one of the same name.
+ * Query a rank's part of the region; waits until the owner has published it. Forgets a stale part,
+ * so that the region can be used again after its owner made a new one of the same name.
  * @return NIXL_OK, NIXL_ERR_TIMEOUT or NIXL_INPROGRESS (0), NIXL_ERR_PEER_LOST,
  *         NIXL_ERR_INVALID_ARG, NIXL_ERR_UNSUPPORTED (no transport reaches that rank; the detail
  *         says why)
@@ -170,12 +172,13 @@ NIXL_API int nixl_region_query(struct nixl_region *region, int rank, int64_t tim
                                struct nixl_region_info *info_p) NIXL_MUST_CHECK;
 
 /**
- * Has the rank published its part of the region at this moment? Waits for its answer, and not until
- * it has: unlike nixl_region_query(), which asks for the part itself. A part that is known here and
- * not known to be closed is not asked for again.
+ * Has the rank published its part of the region at this moment? Waits for the rank's answer, but
+ * not, unlike nixl_region_query(), until the part is published. If the part is already known here,
+ * and not known to be closed, the rank is not queried again.
  * @return NIXL_OK             it has
  * @return NIXL_ERR_NOT_FOUND  it has not, or has closed it
- * @return NIXL_ERR_TIMEOUT    no answer in time (NIXL_INPROGRESS with 0: it would have to be asked)
+ * @return NIXL_ERR_TIMEOUT    no answer in time (NIXL_INPROGRESS with 0: it would have to be
+ *                             queried)
  * @return NIXL_ERR_PEER_LOST, NIXL_ERR_UNSUPPORTED, NIXL_ERR_INVALID_ARG  as nixl_region_query()
  * Threads: any.
  */
@@ -183,9 +186,10 @@ NIXL_API int nixl_region_is_published(struct nixl_region *region, int rank,
                                       int64_t timeout_ns) NIXL_MUST_CHECK;
 
 /**
- * A pointer to a rank's part for direct loads and stores, where it is shared memory of this host;
- * or for kernels, where it is CUDA memory that this process has open. Pins shared pages: an owner's
- * close leaves them to the holders of such pointers. For CUDA memory it waits for these holders.
+ * A pointer to a rank's part: for direct loads and stores if it is shared memory of this host, or
+ * for kernels if it is CUDA memory that this process has open. Pins shared pages: after the owner's
+ * close they stay with the holders of such pointers. For CUDA memory the close waits for these
+ * holders.
  * @return NIXL_OK, NIXL_ERR_UNSUPPORTED (registered host memory, Vulkan memory, remote rank), and
  *         as nixl_put()
  * Threads: any.
@@ -193,7 +197,7 @@ NIXL_API int nixl_region_is_published(struct nixl_region *region, int rank,
 NIXL_API int nixl_region_map(struct nixl_region *region, int rank, void **addr_p) NIXL_MUST_CHECK;
 
 /**
- * Give a pointer of nixl_region_map() back. @return NIXL_OK or NIXL_ERR_INVALID_ARG. Threads: any.
+ * Release a pointer of nixl_region_map(). @return NIXL_OK or NIXL_ERR_INVALID_ARG. Threads: any.
  */
 NIXL_API int nixl_region_unmap(const struct nixl_region *region, int rank, const void *addr);
 

@@ -14,18 +14,20 @@ extern "C" {
 
 struct nixl_region;
 
-/** A transport, and whether it serves a rank, or a pair of memories: the calls below. */
+/**
+ * A transport, and whether it serves a rank or a pair of memories, as the calls below report it.
+ */
 struct nixl_route_info {
     size_t struct_nbytes;
-    char transport[16];      /**< as NIXLRUN_TRANSPORTS takes it: "self", "shm", "tcp"... */
-    int is_usable;           /**< 1: it works in this process, whichever rank is meant */
+    char transport[16];      /**< a name of NIXLRUN_TRANSPORTS: "self", "shm", "tcp"... */
+    int is_usable;           /**< 1: it works in this process, for whatever rank */
     int is_chosen;           /**< 1: it serves this rank; two may share the work */
     uint64_t latency_ns;     /**< expected: a small put_notify, one way; 0: not known */
     uint64_t bandwidth_mbps; /**< expected: MB/s of a large put, all rails; 0: not known */
-    unsigned n_rails;        /**< how many ways there are side by side; 0: not usable */
-    char library[128];       /**< what it is built upon, with version and file; or "" */
+    unsigned n_rails;        /**< number of parallel paths; 0: not usable */
+    char library[128];       /**< the library below it, with version and file; or "" */
     char devices[1024];      /**< a line for each device that it uses; or "" */
-    char why[256];           /**< why it is not usable or not chosen; see the calls if it is */
+    char why[256];           /**< why it is not usable or not chosen; if it is, see the calls */
     char method[24];         /**< nixl_route_query_part(): how bytes move if it is chosen; or "" */
 };
 #define NIXL_ROUTE_INFO_INIT                                                                       \
@@ -34,11 +36,11 @@ struct nixl_route_info {
     }
 
 /**
- * How @p rank is reached: one transport after the other, the one that was chosen among them. The
- * first call for a rank connects to it, as nixl_scope(). `nixlrun --explain` prints it.
+ * How @p rank is reached: lists all transports one by one, including the chosen one. The first call
+ * for a rank connects to it, as nixl_scope() does. `nixlrun --explain` prints the list.
  *
- * Expected times and rates are what was measured where the transport was written. They are what
- * transports are compared by; nixl_bench tells those of this machine.
+ * Expected times and rates were measured on the machine where the transport was written. Transports
+ * are compared by them; nixl_bench measures those of this machine.
  *
  * @param index   0, 1, ... until NIXL_ERR_NOT_FOUND
  * @param info_p  made with NIXL_ROUTE_INFO_INIT
@@ -50,18 +52,19 @@ NIXL_API int nixl_route_query(int rank, unsigned index,
                               struct nixl_route_info *info_p) NIXL_MUST_CHECK;
 
 /**
- * The same for bytes between own memory at @p local and a rank's part of a region: which transport
- * moves them, and why no other does. It depends on the kinds of memory at both ends, host, CUDA or
- * Vulkan, and on how the part was made. Waits up to NIXLRUN_RESOLVE_TIMEOUT for the part.
+ * The same for bytes between this rank's memory at @p local and a rank's part of a region: which
+ * transport moves them, and why no other does. It depends on the kinds of memory at both ends
+ * (host, CUDA or Vulkan) and on how the part was made. Waits up to NIXLRUN_RESOLVE_TIMEOUT for the
+ * part.
  *
  * The chosen one has a method: memcpy, process_vm, bounce, message, rma, device (a GPU copies), or
- * staged (in pieces through host memory); why then says why it is not a better one, or "". Own GPU
- * memory is reached by the transport "device", which no other part has.
+ * staged (in pieces through host memory); `why` then says why it is not a better one, or "". A rank
+ * reaches its own GPU memory by the transport "device", which serves nothing else.
  *
  * @param local   any address of host or CUDA memory, or in a Vulkan region; NULL: host memory
  * @param index   0, 1, ... until NIXL_ERR_NOT_FOUND
  * @param info_p  made with NIXL_ROUTE_INFO_INIT
- * @return as nixl_route_query(), and NIXL_ERR_NOT_FOUND where the rank has no such region, too;
+ * @return as nixl_route_query(), and NIXL_ERR_NOT_FOUND also if the rank has no such region;
  *         NIXL_ERR_PEER_LOST, NIXL_ERR_STALE, NIXL_ERR_UNSUPPORTED as nixl_region_query()
  * Threads: any.
  */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file nixlrun/type.h
- * Types of values: of words and of reductions.
+ * Types of values, for words and for reductions.
  */
 #ifndef NIXLRUN_TYPE_H
 #define NIXLRUN_TYPE_H
 
 /**
- * Types of values. Words, which nixl_atomic() changes, are of the first six, and their alignment is
- * their size; reductions take all.
+ * Types of values. Words, which nixl_atomic() changes, have one of the first six types and are
+ * aligned to their size; reductions take all types.
  */
 enum nixl_type {
     NIXL_INT32 = 0,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file nixlrun/xfer.h
- * Prepared transfers: many pieces at once, again and again.
+ * Prepared transfers: many pieces at once, started repeatedly.
  */
 #ifndef NIXLRUN_XFER_H
 #define NIXLRUN_XFER_H
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-struct nixl_xfer; /**< a prepared transfer: which bytes of both sides belong together */
+struct nixl_xfer; /**< a prepared transfer: which bytes of one side go with which of the other */
 
 enum nixl_xfer_op {
     NIXL_XFER_PUT = 0, /**< from local memory into a rank's parts of regions */
@@ -22,20 +22,20 @@ enum nixl_xfer_op {
 };
 
 /**
- * Blocks of one size: a part of what one side of a prepared transfer consists of.
+ * Blocks of one size: one entry of a side of a prepared transfer.
  *
- * Block i begins at `offset` + n * `stride`, where n is index[i], or i where there is no index.
- * So one entry is a piece (`nblocks` 1), strided (no index), a list of blocks by number (stride:
- * the bytes from one number to the next), or a list of places anywhere (stride 1: the index tells
- * bytes). The index is the caller's and is not copied; it may change between starts.
+ * Block i begins at `offset` + n * `stride`, where n is index[i], or i if there is no index. So one
+ * entry is a piece (`nblocks` 1), strided blocks (no index), a list of blocks by number (stride:
+ * the bytes from one number to the next), or a list of arbitrary places (stride 1: the index holds
+ * bytes). The index belongs to the caller and is not copied; it may change between starts.
  */
 struct nixl_blocks {
     size_t struct_nbytes;
-    struct nixl_region *region; /**< remote: the rank's part of it; local: the own part, or NULL */
-    void *addr;                 /**< local memory, where `region` is NULL; else NULL */
+    struct nixl_region *region; /**< remote: the rank's part of it; local: this rank's, or NULL */
+    void *addr;                 /**< local memory, if `region` is NULL; else NULL */
     uint64_t offset;            /**< from the start of the part, or from `addr` */
     uint64_t block_nbytes;      /**< > 0 */
-    uint64_t stride;            /**< any value; no matter for a single block without index */
+    uint64_t stride;            /**< any value; ignored for a single block without index */
     uint64_t nblocks;
     const uint64_t *index; /**< NULL, or nblocks numbers in any order */
 };
@@ -47,20 +47,21 @@ struct nixl_blocks {
 /**
  * Prepare a transfer of many pieces between local memory and one rank's parts of regions.
  *
- * Both sides are lists of blocks, several regions on either side; they may be cut differently, as
- * long as the bytes agree in number: the first byte of one belongs to the first of the other, and
- * so on. Asks the rank for parts that are not known yet, checks every range, copies the entries
- * (not the indices) and moves nothing. Costs no memory and next to no time per block.
+ * Both sides are lists of blocks, and either may span several regions. They may be divided
+ * differently, as long as their total sizes agree: the first byte of one side corresponds to the
+ * first of the other, and so on. Queries the rank for parts that are not known yet, checks every
+ * range, copies the entries (not the indices) and moves nothing. Takes no memory and next to no
+ * time per block.
  *
  * @param op       what the starts will do
- * @param rank     the other side, may be the caller
+ * @param rank     the other side; may be the caller
  * @param local    array of nlocal entries, each made with NIXL_BLOCKS_INIT
  * @param remote   array of nremote entries; their regions stay open as long as the transfer is used
- * @param xfer_p   to be given back with nixl_xfer_free()
+ * @param xfer_p   the transfer, to be freed with nixl_xfer_free()
  * @return NIXL_OK
  * @return NIXL_ERR_INVALID_ARG  a bad operation, rank, entry or handle; a side without entries;
- *                               sides of different size (the detail names which and why)
- * @return NIXL_ERR_RANGE        a block is outside of its part, or of the own one
+ *                               sides of different size (the detail says which one and why)
+ * @return NIXL_ERR_RANGE        a block lies outside its part, on either side
  * and as nixl_put(). Threads: any.
  */
 NIXL_API int nixl_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_blocks *local,
@@ -71,9 +72,9 @@ NIXL_API int nixl_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_
 enum nixl_xfer_side { NIXL_XFER_LOCAL = 0, NIXL_XFER_REMOTE = 1 };
 
 /**
- * Give an entry another index, or another number of blocks, for the next starts. Not needed where
- * only the numbers in the index change. Checked by the next start, so that both sides can be set
- * one after the other.
+ * Give an entry another index, or another number of blocks, for the next starts. Not needed if only
+ * the numbers in the index change. The next start checks it, so that both sides can be set one
+ * after the other.
  * @param entry    0 .. number of entries of that side - 1
  * @param nblocks  blocks of that entry from now on
  * @param index    as in struct nixl_blocks
@@ -84,39 +85,39 @@ NIXL_API int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side sid
                                  uint64_t nblocks, const uint64_t *index) NIXL_MUST_CHECK;
 
 /**
- * Start a prepared transfer; again as often as wanted, one start at a time for each transfer.
+ * Start a prepared transfer: any number of times, one start at a time for each transfer.
  *
- * Reads the indices as they are now, checks every range, then moves. Indices and local memory stay
- * as they are until it is complete. Pieces that lie side by side on both sides move as one. Pieces
- * land in any order; where destinations overlap, it is unknown which piece stays. Returns soon: on
- * one host up to 256 KiB are copied within the call; of more, or of more than some hundred pieces,
- * the first 128 KiB, and the rest beside the caller as with nixl_put_nb().
+ * Reads the indices as they are now, checks every range, then moves. Indices and local memory must
+ * not change until it is complete. Pieces that are adjacent on both sides move as one. Pieces land
+ * in any order; if destinations overlap, it is unspecified which piece remains. Returns soon: on
+ * one host up to 256 KiB are copied within the call; of larger transfers, or of more than some
+ * hundred pieces, the first 128 KiB, and the rest in the background as with nixl_put_nb().
  *
  * @param req_p  NULL: the transfer keeps the request, for nixl_xfer_wait() and nixl_xfer_cancel().
  *               Else the request, written only with NIXL_INPROGRESS, for nixl_req_wait(),
  *               nixl_req_wait_any(), nixl_req_test() and nixl_req_cancel()
  * @return NIXL_OK               complete
  * @return NIXL_INPROGRESS       started
- * @return NIXL_ERR_IN_USE       the last start has not been waited for
+ * @return NIXL_ERR_IN_USE       the last start was not waited for
  * @return NIXL_ERR_INVALID_ARG  a bad handle; sides of different size after nixl_xfer_set_index()
- * @return NIXL_ERR_RANGE        an index leads outside of a part; nothing moved
- * and as nixl_put(), where some pieces may have moved; what is known at once makes no request, the
- * rest ends it. A stale part is found again by nixl_region_query(); the transfer needs not be
- * prepared anew. Threads: any.
+ * @return NIXL_ERR_RANGE        an index points outside a part; nothing moved
+ * and as nixl_put(), in which case some pieces may have moved; a failure known at once makes no
+ * request, any other ends the request. After NIXL_ERR_STALE, nixl_region_query() finds the new
+ * part; the transfer need not be prepared again. Threads: any.
  */
 NIXL_API int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
- * nixl_xfer_start(), and a notification to the rank behind the last byte: after a put all of it is
- * visible, after a get all of it was read. None is sent where the transfer fails or is canceled.
+ * nixl_xfer_start(), and a notification to the rank after the last byte: of a put all is then
+ * visible, of a get all was read. None is sent if the transfer fails or is canceled.
  * @param msg  copied; as nixl_notify()
  */
 NIXL_API int nixl_xfer_start_notify(struct nixl_xfer *xfer, uint64_t tag, const void *msg,
                                     size_t msg_nbytes, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
 /**
- * Wait for the last start that gave no request; as nixl_req_wait(). NIXL_OK where none is in
- * flight; NIXL_ERR_INVALID_ARG where its request is the caller's.
+ * Wait for the last start that gave no request; as nixl_req_wait(). NIXL_OK if none is in flight;
+ * NIXL_ERR_INVALID_ARG if the caller has its request.
  */
 NIXL_API int nixl_xfer_wait(struct nixl_xfer *xfer, int64_t timeout_ns) NIXL_MUST_CHECK;
 
@@ -128,13 +129,13 @@ NIXL_API int nixl_xfer_cancel(struct nixl_xfer *xfer, int64_t timeout_ns,
 struct nixl_xfer_info {
     size_t struct_nbytes;
     uint64_t nbytes;           /**< of one start */
-    uint64_t nblocks;          /**< of the side that has more of them */
-    uint64_t memory_nbytes;    /**< that the library keeps for it; the indices are the caller's */
+    uint64_t nblocks;          /**< of the side that has more blocks */
+    uint64_t memory_nbytes;    /**< that the library uses for it, without the caller's indices */
     uint64_t estimated_ns;     /**< what the next start is expected to take; 0: not known */
-    uint64_t nstarts;          /**< complete ones; the rest is about the last of them */
-    uint64_t npieces;          /**< that were moved, after merging */
+    uint64_t nstarts;          /**< complete starts; the fields below are about the last one */
+    uint64_t npieces;          /**< moved, after merging */
     uint64_t took_ns;          /**< from the call to the last byte */
-    uint64_t had_estimated_ns; /**< what had been expected before it */
+    uint64_t had_estimated_ns; /**< what was expected before it */
 };
 #define NIXL_XFER_INFO_INIT                                                                        \
     {                                                                                              \
@@ -142,18 +143,18 @@ struct nixl_xfer_info {
     }
 
 /**
- * Ask about a prepared transfer: before a start, what it is expected to take; after it, what it
- * took. The first estimate comes from what is known of the route (nixl_route_query_part()), later
- * ones are corrected by what the earlier starts took.
+ * Query a prepared transfer: before a start, the time it is expected to take; after it, the time it
+ * took. The first estimate comes from the expected rates of the route (nixl_route_query_part()),
+ * later ones are corrected by the times of earlier starts.
  * @return NIXL_OK, NIXL_ERR_INVALID_ARG. Threads: any.
  */
 NIXL_API int nixl_xfer_query(const struct nixl_xfer *xfer,
                              struct nixl_xfer_info *info_p) NIXL_MUST_CHECK;
 
 /**
- * Give a prepared transfer back. @return NIXL_OK; NIXL_ERR_IN_USE: a start is in flight;
- * NIXL_ERR_INVALID_ARG. The last nixl_finalize() gives all of them back. Threads: any, but no other
- * call may use the handle.
+ * Free a prepared transfer. @return NIXL_OK; NIXL_ERR_IN_USE: a start is in flight;
+ * NIXL_ERR_INVALID_ARG. The last nixl_finalize() frees all of them. Threads: any, but no other call
+ * may use the handle.
  */
 NIXL_API int nixl_xfer_free(struct nixl_xfer *xfer);
 
