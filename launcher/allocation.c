@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the variables of an allocation. Slurm tells how many hosts it has, and how many tasks if
- * the user said so; Flux tells neither.
+ * Reads the variables of an allocation. Slurm gives the number of hosts, and the number of tasks if
+ * the user set it; Flux gives neither.
  */
 #include "launcher/allocation.h"
 #include "launcher/options.h"
@@ -19,7 +19,7 @@ enum launch_engine allocation_engine(void)
                                           : ENGINE_AUTO;
 }
 
-/* A number that Slurm tells, 0 if it does not. */
+/* A number from a variable of Slurm; 0 if it is not set. */
 static int slurm_number(const char *name)
 {
     const char *text = getenv(name);

@@ -51,7 +51,7 @@ static const char *absolute_directory(const char *dir)
     return absolute;
 }
 
-/* Which variables of world.h the user has set for an app: "RANK,MASTER_PORT", to be freed. */
+/* The variables of world.h that the user has set for an app: "RANK,MASTER_PORT", to be freed. */
 static char *kept_names(const struct launch_app *app)
 {
     char *names = x_strdup("");
@@ -93,7 +93,7 @@ void command_add_program(struct engine_command *command, const struct engine_tas
 {
     command_add(command, "%s", task->rank_program);
     if (task->job->on_failure == ON_FAILURE_CONTINUE) {
-        command_add(command, RANK_BEAT_WORD); /* engines do not tell that a host is lost */
+        command_add(command, RANK_BEAT_WORD); /* engines do not report a lost host */
         if (task->major < task->engine->counts_since) {
             command_add(command, RANK_CALM_WORD);
         }
@@ -112,7 +112,7 @@ void command_add_program(struct engine_command *command, const struct engine_tas
     }
 }
 
-/* Ranks leave PMIx before one dies where the engine would end or freeze the job for it. */
+/* Must ranks leave PMIx early, since the engine would end or freeze the job when one dies? */
 static bool leaves_pmix(const struct engine_task *task)
 {
     int since = task->engine->pmix_since;
@@ -121,8 +121,8 @@ static bool leaves_pmix(const struct engine_task *task)
 }
 
 /*
- * Our NIXLRUN_ variables, for engines that pass on only what is named. A list to be freed. The name
- * of this host is for no other one.
+ * Our NIXLRUN_ variables, for engines that pass on only named ones. A list to be freed. The name of
+ * this host is left out: it must not reach another host.
  */
 static struct envlist our_variables(const struct engine_task *task)
 {
@@ -156,7 +156,7 @@ void command_set_variables(struct engine_command *command, const struct engine_t
     }
 }
 
-/* Search paths of programs and libraries: a bare name forwards the engine's own value. */
+/* Search paths of programs and libraries: a name without a value forwards the engine's own. */
 static void add_search_paths(struct engine_command *command, const struct envlist *given)
 {
     static const char *const names[] = {"PATH", "LD_LIBRARY_PATH"};
@@ -171,7 +171,7 @@ static void add_search_paths(struct engine_command *command, const struct envlis
 
 bool command_is_by_rank(const struct launch_job *job)
 {
-    static int answer = -1; /* of the one job: names may have to be looked up */
+    static int answer = -1; /* cached: there is one job, and names may need a name server */
 
     if (answer < 0) {
         answer = hosts_have_here_late(job);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The children of a subreaper, and what falls to it when they end. No memory is taken, so that it
- * works in any state.
+ * The children of a subreaper, and the orphans that it adopts when they end. Allocates no memory,
+ * so that it works in any state.
  */
 #include "config.h"
 
@@ -39,7 +39,7 @@ static void read_proc(const char *name, const char *file, char *text, size_t roo
     text[n > 0 ? n : 0] = '\0';
 }
 
-/* The parent of the process in /proc/NAME, and the kernel's flags of it; 0: there is no process. */
+/* The parent of the process in /proc/NAME, and the process's kernel flags; 0: no such process. */
 static pid_t parent_of(const char *name, unsigned *flags_p)
 {
     char line[512];
@@ -47,7 +47,7 @@ static pid_t parent_of(const char *name, unsigned *flags_p)
     int ppid = 0;
 
     read_proc(name, "stat", line, sizeof(line));
-    after = strrchr(line, ')'); /* a program may have any name, also one with a ')' */
+    after = strrchr(line, ')'); /* a program's name may contain a ')' */
     if (after == NULL || sscanf(after, ") %*c %d %*d %*d %*d %*d %u", &ppid, flags_p) != 2) {
         return 0;
     }
@@ -55,7 +55,7 @@ static pid_t parent_of(const char *name, unsigned *flags_p)
 }
 
 /*
- * A thread that ends first, or a signal that kills, leaves SIGKILL pending for the main thread,
+ * If another thread ends the process, or a signal kills it, SIGKILL is pending for the main thread,
  * which on a busy machine ends some milliseconds later.
  */
 static bool descendants_is_killed(const char *name)
@@ -107,7 +107,7 @@ static bool reap_all(void)
     return pid == 0 || errno != ECHILD;
 }
 
-/* SIGCHLD may be blocked here or not, so nothing wakes us. */
+/* Polls: SIGCHLD may or may not be blocked here, so nothing is sure to wake us. */
 void descendants_await(int64_t timeout_ns)
 {
     int64_t deadline = nxr_deadline(timeout_ns);
@@ -121,6 +121,6 @@ void descendants_kill(void)
 {
     while (reap_all()) {
         descendants_signal(SIGKILL);
-        waitpid(-1, NULL, 0); /* its children are ours now: look again */
+        waitpid(-1, NULL, 0); /* its children are ours now: scan again */
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a process ended: as an exit code and in words. */
+/* How a process ended, as an exit code and as text. */
 #ifndef NIXLRUN_LAUNCHER_ENDING_H
 #define NIXLRUN_LAUNCHER_ENDING_H
 
@@ -11,15 +11,15 @@
 
 enum { ENDING_NBYTES = 128 };
 
-/* Its code, or 128 + the signal that killed it. */
+/* The exit code, or 128 + the signal that killed the process. */
 static inline int ending_code(int wait_status)
 {
     return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
 /*
- * Ranks notice the death of another within microseconds, and may fail because of it, by a code,
- * abort() or a broken pipe. Did this one die of anything else?
+ * Ranks notice the death of another within microseconds, and may fail because of it: with an exit
+ * code, by abort() or by a broken pipe. Did this rank die for any other reason?
  */
 static inline bool ending_is_cause(int wait_status)
 {
@@ -39,7 +39,7 @@ static inline const char *ending_text(int wait_status, char text[ENDING_NBYTES])
     return text;
 }
 
-/* Why a rank that exited with 0 has failed. */
+/* Why a rank that exited with 0 counts as failed. */
 #define ENDING_NOT_LEFT "exited with code 0 but without nixl_finalize"
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flux: 'flux run' inside an instance. Written by its documentation (flux-run(1) and
- * flux-shell-options(7) of 0.48 and newer) and not run; its PMIx plugin has put, fence and get
- * only, so with --on-failure continue ranks leave PMIx early. What ends 'flux run' does not end its
- * job, which only a cancel does: two SIGINT within two seconds.
+ * Flux: 'flux run' inside an instance. Written from its documentation (flux-run(1) and
+ * flux-shell-options(7) of 0.48 and newer), never run. Its PMIx plugin has only put, fence and get,
+ * so with --on-failure continue ranks leave PMIx early. Ending 'flux run' does not end its job;
+ * only a cancel does: two SIGINT within two seconds.
  */
 #include "config.h"
 
@@ -35,7 +35,7 @@ static void engine_flux_add_hosts(const struct launch_job *job, struct engine_co
     if (n_used > 0) {
         command_add(command, "--nodes=%d", n_used);
     }
-    /* A task by itself asks for a core of its own; so many on a node take the node. */
+    /* --ntasks requests a core for each task, --tasks-per-node requests whole nodes. */
     if (job->is_oversubscribe_given && n_used > 0) {
         command_add(command, "--tasks-per-node=%d", job->np / n_used);
     } else {
@@ -63,7 +63,7 @@ static void flux_build(const struct engine_task *task, struct engine_command *co
     command_add(command, "-o");
     command_add(command, "cpu-affinity=%s", job->bind == BIND_CORE ? "per-task" : "off");
     command_add(command, "--label-io");
-    if (job->stdin_mode != STDIN_ALL) { /* its default, for which it has no word */
+    if (job->stdin_mode != STDIN_ALL) { /* its default, for which it has no name */
         command_add(command, "--input=%s",
                     job->stdin_mode == STDIN_NONE ? "/dev/null" : command_stdin(job));
     }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Open MPI's mpirun. 4.1 has a runtime of its own (ORTE); since 5 it is PRRTE with another name, so
- * engine_prrte.c writes that command. 4.1 reaches hosts by ssh and passes on no variable but those
- * named by -x. With its --enable-recovery the survivors of a death are never told of it and later
- * fences hang, so with --on-failure continue ranks leave PMIx early; nor does mpirun end then. And
- * it counts a rank of another host that fails before its daemon has told of the start up to three
- * times, and kills the job when the sum is that of all ranks: so it gets to see no failure.
+ * engine_prrte.c writes that command. 4.1 reaches hosts by ssh and passes on only the variables
+ * named by -x. With its --enable-recovery the survivors of a death never hear of it and later
+ * fences hang, so with --on-failure continue ranks leave PMIx early; mpirun does not end then,
+ * either. If a rank of another host fails before its daemon has reported the start, mpirun counts
+ * it up to three times, and kills the job when the count reaches the number of ranks; so failures
+ * are hidden from it.
  */
 #include "config.h"
 
@@ -37,7 +38,7 @@ static void openmpi_build(const struct engine_task *task, struct engine_command 
     }
     if (job->on_failure == ON_FAILURE_CONTINUE) {
         command_add(command, "--enable-recovery");
-        command_add(command, "--mca"); /* it is asked when --kill-grace is over, or no rank left */
+        command_add(command, "--mca"); /* we end it after --kill-grace, or when no rank is left */
         command_add(command, "odls_base_sigkill_timeout");
         command_add(command, "0");
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PRRTE's prterun, also as the mpirun of Open MPI 5. It always gets --bind-to: version 2 crashes
- * without. Since 3 a job can go on after a death and tells the survivors; it then ends with 0,
- * which nixlrun does not believe (foreign.c).
+ * without it. Since version 3 a job can continue after a death, and the survivors are notified;
+ * prterun then exits with 0, which nixlrun ignores (foreign.c).
  */
 #include "config.h"
 
@@ -51,13 +51,13 @@ static enum engine_tags prrte_tags(const struct engine_task *task)
     return TAGS_BRACKET_BLANK;
 }
 
-/* Tried with 5; some versions before pass on another signal than they got. */
+/* Tested with 5; some earlier versions pass on a different signal than they got. */
 static bool prrte_passes_end_signal(const struct engine_task *task)
 {
     return task->major >= 5;
 }
 
-/* The rank whose number stands behind the words, or -1. */
+/* The rank whose number follows the words, or -1. */
 static int rank_behind(const struct launch_job *job, const char *words, const char *line,
                        size_t nbytes)
 {
@@ -79,9 +79,9 @@ static int rank_behind(const struct launch_job *job, const char *words, const ch
 
 /*
  * "prterun noticed that process rank 2 with PID 17 on node b exited on signal 9 (Killed).", which
- * goes over several lines where PRRTE writes it. It kills all others before it says so: of a
- * nixlrun-rank that was killed first, nothing else tells. So it is where it cannot execute
- * nixlrun-rank on a host, "while attempting to start process rank 1.".
+ * PRRTE itself writes over several lines. It kills all others before it writes this, and nothing
+ * else reports a nixlrun-rank that was killed first. The same goes for a host on which it cannot
+ * execute nixlrun-rank: "while attempting to start process rank 1.".
  */
 void prrte_tell_ended(const struct launch_job *job, const char *line, size_t nbytes,
                       engine_ended_fn *ended_fn)

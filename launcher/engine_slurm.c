@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slurm's srun, inside an allocation or making one. Variables go through its own environment, as
- * --export splits values at commas. Its PMIx plugin kills the step when a rank dies that shares a
- * node with others and still uses PMIx, so with --on-failure continue ranks leave PMIx early. A
- * list of hosts alone would be sorted and filled evenly: so the host of every rank is written out.
+ * Slurm's srun, inside an allocation or making one. Variables are passed in its own environment,
+ * since --export splits values at commas. Its PMIx plugin kills the step when a rank dies that
+ * shares a node with others and still uses PMIx, so with --on-failure continue ranks leave PMIx
+ * early. Slurm would sort a plain list of hosts and fill them evenly, so the host of every rank is
+ * written out.
  */
 #include "config.h"
 
@@ -68,7 +69,9 @@ static void slurm_build(const struct engine_task *task, struct engine_command *c
     command_add(command, "--input=%s", command_stdin(job));
     command_add(command, "--cpu-bind=%s%s", job->report_bindings ? "verbose," : "",
                 binds[job->bind]);
-    /* In an allocation this takes no core away; in a new one it would ask for a single core. */
+    /*
+     * In an allocation this leaves all cores usable; in a new one it would request a single core.
+     */
     if (job->is_oversubscribe_given || (job->oversubscribe && getenv("SLURM_JOB_ID") != NULL)) {
         command_add(command, "--overcommit");
     }
@@ -78,7 +81,7 @@ static void slurm_build(const struct engine_task *task, struct engine_command *c
     command_add_program(command, task, &job->apps[0]);
 }
 
-/* srun takes signals that end a job for itself and kills the ranks at once; scancel asks them. */
+/* On a signal that ends a job srun kills the ranks at once; scancel passes it on to them. */
 static void slurm_build_signal(struct engine_command *command, int signal, const char *step)
 {
     command_add(command, "scancel");
@@ -93,9 +96,9 @@ static enum engine_tags slurm_tags(const struct engine_task *task)
 }
 
 /*
- * Where the cluster has no plugin that binds, srun says so of each --cpu-bind, also in its variable
- * SLURM_CPU_BIND, even of "none". We give that always, as the site may bind by default; to know
- * beforehand would cost a question to the controller for each job.
+ * If the cluster has no plugin that binds, srun complains about each --cpu-bind, also in its
+ * variable SLURM_CPU_BIND, even about "none". We always pass one, as the site may bind by default;
+ * checking beforehand would cost a query to the controller for each job.
  */
 static bool slurm_is_needless(const struct launch_job *job, const char *line, size_t nbytes)
 {
@@ -125,9 +128,9 @@ static const char *tell_range(const struct launch_job *job, const char *at, int 
 }
 
 /*
- * "srun: error: h1: task 3: Killed", "... tasks 0,2-3: Exited with exit code 127": of a
- * nixlrun-rank that was killed or could not run, and so has told nothing. The other tasks are left
- * running.
+ * "srun: error: h1: task 3: Killed", "... tasks 0,2-3: Exited with exit code 127": about a
+ * nixlrun-rank that was killed or could not run, and so has reported nothing. The other tasks are
+ * left running.
  */
 static void slurm_tell_ended(const struct launch_job *job, const char *line, size_t nbytes,
                              engine_ended_fn *ended_fn)

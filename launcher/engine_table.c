@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engines of the site, and the choice of one. Whatever an engine cannot hold is found here,
- * before anything is started, so that no user learns it from a job that hangs. The facts behind the
- * table were measured; see ENGINES in nixlrun(1).
+ * The engines of the site, and the choice of one. Whatever an engine does not support is found
+ * here, before anything is started, so that no user learns it from a job that hangs. The facts
+ * behind the table were measured; see ENGINES in nixlrun(1).
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@ static const char bind_words[] = "none core numa socket";
 
 enum { WORD_NBYTES = ENGINE_NAME_NBYTES, LACK_NBYTES = 512 };
 
-/* The word number `index` of a list. */
+/* Word number `index` of a list. */
 static const char *nth_word(const char *list, int index, char word[WORD_NBYTES])
 {
     for (; index > 0; index--) {
@@ -60,7 +60,7 @@ static int count_names(const struct engine *engine)
     return n_names;
 }
 
-/* What a program of the engine's name answers, which is not what it should. */
+/* Describe the unexpected answer of a program that has the engine's name. */
 static void tell_answer(const struct engine *engine, const char *name, const char *answer,
                         char *text, size_t text_nbytes)
 {
@@ -84,8 +84,8 @@ static void tell_answer(const struct engine *engine, const char *name, const cha
 }
 
 /*
- * Why find_engine() finds none: it is not there, or what has its name is something else, or does
- * not work. Returns false if it is not there.
+ * Why find_engine() finds none: the program is not there, is something else, or does not work.
+ * Returns false if it is not there.
  */
 static bool tell_lack(const struct engine *engine, char *text, size_t text_nbytes)
 {
@@ -104,7 +104,7 @@ static bool tell_lack(const struct engine *engine, char *text, size_t text_nbyte
     return false;
 }
 
-/* Find the engine's program in PATH. Returns false if none of its names is it. */
+/* Find the engine's program in PATH. Returns false if no program of its names is the engine. */
 static bool find_engine(const struct engine *engine, struct engine_task *task)
 {
     char name[WORD_NBYTES];
@@ -185,7 +185,7 @@ static int choose_named(const struct launch_job *job, struct engine_task *task, 
 
 /* ---- what the job wants ---------------------------------------------------------------------- */
 
-/* Ranks of this host only: may the job be so? */
+/* May the job run with ranks on this host only? */
 static int check_local(const struct launch_job *job, char *why, size_t why_nbytes)
 {
     char here[HOST_NAME_MAX + 1] = "";
@@ -217,7 +217,7 @@ static bool is_uneven(const struct launch_job *job)
     return false;
 }
 
-/* Write why this engine cannot do it: "OPTION: ENGINE VERSION cannot ...; ADVICE". Returns -1. */
+/* Write why this engine refuses: "OPTION: ENGINE VERSION cannot ...; ADVICE". Returns -1. */
 static int engine_refuse(const struct engine_task *task, const char *what, const char *advice,
                          char *why, size_t why_nbytes)
 {
@@ -226,7 +226,7 @@ static int engine_refuse(const struct engine_task *task, const char *what, const
     return -1;
 }
 
-/* One of the words of --map-by or --bind-to. */
+/* Check a word of --map-by or --bind-to. */
 static int check_word(const struct engine_task *task, const char *option, const char *word,
                       const char *allowed, char *why, size_t why_nbytes)
 {
@@ -240,7 +240,7 @@ static int check_word(const struct engine_task *task, const char *option, const 
     return engine_refuse(task, what, advice, why, why_nbytes);
 }
 
-/* What an engine cannot do, and what to do instead; `what` is NULL where there is nothing. */
+/* What an engine cannot do, and what to do instead; `what` is NULL if it lacks nothing. */
 struct engine_lack {
     const char *what;
     const char *advice;
@@ -298,7 +298,7 @@ static struct engine_lack lack_of_placement(const struct engine_task *task)
     return (struct engine_lack){NULL, NULL};
 }
 
-/* What one engine cannot hold, in words. */
+/* Check what the engine does not support; `why` gets it as text. */
 static int check_foreign(const struct engine_task *task, char *why, size_t why_nbytes)
 {
     const struct engine *engine = task->engine;

@@ -13,8 +13,9 @@ static int is_name_byte(char c)
 }
 
 /*
- * Take the quotes off a value that has one pair around it, else the blanks behind it. The value is
- * changed. Returns where it starts, or NULL: a quote is open or something follows the closing one.
+ * Remove the quotes around a value, or, if it is not quoted, its trailing blanks. Changes the value
+ * in place. Returns where it starts, or NULL if a quote is open or something follows the closing
+ * one.
  */
 static char *unquote(char *value)
 {
@@ -33,7 +34,7 @@ static char *unquote(char *value)
     return value + 1;
 }
 
-/* Take over one line. Returns NULL, or what is wrong with it. */
+/* Parse one line. Returns NULL, or what is wrong with it. */
 static const char *envfile_parse_line(char *line, void *arg)
 {
     struct envlist *list = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Environments of ranks: what they inherit, what is taken out, what is set over it. */
+/* Environments of ranks: what they inherit, what is removed, what is overridden. */
 #include "config.h"
 
 #include "launcher/environ.h"

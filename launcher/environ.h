@@ -4,16 +4,16 @@
 #define NIXLRUN_LAUNCHER_ENVIRON_H
 
 /*
- * Take out of our own environment what an outer launcher told us about our own rank, so that
- * neither our PMIx server nor our ranks take it for theirs. The user's settings (PMIX_MCA_*,
- * OMPI_MCA_*) stay.
+ * Remove from our own environment what an outer launcher set about our own rank, so that neither
+ * our PMIx server nor our ranks take it for theirs. The user's settings (PMIX_MCA_*, OMPI_MCA_*)
+ * stay.
  */
 void environ_leave_outer_job(void);
 
-/* Say to Open MPI 4 that it was launched directly; a real jsrun or LSF says so itself. */
+/* Tell Open MPI 4 that it was launched directly; a real jsrun or LSF does so itself. */
 void environ_add_mpi_hints(void);
 
-/* A copy of our environment with `extra` (NULL or a vector) over it. */
+/* A copy of our environment, overridden by `extra` (NULL or a vector). */
 char **environ_copy(char *const *extra);
 
 /* Set NAME=VALUE. */

@@ -19,10 +19,10 @@ void envlist_set(struct envlist *list, const char *assignment);
 /* Is there a variable of this name? */
 bool envlist_has(const struct envlist *list, const char *name);
 
-/* Take over a variable of this process. Returns 0, or -1 if it has no variable of this name. */
+/* Add a variable of this process. Returns 0, or -1 if it has no variable of this name. */
 int envlist_pass(struct envlist *list, const char *name);
 
-/* Take over all variables of this process whose names start with `prefix`; there may be none. */
+/* Add all variables of this process whose names start with `prefix`; there may be none. */
 void envlist_pass_prefix(struct envlist *list, const char *prefix);
 
 void envlist_free(struct envlist *list);

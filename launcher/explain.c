@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun --explain. Ranks that share memory are a host, whatever its name (where shared memory is
- * left out, those of one name); the lowest of them is its leader. It and the second start the
- * drivers of GPUs. Rank 0 asks every leader how it reaches the others, and prints what comes back.
- * All goes by notifications, so that it works under every engine; of ranks that have no way to rank
- * 0 it tells what it sees itself.
+ * nixlrun --explain. Ranks that share memory count as one host, whatever its name (without shared
+ * memory, ranks with the same host name); the lowest of them is its leader. The leader and the
+ * second rank start the drivers of GPUs. Rank 0 asks every leader how it reaches the others, and
+ * prints the answers. All messages are notifications, so that it works under every engine; for
+ * ranks that cannot reach rank 0, it reports what it sees itself.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@
 #define ANSWER_NS  (60 * SECOND_NS)  /* for a rank that is asked, and starts drivers of GPUs */
 #define GOODBYE_NS (240 * SECOND_NS) /* for rank 0, which waits for all */
 
-/* What a rank shall tell of: another, and its parts. */
+/* What a rank has to report on: another rank, and its parts. */
 struct target {
     int32_t rank;
     uint32_t parts;
@@ -29,7 +29,7 @@ struct target {
 
 enum { MAX_TARGETS = NIXL_NOTE_MAX / (int)sizeof(struct target) };
 
-/* What a rank tells of itself. */
+/* What a rank reports about itself. */
 struct hello {
     int32_t leader;
     struct explain_memory memory;
@@ -37,7 +37,7 @@ struct hello {
 
 enum tag {
     TAG_HELLO = 1, /* to rank 0: struct hello */
-    TAG_PLAN,      /* from rank 0: tell how these are reached, an array of struct target */
+    TAG_PLAN,      /* from rank 0: report how these are reached, an array of struct target */
     TAG_ROW,       /* to rank 0: a row, its first cell the rank that is reached */
     TAG_DONE,      /* to rank 0: there are no more */
     TAG_END,       /* from rank 0: leave */
@@ -96,10 +96,10 @@ static struct table explain_tables[EXPLAIN_N_TABLES] = {
 struct member {
     int leader;
     bool is_reached;  /* by rank 0 */
-    bool is_answered; /* it told its leader; later: it has no more rows */
+    bool is_answered; /* it has named its leader; later: it has no more rows */
     char *label;      /* of its host; of leaders only */
     struct explain_memory memory;
-    enum explain_part last_listed; /* GPU memory that stands in a line */
+    enum explain_part last_listed; /* GPU memory that is already listed in a line */
 };
 static struct member *members;
 
@@ -110,7 +110,7 @@ static int explain_fail(const char *what)
     return LAUNCH_EXIT_FAILED;
 }
 
-/* ---- what a leader tells --------------------------------------------------------------------- */
+/* ---- what a leader reports ------------------------------------------------------------------- */
 
 /* The host of a rank, by its leader. */
 static const char *label_of(int rank)
@@ -118,7 +118,7 @@ static const char *label_of(int rank)
     return members[members[rank].leader].label;
 }
 
-/* Rank 0: take a row "TABLE\tTO\tCELLS" of a rank; ranks become names of hosts. */
+/* Rank 0: take a row "TABLE\tTO\tCELLS" of a rank; replace ranks by names of hosts. */
 static void take_row(int from, char *row)
 {
     char line[NIXL_NOTE_MAX + 512];
@@ -161,14 +161,14 @@ static bool has_host_of(int rank, int other)
     return host != NULL && name != NULL && strcmp(host, name) == 0;
 }
 
-/* Is a rank on this host? Shared memory proves it; without any, the name must do. */
+/* Is a rank on this host? Shared memory proves it; without any, the host name decides. */
 static bool explain_is_here(int rank)
 {
     return nixl_scope(rank) == NIXL_SCOPE_LOCAL ||
            (!has_shared_memory() && has_host_of(rank, nixl_rank()));
 }
 
-/* The lowest rank of this host; *is_speaker_p: is this the lowest or the second? */
+/* The lowest rank of this host; *is_speaker_p: is the caller the lowest or the second? */
 static int explain_find_leader(bool *is_speaker_p)
 {
     int leader = nixl_rank(), n_lower = 0;
@@ -183,7 +183,7 @@ static int explain_find_leader(bool *is_speaker_p)
     return leader;
 }
 
-/* A rank but 0: do what rank 0 says. */
+/* All ranks but 0: do what rank 0 says. */
 static int follow(const struct hello *hello)
 {
     struct nixl_note note;
@@ -226,7 +226,7 @@ static void explain_take_hello(int rank, const unsigned char *payload)
     members[rank].memory = hello.memory;
 }
 
-/* Take answers until all reached ranks have given theirs, or, if not NIXL_ALL_RANKS, that one. */
+/* Take answers until all reached ranks (NIXL_ALL_RANKS), or the one given, have answered. */
 static void explain_collect(int from)
 {
     int n_open = 0;
@@ -300,7 +300,7 @@ static void ranks_of(int leader, char *text, size_t text_nbytes)
     }
 }
 
-/* Name the hosts: by their leader's rank as well where two have one name. */
+/* Name the hosts; add the leader's rank if two hosts have the same name. */
 static void name_hosts(void)
 {
     char ranks[1024], label[320];
@@ -324,7 +324,7 @@ static void name_hosts(void)
     }
 }
 
-/* Is it a leader that has reported this kind and is in no line yet? */
+/* Is it a leader that has reported this kind and is not listed yet? */
 static bool is_to_be_listed(int rank, enum explain_part part)
 {
     const struct member *member = &members[rank];
@@ -332,7 +332,7 @@ static bool is_to_be_listed(int rank, enum explain_part part)
     return member->leader == rank && member->memory.parts != 0 && member->last_listed < part;
 }
 
-/* Which kinds of GPU memory leaders have. Hosts that lack one for one reason share a line. */
+/* List the GPU memory of leaders. Hosts that lack it for the same reason share a line. */
 static void list_gpu_memory(enum explain_part part)
 {
     char hosts[1024];
@@ -362,7 +362,7 @@ static void list_gpu_memory(enum explain_part part)
     }
 }
 
-/* What a leader shall tell of: a neighbour, or itself, and the other leaders. */
+/* What a leader has to report on: a neighbour, or itself, and the other leaders. */
 static size_t plan(int leader, struct target targets[MAX_TARGETS])
 {
     int near = leader;

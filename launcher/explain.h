@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nixlrun --explain, as its ranks do it. */
+/* nixlrun --explain: the part of its ranks. */
 #ifndef NIXLRUN_LAUNCHER_EXPLAIN_H
 #define NIXLRUN_LAUNCHER_EXPLAIN_H
 
 #include <stdbool.h>
 
 /*
- * Be a rank of a job that finds out how its hosts reach each other; rank 0 prints. Returns the exit
- * code.
+ * Run as a rank of a job that finds out how its hosts reach each other; rank 0 prints. Returns the
+ * exit code.
  */
 int explain(bool is_json);
 

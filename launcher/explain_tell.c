@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a rank of nixlrun --explain finds out: which kinds of memory its host has, and, for each of
- * them and each part of another rank, the route and why no other is taken. A transport that is
- * refused for one reason whatever the memory is told once.
+ * them and each part of another rank, the route and why no other is used. A transport that is
+ * refused for the same reason for all memory is reported once.
  */
 #include "config.h"
 
@@ -16,7 +16,7 @@ enum { PART_NBYTES = 4096, MAX_TRANSPORTS = 16, ROW_NBYTES = NIXL_NOTE_MAX };
 
 static const struct {
     const char *name;   /* as a target */
-    const char *source; /* NULL: as the source it is like another */
+    const char *source; /* as a source; NULL: the same as another one */
     enum nixl_mem_kind kind;
 } explain_line_kinds[N_PARTS] = {
     [PART_ALLOCATED] = {"host, allocated", "host", NIXL_MEM_HOST},
@@ -25,14 +25,13 @@ static const struct {
     [PART_VULKAN] = {"vulkan", "vulkan", NIXL_MEM_VULKAN},
 };
 
-static struct nixl_region *regions[N_PARTS]; /* of GPUs: one to ask peers by where there is none */
+static struct nixl_region *regions[N_PARTS]; /* of GPUs: without memory, a handle to query peers */
 static uint32_t own_parts;
 
 /* One rank's memory: the same sources and targets for all transports. */
 struct refusals {
     char name[MAX_TRANSPORTS][16];
-    char why[MAX_TRANSPORTS][N_PARTS][N_PARTS]
-            [256]; /* by source and target; "" where it is taken */
+    char why[MAX_TRANSPORTS][N_PARTS][N_PARTS][256]; /* by source and target; "" if it is used */
     bool is_asked[N_PARTS][N_PARTS];
 };
 static struct refusals refusals;
@@ -126,7 +125,7 @@ static void remember(unsigned index, int source, int target, const struct nixl_r
     }
 }
 
-/* Lines of devices as one text. There are blanks in a line, so that semicolons part them. */
+/* Lines of devices as one text, separated by semicolons, as the lines contain blanks. */
 static const char *explain_line_list_devices(char *lines, char text[ROW_NBYTES])
 {
     size_t used = 0;
@@ -245,7 +244,7 @@ static void tell_refusal(struct teller *teller, const char *source, const char *
     char row[ROW_NBYTES], text[256];
 
     if (why == NULL || why[0] == '\0') {
-        return; /* it is taken there */
+        return; /* it is used there */
     }
     snprintf(text, sizeof(text), "%s", why);
     snprintf(row, sizeof(row), "refused\t%d\t%s\t%s\t%s\t%s", teller->rank, source, target,
@@ -267,7 +266,7 @@ static void tell_target(struct teller *teller, int target)
     }
 }
 
-/* Host memory, if it is one to the transport. Returns the first target that is left to be told. */
+/* Report host memory in one row if the transport treats it as one. Returns the next target. */
 static int explain_line_tell_host(struct teller *teller)
 {
     const char *allocated = why_for_target(teller->index, PART_ALLOCATED);
@@ -288,7 +287,7 @@ static bool tell_refusals(int rank, uint32_t targets, bool (*tell)(char *row))
         const char *why = why_for_all(i, targets);
 
         if (refusals.name[i][0] == '\0') {
-            continue; /* there is none, or it is taken for everything */
+            continue; /* there is none, or it is used for everything */
         }
         teller.index = i;
         if (why != NULL) {

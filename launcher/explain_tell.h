@@ -6,22 +6,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a region can be of: host memory that the library has allocated, or the user's; a GPU's. */
+/* Kinds of memory of a region: host memory allocated by the library or the user; a GPU's. */
 enum explain_part { PART_ALLOCATED, PART_REGISTERED, PART_CUDA, PART_VULKAN, N_PARTS };
 #define PART_FIRST_GPU PART_CUDA
 
-/* The memory of a rank, as it tells rank 0. */
+/* The memory of a rank, as it reports it to rank 0. */
 struct explain_memory {
     uint32_t parts;           /* bits by enum explain_part: its regions */
-    char device[N_PARTS][48]; /* of a GPU's: which */
-    char why[N_PARTS][176];   /* of a GPU's: why there is none */
+    char device[N_PARTS][48]; /* GPU memory: which GPU */
+    char why[N_PARTS][176];   /* GPU memory: why there is none */
 };
 
 const char *explain_part_name(enum explain_part part);
 
 /*
- * Make a region of each kind of memory; of GPUs, whose drivers are started for that, if is_speaker.
- * False: there is none of host memory either.
+ * Make a region of each kind of memory; of GPU memory, which starts the drivers, only if
+ * is_speaker. False: there is not even one of host memory.
  */
 bool explain_open(bool is_speaker, struct explain_memory *memory_p);
 
@@ -29,8 +29,9 @@ bool explain_open(bool is_speaker, struct explain_memory *memory_p);
 bool explain_is_reached(int rank);
 
 /*
- * Tell, row by row, how the memory of this rank and these parts of another reach each other, and
- * why not otherwise: lines "TABLE\tRANK\tCELLS", which may be changed. False: a row was not taken.
+ * Report row by row how the memory of this rank and these parts of another reach each other, and
+ * why other transports do not serve: lines "TABLE\tRANK\tCELLS", which `tell` may change. False:
+ * `tell` refused a row.
  */
 bool explain_routes(int rank, uint32_t parts, bool (*tell)(char *row));
 

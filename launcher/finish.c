@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How a job ends. Every failure is judged once, when the wait status of the rank is known: the
- * first one decides nixlrun's exit code, each has its line, and the survivors get the PMIx event at
- * once. Unless --on-failure continue says otherwise the rest is then asked to end (SIGTERM), and
- * killed when the grace is over. What a rank does after it was asked is no failure.
+ * first one decides nixlrun's exit code, each gets a line of output, and the survivors get the PMIx
+ * event at once. Unless --on-failure is continue, the other ranks are then asked to end (SIGTERM),
+ * and killed when the grace period is over. What a rank does after it was asked is no failure.
  */
 #include "config.h"
 
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static int exit_code;      /* of the first failure, 0 so far */
+static int exit_code;      /* of the first failure; 0: none so far */
 static bool is_code_given; /* by nixl_job_end() */
 static bool has_begun;     /* the ranks were asked to end */
 static bool is_abandoned;
@@ -84,7 +84,7 @@ void finish_begin(int signal, int code)
         rank->was_told_to_end = rank->was_told_to_end || rank->state != RANK_ENDED;
     }
     guardian_signal(-1, signal);
-    guardian_signal(-1, SIGCONT); /* a stopped rank would not hear it */
+    guardian_signal(-1, SIGCONT); /* a stopped rank would not handle it */
     grace_timer.fire = grace_is_over;
     loop_timer_set(&grace_timer, nxr_deadline(session.job->grace_ns));
 }
@@ -138,7 +138,10 @@ static const char *judge(const struct rank *rank, int *code_p, pmix_status_t *ev
     return why;
 }
 
-/* Whoever read our output has left, as in "nixlrun ... | head": what that ends is no news. */
+/*
+ * The reader of our output has gone, as in "nixlrun ... | head": ranks that die of it are not
+ * reported.
+ */
 static bool is_reader_gone(const struct rank *rank)
 {
     return WIFSIGNALED(rank->wait_status) && WTERMSIG(rank->wait_status) == SIGPIPE &&

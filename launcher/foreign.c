@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running an engine of the site as a child. For the user it is as with the local engine: the same
- * lines, signals, times and exit codes. foreign_verdict.c has the verdict, foreign_end.c the end.
+ * Running an engine of the site as a child. For the user it behaves like the local engine: the same
+ * lines, signals, times and exit codes. foreign_verdict.c finds the exit code, foreign_end.c ends
+ * the job.
  */
 #include "config.h"
 
@@ -87,7 +88,7 @@ static void foreign_on_lost(void)
     abandon(LAUNCH_EXIT_FAILED);
 }
 
-/* The engine is gone, but something holds its pipes: kill that, and soon wait no longer. */
+/* The engine is gone, but something holds its pipes: kill that, and soon stop waiting. */
 static void foreign_linger(struct loop_timer *timer)
 {
     static bool is_second;
@@ -137,7 +138,7 @@ static int foreign_prepare(void)
 
     environ_leave_outer_job();
     setenv("NIXLRUN_TERMINAL", isatty(STDERR_FILENO) ? "1" : "0", 1);
-    unsetenv("NIXLRUN_HOSTID"); /* the name of this host is for no other one */
+    unsetenv("NIXLRUN_HOSTID"); /* the name of this host must not reach another host */
     signals_block(&mask);
     rc = foundation_open(&mask, &actions);
     if (rc == 0) {

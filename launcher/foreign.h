@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One run of an engine of the site, which four files share: foreign.c is the engine's life,
- * foreign_ranks.c what is known of the ranks, foreign_end.c how the job is ended, foreign_verdict.c
- * the exit code.
+ * One run of an engine of the site, shared by four files: foreign.c runs the engine,
+ * foreign_ranks.c tracks the ranks, foreign_end.c ends the job, foreign_verdict.c finds the exit
+ * code.
  */
 #ifndef NIXLRUN_LAUNCHER_FOREIGN_H
 #define NIXLRUN_LAUNCHER_FOREIGN_H
@@ -22,12 +22,12 @@ struct foreign_run {
     const char *name;      /* of the engine's program */
     bool is_running;       /* the engine lives */
     int wait_status;       /* of the engine */
-    int exit_code;         /* of the first failure, 0 so far */
-    int end_signal;        /* that ended the job, 0: none */
+    int exit_code;         /* of the first failure; 0: none so far */
+    int end_signal;        /* the signal that ended the job; 0: none */
     bool is_ended_by_rank; /* by nixl_job_end(), */
     int given_code;        /* with this code */
     bool has_begun;        /* the engine is to end */
-    bool is_asked;         /* it was told to */
+    bool is_asked;         /* it was asked to end */
     bool is_timed_out, is_abandoned, is_unread;
 };
 extern struct foreign_run foreign;
@@ -42,42 +42,42 @@ int foreign_start(enum foreign_process id, const char *path, const struct engine
 
 void foreign_ranks_open(void);
 
-/* Begin to look for ranks that have stopped sending beats. */
+/* Start watching for ranks that have stopped sending beats. */
 void foreign_ranks_watch(void);
 
-/* What nixlrun-rank tells. */
+/* A report of nixlrun-rank. */
 void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_report_kind kind,
                           int value);
 
 /*
- * The engine says that a rank of the job has ended so, of which nixlrun-rank may have told nothing.
+ * The engine reports that a rank has ended with this code; nixlrun-rank may not have reported it.
  */
 void foreign_ranks_gone(int rank, int code);
 
-/* Judge what has been reported, though more may come. */
+/* Judge what has been reported, although more may follow. */
 void foreign_ranks_settle(void);
 
-/* One line per rank: where it is and how it does. */
+/* Print one line per rank: where it is and its state. */
 void foreign_ranks_say(void);
 
-/* Slurm's name of what runs, "JOB.STEP", in a static buffer; NULL: no rank has reported it. */
+/* Slurm's name of the running step, "JOB.STEP", in a static buffer; NULL: not reported yet. */
 const char *foreign_ranks_step(void);
 
 /* ---- foreign_end.c --------------------------------------------------------------------------- */
 
-/* The job is over. The engine should see it too; if it has not after `wait_ns`, it is asked. */
+/* The job is over. The engine should end by itself; if it has not after `wait_ns`, ask it. */
 void foreign_end_soon(int64_t wait_ns);
 
 /* Nothing is left of the job but the engine: ask it now. */
 void foreign_end_at_once(void);
 
-/* A rank has failed and the others are to end: by the engine, or by us where it goes on. */
+/* A rank has failed: the engine ends the others, or we do if it would continue. */
 void foreign_end_failed(void);
 
-/* End the job as the local engine does: the ranks get the signal, and time. */
+/* End the job as the local engine does: send the ranks the signal, and give them time. */
 void foreign_end_by_signal(int signal);
 
-/* The same because a rank wants it; nixlrun's exit code is then `code`. */
+/* The same at the request of a rank; nixlrun's exit code is then `code`. */
 void foreign_end_by_rank(int code);
 
 /* The engine has ended. */
@@ -85,7 +85,7 @@ void foreign_end_done(void);
 
 /* ---- foreign_verdict.c ----------------------------------------------------------------------- */
 
-/* The exit code of nixlrun, when the engine has ended. May say a line. */
+/* The exit code of nixlrun, when the engine has ended. May print a line. */
 int foreign_judge(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a job of an engine is ended: in three steps, each when the one before had its time. The ranks
- * are signalled past the engine where there is a way, so that they get --kill-grace as with the
- * local engine; the engine is asked; everything on this host is killed.
+ * Ends a job of an engine in three steps, each after the one before has had its time. First the
+ * ranks are signalled without the engine, if possible, so that they get --kill-grace as with the
+ * local engine; then the engine is asked to end; then everything on this host is killed.
  */
 #include "config.h"
 
@@ -75,7 +75,7 @@ void foreign_end_at_once(void)
     foreign_end_ask_engine(NULL);
 }
 
-/* ---- past the engine ------------------------------------------------------------------------- */
+/* ---- without the engine ---------------------------------------------------------------------- */
 
 /* Run the engine's program that signals ranks. Returns false if there is none. */
 static bool run_signaller(int signal)
@@ -100,7 +100,9 @@ static bool run_signaller(int signal)
     return rc == 0;
 }
 
-/* Signal the ranks past the engine's own way to end them. Returns false if there is no way. */
+/*
+ * Signal the ranks without the engine's own way to end them. Returns false if that is impossible.
+ */
 static bool signal_ranks(int signal)
 {
     const struct engine *engine = foreign.task->engine;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output of an engine. Its two streams are taken apart by their tags (tagged.c); the pieces of each
- * rank are put together to lines, which leave like those of the local engine: whole, with our own
- * tag and time, to our output or to files. Reports of nixlrun-rank are taken out on the way. When a
- * sink is full the engine is not read, so it waits and, behind it, the ranks.
+ * Output of an engine. Its two streams are split by their tags (tagged.c); the pieces of each rank
+ * are joined into lines, which are written like those of the local engine: whole, with our own tag
+ * and time, to our output or to files. Reports of nixlrun-rank are removed on the way. When a sink
+ * is full we stop reading from the engine, so it blocks and, in turn, the ranks do.
  */
 #include "config.h"
 
@@ -37,10 +37,10 @@ struct outlet {
     int rank, which;
     struct sink *sink; /* NULL: it has written nothing yet */
     struct text line;
-    struct text kept; /* lines that wait until another rank's long line has ended */
-    bool is_midline;  /* what went out last is a part of a line */
+    struct text kept; /* lines that wait for the end of another rank's long line */
+    bool is_midline;  /* the last output was a part of a line */
     struct frame_reader frames;
-    struct text report; /* the part of a report that has come */
+    struct text report; /* the part of a report that has arrived */
 };
 
 /* One stream of the engine. */
@@ -71,7 +71,7 @@ static void text_add(struct text *text, const char *data, size_t nbytes)
     text->data[text->used] = '\0';
 }
 
-/* ---- the engine's own words ------------------------------------------------------------------ */
+/* ---- the engine's own lines ------------------------------------------------------------------ */
 
 static void release_held(void)
 {
@@ -142,8 +142,8 @@ static void foreign_output_write_line(struct outlet *outlet, const char *text, s
 }
 
 /*
- * A line that waits for the end of another rank's. There is one pipe for all, which must be read on
- * until that end comes: so there is a limit.
+ * Keep a line that waits for the end of another rank's line. One pipe carries all ranks, so it must
+ * be read further until that end arrives: hence the limit.
  */
 static void keep_line(struct outlet *outlet, size_t nbytes)
 {
@@ -169,7 +169,7 @@ static void write_kept(struct outlet *outlet)
     outlet->kept.used = 0;
 }
 
-/* The sink is this outlet's until its line ends. */
+/* The sink belongs to this outlet until its line ends. */
 static void hold_or_release(struct outlet *outlet)
 {
     if (outlet->is_midline) {
@@ -179,7 +179,7 @@ static void hold_or_release(struct outlet *outlet)
     }
 }
 
-/* What was kept goes out as soon as it may. */
+/* Write the kept lines as soon as possible. */
 static void write_all_kept(void)
 {
     for (int i = 0; i < 2 && foreign_output_n_kept > 0; i++) {
@@ -194,7 +194,7 @@ static void write_all_kept(void)
     }
 }
 
-/* The line is at its end, or so long that it must go out in parts. */
+/* The line is complete, or so long that it must be written in parts. */
 static void end_line(struct outlet *outlet)
 {
     size_t nbytes = outlet->line.used;
@@ -212,7 +212,7 @@ static void end_line(struct outlet *outlet)
     outlet->line.used = 0;
 }
 
-/* The stream of this rank has ended, maybe in the middle of a line. */
+/* The stream of this rank has ended, perhaps in the middle of a line. */
 static void end_stream(struct outlet *outlet)
 {
     end_line(outlet);
@@ -222,7 +222,7 @@ static void end_stream(struct outlet *outlet)
     }
 }
 
-/* A report is complete. Of a form that nixlrun-rank does not write, it is dropped. */
+/* A report is complete. It is dropped if nixlrun-rank does not write such a form. */
 static void end_report(struct outlet *outlet)
 {
     char host[256], kind;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an engine writes: lines of ranks in our own form, reports of nixlrun-rank, its own words. */
+/* What an engine writes: lines of ranks in our own form, reports of nixlrun-rank, its own lines. */
 #ifndef NIXLRUN_LAUNCHER_FOREIGN_OUTPUT_H
 #define NIXLRUN_LAUNCHER_FOREIGN_OUTPUT_H
 
@@ -19,10 +19,10 @@ typedef void foreign_report_fn(int rank, const char *host, pid_t pid, enum rank_
  */
 int foreign_output_open(const struct engine_task *task, foreign_report_fn *report_fn, int fds[2]);
 
-/* Go on reading where a full sink had stopped us. Call it in each round of the loop. */
+/* Resume reading where a full sink had stopped us. Call it in each round of the loop. */
 void foreign_output_continue(void);
 
-/* Stop waiting: take what is in the pipes and close them. */
+/* Stop waiting: read what is in the pipes and close them. */
 void foreign_output_finish(void);
 
 bool foreign_output_is_open(void);
@@ -31,8 +31,8 @@ bool foreign_output_is_open(void);
 bool foreign_output_is_unread(void);
 
 /*
- * The engine's own lines are held for a moment: where nixlrun reports a rank's failure, what the
- * engine says of it is dropped, now and later.
+ * The engine's own lines are held for a moment. When nixlrun reports a rank's failure, what the
+ * engine says about it is dropped, now and later.
  */
 void foreign_output_silence_engine(void);
 

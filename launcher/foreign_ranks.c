@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What nixlrun knows of the ranks that an engine runs: from nixlrun-rank, which tells of each, from
- * what the engine says, and from the silence of a rank. What it means for the exit code is in
- * foreign_verdict.c.
+ * What nixlrun knows about the ranks of an engine: from the reports of each nixlrun-rank, from the
+ * engine's lines, and from the silence of a rank. foreign_verdict.c derives the exit code from it.
  */
 #include "config.h"
 
@@ -38,7 +37,7 @@ void foreign_ranks_open(void)
     answers = x_calloc((size_t)foreign.job->np, sizeof(*answers));
 }
 
-/* The host that the user has given a rank, or NULL. */
+/* The host that the user has chosen for a rank, or NULL. */
 static const char *asked_host(int rank)
 {
     const struct launch_job *job = foreign.job;
@@ -81,7 +80,7 @@ int foreign_ranks_missing(void)
     return -1;
 }
 
-/* Which rank, and where, nixlrun still waits for, and what may be the reason. */
+/* Print which rank nixlrun still waits for, on which host, and the likely reason. */
 static void say_missing(void)
 {
     int first = foreign_ranks_missing();
@@ -93,7 +92,7 @@ static void say_missing(void)
     }
 }
 
-/* The start takes long: the user should know before --timeout, or where there is none. */
+/* The start takes long: tell the user now, not when --timeout ends the job, if it ever does. */
 static void start_is_slow(struct loop_timer *timer)
 {
     (void)timer;
@@ -112,8 +111,8 @@ static void start_is_slow(struct loop_timer *timer)
 /* ---- silence --------------------------------------------------------------------------------- */
 
 /*
- * Engines may never tell that a host is lost, nor end then. In a job that goes on after failures
- * each rank therefore gives a sign of life; the job has ended when no other rank is left.
+ * Engines may never report a lost host, nor end then. In a job that continues after failures each
+ * rank therefore sends beats; the job is over when only silent ranks are left.
  */
 
 /* How many beats this rank may miss. */
@@ -122,7 +121,7 @@ static int most_missed(const struct member *member)
     return member->state == MEMBER_UNKNOWN ? MOST_UNSTARTED : MOST_MISSED;
 }
 
-/* One beat without a word of this rank. Returns true if it is silent for too long. */
+/* One beat has passed without a message of this rank. Returns true if it is silent for too long. */
 static bool miss(int rank)
 {
     struct member *member = &foreign_ranks.members[rank];
@@ -182,7 +181,7 @@ void foreign_ranks_watch(void)
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* A rank has failed. The first gives the exit code; after the end has begun it is no news. */
+/* A rank has failed. The first sets the exit code; once the job is ending, none is reported. */
 static void foreign_ranks_fail(int rank, int code, const char *why)
 {
     bool goes_on = foreign.job->on_failure == ON_FAILURE_CONTINUE && foreign.is_running;
@@ -201,7 +200,7 @@ static void foreign_ranks_fail(int rank, int code, const char *why)
     }
 }
 
-/* The program of a rank: ranks go in order through the programs of the job. */
+/* The program of a rank: ranks are assigned to the programs of the job in order. */
 static const struct launch_app *app_of(int rank)
 {
     const struct launch_app *app = foreign.job->apps;
@@ -238,7 +237,7 @@ static void not_exec(int rank, int error)
     }
 }
 
-/* The end of a rank, when nothing that was before it can still come. */
+/* Judge the end of a rank, when no earlier event can still arrive. */
 static void judge_end(int rank)
 {
     int wait_status = foreign_ranks.members[rank].wait_status;
@@ -248,7 +247,7 @@ static void judge_end(int rank)
 
     if (code != 0 && foreign.exit_code == 0 && foreign.job->on_failure == ON_FAILURE_ABORT &&
         (signal == SIGTERM || signal == SIGKILL)) {
-        foreign_ranks.suspect = rank; /* the engine does this where a rank has aborted the job */
+        foreign_ranks.suspect = rank; /* the engine does this when a rank has aborted the job */
         foreign.exit_code = code;
         foreign_output_silence_engine();
         foreign_end_failed();
@@ -273,8 +272,8 @@ static void answers_are_due(struct loop_timer *timer)
 }
 
 /*
- * Reports of ranks come in any order. May this first failure be an answer to a death that is not
- * reported yet? Not where the engine kills the others at once: these deaths are its answer.
+ * Reports of ranks come in any order. May this first failure be a reaction to a death that is not
+ * reported yet? Not if the engine kills the others at once: then their deaths are its doing.
  */
 static bool may_be_answer(int wait_status)
 {
@@ -301,7 +300,7 @@ static void foreign_ranks_ended(int rank, int wait_status)
         return;
     }
     if (wait_status != 0 && !ending_is_cause(wait_status)) {
-        foreign_ranks_settle(); /* it is later than those, and no cause either */
+        foreign_ranks_settle(); /* it came after those, and is no cause either */
     }
     judge_end(rank);
     if (wait_status != 0 || foreign_ranks.n_ended == foreign.job->np) {
@@ -312,7 +311,7 @@ static void foreign_ranks_ended(int rank, int wait_status)
     }
 }
 
-/* It has called nixl_init() and then exited with 0: the others may wait for it. */
+/* The rank has called nixl_init() and then exited with 0: the others may wait for it. */
 static void not_left(int rank)
 {
     foreign_ranks.members[rank].wait_status = W_EXITCODE(LAUNCH_EXIT_FAILED, 0);
@@ -323,8 +322,8 @@ static void not_left(int rank)
 }
 
 /*
- * Nothing comes any more: each stream of each rank has been read to its end. An engine that stays
- * although a job has lost a rank is not waited for then.
+ * Nothing more will arrive: each stream of each rank has been read to its end. If the engine does
+ * not exit by itself after a job has lost a rank, do not wait for it.
  */
 static void look_for_the_last(void)
 {
@@ -341,7 +340,7 @@ static void look_for_the_last(void)
     }
 }
 
-/* It may come before the report that the rank has started. */
+/* It may arrive before the report that the rank has started. */
 static void take_stdout_report(struct member *member, enum rank_report_kind kind, int value)
 {
     if (kind == RANK_REPORT_JOB) {
@@ -416,7 +415,7 @@ void foreign_ranks_report(int rank, const char *host, pid_t pid, enum rank_repor
     }
 }
 
-/* Only SIGKILL keeps nixlrun-rank from telling of an end. */
+/* Only SIGKILL keeps nixlrun-rank from reporting an end. */
 static bool foreign_ranks_is_killed(const struct member *member)
 {
     return member->state == MEMBER_STARTED || member->gone_code == 128 + SIGKILL;
@@ -443,7 +442,7 @@ const char *foreign_rank_why_lost(int rank)
     return why;
 }
 
-/* The engine's word was right, and nothing more has come. */
+/* The engine's line was right, and nothing more has arrived. */
 static void foreign_ranks_lose(int rank)
 {
     struct member *member = &foreign_ranks.members[rank];
@@ -470,7 +469,7 @@ void foreign_ranks_lose_gone(void)
 static void gone_are_lost(struct loop_timer *timer)
 {
     (void)timer;
-    /* Else they may well have been ended by that. */
+    /* Otherwise the end of the job may have ended them. */
     if (foreign_ranks.suspect < 0 && foreign.end_signal == 0) {
         foreign_ranks_lose_gone();
     }

@@ -12,10 +12,10 @@ enum member_state { MEMBER_UNKNOWN, MEMBER_STARTED, MEMBER_ENDED };
 /* What is known of a rank from the reports of nixlrun-rank. */
 struct member {
     enum member_state state;
-    char *host; /* NULL, pid 0: nothing was told */
+    char *host; /* NULL, pid 0: not reported */
     pid_t pid;
     int wait_status;
-    int n_missed; /* beats since it was last heard of */
+    int n_missed; /* beats since its last message */
     bool is_out_ended;
     bool is_gone;  /* the engine says so */
     int gone_code; /* and with which code */
@@ -28,7 +28,7 @@ struct foreign_ranks {
 };
 extern struct foreign_ranks foreign_ranks;
 
-/* How a rank is called: "rank 3 on host b (pid 17)". */
+/* The name of a rank in messages: "rank 3 on host b (pid 17)". */
 struct rank_name {
     char text[HOST_NAME_MAX + 64];
 };
@@ -39,10 +39,10 @@ int foreign_ranks_missing(void);
 /* Why a rank is lost whose end only the engine has reported: text that follows its name. */
 const char *foreign_rank_why_lost(int rank);
 
-/* As far as it is known: a rank without a report has no pid. */
+/* As far as known: a rank without a report has no pid. */
 struct rank_name foreign_rank_name(int rank);
 
-/* Those that the engine says have ended, and that have not told it themselves, are lost. */
+/* Mark as lost the ranks that have ended according to the engine but have not reported it. */
 void foreign_ranks_lose_gone(void);
 
 #endif

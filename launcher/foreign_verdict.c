@@ -2,8 +2,8 @@
 /*
  * The verdict on a job that an engine has run. Engines differ most in what they say when something
  * fails: a code of the last rank or of the highest, 0 after a death that the job has survived, or
- * nothing since they hang. So the verdict is nixlrun's own, from what nixlrun-rank tells of each
- * rank; the engine's code counts only where no rank explains the end.
+ * none, since they hang. So nixlrun finds its own verdict, from what nixlrun-rank reports about
+ * each rank; the engine's code counts only if no rank explains the end.
  */
 #include "config.h"
 
@@ -16,8 +16,8 @@
 #include <signal.h>
 
 /*
- * Engines that start by ssh say little where a name is wrong. That it has no address here explains
- * a failure, and is none by itself: ssh may know the name.
+ * Engines that start ranks by ssh say little if a host name is wrong. A name without an address
+ * here explains a failure, but is no failure by itself: ssh may know the name.
  */
 static void say_unresolved(void)
 {
@@ -64,9 +64,9 @@ static int judge_engine(void)
 }
 
 /*
- * A rank whose end was not reported: it and its nixlrun-rank were killed together, or its daemon
- * was, or the engine names it. That is why the engine has killed the first one that we heard of,
- * unless it ends with the code of that one. Returns -1 if there is none.
+ * Find a rank whose end was not reported: it and its nixlrun-rank were killed together, or its
+ * daemon was, or the engine names it. Its death is why the engine killed the first failed rank that
+ * we heard of, unless the engine exits with the code of that one. Returns -1 if there is none.
  */
 static int find_lost(int code)
 {
@@ -107,8 +107,8 @@ static int judge_lost(int rank, int code)
 }
 
 /*
- * Has the engine ended the job for PMIx_Abort of a rank? Then it exits with the code of that call,
- * and not as it was asked to.
+ * Has the engine ended the job because a rank called PMIx_Abort? Then it exits with the code of
+ * that call, without a request of ours.
  */
 static bool is_own_code(int code)
 {
@@ -122,8 +122,8 @@ static int judge_abort(int code)
 }
 
 /*
- * Has it killed the ranks whose end it names, each with its nixlrun-rank? Then no rank has told of
- * a failure, and none has ended with the engine's code.
+ * Has the engine killed the ranks whose end it names, each with its nixlrun-rank? Then no rank has
+ * reported a failure, and none has ended with the engine's code.
  */
 static bool has_killed_the_gone(int code)
 {
@@ -140,7 +140,7 @@ static bool has_killed_the_gone(int code)
     return is_any_gone && foreign.exit_code == 0 && is_own_code(code);
 }
 
-/* The first rank that failed was killed: by somebody, or by the engine, as the job is aborted? */
+/* The first rank that failed was killed: by a third party, or by the engine as the job aborts? */
 static int judge_suspect(int code)
 {
     int lost = find_lost(code);
@@ -177,7 +177,7 @@ int foreign_judge(void)
     if (foreign_ranks.suspect >= 0) {
         return judge_suspect(code);
     }
-    if (!foreign.has_begun) { /* and the last word was heard */
+    if (!foreign.has_begun) { /* and all reports have been read */
         if (has_killed_the_gone(code)) {
             return judge_abort(code);
         }
