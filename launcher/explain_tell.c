@@ -31,7 +31,8 @@ static uint32_t own_parts;
 /* One rank's memory: the same sources and targets for all transports. */
 struct refusals {
     char name[MAX_TRANSPORTS][16];
-    char why[MAX_TRANSPORTS][N_PARTS][N_PARTS][256]; /* by source and target; "" if it is used */
+    char why[MAX_TRANSPORTS][N_PARTS][N_PARTS]
+            [256]; /* by source and target; "" if the transport is used */
     bool is_asked[N_PARTS][N_PARTS];
 };
 static struct refusals refusals;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of the start: the guardian comes first, as long as we have one thread and the limits of
- * the user; signals come last, as they say what they did.
+ * The order of the start: the guardian comes first, while we have one thread and the user's limits;
+ * signals come last, as their handlers print lines.
  */
 #include "config.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every engine stands on: the guardian, the event loop, our standard files and signals. */
+/* What every engine needs: the guardian, the event loop, our standard files and signals. */
 #ifndef NIXLRUN_LAUNCHER_FOUNDATION_H
 #define NIXLRUN_LAUNCHER_FOUNDATION_H
 
@@ -8,8 +8,8 @@
 #include "launcher/signals.h"
 
 /*
- * Open all of it, in the one order that works. `mask` is what signals_block() gave. Call it before
- * there is any thread. Returns 0 or -errno.
+ * Open all of it, in the one order that works. `mask` is the one from signals_block(). Call it
+ * before any thread exists. Returns 0 or -errno.
  */
 int foundation_open(const sigset_t *mask, const struct signals_actions *actions);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes and reads frames. The reader takes bytes in any pieces. Newlines inside of a frame and
- * between two frames are the engine's; text that did not come through nixlrun-rank, such as words
- * of the engine under a rank's tag, keeps its own.
+ * Writes and reads frames. The reader takes bytes in any pieces. Newlines inside a frame and
+ * between two frames are the engine's; text that did not come through nixlrun-rank, such as a
+ * message of the engine under a rank's tag, keeps its newlines.
  */
 #include "config.h"
 
 #include "launcher/frame.h"
 
-/* The code of a byte that must not stand in a frame, or 0. */
+/* The code of a byte that must not appear in a frame, or 0. */
 static char frame_code(char c)
 {
     switch (c) {
@@ -46,7 +46,7 @@ size_t frame_write(enum frame_kind kind, const char *text, size_t nbytes,
     return used;
 }
 
-/* The byte behind FRAME_ESCAPE. */
+/* The byte after FRAME_ESCAPE. */
 static enum frame_meaning read_escaped(struct frame_reader *reader, char *c)
 {
     char kind = reader->kind;

@@ -3,9 +3,9 @@
  * Frames: how nixlrun-rank passes text through an engine. A frame is one engine line of at most
  * FRAME_MOST_NBYTES: FRAME_ESCAPE, its kind, the text, FRAME_ESCAPE, FRAME_END and a newline. Its
  * text has no newline, no '[' (some engines' tags begin with it) and no other FRAME_ESCAPE: they
- * are encoded. Engines break long lines (srun) and lose text where many short lines need many tags
- * (Open MPI 4.1); frames avoid both in most cases. Where srun breaks one nevertheless, and puts a
- * newline and a label in the middle, the reader drops that newline.
+ * are encoded. Engines break long lines (srun) and lose text if many short lines need many tags
+ * (Open MPI 4.1); frames avoid both in most cases. If srun breaks one nevertheless, with a newline
+ * and a label in the middle, the reader drops that newline.
  */
 #ifndef NIXLRUN_LAUNCHER_FRAME_H
 #define NIXLRUN_LAUNCHER_FRAME_H
@@ -22,21 +22,21 @@
 
 enum frame_kind {
     FRAME_OUTPUT = 'o', /* what the rank has written */
-    FRAME_REPORT = 'r'  /* a report, which is whole in its frame */
+    FRAME_REPORT = 'r'  /* a report, always whole in one frame */
 };
 
 /*
- * Write one frame with as much of the text as fits. Returns its bytes; *taken_p: bytes of the text
- * that are in it.
+ * Write one frame with as much of the text as fits. Returns its size; *taken_p is the number of
+ * bytes of the text in it.
  */
 size_t frame_write(enum frame_kind kind, const char *text, size_t nbytes,
                    char frame[FRAME_MOST_NBYTES], size_t *taken_p);
 
-/* One stream of a rank behind its engine. Zero at first. */
+/* One stream of a rank, as its engine delivers it. Zero at first. */
 struct frame_reader {
     char kind;       /* of the frame that has begun; 0: none */
     bool is_escaped; /* the last byte was FRAME_ESCAPE */
-    bool is_ended;   /* nothing but newlines has come since the last frame */
+    bool is_ended;   /* nothing but newlines has arrived since the last frame */
 };
 
 enum frame_meaning {

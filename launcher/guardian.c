@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The guardian process: one thread, no PMIx, little memory, so that starting a rank is cheap. It is
- * a subreaper: whatever a rank leaves behind becomes its child, so "all descendants" is simply "all
- * children, until there is none". Ranks die with it (PDEATHSIG), and then their orphans fall to
- * nixlrun, which is a subreaper too and ends: nothing survives the death of either.
+ * a subreaper: whatever a rank leaves behind becomes its child, so killing "all descendants" is
+ * simply killing "all children, until there is none". Ranks die with it (PDEATHSIG), and then
+ * nixlrun, which is a subreaper too, adopts and ends their orphans: nothing survives the death of
+ * either.
  *
- * Everything is blocked but SIGKILL: signals reach ranks only by nixlrun's order. Only the guardian
- * reaps, and it signals only what it has not reaped, so a reused pid is never hit.
+ * All signals but SIGKILL are blocked: ranks get signals only by nixlrun's order. Only the guardian
+ * reaps, and it signals only what it has not reaped, so it never hits a reused pid.
  */
 #include "config.h"
 
@@ -34,7 +35,7 @@
 #define GUARDIAN_STACK_NBYTES (64 * 1024)
 #define ENDING_NS             (1 * NXR_S) /* how long the end of a process may take */
 
-/* A process that was started by order and has not been reaped. */
+/* A process that was started on request and has not been reaped. */
 struct ward {
     int id;
     pid_t pid;
@@ -100,7 +101,7 @@ static bool any_is_ending(void)
     return false;
 }
 
-/* Take what can be reaped. Returns whether one has failed that may have answered a death. */
+/* Reap what has ended. Returns whether one failed that may have reacted to a death. */
 static bool guardian_collect(struct ended *ended, size_t *n_p)
 {
     bool may_answer = false;
@@ -117,9 +118,9 @@ static bool guardian_collect(struct ended *ended, size_t *n_p)
 }
 
 /*
- * Reap and report. A rank that fails because of the death of another may end before that can be
- * reaped, as its end takes time: then it is awaited, and reported first, since nixlrun takes its
- * code and its name from the first failure.
+ * Reap and report. A rank that fails because another was killed may end before the killed one can
+ * be reaped, since that takes time to exit. So the guardian waits for the killed one and reports it
+ * first, since nixlrun takes its exit code and the rank's name from the first failure.
  */
 static void guardian_reap(void)
 {
@@ -144,7 +145,7 @@ static void guardian_reap(void)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* What the new process reads, and where it tells why it could not become the program. */
+/* What the new process reads, and where it reports why it could not execute the program. */
 struct birth {
     const struct guardian_payload *payload;
     const char *path, *wdir;
@@ -169,7 +170,7 @@ static int guardian_become_program(void *arg)
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, end_signal != 0 ? end_signal : SIGKILL);
     if (getppid() != birth->guardian) {
-        _exit(127); /* it died before the line above */
+        _exit(127); /* the guardian died before the line above */
     }
     for (int i = 0; i < 3; i++) {
         dup2(birth->fds[i], i);
@@ -205,7 +206,7 @@ static char *guardian_split(char *text, uint32_t n, char **strings)
     return text;
 }
 
-/* The stack on which the new process runs until it is the program. NULL: no memory. */
+/* The stack on which the new process runs until it executes the program. NULL: no memory. */
 static char *birth_stack(void)
 {
     static char *stack;
@@ -333,7 +334,7 @@ static bool guardian_serve(void)
     return true;
 }
 
-/* Send end signals; is_again: those that must come twice. Was there any? */
+/* Send end signals; is_again: only those that must be sent twice. Was there any? */
 static bool ask_wards(bool is_again)
 {
     bool is_asked = false;
@@ -348,8 +349,8 @@ static bool ask_wards(bool is_again)
 }
 
 /*
- * nixlrun has died. An engine that has ranks on other hosts gets the chance to end them; only it
- * can. Ranks of this host get none.
+ * nixlrun has died. An engine with ranks on other hosts gets the chance to end them, as only it
+ * can. Ranks on this host get no such grace.
  */
 static void end_politely(int sigchld_fd)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guardian: a small process of its own session, parent of all ranks, which adopts their
- * orphans. It starts ranks, signals them, reports their ends, and kills all its descendants
+ * The guardian: a small process in a session of its own, the parent of all ranks, which adopts
+ * their orphans. It starts ranks, signals them, reports their ends, and kills all its descendants
  * when nixlrun ends, however that happens. nixlrun talks to it over a socket whose end of file is
  * the order to clean up. guardian.c is the process, guardian_link.c is nixlrun's end.
  */
@@ -15,23 +15,23 @@
 
 /* ---- what nixlrun calls (guardian_link.c) ---------------------------------------------------- */
 
-/* A process to start. `fds` stay the caller's. */
+/* A process to start. The caller keeps `fds`. */
 struct guardian_start {
     int id;           /* the caller's name for it, in every report */
     const char *path; /* what to exec, as execve() takes it after the change to `wdir` */
     char **argv;
     char **env;
-    const char *wdir;      /* NULL: stay */
+    const char *wdir;      /* NULL: unchanged */
     const cpu_set_t *cpus; /* NULL: leave as it is */
     int fds[3];            /* stdin, stdout, stderr */
     int end_signal;        /* what it gets before SIGKILL when nixlrun has died, or instead of it
                               when the guardian has; 0: nothing */
 };
 
-/* SIGINT as an end signal is meant when it comes again soon, as from a person at a terminal. */
+/* As an end signal SIGINT is sent twice in a short time, as by a person at a terminal. */
 #define GUARDIAN_AGAIN_NS (1 * NXR_S)
 
-/* What an engine has to end its job when nixlrun or the guardian has died. */
+/* The time that an engine has to end its job when nixlrun or the guardian has died. */
 #define GUARDIAN_POLITE_NS (5 * NXR_S)
 
 /* What could not be done when a process did not start. */
@@ -46,23 +46,23 @@ struct guardian_reports {
 };
 
 /*
- * Make the guardian. Before any thread and any raised limit: ranks inherit its signal mask (as
- * `mask` has it) and limits. Returns 0 or -errno.
+ * Make the guardian. Call it before any thread exists and any limit is raised: ranks inherit its
+ * signal mask (which is `mask`) and limits. Returns 0 or -errno.
  */
 int guardian_open(const sigset_t *mask);
 
-/* Begin to serve reports from the event loop. */
+/* Start serving reports from the event loop. */
 int guardian_listen(const struct guardian_reports *reports);
 
 int guardian_start(const struct guardian_start *start);
 
-/* Signal the process group of one process, or of all (id -1), whose leader has not been reaped. */
+/* Signal the process group of one process, or of all (id -1), if its leader is not reaped yet. */
 void guardian_signal(int id, int signal);
 
-/* SIGKILL every descendant; the reports of those that were known come as usual. */
+/* SIGKILL every descendant; the known ones are reported as usual. */
 void guardian_kill_all(void);
 
-/* Continue the guardian if it is stopped. Returns whether it was so. */
+/* Continue the guardian if it is stopped. Returns whether it was. */
 bool guardian_continue(void);
 
 /* Kill what is left and wait for the guardian's end. */

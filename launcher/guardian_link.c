@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun's end of the guardian (guardian.h): makes the process, sends orders, turns its reports
- * into calls from the event loop. Main thread only. Sending may block for a moment; it cannot
- * deadlock, since the guardian always reads and queues its own reports.
+ * nixlrun's end of the link to the guardian (guardian.h): makes the process, sends orders, turns
+ * its reports into calls from the event loop. Main thread only. Sending may block for a moment; it
+ * cannot deadlock, since the guardian always reads and queues its own reports.
  */
 #include "config.h"
 
@@ -203,7 +203,7 @@ void guardian_close(void)
     close(link_watch.fd);
     guardian_continue();
     if (link_pid > 0 && waitpid(link_pid, &status, 0) == link_pid && status != 0) {
-        /* It was killed, so its orphans have fallen to us; an engine has got its end signal. */
+        /* It was killed, so we have adopted its orphans; an engine has received its end signal. */
         descendants_await(has_polite ? GUARDIAN_POLITE_NS : 0);
         descendants_kill();
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints help from the table of options and the texts of the topics. One topic more, "completion",
- * is for the completion of a shell: a line per name of an option, with what may follow it.
+ * Prints help from the table of options and the texts of the topics. Another topic, "completion",
+ * serves the shell's completion: a line for each name of an option, with what may follow it.
  */
 #include "launcher/help.h"
 #include "launcher/help_topics.h"
@@ -32,7 +32,7 @@ static void format_names(const struct option *option, int most, char *text, size
     }
 }
 
-/* Print a text of words in lines that begin at a column. */
+/* Print a text, wrapped, in lines that begin at a column. */
 static void print_wrapped(FILE *out, const char *text, int column)
 {
     int at = 0;
@@ -113,7 +113,7 @@ static void print_topic(FILE *out, const struct help_topic *topic)
     }
 }
 
-/* A line per name: the name, "job" or "program", what follows it, and the words that it may be. */
+/* A line per name: the name, "job" or "program", the kind of value, and its fixed words. */
 static void print_completion(FILE *out)
 {
     char topics[TOPIC_NAMES_NBYTES];

@@ -8,7 +8,7 @@
 struct help_topic {
     const char *name;
     const char *before; /* in front of the options that belong to the topic */
-    const char *after;  /* behind them, or "" */
+    const char *after;  /* after them, or "" */
 };
 
 extern const struct help_topic help_topics[];

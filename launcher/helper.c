@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the programs that belong to this nixlrun and to no other that may be installed. */
+/* Finds the programs that belong to this nixlrun, not to another one that is installed. */
 #include "config.h"
 
 #include "launcher/helper.h"

@@ -8,7 +8,7 @@
 
 /*
  * Find one: beside nixlrun (not installed yet), or where "make install" puts it. Returns false if
- * it cannot be run; `path` is then the last place that was looked at.
+ * it cannot be run; `path` is then the last place that was tried.
  */
 bool helper_find(const char *name, char path[PATH_MAX]);
 

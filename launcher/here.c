@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds out whether a name means this host. Users name it by addresses and aliases too, and names
- * of other hosts may be ours but for the domain: so what a name resolves to decides, unless it is
- * exactly ours. A name that does not resolve is compared without its domain.
+ * Finds out whether a name means this host. Users name it by addresses and aliases too, and another
+ * host's name may differ from ours only in the domain. So the addresses of a name decide, unless it
+ * is exactly ours. A name that does not resolve is compared without its domain.
  *
  * Lock: none; one thread.
  */
@@ -82,7 +82,7 @@ static bool has_ours(const struct addrinfo *found)
 
 bool here_is(const char *name)
 {
-    static bool is_server_lost; /* it is not asked again: each time may take seconds */
+    static bool is_server_lost; /* it is not queried again: each query may take seconds */
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
     char here[HOST_NAME_MAX + 1] = "";
     bool is_here;

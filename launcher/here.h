@@ -7,7 +7,7 @@
 
 /*
  * Is this the name of this host, with its domain or without, localhost, or a name or number of one
- * of its addresses? May have to ask a name server.
+ * of its addresses? May query a name server.
  */
 bool here_is(const char *name);
 

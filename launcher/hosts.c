@@ -26,7 +26,7 @@ static int hosts_fail(char cause[HOSTS_CAUSE_NBYTES], const char *text, const ch
     return -1;
 }
 
-/* The sum of two numbers of slots, of which 0 is "one, as it was named once". */
+/* The sum of two numbers of slots; 0 means "not given", and counts as one. */
 static int add_slots(int a, int b)
 {
     int sum = (a > 0 ? a : 1) + (b > 0 ? b : 1);
@@ -34,7 +34,7 @@ static int add_slots(int a, int b)
     return sum < HOSTS_MAX_SLOTS ? sum : HOSTS_MAX_SLOTS;
 }
 
-/* Add a host, or slots to one that is there. */
+/* Add a host, or more slots for a known one. */
 static void hosts_add_host(struct launch_job *job, const struct launch_host *host)
 {
     for (int i = 0; i < job->n_hosts; i++) {
@@ -52,7 +52,9 @@ static void hosts_add_host(struct launch_job *job, const struct launch_host *hos
     job->hosts[job->n_hosts++].name = x_strdup(host->name);
 }
 
-/* What other programs take for a host, and what to write here. NULL: it is nothing of the kind. */
+/*
+ * For a host in the syntax of another program, what to write instead. NULL: it is no such syntax.
+ */
 static const char *foreign_form(const char *word)
 {
     if (strstr(word, "::") != NULL || (word[0] == '[' && strchr(word, ':') != NULL)) {
@@ -206,7 +208,7 @@ static bool has_slots(const struct launch_job *job)
     return false;
 }
 
-/* How many ranks a host takes before it is oversubscribed. */
+/* The number of ranks that a host takes before it is oversubscribed. */
 static int slots_of(const struct launch_job *job, const struct launch_host *host)
 {
     return job->ppn > 0 ? job->ppn : host->n_slots > 0 ? host->n_slots : 1;
@@ -222,7 +224,7 @@ int hosts_capacity(const struct launch_job *job)
     return sum < INT_MAX ? (int)sum : INT_MAX;
 }
 
-/* Give full hosts `left` ranks more, one each in turn. Returns how many had no place. */
+/* Give full hosts `left` more ranks, one each in turn. Returns how many found no place. */
 static int deal_extra(struct launch_job *job, int left)
 {
     bool is_dealt = true;

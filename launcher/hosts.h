@@ -22,17 +22,19 @@ int hosts_parse_list(const char *text, struct launch_job *job, char cause[HOSTS_
  */
 int hosts_read_file(const char *path, struct launch_job *job, char cause[HOSTS_CAUSE_NBYTES]);
 
-/* The same for a text in memory; `text` is changed. It ends at `nbytes`, where a byte is free. */
+/* The same for a text in memory, which is changed. text[nbytes] must be writable. */
 int hosts_parse_file(char *text, size_t nbytes, struct launch_job *job,
                      char cause[HOSTS_CAUSE_NBYTES]);
 
-/* How many ranks the hosts are for: the sum of --ppn or of slots, one on each without a number. */
+/*
+ * The number of ranks that the hosts take: the sum of --ppn or of slots, one for each host without.
+ */
 int hosts_capacity(const struct launch_job *job);
 
 /*
  * Give each host its number of ranks, in the order in which the user named the hosts: --ppn of them
- * each, or as many as it has slots, or equal shares where no host has a number. Returns 0, or -1
- * and one line in `why`.
+ * each, or as many as it has slots, or equal shares if no host has a number. Returns 0, or -1 and
+ * one line in `why`.
  */
 int hosts_deal(struct launch_job *job, char *why, size_t why_nbytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun --info. What the library has is asked of nixlrun-inspect, a process of its own: an
- * installation that is broken enough to end it is still told of. The rest is found out here.
+ * nixlrun --info. What the library has is found out by nixlrun-inspect, a separate process, so that
+ * even an installation that makes it crash is reported. The rest is found out here.
  */
 #include "config.h"
 
@@ -78,7 +78,7 @@ static const struct table_column missing_columns[] = {
     {NULL, NULL, TABLE_TEXT},
 };
 
-/* Name, columns, and what text says of an empty one. */
+/* Name, columns, and the line for an empty table in text. */
 static const struct {
     const char *name;
     const struct table_column *columns;
@@ -104,7 +104,8 @@ static void add_missing(const char *what, const char *advice)
 /* ---- the library ----------------------------------------------------------------------------- */
 
 /*
- * Ask the library. What it logs goes to our standard error; its last line says that it got through.
+ * Query the library. Its log goes to our standard error; the last line of its output shows that it
+ * ran to the end.
  */
 static void ask_library(void)
 {
@@ -137,8 +138,8 @@ static void ask_library(void)
 }
 
 /*
- * A transport that could be had here, unless the user has left it out, and what it is good for: tcp
- * serves without.
+ * Transports that could be added here, unless the user has excluded them, and their benefit: tcp
+ * serves without them.
  */
 static void add_missing_transports(void)
 {
@@ -166,7 +167,7 @@ static void add_missing_transports(void)
     }
 }
 
-/* Why no memory of that kind can be had; NULL: some can, or nothing is known of it. */
+/* Why no memory of that kind is available; NULL: some is, or nothing is known. */
 static const char *why_no_memory(const char *kind)
 {
     const char *why = NULL;
@@ -191,8 +192,8 @@ static void set_cell(char **cell, const char *text)
 }
 
 /*
- * The transports of GPU memory need no driver to be there, and start none: they are of use where
- * there is such memory.
+ * The transports of GPU memory count as usable without a driver, and start none. Refuse those
+ * without such memory.
  */
 static void refuse_without_memory(void)
 {
@@ -212,7 +213,7 @@ static void refuse_without_memory(void)
     }
 }
 
-/* GPUs of which no memory can be had; that there is no GPU is no lack. */
+/* GPUs whose memory is not available; a host without a GPU lacks nothing. */
 static void add_missing_memory(void)
 {
     for (size_t i = 0; i < info_tables[INFO_GPU_MEMORY].n_rows && info_tables[INFO_GPUS].n_rows > 0;
@@ -227,7 +228,7 @@ static void add_missing_memory(void)
     }
 }
 
-/* May ranks serve other hosts before they compute? Tried, and taken back at once. */
+/* May ranks serve other hosts before they compute? Tries the priority, and resets it at once. */
 static void add_missing_precedence(void)
 {
     struct nxr_env env;
@@ -235,7 +236,7 @@ static void add_missing_precedence(void)
     int nice = nxr_thread_nice(), first;
 
     if (nxr_env_parse(&env, why, sizeof(why)) != NIXL_OK) {
-        return; /* the library has told of that */
+        return; /* the library has reported that */
     }
     first = nice - (int)env.service_priority;
     if (!nxr_thread_set_nice(first < NXR_LEAST_NICE ? NXR_LEAST_NICE : first)) {
@@ -272,7 +273,7 @@ static void add_libraries(void)
     }
     table_add(&info_tables[INFO_LIBRARIES],
               (const char *const[]){"libpmix", version, file_of("PMIx_Get_version", path)});
-    /* It tells no other version; that of the package is often newer. */
+    /* It reports no other version; that of the package is often newer. */
     snprintf(text, sizeof(text), "API %u.%u.%u", api >> 16, api >> 8 & 0xff, api & 0xff);
     table_add(&info_tables[INFO_LIBRARIES],
               (const char *const[]){"hwloc", text, file_of("hwloc_get_api_version", path)});

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Network interfaces and GPUs of this host, without any driver's library: from the kernel's files
- * and from hwloc. A thing that cannot be found out is left empty.
+ * and from hwloc. Unknown values are left empty.
  */
 #include "config.h"
 
@@ -119,7 +119,7 @@ const struct table_column info_gpu_columns[] = {
 #define PCI_CLASS_DISPLAY     0x03
 #define PCI_CLASS_ACCELERATOR 0x12
 
-/* The driver that serves a PCI device: where a link of the kernel points. */
+/* The driver of a PCI device, from a symbolic link of the kernel. */
 static const char *driver_of(const char *pci, char text[CELL_NBYTES])
 {
     char path[PATH_MAX];
@@ -146,7 +146,7 @@ static void add_gpu(struct table *table, const char *pci, const char *name, int 
 
 #define NVIDIA_GPUS "/proc/driver/nvidia/gpus"
 
-/* What NVIDIA's driver calls the GPU at that address: its first line is "Model: NAME". */
+/* NVIDIA's name of the GPU at that address: the first line of its file is "Model: NAME". */
 static const char *nvidia_model(const char *pci, char text[CELL_NBYTES])
 {
     char path[PATH_MAX];
@@ -157,7 +157,7 @@ static const char *nvidia_model(const char *pci, char text[CELL_NBYTES])
     return colon != NULL ? colon + 1 + strspn(colon + 1, " \t") : "";
 }
 
-/* The name in hwloc's words, or the numbers of the device. */
+/* The name that hwloc gives, or the numbers of the device. */
 static const char *pci_name(hwloc_obj_t device, char text[CELL_NBYTES])
 {
     const char *vendor = hwloc_obj_get_info_by_name(device, "PCIVendor");

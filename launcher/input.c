@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stdin: read once, copied into the pipe of each rank that is fed. It is read only while every fed
- * rank has room, so memory is bounded and, with --stdin all, the slowest reader sets the pace. A
- * terminal is read only while we are in its foreground: otherwise the read would stop us (SIGTTIN).
- * Files cannot be polled; they are read whenever there is room.
+ * stdin: read once, copied into the pipe of each rank that gets it. It is read only while every
+ * such rank has room, so memory is bounded and, with --stdin all, the slowest reader sets the pace.
+ * A terminal is read only while we are in its foreground: otherwise the read would stop us
+ * (SIGTTIN). Files cannot be polled; they are read whenever there is room.
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@ static struct loop_fd source = {.fd = -1};
 static bool source_is_file;
 static bool source_is_open;
 
-/* `fg` does not tell a job that runs: while we are in the background, look again now and then. */
+/* `fg` sends no signal to a running job: while we are in the background, poll now and then. */
 static struct loop_timer foreground_timer;
 #define FOREGROUND_LOOK_NS (300 * NXR_MS)
 
@@ -49,7 +49,7 @@ void inlet_close(struct inlet *inlet)
     inlet->head = inlet->used = inlet->room = 0;
 }
 
-/* Write what the pipe takes; watch it for the rest. */
+/* Write as much as the pipe takes; watch it for the rest. */
 static void inlet_flush(struct inlet *inlet)
 {
     while (inlet->head < inlet->used) {
@@ -60,7 +60,7 @@ static void inlet_flush(struct inlet *inlet)
             return;
         }
         if (n < 0 && errno != EINTR) {
-            inlet_close(inlet); /* the rank reads no more */
+            inlet_close(inlet); /* the rank has stopped reading */
             return;
         }
         inlet->head += n > 0 ? (size_t)n : 0;
@@ -139,7 +139,7 @@ static bool input_has_room(void)
     return fed != NULL;
 }
 
-/* In the background of our terminal? */
+/* Are we in the background of our terminal? */
 static bool is_in_background(void)
 {
     pid_t foreground = tcgetpgrp(source.fd);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The way into one rank: a pipe and what does not fit in it yet. */
+/* The stdin of one rank: a pipe and the data that does not fit in it yet. */
 struct inlet {
     struct loop_fd watch; /* fd -1: the rank has no stdin from us */
     char *data;
@@ -23,13 +23,13 @@ int inlet_open(struct inlet *inlet, bool is_fed);
 /* Add bytes for the rank. Returns false if it has no stdin or is too far behind. */
 bool inlet_add(struct inlet *inlet, const char *data, size_t nbytes);
 
-/* No more bytes will come. */
+/* No more bytes will follow. */
 void inlet_end(struct inlet *inlet);
 
 /* The rank is gone. */
 void inlet_close(struct inlet *inlet);
 
-/* Begin to read our stdin for all inlets that are fed. Returns 0 or -errno. */
+/* Start reading our stdin for all inlets that are fed. Returns 0 or -errno. */
 int input_open(void);
 
 /* Something has changed: an inlet is gone or empty, or we came to our terminal's foreground. */

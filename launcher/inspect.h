@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nixlrun and nixlrun-inspect agree upon. */
+/* The protocol between nixlrun and nixlrun-inspect. */
 #ifndef NIXLRUN_LAUNCHER_INSPECT_H
 #define NIXLRUN_LAUNCHER_INSPECT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun-inspect: what only a rank can tell, since only the library knows it. A program like any
- * other, by nothing but the public calls; see inspect.h for what nixlrun does with it.
+ * nixlrun-inspect: reports what only a rank can find out, since only the library knows it. It is an
+ * ordinary program that uses only the public calls; see inspect.h for how nixlrun uses it.
  */
 #include "config.h"
 
@@ -45,7 +45,7 @@ static void tell_transport(struct nixl_route_info *route)
 {
     char latency[TABLE_NUMBER_NBYTES], bandwidth[TABLE_NUMBER_NBYTES], rails[TABLE_NUMBER_NBYTES];
 
-    /* Why it does not serve this rank, which is the only one, is no news. */
+    /* Leave out why it does not serve this rank, as that is the only one. */
     printf("transports\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", route->transport,
            route->is_usable ? "yes" : "no", table_number(route->latency_ns, latency),
            table_number(route->bandwidth_mbps, bandwidth), table_number(route->n_rails, rails),
@@ -62,7 +62,7 @@ static void tell_transports(void)
     }
 }
 
-/* Make a region on that device. Returns false, and why, where there is none. */
+/* Make a region on that device and print the result. Returns false if there is no such device. */
 static bool tell_gpu(const char *name, enum nixl_mem_kind kind, const char *number)
 {
     struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
@@ -100,7 +100,7 @@ static void tell_gpus(const char *name, enum nixl_mem_kind kind)
     } while (tell_gpu(name, kind, number) && ++i < MAX_GPUS);
 }
 
-/* Drivers of GPUs are started last: what goes wrong in them keeps nothing else from being told. */
+/* Drivers of GPUs are started last: if they fail, everything else is already reported. */
 static int tell_rank(void)
 {
     if (nixl_init(NULL) != NIXL_OK) {

@@ -12,7 +12,7 @@
 /* Exit codes of nixlrun itself; a rank's own code or 128 + signal otherwise. */
 enum launch_exit {
     LAUNCH_EXIT_FAILED = 1,     /* nixlrun could not do its work */
-    LAUNCH_EXIT_USAGE = 2,      /* bad option or file: nothing was started */
+    LAUNCH_EXIT_USAGE = 2,      /* a bad option or file: nothing was started */
     LAUNCH_EXIT_TIMEOUT = 124,  /* --timeout is over */
     LAUNCH_EXIT_NOT_EXEC = 126, /* a program is there but cannot be run */
     LAUNCH_EXIT_NO_PROGRAM = 127,
@@ -21,7 +21,7 @@ enum launch_exit {
 enum launch_stdin { STDIN_RANK, STDIN_ALL, STDIN_NONE };
 enum launch_bind { BIND_NONE, BIND_CORE, BIND_NUMA, BIND_SOCKET };
 enum launch_map { MAP_SLOT, MAP_CORE, MAP_NUMA, MAP_SOCKET };
-/* In the order of the words of --engine. */
+/* In the order of the values of --engine. */
 enum launch_engine {
     ENGINE_AUTO,
     ENGINE_LOCAL,
@@ -45,8 +45,8 @@ struct launch_app {
 struct launch_host {
     char *name;
     int n_slots; /* 0: not said */
-    int n_most;  /* most ranks, however much is oversubscribed; 0: no limit */
-    int n_ranks; /* how many ranks it gets: they go in order, host by host */
+    int n_most;  /* most ranks, even if oversubscribed; 0: no limit */
+    int n_ranks; /* how many ranks it gets: assigned in order, host by host */
 };
 
 struct launch_job {

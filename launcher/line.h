@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a line of a rank looks like and where it goes, whichever engine started the rank. */
+/* The format and destination of a rank's lines, whichever engine started the rank. */
 #ifndef NIXLRUN_LAUNCHER_LINE_H
 #define NIXLRUN_LAUNCHER_LINE_H
 
@@ -9,15 +9,15 @@
 
 enum { LINE_PREFIX_NBYTES = 96 };
 
-/* Does a line get anything before it? */
+/* Do lines get a prefix? */
 bool line_is_decorated(const struct launch_job *job);
 
 /* Is the standard output of a rank a pseudo-terminal? */
 bool line_has_pty(const struct launch_job *job);
 
 /*
- * Write what stands before a line of a rank, "2026-11-20T11:22:34.123456 [3] ", as far as the job
- * asks for it. `space` is 0 for the job of the command line. Returns the bytes written.
+ * Write the prefix of a rank's line, "2026-11-20T11:22:34.123456 [3] ", or those of its parts that
+ * the job wants. `space` is 0 for the job of the command line. Returns the bytes written.
  */
 size_t line_prefix(const struct launch_job *job, int space, int rank,
                    char prefix[LINE_PREFIX_NBYTES]);

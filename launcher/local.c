@@ -2,8 +2,9 @@
 /*
  * The local engine: all ranks on this host, PMIx served by nixlrun itself. The order of the start
  * matters: signals are blocked and the guardian is made while there is one thread and our limits
- * are the user's; then the temporary directory, which the guardian removes if we cannot, the PMIx
- * server and the ranks. The end is the reverse, with one rule: all output is out before we go.
+ * are the user's; then come the temporary directory, which the guardian removes if we cannot, the
+ * PMIx server and the ranks. The end is the reverse, with one rule: all output is written before we
+ * exit.
  */
 #include "config.h"
 
@@ -28,13 +29,14 @@
 
 struct session session;
 
-/* Processes that a rank left behind may hold its pipes: kill them, and soon wait no longer. */
+/* Processes that a rank left behind may hold its pipes: kill them, and soon stop waiting. */
 static struct loop_timer local_linger_timer;
 static bool is_lingering;
 
 /*
- * Descriptors for all ranks: a PMIx server that runs out of them lets ranks wait for their timeout.
- * Only the soft limit, and only ours: the guardian keeps the user's. False after a line on stderr.
+ * Raise the limit of descriptors for all ranks: if a PMIx server runs out of them, ranks wait until
+ * their timeout. Only the soft limit, and only ours: the guardian keeps the user's. False after a
+ * line on stderr.
  */
 static bool raise_limits(const struct launch_job *job)
 {

@@ -35,8 +35,8 @@ struct rank {
     bool has_aborted;          /* has called PMIx_Abort */
     bool has_failed;
     int abort_code;
-    pid_t met_pid;            /* of the process that has met the others and not left; 0: none */
-    bool was_restarted;       /* another process of it has come behind that one */
+    pid_t met_pid;            /* of the process that has joined the others and not left; 0: none */
+    bool was_restarted;       /* another process of it has followed that one */
     struct upcall *meeting;   /* it waits for the other ranks (server_meet.c); NULL: it does not */
     struct stream streams[2]; /* stdout, stderr */
     struct inlet inlet;       /* stdin */
@@ -57,7 +57,7 @@ struct space {
     int master_port;    /* for MASTER_PORT */
     pmix_proc_t parent; /* its spawner; for number > 0 */
     int n_starting;
-    struct upcall *spawn; /* unanswered as long as ranks start */
+    struct upcall *spawn; /* unanswered while ranks are starting */
     bool tells_parent_of_end;
 };
 
@@ -85,7 +85,7 @@ struct space *space_make(const struct launch_app *apps, int n_apps,
 
 struct space *space_find(const char *nspace);
 
-/* The rank that a PMIx name means, or NULL. */
+/* The rank with this PMIx name, or NULL. */
 struct rank *rank_find(const pmix_proc_t *proc);
 
 pmix_proc_t rank_proc(const struct rank *rank);
@@ -115,23 +115,23 @@ void finish_rank_ended(struct rank *rank);
 /* A rank has called PMIx_Abort for the whole job. */
 void finish_abort(struct rank *rank, int code, const char *message);
 
-/* A rank ends the job in order: nixlrun's exit code is `code`, whatever happens from now on. */
+/* A rank ends the job in order: nixlrun's exit code is `code`, whatever happens later. */
 void finish_by_rank(int code);
 
-/* A rank has called PMIx_Abort for some processes only: say so. */
+/* A rank has called PMIx_Abort for some processes only: print a line. */
 void finish_abort_some(struct rank *rank, const char *message);
 
-/* Ask all ranks politely by `signal`, kill them after the grace; `exit_code` unless one failed. */
+/* Send all ranks `signal`, kill them after the grace; `exit_code` holds unless one failed. */
 void finish_begin(int signal, int exit_code);
 
-/* No grace: SIGKILL for all. */
+/* SIGKILL all ranks, without grace. */
 void finish_kill(void);
 
-/* Leave at once: whatever is unfinished, output too, is dropped. */
+/* Exit at once: unfinished work, including output, is dropped. */
 void finish_abandon(int exit_code);
 bool finish_is_abandoned(void);
 
-/* nixlrun itself cannot go on. */
+/* nixlrun itself cannot continue. */
 void finish_broken(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 bool finish_has_begun(void);
@@ -148,7 +148,7 @@ void spawn_rank_started(struct rank *rank);
 /* The last rank of the space has ended. */
 void spawn_space_ended(struct space *space);
 
-/* True if the rank belongs to a spawn that is still to be answered: that fails, the job goes on. */
+/* True if the rank belongs to an unanswered spawn: the spawn fails, the job continues. */
 bool spawn_rank_failed(struct rank *rank);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Event loop: epoll for descriptors, a short sorted list for timers. Owned by the main thread, no
- * lock. A watch that is dropped while its batch is being served is taken out of the batch, so a
+ * lock. A watch that is dropped while its batch is being served is removed from the batch, so a
  * handler never runs on something that an earlier handler has freed.
  */
 #include "config.h"

@@ -24,7 +24,7 @@ struct loop_timer {
     struct loop_timer *next;
 };
 
-/* The struct that holds the member a handler was given. */
+/* The struct that contains the member passed to a handler. */
 #define LOOP_OWNER(_member_ptr, _type, _member)                                                    \
     ((_type *)(void *)((char *)(_member_ptr)-offsetof(_type, _member)))
 

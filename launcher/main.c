@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nixlrun: start the ranks of a job. This file decides what is done, in which order, and with which
- * exit code; nothing is started and nothing is written before the whole command line is known to be
- * good. Single-threaded until the engine runs.
+ * exit code. Nothing is started or written before the whole command line is known to be valid.
+ * Single-threaded until the engine runs.
  */
 #include "config.h"
 
@@ -37,7 +37,7 @@ static int fail_usage(const char *why)
     return LAUNCH_EXIT_USAGE;
 }
 
-/* What was printed on stdout must have arrived: a full disk or a closed pipe is a failure. */
+/* Everything printed on stdout must be written: a full disk or a closed pipe is a failure. */
 static int finish_stdout(void)
 {
     if (fflush(stdout) != 0) {
@@ -47,7 +47,7 @@ static int finish_stdout(void)
     return 0;
 }
 
-/* The name of this host, or of the file that stands for one. */
+/* The name of this host, or of the file that describes one. */
 static const char *host_name(void)
 {
     static char name[HOST_NAME_MAX + 1];
@@ -101,7 +101,7 @@ static int run_foreign(const struct engine_task *task, const struct engine_comma
     return engine_foreign_run(task, command);
 }
 
-/* What ranks would have from -x and --env-file, each refuses by itself: refuse it once. */
+/* Each rank would refuse bad variables of -x and --env-file by itself: refuse them once, here. */
 static int check_variables(const struct launch_job *job, char *why, size_t why_nbytes)
 {
     for (int i = 0; i < job->n_apps; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each option does: its value is checked here, against the files and directories of the host
- * where it names one, and stored in the job or in the program that comes next.
+ * What each option does: its value is checked here, against the host's files and directories if it
+ * names one, and stored in the job or in the next program.
  */
 #include "config.h"
 
@@ -84,7 +84,7 @@ static int set_output_dir(struct parser *parser, const struct option *option, co
     return 0;
 }
 
-/* Job scripts pass what may or may not be set: that is worth a line, but no reason to stop. */
+/* Job scripts pass variables that may be unset: print a line, but do not stop. */
 static void note_unset(struct parser *parser, const char *name)
 {
     struct options *options = parser->options;
@@ -203,7 +203,7 @@ static int set_policy(struct parser *parser, const struct option *option, const 
     return 0;
 }
 
-/* -np of the program that comes next, or --ppn of the job. */
+/* -np of the next program, or --ppn of the job. */
 static int set_count(struct parser *parser, const struct option *option, const char *value)
 {
     int *count = option->id == OPTION_NP ? &parser->app.np : &parser->options->job.ppn;

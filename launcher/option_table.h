@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of nixlrun: one table. The parser, --help, the bash completion and the check of the
- * manual page are driven by it, so an option that is not here does not exist.
+ * The options of nixlrun: one table. It drives the parser, --help, the bash completion and the
+ * check of the manual page, so an option that is not here does not exist.
  */
 #ifndef NIXLRUN_LAUNCHER_OPTION_TABLE_H
 #define NIXLRUN_LAUNCHER_OPTION_TABLE_H
@@ -43,10 +43,10 @@ enum option_id {
     OPTION_HELP,
 };
 
-/* What an option speaks about: the whole job, or the program that follows on the command line. */
+/* What an option applies to: the whole job, or the program that follows on the command line. */
 enum option_scope { SCOPE_JOB, SCOPE_PROGRAM };
 
-/* Does it take a value? The optional one is the next word, if that is no option. */
+/* Does it take a value? An optional value is the next word, if that is no option. */
 enum option_value { VALUE_NONE, VALUE_NEEDED, VALUE_OPTIONAL };
 
 struct option {
@@ -56,7 +56,7 @@ struct option {
     const char *names;    /* separated by a blank; names of one letter are written with one dash */
     const char *arg;      /* what help calls the value; NULL with VALUE_NONE */
     const char *words;    /* the fixed words that the value may be, or NULL */
-    const char *complete; /* what bash completes besides: "file", "dir", "variable"; or NULL */
+    const char *complete; /* what else bash completes: "file", "dir", "variable"; or NULL */
     const char *allowed;  /* the value, for error lines; NULL: the words say it */
     const char *topic;    /* the help topic that explains it; "job" and "information" have none */
     const char *brief;    /* line of the short help; NULL: not there */
@@ -66,7 +66,7 @@ struct option {
 extern const struct option option_table[];
 extern const size_t option_count;
 
-/* The dashes before a name in texts: "-" or "--". The parser takes both. */
+/* The dashes before a name in messages: "-" or "--". The parser accepts both. */
 const char *option_dashes(const char *name, size_t name_nbytes);
 
 /* An option that people know from other launchers, and what to do here instead. */

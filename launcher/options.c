@@ -98,7 +98,7 @@ static const struct option *find_short(const char *letters, const char **value_p
     return option;
 }
 
-/* Set an option, unless it is one of the whole job and stands behind the first program. */
+/* Set an option, unless it is one of the whole job and follows the first program. */
 static int options_apply(struct parser *parser, const struct option *option, const char *value)
 {
     if (option->scope == SCOPE_JOB && parser->options->job.n_apps > 0) {
@@ -124,7 +124,7 @@ static int apply_flags(struct parser *parser, const char *letters)
     return 0;
 }
 
-/* The value that an option has in its own word (`attached`), or else in the next one. */
+/* Take the value of an option from its own word (`attached`), or else from the next one. */
 static int options_take_value(struct parser *parser, const struct option *option,
                               const char *attached, const char **value_p)
 {
@@ -153,7 +153,7 @@ static int options_take_value(struct parser *parser, const struct option *option
     return 0;
 }
 
-/* Apply the option at parser->word and go on behind it and its value. */
+/* Apply the option at parser->word and skip it and its value. */
 static int parse_option(struct parser *parser)
 {
     const char *word = *parser->word;
@@ -219,7 +219,7 @@ static int parse_program(struct parser *parser)
     return 0;
 }
 
-/* No program where one must be: say what was written instead. */
+/* A program is missing: say what was written instead. */
 static int fail_no_program(struct parser *parser)
 {
     int n_apps = parser->options->job.n_apps;
@@ -236,7 +236,7 @@ static int fail_no_program(struct parser *parser)
                        "no program given; try 'nixlrun -n 4 ./program' or 'nixlrun --help'");
 }
 
-/* The end of a command line with --explain or --info: there may be no program, we have our own. */
+/* The end of a command line with --explain or --info: no program may follow, we run our own. */
 static int parse_report(struct parser *parser)
 {
     static char program[] = INSPECT_PROGRAM, explain[] = "--explain", json[] = "--json";
@@ -263,7 +263,7 @@ static int parse_report(struct parser *parser)
     return parse_program(parser);
 }
 
-/* --env is not what other launchers call so: whoever goes on behind it means something else. */
+/* --env means something else in other launchers: words after it are a mistake. */
 static int check_env(struct parser *parser)
 {
     char shown[VALUE_SHOWN_NBYTES];
@@ -314,7 +314,7 @@ static int parse_programs(struct parser *parser)
     return fail_no_program(parser);
 }
 
-/* How many ranks there are and on which hosts. */
+/* Find out how many ranks there are and on which hosts. */
 static int check_hosts(struct parser *parser)
 {
     struct launch_job *job = &parser->options->job;
@@ -330,7 +330,7 @@ static int check_hosts(struct parser *parser)
     return hosts_deal(job, parser->why, parser->why_nbytes);
 }
 
-/* What can be judged only when everything was read. */
+/* Check what can be checked only after everything is parsed. */
 static int check_job(struct parser *parser)
 {
     struct launch_job *job = &parser->options->job;

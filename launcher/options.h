@@ -30,9 +30,9 @@ struct options {
 enum { OPTIONS_MAX_NP = 65536 };
 
 /*
- * Parse a command line. Reads the files that it names, writes and prints nothing. Texts in *options
- * point into argv, which must live as long. Returns 0, or -1 and one line in `why` that names the
- * option, its value and what is allowed. In both cases options_free() is needed.
+ * Parse a command line. Reads the files that it names, but writes and prints nothing. Texts in
+ * *options point into argv, which must live as long. Returns 0, or -1 and one line in `why` that
+ * names the option, its value and what is allowed. In both cases options_free() is needed.
  */
 int options_parse(int argc, char **argv, struct options *options, char *why, size_t why_nbytes);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mapping and binding of ranks, over a machine that hwloc describes: this one, or a recorded one.
+ * Mapping and binding of ranks on a machine that hwloc describes: this one, or a recorded one.
  *
  * The machine is seen as the list of its usable cores, each in a NUMA node and a socket. CPUs that
- * the cgroup or the affinity mask of nixlrun keeps from us are left out; a core without a usable
- * CPU does not exist for us. Ranks are dealt in rounds: in each round every core gets one rank, so
- * no core has two before each has one, whichever the policy. Numbers shown to people are hwloc's
- * logical ones, as lstopo shows them; those in CPU lists are the system's.
+ * the cgroup or nixlrun's affinity mask excludes are left out; a core without a usable CPU is
+ * ignored. Ranks are dealt in rounds: in each round every core gets one rank, so no core has two
+ * before each has one, whatever the policy. Numbers shown to people are hwloc's logical ones, as
+ * lstopo shows them; those in CPU lists are the system's.
  */
 #include "launcher/placement.h"
 #include "launcher/values.h"
@@ -53,7 +53,7 @@ static int load_topology(const char *path, hwloc_topology_t *topology_p, char *w
         snprintf(why, why_nbytes, "cannot initialize hwloc: %s", strerror(errno));
         return -1;
     }
-    /* Also what the cgroup forbids, so that the numbers are those of the whole machine. */
+    /* Include what the cgroup forbids, so that the numbers are those of the whole machine. */
     hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
     if (path != NULL) {
         fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -183,7 +183,7 @@ static struct core *free_core(struct machine *machine, enum level level, int gro
     return NULL;
 }
 
-/* The numbers of all NUMA nodes or sockets that have cores, each once, as the cores come. */
+/* The numbers of all NUMA nodes or sockets that have cores, each once, in the order of cores. */
 static int list_groups(const struct machine *machine, enum level level, int *groups)
 {
     int n = 0;
@@ -201,7 +201,7 @@ static int list_groups(const struct machine *machine, enum level level, int *gro
     return n;
 }
 
-/* One after the other over the groups of a level, each time the next core that is free there. */
+/* Go around the groups of a level, each time taking the next free core of the group. */
 static void map_around(struct machine *machine, enum level level, int np, struct core **core_of)
 {
     int *groups = x_array(NULL, (size_t)machine->n_cores, sizeof(*groups));

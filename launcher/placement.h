@@ -8,8 +8,8 @@
 #include <stddef.h>
 
 /*
- * Make the places of all ranks: *places_p, with job->np entries. The machine is looked at only if
- * something in the job depends on it. `topology` names a file with a recorded machine to look at
+ * Make the places of all ranks: *places_p, with job->np entries. The machine is inspected only if
+ * something in the job depends on it. `topology` names a file with a recorded machine to inspect
  * instead, or is NULL. Returns 0, or -1 and one line in `why`; *places_p is then untouched.
  */
 int placement_make(const struct launch_job *job, const char *topology,

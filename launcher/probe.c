@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs programs of the site with --version and the like, before anything else: one thread, no event
- * loop yet. A program that hangs is killed when its time is over, and has not answered.
+ * loop yet. A program that hangs is killed when its time is over, and counts as silent.
  */
 #include "config.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking programs of the site what they are. */
+/* Running programs of the site to identify them. */
 #ifndef NIXLRUN_LAUNCHER_PROBE_H
 #define NIXLRUN_LAUNCHER_PROBE_H
 
@@ -13,15 +13,14 @@ enum { PROBE_ANSWER_NBYTES = 4096 };
 bool probe_find(const char *name, char path[PATH_MAX]);
 
 /*
- * Run a program with one argument and take what it writes to stdout and stderr, for a minute at
- * most; more than there is room for is dropped. Returns false if it could not be run or gave no
- * answer.
+ * Run a program with one argument and read what it writes to stdout and stderr, for a minute at
+ * most; output that does not fit is dropped. Returns false if it could not be run or wrote nothing.
  */
 bool probe_ask(const char *path, const char *arg, char *answer, size_t answer_nbytes);
 
 enum { PROBE_VERSION_NBYTES = 16 };
 
-/* Copy the first N.N... behind `mark` in an answer. Returns false if there is none. */
+/* Copy the first N.N... after `mark` in an answer. Returns false if there is none. */
 bool probe_version(const char *answer, const char *mark, char version[PROBE_VERSION_NBYTES]);
 
 #endif

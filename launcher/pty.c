@@ -10,7 +10,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* No byte is changed, none comes back as an echo. */
+/* Raw mode: no byte is changed or echoed. */
 static int make_raw(int fd)
 {
     struct termios termios;

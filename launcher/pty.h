@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pseudo-terminals for the standard output of ranks: the C library then writes each line when it is
- * whole, so that none is lost with a rank that is killed. They change no byte and control no
- * process.
+ * complete, so that none is lost when a rank is killed. They change no byte and are no controlling
+ * terminal.
  */
 #ifndef NIXLRUN_LAUNCHER_PTY_H
 #define NIXLRUN_LAUNCHER_PTY_H
@@ -10,8 +10,8 @@
 #include <sys/ioctl.h>
 
 /*
- * fds[0] is read by us and has an error (EIO) behind the last byte; fds[1] is for the rank. Both
- * are closed on exec. Returns 0 or -errno.
+ * We read fds[0], which fails with EIO after the last byte; fds[1] is for the rank. Both are closed
+ * on exec. Returns 0 or -errno.
  */
 int pty_open(const struct winsize *size, int fds[2]);
 

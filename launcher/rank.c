@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The life of a process: its program is found, it is handed to the guardian with environment, pipes
- * and place, and its start and end come back as reports. Programs are tested before anything
- * starts, so the common mistake (a wrong name) costs one line and no rank.
+ * and place, and its start and end are reported back. Programs are tested before anything starts,
+ * so the common mistake (a wrong name) costs one line of output and starts no rank.
  */
 #include "config.h"
 
@@ -79,7 +79,7 @@ static int find_program(const struct launch_app *app, char path[PATH_MAX])
     return error;
 }
 
-/* Say why a program does not run; the exit code that tells it. */
+/* Print why a program does not run. Returns the exit code for it. */
 static int say_program_error(const struct launch_app *app, int error)
 {
     if (error == ENOENT && strchr(app->argv[0], '/') == NULL) {
@@ -163,7 +163,7 @@ static void rank_set_variable(const char *name, const char *value, void *env_p)
 
 /*
  * The environment of one rank: ours, its place in the job, what the user has set for its app, and
- * what PMIx must tell it. NULL: PMIx refuses.
+ * the variables of PMIx. NULL: PMIx failed.
  */
 static char **make_env(const struct rank *rank, char *const *app_env)
 {
@@ -315,7 +315,7 @@ static void rank_on_ended(int id, int wait_status)
 {
     struct rank *rank = session.ranks[id];
 
-    server_serve(); /* what the rank asked for before it ended comes first */
+    server_serve(); /* first serve what the rank requested before it ended */
     server_hear_out(rank);
     rank->wait_status = wait_status;
     rank_is_over(rank);

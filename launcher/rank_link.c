@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The socket of nixlrun-rank. Its name can be seen by all users of the host, its key cannot. */
+/* The socket of nixlrun-rank. All users of the host can see its name, but not its key. */
 #include "config.h"
 
 #include "launcher/rank_link.h"
@@ -28,7 +28,7 @@ int rank_link_open(void)
     uint64_t name;
     int fd;
 
-    unsetenv(variable); /* of a job that we may be inside of */
+    unsetenv(variable); /* of an outer job that we may be in */
     if (nspace == NULL || rank == NULL || !nxr_random(&name, sizeof(name)) ||
         !nxr_random(&key, sizeof(key))) {
         return -1;

@@ -2,10 +2,10 @@
 /*
  * nixlrun-rank [--beat] [--calm] [--pty=CxL] [--wdir=DIR] PROGRAM [ARGS]: stands between an
  * engine's daemon and a rank on any host. It starts the program, passes its output on in a form
- * that no engine spoils, kills what the program leaves behind, tells nixlrun how it ended, and
- * ends in the same way, or calmly with 0. Engines say of an end what they like, some nothing; so
- * nixlrun can give its own verdict. It dies with the daemon, and the rank with it: no orphans on
- * hosts that nixlrun cannot reach.
+ * that no engine damages, kills what the program leaves behind, reports to nixlrun how it ended,
+ * and ends in the same way, or, with --calm, with 0. So nixlrun can reach its own verdict, although
+ * engines report ends inconsistently or not at all. It dies with the daemon, and the rank with it:
+ * no orphans on hosts that nixlrun cannot reach.
  *
  * It stays in the engine's process group, with the program: engines signal the group. One thread.
  */
@@ -100,7 +100,7 @@ static void pump(struct pollfd *from, int to_fd)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-/* Pipes between the program and us: [0] is ours. The last one tells that it could not start. */
+/* Pipes between the program and us: [0] is ours. The last one reports a failed start. */
 struct pipes {
     int out[2], err[2], error[2];
 };
@@ -114,7 +114,7 @@ static bool open_pipes(struct pipes *pipes, const struct winsize *size)
            pipe2(pipes->error, O_CLOEXEC) == 0;
 }
 
-/* The child's way into the program. */
+/* Runs in the child: execute the program. */
 static void helper_become_program(char **argv, const sigset_t *mask, const struct pipes *pipes)
 {
     int error;
@@ -170,10 +170,10 @@ static void report_step(pid_t pid)
     }
 }
 
-/* nixlrun wants the program to end: ask it, with all that it has started in our group. */
+/* nixlrun wants the program to end: signal it, with all that it has started in our group. */
 static void ask_to_end(pid_t pid)
 {
-    pid_t target = getpgrp() == getpid() ? 0 : pid; /* else it is the group of a daemon */
+    pid_t target = getpgrp() == getpid() ? 0 : pid; /* otherwise it is the group of a daemon */
 
     kill(target, SIGTERM);
     kill(target, SIGCONT);
@@ -216,7 +216,7 @@ static void beat(pid_t pid, int fd)
     }
 }
 
-/* Read what the rank has reported so far. `is_member_p`: does it owe nixl_finalize()? */
+/* Read what the rank has reported so far. `is_member_p`: has it yet to call nixl_finalize()? */
 static void helper_hear(pid_t pid, int link_fd, bool *is_member_p)
 {
     struct nxr_rank_word word;
@@ -235,8 +235,8 @@ struct sources {
 };
 
 /*
- * Pass on output until the program has ended and all it wrote is out. Returns its wait status.
- * `is_member_p`: is it gone without nixl_finalize()?
+ * Pass on output until the program has ended and all its output is written. Returns its wait
+ * status. `is_member_p`: has it ended without nixl_finalize()?
  */
 static int helper_serve(pid_t pid, const struct pipes *pipes, const struct sources *sources,
                         bool *is_member_p)
@@ -298,7 +298,7 @@ static void end_like(int wait_status)
     _exit(ending_code(wait_status));
 }
 
-/* What the next word, if it is NAME=VALUE of this name, gives; then the words go on behind it. */
+/* The VALUE of the next word if it is NAME=VALUE of this name, which is then skipped; or NULL. */
 static char *helper_take_value(char ***words_p, const char *name)
 {
     size_t nbytes = strlen(name);
@@ -311,7 +311,7 @@ static char *helper_take_value(char ***words_p, const char *name)
     return word + nbytes + 1;
 }
 
-/* Enter the directory if the next word gives one. Returns an errno. */
+/* Change to the directory if the next word gives one. Returns an errno. */
 static int enter_wdir(char ***words_p)
 {
     const char *dir = helper_take_value(words_p, RANK_WDIR_WORD);
@@ -326,7 +326,7 @@ static int enter_wdir(char ***words_p)
     return 0;
 }
 
-/* Set the variables that tell the program its place, if the next words say which it is. */
+/* Set the variables of the program's place in the job, if the next words give it. */
 static void tell_world(char ***words_p)
 {
     char *world = helper_take_value(words_p, RANK_WORLD_WORD);

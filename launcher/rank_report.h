@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What nixlrun-rank tells nixlrun through the engine, beside the rank's output and in the same
- * frames (frame.h). A report is a frame of its own on the rank's standard error or, where
- * rank_report_is_of_stdout() says so, on its standard output; a rank's output cannot be taken for
- * one. An engine may deliver the two streams in any order.
+ * Reports of nixlrun-rank to nixlrun, sent through the engine beside the rank's output and in the
+ * same kind of frames (frame.h). A report is a frame of its own on the rank's standard error or,
+ * where rank_report_is_of_stdout() says so, on its standard output; a rank's output cannot be
+ * mistaken for one. An engine may deliver the two streams in any order.
  */
 #ifndef NIXLRUN_LAUNCHER_RANK_REPORT_H
 #define NIXLRUN_LAUNCHER_RANK_REPORT_H
@@ -19,25 +19,25 @@
  */
 #define RANK_END_SIGNAL SIGURG
 
-/* As first word of nixlrun-rank: tell now and then that the rank lives. */
+/* First word of nixlrun-rank: report periodically that the rank is alive. */
 #define RANK_BEAT_WORD "--beat"
 #define RANK_BEAT_S    5
 
 /* Another: end with 0 whatever the program does, for an engine that miscounts failures. */
 #define RANK_CALM_WORD "--calm"
 
-/* Another, as "--pty=COLUMNSxLINES": the standard output of the program is such a terminal. */
+/* Another, "--pty=COLUMNSxLINES": the standard output of the program is such a terminal. */
 #define RANK_PTY_WORD "--pty"
 
 /*
- * Another, as "--wdir=DIR": the program starts there. Where DIR is not on a host one engine ignores
- * it, and the others end the job each in a way of its own.
+ * Another, "--wdir=DIR": the program starts there. It is not left to the engine: if a host has no
+ * DIR, one engine ignores that, and each of the others ends the job in a way of its own.
  */
 #define RANK_WDIR_WORD "--wdir"
 
 /*
- * Two more, as "--world=WORD" (world.h), and "--keep=NAMES": the variables of world.h that the user
- * has set, with commas between.
+ * Two more: "--world=WORD" (world.h), and "--keep=NAMES": the variables of world.h that the user
+ * has set, separated by commas.
  */
 #define RANK_WORLD_WORD "--world"
 #define RANK_KEEP_WORD  "--keep"
@@ -47,7 +47,7 @@ enum rank_report_kind {
     RANK_REPORT_NOT_EXEC = 'x',  /* an errno */
     RANK_REPORT_NOT_CHDIR = 'd', /* an errno */
     RANK_REPORT_ENDED = 'e',     /* a wait status */
-    RANK_REPORT_NOT_LEFT = 'f',  /* the same of a rank that owes nixl_finalize(): 0 */
+    RANK_REPORT_NOT_LEFT = 'f',  /* the same of a rank that has not called nixl_finalize(): 0 */
     RANK_REPORT_ENDS_JOB = 'z',  /* the rank ends the whole job with this code */
     RANK_REPORT_OUT_ENDED = 'o', /* it was the last line of standard output; 0 */
     RANK_REPORT_ALIVE = 'a',     /* every RANK_BEAT_S, after the word RANK_BEAT_WORD; 0 */
@@ -56,8 +56,8 @@ enum rank_report_kind {
 };
 
 /*
- * Reports that come in order with the rank's output: its end, and what nixlrun needs to signal the
- * ranks, so that a job whose first output was seen can be signalled.
+ * Reports that arrive in order with the rank's output: its end, and what nixlrun needs to signal
+ * the ranks, so that a job can be signalled once its first output was seen.
  */
 static inline bool rank_report_is_of_stdout(enum rank_report_kind kind)
 {

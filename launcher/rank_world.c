@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which rank of how many this is. The engine tells in variables of its own, which count only if
- * they are of this engine, as those of an outer job are inherited, too. nixlrun knows how many
- * ranks each host has where the user has named the hosts. No state.
+ * Finds out which rank of how many this is. The engine sets variables of its own; only those of
+ * this engine count, as those of an outer job are inherited, too. If the user has named the hosts,
+ * nixlrun passes the number of ranks of each host. No state.
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@ static int env_number(const char *name)
                : -1;
 }
 
-/* The entry number `index` of Slurm's "2(x3),1", which is three hosts with 2 and one with 1. */
+/* Entry number `index` of Slurm's "2(x3),1", which is three hosts with 2 and one with 1. */
 static int slurm_tasks(const char *list, int index)
 {
     while (list != NULL && *list != '\0' && index >= 0) {
@@ -65,7 +65,7 @@ static const char *slurm_first_host(const char *list)
     return name;
 }
 
-/* The engine's word goes before what nixlrun expects of it. */
+/* What the engine reports overrides what nixlrun expects. */
 static void set_local(struct world *world, int local_rank, int local_size)
 {
     if (local_rank >= 0 && local_rank < local_size && local_size <= world->size) {
@@ -96,10 +96,10 @@ static void rank_world_ask_engine(const char *job_name, struct world *world)
     if (strncmp(job_name, "slurm.", strlen("slurm.")) == 0) {
         ask_slurm(world);
     } else if (env_number("OMPI_COMM_WORLD_RANK") == world->rank) {
-        ask_openmpi(world); /* nixlrun has taken out those of an outer job */
+        ask_openmpi(world); /* nixlrun has removed those of an outer job */
     }
     if (world->local_size == world->size) {
-        world->master = "127.0.0.1"; /* whatever the user calls the only host */
+        world->master = "127.0.0.1"; /* whatever name the user gave the only host */
     }
 }
 
