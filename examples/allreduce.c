@@ -4,9 +4,9 @@
  *
  *     nixlrun -np 4 allreduce
  *
- * Each rank has some measurements. The search for the largest one is started and waited for later;
- * meanwhile the team of all ranks adds up how many there are and their sums, in one call, after
- * which every rank has the result.
+ * Each rank has some measurements. The search for the largest one is started, and waited for later.
+ * Meanwhile the team of all ranks adds up the number of measurements and their sums, in one call;
+ * then every rank has the result.
  */
 #include <nixlrun.h>
 
@@ -14,7 +14,7 @@
 
 #define N_MINE(_rank) (10 + (_rank)) /* measurements of a rank */
 
-/* End the whole job if a call failed, with the library's own words. */
+/* End the whole job if a call failed, with the library's error message. */
 static void must(int status)
 {
     if (status < 0) {
@@ -27,7 +27,7 @@ int main(void)
     struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
     struct nixl_team *team;
     struct nixl_req *req = NULL;
-    double totals[2] = {0, 0}, largest = 0; /* how many, their sum */
+    double totals[2] = {0, 0}, largest = 0; /* their number, their sum */
 
     must(nixl_init(NULL));
     must(nixl_team_world(NIXL_FOREVER, &team));
@@ -46,7 +46,7 @@ int main(void)
     args.op = NIXL_MAX;
     must(nixl_allreduce_nb(team, &args, &req));
 
-    /* Collectives of a team run in the order of the calls: this one comes after the other. */
+    /* Collectives of a team run in the order of the calls: this one runs after the other. */
     args.src = args.dst = totals;
     args.count = 2;
     args.op = NIXL_SUM;

@@ -4,9 +4,10 @@
  *
  *     nixlrun -np 4 channel
  *
- * The slots lie in rank 0's memory. A producer asks for a free one, writes into it, on one host
- * right where rank 0 will read, and publishes it. When all of its slots are full it waits: nothing
- * is lost, and nobody has to count. Rank 0 gives each slot back when it is done with the item.
+ * The slots lie in rank 0's memory. A producer acquires a free one, writes into it (on one host,
+ * directly where rank 0 will read), and publishes it. When all of its slots are full it waits:
+ * nothing is lost, and no rank has to count. Rank 0 gives each slot back when it is done with the
+ * item.
  */
 #include <nixlrun.h>
 
@@ -17,7 +18,7 @@
 #define SLOT  64 /* bytes */
 #define SLOTS 2  /* of each producer: fewer than there are items */
 
-/* End the whole job if a call failed, with the library's own words. */
+/* End the whole job if a call failed, with the library's error message. */
 static void must(int status)
 {
     if (status != NIXL_OK) {
@@ -37,7 +38,7 @@ static void produce(void)
         snprintf(slot, SLOT, "item %d of rank %d", i, nixl_rank());
         must(nixl_channel_publish(work, strlen(slot) + 1));
     }
-    must(nixl_channel_close(work, NIXL_FOREVER)); /* what was published arrives all the same */
+    must(nixl_channel_close(work, NIXL_FOREVER)); /* published items still arrive */
 }
 
 static void consume(void)

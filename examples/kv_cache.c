@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sizes, layout and content of the paged KV cache. The content is a sequence of 64-bit words that
- * starts at a hash of the origin and grows by a fixed odd step, so that every byte position is
- * checked and a piece of another request, block or layer, or one that was shifted, never looks
- * right.
+ * starts at a hash of the origin and grows by a fixed odd step, so that every byte is checked, and
+ * a piece of another request, block or layer, or a shifted piece, never looks right.
  */
 #include "kv_cache.h"
 

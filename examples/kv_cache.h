@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The paged KV cache of the example kv_transfer: how big it is for a model, where a block lies, and
- * what stands in it.
+ * The paged KV cache of the example kv_transfer: its size for a model, the place of a block, and
+ * its content.
  *
  * An inference server keeps the keys and values of all tokens in blocks of a few tokens. A block
  * has one piece per layer, and the pieces of one layer lie together, as the attention kernels want
@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <stddef.h>
 
-/* What decides the size of a model's cache. */
+/* What determines the size of a model's cache. */
 struct kv_shape {
     const char *model;
     uint32_t layers;
@@ -30,7 +30,7 @@ struct kv_shape {
 
 /* One token of a request's cache is identified by these; the content is made from them. */
 struct kv_origin {
-    uint32_t rank;    /* who prefilled it */
+    uint32_t rank;    /* the rank that prefilled it */
     uint32_t request; /* number of the request there */
     uint32_t block;   /* number of the block within the request */
     uint32_t layer;
@@ -54,10 +54,10 @@ size_t kv_block_nbytes(const struct kv_shape *shape);
 uint64_t kv_piece_offset(const struct kv_shape *shape, uint32_t n_blocks, uint32_t block,
                          uint32_t layer);
 
-/* Write what belongs into a piece. */
+/* Fill a piece with its content. */
 void kv_piece_fill(void *piece, size_t nbytes, const struct kv_origin *origin);
 
-/* The number of bytes from the start that are right: `nbytes` if every byte is. */
+/* The number of correct bytes from the start: `nbytes` if every byte is correct. */
 size_t kv_piece_verify(const void *piece, size_t nbytes, const struct kv_origin *origin);
 
 #endif

@@ -96,7 +96,7 @@ static enum kv_parsed set_option(int option, const char *value, bool speak,
 {
     switch (option) {
     case OPTION_MODEL:
-        return KV_RUN; /* taken before, so that the other options go over it */
+        return KV_RUN; /* handled before, so that the other options override it */
     case OPTION_DTYPE:
         if (kv_dtype_nbytes(value) == 0) {
             return bad(speak, "--dtype", value, kv_dtype_names());
@@ -115,7 +115,7 @@ static enum kv_parsed set_option(int option, const char *value, bool speak,
     }
 }
 
-/* The long options that getopt wants: the words, and the numbers of the table above. */
+/* The long options for getopt: the option words, and the numbers of the table above. */
 static void list_options(struct option *list)
 {
     static const struct option words[] = {
@@ -144,7 +144,7 @@ enum kv_parsed kv_options_parse(int argc, char **argv, bool speak, struct kv_opt
     list_options(list);
     opterr = 0;
     for (int pass = 0; pass < 2; pass++) {
-        optind = 0; /* glibc: start anew */
+        optind = 0; /* glibc: start over */
         while (outcome == KV_RUN && (option = getopt_long(argc, argv, ":h", list, NULL)) != -1) {
             if (option == '?') {
                 char letter[] = {'-', (char)optopt, '\0'};

@@ -67,7 +67,7 @@ void kv_report_foot(const struct kv_tally *all, int64_t wall_ns)
         (double)wall_ns / 1e9, (double)all->nbytes / (double)wall_ns);
 }
 
-/* Ranks write to pipes of nixlrun, which knows where its own output goes and tells them. */
+/* Ranks write to pipes of nixlrun; a variable from nixlrun says where its own output goes. */
 static bool is_on_terminal(void)
 {
     const char *told = getenv("NIXLRUN_TERMINAL");

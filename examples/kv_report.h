@@ -22,7 +22,7 @@ void kv_report_row(const char *who, const char *role, const struct kv_tally *tal
 /* The lines under the table. */
 void kv_report_foot(const struct kv_tally *all, int64_t wall_ns);
 
-/* If the user looks at a terminal: a line that is written over and over: `done` of `n` requests. */
+/* On a terminal: a line that is overwritten each time: `done` of `n` requests. */
 void kv_report_progress(uint32_t done, uint32_t n);
 
 #endif

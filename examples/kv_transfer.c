@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kv_transfer: disaggregated inference in small. Run it as
+ * kv_transfer: disaggregated inference in miniature. Run it as
  *
  *     nixlrun -np 4 kv_transfer --model llama3-8b
  *     nixlrun --host a:2,b:2 kv_transfer          from host a to host b
  *
  * The first half of the ranks prefills: such a rank computes the KV cache of a request (here: fills
  * it with content that is different in every word), puts its blocks into free blocks of a decode
- * rank, and tells it which. The other half decodes: such a rank verifies every byte and gives the
- * blocks back as free. What to look at:
+ * rank, and notifies that rank of their numbers. The other half decodes: such a rank verifies every
+ * byte and frees the blocks again. Points of interest:
  *
  *  - A decode rank makes no call while its memory is written. It sleeps in nixl_notify_recv().
  *  - A notification is seen after all data that was put before it. There is no other handshake.
- *  - A prefill rank may only put into blocks that it was told are free. So nothing is overwritten
- * too early, and the memory of a decode rank is bounded, however many requests come.
+ *  - A prefill rank puts only into blocks that the decode rank has reported free. So nothing is
+ * overwritten too early, and the memory of a decode rank is bounded, however many requests arrive.
  */
 #include "kv_report.h"
 
@@ -43,18 +43,18 @@ struct job {
     struct kv_options options;
     int rank, n_prefill, n_decode;
     uint32_t request_blocks; /* blocks of a request */
-    uint32_t cache_blocks;   /* blocks of a decode rank's cache: of a request per sender */
+    uint32_t cache_blocks;   /* blocks of a decode rank's cache: one request per sender */
     size_t piece_nbytes;
     struct nixl_region *cache;  /* "kv": the decode ranks' caches */
     struct nixl_region *source; /* "prefill": a prefill rank's own cache, in GPU memory; or NULL */
-    unsigned char *piece;       /* a piece of a cache in GPU memory, to be looked at */
+    unsigned char *piece;       /* host copy of a piece of a cache in GPU memory */
     struct nixl_region *latencies; /* "latencies": rank 0's table, one row per prefill rank */
     struct kv_tally tally;
 };
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 
-/* Ends the job if a call failed: an example has no better idea. */
+/* End the job if a call failed: an example needs no better error handling. */
 static void must(int status)
 {
     if (status != NIXL_OK) {
@@ -125,7 +125,7 @@ struct free_blocks {
     uint32_t *blocks;
 };
 
-/* Makes up a cache. In GPU memory a kernel would compute it; here it is put there. */
+/* Makes up a cache. A kernel would compute it in GPU memory; here it is put there. */
 static void prefill_compute(const struct job *job, uint32_t request, unsigned char *cache)
 {
     for (uint32_t layer = 0; layer < job->options.shape.layers; layer++) {
@@ -179,7 +179,7 @@ static void wait_for_room(const struct job *job, int decode, struct free_blocks 
     }
 }
 
-/* Put a request's blocks into free ones of a decode rank, and say where they are. */
+/* Put a request's blocks into free ones of a decode rank, and send it their numbers. */
 static void send_request(const struct job *job, int decode, uint32_t request,
                          const unsigned char *cache, struct free_blocks *pool)
 {
@@ -236,7 +236,7 @@ static void prefill(struct job *job, int64_t *latencies)
 
 /* ---- decode ---------------------------------------------------------------------------------- */
 
-/* Deal the cache's blocks out to the prefill ranks, shuffled, as after a day of serving. */
+/* Distribute the cache's blocks to the prefill ranks, shuffled, as after a day of serving. */
 static void deal_blocks(const struct job *job)
 {
     uint32_t *order = must_have(malloc(job->cache_blocks * sizeof(*order)));
@@ -265,7 +265,7 @@ static void deal_blocks(const struct job *job)
     free(order);
 }
 
-/* A piece of the own cache as the processor sees it. */
+/* A piece of this rank's cache, readable by the CPU. */
 static const unsigned char *piece_at(const struct job *job, uint64_t at)
 {
     if (job->piece == NULL) {
@@ -327,7 +327,7 @@ static void decode(struct job *job)
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-/* Make this rank's memory, or only the way to the others'. */
+/* Make this rank's memory, or only a handle to the others'. */
 static void open_regions(struct job *job)
 {
     size_t row_nbytes = job->options.requests * sizeof(int64_t);
@@ -355,7 +355,7 @@ static void open_regions(struct job *job)
     }
 }
 
-/* Tell rank 0 what this rank has done. The notification comes after the latencies. */
+/* Report to rank 0 what this rank has done. The notification arrives after the latencies. */
 static void send_report(const struct job *job, const int64_t *latencies)
 {
     size_t row_nbytes = job->options.requests * sizeof(*latencies);
@@ -434,7 +434,7 @@ int main(int argc, char **argv)
     must(nixl_init(NULL));
     job.rank = nixl_rank();
     job.n_prefill = nixl_size() / 2;
-    job.n_decode = nixl_size() - job.n_prefill; /* with an odd number one more decodes */
+    job.n_decode = nixl_size() - job.n_prefill; /* with an odd number of ranks one more decodes */
     parsed = kv_options_parse(argc, argv, job.rank == 0, &job.options);
     if (parsed == KV_RUN && job.n_prefill == 0) {
         fprintf(stderr, "kv_transfer: 1 rank is too few: one must prefill and one decode; "

@@ -7,8 +7,8 @@
  * A cache has layers, each with the same number of pages. A request owns some pages, anywhere in
  * the cache, the same ones in every layer; at the other rank its pages have other numbers. The
  * transfer is prepared once: one entry for each layer, all with the same index. For each request
- * only the numbers in the index change, and one start moves all pages of all layers, with a
- * notification behind them. Even ranks prefill, odd ranks decode.
+ * only the numbers in the index change, and one start moves all pages of all layers, followed by a
+ * notification. Even ranks prefill, odd ranks decode.
  */
 #include <nixlrun.h>
 
@@ -33,7 +33,7 @@ static void must(int status)
     }
 }
 
-/* Pages that are free, anywhere: for the example, spread over the cache. */
+/* Choose free pages anywhere in the cache: for the example, spread over it. */
 static void choose_pages(uint64_t *pages, uint64_t request, uint64_t step)
 {
     for (uint64_t i = 0; i < REQUEST_PAGES; i++) {
@@ -46,13 +46,13 @@ static unsigned char *page_at(struct nixl_region *cache, uint64_t layer, uint64_
     return (unsigned char *)nixl_region_addr(cache) + layer * LAYER_NBYTES + page * PAGE_NBYTES;
 }
 
-/* What page number i of a request holds; a real program would compute it. */
+/* The content of page i of a request; a real program would compute it. */
 static int content(uint64_t request, uint64_t layer, uint64_t i)
 {
     return (int)((request * 7 + layer * 13 + i) % 251 + 1);
 }
 
-/* One entry for each layer: pages of this size, by the numbers in `index`. */
+/* Fill one entry for each layer: its pages, by the numbers in `index`. */
 static void describe(struct nixl_blocks *layers, struct nixl_region *cache, const uint64_t *index)
 {
     for (uint64_t layer = 0; layer < LAYERS; layer++) {

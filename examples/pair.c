@@ -5,8 +5,8 @@
  *     nixlrun -np 3 pair
  *
  * The token is text: a server would send it in the answer to an HTTP request. Here it goes as a
- * notification. The partner knows nothing else of rank 0's memory; it asks the token how much there
- * is, reads it, and rank 0's request is complete. A second use is refused.
+ * notification. The partner knows nothing else about rank 0's memory. It gets the size from the
+ * token and reads the buffer, and rank 0's request is complete. A second use is refused.
  */
 #include <nixlrun.h>
 
@@ -17,7 +17,7 @@
 #define PAGE     4096
 #define LIFETIME (60 * 1000000000ll) /* who has not begun in a minute is too late */
 
-/* End the whole job if a call failed, with the library's own words. */
+/* End the whole job if a call failed, with the library's error message. */
 static void must(int status)
 {
     if (status != NIXL_OK) {
@@ -48,7 +48,7 @@ static void lend_to_all(void)
     for (int rank = 1; lent != NULL && rank < nixl_size(); rank++) {
         lend(rank, pages, &lent[rank]);
     }
-    for (size_t i = 1; lent != NULL && i < n_ranks; i++) { /* in whichever order they are through */
+    for (size_t i = 1; lent != NULL && i < n_ranks; i++) { /* in the order in which they finish */
         size_t rank;
 
         must(nixl_req_wait_any(lent, n_ranks, NIXL_FOREVER, &rank));

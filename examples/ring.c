@@ -6,7 +6,7 @@
  *
  * Each rank owns a region called "token" with room for one number. A rank that has the token adds 1
  * and puts it into its right neighbour's region, with a notification. The neighbour sleeps until
- * the notification comes; then the number is there, because a notification never overtakes the
+ * the notification arrives; then the number is there, because a notification never overtakes the
  * data.
  */
 #include <nixlrun.h>
@@ -17,7 +17,7 @@
 #define ROUNDS 3
 #define TAG    7 /* any number: it tells this notification from others */
 
-/* End the whole job if a call failed, with the library's own words. */
+/* End the whole job if a call failed, with the library's error message. */
 static void must(int status)
 {
     if (status != NIXL_OK) {
@@ -35,7 +35,7 @@ static uint64_t receive(int left, struct nixl_region *token)
     return *(const uint64_t *)nixl_region_addr(token);
 }
 
-/* Write the token into the right neighbour's memory and tell it, in one call. */
+/* Write the token into the right neighbour's memory and notify it, in one call. */
 static void send(int right, struct nixl_region *token, uint64_t value)
 {
     must(nixl_put_notify(right, token, 0, &value, sizeof(value), TAG, NULL, 0, NIXL_FOREVER));
@@ -64,7 +64,7 @@ int main(void)
         }
     }
 
-    /* Closing ends all access by others: nobody writes into the memory after it has returned. */
+    /* Closing ends all access by others: no rank writes into the memory after it has returned. */
     must(nixl_region_close(token, NIXL_FOREVER));
     return nixl_finalize() == NIXL_OK ? 0 : 1;
 }

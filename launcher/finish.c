@@ -227,7 +227,7 @@ void finish_abort_some(struct rank *rank, const char *message)
 
 /* ---- --timeout ------------------------------------------------------------------------------- */
 
-/* The one-letter state of a process as the kernel has it, '?' if it is gone. */
+/* The one-letter state of a process as the kernel reports it, '?' if it is gone. */
 static char process_state(pid_t pid)
 {
     char path[64], line[512] = "";

@@ -36,7 +36,7 @@ struct rank_name {
 /* The first rank without any report, or -1. */
 int foreign_ranks_missing(void);
 
-/* Why a rank is lost whose end only the engine has reported: text that follows its name. */
+/* Why a rank is lost whose end only the engine has reported: the text after its name. */
 const char *foreign_rank_why_lost(int rank);
 
 /* As far as known: a rank without a report has no pid. */

@@ -118,9 +118,9 @@ static bool guardian_collect(struct ended *ended, size_t *n_p)
 }
 
 /*
- * Reap and report. A rank that fails because another was killed may end before the killed one can
- * be reaped, since that takes time to exit. So the guardian waits for the killed one and reports it
- * first, since nixlrun takes its exit code and the rank's name from the first failure.
+ * Reap and report. A rank that fails because another one dies may end before the other can be
+ * reaped, since exiting takes time. So the guardian waits for the other and reports it first:
+ * nixlrun takes its exit code and the name of the culprit from the first failure.
  */
 static void guardian_reap(void)
 {

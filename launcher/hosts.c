@@ -117,7 +117,7 @@ int hosts_parse_list(const char *text, struct launch_job *job, char cause[HOSTS_
     return status;
 }
 
-/* The file being read: where its hosts go, and room for what is wrong with a line. */
+/* The file being read: where its hosts go, and room for the error in a line. */
 struct reading {
     struct launch_job *job;
     char wrong[HOSTS_CAUSE_NBYTES - 32];

@@ -27,7 +27,8 @@ int hosts_parse_file(char *text, size_t nbytes, struct launch_job *job,
                      char cause[HOSTS_CAUSE_NBYTES]);
 
 /*
- * The number of ranks that the hosts take: the sum of --ppn or of slots, one for each host without.
+ * The number of ranks that the hosts take: the sum of --ppn or of slots; a host without a number
+ * counts as one.
  */
 int hosts_capacity(const struct launch_job *job);
 

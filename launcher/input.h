@@ -32,7 +32,7 @@ void inlet_close(struct inlet *inlet);
 /* Start reading our stdin for all inlets that are fed. Returns 0 or -errno. */
 int input_open(void);
 
-/* Something has changed: an inlet is gone or empty, or we came to our terminal's foreground. */
+/* Something has changed: an inlet is gone or empty, or we are now in our terminal's foreground. */
 void input_continue(void);
 
 #endif

@@ -30,7 +30,7 @@ struct rank {
     int64_t ended_ns;
     bool is_connected; /* has called PMIx_Init and not PMIx_Finalize */
     bool was_connected;
-    bool was_told_to_end;      /* because the job ends: no new failure */
+    bool was_told_to_end;      /* because the job ends: its end is no new failure */
     bool was_ended_by_request; /* by PMIx job control: no failure at all */
     bool has_aborted;          /* has called PMIx_Abort */
     bool has_failed;
@@ -109,7 +109,7 @@ int rank_listen(void);
 /* A process could not be started; the line is on stderr. */
 void finish_start_failure(struct rank *rank, int exit_code);
 
-/* The wait status of the rank is known: judge it, tell the others, and end the job if it must. */
+/* The wait status of the rank is known: judge it, notify the others, and end the job if needed. */
 void finish_rank_ended(struct rank *rank);
 
 /* A rank has called PMIx_Abort for the whole job. */

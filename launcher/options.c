@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parser of the command line. It goes from left to right: options up to a program's name, then
- * the program's own words up to a lone ':', then the next program. Options of the whole job stand
- * before the first program. The parser stops at the first mistake and describes it in one line.
+ * the program's own words up to a lone ':', then the next program. Options of the whole job must
+ * precede the first program. The parser stops at the first mistake and describes it in one line.
  */
 #include "launcher/parser.h"
 #include "launcher/allocation.h"

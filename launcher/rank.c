@@ -46,7 +46,7 @@ static int test_program(const char *wdir, const char *path)
     return access(path, X_OK) == 0 ? 0 : errno;
 }
 
-/* What execve() takes for the app's program, as PATH has it. Returns 0 or an errno. */
+/* Find the path of the app's program for execve(), by PATH. Returns 0 or an errno. */
 static int find_program(const struct launch_app *app, char path[PATH_MAX])
 {
     const char *name = app->argv[0], *dir = getenv("PATH");
@@ -119,7 +119,7 @@ int rank_check_programs(const struct launch_app *apps, int n_apps)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* A list like "0-3,8" as a mask. Returns false for an empty or damaged one. */
+/* Parse a list such as "0-3,8" into a mask. Returns false if it is empty or malformed. */
 static bool parse_cpus(const char *list, cpu_set_t *cpus)
 {
     CPU_ZERO(cpus);

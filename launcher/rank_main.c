@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlrun-rank [--beat] [--calm] [--pty=CxL] [--wdir=DIR] PROGRAM [ARGS]: stands between an
- * engine's daemon and a rank on any host. It starts the program, passes its output on in a form
- * that no engine damages, kills what the program leaves behind, reports to nixlrun how it ended,
- * and ends in the same way, or, with --calm, with 0. So nixlrun can reach its own verdict, although
- * engines report ends inconsistently or not at all. It dies with the daemon, and the rank with it:
- * no orphans on hosts that nixlrun cannot reach.
+ * nixlrun-rank [--beat] [--calm] [--pty=CxL] [--wdir=DIR] PROGRAM [ARGS]: runs between an engine's
+ * daemon and a rank, on any host. It starts the program, passes its output on in a form that no
+ * engine damages, kills what the program leaves behind, reports to nixlrun how it ended, and ends
+ * in the same way, or, with --calm, with 0. So nixlrun can reach its own verdict, although engines
+ * report ends inconsistently or not at all. It dies with the daemon, and the rank with it: no
+ * orphans on hosts that nixlrun cannot reach.
  *
  * It stays in the engine's process group, with the program: engines signal the group. One thread.
  */

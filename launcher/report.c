@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prints a job and its places. The text is the same for the same job on the same machine, a subject
- * per line, so that people and tests can compare it. Words are quoted as a shell would take them.
+ * Prints a job and its places. The text is the same for the same job on the same machine, one
+ * subject per line, so that people and tests can compare it. Words are quoted so that a shell reads
+ * them back.
  */
 #include "launcher/report.h"
 

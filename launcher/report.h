@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the user is told before the start: --dry-run and --report-bindings. */
+/* What the user sees before the start: --dry-run and --report-bindings. */
 #ifndef NIXLRUN_LAUNCHER_REPORT_H
 #define NIXLRUN_LAUNCHER_REPORT_H
 
@@ -11,7 +11,7 @@
 void report_dry_run(FILE *out, const struct launch_job *job, const struct launch_place *places,
                     const char *host);
 
-/* Print a command as a shell takes it; `env` (NULL or a vector) are variables before it. */
+/* Print a command in shell syntax, with the variables of `env` (NULL or a vector) before it. */
 void report_command(FILE *out, char *const *env, char *const *words);
 
 /* Print where each rank runs, a line for each. */

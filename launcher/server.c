@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PMIx server: its start, the queue from its threads to ours, and events to clients. The queue has
- * the only lock of the launcher. PMIx_server_finalize is never called: in PMIx 4.2 it hangs when
- * clients were killed while they connected; nixlrun leaves by _exit after its own cleaning.
+ * the only lock of the launcher. PMIx_server_finalize is never called: in PMIx 4.2 it hangs if
+ * clients were killed while they connected; nixlrun exits by _exit after its own cleanup.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Of PMIx's thread: more than it takes to read a message, and to pass it on to us. */
+/* Turns of PMIx's thread: more than it needs to read a message and to pass it on to us. */
 #define LAST_TURNS 10
 
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,8 +68,8 @@ void server_serve(void)
 }
 
 /*
- * A call that PMIx serves on its thread, between two looks at its connections. What it stores is of
- * no use.
+ * Make a call that PMIx serves on its thread, between two polls of its connections. The value that
+ * it stores is not used.
  */
 static void wait_for_a_turn(void)
 {
@@ -179,9 +179,9 @@ int64_t info_timeout_ns(const pmix_info_t *info, size_t n_info)
 /* ---- start ----------------------------------------------------------------------------------- */
 
 /*
- * PMIx lets hwloc look at the whole machine. PCI devices, and the plugins that ask graphics drivers
- * and X servers for theirs, are three quarters of our start, and on one host they are not needed:
- * leave them out while PMIx looks. What the user has set stays, and ranks see no difference.
+ * PMIx lets hwloc discover the whole machine. PCI devices, and the plugins that query graphics
+ * drivers and X servers, take three quarters of our start, and on one host they are not needed:
+ * leave them out of PMIx's discovery. Settings of the user stay, and ranks see no difference.
  */
 static pmix_status_t init_quickly(pmix_info_t *info, size_t n_info)
 {
@@ -205,8 +205,8 @@ static pmix_status_t init_quickly(pmix_info_t *info, size_t n_info)
 
 /*
  * Without TCP_NODELAY an event that follows another message within the client's delayed
- * acknowledgement comes 40 ms late. PMIx sets it nowhere; what the server accepts inherits
- * it from its listening socket, which is found by looking.
+ * acknowledgement comes 40 ms late. PMIx sets it nowhere. Connections that the server accepts
+ * inherit it from its listening socket, so find that among our descriptors.
  */
 static void send_without_delay(void)
 {

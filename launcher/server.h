@@ -14,14 +14,15 @@
 #include <stddef.h>
 
 /*
- * A request of a client. What the pointers point to is PMIx's and lives until the answer. `serve`
- * answers, now or later, exactly once by one of the upcall_answer functions, which free the upcall.
+ * A request of a client. The memory behind the pointers belongs to PMIx and lives until the answer.
+ * `serve` answers exactly once, now or later, by one of the upcall_answer functions, which free the
+ * upcall.
  */
 struct upcall {
     struct upcall *next;
     void (*serve)(struct upcall *call);
     pmix_proc_t from;
-    int code; /* status, operation, range, channel: as the request has it */
+    int code; /* status, operation, range or channel, depending on the request */
     const pmix_proc_t *procs;
     size_t n_procs;
     const pmix_info_t *data;
@@ -34,7 +35,7 @@ struct upcall {
     size_t n_queries;
     char **keys;
     char *text;             /* ours: freed with the upcall */
-    pmix_proc_t *own_procs; /* ours too */
+    pmix_proc_t *own_procs; /* ours, too */
     char *blob;
     size_t blob_nbytes;
     pmix_op_cbfunc_t op_done;
@@ -43,7 +44,7 @@ struct upcall {
     pmix_spawn_cbfunc_t spawn_done;
     pmix_modex_cbfunc_t modex_done;
     void *done_arg;
-    struct loop_timer timer; /* for one that waits */
+    struct loop_timer timer; /* for a request that waits */
 };
 
 /* Any thread: queue a copy of `call`, allocated here. Returns the status for PMIx. */
@@ -64,41 +65,41 @@ bool upcall_means(const struct upcall *call, const struct rank *rank);
 /* Start the server with its files in session.tmpdir. Returns 0, or -1 after a line on stderr. */
 int server_open(void);
 
-/* Add to a job's data where clients find this host's topology, if this PMIx looks for it. */
+/* Add the location of this host's topology to a job's data, if clients of this PMIx use it. */
 void server_add_topology(void *list);
 
 /* Serve what is queued. */
 void server_serve(void);
 
 /*
- * A rank has ended while PMIx takes it for connected: serve what it had sent before that, which
- * PMIx's thread has not read yet if this process was stopped meanwhile.
+ * A rank has ended while PMIx considers it connected: serve what it sent before that. PMIx's thread
+ * may not have read it yet if this process was stopped meanwhile.
  */
 void server_hear_out(const struct rank *rank);
 
-/* Tell every client that asked for it that the process has ended so. */
+/* Notify every client that registered for it of the end of the process, with this code. */
 void server_notify_end(const struct rank *rank, pmix_status_t code, int exit_code);
 
-/* A rank has written this: give it to the clients that pull its output. */
+/* A rank has written this: pass it to the clients that pull its output. */
 void iof_deliver(const struct rank *rank, int which, const char *data, size_t nbytes);
 
 /*
- * A rank has asked to meet the others: answered when all living ranks of its space have, or when it
- * ends.
+ * Does this call ask to meet the other ranks? It is answered when all living ranks of the space
+ * have asked, or when the rank ends.
  */
 bool meet_wants(const struct upcall *call);
 void meet_come(struct upcall *call);
 
-/* The process has left PMIx in order: another one may come in its place. */
+/* The process has left PMIx in order: another one may take its place. */
 void meet_rank_left(struct rank *rank);
 
-/* The rank is not waited for any more; its state is set. */
+/* The rank has ended, its state is set: no longer wait for it. */
 void meet_rank_ended(struct rank *rank);
 
-/* The process has ended: drop what it published for as long as it lives. */
+/* The process has ended: drop what it published for its own lifetime. */
 void data_forget(const pmix_proc_t *proc);
 
-/* Report the same for a whole spawned job. */
+/* Notify clients of the end of a whole spawned job. */
 void server_notify_job_end(const struct space *space);
 
 /* All upcalls, in one table (server_upcalls.c). */

@@ -14,7 +14,7 @@
 
 /* ---- job control ----------------------------------------------------------------------------- */
 
-/* nixl_job_end() of a rank? */
+/* Does the directive come from nixl_job_end() of a rank? */
 static bool ends_job(const pmix_info_t *directive)
 {
     if (!PMIX_CHECK_KEY(directive, NXR_JOB_END_KEY) || directive->value.type != PMIX_INT) {
@@ -24,7 +24,7 @@ static bool ends_job(const pmix_info_t *directive)
     return true;
 }
 
-/* The signal that a directive means; 0: not one of these. */
+/* The signal that a directive requests; 0: none. */
 static int signal_of(const pmix_info_t *directive)
 {
     int signal = 0;
@@ -54,7 +54,7 @@ bool upcall_means(const struct upcall *call, const struct rank *rank)
     pmix_proc_t proc = rank_proc(rank);
 
     for (size_t i = 0; i < call->n_procs; i++) {
-        if (PMIX_CHECK_PROCID(&call->procs[i], &proc)) { /* knows the wildcard */
+        if (PMIX_CHECK_PROCID(&call->procs[i], &proc)) { /* handles the wildcard */
             return true;
         }
     }

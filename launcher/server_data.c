@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Publish, look up, unpublish. The published values are one list, owned by the main thread. A
- * look-up that waits (PMIX_WAIT) is parked until its keys are there or its timeout is over.
+ * look-up that waits (PMIX_WAIT) is parked until its keys are published or its timeout is over.
  */
 #include "config.h"
 
@@ -122,7 +122,7 @@ static void answer_found(struct upcall *call, size_t n_found)
     upcall_answer(call, PMIX_SUCCESS);
 }
 
-/* Answer if enough is there: one for a look-up that does not wait, else what it waits for. */
+/* Answer if enough keys are there: one if the look-up does not wait, else those it waits for. */
 static bool try_lookup(struct upcall *call, size_t n_needed)
 {
     size_t n_found = 0;
@@ -137,7 +137,7 @@ static bool try_lookup(struct upcall *call, size_t n_needed)
     return true;
 }
 
-/* How many keys a look-up wants before it is answered: PMIX_WAIT with 0 means all. */
+/* The number of keys that a look-up needs before it is answered: PMIX_WAIT with 0 means all. */
 static size_t needed_by(const struct upcall *call)
 {
     const pmix_info_t *wait = info_find(call->info, call->n_info, PMIX_WAIT);
@@ -277,7 +277,7 @@ pmix_status_t up_publish(const pmix_proc_t *proc, const pmix_info_t info[], size
 static bool data_is_named(const struct item *item, char **keys)
 {
     if (keys == NULL) {
-        return true; /* none means all of the caller */
+        return true; /* no keys: all that the caller has published */
     }
     while (*keys != NULL && !PMIX_CHECK_KEY(item, *keys)) {
         keys++;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Atomic bool has_readers; /* set by PMIx's thread; a late look loses nothing that counts */
+static _Atomic bool has_readers; /* set by PMIx's thread; seeing it late loses nothing important */
 
 /* One piece of output on its way: PMIx reads both until it calls back. */
 struct delivery {
@@ -53,8 +53,8 @@ void iof_deliver(const struct rank *rank, int which, const char *data, size_t nb
 }
 
 /*
- * Answered here and not from the main thread: 4.2 frees its request when the upcall returns
- * PMIX_SUCCESS, and a later answer would use it.
+ * Answered here, not from the main thread: 4.2 frees its request when the upcall returns
+ * PMIX_SUCCESS, so a later answer would use freed memory.
  */
 pmix_status_t up_iof_pull(const pmix_proc_t procs[], size_t n_procs, const pmix_info_t directives[],
                           size_t n_directives, pmix_iof_channel_t channels, pmix_op_cbfunc_t done,

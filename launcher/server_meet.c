@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the ranks of a space meet (util/meet.h). A rank's question is kept with the rank; when
- * every living rank of the space has one, all are answered with the cards of all.
+ * The meeting of a space's ranks (util/meet.h). Each rank's request is kept with the rank; when
+ * every living rank of the space has made one, all are answered with the cards of all.
  */
 #include "config.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The card that came with a question. No bytes: none, or no good one. */
+/* The card that came with a request. No bytes: there is none, or no valid one. */
 static pmix_byte_object_t card_of(const struct upcall *call)
 {
     const pmix_query_t *query = &call->queries[0];
@@ -24,14 +24,14 @@ static pmix_byte_object_t card_of(const struct upcall *call)
                : (pmix_byte_object_t){.bytes = NULL};
 }
 
-/* Append what rank has given to the answer. */
+/* Append the rank's card to the answer. */
 static void append_card(pmix_byte_object_t *answer, const struct rank *rank)
 {
     const pmix_byte_object_t card = card_of(rank->meeting);
     const struct nxr_meet_head head = {rank->rank, (uint32_t)card.size};
 
     if (card.bytes == NULL) {
-        return; /* it has come with one: meet_come() */
+        return; /* it arrived with one: meet_come() */
     }
     memcpy(answer->bytes + answer->size, &head, sizeof(head));
     memcpy(answer->bytes + answer->size + sizeof(head), card.bytes, card.size);
@@ -58,7 +58,7 @@ static pmix_byte_object_t gather_cards(const struct space *space)
     return answer;
 }
 
-/* Take the rank's question, to answer it. */
+/* Take the rank's request, to answer it. */
 static struct upcall *take_question(struct rank *rank)
 {
     struct upcall *call = rank->meeting;
@@ -106,7 +106,7 @@ bool meet_wants(const struct upcall *call)
            call->queries[0].keys[0] != NULL && strcmp(call->queries[0].keys[0], NXR_MEET_KEY) == 0;
 }
 
-/* The others know such a rank to be lost, and would not listen to it. */
+/* The others consider such a rank lost, and would ignore it. */
 static bool is_restarted(struct rank *rank, const struct upcall *call)
 {
     rank->was_restarted =

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Query: the namespaces, the process table of one (debuggers attach by it), the state of a job. */
+/*
+ * Query: the namespaces, the process table of one (which debuggers use to attach), the state of a
+ * job.
+ */
 #include "config.h"
 
 #include "launcher/server_upcalls.h"

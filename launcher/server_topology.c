@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This host's topology for clients. Since PMIx 6 each client takes one while it joins, and ignores
- * PMIX_TOPOLOGY2: it loads its own, which is slow and serial in the kernel, unless the job's data
- * names a file with one in shared memory. Then it maps that at the address that the data gives. A
- * client that cannot (the address is taken, another hwloc) loads its own, as without this.
+ * This host's topology for clients. Since PMIx 6 each client gets one while it joins, and ignores
+ * PMIX_TOPOLOGY2: it loads its own, which is slow and serialized in the kernel, unless the job's
+ * data names a file with one in shared memory. Then it maps that at the address that the data
+ * gives. A client that cannot (the address is in use, or its hwloc differs) loads its own, as
+ * without the file.
  */
 #include "config.h"
 
@@ -42,7 +43,7 @@ static int pmix_major(void)
     return atoi(version + strcspn(version, "0123456789"));
 }
 
-/* As PMIx's clients load it, but for devices that only drivers know. NULL: hwloc cannot. */
+/* As PMIx's clients load it, but without devices that only drivers know. NULL: hwloc failed. */
 static hwloc_topology_t server_topology_load(void)
 {
     hwloc_topology_t topology;
@@ -87,7 +88,7 @@ static void server_topology_make(void)
     }
     fd = open(shared.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0) {
-        /* What is not on the disk now could end us by SIGBUS when it is written. */
+        /* Reserve the space now: with a full disk, writing to the mapping would raise SIGBUS. */
         if (hwloc_shmem_topology_get_length(topology, &shared.nbytes, 0) == 0 &&
             posix_fallocate(fd, 0, (off_t)shared.nbytes) == 0) {
             shared.address = write_file(topology, fd, shared.nbytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of upcalls, and those that concern the life of processes and their agreement. The
+ * The table of upcalls, and those about the life of processes and about operations of groups. The
  * functions named up_ run on PMIx's threads and only queue; those named do_ run on the main thread.
  */
 #include "config.h"
@@ -46,9 +46,9 @@ static void do_finalized(struct upcall *call)
 }
 
 /*
- * Answered at once, on the thread of the PMIx library. It marks the client as one that has left
- * only after it has sent the answer: from another thread the client can be gone before that, counts
- * as dead, and the next fence of who joins again is over without one of them.
+ * Answered at once, on the thread of the PMIx library. PMIx marks the client as having left only
+ * after it has sent the answer. If another thread answered, the client could exit before that and
+ * count as dead; the next fence of ranks that join again would then end without one of them.
  */
 static pmix_status_t up_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done,
                                   void *arg)
@@ -64,7 +64,7 @@ static pmix_status_t up_finalized(const pmix_proc_t *proc, void *object, pmix_op
 
 /* ---- abort ----------------------------------------------------------------------------------- */
 
-/* Without a list of processes the whole job ends; with one only those do. */
+/* Without a list of processes the whole job ends; with a list only those processes do. */
 static void do_abort(struct upcall *call)
 {
     struct rank *rank = rank_find(&call->from);
@@ -115,7 +115,7 @@ static void do_fence(struct upcall *call)
     upcall_answer(call, PMIX_SUCCESS);
 }
 
-/* All ranks are here: what they gave is what they get. */
+/* All ranks are on this host: the data that they gave is the result. */
 static pmix_status_t up_fence(const pmix_proc_t procs[], size_t n_procs, const pmix_info_t info[],
                               size_t n_info, char *data, size_t nbytes, pmix_modex_cbfunc_t done,
                               void *arg)
@@ -134,8 +134,8 @@ static pmix_status_t up_fence(const pmix_proc_t procs[], size_t n_procs, const p
 /* ---- data of one process --------------------------------------------------------------------- */
 
 /*
- * A get for data that PMIx does not have. All processes are here and PMIx holds what they
- * committed, so this is for one that does not exist.
+ * A get for data that PMIx does not have. All processes are on this host and PMIx holds what they
+ * committed, so the data does not exist.
  */
 static void do_direct_modex(struct upcall *call)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The upcalls of the PMIx server module that live in files of their own. They run on PMIx's threads
+ * The upcalls of the PMIx server module that are in files of their own. They run on PMIx's threads
  * and only queue.
  */
 #ifndef NIXLRUN_LAUNCHER_SERVER_UPCALLS_H

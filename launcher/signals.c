@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Signals: blocked in every thread and read from a signalfd, so nothing runs in a handler. All go
- * to the process group of each rank. SIGINT, SIGTERM, SIGQUIT and SIGHUP begin the end of the job
- * (then SIGKILL after the grace), a second one kills at once. SIGTSTP stops the ranks, then us.
+ * to the process group of each rank. SIGINT, SIGTERM, SIGQUIT and SIGHUP start ending the job (with
+ * SIGKILL after the grace); a second one kills at once. SIGTSTP stops the ranks, then us.
  */
 #include "config.h"
 
@@ -29,13 +29,13 @@ void signals_block(sigset_t *before_p)
     struct sigaction usual = {.sa_handler = SIG_DFL};
     sigset_t set;
 
-    sigaction(SIGCHLD, &usual, NULL);  /* where it is ignored, children cannot be waited for */
-    sigaction(SIGPIPE, &ignore, NULL); /* a write error tells the same, at the right place */
+    sigaction(SIGCHLD, &usual, NULL);  /* if it is ignored, children cannot be waited for */
+    sigaction(SIGPIPE, &ignore, NULL); /* a write error shows the same, in the right place */
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(signals_served) / sizeof(signals_served[0]); i++) {
         struct sigaction now;
 
-        /* what the user had ignored (nohup) stays so, for us and the ranks */
+        /* what the user had ignored (nohup) stays ignored, for us and the ranks */
         if (sigaction(signals_served[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) {
             sigaddset(&set, signals_served[i]);
         }
@@ -57,7 +57,7 @@ static void end_by(int signal)
     actions->end(signal);
 }
 
-/* Stop as the user of a terminal expects: the ranks first, then we, until SIGCONT. */
+/* Stop as a terminal user expects: first the ranks, then ourselves, until SIGCONT. */
 static void signals_stop(void)
 {
     guardian_signal(-1, SIGTSTP);

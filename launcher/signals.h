@@ -6,17 +6,17 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* What the engine that runs does about signals that end the job. */
+/* What the running engine does on signals that end the job. */
 struct signals_actions {
     bool (*is_running)(void);       /* does a rank live? */
-    void (*end)(int signal);        /* the first one: ask the ranks to end */
-    void (*abandon)(int exit_code); /* a later one: leave at once */
+    void (*end)(int signal);        /* the first signal: ask the ranks to end */
+    void (*abandon)(int exit_code); /* a later one: exit at once */
     void (*resize)(void);           /* the terminal has another size; NULL: not needed */
 };
 
 /*
- * Block what we serve, before any thread exists. `before_p` gets the mask as it was: that of the
- * ranks.
+ * Block the signals that we serve, before any thread exists. `before_p` gets the previous mask,
+ * which ranks inherit.
  */
 void signals_block(sigset_t *before_p);
 

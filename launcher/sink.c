@@ -2,9 +2,9 @@
 /*
  * Sinks: bounded buffers before our stdout, our stderr and the files of --output-dir. Writing never
  * blocks the loop: a terminal or pipe is opened a second time for a non-blocking description of our
- * own (the one we inherited is shared with the shell), a socket takes MSG_DONTWAIT, and where
- * neither works a write goes out only when poll says that it fits. When the reader is gone (EPIPE)
- * the sink is broken and its streams close, so that ranks see what they would see without us.
+ * own (the one we inherited is shared with the shell), a socket is written with MSG_DONTWAIT, and
+ * if neither works we write only when poll says that it fits. When the reader is gone (EPIPE) the
+ * sink is broken and its streams close, so that ranks see what they would see without us.
  */
 #include "config.h"
 
@@ -62,7 +62,7 @@ struct sink *sink_open(int fd)
     return sink;
 }
 
-/* A standard file that is closed would be the next one that we open: give it /dev/null instead. */
+/* The next file that we open would get the number of a closed standard file: use /dev/null. */
 void sink_fill_standard_files(void)
 {
     int fd;
@@ -180,8 +180,8 @@ static ssize_t sink_write_once(struct sink *sink)
 }
 
 /*
- * Those whose text cannot go anywhere, or has room again, look for themselves. Each flush ends with
- * this: it may be the last one, and nothing else would resume who waits.
+ * Resume the waiters whose text has room again, or all if the sink is broken. Each flush ends with
+ * this: it may be the last one, and nothing else would resume them.
  */
 static void sink_resume(struct sink *sink)
 {
@@ -217,7 +217,7 @@ static void sink_hold_is_over(struct loop_timer *timer)
 {
     struct sink *sink = LOOP_OWNER(timer, struct sink, hold_timer);
 
-    if (sink_is_full(sink)) { /* it cannot go on */
+    if (sink_is_full(sink)) { /* the holder cannot continue */
         loop_timer_set(timer, nxr_now_ns() + SINK_HOLD_NS);
     } else {
         sink_release(sink, sink->holder);
@@ -243,7 +243,7 @@ static void sink_break(struct sink *sink)
     }
 }
 
-/* Write until nothing is left or the reader takes no more. True when nothing is left. */
+/* Write until nothing is left or the reader takes no more. True if nothing is left. */
 static bool sink_write(struct sink *sink)
 {
     while (sink->head < sink->used) {
@@ -288,7 +288,7 @@ bool sink_flush_all(void)
     return is_empty;
 }
 
-/* Drop what the sink has, and what comes. */
+/* Drop the text in the sink, and all later text. */
 static void sink_drop(struct sink *sink)
 {
     size_t nbytes = sink->used - sink->head;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sinks: where lines go, our stdout, our stderr and the files of --output-dir. */
+/* Sinks: the destinations of lines, our stdout, our stderr and the files of --output-dir. */
 #ifndef NIXLRUN_LAUNCHER_SINK_H
 #define NIXLRUN_LAUNCHER_SINK_H
 
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Who waits until a sink has room and takes its text: resume() is called once, in the loop. */
+/* Waits until a sink has room and accepts its text: then the loop calls resume(), once. */
 struct sink_waiter {
     void (*resume)(struct sink_waiter *waiter);
     const void *owner; /* of its text */
@@ -16,19 +16,19 @@ struct sink_waiter {
 };
 
 /*
- * A bounded buffer before a descriptor. Whole lines go in; they leave as fast as the reader takes
- * them. A full sink takes nothing more, and resumes those who wait when there is room again.
+ * A bounded buffer before a descriptor. Whole lines go in, and are written as fast as the reader
+ * takes them. A full sink accepts nothing more, and resumes the waiters when there is room again.
  */
 struct sink {
     struct loop_fd watch;
     int nonblocking_fd; /* a description of our own for watch.fd, or -1 */
     bool is_socket, is_tty, is_regular;
     bool is_broken;  /* the reader is gone */
-    bool is_midline; /* what was written last has no newline at its end */
+    bool is_midline; /* the last text written has no newline at its end */
     const void *midline_owner;
     char *data;
     size_t head, used, room;
-    struct sink_waiter *waiting; /* until there is room, or the line ends */
+    struct sink_waiter *waiting; /* for room, or for the line's end */
     const void *holder;          /* the owner of an unfinished long line, which no other may cut */
     struct loop_timer hold_timer;
     struct sink *next;
@@ -37,7 +37,7 @@ struct sink {
 /* Before anything is opened: a standard file that is closed becomes /dev/null. */
 void sink_fill_standard_files(void);
 
-/* The sinks of our own stdout (0) and stderr (1); one and the same if both are one file. */
+/* Open the sinks of our own stdout (0) and stderr (1): a single one if both are the same file. */
 int sink_open_standard(void);
 struct sink *sink_standard(int which);
 
@@ -51,30 +51,30 @@ void sink_add(struct sink *sink, const void *owner, const char *text, size_t nby
 
 /*
  * `owner` has added a part of a line that is too long to be kept until its end. Until it releases
- * the sink nobody else should add: then the line comes out whole. It is called for each part; who
- * adds nothing for a second although there is room loses the sink, so that ranks which wait for
- * each other do not deadlock.
+ * the sink no other owner should add, so that the line comes out whole. Call it for each part. An
+ * owner that adds nothing for a second although there is room loses the sink, so that ranks that
+ * wait for each other do not deadlock.
  */
 void sink_hold(struct sink *sink, const void *owner);
 void sink_release(struct sink *sink, const void *owner);
 bool sink_takes(const struct sink *sink, const void *owner);
 
-/* Resume the waiter when the sink has room and takes its text. */
+/* Resume the waiter when the sink has room and accepts its text. */
 void sink_wait(struct sink *sink, struct sink_waiter *waiter);
 
 /* Take a waiter off the list, if it is there. */
 void sink_forget(struct sink *sink, const struct sink_waiter *waiter);
 
 /*
- * Write what can be written without blocking, and resume those who wait for room. True when the
- * sink is, or all are, empty.
+ * Write what can be written without blocking, and resume those that wait for room. True if the sink
+ * is empty, or all are.
  */
 bool sink_flush(struct sink *sink);
 bool sink_flush_all(void);
 
 /*
- * From `at_ns` on nobody waits for a reader any more: a sink that is not empty then, or half a
- * second later and so on, is broken after a line that says how much is dropped.
+ * From `at_ns` on stop waiting for readers: a sink that is not empty then, or at the following
+ * checks every half second, is broken after a line that says how much is dropped.
  */
 void sink_give_up_at(int64_t at_ns);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spaces: PMIx namespaces and what a client can ask about them. The library derives most keys of a
- * rank (local rank, node, host name, peers) from the node and process maps, so only what it cannot
- * know is given per rank: with 256 ranks each extra key costs 256 copies.
+ * Spaces: PMIx namespaces and what a client can query about them. The library derives most keys of
+ * a rank (local rank, node, host name, peers) from the node and process maps, so only what it
+ * cannot know is given per rank: with 256 ranks each extra key costs 256 copies.
  */
 #include "config.h"
 
@@ -72,7 +72,7 @@ static char *number_list(int n)
     return list;
 }
 
-/* What all ranks of the job share. */
+/* Add the keys that all ranks of the job share. */
 static void add_job_keys(const struct space *space, void *list, const char *ranks)
 {
     uint32_t size = (uint32_t)space->n_ranks, n_apps = (uint32_t)space->n_apps, one = 1;
@@ -93,7 +93,7 @@ static void add_job_keys(const struct space *space, void *list, const char *rank
     PMIx_Info_list_add(list, PMIX_JOB_NUM_APPS, &n_apps, PMIX_UINT32);
     PMIx_Info_list_add(list, PMIX_JOBID, space->nspace, PMIX_STRING);
     PMIx_Info_list_add(list, PMIX_SPAWNED, &is_spawned, PMIX_BOOL);
-    /* PMIx 5 keeps the job's data in files, by default in /tmp, where they would stay. */
+    /* PMIx 5 keeps the job's data in files, by default in /tmp, where they would be left behind. */
     PMIx_Info_list_add(list, PMIX_NSDIR, session.tmpdir, PMIX_STRING);
     server_add_topology(list);
     if (is_spawned) {
@@ -131,7 +131,7 @@ static void add_app_keys(const struct space *space, void *list)
     }
 }
 
-/* What only one rank has. */
+/* Add the keys of one rank. */
 static void add_rank_keys(const struct rank *rank, void *list)
 {
     const struct space *space = rank->space;
@@ -170,7 +170,7 @@ static void registered(pmix_status_t status, void *arg)
     sem_post(arg);
 }
 
-/* Tell PMIx of the job and its ranks, and wait until it knows them. */
+/* Register the job and its ranks with PMIx, and wait until that is done. */
 static pmix_status_t space_register(struct space *space)
 {
     char *ranks = number_list(space->n_ranks);

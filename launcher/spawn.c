@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PMIx_Spawn: a client asks for more processes, which become a space of their own. The answer waits
- * until all of them run; if one cannot start, the others are killed, the spawn fails, and the job
- * of the caller goes on. Once they run they belong to the job: their failure is its failure.
+ * until all of them run; if one cannot start, the others are killed, the spawn fails, and the
+ * caller's job continues. Once they run they belong to the job: their failure is its failure.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- from PMIx's description to ours --------------------------------------------------------- */
+/* ---- translating PMIx's description ---------------------------------------------------------- */
 
 static char **copy_strings(char *const *strings, const char *if_none)
 {
@@ -35,7 +35,7 @@ static char **copy_strings(char *const *strings, const char *if_none)
     return copy;
 }
 
-/* A directory that the app or the whole spawn names; NULL: ours. */
+/* The working directory that the app or the whole spawn names; NULL: ours. */
 static char *find_wdir(const pmix_app_t *app, const struct upcall *call)
 {
     const pmix_info_t *wdir = info_find(app->info, app->ninfo, PMIX_WDIR);
@@ -50,7 +50,7 @@ static char *find_wdir(const pmix_app_t *app, const struct upcall *call)
                                                            : NULL;
 }
 
-/* PMIX_SET_ENVAR of the app. */
+/* Apply PMIX_SET_ENVAR of the app. */
 static void add_envars(const pmix_app_t *app, char ***env_p)
 {
     for (size_t i = 0; i < app->ninfo; i++) {

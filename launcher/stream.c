@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams: a pipe from each rank's stdout and stderr, or a pseudo-terminal from its stdout. Only
- * whole lines enter a sink, so lines of ranks never mix; a line longer than STREAM_LINE_NBYTES
- * goes in pieces, and the others wait until it ends. When the sink is full the pipe is not read:
- * the rank waits in write(), nothing else does. Without tags and timestamps a file of --output-dir
- * is handed to the rank itself.
+ * whole lines enter a sink, so lines of ranks never mix; a line longer than STREAM_LINE_NBYTES is
+ * passed on in pieces, and the others wait until it ends. When the sink is full the pipe is not
+ * read: the rank blocks in write(), nothing else does. Without tags and timestamps a file of
+ * --output-dir is handed to the rank itself.
  */
 #include "config.h"
 
@@ -123,8 +123,8 @@ static void stream_stop(struct stream *stream)
 }
 
 /*
- * The reader is gone, which a pipe tells its writers by SIGPIPE and a terminal by an error that
- * they complain about. So the rank gets the signal, and the terminal goes a moment later.
+ * The reader is gone. A pipe would send its writers SIGPIPE, while a terminal returns an error that
+ * they complain about. So send the rank the signal, and close the terminal a moment later.
  */
 static bool say_goodbye(struct stream *stream)
 {
@@ -221,7 +221,7 @@ void stream_resize(const struct stream *stream, const struct winsize *size)
     }
 }
 
-/* A pseudo-terminal where it is wanted and there is one, else a pipe. Returns 0 or -errno. */
+/* A pseudo-terminal if one is wanted and available, else a pipe. Returns 0 or -errno. */
 static int open_ends(struct stream *stream, int fds[2])
 {
     static bool is_told;

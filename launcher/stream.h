@@ -34,13 +34,13 @@ struct stream {
  */
 int stream_open(struct stream *stream, struct rank *rank, int which);
 
-/* Our terminal has another size now: so has that of the rank, if it has one. */
+/* Our terminal has a new size: pass it on to the rank's terminal, if it has one. */
 void stream_resize(const struct stream *stream, const struct winsize *size);
 
-/* The rank has ended: take what it wrote, as far as the sink has room. */
+/* The rank has ended: read what it wrote, as far as the sink has room. */
 void stream_drain(struct stream *stream);
 
-/* Stop waiting: take what is there and close. */
+/* Stop waiting: read what is there and close. */
 void stream_finish(struct stream *stream);
 
 bool stream_is_open(const struct stream *stream);

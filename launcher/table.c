@@ -96,7 +96,7 @@ void table_free(struct table *table)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Columns on a terminal: bytes that begin a character. */
+/* Columns on a terminal: the number of bytes that begin a character. */
 static size_t text_width(const char *text)
 {
     size_t width = 0;
@@ -107,7 +107,7 @@ static size_t text_width(const char *text)
     return width;
 }
 
-/* Control characters, which no terminal should get, as ?. */
+/* Print a text, with ? for control characters, which no terminal should get. */
 static void text_put(FILE *out, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -163,7 +163,7 @@ static void text_table(FILE *out, const struct table *table, const char *if_empt
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* Bytes of the UTF-8 character at `text`; 0: it is none. */
+/* Bytes of the UTF-8 character at `text`; 0: it is not valid. */
 static size_t utf8_nbytes(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;

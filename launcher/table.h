@@ -10,7 +10,9 @@
 
 enum { TABLE_MAX_COLUMNS = 12 };
 
-/* What the cells of a column are. Text has them as they are, JSON as strings, numbers, booleans. */
+/*
+ * The type of a column's cells. Text prints them as they are, JSON as strings, numbers, booleans.
+ */
 enum table_type { TABLE_TEXT, TABLE_NUMBER, TABLE_FLAG };
 
 struct table_column {
@@ -27,23 +29,24 @@ struct table {
 };
 
 /*
- * Add a row: one text for each column. NULL and "" are an empty cell, null in JSON for all but
- * texts; flags are "yes" and "no"; a number that is none is empty.
+ * Add a row: one text for each column. NULL and "" are an empty cell, which is null in JSON except
+ * in columns of text; flags are "yes" and "no"; an invalid number is an empty cell.
  */
 void table_add(struct table *table, const char *const *cells);
 
 /*
  * Add a row that another process sent as a line: the name of one of the tables, and the cells, with
- * a tab before each. The line is changed. Returns false, and adds nothing, if it is no such line.
+ * a tab before each. The line is changed. Returns false, and adds nothing, if the line is
+ * malformed.
  */
 bool table_add_line(struct table *tables, size_t n_tables, char *line);
 
-/* Make a text fit to be a cell of such a line: tabs and ends of lines become blanks. Returns it. */
+/* Make a text a valid cell of such a line: tabs and newlines become blanks. Returns it. */
 char *table_cell(char *text);
 
 enum { TABLE_NUMBER_NBYTES = 24 };
 
-/* A number as a cell, where 0 stands for not known. Writes to and returns `text`. */
+/* A number as a cell; 0 means not known. Writes to and returns `text`. */
 const char *table_number(uint64_t number, char text[TABLE_NUMBER_NBYTES]);
 
 void table_free(struct table *table);
@@ -54,7 +57,7 @@ struct table_writer {
     bool is_json;
 };
 
-/* Begin with one value that has a name, as the version. */
+/* Start with one named value, such as the version. */
 void table_begin(struct table_writer *writer, const char *name, const char *value);
 void table_write(struct table_writer *writer, const struct table *table, const char *if_empty);
 void table_end(struct table_writer *writer);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the tags that engines put before the output of ranks. Open MPI and PRRTE tag what they read
- * at a time, not lines: where a rank's text stops in mid-line, that of another follows behind a tag
- * of its own in the same line. So a line may have several pieces, and a rank's line several lines.
- * A text that looks like a tag is taken for one; of ranks there is none (frame.h).
+ * Reads the tags that engines put before the output of ranks. Open MPI and PRRTE tag what they get
+ * from one read, not lines: if a rank's text stops in mid-line, that of another follows in the same
+ * line, with a tag of its own. So one line may have several pieces, and a rank's line may be spread
+ * over several lines. Any text that looks like a tag is taken for one; output of ranks never does
+ * (frame.h).
  */
 #include "config.h"
 
@@ -14,7 +15,7 @@
 
 enum { TEXT_MOST_NBYTES = 1 << 20, NAME_MOST_NBYTES = 300 };
 
-/* A rank in digits that end at `end_p`; -1: it is none of the job. */
+/* A rank in digits that end at `end_p`; -1: no rank of the job. */
 static int read_rank(const struct tagged *tagged, const char *at, const char *end,
                      const char **end_p)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads small text files line by line. A file is read whole, up to a limit, so that a device or a
- * wrong file cannot fill the memory; it may be a pipe. The first bad line ends it, by its number.
+ * wrong file cannot fill the memory; it may be a pipe. The first bad line stops the parsing and is
+ * reported by its number.
  */
 #include "launcher/textfile.h"
 #include "launcher/xalloc.h"

@@ -11,8 +11,9 @@ enum { TEXTFILE_CAUSE_NBYTES = 192 };
 typedef const char *textfile_line_fn(char *line, void *arg);
 
 /*
- * Give each line of a text of `nbytes` bytes to `line_fn`, up to the first bad one. The text is
- * changed and has room for one byte more. Returns 0, or -1 and a cause with the line's number.
+ * Pass each line of a text of `nbytes` bytes to `line_fn`, up to the first bad one. The text is
+ * changed and must have room for one more byte. Returns 0, or -1 and a cause with the line's
+ * number.
  */
 int textfile_parse(char *text, size_t nbytes, textfile_line_fn *line_fn, void *arg,
                    char cause[TEXTFILE_CAUSE_NBYTES]);

@@ -2,9 +2,10 @@
 /*
  * Private temporary directory: PMIx keeps the job's shared data in it. Its path is in memory that
  * nixlrun shares with its guardian, and is written there before the directory is made: whenever
- * nixlrun dies, the guardian removes it. The owner holds a flock on the directory, which the kernel
- * drops at its death. So a directory whose lock can be taken has no owner, whatever namespace its
- * pid was from; if the guardian was killed too, the next nixlrun of the same user removes it.
+ * nixlrun dies, the guardian removes the directory. The owner holds a flock on the directory, which
+ * the kernel drops at its death. So a directory whose lock can be taken has no owner, whatever PID
+ * namespace the owner ran in; if the guardian was killed too, the next nixlrun of the same user
+ * removes it.
  */
 #include "config.h"
 
@@ -31,7 +32,7 @@
 static char *tmpdir_path;    /* [PATH_MAX], shared with the guardian; NULL: none is used */
 static int tmpdir_lock = -1; /* holds the flock as long as the process lives */
 
-/* Where the directory may lie, best first. "" where the environment names no place. */
+/* Where the directory may be made, best first. "" if the environment names no place. */
 #define TMPDIR_N_BASES 4
 static const char *tmpdir_base(int i)
 {
@@ -104,8 +105,8 @@ static void tmpdir_sweep(const char *base)
 }
 
 /*
- * Give the directory a name of its own, and make it. The first byte of the path is written last: a
- * guardian that finds half a path would empty another directory. Returns 0 or an errno.
+ * Give the directory a unique name, and make it. The first byte of the path is written last: with
+ * half a path the guardian would empty another directory. Returns 0 or an errno.
  */
 static int tmpdir_make_named(const char *base)
 {
@@ -128,7 +129,7 @@ static int tmpdir_make_named(const char *base)
     return errno;
 }
 
-/* Make and lock a directory under `base`. A sweeper may take it before the lock: then try again. */
+/* Make and lock a directory under `base`. A sweeper may remove it before the lock: then retry. */
 static bool tmpdir_make_in(const char *base)
 {
     struct stat by_path, by_fd;
@@ -153,7 +154,7 @@ static bool tmpdir_make_in(const char *base)
     }
 }
 
-/* PMIx maps files of some MiB there, and a full file system would end it by SIGBUS. */
+/* PMIx maps files of some MiB there, and a full file system would kill it by SIGBUS. */
 static bool tmpdir_has_room(const char *base)
 {
     struct statvfs fs;

@@ -5,7 +5,9 @@
 
 #include <stdbool.h>
 
-/* Call it before the guardian is made, so that this knows of the directory. False with errno. */
+/*
+ * Call it before the guardian is made, so that the guardian knows the directory. False with errno.
+ */
 bool tmpdir_share(void);
 
 /*
@@ -14,7 +16,7 @@ bool tmpdir_share(void);
  */
 const char *tmpdir_make(void);
 
-/* Remove our directory with all that is in it. Called by nixlrun, or by its guardian. */
+/* Remove our directory and its contents. Called by nixlrun, or by its guardian. */
 void tmpdir_remove(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of options. Pure functions over texts that may hold anything: no locale, no overflow, and
- * an error line stays one line whatever the user typed.
+ * Values of options. Pure functions on arbitrary text: no locale, no overflow, and an error line
+ * stays one line whatever the user typed.
  */
 #include "launcher/values.h"
 #include "util/nearest.h"

@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A whole decimal number from lowest to highest. Returns 0, or -1 and leaves *value_p. */
+/* Parse a decimal integer from lowest to highest. Returns 0, or -1 with *value_p untouched. */
 int value_count(const char *text, int lowest, int highest, int *value_p);
 
-/* A time as 10, 1.5, 2m, 250ms; a bare number is seconds. Returns 0, or -1 and leaves *ns_p. */
+/* Parse a time: 10, 1.5, 2m, 250ms; without a unit, seconds. Returns 0, or -1, *ns_p untouched. */
 int value_time(const char *text, int64_t *ns_p);
 
 /* Index of `text` in the words of `list`, which are separated by one blank; -1: not one of them. */
@@ -25,7 +25,7 @@ enum { VALUE_WORD_NBYTES = 32 };
 unsigned value_nearest(const char *text, const char *list, unsigned near,
                        char nearest[VALUE_WORD_NBYTES]);
 
-/* More edits than this make another word. */
+/* With this many edits or more it is a different word. */
 static inline unsigned value_near(const char *text)
 {
     return (unsigned)strnlen(text, 63) / 3 + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The variables of a rank's place, and the word that tells it to nixlrun-rank. No state. */
+/* The variables of a rank's place, and the word that passes it to nixlrun-rank. No state. */
 #include "config.h"
 
 #include "launcher/world.h"

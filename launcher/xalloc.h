@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory for the launcher's own small tables: without it nixlrun cannot go on and says so. */
+/* Memory for the launcher's own small tables: if it runs out, nixlrun prints a line and exits. */
 #ifndef NIXLRUN_LAUNCHER_XALLOC_H
 #define NIXLRUN_LAUNCHER_XALLOC_H
 

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/** What an atomic operation does to the word. AND, OR and XOR are for whole numbers only. */
+/** What an atomic operation does to the word. AND, OR and XOR are for integers only. */
 enum nixl_atomic_op {
     NIXL_ATOMIC_ADD = 0,
     NIXL_ATOMIC_AND = 1,

@@ -74,7 +74,7 @@ struct nixl_mem_params {
  * Options that touch all of it here (NIXL_MEM_POPULATE, _HUGE, _PINNED) are refused if the host
  * does not have that much available.
  *
- * @param name      1 .. NIXL_NAME_MAX bytes, the first of them neither 1 nor 2; unique among this
+ * @param name      1 .. NIXL_NAME_MAX bytes, the first byte neither 1 nor 2; unique among this
  *                  rank's open regions
  * @param nbytes    > 0
  * @param params    NULL for default host memory

@@ -28,8 +28,8 @@ extern "C" {
  *
  * A collective that fails otherwise (a timeout, a cancel, a connection) leaves the members in
  * different states: from then on the team is broken, its collectives return NIXL_ERR_CANCELED on
- * all members, and the contents of buffers are undefined. Only wrong arguments break nothing, and
- * do nothing.
+ * all members, and the contents of buffers are undefined. Only a call with wrong arguments does not
+ * break it, and has no effect.
  */
 struct nixl_team;
 struct nixl_req;

@@ -56,7 +56,7 @@ struct nixl_blocks {
  * @param op       what the starts will do
  * @param rank     the other side; may be the caller
  * @param local    array of nlocal entries, each made with NIXL_BLOCKS_INIT
- * @param remote   array of nremote entries; their regions stay open as long as the transfer is used
+ * @param remote   array of nremote entries; their regions must stay open while the transfer is used
  * @param xfer_p   the transfer, to be freed with nixl_xfer_free()
  * @return NIXL_OK
  * @return NIXL_ERR_INVALID_ARG  a bad operation, rank, entry or handle; a side without entries;
