@@ -15,7 +15,7 @@ struct kv_tally {
 /* The lines above the table. */
 void kv_report_head(const struct kv_options *options, uint32_t request_blocks);
 
-/* One row. Sorts `latencies_ns`, one entry per request; NULL where there are none. */
+/* One row. Sorts `latencies_ns`, one entry per request; NULL if there are none. */
 void kv_report_row(const char *who, const char *role, const struct kv_tally *tally,
                    int64_t *latencies_ns);
 

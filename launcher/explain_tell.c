@@ -197,7 +197,7 @@ static const char *why_of(unsigned index, int source, int target)
     return refusals.is_asked[source][target] ? refusals.why[index][source][target] : NULL;
 }
 
-/* The one reason for a target, whatever the source; NULL: there are several. */
+/* The common reason for a target, for all sources; NULL: there are several. */
 static const char *why_for_target(unsigned index, int target)
 {
     const char *first = NULL;
@@ -213,7 +213,7 @@ static const char *why_for_target(unsigned index, int target)
     return first;
 }
 
-/* The one reason for everything; NULL: there are several. */
+/* The common reason for everything; NULL: there are several. */
 static const char *why_for_all(unsigned index, uint32_t targets)
 {
     const char *first = NULL;

@@ -15,7 +15,7 @@
 struct world {
     int rank, size;
     int local_rank, local_size; /* -1: not known */
-    const char *master; /* the host of rank 0, where a port can be listened on; NULL: not known */
+    const char *master; /* the host of rank 0, which can listen on a port; NULL: not known */
     int port;
 };
 
@@ -34,7 +34,7 @@ int world_port_of(const char *job_name);
 
 /*
  * For ranks on other hosts, as one word: "4:2,2@a" are four ranks, two on each of two hosts, of
- * which a is the first; "4" where the engine chooses the hosts. Parsing fills all but the port, and
+ * which a is the first; "4" if the engine chooses the hosts. Parsing fills all but the port, and
  * does not touch what the word does not contain; `word` is changed, and world->master points into
  * it. False: the word is malformed, or there is no such rank.
  */

@@ -74,7 +74,7 @@ NIXL_API int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes) N
  * Consumer: the next item, in place. Several may be received before the first is released.
  * @param slot_p    its slot, valid until nixl_channel_release()
  * @param nbytes_p  its size, or NULL
- * @param rank_p    who published it, or NULL
+ * @param rank_p    the rank that published it, or NULL
  * @return NIXL_OK
  * @return NIXL_INPROGRESS (timeout 0), NIXL_ERR_TIMEOUT   there is no item
  * @return NIXL_ERR_STALE        there is no item, and the producer has closed its end (never with

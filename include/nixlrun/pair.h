@@ -37,7 +37,7 @@ enum nixl_pair_use {
  * else it waits for the partner. Closing the region cancels requests whose partner has not begun. A
  * request that is freed (nixl_req_free()) leaves the buffer exposed until it is used or expires.
  *
- * @param rank         who may use it, or NIXL_ANY_RANK; may be the caller
+ * @param rank         the rank that may use it, or NIXL_ANY_RANK; may be the caller
  * @param region       with a part of this rank, of any kind of memory; offset + nbytes <= its size
  * @param nbytes       0 is allowed: then the two only synchronize
  * @param lifetime_ns  > 0: the partner begins within this time or not at all; or NIXL_FOREVER

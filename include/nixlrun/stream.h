@@ -22,7 +22,7 @@ extern "C" {
  * thread. At least one side must be CUDA memory, and the GPU must reach the other:
  * NIXL_ERR_UNSUPPORTED means that it does not (other hosts, Vulkan memory, no CUDA), or that the
  * stream is being captured into a graph; then synchronize and use the calls without a stream. A
- * stream must have completed all its operations before this rank closes their memory, before
+ * stream must have completed these operations before this rank closes their memory, before
  * nixl_finalize() and before the stream is destroyed.
  */
 
@@ -51,7 +51,7 @@ NIXL_API int nixl_get_on_stream(int rank, struct nixl_region *region, uint64_t o
 
 /**
  * Queue a put, and a notification that is sent when the stream has completed the put, without
- * another call. Later notifications of this process to that rank stay behind it. Otherwise as
+ * another call. Later notifications of this process to that rank arrive after it. Otherwise as
  * nixl_put_on_stream() with req_p NULL, and as nixl_notify().
  * @return NIXL_OK  queued; a failure of nixl_notify() may leave the put queued
  */
@@ -61,9 +61,9 @@ NIXL_API int nixl_put_notify_on_stream(int rank, struct nixl_region *region, uin
                                        void *stream) NIXL_MUST_CHECK;
 
 /**
- * Let a stream set a signal after everything that the stream has put before. It needs no help of
- * the host, and wakes a waiter that sleeps. The GPU writes the word; nothing else should write it
- * at that time.
+ * Let a stream set a signal after everything that the stream has put before. The GPU writes the
+ * word without the host; a host function queued after it then wakes a waiter that sleeps. Nothing
+ * else should write the word meanwhile.
  * @param offset  of the word, aligned to 8 bytes, in allocated host memory or CUDA memory
  * @return NIXL_OK  queued
  * @return NIXL_ERR_UNSUPPORTED  the GPU cannot reach that part, or cannot write words in a stream
