@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The name of this network namespace, for modules that give out addresses. No state. */
+/* The id of this network namespace, for modules that publish addresses. No state. */
 #include "config.h"
 
 #include "host_token.h"

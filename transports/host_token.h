@@ -5,7 +5,9 @@
 
 #include <stdint.h>
 
-/* The same for all that share loopback: the network namespace, on a host by its boot id. */
+/*
+ * The same value in all processes that share loopback: made of the network namespace and boot id.
+ */
 uint64_t nxr_host_token(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which interfaces lead out of this host. A bridge leads where its ports do, and of a port the
- * kernel tells which driver it has: containers hang on veth, virtual machines on tun (tap), and
- * dummy is what keeps some bridges up. What is not known leads out. No state.
+ * Which interfaces lead out of this host. A bridge leads where its ports lead. For a port, the
+ * kernel reports its driver: containers hang on veth, virtual machines on tun (tap), and dummy is
+ * what keeps some bridges up. An unknown port counts as leading out. No state.
  */
 #include "config.h"
 

@@ -4,14 +4,14 @@
  *
  * A network is a loadable module, transports/NAME/, that exports one constant table,
  * nxr_network_NAME. The protocol between ranks (puts, gets, notifications, words, keys, deaths) is
- * the core's, src/net/, and is written once; a module only moves messages in order, moves bulk, and
- * tells when something arrives. It includes this header and the public ones, nothing else of
- * nixlrun, and calls the core through the functions that open() was given.
+ * implemented once, by the core (src/net/); a module only moves messages in order, moves bulk, and
+ * reports what arrives. It includes this header and the public ones, nothing else of nixlrun, and
+ * calls the core through the functions that were passed to open().
  *
- * What holds for all: one thread at a time is inside a module (the core's lock). The core's
- * functions are called from progress() and close() only. Functions return NIXL_OK, NIXL_INPROGRESS
- * or NIXL_ERR_*; they never block, exit, fork, install a signal handler or write to stdout; every
- * descriptor is CLOEXEC where the library allows it. Nothing is started before open().
+ * Common rules: one thread at a time is inside a module (the core's lock). The core's functions are
+ * called from progress() and close() only. Functions return NIXL_OK, NIXL_INPROGRESS or NIXL_ERR_*;
+ * they never block, exit, fork, install a signal handler or write to stdout; every descriptor is
+ * CLOEXEC if the library allows it. Nothing is started before open().
  */
 #ifndef NXR_NETWORK_H
 #define NXR_NETWORK_H
@@ -25,9 +25,9 @@
 #define NXR_NETWORK_ABI        10
 #define NXR_NET_ADDRESS_NBYTES 768 /* the longest address of a rank in one network */
 #define NXR_NET_KEY_NBYTES     512 /* the longest key of registered memory */
-#define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see bulk below */
+#define NXR_NET_HEADER_NBYTES  256 /* the longest message in front of bulk; see send() */
 
-/* The module's own: one end of the way to a peer, registered memory, a peer's key. */
+/* The module's own: its end of the path to a peer, registered memory, a peer's key. */
 struct nxr_net_ep;
 struct nxr_net_mem;
 struct nxr_net_key;
@@ -35,16 +35,16 @@ struct nxr_net_key;
 /* ---- what the core offers -------------------------------------------------------------------- */
 
 /*
- * Something that the module has accepted and will end later, exactly once, also when the endpoint
- * fails or is closed. The core's: it lies there until the end is told.
+ * Something that the module has accepted and will end later, exactly once, even if the endpoint
+ * fails or is closed. The core owns it and keeps it valid until ended().
  */
 struct nxr_net_op {
     void *scratch[4];               /* the module's, while it has the operation */
     enum nixl_mem_kind memory_kind; /* of the local bytes of a write or read */
 
     /*
-     * The GPU that has them, by its PCI address as 0000:3b:00.0, for as long as the call takes;
-     * "" or NULL: host memory, or not known.
+     * The GPU that holds them, by its PCI address, such as 0000:3b:00.0; valid for as long as the
+     * call takes. "" or NULL: host memory, or not known.
      */
     const char *pci;
 };
@@ -56,22 +56,22 @@ struct nxr_net_core {
     int size;
 
     /*
-     * CLOCK_MONOTONIC when progress() was called: one look at the clock for all in a round. Behind
-     * by any time elsewhere.
+     * CLOCK_MONOTONIC when progress() was called, so that a round reads the clock only once.
+     * Outside of progress() it may be stale by any amount.
      */
     const int64_t *now_ns;
 
     /*
-     * A whole message came. The bytes may be used until the function returns, and may lie anywhere;
-     * at a multiple of 8 they need not be copied.
+     * A whole message arrived. The bytes stay valid until the function returns. They may lie at any
+     * address; at a multiple of 8 they need not be copied.
      */
     void (*received)(const void *bytes, size_t nbytes);
 
     /*
-     * A message with bulk behind it came (its header before every message that was sent later).
-     * Where shall the nbytes go? The answer stays valid until landed(). NULL: nowhere, drop them
-     * and do not call landed(). Who places it piece by piece tells of each by landing(): of a
-     * sender behind a slow link nothing else is heard for long.
+     * A message with bulk behind it arrived (its header before every message that was sent later).
+     * incoming() returns where to place the nbytes; the address stays valid until landed(). NULL:
+     * nowhere, drop them and do not call landed(). A module that places bulk piece by piece reports
+     * each piece by landing(): nothing else may be heard for long of a sender behind a slow link.
      */
     void *(*incoming)(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p);
     void (*landing)(void *cookie, size_t nbytes);
@@ -81,60 +81,61 @@ struct nxr_net_core {
     void (*ended)(struct nxr_net_op *op, int status);
 
     /*
-     * The peer behind an endpoint cannot be reached any more, or it was never reached and will not
-     * be. Its operations end as failed; the core closes the endpoint later. `why` in words, with
-     * the library's own text.
+     * The peer behind an endpoint cannot be reached any more, or was never reached and will not be.
+     * Its operations end as failed; the core closes the endpoint later. `why` says why in words,
+     * with the library's own text.
      */
     void (*ep_failed)(void *peer, struct nxr_net_ep *ep, const char *why);
 
     void (*log)(enum nxr_net_log level, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 
-    /* NIXLRUN_* of the user that concern this network, or "" (never NULL). */
+    /* The user's NIXLRUN_* that concern this network; "" if not set, never NULL. */
     const char *devices;  /* NIXLRUN_NET_DEVICES: names, comma separated; "" for all */
     const char *provider; /* NIXLRUN_OFI_PROVIDER */
     bool prefers_rma;     /* NIXLRUN_NET_METHOD=rma: reads and writes where messages would do */
-    bool wants_devices;   /* NIXLRUN_NET_GPU is not "never": ask for device_kinds */
+    bool wants_devices;   /* NIXLRUN_NET_GPU is not "never": query device_kinds */
     bool wants_copied;    /* NIXLRUN_NET_GPU=always: ... and for copied_kinds */
 };
 
 /* ---- what the module is ---------------------------------------------------------------------- */
 
-/* Known after open(). Times are what was measured on such hardware, for comparing routes. */
+/* Valid after open(). Times were measured on such hardware, for comparing routes. */
 struct nxr_net_attr {
     size_t message_nbytes; /* the longest message that send() takes without bulk, >= 4608 */
 
     /*
      * How bulk moves: behind a message (the target's processor places it), or by write() and
-     * read(). At least one; where both, the core takes the one that is_rma_better says.
+     * read(). At least one; if both, is_rma_better says which one the core uses.
      */
     bool has_bulk; /* send() takes bulk */
     bool has_rma;  /* write() and read() */
     bool is_rma_better;
 
     /*
-     * A message that is sent after write() was called arrives after its bytes are visible. Else the
-     * core waits for the end of the write before it sends what must not overtake it.
+     * A message that is sent after write() was called arrives after the write's bytes are visible.
+     * Otherwise the core waits for the end of the write before it sends anything that must not
+     * overtake it.
      */
     bool orders_writes;
 
     size_t
         put_message_nbytes; /* puts up to this go inside a message, measured; <= message_nbytes */
     size_t get_message_nbytes; /* gets up to this are answered inside a message; 0: by read() */
-    size_t list_get_nbytes;    /* ... and those of a list, many in a message; 0: as others */
+    size_t list_get_nbytes;    /* ... of a list's gets, many in one message; 0: as others */
 
     /*
-     * Device memory that mem_register(), write() and read() take, as bits by enum nixl_mem_kind:
-     * asked of the library at run time. An adapter reads and writes the first kinds by itself; of
-     * the second the library makes copies on the way, as the core could. No other device memory
-     * comes here, and none at all as messages or bulk.
+     * Device memory that mem_register(), write() and read() take, as bits by enum nixl_mem_kind,
+     * queried from the library at run time. An adapter reads and writes device_kinds by itself;
+     * memory of copied_kinds is copied by the library on the way, as the core could do. No other
+     * device memory is passed to the module, and none at all as messages or bulk.
      */
     unsigned device_kinds;
     unsigned copied_kinds;
 
     /*
-     * Whatever the processor reads and writes is host memory to it, no matter who mapped it: no
-     * adapter has to pin it.
+     * The module treats everything that the processor reads and writes as host memory, no matter
+     * who mapped it: no adapter has to pin it.
      */
     bool takes_mappings;
 
@@ -142,7 +143,7 @@ struct nxr_net_attr {
     unsigned bandwidth_mbps; /* MB/s of a large transfer, all rails */
     unsigned n_rails;
     char library[64];  /* library and version, and where it was loaded from if known */
-    char devices[160]; /* what it uses, in words: "tcp on eth0, eth1" */
+    char devices[160]; /* what it uses, in words, such as "tcp on eth0, eth1" */
 };
 
 struct nxr_network {
@@ -157,58 +158,60 @@ struct nxr_network {
 
     /*
      * Start; `core` stays valid until close(). NIXL_OK, or a failure, one line in `why`, and
-     * nothing is left behind. close() ends whatever has not ended, endpoints too. After it the
-     * network may be opened again.
+     * nothing is left behind. close() ends whatever has not ended, including endpoints. The network
+     * may be opened again afterwards.
      */
     int (*open)(const struct nxr_net_core *core, char *why, size_t why_nbytes);
     void (*close)(void);
     const struct nxr_net_attr *(*attr)(void);
 
-    /* How others reach this process: bytes for the card, at most NXR_NET_ADDRESS_NBYTES. */
+    /* How others reach this process: bytes for its card, at most NXR_NET_ADDRESS_NBYTES. */
     int (*address)(void *bytes, size_t *nbytes_p);
 
     /*
-     * Could that address be reached from here, and over how many rails (at least 1, the same when
-     * the other side asks)? Pure and cheap. The bytes come from another process and may be
-     * anything. NIXL_OK, or NIXL_ERR_UNSUPPORTED and one line in `why`.
+     * Could that address be reached from here, and over how many rails (at least 1, and the same
+     * number when the other side calls this)? Pure and cheap. The bytes come from another process
+     * and may be malformed. NIXL_OK, or NIXL_ERR_UNSUPPORTED and one line in `why`.
      */
     int (*reach)(const void *address, size_t nbytes, unsigned *n_rails_p, char *why,
                  size_t why_nbytes);
 
     /*
-     * Make the way to a peer; nothing is sent before ep_reach(). `peer` comes back in ep_failed().
-     * NIXL_OK or a failure.
+     * Make an endpoint for a peer; nothing is sent before ep_reach(). `peer` is passed back in
+     * ep_failed(). NIXL_OK or a failure.
      */
     int (*ep_open)(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p);
 
     /*
-     * Try to reach the peer; the first call begins it, and it goes on as long as there are calls
-     * now and then. NIXL_OK: the peer has answered here, as it will be for good. Only then the core
-     * calls send(), write() and read(): until then it may take another network. NIXL_ERR_AGAIN: not
-     * yet. NIXL_ERR_TRANSPORT: it will not be reached. A peer that was given up for another network
-     * may still send by this one. May be called outside of progress().
+     * Try to reach the peer. The first call starts the attempt, which continues as long as calls
+     * keep coming now and then. NIXL_OK: the peer has answered on this endpoint; from then on every
+     * call returns NIXL_OK. Only then does the core call send(), write() and read(): until then it
+     * may switch to another network. NIXL_ERR_AGAIN: not yet. NIXL_ERR_TRANSPORT: it will not be
+     * reached. A peer that was given up for another network may still send by this one. May be
+     * called outside of progress().
      */
     int (*ep_reach)(struct nxr_net_ep *ep);
 
     /*
-     * End it. is_orderly: what was accepted is still sent, for at most some 100 ms; else at once:
-     * the peer is dead. Operations that have not ended are ended (NIXL_ERR_CANCELED) before or in
-     * the next progress(). ep_failed() is not called any more.
+     * Close the endpoint. is_orderly: what was accepted is still sent, for at most some 100 ms. Not
+     * is_orderly: close at once, the peer is dead. Operations that have not ended are ended
+     * (NIXL_ERR_CANCELED) before ep_close() returns or in the next progress(). ep_failed() is not
+     * called any more.
      */
     void (*ep_close)(struct nxr_net_ep *ep, bool is_orderly);
 
     /*
-     * The peer is silent: what is known of the way to it, in one line for the user, or "". False:
-     * no connection to it has come about yet; the line says what was tried, and what came of it.
-     * May be called outside of progress().
+     * The peer is silent: put what is known of the connection to it into `line`, in one line for
+     * the user, or "". False: no connection to it was established yet; the line says what was
+     * tried, and with what result. May be called outside of progress().
      */
     bool (*ep_state)(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
     /*
-     * The peer does not answer: question or answer may stand behind much data, or packets that were
-     * lost. Has its process shown within the last so many nanoseconds that it runs, by something
-     * that the core has not heard? NULL: the module has no such way. May be called outside of
-     * progress().
+     * The peer does not answer: its answer, or what it should answer, may be queued behind much
+     * data, or be delayed by lost packets. Has its process shown within the last within_ns
+     * nanoseconds that it runs, by anything the core was not told of? NULL: the module cannot tell.
+     * May be called outside of progress().
      */
     bool (*ep_runs)(struct nxr_net_ep *ep, int64_t within_ns);
 
@@ -225,15 +228,15 @@ struct nxr_network {
     /* ---- with has_rma; others return NIXL_ERR_UNSUPPORTED ---- */
 
     /*
-     * Let peers write and read own memory; NIXL_ERR_UNSUPPORTED where the library turns out not to
-     * know it as memory of that kind. The key, at most NXR_NET_KEY_NBYTES, goes to them.
-     * mem_release() ends it: later accesses of peers fail there and touch nothing here.
+     * Let peers write and read memory of this process; NIXL_ERR_UNSUPPORTED if the library does not
+     * recognize it as memory of that kind. The key, at most NXR_NET_KEY_NBYTES, is sent to them.
+     * mem_release() ends it: later accesses by peers fail there and touch nothing here.
      */
     int (*mem_register)(void *addr, size_t nbytes, enum nixl_mem_kind kind,
                         struct nxr_net_mem **mem_p, void *key, size_t *key_nbytes_p);
     void (*mem_release)(struct nxr_net_mem *mem);
 
-    /* A key that came from a peer, and may be anything. */
+    /* A key that came from a peer: the bytes may be malformed. */
     int (*key_open)(struct nxr_net_ep *ep, const void *key, size_t nbytes,
                     struct nxr_net_key **key_p);
     void (*key_close)(struct nxr_net_key *key);
@@ -241,7 +244,7 @@ struct nxr_network {
     /*
      * Move bytes to or from `offset` of the peer's memory (the range was checked). ended(op,
      * NIXL_OK): a write is visible at the target, a read has filled `dst`. Returns as send(), but
-     * NIXL_OK means that too.
+     * NIXL_OK means the same as ended(op, NIXL_OK).
      */
     int (*write)(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset, const void *src,
                  size_t nbytes, struct nxr_net_op *op);
@@ -250,17 +253,17 @@ struct nxr_network {
 
     /* ---- driving it ---- */
 
-    /* Look after everything once. How many things moved; 0: nothing. */
+    /* Poll everything once. Returns how many things moved; 0: nothing. */
     int (*progress)(void);
 
     /*
-     * A descriptor that becomes readable when progress() has work, constant while open; and: may
-     * one sleep on it? NIXL_OK, or NIXL_ERR_AGAIN: call progress() first.
+     * event_fd(): a descriptor that becomes readable when progress() has work; constant while open.
+     * arm(): may the caller sleep on it? NIXL_OK, or NIXL_ERR_AGAIN: call progress() first.
      */
     int (*event_fd)(void);
     int (*arm)(void);
 
-    /* One device or rail after the other, in words, for --info: NIXL_OK, or NIXL_ERR_NOT_FOUND. */
+    /* Describe device or rail number `index`, for --info: NIXL_OK, or NIXL_ERR_NOT_FOUND. */
     int (*describe)(unsigned index, char *line, size_t line_nbytes);
 };
 

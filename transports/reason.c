@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for a connection that does not come about. No state. */
+/* Texts for a connection that could not be established. No state. */
 #include "config.h"
 
 #include "reason.h"

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for a connection that does not come about, where the kernel's own are not the user's. */
+/*
+ * Texts for a connection that could not be established, where the kernel's would not help the user.
+ */
 #ifndef NXR_REASON_H
 #define NXR_REASON_H
 
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* What all addresses together have said, before they are listed. */
+/* The prefix of a list of addresses that have all refused. */
 #define NXR_ALL_REFUSE "nobody listens there, or a firewall refuses: "
 
-/* A connection that came about, and nothing on it. */
+/* The connection was established, but nothing was heard on it. */
 #define NXR_TAKEN "its host takes it, and its process says nothing"
 
-/* Why, for an errno of connect(). Static. */
+/* The reason for an errno of connect(). Static. */
 const char *nxr_reason_of(int error);
 
 /* "10.0.0.1 port 4711". */

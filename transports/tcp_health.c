@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the kernel knows of a connection on which nothing is heard: does what was sent arrive at the
- * other host? It tells apart a host that is gone, a process that does not run, and a network that
- * carries short packets and loses long ones. No state.
+ * other host? This distinguishes a host that is gone, a process that does not run, and a network
+ * that carries short packets but loses long ones. No state.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sent bytes that the other host has not acknowledged; what it tells survives a reset. */
+/* Sent bytes that the other host has not acknowledged; computed so that it survives a reset. */
 static int64_t unheard_nbytes(const struct tcp_info *info)
 {
     return (int64_t)(info->tcpi_bytes_sent - info->tcpi_bytes_retrans - info->tcpi_bytes_acked);
@@ -51,7 +51,7 @@ bool nxr_tcp_health(int fd, char *line, size_t line_nbytes)
     return false;
 }
 
-/* The IP address in a name: how many bytes; 0: it has none. */
+/* The IP address in a socket name. Returns its size; 0: it has none. */
 static size_t tcp_health_find_ip(const struct sockaddr_storage *name, const void **ip_p)
 {
     const struct sockaddr_in *in = (const void *)name;
@@ -69,7 +69,7 @@ static size_t tcp_health_find_ip(const struct sockaddr_storage *name, const void
     return name->ss_family == AF_INET6 ? sizeof(in6->sin6_addr) : 0;
 }
 
-/* Is it a socket whose other end lies in those bytes? Then that end in words. */
+/* Is it a socket whose remote address occurs in those bytes? If so, describe its remote end. */
 static bool leads_to(int fd, const void *bytes, size_t nbytes, char *end, size_t end_nbytes)
 {
     struct sockaddr_storage name = {0};

@@ -9,21 +9,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* All has arrived, and yet nothing is heard. */
+/* Everything has arrived, and yet nothing is heard. */
 #define NXR_TCP_HEARD                                                                              \
     "its host acknowledges what is sent: its process is stopped, or long packets do not pass "     \
     "from there to here (is an MTU on the way smaller?)"
 
 /*
- * True: all has, as far as the kernel knows. False: the line says what has not, and why that may
- * be, or it is empty as that may still come.
+ * True: as far as the kernel knows, everything sent has arrived. False: the line says what has not
+ * arrived, and why that may be; it is empty if that may still arrive.
  */
 bool nxr_tcp_health(int fd, char *line, size_t line_nbytes);
 
 /*
- * The same of all connections of this process whose other end is an IP address that lies in
- * `bytes`, anywhere: libraries do not tell their sockets, nor how they write addresses. The line is
- * empty where there is none, or nothing to be said.
+ * The same for all connections of this process whose remote IP address occurs anywhere in `bytes`:
+ * libraries reveal neither their sockets nor how they encode addresses. The line is empty if there
+ * is none, or nothing to report.
  */
 void nxr_tcp_health_to(const void *bytes, size_t nbytes, char *line, size_t line_nbytes);
 

@@ -3,14 +3,14 @@
  * The transport interface: all that the core and the transports share.
  *
  * A transport moves bytes between this process and a peer's part of a region. It is one constant
- * table of functions, registered in transport.c. It includes this header and src/util, nothing else
- * of the core and nothing of another transport. No slot is NULL: what a transport cannot do is one
- * of the typed nxr_no_* functions at the end.
+ * table of functions, registered in transport.c. It includes this header and src/util, but nothing
+ * else of the core and nothing of another transport. No slot is NULL: for what a transport cannot
+ * do, it has one of the typed nxr_no_* functions at the end of this header.
  *
- * What holds for all: functions return NIXL_OK, NIXL_INPROGRESS or NIXL_ERR_*; they log where the
- * error is decided; they never exit, fork, install a signal handler or write to stdout; every
- * descriptor is CLOEXEC. put and get run in any number of threads at once; the others under the
- * core's lock unless they say so.
+ * Common rules: functions return NIXL_OK, NIXL_INPROGRESS or NIXL_ERR_*; they log where the error
+ * is first detected; they never exit, fork, install a signal handler or write to stdout; every
+ * descriptor is CLOEXEC. Any number of threads may be in put and get at once; the other functions
+ * are called under the core's lock unless they say otherwise.
  */
 #ifndef NXR_TRANSPORT_H
 #define NXR_TRANSPORT_H
@@ -44,13 +44,13 @@ enum nxr_method {
     NXR_METHOD_PROCESS_VM,
     NXR_METHOD_BOUNCE,
     NXR_METHOD_MESSAGE, /* the owner's library places and fetches the bytes */
-    NXR_METHOD_RMA,     /* the network does, where the transfer is large */
-    NXR_METHOD_DEVICE,  /* a GPU copies, or what stands for one */
+    NXR_METHOD_RMA,     /* the network moves them, if the transfer is large */
+    NXR_METHOD_DEVICE,  /* a GPU copies, or what stands in for one */
 };
 
 /*
- * What a peer needs to reach a region: travels in control messages, together with a descriptor for
- * allocated memory. Fixed layout, checked on arrival.
+ * What a peer needs to reach a region. It travels in control messages, together with a descriptor
+ * for allocated memory. Fixed layout, checked on arrival.
  */
 struct nxr_key {
     uint64_t generation; /* not 0 */
@@ -58,15 +58,15 @@ struct nxr_key {
     uint64_t addr;       /* in the owner's address space */
     uint32_t id;         /* region number in the owner's generation table */
     uint8_t kind;        /* enum nixl_mem_kind */
-    uint8_t strategy;    /* enum nixl_mem_strategy, what was really done */
+    uint8_t strategy;    /* enum nixl_mem_strategy: the one actually used */
     uint8_t is_registered;
     uint8_t unused;
 };
 _Static_assert(sizeof(struct nxr_key) == 32, "fixed on the wire");
 
-/* How device memory is handed to other processes of its host. */
+/* How device memory is exported to other processes on its host. */
 enum nxr_export_type {
-    NXR_EXPORT_NONE,        /* not at all: its owner moves the bytes */
+    NXR_EXPORT_NONE,        /* not exported: its owner moves the bytes */
     NXR_EXPORT_CUDA_LEGACY, /* cudaMalloc: `handle` */
     NXR_EXPORT_CUDA_VMM,    /* cuMemCreate: a descriptor */
     NXR_EXPORT_CUDA_FABRIC, /* cuMemCreate: `handle` */
@@ -76,13 +76,13 @@ enum nxr_export_type {
 };
 
 /*
- * What a peer on the same host needs to open device memory, beside the key and the descriptor that
- * travel with it. Fixed layout, checked on arrival; all zeros for host memory.
+ * What a peer on the same host needs to open device memory, in addition to the key and the
+ * descriptor that travel with it. Fixed layout, checked on arrival; all zeros for host memory.
  */
 struct nxr_export {
     uint64_t nbytes;          /* of the whole allocation that is exported */
     uint64_t offset;          /* of the part's first byte in it */
-    uint64_t serial;          /* tells allocations at one address apart (CUDA's buffer id) */
+    uint64_t serial;          /* distinguishes allocations at the same address (CUDA's buffer id) */
     uint32_t memory_type;     /* Vulkan: index of the memory type */
     uint8_t type;             /* enum nxr_export_type */
     uint8_t is_dedicated;     /* Vulkan: a dedicated allocation */
@@ -97,9 +97,8 @@ _Static_assert(sizeof(struct nxr_export) == 128, "fixed on the wire");
 typedef _Atomic uint32_t nxr_guard_word;
 
 /*
- * One rank's part of a region, as this process reaches it. The memory of a part is never given back
- * while the library runs, so that a thread with a stale pointer reads a closed part and no freed
- * one.
+ * One rank's part of a region, as this process reaches it. The memory of a part is never freed
+ * while the library runs, so a thread with a stale pointer reads a closed part, not freed memory.
  */
 #define NXR_ANY_NBYTES UINT32_MAX
 
@@ -115,24 +114,24 @@ struct nxr_part {
     bool full_fence;                /* this process or the owner lacks membarrier */
     _Atomic enum nxr_method method; /* changes only from PROCESS_VM to BOUNCE */
 
-    /* More bytes are never moved at once: put() and get() are not asked. */
+    /* Larger transfers are never done at once: put() and get() are not called for them. */
     uint32_t put_at_once, get_at_once; /* NXR_ANY_NBYTES: no limit */
 
     struct nxr_peer *peer;
     struct nxr_key key;
     size_t mapped_nbytes;              /* METHOD_MEMCPY */
-    pid_t pid;                         /* METHOD_PROCESS_VM: the owner, proven */
-    _Atomic uint64_t generation_there; /* on another host: as far as its owner has told */
-    struct net_part *net;              /* on another host: what the networks know of it */
-    bool is_in_pieces;                 /* there, and reached by small messages only */
+    pid_t pid;                         /* METHOD_PROCESS_VM: the owner's, verified */
+    _Atomic uint64_t generation_there; /* on another host: the last value its owner reported */
+    struct net_part *net;              /* on another host: the networks' state for it */
+    bool is_in_pieces;                 /* on another host, and reached by small messages only */
     char note[160];                    /* why the method is not a better one; job.lock */
 
     /* Device memory on this host (METHOD_DEVICE): `addr` is where this process reaches it. */
     struct nxr_export export;
     struct nxr_import *import; /* the memory kind's; NULL: own memory */
-    nxr_guard_word *hold;      /* keeps the owner from freeing what is opened here; NULL: own */
-    _Atomic uint32_t n_copies; /* device copies that were begun and have not ended */
-    atomic_bool is_pinned;     /* METHOD_MEMCPY: the GPU knows the mapping, or cannot */
+    nxr_guard_word *hold;      /* keeps the owner from freeing what is open here; NULL: own */
+    _Atomic uint32_t n_copies; /* device copies in progress */
+    atomic_bool is_pinned;     /* METHOD_MEMCPY: the mapping is pinned for the GPU, or cannot be */
 };
 
 /* ---- in-flight slots: close is safe ---------------------------------------------------------- */
@@ -142,8 +141,8 @@ struct nxr_part {
  * control page, then reads the owner's generation word; the closer clears that word first and then
  * waits until no slot names the region. Store-then-load on both sides: the copying thread pays a
  * light barrier, the closer a heavy one (util/barrier.h), so that at least one of them sees the
- * other. Leaving is a release store, paired with the closer's acquire load: its bytes were written
- * before.
+ * other. Leaving is a release store, paired with the closer's acquire load: the bytes were written
+ * before it.
  */
 struct nxr_guard_slots {
     struct nxr_guard_slot **slots; /* by guard index; NULL where none is claimed yet */
@@ -151,7 +150,7 @@ struct nxr_guard_slots {
 };
 extern __thread struct nxr_guard_slots nxr_guard_slots __attribute__((tls_model("initial-exec")));
 
-/* Claim a slot for this thread in the page of the part's owner; NULL where all are taken. */
+/* NULL if all are taken. */
 nxr_guard_word *nxr_guard_claim(const struct nxr_part *part);
 
 /*
@@ -174,7 +173,7 @@ static inline int nxr_guard_enter(const struct nxr_part *part, nxr_guard_word **
     }
     atomic_store_explicit(word, part->id + 1, memory_order_relaxed);
     nxr_barrier_light(part->full_fence);
-    /* 0: this process has given the part up; the owner's word may be 0, too. */
+    /* 0: this process has given up the part; the owner's word may be 0, too. */
     generation = atomic_load_explicit(&part->generation, memory_order_relaxed);
     if (__builtin_expect(generation == 0 ||
                              atomic_load_explicit(part->generation_now, memory_order_acquire) !=
@@ -193,9 +192,9 @@ static inline void nxr_guard_leave(nxr_guard_word *word)
 }
 
 /*
- * The same with a slot that belongs to no thread, for what outlives the call: a copy that goes on,
- * or device memory that is open here and may not be freed before it is closed. nxr_guard_release()
- * follows, from any thread. Returns as nxr_guard_enter().
+ * The same with a slot that belongs to no thread, for whatever outlives the call: a copy that
+ * continues, or device memory that is open here and must not be freed before it is closed.
+ * nxr_guard_release() must follow, from any thread. Returns as nxr_guard_enter().
  */
 int nxr_guard_hold(const struct nxr_part *part, nxr_guard_word **word_p);
 void nxr_guard_release(nxr_guard_word *word);
@@ -206,8 +205,8 @@ enum nxr_op_kind { NXR_OP_PUT, NXR_OP_GET, NXR_OP_WORD };
 
 /*
  * One of the pieces of a list: bytes that lie together on both sides. A list has at most
- * NXR_LIST_MAX pieces, all of one part; their order among themselves is free. The local sides of a
- * list all lie in memory of one kind and device.
+ * NXR_LIST_MAX pieces, all of one part; they may be moved in any order. The local sides of a list
+ * all lie in memory of one kind and device.
  */
 struct nxr_piece {
     uint64_t offset; /* in the part; in range */
@@ -217,40 +216,41 @@ struct nxr_piece {
 #define NXR_LIST_MAX 4096
 
 /*
- * One operation that a transport has accepted and will complete later, exactly once. Of a list, if
- * it came by start_list(): then `pieces` says where, and offset and local are those of the first.
+ * One operation that a transport has accepted and will complete later, exactly once. If it came by
+ * start_list(), it is a list: `pieces` says what to move where, and offset and local are those of
+ * the first piece.
  */
 struct nxr_op {
-    const struct nxr_transport *transport; /* that has it; see `serves` */
+    const struct nxr_transport *transport; /* the one that has accepted it; see `serves` */
     struct nxr_part *part;
     enum nxr_op_kind kind;
     uint64_t offset;
     void *local;                    /* source of a put, destination of a get */
     size_t nbytes;                  /* in all */
-    const struct nxr_piece *pieces; /* NULL: it is one piece; stays until nxr_op_done() */
+    const struct nxr_piece *pieces; /* NULL: a single piece; valid until nxr_op_done() */
     size_t n_pieces;
-    void (*ended)(struct nxr_op *op, int status); /* the core's: what nxr_op_done() calls */
-    void *stream;     /* CUDA stream that the operation starts behind; NULL: none */
+    void (*ended)(struct nxr_op *op, int status); /* the core's: called by nxr_op_done() */
+    void *stream;     /* CUDA stream whose earlier work the operation waits for; NULL: none */
     bool takes_time;  /* the core's: put() or get() has answered NIXL_ERR_AGAIN */
-    bool is_followed; /* the core sends something behind this put at once, or makes progress */
+    bool is_followed; /* the core sends something right after this put, or makes progress */
     struct nxr_atomic atomic; /* NXR_OP_WORD: the change; local: where the user wants `fetched` */
-    uint64_t fetched;         /* ... what the word was, once it has ended */
-    bool is_signal;           /* ... nobody asks for that */
+    uint64_t fetched;         /* ... the old value, once it has ended */
+    bool is_signal;           /* ... the old value is not wanted */
     size_t nbytes_done;
-    bool is_cancelled;   /* the transport's: start nothing more of it */
-    int failure;         /* the transport's: of one of its pieces */
+    bool is_cancelled;   /* the transport's: start no further pieces */
+    int failure;         /* the transport's: the status of a failed piece */
     struct nxr_op *next; /* the transport's, while it has the operation */
 };
 
 /*
- * The transport tells the core that an operation has ended: from progress(), cancel() or a thread
- * of its own, never from start().
+ * Called by the transport when an operation has ended: from progress(), cancel() or a thread of its
+ * own, never from start().
  */
 void nxr_op_done(struct nxr_op *op, int status);
 
 /*
- * The transport tells, from start(), that notifications sent from now on arrive behind this put:
- * the core need not hold them back until it has ended.
+ * Called by the transport, from start(): notifications sent from now on arrive after this put, so
+ * the core need not hold them back until the put has ended.
  */
 void nxr_op_ordered(struct nxr_op *op);
 
@@ -276,10 +276,11 @@ struct nxr_put_signal {
 /* ---- device memory --------------------------------------------------------------------------- */
 
 /*
- * Addresses tell what memory they are: those that are no host memory lie in one of these ranges, an
- * own region or a peer's part that is open here. Made and removed by the memory kinds; the owner of
- * a range keeps it while it is used. Device memory of the user's in no region has a range, too: all
- * such memory of one device shares it, and only its driver knows which that is.
+ * The address tells which kind of memory it is: an address that is not host memory lies in one of
+ * these ranges. A range is a region of this process or a peer's part that is open here. Ranges are
+ * made and removed by the memory kinds; the owner of a range keeps it while it is used. The user's
+ * device memory that is in no region has a range, too: all such memory of one device shares it, and
+ * only the device's driver knows which memory that is.
  */
 struct nxr_range {
     uintptr_t addr;
@@ -288,32 +289,34 @@ struct nxr_range {
     void *memory; /* the kind's */
 
     /*
-     * The processor reads and writes it there, as fast as its own memory. An adapter can read and
-     * write it, and what that has written is there for the device, too, when somebody is told.
+     * is_mapped: the processor reads and writes it at this address, as fast as its own memory.
+     * is_direct: an adapter can read and write it, and what the adapter has written is visible to
+     * the device, too, by the time anyone is notified.
      */
     bool is_mapped, is_direct;
 
-    bool is_loose; /* of no region: nobody but a driver can be given it */
+    bool is_loose; /* in no region: only a driver can use it */
 };
 
 /*
  * All ranges lie within these bounds, in units of 32 MiB: the first in the low half, how many in
- * the high one. One word, so that both are read together. Where a driver is in the process they are
- * all addresses.
+ * the high one. They share one word so that both are read together. If a driver is loaded in the
+ * process, the bounds cover all addresses.
  */
 extern _Atomic uint64_t nxr_range_bounds;
 #define NXR_RANGE_UNIT_BITS 25
 
 /*
- * The range that `addr` lies in, or NULL: memory that the processor reads and writes. A driver that
- * has come into the process since is noticed. Threads: any; without the locks of memory kinds.
+ * The range that `addr` lies in; NULL: memory that the processor reads and writes. A driver that
+ * was loaded into the process in the meantime is noticed. Threads: any, but not with locks of
+ * memory kinds held.
  */
 const struct nxr_range *nxr_range_find(const void *addr);
 
-/* As a number, or compilers take it for a look at what the address points to. */
+/* Takes a number, because compilers treat a pointer argument as an access to what it points to. */
 bool nxr_range_is_device_at(uintptr_t addr);
 
-/* Is that device memory? Two compares on the way of every put and get where there is no driver. */
+/* Is that device memory? Costs every put and get two compares if there is no driver. */
 static inline bool nxr_range_is_device(const void *addr)
 {
     uint64_t bounds = atomic_load_explicit(&nxr_range_bounds, memory_order_relaxed);
@@ -328,7 +331,7 @@ static inline bool nxr_range_is_device(const void *addr)
 
 enum nixl_mem_kind nxr_range_kind(const struct nxr_range *range); /* NIXL_MEM_HOST for NULL */
 
-/* Some bytes of a device copy. */
+/* Part of a device copy. */
 struct nxr_device_piece {
     void *dst;
     const void *src;
@@ -336,23 +339,23 @@ struct nxr_device_piece {
 };
 
 /*
- * A copy that a GPU does. Each side lies in one range, or is host memory that this process can
- * read and write; at least one side is device memory. The memory of the struct is the caller's and
- * stays until the copy has ended.
+ * A copy that a GPU does. Each side lies in one range, or is host memory that this process can read
+ * and write; at least one side is device memory. The struct is the caller's and stays valid until
+ * the copy has ended.
  */
 struct nxr_device_copy {
-    const struct nxr_device_piece *pieces; /* in any order, not overlapping; stays, too */
+    const struct nxr_device_piece *pieces; /* in any order, not overlapping; stay valid, too */
     size_t n_pieces;
     const struct nxr_range *dst, *src; /* NULL: host memory */
-    void *stream;                      /* a CUDA stream of the user to work in; NULL: an own one */
+    void *stream;                      /* a CUDA stream of the user's; NULL: one of our own */
     void *state[8];                    /* the kind's, from start to end */
 
-    /* Not a copy, but this, by the device of dst (src/memory/reduce.h); NULL: a copy. */
+    /* If not NULL: not a copy but this reduction, by the device of dst (src/memory/reduce.h). */
     const struct nxr_device_reduction *reduction;
 
-    /* Set by the caller of nxr_device_copy_begin(): called once, from whichever thread looks. */
+    /* Set by the caller of nxr_device_copy_begin(): called once, from whichever thread polls. */
     void (*ended)(struct nxr_device_copy *copy, int status);
-    bool is_unattended; /* nobody here waits for it: the GPU shall wake this process at its end */
+    bool is_unattended; /* nobody here waits for it: the GPU must wake this process at its end */
 
     /* The core's. */
     bool is_armed;
@@ -362,38 +365,39 @@ struct nxr_device_copy {
 };
 
 /*
- * Begin a copy. NIXL_OK: it is over, the bytes are visible to whoever is told later; `ended` is not
- * called. NIXL_INPROGRESS: `ended` follows, from nxr_device_progress(). NIXL_ERR_UNSUPPORTED: these
- * two cannot be copied between directly, nothing happened; NIXL_ERR_NO_MEMORY, NIXL_ERR_TRANSPORT.
- * Threads: any.
+ * Begin a copy. NIXL_OK: it is done, and the bytes are visible to anyone notified later; `ended` is
+ * not called. NIXL_INPROGRESS: `ended` follows, from nxr_device_progress(). NIXL_ERR_UNSUPPORTED:
+ * no direct copy between these two is possible, nothing happened; NIXL_ERR_NO_MEMORY,
+ * NIXL_ERR_TRANSPORT. Threads: any.
  */
 int nxr_device_copy_begin(struct nxr_device_copy *copy);
 
-/* The same, waited for. */
+/* The same, and wait until it has ended. */
 int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct nxr_range *src_range,
                     const void *src, size_t nbytes);
 
-/* For memory kinds: an armed copy is over, sleepers shall look. Any thread, also a driver's. */
+/* For memory kinds: an armed copy has ended, sleepers must poll. Any thread, also a driver's. */
 void nxr_device_ended(void);
 
 /*
- * For memory kinds: an armed copy is expected to be over at that time of nxr_now_ns(). Whoever goes
- * to sleep for it wakes up shortly before and looks, since a driver tells of ends 100 us late or
- * more. A hint: nxr_device_ended() follows, whenever that is. Threads: any.
+ * For memory kinds: an armed copy is expected to end at that time of nxr_now_ns(). A thread that
+ * sleeps until the copy has ended wakes up shortly before that time and polls, because drivers
+ * report ends 100 us late or more. A hint: nxr_device_ended() follows, whenever that is. Threads:
+ * any.
  */
 void nxr_device_ends_at(int64_t end_ns);
 
 /*
  * Open a peer's device memory here: part->export says what it is, `fd` came with it and stays the
- * caller's. Fills addr and import. Bad handles, devices that are not visible here and drivers that
- * are not there: a failure, one line in part->note, nothing left behind. Under the core's lock.
+ * caller's. Fills addr and import. A bad handle, a device that is not visible here or a missing
+ * driver is a failure: one line in part->note, and nothing is left behind. Under the core's lock.
  */
 int nxr_device_import(struct nxr_part *part, int fd);
 void nxr_device_unimport(struct nxr_part *part);
 
 /*
- * Keep device memory of a peer's open here, so that a GPU may use what lies at the part's addr.
- * False: it is closed, or not opened here.
+ * Keep a peer's device memory open here, so that a GPU may use the memory at the part's addr.
+ * False: it is closed, or was not opened here.
  */
 bool nxr_device_part_hold(struct nxr_part *part);
 void nxr_device_part_release(struct nxr_part *part);
@@ -401,7 +405,7 @@ void nxr_device_part_release(struct nxr_part *part);
 /*
  * put, get, start, start_list, cancel and part_is_busy of the table below, by device copies: for
  * parts with METHOD_DEVICE, and for mapped parts where the local side is device memory. put and get
- * wait until the copy is over.
+ * wait until the copy has ended.
  */
 bool nxr_device_part_is_busy(const struct nxr_part *part);
 int nxr_device_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
@@ -409,17 +413,17 @@ int nxr_device_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nby
 int nxr_device_start(struct nxr_op *op);
 int nxr_device_cancel(struct nxr_op *op);
 
-/* Look after all device copies; never blocks. How many have ended. */
+/* Poll all device copies; never blocks. Returns how many have ended. */
 int nxr_device_progress(void);
 
 /* ---- services of the host layer that transports use ------------------------------------------ */
 
-/* The pid of a same-host peer, from the kernel; 0 where it is not known. */
+/* 0: unknown. */
 pid_t nxr_peer_pid(const struct nxr_peer *peer);
 
 /*
- * Is the process with that pid the peer, and may process_vm calls reach it? It is proven by reading
- * the peer's nonce in its own memory. 0, or the errno of the call, or ESRCH.
+ * Is the process with that pid the peer, and may process_vm calls reach it? Proven by reading the
+ * peer's nonce from the memory of that process. Returns 0, the errno of the call, or ESRCH.
  */
 int nxr_peer_prove_pid(const struct nxr_peer *peer, pid_t pid);
 
@@ -473,18 +477,18 @@ extern struct nxr_host_paths nxr_host_paths;
 struct nxr_transport {
     uint32_t abi;     /* NXR_TRANSPORT_ABI */
     const char *name; /* as NIXLRUN_TRANSPORTS takes it */
-    unsigned cost;    /* of a small put, in ns: the cheapest that can reach a peer is taken */
+    unsigned cost;    /* of a small put, in ns: the cheapest that can reach a peer is used */
 
     /*
-     * May this transport be used on this machine? Cheap, starts nothing.
-     * NIXL_OK, or NIXL_ERR_UNSUPPORTED with one line in `why`.
+     * Can this transport be used on this machine? Cheap, and starts nothing. NIXL_OK, or
+     * NIXL_ERR_UNSUPPORTED with one line in `why`.
      */
     int (*probe)(char *why, size_t why_nbytes);
 
     /*
-     * Can it reach memory of that kind, of a peer of that scope? Pure, and the same answer at both
-     * ends. NIXL_OK, or NIXL_ERR_UNSUPPORTED with one line in `why`. That a certain part cannot be
-     * reached after all is told by part_open(): the next transport is tried then.
+     * Can it reach memory of that kind, of a peer of that scope? Pure, with the same answer at both
+     * ends. NIXL_OK, or NIXL_ERR_UNSUPPORTED with one line in `why`. If a certain part cannot be
+     * reached after all, part_open() fails, and the next transport is tried.
      */
     int (*reach)(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes);
 
@@ -497,59 +501,61 @@ struct nxr_transport {
 
     /*
      * May that device memory be the local side of operations on this part? Pure. If so, a network
-     * is given it as it is, and elsewhere the core uses device copies. If not, or where such a copy
-     * turns out to be NIXL_ERR_UNSUPPORTED, it goes through host memory.
+     * takes it as it is, and within a host the core uses device copies. If not, or if such a copy
+     * turns out to be NIXL_ERR_UNSUPPORTED, the bytes go through host memory.
      */
     bool (*serves)(const struct nxr_part *part, const struct nxr_range *range);
 
-    /* Undo part_open. Nothing is in flight any more. Never fails. */
+    /* Undo part_open. Called when nothing is in flight any more. Never fails. */
     void (*part_close)(struct nxr_part *part);
 
-    /* Has the transport, beyond what the in-flight slots show, operations under way on it? */
+    /* Does the transport have operations under way on it, beyond what the in-flight slots show? */
     bool (*part_is_busy)(const struct nxr_part *part);
 
     /*
-     * Move bytes at once; the range was checked. NIXL_OK: done, for a put visible at the target to
-     * whom sees a later notification. NIXL_ERR_AGAIN: cannot be done at once, nothing happened: use
-     * start(). Other: failed; bytes of the range may have been written. Threads: any.
+     * Move bytes at once; the range was checked. NIXL_OK: done; a put is visible at the target to
+     * anyone who sees a later notification. NIXL_ERR_AGAIN: cannot be done at once, nothing
+     * happened: use start(). Other: failed; bytes of the range may have been written. Threads: any.
      */
     int (*put)(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
     int (*get)(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
 
     /*
-     * Both in one trip. NIXL_ERR_AGAIN: nothing happened; the core does one after the other. The
-     * caller holds the peer's send lock. Threads: any.
+     * A put and its notification in one trip. NIXL_ERR_AGAIN: nothing happened; the core does one
+     * after the other. The caller holds the peer's send lock. Threads: any.
      */
     int (*put_notify)(struct nxr_part *part, const struct nxr_put_notify *what);
 
-    /* The same with a signal, whose word was checked as signal() wants it; without the lock. */
+    /* The same with a signal; its word was checked as for signal(). Called without the lock. */
     int (*put_signal)(struct nxr_part *part, const struct nxr_put_signal *what);
 
     /*
-     * put() or get() of all pieces of a list. *n_done_p, whatever the return: so many of the first
-     * are over. NIXL_OK: all. NIXL_ERR_AGAIN: the next one cannot be done at once; the core takes
-     * start_list() or start() for the rest. Other: failed, as put(). The core gives as much at once
-     * as may be copied without looking up (some MiB). Threads: any.
+     * put() or get() of all pieces of a list. *n_done_p, whatever the return: how many pieces are
+     * done, counted from the first. NIXL_OK: all. NIXL_ERR_AGAIN: the next one cannot be done at
+     * once; the core takes start_list() or start() for the rest. Other: failed, as for put(). The
+     * core passes no more at once than may be copied without a pause (some MiB). Threads: any.
      */
     int (*move_list)(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
                      size_t n_pieces, size_t *n_done_p);
 
     /*
-     * Begin an operation that ends with nxr_op_done(). NIXL_INPROGRESS; other: nothing began. What
-     * put() and get() can do is started, too, where it takes long and nobody waits for it.
+     * Begin an operation that ends with nxr_op_done(). NIXL_INPROGRESS, or another status: nothing
+     * began. Operations that put() and get() could do are started, too, if they take long and no
+     * thread waits for them.
      */
     int (*start)(struct nxr_op *op);
 
     /*
      * The same for a whole list (op->pieces) in one submission: a batch of copies, one kernel, one
      * command buffer. One nxr_op_done() for all; cancel() as after start(). NIXL_ERR_UNSUPPORTED:
-     * this list cannot be; the core starts the first piece by itself, then asks for the rest.
+     * this list cannot be submitted; the core starts the first piece alone, then tries the rest as
+     * a list.
      */
     int (*start_list)(struct nxr_op *op);
 
     /*
-     * Stop an operation that was started. NIXL_OK: no byte of it moves any more, and nxr_op_done()
-     * was called. NIXL_INPROGRESS: what has begun is being finished, nxr_op_done() will follow.
+     * Stop an operation that was started. NIXL_OK: no more of its bytes move, and nxr_op_done() was
+     * called. NIXL_INPROGRESS: copies under way are being finished, and nxr_op_done() will follow.
      */
     int (*cancel)(struct nxr_op *op);
 
@@ -571,40 +577,45 @@ struct nxr_transport {
      */
     int (*notify)(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
 
-    /* Order, and visibility, of puts that returned NIXL_OK; may not block: NIXL_INPROGRESS. */
+    /* Order and visibility of the puts that returned NIXL_OK; must not block: NIXL_INPROGRESS. */
     int (*fence)(struct nxr_peer *peer);
     int (*flush)(struct nxr_peer *peer);
 
     /*
      * A word in a part that is not mapped here (else the core changes it in place): fetch it and
      * combine it with the operand, in one atomicity domain with all other accesses of the library.
-     * The word is in range and aligned. NIXL_OK; NIXL_ERR_AGAIN: not from here, the core asks the
-     * owner by a message; other: nothing happened. Threads: any.
+     * The word is in range and aligned. NIXL_OK; NIXL_ERR_AGAIN: not possible from here, the core
+     * asks the owner by a message; other: nothing happened. Threads: any.
      */
     int (*atomic)(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
 
-    /* The same, behind all puts that returned NIXL_OK; and whoever waits for the word is woken. */
+    /*
+     * The same, after all puts that returned NIXL_OK; and any thread waiting for the word is woken.
+     */
     int (*signal)(struct nxr_part *part, const struct nxr_atomic *atomic);
 };
 
-/* The registered transports, cheapest first, and how many. Constant once the library has begun. */
+/*
+ * The registered transports, cheapest first, and their number. Constant once the library has
+ * started.
+ */
 #define NXR_MAX_TRANSPORTS 16u
 extern const struct nxr_transport *nxr_transports[NXR_MAX_TRANSPORTS];
 extern size_t nxr_n_transports;
 
 /*
- * Add a transport at the end of the list; one that is there already is not added again. One thread,
- * before the library begins.
+ * Add a transport at the end of the list; one that is already there is not added again. Called by
+ * one thread, before the library starts.
  */
 void nxr_transport_register(const struct nxr_transport *transport);
 
-/* move_list() of a part that lies mapped at `base` and was entered. */
+/* move_list() for a part that is mapped at `base` and was entered. */
 void nxr_copy_list(char *base, enum nxr_op_kind kind, const struct nxr_piece *pieces,
                    size_t n_pieces);
 
 /* Typed fillers. */
 bool nxr_no_serves(const struct nxr_part *part, const struct nxr_range *range);
-/* Every range. */
+/* Always true: takes every range. */
 bool nxr_device_serves(const struct nxr_part *part, const struct nxr_range *range);
 bool nxr_no_part_is_busy(const struct nxr_part *part);
 int nxr_no_put_notify(struct nxr_part *part, const struct nxr_put_notify *what);

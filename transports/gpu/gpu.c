@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening GPU memory of peers on this host. What is open lies in the part. No lock. */
+/* Opening GPU memory of peers on this host. All state of an open part is in the part. No lock. */
 #include "config.h"
 
 #include "transports/gpu/gpu.h"
@@ -25,8 +25,8 @@ int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope scope, enum nixl_mem_k
 }
 
 /*
- * Drivers do not say what happens to memory that is freed while it is open elsewhere: the slot that
- * is held from here on makes the owner's close wait until it is closed here.
+ * Drivers do not specify what happens to memory that is freed while another process has it open.
+ * The slot that is held from here on makes the owner's close wait until the memory is closed here.
  */
 int nxr_gpu_part_open(struct nxr_part *part, int fd)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This folder is the transports for GPU memory of one host, one for each kind of memory that a
- * peer can open: cuda_ipc and vulkan_ipc. What they have in common is gpu.c: opening a peer's
- * memory here, so that this process's GPU copies to and from it, while a slot of the owner's
- * keeps it from freeing that. The memory's kind opens it (nxr_device_import()), src/memory/move.c
+ * This folder holds the transports for GPU memory on one host, one for each kind of memory that a
+ * peer can open: cuda_ipc and vulkan_ipc. Their common part is gpu.c: it opens a peer's memory
+ * here, so that this process's GPU can copy to and from it, while a slot of the owner's keeps the
+ * owner from freeing it. The memory kind opens it (nxr_device_import()), and src/memory/move.c
  * copies.
  */
 #ifndef NXR_TRANSPORTS_GPU_H
@@ -21,7 +21,7 @@ int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope scope, enum nixl_mem_k
 int nxr_gpu_part_open(struct nxr_part *part, int fd);
 void nxr_gpu_part_close(struct nxr_part *part);
 
-/* probe(): a driver is first asked when GPU memory is. */
+/* probe(): always possible; a driver is first queried when GPU memory is used. */
 int nxr_gpu_probe(char *why, size_t why_nbytes);
 
 /* fence() and flush(): what has ended is visible. */

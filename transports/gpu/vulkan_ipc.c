@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vulkan memory of peers on this host: opened here, and copied to and from by a GPU. No state. */
+/* Vulkan memory of peers on this host: opened here; a GPU copies to and from it. No state. */
 #include "config.h"
 
 #include "transports/gpu/gpu.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses and keys on the wire, and which rails of two processes talk to each other. Pure: what
- * comes in may be anything, and is either refused or within its limits.
+ * Addresses and keys on the wire, and which rails of two processes talk to each other. Pure: input
+ * from others may be malformed; it is either refused or within its limits.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@ size_t nxr_ofi_key_nbytes(unsigned n_rails)
     return offsetof(struct nxr_ofi_key, rails) + n_rails * sizeof(struct nxr_ofi_key_rail);
 }
 
-/* Enough to find a damaged byte; it keeps nobody out. */
+/* Enough to detect corruption; it is no protection against an attacker. */
 static uint32_t ofi_address_checksum(const void *bytes, size_t nbytes)
 {
     const unsigned char *at = bytes;
@@ -50,7 +50,7 @@ void nxr_ofi_key_seal(struct nxr_ofi_key *key)
     key->checksum = ofi_address_checksum(key, nxr_ofi_key_nbytes(key->n_rails));
 }
 
-/* Is the sum right? `sum` lies in `whole`, and is 0 there afterwards. */
+/* Is the checksum right? `sum` lies in `whole`, and is 0 afterwards. */
 static bool is_whole(const void *whole, size_t nbytes, uint32_t *sum)
 {
     uint32_t told = *sum;
@@ -126,7 +126,7 @@ int nxr_ofi_key_parse(const void *bytes, size_t nbytes, struct nxr_ofi_key *key_
     return NIXL_OK;
 }
 
-/* The IP address in a rail's name, without its port: how many bytes; 0: it has none. */
+/* The IP address in a rail's name, without its port. Returns its size; 0: the name has none. */
 static size_t ofi_address_find_ip(const struct nxr_ofi_address_rail *rail,
                                   const unsigned char **ip_p)
 {
@@ -154,7 +154,7 @@ static bool ofi_address_is_same_ip(const struct nxr_ofi_address_rail *a,
     return nbytes > 0 && ofi_address_find_ip(b, &b_ip) == nbytes && memcmp(a_ip, b_ip, nbytes) == 0;
 }
 
-/* Does a rail lead from its host to the other one? Not where that has the same address. */
+/* Does a rail lead from its host to the other one? Not if the other host has the same address. */
 static bool ofi_address_leads_out(const struct nxr_ofi_address *from, unsigned i,
                                   const struct nxr_ofi_address *to)
 {
@@ -169,7 +169,7 @@ static bool ofi_address_leads_out(const struct nxr_ofi_address *from, unsigned i
     return (from->rails[i].flags & NXR_OFI_THIS_HOST) == 0;
 }
 
-/* Do these two rails reach each other by what their network is called? */
+/* Can these two rails reach each other, judging by the names of their networks? */
 static bool is_same_network(const struct nxr_ofi_address *mine, unsigned i,
                             const struct nxr_ofi_address *theirs, unsigned j)
 {
@@ -177,7 +177,7 @@ static bool is_same_network(const struct nxr_ofi_address *mine, unsigned i,
            ofi_address_leads_out(mine, i, theirs) && ofi_address_leads_out(theirs, j, mine);
 }
 
-/* The rail of theirs for my rail i: the n-th one of its network, if n of mine are before it. */
+/* The rail of theirs for my rail i: with n of mine before it in its network, the n-th of theirs. */
 static int ofi_address_partner(const struct nxr_ofi_address *mine, unsigned i,
                                const struct nxr_ofi_address *theirs)
 {

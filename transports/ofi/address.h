@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process tells others of its rails and of registered memory. No libfabric in here. */
+/* What a process publishes of its rails and of registered memory. Does not use libfabric. */
 #ifndef NXR_OFI_ADDRESS_H
 #define NXR_OFI_ADDRESS_H
 
@@ -27,15 +27,15 @@ struct nxr_ofi_address_rail {
     unsigned char name[NXR_OFI_NAME_NBYTES];
 };
 
-/* Native byte order: a peer of another order finds the magic wrong. Rails behind n_rails are not
- * sent. */
+/* Native byte order: a peer of another order finds the magic wrong. Rails from n_rails on are
+ * not sent. */
 struct nxr_ofi_address {
     uint32_t magic;
-    uint32_t checksum; /* of all that is sent, with this as 0 */
+    uint32_t checksum; /* of all that is sent, computed with this field as 0 */
     uint16_t version;
     uint8_t n_rails;
     uint8_t unused[5]; /* 0 */
-    uint64_t id;       /* of the process, unguessable: who knows it may talk to it */
+    uint64_t id;       /* of the process, unguessable: whoever knows it may talk to it */
     uint64_t host;     /* of the network namespace on its host */
     char provider[32];
     struct nxr_ofi_address_rail rails[NXR_OFI_MAX_RAILS];
@@ -60,13 +60,13 @@ struct nxr_ofi_key {
 size_t nxr_ofi_address_nbytes(unsigned n_rails);
 size_t nxr_ofi_key_nbytes(unsigned n_rails);
 
-/* The last thing to fill in before it is sent. */
+/* Fills in the checksum: call it last, before sending. */
 void nxr_ofi_address_seal(struct nxr_ofi_address *address);
 void nxr_ofi_key_seal(struct nxr_ofi_key *key);
 
 /*
- * Check what came from another process. NIXL_OK and the address or key, or NIXL_ERR_TRANSPORT and
- * one line in `why`, and nothing was written.
+ * Check an address or key from another process. NIXL_OK and the address or key; or
+ * NIXL_ERR_TRANSPORT and one line in `why`, and nothing was written.
  */
 int nxr_ofi_address_parse(const void *bytes, size_t nbytes, struct nxr_ofi_address *address_p,
                           const char **why_p);
@@ -74,15 +74,16 @@ int nxr_ofi_key_parse(const void *bytes, size_t nbytes, struct nxr_ofi_key *key_
                       const char **why_p);
 
 /*
- * Which rail of theirs each of mine talks to, -1 for none: the same network first, each of theirs
- * as often as the others; where no network is the same, by their order if they are routed or of
- * hardware that names every network on its own. An IP address that both hosts have is of neither
- * network: it leads to their containers, as docker0's. Returns how many have a partner.
+ * Which rail of theirs each of mine talks to, -1 for none. Rails of the same network are paired
+ * first, each of theirs as often as the others. If the hosts have no network in common, rails are
+ * paired by their order, if they are routed or of hardware that gives every network its own name.
+ * An IP address that both hosts have belongs to neither's network: it leads to their containers, as
+ * docker0's does. Returns how many have a partner.
  */
 unsigned nxr_ofi_pair(const struct nxr_ofi_address *mine, const struct nxr_ofi_address *theirs,
                       int pairs[NXR_OFI_MAX_RAILS]);
 
-/* How many rails there are between the two: the fewer of those that each pairs. */
+/* How many rails there are between the two: the smaller of the numbers that each side pairs. */
 unsigned nxr_ofi_count_rails(const struct nxr_ofi_address *mine,
                              const struct nxr_ofi_address *theirs);
 

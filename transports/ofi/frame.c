@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Envelopes that came: is this one for us, and is all of it here? */
+/* Checking incoming envelopes: is this one for us, and is all of it here? */
 #include "config.h"
 
 #include "frame.h"

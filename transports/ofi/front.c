@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The module that the core opens. It is apart from the one that is linked with libfabric, since
- * libraries below that one (those of PSM) catch six signals as soon as they are loaded, at the cost
- * of the user's own handlers: here it is loaded with the handlers kept. So this one opens
- * everywhere, too, and can say in words that libfabric is missing.
+ * The module that the core opens. It is separate from the module that is linked with libfabric
+ * because libraries below libfabric (those of PSM) install handlers for six signals as soon as they
+ * are loaded, replacing the user's own. This module loads the other one and restores the handlers.
+ * It can also be opened everywhere, and so can report in words that libfabric is missing.
  */
 #include "config.h"
 
@@ -20,14 +20,14 @@ static int ofi_front_probe(char *why, size_t why_nbytes);
 
 extern struct nxr_network nxr_network_ofi;
 
-/* Constant once ofi_front_probe() has filled in what is missing. */
+/* Constant once ofi_front_probe() has filled in the other functions. */
 __attribute__((visibility("default"))) struct nxr_network nxr_network_ofi = {
     .abi = NXR_NETWORK_ABI,
     .name = "ofi",
     .probe = ofi_front_probe,
 };
 
-/* Load a library without what it does to signals. */
+/* Load a library, and undo what it does to signal handlers. */
 static void *load_quietly(const char *path)
 {
     struct sigaction kept[N_SIGNALS];

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is anybody there? Over TCP libfabric says nothing when a peer it wants to connect to is gone: it
- * asks to be called again, for ever. And a connection on which packets were lost may be silent for
- * many seconds although the peer lives: its kernel sends again later and later. So we knock
- * ourselves at the port that the peer listens at, by a new connection each time.
+ * Is the peer's process still there? Over TCP, libfabric reports nothing when a peer that it wants
+ * to connect to is gone: it asks to be called again, forever. And a connection that has lost
+ * packets may be silent for many seconds although the peer lives: its kernel retransmits at growing
+ * intervals. So we knock ourselves: we open a new connection, each time, to the port that the peer
+ * listens on.
  *
- * A refusal is the kernel of its host speaking: the process is gone, though the host is not.
- * Silence says nothing. Where the door is open, a greeting of a version that does not exist is
- * said. libfabric reads and refuses it in the progress of the process, and closes the connection in
- * order: the process runs. One that is stopped does not read, and the kernel of one that has ended
- * closes by a reset, since the greeting was not read.
+ * A refusal comes from the peer's kernel: the process is gone, though the host is not. Silence says
+ * nothing. If the connection is accepted, we send a greeting of a version that does not exist.
+ * libfabric reads and refuses it in the progress of the process, and closes the connection in
+ * order: so the process runs. A process that is stopped does not read, and if it has ended, its
+ * kernel closes the connection by a reset, since the greeting was not read.
  */
 #include "config.h"
 
@@ -23,11 +24,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define KNOCK_NS    (250 * NXR_MS) /* from one to the next */
+#define KNOCK_NS    (250 * NXR_MS) /* from one knock to the next */
 #define PATIENCE_NS (1 * NXR_S)
 
 /*
- * The header of libfabric's greetings (struct ofi_ctrl_hdr). Were more said, the rest would be left
+ * The header of libfabric's greetings (struct ofi_ctrl_hdr). Anything longer would be left partly
  * unread.
  */
 #define GREETING_NBYTES 32
@@ -68,7 +69,7 @@ void nxr_ofi_knock_end(struct nxr_net_ep *ep)
     ep->is_knocking = false;
 }
 
-/* The door is open or shut. */
+/* The connection was accepted or refused. */
 static void ofi_knock_enter(struct nxr_net_ep *ep)
 {
     unsigned char greeting[GREETING_NBYTES];
@@ -97,9 +98,7 @@ static void ofi_knock_hear(struct nxr_net_ep *ep)
     nxr_ofi_knock_end(ep);
 }
 
-/*
- * A refusal may also be a rail that is being opened again: it counts when they all refuse, twice.
- */
+/* A refusal may also come from a rail that is being reopened: so all rails must refuse, twice. */
 bool nxr_ofi_knock(struct nxr_net_ep *ep)
 {
     struct pollfd event = {.fd = ep->knock_fd, .events = ep->has_entered ? POLLIN : POLLOUT};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Registered memory and keys. Memory is registered with every rail; a key has one entry for each.
- * The numbers of keys are random where the choice is ours (registration.c): a key that was released
- * is never valid again.
+ * Key numbers are random if the choice is ours (registration.c): a key that was released is never
+ * valid again.
  */
 #include "config.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages: each is copied once, into the peer's outbox, and sent from there; so the core has its
- * bytes back at once, and what a broken connection has lost can be sent again. The receiver takes
- * what comes in the order of the numbers, drops what it has, and tells what is missing. What it has
- * goes back with its own messages, or alone after ACK_NBYTES, or when it is asked.
+ * Messages. Each is copied once, into the peer's outbox, and sent from there; so the core may reuse
+ * its bytes at once, and a message that a broken connection has lost can be sent again. The
+ * receiver accepts frames in the order of their numbers, drops duplicates, and reports what is
+ * missing. Acknowledgements travel with its own messages, or alone after ACK_NBYTES, or when the
+ * sender asks.
  */
 #include "config.h"
 
@@ -18,7 +19,7 @@
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-/* Give a slot to libfabric: 0, -FI_EAGAIN, or another failure of it. */
+/* Pass a slot to libfabric: 0, -FI_EAGAIN, or another failure of libfabric. */
 static ssize_t ofi_message_post(struct nxr_net_ep *ep, struct nxr_ofi_slot *slot)
 {
     struct nxr_ofi_rail *rail = &nxr_ofi.rails[ep->message_way];
@@ -46,14 +47,16 @@ static ssize_t ofi_message_post(struct nxr_net_ep *ep, struct nxr_ofi_slot *slot
     return rc;
 }
 
-/* Writes that wait go first, where a message must not overtake them. */
+/* Waiting writes go first, where a message must not overtake them. */
 static bool must_wait(const struct nxr_net_ep *ep)
 {
     return nxr_ofi.attr.orders_writes &&
            (!nxr_list_is_empty(&ep->starting) || !nxr_list_is_empty(&ep->waiting));
 }
 
-/* What waits is sent with the proof; but each way must be asked, once there is room for that. */
+/*
+ * Waiting messages are sent once a way is proven; but each way must be asked, once there is room.
+ */
 static void post_when_proven(struct nxr_net_ep *ep)
 {
     if ((ep->outbox != NULL || nxr_ofi_is_wanted(ep)) && !ep->is_failed && !nxr_ofi_ask_ways(ep) &&

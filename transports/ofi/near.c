@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far each rail is from the memory of an operation. Host memory is taken to lie where the CPUs
- * of this process are, which is where the pages that it touches first are; so do the chunks that
- * device memory is staged through: the rail reads and writes those, and one that is near to the GPU
- * but far from them would be no gain. Memory that the rail itself reads and writes in a GPU lies at
- * the GPU's PCI address. The topology is kept while rails take such memory. Lock: the core's.
+ * How far each rail is from the memory of an operation. Host memory is assumed to lie near the CPUs
+ * of this process, because the kernel places pages where they are first touched. That holds for the
+ * chunks that device memory is staged through, too: a staged transfer is read and written there by
+ * the rail, so a rail near the GPU but far from the chunks would gain nothing. GPU memory that the
+ * rail reads and writes directly lies at the GPU's PCI address. The topology is kept while rails
+ * take such memory. Lock: the core's.
  */
 #include "config.h"
 
@@ -13,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The name goes into `name`, which the place points to. */
+/* The name is written to `name`, which the place points to. */
 static struct nxr_place ofi_near_place_of(const struct fi_info *info, char *name,
                                           size_t name_nbytes)
 {
@@ -88,7 +89,7 @@ static void ofi_near_tell(const struct nxr_ofi_near *near)
                       line);
 }
 
-/* A GPU that was not met before. */
+/* A GPU that is seen for the first time. */
 static const struct nxr_ofi_near *ofi_near_learn(const char *pci)
 {
     struct nxr_ofi_near *near = &nxr_ofi.nears[nxr_ofi.n_nears];

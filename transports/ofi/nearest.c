@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice of a way. Pure: no state, no lock. */
+/* Choosing a way. Pure: no state, no lock. */
 #include "config.h"
 
 #include "nearest.h"

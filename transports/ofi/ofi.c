@@ -41,19 +41,20 @@ static void ofi_fill_attr(void)
     int used;
 
     /*
-     * Providers other than libfabric's own TCP fetch long messages by themselves, and so complete
-     * them behind later ones and give back the buffer around them too early (ofi_rxm from 16 KiB).
+     * Providers other than libfabric's own TCP fetch long messages by themselves (ofi_rxm from 16
+     * KiB on). They complete such messages after later ones, and give back the surrounding buffer
+     * too early.
      */
     attr->message_nbytes = nxr_ofi_is_own_tcp() ? NXR_OFI_CONTENT_MAX : 8192 + 128;
     attr->has_rma = true;
     attr->is_rma_better = true;
     /*
-     * Measured between two namespaces joined by veth, provider net: a message of 8 bytes takes
-     * 4.3 us one way (libfabric alone 3.9), of 4 KiB 5.2 us, of 32 KiB 11.5 us; a write of 8 bytes
-     * 8.0 us, of 16 KiB 13.5 us, of 1 MiB 117 us (libfabric alone 109, a TCP stream 108), of 64 MiB
-     * 8.5 ms. A put inside a message and its answer take as long as a write at 16 KiB. A read takes
-     * 8.2 us, as long as a question and its answer, and needs no copy. Adapters were not there to
-     * be measured; their makers tell such times.
+     * Measured between two namespaces joined by veth, provider net: a message of 8 bytes takes 4.3
+     * us one way (libfabric alone 3.9), of 4 KiB 5.2 us, of 32 KiB 11.5 us; a write of 8 bytes 8.0
+     * us, of 16 KiB 13.5 us, of 1 MiB 117 us (libfabric alone 109, a TCP stream 108), of 64 MiB 8.5
+     * ms. A put inside a message and its answer take as long as a write at 16 KiB. A read takes 8.2
+     * us, as long as a question and its answer, and needs no copy. No adapters were available; for
+     * them the times are what their makers publish.
      */
     attr->put_message_nbytes = nxr_ofi_is_own_tcp() ? 16384 : 8192;
     attr->get_message_nbytes = 0;
@@ -181,13 +182,13 @@ static int ofi_reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char
 
 /* ---- driving it ------------------------------------------------------------------------------ */
 
-/* Give libfabric what waited for room. */
+/* Pass to libfabric what waited for room. */
 static int ofi_post_waiting(void)
 {
     struct nxr_list waiting, *link;
     int n = 0;
 
-    /* Who still finds no room comes back into the list. */
+    /* A peer that still finds no room comes back into the list. */
     nxr_list_init(&waiting);
     nxr_list_splice(&waiting, &nxr_ofi.posting);
     while ((link = nxr_list_pop(&waiting)) != NULL) {
@@ -229,7 +230,7 @@ static int progress(void)
     return ofi_do_round(*nxr_ofi.core->now_ns);
 }
 
-/* Send what is left of endpoints that were closed in order, then close. */
+/* Send the rest of endpoints that were closed in order, then close. */
 static void close_network(void)
 {
     int64_t until = nxr_now_ns() + LAST_SEND_NS;

@@ -3,10 +3,11 @@
  * What the files of the libfabric network share. There is one state: the core opens a network once
  * at a time, and calls it from one thread at a time.
  *
- * A rail is one endpoint on one device. A way is how one peer is reached over one rail. A way
- * carries nothing before the peer has answered a question there, which proves it. Messages take one
- * way at a time (message.c); reads and writes are cut over all of them (rma.c). What fails or falls
- * silent is sent again elsewhere (repair.c), and the way has to be proven again.
+ * A rail is one endpoint on one device. A way is the path to one peer over one rail. A way carries
+ * nothing before the peer has answered a PING there, which proves it. Messages take one way at a
+ * time (message.c); reads and writes are cut over all of them (rma.c). What was under way on a way
+ * that fails or falls silent is sent again elsewhere (repair.c), and the way has to be proven
+ * again.
  */
 #ifndef NXR_OFI_H
 #define NXR_OFI_H
@@ -28,10 +29,10 @@
 #define NXR_OFI_N_PEER_LISTS   256
 #define NXR_OFI_API            FI_VERSION(1, 17)
 
-/* What a completion is of. */
+/* What a completion refers to. */
 enum nxr_ofi_posted_kind { NXR_OFI_RECEIVE, NXR_OFI_SLOT, NXR_OFI_CONTROL, NXR_OFI_PIECE };
 
-/* First in everything that is given to libfabric as a context. */
+/* First member of everything that is passed to libfabric as a context. */
 struct nxr_ofi_posted {
     enum nxr_ofi_posted_kind kind;
 };
@@ -61,45 +62,45 @@ struct nxr_ofi_rail {
     struct nxr_ofi_receive *receives; /* [NXR_OFI_N_RECEIVES], and a spare one */
     struct nxr_ofi_control *controls; /* [NXR_OFI_N_CONTROLS] */
     struct fid_mr *controls_mr;
-    unsigned n_unposted; /* receives that could not be posted again */
-    unsigned n_used_up;  /* ... that were used up since the queue was empty */
-    unsigned n_stirs;    /* how often connections are to be stirred yet (receive.c) */
+    unsigned n_unposted; /* receives that could not be reposted */
+    unsigned n_used_up;  /* ... that were used up since the queue was last empty */
+    unsigned n_stirs;    /* how many times connections still have to be stirred (receive.c) */
     int wait_fd;         /* readable when there is work; -1: the provider has none */
     size_t inject_nbytes;
     uint64_t mr_mode;
     bool is_ip;         /* the provider's names are IP addresses */
     bool is_software;   /* the processor moves the bytes, by sockets of the kernel */
-    bool has_hmem;      /* it takes device memory: which, registering shows */
+    bool has_hmem;      /* it takes device memory; which kinds, registering shows */
     bool must_reset;    /* as soon as no completion is being handled */
-    int64_t rest_until; /* after a reset: reads and writes go elsewhere */
+    int64_t rest_until; /* after a reset: until then reads and writes go elsewhere */
     char device[64];
     unsigned char name[NXR_OFI_NAME_NBYTES]; /* of the endpoint */
     size_t name_nbytes;
 };
 
-#define NXR_OFI_TAKEN (-1) /* a door was open */
+#define NXR_OFI_TAKEN (-1) /* a connection was accepted */
 
-/* How one peer is reached over one rail. */
+/* The path to one peer over one rail. */
 struct nxr_ofi_way {
     int theirs; /* their rail; -1: not reachable by this one */
     fi_addr_t addr;
     unsigned n_pieces;      /* under way here */
     struct nxr_list pieces; /* ... these */
-    struct nxr_list fenced; /* pieces that wait until the peer has closed its end */
-    bool must_fence;        /* it was not asked yet, or has not answered */
+    struct nxr_list fenced; /* pieces that wait until the peer has closed its endpoint */
+    bool must_fence;        /* the peer was not asked to yet, or has not answered */
     bool is_proven;         /* the peer has answered here, and nothing has failed since */
-    bool is_asked;          /* libfabric has taken a question since the way is not proven */
+    bool is_asked;          /* libfabric has accepted a PING since the way became unproven */
     bool was_proven;        /* it has been proven before */
-    int64_t moved_at;       /* when something of the peer last ended or came here */
-    int64_t pinged_at;      /* 0: no answer is waited for */
-    int64_t ping_after; /* while it is not proven: not before then, and each time twice as late */
+    int64_t moved_at;       /* when anything of the peer last completed or arrived here */
+    int64_t pinged_at;      /* 0: no answer is awaited */
+    int64_t ping_after;     /* while unproven: when to ask again; the pause doubles each time */
     int64_t pause_ns;
-    uint64_t fence; /* number of the last question */
+    uint64_t fence; /* number of the last FENCE */
     int64_t fence_at;
     int knock_error; /* of connect(), when the last knock ended; 0: none has; or NXR_OFI_TAKEN */
 };
 
-/* A peer: what the core calls an endpoint, or somebody who has sent us something. */
+/* A peer: what the core calls an endpoint, or a process that has sent us something. */
 struct nxr_net_ep {
     struct nxr_list hash_link;
     struct nxr_ofi_address address;
@@ -111,19 +112,19 @@ struct nxr_net_ep {
     bool is_failed;
     bool is_reached;   /* a way was proven */
     int64_t wanted_at; /* when the core last tried to reach it; 0: never */
-    bool must_tell;    /* ... and the core has not heard it yet */
+    bool must_tell;    /* ... and the core was not told yet */
     char why[300];
 
     /* Out: a ring of slots, in the order of their numbers. */
     struct nxr_ofi_outbox *outbox; /* NULL: nothing was sent yet */
     uint64_t next_seq;             /* of the next counted frame */
-    uint64_t posted_seq;           /* the last one that was given to libfabric */
+    uint64_t posted_seq;           /* the last one that was passed to libfabric */
     uint64_t acked_seq;
     int64_t acked_at;          /* when that grew, or the outbox began to fill */
     struct nxr_list post_link; /* nxr_ofi.posting: something waits for room */
-    int64_t close_at;          /* is_open has ended, and the outbox is being emptied until then */
+    int64_t close_at;          /* not 0: closed by the core, the outbox is drained until then */
     bool is_knocking;          /* knock.c */
-    bool has_entered;          /* the door was open, and something was said */
+    bool has_entered;          /* the connection was accepted, and the greeting sent */
     int knock_fd;
     unsigned knock_way, n_refused;
     int64_t knock_at;
@@ -134,21 +135,21 @@ struct nxr_net_ep {
 
     /* In. */
     uint64_t taken_seq; /* the last counted frame that was taken */
-    uint64_t told_seq;  /* ... and the sender knows */
+    uint64_t told_seq;  /* ... the last one that was acknowledged to the sender */
     size_t untold_nbytes;
     bool is_gap_told;
     struct nxr_list ack_link; /* nxr_ofi.acking */
 
     /* Reads and writes. */
     struct nxr_list waiting;  /* struct nxr_ofi_piece: to be sent (again) */
-    struct nxr_list starting; /* struct nxr_ofi_rma: not yet cut to the end */
+    struct nxr_list starting; /* struct nxr_ofi_rma: not fully cut yet */
     struct nxr_list rmas;     /* all that have not ended */
     unsigned n_rmas;
 };
 
-#define NXR_OFI_MAX_GPUS 16 /* of more, rails are taken as for host memory */
+#define NXR_OFI_MAX_GPUS 16 /* rails are treated as for host memory beyond these */
 
-/* How far the rails are from some memory, by their number. */
+/* Distance of the rails from some memory, by rail number. */
 struct nxr_ofi_near {
     char pci[32]; /* of the GPU; "": host memory */
     unsigned far[NXR_OFI_MAX_RAILS];
@@ -159,7 +160,7 @@ struct nxr_ofi {
     struct nxr_ofi_rail rails[NXR_OFI_MAX_RAILS];
     unsigned n_rails;
     struct nxr_ofi_address address; /* own */
-    hwloc_topology_t topology; /* NULL: a single rail, or no device memory, or none to be had */
+    hwloc_topology_t topology;      /* NULL: a single rail, no device memory, or not available */
     struct nxr_ofi_near nears[1 + NXR_OFI_MAX_GPUS]; /* host memory, then GPUs as they were met */
     unsigned n_nears;
     struct nxr_net_attr attr;
@@ -175,7 +176,7 @@ struct nxr_ofi {
     unsigned n_closing;      /* peers with close_at */
     unsigned n_pieces;       /* under way */
     int64_t now;             /* of this round */
-    int64_t repair_at;       /* when to look after silence next; 0: never */
+    int64_t repair_at;       /* when to check for silence next; 0: never */
     unsigned n_refused;      /* how often sleep was refused since something has moved */
     int epoll_fd, timer_fd;
     int64_t timer_at; /* when the timer rings; 0: it is off */
@@ -188,7 +189,7 @@ extern struct nxr_ofi nxr_ofi;
 /* Choose provider and devices: fills nxr_ofi.rails[].info, nearest first. */
 int nxr_ofi_choose(char *why, size_t why_nbytes);
 
-/* What the user calls the device: the interface, or the adapter without what is behind its name. */
+/* The user's name for the device: the interface, or the adapter without its suffix. */
 void nxr_ofi_device_name(const struct fi_info *info, char *name, size_t nbytes);
 
 /* Is it libfabric's own TCP, "net" or, from 1.18 on, "tcp"? */
@@ -196,33 +197,33 @@ bool nxr_ofi_is_own_tcp(void);
 
 /* ---- near.c ---------------------------------------------------------------------------------- */
 
-/* Sort by distance from the CPUs of this process; what is equally far keeps its order. */
+/* Sort by distance from the CPUs of this process; equally distant ones keep their order. */
 void nxr_ofi_nearest_first(const struct fi_info *found[NXR_OFI_MAX_RAILS], unsigned n);
 
-/* No rail takes device memory, or this is the end. */
+/* Called when no rail takes device memory, or at the end. */
 void nxr_ofi_forget_topology(void);
 
-/* From the memory of a GPU, or of the host, as `pci` of struct nxr_net_op says. */
+/* Distance from the memory of a GPU, or of the host, named by `pci` of struct nxr_net_op. */
 const struct nxr_ofi_near *nxr_ofi_near_of(const char *pci);
 
 /* ---- rail.c ---------------------------------------------------------------------------------- */
 
 int nxr_ofi_rail_open(struct nxr_ofi_rail *rail, char *why, size_t why_nbytes);
 
-/* The endpoint goes: libfabric has no memory of ours any more. Then everything else. */
+/* stop() closes the endpoint: libfabric uses no memory of ours any more. close() frees the rest. */
 void nxr_ofi_rail_stop(struct nxr_ofi_rail *rail);
 void nxr_ofi_rail_close(struct nxr_ofi_rail *rail);
 
 /*
  * Close the endpoint and open it again under the same name: nothing that was under way arrives here
- * any more. NIXL_OK, or a failure: it is closed, to be tried again.
+ * any more. NIXL_OK, or a failure: it is closed, and may be tried again.
  */
 int nxr_ofi_rail_reopen(struct nxr_ofi_rail *rail);
 
-/* As fi_cq_read(), which also lets the provider work. */
+/* As fi_cq_read(), which also drives the provider. */
 ssize_t nxr_ofi_cq_read(struct nxr_ofi_rail *rail, void *entries, size_t n);
 
-/* Handle what has ended or come; how many. */
+/* Handle completions and arrived messages. Returns how many. */
 int nxr_ofi_rail_progress(struct nxr_ofi_rail *rail);
 
 /* ---- registration.c ------------------------------------------------------------------------- */
@@ -249,16 +250,16 @@ void *nxr_ofi_mr_desc(struct fid_mr *mr);
 int nxr_ofi_buffers_make(struct nxr_ofi_rail *rail);
 void nxr_ofi_buffers_free(struct nxr_ofi_rail *rail);
 
-/* The endpoint was closed: libfabric has none of them. */
+/* The endpoint was closed: libfabric uses none of the buffers any more. */
 void nxr_ofi_buffers_let_go(struct nxr_ofi_rail *rail);
 
 /* Post what is not posted. */
 void nxr_ofi_receives_post(struct nxr_ofi_rail *rail);
 
-/* libfabric has let go of a receive. */
+/* libfabric has released a receive buffer. */
 void nxr_ofi_receive_used_up(struct nxr_ofi_rail *rail, struct nxr_ofi_receive *receive);
 
-/* Let a connection go on that may have found no buffer; false: not now. The rail is open. */
+/* Unblock a connection that may have found no buffer; false: not now. The rail is open. */
 bool nxr_ofi_can_stir(const struct nxr_ofi_rail *rail);
 bool nxr_ofi_stir(struct nxr_ofi_rail *rail);
 
@@ -271,7 +272,7 @@ void nxr_ofi_sleep_close(void);
 int nxr_ofi_watch_rail(struct nxr_ofi_rail *rail);
 void nxr_ofi_unwatch_rail(struct nxr_ofi_rail *rail);
 
-/* If the timer has rung: be quiet until it is set again. */
+/* If the timer has expired, silence it until it is set again. */
 void nxr_ofi_hush_timer(void);
 int nxr_ofi_event_fd(void);
 int nxr_ofi_arm(void);
@@ -281,13 +282,13 @@ int nxr_ofi_arm(void);
 int nxr_ofi_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p);
 void nxr_ofi_ep_close(struct nxr_net_ep *ep, bool is_orderly);
 
-/* The end of an endpoint that was closed in order, when all is sent or the time for it is over. */
+/* Finish an endpoint that was closed in order, when all is sent or its time is over. */
 void nxr_ofi_ep_finish_close(struct nxr_net_ep *ep);
 struct nxr_net_ep *nxr_ofi_peer_find(uint64_t id);
 struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address);
 void nxr_ofi_peers_free(void);
 
-/* What came of the knocks, way by way. */
+/* The results of the knocks, way by way. */
 void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /* As ep_reach, ep_state and ep_runs of a network. */
@@ -295,14 +296,14 @@ int nxr_ofi_ep_reach(struct nxr_net_ep *ep);
 bool nxr_ofi_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 bool nxr_ofi_ep_runs(struct nxr_net_ep *ep, int64_t within_ns);
 
-/* The peer cannot be reached: its operations end, and the core hears it in the next progress(). */
+/* The peer cannot be reached: end its operations; the next progress() reports it to the core. */
 void nxr_ofi_peer_fail(struct nxr_net_ep *ep, const char *why);
 int nxr_ofi_tell_failures(void);
 
-/* Tell a rail that was opened again the names of all peers. */
+/* Insert the names of all peers into a rail that was reopened. */
 void nxr_ofi_peers_insert(struct nxr_ofi_rail *rail);
 
-/* Do something with each peer. */
+/* Call `visit` for each peer. */
 void nxr_ofi_peers_each(void (*visit)(struct nxr_net_ep *ep, unsigned rail), unsigned rail);
 
 /* ---- message.c, outbox.c --------------------------------------------------------------------- */
@@ -310,14 +311,14 @@ void nxr_ofi_peers_each(void (*visit)(struct nxr_net_ep *ep, unsigned rail), uns
 int nxr_ofi_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
                  size_t bulk_nbytes, struct nxr_net_op *op);
 
-/* A frame came. */
+/* A frame arrived. */
 void nxr_ofi_take(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes);
 
 /* Send a frame without content; false: no room now. */
 bool nxr_ofi_send_control(struct nxr_net_ep *ep, unsigned way, enum nxr_ofi_frame_type type,
                           uint64_t argument);
 
-/* Give libfabric what waits in the outbox; true: something moved. */
+/* Pass to libfabric what waits in the outbox; true: something moved. */
 bool nxr_ofi_post_messages(struct nxr_net_ep *ep);
 void nxr_ofi_send_again(struct nxr_net_ep *ep);
 bool nxr_ofi_send_acks(void);

@@ -24,7 +24,7 @@ static struct nxr_ofi_slot *slot_at(struct nxr_ofi_outbox *outbox, uint64_t offs
     return (struct nxr_ofi_slot *)(void *)(outbox->bytes + offset % NBYTES);
 }
 
-/* Where the slot at this offset begins: at the ring's end, too short a rest is not used. */
+/* Where the slot at this offset begins: a rest that is too short at the ring's end is skipped. */
 static uint64_t slot_begin(uint64_t offset)
 {
     size_t rest = NBYTES - offset % NBYTES;
@@ -54,7 +54,7 @@ static struct nxr_ofi_outbox *ofi_outbox_make(struct nxr_net_ep *ep)
     return outbox;
 }
 
-/* Room for so many bytes in one piece, maybe behind the unused end of the ring. */
+/* Reserve that many contiguous bytes, skipping the end of the ring if they do not fit there. */
 static struct nxr_ofi_slot *reserve(struct nxr_ofi_outbox *outbox, size_t nbytes)
 {
     uint64_t begin = slot_begin(outbox->head);
@@ -139,7 +139,7 @@ static bool ofi_outbox_is_under_way(const struct nxr_ofi_slot *slot)
     return memcmp(slot->under_way, nowhere, sizeof(nowhere)) != 0;
 }
 
-/* An empty ring begins again at its beginning: that is in the cache, the rest of it is not. */
+/* Restart an empty ring at its beginning: that is in the cache, the rest of it is not. */
 static void begin_again(struct nxr_ofi_outbox *outbox)
 {
     uint64_t beginning = (outbox->head + NBYTES - 1) / NBYTES * NBYTES;

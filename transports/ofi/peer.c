@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers: found by the id in their address. One is made when the core opens an endpoint, or when
- * somebody asks; it stays until the network is closed, since its numbers must go on.
+ * Peers, found by the id in their address. A peer is created when the core opens an endpoint or
+ * when a process asks for us; it stays until the network is closed, since its numbers must
+ * continue.
  */
 #include "config.h"
 
@@ -43,11 +44,11 @@ struct nxr_net_ep *nxr_ofi_peer_find(uint64_t id)
     return NULL;
 }
 
-/* Tell a rail the peer's name there. */
+/* Insert the peer's name into a rail. */
 static int ofi_peer_insert(struct nxr_ofi_rail *rail, struct nxr_net_ep *ep)
 {
     struct nxr_ofi_way *way = &ep->ways[rail->index];
-    unsigned char name[NXR_OFI_NAME_NBYTES + 1] = {0}; /* some names are text, and end */
+    unsigned char name[NXR_OFI_NAME_NBYTES + 1] = {0}; /* some names are text, ended by 0 */
 
     memcpy(name, ep->address.rails[way->theirs].name, NXR_OFI_NAME_NBYTES);
     return fi_av_insert(rail->av, name, 1, &way->addr, 0, NULL) == 1 ? NIXL_OK : NIXL_ERR_TRANSPORT;
@@ -149,7 +150,7 @@ int nxr_ofi_ep_open(const void *bytes, size_t nbytes, void *peer, struct nxr_net
     return NIXL_OK;
 }
 
-/* Where the other end of a way is, as far as that has a name for people. */
+/* Describe the other end of a way, if its address has a readable form. */
 static void name_way(const struct nxr_net_ep *ep, unsigned index, char *text, size_t text_nbytes)
 {
     const struct nxr_ofi_address_rail *rail = &ep->address.rails[ep->ways[index].theirs];
@@ -182,7 +183,7 @@ void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbyt
     }
 }
 
-/* Of the connections to where its ways end. */
+/* Ask the kernel about the connections to the other ends of its ways. */
 static void ofi_peer_ask_kernel(const struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 {
     unsigned char names[NXR_OFI_MAX_RAILS][NXR_OFI_NAME_NBYTES] = {0};
@@ -275,7 +276,7 @@ void nxr_ofi_peer_fail(struct nxr_net_ep *ep, const char *why)
     }
     nxr_ofi_rmas_end(ep, NIXL_ERR_TRANSPORT);
     ofi_peer_forget(ep);
-    if (why != ep->why) { /* what broke its ways is kept there */
+    if (why != ep->why) { /* ep->why already holds what broke its ways */
         snprintf(ep->why, sizeof(ep->why), "%s", why);
     }
     if (ep->is_open) {

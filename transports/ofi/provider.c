@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which provider, and which of its devices. libfabric is asked once for all that fits; the best
- * provider by the table below wins, and its devices become rails, one each. Asking costs some 70 ms
- * at the first time in a process, whatever is asked for: the library sets up all its providers
- * first, and only its own variable FI_PROVIDER would keep some of them out.
+ * Which provider, and which of its devices. libfabric is asked once for everything that fits; the
+ * best provider by the table below wins, and each of its devices becomes a rail. The first query in
+ * a process costs some 70 ms, whatever it asks for: the library first sets up all its providers,
+ * and only its own variable FI_PROVIDER could keep some of them out.
  */
 #include "config.h"
 
@@ -22,7 +22,7 @@
  * From the best to the worst. Hardware by its makers' own providers; then TCP: "net" and, from
  * libfabric 1.18 on, "tcp" have endpoints of their own (one way 3.7 us for 8 bytes over loopback,
  * where "tcp;ofi_rxm" took 4.3 and woke a sleeper with 12 us more). "net;ofi_rxm" is left out: its
- * descriptor is readable all the time, so nobody could sleep on it.
+ * descriptor is readable all the time, so no thread could sleep on it.
  */
 static const char *const ranking[] = {
     "cxi", "efa", "verbs;ofi_rxm", "net", "tcp", "tcp;ofi_rxm",
@@ -32,7 +32,7 @@ static const char *const ranking[] = {
 /* The one kind of hardware whose endpoints have IP addresses, those of RoCE and IPoIB. */
 #define ADAPTERS_WITH_IP "verbs"
 
-/* What may be asked for beyond what is needed. */
+/* Optional features to request beyond what is needed. */
 struct wish {
     uint64_t order;
     bool has_hmem; /* device memory, with descriptors for it */
@@ -113,7 +113,7 @@ static bool ofi_provider_is_loopback(const struct fi_info *info)
                                                   : false;
 }
 
-/* Of several addresses of a device: IPv4, then IPv6, and link-local ones never. */
+/* Rank of an address among several of a device: IPv4, then IPv6; link-local ones never. */
 static int address_worth(const struct fi_info *info)
 {
     const struct sockaddr_in6 *in6 = info->src_addr;
@@ -124,7 +124,7 @@ static int address_worth(const struct fi_info *info)
     return 2;
 }
 
-/* Is the name in the list that the user gave? An empty list has all. */
+/* Is the name in the user's list? An empty list contains all. */
 static bool ofi_provider_is_wanted(const char *list, const char *name)
 {
     size_t nbytes = strlen(name);
@@ -178,7 +178,10 @@ static unsigned ofi_provider_candidates(const struct fi_info *list, const char *
     return n;
 }
 
-/* What ends at this host serves only where there is nothing else, or where the user names it. */
+/*
+ * Devices that lead no farther than this host are used only if nothing else is there, or if the
+ * user names them.
+ */
 static unsigned ofi_provider_find_devices(const struct fi_info *list, const char *provider,
                                           const struct fi_info *found[NXR_OFI_MAX_RAILS])
 {
@@ -233,7 +236,7 @@ static bool is_same_device(const struct fi_info *info, const struct fi_info *oth
             memcmp(info->src_addr, other->src_addr, info->src_addrlen) == 0);
 }
 
-/* Can the rail do that, too? Then it will. */
+/* If the rail can do that too, enable it. */
 static bool ofi_provider_ask_for(struct nxr_ofi_rail *rail, struct wish wish)
 {
     struct fi_info *list = NULL, *granted = NULL;
@@ -260,8 +263,8 @@ static bool ofi_provider_ask_for(struct nxr_ofi_rail *rail, struct wish wish)
 }
 
 /*
- * Device memory, if all rails take it; and messages that stay behind writes, where a single rail
- * does that on request. Providers over sockets copy device memory themselves.
+ * Device memory, if all rails take it; and ordering of messages behind writes, if a single rail
+ * offers that on request. Providers over sockets copy device memory themselves.
  */
 static void ask_for_more(void)
 {

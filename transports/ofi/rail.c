@@ -69,7 +69,7 @@ static int open_endpoint(struct nxr_ofi_rail *rail)
     rc = rc != 0 ? rc : fi_ep_bind(rail->ep, &rail->cq->fid, FI_TRANSMIT | FI_RECV);
     rc = rc != 0 ? rc : fi_ep_bind(rail->ep, &rail->av->fid, 0);
     rc = rc != 0 ? rc : fi_enable(rail->ep);
-    /* Behind fi_enable(): before, the provider shm falls over it. */
+    /* After fi_enable(): before it, the shm provider crashes. */
     return rc != 0 ? rc
                    : fi_setopt(&rail->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least,
                                sizeof(least));
@@ -96,7 +96,7 @@ int nxr_ofi_rail_open(struct nxr_ofi_rail *rail, char *why, size_t why_nbytes)
 
     rail->mr_mode = (uint64_t)rail->info->domain_attr->mr_mode;
     rail->inject_nbytes = rail->info->tx_attr->inject_size;
-    rail->info->tx_attr->op_flags = 0; /* each write says itself when it is complete */
+    rail->info->tx_attr->op_flags = 0; /* each write requests its own completion level */
     rc = fi_fabric(rail->info->fabric_attr, &rail->fabric, NULL);
     rc = rc != 0 ? rc : fi_domain(rail->fabric, rail->info, &rail->domain, NULL);
     rc = rc != 0 ? rc : open_endpoint(rail);
@@ -113,13 +113,13 @@ int nxr_ofi_rail_open(struct nxr_ofi_rail *rail, char *why, size_t why_nbytes)
 }
 
 /*
- * Another domain in place of the rail's, with all memory under the same keys. If there is none to
- * be had, the rail keeps its own.
+ * Replace the rail's domain with a new one, with all memory registered under the same keys. If none
+ * can be opened, the rail keeps its own.
  *
- * libfabric's own TCP needs one whenever an endpoint was closed: 1.17.0 then frees the entry of a
- * read whose answer is half there twice (its pull request 8660 is the remedy). Freed entries are
- * kept by the domain, for the next endpoint too; so one and the same was given to a read and to a
- * buffer for messages, and the bytes of the one landed in the other.
+ * libfabric's own TCP needs that whenever an endpoint was closed: 1.17.0 then frees an entry twice
+ * if it belongs to a read whose answer has half arrived (its pull request 8660 is the fix). The
+ * domain keeps freed entries, also for the next endpoint; so the same entry was used for a read and
+ * for a message buffer, and the bytes of one landed in the other.
  */
 static int renew_domain(struct nxr_ofi_rail *rail)
 {
@@ -144,7 +144,7 @@ static int renew_domain(struct nxr_ofi_rail *rail)
     return 0;
 }
 
-/* The names of an endpoint that is closed are kept by taking the same address again. */
+/* Peers keep the name of a closed endpoint; reopening takes the same address again. */
 int nxr_ofi_rail_reopen(struct nxr_ofi_rail *rail)
 {
     void *name = malloc(rail->name_nbytes);
@@ -179,7 +179,7 @@ void nxr_ofi_rail_stop(struct nxr_ofi_rail *rail)
 
 void nxr_ofi_rail_close(struct nxr_ofi_rail *rail)
 {
-    /* The buffers stay until nothing fills them any more. */
+    /* The buffers stay until nothing can fill them any more. */
     close_endpoint(rail);
     nxr_ofi_buffers_free(rail);
     close_fid(rail->domain != NULL ? &rail->domain->fid : NULL);
@@ -223,7 +223,7 @@ static void completed(struct nxr_ofi_rail *rail, const struct fi_cq_data_entry *
     }
 }
 
-/* One failure from the queue. */
+/* Handle one failure from the queue. */
 static void failed(struct nxr_ofi_rail *rail)
 {
     struct fi_cq_err_entry error = {0};
@@ -245,7 +245,7 @@ static void failed(struct nxr_ofi_rail *rail)
         return;
     }
     switch (posted->kind) {
-    case NXR_OFI_RECEIVE: /* without the flag, the rest of the buffer is still libfabric's */
+    case NXR_OFI_RECEIVE: /* without the flag, libfabric still owns the rest of the buffer */
         if ((error.flags & FI_MULTI_RECV) != 0) {
             nxr_ofi_receive_used_up(rail, (struct nxr_ofi_receive *)(void *)posted);
         }
@@ -263,9 +263,9 @@ static void failed(struct nxr_ofi_rail *rail)
 }
 
 /*
- * libfabric's own TCP takes errno for the reason where a connection ends before its greeting, also
- * where the kernel has set none, and on an old EAGAIN it forgets the connection with its descriptor
- * (its pull request 10926 is the remedy).
+ * If a connection ends before its greeting, libfabric's own TCP reads the reason from errno even if
+ * the kernel has set none; on a stale EAGAIN it forgets the connection together with its descriptor
+ * (its pull request 10926 is the fix).
  */
 ssize_t nxr_ofi_cq_read(struct nxr_ofi_rail *rail, void *entries, size_t n)
 {

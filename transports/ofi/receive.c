@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rail's buffers: for messages that come, large ones that libfabric fills with many messages
- * each, posted again when it says that it has let go of them; and for frames without content.
+ * A rail's buffers. Those for incoming messages are large: libfabric fills each with many messages,
+ * and they are reposted when it reports that it has released them. Those for frames without content
+ * are small.
  *
- * A connection that finds no buffer waits until one is posted. libfabric's own TCP up to 1.18 lets
- * go on only the first that waits (its pull request 8937 is the remedy), and the others for ever,
- * if nothing else comes that fills buffers: so after that may have been, a spare buffer is posted
- * and taken back, once for every rank. The spare one is behind the others in libfabric's queue, and
+ * A connection that finds no buffer waits until one is posted. libfabric's own TCP up to 1.18 then
+ * resumes only the first that waits (its pull request 8937 is the fix); the others wait forever,
+ * unless more messages arrive that use up buffers. So after that may have happened, a spare buffer
+ * is posted and taken back, once for every rank. The spare one is last in libfabric's queue, and
  * holds a single message.
  */
 #include "config.h"
@@ -34,7 +35,7 @@ static bool ofi_receive_post(struct nxr_ofi_rail *rail, struct nxr_ofi_receive *
     return receive->is_posted;
 }
 
-/* Connections may have found no buffer. */
+/* Some connections may have found no buffer. */
 static void begin_to_stir(struct nxr_ofi_rail *rail)
 {
     if (nxr_ofi_is_own_tcp() && fi_version() < FI_VERSION(1, 19)) {
@@ -82,7 +83,7 @@ bool nxr_ofi_stir(struct nxr_ofi_rail *rail)
         return false;
     }
     rail->n_stirs--;
-    (void)fi_cancel(&rail->ep->fid, spare); /* not if a message has come for it */
+    (void)fi_cancel(&rail->ep->fid, spare); /* fails if a message has arrived in it */
     return true;
 }
 

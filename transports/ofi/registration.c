@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What libfabric is told of memory: with one rail, for regions as for buffers and operations. The
- * handles are their owners'; no state and no lock of its own.
+ * Registering memory with libfabric: with one rail, for regions, buffers and operations alike. The
+ * callers own the handles; no state and no lock of its own.
  */
 #include "config.h"
 
@@ -14,7 +14,7 @@ int nxr_ofi_rail_register_kind(struct nxr_ofi_rail *rail, const struct nxr_ofi_b
                                uint64_t access, uint64_t key, struct fid_mr **mr_p)
 {
     const struct iovec iov = {bytes->addr, bytes->nbytes};
-    /* No ordinal of a device: providers find that out from the address. */
+    /* No device ordinal: providers derive it from the address. */
     struct fi_mr_attr attr = {.mr_iov = &iov,
                               .iov_count = 1,
                               .access = access,

@@ -2,17 +2,18 @@
 /*
  * Which ways may be used, and what to do when one fails or falls silent.
  *
- * A way is proven when the peer answers a question (PING) there; until then it carries nothing, and
- * is asked again and again. So a network that leads nowhere costs the questions alone. A way of
- * which libfabric reports a failure is not proven any more; what was under way goes elsewhere. If
+ * A way is proven when the peer answers a PING there; until then it carries nothing else, and the
+ * PING is repeated. So a network that leads nowhere costs only the PINGs. If libfabric reports a
+ * failure on a way, the way is not proven any more, and what was under way on it goes elsewhere. If
  * no way of a peer comes back within GIVE_UP_NS after a failure, the peer is gone.
  *
- * A way that is silent while the peer answers on another one is cut: nobody reports that. Bytes of
- * old pieces may still lie in the network and in the kernels and arrive when the link comes back,
- * long after the operation has ended. So both ends close their endpoint on that rail before a piece
- * is sent again: own, so that no late answer is written here; the peer's (FENCE), so that no late
- * write lands there. A peer that is silent everywhere is not ours to judge: the network may only
- * stall, and the core knows how long to wait.
+ * A way that is silent while the peer answers on another one is cut, because nothing else would
+ * report that failure. Bytes of old pieces may still lie in the network and in the kernels and
+ * arrive when the link comes back, long after the operation has ended. So both ends close their
+ * endpoint on that rail before a piece is sent again: this process, so that no late answer is
+ * written here; the peer (by a FENCE), so that no late write lands there. A peer that is silent
+ * everywhere is not judged here: the network may only be stalled, and the core knows how long to
+ * wait.
  */
 #include "config.h"
 
@@ -26,16 +27,16 @@
 #include <string.h>
 
 #define NXR_OFI_TICK_NS (100 * NXR_MS)
-#define QUIET_NS        (400 * NXR_MS) /* after so much silence, ask */
-#define SILENT_NS       (900 * NXR_MS) /* and then it is cut, if another way answers */
+#define QUIET_NS        (400 * NXR_MS) /* ask after this much silence */
+#define SILENT_NS       (900 * NXR_MS) /* cut it after this much, if another way answers */
 #define GIVE_UP_NS      (3 * NXR_S)
 #define FIRST_PAUSE     (50 * NXR_MS)
 #define LAST_PAUSE      (2 * NXR_S)
-#define IDLE_NS         (3 * NXR_S) /* a quiet peer is asked that often whether it lives */
+#define IDLE_NS         (3 * NXR_S) /* how often a quiet peer is asked whether it lives */
 #define REST_NS         (1 * NXR_S)
 #define FENCE_NS        (200 * NXR_MS)
-#define WANTED_NS       (1 * NXR_S) /* who tries to reach a peer does so more often */
-#define RAIL_BITS       8           /* of the argument of a fence; the others are its number */
+#define WANTED_NS       (1 * NXR_S) /* ... more often while the core tries to reach a peer */
+#define RAIL_BITS       8           /* low bits of a fence's argument; the rest: its number */
 
 static void ofi_repair_look_at(int64_t at)
 {
@@ -144,7 +145,7 @@ void nxr_ofi_ponged(struct nxr_net_ep *ep, unsigned index, uint64_t posted_seq)
     if (!way->is_proven) {
         prove(ep, index);
     } else if (index == ep->message_way && posted_seq > ep->acked_seq) {
-        nxr_ofi_send_again(ep); /* they went before the question, and did not arrive */
+        nxr_ofi_send_again(ep); /* they were sent before the PING, and did not arrive */
     }
     way->pause_ns = 0;
     nxr_ofi_post_pieces(ep);
@@ -168,7 +169,10 @@ bool nxr_ofi_reset_rails(void)
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         struct nxr_ofi_rail *rail = &nxr_ofi.rails[i];
 
-        /* One that cannot be opened, as where its interface has lost the address, rests as well. */
+        /*
+         * A rail that cannot be opened, for example because its interface has lost the address,
+         * rests as well.
+         */
         if (rail->must_reset && rail->is_software &&
             (rail->ep != NULL || rail->rest_until <= nxr_ofi.now)) {
             rail->must_reset = nxr_ofi_rail_reopen(rail) != NIXL_OK;
@@ -197,7 +201,7 @@ void nxr_ofi_fence_asked(struct nxr_net_ep *ep, unsigned way, uint64_t argument)
         ep->fences[rail] = argument;
         nxr_ofi.rails[rail].must_reset = true;
         if (way != rail && ep->ways[rail].is_proven) {
-            set_unproven(ep, rail); /* the peer hears nothing there: nor would it an answer */
+            set_unproven(ep, rail); /* the peer hears nothing there, not even answers */
         }
     }
     ep->must_answer_fence[rail] = true;
@@ -224,7 +228,7 @@ void nxr_ofi_fenced(struct nxr_net_ep *ep, uint64_t argument)
     }
 }
 
-/* Ask the peer to close its ends, and answer it when ours are. */
+/* Ask the peer to close its ends, and answer its requests once ours are closed. */
 static void send_fences(struct nxr_net_ep *ep)
 {
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
@@ -246,7 +250,10 @@ static void send_fences(struct nxr_net_ep *ep)
 
 /* ---- silence --------------------------------------------------------------------------------- */
 
-/* Since when nothing has moved here although something should; INT64_MAX: nothing should. */
+/*
+ * How long nothing has moved here although something should have: since when. INT64_MAX: nothing
+ * should.
+ */
 static int64_t quiet_since(const struct nxr_net_ep *ep, unsigned index)
 {
     const struct nxr_ofi_way *way = &ep->ways[index];
@@ -264,7 +271,7 @@ static int64_t quiet_since(const struct nxr_net_ep *ep, unsigned index)
     return since != INT64_MAX && way->moved_at > since ? way->moved_at : since;
 }
 
-/* A question that cannot be sent has no answer either. */
+/* A PING that cannot be sent counts as unanswered, too. */
 static void ofi_repair_ping(struct nxr_net_ep *ep, unsigned index)
 {
     struct nxr_ofi_way *way = &ep->ways[index];
@@ -292,7 +299,9 @@ bool nxr_ofi_ask_ways(struct nxr_net_ep *ep)
     return is_asked;
 }
 
-/* Who asks here is there: so it is asked, too, rather than when there is something to send. */
+/*
+ * A peer that asks here is alive: ask it at once, too, instead of when there is something to send.
+ */
 void nxr_ofi_pinged(struct nxr_net_ep *ep, unsigned way, uint64_t argument)
 {
     (void)nxr_ofi_send_control(ep, way, NXR_OFI_PONG, argument);
@@ -328,7 +337,7 @@ static bool is_unproven(const struct nxr_ofi_way *way)
     return way->theirs >= 0 && !way->is_proven;
 }
 
-/* The ways that are not proven, and all if that must be. */
+/* Ask on the ways that are not proven, and with must_ask on the proven ones, too. */
 static void ofi_repair_ask_again(struct nxr_net_ep *ep, bool must_ask)
 {
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
@@ -346,7 +355,7 @@ static void ofi_repair_ask_again(struct nxr_net_ep *ep, bool must_ask)
     }
 }
 
-/* Has it been asked for a while, without an answer by any way? */
+/* Has it been asked for a while, without an answer on any way? */
 static bool is_unreached(const struct nxr_net_ep *ep)
 {
     int64_t asked_at = ep->ways[ep->message_way].pinged_at;
@@ -355,12 +364,12 @@ static bool is_unreached(const struct nxr_net_ep *ep)
 }
 
 /*
- * A way in use is asked when it is quiet, and so are all the others, to compare. Returns whether
- * one is.
+ * Ask on a way in use when it is quiet, and then on all others, to compare. Returns whether the
+ * peer has to be watched further.
  */
 static bool watch_ways(struct nxr_net_ep *ep)
 {
-    bool must_ask = ep->broken_at != 0; /* is the peer there, though it has nothing to say? */
+    bool must_ask = ep->broken_at != 0; /* is the peer alive, though it has nothing to send? */
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         int64_t since = quiet_since(ep, i);
@@ -377,7 +386,7 @@ static bool watch_ways(struct nxr_net_ep *ep)
     return must_ask || is_unreached(ep);
 }
 
-/* Is there something to look after? */
+/* Does this peer have anything that must be watched? */
 static bool ofi_repair_is_watched(const struct nxr_net_ep *ep)
 {
     bool is = ep->acked_seq + 1 != ep->next_seq || ep->n_rmas > 0 || ep->close_at != 0 ||
@@ -392,7 +401,7 @@ static bool ofi_repair_is_watched(const struct nxr_net_ep *ep)
     return is;
 }
 
-/* When something of the peer last came or ended; 0: never. */
+/* When anything of the peer last arrived or completed; 0: never. */
 static int64_t heard_at(const struct nxr_net_ep *ep)
 {
     int64_t at = 0;
@@ -403,7 +412,7 @@ static int64_t heard_at(const struct nxr_net_ep *ep)
     return at;
 }
 
-/* A peer that has talked with us before, and is quiet as there is nothing to say. */
+/* Ask a peer that was heard before, and is quiet because there is nothing to send. */
 static void look_after_idle(struct nxr_net_ep *ep)
 {
     int64_t at = heard_at(ep);
@@ -420,8 +429,8 @@ static void look_after_idle(struct nxr_net_ep *ep)
 }
 
 /*
- * Everybody refuses; but who has asked here may have been answered, and then uses this network,
- * whatever becomes of our own questions.
+ * The peer is gone if all its ways refuse. Exception: a peer that has asked here may have got our
+ * answer and use this network, no matter what happens to our own PINGs.
  */
 static bool is_gone(struct nxr_net_ep *ep)
 {
@@ -436,7 +445,7 @@ static void look_after(struct nxr_net_ep *ep, unsigned unused)
         return;
     }
     if (!ofi_repair_is_watched(ep)) {
-        if (ep->is_reached) { /* else nobody wants it any more */
+        if (ep->is_reached) { /* else it is not wanted any more */
             ofi_repair_ask_again(ep, false);
         }
         look_after_idle(ep);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads and writes. A short one, or one with a single way to go, is one piece. Others are cut, and
- * every way takes the next piece whenever it has room: so ways of different speed end together, and
- * what a failed way leaves behind is taken by the others. An operation ends with its last piece.
+ * Reads and writes. A short operation, or one that has a single way, is one piece. Others are cut
+ * into pieces, and every way takes the next piece whenever it has room: so ways of different speed
+ * end together, and the others take over the pieces of a way that fails. An operation ends with its
+ * last piece.
  */
 #include "config.h"
 
@@ -18,15 +19,15 @@
 #include <string.h>
 
 /*
- * Over two rails of 1 Gbit/s each a cut transfer took half the time from here on (4.4 ms for 1 MiB,
- * 281 ms for 64 MiB, where one rail would take 8.8 and 561), and a piece costs its round trip,
- * 8 us. Pieces are short enough that a failed rail leaves little behind.
+ * Over two rails of 1 Gbit/s each, a cut transfer took half the time from this size on (4.4 ms for
+ * 1 MiB, 281 ms for 64 MiB; one rail would take 8.8 and 561 ms). A piece costs its round trip, 8
+ * us. Pieces are short so that a failed rail leaves little behind.
  */
 #define STRIPE_MIN   (128 * 1024)
 #define PIECE_MIN    (64 * 1024)
 #define PIECE_MAX    (512 * 1024)
-#define STRIPE_DEPTH 3   /* pieces under way on a way, where there are several */
-#define DEPTH        256 /* ... and where there is one */
+#define STRIPE_DEPTH 3   /* pieces under way on each way, if there are several ways */
+#define DEPTH        256 /* ... and if there is one */
 #define MAX_TRIES    8
 #define MAX_RMAS     4096 /* of a peer */
 
@@ -63,7 +64,7 @@ static void free_piece(struct nxr_ofi_piece *piece)
     nxr_list_append(&nxr_ofi.free_pieces, &piece->link);
 }
 
-/* Take the operation from its peer; the core is told by ofi_rma_tell(). */
+/* Remove the operation from its peer; ofi_rma_tell() reports it to the core. */
 static void ofi_rma_finish(struct nxr_ofi_rma *rma, int status)
 {
     nxr_list_remove(&rma->link);
@@ -133,8 +134,8 @@ int nxr_ofi_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset
 
 /* ---- posting --------------------------------------------------------------------------------- */
 
-/* The descriptor of local bytes, where the provider wants one: of registered memory, or of a
- * registration for this operation. */
+/* The descriptor of local bytes, if the provider needs one: of registered memory, or of a
+ * registration made for this operation. */
 static int local_desc(struct nxr_ofi_rail *rail, struct nxr_ofi_rma *rma, void **desc_p)
 {
     const struct nxr_ofi_bytes bytes = {rma->bytes, rma->nbytes, rma->op->memory_kind};
@@ -188,7 +189,7 @@ static ssize_t ofi_rma_post(struct nxr_ofi_piece *piece, unsigned index)
                          : fi_readmsg(rail->ep, &msg, FI_COMPLETION);
 }
 
-/* The operation that the next piece is of. */
+/* The operation to take the next piece from. */
 static const struct nxr_ofi_rma *next_rma(const struct nxr_net_ep *ep)
 {
     return !nxr_list_is_empty(&ep->waiting)
@@ -196,7 +197,7 @@ static const struct nxr_ofi_rma *next_rma(const struct nxr_net_ep *ep)
                : nxr_list_entry(ep->starting.next, struct nxr_ofi_rma, start_link);
 }
 
-/* For the next piece; -1: none has room. */
+/* The way for the next piece; -1: none has room. */
 static int way_with_room(const struct nxr_net_ep *ep, unsigned blocked, unsigned depth)
 {
     const struct nxr_ofi_rma *rma = next_rma(ep);
@@ -226,7 +227,7 @@ static size_t piece_nbytes(size_t nbytes, unsigned n_ways)
     return most;
 }
 
-/* Cut the next piece off the oldest operation that is not cut to its end. */
+/* Cut the next piece off the oldest operation that is not fully cut. */
 static struct nxr_ofi_piece *cut_piece(struct nxr_net_ep *ep, unsigned n_ways)
 {
     struct nxr_ofi_rma *rma = nxr_list_entry(ep->starting.next, struct nxr_ofi_rma, start_link);
@@ -302,7 +303,7 @@ bool nxr_ofi_post_pieces(struct nxr_net_ep *ep)
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
-/* A piece did not arrive: to be sent again, unless it has been tried often. */
+/* A piece did not arrive: send it again, unless it was tried too often. */
 static void try_again(struct nxr_ofi_piece *piece, struct nxr_list *list)
 {
     struct nxr_ofi_rma *rma = piece->rma;
@@ -368,7 +369,7 @@ void nxr_ofi_pieces_rail_closed(struct nxr_net_ep *ep, unsigned rail)
         if (piece->rma == NULL) {
             free_piece(piece);
         } else if (piece->rma->is_write) {
-            /* Bytes of it may still be in the network: the peer closes its end first. */
+            /* Bytes of it may still be in the network: the peer closes its endpoint first. */
             way->must_fence = true;
             try_again(piece, &way->fenced);
         } else {
@@ -390,7 +391,9 @@ void nxr_ofi_rmas_end(struct nxr_net_ep *ep, int status)
         nxr_list_for_each (link, after, &ep->ways[i].pieces) {
             struct nxr_ofi_piece *piece = nxr_list_entry(link, struct nxr_ofi_piece, link);
 
-            /* A read that is given up must not write into memory that is used for other things. */
+            /*
+             * A read that is given up must not write into memory that is reused for other things.
+             */
             nxr_ofi.rails[i].must_reset |= piece->rma != NULL && !piece->rma->is_write;
             piece->rma = NULL;
         }

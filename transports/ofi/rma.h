@@ -25,15 +25,15 @@ struct nxr_ofi_rma {
     struct nxr_net_ep *ep;
     struct nxr_net_key *key;
     struct nxr_net_op *op;
-    const struct nxr_ofi_near *near; /* of the local bytes */
+    const struct nxr_ofi_near *near; /* distances from the local bytes */
     char *bytes;
     uint64_t offset;
     size_t nbytes;
-    size_t cut;        /* so many are in pieces */
-    unsigned n_pieces; /* that have not ended */
+    size_t cut;        /* how many bytes are cut into pieces */
+    unsigned n_pieces; /* pieces that have not ended */
     bool is_write;
     int status;
-    struct fid_mr *mrs[NXR_OFI_MAX_RAILS]; /* of the local bytes, if they are not the core's */
+    struct fid_mr *mrs[NXR_OFI_MAX_RAILS]; /* of the local bytes, if this module registered them */
 };
 
 struct nxr_ofi_piece {
@@ -54,8 +54,8 @@ void nxr_ofi_mem_release(struct nxr_net_mem *mem);
 void nxr_ofi_mems_free(void);
 
 /*
- * The rail has another domain: register all memory with it, under the same keys, and no more with
- * the one before. 0, or a failure of libfabric: nothing has changed.
+ * The rail has a new domain: register all memory with it, under the same keys, and release the
+ * registrations with the old one. 0, or a failure of libfabric: nothing has changed.
  */
 int nxr_ofi_mems_move(struct nxr_ofi_rail *rail);
 int nxr_ofi_key_open(struct nxr_net_ep *ep, const void *key, size_t nbytes,
@@ -67,16 +67,16 @@ int nxr_ofi_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offse
 int nxr_ofi_read(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset, void *dst,
                  size_t nbytes, struct nxr_net_op *op);
 
-/* Give libfabric what waits; true: something moved. */
+/* Pass to libfabric what waits; true: something moved. */
 bool nxr_ofi_post_pieces(struct nxr_net_ep *ep);
 
-/* libfabric has ended a piece; `why` is NULL if it did what it should. */
+/* libfabric has ended a piece; `why` is NULL if it succeeded. */
 void nxr_ofi_piece_done(struct nxr_ofi_piece *piece, const char *why);
 
 /* The rail was closed, and its pieces with it. */
 void nxr_ofi_pieces_rail_closed(struct nxr_net_ep *ep, unsigned rail);
 
-/* End all operations with a peer; the core hears it in the next progress(). */
+/* End all operations with a peer; the next progress() reports them to the core. */
 void nxr_ofi_rmas_end(struct nxr_net_ep *ep, int status);
 int nxr_ofi_rmas_tell(void);
 void nxr_ofi_rmas_free(void);

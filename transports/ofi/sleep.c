@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sleeping on the network. The descriptor is an epoll over one descriptor of each rail and a timer,
- * so it stays the same when a rail is opened again. Where a provider has none for its queue, the
- * timer rings every millisecond instead.
+ * so it stays the same when a rail is reopened. If a provider has no descriptor for its queue, the
+ * timer expires every millisecond instead.
  *
- * libfabric's own TCP ("net", and "tcp" from 1.18 on) has a descriptor that is readable for ever
- * once anything has completed: nobody takes back the queue's signal, and fi_trywait() does not
- * look. Inside of that descriptor, an epoll, are the signal and the epoll of the connections; only
- * that one is slept on, after a look at the queue.
+ * libfabric's own TCP ("net", and "tcp" from 1.18 on) has a descriptor that stays readable forever
+ * once anything has completed: nothing clears the queue's signal, and fi_trywait() does not check
+ * it. That descriptor is an epoll that contains the signal and the epoll of the connections; we
+ * sleep on the latter only, after checking the queue.
  */
 #include "config.h"
 
@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #define POLL_NS     (1 * NXR_MS)  /* without a descriptor */
-#define MAX_REFUSED 8             /* times that sleep may be refused while nothing moves */
-#define POSTING_NS  (20 * NXR_MS) /* something waits for room that no descriptor tells of */
+#define MAX_REFUSED 8             /* how often sleep may be refused while nothing moves */
+#define POSTING_NS  (20 * NXR_MS) /* something waits for room that no descriptor signals */
 
 int nxr_ofi_sleep_open(void)
 {
@@ -61,7 +61,7 @@ static bool is_epoll(int fd)
     return strcmp(what, "anon_inode:[eventpoll]") == 0;
 }
 
-/* The epoll inside of an epoll; -1: there is none. */
+/* The epoll descriptor inside an epoll; -1: there is none. */
 static int epoll_inside(int fd)
 {
     char path[64], line[256];
@@ -107,7 +107,7 @@ void nxr_ofi_unwatch_rail(struct nxr_ofi_rail *rail)
     rail->wait_fd = -1;
 }
 
-/* May one sleep on the rail's descriptor? */
+/* May the caller sleep on the rail's descriptor? */
 static bool is_empty(struct nxr_ofi_rail *rail)
 {
     struct fid *fids[1] = {&rail->cq->fid};
@@ -163,12 +163,12 @@ int nxr_ofi_arm(void)
         struct nxr_ofi_rail *rail = &nxr_ofi.rails[i];
 
         if (rail->cq == NULL) {
-            continue; /* it is closed, and opened again by repair */
+            continue; /* it is closed; repair.c reopens it */
         }
         if (rail->wait_fd < 0) {
             ring_at = now + POLL_NS < ring_at ? now + POLL_NS : ring_at;
         } else if (rail->n_unposted > 0 || nxr_ofi_can_stir(rail) || !is_empty(rail)) {
-            /* ofi_rxm says so all the time that it connects: look again in a moment. */
+            /* ofi_rxm returns that all the time that it connects: poll again in a moment. */
             if (++nxr_ofi.n_refused < MAX_REFUSED) {
                 return NIXL_ERR_AGAIN;
             }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rank itself: direct copies. The reference implementation of the transport interface: what
- * every transport has to do, with nothing in the way. No state, no lock.
+ * The transport to the rank itself: direct copies. This is the reference implementation of the
+ * transport interface: it shows what every transport has to do, and nothing else. No state, no
+ * lock.
  */
 #include "config.h"
 
@@ -83,7 +84,7 @@ static int self_cancel(struct nxr_op *op)
 {
     int status = nxr_host_paths.copy_cancel(op);
 
-    return status == NIXL_ERR_NOT_FOUND ? NIXL_INPROGRESS : status; /* it is just ending */
+    return status == NIXL_ERR_NOT_FOUND ? NIXL_INPROGRESS : status; /* it is just being completed */
 }
 
 static int self_order(struct nxr_peer *peer)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shm transport's table and its copies. What it knows of a peer lies in the part. No lock. */
+/* The shm transport's table and its copies. All state of a peer is in the part. No lock. */
 #include "config.h"
 
 #include "shm.h"
@@ -36,7 +36,7 @@ static int shm_part_open(struct nxr_part *part, int fd)
     int status;
 
     if (part->key.kind != NIXL_MEM_HOST) {
-        part->method = NXR_METHOD_BOUNCE; /* no transport for the kind could open it */
+        part->method = NXR_METHOD_BOUNCE; /* no transport for that kind could open it */
         return NIXL_OK;
     }
     if (part->key.is_registered) {
@@ -65,8 +65,9 @@ static int shm_put(struct nxr_part *part, uint64_t offset, const void *src, size
 
     if (__builtin_expect(part->method != NXR_METHOD_MEMCPY, 0)) {
         /*
-         * A word is put at once, but the kernel copies it byte by byte on some processors (seen on
-         * AMD's): the owner stores those into its registered memory, as it does atomics.
+         * A put of one word must be stored at once, but on some processors (seen on AMD's) the
+         * kernel copies it byte by byte. So the owner stores such words into its registered memory,
+         * as it does atomics.
          */
         if (nxr_host_paths.word_serves_put(part, offset, nbytes)) {
             return nxr_host_paths.word_put(part, offset, src, nbytes);
@@ -140,7 +141,7 @@ static bool is_word(const struct nxr_op *op)
             nxr_host_paths.word_serves_put(op->part, op->offset, op->nbytes));
 }
 
-/* What put() and get() can do, but take long for, and what only the owner can. */
+/* For what put() and get() can do but take long for, and for what only the owner can do. */
 static int shm_start(struct nxr_op *op)
 {
     if (is_word(op)) {
@@ -162,7 +163,9 @@ static int shm_progress(void)
     return nxr_host_paths.word_progress() + nxr_host_paths.bounce_progress();
 }
 
-/* Stores are on their way to the target when put returns; the fence lets none stay in this core. */
+/*
+ * When put() returns, its stores may still be in this core's store buffer; the fence drains them.
+ */
 static int shm_order(struct nxr_peer *peer)
 {
     (void)peer;

@@ -11,13 +11,13 @@
 
 extern const struct nxr_transport nxr_transport_shm;
 
-/* Find out how registered memory of this peer can be reached; sets method, pid and note. */
+/* Determine how registered memory of this peer can be reached; sets method, pid and note. */
 void nxr_shm_choose_vm(struct nxr_part *part);
 
 /*
- * Copy to or from the owner's memory by system calls, many pieces by each; the part was entered.
- * NIXL_OK, NIXL_ERR_AGAIN (the part has METHOD_BOUNCE now), or the failure; *n_done_p: so many of
- * the first pieces are over.
+ * Copy to or from the owner's memory by system calls, many pieces in each; the part was entered.
+ * NIXL_OK, NIXL_ERR_AGAIN (the part has METHOD_BOUNCE now), or the failure. *n_done_p: how many
+ * pieces are done, counted from the first.
  */
 int nxr_shm_vm_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
                     size_t n_pieces, size_t *n_done_p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registered memory by process_vm_readv and process_vm_writev. They take a pid: it comes from the
- * kernel (SO_PEERCRED), and is proven. No state.
+ * Registered memory by process_vm_readv and process_vm_writev. They take a pid, which comes from
+ * the kernel (SO_PEERCRED) and is verified. No state.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* Of one system call: the kernel moves at most about 2 GiB, and takes at most 1024 pieces. */
+/* For one system call: the kernel moves at most about 2 GiB, and takes at most 1024 pieces. */
 #define CALL_MAX_NBYTES (1ul << 30)
 #define CALL_MAX_PIECES 128
 
@@ -42,13 +42,13 @@ void nxr_shm_choose_vm(struct nxr_part *part)
     }
 }
 
-/* How far a list is: in pieces[index], at that byte. */
+/* Progress in a list: byte `offset` of pieces[index]. */
 struct position {
     size_t index;
     size_t at;
 };
 
-/* Fill vectors from there on: as many as fit, and at most what the kernel moves in a call. */
+/* Fill the vectors from that position on: with as many pieces as fit, up to what one call moves. */
 static unsigned long shm_vm_gather(const struct nxr_part *part, const struct nxr_piece *pieces,
                                    size_t n_pieces, struct position from, struct iovec *here,
                                    struct iovec *there)
@@ -70,7 +70,7 @@ static unsigned long shm_vm_gather(const struct nxr_part *part, const struct nxr
     return n;
 }
 
-/* The kernel may move less than it was asked to. */
+/* The kernel may move less than was requested. */
 static struct position shm_vm_advance(const struct nxr_piece *pieces, struct position from,
                                       size_t nbytes)
 {
@@ -82,7 +82,7 @@ static struct position shm_vm_advance(const struct nxr_piece *pieces, struct pos
     return from;
 }
 
-/* What a failed call means to the operation. NIXL_ERR_AGAIN: the owner has to do it. */
+/* What a failed call means for the operation. NIXL_ERR_AGAIN: the owner has to do it. */
 static int shm_vm_fail_call(struct nxr_part *part, int error)
 {
     nxr_debug(SHM, "process_vm call on pid %d: %s", (int)part->pid, strerror(error));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of ranks, and which ways lead there. Pure: what comes in may be anything, and is either
- * refused or within its limits.
+ * Addresses of ranks, and which ways lead there. Pure: input from others may be malformed; it is
+ * either refused or within its limits.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@ size_t nxr_tcp_address_nbytes(unsigned n_ways)
     return offsetof(struct nxr_tcp_address, ways) + n_ways * sizeof(struct nxr_tcp_way);
 }
 
-/* Enough to find a damaged byte; it keeps nobody out. */
+/* Enough to detect corruption; it is no protection against an attacker. */
 static uint32_t tcp_address_sum_of(const struct nxr_tcp_address *address)
 {
     const unsigned char *at = (const unsigned char *)address;
@@ -87,7 +87,7 @@ static bool tcp_address_is_same_ip(const struct nxr_tcp_way *a, const struct nxr
     return a->family == b->family && memcmp(a->ip, b->ip, ip_nbytes(a)) == 0;
 }
 
-/* Are both in the network that the one of mine is in? */
+/* Are both in the network of mine? */
 static bool is_near(const struct nxr_tcp_way *mine, const struct nxr_tcp_way *theirs)
 {
     unsigned n_whole = mine->prefix_nbits / 8, n_rest = mine->prefix_nbits % 8;
@@ -99,7 +99,7 @@ static bool is_near(const struct nxr_tcp_way *mine, const struct nxr_tcp_way *th
 
 enum nearness { NOWHERE, FAR, NEAR };
 
-/* Does a way lead from one host to another? Not where the other one has the same address. */
+/* Does a way lead from one host to another? Not if the other host has the same address. */
 static bool tcp_address_leads_out(const struct nxr_tcp_way *way,
                                   const struct nxr_tcp_address *other)
 {

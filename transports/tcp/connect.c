@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Making a connection for an endpoint: the ways to its peer are tried one after the other until one
- * leads to a process that answers as the peer. A refusal is the kernel of a host speaking: if all
- * ways refuse, or somebody else is there, the peer is gone. Silence says nothing: it goes on, until
- * the core has had enough. A connection that was not confirmed may be given up at any time. The
- * core's lock.
+ * leads to a process that answers as the peer. A refusal comes from the kernel of a host: if all
+ * ways refuse, or another process answers, the peer is gone. Silence says nothing: the attempts
+ * continue until the core gives up. A connection that was not confirmed may be given up at any
+ * time. The core's lock.
  */
 #include "config.h"
 
@@ -17,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CONNECT_NS (2 * NXR_S)   /* where there is another way */
-#define RETRY_NS   (50 * NXR_MS) /* behind a round that was not refused everywhere */
+#define CONNECT_NS (2 * NXR_S)   /* if there is another way */
+#define RETRY_NS   (50 * NXR_MS) /* after a round in which not all ways refused */
 
 static void took_too_long(struct nxr_tcp_timer *timer)
 {
@@ -33,7 +33,7 @@ static void tcp_connect_retry(struct nxr_tcp_timer *timer)
     nxr_tcp_connect(ep);
 }
 
-/* False: that way leads nowhere now, with errno. */
+/* False: that way cannot be used now; see errno. */
 static bool try_way(struct nxr_net_ep *ep, const struct nxr_tcp_way *way)
 {
     struct sockaddr_storage name;
@@ -69,7 +69,7 @@ static bool try_way(struct nxr_net_ep *ep, const struct nxr_tcp_way *way)
     return true;
 }
 
-/* The peer is gone if this goes all the way round. */
+/* Record an attempt. True: a whole round was refused, so the peer is gone. */
 static bool was_last_refusal(struct nxr_net_ep *ep, bool is_refusal)
 {
     ep->n_refused += is_refusal;
@@ -114,7 +114,9 @@ void nxr_tcp_connect(struct nxr_net_ep *ep)
     }
 }
 
-/* One that was taken is a process's turn; else what came of the last attempt, if there was one. */
+/*
+ * An accepted connection waits for the process; otherwise the result of the last attempt, if any.
+ */
 static const char *outcome_of(const struct nxr_net_ep *ep, unsigned index)
 {
     if (ep->trying != NULL && index == ep->next_way && ep->trying->stage == NXR_TCP_WANTS_ANSWER) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection: its hellos, and its end. Nothing of another process reaches the core before both
- * have shown that they know each other's card. A connection that is closed stays in memory until
- * the end of the round, since events of it may be under way. The core's lock.
+ * A connection: its hellos, and its end. Nothing from another process reaches the core before both
+ * sides have shown that they know each other's card. A closed connection stays in memory until the
+ * end of the round, since events for it may be pending. The core's lock.
  */
 #include "config.h"
 
@@ -20,16 +20,16 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* The core watches peers; this finds connections of hosts that are gone and that nobody uses. */
+/* Live peers are watched by the core; this finds connections to dead hosts that nothing uses. */
 #define KEEP_IDLE_S  60
 #define KEEP_EVERY_S 10
 #define KEEP_TIMES   6
 
-#define HEAR_READS 64 /* of another connection, before a peer is given up */
+#define HEAR_READS 64 /* reads from another connection before a peer is given up */
 
-#define ANSWER_NS (5 * NXR_S) /* where there is another way; the peer may be stopped */
+#define ANSWER_NS (5 * NXR_S) /* if there is another way; the peer may be stopped */
 
-/* A connection that is found ready twice within so many events is one to look at without asking. */
+/* A connection that is ready twice within this many events is polled without asking epoll. */
 #define HOT_EVENTS 4
 
 static void set_option(int fd, int level, int option, int value)
@@ -86,7 +86,7 @@ void nxr_tcp_conn_close(struct nxr_tcp_conn *conn)
     nxr_list_remove(&conn->peer_link);
     nxr_list_remove(&conn->link);
     nxr_list_append(&nxr_tcp.dead, &conn->link);
-    nxr_tcp_unwatch(&conn->watch); /* a child that was forked may keep the socket open */
+    nxr_tcp_unwatch(&conn->watch); /* a forked child may keep the socket open */
     close(conn->watch.fd);
     conn->watch.fd = -1;
     nxr_tcp.n_strangers -= was_stranger;
@@ -105,7 +105,7 @@ void nxr_tcp_conns_free(void)
     }
 }
 
-/* One of ours has not come about. */
+/* A connection attempt of ours has failed. */
 static void attempt_failed(struct nxr_tcp_conn *conn, const char *why, bool is_refusal)
 {
     struct nxr_net_ep *ep = conn->ep;
@@ -116,8 +116,8 @@ static void attempt_failed(struct nxr_tcp_conn *conn, const char *why, bool is_r
 }
 
 /*
- * Read what the peer has sent by its other connections before it closed this one: its good-bye may
- * be there. One that goes on sending has said none.
+ * Read what the peer has sent on its other connections before it closed this one: its good-bye may
+ * be there. If it keeps sending, it has said none.
  */
 static void hear_out(const struct nxr_tcp_conn *lost)
 {
@@ -133,11 +133,11 @@ static void hear_out(const struct nxr_tcp_conn *lost)
         conn->is_heard_out = true;
         for (int i = 0; i < HEAR_READS && nxr_tcp_read(conn) > 0; i++) {
         }
-        link = conns->next; /* that may have closed any of them */
+        link = conns->next; /* the read may have closed any of them */
     }
 }
 
-/* A peer that has closed one of its connections wants none of them. */
+/* A peer that has closed one of its connections is done with all of them. */
 static void open_conn_lost(struct nxr_tcp_conn *conn, const char *why)
 {
     struct nxr_net_ep *ep = conn->ep;
@@ -216,7 +216,10 @@ static void finish_connecting(struct nxr_tcp_conn *conn)
     }
 }
 
-/* Both are sure of each other: it belongs to its rank, and to who wants to send there. */
+/*
+ * Both sides are verified: the connection belongs to its rank, and to an endpoint that wants to
+ * send there.
+ */
 static void become_open(struct nxr_tcp_conn *conn)
 {
     struct nxr_tcp_peer *peer = &nxr_tcp.peers[conn->rank];
@@ -231,7 +234,7 @@ static void become_open(struct nxr_tcp_conn *conn)
     }
 }
 
-/* Somebody who has the card of this process, and may be stopped now for any time. */
+/* The process has the card of this one. It may be stopped at this point for any time. */
 static void tcp_connection_take_hello(struct nxr_tcp_conn *conn, const struct nxr_tcp_hello *hello)
 {
     nxr_tcp_timer_end(&conn->timer);
@@ -244,7 +247,7 @@ static void tcp_connection_take_hello(struct nxr_tcp_conn *conn, const struct nx
     }
 }
 
-/* The one that was wanted. */
+/* The answer of the peer that we connected to. */
 static void take_answer(struct nxr_tcp_conn *conn)
 {
     if (say(conn, NXR_TCP_CONFIRM)) {
@@ -287,7 +290,7 @@ static void tcp_connection_take(struct nxr_tcp_conn *conn, const struct nxr_tcp_
     }
 }
 
-/* Exactly a hello is read, so that what follows stays for stream.c. */
+/* Reads exactly a hello, so that whatever follows is left for stream.c. */
 void nxr_tcp_read_hello(struct nxr_tcp_conn *conn)
 {
     struct nxr_tcp_hello hello;
@@ -334,7 +337,7 @@ void nxr_tcp_conn_mute(struct nxr_tcp_conn *conn, bool is_muted)
     }
 }
 
-/* Looked at without asking from now on, if it speaks often, for the one that was silent longest. */
+/* If the connection is often ready, make it hot, in place of the one that was silent longest. */
 static void warm(struct nxr_tcp_conn *conn)
 {
     unsigned before = conn->found_at;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Endpoints: how the core sends to a peer. One that is closed in order may go on sending what was
- * accepted for a while, then says that nothing follows, and waits until the peer's kernel has it
- * all: a socket that is closed with something unread in it would take back what is on its way. The
- * core's lock.
+ * Endpoints: how the core sends to a peer. An endpoint that is closed in order may continue for a
+ * while to send what was accepted. It then says that nothing follows, and waits until the peer's
+ * kernel has everything: closing a socket that has unread input would discard what is still being
+ * sent. The core's lock.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 #include <sys/ioctl.h>
 
 #define CLOSE_NS (100 * NXR_MS) /* for an orderly close */
-#define LOOK_NS  (2 * NXR_MS)   /* ... in such steps */
+#define LOOK_NS  (2 * NXR_MS)   /* ... checked at this interval */
 
 static void close_timer_rings(struct nxr_tcp_timer *timer);
 
@@ -141,7 +141,7 @@ static bool has_arrived(const struct nxr_tcp_conn *conn)
     return ioctl(conn->watch.fd, SIOCOUTQ, &n_left) != 0 || n_left == 0;
 }
 
-/* Is something left to be done before it can go? */
+/* Is there anything left to do before it can be freed? */
 static bool tcp_endpoint_is_leaving(struct nxr_net_ep *ep)
 {
     if (ep->has_failed || nxr_now_ns() >= ep->close_at) {
@@ -157,7 +157,7 @@ static bool tcp_endpoint_is_leaving(struct nxr_net_ep *ep)
     return ep->conn != NULL && !has_arrived(ep->conn);
 }
 
-/* One step of the close of an endpoint, which may be gone after it. */
+/* One step of closing an endpoint, which may be freed by it. */
 static int tcp_endpoint_close_further(struct nxr_net_ep *ep)
 {
     if (tcp_endpoint_is_leaving(ep)) {
@@ -175,7 +175,7 @@ static void close_timer_rings(struct nxr_tcp_timer *timer)
     (void)timer; /* nxr_tcp_endpoints_progress() follows */
 }
 
-/* Whatever else the peer has sent is not wanted any more. */
+/* Drop everything else that the peer has sent. */
 static void shut_out(const struct nxr_net_ep *ep, bool is_orderly)
 {
     struct nxr_list *link, *after;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is waited for: descriptors, in one epoll instance, whose own descriptor is the network's;
- * and times, all by one timer in there. There are few times at once: of connections that are being
- * made and of ways that are being closed. A watch must stay until the round is over in which it is
- * taken out. The core's lock.
+ * What the network waits for: descriptors, in one epoll instance whose own descriptor is the
+ * network's event fd; and timers, all driven by one timerfd in that instance. Few timers run at
+ * once: those of connections that are being made and of endpoints that are being closed. A watch
+ * must stay valid until the end of the round in which it is removed. The core's lock.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
-/* progress() asks for the time itself. */
+/* progress() reads the clock itself. */
 static void timer_is_ready(struct nxr_tcp_watch *watch, uint32_t events)
 {
     (void)watch;
@@ -77,7 +77,7 @@ int nxr_tcp_handle_events(int timeout_ms)
     for (int i = 0; i < n; i++) {
         struct nxr_tcp_watch *watch = events[i].data.ptr;
 
-        if (watch->fd >= 0) { /* one before it may have closed it */
+        if (watch->fd >= 0) { /* an earlier event may have closed it */
             watch->ready(watch, events[i].events);
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hellos and frames that came: are they what may come? Pure. */
+/* Checking incoming hellos and frames. Pure. */
 #include "config.h"
 
 #include "frame.h"

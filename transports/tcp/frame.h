@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes over a connection. First three hellos: who connects says whom it wants and who it is,
- * the other one answers, and the first confirms; until then it may give the connection up, and
- * nothing is lost. Then frames, each with a message and maybe bulk behind it.
+ * What goes over a connection. First three hellos: the process that connects says which rank it
+ * wants and which rank it is; the other one answers; the first confirms. Until it confirms it may
+ * give the connection up, and nothing is lost. Then frames, each with a message and possibly bulk
+ * behind it.
  */
 #ifndef NXR_TCP_FRAME_H
 #define NXR_TCP_FRAME_H
@@ -13,13 +14,13 @@
 #define NXR_TCP_HELLO_MAGIC 0x6874786eu /* "nxth" */
 #define NXR_TCP_FRAME_MAGIC 0x6674786eu /* "nxtf" */
 
-/* The longest message: a put of 32 KiB and what the core puts around it. */
+/* The longest message: a put of 32 KiB and what the core adds to it. */
 #define NXR_TCP_MESSAGE_NBYTES (33 * 1024)
 
 enum nxr_tcp_hello_type {
     NXR_TCP_HELLO = 1, /* shows `knock` of the receiver and `answer` of the sender */
-    NXR_TCP_ANSWER,    /* shows `answer` of the sender, who was connected to */
-    NXR_TCP_CONFIRM,   /* as the first; frames follow, both ways */
+    NXR_TCP_ANSWER,    /* shows `answer` of the sender, which was connected to */
+    NXR_TCP_CONFIRM,   /* as HELLO; frames follow, both ways */
 };
 
 struct nxr_tcp_hello {
@@ -39,7 +40,7 @@ struct nxr_tcp_frame {
     uint64_t bulk_nbytes;
 };
 
-/* Check what came: NULL, or what is wrong with it in words. */
+/* Check input: NULL, or what is wrong with it, in words. */
 const char *nxr_tcp_hello_check(const struct nxr_tcp_hello *hello, enum nxr_tcp_hello_type type,
                                 uint32_t to, uint32_t size);
 const char *nxr_tcp_frame_check(const struct nxr_tcp_frame *frame);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The own IP addresses: those of all interfaces that are up, or of those that the user has named;
- * those of the fastest one first, as others will try them. A bridge to the host's own containers,
- * and then loopback, count where they are named or nothing else is there. Addresses of one link, as
- * IPv6 makes them by itself, are left out: they mean something on that link only. No lock.
+ * The IP addresses of this process: those of all interfaces that are up, or of those that the user
+ * has named. The fastest interface comes first, and others try them in that order. A bridge to the
+ * host's own containers, and then loopback, count only if they are named or if there is nothing
+ * else. Link-local addresses, which IPv6 creates by itself, are left out: they are valid on their
+ * link only. No lock.
  */
 #include "config.h"
 
@@ -76,7 +77,7 @@ static bool make_way(const struct ifaddrs *entry, struct nxr_tcp_way *way)
     return false;
 }
 
-/* Mbit/s; 0: it does not say. */
+/* Mbit/s; 0: not reported. */
 static long speed_of(const char *name)
 {
     char path[64], text[32] = "";
@@ -96,7 +97,7 @@ static long speed_of(const char *name)
     return speed > 0 ? speed : 0;
 }
 
-/* Before those of slower interfaces. Where there are too many, the last one goes. */
+/* Insert before those of slower interfaces. If there are too many, the last one is dropped. */
 static void insert_way(const struct nxr_tcp_way *way, const char *name, long speed)
 {
     struct nxr_tcp_address *address = &nxr_tcp.address;

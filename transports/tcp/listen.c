@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections of others. There is one listening socket for each own address, so that nobody comes
- * in by an interface that was not chosen. Whoever connects has a while to show that it has the
- * card; only so many may be about that at once, further ones wait in the kernel, and so they do
- * while no descriptor is left. The core's lock.
+ * Incoming connections. There is one listening socket for each own address, so that no connection
+ * arrives by an interface that was not chosen. A process that connects has some time to show that
+ * it has the card. Only a limited number may be in that state at once; further ones wait in the
+ * kernel, as they do when no descriptor is left. The core's lock.
  */
 #include "config.h"
 
@@ -22,8 +22,8 @@
 #define MAX_STRANGERS 256
 #define ACCEPTS       16             /* in one round */
 #define HELLO_NS      (30 * NXR_S)   /* for a hello */
-#define PATIENCE_NS   (1 * NXR_S)    /* ... where others wait for that */
-#define PAUSE_NS      (100 * NXR_MS) /* without descriptors */
+#define PATIENCE_NS   (1 * NXR_S)    /* ... if others are waiting */
+#define PAUSE_NS      (100 * NXR_MS) /* while no descriptor is left */
 
 static struct nxr_tcp_watch listeners[NXR_TCP_MAX_WAYS];
 static struct nxr_tcp_timer pause_timer;
@@ -58,13 +58,13 @@ static void was_silent(struct nxr_tcp_timer *timer)
 {
     struct nxr_tcp_conn *conn = nxr_list_entry(timer, struct nxr_tcp_conn, timer);
 
-    nxr_tcp_read_hello(conn); /* this process may have been stopped meanwhile */
+    nxr_tcp_read_hello(conn); /* it may have arrived while this process was stopped */
     if (conn->stage == NXR_TCP_WANTS_HELLO) {
         nxr_tcp_conn_lost(conn, "it says nothing");
     }
 }
 
-/* No more for now; something may come, or go, meanwhile. */
+/* Stop accepting for now; until then something may arrive or be closed. */
 static void pause_all(void)
 {
     watch_all(0);
@@ -72,8 +72,9 @@ static void pause_all(void)
 }
 
 /*
- * Who says nothing for long, while others wait, has to come again. A rank speaks at once, and comes
- * again if it was stopped. False: nobody is so slow.
+ * Drop a connection that stays silent for long while others wait; its process has to connect again.
+ * A rank speaks at once, and connects again if it was stopped. False: none was silent for that
+ * long.
  */
 static bool drop_slowest(void)
 {
@@ -94,7 +95,7 @@ static bool drop_slowest(void)
     return false;
 }
 
-/* Can another one be taken now? */
+/* Can another connection be accepted now? */
 static bool may_accept(int error)
 {
     switch (error) {
@@ -109,7 +110,7 @@ static bool may_accept(int error)
         pause_all();
         return false;
     default:
-        return true; /* that one has gone again */
+        return true; /* the connection was aborted by its peer */
     }
 }
 
@@ -140,7 +141,7 @@ static void tcp_listen_is_ready(struct nxr_tcp_watch *watch, uint32_t events)
     }
 }
 
-/* Listen at that way, whose port is filled in. */
+/* Listen on that way, and fill in its port. */
 static int open_listener(struct nxr_tcp_way *way)
 {
     const int one = 1;
@@ -164,7 +165,7 @@ static int open_listener(struct nxr_tcp_way *way)
     return fd;
 }
 
-/* A way that cannot be listened at is none: an address may go at any time. */
+/* A way that cannot be listened on is skipped: an address may disappear at any time. */
 int nxr_tcp_listen(char *why, size_t why_nbytes)
 {
     struct nxr_tcp_address *address = &nxr_tcp.address;

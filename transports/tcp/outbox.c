@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages going out. The kernel takes what it has room for, at once, from where it lies; the rest
- * waits where it lies, since the core keeps it until it is told, and goes out when there is room
- * again. The core's lock.
+ * Outgoing messages. The kernel takes what it has room for, at once, from where it lies. The rest
+ * waits in place, since the core keeps it until the operation has ended, and is sent when there is
+ * room again. The core's lock.
  */
 #include "config.h"
 
@@ -18,13 +18,13 @@
 #define SHORT_NBYTES 512
 
 /*
- * What one turn hands over, so that nobody waits long for the lock: 2 ms where the peer reads as
- * fast as the kernel copies, and else the kernel's buffer is full before. Each call costs about
- * 20 us more than its bytes (over veth; 64 MiB took 3 % longer in turns of 4 MiB).
+ * What one turn passes to the kernel, so that no thread waits long for the lock: 2 ms if the peer
+ * reads as fast as the kernel copies; if it reads slower, the kernel's buffer fills up first. Each
+ * call costs about 20 us more than its bytes (over veth; 64 MiB took 3 % longer in turns of 4 MiB).
  */
 #define TURN_NBYTES ((size_t)16 * 1024 * 1024)
 
-/* Where an operation keeps its things: nxr_net_op's scratch, seen as what it is. */
+/* The module's data of an operation, stored in the scratch of nxr_net_op. */
 struct ended {
     struct nxr_list link; /* nxr_tcp.ended */
     intptr_t status;
@@ -64,8 +64,8 @@ static size_t whole_nbytes(const struct nxr_tcp_out *out)
 }
 
 /*
- * Add what is left of a message behind its first `skip` bytes, up to so many bytes. How many parts
- * that makes.
+ * Add the rest of a message after its first `skip` bytes, up to *room_p bytes. Returns how many
+ * parts that makes.
  */
 static int tcp_outbox_gather(const struct nxr_tcp_out *out, size_t skip, size_t *room_p,
                              struct iovec *parts)
@@ -95,8 +95,8 @@ static int tcp_outbox_gather(const struct nxr_tcp_out *out, size_t skip, size_t 
 }
 
 /*
- * How much the kernel has taken; 0 also of a connection that is broken: what the peer has sent
- * before is read first, and its end is found behind that.
+ * How much the kernel has taken. 0 also for a broken connection: what the peer has sent before is
+ * read first, and its end is found after that.
  */
 static size_t tcp_outbox_hand_over(struct nxr_tcp_conn *conn, struct iovec *parts, int n_parts)
 {
@@ -110,8 +110,8 @@ static size_t tcp_outbox_hand_over(struct nxr_tcp_conn *conn, struct iovec *part
 }
 
 /*
- * A short message is copied behind its frame: for the kernel to gather it from two places takes
- * longer.
+ * A short message is copied behind its frame: it takes the kernel longer to gather it from two
+ * places.
  */
 static size_t send_short(struct nxr_tcp_conn *conn, const struct nxr_tcp_out *out)
 {
@@ -124,7 +124,7 @@ static size_t send_short(struct nxr_tcp_conn *conn, const struct nxr_tcp_out *ou
     return nbytes > 0 ? (size_t)nbytes : 0;
 }
 
-/* Send a message that nothing waits before: how much of it has left. */
+/* Send a message that nothing is queued before. Returns how much of it was sent. */
 static size_t tcp_outbox_send_now(struct nxr_tcp_conn *conn, const struct nxr_tcp_out *out)
 {
     struct iovec parts[PARTS_OF_A_MESSAGE];
@@ -175,7 +175,7 @@ int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
     return NIXL_INPROGRESS;
 }
 
-/* So many bytes more have left: end what is whole. How many that were. */
+/* That many more bytes were sent: end the messages that are complete. Returns how many. */
 static int tcp_outbox_advance(struct nxr_net_ep *ep, size_t nbytes)
 {
     struct nxr_net_op *ops[NXR_TCP_MAX_OUTS];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes over open connections. Where it is not known what comes, a piece is read into one
- * buffer, which all connections share, and its messages are handed to the core where they lie; the
- * beginning of one that is not whole is kept with the connection. Bulk is read to where it belongs.
+ * Input of open connections. If it is not known what comes, a piece is read into one buffer, which
+ * all connections share, and its messages are passed to the core where they lie; the beginning of
+ * an incomplete message is kept with the connection. Bulk is read directly to its destination.
  *
- * Who spoke lately is "hot": such connections are read without asking epoll first, which costs as
- * much as reading. As long as they are found to speak and nobody wants to sleep, epoll need not
- * even hear of them: to tell it takes the processor that receives a packet some tenths of a
- * microsecond. The core's lock.
+ * A connection that was active lately is "hot": hot connections are read without asking epoll
+ * first, which costs as much as reading. As long as they stay active and no thread wants to sleep,
+ * epoll is not even told to watch them: reporting costs the processor that receives a packet some
+ * tenths of a microsecond. The core's lock.
  */
 #include "config.h"
 
@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TURN_NBYTES   ((size_t)4 * 1024 * 1024) /* read of one connection in one round */
+#define TURN_NBYTES   ((size_t)4 * 1024 * 1024) /* read from one connection in one round */
 #define FINDS_TO_MUTE 4                         /* without a sleep in between */
-#define MAX_N_EMPTY   2000                      /* looks at a hot one that find nothing */
+#define MAX_N_EMPTY   2000                      /* reads of a hot one that find nothing */
 
 /* ---- bulk ------------------------------------------------------------------------------------ */
 
@@ -33,7 +33,7 @@ void nxr_tcp_bulk_end(struct nxr_tcp_conn *conn)
     }
 }
 
-/* So many bytes of it are where they belong. */
+/* That many bytes of it are at their destination. */
 static void tcp_stream_bulk_came(struct nxr_tcp_conn *conn, size_t nbytes)
 {
     void *cookie = conn->cookie;
@@ -54,7 +54,7 @@ static void tcp_stream_bulk_came(struct nxr_tcp_conn *conn, size_t nbytes)
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-/* What lies behind the header of bulk is its beginning; how much. */
+/* The bytes behind the header of bulk are its beginning. Returns how many. */
 static size_t begin_bulk(struct nxr_tcp_conn *conn, const struct nxr_tcp_frame *frame,
                          const unsigned char *bytes, size_t nbytes)
 {
@@ -74,7 +74,7 @@ static size_t begin_bulk(struct nxr_tcp_conn *conn, const struct nxr_tcp_frame *
     return n_here;
 }
 
-/* Take the whole frames of these bytes: how many bytes they are; what is wrong, or NULL. */
+/* Process the whole frames in these bytes. Returns their bytes; *why_p: what is wrong, or NULL. */
 static size_t take_frames(struct nxr_tcp_conn *conn, const unsigned char *bytes, size_t nbytes,
                           const char **why_p)
 {
@@ -101,7 +101,7 @@ static size_t take_frames(struct nxr_tcp_conn *conn, const unsigned char *bytes,
     return at;
 }
 
-/* Keep what is not whole. False: no memory. */
+/* Keep an incomplete message. False: no memory. */
 static bool tcp_stream_hold(struct nxr_tcp_conn *conn, const unsigned char *bytes, size_t nbytes)
 {
     if (nbytes > conn->held_nbytes) {
@@ -122,7 +122,7 @@ static bool tcp_stream_hold(struct nxr_tcp_conn *conn, const unsigned char *byte
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* How much has come into there; 0: nothing for now, -1: nothing ever, the connection is lost. */
+/* How many bytes were read; 0: nothing for now; -1: the connection is lost. */
 static ssize_t read_some(struct nxr_tcp_conn *conn, void *where, size_t nbytes)
 {
     ssize_t n_read = recv(conn->watch.fd, where, nbytes, MSG_DONTWAIT);
@@ -151,8 +151,8 @@ static ssize_t read_bulk(struct nxr_tcp_conn *conn)
 }
 
 /*
- * How much to read the next time: where bulk comes, little, so that not much of it has to be copied
- * to its place; where messages come in a row, many at once.
+ * How much to read next time: little if bulk comes, so that not much of it has to be copied to its
+ * place; a lot if messages come in a row.
  */
 static void tcp_stream_learn(struct nxr_tcp_conn *conn, size_t n_read)
 {
@@ -185,7 +185,7 @@ static ssize_t read_frames(struct nxr_tcp_conn *conn)
     return nbytes;
 }
 
-/* Of who is not wanted any more, only the end. */
+/* Drop the input of a connection that is not wanted any more, to find its end. */
 static ssize_t read_nothing(struct nxr_tcp_conn *conn)
 {
     nxr_tcp_bulk_end(conn);
@@ -240,7 +240,7 @@ int nxr_tcp_read_hot(void)
         int n_here;
 
         if (i >= nxr_tcp.n_hot) {
-            continue; /* some have gone */
+            continue; /* some were closed */
         }
         n_here = nxr_tcp_read(conn);
 

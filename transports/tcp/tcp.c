@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-/* Whoever else has come is asked for every so many rounds that find a hot connection silent. */
+/* How often epoll is polled for the others: every so many rounds that find a hot one silent. */
 #define ASK_ROUNDS  4
 #define BUSY_ROUNDS 16 /* ... and that find it speaking */
 
@@ -26,7 +26,7 @@ static int tcp_probe(char *why, size_t why_nbytes)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* What strangers do not know. False: the kernel gives no random numbers. */
+/* Random secrets that strangers cannot know. False: the kernel gives no random numbers. */
 static bool make_secrets(void)
 {
     uint64_t secrets[2];
@@ -39,7 +39,7 @@ static bool make_secrets(void)
     return true;
 }
 
-/* "tcp on eth0, eth1": the ways of an interface lie together. */
+/* "tcp on eth0, eth1": the ways of an interface are adjacent. */
 static void tcp_describe_devices(char *line, size_t line_nbytes)
 {
     size_t used = (size_t)snprintf(line, line_nbytes, "tcp on");
@@ -65,14 +65,14 @@ static void tcp_fill_attr(void)
         .orders_writes = true,
         /*
          * Measured between two namespaces joined by veth, beside a bare socket with 9 and 13.8 us:
-         * a put of 32 KiB takes 11.5 us inside of a message and 16.3 us behind one, of 64 KiB 19.2
-         * and 18.3 us. Gets of 16 KiB take 12 us either way.
+         * a put of 32 KiB takes 11.5 us inside a message and 16.3 us behind one, of 64 KiB 19.2 and
+         * 18.3 us. Gets of 16 KiB take 12 us either way.
          */
         .put_message_nbytes = 32768,
         .get_message_nbytes = 16384,
         .list_get_nbytes = 16384,
         .takes_mappings = true,
-        .latency_ns = 4000, /* 1.15 times as long as bare sockets take there */
+        .latency_ns = 4000, /* 1.15 times as long as with bare sockets */
         .bandwidth_mbps = 8000,
         .n_rails = 1,
     };
@@ -207,7 +207,7 @@ static int tcp_reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char
 
 /* ---- driving it ------------------------------------------------------------------------------ */
 
-/* Who speaks is read at once; who else has come is asked for now and then. */
+/* Hot connections are read at once; epoll is asked about the others now and then. */
 static int tcp_look(void)
 {
     int n = nxr_tcp_read_hot();
@@ -245,7 +245,7 @@ static int tcp_event_fd(void)
     return nxr_tcp.epoll_fd;
 }
 
-/* Whatever comes makes the descriptor readable again; these things do not. */
+/* New input makes the descriptor readable again; these things do not. */
 static int tcp_arm(void)
 {
     nxr_tcp_unmute_hot();

@@ -3,10 +3,10 @@
  * What the files of the TCP network share. There is one state, since the core opens a network once
  * at a time and calls it from one thread at a time.
  *
- * An endpoint is what the core sends to, a connection what two processes talk over. An endpoint
- * sends on the first connection to its peer that is confirmed, no matter who made it, for ever;
- * what comes is read from all. So there is one connection between two processes, or two that each
- * carry one direction where both connected at the same moment.
+ * An endpoint is what the core sends to; a connection is what two processes talk over. An endpoint
+ * always sends on the first connection to its peer that is confirmed, no matter which side made it;
+ * input is read from all. So there is one connection between two processes, or, if both connected
+ * at the same moment, two that each carry one direction.
  */
 #ifndef NXR_TCP_H
 #define NXR_TCP_H
@@ -21,11 +21,11 @@
 
 #define NXR_TCP_MAX_OUTS   64  /* what one endpoint may have under way */
 #define NXR_TCP_WHY_NBYTES 400 /* why it has failed, in words */
-#define NXR_TCP_MAX_HOT    4   /* connections that are looked at without asking epoll */
+#define NXR_TCP_MAX_HOT    4   /* connections that are polled without asking epoll */
 
-/* What is read at a time where it is not known what comes. */
+/* How much is read at a time if it is not known what comes. */
 #define NXR_TCP_BUFFER_NBYTES ((size_t)64 * 1024)
-#define NXR_TCP_FIRST_NBYTES  ((size_t)4 * 1024) /* ... as long as little comes, or bulk */
+#define NXR_TCP_FIRST_NBYTES  ((size_t)4 * 1024) /* ... while little comes, or bulk */
 
 struct nxr_tcp_conn;
 
@@ -35,14 +35,14 @@ struct nxr_tcp_watch {
     int fd; /* -1: none */
 };
 
-/* Something to be done when a time has come. */
+/* Something to be done at a certain time. */
 struct nxr_tcp_timer {
     struct nxr_list link; /* nxr_tcp.timers */
     void (*rings)(struct nxr_tcp_timer *timer);
     int64_t at;
 };
 
-/* A message on its way out, and its bulk. */
+/* An outgoing message and its bulk. */
 struct nxr_tcp_out {
     struct nxr_tcp_frame frame;
     const void *bytes;
@@ -54,9 +54,9 @@ struct nxr_net_ep {
     struct nxr_list link; /* one of nxr_tcp's lists of endpoints */
     void *peer;
     struct nxr_tcp_conn *conn;   /* to send on; NULL: not yet, or it has failed */
-    struct nxr_tcp_conn *trying; /* that is being made */
+    struct nxr_tcp_conn *trying; /* the one that is being made */
 
-    /* Out: a ring, the oldest at `first`, of which so many bytes have left. */
+    /* Out: a ring, the oldest message at `first`; `left` bytes of that were sent. */
     struct nxr_tcp_out outs[NXR_TCP_MAX_OUTS];
     unsigned first;
     unsigned n_outs;
@@ -67,25 +67,25 @@ struct nxr_net_ep {
 
     /* The core has closed it: what is left may go until close_at. */
     bool is_closing;
-    bool is_shut; /* all has left, and nothing follows */
+    bool is_shut; /* all was sent, and nothing follows */
     int64_t close_at;
     struct nxr_tcp_timer close_timer;
 
     /* Connecting: connect.c. */
     struct nxr_tcp_timer retry_timer;
-    bool is_waiting; /* for that */
+    bool is_waiting; /* for retry_timer */
     unsigned n_ways;
     unsigned next_way;
-    unsigned n_refused; /* since the first way was tried last */
+    unsigned n_refused; /* since the first way was last tried */
     uint8_t ways[NXR_TCP_MAX_WAYS];
     struct {
-        const char *why;        /* the last attempt has failed; NULL: none has yet */
-        char from[IF_NAMESIZE]; /* the interface that it began at; "": unknown */
+        const char *why;        /* of the last failed attempt; NULL: none has failed yet */
+        char from[IF_NAMESIZE]; /* the interface that it used; "": unknown */
     } tries[NXR_TCP_MAX_WAYS];  /* in the order of `ways` */
     struct nxr_tcp_address address;
 };
 
-/* What this process has of a rank. */
+/* What this process keeps for each rank. */
 struct nxr_tcp_peer {
     struct nxr_net_ep *ep; /* NULL: none, or it was closed */
     struct nxr_list conns; /* confirmed ones */
@@ -94,7 +94,7 @@ struct nxr_tcp_peer {
 struct nxr_tcp {
     const struct nxr_net_core *core; /* NULL: not open */
     int epoll_fd;
-    int64_t timer_at; /* what the timer is set to; 0: it is not */
+    int64_t timer_at; /* when the timer is set to expire; 0: it is off */
     bool is_progressing;
     struct nxr_tcp_address address;
     char names[NXR_TCP_MAX_WAYS][16]; /* of the interfaces of the ways */
@@ -102,16 +102,16 @@ struct nxr_tcp {
     struct nxr_tcp_peer *peers; /* [size] */
     unsigned char *buffer;      /* NXR_TCP_BUFFER_NBYTES, and a message */
 
-    struct nxr_list eps, failed, closing; /* in use; whose failure is to be told; being closed */
+    struct nxr_list eps, failed, closing; /* in use; failed and not yet reported; being closed */
     struct nxr_list conns, dead;          /* all connections; those to be freed */
     struct nxr_list timers;
     struct nxr_list ended; /* operations that ended outside of progress() */
     struct nxr_tcp_conn *hot[NXR_TCP_MAX_HOT];
     unsigned n_hot;
-    unsigned n_strangers; /* connections of others that have not said who they are */
+    unsigned n_strangers; /* connections of others that have not identified themselves */
     unsigned n_blocked;   /* connections that wait for room */
     unsigned n_rounds;
-    unsigned n_found; /* events of connections */
+    unsigned n_found; /* events of connections, counted */
 };
 
 extern struct nxr_tcp nxr_tcp;
@@ -122,7 +122,7 @@ extern struct nxr_tcp nxr_tcp;
 int nxr_tcp_find_ways(char *why, size_t why_nbytes);
 
 socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_way *way, struct sockaddr_storage *name);
-/* The interface that the kernel has chosen for a connection; "": none yet, or it is not known. */
+/* The interface that the kernel has chosen for a connection; "": none yet, or unknown. */
 void nxr_tcp_name_of_source(int fd, char *name, size_t name_nbytes);
 void nxr_tcp_way_text(const struct nxr_tcp_way *way, char *text, size_t text_nbytes);
 
@@ -137,22 +137,22 @@ int nxr_tcp_watch(struct nxr_tcp_watch *watch, uint32_t events);
 void nxr_tcp_watch_change(struct nxr_tcp_watch *watch, uint32_t events);
 void nxr_tcp_unwatch(struct nxr_tcp_watch *watch);
 
-/* Handle what is ready, waiting for that at most so long. How many. */
+/* Handle what is ready, waiting at most that long. Returns how many events. */
 int nxr_tcp_handle_events(int timeout_ms);
 
 void nxr_tcp_timer_set(struct nxr_tcp_timer *timer, int64_t after_ns);
 void nxr_tcp_timer_end(struct nxr_tcp_timer *timer);
 
-/* Those whose time has come. How many. */
+/* Run the timers that have expired. Returns how many. */
 int nxr_tcp_ring(void);
 
 /* ---- listen.c: connections of others --------------------------------------------------------- */
 
-/* Listen at all own ways, and fill in the ports. */
+/* Listen on all own ways, and fill in the ports. */
 int nxr_tcp_listen(char *why, size_t why_nbytes);
 void nxr_tcp_listen_end(void);
 
-/* Tell of a stranger, as often as that does no harm. */
+/* Log a stranger's connection, rate-limited. */
 void nxr_tcp_tell_stranger(int fd, const char *what);
 
 /* ---- endpoint.c ------------------------------------------------------------------------------ */
@@ -160,33 +160,36 @@ void nxr_tcp_tell_stranger(int fd, const char *what);
 int nxr_tcp_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_net_ep **ep_p);
 void nxr_tcp_ep_close(struct nxr_net_ep *ep, bool is_orderly);
 
-/* It may send on that connection from now on. */
+/* The endpoint sends on that connection from now on. */
 void nxr_tcp_ep_adopt(struct nxr_net_ep *ep, struct nxr_tcp_conn *conn);
 
-/* It has none, and gets none: told in progress(). */
+/* The endpoint has no connection and gets none: progress() reports it. */
 void nxr_tcp_ep_fail(struct nxr_net_ep *ep, const char *why);
 
 /* As ep_reach and ep_state of a network. */
 int nxr_tcp_ep_reach(struct nxr_net_ep *ep);
 bool nxr_tcp_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
-/* A step of all that are being closed, and tell of those that failed. How many things moved. */
+/*
+ * One step of all that are being closed, and report those that failed. Returns how many things
+ * moved.
+ */
 int nxr_tcp_endpoints_progress(void);
 
-/* Wait for those that are being closed, as long as they may take; then end all. */
+/* Wait for those that are being closed, within their deadlines; then end all. */
 void nxr_tcp_endpoints_end(void);
 
 /* ---- connect.c ------------------------------------------------------------------------------- */
 
 /*
- * Begin, or go on with the next way after one that has failed: `why`, which stays, and for good, as
- * a refusal.
+ * Start, or continue with the next way after one that has failed. `why` must be static: it is kept.
+ * is_refusal: it failed for good, by a refusal.
  */
 void nxr_tcp_connect(struct nxr_net_ep *ep);
 void nxr_tcp_connect_failed(struct nxr_net_ep *ep, const char *why, bool is_refusal);
 void nxr_tcp_connect_end(struct nxr_net_ep *ep);
 
-/* What came of it, way by way: "10.0.0.2 port 4711 by eth0: no answer; ...". */
+/* The result for each way: "10.0.0.2 port 4711 by eth0: no answer; ...". */
 void nxr_tcp_connect_text(const struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /* ---- outbox.c -------------------------------------------------------------------------------- */
@@ -194,13 +197,13 @@ void nxr_tcp_connect_text(const struct nxr_net_ep *ep, char *line, size_t line_n
 int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
                  size_t bulk_nbytes, struct nxr_net_op *op);
 
-/* Send what the kernel takes of what waits. How many messages have left. */
+/* Send what the kernel takes of what waits. Returns how many messages were sent. */
 int nxr_tcp_flush(struct nxr_net_ep *ep);
 
 /* End all that waits. */
 void nxr_tcp_outs_end(struct nxr_net_ep *ep, int status);
 
-/* Operations that ended outside of progress(). */
+/* Report operations that ended outside of progress(). */
 int nxr_tcp_tell_ended(void);
 
 #endif

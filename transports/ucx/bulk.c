@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bulk over TCP. Its header goes ahead in a message, with its size; the bytes follow in pieces that
- * UCX hands to the kernel from where they lie. A piece is sent at once or not at all: UCX keeps a
- * copy of what the kernel had no room for, so nothing of the sender's memory is in UCX's hands
- * afterwards, and a peer that dies meanwhile finds no request to end twice, as it would behind
- * UCX's own sends from where data lies (settings.c). Nobody asks where the bytes shall go, so the
- * receiver copies them once.
+ * UCX passes to the kernel from where they lie. A piece is sent at once or not at all: UCX keeps a
+ * copy of what the kernel had no room for. So UCX holds none of the sender's memory afterwards, and
+ * a peer that dies meanwhile leaves no request that could be ended twice, as happens with UCX's own
+ * zero-copy sends (settings.c). The receiver is not asked beforehand where the bytes shall go, so
+ * it copies them once.
  *
- * Messages may be sent between the pieces. Bulks to one peer go one after the other, which is how
- * the receiver knows whose a piece is: it belongs to the oldest bulk of that sender that is not
- * whole. Of bulk that finds no memory when it comes there is nothing but how long it is: so much is
- * skipped where its pieces come. With RDMA, bulk is UCX's (message.c). The core's lock.
+ * Messages may be sent between the pieces. Bulks to one peer are sent one after the other, so the
+ * receiver knows which bulk a piece belongs to: the oldest incomplete one of that sender. If there
+ * is no memory for an arriving bulk, only its length is kept, and that many bytes are skipped when
+ * its pieces arrive. With RDMA, UCX moves bulk itself (message.c). The core's lock.
  */
 #include "config.h"
 
@@ -19,14 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What leads bulk: UCX takes it along with the core's header. */
+/* The head of bulk: UCX sends it together with the core's header. */
 struct bulk_head {
     uint32_t rank;
     uint32_t zero;
     uint64_t nbytes;
 };
 
-/* Bulk on its way out. */
+/* An outgoing bulk. */
 struct bulk {
     struct nxr_list link;  /* ep->bulks, in order; then nxr_ucx.heads while UCX has the head */
     struct nxr_net_op *op; /* NULL: it has ended */
@@ -36,18 +36,18 @@ struct bulk {
     struct bulk_head head;
 };
 
-/* Bulk on its way in. */
+/* An incoming bulk. */
 struct incoming {
     struct nxr_list link; /* of the sender's, in order */
     char *at;             /* NULL: it is dropped */
     size_t left;
-    size_t skip; /* bytes of bulk that came next and found no memory */
+    size_t skip; /* bytes of the bulk that came next, for which there was no memory */
     void *cookie;
 };
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-/* The bulk has ended; what UCX still needs of it stays until the head is out. */
+/* The bulk has ended; what UCX still needs of it stays until the head was sent. */
 static void ucx_bulk_let_go(struct bulk *bulk)
 {
     nxr_list_remove(&bulk->link);
@@ -63,7 +63,7 @@ static void head_sent(void *request, ucs_status_t status, void *user_data)
 {
     struct bulk *bulk = user_data;
 
-    (void)status; /* a failure comes with that of the endpoint */
+    (void)status; /* a failure is also reported for the endpoint */
     ucp_request_free(request);
     bulk->is_head_at_ucx = false;
     if (bulk->op == NULL) {
@@ -72,7 +72,7 @@ static void head_sent(void *request, ucs_status_t status, void *user_data)
     }
 }
 
-/* False: there is no room now; progress() sees to it that UCX tells when there is. */
+/* False: there is no room now; progress() makes UCX report when there is. */
 static bool ucx_bulk_send_piece(struct nxr_net_ep *ep, struct bulk *bulk)
 {
     static const ucp_request_param_t param = {
@@ -84,7 +84,7 @@ static bool ucx_bulk_send_piece(struct nxr_net_ep *ep, struct bulk *bulk)
 
     if (bulk->is_head_at_ucx || ucp_am_send_nbx(ep->ucp, NXR_UCX_PIECE, &rank, sizeof(rank),
                                                 bulk->at, nbytes, &param) != NULL) {
-        return false; /* or the peer is gone, which its endpoint hears */
+        return false; /* or the peer is gone, which its endpoint will report */
     }
     nxr_ucx.is_idle = false;
     bulk->at += nbytes;
@@ -92,7 +92,7 @@ static bool ucx_bulk_send_piece(struct nxr_net_ep *ep, struct bulk *bulk)
     return true;
 }
 
-/* Send some of what an endpoint has; in how many pieces. */
+/* Send some of the bulk that an endpoint has. Returns in how many pieces. */
 static int push(struct nxr_net_ep *ep)
 {
     int n = 0;
@@ -174,7 +174,7 @@ void nxr_ucx_bulks_stop(struct nxr_net_ep *ep, int status)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-/* Whose message is it? NULL: nobody's that this process knows, or not as this module sends them. */
+/* The sender of a message. NULL: unknown to this process, or not sent as this module sends them. */
 static struct nxr_ucx_sender *sender_of(uint32_t rank, const ucp_am_recv_param_t *param)
 {
     return rank < (uint32_t)nxr_ucx.core->size &&
@@ -192,7 +192,7 @@ static void ucx_bulk_give_back(struct incoming *incoming, int status)
     }
 }
 
-/* What has just begun to come has no memory to be remembered by: its pieces are dropped in turn. */
+/* There is no memory to record the bulk that has just started: drop its pieces in turn. */
 static void skip_next(struct nxr_ucx_sender *sender, size_t nbytes)
 {
     if (nxr_list_is_empty(&sender->bulks)) {
@@ -222,7 +222,7 @@ static ucs_status_t head_came(void *arg, const void *header, size_t header_nbyte
     lost.at = nxr_ucx.core->incoming(bytes, nbytes, head.nbytes, &lost.cookie);
     if (incoming == NULL) {
         ucx_bulk_give_back(
-            &lost, NIXL_ERR_NO_MEMORY); /* which ends all that the core has with the sender */
+            &lost, NIXL_ERR_NO_MEMORY); /* ends everything that the core has with the sender */
         skip_next(sender, head.nbytes);
         return UCS_OK;
     }
@@ -231,7 +231,7 @@ static ucs_status_t head_came(void *arg, const void *header, size_t header_nbyte
     return UCS_OK;
 }
 
-/* A piece of the oldest bulk of a sender, which has one. */
+/* A piece of the oldest bulk of a sender; the sender has one. */
 static void ucx_bulk_take_piece(struct nxr_ucx_sender *sender, const void *bytes, size_t nbytes)
 {
     struct incoming *incoming = nxr_list_entry(sender->bulks.next, struct incoming, link);
@@ -274,7 +274,9 @@ static ucs_status_t piece_came(void *arg, const void *header, size_t header_nbyt
     return UCS_OK;
 }
 
-/* What still comes of a rank that was cut off finds its bulk, so that it is nobody else's. */
+/*
+ * Keep the bulks of a rank that was cut off, so that pieces still arriving count for no other bulk.
+ */
 void nxr_ucx_bulks_cut(uint32_t rank)
 {
     struct nxr_ucx_sender *sender = &nxr_ucx.senders[rank];

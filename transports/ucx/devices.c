@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the context uses, and what is known of such networks. UCP has no call that lists its
- * transports and devices before there is a connection, so they are read from what it prints of a
- * context: lines of "# resource 0 : md 0 dev 0 flags -- tcp/eth0". No lock.
+ * transports and devices before there is a connection, so they are parsed from what it prints about
+ * a context: lines such as "# resource 0 : md 0 dev 0 flags -- tcp/eth0". No lock.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Memory of GPUs is no network, and neither is a way to make connections ("rdmacm/sockaddr"). */
+/* Memory of GPUs is no network, nor is a connection manager ("rdmacm/sockaddr"). */
 static bool is_network(const char *name)
 {
     static const char *const others[] = {"cuda", "gdr", "rocm", "ze_", "sockcm"};
@@ -44,7 +44,7 @@ static void add_device(const char *name, size_t nbytes)
     }
 }
 
-/* The last word of each line that tells of a resource. */
+/* Take the last word of each line that describes a resource. */
 static void read_resources(const char *text)
 {
     while (*text != '\0') {
@@ -86,7 +86,7 @@ static bool ucx_devices_leads_out(const char *name)
     return strncmp(name, "tcp/", 4) != 0 || nxr_interface_extent(name + 4) == NXR_EXTENT_HOSTS;
 }
 
-/* A device may be there twice, for two transports; UCX does not mind. */
+/* A device may be listed twice, for two transports; UCX accepts that. */
 bool nxr_ucx_list_outward(char *list, size_t list_nbytes)
 {
     bool has_bridge = false, has_others = false;
@@ -135,8 +135,8 @@ static void ucx_devices_describe_devices(char *line, size_t line_nbytes)
 }
 
 /*
- * Two at most, by UCX's own default. Sockets are no rails to it: over two links of 1 Gbit/s a put
- * and a get of 16 MiB took as long as over one (140 ms, UCX 1.13).
+ * Two at most, by UCX's own default. UCX does not stripe over sockets: over two links of 1 Gbit/s a
+ * put and a get of 16 MiB took as long as over one (140 ms, UCX 1.13).
  */
 static unsigned count_rails(bool is_rdma)
 {
@@ -152,8 +152,8 @@ static unsigned count_rails(bool is_rdma)
 }
 
 /*
- * Was UCX built for CUDA, and did it find a driver? Its adapters reach that memory where NVIDIA's
- * module lets them; else UCX copies it through host memory.
+ * Was UCX built for CUDA, and did it find a driver? UCX's adapters reach that memory if NVIDIA's
+ * kernel module lets them; else UCX copies it through host memory.
  */
 static void ask_for_gpus(bool is_rdma)
 {
@@ -194,9 +194,9 @@ void nxr_ucx_fill_attr(void)
         .list_get_nbytes = NXR_UCX_PUT_MESSAGE_NBYTES,
         .takes_mappings = !is_rdma,
         /*
-         * Estimates, on the safe side: over TCP between two namespaces 8 bytes took 4.3 us one way,
-         * as with libfabric, which is preferred since it also reads and writes by itself. No RDMA
-         * adapter was there to be measured.
+         * Conservative estimates: over TCP between two namespaces 8 bytes took 4.3 us one way, as
+         * with libfabric, which is preferred since it also reads and writes by itself. No RDMA
+         * adapter was available to be measured.
          */
         .latency_ns = is_rdma ? 2000 : 6500,
         .bandwidth_mbps = is_rdma ? 12000 : 6000,
@@ -204,7 +204,7 @@ void nxr_ucx_fill_attr(void)
     };
     ask_for_gpus(is_rdma);
     if (!is_rdma && nxr_ucx.core->wants_copied && nxr_ucx.attr.copied_kinds != 0) {
-        nxr_ucx.attr.is_rma_better = true; /* bulk in pieces is not for UCX with CUDA: settings.c */
+        nxr_ucx.attr.is_rma_better = true; /* bulk in pieces does not work with CUDA: settings.c */
     }
     if (nxr_ucx.core->prefers_rma && !is_rdma) {
         nxr_ucx.core->log(NXR_NET_WARN,

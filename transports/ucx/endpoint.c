@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ways to peers. UCX's endpoint is made when the first thing is sent, since making it connects. It
- * fails once, in UCX's callback, from wherever UCX finds out; the core hears of it in the next
- * progress().
+ * Endpoints of peers. UCX's endpoint is made when the first message is sent, since making it
+ * connects. It fails once, in UCX's callback, whenever UCX detects the failure; the next progress()
+ * reports it to the core.
  *
- * Two endpoints of UCX learn each other's number by a request and a reply. Where one of these waits
- * inside of UCX 1.13 while its peer dies, or while the worker goes, an assertion ends the process.
- * So it is seen to that none ever waits. A way is opened in steps: a flush says that the connection
- * is there. What is sent then must go out at once, or not at all, which is the one thing that UCX
- * sends without a request. Only when the other side was heard, and so has a connection to answer
- * by, a knock brings request and reply about, with nothing else under way. Then all may be sent. A
- * way that is closed before is kept until UCX itself goes: UCX would connect anew to answer a
- * request that it reads later.
+ * Two UCX endpoints learn each other's number by a request and a reply. In UCX 1.13, if one of
+ * these is queued inside UCX while its peer dies, or while the worker is destroyed, an assertion
+ * ends the process. So this module makes sure that none is ever queued. An endpoint is opened in
+ * steps. First, a flush shows that the connection is established. Until the endpoint is open,
+ * messages must be sent immediately or not at all: that is the only thing that UCX sends without a
+ * request. Only when the other side was heard, and so has a connection to answer on, a knock brings
+ * about request and reply, with nothing else under way. Then everything may be sent. An endpoint
+ * that is closed before it is open is kept until the worker is destroyed: otherwise UCX would
+ * connect anew to answer a request that it reads later.
  *
- * UCX cannot hurry a close that it has begun. So an orderly close is a flush first, for as long as
- * CLOSE_NS, and then the close by force, which is also the only one for a peer that is dead. The
- * timer is in the event descriptor, so that a sleeper sees the end of that time. A closed endpoint
- * stays in the list until UCX has ended its last operation.
+ * A close that UCX has started cannot be hurried. So an orderly close is a flush first, for at most
+ * CLOSE_NS, and then a forced close, which is also the only kind for a dead peer. The timer is in
+ * the event descriptor, so that a sleeper sees the end of that time. A closed endpoint stays in the
+ * list until UCX has ended its last operation.
  *
  * UCX may lose a connection that it is reading from when an endpoint is made or closed meanwhile;
  * so neither is done from inside of a callback, but by progress() right after. An endpoint is in
@@ -44,7 +45,9 @@ static int64_t now_ns(void)
     return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* What UCX knows and is not open yet stays until UCX itself goes. */
+/*
+ * An endpoint that UCX has connected but that is not open yet stays until the worker is destroyed.
+ */
 static bool must_stay(const struct nxr_net_ep *ep)
 {
     return ep->ucp != NULL && !ep->is_open;
@@ -147,7 +150,7 @@ static bool is_flushing(struct nxr_net_ep *ep)
     return false;
 }
 
-/* A message that could be answered: before it leaves UCX has asked for the other end's number. */
+/* A message that asks for a reply: before sending it, UCX asks for the other endpoint's number. */
 static void knock(struct nxr_net_ep *ep)
 {
     static const ucp_request_param_t param = {
@@ -164,7 +167,7 @@ static void knock(struct nxr_net_ep *ep)
     }
 }
 
-/* The next step of opening it. */
+/* The next step of opening an endpoint. */
 static int open_further(struct nxr_net_ep *ep, bool is_first)
 {
     if (ep->ucp == NULL) {
@@ -191,7 +194,7 @@ static int open_further(struct nxr_net_ep *ep, bool is_first)
     return NIXL_OK;
 }
 
-/* UCX has the IP addresses of a peer somewhere in its own address of it. */
+/* UCX's own address of the peer contains the peer's IP addresses. */
 static void ucx_endpoint_ask_kernel(const struct nxr_net_ep *ep, char *line, size_t line_nbytes)
 {
     line[0] = '\0';
@@ -245,7 +248,7 @@ void nxr_ucx_heard(const void *header, size_t header_nbytes)
     }
 }
 
-/* By force: nothing more is sent, and UCX ends what there is with an error. */
+/* Forced close: nothing more is sent, and UCX ends all operations with an error. */
 static void close_by_force(struct nxr_net_ep *ep)
 {
     ucp_request_param_t param = {
@@ -275,7 +278,7 @@ static void ucx_endpoint_free_ep(struct nxr_net_ep *ep)
     free(ep);
 }
 
-/* Is what was accepted still on its way, and may it take longer? Bulk goes first, then a flush. */
+/* Is what was accepted still being sent, and is there time left? Bulk goes first, then a flush. */
 static bool ucx_endpoint_is_leaving(struct nxr_net_ep *ep)
 {
     static const ucp_request_param_t param;
@@ -300,7 +303,7 @@ static bool ucx_endpoint_is_leaving(struct nxr_net_ep *ep)
     return now_ns() < ep->deadline_ns;
 }
 
-/* One step of the close of an endpoint, which may be gone after it. */
+/* One step of closing an endpoint, which may be freed by it. */
 static int ucx_endpoint_close_further(struct nxr_net_ep *ep)
 {
     if (ep->ucp != NULL) {
@@ -332,7 +335,7 @@ void nxr_ucx_ep_close(struct nxr_net_ep *ep, bool is_orderly)
     }
 }
 
-/* UCX tells no addresses, but in its log. */
+/* UCX does not report addresses, except in its log. */
 static void ucx_endpoint_tell_failure(struct nxr_net_ep *ep)
 {
     const char *reason = ucs_status_string(ep->failure);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The envelope around UCX's addresses and keys. UCX reads both without looking at their length, so
- * what another process sent is checked here first: magic, length, checksum, version. This finds
- * what is broken, cut, or of another program. It cannot find what was made to do harm: who knows
- * the checksum can hand any bytes to UCX's parsers, and UCX's own connections take no secret. A
- * network with hostile hosts in it is not for UCX over TCP. Pure functions, no lock.
+ * The envelope around UCX's addresses and keys. UCX parses both without knowing their length, so
+ * input from another process is checked here first: magic, length, checksum, version. This detects
+ * what is corrupted, truncated, or from another program. It cannot detect an attack: anyone who
+ * knows the checksum can pass any bytes to UCX's parsers, and UCX's own connections require no
+ * secret. Do not use UCX over TCP on a network with hostile hosts. Pure functions, no lock.
  */
 #include "config.h"
 
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* FNV-1a: short and good enough against accidents. */
+/* FNV-1a: short, and good enough against accidents. */
 static uint32_t checksum_add(uint32_t sum, const void *bytes, size_t nbytes)
 {
     const unsigned char *byte = bytes;

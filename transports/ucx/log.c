@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UCX's own lines. UCX prints to stdout, which belongs to the user's program; so its lines are
- * kept while the network is open, and handed to the core in progress(), one level lower than UCX
- * sees them: a lost peer is the core's to report. Who asks UCX for more than its warnings, or for a
- * file, gets them from UCX as ever. UCX has threads that log: the mutex guards what is kept.
+ * UCX's log. UCX prints to stdout, which belongs to the user's program. So its lines are kept while
+ * the network is open and passed to the core in progress(), one level below UCX's: a lost peer is
+ * the core's to report. If the user configures UCX to log more than warnings, or to a file, UCX
+ * logs as usual. UCX has threads that log: the mutex guards the kept lines.
  */
 #include "config.h"
 
@@ -30,7 +30,7 @@ static struct line lines[MAX_LINES];
 static unsigned n_lines, n_dropped;
 static atomic_bool is_open, has_lines;
 
-/* UCX has no way to take out a handler that is not the last, so it stays. */
+/* UCX can only remove the handler that was added last, so ours stays. */
 static bool is_pushed;
 
 static ucs_log_func_rc_t
@@ -51,7 +51,7 @@ static ucs_log_func_rc_t ucx_log_keep(const char *file, unsigned number, const c
         return UCS_LOG_FUNC_RC_CONTINUE;
     }
     if (strncmp(format, "invalid configuration", 21) == 0) {
-        return UCS_LOG_FUNC_RC_STOP; /* the other name of a setting; see set_tcp() */
+        return UCS_LOG_FUNC_RC_STOP; /* caused by the setting's other name; see set_tcp() */
     }
     pthread_mutex_lock(&mutex);
     if (n_lines == MAX_LINES) {

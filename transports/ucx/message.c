@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages are active messages. UCX promises no order between those, but keeps it on one lane: all
- * eager messages of an endpoint go by its one lane of messages (settings.c sees to that), in pieces
- * where they are long, and so does the request of a rendezvous, which carries the header of bulk.
- * The bulk itself comes later, by whatever lanes are best, when the receiver has said where to. The
- * core's lock.
+ * Messages are active messages. UCX guarantees no order between those, but preserves it on a single
+ * lane. All eager messages of an endpoint use its one message lane (settings.c ensures that), in
+ * pieces if they are long. So does the request of a rendezvous, which carries the header of bulk.
+ * The bulk itself follows, on whichever lanes are best, once the receiver has said where to put it.
+ * The core's lock.
  */
 #include "config.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bulk that is on its way into the core's memory. */
+/* Bulk that is being received into the core's memory. */
 struct landing {
     struct nxr_list link;
     void *cookie;
@@ -39,14 +39,14 @@ static ucs_status_t message_came(void *arg, const void *header, size_t header_nb
 {
     (void)arg;
     nxr_ucx_heard(header, header_nbytes);
-    /* Whoever sends a message by rendezvous is not this module, and is not served. */
+    /* This module sends no plain message by rendezvous, so such a message is not accepted. */
     if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
         nxr_ucx.core->received(bytes, nbytes);
     }
     return UCS_OK;
 }
 
-/* Fetch the bulk behind a rendezvous. What UCX is not asked for, it tells the sender to forget. */
+/* Fetch the bulk of a rendezvous. If the core does not want it, UCX tells the sender to drop it. */
 static ucs_status_t fetch(void *bulk, void *memory, size_t nbytes, void *cookie)
 {
     struct landing *landing = malloc(sizeof(*landing));
@@ -90,7 +90,7 @@ static ucs_status_t bulk_offered(void *arg, const void *header, size_t header_nb
     return UCS_OK;
 }
 
-/* It has done its work on the way: endpoint.c. */
+/* Nothing to do: its effect was on the sending side, see endpoint.c. */
 static ucs_status_t knocked(void *arg, const void *header, size_t header_nbytes, void *bytes,
                             size_t nbytes, const ucp_am_recv_param_t *param)
 {
@@ -137,7 +137,7 @@ void nxr_ucx_messages_stop(void)
     }
 }
 
-/* On a way that is not open yet: at once, or not at all. */
+/* On an endpoint that is not open yet: send immediately or not at all. */
 static int send_first(struct nxr_net_ep *ep, const void *bytes, size_t nbytes)
 {
     static const ucp_request_param_t param = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations that UCX has accepted. Each hangs in its endpoint's list until UCX ends it; one that
- * UCX ends while the core is calling in (a close, a send that finds the peer gone) waits in
- * `ended` for the next progress(), since only from there the core may be called. The core's lock.
+ * Operations that UCX has accepted. Each is in its endpoint's list until UCX ends it. One that UCX
+ * ends while the core is calling in (a close, or a send that finds the peer gone) waits in `ended`
+ * for the next progress(), since the core may be called only from there. The core's lock.
  */
 #include "config.h"
 
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Where an operation keeps its things: nxr_net_op's scratch, seen as what it is. */
+/* The module's data of an operation, stored in the scratch of nxr_net_op. */
 struct operation {
     struct nxr_list link;
     struct nxr_net_ep *ep;
@@ -64,7 +64,9 @@ void nxr_ucx_end(struct nxr_net_op *op, int status)
     nxr_list_append(&nxr_ucx.ended, &operation->link);
 }
 
-/* What the core closed was canceled; what a peer took with it was not. */
+/*
+ * Operations on an endpoint that the core closed were canceled; on one that failed they were not.
+ */
 void nxr_ucx_sent(void *request, ucs_status_t status, void *op)
 {
     struct nxr_net_ep *ep = ucx_operation_operation_of(op)->ep;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads and writes of a peer's memory. With RDMA the network's hardware makes them; over TCP UCX
- * acts them out at the target, slower than it moves bulk behind a message, and without a look at
- * any key: they are taken there only when the user forces them. A write's own end says that its
- * source may be reused; the flush behind it, that the bytes are visible. The core's lock.
+ * Reads and writes of a peer's memory. With RDMA the hardware performs them. Over TCP, UCX emulates
+ * them at the target, slower than it moves bulk behind a message and without checking any key: they
+ * are used there only if the user forces them. The end of a write says that its source may be
+ * reused; the flush after it, that the bytes are visible. The core's lock.
  */
 #include "config.h"
 
@@ -17,10 +17,10 @@ struct nxr_net_mem {
     ucp_mem_h ucp;
 };
 
-/* UCX unpacks a key for a connection, so that waits for the first use. */
+/* UCX unpacks a key for a connection, so that is put off until the first use. */
 struct nxr_net_key {
     ucp_rkey_h ucp; /* NULL: not unpacked yet */
-    uint64_t base;  /* where the memory lies at its owner */
+    uint64_t base;  /* address of the memory at its owner */
     unsigned char packed[];
 };
 
@@ -45,7 +45,7 @@ static int pack_key(ucp_mem_h mem, void *addr, void *key, size_t *key_nbytes_p)
     return NIXL_OK;
 }
 
-/* Does UCX know what it has mapped for what it is? Of host memory it is not asked. */
+/* Did UCX recognize the kind of the memory that it has mapped? Not checked for host memory. */
 static bool is_known(ucp_mem_h mem, enum nixl_mem_kind kind)
 {
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE};
@@ -112,7 +112,7 @@ int nxr_ucx_key_open(struct nxr_net_ep *ep, const void *bytes, size_t nbytes,
     return NIXL_OK;
 }
 
-/* May the key be used now? As nxr_ucx_ep_use(). */
+/* May the key be used now? Returns as nxr_ucx_ep_use(). */
 static int use_key(struct nxr_net_ep *ep, struct nxr_net_key *key)
 {
     int status = nxr_ucx_ep_use(ep, false);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What UCX is asked for. UCX reads its UCX_ variables and its ucx.conf itself, and what stands
- * there wins over what is set here: a setting is made only where UCX still has its own default,
- * which is why the defaults are repeated in the table; but for what must hold. NIXLRUN_NET_DEVICES
- * wins over both, since the user has said it to nixlrun. Signals are in here because they are the
- * one setting that UCX acts upon before anybody can ask.
+ * UCX's configuration. UCX reads its UCX_ variables and its ucx.conf itself, and values from there
+ * take precedence: a setting is changed here only if UCX still has its own default, which is why
+ * the table repeats the defaults. Exceptions: settings that must hold, and NIXLRUN_NET_DEVICES,
+ * which takes precedence over UCX's own variables, since the user has addressed it to nixlrun.
+ * Signals are handled here because they are the one setting that UCX acts upon before it can be
+ * configured.
  */
 #include "config.h"
 
@@ -18,30 +19,30 @@
 #include <string.h>
 
 /*
- * Only what crosses hosts: ranks of one host have nixlrun's shared memory, and UCX's own is
- * silently dropped where UCX must notice a peer's death.
+ * Only transports between hosts: ranks of one host have nixlrun's shared memory, and UCX silently
+ * drops its own if it must detect a peer's death.
  */
 #define NETWORKS "^sm,self"
 
 /*
- * UCX built with CUDA starts the driver when it is set up. Where it is not to touch GPU memory it
- * shall not; and with it, UCX 1.22 sends no piece of bulk over TCP at once (bulk.c).
+ * UCX built with CUDA initializes the driver at startup. Exclude it if UCX is not to touch GPU
+ * memory; also, with it UCX 1.22 never sends a piece of bulk over TCP at once (bulk.c).
  */
 #define NETWORKS_ONLY NETWORKS ",cuda"
 
 /*
- * Settings of UCP, which prints what it has of the user as UCX_NAME=VALUE. Those without a default
- * are not the user's. Messages on two lanes would overtake each other. Over TCP what is sent from
- * where it lies is ended twice if the peer dies meanwhile, in UCX 1.13 and its successors: with
- * UCX's assertions that is the end of the process, without them of somebody else's request. When a
- * rendezvous is worth it, this module says (message.c). The cache of registrations makes UCX write
- * hooks into mmap() and its like, which is worth it only with RDMA.
+ * Settings of UCP; it prints its current values as UCX_NAME=VALUE. Those without a default are not
+ * the user's to change. Messages on two lanes would overtake each other. Over TCP, zero-copy sends
+ * are ended twice if the peer dies meanwhile, in UCX 1.13 and later: with UCX's assertions that
+ * ends the process, without them it ends another request. This module decides itself when a
+ * rendezvous pays (message.c). The registration cache makes UCX install hooks in mmap() and the
+ * like, which pays only with RDMA.
  */
 static const struct {
     const char *name;
-    const char *default_value; /* NULL: must hold */
+    const char *default_value; /* NULL: always set */
     const char *value;
-    bool is_for_rdma; /* leave it as it is where there is RDMA */
+    bool is_for_rdma; /* leave UCX's default if there is RDMA */
 } settings[] = {
     {"TLS", "all", NETWORKS, false},     {"MAX_EAGER_RAILS", NULL, "1", false},
     {"ZCOPY_THRESH", NULL, "inf", true}, {"RNDV_THRESH", NULL, "inf", true},
@@ -49,10 +50,10 @@ static const struct {
 };
 
 /*
- * Settings of the TCP transport, which UCX does not print. Without CONN_NB a connect() to a host
- * that has vanished blocks for minutes. The sizes are of what goes into one system call: our
- * longest message (endpoint.c) and a piece of bulk (bulk.c) must fit into the first with UCX's
- * headers, since they are sent at once or not at all.
+ * Settings of the TCP transport, which UCX does not print. Without CONN_NB, connect() to a host
+ * that has vanished blocks for minutes. The sizes limit what goes into one system call: our longest
+ * message (endpoint.c) and a piece of bulk (bulk.c) must fit into the first with UCX's headers,
+ * since they are sent at once or not at all.
  */
 static const struct {
     const char *name;
@@ -64,7 +65,7 @@ static const struct {
     {"RX_SEG_SIZE", false, "256k"},
 };
 
-/* Is the setting as UCX ships it? `text` is what UCX prints of its configuration. */
+/* Does the setting still have UCX's default? `text` is what UCX prints of its configuration. */
 static bool is_default(const char *text, const char *name, const char *value)
 {
     char line[128];
@@ -114,9 +115,9 @@ static ucs_status_t set_defaults(ucp_config_t *config, const struct nxr_net_core
 }
 
 /*
- * UCX up to 1.16 or so wants the name of a transport's setting without the transport, later ones
- * with it. The wrong one makes it warn (log.c hears that), or is an error that stays without
- * effect.
+ * UCX up to 1.16 or so expects the name of a transport's setting without the transport, later
+ * versions with it. The wrong name makes it warn (log.c drops that) or returns an error, without
+ * any effect.
  */
 static ucs_status_t set_tcp(ucp_config_t *config)
 {
@@ -164,14 +165,15 @@ ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, bool has_rdma, co
 }
 
 /*
- * UCX catches SIGSEGV and its like from the moment it is loaded, to print a backtrace. A library in
- * somebody's process has no business with them. This runs when the module is loaded, right after.
+ * UCX installs handlers for SIGSEGV and the like as soon as it is loaded, to print a backtrace. A
+ * library in someone else's process should not do that. This runs right after, when the module is
+ * loaded.
  */
 static void __attribute__((constructor)) restore_signals(void)
 {
     unsigned major, minor, release;
 
-    /* In another version the options lie elsewhere; the core undoes it, too. */
+    /* In another version the options are at other offsets; the core restores the handlers, too. */
     ucp_get_version(&major, &minor, &release);
     if (major != UCP_API_MAJOR || minor != UCP_API_MINOR || ucs_global_opts.handle_errors == 0) {
         return;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The UCX network: its table, its life, and how it is driven. One context, one worker, which serves
- * all peers; a worker of UCX's thread mode "single", since the core lets in one thread at a time.
+ * The UCX network: its table, its life, and how it is driven. There is one context and one worker,
+ * which serves all peers. The worker uses UCX's thread mode "single", since the core lets in one
+ * thread at a time.
  *
- * UCX puts its descriptors into an epoll instance of ours: so that is closed on exec, and the timer
- * of orderly closes is in it too. The core's lock.
+ * UCX's descriptors are in an epoll instance of ours: that one is closed on exec, and contains the
+ * timer of orderly closes, too. The core's lock.
  */
 #include "config.h"
 
@@ -20,10 +21,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* How often close() lets UCX work on what it was told to forget, at most. */
+/* How often close() drives UCX, at most, to complete forced closes. */
 #define CLOSE_ROUNDS 1000
 
-/* UCP calls that this module needs came with these versions. */
+/* The UCP calls that this module needs exist since these versions. */
 #define OLDEST_MAJOR 1u
 #define OLDEST_MINOR 12u
 
@@ -81,9 +82,10 @@ static bool has_adapters(void)
 }
 
 /*
- * What TCP needs depends on whether there is anything else, and UCX tells that when it has been set
- * up: the user may have chosen TCP beside adapters. So with the devices: it would take a bridge to
- * this host's containers for a way to other hosts, and wait there for an answer.
+ * What TCP needs depends on whether there is anything else, and UCX reports that only after it was
+ * set up: the user may have chosen TCP although there are adapters. The same holds for the devices:
+ * UCX would treat a bridge to this host's containers as a path to other hosts, and wait there for
+ * an answer.
  */
 static ucs_status_t open_context(void)
 {
@@ -148,7 +150,7 @@ static void ucx_close_all(void)
     ucx_timer_fd = -1;
 }
 
-/* What is known of ranks goes last: bulk that is not whole hangs there. */
+/* The state of ranks is freed last: incomplete bulk hangs there. */
 static void forget_senders(void)
 {
     if (nxr_ucx.senders != NULL) {
@@ -163,7 +165,7 @@ static int prepare_to_hear(void)
     unsigned major, minor, release;
 
     ucp_get_version(&major, &minor, &release);
-    /* Up to UCX 1.13 a request or reply that waits is dangerous over TCP: endpoint.c. */
+    /* Up to UCX 1.13, a queued request or reply is dangerous over TCP: endpoint.c. */
     nxr_ucx.must_hear = major == 1 && minor < 14 && nxr_ucx.kinds == NXR_UCX_HAS_TCP;
     nxr_ucx.senders = calloc((size_t)nxr_ucx.core->size, sizeof(*nxr_ucx.senders));
     if (nxr_ucx.senders == NULL) {
@@ -176,7 +178,7 @@ static int prepare_to_hear(void)
     return NIXL_OK;
 }
 
-/* What UCX logged on the way says more than its status. */
+/* What UCX logged meanwhile says more than its status. */
 static void ucx_explain(char *why, size_t why_nbytes, ucs_status_t status)
 {
     char line[200];
@@ -288,9 +290,9 @@ static int ucx_address(void *bytes, size_t *nbytes_p)
 }
 
 /*
- * UCX says at the first message whether it finds a way, not before. What can be said: the address
- * is whole, both have a network of one kind, and one version, since UCX keeps its messages
- * compatible within one only.
+ * UCX finds out with the first message whether it can reach a peer, not before. What can be checked
+ * here: the address is intact, both have a network of the same kind, and the same version, since
+ * UCX keeps its messages compatible within one version only.
  */
 static int ucx_reach(const void *address, size_t nbytes, unsigned *n_rails_p, char *why,
                      size_t why_nbytes)
@@ -364,8 +366,8 @@ static int ucx_event_fd(void)
 }
 
 /*
- * UCX has work that no descriptor tells of, such as the steps of making a connection: one may sleep
- * only after a progress that found nothing.
+ * UCX has work that no descriptor signals, such as the steps of making a connection: the caller may
+ * sleep only after a progress that found nothing.
  */
 static int ucx_arm(void)
 {

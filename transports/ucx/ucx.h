@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-/* What a message is, in UCX's words: the number of its handler at the receiver. */
+/* Message types: the number of the handler at the receiver. */
 enum {
     NXR_UCX_MESSAGE = 1,
     NXR_UCX_BULK = 2,
@@ -22,43 +22,46 @@ enum {
     NXR_UCX_PIECE = 5,
 };
 
-/* The kinds of network that a rank has, as bits of its address. */
+/* The kinds of network that a rank has, as bits in its address. */
 enum {
     NXR_UCX_HAS_TCP = 1,
     NXR_UCX_HAS_RDMA = 2,
 };
 
 /*
- * The longest message, and the longest put that goes inside of one. UCX cuts an eager message into
- * pieces of its transport's size and joins them again, in order on the one lane of messages.
+ * The longest message, and the longest put that goes inside a message. UCX cuts an eager message
+ * into pieces of its transport's size and joins them again, in order on the message lane.
  */
 #define NXR_UCX_MESSAGE_NBYTES     (64 * 1024)
 #define NXR_UCX_PUT_MESSAGE_NBYTES (8 * 1024)
 
 /*
- * Over TCP, bulk up to this goes in one message with its header, copied by UCX; longer bulk behind
- * its header in pieces (bulk.c), so many in a round. Measured between two namespaces (cubic, beside
- * raw TCP with 99 us and 6.9 ms): 1 MiB and 64 MiB took 145 us and 9.2 ms in pieces of 128 KiB, 177
- * us and 10.8 ms in pieces of 64 KiB, 215 us and 15.9 ms asked for and copied by UCX. 64 KiB took
- * 27 us in one message and 30 us in pieces.
+ * Over TCP, bulk up to this goes in one message with its header, copied by UCX; longer bulk follows
+ * its header in pieces (bulk.c), a limited number in a round. Measured between two namespaces
+ * (cubic, beside raw TCP with 99 us and 6.9 ms): 1 MiB and 64 MiB took 145 us and 9.2 ms in pieces
+ * of 128 KiB, 177 us and 10.8 ms in pieces of 64 KiB, 215 us and 15.9 ms by UCX's rendezvous. 64
+ * KiB took 27 us in one message and 30 us in pieces.
  */
 #define NXR_UCX_EAGER_NBYTES   ((size_t)128 * 1024)
 #define NXR_UCX_PIECE_NBYTES   ((size_t)128 * 1024)
 #define NXR_UCX_PIECES_A_ROUND 8
 
-/* What one endpoint may have under way: more are refused, so that UCX's queues stay bounded. */
+/*
+ * How many operations one endpoint may have under way: more are refused, so that UCX's queues stay
+ * bounded.
+ */
 #define NXR_UCX_MAX_OPERATIONS 1024
 
 #define NXR_UCX_MAX_DEVICES 32
 #define NXR_UCX_LIST_NBYTES (NXR_UCX_MAX_DEVICES * NXR_UCX_NAME_NBYTES)
 #define NXR_UCX_NAME_NBYTES 48 /* a transport and its device, "rc_mlx5/mlx5_0:1" */
 
-/* What this process has of a rank, with or without an endpoint. */
+/* What this process keeps for each rank, with or without an endpoint. */
 struct nxr_ucx_sender {
-    struct nxr_list bulks;    /* on their way in, in order */
-    size_t skip;              /* bytes that come before those, and belong to none */
+    struct nxr_list bulks;    /* incoming ones, in order */
+    size_t skip;              /* bytes that arrive before those, and belong to none */
     struct nxr_list cut_link; /* nxr_ucx.cut */
-    bool was_heard;           /* a message of it came */
+    bool was_heard;           /* a message from it arrived */
 };
 
 struct nxr_ucx {
@@ -68,16 +71,19 @@ struct nxr_ucx {
     int event_fd;
     bool is_progressing;            /* inside of progress(), where the core may be called */
     bool is_inside;                 /* inside of UCX, which has called back */
-    bool is_idle;                   /* UCX had nothing to do, and nothing was begun since */
-    bool must_hear;                 /* before a way is opened: endpoint.c */
+    bool is_idle;                   /* UCX had nothing to do, and nothing was started since */
+    bool must_hear;                 /* hear the peer before opening: endpoint.c */
     struct nxr_ucx_sender *senders; /* [size] */
 
-    /* Endpoints: in use, to be connected, failed but not yet told so, being closed, abandoned. */
+    /* Endpoints: in use, to be connected, failed but not yet reported, being closed, abandoned. */
     struct nxr_list endpoints, wanted, failed, closing, abandoned;
     struct nxr_list landings; /* bulk that UCX receives */
     struct nxr_list ended;    /* operations that ended outside of progress() */
 
-    /* bulk.c: endpoints that have some, heads that UCX has longer, ranks whose rest never comes */
+    /*
+     * bulk.c: endpoints that have bulk, heads that UCX still holds, ranks whose remaining pieces
+     * never arrive
+     */
     struct nxr_list bulk_eps, heads, cut;
 
     struct nxr_net_attr attr;
@@ -91,8 +97,8 @@ extern struct nxr_ucx nxr_ucx;
 /* ---- settings.c: what UCX is asked for ------------------------------------------------------- */
 
 /*
- * A configuration for ucp_init(), with or without adapters, and with those devices where the user
- * has not chosen any ("": all); released by ucp_config_release().
+ * A configuration for ucp_init(), with or without adapters, and with those devices if the user has
+ * not chosen any ("": all); to be released by ucp_config_release().
  */
 ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, bool has_rdma, const char *devices,
                               ucp_config_t **config_p);
@@ -102,23 +108,23 @@ ucs_status_t nxr_ucx_settings(const struct nxr_net_core *core, bool has_rdma, co
 int nxr_ucx_find_devices(void);
 
 /*
- * Is there a bridge to this host's containers among them that nobody has named, beside others? Then
- * those others, as UCX takes them; else "".
+ * Do the devices include, besides others, a bridge to this host's containers that the user has not
+ * named? If so, `list` is set to those others, as UCX takes them; else to "".
  */
 bool nxr_ucx_list_outward(char *list, size_t list_nbytes);
 void nxr_ucx_fill_attr(void);
 
 /* ---- log.c: UCX's lines ---------------------------------------------------------------------- */
 
-/* Between these, what UCX logs is kept and nothing is printed. */
+/* Between these calls UCX's log lines are kept and nothing is printed. */
 void nxr_ucx_log_start(void);
 void nxr_ucx_log_stop(void);
 
-/* Hand the kept lines to the core. */
+/* Pass the kept lines to the core. */
 int nxr_ucx_log_tell(void);
 bool nxr_ucx_log_is_empty(void);
 
-/* The last warning that is kept, taken out; "" if there is none. */
+/* Remove the last kept warning and return it; "" if there is none. */
 void nxr_ucx_log_take(char *line, size_t line_nbytes);
 
 /* ---- endpoint.c ------------------------------------------------------------------------------ */
@@ -127,19 +133,19 @@ struct nxr_net_ep {
     struct nxr_list link;
     struct nxr_list operations;
     unsigned n_operations;
-    struct nxr_list bulks;     /* on their way out, in order */
+    struct nxr_list bulks;     /* outgoing, in order */
     struct nxr_list bulk_link; /* nxr_ucx.bulk_eps */
     ucp_ep_h ucp;              /* NULL until something is sent, and after it was closed */
     void *peer;
     uint32_t rank;
     bool has_knocked;
-    bool is_connected; /* the other host has taken the connection */
-    bool is_open;      /* all may be sent */
+    bool is_connected; /* the other host has accepted the connection */
+    bool is_open;      /* everything may be sent */
     bool has_failed;
     bool is_closing;       /* the core has closed it */
-    bool is_orderly;       /* ... and what was accepted is still to be sent */
-    bool has_flushed;      /* ... and what waits for that was begun */
-    void *flush;           /* the request that a step of opening it waits for, or its close */
+    bool is_orderly;       /* ... and what was accepted is still being sent */
+    bool has_flushed;      /* ... and the flush that waits for that was started */
+    void *flush;           /* the request that a step of opening waits for, or of its close */
     int64_t deadline_ns;   /* of an orderly close; 0: it has not begun */
     ucs_status_t failure;  /* why, if has_failed */
     size_t address_nbytes; /* UCX's own address */
@@ -154,19 +160,20 @@ int nxr_ucx_ep_reach(struct nxr_net_ep *ep);
 bool nxr_ucx_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /*
- * May something be sent? NIXL_OK, NIXL_ERR_AGAIN: it is being connected, or has enough to do, or
- * NIXL_ERR_TRANSPORT. is_first: NIXL_OK also for a way that is not open; then what is sent must
- * leave at once and carry the own rank, so that the other side hears of it.
+ * May something be sent? NIXL_OK; NIXL_ERR_AGAIN: it is being connected, or has enough under way;
+ * or NIXL_ERR_TRANSPORT. is_first: NIXL_OK also for an endpoint that is not open; what is sent then
+ * must leave immediately and carry this process's rank, so that the other side knows that it was
+ * reached.
  */
 int nxr_ucx_ep_use(struct nxr_net_ep *ep, bool is_first);
 
-/* A message came; its header is the rank of its sender, or nothing. */
+/* A message arrived; its header is the rank of its sender, or nothing. */
 void nxr_ucx_heard(const void *header, size_t header_nbytes);
 
-/* Connect, tell failures, go on with what is being closed. How many things moved. */
+/* Connect, report failures, continue closes. Returns how many things moved. */
 int nxr_ucx_endpoints_progress(void);
 
-/* At the end: close all at once; and when UCX is gone, end what it has not ended. */
+/* At the end: close() closes all at once; free(), when UCX is gone, ends what UCX has not ended. */
 void nxr_ucx_endpoints_close(void);
 void nxr_ucx_endpoints_free(void);
 
@@ -176,7 +183,7 @@ void nxr_ucx_set_timer(int64_t after_ns);
 /* ---- operation.c: what the core waits for ---------------------------------------------------- */
 
 /*
- * Turn what a call of UCX returned into a status of the interface; an operation that goes on is
+ * Turn what a call of UCX returned into a status of the interface; an operation that continues is
  * kept. The call must have been given nxr_ucx_sent() as its callback and `op` as its user data.
  */
 int nxr_ucx_started(struct nxr_net_ep *ep, struct nxr_net_op *op, ucs_status_ptr_t request);
@@ -209,10 +216,10 @@ int nxr_ucx_bulk_send(struct nxr_net_ep *ep, const void *header, size_t header_n
 /* End what an endpoint has under way. */
 void nxr_ucx_bulks_stop(struct nxr_net_ep *ep, int status);
 
-/* No more is expected of that rank: progress() ends what is not whole. */
+/* No more is expected from that rank: progress() ends incomplete bulk. */
 void nxr_ucx_bulks_cut(uint32_t rank);
 
-/* Send what there is room for. How many pieces. */
+/* Send what there is room for. Returns how many pieces. */
 int nxr_ucx_bulks_progress(void);
 
 /* At the end, when UCX is gone. */
