@@ -2,7 +2,7 @@
 /*
  * Opening and closing channels. A consumer fills its ledger before it publishes the slots, and a
  * producer asks for the slots first, so that it never reads a ledger that is not filled. Lock:
- * channels_lock guards the lists of handles, which are type-stable and used again late.
+ * channels_lock guards the lists of handles, which are type-stable and reused as late as possible.
  */
 #include "config.h"
 
@@ -76,7 +76,7 @@ static void unmap(struct nixl_region *region, int rank, char *bytes)
     }
 }
 
-/* A handle, if there is one. It is gone, and *region_p NULL, with NIXL_OK. */
+/* Close a region handle, if there is one. NIXL_OK: it is closed, and *region_p is NULL. */
 static int close_region(struct nixl_region **region_p, int64_t timeout_ns)
 {
     int status = *region_p != NULL ? nixl_region_close(*region_p, timeout_ns) : NIXL_OK;
@@ -87,7 +87,7 @@ static int close_region(struct nixl_region **region_p, int64_t timeout_ns)
     return status;
 }
 
-/* Let go of the other ends' memory. */
+/* Release the other ends' memory. */
 static void channel_let_go(struct nixl_channel *channel)
 {
     if (channel->role == NIXL_CHANNEL_PRODUCER) {
@@ -100,7 +100,7 @@ static void channel_let_go(struct nixl_channel *channel)
         unmap(lane->credit, channel->peer == NIXL_ANY_RANK ? (int)i : channel->peer,
               (char *)lane->credit_word);
         lane->credit_word = NULL;
-        close_region(&lane->credit, NIXL_FOREVER); /* no part of ours: at once */
+        close_region(&lane->credit, NIXL_FOREVER); /* no part of ours: does not wait */
     }
     channel->ledger_bytes = NULL;
     channel->slot_bytes = NULL;
@@ -171,7 +171,9 @@ static int check_open(const char *operation, const char *name, int peer,
                          : nxr_fail(NIXL_ERR_INVALID_ARG, operation, peer, "", 0, "%s", fault);
 }
 
-/* The consumer's own memory: the ledger first, filled before the slots can be found. */
+/*
+ * The consumer's own memory: the ledger comes first, and is filled before the slots can be found.
+ */
 static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_params *params)
 {
     uint64_t slots_nbytes = channel->n_lanes * channel->nslots * channel->stride;
@@ -193,7 +195,7 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
     *(struct nxr_ledger_head *)(void *)channel->ledger_bytes = (struct nxr_ledger_head){
         .slot_nbytes = channel->slot_nbytes, .nslots = channel->nslots, .peer = channel->peer};
     nxr_channel_region_name(name, channel->name, "slots", NXR_CHANNEL_NO_RANK);
-    channel->n_deaths_told = nxr_event_n_deaths(); /* a producer may come, and die, at once */
+    channel->n_deaths_told = nxr_event_n_deaths(); /* a producer may connect and die at once */
     status = nixl_region_alloc(name, slots_nbytes, params, &channel->slots);
     if (status == NIXL_OK) {
         channel->slot_bytes = nixl_region_addr(channel->slots);
@@ -206,7 +208,7 @@ static int open_consumer(struct nixl_channel *channel, const struct nixl_mem_par
     return status;
 }
 
-/* Do both ends say the same? */
+/* Do both ends agree on the parameters? */
 static int check_ledger(struct nixl_channel *channel, const struct nxr_ledger_head *head,
                         uint64_t ledger_nbytes, uint64_t slots_nbytes)
 {
@@ -233,7 +235,7 @@ static int check_ledger(struct nixl_channel *channel, const struct nxr_ledger_he
     return NIXL_OK;
 }
 
-/* Both parts mapped, or neither: then what is published goes by puts. */
+/* Map both parts or neither: if neither, items are published by puts. */
 static int map_consumer(struct nixl_channel *channel)
 {
     void *ledger, *slots;
@@ -346,7 +348,7 @@ int nixl_channel_open(const char *name, int peer, enum nixl_channel_role role, s
     return NIXL_OK;
 }
 
-/* The regions are closed with all others. */
+/* The regions are closed together with all others. */
 void nxr_channels_free(void)
 {
     struct nxr_list *link;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels: a ring of slots in the consumer's memory for each producer, its lane. Everything is
- * made of regions: the slots, of whatever kind; the consumer's ledger, in which a producer says
- * what it has published; and the producer's credit, one word in which the consumer says what it has
- * given back. Each word has one writer. Data is visible before the stamp that tells of it: a
- * release store where the ledger is mapped, a signal behind the puts where it is not.
+ * Channels: each producer has a ring of slots in the consumer's memory, its lane. Everything is
+ * made of regions: the slots, in memory of any kind; the consumer's ledger, in which a producer
+ * records what it has published; and the producer's credit, one word in which the consumer records
+ * what it has given back. Each word has one writer. Data is visible before the stamp that announces
+ * it: the stamp is a release store if the ledger is mapped, otherwise a signal after the puts.
  */
 #ifndef NXR_CHANNEL_CHANNEL_H
 #define NXR_CHANNEL_CHANNEL_H
@@ -23,11 +23,11 @@ struct nxr_ledger_head {
 _Static_assert(sizeof(struct nxr_ledger_head) == 64, "read by the other end");
 
 struct nxr_lane_line {
-    _Atomic uint64_t closed; /* 1: the producer publishes no more */
+    _Atomic uint64_t closed; /* 1: the producer will publish no more */
     char unused[56];
 };
 
-/* Of a slot: which item it holds, counted from 1, and how many bytes. */
+/* Of a slot: which item it holds, counted from 1, and its size in bytes. */
 struct nxr_stamp {
     uint64_t nbytes;
     _Atomic uint64_t item;
@@ -37,15 +37,15 @@ struct nxr_stamp {
 struct nxr_lane {
     uint64_t n_received;
     uint64_t n_released;
-    uint64_t n_told;           /* of these, those that the producer knows of */
+    uint64_t n_told;           /* of these, the number reported to the producer */
     uint64_t receive, release; /* the slots that are next, counted in the lane */
     struct nixl_region *credit;
     _Atomic uint64_t *credit_word; /* mapped; else NULL */
     bool is_credit_asked;
-    bool has_credit; /* it is reached, mapped or not */
+    bool has_credit; /* the credit can be reached, mapped or not */
 };
 
-/* Where things of a lane lie in the ledger, and a slot in the slots. */
+/* Offsets of a lane's parts in the ledger, and of a slot in the slots. */
 static inline uint64_t nxr_lane_line_at(unsigned lane)
 {
     return sizeof(struct nxr_ledger_head) + lane * sizeof(struct nxr_lane_line);
@@ -62,7 +62,7 @@ struct nixl_channel {
     char *ledger_bytes; /* own or mapped; NULL: neither */
     char *slot_bytes;   /* likewise */
     char *name;
-    bool is_closing;      /* a close has begun; it may be called again */
+    bool is_closing;      /* a close has started; it may be called again */
     struct nxr_list link; /* of the open, or the retired ones */
 
     /* Producer. */
@@ -72,18 +72,18 @@ struct nixl_channel {
     unsigned lane;
     uint64_t n_published;
     uint64_t publish;      /* the slot that is next */
-    uint64_t n_given_back; /* of the published ones, when the credit was last looked at */
-    char *staging;         /* [nslots], where the consumer's are not mapped */
+    uint64_t n_given_back; /* of the published slots, when the credit was last read */
+    char *staging;         /* [nslots], if the consumer's are not mapped */
     bool is_acquired;
 
     /* Consumer. */
     struct nxr_lane *lanes;
     struct nxr_peer *producer; /* NULL: any number of them */
-    unsigned next_lane;        /* to look at first: no producer starves */
-    int n_deaths_told;         /* any number of producers: of those since it was opened */
+    unsigned next_lane;        /* to check first, so that no producer starves */
+    int n_deaths_told;         /* any number of producers: deaths reported since it was opened */
 };
 
-/* Slots are taken one after the other; a division for each item would take longer than the rest. */
+/* Slots are used in turn; a division for each item would take longer than everything else. */
 static inline uint64_t nxr_slot_after(const struct nixl_channel *channel, uint64_t slot)
 {
     return slot + 1 == channel->nslots ? 0 : slot + 1;
@@ -105,13 +105,13 @@ static inline uint64_t nxr_slot_at(const struct nixl_channel *channel, unsigned 
 #define NXR_CHANNEL_NO_RANK (-1)
 void nxr_channel_region_name(char *text, const char *name, const char *which, int rank);
 
-/* NIXL_OK, or why the handle is none: the failure of `operation`, recorded. */
+/* NIXL_OK, or why the handle is not valid: the failure of `operation`, recorded. */
 int nxr_channel_check_open(const char *operation, const struct nixl_channel *channel);
 
-/* A producer closes: tell the consumer, behind all items. */
+/* A producer closes: notify the consumer, after all items. */
 void nxr_channel_say_closed(struct nixl_channel *channel);
 
-/* The last finalize: give all back. */
+/* The last finalize: release everything. */
 void nxr_channels_free(void);
 
 extern const struct nxr_subsystem nxr_channel_subsystem;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Items through channels. Where the consumer's memory is mapped an item costs three stores: its
- * size, its stamp, and the credit when it is given back, which the producer looks at only when it
- * has used up what it knew of. Else it is a put and a signal, and credit goes back for several
- * items at once. No lock: an end belongs to one thread at a time.
+ * Sending and receiving items. If the consumer's memory is mapped, an item costs three stores: its
+ * size, its stamp, and the credit when it is given back; the producer reads the credit only when it
+ * has used up what it knew of. Otherwise an item is a put and a signal, and credit is returned for
+ * several items at once. No lock: an end belongs to one thread at a time.
  */
 #include "config.h"
 
@@ -15,10 +15,10 @@
 #include "util/status.h"
 #include "core/wait.h"
 
-/* Credit that is not mapped goes back when this part of the slots is free. */
+/* Credit that is not mapped is returned each time 1/CREDIT_PARTS of the slots is free. */
 #define CREDIT_PARTS 4
 
-#define ASK_NS (1 * NXR_MS) /* for a credit, before looking again whether its owner has closed */
+#define ASK_NS (1 * NXR_MS) /* for a credit, before checking again whether its owner has closed */
 
 int nxr_channel_check_open(const char *operation, const struct nixl_channel *channel)
 {
@@ -35,7 +35,7 @@ int nxr_channel_check_open(const char *operation, const struct nixl_channel *cha
     return NIXL_OK;
 }
 
-/* Is it open, and the end of that role? */
+/* Is the handle open, and the end of that role? */
 static int check_end(const char *operation, const struct nixl_channel *channel,
                      enum nixl_channel_role role)
 {
@@ -58,7 +58,7 @@ static int check_end(const char *operation, const struct nixl_channel *channel,
 
 /* ---- the producer ---------------------------------------------------------------------------- */
 
-/* What keeps the producer from going on for ever; NIXL_OK: nothing. */
+/* Why the producer cannot continue; NIXL_OK: it can. */
 static int consumer_state(const struct nixl_channel *channel)
 {
     const struct nxr_part *part = nxr_region_part(channel->ledger, channel->peer);
@@ -69,7 +69,7 @@ static int consumer_state(const struct nixl_channel *channel)
     if (part == NULL) {
         return NIXL_ERR_STALE;
     }
-    /* On this host the owner's own word says it before its message has come. */
+    /* On this host, the owner's generation word shows it before the message arrives. */
     return part->generation_now != NULL &&
                    atomic_load_explicit(part->generation_now, memory_order_acquire) !=
                        part->key.generation
@@ -185,7 +185,10 @@ int nixl_channel_publish(struct nixl_channel *channel, size_t nbytes)
     return NIXL_OK;
 }
 
-/* The consumer may wait for more: it hears that none comes. A dead one needs not. */
+/*
+ * The consumer may be waiting for more items: tell it that there are none. Not needed if it is
+ * dead.
+ */
 void nxr_channel_say_closed(struct nixl_channel *channel)
 {
     uint64_t at = nxr_lane_line_at(channel->lane) + offsetof(struct nxr_lane_line, closed);
@@ -209,7 +212,7 @@ void nxr_channel_say_closed(struct nixl_channel *channel)
 
 /* ---- the consumer ---------------------------------------------------------------------------- */
 
-/* Of the slot that is the next to be received. */
+/* The stamp of the slot that is received next. */
 static struct nxr_stamp *next_stamp(const struct nixl_channel *channel, unsigned lane)
 {
     return (void *)(channel->ledger_bytes +
@@ -222,7 +225,7 @@ static bool has_item(const struct nixl_channel *channel, unsigned lane)
            channel->lanes[lane].n_received + 1;
 }
 
-/* A lane that has an item, from next_lane on; or n_lanes. */
+/* The first lane with an item, from next_lane on; n_lanes: none. */
 static unsigned channel_move_find_item(const struct nixl_channel *channel)
 {
     unsigned lane = channel->next_lane;
@@ -250,7 +253,7 @@ struct receive {
     int ended;
 };
 
-/* Has the only producer ended? Looked at before its items, so that none of them is missed. */
+/* Has the only producer ended? Checked before its items, so that none of them is missed. */
 static int only_state(const struct nixl_channel *channel)
 {
     if (nxr_peer_is_lost(channel->producer)) {
@@ -260,8 +263,8 @@ static int only_state(const struct nixl_channel *channel)
 }
 
 /*
- * Of any number of producers: a rank that has died since the channel was opened, and had not closed
- * its end; told once, and after all that it had published.
+ * For any number of producers: take a rank that died after the channel was opened and before it had
+ * closed its end. Reported once, after everything that it had published.
  */
 static bool channel_move_take_death(struct receive *receive)
 {
@@ -284,7 +287,7 @@ static bool channel_move_take_death(struct receive *receive)
     return false;
 }
 
-/* An item, or the end of a producer. False: neither. */
+/* Take an item, or the end of a producer. False: neither. */
 static bool channel_move_look(void *arg)
 {
     struct receive *receive = arg;
@@ -344,8 +347,8 @@ int nixl_channel_receive(struct nixl_channel *channel, int64_t timeout_ns, void 
 }
 
 /*
- * The way to a producer's credit, found with the first slot that it gets back: it was there before
- * the first item, and is gone if the producer has closed or died.
+ * Find a producer's credit, with the first slot that is given back to it. The credit existed before
+ * the first item; it is gone if the producer has closed or died.
  */
 static void find_credit(const struct nixl_channel *channel, unsigned number, int rank)
 {
@@ -390,7 +393,7 @@ static void give_credit(const struct nixl_channel *channel, unsigned number)
     }
 }
 
-/* The lane that a slot belongs to; n_lanes: it is none of them. */
+/* The lane that a slot belongs to; n_lanes: the pointer is not a slot. */
 static uint64_t lane_of(const struct nixl_channel *channel, const void *slot)
 {
     uint64_t at = (uint64_t)((uintptr_t)slot - (uintptr_t)channel->slot_bytes);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The registers of this process, and visiting those of others. A register is kept until this
- * process has written MAX_REGISTERS later ones: a member that asks for it learned of a death, or of
- * a failure, while others made that many teams. Lock: registers_lock, taken last.
+ * The registers of this process, and visits to those of other ranks. A register is kept until this
+ * process has written MAX_REGISTERS later ones. That is long enough unless a member that asks for
+ * it learned of a death or a failure only after the others had made that many teams. Lock:
+ * registers_lock, taken last.
  */
 #include "config.h"
 
@@ -19,7 +20,7 @@
 #define MAX_REGISTERS (64u << 10)
 #define N_BUCKETS     (16u << 10)
 
-/* A visitor looks this often whether its own rank leaves the job. */
+/* How often a visitor checks whether its own rank is leaving the job. */
 #define ANSWER_NS (200 * NXR_MS)
 
 /* A verdict on a call. Registers are counted from 1; their numbers follow the order of writing. */
@@ -63,7 +64,7 @@ static struct nxr_register *agreement_find(uint64_t call)
     return i != 0 ? &registers[i] : NULL;
 }
 
-/* Take the oldest register out of its bucket, in which it is the last one. */
+/* Remove the oldest register from its bucket, in which it is the last one. */
 static void agreement_drop(uint32_t oldest)
 {
     uint32_t *link = agreement_bucket_of(registers[oldest].call);
@@ -117,7 +118,7 @@ bool nxr_agreement_is_written(uint64_t call)
     return is_written;
 }
 
-/* A peer visits the own register. */
+/* A peer visits this process's register. */
 static void agreement_asked(const struct nxr_control_source *source,
                             const union nxr_wire_message *message)
 {
@@ -128,7 +129,7 @@ static void agreement_asked(const struct nxr_control_source *source,
     answer.verdict.ask = question->ask;
     answer.verdict.verdict = nxr_agreement_write(question->call, &question->verdict);
     nxr_peer_tell(source->peer, &answer);
-    nxr_wake_self(); /* a thread that takes part in the call sees that it has failed */
+    nxr_wake_self(); /* a thread that takes part in the call notices that it has failed */
 }
 
 void nxr_agreement_register(void)
@@ -147,7 +148,7 @@ void nxr_agreements_forget(void)
 
 /* ---- visiting -------------------------------------------------------------------------------- */
 
-/* Visit the register of another rank. One that is dead, or that nothing reaches, has none. */
+/* Visit the register of another rank. A rank that is dead or unreachable has none. */
 static void agreement_visit(uint64_t call, int rank, struct nxr_verdict *verdict_p)
 {
     struct nxr_peer *peer = nxr_peer_get(rank);
@@ -172,7 +173,7 @@ static void agreement_visit(uint64_t call, int rank, struct nxr_verdict *verdict
     }
 }
 
-/* Success that is in the own register is final: all who visit that take it along. */
+/* Success in this process's own register is final: all visitors of that register adopt it. */
 static bool is_final(uint64_t call, const struct nxr_verdict *verdict)
 {
     return verdict->status == NIXL_OK && nxr_agreement_write(call, verdict).status == NIXL_OK;

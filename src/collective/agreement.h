@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Agreements: all living members of a team call come to the same verdict, whoever dies meanwhile.
+ * Agreements: all living members of a team call come to the same verdict, no matter who dies
+ * meanwhile.
  *
  * Each member has a register for the call: the verdict at its place. The first value that is
- * written into a register stays. Two ways lead to a verdict:
+ * written into a register stays. There are two ways to a verdict:
  *   - No failure: the member at place 0 has heard from all that the team is ready. It writes
  *     NIXL_OK into its register and sends the verdict along the tree; each member that gets it
  *     writes it into its own register. A member that succeeds with that has the
@@ -11,10 +12,10 @@
  *   - A failure or a death: a member visits the registers of all living members in the order of
  *     their places, its own included, and proposes to each the value that it has found in the last
  *     one, at first its own failure. The value of the last register is the verdict.
- * All visitors see the living members in the same order, so behind the first member that lives to
- * the end all carry the same value. And where a living member has NIXL_OK in its own register, all
- * visitors take NIXL_OK along from there; so that member has the verdict, by whichever way. A
- * member that has returned from the call answers by its service thread: registers outlive calls.
+ * All visitors see the living members in the same order, so after the first member that survives to
+ * the end, all carry the same value. And if a living member has NIXL_OK in its own register, all
+ * visitors adopt NIXL_OK there; so that member has the verdict, whichever way was taken. A member
+ * that has returned from the call answers by its service thread: registers outlive calls.
  */
 #ifndef NXR_COLLECTIVE_AGREEMENT_H
 #define NXR_COLLECTIVE_AGREEMENT_H
@@ -22,22 +23,23 @@
 #include "control/wire.h"
 #include "core/job.h"
 
-/* Write a verdict into the own register for a call. Returns what the register now has. */
+/* Write a verdict into this process's register for a call. Returns what the register now holds. */
 struct nxr_verdict nxr_agreement_write(uint64_t call, const struct nxr_verdict *verdict);
 
-/* Does the own register have a verdict on a call? */
+/* Does this process's register have a verdict on a call? */
 bool nxr_agreement_is_written(uint64_t call);
 
 /*
- * Visit the registers of all these ranks with a proposal. NIXL_OK: *verdict_p, at first the
- * proposal, is the verdict. NIXL_ERR_CANCELED: this rank leaves the job before there is one.
+ * Visit the registers of all these ranks with a proposal. NIXL_OK: *verdict_p, which is the
+ * proposal at first, is the verdict. NIXL_ERR_CANCELED: this rank leaves the job before there is
+ * one.
  */
 int nxr_agreement_visit(uint64_t call, const int *ranks, int size, struct nxr_verdict *verdict_p);
 
-/* Register what answers peers that visit the own register. */
+/* Register the handler that answers visits of peers. */
 void nxr_agreement_register(void);
 
-/* This rank leaves the job: no visit begins, and every wait for members ends. */
+/* This rank leaves the job: no visit starts, and every wait for members ends. */
 void nxr_agreements_set_stopping(bool is_stopping);
 bool nxr_agreements_are_stopping(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Offering buffers. An offer goes in a cell, and so does what each member could reach: two phases,
- * or one where no buffer is good for all. No lock.
+ * Offering buffers. An offer is published in a cell, and so is what each member could reach: two
+ * phases, or one if no buffer is good for all. No lock.
  */
 #include "config.h"
 
@@ -18,11 +18,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* What a member has to offer; that process_vm calls fail is told beside what it reaches. */
+/*
+ * What a member offers. NO_PROCESS_VM is published with what it reaches: its process_vm calls fail.
+ */
 enum offer_state { OFFER_NONE, OFFER_IN_REGION, OFFER_ELSEWHERE, OFFER_BAD };
 #define NO_PROCESS_VM 4u
 
-/* One buffer, as it stands in a cell. */
+/* One buffer, as published in a cell. */
 struct told_buffer {
     uint64_t generation;
     uint64_t offset;
@@ -42,8 +44,8 @@ _Static_assert(sizeof(struct told_offer) <= NXR_NODE_CELL_ROOM, "an offer fits i
 /* ---- the own buffers ------------------------------------------------------------------------- */
 
 /*
- * Memory that drivers map for a device is not always reached by process_vm calls, not even by the
- * process itself. Where there is a driver, look at both ends.
+ * process_vm calls do not always reach memory that drivers map for a device, not even within a
+ * process. If there is a driver, check both ends of the buffer.
  */
 static bool is_plain(const void *addr, size_t nbytes)
 {
@@ -89,7 +91,7 @@ static bool is_there(const struct told_buffer *told)
     return told->state == OFFER_IN_REGION || told->state == OFFER_ELSEWHERE;
 }
 
-/* Which buffers are there, and good, at all that offer them. */
+/* Which buffers exist and are usable at all members that offer them. */
 static unsigned what_is_good(const struct nixl_team *team, uint64_t phase, bool for_kernels)
 {
     unsigned offered = 0, bad = 0, elsewhere = 0;
@@ -114,7 +116,10 @@ static unsigned what_is_good(const struct nixl_team *team, uint64_t phase, bool 
     return offered & ~(has_device ? bad | elsewhere | NXR_BUFFER_DST : bad);
 }
 
-/* Hold what the own kernel shall use. NULL: it does not reach it, or the member has closed it. */
+/*
+ * Hold a part for this member's kernel. NULL: the kernel does not reach it, or its owner has closed
+ * it.
+ */
 static struct nxr_part *hold_for_kernel(struct nixl_team *team, int member,
                                         const struct told_buffer *told, const struct nxr_range *by)
 {
@@ -143,7 +148,7 @@ static void reach_by_kernel(struct nixl_team *team, int member, const struct tol
     }
 }
 
-/* Find a way to a buffer of another member: `bit` is taken from *reached_p if there is none. */
+/* Find a way to a buffer of another member; if there is none, clear `bit` in *reached_p. */
 static int buffer_reach(struct nixl_team *team, int member, const struct told_buffer *told,
                         struct nxr_far_buffer *buffer, uint32_t bit, uint32_t *reached_p)
 {
@@ -173,7 +178,10 @@ static int buffer_reach(struct nixl_team *team, int member, const struct told_bu
     return status;
 }
 
-/* Look for ways to all that is good of the others: which of the kinds are reached of all. */
+/*
+ * Find ways to all usable buffers of the others; *reached_p: the kinds that are reached at all
+ * members.
+ */
 static int reach_all(struct nixl_team *team, uint64_t phase, const struct nxr_range *by,
                      uint32_t *reached_p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a member knows of the buffers of another one: for buffer*.c only. */
+/* What a member knows of another member's buffers: for buffer*.c only. */
 #ifndef NXR_COLLECTIVE_BUFFER_FAR_H
 #define NXR_COLLECTIVE_BUFFER_FAR_H
 
@@ -20,7 +20,7 @@ struct nxr_map {
 /* A buffer of the call under way. */
 struct nxr_far_buffer {
     char *here;                 /* where it is mapped; NULL: it is not */
-    struct nxr_part *held;      /* a kernel finds it there; NULL: it was not offered to one */
+    struct nxr_part *held;      /* open for a kernel; NULL: not offered to one */
     uint64_t there;             /* its address at the member */
     struct nixl_region *region; /* NULL: it lies in none */
     uint64_t offset;            /* ... in that */
@@ -30,20 +30,20 @@ struct nxr_far {
     struct nxr_far_buffer src;
     struct nxr_far_buffer dst;
     struct nxr_map maps[NXR_MAPS_PER_MEMBER];
-    unsigned next; /* the map to give up for a new one */
-    pid_t pid;     /* for process_vm calls; 0: not known yet, -1: they do not reach it */
+    unsigned next; /* the map to replace next */
+    pid_t pid;     /* for process_vm calls; 0: not known yet; -1: they do not reach it */
 };
 
 /* The region of a member that has this name and generation; NULL: it cannot be reached. */
 const struct nxr_map *nxr_map_find(struct nixl_team *team, int member, const char *name,
                                    uint64_t generation);
 
-/* Give back all mappings of a member. */
+/* Release all mappings of a member. */
 void nxr_maps_drop(struct nixl_team *team, int member);
 
 /*
- * Try whether process_vm calls reach a member just now: its pid is set to what it is, or, for good,
- * to -1. Returns as nxr_team_look().
+ * Check whether process_vm calls reach a member right now: sets its pid, or -1 for good. Returns as
+ * nxr_team_look().
  */
 int nxr_far_prove(struct nixl_team *team, int member);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reaching the buffers of other members: mappings of their regions, process_vm calls on what lies
+ * Reaching the buffers of other members: mappings of their regions, process_vm calls for memory
  * elsewhere, and copying by either. No lock.
  */
 #include "config.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* Bytes that are moved between two looks whether the call has to end. */
+/* Bytes moved between two checks whether the call has to end. */
 #define CALL_NBYTES  (4ul << 20)
 #define VISIT_NBYTES (64ul << 20)
 
@@ -45,7 +45,7 @@ static bool map_part(struct nixl_region *region, int rank, const struct nixl_reg
     return nixl_region_map(region, rank, addr_p) == NIXL_OK;
 }
 
-/* Open and map a region. False: it cannot be. */
+/* Open and map a region. False: not possible. */
 static bool make_map(struct nixl_team *team, int member, const char *name, uint64_t generation,
                      struct nxr_map *map)
 {
@@ -97,7 +97,7 @@ void nxr_maps_drop(struct nixl_team *team, int member)
 
 /* ---- process_vm calls ------------------------------------------------------------------------ */
 
-/* The kernel's answer changes when one of the two becomes another user's: it is asked each time. */
+/* The kernel's answer changes if one of the two changes its user, so it is queried each time. */
 int nxr_far_prove(struct nixl_team *team, int member)
 {
     struct nxr_far *far = &team->far[member];
@@ -108,7 +108,8 @@ int nxr_far_prove(struct nixl_team *team, int member)
         return NIXL_OK;
     }
     if (far->pid == 0) {
-        status = nxr_team_find_part(team, team->boot.region, place); /* then it is connected */
+        status =
+            nxr_team_find_part(team, team->boot.region, place); /* ensures that it is connected */
     }
     if (status != NIXL_OK) {
         return status;
@@ -125,7 +126,7 @@ int nxr_far_prove(struct nixl_team *team, int member)
     return NIXL_OK;
 }
 
-/* A process_vm call has failed: the member has died, or it gave an address that is not there. */
+/* A process_vm call has failed: the member has died, or it gave an invalid address. */
 static int buffer_move_fail_call(struct nixl_team *team, int member, int error)
 {
     int place = team->local[member], status = nxr_team_look(team, place);
@@ -133,7 +134,7 @@ static int buffer_move_fail_call(struct nixl_team *team, int member, int error)
     if (status != NIXL_OK) {
         return status;
     }
-    if (error == ESRCH) { /* its memory goes before others hear of the death */
+    if (error == ESRCH) { /* its memory disappears before others learn of the death */
         return nxr_team_break(team, NIXL_ERR_PEER_LOST, team->ranks[place]);
     }
     nxr_fail(NIXL_ERR_TRANSPORT, team->operation, team->ranks[place], "shm", 0,

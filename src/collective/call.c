@@ -20,13 +20,13 @@ int nxr_call_check_team(const char *operation, const struct nixl_team *team)
     return nxr_team_check(operation, team);
 }
 
-/* Buffers that are there, or NULL: is one device memory? That lies in regions. */
+/* Is one of the buffers, which may be NULL, device memory? Device memory lies in regions. */
 static bool call_is_device(const void *src, const void *dst)
 {
     return __builtin_expect(nxr_range_is_device(src) || nxr_range_is_device(dst), 0);
 }
 
-/* Buffers that have bytes must be there, and one that lies in device memory makes a call of it. */
+/* Buffers with bytes must not be NULL; one in device memory sets has_device. */
 static int take_buffers(const char *operation, const void *src, bool has_src, const void *dst,
                         bool has_dst, struct nxr_call *call_p)
 {
@@ -147,7 +147,7 @@ int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
                         is_receiver && all_nbytes > 0, call_p);
 }
 
-/* Arrays of sizes and offsets. *nbytes_p: all bytes together. */
+/* Check arrays of sizes and offsets. *nbytes_p: the total. */
 static int check_pieces(const char *operation, const struct nixl_team *team, const size_t *nbytes,
                         const size_t *offsets, size_t *nbytes_p)
 {
@@ -238,7 +238,7 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
         return call_fail(operation, args->src == NULL ? "src is NULL" : "dst is NULL");
     }
     call_p->kind = NXR_CALL_STRIDED;
-    call_p->has_device = false; /* its blocks are brought to the host one by one */
+    call_p->has_device = false; /* its blocks are copied to the host one by one */
     call_p->strided = (struct nxr_strided){.src = args->src,
                                            .dst = args->dst,
                                            .block_nbytes = args->block_nbytes,

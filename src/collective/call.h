@@ -24,22 +24,22 @@ struct nxr_call {
  */
 int nxr_call_run(struct nixl_team *team, const struct nxr_call *call);
 
-/* The same for what the processor can do; data that only moves may be device memory. */
+/* The same for what the processor can do; data that is only moved may be device memory. */
 int nxr_call_run_on_host(struct nixl_team *team, const struct nxr_call *call);
 
-/* Check the arguments that all calls have, but the timeout. Records the failure. */
+/* Check the arguments that all calls have, except the timeout. Records the failure. */
 int nxr_call_check_team(const char *operation, const struct nixl_team *team);
 
-/* Make a call of arguments. NIXL_OK, or NIXL_ERR_INVALID_ARG, recorded for `operation`. */
+/* Make a call from arguments. NIXL_OK, or NIXL_ERR_INVALID_ARG, recorded for `operation`. */
 int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, int root,
                           const struct nixl_reduce_args *args, enum nxr_reduce_kind kind,
                           struct nxr_call *call_p);
 
-/* The same for data of one size. `exchange` has the kind of it, the buffers and nbytes. */
+/* The same for data of one size. `exchange` has its kind, the buffers and nbytes. */
 int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
                          const struct nxr_exchange *exchange, struct nxr_call *call_p);
 
-/* The same for data of different sizes. `exchange` has the kind of it. */
+/* The same for data of different sizes. `exchange` has its kind. */
 int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
                        const struct nxr_exchange *exchange, const struct nixl_vector_args *args,
                        struct nxr_call *call_p);

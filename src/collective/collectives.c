@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public collectives: each checks its arguments, makes a call of them, and runs it at once, or
- * hands it to the team's worker. No lock of its own.
+ * The public collectives: each checks its arguments, makes a call from them, and runs it at once or
+ * passes it to the team's worker. No lock of its own.
  */
 #include "config.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
-/* Must a call look first? Something may have failed, be under way, or be on another host. */
+/* Must a call check first? Something may have failed, be under way, or be on another host. */
 static inline bool collectives_needs_look(const struct nixl_team *team)
 {
     const struct nxr_node_head *head = team->node.head;
@@ -48,8 +48,8 @@ static int collectives_begin_slow(struct nixl_team *team, const char *operation,
 }
 
 /*
- * Begin a public call on a team that was checked, when all that was started has ended; records the
- * failure if the team is broken or the timeout is none.
+ * Start a public call on a team that was checked, once all calls started earlier have ended.
+ * Records the failure if the team is broken or the timeout is invalid.
  */
 static inline int collectives_begin(struct nixl_team *team, const char *operation,
                                     int64_t timeout_ns)

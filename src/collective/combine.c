@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The choice of the loops by processor, and combining more than two arrays: a block at a time, so
- * that what is half done stays in the first-level cache. The choice is made before main and only
- * read afterwards: no lock.
+ * The choice of the loops for this processor, and combining more than two arrays, a block at a
+ * time, so that intermediate results stay in the first-level cache. The choice is made before main
+ * and only read afterwards: no lock.
  */
 #include "config.h"
 
@@ -88,7 +88,7 @@ nxr_combine_fn *nxr_combine_loop(enum nxr_combine_vectors vectors, unsigned type
     return has_vectors(vectors) ? tables[vectors][type][op] : NULL;
 }
 
-#define BLOCK_NBYTES 8192 /* with a piece of every source: a part of any first-level cache */
+#define BLOCK_NBYTES 8192 /* with a piece of every source: fits into any first-level cache */
 
 size_t nxr_combine_type_nbytes(unsigned type)
 {
@@ -133,7 +133,7 @@ void nxr_combine_two(const struct nxr_combine *combine, void *dst, const void *l
         combine->fn(dst, left, right, count);
         return;
     }
-    if (dst == right && dst != left) { /* it is commutative */
+    if (dst == right && dst != left) { /* the operation is commutative */
         combine->user(dst, left, count, combine->user_arg);
         return;
     }
@@ -143,8 +143,7 @@ void nxr_combine_two(const struct nxr_combine *combine, void *dst, const void *l
     combine->user(dst, right, count, combine->user_arg);
 }
 
-/* Combine all sources from `at` on, nbytes of each, into `to`, which is none of them but the first.
- */
+/* Combine all sources from `at` on, nbytes of each, into `to`; only the first may be `to`. */
 static void combine_combine_block(const struct nxr_combine *combine, void *to,
                                   const void *const *srcs, size_t n_srcs, size_t at, size_t nbytes)
 {
@@ -169,7 +168,7 @@ void nxr_combine_all(const struct nxr_combine *combine, void *dst, const void *c
         }
         return;
     }
-    if (n_srcs == 2) { /* in one pass, wherever dst is */
+    if (n_srcs == 2) { /* one pass, whatever dst is */
         nxr_combine_two(combine, dst, srcs[0], srcs[1], nbytes);
         return;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Combining arrays of values element by element: every type with every operation, by the widest
- * vectors of this processor, and the caller's own operations. No state but the choice of the
- * vectors, which is made when the library is loaded.
+ * vectors of this processor, and the caller's own operations. The only state is the choice of the
+ * vectors, made when the library is loaded.
  *
  * Values of 16-bit floating-point types are widened, combined and rounded to the nearest even at
  * each step. Whole numbers wrap around.
@@ -27,18 +27,18 @@ struct nxr_combine {
     nixl_combine_fn *user; /* NULL: fn */
     void *user_arg;
     size_t element_nbytes;
-    enum nixl_type type; /* this and op: where it is not the caller's */
+    enum nixl_type type; /* this and op: if it is not the caller's */
     enum nixl_reduce_op op;
 };
 
 /* Bytes of a value; 0 for a type that does not exist. */
 size_t nxr_combine_type_nbytes(unsigned type);
 
-/* Does the operation exist for the type? Bits are combined in whole numbers only. */
+/* Does the operation exist for the type? Bitwise operations exist for integers only. */
 bool nxr_combine_is_valid(unsigned type, unsigned op);
 
-/* The vectors that there are loops for, each wider than those before: the last is taken that the
- * processor has. */
+/* The vectors that there are loops for, each wider than those before: the last one that the
+ * processor has is used. */
 enum nxr_combine_vectors {
     NXR_COMBINE_BASIC, /* what every processor of the architecture has */
     NXR_COMBINE_AVX2,
@@ -46,13 +46,13 @@ enum nxr_combine_vectors {
     NXR_COMBINE_N_VECTORS
 };
 
-/* The loop of these vectors; NULL: the processor has them not, or the operation does not exist. */
+/* The loop for these vectors; NULL: the processor lacks them, or the operation does not exist. */
 nxr_combine_fn *nxr_combine_loop(enum nxr_combine_vectors vectors, unsigned type, unsigned op);
 
-/* The way to combine for arguments that were checked. */
+/* Choose how to combine, for arguments that were checked. */
 struct nxr_combine nxr_combine_choose(const struct nixl_reduce_args *args);
 
-#define NXR_ELEMENT_MAX 256 /* bytes; larger elements of the caller's go by nxr_whole_reduce() */
+#define NXR_ELEMENT_MAX 256 /* bytes; larger elements of the caller's use nxr_whole_reduce() */
 
 /*
  * dst = srcs[0] OP srcs[1] OP ... from left to right, nbytes of each (whole elements). dst may be

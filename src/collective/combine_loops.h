@@ -3,9 +3,9 @@
  * The loops of combine.c for one kind of vectors. Included once for each kind, with
  *   LOOPS(name)            the name of a function or table of this kind
  *   WITH_VECTORS           the attribute that lets a function use them
- *   VECTOR_NBYTES          what a step takes at once
+ * what one step processes
  *   WIDEN_HALF, NARROW_HALF  the conversions of float16
- * Steps are written in the compiler's vector types: what the processor has not in one instruction
+ * Steps are written in the compiler's vector types: what the processor cannot do in one instruction
  * becomes several. Signed numbers are added and multiplied as unsigned ones, which have the same
  * bits and may wrap around.
  */
@@ -16,14 +16,14 @@
 #define OR(_a, _b)   ((_a) | (_b))
 #define XOR(_a, _b)  ((_a) ^ (_b))
 
-/* The comparison of vectors gives all ones or zeros per lane. */
+/* A vector comparison yields all ones or all zeros per lane. */
 #define PICK(_mask, _yes, _no) ((vector)(((_mask) & (mask)(_yes)) | (~(_mask) & (mask)(_no))))
 #define VECTOR_MIN(_a, _b)     PICK((mask)((_b) < (_a)), _b, _a)
 #define VECTOR_MAX(_a, _b)     PICK((mask)((_b) > (_a)), _b, _a)
 #define MIN(_a, _b)            ((_b) < (_a) ? (_b) : (_a))
 #define MAX(_a, _b)            ((_b) > (_a) ? (_b) : (_a))
 
-/* `_wide` holds a value of `_type` in the steps for single elements: small ones would be signed. */
+/* `_wide` is the type for single elements: small types would be promoted to signed int. */
 #define DEFINE_LOOP(_name, _type, _mask, _wide, _vector_step, _step)                               \
     WITH_VECTORS static void LOOPS(_name)(void *dst, const void *left, const void *right,          \
                                           size_t count)                                            \

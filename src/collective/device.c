@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copying device memory for collectives: one copy that is waited for, or several that go on, and
- * the host memory of a team that they go through. One thread of a process at a time works for a
- * team; the end of a copy may come from any.
+ * Copying device memory for collectives: single copies that are waited for, or several that run in
+ * the background, and the staging memory of a team in host memory. One thread of a process at a
+ * time works for a team; the end of a copy may come from any.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@
 
 size_t nxr_device_stage_nbytes(const struct nixl_team *team)
 {
-    size_t least = (size_t)team->size * NXR_ELEMENT_MAX; /* an element for each member */
+    size_t least = (size_t)team->size * NXR_ELEMENT_MAX; /* one element for each member */
 
     return least <= STAGE_NBYTES ? STAGE_NBYTES : (least / PAGE_NBYTES + 1) * PAGE_NBYTES;
 }
@@ -56,7 +56,7 @@ static struct nxr_team_device *make_device(const struct nixl_team *team)
     return device;
 }
 
-/* What the members share, and other hosts write into, is copied from and to as well. */
+/* The memory that members share, and that other hosts write into, is also copied from and to. */
 static void device_pin(struct nixl_team *team, const struct nxr_memory_kind *kind)
 {
     const struct nxr_node *node = &team->node;
@@ -184,7 +184,7 @@ int nxr_device_run(struct nixl_team *team, const struct nxr_device_reduction *re
 
 /* ---- one copy -------------------------------------------------------------------------------- */
 
-/* Between devices of which neither reaches the other one's memory. */
+/* Copy between devices that do not reach each other's memory. */
 static int copy_through_host(const struct nixl_team *team, const struct nxr_device_piece *piece,
                              const struct nxr_range *dst, const struct nxr_range *src)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory in collectives. Data that moves is copied by the GPU between where it lies and what
- * the members share (nxr_team_copy), or from one GPU to the other (buffer.h). Reductions among
- * members on one host whose buffers are all CUDA memory are done by kernels (device_reduce.c).
- * Other reductions, and small data, go through pieces of pinned host memory of the team: copied
- * down, run as a collective on host memory, copied up, so that the copies of other pieces go on
- * meanwhile. The processor never touches device memory.
+ * Device memory in collectives. Data that is only moved is copied by the GPU between where it lies
+ * and what the members share (nxr_team_copy), or from one GPU to the other (buffer.h). Reductions
+ * among members on one host whose buffers are all CUDA memory are done by kernels
+ * (device_reduce.c). Other reductions, and small data, go through pieces of pinned host memory of
+ * the team: copied down, run as a collective on host memory, copied up, while the copies of other
+ * pieces continue. The processor never touches device memory.
  */
 #ifndef NXR_COLLECTIVE_DEVICE_H
 #define NXR_COLLECTIVE_DEVICE_H
@@ -14,16 +14,16 @@
 #include "collective/team.h"
 #include "util/copy.h"
 
-#define NXR_DEVICE_STAGES 3 /* one is copied down, one is with the host, one is copied up */
+#define NXR_DEVICE_STAGES 3 /* being copied down, in use by the host, being copied up */
 
-/* A copy that goes on while something else is done. */
+/* A copy that runs while something else is done. */
 struct nxr_device_lane {
     struct nxr_device_copy copy;
     struct nxr_device_piece *pieces; /* [size of the team] */
     _Atomic int status;              /* NIXL_INPROGRESS: it is under way */
 };
 
-/* Host memory of a team that pieces go through. */
+/* Staging memory of a team, in host memory. */
 struct nxr_device_stage {
     char *memory;
     struct nxr_device_lane down;
@@ -33,7 +33,7 @@ struct nxr_device_stage {
 struct nxr_team_device {
     char *memory; /* of all stages */
     size_t nbytes;
-    unsigned pinned_kinds; /* bits by enum nixl_mem_kind: know this and what the members share */
+    unsigned pinned_kinds; /* bits by enum nixl_mem_kind: have pinned this and the shared memory */
     struct nxr_device_stage stages[NXR_DEVICE_STAGES];
     struct nxr_device_piece pieces[];
 };
@@ -42,33 +42,33 @@ struct nxr_team_device {
 size_t nxr_device_stage_nbytes(const struct nixl_team *team);
 
 /*
- * See that the team has its stages, and that they and what it shares are known to the kind of a
- * range; NULL: the processor uses them. NIXL_OK; NIXL_ERR_NO_MEMORY.
+ * Make sure that the team has its stages, and that these and its shared memory are pinned for the
+ * kind of a range; NULL: the processor uses them. NIXL_OK; NIXL_ERR_NO_MEMORY.
  */
 int nxr_device_need(struct nixl_team *team, const struct nxr_range *range);
 
-/* Begin a copy of lane->pieces; nxr_device_end() waits for it. Without pieces there is nothing. */
+/* Start a copy of lane->pieces; nxr_device_end() waits for it. With no pieces this does nothing. */
 void nxr_device_begin(struct nxr_device_lane *lane, const struct nxr_range *dst,
                       const struct nxr_range *src, size_t n_pieces);
 
 /*
  * Run a reduction on the device of a range, and wait for it. NIXL_OK; NIXL_ERR_IN_USE: it did not
- * end in time, and goes on; or another failure.
+ * end in time, and continues; or another failure.
  */
 int nxr_device_run(struct nixl_team *team, const struct nxr_device_reduction *reduction,
                    const struct nxr_range *by);
 
-/* Wait until it is over. NIXL_OK, also where none was begun; any other status: it failed. */
+/* Wait until it has ended. NIXL_OK, also if none was started; any other status: it failed. */
 int nxr_device_end(struct nxr_device_lane *lane);
 
-/* The team is given back. */
+/* The team is freed. */
 void nxr_device_drop(struct nixl_team *team);
 
-/* A copy in which device memory may be; see nxr_team_copy(). */
+/* A copy that may involve device memory; see nxr_team_copy(). */
 int nxr_device_team_copy(struct nixl_team *team, void *dst, const void *src, size_t nbytes);
 
 /*
- * Copy the caller's data, of any kind of memory, from or to where the others find it. NIXL_OK; any
+ * Copy the caller's data, in any kind of memory, from or to where the others find it. NIXL_OK; any
  * other status ends the call under way, and the team is broken.
  */
 static inline int nxr_team_copy(struct nixl_team *team, void *dst, const void *src, size_t nbytes)
@@ -81,8 +81,9 @@ static inline int nxr_team_copy(struct nixl_team *team, void *dst, const void *s
 }
 
 /*
- * Must a call be run by nxr_device_call_run()? It has device memory, or it is a reduction whose
- * members cannot know whether another one has, and would then go on in pieces or by kernels.
+ * Must a call be run by nxr_device_call_run()? Yes if it has device memory, or if it is a reduction
+ * whose members cannot know whether another one has device memory and so would run it in pieces or
+ * by kernels.
  */
 static inline bool nxr_device_is_asked(const struct nixl_team *team, const struct nxr_call *call)
 {
@@ -102,8 +103,8 @@ static inline int nxr_call_run_plain(struct nixl_team *team, const struct nxr_ca
 }
 
 /*
- * A reduction by kernels, which all members call in the same way. *is_done_p: false where they are
- * not for it, and nothing was done.
+ * A reduction by kernels; all members call it alike. *is_done_p: false if they do not all agree to
+ * it, and nothing was done.
  */
 int nxr_device_reduce(struct nixl_team *team, const struct nxr_call *call, bool *is_done_p);
 

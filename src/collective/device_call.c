@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running collectives of which this member, or another one, has device memory: as collectives on
- * host memory, whole or in pieces. Members tell each other nothing of their memory but in large
- * reductions, which all have to cut alike. No lock.
+ * Running collectives in which this member, or another one, has device memory: as collectives on
+ * host memory, whole or in pieces. Members do not tell each other about their memory, except in
+ * large reductions, which all have to cut alike. No lock.
  */
 #include "config.h"
 
@@ -70,7 +70,7 @@ static int exchange(struct nixl_team *team, const struct nxr_call *call)
     const struct nxr_exchange *what = &call->exchange;
     struct extent extent = device_call_extent_of(team, what);
     size_t room = nxr_device_stage_nbytes(team);
-    /* On one host large pieces mostly go from where they lie to where they belong. */
+    /* On one host, large pieces mostly move directly, without a stage. */
     bool is_direct = team->n_nodes == 1 && what->nbytes >= nxr_coll_table.direct_from;
     int status;
 
@@ -88,7 +88,7 @@ static int exchange(struct nixl_team *team, const struct nxr_call *call)
 struct pieces {
     const struct nxr_reduction *what;
     const struct nxr_range *src; /* NULL: host memory */
-    const struct nxr_range *dst; /* the same, or not wanted here */
+    const struct nxr_range *dst; /* the same; also NULL if no result is wanted here */
     size_t n_parts;
     size_t part_nbytes;
     size_t piece_nbytes; /* of a part */
@@ -125,13 +125,13 @@ static size_t device_call_nbytes_of(const struct pieces *pieces, size_t i)
     return left < pieces->piece_nbytes ? left : pieces->piece_nbytes;
 }
 
-/* Must the operands of a piece lie in a stage? From several parts they are brought together. */
+/* Must the operands of a piece lie in a stage? Those of several parts are gathered there. */
 static bool is_staged(const struct pieces *pieces)
 {
     return pieces->src != NULL || (pieces->n_parts > 1 && pieces->n > 1);
 }
 
-/* Operands of piece `i` come into its stage, which is free. */
+/* Copy the operands of piece `i` into its stage, which is free. */
 static void bring(const struct nixl_team *team, const struct pieces *pieces, size_t i)
 {
     struct nxr_device_stage *stage = stage_of(team, i);
@@ -155,7 +155,7 @@ static void bring(const struct nixl_team *team, const struct pieces *pieces, siz
     }
 }
 
-/* Reduce piece `i` in host memory; the result is in the stage, or where it belongs. */
+/* Reduce piece `i` in host memory; the result is in the stage or at its destination. */
 static int reduce_piece(struct nixl_team *team, const struct pieces *pieces, size_t i)
 {
     struct nxr_device_stage *stage = stage_of(team, i);
@@ -172,7 +172,7 @@ static int reduce_piece(struct nixl_team *team, const struct pieces *pieces, siz
     return nxr_call_run_on_host(team, &call);
 }
 
-/* The result of piece `i` goes where it belongs. */
+/* Copy the result of piece `i` to its destination. */
 static void device_call_take(const struct nixl_team *team, const struct pieces *pieces, size_t i)
 {
     struct nxr_device_stage *stage = stage_of(team, i);
@@ -215,7 +215,7 @@ static int reduce_pieces(struct nixl_team *team, const struct pieces *pieces)
     return status;
 }
 
-/* Has any member device memory? All ask. */
+/* Does any member have device memory? All members call this. */
 static int device_call_ask(struct nixl_team *team, bool has_device, bool *is_there_p)
 {
     const struct nixl_reduce_args args = {.type = NIXL_UINT8, .op = NIXL_MAX};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions by kernels, among members on one host whose buffers are all CUDA memory in regions
- * that the devices of all reach. Each member's device reduces its share of the operands of all, in
- * the order of the members, and writes the result to all who want it, so that a call in place works
- * too: a share of all buffers is read and then written by one device alone. No kernel waits for
- * another one: the members do, on the host, before the first kernel and after the last.
+ * that all devices reach. Each member's device reduces its share of the operands of all, in the
+ * order of the members, and writes the result to all that want it. A call in place works too: a
+ * share of all buffers is read and then written by one device alone. No kernel waits for another
+ * one: the members wait on the host, before the first kernel and after the last.
  *
  * A kernel is a visit (node.h): a call that fails does not return while others use its buffers. No
  * lock.
@@ -15,7 +15,7 @@
 #include "collective/phase.h"
 #include "memory/reduce.h"
 
-/* Of a share, in one kernel: less than 10 ms across NVLink. */
+/* of a share, in one kernel: takes less than 10 ms across NVLink */
 #define VISIT_NBYTES ((size_t)1 << 30)
 
 /* ---- whether --------------------------------------------------------------------------------- */
@@ -25,7 +25,7 @@ static bool wants_result(const struct nxr_reduction *what, int member)
     return what->kind != NXR_REDUCE || member == what->root;
 }
 
-/* Do all members know that one of them has wanted kernels? */
+/* Do all members know that one of them has asked for kernels? */
 static int ask_team(struct nixl_team *team, bool *is_wanted_p)
 {
     struct nxr_node *node = &team->node;
@@ -48,8 +48,8 @@ static bool is_aligned(const void *addr, size_t nbytes)
 }
 
 /*
- * The device that does the own share. NULL: there is no kernel for this call here; a prefix or a
- * part in place would be written where others still read.
+ * The device that does this member's share. NULL: there is no kernel for this call here. A scan, or
+ * a reduce-scatter in place, would write where others still read.
  */
 static const struct nxr_range *device_reduce_find_device(const struct nixl_team *team,
                                                          const struct nxr_reduction *what)
@@ -67,7 +67,7 @@ static const struct nxr_range *device_reduce_find_device(const struct nixl_team 
 
 /* ---- the own share --------------------------------------------------------------------------- */
 
-/* Where a member's buffers are, for the own device. */
+/* Where a member's buffers are, for this member's device. */
 static const char *src_of(const struct nixl_team *team, const struct nxr_reduction *what,
                           int member)
 {
@@ -79,7 +79,7 @@ static char *dst_of(const struct nixl_team *team, const struct nxr_reduction *wh
     return member == team->node.me ? what->dst : nxr_buffer_dst_for_kernels(team, member);
 }
 
-/* Bytes of all operands that this member combines, and where the result of them goes. */
+/* The bytes of all operands that this member combines, and where their result goes. */
 struct share {
     size_t begin;
     size_t nbytes;
@@ -124,7 +124,7 @@ static void device_reduce_fill(const struct nixl_team *team, const struct nxr_re
     }
 }
 
-/* One kernel, waited for. Where it does not end, the visit is left as it is. */
+/* Run one kernel and wait for it. If it does not end, the visit is not left. */
 static int run_kernel(struct nixl_team *team, const struct nxr_device_reduction *reduction,
                       const struct nxr_range *by)
 {
@@ -173,7 +173,7 @@ static int reduce_offered(struct nixl_team *team, const struct nxr_reduction *wh
     if (status != NIXL_OK) {
         return status;
     }
-    /* The others have read the own operands, and written their results. */
+    /* The others have read this member's operands, and written their results. */
     nxr_node_publish(node, node->phase + 1);
     status = nxr_node_wait_all(team, node->phase);
     return status == NIXL_OK ? nxr_node_check(team) : status;
@@ -198,7 +198,7 @@ static int device_reduce_reduce(struct nixl_team *team, const struct nxr_reducti
     if (*is_done_p) {
         status = reduce_offered(team, what, by);
     }
-    if (by != NULL && status != NIXL_ERR_IN_USE) { /* a kernel that goes on keeps what it uses */
+    if (by != NULL && status != NIXL_ERR_IN_USE) { /* a kernel that continues keeps what it uses */
         nxr_buffers_release(team);
     }
     return status;

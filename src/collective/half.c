@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 16-bit floating-point numbers: by their bits, or by the processor's own conversions. No state. */
+/*
+ * 16-bit floating-point numbers: converted bit by bit, or by the processor's own instructions. No
+ * state.
+ */
 #include "config.h"
 
 #include "collective/half.h"

@@ -51,7 +51,7 @@ static int later_run(struct nixl_team *team, const struct later_call *later)
     return status == NIXL_OK ? status : nxr_team_end(team, status);
 }
 
-/* The next call; NULL: there is none, and none will come. */
+/* The next call; NULL: the queue is being stopped. */
 static struct later_call *later_next_call(struct nxr_later *queue)
 {
     struct nxr_list *link;
@@ -75,7 +75,7 @@ static void *work(void *arg)
 
         req->lost_rank = atomic_load(&team->lost_rank);
         free(later);
-        /* From the end of the request on the caller may use the team, or give it back. */
+        /* Once the request has ended, the caller may use the team, or free it. */
         atomic_fetch_sub_explicit(&team->n_later, 1, memory_order_release);
         nxr_request_end(req, status);
     }
@@ -126,7 +126,7 @@ void nxr_later_stop(struct nixl_team *team)
     team->later = NULL;
 }
 
-/* Break the team of a request: it ends soon. */
+/* Canceling a request breaks its team: the request then ends soon. */
 static void later_cancel(struct nixl_req *req)
 {
     struct nixl_team *team = req->owned;
@@ -140,7 +140,7 @@ static const struct nxr_req_owner later_owner = {.stop = later_cancel};
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* Keep a copy of an array of one entry per member; where the next one goes. */
+/* Keep a copy of an array with one entry per member. Returns where the next one goes. */
 static size_t *keep_array(const struct nixl_team *team, size_t *to, const size_t **array_p)
 {
     if (*array_p == NULL) {
@@ -184,7 +184,7 @@ int nxr_later_start(struct nixl_team *team, const char *operation, const struct 
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0,
                         "no memory or thread for a collective that goes on by itself");
     }
-    req->op.nbytes_done = 1; /* canceled, it may have done anything */
+    req->op.nbytes_done = 1; /* if canceled, it may have changed any bytes */
     later->req = req;
     *req_p = req;
     atomic_fetch_add(&team->n_later, 1);

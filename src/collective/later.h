@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives that were started and not waited for: the team's worker, a thread that is made with
- * the first of them, runs them one after the other. So they go on while the caller computes, and
- * need no second form of any algorithm.
+ * Nonblocking collectives: the team's worker, a thread that is created with the first of them, runs
+ * them one after the other. So they proceed while the caller computes, and no algorithm needs a
+ * second form.
  */
 #ifndef NXR_COLLECTIVE_LATER_H
 #define NXR_COLLECTIVE_LATER_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Teams in the making, each with a thread that makes it; without a limit of time the caller does so
- * itself. Lock: makings_lock guards the lists and the fields of both structures but `is_done`,
- * which the thread sets last.
+ * Teams in the making. Each is made by a thread of its own; if there is no timeout, the caller
+ * makes it itself. Lock: makings_lock guards the lists and the fields of both structures except
+ * `is_done`, which the thread sets last.
  */
 #include "config.h"
 
@@ -21,7 +21,7 @@
 #define STACK_NBYTES (256u << 10)
 #define WHY_NBYTES   300
 
-#define SPLIT_KEY 0x74696c7073u /* it tells nixl_team_split() from nixl_team_create() */
+#define SPLIT_KEY 0x74696c7073u /* distinguishes nixl_team_split() from nixl_team_create() */
 
 /* How many calls with a key have ended. */
 struct use {
@@ -36,8 +36,8 @@ struct nxr_making {
     uint64_t call;            /* its number */
     pthread_t thread;
     bool has_waiter;
-    bool has_inherited;        /* the team that is divided: it was given back */
-    struct nixl_req *req;      /* that ends with it, and where it puts the team; NULL: none */
+    bool has_inherited;        /* owns the team that is divided: the program has freed it */
+    struct nixl_req *req;      /* ends with it, and stores the team in *team_p; NULL: none */
     struct nixl_team **team_p; /* ... */
 
     /* Written by the thread before is_done. */
@@ -85,7 +85,7 @@ static uint64_t making_next_call(uint64_t key)
     return nxr_hash_mix(key, use->n_ended + 1);
 }
 
-/* A call has ended, on all members alike. */
+/* A call has ended, with the same outcome on all members. */
 static void count_end(uint64_t key)
 {
     struct use *use = find_use(key);
@@ -95,7 +95,7 @@ static void count_end(uint64_t key)
     }
 }
 
-/* No more calls with that key come. */
+/* There will be no more calls with that key. */
 static void making_forget(uint64_t key)
 {
     struct use *use = find_use(key);
@@ -116,7 +116,7 @@ static void keep_failure(struct nxr_making *making)
     snprintf(making->why, sizeof(making->why), "%s", error->text);
 }
 
-/* The request ends with what was made; the making is taken. Caller holds the lock. */
+/* End the request with the result; the making is freed. Caller holds the lock. */
 static struct nixl_req *fulfil(struct nxr_making *making)
 {
     struct nixl_req *req = making->req;
@@ -165,7 +165,7 @@ static void *making_make(void *arg)
     return NULL;
 }
 
-/* Caller holds the lock, and is the last one who knows of it; it is done. */
+/* Caller holds the lock and the last reference; the making is done. */
 static void making_free(struct nxr_making *making)
 {
     pthread_join(making->thread, NULL);
@@ -174,7 +174,7 @@ static void making_free(struct nxr_making *making)
     free(making);
 }
 
-/* Make a new attempt and start its thread. NULL: no memory or thread. Caller holds the lock. */
+/* Create a new attempt and start its thread. NULL: no memory or thread. Caller holds the lock. */
 static struct nxr_making *making_new(const struct nxr_wanted *wanted)
 {
     uint64_t call = making_next_call(wanted->key);
@@ -202,14 +202,14 @@ err_free:
 
 /* ---- finding it ------------------------------------------------------------------------------ */
 
-/* Ended without a taker, and nobody will come for a failure. Caller holds the lock. */
+/* Has it ended without a team, with nobody left to report that to? Caller holds the lock. */
 static bool is_of_no_use(const struct nxr_making *making)
 {
     return atomic_load(&making->is_done) && !making->has_waiter && making->team == NULL &&
            making->req == NULL;
 }
 
-/* The one of this key, whose result nobody has taken; NULL. Caller holds the lock. */
+/* The making with this key whose result was not taken; or NULL. Caller holds the lock. */
 static struct nxr_making *making_find(uint64_t key)
 {
     struct nxr_list *link, *after;
@@ -227,7 +227,7 @@ static struct nxr_making *making_find(uint64_t key)
     return found;
 }
 
-/* May a call with these wishes go on with it? Nobody else may wait for it. Records the failure. */
+/* May this call take up the making? Nothing else may wait for it. Records the failure. */
 static int check_same(const struct nxr_making *making, const struct nxr_wanted *wanted)
 {
     const struct nxr_choice *begun = &making->wanted.choice;
@@ -265,7 +265,7 @@ static struct nxr_making *find_or_make(const struct nxr_wanted *wanted, int *sta
     return *status_p == NIXL_OK ? making : NULL;
 }
 
-/* Without a limit of time, and where nothing was begun: no thread is needed. */
+/* Without a timeout, and if nothing has been started: no thread is needed. */
 static int make_here(const struct nxr_wanted *wanted, struct nixl_team **team_p)
 {
     uint64_t call;
@@ -316,7 +316,7 @@ static bool making_is_done(void *arg)
     return atomic_load_explicit(&making->is_done, memory_order_acquire);
 }
 
-/* Take what was made. Caller holds the lock. */
+/* Take the result. Caller holds the lock. */
 static int making_take(struct nxr_making *making, const char *operation, struct nixl_team **team_p)
 {
     int status = making->status;
@@ -359,7 +359,7 @@ int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct 
     return status;
 }
 
-/* End a request for a team; what was reached stays. */
+/* End a request for a team; the progress of the making is kept. */
 static void making_leave(struct nixl_req *req)
 {
     struct nxr_making *making;
@@ -398,7 +398,7 @@ int nxr_making_start(const struct nxr_wanted *wanted, struct nixl_team **team_p,
         return status;
     }
     *req_p = req;
-    req->op.nbytes_done = 1; /* canceled, it may have done anything */
+    req->op.nbytes_done = 1; /* if canceled, it may have changed any bytes */
     req->owned = making;
     making->req = req;
     making->team_p = team_p;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Teams in the making. All members must go through the same steps, so a member that stops waiting
- * does not stop making: a thread goes on, and the next call for the same team finds what it has
- * reached. A team is named by a key that all members compute alike. The number of a call is made of
- * the key and of how many calls with that key have ended; all members agree on how each of them has
- * ended, so all count alike.
+ * does not stop making: a thread continues, and the next call for the same team takes up what it
+ * has reached. A team is identified by a key that all members compute alike. The number of a call
+ * is derived from the key and from how many calls with that key have ended. All members agree on
+ * how each call has ended, so all count alike.
  */
 #ifndef NXR_COLLECTIVE_MAKING_H
 #define NXR_COLLECTIVE_MAKING_H
@@ -15,11 +15,11 @@ struct nxr_making;
 
 enum nxr_team_kind {
     NXR_TEAM_OF_RANKS, /* all members of the call */
-    NXR_TEAM_OF_NODE,  /* those on the own host */
+    NXR_TEAM_OF_NODE,  /* those on this member's host */
     NXR_TEAM_OF_COLOR, /* those that choose the same color */
 };
 
-/* What a member says when a team is divided; zeros in other calls. */
+/* A member's choice when a team is divided; zeros in other calls. */
 struct nxr_choice {
     int32_t color;
     int32_t key;
@@ -37,36 +37,36 @@ struct nxr_wanted {
 };
 
 /*
- * Make the team, without a limit of time: NIXL_OK and the team, or the failure, recorded. Both are
- * the same on all living members; NIXL_ERR_CANCELED also where this rank leaves the job. `call` is
- * the number of the call. (team_make.c)
+ * Make the team, without a timeout: NIXL_OK and the team, or the failure, recorded. Both are the
+ * same on all living members; NIXL_ERR_CANCELED also if this rank leaves the job. `call` is the
+ * number of the call. (team_make.c)
  */
 int nxr_team_make(const struct nxr_wanted *wanted, uint64_t call, struct nixl_team **team_p);
 
 /*
- * Make the team, or go on with it. NIXL_OK; NIXL_INPROGRESS (timeout 0) or NIXL_ERR_TIMEOUT: it
- * goes on, and the next call takes it up. Any other failure ends it. Records the failure.
+ * Make the team, or continue to. NIXL_OK; NIXL_INPROGRESS (timeout 0) or NIXL_ERR_TIMEOUT: the
+ * making continues, and the next call takes it up. Any other failure ends it. Records the failure.
  */
 int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct nixl_team **team_p);
 
-/* The same without waiting: the request ends when the team is there, and writes *team_p before. */
+/* The same without waiting: the request ends when the team is there; *team_p is written before. */
 int nxr_making_start(const struct nxr_wanted *wanted, struct nixl_team **team_p,
                      struct nixl_req **req_p);
 
 /*
- * The program gives a team back. True: it is divided in the background, and dropped after that;
- * nobody can use the handle any more.
+ * The program frees a team. True: the team is being divided in the background, and is dropped after
+ * that; the handle must not be used any more.
  */
 bool nxr_making_inherit(struct nixl_team *team);
 
 /* The key of the calls that divide a team. */
 uint64_t nxr_making_split_key(const struct nixl_team *team);
 
-/* A team of these ranks; origin: of the team that it was before members were lost, or 0. */
+/* A team of these ranks; origin: the id of the team before members were lost, or 0. */
 struct nxr_wanted nxr_team_of_ranks(const char *operation, uint64_t origin, const int *ranks,
                                     int size);
 
-/* Stop all, and forget how many teams there were (last finalize). */
+/* Stop all, and forget the numbers of calls (last finalize). */
 void nxr_makings_stop(void);
 
 #endif

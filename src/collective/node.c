@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The memory that the members of a team on one host share: making it, and waiting for phases. A
- * waiter spins while every rank of the host can have a core, else it leaves its core to others; if
- * that lasts it sleeps on the doorbell of its own line. Going to sleep and waking are a pair as in
- * wait.h: register, heavy barrier, look again; publish, light barrier, look who is registered.
+ * waiter spins while every rank of the host can have a core; otherwise it yields its core to
+ * others. If the wait lasts, it sleeps on the doorbell of its own line. Going to sleep and waking
+ * pair up as in wait.h: register, heavy barrier, check again; publish, light barrier, check who is
+ * registered.
  */
 #include "config.h"
 
@@ -19,19 +20,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Sleepers look again this often: a waker may be stopped, or die, before it rings. */
+/* Sleepers check at this interval: a waker may be stopped, or die, before it rings. */
 #define MAX_SLEEP_NS (1 * NXR_S)
 
 /* How long a failed call waits for visits to end. */
 #define VISIT_NS (1 * NXR_S)
 
-/* Looks between two readings of the clock, and between two pauses. */
+/* Checks between two readings of the clock, and between two pauses. */
 #define LOOKS_PER_CLOCK 64
 #define LOOKS_PER_PAUSE 16
 
 /*
- * In a crowd a waiter leaves its core at every look: it may do so for longer before it sleeps,
- * which costs a system call at the waker, too.
+ * In a crowd, a waiter yields its core at every check. It may do so for longer before it sleeps,
+ * because sleeping costs the waker a system call, too.
  */
 #define CROWD_FACTOR 20
 
@@ -42,7 +43,7 @@ static size_t head_nbytes(void)
     return (sizeof(struct nxr_node_head) + NXR_LINE_NBYTES - 1) / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
 }
 
-/* Head and lines, filled up to whole pages; then the cells; then the slots. */
+/* Layout: head and lines, padded to whole pages; then the cells; then the slots. */
 static size_t cells_offset(int size)
 {
     size_t nbytes = head_nbytes() + (size_t)size * sizeof(struct nxr_node_line);
@@ -78,7 +79,7 @@ static int make_memory(struct nxr_node *node, const char *name)
     return status;
 }
 
-/* The first member may give up before, or right after, it makes the memory: that ends the wait. */
+/* The first member may give up before it makes the memory, or right after: that ends the wait. */
 static int map_memory(struct nixl_team *team, const char *name)
 {
     struct nxr_node *node = &team->node;
@@ -147,7 +148,7 @@ int nxr_node_visit(struct nixl_team *team)
     int status = NIXL_OK;
 
     atomic_store_explicit(&node->lines[node->me].is_visiting, 1, memory_order_relaxed);
-    nxr_fence_full(); /* either this sees that the team is broken, or the other one the visit */
+    nxr_fence_full(); /* either this sees that the team is broken, or the breaker sees the visit */
     if (atomic_load_explicit(&node->head->broken, memory_order_relaxed) != NIXL_OK) {
         status = nxr_team_look(team, -1);
         nxr_node_leave(node);
@@ -179,8 +180,8 @@ void nxr_node_wait_visits(struct nixl_team *team)
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /*
- * Sleep until the awaited phase is published, unless it was just before. Returns what the last look
- * has found: a time limit is found by one look only.
+ * Sleep until the awaited phase is published, unless it already was. Returns what the last check
+ * has found: a timeout is found by one check only.
  */
 static int node_sleep_once(struct nixl_team *team, int member, uint64_t phase)
 {
@@ -213,7 +214,7 @@ static int node_sleep_once(struct nixl_team *team, int member, uint64_t phase)
 
 /*
  * The last member may have to wake all others, one after the other. The one that it wakes first
- * spins until the last one is awake. Otherwise it would sleep again, and every call would cost a
+ * spins until the last one is awake; otherwise it would sleep again, and every call would cost a
  * wake-up per member.
  */
 static int64_t node_spin_time(const struct nxr_node *node)

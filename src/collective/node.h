@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The members of a team that share a host, and the memory that they share: a region of the first of
- * them, mapped by all. Each member has in it
+ * them, mapped by all. In it, each member has
  *   - a line with the number of its last phase, which only grows;
  *   - a few cells for small data: the phase and the data behind it, so that one cache line carries
  *     both;
  *   - a slot for large data;
  *   - a line for its sleep.
- * A collective is a number of phases, the same on all members. A member publishes a phase when what
- * it had to do in it is done; others wait until it has. Nothing else is exchanged: no message, no
- * lock.
+ * A collective is a number of phases, the same on all members. A member publishes a phase when it
+ * has done its part of it; others wait for that. Nothing else is exchanged: no message, no lock.
  *
- * Who writes what: a member its own lines, cells and slot; all members, one after the other, the
- * slots that have the sums of a chain (node_reduce_chain.c); sleepers and wakers those for sleep;
- * all the word that says that the team is broken. A cell is used again NXR_NODE_CELLS phases later:
- * its writer first waits until all have left the phase that read it (nxr_node_reuse_cell()).
+ * Who writes what: each member writes its own lines, cells and slot. The slots with the sums of a
+ * chain (node_reduce_chain.c) are written by all members, one after the other. Sleepers and wakers
+ * write the words for sleep. Any member may write the word that says that the team is broken. A
+ * cell is reused NXR_NODE_CELLS phases later: its writer first waits until all have left the phase
+ * that read it (nxr_node_reuse_cell()).
  */
 #ifndef NXR_COLLECTIVE_NODE_H
 #define NXR_COLLECTIVE_NODE_H
@@ -31,16 +31,16 @@
 struct nxr_node_head {
     _Atomic uint32_t needs_full_fence;                   /* a member has no membarrier */
     _Atomic uint64_t kernels_since;                      /* phase, or 0: see nxr_node_kernels() */
-    _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_asleep; /* about: wakers look closer */
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_asleep; /* approximate: wakers check the lines */
     _Alignas(NXR_LINE_NBYTES) _Atomic int32_t broken;    /* 0, or why: NIXL_ERR_* */
-    _Atomic int32_t lost_has_left;                       /* it has not died, but left the job */
-    _Atomic int32_t lost_rank;                           /* ... NIXL_ERR_PEER_LOST: who */
+    _Atomic int32_t lost_has_left;                       /* it has left the job, not died */
+    _Atomic int32_t lost_rank;                           /* ... NIXL_ERR_PEER_LOST: which rank */
 };
 
 struct nxr_node_line {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t phase;
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t doorbell; /* futex */
-    _Atomic uint32_t waits_for;   /* 0: awake, or 1 + the member whose phase is waited for */
+    _Atomic uint32_t waits_for;   /* 0: awake, or 1 + the member whose phase it waits for */
     _Atomic uint32_t is_visiting; /* writes into buffers of other members */
 };
 
@@ -54,35 +54,35 @@ struct nxr_node {
     int size; /* members on this host */
     int me;   /* this one among them */
     struct nixl_region *region;
-    struct nxr_node_head *head; /* NULL: a member alone on its host shares nothing */
+    struct nxr_node_head *head; /* NULL: a member that is alone on its host shares nothing */
     struct nxr_node_line *lines;
     struct nxr_node_cell *cells; /* [size][NXR_NODE_CELLS] */
     char *slots;
     bool full_fence;
     uint64_t phase;    /* that this member has published */
     uint64_t known;    /* that all are known to have published */
-    uint64_t slot_due; /* when all have published this, nobody reads the own slot any more */
+    uint64_t slot_due; /* when all have published this, nobody reads this member's slot any more */
 };
 
 struct nixl_team;
 
 /*
- * Share memory among the members `places` of the team, which are in rising order, the caller's
- * among them. The first makes the memory, under `name`. NIXL_OK or the failure.
+ * Share memory among the members `places` of the team, which are in ascending order and include the
+ * caller. The first makes the memory, under `name`. NIXL_OK or the failure.
  */
 int nxr_node_open(struct nixl_team *team, const char *name);
 void nxr_node_close(struct nixl_team *team);
 
 /*
- * Around each write into a buffer of another member. A visit is refused when the team is broken:
- * then as nxr_team_look(). The member that has broken the team waits until all visits have ended or
- * the visitors have died, and at most a second for a visitor that was stopped.
+ * Around each write into a buffer of another member. A visit is refused if the team is broken; the
+ * status is then as from nxr_team_look(). The member that breaks the team waits until all visits
+ * have ended or the visitors have died, but at most a second for a visitor that was stopped.
  */
 int nxr_node_visit(struct nixl_team *team);
 void nxr_node_leave(struct nxr_node *node);
 void nxr_node_wait_visits(struct nixl_team *team);
 
-/* The slow halves of what stands below. */
+/* The slow paths of the functions below. */
 int nxr_node_wait_slow(struct nixl_team *team, int member, uint64_t phase);
 void nxr_node_wake(struct nxr_node *node);
 
@@ -100,7 +100,7 @@ static inline char *nxr_node_slot(const struct nxr_node *node, int member)
     return node->slots + (size_t)member * NXR_NODE_SLOT_NBYTES;
 }
 
-/* Acquire: what a member did before it published a phase is seen by who sees the phase. */
+/* Acquire: whoever sees the phase sees what the member did before it published the phase. */
 static inline bool nxr_node_has_reached(const struct nxr_node *node, int member, uint64_t phase)
 {
     return atomic_load_explicit(&node->lines[member].phase, memory_order_acquire) >= phase ||
@@ -110,8 +110,8 @@ static inline bool nxr_node_has_reached(const struct nxr_node *node, int member,
 
 /*
  * Kernels in reductions: a member that wants them says so once, before it publishes kernels_since.
- * NXR_NODE_CELLS phases later all members take it into account: those that then begin a call know
- * that all have published that, and so see it.
+ * All members act on it NXR_NODE_CELLS phases later: a member that starts a call then knows that
+ * all have published that phase, and so sees the wish.
  */
 static inline void nxr_node_want_kernels(struct nxr_node *node)
 {
@@ -122,7 +122,10 @@ static inline void nxr_node_want_kernels(struct nxr_node *node)
     }
 }
 
-/* Does a member want them? Where all have published all phases but the last NXR_NODE_CELLS. */
+/*
+ * Does a member want them? The answer counts phases up to NXR_NODE_CELLS ago, which all have
+ * published.
+ */
 static inline bool nxr_node_kernels(const struct nxr_node *node)
 {
     uint64_t since = atomic_load_explicit(&node->head->kernels_since, memory_order_relaxed);
@@ -130,14 +133,14 @@ static inline bool nxr_node_kernels(const struct nxr_node *node)
     return since != 0 && since + NXR_NODE_CELLS <= node->phase;
 }
 
-/* False: surely not, and nobody has to be waited for to know it. */
+/* False: certainly not, and no member has to be waited for to know that. */
 static inline bool nxr_node_may_have_kernels(const struct nxr_node *node)
 {
     return node->head != NULL &&
            (node->known + NXR_NODE_CELLS < node->phase || nxr_node_kernels(node));
 }
 
-/* Whoever sleeps until this member has published a phase wakes up. */
+/* Wake the members that wait for this phase of this member. */
 static inline void nxr_node_published(struct nxr_node *node, uint64_t phase)
 {
     node->phase = phase;
@@ -149,8 +152,8 @@ static inline void nxr_node_published(struct nxr_node *node, uint64_t phase)
 }
 
 /*
- * What this member had to do in the next phase is done: said on its line, or, where data is in its
- * cell, there and nowhere else, so that one cache line changes hands.
+ * This member has done its part of the next phase. That is published on its line or, if its cell
+ * has data, only in the cell, so that one cache line changes hands.
  */
 static inline void nxr_node_publish(struct nxr_node *node, uint64_t phase)
 {

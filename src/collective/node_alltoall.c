@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data of all members for all others on one host, through their slots. In a round each swaps pieces
- * with a few of them: those with whom its number has one of a few sums. So pieces stay long,
- * however many members there are: short ones, of a buffer each, would find nothing of it in caches,
- * page tables and prefetchers. What goes to a member is copied in before what comes from it is
- * copied out: in place works. A slot's halves are used in turn, and nobody waits for others than
- * those it swaps with.
+ * Data of all members for all others on one host, through their slots. In a round, each member
+ * swaps pieces with a few others: those for which the sum of the two numbers has one of a few
+ * values. So pieces stay long, no matter how many members there are; short ones, each from another
+ * buffer, would make poor use of caches, page tables and prefetchers. Data for a member is copied
+ * in before data from it is copied out, so in place works. The halves of a slot are used in turn,
+ * and a member waits only for those it swaps with.
  */
 #include "config.h"
 
@@ -14,12 +14,15 @@
 #include "collective/phase.h"
 
 /*
- * In a crowd members swap pieces of NXR_NODE_CROWD_NBYTES, with one member at a time. Elsewhere
- * longer ones than these gain nothing, and rounds of fewer members are more waits.
+ * In a crowd, members swap pieces of NXR_NODE_CROWD_NBYTES, with one member at a time. Otherwise,
+ * longer pieces than these gain nothing, and rounds with fewer members mean more waits.
  */
 #define PIECE_NBYTES (128ul << 10)
 
-/* A window of the pieces between members whose numbers have one of a few sums, modulo the size. */
+/*
+ * A window of the pieces between members whose numbers add up to one of a few sums, modulo the
+ * size.
+ */
 struct round {
     int first;  /* sum */
     int n_sums; /* 0: there was no such round */
@@ -34,8 +37,8 @@ static size_t node_alltoall_lines_down(size_t nbytes)
 }
 
 /*
- * The first round. All in one where that fits and no members share a core. With all sums each
- * member is its own partner in one of them, which takes no room.
+ * The first round. One round is enough if everything fits and no members share a core. With all
+ * sums, each member is its own partner in one of them, which takes no room.
  */
 static struct round first_round(const struct nixl_team *team, size_t largest)
 {
@@ -56,7 +59,7 @@ static struct round first_round(const struct nixl_team *team, size_t largest)
     return (struct round){.n_sums = (int)n_sums, .nbytes = node_alltoall_lines_down(room / n_sums)};
 }
 
-/* The next window with the same members, or the first one with the next; false: that was all. */
+/* The next window with the same members, or the first with the next ones; false: that was all. */
 static bool next_round(const struct nixl_team *team, size_t largest, struct round *round)
 {
     round->slot_at = NXR_NODE_SLOT_NBYTES / 2 - round->slot_at;
@@ -71,14 +74,14 @@ static bool next_round(const struct nixl_team *team, size_t largest, struct roun
     return round->n_sums > 0;
 }
 
-/* The member with which another one swaps at the k-th sum of a round; may be the same. */
+/* The member that `member` swaps with at the k-th sum of a round; may be itself. */
 static int node_alltoall_partner(const struct nxr_node *node, const struct round *round, int member,
                                  int k)
 {
     return (round->first + k + node->size - member) % node->size;
 }
 
-/* Where the k-th piece of a round is in its owner's slot, which has no room for the own one. */
+/* Where the k-th piece of a round is in its owner's slot; the owner's own piece takes no room. */
 static char *node_alltoall_place_of(const struct nxr_node *node, const struct round *round,
                                     int owner, int k)
 {
@@ -88,7 +91,7 @@ static char *node_alltoall_place_of(const struct nxr_node *node, const struct ro
     return nxr_node_slot(node, owner) + round->slot_at + place * round->nbytes;
 }
 
-/* A member that has begun the next round has read this round's half for the last time. */
+/* A member that has started the next round will not read this round's half again. */
 static int wait_readers(struct nixl_team *team, const struct round *round)
 {
     struct nxr_node *node = &team->node;
@@ -121,7 +124,7 @@ static int node_alltoall_copy_in(struct nixl_team *team, const struct nxr_exchan
     return status;
 }
 
-/* What a member has for itself goes by the way. */
+/* Copy what a member has for itself. */
 static int node_alltoall_copy_own(struct nixl_team *team, const struct nxr_exchange *what,
                                   size_t at, size_t nbytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The barrier of the members on one host: phases, and nothing else. */
+/* The barrier of the members on one host: phases only. */
 #include "config.h"
 
 #include "collective/node_collective.h"
@@ -7,8 +7,8 @@
 #include "util/coll_table.h"
 
 /*
- * Members that look at each other know at once when all are there. Where they are many, and each
- * look is a cache line of its own, the first one looks, and the others look at that one.
+ * Few members check each other, and know at once when all have arrived. If there are many, and each
+ * check is a cache line of its own, the first one checks all, and the others check the first.
  */
 static bool is_flat(const struct nxr_node *node)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives among the members on one host, numbered as in struct nxr_node: what collectives of
- * whole teams are made of. All members of the host call with the same sizes. Functions return
+ * Collectives among the members on one host, numbered as in struct nxr_node. Collectives of whole
+ * teams are composed of these. All members of the host call with the same sizes. Functions return
  * NIXL_OK; any other status ends the call under way, and the team is broken.
  */
 #ifndef NXR_COLLECTIVE_NODE_COLLECTIVE_H
@@ -15,36 +15,38 @@ enum nxr_reduce_kind { NXR_REDUCE, NXR_ALLREDUCE, NXR_REDUCE_SCATTER, NXR_SCAN }
 /* A reduction; dst may be src. NXR_REDUCE: dst of the root only. */
 struct nxr_reduction {
     enum nxr_reduce_kind kind;
-    bool is_exclusive; /* SCAN: without the own src; dst of the first member stays as it is */
+    bool is_exclusive; /* SCAN: without the member's own src; the first dst is not changed */
     int root;
     struct nxr_combine combine;
     const void *src;
     void *dst;
     size_t nbytes;        /* of src */
-    const size_t *begins; /* SCATTER: of the part of each member in src; NULL: one behind another */
+    const size_t *begins; /* SCATTER: offset in src of each member's part; NULL: contiguous */
 };
 
 #define NXR_REDUCE_NO_PART SIZE_MAX /* in begins */
 
 int nxr_node_reduce(struct nixl_team *team, const struct nxr_reduction *what);
 
-/* NXR_ALLREDUCE of what fits into a cell, among two members or more. */
+/* NXR_ALLREDUCE of operands that fit into a cell, among two or more members. */
 int nxr_node_allreduce_cells(struct nixl_team *team, const struct nxr_reduction *what);
 
 /*
- * A large reduction but NXR_SCAN on buffers where they lie. *is_done_p: false where they cannot be
+ * A large reduction other than NXR_SCAN, on buffers in place. *is_done_p: false if they cannot be
  * reached, and nothing was done.
  */
 int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *what,
                            bool *is_done_p);
 
-/* A large reduction but NXR_SCAN on any buffers, where members share cores; no `begins'. */
+/* A large reduction other than NXR_SCAN on any buffers, if members share cores; no `begins'. */
 int nxr_node_reduce_chain(struct nixl_team *team, const struct nxr_reduction *what);
 
-/* Bytes that each member combines, whole elements; the last ones may have less, or nothing. */
+/*
+ * Bytes that each member combines, in whole elements; the last members may have less, or nothing.
+ */
 size_t nxr_reduce_share(const struct nixl_team *team, const struct nxr_reduction *what);
 
-/* What a member combines; `share` is nxr_reduce_share(). */
+/* The range that a member combines; `share` is nxr_reduce_share(). */
 struct nxr_reduce_range {
     size_t begin; /* in src */
     size_t end;
@@ -56,17 +58,17 @@ int nxr_node_barrier(struct nixl_team *team);
 
 /*
  * Data that moves. Arrays have an entry for each place of the team, of which those on this host are
- * used; NULL: all pieces are `nbytes` long and lie one behind the other in the order of places.
+ * used; NULL: all pieces are `nbytes` long and contiguous in the order of places.
  */
 struct nxr_exchange {
-    int root;         /* place: who sends, or receives, where not all do */
+    int root;         /* place: the sender or receiver, if not all are */
     bool all_send;    /* else the root; then dst is one piece */
     bool all_receive; /* else the root */
     bool is_private;  /* src has a piece for each place; else src is one piece, for all */
     bool is_vector;   /* members do not know each other's sizes */
     const void *src;
     void *dst;     /* may be src */
-    size_t nbytes; /* of a piece where there is no array */
+    size_t nbytes; /* of a piece, if there is no array */
     const size_t *src_nbytes;
     const size_t *src_offsets;
     const size_t *dst_nbytes;

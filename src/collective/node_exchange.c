@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data that moves on one host. Each member that has data for others copies it into its cell, if all
- * of it fits there, or into its slot, all at once or piece by piece into the two halves of it in
- * turn; who wants it copies it out. Large data is copied once, from where it lies to where it goes
- * (buffer.h). Data may be device memory, but for what goes into cells as it is.
+ * Data that moves on one host. A member that has data for others copies it into its cell if all of
+ * it fits there; otherwise into its slot, all at once or piece by piece into the two halves in
+ * turn. The receivers copy it out. Large data is copied once, from its source to its destination
+ * (buffer.h). Data may be device memory, except for what is put into cells directly.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 
 /* ---- broadcast of what fits into a cell ------------------------------------------------------ */
 
-/* What may be device memory. */
+/* put_cell() for data that may be device memory. */
 static int put_far_cell(struct nixl_team *team, const void *src, size_t nbytes)
 {
     char near[NXR_NODE_CELL_ROOM];
@@ -56,7 +56,7 @@ static bool receives(const struct nixl_team *team, const struct nxr_exchange *wh
     return what->all_receive || team->local[i] == what->root;
 }
 
-/* From `at` on, at most so many bytes of what a member has for itself. */
+/* Copy at most nbytes, from `at` on, of what a member has for itself. */
 static int copy_own_part(struct nixl_team *team, const struct nxr_exchange *what, size_t at,
                          size_t nbytes)
 {
@@ -80,7 +80,7 @@ static int node_exchange_copy_own(struct nixl_team *team, const struct nxr_excha
     return copy_own_part(team, what, 0, SIZE_MAX);
 }
 
-/* Wait until all who read here have published a phase. */
+/* Wait until all that read from this member have published a phase. */
 static int wait_receivers(struct nixl_team *team, const struct nxr_exchange *what, uint64_t phase)
 {
     int root = what->all_receive ? -1 : team->local_index[what->root];
@@ -91,7 +91,7 @@ static int wait_receivers(struct nixl_team *team, const struct nxr_exchange *wha
     return root == team->node.me ? NIXL_OK : nxr_node_wait(team, root, phase);
 }
 
-/* Part of what a sender has: where it is on the way, and which bytes of each piece it is. */
+/* Part of what a sender has: where it is in transit, and which bytes of each piece it covers. */
 struct window {
     size_t at;     /* in every piece */
     size_t nbytes; /* of a piece, at most */
@@ -111,7 +111,7 @@ static size_t in_window(const struct window *window, size_t nbytes)
     return nxr_node_piece_in(nbytes, window->at, window->nbytes);
 }
 
-/* Which piece in the window of a sender is for that member: its own is not there. */
+/* The number of that member's piece in a sender's window: the sender's own is not there. */
 static size_t piece_number(int sender, int member)
 {
     return (size_t)(member < sender ? member : member - 1);
@@ -149,7 +149,7 @@ static int node_exchange_copy_out(struct nixl_team *team, const struct nxr_excha
     const struct nxr_node *node = &team->node;
     int status = NIXL_OK;
 
-    /* Each begins with another one: not all read from the same memory at a time. */
+    /* Each starts with another member, so that not all read the same memory at once. */
     for (int k = 1; k < node->size && status == NIXL_OK; k++) {
         int i = (node->me + k) % node->size;
         struct nxr_node_piece piece = nxr_node_piece_from(team, what, i);
@@ -195,10 +195,10 @@ static int exchange_cells(struct nixl_team *team, const struct nxr_exchange *wha
 }
 
 /*
- * Bytes of a slot that are used in one round. Where all send and receive, nobody is behind another
- * one: few rounds of much data are best, and one may take the whole slot; but where members share a
- * core, what one has copied in should still be in its cache when the others come. In all other
- * exchanges who receives copies out while the next is copied in.
+ * How many bytes of a slot one round uses. If all send and receive, all proceed in step: few rounds
+ * with much data are best, and one round may use the whole slot. But if members share a core, what
+ * one has copied in should still be in its cache when the others read it. In all other exchanges,
+ * receivers copy out while the next piece is copied in.
  */
 static size_t round_nbytes(const struct nixl_team *team, const struct nxr_exchange *what,
                            size_t largest)
@@ -230,7 +230,7 @@ static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *wha
 
     for (int round = 0; window.at < largest && status == NIXL_OK; round++) {
         if (sends(team, what, node->me)) {
-            /* A member that has begun the last round has read this half for the last time. */
+            /* A member that has started the last round will not read this half again. */
             status = round > 1 ? wait_receivers(team, what, node->phase) : NIXL_OK;
             if (status == NIXL_OK) {
                 status = node_exchange_copy_in(team, what, &window, 0);
@@ -254,7 +254,7 @@ static int exchange_slots(struct nixl_team *team, const struct nxr_exchange *wha
 
 /* ---- from where it lies ---------------------------------------------------------------------- */
 
-/* The bytes behind src that others read. */
+/* How many bytes of src others read. */
 static size_t node_exchange_src_nbytes_of(const struct nixl_team *team,
                                           const struct nxr_exchange *what)
 {
@@ -274,7 +274,7 @@ static size_t node_exchange_src_nbytes_of(const struct nixl_team *team,
     return end;
 }
 
-/* Where a sender has the piece for this member, behind its src. */
+/* The offset in a sender's src of the piece for this member. */
 static size_t offset_at(const struct nixl_team *team, const struct nxr_exchange *what, int sender)
 {
     const struct nxr_node *node = &team->node;
@@ -304,7 +304,7 @@ static int copy_from_src(struct nixl_team *team, const struct nxr_exchange *what
     }
     nxr_node_publish(node, node->phase + 1);
     node->slot_due = node->phase;
-    if (sends(team, what, node->me)) { /* until then src is being read */
+    if (sends(team, what, node->me)) { /* until then src is read */
         status = wait_receivers(team, what, node->phase);
     }
     return status == NIXL_OK ? nxr_node_check(team) : status;
@@ -320,7 +320,7 @@ static int exchange_large(struct nixl_team *team, const struct nxr_exchange *wha
     if (largest < nxr_coll_table.direct_from) {
         return exchange_slots(team, what, largest);
     }
-    /* What several would read is copied faster once by its owner, and then by all. */
+    /* If several members would read it, it is faster for its owner to copy it once, for all. */
     offer.is_in_region =
         largest < nxr_coll_table.process_vm_from || (!what->is_private && what->all_receive);
     if (sends(team, what, node->me)) {
@@ -347,7 +347,7 @@ static int exchange_large(struct nixl_team *team, const struct nxr_exchange *wha
 }
 
 /*
- * A broadcast in which nobody stands by: the root copies as much of it to the others as each of
+ * A broadcast in which all members work: the root copies as much to each of the others as each of
  * them copies from the root.
  */
 static int broadcast_shares(struct nixl_team *team, int root, char *buf, size_t nbytes)
@@ -402,7 +402,7 @@ static int broadcast_large(struct nixl_team *team, int root, void *buf, size_t n
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-/* Where all send one piece to all, each member knows the size of every piece. */
+/* If all send one piece to all, each member knows the size of every piece. */
 static bool knows_all_sizes(const struct nxr_exchange *what)
 {
     return what->all_send && what->all_receive && !what->is_private;
@@ -420,7 +420,7 @@ static size_t largest_known(const struct nixl_team *team, const struct nxr_excha
     return largest;
 }
 
-/* The largest piece of all members, who tell each other the largest that each knows of. */
+/* The largest piece of all members; each publishes the largest that it knows of. */
 static int find_largest(struct nixl_team *team, const struct nxr_exchange *what, size_t *largest_p)
 {
     struct nxr_node *node = &team->node;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pieces of an exchange: where a member has what it sends, and where what it wants goes. */
+/*
+ * The pieces of an exchange: where a member has what it sends, and where to put what it receives.
+ */
 #ifndef NXR_COLLECTIVE_NODE_PIECE_H
 #define NXR_COLLECTIVE_NODE_PIECE_H
 
 #include "collective/node_collective.h"
 
 /*
- * What a member copies into its slot in one round where all do and share cores: what all of them
- * copy should stay in the common cache.
+ * What a member copies into its slot in one round, if all do so and share cores: what all of them
+ * copy should stay in the shared cache.
  */
 #define NXR_NODE_CROWD_NBYTES (256ul << 10)
 
@@ -17,7 +19,7 @@ struct nxr_node_piece {
     size_t nbytes;
 };
 
-/* What a member that sends has for the one with that number on this host. */
+/* What a sending member has for member `i` of this host. */
 static inline struct nxr_node_piece nxr_node_piece_to(const struct nixl_team *team,
                                                       const struct nxr_exchange *what, int i)
 {
@@ -34,7 +36,7 @@ static inline struct nxr_node_piece nxr_node_piece_to(const struct nixl_team *te
                                    .nbytes = what->src_nbytes[place]};
 }
 
-/* What a member that receives wants of the one with that number. */
+/* What a receiving member expects from member `i` of this host. */
 static inline struct nxr_node_piece nxr_node_piece_from(const struct nixl_team *team,
                                                         const struct nxr_exchange *what, int i)
 {
@@ -51,7 +53,7 @@ static inline struct nxr_node_piece nxr_node_piece_from(const struct nixl_team *
                                    .nbytes = what->dst_nbytes[place]};
 }
 
-/* How many bytes of a piece lie in the window of it that begins at `at`. */
+/* How many bytes of a piece lie in the window that starts at `at`. */
 static inline size_t nxr_node_piece_in(size_t piece_nbytes, size_t at, size_t window_nbytes)
 {
     size_t left = piece_nbytes > at ? piece_nbytes - at : 0;

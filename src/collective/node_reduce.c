@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions on one host. Small operands go in cells, and each member that wants the result
- * combines all of them. Large ones are cut into a share per member, which that member combines, a
- * piece of every share at a time: in a round each member copies its operands for the others into
- * its slot, combines the piece of its own share, and copies the results of the others out of
- * theirs; or, where all can reach the buffers of all, without slots (node_reduce_direct.c); or,
- * where members share cores, one after the other (node_reduce_chain.c). Operands are always
- * combined in the order of the members, whoever does it.
+ * Reductions on one host. Small operands are put into cells, and each member that wants the result
+ * combines all of them. Large operands are cut into a share per member, and each member combines
+ * its share, a piece of every share at a time. In a round, each member copies its operands for the
+ * others into its slot, combines the piece of its own share, and copies the results of the others
+ * out of their slots. If all can reach the buffers of all, this is done without slots
+ * (node_reduce_direct.c); if members share cores, one after the other (node_reduce_chain.c).
+ * Operands are always combined in the order of the members, no matter which member does it.
  */
 #include "config.h"
 
@@ -69,7 +69,7 @@ static int reduce_cells(struct nixl_team *team, const struct nxr_reduction *what
     return status;
 }
 
-/* How many operands, from the first member's on, the result of a scan is made of. */
+/* How many operands, from the first member's on, make up the result of a scan. */
 static int count_prefix(const struct nxr_node *node, const struct nxr_reduction *what)
 {
     return node->me + !what->is_exclusive;
@@ -136,7 +136,7 @@ static struct piece node_reduce_piece_of(const struct shares *shares, int member
     return piece;
 }
 
-/* The largest whole number of elements that is also whole lines, where elements fit into lines. */
+/* Round down to whole elements, and to whole cache lines if elements fit into lines. */
 static size_t round_down(size_t nbytes, size_t element_nbytes)
 {
     size_t unit = NXR_LINE_NBYTES % element_nbytes == 0 ? NXR_LINE_NBYTES : element_nbytes;
@@ -178,9 +178,9 @@ struct nxr_reduce_range nxr_reduce_range(const struct nxr_reduction *what, size_
 }
 
 /*
- * A slot has the operands for each of the others, and the results: two of these in turn, so that
- * one may still be read, unless there is one round. Rounds are as few as possible: each is a wait
- * for all.
+ * A slot has the operands for each of the others, and the results. There are two sets of these,
+ * used in turn, so that one may still be read; one is enough if there is one round. Rounds are as
+ * few as possible, because each waits for all members.
  */
 static struct shares node_reduce_cut(const struct nixl_team *team, const struct nxr_reduction *what)
 {
@@ -245,9 +245,9 @@ static void node_reduce_combine_block(struct nixl_team *team, const struct share
 }
 
 /*
- * Combine the piece of the own share, block by block. A member that wants the result combines into
- * its dst, and copies from its cache to where the others read: a copy takes over the cache lines
- * that they have read without reading them, while other stores would wait for each line.
+ * Combine the piece of this member's share, block by block. A member that wants the result combines
+ * into its dst, and copies from its cache to where the others read: a copy takes over cache lines
+ * that the others have read without reading them, while other stores would wait for each line.
  */
 static void combine_own(struct nixl_team *team, const struct shares *shares, size_t round)
 {
@@ -276,7 +276,7 @@ static void node_reduce_copy_out(const struct nixl_team *team, const struct shar
 {
     const struct nxr_node *node = &team->node;
 
-    /* Each begins with another one: not all read from the same memory at a time. */
+    /* Each starts with another member, so that not all read the same memory at once. */
     for (int i = 1; i < node->size; i++) {
         int member = (node->me + i) % node->size;
         struct piece piece = node_reduce_piece_of(shares, member, round);
@@ -289,9 +289,9 @@ static void node_reduce_copy_out(const struct nixl_team *team, const struct shar
 }
 
 /*
- * One round: operands are there; the own piece is combined; results are there. A member that goes
- * on to the next has read what it wanted, so that what it read may be written again when all have
- * published the second of these.
+ * One round: operands are there; this member's piece is combined; results are there. A member that
+ * starts the next round has read what it wanted, so what it read may be overwritten once all have
+ * published the second of these phases.
  */
 static int node_reduce_run_round(struct nixl_team *team, const struct shares *shares, size_t round)
 {

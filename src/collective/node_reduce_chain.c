@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large reductions of a crowd, in private buffers. Members that share cores run one after the other
- * anyway, so each adds its operands to what those before it have combined: the first member's slot
- * has the sums, which stay in the caches while every operand is read once, where slots of operands
- * for all would be written, read, and too many for any cache. A piece goes from member to member
- * and the next one follows, so that as many members as there are pieces can be at work. Then all
- * copy the sums.
+ * Large reductions in a crowd, with private buffers. Members that share cores run one after the
+ * other anyway, so each adds its operands to what those before it have combined. The first member's
+ * slot has the sums, which stay in the caches while every operand is read once. Slots with operands
+ * for all would be written, read, and exceed any cache. A piece goes from member to member and the
+ * next one follows, so that as many members as there are pieces can work at once. Then all copy the
+ * sums.
  *
- * A slot of sums is a round; the rounds have the slots of the first two members in turn. A phase is
- * published for each piece of a round, and one when the sums were copied. The order of the operands
- * is that of the members, as in slots.
+ * One slot of sums is one round; the rounds use the slots of the first two members in turn. A phase
+ * is published for each piece of a round, and one when the sums were copied. The order of the
+ * operands is that of the members, as in slots.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@ struct round {
     size_t at;     /* in the operands */
     size_t nbytes; /* of the sums */
     size_t piece_nbytes;
-    uint64_t begun; /* the phase before it */
+    uint64_t begun; /* the last phase before it */
 };
 
 static size_t bytes_at(const struct round *round, size_t at)
@@ -33,7 +33,7 @@ static size_t bytes_at(const struct round *round, size_t at)
     return left < round->piece_nbytes ? left : round->piece_nbytes;
 }
 
-/* Add the own operands to the sums of those before. */
+/* Add this member's operands to the sums of those before it. */
 static int add_own(struct nixl_team *team, const struct round *round)
 {
     struct nxr_node *node = &team->node;
@@ -58,7 +58,10 @@ static int add_own(struct nixl_team *team, const struct round *round)
     return status;
 }
 
-/* The part of the result that a member has in its dst: *at_p in the operands, and its bytes. */
+/*
+ * The part of the result that goes to a member's dst: *at_p is its offset in the operands. Returns
+ * its bytes.
+ */
 static size_t chain_part_of(const struct nixl_team *team, const struct nxr_reduction *what,
                             size_t *at_p)
 {
@@ -74,8 +77,8 @@ static size_t chain_part_of(const struct nixl_team *team, const struct nxr_reduc
 }
 
 /*
- * Copy what this member wants of the sums, when the last member has added to them, and so have all
- * others before it.
+ * Copy what this member wants of the sums, once the last member, and so all before it, have added
+ * to them.
  */
 static int copy_sums(struct nixl_team *team, const struct round *round)
 {
@@ -110,7 +113,7 @@ int nxr_node_reduce_chain(struct nixl_team *team, const struct nxr_reduction *wh
     size_t element = what->combine.element_nbytes;
     size_t piece = nxr_coll_table.reduce_piece / element * element;
     size_t room = NXR_NODE_SLOT_NBYTES / piece * piece;
-    uint64_t left[2] = {node->slot_due, node->slot_due}; /* when all have, a slot is free */
+    uint64_t left[2] = {node->slot_due, node->slot_due}; /* a slot is free when all have left */
     int status = NIXL_OK;
 
     for (size_t at = 0, i = 0; at < what->nbytes && status == NIXL_OK; at += room, i = 1 - i) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large reductions on buffers that all members reach where they lie (buffer.h). Each member
- * combines its share of the operands of all, a piece at a time, and while the piece is in its cache
- * copies it to all who want it. So every operand is read once, every result written once, and
- * nobody waits before the end. In place works, too: a share of all buffers is read and then written
- * by one member alone.
+ * Large reductions on buffers that all members reach in place (buffer.h). Each member combines its
+ * share of the operands of all, a piece at a time, and while the piece is in its cache copies it to
+ * all that want it. So every operand is read once, every result is written once, and no member
+ * waits before the end. In place works, too: a share of all buffers is read and then written by one
+ * member alone.
  *
- * Operands that are not mapped here are read into the own slot, one after the other; what is
- * combined so far is beside them. The order of the operands is that of the members, as in slots.
+ * Operands that are not mapped here are read into this member's slot, one after the other; the
+ * intermediate result is next to them. The order of the operands is that of the members, as in
+ * slots.
  */
 #include "config.h"
 
@@ -15,22 +16,22 @@
 #include "collective/phase.h"
 #include "util/coll_table.h"
 
-/* The own share, and what of it is under way. */
+/* This member's share, and the piece of it that is in progress. */
 struct work {
     const struct nxr_reduction *what;
     size_t at;     /* in the operands */
     size_t nbytes; /* of the piece */
     char *result;
-    bool is_mapped; /* the operands of all others */
+    bool is_mapped; /* the operands of all others are mapped */
 };
 
-/* Who gets the results of the others. */
+/* Does a member get the results of the others? */
 static bool wants_all(const struct nxr_reduction *what, int member)
 {
     return what->kind == NXR_ALLREDUCE || (what->kind == NXR_REDUCE && member == what->root);
 }
 
-/* The operands of a member: where they are mapped, or in `room`. */
+/* The operands of a member: where they are mapped, or copied to `room`. */
 static int get_operands(struct nixl_team *team, const struct work *work, int member, char *room,
                         const char **operands_p)
 {
@@ -47,7 +48,10 @@ static int get_operands(struct nixl_team *team, const struct work *work, int mem
     return nxr_buffer_read(team, member, work->at, room, work->nbytes);
 }
 
-/* One operand after the other, the last into the result, which may be where the own ones are. */
+/*
+ * Combine one operand after the other, the last into the result, which may overlay this member's
+ * operands.
+ */
 static int combine_in_turn(struct nixl_team *team, const struct work *work)
 {
     struct nxr_node *node = &team->node;
@@ -84,7 +88,10 @@ static int combine_piece(struct nixl_team *team, const struct work *work)
     return NIXL_OK;
 }
 
-/* Where a piece of the own share is combined: in the own dst, or in the slot for others only. */
+/*
+ * Where a piece of this member's share is combined: in its dst, or in its slot if only others want
+ * it.
+ */
 static char *direct_result_of(const struct nixl_team *team, const struct nxr_reduction *what,
                               size_t at, size_t in_share)
 {
@@ -100,7 +107,7 @@ static int give_piece(struct nixl_team *team, const struct work *work)
     const struct nxr_node *node = &team->node;
     int status = NIXL_OK;
 
-    /* Each begins with another one: not all write to the same memory at a time. */
+    /* Each starts with another member, so that not all write the same memory at once. */
     for (int k = 1; k < node->size && status == NIXL_OK; k++) {
         int member = (node->me + k) % node->size;
 
@@ -164,7 +171,7 @@ int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *w
         offer.dst = what->dst;
         offer.dst_nbytes = what->nbytes;
     }
-    /* In place, the part is written where another member reads its operands. */
+    /* In place, the part would be written where another member reads its operands. */
     offer.has_no_src = what->kind == NXR_REDUCE_SCATTER && what->src == what->dst;
     offer.is_in_region = what->nbytes < nxr_coll_table.process_vm_from;
     status = nxr_buffers_offer(team, &offer, &shared);
@@ -179,7 +186,7 @@ int nxr_node_reduce_direct(struct nixl_team *team, const struct nxr_reduction *w
     if (status != NIXL_OK) {
         return status;
     }
-    /* The others have read the own operands, and written their results. */
+    /* The others have read this member's operands, and written their results. */
     nxr_node_publish(node, node->phase + 1);
     node->slot_due = node->phase;
     status = nxr_node_wait_all(team, node->phase);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waking the members of a team on one host, each by the doorbell of its own line: those that wait
- * for this member, or all, as the team is broken. No lock. The sleepers' half is in node.c.
+ * for this member, or all if the team is broken. No lock. The sleepers' half is in node.c.
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What collectives on one host are written with: waiting for phases, and small data in cells. The
- * usual case is a few loads; everything else is in node.c. Functions that return int end the call
- * where that is not NIXL_OK.
+ * The building blocks of collectives on one host: waiting for phases, and small data in cells. The
+ * usual case is a few loads; everything else is in node.c. If a function that returns int does not
+ * return NIXL_OK, the call ends.
  */
 #ifndef NXR_COLLECTIVE_PHASE_H
 #define NXR_COLLECTIVE_PHASE_H
@@ -10,7 +10,7 @@
 #include "collective/team.h"
 #include "util/copy.h"
 
-/* Looks with nothing in between, a microsecond or so, for members that are about to come. */
+/* Checks without pause, a microsecond or so, for members that are about to arrive. */
 #define NXR_NODE_CLOSE_LOOKS 512
 
 static inline int nxr_node_wait(struct nixl_team *team, int member, uint64_t phase)
@@ -46,8 +46,8 @@ static inline int nxr_node_wait_all(struct nixl_team *team, uint64_t phase)
 }
 
 /*
- * Was what this call has read of others good? A member whose call has failed does not wait, and may
- * have changed its buffers meanwhile.
+ * Is what this call has read from others valid? A member whose call has failed does not wait, and
+ * may have changed its buffers meanwhile.
  */
 static inline int nxr_node_check(struct nixl_team *team)
 {
@@ -57,19 +57,19 @@ static inline int nxr_node_check(struct nixl_team *team)
                                                                       : NIXL_OK;
 }
 
-/* See that the own cell for a phase may be written: nobody reads what was in it. */
+/* Make sure that this member's cell for a phase may be written: nobody reads its old contents. */
 static inline int nxr_node_reuse_cell(struct nixl_team *team, uint64_t phase)
 {
     return phase < NXR_NODE_CELLS ? NIXL_OK : nxr_node_wait_all(team, phase - NXR_NODE_CELLS + 1);
 }
 
-/* See that the own slot may be written. */
+/* Make sure that this member's slot may be written. */
 static inline int nxr_node_reuse_slot(struct nixl_team *team)
 {
     return nxr_node_wait_all(team, team->node.slot_due);
 }
 
-/* Write the own cell for the next phase, and publish that. */
+/* Write this member's cell for the next phase, and publish that phase. */
 static inline int nxr_node_put_cell(struct nixl_team *team, const void *src, size_t nbytes)
 {
     struct nxr_node *node = &team->node;

@@ -15,16 +15,16 @@
 #include <string.h>
 
 /*
- * How long it may take to tell all members that a team is broken. A member that has given the team
- * back does not answer.
+ * How long breaking a team may take to reach all members. A member that has freed the team does not
+ * answer.
  */
 #define TELL_NS (5 * NXR_S)
 
-/* What this member knows of the traffic with another one. Numbers of pieces, which wrap around. */
+/* The traffic with another member. Numbers of pieces, which wrap around. */
 struct nxr_post_way {
     uint32_t sent;
     uint32_t taken;
-    uint32_t told; /* of taken, to the other one */
+    uint32_t told; /* how much of `taken` was reported to the other member */
 };
 
 static uint64_t slot_offset(const struct nixl_team *team, const struct nxr_post *post, int place,
@@ -84,7 +84,7 @@ static bool is_found(void *arg)
     return finding->status != NIXL_OK;
 }
 
-/* A member cannot be reached: it is lost, or has given its team back. */
+/* A member cannot be reached: it is lost, or has freed its team. */
 static int fail_member(struct nixl_team *team, int status, int place)
 {
     if (status == NIXL_ERR_STALE) {
@@ -126,7 +126,7 @@ static bool mailbox_is_answered(void *arg)
     return atomic_load_explicit(&part->state, memory_order_acquire) != NXR_PART_ASKING;
 }
 
-/* The mailbox of a member, asked for if need be; NULL: no memory. */
+/* The mailbox of a member, requested if necessary; NULL: no memory. */
 static struct nxr_region_part *mailbox_ask_for(const struct nxr_post *post, int rank)
 {
     struct nxr_region_part *part = NULL;
@@ -163,7 +163,7 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_post *pos
     }
 }
 
-/* Does this member hear by the post, and not by memory that it shares? */
+/* Is this member notified by the post, and not through shared memory? */
 static bool hears_by_post(const struct nixl_team *team, int place)
 {
     return team->node_of[place] != team->my_node || (place != team->me && team->node.head == NULL);
@@ -190,7 +190,7 @@ void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post)
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* A message under way: what is left of it. */
+/* A message in progress: what is left of it. */
 struct stream {
     int place;
     uint32_t n_left; /* pieces */
@@ -241,7 +241,7 @@ static bool can_receive(const struct swapping *swapping)
            (uint32_t)(nxr_post_read_word(post, place) >> 32) != post->ways[place].taken;
 }
 
-/* How much was sent to a member and taken from it: the word that it is told. */
+/* The word for a member: how much was sent to it and taken from it. */
 static uint64_t news_for(struct nxr_post_way *way)
 {
     way->told = way->taken;
@@ -254,7 +254,7 @@ static int mailbox_tell(const struct nixl_team *team, const struct nxr_post *pos
                            news_for(&post->ways[place]));
 }
 
-/* The same, for a report that a member may miss, such as one that has left the team. */
+/* Report as above, if possible: a member that has left the team may miss it. */
 static void try_to_tell(const struct nixl_team *team, const struct nxr_post *post, int place)
 {
     nxr_fail_quiet_begin();
@@ -262,7 +262,7 @@ static void try_to_tell(const struct nixl_team *team, const struct nxr_post *pos
     nxr_fail_quiet_end();
 }
 
-/* The same with a piece, which goes in one message where it is small. */
+/* The same with a piece; a small piece and the word go in one message. */
 static int put_piece(const struct swapping *swapping, uint64_t offset, const void *src,
                      size_t nbytes)
 {
@@ -297,7 +297,7 @@ static int mailbox_send_piece(struct swapping *swapping)
                       : mailbox_tell(team, post, out->place);
 }
 
-/* Does a member have to hear what was taken? Else the next piece that goes there says it. */
+/* Must a member be told what was taken? If not, the next piece that goes there says it. */
 static bool owes_news(const struct swapping *swapping)
 {
     const struct nxr_post *post = swapping->post;
@@ -307,8 +307,8 @@ static bool owes_news(const struct swapping *swapping)
 }
 
 /*
- * Is the mailbox of the other member known? It is not waited for: a member that has left the team
- * does not answer, and does not need the news.
+ * Is the mailbox of the other member known? This does not wait: a member that has left the team
+ * does not answer, and does not need the report.
  */
 static bool can_tell(const struct swapping *swapping)
 {
@@ -423,7 +423,7 @@ int nxr_post_expect(struct nixl_team *team, struct nxr_post *post, int from, siz
     uint32_t n_untold = way->taken - way->told;
     int status = NIXL_OK;
 
-    if (n_untold + n_pieces > post->n_slots) { /* it will wait, and so cannot have left */
+    if (n_untold + n_pieces > post->n_slots) { /* it will wait, so it cannot have left */
         status = nxr_team_find_part(team, post->region, from);
         if (status == NIXL_OK && n_untold > 0) {
             try_to_tell(team, post, from);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mailboxes between the members of a team, on whatever hosts: each member has, in a region of its
- * own, a word and some slots for each other one. A message is cut into slots. The sender puts a
- * piece into the next slot and then sets its word there, which says how many pieces it has sent and
- * how many it has taken out of its own mailbox from that member: so news and credit travel
- * together. Nothing is allocated by a member but the mailbox; what is not used takes no memory.
+ * Mailboxes between the members of a team, on any hosts. Each member has, in a region of its own, a
+ * word and some slots for each other member. A message is cut into slots. The sender puts a piece
+ * into the next slot and then sets its word there, which says how many pieces it has sent and how
+ * many it has taken out of its own mailbox from that member: so the announcement and the credit
+ * travel together. A member allocates nothing but its mailbox; unused parts take no memory.
  *
- * One message at a time goes each way between two members. Lock: none; one thread of a process at a
- * time works for a team.
+ * At most one message at a time is in progress in each direction between two members. Lock: none;
+ * one thread of a process at a time works for a team.
  */
 #ifndef NXR_COLLECTIVE_POST_H
 #define NXR_COLLECTIVE_POST_H
@@ -33,39 +33,39 @@ struct nxr_post_swap {
     int from; /* place; -1: none */
     void *dst;
     size_t dst_nbytes;
-    const struct nxr_combine *combine; /* what comes is the left operand; NULL: it goes to dst */
+    const struct nxr_combine *combine; /* what arrives is the left operand; NULL: it goes to dst */
     const void *operand;               /* the right one; NULL: dst */
-    bool is_right;                     /* ... what comes is the right operand */
-    size_t element_nbytes;             /* of src, where who gets it combines it; else 0 */
+    bool is_right;                     /* ... what arrives is the right operand */
+    size_t element_nbytes;             /* of src, if the receiver combines it; else 0 */
 };
 
-/* Make the own mailbox. NIXL_OK, or the failure of nxr_region_alloc_internal(). */
+/* Make this member's mailbox. NIXL_OK, or the failure of nxr_region_alloc_internal(). */
 int nxr_post_open(struct nxr_post *post, const char *name, int size, size_t slot_nbytes,
                   uint32_t n_slots);
 void nxr_post_close(struct nxr_post *post);
 
 /*
- * Send and receive. Pieces are whole elements where they are combined, and both sides have to cut
+ * Send and receive. Pieces are whole elements if they are combined, and both sides have to cut
  * alike. NIXL_OK; any other status ends the call under way, and the team is broken.
  */
 int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nxr_post_swap *swap);
 
 /*
- * `n_pieces` are about to come from a member, in several messages, between which this member looks
- * for no others. If the sender needs to know what was taken before it can send all, make sure that
- * it can be told. Returns as nxr_team_look().
+ * `n_pieces` are about to come from a member, in several messages; between these, this member waits
+ * for nothing else. If the sender needs to know what was taken before it can send all of them, make
+ * sure that it can be told. Returns as nxr_team_look().
  */
 int nxr_post_expect(struct nixl_team *team, struct nxr_post *post, int from, size_t n_pieces);
 
 /*
- * Tell the members that the team is broken, within seconds: those on other hosts, or all members
- * where they share no memory yet.
+ * Tell the members that the team is broken, within seconds: those on other hosts, or all members if
+ * they do not share memory yet.
  */
 void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post);
 
 /*
- * The word of a member in a mailbox, on a line of its own: pieces sent << 32 | pieces taken. Behind
- * those of all members stands the one that says that the team is broken.
+ * The word of a member in a mailbox, on a line of its own: pieces sent << 32 | pieces taken. After
+ * those of all members comes the one that says that the team is broken.
  */
 static inline uint64_t nxr_post_word_offset(int place)
 {
@@ -80,7 +80,7 @@ static inline uint64_t nxr_post_read_word(const struct nxr_post *post, int place
     return atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
 }
 
-/* Has another member told that the team is broken? */
+/* Has another member reported that the team is broken? */
 static inline bool nxr_post_is_broken(const struct nxr_post *post, int size)
 {
     return post->region != NULL && nxr_post_read_word(post, size) != 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All to all with strides: some blocks for each member at a time are brought together, exchanged,
- * and taken apart. All members cut alike, since strides are each member's own. No lock, no state.
+ * All to all with strides: some blocks for each member at a time are gathered, exchanged, and
+ * scattered. All members cut alike, although each has its own strides. No lock, no state.
  */
 #include "config.h"
 
@@ -13,7 +13,7 @@
 
 #define SCRATCH_NBYTES ((size_t)4 << 20) /* unless one block of each member takes more */
 
-/* Blocks of all members that are moved in one round, and where they lie meanwhile. */
+/* Blocks of all members that are moved in one round, and their temporary buffers. */
 struct round {
     const struct nxr_strided *what;
     size_t first;

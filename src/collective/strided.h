@@ -5,8 +5,8 @@
 
 #include "collective/team.h"
 
-/* Checked: block_nbytes and nblocks are not 0, and no product of these and the team's size is too
- * large. */
+/* Checked: block_nbytes and nblocks are not 0, and no product of these and the team's size
+ * overflows. */
 struct nxr_strided {
     const void *src;
     void *dst;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Team handles: making an empty one, finding all that are open, and giving one back with all that
- * it has. Lock: teams_lock guards the lists. The memory of handles is type-stable and used again
- * late, so that a call on a team that was given back finds that.
+ * Team handles: making an empty one, finding all open ones, and freeing one with everything it has.
+ * Lock: teams_lock guards the lists. The memory of handles is type-stable and reused as late as
+ * possible, so that a call on a freed team detects that.
  */
 #include "config.h"
 
@@ -83,7 +83,7 @@ void nxr_teams_drop_all(void)
     }
 }
 
-/* Whoever waits for a member looks again. job.lock is held. */
+/* Make all threads that wait for a member check again. job.lock is held. */
 static void team_death_known(const struct nxr_peer *peer)
 {
     struct nxr_list *link, *after;

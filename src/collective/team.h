@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Teams: who is a member, on which host, and by which ways the members meet: shared memory on one
- * host (node.h), mailboxes between hosts (post.h).
+ * Teams: who is a member, on which host, and how the members communicate: by shared memory on one
+ * host (node.h), by mailboxes between hosts (post.h).
  *
  * One thread of a process at a time works for a team: the one that called, or the team's worker for
- * _nb calls (later.h). `broken` and what the members share may be touched by any thread.
+ * _nb calls (later.h). Any thread may access `broken` and what the members share.
  */
 #ifndef NXR_COLLECTIVE_TEAM_H
 #define NXR_COLLECTIVE_TEAM_H
@@ -16,10 +16,10 @@
 
 struct nixl_team {
     _Atomic uint64_t magic; /* NXR_TEAM_OPEN while open */
-    uint64_t id;            /* the same on all members, and of no other team */
-    uint64_t origin;        /* the id of the team that it was before members were lost */
+    uint64_t id;            /* the same on all members, different from every other team */
+    uint64_t origin;        /* the id of the team before members were lost */
     int size;
-    int me;     /* the own place */
+    int me;     /* this member's place */
     int *ranks; /* [size] */
 
     /* Hosts are numbered in the order of their first members. */
@@ -34,24 +34,24 @@ struct nixl_team {
     struct nxr_team_device *device; /* for device memory; NULL until used */
     bool has_no_process_vm;         /* such a call failed between two members of this host */
     struct nxr_node node;
-    struct nxr_post boot; /* for making teams of it, and breaking it */
-    struct nxr_post post; /* for data between hosts; closed where there is one host */
+    struct nxr_post boot; /* for making teams from it, and for breaking it */
+    struct nxr_post post; /* for data between hosts; closed if there is one host */
 
-    uint64_t call;         /* in the making: the call whose verdict ends all waits; 0: it is made */
-    bool is_boot_borrowed; /* its mailbox is that of the team that is divided */
+    uint64_t call;         /* while it is made: the call whose verdict ends all waits; 0: made */
+    bool is_boot_borrowed; /* its mailbox belongs to the team that is divided */
     bool is_boot_worn;     /* a call to divide it has failed: the mailbox may hold old messages */
 
     _Atomic int broken; /* NIXL_OK, or why */
     _Atomic int lost_rank;
-    _Atomic int cause;         /* where others have broken it: why; NIXL_OK: not told */
-    _Atomic int n_deaths_seen; /* of the job: those before were looked at */
+    _Atomic int cause;         /* why others have broken it; NIXL_OK: not reported */
+    _Atomic int n_deaths_seen; /* of the job's deaths, those that were checked */
 
     /* Calls that were started and have not ended (later.h). */
     _Atomic uint32_t n_later;
     struct nxr_later *later; /* NULL: there was none yet */
     atomic_bool is_canceled; /* one of them was: the other hosts must be told */
 
-    /* The call under way: its end, computed when the first wait becomes long. */
+    /* The call under way: its deadline is computed when a wait first becomes long. */
     const char *operation;
     int64_t timeout_ns;
     int64_t deadline; /* 0: not computed */
@@ -59,7 +59,7 @@ struct nixl_team {
     struct nxr_list link; /* of all open teams, or the retired ones */
 };
 
-/* Begin a call on the team. */
+/* Start a call on the team. */
 static inline void nxr_team_begin(struct nixl_team *team, const char *operation, int64_t timeout_ns)
 {
     team->operation = operation;
@@ -68,45 +68,48 @@ static inline void nxr_team_begin(struct nixl_team *team, const char *operation,
 }
 
 /*
- * Look whether the call under way has to end: the team is broken, a member has died, the time is
- * over. `place` is the member that is waited for, or -1. NIXL_OK: not yet. Any other status ends
+ * Check whether the call under way has to end: the team is broken, a member has died, or the time
+ * is over. `place` is the member that is waited for, or -1. NIXL_OK: not yet. Any other status ends
  * the call, and the team is broken.
  */
 int nxr_team_look(struct nixl_team *team, int place);
 
-/* The deaths of the job that were not looked at yet: was one a member? Returns as the above. */
+/*
+ * Check the deaths of the job that were not checked yet: was one a member? Returns as
+ * nxr_team_look().
+ */
 int nxr_team_look_for_deaths(struct nixl_team *team);
 
-/* What is left of the time for the call under way, at least 1. */
+/* The time left for the call under way, at least 1. */
 int64_t nxr_team_left(struct nixl_team *team);
 
 /*
  * Break the team for all members on this host; the first reason stays. Does not block; any thread.
- * Returns `status`. lost_rank: who has died, with NIXL_ERR_PEER_LOST.
+ * Returns `status`. lost_rank: the rank that has died, with NIXL_ERR_PEER_LOST.
  */
 int nxr_team_break(struct nixl_team *team, int status, int lost_rank);
 
 /*
- * The memory that the members on this host share says that the team is broken, and wakes all who
- * sleep, so that nobody waits any more.
+ * Mark the team as broken in the memory that the members on this host share, and wake all sleepers,
+ * so that no member waits any more.
  */
 void nxr_team_break_node(struct nixl_team *team, int status, int lost_rank);
 
-/* Is it known here that a member has died? Then its rank is in lost_rank. */
+/* Is a member known here to have died? If so, lost_rank is set to its rank. */
 bool nxr_team_has_lost_one(struct nixl_team *team);
 
 /* Tell the other hosts that the team is broken. May block. */
 void nxr_team_tell_hosts(const struct nixl_team *team);
 
 /*
- * A failure that the death of a member explains, which is not known here yet: wait for the news of
- * it, a second at most. NIXL_ERR_PEER_LOST, or `status`.
+ * A failure that may be explained by the death of a member that is not known here yet: wait for
+ * news of it, at most a second. NIXL_ERR_PEER_LOST, or `status`.
  */
 int nxr_team_explain(struct nixl_team *team, int status);
 
 /*
- * The call under way has failed: tell the other hosts where they do not hear of it by themselves,
- * and record the failure. Returns `status`.
+ * The call under way has failed: tell the other hosts unless they learn of it by themselves, and
+ * record the failure. Returns `status`.
  */
 int nxr_team_end(struct nixl_team *team, int status);
 
@@ -127,31 +130,31 @@ static inline bool nxr_team_is_open(const struct nixl_team *team)
 /* An empty one; NULL: no memory. */
 struct nixl_team *nxr_team_new(void);
 
-/* The team is made: it is found from now on. */
+/* The team was made: it can be found from now on. */
 void nxr_team_opened(struct nixl_team *team);
 
-/* Nobody uses the handle any more: what was started on it is canceled. */
+/* The handle is not used any more: cancel what was started on it. */
 void nxr_team_close(struct nixl_team *team);
 
-/* Close it, and free all that it has. All of them: last finalize. */
+/* Close it, and free all that it has; drop_all(): all of them (last finalize). */
 void nxr_team_drop(struct nixl_team *team);
 void nxr_teams_drop_all(void);
 
 /*
- * See that a member's part of a region is known: wait until the member has made it, or the call
- * under way has to end. Returns as nxr_team_look(). (post.c)
+ * Make sure that a member's part of a region is known: wait until the member has made it, or the
+ * call under way has to end. Returns as nxr_team_look(). (post.c)
  */
 int nxr_team_find_part(struct nixl_team *team, struct nixl_region *region, int place);
 
 /*
- * Another member knows that a rank is lost, or has left: whoever gets NIXL_ERR_PEER_LOST finds the
- * loss everywhere. Takes job.lock.
+ * Another member reports that a rank is lost, or has left: record it, so that a caller that gets
+ * NIXL_ERR_PEER_LOST finds the loss everywhere. Takes job.lock.
  */
 void nxr_team_hear_of_loss(int rank, bool has_left);
 
 /* ---- making teams (team_make.c; what is wanted: making.h) ------------------------------------ */
 
-/* Check what all calls that make teams have. Records the failure. */
+/* Check the arguments that all calls that make teams have. Records the failure. */
 int nxr_team_check_make(const char *operation, int64_t timeout_ns, struct nixl_team **team_p);
 
 #endif

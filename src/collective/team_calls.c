@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public calls that make teams, give them back and ask about them. The ranks of a team, and its
- * key (making.h): a key is made of what all members know, a list of ranks or the team that is
- * divided. No lock.
+ * The public calls that make teams, free them and query them. Here are also the ranks of a team,
+ * and its key (making.h): a key is derived from what all members know, which is a list of ranks or
+ * the team that is divided. No lock.
  */
 #include "config.h"
 
@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-/* It tells nixl_team_node() from nixl_team_create(). */
+/* Distinguishes nixl_team_node() from nixl_team_create(). */
 #define NODE_KEY 0x65646f6eu
 
 /* A number for a list of ranks. */
@@ -89,7 +89,7 @@ struct nxr_wanted nxr_team_of_ranks(const char *operation, uint64_t origin, cons
 /* How a public call waits for its team. */
 struct waiting {
     int64_t timeout_ns;
-    struct nixl_req **req_p; /* NULL: it waits itself */
+    struct nixl_req **req_p; /* NULL: the call waits itself */
 };
 
 static int get_team(const struct nxr_wanted *wanted, const struct waiting *waiting,
@@ -122,7 +122,7 @@ int nixl_team_create(const int *ranks, size_t nranks, int64_t timeout_ns, struct
     return team_call_create("nixl_team_create", ranks, nranks, &waiting, team_p);
 }
 
-/* Where a request is made there must be a place for it. */
+/* A call that makes a request needs a place to store it. */
 static int team_call_check_req(const char *operation, struct nixl_req **req_p)
 {
     return req_p != NULL ? NIXL_OK
@@ -153,7 +153,7 @@ static int *list_ranks(int first, int stride, size_t count)
     return ranks;
 }
 
-/* A list of ranks that is far too long is refused without being made. */
+/* A list of ranks that is far too long is refused before it is built. */
 static int create_strided(const char *operation, int first, int stride, size_t count,
                           const struct waiting *waiting, struct nixl_team **team_p)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a call on a team fails: the death that explains it is waited for, the other hosts are told,
- * and the failure is recorded. No lock of its own.
+ * How a call on a team fails: it waits for news of a death that explains the failure, tells the
+ * other hosts, and records the failure. No lock of its own.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@
 
 #define NEWS_NS (1 * NXR_S) /* how long the news of a death may take */
 
-/* May a death be behind it? A connection that broke, or a member that gave up. */
+/* May a death be the cause? A connection broke, or a member gave up. */
 static bool may_be_of_a_loss(int status)
 {
     return status == NIXL_ERR_TRANSPORT || status == NIXL_ERR_STALE;
@@ -44,8 +44,8 @@ void nxr_team_tell_hosts(const struct nixl_team *team)
 }
 
 /*
- * "ranks 1, 2": the members on this host that have not done what the caller has done already. Where
- * all of them have, others are waited for.
+ * "ranks 1, 2": the members on this host that are behind the caller. If none is, a phrase for the
+ * other ranks that are waited for.
  */
 static void name_late_members(const struct nixl_team *team, char *text, size_t nbytes)
 {
@@ -81,7 +81,7 @@ int nxr_team_end(struct nixl_team *team, int status)
     nxr_team_break_node(team, status, atomic_load(&team->lost_rank));
     status = nxr_team_explain(team, status);
     nxr_node_wait_visits(team);
-    /* Every rank hears of a death by itself. */
+    /* Every rank learns of a death by itself. */
     if (status != NIXL_ERR_PEER_LOST && status != NIXL_ERR_CANCELED) {
         nxr_team_tell_hosts(team);
     }

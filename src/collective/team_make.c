@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Making a team. All members of the call know each other's ranks and the number of the call, and so
- * the names of each other's mailboxes. Over these they tell each other, along a tree, on which host
- * they seem to be and what they choose. Each then finds the first member on its own host, proves
- * that, and reports it. Now each knows the team that it gets: of all, or of some of them. The
- * first members make the memory that a host shares, and all tell whether they are ready. How the
- * call ends is agreed upon (agreement.h). No lock of its own.
+ * the names of each other's mailboxes. Over these they tell each other, along a tree, which host
+ * they seem to be on and what they choose. Each then finds the first member on its own host,
+ * verifies that they share it, and reports the result. Now each member knows its team: all members,
+ * or some of them. The first member on each host makes the memory that the host shares, and all
+ * report whether they are ready. How the call ends is agreed upon (agreement.h). No lock of its
+ * own.
  */
 #include "config.h"
 
@@ -30,11 +31,13 @@
 #define POST_SLOTS           4
 #define POST_NBYTES          (64ul << 20)
 
-/* What a member tells first. Two may share a host where the name or the boot id is equal. */
+/*
+ * What a member publishes first. Two members may share a host if the name or the boot id is equal.
+ */
 struct hint {
     uint64_t host_name;
     uint64_t boot_id;
-    uint64_t table; /* the limits between algorithms, which all members have to have alike */
+    uint64_t table; /* a hash of the limits between algorithms: the same on all members */
     struct nxr_choice choice;
 };
 
@@ -43,19 +46,19 @@ struct attempt {
     const struct nxr_wanted *wanted;
     uint64_t call;
     struct nixl_team *all;  /* the members of the call, with the mailboxes for making teams */
-    struct nixl_team *team; /* that this member gets: `all`, or of some of them; NULL: none */
+    struct nixl_team *team; /* the team of this member: `all`, or some of them; NULL: none */
     struct hint *hints;     /* [all->size] */
     int32_t *leader_of;     /* [all->size]: the first place on each one's host */
     int *places;            /* [team->size]: places in `all` */
     int *host_of;           /* [all->size]: the host of the team that a leader leads, or -1 */
-    bool is_ready;          /* the team is made, but for the verdict */
+    bool is_ready;          /* the team is made, except for the verdict */
 };
 
 /* ---- telling each other ---------------------------------------------------------------------- */
 
 /*
- * Who hears from whom: member m gathers from m + 1, m + 2, m + 4, ... as far as its lowest bit
- * allows, so that each subtree is a range of places.
+ * The gather tree: member m gathers from m + 1, m + 2, m + 4, ... as far as its lowest bit allows,
+ * so that each subtree is a range of places.
  */
 static int subtree_end(int place, int bit, int size)
 {
@@ -109,8 +112,8 @@ static int pass_down(struct nixl_team *team, char *table, size_t nbytes)
 }
 
 /*
- * Each member has filled in its own entry of a table, of nbytes; now all have all entries. Returns
- * as nxr_post_swap().
+ * Each member has filled in its own entry of a table, of nbytes; afterwards all have all entries.
+ * Returns as nxr_post_swap().
  */
 static int team_make_tell_all(struct nixl_team *team, void *table, size_t nbytes)
 {
@@ -127,7 +130,7 @@ static int team_make_tell_all(struct nixl_team *team, void *table, size_t nbytes
 static struct hint own_hint(const struct nxr_wanted *wanted)
 {
     const struct nxr_card *card = &nxr_job.card.head;
-    struct hint hint = {.host_name = ~(uint64_t)nxr_job.rank, /* like nobody else */
+    struct hint hint = {.host_name = ~(uint64_t)nxr_job.rank, /* matches no other member */
                         .boot_id = ~(uint64_t)nxr_job.rank,
                         .table = nxr_coll_table_hash(),
                         .choice = wanted->choice};
@@ -139,7 +142,7 @@ static struct hint own_hint(const struct nxr_wanted *wanted)
     return hint;
 }
 
-/* Members with other limits would wait for each other without end; all members see it here. */
+/* Members with different limits would wait for each other forever; all members detect it here. */
 static int compare_tables(const struct nixl_team *all, const struct hint *hints)
 {
     for (int i = 1; i < all->size; i++) {
@@ -159,7 +162,7 @@ static bool may_share_host(const struct hint *a, const struct hint *b)
            (a->host_name == b->host_name || a->boot_id == b->boot_id);
 }
 
-/* The first member of the same color that is proven to be on this host. */
+/* The first member of the same color that is verified to be on this host. */
 static int team_make_find_leader(struct nixl_team *all, const struct hint *hints, int32_t *leader_p)
 {
     *leader_p = all->me;
@@ -228,7 +231,7 @@ static void set_members(struct nixl_team *team, const int *ranks, const int *pla
     }
 }
 
-/* Is the member at that place of the call in the team of this one? */
+/* Is the member at that place of the call in this member's team? */
 static bool is_with_me(const struct attempt *attempt, int place)
 {
     int me = attempt->all->me;
@@ -238,7 +241,7 @@ static bool is_with_me(const struct attempt *attempt, int place)
                : attempt->hints[place].choice.color == attempt->hints[me].choice.color;
 }
 
-/* The members in their new order: by key, then by place. How many. */
+/* The members in their new order: by key, then by place. Returns how many. */
 static int choose_places(const struct attempt *attempt)
 {
     const struct hint *hints = attempt->hints;
@@ -293,7 +296,7 @@ static int make_host_tables(struct nixl_team *team)
                : NIXL_ERR_NO_MEMORY;
 }
 
-/* Hosts by number, and who is on this one. */
+/* Number the hosts, and find who is on this one. */
 static int number_hosts(struct attempt *attempt)
 {
     struct nixl_team *team = attempt->team;
@@ -328,7 +331,7 @@ static int number_hosts(struct attempt *attempt)
 
 /* ---- ways to meet ---------------------------------------------------------------------------- */
 
-/* Names that no user has: regions of the library begin with a control character. */
+/* Names that no user can have: regions of the library begin with a control character. */
 static void make_name(char *name, size_t name_nbytes, const struct nixl_team *team,
                       const char *what)
 {
@@ -386,18 +389,18 @@ static int team_make_conclude(const struct attempt *attempt)
         status = hear_from_above(all, &nothing, 0);
     }
     if (status == NIXL_OK && nxr_agreement_write(all->call, &success).status != NIXL_OK) {
-        status = NIXL_ERR_CANCELED; /* another member has seen a death before */
+        status = NIXL_ERR_CANCELED; /* another member has seen a death earlier */
     }
     if (status == NIXL_OK) {
-        all->call = 0; /* it has its verdict, which ends no wait */
+        all->call = 0; /* it has its verdict, so nothing ends waits on it */
         nxr_fail_quiet_begin();
-        (void)pass_down(all, &nothing, 0); /* members that it does not reach ask others */
+        (void)pass_down(all, &nothing, 0); /* members that this does not reach visit others */
         nxr_fail_quiet_end();
     }
     return status;
 }
 
-/* Why the team could not be made: a death that explains it, where there is one. */
+/* Why the team could not be made: a death that explains it, if there is one. */
 static int team_make_explain(const struct attempt *attempt, struct nixl_team *team, int status)
 {
     if (status == NIXL_OK || nxr_agreement_is_written(attempt->call)) {
@@ -426,7 +429,7 @@ static struct nxr_verdict propose(const struct attempt *attempt, int status)
     return proposal;
 }
 
-/* Record the failure that all agree upon. `own` is the one that this member had. */
+/* Record the agreed failure. `own` is this member's own status. */
 static int fail_make(const struct attempt *attempt, const struct nxr_verdict *verdict, int own)
 {
     const char *operation = attempt->wanted->operation;
@@ -447,7 +450,7 @@ static int fail_make(const struct attempt *attempt, const struct nxr_verdict *ve
                     "cannot make the team: %s", why);
 }
 
-/* This member has failed, or knows of a failure: find what all agree upon. */
+/* This member has failed, or knows of a failure: reach the verdict. */
 static int team_make_settle(const struct attempt *attempt, int status)
 {
     const struct nxr_wanted *wanted = attempt->wanted;
@@ -488,7 +491,7 @@ static int attempt_begin(struct attempt *attempt)
     return open_boot(attempt->all);
 }
 
-/* Make all but the verdict. */
+/* Make everything except the verdict. */
 static int team_make_prepare(struct attempt *attempt)
 {
     int status = team_make_explain(attempt, attempt->all, find_hosts(attempt));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A team of the living members of another. Members that know of different deaths try to make
- * different teams. The members of a team that has a dead member learn of the death, agree that it
- * cannot be made, and try again, so that in the end all try the same. Calls meet by the origin of
- * the team and the list of the living (making.h). No lock of its own.
+ * A team of the living members of another team. Members that know of different deaths try to make
+ * different teams. The members of an attempted team that includes a dead member learn of the death,
+ * agree that the team cannot be made, and try again; in the end, all try the same team. Calls are
+ * matched by the origin of the team and the list of living ranks (making.h). No lock of its own.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 
-/* The ranks of the living members, in order; how many. */
+/* The ranks of the living members, in order. Returns how many. */
 static int find_living(const struct nixl_team *team, int *ranks)
 {
     int n = 0;
@@ -30,14 +30,14 @@ static int find_living(const struct nixl_team *team, int *ranks)
     return n;
 }
 
-/* A try to make a team of the living. */
+/* An attempt to make a team of the living. */
 struct attempt {
     const struct nixl_team *team;
     int *ranks;
     int n_living;
 };
 
-/* Is it known of more deaths than when the attempt began? Then the next one is of fewer. */
+/* Are more deaths known than when the attempt started? If so, the next one has fewer members. */
 static bool has_news(void *arg)
 {
     struct attempt *attempt = arg;
@@ -47,7 +47,7 @@ static bool has_news(void *arg)
     return attempt->n_living != n;
 }
 
-/* Failures that a death which others know of explains: it will be known here, too. */
+/* Failures that may be explained by a death that others know of: it will be known here, too. */
 static bool is_of_a_loss(int status)
 {
     return status == NIXL_ERR_PEER_LOST || status == NIXL_ERR_STALE || status == NIXL_ERR_CANCELED;

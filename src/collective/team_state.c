@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a team is whole: breaking it, and finding out that it is broken, that a member has died,
- * or that the time of the call under way is over. The other files of this folder stand on this one.
- * No lock: `broken`, `lost_rank` and `cause` are atomic, and the first reason stays.
+ * or that the call under way has run out of time. The other files of this folder are built on this
+ * one. No lock: `broken`, `lost_rank` and `cause` are atomic, and the first reason stays.
  */
 #include "config.h"
 
@@ -69,7 +69,7 @@ int nxr_team_look_for_deaths(struct nixl_team *team)
 {
     int n_deaths = nxr_event_n_deaths(), n_seen;
 
-    /* The service thread looks, too. A death that both see is counted once: no other is skipped. */
+    /* The service thread checks, too. A death that both see is counted once, so none is skipped. */
     while ((n_seen = atomic_load(&team->n_deaths_seen)) < n_deaths) {
         int rank = nxr_event_death(n_seen);
 
@@ -108,7 +108,7 @@ void nxr_team_hear_of_loss(int rank, bool has_left)
     pthread_mutex_unlock(&nxr_job.lock);
 }
 
-/* What others have found: shared on this host, or told by another one. */
+/* What others have found: in memory shared on this host, or reported by another host. */
 static int look_at_others(struct nixl_team *team)
 {
     const struct nxr_node_head *head = team->node.head;
@@ -143,7 +143,7 @@ int nxr_team_look(struct nixl_team *team, int place)
         return nxr_team_break(team, NIXL_ERR_CANCELED, -1);
     }
     if (team->call != 0 && nxr_agreement_is_written(team->call)) {
-        return NIXL_ERR_CANCELED; /* it may yet be made: the team is not broken */
+        return NIXL_ERR_CANCELED; /* the team may still be made: it is not broken */
     }
     status = nxr_team_look_for_deaths(team);
     if (status == NIXL_OK) {

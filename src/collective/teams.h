@@ -5,7 +5,7 @@
 
 #include "core/subsystem.h"
 
-/* Give all teams back and forget everything (last finalize). */
+/* Free all teams and forget everything (last finalize). */
 void nxr_teams_free_all(void);
 
 extern const struct nxr_subsystem nxr_teams_subsystem;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data that moves between several hosts. What all shall have goes to one member of each host, and
- * from there to the others; what is for one member goes to it at once. On one host it moves as in
+ * Data that moves between several hosts. Data for all members goes to one member of each host, and
+ * from there to the others; data for one member goes to it directly. Within a host it moves as in
  * node_exchange.c. No lock.
  */
 #include "config.h"
@@ -12,12 +12,12 @@
 
 #include <stdlib.h>
 
-/* Bytes that go on along a tree of hosts while the next ones come. */
+/* Bytes that are passed on along a tree of hosts while the next ones arrive. */
 #define TREE_NBYTES (1ul << 20)
 
 /* ---- to all ---------------------------------------------------------------------------------- */
 
-/* Along a tree of the hosts, whose first is the root's; there the root speaks. */
+/* Along a tree of the hosts, rooted at the root's host; on that host the root speaks. */
 static int spread(struct nixl_team *team, int root, char *buf, size_t nbytes)
 {
     int n = team->n_nodes, root_node = team->node_of[root], bit = 1, status = NIXL_OK;
@@ -64,7 +64,7 @@ struct piece {
     size_t nbytes;
 };
 
-/* Where data of a member goes in dst. */
+/* Where a member's data goes in dst. */
 static struct piece piece_from(const struct nxr_exchange *what, int place)
 {
     if (what->dst_nbytes == NULL) {
@@ -73,7 +73,7 @@ static struct piece piece_from(const struct nxr_exchange *what, int place)
     return (struct piece){(char *)what->dst + what->dst_offsets[place], what->dst_nbytes[place]};
 }
 
-/* The next member of a host from a place on; team->size: none. */
+/* The next member on a host, from a place on; team->size: none. */
 static int next_on(const struct nixl_team *team, int node, int place)
 {
     while (place < team->size && team->node_of[place] != node) {
@@ -82,7 +82,7 @@ static int next_on(const struct nixl_team *team, int node, int place)
     return place;
 }
 
-/* Data of all members of one host goes on, data of those of another comes in. */
+/* Send on the data of all members of one host, and receive that of another host. */
 static int exchange2_pass_on(struct nixl_team *team, const struct nxr_exchange *what, int out_node,
                              int in_node)
 {
@@ -113,7 +113,10 @@ static int exchange2_pass_on(struct nixl_team *team, const struct nxr_exchange *
     return status;
 }
 
-/* On each host; around a ring of the hosts; and on each host what came from the others. */
+/*
+ * First on each host; then around a ring of the hosts; then share on each host what the others
+ * sent.
+ */
 static int allgather(struct nixl_team *team, const struct nxr_exchange *what)
 {
     int n = team->n_nodes, me = team->my_node, status = nxr_node_exchange(team, what);
@@ -182,7 +185,7 @@ static int scatter(struct nixl_team *team, const struct nxr_exchange *what)
     return status == NIXL_OK ? nxr_node_exchange(team, what) : status;
 }
 
-/* So many bytes of a piece, from a place on; less or nothing at its end. */
+/* At most nbytes of a piece, from an offset on; less or nothing at its end. */
 static struct piece exchange2_part_of(struct piece piece, size_t at, size_t nbytes)
 {
     size_t left = piece.nbytes > at ? piece.nbytes - at : 0;
@@ -190,7 +193,10 @@ static struct piece exchange2_part_of(struct piece piece, size_t at, size_t nbyt
     return (struct piece){left > 0 ? piece.at + at : NULL, left < nbytes ? left : nbytes};
 }
 
-/* From a place on, what fits into a slot: to the k-th behind, on another host, for each k. */
+/*
+ * Send what fits into a slot, from an offset on, to the k-th member after this one on another host,
+ * for each k.
+ */
 static int send_to_others(struct nixl_team *team, const struct nxr_exchange *what, size_t at)
 {
     int n = team->size, status = NIXL_OK;
@@ -206,7 +212,7 @@ static int send_to_others(struct nixl_team *team, const struct nxr_exchange *wha
     return status;
 }
 
-/* The same from the k-th before. */
+/* Receive the same from the k-th member before. */
 static int take_from_others(struct nixl_team *team, const struct nxr_exchange *what, size_t at)
 {
     int n = team->size, status = NIXL_OK;
@@ -222,7 +228,7 @@ static int take_from_others(struct nixl_team *team, const struct nxr_exchange *w
     return status;
 }
 
-/* See that all can send all. *nbytes_p: the longest piece to or from another host. */
+/* Make sure that all can send everything. *nbytes_p: the longest piece to or from another host. */
 static int expect_others(struct nixl_team *team, const struct nxr_exchange *what, size_t *nbytes_p)
 {
     size_t slot = team->post.slot_nbytes;
@@ -242,8 +248,8 @@ static int expect_others(struct nixl_team *team, const struct nxr_exchange *what
 }
 
 /*
- * With each member of another host, slot by slot: the next one goes to all before the last one is
- * waited for, so that nobody waits for each in turn.
+ * Swap with each member of the other hosts, slot by slot: the next slot goes to all before the last
+ * one is waited for, so that the waits overlap.
  */
 static int swap_with_others(struct nixl_team *team, const struct nxr_exchange *what)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Barrier and reductions over several hosts: first on each host, then among one member of each, its
- * speaker, then on each host again. Among the speakers small data goes by recursive doubling, large
- * data around a ring, in blocks. Operands are combined in an order that depends on nothing but the
- * team and the size. No lock.
+ * Barrier and reductions over several hosts: first within each host, then among one member of each,
+ * its speaker, then within each host again. Among the speakers, small data uses recursive doubling,
+ * large data a ring, in blocks. Operands are combined in an order that depends only on the team and
+ * the size. No lock.
  */
 #include "config.h"
 
@@ -13,12 +13,12 @@
 
 #include <stdlib.h>
 
-/* Bytes that go on along a chain of members while the next ones come. */
+/* Bytes that are passed on along a chain of members while the next ones arrive. */
 #define CHAIN_NBYTES (256ul << 10)
 
 /*
- * Between two hosts a ring moves as many bytes as a swap of everything, in twice the steps: up to
- * here they swap, beyond that it would take too much memory.
+ * Between two hosts, a ring moves as many bytes as a full swap, in twice the steps: up to this size
+ * they swap; beyond it, a swap would take too much memory.
  */
 #define SWAP_NBYTES (4ul << 20)
 
@@ -44,8 +44,8 @@ int nxr_two_level_barrier(struct nixl_team *team)
 /* ---- allreduce among the speakers ------------------------------------------------------------ */
 
 /*
- * Swap what the own host has, in src or dst, with another one; both are combined into dst, the
- * lower number to the left.
+ * Swap this host's data, in src or dst, with another host; both combine it into dst, with the lower
+ * host number on the left.
  */
 static int swap_all(struct nixl_team *team, int node, const struct nxr_reduction *what,
                     const void *mine, void *scratch)
@@ -67,7 +67,7 @@ static int swap_all(struct nixl_team *team, int node, const struct nxr_reduction
     return nxr_post_swap(team, &team->post, &swap);
 }
 
-/* Take in all of another host's. */
+/* Receive and combine all of another host's data. */
 static int take_all(struct nixl_team *team, int node, const struct nxr_reduction *what,
                     const void *mine)
 {
@@ -83,13 +83,13 @@ static int take_all(struct nixl_team *team, int node, const struct nxr_reduction
 }
 
 /*
- * Recursive doubling among as many hosts as are a power of two; each of the others gives what it
- * has to one of these before, and gets the result after.
+ * Recursive doubling among the largest power of two of hosts; each of the other hosts sends its
+ * data to one of these first, and gets the result at the end.
  */
 static int double_up(struct nixl_team *team, const struct nxr_reduction *what, void *scratch)
 {
     int n = 1, me = team->my_node, status = NIXL_OK;
-    const void *mine = what->src; /* dst, once something was combined */
+    const void *mine = what->src; /* dst, once anything was combined */
 
     while (2 * n <= team->n_nodes) {
         n *= 2;
@@ -134,8 +134,8 @@ static struct block block_of(const struct nixl_team *team, const struct nxr_redu
 }
 
 /*
- * Twice around: each block is combined host by host, then its result goes to all. The own operands
- * are used where they lie.
+ * Twice around: each block is combined host by host, then its result goes to all. This member's
+ * operands are used in place.
  */
 static int go_round(struct nixl_team *team, const struct nxr_reduction *what)
 {
@@ -189,7 +189,7 @@ static int allreduce(struct nixl_team *team, const struct nxr_reduction *what)
     struct nxr_reduction on_host = *what, of_hosts = *what;
     int status = NIXL_OK;
 
-    if (team->node.size > 1) { /* else the operands are sent from where they lie */
+    if (team->node.size > 1) { /* otherwise the operands are sent from where they lie */
         on_host.kind = NXR_REDUCE;
         on_host.root = 0;
         of_hosts.src = what->dst;
@@ -201,7 +201,7 @@ static int allreduce(struct nixl_team *team, const struct nxr_reduction *what)
     return status == NIXL_OK ? nxr_node_broadcast(team, 0, what->dst, what->nbytes) : status;
 }
 
-/* Along a tree of the hosts, whose first is the root's; there the root speaks. */
+/* Along a tree of the hosts, rooted at the root's host; on that host the root speaks. */
 static int reduce_to_root(struct nixl_team *team, const struct nxr_reduction *what, int root)
 {
     int n = team->n_nodes, root_node = team->node_of[root];
@@ -245,8 +245,8 @@ static int reduce2_reduce(struct nixl_team *team, const struct nxr_reduction *wh
 }
 
 /*
- * Few bytes are reduced as a whole, in fewer steps than there are hosts; two members alone need but
- * one step either way.
+ * Few bytes are reduced as a whole, in fewer steps than there are hosts. Two members alone need
+ * only one step either way.
  */
 static int reduce_scatter(struct nixl_team *team, const struct nxr_reduction *what)
 {
@@ -270,13 +270,15 @@ static int reduce_scatter(struct nixl_team *team, const struct nxr_reduction *wh
     return status;
 }
 
-/* A piece of the prefix: what came from the member before, and the same with the own operands. */
+/*
+ * A piece of the prefix: what the member before has sent, and the same with this member's operands.
+ */
 struct prefix {
     char *before;
     char *with_own;
 };
 
-/* Get what the members before have, and hand it on with the own operands. */
+/* Receive what the members before have, add this member's operands, and pass it on. */
 static int pass_prefix(struct nixl_team *team, const struct nxr_reduction *what,
                        const struct prefix *prefix, const char *src, size_t nbytes)
 {
@@ -298,7 +300,7 @@ static int pass_prefix(struct nixl_team *team, const struct nxr_reduction *what,
                : NIXL_OK;
 }
 
-/* From place to place: members of a host need not stand side by side. */
+/* In the order of places: the members of a host need not have adjacent places. */
 static int scan(struct nixl_team *team, const struct nxr_reduction *what)
 {
     size_t piece = CHAIN_NBYTES - CHAIN_NBYTES % what->combine.element_nbytes;

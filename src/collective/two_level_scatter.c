@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reduce_scatter over several hosts. On each host the members combine what they have for the
- * members of another host. Each of them does so for some of those members and sends them the result
- * at once; a receiver combines it with what its own host has for it. So a part crosses the network
- * once from each other host, by as many ways as a host has members, and is stored nowhere between.
+ * reduce_scatter over several hosts. On each host, the members combine their data for the members
+ * of another host. Each of them does so for some of those members and sends them the result
+ * directly; a receiver combines it with what its own host has for it. So a part crosses the network
+ * once from each other host, over as many paths as a host has members, and is stored nowhere in
+ * between.
  *
- * All go piece by piece through the parts, the same pieces: a member sends the next piece before it
+ * All members go through the parts piece by piece, in step: a member sends the next piece before it
  * waits for the last one, so that the hosts combine while data is under way. A piece fills a slot
- * of the mailboxes, of which two are always free then: no wait is without end. Operands are
- * combined in an order that depends on nothing but the team. No lock.
+ * of the mailboxes, two of which are always free at that point, so no wait is endless. Operands are
+ * combined in an order that depends only on the team. No lock.
  */
 #include "config.h"
 
@@ -23,9 +24,9 @@ struct scattering {
     size_t part_nbytes;
     size_t piece_nbytes; /* of a part */
     int *members;        /* [size of the team]: places, host by host */
-    int *first;          /* [n_nodes + 1]: where each host begins in members */
+    int *first;          /* [n_nodes + 1]: where each host starts in members */
     size_t *begins;      /* [node.size]: for the reduction under way */
-    char *out;           /* a piece that was combined for another host */
+    char *out;           /* a piece combined for another host */
     char *sum;           /* in place: the result, while dst still has operands; else NULL */
 };
 
@@ -73,8 +74,8 @@ static const char *operands_for(const struct scattering *scattering, int place,
 }
 
 /*
- * Combine what this host has for members of a host, from the i-th on one for each member here: that
- * for the own one goes to dst.
+ * Combine what this host has for members of a host, starting with the i-th, one for each member
+ * here; the piece that this member combines goes to dst.
  */
 static int combine_for(const struct scattering *scattering, int node, int i,
                        const struct piece *piece, void *dst)
@@ -95,7 +96,7 @@ static int combine_for(const struct scattering *scattering, int node, int i,
     return nxr_node_reduce(team, &on_host);
 }
 
-/* Send a member what this host has for it; -1: none, but the others here have one. */
+/* Send a member what this host has for it; -1: none, but the other members here have one. */
 static int scatter2_send_piece(const struct scattering *scattering, int node, int i,
                                const struct piece *piece)
 {
@@ -129,7 +130,7 @@ static int send_to_hosts(const struct scattering *scattering, const struct piece
     return status;
 }
 
-/* The member of another host that sends the own part. */
+/* The member of another host that sends this member's part. */
 static int sender_on(const struct scattering *scattering, int node)
 {
     int n = count_on(scattering, node), me = scattering->team->node.me;
@@ -178,7 +179,7 @@ static struct piece piece_at(const struct scattering *scattering, size_t at)
     return (struct piece){at, left < scattering->piece_nbytes ? left : scattering->piece_nbytes};
 }
 
-/* A member that cannot send its piece keeps the others on its host from combining the next. */
+/* A member that cannot send its piece would keep the others on its host from combining the next. */
 static int expect_pieces(const struct scattering *scattering)
 {
     struct nixl_team *team = scattering->team;
@@ -220,7 +221,7 @@ static bool scatter2_allocate(struct scattering *scattering)
     const struct nixl_team *team = scattering->team;
     size_t nbytes = scattering->piece_nbytes;
     bool wants_out = team->node.size > 1;
-    /* Members but the first have operands for it where the result goes. */
+    /* Members other than the first have operands where the result goes. */
     bool wants_sum = scattering->what->src == scattering->what->dst && team->me != 0;
 
     scattering->members = calloc((size_t)team->size, sizeof(*scattering->members));

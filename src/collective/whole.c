@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions of elements so large that memory which members share may not hold one of each. No
- * operand is combined on its way: each member that wants a result gets the operands of all, some
- * elements of them at a time, and combines them in the order of the members. No lock, no state.
+ * Reductions of elements that may be too large for shared memory to hold one of each member.
+ * Operands are not combined on the way: each member that wants a result receives the operands of
+ * all, some elements at a time, and combines them in the order of the members. No lock, no state.
  */
 #include "config.h"
 
@@ -18,11 +18,11 @@ struct whole {
     const struct nxr_reduction *what;
     size_t part_nbytes;  /* of what a member gets a result of */
     size_t piece_nbytes; /* of a part, at most, in one round */
-    char *operands;      /* [size]: a piece of each member's, those before what came last */
+    char *operands;      /* [size]: a piece of each member's, those before what arrived last */
     char *packed;        /* SCATTER: a piece of the part for each member; else NULL */
 };
 
-/* Whole elements, as many as there is room for. */
+/* As many whole elements as there is room for. */
 static size_t whole_piece_of(const struct nixl_team *team, const struct nxr_reduction *what,
                              size_t part)
 {
@@ -33,7 +33,7 @@ static size_t whole_piece_of(const struct nixl_team *team, const struct nxr_redu
     return piece < part ? piece : part;
 }
 
-/* A piece of the part for each member, one behind the other. */
+/* A piece of the part for each member, contiguous. */
 static int whole_pack(struct nixl_team *team, const struct whole *whole, size_t at, size_t nbytes)
 {
     const char *src = (const char *)whole->what->src + at;
@@ -46,7 +46,7 @@ static int whole_pack(struct nixl_team *team, const struct whole *whole, size_t 
     return status;
 }
 
-/* Get a piece of the operands of all members that the result is made of. */
+/* Receive a piece of all operands that the result is made of. */
 static int whole_gather(struct nixl_team *team, const struct whole *whole, size_t at, size_t nbytes)
 {
     const struct nxr_reduction *what = whole->what;
@@ -68,7 +68,7 @@ static int whole_gather(struct nixl_team *team, const struct whole *whole, size_
     return status == NIXL_OK ? nxr_call_run_plain(team, &call) : status;
 }
 
-/* How many of the first operands this member combines. */
+/* How many operands, from the first on, this member combines. */
 static int count_operands(const struct nixl_team *team, const struct nxr_reduction *what)
 {
     if (what->kind == NXR_SCAN) {

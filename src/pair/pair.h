@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paired operations: a rank exposes a buffer for one use, a partner claims it and moves it.
+ * Paired operations: a rank exposes a buffer for one use; a partner claims it and moves its data.
  *
- * Everything stands on regions and words. An exposer has a table, a region of host memory, with a
- * place for each buffer: what it is, and one word that tells how far it is. The word has a turn,
- * which grows each time that the place is used again, and is changed by compare and swap only, so
- * that of several partners, or of a partner and the end of the lifetime, one wins. Whoever was too
- * late finds another word and has touched nothing.
+ * Everything is built on regions and words. An exposer has a table, a region of host memory, with a
+ * place for each buffer: its description, and one word with its state. The word has a turn, which
+ * grows each time the place is reused. It is changed by compare and swap only, so that exactly one
+ * wins: one of several partners, or a partner or the end of the lifetime. Whoever was too late
+ * finds another word and has touched nothing.
  *
  *     OPEN -> BEGUN by a partner -> ENDED with its outcome
- *     OPEN -> ENDED by the exposer: canceled, expired, or the partner that it is for has died
+ * OPEN -> ENDED by the exposer: canceled, expired, or the designated partner has died
  *     BEGUN -> ENDED by the exposer: the partner has died
  *
- * A partner that ends one raises the word as a signal, behind the bytes: that wakes the exposer.
+ * A partner that ends a buffer raises the word as a signal, after the bytes: that wakes the
+ * exposer.
  */
 #ifndef NXR_PAIR_PAIR_H
 #define NXR_PAIR_PAIR_H
@@ -22,7 +23,7 @@
 
 struct nxr_exposure;
 
-/* The table of each rank; NXR_REGION_INTERNAL in front. */
+/* The table of each rank; preceded by NXR_REGION_INTERNAL. */
 #define NXR_PAIR_TABLE    "\1pair"
 #define NXR_PAIR_N_PLACES 4096
 
@@ -33,7 +34,7 @@ enum nxr_pair_state {
     NXR_PAIR_OPEN = 1,
     NXR_PAIR_BEGUN = 2,
     NXR_PAIR_TOUCHED = 0x40, /* with ENDED: bytes may have moved */
-    NXR_PAIR_ENDED = 0x80,   /* | the status that it has ended with, without its sign */
+    NXR_PAIR_ENDED = 0x80,   /* | the status that it has ended with, negated */
 };
 #define NXR_PAIR_STATUS_MASK 0x3fu
 
@@ -72,7 +73,7 @@ static inline uint32_t nxr_pair_word_turn(uint64_t word)
     return (uint32_t)(word >> 40);
 }
 
-/* How a word that is ENDED tells of a status, and back. */
+/* Encode a status in a word that is ENDED, and decode it. */
 static inline unsigned nxr_pair_ended(int status, bool is_touched)
 {
     return NXR_PAIR_ENDED | (is_touched ? NXR_PAIR_TOUCHED : 0u) | (unsigned)-status;
@@ -91,14 +92,14 @@ struct nxr_pair_handle {
     unsigned n_users;
 };
 
-/* The handle to regions of that name, to be given back; NULL: no memory. */
+/* The handle to regions of that name; must be given back. NULL: no memory. */
 struct nxr_pair_handle *nxr_pair_handle_take(const char *name);
 void nxr_pair_handle_give(struct nxr_pair_handle *handle);
 
 /* The handle to the tables. NIXL_OK, or the failure of `operation`, recorded. */
 int nxr_pair_handle_tables(const char *operation, struct nixl_region **tables_p);
 
-/* The last finalize, when nothing is under way: the regions were closed with all others. */
+/* The last finalize, when nothing is under way: the regions are closed together with all others. */
 void nxr_pair_handles_drop(void);
 
 extern const struct nxr_subsystem nxr_pair_subsystem;

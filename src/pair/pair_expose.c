@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers that this rank exposes. Each has a request, which ends when its word has; nobody polls:
- * whoever waits for the request looks at the word, the partner's signal wakes the waiter and the
- * event fd, deaths and the service thread's timer end the rest.
+ * Buffers that this rank exposes. Each has a request, which ends when its word has ended. Nothing
+ * polls: a thread that waits for the request reads the word; the partner's signal wakes the waiter
+ * and the event fd; deaths and the service thread's timer end the rest.
  *
- * Locks: exposures_lock guards the list of what is exposed, the free places and the requests behind
- * them; it is taken inside of job.lock, and requests are ended under it. table_lock is for making
- * the table, outside of both.
+ * Locks: exposures_lock guards the list of exposed buffers, the free places and their requests; it
+ * is taken inside job.lock, and requests are ended under it. table_lock serializes the creation of
+ * the table, and is taken outside both.
  */
 #include "config.h"
 
@@ -28,7 +28,7 @@
 struct nxr_exposure {
     struct nxr_list link;             /* of those that are exposed, or free */
     struct nixl_req *req;             /* NULL: it has ended */
-    const struct nixl_region *region; /* NULL: closed meanwhile */
+    const struct nixl_region *region; /* NULL: it was closed meanwhile */
     _Atomic int rank;                 /* who may use it, or NIXL_ANY_RANK; read without the lock */
     uint32_t turn;
     int64_t expires_at;
@@ -36,14 +36,14 @@ struct nxr_exposure {
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t exposures_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_pair_place *exposure_places; /* the table; NULL: nothing was exposed yet */
+static struct nxr_pair_place *exposure_places; /* the table; NULL: nothing has been exposed yet */
 static struct nxr_exposure *exposure_all;      /* [NXR_PAIR_N_PLACES] */
 static struct nxr_list exposed = {&exposed, &exposed};
 static struct nxr_list unused = {&unused, &unused}; /* the longest unused first */
 static _Atomic uint32_t n_exposed;
-static _Atomic int64_t next_expiry = INT64_MAX; /* no later than the first one */
+static _Atomic int64_t next_expiry = INT64_MAX; /* lower bound of the first expiry */
 
-/* Random bytes at hand. */
+/* A stock of random bytes. */
 static unsigned char nonces[16 * NXR_TOKEN_NONCE_NBYTES];
 static size_t n_nonce_bytes;
 
@@ -94,7 +94,7 @@ static int need_table(const char *operation)
 
 /* ---- ending: all under the lock -------------------------------------------------------------- */
 
-/* The place is free again; its word stays, for who comes late. */
+/* The place is free again; its word stays, for partners that come late. */
 static void exposure_end(struct nxr_exposure *exposure, int status, bool is_touched, int lost_rank)
 {
     struct nixl_req *req = exposure->req;
@@ -109,7 +109,7 @@ static void exposure_end(struct nxr_exposure *exposure, int status, bool is_touc
     nxr_request_end(req, status);
 }
 
-/* The exposer ends it, if the word is still that one. */
+/* The exposer ends it, if the word has not changed. */
 static bool try_end(struct nxr_exposure *exposure, uint64_t word, int status, int lost_rank)
 {
     bool is_touched = nxr_pair_word_state(word) != NXR_PAIR_OPEN;
@@ -123,13 +123,13 @@ static bool try_end(struct nxr_exposure *exposure, uint64_t word, int status, in
     return true;
 }
 
-/* End it where nobody has begun. */
+/* End it if no partner has begun. */
 static bool exposure_take_back(struct nxr_exposure *exposure, int status)
 {
     return try_end(exposure, nxr_pair_word(exposure->turn, 0, NXR_PAIR_OPEN), status, -1);
 }
 
-/* The rank whose death ends it, as the word stands; -1: none. */
+/* The rank whose death ends it, as the word now is; -1: none. */
 static int needed_rank(const struct nxr_exposure *exposure, uint64_t word)
 {
     return nxr_pair_word_state(word) == NXR_PAIR_BEGUN
@@ -156,14 +156,14 @@ static void exposure_look(struct nxr_exposure *exposure)
             exposure_end(exposure, nxr_pair_status(word), (state & NXR_PAIR_TOUCHED) != 0, -1);
             return;
         }
-        /* What the dead one had still done is seen by the next look. */
+        /* What the dead rank still did is found by the next check. */
         if (!is_lost(rank) || try_end(exposure, word, NIXL_ERR_PEER_LOST, rank)) {
             return;
         }
     }
 }
 
-/* Has an exposed buffer come to its end? Then its request has. Any thread, job.lock may be held. */
+/* End the requests of all exposed buffers that have ended. Any thread; job.lock may be held. */
 static void exposures_look(void)
 {
     struct nxr_list *link, *after;
@@ -178,7 +178,7 @@ static void exposures_look(void)
     pthread_mutex_unlock(&exposures_lock);
 }
 
-/* Does it still belong to the request? */
+/* Does its exposure still belong to the request? */
 static bool is_of(const struct nixl_req *req)
 {
     const struct nxr_exposure *exposure = req->owned;
@@ -186,7 +186,7 @@ static bool is_of(const struct nixl_req *req)
     return exposure->req == req;
 }
 
-/* Has its buffer come to its end? Then the request has. */
+/* End the request if its buffer has ended. */
 static void expose_look(struct nixl_req *req)
 {
     struct nxr_exposure *exposure = req->owned;
@@ -203,7 +203,7 @@ static void expose_look(struct nixl_req *req)
     pthread_mutex_unlock(&exposures_lock);
 }
 
-/* Take the buffer back unless a partner has begun: its request has ended then. */
+/* Withdraw the buffer unless a partner has begun; its request ends with it. */
 static void expose_stop(struct nixl_req *req)
 {
     struct nxr_exposure *exposure = req->owned;
@@ -223,7 +223,7 @@ static void expose_describe(const struct nixl_req *req, char *text, size_t nbyte
 static const struct nxr_req_owner expose_owner = {
     .is_unflushed = true, .stop = expose_stop, .look = expose_look, .describe = expose_describe};
 
-/* A region of this rank is about to be closed: what is not begun of it is canceled. */
+/* A region of this rank is about to be closed: cancel its buffers that no partner has begun. */
 static void exposures_withdraw(const struct nixl_region *region)
 {
     struct nxr_list *link, *after;
@@ -236,13 +236,13 @@ static void exposures_withdraw(const struct nixl_region *region)
         struct nxr_exposure *exposure = nxr_list_entry(link, struct nxr_exposure, link);
 
         if (exposure->region == region && !exposure_take_back(exposure, NIXL_ERR_CANCELED)) {
-            exposure->region = NULL; /* a partner has begun, and tells how it went */
+            exposure->region = NULL; /* a partner has begun, and reports the outcome */
         }
     }
     pthread_mutex_unlock(&exposures_lock);
 }
 
-/* End those whose lifetime is over; when to look again. Service thread, job.lock. */
+/* End those whose lifetime is over; returns when to check next. Service thread, job.lock. */
 static int64_t exposures_tick(int64_t now)
 {
     int64_t next = atomic_load_explicit(&next_expiry, memory_order_relaxed);
@@ -259,7 +259,7 @@ static int64_t exposures_tick(int64_t now)
         if (exposure->expires_at > now) {
             next = exposure->expires_at < next ? exposure->expires_at : next;
         } else if (!exposure_take_back(exposure, NIXL_ERR_EXPIRED)) {
-            exposure->expires_at = INT64_MAX; /* a partner has begun in time */
+            exposure->expires_at = INT64_MAX; /* a partner began in time */
         }
     }
     atomic_store(&next_expiry, next);
@@ -267,7 +267,7 @@ static int64_t exposures_tick(int64_t now)
     return next;
 }
 
-/* The last finalize: end all. */
+/* The last finalize: end all of them. */
 static void exposures_stop(void)
 {
     pthread_mutex_lock(&exposures_lock);
@@ -311,7 +311,7 @@ static int check_expose(const char *operation, int rank, const struct nixl_regio
                          : nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s", fault);
 }
 
-/* The partner that is named: its death is heard of from now on. */
+/* Link to the designated partner, so that its death is noticed from now on. */
 static int want_partner(const char *operation, int rank)
 {
     struct nxr_peer *peer = nxr_peer_get(rank);
@@ -344,7 +344,7 @@ static bool take_nonce(unsigned char nonce[NXR_TOKEN_NONCE_NBYTES])
     return true;
 }
 
-/* What is to be exposed. */
+/* A buffer to be exposed. */
 struct offer {
     struct nixl_region *region;
     uint64_t offset;
@@ -353,8 +353,8 @@ struct offer {
 };
 
 /*
- * Fill a place, and open it at last: whoever has its token, and finds the word as the token says,
- * has read a place that stays as it is. Caller holds the lock.
+ * Fill a place, and open it last: a partner that has its token and finds the word unchanged has
+ * read a place that does not change. Caller holds the lock.
  */
 static void fill_place(struct nxr_exposure *exposure, const struct offer *offer,
                        const struct nxr_token *token)
@@ -473,7 +473,7 @@ static void pair_death_known(const struct nxr_peer *peer)
     exposures_look();
 }
 
-/* A request that ends by this is the news. */
+/* The event fd must be readable if one of these requests ends now. */
 static bool pair_has_news(void)
 {
     exposures_look();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles to the regions of others, by name, for buffers that others expose. They are kept, so that
- * the next buffer of a region needs not ask for it; of those that nothing uses the oldest is given
- * up for another. And the one handle to everybody's table. Lock: handles_lock, taken inside of
- * job.lock; nothing is taken inside of it.
+ * Handles to the regions of other ranks, by name, for buffers that they expose. They are kept, so
+ * that the next buffer of a region does not have to look it up again; to make room, the oldest
+ * unused one is closed. Also the one handle to the tables of all ranks. Lock: handles_lock, taken
+ * inside job.lock; no lock is taken inside it.
  */
 #include "config.h"
 
@@ -36,7 +36,7 @@ static struct nxr_pair_handle *find_kept(const char *name)
     return NULL;
 }
 
-/* One that nothing uses, if there are too many; taken out. Caller holds the lock. */
+/* Take an unused one out, if there are too many. Caller holds the lock. */
 static struct nxr_pair_handle *find_spare(void)
 {
     struct nxr_list *link, *after;
@@ -77,12 +77,12 @@ struct nxr_pair_handle *nxr_pair_handle_take(const char *name)
     *handle = (struct nxr_pair_handle){.region = region, .n_users = 1};
     pthread_mutex_lock(&handles_lock);
     nxr_list_append(&pair_handle_kept,
-                    &handle->link); /* another thread may have made one, too: no harm */
+                    &handle->link); /* another thread may have made one, too: harmless */
     pair_handle_n_kept++;
     spare = find_spare();
     pthread_mutex_unlock(&handles_lock);
     if (spare != NULL) {
-        (void)nixl_region_close(spare->region, NIXL_FOREVER); /* no part of ours: at once */
+        (void)nixl_region_close(spare->region, NIXL_FOREVER); /* no part of ours: does not wait */
         free(spare);
     }
     return handle;
@@ -110,7 +110,7 @@ int nxr_pair_handle_tables(const char *operation, struct nixl_region **tables_p)
         return nxr_fail_inner(status, operation, -1);
     }
     pthread_mutex_lock(&handles_lock);
-    /* Of two threads the first one's stays; the other handle is closed with all others. */
+    /* If two threads made one, the first stays; the other handle is closed with all others. */
     if (pair_handle_tables == NULL) {
         pair_handle_tables = *tables_p;
     }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Where things are in the bytes. */
+/* Offsets in the bytes. */
 enum {
     AT_MAGIC = 0,
     AT_VERSION = 3,
@@ -49,7 +49,7 @@ static uint64_t get_number(const unsigned char *bytes, int nbytes)
     return value;
 }
 
-/* Finds what was cut, mistyped or mixed up; the nonce is what nobody can make. */
+/* Detects truncation, typing errors and mix-ups; what cannot be forged is the nonce. */
 static uint32_t pair_token_sum_of(const unsigned char *bytes)
 {
     uint64_t sum = nxr_hash(bytes, AT_SUM);
@@ -72,7 +72,7 @@ static void encode(const unsigned char bytes[NXR_TOKEN_BINARY_NBYTES], char text
     text[TEXT_NBYTES] = '\0';
 }
 
-/* False: not the length, or a character that is no digit. Reads no byte behind a zero. */
+/* False: wrong length, or a character that is not a digit. Reads nothing after a terminating 0. */
 static bool decode(const char *text, unsigned char bytes[NXR_TOKEN_BINARY_NBYTES])
 {
     uint32_t four = 0;
@@ -117,7 +117,7 @@ void nxr_token_write(const struct nxr_token *token, char text[NIXL_TOKEN_NBYTES]
     encode(bytes, text);
 }
 
-/* Why the bytes are no token; NULL: they are one. */
+/* Why the bytes are not a token; NULL: they are. */
 static const char *fault_of(const unsigned char *bytes)
 {
     if (memcmp(bytes + AT_MAGIC, magic, sizeof(magic)) != 0) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tokens of paired operations as they travel: 60 bytes in fixed places, lowest byte first, with a
- * sum over them, written as 80 characters of base64url. They come from outside of the job:
- * nxr_token_parse() is the only way in, and what it takes is still checked against what the
- * exposer keeps.
+ * sum over them, written as 80 characters of base64url. They come from outside the job: all of them
+ * pass through nxr_token_parse(), and what it accepts is still checked against the exposer's table.
  */
 #ifndef NXR_PAIR_PAIR_TOKEN_H
 #define NXR_PAIR_PAIR_TOKEN_H
@@ -18,11 +17,11 @@ struct nxr_token {
     enum nixl_pair_use use;
     int rank; /* of the exposer */
     uint32_t incarnation;
-    uint64_t job; /* nxr_boot_job(): of which job */
+    uint64_t job; /* nxr_boot_job() of the exposer's job */
     uint64_t nbytes;
     uint32_t place;                              /* in the exposer's table */
-    uint32_t turn;                               /* how often that place had been used */
-    unsigned char nonce[NXR_TOKEN_NONCE_NBYTES]; /* random: who has it was given it */
+    uint32_t turn;                               /* how often that place had been used before */
+    unsigned char nonce[NXR_TOKEN_NONCE_NBYTES]; /* random: only holders of the token know it */
 };
 
 void nxr_token_write(const struct nxr_token *token, char text[NIXL_TOKEN_NBYTES]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Using the tokens of others: read the place that a token names, compare, claim the buffer, move
- * it, and tell the exposer at the end. Until the claim nothing is changed, and with it everything
- * else is decided. No lock; pair_handle.c has one.
+ * Using the tokens of other ranks: read the place that a token names, compare it, claim the buffer,
+ * move the data, and report the end to the exposer. Before the claim nothing is changed; at the
+ * claim everything else has been checked. No lock; pair_handle.c has one.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A buffer that this rank has begun to move. */
+/* A buffer that this rank has claimed. */
 struct nxr_claim {
     struct nxr_part *table; /* of the exposer */
     uint32_t place;
@@ -44,7 +44,7 @@ static int swap_word(struct nxr_part *table, uint32_t place, uint64_t expected, 
     return nxr_word_change(table, &atomic, is_signal, seen_p);
 }
 
-/* Tell the exposer how it ended. */
+/* Report to the exposer how it ended. */
 static void claim_tell_end(const struct nxr_claim *claim, int status, bool is_touched)
 {
     uint64_t begun = nxr_pair_word(claim->turn, nxr_job.rank, NXR_PAIR_BEGUN), seen;
@@ -58,7 +58,7 @@ static void claim_tell_end(const struct nxr_claim *claim, int status, bool is_to
 }
 
 /*
- * What was begun with a claim has ended: the exposer is told, and the claim is gone. Any thread,
+ * The transfer of a claim has ended: report it to the exposer, and free the claim. Any thread;
  * job.lock may be held.
  */
 static void claim_end(struct nxr_claim *claim, int status, bool is_touched)
@@ -85,7 +85,7 @@ static const struct nxr_req_owner claim_owner = {.has_peer = true,
 
 /* ---- looking at a token ---------------------------------------------------------------------- */
 
-/* What a call wants to do with it. */
+/* A call that uses a token. */
 struct use {
     const char *operation;
     struct nxr_token token;
@@ -119,7 +119,7 @@ static int read_token(const char *operation, const char *text, struct use *use)
                : claim_refuse(use, NIXL_ERR_INVALID_ARG, "there is no such place");
 }
 
-/* The word is not the one that the token was given out with. */
+/* Refuse: the word is not the one that the token was issued with. */
 static int refuse_word(const struct use *use, uint64_t word)
 {
     unsigned state = nxr_pair_word_state(word);
@@ -138,7 +138,7 @@ static int refuse_word(const struct use *use, uint64_t word)
                         state == NXR_PAIR_BEGUN ? "another one uses it" : "it was used already");
 }
 
-/* What the exposer keeps must be what the token says. */
+/* The exposer's record must match the token. */
 static int compare_place(const struct use *use)
 {
     const struct nxr_token *token = &use->token;
@@ -185,7 +185,7 @@ static int claim_read_place(struct use *use)
 
 /* ---- claiming -------------------------------------------------------------------------------- */
 
-/* From here on the buffer is this rank's to use, or somebody else's. */
+/* Claim the buffer: from here on it is this rank's, or the claim has failed. */
 static int claim_buffer(const struct use *use)
 {
     uint64_t open = nxr_pair_word(use->token.turn, 0, NXR_PAIR_OPEN), seen = 0;
@@ -217,7 +217,7 @@ static int fail_memory(const struct use *use)
                     "no memory to use a token");
 }
 
-/* The buffer's region: the very part that was exposed, not a later one of that name. */
+/* Find the part that was exposed, not a later one of the same name. */
 static int claim_find_part(const struct use *use, struct nixl_region *region,
                            struct nxr_part **part_p)
 {
@@ -237,7 +237,7 @@ static int claim_find_part(const struct use *use, struct nixl_region *region,
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-/* Check everything else, so that nothing but the transfer itself can fail behind the claim. */
+/* Check everything else, so that only the transfer itself can fail after the claim. */
 static int claim_prepare(const struct use *use, struct nxr_op *op,
                          struct nxr_pair_handle **handle_p)
 {
@@ -263,7 +263,7 @@ static int claim_prepare(const struct use *use, struct nxr_op *op,
     return status;
 }
 
-/* Claim the buffer and begin. */
+/* Claim the buffer and start. */
 static int claim_run(const struct use *use, struct nxr_op *op, struct nixl_req **req_p)
 {
     struct nxr_claim *claim = claim_new(use);

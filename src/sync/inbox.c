@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receiving notifications. Rings are looked at in turn, beginning behind the one that was served
- * last, so that no sender starves another. What a call does not want goes to the queue, in order.
+ * Receiving notifications. Rings are checked in turn, starting after the one that was served last,
+ * so that no sender starves another. Messages that a call does not want go to the queue, in order.
  *
- * Lock: `inbox.lock` guards the queue, the heads of the rings and the turn. A look whether there is
- * anything goes without it. At NIXL_THREAD_SINGLE it is left out: only the user's thread receives.
+ * Lock: `inbox.lock` guards the queue, the heads of the rings and the turn. A check whether there
+ * is anything does not take it. At NIXL_THREAD_SINGLE it is not used: only the user's thread
+ * receives.
  */
 #include "config.h"
 
@@ -33,8 +34,8 @@ struct queued_note {
 
 static struct {
     struct nxr_spin lock;
-    struct nxr_peer *_Atomic peers; /* those that may write here, linked by rx_next; only grows */
-    struct nxr_peer *turn;          /* lock: whom to look at first */
+    struct nxr_peer *_Atomic peers; /* peers that may write here, linked by rx_next; only grows */
+    struct nxr_peer *turn;          /* lock: the peer to check first */
     struct nxr_list queue;          /* lock */
     _Atomic uint64_t queued_nbytes; /* lock to write */
     _Atomic int n_deaths_told;      /* lock to write */
@@ -102,7 +103,7 @@ bool nxr_inbox_has_any(void)
     return false;
 }
 
-/* Slots of its ring were given back: the sender may wait for them. */
+/* Slots of its ring were given back: the sender may be waiting for them. */
 static void tell_credit(struct nxr_peer *peer)
 {
     if (!nxr_peer_is_up(peer)) {
@@ -248,7 +249,7 @@ static bool take_from_any_ring(struct receive *receive)
     return false;
 }
 
-/* A death that no wait on NIXL_ANY_RANK has reported yet. */
+/* Take a death that no wait on NIXL_ANY_RANK has reported yet. */
 static bool inbox_take_death(struct receive *receive)
 {
     int rank = nxr_event_death(inbox.n_deaths_told);
@@ -272,7 +273,10 @@ static bool look_locked(struct receive *receive)
         return true;
     }
     if (peer == NULL) {
-        /* The deaths were counted before the look: what the dead had sent is delivered first. */
+        /*
+         * The deaths were counted before the check: what the dead ranks had sent is delivered
+         * first.
+         */
         return take_from_any_ring(receive) ||
                (n_deaths > inbox.n_deaths_told && inbox_take_death(receive));
     }
@@ -287,7 +291,7 @@ static bool look_locked(struct receive *receive)
     return is_lost;
 }
 
-/* Is there anything to look at? Without the lock. */
+/* Could there be anything? Called without the lock. */
 static inline bool may_have(const struct receive *receive)
 {
     if (queue_has_any()) {
@@ -347,7 +351,7 @@ static int check_receive(int rank, int64_t timeout_ns, const struct nixl_note *n
     return NIXL_OK;
 }
 
-/* What lies in the queue, since no call has wanted it: how many, and the oldest. */
+/* Describe what is queued because no call has wanted it: how many, and the oldest. */
 static void tell_unmatched(char *text, size_t nbytes)
 {
     const struct queued_note *oldest;
@@ -421,7 +425,7 @@ int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_
             return nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_notify_recv", rank, "", 0, "no memory");
         }
         if (timeout_ns != 0 && atomic_load(&receive.peer->link) == NXR_LINK_NONE) {
-            /* Waiting for a rank means to hear of its death. */
+            /* Waiting for a rank includes noticing its death. */
             pthread_mutex_lock(&nxr_job.lock);
             nxr_peer_want(receive.peer);
             pthread_mutex_unlock(&nxr_job.lock);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending notifications: straight into the peer's ring; held back while earlier puts of this
- * process to the peer are under way; waiting for credit when the ring is full.
- * Lock: peer.send_lock. At NIXL_THREAD_SINGLE it is left out on the straight way: there only the
- * user's one thread sends while nothing is held, and only under the lock while something is.
+ * Sending notifications: directly into the peer's ring; held back while earlier puts of this
+ * process to the peer are under way; waiting for credit if the ring is full. Lock: peer.send_lock.
+ * At NIXL_THREAD_SINGLE it is not taken on the direct path: there, only the user's one thread sends
+ * while nothing is held, and it takes the lock while something is.
  */
 #include "config.h"
 
@@ -81,7 +81,7 @@ static inline bool must_hold(const struct nxr_peer *peer)
            atomic_load_explicit(&peer->n_held, memory_order_acquire) != 0;
 }
 
-/* Into the ring. Caller holds send_lock. */
+/* Put it into the ring. Caller holds send_lock. */
 static inline int notify_send_now(struct nxr_peer *peer, uint64_t tag, const void *msg,
                                   size_t nbytes)
 {
@@ -126,8 +126,8 @@ static int send_or_hold(struct send *send)
     nxr_spin_unlock(&peer->send_lock);
     if (status == NIXL_OK) {
         nxr_wake_peer(peer);
-        nxr_device_arm(); /* what is held is sent when the copies before it are over */
-        /* The last put may have ended between the look and the hold. */
+        nxr_device_arm(); /* held ones are sent when the copies before them have ended */
+        /* The last put may have ended between the check and the hold. */
         nxr_notify_send_held(peer);
     }
     return status;
@@ -181,7 +181,7 @@ int64_t nxr_notify_tick(int64_t now)
 
 /* ---- waiting for room ------------------------------------------------------------------------ */
 
-/* Try once more. Meanwhile take what peers send here: they may wait for room, too. */
+/* Try once more. Meanwhile receive what peers send here: they may be waiting for room, too. */
 static bool try_send(void *arg)
 {
     struct send *send = arg;
@@ -297,7 +297,7 @@ int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, s
     nxr_spin_unlock(&peer->send_lock);
     if (is_held) {
         nxr_notify_send_held(peer);
-        nxr_service_kick(); /* it tries again what finds no room */
+        nxr_service_kick(); /* it retries those that found no room */
     } else if (status == NIXL_OK) {
         nxr_wake_peer(peer);
     }

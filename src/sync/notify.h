@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notifications. The inbox is the set of rings that peers write into plus a queue of what was taken
- * out of them without being received: because a call wanted another tag, or because this rank waits
- * for room at a peer that may be waiting for room here.
+ * Notifications. The inbox is the set of rings that peers write into, plus a queue of messages that
+ * were taken out of the rings without being received: because a call wanted another tag, or because
+ * this rank waits for room at a peer that may be waiting for room here.
  */
 #ifndef NXR_SYNC_NOTIFY_H
 #define NXR_SYNC_NOTIFY_H
 
 #include "core/job.h"
 
-/* Are the arguments of a notification good? Records the failure. */
+/* Are the arguments of a notification valid? Records the failure. */
 int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nbytes,
                      int64_t timeout_ns);
 
@@ -29,14 +29,14 @@ int nxr_notify_put(struct nxr_part *part, const struct nxr_put_notify *what);
 /* Send what was held back behind puts that are complete now. Any thread. */
 void nxr_notify_send_held(struct nxr_peer *peer);
 
-/* Held ones that found no room: try again (service thread, without job.lock), and when. */
+/* retry(): send held ones that found no room (service thread, without job.lock). tick(): when. */
 void nxr_notify_retry(void);
 int64_t nxr_notify_tick(int64_t now);
 
-/* A peer may write into its ring now. */
+/* A peer may write into its ring from now on. */
 void nxr_inbox_add(struct nxr_peer *peer);
 
-/* Does a notification wait? For nixl_event_arm(). */
+/* Is a notification waiting? For nixl_event_arm(). */
 bool nxr_inbox_has_any(void);
 
 /* Forget everything (last finalize). */

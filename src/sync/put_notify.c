@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data and a notification: a put or a get, and behind it the notification, which its receiver gets
- * when the data are there. A network takes a small put and its notification in one trip. No lock.
+ * Data and a notification: a put or a get, followed by the notification, which its receiver gets
+ * once the data is there. A network moves a small put and its notification in one trip. No lock.
  */
 #include "config.h"
 
@@ -11,7 +11,7 @@
 #include "util/env.h"
 #include "util/status.h"
 
-/* In one trip, where a transport has to take one. NIXL_ERR_AGAIN: in two steps. */
+/* In one trip, if a transport offers that. NIXL_ERR_AGAIN: do it in two steps. */
 static inline int put_notify_at_once(int rank, struct nixl_region *region,
                                      const struct nxr_put_notify *what)
 {
@@ -40,8 +40,8 @@ static int send_note(void *arg)
 }
 
 /*
- * The first use of a part asks for it. A call with a timeout waits for that no longer than for the
- * rest, and not at all with 0. NIXL_OK: go on, within what is left of *timeout_ns_p.
+ * The first use of a part has to look it up. A call with a timeout waits for that only within its
+ * timeout, and not at all with 0. NIXL_OK: continue, within what is left of *timeout_ns_p.
  */
 static int await_part(const char *operation, int rank, struct nixl_region *region,
                       const void *local, size_t nbytes, int64_t *timeout_ns_p)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for signals: the public calls. Nothing is kept but, in each thread, how many deaths its
- * waits have told the caller of. A word in device memory is copied out to be looked at, again and
- * again with growing pauses, which end early where the library changes such a word. No lock.
+ * Waiting for signals: the public calls. The only state is, in each thread, how many deaths its
+ * waits have reported to the caller. A word in device memory is copied out to be checked, again and
+ * again with growing pauses, which end early if the library changes such a word. No lock.
  */
 #include "config.h"
 
@@ -16,11 +16,14 @@
 
 #include <stdio.h>
 
-/* How soon a waiter that sleeps looks at words that GPUs may store to, at first and in the end. */
+/* How soon a sleeping waiter checks words that GPUs may store to: the first time, and at most. */
 #define FIRST_LOOK_NS (200 * NXR_US)
 #define LAST_LOOK_NS  (8 * NXR_MS)
 
-/* Deaths that signal waits of this thread have returned, of the job that was the n-th. */
+/*
+ * Deaths that signal waits of this thread have returned; told_of_start: which start of the library
+ * they count for.
+ */
 static __thread unsigned told_of_start NXR_TLS_MODEL;
 static __thread int n_deaths_told NXR_TLS_MODEL;
 
@@ -34,7 +37,7 @@ struct signal_wait {
     uint64_t value; /* its bits */
     size_t index;
     uint64_t seen; /* its bits */
-    bool is_lost;  /* a rank has died, and no signal was there */
+    bool is_lost;  /* a rank has died, and no signal was found */
 };
 
 static inline const void *word_at(const struct signal_wait *wait, size_t i)
@@ -42,7 +45,7 @@ static inline const void *word_at(const struct signal_wait *wait, size_t i)
     return wait->words != NULL ? (const void *)wait->words[i] : wait->base + i * wait->stride;
 }
 
-/* Acquire: pairs with the signal's atomic, behind which the data was put. */
+/* Acquire: pairs with the signal's atomic, which follows the put of the data. */
 static inline uint64_t load_word(const void *word, enum nixl_type type)
 {
     return nxr_type_nbytes(type) == sizeof(uint64_t)
@@ -50,7 +53,7 @@ static inline uint64_t load_word(const void *word, enum nixl_type type)
                : atomic_load_explicit((const _Atomic uint32_t *)word, memory_order_acquire);
 }
 
-/* A number in the order of which numbers of the type with such bits are. */
+/* A number that orders as the value of the type with these bits does. */
 static inline uint64_t order_of(uint64_t bits, enum nixl_type type)
 {
     const uint64_t sign = UINT64_C(1) << 63;
@@ -83,7 +86,7 @@ static inline bool is_true(uint64_t seen, enum nixl_compare compare, uint64_t va
     }
 }
 
-/* Does that word compare true? Then it is what the wait has found. */
+/* Does that word compare true? If so, it becomes the result of the wait. */
 static inline bool take_if_true(struct signal_wait *wait, size_t i, uint64_t seen)
 {
     if (!is_true(order_of(seen, wait->type), wait->compare, order_of(wait->value, wait->type))) {
@@ -97,7 +100,7 @@ static inline bool take_if_true(struct signal_wait *wait, size_t i, uint64_t see
 static bool is_raised(void *arg)
 {
     struct signal_wait *wait = arg;
-    int n_deaths = nxr_event_n_deaths(); /* before the look: what the dead had raised is seen */
+    int n_deaths = nxr_event_n_deaths(); /* before the check: what dead ranks had raised is seen */
 
     for (size_t i = 0; i < wait->n_words; i++) {
         if (take_if_true(wait, i, load_word(word_at(wait, i), wait->type))) {
@@ -125,7 +128,7 @@ static const char *number_text(uint64_t bits, enum nixl_type type, char text[NUM
     return text;
 }
 
-/* "signal is 0; waiting for >= 1". What lies in device memory is not read again for that. */
+/* "signal is 0; waiting for >= 1". A word in device memory is not read again for that. */
 static void signal_wait_describe(const struct signal_wait *wait, char *text, size_t nbytes)
 {
     static const char *const compare_texts[] = {"==", "!=", "<", "<=", ">", ">="};
@@ -145,7 +148,7 @@ static void signal_wait_describe(const struct signal_wait *wait, char *text, siz
     }
 }
 
-/* Whoever would have raised the signal may be the one that died: the caller has to know. */
+/* The rank that died may be the one that would have raised the signal: the caller has to know. */
 static int fail_lost(const char *operation, const struct signal_wait *wait)
 {
     int rank = nxr_event_death(n_deaths_told++);
@@ -174,7 +177,7 @@ static int fail_wait(const char *operation, int status, const struct signal_wait
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-/* Is there none, or is one NULL or not aligned? Those of an array are if its first two are. */
+/* Are there no words, or is one NULL or misaligned? For an array, its first two tell for all. */
 static bool has_bad_word(const struct signal_wait *wait)
 {
     size_t mask = nxr_type_nbytes(wait->type) - 1;
@@ -213,7 +216,7 @@ static inline int check_wait(const char *operation, const struct signal_wait *wa
 
 /* ---- words in device memory ------------------------------------------------------------------ */
 
-#define FIRST_PAUSE_NS (2 * NXR_US) /* between two looks at words in device memory */
+#define FIRST_PAUSE_NS (2 * NXR_US) /* between two checks of words in device memory */
 #define LAST_PAUSE_NS  (200 * NXR_US)
 
 static bool is_any_device(const struct signal_wait *wait)
@@ -226,7 +229,7 @@ static bool is_any_device(const struct signal_wait *wait)
     return false;
 }
 
-/* NIXL_OK: a word compares true. NIXL_INPROGRESS: none does. Else one cannot be read. */
+/* NIXL_OK: a word compares true. NIXL_INPROGRESS: none does. Other: one cannot be read. */
 static int look_at_all(struct signal_wait *wait)
 {
     for (size_t i = 0; i < wait->n_words; i++) {
@@ -286,7 +289,7 @@ static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
 /* ---- all words ------------------------------------------------------------------------------- */
 
 /*
- * A GPU that stores into a word wakes nobody: where this process has device memory the waiter looks
+ * A GPU that stores into a word wakes nobody. If this process has device memory, the waiter checks
  * again after a while, which grows.
  */
 static int wait_looking(struct signal_wait *wait, int64_t timeout_ns)
@@ -324,7 +327,9 @@ static int wait_signals(const char *operation, struct signal_wait *wait, int64_t
     return fail_wait(operation, status, wait, timeout_ns);
 }
 
-/* Looks at one word with nothing in between, a microsecond or so, for peers that answer at once. */
+/*
+ * How often one word is checked without pause, a microsecond or so, for peers that answer at once.
+ */
 #define CLOSE_LOOKS 512
 
 static inline bool signal_wait_look_closely(const uint64_t *word, enum nixl_compare compare,
@@ -360,7 +365,7 @@ int nixl_signal_wait(const uint64_t *word, enum nixl_compare compare, uint64_t v
     return status;
 }
 
-/* A checked wait; seen_p is one of its type. */
+/* A wait whose arguments were checked; seen_p is of the wait's type. */
 static int wait_for_any(const char *operation, struct signal_wait *wait, int64_t timeout_ns,
                         size_t *index_p, void *seen_p)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Notifications and signals in the order of a CUDA stream of the user's: the public calls. A signal
- * is a word that the GPU writes behind what the stream did before, and a function of the host
- * behind that, which wakes a target that sleeps.
+ * is a word that the GPU writes after the stream's earlier work, followed by a host function, which
+ * wakes a target that sleeps.
  *
- * Lock: calls_lock guards the list of the functions that were queued and have not run; what they
- * would touch is gone after the last finalize, which takes it from them.
+ * Lock: calls_lock guards the list of host functions that were queued and have not run. What they
+ * would touch is gone after the last finalize, which detaches them from it.
  */
 #include "config.h"
 
@@ -25,7 +25,7 @@
 /* A signal that a stream is going to raise. */
 struct raise {
     struct nxr_list link;
-    struct nxr_part *part; /* NULL: the library has been left meanwhile */
+    struct nxr_part *part; /* NULL: the library was finalized meanwhile */
     nxr_guard_word *hold;
 };
 
@@ -49,7 +49,7 @@ int nixl_put_notify_on_stream(int rank, struct nixl_region *region, uint64_t off
     if (status == NIXL_OK) {
         status = nxr_stream_queue(operation, rank, region, &op, NULL);
     }
-    /* The put is under way: the notification is held until it has ended, and nobody waits. */
+    /* The put is under way: the notification is held until it has ended, and no thread waits. */
     return status == NIXL_OK
                ? nxr_notify_send(operation, rank, tag, msg, msg_nbytes, nxr_env.op_timeout)
                : status;
@@ -66,7 +66,7 @@ static void raise_let_go(struct raise *raise)
     raise->part = NULL;
 }
 
-/* The driver's thread, behind the write: the word is there. */
+/* Runs in the driver's thread, after the write: the word is there. */
 static void raised(void *argument)
 {
     struct raise *raise = argument;
@@ -80,7 +80,7 @@ static void raised(void *argument)
     free(raise);
 }
 
-/* Keep the part open, here and at its owner, until the stream has written. */
+/* Keep the part open, here and at its owner, until the stream has written the word. */
 static struct raise *raise_begin(struct nxr_part *part, int *status_p)
 {
     struct raise *raise = malloc(sizeof(*raise));
@@ -111,7 +111,10 @@ static void raise_undo(struct raise *raise)
     free(raise);
 }
 
-/* Where the stream writes the word: memory that the GPU reaches. NULL: it does not. */
+/*
+ * The address where the stream writes the word, reachable by the GPU. NULL: the GPU cannot reach
+ * it.
+ */
 static void *raised_word_of(struct nxr_part *part, uint64_t offset)
 {
     if (part->method == NXR_METHOD_DEVICE) {
@@ -166,13 +169,13 @@ int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t off
         return fail_stream(operation, rank, status, why);
     }
     status = nxr_stream_call(nxr_stream_of(stream), raised, raise, why, sizeof(why));
-    /* The word will be written: who is queued behind it cannot be taken back, nor let go early. */
+    /* The word will be written in any case: it can be neither taken back nor released early. */
     return status == NIXL_OK ? status : fail_stream(operation, rank, status, why);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* The words of host regions must be known to the GPU. False: it is in no region of this rank. */
+/* Words in host regions must be pinned for the GPU. False: it is in no region of this rank. */
 static bool is_reachable(const uint64_t *word)
 {
     struct nxr_memory memory;
@@ -221,7 +224,7 @@ int nixl_signal_wait_on_stream(const uint64_t *word, enum nixl_compare compare, 
 
 /* ---- leaving --------------------------------------------------------------------------------- */
 
-/* Closing regions has waited for them: those that are late still touch nothing from now on. */
+/* Closing regions has waited for the signals; functions that run late must not touch anything. */
 static void raises_leave(void)
 {
     pthread_mutex_lock(&calls_lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals that streams of the user's are to raise. */
+/* Signals that streams of the user's have yet to raise. */
 #ifndef NXR_SYNC_STREAM_SIGNAL_H
 #define NXR_SYNC_STREAM_SIGNAL_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomics and raising signals: the public calls. A word in memory that is mapped here is changed
- * in place; else its transport does it, or its owner, asked by a message (host/word_ask.c). No
- * lock of its own.
+ * Atomics and raising signals: the public calls. A word in memory that is mapped here is changed in
+ * place. Otherwise its transport changes it, or its owner does, on request by a message
+ * (host/word_ask.c). No lock of its own.
  */
 #include "config.h"
 
@@ -41,7 +41,7 @@ static inline struct nxr_part *word_usable_part(int rank, struct nixl_region *re
     return part;
 }
 
-/* Where the owner has a part, or this process, which begins as aligned as that. */
+/* The address of the part at its owner, or here: both have the same alignment. */
 static uint64_t part_addr(const struct nxr_part *part)
 {
     return part->method == NXR_METHOD_MEMCPY ? (uintptr_t)part->addr : part->key.addr;
@@ -64,7 +64,7 @@ int nxr_word_find_part(const char *operation, int rank, struct nixl_region *regi
     return NIXL_OK;
 }
 
-/* Everything but the usual: first use, bad arguments, earlier puts that are under way. */
+/* The slow path: first use, bad arguments, earlier puts that are under way. */
 static int word_find_part(const char *operation, int rank, struct nixl_region *region,
                           const struct nxr_atomic *atomic, struct nxr_part **part_p)
 {
@@ -75,7 +75,7 @@ static int word_find_part(const char *operation, int rank, struct nixl_region *r
                : status;
 }
 
-/* Whoever waits for the word looks at once. */
+/* Change a mapped word, and wake threads that wait for it. */
 static inline int change_mapped(struct nxr_part *part, const struct nxr_atomic *atomic,
                                 uint64_t *fetched_p)
 {
@@ -131,7 +131,7 @@ static inline int word_change(const char *operation, int rank, struct nixl_regio
 
 /* ---- atomics --------------------------------------------------------------------------------- */
 
-/* The operation must exist for the type. */
+/* Fail: the operation does not exist for the type. */
 static int fail_atomic(const char *operation, int rank, unsigned type, unsigned op)
 {
     if (nxr_type_nbytes(type) == 0) {
@@ -260,7 +260,7 @@ int nxr_word_put_in_one_trip(int rank, struct nixl_region *region,
     if (part == NULL || what->src == NULL || what->nbytes == 0 || nxr_range_is_device(what->src) ||
         !nxr_part_has_range(part, what->offset, what->nbytes) ||
         word_part->transport != part->transport || part->method < NXR_METHOD_MESSAGE ||
-        has_pending(part->peer)) { /* which the signal must not overtake */
+        has_pending(part->peer)) { /* the signal must not overtake them */
         return NIXL_ERR_AGAIN;
     }
     return part->transport->put_signal(part, what);
@@ -283,7 +283,9 @@ static int raise_behind(void *arg)
                        &before);
 }
 
-/* Where the word is not changed in place at once. Nothing is moved for a signal that cannot be. */
+/*
+ * For a word that cannot be changed in place at once. If the signal is invalid, no data is moved.
+ */
 static int put_signal_slow(const char *operation, int rank, struct nixl_region *region,
                            struct nixl_region *signal_region, const struct nxr_put_signal *what)
 {
@@ -303,8 +305,7 @@ static int put_signal_slow(const char *operation, int rank, struct nixl_region *
 }
 
 /*
- * Data and word lie in one part, which the processor reaches: it is looked at and guarded once for
- * both. False: nothing happened.
+ * Data and word are in one mapped part: check and guard it once for both. False: nothing happened.
  */
 static inline bool put_signal_in_place(struct nxr_part *part, const struct nxr_put_signal *what)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the calls on words that wait (word.c) and those that do not (word_nb.c) share. */
+/* What the blocking calls on words (word.c) and the others (word_nb.c) share. */
 #ifndef NXR_SYNC_WORD_H
 #define NXR_SYNC_WORD_H
 
 #include "region/region.h"
 
-/* The change that an atomic, or a compare and swap, asks for; or the failure, recorded. */
+/* Make the change for an atomic, or a compare and swap; or the failure, recorded. */
 int nxr_atomic_of(const char *operation, int rank, uint64_t offset, enum nixl_type type,
                   enum nixl_atomic_op op, const void *operand, struct nxr_atomic *atomic_p);
 int nxr_atomic_of_swap(const char *operation, int rank, uint64_t offset, enum nixl_type type,
@@ -21,14 +21,14 @@ static inline struct nxr_atomic nxr_signal_atomic(uint64_t offset, enum nixl_sig
                                .operand = value};
 }
 
-/* There is no such signal operation. */
+/* Record the failure: there is no such signal operation. */
 int nxr_signal_fail_op(const char *operation, int rank, unsigned op);
 
-/* The part with the word, which is in range and aligned, after asking for it; or the failure. */
+/* Find the part with the word, which is in range and aligned, looking it up if needed; or fail. */
 int nxr_word_find_part(const char *operation, int rank, struct nixl_region *region,
                        const struct nxr_atomic *atomic, struct nxr_part **part_p);
 
-/* Change a word that lies mapped here, if no earlier put is under way. False: nothing happened. */
+/* Change a word that is mapped here, if no earlier put is under way. False: nothing happened. */
 bool nxr_word_change_at_once(int rank, struct nixl_region *region, const struct nxr_atomic *atomic,
                              uint64_t *fetched_p);
 
@@ -36,7 +36,7 @@ bool nxr_word_change_at_once(int rank, struct nixl_region *region, const struct 
 bool nxr_word_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
                           const struct nxr_put_signal *what);
 
-/* In one trip, where a transport has to take one. NIXL_ERR_AGAIN: in two steps. */
+/* In one trip, if a transport offers that. NIXL_ERR_AGAIN: do it in two steps. */
 int nxr_word_put_in_one_trip(int rank, struct nixl_region *region,
                              const struct nxr_put_signal *what);
 

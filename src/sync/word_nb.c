@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomics and signals that do not wait: the public calls, and changes of words as operations of
- * requests. What can be done at once is; else a request comes behind the puts that are under way.
- * No lock of its own.
+ * Nonblocking atomics and signals: the public calls, and changes of words as operations of
+ * requests. If a change can be made at once, it is; otherwise a request is queued after the puts
+ * that are under way. No lock of its own.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@
 
 /* ---- words as operations --------------------------------------------------------------------- */
 
-/* Who changes words of that part when this process cannot: its network, or its owner. */
+/* Does the part's network change its words? Otherwise its owner does. */
 static bool is_of_network(const struct nxr_op *op)
 {
     return op->part->peer->net != NULL;
@@ -48,7 +48,7 @@ static int word_op_change(struct nxr_op *op)
     return status == NIXL_ERR_AGAIN ? nxr_host_word_start(op) : status;
 }
 
-/* A request for a word begins with that, or goes on with it behind its put or get. */
+/* Start a request with a change of a word, or continue it with that after its put or get. */
 static int word_op_start(struct nxr_op *op)
 {
     struct nxr_part *part = op->part;
@@ -85,14 +85,14 @@ static int fail_req_p(const char *operation, int rank)
     return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "req_p is NULL");
 }
 
-/* A request was made: what has ended within the call is told, and nobody waits for the rest. */
+/* A request was made: report what has ended within the call; no thread waits for the rest. */
 static int word_op_leave(const char *operation, int status, struct nixl_req *req,
                          struct nixl_req **req_p)
 {
     if (status != NIXL_INPROGRESS) {
         return status;
     }
-    nxr_request_start_begun(); /* a signal whose data are there */
+    nxr_request_start_begun(); /* a signal whose data has arrived */
     if (nxr_request_is_done(req)) {
         return nxr_request_finish(operation, &req);
     }
@@ -101,7 +101,7 @@ static int word_op_leave(const char *operation, int status, struct nixl_req *req
     return NIXL_INPROGRESS;
 }
 
-/* Change a word, now or behind the puts that are under way. */
+/* Change a word, now or after the puts that are under way. */
 static int change_nb(const char *operation, int rank, struct nixl_region *region,
                      const struct nxr_atomic *atomic, bool is_signal, void *fetched_p,
                      struct nixl_req **req_p)
@@ -166,7 +166,7 @@ int nixl_signal_nb(int rank, struct nixl_region *region, uint64_t offset, enum n
 
 /* ---- data and a signal ----------------------------------------------------------------------- */
 
-/* Can the data be moved, as far as is known without asking its owner? */
+/* Can the data be moved, as far as that is known without asking its owner? */
 static int check_data(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                       const void *local, size_t nbytes)
 {
@@ -236,7 +236,7 @@ int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset, co
     return put_signal_later(operation, rank, region, &what, word_part, req_p);
 }
 
-/* May the processor change that word of this process? */
+/* Can the processor change that word of this process? */
 static int check_own_signal(const char *operation, int rank, const uint64_t *signal)
 {
     if (signal == NULL || (uintptr_t)signal % sizeof(*signal) != 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A prepared transfer and a notification behind it. The message is kept with the transfer from the
- * start that brings it to the end of that start. No lock: who has claimed the transfer writes it.
+ * A prepared transfer followed by a notification. The message is kept with the transfer until the
+ * start has ended. No lock: only the thread that has claimed the transfer writes it.
  */
 #include "config.h"
 
@@ -18,7 +18,7 @@ struct xfer_note {
     unsigned char msg[NIXL_NOTE_MAX];
 };
 
-/* The start has ended well. */
+/* The start has succeeded. */
 static int xfer_note_send(struct nixl_xfer *xfer)
 {
     const struct xfer_note *note = xfer->follower;
