@@ -34,7 +34,7 @@ static int nibble(char digit)
     return found != NULL ? (int)(found - digits) : -1;
 }
 
-/* A UUID with its dashes in their places or without any, "GPU-" before it or not. */
+/* A UUID with all its dashes or none, with or without "GPU-" before it. */
 static bool parse_uuid(const char *text, unsigned char uuid[16])
 {
     bool has_dashes;
@@ -74,7 +74,7 @@ static bool choose_parse_number(const char *text, size_t *number_p)
     return true;
 }
 
-/* How many lower ranks are on this host. */
+/* How many lower ranks run on this host. */
 static size_t rank_on_host(void)
 {
     size_t n_before = 0;

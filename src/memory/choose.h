@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of several GPUs is meant: by number, by UUID, or the nearest. One wording for all kinds. */
+/*
+ * Choosing one of several GPUs: by number, by UUID, or the nearest. The same wording for all kinds.
+ */
 #ifndef NXR_MEMORY_CHOOSE_H
 #define NXR_MEMORY_CHOOSE_H
 
@@ -9,14 +11,15 @@
 
 struct nxr_device_id {
     unsigned char uuid[16];
-    char pci[32]; /* as 0000:3b:00.0; "": not known */
+    char pci[32]; /* such as 0000:3b:00.0; "": not known */
 };
 
 /*
- * Choose a device. `wanted` is what the caller of nixl_region_alloc() gave: NULL or "nearest" (to
- * the CPUs that the calling thread may run on; ranks of one host take those in turn), a number from
- * 0, or a UUID with or without "GPU-" before it. NIXL_OK; NIXL_ERR_NO_DEVICE where there is none of
- * them and NIXL_ERR_INVALID_ARG for any other text, with one line in `why`.
+ * Choose a device. `wanted` is what the caller of nixl_region_alloc() gave: NULL or "nearest"
+ * (nearest to the CPUs that the calling thread may run on; the ranks of a host take such devices in
+ * turn), a number from 0, or a UUID with or without "GPU-" before it. NIXL_OK; NIXL_ERR_NO_DEVICE
+ * if there is no such device; NIXL_ERR_INVALID_ARG for any other text. Failures put one line into
+ * `why`.
  */
 int nxr_device_choose(const char *wanted, const char *kind_name, const struct nxr_device_id *ids,
                       size_t n_ids, size_t *index_p, char *why, size_t why_nbytes);

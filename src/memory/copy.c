@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device copies that are under way: begun by any thread, looked after by whoever drives progress,
- * ended once. While somebody looks, a copy costs its kind nothing but the question whether it is
- * over. Who waits for one, or sends what must come after it, and stops looking, arms the copies:
- * their kinds wake this process then. Those that nobody asks for the service thread arms later.
+ * Device copies in progress: started by any thread, polled by whoever drives progress, ended once.
+ * While a thread polls, a copy costs its kind only the query whether it has ended. A thread that
+ * waits for a copy, or has to send something after it, and stops polling, arms the copies: their
+ * kinds then wake this process. Copies that nobody polls are armed by the service thread after a
+ * while.
  *
- * Lock: `lock` guards the list, and lets one thread at a time ask a kind. It is inside of job.lock
- * and never held while `ended` is called.
+ * Lock: `lock` guards the list, and lets one thread at a time query a kind. It is taken inside
+ * job.lock, and never held while `ended` is called.
  */
 #include "config.h"
 
@@ -23,26 +24,26 @@
 #include <pthread.h>
 
 /*
- * Copies end about in the order in which they began, and a question takes a driver some 100 ns: of
- * thousands only the oldest are asked for.
+ * Copies end roughly in the order in which they started, and a query costs some 100 ns in the
+ * driver: of thousands, only the oldest are queried.
  */
 #define MAX_QUESTIONS 32
 
-#define OLD_NS (1 * NXR_MS) /* a copy that nobody has armed for so long is left alone */
+#define OLD_NS (1 * NXR_MS) /* after this time the service thread arms a copy */
 
 static pthread_mutex_t device_copy_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_device_copy *copies, **copies_end = &copies; /* oldest first */
 static _Atomic uint32_t n_copies, n_armed;
 
 /*
- * The service thread looks again by itself, within OLD_NS: it need not be kicked, which takes as
- * long as a twentieth of a small copy. With a long one it begins to wait anew, so that it does not
- * wake up in the middle, beside who waits for that.
+ * The service thread will check again by itself, within OLD_NS, so it need not be kicked; a kick
+ * costs a twentieth of a small copy. A long copy kicks it anyway, if no other is unarmed: its wait
+ * then starts anew, and it does not wake up in the middle, next to the thread that waits.
  */
 static atomic_bool is_told;
 #define LONG_NBYTES ((size_t)4 << 20) /* in one piece, or many pieces */
 
-/* Vulkan's memory may be known to CUDA, but not the other way round: its kind knows how. */
+/* CUDA may know Vulkan's memory, but not the reverse, so the Vulkan kind does mixed copies. */
 static const struct nxr_memory_kind *engine_of(const struct nxr_device_copy *copy)
 {
     if (copy->dst == NULL || nxr_range_kind(copy->src) == NIXL_MEM_VULKAN) {
@@ -90,12 +91,12 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
     pthread_mutex_unlock(&device_copy_lock); /* another thread may end the copy from here on */
     if (must_tell) {
         atomic_store(&is_told, true);
-        nxr_service_kick(); /* to look again in time */
+        nxr_service_kick(); /* to check again in time */
     }
     return NIXL_INPROGRESS;
 }
 
-/* Take a copy that is over out of the list. Caller holds lock. */
+/* Remove a copy that has ended from the list. Caller holds lock. */
 static void take_out(struct nxr_device_copy **link)
 {
     struct nxr_device_copy *copy = *link;
@@ -146,7 +147,7 @@ int nxr_device_progress(void)
     return n_over;
 }
 
-/* Arm the copies that began until then. */
+/* Arm the copies that started up to that time. */
 static void device_copy_arm(int64_t until)
 {
     if (atomic_load_explicit(&n_copies, memory_order_acquire) ==
@@ -174,7 +175,7 @@ void nxr_device_arm_old(void)
 
 int64_t nxr_device_tick(int64_t now)
 {
-    /* Before the look: a copy that begins behind it tells again. */
+    /* Before the check: a copy that starts after it kicks again. */
     atomic_store(&is_told, false);
     if (atomic_load(&n_copies) == atomic_load(&n_armed)) {
         return INT64_MAX;
@@ -189,7 +190,7 @@ void nxr_device_ended(void)
     nxr_wake_self();
 }
 
-/* Armed copies that are over have kicked this thread. */
+/* Armed copies that have ended have kicked this thread. */
 static void device_serve(void)
 {
     nxr_device_progress();

@@ -5,13 +5,13 @@
 
 #include <stdint.h>
 
-/* Nobody looks after the copies any more: they shall wake this process when they are over. */
+/* Polling stops: the copies have to wake this process when they end. */
 void nxr_device_arm(void);
 
-/* The same for copies that have been left alone for a while: the service thread. */
+/* The same for copies that were not polled for a while; called by the service thread. */
 void nxr_device_arm_old(void);
 
-/* When the service thread has to look after copies that are not armed. */
+/* When the service thread has to poll copies that are not armed. */
 int64_t nxr_device_tick(int64_t now);
 
 extern const struct nxr_subsystem nxr_device_subsystem;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of changes of words in device memory: one is under way at a time, in three steps: copy
- * the word out, change it, copy it back. Lock: `lock`, innermost.
+ * The queue of changes to words in device memory. One change is in progress at a time, in three
+ * steps: copy the word out, change it, copy it back. Lock: `lock`, innermost.
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@ _Atomic uint64_t nxr_device_n_changes;
 
 static pthread_mutex_t device_word_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct nxr_list device_word_queue = {&device_word_queue, &device_word_queue};
-static bool is_busy; /* one is under way */
+static bool is_busy; /* a change is in progress */
 static atomic_bool has_queue;
 
 static void device_word_copy_ended(struct nxr_device_copy *copy, int status);
@@ -43,7 +43,7 @@ static int device_word_begin_copy(struct nxr_device_word *word, bool is_storing)
     return nxr_device_copy_begin(&word->copy);
 }
 
-/* The word is here: change it, and copy it back unless it stays what it is. */
+/* The word has arrived: change it, and copy it back unless it stays the same. */
 static int device_word_change(struct nxr_device_word *word)
 {
     uint64_t before = word->value;

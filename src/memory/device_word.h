@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Words in device memory. Processors have no atomics there, so the owner changes them, for itself
- * as for peers: it copies the word out, changes it, copies it back, one word at a time. That is
- * one atomicity domain with all calls of the library, not with kernels that use the word.
+ * and for peers: it copies the word out, changes it, and copies it back, one word at a time. That
+ * is one atomicity domain with all calls of the library, but not with kernels that use the word.
  */
 #ifndef NXR_MEMORY_DEVICE_WORD_H
 #define NXR_MEMORY_DEVICE_WORD_H
@@ -10,7 +10,9 @@
 #include "transports/transport.h"
 #include "util/list.h"
 
-/* A change of a word in an own region, which is entered until it has ended. */
+/*
+ * A change of a word in a region of this process; the region is entered until the change has ended.
+ */
 struct nxr_device_word {
     char *addr;
     const struct nxr_range *range;
@@ -26,13 +28,13 @@ struct nxr_device_word {
     struct nxr_device_piece piece;
 };
 
-/* How often a word in device memory was changed: whoever waits for one looks again. */
+/* How often words in device memory were changed: threads that wait for one check again. */
 extern _Atomic uint64_t nxr_device_n_changes;
 
-/* Line a change up; nxr_device_words_run() follows. Any thread, whatever locks it holds. */
+/* Queue a change; nxr_device_words_run() must follow. Any thread, with any locks held. */
 void nxr_device_word_add(struct nxr_device_word *word);
 
-/* Begin what is lined up. Any thread, without a lock. */
+/* Start what is queued. Any thread, without locks held. */
 void nxr_device_words_run(void);
 
 extern const struct nxr_subsystem nxr_device_words_subsystem;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a peer says of its device memory, before anything is done with it. Pure: no state, no lock.
- */
+/* Checks a peer's description of its device memory before it is used. Pure: no state, no lock. */
 #include "config.h"
 
 #include "memory/memory.h"
@@ -18,7 +16,7 @@ static bool is_zero(const void *bytes, size_t nbytes)
     return true;
 }
 
-/* Which fields a type uses; the others are 0. */
+/* Does the export use only the fields of its type? The others must be 0. */
 static bool is_of_type(const struct nxr_export *export, enum nixl_mem_kind kind)
 {
     bool is_vulkan = export->type == NXR_EXPORT_VULKAN;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host memory for regions: sealed memfds, so that nothing stays after kill -9, a small /dev/shm
- * does not matter, and a peer cannot shrink them under us. No state, no lock.
+ * Host memory for regions: sealed memfds, so that nothing is left after kill -9, a small /dev/shm
+ * does not matter, and a peer cannot shrink them while we use them. No state, no lock.
  */
 #include "config.h"
 
@@ -24,9 +24,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define HUGE_NBYTES  (2ul << 20)
-#define MAX_NODES    1024
-#define POPULATE_MAX (16ul << 20) /* of peers' parts up to this all touched pages are mapped */
+#define HUGE_NBYTES (2ul << 20)
+#define MAX_NODES   1024
+#define POPULATE_MAX                                                                               \
+    (16ul << 20) /* in a peer's part up to this size, touched pages are mapped at once */
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -58,7 +59,8 @@ static int host_memory_explain(int error, size_t nbytes, char *why, size_t why_n
 }
 
 /*
- * A memfd of that size that keeps its size. A too small RLIMIT_FSIZE would be a signal: test first.
+ * A memfd of a fixed size. A write beyond RLIMIT_FSIZE would raise a signal, so that is checked
+ * first.
  */
 static int make_memfd(size_t nbytes, unsigned flags)
 {
@@ -84,7 +86,7 @@ static int make_memfd(size_t nbytes, unsigned flags)
     return fd;
 }
 
-/* Which nodes have memory, as "0-1,4"; "0" where the kernel does not say. */
+/* Which NUMA nodes have memory, as "0-1,4"; "0" if the kernel does not say. */
 static void known_nodes(char *text, size_t nbytes)
 {
     int fd = open("/sys/devices/system/node/has_memory", O_RDONLY | O_CLOEXEC);
@@ -121,7 +123,7 @@ static int bind_to_node(void *addr, size_t nbytes, int node, char *why, size_t w
     return NIXL_ERR_NO_DEVICE;
 }
 
-/* Reserved huge pages in `memory`, or NIXL_ERR_UNSUPPORTED: there are none. */
+/* Map reserved huge pages for `memory`; NIXL_ERR_UNSUPPORTED: there are none. */
 static int map_reserved_huge(struct nxr_memory *memory)
 {
     size_t nbytes = round_up(memory->nbytes, HUGE_NBYTES);
@@ -164,7 +166,7 @@ static int map_pages(struct nxr_memory *memory, char *why, size_t why_nbytes)
     return NIXL_OK;
 }
 
-/* Transparent huge pages for pages that are there already. */
+/* Ask for transparent huge pages, for pages that already exist. */
 static void use_transparent_huge(struct nxr_memory *memory)
 {
     size_t nbytes = memory->mapped_nbytes;
@@ -183,7 +185,7 @@ static void use_transparent_huge(struct nxr_memory *memory)
                                   : "the kernel makes no transparent ones");
 }
 
-/* For the GPUs; this is what loads their driver. */
+/* Pin it for the GPUs; this loads their driver. */
 static void host_memory_pin(struct nxr_memory *memory)
 {
     char reason[128] = "";
@@ -196,8 +198,9 @@ static void host_memory_pin(struct nxr_memory *memory)
 }
 
 /*
- * Will every page be touched now, and are there fewer? The kernel would not refuse, but kill. Pages
- * that appear later are not asked about: a region may be larger than what is ever used of it.
+ * If every page will be touched now, is there enough memory? The kernel would not refuse, but kill.
+ * Pages that are touched later are not checked: a region may be larger than what is ever used of
+ * it.
  */
 static int check_available(size_t nbytes, const struct nixl_mem_params *params, char *why,
                            size_t why_nbytes)
@@ -279,7 +282,10 @@ void nxr_memory_host_free(void *addr, size_t mapped_nbytes)
     munmap(addr, mapped_nbytes);
 }
 
-/* Whatever it is, it is mapped: peers come by process_vm or through a bounce buffer. */
+/*
+ * The memory may be of any origin, as long as it is mapped: peers reach it by process_vm or through
+ * a bounce buffer.
+ */
 static int host_adopt(void *addr, size_t nbytes, const struct nixl_mem_params *params,
                       struct nxr_memory *memory_p, char *why, size_t why_nbytes)
 {
@@ -307,8 +313,8 @@ static void host_release(struct nxr_memory *memory)
 }
 
 /*
- * The pages that somebody has touched, so that copies do not fault for each of them. Others stay
- * away: they would take memory for bytes that nobody may ever use.
+ * Map the pages that were touched already, so that copies do not fault for each of them. Untouched
+ * pages are left out: they would use memory for bytes that may never be used.
  */
 static void map_touched_pages(int fd, char *addr)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of memory kinds, and which of them a call is for. The list is constant once the library
- * has begun; no lock: a kind's start() has its own.
+ * The list of memory kinds, and dispatching calls to them. The list is constant once the library
+ * has started; no lock: a kind's start() has its own.
  */
 #include "config.h"
 
@@ -116,7 +116,7 @@ void nxr_device_unimport(struct nxr_part *part)
 {
     const struct nxr_memory_kind *kind = nxr_memory_kind(part->key.kind);
 
-    if (kind != NULL) { /* it is: the part was imported */
+    if (kind != NULL) { /* always true: the part was imported */
         kind->unimport(part);
     }
 }

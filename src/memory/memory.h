@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory kinds: how memory of each kind is allocated, handed to peers, reached and copied. Each has
- * one table: host.c, cuda/cuda.c, vulkan/vulkan.c. kind.c has the list of them, which init.c
- * composes. What transports need of them stands in transports/transport.h, under "device memory";
- * kind.c passes it on to the tables.
+ * Memory kinds: how memory of each kind is allocated, exported to peers, reached and copied. Each
+ * kind has one table: host.c, cuda/cuda.c, vulkan/vulkan.c. kind.c has the list of kinds, which
+ * init.c composes. The functions that transports need are declared in transports/transport.h, under
+ * "device memory"; kind.c dispatches them to the tables.
  *
- * A driver is loaded and started at the first call that needs it, never before, and its kind's
- * start() tells in words why it cannot be used. Functions run in any thread unless they say
- * otherwise; each kind has its own lock, which is inside of job.lock.
+ * A driver is loaded and started at the first call that needs it, never before. If the driver
+ * cannot be used, its kind's start() says why in words. Functions run in any thread unless they say
+ * otherwise; each kind has its own lock, which is taken inside job.lock.
  */
 #ifndef NXR_MEMORY_MEMORY_H
 #define NXR_MEMORY_MEMORY_H
@@ -16,22 +16,22 @@
 #include "nixlrun.h"
 #include "transports/transport.h"
 
-/* Memory that was allocated, or adopted, for a region. */
+/* Memory that was allocated or adopted for a region. */
 struct nxr_memory {
     const struct nxr_memory_kind *kind;
     void *addr;
-    size_t nbytes;                   /* as asked for */
-    size_t mapped_nbytes;            /* host: rounded up to whole pages of whatever size */
-    int fd;                          /* to hand to peers; -1: none is needed */
-    enum nixl_mem_strategy strategy; /* what was really done */
-    struct nxr_export export;        /* device memory: to hand to peers */
+    size_t nbytes;                   /* as requested */
+    size_t mapped_nbytes;            /* host: rounded up to whole pages of the page size used */
+    int fd;                          /* to pass to peers; -1: none is needed */
+    enum nixl_mem_strategy strategy; /* the one actually used */
+    struct nxr_export export;        /* device memory: to pass to peers */
     struct nxr_range *range;         /* device memory; NULL for host memory */
     bool is_registered;              /* the user's */
     char device[48];                 /* device memory: which, as "GPU-" and a UUID */
-    char note[160];                  /* why not what was asked for; "" otherwise */
+    char note[160];                  /* why it is not what was requested; "" if it is */
 };
 
-/* What copies were measured to reach; 0: not known. */
+/* What copies achieved when measured; 0: not known. */
 struct nxr_copy_rate {
     uint64_t latency_ns; /* of a few bytes */
     uint64_t bandwidth_mbps;
@@ -42,7 +42,7 @@ struct nxr_memory_kind {
     const char *name; /* "host", "cuda", "vulkan" */
 
     /*
-     * Load and start what the kind needs; again and again is cheap. NIXL_OK, or NIXL_ERR_NO_DEVICE
+     * Load and start what the kind needs; repeated calls are cheap. NIXL_OK, or NIXL_ERR_NO_DEVICE
      * and one line in `why`: no driver, a stub, no device...
      */
     int (*start)(char *why, size_t why_nbytes);
@@ -51,27 +51,27 @@ struct nxr_memory_kind {
     void (*stop)(void);
 
     /*
-     * Allocate zeroed memory that peers can open, of params->device; where params->kind is
-     * NIXL_MEM_AUTO, of a real GPU only. What was asked for and can be done without falls back,
-     * with a note. NIXL_OK; NIXL_ERR_NO_MEMORY,
-     * NIXL_ERR_NO_DEVICE, NIXL_ERR_LIMIT, NIXL_ERR_INVALID_ARG with `why`, and nothing is left.
+     * Allocate zeroed memory that peers can open, on params->device; for NIXL_MEM_AUTO in
+     * params->kind, on a real GPU only. Optional wishes that cannot be met are dropped, with a
+     * note. NIXL_OK; or NIXL_ERR_NO_MEMORY, NIXL_ERR_NO_DEVICE, NIXL_ERR_LIMIT or
+     * NIXL_ERR_INVALID_ARG with `why`, and nothing is left behind.
      */
     int (*alloc)(size_t nbytes, const struct nixl_mem_params *params, struct nxr_memory *memory_p,
                  char *why, size_t why_nbytes);
 
     /*
-     * Take memory of the user's for a region: found out what it really is, not trusted. Memory that
-     * cannot be exported gets NXR_EXPORT_NONE and a note. Returns as alloc(); NIXL_ERR_UNSUPPORTED:
-     * it is not of this kind, `why` says what it is.
+     * Take memory of the user's for a region. What it really is is determined here; the caller is
+     * not trusted. Memory that cannot be exported gets NXR_EXPORT_NONE and a note. Returns as
+     * alloc(); NIXL_ERR_UNSUPPORTED: it is not of this kind, and `why` says what it is.
      */
     int (*adopt)(void *addr, size_t nbytes, const struct nixl_mem_params *params,
                  struct nxr_memory *memory_p, char *why, size_t why_nbytes);
 
-    /* Give it back, with the range; no copy is under way. The descriptor is the publication's. */
+    /* Release it, with the range; no copy is in progress. The publication owns the descriptor. */
     void (*release)(struct nxr_memory *memory);
 
     /*
-     * Does that address belong to this kind? Starts nothing: false where the driver is not in the
+     * Does that address belong to this kind? Starts nothing: false if the driver is not in the
      * process yet.
      */
     bool (*owns)(const void *addr);
@@ -81,8 +81,8 @@ struct nxr_memory_kind {
     void (*unimport)(struct nxr_part *part);
 
     /*
-     * Start a copy: returns as nxr_device_copy_begin(). Where Vulkan memory and memory of another
-     * kind meet, Vulkan's is asked.
+     * Start a copy: returns as nxr_device_copy_begin(). For a copy between Vulkan memory and memory
+     * of another kind, Vulkan's function is called.
      */
     int (*copy_start)(struct nxr_device_copy *copy);
 
@@ -90,73 +90,77 @@ struct nxr_memory_kind {
     int (*copy_test)(struct nxr_device_copy *copy);
 
     /*
-     * Nobody is going to look any more: call nxr_device_ended() when the copy is over, at once if
-     * it is. Once for a copy, between start and end.
+     * Polling stops: call nxr_device_ended() when the copy has ended, at once if it already has.
+     * Called at most once for a copy, between start and end.
      */
     void (*copy_arm)(struct nxr_device_copy *copy);
 
     /*
-     * Make host memory known to the device, page-locked where that can be, so that copies are fast;
-     * again is harmless. Where it cannot be done copies work all the same. Until unpin(), which
-     * does nothing where nothing was pinned.
+     * Make host memory accessible to the device, page-locked if possible, so that copies are fast;
+     * repeating it is harmless. Copies work even if it fails. Lasts until unpin(), which does
+     * nothing for memory that was not pinned.
      */
     void (*pin)(void *addr, size_t nbytes);
     void (*unpin)(void *addr);
 
     /*
-     * The same as a must: start the kind, and page-lock that host memory for all its devices. False
-     * and one line in `why`: it could not. NULL: the kind cannot page-lock.
+     * The same, but required: start the kind, and page-lock that host memory for all its devices.
+     * False and one line in `why`: it failed. NULL: the kind cannot page-lock.
      */
     bool (*page_lock)(void *addr, size_t nbytes, char *why, size_t why_nbytes);
 
     /*
-     * What to expect of copies from or to that memory: with host memory, or, if not is_with_host,
-     * with other memory of the kind. `range` is NULL for memory of another host. Starts nothing.
+     * What to expect of copies from or to that memory: with host memory if is_with_host, otherwise
+     * with other memory of the kind. `range` is NULL for memory on another host. Starts nothing.
      */
     struct nxr_copy_rate (*expect)(const struct nxr_range *range, bool is_with_host);
 
     /*
-     * Memory that the kind did not make: as in struct nxr_range_drivers (core/range.h). NULL, both:
-     * all memory of the kind was made here.
+     * For memory that the kind did not make: as in struct nxr_range_drivers (core/range.h). Both
+     * NULL: all memory of the kind was made here.
      */
     bool (*is_in_process)(void);
     const struct nxr_range *(*classify)(const void *addr);
 
-    /* The PCI address of the device that has that memory, as 0000:3b:00.0; "": not known. */
+    /* The PCI address of the memory's device, such as 0000:3b:00.0; "": not known. */
     const char *(*pci)(const struct nxr_range *range);
 };
 
-/* Always in the list, and the last that owns an address. */
+/* Always in the list; owns every address that no other kind does. */
 extern const struct nxr_memory_kind nxr_memory_host;
 
 /*
- * Add a kind to the list; one that is there already is not added again. A kind that may know memory
- * of another one comes behind that. One thread, before any other call of the kinds.
+ * Add a kind to the list; one that is already there is not added again. A kind that may know
+ * another kind's memory must be added after that kind. Called by one thread, before any other call
+ * of the kinds.
  */
 void nxr_memory_register(const struct nxr_memory_kind *kind);
 
-/* The table of a kind; NULL: there is none. */
+/* The table of a kind; NULL: none. */
 const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind);
 
 /* The last finalize: stop what was started. */
 void nxr_memory_stop_all(void);
 
-/* Device copies: for own device memory, and where mapped parts meet local device memory. */
+/*
+ * Device copies: for this process's device memory, and between mapped parts and local device
+ * memory.
+ */
 extern const struct nxr_transport nxr_transport_device;
 
-/* The kind that owns that address: host memory where no other does. */
+/* The kind that owns that address: host memory if no other does. */
 const struct nxr_memory_kind *nxr_memory_owner(const void *addr);
 
-/* Is that export sound, for a part of `nbytes` and a kind? It comes from a peer. */
+/* Is that export, which comes from a peer, valid for a part of `nbytes` and that kind? */
 bool nxr_export_is_sound(const struct nxr_export *export, enum nixl_mem_kind kind, uint64_t nbytes);
 
-/* Does a descriptor come with it? */
+/* Does a descriptor travel with it? */
 bool nxr_export_has_fd(const struct nxr_export *export);
 
 /* Page-lock host memory, by the first kind that can. False and one line in `why`: none could. */
 bool nxr_memory_page_lock(void *addr, size_t nbytes, char *why, size_t why_nbytes);
 
-/* Host memory is about to be unmapped: no GPU knows it any more. */
+/* Host memory is about to be unmapped: unpin it from all GPUs. */
 void nxr_memory_unpin(void *addr);
 
 extern const struct nxr_subsystem nxr_memory_subsystem;

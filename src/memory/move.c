@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts and gets by device copies: parts that are device memory, and mapped parts where the local
- * side is device memory. Transports have these functions in their tables.
+ * Puts and gets by device copies: for parts that are device memory, and for mapped parts if the
+ * local side is device memory. Transports have these functions in their tables.
  *
- * While a copy is under way its part is entered: n_copies keeps it open here, and a slot in the
- * owner's page, or the one that an imported part has for as long as it is open, keeps the owner
- * from freeing it. No lock.
+ * While a copy is in progress its part is entered: n_copies keeps it open here. A slot in the
+ * owner's page keeps the owner from freeing it; an imported part has such a slot for as long as it
+ * is open. No lock.
  */
 #include "config.h"
 
@@ -16,14 +16,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A copy under way, of an operation or for a caller that waits. */
+/* A copy in progress, of an operation or for a caller that waits. */
 struct device_move {
     struct nxr_device_copy copy;
-    struct nxr_part *part; /* NULL: no part is meant */
+    struct nxr_part *part; /* NULL: no part is involved */
     nxr_guard_word *hold;  /* NULL: the part has one of its own */
     struct nxr_op *op;     /* NULL: a caller waits */
-    _Atomic int status;    /* of the wait; NIXL_INPROGRESS until it is over */
-    atomic_bool is_left;   /* whoever comes second, the end or the waiter, frees it */
+    _Atomic int status;    /* of the wait; NIXL_INPROGRESS until the copy has ended */
+    atomic_bool is_left;   /* whichever comes second, the end or the waiter, frees it */
     struct nxr_device_piece pieces[];
 };
 
@@ -138,8 +138,8 @@ static bool device_move_is_over(void *arg)
 }
 
 /*
- * Begin a copy and wait for it; the move is given away. A GPU's copy cannot be stopped, and both
- * sides are in use until it has ended: it is waited for without end.
+ * Start a copy and wait for it; takes ownership of the move. A GPU's copy cannot be stopped, and
+ * both sides are in use until it has ended: so the wait has no timeout.
  */
 static int device_move_run(struct device_move *move)
 {
@@ -153,7 +153,7 @@ static int device_move_run(struct device_move *move)
     (void)nxr_wait(device_move_is_over, move, NIXL_FOREVER);
     status = atomic_load_explicit(&move->status, memory_order_acquire);
     if (!atomic_exchange(&move->is_left, true)) {
-        return status; /* its end is still on the way out, and frees it */
+        return status; /* its end is still being reported, and frees it */
     }
     free(move);
     return status;
@@ -175,7 +175,7 @@ int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct n
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-/* The host side of a copy is faster where the GPU knows it. Once for a part. */
+/* Pin the host side of a copy, which makes it faster. Done once for a part. */
 static void pin_part(struct nxr_part *part, const struct nxr_range *device)
 {
     if (!atomic_exchange_explicit(&part->is_pinned, true, memory_order_relaxed)) {
@@ -184,7 +184,7 @@ static void pin_part(struct nxr_part *part, const struct nxr_range *device)
     }
 }
 
-/* Enter the part and say what the two sides are; all local pieces lie in one range. */
+/* Enter the part and set the two sides; all local pieces are in one range. */
 static int device_move_aim(struct device_move *move, struct nxr_part *part, enum nxr_op_kind kind,
                            const void *local)
 {
@@ -274,7 +274,7 @@ int nxr_device_start(struct nxr_op *op)
     return status;
 }
 
-/* What a GPU has begun cannot be called back. */
+/* A copy that a GPU has started cannot be canceled. */
 int nxr_device_cancel(struct nxr_op *op)
 {
     op->is_cancelled = true;
@@ -300,7 +300,7 @@ static int device_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *wh
     return NIXL_ERR_UNSUPPORTED;
 }
 
-/* The own memory: there is nothing to open. */
+/* It is this process's own memory: there is nothing to open. */
 static int device_part_open(struct nxr_part *part, int fd)
 {
     (void)fd;

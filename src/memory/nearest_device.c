@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nearest GPU, by the topology of this machine: read once, at the first choice among several,
- * and kept, for it takes milliseconds. Lock: pthread_once(); constant from then on.
+ * The nearest GPU, by the topology of this machine. The topology is read once, at the first choice
+ * among several GPUs, and kept, because reading takes milliseconds. Lock: pthread_once(); constant
+ * from then on.
  */
 #include "config.h"
 
@@ -11,7 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-static hwloc_topology_t machine; /* NULL: it cannot be had */
+static hwloc_topology_t machine; /* NULL: not available */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void read_machine(void)

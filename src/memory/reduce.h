@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions by a kernel of a device of this process, which reads and writes memory of other
- * devices where it lies. CUDA has them. Any thread.
+ * Reductions by a kernel on a device of this process, which reads and writes the memory of other
+ * devices in place. Implemented by CUDA. Any thread.
  */
 #ifndef NXR_MEMORY_REDUCE_H
 #define NXR_MEMORY_REDUCE_H
@@ -12,13 +12,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define NXR_REDUCE_MAX 32 /* operands, and places for the result; as kernels/kernel.h */
+#define NXR_REDUCE_MAX 32 /* operands, and destinations of the result; as in kernels/kernel.h */
 
 /*
- * Every place of the result becomes the first operand OP the second OP ...; a place may be one of
- * the operands, exactly. Addresses are aligned to their type, and reached by the device. The work
- * is begun and ends as a copy does whose `reduction` it is, whose dst says the device, and which
- * has no pieces; the struct is needed until nxr_device_copy_begin() returns.
+ * Every destination of the result becomes the first operand OP the second OP ...; a destination may
+ * be exactly one of the operands. Addresses are aligned to their type, and reached by the device.
+ * The work is started and ends like a copy: the struct is that copy's `reduction`, the copy's dst
+ * determines the device, and it has no pieces. The struct is needed until nxr_device_copy_begin()
+ * returns.
  */
 struct nxr_device_reduction {
     enum nixl_type type;
@@ -31,12 +32,13 @@ struct nxr_device_reduction {
 };
 
 /*
- * The device that has a kernel to reduce from `src` to `dst`, which are own memory, as a range for
- * copy.dst; dst may be NULL. NULL: there is none. Loads the kernels when they are first needed.
+ * The device that has a kernel to reduce from `src` to `dst`, as a range for copy.dst. Both are
+ * memory of this process; dst may be NULL. NULL: there is none. Loads the kernels when they are
+ * first needed.
  */
 const struct nxr_range *nxr_reduce_by(const void *src, const void *dst);
 
-/* Do its kernels reach what lies there, own memory or a part that is open here? */
+/* Can its kernels reach that memory, which is this process's own or a part that is open here? */
 bool nxr_reduce_reaches(const struct nxr_range *by, const void *addr);
 
 #endif

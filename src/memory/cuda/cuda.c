@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA memory: the kind's table, above all other files of the folder, and its end. No state of its
- * own. Lock: nxr_cuda.lock.
+ * CUDA memory: the kind's table, which uses all other files of the folder, and stopping the kind.
+ * No state of its own. Lock: nxr_cuda.lock.
  */
 #include "config.h"
 
@@ -25,7 +25,10 @@ static void deactivate(struct nxr_cuda_device *device)
     nxr_cu.DevicePrimaryCtxRelease(device->device);
 }
 
-/* Memory that could not be closed, since a copy did not end, keeps its context to the very end. */
+/*
+ * Memory that could not be closed, because a copy did not end, keeps its context until the process
+ * ends.
+ */
 static void cuda_stop(void)
 {
     pthread_mutex_lock(&nxr_cuda.lock);
@@ -43,7 +46,9 @@ static void cuda_stop(void)
     pthread_mutex_unlock(&nxr_cuda.lock);
 }
 
-/* Two H200 joined by NVLink, and their bus: 8 bytes put and flushed, 1 GiB, 16 MiB. */
+/*
+ * Measured on two H200 joined by NVLink, and on their bus: 8 bytes put and flushed, 1 GiB, 16 MiB.
+ */
 static struct nxr_copy_rate cuda_expect(const struct nxr_range *range, bool is_with_host)
 {
     (void)range;

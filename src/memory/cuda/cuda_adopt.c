@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA memory that the user has: what it really is, as the driver tells it. The driver's answers
- * are about whole allocations; a region is a window in one. Memory of no region is copied, too, as
- * memory of its device of which nothing else is known. Lock: nxr_cuda.lock.
+ * The user's CUDA memory: what it really is, as reported by the driver. The driver reports whole
+ * allocations; a region is a window in one. Memory that is in no region is copied, too: all that is
+ * known of it is its device. Lock: nxr_cuda.lock.
  */
 #include "config.h"
 
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The mapping of cuMemCreate's memory that an address lies in; false: it is no such memory. */
+/* The mapping of cuMemCreate() memory that an address lies in; false: it is no such memory. */
 static bool find_mapping(cu_address address, struct nxr_cuda_whole *whole)
 {
     cu_allocation allocation;
@@ -44,8 +44,8 @@ static int refuse_window(const struct nxr_cuda_whole *whole, cu_address address,
 }
 
 /*
- * Which allocation the window lies in, and the addresses around it that belong together. Mapped
- * memory may be several allocations side by side: then *n_p is more than 1.
+ * Find the allocation that the window lies in, and the addresses around it that belong together.
+ * Mapped memory may be several adjacent allocations: then *n_p is more than 1.
  */
 static int find_whole(cu_address address, size_t nbytes, struct nxr_cuda_whole *whole,
                       struct nxr_cuda_memory *memory, size_t *n_p, char *why, size_t why_nbytes)
@@ -71,7 +71,7 @@ static int find_whole(cu_address address, size_t nbytes, struct nxr_cuda_whole *
         }
         ++*n_p;
     }
-    /* All that was reserved together, so that windows in it have one range and not several. */
+    /* Everything that was reserved together, so that windows in it share one range. */
     memory->is_vmm = true;
     memory->start = nxr_cuda_attribute(address, CU_POINTER_RANGE_START);
     memory->nbytes = nxr_cuda_attribute(address, CU_POINTER_RANGE_SIZE);
@@ -82,7 +82,7 @@ static int find_whole(cu_address address, size_t nbytes, struct nxr_cuda_whole *
     return NIXL_OK;
 }
 
-/* Is it memory of a GPU? The device that it lies on, or NULL and `why`. */
+/* Is it memory of a GPU? Returns the device that it is on, or NULL and `why`. */
 static struct nxr_cuda_device *classify(cu_address address, bool *is_managed_p, char *why,
                                         size_t why_nbytes)
 {
@@ -105,7 +105,7 @@ static struct nxr_cuda_device *classify(cu_address address, bool *is_managed_p, 
             snprintf(why, why_nbytes, "%#llx lies on a device that CUDA does not list", address);
             return NULL;
         }
-        return nxr_cuda_any(); /* no device has it now */
+        return nxr_cuda_any(); /* currently it is on no device */
     }
     return &nxr_cuda.devices[ordinal];
 }
@@ -172,7 +172,7 @@ int nxr_cuda_adopt(void *addr, size_t nbytes, const struct nixl_mem_params *para
         .kind = &nxr_memory_cuda, .addr = addr, .nbytes = nbytes, .fd = -1, .is_registered = true};
     int status = nxr_cuda_start(why, why_nbytes);
 
-    (void)params; /* the device is where the memory is */
+    (void)params; /* the memory determines the device */
     if (status != NIXL_OK) {
         return status;
     }
@@ -194,7 +194,7 @@ bool nxr_cuda_owns(const void *addr)
 
 /* ---- memory of no region --------------------------------------------------------------------- */
 
-/* Memory that no device here can copy: each copy is refused, and nobody reads it. */
+/* Memory that no device here can copy: each copy is refused, and nothing reads it. */
 static struct nxr_cuda_memory nowhere = {.origin = NXR_CUDA_USERS, .home = -1};
 static const struct nxr_range out_of_reach = {
     .nbytes = UINTPTR_MAX, .kind = &nxr_memory_cuda, .memory = &nowhere, .is_loose = true};

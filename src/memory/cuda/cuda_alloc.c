@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA memory that the library allocates, and the list of all own allocations. cuMemAlloc() is
- * taken first: its legacy handles are opened faster than descriptors (72 us, not 91), take no
- * descriptor in each process, and can be opened where the owner's GPU is hidden from the peer. It
- * is asked for whole blocks of 2 MiB, since smaller allocations share one, and a peer that opens a
- * handle gets all of the block. Where that cannot be exported, cuMemCreate() is taken.
+ * CUDA memory that the library allocates, and the list of this process's allocations. cuMemAlloc()
+ * is preferred: its legacy handles are opened faster than descriptors (72 us, not 91), need no
+ * descriptor in each process, and can be opened even if the owner's GPU is hidden from the peer.
+ * Whole blocks of 2 MiB are requested, because smaller allocations share a block, and a peer that
+ * opens a handle gets all of the block. If such memory cannot be exported, cuMemCreate() is used.
  * Lock: nxr_cuda.lock.
  */
 #include "config.h"
@@ -27,8 +27,8 @@ static cu_address cuda_alloc_end_of(const struct nxr_cuda_memory *memory)
 }
 
 /*
- * May adapters read and write it? What they have written must be there for the GPU when the host
- * hears of it, without another call into the driver.
+ * May adapters read and write it? What they have written must be visible to the GPU when the host
+ * is notified, without another call into the driver.
  */
 static bool is_direct(const struct nxr_cuda_memory *memory)
 {
@@ -143,7 +143,7 @@ static cu_result cuda_alloc_create(struct nxr_cuda_memory *whole, size_t nbytes)
         return result;
     }
     result = nxr_cuda_map(allocation, whole->nbytes, whole->device->index, &whole->start);
-    nxr_cu.MemRelease(allocation); /* the mapping keeps it */
+    nxr_cu.MemRelease(allocation); /* the mapping keeps it alive */
     whole->origin = NXR_CUDA_VMM;
     whole->is_vmm = true;
     return result;
@@ -176,7 +176,7 @@ static cu_result obtain(struct nxr_cuda_memory *whole, size_t nbytes)
     return result;
 }
 
-/* Zeros, before anybody sees it. */
+/* Zero it, before anything can read it. */
 static cu_result clear(const struct nxr_cuda_memory *whole)
 {
     struct nxr_cuda_lane *lane =

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies by CUDA: between the host and a device, in a device, and across devices. The device that
- * has the own side does the copy, from the source where both are own: writes cross NVLink better
- * than reads. Reductions are started as copies are. How they end is cuda_end.c. Locks: that of the
- * lane.
+ * Copies by CUDA: between the host and a device, within a device, and across devices. The device of
+ * this process's own side does the copy; if both sides are its own, the source's device: writes
+ * cross NVLink faster than reads. Reductions are started as copies are. How copies end is in
+ * cuda_end.c. Locks: the lane's.
  */
 #include "config.h"
 
@@ -22,7 +22,7 @@ static struct nxr_cuda_memory *cuda_copy_memory_of(const struct nxr_range *range
 
 /* ---- who can copy ---------------------------------------------------------------------------- */
 
-/* The device to copy with; NULL: none reaches both. */
+/* The device to copy with; NULL: none reaches both sides. */
 static struct nxr_cuda_device *choose(struct nxr_cuda_memory *dst, struct nxr_cuda_memory *src)
 {
     struct nxr_cuda_memory *first, *second;
@@ -40,7 +40,7 @@ static struct nxr_cuda_device *choose(struct nxr_cuda_memory *dst, struct nxr_cu
                                                                              : NULL;
 }
 
-/* What the streams are told apart by: the other end of the copy, seen from the device. */
+/* What distinguishes the streams: the other end of the copy, seen from the device. */
 static int cuda_copy_other_end(const struct nxr_cuda_device *device,
                                const struct nxr_cuda_memory *dst, const struct nxr_cuda_memory *src)
 {
@@ -73,7 +73,7 @@ static cu_result enqueue_singly(const struct nxr_device_piece *pieces, size_t n,
     return result;
 }
 
-/* Up to BATCH pieces in one call. *n_p is how many of them were looked at. */
+/* Queue up to BATCH pieces in one call. *n_p: how many pieces were consumed. */
 static cu_result enqueue_batch(const struct nxr_device_piece *pieces, size_t *n_p, cu_stream stream)
 {
     cu_copy_attributes attributes = {.order = CU_COPY_IN_STREAM_ORDER};
@@ -93,7 +93,7 @@ static cu_result enqueue_batch(const struct nxr_device_piece *pieces, size_t *n_
                                             stream);
 }
 
-/* A stream that is a constant and not made takes no batches. */
+/* The predefined stream constants take no batches. */
 static bool takes_batches(struct nxr_cuda_device *device, cu_stream stream)
 {
     return nxr_cu.MemcpyBatchAsync != NULL && stream != CU_STREAM_LEGACY &&
@@ -112,7 +112,10 @@ static cu_result cuda_copy_enqueue(struct nxr_cuda_device *device,
         cu_result result = enqueue_batch(pieces + done, &n, stream);
 
         if (result != CU_OK) {
-            /* Nothing of that batch was queued; what is wrong with it a single copy will tell. */
+            /*
+             * Nothing of that batch was queued; if something is wrong with it, a single copy will
+             * show it.
+             */
             nxr_info(MEMORY, "CUDA device %d copies many pieces one by one: cuMemcpyBatchAsync: %s",
                      device->index, nxr_cuda_name(result));
             atomic_store(&device->no_batch, true);
@@ -135,7 +138,7 @@ static size_t cuda_copy_sum_of(const struct nxr_device_copy *copy)
     return nbytes;
 }
 
-/* Behind the copies that are in the lane; the last of them gets its event now. */
+/* Queue after the copies in the lane; the last of these gets its event now. */
 static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lane, size_t nbytes,
                          bool is_scattered)
 {
@@ -147,7 +150,7 @@ static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lan
         return nxr_cuda_fail(device, "cuStreamCreate", CU_OUT_OF_MEMORY);
     }
     if (lane->last != NULL) {
-        nxr_cuda_mark(lane->last, stream); /* without one it is seen later, with the next */
+        nxr_cuda_mark(lane->last, stream); /* if that fails, its end is seen with the next */
         lane->last = NULL;
     }
     if (copy->reduction != NULL) {
@@ -156,11 +159,11 @@ static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lan
         result = cuda_copy_enqueue(device, copy->pieces, copy->n_pieces, stream);
     }
     if (result != CU_OK) {
-        cu_result before = nxr_cu.StreamSynchronize(stream); /* what was queued moves no more */
+        cu_result before = nxr_cu.StreamSynchronize(stream); /* what was queued has ended */
 
         nxr_cuda_list_give(copy);
         return copy->reduction != NULL && before == CU_OK
-                   ? NIXL_ERR_UNSUPPORTED /* the kernels are not used any more, copies go on */
+                   ? NIXL_ERR_UNSUPPORTED /* the kernels are not used any more, copies continue */
                    : nxr_cuda_fail(device, "cuMemcpyAsync", result);
     }
     copy->state[NXR_CUDA_COPY_LANE] = lane;
@@ -170,7 +173,7 @@ static int start_in_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lan
     return NIXL_INPROGRESS;
 }
 
-/* In the context of the user's stream, which may not be recording a graph. */
+/* In the context of the user's stream, which must not be capturing a graph. */
 static int start_behind_user(struct nxr_device_copy *copy, size_t nbytes, bool is_scattered)
 {
     struct nxr_cuda_device *device = copy->state[NXR_CUDA_COPY_DEVICE];
@@ -217,7 +220,7 @@ static int start_on_stream(struct nxr_device_copy *copy, size_t nbytes)
     return status;
 }
 
-/* A reduction runs on the device of its dst. NULL: none can. */
+/* A reduction runs on the device of its dst. NULL: none can do it. */
 static struct nxr_cuda_device *device_for(const struct nxr_device_copy *copy,
                                           struct nxr_cuda_memory *dst, struct nxr_cuda_memory *src)
 {

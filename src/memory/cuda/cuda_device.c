@@ -3,8 +3,8 @@
  * CUDA's devices and their contexts, on which the rest of the folder stands. Owns nxr_cuda. The
  * driver is loaded at the first call that needs it. A context is retained when its device is first
  * used, released when the kind stops (cuda.c), and never left current. A MIG instance is a device
- * as others are: it has its own UUID, and what one instance cannot open of another is found by
- * trying. Lock: nxr_cuda.lock, for the list of devices and for retaining a context.
+ * like any other: it has its own UUID, and whether one instance can open another's memory is found
+ * by trying. Lock: nxr_cuda.lock, for the list of devices and for retaining a context.
  */
 #include "config.h"
 
@@ -106,7 +106,7 @@ static cu_result cuda_describe(struct nxr_cuda_device *device, int index)
     device->has_vmm = nxr_cu.MemCreate != NULL && has(device->device, CU_DEVICE_VMM_SUPPORTED) &&
                       has(device->device, CU_DEVICE_POSIX_FD_SUPPORTED);
     device->has_vmm_rdma = has(device->device, CU_DEVICE_RDMA_WITH_VMM_SUPPORTED);
-    /* It may be mapped: the user says which other devices reach that. */
+    /* It may be mapped: the user decides which other devices can access it. */
     device->loose = (struct nxr_cuda_memory){.device = device,
                                              .home = index,
                                              .origin = NXR_CUDA_USERS,
@@ -226,7 +226,7 @@ struct nxr_cuda_device *nxr_cuda_choose(const char *wanted, int *status_p, char 
     size_t index;
 
     if (wanted == NULL || strcmp(wanted, "nearest") == 0) {
-        current = current_device(); /* who has chosen one means that */
+        current = current_device(); /* a caller with a current context means that device */
     }
     if (current != NULL) {
         return current;
@@ -295,8 +295,8 @@ uint64_t nxr_cuda_attribute(cu_address address, cu_pointer_attribute attribute)
 }
 
 /*
- * cuMemcpy() of the user's from pageable memory may return while the last bytes are still on their
- * way, which copies in our streams would not wait for. Not all memory can have that.
+ * The user's cuMemcpy() from pageable memory may return while the last bytes are still being
+ * copied, and copies in our streams would not wait for these. Not all memory supports this setting.
  */
 void nxr_cuda_sync_memops(cu_address address)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How copies by CUDA end: by an event, or, the last of its stream, when the stream is empty. While
- * somebody looks they are asked for; before nobody does any more the driver is told to call, from a
- * stream that waits for the copy's event, so that nothing waits for the call. When that will be is
- * expected in cuda_expect.c. Locks: that of the lane; the core lets one thread at a time in here.
+ * How copies by CUDA end: by an event or, for the last in its stream, when the stream is empty.
+ * While a thread polls, they are queried. Before polling stops, the driver is asked to call back,
+ * from a stream that waits for the copy's event, so that nothing waits for the callback. When that
+ * will be is predicted in cuda_expect.c. Locks: the lane's; the core lets one thread at a time in
+ * here.
  *
- * An error that a copy ends with ends the context, by CUDA's rules: all later copies of that device
- * fail at once.
+ * An error at the end of a copy ends the context, by CUDA's rules: all later copies of that device
+ * fail immediately.
  */
 #include "config.h"
 
@@ -15,7 +16,7 @@
 
 #define ASK_ALL_THE_SAME 16
 
-/* Errors that concern the call and not the context. */
+/* Errors that affect the call and not the context. */
 static bool is_harmless(cu_result result)
 {
     return result == CU_INVALID_VALUE || result == CU_OUT_OF_MEMORY || result == CU_NOT_SUPPORTED ||
@@ -23,8 +24,8 @@ static bool is_harmless(cu_result result)
 }
 
 /*
- * A copy that cannot be queued may go another way: memory that this device does not reach, or host
- * memory of which a part is page-locked.
+ * A copy that cannot be queued may be done another way: for example, if this device does not reach
+ * the memory, or only part of the host memory is page-locked.
  */
 int nxr_cuda_fail(struct nxr_cuda_device *device, const char *call, cu_result result)
 {
@@ -39,7 +40,7 @@ int nxr_cuda_fail(struct nxr_cuda_device *device, const char *call, cu_result re
     return NIXL_ERR_TRANSPORT;
 }
 
-/* An event behind what stands in the stream now; NULL: there is none. */
+/* An event after everything in the stream now; NULL: it cannot be recorded. */
 static cu_event record(struct nxr_cuda_device *device, cu_stream stream)
 {
     cu_event event = nxr_cuda_event_take(device);
@@ -51,7 +52,7 @@ static cu_event record(struct nxr_cuda_device *device, cu_stream stream)
     return event;
 }
 
-/* Those of a user's stream are made for it, since that may be in another context than ours. */
+/* A user's stream may be in another context than ours, so an event is created for it. */
 cu_result nxr_cuda_mark(struct nxr_device_copy *copy, cu_stream stream)
 {
     cu_event event = NULL;
@@ -84,7 +85,7 @@ static cu_result ask_user(struct nxr_device_copy *copy)
     if (result != CU_NOT_READY) {
         nxr_cu.EventDestroy(copy->state[NXR_CUDA_COPY_EVENT]);
         if (waker != NULL) {
-            nxr_cu.StreamDestroy(waker); /* what it still has to call it calls */
+            nxr_cu.StreamDestroy(waker); /* the driver still makes the calls queued in it */
         }
         nxr_cuda_list_give(copy);
     }
@@ -92,8 +93,8 @@ static cu_result ask_user(struct nxr_device_copy *copy)
 }
 
 /*
- * No copy of a lane is over before those that began earlier, so it is the oldest that is asked for;
- * any other one now and then, since the core may not know of the oldest yet. Lock of the lane held.
+ * No copy of a lane ends before those that started earlier, so only the oldest is queried; any
+ * other one now and then, since the core may not have seen the oldest yet. The lane's lock is held.
  */
 static cu_result ask_lane(struct nxr_device_copy *copy, struct nxr_cuda_lane *lane)
 {
@@ -164,7 +165,7 @@ static void cuda_end_tell_end(void *argument)
     nxr_device_ended();
 }
 
-/* Call when the event has come, from a stream that is there for that. */
+/* Call back after the event, from a stream reserved for that. */
 static bool call_behind(cu_event event, cu_stream *waker_p)
 {
     if (*waker_p == NULL && nxr_cu.StreamCreate(waker_p, CU_STREAM_IS_NON_BLOCKING) != CU_OK) {
@@ -215,6 +216,6 @@ void nxr_cuda_copy_arm(struct nxr_device_copy *copy)
 
     nxr_cuda_leave(was_pushed);
     if (!is_armed) {
-        nxr_device_ended(); /* it is over */
+        nxr_device_ended(); /* it has already ended */
     }
 }

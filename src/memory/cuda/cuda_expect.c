@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When large copies are expected to end, so that who sleeps for one is awake in time: the driver
- * tells of an end 100 us late or more. Rates are learned from all that ended since there was
- * something to do. A better one is believed at once, since an end may be seen late and never early;
- * a worse one a little, since the better one may have been of memory that a cache held. Nothing
- * else depends on it. Lock: that of struct nxr_cuda_expected, inside of that of the lane.
+ * Predicts when large copies end, so that a thread that sleeps until one ends is awake in time: the
+ * driver reports an end 100 us late or more. Rates are learned from everything that ended in the
+ * present busy period. A better rate is adopted at once, since an end may be seen late but never
+ * early. A worse one is adopted only in part, since the better one may have come from cached
+ * memory. Nothing else depends on these rates. Lock: that of struct nxr_cuda_expected, taken inside
+ * the lane's.
  */
 #include "config.h"
 
 #include "memory/cuda/cuda.h"
 #include "util/clock.h"
 
-#define LEAST_NBYTES ((size_t)8 << 20) /* to learn from: what is smaller takes no steady time */
-#define BELIEVED     8                 /* the part of what a rate was better before that it loses */
+#define LEAST_NBYTES ((size_t)8 << 20) /* to learn from: smaller copies take no steady time */
+#define BELIEVED     8                 /* a worse one lowers a rate by 1/8 of the difference */
 
 static enum nxr_cuda_way way_of(const struct nxr_device_copy *copy)
 {
@@ -91,8 +92,8 @@ static void cuda_expect_learn(struct nxr_cuda_expected *expected, enum nxr_cuda_
 }
 
 /*
- * How much later than expected all will be over, where a copy ended so late. Kernels run side
- * by side: what is still to come may have been done meanwhile. Caller holds lock.
+ * How much later than expected everything will end, after a copy ended that late. Kernels run side
+ * by side: work that remains may have been done meanwhile. Caller holds lock.
  */
 static int64_t delay(const struct nxr_cuda_expected *expected, enum nxr_cuda_way way, int64_t late)
 {
@@ -113,7 +114,7 @@ void nxr_cuda_expect_next(const struct nxr_device_copy *copy)
     int64_t now, next_ns = 0;
 
     if (expected == NULL) {
-        return; /* small copies do not pay for a look at the clock */
+        return; /* for small copies, reading the clock does not pay */
     }
     now = nxr_now_ns();
     nxr_spin_lock(&expected->lock);

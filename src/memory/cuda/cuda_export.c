@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handing CUDA memory to peers: which of the driver's ways an allocation can go. Memory that has
- * none is no error; its owner's library moves the bytes then, and the region's note says why. No
- * state; nxr_cuda.lock is held and the context is current.
+ * Exporting CUDA memory to peers: which of the driver's methods an allocation supports. Memory that
+ * supports none is no error: its owner's library then moves the bytes, and the region's note says
+ * why. No state; nxr_cuda.lock is held and the context is current.
  */
 #include "config.h"
 
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A descriptor that the driver has made: it does not set what ours must have. */
+/* Keep a descriptor made by the driver, which does not set the flags that ours must have. */
 static void cuda_export_keep(struct nxr_memory *memory, int fd, enum nxr_export_type type)
 {
     fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -32,7 +32,7 @@ static cu_result export_legacy(cu_address start, struct nxr_memory *memory)
     return result;
 }
 
-/* By descriptor where that is allowed, since it is the narrower right; else by fabric handle. */
+/* By descriptor if possible, since that grants the narrower right; else by fabric handle. */
 static cu_result export_vmm(cu_address start, uint64_t types, struct nxr_memory *memory)
 {
     cu_fabric_handle handle;
@@ -92,8 +92,8 @@ void nxr_cuda_export(const struct nxr_cuda_device *device, const struct nxr_cuda
     if (pool != 0) {
         what = "memory of a pool that was not made to be shared";
         /*
-         * CU_POINTER_HANDLE_TYPES says nothing of pools: the pool itself is asked. The mapping may
-         * be a chunk of many allocations; what can be exported is one of these.
+         * CU_POINTER_HANDLE_TYPES does not cover pools, so the pool itself is queried. The mapping
+         * may be a chunk of many allocations; what can be exported is one of these.
          */
         if (nxr_cu.MemPoolExportPointer != NULL) {
             result = nxr_cu.MemGetAddressRange(&pooled.start, &pooled.nbytes,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vulkan memory for CUDA: known to the device with the same UUID, so that CUDA copies it. It is
- * the Vulkan kind's that has the memory; here it gets a second address. Lock: nxr_cuda.lock.
+ * Vulkan memory imported into CUDA: into the device with the same UUID, so that CUDA copies it. The
+ * Vulkan kind owns the memory; here it gets a second address. Lock: nxr_cuda.lock.
  */
 #include "config.h"
 
@@ -19,7 +19,7 @@ struct external {
     cu_external_memory handle;
 };
 
-/* Open it and map all of it. The context is current; `fd` is the driver's after a success. */
+/* Open it and map all of it. The context is current; on success the driver owns `fd`. */
 static int cuda_external_map(struct external *external, int fd, bool is_dedicated, char *why,
                              size_t why_nbytes)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening the CUDA memory of peers. What is opened is the whole allocation, once for all regions in
- * it: the driver may refuse to open a legacy handle twice. It is closed with its last part. Whether
- * a device can reach a peer's memory is found by really opening it there; that another GPU is
+ * Opening the CUDA memory of peers. The whole allocation is opened, once for all regions in it: the
+ * driver may refuse to open a legacy handle twice. It is closed with its last part. Whether a
+ * device can reach a peer's memory is determined by actually opening it there; that another GPU is
  * visible says little (MIG, containers, CUDA_VISIBLE_DEVICES). Nothing that came from a peer is
- * believed: the driver is asked how large what was opened really is. Lock: nxr_cuda.lock.
+ * trusted: the driver is queried for the real size. Lock: nxr_cuda.lock.
  */
 #include "config.h"
 
@@ -17,20 +17,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A pool of a peer's. */
+/* A peer's pool. */
 struct pool {
     struct nxr_list link;
     int rank;
-    uint64_t id; /* in its owner */
+    uint64_t id; /* in its owner's process */
     cu_pool pool;
     unsigned n_pointers;
 };
 
-/* An allocation of a peer's. */
+/* A peer's allocation. */
 struct nxr_import {
     struct nxr_list link;
     int rank;
-    struct nxr_export export; /* as it came; offset 0 */
+    struct nxr_export export; /* as received; offset 0 */
     struct nxr_cuda_memory memory;
     struct pool *pool; /* NXR_EXPORT_CUDA_POOL */
 };
@@ -41,7 +41,7 @@ static struct nxr_list pools = {&pools, &pools};
 static cu_result cuda_import_refuse(char *why, size_t why_nbytes, const char *format, ...)
     NIXL_PRINTF(3, 4);
 
-/* One line, and a result that says that the rest is of no use. */
+/* Fill in one line, and return a result that stops the rest. */
 static cu_result cuda_import_refuse(char *why, size_t why_nbytes, const char *format, ...)
 {
     va_list arguments;
@@ -63,8 +63,8 @@ static cu_result cuda_import_tell(const char *call, cu_result result, char *why,
 /* ---- each way of opening: the context of import->memory.device is current -------------------- */
 
 /*
- * Is what was opened as large as the peer says? Small allocations share a block, and that is what
- * was opened then: the address may lie inside of it.
+ * Is the opened memory as large as the peer says? Small allocations share a block, and then the
+ * block was opened: the address may be inside it.
  */
 static cu_result check_size(const struct nxr_import *import, char *why, size_t why_nbytes)
 {
@@ -107,7 +107,7 @@ static cu_result open_legacy(struct nxr_import *import, char *why, size_t why_nb
     return result;
 }
 
-/* The driver maps no more than there is, and whole blocks only. */
+/* The driver maps no more than exists, and whole blocks only. */
 static cu_result open_vmm(struct nxr_import *import, void *handle, cu_handle_type type, char *why,
                           size_t why_nbytes)
 {
@@ -128,7 +128,7 @@ static cu_result open_vmm(struct nxr_import *import, void *handle, cu_handle_typ
                               nxr_cuda_map(allocation, import->export.nbytes,
                                            import->memory.device->index, &import->memory.start),
                               why, why_nbytes);
-    nxr_cu.MemRelease(allocation); /* the mapping keeps it */
+    nxr_cu.MemRelease(allocation); /* the mapping keeps it alive */
     import->memory.origin = NXR_CUDA_VMM;
     import->memory.is_vmm = true;
     return result;
@@ -143,7 +143,7 @@ static void close_pool(struct pool *pool)
     }
 }
 
-/* The pool, opened once, with one pointer more in it. NULL and `why`: it cannot be opened. */
+/* Open the pool, once, and count one more pointer in it. NULL and `why`: it cannot be opened. */
 static struct pool *open_pool(const struct nxr_import *import, int fd, char *why, size_t why_nbytes)
 {
     struct nxr_list *link, *after;
@@ -268,9 +268,9 @@ static bool is_same(const struct nxr_import *import, int rank, const struct nxr_
 }
 
 /*
- * Where to open it: by the device that it lies on if that is in use here, since it copies fastest;
- * else by the one that is in use, so that no context is made on a GPU that this rank has no part
- * of; at last by its own.
+ * Which devices to try: first the device that the memory is on if it is in use here, since it
+ * copies fastest; then the one that is in use, so that no context is created on a GPU that this
+ * rank does not use; last, the memory's own.
  */
 static size_t cuda_import_candidates(struct nxr_cuda_device *home, struct nxr_cuda_device **list)
 {

@@ -65,7 +65,7 @@ static cu_result load_file(struct nxr_cuda_kernel_file *file, enum nxr_cuda_kern
     return result;
 }
 
-/* Whose memory do its loads and stores reach, if it is mapped? */
+/* Which devices' memory do its loads and stores reach, if mapped? */
 static uint64_t find_peers(const struct nxr_cuda_device *device)
 {
     uint64_t peers = 1ull << device->index;

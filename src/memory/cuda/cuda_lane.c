@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams and events for copies, made when first needed and used again. Threads have lanes of their
- * own as far as there are enough, so that they do not wait for each other; the copies of one thread
- * follow each other in one stream, as fast as the driver takes them. Locks: one for each lane, one
- * for each device's events.
+ * Streams and events for copies, created when first needed and reused. Threads have lanes of their
+ * own as long as there are enough, so that they do not wait for each other; the copies of one
+ * thread run in order in one stream, as fast as the driver takes them. Locks: one for each lane,
+ * one for each device's events.
  */
 #include "config.h"
 
@@ -14,8 +14,9 @@
 #define LARGE_NBYTES ((size_t)4 << 20)
 
 /*
- * Lanes of each thread. Lists that a kernel copies take turns in two: where one ends, the next one
- * has begun; in one stream the device would stand still for some microseconds in between.
+ * The lanes of one thread. Lists copied by a kernel alternate between two lanes: when one ends, the
+ * next one has already started; in one stream the device would idle for some microseconds in
+ * between.
  */
 enum { SMALL, LARGE, LARGE_TOO, N_EACH };
 #define N_THREADS (NXR_CUDA_LANES / N_EACH)
@@ -33,7 +34,7 @@ static unsigned my_number(void)
 
 static size_t n_lanes(int n_devices)
 {
-    return ((size_t)n_devices + 2) * NXR_CUDA_LANES; /* each device; to the host, from it */
+    return ((size_t)n_devices + 2) * NXR_CUDA_LANES; /* for each device; to the host, and from it */
 }
 
 struct nxr_cuda_lane *nxr_cuda_lanes_new(int n_devices)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host memory that the GPUs know: page-locked by the driver for all devices, so that copies run at
- * the bus's speed (55 GB/s, not 10 to 22) and do not block the caller. The list says which memory
- * was page-locked here and has to be released before it is unmapped. Lock: nxr_cuda.lock.
+ * Host memory that the GPUs can access: page-locked by the driver for all devices, so that copies
+ * run at the bus's speed (55 GB/s, not 10 to 22) and do not block the caller. The list records
+ * which memory was page-locked here and must be released before it is unmapped. Lock:
+ * nxr_cuda.lock.
  */
 #include "config.h"
 
@@ -53,7 +54,7 @@ static bool pin_in_context(void *addr, size_t nbytes, char *why, size_t why_nbyt
     }
     free(pin);
     snprintf(why, why_nbytes, "cuMemHostRegister of %zu bytes: %s", nbytes, nxr_cuda_name(result));
-    return result == CU_HOST_MEMORY_ALREADY_REGISTERED; /* somebody else's, as good */
+    return result == CU_HOST_MEMORY_ALREADY_REGISTERED; /* page-locked by others: just as good */
 }
 
 bool nxr_cuda_pin_now(void *addr, size_t nbytes, char *why, size_t why_nbytes)

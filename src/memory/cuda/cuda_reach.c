@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which memory a device reaches: by copies, for which contexts let each other in when they are
- * first needed, and by the loads and stores of kernels. An access that does not reach would end the
- * context, so that what is not known to be mapped for the device is not touched. Lock:
- * nxr_cuda.lock while access is allowed.
+ * Which memory a device reaches: by copies, for which contexts enable access to each other when it
+ * is first needed, and by the loads and stores of kernels. An invalid access would end the context,
+ * so memory that is not known to be mapped for the device is not touched. Lock: nxr_cuda.lock while
+ * access is being enabled.
  */
 #include "config.h"
 
 #include "memory/cuda/cuda.h"
 #include "util/log.h"
 
-/* Let `device` reach memory that another context knows. */
+/* Give `device` access to memory of another context. */
 static bool allow(struct nxr_cuda_device *device, const struct nxr_cuda_memory *memory)
 {
     const cu_access access = {{CU_LOCATION_DEVICE, device->device}, CU_ACCESS_READ_WRITE};
@@ -31,9 +31,9 @@ static bool allow(struct nxr_cuda_device *device, const struct nxr_cuda_memory *
                      device->index, memory->device->index, nxr_cuda_name(result));
             device->far |= bit;
         }
-        device->peers |= bit; /* asked, and told, once */
+        device->peers |= bit; /* queried and enabled once */
     }
-    return true; /* cuMemcpyAsync() finds a way */
+    return true; /* cuMemcpyAsync() finds a path */
 }
 
 bool nxr_cuda_reaches(struct nxr_cuda_device *device, struct nxr_cuda_memory *memory)

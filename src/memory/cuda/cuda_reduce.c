@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions by a kernel (kernel_reduce.cu), queued in a lane as copies are. A few blocks say in
+ * Reductions by a kernel (kernel_reduce.cu), queued in a lane as copies are. A few blocks report in
  * page-locked memory that they are done, which is seen some microseconds before the driver knows
- * that the stream is empty; that is still asked, since a kernel that has failed says nothing. No
- * lock.
+ * that the stream is empty. The stream is still queried, since a kernel that has failed reports
+ * nothing. No lock.
  */
 #include "config.h"
 
@@ -15,8 +15,8 @@
 
 _Static_assert(NXR_REDUCE_MAX == NXR_KERNEL_REDUCE_MAX, "a list of operands fits");
 
-#define MAX_TELLERS 32u /* blocks that say that they are done */
-#define TOLD_LOOKS  32  /* a microsecond or two */
+#define MAX_TELLERS 32u /* blocks that report that they are done */
+#define TOLD_LOOKS  32  /* checks, a microsecond or two */
 
 /* Blocks that run on a multiprocessor at a time. */
 #define BLOCKS_PER_MULTIPROCESSOR 2
@@ -62,7 +62,7 @@ bool nxr_reduce_reaches(const struct nxr_range *by, const void *addr)
 
 /* ---- what a kernel is told ------------------------------------------------------------------- */
 
-/* A type: its kernel, how long it is, and whether it is a whole number with a sign. */
+/* A type: its kernel, its size, and whether it is a signed integer. */
 struct type {
     enum nxr_cuda_number kernel;
     unsigned nbytes;
@@ -95,7 +95,10 @@ static uint32_t cuda_reduce_operation_of(const struct nxr_device_reduction *redu
     return operations[reduction->op];
 }
 
-/* Whole words, and the elements around them; no words where addresses are not equally far off. */
+/*
+ * Cut into whole words and the elements around them; no words if the addresses are misaligned
+ * differently.
+ */
 static void cuda_reduce_cut(struct nxr_kernel_reduction *what, uint64_t nbytes, uint64_t element)
 {
     uint64_t apart = 0, head = (0 - what->srcs[0]) % NXR_KERNEL_WORD_NBYTES;

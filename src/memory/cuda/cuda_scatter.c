@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copying many small pieces by a kernel (kernel_copy.cu): the driver takes half a microsecond and
- * more for each, a copy across NVLink of 64 KiB less than 0.2. Where the kernel cannot be loaded,
- * or its loads and stores do not reach both ends, pieces go the driver's way as before. No lock.
+ * Copying many small pieces by a kernel (kernel_copy.cu): the driver needs half a microsecond or
+ * more for each, a 64 KiB copy across NVLink less than 0.2. If the kernel cannot be loaded, or its
+ * loads and stores do not reach both ends, the driver copies the pieces. No lock.
  */
 #include "config.h"
 
@@ -10,14 +10,14 @@
 #include "memory/kernels/kernel.h"
 #include "util/env.h"
 
-/* Larger pieces on average are as fast by the driver, and leave the multiprocessors alone. */
+/* If the mean piece is larger, the driver is as fast, and leaves the multiprocessors free. */
 #define MEAN_NBYTES_HERE   ((size_t)8 << 20)
 #define MEAN_NBYTES_ACROSS ((size_t)512 << 10)
 
 /* Pieces are cut into parts for one block of threads each. */
 #define LEAST_NBYTES ((size_t)4 << 10)
 #define PART_NBYTES  ((size_t)64 << 10)
-#define MIN_PARTS    ((size_t)512) /* as long as they are not smaller than LEAST_NBYTES */
+#define MIN_PARTS    ((size_t)512) /* unless they would be smaller than LEAST_NBYTES */
 
 /* ---- what it is for -------------------------------------------------------------------------- */
 
@@ -44,8 +44,8 @@ bool nxr_cuda_scatter_suits(const struct nxr_device_copy *copy, size_t nbytes)
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 /*
- * Into how many bytes pieces are cut: small parts keep all multiprocessors busy, and all fit into a
- * list: there is one part for each piece, and one for each whole one in it.
+ * The part size that pieces are cut into. Small parts keep all multiprocessors busy, but all parts
+ * must fit into a list: one for each piece, plus one for each whole part in it.
  */
 static size_t part_nbytes(size_t nbytes)
 {
@@ -56,7 +56,7 @@ static size_t part_nbytes(size_t nbytes)
     return (part + LEAST_NBYTES - 1) / LEAST_NBYTES * LEAST_NBYTES;
 }
 
-/* How many parts there are. */
+/* Returns how many parts there are. */
 static size_t cuda_scatter_fill(struct nxr_kernel_piece *parts, const struct nxr_device_copy *copy,
                                 size_t nbytes)
 {
@@ -78,7 +78,7 @@ static size_t cuda_scatter_fill(struct nxr_kernel_piece *parts, const struct nxr
 
 /* ---- queuing --------------------------------------------------------------------------------- */
 
-/* As many blocks as run at a time, all with as many parts to copy. */
+/* Launch as many blocks as run at a time, all with equally many parts. */
 static cu_result cuda_scatter_launch(struct nxr_cuda_kernel *kernel,
                                      const struct nxr_kernel_piece *parts, size_t n,
                                      cu_stream stream)
@@ -112,7 +112,7 @@ bool nxr_cuda_scatter(struct nxr_device_copy *copy, size_t nbytes, cu_stream str
         return true;
     }
     nxr_cuda_kernels_fail(device, NXR_CUDA_KERNELS_COPY, "cuLaunchKernel", result);
-    nxr_cu.StreamSynchronize(stream); /* what was queued of it does not read the list any more */
+    nxr_cu.StreamSynchronize(stream); /* afterwards nothing that was queued reads the list */
     nxr_cuda_list_give(copy);
     return false;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words and calls on CUDA streams of the user's: see stream.h. The stream's own context is current
- * meanwhile, which need not be the primary one. No state, no lock.
+ * Words and calls on the user's CUDA streams: see stream.h. Meanwhile the stream's own context is
+ * current, which need not be the primary one. No state, no lock.
  */
 #include "config.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This folder is the code that GPUs run: what the kernels of kernel_copy.cu and kernel_reduce.cu
- * and their callers have in common, and both files as PTX (`make ptx` writes that anew). It knows
- * nothing of the library and has no state; memory/cuda loads and launches what is here. When
- * pieces are copied, a block of threads copies one at a time.
+ * This folder is the code that GPUs run: the kernels of kernel_copy.cu and kernel_reduce.cu, both
+ * files as PTX (`make ptx` regenerates that), and this header, which kernels and callers share. It
+ * depends on nothing in the library and has no state; memory/cuda loads and launches the kernels.
+ * When pieces are copied, each block of threads copies one at a time.
  */
 #ifndef NXR_MEMORY_KERNELS_KERNEL_H
 #define NXR_MEMORY_KERNELS_KERNEL_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #ifndef __CUDACC__
-/* The two files as PTX, with a 0 at the end: ptx.c. */
+/* The two files as PTX, terminated by a 0: ptx.c. */
 extern const char nxr_kernel_copy_ptx[], nxr_kernel_reduce_ptx[];
 #endif
 
@@ -25,10 +25,13 @@ struct nxr_kernel_piece {
     uint64_t nbytes;
 };
 
-/* There is a kernel for each kind of numbers: this, and "u8", "u16", "u32", "u64", "f16"... */
+/*
+ * There is a kernel for each type of number, named by this prefix and "u8", "u16", "u32", "u64",
+ * "f16"...
+ */
 #define NXR_KERNEL_REDUCE         "nixlrun_reduce_"
 #define NXR_KERNEL_REDUCE_THREADS 512
-#define NXR_KERNEL_REDUCE_MAX     32 /* operands, and places for the result */
+#define NXR_KERNEL_REDUCE_MAX     32 /* operands, and destinations of the result */
 #define NXR_KERNEL_WORD_NBYTES    16
 
 enum nxr_kernel_op {
@@ -44,9 +47,9 @@ enum nxr_kernel_op {
 };
 
 /*
- * Every place of the result becomes the first operand OP the second OP ..., element by element. A
- * place may be one of the operands, exactly. Addresses are aligned to the element; from `n_head`
- * elements on, all are aligned to a word, for n_words words.
+ * Every destination of the result becomes the first operand OP the second OP ..., element by
+ * element. A destination may be exactly one of the operands. Addresses are aligned to the element;
+ * from `n_head` elements on, all are aligned to a word, for n_words words.
  */
 struct nxr_kernel_reduction {
     uint64_t srcs[NXR_KERNEL_REDUCE_MAX];
@@ -56,7 +59,7 @@ struct nxr_kernel_reduction {
     uint32_t op; /* enum nxr_kernel_op */
     uint64_t n_head;
     uint64_t n_words;
-    uint64_t n_tail; /* elements behind the words */
+    uint64_t n_tail; /* elements after the words */
     uint64_t done; /* where each block writes a 1 when its part is done, 8 bytes each; 0: nowhere */
 };
 

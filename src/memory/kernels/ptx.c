@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels as PTX, which the assembler takes from kernel_copy.ptx and kernel_reduce.ptx as they
- * are. Constant texts; no state, no lock. NXR_KERNEL_DIR is the folder of these files, from where
+ * The kernels as PTX; the assembler includes kernel_copy.ptx and kernel_reduce.ptx verbatim.
+ * Constant texts; no state, no lock. NXR_KERNEL_DIR is the folder of these files, relative to where
  * the compiler runs.
  */
 #include "config.h"

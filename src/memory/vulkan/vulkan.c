@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What peers are told of it. */
+/* The export that peers receive. */
 static struct nxr_export vulkan_describe(const struct nxr_vulkan_memory *memory, uint64_t offset)
 {
     struct nxr_export export = {
@@ -32,8 +32,8 @@ static struct nxr_export vulkan_describe(const struct nxr_vulkan_memory *memory,
 }
 
 /*
- * Make bytes of it known and tell the region all about them; `fd` is copied. After a failure all is
- * as before.
+ * Make it accessible to peers and fill in the region's memory; `fd` is duplicated. After a failure
+ * everything is as before.
  */
 static int vulkan_hand_over(struct nxr_vulkan_memory *made, const struct nxr_vulkan_slice *slice,
                             int fd, struct nxr_memory *memory_p, char *why, size_t why_nbytes)
@@ -150,9 +150,8 @@ static bool vulkan_owns(const void *addr)
 }
 
 /*
- * As CUDA where that copies, which is taken for granted on other hosts; lavapipe as shared memory,
- * which it is; else a queue of an H200's first family, whose copies with host memory were not
- * measured.
+ * As CUDA if CUDA copies, which is assumed on other hosts. lavapipe as shared memory, which it is.
+ * Otherwise as a queue of an H200's first family, whose copies with host memory were not measured.
  */
 static struct nxr_copy_rate vulkan_expect(const struct nxr_range *range, bool is_with_host)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Vulkan memory kind, inside: devices, memory, batches of copies, pinned host memory.
+ * The internals of the Vulkan memory kind: devices, memory, batches of copies, pinned host memory.
  *
- * Memory that is shared between processes rests in the ownership of the external queue family:
- * whoever copies takes the bytes over and gives them back in the same batch, and tells others only
- * when the batch has ended. So nobody has to know who copied last.
+ * Memory that is shared between processes is owned by the external queue family while idle: a
+ * process that copies acquires the bytes and releases them in the same batch, and notifies others
+ * only when the batch has ended. So no process has to know which one copied last.
  *
  * Locks: nxr_vulkan.lock guards starting, the devices and the list of pinned memory; device->lock
- * the queue and the batches of one device. The first is never taken inside of the second.
+ * guards the queue and the batches of one device. The former is never taken inside the latter.
  */
 #ifndef NXR_MEMORY_VULKAN_VULKAN_H
 #define NXR_MEMORY_VULKAN_VULKAN_H
@@ -35,11 +35,11 @@ struct nxr_vulkan_device {
     VkPhysicalDeviceType type;
     VkPhysicalDeviceMemoryProperties memory;
     uint64_t max_nbytes;     /* of one allocation */
-    uint64_t host_alignment; /* of imported host memory; 0: that cannot be imported */
+    uint64_t host_alignment; /* of imported host memory; 0: host memory cannot be imported */
     uint32_t max_allocations;
     uint32_t family;
     bool is_nvidia;
-    bool is_dedicated_only; /* exported memory has to be a dedicated allocation */
+    bool is_dedicated_only; /* exported memory must be a dedicated allocation */
 
     VkDevice device; /* VK_NULL_HANDLE until it is needed: nxr_vulkan.lock */
     VkQueue queue;
@@ -50,14 +50,15 @@ struct nxr_vulkan_device {
     struct nxr_vulkan_batch *free_batches; /* lock */
 };
 
-/* The bytes of memory that a region has. */
+/* A region's bytes in a memory. */
 struct nxr_vulkan_slice {
     uint64_t offset, nbytes;
 };
 
 /*
- * Memory with a buffer over all of it. Its address is CUDA's where CUDA knows it, else where it is
- * mapped, else one that stands for it and cannot be used. It is what the ranges in it point to.
+ * Memory with a buffer over all of it. Its address is CUDA's if CUDA knows it; else where it is
+ * mapped; else a reserved address that represents it and cannot be accessed. Ranges in it point to
+ * this struct.
  */
 struct nxr_vulkan_memory {
     struct nxr_vulkan_device *device;
@@ -65,26 +66,26 @@ struct nxr_vulkan_memory {
     VkBuffer buffer;
     uint64_t nbytes; /* of the allocation */
     uint64_t buffer_nbytes;
-    uint64_t serial; /* of this process: no two are alike */
+    uint64_t serial; /* unique within this process */
     uint32_t type;
     bool is_dedicated;
     bool is_cached; /* mapped, and the processor reads it at the speed of host memory */
     bool has_cuda;
     char *map;             /* NULL: not mapped */
     struct nxr_range cuda; /* the same memory in CUDA, where has_cuda */
-    void *reserved;        /* addresses that stand for it, or NULL */
-    char *base;            /* the address of the first byte */
+    void *reserved;        /* reserved addresses that represent it, or NULL */
+    char *base;            /* the address of its first byte */
 
-    /* Own memory that regions share (vulkan_arena.c): nxr_vulkan.lock. */
+    /* This process's own memory, if regions share it (vulkan_arena.c): nxr_vulkan.lock. */
     struct nxr_list link;
     bool is_shared;
-    int fd;                          /* to be copied for each region */
-    uint64_t n_used;                 /* bytes from here on are as they were allocated */
+    int fd;                          /* duplicated for each region */
+    uint64_t n_used;                 /* bytes from here on were never used */
     struct nxr_vulkan_slice *slices; /* by offset */
     size_t n_slices, n_room;
 };
 
-/* Where host memory, pinned or a staging buffer, lies for a device. */
+/* Where a device finds host memory, pinned or a staging buffer. */
 struct nxr_vulkan_window {
     VkBuffer buffer;
     uint64_t offset;
@@ -95,7 +96,7 @@ struct nxr_vulkan {
     VkInstance instance;
     struct nxr_vulkan_device devices[NXR_VULKAN_MAX_DEVICES];
     size_t n_devices;
-    atomic_bool uses_cuda; /* some memory is known to CUDA, too */
+    atomic_bool uses_cuda; /* some memory was imported into CUDA, too */
 };
 extern struct nxr_vulkan nxr_vulkan;
 
@@ -104,7 +105,7 @@ extern struct nxr_vulkan nxr_vulkan;
 int nxr_vulkan_start(char *why, size_t why_nbytes);
 void nxr_vulkan_stop(void);
 
-/* Does the kind use a GPU, or at least what the user said shall stand for one? */
+/* Does the kind use a GPU, or at least what the user has chosen as a substitute? */
 bool nxr_vulkan_is_gpu(void);
 
 /*
@@ -121,8 +122,7 @@ int nxr_vulkan_find(const unsigned char device[16], const unsigned char driver[1
 /* ---- vulkan_status.c ------------------------------------------------------------------------- */
 
 /*
- * The status that a result means. Where the device is lost, all that it still does fails from now
- * on.
+ * The status for a result. If the device is lost, everything that it still does fails from now on.
  */
 int nxr_vulkan_status(struct nxr_vulkan_device *device, VkResult result);
 
@@ -130,20 +130,20 @@ int nxr_vulkan_status(struct nxr_vulkan_device *device, VkResult result);
 
 #define NXR_VULKAN_MAX_EXTENSIONS 3
 
-/* The extensions of a device that we need, or that help. Returns how many. */
+/* The extensions of a device that are required or useful. Returns how many. */
 uint32_t nxr_vulkan_extensions(VkPhysicalDevice physical, const char *names[]);
 
-/* Find out all about a device. Is it of use? Else one line in `why`. */
+/* Query everything about a device. Is it usable? If not, one line in `why`. */
 bool nxr_vulkan_look_at(VkPhysicalDevice physical, struct nxr_vulkan_device *device, char *why,
                         size_t why_nbytes);
 
 /* ---- vulkan_memory.c ------------------------------------------------------------------------- */
 
-/* What memory is for, and where it comes from. */
+/* The purpose of memory, and where it comes from. */
 enum nxr_vulkan_purpose {
     NXR_VULKAN_SHARED, /* new, on the device, to be exported */
-    NXR_VULKAN_IMPORT, /* behind `fd` */
-    NXR_VULKAN_STAGE,  /* new, of the host, for this process only */
+    NXR_VULKAN_IMPORT, /* imported from `fd` */
+    NXR_VULKAN_STAGE,  /* new, in host memory, for this process only */
     NXR_VULKAN_PIN,    /* the host memory at `addr` */
 };
 
@@ -152,48 +152,48 @@ struct nxr_vulkan_make {
     enum nxr_vulkan_purpose purpose;
     uint64_t nbytes;
     void *addr;
-    int fd;            /* the driver's, whatever happens */
+    int fd;            /* owned by the driver, even after a failure */
     uint32_t type;     /* NXR_VULKAN_IMPORT: what the memory was allocated with */
-    bool is_dedicated; /* so, too */
+    bool is_dedicated; /* likewise */
 };
 
 /*
- * Make memory, with a buffer over it, mapped where that can be. NIXL_OK; NIXL_ERR_NO_MEMORY,
- * NIXL_ERR_LIMIT, NIXL_ERR_INVALID_ARG, NIXL_ERR_TRANSPORT, and one line in `why`.
+ * Make memory, with a buffer over it, mapped if possible. NIXL_OK; or NIXL_ERR_NO_MEMORY,
+ * NIXL_ERR_LIMIT, NIXL_ERR_INVALID_ARG, NIXL_ERR_TRANSPORT and one line in `why`.
  */
 int nxr_vulkan_make(const struct nxr_vulkan_make *make, struct nxr_vulkan_memory **memory_p,
                     char *why, size_t why_nbytes);
 void nxr_vulkan_unmake(struct nxr_vulkan_memory *memory);
 
 /*
- * Give it an address, CUDA's if that can open it through `fd`, which stays the caller's; is_peer:
- * another process has allocated it. NIXL_OK, NIXL_ERR_NO_MEMORY and one line in `why`.
+ * Give it an address: CUDA's, if CUDA can open it through `fd`, which stays the caller's. is_peer:
+ * another process has allocated it. NIXL_OK, or NIXL_ERR_NO_MEMORY and one line in `why`.
  */
 int nxr_vulkan_place(struct nxr_vulkan_memory *memory, int fd, bool is_peer, char *why,
                      size_t why_nbytes);
 
 /* ---- vulkan_arena.c -------------------------------------------------------------------------- */
 
-/* A zeroed slice of own memory. Returns as nxr_vulkan_make(). */
+/* Allocate a zeroed slice of this process's memory. Returns as nxr_vulkan_make(). */
 int nxr_vulkan_slice_take(struct nxr_vulkan_device *device, uint64_t nbytes,
                           struct nxr_vulkan_memory **memory_p, uint64_t *offset_p, char *why,
                           size_t why_nbytes);
 void nxr_vulkan_slice_give(struct nxr_vulkan_memory *memory, uint64_t offset);
 
-/* No region is left: free what was kept for the next ones. Caller holds nxr_vulkan.lock. */
+/* No region is left: free what was kept for later regions. Caller holds nxr_vulkan.lock. */
 void nxr_vulkan_arena_free(void);
 
 /* ---- vulkan_share.c -------------------------------------------------------------------------- */
 
 /*
- * A descriptor that peers can import, from new memory. NIXL_OK; NIXL_ERR_NO_DEVICE where the driver
- * gives none, NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY, and one line in `why`.
+ * Make a descriptor of new memory that peers can import. NIXL_OK; or NIXL_ERR_NO_DEVICE if the
+ * driver gives none, NIXL_ERR_LIMIT, NIXL_ERR_NO_MEMORY, and one line in `why`.
  */
 int nxr_vulkan_export(struct nxr_vulkan_memory *memory, int *fd_p, char *why, size_t why_nbytes);
 
 /*
- * Import `export`, whose descriptor stays the caller's. Returns as nxr_vulkan_make();
- * NIXL_ERR_INVALID_ARG also for a descriptor that is not what it should be.
+ * Import `export`; `fd` stays the caller's. Returns as nxr_vulkan_make(); NIXL_ERR_INVALID_ARG also
+ * if the descriptor is not what it should be.
  */
 int nxr_vulkan_open(const struct nxr_export *export, uint64_t nbytes, int fd,
                     struct nxr_vulkan_memory **memory_p, char *why, size_t why_nbytes);
@@ -205,7 +205,7 @@ void nxr_vulkan_unimport(struct nxr_part *part);
 
 #define NXR_VULKAN_STAGE_NBYTES (1u << 20)
 
-/* Commands that are submitted together, with the fence that tells their end. */
+/* Commands that are submitted together, with the fence that signals their end. */
 struct nxr_vulkan_batch {
     struct nxr_vulkan_device *device;
     VkCommandPool pool;
@@ -214,30 +214,30 @@ struct nxr_vulkan_batch {
     struct nxr_vulkan_batch *next;   /* of those that are free: device->lock */
     struct nxr_vulkan_memory *stage; /* host memory that the device reaches; NULL until needed */
 
-    /* A copy in rounds: the first piece and byte that are still to come, and those before. */
+    /* A copy in rounds: the first piece and byte not done yet, and those before. */
     struct nxr_vulkan_spot {
         size_t piece, offset;
     } from, to;
 
-    /* The watch: its lock. */
+    /* For the watch; guarded by its lock. */
     struct nxr_list watch_link;
     bool is_armed; /* each round is watched */
     bool is_looked_at;
 };
 
 /*
- * A batch, open for commands. NIXL_OK, NIXL_ERR_NO_MEMORY, NIXL_ERR_TRANSPORT. It is used by one
- * thread at a time.
+ * Take a batch, open for commands. NIXL_OK, NIXL_ERR_NO_MEMORY, NIXL_ERR_TRANSPORT. One thread at a
+ * time uses it.
  */
 int nxr_vulkan_batch_take(struct nxr_vulkan_device *device, struct nxr_vulkan_batch **batch_p);
 
-/* Hand it to the device. After a failure it has done nothing. */
+/* Submit it to the device. After a failure it has done nothing. */
 int nxr_vulkan_batch_submit(struct nxr_vulkan_batch *batch);
 
-/* NIXL_INPROGRESS, NIXL_OK or how it failed. */
+/* NIXL_INPROGRESS, NIXL_OK or the failure. */
 int nxr_vulkan_batch_test(struct nxr_vulkan_batch *batch);
 
-/* Wait for it to end. NIXL_OK or how it failed. */
+/* Wait until it ends. NIXL_OK or the failure. */
 int nxr_vulkan_batch_wait(struct nxr_vulkan_batch *batch);
 
 /* Open it again for the next commands, after it has ended. NIXL_OK or a failure. */
@@ -246,18 +246,21 @@ int nxr_vulkan_batch_reopen(struct nxr_vulkan_batch *batch);
 /* Give it back; it has ended, or was not submitted. */
 void nxr_vulkan_batch_give(struct nxr_vulkan_batch *batch);
 
-/* Host memory that the device reaches, NXR_VULKAN_STAGE_NBYTES. NIXL_OK, NIXL_ERR_NO_MEMORY. */
+/*
+ * Make sure that it has a stage: host memory that the device reaches, NXR_VULKAN_STAGE_NBYTES.
+ * NIXL_OK, NIXL_ERR_NO_MEMORY.
+ */
 int nxr_vulkan_batch_need_stage(struct nxr_vulkan_batch *batch);
 
-/* Nothing is under way on the device any more: free all batches. */
+/* Nothing is in progress on the device any more: free all batches. */
 void nxr_vulkan_batches_free(struct nxr_vulkan_device *device);
 
 /* ---- vulkan_watch.c -------------------------------------------------------------------------- */
 
-/* Nobody looks after a batch that was submitted: call nxr_device_ended() when it has ended. */
+/* Polling of a submitted batch stops: call nxr_device_ended() when it has ended. */
 void nxr_vulkan_watch(struct nxr_vulkan_batch *batch);
 
-/* Its owner has seen its end: the watch does not touch it any more when this returns. */
+/* The owner has seen its end: once this returns, the watch does not touch the batch any more. */
 void nxr_vulkan_unwatch(struct nxr_vulkan_batch *batch);
 
 /* All batches have ended: stop the thread. */
@@ -265,7 +268,7 @@ void nxr_vulkan_watch_stop(void);
 
 /* ---- vulkan_pin.c ---------------------------------------------------------------------------- */
 
-/* As the slots of the table. */
+/* The pin() and unpin() slots of the table. */
 void nxr_vulkan_pin(void *addr, size_t nbytes);
 void nxr_vulkan_unpin(void *addr);
 void nxr_vulkan_unpin_all(void);
@@ -276,17 +279,17 @@ bool nxr_vulkan_pinned(struct nxr_vulkan_device *device, const void *addr, size_
 
 /* ---- vulkan_copy.c --------------------------------------------------------------------------- */
 
-/* As the slots of the table. */
+/* The copy slots of the table. */
 int nxr_vulkan_copy_start(struct nxr_device_copy *copy);
 int nxr_vulkan_copy_test(struct nxr_device_copy *copy);
 void nxr_vulkan_copy_arm(struct nxr_device_copy *copy);
 
-/* Do copies go by the processor where that can? Then it is that memory's own. */
+/* Does the processor copy this memory, as its own? */
 bool nxr_vulkan_is_mapped(const struct nxr_vulkan_memory *memory);
 
 /*
- * Fill memory with zeros and leave it to the external queue family, where it rests; is_new: it came
- * from there by no copy.
+ * Fill memory with zeros and release it to the external queue family, which owns it while idle.
+ * is_new: no copy has acquired it from there before.
  */
 int nxr_vulkan_clear(struct nxr_vulkan_memory *memory, uint64_t offset, uint64_t nbytes,
                      bool is_new);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Own memory is allocated in chunks that regions share: an allocation that other processes and CUDA
- * can open takes a driver a millisecond and a descriptor, and it counts them. Peers open a chunk
- * once, and see all that is in it: they are processes of one job and one user. A large region is a
- * chunk of its own. Some empty chunks are kept for the next regions.
+ * Memory is allocated in chunks that regions share: an allocation that other processes and CUDA can
+ * open costs a millisecond in the driver and a descriptor, and drivers limit their number. Peers
+ * open a chunk once, and can see everything in it: they are processes of one job and one user. A
+ * large region is a chunk of its own. Some empty chunks are kept for later regions.
  *
- * What was never used is zero. On a GPU a slice is cleared when it is taken again, on a processor
- * its pages are given back when it is free. Lock: nxr_vulkan.lock.
+ * Memory that was never used is zero. On a GPU, a slice is cleared when it is reused; on a
+ * processor, its pages are returned to the kernel when it is freed. Lock: nxr_vulkan.lock.
  */
 #include "config.h"
 
@@ -17,13 +17,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define UNIT_NBYTES  (64ul << 10) /* of slices: whole pages, whatever their size */
+#define UNIT_NBYTES  (64ul << 10) /* granularity of slices: whole pages, whatever the page size */
 #define CHUNK_NBYTES (64ul << 20)
-#define KEPT_NBYTES  (128ul << 20) /* in empty chunks, at most */
+#define KEPT_NBYTES  (128ul << 20) /* at most this much in empty chunks */
 
 static struct nxr_list chunks = {&chunks, &chunks};
 
-/* Is it the host's, so that it need not be cleared? */
+/* Is it host memory, which need not be cleared? */
 static bool is_of_pages(const struct nxr_vulkan_memory *chunk)
 {
     return chunk->device->type == VK_PHYSICAL_DEVICE_TYPE_CPU && chunk->map != NULL;
@@ -87,7 +87,7 @@ static uint64_t nbytes_kept(void)
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-/* Where the first gap of that size is; false: there is none. *index_p: the slice behind it. */
+/* The offset of the first gap of that size; false: none. *index_p: the slice after it. */
 static bool find_gap(const struct nxr_vulkan_memory *chunk, uint64_t nbytes, uint64_t *offset_p,
                      size_t *index_p)
 {
@@ -126,7 +126,7 @@ static bool add_slice(struct nxr_vulkan_memory *chunk, size_t index, uint64_t of
     return true;
 }
 
-/* A slice of an existing chunk or a new one. Caller holds the lock. */
+/* Take a slice of an existing chunk or a new one. Caller holds the lock. */
 static int take_locked(struct nxr_vulkan_device *device, uint64_t nbytes,
                        struct nxr_vulkan_memory **chunk_p, uint64_t *offset_p, char *why,
                        size_t why_nbytes)
@@ -191,7 +191,7 @@ int nxr_vulkan_slice_take(struct nxr_vulkan_device *device, uint64_t nbytes,
     return status;
 }
 
-/* Pages of the host's go back to the kernel, which gives new ones that are zero. */
+/* Host pages are returned to the kernel, which supplies new ones that are zero. */
 static void give_pages(const struct nxr_vulkan_memory *chunk, const struct nxr_vulkan_slice *slice)
 {
     if (is_of_pages(chunk) &&

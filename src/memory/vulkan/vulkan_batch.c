@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Batches: a command buffer in a pool of its own, so that threads record without a lock, and a
- * fence. They are kept for the next use, since recording takes a driver less than a microsecond and
- * making one takes long. Lock: device->lock guards the queue and the free batches; a batch that is
- * taken is its taker's.
+ * fence. They are kept for reuse, since recording costs less than a microsecond in the driver and
+ * creating a batch takes long. Lock: device->lock guards the queue and the free batches; a batch
+ * that is taken belongs to its taker.
  */
 #include "config.h"
 
@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-#define WAIT_NS (100 * NXR_MS) /* one wait of many */
+#define WAIT_NS (100 * NXR_MS) /* one of several waits */
 
 static VkResult vulkan_batch_begin(struct nxr_vulkan_batch *batch)
 {

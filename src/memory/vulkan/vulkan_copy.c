@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies from, to and within Vulkan memory. Where CUDA knows it, the copy is CUDA's. Where the
- * processor can read and write both sides as its own memory it copies, which takes less time than
- * to ask a device. Else the device does: all pieces are one batch. Host memory that the device does
- * not reach goes through a staging buffer, in rounds. No lock: a copy is looked after by one thread
- * at a time.
+ * Copies from, to and within Vulkan memory. If CUDA knows the memory, CUDA copies. If the processor
+ * can read and write both sides like its own memory, the processor copies, which takes less time
+ * than using a device. Otherwise the device copies: all pieces are one batch. Host memory that the
+ * device does not reach goes through a staging buffer, in rounds. No lock: a copy is polled by one
+ * thread at a time.
  */
 #include "config.h"
 
@@ -20,18 +20,18 @@
 #define MAX_REGIONS 64 /* in one command */
 
 /*
- * So many pieces are taken over and given back by themselves. Beyond that it is all that lies
- * between the first and the last byte, in one.
+ * Up to this many pieces are acquired and released individually. If there are more, everything
+ * between the first and the last byte is acquired in one.
  */
 #define MAX_BARRIERS 64
 
-/* Bytes that one buffer gives to another. */
+/* Bytes that are copied from one buffer to another. */
 struct region {
     VkBuffer dst, src;
     uint64_t dst_offset, src_offset;
     size_t nbytes;
-    char *stage; /* where they lie in between; NULL: nowhere */
-    void *host;  /* and what they are staged for */
+    char *stage; /* their place in the stage; NULL: not staged */
+    void *host;  /* ... and the host memory that they are staged for */
 };
 
 /* The regions of a round, one after the other. */
@@ -47,7 +47,7 @@ static struct nxr_vulkan_memory *vulkan_copy_memory_of(const struct nxr_range *r
     return range != NULL ? range->memory : NULL;
 }
 
-/* Where a byte of device memory lies in its buffer. */
+/* The offset of an address in its buffer. */
 static uint64_t offset_of(const struct nxr_range *range, const void *addr)
 {
     return (uint64_t)((const char *)addr - vulkan_copy_memory_of(range)->base);
@@ -56,8 +56,8 @@ static uint64_t offset_of(const struct nxr_range *range, const void *addr)
 /* ---- by CUDA --------------------------------------------------------------------------------- */
 
 /*
- * The same memory as CUDA knows it; NULL: as it knows host memory, which is what the processor's
- * own memory that stands for a GPU's is. False: not at all.
+ * The same memory as CUDA sees it. NULL: as host memory, which it is if a processor substitutes for
+ * the GPU. False: CUDA does not know it.
  */
 static bool in_cuda(const struct nxr_range *range, const struct nxr_range **cuda_p)
 {
@@ -73,8 +73,8 @@ static bool in_cuda(const struct nxr_range *range, const struct nxr_range **cuda
 }
 
 /*
- * Make it a copy of CUDA's, which all that follows is then asked of. NIXL_ERR_UNSUPPORTED: it is
- * none, nothing has changed.
+ * Try to make it a copy of CUDA's, which then handles all later calls on it. NIXL_ERR_UNSUPPORTED:
+ * CUDA cannot do it, and nothing has changed.
  */
 static int start_in_cuda(struct nxr_device_copy *copy)
 {
@@ -101,7 +101,7 @@ static bool is_mapped(const struct nxr_range *range, bool must_be_cached)
     return memory == NULL || (memory->map != NULL && (memory->is_cached || !must_be_cached));
 }
 
-/* Memory that is mapped but not cached is read at a hundredth of its speed. */
+/* Reading memory that is mapped but not cached is a hundred times slower. */
 static bool may_map(const struct nxr_device_copy *copy)
 {
     bool must_be_cached = strcmp(nxr_env.vulkan_copy, "map") != 0;
@@ -110,7 +110,7 @@ static bool may_map(const struct nxr_device_copy *copy)
            is_mapped(copy->src, must_be_cached);
 }
 
-/* Where the processor finds a byte. */
+/* The processor's address of a byte. */
 static void *vulkan_copy_mapped(const struct nxr_range *range, const void *addr)
 {
     return range != NULL ? vulkan_copy_memory_of(range)->map + offset_of(range, addr)
@@ -136,7 +136,7 @@ static int vulkan_copy_copy_mapped(const struct nxr_device_copy *copy)
 
 /* ---- the regions of a round ------------------------------------------------------------------ */
 
-/* Host memory: where the device reaches it. Shortens the region to what the stage has room for. */
+/* Where the device reaches this host memory. Shortens the region to the room left in the stage. */
 static struct nxr_vulkan_window reach_host(struct walk *walk, char *addr, struct region *region)
 {
     struct nxr_vulkan_memory *stage = walk->batch->stage;
@@ -155,7 +155,7 @@ static struct nxr_vulkan_window reach_host(struct walk *walk, char *addr, struct
     return window;
 }
 
-/* The next region; false: the round, or all, is at its end. */
+/* The next region; false: the round, or everything, is done. */
 static bool vulkan_copy_next(struct walk *walk, struct region *region)
 {
     struct nxr_device_copy *copy = walk->copy;
@@ -192,7 +192,7 @@ static bool vulkan_copy_next(struct walk *walk, struct region *region)
 
 /* ---- taking over and giving back ------------------------------------------------------------- */
 
-/* What a round uses of the memory on one side of it. */
+/* What a round uses of the memory on one of its sides. */
 struct use {
     const struct nxr_vulkan_memory *memory; /* NULL: host memory */
     VkAccessFlags access;
@@ -200,7 +200,7 @@ struct use {
     struct span {
         uint64_t low, high;
     } spans[MAX_BARRIERS];
-    size_t n_spans; /* all there are; that may be more than there is room for */
+    size_t n_spans; /* of all spans; may be more than there is room for */
 };
 
 static void use_add(struct use *use, uint64_t offset, size_t nbytes)
@@ -213,7 +213,7 @@ static void use_add(struct use *use, uint64_t offset, size_t nbytes)
     use->n_spans++;
 }
 
-/* Take the bytes over from the external queue family, or give them back. */
+/* Acquire the bytes from the external queue family, or release them to it. */
 static void vulkan_copy_pass_on(VkCommandBuffer commands, const struct use *use, bool is_taken)
 {
     const struct span whole = {use->low, use->high};
@@ -244,7 +244,7 @@ static void vulkan_copy_pass_on(VkCommandBuffer commands, const struct use *use,
         NULL, n, barriers, 0, NULL);
 }
 
-/* The processor reads what the device has written. */
+/* Make what the device has written visible to the processor. */
 static void pass_to_host(VkCommandBuffer commands)
 {
     const VkMemoryBarrier barrier = {
@@ -259,7 +259,7 @@ static void pass_to_host(VkCommandBuffer commands)
 
 /* ---- by the device --------------------------------------------------------------------------- */
 
-/* Record the copies of a round; what is staged for the device is put there. */
+/* Record the copies of a round; bytes staged for the device are copied to the stage. */
 static struct nxr_vulkan_spot record_copies(struct nxr_device_copy *copy,
                                             struct nxr_vulkan_batch *batch)
 {
@@ -319,7 +319,7 @@ static int vulkan_copy_run_round(struct nxr_device_copy *copy, struct nxr_vulkan
     return nxr_vulkan_batch_submit(batch);
 }
 
-/* A round has ended: what is staged for the host goes where it belongs. */
+/* A round has ended: copy bytes staged for the host to their destination. */
 static void unstage(struct nxr_device_copy *copy, struct nxr_vulkan_batch *batch)
 {
     struct walk walk = {.copy = copy, .batch = batch, .spot = batch->from};
@@ -409,7 +409,7 @@ int nxr_vulkan_clear(struct nxr_vulkan_memory *memory, uint64_t offset, uint64_t
     if (!is_new) {
         vulkan_copy_pass_on(batch->commands, &use, true);
     }
-    /* What stands for a GPU on a processor takes new pages of the kernel, which are zero. */
+    /* A processor that substitutes for a GPU gets new pages from the kernel, which are zero. */
     if (!is_new || memory->device->type != VK_PHYSICAL_DEVICE_TYPE_CPU) {
         nxr_vk.CmdFillBuffer(batch->commands, memory->buffer, offset, nbytes, 0);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Vulkan instance and its devices. The instance is made at the first start(), a device when
- * memory of it is asked for: together they take some 50 ms on a processor and 400 ms on a GPU.
- * Lock: nxr_vulkan.lock guards all.
+ * The Vulkan instance and its devices. The instance is created at the first start(), a device when
+ * its memory is first used: together they take some 50 ms on a processor and 400 ms on a GPU. Lock:
+ * nxr_vulkan.lock guards everything.
  */
 #include "config.h"
 
@@ -17,11 +17,14 @@
 
 struct nxr_vulkan nxr_vulkan = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static bool is_cpu_only; /* lavapipe is all there is, and nobody has asked for it */
+static bool is_cpu_only; /* only lavapipe is available, and the user has not asked for it */
 
 /* ---- all devices ----------------------------------------------------------------------------- */
 
-/* Processors that stand for a GPU are used where there is nothing else, or the user wants them. */
+/*
+ * Processors that substitute for a GPU are used only if nothing else is there, or if the user wants
+ * them.
+ */
 static void leave_out_processors(void)
 {
     size_t n_gpus = 0, n_kept = 0;
@@ -65,7 +68,7 @@ static int vulkan_device_find_devices(char *why, size_t why_nbytes)
     return nxr_vulkan.n_devices > 0 ? NIXL_OK : NIXL_ERR_NO_DEVICE;
 }
 
-/* Make the instance and look at the devices. Caller holds the lock. */
+/* Create the instance and query the devices. Caller holds the lock. */
 static int vulkan_device_start_locked(char *why, size_t why_nbytes)
 {
     const VkApplicationInfo application = {

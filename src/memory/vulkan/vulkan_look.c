@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a Vulkan device is and can do: asked once, when Vulkan is started, and constant from then
+ * What a Vulkan device is and can do: queried once, when Vulkan is started, and constant from then
  * on. No lock.
  */
 #include "config.h"
@@ -69,9 +69,9 @@ static bool is_among(const char *const *names, uint32_t n_names, const char *nam
 }
 
 /*
- * The queue family for copies: one that draws, too, else one that computes. A family that does
- * nothing but copy feeds engines that are made for other memory: on an H200 it moves 90 GB/s within
- * the GPU, the first family 417 GB/s.
+ * The queue family for copies: preferably one that supports graphics, too, else one that supports
+ * compute. A family for transfers only feeds engines that are made for other memory: on an H200 it
+ * moves 90 GB/s within the GPU, the first family 417 GB/s.
  */
 static bool choose_family(struct nxr_vulkan_device *device)
 {
@@ -113,7 +113,7 @@ static bool can_share(struct nxr_vulkan_device *device)
     return (features & needed) == needed;
 }
 
-/* Ask a device for all that is needed of it later. */
+/* Query everything about a device that is needed later. */
 static void read_properties(struct nxr_vulkan_device *device, const char *const *names,
                             uint32_t n_names)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vulkan memory: one allocation with one buffer over it, new or imported, mapped where the
- * processor can use it as it uses its own. All limits of the device are held here, since drivers do
- * not hold them. No lock: each memory has one owner.
+ * Vulkan memory: one allocation with one buffer over it, new or imported, mapped if the processor
+ * can use it like its own. All limits of the device are enforced here, since drivers do not enforce
+ * them. No lock: each memory has one owner.
  */
 #include "config.h"
 
@@ -46,8 +46,8 @@ static uint32_t find_type(const struct nxr_vulkan_device *device, uint32_t bits,
 }
 
 /*
- * Memory of the device, which the processor can address, too, if that is so for all of it. Where it
- * sees only a small window, that is left to those who need it.
+ * Device memory; if the processor can address all of the device's memory, a type that it can. If it
+ * sees only a small window, that window is left to those that need it.
  */
 static uint32_t find_device_type(const struct nxr_vulkan_device *device, uint32_t bits)
 {
@@ -122,7 +122,7 @@ static VkExternalMemoryHandleTypeFlagBits handle_type(enum nxr_vulkan_purpose pu
     return 0;
 }
 
-/* A buffer, and the memory that it needs. */
+/* Create a buffer, and query the memory that it needs. */
 static VkResult make_buffer(const struct nxr_vulkan_make *make, uint64_t nbytes, VkBuffer *buffer_p,
                             VkMemoryRequirements *needs_p, bool *is_dedicated_p)
 {
@@ -239,7 +239,7 @@ static VkResult vulkan_memory_allocate(const struct nxr_vulkan_make *make,
     return nxr_vk.AllocateMemory(make->device->device, &info, NULL, &memory->memory);
 }
 
-/* Map memory that the processor may use at any time. That it cannot be mapped is no failure. */
+/* Map memory that the processor may use at any time. It is no failure if it cannot be mapped. */
 static void vulkan_memory_map(struct nxr_vulkan_memory *memory)
 {
     VkMemoryPropertyFlags flags = memory->device->memory.memoryTypes[memory->type].propertyFlags;
@@ -290,7 +290,7 @@ static int vulkan_memory_fill(const struct nxr_vulkan_make *make, struct nxr_vul
     return NIXL_OK;
 }
 
-/* Limits that drivers tell and do not hold. */
+/* Check limits that drivers report but do not enforce. */
 static int check_limits(const struct nxr_vulkan_make *make, char *why, size_t why_nbytes)
 {
     const struct nxr_vulkan_device *device = make->device;
@@ -375,8 +375,8 @@ void nxr_vulkan_unmake(struct nxr_vulkan_memory *memory)
 }
 
 /*
- * Let CUDA know the memory, if it has the device: it copies within an H200 at 2.1 TB/s, where
- * Vulkan's queues reach 0.4. That it does not is no failure.
+ * Import the memory into CUDA, if CUDA has the device: it copies within an H200 at 2.1 TB/s,
+ * Vulkan's queues at 0.4. It is no failure if CUDA cannot.
  */
 static void open_in_cuda(struct nxr_vulkan_memory *memory, int fd, bool is_peer)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Vulkan memory kind of a build without Vulkan's headers: it says so. No state, no lock. */
+/*
+ * The Vulkan memory kind in a build without Vulkan's headers: reports that it is missing. No state,
+ * no lock.
+ */
 #include "config.h"
 
 #include "memory/vulkan/kind.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host memory that Vulkan devices reach by themselves: whole pages of it, imported where and when a
- * copy first needs them. Devices that cannot do that copy through staging buffers instead.
- * Lock: nxr_vulkan.lock.
+ * Host memory that Vulkan devices access directly: whole pages of it, imported when a copy first
+ * needs them. Devices that cannot do that copy through staging buffers instead. Lock:
+ * nxr_vulkan.lock.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 
 struct pin {
     struct nxr_list link;
-    char *addr; /* as it was given, to find it again */
+    char *addr; /* as passed to pin(), to find it again */
     size_t nbytes;
     struct nxr_vulkan_memory *memory[NXR_VULKAN_MAX_DEVICES]; /* NULL: not imported */
     bool is_refused[NXR_VULKAN_MAX_DEVICES];
@@ -94,8 +94,8 @@ void nxr_vulkan_unpin_all(void)
 }
 
 /*
- * Import the pages that it lies in. Drivers do not check what they are given: only whole pages, and
- * only where the device asks for no larger unit than a page.
+ * Import the pages that it is in. Drivers do not check what they are given, so only whole pages are
+ * imported, and only if the device requires no larger unit than a page.
  */
 static void import_pages(struct pin *pin, struct nxr_vulkan_device *device, size_t index)
 {

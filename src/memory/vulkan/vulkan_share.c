@@ -2,10 +2,10 @@
 /*
  * Handing Vulkan memory to other processes, and opening theirs.
  *
- * What drivers do with descriptors was tried, not read: an import closes its descriptor, also where
- * it fails, so each gets one of its own, and that is not closed after a failure; an export may give
- * -1 and say that all went well; lavapipe reads from whatever it is given, at the position that all
- * copies of a descriptor share.
+ * What drivers do with descriptors was found by experiment: an import closes its descriptor, even
+ * if it fails, so each import gets a descriptor of its own, which is not closed after a failure. An
+ * export may return -1 and report success. lavapipe reads from whatever descriptor it is given, at
+ * the file position that all duplicates share.
  *
  * Lock: none; the core imports one part at a time.
  */
@@ -25,15 +25,15 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define NVIDIA_MAJOR 195 /* /dev/nvidiactl and its like */
+#define NVIDIA_MAJOR 195 /* /dev/nvidiactl and the like */
 
-/* How lavapipe's memory begins: its size with this, and where the bytes are. */
+/* lavapipe's memory begins with this: its size, and where the bytes are. */
 struct lavapipe_header {
     uint64_t nbytes;
     uint64_t offset;
 };
 
-/* An allocation of a peer's, opened once for all parts in it. */
+/* A peer's allocation, opened once for all parts in it. */
 struct opened {
     struct nxr_list link;
     int rank;
@@ -78,7 +78,7 @@ int nxr_vulkan_export(struct nxr_vulkan_memory *memory, int *fd_p, char *why, si
     return NIXL_OK;
 }
 
-/* Is that memory of lavapipe's: a sealed file that is as large as it says? */
+/* Is that memory of lavapipe's: a sealed file as large as its header says? */
 static bool is_lavapipe_memory(int fd, const struct stat *info, uint64_t nbytes)
 {
     struct lavapipe_header header;
@@ -90,7 +90,7 @@ static bool is_lavapipe_memory(int fd, const struct stat *info, uint64_t nbytes)
            nbytes <= header.nbytes - header.offset;
 }
 
-/* A GPU's memory is a device file of NVIDIA's, or a DMA buffer. */
+/* A GPU's memory is a device file of NVIDIA's or a DMA buffer. */
 static bool is_gpu_memory(int fd, const struct stat *info)
 {
     static const char dma_buffer[] = "/dmabuf:";
@@ -106,7 +106,7 @@ static bool is_gpu_memory(int fd, const struct stat *info)
            memcmp(link, dma_buffer, sizeof(dma_buffer) - 1) == 0;
 }
 
-/* A driver may hang on a descriptor of another sort. */
+/* Is the descriptor of the right type? With another type, a driver may hang. */
 static bool is_fit(const struct nxr_vulkan_device *device, int fd, uint64_t nbytes)
 {
     struct stat info;
@@ -118,7 +118,7 @@ static bool is_fit(const struct nxr_vulkan_device *device, int fd, uint64_t nbyt
                                                        : is_gpu_memory(fd, &info);
 }
 
-/* A descriptor for the driver to keep: of a file with a position of its own, where it has one. */
+/* A descriptor for the driver to keep: if it is a file, with a file position of its own. */
 static int copy_descriptor(const struct nxr_vulkan_device *device, int fd)
 {
     char path[64];
@@ -176,7 +176,7 @@ int nxr_vulkan_open(const struct nxr_export *export, uint64_t nbytes, int fd,
 
 /* ---- parts of peers -------------------------------------------------------------------------- */
 
-/* The allocation that a part lies in, if it is open already. */
+/* Find the allocation that a part is in, if it is open already. */
 static struct opened *find_opened(int rank, const struct nxr_export *whole)
 {
     struct nxr_list *link, *after;
@@ -235,7 +235,7 @@ static struct opened *open_whole(struct nxr_part *part, int fd, int *status_p)
     return opened;
 }
 
-/* Is the part inside of what was opened, perhaps for another one? */
+/* Does the part lie within what was opened, possibly for another part? */
 static bool is_inside(const struct nxr_part *part, const struct nxr_vulkan_memory *memory)
 {
     return part->export.offset <= memory->buffer_nbytes &&

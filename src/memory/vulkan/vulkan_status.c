@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a result of Vulkan's means. State: a device that is lost is marked, once; no lock. */
+/* Translates Vulkan's results. State: a lost device is marked, once; no lock. */
 #include "config.h"
 
 #include "memory/vulkan/vulkan.h"

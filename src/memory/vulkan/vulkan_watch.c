@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watch: a thread that sleeps in the driver for batches that nobody looks after any more, and
- * wakes this process when one has ended. Started with the first, it runs until the last finalize.
+ * The watch: a thread that sleeps in the driver for batches that are no longer polled, and wakes
+ * this process when one has ended. It is started for the first such batch, and runs until the last
+ * finalize.
  *
- * Lock: `lock` guards the list. The thread gives it up while it waits for the fence of a batch,
- * which is marked as looked at for so long; its owner waits for the mark to go before it uses the
- * batch again. It then has ended, so that wait is short.
+ * Lock: `lock` guards the list. The thread releases it while it waits for a batch's fence, and
+ * marks the batch for that time. The batch's owner waits until the mark is gone before it reuses
+ * the batch. By then the batch has ended, so that wait is short.
  */
 #include "config.h"
 
@@ -19,7 +20,9 @@
 
 #define STACK_NBYTES (256u << 10)
 
-/* One wait of many: so late does the watch turn to a batch that came later and ended first. */
+/*
+ * One of several waits: how late the watch may notice a batch that was added later and ended first.
+ */
 #define WAIT_NS (1 * NXR_MS)
 
 static pthread_mutex_t vulkan_watch_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -28,7 +31,7 @@ static struct nxr_list watched = {&watched, &watched}; /* oldest first */
 static pthread_t vulkan_watch_thread;
 static bool is_running, must_stop;
 
-/* Wait a while for the oldest. Caller holds lock, which is given up in between. Has it ended? */
+/* Wait a while for the oldest. Caller holds lock, which is released meanwhile. Has it ended? */
 static bool vulkan_watch_look_at(struct nxr_vulkan_batch *batch)
 {
     VkResult result;
@@ -81,7 +84,7 @@ void nxr_vulkan_watch(struct nxr_vulkan_batch *batch)
     pthread_cond_broadcast(&vulkan_watch_has_changed);
     pthread_mutex_unlock(&vulkan_watch_lock);
     if (error != 0) {
-        /* Without a watch the copy is waited for here: late, but nobody sleeps for ever. */
+        /* Without a watch thread, wait for the copy here: late, but no thread sleeps forever. */
         nxr_warn(MEMORY, "vulkan: no thread to watch copies: %s", strerror(error));
         nxr_vulkan_batch_wait(batch);
         nxr_vulkan_unwatch(batch);
