@@ -95,7 +95,7 @@ struct nxr_net_core {
     const char *provider; /* NIXLRUN_OFI_PROVIDER */
     bool prefers_rma;     /* NIXLRUN_NET_METHOD=rma: reads and writes where messages would do */
     bool wants_devices;   /* NIXLRUN_NET_GPU is not "never": query device_kinds */
-    bool wants_copied;    /* NIXLRUN_NET_GPU=always: ... and for copied_kinds */
+    bool wants_copied;    /* NIXLRUN_NET_GPU=always: ... and copied_kinds */
 };
 
 /* ---- what the module is ---------------------------------------------------------------------- */
@@ -220,7 +220,7 @@ struct nxr_network {
      * Messages to one peer arrive in order, once. NIXL_OK: bytes and bulk may be reused, `op` was
      * not taken. NIXL_INPROGRESS: ended(op) follows, both must stay until then. NIXL_ERR_AGAIN: the
      * queue is full, nothing happened. NIXL_ERR_TRANSPORT: the peer cannot be reached.
-     * May be called from inside of the core's functions.
+     * May be called from within the core's functions.
      */
     int (*send)(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
                 size_t bulk_nbytes, struct nxr_net_op *op);

@@ -4,11 +4,11 @@
  *
  * A transport moves bytes between this process and a peer's part of a region. It is one constant
  * table of functions, registered in transport.c. It includes this header and src/util, but nothing
- * else of the core and nothing of another transport. No slot is NULL: for what a transport cannot
- * do, it has one of the typed nxr_no_* functions at the end of this header.
+ * else of the core and nothing of another transport. No slot but `notify` is NULL: for what a
+ * transport cannot do, it has one of the typed nxr_no_* functions at the end of this header.
  *
  * Common rules: functions return NIXL_OK, NIXL_INPROGRESS or NIXL_ERR_*; they log where the error
- * is first detected; they never exit, fork, install a signal handler or write to stdout; every
+ * is decided; they never exit, fork, install a signal handler or write to stdout; every
  * descriptor is CLOEXEC. Any number of threads may be in put and get at once; the other functions
  * are called under the core's lock unless they say otherwise.
  */
@@ -150,7 +150,7 @@ struct nxr_guard_slots {
 };
 extern __thread struct nxr_guard_slots nxr_guard_slots __attribute__((tls_model("initial-exec")));
 
-/* NULL if all are taken. */
+/* Claim a slot for this thread in the page of the part's owner; NULL if all are taken. */
 nxr_guard_word *nxr_guard_claim(const struct nxr_part *part);
 
 /*
@@ -355,7 +355,7 @@ struct nxr_device_copy {
 
     /* Set by the caller of nxr_device_copy_begin(): called once, from whichever thread polls. */
     void (*ended)(struct nxr_device_copy *copy, int status);
-    bool is_unattended; /* nobody here waits for it: the GPU must wake this process at its end */
+    bool is_unattended; /* no thread waits for it: the GPU must wake this process at its end */
 
     /* The core's. */
     bool is_armed;
@@ -418,7 +418,7 @@ int nxr_device_progress(void);
 
 /* ---- services of the host layer that transports use ------------------------------------------ */
 
-/* 0: unknown. */
+/* The pid of a same-host peer, from the kernel; 0 if it is not known. */
 pid_t nxr_peer_pid(const struct nxr_peer *peer);
 
 /*
@@ -539,7 +539,7 @@ struct nxr_transport {
                      size_t n_pieces, size_t *n_done_p);
 
     /*
-     * Begin an operation that ends with nxr_op_done(). NIXL_INPROGRESS, or another status: nothing
+     * Begin an operation that ends with nxr_op_done(). NIXL_INPROGRESS; any other status: nothing
      * began. Operations that put() and get() could do are started, too, if they take long and no
      * thread waits for them.
      */
@@ -571,9 +571,9 @@ struct nxr_transport {
     int (*progress)(void);
 
     /*
-     * Tag and payload into the peer's queue, behind all puts that returned NIXL_OK. NIXL_ERR_AGAIN:
-     * no room, nothing happened. The caller holds the peer's send lock. NULL: it goes into the ring
-     * in the peer's control page.
+     * Send tag and payload to the peer's queue, after all puts that returned NIXL_OK.
+     * NIXL_ERR_AGAIN: no room, nothing happened. The caller holds the peer's send lock. If the slot
+     * is NULL, the core writes into the ring in the peer's control page.
      */
     int (*notify)(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
 

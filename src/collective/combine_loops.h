@@ -3,7 +3,7 @@
  * The loops of combine.c for one kind of vectors. Included once for each kind, with
  *   LOOPS(name)            the name of a function or table of this kind
  *   WITH_VECTORS           the attribute that lets a function use them
- * what one step processes
+ *   VECTOR_NBYTES          what one step processes
  *   WIDEN_HALF, NARROW_HALF  the conversions of float16
  * Steps are written in the compiler's vector types: what the processor cannot do in one instruction
  * becomes several. Signed numbers are added and multiplied as unsigned ones, which have the same

@@ -25,7 +25,7 @@
 #define BOOT_SLOT_NBYTES 512
 #define BOOT_SLOTS       2
 
-/* Mailboxes for data: slots of this size, or less where there are many members. */
+/* Mailboxes for data: slots of this size, or smaller if there are many members. */
 #define POST_SLOT_NBYTES     (1ul << 20)
 #define POST_SLOT_MIN_NBYTES (4ul << 10)
 #define POST_SLOTS           4

@@ -24,10 +24,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define HUGE_NBYTES (2ul << 20)
-#define MAX_NODES   1024
-#define POPULATE_MAX                                                                               \
-    (16ul << 20) /* in a peer's part up to this size, touched pages are mapped at once */
+#define HUGE_NBYTES  (2ul << 20)
+#define MAX_NODES    1024
+#define POPULATE_MAX (16ul << 20) /* peers' parts: up to this size, map all touched pages */
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25

@@ -9,7 +9,7 @@
  * finds another word and has touched nothing.
  *
  *     OPEN -> BEGUN by a partner -> ENDED with its outcome
- * OPEN -> ENDED by the exposer: canceled, expired, or the designated partner has died
+ *     OPEN -> ENDED by the exposer: canceled, expired, or the designated partner has died
  *     BEGUN -> ENDED by the exposer: the partner has died
  *
  * A partner that ends a buffer raises the word as a signal, after the bytes: that wakes the
@@ -46,7 +46,7 @@ struct nxr_pair_place {
     uint64_t offset; /* in the region */
     uint64_t generation;
     uint32_t use; /* enum nixl_pair_use */
-    int32_t rank; /* who may use it, or NIXL_ANY_RANK */
+    int32_t rank; /* the rank that may use it, or NIXL_ANY_RANK */
     char name[NIXL_NAME_MAX + 1];
     uint32_t incarnation;
     char unused[4];

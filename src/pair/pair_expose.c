@@ -29,7 +29,7 @@ struct nxr_exposure {
     struct nxr_list link;             /* of those that are exposed, or free */
     struct nixl_req *req;             /* NULL: it has ended */
     const struct nixl_region *region; /* NULL: it was closed meanwhile */
-    _Atomic int rank;                 /* who may use it, or NIXL_ANY_RANK; read without the lock */
+    _Atomic int rank;                 /* may use it, or NIXL_ANY_RANK; read without the lock */
     uint32_t turn;
     int64_t expires_at;
 };

@@ -177,7 +177,7 @@ static int fail_wait(const char *operation, int status, const struct signal_wait
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-/* Are there no words, or is one NULL or misaligned? For an array, its first two tell for all. */
+/* Are there no words, or is one NULL or misaligned? Of an array, the first two are checked. */
 static bool has_bad_word(const struct signal_wait *wait)
 {
     size_t mask = nxr_type_nbytes(wait->type) - 1;

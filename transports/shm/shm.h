@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The shm transport: peers on this host. Allocated regions are mapped and copied to directly;
- * registered memory is reached by process_vm_readv/writev, and where the kernel forbids that,
+ * registered memory is reached by process_vm_readv/writev, and if the kernel forbids that,
  * through a bounce buffer that the owner's service thread serves.
  */
 #ifndef NXR_TRANSPORTS_SHM_H

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-/* How often epoll is polled for the others: every so many rounds that find a hot one silent. */
+/* epoll is polled for the others once in this many rounds if the hot connections are silent, */
 #define ASK_ROUNDS  4
-#define BUSY_ROUNDS 16 /* ... and that find it speaking */
+#define BUSY_ROUNDS 16 /* ... and if one of them speaks */
 
 struct nxr_tcp nxr_tcp;
 

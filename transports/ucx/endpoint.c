@@ -20,9 +20,9 @@
  * list until UCX has ended its last operation.
  *
  * UCX may lose a connection that it is reading from when an endpoint is made or closed meanwhile;
- * so neither is done from inside of a callback, but by progress() right after. An endpoint is in
- * one of five lists: those in use, to be connected, whose failure is to be told, being closed, and
- * abandoned. progress() walks the middle three. The core's lock.
+ * so neither is done inside a callback, but by progress() right after it. An endpoint is in one of
+ * five lists: those in use, to be connected, with a failure to report, being closed, and abandoned.
+ * progress() walks the middle three. The core's lock.
  */
 #include "config.h"
 

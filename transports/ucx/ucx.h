@@ -69,8 +69,8 @@ struct nxr_ucx {
     ucp_context_h context;
     ucp_worker_h worker;
     int event_fd;
-    bool is_progressing;            /* inside of progress(), where the core may be called */
-    bool is_inside;                 /* inside of UCX, which has called back */
+    bool is_progressing;            /* inside progress(), from where the core may be called */
+    bool is_inside;                 /* inside a callback of UCX */
     bool is_idle;                   /* UCX had nothing to do, and nothing was started since */
     bool must_hear;                 /* hear the peer before opening: endpoint.c */
     struct nxr_ucx_sender *senders; /* [size] */

@@ -6,7 +6,7 @@
  * retained when the device is first needed. A call into the driver that needs a context is enclosed
  * by nxr_cuda_enter() and nxr_cuda_leave(), so that the caller's current context is preserved.
  *
- * Lock: nxr_cuda.lock, inside of job.lock, guards all lists and everything that is not marked
+ * Lock: nxr_cuda.lock, taken inside job.lock, guards all lists and everything that is not marked
  * otherwise. It is held during calls that allocate, open and close, not during copies.
  */
 #ifndef NXR_MEMORY_CUDA_CUDA_H
@@ -205,7 +205,7 @@ static inline cu_context nxr_cuda_context(struct nxr_cuda_device *device)
 /* Describe a failed call in one line; returns the status for it. */
 int nxr_cuda_explain(const char *call, cu_result result, char *why, size_t why_nbytes);
 
-/* An attribute of an address as a number; 0 where the driver does not know one. */
+/* An attribute of an address as a number; 0 if the driver does not know it. */
 uint64_t nxr_cuda_attribute(cu_address address, cu_pointer_attribute attribute);
 
 /* Make the user's synchronous copies to that memory complete before they return. */

@@ -5,6 +5,7 @@
  * the library's own kernels, and page-locked host memory. Declarations shared by its files are in
  * cuda.h, with the lock. cuda_device.c is below all other files, cuda.c above; no file calls
  * upwards.
+ *
  * Callers use the kind's table, which kind.c provides. init.c registers it; memory/vulkan has it
  * copy Vulkan's memory (cuda_external.c); code that works in streams of the user's includes
  * stream.h. No other code includes a header of this folder.

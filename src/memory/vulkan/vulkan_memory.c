@@ -161,8 +161,8 @@ static VkResult make_buffer(const struct nxr_vulkan_make *make, uint64_t nbytes,
 }
 
 /*
- * The buffer of memory that is to be made. Where there is memory already whose size is odd, the
- * buffer covers as much of it as it can.
+ * Create the buffer for memory that is being made. If the memory exists already and its size is
+ * odd, the buffer covers as much of it as it can.
  */
 static VkResult fit_buffer(const struct nxr_vulkan_make *make, struct nxr_vulkan_memory *memory,
                            VkMemoryRequirements *needs_p)
