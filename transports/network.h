@@ -184,11 +184,11 @@ struct nxr_network {
 
     /*
      * Try to reach the peer. The first call starts the attempt, which continues as long as calls
-     * keep coming now and then. NIXL_OK: the peer has answered on this endpoint; from then on every
-     * call returns NIXL_OK. Only then does the core call send(), write() and read(): until then it
-     * may switch to another network. NIXL_ERR_AGAIN: not yet. NIXL_ERR_TRANSPORT: it will not be
-     * reached. A peer that was given up for another network may still send by this one. May be
-     * called outside of progress().
+     * keep coming now and then. NIXL_OK: the peer has answered on this endpoint, and that stays
+     * so unless the endpoint fails. Only then does the core call send(), write() and read():
+     * until then it may switch to another network. NIXL_ERR_AGAIN: not yet. NIXL_ERR_TRANSPORT:
+     * it will not be reached. A peer that was given up for another network may still send by this
+     * one. May be called outside of progress().
      */
     int (*ep_reach)(struct nxr_net_ep *ep);
 

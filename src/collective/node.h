@@ -67,7 +67,7 @@ struct nxr_node {
 struct nixl_team;
 
 /*
- * Share memory among the members `places` of the team, which are in ascending order and include the
+ * Share memory among the members on this host: team->local, in ascending order, which includes the
  * caller. The first makes the memory, under `name`. NIXL_OK or the failure.
  */
 int nxr_node_open(struct nixl_team *team, const char *name);

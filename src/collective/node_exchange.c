@@ -17,7 +17,7 @@
 
 /* ---- broadcast of what fits into a cell ------------------------------------------------------ */
 
-/* put_cell() for data that may be device memory. */
+/* nxr_node_put_cell() for data that may be device memory. */
 static int put_far_cell(struct nixl_team *team, const void *src, size_t nbytes)
 {
     char near[NXR_NODE_CELL_ROOM];

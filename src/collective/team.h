@@ -136,7 +136,7 @@ void nxr_team_opened(struct nixl_team *team);
 /* The handle is not used any more: cancel what was started on it. */
 void nxr_team_close(struct nixl_team *team);
 
-/* Close it, and free all that it has; drop_all(): all of them (last finalize). */
+/* Close it, and free all that it has. nxr_teams_drop_all(): all of them (last finalize). */
 void nxr_team_drop(struct nixl_team *team);
 void nxr_teams_drop_all(void);
 

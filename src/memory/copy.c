@@ -6,8 +6,8 @@
  * kinds then wake this process. Copies that nobody polls are armed by the service thread after a
  * while.
  *
- * Lock: `lock` guards the list, and lets one thread at a time query a kind. It is taken inside
- * job.lock, and never held while `ended` is called.
+ * Lock: device_copy_lock guards the list, and lets one thread at a time query a kind. It is taken
+ * inside job.lock, and never held while `ended` is called.
  */
 #include "config.h"
 
@@ -52,7 +52,7 @@ static const struct nxr_memory_kind *engine_of(const struct nxr_device_copy *cop
     return copy->dst->kind;
 }
 
-/* Caller holds lock. */
+/* Caller holds the lock. */
 static void arm_one(struct nxr_device_copy *copy)
 {
     copy->is_armed = true;
@@ -96,7 +96,7 @@ int nxr_device_copy_begin(struct nxr_device_copy *copy)
     return NIXL_INPROGRESS;
 }
 
-/* Remove a copy that has ended from the list. Caller holds lock. */
+/* Remove a copy that has ended from the list. Caller holds the lock. */
 static void take_out(struct nxr_device_copy **link)
 {
     struct nxr_device_copy *copy = *link;

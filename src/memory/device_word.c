@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The queue of changes to words in device memory. One change is in progress at a time, in three
- * steps: copy the word out, change it, copy it back. Lock: `lock`, innermost.
+ * steps: copy the word out, change it, copy it back. Lock: device_word_lock, innermost.
  */
 #include "config.h"
 

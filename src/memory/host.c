@@ -58,8 +58,8 @@ static int host_memory_explain(int error, size_t nbytes, char *why, size_t why_n
 }
 
 /*
- * A memfd of a fixed size. A write beyond RLIMIT_FSIZE would raise a signal, so that is checked
- * first.
+ * A memfd of a fixed size. ftruncate() beyond RLIMIT_FSIZE would raise a signal, so the limit is
+ * checked first.
  */
 static int make_memfd(size_t nbytes, unsigned flags)
 {

@@ -29,7 +29,7 @@ int nxr_notify_put(struct nxr_part *part, const struct nxr_put_notify *what);
 /* Send what was held back behind puts that are complete now. Any thread. */
 void nxr_notify_send_held(struct nxr_peer *peer);
 
-/* retry(): send held ones that found no room (service thread, without job.lock). tick(): when. */
+/* Send held ones that found no room (service thread, without job.lock); tick: when to. */
 void nxr_notify_retry(void);
 int64_t nxr_notify_tick(int64_t now);
 

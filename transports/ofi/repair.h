@@ -44,10 +44,7 @@ void nxr_ofi_fenced(struct nxr_net_ep *ep, uint64_t argument);
 /* Close and reopen the rails that have to be; true: one was. */
 bool nxr_ofi_reset_rails(void);
 
-/*
- * repair() checks for silence, at most every 100 ms or so; repair_within() has it done within that
- * time.
- */
+/* Check for silence, at most every 100 ms or so; or have that done within some time. */
 void nxr_ofi_repair(void);
 void nxr_ofi_repair_within(int64_t ns);
 

@@ -65,7 +65,7 @@ static int shm_put(struct nxr_part *part, uint64_t offset, const void *src, size
 
     if (__builtin_expect(part->method != NXR_METHOD_MEMCPY, 0)) {
         /*
-         * A put of one word must be stored at once, but on some processors (seen on AMD's) the
+         * A put of one word must be a single store, but on some processors (seen on AMD's) the
          * kernel copies it byte by byte. So the owner stores such words into its registered memory,
          * as it does atomics.
          */

@@ -42,7 +42,7 @@ void nxr_shm_choose_vm(struct nxr_part *part)
     }
 }
 
-/* Progress in a list: byte `offset` of pieces[index]. */
+/* Progress in a list: byte `at` of pieces[index]. */
 struct position {
     size_t index;
     size_t at;

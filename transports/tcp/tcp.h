@@ -56,7 +56,7 @@ struct nxr_net_ep {
     struct nxr_tcp_conn *conn;   /* to send on; NULL: not yet, or it has failed */
     struct nxr_tcp_conn *trying; /* the one that is being made */
 
-    /* Out: a ring, the oldest message at `first`; `left` bytes of that were sent. */
+    /* Out: a ring, the oldest message at `first`; n_sent bytes of that were sent. */
     struct nxr_tcp_out outs[NXR_TCP_MAX_OUTS];
     unsigned first;
     unsigned n_outs;

@@ -400,7 +400,7 @@ void nxr_cuda_lanes_free(struct nxr_cuda_device *device);
 
 /* ---- host memory: cuda_pin.c ----------------------------------------------------------------- */
 
-/* pin_now(): as the kind's pin(); returns whether it is page-locked now; `why` if not. */
+/* nxr_cuda_pin_now(): as the kind's pin(); returns whether it is page-locked now; `why` if not. */
 bool nxr_cuda_pin_now(void *addr, size_t nbytes, char *why, size_t why_nbytes);
 void nxr_cuda_pin(void *addr, size_t nbytes);
 void nxr_cuda_unpin(void *addr);

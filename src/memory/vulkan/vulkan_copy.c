@@ -200,7 +200,7 @@ struct use {
     struct span {
         uint64_t low, high;
     } spans[MAX_BARRIERS];
-    size_t n_spans; /* of all spans; may be more than there is room for */
+    size_t n_spans; /* all of them; may be more than there is room for */
 };
 
 static void use_add(struct use *use, uint64_t offset, size_t nbytes)

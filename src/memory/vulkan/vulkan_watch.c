@@ -4,9 +4,9 @@
  * this process when one has ended. It is started for the first such batch, and runs until the last
  * finalize.
  *
- * Lock: `lock` guards the list. The thread releases it while it waits for a batch's fence, and
- * marks the batch for that time. The batch's owner waits until the mark is gone before it reuses
- * the batch. By then the batch has ended, so that wait is short.
+ * Lock: vulkan_watch_lock guards the list. The thread releases it while it waits for a batch's
+ * fence, and marks the batch for that time. The batch's owner waits until the mark is gone before
+ * it reuses the batch. By then the batch has ended, so that wait is short.
  */
 #include "config.h"
 
@@ -31,7 +31,7 @@ static struct nxr_list watched = {&watched, &watched}; /* oldest first */
 static pthread_t vulkan_watch_thread;
 static bool is_running, must_stop;
 
-/* Wait a while for the oldest. Caller holds lock, which is released meanwhile. Has it ended? */
+/* Wait a while for the oldest. Caller holds the lock, which is released meanwhile. Has it ended? */
 static bool vulkan_watch_look_at(struct nxr_vulkan_batch *batch)
 {
     VkResult result;
