@@ -108,8 +108,7 @@ int nxr_far_prove(struct nixl_team *team, int member)
         return NIXL_OK;
     }
     if (far->pid == 0) {
-        status =
-            nxr_team_find_part(team, team->boot.region, place); /* ensures that it is connected */
+        status = nxr_team_find_part(team, team->boot.region, place); /* connects it */
     }
     if (status != NIXL_OK) {
         return status;
