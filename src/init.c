@@ -10,8 +10,8 @@
 #include "boot/boot.h"
 #include "channel/channel.h"
 #include "collective/teams.h"
-#include "control/farewell.h"
-#include "control/neighbour.h"
+#include "control/finalize_barrier.h"
+#include "control/detector.h"
 #include "control/question.h"
 #include "core/carrier.h"
 #include "core/event.h"
@@ -39,7 +39,7 @@
 #include "sync/notify.h"
 #include "sync/stream_signal.h"
 #include "transfer/bounce.h"
-#include "transfer/copier.h"
+#include "transfer/copy_thread.h"
 #include "transfer/stage.h"
 #include "transfer/window.h"
 #include "transfer/xfer.h"
@@ -76,7 +76,7 @@ static const struct nxr_subsystem log_subsystem = {.name = "log", .tick = nxr_lo
  *                 (device words, device, notify, request)
  *   peer_ended    the network's operations end first and connections last, so that nothing asks
  *                 again
- *   quiesce       xfer, copier and pair come first; then region, which waits for signals of
+ *   quiesce       xfer, copy thread and pair come first; then region, which waits for signals of
  *                 streams; then the signals that are late; then life: from here on this rank is
  *                 gone; then windows and net, which tell other hosts
  *   stop          network modules come first: they still end operations and hold memory keys
@@ -103,12 +103,12 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_liveness_subsystem,
     &nxr_deathwatch_subsystem,
     &nxr_question_subsystem,
-    &nxr_neighbour_subsystem,
-    &nxr_farewell_subsystem,
+    &nxr_detector_subsystem,
+    &nxr_finalize_barrier_subsystem,
     &nxr_teams_subsystem,
     &nxr_channel_subsystem,
     &nxr_pair_subsystem,
-    &nxr_copier_subsystem,
+    &nxr_copy_thread_subsystem,
     &nxr_xfer_subsystem,
     &nxr_net_modules_subsystem,
 };
@@ -117,9 +117,9 @@ static const struct nxr_subsystem *const all_subsystems[] = {
 static const struct nxr_pollers all_pollers = {
     .net = nxr_net_poll,
     .words = nxr_words_serve_asked,
-    .copy = nxr_copier_help_now,
-    .copy_end = nxr_copier_help_ends,
-    .copy_briefly = nxr_copier_look,
+    .copy = nxr_copy_thread_help_now,
+    .copy_end = nxr_copy_thread_help_ends,
+    .copy_briefly = nxr_copy_thread_look,
 };
 
 void nxr_subsystems_compose(void)
@@ -183,7 +183,7 @@ static void choose_spin_time(int n_local)
     long n_online = sysconf(_SC_NPROCESSORS_ONLN);
     bool is_bound = n_cpus < n_online && n_cpus < n_local; /* then the cores are its own */
 
-    nxr_job.is_crowded = n_local > (is_bound ? n_online : n_cpus);
+    nxr_job.is_oversubscribed = n_local > (is_bound ? n_online : n_cpus);
     nxr_job.has_spare_core = n_cpus > (is_bound ? 1 : n_local);
     nxr_job.spin_ns = nxr_env.spin_time;
 }
@@ -234,7 +234,7 @@ static int make_shared_memory(void)
 static void drop_shared_memory(void)
 {
     if (nxr_job.peers != NULL) {
-        nxr_guard_reset();
+        nxr_inflight_reset();
         nxr_peers_free();
     }
     if (nxr_job.event_fd >= 0) {
@@ -296,11 +296,11 @@ static void init_begin(const struct nixl_init_params *params, const struct nxr_b
     nxr_job.control = NULL;
     nxr_job.peers = NULL;
     nxr_job.event_fd = -1;
-    nxr_job.n_guards = 0;
+    nxr_job.n_inflight_indices = 0;
     nxr_job.is_leaving = false;
     nxr_job.n_starts++;
     pthread_mutex_init(&nxr_job.lock, NULL);
-    nxr_copier_init();
+    nxr_copy_thread_init();
     choose_spin_time(boot->n_local);
 }
 
@@ -422,7 +422,7 @@ static int part(void)
         nxr_warn(CORE, "leaving with puts that are not complete: %s",
                  status < 0 ? nixl_last_error()->text : "NIXLRUN_FINALIZE_TIMEOUT is 0");
     }
-    status = nxr_job.size > 1 ? nxr_farewell(nxr_env.finalize_timeout) : NIXL_OK;
+    status = nxr_job.size > 1 ? nxr_finalize_barrier(nxr_env.finalize_timeout) : NIXL_OK;
     if (status == NIXL_ERR_TIMEOUT) {
         nxr_warn(CORE, "%s", nixl_last_error()->text);
     }

@@ -18,7 +18,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/carrier.c %D%/core/carrier.h \
 	%D%/core/control.c %D%/core/control.h \
 	%D%/core/event.c %D%/core/event.h \
-	%D%/core/guard.c \
+	%D%/core/inflight.c \
 	%D%/core/job.c %D%/core/job.h \
 	%D%/core/life.c %D%/core/life.h \
 	%D%/core/node.c %D%/core/node.h \
@@ -89,8 +89,8 @@ endif
 
 %C%_libnxr_control_la_SOURCES = \
 	%D%/control/dispatch.c %D%/control/dispatch.h \
-	%D%/control/farewell.c %D%/control/farewell.h \
-	%D%/control/neighbour.c %D%/control/neighbour.h \
+	%D%/control/finalize_barrier.c %D%/control/finalize_barrier.h \
+	%D%/control/detector.c %D%/control/detector.h \
 	%D%/control/question.c %D%/control/question.h \
 	%D%/control/wire.c %D%/control/wire.h
 %C%_libnxr_control_la_CFLAGS = $(AM_CFLAGS)
@@ -164,7 +164,7 @@ endif
 	%D%/transfer/bounce.c %D%/transfer/bounce.h \
 	%D%/transfer/bounce_buffer.h \
 	%D%/transfer/bounce_serve.c \
-	%D%/transfer/copier.c %D%/transfer/copier.h \
+	%D%/transfer/copy_thread.c %D%/transfer/copy_thread.h \
 	%D%/transfer/flush.c \
 	%D%/transfer/op.c %D%/transfer/op.h \
 	%D%/transfer/route_expect.c \
@@ -235,7 +235,7 @@ endif
 	%D%/collective/node_reduce_direct.c \
 	%D%/collective/node_wake.c \
 	%D%/collective/phase.h \
-	%D%/collective/post.c %D%/collective/post.h \
+	%D%/collective/mailbox.c %D%/collective/mailbox.h \
 	%D%/collective/strided.c %D%/collective/strided.h \
 	%D%/collective/team.c %D%/collective/team.h \
 	%D%/collective/team_calls.c \

@@ -30,7 +30,7 @@
 
 struct net_part;
 struct nxr_control;
-struct nxr_guard_slot;
+struct nxr_inflight_slot;
 struct nxr_import;
 struct nxr_memory_kind;
 struct nxr_peer;
@@ -93,8 +93,8 @@ struct nxr_export {
 };
 _Static_assert(sizeof(struct nxr_export) == 128, "fixed on the wire");
 
-/* The word of an in-flight slot: struct nxr_guard_slot begins with it. */
-typedef _Atomic uint32_t nxr_guard_word;
+/* The word of an in-flight slot: struct nxr_inflight_slot begins with it. */
+typedef _Atomic uint32_t nxr_inflight_word;
 
 /*
  * One rank's part of a region, as this process reaches it. The memory of a part is never freed
@@ -110,7 +110,7 @@ struct nxr_part {
     _Atomic uint64_t generation;            /* of the key; 0: not usable */
     const _Atomic uint64_t *generation_now; /* the owner's own word for this region */
     uint32_t id;
-    uint32_t guard_index;           /* of the peer, in every thread's table of in-flight slots */
+    uint32_t inflight_index;        /* of the peer, in every thread's table of in-flight slots */
     bool full_fence;                /* this process or the owner lacks membarrier */
     _Atomic enum nxr_method method; /* changes only from PROCESS_VM to BOUNCE */
 
@@ -129,7 +129,7 @@ struct nxr_part {
     /* Device memory on this host (METHOD_DEVICE): `addr` is where this process reaches it. */
     struct nxr_export export;
     struct nxr_import *import; /* the memory kind's; NULL: own memory */
-    nxr_guard_word *hold;      /* keeps the owner from freeing what is open here; NULL: own */
+    nxr_inflight_word *hold;   /* keeps the owner from freeing what is open here; NULL: own */
     _Atomic uint32_t n_copies; /* device copies in progress */
     atomic_bool is_pinned;     /* METHOD_MEMCPY: the mapping is pinned for the GPU, or cannot be */
 };
@@ -144,29 +144,30 @@ struct nxr_part {
  * other. Leaving is a release store, paired with the closer's acquire load: the bytes were written
  * before it.
  */
-struct nxr_guard_slots {
-    struct nxr_guard_slot **slots; /* by guard index; NULL where none is claimed yet */
+struct nxr_inflight_slots {
+    struct nxr_inflight_slot **slots; /* by guard index; NULL where none is claimed yet */
     uint32_t n_slots;
 };
-extern __thread struct nxr_guard_slots nxr_guard_slots __attribute__((tls_model("initial-exec")));
+extern __thread struct nxr_inflight_slots nxr_inflight_slots
+    __attribute__((tls_model("initial-exec")));
 
 /* Claim a slot for this thread in the page of the part's owner; NULL if all are taken. */
-nxr_guard_word *nxr_guard_claim(const struct nxr_part *part);
+nxr_inflight_word *nxr_inflight_claim(const struct nxr_part *part);
 
 /*
- * Enter a part. NIXL_OK: the copy may start, and nxr_guard_leave(*word_p) must follow it.
+ * Enter a part. NIXL_OK: the copy may start, and nxr_inflight_leave(*word_p) must follow it.
  * NIXL_ERR_STALE: the owner closed it. NIXL_ERR_LIMIT: no slot.
  */
-static inline int nxr_guard_enter(const struct nxr_part *part, nxr_guard_word **word_p)
+static inline int nxr_inflight_enter(const struct nxr_part *part, nxr_inflight_word **word_p)
 {
-    nxr_guard_word *word = NULL;
+    nxr_inflight_word *word = NULL;
     uint64_t generation;
 
-    if (__builtin_expect(part->guard_index < nxr_guard_slots.n_slots, 1)) {
-        word = (nxr_guard_word *)nxr_guard_slots.slots[part->guard_index];
+    if (__builtin_expect(part->inflight_index < nxr_inflight_slots.n_slots, 1)) {
+        word = (nxr_inflight_word *)nxr_inflight_slots.slots[part->inflight_index];
     }
     if (__builtin_expect(word == NULL, 0)) {
-        word = nxr_guard_claim(part);
+        word = nxr_inflight_claim(part);
         if (word == NULL) {
             return NIXL_ERR_LIMIT;
         }
@@ -186,7 +187,7 @@ static inline int nxr_guard_enter(const struct nxr_part *part, nxr_guard_word **
     return NIXL_OK;
 }
 
-static inline void nxr_guard_leave(nxr_guard_word *word)
+static inline void nxr_inflight_leave(nxr_inflight_word *word)
 {
     atomic_store_explicit(word, 0, memory_order_release);
 }
@@ -194,10 +195,10 @@ static inline void nxr_guard_leave(nxr_guard_word *word)
 /*
  * The same with a slot that belongs to no thread, for whatever outlives the call: a copy that
  * continues, or device memory that is open here and must not be freed before it is closed.
- * nxr_guard_release() must follow, from any thread. Returns as nxr_guard_enter().
+ * nxr_inflight_release() must follow, from any thread. Returns as nxr_inflight_enter().
  */
-int nxr_guard_hold(const struct nxr_part *part, nxr_guard_word **word_p);
-void nxr_guard_release(nxr_guard_word *word);
+int nxr_inflight_hold(const struct nxr_part *part, nxr_inflight_word **word_p);
+void nxr_inflight_release(nxr_inflight_word *word);
 
 /* ---- operations that take time --------------------------------------------------------------- */
 
@@ -446,9 +447,10 @@ struct nxr_host_paths {
     int (*bounce_progress)(void);
 
     /*
-     * The copy thread, for operations on host memory that put() and get() could do, but which take
-     * long (src/transfer/copier.h). It needs no progress. start: NIXL_ERR_UNSUPPORTED if there is
-     * no such thread. cancel: NIXL_ERR_NOT_FOUND if it does not have the operation (any more).
+     * The copy thread, for operations on host memory that put() and get() could do, but which
+     * take long (src/transfer/copy_thread.h). It needs no progress. start: NIXL_ERR_UNSUPPORTED
+     * if there is no such thread. cancel: NIXL_ERR_NOT_FOUND if it does not have the operation
+     * (any more).
      */
     int (*copy_start)(struct nxr_op *op);
     int (*copy_cancel)(struct nxr_op *op);

@@ -59,9 +59,9 @@ void nxr_team_drop(struct nixl_team *team)
     nxr_buffers_drop(team);
     nxr_device_drop(team);
     nxr_node_close(team);
-    nxr_post_close(&team->post);
+    nxr_mailbox_close(&team->post);
     if (!team->is_boot_borrowed) {
-        nxr_post_close(&team->boot);
+        nxr_mailbox_close(&team->boot);
     }
     free(team->ranks);
     free(team->srcs);

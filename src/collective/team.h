@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Teams: who is a member, on which host, and how the members communicate: by shared memory on one
- * host (node.h), by mailboxes between hosts (post.h).
+ * host (node.h), by mailboxes between hosts (mailbox.h).
  *
  * One thread of a process at a time works for a team: the one that called, or the team's worker for
  * _nb calls (later.h). Any thread may access `broken` and what the members share.
@@ -10,7 +10,7 @@
 #define NXR_COLLECTIVE_TEAM_H
 
 #include "collective/node.h"
-#include "collective/post.h"
+#include "collective/mailbox.h"
 
 #define NXR_TEAM_OPEN 0x6e78722d7465616dull
 
@@ -34,8 +34,8 @@ struct nixl_team {
     struct nxr_team_device *device; /* for device memory; NULL until used */
     bool has_no_process_vm;         /* such a call failed between two members of this host */
     struct nxr_node node;
-    struct nxr_post boot; /* for making teams from it, and for breaking it */
-    struct nxr_post post; /* for data between hosts; closed if there is one host */
+    struct nxr_mailbox boot; /* for making teams from it, and for breaking it */
+    struct nxr_mailbox post; /* for data between hosts; closed if there is one host */
 
     uint64_t call;         /* while it is made: the call whose verdict ends all waits; 0: made */
     bool is_boot_borrowed; /* its mailbox belongs to the team that is divided */
@@ -142,7 +142,7 @@ void nxr_teams_drop_all(void);
 
 /*
  * Make sure that a member's part of a region is known: wait until the member has made it, or the
- * call under way has to end. Returns as nxr_team_look(). (post.c)
+ * call under way has to end. Returns as nxr_team_look(). (mailbox.c)
  */
 int nxr_team_find_part(struct nixl_team *team, struct nixl_region *region, int place);
 

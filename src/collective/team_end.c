@@ -40,7 +40,7 @@ int nxr_team_explain(struct nixl_team *team, int status)
 
 void nxr_team_tell_hosts(const struct nixl_team *team)
 {
-    nxr_post_break(team, &team->boot);
+    nxr_mailbox_break(team, &team->boot);
 }
 
 /*

@@ -73,15 +73,16 @@ static int gather_up(struct nixl_team *team, char *table, size_t nbytes)
         int child = team->me + bit, end = subtree_end(child, bit, team->size);
 
         if (child < team->size) {
-            status = nxr_post_receive(team, &team->boot, child, table + (size_t)child * nbytes,
-                                      (size_t)(end - child) * nbytes);
+            status = nxr_mailbox_receive(team, &team->boot, child, table + (size_t)child * nbytes,
+                                         (size_t)(end - child) * nbytes);
         }
     }
     if (team->me != 0 && status == NIXL_OK) {
         int end = subtree_end(team->me, bit, team->size);
 
-        status = nxr_post_send(team, &team->boot, team->me - bit, table + (size_t)team->me * nbytes,
-                               (size_t)(end - team->me) * nbytes);
+        status =
+            nxr_mailbox_send(team, &team->boot, team->me - bit, table + (size_t)team->me * nbytes,
+                             (size_t)(end - team->me) * nbytes);
     }
     return status;
 }
@@ -91,8 +92,8 @@ static int hear_from_above(struct nixl_team *team, char *table, size_t nbytes)
     int bit = team->me & -team->me; /* the lowest */
 
     return team->me == 0 ? NIXL_OK
-                         : nxr_post_receive(team, &team->boot, team->me - bit, table,
-                                            (size_t)team->size * nbytes);
+                         : nxr_mailbox_receive(team, &team->boot, team->me - bit, table,
+                                               (size_t)team->size * nbytes);
 }
 
 static int pass_down(struct nixl_team *team, char *table, size_t nbytes)
@@ -104,8 +105,8 @@ static int pass_down(struct nixl_team *team, char *table, size_t nbytes)
     }
     for (bit /= 2; bit > 0 && status == NIXL_OK; bit /= 2) {
         if (team->me + bit < team->size) {
-            status = nxr_post_send(team, &team->boot, team->me + bit, table,
-                                   (size_t)team->size * nbytes);
+            status = nxr_mailbox_send(team, &team->boot, team->me + bit, table,
+                                      (size_t)team->size * nbytes);
         }
     }
     return status;
@@ -113,7 +114,7 @@ static int pass_down(struct nixl_team *team, char *table, size_t nbytes)
 
 /*
  * Each member has filled in its own entry of a table, of nbytes; afterwards all have all entries.
- * Returns as nxr_post_swap().
+ * Returns as nxr_mailbox_swap().
  */
 static int team_make_tell_all(struct nixl_team *team, void *table, size_t nbytes)
 {
@@ -344,7 +345,7 @@ static int open_boot(struct nixl_team *team)
     char name[64];
 
     make_name(name, sizeof(name), team, "boot");
-    return nxr_post_open(&team->boot, name, team->size, BOOT_SLOT_NBYTES, BOOT_SLOTS);
+    return nxr_mailbox_open(&team->boot, name, team->size, BOOT_SLOT_NBYTES, BOOT_SLOTS);
 }
 
 static int open_post(struct nixl_team *team)
@@ -359,7 +360,7 @@ static int open_post(struct nixl_team *team)
     slot = slot < POST_SLOT_NBYTES ? slot : POST_SLOT_NBYTES;
     slot = slot > POST_SLOT_MIN_NBYTES ? slot : POST_SLOT_MIN_NBYTES;
     make_name(name, sizeof(name), team, "post");
-    return nxr_post_open(&team->post, name, team->size, slot, POST_SLOTS);
+    return nxr_mailbox_open(&team->post, name, team->size, slot, POST_SLOTS);
 }
 
 static int open_ways(const struct attempt *attempt)

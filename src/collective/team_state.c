@@ -121,8 +121,8 @@ static int look_at_others(struct nixl_team *team)
         return nxr_team_break(team, status, rank);
     }
     if (status == NIXL_OK && !team->is_boot_borrowed &&
-        nxr_post_is_broken(&team->boot, team->size)) {
-        status = nxr_post_cause(&team->boot, team->size);
+        nxr_mailbox_is_broken(&team->boot, team->size)) {
+        status = nxr_mailbox_cause(&team->boot, team->size);
     }
     if (status != NIXL_OK) {
         atomic_store(&team->cause, status);

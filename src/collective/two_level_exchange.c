@@ -29,13 +29,13 @@ static int spread(struct nixl_team *team, int root, char *buf, size_t nbytes)
     if (me != 0) {
         int node = (me - bit + root_node) % n;
 
-        status = nxr_post_receive(team, &team->post, node == root_node ? root : team->leaders[node],
-                                  buf, nbytes);
+        status = nxr_mailbox_receive(team, &team->post,
+                                     node == root_node ? root : team->leaders[node], buf, nbytes);
     }
     for (bit /= 2; bit > 0 && status == NIXL_OK; bit /= 2) {
         if (me + bit < n) {
-            status = nxr_post_send(team, &team->post, team->leaders[(me + bit + root_node) % n],
-                                   buf, nbytes);
+            status = nxr_mailbox_send(team, &team->post, team->leaders[(me + bit + root_node) % n],
+                                      buf, nbytes);
         }
     }
     return status;
@@ -90,7 +90,7 @@ static int exchange2_pass_on(struct nixl_team *team, const struct nxr_exchange *
     int status = NIXL_OK;
 
     while ((out < team->size || in < team->size) && status == NIXL_OK) {
-        struct nxr_post_swap swap = {.to = -1, .from = -1};
+        struct nxr_mailbox_swap swap = {.to = -1, .from = -1};
 
         if (out < team->size) {
             struct piece piece = piece_from(what, out);
@@ -108,7 +108,7 @@ static int exchange2_pass_on(struct nixl_team *team, const struct nxr_exchange *
             swap.dst_nbytes = piece.nbytes;
             in = next_on(team, in_node, in + 1);
         }
-        status = nxr_post_swap(team, &team->post, &swap);
+        status = nxr_mailbox_swap(team, &team->post, &swap);
     }
     return status;
 }
@@ -155,14 +155,14 @@ static int exchange2_gather(struct nixl_team *team, const struct nxr_exchange *w
     int status;
 
     if (team->node_of[what->root] != team->my_node) {
-        return nxr_post_send(team, &team->post, what->root, what->src, what->nbytes);
+        return nxr_mailbox_send(team, &team->post, what->root, what->src, what->nbytes);
     }
     status = nxr_node_exchange(team, what);
     for (int i = 0; i < team->size && team->me == what->root && status == NIXL_OK; i++) {
         struct piece piece = piece_from(what, i);
 
         if (team->node_of[i] != team->my_node) {
-            status = nxr_post_receive(team, &team->post, i, piece.at, piece.nbytes);
+            status = nxr_mailbox_receive(team, &team->post, i, piece.at, piece.nbytes);
         }
     }
     return status;
@@ -173,13 +173,13 @@ static int scatter(struct nixl_team *team, const struct nxr_exchange *what)
     int status = NIXL_OK;
 
     if (team->node_of[what->root] != team->my_node) {
-        return nxr_post_receive(team, &team->post, what->root, what->dst, what->nbytes);
+        return nxr_mailbox_receive(team, &team->post, what->root, what->dst, what->nbytes);
     }
     for (int i = 0; i < team->size && team->me == what->root && status == NIXL_OK; i++) {
         struct piece piece = piece_to(what, i);
 
         if (team->node_of[i] != team->my_node) {
-            status = nxr_post_send(team, &team->post, i, piece.at, piece.nbytes);
+            status = nxr_mailbox_send(team, &team->post, i, piece.at, piece.nbytes);
         }
     }
     return status == NIXL_OK ? nxr_node_exchange(team, what) : status;
@@ -206,7 +206,7 @@ static int send_to_others(struct nixl_team *team, const struct nxr_exchange *wha
         struct piece part = exchange2_part_of(piece_to(what, to), at, team->post.slot_nbytes);
 
         if (team->node_of[to] != team->my_node && part.nbytes > 0) {
-            status = nxr_post_send(team, &team->post, to, part.at, part.nbytes);
+            status = nxr_mailbox_send(team, &team->post, to, part.at, part.nbytes);
         }
     }
     return status;
@@ -222,7 +222,7 @@ static int take_from_others(struct nixl_team *team, const struct nxr_exchange *w
         struct piece part = exchange2_part_of(piece_from(what, from), at, team->post.slot_nbytes);
 
         if (team->node_of[from] != team->my_node && part.nbytes > 0) {
-            status = nxr_post_receive(team, &team->post, from, part.at, part.nbytes);
+            status = nxr_mailbox_receive(team, &team->post, from, part.at, part.nbytes);
         }
     }
     return status;
@@ -241,7 +241,7 @@ static int expect_others(struct nixl_team *team, const struct nxr_exchange *what
         if (team->node_of[i] != team->my_node) {
             *nbytes_p = *nbytes_p > out ? *nbytes_p : out;
             *nbytes_p = *nbytes_p > in ? *nbytes_p : in;
-            status = nxr_post_expect(team, &team->post, i, (in + slot - 1) / slot);
+            status = nxr_mailbox_expect(team, &team->post, i, (in + slot - 1) / slot);
         }
     }
     return status;

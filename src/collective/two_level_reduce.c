@@ -33,10 +33,10 @@ int nxr_two_level_barrier(struct nixl_team *team)
     int n = team->n_nodes, status = nxr_node_barrier(team);
 
     for (int k = 1; k < n && is_speaker(team) && status == NIXL_OK; k *= 2) {
-        const struct nxr_post_swap swap = {.to = team->leaders[(team->my_node + k) % n],
-                                           .from = team->leaders[(team->my_node - k + n) % n]};
+        const struct nxr_mailbox_swap swap = {.to = team->leaders[(team->my_node + k) % n],
+                                              .from = team->leaders[(team->my_node - k + n) % n]};
 
-        status = nxr_post_swap(team, &team->post, &swap);
+        status = nxr_mailbox_swap(team, &team->post, &swap);
     }
     return status == NIXL_OK ? nxr_node_barrier(team) : status;
 }
@@ -50,36 +50,36 @@ int nxr_two_level_barrier(struct nixl_team *team)
 static int swap_all(struct nixl_team *team, int node, const struct nxr_reduction *what,
                     const void *mine, void *scratch)
 {
-    struct nxr_post_swap swap = {.to = team->leaders[node],
-                                 .src = mine,
-                                 .src_nbytes = what->nbytes,
-                                 .from = team->leaders[node],
-                                 .dst = what->dst,
-                                 .dst_nbytes = what->nbytes,
-                                 .combine = &what->combine,
-                                 .operand = mine,
-                                 .is_right = node > team->my_node};
+    struct nxr_mailbox_swap swap = {.to = team->leaders[node],
+                                    .src = mine,
+                                    .src_nbytes = what->nbytes,
+                                    .from = team->leaders[node],
+                                    .dst = what->dst,
+                                    .dst_nbytes = what->nbytes,
+                                    .combine = &what->combine,
+                                    .operand = mine,
+                                    .is_right = node > team->my_node};
 
     if (mine == what->dst) { /* it changes while it is sent */
         swap.src = scratch;
         nxr_copy(scratch, mine, what->nbytes);
     }
-    return nxr_post_swap(team, &team->post, &swap);
+    return nxr_mailbox_swap(team, &team->post, &swap);
 }
 
 /* Receive and combine all of another host's data. */
 static int take_all(struct nixl_team *team, int node, const struct nxr_reduction *what,
                     const void *mine)
 {
-    const struct nxr_post_swap swap = {.to = -1,
-                                       .from = team->leaders[node],
-                                       .dst = what->dst,
-                                       .dst_nbytes = what->nbytes,
-                                       .combine = &what->combine,
-                                       .operand = mine,
-                                       .is_right = true};
+    const struct nxr_mailbox_swap swap = {.to = -1,
+                                          .from = team->leaders[node],
+                                          .dst = what->dst,
+                                          .dst_nbytes = what->nbytes,
+                                          .combine = &what->combine,
+                                          .operand = mine,
+                                          .is_right = true};
 
-    return nxr_post_swap(team, &team->post, &swap);
+    return nxr_mailbox_swap(team, &team->post, &swap);
 }
 
 /*
@@ -95,10 +95,10 @@ static int double_up(struct nixl_team *team, const struct nxr_reduction *what, v
         n *= 2;
     }
     if (me >= n) {
-        status = nxr_post_send_operands(team, &team->post, team->leaders[me - n], &what->combine,
-                                        mine, what->nbytes);
-        return status == NIXL_OK ? nxr_post_receive(team, &team->post, team->leaders[me - n],
-                                                    what->dst, what->nbytes)
+        status = nxr_mailbox_send_operands(team, &team->post, team->leaders[me - n], &what->combine,
+                                           mine, what->nbytes);
+        return status == NIXL_OK ? nxr_mailbox_receive(team, &team->post, team->leaders[me - n],
+                                                       what->dst, what->nbytes)
                                  : status;
     }
     if (me + n < team->n_nodes) {
@@ -110,7 +110,8 @@ static int double_up(struct nixl_team *team, const struct nxr_reduction *what, v
         mine = what->dst;
     }
     if (me + n < team->n_nodes && status == NIXL_OK) {
-        status = nxr_post_send(team, &team->post, team->leaders[me + n], what->dst, what->nbytes);
+        status =
+            nxr_mailbox_send(team, &team->post, team->leaders[me + n], what->dst, what->nbytes);
     }
     return status;
 }
@@ -146,16 +147,16 @@ static int go_round(struct nixl_team *team, const struct nxr_reduction *what)
     for (int step = 0; step < 2 * (n - 1) && status == NIXL_OK; step++) {
         struct block out = block_of(team, what, ((me - step) % n + n) % n);
         struct block in = block_of(team, what, ((me - step - 1) % n + n) % n);
-        const struct nxr_post_swap swap = {.to = team->leaders[(me + 1) % n],
-                                           .src = (step == 0 ? src : dst) + out.at,
-                                           .src_nbytes = out.nbytes,
-                                           .from = team->leaders[(me - 1 + n) % n],
-                                           .dst = dst + in.at,
-                                           .dst_nbytes = in.nbytes,
-                                           .combine = step < n - 1 ? &what->combine : NULL,
-                                           .operand = src + in.at};
+        const struct nxr_mailbox_swap swap = {.to = team->leaders[(me + 1) % n],
+                                              .src = (step == 0 ? src : dst) + out.at,
+                                              .src_nbytes = out.nbytes,
+                                              .from = team->leaders[(me - 1 + n) % n],
+                                              .dst = dst + in.at,
+                                              .dst_nbytes = in.nbytes,
+                                              .combine = step < n - 1 ? &what->combine : NULL,
+                                              .operand = src + in.at};
 
-        status = nxr_post_swap(team, &team->post, &swap);
+        status = nxr_mailbox_swap(team, &team->post, &swap);
     }
     return status;
 }
@@ -211,8 +212,8 @@ static int reduce_to_root(struct nixl_team *team, const struct nxr_reduction *wh
         if ((me & k) != 0) {
             int node = (me - k + root_node) % n, to = team->leaders[node];
 
-            return nxr_post_send_operands(team, &team->post, node == root_node ? root : to,
-                                          &what->combine, what->dst, what->nbytes);
+            return nxr_mailbox_send_operands(team, &team->post, node == root_node ? root : to,
+                                             &what->combine, what->dst, what->nbytes);
         }
         if (me + k < n) {
             status = take_all(team, (me + k + root_node) % n, what, what->dst);
@@ -285,7 +286,7 @@ static int pass_prefix(struct nixl_team *team, const struct nxr_reduction *what,
     int status = NIXL_OK;
 
     if (team->me > 0) {
-        status = nxr_post_receive(team, &team->post, team->me - 1, prefix->before, nbytes);
+        status = nxr_mailbox_receive(team, &team->post, team->me - 1, prefix->before, nbytes);
     }
     if (status != NIXL_OK) {
         return status;
@@ -296,7 +297,7 @@ static int pass_prefix(struct nixl_team *team, const struct nxr_reduction *what,
         nxr_copy(prefix->with_own, src, nbytes);
     }
     return team->me + 1 < team->size
-               ? nxr_post_send(team, &team->post, team->me + 1, prefix->with_own, nbytes)
+               ? nxr_mailbox_send(team, &team->post, team->me + 1, prefix->with_own, nbytes)
                : NIXL_OK;
 }
 

@@ -110,8 +110,8 @@ static int scatter2_send_piece(const struct scattering *scattering, int node, in
         src = operands_for(scattering, to, piece);
     }
     return status == NIXL_OK && to >= 0
-               ? nxr_post_send_operands(team, &team->post, to, &scattering->what->combine, src,
-                                        piece->nbytes)
+               ? nxr_mailbox_send_operands(team, &team->post, to, &scattering->what->combine, src,
+                                           piece->nbytes)
                : status;
 }
 
@@ -152,16 +152,16 @@ static int take_from_hosts(const struct scattering *scattering, const struct pie
         mine = operands_for(scattering, team->me, piece);
     }
     for (int k = 1; k < n && status == NIXL_OK; k++) {
-        const struct nxr_post_swap swap = {.to = -1,
-                                           .from =
-                                               sender_on(scattering, (team->my_node - k + n) % n),
-                                           .dst = sum,
-                                           .dst_nbytes = piece->nbytes,
-                                           .combine = &scattering->what->combine,
-                                           .operand = mine,
-                                           .is_right = true};
+        const struct nxr_mailbox_swap swap = {
+            .to = -1,
+            .from = sender_on(scattering, (team->my_node - k + n) % n),
+            .dst = sum,
+            .dst_nbytes = piece->nbytes,
+            .combine = &scattering->what->combine,
+            .operand = mine,
+            .is_right = true};
 
-        status = nxr_post_swap(team, &team->post, &swap);
+        status = nxr_mailbox_swap(team, &team->post, &swap);
         mine = sum;
     }
     if (status == NIXL_OK && sum != dst) {
@@ -188,7 +188,7 @@ static int expect_pieces(const struct scattering *scattering)
 
     for (int node = 0; node < team->n_nodes && status == NIXL_OK; node++) {
         if (node != team->my_node) {
-            status = nxr_post_expect(team, &team->post, sender_on(scattering, node), n);
+            status = nxr_mailbox_expect(team, &team->post, sender_on(scattering, node), n);
         }
     }
     return status;

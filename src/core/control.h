@@ -25,15 +25,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NXR_NONCE_NBYTES    16
-#define NXR_CONTROL_MAGIC   0x314c52584958494eull /* "NIXIXRL1" */
-#define NXR_CONTROL_VERSION 2u
-#define NXR_N_GUARD_SLOTS   2048  /* peer threads that have put to or got from this rank */
-#define NXR_N_REGION_IDS    16384 /* open regions of one rank */
-#define NXR_WORD_SLOTS      64    /* per asker; a power of two */
+#define NXR_NONCE_NBYTES     16
+#define NXR_CONTROL_MAGIC    0x314c52584958494eull /* "NIXIXRL1" */
+#define NXR_CONTROL_VERSION  2u
+#define NXR_N_INFLIGHT_SLOTS 2048  /* peer threads that have put to or got from this rank */
+#define NXR_N_REGION_IDS     16384 /* open regions of one rank */
+#define NXR_WORD_SLOTS       64    /* per asker; a power of two */
 
 /* The in-flight slot of one peer thread: what it is copying from or to right now. */
-struct nxr_guard_slot {
+struct nxr_inflight_slot {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t busy; /* region id + 1, or 0 */
     _Atomic uint32_t claimed_by;                     /* rank + 1 of the claimer, or 0 */
 };
@@ -71,7 +71,7 @@ struct nxr_control {
 
     /* In-flight slots; those from n_slots_used on have never been claimed. */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_slots_used;
-    struct nxr_guard_slot slots[NXR_N_GUARD_SLOTS];
+    struct nxr_inflight_slot slots[NXR_N_INFLIGHT_SLOTS];
 
     /* generations[id]: generation of the open region with that id; 0: no such region. */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t generations[NXR_N_REGION_IDS];
@@ -79,7 +79,7 @@ struct nxr_control {
     struct nxr_ring_credit credits[]; /* [size], then the rings */
 };
 
-_Static_assert(sizeof(struct nxr_guard_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
+_Static_assert(sizeof(struct nxr_inflight_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
 
 #define NXR_WORDS_NBYTES (NXR_WORD_SLOTS * NXR_LINE_NBYTES)
 

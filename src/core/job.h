@@ -60,7 +60,7 @@ struct nxr_peer {
 
     /* Set once, before `link` becomes UP. */
     struct nxr_control *control; /* NULL: on another host, and then `net` is set */
-    uint32_t guard_index;
+    uint32_t inflight_index;
     bool full_fence;
     pid_t pid;
     struct net_peer *net;            /* on another host: the network's state of it (net/state.h) */
@@ -104,7 +104,8 @@ struct nxr_peer {
     bool is_watched;          /* this rank watches it on behalf of all */
     bool must_hear_of_deaths; /* report deaths to it once it is linked */
     bool is_death_told;       /* this rank has reported its death to the ranks of this host */
-    uint64_t told_leaving;    /* the version up to which it knows who leaves (control/farewell.c) */
+    uint64_t
+        told_leaving; /* the version up to which it knows who leaves (control/finalize_barrier.c) */
 };
 
 struct nxr_job {
@@ -115,10 +116,10 @@ struct nxr_job {
     int local_rank, local_size;
     int program;
     bool is_multithreaded;
-    bool is_alone;       /* no launcher */
-    bool is_leaving;     /* in the last finalize, and so are all others */
-    bool is_crowded;     /* more ranks than cores on this host: spin little */
-    bool has_spare_core; /* ... fewer: a library thread may work beside one that spins */
+    bool is_alone;          /* no launcher */
+    bool is_leaving;        /* in the last finalize, and so are all others */
+    bool is_oversubscribed; /* more ranks than cores on this host: spin little */
+    bool has_spare_core;    /* ... fewer: a library thread may work beside one that spins */
     int64_t spin_ns;
     struct nxr_full_card card;
     uint64_t mark; /* identifies the job */
@@ -128,9 +129,9 @@ struct nxr_job {
     int event_fd;
 
     pthread_mutex_t lock;
-    struct nxr_peer **peers; /* [size]; NULL until needed; release-stored under lock */
-    uint32_t n_guards;       /* guard indices given out */
-    unsigned n_starts;       /* how often nixl_init() has made a job */
+    struct nxr_peer **peers;     /* [size]; NULL until needed; release-stored under lock */
+    uint32_t n_inflight_indices; /* guard indices given out */
+    unsigned n_starts;           /* how often nixl_init() has made a job */
 };
 
 extern struct nxr_job nxr_job;
@@ -245,28 +246,28 @@ int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns);
  */
 struct nxr_peer *nxr_peer_connected(const char *operation, int rank, int *status_p);
 
-/* ---- in-flight slots (guard.c) --------------------------------------------------------------- */
+/* ---- in-flight slots (inflight.c) ------------------------------------------------------------ */
 
 /*
  * Wait until no living peer has a copy in flight in this rank's region `id`, whose generation has
  * been cleared. NIXL_OK, NIXL_ERR_TIMEOUT; NIXL_INPROGRESS if timeout_ns is 0 and one is in flight.
  */
-int nxr_guard_quiesce_own(uint32_t id, int64_t timeout_ns);
+int nxr_inflight_quiesce_own(uint32_t id, int64_t timeout_ns);
 
 /* A slot in this rank's own page, for copies that it makes for others; NULL: all are taken. */
-struct nxr_guard_slot *nxr_guard_claim_own(void);
-void nxr_guard_give_own(struct nxr_guard_slot *slot);
+struct nxr_inflight_slot *nxr_inflight_claim_own(void);
+void nxr_inflight_give_own(struct nxr_inflight_slot *slot);
 
 /*
- * Enter a region of this rank on behalf of a peer, with such a slot; end with nxr_guard_leave().
+ * Enter a region of this rank on behalf of a peer, with such a slot; end with nxr_inflight_leave().
  * False: the region is closed.
  */
-bool nxr_guard_enter_own(struct nxr_guard_slot *slot, uint32_t id, uint64_t generation);
+bool nxr_inflight_enter_own(struct nxr_inflight_slot *slot, uint32_t id, uint64_t generation);
 
 /* Does a thread of this process have a copy in flight in that part, whose generation is cleared? */
-bool nxr_guard_is_busy_here(const struct nxr_part *part);
+bool nxr_inflight_is_busy_here(const struct nxr_part *part);
 
 /* Forget all slots of all threads, before the pages that hold them are unmapped. */
-void nxr_guard_reset(void);
+void nxr_inflight_reset(void);
 
 #endif

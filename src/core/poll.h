@@ -41,7 +41,7 @@ extern atomic_bool nxr_words_are_used;
 extern _Atomic uint32_t nxr_n_to_copy;
 
 /* Operations that the copy thread has; no other thread needs to drive them. */
-extern _Atomic uint32_t nxr_n_at_copier;
+extern _Atomic uint32_t nxr_n_at_copy_thread;
 
 /* ---- the work -------------------------------------------------------------------------------- */
 

@@ -27,7 +27,7 @@ static inline bool nxr_must_drive(void)
 {
     return atomic_load(&nxr_n_started) > atomic_load(&nxr_n_at_networks) +
                                              atomic_load(&nxr_n_at_devices) +
-                                             atomic_load(&nxr_n_at_copier);
+                                             atomic_load(&nxr_n_at_copy_thread);
 }
 
 /*

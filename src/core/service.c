@@ -12,7 +12,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "util/precedence.h"
+#include "util/thread_priority.h"
 #include "util/status.h"
 #include "util/thread.h"
 #include "core/wait.h"
@@ -171,7 +171,7 @@ static void get_ready(void)
 {
     int less_nice = atomic_load(&nxr_net_is_open) ? (int)nxr_env.service_priority : 0;
 
-    if (!nxr_precedence_start(less_nice, nxr_now_ns())) {
+    if (!nxr_thread_priority_start(less_nice, nxr_now_ns())) {
         nxr_debug(HOST, "NIXLRUN_SERVICE_PRIORITY has no effect: lowering nice is not permitted");
     }
 }
@@ -212,9 +212,9 @@ static void *service_serve(void *arg)
         ring_fds();
         timeout_ms = run_due();
         pthread_mutex_unlock(&nxr_job.lock);
-        nxr_precedence_rests(nxr_now_ns());
+        nxr_thread_priority_rests(nxr_now_ns());
         n_events = wait_for_events(events, timeout_ms);
-        nxr_precedence_woke(nxr_now_ns(), nxr_nobody_waits());
+        nxr_thread_priority_woke(nxr_now_ns(), nxr_nobody_waits());
         pthread_mutex_lock(&nxr_job.lock);
         for (int i = 0; i < n_events; i++) {
             struct nxr_watch *watch = events[i].data.ptr;

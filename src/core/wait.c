@@ -107,7 +107,7 @@ static void wait_learn(int64_t waited_ns)
 {
     int64_t longest = MAX_SPIN_FACTOR * nxr_job.spin_ns;
 
-    if (waited_ns >= longest || nxr_job.is_crowded) {
+    if (waited_ns >= longest || nxr_job.is_oversubscribed) {
         longer_spin_ns = 0;
     } else {
         longer_spin_ns = 2 * waited_ns < longest ? 2 * waited_ns : longest;
@@ -150,7 +150,7 @@ static bool is_moving(int64_t now)
     bool is_at_network = atomic_load_explicit(&nxr_n_at_networks, memory_order_relaxed) > 0 &&
                          now < atomic_load_explicit(&nxr_net_expected_end, memory_order_relaxed);
 
-    return (is_at_network || time_until_look(now) <= 0) && !nxr_job.is_crowded;
+    return (is_at_network || time_until_look(now) <= 0) && !nxr_job.is_oversubscribed;
 }
 
 /*
@@ -191,7 +191,7 @@ static bool spin_on(nxr_ready_fn *ready_fn, void *arg, int64_t deadline, bool *i
                 if (n_looks > LOOKS_PER_POLL) { /* otherwise the system calls are pause enough */
                     nxr_pause();
                 }
-                if (nxr_job.is_crowded) {
+                if (nxr_job.is_oversubscribed) {
                     sched_yield();
                 }
             }
@@ -223,7 +223,7 @@ static bool spin(nxr_ready_fn *ready_fn, void *arg, int64_t deadline)
 /* Sleep until the doorbell rings, or until it is time to look for the end of a device's copy. */
 static void sleep_on(struct nxr_control *control, uint32_t doorbell, int64_t left)
 {
-    int64_t until_look = nxr_job.is_crowded ? INT64_MAX : time_until_look(nxr_now_ns());
+    int64_t until_look = nxr_job.is_oversubscribed ? INT64_MAX : time_until_look(nxr_now_ns());
 
     left = left < until_look ? left : until_look;
     if (left > 0) {

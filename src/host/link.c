@@ -13,10 +13,10 @@
 #include "core/subsystem.h"
 #include "host/conn.h"
 #include "control/dispatch.h"
-#include "control/farewell.h"
+#include "control/finalize_barrier.h"
 #include "host/liveness.h"
 #include "core/life.h"
-#include "control/neighbour.h"
+#include "control/detector.h"
 #include "host/word_ask.h"
 #include "core/carrier.h"
 #include "core/node.h"
@@ -73,10 +73,10 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
     if (nxr_carrier_far()->link(peer, card, no_network, sizeof(no_network)) == NIXL_OK) {
         set_link(peer, NXR_LINK_UP);
         nxr_link_ask_again(peer);
-        nxr_neighbour_linked(peer);
+        nxr_detector_linked(peer);
         return;
     }
-    if (nxr_farewell_has_come(peer->rank)) {
+    if (nxr_finalize_barrier_has_come(peer->rank)) {
         nxr_life_left_locked(peer->rank);
         return;
     }
@@ -85,7 +85,7 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
     nxr_info(HOST, "rank %d cannot be reached: %s", peer->rank, peer->why_not);
     set_link(peer, NXR_LINK_REMOTE);
     nxr_region_end_asks(peer, NIXL_ERR_UNSUPPORTED);
-    nxr_farewell_look();
+    nxr_finalize_barrier_look();
 }
 
 /* There is no proof that the peer is on this host. */
@@ -120,7 +120,7 @@ static void link_has_ended(struct nxr_peer *peer)
     if (peer->refused_until == 0) {
         peer->refused_until = now + NEWS_NS;
     }
-    if (now < peer->refused_until && !nxr_farewell_is_here()) {
+    if (now < peer->refused_until && !nxr_finalize_barrier_is_here()) {
         retry_later(peer, "nobody listens on its socket");
     } else {
         nxr_life_lost_locked(peer->rank);
@@ -255,7 +255,7 @@ static void start_link(struct nxr_peer *peer, struct nxr_control *control,
 {
     peer->control = control;
     peer->full_fence = nxr_barrier_is_full() || control->needs_full_fence != 0;
-    peer->guard_index = nxr_job.n_guards++;
+    peer->inflight_index = nxr_job.n_inflight_indices++;
     peer->tx = (struct nxr_ring_tx){
         .slots = ring,
         .credit = &control->credits[nxr_job.rank],
@@ -479,7 +479,7 @@ static void link_take_hello(const struct nxr_control_source *source,
     answer.hello.card = nxr_card_bare(&nxr_job.card);
     nxr_conn_send_on(conn, &answer, my_fds, 2);
     nxr_link_ask_again(peer);
-    nxr_neighbour_linked(peer);
+    nxr_detector_linked(peer);
 }
 
 /* The peer that we connected to answers. */
@@ -504,7 +504,7 @@ static void link_take_welcome(const struct nxr_control_source *source,
     }
     nxr_conn_greeted(conn, peer);
     nxr_link_ask_again(peer);
-    nxr_neighbour_linked(peer);
+    nxr_detector_linked(peer);
 }
 
 /* The peer asks us to signal our own event fd, of which it keeps no descriptor. */

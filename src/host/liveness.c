@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Detecting the deaths of connected peers. neighbour.c spreads the news to ranks that never
+ * Detecting the deaths of connected peers. detector.c spreads the news to ranks that never
  * communicated with the dead one; the launcher's events only speed this up. Lock: job.lock.
  */
 #include "config.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which ranks are alive: a pidfd per connected peer in the service thread's epoll, the robust
- * mutex for threads that spin, the launcher's events, and the neighbour watch (neighbour.h) for
- * ranks that never communicated.
+ * mutex for threads that spin, the launcher's events, and the failure detector ring (detector.h)
+ * for ranks that never communicated.
  */
 #ifndef NXR_HOST_LIVENESS_H
 #define NXR_HOST_LIVENESS_H

@@ -21,16 +21,16 @@
 /* A word of an own region in device memory, changed for a peer or for this rank itself. */
 struct own_word {
     struct nxr_device_word word;
-    struct nxr_guard_slot *slot;  /* the region is entered */
-    struct nxr_peer *peer;        /* the asker; NULL: this rank */
-    struct nxr_word_slot *answer; /* the peer's */
-    struct nxr_op *op;            /* this rank's; NULL: a thread waits */
-    _Atomic int status;           /* NIXL_INPROGRESS until the change has ended */
-    atomic_bool is_left;          /* set by the end and by the waiter: the second one frees it */
+    struct nxr_inflight_slot *slot; /* the region is entered */
+    struct nxr_peer *peer;          /* the asker; NULL: this rank */
+    struct nxr_word_slot *answer;   /* the peer's */
+    struct nxr_op *op;              /* this rank's; NULL: a thread waits */
+    _Atomic int status;             /* NIXL_INPROGRESS until the change has ended */
+    atomic_bool is_left;            /* set by the end and by the waiter: the second one frees it */
 };
 
 static struct nxr_spin serve_lock;
-static struct nxr_guard_slot *word_server_guard; /* serve_lock: a slot in the own page */
+static struct nxr_inflight_slot *word_server_guard; /* serve_lock: a slot in the own page */
 
 /* ---- own words in device memory -------------------------------------------------------------- */
 
@@ -38,7 +38,7 @@ static void own_word_ended(struct nxr_device_word *word, int status)
 {
     struct own_word *own = nxr_list_entry(word, struct own_word, word);
 
-    nxr_guard_give_own(own->slot);
+    nxr_inflight_give_own(own->slot);
     if (own->peer != NULL) {
         nxr_word_answer(own->answer, status, word->fetched);
         nxr_wake_peer(own->peer);
@@ -74,12 +74,12 @@ static int word_server_find_word(uint32_t id, const struct nxr_atomic *atomic,
 /* Enter the region with a slot that is released when the change has ended. */
 static int word_server_enter_own(struct own_word *own, uint32_t id, uint64_t generation)
 {
-    own->slot = nxr_guard_claim_own();
+    own->slot = nxr_inflight_claim_own();
     if (own->slot == NULL) {
         return NIXL_ERR_LIMIT;
     }
-    if (!nxr_guard_enter_own(own->slot, id, generation)) {
-        nxr_guard_give_own(own->slot);
+    if (!nxr_inflight_enter_own(own->slot, id, generation)) {
+        nxr_inflight_give_own(own->slot);
         return NIXL_ERR_STALE;
     }
     return NIXL_OK;
@@ -99,7 +99,7 @@ static struct own_word *own_word_new(const struct nxr_word *asked, int *status_p
     }
     *status_p = word_server_find_word(asked->id, &asked->atomic, &memory);
     if (*status_p != NIXL_OK) {
-        nxr_guard_give_own(own->slot);
+        nxr_inflight_give_own(own->slot);
         free(own);
         return NULL;
     }
@@ -174,19 +174,19 @@ static int change_own(const struct nxr_word *word, uint64_t *fetched_p)
         return NIXL_ERR_INVALID_ARG;
     }
     if (word_server_guard == NULL) {
-        word_server_guard = nxr_guard_claim_own();
+        word_server_guard = nxr_inflight_claim_own();
     }
     if (word_server_guard == NULL) {
         return NIXL_ERR_LIMIT;
     }
-    if (!nxr_guard_enter_own(word_server_guard, word->id, word->generation)) {
+    if (!nxr_inflight_enter_own(word_server_guard, word->id, word->generation)) {
         return NIXL_ERR_STALE;
     }
     status = word_server_find_word(word->id, &word->atomic, &memory);
     if (status == NIXL_OK && memory.range == NULL) {
         *fetched_p = nxr_atomic_apply(memory.addr, &word->atomic);
     }
-    nxr_guard_leave(&word_server_guard->busy);
+    nxr_inflight_leave(&word_server_guard->busy);
     return status == NIXL_OK && memory.range != NULL ? NIXL_INPROGRESS : status;
 }
 

@@ -19,11 +19,11 @@
 /* A copy in progress, of an operation or for a caller that waits. */
 struct device_move {
     struct nxr_device_copy copy;
-    struct nxr_part *part; /* NULL: no part is involved */
-    nxr_guard_word *hold;  /* NULL: the part has one of its own */
-    struct nxr_op *op;     /* NULL: a caller waits */
-    _Atomic int status;    /* of the wait; NIXL_INPROGRESS until the copy has ended */
-    atomic_bool is_left;   /* whichever comes second, the end or the waiter, frees it */
+    struct nxr_part *part;   /* NULL: no part is involved */
+    nxr_inflight_word *hold; /* NULL: the part has one of its own */
+    struct nxr_op *op;       /* NULL: a caller waits */
+    _Atomic int status;      /* of the wait; NIXL_INPROGRESS until the copy has ended */
+    atomic_bool is_left;     /* whichever comes second, the end or the waiter, frees it */
     struct nxr_device_piece pieces[];
 };
 
@@ -41,12 +41,12 @@ static int device_move_enter(struct device_move *move, struct nxr_part *part)
 
     atomic_fetch_add(&part->n_copies, 1);
     if (part->import == NULL) {
-        status = nxr_guard_hold(part, &move->hold);
+        status = nxr_inflight_hold(part, &move->hold);
     }
     if (status == NIXL_OK && !device_move_is_open(part)) {
         status = NIXL_ERR_STALE;
         if (move->hold != NULL) {
-            nxr_guard_release(move->hold);
+            nxr_inflight_release(move->hold);
         }
     }
     if (status != NIXL_OK) {
@@ -60,7 +60,7 @@ static int device_move_enter(struct device_move *move, struct nxr_part *part)
 static void device_move_leave(struct device_move *move)
 {
     if (move->hold != NULL) {
-        nxr_guard_release(move->hold);
+        nxr_inflight_release(move->hold);
     }
     if (move->part != NULL) {
         atomic_fetch_sub_explicit(&move->part->n_copies, 1, memory_order_release);

@@ -16,7 +16,7 @@
 #include "config.h"
 
 #include "net/state.h"
-#include "control/neighbour.h"
+#include "control/detector.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -228,7 +228,7 @@ static int64_t look_for_silence(int64_t now)
         const struct net_peer *np = net_peer_of(rank);
 
         if (np != NULL && !np->is_dead && np->is_suspect) {
-            nxr_neighbour_suspect(rank);
+            nxr_detector_suspect(rank);
         }
     }
     return nxr_net.tick_at;

@@ -8,7 +8,7 @@
 #include "net/state.h"
 #include "core/progress.h"
 #include "util/clock.h"
-#include "util/precedence.h"
+#include "util/thread_priority.h"
 
 /*
  * The smallest transfer that is worth reading the clock, and how many times slower than its
@@ -44,6 +44,6 @@ void nxr_net_serve_large(const struct net_peer *np, size_t nbytes)
     int64_t takes_ns = expected_ns(np, nbytes);
 
     if (takes_ns != 0 && nxr_net.is_for_passive) {
-        nxr_precedence_take(nxr_net.now, SLOWER * takes_ns);
+        nxr_thread_priority_take(nxr_net.now, SLOWER * takes_ns);
     }
 }

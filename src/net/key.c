@@ -259,7 +259,7 @@ int nxr_net_part_open(struct nxr_part *part, int fd)
     (void)fd;
     part->method = part->net->how == NET_RMA ? NXR_METHOD_RMA : NXR_METHOD_MESSAGE;
     part->is_in_pieces = part->net->how == NET_PIECES;
-    part->guard_index = UINT32_MAX; /* its owner enters it for us */
+    part->inflight_index = UINT32_MAX; /* its owner enters it for us */
     part->generation_now = &part->generation_there;
     part->get_at_once = 0;
     net_lock();

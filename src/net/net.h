@@ -60,7 +60,7 @@ void nxr_net_send_credit(struct nxr_peer *peer);
 
 /*
  * Wait until no peer reads or writes the revoked region through RMA; returns like
- * nxr_guard_quiesce_own().
+ * nxr_inflight_quiesce_own().
  */
 int nxr_net_quiesce(const struct nxr_published *published, int64_t timeout_ns);
 

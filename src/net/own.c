@@ -36,19 +36,20 @@ static char *net_own_enter(const struct net_range *range, int *status_p)
     char *addr;
 
     if (nxr_net.guard == NULL) {
-        nxr_net.guard = nxr_guard_claim_own();
+        nxr_net.guard = nxr_inflight_claim_own();
     }
     if (nxr_net.guard == NULL) {
         *status_p = NIXL_ERR_LIMIT;
         return NULL;
     }
-    if (!is_possible(range) || !nxr_guard_enter_own(nxr_net.guard, range->id, range->generation)) {
+    if (!is_possible(range) ||
+        !nxr_inflight_enter_own(nxr_net.guard, range->id, range->generation)) {
         *status_p = NIXL_ERR_STALE;
         return NULL;
     }
     addr = find_bytes(range);
     if (addr == NULL) {
-        nxr_guard_leave(&nxr_net.guard->busy);
+        nxr_inflight_leave(&nxr_net.guard->busy);
     }
     *status_p = addr != NULL ? NIXL_OK : NIXL_ERR_RANGE;
     return addr;
@@ -56,7 +57,7 @@ static char *net_own_enter(const struct net_range *range, int *status_p)
 
 static void net_own_leave(void)
 {
-    nxr_guard_leave(&nxr_net.guard->busy);
+    nxr_inflight_leave(&nxr_net.guard->busy);
 }
 
 /* Is that region, which was entered, memory that the processor does not read and write? */
@@ -110,7 +111,7 @@ static struct net_hold *new_hold(uint32_t id)
 
     if (hold != NULL) {
         hold->id = id;
-        hold->slot = nxr_guard_claim_own();
+        hold->slot = nxr_inflight_claim_own();
         if (hold->slot == NULL) {
             free(hold);
             return NULL;
@@ -127,7 +128,7 @@ static struct net_hold *new_hold(uint32_t id)
 static bool net_own_is_open(const struct net_hold *hold, uint64_t generation)
 {
     return hold->n_users > 1 ? atomic_load(&nxr_job.control->generations[hold->id]) == generation
-                             : nxr_guard_enter_own(hold->slot, hold->id, generation);
+                             : nxr_inflight_enter_own(hold->slot, hold->id, generation);
 }
 
 char *nxr_net_hold_begin(const struct net_range *range, struct net_hold **hold_p, int *status_p)
@@ -178,7 +179,7 @@ void nxr_net_hold_end(struct net_hold *hold)
 {
     if (--hold->n_users == 0) {
         nxr_list_remove(&hold->link);
-        nxr_guard_give_own(hold->slot);
+        nxr_inflight_give_own(hold->slot);
         free(hold);
     }
 }

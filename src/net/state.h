@@ -108,7 +108,7 @@ struct net_part {
  */
 struct net_hold {
     struct nxr_list link; /* nxr_net.holds */
-    struct nxr_guard_slot *slot;
+    struct nxr_inflight_slot *slot;
     uint32_t id;
     unsigned n_users;
 };
@@ -238,18 +238,18 @@ struct net_state {
     atomic_bool has_ended; /* `ended` has members; read without the lock, as is has_later */
     atomic_bool has_later;
     unsigned n_rounds;
-    unsigned n_user_rounds;       /* rounds of user threads */
-    bool *must_lose;              /* [size]: no memory for something from that rank */
-    unsigned n_to_lose;           /* ranks in must_lose, to be lost after the round */
-    unsigned n_later_messages;    /* NET_LATER_MESSAGE entries, including the one being taken */
-    int taking_rank;              /* the sender of the one being taken; -1: none */
-    bool is_in_round;             /* the thread that runs the round does what is deferred */
-    bool is_trying;               /* some peer has something to send and is not reached yet */
-    bool is_for_passive;          /* no user thread waits: peers need the service thread */
-    bool is_receiving;            /* in a module's progress(): answers may wait until it returns */
-    bool must_wake;               /* something was delivered in this round */
-    struct nxr_guard_slot *guard; /* for accesses that end before the lock is released */
-    unsigned char *aligned;       /* copy of a message that arrived unaligned; or NULL */
+    unsigned n_user_rounds;    /* rounds of user threads */
+    bool *must_lose;           /* [size]: no memory for something from that rank */
+    unsigned n_to_lose;        /* ranks in must_lose, to be lost after the round */
+    unsigned n_later_messages; /* NET_LATER_MESSAGE entries, including the one being taken */
+    int taking_rank;           /* the sender of the one being taken; -1: none */
+    bool is_in_round;          /* the thread that runs the round does what is deferred */
+    bool is_trying;            /* some peer has something to send and is not reached yet */
+    bool is_for_passive;       /* no user thread waits: peers need the service thread */
+    bool is_receiving;         /* in a module's progress(): answers may wait until it returns */
+    bool must_wake;            /* something was delivered in this round */
+    struct nxr_inflight_slot *guard; /* for accesses that end before the lock is released */
+    unsigned char *aligned;          /* copy of a message that arrived unaligned; or NULL */
     size_t aligned_nbytes;
     struct nxr_list holds;    /* struct net_hold */
     struct nxr_list closings; /* struct net_closing (net/key.c) */

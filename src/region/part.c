@@ -51,7 +51,7 @@ struct nxr_region_part *nxr_part_new(void)
 /* Close the part at its transport unless it is in use. False: try again later. */
 static bool try_close(struct nxr_region_part *part)
 {
-    if (part->is_open && (part->n_maps > 0 || nxr_guard_is_busy_here(&part->part) ||
+    if (part->is_open && (part->n_maps > 0 || nxr_inflight_is_busy_here(&part->part) ||
                           part->part.transport->part_is_busy(&part->part))) {
         return false;
     }

@@ -36,7 +36,7 @@ static void part_failed(struct nxr_region_part *part, int status)
 /* Set where a peer on this host shows whether the part is still open. */
 static void enter_locally(struct nxr_part *open, const struct nxr_peer *peer)
 {
-    open->guard_index = peer->guard_index;
+    open->inflight_index = peer->inflight_index;
     open->full_fence = peer->full_fence;
     open->generation_now = &peer->control->generations[open->id];
 }

@@ -361,7 +361,7 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
             nxr_service_kick();
         }
         pthread_mutex_unlock(&nxr_job.lock);
-        status = nxr_guard_quiesce_own(region->published->key.id, timeout_ns);
+        status = nxr_inflight_quiesce_own(region->published->key.id, timeout_ns);
         if (status == NIXL_OK) {
             status = nxr_carrier_far()->quiesce(region->published, nxr_left(timeout_ns, deadline));
         }

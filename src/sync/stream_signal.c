@@ -26,7 +26,7 @@
 struct raise {
     struct nxr_list link;
     struct nxr_part *part; /* NULL: the library was finalized meanwhile */
-    nxr_guard_word *hold;
+    nxr_inflight_word *hold;
 };
 
 static pthread_mutex_t calls_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -60,7 +60,7 @@ int nixl_put_notify_on_stream(int rank, struct nixl_region *region, uint64_t off
 /* Call with calls_lock held. */
 static void raise_let_go(struct raise *raise)
 {
-    nxr_guard_release(raise->hold);
+    nxr_inflight_release(raise->hold);
     atomic_fetch_sub_explicit(&raise->part->n_copies, 1, memory_order_release);
     nxr_list_remove(&raise->link);
     raise->part = NULL;
@@ -90,7 +90,7 @@ static struct raise *raise_begin(struct nxr_part *part, int *status_p)
         return NULL;
     }
     atomic_fetch_add(&part->n_copies, 1);
-    *status_p = nxr_guard_hold(part, &raise->hold);
+    *status_p = nxr_inflight_hold(part, &raise->hold);
     if (*status_p != NIXL_OK) {
         atomic_fetch_sub(&part->n_copies, 1);
         free(raise);

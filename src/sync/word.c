@@ -79,12 +79,12 @@ static int word_find_part(const char *operation, int rank, struct nixl_region *r
 static inline int change_mapped(struct nxr_part *part, const struct nxr_atomic *atomic,
                                 uint64_t *fetched_p)
 {
-    nxr_guard_word *word;
-    int status = nxr_guard_enter(part, &word);
+    nxr_inflight_word *word;
+    int status = nxr_inflight_enter(part, &word);
 
     if (__builtin_expect(status == NIXL_OK, 1)) {
         *fetched_p = nxr_atomic_apply(part->addr + atomic->offset, atomic);
-        nxr_guard_leave(word);
+        nxr_inflight_leave(word);
         if (atomic->op != NIXL_ATOMIC_FETCH) {
             nxr_wake_peer(part->peer);
         }
@@ -309,18 +309,18 @@ static int put_signal_slow(const char *operation, int rank, struct nixl_region *
  */
 static inline bool put_signal_in_place(struct nxr_part *part, const struct nxr_put_signal *what)
 {
-    nxr_guard_word *word;
+    nxr_inflight_word *word;
 
     if (__builtin_expect(what->src == NULL || what->nbytes == 0 ||
                              !nxr_part_has_range(part, what->offset, what->nbytes) ||
                              nxr_range_is_device(what->src) ||
-                             nxr_guard_enter(part, &word) != NIXL_OK,
+                             nxr_inflight_enter(part, &word) != NIXL_OK,
                          0)) {
         return false;
     }
     nxr_copy(part->addr + what->offset, what->src, what->nbytes);
     (void)nxr_atomic_apply(part->addr + what->atomic.offset, &what->atomic);
-    nxr_guard_leave(word);
+    nxr_inflight_leave(word);
     nxr_wake_peer(part->peer);
     return true;
 }

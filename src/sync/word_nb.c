@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "transfer/copier.h"
+#include "transfer/copy_thread.h"
 #include "host/word_ask.h"
 #include "host/word_serve.h"
 #include "region/part_request.h"

@@ -39,7 +39,7 @@ struct served_copy {
     struct nxr_device_piece piece;
     struct served_buffer *served_by;
     struct nxr_bounce_chunk *chunk;
-    struct nxr_guard_slot *slot; /* in the own page, while the copy is under way */
+    struct nxr_inflight_slot *slot; /* in the own page, while the copy is under way */
     atomic_bool is_busy;
 };
 
@@ -57,8 +57,8 @@ struct served_buffer {
 };
 
 static struct nxr_list bounce_server_served = {&bounce_server_served, &bounce_server_served};
-static struct nxr_guard_slot *bounce_server_guard; /* the service thread's, in the own page */
-static bool is_hot;                                /* chunks keep arriving: serve again at once */
+static struct nxr_inflight_slot *bounce_server_guard; /* the service thread's, in the own page */
+static bool is_hot; /* chunks keep arriving: serve again at once */
 
 /* A peer offers a buffer. */
 static void bounce_server_take_offer(const struct nxr_control_source *source,
@@ -101,9 +101,10 @@ void nxr_bounce_register(void)
 static bool bounce_server_enter_own(uint32_t id, uint64_t generation)
 {
     if (bounce_server_guard == NULL) {
-        bounce_server_guard = nxr_guard_claim_own();
+        bounce_server_guard = nxr_inflight_claim_own();
     }
-    return bounce_server_guard != NULL && nxr_guard_enter_own(bounce_server_guard, id, generation);
+    return bounce_server_guard != NULL &&
+           nxr_inflight_enter_own(bounce_server_guard, id, generation);
 }
 
 /* A chunk is done: report it to its initiator. */
@@ -120,7 +121,7 @@ static void bounce_server_copy_ended(struct nxr_device_copy *copy, int status)
     struct served_copy *over = nxr_list_entry(copy, struct served_copy, copy);
     struct served_buffer *served_by = over->served_by;
 
-    nxr_guard_give_own(over->slot);
+    nxr_inflight_give_own(over->slot);
     atomic_store_explicit(&over->is_busy, false, memory_order_release);
     finish_chunk(served_by, over->chunk, status);
     atomic_fetch_sub_explicit(&served_by->n_copies, 1, memory_order_release);
@@ -146,10 +147,10 @@ static int serve_device(struct served_buffer *served_by, unsigned index,
     void *data = nxr_bounce_data(served_by->buffer, index, served_by->chunk_nbytes);
     int status;
 
-    copy->slot = nxr_guard_claim_own();
-    if (copy->slot == NULL || !nxr_guard_enter_own(copy->slot, work->id, work->generation)) {
+    copy->slot = nxr_inflight_claim_own();
+    if (copy->slot == NULL || !nxr_inflight_enter_own(copy->slot, work->id, work->generation)) {
         if (copy->slot != NULL) {
-            nxr_guard_give_own(copy->slot);
+            nxr_inflight_give_own(copy->slot);
         }
         return copy->slot != NULL ? NIXL_ERR_STALE : NIXL_ERR_LIMIT;
     }
@@ -167,7 +168,7 @@ static int serve_device(struct served_buffer *served_by, unsigned index,
     atomic_fetch_add(&served_by->n_copies, 1);
     status = nxr_device_copy_begin(&copy->copy);
     if (status != NIXL_INPROGRESS) {
-        nxr_guard_give_own(copy->slot);
+        nxr_inflight_give_own(copy->slot);
         atomic_store(&copy->is_busy, false);
         atomic_fetch_sub(&served_by->n_copies, 1);
     }
@@ -204,7 +205,7 @@ static int serve_chunk(struct served_buffer *served_by, unsigned index)
     } else {
         nxr_copy(data, own.addr + work.offset, work.nbytes);
     }
-    nxr_guard_leave(&bounce_server_guard->busy);
+    nxr_inflight_leave(&bounce_server_guard->busy);
     return status;
 }
 
@@ -281,7 +282,7 @@ static bool bounce_server_linger(void)
     do {
         if (serve_all() || nxr_device_progress() > 0) {
             until = nxr_now_ns() + LINGER_NS;
-        } else if (nxr_job.is_crowded) {
+        } else if (nxr_job.is_oversubscribed) {
             sched_yield();
         } else {
             nxr_pause();

@@ -4,7 +4,7 @@
 
 #include "memory/memory.h"
 #include "region/region.h"
-#include "transfer/copier.h"
+#include "transfer/copy_thread.h"
 #include "transfer/op.h"
 #include "transfer/stage.h"
 
@@ -53,7 +53,7 @@ int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover)
 static int op_move_if_short(struct nxr_op *op, const struct nxr_transport *mover)
 {
     if (mover != op->part->transport || op->part->method == NXR_METHOD_DEVICE ||
-        (nxr_copier_takes(op) && nxr_copier_is_there())) {
+        (nxr_copy_thread_takes(op) && nxr_copy_thread_is_there())) {
         return NIXL_ERR_AGAIN;
     }
     return nxr_op_move(op, mover);

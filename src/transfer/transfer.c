@@ -10,7 +10,7 @@
 #include "host/word_ask.h"
 #include "core/progress.h"
 #include "region/part_request.h"
-#include "transfer/copier.h"
+#include "transfer/copy_thread.h"
 #include "transfer/op.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
@@ -312,8 +312,8 @@ int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst, s
  */
 static int begin_here(struct nxr_op *op, size_t max_nbytes)
 {
-    if (op->nbytes > max_nbytes && nxr_copier_reaches(op->part)) {
-        return nxr_copier_begin(op) ? NIXL_OK : NIXL_ERR_AGAIN;
+    if (op->nbytes > max_nbytes && nxr_copy_thread_reaches(op->part)) {
+        return nxr_copy_thread_begin(op) ? NIXL_OK : NIXL_ERR_AGAIN;
     }
     return nxr_op_move(op, op->part->transport);
 }

@@ -178,7 +178,8 @@ void nxr_windows_close(void)
         pthread_mutex_lock(&nxr_job.lock);
         nxr_publish_revoke(window->published);
         pthread_mutex_unlock(&nxr_job.lock);
-        if (nxr_guard_quiesce_own(window->published->key.id, nxr_env.finalize_timeout) != NIXL_OK) {
+        if (nxr_inflight_quiesce_own(window->published->key.id, nxr_env.finalize_timeout) !=
+            NIXL_OK) {
             nxr_warn(NET, "the window of rank %d is left to the end of the process", rank);
             continue;
         }

@@ -12,7 +12,7 @@
 #include "util/status.h"
 #include "core/wait.h"
 #include "transfer/xfer.h"
-#include "transfer/copier.h"
+#include "transfer/copy_thread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -291,7 +291,7 @@ void nxr_xfers_free(void)
 
 static void xfer_register(void)
 {
-    nxr_copier_copy_lists = nxr_xfer_copy;
+    nxr_copy_thread_copy_lists = nxr_xfer_copy;
 }
 
 const struct nxr_subsystem nxr_xfer_subsystem = {

@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "transfer/copier.h"
+#include "transfer/copy_thread.h"
 #include "core/progress.h"
 #include "core/wait.h"
 #include "transfer/xfer.h"
@@ -273,7 +273,7 @@ static int move_staged(struct nixl_xfer *xfer, uint64_t *left_p)
     uint64_t nbytes = xfer_submit_nbytes_of(pieces, n_done);
 
     staged_is_gone(xfer, n_done, nbytes + n_done * PIECE_COST, left_p);
-    xfer->is_copying = n_done > 0 && nxr_copier_reaches(xfer->part);
+    xfer->is_copying = n_done > 0 && nxr_copy_thread_reaches(xfer->part);
     pthread_mutex_lock(&nxr_xfers_lock);
     xfer->nbytes_done += nbytes;
     pthread_mutex_unlock(&nxr_xfers_lock);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Driving prepared transfers. A start in flight is driven by one thread at a time. It is either
- * being driven, or ready (in a queue of transfers to drive), or waiting for an operation to end. A
- * thread that ends an operation puts the transfer into the queue but does not drive it there, so
- * transports may end operations in any context. There are two queues: transfers that copy between
- * memories of this host are for the copy thread (copier.h) and its helpers, all others for threads
- * that drive progress. Ready transfers of the second queue, and operations at transports, count in
- * nxr_n_started, which shows whether progress has anything to drive.
- * Lock: nxr_xfers_lock.
+ * being driven, or ready (in a queue of transfers to drive), or waiting for an operation to end.
+ * A thread that ends an operation puts the transfer into the queue but does not drive it there,
+ * so transports may end operations in any context. There are two queues: transfers that copy
+ * between memories of this host are for the copy thread (copy_thread.h) and its helpers, all
+ * others for threads that drive progress. Ready transfers of the second queue, and operations at
+ * transports, count in nxr_n_started, which shows whether progress has anything to drive. Lock:
+ * nxr_xfers_lock.
  */
 #include "config.h"
 
-#include "transfer/copier.h"
+#include "transfer/copy_thread.h"
 #include "core/service.h"
 #include "core/progress.h"
 #include "core/request.h"
@@ -53,12 +53,12 @@ void nxr_xfer_make_ready(struct nixl_xfer *xfer)
     if (xfer->is_driven) {
         xfer->must_drive_again = true;
     } else if (xfer->is_running && nxr_list_is_empty(&xfer->ready_link)) {
-        xfer->queue = xfer->is_copying && nxr_copier_is_there() ? &copying : &xfer_run_ready;
+        xfer->queue = xfer->is_copying && nxr_copy_thread_is_there() ? &copying : &xfer_run_ready;
         nxr_list_append(&xfer->queue->xfers, &xfer->ready_link);
         atomic_fetch_add(&xfer->queue->n, 1);
         atomic_fetch_add(xfer->queue->n_to_do_p, 1);
         if (xfer->queue == &copying) {
-            nxr_copier_kick();
+            nxr_copy_thread_kick();
         }
     }
 }

@@ -19,7 +19,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/random.h \
 	%D%/rank_word.h \
 	%D%/nearest.c %D%/nearest.h \
-	%D%/precedence.c %D%/precedence.h \
+	%D%/thread_priority.c %D%/thread_priority.h \
 	%D%/ring.c %D%/ring.h \
 	%D%/status.c %D%/status.h \
 	%D%/thread.c %D%/thread.h \

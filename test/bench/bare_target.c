@@ -10,7 +10,7 @@
 #include "bench.h"
 #include "util/clock.h"
 #include "util/env.h"
-#include "util/precedence.h"
+#include "util/thread_priority.h"
 #include "util/thread.h"
 
 #define STACK_NBYTES (256 * 1024)
@@ -41,8 +41,8 @@ static void serve(struct bench *bench)
 static void *run(void *unused)
 {
     (void)unused;
-    (void)nxr_precedence_start(target.less_nice, nxr_now_ns());
-    nxr_precedence_take(nxr_now_ns(), 0);
+    (void)nxr_thread_priority_start(target.less_nice, nxr_now_ns());
+    nxr_thread_priority_take(nxr_now_ns(), 0);
     for (long i = 0; i < target.n_ops; i++) {
         serve(target.bench);
     }

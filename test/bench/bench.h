@@ -98,11 +98,11 @@ struct bench {
         struct nixl_region *region; /* between hosts */
         unsigned char *src;
         bench_fn *fn;
-    } beside;          /* device.c */
-    bool is_crowded;   /* more ranks than cores, none is bound */
-    char method[48];   /* how the library reaches the peer's part */
-    uint64_t flag_seq; /* of the flag ping-pong */
-    uint64_t n_missed; /* goals */
+    } beside;               /* device.c */
+    bool is_oversubscribed; /* more ranks than cores, none is bound */
+    char method[48];        /* how the library reaches the peer's part */
+    uint64_t flag_seq;      /* of the flag ping-pong */
+    uint64_t n_missed;      /* goals */
 
     /* the current case */
     uint64_t nbytes;

@@ -57,7 +57,7 @@ static double run_batch(struct bench *bench, const struct bench_lane *lane, long
 /* Find the length of a lane's batches: doubled until one is long enough. Collective. */
 static long find_batch(struct bench *bench, const struct bench_lane *lane)
 {
-    double enough = bench->wire != NULL || bench->is_crowded ? LONG_BATCH_NS : BATCH_NS;
+    double enough = bench->wire != NULL || bench->is_oversubscribed ? LONG_BATCH_NS : BATCH_NS;
     long n = 1;
 
     run_batch(bench, lane, 1);
@@ -160,7 +160,7 @@ double sample_flag_ns(struct bench *bench)
     struct bench_stats stats;
     double samples[PLACE_SAMPLES];
 
-    if (bench->size < 2 || bench->page == NULL || bench->is_crowded) {
+    if (bench->size < 2 || bench->page == NULL || bench->is_oversubscribed) {
         return 0; /* nobody to pass it to, or one that is not running */
     }
     for (int i = 0; i < PLACE_SAMPLES; i++) {

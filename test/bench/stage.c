@@ -92,8 +92,8 @@ static void pin(struct bench *bench)
     if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
         return;
     }
-    bench->is_crowded = CPU_COUNT(&allowed) < bench->size;
-    if (bench->options.is_unpinned || bench->is_crowded) {
+    bench->is_oversubscribed = CPU_COUNT(&allowed) < bench->size;
+    if (bench->options.is_unpinned || bench->is_oversubscribed) {
         return;
     }
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {

@@ -13,7 +13,7 @@
  */
 #include "mptest.h"
 
-#include "collective/post.h"
+#include "collective/mailbox.h"
 #include "control/question.h"
 
 #include <signal.h>
@@ -38,10 +38,10 @@ static int members[GROUP], me, first, second = -1; /* places; the last two die *
 static int dies_at = -1, n_messages;               /* this member dies before that message */
 static int asks_until = -1, n_asked;               /* ... or before that question */
 
-int __real_nxr_post_swap(struct nixl_team *team, struct nxr_post *post,
-                         const struct nxr_post_swap *swap);
-int __wrap_nxr_post_swap(struct nixl_team *team, struct nxr_post *post,
-                         const struct nxr_post_swap *swap);
+int __real_nxr_mailbox_swap(struct nixl_team *team, struct nxr_mailbox *post,
+                            const struct nxr_mailbox_swap *swap);
+int __wrap_nxr_mailbox_swap(struct nixl_team *team, struct nxr_mailbox *post,
+                            const struct nxr_mailbox_swap *swap);
 int __real_nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message,
                             int64_t timeout_ns);
 int __wrap_nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message,
@@ -53,13 +53,13 @@ static NIXL_NORETURN void die(void)
     abort();
 }
 
-int __wrap_nxr_post_swap(struct nixl_team *team, struct nxr_post *post,
-                         const struct nxr_post_swap *swap)
+int __wrap_nxr_mailbox_swap(struct nixl_team *team, struct nxr_mailbox *post,
+                            const struct nxr_mailbox_swap *swap)
 {
     if (dies_at >= 0 && n_messages++ == dies_at) {
         die();
     }
-    return __real_nxr_post_swap(team, post, swap);
+    return __real_nxr_mailbox_swap(team, post, swap);
 }
 
 int __wrap_nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message,

@@ -98,7 +98,7 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_fault_stop_LDADD = $(mp_libs)
 %C%_fault_storm_LDFLAGS = $(mp_link)
 %C%_fault_storm_LDADD = $(mp_libs)
-%C%_fault_team_LDFLAGS = $(mp_link) -Wl,--wrap=nxr_post_swap -Wl,--wrap=nxr_question_ask
+%C%_fault_team_LDFLAGS = $(mp_link) -Wl,--wrap=nxr_mailbox_swap -Wl,--wrap=nxr_question_ask
 %C%_fault_team_LDADD = test/mp/libmptest.la src/libnixlrun_core.la
 %C%_fault_visit_LDFLAGS = $(mp_link)
 %C%_fault_visit_LDADD = $(mp_libs)

@@ -18,8 +18,8 @@ floor_transfer = src/libnxr_transfer.la src/libnxr_host.la $(floor_net)
 floor_sync = src/libnxr_sync.la $(floor_transfer)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/handle %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
-	%D%/placement %D%/precedence %D%/ring %D%/sink %D%/status %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word %D%/word_ring %D%/world
-unit_programs += %D%/control %D%/guard %D%/liveness %D%/notify %D%/vm
+	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word %D%/word_ring %D%/world
+unit_programs += %D%/control %D%/inflight %D%/liveness %D%/notify %D%/vm
 EXTRA_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
 
@@ -61,8 +61,8 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_env_LDADD = $(unit_libs)
 %C%_frame_CFLAGS = $(unit_cflags)
 %C%_frame_LDADD = $(unit_launcher_libs)
-%C%_guard_CFLAGS = $(unit_cflags)
-%C%_guard_LDADD = $(floor_host) $(CRITERION_LIBS)
+%C%_inflight_CFLAGS = $(unit_cflags)
+%C%_inflight_LDADD = $(floor_host) $(CRITERION_LIBS)
 %C%_handle_CFLAGS = $(unit_cflags)
 %C%_handle_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_large_CFLAGS = $(unit_cflags)
@@ -110,8 +110,8 @@ fake_net = %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h
 %C%_options_LDADD = $(unit_launcher_libs)
 %C%_placement_CFLAGS = $(unit_cflags)
 %C%_placement_LDADD = $(unit_launcher_libs)
-%C%_precedence_CFLAGS = $(unit_cflags)
-%C%_precedence_LDADD = $(floor_util) $(CRITERION_LIBS)
+%C%_thread_priority_CFLAGS = $(unit_cflags)
+%C%_thread_priority_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_ring_CFLAGS = $(unit_cflags)
 %C%_ring_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_sink_CFLAGS = $(unit_cflags) $(PMIX_CFLAGS)

@@ -56,11 +56,11 @@ Test(bulk_in, holds_the_region_until_all_has_landed, .init = start, .fini = stop
     nxr_publish_revoke(fake.published);
     pthread_mutex_unlock(&nxr_job.lock);
     cr_expect(zero(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8)), "it is closed");
-    cr_expect(eq(int, nxr_guard_quiesce_own(fake.own_key.id, 0), NIXL_INPROGRESS));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(fake.own_key.id, 0), NIXL_INPROGRESS));
     fake_land(0, NIXL_OK);
-    cr_expect(eq(int, nxr_guard_quiesce_own(fake.own_key.id, 0), NIXL_INPROGRESS));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(fake.own_key.id, 0), NIXL_INPROGRESS));
     fake_land(0, NIXL_OK);
-    cr_expect(eq(int, nxr_guard_quiesce_own(fake.own_key.id, 0), NIXL_OK));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(fake.own_key.id, 0), NIXL_OK));
 }
 
 Test(bulk_in, outside_of_the_region_is_refused, .init = start, .fini = stop)

@@ -30,8 +30,8 @@ static atomic_bool is_over;
 
 static void *copy_until_over(void *arg)
 {
-    struct nxr_part part = {.generation_now = generation_now, .id = ID, .guard_index = 0};
-    nxr_guard_word *word;
+    struct nxr_part part = {.generation_now = generation_now, .id = ID, .inflight_index = 0};
+    nxr_inflight_word *word;
 
     unsigned n = 0;
 
@@ -44,9 +44,9 @@ static void *copy_until_over(void *arg)
             sched_yield();
             continue;
         }
-        while (nxr_guard_enter(&part, &word) == NIXL_OK) {
+        while (nxr_inflight_enter(&part, &word) == NIXL_OK) {
             memset(memory, 0x33, sizeof(memory));
-            nxr_guard_leave(word);
+            nxr_inflight_leave(word);
             atomic_fetch_add_explicit(&n_copies, 1, memory_order_relaxed);
             if (++n % 16 == 0) {
                 sched_yield(); /* more threads than cores: let the owner run */
@@ -70,7 +70,7 @@ static void close_and_open(void)
             sched_yield();
         }
         atomic_store_explicit(generation_now, 0, memory_order_relaxed);
-        MPT_EQ(nxr_guard_quiesce_own(ID, MPT_PATIENCE), NIXL_OK);
+        MPT_EQ(nxr_inflight_quiesce_own(ID, MPT_PATIENCE), NIXL_OK);
         memset(memory, (int)(generation & 7), sizeof(memory));
         MPT_CHECK_BYTES(memory, sizeof(memory), (int)(generation & 7));
     }

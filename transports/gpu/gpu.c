@@ -36,7 +36,7 @@ int nxr_gpu_part_open(struct nxr_part *part, int fd)
         snprintf(part->note, sizeof(part->note), "its owner cannot hand that memory out");
         return NIXL_ERR_UNSUPPORTED;
     }
-    status = nxr_guard_hold(part, &part->hold);
+    status = nxr_inflight_hold(part, &part->hold);
     if (status != NIXL_OK) {
         snprintf(part->note, sizeof(part->note), "%s",
                  status == NIXL_ERR_LIMIT ? "its owner's slots are all taken"
@@ -45,7 +45,7 @@ int nxr_gpu_part_open(struct nxr_part *part, int fd)
     }
     status = nxr_device_import(part, fd);
     if (status != NIXL_OK) {
-        nxr_guard_release(part->hold);
+        nxr_inflight_release(part->hold);
         part->hold = NULL;
         return status;
     }
@@ -56,7 +56,7 @@ int nxr_gpu_part_open(struct nxr_part *part, int fd)
 void nxr_gpu_part_close(struct nxr_part *part)
 {
     nxr_device_unimport(part);
-    nxr_guard_release(part->hold);
+    nxr_inflight_release(part->hold);
     part->hold = NULL;
 }
 

@@ -43,24 +43,24 @@ static void self_part_close(struct nxr_part *part)
 
 static int self_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
 {
-    nxr_guard_word *word;
-    int status = nxr_guard_enter(part, &word);
+    nxr_inflight_word *word;
+    int status = nxr_inflight_enter(part, &word);
 
     if (status == NIXL_OK) {
         nxr_copy(part->addr + offset, src, nbytes);
-        nxr_guard_leave(word);
+        nxr_inflight_leave(word);
     }
     return status;
 }
 
 static int self_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
 {
-    nxr_guard_word *word;
-    int status = nxr_guard_enter(part, &word);
+    nxr_inflight_word *word;
+    int status = nxr_inflight_enter(part, &word);
 
     if (status == NIXL_OK) {
         nxr_copy(dst, part->addr + offset, nbytes);
-        nxr_guard_leave(word);
+        nxr_inflight_leave(word);
     }
     return status;
 }
@@ -68,13 +68,13 @@ static int self_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nb
 static int self_move_list(struct nxr_part *part, enum nxr_op_kind kind,
                           const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
 {
-    nxr_guard_word *word;
-    int status = nxr_guard_enter(part, &word);
+    nxr_inflight_word *word;
+    int status = nxr_inflight_enter(part, &word);
 
     *n_done_p = 0;
     if (status == NIXL_OK) {
         nxr_copy_list(part->addr, kind, pieces, n_pieces);
-        nxr_guard_leave(word);
+        nxr_inflight_leave(word);
         *n_done_p = n_pieces;
     }
     return status;

@@ -60,7 +60,7 @@ static void shm_part_close(struct nxr_part *part)
 
 static int shm_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
 {
-    nxr_guard_word *word;
+    nxr_inflight_word *word;
     int status;
 
     if (__builtin_expect(part->method != NXR_METHOD_MEMCPY, 0)) {
@@ -76,7 +76,7 @@ static int shm_put(struct nxr_part *part, uint64_t offset, const void *src, size
             return NIXL_ERR_AGAIN;
         }
     }
-    status = nxr_guard_enter(part, &word);
+    status = nxr_inflight_enter(part, &word);
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }
@@ -85,19 +85,19 @@ static int shm_put(struct nxr_part *part, uint64_t offset, const void *src, size
     } else {
         status = nxr_shm_vm_move(part, NXR_OP_PUT, offset, (void *)src, nbytes);
     }
-    nxr_guard_leave(word);
+    nxr_inflight_leave(word);
     return status;
 }
 
 static int shm_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
 {
-    nxr_guard_word *word;
+    nxr_inflight_word *word;
     int status;
 
     if (__builtin_expect(part->method == NXR_METHOD_BOUNCE, 0)) {
         return NIXL_ERR_AGAIN;
     }
-    status = nxr_guard_enter(part, &word);
+    status = nxr_inflight_enter(part, &word);
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }
@@ -106,21 +106,21 @@ static int shm_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nby
     } else {
         status = nxr_shm_vm_move(part, NXR_OP_GET, offset, dst, nbytes);
     }
-    nxr_guard_leave(word);
+    nxr_inflight_leave(word);
     return status;
 }
 
 static int shm_move_list(struct nxr_part *part, enum nxr_op_kind kind,
                          const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
 {
-    nxr_guard_word *word;
+    nxr_inflight_word *word;
     int status;
 
     *n_done_p = 0;
     if (part->method == NXR_METHOD_BOUNCE) {
         return NIXL_ERR_AGAIN;
     }
-    status = nxr_guard_enter(part, &word);
+    status = nxr_inflight_enter(part, &word);
     if (status != NIXL_OK) {
         return status;
     }
@@ -130,7 +130,7 @@ static int shm_move_list(struct nxr_part *part, enum nxr_op_kind kind,
     } else {
         status = nxr_shm_vm_list(part, kind, pieces, n_pieces, n_done_p);
     }
-    nxr_guard_leave(word);
+    nxr_inflight_leave(word);
     return status;
 }
 

@@ -25,7 +25,7 @@ static unsigned char *shared;   /* [size]: the buffers of a rank, or what goes t
 static unsigned char *src, *dst;
 static size_t buffer_nbytes, round_nbytes;
 static int size;
-static bool is_crowded, is_mapped;
+static bool is_oversubscribed, is_mapped;
 static long step;
 
 /* rep movsb was the fastest way here (AMD Zen 5), by up to a third. */
@@ -46,7 +46,7 @@ static void publish(void)
 static void await(int rank, long wanted)
 {
     while (atomic_load_explicit(&lines[rank].step, memory_order_acquire) < wanted) {
-        if (is_crowded) {
+        if (is_oversubscribed) {
             sched_yield();
         }
     }
@@ -225,7 +225,7 @@ static void touch(void)
 static void start(void)
 {
     size = (int)peer_number("PEER_RANKS", 2);
-    is_crowded = size > sysconf(_SC_NPROCESSORS_ONLN);
+    is_oversubscribed = size > sysconf(_SC_NPROCESSORS_ONLN);
     is_mapped = getenv("PEER_REGIONS") != NULL;
     buffer_nbytes = (size_t)size * collective_largest();
     round_nbytes = (size_t)peer_number("PEER_ROUND", ROUND_NBYTES);

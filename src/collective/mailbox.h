@@ -9,24 +9,24 @@
  * At most one message at a time is in progress in each direction between two members. Lock: none;
  * one thread of a process at a time works for a team.
  */
-#ifndef NXR_COLLECTIVE_POST_H
-#define NXR_COLLECTIVE_POST_H
+#ifndef NXR_COLLECTIVE_MAILBOX_H
+#define NXR_COLLECTIVE_MAILBOX_H
 
 #include "collective/combine.h"
 #include "region/region.h"
 
 struct nixl_team;
-struct nxr_post_way;
+struct nxr_mailbox_way;
 
-struct nxr_post {
+struct nxr_mailbox {
     struct nixl_region *region; /* NULL: closed */
     size_t slot_nbytes;
     uint32_t n_slots;
-    struct nxr_post_way *ways; /* [size of the team] */
+    struct nxr_mailbox_way *ways; /* [size of the team] */
 };
 
 /* A message to one member and one from another, at the same time. */
-struct nxr_post_swap {
+struct nxr_mailbox_swap {
     int to; /* place; -1: none */
     const void *src;
     size_t src_nbytes;
@@ -40,86 +40,87 @@ struct nxr_post_swap {
 };
 
 /* Make this member's mailbox. NIXL_OK, or the failure of nxr_region_alloc_internal(). */
-int nxr_post_open(struct nxr_post *post, const char *name, int size, size_t slot_nbytes,
-                  uint32_t n_slots);
-void nxr_post_close(struct nxr_post *post);
+int nxr_mailbox_open(struct nxr_mailbox *post, const char *name, int size, size_t slot_nbytes,
+                     uint32_t n_slots);
+void nxr_mailbox_close(struct nxr_mailbox *post);
 
 /*
  * Send and receive. Pieces are whole elements if they are combined, and both sides have to cut
  * alike. NIXL_OK; any other status ends the call under way, and the team is broken.
  */
-int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nxr_post_swap *swap);
+int nxr_mailbox_swap(struct nixl_team *team, struct nxr_mailbox *post,
+                     const struct nxr_mailbox_swap *swap);
 
 /*
  * `n_pieces` are about to come from a member, in several messages; between these, this member waits
  * for nothing else. If the sender needs to know what was taken before it can send all of them, make
  * sure that it can be told. Returns as nxr_team_look().
  */
-int nxr_post_expect(struct nixl_team *team, struct nxr_post *post, int from, size_t n_pieces);
+int nxr_mailbox_expect(struct nixl_team *team, struct nxr_mailbox *post, int from, size_t n_pieces);
 
 /*
  * Tell the members that the team is broken, within seconds: those on other hosts, or all members if
  * they do not share memory yet.
  */
-void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post);
+void nxr_mailbox_break(const struct nixl_team *team, const struct nxr_mailbox *post);
 
 /*
  * The word of a member in a mailbox, on a line of its own: pieces sent << 32 | pieces taken. After
  * those of all members comes the one that says that the team is broken.
  */
-static inline uint64_t nxr_post_word_offset(int place)
+static inline uint64_t nxr_mailbox_word_offset(int place)
 {
     return (uint64_t)place * NXR_LINE_NBYTES;
 }
 
-static inline uint64_t nxr_post_read_word(const struct nxr_post *post, int place)
+static inline uint64_t nxr_mailbox_read_word(const struct nxr_mailbox *post, int place)
 {
     const char *own = nixl_region_addr(post->region);
-    const void *word = own + nxr_post_word_offset(place);
+    const void *word = own + nxr_mailbox_word_offset(place);
 
     return atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
 }
 
 /* Has another member reported that the team is broken? */
-static inline bool nxr_post_is_broken(const struct nxr_post *post, int size)
+static inline bool nxr_mailbox_is_broken(const struct nxr_mailbox *post, int size)
 {
-    return post->region != NULL && nxr_post_read_word(post, size) != 0;
+    return post->region != NULL && nxr_mailbox_read_word(post, size) != 0;
 }
 
 /* ... and with which status. */
-static inline int nxr_post_cause(const struct nxr_post *post, int size)
+static inline int nxr_mailbox_cause(const struct nxr_mailbox *post, int size)
 {
-    return -(int)(nxr_post_read_word(post, size) & INT16_MAX);
+    return -(int)(nxr_mailbox_read_word(post, size) & INT16_MAX);
 }
 
-static inline int nxr_post_send(struct nixl_team *team, struct nxr_post *post, int to,
-                                const void *src, size_t nbytes)
+static inline int nxr_mailbox_send(struct nixl_team *team, struct nxr_mailbox *post, int to,
+                                   const void *src, size_t nbytes)
 {
-    const struct nxr_post_swap swap = {.to = to, .src = src, .src_nbytes = nbytes, .from = -1};
+    const struct nxr_mailbox_swap swap = {.to = to, .src = src, .src_nbytes = nbytes, .from = -1};
 
-    return nxr_post_swap(team, post, &swap);
+    return nxr_mailbox_swap(team, post, &swap);
 }
 
 /* The same with operands, for a member that combines them. */
-static inline int nxr_post_send_operands(struct nixl_team *team, struct nxr_post *post, int to,
-                                         const struct nxr_combine *combine, const void *src,
-                                         size_t nbytes)
+static inline int nxr_mailbox_send_operands(struct nixl_team *team, struct nxr_mailbox *post,
+                                            int to, const struct nxr_combine *combine,
+                                            const void *src, size_t nbytes)
 {
-    const struct nxr_post_swap swap = {.to = to,
-                                       .src = src,
-                                       .src_nbytes = nbytes,
-                                       .from = -1,
-                                       .element_nbytes = combine->element_nbytes};
+    const struct nxr_mailbox_swap swap = {.to = to,
+                                          .src = src,
+                                          .src_nbytes = nbytes,
+                                          .from = -1,
+                                          .element_nbytes = combine->element_nbytes};
 
-    return nxr_post_swap(team, post, &swap);
+    return nxr_mailbox_swap(team, post, &swap);
 }
 
-static inline int nxr_post_receive(struct nixl_team *team, struct nxr_post *post, int from,
-                                   void *dst, size_t nbytes)
+static inline int nxr_mailbox_receive(struct nixl_team *team, struct nxr_mailbox *post, int from,
+                                      void *dst, size_t nbytes)
 {
-    const struct nxr_post_swap swap = {.to = -1, .from = from, .dst = dst, .dst_nbytes = nbytes};
+    const struct nxr_mailbox_swap swap = {.to = -1, .from = from, .dst = dst, .dst_nbytes = nbytes};
 
-    return nxr_post_swap(team, post, &swap);
+    return nxr_mailbox_swap(team, post, &swap);
 }
 
 #endif

@@ -16,8 +16,8 @@
  * Prepared transfers with more to copy than a start may copy are driven by the same thread, in
  * turns (xfer_run.c).
  */
-#ifndef NXR_TRANSFER_COPIER_H
-#define NXR_TRANSFER_COPIER_H
+#ifndef NXR_TRANSFER_COPY_THREAD_H
+#define NXR_TRANSFER_COPY_THREAD_H
 
 #include "transports/transport.h"
 
@@ -25,58 +25,58 @@
 #define NXR_AT_ONCE_NBYTES (128ul << 10)
 
 /* Does the part's transport copy within its call, however long that takes? */
-static inline bool nxr_copier_reaches(const struct nxr_part *part)
+static inline bool nxr_copy_thread_reaches(const struct nxr_part *part)
 {
     return part->method == NXR_METHOD_MEMCPY || part->method == NXR_METHOD_PROCESS_VM;
 }
 
 /* Should the operation be started, although its transport could do it within the call? */
-static inline bool nxr_copier_takes(const struct nxr_op *op)
+static inline bool nxr_copy_thread_takes(const struct nxr_op *op)
 {
-    return op->nbytes > NXR_AT_ONCE_NBYTES && nxr_copier_reaches(op->part);
+    return op->nbytes > NXR_AT_ONCE_NBYTES && nxr_copy_thread_reaches(op->part);
 }
 
 /*
  * In the call that starts an operation, copy as much as does not take long; op->nbytes_done grows.
  * True: all is copied. False: start the rest; this also reports a failure.
  */
-bool nxr_copier_begin(struct nxr_op *op);
+bool nxr_copy_thread_begin(struct nxr_op *op);
 
 /*
  * Create the copy thread unless it runs. False: there is none, and the caller must do without. Any
  * thread.
  */
-bool nxr_copier_is_there(void);
+bool nxr_copy_thread_is_there(void);
 
 /* There is something to copy: wake the copy thread. Any thread. */
-void nxr_copier_kick(void);
+void nxr_copy_thread_kick(void);
 
 /*
  * What waiting or polling threads do for the copy thread; installed in nxr_pollers (core/poll.h).
  */
-bool nxr_copier_help_now(bool *is_helper_p);
-void nxr_copier_help_ends(void);
-void nxr_copier_look(void);
+bool nxr_copy_thread_help_now(bool *is_helper_p);
+void nxr_copy_thread_help_ends(void);
+void nxr_copy_thread_look(void);
 
 /*
  * Record the CPUs of the caller of nixl_init(): the copy thread will run on these, whichever
  * thread creates it.
  */
-void nxr_copier_init(void);
+void nxr_copy_thread_init(void);
 
 /* The last finalize: cancel what is left, and stop the thread. Without locks held. */
-void nxr_copier_stop(void);
+void nxr_copy_thread_stop(void);
 
 /*
  * Copy about that many bytes of prepared transfers; false: none is there. Set by xfer before
  * anything starts; the copy thread and the threads that help it call it.
  */
-extern bool (*nxr_copier_copy_lists)(uint64_t nbytes);
+extern bool (*nxr_copy_thread_copy_lists)(uint64_t nbytes);
 
 /* As nxr_host_paths (transports/transport.h) has them. */
 int nxr_host_copy_start(struct nxr_op *op);
 int nxr_host_copy_cancel(struct nxr_op *op);
 
-extern const struct nxr_subsystem nxr_copier_subsystem;
+extern const struct nxr_subsystem nxr_copy_thread_subsystem;
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rank watches which; neighbour.h describes the rules. Lock: job.lock. */
+/* Which rank watches which; detector.h describes the rules. Lock: job.lock. */
 #include "config.h"
 
-#include "control/neighbour.h"
+#include "control/detector.h"
 #include "core/subsystem.h"
 #include "core/node.h"
 #include "core/event.h"
 #include "control/dispatch.h"
-#include "control/farewell.h"
+#include "control/finalize_barrier.h"
 #include "core/life.h"
 #include "core/service.h"
 #include "control/wire.h"
@@ -40,17 +40,17 @@ static int leader_of(int node)
     return -1;
 }
 
-int nxr_neighbour_leader(void)
+int nxr_detector_leader(void)
 {
     return leader_of(nxr_node_of(nxr_job.rank));
 }
 
 static bool is_leader(void)
 {
-    return nxr_neighbour_leader() == nxr_job.rank;
+    return nxr_detector_leader() == nxr_job.rank;
 }
 
-int nxr_neighbour_leader_beside(int direction)
+int nxr_detector_leader_beside(int direction)
 {
     int n_nodes = nxr_n_nodes(), mine = nxr_node_of(nxr_job.rank);
 
@@ -79,7 +79,7 @@ static int next_neighbour(void)
     return -1;
 }
 
-static void neighbour_watch(int rank)
+static void detector_watch(int rank)
 {
     struct nxr_peer *peer = rank >= 0 ? nxr_peer_get_locked(rank) : NULL;
 
@@ -98,18 +98,18 @@ static void unwatch_all(void)
     }
 }
 
-void nxr_neighbour_suspect(int rank)
+void nxr_detector_suspect(int rank)
 {
     int node = nxr_node_of(rank);
 
     for (int other = 0; other < nxr_job.size; other++) {
         if (nxr_node_of(other) == node && is_living(other)) {
-            neighbour_watch(other);
+            detector_watch(other);
         }
     }
 }
 
-void nxr_neighbour_stop(void)
+void nxr_detector_stop(void)
 {
     begin_at = -1;
     must_mend = false;
@@ -133,16 +133,16 @@ static void send_death(struct nxr_peer *peer, int dead_rank)
     send_end(peer, dead_rank, atomic_load(&nxr_job.peers[dead_rank]->state) == NIXL_PEER_FINISHED);
 }
 
-void nxr_neighbour_linked(struct nxr_peer *peer)
+void nxr_detector_linked(struct nxr_peer *peer)
 {
     for (int i = 0; peer->must_hear_of_deaths && i < nxr_event_n_deaths(); i++) {
         send_death(peer, nxr_event_death(i));
     }
     peer->must_hear_of_deaths = false;
-    nxr_farewell_look();
+    nxr_finalize_barrier_look();
 }
 
-static void neighbour_tell(int rank, int dead_rank)
+static void detector_tell(int rank, int dead_rank)
 {
     struct nxr_peer *peer = rank >= 0 ? nxr_peer_get_locked(rank) : NULL;
 
@@ -157,12 +157,12 @@ static void neighbour_tell(int rank, int dead_rank)
     }
 }
 
-static void neighbour_tell_host(int dead_rank)
+static void detector_tell_host(int dead_rank)
 {
     nxr_job.peers[dead_rank]->is_death_told = true;
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (nxr_node_of(rank) == nxr_node_of(nxr_job.rank)) {
-            neighbour_tell(rank, dead_rank);
+            detector_tell(rank, dead_rank);
         }
     }
 }
@@ -170,8 +170,8 @@ static void neighbour_tell_host(int dead_rank)
 /* Tell the leaders of the hosts beside this one. */
 static void tell_beside(int dead_rank)
 {
-    neighbour_tell(nxr_neighbour_leader_beside(1), dead_rank);
-    neighbour_tell(nxr_neighbour_leader_beside(-1), dead_rank);
+    detector_tell(nxr_detector_leader_beside(1), dead_rank);
+    detector_tell(nxr_detector_leader_beside(-1), dead_rank);
 }
 
 /* ---- mending the rings ----------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static void report_skipped(void)
         }
         if (peer != NULL && nxr_node_of(rank) == nxr_node_of(nxr_job.rank) &&
             atomic_load(&peer->state) == NIXL_PEER_LOST && !peer->is_death_told) {
-            neighbour_tell_host(rank);
+            detector_tell_host(rank);
         }
     }
 }
@@ -201,15 +201,15 @@ static void mend(void)
 {
     unwatch_all();
     neighbour = next_neighbour();
-    neighbour_watch(neighbour);
+    detector_watch(neighbour);
     report_skipped();
     if (is_leader()) {
-        neighbour_watch(nxr_neighbour_leader_beside(1));
-        neighbour_watch(nxr_neighbour_leader_beside(-1));
+        detector_watch(nxr_detector_leader_beside(1));
+        detector_watch(nxr_detector_leader_beside(-1));
     }
 }
 
-int64_t nxr_neighbour_tick(int64_t now)
+int64_t nxr_detector_tick(int64_t now)
 {
     const struct nxr_peer *peer = neighbour >= 0 ? nxr_job.peers[neighbour] : NULL;
 
@@ -244,10 +244,10 @@ static int heir(void)
             return rank;
         }
     }
-    return nxr_neighbour_leader_beside(1);
+    return nxr_detector_leader_beside(1);
 }
 
-bool nxr_neighbour_tell_left(void)
+bool nxr_detector_tell_left(void)
 {
     int first = heir();
     struct nxr_peer *peer = first >= 0 ? nxr_peer_get_locked(first) : NULL;
@@ -267,7 +267,7 @@ bool nxr_neighbour_tell_left(void)
     return true;
 }
 
-void nxr_neighbour_heard_left(int rank)
+void nxr_detector_heard_left(int rank)
 {
     const struct nxr_peer *peer = nxr_peer_get_locked(rank);
 
@@ -276,12 +276,12 @@ void nxr_neighbour_heard_left(int rank)
     }
     nxr_life_left_locked(rank);
     if (is_leader()) {
-        neighbour_tell_host(rank);
+        detector_tell_host(rank);
         tell_beside(rank);
     }
 }
 
-void nxr_neighbour_peer_ended(const struct nxr_peer *peer)
+void nxr_detector_peer_ended(const struct nxr_peer *peer)
 {
     int rank = peer->rank;
     bool is_death = atomic_load(&peer->state) == NIXL_PEER_LOST;
@@ -291,38 +291,38 @@ void nxr_neighbour_peer_ended(const struct nxr_peer *peer)
         must_mend = true;
         nxr_service_kick();
     }
-    nxr_farewell_look();
+    nxr_finalize_barrier_look();
     if (!is_death || nxr_job.is_leaving) {
         return;
     }
     if (rank == neighbour || (!is_of_host && is_leader())) {
-        neighbour_tell_host(rank);
+        detector_tell_host(rank);
     }
     if (is_leader()) {
         tell_beside(rank);
     }
 }
 
-static void neighbour_take_death(const struct nxr_control_source *source,
-                                 const union nxr_wire_message *message)
+static void detector_take_death(const struct nxr_control_source *source,
+                                const union nxr_wire_message *message)
 {
     (void)source;
     if (message->death.has_left != 0) {
-        nxr_neighbour_heard_left(message->death.dead_rank);
+        nxr_detector_heard_left(message->death.dead_rank);
     } else {
         nxr_life_lost_locked(message->death.dead_rank);
     }
 }
 
-static void neighbour_register(void)
+static void detector_register(void)
 {
-    nxr_control_register(NXR_WIRE_DEATH, NXR_CONTROL_ALL, neighbour_take_death);
+    nxr_control_register(NXR_WIRE_DEATH, NXR_CONTROL_ALL, detector_take_death);
 }
 
-const struct nxr_subsystem nxr_neighbour_subsystem = {
-    .name = "neighbour",
-    .register_handlers = neighbour_register,
-    .tick = nxr_neighbour_tick,
-    .death_known = nxr_neighbour_peer_ended,
-    .close = nxr_neighbour_stop,
+const struct nxr_subsystem nxr_detector_subsystem = {
+    .name = "detector",
+    .register_handlers = detector_register,
+    .tick = nxr_detector_tick,
+    .death_known = nxr_detector_peer_ended,
+    .close = nxr_detector_stop,
 };

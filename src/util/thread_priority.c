@@ -2,13 +2,13 @@
 /* Precedence in bursts. State of one thread, without a lock. */
 #include "config.h"
 
-#include "util/precedence.h"
+#include "util/thread_priority.h"
 #include "util/thread.h"
 
 #define RESTED_NS (NXR_PRECEDENCE_NS / 2) /* must be saved before the next burst */
 
 static int normal_nice, first_nice; /* first_nice < normal_nice: precedence is permitted */
-static bool precedence_is_first;
+static bool thread_priority_is_first;
 static bool is_spent;    /* the savings were used up; wait for RESTED_NS */
 static int64_t saved_ns; /* how long it may still work with precedence */
 static int64_t seen_at;
@@ -17,8 +17,8 @@ static int64_t keep_until;
 /* Lower the nice value. If that is not permitted, do not try again. */
 static void go_first(void)
 {
-    precedence_is_first = first_nice < normal_nice && nxr_thread_set_nice(first_nice);
-    if (!precedence_is_first) {
+    thread_priority_is_first = first_nice < normal_nice && nxr_thread_set_nice(first_nice);
+    if (!thread_priority_is_first) {
         first_nice = normal_nice;
     }
 }
@@ -26,7 +26,7 @@ static void go_first(void)
 /* Restore the normal nice value; raising it is always permitted. */
 static void step_back(void)
 {
-    precedence_is_first = precedence_is_first && !nxr_thread_set_nice(normal_nice);
+    thread_priority_is_first = thread_priority_is_first && !nxr_thread_set_nice(normal_nice);
 }
 
 static void save(int64_t elapsed_ns)
@@ -45,7 +45,7 @@ static bool find_permitted(int less_nice)
         return true;
     }
     go_first();
-    if (!precedence_is_first) { /* only as far as the limit permits */
+    if (!thread_priority_is_first) { /* only as far as the limit permits */
         first_nice = nxr_thread_nice_limit();
         go_first();
     }
@@ -53,29 +53,29 @@ static bool find_permitted(int less_nice)
     return first_nice < normal_nice;
 }
 
-bool nxr_precedence_start(int less_nice, int64_t now)
+bool nxr_thread_priority_start(int less_nice, int64_t now)
 {
     bool is_normal = nxr_thread_hurry();
 
     normal_nice = nxr_thread_nice();
-    precedence_is_first = is_spent = false;
+    thread_priority_is_first = is_spent = false;
     keep_until = 0;
     saved_ns = NXR_PRECEDENCE_NS;
     seen_at = now;
     return find_permitted(is_normal ? less_nice : 0) && (is_normal || less_nice == 0);
 }
 
-void nxr_precedence_take(int64_t now, int64_t takes_ns)
+void nxr_thread_priority_take(int64_t now, int64_t takes_ns)
 {
     int64_t end = now + takes_ns + NXR_PRECEDENCE_KEEP_NS;
 
     keep_until = end > keep_until ? end : keep_until;
-    if (!precedence_is_first && !is_spent && first_nice < normal_nice) {
+    if (!thread_priority_is_first && !is_spent && first_nice < normal_nice) {
         go_first();
     }
 }
 
-void nxr_precedence_woke(int64_t now, bool is_useful)
+void nxr_thread_priority_woke(int64_t now, bool is_useful)
 {
     save(now - seen_at);
     seen_at = now;
@@ -84,10 +84,10 @@ void nxr_precedence_woke(int64_t now, bool is_useful)
     }
 }
 
-void nxr_precedence_rests(int64_t now)
+void nxr_thread_priority_rests(int64_t now)
 {
     save(now - seen_at);
-    if (precedence_is_first) {
+    if (thread_priority_is_first) {
         saved_ns -= now - seen_at;
     }
     seen_at = now;

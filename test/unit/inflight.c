@@ -17,7 +17,7 @@
 
 static struct nxr_peer self = {.rank = 0}, other = {.rank = 1}, *peers[2] = {&self, &other};
 static struct nxr_part part;
-static nxr_guard_word *word;
+static nxr_inflight_word *word;
 
 static void make_page(void)
 {
@@ -38,7 +38,7 @@ static void make_page(void)
 
 static void free_page(void)
 {
-    nxr_guard_reset();
+    nxr_inflight_reset();
     free(nxr_job.control);
 }
 
@@ -46,7 +46,7 @@ static unsigned n_claimed(void)
 {
     unsigned n = 0;
 
-    for (int i = 0; i < NXR_N_GUARD_SLOTS; i++) {
+    for (int i = 0; i < NXR_N_INFLIGHT_SLOTS; i++) {
         n += atomic_load(&nxr_job.control->slots[i].claimed_by) != 0;
     }
     return n;
@@ -56,67 +56,67 @@ TestSuite(guard, .init = make_page, .fini = free_page, .timeout = 120);
 
 Test(guard, a_part_of_another_generation_is_not_entered)
 {
-    cr_assert(eq(int, nxr_guard_enter(&part, &word), NIXL_OK));
-    cr_expect(nxr_guard_is_busy_here(&part));
-    nxr_guard_leave(word);
-    cr_expect(not(nxr_guard_is_busy_here(&part)));
+    cr_assert(eq(int, nxr_inflight_enter(&part, &word), NIXL_OK));
+    cr_expect(nxr_inflight_is_busy_here(&part));
+    nxr_inflight_leave(word);
+    cr_expect(not(nxr_inflight_is_busy_here(&part)));
     nxr_job.control->generations[ID] = 8; /* closed, and opened again */
-    cr_expect(eq(int, nxr_guard_enter(&part, &word), NIXL_ERR_STALE));
-    cr_expect(eq(int, nxr_guard_hold(&part, &word), NIXL_ERR_STALE));
-    cr_expect(not(nxr_guard_is_busy_here(&part)), "a refused entry leaves nothing behind");
+    cr_expect(eq(int, nxr_inflight_enter(&part, &word), NIXL_ERR_STALE));
+    cr_expect(eq(int, nxr_inflight_hold(&part, &word), NIXL_ERR_STALE));
+    cr_expect(not(nxr_inflight_is_busy_here(&part)), "a refused entry leaves nothing behind");
     nxr_job.control->generations[ID] = 0;
     part.generation = 0; /* given up on both sides: equal, and closed all the same */
-    cr_expect(eq(int, nxr_guard_enter(&part, &word), NIXL_ERR_STALE));
-    cr_expect(eq(int, nxr_guard_quiesce_own(ID, 0), NIXL_OK));
+    cr_expect(eq(int, nxr_inflight_enter(&part, &word), NIXL_ERR_STALE));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(ID, 0), NIXL_OK));
 }
 
 Test(guard, claims_that_fail_or_end_are_given_back)
 {
-    for (int i = 0; i < NXR_N_GUARD_SLOTS + 10; i++) {
-        cr_assert(eq(int, nxr_guard_hold(&part, &word), NIXL_OK), "%d", i);
-        nxr_guard_release(word);
+    for (int i = 0; i < NXR_N_INFLIGHT_SLOTS + 10; i++) {
+        cr_assert(eq(int, nxr_inflight_hold(&part, &word), NIXL_OK), "%d", i);
+        nxr_inflight_release(word);
     }
     nxr_job.control->generations[ID] = 0;
-    for (int i = 0; i < NXR_N_GUARD_SLOTS + 10; i++) {
-        cr_assert(eq(int, nxr_guard_hold(&part, &word), NIXL_ERR_STALE), "%d", i);
+    for (int i = 0; i < NXR_N_INFLIGHT_SLOTS + 10; i++) {
+        cr_assert(eq(int, nxr_inflight_hold(&part, &word), NIXL_ERR_STALE), "%d", i);
     }
-    for (int i = 0; i < NXR_N_GUARD_SLOTS + 10; i++) {
-        struct nxr_guard_slot *slot = nxr_guard_claim_own();
+    for (int i = 0; i < NXR_N_INFLIGHT_SLOTS + 10; i++) {
+        struct nxr_inflight_slot *slot = nxr_inflight_claim_own();
 
         cr_assert(ne(ptr, slot, NULL), "%d", i);
-        nxr_guard_give_own(slot);
+        nxr_inflight_give_own(slot);
     }
     cr_expect(eq(uint, n_claimed(), 0));
 }
 
 Test(guard, too_many_claims_are_refused_until_one_is_given_back)
 {
-    static nxr_guard_word *words[NXR_N_GUARD_SLOTS];
+    static nxr_inflight_word *words[NXR_N_INFLIGHT_SLOTS];
 
-    for (int i = 0; i < NXR_N_GUARD_SLOTS; i++) {
-        cr_assert(eq(int, nxr_guard_hold(&part, &words[i]), NIXL_OK), "%d", i);
+    for (int i = 0; i < NXR_N_INFLIGHT_SLOTS; i++) {
+        cr_assert(eq(int, nxr_inflight_hold(&part, &words[i]), NIXL_OK), "%d", i);
     }
-    cr_expect(eq(int, nxr_guard_hold(&part, &word), NIXL_ERR_LIMIT));
-    cr_expect(eq(int, nxr_guard_enter(&part, &word), NIXL_ERR_LIMIT));
-    nxr_guard_release(words[100]);
-    cr_expect(eq(int, nxr_guard_enter(&part, &word), NIXL_OK));
-    nxr_guard_leave(word);
+    cr_expect(eq(int, nxr_inflight_hold(&part, &word), NIXL_ERR_LIMIT));
+    cr_expect(eq(int, nxr_inflight_enter(&part, &word), NIXL_ERR_LIMIT));
+    nxr_inflight_release(words[100]);
+    cr_expect(eq(int, nxr_inflight_enter(&part, &word), NIXL_OK));
+    nxr_inflight_leave(word);
 }
 
 static void *enter_once(void *arg)
 {
-    nxr_guard_word *own;
+    nxr_inflight_word *own;
 
-    *(int *)arg = nxr_guard_enter(&part, &own);
+    *(int *)arg = nxr_inflight_enter(&part, &own);
     if (*(int *)arg == NIXL_OK) {
-        nxr_guard_leave(own);
+        nxr_inflight_leave(own);
     }
     return NULL;
 }
 
 Test(guard, threads_that_end_give_their_slots_back)
 {
-    for (int i = 0; i < NXR_N_GUARD_SLOTS + 10; i++) {
+    for (int i = 0; i < NXR_N_INFLIGHT_SLOTS + 10; i++) {
         pthread_t thread;
         int status;
 
@@ -133,33 +133,33 @@ Test(guard, a_close_waits_no_longer_than_it_may)
     const int64_t timeout_ns = 20 * NXR_MS;
     int64_t took_ns;
 
-    cr_assert(eq(int, nxr_guard_enter(&part, &word), NIXL_OK));
+    cr_assert(eq(int, nxr_inflight_enter(&part, &word), NIXL_OK));
     nxr_job.control->generations[ID] = 0;
-    cr_expect(eq(int, nxr_guard_quiesce_own(ID, 0), NIXL_INPROGRESS));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(ID, 0), NIXL_INPROGRESS));
     took_ns = nxr_now_ns();
-    cr_expect(eq(int, nxr_guard_quiesce_own(ID, timeout_ns), NIXL_ERR_TIMEOUT));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(ID, timeout_ns), NIXL_ERR_TIMEOUT));
     took_ns = nxr_now_ns() - took_ns;
     cr_expect(ge(i64, took_ns, timeout_ns));
     cr_expect(lt(i64, took_ns, 5 * NXR_S));
-    cr_expect(eq(int, nxr_guard_quiesce_own(ID + 1, 0), NIXL_OK), "another region is not busy");
-    nxr_guard_leave(word);
-    cr_expect(eq(int, nxr_guard_quiesce_own(ID, timeout_ns), NIXL_OK));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(ID + 1, 0), NIXL_OK), "another region is not busy");
+    nxr_inflight_leave(word);
+    cr_expect(eq(int, nxr_inflight_quiesce_own(ID, timeout_ns), NIXL_OK));
 }
 
 Test(guard, a_close_does_not_wait_for_the_dead)
 {
-    struct nxr_guard_slot *slot;
+    struct nxr_inflight_slot *slot;
 
     other.control = nxr_job.control;
     other.carrier = &nxr_host_carrier;
     atomic_store(&other.link, NXR_LINK_UP);
     nxr_job.rank = 1;
-    cr_assert(eq(int, nxr_guard_hold(&part, &word), NIXL_OK)); /* by the other rank */
+    cr_assert(eq(int, nxr_inflight_hold(&part, &word), NIXL_OK)); /* by the other rank */
     nxr_job.rank = 0;
-    slot = (struct nxr_guard_slot *)word;
+    slot = (struct nxr_inflight_slot *)word;
     nxr_job.control->generations[ID] = 0;
-    cr_expect(eq(int, nxr_guard_quiesce_own(ID, 0), NIXL_INPROGRESS));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(ID, 0), NIXL_INPROGRESS));
     other.is_gone = true;
-    cr_expect(eq(int, nxr_guard_quiesce_own(ID, 0), NIXL_OK));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(ID, 0), NIXL_OK));
     cr_expect(eq(int, atomic_load(&slot->claimed_by), 0), "its slot is for others");
 }

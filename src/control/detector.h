@@ -7,45 +7,45 @@
  * both sides. There is no election: each rank computes this from the deaths that it knows. All
  * functions: caller holds job.lock.
  */
-#ifndef NXR_CONTROL_NEIGHBOUR_H
-#define NXR_CONTROL_NEIGHBOUR_H
+#ifndef NXR_CONTROL_DETECTOR_H
+#define NXR_CONTROL_DETECTOR_H
 
 #include "core/job.h"
 
 /* Begin or repair the watch. Returns when to call again. */
-int64_t nxr_neighbour_tick(int64_t now);
+int64_t nxr_detector_tick(int64_t now);
 
 /* A peer has died or left; its state is set. */
-void nxr_neighbour_peer_ended(const struct nxr_peer *peer);
+void nxr_detector_peer_ended(const struct nxr_peer *peer);
 
 /* A peer is linked now: report the deaths that it has not been told. */
-void nxr_neighbour_linked(struct nxr_peer *peer);
+void nxr_detector_linked(struct nxr_peer *peer);
 
 /*
  * Announce that this rank leaves before the others: to all linked peers, among them one that
  * forwards it to the rest. False: that one is not linked yet; nothing was sent.
  */
-bool nxr_neighbour_tell_left(void);
+bool nxr_detector_tell_left(void);
 
 /* A rank has announced that. */
-void nxr_neighbour_heard_left(int rank);
+void nxr_detector_heard_left(int rank);
 
 /*
  * A rank on another host that this one watches on behalf of all has not answered for a while. Its
  * host may be gone, so watch all living ranks of that host before the bound expires.
  */
-void nxr_neighbour_suspect(int rank);
+void nxr_detector_suspect(int rank);
 
 /*
  * The leader of this host, and that of the next host with one in `direction`, 1 or -1. -1: there is
  * none.
  */
-int nxr_neighbour_leader(void);
-int nxr_neighbour_leader_beside(int direction);
+int nxr_detector_leader(void);
+int nxr_detector_leader_beside(int direction);
 
 /* The service thread has ended. */
-void nxr_neighbour_stop(void);
+void nxr_detector_stop(void);
 
-extern const struct nxr_subsystem nxr_neighbour_subsystem;
+extern const struct nxr_subsystem nxr_detector_subsystem;
 
 #endif

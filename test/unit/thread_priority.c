@@ -4,7 +4,7 @@
  * CAP_SYS_RESOURCE, which root in a container has not. */
 #include "config.h"
 
-#include "util/precedence.h"
+#include "util/thread_priority.h"
 #include "util/thread.h"
 
 #include "test/unit/unit.h"
@@ -55,32 +55,32 @@ TestSuite(precedence, .timeout = 60, .init = start);
 /* Begin with something long, or skip the test. */
 static void begin(int less_nice)
 {
-    if (!nxr_precedence_start(less_nice, now)) {
+    if (!nxr_thread_priority_start(less_nice, now)) {
         cr_expect(eq(int, nxr_thread_nice(), START_NICE));
         cr_skip("lowering nice is not permitted");
     }
     cr_expect(eq(int, nxr_thread_nice(), START_NICE), "there is nothing to do yet");
-    nxr_precedence_take(now, 0);
+    nxr_thread_priority_take(now, 0);
 }
 
 static void work_short(int64_t ns)
 {
-    nxr_precedence_woke(now, true);
+    nxr_thread_priority_woke(now, true);
     now += ns;
-    nxr_precedence_rests(now);
+    nxr_thread_priority_rests(now);
 }
 
 static void work(int64_t ns)
 {
-    nxr_precedence_woke(now, true);
-    nxr_precedence_take(now, 0);
+    nxr_thread_priority_woke(now, true);
+    nxr_thread_priority_take(now, 0);
     now += ns;
-    nxr_precedence_rests(now);
+    nxr_thread_priority_rests(now);
 }
 
 Test(precedence, none_is_asked_for)
 {
-    cr_expect(nxr_precedence_start(0, now));
+    cr_expect(nxr_thread_priority_start(0, now));
     work(10 * BURST_NS);
     now += 100 * BURST_NS;
     work(1);
@@ -113,8 +113,8 @@ Test(precedence, it_holds_for_a_burst)
 Test(precedence, it_holds_as_long_as_something_takes)
 {
     begin(LESS);
-    nxr_precedence_take(now, 2 * KEEP_NS);
-    nxr_precedence_take(now, 0);
+    nxr_thread_priority_take(now, 2 * KEEP_NS);
+    nxr_thread_priority_take(now, 0);
     now += 3 * KEEP_NS - 1;
     work_short(1);
     cr_expect(eq(int, nxr_thread_nice(), FIRST_NICE));
@@ -125,9 +125,9 @@ Test(precedence, it_holds_as_long_as_something_takes)
 Test(precedence, it_ends_where_it_is_of_no_use)
 {
     begin(LESS);
-    nxr_precedence_woke(now, false);
+    nxr_thread_priority_woke(now, false);
     cr_expect(eq(int, nxr_thread_nice(), START_NICE));
-    nxr_precedence_rests(now);
+    nxr_thread_priority_rests(now);
     work(1);
     cr_expect(eq(int, nxr_thread_nice(), FIRST_NICE));
 }
@@ -182,7 +182,7 @@ Test(precedence, nice_has_an_end)
 {
     begin(LESS);
     for (int i = 0; i < 3; i++) { /* from where it is by then */
-        cr_expect(nxr_precedence_start(20, now));
+        cr_expect(nxr_thread_priority_start(20, now));
         work(1);
         cr_expect(eq(int, nxr_thread_nice(), NXR_LEAST_NICE));
     }
@@ -196,7 +196,7 @@ Test(precedence, nothing_changes_where_it_is_not_permitted)
     if (setegid(65534) != 0 || seteuid(65534) != 0) {
         cr_skip("this user cannot become another one, and may be allowed to lower nice");
     }
-    cr_expect(not(nxr_precedence_start(LESS, now)));
+    cr_expect(not(nxr_thread_priority_start(LESS, now)));
     work(2 * BURST_NS);
     now += BURST_NS * SHARE;
     work(1);
@@ -206,7 +206,7 @@ Test(precedence, nothing_changes_where_it_is_not_permitted)
 Test(precedence, as_much_as_is_permitted)
 {
     limit = START_NICE - 5;
-    cr_expect(nxr_precedence_start(LESS, now));
+    cr_expect(nxr_thread_priority_start(LESS, now));
     work(1);
     cr_expect(eq(int, nxr_thread_nice(), START_NICE - 5));
     work(2 * BURST_NS);
@@ -236,6 +236,6 @@ Test(precedence, another_policy_stays_as_it_is)
     const struct sched_param none = {.sched_priority = 0};
 
     cr_assert(eq(int, sched_setscheduler(0, SCHED_BATCH, &none), 0));
-    cr_expect(not(nxr_precedence_start(LESS, now)));
+    cr_expect(not(nxr_thread_priority_start(LESS, now)));
     cr_expect(eq(int, nxr_thread_nice(), START_NICE));
 }

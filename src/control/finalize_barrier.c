@@ -7,14 +7,14 @@
  */
 #include "config.h"
 
-#include "control/farewell.h"
+#include "control/finalize_barrier.h"
 #include "core/subsystem.h"
 #include "control/dispatch.h"
 #include "core/carrier.h"
 #include "core/node.h"
 #include "core/wireup.h"
 #include "core/event.h"
-#include "control/neighbour.h"
+#include "control/detector.h"
 #include "core/service.h"
 #include "util/clock.h"
 #include "util/status.h"
@@ -38,10 +38,11 @@ struct window {
 
 static struct window *windows; /* NULL: the set is empty */
 static uint64_t version;       /* of the newest growth */
-static bool farewell_must_look;
+static bool finalize_barrier_must_look;
 static int64_t repeat_at = INT64_MAX; /* this rank is in the set, and repeats until all are */
-static atomic_bool farewell_is_over;  /* all are in the set, and this rank has told its peers */
-static bool farewell_is_here;         /* this rank is in its last nixl_finalize() */
+static atomic_bool
+    finalize_barrier_is_over;         /* all are in the set, and this rank has told its peers */
+static bool finalize_barrier_is_here; /* this rank is in its last nixl_finalize() */
 static bool must_tell_left;           /* this rank leaves before the others */
 static atomic_bool has_told_left;     /* ... and has told them */
 
@@ -56,7 +57,7 @@ static size_t window_count(void)
     return ((size_t)nxr_job.size + NXR_WIRE_LEAVING_RANKS - 1) / NXR_WIRE_LEAVING_RANKS;
 }
 
-bool nxr_farewell_has_come(int rank)
+bool nxr_finalize_barrier_has_come(int rank)
 {
     const struct window *window;
 
@@ -81,7 +82,7 @@ static void add(size_t index, const uint64_t *ranks)
     }
     if (grows) {
         windows[index].version = ++version;
-        nxr_farewell_look();
+        nxr_finalize_barrier_look();
     }
 }
 
@@ -94,31 +95,31 @@ static void add_self(void)
     add((size_t)nxr_job.rank / NXR_WIRE_LEAVING_RANKS, me);
 }
 
-bool nxr_farewell_is_here(void)
+bool nxr_finalize_barrier_is_here(void)
 {
-    return farewell_is_here;
+    return finalize_barrier_is_here;
 }
 
 /*
  * The sender does not wait for the launcher's fence, or has stopped waiting. So this rank announces
  * itself, too, if it is in its last nixl_finalize().
  */
-static void farewell_take(const struct nxr_control_source *source,
-                          const union nxr_wire_message *message)
+static void finalize_barrier_take(const struct nxr_control_source *source,
+                                  const union nxr_wire_message *message)
 {
     const struct nxr_wire_leaving *leaving = &message->leaving;
 
     (void)source;
     add((size_t)leaving->first / NXR_WIRE_LEAVING_RANKS, leaving->ranks);
-    if (farewell_is_here) {
+    if (finalize_barrier_is_here) {
         add_self();
     }
 }
 
-void nxr_farewell_look(void)
+void nxr_finalize_barrier_look(void)
 {
     if (windows != NULL) {
-        farewell_must_look = true;
+        finalize_barrier_must_look = true;
         nxr_service_kick();
     }
 }
@@ -129,7 +130,7 @@ void nxr_farewell_look(void)
  * Tell a rank what it has not been told yet, unless it cannot be reached. False: it is not linked
  * yet.
  */
-static bool farewell_tell(int rank)
+static bool finalize_barrier_tell(int rank)
 {
     struct nxr_peer *peer = rank >= 0 && rank != nxr_job.rank ? nxr_peer_get_locked(rank) : NULL;
 
@@ -155,21 +156,21 @@ static bool farewell_tell(int rank)
 }
 
 /* Tell all ranks that this rank has to tell. True: all have been told. */
-static bool farewell_tell_all(void)
+static bool finalize_barrier_tell_all(void)
 {
-    int node = nxr_node_of(nxr_job.rank), leader = nxr_neighbour_leader();
+    int node = nxr_node_of(nxr_job.rank), leader = nxr_detector_leader();
     bool is_told = true;
 
     if (leader != nxr_job.rank) {
-        return farewell_tell(leader);
+        return finalize_barrier_tell(leader);
     }
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (nxr_node_of(rank) == node) {
-            is_told &= farewell_tell(rank);
+            is_told &= finalize_barrier_tell(rank);
         }
     }
-    is_told &= farewell_tell(nxr_neighbour_leader_beside(1));
-    is_told &= farewell_tell(nxr_neighbour_leader_beside(-1));
+    is_told &= finalize_barrier_tell(nxr_detector_leader_beside(1));
+    is_told &= finalize_barrier_tell(nxr_detector_leader_beside(-1));
     return is_told;
 }
 
@@ -197,13 +198,13 @@ static bool is_awaited(int rank)
 {
     const struct nxr_peer *peer = nxr_job.peers[rank];
 
-    return rank != nxr_job.rank && !nxr_farewell_has_come(rank) &&
+    return rank != nxr_job.rank && !nxr_finalize_barrier_has_come(rank) &&
            (peer == NULL || !nxr_peer_is_lost(peer)) && !is_out_of_reach(rank);
 }
 
 static bool have_all_come(void)
 {
-    int leader = nxr_neighbour_leader();
+    int leader = nxr_detector_leader();
 
     if (leader != nxr_job.rank && is_out_of_reach(leader)) {
         return true; /* no rank would tell this one */
@@ -216,25 +217,25 @@ static bool have_all_come(void)
     return true;
 }
 
-int64_t nxr_farewell_tick(int64_t now)
+int64_t nxr_finalize_barrier_tick(int64_t now)
 {
     if (repeat_at <= now) {
         repeat_at = now + REPEAT_NS;
         tell_again();
-        farewell_must_look = true;
+        finalize_barrier_must_look = true;
     }
-    if (farewell_must_look && windows != NULL) {
+    if (finalize_barrier_must_look && windows != NULL) {
         bool is_told;
 
-        farewell_must_look = false;
-        is_told = farewell_tell_all();
+        finalize_barrier_must_look = false;
+        is_told = finalize_barrier_tell_all();
         if (repeat_at != INT64_MAX && is_told && have_all_come()) {
             repeat_at = INT64_MAX;
-            atomic_store_explicit(&farewell_is_over, true, memory_order_release);
+            atomic_store_explicit(&finalize_barrier_is_over, true, memory_order_release);
             nxr_wake_self();
         }
     }
-    if (must_tell_left && nxr_neighbour_tell_left()) {
+    if (must_tell_left && nxr_detector_tell_left()) {
         must_tell_left = false;
         atomic_store_explicit(&has_told_left, true, memory_order_release);
         nxr_wake_self();
@@ -242,24 +243,24 @@ int64_t nxr_farewell_tick(int64_t now)
     return repeat_at;
 }
 
-void nxr_farewell_stop(void)
+void nxr_finalize_barrier_stop(void)
 {
-    farewell_is_here = false;
+    finalize_barrier_is_here = false;
     must_tell_left = false;
     atomic_store(&has_told_left, false);
 
     free(windows);
     windows = NULL;
     version = 0;
-    farewell_must_look = false;
+    finalize_barrier_must_look = false;
     repeat_at = INT64_MAX;
-    atomic_store(&farewell_is_over, false);
+    atomic_store(&finalize_barrier_is_over, false);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Runs on a thread of the PMIx client, or of the caller. */
-static void farewell_fence_ended(int status, void *arg)
+static void finalize_barrier_fence_ended(int status, void *arg)
 {
     pthread_mutex_lock(&fence_lock);
     if ((uintptr_t)arg == n_fences) {
@@ -277,7 +278,7 @@ static void begin_fence(void)
     number = ++n_fences;
     atomic_store(&fence_status, NIXL_INPROGRESS);
     pthread_mutex_unlock(&fence_lock);
-    nxr_wireup()->fence(farewell_fence_ended, (void *)number);
+    nxr_wireup()->fence(finalize_barrier_fence_ended, (void *)number);
 }
 
 static void end_fence(void)
@@ -301,7 +302,7 @@ static bool is_fence_over(void *arg)
 static bool may_go(void *arg)
 {
     (void)arg;
-    return atomic_load_explicit(&farewell_is_over, memory_order_acquire) ||
+    return atomic_load_explicit(&finalize_barrier_is_over, memory_order_acquire) ||
            atomic_load_explicit(&fence_status, memory_order_acquire) == NIXL_OK ||
            nxr_service_is_broken();
 }
@@ -368,14 +369,14 @@ static int wait_for_all(int64_t timeout_ns)
     return status;
 }
 
-int nxr_farewell(int64_t timeout_ns)
+int nxr_finalize_barrier(int64_t timeout_ns)
 {
     static const char operation[] = "nixl_finalize";
     char missing[160] = "";
     int status;
 
     pthread_mutex_lock(&nxr_job.lock);
-    farewell_is_here = true;
+    finalize_barrier_is_here = true;
     pthread_mutex_unlock(&nxr_job.lock);
     status = nxr_service_is_broken() ? NIXL_OK : wait_for_all(timeout_ns);
     if (nxr_service_is_broken()) {
@@ -396,15 +397,15 @@ int nxr_farewell(int64_t timeout_ns)
                           missing);
 }
 
-static void farewell_register(void)
+static void finalize_barrier_register(void)
 {
-    nxr_control_register(NXR_WIRE_LEAVING, NXR_CONTROL_ALL, farewell_take);
+    nxr_control_register(NXR_WIRE_LEAVING, NXR_CONTROL_ALL, finalize_barrier_take);
 }
 
-const struct nxr_subsystem nxr_farewell_subsystem = {
-    .name = "farewell",
-    .register_handlers = farewell_register,
-    .tick = nxr_farewell_tick,
-    .has_left = nxr_farewell_has_come,
-    .close = nxr_farewell_stop,
+const struct nxr_subsystem nxr_finalize_barrier_subsystem = {
+    .name = "finalize barrier",
+    .register_handlers = finalize_barrier_register,
+    .tick = nxr_finalize_barrier_tick,
+    .has_left = nxr_finalize_barrier_has_come,
+    .close = nxr_finalize_barrier_stop,
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copy thread and its operations, oldest first. Lock: copier_lock guards the list and the
+ * The copy thread and its operations, oldest first. Lock: copy_thread_lock guards the list and the
  * counts of each operation; no lock is taken inside it, and it is never held while bytes move. The
  * thread that finishes the last piece of an operation ends it.
  */
 #include "config.h"
 
 #include "core/service.h"
-#include "transfer/copier.h"
+#include "transfer/copy_thread.h"
 #include "transfer/bounce.h"
 #include "core/subsystem.h"
 #include "core/life.h"
@@ -79,20 +79,20 @@ struct piece {
 
 enum thread_state { THREAD_NONE, THREAD_RUNS, THREAD_FAILED };
 
-static bool copier_has_no_lists(uint64_t nbytes)
+static bool copy_thread_has_no_lists(uint64_t nbytes)
 {
     (void)nbytes;
     return false;
 }
 
-bool (*nxr_copier_copy_lists)(uint64_t nbytes) = copier_has_no_lists;
+bool (*nxr_copy_thread_copy_lists)(uint64_t nbytes) = copy_thread_has_no_lists;
 
-static pthread_mutex_t copier_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t copy_thread_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work_came = PTHREAD_COND_INITIALIZER;
 static struct nxr_list copies = {&copies, &copies};
-static _Atomic int thread_state; /* changed under copier_lock */
-static pthread_t copier_thread;
-static bool is_asleep, copier_is_stopping;
+static _Atomic int thread_state; /* changed under copy_thread_lock */
+static pthread_t copy_thread_thread;
+static bool is_asleep, copy_thread_is_stopping;
 static unsigned n_kicks;
 static cpu_set_t cpus;
 static bool has_cpus;
@@ -105,7 +105,7 @@ static bool copy_is_issued(const struct copy *copy)
     return copy->status != NIXL_OK || copy->issued == copy->op->nbytes;
 }
 
-/* Record a failure: no thread takes further pieces of the copy. Caller holds copier_lock. */
+/* Record a failure: no thread takes further pieces of the copy. Caller holds copy_thread_lock. */
 static void copy_set_status(struct copy *copy, int status)
 {
     if (!copy_is_issued(copy)) {
@@ -136,7 +136,7 @@ static bool piece_take(struct piece *piece, size_t max_nbytes)
     struct nxr_list *link, *after;
     bool is_found = false;
 
-    pthread_mutex_lock(&copier_lock);
+    pthread_mutex_lock(&copy_thread_lock);
     nxr_list_for_each (link, after, &copies) {
         struct copy *copy = nxr_list_entry(link, struct copy, link);
 
@@ -154,7 +154,7 @@ static bool piece_take(struct piece *piece, size_t max_nbytes)
             break;
         }
     }
-    pthread_mutex_unlock(&copier_lock);
+    pthread_mutex_unlock(&copy_thread_lock);
     return is_found;
 }
 
@@ -170,18 +170,18 @@ static enum nxr_copy_method choose_method(const struct nxr_op *op)
                                   : nxr_copy_choose(op->local, there, op->nbytes);
 }
 
-static int copier_copy_mapped(const struct nxr_op *op, enum nxr_copy_method method, size_t at,
-                              size_t nbytes)
+static int copy_thread_copy_mapped(const struct nxr_op *op, enum nxr_copy_method method, size_t at,
+                                   size_t nbytes)
 {
     char *there = op->part->addr + op->offset + at;
     char *here = (char *)op->local + at;
-    nxr_guard_word *word;
-    int status = nxr_guard_enter(op->part, &word);
+    nxr_inflight_word *word;
+    int status = nxr_inflight_enter(op->part, &word);
 
     if (status == NIXL_OK) {
         nxr_copy_by(method, op->kind == NXR_OP_PUT ? there : here,
                     op->kind == NXR_OP_PUT ? here : there, nbytes);
-        nxr_guard_leave(word);
+        nxr_inflight_leave(word);
     }
     return status;
 }
@@ -193,7 +193,7 @@ static int op_move(const struct nxr_op *op, enum nxr_copy_method method, size_t 
     char *here = (char *)op->local + at;
 
     if (part->method == NXR_METHOD_MEMCPY) {
-        return copier_copy_mapped(op, method, at, nbytes);
+        return copy_thread_copy_mapped(op, method, at, nbytes);
     }
     return op->kind == NXR_OP_PUT ? part->transport->put(part, op->offset + at, here, nbytes)
                                   : part->transport->get(part, op->offset + at, here, nbytes);
@@ -250,13 +250,13 @@ static void copy_end(struct copy *copy)
         copy_resume(op, resume_at);
     }
     atomic_fetch_sub_explicit(&part->n_copies, 1, memory_order_release);
-    atomic_fetch_sub(&nxr_n_at_copier, 1);
+    atomic_fetch_sub(&nxr_n_at_copy_thread, 1);
     if (status != NIXL_ERR_AGAIN) {
         nxr_op_done(op, status);
     }
 }
 
-/* Has the copy ended? If so, the caller must call copy_end(). Caller holds copier_lock. */
+/* Has the copy ended? If so, the caller must call copy_end(). Caller holds copy_thread_lock. */
 static bool copy_is_over(struct copy *copy)
 {
     if (copy->n_moving > 0 || !copy_is_issued(copy)) {
@@ -271,7 +271,7 @@ static void piece_finish(const struct piece *piece, int status)
     struct copy *copy = piece->copy;
     bool is_over;
 
-    pthread_mutex_lock(&copier_lock);
+    pthread_mutex_lock(&copy_thread_lock);
     copy->n_moving--;
     if (status == NIXL_OK) {
         copy->nbytes_done += piece->nbytes;
@@ -284,7 +284,7 @@ static void piece_finish(const struct piece *piece, int status)
         copy_set_status(copy, status);
     }
     is_over = copy_is_over(copy);
-    pthread_mutex_unlock(&copier_lock);
+    pthread_mutex_unlock(&copy_thread_lock);
     if (is_over) {
         copy_end(copy);
     }
@@ -301,14 +301,14 @@ static bool copy_a_piece(size_t max_nbytes)
     return true;
 }
 
-void nxr_copier_look(void)
+void nxr_copy_thread_look(void)
 {
     (void)copy_a_piece(LOOK_NBYTES);
 }
 
 /* ---- threads that wait ----------------------------------------------------------------------- */
 
-bool nxr_copier_help_now(bool *is_helper_p)
+bool nxr_copy_thread_help_now(bool *is_helper_p)
 {
     int64_t until = nxr_now_ns() + HELP_NS;
     bool has_copied = false;
@@ -320,13 +320,13 @@ bool nxr_copier_help_now(bool *is_helper_p)
     while (nxr_now_ns() < until && copy_a_piece(SIZE_MAX)) {
         has_copied = true;
     }
-    return has_copied || nxr_copier_copy_lists(HELPER_TURN_NBYTES);
+    return has_copied || nxr_copy_thread_copy_lists(HELPER_TURN_NBYTES);
 }
 
-void nxr_copier_help_ends(void)
+void nxr_copy_thread_help_ends(void)
 {
     if (atomic_fetch_sub(&n_helpers, 1) == 1 && atomic_load(&nxr_n_to_copy) > 0) {
-        nxr_copier_kick();
+        nxr_copy_thread_kick();
     }
 }
 
@@ -342,8 +342,8 @@ static bool thread_may_copy(void)
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 /*
- * Make the thread check for work. Caller holds copier_lock. True: it sleeps, and the caller must
- * signal work_came after releasing the lock.
+ * Make the thread check for work. Caller holds copy_thread_lock. True: it sleeps, and the caller
+ * must signal work_came after releasing the lock.
  */
 static bool kick(void)
 {
@@ -354,13 +354,13 @@ static bool kick(void)
     return was_asleep;
 }
 
-void nxr_copier_kick(void)
+void nxr_copy_thread_kick(void)
 {
     bool was_asleep;
 
-    pthread_mutex_lock(&copier_lock);
+    pthread_mutex_lock(&copy_thread_lock);
     was_asleep = kick();
-    pthread_mutex_unlock(&copier_lock);
+    pthread_mutex_unlock(&copy_thread_lock);
     if (was_asleep) {
         pthread_cond_signal(&work_came);
     }
@@ -370,9 +370,9 @@ static bool thread_is_called(unsigned n_seen)
 {
     bool is_called;
 
-    pthread_mutex_lock(&copier_lock);
-    is_called = n_seen != n_kicks || copier_is_stopping;
-    pthread_mutex_unlock(&copier_lock);
+    pthread_mutex_lock(&copy_thread_lock);
+    is_called = n_seen != n_kicks || copy_thread_is_stopping;
+    pthread_mutex_unlock(&copy_thread_lock);
     return is_called;
 }
 
@@ -386,15 +386,15 @@ static bool thread_wait(unsigned *n_seen_p)
     while (n_naps-- > 0 && !thread_is_called(*n_seen_p)) {
         nanosleep(&nap, NULL);
     }
-    pthread_mutex_lock(&copier_lock);
-    while (*n_seen_p == n_kicks && !copier_is_stopping) {
+    pthread_mutex_lock(&copy_thread_lock);
+    while (*n_seen_p == n_kicks && !copy_thread_is_stopping) {
         is_asleep = true;
-        pthread_cond_wait(&work_came, &copier_lock);
+        pthread_cond_wait(&work_came, &copy_thread_lock);
         is_asleep = false;
     }
     *n_seen_p = n_kicks;
-    goes_on = !copier_is_stopping;
-    pthread_mutex_unlock(&copier_lock);
+    goes_on = !copy_thread_is_stopping;
+    pthread_mutex_unlock(&copy_thread_lock);
     return goes_on;
 }
 
@@ -409,20 +409,20 @@ static void *thread_run(void *arg)
     nxr_thread_stand_back();
     while (thread_wait(&n_seen)) {
         while ((thread_may_copy() && copy_a_piece(SIZE_MAX)) ||
-               nxr_copier_copy_lists(THREAD_TURN_NBYTES)) {
+               nxr_copy_thread_copy_lists(THREAD_TURN_NBYTES)) {
         }
     }
     return NULL;
 }
 
-bool nxr_copier_is_there(void)
+bool nxr_copy_thread_is_there(void)
 {
     int state = atomic_load_explicit(&thread_state, memory_order_acquire);
 
     if (__builtin_expect(state == THREAD_NONE, 0)) {
-        pthread_mutex_lock(&copier_lock);
-        if (atomic_load(&thread_state) == THREAD_NONE && !copier_is_stopping) {
-            int error = nxr_thread_start(&copier_thread, STACK_NBYTES, thread_run, NULL);
+        pthread_mutex_lock(&copy_thread_lock);
+        if (atomic_load(&thread_state) == THREAD_NONE && !copy_thread_is_stopping) {
+            int error = nxr_thread_start(&copy_thread_thread, STACK_NBYTES, thread_run, NULL);
 
             if (error != 0) {
                 nxr_warn(CORE,
@@ -433,15 +433,15 @@ bool nxr_copier_is_there(void)
             atomic_store(&thread_state, error == 0 ? THREAD_RUNS : THREAD_FAILED);
         }
         state = atomic_load(&thread_state);
-        pthread_mutex_unlock(&copier_lock);
+        pthread_mutex_unlock(&copy_thread_lock);
     }
     return state == THREAD_RUNS;
 }
 
-void nxr_copier_init(void)
+void nxr_copy_thread_init(void)
 {
     has_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
-    copier_is_stopping = false;
+    copy_thread_is_stopping = false;
     n_kicks = 0;
     atomic_store(&thread_state, THREAD_NONE);
 }
@@ -455,8 +455,8 @@ static struct copy *take_stopped(void)
     struct nxr_list *link, *after;
     struct copy *stopped = NULL;
 
-    pthread_mutex_lock(&copier_lock);
-    copier_is_stopping = true;
+    pthread_mutex_lock(&copy_thread_lock);
+    copy_thread_is_stopping = true;
     pthread_cond_signal(&work_came);
     nxr_list_for_each (link, after, &copies) {
         struct copy *copy = nxr_list_entry(link, struct copy, link);
@@ -466,11 +466,11 @@ static struct copy *take_stopped(void)
             stopped = copy;
         }
     }
-    pthread_mutex_unlock(&copier_lock);
+    pthread_mutex_unlock(&copy_thread_lock);
     return stopped;
 }
 
-void nxr_copier_stop(void)
+void nxr_copy_thread_stop(void)
 {
     struct copy *copy;
 
@@ -478,14 +478,14 @@ void nxr_copier_stop(void)
         copy_end(copy);
     }
     if (atomic_load(&thread_state) == THREAD_RUNS) {
-        pthread_join(copier_thread, NULL); /* it finishes the piece that it is copying */
+        pthread_join(copy_thread_thread, NULL); /* it finishes the piece that it is copying */
     }
     atomic_store(&thread_state, THREAD_NONE);
 }
 
 /* ---- for transports -------------------------------------------------------------------------- */
 
-bool nxr_copier_begin(struct nxr_op *op)
+bool nxr_copy_thread_begin(struct nxr_op *op)
 {
     enum nxr_copy_method method = choose_method(op);
     int64_t began = nxr_now_ns(), whole_ns = 0; /* the expected time of the whole */
@@ -514,7 +514,7 @@ int nxr_host_copy_start(struct nxr_op *op)
     struct copy *copy;
     bool was_asleep;
 
-    if (!nxr_copier_is_there()) {
+    if (!nxr_copy_thread_is_there()) {
         return NIXL_ERR_UNSUPPORTED;
     }
     copy = calloc(1, sizeof(*copy));
@@ -527,12 +527,12 @@ int nxr_host_copy_start(struct nxr_op *op)
     copy->piece_nbytes = choose_piece(op->nbytes);
     copy->issued = copy->nbytes_done = op->nbytes_done;
     atomic_fetch_add(&op->part->n_copies, 1);
-    atomic_fetch_add(&nxr_n_at_copier, 1);
+    atomic_fetch_add(&nxr_n_at_copy_thread, 1);
     atomic_fetch_add(&nxr_n_to_copy, 1);
-    pthread_mutex_lock(&copier_lock);
+    pthread_mutex_lock(&copy_thread_lock);
     nxr_list_append(&copies, &copy->link);
     was_asleep = kick();
-    pthread_mutex_unlock(&copier_lock);
+    pthread_mutex_unlock(&copy_thread_lock);
     if (was_asleep) {
         pthread_cond_signal(&work_came);
     }
@@ -545,7 +545,7 @@ int nxr_host_copy_cancel(struct nxr_op *op)
     struct copy *over = NULL;
     int status = NIXL_ERR_NOT_FOUND;
 
-    pthread_mutex_lock(&copier_lock);
+    pthread_mutex_lock(&copy_thread_lock);
     nxr_list_for_each (link, after, &copies) {
         struct copy *copy = nxr_list_entry(link, struct copy, link);
 
@@ -556,21 +556,21 @@ int nxr_host_copy_cancel(struct nxr_op *op)
             break;
         }
     }
-    pthread_mutex_unlock(&copier_lock);
+    pthread_mutex_unlock(&copy_thread_lock);
     if (over != NULL) {
         copy_end(over);
     }
     return status;
 }
 
-static void copier_register(void)
+static void copy_thread_register(void)
 {
     nxr_host_paths.copy_start = nxr_host_copy_start;
     nxr_host_paths.copy_cancel = nxr_host_copy_cancel;
 }
 
-const struct nxr_subsystem nxr_copier_subsystem = {
-    .name = "copier",
-    .register_handlers = copier_register,
-    .quiesce = nxr_copier_stop,
+const struct nxr_subsystem nxr_copy_thread_subsystem = {
+    .name = "copy thread",
+    .register_handlers = copy_thread_register,
+    .quiesce = nxr_copy_thread_stop,
 };

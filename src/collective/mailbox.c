@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mailboxes: their layout, and moving messages piece by piece. Lock: none, see post.h. */
+/* Mailboxes: their layout, and moving messages piece by piece. Lock: none, see mailbox.h. */
 #include "config.h"
 
 #include "collective/device.h"
-#include "collective/post.h"
+#include "collective/mailbox.h"
 #include "collective/team.h"
 #include "transfer/transfer.h"
 #include "util/clock.h"
@@ -21,25 +21,25 @@
 #define TELL_NS (5 * NXR_S)
 
 /* The traffic with another member. Numbers of pieces, which wrap around. */
-struct nxr_post_way {
+struct nxr_mailbox_way {
     uint32_t sent;
     uint32_t taken;
     uint32_t told; /* how much of `taken` was reported to the other member */
 };
 
-static uint64_t slot_offset(const struct nixl_team *team, const struct nxr_post *post, int place,
+static uint64_t slot_offset(const struct nixl_team *team, const struct nxr_mailbox *post, int place,
                             uint32_t piece)
 {
     uint64_t slot = (uint64_t)place * post->n_slots + piece % post->n_slots;
 
-    return nxr_post_word_offset(team->size + 1) + slot * post->slot_nbytes;
+    return nxr_mailbox_word_offset(team->size + 1) + slot * post->slot_nbytes;
 }
 
-int nxr_post_open(struct nxr_post *post, const char *name, int size, size_t slot_nbytes,
-                  uint32_t n_slots)
+int nxr_mailbox_open(struct nxr_mailbox *post, const char *name, int size, size_t slot_nbytes,
+                     uint32_t n_slots)
 {
-    size_t nbytes = nxr_post_word_offset(size + 1) + (size_t)size * n_slots * slot_nbytes;
-    struct nxr_post_way *ways = calloc((size_t)size, sizeof(*ways));
+    size_t nbytes = nxr_mailbox_word_offset(size + 1) + (size_t)size * n_slots * slot_nbytes;
+    struct nxr_mailbox_way *ways = calloc((size_t)size, sizeof(*ways));
     int status = NIXL_ERR_NO_MEMORY;
 
     if (ways != NULL) {
@@ -55,12 +55,12 @@ int nxr_post_open(struct nxr_post *post, const char *name, int size, size_t slot
     return NIXL_OK;
 }
 
-void nxr_post_close(struct nxr_post *post)
+void nxr_mailbox_close(struct nxr_mailbox *post)
 {
     if (post->region != NULL) {
         (void)nixl_region_close(post->region, NXR_S);
         free(post->ways);
-        *post = (struct nxr_post){.region = NULL};
+        *post = (struct nxr_mailbox){.region = NULL};
     }
 }
 
@@ -127,7 +127,7 @@ static bool mailbox_is_answered(void *arg)
 }
 
 /* The mailbox of a member, requested if necessary; NULL: no memory. */
-static struct nxr_region_part *mailbox_ask_for(const struct nxr_post *post, int rank)
+static struct nxr_region_part *mailbox_ask_for(const struct nxr_mailbox *post, int rank)
 {
     struct nxr_region_part *part = NULL;
 
@@ -139,7 +139,7 @@ static struct nxr_region_part *mailbox_ask_for(const struct nxr_post *post, int 
     return part;
 }
 
-static void tell_broken(const struct nixl_team *team, const struct nxr_post *post, int rank,
+static void tell_broken(const struct nixl_team *team, const struct nxr_mailbox *post, int rank,
                         int64_t until_ns)
 {
     struct nxr_region_part *part = mailbox_ask_for(post, rank);
@@ -153,7 +153,7 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_post *pos
         int cause = atomic_load(&team->broken);
 
         nxr_fail_quiet_begin();
-        status = nixl_signal_set(rank, post->region, nxr_post_word_offset(team->size),
+        status = nixl_signal_set(rank, post->region, nxr_mailbox_word_offset(team->size),
                                  (uint64_t) - (cause < 0 ? cause : NIXL_ERR_CANCELED));
         nxr_fail_quiet_end();
     }
@@ -169,7 +169,7 @@ static bool hears_by_post(const struct nixl_team *team, int place)
     return team->node_of[place] != team->my_node || (place != team->me && team->node.head == NULL);
 }
 
-void nxr_post_break(const struct nixl_team *team, const struct nxr_post *post)
+void nxr_mailbox_break(const struct nixl_team *team, const struct nxr_mailbox *post)
 {
     int64_t until_ns = nxr_now_ns() + TELL_NS;
 
@@ -200,8 +200,8 @@ struct stream {
 
 struct swapping {
     struct nixl_team *team;
-    struct nxr_post *post;
-    const struct nxr_post_swap *swap;
+    struct nxr_mailbox *post;
+    const struct nxr_mailbox_swap *swap;
     size_t piece_nbytes; /* of all pieces but the last */
     struct stream out;
     struct stream in;
@@ -225,37 +225,37 @@ static size_t mailbox_next_piece(const struct swapping *swapping, const struct s
 
 static bool can_send(const struct swapping *swapping)
 {
-    const struct nxr_post *post = swapping->post;
+    const struct nxr_mailbox *post = swapping->post;
     int place = swapping->out.place;
 
     return swapping->out.n_left > 0 &&
-           post->ways[place].sent - (uint32_t)nxr_post_read_word(post, place) < post->n_slots;
+           post->ways[place].sent - (uint32_t)nxr_mailbox_read_word(post, place) < post->n_slots;
 }
 
 static bool can_receive(const struct swapping *swapping)
 {
-    const struct nxr_post *post = swapping->post;
+    const struct nxr_mailbox *post = swapping->post;
     int place = swapping->in.place;
 
     return swapping->in.n_left > 0 &&
-           (uint32_t)(nxr_post_read_word(post, place) >> 32) != post->ways[place].taken;
+           (uint32_t)(nxr_mailbox_read_word(post, place) >> 32) != post->ways[place].taken;
 }
 
 /* The word for a member: how much was sent to it and taken from it. */
-static uint64_t news_for(struct nxr_post_way *way)
+static uint64_t news_for(struct nxr_mailbox_way *way)
 {
     way->told = way->taken;
     return (uint64_t)way->sent << 32 | way->taken;
 }
 
-static int mailbox_tell(const struct nixl_team *team, const struct nxr_post *post, int place)
+static int mailbox_tell(const struct nixl_team *team, const struct nxr_mailbox *post, int place)
 {
-    return nixl_signal_set(team->ranks[place], post->region, nxr_post_word_offset(team->me),
+    return nixl_signal_set(team->ranks[place], post->region, nxr_mailbox_word_offset(team->me),
                            news_for(&post->ways[place]));
 }
 
 /* Report as above, if possible: a member that has left the team may miss it. */
-static void try_to_tell(const struct nixl_team *team, const struct nxr_post *post, int place)
+static void try_to_tell(const struct nixl_team *team, const struct nxr_mailbox *post, int place)
 {
     nxr_fail_quiet_begin();
     (void)mailbox_tell(team, post, place);
@@ -275,7 +275,7 @@ static int put_piece(const struct swapping *swapping, uint64_t offset, const voi
         .nbytes = nbytes,
         .atomic = {.op = NIXL_ATOMIC_SET,
                    .type = NIXL_UINT64,
-                   .offset = nxr_post_word_offset(team->me),
+                   .offset = nxr_mailbox_word_offset(team->me),
                    .operand = news_for(&swapping->post->ways[place])}};
 
     return nxr_transfer_put_signal(team->operation, team->ranks[place], region, region, &what);
@@ -284,9 +284,9 @@ static int put_piece(const struct swapping *swapping, uint64_t offset, const voi
 static int mailbox_send_piece(struct swapping *swapping)
 {
     const struct nixl_team *team = swapping->team;
-    struct nxr_post *post = swapping->post;
+    struct nxr_mailbox *post = swapping->post;
     struct stream *out = &swapping->out;
-    struct nxr_post_way *way = &post->ways[out->place];
+    struct nxr_mailbox_way *way = &post->ways[out->place];
     size_t nbytes = mailbox_next_piece(swapping, out);
     uint64_t offset = slot_offset(team, post, team->me, way->sent++);
     const char *src = (const char *)swapping->swap->src + out->at;
@@ -300,8 +300,8 @@ static int mailbox_send_piece(struct swapping *swapping)
 /* Must a member be told what was taken? If not, the next piece that goes there says it. */
 static bool owes_news(const struct swapping *swapping)
 {
-    const struct nxr_post *post = swapping->post;
-    const struct nxr_post_way *way = &post->ways[swapping->in.place];
+    const struct nxr_mailbox *post = swapping->post;
+    const struct nxr_mailbox_way *way = &post->ways[swapping->in.place];
 
     return way->taken - way->told >= (post->n_slots + 1) / 2;
 }
@@ -328,10 +328,10 @@ static void tell_taken(const struct swapping *swapping)
 static int mailbox_take_piece(struct swapping *swapping)
 {
     struct nixl_team *team = swapping->team;
-    const struct nxr_post_swap *swap = swapping->swap;
-    struct nxr_post *post = swapping->post;
+    const struct nxr_mailbox_swap *swap = swapping->swap;
+    struct nxr_mailbox *post = swapping->post;
     struct stream *in = &swapping->in;
-    struct nxr_post_way *way = &post->ways[in->place];
+    struct nxr_mailbox_way *way = &post->ways[in->place];
     const char *came = nixl_region_addr(post->region);
     size_t nbytes = mailbox_next_piece(swapping, in);
     char *dst = (char *)swap->dst + in->at;
@@ -395,7 +395,8 @@ static int mailbox_move_pieces(struct swapping *swapping)
     return status;
 }
 
-int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nxr_post_swap *swap)
+int nxr_mailbox_swap(struct nixl_team *team, struct nxr_mailbox *post,
+                     const struct nxr_mailbox_swap *swap)
 {
     struct swapping swapping = {.team = team,
                                 .post = post,
@@ -417,9 +418,9 @@ int nxr_post_swap(struct nixl_team *team, struct nxr_post *post, const struct nx
     return status == NIXL_OK ? mailbox_move_pieces(&swapping) : status;
 }
 
-int nxr_post_expect(struct nixl_team *team, struct nxr_post *post, int from, size_t n_pieces)
+int nxr_mailbox_expect(struct nixl_team *team, struct nxr_mailbox *post, int from, size_t n_pieces)
 {
-    const struct nxr_post_way *way = &post->ways[from];
+    const struct nxr_mailbox_way *way = &post->ways[from];
     uint32_t n_untold = way->taken - way->told;
     int status = NIXL_OK;
 

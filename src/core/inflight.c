@@ -3,7 +3,7 @@
  * In-flight slots: claiming them, giving them back when a thread ends, and waiting for them when a
  * region is closed. The protocol of entering and leaving is described in transports/transport.h.
  *
- * Lock: guard_lock guards the list of threads and, against nxr_guard_reset(), their tables. A
+ * Lock: inflight_lock guards the list of threads and, against nxr_inflight_reset(), their tables. A
  * thread grows its own table under the lock and reads it without.
  */
 #include "config.h"
@@ -20,17 +20,17 @@
 /* A thread that has slots. */
 struct guard_thread {
     struct nxr_list link;
-    struct nxr_guard_slots *slots; /* the thread's own table */
+    struct nxr_inflight_slots *slots; /* the thread's own table */
 };
 
-__thread struct nxr_guard_slots nxr_guard_slots NXR_TLS_MODEL;
+__thread struct nxr_inflight_slots nxr_inflight_slots NXR_TLS_MODEL;
 
-static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_list threads = {&threads, &threads}; /* guard_lock */
+static pthread_mutex_t inflight_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_list threads = {&threads, &threads}; /* inflight_lock */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_key;
 
-static void release_slots(struct nxr_guard_slots *table)
+static void release_slots(struct nxr_inflight_slots *table)
 {
     for (uint32_t i = 0; i < table->n_slots; i++) {
         if (table->slots[i] != NULL) {
@@ -46,10 +46,10 @@ static void thread_ends(void *arg)
 {
     struct guard_thread *thread = arg;
 
-    pthread_mutex_lock(&guard_lock);
+    pthread_mutex_lock(&inflight_lock);
     nxr_list_remove(&thread->link);
     release_slots(thread->slots);
-    pthread_mutex_unlock(&guard_lock);
+    pthread_mutex_unlock(&inflight_lock);
     free(thread);
 }
 
@@ -60,7 +60,7 @@ static void make_key(void)
 
 /*
  * Add the calling thread to the list, so that its slots are released when it ends. Caller holds
- * guard_lock.
+ * inflight_lock.
  */
 static bool enlist_thread(void)
 {
@@ -74,22 +74,22 @@ static bool enlist_thread(void)
         free(thread);
         return false;
     }
-    thread->slots = &nxr_guard_slots;
+    thread->slots = &nxr_inflight_slots;
     nxr_list_append(&threads, &thread->link);
     return true;
 }
 
 static bool grow_table(uint32_t n_slots)
 {
-    struct nxr_guard_slot **slots = realloc(nxr_guard_slots.slots, n_slots * sizeof(*slots));
+    struct nxr_inflight_slot **slots = realloc(nxr_inflight_slots.slots, n_slots * sizeof(*slots));
 
     if (slots == NULL) {
         return false;
     }
-    memset(slots + nxr_guard_slots.n_slots, 0,
-           (n_slots - nxr_guard_slots.n_slots) * sizeof(*slots));
-    nxr_guard_slots.slots = slots;
-    nxr_guard_slots.n_slots = n_slots;
+    memset(slots + nxr_inflight_slots.n_slots, 0,
+           (n_slots - nxr_inflight_slots.n_slots) * sizeof(*slots));
+    nxr_inflight_slots.slots = slots;
+    nxr_inflight_slots.n_slots = n_slots;
     return true;
 }
 
@@ -107,10 +107,10 @@ static void raise_slots_used(struct nxr_control *control, uint32_t n_used)
 /*
  * Take the first free slot in a page, so that the owner checks few slots and few pages are touched.
  */
-static struct nxr_guard_slot *guard_take_slot(struct nxr_control *control)
+static struct nxr_inflight_slot *guard_take_slot(struct nxr_control *control)
 {
-    for (uint32_t i = 0; i < NXR_N_GUARD_SLOTS; i++) {
-        struct nxr_guard_slot *slot = &control->slots[i];
+    for (uint32_t i = 0; i < NXR_N_INFLIGHT_SLOTS; i++) {
+        struct nxr_inflight_slot *slot = &control->slots[i];
         uint32_t nobody = 0;
 
         if (atomic_load_explicit(&slot->claimed_by, memory_order_relaxed) == 0 &&
@@ -124,24 +124,24 @@ static struct nxr_guard_slot *guard_take_slot(struct nxr_control *control)
     return NULL;
 }
 
-nxr_guard_word *nxr_guard_claim(const struct nxr_part *part)
+nxr_inflight_word *nxr_inflight_claim(const struct nxr_part *part)
 {
-    struct nxr_guard_slot *slot = NULL;
-    uint32_t index = part->guard_index;
+    struct nxr_inflight_slot *slot = NULL;
+    uint32_t index = part->inflight_index;
 
     pthread_once(&key_once, make_key);
-    pthread_mutex_lock(&guard_lock);
-    if (enlist_thread() && (index < nxr_guard_slots.n_slots || grow_table(index + 8))) {
+    pthread_mutex_lock(&inflight_lock);
+    if (enlist_thread() && (index < nxr_inflight_slots.n_slots || grow_table(index + 8))) {
         slot = guard_take_slot(part->peer->control);
-        nxr_guard_slots.slots[index] = slot;
+        nxr_inflight_slots.slots[index] = slot;
     }
-    pthread_mutex_unlock(&guard_lock);
+    pthread_mutex_unlock(&inflight_lock);
     return slot != NULL ? &slot->busy : NULL;
 }
 
-int nxr_guard_hold(const struct nxr_part *part, nxr_guard_word **word_p)
+int nxr_inflight_hold(const struct nxr_part *part, nxr_inflight_word **word_p)
 {
-    struct nxr_guard_slot *slot = guard_take_slot(part->peer->control);
+    struct nxr_inflight_slot *slot = guard_take_slot(part->peer->control);
 
     if (slot == NULL) {
         return NIXL_ERR_LIMIT;
@@ -149,39 +149,39 @@ int nxr_guard_hold(const struct nxr_part *part, nxr_guard_word **word_p)
     atomic_store_explicit(&slot->busy, part->id + 1, memory_order_relaxed);
     nxr_barrier_light(part->full_fence);
     if (atomic_load_explicit(part->generation_now, memory_order_acquire) != part->key.generation) {
-        nxr_guard_release(&slot->busy);
+        nxr_inflight_release(&slot->busy);
         return NIXL_ERR_STALE;
     }
     *word_p = &slot->busy;
     return NIXL_OK;
 }
 
-void nxr_guard_release(nxr_guard_word *word)
+void nxr_inflight_release(nxr_inflight_word *word)
 {
-    struct nxr_guard_slot *slot = (struct nxr_guard_slot *)word;
+    struct nxr_inflight_slot *slot = (struct nxr_inflight_slot *)word;
 
-    nxr_guard_leave(word);
+    nxr_inflight_leave(word);
     atomic_store_explicit(&slot->claimed_by, 0, memory_order_release);
 }
 
-struct nxr_guard_slot *nxr_guard_claim_own(void)
+struct nxr_inflight_slot *nxr_inflight_claim_own(void)
 {
     return guard_take_slot(nxr_job.control);
 }
 
-void nxr_guard_give_own(struct nxr_guard_slot *slot)
+void nxr_inflight_give_own(struct nxr_inflight_slot *slot)
 {
-    nxr_guard_leave(&slot->busy);
+    nxr_inflight_leave(&slot->busy);
     atomic_store_explicit(&slot->claimed_by, 0, memory_order_release);
 }
 
-bool nxr_guard_enter_own(struct nxr_guard_slot *slot, uint32_t id, uint64_t generation)
+bool nxr_inflight_enter_own(struct nxr_inflight_slot *slot, uint32_t id, uint64_t generation)
 {
     atomic_store_explicit(&slot->busy, id + 1, memory_order_relaxed);
     nxr_barrier_light(nxr_barrier_is_full());
     if (atomic_load_explicit(&nxr_job.control->generations[id], memory_order_acquire) !=
         generation) {
-        nxr_guard_leave(&slot->busy);
+        nxr_inflight_leave(&slot->busy);
         return false;
     }
     return true;
@@ -195,8 +195,8 @@ static bool is_own_busy(uint32_t id)
 {
     uint32_t n_used = atomic_load_explicit(&nxr_job.control->n_slots_used, memory_order_acquire);
 
-    for (uint32_t i = 0; i < n_used && i < NXR_N_GUARD_SLOTS; i++) {
-        struct nxr_guard_slot *slot = &nxr_job.control->slots[i];
+    for (uint32_t i = 0; i < n_used && i < NXR_N_INFLIGHT_SLOTS; i++) {
+        struct nxr_inflight_slot *slot = &nxr_job.control->slots[i];
         uint32_t claimer;
 
         if (atomic_load_explicit(&slot->busy, memory_order_acquire) != id + 1) {
@@ -214,7 +214,7 @@ static bool is_own_busy(uint32_t id)
     return false;
 }
 
-int nxr_guard_quiesce_own(uint32_t id, int64_t timeout_ns)
+int nxr_inflight_quiesce_own(uint32_t id, int64_t timeout_ns)
 {
     int64_t deadline = nxr_deadline(timeout_ns);
     struct timespec nap = nxr_timespec(20 * NXR_US);
@@ -239,34 +239,34 @@ int nxr_guard_quiesce_own(uint32_t id, int64_t timeout_ns)
     return NIXL_OK;
 }
 
-bool nxr_guard_is_busy_here(const struct nxr_part *part)
+bool nxr_inflight_is_busy_here(const struct nxr_part *part)
 {
     struct nxr_list *link, *after;
     bool is_busy = false;
 
     nxr_barrier_heavy();
-    pthread_mutex_lock(&guard_lock);
+    pthread_mutex_lock(&inflight_lock);
     nxr_list_for_each (link, after, &threads) {
-        const struct nxr_guard_slots *table =
+        const struct nxr_inflight_slots *table =
             nxr_list_entry(link, struct guard_thread, link)->slots;
 
-        if (part->guard_index < table->n_slots && table->slots[part->guard_index] != NULL &&
-            atomic_load_explicit(&table->slots[part->guard_index]->busy, memory_order_acquire) ==
+        if (part->inflight_index < table->n_slots && table->slots[part->inflight_index] != NULL &&
+            atomic_load_explicit(&table->slots[part->inflight_index]->busy, memory_order_acquire) ==
                 part->id + 1) {
             is_busy = true;
         }
     }
-    pthread_mutex_unlock(&guard_lock);
+    pthread_mutex_unlock(&inflight_lock);
     return is_busy;
 }
 
-void nxr_guard_reset(void)
+void nxr_inflight_reset(void)
 {
     struct nxr_list *link, *after;
 
-    pthread_mutex_lock(&guard_lock);
+    pthread_mutex_lock(&inflight_lock);
     nxr_list_for_each (link, after, &threads) {
         release_slots(nxr_list_entry(link, struct guard_thread, link)->slots);
     }
-    pthread_mutex_unlock(&guard_lock);
+    pthread_mutex_unlock(&inflight_lock);
 }

@@ -10,8 +10,8 @@
  *
  * Only one thread of a process has precedence, and it makes all calls.
  */
-#ifndef NXR_UTIL_PRECEDENCE_H
-#define NXR_UTIL_PRECEDENCE_H
+#ifndef NXR_UTIL_THREAD_PRIORITY_H
+#define NXR_UTIL_THREAD_PRIORITY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,16 +29,16 @@
  * RLIMIT_NICE), or if the thread has a scheduling policy other than the normal one and less_nice is
  * not 0. With the normal policy the thread gets a short time slice in any case.
  */
-bool nxr_precedence_start(int less_nice, int64_t now);
+bool nxr_thread_priority_start(int less_nice, int64_t now);
 
 /* Work of `takes_ns` begins. Cheap if the thread already has precedence or may not have it. */
-void nxr_precedence_take(int64_t now, int64_t takes_ns);
+void nxr_thread_priority_take(int64_t now, int64_t takes_ns);
 
 /*
  * Call the first when the thread has been woken; `is_useful` says whether precedence would help a
  * waiting peer. Call the second when the thread is about to sleep or to poll.
  */
-void nxr_precedence_woke(int64_t now, bool is_useful);
-void nxr_precedence_rests(int64_t now);
+void nxr_thread_priority_woke(int64_t now, bool is_useful);
+void nxr_thread_priority_rests(int64_t now);
 
 #endif
