@@ -431,6 +431,40 @@ Test(vulkan, pinned_memory_is_reached_directly)
     free(want);
 }
 
+/*
+ * A pin that another thread makes while a copy goes through the stage changes nothing for that
+ * copy.
+ */
+Test(vulkan, a_pin_in_mid_copy_loses_no_byte, .init = case_start, .fini = case_stop)
+{
+    struct nxr_memory memory = case_alloc(MIB);
+    unsigned char *there = malloc(MIB), *host = aligned_alloc(4096, MIB);
+    struct nxr_device_piece pieces[] = {{host, memory.addr, 3000},
+                                        {host + 500000, (char *)memory.addr + 4000, 400000}};
+    struct nxr_device_copy copy = {
+        .pieces = pieces, .n_pieces = 2, .src = nxr_range_find(memory.addr)};
+    int64_t deadline = nxr_deadline(LONG_NS);
+    int status;
+
+    case_fill(there, MIB, 5);
+    cr_assert_eq(case_copy_one(memory.addr, there, MIB), NIXL_OK);
+    nxr_env.vulkan_copy = "cmd";
+    memset(host, 0, MIB);
+    status = nxr_memory_vulkan.copy_start(&copy);
+    nxr_memory_vulkan.pin(host, MIB);
+    while (status == NIXL_INPROGRESS) {
+        status = nxr_memory_vulkan.copy_test(&copy);
+        cr_assert_lt(nxr_now_ns(), deadline, "a copy does not end");
+    }
+    cr_assert_eq(status, NIXL_OK);
+    cr_expect_eq(memcmp(host, there, 3000), 0, "the first piece has arrived");
+    cr_expect_eq(memcmp(host + 500000, there + 4000, 400000), 0, "so has the second");
+    nxr_memory_vulkan.unpin(host);
+    case_free(&memory);
+    free(host);
+    free(there);
+}
+
 /* ---- the user's memory ----------------------------------------------------------------------- */
 
 /* Memory as a user has it: exported from a VkDevice of the library's, but of its own making. */

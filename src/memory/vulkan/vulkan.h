@@ -219,6 +219,16 @@ struct nxr_vulkan_batch {
         size_t piece, offset;
     } from, to;
 
+    /* What the round copies from one buffer to another; the array is kept for the next round. */
+    struct nxr_vulkan_region {
+        VkBuffer dst, src;
+        uint64_t dst_offset, src_offset;
+        size_t nbytes;
+        void *host;          /* host memory that is staged; NULL: not staged */
+        size_t stage_offset; /* its place in the stage */
+    } * regions;
+    size_t n_regions, n_allocated;
+
     /* For the watch; guarded by its lock. */
     struct nxr_list watch_link;
     bool is_armed; /* each round is watched */
@@ -230,6 +240,9 @@ struct nxr_vulkan_batch {
  * time uses it.
  */
 int nxr_vulkan_batch_take(struct nxr_vulkan_device *device, struct nxr_vulkan_batch **batch_p);
+
+/* Append a region to the round. NIXL_OK, NIXL_ERR_NO_MEMORY. */
+int nxr_vulkan_batch_add(struct nxr_vulkan_batch *batch, const struct nxr_vulkan_region *region);
 
 /* Submit it to the device. After a failure it has done nothing. */
 int nxr_vulkan_batch_submit(struct nxr_vulkan_batch *batch);

@@ -35,6 +35,7 @@ static void batch_free(struct nxr_vulkan_batch *batch)
     }
     nxr_vk.DestroyFence(device, batch->fence, NULL);
     nxr_vk.DestroyCommandPool(device, batch->pool, NULL);
+    free(batch->regions);
     free(batch);
 }
 
@@ -98,6 +99,22 @@ int nxr_vulkan_batch_take(struct nxr_vulkan_device *device, struct nxr_vulkan_ba
     }
     batch->is_armed = false;
     *batch_p = batch;
+    return NIXL_OK;
+}
+
+int nxr_vulkan_batch_add(struct nxr_vulkan_batch *batch, const struct nxr_vulkan_region *region)
+{
+    if (batch->n_regions == batch->n_allocated) {
+        size_t n = batch->n_allocated != 0 ? 2 * batch->n_allocated : 16;
+        struct nxr_vulkan_region *regions = realloc(batch->regions, n * sizeof(*regions));
+
+        if (regions == NULL) {
+            return NIXL_ERR_NO_MEMORY;
+        }
+        batch->regions = regions;
+        batch->n_allocated = n;
+    }
+    batch->regions[batch->n_regions++] = *region;
     return NIXL_OK;
 }
 

@@ -25,15 +25,6 @@
  */
 #define MAX_BARRIERS 64
 
-/* Bytes that are copied from one buffer to another. */
-struct region {
-    VkBuffer dst, src;
-    uint64_t dst_offset, src_offset;
-    size_t nbytes;
-    char *stage; /* their place in the stage; NULL: not staged */
-    void *host;  /* ... and the host memory that they are staged for */
-};
-
 /* The regions of a round, one after the other. */
 struct walk {
     struct nxr_device_copy *copy;
@@ -136,10 +127,13 @@ static int vulkan_copy_copy_mapped(const struct nxr_device_copy *copy)
 
 /* ---- the regions of a round ------------------------------------------------------------------ */
 
-/* Where the device reaches this host memory. Shortens the region to the room left in the stage. */
-static struct nxr_vulkan_window reach_host(struct walk *walk, char *addr, struct region *region)
+/*
+ * Where the device reaches this host memory. Shortens the region to the room left in the stage,
+ * whose buffer is set by plan_round().
+ */
+static struct nxr_vulkan_window reach_host(struct walk *walk, char *addr,
+                                           struct nxr_vulkan_region *region)
 {
-    struct nxr_vulkan_memory *stage = walk->batch->stage;
     size_t room = NXR_VULKAN_STAGE_NBYTES - walk->n_staged;
     struct nxr_vulkan_window window;
 
@@ -147,16 +141,15 @@ static struct nxr_vulkan_window reach_host(struct walk *walk, char *addr, struct
         return window;
     }
     region->nbytes = region->nbytes < room ? region->nbytes : room;
-    region->stage = stage != NULL ? stage->map + walk->n_staged : NULL;
     region->host = addr;
-    window.buffer = stage != NULL ? stage->buffer : VK_NULL_HANDLE;
-    window.offset = walk->n_staged;
+    region->stage_offset = walk->n_staged;
+    window = (struct nxr_vulkan_window){VK_NULL_HANDLE, walk->n_staged};
     walk->n_staged += region->nbytes;
     return window;
 }
 
 /* The next region; false: the round, or everything, is done. */
-static bool vulkan_copy_next(struct walk *walk, struct region *region)
+static bool vulkan_copy_next(struct walk *walk, struct nxr_vulkan_region *region)
 {
     struct nxr_device_copy *copy = walk->copy;
     const struct nxr_device_piece *piece = &copy->pieces[walk->spot.piece];
@@ -172,7 +165,7 @@ static bool vulkan_copy_next(struct walk *walk, struct region *region)
     }
     dst = (char *)piece->dst + walk->spot.offset;
     src = (char *)piece->src + walk->spot.offset;
-    *region = (struct region){.nbytes = piece->nbytes - walk->spot.offset};
+    *region = (struct nxr_vulkan_region){.nbytes = piece->nbytes - walk->spot.offset};
     if (copy->dst == NULL || copy->src == NULL) {
         window = reach_host(walk, copy->dst == NULL ? dst : src, region);
         region->dst = region->src = window.buffer;
@@ -188,6 +181,32 @@ static bool vulkan_copy_next(struct walk *walk, struct region *region)
     }
     walk->spot.offset += region->nbytes;
     return region->nbytes > 0;
+}
+
+/*
+ * Decide once for each region of the round how the device reaches it. Host memory may be pinned
+ * by another thread at any moment: what is recorded, and what is copied from the stage at the
+ * end, must come from one decision.
+ */
+static int plan_round(struct nxr_device_copy *copy, struct nxr_vulkan_batch *batch)
+{
+    struct walk walk = {.copy = copy, .batch = batch, .spot = batch->from};
+    struct nxr_vulkan_region region;
+    int status = NIXL_OK;
+
+    batch->n_regions = 0;
+    while (status == NIXL_OK && vulkan_copy_next(&walk, &region)) {
+        if (region.host != NULL) {
+            status = nxr_vulkan_batch_need_stage(batch);
+            if (status != NIXL_OK) {
+                break;
+            }
+            *(copy->dst == NULL ? &region.dst : &region.src) = batch->stage->buffer;
+        }
+        status = nxr_vulkan_batch_add(batch, &region);
+    }
+    batch->to = walk.spot;
+    return status;
 }
 
 /* ---- taking over and giving back ------------------------------------------------------------- */
@@ -260,31 +279,29 @@ static void pass_to_host(VkCommandBuffer commands)
 /* ---- by the device --------------------------------------------------------------------------- */
 
 /* Record the copies of a round; bytes staged for the device are copied to the stage. */
-static struct nxr_vulkan_spot record_copies(struct nxr_device_copy *copy,
-                                            struct nxr_vulkan_batch *batch)
+static void record_copies(const struct nxr_device_copy *copy, struct nxr_vulkan_batch *batch)
 {
-    struct walk walk = {.copy = copy, .batch = batch, .spot = batch->from};
     VkBufferCopy list[MAX_REGIONS];
     VkBuffer dst = VK_NULL_HANDLE, src = VK_NULL_HANDLE;
-    struct region region;
     uint32_t n = 0;
 
-    while (vulkan_copy_next(&walk, &region)) {
-        if (n > 0 && (n == MAX_REGIONS || region.dst != dst || region.src != src)) {
+    for (size_t i = 0; i < batch->n_regions; i++) {
+        const struct nxr_vulkan_region *region = &batch->regions[i];
+
+        if (n > 0 && (n == MAX_REGIONS || region->dst != dst || region->src != src)) {
             nxr_vk.CmdCopyBuffer(batch->commands, src, dst, n, list);
             n = 0;
         }
-        if (region.stage != NULL && copy->src == NULL) {
-            nxr_copy(region.stage, region.host, region.nbytes);
+        if (region->host != NULL && copy->src == NULL) {
+            nxr_copy(batch->stage->map + region->stage_offset, region->host, region->nbytes);
         }
-        dst = region.dst;
-        src = region.src;
-        list[n++] = (VkBufferCopy){region.src_offset, region.dst_offset, region.nbytes};
+        dst = region->dst;
+        src = region->src;
+        list[n++] = (VkBufferCopy){region->src_offset, region->dst_offset, region->nbytes};
     }
     if (n > 0) {
         nxr_vk.CmdCopyBuffer(batch->commands, src, dst, n, list);
     }
-    return walk.spot;
 }
 
 /* Record and submit the round that begins at batch->from. */
@@ -294,23 +311,18 @@ static int vulkan_copy_run_round(struct nxr_device_copy *copy, struct nxr_vulkan
                       .access = VK_ACCESS_TRANSFER_WRITE_BIT};
     struct use src = {.memory = vulkan_copy_memory_of(copy->src),
                       .access = VK_ACCESS_TRANSFER_READ_BIT};
-    struct walk walk = {.copy = copy, .batch = batch, .spot = batch->from};
-    struct region region;
+    int status = plan_round(copy, batch);
 
-    while (vulkan_copy_next(&walk, &region)) {
-        use_add(&dst, region.dst_offset, region.nbytes);
-        use_add(&src, region.src_offset, region.nbytes);
-        if (region.host != NULL && batch->stage == NULL) {
-            int status = nxr_vulkan_batch_need_stage(batch);
-
-            if (status != NIXL_OK) {
-                return status;
-            }
-        }
+    if (status != NIXL_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < batch->n_regions; i++) {
+        use_add(&dst, batch->regions[i].dst_offset, batch->regions[i].nbytes);
+        use_add(&src, batch->regions[i].src_offset, batch->regions[i].nbytes);
     }
     vulkan_copy_pass_on(batch->commands, &dst, true);
     vulkan_copy_pass_on(batch->commands, &src, true);
-    batch->to = record_copies(copy, batch);
+    record_copies(copy, batch);
     if (copy->dst == NULL) {
         pass_to_host(batch->commands);
     }
@@ -320,14 +332,13 @@ static int vulkan_copy_run_round(struct nxr_device_copy *copy, struct nxr_vulkan
 }
 
 /* A round has ended: copy bytes staged for the host to their destination. */
-static void unstage(struct nxr_device_copy *copy, struct nxr_vulkan_batch *batch)
+static void unstage(const struct nxr_device_copy *copy, const struct nxr_vulkan_batch *batch)
 {
-    struct walk walk = {.copy = copy, .batch = batch, .spot = batch->from};
-    struct region region;
+    for (size_t i = 0; copy->dst == NULL && i < batch->n_regions; i++) {
+        const struct nxr_vulkan_region *region = &batch->regions[i];
 
-    while (copy->dst == NULL && vulkan_copy_next(&walk, &region)) {
-        if (region.stage != NULL) {
-            nxr_copy(region.host, region.stage, region.nbytes);
+        if (region->host != NULL) {
+            nxr_copy(region->host, batch->stage->map + region->stage_offset, region->nbytes);
         }
     }
 }
