@@ -72,6 +72,7 @@ static const struct nxr_subsystem log_subsystem = {.name = "log", .tick = nxr_lo
 
 /*
  * In the order of start, whatever their folder. Each slot depends on the order in this way:
+ *   tick          link comes before conn, which then knows when a new connection becomes idle
  *   serve         subsystems that bring work (net, words, bounce) come before those that do it
  *                 (device words, device, notify, request)
  *   peer_ended    the network's operations end first and connections last, so that nothing asks
@@ -98,8 +99,8 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_region_subsystem,
     &nxr_notify_subsystem,
     &nxr_request_subsystem,
-    &nxr_conn_subsystem,
     &nxr_link_subsystem,
+    &nxr_conn_subsystem,
     &nxr_liveness_subsystem,
     &nxr_deathwatch_subsystem,
     &nxr_question_subsystem,
