@@ -51,6 +51,7 @@ struct attempt {
     int32_t *leader_of;     /* [all->size]: the first place on each one's host */
     int *places;            /* [team->size]: places in `all` */
     int *host_of;           /* [all->size]: the host of the team that a leader leads, or -1 */
+    int other_tables_rank;  /* the rank whose limits differ from the first member's, or -1 */
     bool is_ready;          /* the team is made, except for the verdict */
 };
 
@@ -143,15 +144,24 @@ static struct hint own_hint(const struct nxr_wanted *wanted)
     return hint;
 }
 
-/* Members with different limits would wait for each other forever; all members detect it here. */
-static int compare_tables(const struct nixl_team *all, const struct hint *hints)
+/* Every member says the same, whether it has found it itself or has heard of it. */
+static int fail_tables(const struct nxr_wanted *wanted, int rank)
 {
+    return nxr_fail(NIXL_ERR_INVALID_ARG, wanted->operation, rank, "", 0,
+                    "rank %d has other limits than rank %d: NIXLRUN_COLL_TABLE and "
+                    "NIXLRUN_COLL_TABLE_FILE have to be the same on all",
+                    rank, wanted->ranks[0]);
+}
+
+/* Members with different limits would wait for each other forever; all members detect it here. */
+static int compare_tables(struct attempt *attempt)
+{
+    const struct nixl_team *all = attempt->all;
+
     for (int i = 1; i < all->size; i++) {
-        if (hints[i].table != hints[0].table) {
-            return nxr_fail(NIXL_ERR_INVALID_ARG, all->operation, all->ranks[i], "", 0,
-                            "rank %d has other limits than rank %d: NIXLRUN_COLL_TABLE and "
-                            "NIXLRUN_COLL_TABLE_FILE have to be the same on all",
-                            all->ranks[i], all->ranks[0]);
+        if (attempt->hints[i].table != attempt->hints[0].table) {
+            attempt->other_tables_rank = all->ranks[i];
+            return fail_tables(attempt->wanted, all->ranks[i]);
         }
     }
     return NIXL_OK;
@@ -190,7 +200,7 @@ static int find_hosts(struct attempt *attempt)
     attempt->hints[all->me] = own_hint(attempt->wanted);
     status = team_make_tell_all(all, attempt->hints, sizeof(*attempt->hints));
     if (status == NIXL_OK) {
-        status = compare_tables(all, attempt->hints);
+        status = compare_tables(attempt);
     }
     if (status == NIXL_OK) {
         status = team_make_find_leader(all, attempt->hints, &attempt->leader_of[all->me]);
@@ -416,6 +426,10 @@ static struct nxr_verdict propose(const struct attempt *attempt, int status)
 {
     struct nxr_verdict proposal = {.status = status, .rank = nxr_job.rank};
 
+    if (status == NIXL_ERR_INVALID_ARG && attempt->other_tables_rank >= 0) {
+        proposal.rank = attempt->other_tables_rank;
+        proposal.cause = NXR_VERDICT_TABLES;
+    }
     if (status == NIXL_ERR_PEER_LOST) {
         int rank = atomic_load(&attempt->all->lost_rank);
 
@@ -440,6 +454,9 @@ static int fail_make(const struct attempt *attempt, const struct nxr_verdict *ve
     if (verdict->status == NIXL_ERR_PEER_LOST) {
         nxr_team_hear_of_loss(verdict->rank, verdict->has_left != 0);
         return nxr_peer_fail_lost(operation, verdict->rank, "");
+    }
+    if (verdict->cause == NXR_VERDICT_TABLES) {
+        return fail_tables(attempt->wanted, verdict->rank);
     }
     if (verdict->status != own) {
         return nxr_fail(verdict->status, operation, verdict->rank, "", 0,
@@ -538,7 +555,7 @@ static void complete(struct nixl_team *team)
 
 int nxr_team_make(const struct nxr_wanted *wanted, uint64_t call, struct nixl_team **team_p)
 {
-    struct attempt attempt = {.wanted = wanted, .call = call};
+    struct attempt attempt = {.wanted = wanted, .call = call, .other_tables_rank = -1};
     int status = attempt_begin(&attempt);
 
     if (status == NIXL_OK) {

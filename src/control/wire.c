@@ -119,7 +119,10 @@ static bool is_verdict(const struct nxr_verdict *verdict, int size)
     bool is_loss = verdict->status == NIXL_ERR_PEER_LOST;
 
     return is_outcome(verdict->status) && verdict->rank >= (is_loss ? 0 : -1) &&
-           verdict->rank < size && verdict->has_left <= (is_loss ? 1u : 0u);
+           verdict->rank < size && verdict->has_left <= (is_loss ? 1u : 0u) &&
+           (verdict->cause == NXR_VERDICT_STATUS ||
+            (verdict->cause == NXR_VERDICT_TABLES && verdict->status == NIXL_ERR_INVALID_ARG &&
+             verdict->rank >= 0));
 }
 
 /* What is wrong with the type's own fields, or NULL. */

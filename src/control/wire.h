@@ -105,7 +105,13 @@ struct nxr_verdict {
     int32_t status;    /* NIXL_OK or an error */
     int32_t rank;      /* the rank that is lost or has failed; -1: none */
     uint32_t has_left; /* 1: the lost rank left by nixl_finalize(); 0: it has died, or no loss */
-    uint32_t unused;
+    uint32_t cause;    /* enum nxr_verdict_cause */
+};
+
+/* What all members say of a failure, if its status alone does not tell. */
+enum nxr_verdict_cause {
+    NXR_VERDICT_STATUS,
+    NXR_VERDICT_TABLES, /* INVALID_ARG: `rank` has other limits than the first member */
 };
 
 struct nxr_wire_verdict { /* PROPOSE, DECIDED */

@@ -177,6 +177,7 @@ Test(wire, a_verdict_is_an_outcome_about_a_rank)
         {.status = NIXL_ERR_NO_MEMORY, .rank = SIZE - 1},
         {.status = NIXL_ERR_EXPIRED, .rank = 0},
         {.status = NIXL_ERR_PEER_LOST, .rank = 0, .has_left = 1},
+        {.status = NIXL_ERR_INVALID_ARG, .rank = 1, .cause = NXR_VERDICT_TABLES},
     };
     static const struct nxr_verdict bad[] = {
         {.status = NIXL_INPROGRESS, .rank = 0},
@@ -187,6 +188,9 @@ Test(wire, a_verdict_is_an_outcome_about_a_rank)
         {.status = NIXL_ERR_NO_MEMORY, .rank = 0, .has_left = 1},
         {.status = NIXL_ERR_PEER_LOST, .rank = -1},
         {.status = NIXL_ERR_PEER_LOST, .rank = 0, .has_left = 2},
+        {.status = NIXL_ERR_INVALID_ARG, .rank = -1, .cause = NXR_VERDICT_TABLES},
+        {.status = NIXL_ERR_NO_MEMORY, .rank = 1, .cause = NXR_VERDICT_TABLES},
+        {.status = NIXL_ERR_INVALID_ARG, .rank = 1, .cause = NXR_VERDICT_TABLES + 1},
     };
 
     for (int type = NXR_WIRE_PROPOSE; type <= NXR_WIRE_DECIDED; type++) {
