@@ -25,6 +25,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/op_list.h \
 	%D%/core/peer.c \
 	%D%/core/peer_calls.c \
+	%D%/core/peer_slot.h \
 	%D%/core/poll.c %D%/core/poll.h \
 	%D%/core/progress.c %D%/core/progress.h \
 	%D%/core/range.c %D%/core/range.h \

@@ -20,6 +20,19 @@ static int64_t begin_at = -1; /* -1: not decided */
 static bool must_mend;        /* a peer has ended: choose again which ranks to watch */
 static int neighbour = -1;    /* the next rank of this host */
 
+/* What this file keeps of a peer. */
+struct detector_peer {
+    bool is_watched;          /* this rank watches it on behalf of all */
+    bool must_hear_of_deaths; /* report deaths to it once it is linked */
+    bool is_death_told;       /* this rank has reported its death to the ranks of this host */
+};
+static struct nxr_peer_slot detector_slot = {.nbytes = sizeof(struct detector_peer)};
+
+static struct detector_peer *detector_peer_of(const struct nxr_peer *peer)
+{
+    return nxr_peer_slot_of(peer, &detector_slot);
+}
+
 static bool is_living(int rank)
 {
     const struct nxr_peer *peer = nxr_job.peers[rank];
@@ -84,16 +97,21 @@ static void detector_watch(int rank)
     struct nxr_peer *peer = rank >= 0 ? nxr_peer_get_locked(rank) : NULL;
 
     if (peer != NULL) {
-        peer->is_watched = true;
+        detector_peer_of(peer)->is_watched = true;
         nxr_peer_want(peer);
     }
+}
+
+bool nxr_detector_is_watched(const struct nxr_peer *peer)
+{
+    return detector_peer_of(peer)->is_watched;
 }
 
 static void unwatch_all(void)
 {
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (nxr_job.peers[rank] != NULL) {
-            nxr_job.peers[rank]->is_watched = false;
+            detector_peer_of(nxr_job.peers[rank])->is_watched = false;
         }
     }
 }
@@ -135,10 +153,12 @@ static void send_death(struct nxr_peer *peer, int dead_rank)
 
 void nxr_detector_linked(struct nxr_peer *peer)
 {
-    for (int i = 0; peer->must_hear_of_deaths && i < nxr_event_n_deaths(); i++) {
+    struct detector_peer *dp = detector_peer_of(peer);
+
+    for (int i = 0; dp->must_hear_of_deaths && i < nxr_event_n_deaths(); i++) {
         send_death(peer, nxr_event_death(i));
     }
-    peer->must_hear_of_deaths = false;
+    dp->must_hear_of_deaths = false;
     nxr_finalize_barrier_look();
 }
 
@@ -152,14 +172,14 @@ static void detector_tell(int rank, int dead_rank)
     if (nxr_peer_is_up(peer)) {
         send_death(peer, dead_rank);
     } else {
-        peer->must_hear_of_deaths = true;
+        detector_peer_of(peer)->must_hear_of_deaths = true;
         nxr_peer_want(peer);
     }
 }
 
 static void detector_tell_host(int dead_rank)
 {
-    nxr_job.peers[dead_rank]->is_death_told = true;
+    detector_peer_of(nxr_job.peers[dead_rank])->is_death_told = true;
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (nxr_node_of(rank) == nxr_node_of(nxr_job.rank)) {
             detector_tell(rank, dead_rank);
@@ -190,7 +210,7 @@ static void report_skipped(void)
             return;
         }
         if (peer != NULL && nxr_node_of(rank) == nxr_node_of(nxr_job.rank) &&
-            atomic_load(&peer->state) == NIXL_PEER_LOST && !peer->is_death_told) {
+            atomic_load(&peer->state) == NIXL_PEER_LOST && !detector_peer_of(peer)->is_death_told) {
             detector_tell_host(rank);
         }
     }
@@ -321,6 +341,7 @@ static void detector_register(void)
 
 const struct nxr_subsystem nxr_detector_subsystem = {
     .name = "detector",
+    .peer_slot = &detector_slot,
     .register_handlers = detector_register,
     .tick = nxr_detector_tick,
     .death_known = nxr_detector_peer_ended,

@@ -36,6 +36,9 @@ void nxr_detector_heard_left(int rank);
  */
 void nxr_detector_suspect(int rank);
 
+/* Does this rank watch that one on behalf of all? */
+bool nxr_detector_is_watched(const struct nxr_peer *peer);
+
 /*
  * The leader of this host, and that of the next host with one in `direction`, 1 or -1. -1: there is
  * none.

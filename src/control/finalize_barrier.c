@@ -50,6 +50,18 @@ static pthread_mutex_t fence_lock = PTHREAD_MUTEX_INITIALIZER;
 static uintptr_t n_fences;       /* fence_lock; the answer to an earlier fence is ignored */
 static _Atomic int fence_status; /* NIXL_INPROGRESS: no answer yet */
 
+/* What this file keeps of a peer. */
+struct finalize_barrier_peer {
+    uint64_t told; /* the version of the set that the peer has been told */
+};
+static struct nxr_peer_slot finalize_barrier_slot = {.nbytes =
+                                                         sizeof(struct finalize_barrier_peer)};
+
+static struct finalize_barrier_peer *finalize_barrier_peer_of(const struct nxr_peer *peer)
+{
+    return nxr_peer_slot_of(peer, &finalize_barrier_slot);
+}
+
 /* ---- the set --------------------------------------------------------------------------------- */
 
 static size_t window_count(void)
@@ -133,6 +145,7 @@ void nxr_finalize_barrier_look(void)
 static bool finalize_barrier_tell(int rank)
 {
     struct nxr_peer *peer = rank >= 0 && rank != nxr_job.rank ? nxr_peer_get_locked(rank) : NULL;
+    uint64_t *told;
 
     if (peer == NULL || nxr_peer_is_lost(peer) || atomic_load(&peer->link) == NXR_LINK_REMOTE) {
         return true;
@@ -141,17 +154,18 @@ static bool finalize_barrier_tell(int rank)
         nxr_peer_want(peer);
         return false;
     }
+    told = &finalize_barrier_peer_of(peer)->told;
     for (size_t i = 0; i < window_count(); i++) {
         union nxr_wire_message message;
 
-        if (windows[i].version > peer->told_leaving) {
+        if (windows[i].version > *told) {
             nxr_wire_init(&message, NXR_WIRE_LEAVING);
             message.leaving.first = (int32_t)(i * NXR_WIRE_LEAVING_RANKS);
             memcpy(message.leaving.ranks, windows[i].ranks, sizeof(message.leaving.ranks));
             nxr_peer_tell(peer, &message);
         }
     }
-    peer->told_leaving = version;
+    *told = version;
     return true;
 }
 
@@ -178,7 +192,7 @@ static void tell_again(void)
 {
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (nxr_job.peers[rank] != NULL) {
-            nxr_job.peers[rank]->told_leaving = 0;
+            finalize_barrier_peer_of(nxr_job.peers[rank])->told = 0;
         }
     }
 }
@@ -404,6 +418,7 @@ static void finalize_barrier_register(void)
 
 const struct nxr_subsystem nxr_finalize_barrier_subsystem = {
     .name = "finalize barrier",
+    .peer_slot = &finalize_barrier_slot,
     .register_handlers = finalize_barrier_register,
     .tick = nxr_finalize_barrier_tick,
     .has_left = nxr_finalize_barrier_has_come,

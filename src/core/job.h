@@ -86,7 +86,6 @@ struct nxr_peer {
     /* Everything below: job.lock. */
     bool has_card;
     struct nxr_card card;
-    bool card_failed;
     struct nxr_full_card *full_card; /* while it may be needed for a network; NULL */
     char why_not[NXR_WHY_NBYTES]; /* why no transport reaches it, or why it is lost; "": unknown */
     int64_t link_retry_at;        /* when to try to connect again; INT64_MAX: not waiting */
@@ -101,11 +100,6 @@ struct nxr_peer {
     _Atomic int freed_failure; /* of a request that nobody waits for: nixl_flush() reports it */
     struct pid_watch *pid_watch;
     atomic_bool must_ring_fd; /* ask it to signal its event fd; any thread */
-    bool is_watched;          /* this rank watches it on behalf of all */
-    bool must_hear_of_deaths; /* report deaths to it once it is linked */
-    bool is_death_told;       /* this rank has reported its death to the ranks of this host */
-    uint64_t
-        told_leaving; /* the version up to which it knows who leaves (control/finalize_barrier.c) */
 };
 
 struct nxr_job {

@@ -17,12 +17,13 @@
 
 static struct nxr_peer *peer_new(int rank)
 {
-    struct nxr_peer *peer = aligned_alloc(NXR_LINE_NBYTES, (sizeof(*peer) + NXR_LINE_NBYTES - 1) /
-                                                               NXR_LINE_NBYTES * NXR_LINE_NBYTES);
+    size_t nbytes = nxr_subsystems_peer_nbytes();
+    struct nxr_peer *peer = aligned_alloc(NXR_LINE_NBYTES, nbytes);
 
     if (peer == NULL) {
         return NULL;
     }
+    memset(peer, 0, nbytes);
     *peer = (struct nxr_peer){
         .rank = rank,
         .carrier = nxr_carrier_first(),
@@ -35,6 +36,10 @@ static struct nxr_peer *peer_new(int rank)
     nxr_list_init(&peer->held);
     nxr_list_init(&peer->asks);
     nxr_list_init(&peer->unsent);
+    if (!nxr_subsystems_peer_init(peer)) {
+        free(peer);
+        return NULL;
+    }
     return peer;
 }
 
@@ -63,7 +68,7 @@ void nxr_peers_free(void)
 {
     for (int rank = 0; rank < nxr_job.size; rank++) {
         if (nxr_job.peers[rank] != NULL) {
-            nxr_subsystems_peer_free(nxr_job.peers[rank]);
+            nxr_subsystems_peer_fini(nxr_job.peers[rank]);
             free(nxr_job.peers[rank]);
         }
     }

@@ -3,12 +3,14 @@
 #include "config.h"
 
 #include "core/subsystem.h"
+#include "core/job.h"
 #include "nixlrun.h"
 
 #define MOST 40
 
 static const struct nxr_subsystem *const *subsystems;
 static size_t n_subsystems;
+static size_t peer_nbytes; /* of a peer with the slots that are laid out */
 
 /* The `progress` slots that are not NULL, in calling order: they are called often. */
 static bool (*progress_of[MOST])(void);
@@ -28,17 +30,68 @@ static size_t n_progress;
         }                                                                                          \
     }
 
+static size_t whole_lines(size_t nbytes)
+{
+    return (nbytes + NXR_LINE_NBYTES - 1) / NXR_LINE_NBYTES * NXR_LINE_NBYTES;
+}
+
+/* Give each subsystem that keeps something of a peer its place behind struct nxr_peer. */
+static void lay_out_slots(void)
+{
+    peer_nbytes = whole_lines(sizeof(struct nxr_peer));
+    for (size_t i = 0; i < n_subsystems; i++) {
+        struct nxr_peer_slot *slot = subsystems[i]->peer_slot;
+
+        if (slot != NULL) {
+            slot->offset = peer_nbytes;
+            peer_nbytes += whole_lines(slot->nbytes);
+        }
+    }
+}
+
 void nxr_subsystems_set(const struct nxr_subsystem *const *list, size_t n)
 {
     subsystems = list;
     n_subsystems = n;
     n_progress = 0;
+    lay_out_slots();
     UPWARDS(register_handlers)
     for (size_t i = n; i-- > 0;) {
         if (list[i]->progress != NULL && n_progress < MOST) {
             progress_of[n_progress++] = list[i]->progress;
         }
     }
+}
+
+/* End the state of a peer of the first n subsystems. */
+static void peer_fini_from(size_t n, struct nxr_peer *peer)
+{
+    while (n-- > 0) {
+        if (subsystems[n]->peer_fini != NULL) {
+            subsystems[n]->peer_fini(peer);
+        }
+    }
+}
+
+size_t nxr_subsystems_peer_nbytes(void)
+{
+    return peer_nbytes != 0 ? peer_nbytes : whole_lines(sizeof(struct nxr_peer));
+}
+
+bool nxr_subsystems_peer_init(struct nxr_peer *peer)
+{
+    for (size_t i = 0; i < n_subsystems; i++) {
+        if (subsystems[i]->peer_init != NULL && !subsystems[i]->peer_init(peer)) {
+            peer_fini_from(i, peer);
+            return false;
+        }
+    }
+    return true;
+}
+
+void nxr_subsystems_peer_fini(struct nxr_peer *peer)
+{
+    peer_fini_from(n_subsystems, peer);
 }
 
 int nxr_subsystems_listen(void)
@@ -168,9 +221,4 @@ void nxr_subsystems_close(void)
 void nxr_subsystems_stop(void)
 {
     DOWNWARDS(stop)
-}
-
-void nxr_subsystems_peer_free(struct nxr_peer *peer)
-{
-    DOWNWARDS(peer_free, peer)
 }

@@ -10,6 +10,8 @@
 #ifndef NXR_CORE_SUBSYSTEM_H
 #define NXR_CORE_SUBSYSTEM_H
 
+#include "core/peer_slot.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +25,24 @@ struct nxr_subsystem {
 
     /* Register the handlers of its messages and records. Called before anything starts. */
     void (*register_handlers)(void);
+
+    /* ---- what it keeps of each peer ---------------------------------------------------------- */
+
+    /* Its state of a peer: zeros when the peer is made. NULL: none. */
+    struct nxr_peer_slot *peer_slot;
+
+    /*
+     * A peer was made: begin the state of it. False: no memory; then the peer is not made. In
+     * order. Holds job.lock.
+     */
+    bool (*peer_init)(struct nxr_peer *peer);
+
+    /*
+     * Undo peer_init(), and free what was added since. Called last, when nothing uses the peer any
+     * more; or at once if the peer_init() of a later subsystem has failed. In reverse order. Must
+     * not take job.lock.
+     */
+    void (*peer_fini)(struct nxr_peer *peer);
 
     /* ---- while the job runs, in order -------------------------------------------------------- */
 
@@ -103,16 +123,16 @@ struct nxr_subsystem {
     void (*close)(void);
 
     /*
-     * Free the rest, except what `peer_free` frees. Only one thread is left. Also called if nothing
+     * Free the rest, except what `peer_fini` frees. Only one thread is left. Also called if nothing
      * was started.
      */
     void (*stop)(void);
-
-    /* Free the subsystem's state of a peer. Called last, without locks. */
-    void (*peer_free)(struct nxr_peer *peer);
 };
 
-/* Set the list of all subsystems, before anything starts. The list stays the caller's. */
+/*
+ * Set the list of all subsystems, and lay out their slots, while there are no peers. The list stays
+ * the caller's.
+ */
 void nxr_subsystems_set(const struct nxr_subsystem *const *list, size_t n);
 
 /*
@@ -120,6 +140,15 @@ void nxr_subsystems_set(const struct nxr_subsystem *const *list, size_t n);
  * nixl_init(), and for unit tests that run parts of the library without it. May be repeated.
  */
 void nxr_subsystems_compose(void);
+
+/* The size of a peer with all its slots: a multiple of a cache line, at which it must begin. */
+size_t nxr_subsystems_peer_nbytes(void);
+
+/*
+ * Begin all subsystems' state of a peer that is all zeros behind struct nxr_peer. False: no memory,
+ * and nothing was begun.
+ */
+bool nxr_subsystems_peer_init(struct nxr_peer *peer);
 
 /*
  * Each calls that slot of all subsystems. `listen` stops at the first failure and returns it;
@@ -146,6 +175,6 @@ void nxr_subsystems_quiesce(void);
 void nxr_subsystems_halt(void);
 void nxr_subsystems_close(void);
 void nxr_subsystems_stop(void);
-void nxr_subsystems_peer_free(struct nxr_peer *peer);
+void nxr_subsystems_peer_fini(struct nxr_peer *peer);
 
 #endif

@@ -529,7 +529,7 @@ const struct nxr_subsystem nxr_link_subsystem = {
     .remote_greeting = link_adopt_remote,
     .tick = nxr_link_tick,
     .close = nxr_link_stop,
-    .peer_free = nxr_link_unmap,
+    .peer_fini = nxr_link_unmap,
 };
 
 /* ---- the carrier ----------------------------------------------------------------------------- */

@@ -53,7 +53,7 @@ static bool is_expecting(const struct net_peer *np)
            !nxr_list_is_empty(&np->queue) || !nxr_list_is_empty(&np->landings) ||
            np->flush_asked != np->flush_heard || np->wants_credit ||
            !nxr_list_is_empty(&peer->asks) || atomic_load(&peer->n_held) != 0 ||
-           atomic_load(&peer->n_pending) != 0 || peer->is_watched;
+           atomic_load(&peer->n_pending) != 0 || nxr_detector_is_watched(peer);
 }
 
 static void net_alive_ping(struct net_peer *np, int64_t now)
@@ -178,7 +178,7 @@ static bool net_alive_look_at(struct net_peer *np, int64_t now, int64_t interval
     } else if (np->pinged_at == 0 && now - np->heard_at > interval && is_expecting(np)) {
         net_alive_ping(np, now);
     }
-    return np->peer->is_watched && unanswered_ns >= interval;
+    return nxr_detector_is_watched(np->peer) && unanswered_ns >= interval;
 }
 
 /*

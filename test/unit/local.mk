@@ -19,7 +19,7 @@ floor_sync = src/libnxr_sync.la $(floor_transfer)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/handle %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
 	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word %D%/word_ring %D%/world
-unit_programs += %D%/control %D%/inflight %D%/liveness %D%/notify %D%/vm
+unit_programs += %D%/control %D%/inflight %D%/liveness %D%/notify %D%/peer_slot %D%/vm
 EXTRA_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
 
@@ -106,6 +106,8 @@ fake_net = %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h
 %C%_notify_SOURCES = %D%/notify.c %D%/net_case.h $(fake_net)
 %C%_notify_CFLAGS = $(unit_cflags)
 %C%_notify_LDADD = $(unit_libs)
+%C%_peer_slot_CFLAGS = $(unit_cflags)
+%C%_peer_slot_LDADD = $(floor_core) $(CRITERION_LIBS)
 %C%_options_CFLAGS = $(unit_cflags)
 %C%_options_LDADD = $(unit_launcher_libs)
 %C%_placement_CFLAGS = $(unit_cflags)
