@@ -88,18 +88,19 @@ bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_plac
 /* The part of a rank if it can be used at once; otherwise NULL, for whatever reason. Any thread. */
 static inline struct nxr_part *nxr_region_part(struct nixl_region *region, int rank)
 {
+    const unsigned index = (unsigned)rank; /* unsigned, because the division is then one shift */
     struct nxr_part_chunk *chunk;
     struct nxr_region_part *part;
 
-    if (__builtin_expect(!nxr_region_is_open(region) || (unsigned)rank >= (unsigned)nxr_job.size,
-                         0)) {
+    if (__builtin_expect(!nxr_region_is_open(region) || index >= (unsigned)nxr_job.size, 0)) {
         return NULL;
     }
-    chunk = atomic_load_explicit(&region->chunks[rank / NXR_PARTS_PER_CHUNK], memory_order_acquire);
+    chunk =
+        atomic_load_explicit(&region->chunks[index / NXR_PARTS_PER_CHUNK], memory_order_acquire);
     if (__builtin_expect(chunk == NULL, 0)) {
         return NULL;
     }
-    part = atomic_load_explicit(&chunk->parts[rank % NXR_PARTS_PER_CHUNK], memory_order_acquire);
+    part = atomic_load_explicit(&chunk->parts[index % NXR_PARTS_PER_CHUNK], memory_order_acquire);
     if (__builtin_expect(
             part == NULL || atomic_load_explicit(&part->part.generation, memory_order_acquire) == 0,
             0)) {
