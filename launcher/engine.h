@@ -146,9 +146,8 @@ void command_add_mpirun_places(struct engine_command *command, const struct laun
 
 /* Its daemons are started by ssh, and call back. */
 #define PRRTE_START_ADVICE                                                                         \
-    "look whether ssh gets there without a question, and whether a firewall lets TCP pass "        \
-    "between "                                                                                     \
-    "the hosts, on all ports and in both directions"
+    "check that ssh connects without a prompt and that no firewall blocks TCP between the "        \
+    "hosts, on any port in either direction"
 
 /* The command lines of PRRTE, which is inside Open MPI since 5. */
 void prrte_build(const struct engine_task *task, struct engine_command *command);

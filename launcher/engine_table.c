@@ -69,9 +69,10 @@ static void tell_answer(const struct engine *engine, const char *name, const cha
 
     if (engine->error_mark == NULL ||
         strncmp(answer, engine->error_mark, strlen(engine->error_mark)) != 0) {
-        snprintf(text, text_nbytes,
-                 "'%s --version' does not answer as %s: '%.*s'; if it is another program: %s", name,
-                 engine->title, (int)strcspn(answer, "\n"), answer, engine->package);
+        snprintf(
+            text, text_nbytes,
+            "the output of '%s --version' is not that of %s: '%.*s'; if it is another program: %s",
+            name, engine->title, (int)strcspn(answer, "\n"), answer, engine->package);
         return;
     }
     while (nbytes > 0 && answer[nbytes - 1] == '\n') {
@@ -161,10 +162,11 @@ static int choose_auto(const struct launch_job *job, struct engine_task *task, c
     if (find_engine(&engine_prrte, task) || find_engine(&engine_openmpi, task)) {
         return 0;
     }
-    snprintf(why, why_nbytes,
-             "host '%.64s' is not this one, and there is no engine that starts ranks on others: "
-             "install Open MPI's mpirun (Debian package openmpi-bin) or prterun (libprrte-bin)",
-             job->hosts[0].name);
+    snprintf(
+        why, why_nbytes,
+        "host '%.64s' is not this host, and no engine is installed that starts ranks on other "
+        "hosts: install Open MPI's mpirun (Debian package openmpi-bin) or prterun (libprrte-bin)",
+        job->hosts[0].name);
     return -1;
 }
 
@@ -192,16 +194,16 @@ static int check_local(const struct launch_job *job, char *why, size_t why_nbyte
 
     gethostname(here, sizeof(here) - 1);
     if (!hosts_are_here(job)) {
-        snprintf(why, why_nbytes,
-                 "--engine local starts ranks on this host (%.64s) only, and the hosts have "
-                 "others",
-                 here);
+        snprintf(
+            why, why_nbytes,
+            "--engine local starts ranks only on this host (%.64s), and other hosts are listed",
+            here);
         return -1;
     }
     if (job->ppn > 0 && job->np > job->ppn) {
         snprintf(why, why_nbytes,
-                 "-np %d: --ppn %d on one host has room for %d; name more hosts by --host", job->np,
-                 job->ppn, job->ppn);
+                 "-np %d: --ppn %d on one host has room for %d; name more hosts with --host",
+                 job->np, job->ppn, job->ppn);
         return -1;
     }
     return 0;
@@ -252,16 +254,16 @@ static struct engine_lack lack_of_features(const struct engine_task *task)
     const struct launch_job *job = task->job;
 
     if (task->major < engine->oldest_major) {
-        return (struct engine_lack){"starting ranks", "newer versions can"};
+        return (struct engine_lack){"starting ranks", "use a newer version"};
     }
     if (job->on_failure == ON_FAILURE_CONTINUE && task->major < engine->continue_since) {
         return (struct engine_lack){
             "--on-failure continue",
-            "it ends a job that has lost a rank; newer versions do not, nor do other engines"};
+            "it ends a job that has lost a rank; use a newer version or another engine"};
     }
     if (job->n_apps > 1 && !engine->has_programs) {
         return (struct engine_lack){"several programs in one job (':')",
-                                    "start one program that looks at its rank"};
+                                    "start one program that branches on its rank"};
     }
     if (job->stdin_mode == STDIN_ALL && task->major < engine->stdin_all_since) {
         return (struct engine_lack){
@@ -281,7 +283,8 @@ static struct engine_lack lack_of_placement(const struct engine_task *task)
                                     "give each the same number"};
     }
     if (job->n_hosts == 0 && job->ppn > 0 && job->np % job->ppn != 0 && !engine->has_rest) {
-        return (struct engine_lack){"-np that is no multiple of --ppn", "name the hosts by --host"};
+        return (struct engine_lack){"-np that is not a multiple of --ppn",
+                                    "name the hosts with --host"};
     }
     if (engine->has_rest && job->map != MAP_SLOT && command_is_by_rank(job)) {
         return (struct engine_lack){"--map-by with this host among the hosts, but not first",
@@ -290,10 +293,10 @@ static struct engine_lack lack_of_placement(const struct engine_task *task)
     if (job->is_oversubscribe_given && engine->has_cores_only && job->n_hosts == 0 &&
         job->ppn == 0) {
         return (struct engine_lack){"--oversubscribe without hosts",
-                                    "name the hosts by --host, or give --ppn"};
+                                    "name the hosts with --host, or give --ppn"};
     }
     if (job->report_bindings && !engine->has_report) {
-        return (struct engine_lack){"--report-bindings", "leave it out"};
+        return (struct engine_lack){"--report-bindings", "omit it"};
     }
     return (struct engine_lack){NULL, NULL};
 }
@@ -330,7 +333,7 @@ static int check_pmix(const struct engine_task *task, char *why, size_t why_nbyt
          strstr(answer, "pmix") != NULL)) {
         return 0;
     }
-    snprintf(why, why_nbytes, "%s %s has no PMIx: '%.300s %s' does not name pmix",
+    snprintf(why, why_nbytes, "%s %s has no PMIx: '%.300s %s' does not list pmix",
              task->engine->title, task->version, task->path, task->engine->pmix_arg);
     return -1;
 }
@@ -353,8 +356,8 @@ int engine_choose(const struct launch_job *job, bool is_recorded, struct engine_
         return check_local(job, why, why_nbytes);
     }
     if (is_recorded) {
-        return engine_refuse(task, "--topology", "a recorded machine is for --engine local", why,
-                             why_nbytes);
+        return engine_refuse(task, "--topology", "only --engine local can use a recorded machine",
+                             why, why_nbytes);
     }
     if (!helper_find("nixlrun-rank", task->rank_program)) {
         snprintf(why, why_nbytes, "%.400s is missing: run 'make install'", task->rank_program);
@@ -386,7 +389,7 @@ bool engine_look(size_t index, struct engine_task *task, char name[ENGINE_NAME_N
         *task = (struct engine_task){.engine = engine};
         tell_lack(engine, why, why_nbytes);
     } else if (task->major < engine->oldest_major) {
-        snprintf(why, why_nbytes, "too old; allowed are %d and newer", engine->oldest_major);
+        snprintf(why, why_nbytes, "too old; version %d or newer is needed", engine->oldest_major);
     } else {
         check_pmix(task, why, why_nbytes);
     }

@@ -193,12 +193,12 @@ static int follow(const struct hello *hello)
         return 0; /* rank 0 sees that, too */
     }
     if (nixl_notify(0, TAG_HELLO, hello, sizeof(*hello), ANSWER_NS) != NIXL_OK) {
-        return explain_fail("cannot tell rank 0");
+        return explain_fail("cannot send to rank 0");
     }
     for (;;) {
         nixl_note_init(&note);
         if (nixl_notify_recv(0, 0, 0, GOODBYE_NS, &note) != NIXL_OK) {
-            return explain_fail("rank 0 does not say what to do");
+            return explain_fail("no instructions from rank 0");
         }
         if (note.tag == TAG_END) {
             return 0;
@@ -206,11 +206,11 @@ static int follow(const struct hello *hello)
         memcpy(targets, note.payload, note.nbytes);
         for (size_t i = 0; i < note.nbytes / sizeof(targets[0]); i++) {
             if (!explain_routes(targets[i].rank, targets[i].parts, explain_do_tell)) {
-                return explain_fail("cannot tell rank 0");
+                return explain_fail("cannot send to rank 0");
             }
         }
         if (nixl_notify(0, TAG_DONE, NULL, 0, ANSWER_NS) != NIXL_OK) {
-            return explain_fail("cannot tell rank 0");
+            return explain_fail("cannot send to rank 0");
         }
     }
 }
@@ -401,7 +401,7 @@ static void ask_leader(int rank)
     if (nixl_notify(rank, TAG_PLAN, targets, nbytes, ANSWER_NS) == NIXL_OK) {
         explain_collect(rank);
     } else {
-        explain_fail("cannot ask a rank");
+        explain_fail("cannot query a rank");
     }
 }
 
@@ -409,7 +409,7 @@ static void explain_let_go(void)
 {
     for (int rank = 1; rank < nixl_size(); rank++) {
         if (members[rank].is_reached && nixl_notify(rank, TAG_END, NULL, 0, ANSWER_NS) != NIXL_OK) {
-            explain_fail("cannot let a rank go");
+            explain_fail("cannot release a rank");
         }
     }
 }
@@ -463,7 +463,7 @@ int explain(bool is_json)
     }
     hello.leader = explain_find_leader(&is_speaker);
     if (!explain_open(is_speaker, &hello.memory)) {
-        return explain_fail("cannot make a region");
+        return explain_fail("cannot create a region");
     }
     status = nixl_rank() == 0 ? lead(&hello, is_json) : follow(&hello);
     nixl_finalize();

@@ -97,7 +97,7 @@ void finish_broken(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    sink_say("%s; the job is killed", text);
+    sink_say("%s; killing the job", text);
     set_exit_code(LAUNCH_EXIT_FAILED);
     has_begun = true;
     for (int i = 0; i < session.n_ranks; i++) {
@@ -155,8 +155,8 @@ static void finish_fail(struct rank *rank, int code, const char *why)
     rank->has_failed = true;
     set_exit_code(code);
     if (session.job->on_failure == ON_FAILURE_CONTINUE) {
-        sink_say("%s on host %s (pid %d) %s; the other ranks go on", rank_name(rank), session.host,
-                 (int)rank->pid, why);
+        sink_say("%s on host %s (pid %d) %s; the other ranks continue", rank_name(rank),
+                 session.host, (int)rank->pid, why);
         return;
     }
     if (is_first) {
@@ -221,7 +221,7 @@ void finish_by_rank(int code)
 
 void finish_abort_some(struct rank *rank, const char *message)
 {
-    sink_say("%s ends some processes%s%s", rank_name(rank),
+    sink_say("%s aborts some processes%s%s", rank_name(rank),
              message != NULL && message[0] != '\0' ? ": " : "", message != NULL ? message : "");
 }
 

@@ -84,7 +84,7 @@ static void foreign_on_ended(int id, int wait_status)
 
 static void foreign_on_lost(void)
 {
-    sink_say("the guardian process has died; the job is killed");
+    sink_say("the guardian process has died; killing the job");
     abandon(LAUNCH_EXIT_FAILED);
 }
 

@@ -375,7 +375,7 @@ int foreign_output_open(const struct engine_task *task, foreign_report_fn *fn, i
             outlets[i][rank] = (struct outlet){.rank = rank, .which = i};
         }
         if (pipe2(ends, O_CLOEXEC) != 0) {
-            sink_say("cannot make a pipe for the engine: %s", strerror(errno));
+            sink_say("cannot create a pipe for the engine: %s", strerror(errno));
             return -1;
         }
         fcntl(ends[0], F_SETFL, O_NONBLOCK);

@@ -86,7 +86,7 @@ static void say_missing(void)
     int first = foreign_ranks_missing();
 
     if (first >= 0) {
-        sink_say("%d of %d ranks have started; %s waits for %s: %s", foreign_ranks.n_started,
+        sink_say("%d of %d ranks have started; %s is waiting for %s: %s", foreign_ranks.n_started,
                  foreign.job->np, foreign.name, foreign_rank_name(first).text,
                  foreign.task->engine->start_advice);
     }
@@ -101,9 +101,9 @@ static void start_is_slow(struct loop_timer *timer)
     }
     say_missing();
     if (foreign.job->timeout_ns == INT64_MAX) {
-        sink_say("this wait has no limit: end it by Ctrl-C, or start the job with --timeout");
+        sink_say("this wait has no limit: press Ctrl-C to end it, or start the job with --timeout");
     } else {
-        sink_say("--timeout ends this wait %g s after the start",
+        sink_say("--timeout kills the job %g s after its start",
                  (double)foreign.job->timeout_ns / (double)NXR_S);
     }
 }
@@ -132,12 +132,12 @@ static bool miss(int rank)
         return false;
     }
     if (member->n_missed == most && !foreign.has_begun && member->state == MEMBER_UNKNOWN) {
-        sink_say("%s has not started within %d s of the first one; the other ranks go on; is %s on "
-                 "that host?",
-                 foreign_rank_name(rank).text, (most - 1) * RANK_BEAT_S,
-                 foreign.task->rank_program);
+        sink_say(
+            "%s has not started within %d s of the first one; the other ranks continue; is %s on "
+            "that host?",
+            foreign_rank_name(rank).text, (most - 1) * RANK_BEAT_S, foreign.task->rank_program);
     } else if (member->n_missed == most && !foreign.has_begun) {
-        sink_say("%s has not been heard of for %d s; the other ranks go on",
+        sink_say("%s has been silent for %d s; the other ranks continue",
                  foreign_rank_name(rank).text, (most - 1) * RANK_BEAT_S);
     }
     return true;
@@ -163,7 +163,7 @@ static void foreign_ranks_hear(int rank)
     struct member *member = &foreign_ranks.members[rank];
 
     if (member->n_missed >= most_missed(member) && !foreign.has_begun) {
-        sink_say("%s is heard of %s", foreign_rank_name(rank).text,
+        sink_say("%s is responding %s", foreign_rank_name(rank).text,
                  member->state == MEMBER_UNKNOWN ? "now" : "again");
     }
     member->n_missed = 0;
@@ -194,7 +194,7 @@ static void foreign_ranks_fail(int rank, int code, const char *why)
     }
     foreign_output_silence_engine();
     sink_say("%s %s%s", foreign_rank_name(rank).text, why,
-             goes_on ? "; the other ranks go on" : "");
+             goes_on ? "; the other ranks continue" : "");
     if (!goes_on && foreign.is_running) {
         foreign_end_failed();
     }
@@ -431,11 +431,10 @@ const char *foreign_rank_why_lost(int rank)
         return "was lost: its nixlrun-rank was killed";
     }
     if (code == LAUNCH_EXIT_NO_PROGRAM || code == LAUNCH_EXIT_NOT_EXEC || code == ENOENT) {
-        snprintf(
-            why, sizeof(why),
-            "did not start (code %d): is %s on that host? nixlrun must be in the same place on "
-            "all hosts",
-            code, foreign.task->rank_program);
+        snprintf(why, sizeof(why),
+                 "did not start (code %d): is %s on that host? nixlrun must be installed at the "
+                 "same path on all hosts",
+                 code, foreign.task->rank_program);
     } else {
         snprintf(why, sizeof(why), "did not start: its nixlrun-rank exited with code %d", code);
     }

@@ -29,8 +29,7 @@ static void say_unresolved(void)
     }
     for (int i = 0; i < job->n_hosts; i++) {
         if (getaddrinfo(job->hosts[i].name, NULL, NULL, &found) != 0) {
-            sink_say("host '%s' has no address here; see --host and --hostfile",
-                     job->hosts[i].name);
+            sink_say("cannot resolve host '%s'; check --host and --hostfile", job->hosts[i].name);
             return;
         }
         freeaddrinfo(found);
@@ -45,12 +44,12 @@ static int judge_engine(void)
 
     ending_text(foreign.wait_status, why);
     if (foreign_ranks.n_started == 0) {
-        sink_say("%s %s before a rank has started", foreign.name, why);
+        sink_say("%s %s before any rank started", foreign.name, why);
         say_unresolved();
         return LAUNCH_EXIT_FAILED;
     }
     if (foreign_ranks.n_ended < foreign.job->np) {
-        sink_say("%s %s; how %d rank%s ended is not known", foreign.name, why,
+        sink_say("%s %s; how %d rank%s ended is unknown", foreign.name, why,
                  foreign.job->np - foreign_ranks.n_ended,
                  foreign.job->np - foreign_ranks.n_ended == 1 ? "" : "s");
         if (foreign_ranks_missing() >= 0) {
@@ -102,7 +101,7 @@ static int judge_lost(int rank, int code)
     }
     sink_say("%s was lost: %s", foreign_rank_name(rank).text,
              member->is_gone && code == 128 + SIGKILL ? "its nixlrun-rank was killed"
-                                                      : "how it ended is not known");
+                                                      : "how it ended is unknown");
     return code > 128 && code < 128 + NSIG ? code : LAUNCH_EXIT_FAILED;
 }
 

@@ -156,7 +156,7 @@ int help_print(FILE *out, const char *topic, char *why, size_t why_nbytes)
             return 0;
         }
     }
-    snprintf(why, why_nbytes, "--help %s: allowed is %s", value_show(topic, shown),
+    snprintf(why, why_nbytes, "--help %s: no such topic; allowed: %s", value_show(topic, shown),
              topic_names(", ", topics));
     return -1;
 }

@@ -159,7 +159,7 @@ static const char *hosts_parse_line(char *line, void *arg)
     while ((word = strtok_r(NULL, blanks, &rest)) != NULL) {
         if (parse_key(word, &host) != 0) {
             snprintf(reading->wrong, sizeof(reading->wrong),
-                     "has %s behind the host; there slots=N and max_slots=N are known",
+                     "has %s after the host, where only slots=N and max_slots=N may stand",
                      value_show(word, shown));
             return reading->wrong;
         }
@@ -259,7 +259,7 @@ int hosts_deal(struct launch_job *job, char *why, size_t why_nbytes)
     }
     if (left > 0 && job->ppn > 0 && job->n_hosts > 0) {
         snprintf(why, why_nbytes,
-                 "-np %d: --ppn %d on %d host%s has room for %d; allowed are at most as many",
+                 "-np %d: --ppn %d on %d host%s has room for %d; lower -np or name more hosts",
                  job->np, job->ppn, job->n_hosts, job->n_hosts == 1 ? "" : "s", job->np - left);
         return -1;
     }

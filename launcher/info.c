@@ -85,7 +85,7 @@ static const struct {
     const char *if_empty;
 } info_shapes[INFO_N_TABLES] = {
     [INFO_TRANSPORTS] = {"transports", transport_columns, "unknown"},
-    [INFO_DEVICES] = {"devices", device_columns, "none is used"},
+    [INFO_DEVICES] = {"devices", device_columns, "none in use"},
     [INFO_LIBRARIES] = {"libraries", library_columns, "unknown"},
     [INFO_INTERFACES] = {"interfaces", info_interface_columns, "none"},
     [INFO_GPUS] = {"gpus", info_gpu_columns, "none found"},
@@ -241,10 +241,10 @@ static void add_missing_precedence(void)
     first = nice - (int)env.service_priority;
     if (!nxr_thread_set_nice(first < NXR_LEAST_NICE ? NXR_LEAST_NICE : first)) {
         snprintf(why, sizeof(why),
-                 "lowering nice by %d is not permitted: CAP_SYS_NICE, or a limit (ulimit -e); "
-                 "transfers to ranks that compute take longer",
+                 "lowering nice by %d is not permitted: it needs CAP_SYS_NICE or a higher limit "
+                 "(ulimit -e); until then transfers to ranks that compute take longer",
                  (int)env.service_priority);
-        add_missing("precedence for other hosts", why);
+        add_missing("priority for other hosts", why);
     }
     (void)nxr_thread_set_nice(nice);
 }

@@ -135,7 +135,7 @@ int main(int argc, char **argv)
     if (is_explain && (argc == 2 || (argc == 3 && strcmp(argv[2], "--json") == 0))) {
         return explain(argc == 3);
     }
-    fprintf(stderr, "%s is a part of nixlrun; run nixlrun --info or nixlrun --explain\n",
+    fprintf(stderr, "%s is internal to nixlrun; run nixlrun --info or nixlrun --explain\n",
             INSPECT_PROGRAM);
     return LAUNCH_EXIT_USAGE;
 }

@@ -59,7 +59,7 @@ int line_open_file(const struct launch_job *job, int space, int rank, int which)
     }
     snprintf(path, sizeof(path), "%s/%srank.%d.%s", dir, spawned, rank, which == 0 ? "out" : "err");
     if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
-        sink_say("--output-dir: cannot make %s: %s", dir, strerror(errno));
+        sink_say("--output-dir: cannot create %s: %s", dir, strerror(errno));
         return -1;
     }
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);

@@ -40,7 +40,7 @@ static int fail_value(struct parser *parser, const struct option *option, const 
 {
     char shown[VALUE_SHOWN_NBYTES], allowed[ALLOWED_NBYTES];
 
-    return parser_fail(parser, "%.*s %s: %s%sallowed is %s", parser->given_nbytes, parser->given,
+    return parser_fail(parser, "%.*s %s: %s%sallowed: %s", parser->given_nbytes, parser->given,
                        value_show(value, shown), cause != NULL ? cause : "",
                        cause != NULL ? "; " : "", option_allowed(option, allowed));
 }

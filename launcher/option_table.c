@@ -14,10 +14,9 @@ const struct option option_table[] = {
         .allowed = "a whole number from 1 to 65536",
         .topic = "job",
         .brief = "number of ranks (default 1)",
-        .help =
-            "Start N ranks of the program that follows. Default: as many as --host, "
-            "--hostfile, --ppn or an allocation of Slurm have room for, of which a host without "
-            "a number has 1; else 1.",
+        .help = "Start N ranks of the program that follows. Default: as many as fit into the slots "
+                "of --host, --hostfile, --ppn or an allocation of Slurm, where a host without a "
+                "number has one slot; otherwise 1.",
     },
     {
         .id = OPTION_HOST,
@@ -25,7 +24,7 @@ const struct option option_table[] = {
         .value = VALUE_NEEDED,
         .names = "H host hosts w nodelist",
         .arg = "HOST[:N],...",
-        .allowed = "names of hosts with commas between, each alone or as NAME:SLOTS",
+        .allowed = "a comma-separated list of hosts, each NAME or NAME:SLOTS",
         .topic = "hosts",
         .brief = "start ranks on these hosts",
         .help = "Start the ranks on these hosts, in this order: N on each, or equal shares if "
@@ -38,9 +37,9 @@ const struct option option_table[] = {
         .names = "hostfile machinefile f",
         .arg = "FILE",
         .complete = "file",
-        .allowed = "a text file with a host per line, as NAME, NAME:SLOTS or NAME slots=SLOTS",
+        .allowed = "a text file with one host per line: NAME, NAME:SLOTS or NAME slots=SLOTS",
         .topic = "hosts",
-        .help = "The same with a file that has a host per line: NAME, NAME:N or NAME slots=N "
+        .help = "Like --host, from a file with one host per line: NAME, NAME:N or NAME slots=N "
                 "max_slots=N. Text after # is ignored.",
     },
     {
@@ -51,7 +50,7 @@ const struct option option_table[] = {
         .arg = "N",
         .allowed = "a whole number from 1 to 65536",
         .topic = "hosts",
-        .help = "Start N ranks on each host, whatever number of slots it has.",
+        .help = "Start N ranks on each host, regardless of its slots.",
     },
     {
         .id = OPTION_ENGINE,
@@ -61,8 +60,8 @@ const struct option option_table[] = {
         .arg = "ENGINE",
         .words = "auto local slurm prrte openmpi flux",
         .topic = "hosts",
-        .brief = "who starts the ranks (default auto)",
-        .help = "Who starts the ranks: nixlrun itself, on this host (local), or srun (slurm), "
+        .brief = "what starts the ranks (default auto)",
+        .help = "What starts the ranks: nixlrun itself, on this host (local), or srun (slurm), "
                 "prterun (prrte), mpirun (openmpi) or 'flux run' (flux). Default: auto.",
     },
     {
@@ -87,8 +86,8 @@ const struct option option_table[] = {
         .complete = "variable",
         .allowed = "NAME, NAME=VALUE or 'PREFIX*'",
         .topic = "environment",
-        .brief = "set a variable, or pass it; 'PREFIX*' too",
-        .help = "Give the program that follows a variable: with =VALUE this value, without it the "
+        .brief = "set or pass a variable, or pass 'PREFIX*'",
+        .help = "Set a variable for the program that follows: to VALUE or, without =VALUE, to the "
                 "value that nixlrun has. 'PREFIX*' passes every variable whose name starts with "
                 "PREFIX.",
     },
@@ -101,7 +100,7 @@ const struct option option_table[] = {
         .complete = "file",
         .allowed = "a text file of NAME=VALUE lines",
         .topic = "environment",
-        .help = "Give the program that follows the variables of a file of NAME=VALUE lines.",
+        .help = "Set the variables in a file of NAME=VALUE lines for the program that follows.",
     },
     {
         .id = OPTION_TAG_OUTPUT,
@@ -126,27 +125,27 @@ const struct option option_table[] = {
         .names = "output-dir",
         .arg = "DIR",
         .complete = "dir",
-        .allowed = "a directory that can be written to or made",
+        .allowed = "a directory that is writable or can be created",
         .topic = "output",
         .brief = "one file per rank and stream in DIR",
         .help = "Write the output to files, DIR/rank.0.out, DIR/rank.0.err and so on, instead of "
-                "to the output of nixlrun. DIR is made if it is not there.",
+                "to the output of nixlrun. DIR is created if it does not exist.",
     },
     {
         .id = OPTION_PTY,
         .scope = SCOPE_JOB,
         .names = "pty",
         .topic = "output",
-        .help = "Give each rank a pseudo-terminal as standard output, so that its lines come out "
-                "one by one and none is lost with a rank that is killed. Default: if the standard "
-                "output of nixlrun is a terminal.",
+        .help = "Give each rank a pseudo-terminal as standard output, so that its lines appear one "
+                "by one and none is lost if the rank is killed. Default: if the standard output of "
+                "nixlrun is a terminal.",
     },
     {
         .id = OPTION_NO_PTY,
         .scope = SCOPE_JOB,
         .names = "no-pty",
         .topic = "output",
-        .help = "Give each rank a pipe as standard output, also if that of nixlrun is a terminal.",
+        .help = "Give each rank a pipe as standard output, even if that of nixlrun is a terminal.",
     },
     {
         .id = OPTION_STDIN,
@@ -157,10 +156,9 @@ const struct option option_table[] = {
         .words = "all none",
         .allowed = "a rank of the job, all or none",
         .topic = "output",
-        .brief = "who reads standard input (default 0)",
-        .help =
-            "Who gets what nixlrun reads from its standard input: one rank, all of them or none. "
-            "The others see the end of the file at once. Default: 0.",
+        .brief = "which rank reads standard input (default 0)",
+        .help = "Which ranks get what nixlrun reads from its standard input: one rank, all or "
+                "none. The others see end of file at once. Default: 0.",
     },
     {
         .id = OPTION_TIMEOUT,
@@ -182,10 +180,9 @@ const struct option option_table[] = {
         .arg = "abort|continue",
         .words = "abort continue",
         .topic = "failure",
-        .brief = "if a rank fails (default abort)",
-        .help =
-            "When a rank fails, end the others too (abort), or leave them running and tell each "
-            "of them (continue). Default: abort.",
+        .brief = "what to do if a rank fails (default abort)",
+        .help = "When a rank fails, end the others too (abort), or leave them running and notify "
+                "each of them (continue). Default: abort.",
     },
     {
         .id = OPTION_KILL_GRACE,
@@ -208,7 +205,7 @@ const struct option option_table[] = {
         .topic = "mapping",
         .brief = "what each rank is bound to (default none)",
         .help = "Bind each rank to all CPUs of the core, NUMA node or socket that it is mapped to. "
-                "package is another word for socket. Default: what --map-by says, else none.",
+                "package means socket. Default: as --map-by implies, otherwise none.",
     },
     {
         .id = OPTION_MAP_BY,
@@ -220,15 +217,15 @@ const struct option option_table[] = {
         .topic = "mapping",
         .brief = "what ranks are spread over (default slot)",
         .help = "Place rank after rank on the next core (slot, core), or on the next NUMA node or "
-                "socket in turn. core, numa and socket also bind to it, unless --bind-to says "
-                "otherwise. Default: slot.",
+                "socket in turn. core, numa and socket also bind to it, unless --bind-to is given. "
+                "Default: slot.",
     },
     {
         .id = OPTION_OVERSUBSCRIBE,
         .scope = SCOPE_JOB,
         .names = "oversubscribe",
         .topic = "mapping",
-        .help = "Allow more ranks than cores also when ranks are bound.",
+        .help = "Allow more ranks than cores even when ranks are bound.",
     },
     {
         .id = OPTION_NO_OVERSUBSCRIBE,
@@ -251,9 +248,8 @@ const struct option option_table[] = {
         .scope = SCOPE_JOB,
         .names = "no-mpi-hints",
         .topic = "environment",
-        .help =
-            "Leave out the variable by which programs of Open MPI 4 see that they were launched "
-            "(JSM_JSRUN_PORT).",
+        .help = "Do not set JSM_JSRUN_PORT, the variable that tells programs of Open MPI 4 that a "
+                "launcher started them.",
     },
     {
         .id = OPTION_DRY_RUN,
@@ -281,9 +277,9 @@ const struct option option_table[] = {
         .names = "explain",
         .topic = "information",
         .brief = "print how the ranks would reach each other",
-        .help = "Start ranks as for a job, but of a program of nixlrun, and tell how each host "
-                "reaches each: transport, method, expected latency and bandwidth, rails, and why "
-                "every other transport is not taken. Without -n and hosts: 2 ranks.",
+        .help = "Start the ranks with a program of nixlrun instead of yours, and print how each "
+                "host reaches every other: transport, method, expected latency and bandwidth, "
+                "rails, and why each other transport is not used. Without -n and hosts: 2 ranks.",
     },
     {
         .id = OPTION_INFO,

@@ -102,11 +102,10 @@ static const struct option *find_short(const char *letters, const char **value_p
 static int options_apply(struct parser *parser, const struct option *option, const char *value)
 {
     if (option->scope == SCOPE_JOB && parser->options->job.n_apps > 0) {
-        return parser_fail(
-            parser,
-            "%.*s stands behind ':', but it is for the whole job: write it before the "
-            "first program",
-            parser->given_nbytes, parser->given);
+        return parser_fail(parser,
+                           "%.*s stands after ':', but applies to the whole job: write it before "
+                           "the first program",
+                           parser->given_nbytes, parser->given);
     }
     return option_set(parser, option, value);
 }
@@ -136,14 +135,14 @@ static int options_take_value(struct parser *parser, const struct option *option
                            parser->given_nbytes, parser->given, value_show(attached, shown));
     }
     if (option->value == VALUE_NONE && attached != NULL) {
-        return parser_fail(parser, "%.*s takes no value, but is given %s", parser->given_nbytes,
+        return parser_fail(parser, "%.*s takes no value, but got %s", parser->given_nbytes,
                            parser->given, value_show(attached, shown));
     }
     if (option->value == VALUE_NONE || attached != NULL) {
         return 0;
     }
     if (parser->word == parser->end && option->value == VALUE_NEEDED) {
-        return parser_fail(parser, "%.*s has no value; allowed is %s", parser->given_nbytes,
+        return parser_fail(parser, "%.*s has no value; allowed: %s", parser->given_nbytes,
                            parser->given, option_allowed(option, allowed));
     }
     if (option->value == VALUE_NEEDED ||
@@ -197,14 +196,14 @@ static int parse_program(struct parser *parser)
 
     if (first[0][0] == '\0') {
         return parser_fail(parser,
-                           "the program's name is ''; allowed is the name or path of a program");
+                           "the program's name is ''; allowed: the name or path of a program");
     }
     while (parser->word < parser->end && strcmp(*parser->word, ":") != 0) {
         parser->word++;
     }
     n = (size_t)(parser->word - first);
     if (job->np > OPTIONS_MAX_NP - parser->app.np) {
-        return parser_fail(parser, "the programs have %d ranks together; allowed are %d",
+        return parser_fail(parser, "the programs have %d ranks together; allowed: %d",
                            job->np + parser->app.np, OPTIONS_MAX_NP);
     }
     job->np += parser->app.np;
@@ -225,12 +224,12 @@ static int fail_no_program(struct parser *parser)
     int n_apps = parser->options->job.n_apps;
 
     if (parser->word < parser->end) {
-        return parser_fail(parser, "no program %s ':'; allowed is [options] program [args] : ...",
+        return parser_fail(parser, "no program %s ':'; allowed: [options] program [args] : ...",
                            n_apps > 0 ? "between ':' and" : "before the first");
     }
     if (n_apps > 0) {
         return parser_fail(parser,
-                           "no program behind the last ':'; allowed is [options] program [args]");
+                           "no program after the last ':'; allowed: [options] program [args]");
     }
     return parser_fail(parser,
                        "no program given; try 'nixlrun -n 4 ./program' or 'nixlrun --help'");
@@ -248,7 +247,7 @@ static int parse_report(struct parser *parser)
         return parser_fail(parser, "--json is allowed only with --explain or --info");
     }
     if (parser->word < parser->end) {
-        return parser_fail(parser, "%s starts no program of yours: leave out %s",
+        return parser_fail(parser, "%s does not start your program: omit %s",
                            options->action == ACTION_INFO ? "--info" : "--explain",
                            value_show(*parser->word, shown));
     }
@@ -278,8 +277,8 @@ static int check_env(struct parser *parser)
                            "ranks a variable, write -x %s",
                            shown);
     }
-    return parser_fail(
-        parser, "--env prints the NIXLRUN_ variables and starts no program: leave out %s", shown);
+    return parser_fail(parser, "--env prints the NIXLRUN_ variables and starts no program: omit %s",
+                       shown);
 }
 
 static int parse_programs(struct parser *parser)
@@ -322,7 +321,7 @@ static int check_hosts(struct parser *parser)
 
     if (!parser->is_np_given && job->n_apps == 1 && capacity > 0) {
         if (capacity > OPTIONS_MAX_NP) {
-            return parser_fail(parser, "the hosts have %d slots; allowed are %d ranks: give -np",
+            return parser_fail(parser, "the hosts have %d slots; allowed: %d ranks; give -np",
                                capacity, OPTIONS_MAX_NP);
         }
         job->np = job->apps[0].np = capacity;
@@ -347,7 +346,7 @@ static int check_job(struct parser *parser)
     }
     if (job->stdin_mode == STDIN_RANK && job->stdin_rank >= job->np) {
         return parser_fail(
-            parser, "--stdin '%d': the job has %d rank%s; allowed is a rank below %d, all or none",
+            parser, "--stdin '%d': the job has %d rank%s; allowed: a rank below %d, all or none",
             job->stdin_rank, job->np, job->np == 1 ? "" : "s", job->np);
     }
     if (parser->options->topology != NULL && !job->dry_run) {

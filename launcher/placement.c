@@ -38,7 +38,7 @@ static int fail_file(const char *path, int error, char *why, size_t why_nbytes)
 {
     char shown[VALUE_SHOWN_NBYTES];
 
-    snprintf(why, why_nbytes, "--topology %s: %s; allowed is an XML file that lstopo wrote",
+    snprintf(why, why_nbytes, "--topology %s: %s; allowed: an XML file that lstopo wrote",
              value_show(path, shown), error != 0 ? strerror(error) : "not a topology of hwloc");
     return -1;
 }
@@ -161,7 +161,7 @@ static int machine_open(struct machine *machine, const char *path, char *why, si
     list_cores(machine);
     if (machine->n_cores == 0) {
         machine_close(machine);
-        snprintf(why, why_nbytes, "%s has no CPU that may be used",
+        snprintf(why, why_nbytes, "%s has no usable CPU",
                  path != NULL ? "the recorded machine" : "this host");
         return -1;
     }
@@ -327,7 +327,7 @@ int placement_make(const struct launch_job *job, const char *topology,
     }
     if (job->np > machine.n_cores && !job->oversubscribe) {
         snprintf(why, why_nbytes,
-                 "-n %d: there %s %d usable core%s and ranks %s; allowed is up to %d, or give "
+                 "-n %d: there %s %d usable core%s and ranks %s; allowed: up to %d, or give "
                  "--oversubscribe",
                  job->np, machine.n_cores == 1 ? "is" : "are", machine.n_cores,
                  machine.n_cores == 1 ? "" : "s",

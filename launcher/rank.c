@@ -226,7 +226,7 @@ static int rank_start(struct rank *rank)
     fds[2] = fds[1] >= 0 ? stream_open(&rank->streams[1], rank, 1) : -1;
     if (env == NULL || fds[0] < 0) {
         sink_say("cannot start %s: %s", rank_name(rank),
-                 env == NULL ? "PMIx gave no environment for it" : strerror(errno));
+                 env == NULL ? "PMIx provided no environment for it" : strerror(errno));
     } else if (fds[2] >= 0) {
         rc = start_with(rank, path, env, fds);
         if (rc != 0) {
@@ -292,7 +292,7 @@ static void rank_on_failed(int id, enum guardian_step step, int error)
     rank_is_over(rank);
     switch (step) {
     case GUARDIAN_FORK:
-        sink_say("cannot make a process for %s: %s", rank_name(rank), strerror(error));
+        sink_say("cannot create a process for %s: %s", rank_name(rank), strerror(error));
         break;
     case GUARDIAN_BIND:
         sink_say("cannot bind %s to cpus %s: %s", rank_name(rank),

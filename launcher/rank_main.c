@@ -376,7 +376,7 @@ int main(int argc, char **argv)
     size = take_pty(&words);
     wdir_error = enter_wdir(&words);
     if (*words == NULL) {
-        fputs("nixlrun-rank is a part of nixlrun; do not run it directly\n", stderr);
+        fputs("nixlrun-rank is internal to nixlrun; do not run it directly\n", stderr);
         return LAUNCH_EXIT_USAGE;
     }
     if (wdir_error != 0) {

@@ -237,7 +237,7 @@ int server_open(void)
 
     queue_watch.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (queue_watch.fd < 0 || loop_watch(&queue_watch, EPOLLIN) != 0) {
-        sink_say("cannot make an event descriptor: %s", strerror(errno));
+        sink_say("cannot create an event descriptor: %s", strerror(errno));
         return -1;
     }
     snprintf(nspace, sizeof(nspace), "nixlrun.%d", (int)getpid());

@@ -257,7 +257,7 @@ struct space *space_make(const struct launch_app *apps, int n_apps,
     session.n_live += space->n_ranks;
     status = space_register(space);
     if (status != PMIX_SUCCESS) {
-        sink_say("PMIx refuses the job: %s", PMIx_Error_string(status));
+        sink_say("PMIx refused the job: %s", PMIx_Error_string(status));
         return NULL;
     }
     return space;

@@ -236,7 +236,7 @@ static int open_ends(struct stream *stream, int fds[2])
         }
         if (!is_told) {
             is_told = true;
-            sink_say("cannot make a pseudo-terminal for %s: %s; it gets a pipe",
+            sink_say("cannot create a pseudo-terminal for %s: %s; using a pipe",
                      rank_name(stream->rank), strerror(-rc));
         }
     }
@@ -264,7 +264,7 @@ int stream_open(struct stream *stream, struct rank *rank, int which)
     }
     rc = stream->sink == NULL ? -ENOMEM : open_ends(stream, fds);
     if (rc != 0) {
-        sink_say("cannot make a pipe for %s: %s", rank_name(rank), strerror(-rc));
+        sink_say("cannot create a pipe for %s: %s", rank_name(rank), strerror(-rc));
         return -1;
     }
     fcntl(fds[0], F_SETFL, O_NONBLOCK);

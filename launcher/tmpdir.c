@@ -184,7 +184,7 @@ const char *tmpdir_make(void)
     }
     fprintf(stderr,
             "nixlrun: no place for a temporary directory: XDG_RUNTIME_DIR, /dev/shm, TMPDIR "
-            "and /tmp have less than %llu MiB or cannot be written\n",
+            "and /tmp have less than %llu MiB free or are not writable\n",
             TMPDIR_ROOM_NBYTES >> 20);
     tmpdir_path[0] = '\0';
     return NULL;

@@ -24,9 +24,9 @@ verdict "$(LC_ALL=C sort -uc -k1,1 "$scratch/list" 2>&1
 
 verdict "$("$src/quickstart" --help | grep -q '^Usage: ./quickstart' || echo "no usage")" \
     "quickstart tells how it is used"
-verdict "$(refuses "quickstart: 'all' is not known; allowed are check, packages, hook, --help" \
+verdict "$(refuses "quickstart: 'all' is not known; allowed: check, packages, hook, --help" \
     "$src/quickstart" all
-    refuses "quickstart: 'most' is no level; allowed are run, check, ci" \
+    refuses "quickstart: 'most' is no level; allowed: run, check, ci" \
         "$src/quickstart" packages most)" "quickstart names what it does not know"
 
 verdict "$(refuses ".ci/run: 'tests' is no stage; allowed: $("$src/.ci/run" --list | tr '\n' ' ' |

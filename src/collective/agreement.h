@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Agreements: all living members of a team call come to the same verdict, no matter who dies
+ * Agreements: all living members of a team call come to the same verdict, whichever members die
  * meanwhile.
  *
  * Each member has a register for the call: the verdict at its place. The first value that is

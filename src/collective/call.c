@@ -46,7 +46,7 @@ static int check_root(const char *operation, const struct nixl_team *team, int r
         return NIXL_OK;
     }
     return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                    "root %d is not in the team; allowed is 0 to %d", root, team->size - 1);
+                    "root %d is not in the team; allowed: 0 to %d", root, team->size - 1);
 }
 
 /* ---- reductions ------------------------------------------------------------------------------ */
@@ -63,12 +63,12 @@ static int check_operation(const char *operation, const struct nixl_reduce_args 
     }
     if (nxr_combine_type_nbytes(args->type) == 0) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "type %d; allowed is 0 to NIXL_BFLOAT16 (%d)", (int)args->type,
+                        "type %d; allowed: 0 to NIXL_BFLOAT16 (%d)", (int)args->type,
                         NIXL_BFLOAT16);
     }
     if ((unsigned)args->op > NIXL_USER) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "operation %d; allowed is NIXL_SUM (0) to NIXL_USER (%d)", (int)args->op,
+                        "operation %d; allowed: NIXL_SUM (0) to NIXL_USER (%d)", (int)args->op,
                         NIXL_USER);
     }
     return nxr_combine_is_valid(args->type, args->op)
@@ -99,8 +99,7 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
     }
     if (args->is_exclusive != 0 && (kind != NXR_SCAN || args->is_exclusive != 1)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "is_exclusive is %d; allowed is 0, and 1 for nixl_scan",
-                        args->is_exclusive);
+                        "is_exclusive is %d; allowed: 0, and 1 for nixl_scan", args->is_exclusive);
     }
     call_p->kind = NXR_CALL_REDUCTION;
     call_p->reduction = (struct nxr_reduction){.kind = kind,
@@ -223,7 +222,7 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
     }
     if (args->dst_stride < args->block_nbytes) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "a dst_stride of %zu bytes; allowed is at least block_nbytes, %zu",
+                        "a dst_stride of %zu bytes; allowed: at least block_nbytes, %zu",
                         args->dst_stride, args->block_nbytes);
     }
     if (__builtin_mul_overflow(args->nblocks, (size_t)team->size, &n_blocks) ||

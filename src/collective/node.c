@@ -116,7 +116,7 @@ int nxr_node_open(struct nixl_team *team, const char *name)
     }
     if (node->size > NXR_NODE_MAX) {
         return nxr_fail(NIXL_ERR_LIMIT, team->operation, -1, "shm", 0,
-                        "%d members on one host; allowed are %d", node->size, NXR_NODE_MAX);
+                        "%d members on one host; allowed: %d", node->size, NXR_NODE_MAX);
     }
     status = node->me == 0 ? make_memory(node, name) : map_memory(team, name);
     if (status == NIXL_OK && nxr_barrier_is_full()) {

@@ -10,7 +10,7 @@
  * A collective is a number of phases, the same on all members. A member publishes a phase when it
  * has done its part of it; others wait for that. Nothing else is exchanged: no message, no lock.
  *
- * Who writes what: each member writes its own lines, cells and slot. The slots with the sums of a
+ * Writers: each member writes its own lines, cells and slot. The slots with the sums of a
  * chain (node_reduce_chain.c) are written by all members, one after the other. Sleepers and wakers
  * write the words for sleep. Any member may write the word that says that the team is broken. A
  * cell is reused NXR_NODE_CELLS phases later: its writer first waits until all have left the phase

@@ -46,8 +46,8 @@ static int check_ranks(const char *operation, const int *ranks, size_t nranks)
     int status = NIXL_OK;
 
     if (nranks == 0 || nranks > (size_t)nxr_job.size) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "%zu ranks; allowed are 1 to %d", nranks, nxr_job.size);
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%zu ranks; allowed: 1 to %d",
+                        nranks, nxr_job.size);
     }
     if (ranks == NULL) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "ranks is NULL");
@@ -233,7 +233,7 @@ static int team_call_split(const char *operation, struct nixl_team *team, struct
     }
     if (status == NIXL_OK && choice.color < 0 && choice.color != NIXL_NO_COLOR) {
         status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                          "color %d; allowed is 0 and more, or NIXL_NO_COLOR", (int)choice.color);
+                          "color %d; allowed: 0 and more, or NIXL_NO_COLOR", (int)choice.color);
     }
     if (status != NIXL_OK) {
         return status;
@@ -323,7 +323,7 @@ int nixl_team_translate(const struct nixl_team *from, int place, const struct ni
     }
     size = from != NULL ? from->size : nxr_job.size;
     if (place < 0 || place >= size) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "place %d; allowed is 0 to %d",
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "place %d; allowed: 0 to %d",
                         place, size - 1);
     }
     rank = from != NULL ? from->ranks[place] : place;

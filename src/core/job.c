@@ -68,7 +68,7 @@ int nxr_check_ready(const char *operation)
 int nxr_fail_rank(const char *operation, int rank)
 {
     return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                    "rank %d is not in the job; allowed is 0 to %d", rank, nxr_job.size - 1);
+                    "rank %d is not in the job; allowed: 0 to %d", rank, nxr_job.size - 1);
 }
 
 /* ---- calls about ranks ----------------------------------------------------------------------- */

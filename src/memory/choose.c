@@ -104,7 +104,7 @@ int nxr_device_choose(const char *wanted, const char *kind_name, const struct nx
             *index_p = number;
             return NIXL_OK;
         }
-        snprintf(why, why_nbytes, "%s device %.20s does not exist; allowed is 0 to %zu", kind_name,
+        snprintf(why, why_nbytes, "%s device %.20s does not exist; allowed: 0 to %zu", kind_name,
                  wanted, n_ids - 1);
         return NIXL_ERR_NO_DEVICE;
     }

@@ -118,7 +118,7 @@ static int bind_to_node(void *addr, size_t nbytes, int node, char *why, size_t w
         return NIXL_ERR_UNSUPPORTED;
     }
     known_nodes(nodes, sizeof(nodes));
-    snprintf(why, why_nbytes, "NUMA node %d does not exist; allowed is %s", node, nodes);
+    snprintf(why, why_nbytes, "NUMA node %d does not exist; allowed: %s", node, nodes);
     return NIXL_ERR_NO_DEVICE;
 }
 

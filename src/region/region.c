@@ -84,7 +84,7 @@ static int check_name(const char *operation, const char *name, struct nixl_regio
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "region_p is NULL");
     }
     if (name == NULL || name[0] == '\0' || strnlen(name, NIXL_NAME_MAX + 1) > NIXL_NAME_MAX) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s; allowed are 1 to %d bytes",
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s; allowed: 1 to %d bytes",
                         name == NULL      ? "the name is NULL"
                         : name[0] == '\0' ? "the name is empty"
                                           : "the name is too long",
@@ -92,7 +92,7 @@ static int check_name(const char *operation, const char *name, struct nixl_regio
     }
     if (name[0] == NXR_REGION_INTERNAL || name[0] == NXR_WINDOW_NAME) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "the name begins with byte %d, as the library's own names do; allowed is "
+                        "the name begins with byte %d, as the library's own names do; allowed: "
                         "any first byte but %d and %d",
                         name[0], NXR_REGION_INTERNAL, NXR_WINDOW_NAME);
     }
@@ -111,17 +111,17 @@ static int region_check_params(const char *operation, size_t nbytes,
     }
     if (params->kind < NIXL_MEM_HOST || params->kind > NIXL_MEM_AUTO) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "memory kind %d; allowed is NIXL_MEM_HOST (1) to NIXL_MEM_AUTO (%d)",
+                        "memory kind %d; allowed: NIXL_MEM_HOST (1) to NIXL_MEM_AUTO (%d)",
                         (int)params->kind, NIXL_MEM_AUTO);
     }
     if ((int)params->strategy < 0 || params->strategy > NIXL_MEM_PINNED) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "memory strategy %d; allowed is 0 to %d", (int)params->strategy,
+                        "memory strategy %d; allowed: 0 to %d", (int)params->strategy,
                         NIXL_MEM_PINNED);
     }
     if ((params->flags & ~(unsigned)NIXL_MEM_POPULATE) != 0) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "memory flags %#x; allowed is NIXL_MEM_POPULATE", params->flags);
+                        "memory flags %#x; allowed: NIXL_MEM_POPULATE", params->flags);
     }
     return NIXL_OK;
 }
@@ -259,8 +259,7 @@ kind_to_register(void *addr, const struct nixl_mem_params *params, struct why *w
     owner = nxr_memory_owner(addr);
     if (params->kind == NIXL_MEM_HOST && owner != &nxr_memory_host) {
         snprintf(why->text, sizeof(why->text),
-                 "%p is %s memory; allowed are the kinds NIXL_MEM_AUTO and that one", addr,
-                 owner->name);
+                 "%p is %s memory; allowed: kind NIXL_MEM_AUTO or that kind", addr, owner->name);
         return NULL;
     }
     return owner->start(why->text, sizeof(why->text)) == NIXL_OK ? owner : NULL;

@@ -63,11 +63,11 @@ int nxr_notify_check(const char *operation, int rank, const void *msg, size_t nb
     }
     if (nbytes > 0 && nxr_range_is_device(msg)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                        "the payload at %p is GPU memory; allowed is host memory", msg);
+                        "the payload at %p is GPU memory; allowed: host memory", msg);
     }
     if (nbytes > NIXL_NOTE_MAX) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                        "a payload of %zu bytes; allowed is up to %d", nbytes, NIXL_NOTE_MAX);
+                        "a payload of %zu bytes; allowed: up to %d", nbytes, NIXL_NOTE_MAX);
     }
     return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
                     timeout_ns < 0 ? "the timeout is negative" : "msg is NULL with nbytes > 0");

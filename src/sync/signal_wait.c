@@ -406,7 +406,7 @@ static int wait_words(const char *operation, struct signal_wait *wait, const voi
     }
     if ((unsigned)wait->type > NIXL_UINT64) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "type %u; allowed are whole numbers, NIXL_INT32 (%d) to NIXL_UINT64 (%d)",
+                        "type %u; allowed: whole numbers, NIXL_INT32 (%d) to NIXL_UINT64 (%d)",
                         (unsigned)wait->type, NIXL_INT32, NIXL_UINT64);
     }
     if (value == NULL) {

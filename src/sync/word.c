@@ -136,13 +136,12 @@ static int fail_atomic(const char *operation, int rank, unsigned type, unsigned 
 {
     if (nxr_type_nbytes(type) == 0) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                        "type %u; allowed is NIXL_INT32 (0) to NIXL_DOUBLE (%d)", type,
-                        NIXL_DOUBLE);
+                        "type %u; allowed: NIXL_INT32 (0) to NIXL_DOUBLE (%d)", type, NIXL_DOUBLE);
     }
     if (op > NIXL_ATOMIC_FETCH) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                        "operation %u; allowed is NIXL_ATOMIC_ADD (0) to NIXL_ATOMIC_FETCH (%d)",
-                        op, NIXL_ATOMIC_FETCH);
+                        "operation %u; allowed: NIXL_ATOMIC_ADD (0) to NIXL_ATOMIC_FETCH (%d)", op,
+                        NIXL_ATOMIC_FETCH);
     }
     return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
                     "operation %u combines bits, which is not for NIXL_FLOAT and NIXL_DOUBLE", op);
@@ -228,7 +227,7 @@ int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint64_t offs
 int nxr_signal_fail_op(const char *operation, int rank, unsigned op)
 {
     return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                    "signal operation %u; allowed is NIXL_SIGNAL_ADD (%d) or NIXL_SIGNAL_SET (%d)",
+                    "signal operation %u; allowed: NIXL_SIGNAL_ADD (%d) or NIXL_SIGNAL_SET (%d)",
                     op, NIXL_SIGNAL_ADD, NIXL_SIGNAL_SET);
 }
 

@@ -245,7 +245,7 @@ static int check_own_signal(const char *operation, int rank, const uint64_t *sig
     }
     if (nxr_range_find(signal) != NULL) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                        "the signal at %p lies in device memory; allowed is host memory",
+                        "the signal at %p lies in device memory; allowed: host memory",
                         (const void *)signal);
     }
     return NIXL_OK;

@@ -191,7 +191,7 @@ int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side side, size_t
     }
     if (index != NULL && nxr_range_is_device(index)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, xfer->rank, "", 0,
-                        "the index is GPU memory; allowed is host memory");
+                        "the index is GPU memory; allowed: host memory");
     }
     if (xfer_is_running(xfer)) {
         return fail_in_use(operation, xfer);

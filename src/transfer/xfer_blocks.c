@@ -24,7 +24,7 @@ static const char *find_fault(const struct nixl_blocks *entry, enum nixl_xfer_si
         return "block_nbytes is 0";
     }
     if (entry->index != NULL && nxr_range_is_device(entry->index)) {
-        return "the index is GPU memory; allowed is host memory";
+        return "the index is GPU memory; allowed: host memory";
     }
     if (which == NIXL_XFER_REMOTE) {
         return entry->region == NULL ? "the region is NULL"

@@ -77,8 +77,8 @@ int nxr_coll_table_parse(const char *text, size_t nbytes, int *limit_p, size_t *
 
             if (!is_number || end != text + nbytes || value < limits[i].lowest ||
                 value > limits[i].highest) {
-                snprintf(why, why_nbytes, "has '%.*s'; allowed is %s=%zu to %zu", shown(nbytes),
-                         text, limits[i].name, limits[i].lowest, limits[i].highest);
+                snprintf(why, why_nbytes, "has '%.*s'; allowed: %s=%zu to %zu", shown(nbytes), text,
+                         limits[i].name, limits[i].lowest, limits[i].highest);
                 return NIXL_ERR_INVALID_ARG;
             }
             *limit_p = i;

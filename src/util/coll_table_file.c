@@ -60,7 +60,7 @@ static int coll_file_read_line(struct reader *reader, const char *line, size_t n
     if (nbytes >= word_nbytes && memcmp(line, word, word_nbytes) == 0) {
         status = read_section(line + word_nbytes, nbytes - word_nbytes, &reader->section);
         if (status != NIXL_OK) {
-            snprintf(why, why_nbytes, "has '%.*s'; allowed is ranks 1 to 9999999",
+            snprintf(why, why_nbytes, "has '%.*s'; allowed: ranks 1 to 9999999",
                      nbytes < 60 ? (int)nbytes : 60, line);
         }
         return status;

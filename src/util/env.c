@@ -170,7 +170,7 @@ static int check_names(const struct env_entry *entry, const char *list, char *wh
 
         if (!is_one_of(entry->lowest, list, nbytes)) {
             snprintf(why, why_nbytes,
-                     "%s has '%.*s'; allowed is a list of: %s, with ^ before it for all but these",
+                     "%s has '%.*s'; allowed: a list of %s, or such a list after ^ for all others",
                      entry->name, (int)(nbytes < 40 ? nbytes : 40), list, entry->lowest);
             return NIXL_ERR_INVALID_ARG;
         }
@@ -275,7 +275,7 @@ static const char *entry_value(const struct env_entry *entry)
 static int env_refuse(const struct env_entry *entry, const char *text, char *why, size_t why_nbytes)
 {
     if (check_form(entry, text, why, why_nbytes) == NIXL_OK) {
-        snprintf(why, why_nbytes, "%s is '%.80s'; allowed is %s%s%s%s%s", entry->name, text,
+        snprintf(why, why_nbytes, "%s is '%.80s'; allowed: %s%s%s%s%s", entry->name, text,
                  kind_help[entry->kind],
                  entry->kind == KIND_word ? " "
                  : entry->lowest[0]       ? " from "

@@ -74,7 +74,7 @@ static int parse_levels(const char *levels, unsigned char parsed[NXR_LOG_N_SUBSY
         value = log_find_word(level, level_nbytes, level_names, N_LEVELS);
         if (value < 0 || (name_nbytes < item_nbytes && subsystem < 0)) {
             snprintf(why, why_nbytes,
-                     "NIXLRUN_LOG has '%.*s'; allowed is LEVEL or SUBSYSTEM:LEVEL, where a level "
+                     "NIXLRUN_LOG has '%.*s'; allowed: LEVEL or SUBSYSTEM:LEVEL, where a level "
                      "is error, warn, info, debug or trace",
                      (int)(item_nbytes < 60 ? item_nbytes : 60), levels);
             return NIXL_ERR_INVALID_ARG;

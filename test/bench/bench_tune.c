@@ -424,7 +424,7 @@ static void parse(struct tune *tune, const char **output_p, int argc, char **arg
         case 'r':
             tune->n_rounds = strtol(optarg, &end, 10);
             if (*end != '\0' || tune->n_rounds < 1 || tune->n_rounds > MAX_ROUNDS) {
-                fail(EXIT_USAGE, "--rounds is '%s'; allowed is a number from 1 to %d", optarg,
+                fail(EXIT_USAGE, "--rounds is '%s'; allowed: a number from 1 to %d", optarg,
                      MAX_ROUNDS);
             }
             break;

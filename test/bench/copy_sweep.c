@@ -241,7 +241,7 @@ int main(int argc, char **argv)
         size_t nbytes = first < argc ? strtoull(argv[first + i], NULL, 0) : sizes[i];
 
         if (nbytes == 0 || nbytes > MAX_NBYTES) {
-            fprintf(stderr, "copy_sweep: size '%s'; allowed is 1 to %lu\n", argv[first + i],
+            fprintf(stderr, "copy_sweep: size '%s'; allowed: 1 to %lu\n", argv[first + i],
                     MAX_NBYTES);
             return 2;
         }

@@ -95,7 +95,7 @@ static void parse_sizes(struct bench_options *options, const char *list)
 
     while (next_item(&list, item)) {
         if (nxr_env_parse_bytes(item, &nbytes) != 0 || nbytes > MAX_NBYTES) {
-            usage_error("--sizes has '%s'; allowed are bytes up to 8G, as 8,4K,1M", item);
+            usage_error("--sizes has '%s'; allowed: bytes up to 8G, as 8,4K,1M", item);
         }
         if (options->n_sizes == BENCH_MAX_SIZES) {
             usage_error("--sizes has more than %d sizes", BENCH_MAX_SIZES);
@@ -103,7 +103,7 @@ static void parse_sizes(struct bench_options *options, const char *list)
         options->sizes[options->n_sizes++] = nbytes;
     }
     if (options->n_sizes == 0) {
-        usage_error("--sizes is empty; allowed are bytes up to 8G, as 8,4K,1M");
+        usage_error("--sizes is empty; allowed: bytes up to 8G, as 8,4K,1M");
     }
 }
 
@@ -134,13 +134,13 @@ static void parse_alignments(struct bench_options *options, const char *list)
         if ((sscanf(item, "%u%c", &dst, &rest) != 1 &&
              sscanf(item, "%u:%u%c", &dst, &src, &rest) != 2) ||
             dst > 4095 || src > 4095 || item[0] == '-') {
-            usage_error("--alignment has '%s'; allowed is DST or DST:SRC, each 0 to 4095, or all",
+            usage_error("--alignment has '%s'; allowed: DST or DST:SRC, each 0 to 4095, or all",
                         item);
         }
         add_alignment(options, dst, src);
     }
     if (options->n_alignments == 0) {
-        usage_error("--alignment is empty; allowed is DST or DST:SRC, each 0 to 4095, or all");
+        usage_error("--alignment is empty; allowed: DST or DST:SRC, each 0 to 4095, or all");
     }
 }
 
@@ -158,7 +158,7 @@ static enum nixl_mem_kind parse_kind(const char *list, const char *name, const c
             return kinds[i].kind;
         }
     }
-    usage_error("--memory is '%s'; allowed is KIND or KIND:KIND, each host, cuda or vulkan", list);
+    usage_error("--memory is '%s'; allowed: KIND or KIND:KIND, each host, cuda or vulkan", list);
 }
 
 static void parse_memory(struct bench_options *options, const char *text)
@@ -205,8 +205,7 @@ static long parse_number(const char *option, const char *text, long lowest, long
     long value = strtol(text, &end, 10);
 
     if (end == text || *end != '\0' || value < lowest || value > highest) {
-        usage_error("%s is '%s'; allowed is a number from %ld to %ld", option, text, lowest,
-                    highest);
+        usage_error("%s is '%s'; allowed: a number from %ld to %ld", option, text, lowest, highest);
     }
     return value;
 }
@@ -240,7 +239,7 @@ static void parse_option(struct bench_options *options, int option, const char *
     case 'b':
         if (nxr_env_parse_time(text, &options->budget_ns) != 0 || options->budget_ns <= 0 ||
             options->budget_ns > 600 * 1000000000ll) {
-            usage_error("--budget is '%s'; allowed is a time up to 600s, as 300ms", text);
+            usage_error("--budget is '%s'; allowed: a time up to 600s, as 300ms", text);
         }
         break;
     case 'i':
@@ -251,7 +250,7 @@ static void parse_option(struct bench_options *options, int option, const char *
         break;
     case 'S':
         if (sscanf(text, "%lf%c", &seconds, &rest) != 1 || !(seconds > 0 && seconds <= 3600)) {
-            usage_error("--seconds is '%s'; allowed is a number up to 3600", text);
+            usage_error("--seconds is '%s'; allowed: a number up to 3600", text);
         }
         options->seconds = seconds;
         break;

@@ -32,7 +32,7 @@ refuses "--alignment has '1:x'" "a bad source alignment" put --alignment 1:x
 refuses "--budget is '0'" "no budget" put --budget 0
 refuses "--iters is '-1'" "a negative number of samples" put --iters -1
 refuses "--window is '5000'" "too large a window" put_nb --window 5000
-refuses "--memory is 'gpu'; allowed is KIND or KIND:KIND" "an unknown memory" put --memory gpu
+refuses "--memory is 'gpu'; allowed: KIND or KIND:KIND" "an unknown memory" put --memory gpu
 refuses "--memory is 'cuda:'" "half a pair of memories" put --memory cuda:
 refuses "rate has no --memory" "a test of other memory" rate --memory vulkan
 refuses "--registered is for host memory" "registered GPU memory" put -r --memory cuda
@@ -137,7 +137,7 @@ echo flat_up_to=7 >>"$work/table"
 NIXLRUN_COLL_TABLE_FILE=$work/table gives 0 "its file is taken" -np 2 "$bench" allreduce $small
 echo flat_up_to=1 >>"$work/table"
 NIXLRUN_COLL_TABLE_FILE=$work/table gives 1 "a bad line is not" -np 2 "$bench" allreduce $small
-has "$work/err" "line [0-9]+ has 'flat_up_to=1'; allowed is flat_up_to=2 to" "is named"
+has "$work/err" "line [0-9]+ has 'flat_up_to=1'; allowed: flat_up_to=2 to" "is named"
 
 # A made-up job: a limit that helps, one that helped once, and others without effect.
 cat >"$work/job" <<'END'
@@ -159,10 +159,10 @@ result $? "its file has one limit" "$work/made_up"
 # The comparisons: only what they refuse, since they measure for minutes.
 for script in compare compare_net; do
     "$top_srcdir/test/bench/$script" --only nosuch >"$work/out" 2>"$work/err"
-    [ $? = 2 ] && grep -q "^$script: --only has 'nosuch'; allowed are peers," "$work/err"
+    [ $? = 2 ] && grep -q "^$script: --only has 'nosuch'; allowed: peers," "$work/err"
     result $? "$script refuses a part that it has not" "$work/err"
     "$top_srcdir/test/bench/$script" --ranks 4,1 >"$work/out" 2>"$work/err"
-    [ $? = 2 ] && grep -q "^$script: --ranks is '4,1'; allowed are" "$work/err"
+    [ $? = 2 ] && grep -q "^$script: --ranks is '4,1'; allowed:" "$work/err"
     result $? "$script refuses one rank" "$work/err"
     "$top_srcdir/test/bench/$script" --build "$work" >"$work/out" 2>"$work/err"
     [ $? = 2 ] && grep -q "^$script: no nixlrun in '$work'" "$work/err"

@@ -32,15 +32,15 @@ parse_options() {
         *) fail "there is no option '$1'; see --help" ;;
         esac
     done
-    case $want in near | far | any) ;; *) fail "--state is '$want'; allowed is near or far" ;; esac
-    case $repeat in '' | *[!0-9]* | 0) fail "--repeat is '$repeat'; allowed is a number from 1" ;; esac
-    case $patience in '' | *[!0-9]*) fail "--patience is '$patience'; allowed are seconds" ;; esac
+    case $want in near | far | any) ;; *) fail "--state is '$want'; allowed: near or far" ;; esac
+    case $repeat in '' | *[!0-9]* | 0) fail "--repeat is '$repeat'; allowed: a number from 1" ;; esac
+    case $patience in '' | *[!0-9]*) fail "--patience is '$patience'; allowed: seconds" ;; esac
     case ,$ranks, in
-    *[!0-9,]* | *,,* | *,0* | *,1,*) fail "--ranks is '$ranks'; allowed are numbers from 2, as 2,4" ;;
+    *[!0-9,]* | *,,* | *,0* | *,1,*) fail "--ranks is '$ranks'; allowed: numbers from 2, as 2,4" ;;
     esac
     local part
     for part in ${only//,/ }; do
-        [[ ,$choices, = *,$part,* ]] || fail "--only has '$part'; allowed are $choices"
+        [[ ,$choices, = *,$part,* ]] || fail "--only has '$part'; allowed: $choices"
     done
     build=$(cd "$build" && pwd) || fail "--build: no such directory"
     source=$(cd "$(dirname "$0")/../.." && pwd)

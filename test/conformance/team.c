@@ -335,8 +335,8 @@ static void a_team_takes_little_memory_before_it_is_used(void)
     }
     now = count_shared_nbytes();
     if (now > before + n * ((size_t)100 << 10)) {
-        mpt_fail(__FILE__, __LINE__, "%zu teams take %llu KiB, each of them %llu; allowed are 100",
-                 n, (unsigned long long)(now - before) >> 10,
+        mpt_fail(__FILE__, __LINE__, "%zu teams take %llu KiB, each of them %llu; allowed: 100", n,
+                 (unsigned long long)(now - before) >> 10,
                  (unsigned long long)(now - before) / n >> 10);
     }
     for (size_t i = 0; i < n; i++) {

@@ -55,7 +55,7 @@ int main(void)
     MPT_OK(nixl_finalize());
     took = mpt_now_ns() - began;
     if (took > SOON) {
-        mpt_fail(__FILE__, __LINE__, "nixl_finalize() took %lld ms; allowed are %lld",
+        mpt_fail(__FILE__, __LINE__, "nixl_finalize() took %lld ms; allowed: %lld",
                  (long long)(took / MPT_MS), (long long)(SOON / MPT_MS));
     }
     for (size_t i = 1; i < N_WAYS; i++) {

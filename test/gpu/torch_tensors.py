@@ -148,7 +148,7 @@ def main():
     nixl.need(nixl.c.nixl_finalize(), "nixl_finalize")
     took = time.monotonic() - began
     if took > SOON:
-        sys.exit(f"FAILED: nixl_finalize() took {took:.1f} s; allowed are {SOON}")
+        sys.exit(f"FAILED: nixl_finalize() took {took:.1f} s; allowed: {SOON}")
     print("passed", flush=True)
     return 0
 

@@ -72,7 +72,7 @@ gives 124 "--timeout and ranks that ignore SIGTERM" -np 2 --timeout 0.3 --kill-g
 
 gives 124 "--timeout after a rank has failed" -np 2 --timeout 0.5 --kill-grace 0.2 --on-failure continue \
     sh -c 'test "$PMIX_RANK" != 0 || exit 5; exec sleep 300'
-has "$work/err" 'rank 0 .* exited with code 5; the other ranks go on' "and the failure was told"
+has "$work/err" 'rank 0 .* exited with code 5; the other ranks continue' "and the failure was told"
 has "$work/err" '^nixlrun: +rank 1 \(pid [0-9]+\): sleeping' "as is who was still there"
 
 # A reader that never reads: what is not out when the time and the grace are over is dropped.
@@ -96,7 +96,7 @@ gives 5 "--on-failure continue lets the others finish" -np 3 --on-failure contin
     sh -c 'test "$PMIX_RANK" != 0 || exit 5; sleep 0.3; echo "done $PMIX_RANK"'
 [ "$(sort "$work/out" | tr '\n' ' ')" = "done 1 done 2 " ]
 result $? "to their end" "$work/out"
-has "$work/err" 'rank 0 .* exited with code 5; the other ranks go on' "and says so"
+has "$work/err" 'rank 0 .* exited with code 5; the other ranks continue' "and says so"
 
 gives 0 "two programs are one job" -np 1 sh -c 'echo "a $PMIX_RANK"' : -np 2 \
     sh -c 'echo "b $PMIX_RANK"'

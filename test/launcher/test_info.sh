@@ -87,10 +87,10 @@ $plain true 2>/dev/null || plain='prlimit --nice=0'
 if $plain nice -n -1 true 2>&1 | grep -q cannot; then
     # shellcheck disable=SC2086 # several words
     $plain "$nixlrun" --info >"$work/rows" 2>&1
-    has "$work/rows" '^ *precedence for other hosts +lowering nice by 20 is not permitted' "what is not permitted is told"
+    has "$work/rows" '^ *priority for other hosts +lowering nice by 20 is not permitted' "what is not permitted is told"
     # shellcheck disable=SC2086
     NIXLRUN_SERVICE_PRIORITY=0 $plain "$nixlrun" --info >"$work/rows" 2>&1
-    ! grep 'precedence for other hosts' "$work/rows"
+    ! grep 'priority for other hosts' "$work/rows"
     result $? "unless it is not wanted" "$work/rows"
 fi
 

@@ -45,7 +45,7 @@ case_ tap '^ok 1 .*: first$' verdict=tap
 case_ tap '^not ok 2 .*: second$' verdict=tap
 case_ tap '^not ok 3 .*: 2 of 3 checks were reached$' verdict=tap
 case_ pass '^Bail out! .*unknown key .color.' color=red
-case_ pass '^Bail out! .*launcher .ssh.; allowed is' launcher=ssh
-case_ pass "^Bail out! .*bed 'b'; allowed is ids, nets or engine" 'hosts=2 bed=b'
-case_ pass "^Bail out! .*hostid 'x'; allowed is host, same, rank or none" 'hosts=2 hostid=x'
+case_ pass '^Bail out! .*launcher .ssh.; allowed:' launcher=ssh
+case_ pass "^Bail out! .*bed 'b'; allowed: ids, nets or engine" 'hosts=2 bed=b'
+case_ pass "^Bail out! .*hostid 'x'; allowed: host, same, rank or none" 'hosts=2 hostid=x'
 echo "1..$n"

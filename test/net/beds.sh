@@ -34,8 +34,8 @@ ppn_of() {
 place() {
     local np=$1 n_hosts=$2 ppn=$((($1 + $2 - 1) / $2))
     local -A beds=([ids]=1 [nets]=1 [engine]=1) ids=([host]=1 [same]=1 [rank]=1 [none]=1)
-    [[ -v beds[${key[bed]}] ]] || die "$data: bed '${key[bed]}'; allowed is ids, nets or engine"
-    [[ -v ids[${key[hostid]}] ]] || die "$data: hostid '${key[hostid]}'; allowed is host, same, rank or none"
+    [[ -v beds[${key[bed]}] ]] || die "$data: bed '${key[bed]}'; allowed: ids, nets or engine"
+    [[ -v ids[${key[hostid]}] ]] || die "$data: hostid '${key[hostid]}'; allowed: host, same, rank or none"
     if [[ ${key[bed]} != ids ]]; then
         bring_up "$n_hosts" || return
     fi

@@ -85,7 +85,7 @@ lost_daemon() {
     job_gives 1 "SIGKILL of a prted in a job that goes on"
     grep -qx on "$work/out"
     result $? "the rank on the other host has" "$work/out" "$work/err"
-    has "$work/err" '^nixlrun: .*(how 2 ranks ended is not known|has not been heard of)' "the lost ones are told"
+    has "$work/err" '^nixlrun: .*(how 2 ranks ended is unknown|has been silent for)' "the lost ones are told"
 }
 
 # The way out of the chroot for a rank: the mounts of its host.

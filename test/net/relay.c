@@ -136,14 +136,14 @@ static bool apply(const char *text, char *why, size_t why_nbytes)
         setting.is_stalled = false;
     } else if (value != NULL || !IS("count")) {
         snprintf(why, why_nbytes,
-                 "'%s' is no setting; allowed are delay=, reorder=, hold=, drop=, seed=, stall, "
+                 "'%s' is no setting; allowed: delay=, reorder=, hold=, drop=, seed=, stall, "
                  "resume and count",
                  text);
         return false;
     }
 #undef IS
     if (allowed != NULL) {
-        snprintf(why, why_nbytes, "'%s': allowed is %s", text, allowed);
+        snprintf(why, why_nbytes, "'%s': allowed: %s", text, allowed);
     }
     return allowed == NULL;
 }
@@ -259,7 +259,7 @@ static int make_device(const char *name)
     int fd;
 
     if (name[0] == '\0' || strlen(name) >= sizeof(request.ifr_name)) {
-        fprintf(stderr, "relay: device '%s'; allowed are 1 to %zu bytes\n", name,
+        fprintf(stderr, "relay: device '%s'; allowed: 1 to %zu bytes\n", name,
                 sizeof(request.ifr_name) - 1);
         exit(EXIT_USAGE);
     }

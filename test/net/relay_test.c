@@ -315,12 +315,12 @@ static void a_stall_lasts_until_it_is_ended(void)
 
 static void bad_orders_are_refused(void)
 {
-    order("drop=101", "error 'drop=101': allowed is a number from 0 to 100");
-    order("drop=", "error 'drop=': allowed is");
-    order("drop=nan", "error 'drop=nan': allowed is");
-    order("delay=11s", "error 'delay=11s': allowed is a time from 0s to 10s");
-    order("seed=-1", "error 'seed=-1': allowed is a whole number");
-    order("stall=1", "error 'stall=1' is no setting; allowed are delay=, ");
+    order("drop=101", "error 'drop=101': allowed: a number from 0 to 100");
+    order("drop=", "error 'drop=': allowed:");
+    order("drop=nan", "error 'drop=nan': allowed:");
+    order("delay=11s", "error 'delay=11s': allowed: a time from 0s to 10s");
+    order("seed=-1", "error 'seed=-1': allowed: a whole number");
+    order("stall=1", "error 'stall=1' is no setting; allowed: delay=, ");
     order("", "error '' is no setting");
     send_and_receive(0, 10);
     MPT_EQ(came.n, 10);

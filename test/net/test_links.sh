@@ -99,7 +99,7 @@ until_says '$came -ge 1' 0 -c 1 -w 10
 says "$came -ge 1" "it can be resumed"
 ! links tell h1 delay=-1
 result $? "a bad order is refused" "$work/out"
-has "$work/out" '^error .delay=-1.: allowed is a time' "in words"
+has "$work/out" '^error .delay=-1.: allowed: a time' "in words"
 ! links lose h2 1
 result $? "so is a host that is not there" "$work/err"
 has "$work/err" '^links: no host h2 in nxlinks$' "in words"

@@ -33,7 +33,7 @@ on_hosts cut h2
 wait "$pid"
 [ $? = 1 ]
 result $? "a job that goes on ends without a host that is lost" "$work/out" "$work/err"
-has "$work/err" '^nixlrun: rank 2 on host h2 .* has not been heard of for 15 s' "which is told"
+has "$work/err" '^nixlrun: rank 2 on host h2 .* has been silent for 15 s' "which is told"
 on_hosts join h2
 until_true 300 nothing_runs
 result $? "nothing is left on the host when it comes back" "$work/err"

@@ -185,7 +185,7 @@ Test(env, words_are_of_the_list)
     cr_expect(eq(int, strcmp(env.net_method, "rma"), 0));
     cr_expect(eq(int, parse_with("NIXLRUN_NET_METHOD", ""), NIXL_OK));
     cr_expect(eq(int, strcmp(env.net_method, "auto"), 0));
-    refused("NIXLRUN_NET_METHOD", "rm", "allowed is one of auto, rma");
+    refused("NIXLRUN_NET_METHOD", "rm", "allowed: one of auto, rma");
     refused("NIXLRUN_NET_METHOD", "auto, rma", "one of auto, rma");
     refused("NIXLRUN_NET_METHOD", ",", "one of auto, rma");
 }
@@ -217,7 +217,7 @@ Test(env, texts_with_a_form_are_checked)
 
 Test(env, the_names_of_transports_are_those_that_there_are)
 {
-    char names[256] = "allowed is a list of: ";
+    char names[256] = "allowed: a list of ";
     size_t used = strlen(names);
 
     nxr_subsystems_compose();
@@ -239,7 +239,7 @@ Test(env, a_value_is_checked_before_it_is_in_the_environment)
     cr_expect(eq(int, nxr_env_check("HOME=x", why, sizeof(why)), NIXL_OK));
     cr_expect(
         eq(int, nxr_env_check("NIXLRUN_OP_TIMEOUT=x", why, sizeof(why)), NIXL_ERR_INVALID_ARG));
-    cr_expect(strstr(why, "NIXLRUN_OP_TIMEOUT is 'x'; allowed is a time") != NULL, "'%s'", why);
+    cr_expect(strstr(why, "NIXLRUN_OP_TIMEOUT is 'x'; allowed: a time") != NULL, "'%s'", why);
     cr_expect(
         eq(int, nxr_env_check("NIXLRUN_TRANSPORTS=x", why, sizeof(why)), NIXL_ERR_INVALID_ARG));
     cr_expect(strstr(why, "NIXLRUN_TRANSPORTS has 'x'") != NULL, "'%s'", why);

@@ -169,7 +169,7 @@ Test(options, each_option_that_needs_a_value_says_so)
         snprintf(word, sizeof(word), "--%.*s", (int)strcspn(option->names, " "), option->names);
         snprintf(line, sizeof(line), "nixlrun %s", word);
         cr_expect(eq(int, parse(line), -1), "%s", word);
-        cr_expect(strstr(why, "has no value; allowed is") != NULL, "%s: %s", word, why);
+        cr_expect(strstr(why, "has no value; allowed:") != NULL, "%s: %s", word, why);
         cr_expect(strncmp(why, word, strlen(word)) == 0, "%s: %s", word, why);
         options_free(&options);
     }

@@ -14,7 +14,7 @@ enum { MORE_THAN_FITS = 3 * 1024 * 1024 };
 
 TestSuite(sink, .timeout = 60);
 
-/* A full sink before a pipe, and who waits for it. */
+/* A full sink in front of a pipe, and the waiter for room in it. */
 struct bench {
     struct sink *sink;
     struct sink_waiter waiter;
