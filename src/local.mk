@@ -188,6 +188,7 @@ endif
 %C%_libnxr_sync_la_SOURCES = \
 	%D%/sync/inbox.c %D%/sync/inbox.h \
 	%D%/sync/notify.c %D%/sync/notify.h \
+	%D%/sync/peer.h \
 	%D%/sync/put_notify.c \
 	%D%/sync/signal_wait.c \
 	%D%/sync/stream_signal.c %D%/sync/stream_signal.h \

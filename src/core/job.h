@@ -6,7 +6,7 @@
  *   job.lock       everything here unless marked otherwise, and the host layer's connections. Never
  *                  held while waiting, and never taken on the data path.
  *   inbox.lock     the receiving ends of the rings and the queue of notifications (notify.c)
- *   peer.send_lock the sending end of the ring to that peer
+ *   send_lock      of a peer: the sending end of the ring to it (sync/peer.h)
  * The service thread takes them like any other thread.
  */
 #ifndef NXR_CORE_JOB_H
@@ -60,6 +60,7 @@ struct nxr_peer {
 
     /* Set once, before `link` becomes UP. */
     struct nxr_control *control; /* NULL: on another host, and then `net` is set */
+    struct nxr_ring_slot *ring;  /* in its page, for notifications of this rank; NULL likewise */
     uint32_t inflight_index;
     bool full_fence;
     pid_t pid;
@@ -70,18 +71,11 @@ struct nxr_peer {
     struct nxr_asked *_Atomic asked; /* words it is asked to change (host/word_ask.c); NULL: none */
     uint64_t n_words_served;         /* words it has asked for; host/word_serve.c */
 
-    /* Notifications to the peer: send_lock. */
-    struct nxr_spin send_lock;
-    struct nxr_ring_tx tx;
-    struct nxr_list held;       /* struct held_note: they wait for earlier puts */
-    _Atomic uint32_t n_held;    /* members of held */
+    /* What is under way to it: any thread. */
     _Atomic uint32_t n_pending; /* puts that were started and are not yet visible */
+    _Atomic uint32_t n_held;    /* notifications that wait for that, for puts_ended() */
     _Atomic uint32_t n_words;   /* requests that change a word: a flush waits for them, too */
     _Atomic uint32_t n_freed;   /* puts and gets that have not ended and that nobody waits for */
-
-    /* Notifications from the peer: inbox.lock. */
-    struct nxr_ring_rx rx;
-    struct nxr_peer *_Atomic rx_next; /* the list of inbox.peers; never changes once set */
 
     /* Everything below: job.lock. */
     bool has_card;

@@ -27,13 +27,10 @@ static struct nxr_peer *peer_new(int rank)
     *peer = (struct nxr_peer){
         .rank = rank,
         .carrier = nxr_carrier_first(),
-        .rx = {.slots = nxr_control_own_ring(nxr_job.control, rank),
-               .credit = &nxr_job.control->credits[rank]},
         .link_retry_at = INT64_MAX,
         .event_fd = -1,
         .pidfd = -1,
     };
-    nxr_list_init(&peer->held);
     nxr_list_init(&peer->asks);
     nxr_list_init(&peer->unsent);
     if (!nxr_subsystems_peer_init(peer)) {

@@ -256,11 +256,7 @@ static void start_link(struct nxr_peer *peer, struct nxr_control *control,
     peer->control = control;
     peer->full_fence = nxr_barrier_is_full() || control->needs_full_fence != 0;
     peer->inflight_index = nxr_job.n_inflight_indices++;
-    peer->tx = (struct nxr_ring_tx){
-        .slots = ring,
-        .credit = &control->credits[nxr_job.rank],
-        .limit = NXR_RING_SLOTS,
-    };
+    peer->ring = ring;
     peer->transport =
         nxr_route_choose(peer->rank == nxr_job.rank ? NIXL_SCOPE_SELF : NIXL_SCOPE_LOCAL,
                          peer->why_not, sizeof(peer->why_not));
@@ -325,7 +321,7 @@ void nxr_link_unmap(struct nxr_peer *peer)
     nxr_conn_drop_unsent(peer);
     nxr_word_forget(peer);
     if (peer->control != NULL && peer->rank != nxr_job.rank) {
-        nxr_control_unmap_ring(peer->tx.slots);
+        nxr_control_unmap_ring(peer->ring);
         nxr_control_unmap(peer->control, nxr_job.size);
         if (peer->event_fd >= 0) {
             close(peer->event_fd);

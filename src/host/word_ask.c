@@ -160,7 +160,7 @@ static struct nxr_asked *asked_new(struct nxr_peer *peer)
         return NULL;
     }
     asked->peer = peer;
-    asked->ring = nxr_control_words(peer->tx.slots);
+    asked->ring = nxr_control_words(peer->ring);
     atomic_store_explicit(&peer->control->credits[nxr_job.rank].has_asked, true,
                           memory_order_relaxed);
     atomic_store(&asked->next, atomic_load(&word_ask_all));

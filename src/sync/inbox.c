@@ -14,6 +14,7 @@
 #include "core/life.h"
 #include "net/net.h"
 #include "sync/notify.h"
+#include "sync/peer.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/status.h"
@@ -34,16 +35,16 @@ struct queued_note {
 
 static struct {
     struct nxr_spin lock;
-    struct nxr_peer *_Atomic peers; /* peers that may write here, linked by rx_next; only grows */
-    struct nxr_peer *turn;          /* lock: the peer to check first */
-    struct nxr_list queue;          /* lock */
-    _Atomic uint64_t queued_nbytes; /* lock to write */
-    _Atomic int n_deaths_told;      /* lock to write */
+    struct sync_peer *_Atomic peers; /* that may write here, linked by rx_next; only grows */
+    struct sync_peer *turn;          /* lock: the peer to check first */
+    struct nxr_list queue;           /* lock */
+    _Atomic uint64_t queued_nbytes;  /* lock to write */
+    _Atomic int n_deaths_told;       /* lock to write */
 } inbox = {.queue = {&inbox.queue, &inbox.queue}};
 
 struct receive {
     int rank;
-    struct nxr_peer *peer; /* NULL for NIXL_ANY_RANK */
+    struct sync_peer *from; /* NULL for NIXL_ANY_RANK */
     uint64_t tag;
     uint64_t mask;
     struct nixl_note *note;
@@ -67,22 +68,32 @@ static void unlock_inbox(void)
     }
 }
 
-void nxr_inbox_add(struct nxr_peer *peer)
+void nxr_inbox_init(struct nxr_peer *peer)
 {
-    struct nxr_peer *first = atomic_load_explicit(&inbox.peers, memory_order_relaxed);
+    struct sync_peer *sp = sync_peer_of(peer);
 
-    atomic_store_explicit(&peer->rx_next, first, memory_order_relaxed);
-    atomic_store_explicit(&inbox.peers, peer, memory_order_release);
+    sp->peer = peer;
+    sp->rx = (struct nxr_ring_rx){.slots = nxr_control_own_ring(nxr_job.control, peer->rank),
+                                  .credit = &nxr_job.control->credits[peer->rank]};
 }
 
-static struct nxr_peer *first_peer(void)
+void nxr_inbox_add(struct nxr_peer *peer)
+{
+    struct sync_peer *sp = sync_peer_of(peer);
+    struct sync_peer *first = atomic_load_explicit(&inbox.peers, memory_order_relaxed);
+
+    atomic_store_explicit(&sp->rx_next, first, memory_order_relaxed);
+    atomic_store_explicit(&inbox.peers, sp, memory_order_release);
+}
+
+static struct sync_peer *first_peer(void)
 {
     return atomic_load_explicit(&inbox.peers, memory_order_acquire);
 }
 
-static struct nxr_peer *next_peer(const struct nxr_peer *peer)
+static struct sync_peer *next_peer(const struct sync_peer *sp)
 {
-    return atomic_load_explicit(&peer->rx_next, memory_order_relaxed);
+    return atomic_load_explicit(&sp->rx_next, memory_order_relaxed);
 }
 
 static bool queue_has_any(void)
@@ -95,8 +106,8 @@ bool nxr_inbox_has_any(void)
     if (queue_has_any()) {
         return true;
     }
-    for (struct nxr_peer *peer = first_peer(); peer != NULL; peer = next_peer(peer)) {
-        if (nxr_ring_has(&peer->rx)) {
+    for (struct sync_peer *sp = first_peer(); sp != NULL; sp = next_peer(sp)) {
+        if (nxr_ring_has(&sp->rx)) {
             return true;
         }
     }
@@ -124,7 +135,7 @@ static size_t note_cost(uint32_t nbytes)
 }
 
 /* Move the message at the head of a ring to the queue. False: the queue is full. */
-static bool inbox_enqueue(struct nxr_peer *peer, const struct nxr_ring_message *message)
+static bool inbox_enqueue(struct sync_peer *sp, const struct nxr_ring_message *message)
 {
     uint64_t used = atomic_load_explicit(&inbox.queued_nbytes, memory_order_relaxed);
     struct queued_note *note;
@@ -137,11 +148,11 @@ static bool inbox_enqueue(struct nxr_peer *peer, const struct nxr_ring_message *
         return false;
     }
     note->since_ns = nxr_coarse_now_ns();
-    note->rank = peer->rank;
+    note->rank = sp->peer->rank;
     note->nbytes = message->nbytes;
     note->tag = message->tag;
-    if (nxr_ring_pop(&peer->rx, message, note->payload)) {
-        tell_credit(peer);
+    if (nxr_ring_pop(&sp->rx, message, note->payload)) {
+        tell_credit(sp->peer);
     }
     nxr_list_append(&inbox.queue, &note->link);
     atomic_store_explicit(&inbox.queued_nbytes, used + note_cost(message->nbytes),
@@ -155,9 +166,9 @@ void nxr_inbox_drain(void)
     bool has_room = true;
 
     lock_inbox();
-    for (struct nxr_peer *peer = first_peer(); peer != NULL && has_room; peer = next_peer(peer)) {
-        while (has_room && nxr_ring_peek(&peer->rx, &message)) {
-            has_room = inbox_enqueue(peer, &message);
+    for (struct sync_peer *sp = first_peer(); sp != NULL && has_room; sp = next_peer(sp)) {
+        while (has_room && nxr_ring_peek(&sp->rx, &message)) {
+            has_room = inbox_enqueue(sp, &message);
         }
     }
     unlock_inbox();
@@ -166,7 +177,7 @@ void nxr_inbox_drain(void)
 static bool inbox_is_wanted(const struct receive *receive, int rank, uint64_t tag)
 {
     return ((tag ^ receive->tag) & receive->mask) == 0 &&
-           (receive->peer == NULL || receive->rank == rank);
+           (receive->from == NULL || receive->rank == rank);
 }
 
 static inline void fill_note(struct receive *receive, int rank, uint64_t tag, uint32_t nbytes)
@@ -204,23 +215,23 @@ static bool take_queued(struct receive *receive)
     return false;
 }
 
-static bool take_from_ring(struct receive *receive, struct nxr_peer *peer)
+static bool take_from_ring(struct receive *receive, struct sync_peer *sp)
 {
     struct nxr_ring_message message;
 
-    while (nxr_ring_peek(&peer->rx, &message)) {
-        if (inbox_is_wanted(receive, peer->rank, message.tag)) {
+    while (nxr_ring_peek(&sp->rx, &message)) {
+        if (inbox_is_wanted(receive, sp->peer->rank, message.tag)) {
             if (message.nbytes > receive->room) {
                 receive->status = NIXL_ERR_TRUNCATED;
                 return true;
             }
-            if (nxr_ring_pop(&peer->rx, &message, receive->note->payload)) {
-                tell_credit(peer);
+            if (nxr_ring_pop(&sp->rx, &message, receive->note->payload)) {
+                tell_credit(sp->peer);
             }
-            fill_note(receive, peer->rank, message.tag, message.nbytes);
+            fill_note(receive, sp->peer->rank, message.tag, message.nbytes);
             return true;
         }
-        if (!inbox_enqueue(peer, &message)) {
+        if (!inbox_enqueue(sp, &message)) {
             receive->status = NIXL_ERR_LIMIT;
             return true;
         }
@@ -230,22 +241,22 @@ static bool take_from_ring(struct receive *receive, struct nxr_peer *peer)
 
 static bool take_from_any_ring(struct receive *receive)
 {
-    struct nxr_peer *start = inbox.turn != NULL ? inbox.turn : first_peer();
-    struct nxr_peer *peer = start;
+    struct sync_peer *start = inbox.turn != NULL ? inbox.turn : first_peer();
+    struct sync_peer *sp = start;
 
-    if (peer == NULL) {
+    if (sp == NULL) {
         return false;
     }
     do {
-        struct nxr_peer *after = next_peer(peer);
+        struct sync_peer *after = next_peer(sp);
 
         after = after != NULL ? after : first_peer();
-        if (nxr_ring_has(&peer->rx) && take_from_ring(receive, peer)) {
+        if (nxr_ring_has(&sp->rx) && take_from_ring(receive, sp)) {
             inbox.turn = after;
             return true;
         }
-        peer = after;
-    } while (peer != start);
+        sp = after;
+    } while (sp != start);
     return false;
 }
 
@@ -265,14 +276,14 @@ static bool inbox_take_death(struct receive *receive)
 
 static bool look_locked(struct receive *receive)
 {
-    struct nxr_peer *peer = receive->peer;
+    struct sync_peer *sp = receive->from;
     int n_deaths = nxr_event_n_deaths();
     bool is_lost;
 
     if (queue_has_any() && take_queued(receive)) {
         return true;
     }
-    if (peer == NULL) {
+    if (sp == NULL) {
         /*
          * The deaths were counted before the check: what the dead ranks had sent is delivered
          * first.
@@ -280,12 +291,12 @@ static bool look_locked(struct receive *receive)
         return take_from_any_ring(receive) ||
                (n_deaths > inbox.n_deaths_told && inbox_take_death(receive));
     }
-    is_lost = nxr_peer_is_lost(peer);
-    if (take_from_ring(receive, peer)) {
+    is_lost = nxr_peer_is_lost(sp->peer);
+    if (take_from_ring(receive, sp)) {
         return true;
     }
     if (is_lost) {
-        receive->lost_rank = peer->rank;
+        receive->lost_rank = receive->rank;
         receive->status = NIXL_ERR_PEER_LOST;
     }
     return is_lost;
@@ -297,14 +308,14 @@ static inline bool may_have(const struct receive *receive)
     if (queue_has_any()) {
         return true;
     }
-    if (receive->peer != NULL) {
-        return nxr_ring_has(&receive->peer->rx) || nxr_peer_is_lost(receive->peer);
+    if (receive->from != NULL) {
+        return nxr_ring_has(&receive->from->rx) || nxr_peer_is_lost(receive->from->peer);
     }
     if (nxr_event_n_deaths() > inbox.n_deaths_told) {
         return true;
     }
-    for (struct nxr_peer *peer = first_peer(); peer != NULL; peer = next_peer(peer)) {
-        if (nxr_ring_has(&peer->rx)) {
+    for (struct sync_peer *sp = first_peer(); sp != NULL; sp = next_peer(sp)) {
+        if (nxr_ring_has(&sp->rx)) {
             return true;
         }
     }
@@ -317,8 +328,8 @@ static bool try_receive(void *arg)
     bool is_over;
 
     if (!may_have(receive)) {
-        if (receive->peer != NULL && ++receive->n_looks % 16 == 0) {
-            nxr_life_check(receive->peer);
+        if (receive->from != NULL && ++receive->n_looks % 16 == 0) {
+            nxr_life_check(receive->from->peer);
         }
         return false;
     }
@@ -332,7 +343,7 @@ static bool try_receive(void *arg)
 
 static int check_receive(int rank, int64_t timeout_ns, const struct nixl_note *note_p)
 {
-    int status = nxr_check_ready("nixl_notify_recv");
+    int status = nxr_is_ready() ? NIXL_OK : nxr_check_ready("nixl_notify_recv");
 
     if (status != NIXL_OK) {
         return status;
@@ -378,7 +389,7 @@ static int fail_timeout(const struct receive *receive, int64_t timeout_ns)
 {
     char from[32] = "any rank", tag[64] = "any tag", unmatched[160];
 
-    if (receive->peer != NULL) {
+    if (receive->from != NULL) {
         snprintf(from, sizeof(from), "rank %d", receive->rank);
     }
     if (receive->mask == UINT64_MAX) {
@@ -420,14 +431,16 @@ int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_
     }
     receive.room = note_p->struct_nbytes - offsetof(struct nixl_note, payload);
     if (rank != NIXL_ANY_RANK) {
-        receive.peer = nxr_peer_get(rank);
-        if (receive.peer == NULL) {
+        struct nxr_peer *peer = nxr_peer_get(rank);
+
+        if (peer == NULL) {
             return nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_notify_recv", rank, "", 0, "no memory");
         }
-        if (timeout_ns != 0 && atomic_load(&receive.peer->link) == NXR_LINK_NONE) {
+        receive.from = sync_peer_of(peer);
+        if (timeout_ns != 0 && atomic_load(&peer->link) == NXR_LINK_NONE) {
             /* Waiting for a rank includes noticing its death. */
             pthread_mutex_lock(&nxr_job.lock);
-            nxr_peer_want(receive.peer);
+            nxr_peer_want(peer);
             pthread_mutex_unlock(&nxr_job.lock);
         }
     }

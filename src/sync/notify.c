@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sending notifications: directly into the peer's ring; held back while earlier puts of this
- * process to the peer are under way; waiting for credit if the ring is full. Lock: peer.send_lock.
- * At NIXL_THREAD_SINGLE it is not taken on the direct path: there, only the user's one thread sends
- * while nothing is held, and it takes the lock while something is.
+ * process to the peer are under way; waiting for credit if the ring is full. Lock: send_lock of
+ * the peer (peer.h). At NIXL_THREAD_SINGLE it is not taken on the direct path: there, only the
+ * user's one thread sends while nothing is held, and it takes the lock while something is.
  */
 #include "config.h"
 
@@ -13,6 +13,7 @@
 #include "core/service.h"
 #include "memory/device.h"
 #include "sync/inbox.h"
+#include "sync/peer.h"
 #include "util/clock.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -88,7 +89,7 @@ static inline int notify_send_now(struct nxr_peer *peer, uint64_t tag, const voi
     if (peer->transport->notify != NULL) {
         return peer->transport->notify(peer, tag, msg, nbytes);
     }
-    return nxr_ring_push(&peer->tx, tag, msg, nbytes) ? NIXL_OK : NIXL_ERR_AGAIN;
+    return nxr_ring_push(&sync_peer_of(peer)->tx, tag, msg, nbytes) ? NIXL_OK : NIXL_ERR_AGAIN;
 }
 
 /* Keep a copy until the earlier puts are visible. Caller holds send_lock. */
@@ -104,7 +105,7 @@ static int notify_hold(struct nxr_peer *peer, uint64_t tag, const void *msg, siz
     if (nbytes > 0) {
         memcpy(note->payload, msg, nbytes);
     }
-    nxr_list_append(&peer->held, &note->link);
+    nxr_list_append(&sync_peer_of(peer)->held, &note->link);
     atomic_fetch_add(&peer->n_held, 1);
     atomic_fetch_add(&n_held_in_all, 1);
     return NIXL_OK;
@@ -113,9 +114,10 @@ static int notify_hold(struct nxr_peer *peer, uint64_t tag, const void *msg, siz
 static int send_or_hold(struct send *send)
 {
     struct nxr_peer *peer = send->peer;
+    struct sync_peer *sp = sync_peer_of(peer);
     int status;
 
-    nxr_spin_lock(&peer->send_lock);
+    nxr_spin_lock(&sp->send_lock);
     if (!must_hold(peer)) {
         status = notify_send_now(peer, send->tag, send->msg, send->nbytes);
     } else {
@@ -123,7 +125,7 @@ static int send_or_hold(struct send *send)
                      ? notify_hold(peer, send->tag, send->msg, send->nbytes)
                      : NIXL_ERR_AGAIN;
     }
-    nxr_spin_unlock(&peer->send_lock);
+    nxr_spin_unlock(&sp->send_lock);
     if (status == NIXL_OK) {
         nxr_wake_peer(peer);
         nxr_device_arm(); /* held ones are sent when the copies before them have ended */
@@ -135,14 +137,15 @@ static int send_or_hold(struct send *send)
 
 void nxr_notify_send_held(struct nxr_peer *peer)
 {
+    struct sync_peer *sp = sync_peer_of(peer);
     bool has_sent = false;
 
     if (atomic_load_explicit(&peer->n_held, memory_order_acquire) == 0) {
         return;
     }
-    nxr_spin_lock(&peer->send_lock);
-    while (!nxr_list_is_empty(&peer->held) && atomic_load(&peer->n_pending) == 0) {
-        struct held_note *note = nxr_list_entry(peer->held.next, struct held_note, link);
+    nxr_spin_lock(&sp->send_lock);
+    while (!nxr_list_is_empty(&sp->held) && atomic_load(&peer->n_pending) == 0) {
+        struct held_note *note = nxr_list_entry(sp->held.next, struct held_note, link);
 
         if (!nxr_peer_is_lost(peer) &&
             notify_send_now(peer, note->tag, note->payload, note->nbytes) == NIXL_ERR_AGAIN) {
@@ -154,7 +157,7 @@ void nxr_notify_send_held(struct nxr_peer *peer)
         atomic_fetch_sub_explicit(&peer->n_held, 1, memory_order_release);
         atomic_fetch_sub(&n_held_in_all, 1);
     }
-    nxr_spin_unlock(&peer->send_lock);
+    nxr_spin_unlock(&sp->send_lock);
     if (has_sent && nxr_peer_is_up(peer)) {
         nxr_wake_peer(peer);
     }
@@ -260,9 +263,11 @@ int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *m
                              peer->transport != NULL && !must_hold(peer),
                          1)) {
         if (nxr_job.is_multithreaded) {
-            nxr_spin_lock(&peer->send_lock);
+            struct sync_peer *sp = sync_peer_of(peer);
+
+            nxr_spin_lock(&sp->send_lock);
             status = must_hold(peer) ? NIXL_ERR_AGAIN : notify_send_now(peer, tag, msg, nbytes);
-            nxr_spin_unlock(&peer->send_lock);
+            nxr_spin_unlock(&sp->send_lock);
         } else {
             status = notify_send_now(peer, tag, msg, nbytes);
         }
@@ -280,13 +285,14 @@ int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *m
 
 int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
 {
+    struct sync_peer *sp = sync_peer_of(peer);
     int status = NIXL_ERR_AGAIN;
     bool is_held = false;
 
     if (nxr_peer_is_lost(peer)) {
         return NIXL_ERR_PEER_LOST;
     }
-    nxr_spin_lock(&peer->send_lock);
+    nxr_spin_lock(&sp->send_lock);
     if (!must_hold(peer)) {
         status = notify_send_now(peer, tag, msg, nbytes);
     }
@@ -294,7 +300,7 @@ int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, s
         status = notify_hold(peer, tag, msg, nbytes);
         is_held = status == NIXL_OK;
     }
-    nxr_spin_unlock(&peer->send_lock);
+    nxr_spin_unlock(&sp->send_lock);
     if (is_held) {
         nxr_notify_send_held(peer);
         nxr_service_kick(); /* it retries those that found no room */
@@ -307,13 +313,14 @@ int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, s
 int nxr_notify_put(struct nxr_part *part, const struct nxr_put_notify *what)
 {
     struct nxr_peer *peer = part->peer;
+    struct sync_peer *sp = sync_peer_of(peer);
     int status = NIXL_ERR_AGAIN;
 
-    nxr_spin_lock(&peer->send_lock);
+    nxr_spin_lock(&sp->send_lock);
     if (!must_hold(peer)) {
         status = part->transport->put_notify(part, what);
     }
-    nxr_spin_unlock(&peer->send_lock);
+    nxr_spin_unlock(&sp->send_lock);
     return status;
 }
 
@@ -325,11 +332,36 @@ int nixl_notify(int rank, uint64_t tag, const void *msg, size_t nbytes, int64_t 
                              : status;
 }
 
+/* ---- peers ----------------------------------------------------------------------------------- */
+
+struct nxr_peer_slot nxr_sync_slot = {.nbytes = sizeof(struct sync_peer)};
+
+static bool notify_peer_init(struct nxr_peer *peer)
+{
+    nxr_list_init(&sync_peer_of(peer)->held);
+    nxr_inbox_init(peer);
+    return true;
+}
+
+static void notify_peer_linked(struct nxr_peer *peer)
+{
+    if (peer->ring != NULL) {
+        sync_peer_of(peer)->tx = (struct nxr_ring_tx){
+            .slots = peer->ring,
+            .credit = &peer->control->credits[nxr_job.rank],
+            .limit = NXR_RING_SLOTS,
+        };
+    }
+    nxr_inbox_add(peer);
+}
+
 const struct nxr_subsystem nxr_notify_subsystem = {
     .name = "notify",
+    .peer_slot = &nxr_sync_slot,
+    .peer_init = notify_peer_init,
     .tick = nxr_notify_tick,
     .serve = nxr_notify_retry,
-    .peer_linked = nxr_inbox_add,
+    .peer_linked = notify_peer_linked,
     .puts_ended = nxr_notify_send_held,
     .has_news = nxr_inbox_has_any,
     .peer_ended = nxr_notify_send_held,

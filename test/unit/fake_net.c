@@ -415,7 +415,7 @@ void fake_stop(void)
             pthread_mutex_lock(&nxr_job.lock);
             nxr_publish_unpark_remote(nxr_job.peers[rank]);
             pthread_mutex_unlock(&nxr_job.lock);
-            nxr_link_unmap(nxr_job.peers[rank]);
+            nxr_subsystems_peer_fini(nxr_job.peers[rank]);
             free(nxr_job.peers[rank]);
             nxr_job.peers[rank] = NULL;
         }

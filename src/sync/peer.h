@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What this folder keeps of each peer: both ends of its notification rings. A sending thread and a
+ * receiving thread touch no common cache line.
+ */
+#ifndef NXR_SYNC_PEER_H
+#define NXR_SYNC_PEER_H
+
+#include "core/job.h"
+#include "core/peer_slot.h"
+
+struct sync_peer {
+    /* Notifications to the peer. */
+    struct nxr_spin send_lock; /* guards tx and held; a spin lock, inside inbox.lock */
+    struct nxr_ring_tx tx;
+    struct nxr_list held; /* struct held_note: they wait for earlier puts; peer->n_held of them */
+
+    /* Notifications from the peer: inbox.lock. */
+    _Alignas(NXR_LINE_NBYTES) struct nxr_ring_rx rx;
+    struct sync_peer *_Atomic rx_next; /* the list of inbox.peers; never changes once set */
+    struct nxr_peer *peer;
+};
+
+extern struct nxr_peer_slot nxr_sync_slot; /* of nxr_notify_subsystem */
+
+static inline struct sync_peer *sync_peer_of(const struct nxr_peer *peer)
+{
+    return nxr_peer_slot_of(peer, &nxr_sync_slot);
+}
+
+#endif
