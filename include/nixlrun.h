@@ -13,7 +13,7 @@
  *   NIXL_ERR_AGAIN and has no effect. A wait that runs out of time returns NIXL_ERR_TIMEOUT. A
  *   negative timeout is NIXL_ERR_INVALID_ARG.
  * - A call without a timeout argument ends within NIXLRUN_OP_TIMEOUT (60 s unless set); the first
- *   use of a peer's part of a region waits up to NIXLRUN_RESOLVE_TIMEOUT (10 s) for its owner to
+ *   use of a peer's segment of a region waits up to NIXLRUN_RESOLVE_TIMEOUT (10 s) for its owner to
  *   publish it.
  * - Structs that the caller fills or receives start with `size_t struct_nbytes`, set by their _INIT
  *   macro, so that they can grow.

@@ -3,7 +3,7 @@
  * @file nixlrun_device.cuh
  * Puts and signals that a CUDA kernel makes itself.
  *
- * The host gets a pointer to a peer's part of a region with nixl_region_map() and passes it to its
+ * The host gets a pointer to a peer's segment of a region with nixl_region_map() and passes it to its
  * kernel: device memory of a GPU that this one reaches, or shared host memory. The kernel stores
  * into it, without the host: over NVLink a flag takes less than a microsecond. Nothing of the
  * library runs on the GPU, and no library is linked; this header is all there is.
@@ -66,7 +66,7 @@ static __device__ __forceinline__ void nixl_device_put_words_(void *dst, const v
     }
 }
 
-static __device__ __forceinline__ void nixl_device_put_part_(void *dst, const void *src,
+static __device__ __forceinline__ void nixl_device_put_segment_(void *dst, const void *src,
                                                              size_t nbytes, unsigned lane,
                                                              unsigned n_lanes)
 {
@@ -97,26 +97,26 @@ static __device__ __forceinline__ unsigned nixl_device_thread_(void)
 }
 
 /**
- * Copy bytes into a peer's mapped part. Sizes and addresses that are multiples of 16 are fastest.
+ * Copy bytes into a peer's mapped segment. Sizes and addresses that are multiples of 16 are fastest.
  * @param dst     in memory of nixl_region_map()
  * @param src     any memory that the kernel can read; not overlapping
  * @param nbytes  may be 0
  */
 static __device__ __forceinline__ void nixl_device_put(void *dst, const void *src, size_t nbytes)
 {
-    nixl_device_put_part_(dst, src, nbytes, 0, 1);
+    nixl_device_put_segment_(dst, src, nbytes, 0, 1);
 }
 
 static __device__ __forceinline__ void nixl_device_put_warp(void *dst, const void *src,
                                                             size_t nbytes)
 {
-    nixl_device_put_part_(dst, src, nbytes, nixl_device_lane_(), 32);
+    nixl_device_put_segment_(dst, src, nbytes, nixl_device_lane_(), 32);
 }
 
 static __device__ __forceinline__ void nixl_device_put_block(void *dst, const void *src,
                                                              size_t nbytes)
 {
-    nixl_device_put_part_(dst, src, nbytes, nixl_device_thread_(),
+    nixl_device_put_segment_(dst, src, nbytes, nixl_device_thread_(),
                           blockDim.x * blockDim.y * blockDim.z);
 }
 
@@ -230,7 +230,7 @@ static __device__ __forceinline__ uint64_t nixl_device_now_ns_(void)
 
 /**
  * Wait until a signal of this rank compares true.
- * @param signal      a word of the own part, as an address that the kernel can read
+ * @param signal      a word of the own segment, as an address that the kernel can read
  * @param timeout_ns  from now; 0 looks once; NIXL_FOREVER may leave a kernel waiting for a dead
  *                    peer, which nothing but the end of the process will stop
  * @param seen_p      what the word was; may be NULL

@@ -149,7 +149,7 @@ static bool tell_pair(int rank, int source, int target, bool (*tell)(char *row))
     int status;
 
     for (unsigned i = 0;; i++) {
-        status = nixl_route_query_part(rank, regions[target], local, i, &route);
+        status = nixl_route_query_segment(rank, regions[target], local, i, &route);
         if (status != NIXL_OK) {
             break;
         }

@@ -36,7 +36,7 @@
 #define ENDING_NS             (1 * NXR_S) /* how long the end of a process may take */
 
 /* A process that was started on request and has not been reaped. */
-struct ward {
+struct child {
     int id;
     pid_t pid;
     int end_signal;
@@ -49,8 +49,8 @@ struct ended {
 
 static int guardian_fd;        /* to nixlrun */
 static sigset_t guardian_mask; /* for the ranks */
-static struct ward *wards;
-static size_t n_wards;
+static struct child *children;
+static size_t n_children;
 /* Reports that wait for room in the socket: the guardian never blocks on nixlrun. */
 static struct guardian_message *reports;
 static size_t n_reports;
@@ -78,13 +78,13 @@ static void send_reports(void)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-/* Take a ward off the list by its pid. Returns false if there is none. */
-static bool ward_remove(pid_t pid, int *id_p)
+/* Take a child off the list by its pid. Returns false if there is none. */
+static bool guardian_remove_child(pid_t pid, int *id_p)
 {
-    for (size_t i = 0; i < n_wards; i++) {
-        if (wards[i].pid == pid) {
-            *id_p = wards[i].id;
-            wards[i] = wards[--n_wards];
+    for (size_t i = 0; i < n_children; i++) {
+        if (children[i].pid == pid) {
+            *id_p = children[i].id;
+            children[i] = children[--n_children];
             return true;
         }
     }
@@ -93,8 +93,8 @@ static bool ward_remove(pid_t pid, int *id_p)
 
 static bool any_is_ending(void)
 {
-    for (size_t i = 0; i < n_wards; i++) {
-        if (descendant_is_ending(wards[i].pid)) {
+    for (size_t i = 0; i < n_children; i++) {
+        if (descendant_is_ending(children[i].pid)) {
             return true;
         }
     }
@@ -109,7 +109,7 @@ static bool guardian_collect(struct ended *ended, size_t *n_p)
     int id, status;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (ward_remove(pid, &id)) {
+        if (guardian_remove_child(pid, &id)) {
             ended[(*n_p)++] = (struct ended){.id = id, .status = status};
             may_answer = may_answer || (status != 0 && !ending_is_cause(status));
         }
@@ -124,7 +124,7 @@ static bool guardian_collect(struct ended *ended, size_t *n_p)
  */
 static void guardian_reap(void)
 {
-    struct ended *ended = x_array(NULL, n_wards + 1, sizeof(*ended));
+    struct ended *ended = x_array(NULL, n_children + 1, sizeof(*ended));
     int64_t deadline = nxr_now_ns() + ENDING_NS;
     size_t n = 0;
     bool may_answer = guardian_collect(ended, &n);
@@ -256,8 +256,9 @@ static void guardian_do_start(int id, struct guardian_payload *payload, const in
     if (pid < 0) {
         guardian_report(GUARDIAN_FAILED, id, birth.error, birth.step);
     } else {
-        wards = x_array(wards, n_wards + 1, sizeof(*wards));
-        wards[n_wards++] = (struct ward){.id = id, .pid = pid, .end_signal = payload->end_signal};
+        children = x_array(children, n_children + 1, sizeof(*children));
+        children[n_children++] =
+            (struct child){.id = id, .pid = pid, .end_signal = payload->end_signal};
         guardian_report(GUARDIAN_STARTED, id, pid, 0);
     }
     free(strings);
@@ -265,11 +266,11 @@ static void guardian_do_start(int id, struct guardian_payload *payload, const in
 
 /* ---- orders ---------------------------------------------------------------------------------- */
 
-static void signal_wards(int id, int signal)
+static void guardian_signal_children(int id, int signal)
 {
-    for (size_t i = 0; i < n_wards; i++) {
-        if (id < 0 || wards[i].id == id) {
-            kill(-wards[i].pid, signal);
+    for (size_t i = 0; i < n_children; i++) {
+        if (id < 0 || children[i].id == id) {
+            kill(-children[i].pid, signal);
         }
     }
 }
@@ -322,7 +323,7 @@ static bool guardian_serve(void)
         free(payload);
         break;
     case GUARDIAN_DO_SIGNAL:
-        signal_wards(message.id, message.value);
+        guardian_signal_children(message.id, message.value);
         break;
     case GUARDIAN_DO_KILL_ALL:
         descendants_signal(SIGKILL);
@@ -335,13 +336,13 @@ static bool guardian_serve(void)
 }
 
 /* Send end signals; is_again: only those that must be sent twice. Was there any? */
-static bool ask_wards(bool is_again)
+static bool guardian_ask_children(bool is_again)
 {
     bool is_asked = false;
 
-    for (size_t i = 0; i < n_wards; i++) {
-        if (wards[i].end_signal != 0 && (!is_again || wards[i].end_signal == SIGINT)) {
-            kill(-wards[i].pid, wards[i].end_signal);
+    for (size_t i = 0; i < n_children; i++) {
+        if (children[i].end_signal != 0 && (!is_again || children[i].end_signal == SIGINT)) {
+            kill(-children[i].pid, children[i].end_signal);
             is_asked = true;
         }
     }
@@ -358,14 +359,14 @@ static void end_politely(int sigchld_fd)
     struct signalfd_siginfo info;
     int64_t now = nxr_now_ns(), again_at = now + GUARDIAN_AGAIN_NS;
     int64_t deadline = now + GUARDIAN_POLITE_NS;
-    bool is_asked = ask_wards(false), was_again = false;
+    bool is_asked = guardian_ask_children(false), was_again = false;
 
-    while (is_asked && n_wards > 0 && (now = nxr_now_ns()) < deadline) {
+    while (is_asked && n_children > 0 && (now = nxr_now_ns()) < deadline) {
         int64_t until = was_again ? deadline : again_at;
 
         if (now >= until) {
             was_again = true;
-            ask_wards(true);
+            guardian_ask_children(true);
         } else if (poll(&polled, 1, (int)((until - now) / NXR_MS) + 1) > 0 &&
                    read(sigchld_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
             guardian_reap();

@@ -26,7 +26,7 @@ man_aliases = %D%/nixl_abort.3 %D%/nixl_channel_acquire.3 %D%/nixl_channel_close
 	%D%/nixl_region_of.3 %D%/nixl_region_nbytes.3 \
 	%D%/nixl_region_open.3 %D%/nixl_region_query.3 %D%/nixl_region_register.3 \
 	%D%/nixl_region_unmap.3 %D%/nixl_req_cancel.3 %D%/nixl_req_free.3 %D%/nixl_req_test.3 \
-	%D%/nixl_req_wait.3 %D%/nixl_req_wait_any.3 %D%/nixl_route_query_part.3 %D%/nixl_scope.3 %D%/nixl_signal_add.3 %D%/nixl_signal_set.3 \
+	%D%/nixl_req_wait.3 %D%/nixl_req_wait_any.3 %D%/nixl_route_query_segment.3 %D%/nixl_scope.3 %D%/nixl_signal_add.3 %D%/nixl_signal_set.3 \
 	%D%/nixl_get_on_stream.3 %D%/nixl_put_notify_on_stream.3 %D%/nixl_put_on_stream.3 \
 	%D%/nixl_signal_set_on_stream.3 %D%/nixl_signal_wait_on_stream.3 \
 	%D%/nixl_signal_wait.3 %D%/nixl_signal_wait_any.3 %D%/nixl_size.3 \

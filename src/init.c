@@ -27,7 +27,7 @@
 #include "host/deathwatch.h"
 #include "host/link.h"
 #include "host/liveness.h"
-#include "host/word_serve.h"
+#include "host/atomic_serve.h"
 #include "memory/cuda/kind.h"
 #include "memory/device.h"
 #include "memory/memory.h"
@@ -35,7 +35,7 @@
 #include "net/net.h"
 #include "pair/pair.h"
 #include "region/region.h"
-#include "memory/device_word.h"
+#include "memory/device_atomic.h"
 #include "sync/notify.h"
 #include "sync/stream_signal.h"
 #include "transfer/bounce.h"
@@ -88,9 +88,9 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_event_subsystem,
     &nxr_net_subsystem,
     &nxr_windows_subsystem,
-    &nxr_words_subsystem,
+    &nxr_atomics_subsystem,
     &nxr_bounce_subsystem,
-    &nxr_device_words_subsystem,
+    &nxr_device_atomics_subsystem,
     &nxr_device_subsystem,
     &nxr_stage_subsystem,
     &nxr_transports_subsystem,
@@ -117,7 +117,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
 /* What threads do while they wait. */
 static const struct nxr_pollers all_pollers = {
     .net = nxr_net_poll,
-    .words = nxr_words_serve_asked,
+    .words = nxr_atomics_serve_asked,
     .copy = nxr_copy_thread_help_now,
     .copy_end = nxr_copy_thread_help_ends,
     .copy_briefly = nxr_copy_thread_look,

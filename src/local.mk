@@ -61,7 +61,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/memory/cuda/kind.h \
 	%D%/memory/cuda/stream.h \
 	%D%/memory/device.h \
-	%D%/memory/device_word.c %D%/memory/device_word.h \
+	%D%/memory/device_atomic.c %D%/memory/device_atomic.h \
 	%D%/memory/export.c \
 	%D%/memory/host.c \
 	%D%/memory/kind.c \
@@ -97,10 +97,10 @@ endif
 %C%_libnxr_control_la_CFLAGS = $(AM_CFLAGS)
 
 %C%_libnxr_region_la_SOURCES = \
-	%D%/region/part.c %D%/region/part.h \
-	%D%/region/part_ask.c \
-	%D%/region/part_probe.c \
-	%D%/region/part_request.c %D%/region/part_request.h \
+	%D%/region/segment.c %D%/region/segment.h \
+	%D%/region/segment_ask.c \
+	%D%/region/segment_probe.c \
+	%D%/region/segment_request.c %D%/region/segment_request.h \
 	%D%/region/publish.c %D%/region/publish.h \
 	%D%/region/region.c %D%/region/region.h \
 	%D%/region/region_query.c
@@ -112,9 +112,9 @@ endif
 	%D%/host/link.c %D%/host/link.h \
 	%D%/host/liveness.c %D%/host/liveness.h \
 	%D%/host/packet.c %D%/host/packet.h \
-	%D%/host/word_ask.c %D%/host/word_ask.h \
-	%D%/host/word_ring.c %D%/host/word_ring.h \
-	%D%/host/word_serve.c %D%/host/word_serve.h
+	%D%/host/atomic_ask.c %D%/host/atomic_ask.h \
+	%D%/host/atomic_ring.c %D%/host/atomic_ring.h \
+	%D%/host/atomic_serve.c %D%/host/atomic_serve.h
 %C%_libnxr_host_la_CFLAGS = $(AM_CFLAGS)
 
 %C%_libnxr_net_la_SOURCES = \
@@ -145,7 +145,7 @@ endif
 	%D%/net/state.h \
 	%D%/net/transport.c \
 	%D%/net/wire.c %D%/net/wire.h \
-	%D%/net/word.c
+	%D%/net/atomic.c
 %C%_libnxr_net_la_CFLAGS = $(AM_CFLAGS) -DNXR_MODULE_DIR='"$(pkglibdir)"'
 
 %C%_libnxr_boot_la_SOURCES = \
@@ -192,8 +192,8 @@ endif
 	%D%/sync/put_notify.c \
 	%D%/sync/signal_wait.c \
 	%D%/sync/stream_signal.c %D%/sync/stream_signal.h \
-	%D%/sync/word.c %D%/sync/word.h \
-	%D%/sync/word_nb.c \
+	%D%/sync/atomic.c %D%/sync/atomic.h \
+	%D%/sync/atomic_nb.c \
 	%D%/sync/xfer_notify.c
 %C%_libnxr_sync_la_CFLAGS = $(AM_CFLAGS)
 

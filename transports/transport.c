@@ -36,37 +36,37 @@ void nxr_copy_list(char *base, enum nxr_op_kind kind, const struct nxr_piece *pi
     }
 }
 
-bool nxr_no_serves(const struct nxr_part *part, const struct nxr_range *range)
+bool nxr_no_serves(const struct nxr_segment *segment, const struct nxr_range *range)
 {
-    (void)part;
+    (void)segment;
     (void)range;
     return false;
 }
 
-bool nxr_no_part_is_busy(const struct nxr_part *part)
+bool nxr_no_segment_is_busy(const struct nxr_segment *segment)
 {
-    (void)part;
+    (void)segment;
     return false;
 }
 
-int nxr_no_put_notify(struct nxr_part *part, const struct nxr_put_notify *what)
+int nxr_no_put_notify(struct nxr_segment *segment, const struct nxr_put_notify *what)
 {
-    (void)part;
+    (void)segment;
     (void)what;
     return NIXL_ERR_AGAIN;
 }
 
-int nxr_no_put_signal(struct nxr_part *part, const struct nxr_put_signal *what)
+int nxr_no_put_signal(struct nxr_segment *segment, const struct nxr_put_signal *what)
 {
-    (void)part;
+    (void)segment;
     (void)what;
     return NIXL_ERR_AGAIN;
 }
 
-int nxr_no_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
-                     size_t n_pieces, size_t *n_done_p)
+int nxr_no_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
+                     const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
 {
-    (void)part;
+    (void)segment;
     (void)kind;
     (void)pieces;
     (void)n_pieces;
@@ -103,17 +103,17 @@ int nxr_no_order(struct nxr_peer *peer)
     return NIXL_OK;
 }
 
-int nxr_no_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p)
+int nxr_no_atomic(struct nxr_segment *segment, const struct nxr_atomic *atomic, uint64_t *fetched_p)
 {
-    (void)part;
+    (void)segment;
     (void)atomic;
     (void)fetched_p;
     return NIXL_ERR_AGAIN;
 }
 
-int nxr_no_signal(struct nxr_part *part, const struct nxr_atomic *atomic)
+int nxr_no_signal(struct nxr_segment *segment, const struct nxr_atomic *atomic)
 {
-    (void)part;
+    (void)segment;
     (void)atomic;
     return NIXL_ERR_AGAIN;
 }

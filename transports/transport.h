@@ -2,7 +2,7 @@
 /*
  * The transport interface: all that the core and the transports share.
  *
- * A transport moves bytes between this process and a peer's part of a region. It is one constant
+ * A transport moves bytes between this process and a peer's segment of a region. It is one constant
  * table of functions, registered in transport.c. It includes this header and src/util, but nothing
  * else of the core and nothing of another transport. No slot but `notify` is NULL: for what a
  * transport cannot do, it has one of the typed nxr_no_* functions at the end of this header.
@@ -18,7 +18,7 @@
 #include "nixlrun.h"
 #include "util/barrier.h"
 #include "util/loader.h"
-#include "util/word.h"
+#include "util/atomic.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -28,16 +28,16 @@
 
 #define NXR_TRANSPORT_ABI 2
 
-struct net_part;
+struct net_segment;
 struct nxr_control;
 struct nxr_inflight_slot;
 struct nxr_import;
 struct nxr_memory_kind;
 struct nxr_peer;
 
-/* ---- a part of a region ---------------------------------------------------------------------- */
+/* ---- a segment of a region ------------------------------------------------------------------- */
 
-/* How the owner's part is reached, chosen when the key is opened. */
+/* How the owner's segment is reached, chosen when the key is opened. */
 enum nxr_method {
     NXR_METHOD_NONE,
     NXR_METHOD_MEMCPY,
@@ -81,7 +81,7 @@ enum nxr_export_type {
  */
 struct nxr_export {
     uint64_t nbytes;          /* of the whole allocation that is exported */
-    uint64_t offset;          /* of the part's first byte in it */
+    uint64_t offset;          /* of the segment's first byte in it */
     uint64_t serial;          /* distinguishes allocations at the same address (CUDA's buffer id) */
     uint32_t memory_type;     /* Vulkan: index of the memory type */
     uint8_t type;             /* enum nxr_export_type */
@@ -97,16 +97,17 @@ _Static_assert(sizeof(struct nxr_export) == 128, "fixed on the wire");
 typedef _Atomic uint32_t nxr_inflight_word;
 
 /*
- * One rank's part of a region, as this process reaches it. The memory of a part is never freed
- * while the library runs, so a thread with a stale pointer reads a closed part, not freed memory.
+ * One rank's segment of a region, as this process reaches it. The memory of a segment is never
+ * freed while the library runs, so a thread with a stale pointer reads a closed segment, not
+ * freed memory.
  */
 #define NXR_ANY_NBYTES UINT32_MAX
 
-struct nxr_part {
+struct nxr_segment {
     /* Read on every put and get; constant while `generation` is not 0. */
     const struct nxr_transport *transport;
     uint64_t nbytes;
-    char *addr;                             /* METHOD_MEMCPY: the part, mapped here */
+    char *addr;                             /* METHOD_MEMCPY: the segment, mapped here */
     _Atomic uint64_t generation;            /* of the key; 0: not usable */
     const _Atomic uint64_t *generation_now; /* the owner's own word for this region */
     uint32_t id;
@@ -122,7 +123,7 @@ struct nxr_part {
     size_t mapped_nbytes;              /* METHOD_MEMCPY */
     pid_t pid;                         /* METHOD_PROCESS_VM: the owner's, verified */
     _Atomic uint64_t generation_there; /* on another host: the last value its owner reported */
-    struct net_part *net;              /* on another host: the networks' state for it */
+    struct net_segment *net;           /* on another host: the networks' state for it */
     bool is_in_pieces;                 /* on another host, and reached by small messages only */
     char note[160];                    /* why the method is not a better one; job.lock */
 
@@ -137,12 +138,12 @@ struct nxr_part {
 /* ---- in-flight slots: close is safe ---------------------------------------------------------- */
 
 /*
- * Every thread that copies from or to a peer's part announces the region in its slot of the owner's
- * control page, then reads the owner's generation word; the closer clears that word first and then
- * waits until no slot names the region. Store-then-load on both sides: the copying thread pays a
- * light barrier, the closer a heavy one (util/barrier.h), so that at least one of them sees the
- * other. Leaving is a release store, paired with the closer's acquire load: the bytes were written
- * before it.
+ * Every thread that copies from or to a peer's segment announces the region in its slot of the
+ * owner's control page, then reads the owner's generation word; the closer clears that word first
+ * and then waits until no slot names the region. Store-then-load on both sides: the copying
+ * thread pays a light barrier, the closer a heavy one (util/barrier.h), so that at least one of
+ * them sees the other. Leaving is a release store, paired with the closer's acquire load: the
+ * bytes were written before it.
  */
 struct nxr_inflight_slots {
     struct nxr_inflight_slot **slots; /* by guard index; NULL where none is claimed yet */
@@ -151,33 +152,33 @@ struct nxr_inflight_slots {
 extern __thread struct nxr_inflight_slots nxr_inflight_slots
     __attribute__((tls_model("initial-exec")));
 
-/* Claim a slot for this thread in the page of the part's owner; NULL if all are taken. */
-nxr_inflight_word *nxr_inflight_claim(const struct nxr_part *part);
+/* Claim a slot for this thread in the page of the segment's owner; NULL if all are taken. */
+nxr_inflight_word *nxr_inflight_claim(const struct nxr_segment *segment);
 
 /*
- * Enter a part. NIXL_OK: the copy may start, and nxr_inflight_leave(*word_p) must follow it.
+ * Enter a segment. NIXL_OK: the copy may start, and nxr_inflight_leave(*word_p) must follow it.
  * NIXL_ERR_STALE: the owner closed it. NIXL_ERR_LIMIT: no slot.
  */
-static inline int nxr_inflight_enter(const struct nxr_part *part, nxr_inflight_word **word_p)
+static inline int nxr_inflight_enter(const struct nxr_segment *segment, nxr_inflight_word **word_p)
 {
     nxr_inflight_word *word = NULL;
     uint64_t generation;
 
-    if (__builtin_expect(part->inflight_index < nxr_inflight_slots.n_slots, 1)) {
-        word = (nxr_inflight_word *)nxr_inflight_slots.slots[part->inflight_index];
+    if (__builtin_expect(segment->inflight_index < nxr_inflight_slots.n_slots, 1)) {
+        word = (nxr_inflight_word *)nxr_inflight_slots.slots[segment->inflight_index];
     }
     if (__builtin_expect(word == NULL, 0)) {
-        word = nxr_inflight_claim(part);
+        word = nxr_inflight_claim(segment);
         if (word == NULL) {
             return NIXL_ERR_LIMIT;
         }
     }
-    atomic_store_explicit(word, part->id + 1, memory_order_relaxed);
-    nxr_barrier_light(part->full_fence);
-    /* 0: this process has given up the part; the owner's word may be 0, too. */
-    generation = atomic_load_explicit(&part->generation, memory_order_relaxed);
+    atomic_store_explicit(word, segment->id + 1, memory_order_relaxed);
+    nxr_barrier_light(segment->full_fence);
+    /* 0: this process has given up the segment; the owner's word may be 0, too. */
+    generation = atomic_load_explicit(&segment->generation, memory_order_relaxed);
     if (__builtin_expect(generation == 0 ||
-                             atomic_load_explicit(part->generation_now, memory_order_acquire) !=
+                             atomic_load_explicit(segment->generation_now, memory_order_acquire) !=
                                  generation,
                          0)) {
         atomic_store_explicit(word, 0, memory_order_release);
@@ -197,20 +198,20 @@ static inline void nxr_inflight_leave(nxr_inflight_word *word)
  * continues, or device memory that is open here and must not be freed before it is closed.
  * nxr_inflight_release() must follow, from any thread. Returns as nxr_inflight_enter().
  */
-int nxr_inflight_hold(const struct nxr_part *part, nxr_inflight_word **word_p);
+int nxr_inflight_hold(const struct nxr_segment *segment, nxr_inflight_word **word_p);
 void nxr_inflight_release(nxr_inflight_word *word);
 
 /* ---- operations that take time --------------------------------------------------------------- */
 
-enum nxr_op_kind { NXR_OP_PUT, NXR_OP_GET, NXR_OP_WORD };
+enum nxr_op_kind { NXR_OP_PUT, NXR_OP_GET, NXR_OP_ATOMIC };
 
 /*
  * One of the pieces of a list: bytes that lie together on both sides. A list has at most
- * NXR_LIST_MAX pieces, all of one part; they may be moved in any order. The local sides of a list
- * all lie in memory of one kind and device.
+ * NXR_LIST_MAX pieces, all of one segment; they may be moved in any order. The local sides of a
+ * list all lie in memory of one kind and device.
  */
 struct nxr_piece {
-    uint64_t offset; /* in the part; in range */
+    uint64_t offset; /* in the segment; in range */
     void *local;     /* source of a put, destination of a get */
     size_t nbytes;   /* > 0 */
 };
@@ -223,7 +224,7 @@ struct nxr_piece {
  */
 struct nxr_op {
     const struct nxr_transport *transport; /* the one that has accepted it; see `serves` */
-    struct nxr_part *part;
+    struct nxr_segment *segment;
     enum nxr_op_kind kind;
     uint64_t offset;
     void *local;                    /* source of a put, destination of a get */
@@ -234,7 +235,7 @@ struct nxr_op {
     void *stream;     /* CUDA stream whose earlier work the operation waits for; NULL: none */
     bool takes_time;  /* the core's: put() or get() has answered NIXL_ERR_AGAIN */
     bool is_followed; /* the core sends something right after this put, or makes progress */
-    struct nxr_atomic atomic; /* NXR_OP_WORD: the change; local: where the user wants `fetched` */
+    struct nxr_atomic atomic; /* NXR_OP_ATOMIC: the change; local: where the user wants `fetched` */
     uint64_t fetched;         /* ... the old value, once it has ended */
     bool is_signal;           /* ... the old value is not wanted */
     size_t nbytes_done;
@@ -265,12 +266,12 @@ struct nxr_put_notify {
     size_t msg_nbytes;
 };
 
-/* A put with the change of a word that follows it: a signal, in a part of the same peer. */
+/* A put with the change of a word that follows it: a signal, in a segment of the same peer. */
 struct nxr_put_signal {
     uint64_t offset;
     const void *src;
     size_t nbytes;
-    const struct nxr_part *word_part;
+    const struct nxr_segment *word_segment;
     struct nxr_atomic atomic;
 };
 
@@ -278,10 +279,10 @@ struct nxr_put_signal {
 
 /*
  * The address tells which kind of memory it is: an address that is not host memory lies in one of
- * these ranges. A range is a region of this process or a peer's part that is open here. Ranges are
- * made and removed by the memory kinds; the owner of a range keeps it while it is used. The user's
- * device memory that is in no region has a range, too: all such memory of one device shares it, and
- * only the device's driver knows which memory that is.
+ * these ranges. A range is a region of this process or a peer's segment that is open here. Ranges
+ * are made and removed by the memory kinds; the owner of a range keeps it while it is used. The
+ * user's device memory that is in no region has a range, too: all such memory of one device
+ * shares it, and only the device's driver knows which memory that is.
  */
 struct nxr_range {
     uintptr_t addr;
@@ -389,28 +390,29 @@ void nxr_device_ended(void);
 void nxr_device_ends_at(int64_t end_ns);
 
 /*
- * Open a peer's device memory here: part->export says what it is, `fd` came with it and stays the
- * caller's. Fills addr and import. A bad handle, a device that is not visible here or a missing
- * driver is a failure: one line in part->note, and nothing is left behind. Under the core's lock.
+ * Open a peer's device memory here: segment->export says what it is, `fd` came with it and stays
+ * the caller's. Fills addr and import. A bad handle, a device that is not visible here or a
+ * missing driver is a failure: one line in segment->note, and nothing is left behind. Under the
+ * core's lock.
  */
-int nxr_device_import(struct nxr_part *part, int fd);
-void nxr_device_unimport(struct nxr_part *part);
+int nxr_device_import(struct nxr_segment *segment, int fd);
+void nxr_device_unimport(struct nxr_segment *segment);
 
 /*
- * Keep a peer's device memory open here, so that a GPU may use the memory at the part's addr.
+ * Keep a peer's device memory open here, so that a GPU may use the memory at the segment's addr.
  * False: it is closed, or was not opened here.
  */
-bool nxr_device_part_hold(struct nxr_part *part);
-void nxr_device_part_release(struct nxr_part *part);
+bool nxr_device_segment_hold(struct nxr_segment *segment);
+void nxr_device_segment_release(struct nxr_segment *segment);
 
 /*
- * put, get, start, start_list, cancel and part_is_busy of the table below, by device copies: for
- * parts with METHOD_DEVICE, and for mapped parts where the local side is device memory. put and get
- * wait until the copy has ended.
+ * put, get, start, start_list, cancel and segment_is_busy of the table below, by device copies:
+ * for segments with METHOD_DEVICE, and for mapped segments where the local side is device memory.
+ * put and get wait until the copy has ended.
  */
-bool nxr_device_part_is_busy(const struct nxr_part *part);
-int nxr_device_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
-int nxr_device_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
+bool nxr_device_segment_is_busy(const struct nxr_segment *segment);
+int nxr_device_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes);
+int nxr_device_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes);
 int nxr_device_start(struct nxr_op *op);
 int nxr_device_cancel(struct nxr_op *op);
 
@@ -456,21 +458,21 @@ struct nxr_host_paths {
     int (*copy_cancel)(struct nxr_op *op);
 
     /*
-     * Words that only the owner changes (src/host/word_ask.h). Is a put served as one? word_put
+     * Words that only the owner changes (src/host/atomic_ask.h). Is a put served as one? atomic_put
      * does it at once if a thread of the owner is there to do it, else NIXL_ERR_AGAIN.
      */
-    bool (*word_serves_put)(const struct nxr_part *part, uint64_t offset, size_t nbytes);
-    int (*word_put)(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
-    int (*word_start)(struct nxr_op *op);
-    int (*word_cancel)(struct nxr_op *op);
-    int (*word_progress)(void);
+    bool (*atomic_serves_put)(const struct nxr_segment *segment, uint64_t offset, size_t nbytes);
+    int (*atomic_put)(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes);
+    int (*atomic_start)(struct nxr_op *op);
+    int (*atomic_cancel)(struct nxr_op *op);
+    int (*atomic_progress)(void);
 
     /*
      * process_vm calls do not reach the peer any more, with that errno: one of the two has changed
-     * its user since the part was opened. From now on the owner serves the part's memory
+     * its user since the segment was opened. From now on the owner serves the segment's memory
      * (METHOD_BOUNCE). Any thread.
      */
-    void (*lose_process_vm)(struct nxr_part *part, int error);
+    void (*lose_process_vm)(struct nxr_segment *segment, int error);
 };
 extern struct nxr_host_paths nxr_host_paths;
 
@@ -489,47 +491,47 @@ struct nxr_transport {
 
     /*
      * Can it reach memory of that kind, of a peer of that scope? Pure, with the same answer at both
-     * ends. NIXL_OK, or NIXL_ERR_UNSUPPORTED with one line in `why`. If a certain part cannot be
-     * reached after all, part_open() fails, and the next transport is tried.
+     * ends. NIXL_OK, or NIXL_ERR_UNSUPPORTED with one line in `why`. If a certain segment cannot be
+     * reached after all, segment_open() fails, and the next transport is tried.
      */
     int (*reach)(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes);
 
     /*
-     * Make a part usable: part->peer and part->key are set; fills addr, method, pid and note, and
-     * lowers put_at_once and get_at_once. `fd` is the memory of an allocated region or -1; it stays
-     * the caller's. May map and make system calls.
+     * Make a segment usable: segment->peer and segment->key are set; fills addr, method, pid and
+     * note, and lowers put_at_once and get_at_once. `fd` is the memory of an allocated region or
+     * -1; it stays the caller's. May map and make system calls.
      */
-    int (*part_open)(struct nxr_part *part, int fd);
+    int (*segment_open)(struct nxr_segment *segment, int fd);
 
     /*
-     * May that device memory be the local side of operations on this part? Pure. If so, a network
-     * takes it as it is, and within a host the core uses device copies. If not, or if such a copy
-     * turns out to be NIXL_ERR_UNSUPPORTED, the bytes go through host memory.
+     * May that device memory be the local side of operations on this segment? Pure. If so, a
+     * network takes it as it is, and within a host the core uses device copies. If not, or if
+     * such a copy turns out to be NIXL_ERR_UNSUPPORTED, the bytes go through host memory.
      */
-    bool (*serves)(const struct nxr_part *part, const struct nxr_range *range);
+    bool (*serves)(const struct nxr_segment *segment, const struct nxr_range *range);
 
-    /* Undo part_open. Called when nothing is in flight any more. Never fails. */
-    void (*part_close)(struct nxr_part *part);
+    /* Undo segment_open. Called when nothing is in flight any more. Never fails. */
+    void (*segment_close)(struct nxr_segment *segment);
 
     /* Does the transport have operations under way on it, beyond what the in-flight slots show? */
-    bool (*part_is_busy)(const struct nxr_part *part);
+    bool (*segment_is_busy)(const struct nxr_segment *segment);
 
     /*
      * Move bytes at once; the range was checked. NIXL_OK: done; a put is visible at the target to
      * anyone who sees a later notification. NIXL_ERR_AGAIN: cannot be done at once, nothing
      * happened: use start(). Other: failed; bytes of the range may have been written. Threads: any.
      */
-    int (*put)(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
-    int (*get)(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
+    int (*put)(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes);
+    int (*get)(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes);
 
     /*
      * A put and its notification in one trip. NIXL_ERR_AGAIN: nothing happened; the core does one
      * after the other. The caller holds the peer's send lock. Threads: any.
      */
-    int (*put_notify)(struct nxr_part *part, const struct nxr_put_notify *what);
+    int (*put_notify)(struct nxr_segment *segment, const struct nxr_put_notify *what);
 
     /* The same with a signal; its word was checked as for signal(). Called without the lock. */
-    int (*put_signal)(struct nxr_part *part, const struct nxr_put_signal *what);
+    int (*put_signal)(struct nxr_segment *segment, const struct nxr_put_signal *what);
 
     /*
      * put() or get() of all pieces of a list. *n_done_p, whatever the return: how many pieces are
@@ -537,8 +539,8 @@ struct nxr_transport {
      * once; the core takes start_list() or start() for the rest. Other: failed, as for put(). The
      * core passes no more at once than may be copied without a pause (some MiB). Threads: any.
      */
-    int (*move_list)(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
-                     size_t n_pieces, size_t *n_done_p);
+    int (*move_list)(struct nxr_segment *segment, enum nxr_op_kind kind,
+                     const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p);
 
     /*
      * Begin an operation that ends with nxr_op_done(). NIXL_INPROGRESS; any other status: nothing
@@ -562,7 +564,7 @@ struct nxr_transport {
     int (*cancel)(struct nxr_op *op);
 
     /*
-     * What to expect of a part that is reached by that method: 8 bytes one way, and the rate of
+     * What to expect of a segment that is reached by that method: 8 bytes one way, and the rate of
      * 1 MiB; 0: not known. `peer` is NULL where a transport of one host is asked in general. NULL:
      * nothing is known.
      */
@@ -584,17 +586,18 @@ struct nxr_transport {
     int (*flush)(struct nxr_peer *peer);
 
     /*
-     * A word in a part that is not mapped here (else the core changes it in place): fetch it and
+     * A word in a segment that is not mapped here (else the core changes it in place): fetch it and
      * combine it with the operand, in one atomicity domain with all other accesses of the library.
      * The word is in range and aligned. NIXL_OK; NIXL_ERR_AGAIN: not possible from here, the core
      * asks the owner by a message; other: nothing happened. Threads: any.
      */
-    int (*atomic)(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
+    int (*atomic)(struct nxr_segment *segment, const struct nxr_atomic *atomic,
+                  uint64_t *fetched_p);
 
     /*
      * The same, after all puts that returned NIXL_OK; and any thread waiting for the word is woken.
      */
-    int (*signal)(struct nxr_part *part, const struct nxr_atomic *atomic);
+    int (*signal)(struct nxr_segment *segment, const struct nxr_atomic *atomic);
 };
 
 /*
@@ -611,25 +614,26 @@ extern size_t nxr_n_transports;
  */
 void nxr_transport_register(const struct nxr_transport *transport);
 
-/* move_list() for a part that is mapped at `base` and was entered. */
+/* move_list() for a segment that is mapped at `base` and was entered. */
 void nxr_copy_list(char *base, enum nxr_op_kind kind, const struct nxr_piece *pieces,
                    size_t n_pieces);
 
 /* Typed fillers. */
-bool nxr_no_serves(const struct nxr_part *part, const struct nxr_range *range);
+bool nxr_no_serves(const struct nxr_segment *segment, const struct nxr_range *range);
 /* Always true: takes every range. */
-bool nxr_device_serves(const struct nxr_part *part, const struct nxr_range *range);
-bool nxr_no_part_is_busy(const struct nxr_part *part);
-int nxr_no_put_notify(struct nxr_part *part, const struct nxr_put_notify *what);
-int nxr_no_put_signal(struct nxr_part *part, const struct nxr_put_signal *what);
-int nxr_no_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
-                     size_t n_pieces, size_t *n_done_p);
+bool nxr_device_serves(const struct nxr_segment *segment, const struct nxr_range *range);
+bool nxr_no_segment_is_busy(const struct nxr_segment *segment);
+int nxr_no_put_notify(struct nxr_segment *segment, const struct nxr_put_notify *what);
+int nxr_no_put_signal(struct nxr_segment *segment, const struct nxr_put_signal *what);
+int nxr_no_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
+                     const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p);
 int nxr_no_start(struct nxr_op *op);
 int nxr_no_start_list(struct nxr_op *op);
 int nxr_no_cancel(struct nxr_op *op);
 int nxr_no_progress(void);
 int nxr_no_order(struct nxr_peer *peer); /* fence, flush: nothing is ever outstanding */
-int nxr_no_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
-int nxr_no_signal(struct nxr_part *part, const struct nxr_atomic *atomic);
+int nxr_no_atomic(struct nxr_segment *segment, const struct nxr_atomic *atomic,
+                  uint64_t *fetched_p);
+int nxr_no_signal(struct nxr_segment *segment, const struct nxr_atomic *atomic);
 
 #endif

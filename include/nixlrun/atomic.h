@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file nixlrun/atomic.h
- * Atomic operations on words in a rank's part of a region.
+ * Atomic operations on words in a rank's segment of a region.
  */
 #ifndef NIXLRUN_ATOMIC_H
 #define NIXLRUN_ATOMIC_H
@@ -27,7 +27,7 @@ enum nixl_atomic_op {
 };
 
 /**
- * Change a word in a rank's part of a region, and fetch its old value.
+ * Change a word in a rank's segment of a region, and fetch its old value.
  *
  * Atomic with every other access of the library to that word, from any rank and over any path. The
  * owner's own threads must use their compiler's atomics, or this call. Sequentially consistent. A
@@ -37,7 +37,7 @@ enum nixl_atomic_op {
  * nixl_word_wait() are woken.
  *
  * @param offset     of the word, which must be aligned to its size in the owner's memory and lie
- *                   inside the part; parts that the library allocates are page aligned
+ *                   inside the segment; segments that the library allocates are page aligned
  * @param operand    one value of the type
  * @param fetched_p  one value of the type, or NULL
  * @return NIXL_OK                done, visible to all
@@ -62,7 +62,7 @@ NIXL_API int nixl_atomic_compare_swap(int rank, struct nixl_region *region, uint
 /**
  * nixl_atomic() that waits neither for the answer nor for earlier puts; the word is still changed
  * after those puts. @p operand is read within the call, *fetched_p is written when the request
- * completes. The first use of a part waits for its owner to publish it, as nixl_atomic() does.
+ * completes. The first use of a segment waits for its owner to publish it, as nixl_atomic() does.
  * Changes of one word that are under way at once may be made in any order.
  * @param req_p  written only with NIXL_INPROGRESS
  * @return NIXL_OK          done at once; no request was made

@@ -38,15 +38,16 @@ enum nixl_pair_use {
  * request that is freed (nixl_req_free()) leaves the buffer exposed until it is used or expires.
  *
  * @param rank         the rank that may use it, or NIXL_ANY_RANK; may be the caller
- * @param region       with a part of this rank, of any kind of memory; offset + nbytes <= its size
+ * @param region       with a segment of this rank, of any kind of memory; offset + nbytes <= its
+ *                     size
  * @param nbytes       0 is allowed: then the two only synchronize
  * @param lifetime_ns  > 0: the partner begins within this time or not at all; or NIXL_FOREVER
  * @param token_p      the token
  * @param req_p        the request, for nixl_req_wait() and the like
  * @return NIXL_INPROGRESS        exposed
- * @return NIXL_ERR_INVALID_ARG   a bad rank, handle, use or lifetime; a region without a part of
+ * @return NIXL_ERR_INVALID_ARG   a bad rank, handle, use or lifetime; a region without a segment of
  *                                this rank
- * @return NIXL_ERR_RANGE         outside this rank's part
+ * @return NIXL_ERR_RANGE         outside this rank's segment
  * @return NIXL_ERR_LIMIT         4,096 buffers are exposed
  * @return NIXL_ERR_NO_MEMORY
  * The request ends with NIXL_OK: used, and what was written is visible; NIXL_ERR_CANCELED: canceled

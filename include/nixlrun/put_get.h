@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file nixlrun/put_get.h
- * Copies between local memory and a peer's part of a region, and their order.
+ * Copies between local memory and a peer's segment of a region, and their order.
  */
 #ifndef NIXLRUN_PUT_GET_H
 #define NIXLRUN_PUT_GET_H
@@ -15,26 +15,26 @@ extern "C" {
 #endif
 
 /**
- * Copy bytes from local memory into a peer's part of a region.
+ * Copy bytes from local memory into a peer's segment of a region.
  *
  * One-sided: the peer makes no call and may compute. An aligned put of 1, 2, 4 or 8 bytes is
  * written in one access, never in parts.
  *
  * @param rank    target, 0 <= rank < nixl_size(); may be the caller
  * @param region  open handle of the region's name
- * @param offset  bytes from the start of the peer's part; offset + nbytes <= its size
+ * @param offset  bytes from the start of the peer's segment; offset + nbytes <= its size
  * @param src     any alignment; may lie in a region
  * @param nbytes  0 is allowed: the other arguments are still checked
  * @return NIXL_OK                src may be reused
  * @return NIXL_ERR_INVALID_ARG   bad rank or handle, or src NULL with nbytes > 0; nothing moved
- * @return NIXL_ERR_RANGE         outside the peer's part; nothing moved
+ * @return NIXL_ERR_RANGE         outside the peer's segment; nothing moved
  * @return NIXL_ERR_NOT_FOUND     the peer did not publish the name within NIXLRUN_RESOLVE_TIMEOUT
  * @return NIXL_ERR_STALE         the owner closed the region; nixl_region_query() finds its
  *                                successor
  * @return NIXL_ERR_PEER_LOST     the peer died; how much arrived is unknown
  * @return NIXL_ERR_UNSUPPORTED   no transport reaches that rank
  * @return NIXL_ERR_TIMEOUT       not done within NIXLRUN_OP_TIMEOUT; src may be reused
- * @return NIXL_ERR_NO_MEMORY     for the library's state of the rank, the part or the operation
+ * @return NIXL_ERR_NO_MEMORY     for the library's state of the rank, the segment or the operation
  * Completion: local; nixl_flush() or a notification makes it visible at the target.
  * Order: puts to one peer may land in any order; nixl_fence() and notifications order them.
  * Threads: any. Collective: no.
@@ -43,9 +43,9 @@ NIXL_API int nixl_put(int rank, struct nixl_region *region, uint64_t offset, con
                       size_t nbytes) NIXL_MUST_CHECK;
 
 /**
- * Copy bytes from a peer's part of a region into local memory. Returns when @p dst holds the data;
- * on failure dst may hold some of it. Otherwise as nixl_put(); a get may overtake an earlier put to
- * the same peer unless nixl_fence() is called between them.
+ * Copy bytes from a peer's segment of a region into local memory. Returns when @p dst holds the
+ * data; on failure dst may hold some of it. Otherwise as nixl_put(); a get may overtake an
+ * earlier put to the same peer unless nixl_fence() is called between them.
  */
 NIXL_API int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst,
                       size_t nbytes) NIXL_MUST_CHECK;
@@ -85,11 +85,12 @@ NIXL_API int nixl_flush(int rank, int64_t timeout_ns) NIXL_MUST_CHECK;
 
 /**
  * Copy `nblocks` blocks of `block_nbytes`, as `nblocks` calls of nixl_put() or nixl_get() would:
- * block k lies at offset + k * stride of the peer's part, and at src (dst) + k * src_stride
+ * block k lies at offset + k * stride of the peer's segment, and at src (dst) + k * src_stride
  * (dst_stride) here. Strides are in bytes and may have any value. With no blocks, or blocks of no
  * bytes, the other arguments are still checked. To repeat a transfer often, prepare it once:
  * nixl_xfer_create().
- * @return as nixl_put() and nixl_get(); NIXL_ERR_RANGE also if the blocks span more than the part
+ * @return as nixl_put() and nixl_get(); NIXL_ERR_RANGE also if the blocks span more than the
+ *            segment
  */
 NIXL_API int nixl_put_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,
                               const void *src, size_t src_stride, size_t block_nbytes,

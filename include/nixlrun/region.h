@@ -12,11 +12,12 @@
 extern "C" {
 #endif
 
-struct nixl_region; /**< a named part of memory of this rank, and access to the peers' parts */
+/** A named segment of memory of this rank, and access to the segments of its peers. */
+struct nixl_region;
 
 /** Kinds of memory. */
 enum nixl_mem_kind {
-    NIXL_MEM_NONE = 0,   /**< no part here (nixl_region_open) */
+    NIXL_MEM_NONE = 0,   /**< no segment here (nixl_region_open) */
     NIXL_MEM_HOST = 1,   /**< host memory */
     NIXL_MEM_CUDA = 2,   /**< memory of an NVIDIA GPU, by CUDA */
     NIXL_MEM_VULKAN = 3, /**< memory of a GPU, by Vulkan; CUDA copies it if it can */
@@ -105,17 +106,18 @@ NIXL_API int nixl_region_register(const char *name, void *addr, size_t nbytes,
                                   struct nixl_region **region_p) NIXL_MUST_CHECK;
 
 /**
- * A handle without a part of this rank, only to reach others' parts. Contacts no other rank: the
- * name is looked up at first use. A name may be opened more than once, also if this rank has a
- * region of that name. Returns as nixl_region_alloc(). Threads: any.
+ * A handle without a segment of this rank, only to reach others' segments. Contacts no other
+ * rank: the name is looked up at first use. A name may be opened more than once, also if this
+ * rank has a region of that name. Returns as nixl_region_alloc(). Threads: any.
  */
 NIXL_API int nixl_region_open(const char *name, struct nixl_region **region_p) NIXL_MUST_CHECK;
 
 /**
- * Close a region: revoke this rank's part, if there is one, and free the handle.
+ * Close a region: revoke this rank's segment, if there is one, and free the handle.
  *
  * @param timeout_ns  how long to wait for copies of peers that are in flight
- * @return NIXL_OK           no byte of the part is read or written by a peer any more; registered
+ * @return NIXL_OK           no byte of the segment is read or written by a peer any more;
+ *                           registered
  *                           memory may be freed; allocated memory is unmapped; the handle is freed
  * @return NIXL_ERR_TIMEOUT  (NIXL_INPROGRESS with 0) revoked: peers get NIXL_ERR_STALE, but a copy
  *                           is still in flight; the handle stays valid: call again before the
@@ -125,14 +127,14 @@ NIXL_API int nixl_region_open(const char *name, struct nixl_region **region_p) N
  */
 NIXL_API int nixl_region_close(struct nixl_region *region, int64_t timeout_ns);
 
-/** First byte of this rank's part; NULL if there is none. Threads: any. */
+/** First byte of this rank's segment; NULL if there is none. Threads: any. */
 NIXL_API void *nixl_region_addr(const struct nixl_region *region);
 
-/** Bytes of this rank's part; 0 if there is none. Threads: any. */
+/** Bytes of this rank's segment; 0 if there is none. Threads: any. */
 NIXL_API uint64_t nixl_region_nbytes(const struct nixl_region *region);
 
 /**
- * The caller's open region whose own part contains an address, and the offset in it. If several
+ * The caller's open region whose own segment contains an address, and the offset in it. If several
  * overlap, the smallest. Works for any kind of memory.
  * @return NIXL_OK, NIXL_ERR_NOT_FOUND (no open region of the caller contains it),
  *         NIXL_ERR_INVALID_ARG
@@ -141,7 +143,7 @@ NIXL_API uint64_t nixl_region_nbytes(const struct nixl_region *region);
 NIXL_API int nixl_region_of(const void *addr, struct nixl_region **region_p,
                             uint64_t *offset_p) NIXL_MUST_CHECK;
 
-/** What is known of a rank's part of a region. */
+/** What is known of a rank's segment of a region. */
 struct nixl_region_info {
     size_t struct_nbytes;
     uint64_t nbytes;
@@ -161,8 +163,8 @@ struct nixl_region_info {
     }
 
 /**
- * Query a rank's part of the region; waits until the owner has published it. Forgets a stale part,
- * so that the region can be used again after its owner made a new one of the same name.
+ * Query a rank's segment of the region; waits until the owner has published it. Forgets a stale
+ * segment, so that the region can be used again after its owner made a new one of the same name.
  * @return NIXL_OK, NIXL_ERR_TIMEOUT or NIXL_INPROGRESS (0), NIXL_ERR_PEER_LOST,
  *         NIXL_ERR_INVALID_ARG, NIXL_ERR_UNSUPPORTED (no transport reaches that rank; the detail
  *         says why)
@@ -172,9 +174,9 @@ NIXL_API int nixl_region_query(struct nixl_region *region, int rank, int64_t tim
                                struct nixl_region_info *info_p) NIXL_MUST_CHECK;
 
 /**
- * Has the rank published its part of the region at this moment? Waits for the rank's answer, but
- * not, unlike nixl_region_query(), until the part is published. If the part is already known here,
- * and not known to be closed, the rank is not queried again.
+ * Has the rank published its segment of the region at this moment? Waits for the rank's answer,
+ * but not, unlike nixl_region_query(), until the segment is published. If the segment is already
+ * known here, and not known to be closed, the rank is not queried again.
  * @return NIXL_OK             it has
  * @return NIXL_ERR_NOT_FOUND  it has not, or has closed it
  * @return NIXL_ERR_TIMEOUT    no answer in time (NIXL_INPROGRESS with 0: it would have to be
@@ -186,10 +188,10 @@ NIXL_API int nixl_region_is_published(struct nixl_region *region, int rank,
                                       int64_t timeout_ns) NIXL_MUST_CHECK;
 
 /**
- * A pointer to a rank's part: for direct loads and stores if it is shared memory of this host, or
- * for kernels if it is CUDA memory that this process has open. Pins shared pages: after the owner's
- * close they stay with the holders of such pointers. For CUDA memory the close waits for these
- * holders.
+ * A pointer to a rank's segment: for direct loads and stores if it is shared memory of this host,
+ * or for kernels if it is CUDA memory that this process has open. Pins shared pages: after the
+ * owner's close they stay with the holders of such pointers. For CUDA memory the close waits for
+ * these holders.
  * @return NIXL_OK, NIXL_ERR_UNSUPPORTED (registered host memory, Vulkan memory, remote rank), and
  *         as nixl_put()
  * Threads: any.

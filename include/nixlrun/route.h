@@ -28,7 +28,7 @@ struct nixl_route_info {
     char library[128];       /**< the library below it, with version and file; or "" */
     char devices[1024];      /**< a line for each device that it uses; or "" */
     char why[256];           /**< why it is not usable or not chosen; if it is, see the calls */
-    char method[24];         /**< nixl_route_query_part(): how bytes move if it is chosen; or "" */
+    char method[24]; /**< nixl_route_query_segment(): how bytes move if it is chosen; or "" */
 };
 #define NIXL_ROUTE_INFO_INIT                                                                       \
     {                                                                                              \
@@ -52,10 +52,10 @@ NIXL_API int nixl_route_query(int rank, unsigned index,
                               struct nixl_route_info *info_p) NIXL_MUST_CHECK;
 
 /**
- * The same for bytes between this rank's memory at @p local and a rank's part of a region: which
- * transport moves them, and why no other does. It depends on the kinds of memory at both ends
- * (host, CUDA or Vulkan) and on how the part was made. Waits up to NIXLRUN_RESOLVE_TIMEOUT for the
- * part.
+ * The same for bytes between this rank's memory at @p local and a rank's segment of a region:
+ * which transport moves them, and why no other does. It depends on the kinds of memory at both
+ * ends (host, CUDA or Vulkan) and on how the segment was made. Waits up to
+ * NIXLRUN_RESOLVE_TIMEOUT for the segment.
  *
  * The chosen one has a method: memcpy, process_vm, bounce, message, rma, device (a GPU copies), or
  * staged (in pieces through host memory); `why` then says why it is not a better one, or "". A rank
@@ -68,8 +68,9 @@ NIXL_API int nixl_route_query(int rank, unsigned index,
  *         NIXL_ERR_PEER_LOST, NIXL_ERR_STALE, NIXL_ERR_UNSUPPORTED as nixl_region_query()
  * Threads: any.
  */
-NIXL_API int nixl_route_query_part(int rank, struct nixl_region *region, const void *local,
-                                   unsigned index, struct nixl_route_info *info_p) NIXL_MUST_CHECK;
+NIXL_API int nixl_route_query_segment(int rank, struct nixl_region *region, const void *local,
+                                      unsigned index,
+                                      struct nixl_route_info *info_p) NIXL_MUST_CHECK;
 
 #ifdef __cplusplus
 }

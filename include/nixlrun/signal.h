@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /**
- * Set a signal: a 64-bit word in a rank's part, aligned to 8 bytes. Its owner waits for it with
+ * Set a signal: a 64-bit word in a rank's segment, aligned to 8 bytes. Its owner waits for it with
  * nixl_signal_wait(), and then sees all earlier puts of this process to that rank.
  * Returns, order and threads as nixl_atomic().
  */
@@ -45,7 +45,7 @@ NIXL_API int nixl_put_signal(int rank, struct nixl_region *region, uint64_t offs
 
 /**
  * nixl_put_signal() that does not wait: @p src must not change until the request is complete, that
- * is, until the signal has changed. The first use of the signal's part waits for its owner to
+ * is, until the signal has changed. The first use of the signal's segment waits for its owner to
  * publish it, as nixl_signal_set() does. Otherwise as nixl_put_nb().
  */
 NIXL_API int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset,

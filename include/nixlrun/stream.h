@@ -27,7 +27,7 @@ extern "C" {
  */
 
 /**
- * Queue a put on a CUDA stream. The first use of a peer's part may block; the copy never does.
+ * Queue a put on a CUDA stream. The first use of a peer's segment may block; the copy never does.
  * @param req_p  as nixl_put_nb(), to wait for it on the host; NULL: no request, nixl_flush() covers
  *               it and reports failures
  * @return NIXL_INPROGRESS  queued; *req_p written. Canceling the request waits for its turn in the
@@ -66,7 +66,8 @@ NIXL_API int nixl_put_notify_on_stream(int rank, struct nixl_region *region, uin
  * else should write the word meanwhile.
  * @param offset  of the word, aligned to 8 bytes, in allocated host memory or CUDA memory
  * @return NIXL_OK  queued
- * @return NIXL_ERR_UNSUPPORTED  the GPU cannot reach that part, or cannot write words in a stream
+ * @return NIXL_ERR_UNSUPPORTED  the GPU cannot reach that segment, or cannot write words in a
+ *                               stream
  * @return as nixl_signal_set(); NIXL_ERR_TRANSPORT: the driver refused
  */
 NIXL_API int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t offset,

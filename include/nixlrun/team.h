@@ -14,7 +14,7 @@ extern "C" {
 
 /**
  * An ordered set of ranks that runs collectives. The members are numbered from 0; a member's number
- * is its place, while its rank is its rank in the job.
+ * is its team rank, while its rank is its rank in the job.
  *
  * All members make a team together: each calls the same functions in the same order. A team lives
  * until each member has freed its own handle. All members of a team call its collectives in the
@@ -37,7 +37,7 @@ struct nixl_req;
 #define NIXL_NO_COLOR (-1) /**< nixl_team_split(): in none of the new teams */
 
 /**
- * The team of all ranks of the job; places equal ranks.
+ * The team of all ranks of the job; team ranks equal ranks.
  *
  * A call that ends with NIXL_ERR_TIMEOUT or NIXL_INPROGRESS has not given up: the team is made in
  * the background, and the next call with the same ranks continues from there. So a member may call
@@ -78,8 +78,8 @@ NIXL_API int nixl_team_world_nb(struct nixl_team **team_p, struct nixl_req **req
 NIXL_API int nixl_team_node(int64_t timeout_ns, struct nixl_team **team_p) NIXL_MUST_CHECK;
 
 /**
- * A team of given ranks, with places in the order of the list. Only these ranks call it, all with
- * the same list; other ranks are not involved.
+ * A team of given ranks, with team ranks in the order of the list. Only these ranks call it, all
+ * with the same list; other ranks are not involved.
  * @param ranks   distinct ranks of the job, including the caller's
  * @param nranks  1 .. nixl_size()
  * @return NIXL_ERR_INVALID_ARG  also if a rank is not in the job or appears twice, or the caller's
@@ -100,7 +100,7 @@ NIXL_API int nixl_team_strided(int first, int stride, size_t count, int64_t time
                                struct nixl_team **team_p) NIXL_MUST_CHECK;
 
 /**
- * Divide a team: members of one color are in one new team, ordered by key, then by place. Also
+ * Divide a team: members of one color are in one new team, ordered by key, then by team rank. Also
  * works on a broken team whose members are alive. A call that continues one that timed out must
  * pass the same color and key, or it ends with NIXL_ERR_INVALID_ARG.
  * @param color  0 or more, or NIXL_NO_COLOR: then *team_p becomes NULL
@@ -136,18 +136,18 @@ NIXL_API int nixl_team_free(struct nixl_team *team);
 /** The number of members, or a negative status. Threads: any. */
 NIXL_API int nixl_team_size(const struct nixl_team *team);
 
-/** The caller's place, or a negative status. Threads: any. */
+/** The caller's team rank, or a negative status. Threads: any. */
 NIXL_API int nixl_team_rank(const struct nixl_team *team);
 
 /**
- * The place in one team of a member of another.
- * @param from   a team, or NULL for the job, whose places are the ranks
- * @param place  in @p from
+ * The team rank in one team of a member of another.
+ * @param from   a team, or NULL for the job, whose team ranks are the ranks
+ * @param team_rank  in @p from
  * @param to     a team, or NULL for the job
- * @return the place in @p to; NIXL_ERR_NOT_FOUND: not a member; NIXL_ERR_INVALID_ARG
+ * @return the team rank in @p to; NIXL_ERR_NOT_FOUND: not a member; NIXL_ERR_INVALID_ARG
  * Threads: any.
  */
-NIXL_API int nixl_team_translate(const struct nixl_team *from, int place,
+NIXL_API int nixl_team_translate(const struct nixl_team *from, int team_rank,
                                  const struct nixl_team *to);
 
 #ifdef __cplusplus

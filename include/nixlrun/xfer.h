@@ -17,7 +17,7 @@ extern "C" {
 struct nixl_xfer; /**< a prepared transfer: which bytes of one side go with which of the other */
 
 enum nixl_xfer_op {
-    NIXL_XFER_PUT = 0, /**< from local memory into a rank's parts of regions */
+    NIXL_XFER_PUT = 0, /**< from local memory into a rank's segments of regions */
     NIXL_XFER_GET = 1, /**< the other way */
 };
 
@@ -33,7 +33,7 @@ struct nixl_blocks {
     size_t struct_nbytes;
     struct nixl_region *region; /**< remote: the rank's part of it; local: this rank's, or NULL */
     void *addr;                 /**< local memory, if `region` is NULL; else NULL */
-    uint64_t offset;            /**< from the start of the part, or from `addr` */
+    uint64_t offset;            /**< from the start of the segment, or from `addr` */
     uint64_t block_nbytes;      /**< > 0 */
     uint64_t stride;            /**< any value; ignored for a single block without index */
     uint64_t nblocks;
@@ -45,11 +45,11 @@ struct nixl_blocks {
     }
 
 /**
- * Prepare a transfer of many pieces between local memory and one rank's parts of regions.
+ * Prepare a transfer of many pieces between local memory and one rank's segments of regions.
  *
  * Both sides are lists of blocks, and either may span several regions. They may be divided
  * differently, as long as their total sizes agree: the first byte of one side corresponds to the
- * first of the other, and so on. Queries the rank for parts that are not known yet, checks every
+ * first of the other, and so on. Queries the rank for segments that are not known yet, checks every
  * range, copies the entries (not the indices) and moves nothing. Takes no memory and next to no
  * time per block.
  *
@@ -61,7 +61,7 @@ struct nixl_blocks {
  * @return NIXL_OK
  * @return NIXL_ERR_INVALID_ARG  a bad operation, rank, entry or handle; a side without entries;
  *                               sides of different size (the detail says which one and why)
- * @return NIXL_ERR_RANGE        a block lies outside its part, on either side
+ * @return NIXL_ERR_RANGE        a block lies outside its segment, on either side
  * and as nixl_put(). Threads: any.
  */
 NIXL_API int nixl_xfer_create(enum nixl_xfer_op op, int rank, const struct nixl_blocks *local,
@@ -100,10 +100,10 @@ NIXL_API int nixl_xfer_set_index(struct nixl_xfer *xfer, enum nixl_xfer_side sid
  * @return NIXL_INPROGRESS       started
  * @return NIXL_ERR_IN_USE       the last start was not waited for
  * @return NIXL_ERR_INVALID_ARG  a bad handle; sides of different size after nixl_xfer_set_index()
- * @return NIXL_ERR_RANGE        an index points outside a part; nothing moved
+ * @return NIXL_ERR_RANGE        an index points outside a segment; nothing moved
  * and as nixl_put(), in which case some pieces may have moved; a failure known at once makes no
  * request, any other ends the request. After NIXL_ERR_STALE, nixl_region_query() finds the new
- * part; the transfer need not be prepared again. Threads: any.
+ * segment; the transfer need not be prepared again. Threads: any.
  */
 NIXL_API int nixl_xfer_start(struct nixl_xfer *xfer, struct nixl_req **req_p) NIXL_MUST_CHECK;
 
@@ -144,7 +144,7 @@ struct nixl_xfer_info {
 
 /**
  * Query a prepared transfer: before a start, the time it is expected to take; after it, the time it
- * took. The first estimate comes from the expected rates of the route (nixl_route_query_part()),
+ * took. The first estimate comes from the expected rates of the route (nixl_route_query_segment()),
  * later ones are corrected by the times of earlier starts.
  * @return NIXL_OK, NIXL_ERR_INVALID_ARG. Threads: any.
  */

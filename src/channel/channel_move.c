@@ -61,18 +61,18 @@ static int check_end(const char *operation, const struct nixl_channel *channel,
 /* Why the producer cannot continue; NIXL_OK: it can. */
 static int consumer_state(const struct nixl_channel *channel)
 {
-    const struct nxr_part *part = nxr_region_part(channel->ledger, channel->peer);
+    const struct nxr_segment *segment = nxr_region_segment(channel->ledger, channel->peer);
 
     if (nxr_peer_is_lost(channel->consumer)) {
         return NIXL_ERR_PEER_LOST;
     }
-    if (part == NULL) {
+    if (segment == NULL) {
         return NIXL_ERR_STALE;
     }
     /* On this host, the owner's generation word shows it before the message arrives. */
-    return part->generation_now != NULL &&
-                   atomic_load_explicit(part->generation_now, memory_order_acquire) !=
-                       part->key.generation
+    return segment->generation_now != NULL &&
+                   atomic_load_explicit(segment->generation_now, memory_order_acquire) !=
+                       segment->key.generation
                ? NIXL_ERR_STALE
                : NIXL_OK;
 }

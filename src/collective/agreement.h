@@ -3,15 +3,15 @@
  * Agreements: all living members of a team call come to the same verdict, whichever members die
  * meanwhile.
  *
- * Each member has a register for the call: the verdict at its place. The first value that is
+ * Each member has a register for the call: the verdict at its team rank. The first value that is
  * written into a register stays. There are two ways to a verdict:
- *   - No failure: the member at place 0 has heard from all that the team is ready. It writes
+ *   - No failure: the member at team rank 0 has heard from all that the team is ready. It writes
  *     NIXL_OK into its register and sends the verdict along the tree; each member that gets it
  *     writes it into its own register. A member that succeeds with that has the
  *     verdict.
  *   - A failure or a death: a member visits the registers of all living members in the order of
- *     their places, its own included, and proposes to each the value that it has found in the last
- *     one, at first its own failure. The value of the last register is the verdict.
+ *     their team ranks, its own included, and proposes to each the value that it has found in the
+ *     last one, at first its own failure. The value of the last register is the verdict.
  * All visitors see the living members in the same order, so after the first member that survives to
  * the end, all carry the same value. And if a living member has NIXL_OK in its own register, all
  * visitors adopt NIXL_OK there; so that member has the verdict, whichever way was taken. A member

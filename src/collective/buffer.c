@@ -61,18 +61,18 @@ static bool is_plain(const void *addr, size_t nbytes)
 static void tell_buffer(const struct nixl_team *team, struct told_buffer *told, const void *addr,
                         size_t nbytes, const struct nxr_offer *offer)
 {
-    struct nxr_region_place place;
+    struct nxr_region_location location;
 
     told->state = addr == NULL ? OFFER_NONE : OFFER_BAD;
     told->addr = (uintptr_t)addr;
     if (addr == NULL || (addr == offer->src && offer->has_no_src)) {
         return;
     }
-    if (nxr_region_find_own(addr, nbytes, &place)) {
+    if (nxr_region_find_own(addr, nbytes, &location)) {
         told->state = OFFER_IN_REGION;
-        told->generation = place.generation;
-        told->offset = place.offset;
-        memcpy(told->name, place.name, strlen(place.name) + 1);
+        told->generation = location.generation;
+        told->offset = location.offset;
+        memcpy(told->name, location.name, strlen(location.name) + 1);
     } else if (!offer->is_in_region && nbytes > 0 && nxr_env.process_vm &&
                !team->has_no_process_vm && nxr_range_find(addr) == NULL && is_plain(addr, nbytes)) {
         told->state = OFFER_ELSEWHERE;
@@ -117,23 +117,24 @@ static unsigned what_is_good(const struct nixl_team *team, uint64_t phase, bool 
 }
 
 /*
- * Hold a part for this member's kernel. NULL: the kernel does not reach it, or its owner has closed
- * it.
+ * Hold a segment for this member's kernel. NULL: the kernel does not reach it, or its owner has
+ * closed it.
  */
-static struct nxr_part *hold_for_kernel(struct nixl_team *team, int member,
-                                        const struct told_buffer *told, const struct nxr_range *by)
+static struct nxr_segment *hold_for_kernel(struct nixl_team *team, int member,
+                                           const struct told_buffer *told,
+                                           const struct nxr_range *by)
 {
     const struct nxr_map *map = nxr_map_find(team, member, told->name, told->generation);
-    struct nxr_part *part =
-        map != NULL ? nxr_region_part(map->region, team->ranks[team->local[member]]) : NULL;
+    struct nxr_segment *segment =
+        map != NULL ? nxr_region_segment(map->region, team->ranks[team->local[member]]) : NULL;
 
-    if (part == NULL || !nxr_device_part_hold(part)) {
+    if (segment == NULL || !nxr_device_segment_hold(segment)) {
         return NULL;
     }
-    if (part->key.generation == told->generation && nxr_reduce_reaches(by, part->addr)) {
-        return part;
+    if (segment->key.generation == told->generation && nxr_reduce_reaches(by, segment->addr)) {
+        return segment;
     }
-    nxr_device_part_release(part);
+    nxr_device_segment_release(segment);
     return NULL;
 }
 
@@ -273,7 +274,7 @@ char *nxr_buffer_dst_for_kernels(const struct nixl_team *team, int member)
 static void buffer_release(struct nxr_far_buffer *buffer)
 {
     if (buffer->held != NULL) {
-        nxr_device_part_release(buffer->held);
+        nxr_device_segment_release(buffer->held);
         buffer->held = NULL;
     }
 }

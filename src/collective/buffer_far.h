@@ -20,7 +20,7 @@ struct nxr_map {
 /* A buffer of the call under way. */
 struct nxr_far_buffer {
     char *here;                 /* where it is mapped; NULL: it is not */
-    struct nxr_part *held;      /* open for a kernel; NULL: not offered to one */
+    struct nxr_segment *held;   /* open for a kernel; NULL: not offered to one */
     uint64_t there;             /* its address at the member */
     struct nixl_region *region; /* NULL: it lies in none */
     uint64_t offset;            /* ... in that */

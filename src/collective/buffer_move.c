@@ -34,13 +34,13 @@ static void drop_map(const struct nixl_team *team, int member, struct nxr_map *m
 }
 
 /* Host memory is mapped; device memory that this process has open needs nothing more. */
-static bool map_part(struct nixl_region *region, int rank, const struct nixl_region_info *info,
-                     void **addr_p)
+static bool map_segment(struct nixl_region *region, int rank, const struct nixl_region_info *info,
+                        void **addr_p)
 {
     if (info->kind != NIXL_MEM_HOST) {
-        const struct nxr_part *part = nxr_region_part(region, rank);
+        const struct nxr_segment *segment = nxr_region_segment(region, rank);
 
-        return part != NULL && part->method == NXR_METHOD_DEVICE;
+        return segment != NULL && segment->method == NXR_METHOD_DEVICE;
     }
     return nixl_region_map(region, rank, addr_p) == NIXL_OK;
 }
@@ -52,17 +52,17 @@ static bool make_map(struct nixl_team *team, int member, const char *name, uint6
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     int rank = team->ranks[team->local[member]];
     void *addr = NULL;
-    struct nxr_part *part;
+    struct nxr_segment *segment;
 
     if (nxr_region_open_internal(name, &map->region) != NIXL_OK) {
         return false;
     }
     if (nixl_region_query(map->region, rank, nxr_team_left(team), &info) == NIXL_OK &&
-        map_part(map->region, rank, &info, &addr)) {
-        part = nxr_region_part(map->region, rank);
+        map_segment(map->region, rank, &info, &addr)) {
+        segment = nxr_region_segment(map->region, rank);
         map->addr = addr;
         map->generation = generation;
-        if (part != NULL && part->key.generation == generation) {
+        if (segment != NULL && segment->key.generation == generation) {
             return true;
         }
         drop_map(team, member, map);
@@ -101,26 +101,26 @@ void nxr_maps_drop(struct nixl_team *team, int member)
 int nxr_far_prove(struct nixl_team *team, int member)
 {
     struct nxr_far *far = &team->far[member];
-    int place = team->local[member], status = NIXL_OK, error = ESRCH;
+    int team_rank = team->local[member], status = NIXL_OK, error = ESRCH;
     const struct nxr_peer *peer;
 
     if (far->pid < 0) {
         return NIXL_OK;
     }
     if (far->pid == 0) {
-        status = nxr_team_find_part(team, team->boot.region, place); /* connects it */
+        status = nxr_team_find_segment(team, team->boot.region, team_rank); /* connects it */
     }
     if (status != NIXL_OK) {
         return status;
     }
-    peer = nxr_peer_find(team->ranks[place]);
+    peer = nxr_peer_find(team->ranks[team_rank]);
     if (peer != NULL && nxr_peer_is_local(peer) && nxr_peer_pid(peer) > 0) {
         error = nxr_peer_prove_pid(peer, nxr_peer_pid(peer));
     }
     far->pid = error == 0 ? nxr_peer_pid(peer) : -1;
     if (error != 0) {
         nxr_info(COLL, "buffers of rank %d that lie in no region go through shared memory: %s",
-                 team->ranks[place], strerror(error));
+                 team->ranks[team_rank], strerror(error));
     }
     return NIXL_OK;
 }
@@ -128,16 +128,17 @@ int nxr_far_prove(struct nixl_team *team, int member)
 /* A process_vm call has failed: the member has died, or it gave an invalid address. */
 static int buffer_move_fail_call(struct nixl_team *team, int member, int error)
 {
-    int place = team->local[member], status = nxr_team_look(team, place);
+    int team_rank = team->local[member], status = nxr_team_look(team, team_rank);
 
     if (status != NIXL_OK) {
         return status;
     }
     if (error == ESRCH) { /* its memory disappears before others learn of the death */
-        return nxr_team_break(team, NIXL_ERR_PEER_LOST, team->ranks[place]);
+        return nxr_team_break(team, NIXL_ERR_PEER_LOST, team->ranks[team_rank]);
     }
-    nxr_fail(NIXL_ERR_TRANSPORT, team->operation, team->ranks[place], "shm", 0,
-             "process_vm call on the buffer of rank %d: %s", team->ranks[place], strerror(error));
+    nxr_fail(NIXL_ERR_TRANSPORT, team->operation, team->ranks[team_rank], "shm", 0,
+             "process_vm call on the buffer of rank %d: %s", team->ranks[team_rank],
+             strerror(error));
     return nxr_team_break(team, NIXL_ERR_TRANSPORT, -1);
 }
 

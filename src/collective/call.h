@@ -12,7 +12,7 @@ struct nxr_call {
     enum nxr_call_kind kind;
     bool has_device; /* src or dst is device memory */
     union {
-        struct nxr_reduction reduction; /* its root is a place */
+        struct nxr_reduction reduction; /* its root is a team rank */
         struct nxr_exchange exchange;
         struct nxr_strided strided;
     };

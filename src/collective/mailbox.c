@@ -21,16 +21,16 @@
 #define TELL_NS (5 * NXR_S)
 
 /* The traffic with another member. Numbers of pieces, which wrap around. */
-struct nxr_mailbox_way {
+struct nxr_mailbox_path {
     uint32_t sent;
     uint32_t taken;
     uint32_t told; /* how much of `taken` was reported to the other member */
 };
 
-static uint64_t slot_offset(const struct nixl_team *team, const struct nxr_mailbox *post, int place,
-                            uint32_t piece)
+static uint64_t slot_offset(const struct nixl_team *team, const struct nxr_mailbox *post,
+                            int team_rank, uint32_t piece)
 {
-    uint64_t slot = (uint64_t)place * post->n_slots + piece % post->n_slots;
+    uint64_t slot = (uint64_t)team_rank * post->n_slots + piece % post->n_slots;
 
     return nxr_mailbox_word_offset(team->size + 1) + slot * post->slot_nbytes;
 }
@@ -39,17 +39,17 @@ int nxr_mailbox_open(struct nxr_mailbox *post, const char *name, int size, size_
                      uint32_t n_slots)
 {
     size_t nbytes = nxr_mailbox_word_offset(size + 1) + (size_t)size * n_slots * slot_nbytes;
-    struct nxr_mailbox_way *ways = calloc((size_t)size, sizeof(*ways));
+    struct nxr_mailbox_path *paths = calloc((size_t)size, sizeof(*paths));
     int status = NIXL_ERR_NO_MEMORY;
 
-    if (ways != NULL) {
+    if (paths != NULL) {
         status = nxr_region_alloc_internal(name, nbytes, &post->region);
     }
     if (status != NIXL_OK) {
-        free(ways);
+        free(paths);
         return status;
     }
-    post->ways = ways;
+    post->paths = paths;
     post->slot_nbytes = slot_nbytes;
     post->n_slots = n_slots;
     return NIXL_OK;
@@ -59,7 +59,7 @@ void nxr_mailbox_close(struct nxr_mailbox *post)
 {
     if (post->region != NULL) {
         (void)nixl_region_close(post->region, NXR_S);
-        free(post->ways);
+        free(post->paths);
         *post = (struct nxr_mailbox){.region = NULL};
     }
 }
@@ -68,8 +68,8 @@ void nxr_mailbox_close(struct nxr_mailbox *post)
 
 struct finding {
     struct nixl_team *team;
-    int place;
-    struct nxr_region_part *part;
+    int team_rank;
+    struct nxr_region_segment *segment;
     int status;
 };
 
@@ -77,33 +77,34 @@ static bool is_found(void *arg)
 {
     struct finding *finding = arg;
 
-    if (atomic_load_explicit(&finding->part->state, memory_order_acquire) != NXR_PART_ASKING) {
+    if (atomic_load_explicit(&finding->segment->state, memory_order_acquire) !=
+        NXR_SEGMENT_ASKING) {
         return true;
     }
-    finding->status = nxr_team_look(finding->team, finding->place);
+    finding->status = nxr_team_look(finding->team, finding->team_rank);
     return finding->status != NIXL_OK;
 }
 
 /* A member cannot be reached: it is lost, or has freed its team. */
-static int fail_member(struct nixl_team *team, int status, int place)
+static int fail_member(struct nixl_team *team, int status, int team_rank)
 {
     if (status == NIXL_ERR_STALE) {
         atomic_store(&team->cause, status);
     }
     return nxr_team_break(team, status == NIXL_ERR_STALE ? NIXL_ERR_CANCELED : status,
-                          team->ranks[place]);
+                          team->ranks[team_rank]);
 }
 
-int nxr_team_find_part(struct nixl_team *team, struct nixl_region *region, int place)
+int nxr_team_find_segment(struct nixl_team *team, struct nixl_region *region, int team_rank)
 {
-    struct finding finding = {.team = team, .place = place, .status = NIXL_OK};
-    int rank = team->ranks[place], status;
+    struct finding finding = {.team = team, .team_rank = team_rank, .status = NIXL_OK};
+    int rank = team->ranks[team_rank], status;
 
-    if (__builtin_expect(nxr_region_part(region, rank) != NULL, 1)) {
+    if (__builtin_expect(nxr_region_segment(region, rank) != NULL, 1)) {
         return NIXL_OK;
     }
     pthread_mutex_lock(&nxr_job.lock);
-    status = nxr_region_want_part(region, rank, false, &finding.part);
+    status = nxr_region_want_segment(region, rank, false, &finding.segment);
     pthread_mutex_unlock(&nxr_job.lock);
     if (status == NIXL_OK) {
         status = nxr_wait(is_found, &finding, nxr_team_left(team));
@@ -111,43 +112,43 @@ int nxr_team_find_part(struct nixl_team *team, struct nixl_region *region, int p
     if (finding.status != NIXL_OK) {
         return finding.status;
     }
-    if (status == NIXL_OK && atomic_load(&finding.part->state) != NXR_PART_READY) {
-        status = nxr_region_fail_part(team->operation, finding.part);
+    if (status == NIXL_OK && atomic_load(&finding.segment->state) != NXR_SEGMENT_READY) {
+        status = nxr_region_fail_segment(team->operation, finding.segment);
     }
-    return status == NIXL_OK ? status : fail_member(team, status, place);
+    return status == NIXL_OK ? status : fail_member(team, status, team_rank);
 }
 
 /* ---- breaking -------------------------------------------------------------------------------- */
 
 static bool mailbox_is_answered(void *arg)
 {
-    struct nxr_region_part *part = arg;
+    struct nxr_region_segment *segment = arg;
 
-    return atomic_load_explicit(&part->state, memory_order_acquire) != NXR_PART_ASKING;
+    return atomic_load_explicit(&segment->state, memory_order_acquire) != NXR_SEGMENT_ASKING;
 }
 
 /* The mailbox of a member, requested if necessary; NULL: no memory. */
-static struct nxr_region_part *mailbox_ask_for(const struct nxr_mailbox *post, int rank)
+static struct nxr_region_segment *mailbox_ask_for(const struct nxr_mailbox *post, int rank)
 {
-    struct nxr_region_part *part = NULL;
+    struct nxr_region_segment *segment = NULL;
 
     pthread_mutex_lock(&nxr_job.lock);
-    if (nxr_region_want_part(post->region, rank, false, &part) != NIXL_OK) {
-        part = NULL;
+    if (nxr_region_want_segment(post->region, rank, false, &segment) != NIXL_OK) {
+        segment = NULL;
     }
     pthread_mutex_unlock(&nxr_job.lock);
-    return part;
+    return segment;
 }
 
 static void tell_broken(const struct nixl_team *team, const struct nxr_mailbox *post, int rank,
                         int64_t until_ns)
 {
-    struct nxr_region_part *part = mailbox_ask_for(post, rank);
+    struct nxr_region_segment *segment = mailbox_ask_for(post, rank);
     int64_t left_ns = until_ns - nxr_now_ns();
     int status = NIXL_ERR_NO_MEMORY;
 
-    if (part != NULL) {
-        status = nxr_wait(mailbox_is_answered, part, left_ns > 0 ? left_ns : 1);
+    if (segment != NULL) {
+        status = nxr_wait(mailbox_is_answered, segment, left_ns > 0 ? left_ns : 1);
     }
     if (status == NIXL_OK) {
         int cause = atomic_load(&team->broken);
@@ -164,9 +165,10 @@ static void tell_broken(const struct nixl_team *team, const struct nxr_mailbox *
 }
 
 /* Is this member notified by the post, and not through shared memory? */
-static bool hears_by_post(const struct nixl_team *team, int place)
+static bool hears_by_post(const struct nixl_team *team, int team_rank)
 {
-    return team->node_of[place] != team->my_node || (place != team->me && team->node.head == NULL);
+    return team->node_of[team_rank] != team->my_node ||
+           (team_rank != team->me && team->node.head == NULL);
 }
 
 void nxr_mailbox_break(const struct nixl_team *team, const struct nxr_mailbox *post)
@@ -192,7 +194,7 @@ void nxr_mailbox_break(const struct nixl_team *team, const struct nxr_mailbox *p
 
 /* A message in progress: what is left of it. */
 struct stream {
-    int place;
+    int team_rank;
     uint32_t n_left; /* pieces */
     size_t at;       /* bytes that were moved */
     size_t nbytes;
@@ -208,12 +210,12 @@ struct swapping {
     int status;
 };
 
-static struct stream mailbox_stream_of(int place, size_t nbytes, size_t piece_nbytes)
+static struct stream mailbox_stream_of(int team_rank, size_t nbytes, size_t piece_nbytes)
 {
     size_t n_pieces = nbytes == 0 ? 1 : (nbytes + piece_nbytes - 1) / piece_nbytes;
 
     return (struct stream){
-        .place = place, .nbytes = nbytes, .n_left = place < 0 ? 0 : (uint32_t)n_pieces};
+        .team_rank = team_rank, .nbytes = nbytes, .n_left = team_rank < 0 ? 0 : (uint32_t)n_pieces};
 }
 
 static size_t mailbox_next_piece(const struct swapping *swapping, const struct stream *stream)
@@ -226,39 +228,40 @@ static size_t mailbox_next_piece(const struct swapping *swapping, const struct s
 static bool can_send(const struct swapping *swapping)
 {
     const struct nxr_mailbox *post = swapping->post;
-    int place = swapping->out.place;
+    int team_rank = swapping->out.team_rank;
 
     return swapping->out.n_left > 0 &&
-           post->ways[place].sent - (uint32_t)nxr_mailbox_read_word(post, place) < post->n_slots;
+           post->paths[team_rank].sent - (uint32_t)nxr_mailbox_read_word(post, team_rank) <
+               post->n_slots;
 }
 
 static bool can_receive(const struct swapping *swapping)
 {
     const struct nxr_mailbox *post = swapping->post;
-    int place = swapping->in.place;
+    int team_rank = swapping->in.team_rank;
 
     return swapping->in.n_left > 0 &&
-           (uint32_t)(nxr_mailbox_read_word(post, place) >> 32) != post->ways[place].taken;
+           (uint32_t)(nxr_mailbox_read_word(post, team_rank) >> 32) != post->paths[team_rank].taken;
 }
 
 /* The word for a member: how much was sent to it and taken from it. */
-static uint64_t news_for(struct nxr_mailbox_way *way)
+static uint64_t news_for(struct nxr_mailbox_path *path)
 {
-    way->told = way->taken;
-    return (uint64_t)way->sent << 32 | way->taken;
+    path->told = path->taken;
+    return (uint64_t)path->sent << 32 | path->taken;
 }
 
-static int mailbox_tell(const struct nixl_team *team, const struct nxr_mailbox *post, int place)
+static int mailbox_tell(const struct nixl_team *team, const struct nxr_mailbox *post, int team_rank)
 {
-    return nixl_signal_set(team->ranks[place], post->region, nxr_mailbox_word_offset(team->me),
-                           news_for(&post->ways[place]));
+    return nixl_signal_set(team->ranks[team_rank], post->region, nxr_mailbox_word_offset(team->me),
+                           news_for(&post->paths[team_rank]));
 }
 
 /* Report as above, if possible: a member that has left the team may miss it. */
-static void try_to_tell(const struct nixl_team *team, const struct nxr_mailbox *post, int place)
+static void try_to_tell(const struct nixl_team *team, const struct nxr_mailbox *post, int team_rank)
 {
     nxr_fail_quiet_begin();
-    (void)mailbox_tell(team, post, place);
+    (void)mailbox_tell(team, post, team_rank);
     nxr_fail_quiet_end();
 }
 
@@ -268,7 +271,7 @@ static int put_piece(const struct swapping *swapping, uint64_t offset, const voi
 {
     const struct nixl_team *team = swapping->team;
     struct nixl_region *region = swapping->post->region;
-    int place = swapping->out.place;
+    int team_rank = swapping->out.team_rank;
     const struct nxr_put_signal what = {
         .offset = offset,
         .src = src,
@@ -276,9 +279,9 @@ static int put_piece(const struct swapping *swapping, uint64_t offset, const voi
         .atomic = {.op = NIXL_ATOMIC_SET,
                    .type = NIXL_UINT64,
                    .offset = nxr_mailbox_word_offset(team->me),
-                   .operand = news_for(&swapping->post->ways[place])}};
+                   .operand = news_for(&swapping->post->paths[team_rank])}};
 
-    return nxr_transfer_put_signal(team->operation, team->ranks[place], region, region, &what);
+    return nxr_transfer_put_signal(team->operation, team->ranks[team_rank], region, region, &what);
 }
 
 static int mailbox_send_piece(struct swapping *swapping)
@@ -286,24 +289,24 @@ static int mailbox_send_piece(struct swapping *swapping)
     const struct nixl_team *team = swapping->team;
     struct nxr_mailbox *post = swapping->post;
     struct stream *out = &swapping->out;
-    struct nxr_mailbox_way *way = &post->ways[out->place];
+    struct nxr_mailbox_path *path = &post->paths[out->team_rank];
     size_t nbytes = mailbox_next_piece(swapping, out);
-    uint64_t offset = slot_offset(team, post, team->me, way->sent++);
+    uint64_t offset = slot_offset(team, post, team->me, path->sent++);
     const char *src = (const char *)swapping->swap->src + out->at;
 
     out->at += nbytes;
     out->n_left--;
     return nbytes > 0 ? put_piece(swapping, offset, src, nbytes)
-                      : mailbox_tell(team, post, out->place);
+                      : mailbox_tell(team, post, out->team_rank);
 }
 
 /* Must a member be told what was taken? If not, the next piece that goes there says it. */
 static bool owes_news(const struct swapping *swapping)
 {
     const struct nxr_mailbox *post = swapping->post;
-    const struct nxr_mailbox_way *way = &post->ways[swapping->in.place];
+    const struct nxr_mailbox_path *path = &post->paths[swapping->in.team_rank];
 
-    return way->taken - way->told >= (post->n_slots + 1) / 2;
+    return path->taken - path->told >= (post->n_slots + 1) / 2;
 }
 
 /*
@@ -312,16 +315,16 @@ static bool owes_news(const struct swapping *swapping)
  */
 static bool can_tell(const struct swapping *swapping)
 {
-    int place = swapping->in.place;
+    int team_rank = swapping->in.team_rank;
 
-    return place >= 0 && owes_news(swapping) &&
-           nxr_region_part(swapping->post->region, swapping->team->ranks[place]) != NULL;
+    return team_rank >= 0 && owes_news(swapping) &&
+           nxr_region_segment(swapping->post->region, swapping->team->ranks[team_rank]) != NULL;
 }
 
 static void tell_taken(const struct swapping *swapping)
 {
     if (can_tell(swapping)) {
-        try_to_tell(swapping->team, swapping->post, swapping->in.place);
+        try_to_tell(swapping->team, swapping->post, swapping->in.team_rank);
     }
 }
 
@@ -331,13 +334,13 @@ static int mailbox_take_piece(struct swapping *swapping)
     const struct nxr_mailbox_swap *swap = swapping->swap;
     struct nxr_mailbox *post = swapping->post;
     struct stream *in = &swapping->in;
-    struct nxr_mailbox_way *way = &post->ways[in->place];
+    struct nxr_mailbox_path *path = &post->paths[in->team_rank];
     const char *came = nixl_region_addr(post->region);
     size_t nbytes = mailbox_next_piece(swapping, in);
     char *dst = (char *)swap->dst + in->at;
     int status = NIXL_OK;
 
-    came += slot_offset(team, post, in->place, way->taken);
+    came += slot_offset(team, post, in->team_rank, path->taken);
     if (nbytes > 0 && swap->combine == NULL) {
         status = nxr_team_copy(team, dst, came, nbytes);
     } else if (nbytes > 0) {
@@ -346,11 +349,11 @@ static int mailbox_take_piece(struct swapping *swapping)
         nxr_combine_two(swap->combine, dst, swap->is_right ? mine : came,
                         swap->is_right ? came : mine, nbytes);
     }
-    way->taken++;
+    path->taken++;
     in->at += nbytes;
     in->n_left--;
     if (owes_news(swapping) && !can_tell(swapping)) {
-        (void)mailbox_ask_for(post, team->ranks[in->place]);
+        (void)mailbox_ask_for(post, team->ranks[in->team_rank]);
     }
     return status;
 }
@@ -364,8 +367,8 @@ static bool can_go_on(void *arg)
     if (can_receive(swapping) || can_send(swapping) || can_tell(swapping)) {
         return true;
     }
-    swapping->status = nxr_team_look(swapping->team, swapping->in.n_left > 0 ? swapping->in.place
-                                                                             : swapping->out.place);
+    swapping->status = nxr_team_look(
+        swapping->team, swapping->in.n_left > 0 ? swapping->in.team_rank : swapping->out.team_rank);
     return swapping->status != NIXL_OK;
 }
 
@@ -379,7 +382,7 @@ static int mailbox_move_pieces(struct swapping *swapping)
         if (can_send(swapping)) {
             status = mailbox_send_piece(swapping);
             if (status != NIXL_OK) {
-                return fail_member(team, status, swapping->out.place);
+                return fail_member(team, status, swapping->out.team_rank);
             }
         }
         while (status == NIXL_OK && can_receive(swapping)) {
@@ -413,19 +416,19 @@ int nxr_mailbox_swap(struct nixl_team *team, struct nxr_mailbox *post,
     swapping.out = mailbox_stream_of(swap->to, swap->src_nbytes, swapping.piece_nbytes);
     swapping.in = mailbox_stream_of(swap->from, swap->dst_nbytes, swapping.piece_nbytes);
     if (swap->to >= 0) {
-        status = nxr_team_find_part(team, post->region, swap->to);
+        status = nxr_team_find_segment(team, post->region, swap->to);
     }
     return status == NIXL_OK ? mailbox_move_pieces(&swapping) : status;
 }
 
 int nxr_mailbox_expect(struct nixl_team *team, struct nxr_mailbox *post, int from, size_t n_pieces)
 {
-    const struct nxr_mailbox_way *way = &post->ways[from];
-    uint32_t n_untold = way->taken - way->told;
+    const struct nxr_mailbox_path *path = &post->paths[from];
+    uint32_t n_untold = path->taken - path->told;
     int status = NIXL_OK;
 
     if (n_untold + n_pieces > post->n_slots) { /* it will wait, so it cannot have left */
-        status = nxr_team_find_part(team, post->region, from);
+        status = nxr_team_find_segment(team, post->region, from);
         if (status == NIXL_OK && n_untold > 0) {
             try_to_tell(team, post, from);
         }

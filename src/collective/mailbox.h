@@ -16,21 +16,21 @@
 #include "region/region.h"
 
 struct nixl_team;
-struct nxr_mailbox_way;
+struct nxr_mailbox_path;
 
 struct nxr_mailbox {
     struct nixl_region *region; /* NULL: closed */
     size_t slot_nbytes;
     uint32_t n_slots;
-    struct nxr_mailbox_way *ways; /* [size of the team] */
+    struct nxr_mailbox_path *paths; /* [size of the team] */
 };
 
 /* A message to one member and one from another, at the same time. */
 struct nxr_mailbox_swap {
-    int to; /* place; -1: none */
+    int to; /* team rank; -1: none */
     const void *src;
     size_t src_nbytes;
-    int from; /* place; -1: none */
+    int from; /* team rank; -1: none */
     void *dst;
     size_t dst_nbytes;
     const struct nxr_combine *combine; /* what arrives is the left operand; NULL: it goes to dst */
@@ -68,15 +68,15 @@ void nxr_mailbox_break(const struct nixl_team *team, const struct nxr_mailbox *p
  * The word of a member in a mailbox, on a line of its own: pieces sent << 32 | pieces taken. After
  * those of all members comes the one that says that the team is broken.
  */
-static inline uint64_t nxr_mailbox_word_offset(int place)
+static inline uint64_t nxr_mailbox_word_offset(int team_rank)
 {
-    return (uint64_t)place * NXR_LINE_NBYTES;
+    return (uint64_t)team_rank * NXR_LINE_NBYTES;
 }
 
-static inline uint64_t nxr_mailbox_read_word(const struct nxr_mailbox *post, int place)
+static inline uint64_t nxr_mailbox_read_word(const struct nxr_mailbox *post, int team_rank)
 {
     const char *own = nixl_region_addr(post->region);
-    const void *word = own + nxr_mailbox_word_offset(place);
+    const void *word = own + nxr_mailbox_word_offset(team_rank);
 
     return atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
 }

@@ -83,24 +83,24 @@ static int make_memory(struct nxr_node *node, const char *name)
 static int map_memory(struct nixl_team *team, const char *name)
 {
     struct nxr_node *node = &team->node;
-    const struct nxr_part *part;
+    const struct nxr_segment *segment;
     int leader = team->ranks[team->local[0]];
     void *memory = NULL;
     int status = nxr_region_open_internal(name, &node->region);
 
     if (status == NIXL_OK) {
-        status = nxr_team_find_part(team, node->region, team->local[0]);
+        status = nxr_team_find_segment(team, node->region, team->local[0]);
     }
     if (status != NIXL_OK) {
         return status;
     }
-    part = nxr_region_part(node->region, leader);
-    status = part != NULL ? nixl_region_map(node->region, leader, &memory) : NIXL_ERR_STALE;
+    segment = nxr_region_segment(node->region, leader);
+    status = segment != NULL ? nixl_region_map(node->region, leader, &memory) : NIXL_ERR_STALE;
     if (status != NIXL_OK) {
         return status;
     }
     take_memory(node, memory);
-    return part->nbytes == all_nbytes(node->size)
+    return segment->nbytes == all_nbytes(node->size)
                ? NIXL_OK
                : nxr_fail(NIXL_ERR_INTERNAL, team->operation, leader, "shm", 0,
                           "the shared memory of the team on rank %d is of another size", leader);

@@ -57,14 +57,14 @@ struct nxr_reduce_range nxr_reduce_range(const struct nxr_reduction *what, size_
 int nxr_node_barrier(struct nixl_team *team);
 
 /*
- * Data that moves. Arrays have an entry for each place of the team, of which those on this host are
- * used; NULL: all pieces are `nbytes` long and contiguous in the order of places.
+ * Data that moves. Arrays have an entry for each team rank of the team, of which those on this
+ * host are used; NULL: all pieces are `nbytes` long and contiguous in the order of team ranks.
  */
 struct nxr_exchange {
-    int root;         /* place: the sender or receiver, if not all are */
+    int root;         /* team rank: the sender or receiver, if not all are */
     bool all_send;    /* else the root; then dst is one piece */
     bool all_receive; /* else the root */
-    bool is_private;  /* src has a piece for each place; else src is one piece, for all */
+    bool is_private;  /* src has a piece for each team rank; else src is one piece, for all */
     bool is_vector;   /* members do not know each other's sizes */
     const void *src;
     void *dst;     /* may be src */

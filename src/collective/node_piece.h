@@ -23,34 +23,36 @@ struct nxr_node_piece {
 static inline struct nxr_node_piece nxr_node_piece_to(const struct nixl_team *team,
                                                       const struct nxr_exchange *what, int i)
 {
-    size_t place = (size_t)team->local[i];
+    size_t team_rank = (size_t)team->local[i];
     const char *src = what->src;
 
     if (!what->is_private) {
         return (struct nxr_node_piece){.src = src, .nbytes = what->nbytes};
     }
     if (what->src_nbytes == NULL) {
-        return (struct nxr_node_piece){.src = src + place * what->nbytes, .nbytes = what->nbytes};
+        return (struct nxr_node_piece){.src = src + team_rank * what->nbytes,
+                                       .nbytes = what->nbytes};
     }
-    return (struct nxr_node_piece){.src = src + what->src_offsets[place],
-                                   .nbytes = what->src_nbytes[place]};
+    return (struct nxr_node_piece){.src = src + what->src_offsets[team_rank],
+                                   .nbytes = what->src_nbytes[team_rank]};
 }
 
 /* What a receiving member expects from member `i` of this host. */
 static inline struct nxr_node_piece nxr_node_piece_from(const struct nixl_team *team,
                                                         const struct nxr_exchange *what, int i)
 {
-    size_t place = (size_t)team->local[i];
+    size_t team_rank = (size_t)team->local[i];
     char *dst = what->dst;
 
     if (!what->all_send) {
         return (struct nxr_node_piece){.dst = dst, .nbytes = what->nbytes};
     }
     if (what->dst_nbytes == NULL) {
-        return (struct nxr_node_piece){.dst = dst + place * what->nbytes, .nbytes = what->nbytes};
+        return (struct nxr_node_piece){.dst = dst + team_rank * what->nbytes,
+                                       .nbytes = what->nbytes};
     }
-    return (struct nxr_node_piece){.dst = dst + what->dst_offsets[place],
-                                   .nbytes = what->dst_nbytes[place]};
+    return (struct nxr_node_piece){.dst = dst + what->dst_offsets[team_rank],
+                                   .nbytes = what->dst_nbytes[team_rank]};
 }
 
 /* How many bytes of a piece lie in the window that starts at `at`. */

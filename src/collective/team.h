@@ -19,15 +19,15 @@ struct nixl_team {
     uint64_t id;            /* the same on all members, different from every other team */
     uint64_t origin;        /* the id of the team before members were lost */
     int size;
-    int me;     /* this member's place */
+    int me;     /* this member's team rank */
     int *ranks; /* [size] */
 
     /* Hosts are numbered in the order of their first members. */
     int n_nodes;
     int my_node;
     int *node_of;                   /* [size] */
-    int *leaders;                   /* [n_nodes]: the first place on each host */
-    int *local;                     /* [node.size]: the places on this host */
+    int *leaders;                   /* [n_nodes]: the first team rank on each host */
+    int *local;                     /* [node.size]: the team ranks on this host */
     int *local_index;               /* [size]: the index in local, or -1 */
     const void **srcs;              /* [size]: operands of the reduction under way */
     struct nxr_far *far;            /* [node.size]: buffers of the others; NULL until used */
@@ -69,10 +69,10 @@ static inline void nxr_team_begin(struct nixl_team *team, const char *operation,
 
 /*
  * Check whether the call under way has to end: the team is broken, a member has died, or the time
- * is over. `place` is the member that is waited for, or -1. NIXL_OK: not yet. Any other status ends
- * the call, and the team is broken.
+ * is over. `team_rank` is the member that is waited for, or -1. NIXL_OK: not yet. Any other
+ * status ends the call, and the team is broken.
  */
-int nxr_team_look(struct nixl_team *team, int place);
+int nxr_team_look(struct nixl_team *team, int team_rank);
 
 /*
  * Check the deaths of the job that were not checked yet: was one a member? Returns as
@@ -113,8 +113,8 @@ int nxr_team_explain(struct nixl_team *team, int status);
  */
 int nxr_team_end(struct nixl_team *team, int status);
 
-/* The place of a rank; -1: not a member. */
-int nxr_team_place_of(const struct nixl_team *team, int rank);
+/* The team rank of a rank; -1: not a member. */
+int nxr_team_rank_of(const struct nixl_team *team, int rank);
 
 /* Is it a team that can be used? Records the failure of `operation`. */
 int nxr_team_check(const char *operation, const struct nixl_team *team);
@@ -144,7 +144,7 @@ void nxr_teams_drop_all(void);
  * Make sure that a member's part of a region is known: wait until the member has made it, or the
  * call under way has to end. Returns as nxr_team_look(). (mailbox.c)
  */
-int nxr_team_find_part(struct nixl_team *team, struct nixl_region *region, int place);
+int nxr_team_find_segment(struct nixl_team *team, struct nixl_region *region, int team_rank);
 
 /*
  * Another member reports that a rank is lost, or has left: record it, so that a caller that gets

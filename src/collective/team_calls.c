@@ -307,7 +307,7 @@ int nixl_team_rank(const struct nixl_team *team)
     return status == NIXL_OK ? team->me : status;
 }
 
-int nixl_team_translate(const struct nixl_team *from, int place, const struct nixl_team *to)
+int nixl_team_translate(const struct nixl_team *from, int team_rank, const struct nixl_team *to)
 {
     static const char operation[] = "nixl_team_translate";
     int status = nxr_check_ready(operation), size, rank;
@@ -322,13 +322,13 @@ int nixl_team_translate(const struct nixl_team *from, int place, const struct ni
         return status;
     }
     size = from != NULL ? from->size : nxr_job.size;
-    if (place < 0 || place >= size) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "place %d; allowed: 0 to %d",
-                        place, size - 1);
+    if (team_rank < 0 || team_rank >= size) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
+                        "team_rank %d; allowed: 0 to %d", team_rank, size - 1);
     }
-    rank = from != NULL ? from->ranks[place] : place;
-    place = to != NULL ? nxr_team_place_of(to, rank) : rank;
-    return place >= 0 ? place
-                      : nxr_fail(NIXL_ERR_NOT_FOUND, operation, rank, "", 0,
-                                 "rank %d is not in the other team", rank);
+    rank = from != NULL ? from->ranks[team_rank] : team_rank;
+    team_rank = to != NULL ? nxr_team_rank_of(to, rank) : rank;
+    return team_rank >= 0 ? team_rank
+                          : nxr_fail(NIXL_ERR_NOT_FOUND, operation, rank, "", 0,
+                                     "rank %d is not in the other team", rank);
 }

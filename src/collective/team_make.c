@@ -48,8 +48,8 @@ struct attempt {
     struct nixl_team *all;  /* the members of the call, with the mailboxes for making teams */
     struct nixl_team *team; /* the team of this member: `all`, or some of them; NULL: none */
     struct hint *hints;     /* [all->size] */
-    int32_t *leader_of;     /* [all->size]: the first place on each one's host */
-    int *places;            /* [team->size]: places in `all` */
+    int32_t *leader_of;     /* [all->size]: the first team rank on each one's host */
+    int *team_ranks;        /* [team->size]: team ranks in `all` */
     int *host_of;           /* [all->size]: the host of the team that a leader leads, or -1 */
     int other_tables_rank;  /* the rank whose limits differ from the first member's, or -1 */
     bool is_ready;          /* the team is made, except for the verdict */
@@ -59,11 +59,11 @@ struct attempt {
 
 /*
  * The gather tree: member m gathers from m + 1, m + 2, m + 4, ... as far as its lowest bit allows,
- * so that each subtree is a range of places.
+ * so that each subtree is a range of team ranks.
  */
-static int subtree_end(int place, int bit, int size)
+static int subtree_end(int team_rank, int bit, int size)
 {
-    return place + bit < size ? place + bit : size;
+    return team_rank + bit < size ? team_rank + bit : size;
 }
 
 static int gather_up(struct nixl_team *team, char *table, size_t nbytes)
@@ -234,29 +234,29 @@ static struct nixl_team *new_team(const struct attempt *attempt, uint64_t id, in
     return team;
 }
 
-static void set_members(struct nixl_team *team, const int *ranks, const int *places)
+static void set_members(struct nixl_team *team, const int *ranks, const int *team_ranks)
 {
     for (int i = 0; i < team->size; i++) {
-        team->ranks[i] = places != NULL ? ranks[places[i]] : ranks[i];
+        team->ranks[i] = team_ranks != NULL ? ranks[team_ranks[i]] : ranks[i];
         team->me = team->ranks[i] == nxr_job.rank ? i : team->me;
     }
 }
 
-/* Is the member at that place of the call in this member's team? */
-static bool is_with_me(const struct attempt *attempt, int place)
+/* Is the member at that team rank of the call in this member's team? */
+static bool is_with_me(const struct attempt *attempt, int team_rank)
 {
     int me = attempt->all->me;
 
     return attempt->wanted->kind == NXR_TEAM_OF_NODE
-               ? attempt->leader_of[place] == attempt->leader_of[me]
-               : attempt->hints[place].choice.color == attempt->hints[me].choice.color;
+               ? attempt->leader_of[team_rank] == attempt->leader_of[me]
+               : attempt->hints[team_rank].choice.color == attempt->hints[me].choice.color;
 }
 
-/* The members in their new order: by key, then by place. Returns how many. */
+/* The members in their new order: by key, then by team rank. Returns how many. */
 static int choose_places(const struct attempt *attempt)
 {
     const struct hint *hints = attempt->hints;
-    int *places = attempt->places, n = 0;
+    int *team_ranks = attempt->team_ranks, n = 0;
 
     for (int i = 0; i < attempt->all->size; i++) {
         int at = n;
@@ -264,11 +264,11 @@ static int choose_places(const struct attempt *attempt)
         if (!is_with_me(attempt, i)) {
             continue;
         }
-        while (at > 0 && hints[places[at - 1]].choice.key > hints[i].choice.key) {
-            places[at] = places[at - 1];
+        while (at > 0 && hints[team_ranks[at - 1]].choice.key > hints[i].choice.key) {
+            team_ranks[at] = team_ranks[at - 1];
             at--;
         }
-        places[at] = i;
+        team_ranks[at] = i;
         n++;
     }
     return n;
@@ -288,7 +288,7 @@ static int choose_team(struct attempt *attempt)
         if (attempt->team == NULL) {
             return NIXL_ERR_NO_MEMORY;
         }
-        set_members(attempt->team, all->ranks, attempt->places);
+        set_members(attempt->team, all->ranks, attempt->team_ranks);
     }
     return NIXL_OK;
 }
@@ -317,7 +317,7 @@ static int number_hosts(struct attempt *attempt)
         attempt->host_of[i] = -1;
     }
     for (int i = 0; i < team->size && status == NIXL_OK; i++) {
-        int leader = attempt->leader_of[attempt->places[i]];
+        int leader = attempt->leader_of[attempt->team_ranks[i]];
 
         if (leader < 0 || leader >= attempt->all->size) {
             return NIXL_ERR_INTERNAL;
@@ -494,10 +494,10 @@ static int attempt_begin(struct attempt *attempt)
     attempt->all = new_team(attempt, attempt->call, wanted->size);
     attempt->hints = calloc(n, sizeof(*attempt->hints));
     attempt->leader_of = calloc(n, sizeof(*attempt->leader_of));
-    attempt->places = calloc(n, sizeof(*attempt->places));
+    attempt->team_ranks = calloc(n, sizeof(*attempt->team_ranks));
     attempt->host_of = calloc(n, sizeof(*attempt->host_of));
     if (attempt->all == NULL || attempt->hints == NULL || attempt->leader_of == NULL ||
-        attempt->places == NULL || attempt->host_of == NULL) {
+        attempt->team_ranks == NULL || attempt->host_of == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
     set_members(attempt->all, wanted->ranks, NULL);
@@ -539,7 +539,7 @@ static void attempt_end(struct attempt *attempt, int status)
     }
     free(attempt->hints);
     free(attempt->leader_of);
-    free(attempt->places);
+    free(attempt->team_ranks);
     free(attempt->host_of);
 }
 

@@ -55,7 +55,7 @@ int nxr_team_break(struct nixl_team *team, int status, int lost_rank)
     return status;
 }
 
-int nxr_team_place_of(const struct nixl_team *team, int rank)
+int nxr_team_rank_of(const struct nixl_team *team, int rank)
 {
     for (int i = 0; i < team->size; i++) {
         if (team->ranks[i] == rank) {
@@ -73,7 +73,7 @@ int nxr_team_look_for_deaths(struct nixl_team *team)
     while ((n_seen = atomic_load(&team->n_deaths_seen)) < n_deaths) {
         int rank = nxr_event_death(n_seen);
 
-        if (nxr_team_place_of(team, rank) >= 0) {
+        if (nxr_team_rank_of(team, rank) >= 0) {
             return nxr_team_break(team, NIXL_ERR_PEER_LOST, rank);
         }
         atomic_compare_exchange_strong(&team->n_deaths_seen, &n_seen, n_seen + 1);
@@ -131,9 +131,9 @@ static int look_at_others(struct nixl_team *team)
     return NIXL_OK;
 }
 
-int nxr_team_look(struct nixl_team *team, int place)
+int nxr_team_look(struct nixl_team *team, int team_rank)
 {
-    struct nxr_peer *peer = place >= 0 ? nxr_peer_find(team->ranks[place]) : NULL;
+    struct nxr_peer *peer = team_rank >= 0 ? nxr_peer_find(team->ranks[team_rank]) : NULL;
     int status = atomic_load(&team->broken);
 
     if (status != NIXL_OK) {

@@ -13,7 +13,7 @@ int nxr_two_level_reduce(struct nixl_team *team, const struct nxr_reduction *wha
 int nxr_two_level_reduce_scatter(struct nixl_team *team, const struct nxr_reduction *what);
 int nxr_two_level_exchange(struct nixl_team *team, const struct nxr_exchange *what);
 
-/* `root` is a place. */
+/* `root` is a team rank. */
 int nxr_two_level_broadcast(struct nixl_team *team, int root, void *buf, size_t nbytes);
 
 #endif

@@ -65,21 +65,22 @@ struct piece {
 };
 
 /* Where a member's data goes in dst. */
-static struct piece piece_from(const struct nxr_exchange *what, int place)
+static struct piece piece_from(const struct nxr_exchange *what, int team_rank)
 {
     if (what->dst_nbytes == NULL) {
-        return (struct piece){(char *)what->dst + (size_t)place * what->nbytes, what->nbytes};
+        return (struct piece){(char *)what->dst + (size_t)team_rank * what->nbytes, what->nbytes};
     }
-    return (struct piece){(char *)what->dst + what->dst_offsets[place], what->dst_nbytes[place]};
+    return (struct piece){(char *)what->dst + what->dst_offsets[team_rank],
+                          what->dst_nbytes[team_rank]};
 }
 
-/* The next member on a host, from a place on; team->size: none. */
-static int next_on(const struct nixl_team *team, int node, int place)
+/* The next member on a host, from a team rank on; team->size: none. */
+static int next_on(const struct nixl_team *team, int node, int team_rank)
 {
-    while (place < team->size && team->node_of[place] != node) {
-        place++;
+    while (team_rank < team->size && team->node_of[team_rank] != node) {
+        team_rank++;
     }
-    return place;
+    return team_rank;
 }
 
 /* Send on the data of all members of one host, and receive that of another host. */
@@ -137,7 +138,7 @@ static int allgather(struct nixl_team *team, const struct nxr_exchange *what)
 /* ---- to one ---------------------------------------------------------------------------------- */
 
 /* What this member has for another one. */
-static struct piece piece_to(const struct nxr_exchange *what, int place)
+static struct piece piece_to(const struct nxr_exchange *what, int team_rank)
 {
     char *src = (char *)what->src;
 
@@ -145,9 +146,9 @@ static struct piece piece_to(const struct nxr_exchange *what, int place)
         return (struct piece){src, what->nbytes};
     }
     if (what->src_nbytes == NULL) {
-        return (struct piece){src + (size_t)place * what->nbytes, what->nbytes};
+        return (struct piece){src + (size_t)team_rank * what->nbytes, what->nbytes};
     }
-    return (struct piece){src + what->src_offsets[place], what->src_nbytes[place]};
+    return (struct piece){src + what->src_offsets[team_rank], what->src_nbytes[team_rank]};
 }
 
 static int exchange2_gather(struct nixl_team *team, const struct nxr_exchange *what)

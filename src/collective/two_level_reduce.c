@@ -301,7 +301,7 @@ static int pass_prefix(struct nixl_team *team, const struct nxr_reduction *what,
                : NIXL_OK;
 }
 
-/* In the order of places: the members of a host need not have adjacent places. */
+/* In the order of team ranks: the members of a host need not have adjacent team ranks. */
 static int scan(struct nixl_team *team, const struct nxr_reduction *what)
 {
     size_t piece = CHAIN_NBYTES - CHAIN_NBYTES % what->combine.element_nbytes;

@@ -23,7 +23,7 @@ struct scattering {
     const struct nxr_reduction *what;
     size_t part_nbytes;
     size_t piece_nbytes; /* of a part */
-    int *members;        /* [size of the team]: places, host by host */
+    int *members;        /* [size of the team]: team ranks, host by host */
     int *first;          /* [n_nodes + 1]: where each host starts in members */
     size_t *begins;      /* [node.size]: for the reduction under way */
     char *out;           /* a piece combined for another host */
@@ -66,10 +66,10 @@ struct piece {
     size_t nbytes;
 };
 
-static const char *operands_for(const struct scattering *scattering, int place,
+static const char *operands_for(const struct scattering *scattering, int team_rank,
                                 const struct piece *piece)
 {
-    return (const char *)scattering->what->src + (size_t)place * scattering->part_nbytes +
+    return (const char *)scattering->what->src + (size_t)team_rank * scattering->part_nbytes +
            piece->at;
 }
 
@@ -84,10 +84,10 @@ static int combine_for(const struct scattering *scattering, int node, int i,
     struct nxr_reduction on_host = *scattering->what;
 
     for (int k = 0; k < team->node.size; k++) {
-        int place = member_on(scattering, node, i + k);
+        int team_rank = member_on(scattering, node, i + k);
 
         scattering->begins[k] =
-            place >= 0 ? (size_t)place * scattering->part_nbytes : NXR_REDUCE_NO_PART;
+            team_rank >= 0 ? (size_t)team_rank * scattering->part_nbytes : NXR_REDUCE_NO_PART;
     }
     on_host.src = (const char *)on_host.src + piece->at;
     on_host.dst = dst;

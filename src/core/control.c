@@ -19,7 +19,7 @@
 #define SEALS      (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 
 /* The rings of one sender. */
-#define LANE_NBYTES (NXR_RING_NBYTES + NXR_WORDS_NBYTES)
+#define LANE_NBYTES (NXR_RING_NBYTES + NXR_ATOMICS_NBYTES)
 
 static size_t page_round(size_t nbytes)
 {
@@ -183,12 +183,12 @@ struct nxr_ring_slot *nxr_control_own_ring(struct nxr_control *control, int send
     return (struct nxr_ring_slot *)((char *)control + ring_offset(control->size, sender));
 }
 
-struct nxr_word_slot *nxr_control_words(struct nxr_ring_slot *ring)
+struct nxr_atomic_slot *nxr_control_words(struct nxr_ring_slot *ring)
 {
-    return (struct nxr_word_slot *)((char *)ring + NXR_RING_NBYTES);
+    return (struct nxr_atomic_slot *)((char *)ring + NXR_RING_NBYTES);
 }
 
-struct nxr_word_slot *nxr_control_own_words(struct nxr_control *control, int asker)
+struct nxr_atomic_slot *nxr_control_own_words(struct nxr_control *control, int asker)
 {
     return nxr_control_words(nxr_control_own_ring(control, asker));
 }

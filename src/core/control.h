@@ -9,8 +9,8 @@
  *
  * The owner writes everything, with these exceptions:
  *   - slots and n_slots_used: written by the peer threads that claim them;
- *   - rings: those of r are written by rank r, and by the owner where word_ring.h says so;
- *   - words_asked, and has_asked in the credit lines: by peers that ask for words;
+ *   - rings: those of r are written by rank r, and by the owner where atomic_ring.h says so;
+ *   - atomics_asked, and has_asked in the credit lines: by peers that ask for words;
  *   - sleep_flags and doorbell: also by peers that wake the owner;
  *   - the waiters bit of the robust mutex: by peers that want to be notified of the owner's death.
  */
@@ -30,7 +30,7 @@
 #define NXR_CONTROL_VERSION  2u
 #define NXR_N_INFLIGHT_SLOTS 2048  /* peer threads that have put to or got from this rank */
 #define NXR_N_REGION_IDS     16384 /* open regions of one rank */
-#define NXR_WORD_SLOTS       64    /* per asker; a power of two */
+#define NXR_ATOMIC_SLOTS     64    /* per asker; a power of two */
 
 /* The in-flight slot of one peer thread: what it is copying from or to right now. */
 struct nxr_inflight_slot {
@@ -65,9 +65,9 @@ struct nxr_control {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t doorbell;
     _Atomic uint32_t sleep_flags; /* enum nxr_sleep_flag */
 
-    /* Words that peers ask for; host/word_serve.h describes the protocol. */
-    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t words_asked; /* nxr_words_bit() of the askers */
-    _Atomic uint32_t n_pollers;                             /* threads of the owner that poll it */
+    /* Words that peers ask for; host/atomic_serve.h describes the protocol. */
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint64_t atomics_asked; /* nxr_atomics_bit() of the askers */
+    _Atomic uint32_t n_pollers; /* threads of the owner that poll it */
 
     /* In-flight slots; those from n_slots_used on have never been claimed. */
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t n_slots_used;
@@ -81,13 +81,13 @@ struct nxr_control {
 
 _Static_assert(sizeof(struct nxr_inflight_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
 
-#define NXR_WORDS_NBYTES (NXR_WORD_SLOTS * NXR_LINE_NBYTES)
+#define NXR_ATOMICS_NBYTES (NXR_ATOMIC_SLOTS * NXR_LINE_NBYTES)
 
-#define NXR_WORDS_BITS 64
+#define NXR_ATOMICS_BITS 64
 
-static inline uint64_t nxr_words_bit(int rank)
+static inline uint64_t nxr_atomics_bit(int rank)
 {
-    return UINT64_C(1) << (rank % NXR_WORDS_BITS);
+    return UINT64_C(1) << (rank % NXR_ATOMICS_BITS);
 }
 
 /* Size of the head with the credit lines, and of the whole file, for a job of `size` ranks. */
@@ -128,9 +128,9 @@ struct nxr_ring_slot *nxr_control_own_ring(struct nxr_control *control, int send
  * The ring of words that follows a ring of notifications; and that of `asker` in this rank's own
  * page.
  */
-struct nxr_word_slot;
-struct nxr_word_slot *nxr_control_words(struct nxr_ring_slot *ring);
-struct nxr_word_slot *nxr_control_own_words(struct nxr_control *control, int asker);
+struct nxr_atomic_slot;
+struct nxr_atomic_slot *nxr_control_words(struct nxr_ring_slot *ring);
+struct nxr_atomic_slot *nxr_control_own_words(struct nxr_control *control, int asker);
 
 /* Is `fd` a memfd of at least `nbytes` that can never shrink? A page that shrinks would kill us. */
 bool nxr_memfd_is_safe(int fd, size_t nbytes);

@@ -124,31 +124,32 @@ static struct nxr_inflight_slot *guard_take_slot(struct nxr_control *control)
     return NULL;
 }
 
-nxr_inflight_word *nxr_inflight_claim(const struct nxr_part *part)
+nxr_inflight_word *nxr_inflight_claim(const struct nxr_segment *segment)
 {
     struct nxr_inflight_slot *slot = NULL;
-    uint32_t index = part->inflight_index;
+    uint32_t index = segment->inflight_index;
 
     pthread_once(&key_once, make_key);
     pthread_mutex_lock(&inflight_lock);
     if (enlist_thread() && (index < nxr_inflight_slots.n_slots || grow_table(index + 8))) {
-        slot = guard_take_slot(part->peer->control);
+        slot = guard_take_slot(segment->peer->control);
         nxr_inflight_slots.slots[index] = slot;
     }
     pthread_mutex_unlock(&inflight_lock);
     return slot != NULL ? &slot->busy : NULL;
 }
 
-int nxr_inflight_hold(const struct nxr_part *part, nxr_inflight_word **word_p)
+int nxr_inflight_hold(const struct nxr_segment *segment, nxr_inflight_word **word_p)
 {
-    struct nxr_inflight_slot *slot = guard_take_slot(part->peer->control);
+    struct nxr_inflight_slot *slot = guard_take_slot(segment->peer->control);
 
     if (slot == NULL) {
         return NIXL_ERR_LIMIT;
     }
-    atomic_store_explicit(&slot->busy, part->id + 1, memory_order_relaxed);
-    nxr_barrier_light(part->full_fence);
-    if (atomic_load_explicit(part->generation_now, memory_order_acquire) != part->key.generation) {
+    atomic_store_explicit(&slot->busy, segment->id + 1, memory_order_relaxed);
+    nxr_barrier_light(segment->full_fence);
+    if (atomic_load_explicit(segment->generation_now, memory_order_acquire) !=
+        segment->key.generation) {
         nxr_inflight_release(&slot->busy);
         return NIXL_ERR_STALE;
     }
@@ -239,7 +240,7 @@ int nxr_inflight_quiesce_own(uint32_t id, int64_t timeout_ns)
     return NIXL_OK;
 }
 
-bool nxr_inflight_is_busy_here(const struct nxr_part *part)
+bool nxr_inflight_is_busy_here(const struct nxr_segment *segment)
 {
     struct nxr_list *link, *after;
     bool is_busy = false;
@@ -250,9 +251,10 @@ bool nxr_inflight_is_busy_here(const struct nxr_part *part)
         const struct nxr_inflight_slots *table =
             nxr_list_entry(link, struct guard_thread, link)->slots;
 
-        if (part->inflight_index < table->n_slots && table->slots[part->inflight_index] != NULL &&
-            atomic_load_explicit(&table->slots[part->inflight_index]->busy, memory_order_acquire) ==
-                part->id + 1) {
+        if (segment->inflight_index < table->n_slots &&
+            table->slots[segment->inflight_index] != NULL &&
+            atomic_load_explicit(&table->slots[segment->inflight_index]->busy,
+                                 memory_order_acquire) == segment->id + 1) {
             is_busy = true;
         }
     }

@@ -67,9 +67,10 @@ struct nxr_peer {
     struct net_peer *net;            /* on another host: the network's state of it (net/state.h) */
     struct stage_lane *_Atomic lane; /* of what is staged (stage.c); NULL: nothing yet */
     const struct nxr_transport
-        *_Atomic transport;          /* for everything sent to it; NULL: none reaches it */
-    struct nxr_asked *_Atomic asked; /* words it is asked to change (host/word_ask.c); NULL: none */
-    uint64_t n_words_served;         /* words it has asked for; host/word_serve.c */
+        *_Atomic transport; /* for everything sent to it; NULL: none reaches it */
+    struct nxr_asked
+        *_Atomic asked;        /* words it is asked to change (host/atomic_ask.c); NULL: none */
+    uint64_t n_atomics_served; /* words it has asked for; host/atomic_serve.c */
 
     /* What is under way to it: any thread. */
     _Atomic uint32_t n_pending; /* puts that were started and are not yet visible */
@@ -86,7 +87,7 @@ struct nxr_peer {
     int64_t link_give_up_at;
     int64_t refused_until; /* it is lost if nobody listens on its socket by then; 0: not checked */
     struct nxr_conn *conn;
-    struct nxr_list asks;      /* struct nxr_region_part: they wait for the peer's answer */
+    struct nxr_list asks;      /* struct nxr_region_segment: they wait for the peer's answer */
     struct nxr_list unsent;    /* messages for the next connection (host/conn.c) */
     int event_fd;              /* of the peer, to wake it when it polls; -1: not kept */
     int pidfd;                 /* -1: not watched by descriptor */
@@ -252,8 +253,11 @@ void nxr_inflight_give_own(struct nxr_inflight_slot *slot);
  */
 bool nxr_inflight_enter_own(struct nxr_inflight_slot *slot, uint32_t id, uint64_t generation);
 
-/* Does a thread of this process have a copy in flight in that part, whose generation is cleared? */
-bool nxr_inflight_is_busy_here(const struct nxr_part *part);
+/*
+ * Does a thread of this process have a copy in flight in that segment, whose generation is
+ * cleared?
+ */
+bool nxr_inflight_is_busy_here(const struct nxr_segment *segment);
 
 /* Forget all slots of all threads, before the pages that hold them are unmapped. */
 void nxr_inflight_reset(void);

@@ -7,7 +7,7 @@
 atomic_bool nxr_net_is_open;
 atomic_bool nxr_net_is_polled;
 _Atomic int64_t nxr_net_expected_end;
-atomic_bool nxr_words_are_used;
+atomic_bool nxr_atomics_are_used;
 _Atomic uint32_t nxr_n_to_copy;
 _Atomic uint32_t nxr_n_at_copy_thread;
 

@@ -35,7 +35,7 @@ extern atomic_bool nxr_net_is_polled;
 extern _Atomic int64_t nxr_net_expected_end;
 
 /* Has a peer ever asked for words? Then waits announce from their first check on that they poll. */
-extern atomic_bool nxr_words_are_used;
+extern atomic_bool nxr_atomics_are_used;
 
 /* Operations and transfers that have bytes left to copy. */
 extern _Atomic uint32_t nxr_n_to_copy;
@@ -51,7 +51,7 @@ struct nxr_pollers {
      */
     bool (*net)(int64_t now);
 
-    /* Change the words that control->words_asked announces. Has anything been done? */
+    /* Change the words that control->atomics_asked announces. Has anything been done? */
     bool (*words)(void);
 
     /*
@@ -70,7 +70,8 @@ extern struct nxr_pollers nxr_pollers;
 static inline bool nxr_poll_words(void)
 {
     return __builtin_expect(
-               atomic_load_explicit(&nxr_job.control->words_asked, memory_order_relaxed) != 0, 0) &&
+               atomic_load_explicit(&nxr_job.control->atomics_asked, memory_order_relaxed) != 0,
+               0) &&
            nxr_pollers.words();
 }
 

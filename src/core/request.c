@@ -76,19 +76,19 @@ static bool goes_on(struct nixl_req *req)
 {
     struct nxr_peer *peer = req->peer;
 
-    if (req->after.part == NULL) {
+    if (req->after.segment == NULL) {
         return false;
     }
     pthread_mutex_lock(&requests_lock);
-    req->op.kind = NXR_OP_WORD;
-    req->op.part = req->after.part;
-    req->transport = req->after.part->transport->name;
+    req->op.kind = NXR_OP_ATOMIC;
+    req->op.segment = req->after.segment;
+    req->transport = req->after.segment->transport->name;
     req->op.offset = req->after.atomic.offset;
     req->op.atomic = req->after.atomic;
     req->op.local = NULL;
     req->op.is_signal = true;
     req->op.transport = NULL;
-    req->after.part = NULL;
+    req->after.segment = NULL;
     req->is_started = false;
     atomic_fetch_add(&peer->n_words, 1);
     nxr_list_append(&begun, &req->link);
@@ -102,8 +102,8 @@ static bool goes_on(struct nixl_req *req)
 /* The operation has succeeded: store what it fetched, and change the word of this process. */
 static void write_words(const struct nixl_req *req)
 {
-    if (req->op.kind == NXR_OP_WORD && req->op.local != NULL) {
-        nxr_word_store_value(req->op.local, req->op.fetched, nxr_atomic_nbytes(&req->op.atomic));
+    if (req->op.kind == NXR_OP_ATOMIC && req->op.local != NULL) {
+        nxr_atomic_store_value(req->op.local, req->op.fetched, nxr_atomic_nbytes(&req->op.atomic));
     }
     if (req->after.local != NULL) {
         (void)nxr_atomic_apply(req->after.local, &req->after.atomic);
@@ -139,7 +139,7 @@ void nxr_request_end(struct nixl_req *req, int status)
         atomic_fetch_add(&n_done_unseen, 1);
     }
     has_begun = stop_pending(req);
-    if (req->op.kind == NXR_OP_WORD) {
+    if (req->op.kind == NXR_OP_ATOMIC) {
         atomic_fetch_sub_explicit(&peer->n_words, 1, memory_order_release);
     }
     if (was_begun) {
@@ -203,7 +203,7 @@ void nxr_request_begin_waiting(struct nxr_list *waiting)
         struct nixl_req *req = nxr_list_entry(link, struct nixl_req, link);
 
         nxr_list_remove(&req->age_link);
-        req->transport = req->op.part->transport->name;
+        req->transport = req->op.segment->transport->name;
         req->phase = NXR_REQUEST_BEGUN;
         nxr_list_append(&begun, &req->link);
         atomic_fetch_add(&nxr_n_started, 1);
@@ -249,7 +249,7 @@ static void request_start(struct nixl_req *req)
         req->peer; /* the request may end, and be freed, before start() returns */
     int status;
 
-    if (req->op.kind == NXR_OP_WORD && waits_behind(req)) {
+    if (req->op.kind == NXR_OP_ATOMIC && waits_behind(req)) {
         return;
     }
     status = req->owner->start(&req->op);
@@ -296,11 +296,11 @@ static void request_set_op(struct nixl_req *req, const struct nxr_op *op, struct
 
 void nxr_request_begin(struct nixl_req *req, const struct nxr_op *op)
 {
-    request_set_op(req, op, op->part->peer);
-    req->transport = op->part->transport->name;
+    request_set_op(req, op, op->segment->peer);
+    req->transport = op->segment->transport->name;
     req->phase = NXR_REQUEST_BEGUN;
     req->is_started = true;
-    if (op->kind == NXR_OP_WORD) {
+    if (op->kind == NXR_OP_ATOMIC) {
         atomic_fetch_add(&req->peer->n_words, 1);
     }
     atomic_fetch_add(&nxr_n_started, 1);
@@ -370,7 +370,7 @@ int nxr_request_make_begun(const char *operation, const struct nxr_req_owner *ow
     struct nixl_req *req = nxr_request_new(operation, owner, NULL);
 
     if (req == NULL) {
-        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, op->part->peer->rank, "", 0,
+        return nxr_fail(NIXL_ERR_NO_MEMORY, operation, op->segment->peer->rank, "", 0,
                         "no memory for a request");
     }
     nxr_request_begin(req, op);
@@ -428,9 +428,9 @@ bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *
         nxr_list_remove(&req->link);
         nxr_list_remove(&req->age_link);
     }
-    *cancel_p = req->op.transport == NULL     ? NULL
-                : req->op.kind == NXR_OP_WORD ? req->owner->cancel_word
-                                              : req->op.transport->cancel;
+    *cancel_p = req->op.transport == NULL       ? NULL
+                : req->op.kind == NXR_OP_ATOMIC ? req->owner->cancel_word
+                                                : req->op.transport->cancel;
     pthread_mutex_unlock(&requests_lock);
     pthread_mutex_unlock(&nxr_job.lock);
     return is_idle;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests: operations that could not complete at once. A request waits for its part to be
+ * Requests: operations that could not complete at once. A request waits for its segment to be
  * resolved, is started by whichever thread drives progress, may be continued by a transport, and
  * ends exactly once.
  */
@@ -10,17 +10,17 @@
 #include "core/job.h"
 
 enum nxr_request_phase {
-    NXR_REQUEST_WAITING, /* for its part: in part->waiting */
+    NXR_REQUEST_WAITING, /* for its segment: in segment->waiting */
     NXR_REQUEST_BEGUN,   /* in the list of those to start, or at the transport */
     NXR_REQUEST_DONE,
 };
 
 /*
- * The word that a request changes once its operation has succeeded: one in a part of the same peer,
- * and then the request continues until that is done; or one of this process; or none.
+ * The word that a request changes once its operation has succeeded: one in a segment of the same
+ * peer, and then the request continues until that is done; or one of this process; or none.
  */
 struct nxr_after {
-    struct nxr_part *part;
+    struct nxr_segment *segment;
     void *local;
     struct nxr_atomic atomic;
 };
@@ -34,14 +34,14 @@ struct nxr_req_owner {
     bool is_unflushed; /* nixl_flush() does not report the failure of a freed one */
 
     /*
-     * Start its operation, whose part is ready, and record by nxr_request_hand_to() which transport
-     * has it. NIXL_INPROGRESS: it ends with nxr_op_done(), perhaps already. Any other status: it
-     * has ended.
+     * Start its operation, whose segment is ready, and record by nxr_request_hand_to() which
+     * transport has it. NIXL_INPROGRESS: it ends with nxr_op_done(), perhaps already. Any other
+     * status: it has ended.
      */
     int (*start)(struct nxr_op *op);
 
     /*
-     * Cancel an operation of kind NXR_OP_WORD, like the `cancel` slot of a transport. Other
+     * Cancel an operation of kind NXR_OP_ATOMIC, like the `cancel` slot of a transport. Other
      * operations are canceled by the transport that has them.
      */
     int (*cancel_word)(struct nxr_op *op);
@@ -65,7 +65,7 @@ struct nixl_req {
     const char *operation; /* the public call */
     const struct nxr_req_owner *owner;
     void *owned;           /* the owner's data */
-    const char *transport; /* its name; "" while the part is not open, or without a peer */
+    const char *transport; /* its name; "" while the segment is not open, or without a peer */
     int lost_rank;         /* without a peer, after NIXL_ERR_PEER_LOST: who died */
     struct nxr_peer *peer; /* without one: this rank itself */
     int64_t resolve_by;
@@ -76,8 +76,8 @@ struct nixl_req {
     bool is_started;          /* the transport has it */
     bool is_pending;          /* a put that notifications wait for: counted in n_pending */
     bool is_freed;            /* the user has given it up: freed when it ends */
-    struct nxr_list link;     /* in part->waiting, among those to start, or behind puts */
-    struct nxr_list age_link; /* in the list of those that wait for their part, oldest first */
+    struct nxr_list link;     /* in segment->waiting, among those to start, or behind puts */
+    struct nxr_list age_link; /* in the list of those that wait for their segment, oldest first */
 };
 
 /*
@@ -87,10 +87,10 @@ struct nixl_req {
 struct nixl_req *nxr_request_new(const char *operation, const struct nxr_req_owner *owner,
                                  void *owned);
 
-/* Begin its operation; op->part is ready. It may have ended when the call returns. */
+/* Begin its operation; op->segment is ready. It may have ended when the call returns. */
 void nxr_request_begin(struct nixl_req *req, const struct nxr_op *op);
 
-/* Begin it when op->part is ready; until then it is in `waiting`. Caller holds job.lock. */
+/* Begin it when op->segment is ready; until then it is in `waiting`. Caller holds job.lock. */
 void nxr_request_await(struct nixl_req *req, const struct nxr_op *op, struct nxr_peer *peer,
                        struct nxr_list *waiting);
 
@@ -103,7 +103,7 @@ void nxr_request_has_begun(struct nixl_req *req, struct nxr_peer *peer, bool is_
 /* It has ended. Any thread; job.lock may be held. */
 void nxr_request_end(struct nixl_req *req, int status);
 
-/* The `describe` slot for requests with an operation on one part. */
+/* The `describe` slot for requests with an operation on one segment. */
 void nxr_op_describe(const struct nixl_req *req, char *text, size_t nbytes);
 
 /* Record that the transport has the operation from now on; it is the one asked to cancel it. */
@@ -116,7 +116,7 @@ void nxr_request_hand_to(struct nxr_op *op, const struct nxr_transport *transpor
 void nxr_request_leave(void);
 
 /*
- * Make a request for an operation whose part is ready. With op->stream, a CUDA stream of the
+ * Make a request for an operation whose segment is ready. With op->stream, a CUDA stream of the
  * user's, one side is CUDA memory, and the copy is queued there when the call returns.
  * NIXL_INPROGRESS, or the failure.
  */
@@ -144,7 +144,7 @@ void nxr_request_fail_waiting(struct nxr_list *waiting, int status);
 bool nxr_request_start_begun(void);
 
 /*
- * End requests whose part was not resolved in time. Returns when to look again. Service thread,
+ * End requests whose segment was not resolved in time. Returns when to look again. Service thread,
  * job.lock.
  */
 int64_t nxr_request_tick(int64_t now);
@@ -179,7 +179,7 @@ bool nxr_request_withdraw(struct nixl_req *req, int (**cancel_p)(struct nxr_op *
 void nxr_request_abandon(struct nixl_req *req);
 
 /* What is known about a failed copy beyond its status, to append to a message; or "". */
-const char *nxr_op_why_failed(int status, const struct nxr_part *part);
+const char *nxr_op_why_failed(int status, const struct nxr_segment *segment);
 
 extern const struct nxr_subsystem nxr_request_subsystem;
 

@@ -21,10 +21,10 @@ static bool req_is_done(void *arg)
     return nxr_request_is_done(req);
 }
 
-const char *nxr_op_why_failed(int status, const struct nxr_part *part)
+const char *nxr_op_why_failed(int status, const struct nxr_segment *segment)
 {
     /* EFAULT from a process_vm call, which does not say at which end. */
-    return status == NIXL_ERR_TRANSPORT && part->method == NXR_METHOD_PROCESS_VM
+    return status == NIXL_ERR_TRANSPORT && segment->method == NXR_METHOD_PROCESS_VM
                ? "there is no memory at one end; what is registered has to stay until "
                  "nixl_region_close() has returned NIXL_OK"
                : "";
@@ -45,8 +45,8 @@ static void request_fail(const char *operation, const struct nixl_req *req, int 
 
     if (status == NIXL_ERR_PEER_LOST) {
         why = nxr_peer_why_lost(rank);
-    } else if (req->op.part != NULL && req->transport[0] != '\0') {
-        why = nxr_op_why_failed(status, req->op.part);
+    } else if (req->op.segment != NULL && req->transport[0] != '\0') {
+        why = nxr_op_why_failed(status, req->op.segment);
     }
     snprintf(what, sizeof(what), "%s", req->operation);
     if (req->owner->describe != NULL) {

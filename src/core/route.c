@@ -109,8 +109,9 @@ void nxr_route_expect_of(const struct nxr_transport *transport, const struct nxr
     }
 }
 
-void nxr_route_expect(const struct nxr_part *part, uint64_t *latency_ns_p,
+void nxr_route_expect(const struct nxr_segment *segment, uint64_t *latency_ns_p,
                       uint64_t *bandwidth_mbps_p)
 {
-    nxr_route_expect_of(part->transport, part->peer, part->method, latency_ns_p, bandwidth_mbps_p);
+    nxr_route_expect_of(segment->transport, segment->peer, segment->method, latency_ns_p,
+                        bandwidth_mbps_p);
 }

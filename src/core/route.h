@@ -36,12 +36,12 @@ void nxr_route_expect_of(const struct nxr_transport *transport, const struct nxr
                          enum nxr_method method, uint64_t *latency_ns_p,
                          uint64_t *bandwidth_mbps_p);
 
-/* The same for the route to a part. */
-void nxr_route_expect(const struct nxr_part *part, uint64_t *latency_ns_p,
+/* The same for the route to a segment. */
+void nxr_route_expect(const struct nxr_segment *segment, uint64_t *latency_ns_p,
                       uint64_t *bandwidth_mbps_p);
 
 /* The same from or to that local memory; covers copies by a GPU and staged transfers. */
-void nxr_route_expect_between(const struct nxr_part *part, const void *local,
+void nxr_route_expect_between(const struct nxr_segment *segment, const void *local,
                               uint64_t *latency_ns_p, uint64_t *bandwidth_mbps_p);
 
 #endif

@@ -33,7 +33,7 @@ int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns);
 static inline bool nxr_wait_looks_closely(void)
 {
     return !nxr_job.is_oversubscribed &&
-           !atomic_load_explicit(&nxr_words_are_used, memory_order_relaxed);
+           !atomic_load_explicit(&nxr_atomics_are_used, memory_order_relaxed);
 }
 
 /* Is no user thread polling a network or asleep in a wait? */

@@ -17,7 +17,7 @@
 #include "host/liveness.h"
 #include "core/life.h"
 #include "control/detector.h"
-#include "host/word_ask.h"
+#include "host/atomic_ask.h"
 #include "core/carrier.h"
 #include "core/node.h"
 #include "core/wireup.h"
@@ -319,7 +319,7 @@ void nxr_link_unmap(struct nxr_peer *peer)
     free(peer->full_card);
     peer->full_card = NULL;
     nxr_conn_drop_unsent(peer);
-    nxr_word_forget(peer);
+    nxr_atomic_forget(peer);
     if (peer->control != NULL && peer->rank != nxr_job.rank) {
         nxr_control_unmap_ring(peer->ring);
         nxr_control_unmap(peer->control, nxr_job.size);

@@ -26,7 +26,7 @@
 
 #define HUGE_NBYTES  (2ul << 20)
 #define MAX_NODES    1024
-#define POPULATE_MAX (16ul << 20) /* peers' parts: up to this size, map all touched pages */
+#define POPULATE_MAX (16ul << 20) /* peers' segments: up to this size, map all touched pages */
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -370,16 +370,16 @@ static bool host_owns(const void *addr)
 }
 
 /* Peers' host memory is mapped by transports, and copied by the processor. */
-static int host_import(struct nxr_part *part, int fd)
+static int host_import(struct nxr_segment *segment, int fd)
 {
-    (void)part;
+    (void)segment;
     (void)fd;
     return NIXL_ERR_UNSUPPORTED;
 }
 
-static void host_unimport(struct nxr_part *part)
+static void host_unimport(struct nxr_segment *segment)
 {
-    (void)part;
+    (void)segment;
 }
 
 static int host_copy(struct nxr_device_copy *copy)

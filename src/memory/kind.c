@@ -104,20 +104,21 @@ void nxr_memory_unpin(void *addr)
     }
 }
 
-int nxr_device_import(struct nxr_part *part, int fd)
+int nxr_device_import(struct nxr_segment *segment, int fd)
 {
-    const struct nxr_memory_kind *kind = nxr_memory_kind(part->key.kind);
-    int status = kind != NULL ? kind->start(part->note, sizeof(part->note)) : NIXL_ERR_UNSUPPORTED;
+    const struct nxr_memory_kind *kind = nxr_memory_kind(segment->key.kind);
+    int status =
+        kind != NULL ? kind->start(segment->note, sizeof(segment->note)) : NIXL_ERR_UNSUPPORTED;
 
-    return status == NIXL_OK ? kind->import(part, fd) : status;
+    return status == NIXL_OK ? kind->import(segment, fd) : status;
 }
 
-void nxr_device_unimport(struct nxr_part *part)
+void nxr_device_unimport(struct nxr_segment *segment)
 {
-    const struct nxr_memory_kind *kind = nxr_memory_kind(part->key.kind);
+    const struct nxr_memory_kind *kind = nxr_memory_kind(segment->key.kind);
 
-    if (kind != NULL) { /* always true: the part was imported */
-        kind->unimport(part);
+    if (kind != NULL) { /* always true: the segment was imported */
+        kind->unimport(segment);
     }
 }
 

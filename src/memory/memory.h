@@ -77,8 +77,8 @@ struct nxr_memory_kind {
     bool (*owns)(const void *addr);
 
     /* As nxr_device_import() and nxr_device_unimport() of transports/transport.h. */
-    int (*import)(struct nxr_part *part, int fd);
-    void (*unimport)(struct nxr_part *part);
+    int (*import)(struct nxr_segment *segment, int fd);
+    void (*unimport)(struct nxr_segment *segment);
 
     /*
      * Start a copy: returns as nxr_device_copy_begin(). For a copy between Vulkan memory and memory
@@ -143,7 +143,7 @@ const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind);
 void nxr_memory_stop_all(void);
 
 /*
- * Device copies: for this process's device memory, and between mapped parts and local device
+ * Device copies: for this process's device memory, and between mapped segments and local device
  * memory.
  */
 extern const struct nxr_transport nxr_transport_device;
@@ -151,7 +151,7 @@ extern const struct nxr_transport nxr_transport_device;
 /* The kind that owns that address: host memory if no other does. */
 const struct nxr_memory_kind *nxr_memory_owner(const void *addr);
 
-/* Is that export, which comes from a peer, valid for a part of `nbytes` and that kind? */
+/* Is that export, which comes from a peer, valid for a segment of `nbytes` and that kind? */
 bool nxr_export_is_sound(const struct nxr_export *export, enum nixl_mem_kind kind, uint64_t nbytes);
 
 /* Does a descriptor travel with it? */

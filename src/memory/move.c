@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts and gets by device copies: for parts that are device memory, and for mapped parts if the
- * local side is device memory. Transports have these functions in their tables.
+ * Puts and gets by device copies: for segments that are device memory, and for mapped segments if
+ * the local side is device memory. Transports have these functions in their tables.
  *
- * While a copy is in progress its part is entered: n_copies keeps it open here. A slot in the
- * owner's page keeps the owner from freeing it; an imported part has such a slot for as long as it
- * is open. No lock.
+ * While a copy is in progress its segment is entered: n_copies keeps it open here. A slot in the
+ * owner's page keeps the owner from freeing it; an imported segment has such a slot for as long
+ * as it is open. No lock.
  */
 #include "config.h"
 
@@ -19,41 +19,42 @@
 /* A copy in progress, of an operation or for a caller that waits. */
 struct device_move {
     struct nxr_device_copy copy;
-    struct nxr_part *part;   /* NULL: no part is involved */
-    nxr_inflight_word *hold; /* NULL: the part has one of its own */
-    struct nxr_op *op;       /* NULL: a caller waits */
-    _Atomic int status;      /* of the wait; NIXL_INPROGRESS until the copy has ended */
-    atomic_bool is_left;     /* whichever comes second, the end or the waiter, frees it */
+    struct nxr_segment *segment; /* NULL: no segment is involved */
+    nxr_inflight_word *hold;     /* NULL: the segment has one of its own */
+    struct nxr_op *op;           /* NULL: a caller waits */
+    _Atomic int status;          /* of the wait; NIXL_INPROGRESS until the copy has ended */
+    atomic_bool is_left;         /* whichever comes second, the end or the waiter, frees it */
     struct nxr_device_piece pieces[];
 };
 
 /* ---- entering -------------------------------------------------------------------------------- */
 
-static bool device_move_is_open(const struct nxr_part *part)
+static bool device_move_is_open(const struct nxr_segment *segment)
 {
-    return atomic_load(&part->generation) != 0 &&
-           atomic_load_explicit(part->generation_now, memory_order_acquire) == part->key.generation;
+    return atomic_load(&segment->generation) != 0 &&
+           atomic_load_explicit(segment->generation_now, memory_order_acquire) ==
+               segment->key.generation;
 }
 
-static int device_move_enter(struct device_move *move, struct nxr_part *part)
+static int device_move_enter(struct device_move *move, struct nxr_segment *segment)
 {
     int status = NIXL_OK;
 
-    atomic_fetch_add(&part->n_copies, 1);
-    if (part->import == NULL) {
-        status = nxr_inflight_hold(part, &move->hold);
+    atomic_fetch_add(&segment->n_copies, 1);
+    if (segment->import == NULL) {
+        status = nxr_inflight_hold(segment, &move->hold);
     }
-    if (status == NIXL_OK && !device_move_is_open(part)) {
+    if (status == NIXL_OK && !device_move_is_open(segment)) {
         status = NIXL_ERR_STALE;
         if (move->hold != NULL) {
             nxr_inflight_release(move->hold);
         }
     }
     if (status != NIXL_OK) {
-        atomic_fetch_sub(&part->n_copies, 1);
+        atomic_fetch_sub(&segment->n_copies, 1);
         return status;
     }
-    move->part = part;
+    move->segment = segment;
     return NIXL_OK;
 }
 
@@ -62,34 +63,34 @@ static void device_move_leave(struct device_move *move)
     if (move->hold != NULL) {
         nxr_inflight_release(move->hold);
     }
-    if (move->part != NULL) {
-        atomic_fetch_sub_explicit(&move->part->n_copies, 1, memory_order_release);
+    if (move->segment != NULL) {
+        atomic_fetch_sub_explicit(&move->segment->n_copies, 1, memory_order_release);
     }
 }
 
-bool nxr_device_part_hold(struct nxr_part *part)
+bool nxr_device_segment_hold(struct nxr_segment *segment)
 {
-    atomic_fetch_add(&part->n_copies, 1);
-    if (part->import != NULL && device_move_is_open(part)) {
+    atomic_fetch_add(&segment->n_copies, 1);
+    if (segment->import != NULL && device_move_is_open(segment)) {
         return true;
     }
-    nxr_device_part_release(part);
+    nxr_device_segment_release(segment);
     return false;
 }
 
-void nxr_device_part_release(struct nxr_part *part)
+void nxr_device_segment_release(struct nxr_segment *segment)
 {
-    atomic_fetch_sub_explicit(&part->n_copies, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&segment->n_copies, 1, memory_order_release);
 }
 
-bool nxr_device_part_is_busy(const struct nxr_part *part)
+bool nxr_device_segment_is_busy(const struct nxr_segment *segment)
 {
-    return atomic_load(&part->n_copies) != 0;
+    return atomic_load(&segment->n_copies) != 0;
 }
 
-bool nxr_device_serves(const struct nxr_part *part, const struct nxr_range *range)
+bool nxr_device_serves(const struct nxr_segment *segment, const struct nxr_range *range)
 {
-    (void)part;
+    (void)segment;
     (void)range;
     return true;
 }
@@ -173,34 +174,34 @@ int nxr_device_copy(const struct nxr_range *dst_range, void *dst, const struct n
     return device_move_run(move);
 }
 
-/* ---- parts ----------------------------------------------------------------------------------- */
+/* ---- segments -------------------------------------------------------------------------------- */
 
-/* Pin the host side of a copy, which makes it faster. Done once for a part. */
-static void pin_part(struct nxr_part *part, const struct nxr_range *device)
+/* Pin the host side of a copy, which makes it faster. Done once for a segment. */
+static void pin_segment(struct nxr_segment *segment, const struct nxr_range *device)
 {
-    if (!atomic_exchange_explicit(&part->is_pinned, true, memory_order_relaxed)) {
-        device->kind->pin(part->addr,
-                          part->mapped_nbytes != 0 ? part->mapped_nbytes : part->nbytes);
+    if (!atomic_exchange_explicit(&segment->is_pinned, true, memory_order_relaxed)) {
+        device->kind->pin(segment->addr,
+                          segment->mapped_nbytes != 0 ? segment->mapped_nbytes : segment->nbytes);
     }
 }
 
-/* Enter the part and set the two sides; all local pieces are in one range. */
-static int device_move_aim(struct device_move *move, struct nxr_part *part, enum nxr_op_kind kind,
-                           const void *local)
+/* Enter the segment and set the two sides; all local pieces are in one range. */
+static int device_move_aim(struct device_move *move, struct nxr_segment *segment,
+                           enum nxr_op_kind kind, const void *local)
 {
     const struct nxr_range *here = nxr_range_find(local);
     const struct nxr_range *there =
-        part->method == NXR_METHOD_DEVICE ? nxr_range_find(part->addr) : NULL;
+        segment->method == NXR_METHOD_DEVICE ? nxr_range_find(segment->addr) : NULL;
 
     if (there == NULL && here == NULL) {
         return NIXL_ERR_INTERNAL;
     }
     if (there == NULL) {
-        pin_part(part, here);
+        pin_segment(segment, here);
     }
     move->copy.dst = kind == NXR_OP_PUT ? there : here;
     move->copy.src = kind == NXR_OP_PUT ? here : there;
-    return device_move_enter(move, part);
+    return device_move_enter(move, segment);
 }
 
 static void set_piece(struct nxr_device_piece *piece, char *there, enum nxr_op_kind kind,
@@ -210,8 +211,8 @@ static void set_piece(struct nxr_device_piece *piece, char *there, enum nxr_op_k
                                 : (struct nxr_device_piece){local, there, nbytes};
 }
 
-static int move_now(struct nxr_part *part, enum nxr_op_kind kind, uint64_t offset, void *local,
-                    size_t nbytes)
+static int move_now(struct nxr_segment *segment, enum nxr_op_kind kind, uint64_t offset,
+                    void *local, size_t nbytes)
 {
     struct device_move *move = device_move_move_new(1);
     int status;
@@ -219,23 +220,23 @@ static int move_now(struct nxr_part *part, enum nxr_op_kind kind, uint64_t offse
     if (move == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    status = device_move_aim(move, part, kind, local);
+    status = device_move_aim(move, segment, kind, local);
     if (status != NIXL_OK) {
         free(move);
         return status;
     }
-    set_piece(&move->pieces[0], part->addr + offset, kind, local, nbytes);
+    set_piece(&move->pieces[0], segment->addr + offset, kind, local, nbytes);
     return device_move_run(move);
 }
 
-int nxr_device_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+int nxr_device_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)
 {
-    return move_now(part, NXR_OP_PUT, offset, (void *)src, nbytes);
+    return move_now(segment, NXR_OP_PUT, offset, (void *)src, nbytes);
 }
 
-int nxr_device_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
+int nxr_device_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes)
 {
-    return move_now(part, NXR_OP_GET, offset, dst, nbytes);
+    return move_now(segment, NXR_OP_GET, offset, dst, nbytes);
 }
 
 int nxr_device_start(struct nxr_op *op)
@@ -249,7 +250,7 @@ int nxr_device_start(struct nxr_op *op)
     if (move == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    status = device_move_aim(move, op->part, op->kind, op->local);
+    status = device_move_aim(move, op->segment, op->kind, op->local);
     if (status != NIXL_OK) {
         free(move);
         return status;
@@ -257,7 +258,7 @@ int nxr_device_start(struct nxr_op *op)
     move->op = op;
     move->copy.stream = op->stream;
     for (size_t i = 0; i < n_pieces; i++) {
-        set_piece(&move->pieces[i], op->part->addr + pieces[i].offset, op->kind, pieces[i].local,
+        set_piece(&move->pieces[i], op->segment->addr + pieces[i].offset, op->kind, pieces[i].local,
                   pieces[i].nbytes);
     }
     atomic_fetch_add(&nxr_n_at_devices, 1);
@@ -301,17 +302,17 @@ static int device_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *wh
 }
 
 /* It is this process's own memory: there is nothing to open. */
-static int device_part_open(struct nxr_part *part, int fd)
+static int device_segment_open(struct nxr_segment *segment, int fd)
 {
     (void)fd;
-    part->addr = (char *)(uintptr_t)part->key.addr;
-    part->method = NXR_METHOD_DEVICE;
+    segment->addr = (char *)(uintptr_t)segment->key.addr;
+    segment->method = NXR_METHOD_DEVICE;
     return NIXL_OK;
 }
 
-static void device_part_close(struct nxr_part *part)
+static void device_segment_close(struct nxr_segment *segment)
 {
-    (void)part;
+    (void)segment;
 }
 
 const struct nxr_transport nxr_transport_device = {
@@ -320,9 +321,9 @@ const struct nxr_transport nxr_transport_device = {
     .probe = device_probe,
     .reach = device_reach,
     .serves = nxr_device_serves,
-    .part_open = device_part_open,
-    .part_close = device_part_close,
-    .part_is_busy = nxr_device_part_is_busy,
+    .segment_open = device_segment_open,
+    .segment_close = device_segment_close,
+    .segment_is_busy = nxr_device_segment_is_busy,
     .put = nxr_device_put,
     .get = nxr_device_get,
     .put_notify = nxr_no_put_notify,

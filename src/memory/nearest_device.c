@@ -23,7 +23,7 @@ static void read_machine(void)
 static unsigned nearest_device_distance(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset,
                                         const struct nxr_device_id *id)
 {
-    struct nxr_place place = {.name = NULL};
+    struct nxr_device_location place = {.name = NULL};
 
     place.has_pci = sscanf(id->pci, "%x:%x:%x.%x", &place.domain, &place.bus, &place.device,
                            &place.function) == 4;

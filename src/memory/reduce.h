@@ -38,7 +38,7 @@ struct nxr_device_reduction {
  */
 const struct nxr_range *nxr_reduce_by(const void *src, const void *dst);
 
-/* Can its kernels reach that memory, which is this process's own or a part that is open here? */
+/* Can its kernels reach that memory, which is this process's own or a segment that is open here? */
 bool nxr_reduce_reaches(const struct nxr_range *by, const void *addr);
 
 #endif

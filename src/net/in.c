@@ -106,12 +106,12 @@ static void defer(struct net_peer *np, const struct nxr_net_record *record)
 }
 
 /*
- * The part is shut at once, in case a notification tells the user of the close; the rest is
+ * The segment is shut at once, in case a notification tells the user of the close; the rest is
  * deferred so that it follows the key, which arrived before and is deferred as well.
  */
 static void take_closed(struct net_peer *np, const struct nxr_net_record *record)
 {
-    nxr_net_part_shut(np, nxr_net_body(record));
+    nxr_net_segment_shut(np, nxr_net_body(record));
     defer(np, record);
 }
 
@@ -196,8 +196,8 @@ static struct net_taker takers[NXR_NET_N_TYPES] = {
     [NXR_NET_BULK_GOT] = {refuse_bulk, false},
     [NXR_NET_NOTE] = {take_note, true},
     [NXR_NET_CREDIT] = {take_credit, false},
-    [NXR_NET_WORD] = {nxr_net_take_word, true},
-    [NXR_NET_WORD_DONE] = {nxr_net_take_word_done, false},
+    [NXR_NET_ATOMIC] = {nxr_net_take_atomic, true},
+    [NXR_NET_ATOMIC_DONE] = {nxr_net_take_atomic_done, false},
     [NXR_NET_FLUSH] = {take_flush, true},
     [NXR_NET_FLUSHED] = {take_flushed, false},
     [NXR_NET_PING] = {nxr_net_take_ping, false},

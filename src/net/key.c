@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keys of regions between hosts: registering own memory for networks that read and write it
- * themselves, opening a peer's part, and releasing it when its owner closes the region.
+ * themselves, opening a peer's segment, and releasing it when its owner closes the region.
  *
  * Closing: the owner sends CLOSED to every peer that has the key. From then on the peer starts no
  * operation on the region, and it answers when its RMA operations under way have ended; the owner
@@ -220,21 +220,21 @@ void nxr_net_forget(struct nxr_published *published)
     published->net = NULL;
 }
 
-/* ---- parts of peers -------------------------------------------------------------------------- */
+/* ---- segments of peers ----------------------------------------------------------------------- */
 
 /* Open the key for the network that carries the pair's bulk, if the owner sent one. */
-static enum net_how open_key(struct net_peer *np, struct net_part *part,
+static enum net_how open_key(struct net_peer *np, struct net_segment *segment,
                              const struct nxr_net_key_record *record, const unsigned char *blob,
                              size_t nbytes)
 {
     const struct nxr_net_attr *attr = np->bulk->attr;
     struct nxr_net_ep *ep;
 
-    part->how_else =
+    segment->how_else =
         np->messages->attr->has_bulk && record->takes_bulk != 0 ? NET_BULK : NET_PIECES;
     if (attr->has_rma && nbytes > 0 && strcmp(record->network, np->bulk->module->name) == 0) {
         ep = nxr_net_ep_to(np, np->bulk);
-        if (ep != NULL && np->bulk->module->key_open(ep, blob, nbytes, &part->key) == NIXL_OK) {
+        if (ep != NULL && np->bulk->module->key_open(ep, blob, nbytes, &segment->key) == NIXL_OK) {
             return NET_RMA;
         }
         nxr_warn(NET, "the key that rank %d sent for its region cannot be used", np->peer->rank);
@@ -243,31 +243,31 @@ static enum net_how open_key(struct net_peer *np, struct net_part *part,
                                                                                  : NET_PIECES;
 }
 
-static void net_key_tell_how(const struct nxr_part *part)
+static void net_key_tell_how(const struct nxr_segment *segment)
 {
     static const char *const how[] = {
         [NET_PIECES] = "messages", [NET_BULK] = "bulk", [NET_RMA] = "reads and writes"};
 
-    nxr_debug(NET, "region of rank %d, %s memory: by %s of %s%s", part->peer->rank,
-              nxr_memory_kind((enum nixl_mem_kind)part->key.kind)->name, how[part->net->how],
-              part->peer->net->bulk->module->name,
-              nxr_net_needs_window(part) ? ", through host memory" : "");
+    nxr_debug(NET, "region of rank %d, %s memory: by %s of %s%s", segment->peer->rank,
+              nxr_memory_kind((enum nixl_mem_kind)segment->key.kind)->name, how[segment->net->how],
+              segment->peer->net->bulk->module->name,
+              nxr_net_needs_window(segment) ? ", through host memory" : "");
 }
 
-int nxr_net_part_open(struct nxr_part *part, int fd)
+int nxr_net_segment_open(struct nxr_segment *segment, int fd)
 {
     (void)fd;
-    part->method = part->net->how == NET_RMA ? NXR_METHOD_RMA : NXR_METHOD_MESSAGE;
-    part->is_in_pieces = part->net->how == NET_PIECES;
-    part->inflight_index = UINT32_MAX; /* its owner enters it for us */
-    part->generation_now = &part->generation_there;
-    part->get_at_once = 0;
+    segment->method = segment->net->how == NET_RMA ? NXR_METHOD_RMA : NXR_METHOD_MESSAGE;
+    segment->is_in_pieces = segment->net->how == NET_PIECES;
+    segment->inflight_index = UINT32_MAX; /* its owner enters it for us */
+    segment->generation_now = &segment->generation_there;
+    segment->get_at_once = 0;
     net_lock();
-    part->put_at_once = (uint32_t)part->peer->net->put_max;
-    part->net->part = part;
-    atomic_store(&part->generation_there, part->net->is_stale ? 0 : part->key.generation);
+    segment->put_at_once = (uint32_t)segment->peer->net->put_max;
+    segment->net->segment = segment;
+    atomic_store(&segment->generation_there, segment->net->is_stale ? 0 : segment->key.generation);
     net_unlock();
-    net_key_tell_how(part);
+    net_key_tell_how(segment);
     return NIXL_OK;
 }
 
@@ -275,48 +275,48 @@ void nxr_net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *ke
                       const unsigned char *blob, size_t nbytes)
 {
     struct net_peer *np = peer->net;
-    struct net_part *part = calloc(1, sizeof(*part));
+    struct net_segment *segment = calloc(1, sizeof(*segment));
 
-    if (part == NULL) {
+    if (segment == NULL) {
         nxr_error(NET, "no memory for a region of rank %d", peer->rank);
         return;
     }
     net_lock();
-    part->id = key->key.id;
-    part->generation = key->key.generation;
-    part->how = open_key(np, part, key, blob, nbytes);
-    nxr_list_append(&np->parts, &part->link);
+    segment->id = key->key.id;
+    segment->generation = key->key.generation;
+    segment->how = open_key(np, segment, key, blob, nbytes);
+    nxr_list_append(&np->segments, &segment->link);
     net_unlock();
-    if (!nxr_region_net_key_came(peer, key->ask, &key->key, part)) {
-        nxr_net_part_free(np, part);
+    if (!nxr_region_net_key_came(peer, key->ask, &key->key, segment)) {
+        nxr_net_segment_free(np, segment);
     }
 }
 
-void nxr_net_part_free(struct net_peer *np, struct net_part *part)
+void nxr_net_segment_free(struct net_peer *np, struct net_segment *segment)
 {
     net_lock();
-    nxr_list_remove(&part->link);
-    if (part->key != NULL && np->bulk->is_open) { /* else the module has closed it */
-        np->bulk->module->key_close(part->key);
+    nxr_list_remove(&segment->link);
+    if (segment->key != NULL && np->bulk->is_open) { /* else the module has closed it */
+        np->bulk->module->key_close(segment->key);
     }
     net_unlock();
-    free(part);
+    free(segment);
 }
 
-void nxr_net_part_close(struct nxr_part *part)
+void nxr_net_segment_close(struct nxr_segment *segment)
 {
-    struct net_part *net = part->net;
+    struct net_segment *net = segment->net;
 
-    part->net = NULL;
-    nxr_net_part_free(part->peer->net, net);
+    segment->net = NULL;
+    nxr_net_segment_free(segment->peer->net, net);
 }
 
-bool nxr_net_part_is_busy(const struct nxr_part *part)
+bool nxr_net_segment_is_busy(const struct nxr_segment *segment)
 {
     bool is_busy;
 
     net_lock();
-    is_busy = part->net->n_at_module > 0 || nxr_net_moves_use(part->peer->net, part->net);
+    is_busy = segment->net->n_at_module > 0 || nxr_net_moves_use(segment->peer->net, segment->net);
     net_unlock();
     return is_busy;
 }
@@ -331,68 +331,68 @@ static void send_closed_ack(struct net_peer *np, uint32_t id, uint64_t generatio
     }
 }
 
-/* Does the owner wait for an answer about that region? Several handles may have parts of it. */
+/* Does the owner wait for an answer about that region? Several handles may have segments of it. */
 static bool is_ack_owed(const struct net_peer *np, uint32_t id, uint64_t generation)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &np->parts) {
-        const struct net_part *part = nxr_list_entry(link, struct net_part, link);
+    nxr_list_for_each (link, after, &np->segments) {
+        const struct net_segment *segment = nxr_list_entry(link, struct net_segment, link);
 
-        if (part->owes_ack && part->id == id && part->generation == generation) {
+        if (segment->owes_ack && segment->id == id && segment->generation == generation) {
             return true;
         }
     }
     return false;
 }
 
-void nxr_net_part_left(struct net_peer *np, struct net_part *part)
+void nxr_net_segment_left(struct net_peer *np, struct net_segment *segment)
 {
-    if (part->owes_ack && part->n_at_module == 0) {
-        part->owes_ack = false;
-        if (!is_ack_owed(np, part->id, part->generation)) {
-            send_closed_ack(np, part->id, part->generation);
+    if (segment->owes_ack && segment->n_at_module == 0) {
+        segment->owes_ack = false;
+        if (!is_ack_owed(np, segment->id, segment->generation)) {
+            send_closed_ack(np, segment->id, segment->generation);
         }
     }
 }
 
-bool nxr_net_part_went_stale(struct net_peer *np, uint32_t id, uint64_t generation)
+bool nxr_net_segment_went_stale(struct net_peer *np, uint32_t id, uint64_t generation)
 {
     struct nxr_list *link, *after;
     bool is_busy = false;
 
-    nxr_list_for_each (link, after, &np->parts) {
-        struct net_part *part = nxr_list_entry(link, struct net_part, link);
+    nxr_list_for_each (link, after, &np->segments) {
+        struct net_segment *segment = nxr_list_entry(link, struct net_segment, link);
 
-        if (part->id == id && part->generation == generation) {
-            part->is_stale = true;
-            if (part->part != NULL) {
-                atomic_store(&part->part->generation_there, 0);
+        if (segment->id == id && segment->generation == generation) {
+            segment->is_stale = true;
+            if (segment->segment != NULL) {
+                atomic_store(&segment->segment->generation_there, 0);
             }
-            part->owes_ack = part->n_at_module > 0;
-            is_busy |= part->owes_ack;
+            segment->owes_ack = segment->n_at_module > 0;
+            is_busy |= segment->owes_ack;
         }
     }
     return is_busy;
 }
 
-void nxr_net_part_shut(struct net_peer *np, const struct nxr_net_region *closed)
+void nxr_net_segment_shut(struct net_peer *np, const struct nxr_net_region *closed)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &np->parts) {
-        struct net_part *part = nxr_list_entry(link, struct net_part, link);
+    nxr_list_for_each (link, after, &np->segments) {
+        struct net_segment *segment = nxr_list_entry(link, struct net_segment, link);
 
-        if (part->id == closed->id && part->generation == closed->generation &&
-            part->part != NULL) {
-            atomic_store(&part->part->generation_there, 0);
+        if (segment->id == closed->id && segment->generation == closed->generation &&
+            segment->segment != NULL) {
+            atomic_store(&segment->segment->generation_there, 0);
         }
     }
 }
 
 void nxr_net_take_closed(struct net_peer *np, const struct nxr_net_region *closed)
 {
-    if (!nxr_net_part_went_stale(np, closed->id, closed->generation)) {
+    if (!nxr_net_segment_went_stale(np, closed->id, closed->generation)) {
         send_closed_ack(np, closed->id, closed->generation);
     }
 }

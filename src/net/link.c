@@ -44,7 +44,7 @@ static struct net_peer *net_peer_new(struct nxr_peer *peer, const struct nxr_ful
     nxr_list_init(&np->moves);
     nxr_list_init(&np->waiting);
     nxr_list_init(&np->words);
-    nxr_list_init(&np->parts);
+    nxr_list_init(&np->segments);
     return np;
 }
 
@@ -141,7 +141,7 @@ static void cut_off(struct net_peer *np)
     np->is_dead = true;
     nxr_net_out_drop_all(np);
     nxr_net_moves_drop(np);
-    nxr_net_words_end(np, NIXL_ERR_PEER_LOST);
+    nxr_net_atomics_end(np, NIXL_ERR_PEER_LOST);
     drop_gated(np);
 }
 

@@ -18,10 +18,10 @@
 
 /* ---- puts ------------------------------------------------------------------------------------ */
 
-int nxr_net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
-                      size_t n_pieces, size_t *n_done_p)
+int nxr_net_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
+                      const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
 {
-    struct net_peer *np = part->peer->net;
+    struct net_peer *np = segment->peer->net;
     size_t n_done = 0;
     int status;
 
@@ -31,13 +31,13 @@ int nxr_net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct
         return NIXL_ERR_AGAIN;
     }
     net_lock();
-    status = nxr_net_check_part(np, part);
+    status = nxr_net_check_segment(np, segment);
     while (status == NIXL_OK && n_done < n_pieces) {
         const struct nxr_piece *piece = &pieces[n_done];
 
         status = piece->nbytes > np->put_max || !nxr_net_has_room(np)
                      ? NIXL_ERR_AGAIN
-                     : nxr_net_append_put(np, part, piece->offset, piece->local, piece->nbytes);
+                     : nxr_net_append_put(np, segment, piece->offset, piece->local, piece->nbytes);
         n_done += status == NIXL_OK;
     }
     if (n_done > 0) {
@@ -54,9 +54,9 @@ int nxr_net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct
 /* Only gets of host memory: its owner answers at once and therefore in order. */
 static bool can_be_list(const struct nxr_op *op)
 {
-    size_t max_nbytes = op->part->peer->net->list_get_max;
+    size_t max_nbytes = op->segment->peer->net->list_get_max;
 
-    if (op->kind != NXR_OP_GET || op->part->key.kind != NIXL_MEM_HOST ||
+    if (op->kind != NXR_OP_GET || op->segment->key.kind != NIXL_MEM_HOST ||
         nxr_net_local_kind(op->local) != NIXL_MEM_HOST) {
         return false;
     }
@@ -87,10 +87,10 @@ bool nxr_net_list_go(struct net_move *move)
         }
         *get = (struct nxr_net_get){
             .move = move->id + move->n_asked,
-            .generation = user->part->key.generation,
+            .generation = user->segment->key.generation,
             .offset = piece->offset,
             .nbytes = piece->nbytes,
-            .id = user->part->id,
+            .id = user->segment->id,
         };
         move->n_asked++;
         move->issued += piece->nbytes;

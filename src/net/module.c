@@ -254,7 +254,7 @@ void nxr_net_start(struct nxr_full_card *card)
     atomic_store(&nxr_net_is_open, is_any_open);
 }
 
-/* Complete the requests of ended moves; parts that waited for that then close their keys. */
+/* Complete the requests of ended moves; segments that waited for that then close their keys. */
 static void net_module_settle(void)
 {
     nxr_net_tell_ended();
@@ -265,7 +265,7 @@ static void net_module_settle(void)
 
 /*
  * After an endpoint is closed, its module ends the operations there in its next progress(), or at
- * the latest when the module itself is closed. Until then peers and parts are needed; keys are
+ * the latest when the module itself is closed. Until then peers and segments are needed; keys are
  * needed until the module is closed.
  */
 void nxr_net_stop(void)

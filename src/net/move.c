@@ -12,18 +12,19 @@
 
 #include <stdlib.h>
 
-int nxr_net_check_part(const struct net_peer *np, const struct nxr_part *part)
+int nxr_net_check_segment(const struct net_peer *np, const struct nxr_segment *segment)
 {
-    uint64_t generation = atomic_load_explicit(&part->generation, memory_order_acquire);
+    uint64_t generation = atomic_load_explicit(&segment->generation, memory_order_acquire);
 
     if (np->is_dead) {
         return NIXL_ERR_PEER_LOST;
     }
-    return generation != 0 && generation == atomic_load(&part->generation_there) ? NIXL_OK
-                                                                                 : NIXL_ERR_STALE;
+    return generation != 0 && generation == atomic_load(&segment->generation_there)
+               ? NIXL_OK
+               : NIXL_ERR_STALE;
 }
 
-int nxr_net_append_put(struct net_peer *np, const struct nxr_part *part, uint64_t offset,
+int nxr_net_append_put(struct net_peer *np, const struct nxr_segment *segment, uint64_t offset,
                        const void *src, size_t nbytes)
 {
     struct nxr_net_put *put = nxr_net_begin(np, NXR_NET_PUT, sizeof(*put) + nbytes);
@@ -31,8 +32,8 @@ int nxr_net_append_put(struct net_peer *np, const struct nxr_part *part, uint64_
     if (put == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    *put =
-        (struct nxr_net_put){.generation = part->key.generation, .offset = offset, .id = part->id};
+    *put = (struct nxr_net_put){
+        .generation = segment->key.generation, .offset = offset, .id = segment->id};
     nxr_copy(put + 1, src, nbytes);
     return NIXL_OK;
 }
@@ -106,12 +107,12 @@ void nxr_net_moves_drop(struct net_peer *np)
     }
 }
 
-bool nxr_net_moves_use(const struct net_peer *np, const struct net_part *part)
+bool nxr_net_moves_use(const struct net_peer *np, const struct net_segment *segment)
 {
     struct nxr_list *link, *after;
 
     nxr_list_for_each (link, after, &np->moves) {
-        if (nxr_list_entry(link, struct net_move, link)->part == part) {
+        if (nxr_list_entry(link, struct net_move, link)->segment == segment) {
             return true;
         }
     }

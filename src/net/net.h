@@ -67,10 +67,10 @@ int nxr_net_quiesce(const struct nxr_published *published, int64_t timeout_ns);
 /* End the registrations of a region that nobody accesses any more. Caller holds job.lock. */
 void nxr_net_forget(struct nxr_published *published);
 
-/* Is the part device memory that its network cannot read and write itself? */
-static inline bool nxr_net_needs_window(const struct nxr_part *part)
+/* Is the segment device memory that its network cannot read and write itself? */
+static inline bool nxr_net_needs_window(const struct nxr_segment *segment)
 {
-    return part->key.kind != NIXL_MEM_HOST && part->is_in_pieces;
+    return segment->key.kind != NIXL_MEM_HOST && segment->is_in_pieces;
 }
 
 /* ---- progress (net/poll.c) ------------------------------------------------------------------- */

@@ -64,18 +64,18 @@ int nxr_net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t 
     return status;
 }
 
-int nxr_net_put_notify(struct nxr_part *part, const struct nxr_put_notify *what)
+int nxr_net_put_notify(struct nxr_segment *segment, const struct nxr_put_notify *what)
 {
-    struct net_peer *np = part->peer->net;
+    struct net_peer *np = segment->peer->net;
     int status = NIXL_ERR_AGAIN;
 
     if (what->nbytes > np->put_max) {
         return status;
     }
     net_lock();
-    if (nxr_net_check_part(np, part) == NIXL_OK && nxr_net_has_room(np) &&
+    if (nxr_net_check_segment(np, segment) == NIXL_OK && nxr_net_has_room(np) &&
         np->tx_tail + nxr_ring_slots_of(what->msg_nbytes) <= np->tx_limit) {
-        status = nxr_net_append_put(np, part, what->offset, what->src, what->nbytes);
+        status = nxr_net_append_put(np, segment, what->offset, what->src, what->nbytes);
         if (status == NIXL_OK) {
             np->is_dirty = true;
             status = append_note(np, what->tag, what->msg, what->msg_nbytes);

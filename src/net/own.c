@@ -69,10 +69,10 @@ static bool net_own_is_device(uint32_t id)
 }
 
 /*
- * Must words of that region be changed as device memory (memory/device_word.h)? Also if it is
+ * Must words of that region be changed as device memory (memory/device_atomic.h)? Also if it is
  * mapped: peers of this host may not have it mapped, and all changes must be made in one way.
  */
-static bool has_device_words(uint32_t id)
+static bool has_device_atomics(uint32_t id)
 {
     return nxr_publish_memory(id).range != NULL;
 }
@@ -301,10 +301,10 @@ void nxr_net_take_get(struct net_peer *np, const struct nxr_net_get *get)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-void nxr_net_answer_word(struct net_peer *np, const struct nxr_net_word *word, int status,
-                         uint64_t fetched)
+void nxr_net_answer_atomic(struct net_peer *np, const struct nxr_net_atomic *word, int status,
+                           uint64_t fetched)
 {
-    struct nxr_net_word_done *done;
+    struct nxr_net_atomic_done *done;
 
     if (word->ask == 0) {
         if (status != NIXL_OK) {
@@ -312,23 +312,23 @@ void nxr_net_answer_word(struct net_peer *np, const struct nxr_net_word *word, i
         }
         return;
     }
-    done = nxr_net_begin_answer(np, NXR_NET_WORD_DONE, sizeof(*done));
+    done = nxr_net_begin_answer(np, NXR_NET_ATOMIC_DONE, sizeof(*done));
     if (done != NULL) {
-        *done = (struct nxr_net_word_done){word->ask, fetched, status, 0};
+        *done = (struct nxr_net_atomic_done){word->ask, fetched, status, 0};
         nxr_net_push(np, false);
     }
 }
 
-void nxr_net_take_word(struct net_peer *np, const struct nxr_net_record *record)
+void nxr_net_take_atomic(struct net_peer *np, const struct nxr_net_record *record)
 {
-    const struct nxr_net_word *word = nxr_net_body(record);
+    const struct nxr_net_atomic *word = nxr_net_body(record);
     size_t nbytes = nxr_type_nbytes(word->atomic.type);
     const struct net_range range = {word->generation, word->atomic.offset, nbytes, word->id};
     uint64_t fetched = 0;
     int status;
     char *addr = net_own_enter(&range, &status);
 
-    if (addr != NULL && has_device_words(word->id)) {
+    if (addr != NULL && has_device_atomics(word->id)) {
         net_own_leave();
         status = nxr_net_device->take_word(np, word);
     } else if (addr != NULL) {
@@ -341,6 +341,6 @@ void nxr_net_take_word(struct net_peer *np, const struct nxr_net_record *record)
         net_own_leave();
     }
     if (status != NIXL_INPROGRESS) {
-        nxr_net_answer_word(np, word, status, fetched);
+        nxr_net_answer_atomic(np, word, status, fetched);
     }
 }

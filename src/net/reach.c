@@ -75,10 +75,10 @@ bool nxr_net_takes(struct net *net, const struct nxr_range *range, bool is_locke
     return (atomic_load(&net->known_kinds) & bit) != 0;
 }
 
-bool nxr_net_serves(const struct nxr_part *part, const struct nxr_range *range)
+bool nxr_net_serves(const struct nxr_segment *segment, const struct nxr_range *range)
 {
-    return (range->is_mapped || part->net->how == NET_RMA) &&
-           nxr_net_takes(part->peer->net->bulk, range, false);
+    return (range->is_mapped || segment->net->how == NET_RMA) &&
+           nxr_net_takes(segment->peer->net->bulk, range, false);
 }
 
 /* The device range of `local`; NULL: it counts as host memory to a network. */

@@ -3,7 +3,7 @@
  * Moves by the network's own reads and writes. They go in pieces, and no more bytes are under way
  * at a time than move within WINDOW_NS: the answers of this rank queue behind them, and over a
  * slow link a large write would keep this rank from showing that it is alive. The end of a piece
- * shows that the peer is alive. A move ends with its last piece, and its part of a region is in
+ * shows that the peer is alive. A move ends with its last piece, and its segment of a region is in
  * use until then. Lock: nxr_net.lock.
  */
 #include "config.h"
@@ -73,7 +73,7 @@ static void piece_ended(struct net_op *op, int status)
 
     move->n_pieces--;
     move->is_at_module = move->n_pieces > 0;
-    move->part->n_at_module--;
+    move->segment->n_at_module--;
     np->rma_nbytes -= piece->nbytes;
     np->n_writes -= move->user->kind == NXR_OP_PUT;
     if (status == NIXL_OK) {
@@ -84,7 +84,7 @@ static void piece_ended(struct net_op *op, int status)
         move->status = nxr_net_outcome(np, status);
     }
     free(piece);
-    nxr_net_part_left(np, move->part);
+    nxr_net_segment_left(np, move->segment);
     if (net_rma_is_over(move)) {
         nxr_net_move_end(move, move->status);
     }
@@ -112,13 +112,14 @@ static int issue(struct net_move *move, size_t nbytes)
                                 .began = nxr_now_ns(),
                                 .under_way = np->rma_nbytes + nbytes};
     if (ep != NULL) {
-        status = is_put ? module->write(ep, move->part->key, offset, local, nbytes, &piece->op.op)
-                        : module->read(ep, move->part->key, offset, local, nbytes, &piece->op.op);
+        status = is_put
+                     ? module->write(ep, move->segment->key, offset, local, nbytes, &piece->op.op)
+                     : module->read(ep, move->segment->key, offset, local, nbytes, &piece->op.op);
     }
     if (status == NIXL_INPROGRESS) {
         move->n_pieces++;
         move->is_at_module = true;
-        move->part->n_at_module++;
+        move->segment->n_at_module++;
         np->n_writes += is_put;
         np->rma_nbytes += nbytes;
     } else {

@@ -13,21 +13,22 @@
 
 #include <stdlib.h>
 
-int nxr_net_part_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+int nxr_net_segment_put(struct nxr_segment *segment, uint64_t offset, const void *src,
+                        size_t nbytes)
 {
-    struct net_peer *np = part->peer->net;
+    struct net_peer *np = segment->peer->net;
     int status;
 
     if (nbytes > np->put_max || nxr_net_local_kind(src) != NIXL_MEM_HOST) {
         return NIXL_ERR_AGAIN;
     }
     net_lock();
-    status = nxr_net_check_part(np, part);
+    status = nxr_net_check_segment(np, segment);
     if (status == NIXL_OK && !nxr_net_has_room(np)) {
         status = NIXL_ERR_AGAIN;
     }
     if (status == NIXL_OK) {
-        status = nxr_net_append_put(np, part, offset, src, nbytes);
+        status = nxr_net_append_put(np, segment, offset, src, nbytes);
     }
     if (status == NIXL_OK) {
         nxr_net_ask_flush_early(np);
@@ -37,9 +38,9 @@ int nxr_net_part_put(struct nxr_part *part, uint64_t offset, const void *src, si
     return status;
 }
 
-int nxr_net_part_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
+int nxr_net_segment_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes)
 {
-    (void)part;
+    (void)segment;
     (void)offset;
     (void)dst;
     (void)nbytes;
@@ -60,7 +61,7 @@ static bool go_put_pieces(struct net_move *move)
         if (!nxr_net_has_room(np)) {
             return false;
         }
-        if (nxr_net_append_put(np, user->part, user->offset + user->nbytes_done,
+        if (nxr_net_append_put(np, user->segment, user->offset + user->nbytes_done,
                                (const char *)user->local + user->nbytes_done, nbytes) != NIXL_OK) {
             nxr_net_move_end(move, NIXL_ERR_NO_MEMORY);
             return true;
@@ -88,10 +89,10 @@ static bool go_get(struct net_move *move)
     }
     *get = (struct nxr_net_get){
         .move = move->id,
-        .generation = user->part->key.generation,
+        .generation = user->segment->key.generation,
         .offset = user->offset + user->nbytes_done,
         .nbytes = is_bulk || left < np->piece_max ? left : np->piece_max,
-        .id = user->part->id,
+        .id = user->segment->id,
         .is_bulk = is_bulk,
     };
     nxr_net_push(np, true);
@@ -103,10 +104,10 @@ static bool go_put_bulk(struct net_move *move)
     struct nxr_op *user = move->user;
     struct net_peer *np = move->np;
     struct nxr_net_put put = {
-        .generation = user->part->key.generation,
+        .generation = user->segment->key.generation,
         .offset = user->offset,
         .nbytes = user->nbytes,
-        .id = user->part->id,
+        .id = user->segment->id,
     };
     struct net_bulk bulk = {.bytes = user->local,
                             .nbytes = user->nbytes,
@@ -128,7 +129,7 @@ static bool go_put_bulk(struct net_move *move)
 bool nxr_net_move_go(struct net_move *move)
 {
     bool is_put = move->user->kind == NXR_OP_PUT;
-    int status = nxr_net_check_part(move->np, move->user->part);
+    int status = nxr_net_check_segment(move->np, move->user->segment);
 
     if (move->status != NIXL_OK) {
         return true; /* it ends with its last piece at the module */
@@ -143,8 +144,8 @@ bool nxr_net_move_go(struct net_move *move)
     if (move->how == NET_LIST) {
         return nxr_net_list_go(move);
     }
-    if (move->how == NET_WORD) {
-        return nxr_net_word_go(move);
+    if (move->how == NET_ATOMIC) {
+        return nxr_net_atomic_go(move);
     }
     if (!is_put) {
         return go_get(move);
@@ -156,35 +157,36 @@ bool nxr_net_move_go(struct net_move *move)
 
 static enum net_how how_to(const struct nxr_op *user)
 {
-    struct net_peer *np = user->part->peer->net;
-    const struct net_part *part = user->part->net;
+    struct net_peer *np = user->segment->peer->net;
+    const struct net_segment *segment = user->segment->net;
     bool is_small = user->nbytes <= (user->kind == NXR_OP_PUT ? np->put_max : np->get_max);
 
     if (user->pieces != NULL) {
         return NET_LIST;
     }
-    if (user->kind == NXR_OP_WORD) {
-        return NET_WORD;
+    if (user->kind == NXR_OP_ATOMIC) {
+        return NET_ATOMIC;
     }
     if (nxr_net_local_kind(user->local) != NIXL_MEM_HOST) {
-        return part->how;
+        return segment->how;
     }
     if (is_small) {
         return NET_PIECES;
     }
-    return part->how == NET_RMA && !nxr_net_is_bulk_reached(np) ? part->how_else : part->how;
+    return segment->how == NET_RMA && !nxr_net_is_bulk_reached(np) ? segment->how_else
+                                                                   : segment->how;
 }
 
 static struct net_move *net_move_move_new(struct nxr_op *user)
 {
-    struct net_peer *np = user->part->peer->net;
+    struct net_peer *np = user->segment->peer->net;
     struct net_move *move = malloc(sizeof(*move));
 
     if (move != NULL) {
         *move = (struct net_move){
             .user = user,
             .np = np,
-            .part = user->part->net,
+            .segment = user->segment->net,
             .how = how_to(user),
             .id = np->last_id + 1,
             .n_ids = user->pieces != NULL ? user->n_pieces : 1,
@@ -214,12 +216,12 @@ static bool net_move_is_in_order(const struct net_move *move)
 
 int nxr_net_op_start(struct nxr_op *op)
 {
-    struct net_peer *np = op->part->peer->net;
+    struct net_peer *np = op->segment->peer->net;
     struct net_move *move;
     int status;
 
     net_lock();
-    status = nxr_net_check_part(np, op->part);
+    status = nxr_net_check_segment(np, op->segment);
     move = status == NIXL_OK ? net_move_move_new(op) : NULL;
     if (move == NULL) {
         net_unlock();
@@ -244,7 +246,7 @@ int nxr_net_op_start(struct nxr_op *op)
 
 int nxr_net_cancel(struct nxr_op *op)
 {
-    struct net_peer *np = op->part->peer->net;
+    struct net_peer *np = op->segment->peer->net;
     struct nxr_list *link, *after;
     struct net_move *found = NULL;
 
@@ -257,7 +259,7 @@ int nxr_net_cancel(struct nxr_op *op)
          * been changed already.
          */
         if (move->user == op && !move->is_at_module &&
-            (move->how != NET_WORD || !nxr_list_is_empty(&move->wait_link))) {
+            (move->how != NET_ATOMIC || !nxr_list_is_empty(&move->wait_link))) {
             found = move;
         } else if (move->user == op && move->how == NET_RMA && move->issued < op->nbytes) {
             nxr_net_rma_stop(move, NIXL_ERR_CANCELED); /* no further piece */

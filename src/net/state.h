@@ -67,7 +67,7 @@ enum net_how {
     NET_BULK,   /* as bulk behind a message */
     NET_RMA,    /* the network itself reads and writes */
     NET_LIST,   /* a list of small gets, whose answers are gathered in messages */
-    NET_WORD,   /* the change of a word, which the owner answers */
+    NET_ATOMIC, /* the change of a word, which the owner answers */
 };
 
 /* A put or get under way. */
@@ -76,7 +76,7 @@ struct net_move {
     struct nxr_list wait_link; /* np->waiting, while it waits for room */
     struct nxr_op *user;       /* the request's */
     struct net_peer *np;
-    struct net_part *part;
+    struct net_segment *segment;
     enum net_how how;
     uint64_t id;       /* returned in answers; for a list the first of n_ids, one for each piece */
     uint64_t n_ids;    /* 1, or the number of pieces of a list */
@@ -88,10 +88,10 @@ struct net_move {
     bool is_at_module; /* the module may touch the local buffer */
 };
 
-/* What this process knows of a peer's part beyond struct nxr_part. */
-struct net_part {
-    struct nxr_list link;  /* np->parts */
-    struct nxr_part *part; /* NULL: not open yet */
+/* What this process knows of a peer's segment beyond struct nxr_segment. */
+struct net_segment {
+    struct nxr_list link;        /* np->segments */
+    struct nxr_segment *segment; /* NULL: not open yet */
     uint32_t id;
     uint64_t generation;
     struct nxr_net_key *key; /* NET_RMA */
@@ -198,8 +198,8 @@ struct net_peer {
     /* Operations of this process. */
     struct nxr_list moves;
     struct nxr_list waiting;
-    struct nxr_list words; /* struct net_word: on the stack of the waiting thread */
-    struct nxr_list parts;
+    struct nxr_list words; /* struct net_atomic: on the stack of the waiting thread */
+    struct nxr_list segments;
     uint64_t last_id;
 
     /* Silence (net/alive.c). */
@@ -376,7 +376,7 @@ bool nxr_net_was_tried(struct net_peer *np, const struct net *net, char *why, si
 bool nxr_net_takes(struct net *net, const struct nxr_range *range, bool is_locked);
 
 /* `serves` of a transport's table. */
-bool nxr_net_serves(const struct nxr_part *part, const struct nxr_range *range);
+bool nxr_net_serves(const struct nxr_segment *segment, const struct nxr_range *range);
 
 /*
  * The kind of local memory as the network sees it: memory that the processor maps counts as host.
@@ -440,15 +440,15 @@ void nxr_net_take_get(struct net_peer *np, const struct nxr_net_get *get);
  * the peer, one with shorter messages. The peer asks for the rest.
  */
 struct nxr_net_get nxr_net_answerable(const struct net_peer *np, const struct nxr_net_get *get);
-net_take_fn nxr_net_take_word;
+net_take_fn nxr_net_take_atomic;
 
 /* Answer a get inside a message: with the bytes, or with a failure. */
 void nxr_net_answer_get(struct net_peer *np, const struct nxr_net_get *get, const char *addr,
                         int status);
 
 /* Answer a word. A signal (ask 0) gets no answer; if it failed, it is refused. */
-void nxr_net_answer_word(struct net_peer *np, const struct nxr_net_word *word, int status,
-                         uint64_t fetched);
+void nxr_net_answer_atomic(struct net_peer *np, const struct nxr_net_atomic *word, int status,
+                           uint64_t fetched);
 
 /* ---- clients.c: the layers above ------------------------------------------------------------- */
 
@@ -461,7 +461,7 @@ struct net_device {
     net_take_fn *take_get;
 
     /* NIXL_INPROGRESS: it is answered later. */
-    int (*take_word)(struct net_peer *np, const struct nxr_net_word *word);
+    int (*take_word)(struct net_peer *np, const struct nxr_net_atomic *word);
 };
 extern const struct net_device *nxr_net_device;
 
@@ -491,18 +491,18 @@ struct net_landing *nxr_net_landing_new(struct net_peer *np);
 
 /* ---- move.c ---------------------------------------------------------------------------------- */
 
-/* Can the part be used? NIXL_OK, NIXL_ERR_STALE, NIXL_ERR_PEER_LOST. */
-int nxr_net_check_part(const struct net_peer *np, const struct nxr_part *part);
+/* Can the segment be used? NIXL_OK, NIXL_ERR_STALE, NIXL_ERR_PEER_LOST. */
+int nxr_net_check_segment(const struct net_peer *np, const struct nxr_segment *segment);
 
 /* Append a record with a small put. The caller pushes. */
-int nxr_net_append_put(struct net_peer *np, const struct nxr_part *part, uint64_t offset,
+int nxr_net_append_put(struct net_peer *np, const struct nxr_segment *segment, uint64_t offset,
                        const void *src, size_t nbytes);
 
 /* Complete the requests of ended moves; without the lock. */
 void nxr_net_tell_ended(void);
 
-/* Does a move use the part? */
-bool nxr_net_moves_use(const struct net_peer *np, const struct net_part *part);
+/* Does a move use the segment? */
+bool nxr_net_moves_use(const struct net_peer *np, const struct net_segment *segment);
 
 /* End a move; its request is completed by nxr_net_tell_ended(). */
 void nxr_net_move_end(struct net_move *move, int status);
@@ -521,8 +521,9 @@ int nxr_net_outcome(const struct net_peer *np, int status);
 
 /* ---- start.c --------------------------------------------------------------------------------- */
 
-int nxr_net_part_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes);
-int nxr_net_part_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes);
+int nxr_net_segment_put(struct nxr_segment *segment, uint64_t offset, const void *src,
+                        size_t nbytes);
+int nxr_net_segment_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes);
 int nxr_net_op_start(struct nxr_op *op);
 int nxr_net_cancel(struct nxr_op *op);
 bool nxr_net_moves_pump(struct net_peer *np);
@@ -553,39 +554,40 @@ bool nxr_net_list_go(struct net_move *move);
 void nxr_net_list_take_got(struct net_move *move, const struct nxr_net_got *got,
                            const void *payload, size_t nbytes);
 
-int nxr_net_move_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
-                      size_t n_pieces, size_t *n_done_p);
+int nxr_net_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
+                      const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p);
 
-/* ---- word.c ---------------------------------------------------------------------------------- */
+/* ---- atomic.c -------------------------------------------------------------------------------- */
 
 /* Like nxr_net_move_go(). */
-bool nxr_net_word_go(struct net_move *move);
+bool nxr_net_atomic_go(struct net_move *move);
 
-net_take_fn nxr_net_take_word_done;
-void nxr_net_words_end(struct net_peer *np, int status);
-int nxr_net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p);
-int nxr_net_signal(struct nxr_part *part, const struct nxr_atomic *atomic);
-int nxr_net_put_signal(struct nxr_part *part, const struct nxr_put_signal *what);
+net_take_fn nxr_net_take_atomic_done;
+void nxr_net_atomics_end(struct net_peer *np, int status);
+int nxr_net_atomic(struct nxr_segment *segment, const struct nxr_atomic *atomic,
+                   uint64_t *fetched_p);
+int nxr_net_signal(struct nxr_segment *segment, const struct nxr_atomic *atomic);
+int nxr_net_put_signal(struct nxr_segment *segment, const struct nxr_put_signal *what);
 
 /* ---- key.c ----------------------------------------------------------------------------------- */
 
-int nxr_net_part_open(struct nxr_part *part, int fd);
-void nxr_net_part_close(struct nxr_part *part);
-bool nxr_net_part_is_busy(const struct nxr_part *part);
+int nxr_net_segment_open(struct nxr_segment *segment, int fd);
+void nxr_net_segment_close(struct nxr_segment *segment);
+bool nxr_net_segment_is_busy(const struct nxr_segment *segment);
 void nxr_net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *key,
                       const unsigned char *blob, size_t nbytes);
 /*
- * The owner has closed a region: nxr_net_part_shut() lets no operation use it any more,
+ * The owner has closed a region: nxr_net_segment_shut() lets no operation use it any more,
  * nxr_net_take_closed() does the rest.
  */
-void nxr_net_part_shut(struct net_peer *np, const struct nxr_net_region *closed);
+void nxr_net_segment_shut(struct net_peer *np, const struct nxr_net_region *closed);
 void nxr_net_take_closed(struct net_peer *np, const struct nxr_net_region *closed);
 net_take_fn nxr_net_take_closed_ack;
-void nxr_net_part_left(struct net_peer *np, struct net_part *part);
-void nxr_net_part_free(struct net_peer *np, struct net_part *part);
+void nxr_net_segment_left(struct net_peer *np, struct net_segment *segment);
+void nxr_net_segment_free(struct net_peer *np, struct net_segment *segment);
 
 /* The owner has closed the region. Are reads or writes still under way? */
-bool nxr_net_part_went_stale(struct net_peer *np, uint32_t id, uint64_t generation);
+bool nxr_net_segment_went_stale(struct net_peer *np, uint32_t id, uint64_t generation);
 void nxr_net_closings_end(int rank);
 
 /* ---- order.c --------------------------------------------------------------------------------- */
@@ -605,7 +607,7 @@ void nxr_net_flush_lost(struct net_peer *np);
 /* ---- note.c ---------------------------------------------------------------------------------- */
 
 int nxr_net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
-int nxr_net_put_notify(struct nxr_part *part, const struct nxr_put_notify *what);
+int nxr_net_put_notify(struct nxr_segment *segment, const struct nxr_put_notify *what);
 
 /* ---- expect.c -------------------------------------------------------------------------------- */
 

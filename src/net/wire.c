@@ -21,9 +21,9 @@ static const char *wire_check_key(const void *body)
                : "a key that cannot be";
 }
 
-static const char *wire_check_word(const void *body)
+static const char *wire_check_atomic(const void *body)
 {
-    const struct nxr_net_word *word = body;
+    const struct nxr_net_atomic *word = body;
 
     return nxr_atomic_is_valid(word->atomic.type, word->atomic.op)
                ? NULL
@@ -40,9 +40,9 @@ static const char *wire_check_got(const void *body)
     return wire_check_outcome(((const struct nxr_net_got *)body)->status);
 }
 
-static const char *wire_check_word_done(const void *body)
+static const char *wire_check_atomic_done(const void *body)
 {
-    return wire_check_outcome(((const struct nxr_net_word_done *)body)->status);
+    return wire_check_outcome(((const struct nxr_net_atomic_done *)body)->status);
 }
 
 static const char *wire_check_staged(const void *body)
@@ -86,8 +86,8 @@ static const struct {
     [NXR_NET_BULK_GOT] = {sizeof(struct nxr_net_got), 0, wire_check_got},
     [NXR_NET_NOTE] = {sizeof(struct nxr_net_note), NXR_RING_MAX_NBYTES, NULL},
     [NXR_NET_CREDIT] = {sizeof(struct nxr_net_stamp), 0, NULL},
-    [NXR_NET_WORD] = {sizeof(struct nxr_net_word), 0, wire_check_word},
-    [NXR_NET_WORD_DONE] = {sizeof(struct nxr_net_word_done), 0, wire_check_word_done},
+    [NXR_NET_ATOMIC] = {sizeof(struct nxr_net_atomic), 0, wire_check_atomic},
+    [NXR_NET_ATOMIC_DONE] = {sizeof(struct nxr_net_atomic_done), 0, wire_check_atomic_done},
     [NXR_NET_FLUSH] = {sizeof(struct nxr_net_stamp), 0, NULL},
     [NXR_NET_FLUSHED] = {sizeof(struct nxr_net_stamp), 0, NULL},
     [NXR_NET_PING] = {sizeof(struct nxr_net_stamp), 0, NULL},

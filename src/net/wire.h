@@ -38,8 +38,8 @@ enum nxr_net_type {
     NXR_NET_BULK_GOT, /* like BULK_PUT */
     NXR_NET_NOTE,
     NXR_NET_CREDIT, /* slots of my ring for you that I have consumed */
-    NXR_NET_WORD,
-    NXR_NET_WORD_DONE,
+    NXR_NET_ATOMIC,
+    NXR_NET_ATOMIC_DONE,
     NXR_NET_FLUSH,   /* answer when all that I sent before is visible */
     NXR_NET_FLUSHED, /* it is */
     NXR_NET_PING,
@@ -105,7 +105,7 @@ struct nxr_net_note { /* with the payload behind it */
     uint64_t tag;
 };
 
-struct nxr_net_word {
+struct nxr_net_atomic {
     uint64_t ask; /* returned in the answer; 0: a signal, answered only by REFUSED */
     uint64_t generation;
     uint32_t id;
@@ -113,7 +113,7 @@ struct nxr_net_word {
     struct nxr_atomic atomic;
 };
 
-struct nxr_net_word_done {
+struct nxr_net_atomic_done {
     uint64_t ask;
     uint64_t fetched;
     int32_t status;

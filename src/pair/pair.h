@@ -3,8 +3,8 @@
  * Paired operations: a rank exposes a buffer for one use; a partner claims it and moves its data.
  *
  * Everything is built on regions and words. An exposer has a table, a region of host memory, with a
- * place for each buffer: its description, and one word with its state. The word has a turn, which
- * grows each time the place is reused. It is changed by compare and swap only, so that exactly one
+ * slot for each buffer: its description, and one word with its state. The word has a turn, which
+ * grows each time the slot is reused. It is changed by compare and swap only, so that exactly one
  * wins: one of several partners, or a partner or the end of the lifetime. Whoever was too late
  * finds another word and has touched nothing.
  *
@@ -24,8 +24,8 @@
 struct nxr_exposure;
 
 /* The table of each rank; preceded by NXR_REGION_INTERNAL. */
-#define NXR_PAIR_TABLE    "\1pair"
-#define NXR_PAIR_N_PLACES 4096
+#define NXR_PAIR_TABLE   "\1pair"
+#define NXR_PAIR_N_SLOTS 4096
 
 /* The word: turn << 40 | rank that has begun << 8 | state. */
 #define NXR_PAIR_TURNS 0xffffffu
@@ -38,8 +38,8 @@ enum nxr_pair_state {
 };
 #define NXR_PAIR_STATUS_MASK 0x3fu
 
-/* A place of the table, as partners read it. */
-struct nxr_pair_place {
+/* A slot of the table, as partners read it. */
+struct nxr_pair_slot {
     _Atomic uint64_t word;
     unsigned char nonce[NXR_TOKEN_NONCE_NBYTES];
     uint64_t nbytes;
@@ -51,7 +51,7 @@ struct nxr_pair_place {
     uint32_t incarnation;
     char unused[4];
 };
-_Static_assert(sizeof(struct nxr_pair_place) == 320, "read by other ranks, in whole lines");
+_Static_assert(sizeof(struct nxr_pair_slot) == 320, "read by other ranks, in whole lines");
 
 static inline uint64_t nxr_pair_word(uint32_t turn, int rank, unsigned state)
 {

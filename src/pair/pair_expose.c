@@ -4,7 +4,7 @@
  * polls: a thread that waits for the request reads the word; the partner's signal wakes the waiter
  * and the event fd; deaths and the service thread's timer end the rest.
  *
- * Locks: exposures_lock guards the list of exposed buffers, the free places and their requests; it
+ * Locks: exposures_lock guards the list of exposed buffers, the free slots and their requests; it
  * is taken inside job.lock, and requests are ended under it. table_lock serializes the creation of
  * the table, and is taken outside both.
  */
@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What this rank keeps of a place. */
+/* What this rank keeps of a slot. */
 struct nxr_exposure {
     struct nxr_list link;             /* of those that are exposed, or free */
     struct nixl_req *req;             /* NULL: it has ended */
@@ -36,8 +36,8 @@ struct nxr_exposure {
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t exposures_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_pair_place *exposure_places; /* the table; NULL: nothing has been exposed yet */
-static struct nxr_exposure *exposure_all;      /* [NXR_PAIR_N_PLACES] */
+static struct nxr_pair_slot *exposure_slots; /* the table; NULL: nothing has been exposed yet */
+static struct nxr_exposure *exposure_all;    /* [NXR_PAIR_N_SLOTS] */
 static struct nxr_list exposed = {&exposed, &exposed};
 static struct nxr_list unused = {&unused, &unused}; /* the longest unused first */
 static _Atomic uint32_t n_exposed;
@@ -47,16 +47,16 @@ static _Atomic int64_t next_expiry = INT64_MAX; /* lower bound of the first expi
 static unsigned char nonces[16 * NXR_TOKEN_NONCE_NBYTES];
 static size_t n_nonce_bytes;
 
-static struct nxr_pair_place *exposure_place_of(const struct nxr_exposure *exposure)
+static struct nxr_pair_slot *exposure_slot_of(const struct nxr_exposure *exposure)
 {
-    return &exposure_places[exposure - exposure_all];
+    return &exposure_slots[exposure - exposure_all];
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static int make_table(const char *operation)
 {
-    struct nxr_exposure *entries = calloc(NXR_PAIR_N_PLACES, sizeof(*entries));
+    struct nxr_exposure *entries = calloc(NXR_PAIR_N_SLOTS, sizeof(*entries));
     struct nixl_region *region;
     int status;
 
@@ -64,18 +64,18 @@ static int make_table(const char *operation)
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0,
                         "no memory for the table of buffers");
     }
-    status = nxr_region_alloc_internal(NXR_PAIR_TABLE, sizeof(*exposure_places) * NXR_PAIR_N_PLACES,
+    status = nxr_region_alloc_internal(NXR_PAIR_TABLE, sizeof(*exposure_slots) * NXR_PAIR_N_SLOTS,
                                        &region);
     if (status != NIXL_OK) {
         free(entries);
         return nxr_fail_inner(status, operation, -1);
     }
     pthread_mutex_lock(&exposures_lock);
-    for (int i = 0; i < NXR_PAIR_N_PLACES; i++) {
+    for (int i = 0; i < NXR_PAIR_N_SLOTS; i++) {
         nxr_list_append(&unused, &entries[i].link);
     }
     exposure_all = entries;
-    exposure_places = nixl_region_addr(region);
+    exposure_slots = nixl_region_addr(region);
     pthread_mutex_unlock(&exposures_lock);
     return NIXL_OK;
 }
@@ -85,7 +85,7 @@ static int need_table(const char *operation)
     int status = NIXL_OK;
 
     pthread_mutex_lock(&table_lock);
-    if (exposure_places == NULL) {
+    if (exposure_slots == NULL) {
         status = make_table(operation);
     }
     pthread_mutex_unlock(&table_lock);
@@ -94,7 +94,7 @@ static int need_table(const char *operation)
 
 /* ---- ending: all under the lock -------------------------------------------------------------- */
 
-/* The place is free again; its word stays, for partners that come late. */
+/* The slot is free again; its word stays, for partners that come late. */
 static void exposure_end(struct nxr_exposure *exposure, int status, bool is_touched, int lost_rank)
 {
     struct nixl_req *req = exposure->req;
@@ -116,7 +116,7 @@ static bool try_end(struct nxr_exposure *exposure, uint64_t word, int status, in
     uint64_t ended =
         nxr_pair_word(exposure->turn, nxr_pair_word_rank(word), nxr_pair_ended(status, is_touched));
 
-    if (!atomic_compare_exchange_strong(&exposure_place_of(exposure)->word, &word, ended)) {
+    if (!atomic_compare_exchange_strong(&exposure_slot_of(exposure)->word, &word, ended)) {
         return false;
     }
     exposure_end(exposure, status, is_touched, lost_rank);
@@ -148,7 +148,7 @@ static void exposure_look(struct nxr_exposure *exposure)
 {
     for (;;) {
         uint64_t word =
-            atomic_load_explicit(&exposure_place_of(exposure)->word, memory_order_acquire);
+            atomic_load_explicit(&exposure_slot_of(exposure)->word, memory_order_acquire);
         unsigned state = nxr_pair_word_state(word);
         int rank = needed_rank(exposure, word);
 
@@ -190,7 +190,7 @@ static bool is_of(const struct nixl_req *req)
 static void expose_look(struct nixl_req *req)
 {
     struct nxr_exposure *exposure = req->owned;
-    uint64_t word = atomic_load_explicit(&exposure_place_of(exposure)->word, memory_order_acquire);
+    uint64_t word = atomic_load_explicit(&exposure_slot_of(exposure)->word, memory_order_acquire);
 
     if ((nxr_pair_word_state(word) & NXR_PAIR_ENDED) == 0 &&
         !is_lost(needed_rank(exposure, word))) {
@@ -280,7 +280,7 @@ static void exposures_stop(void)
     }
     free(exposure_all);
     exposure_all = NULL;
-    exposure_places = NULL; /* the region is closed with all others */
+    exposure_slots = NULL; /* the region is closed with all others */
     nxr_list_init(&unused);
     atomic_store(&next_expiry, INT64_MAX);
     pthread_mutex_unlock(&exposures_lock);
@@ -301,7 +301,7 @@ static int check_expose(const char *operation, int rank, const struct nixl_regio
         return nxr_fail_rank(operation, rank);
     }
     if (region->published == NULL || region->is_revoked) {
-        fault = "the region has no part of this rank";
+        fault = "the region has no segment of this rank";
     } else if (use != NIXL_PAIR_READ && use != NIXL_PAIR_WRITE) {
         fault = "the use is neither NIXL_PAIR_READ nor NIXL_PAIR_WRITE";
     } else if (lifetime_ns <= 0) {
@@ -353,31 +353,31 @@ struct offer {
 };
 
 /*
- * Fill a place, and open it last: a partner that has its token and finds the word unchanged has
- * read a place that does not change. Caller holds the lock.
+ * Fill a slot, and open it last: a partner that has its token and finds the word unchanged has
+ * read a slot that does not change. Caller holds the lock.
  */
-static void fill_place(struct nxr_exposure *exposure, const struct offer *offer,
-                       const struct nxr_token *token)
+static void fill_slot(struct nxr_exposure *exposure, const struct offer *offer,
+                      const struct nxr_token *token)
 {
-    struct nxr_pair_place *place = exposure_place_of(exposure);
+    struct nxr_pair_slot *slot = exposure_slot_of(exposure);
 
     atomic_store_explicit(&exposure->rank, offer->rank, memory_order_relaxed);
     exposure->region = offer->region;
     exposure->turn = token->turn;
     exposure->expires_at = offer->expires_at;
-    memcpy(place->nonce, token->nonce, sizeof(place->nonce));
-    place->nbytes = token->nbytes;
-    place->offset = offer->offset;
-    place->generation = offer->region->published->key.generation;
-    place->use = token->use;
-    place->rank = offer->rank;
-    place->incarnation = token->incarnation;
-    memcpy(place->name, offer->region->name, strlen(offer->region->name) + 1);
-    atomic_store_explicit(&place->word, nxr_pair_word(token->turn, 0, NXR_PAIR_OPEN),
+    memcpy(slot->nonce, token->nonce, sizeof(slot->nonce));
+    slot->nbytes = token->nbytes;
+    slot->offset = offer->offset;
+    slot->generation = offer->region->published->key.generation;
+    slot->use = token->use;
+    slot->rank = offer->rank;
+    slot->incarnation = token->incarnation;
+    memcpy(slot->name, offer->region->name, strlen(offer->region->name) + 1);
+    atomic_store_explicit(&slot->word, nxr_pair_word(token->turn, 0, NXR_PAIR_OPEN),
                           memory_order_release);
 }
 
-/* Take a place for the request, and fill in the rest of the token. */
+/* Take a slot for the request, and fill in the rest of the token. */
 static int expose(const char *operation, const struct offer *offer, struct nixl_req *req,
                   struct nxr_token *token)
 {
@@ -389,9 +389,9 @@ static int expose(const char *operation, const struct offer *offer, struct nixl_
     if (is_random && (link = nxr_list_pop(&unused)) != NULL) {
         struct nxr_exposure *exposure = nxr_list_entry(link, struct nxr_exposure, link);
 
-        token->place = (uint32_t)(exposure - exposure_all);
+        token->slot = (uint32_t)(exposure - exposure_all);
         token->turn = (exposure->turn + 1) & NXR_PAIR_TURNS;
-        fill_place(exposure, offer, token);
+        fill_slot(exposure, offer, token);
         exposure->req = req;
         req->owned = exposure;
         nxr_list_append(&exposed, &exposure->link);
@@ -409,7 +409,7 @@ static int expose(const char *operation, const struct offer *offer, struct nixl_
         return NIXL_OK;
     }
     return is_random ? nxr_fail(NIXL_ERR_LIMIT, operation, offer->rank, "", 0,
-                                "%d buffers are exposed, which is the limit", NXR_PAIR_N_PLACES)
+                                "%d buffers are exposed, which is the limit", NXR_PAIR_N_SLOTS)
                      : nxr_fail(NIXL_ERR_INTERNAL, operation, offer->rank, "", errno,
                                 "no random numbers");
 }
@@ -437,7 +437,7 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
     }
     if (offset > region->memory.nbytes || nbytes > region->memory.nbytes - offset) {
         return nxr_fail(NIXL_ERR_RANGE, operation, rank, "", 0,
-                        "offset %llu with %zu bytes is outside of the own part of region '%s', "
+                        "offset %llu with %zu bytes is outside of the own segment of region '%s', "
                         "which has %llu",
                         (unsigned long long)offset, nbytes, region->name,
                         (unsigned long long)region->memory.nbytes);

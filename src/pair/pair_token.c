@@ -20,7 +20,7 @@ enum {
     AT_INCARNATION = 12,
     AT_JOB = 16,
     AT_SIZE = 24,
-    AT_PLACE = 32,
+    AT_SLOT = 32,
     AT_TURN = 36,
     AT_NONCE = 40,
     AT_SUM = 56,
@@ -110,7 +110,7 @@ void nxr_token_write(const struct nxr_token *token, char text[NIXL_TOKEN_NBYTES]
     put_number(bytes + AT_INCARNATION, token->incarnation, 4);
     put_number(bytes + AT_JOB, token->job, 8);
     put_number(bytes + AT_SIZE, token->nbytes, 8);
-    put_number(bytes + AT_PLACE, token->place, 4);
+    put_number(bytes + AT_SLOT, token->slot, 4);
     put_number(bytes + AT_TURN, token->turn, 4);
     memcpy(bytes + AT_NONCE, token->nonce, sizeof(token->nonce));
     put_number(bytes + AT_SUM, pair_token_sum_of(bytes), 4);
@@ -152,7 +152,7 @@ int nxr_token_parse(const char *text, struct nxr_token *token_p, const char **wh
                                   .incarnation = (uint32_t)get_number(bytes + AT_INCARNATION, 4),
                                   .job = get_number(bytes + AT_JOB, 8),
                                   .nbytes = get_number(bytes + AT_SIZE, 8),
-                                  .place = (uint32_t)get_number(bytes + AT_PLACE, 4),
+                                  .slot = (uint32_t)get_number(bytes + AT_SLOT, 4),
                                   .turn = (uint32_t)get_number(bytes + AT_TURN, 4)};
     memcpy(token_p->nonce, bytes + AT_NONCE, sizeof(token_p->nonce));
     return NIXL_OK;

@@ -19,8 +19,8 @@ struct nxr_token {
     uint32_t incarnation;
     uint64_t job; /* nxr_job.mark of the exposer's job */
     uint64_t nbytes;
-    uint32_t place;                              /* in the exposer's table */
-    uint32_t turn;                               /* how often that place had been used before */
+    uint32_t slot;                               /* in the exposer's table */
+    uint32_t turn;                               /* how often that slot had been used before */
     unsigned char nonce[NXR_TOKEN_NONCE_NBYTES]; /* random: only holders of the token know it */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Using the tokens of other ranks: read the place that a token names, compare it, claim the buffer,
+ * Using the tokens of other ranks: read the slot that a token names, compare it, claim the buffer,
  * move the data, and report the end to the exposer. Before the claim nothing is changed; at the
  * claim everything else has been checked. No lock; pair_handle.c has one.
  */
@@ -19,29 +19,29 @@
 
 /* A buffer that this rank has claimed. */
 struct nxr_claim {
-    struct nxr_part *table; /* of the exposer */
-    uint32_t place;
+    struct nxr_segment *table; /* of the exposer */
+    uint32_t slot;
     uint32_t turn;
     struct nxr_pair_handle *handle;
 };
 
 /* ---- the exposer's word ---------------------------------------------------------------------- */
 
-static uint64_t claim_word_offset(uint32_t place)
+static uint64_t claim_word_offset(uint32_t slot)
 {
-    return (uint64_t)place * sizeof(struct nxr_pair_place) + offsetof(struct nxr_pair_place, word);
+    return (uint64_t)slot * sizeof(struct nxr_pair_slot) + offsetof(struct nxr_pair_slot, word);
 }
 
-static int swap_word(struct nxr_part *table, uint32_t place, uint64_t expected, uint64_t desired,
+static int swap_word(struct nxr_segment *table, uint32_t slot, uint64_t expected, uint64_t desired,
                      bool is_signal, uint64_t *seen_p)
 {
     const struct nxr_atomic atomic = {.op = NXR_ATOMIC_COMPARE_SWAP,
                                       .type = NIXL_UINT64,
-                                      .offset = claim_word_offset(place),
+                                      .offset = claim_word_offset(slot),
                                       .operand = desired,
                                       .compare = expected};
 
-    return nxr_word_change(table, &atomic, is_signal, seen_p);
+    return nxr_atomic_change(table, &atomic, is_signal, seen_p);
 }
 
 /* Report to the exposer how it ended. */
@@ -49,7 +49,7 @@ static void claim_tell_end(const struct nxr_claim *claim, int status, bool is_to
 {
     uint64_t begun = nxr_pair_word(claim->turn, nxr_job.rank, NXR_PAIR_BEGUN), seen;
     uint64_t ended = nxr_pair_word(claim->turn, nxr_job.rank, nxr_pair_ended(status, is_touched));
-    int told = swap_word(claim->table, claim->place, begun, ended, true, &seen);
+    int told = swap_word(claim->table, claim->slot, begun, ended, true, &seen);
 
     if (told != NIXL_OK) {
         nxr_debug(CORE, "rank %d does not hear of the end of a buffer that it exposed: %s",
@@ -89,8 +89,8 @@ static const struct nxr_req_owner claim_owner = {.has_peer = true,
 struct use {
     const char *operation;
     struct nxr_token token;
-    struct nxr_part *table;
-    struct nxr_pair_place place; /* as it was read */
+    struct nxr_segment *table;
+    struct nxr_pair_slot slot; /* as it was read */
 };
 
 static int claim_refuse(const struct use *use, int status, const char *why)
@@ -114,9 +114,9 @@ static int read_token(const char *operation, const char *text, struct use *use)
     if (use->token.job != nxr_job.mark || !nxr_is_rank(use->token.rank)) {
         return claim_refuse(use, NIXL_ERR_INVALID_ARG, "it was made in another job");
     }
-    return use->token.place < NXR_PAIR_N_PLACES
+    return use->token.slot < NXR_PAIR_N_SLOTS
                ? NIXL_OK
-               : claim_refuse(use, NIXL_ERR_INVALID_ARG, "there is no such place");
+               : claim_refuse(use, NIXL_ERR_INVALID_ARG, "there is no such slot");
 }
 
 /* Refuse: the word is not the one that the token was issued with. */
@@ -139,48 +139,48 @@ static int refuse_word(const struct use *use, uint64_t word)
 }
 
 /* The exposer's record must match the token. */
-static int compare_place(const struct use *use)
+static int compare_slot(const struct use *use)
 {
     const struct nxr_token *token = &use->token;
-    const struct nxr_pair_place *place = &use->place;
-    uint64_t word = atomic_load_explicit(&use->place.word, memory_order_relaxed);
+    const struct nxr_pair_slot *slot = &use->slot;
+    uint64_t word = atomic_load_explicit(&use->slot.word, memory_order_relaxed);
 
-    if (memcmp(place->nonce, token->nonce, sizeof(place->nonce)) != 0 ||
-        place->incarnation != token->incarnation) {
+    if (memcmp(slot->nonce, token->nonce, sizeof(slot->nonce)) != 0 ||
+        slot->incarnation != token->incarnation) {
         return claim_refuse(use, NIXL_ERR_STALE, "it is not of a buffer that is exposed now");
     }
     if (word != nxr_pair_word(token->turn, 0, NXR_PAIR_OPEN)) {
         return refuse_word(use, word);
     }
-    if (place->use != (uint32_t)token->use || place->nbytes != token->nbytes) {
+    if (slot->use != (uint32_t)token->use || slot->nbytes != token->nbytes) {
         return claim_refuse(use, NIXL_ERR_INVALID_ARG, "its use or size is not what was exposed");
     }
-    if (place->rank != NIXL_ANY_RANK && place->rank != nxr_job.rank) {
+    if (slot->rank != NIXL_ANY_RANK && slot->rank != nxr_job.rank) {
         return claim_refuse(use, NIXL_ERR_INVALID_ARG, "it is for another rank");
     }
     return NIXL_OK;
 }
 
-/* Read the place that the token names. */
-static int claim_read_place(struct use *use)
+/* Read the slot that the token names. */
+static int claim_read_slot(struct use *use)
 {
-    uint64_t offset = (uint64_t)use->token.place * sizeof(use->place);
+    uint64_t offset = (uint64_t)use->token.slot * sizeof(use->slot);
     struct nixl_region *region;
     int status = nxr_pair_handle_tables(use->operation, &region);
 
     if (status == NIXL_OK) {
-        status = nxr_transfer_find_part(use->operation, use->token.rank, region, offset,
-                                        sizeof(use->place), &use->table);
+        status = nxr_transfer_find_segment(use->operation, use->token.rank, region, offset,
+                                           sizeof(use->slot), &use->table);
     }
     if (status != NIXL_OK) {
         return status;
     }
-    status = nixl_get(use->token.rank, region, offset, &use->place, sizeof(use->place));
+    status = nixl_get(use->token.rank, region, offset, &use->slot, sizeof(use->slot));
     if (status != NIXL_OK) {
         return nxr_fail_inner(status, use->operation, use->token.rank);
     }
-    use->place.name[NIXL_NAME_MAX] = '\0';
-    return compare_place(use);
+    use->slot.name[NIXL_NAME_MAX] = '\0';
+    return compare_slot(use);
 }
 
 /* ---- claiming -------------------------------------------------------------------------------- */
@@ -190,7 +190,7 @@ static int claim_buffer(const struct use *use)
 {
     uint64_t open = nxr_pair_word(use->token.turn, 0, NXR_PAIR_OPEN), seen = 0;
     uint64_t begun = nxr_pair_word(use->token.turn, nxr_job.rank, NXR_PAIR_BEGUN);
-    int status = swap_word(use->table, use->token.place, open, begun, false, &seen);
+    int status = swap_word(use->table, use->token.slot, open, begun, false, &seen);
 
     if (status != NIXL_OK) {
         return nxr_fail(status, use->operation, use->token.rank, "", 0,
@@ -206,7 +206,7 @@ static struct nxr_claim *claim_new(const struct use *use)
 
     if (claim != NULL) {
         *claim = (struct nxr_claim){
-            .table = use->table, .place = use->token.place, .turn = use->token.turn};
+            .table = use->table, .slot = use->token.slot, .turn = use->token.turn};
     }
     return claim;
 }
@@ -217,19 +217,19 @@ static int fail_memory(const struct use *use)
                     "no memory to use a token");
 }
 
-/* Find the part that was exposed, not a later one of the same name. */
-static int claim_find_part(const struct use *use, struct nixl_region *region,
-                           struct nxr_part **part_p)
+/* Find the segment that was exposed, not a later one of the same name. */
+static int claim_find_segment(const struct use *use, struct nixl_region *region,
+                              struct nxr_segment **segment_p)
 {
     int rank = use->token.rank, status = NIXL_OK;
 
-    *part_p = nxr_region_part(region, rank);
-    if (*part_p == NULL || (*part_p)->key.generation != use->place.generation) {
-        status =
-            nxr_region_resolve(use->operation, region, rank, true, nxr_env.resolve_timeout, part_p);
+    *segment_p = nxr_region_segment(region, rank);
+    if (*segment_p == NULL || (*segment_p)->key.generation != use->slot.generation) {
+        status = nxr_region_resolve(use->operation, region, rank, true, nxr_env.resolve_timeout,
+                                    segment_p);
     }
     if (status == NIXL_ERR_TIMEOUT ||
-        (status == NIXL_OK && (*part_p)->key.generation != use->place.generation)) {
+        (status == NIXL_OK && (*segment_p)->key.generation != use->slot.generation)) {
         return claim_refuse(use, NIXL_ERR_STALE, "the region of its buffer was closed");
     }
     return status;
@@ -243,19 +243,19 @@ static int claim_prepare(const struct use *use, struct nxr_op *op,
 {
     int status;
 
-    *handle_p = nxr_pair_handle_take(use->place.name);
+    *handle_p = nxr_pair_handle_take(use->slot.name);
     if (*handle_p == NULL) {
         return fail_memory(use);
     }
     status = nxr_transfer_check(use->operation, use->token.rank, (*handle_p)->region, op->local,
                                 op->nbytes);
     if (status == NIXL_OK) {
-        status = claim_find_part(use, (*handle_p)->region, &op->part);
+        status = claim_find_segment(use, (*handle_p)->region, &op->segment);
     }
-    if (status == NIXL_OK && op->nbytes > 0 && nxr_part_mover(op->part, op->local) == NULL) {
+    if (status == NIXL_OK && op->nbytes > 0 && nxr_segment_mover(op->segment, op->local) == NULL) {
         status = nxr_fail(
-            NIXL_ERR_UNSUPPORTED, use->operation, use->token.rank, op->part->transport->name, 0,
-            "device memory cannot be moved to or from this part of rank %d", use->token.rank);
+            NIXL_ERR_UNSUPPORTED, use->operation, use->token.rank, op->segment->transport->name, 0,
+            "device memory cannot be moved to or from this segment of rank %d", use->token.rank);
     }
     if (status != NIXL_OK) {
         nxr_pair_handle_give(*handle_p);
@@ -325,8 +325,8 @@ static int use_token(struct use *use, enum nixl_pair_use wanted, const char *tex
                         "the token is of a buffer of %llu bytes, not %zu",
                         (unsigned long long)use->token.nbytes, nbytes);
     }
-    status = claim_read_place(use);
-    op.offset = use->place.offset;
+    status = claim_read_slot(use);
+    op.offset = use->slot.offset;
     return status == NIXL_OK ? claim_run(use, &op, req_p) : status;
 }
 
@@ -351,7 +351,7 @@ int nixl_pair_decline(const char *token)
     int status = read_token(use.operation, token, &use);
 
     if (status == NIXL_OK) {
-        status = claim_read_place(&use);
+        status = claim_read_slot(&use);
     }
     if (status != NIXL_OK) {
         return status;

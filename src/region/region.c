@@ -32,8 +32,8 @@ static struct nxr_handle_cache region_handles =
 
 static size_t chunks_nbytes(void)
 {
-    return ((size_t)nxr_job.size + NXR_PARTS_PER_CHUNK - 1) / NXR_PARTS_PER_CHUNK *
-           sizeof(struct nxr_part_chunk *);
+    return ((size_t)nxr_job.size + NXR_SEGMENTS_PER_CHUNK - 1) / NXR_SEGMENTS_PER_CHUNK *
+           sizeof(struct nxr_segment_chunk *);
 }
 
 /* Caller holds job.lock. */
@@ -46,7 +46,7 @@ static struct nixl_region *region_new(const char *name)
         free(chunks);
         return NULL;
     }
-    for (int i = 0; region->chunks != NULL && i * NXR_PARTS_PER_CHUNK < nxr_job.size; i++) {
+    for (int i = 0; region->chunks != NULL && i * NXR_SEGMENTS_PER_CHUNK < nxr_job.size; i++) {
         free(atomic_load(&region->chunks[i]));
     }
     free(region->chunks);
@@ -61,7 +61,7 @@ static struct nixl_region *region_new(const char *name)
 static void region_retire(struct nixl_region *region)
 {
     atomic_store_explicit(&region->magic, 0, memory_order_release);
-    nxr_region_drop_parts(region);
+    nxr_region_drop_segments(region);
     nxr_list_remove(&region->link);
     nxr_handle_retire(&region_handles, region);
 }
@@ -387,16 +387,17 @@ int nixl_region_close(struct nixl_region *region, int64_t timeout_ns)
 }
 
 /*
- * Drop all parts of peers before closing the first region of this rank. Device memory that is open
- * here blocks its owner's close, and this rank's close may be blocked by the owner in the same way.
+ * Drop all segments of peers before closing the first region of this rank. Device memory that is
+ * open here blocks its owner's close, and this rank's close may be blocked by the owner in the
+ * same way.
  */
-static void drop_all_parts(void)
+static void drop_all_segments(void)
 {
     struct nxr_list *link, *after;
 
     pthread_mutex_lock(&nxr_job.lock);
     nxr_list_for_each (link, after, &open_regions) {
-        nxr_region_drop_parts(nxr_list_entry(link, struct nixl_region, link));
+        nxr_region_drop_segments(nxr_list_entry(link, struct nixl_region, link));
     }
     pthread_mutex_unlock(&nxr_job.lock);
 }
@@ -405,7 +406,7 @@ void nxr_regions_close_all(void)
 {
     struct nxr_list *link, *after;
 
-    drop_all_parts();
+    drop_all_segments();
     nxr_list_for_each (link, after, &open_regions) {
         struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
 
@@ -422,7 +423,7 @@ void nxr_regions_close_all(void)
     nxr_list_for_each (link, after, &region_handles.retired) {
         struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
 
-        for (int i = 0; region->chunks != NULL && i * NXR_PARTS_PER_CHUNK < nxr_job.size; i++) {
+        for (int i = 0; region->chunks != NULL && i * NXR_SEGMENTS_PER_CHUNK < nxr_job.size; i++) {
             free(atomic_load(&region->chunks[i]));
         }
         free(region->chunks);
@@ -438,7 +439,7 @@ static bool is_shared(const struct nxr_memory *memory)
                                             : memory->export.type != NXR_EXPORT_NONE;
 }
 
-bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_place *place_p)
+bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_location *place_p)
 {
     struct nxr_list *link, *after;
     bool is_found = false;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions: the handles of this process, and for each the parts of the ranks it was used with.
+ * Regions: the handles of this process, and for each the segments of the ranks it was used with.
  *
- * A part is made when a rank is first named in a call. Its owner is asked for the key, and the part
- * is opened when the key arrives. From then on it does not change, except that its generation
- * becomes 0 when the owner closes the region or dies, or the handle is closed. If the region is
- * used again after that, it gets a new part. The memory of regions and parts is type-stable and
- * reused late, so that a call on a closed handle finds a closed handle.
+ * A segment is made when a rank is first named in a call. Its owner is asked for the key, and the
+ * segment is opened when the key arrives. From then on it does not change, except that its
+ * generation becomes 0 when the owner closes the region or dies, or the handle is closed. If the
+ * region is used again after that, it gets a new segment. The memory of regions and segments is
+ * type-stable and reused late, so that a call on a closed handle finds a closed handle.
  */
 #ifndef NXR_REGION_REGION_H
 #define NXR_REGION_REGION_H
@@ -18,7 +18,7 @@
 
 #define NXR_REGION_OPEN 0x6e78722d6f70656eull
 
-#define NXR_PARTS_PER_CHUNK 64
+#define NXR_SEGMENTS_PER_CHUNK 64
 
 /*
  * The names of the library's own regions begin with one of these bytes: those of teams and tables,
@@ -28,36 +28,37 @@
 #define NXR_REGION_INTERNAL '\1'
 #define NXR_WINDOW_NAME     '\2'
 
-enum nxr_part_state {
-    NXR_PART_ASKING, /* the owner has been asked */
-    NXR_PART_READY,
-    NXR_PART_STALE,  /* was ready; the owner has closed it or died */
-    NXR_PART_FAILED, /* cannot be opened; `status` says why */
+enum nxr_segment_state {
+    NXR_SEGMENT_ASKING, /* the owner has been asked */
+    NXR_SEGMENT_READY,
+    NXR_SEGMENT_STALE,  /* was ready; the owner has closed it or died */
+    NXR_SEGMENT_FAILED, /* cannot be opened; `status` says why */
 };
 
-struct nxr_region_part {
-    _Alignas(NXR_LINE_NBYTES) struct nxr_part part; /* usable while part.generation is not 0 */
-    _Atomic int state;                              /* enum nxr_part_state; all below: job.lock */
+struct nxr_region_segment {
+    _Alignas(
+        NXR_LINE_NBYTES) struct nxr_segment segment; /* usable while segment.generation is not 0 */
+    _Atomic int state; /* enum nxr_segment_state; all below: job.lock */
     struct nixl_region *region;
     int rank;
     int status;
     uint64_t ask;
     struct nxr_list ask_link; /* of peer->asks */
-    struct nxr_list waiting;  /* struct nixl_req: begin when the part is ready */
+    struct nxr_list waiting;  /* struct nixl_req: begin when the segment is ready */
     struct nxr_list link;     /* among the ready ones of a bucket, or the closing or retired ones */
     struct nxr_list map_link; /* of those with n_maps > 0 */
     unsigned n_maps;          /* pointers that nixl_region_map() gave out */
     size_t inherited_nbytes;  /* own memory closed while mapped: freed with the last pointer */
-    bool is_open;             /* transport->part_close() is still to be called */
+    bool is_open;             /* transport->segment_close() is still to be called */
 };
 
-struct nxr_part_chunk {
-    struct nxr_region_part *_Atomic parts[NXR_PARTS_PER_CHUNK];
+struct nxr_segment_chunk {
+    struct nxr_region_segment *_Atomic segments[NXR_SEGMENTS_PER_CHUNK];
 };
 
 struct nixl_region {
-    _Atomic uint64_t magic;                 /* NXR_REGION_OPEN while open */
-    struct nxr_part_chunk *_Atomic *chunks; /* [ranks / 64], NULL until used */
+    _Atomic uint64_t magic;                    /* NXR_REGION_OPEN while open */
+    struct nxr_segment_chunk *_Atomic *chunks; /* [ranks / 64], NULL until used */
 
     /* This rank's own memory: constant while open. */
     struct nxr_memory memory;        /* addr is NULL if there is none */
@@ -75,7 +76,7 @@ static inline bool nxr_region_is_open(const struct nixl_region *region)
 }
 
 /* The place of local memory in an open region of this rank that other processes can open. */
-struct nxr_region_place {
+struct nxr_region_location {
     uint64_t generation;
     uint64_t offset;
     char name[NIXL_NAME_MAX + 1];
@@ -83,49 +84,55 @@ struct nxr_region_place {
 
 /* The region of this rank that holds those bytes: host memory that was allocated, or device memory
  * that can be exported. False: there is none. Any thread. */
-bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_place *place_p);
+bool nxr_region_find_own(const void *addr, size_t nbytes, struct nxr_region_location *place_p);
 
-/* The part of a rank if it can be used at once; otherwise NULL, for whatever reason. Any thread. */
-static inline struct nxr_part *nxr_region_part(struct nixl_region *region, int rank)
+/*
+ * The segment of a rank if it can be used at once; otherwise NULL, for whatever reason. Any
+ * thread.
+ */
+static inline struct nxr_segment *nxr_region_segment(struct nixl_region *region, int rank)
 {
     const unsigned index = (unsigned)rank; /* unsigned, because the division is then one shift */
-    struct nxr_part_chunk *chunk;
-    struct nxr_region_part *part;
+    struct nxr_segment_chunk *chunk;
+    struct nxr_region_segment *segment;
 
     if (__builtin_expect(!nxr_region_is_open(region) || index >= (unsigned)nxr_job.size, 0)) {
         return NULL;
     }
     chunk =
-        atomic_load_explicit(&region->chunks[index / NXR_PARTS_PER_CHUNK], memory_order_acquire);
+        atomic_load_explicit(&region->chunks[index / NXR_SEGMENTS_PER_CHUNK], memory_order_acquire);
     if (__builtin_expect(chunk == NULL, 0)) {
         return NULL;
     }
-    part = atomic_load_explicit(&chunk->parts[index % NXR_PARTS_PER_CHUNK], memory_order_acquire);
-    if (__builtin_expect(
-            part == NULL || atomic_load_explicit(&part->part.generation, memory_order_acquire) == 0,
-            0)) {
+    segment = atomic_load_explicit(&chunk->segments[index % NXR_SEGMENTS_PER_CHUNK],
+                                   memory_order_acquire);
+    if (__builtin_expect(segment == NULL || atomic_load_explicit(&segment->segment.generation,
+                                                                 memory_order_acquire) == 0,
+                         0)) {
         return NULL;
     }
-    return &part->part;
+    return &segment->segment;
 }
 
-/* The name of the method by which the part is reached. */
-const char *nxr_part_method(const struct nxr_part *part);
+/* The name of the method by which the segment is reached. */
+const char *nxr_segment_method(const struct nxr_segment *segment);
 
 /* Copy the note that says why no better method is used. Takes job.lock. */
-void nxr_part_copy_note(const struct nxr_part *part, char *text, size_t nbytes);
+void nxr_segment_copy_note(const struct nxr_segment *segment, char *text, size_t nbytes);
 
-static inline bool nxr_part_has_range(const struct nxr_part *part, uint64_t offset, size_t nbytes)
+static inline bool nxr_segment_has_range(const struct nxr_segment *segment, uint64_t offset,
+                                         size_t nbytes)
 {
-    return offset <= part->nbytes && nbytes <= part->nbytes - offset;
+    return offset <= segment->nbytes && nbytes <= segment->nbytes - offset;
 }
 
 /*
- * Ask for a rank's part, unless that has been done. With `renew` a stale or failed part is
- * replaced. NIXL_OK: *part_p is it, in whatever state. NIXL_ERR_NO_MEMORY. Caller holds job.lock.
+ * Ask for a rank's segment, unless that has been done. With `renew` a stale or failed segment is
+ * replaced. NIXL_OK: *segment_p is it, in whatever state. NIXL_ERR_NO_MEMORY. Caller holds
+ * job.lock.
  */
-int nxr_region_want_part(struct nixl_region *region, int rank, bool renew,
-                         struct nxr_region_part **part_p);
+int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
+                            struct nxr_region_segment **segment_p);
 
 /*
  * May a call use this region and this timeout? NIXL_OK, or the failure, recorded for `operation`.
@@ -133,15 +140,15 @@ int nxr_region_want_part(struct nixl_region *region, int rank, bool renew,
 int nxr_region_check(const char *operation, const struct nixl_region *region, int64_t timeout_ns);
 
 /*
- * Wait for a rank's part. NIXL_OK: *part_p is ready. NIXL_INPROGRESS: it is not, and timeout_ns is
- * 0. Otherwise the failure, recorded for `operation`.
+ * Wait for a rank's segment. NIXL_OK: *segment_p is ready. NIXL_INPROGRESS: it is not, and
+ * timeout_ns is 0. Otherwise the failure, recorded for `operation`.
  */
 int nxr_region_resolve(const char *operation, struct nixl_region *region, int rank, bool renew,
-                       int64_t timeout_ns, struct nxr_part **part_p);
+                       int64_t timeout_ns, struct nxr_segment **segment_p);
 
 /*
- * Record `status` because the part did not arrive `within` the time of that name; the text names a
- * failed connection if that is the cause. Returns `status`.
+ * Record `status` because the segment did not arrive `within` the time of that name; the text
+ * names a failed connection if that is the cause. Returns `status`.
  */
 int nxr_region_fail_unanswered(int status, const char *operation, const struct nixl_region *region,
                                int rank, const char *within);
@@ -156,14 +163,14 @@ struct nixl_region *nxr_region_open(const char *name);
 int nxr_region_alloc_internal(const char *name, size_t nbytes, struct nixl_region **region_p);
 int nxr_region_open_internal(const char *name, struct nixl_region **region_p);
 
-/* Why a part is not ready: records the failure of `operation` and returns its status. */
-int nxr_region_fail_part(const char *operation, const struct nxr_region_part *part);
+/* Why a segment is not ready: records the failure of `operation` and returns its status. */
+int nxr_region_fail_segment(const char *operation, const struct nxr_region_segment *segment);
 
-/* The owner has closed the region: stop using this part. Any thread, without job.lock. */
-void nxr_region_mark_stale(struct nxr_part *part);
+/* The owner has closed the region: stop using this segment. Any thread, without job.lock. */
+void nxr_region_mark_stale(struct nxr_segment *segment);
 
-/* Count a pointer to the part that is given out. Caller holds job.lock. */
-void nxr_region_take_map(struct nxr_region_part *part);
+/* Count a pointer to the segment that is given out. Caller holds job.lock. */
+void nxr_region_take_map(struct nxr_region_segment *segment);
 
 /* Take back a pointer that nixl_region_map() gave out. NIXL_OK, NIXL_ERR_INVALID_ARG; job.lock. */
 int nxr_region_release_map(int rank, const void *addr);
@@ -171,30 +178,34 @@ int nxr_region_release_map(int rank, const void *addr);
 /* The memory of the open region of this rank that contains the address. False: there is none. */
 bool nxr_region_own_memory(const void *addr, struct nxr_memory *memory_p);
 
-/* Free this rank's memory, or leave it to a part that has it mapped. Caller holds job.lock. */
+/* Free this rank's memory, or leave it to a segment that has it mapped. Caller holds job.lock. */
 void nxr_region_free_memory(struct nxr_memory *memory);
 
-/* Retire all parts of a region; their waiting requests end as canceled. Caller holds job.lock. */
-void nxr_region_drop_parts(struct nixl_region *region);
+/*
+ * Retire all segments of a region; their waiting requests end as canceled. Caller holds job.lock.
+ */
+void nxr_region_drop_segments(struct nixl_region *region);
 
 /* ---- called by the host layer, with job.lock held -------------------------------------------- */
 
 void nxr_region_send_ask(struct nxr_list *ask_link);
 void nxr_region_published(struct nxr_published *published);
 nxr_control_taker nxr_region_take_key;
-/* The same over a network. False: no part waits for it any more, and `net` stays the caller's. */
+/*
+ * The same over a network. False: no segment waits for it any more, and `net` stays the caller's.
+ */
 bool nxr_region_net_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_key *key,
-                             struct net_part *net);
+                             struct net_segment *net);
 void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation);
 
 /*
- * Fail all parts that wait for that peer's answer; nxr_region_peer_lost() also makes its ready
- * parts stale.
+ * Fail all segments that wait for that peer's answer; nxr_region_peer_lost() also makes its ready
+ * segments stale.
  */
 void nxr_region_end_asks(struct nxr_peer *peer, int status);
 void nxr_region_peer_lost(struct nxr_peer *peer);
 
-/* Unmap stale parts that are no longer used. Returns when to call again. */
+/* Unmap stale segments that are no longer used. Returns when to call again. */
 int64_t nxr_region_tick(int64_t now);
 
 /* Close all regions (last finalize). Without job.lock. */

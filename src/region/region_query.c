@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queries about a region, here and at its owners, and mapping of parts. Lock: job.lock for maps. */
+/*
+ * Queries about a region, here and at its owners, and mapping of segments. Lock: job.lock for
+ * maps.
+ */
 #include "config.h"
 
 #include "core/service.h"
@@ -24,52 +27,52 @@ uint64_t nixl_region_nbytes(const struct nixl_region *region)
     return nxr_region_is_open(region) ? region->memory.nbytes : 0;
 }
 
-const char *nxr_part_method(const struct nxr_part *part)
+const char *nxr_segment_method(const struct nxr_segment *segment)
 {
     static const char *const methods[] = {"",        "memcpy", "process_vm", "bounce",
                                           "message", "rma",    "device"};
 
-    return methods[part->method];
+    return methods[segment->method];
 }
 
 /* The GPU that holds the memory, as far as its owner has reported it. */
-static void fill_device(const struct nixl_region *region, bool is_own, const struct nxr_part *part,
-                        char text[NXR_DEVICE_ID_NBYTES])
+static void fill_device(const struct nixl_region *region, bool is_own,
+                        const struct nxr_segment *segment, char text[NXR_DEVICE_ID_NBYTES])
 {
     if (is_own) {
         memcpy(text, region->memory.device, NXR_DEVICE_ID_NBYTES);
-    } else if (part->export.type != NXR_EXPORT_NONE) {
-        nxr_device_id_text(part->export.device, text);
+    } else if (segment->export.type != NXR_EXPORT_NONE) {
+        nxr_device_id_text(segment->export.device, text);
     } else {
         text[0] = '\0';
     }
 }
 
-static void fill_info(const struct nixl_region *region, int rank, const struct nxr_part *part,
+static void fill_info(const struct nixl_region *region, int rank, const struct nxr_segment *segment,
                       struct nixl_region_info *info)
 {
     bool is_own = rank == nxr_job.rank && region->published != NULL;
 
-    info->nbytes = part->nbytes;
-    info->kind = (enum nixl_mem_kind)part->key.kind;
-    info->strategy = (enum nixl_mem_strategy)part->key.strategy;
-    info->is_registered = part->key.is_registered;
-    fill_device(region, is_own, part, info->device);
-    snprintf(info->transport, sizeof(info->transport), "%s", part->transport->name);
-    snprintf(info->method, sizeof(info->method), "%s", nxr_part_method(part));
+    info->nbytes = segment->nbytes;
+    info->kind = (enum nixl_mem_kind)segment->key.kind;
+    info->strategy = (enum nixl_mem_strategy)segment->key.strategy;
+    info->is_registered = segment->key.is_registered;
+    fill_device(region, is_own, segment, info->device);
+    snprintf(info->transport, sizeof(info->transport), "%s", segment->transport->name);
+    snprintf(info->method, sizeof(info->method), "%s", nxr_segment_method(segment));
     if (is_own) {
         snprintf(info->note, sizeof(info->note), "%s", region->memory.note);
     } else {
-        nxr_part_copy_note(part, info->note, sizeof(info->note));
+        nxr_segment_copy_note(segment, info->note, sizeof(info->note));
     }
-    nxr_route_expect(part, &info->latency_ns, &info->bandwidth_mbps);
+    nxr_route_expect(segment, &info->latency_ns, &info->bandwidth_mbps);
 }
 
 int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
                       struct nixl_region_info *info_p)
 {
     int status = nxr_region_check("nixl_region_query", region, timeout_ns);
-    struct nxr_part *part;
+    struct nxr_segment *segment;
 
     if (status != NIXL_OK) {
         return status;
@@ -82,28 +85,28 @@ int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
                         info_p == NULL ? "info_p is NULL"
                                        : "info_p was not made with NIXL_REGION_INFO_INIT");
     }
-    status = nxr_region_resolve("nixl_region_query", region, rank, true, timeout_ns, &part);
+    status = nxr_region_resolve("nixl_region_query", region, rank, true, timeout_ns, &segment);
     if (status == NIXL_OK) {
-        fill_info(region, rank, part, info_p);
+        fill_info(region, rank, segment, info_p);
     }
     return status;
 }
 
 /* Can it be mapped? Shared host memory can, for loads and stores, and CUDA memory, for kernels. */
-static bool is_mappable(const struct nxr_part *part, int rank)
+static bool is_mappable(const struct nxr_segment *segment, int rank)
 {
-    if (part->key.kind == NIXL_MEM_HOST) {
-        return part->method == NXR_METHOD_MEMCPY &&
-               (!part->key.is_registered || rank == nxr_job.rank);
+    if (segment->key.kind == NIXL_MEM_HOST) {
+        return segment->method == NXR_METHOD_MEMCPY &&
+               (!segment->key.is_registered || rank == nxr_job.rank);
     }
-    return part->key.kind == NIXL_MEM_CUDA && part->method == NXR_METHOD_DEVICE;
+    return segment->key.kind == NIXL_MEM_CUDA && segment->method == NXR_METHOD_DEVICE;
 }
 
 int nixl_region_map(struct nixl_region *region, int rank, void **addr_p)
 {
     int status = nxr_region_check("nixl_region_map", region, 0);
-    struct nxr_part *part;
-    struct nxr_region_part *owner;
+    struct nxr_segment *segment;
+    struct nxr_region_segment *owner;
 
     if (status != NIXL_OK) {
         return status;
@@ -114,8 +117,8 @@ int nixl_region_map(struct nixl_region *region, int rank, void **addr_p)
     if (addr_p == NULL) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_map", rank, "", 0, "addr_p is NULL");
     }
-    status =
-        nxr_region_resolve("nixl_region_map", region, rank, false, nxr_env.resolve_timeout, &part);
+    status = nxr_region_resolve("nixl_region_map", region, rank, false, nxr_env.resolve_timeout,
+                                &segment);
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_region_fail_unanswered(NIXL_ERR_NOT_FOUND, "nixl_region_map", region, rank,
                                           "NIXLRUN_RESOLVE_TIMEOUT");
@@ -123,21 +126,21 @@ int nixl_region_map(struct nixl_region *region, int rank, void **addr_p)
     if (status != NIXL_OK) {
         return status;
     }
-    if (!is_mappable(part, rank)) {
-        return nxr_fail(NIXL_ERR_UNSUPPORTED, "nixl_region_map", rank, part->transport->name, 0,
+    if (!is_mappable(segment, rank)) {
+        return nxr_fail(NIXL_ERR_UNSUPPORTED, "nixl_region_map", rank, segment->transport->name, 0,
                         "region '%s' of rank %d is %s: it cannot be mapped", region->name, rank,
-                        part->peer->net != NULL             ? "on another host"
-                        : part->key.kind == NIXL_MEM_HOST   ? "registered memory"
-                        : part->key.kind == NIXL_MEM_VULKAN ? "Vulkan memory"
-                                                            : "not open to this process");
+                        segment->peer->net != NULL             ? "on another host"
+                        : segment->key.kind == NIXL_MEM_HOST   ? "registered memory"
+                        : segment->key.kind == NIXL_MEM_VULKAN ? "Vulkan memory"
+                                                               : "not open to this process");
     }
-    owner = nxr_list_entry(part, struct nxr_region_part, part);
+    owner = nxr_list_entry(segment, struct nxr_region_segment, segment);
     pthread_mutex_lock(&nxr_job.lock);
-    if (atomic_load(&owner->state) == NXR_PART_READY) {
+    if (atomic_load(&owner->state) == NXR_SEGMENT_READY) {
         nxr_region_take_map(owner);
-        *addr_p = part->addr;
+        *addr_p = segment->addr;
     } else {
-        status = nxr_region_fail_part("nixl_region_map", owner);
+        status = nxr_region_fail_segment("nixl_region_map", owner);
     }
     pthread_mutex_unlock(&nxr_job.lock);
     return status;
@@ -159,5 +162,5 @@ int nixl_region_unmap(const struct nixl_region *region, int rank, const void *ad
     nxr_service_kick();
     return status == NIXL_OK ? status
                              : nxr_fail(status, "nixl_region_unmap", rank, "", 0,
-                                        "%p is no mapped part of rank %d", addr, rank);
+                                        "%p is no mapped segment of rank %d", addr, rank);
 }

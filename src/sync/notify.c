@@ -310,15 +310,15 @@ int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, s
     return status;
 }
 
-int nxr_notify_put(struct nxr_part *part, const struct nxr_put_notify *what)
+int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *what)
 {
-    struct nxr_peer *peer = part->peer;
+    struct nxr_peer *peer = segment->peer;
     struct sync_peer *sp = sync_peer_of(peer);
     int status = NIXL_ERR_AGAIN;
 
     nxr_spin_lock(&sp->send_lock);
     if (!must_hold(peer)) {
-        status = part->transport->put_notify(part, what);
+        status = segment->transport->put_notify(segment, what);
     }
     nxr_spin_unlock(&sp->send_lock);
     return status;

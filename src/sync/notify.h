@@ -24,7 +24,7 @@ int nxr_notify_send(const char *operation, int rank, uint64_t tag, const void *m
 int nxr_notify_hand_over(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);
 
 /* Put and notify in one trip, or NIXL_ERR_AGAIN: nothing happened. */
-int nxr_notify_put(struct nxr_part *part, const struct nxr_put_notify *what);
+int nxr_notify_put(struct nxr_segment *segment, const struct nxr_put_notify *what);
 
 /* Send what was held back behind puts that are complete now. Any thread. */
 void nxr_notify_send_held(struct nxr_peer *peer);

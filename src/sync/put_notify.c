@@ -15,13 +15,13 @@
 static inline int put_notify_at_once(int rank, struct nixl_region *region,
                                      const struct nxr_put_notify *what)
 {
-    struct nxr_part *part = nxr_region_part(region, rank);
+    struct nxr_segment *segment = nxr_region_segment(region, rank);
 
-    if (__builtin_expect(part == NULL || part->method < NXR_METHOD_MESSAGE, 1)) {
+    if (__builtin_expect(segment == NULL || segment->method < NXR_METHOD_MESSAGE, 1)) {
         return NIXL_ERR_AGAIN;
     }
-    part = nxr_transfer_message_part(rank, region, what->offset, what->src, what->nbytes);
-    return part != NULL ? nxr_notify_put(part, what) : NIXL_ERR_AGAIN;
+    segment = nxr_transfer_message_segment(rank, region, what->offset, what->src, what->nbytes);
+    return segment != NULL ? nxr_notify_put(segment, what) : NIXL_ERR_AGAIN;
 }
 
 /* A notification that follows a put. */
@@ -40,20 +40,20 @@ static int send_note(void *arg)
 }
 
 /*
- * The first use of a part has to look it up. A call with a timeout waits for that only within its
- * timeout, and not at all with 0. NIXL_OK: continue, within what is left of *timeout_ns_p.
+ * The first use of a segment has to look it up. A call with a timeout waits for that only within
+ * its timeout, and not at all with 0. NIXL_OK: continue, within what is left of *timeout_ns_p.
  */
-static int await_part(const char *operation, int rank, struct nixl_region *region,
-                      const void *local, size_t nbytes, int64_t *timeout_ns_p)
+static int await_segment(const char *operation, int rank, struct nixl_region *region,
+                         const void *local, size_t nbytes, int64_t *timeout_ns_p)
 {
     int64_t deadline = nxr_deadline(*timeout_ns_p);
-    struct nxr_part *part;
+    struct nxr_segment *segment;
     int status = nxr_transfer_check(operation, rank, region, local, nbytes);
 
     if (status != NIXL_OK || *timeout_ns_p >= nxr_env.resolve_timeout) {
         return status;
     }
-    status = nxr_region_resolve(operation, region, rank, false, *timeout_ns_p, &part);
+    status = nxr_region_resolve(operation, region, rank, false, *timeout_ns_p, &segment);
     if (status == NIXL_INPROGRESS) {
         return nxr_fail(NIXL_ERR_AGAIN, operation, rank, "", 0,
                         "rank %d has been asked for region '%s' and has not answered yet", rank,
@@ -89,8 +89,8 @@ int nixl_put_notify(int rank, struct nixl_region *region, uint64_t offset, const
     if (status == NIXL_OK && put_notify_at_once(rank, region, &what) == NIXL_OK) {
         return NIXL_OK;
     }
-    if (status == NIXL_OK && __builtin_expect(nxr_region_part(region, rank) == NULL, 0)) {
-        status = await_part("nixl_put_notify", rank, region, src, nbytes, &timeout_ns);
+    if (status == NIXL_OK && __builtin_expect(nxr_region_segment(region, rank) == NULL, 0)) {
+        status = await_segment("nixl_put_notify", rank, region, src, nbytes, &timeout_ns);
     }
     return status == NIXL_OK ? put_then_notify(rank, region, &what, timeout_ns) : status;
 }
@@ -100,8 +100,8 @@ int nixl_get_notify(int rank, struct nixl_region *region, uint64_t offset, void 
 {
     int status = nxr_notify_check("nixl_get_notify", rank, msg, msg_nbytes, timeout_ns);
 
-    if (status == NIXL_OK && __builtin_expect(nxr_region_part(region, rank) == NULL, 0)) {
-        status = await_part("nixl_get_notify", rank, region, dst, nbytes, &timeout_ns);
+    if (status == NIXL_OK && __builtin_expect(nxr_region_segment(region, rank) == NULL, 0)) {
+        status = await_segment("nixl_get_notify", rank, region, dst, nbytes, &timeout_ns);
     }
     if (status == NIXL_OK) {
         status = nxr_transfer_get("nixl_get_notify", rank, region, offset, dst, nbytes);

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "memory/device_word.h"
+#include "memory/device_atomic.h"
 #include "core/event.h"
 #include "core/job.h"
 #include "transports/transport.h"
@@ -378,7 +378,7 @@ static int wait_for_any(const char *operation, struct signal_wait *wait, int64_t
         *index_p = wait->index;
     }
     if (status == NIXL_OK && seen_p != NULL) {
-        nxr_word_store_value(seen_p, wait->seen, nxr_type_nbytes(wait->type));
+        nxr_atomic_store_value(seen_p, wait->seen, nxr_type_nbytes(wait->type));
     }
     return status;
 }
@@ -412,7 +412,7 @@ static int wait_words(const char *operation, struct signal_wait *wait, const voi
     if (value == NULL) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "the value is NULL");
     }
-    wait->value = nxr_word_load_value(value, nxr_type_nbytes(wait->type));
+    wait->value = nxr_atomic_load_value(value, nxr_type_nbytes(wait->type));
     return wait_for_any(operation, wait, timeout_ns, index_p, seen_p);
 }
 

@@ -25,7 +25,7 @@
 /* A signal that a stream is going to raise. */
 struct raise {
     struct nxr_list link;
-    struct nxr_part *part; /* NULL: the library was finalized meanwhile */
+    struct nxr_segment *segment; /* NULL: the library was finalized meanwhile */
     nxr_inflight_word *hold;
 };
 
@@ -61,9 +61,9 @@ int nixl_put_notify_on_stream(int rank, struct nixl_region *region, uint64_t off
 static void raise_let_go(struct raise *raise)
 {
     nxr_inflight_release(raise->hold);
-    atomic_fetch_sub_explicit(&raise->part->n_copies, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&raise->segment->n_copies, 1, memory_order_release);
     nxr_list_remove(&raise->link);
-    raise->part = NULL;
+    raise->segment = NULL;
 }
 
 /* Runs in the driver's thread, after the write: the word is there. */
@@ -72,16 +72,16 @@ static void raised(void *argument)
     struct raise *raise = argument;
 
     pthread_mutex_lock(&calls_lock);
-    if (raise->part != NULL) {
-        nxr_wake_peer(raise->part->peer);
+    if (raise->segment != NULL) {
+        nxr_wake_peer(raise->segment->peer);
         raise_let_go(raise);
     }
     pthread_mutex_unlock(&calls_lock);
     free(raise);
 }
 
-/* Keep the part open, here and at its owner, until the stream has written the word. */
-static struct raise *raise_begin(struct nxr_part *part, int *status_p)
+/* Keep the segment open, here and at its owner, until the stream has written the word. */
+static struct raise *raise_begin(struct nxr_segment *segment, int *status_p)
 {
     struct raise *raise = malloc(sizeof(*raise));
 
@@ -89,14 +89,14 @@ static struct raise *raise_begin(struct nxr_part *part, int *status_p)
     if (raise == NULL) {
         return NULL;
     }
-    atomic_fetch_add(&part->n_copies, 1);
-    *status_p = nxr_inflight_hold(part, &raise->hold);
+    atomic_fetch_add(&segment->n_copies, 1);
+    *status_p = nxr_inflight_hold(segment, &raise->hold);
     if (*status_p != NIXL_OK) {
-        atomic_fetch_sub(&part->n_copies, 1);
+        atomic_fetch_sub(&segment->n_copies, 1);
         free(raise);
         return NULL;
     }
-    raise->part = part;
+    raise->segment = segment;
     pthread_mutex_lock(&calls_lock);
     nxr_list_append(&raises, &raise->link);
     pthread_mutex_unlock(&calls_lock);
@@ -115,19 +115,20 @@ static void raise_undo(struct raise *raise)
  * The address where the stream writes the word, reachable by the GPU. NULL: the GPU cannot reach
  * it.
  */
-static void *raised_word_of(struct nxr_part *part, uint64_t offset)
+static void *raised_word_of(struct nxr_segment *segment, uint64_t offset)
 {
-    if (part->method == NXR_METHOD_DEVICE) {
-        const struct nxr_range *range = nxr_range_find(part->addr);
+    if (segment->method == NXR_METHOD_DEVICE) {
+        const struct nxr_range *range = nxr_range_find(segment->addr);
 
-        return nxr_range_kind(range) == NIXL_MEM_CUDA ? part->addr + offset : NULL;
+        return nxr_range_kind(range) == NIXL_MEM_CUDA ? segment->addr + offset : NULL;
     }
-    if (part->method != NXR_METHOD_MEMCPY) {
+    if (segment->method != NXR_METHOD_MEMCPY) {
         return NULL;
     }
     nxr_memory_kind(NIXL_MEM_CUDA)
-        ->pin(part->addr, part->mapped_nbytes != 0 ? part->mapped_nbytes : part->nbytes);
-    return part->addr + offset;
+        ->pin(segment->addr,
+              segment->mapped_nbytes != 0 ? segment->mapped_nbytes : segment->nbytes);
+    return segment->addr + offset;
 }
 
 static int fail_stream(const char *operation, int rank, int status, const char *why)
@@ -139,28 +140,29 @@ int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t off
                               void *stream)
 {
     static const char operation[] = "nixl_signal_set_on_stream";
-    struct nxr_part *part;
+    struct nxr_segment *segment;
     struct raise *raise;
     char why[160];
     void *word;
-    int status = nxr_transfer_find_part(operation, rank, region, offset, sizeof(value), &part);
+    int status =
+        nxr_transfer_find_segment(operation, rank, region, offset, sizeof(value), &segment);
 
     if (status != NIXL_OK) {
         return status;
     }
-    if ((part->key.addr + offset) % sizeof(value) != 0) {
+    if ((segment->key.addr + offset) % sizeof(value) != 0) {
         return fail_stream(operation, rank, NIXL_ERR_INVALID_ARG,
                            "the signal is not aligned to its 8 bytes");
     }
-    raise = raise_begin(part, &status);
+    raise = raise_begin(segment, &status);
     if (raise == NULL) {
-        return nxr_transfer_fail(operation, status, region, part);
+        return nxr_transfer_fail(operation, status, region, segment);
     }
-    word = raised_word_of(part, offset);
+    word = raised_word_of(segment, offset);
     if (word == NULL) {
         raise_undo(raise);
         return fail_stream(operation, rank, NIXL_ERR_UNSUPPORTED,
-                           "the GPU does not reach that part: synchronise the stream and use "
+                           "the GPU does not reach that segment: synchronise the stream and use "
                            "nixl_signal_set()");
     }
     status = nxr_stream_write(nxr_stream_of(stream), word, value, why, sizeof(why));

@@ -152,8 +152,8 @@ static bool post_chunk(struct bounce *bounce)
     at = op->nbytes_done + nbytes_under_way(bounce, op);
     nbytes = op->nbytes - at < bounce->chunk_nbytes ? op->nbytes - at : bounce->chunk_nbytes;
     chunk->is_put = op->kind == NXR_OP_PUT;
-    chunk->id = op->part->id;
-    chunk->generation = op->part->key.generation;
+    chunk->id = op->segment->id;
+    chunk->generation = op->segment->key.generation;
     chunk->offset = op->offset + at;
     chunk->nbytes = nbytes;
     if (op->kind == NXR_OP_PUT) {
@@ -307,9 +307,9 @@ int nxr_host_bounce_start(struct nxr_op *op)
 
     pthread_mutex_lock(&nxr_job.lock);
     pthread_mutex_lock(&bounce_lock);
-    bounce = find_bounce(op->part->peer);
+    bounce = find_bounce(op->segment->peer);
     if (bounce == NULL) {
-        bounce = bounce_new(op->part->peer);
+        bounce = bounce_new(op->segment->peer);
     }
     if (bounce != NULL) {
         nxr_op_list_append(&bounce->ops, op);
@@ -326,7 +326,7 @@ int nxr_host_bounce_cancel(struct nxr_op *op)
     bool is_idle = false;
 
     pthread_mutex_lock(&bounce_lock);
-    bounce = find_bounce(op->part->peer);
+    bounce = find_bounce(op->segment->peer);
     if (bounce != NULL && nxr_op_list_has(&bounce->ops, op) && !op->is_cancelled) {
         op->is_cancelled = true;
         for (unsigned i = 0; i < NXR_BOUNCE_CHUNKS; i++) {

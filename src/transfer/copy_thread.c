@@ -161,9 +161,9 @@ static bool piece_take(struct piece *piece, size_t max_nbytes)
 /* The method for the whole copy. */
 static enum nxr_copy_method choose_method(const struct nxr_op *op)
 {
-    char *there = op->part->addr + op->offset;
+    char *there = op->segment->addr + op->offset;
 
-    if (op->part->method != NXR_METHOD_MEMCPY) {
+    if (op->segment->method != NXR_METHOD_MEMCPY) {
         return NXR_COPY_LIBC;
     }
     return op->kind == NXR_OP_PUT ? nxr_copy_choose(there, op->local, op->nbytes)
@@ -173,10 +173,10 @@ static enum nxr_copy_method choose_method(const struct nxr_op *op)
 static int copy_thread_copy_mapped(const struct nxr_op *op, enum nxr_copy_method method, size_t at,
                                    size_t nbytes)
 {
-    char *there = op->part->addr + op->offset + at;
+    char *there = op->segment->addr + op->offset + at;
     char *here = (char *)op->local + at;
     nxr_inflight_word *word;
-    int status = nxr_inflight_enter(op->part, &word);
+    int status = nxr_inflight_enter(op->segment, &word);
 
     if (status == NIXL_OK) {
         nxr_copy_by(method, op->kind == NXR_OP_PUT ? there : here,
@@ -189,21 +189,21 @@ static int copy_thread_copy_mapped(const struct nxr_op *op, enum nxr_copy_method
 /* Copy nbytes of an operation, from byte `at` on. */
 static int op_move(const struct nxr_op *op, enum nxr_copy_method method, size_t at, size_t nbytes)
 {
-    struct nxr_part *part = op->part;
+    struct nxr_segment *segment = op->segment;
     char *here = (char *)op->local + at;
 
-    if (part->method == NXR_METHOD_MEMCPY) {
+    if (segment->method == NXR_METHOD_MEMCPY) {
         return copy_thread_copy_mapped(op, method, at, nbytes);
     }
-    return op->kind == NXR_OP_PUT ? part->transport->put(part, op->offset + at, here, nbytes)
-                                  : part->transport->get(part, op->offset + at, here, nbytes);
+    return op->kind == NXR_OP_PUT ? segment->transport->put(segment, op->offset + at, here, nbytes)
+                                  : segment->transport->get(segment, op->offset + at, here, nbytes);
 }
 
 static int piece_move(const struct piece *piece)
 {
     const struct copy *copy = piece->copy;
 
-    if (nxr_peer_is_lost(copy->op->part->peer)) {
+    if (nxr_peer_is_lost(copy->op->segment->peer)) {
         return NIXL_ERR_PEER_LOST;
     }
     return op_move(copy->op, copy->method, piece->at, piece->nbytes);
@@ -231,7 +231,7 @@ static void copy_resume(struct nxr_op *op, size_t resume_at)
 static void copy_end(struct copy *copy)
 {
     struct nxr_op *op = copy->op;
-    struct nxr_part *part = op->part;
+    struct nxr_segment *segment = op->segment;
     size_t resume_at = copy->resume_at;
     int status = copy->status;
 
@@ -240,16 +240,16 @@ static void copy_end(struct copy *copy)
     }
     op->nbytes_done = copy->nbytes_done;
     free(copy);
-    if (status < 0 && status != NIXL_ERR_CANCELED && nxr_life_check(part->peer)) {
+    if (status < 0 && status != NIXL_ERR_CANCELED && nxr_life_check(segment->peer)) {
         status = NIXL_ERR_PEER_LOST;
     }
     if (status == NIXL_ERR_STALE) {
-        nxr_region_mark_stale(part);
+        nxr_region_mark_stale(segment);
     }
     if (status == NIXL_ERR_AGAIN) {
         copy_resume(op, resume_at);
     }
-    atomic_fetch_sub_explicit(&part->n_copies, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&segment->n_copies, 1, memory_order_release);
     atomic_fetch_sub(&nxr_n_at_copy_thread, 1);
     if (status != NIXL_ERR_AGAIN) {
         nxr_op_done(op, status);
@@ -490,7 +490,7 @@ bool nxr_copy_thread_begin(struct nxr_op *op)
     enum nxr_copy_method method = choose_method(op);
     int64_t began = nxr_now_ns(), whole_ns = 0; /* the expected time of the whole */
 
-    if (op->part->method != NXR_METHOD_MEMCPY) {
+    if (op->segment->method != NXR_METHOD_MEMCPY) {
         return false; /* process_vm calls are never that fast */
     }
     while (whole_ns < AT_ONCE_NS) {
@@ -526,7 +526,7 @@ int nxr_host_copy_start(struct nxr_op *op)
     copy->method = choose_method(op);
     copy->piece_nbytes = choose_piece(op->nbytes);
     copy->issued = copy->nbytes_done = op->nbytes_done;
-    atomic_fetch_add(&op->part->n_copies, 1);
+    atomic_fetch_add(&op->segment->n_copies, 1);
     atomic_fetch_add(&nxr_n_at_copy_thread, 1);
     atomic_fetch_add(&nxr_n_to_copy, 1);
     pthread_mutex_lock(&copy_thread_lock);

@@ -8,7 +8,7 @@
  * needed and ends in the last nixl_finalize(). Operations are cut into pieces. User threads that
  * wait take pieces as well, so that starting and waiting is not slower than a blocking call; if no
  * core is free for the copy thread, it takes none meanwhile. Each piece holds an in-flight
- * reference to its part while it is copied, as every copy does; the operation keeps the part
+ * reference to its segment while it is copied, as every copy does; the operation keeps the segment
  * mapped until it ends.
  *
  * The transports of this host start and cancel operations by nxr_host_paths.
@@ -24,16 +24,16 @@
 /* A call that does not wait always copies this much itself: about 10 us. */
 #define NXR_AT_ONCE_NBYTES (128ul << 10)
 
-/* Does the part's transport copy within its call, however long that takes? */
-static inline bool nxr_copy_thread_reaches(const struct nxr_part *part)
+/* Does the segment's transport copy within its call, however long that takes? */
+static inline bool nxr_copy_thread_reaches(const struct nxr_segment *segment)
 {
-    return part->method == NXR_METHOD_MEMCPY || part->method == NXR_METHOD_PROCESS_VM;
+    return segment->method == NXR_METHOD_MEMCPY || segment->method == NXR_METHOD_PROCESS_VM;
 }
 
 /* Should the operation be started, although its transport could do it within the call? */
 static inline bool nxr_copy_thread_takes(const struct nxr_op *op)
 {
-    return op->nbytes > NXR_AT_ONCE_NBYTES && nxr_copy_thread_reaches(op->part);
+    return op->nbytes > NXR_AT_ONCE_NBYTES && nxr_copy_thread_reaches(op->segment);
 }
 
 /*

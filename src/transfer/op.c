@@ -8,27 +8,27 @@
 #include "transfer/op.h"
 #include "transfer/stage.h"
 
-const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const void *local)
+const struct nxr_transport *nxr_segment_mover(const struct nxr_segment *segment, const void *local)
 {
     const struct nxr_range *range = nxr_range_find(local);
 
     if (range == NULL) {
-        return nxr_stage_is_needed(part) ? &nxr_transport_stage : part->transport;
+        return nxr_stage_is_needed(segment) ? &nxr_transport_stage : segment->transport;
     }
-    if (!part->transport->serves(part, range)) {
+    if (!segment->transport->serves(segment, range)) {
         return &nxr_transport_stage;
     }
-    if (part->net != NULL) {
-        return nxr_stage_is_needed(part) ? &nxr_transport_stage : part->transport;
+    if (segment->net != NULL) {
+        return nxr_stage_is_needed(segment) ? &nxr_transport_stage : segment->transport;
     }
-    return part->method == NXR_METHOD_DEVICE ? part->transport : &nxr_transport_device;
+    return segment->method == NXR_METHOD_DEVICE ? segment->transport : &nxr_transport_device;
 }
 
-/* Is it known that the part's transport cannot do it at once? */
+/* Is it known that the segment's transport cannot do it at once? */
 static bool op_takes_time(const struct nxr_op *op)
 {
-    const struct nxr_part *part = op->part;
-    uint32_t limit = op->kind == NXR_OP_PUT ? part->put_at_once : part->get_at_once;
+    const struct nxr_segment *segment = op->segment;
+    uint32_t limit = op->kind == NXR_OP_PUT ? segment->put_at_once : segment->get_at_once;
 
     return op->takes_time || (limit != NXR_ANY_NBYTES && op->nbytes > limit);
 }
@@ -37,12 +37,12 @@ int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover)
 {
     int status;
 
-    if (mover == op->part->transport && op_takes_time(op)) {
+    if (mover == op->segment->transport && op_takes_time(op)) {
         return NIXL_ERR_AGAIN;
     }
-    status = op->kind == NXR_OP_PUT ? mover->put(op->part, op->offset, op->local, op->nbytes)
-                                    : mover->get(op->part, op->offset, op->local, op->nbytes);
-    op->takes_time = status == NIXL_ERR_AGAIN && mover == op->part->transport;
+    status = op->kind == NXR_OP_PUT ? mover->put(op->segment, op->offset, op->local, op->nbytes)
+                                    : mover->get(op->segment, op->offset, op->local, op->nbytes);
+    op->takes_time = status == NIXL_ERR_AGAIN && mover == op->segment->transport;
     return status;
 }
 
@@ -52,7 +52,7 @@ int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover)
  */
 static int op_move_if_short(struct nxr_op *op, const struct nxr_transport *mover)
 {
-    if (mover != op->part->transport || op->part->method == NXR_METHOD_DEVICE ||
+    if (mover != op->segment->transport || op->segment->method == NXR_METHOD_DEVICE ||
         (nxr_copy_thread_takes(op) && nxr_copy_thread_is_there())) {
         return NIXL_ERR_AGAIN;
     }
@@ -62,13 +62,13 @@ static int op_move_if_short(struct nxr_op *op, const struct nxr_transport *mover
 int nxr_op_submit(struct nxr_op *op)
 {
     const struct nxr_transport *mover;
-    struct nxr_part *part = op->part;
+    struct nxr_segment *segment = op->segment;
     int status;
 
-    if (!nxr_part_has_range(part, op->offset, op->nbytes)) {
+    if (!nxr_segment_has_range(segment, op->offset, op->nbytes)) {
         return NIXL_ERR_RANGE;
     }
-    mover = nxr_part_mover(part, op->local);
+    mover = nxr_segment_mover(segment, op->local);
     if (mover == NULL) {
         return NIXL_ERR_UNSUPPORTED;
     }
@@ -82,7 +82,7 @@ int nxr_op_submit(struct nxr_op *op)
         }
     }
     if (status == NIXL_ERR_STALE) {
-        nxr_region_mark_stale(part);
+        nxr_region_mark_stale(segment);
     }
     if (status == NIXL_OK) {
         op->nbytes_done = op->nbytes;

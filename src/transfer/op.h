@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The common path of every put and get: choose what moves its bytes, and whether they move at once
- * or are started. The calls of transfer.c try to move them at once themselves if the part is ready.
+ * The common path of every put and get: choose what moves its bytes, and whether they move at
+ * once or are started. The calls of transfer.c try to move them at once themselves if the segment
+ * is ready.
  */
 #ifndef NXR_TRANSFER_OP_H
 #define NXR_TRANSFER_OP_H
@@ -9,10 +10,11 @@
 #include "core/request.h"
 
 /*
- * The mover of bytes between the part and the local side of an operation: the part's transport,
- * device copies (a mapped part and local device memory), or staging. NULL: there is none.
+ * The mover of bytes between the segment and the local side of an operation: the segment's
+ * transport, device copies (a mapped segment and local device memory), or staging. NULL: there is
+ * none.
  */
-const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const void *local);
+const struct nxr_transport *nxr_segment_mover(const struct nxr_segment *segment, const void *local);
 
 /*
  * Move the bytes within the call. NIXL_ERR_AGAIN: nothing has moved, and the operation must be
@@ -21,7 +23,7 @@ const struct nxr_transport *nxr_part_mover(const struct nxr_part *part, const vo
 int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover);
 
 /*
- * Carry out an operation whose part is ready: at once if that does not take long, else start it.
+ * Carry out an operation whose segment is ready: at once if that does not take long, else start it.
  * NIXL_INPROGRESS: it was started, and may have ended already. Other: it is over.
  */
 int nxr_op_submit(struct nxr_op *op);

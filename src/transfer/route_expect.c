@@ -44,35 +44,36 @@ static struct nxr_copy_rate copied(const struct nxr_range *here, const struct nx
  * Staging: GPU memory to host memory here, the host memory's route, and host memory to GPU memory
  * there.
  */
-static struct nxr_copy_rate staged(const struct nxr_part *part, const struct nxr_range *here)
+static struct nxr_copy_rate staged(const struct nxr_segment *segment, const struct nxr_range *here)
 {
     struct nxr_copy_rate rate;
 
-    nxr_route_expect(part, &rate.latency_ns, &rate.bandwidth_mbps);
+    nxr_route_expect(segment, &rate.latency_ns, &rate.bandwidth_mbps);
     if (here != NULL) {
         rate = chain(rate, here->kind->expect(here, true));
     }
-    if (part->key.kind != NIXL_MEM_HOST) {
-        const struct nxr_memory_kind *kind = nxr_memory_kind((enum nixl_mem_kind)part->key.kind);
+    if (segment->key.kind != NIXL_MEM_HOST) {
+        const struct nxr_memory_kind *kind = nxr_memory_kind((enum nixl_mem_kind)segment->key.kind);
 
         rate = chain(rate, kind->expect(NULL, true));
     }
     return rate;
 }
 
-void nxr_route_expect_between(const struct nxr_part *part, const void *local,
+void nxr_route_expect_between(const struct nxr_segment *segment, const void *local,
                               uint64_t *latency_ns_p, uint64_t *bandwidth_mbps_p)
 {
-    const struct nxr_transport *mover = nxr_part_mover(part, local);
+    const struct nxr_transport *mover = nxr_segment_mover(segment, local);
     const struct nxr_range *here = nxr_range_find(local);
     struct nxr_copy_rate rate;
 
     if (mover == &nxr_transport_stage) {
-        rate = staged(part, here);
-    } else if (part->method == NXR_METHOD_DEVICE || mover == &nxr_transport_device) {
-        rate = copied(here, part->method == NXR_METHOD_DEVICE ? nxr_range_find(part->addr) : NULL);
+        rate = staged(segment, here);
+    } else if (segment->method == NXR_METHOD_DEVICE || mover == &nxr_transport_device) {
+        rate = copied(here,
+                      segment->method == NXR_METHOD_DEVICE ? nxr_range_find(segment->addr) : NULL);
     } else {
-        nxr_route_expect(part, &rate.latency_ns, &rate.bandwidth_mbps);
+        nxr_route_expect(segment, &rate.latency_ns, &rate.bandwidth_mbps);
     }
     *latency_ns_p = rate.latency_ns;
     *bandwidth_mbps_p = rate.bandwidth_mbps;

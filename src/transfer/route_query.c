@@ -15,15 +15,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The own memory and the part that the user asks about. */
+/* The own memory and the segment that the user asks about. */
 struct between {
-    const struct nxr_part *part;
+    const struct nxr_segment *segment;
     const void *local;
 };
 
 /*
  * Why a working transport of this host does not serve a peer, or its kind of memory. A transport
- * that could not open the part has left the reason in the part's note.
+ * that could not open the segment has left the reason in the segment's note.
  */
 static void route_query_tell_why_not(const struct nxr_transport *transport,
                                      const struct nxr_peer *peer, const struct between *between,
@@ -32,15 +32,16 @@ static void route_query_tell_why_not(const struct nxr_transport *transport,
     enum nixl_scope scope = peer->rank == nxr_job.rank ? NIXL_SCOPE_SELF
                             : nxr_peer_is_local(peer)  ? NIXL_SCOPE_LOCAL
                                                        : NIXL_SCOPE_REMOTE;
-    const struct nxr_part *part = between != NULL ? between->part : NULL;
-    const struct nxr_transport *chosen = part != NULL ? part->transport : peer->transport;
-    enum nixl_mem_kind kind = part != NULL ? (enum nixl_mem_kind)part->key.kind : NIXL_MEM_HOST;
+    const struct nxr_segment *segment = between != NULL ? between->segment : NULL;
+    const struct nxr_transport *chosen = segment != NULL ? segment->transport : peer->transport;
+    enum nixl_mem_kind kind =
+        segment != NULL ? (enum nixl_mem_kind)segment->key.kind : NIXL_MEM_HOST;
 
     if (transport->reach(scope, kind, info->why, sizeof(info->why)) != NIXL_OK) {
         return;
     }
-    if (kind != NIXL_MEM_HOST && part->note[0] != '\0') {
-        snprintf(info->why, sizeof(info->why), "%s", part->note);
+    if (kind != NIXL_MEM_HOST && segment->note[0] != '\0') {
+        snprintf(info->why, sizeof(info->why), "%s", segment->note);
     } else {
         snprintf(info->why, sizeof(info->why), "%s is faster",
                  chosen != NULL ? chosen->name : "another");
@@ -58,7 +59,8 @@ static void ask_local(size_t index, const struct nxr_peer *peer, const struct be
     snprintf(info->transport, sizeof(info->transport), "%s", transport->name);
     snprintf(info->why, sizeof(info->why), "%s", why);
     info->is_usable = is_usable;
-    info->is_chosen = transport == (between != NULL ? between->part->transport : peer->transport);
+    info->is_chosen =
+        transport == (between != NULL ? between->segment->transport : peer->transport);
     info->n_rails = is_usable;
     nxr_route_expect_of(transport, NULL, NXR_METHOD_MEMCPY, &info->latency_ns,
                         &info->bandwidth_mbps);
@@ -67,10 +69,10 @@ static void ask_local(size_t index, const struct nxr_peer *peer, const struct be
     }
 }
 
-/* Is the part own GPU memory? Its transport is in no list, since it serves nothing else. */
+/* Is the segment own GPU memory? Its transport is in no list, since it serves nothing else. */
 static bool is_own_device(const struct between *between)
 {
-    return between != NULL && between->part->transport == &nxr_transport_device;
+    return between != NULL && between->segment->transport == &nxr_transport_device;
 }
 
 static void ask_own_device(struct nixl_route_info *info)
@@ -147,14 +149,15 @@ int nixl_route_query(int rank, unsigned index, struct nixl_route_info *info_p)
 /* Why bytes are staged: the transport cannot be given the local memory, or the peer's. */
 static void tell_why_staged(const struct between *between, struct nixl_route_info *info)
 {
-    const struct nxr_part *part = between->part;
+    const struct nxr_segment *segment = between->segment;
     const struct nxr_range *here = nxr_range_find(between->local);
-    bool is_ours = here != NULL && !part->transport->serves(part, here);
-    enum nixl_mem_kind kind = is_ours ? nxr_range_kind(here) : (enum nixl_mem_kind)part->key.kind;
+    bool is_ours = here != NULL && !segment->transport->serves(segment, here);
+    enum nixl_mem_kind kind =
+        is_ours ? nxr_range_kind(here) : (enum nixl_mem_kind)segment->key.kind;
     const char *name = nxr_memory_kind(kind)->name;
-    const char *words = part->peer->net != NULL ? nxr_net_memory(part->peer, kind) : "";
+    const char *words = segment->peer->net != NULL ? nxr_net_memory(segment->peer, kind) : "";
 
-    if (part->peer->net == NULL) {
+    if (segment->peer->net == NULL) {
         snprintf(info->why, sizeof(info->why), "%s does not move %s memory by itself",
                  info->transport, name);
     } else if (strncmp(words, "direct", strlen("direct")) != 0) {
@@ -171,42 +174,43 @@ static void tell_why_staged(const struct between *between, struct nixl_route_inf
  */
 static void route_query_tell_how(const struct between *between, struct nixl_route_info *info)
 {
-    const struct nxr_part *part = between->part;
-    const struct nxr_transport *mover = nxr_part_mover(part, between->local);
+    const struct nxr_segment *segment = between->segment;
+    const struct nxr_transport *mover = nxr_segment_mover(segment, between->local);
 
-    nxr_route_expect_between(part, between->local, &info->latency_ns, &info->bandwidth_mbps);
+    nxr_route_expect_between(segment, between->local, &info->latency_ns, &info->bandwidth_mbps);
     snprintf(info->method, sizeof(info->method), "%s",
              mover == &nxr_transport_stage    ? "staged"
              : mover == &nxr_transport_device ? "device"
-                                              : nxr_part_method(part));
-    nxr_part_copy_note(part, info->why, sizeof(info->why));
+                                              : nxr_segment_method(segment));
+    nxr_segment_copy_note(segment, info->why, sizeof(info->why));
     if (mover == &nxr_transport_stage && info->why[0] == '\0') {
         tell_why_staged(between, info);
     }
 }
 
-int nixl_route_query_part(int rank, struct nixl_region *region, const void *local, unsigned index,
-                          struct nixl_route_info *info_p)
+int nixl_route_query_segment(int rank, struct nixl_region *region, const void *local,
+                             unsigned index, struct nixl_route_info *info_p)
 {
     struct nixl_route_info info = NIXL_ROUTE_INFO_INIT;
     struct between between = {.local = local};
-    struct nxr_part *part;
-    int status = nxr_transfer_find_part("nixl_route_query_part", rank, region, 0, 0, &part);
+    struct nxr_segment *segment;
+    int status =
+        nxr_transfer_find_segment("nixl_route_query_segment", rank, region, 0, 0, &segment);
 
     if (status == NIXL_OK) {
-        status = check_info("nixl_route_query_part", rank, info_p);
+        status = check_info("nixl_route_query_segment", rank, info_p);
     }
     if (status != NIXL_OK) {
         return status;
     }
-    between.part = part;
-    if (!route_query_ask(index, part->peer, &between, &info)) {
-        return fail_index("nixl_route_query_part", rank, index);
+    between.segment = segment;
+    if (!route_query_ask(index, segment->peer, &between, &info)) {
+        return fail_index("nixl_route_query_segment", rank, index);
     }
     if (info.is_chosen) {
         route_query_tell_how(&between, &info);
-    } else if (info.is_usable && part->peer->net == NULL && index >= nxr_n_transports) {
-        snprintf(info.why, sizeof(info.why), "%s is faster", part->transport->name);
+    } else if (info.is_usable && segment->peer->net == NULL && index >= nxr_n_transports) {
+        snprintf(info.why, sizeof(info.why), "%s is faster", segment->transport->name);
     }
     *info_p = info;
     return NIXL_OK;

@@ -58,7 +58,7 @@ static void end_job(struct stage_lane *lane, struct stage_job *job)
     free(job);
     atomic_fetch_sub(&lane->n_jobs, 1);
     atomic_fetch_sub(&n_jobs_in_all, 1);
-    atomic_fetch_sub_explicit(&op->part->n_copies, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&op->segment->n_copies, 1, memory_order_release);
     if (lane->peer->net != NULL) {
         atomic_fetch_sub(&nxr_n_at_networks, 1);
     }
@@ -221,9 +221,9 @@ void nxr_stage_run(void)
 
 /* ---- the transport --------------------------------------------------------------------------- */
 
-bool nxr_stage_is_needed(const struct nxr_part *part)
+bool nxr_stage_is_needed(const struct nxr_segment *segment)
 {
-    return nxr_net_needs_window(part); /* also while the part is being closed */
+    return nxr_net_needs_window(segment); /* also while the segment is being closed */
 }
 
 static int stage_probe(char *why, size_t why_nbytes)
@@ -237,38 +237,38 @@ static int stage_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why
 {
     (void)scope;
     (void)kind;
-    snprintf(why, why_nbytes, "serves no part by itself");
+    snprintf(why, why_nbytes, "serves no segment by itself");
     return NIXL_ERR_UNSUPPORTED;
 }
 
-static int stage_part_open(struct nxr_part *part, int fd)
+static int stage_segment_open(struct nxr_segment *segment, int fd)
 {
-    (void)part;
+    (void)segment;
     (void)fd;
     return NIXL_ERR_UNSUPPORTED;
 }
 
-static void stage_part_close(struct nxr_part *part)
+static void stage_segment_close(struct nxr_segment *segment)
 {
-    (void)part;
+    (void)segment;
 }
 
 /* Host memory that fits into a message needs no staging. */
-static int stage_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+static int stage_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)
 {
-    return nxr_range_find(src) == NULL ? part->transport->put(part, offset, src, nbytes)
+    return nxr_range_find(src) == NULL ? segment->transport->put(segment, offset, src, nbytes)
                                        : NIXL_ERR_AGAIN;
 }
 
-static int stage_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
+static int stage_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes)
 {
-    return nxr_range_find(dst) == NULL ? part->transport->get(part, offset, dst, nbytes)
+    return nxr_range_find(dst) == NULL ? segment->transport->get(segment, offset, dst, nbytes)
                                        : NIXL_ERR_AGAIN;
 }
 
 static int stage_start(struct nxr_op *op)
 {
-    struct stage_lane *lane = lane_to(op->part->peer);
+    struct stage_lane *lane = lane_to(op->segment->peer);
     struct stage_job *job = lane != NULL ? calloc(1, sizeof(*job)) : NULL;
 
     if (job == NULL) {
@@ -276,7 +276,7 @@ static int stage_start(struct nxr_op *op)
     }
     job->op = op;
     job->range = nxr_range_find(op->local);
-    atomic_fetch_add(&op->part->n_copies, 1);
+    atomic_fetch_add(&op->segment->n_copies, 1);
     atomic_fetch_add(&n_jobs_in_all, 1);
     atomic_fetch_add(&lane->n_jobs, 1);
     if (lane->peer->net != NULL) {
@@ -313,7 +313,7 @@ static bool find_job(struct stage_lane *lane, const struct nxr_op *op, int statu
 
 static int stage_cancel(struct nxr_op *op)
 {
-    struct stage_lane *lane = atomic_load(&op->part->peer->lane);
+    struct stage_lane *lane = atomic_load(&op->segment->peer->lane);
 
     if (!find_job(lane, op, NIXL_ERR_CANCELED)) {
         return NIXL_INPROGRESS; /* it is about to end */
@@ -343,10 +343,10 @@ const struct nxr_transport nxr_transport_stage = {
     .name = "stage",
     .probe = stage_probe,
     .reach = stage_reach,
-    .part_open = stage_part_open,
+    .segment_open = stage_segment_open,
     .serves = nxr_no_serves,
-    .part_close = stage_part_close,
-    .part_is_busy = nxr_no_part_is_busy,
+    .segment_close = stage_segment_close,
+    .segment_is_busy = nxr_no_segment_is_busy,
     .put = stage_put,
     .get = stage_get,
     .put_notify = nxr_no_put_notify,

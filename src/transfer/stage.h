@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Staging: operations that no transport can do directly go through host memory in pieces. Either
- * their local side is device memory that the part's transport cannot reach, or the part is device
- * memory on another host, whose owner copies between it and a window of host memory
+ * their local side is device memory that the segment's transport cannot reach, or the segment is
+ * device memory on another host, whose owner copies between it and a window of host memory
  * (transfer/window.c).
  */
 #ifndef NXR_TRANSFER_STAGE_H
@@ -16,11 +16,11 @@ struct nxr_peer;
 #define NXR_STAGE_NBYTES ((size_t)512 << 10)
 #define NXR_STAGE_PIECES 8
 
-/* Not in the list of transports: nxr_part_mover() (op.h) selects it if it is needed. */
+/* Not in the list of transports: nxr_segment_mover() (op.h) selects it if it is needed. */
 extern const struct nxr_transport nxr_transport_stage;
 
-/* Must operations on that part be staged even if their local side is host memory? */
-bool nxr_stage_is_needed(const struct nxr_part *part);
+/* Must operations on that segment be staged even if their local side is host memory? */
+bool nxr_stage_is_needed(const struct nxr_segment *segment);
 
 /*
  * The owner has copied between a slot of its window and its device memory. May be called under

@@ -3,9 +3,9 @@
  * What stage.c and stage_piece.c share. Each peer has a lane, created at first use: chunks of host
  * memory through which the pieces of its operations go, in the order in which the operations
  * started. A piece takes up to three steps, a put in this order and a get in the reverse order:
- *     COPY  between device memory of this process and the chunk
- *     MOVE  between the chunk and the part, or the owner's window, by the part's own transport
- *     ASK   the owner to copy between its window and the part
+ *     COPY  between device memory of this process and the chunk MOVE  between the chunk and the
+ *     segment, or the owner's window, by the segment's own transport ASK   the owner to copy
+ *     between its window and the segment
  * While one piece is on the wire, others are being copied at both ends.
  *
  * One thread at a time drives a lane: only the driver begins steps and touches chunks. A thread
@@ -37,7 +37,7 @@ struct stage_job {
 
 /* A piece under way, in its chunk. */
 struct stage_chunk {
-    struct nxr_op op; /* the part of the work that the part's transport does */
+    struct nxr_op op; /* the segment of the work that the segment's transport does */
     struct stage_lane *lane;
     struct stage_job *job; /* NULL: free */
     char *memory;
@@ -66,7 +66,7 @@ struct stage_lane {
     char *memory;          /* of the chunks; NULL until needed */
     unsigned pinned_kinds; /* bits by enum nixl_mem_kind */
     struct nixl_region *window_region;
-    struct nxr_region_part *window;
+    struct nxr_region_segment *window;
     struct stage_chunk chunks[NXR_STAGE_PIECES];
 };
 

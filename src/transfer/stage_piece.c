@@ -56,10 +56,10 @@ static int need_window(struct stage_lane *lane)
         nxr_window_name(nxr_job.rank, name, sizeof(name));
         pthread_mutex_lock(&nxr_job.lock);
         lane->window_region = nxr_region_open(name);
-        status =
-            lane->window_region == NULL
-                ? NIXL_ERR_NO_MEMORY
-                : nxr_region_want_part(lane->window_region, lane->peer->rank, false, &lane->window);
+        status = lane->window_region == NULL
+                     ? NIXL_ERR_NO_MEMORY
+                     : nxr_region_want_segment(lane->window_region, lane->peer->rank, false,
+                                               &lane->window);
         pthread_mutex_unlock(&nxr_job.lock);
         nxr_service_kick();
     }
@@ -67,11 +67,11 @@ static int need_window(struct stage_lane *lane)
         return status;
     }
     switch (atomic_load_explicit(&lane->window->state, memory_order_acquire)) {
-    case NXR_PART_READY:
+    case NXR_SEGMENT_READY:
         return NIXL_OK;
-    case NXR_PART_ASKING:
+    case NXR_SEGMENT_ASKING:
         return NIXL_INPROGRESS;
-    case NXR_PART_FAILED:
+    case NXR_SEGMENT_FAILED:
         return lane->window->status;
     default:
         return NIXL_ERR_PEER_LOST;
@@ -125,25 +125,27 @@ static int stage_piece_begin_copy(struct stage_chunk *chunk)
 static int begin_move(struct stage_chunk *chunk)
 {
     struct nxr_op *user = chunk->job->op;
-    struct nxr_part *part = chunk->is_windowed ? &chunk->lane->window->part : user->part;
+    struct nxr_segment *segment =
+        chunk->is_windowed ? &chunk->lane->window->segment : user->segment;
     uint64_t slot = (uint64_t)(chunk - chunk->lane->chunks);
     int status;
 
     chunk->op = (struct nxr_op){
-        .transport = part->transport,
-        .part = part,
+        .transport = segment->transport,
+        .segment = segment,
         .kind = user->kind,
         .offset = chunk->is_windowed ? slot * NXR_STAGE_NBYTES : user->offset + chunk->at,
         .local = chunk->job->range != NULL ? chunk->memory : (char *)user->local + chunk->at,
         .nbytes = chunk->nbytes,
         .ended = stage_piece_move_ended,
     };
-    status = user->kind == NXR_OP_PUT
-                 ? part->transport->put(part, chunk->op.offset, chunk->op.local, chunk->nbytes)
-                 : part->transport->get(part, chunk->op.offset, chunk->op.local, chunk->nbytes);
+    status =
+        user->kind == NXR_OP_PUT
+            ? segment->transport->put(segment, chunk->op.offset, chunk->op.local, chunk->nbytes)
+            : segment->transport->get(segment, chunk->op.offset, chunk->op.local, chunk->nbytes);
     if (status == NIXL_ERR_AGAIN) {
         atomic_fetch_add(&nxr_n_started, 1);
-        status = part->transport->start(&chunk->op);
+        status = segment->transport->start(&chunk->op);
         if (status != NIXL_INPROGRESS) {
             atomic_fetch_sub(&nxr_n_started, 1);
         }
@@ -167,7 +169,7 @@ static int begin_ask(struct stage_chunk *chunk)
         return NIXL_OK;
     }
     atomic_store(&chunk->is_asked, true);
-    status = nxr_window_ask(user->part, &ask);
+    status = nxr_window_ask(user->segment, &ask);
     if (status != NIXL_INPROGRESS) {
         atomic_store(&chunk->is_asked, false);
     }
@@ -252,7 +254,7 @@ static bool stage_piece_take_piece(struct stage_chunk *chunk)
     nbytes = op->nbytes - job->issued;
     nbytes = nbytes < NXR_STAGE_NBYTES ? nbytes : NXR_STAGE_NBYTES;
     chunk->is_windowed =
-        nxr_stage_is_needed(op->part) && nbytes > nxr_window_small(op->part, op->kind);
+        nxr_stage_is_needed(op->segment) && nbytes > nxr_window_small(op->segment, op->kind);
     if (job->range != NULL) {
         status = need_memory(lane, job->range);
     }

@@ -17,27 +17,27 @@
  * A stream orders copies by CUDA: one side must be CUDA memory, the other memory that the GPU can
  * access.
  */
-static int check_sides(const char *operation, const struct nxr_part *part, const void *local)
+static int check_sides(const char *operation, const struct nxr_segment *segment, const void *local)
 {
     enum nixl_mem_kind here = nxr_range_kind(nxr_range_find(local)), there = NIXL_MEM_HOST;
     const char *why = NULL;
 
-    if (part->method == NXR_METHOD_DEVICE) {
-        there = nxr_range_kind(nxr_range_find(part->addr));
-    } else if (part->method != NXR_METHOD_MEMCPY) {
-        why = "the GPU does not reach that part itself";
+    if (segment->method == NXR_METHOD_DEVICE) {
+        there = nxr_range_kind(nxr_range_find(segment->addr));
+    } else if (segment->method != NXR_METHOD_MEMCPY) {
+        why = "the GPU does not reach that segment itself";
     }
     if (here == NIXL_MEM_VULKAN || there == NIXL_MEM_VULKAN) {
         why = "Vulkan memory has no place in CUDA's streams";
     } else if (here != NIXL_MEM_CUDA && there != NIXL_MEM_CUDA) {
         why = "neither side is CUDA memory";
-    } else if (why == NULL && nxr_part_mover(part, local) == &nxr_transport_stage) {
+    } else if (why == NULL && nxr_segment_mover(segment, local) == &nxr_transport_stage) {
         why = "the GPU does not reach both sides";
     }
-    return why == NULL
-               ? NIXL_OK
-               : nxr_fail(NIXL_ERR_UNSUPPORTED, operation, part->peer->rank, part->transport->name,
-                          0, "%s: synchronise the stream and use the call without it", why);
+    return why == NULL ? NIXL_OK
+                       : nxr_fail(NIXL_ERR_UNSUPPORTED, operation, segment->peer->rank,
+                                  segment->transport->name, 0,
+                                  "%s: synchronise the stream and use the call without it", why);
 }
 
 int nxr_stream_queue(const char *operation, int rank, struct nixl_region *region, struct nxr_op *op,
@@ -47,10 +47,11 @@ int nxr_stream_queue(const char *operation, int rank, struct nixl_region *region
     int status = nxr_transfer_check(operation, rank, region, op->local, op->nbytes);
 
     if (status == NIXL_OK) {
-        status = nxr_transfer_find_part(operation, rank, region, op->offset, op->nbytes, &op->part);
+        status = nxr_transfer_find_segment(operation, rank, region, op->offset, op->nbytes,
+                                           &op->segment);
     }
     if (status == NIXL_OK) {
-        status = check_sides(operation, op->part, op->local);
+        status = check_sides(operation, op->segment, op->local);
     }
     if (status != NIXL_OK) {
         return status;

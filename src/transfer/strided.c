@@ -14,7 +14,7 @@
 #include "transfer/op.h"
 
 #define LIST_BLOCKS 64                /* in one list; on the stack */
-#define LIST_NBYTES ((size_t)4 << 20) /* approximate; bounds how long a part is entered */
+#define LIST_NBYTES ((size_t)4 << 20) /* approximate; bounds how long a segment is entered */
 
 /* A call and its remaining blocks. */
 struct strided {
@@ -23,7 +23,7 @@ struct strided {
     int rank;
     struct nixl_region *region;
     uint64_t offset;
-    uint64_t stride; /* in the part */
+    uint64_t stride; /* in the segment */
     char *local;
     uint64_t local_stride;
     size_t block_nbytes;
@@ -45,7 +45,7 @@ static void take_off(struct strided *call, size_t n_done)
 }
 
 /* NIXL_OK; NIXL_ERR_AGAIN: the rest cannot be done at once. */
-static int strided_move_at_once(struct strided *call, struct nxr_part *part,
+static int strided_move_at_once(struct strided *call, struct nxr_segment *segment,
                                 const struct nxr_transport *mover)
 {
     struct nxr_piece pieces[LIST_BLOCKS];
@@ -61,7 +61,7 @@ static int strided_move_at_once(struct strided *call, struct nxr_part *part,
                 (struct nxr_piece){call->offset + i * call->stride,
                                    call->local + i * call->local_stride, call->block_nbytes};
         }
-        status = mover->move_list(part, call->kind, pieces, n, &n_done);
+        status = mover->move_list(segment, call->kind, pieces, n, &n_done);
         take_off(call, n_done);
     }
     return status;
@@ -112,7 +112,7 @@ static int move(struct strided *call)
 {
     const struct nxr_transport *mover;
     uint64_t there = 0, here = 0;
-    struct nxr_part *part;
+    struct nxr_segment *segment;
     bool is_empty = call->nblocks == 0 || call->block_nbytes == 0;
     int status;
 
@@ -124,21 +124,22 @@ static int move(struct strided *call)
     }
     status = nxr_transfer_check(call->operation, call->rank, call->region, call->local, here);
     if (status == NIXL_OK) {
-        status = nxr_transfer_find_part(call->operation, call->rank, call->region, call->offset,
-                                        there, &part);
+        status = nxr_transfer_find_segment(call->operation, call->rank, call->region, call->offset,
+                                           there, &segment);
     }
     if (status != NIXL_OK || is_empty) {
         return status;
     }
-    mover = nxr_part_mover(part, call->local);
-    status = mover == part->transport && !nxr_range_is_device(call->local)
-                 ? strided_move_at_once(call, part, mover)
+    mover = nxr_segment_mover(segment, call->local);
+    status = mover == segment->transport && !nxr_range_is_device(call->local)
+                 ? strided_move_at_once(call, segment, mover)
                  : NIXL_ERR_AGAIN;
     if (status == NIXL_ERR_AGAIN) {
         return move_by_transfer(call);
     }
-    return status == NIXL_OK ? status
-                             : nxr_transfer_fail_copy(call->operation, status, call->region, part);
+    return status == NIXL_OK
+               ? status
+               : nxr_transfer_fail_copy(call->operation, status, call->region, segment);
 }
 
 int nixl_put_strided(int rank, struct nixl_region *region, uint64_t offset, size_t stride,

@@ -7,9 +7,9 @@
 #include "config.h"
 
 #include "core/life.h"
-#include "host/word_ask.h"
+#include "host/atomic_ask.h"
 #include "core/progress.h"
-#include "region/part_request.h"
+#include "region/segment_request.h"
 #include "transfer/copy_thread.h"
 #include "transfer/op.h"
 #include "transfer/transfer.h"
@@ -59,82 +59,84 @@ int nxr_transfer_check(const char *operation, int rank, const struct nixl_region
 }
 
 static int fail_range(const char *operation, int rank, const struct nixl_region *region,
-                      const struct nxr_part *part, uint64_t offset, size_t nbytes)
+                      const struct nxr_segment *segment, uint64_t offset, size_t nbytes)
 {
     return nxr_fail(
-        NIXL_ERR_RANGE, operation, rank, part->transport->name, 0,
+        NIXL_ERR_RANGE, operation, rank, segment->transport->name, 0,
         "offset %llu with %zu bytes is outside of region '%s' of rank %d, which has %llu",
-        (unsigned long long)offset, nbytes, region->name, rank, (unsigned long long)part->nbytes);
+        (unsigned long long)offset, nbytes, region->name, rank,
+        (unsigned long long)segment->nbytes);
 }
 
-/* Find the part, asking its owner if need be, and check the range. */
-static int transfer_find_part(const char *operation, int rank, struct nixl_region *region,
-                              uint64_t offset, size_t nbytes, struct nxr_part **part_p)
+/* Find the segment, asking its owner if need be, and check the range. */
+static int transfer_find_segment(const char *operation, int rank, struct nixl_region *region,
+                                 uint64_t offset, size_t nbytes, struct nxr_segment **segment_p)
 {
     int status = NIXL_OK;
 
-    *part_p = nxr_region_part(region, rank);
-    if (*part_p == NULL) {
+    *segment_p = nxr_region_segment(region, rank);
+    if (*segment_p == NULL) {
         status =
-            nxr_region_resolve(operation, region, rank, false, nxr_env.resolve_timeout, part_p);
+            nxr_region_resolve(operation, region, rank, false, nxr_env.resolve_timeout, segment_p);
     }
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_region_fail_unanswered(NIXL_ERR_NOT_FOUND, operation, region, rank,
                                           "NIXLRUN_RESOLVE_TIMEOUT");
     }
-    if (status == NIXL_OK && !nxr_part_has_range(*part_p, offset, nbytes)) {
-        return fail_range(operation, rank, region, *part_p, offset, nbytes);
+    if (status == NIXL_OK && !nxr_segment_has_range(*segment_p, offset, nbytes)) {
+        return fail_range(operation, rank, region, *segment_p, offset, nbytes);
     }
     return status;
 }
 
-int nxr_transfer_find_part(const char *operation, int rank, struct nixl_region *region,
-                           uint64_t offset, size_t nbytes, struct nxr_part **part_p)
+int nxr_transfer_find_segment(const char *operation, int rank, struct nixl_region *region,
+                              uint64_t offset, size_t nbytes, struct nxr_segment **segment_p)
 {
     int status = nxr_transfer_check(operation, rank, region, region, nbytes);
 
-    return status == NIXL_OK ? transfer_find_part(operation, rank, region, offset, nbytes, part_p)
-                             : status;
+    return status == NIXL_OK
+               ? transfer_find_segment(operation, rank, region, offset, nbytes, segment_p)
+               : status;
 }
 
 int nxr_transfer_fail(const char *operation, int status, struct nixl_region *region,
-                      struct nxr_part *part)
+                      struct nxr_segment *segment)
 {
-    struct nxr_peer *peer = part->peer;
+    struct nxr_peer *peer = segment->peer;
 
     if (status == NIXL_ERR_PEER_LOST) {
         nxr_life_lost(peer->rank); /* a kernel call discovered it first */
     }
     if (nxr_life_check(peer)) {
-        return nxr_peer_fail_lost(operation, peer->rank, part->transport->name);
+        return nxr_peer_fail_lost(operation, peer->rank, segment->transport->name);
     }
     if (status == NIXL_ERR_STALE) {
-        nxr_region_mark_stale(part);
-        return nxr_fail(status, operation, peer->rank, part->transport->name, 0,
+        nxr_region_mark_stale(segment);
+        return nxr_fail(status, operation, peer->rank, segment->transport->name, 0,
                         "rank %d has closed region '%s'; nixl_region_query() finds a new one",
                         peer->rank, region->name);
     }
     if (status == NIXL_ERR_TIMEOUT) {
-        return nxr_fail(status, operation, peer->rank, part->transport->name, 0,
+        return nxr_fail(status, operation, peer->rank, segment->transport->name, 0,
                         "rank %d has not answered for %s (NIXLRUN_OP_TIMEOUT): it was asked for "
                         "region '%s', and is not known to be dead; it may be stopped",
                         peer->rank, nxr_duration(nxr_env.op_timeout).text, region->name);
     }
-    return nxr_fail(status, operation, peer->rank, part->transport->name, 0, "%s",
+    return nxr_fail(status, operation, peer->rank, segment->transport->name, 0, "%s",
                     status == NIXL_ERR_LIMIT ? "more threads use this peer than it has slots for"
                                              : nixl_strerror(status));
 }
 
 int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region *region,
-                           struct nxr_part *part)
+                           struct nxr_segment *segment)
 {
-    const char *why = nxr_op_why_failed(status, part);
+    const char *why = nxr_op_why_failed(status, segment);
 
-    if (why[0] == '\0' || nxr_life_check(part->peer)) {
-        return nxr_transfer_fail(operation, status, region, part);
+    if (why[0] == '\0' || nxr_life_check(segment->peer)) {
+        return nxr_transfer_fail(operation, status, region, segment);
     }
-    return nxr_fail(status, operation, part->peer->rank, part->transport->name, EFAULT,
-                    "region '%s' of rank %d: %s", region->name, part->peer->rank, why);
+    return nxr_fail(status, operation, segment->peer->rank, segment->transport->name, EFAULT,
+                    "region '%s' of rank %d: %s", region->name, segment->peer->rank, why);
 }
 
 static bool transfer_is_complete(void *arg)
@@ -171,18 +173,18 @@ static int run_request(const char *operation, const struct nxr_op *op)
     struct nixl_req *req;
     int status = nxr_request_make_begun(operation, &nxr_transfer_owner, op, &req);
 
-    return status == NIXL_INPROGRESS ? finish_request(operation, op->part->peer->rank, req)
+    return status == NIXL_INPROGRESS ? finish_request(operation, op->segment->peer->rank, req)
                                      : status;
 }
 
-static int fail_mover(const char *operation, const struct nxr_part *part)
+static int fail_mover(const char *operation, const struct nxr_segment *segment)
 {
-    return nxr_fail(NIXL_ERR_UNSUPPORTED, operation, part->peer->rank, part->transport->name, 0,
-                    "device memory cannot be moved to or from this part of rank %d",
-                    part->peer->rank);
+    return nxr_fail(NIXL_ERR_UNSUPPORTED, operation, segment->peer->rank, segment->transport->name,
+                    0, "device memory cannot be moved to or from this segment of rank %d",
+                    segment->peer->rank);
 }
 
-/* `takes_time`: the part's transport has just answered NIXL_ERR_AGAIN. */
+/* `takes_time`: the segment's transport has just answered NIXL_ERR_AGAIN. */
 static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool takes_time, int rank,
                          struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
 {
@@ -192,64 +194,65 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool take
     int status = nxr_transfer_check(operation, rank, region, local, nbytes);
 
     if (status == NIXL_OK) {
-        status = transfer_find_part(operation, rank, region, offset, nbytes, &op.part);
+        status = transfer_find_segment(operation, rank, region, offset, nbytes, &op.segment);
     }
     if (status != NIXL_OK || nbytes == 0) {
         return status;
     }
-    mover = nxr_part_mover(op.part, local);
+    mover = nxr_segment_mover(op.segment, local);
     if (mover == NULL) {
-        return fail_mover(operation, op.part);
+        return fail_mover(operation, op.segment);
     }
     status = nxr_op_move(&op, mover);
-    if (status == NIXL_ERR_AGAIN && kind == NXR_OP_PUT && mover == op.part->transport &&
-        nxr_word_serves_put(op.part, offset, nbytes)) {
-        status = nxr_word_put(op.part, offset, local, nbytes);
+    if (status == NIXL_ERR_AGAIN && kind == NXR_OP_PUT && mover == op.segment->transport &&
+        nxr_atomic_serves_put(op.segment, offset, nbytes)) {
+        status = nxr_atomic_put(op.segment, offset, local, nbytes);
     }
     if (status == NIXL_ERR_AGAIN ||
         (status == NIXL_ERR_UNSUPPORTED && nxr_range_find(local) != NULL)) {
         return run_request(operation, &op);
     }
-    return status == NIXL_OK ? status : nxr_transfer_fail_copy(operation, status, region, op.part);
+    return status == NIXL_OK ? status
+                             : nxr_transfer_fail_copy(operation, status, region, op.segment);
 }
 
 /* ---- put and get ----------------------------------------------------------------------------- */
 
 /*
- * Can an operation of 1 to max_nbytes be tried at once? The part, or NULL: take the slow path,
+ * Can an operation of 1 to max_nbytes be tried at once? The segment, or NULL: take the slow path,
  * which finds the reason. Always inlined: a function call would take a sixth of the time of a put
  * of 8 bytes.
  */
-static inline __attribute__((always_inline)) struct nxr_part *
-usable_part_up_to(size_t max_nbytes, int rank, struct nixl_region *region, uint64_t offset,
-                  const void *local, size_t nbytes)
+static inline __attribute__((always_inline)) struct nxr_segment *
+usable_segment_up_to(size_t max_nbytes, int rank, struct nixl_region *region, uint64_t offset,
+                     const void *local, size_t nbytes)
 {
-    struct nxr_part *part = nxr_region_part(region, rank);
+    struct nxr_segment *segment = nxr_region_segment(region, rank);
 
-    if (__builtin_expect(part == NULL || local == NULL || nbytes - 1 >= max_nbytes ||
-                             !nxr_part_has_range(part, offset, nbytes) ||
+    if (__builtin_expect(segment == NULL || local == NULL || nbytes - 1 >= max_nbytes ||
+                             !nxr_segment_has_range(segment, offset, nbytes) ||
                              nxr_range_is_device(local),
                          0)) {
         return NULL;
     }
-    return part;
+    return segment;
 }
 
-static inline struct nxr_part *transfer_usable_part(int rank, struct nixl_region *region,
-                                                    uint64_t offset, const void *local,
-                                                    size_t nbytes)
+static inline struct nxr_segment *transfer_usable_segment(int rank, struct nixl_region *region,
+                                                          uint64_t offset, const void *local,
+                                                          size_t nbytes)
 {
-    return usable_part_up_to(SIZE_MAX, rank, region, offset, local, nbytes);
+    return usable_segment_up_to(SIZE_MAX, rank, region, offset, local, nbytes);
 }
 
 static inline int put(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                       const void *src, size_t nbytes)
 {
-    struct nxr_part *part = transfer_usable_part(rank, region, offset, src, nbytes);
+    struct nxr_segment *segment = transfer_usable_segment(rank, region, offset, src, nbytes);
     int status = NIXL_INPROGRESS; /* transport not called */
 
-    if (__builtin_expect(part != NULL && nbytes <= part->put_at_once, 1)) {
-        status = part->transport->put(part, offset, src, nbytes);
+    if (__builtin_expect(segment != NULL && nbytes <= segment->put_at_once, 1)) {
+        status = segment->transport->put(segment, offset, src, nbytes);
     }
     if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
@@ -261,11 +264,11 @@ static inline int put(const char *operation, int rank, struct nixl_region *regio
 static inline int get(const char *operation, int rank, struct nixl_region *region, uint64_t offset,
                       void *dst, size_t nbytes)
 {
-    struct nxr_part *part = transfer_usable_part(rank, region, offset, dst, nbytes);
+    struct nxr_segment *segment = transfer_usable_segment(rank, region, offset, dst, nbytes);
     int status = NIXL_INPROGRESS; /* transport not called */
 
-    if (__builtin_expect(part != NULL && nbytes <= part->get_at_once, 1)) {
-        status = part->transport->get(part, offset, dst, nbytes);
+    if (__builtin_expect(segment != NULL && nbytes <= segment->get_at_once, 1)) {
+        status = segment->transport->get(segment, offset, dst, nbytes);
     }
     if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
@@ -289,11 +292,11 @@ int nxr_transfer_get(const char *operation, int rank, struct nixl_region *region
 bool nxr_transfer_put_here(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                            size_t nbytes)
 {
-    struct nxr_part *part =
-        usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, src, nbytes);
+    struct nxr_segment *segment =
+        usable_segment_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, src, nbytes);
 
-    return part != NULL && part->method < NXR_METHOD_MESSAGE &&
-           part->transport->put(part, offset, src, nbytes) == NIXL_OK;
+    return segment != NULL && segment->method < NXR_METHOD_MESSAGE &&
+           segment->transport->put(segment, offset, src, nbytes) == NIXL_OK;
 }
 
 int nixl_put(int rank, struct nixl_region *region, uint64_t offset, const void *src, size_t nbytes)
@@ -312,21 +315,21 @@ int nixl_get(int rank, struct nixl_region *region, uint64_t offset, void *dst, s
  */
 static int begin_here(struct nxr_op *op, size_t max_nbytes)
 {
-    if (op->nbytes > max_nbytes && nxr_copy_thread_reaches(op->part)) {
+    if (op->nbytes > max_nbytes && nxr_copy_thread_reaches(op->segment)) {
         return nxr_copy_thread_begin(op) ? NIXL_OK : NIXL_ERR_AGAIN;
     }
-    return nxr_op_move(op, op->part->transport);
+    return nxr_op_move(op, op->segment->transport);
 }
 
 /*
- * Carry out an operation whose part is not looked up yet: within the call if it has up to
+ * Carry out an operation whose segment is not looked up yet: within the call if it has up to
  * max_nbytes or does not take long, else start it. A caller that does not wait for the request
  * must call nxr_request_leave().
  */
 static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
                           struct nixl_region *region, struct nxr_op *op, struct nixl_req **req_p)
 {
-    struct nxr_part *part;
+    struct nxr_segment *segment;
     int status = nxr_transfer_check(operation, rank, region, op->local, op->nbytes);
 
     if (status != NIXL_OK) {
@@ -335,21 +338,22 @@ static int begin_transfer(const char *operation, size_t max_nbytes, int rank,
     if (req_p == NULL) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "req_p is NULL");
     }
-    part = nxr_region_part(region, rank);
-    if (part != NULL) {
-        if (!nxr_part_has_range(part, op->offset, op->nbytes)) {
-            return fail_range(operation, rank, region, part, op->offset, op->nbytes);
+    segment = nxr_region_segment(region, rank);
+    if (segment != NULL) {
+        if (!nxr_segment_has_range(segment, op->offset, op->nbytes)) {
+            return fail_range(operation, rank, region, segment, op->offset, op->nbytes);
         }
         if (op->nbytes == 0) {
             return NIXL_OK;
         }
     }
-    if (part != NULL && part->method != NXR_METHOD_DEVICE && !nxr_range_is_device(op->local)) {
-        op->part = part;
+    if (segment != NULL && segment->method != NXR_METHOD_DEVICE &&
+        !nxr_range_is_device(op->local)) {
+        op->segment = segment;
         status = begin_here(op, max_nbytes);
         if (status != NIXL_ERR_AGAIN) {
             return status == NIXL_OK ? status
-                                     : nxr_transfer_fail_copy(operation, status, region, part);
+                                     : nxr_transfer_fail_copy(operation, status, region, segment);
         }
         return nxr_request_make_begun(operation, &nxr_transfer_owner, op, req_p);
     }
@@ -374,14 +378,14 @@ static int transfer_nb_slow(const char *operation, enum nxr_op_kind kind, bool t
 int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                 size_t nbytes, struct nixl_req **req_p)
 {
-    struct nxr_part *part =
-        usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, src, nbytes);
+    struct nxr_segment *segment =
+        usable_segment_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, src, nbytes);
     int status = NIXL_INPROGRESS; /* transport not called */
 
-    if (__builtin_expect(part != NULL && req_p != NULL && part->method != NXR_METHOD_DEVICE &&
-                             nbytes <= part->put_at_once,
+    if (__builtin_expect(segment != NULL && req_p != NULL && segment->method != NXR_METHOD_DEVICE &&
+                             nbytes <= segment->put_at_once,
                          1)) {
-        status = part->transport->put(part, offset, src, nbytes);
+        status = segment->transport->put(segment, offset, src, nbytes);
     }
     if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
@@ -393,14 +397,14 @@ int nixl_put_nb(int rank, struct nixl_region *region, uint64_t offset, const voi
 int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst, size_t nbytes,
                 struct nixl_req **req_p)
 {
-    struct nxr_part *part =
-        usable_part_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, dst, nbytes);
+    struct nxr_segment *segment =
+        usable_segment_up_to(NXR_AT_ONCE_NBYTES, rank, region, offset, dst, nbytes);
     int status = NIXL_INPROGRESS; /* transport not called */
 
-    if (__builtin_expect(part != NULL && req_p != NULL && part->method != NXR_METHOD_DEVICE &&
-                             nbytes <= part->get_at_once,
+    if (__builtin_expect(segment != NULL && req_p != NULL && segment->method != NXR_METHOD_DEVICE &&
+                             nbytes <= segment->get_at_once,
                          1)) {
-        status = part->transport->get(part, offset, dst, nbytes);
+        status = segment->transport->get(segment, offset, dst, nbytes);
     }
     if (__builtin_expect(status == NIXL_OK, 1)) {
         return NIXL_OK;
@@ -409,12 +413,12 @@ int nixl_get_nb(int rank, struct nixl_region *region, uint64_t offset, void *dst
                             offset, dst, nbytes, req_p);
 }
 
-struct nxr_part *nxr_transfer_message_part(int rank, struct nixl_region *region, uint64_t offset,
-                                           const void *local, size_t nbytes)
+struct nxr_segment *nxr_transfer_message_segment(int rank, struct nixl_region *region,
+                                                 uint64_t offset, const void *local, size_t nbytes)
 {
-    struct nxr_part *part = transfer_usable_part(rank, region, offset, local, nbytes);
+    struct nxr_segment *segment = transfer_usable_segment(rank, region, offset, local, nbytes);
 
-    return part != NULL && part->method >= NXR_METHOD_MESSAGE ? part : NULL;
+    return segment != NULL && segment->method >= NXR_METHOD_MESSAGE ? segment : NULL;
 }
 
 /* Is the put still under way, and is it certain that nothing sent from now on overtakes it? */
@@ -424,11 +428,11 @@ static bool is_on_its_way(struct nixl_req *req)
 }
 
 /* Start a put over a network that may share a message with what follows it. */
-static int begin_followed(const char *operation, struct nxr_part *part,
+static int begin_followed(const char *operation, struct nxr_segment *segment,
                           const struct nxr_piece *what, struct nixl_req **req_p)
 {
     const struct nxr_op op = {
-        .part = part,
+        .segment = segment,
         .kind = NXR_OP_PUT,
         .offset = what->offset,
         .local = what->local,
@@ -442,15 +446,15 @@ static int begin_followed(const char *operation, struct nxr_part *part,
 int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *region,
                           const struct nxr_piece *what, int (*then)(void *), void *arg)
 {
-    struct nxr_part *part =
-        transfer_usable_part(rank, region, what->offset, what->local, what->nbytes);
+    struct nxr_segment *segment =
+        transfer_usable_segment(rank, region, what->offset, what->local, what->nbytes);
     struct nixl_req *req = NULL;
     int status, done;
 
-    if (part == NULL || nxr_word_serves_put(part, what->offset, what->nbytes)) {
+    if (segment == NULL || nxr_atomic_serves_put(segment, what->offset, what->nbytes)) {
         status = put(operation, rank, region, what->offset, what->local, what->nbytes);
-    } else if (part->method >= NXR_METHOD_MESSAGE) {
-        status = begin_followed(operation, part, what, &req);
+    } else if (segment->method >= NXR_METHOD_MESSAGE) {
+        status = begin_followed(operation, segment, what, &req);
     } else {
         struct nxr_op op = {.kind = NXR_OP_PUT,
                             .offset = what->offset,

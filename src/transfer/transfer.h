@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What calls on words share with put and get: finding a part, and reporting failures. */
+/* What calls on words share with put and get: finding a segment, and reporting failures. */
 #ifndef NXR_TRANSFER_TRANSFER_H
 #define NXR_TRANSFER_TRANSFER_H
 
@@ -9,21 +9,21 @@
 int nxr_transfer_check(const char *operation, int rank, const struct nixl_region *region,
                        const void *local, size_t nbytes);
 
-/* Check rank and handle, find the part, asking its owner if need be, and check the range. */
-int nxr_transfer_find_part(const char *operation, int rank, struct nixl_region *region,
-                           uint64_t offset, size_t nbytes, struct nxr_part **part_p);
+/* Check rank and handle, find the segment, asking its owner if need be, and check the range. */
+int nxr_transfer_find_segment(const char *operation, int rank, struct nixl_region *region,
+                              uint64_t offset, size_t nbytes, struct nxr_segment **segment_p);
 
 /* Translate a transport's failure for the caller: record it and return it. */
 int nxr_transfer_fail(const char *operation, int status, struct nixl_region *region,
-                      struct nxr_part *part);
+                      struct nxr_segment *segment);
 
 /* The same for a copy. */
 int nxr_transfer_fail_copy(const char *operation, int status, struct nixl_region *region,
-                           struct nxr_part *part);
+                           struct nxr_segment *segment);
 
 /*
  * Put bytes to a peer on this host within the call if that does not take long. False: the put must
- * be started, or the part is not known yet, or something is wrong.
+ * be started, or the segment is not known yet, or something is wrong.
  */
 bool nxr_transfer_put_here(int rank, struct nixl_region *region, uint64_t offset, const void *src,
                            size_t nbytes);
@@ -37,11 +37,11 @@ int nxr_transfer_get(const char *operation, int rank, struct nixl_region *region
                      void *dst, size_t nbytes);
 
 /*
- * The part, if a network reaches it and a put of host memory can be tried at once; NULL: the part
- * is not known yet, or it is of another kind, or something is wrong.
+ * The segment, if a network reaches it and a put of host memory can be tried at once; NULL: the
+ * segment is not known yet, or it is of another kind, or something is wrong.
  */
-struct nxr_part *nxr_transfer_message_part(int rank, struct nixl_region *region, uint64_t offset,
-                                           const void *local, size_t nbytes);
+struct nxr_segment *nxr_transfer_message_segment(int rank, struct nixl_region *region,
+                                                 uint64_t offset, const void *local, size_t nbytes);
 
 /*
  * Put, then call `then` for something that must not overtake the put. If the transport keeps the
@@ -52,7 +52,7 @@ struct nxr_part *nxr_transfer_message_part(int rank, struct nixl_region *region,
 int nxr_transfer_put_then(const char *operation, int rank, struct nixl_region *region,
                           const struct nxr_piece *what, int (*then)(void *), void *arg);
 
-/* nixl_put_signal() for `operation`, with any change of the word. `word_part` is not read. */
+/* nixl_put_signal() for `operation`, with any change of the word. `word_segment` is not read. */
 int nxr_transfer_put_signal(const char *operation, int rank, struct nixl_region *region,
                             struct nixl_region *signal_region, const struct nxr_put_signal *what);
 
@@ -64,7 +64,7 @@ int nxr_transfer_fence(const char *operation, struct nxr_peer *peer);
  * puts under way. Wakes threads that wait for the word. Over a network a signal does not wait for
  * the answer, and *fetched_p is not written. Returns the transport's status; nothing is recorded.
  */
-int nxr_word_change(struct nxr_part *part, const struct nxr_atomic *atomic, bool is_signal,
-                    uint64_t *fetched_p);
+int nxr_atomic_change(struct nxr_segment *segment, const struct nxr_atomic *atomic, bool is_signal,
+                      uint64_t *fetched_p);
 
 #endif

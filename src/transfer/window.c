@@ -197,23 +197,23 @@ void nxr_windows_close(void)
 
 /* ---- the initiator's side -------------------------------------------------------------------- */
 
-int nxr_window_ask(struct nxr_part *part, const struct nxr_window_ask *ask)
+int nxr_window_ask(struct nxr_segment *segment, const struct nxr_window_ask *ask)
 {
-    struct net_peer *np = part->peer->net;
+    struct net_peer *np = segment->peer->net;
     struct nxr_net_stage *stage = NULL;
     int status;
 
     net_lock();
-    status = nxr_net_check_part(np, part);
+    status = nxr_net_check_segment(np, segment);
     if (status == NIXL_OK) {
         stage = nxr_net_begin(np, NXR_NET_STAGE, sizeof(*stage));
         status = stage != NULL ? NIXL_INPROGRESS : NIXL_ERR_NO_MEMORY;
     }
     if (stage != NULL) {
-        *stage = (struct nxr_net_stage){.generation = part->key.generation,
+        *stage = (struct nxr_net_stage){.generation = segment->key.generation,
                                         .offset = ask->offset,
                                         .nbytes = ask->nbytes,
-                                        .id = part->id,
+                                        .id = segment->id,
                                         .slot = (uint16_t)ask->slot,
                                         .is_put = ask->is_put};
         nxr_net_push(np, false);
@@ -222,9 +222,9 @@ int nxr_window_ask(struct nxr_part *part, const struct nxr_window_ask *ask)
     return status;
 }
 
-size_t nxr_window_small(const struct nxr_part *part, enum nxr_op_kind kind)
+size_t nxr_window_small(const struct nxr_segment *segment, enum nxr_op_kind kind)
 {
-    const struct net_peer *np = part->peer->net;
+    const struct net_peer *np = segment->peer->net;
 
     return kind == NXR_OP_PUT ? np->put_max : np->get_max;
 }

@@ -11,7 +11,7 @@
 #include "config.h"
 
 #include "transfer/work.h"
-#include "memory/device_word.h"
+#include "memory/device_atomic.h"
 #include "memory/memory.h"
 #include "util/clock.h"
 #include "util/copy.h"
@@ -50,11 +50,11 @@ struct net_get_work {
 };
 
 /* A word that a peer changes. */
-struct net_word_work {
-    struct nxr_device_word word;
+struct net_atomic_work {
+    struct nxr_device_atomic word;
     struct net_peer *np;
     struct net_hold *hold;
-    struct nxr_net_word asked;
+    struct nxr_net_atomic asked;
 };
 
 /* ---- works ----------------------------------------------------------------------------------- */
@@ -107,7 +107,7 @@ static void works_run(void)
 {
     struct net_work *work;
 
-    nxr_device_words_run();
+    nxr_device_atomics_run();
     while (atomic_load_explicit(&has_works, memory_order_acquire) && (work = next_work()) != NULL) {
         int status;
 
@@ -117,7 +117,7 @@ static void works_run(void)
         status = nxr_device_copy_begin(&work->copy);
         if (status != NIXL_INPROGRESS) {
             net_work_finish(work, status);
-            nxr_device_words_run(); /* words that waited for this copy */
+            nxr_device_atomics_run(); /* words that waited for this copy */
         }
     }
 }
@@ -306,14 +306,14 @@ static void work_take_get(struct net_peer *np, const struct nxr_net_record *reco
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static void word_changed(struct nxr_device_word *word, int status)
+static void atomic_changed(struct nxr_device_atomic *word, int status)
 {
-    struct net_word_work *work = nxr_list_entry(word, struct net_word_work, word);
+    struct net_atomic_work *work = nxr_list_entry(word, struct net_atomic_work, word);
     struct net_peer *np = work->np;
 
     net_lock();
     nxr_net_hold_end(work->hold);
-    nxr_net_answer_word(np, &work->asked, status, word->fetched);
+    nxr_net_answer_atomic(np, &work->asked, status, word->fetched);
     n_works--;
     np->n_busy_words--;
     if (!np->is_dead) {
@@ -325,11 +325,11 @@ static void word_changed(struct nxr_device_word *word, int status)
     works_run();
 }
 
-static int work_take_word(struct net_peer *np, const struct nxr_net_word *word)
+static int work_take_atomic(struct net_peer *np, const struct nxr_net_atomic *word)
 {
     size_t nbytes = nxr_type_nbytes(word->atomic.type);
     const struct net_range range = {word->generation, word->atomic.offset, nbytes, word->id};
-    struct net_word_work *work;
+    struct net_atomic_work *work;
     struct net_hold *hold;
     bool is_aligned;
     int status;
@@ -350,10 +350,10 @@ static int work_take_word(struct net_peer *np, const struct nxr_net_word *word)
     work->word.addr = addr;
     work->word.range = nxr_publish_memory(word->id).range;
     work->word.atomic = word->atomic;
-    work->word.ended = word_changed;
+    work->word.ended = atomic_changed;
     n_works++;
     np->n_busy_words++;
-    nxr_device_word_add(&work->word);
+    nxr_device_atomic_add(&work->word);
     return NIXL_INPROGRESS;
 }
 
@@ -362,7 +362,7 @@ static int work_take_word(struct net_peer *np, const struct nxr_net_word *word)
 static const struct net_device work_device = {
     .take_put = work_take_put,
     .take_get = work_take_get,
-    .take_word = work_take_word,
+    .take_word = work_take_atomic,
 };
 static const struct net_client work_client = {.run = works_run, .stop = works_stop};
 

@@ -2,10 +2,10 @@
 /*
  * Prepared transfers: two sides made of blocks, walked together, and moved piece by piece.
  *
- * A start is driven by one thread at a time: by the caller for its first part, then by any thread
- * that drives progress. The driver hands lists of pieces to the transport of the part; what cannot
- * be done at once becomes operations, of which a limited number is under way. Handles are
- * type-stable and reused as late as possible, so that a call on a freed handle detects it.
+ * A start is driven by one thread at a time: by the caller for its first segment, then by any
+ * thread that drives progress. The driver hands lists of pieces to the transport of the segment;
+ * what cannot be done at once becomes operations, of which a limited number is under way. Handles
+ * are type-stable and reused as late as possible, so that a call on a freed handle detects it.
  */
 #ifndef NXR_TRANSFER_XFER_H
 #define NXR_TRANSFER_XFER_H
@@ -20,9 +20,9 @@
 struct nxr_blocks {
     struct nixl_region *region;
     char *base;                    /* local: what offsets count from; remote: NULL */
-    struct nxr_part *part;         /* remote: as found by the last start; local: NULL */
+    struct nxr_segment *segment;   /* remote: as found by the last start; local: NULL */
     const struct nxr_range *range; /* local: the range, if device memory; else NULL */
-    uint64_t limit;                /* bytes from the base, or size of the part */
+    uint64_t limit;                /* bytes from the base, or size of the segment */
     uint64_t offset;
     uint64_t block_nbytes;
     uint64_t stride;
@@ -87,8 +87,8 @@ struct nixl_xfer {
 
     /* Of the start in flight; touched only by its driver. */
     struct nxr_walk walks[2];
-    struct nxr_piece *staged; /* [NXR_LIST_MAX], of one part and one range */
-    struct nxr_part *part;
+    struct nxr_piece *staged; /* [NXR_LIST_MAX], of one segment and one range */
+    struct nxr_segment *segment;
     const struct nxr_range *range;
     const struct nxr_transport *mover; /* of the staged pieces */
     size_t staged_at, n_staged;
@@ -106,8 +106,8 @@ struct nixl_xfer {
     void *follower; /* what `then` needs: malloc()ed, and freed with the transfer; or NULL */
     size_t follower_nbytes;
 
-    _Atomic int failure;          /* not NIXL_OK: no further piece begins */
-    struct nxr_part *failed_part; /* where it failed; read once nothing is under way */
+    _Atomic int failure;                /* not NIXL_OK: no further piece begins */
+    struct nxr_segment *failed_segment; /* where it failed; read once nothing is under way */
 
     /* nxr_xfers_lock. */
     bool is_running;
@@ -154,9 +154,9 @@ void nxr_xfer_learn(struct nixl_xfer *xfer, uint64_t took_ns);
 /* The last finalize: free everything; nothing is in flight any more. */
 void nxr_xfers_free(void);
 
-/* ---- handing over (xfer_hand.c): called by the driver ----------------------------------- */
+/* ---- handing over (xfer_hand.c): called by the driver ---------------------------------------- */
 
-/* Gather pieces of one part, unless some are staged. False: none are left. */
+/* Gather pieces of one segment, unless some are staged. False: none are left. */
 bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes);
 
 /*
@@ -165,8 +165,8 @@ bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes);
  */
 int nxr_xfer_hand_over(struct nixl_xfer *xfer, uint64_t *left_p);
 
-/* Record that the start has failed at that part; the first failure counts. Any thread. */
-void nxr_xfer_set_failure(struct nixl_xfer *xfer, struct nxr_part *part, int status);
+/* Record that the start has failed at that segment; the first failure counts. Any thread. */
+void nxr_xfer_set_failure(struct nixl_xfer *xfer, struct nxr_segment *segment, int status);
 
 /* Stop the operations that are under way. Any thread, without locks. */
 void nxr_xfer_cancel_slots(struct nixl_xfer *xfer);

@@ -153,7 +153,7 @@ static int find_local(const char *operation, int rank, struct nxr_blocks *blocks
         if (!nxr_region_is_open(blocks->region) || blocks->region->memory.addr == NULL) {
             return fail_entry(operation, rank, NIXL_XFER_LOCAL, number,
                               nxr_region_is_open(blocks->region)
-                                  ? "this rank has no part of the region"
+                                  ? "this rank has no segment of the region"
                                   : "the region is closed");
         }
         blocks->base = blocks->region->memory.addr;
@@ -173,16 +173,16 @@ static int find_local(const char *operation, int rank, struct nxr_blocks *blocks
 static int find_remote(const char *operation, int rank, struct nxr_blocks *blocks)
 {
     uint64_t last = farthest(blocks);
-    struct nxr_part *part = nxr_region_part(blocks->region, rank);
+    struct nxr_segment *segment = nxr_region_segment(blocks->region, rank);
     int status = NIXL_OK;
 
-    if (part == NULL || !is_within(part->nbytes, last, blocks->block_nbytes)) {
-        status = nxr_transfer_find_part(operation, rank, blocks->region, last, blocks->block_nbytes,
-                                        &part);
+    if (segment == NULL || !is_within(segment->nbytes, last, blocks->block_nbytes)) {
+        status = nxr_transfer_find_segment(operation, rank, blocks->region, last,
+                                           blocks->block_nbytes, &segment);
     }
     if (status == NIXL_OK) {
-        blocks->part = part;
-        blocks->limit = part->nbytes;
+        blocks->segment = segment;
+        blocks->limit = segment->nbytes;
     }
     return status;
 }

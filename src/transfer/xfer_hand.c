@@ -36,12 +36,12 @@
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-void nxr_xfer_set_failure(struct nixl_xfer *xfer, struct nxr_part *part, int status)
+void nxr_xfer_set_failure(struct nixl_xfer *xfer, struct nxr_segment *segment, int status)
 {
     int none = NIXL_OK;
 
     if (atomic_compare_exchange_strong(&xfer->failure, &none, status)) {
-        xfer->failed_part = part;
+        xfer->failed_segment = segment;
     }
 }
 
@@ -51,7 +51,7 @@ static void slot_ended(struct nxr_op *op, int status)
     struct nixl_xfer *xfer = slot->xfer;
 
     if (status != NIXL_OK) {
-        nxr_xfer_set_failure(xfer, op->part, status);
+        nxr_xfer_set_failure(xfer, op->segment, status);
     }
     pthread_mutex_lock(&nxr_xfers_lock);
     xfer->nbytes_done += status == NIXL_OK ? op->nbytes : op->nbytes_done;
@@ -187,21 +187,22 @@ static void xfer_submit_aim(struct nixl_xfer *xfer)
     const struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
     const struct nxr_transport *mover;
 
-    xfer->part = xfer->walks[NIXL_XFER_REMOTE].of->part;
+    xfer->segment = xfer->walks[NIXL_XFER_REMOTE].of->segment;
     xfer->range = local->of->range;
-    mover = nxr_part_mover(xfer->part, local->of->base + local->start);
+    mover = nxr_segment_mover(xfer->segment, local->of->base + local->start);
     if (mover != xfer->mover) {
         xfer->takes_lists = false;
         xfer->list_pieces = COPY_PIECES;
         xfer->mover = mover;
     }
     if (mover == NULL) {
-        nxr_xfer_set_failure(xfer, xfer->part, NIXL_ERR_UNSUPPORTED);
+        nxr_xfer_set_failure(xfer, xfer->segment, NIXL_ERR_UNSUPPORTED);
     }
 }
 
 /*
- * Gather as many pieces as a list may have, all of the part and range that xfer_submit_aim() chose.
+ * Gather as many pieces as a list may have, all of the segment and range that xfer_submit_aim()
+ * chose.
  */
 static size_t xfer_submit_gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
 {
@@ -216,7 +217,7 @@ static size_t xfer_submit_gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
         n++;
         xfer->n_pieces += local->nbytes == 0 || remote->nbytes == 0; /* a cut piece: once */
     } while (n < max_n && left > 0 && has_run(local) && has_run(remote) &&
-             remote->of->part == xfer->part && local->of->range == xfer->range);
+             remote->of->segment == xfer->segment && local->of->range == xfer->range);
     return n;
 }
 
@@ -236,7 +237,7 @@ bool nxr_xfer_stage(struct nixl_xfer *xfer, uint64_t max_nbytes)
     xfer->staged_at = 0;
     xfer->n_staged = n;
     if (local->is_outside || remote->is_outside) {
-        nxr_xfer_set_failure(xfer, xfer->part, NIXL_ERR_RANGE);
+        nxr_xfer_set_failure(xfer, xfer->segment, NIXL_ERR_RANGE);
     }
     return n > 0 && atomic_load(&xfer->failure) == NIXL_OK;
 }
@@ -269,11 +270,11 @@ static int move_staged(struct nixl_xfer *xfer, uint64_t *left_p)
 {
     const struct nxr_piece *pieces = &xfer->staged[xfer->staged_at];
     size_t n_done;
-    int status = xfer->mover->move_list(xfer->part, xfer->kind, pieces, xfer->n_staged, &n_done);
+    int status = xfer->mover->move_list(xfer->segment, xfer->kind, pieces, xfer->n_staged, &n_done);
     uint64_t nbytes = xfer_submit_nbytes_of(pieces, n_done);
 
     staged_is_gone(xfer, n_done, nbytes + n_done * PIECE_COST, left_p);
-    xfer->is_copying = n_done > 0 && nxr_copy_thread_reaches(xfer->part);
+    xfer->is_copying = n_done > 0 && nxr_copy_thread_reaches(xfer->segment);
     pthread_mutex_lock(&nxr_xfers_lock);
     xfer->nbytes_done += nbytes;
     pthread_mutex_unlock(&nxr_xfers_lock);
@@ -285,7 +286,7 @@ static struct nxr_op make_op(const struct nixl_xfer *xfer, size_t n_pieces)
     const struct nxr_piece *pieces = &xfer->staged[xfer->staged_at];
 
     return (struct nxr_op){.transport = xfer->mover,
-                           .part = xfer->part,
+                           .segment = xfer->segment,
                            .kind = xfer->kind,
                            .offset = pieces->offset,
                            .local = pieces->local,

@@ -47,17 +47,17 @@ static double xfer_query_expect(const struct nixl_xfer *xfer)
         const struct nxr_blocks *blocks = &remote->blocks[i];
         uint64_t latency_ns, mbps, nbytes = blocks->block_nbytes * blocks->nblocks;
 
-        if (blocks->nblocks == 0 || blocks->part == NULL) {
+        if (blocks->nblocks == 0 || blocks->segment == NULL) {
             continue;
         }
-        nxr_route_expect_between(blocks->part, local_memory(local), &latency_ns, &mbps);
+        nxr_route_expect_between(blocks->segment, local_memory(local), &latency_ns, &mbps);
         if (mbps == 0) {
             return 0;
         }
         sum = sum == 0 ? (double)latency_ns : sum;
         sum += (double)nbytes * 1000 / (double)mbps;
         /* If the local side has more blocks, these are the pieces. */
-        sum += (double)nbytes * (double)piece_ns[blocks->part->method] *
+        sum += (double)nbytes * (double)piece_ns[blocks->segment->method] *
                (double)(local->nblocks > remote->nblocks ? local->nblocks : remote->nblocks) /
                (double)remote->nbytes;
     }

@@ -83,7 +83,7 @@ static enum turn xfer_run_drive(struct nixl_xfer *xfer, uint64_t budget)
         int status;
 
         if (nxr_peer_is_lost(xfer->peer)) {
-            nxr_xfer_set_failure(xfer, xfer->part, NIXL_ERR_PEER_LOST);
+            nxr_xfer_set_failure(xfer, xfer->segment, NIXL_ERR_PEER_LOST);
         }
         if (atomic_load(&xfer->failure) != NIXL_OK || !nxr_xfer_stage(xfer, left)) {
             return TURN_OVER;
@@ -93,7 +93,7 @@ static enum turn xfer_run_drive(struct nixl_xfer *xfer, uint64_t budget)
             return TURN_BLOCKED;
         }
         if (status < 0) {
-            nxr_xfer_set_failure(xfer, xfer->part, status);
+            nxr_xfer_set_failure(xfer, xfer->segment, status);
         }
     }
     return nxr_xfer_stage(xfer, TURN_NBYTES) ? TURN_MORE : TURN_OVER;
@@ -130,7 +130,7 @@ static int xfer_run_conclude(struct nixl_xfer *xfer, struct nixl_req *req)
     int status = atomic_load(&xfer->failure);
 
     if (status == NIXL_ERR_STALE) {
-        nxr_region_mark_stale(xfer->failed_part);
+        nxr_region_mark_stale(xfer->failed_segment);
     }
     /* The request still holds back notifications, so the follower runs before they are sent. */
     if (status == NIXL_OK && xfer->then != NULL) {
@@ -335,7 +335,7 @@ static int fail_start(const char *operation, struct nixl_xfer *xfer, int status)
                         "an index was changed during the start and leads outside");
     }
     return nxr_transfer_fail_copy(operation, status, xfer->walks[NIXL_XFER_REMOTE].of->region,
-                                  xfer->failed_part);
+                                  xfer->failed_segment);
 }
 
 /*

@@ -23,7 +23,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/ring.c %D%/ring.h \
 	%D%/status.c %D%/status.h \
 	%D%/thread.c %D%/thread.h \
-	%D%/word.c %D%/word.h
+	%D%/atomic.c %D%/atomic.h
 if HAVE_VULKAN
 %C%_libnxr_util_la_SOURCES += %D%/vulkan_dyn.c %D%/vulkan_dyn.h
 endif

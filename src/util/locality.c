@@ -33,7 +33,8 @@ hwloc_topology_t nxr_topology_with_devices(void)
 #define OTHER_TREE 100u
 #define OTHER_NODE 200u
 
-static hwloc_obj_t locality_find_device(hwloc_topology_t topology, const struct nxr_place *device)
+static hwloc_obj_t locality_find_device(hwloc_topology_t topology,
+                                        const struct nxr_device_location *device)
 {
     hwloc_obj_t object = NULL;
 
@@ -92,8 +93,8 @@ static bool is_near_cpus(hwloc_topology_t topology, hwloc_obj_t place, hwloc_con
     return is_near;
 }
 
-unsigned nxr_distance(hwloc_topology_t topology, const struct nxr_place *device, hwloc_obj_t from,
-                      hwloc_const_cpuset_t cpuset)
+unsigned nxr_distance(hwloc_topology_t topology, const struct nxr_device_location *device,
+                      hwloc_obj_t from, hwloc_const_cpuset_t cpuset)
 {
     hwloc_obj_t object = locality_find_device(topology, device);
     hwloc_obj_t place = object != NULL ? non_io(topology, object) : NULL;
@@ -117,7 +118,7 @@ unsigned nxr_distance(hwloc_topology_t topology, const struct nxr_place *device,
 }
 
 bool nxr_distances_from_gpu(hwloc_topology_t topology, const char *pci,
-                            const struct nxr_place *devices, unsigned n, unsigned far[])
+                            const struct nxr_device_location *devices, unsigned n, unsigned far[])
 {
     hwloc_obj_t gpu = hwloc_get_pcidev_by_busidstring(topology, pci);
 

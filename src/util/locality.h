@@ -14,7 +14,7 @@
 hwloc_topology_t nxr_topology_with_devices(void);
 
 /* A device, by its PCI address or its name; the PCI address takes precedence. */
-struct nxr_place {
+struct nxr_device_location {
     const char *name; /* of a network interface or adapter, "eth0", "mlx5_0"; or NULL */
     bool has_pci;     /* the next four are valid */
     unsigned domain, bus, device, function;
@@ -25,8 +25,8 @@ struct nxr_place {
  * device (a GPU) or a NUMA node, or NULL for the CPUs in `cpuset`. From a PCI device the distance
  * counts the steps between the two in their PCI tree. NXR_DISTANCE_FAR: the device was not found.
  */
-unsigned nxr_distance(hwloc_topology_t topology, const struct nxr_place *device, hwloc_obj_t from,
-                      hwloc_const_cpuset_t cpuset);
+unsigned nxr_distance(hwloc_topology_t topology, const struct nxr_device_location *device,
+                      hwloc_obj_t from, hwloc_const_cpuset_t cpuset);
 
 #define NXR_DISTANCE_FAR 1000u
 
@@ -35,6 +35,6 @@ unsigned nxr_distance(hwloc_topology_t topology, const struct nxr_place *device,
  * GPU is not in the topology, and nothing was written.
  */
 bool nxr_distances_from_gpu(hwloc_topology_t topology, const char *pci,
-                            const struct nxr_place *devices, unsigned n, unsigned far[]);
+                            const struct nxr_device_location *devices, unsigned n, unsigned far[]);
 
 #endif

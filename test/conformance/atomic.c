@@ -54,74 +54,76 @@ static size_t type_nbytes(enum nixl_type type)
     return type == NIXL_INT64 || type == NIXL_UINT64 || type == NIXL_DOUBLE ? 8 : 4;
 }
 
-/* A word in the rank's part that only this rank uses; 0xee lies to both sides of it. */
-static void change_word(int rank, struct part *part, const struct change *change, uint64_t offset)
+/* A word in the rank's segment that only this rank uses; 0xee lies to both sides of it. */
+static void change_word(int rank, struct segment *segment, const struct change *change,
+                        uint64_t offset)
 {
     size_t nbytes = type_nbytes(change->type);
     unsigned char line[24], fetched[8];
 
     memset(line, 0xee, sizeof(line));
     memcpy(line + 8, &change->before, nbytes);
-    MPT_OK(nixl_put(rank, part->region, offset - 8, line, sizeof(line)));
+    MPT_OK(nixl_put(rank, segment->region, offset - 8, line, sizeof(line)));
     memset(fetched, 0xdd, sizeof(fetched));
-    MPT_OK(nixl_atomic(rank, part->region, offset, change->type, change->op,
+    MPT_OK(nixl_atomic(rank, segment->region, offset, change->type, change->op,
                        change->op == NIXL_ATOMIC_FETCH ? NULL : &change->operand, fetched));
     MPT_EQ(memcmp(fetched, &change->before, nbytes), 0);
     MPT_CHECK_BYTES(fetched + nbytes, 8 - nbytes, 0xdd);
-    MPT_OK(nixl_get(rank, part->region, offset - 8, line, sizeof(line)));
+    MPT_OK(nixl_get(rank, segment->region, offset - 8, line, sizeof(line)));
     MPT_EQ(memcmp(line + 8, &change->after, nbytes), 0);
     MPT_CHECK_BYTES(line, 8, 0xee);
     MPT_CHECK_BYTES(line + 8 + nbytes, 16 - nbytes, 0xee);
-    MPT_OK(nixl_atomic(rank, part->region, offset, change->type, change->op, &change->operand,
+    MPT_OK(nixl_atomic(rank, segment->region, offset, change->type, change->op, &change->operand,
                        NULL)); /* the value from before is not asked for */
 }
 
 static void every_atomic_does_what_it_says(void)
 {
-    struct part part = conf_part("atomic", (size_t)conf.size * 64);
+    struct segment segment = conf_segment("atomic", (size_t)conf.size * 64);
 
     mpt_barrier();
     for (int rank = 0; rank < conf.size; rank++) {
         for (size_t i = 0; i < N_CHANGES; i++) {
-            change_word(rank, &part, &changes[i], (uint64_t)conf.rank * 64 + 8 + i % 2 * 8);
+            change_word(rank, &segment, &changes[i], (uint64_t)conf.rank * 64 + 8 + i % 2 * 8);
         }
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 static void compare_swap_replaces_equal_bits_only(void)
 {
-    struct part part = conf_part("compare_swap", (size_t)conf.size * 8);
+    struct segment segment = conf_segment("compare_swap", (size_t)conf.size * 8);
     uint64_t offset = (uint64_t)conf.rank * 8, one = 1, two = 2, three = 3, fetched = 99;
     uint32_t low = 7, high = 8, before = 99;
     double minus_zero = -0.0, zero = 0, bits;
 
     mpt_barrier();
-    MPT_OK(nixl_put(conf.next, part.region, offset, &one, 8));
-    MPT_OK(nixl_atomic_compare_swap(conf.next, part.region, offset, NIXL_UINT64, &two, &three,
+    MPT_OK(nixl_put(conf.next, segment.region, offset, &one, 8));
+    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_UINT64, &two, &three,
                                     &fetched));
     MPT_EQ(fetched, 1);
-    MPT_OK(nixl_atomic_compare_swap(conf.next, part.region, offset, NIXL_INT64, &one, &three,
+    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_INT64, &one, &three,
                                     &fetched));
     MPT_EQ(fetched, 1);
-    MPT_OK(nixl_atomic_compare_swap(conf.next, part.region, offset, NIXL_INT64, &one, &two, NULL));
-    MPT_OK(nixl_get(conf.next, part.region, offset, &fetched, 8));
+    MPT_OK(
+        nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_INT64, &one, &two, NULL));
+    MPT_OK(nixl_get(conf.next, segment.region, offset, &fetched, 8));
     MPT_EQ(fetched, 3);
-    MPT_OK(nixl_atomic_compare_swap(conf.next, part.region, offset + 4, NIXL_UINT32, &before, &low,
-                                    &before));
+    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset + 4, NIXL_UINT32, &before,
+                                    &low, &before));
     MPT_EQ(before, 0);
-    MPT_OK(nixl_atomic_compare_swap(conf.next, part.region, offset + 4, NIXL_INT32, &before, &high,
-                                    &before));
-    MPT_OK(nixl_get(conf.next, part.region, offset, &fetched, 8));
+    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset + 4, NIXL_INT32, &before,
+                                    &high, &before));
+    MPT_OK(nixl_get(conf.next, segment.region, offset, &fetched, 8));
     MPT_EQ(fetched, 8ull << 32 | 3);
     /* Bits, not numbers: minus zero is not zero. */
-    MPT_OK(nixl_put(conf.next, part.region, offset, &minus_zero, 8));
-    MPT_OK(
-        nixl_atomic_compare_swap(conf.next, part.region, offset, NIXL_DOUBLE, &zero, &zero, &bits));
+    MPT_OK(nixl_put(conf.next, segment.region, offset, &minus_zero, 8));
+    MPT_OK(nixl_atomic_compare_swap(conf.next, segment.region, offset, NIXL_DOUBLE, &zero, &zero,
+                                    &bits));
     MPT_EQ(memcmp(&bits, &minus_zero, 8), 0);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- one domain ------------------------------------------------------------------------------ */
@@ -130,14 +132,14 @@ static void compare_swap_replaces_equal_bits_only(void)
 enum { WORD_ADD = 0, WORD_DOUBLE = 128, WORD_SWAPPED = 256, WORD_LOW = 384, WORD_TICKET = 512 };
 
 /* Add one by a loop over compare_swap. */
-static void add_by_compare_swap(struct part *part)
+static void add_by_compare_swap(struct segment *segment)
 {
     uint32_t seen = 0, wanted, fetched;
 
     for (;;) {
         wanted = seen + 1;
-        MPT_OK(nixl_atomic_compare_swap(0, part->region, WORD_SWAPPED, NIXL_UINT32, &seen, &wanted,
-                                        &fetched));
+        MPT_OK(nixl_atomic_compare_swap(0, segment->region, WORD_SWAPPED, NIXL_UINT32, &seen,
+                                        &wanted, &fetched));
         if (fetched == seen) {
             return;
         }
@@ -148,7 +150,7 @@ static void add_by_compare_swap(struct part *part)
 /* The owner's own threads take part by their compiler's atomics, every other time. */
 static void atomics_of_all_ranks_make_one_sum(void)
 {
-    struct part part = conf_part("sum", 1024);
+    struct segment segment = conf_segment("sum", 1024);
     const uint64_t one = 1;
     const uint32_t less = UINT32_MAX;
     const double half = 0.5;
@@ -157,26 +159,28 @@ static void atomics_of_all_ranks_make_one_sum(void)
     mpt_barrier();
     for (unsigned i = 0; i < rounds; i++) {
         if (conf.rank == 0 && i % 2 == 0) {
-            __atomic_fetch_add((uint64_t *)(void *)(part.bytes + WORD_ADD), 1, __ATOMIC_SEQ_CST);
+            __atomic_fetch_add((uint64_t *)(void *)(segment.bytes + WORD_ADD), 1, __ATOMIC_SEQ_CST);
         } else {
-            MPT_OK(nixl_atomic(0, part.region, WORD_ADD, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+            MPT_OK(
+                nixl_atomic(0, segment.region, WORD_ADD, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
         }
-        MPT_OK(nixl_atomic(0, part.region, WORD_DOUBLE, NIXL_DOUBLE, NIXL_ATOMIC_ADD, &half, NULL));
-        MPT_OK(nixl_atomic(0, part.region, WORD_LOW, NIXL_INT32, NIXL_ATOMIC_ADD, &less, NULL));
-        add_by_compare_swap(&part);
+        MPT_OK(
+            nixl_atomic(0, segment.region, WORD_DOUBLE, NIXL_DOUBLE, NIXL_ATOMIC_ADD, &half, NULL));
+        MPT_OK(nixl_atomic(0, segment.region, WORD_LOW, NIXL_INT32, NIXL_ATOMIC_ADD, &less, NULL));
+        add_by_compare_swap(&segment);
     }
     mpt_barrier();
     if (conf.rank == 0) {
         uint64_t total = (uint64_t)rounds * (unsigned)conf.size;
 
-        MPT_EQ(*(uint64_t *)(void *)(part.bytes + WORD_ADD), total);
-        MPT_TRUE(*(double *)(void *)(part.bytes + WORD_DOUBLE) == (double)total * 0.5);
-        MPT_EQ(*(int32_t *)(void *)(part.bytes + WORD_LOW), -(int64_t)total);
-        MPT_EQ(*(uint32_t *)(void *)(part.bytes + WORD_LOW + 4), 0);
-        MPT_EQ(*(uint32_t *)(void *)(part.bytes + WORD_SWAPPED), total);
+        MPT_EQ(*(uint64_t *)(void *)(segment.bytes + WORD_ADD), total);
+        MPT_TRUE(*(double *)(void *)(segment.bytes + WORD_DOUBLE) == (double)total * 0.5);
+        MPT_EQ(*(int32_t *)(void *)(segment.bytes + WORD_LOW), -(int64_t)total);
+        MPT_EQ(*(uint32_t *)(void *)(segment.bytes + WORD_LOW + 4), 0);
+        MPT_EQ(*(uint32_t *)(void *)(segment.bytes + WORD_SWAPPED), total);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* Tickets that are drawn from one word: nobody gets one twice. A bit says that one was drawn. */
@@ -184,22 +188,23 @@ static void no_ticket_is_drawn_twice(void)
 {
     unsigned rounds = conf_rounds(500);
     uint64_t n_tickets = (uint64_t)rounds * (unsigned)conf.size;
-    struct part part = conf_part("tickets", WORD_TICKET + n_tickets / 8 + 8);
+    struct segment segment = conf_segment("tickets", WORD_TICKET + n_tickets / 8 + 8);
     const uint64_t one = 1;
 
     mpt_barrier();
     for (unsigned i = 0; i < rounds; i++) {
         uint64_t ticket, bit, drawn;
 
-        MPT_OK(nixl_atomic(0, part.region, WORD_ADD, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &ticket));
+        MPT_OK(
+            nixl_atomic(0, segment.region, WORD_ADD, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &ticket));
         MPT_LT(ticket, n_tickets);
         bit = 1ull << (ticket % 64);
-        MPT_OK(nixl_atomic(0, part.region, WORD_TICKET + ticket / 64 * 8, NIXL_UINT64,
+        MPT_OK(nixl_atomic(0, segment.region, WORD_TICKET + ticket / 64 * 8, NIXL_UINT64,
                            NIXL_ATOMIC_OR, &bit, &drawn));
         MPT_EQ(drawn & bit, 0);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- order, passive targets, limits ---------------------------------------------------------- */
@@ -209,7 +214,7 @@ static void no_ticket_is_drawn_twice(void)
 /* The target looks at its memory and makes no call. */
 static void an_atomic_comes_after_earlier_puts(void)
 {
-    struct part part = conf_part("after", BLOCK + 64);
+    struct segment segment = conf_segment("after", BLOCK + 64);
     unsigned char *src = malloc(BLOCK);
     const uint64_t one = 1;
 
@@ -219,16 +224,16 @@ static void an_atomic_comes_after_earlier_puts(void)
         int status;
 
         mpt_fill(src, BLOCK, round);
-        status = nixl_put_nb(conf.next, part.region, 64, src, BLOCK, &req);
-        MPT_OK(nixl_atomic(conf.next, part.region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
-        conf_spin((uint64_t *)(void *)part.bytes, round);
-        MPT_CHECK(part.bytes + 64, BLOCK, round);
+        status = nixl_put_nb(conf.next, segment.region, 64, src, BLOCK, &req);
+        MPT_OK(nixl_atomic(conf.next, segment.region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+        conf_spin((uint64_t *)(void *)segment.bytes, round);
+        MPT_CHECK(segment.bytes + 64, BLOCK, round);
         MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(&req, MPT_PATIENCE) : status);
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(src);
 }
 
@@ -236,7 +241,7 @@ static void an_atomic_comes_after_earlier_puts(void)
 static void atomics_under_way_at_once_are_all_done(void)
 {
     enum { N = 100 };
-    struct part part = conf_part("nb", 64 + N * 8);
+    struct segment segment = conf_segment("nb", 64 + N * 8);
     static uint64_t fetched[N], desired[N];
     static struct nixl_req *reqs[2 * N];
     const uint64_t one = 1, zero = 0;
@@ -244,13 +249,13 @@ static void atomics_under_way_at_once_are_all_done(void)
 
     mpt_barrier();
     for (size_t i = 0; i < N; i++) {
-        int status = nixl_atomic_nb(conf.next, part.region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one,
-                                    &fetched[i], &reqs[i]);
+        int status = nixl_atomic_nb(conf.next, segment.region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD,
+                                    &one, &fetched[i], &reqs[i]);
 
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         desired[i] = i + 1;
-        status = nixl_atomic_compare_swap_nb(conf.next, part.region, 64 + 8 * i, NIXL_UINT64, &zero,
-                                             &desired[i], NULL, &reqs[N + i]);
+        status = nixl_atomic_compare_swap_nb(conf.next, segment.region, 64 + 8 * i, NIXL_UINT64,
+                                             &zero, &desired[i], NULL, &reqs[N + i]);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
     }
     for (size_t i = 0; i < 2 * N; i++) {
@@ -263,17 +268,17 @@ static void atomics_under_way_at_once_are_all_done(void)
         is_seen[fetched[i]] = true;
     }
     mpt_barrier();
-    MPT_EQ(atomic_load((_Atomic uint64_t *)(void *)part.bytes), N);
+    MPT_EQ(atomic_load((_Atomic uint64_t *)(void *)segment.bytes), N);
     for (size_t i = 0; i < N; i++) {
-        MPT_EQ(atomic_load((_Atomic uint64_t *)(void *)(part.bytes + 64 + 8 * i)), i + 1);
+        MPT_EQ(atomic_load((_Atomic uint64_t *)(void *)(segment.bytes + 64 + 8 * i)), i + 1);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 static void a_word_lies_inside_and_is_aligned(void)
 {
-    struct part part = conf_part("limits", 60);
+    struct segment segment = conf_segment("limits", 60);
     struct nixl_region *odd = NULL;
     static unsigned char memory[64] __attribute__((aligned(64)));
     uint64_t word = 1, fetched = 42;
@@ -284,14 +289,14 @@ static void a_word_lies_inside_and_is_aligned(void)
         const uint64_t outside[] = {56, 64, UINT64_MAX - 7};
 
         for (size_t i = 0; i < 3; i++) {
-            MPT_STATUS(nixl_atomic(rank, part.region, outside[i], NIXL_UINT64, NIXL_ATOMIC_ADD,
+            MPT_STATUS(nixl_atomic(rank, segment.region, outside[i], NIXL_UINT64, NIXL_ATOMIC_ADD,
                                    &word, &fetched),
                        NIXL_ERR_RANGE);
         }
-        MPT_OK(nixl_atomic(rank, part.region, 56, NIXL_UINT32, NIXL_ATOMIC_ADD, &word, NULL));
+        MPT_OK(nixl_atomic(rank, segment.region, 56, NIXL_UINT32, NIXL_ATOMIC_ADD, &word, NULL));
         for (uint64_t offset = 1; offset < 8; offset++) {
-            MPT_STATUS(nixl_atomic(rank, part.region, offset, NIXL_UINT64, NIXL_ATOMIC_ADD, &word,
-                                   &fetched),
+            MPT_STATUS(nixl_atomic(rank, segment.region, offset, NIXL_UINT64, NIXL_ATOMIC_ADD,
+                                   &word, &fetched),
                        NIXL_ERR_INVALID_ARG);
         }
         /* What counts is the address in the owner's memory. */
@@ -305,10 +310,10 @@ static void a_word_lies_inside_and_is_aligned(void)
     /* The service thread has changed them: its owner's threads read with atomics, too. */
     MPT_EQ(atomic_load((_Atomic uint32_t *)(void *)(memory + 4)), conf.size);
     MPT_EQ(atomic_load((_Atomic uint64_t *)(void *)(memory + 8)), conf.size);
-    MPT_EQ(atomic_load((_Atomic uint32_t *)(void *)(part.bytes + 56)), conf.size);
+    MPT_EQ(atomic_load((_Atomic uint32_t *)(void *)(segment.bytes + 56)), conf.size);
     mpt_barrier();
     MPT_OK(nixl_region_close(odd, MPT_PATIENCE));
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* Rank 0 closes while all others hammer: they get STALE, and its memory changes no more. */

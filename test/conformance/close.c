@@ -19,16 +19,16 @@
 
 /* Rank 0's memory in one round, and how to look at it after the close. */
 struct target {
-    struct part part;
+    struct segment segment;
     struct nixl_region *view; /* allocated: pins the pages beyond the close */
     unsigned char *bytes;
 };
 
 static struct target open_target(const char *name)
 {
-    struct target target = {.part = conf_part(name, NBYTES)};
+    struct target target = {.segment = conf_segment(name, NBYTES)};
 
-    target.bytes = target.part.bytes;
+    target.bytes = target.segment.bytes;
     memset(target.bytes, OPEN, NBYTES);
     if (!conf.is_registered) {
         MPT_OK(nixl_region_open(name, &target.view));
@@ -41,7 +41,7 @@ static void close_and_compare(struct target *target)
 {
     int64_t end_ns;
 
-    MPT_OK(nixl_region_close(target->part.region, MPT_PATIENCE));
+    MPT_OK(nixl_region_close(target->segment.region, MPT_PATIENCE));
     memset(target->bytes, QUIET, NBYTES);
     end_ns = mpt_now_ns() + 100 * MPT_US;
     do {
@@ -51,7 +51,7 @@ static void close_and_compare(struct target *target)
         MPT_OK(nixl_region_unmap(target->view, conf.rank, target->bytes));
         MPT_OK(nixl_region_close(target->view, MPT_PATIENCE));
     }
-    free(target->part.own);
+    free(target->segment.own);
 }
 
 /* How long a round's region stays open if nobody hits it; puts must hit the first one. */

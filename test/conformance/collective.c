@@ -14,22 +14,22 @@
 
 static void nobody_leaves_a_barrier_before_all_have_come(void)
 {
-    struct part part = conf_part("barrier", 64);
-    uint64_t *word = (uint64_t *)(void *)part.bytes;
+    struct segment segment = conf_segment("barrier", 64);
+    uint64_t *word = (uint64_t *)(void *)segment.bytes;
     unsigned n = conf_rounds(300);
 
     conf_need_world();
     for (uint64_t round = 1; round <= n; round++) {
         uint64_t one = 1;
 
-        MPT_OK(nixl_atomic(0, part.region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
+        MPT_OK(nixl_atomic(0, segment.region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, NULL));
         MPT_OK(nixl_barrier(conf_world, MPT_PATIENCE));
         if (conf.rank == 0) {
             MPT_EQ(__atomic_load_n(word, __ATOMIC_ACQUIRE), round * (uint64_t)conf.size);
         }
         MPT_OK(nixl_barrier(conf_world, MPT_PATIENCE));
     }
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 static void a_broadcast_gives_all_the_same(void)
@@ -68,7 +68,10 @@ static void move_once(unsigned round, int kind, size_t nbytes, bool in_region, b
     struct buffer dst = conf_buffer("move dst", all, conf_random_shift(), in_region);
     unsigned char *from = src.bytes, *to = dst.bytes;
 
-    /* In place: the own part of one is in the other; a scatter's root takes its part from src. */
+    /*
+     * In place: the own segment of one is in the other; a scatter's root takes its segment from
+     * src.
+     */
     if (in_place && kind == SCATTER) {
         to = conf.rank == root ? from + (size_t)root * nbytes : to;
     } else if (in_place && (kind != GATHER || conf.rank == root)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The conformance program walks every guarantee of the library, one function each. All ranks run
- * the same functions in the same order and meet after each; rank 0 then prints its TAP line. What a
- * guarantee needs of memory it takes from conf_part(), so that the whole walk runs over allocated
- * and over registered memory.
+ * the same functions in the same order and meet after each; rank 0 then prints its TAP line. What
+ * a guarantee needs of memory it takes from conf_segment(), so that the whole walk runs over
+ * allocated and over registered memory.
  */
 #ifndef NXR_TEST_CONFORMANCE_H
 #define NXR_TEST_CONFORMANCE_H
@@ -13,22 +13,22 @@
 /* How this walk was asked for; constant after main() has read its arguments. */
 struct conf {
     int rank, size;
-    int next, prev;                /* neighbours in the ring of ranks */
-    int partner;                   /* the other of a pair (0 1) (2 3) ...; -1 for a last odd rank */
-    bool is_single;                /* NIXL_THREAD_SINGLE */
-    bool is_registered;            /* parts are the caller's own memory */
-    enum nixl_mem_kind part_kind;  /* of parts */
-    enum nixl_mem_kind local_kind; /* of local memory, where guarantees make it of any kind */
-    bool is_mapped;                /* the processor reads and writes parts */
-    const char *method;            /* how other ranks' parts must be reached; NULL: not checked */
-    unsigned scale;                /* rounds are multiplied by this many tenths */
+    int next, prev;     /* neighbours in the ring of ranks */
+    int partner;        /* the other of a pair (0 1) (2 3) ...; -1 for a last odd rank */
+    bool is_single;     /* NIXL_THREAD_SINGLE */
+    bool is_registered; /* segments are the caller's own memory */
+    enum nixl_mem_kind segment_kind; /* of segments */
+    enum nixl_mem_kind local_kind;   /* of local memory, where guarantees make it of any kind */
+    bool is_mapped;                  /* the processor reads and writes segments */
+    const char *method; /* how other ranks' segments must be reached; NULL: not checked */
+    unsigned scale;     /* rounds are multiplied by this many tenths */
 };
 extern struct conf conf;
 
 enum conf_needs {
     CONF_THREADS = 1, /* several threads use the library at once */
     CONF_PEERS = 2,   /* at least two ranks */
-    CONF_HOST = 4,    /* parts in host memory: looked at after their end, or by their addresses */
+    CONF_HOST = 4, /* segments in host memory: looked at after their end, or by their addresses */
 };
 
 /* In a table a row without a function names the operation that the next ones are about. */
@@ -52,16 +52,16 @@ static inline unsigned conf_rounds(unsigned n)
     return scaled > 0 ? scaled : 1;
 }
 
-/* A rank's part of a region, allocated or registered as the walk wants it. */
-struct part {
+/* A rank's segment of a region, allocated or registered as the walk wants it. */
+struct segment {
     struct nixl_region *region;
     char *addr;           /* as the library names its memory */
     unsigned char *bytes; /* the same, where the processor can read and write it; or NULL */
     size_t nbytes;
     void *own; /* registered: what was malloc'ed */
 };
-struct part conf_part(const char *name, size_t nbytes);
-void conf_drop(struct part *part);
+struct segment conf_segment(const char *name, size_t nbytes);
+void conf_drop(struct segment *segment);
 
 /* Notifications for the walk's own use, without a payload. */
 void conf_tell(int rank, uint64_t tag);

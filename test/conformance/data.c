@@ -10,9 +10,9 @@
 #define TAG_DONE 0xda01
 #define TAG_NEXT 0xda02
 
-#define PART_NBYTES ((2u << 20) + 4096)
-#define GUARD       64
-#define BLANK       0xee
+#define SEGMENT_NBYTES ((2u << 20) + 4096)
+#define GUARD          64
+#define BLANK          0xee
 
 static const size_t sizes[] = {
     1,    2,     3,     4,     5,      7,       8,
@@ -23,7 +23,7 @@ static const size_t sizes[] = {
 };
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* Places in the part and skews of the local memory that copies like and dislike. */
+/* Places in the segment and skews of the local memory that copies like and dislike. */
 static const size_t places[] = {GUARD, GUARD + 1, GUARD + 7, 256, 1024 + 13, 4096 - 8};
 #define N_PLACES (sizeof(places) / sizeof(places[0]))
 
@@ -31,42 +31,42 @@ static unsigned char *local_memory(void)
 {
     unsigned char *memory = NULL;
 
-    MPT_EQ(posix_memalign((void **)&memory, 4096, PART_NBYTES), 0);
+    MPT_EQ(posix_memalign((void **)&memory, 4096, SEGMENT_NBYTES), 0);
     return memory;
 }
 
 /* Put to `target` while `source` puts here; both check what came and what lies beside it. */
-static void put_and_check(struct part *part, int target, int source, size_t place, size_t nbytes,
-                          unsigned char *src)
+static void put_and_check(struct segment *segment, int target, int source, size_t place,
+                          size_t nbytes, unsigned char *src)
 {
     mpt_fill(src, nbytes, (uint64_t)conf.rank + nbytes + place);
-    MPT_OK(nixl_put(target, part->region, place, src, nbytes));
+    MPT_OK(nixl_put(target, segment->region, place, src, nbytes));
     conf_tell(target, TAG_DONE);
     conf_hear(source, TAG_DONE);
-    MPT_CHECK(part->bytes + place, nbytes, (uint64_t)source + nbytes + place);
-    MPT_CHECK_BYTES(part->bytes + place - GUARD, GUARD, BLANK);
-    MPT_CHECK_BYTES(part->bytes + place + nbytes, GUARD, BLANK);
-    memset(part->bytes + place, BLANK, nbytes);
+    MPT_CHECK(segment->bytes + place, nbytes, (uint64_t)source + nbytes + place);
+    MPT_CHECK_BYTES(segment->bytes + place - GUARD, GUARD, BLANK);
+    MPT_CHECK_BYTES(segment->bytes + place + nbytes, GUARD, BLANK);
+    memset(segment->bytes + place, BLANK, nbytes);
     conf_tell(source, TAG_NEXT);
     conf_hear(target, TAG_NEXT);
 }
 
 static void put_everywhere(const char *name, int target, int source)
 {
-    struct part part = conf_part(name, PART_NBYTES);
+    struct segment segment = conf_segment(name, SEGMENT_NBYTES);
     unsigned char *memory = local_memory();
 
-    memset(part.bytes, BLANK, part.nbytes);
+    memset(segment.bytes, BLANK, segment.nbytes);
     mpt_barrier();
     for (size_t i = 0; i < N_SIZES; i++) {
         size_t n_places = sizes[i] > 100000 ? 2 : N_PLACES;
 
         for (size_t j = 0; j < n_places; j++) {
-            put_and_check(&part, target, source, places[j], sizes[i], memory + (i + 3 * j) % 67);
+            put_and_check(&segment, target, source, places[j], sizes[i], memory + (i + 3 * j) % 67);
         }
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(memory);
 }
 
@@ -82,25 +82,25 @@ static void put_to_oneself_moves_every_byte(void)
 
 static void get_everywhere(const char *name, int target)
 {
-    struct part part = conf_part(name, PART_NBYTES);
+    struct segment segment = conf_segment(name, SEGMENT_NBYTES);
     unsigned char *expected = local_memory(), *memory = local_memory();
 
-    mpt_fill(part.bytes, part.nbytes, (uint64_t)conf.rank);
-    mpt_fill(expected, part.nbytes, (uint64_t)target);
+    mpt_fill(segment.bytes, segment.nbytes, (uint64_t)conf.rank);
+    mpt_fill(expected, segment.nbytes, (uint64_t)target);
     mpt_barrier();
     for (size_t i = 0; i < N_SIZES; i++) {
         for (size_t j = 0; j < (sizes[i] > 100000 ? 2 : N_PLACES); j++) {
             unsigned char *dst = memory + GUARD + (i + 5 * j) % 61;
 
             memset(dst - GUARD, BLANK, sizes[i] + 2 * GUARD);
-            MPT_OK(nixl_get(target, part.region, places[j], dst, sizes[i]));
+            MPT_OK(nixl_get(target, segment.region, places[j], dst, sizes[i]));
             MPT_EQ(memcmp(dst, expected + places[j], sizes[i]), 0);
             MPT_CHECK_BYTES(dst - GUARD, GUARD, BLANK);
             MPT_CHECK_BYTES(dst + sizes[i], GUARD, BLANK);
         }
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(expected);
     free(memory);
 }
@@ -119,24 +119,24 @@ static void get_from_oneself_reads_every_byte(void)
 
 static void zero_bytes_are_allowed(void)
 {
-    struct part part = conf_part("zero", 4096);
+    struct segment segment = conf_segment("zero", 4096);
     struct nixl_req *req = NULL;
     char byte = 1;
 
     mpt_barrier();
     for (int rank = 0; rank < conf.size; rank++) {
-        MPT_OK(nixl_put(rank, part.region, 0, NULL, 0));
-        MPT_OK(nixl_put(rank, part.region, 4096, &byte, 0));
-        MPT_OK(nixl_get(rank, part.region, 4096, NULL, 0));
-        MPT_OK(nixl_put_nb(rank, part.region, 17, NULL, 0, &req));
+        MPT_OK(nixl_put(rank, segment.region, 0, NULL, 0));
+        MPT_OK(nixl_put(rank, segment.region, 4096, &byte, 0));
+        MPT_OK(nixl_get(rank, segment.region, 4096, NULL, 0));
+        MPT_OK(nixl_put_nb(rank, segment.region, 17, NULL, 0, &req));
         MPT_TRUE(req == NULL);
-        MPT_STATUS(nixl_put(rank, part.region, 4097, NULL, 0), NIXL_ERR_RANGE);
-        MPT_STATUS(nixl_get(rank, part.region, UINT64_MAX, NULL, 0), NIXL_ERR_RANGE);
+        MPT_STATUS(nixl_put(rank, segment.region, 4097, NULL, 0), NIXL_ERR_RANGE);
+        MPT_STATUS(nixl_get(rank, segment.region, UINT64_MAX, NULL, 0), NIXL_ERR_RANGE);
     }
-    MPT_STATUS(nixl_put(conf.size, part.region, 0, NULL, 0), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put(conf.size, segment.region, 0, NULL, 0), NIXL_ERR_INVALID_ARG);
     mpt_barrier();
-    MPT_CHECK_BYTES(part.bytes, part.nbytes, 0);
-    conf_drop(&part);
+    MPT_CHECK_BYTES(segment.bytes, segment.nbytes, 0);
+    conf_drop(&segment);
 }
 
 static const struct {
@@ -159,11 +159,11 @@ static const struct {
 static void ranges_are_checked_before_a_byte_moves(void)
 {
     struct nixl_req *const canary = (struct nixl_req *)&conf;
-    struct part part = conf_part("range", 4096);
+    struct segment segment = conf_segment("range", 4096);
     static struct nixl_note note;
     unsigned char memory[128];
 
-    memset(part.bytes, BLANK, part.nbytes);
+    memset(segment.bytes, BLANK, segment.nbytes);
     memset(memory, 0x55, sizeof(memory));
     mpt_barrier();
     for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
@@ -172,7 +172,7 @@ static void ranges_are_checked_before_a_byte_moves(void)
         struct nixl_req *req = canary;
 
         for (int rank = 0; rank < conf.size; rank++) {
-            struct nixl_region *region = part.region;
+            struct nixl_region *region = segment.region;
 
             MPT_STATUS(nixl_put(rank, region, offset, memory, nbytes), NIXL_ERR_RANGE);
             MPT_STATUS(nixl_get(rank, region, offset, memory, nbytes), NIXL_ERR_RANGE);
@@ -186,80 +186,80 @@ static void ranges_are_checked_before_a_byte_moves(void)
         }
     }
     mpt_barrier();
-    MPT_CHECK_BYTES(part.bytes, part.nbytes, BLANK);
+    MPT_CHECK_BYTES(segment.bytes, segment.nbytes, BLANK);
     MPT_CHECK_BYTES(memory, sizeof(memory), 0x55);
     nixl_note_init(&note);
     MPT_STATUS(nixl_notify_recv(NIXL_ANY_RANK, 1, UINT64_MAX, 0, &note), NIXL_INPROGRESS);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 static void the_last_byte_is_inside(void)
 {
-    struct part part = conf_part("last", 4099);
+    struct segment segment = conf_segment("last", 4099);
     unsigned char memory[4099] = {0};
 
     mpt_fill(memory, sizeof(memory), 5);
     mpt_barrier();
-    MPT_OK(nixl_put(conf.next, part.region, 0, memory, 4099));
-    MPT_OK(nixl_put(conf.next, part.region, 4098, memory + 4098, 1));
+    MPT_OK(nixl_put(conf.next, segment.region, 0, memory, 4099));
+    MPT_OK(nixl_put(conf.next, segment.region, 4098, memory + 4098, 1));
     conf_tell(conf.next, TAG_DONE);
     conf_hear(conf.prev, TAG_DONE);
-    MPT_CHECK(part.bytes, 4099, 5);
+    MPT_CHECK(segment.bytes, 4099, 5);
     MPT_OK(nixl_fence(conf.next)); /* a get may overtake a put */
-    MPT_OK(nixl_get(conf.next, part.region, 4098, memory, 1));
+    MPT_OK(nixl_get(conf.next, segment.region, 4098, memory, 1));
     MPT_EQ(memory[0], memory[4098]);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
-/* Rank r has 100 * r bytes: rank 0 has no part at all. */
-static void parts_may_differ_or_be_absent(void)
+/* Rank r has 100 * r bytes: rank 0 has no segment at all. */
+static void segments_may_differ_or_be_absent(void)
 {
-    struct part part = {0};
+    struct segment segment = {0};
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     unsigned char byte = (unsigned char)(conf.rank + 1);
 
     if (conf.rank == 0) {
-        MPT_OK(nixl_region_open("unequal", &part.region));
-        MPT_TRUE(nixl_region_addr(part.region) == NULL);
-        MPT_EQ(nixl_region_nbytes(part.region), 0);
+        MPT_OK(nixl_region_open("unequal", &segment.region));
+        MPT_TRUE(nixl_region_addr(segment.region) == NULL);
+        MPT_EQ(nixl_region_nbytes(segment.region), 0);
     } else {
-        part = conf_part("unequal", 100 * (size_t)conf.rank);
+        segment = conf_segment("unequal", 100 * (size_t)conf.rank);
     }
     mpt_barrier();
     for (int rank = 1; rank < conf.size; rank++) {
         uint64_t end = 100 * (uint64_t)rank;
 
-        MPT_OK(nixl_put(rank, part.region, end - 1 - (uint64_t)conf.rank, &byte, 1));
-        MPT_STATUS(nixl_put(rank, part.region, end, &byte, 1), NIXL_ERR_RANGE);
+        MPT_OK(nixl_put(rank, segment.region, end - 1 - (uint64_t)conf.rank, &byte, 1));
+        MPT_STATUS(nixl_put(rank, segment.region, end, &byte, 1), NIXL_ERR_RANGE);
     }
-    MPT_STATUS(nixl_region_query(part.region, 0, 0, &info), NIXL_INPROGRESS);
+    MPT_STATUS(nixl_region_query(segment.region, 0, 0, &info), NIXL_INPROGRESS);
     MPT_OK(nixl_flush(NIXL_ALL_RANKS, MPT_PATIENCE)); /* the barrier goes by way of rank 0 */
     mpt_barrier();
     for (int rank = 0; conf.rank > 0 && rank < conf.size; rank++) {
-        MPT_EQ(part.bytes[part.nbytes - 1 - (size_t)rank], rank + 1);
+        MPT_EQ(segment.bytes[segment.nbytes - 1 - (size_t)rank], rank + 1);
     }
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- small puts ------------------------------------------------------------------------------ */
 
 #define LAST_WORD 0x7171717171717171ull
 
-static void write_words(struct part *part, size_t nbytes, uint64_t offset)
+static void write_words(struct segment *segment, size_t nbytes, uint64_t offset)
 {
     static const uint64_t values[] = {0, UINT64_MAX, LAST_WORD};
 
     for (unsigned i = 0; i < conf_rounds(2000); i++) {
-        MPT_OK(nixl_put(conf.partner, part->region, offset, &values[i % 2], nbytes));
+        MPT_OK(nixl_put(conf.partner, segment->region, offset, &values[i % 2], nbytes));
     }
-    MPT_OK(nixl_put(conf.partner, part->region, offset, &values[2], nbytes));
+    MPT_OK(nixl_put(conf.partner, segment->region, offset, &values[2], nbytes));
 }
 
-static void read_words(const struct part *part, size_t nbytes, uint64_t offset)
+static void read_words(const struct segment *segment, size_t nbytes, uint64_t offset)
 {
-    const unsigned char *place = part->bytes + offset;
+    const unsigned char *place = segment->bytes + offset;
     int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
     uint64_t ones = UINT64_MAX >> (64 - 8 * nbytes), word;
     unsigned n = 0;
@@ -283,20 +283,20 @@ static void read_words(const struct part *part, size_t nbytes, uint64_t offset)
 
 static void an_aligned_put_of_a_word_is_not_torn(void)
 {
-    struct part part = conf_part("word", 4096);
+    struct segment segment = conf_segment("word", 4096);
 
     mpt_barrier();
     for (size_t nbytes = 1; nbytes <= 8 && conf.partner >= 0; nbytes *= 2) {
         if (conf.rank % 2 == 0) {
-            write_words(&part, nbytes, 64 * nbytes + nbytes);
-            read_words(&part, nbytes, 64 * nbytes + nbytes);
+            write_words(&segment, nbytes, 64 * nbytes + nbytes);
+            read_words(&segment, nbytes, 64 * nbytes + nbytes);
         } else {
-            read_words(&part, nbytes, 64 * nbytes + nbytes);
-            write_words(&part, nbytes, 64 * nbytes + nbytes);
+            read_words(&segment, nbytes, 64 * nbytes + nbytes);
+            write_words(&segment, nbytes, 64 * nbytes + nbytes);
         }
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- with strides ---------------------------------------------------------------------------- */
@@ -314,23 +314,23 @@ static void check_blocks(const unsigned char *bytes, size_t stride, const struct
     }
 }
 
-static void put_strided(struct part *part, const struct strides *how, unsigned char *local,
+static void put_strided(struct segment *segment, const struct strides *how, unsigned char *local,
                         uint64_t seed)
 {
-    memset(local, BLANK, PART_NBYTES);
+    memset(local, BLANK, SEGMENT_NBYTES);
     for (size_t k = 0; k < how->nblocks; k++) {
         mpt_fill(local + k * how->here, how->block_nbytes, seed + (uint64_t)conf.rank + k);
     }
-    MPT_OK(nixl_put_strided(conf.next, part->region, GUARD, how->there, local, how->here,
+    MPT_OK(nixl_put_strided(conf.next, segment->region, GUARD, how->there, local, how->here,
                             how->block_nbytes, how->nblocks));
     MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
-    memset(local, BLANK, PART_NBYTES);
-    MPT_OK(nixl_get_strided(conf.next, part->region, GUARD, how->there, local, how->here,
+    memset(local, BLANK, SEGMENT_NBYTES);
+    MPT_OK(nixl_get_strided(conf.next, segment->region, GUARD, how->there, local, how->here,
                             how->block_nbytes, how->nblocks));
     check_blocks(local, how->here, how, seed + (uint64_t)conf.rank);
     mpt_barrier();
-    check_blocks(part->bytes + GUARD, how->there, how, seed + (uint64_t)conf.prev);
-    memset(part->bytes, BLANK, part->nbytes);
+    check_blocks(segment->bytes + GUARD, how->there, how, seed + (uint64_t)conf.prev);
+    memset(segment->bytes, BLANK, segment->nbytes);
     mpt_barrier();
 }
 
@@ -346,32 +346,33 @@ static void blocks_with_strides_arrive(void)
         {70000, 20, 90000, 70000},
         {300000, 3, 400000, 300001},
     };
-    struct part part = conf_part("strided", PART_NBYTES);
+    struct segment segment = conf_segment("strided", SEGMENT_NBYTES);
     unsigned char *local = local_memory();
 
-    memset(part.bytes, BLANK, part.nbytes);
+    memset(segment.bytes, BLANK, segment.nbytes);
     mpt_barrier();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        put_strided(&part, &cases[i], local, 1000 * i);
+        put_strided(&segment, &cases[i], local, 1000 * i);
     }
-    MPT_OK(nixl_put_strided(conf.next, part.region, PART_NBYTES, 1, local, 1, 0, 5));
-    MPT_OK(nixl_get_strided(conf.next, part.region, 0, 1, local, 1, 5, 0));
-    MPT_OK(nixl_put_strided(conf.next, part.region, PART_NBYTES - 9, 8, local, 8, 1, 2));
-    MPT_STATUS(nixl_put_strided(conf.next, part.region, PART_NBYTES - 8, 8, local, 8, 1, 2),
+    MPT_OK(nixl_put_strided(conf.next, segment.region, SEGMENT_NBYTES, 1, local, 1, 0, 5));
+    MPT_OK(nixl_get_strided(conf.next, segment.region, 0, 1, local, 1, 5, 0));
+    MPT_OK(nixl_put_strided(conf.next, segment.region, SEGMENT_NBYTES - 9, 8, local, 8, 1, 2));
+    MPT_STATUS(nixl_put_strided(conf.next, segment.region, SEGMENT_NBYTES - 8, 8, local, 8, 1, 2),
                NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_get_strided(conf.next, part.region, 0, PART_NBYTES, local, 8, 8, 2),
+    MPT_STATUS(nixl_get_strided(conf.next, segment.region, 0, SEGMENT_NBYTES, local, 8, 8, 2),
                NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_get_strided(conf.next, part.region, 0, SIZE_MAX, local, 8, 8, 3),
+    MPT_STATUS(nixl_get_strided(conf.next, segment.region, 0, SIZE_MAX, local, 8, 8, 3),
                NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_put_strided(conf.next, part.region, 0, 8, local, SIZE_MAX, 8, 3),
+    MPT_STATUS(nixl_put_strided(conf.next, segment.region, 0, 8, local, SIZE_MAX, 8, 3),
                NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_put_strided(conf.next, part.region, 0, 8, NULL, 8, 8, 1), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_strided(conf.size, part.region, 0, 8, local, 8, 8, 1),
+    MPT_STATUS(nixl_put_strided(conf.next, segment.region, 0, 8, NULL, 8, 8, 1),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_strided(conf.size, segment.region, 0, 8, local, 8, 8, 1),
                NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_get_strided(conf.next, NULL, 0, 8, local, 8, 8, 1), NIXL_ERR_INVALID_ARG);
     free(local);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 const struct guarantee conf_data[] = {
@@ -381,7 +382,7 @@ const struct guarantee conf_data[] = {
     {"zero_bytes_are_allowed", zero_bytes_are_allowed, 0},
     {"ranges_are_checked_before_a_byte_moves", ranges_are_checked_before_a_byte_moves, 0},
     {"the_last_byte_is_inside", the_last_byte_is_inside, 0},
-    {"parts_may_differ_or_be_absent", parts_may_differ_or_be_absent, CONF_PEERS},
+    {"segments_may_differ_or_be_absent", segments_may_differ_or_be_absent, CONF_PEERS},
     {"an_aligned_put_of_a_word_is_not_torn", an_aligned_put_of_a_word_is_not_torn, CONF_PEERS},
     {"blocks_with_strides_arrive", blocks_with_strides_arrive, 0},
     {"get", NULL, 0},

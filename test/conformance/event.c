@@ -219,14 +219,14 @@ static void users_of_a_region_hear_that_it_was_closed(void)
 {
     struct nixl_event event = NIXL_EVENT_INIT;
     struct nixl_region *peers = NULL;
-    struct part part = conf_part("announced", 64);
+    struct segment segment = conf_segment("announced", 64);
     int epoll = open_epoll();
     char byte = 1;
 
     MPT_OK(nixl_region_open("announced", &peers));
     MPT_OK(nixl_put(conf.next, peers, 0, &byte, 1));
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     do {
         MPT_OK(nixl_event_recv(MPT_PATIENCE, &event));
     } while (conf.next != conf.rank && strcmp(event.name, "announced") != 0);

@@ -37,7 +37,7 @@ static void ranks_know_where_they_are(void)
 /* The transport by which memory of a rank is reached serves it; one that does not says why. */
 static void every_route_is_explained(void)
 {
-    struct part part = conf_part("explained", 64);
+    struct segment segment = conf_segment("explained", 64);
 
     mpt_barrier();
     for (int rank = 0; rank < conf.size; rank++) {
@@ -45,7 +45,7 @@ static void every_route_is_explained(void)
         struct nixl_region_info info = NIXL_REGION_INFO_INIT;
         int n_chosen = 0;
 
-        MPT_OK(nixl_region_query(part.region, rank, MPT_PATIENCE, &info));
+        MPT_OK(nixl_region_query(segment.region, rank, MPT_PATIENCE, &info));
         for (unsigned i = 0; nixl_route_query(rank, i, &route) == NIXL_OK; i++) {
             MPT_TRUE(route.is_chosen || strcmp(route.transport, info.transport) != 0);
             MPT_EQ(route.is_chosen, route.why[0] == '\0');
@@ -57,13 +57,13 @@ static void every_route_is_explained(void)
         MPT_TRUE(info.latency_ns > 0 && info.bandwidth_mbps > 0);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* The same for each kind of memory at both ends; the way from host memory is that of the region. */
 static void every_route_of_memory_is_explained(void)
 {
-    struct part part = conf_part("explained memory", 64);
+    struct segment segment = conf_segment("explained memory", 64);
     struct local local = conf_local("explained local", conf.local_kind, 64);
     const void *const from[] = {NULL, local.addr};
 
@@ -73,9 +73,10 @@ static void every_route_of_memory_is_explained(void)
         struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
         struct nixl_region_info info = NIXL_REGION_INFO_INIT;
 
-        MPT_OK(nixl_region_query(part.region, rank, MPT_PATIENCE, &info));
+        MPT_OK(nixl_region_query(segment.region, rank, MPT_PATIENCE, &info));
         for (unsigned j = 0;
-             nixl_route_query_part(rank, part.region, from[i % 2], j, &route) == NIXL_OK; j++) {
+             nixl_route_query_segment(rank, segment.region, from[i % 2], j, &route) == NIXL_OK;
+             j++) {
             MPT_TRUE(route.is_chosen || strcmp(route.transport, info.transport) != 0);
             MPT_TRUE(route.is_chosen ? route.method[0] != '\0' && route.is_usable
                                      : route.method[0] == '\0' && route.why[0] != '\0');
@@ -88,7 +89,7 @@ static void every_route_of_memory_is_explained(void)
     }
     mpt_barrier();
     conf_drop_local(&local);
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 static void init_is_counted(void)
@@ -171,52 +172,52 @@ static void no_signal_handler_is_installed(void)
 
 static void a_forked_child_is_refused_and_harms_nobody(void)
 {
-    struct part part = conf_part("fork", 64);
+    struct segment segment = conf_segment("fork", 64);
     char byte = 1;
     int state = 0;
     pid_t child;
 
     mpt_barrier();
-    MPT_OK(nixl_put(0, part.region, 0, &byte, 1)); /* its way is known to the child, too */
+    MPT_OK(nixl_put(0, segment.region, 0, &byte, 1)); /* its way is known to the child, too */
     child = fork();
     if (child == 0) {
         alarm(250); /* it hangs */
-        mpt_every_call(part.region, NIXL_ERR_FORKED);
+        mpt_every_call(segment.region, NIXL_ERR_FORKED);
         MPT_STATUS(nixl_init(NULL), NIXL_ERR_FORKED);
         _exit(0);
     }
     MPT_EQ(waitpid(child, &state, 0), child);
     MPT_EQ(state, 0);
-    MPT_OK(nixl_put(conf.next, part.region, 0, &byte, 1));
+    MPT_OK(nixl_put(conf.next, segment.region, 0, &byte, 1));
     for (int rank = 0; rank < conf.size; rank++) {
         MPT_EQ(nixl_peer_state(rank), NIXL_PEER_ALIVE);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
 static void a_failure_has_a_detail(void)
 {
-    struct part part = conf_part("detail", 64);
+    struct segment segment = conf_segment("detail", 64);
     const struct nixl_error *error;
     char byte = 1, number[16];
 
     mpt_barrier();
-    MPT_STATUS(nixl_put(conf.next, part.region, 64, &byte, 1), NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put(conf.next, segment.region, 64, &byte, 1), NIXL_ERR_RANGE);
     error = nixl_last_error();
     MPT_EQ(error->status, NIXL_ERR_RANGE);
     MPT_EQ(error->rank, conf.next);
     MPT_TEXT(error->operation, "nixl_put");
     MPT_TRUE(strstr(error->text, "detail") != NULL); /* names the region */
     MPT_TRUE(strstr(error->text, "64") != NULL);     /* and the size */
-    MPT_STATUS(nixl_get(conf.size + 41, part.region, 0, &byte, 1), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get(conf.size + 41, segment.region, 0, &byte, 1), NIXL_ERR_INVALID_ARG);
     MPT_TEXT(error->operation, "nixl_get");
     snprintf(number, sizeof(number), "%d", conf.size + 41);
     MPT_TRUE(strstr(error->text, number) != NULL);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* Last of all: a job that began with SINGLE goes on with many threads. */

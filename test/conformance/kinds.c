@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarantees between any two kinds of memory: parts of the kind that `part=` names, local memory of
- * the kind that `local=` names. No byte of either is touched by the processor: what they hold is
- * written and read by puts and gets of the rank to itself, from and into host memory.
+ * Guarantees between any two kinds of memory: segments of the kind that `segment=` names, local
+ * memory of the kind that `local=` names. No byte of either is touched by the processor: what
+ * they hold is written and read by puts and gets of the rank to itself, from and into host
+ * memory.
  */
 #include "local.h"
 
@@ -13,16 +14,16 @@
 #define TAG_DONE 0xc101
 #define TAG_NEXT 0xc102
 
-#define PART_NBYTES ((size_t)3 << 20)
-#define GUARD       64
-#define BLANK       0x5e
-#define N_REQS      24
-#define SLICE       ((size_t)100003) /* prime: slices lie anyhow */
+#define SEGMENT_NBYTES ((size_t)3 << 20)
+#define GUARD          64
+#define BLANK          0x5e
+#define N_REQS         24
+#define SLICE          ((size_t)100003) /* prime: slices lie anyhow */
 
 static const size_t sizes[] = {1, 8, 63, 4096, 16384, 65537, 524288, 524289, 1600007};
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* The same with the own part. */
+/* The same with the own segment. */
 static void end(int status, struct nixl_req **req)
 {
     MPT_OK(status == NIXL_INPROGRESS ? nixl_req_wait(req, MPT_PATIENCE) : status);
@@ -30,28 +31,28 @@ static void end(int status, struct nixl_req **req)
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static void blank(struct part *part, unsigned char *host, size_t nbytes)
+static void blank(struct segment *segment, unsigned char *host, size_t nbytes)
 {
     memset(host, BLANK, nbytes);
-    conf_fill_part(part, 0, host, nbytes);
+    conf_fill_segment(segment, 0, host, nbytes);
 }
 
-static void put_and_check(struct part *part, struct local *local, size_t place, size_t nbytes)
+static void put_and_check(struct segment *segment, struct local *local, size_t place, size_t nbytes)
 {
     unsigned char *seen = malloc(nbytes + 2 * GUARD);
 
     MPT_TRUE(seen != NULL);
     mpt_fill(local->host + place, nbytes, (uint64_t)conf.rank + nbytes);
     conf_push(local, place, nbytes);
-    MPT_OK(nixl_put(conf.next, part->region, place, local->addr + place, nbytes));
+    MPT_OK(nixl_put(conf.next, segment->region, place, local->addr + place, nbytes));
     conf_tell(conf.next, TAG_DONE);
     conf_hear(conf.prev, TAG_DONE);
-    conf_read_part(part, place - GUARD, seen, nbytes + 2 * GUARD);
+    conf_read_segment(segment, place - GUARD, seen, nbytes + 2 * GUARD);
     MPT_CHECK_BYTES(seen, GUARD, BLANK);
     MPT_CHECK(seen + GUARD, nbytes, (uint64_t)conf.prev + nbytes);
     MPT_CHECK_BYTES(seen + GUARD + nbytes, GUARD, BLANK);
     memset(seen, BLANK, nbytes);
-    conf_fill_part(part, place, seen, nbytes);
+    conf_fill_segment(segment, place, seen, nbytes);
     conf_tell(conf.prev, TAG_NEXT);
     conf_hear(conf.next, TAG_NEXT);
     free(seen);
@@ -59,37 +60,37 @@ static void put_and_check(struct part *part, struct local *local, size_t place, 
 
 static void every_byte_is_put_between_kinds(void)
 {
-    struct part part = conf_part("kind.put", PART_NBYTES);
-    struct local local = conf_local("kind.put.local", conf.local_kind, PART_NBYTES);
-    unsigned char *host = malloc(PART_NBYTES);
+    struct segment segment = conf_segment("kind.put", SEGMENT_NBYTES);
+    struct local local = conf_local("kind.put.local", conf.local_kind, SEGMENT_NBYTES);
+    unsigned char *host = malloc(SEGMENT_NBYTES);
 
-    blank(&part, host, PART_NBYTES);
+    blank(&segment, host, SEGMENT_NBYTES);
     mpt_barrier();
     for (size_t i = 0; i < N_SIZES; i++) {
-        put_and_check(&part, &local, GUARD, sizes[i]);
-        put_and_check(&part, &local, GUARD + 4093, sizes[i]);
+        put_and_check(&segment, &local, GUARD, sizes[i]);
+        put_and_check(&segment, &local, GUARD + 4093, sizes[i]);
     }
     mpt_barrier();
     conf_drop_local(&local);
-    conf_drop(&part);
+    conf_drop(&segment);
     free(host);
 }
 
 static void every_byte_is_got_between_kinds(void)
 {
-    struct part part = conf_part("kind.get", PART_NBYTES);
-    struct local local = conf_local("kind.get.local", conf.local_kind, PART_NBYTES);
-    unsigned char *expected = malloc(PART_NBYTES);
+    struct segment segment = conf_segment("kind.get", SEGMENT_NBYTES);
+    struct local local = conf_local("kind.get.local", conf.local_kind, SEGMENT_NBYTES);
+    unsigned char *expected = malloc(SEGMENT_NBYTES);
 
-    mpt_fill(expected, PART_NBYTES, (uint64_t)conf.rank);
-    conf_fill_part(&part, 0, expected, PART_NBYTES);
-    mpt_fill(expected, PART_NBYTES, (uint64_t)conf.next);
+    mpt_fill(expected, SEGMENT_NBYTES, (uint64_t)conf.rank);
+    conf_fill_segment(&segment, 0, expected, SEGMENT_NBYTES);
+    mpt_fill(expected, SEGMENT_NBYTES, (uint64_t)conf.next);
     mpt_barrier();
     for (size_t i = 0; i < N_SIZES; i++) {
         for (size_t place = GUARD; place < 3 * GUARD; place += GUARD + 3) {
             memset(local.host, BLANK, place + sizes[i] + GUARD);
             conf_push(&local, 0, place + sizes[i] + GUARD);
-            MPT_OK(nixl_get(conf.next, part.region, place, local.addr + place, sizes[i]));
+            MPT_OK(nixl_get(conf.next, segment.region, place, local.addr + place, sizes[i]));
             conf_pull(&local, 0, place + sizes[i] + GUARD);
             MPT_CHECK_BYTES(local.host, place, BLANK);
             MPT_EQ(memcmp(local.host + place, expected + place, sizes[i]), 0);
@@ -98,7 +99,7 @@ static void every_byte_is_got_between_kinds(void)
     }
     mpt_barrier();
     conf_drop_local(&local);
-    conf_drop(&part);
+    conf_drop(&segment);
     free(expected);
 }
 
@@ -106,9 +107,9 @@ static void every_byte_is_got_between_kinds(void)
 static void buffers_are_exposed_between_kinds(void)
 {
     static struct nixl_note note;
-    struct part part = conf_part("kind.pair", PART_NBYTES);
-    struct local local = conf_local("kind.pair.local", conf.local_kind, PART_NBYTES);
-    unsigned char *seen = malloc(PART_NBYTES);
+    struct segment segment = conf_segment("kind.pair", SEGMENT_NBYTES);
+    struct local local = conf_local("kind.pair.local", conf.local_kind, SEGMENT_NBYTES);
+    unsigned char *seen = malloc(SEGMENT_NBYTES);
 
     MPT_TRUE(seen != NULL);
     for (size_t i = 0; i < 2 * N_SIZES; i++) {
@@ -118,12 +119,12 @@ static void buffers_are_exposed_between_kinds(void)
         char token[NIXL_TOKEN_NBYTES];
 
         mpt_fill(seen, nbytes, i + (uint64_t)conf.rank);
-        conf_fill_part(&part, GUARD, seen, nbytes);
+        conf_fill_segment(&segment, GUARD, seen, nbytes);
         mpt_fill(local.host, nbytes, 100 + i + (uint64_t)conf.rank);
         conf_push(&local, 0, nbytes);
-        MPT_STATUS(
-            nixl_pair_expose(conf.prev, part.region, GUARD, nbytes, use, NIXL_FOREVER, token, &req),
-            NIXL_INPROGRESS);
+        MPT_STATUS(nixl_pair_expose(conf.prev, segment.region, GUARD, nbytes, use, NIXL_FOREVER,
+                                    token, &req),
+                   NIXL_INPROGRESS);
         MPT_OK(nixl_notify(conf.prev, TAG_DONE, token, sizeof(token), MPT_PATIENCE));
         nixl_note_init(&note);
         MPT_OK(nixl_notify_recv(conf.next, TAG_DONE, UINT64_MAX, MPT_PATIENCE, &note));
@@ -136,13 +137,13 @@ static void buffers_are_exposed_between_kinds(void)
             conf_pull(&local, 0, nbytes);
             MPT_CHECK(local.host, nbytes, i + (uint64_t)conf.next);
         } else {
-            conf_read_part(&part, GUARD, seen, nbytes);
+            conf_read_segment(&segment, GUARD, seen, nbytes);
             MPT_CHECK(seen, nbytes, 100 + i + (uint64_t)conf.prev);
         }
     }
     mpt_barrier();
     conf_drop_local(&local);
-    conf_drop(&part);
+    conf_drop(&segment);
     free(seen);
 }
 
@@ -150,7 +151,7 @@ static void buffers_are_exposed_between_kinds(void)
 
 static void a_notification_comes_behind_puts_between_kinds(void)
 {
-    struct part part = conf_part("kind.order", N_REQS * SLICE);
+    struct segment segment = conf_segment("kind.order", N_REQS * SLICE);
     struct local local = conf_local("kind.order.local", conf.local_kind, N_REQS * SLICE);
     unsigned char *seen = malloc(N_REQS * SLICE);
 
@@ -164,12 +165,12 @@ static void a_notification_comes_behind_puts_between_kinds(void)
         for (size_t i = 0; i < N_REQS; i++) {
             size_t nbytes = i % 3 == 0 ? 64 : SLICE; /* small ones among large ones */
 
-            statuses[i] = nixl_put_nb(conf.next, part.region, i * SLICE, local.addr + i * SLICE,
+            statuses[i] = nixl_put_nb(conf.next, segment.region, i * SLICE, local.addr + i * SLICE,
                                       nbytes, &reqs[i]);
         }
         conf_tell(conf.next, TAG_DONE);
         conf_hear(conf.prev, TAG_DONE);
-        conf_read_part(&part, 0, seen, N_REQS * SLICE);
+        conf_read_segment(&segment, 0, seen, N_REQS * SLICE);
         mpt_fill(local.host, local.nbytes, round + 7u * (unsigned)conf.prev);
         for (size_t i = 0; i < N_REQS; i++) {
             MPT_EQ(memcmp(seen + i * SLICE, local.host + i * SLICE, i % 3 == 0 ? 64 : SLICE), 0);
@@ -178,38 +179,38 @@ static void a_notification_comes_behind_puts_between_kinds(void)
         mpt_barrier();
     }
     conf_drop_local(&local);
-    conf_drop(&part);
+    conf_drop(&segment);
     free(seen);
 }
 
 static void put_notify_and_get_notify_between_kinds(void)
 {
     static struct nixl_note note;
-    struct part part = conf_part("kind.notify", PART_NBYTES);
-    struct local local = conf_local("kind.notify.local", conf.local_kind, PART_NBYTES);
-    unsigned char *seen = malloc(PART_NBYTES);
+    struct segment segment = conf_segment("kind.notify", SEGMENT_NBYTES);
+    struct local local = conf_local("kind.notify.local", conf.local_kind, SEGMENT_NBYTES);
+    unsigned char *seen = malloc(SEGMENT_NBYTES);
 
     mpt_barrier();
     for (size_t i = 0; i < N_SIZES; i++) {
         mpt_fill(local.host, sizes[i], i + (uint64_t)conf.rank);
         conf_push(&local, 0, sizes[i]);
-        MPT_OK(nixl_put_notify(conf.next, part.region, 5, local.addr, sizes[i], TAG_DONE, &i,
+        MPT_OK(nixl_put_notify(conf.next, segment.region, 5, local.addr, sizes[i], TAG_DONE, &i,
                                sizeof(i), MPT_PATIENCE));
         nixl_note_init(&note);
         MPT_OK(nixl_notify_recv(conf.prev, TAG_DONE, UINT64_MAX, MPT_PATIENCE, &note));
         MPT_EQ(memcmp(note.payload, &i, sizeof(i)), 0);
-        conf_read_part(&part, 5, seen, sizes[i]);
+        conf_read_segment(&segment, 5, seen, sizes[i]);
         MPT_CHECK(seen, sizes[i], i + (uint64_t)conf.prev);
         mpt_barrier();
-        MPT_OK(nixl_get_notify(conf.next, part.region, 5, local.addr, sizes[i], TAG_NEXT, NULL, 0,
-                               MPT_PATIENCE));
+        MPT_OK(nixl_get_notify(conf.next, segment.region, 5, local.addr, sizes[i], TAG_NEXT, NULL,
+                               0, MPT_PATIENCE));
         conf_pull(&local, 0, sizes[i]);
         MPT_CHECK(local.host, sizes[i], i + (uint64_t)conf.rank);
         conf_hear(conf.prev, TAG_NEXT);
     }
     mpt_barrier();
     conf_drop_local(&local);
-    conf_drop(&part);
+    conf_drop(&segment);
     free(seen);
 }
 
@@ -217,7 +218,7 @@ static void put_notify_and_get_notify_between_kinds(void)
 static void a_fence_orders_puts_between_kinds(void)
 {
     static const size_t pairs[][2] = {{8, 8}, {8, 400000}, {400000, 8}, {400000, 300000}};
-    struct part part = conf_part("kind.fence", 400000);
+    struct segment segment = conf_segment("kind.fence", 400000);
     struct local local = conf_local("kind.fence.local", conf.local_kind, 800000);
     unsigned char *seen = malloc(400000);
 
@@ -228,17 +229,17 @@ static void a_fence_orders_puts_between_kinds(void)
         memset(local.host, 1 + (int)(round % 100), 400000);
         memset(local.host + 400000, 101 + (int)(round % 100), 400000);
         conf_push(&local, 0, 800000);
-        MPT_OK(nixl_put(conf.next, part.region, 0, local.addr, nbytes[0]));
+        MPT_OK(nixl_put(conf.next, segment.region, 0, local.addr, nbytes[0]));
         MPT_OK(nixl_fence(conf.next));
-        MPT_OK(nixl_put(conf.next, part.region, 0, local.addr + 400000, nbytes[1]));
+        MPT_OK(nixl_put(conf.next, segment.region, 0, local.addr + 400000, nbytes[1]));
         MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
         mpt_barrier();
-        conf_read_part(&part, 0, seen, nbytes[1]);
+        conf_read_segment(&segment, 0, seen, nbytes[1]);
         MPT_CHECK_BYTES(seen, nbytes[1], 101 + (int)(round % 100));
         mpt_barrier();
     }
     conf_drop_local(&local);
-    conf_drop(&part);
+    conf_drop(&segment);
     free(seen);
 }
 
@@ -246,7 +247,7 @@ static void a_fence_orders_puts_between_kinds(void)
 
 static void words_of_every_kind_make_one_sum(void)
 {
-    struct part part = conf_part("kind.words", 256);
+    struct segment segment = conf_segment("kind.words", 256);
     unsigned rounds = conf_rounds(100);
     const uint64_t one = 1;
     const float half = 0.5F;
@@ -257,29 +258,29 @@ static void words_of_every_kind_make_one_sum(void)
     for (unsigned i = 0; i < rounds; i++) {
         uint64_t before = 0;
 
-        MPT_OK(nixl_atomic(0, part.region, 64, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before));
+        MPT_OK(nixl_atomic(0, segment.region, 64, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before));
         MPT_LT(before, (uint64_t)rounds * (uint64_t)conf.size);
-        MPT_OK(nixl_atomic(0, part.region, 132, NIXL_FLOAT, NIXL_ATOMIC_ADD, &half, NULL));
+        MPT_OK(nixl_atomic(0, segment.region, 132, NIXL_FLOAT, NIXL_ATOMIC_ADD, &half, NULL));
     }
     mpt_barrier();
-    MPT_OK(nixl_atomic(0, part.region, 64, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum));
+    MPT_OK(nixl_atomic(0, segment.region, 64, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum));
     MPT_EQ(sum, (uint64_t)rounds * (uint64_t)conf.size);
-    MPT_OK(nixl_get(0, part.region, 132, &total, sizeof(total)));
+    MPT_OK(nixl_get(0, segment.region, 132, &total, sizeof(total)));
     MPT_TRUE(total == (float)rounds * (float)conf.size * half);
-    MPT_STATUS(nixl_atomic(0, part.region, 3, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum),
+    MPT_STATUS(nixl_atomic(0, segment.region, 3, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum),
                NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_atomic(0, part.region, 256, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum),
+    MPT_STATUS(nixl_atomic(0, segment.region, 256, NIXL_UINT64, NIXL_ATOMIC_FETCH, NULL, &sum),
                NIXL_ERR_RANGE);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
-/* The signal stands in the part itself: one that waits for it finds the bytes before it. */
+/* The signal stands in the segment itself: one that waits for it finds the bytes before it. */
 static void a_signal_comes_behind_puts_between_kinds(void)
 {
-    struct part part = conf_part("kind.signal", 300064);
+    struct segment segment = conf_segment("kind.signal", 300064);
     struct local local = conf_local("kind.signal.local", conf.local_kind, 300000);
-    const uint64_t *word = (const uint64_t *)(void *)(part.addr + 300032);
+    const uint64_t *word = (const uint64_t *)(void *)(segment.addr + 300032);
     unsigned char *seen = malloc(300000);
 
     mpt_barrier();
@@ -289,18 +290,18 @@ static void a_signal_comes_behind_puts_between_kinds(void)
 
         mpt_fill(local.host, nbytes, round + 31u * (unsigned)conf.rank);
         conf_push(&local, 0, nbytes);
-        MPT_OK(nixl_put_signal(conf.next, part.region, 0, local.addr, nbytes, part.region, 300032,
-                               NIXL_SIGNAL_ADD, 1));
+        MPT_OK(nixl_put_signal(conf.next, segment.region, 0, local.addr, nbytes, segment.region,
+                               300032, NIXL_SIGNAL_ADD, 1));
         MPT_OK(nixl_signal_wait(word, NIXL_GE, round, MPT_PATIENCE, &value));
         MPT_EQ(value, round);
-        conf_read_part(&part, 0, seen, nbytes);
+        conf_read_segment(&segment, 0, seen, nbytes);
         MPT_CHECK(seen, nbytes, round + 31u * (unsigned)conf.prev);
         mpt_barrier();
     }
     MPT_STATUS(nixl_signal_wait(word, NIXL_EQ, UINT64_MAX, 0, NULL), NIXL_INPROGRESS);
     MPT_STATUS(nixl_signal_wait(word, NIXL_EQ, UINT64_MAX, MPT_MS, NULL), NIXL_ERR_TIMEOUT);
     conf_drop_local(&local);
-    conf_drop(&part);
+    conf_drop(&segment);
     free(seen);
 }
 
@@ -321,13 +322,14 @@ static int wait_for_first_bytes(struct local *local, struct nixl_req **req_p)
 
 static void a_canceled_request_leaves_its_memory_alone(void)
 {
-    struct part part = conf_part("kind.cancel", PART_NBYTES);
-    struct local local = conf_local("kind.cancel.local", conf.local_kind, PART_NBYTES);
-    unsigned char *seen = malloc(PART_NBYTES);
+    struct segment segment = conf_segment("kind.cancel", SEGMENT_NBYTES);
+    struct local local = conf_local("kind.cancel.local", conf.local_kind, SEGMENT_NBYTES);
+    unsigned char *seen = malloc(SEGMENT_NBYTES);
 
-    memset(local.host, 0xaa, PART_NBYTES);
-    conf_push(&local, 0, PART_NBYTES);
-    MPT_OK(nixl_put(conf.next, part.region, 0, local.addr, PART_NBYTES)); /* what gets would get */
+    memset(local.host, 0xaa, SEGMENT_NBYTES);
+    conf_push(&local, 0, SEGMENT_NBYTES);
+    MPT_OK(nixl_put(conf.next, segment.region, 0, local.addr,
+                    SEGMENT_NBYTES)); /* what gets would get */
     MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
     mpt_barrier();
     for (unsigned round = 0; round < conf_rounds(20); round++) {
@@ -336,10 +338,11 @@ static void a_canceled_request_leaves_its_memory_alone(void)
         bool is_put = round % 2 == 0;
         int status;
 
-        memset(local.host, 0x55, PART_NBYTES);
-        conf_push(&local, 0, PART_NBYTES);
-        status = is_put ? nixl_put_nb(conf.next, part.region, 0, local.addr, PART_NBYTES, &req)
-                        : nixl_get_nb(conf.next, part.region, 0, local.addr, PART_NBYTES, &req);
+        memset(local.host, 0x55, SEGMENT_NBYTES);
+        conf_push(&local, 0, SEGMENT_NBYTES);
+        status = is_put
+                     ? nixl_put_nb(conf.next, segment.region, 0, local.addr, SEGMENT_NBYTES, &req)
+                     : nixl_get_nb(conf.next, segment.region, 0, local.addr, SEGMENT_NBYTES, &req);
 
         if (status == NIXL_INPROGRESS && round % 4 == 1) {
             status = wait_for_first_bytes(&local, &req);
@@ -350,42 +353,42 @@ static void a_canceled_request_leaves_its_memory_alone(void)
             MPT_OK(status);
         }
         if (!is_put && outcome == NIXL_OUTCOME_UNTOUCHED) {
-            conf_pull(&local, 0, PART_NBYTES);
-            MPT_CHECK_BYTES(local.host, PART_NBYTES, 0x55);
+            conf_pull(&local, 0, SEGMENT_NBYTES);
+            MPT_CHECK_BYTES(local.host, SEGMENT_NBYTES, 0x55);
         }
         /* The local memory is free again: what it holds from now on stays. */
-        memset(local.host, (int)round, PART_NBYTES);
-        conf_push(&local, 0, PART_NBYTES);
-        conf_pull(&local, 0, PART_NBYTES);
-        MPT_CHECK_BYTES(local.host, PART_NBYTES, (int)round);
+        memset(local.host, (int)round, SEGMENT_NBYTES);
+        conf_push(&local, 0, SEGMENT_NBYTES);
+        conf_pull(&local, 0, SEGMENT_NBYTES);
+        MPT_CHECK_BYTES(local.host, SEGMENT_NBYTES, (int)round);
     }
     /* And the way is free again. */
-    mpt_fill(local.host, PART_NBYTES, (uint64_t)conf.rank);
-    conf_push(&local, 0, PART_NBYTES);
+    mpt_fill(local.host, SEGMENT_NBYTES, (uint64_t)conf.rank);
+    conf_push(&local, 0, SEGMENT_NBYTES);
     MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
     mpt_barrier();
-    MPT_OK(nixl_put(conf.next, part.region, 0, local.addr, PART_NBYTES));
+    MPT_OK(nixl_put(conf.next, segment.region, 0, local.addr, SEGMENT_NBYTES));
     conf_tell(conf.next, TAG_DONE);
     conf_hear(conf.prev, TAG_DONE);
-    conf_read_part(&part, 0, seen, PART_NBYTES);
-    MPT_CHECK(seen, PART_NBYTES, (uint64_t)conf.prev);
+    conf_read_segment(&segment, 0, seen, SEGMENT_NBYTES);
+    MPT_CHECK(seen, SEGMENT_NBYTES, (uint64_t)conf.prev);
     mpt_barrier();
     conf_drop_local(&local);
-    conf_drop(&part);
+    conf_drop(&segment);
     free(seen);
 }
 
 /* The owner closes while others put: they get STALE and nothing else, and memory is not reused. */
-static void a_part_of_any_kind_closes_under_load(void)
+static void a_segment_of_any_kind_closes_under_load(void)
 {
-    struct part part = conf_part("kind.close", PART_NBYTES);
-    struct local local = conf_local("kind.close.local", conf.local_kind, PART_NBYTES);
+    struct segment segment = conf_segment("kind.close", SEGMENT_NBYTES);
+    struct local local = conf_local("kind.close.local", conf.local_kind, SEGMENT_NBYTES);
     int status = NIXL_OK;
     uint64_t n_rounds = 0;
 
-    memset(local.host, 1, PART_NBYTES);
-    conf_push(&local, 0, PART_NBYTES);
-    MPT_OK(nixl_put(0, part.region, 0, local.host, 1)); /* everybody has found it */
+    memset(local.host, 1, SEGMENT_NBYTES);
+    conf_push(&local, 0, SEGMENT_NBYTES);
+    MPT_OK(nixl_put(0, segment.region, 0, local.host, 1)); /* everybody has found it */
     mpt_barrier();
     if (conf.rank == 0) {
         conf_hear(1, TAG_DONE); /* they are at it */
@@ -393,8 +396,9 @@ static void a_part_of_any_kind_closes_under_load(void)
     for (; conf.rank != 0 && status != NIXL_ERR_STALE; n_rounds++) {
         struct nixl_req *req = NULL;
 
-        status = n_rounds % 2 == 0 ? nixl_put_nb(0, part.region, 0, local.addr, PART_NBYTES, &req)
-                                   : nixl_get_nb(0, part.region, 0, local.addr, PART_NBYTES, &req);
+        status = n_rounds % 2 == 0
+                     ? nixl_put_nb(0, segment.region, 0, local.addr, SEGMENT_NBYTES, &req)
+                     : nixl_get_nb(0, segment.region, 0, local.addr, SEGMENT_NBYTES, &req);
         if (conf.rank == 1 && n_rounds == 2) {
             conf_tell(0, TAG_DONE);
         }
@@ -406,11 +410,11 @@ static void a_part_of_any_kind_closes_under_load(void)
         }
     }
     if (conf.rank == 0) {
-        conf_drop(&part);
+        conf_drop(&segment);
         mpt_barrier();
     } else {
         mpt_barrier();
-        conf_drop(&part);
+        conf_drop(&segment);
     }
     conf_drop_local(&local);
 }
@@ -436,6 +440,7 @@ const struct guarantee conf_kinds[] = {
     {"request", NULL, 0},
     {"a_canceled_request_leaves_its_memory_alone", a_canceled_request_leaves_its_memory_alone, 0},
     {"close", NULL, 0},
-    {"a_part_of_any_kind_closes_under_load", a_part_of_any_kind_closes_under_load, CONF_PEERS},
+    {"a_segment_of_any_kind_closes_under_load", a_segment_of_any_kind_closes_under_load,
+     CONF_PEERS},
     {0},
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarantees on channels whose slots are memory of the kind that `part=` names. What a producer is
- * given is the consumer's slot where CUDA can open it, else host memory: it fills either by CUDA.
+ * Guarantees on channels whose slots are memory of the kind that `segment=` names. What a
+ * producer is given is the consumer's slot where CUDA can open it, else host memory: it fills
+ * either by CUDA.
  */
 #include "conformance.h"
 
@@ -69,7 +70,7 @@ static void produce(struct nixl_channel *out, unsigned item)
     MPT_TRUE(bytes != NULL);
     mpt_fill(bytes, size_of(item), item + (uint64_t)conf.rank);
     MPT_OK(nixl_channel_acquire(out, MPT_PATIENCE, &slot));
-    if (conf.part_kind == NIXL_MEM_CUDA && size_of(item) > 0) {
+    if (conf.segment_kind == NIXL_MEM_CUDA && size_of(item) > 0) {
         copy_by_cuda(slot, bytes, size_of(item));
     } else {
         memcpy(slot, bytes, size_of(item));
@@ -79,7 +80,7 @@ static void produce(struct nixl_channel *out, unsigned item)
 }
 
 /* The slot is memory of a region of this rank, from which it puts into another one. */
-static void consume(struct nixl_channel *in, const struct part *host, unsigned item)
+static void consume(struct nixl_channel *in, const struct segment *host, unsigned item)
 {
     size_t nbytes;
     void *slot;
@@ -98,12 +99,12 @@ static void items_lie_in_memory_of_any_kind(void)
 {
     struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
     struct nixl_channel *in, *out;
-    struct part host = {.nbytes = SLOT};
+    struct segment host = {.nbytes = SLOT};
     unsigned n_out = 0, n = 4 * NSLOTS + 1;
 
     MPT_OK(nixl_region_alloc("kind.items", SLOT, NULL, &host.region));
     host.addr = nixl_region_addr(host.region);
-    params.kind = conf.part_kind;
+    params.kind = conf.segment_kind;
     MPT_OK(nixl_channel_open("kind.channel", conf.prev, NIXL_CHANNEL_CONSUMER, SLOT, NSLOTS,
                              &params, &in));
     MPT_OK(nixl_channel_open("kind.channel", conf.next, NIXL_CHANNEL_PRODUCER, SLOT, NSLOTS, NULL,

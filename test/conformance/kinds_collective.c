@@ -32,7 +32,8 @@ static void need_world(void)
 
 static enum nixl_mem_kind draw_kind(void)
 {
-    enum nixl_mem_kind kind = conf.local_kind != NIXL_MEM_HOST ? conf.local_kind : conf.part_kind;
+    enum nixl_mem_kind kind =
+        conf.local_kind != NIXL_MEM_HOST ? conf.local_kind : conf.segment_kind;
 
     return mpt_random(&own_seed) % 3 == 0 ? NIXL_MEM_HOST : kind;
 }
@@ -229,13 +230,13 @@ static void check_sums(const unsigned char *bytes, size_t first, size_t count, i
 static void reduce_once(int kind, size_t count, bool in_place, bool is_own)
 {
     int root = (int)(mpt_random(&conf_seed) % (unsigned)conf.size);
-    size_t n_parts = kind == REDUCE_SCATTER ? (size_t)conf.size : 1;
-    size_t nbytes = count * n_parts * sizeof(uint32_t);
+    size_t n_segments = kind == REDUCE_SCATTER ? (size_t)conf.size : 1;
+    size_t nbytes = count * n_segments * sizeof(uint32_t);
     struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
     struct buffer_of_kind src = make("kinds.src", nbytes), dst = make("kinds.dst", nbytes);
     struct buffer_of_kind *result = in_place ? &src : &dst;
 
-    for (size_t i = 0; i < count * n_parts; i++) {
+    for (size_t i = 0; i < count * n_segments; i++) {
         uint32_t value = operand(conf.rank, i);
 
         memcpy(src.host + i * sizeof(value), &value, sizeof(value));
@@ -265,8 +266,8 @@ static void reductions_take_memory_of_every_kind(void)
     need_world();
     for (unsigned round = 0; round < conf_rounds(300); round++) {
         int kind = (int)(mpt_random(&conf_seed) % N_REDUCTIONS);
-        size_t n_parts = kind == REDUCE_SCATTER ? (size_t)conf.size : 1;
-        size_t count = conf_random_nbytes(LARGEST) / sizeof(uint32_t) / n_parts;
+        size_t n_segments = kind == REDUCE_SCATTER ? (size_t)conf.size : 1;
+        size_t count = conf_random_nbytes(LARGEST) / sizeof(uint32_t) / n_segments;
         bool in_place = mpt_random(&conf_seed) % 2 == 0, is_own = mpt_random(&conf_seed) % 4 == 0;
 
         reduce_once(kind, count, in_place, is_own);

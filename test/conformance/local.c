@@ -41,14 +41,14 @@ void conf_push(struct local *local, size_t at, size_t nbytes)
     }
 }
 
-void conf_fill_part(const struct part *part, size_t at, const void *bytes, size_t nbytes)
+void conf_fill_segment(const struct segment *segment, size_t at, const void *bytes, size_t nbytes)
 {
-    MPT_OK(nixl_put(conf.rank, part->region, at, bytes, nbytes));
+    MPT_OK(nixl_put(conf.rank, segment->region, at, bytes, nbytes));
 }
 
-void conf_read_part(const struct part *part, size_t at, void *bytes, size_t nbytes)
+void conf_read_segment(const struct segment *segment, size_t at, void *bytes, size_t nbytes)
 {
-    MPT_OK(nixl_get(conf.rank, part->region, at, bytes, nbytes));
+    MPT_OK(nixl_get(conf.rank, segment->region, at, bytes, nbytes));
 }
 
 void conf_pull(struct local *local, size_t at, size_t nbytes)

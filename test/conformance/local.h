@@ -22,8 +22,8 @@ void conf_pull(struct local *local, size_t at, size_t nbytes);
 /* The first byte of "local" while a transfer may write it: a hint, unchecked by ThreadSanitizer. */
 unsigned char conf_peek(struct local *local);
 
-/* Write to the rank's own part of any kind, or read it. */
-void conf_fill_part(const struct part *part, size_t at, const void *bytes, size_t nbytes);
-void conf_read_part(const struct part *part, size_t at, void *bytes, size_t nbytes);
+/* Write to the rank's own segment of any kind, or read it. */
+void conf_fill_segment(const struct segment *segment, size_t at, const void *bytes, size_t nbytes);
+void conf_read_segment(const struct segment *segment, size_t at, void *bytes, size_t nbytes);
 
 #endif

@@ -3,16 +3,15 @@
  * The walk: reads how it is wanted, runs every guarantee, prints TAP. A line names the operation
  * and the guarantee; test/matrix.sh makes a table of them.
  *
- *     conformance [single] [registered] [forbidden] [method=METHOD] [part=KIND] [local=KIND]
+ *     conformance [single] [registered] [forbidden] [method=METHOD] [segment=KIND] [local=KIND]
  *                 [mapped] [scale=TENTHS] [without=NAME...] [NAME...]
  *
- * single      NIXL_THREAD_SINGLE; what needs threads is left out
- * registered  parts are registered memory
- * forbidden   not dumpable, so that the kernel refuses process_vm_* without CAP_SYS_PTRACE
- * method=M    other ranks' parts must be reached in this way: memcpy, process_vm or bounce
- * part=K      parts are memory of that kind: host, vulkan or cuda
- * local=K     so is local memory, where guarantees make it of any kind
- * mapped      the processor reads and writes parts of that kind; else only guarantees that do not
+ * single      NIXL_THREAD_SINGLE; what needs threads is left out registered  segments are
+ * registered memory forbidden   not dumpable, so that the kernel refuses process_vm_* without
+ * CAP_SYS_PTRACE method=M    other ranks' segments must be reached in this way: memcpy,
+ * process_vm or bounce segment=K      segments are memory of that kind: host, vulkan or cuda
+ * local=K     so is local memory, where guarantees make it of any kind mapped      the processor
+ * reads and writes segments of that kind; else only guarantees that do not
  *             look at them with it are run
  * scale=N     stress loops run N tenths of their rounds
  * without=N   not this guarantee
@@ -26,7 +25,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-struct conf conf = {.scale = 10, .part_kind = NIXL_MEM_HOST, .local_kind = NIXL_MEM_HOST};
+struct conf conf = {.scale = 10, .segment_kind = NIXL_MEM_HOST, .local_kind = NIXL_MEM_HOST};
 
 static const struct guarantee *const tables[] = {
     conf_kinds, conf_data,      conf_order,   conf_notify,           conf_region,
@@ -47,32 +46,32 @@ static int n_left_out;
 
 /* ---- what guarantees use --------------------------------------------------------------------- */
 
-struct part conf_part(const char *name, size_t nbytes)
+struct segment conf_segment(const char *name, size_t nbytes)
 {
     struct nixl_mem_params params = NIXL_MEM_PARAMS_INIT;
-    struct part part = {.nbytes = nbytes};
+    struct segment segment = {.nbytes = nbytes};
 
     if (conf.is_registered) {
-        MPT_EQ(posix_memalign(&part.own, 64, nbytes), 0);
-        memset(part.own, 0, nbytes);
-        MPT_OK(nixl_region_register(name, part.own, nbytes, NULL, &part.region));
-        MPT_TRUE(nixl_region_addr(part.region) == part.own);
+        MPT_EQ(posix_memalign(&segment.own, 64, nbytes), 0);
+        memset(segment.own, 0, nbytes);
+        MPT_OK(nixl_region_register(name, segment.own, nbytes, NULL, &segment.region));
+        MPT_TRUE(nixl_region_addr(segment.region) == segment.own);
     } else {
-        params.kind = conf.part_kind;
-        MPT_OK(nixl_region_alloc(name, nbytes, &params, &part.region));
+        params.kind = conf.segment_kind;
+        MPT_OK(nixl_region_alloc(name, nbytes, &params, &segment.region));
     }
-    part.addr = nixl_region_addr(part.region);
-    MPT_TRUE(part.addr != NULL);
-    part.bytes = conf.is_mapped ? (unsigned char *)part.addr : NULL;
-    MPT_EQ(nixl_region_nbytes(part.region), nbytes);
-    return part;
+    segment.addr = nixl_region_addr(segment.region);
+    MPT_TRUE(segment.addr != NULL);
+    segment.bytes = conf.is_mapped ? (unsigned char *)segment.addr : NULL;
+    MPT_EQ(nixl_region_nbytes(segment.region), nbytes);
+    return segment;
 }
 
-void conf_drop(struct part *part)
+void conf_drop(struct segment *segment)
 {
-    MPT_OK(nixl_region_close(part->region, MPT_PATIENCE));
-    free(part->own);
-    *part = (struct part){0};
+    MPT_OK(nixl_region_close(segment->region, MPT_PATIENCE));
+    free(segment->own);
+    *segment = (struct segment){0};
 }
 
 void conf_tell(int rank, uint64_t tag)
@@ -111,7 +110,7 @@ static void tell_failure(const char *file, int line, const char *text)
            line, text);
 }
 
-/* Guarantees of these tables do not look at parts with the processor. */
+/* Guarantees of these tables do not look at segments with the processor. */
 static bool is_blind(const struct guarantee *table)
 {
     return table == conf_kinds || table == conf_kinds_collective || table == conf_kinds_channel ||
@@ -125,7 +124,7 @@ static bool is_wanted(const struct guarantee *table, const struct guarantee *gua
     if (guarantee->run == NULL || (!conf.is_mapped && !is_blind(table)) ||
         ((guarantee->needs & CONF_THREADS) && conf.is_single) ||
         ((guarantee->needs & CONF_PEERS) && conf.size < 2) ||
-        ((guarantee->needs & CONF_HOST) && conf.part_kind != NIXL_MEM_HOST)) {
+        ((guarantee->needs & CONF_HOST) && conf.segment_kind != NIXL_MEM_HOST)) {
         return false;
     }
     for (int i = 0; i < n_left_out; i++) {
@@ -219,8 +218,8 @@ int main(int argc, char **argv)
             conf.method = argv[i] + 7;
         } else if (strcmp(argv[i], "mapped") == 0) {
             conf.is_mapped = true;
-        } else if (strncmp(argv[i], "part=", 5) == 0) {
-            conf.part_kind = kind_named(argv[i] + 5);
+        } else if (strncmp(argv[i], "segment=", 5) == 0) {
+            conf.segment_kind = kind_named(argv[i] + 5);
         } else if (strncmp(argv[i], "local=", 6) == 0) {
             conf.local_kind = kind_named(argv[i] + 6);
         } else if (strncmp(argv[i], "without=", 8) == 0) {
@@ -233,7 +232,7 @@ int main(int argc, char **argv)
         }
     }
     conf_note_signals();
-    conf.is_mapped |= conf.part_kind == NIXL_MEM_HOST;
+    conf.is_mapped |= conf.segment_kind == NIXL_MEM_HOST;
     params.thread_level = conf.is_single ? NIXL_THREAD_SINGLE : NIXL_THREAD_MULTIPLE;
     MPT_OK(nixl_init(&params));
     conf.rank = nixl_rank();
@@ -241,7 +240,7 @@ int main(int argc, char **argv)
     conf.next = (conf.rank + 1) % conf.size;
     conf.prev = (conf.rank + conf.size - 1) % conf.size;
     conf.partner = (conf.rank ^ 1) < conf.size ? conf.rank ^ 1 : -1;
-    if (is_kind_there(conf.part_kind) && is_kind_there(conf.local_kind)) {
+    if (is_kind_there(conf.segment_kind) && is_kind_there(conf.local_kind)) {
         walk(argv + i);
     } else if (conf.rank == 0) {
         printf("1..0 # SKIP %s\n", nixl_last_error()->text);

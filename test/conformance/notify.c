@@ -162,7 +162,7 @@ static void filters_take_the_oldest_that_fits(void)
  */
 static void no_sender_starves_behind_others(void)
 {
-    struct part part = conf_part("fair", 8 * (size_t)conf.size);
+    struct segment segment = conf_segment("fair", 8 * (size_t)conf.size);
     unsigned *n_got = calloc((size_t)conf.size, sizeof(*n_got));
     uint64_t n_sent = 0;
 
@@ -172,9 +172,9 @@ static void no_sender_starves_behind_others(void)
         for (n_sent = 1; nixl_notify(0, TAG_FAIR, &n_sent, 8, 0) == NIXL_OK;) {
             n_sent++;
         }
-        MPT_OK(nixl_put(0, part.region, 8 * (uint64_t)conf.rank, &n_sent, 8));
+        MPT_OK(nixl_put(0, segment.region, 8 * (uint64_t)conf.rank, &n_sent, 8));
     } else {
-        const uint64_t *counts = (const uint64_t *)(void *)part.bytes;
+        const uint64_t *counts = (const uint64_t *)(void *)segment.bytes;
         uint64_t n_left = 0;
 
         for (int rank = 1; rank < conf.size; rank++) {
@@ -197,13 +197,13 @@ static void no_sender_starves_behind_others(void)
         }
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(n_got);
 }
 
 /* ---- full queues ----------------------------------------------------------------------------- */
 
-static void fill_queue(struct part *part)
+static void fill_queue(struct segment *segment)
 {
     uint64_t n_sent = 0;
     int64_t start_ns;
@@ -219,7 +219,7 @@ static void fill_queue(struct part *part)
     start_ns = mpt_now_ns();
     MPT_STATUS(nixl_notify(conf.partner, TAG_FULL, &n_sent, 8, 3 * MPT_MS), NIXL_ERR_TIMEOUT);
     MPT_GE(mpt_now_ns() - start_ns, 3 * MPT_MS);
-    MPT_OK(nixl_put(conf.partner, part->region, 0, &n_sent, 8));
+    MPT_OK(nixl_put(conf.partner, segment->region, 0, &n_sent, 8));
     for (unsigned i = 0; i < 5000; i++, n_sent++) {
         MPT_OK(nixl_notify(conf.partner, TAG_FULL, &n_sent, 8, NIXL_FOREVER));
     }
@@ -229,9 +229,9 @@ static void fill_queue(struct part *part)
  * Says that it has taken all that came before, so that no more room comes of that. Then it calls
  * nothing until the partner has filled its queue; and exactly what was sent must come.
  */
-static void empty_queue(struct part *part)
+static void empty_queue(struct segment *segment)
 {
-    volatile uint64_t *word = (uint64_t *)(void *)part->bytes;
+    volatile uint64_t *word = (uint64_t *)(void *)segment->bytes;
     int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
     uint64_t n;
 
@@ -248,18 +248,18 @@ static void empty_queue(struct part *part)
 
 static void a_full_queue_pushes_back_and_loses_nothing(void)
 {
-    struct part part = conf_part("full", 64);
+    struct segment segment = conf_segment("full", 64);
 
     mpt_barrier();
     for (int turn = 0; turn < 2 && conf.partner >= 0; turn++) {
         if (conf.rank % 2 == turn) {
-            fill_queue(&part);
+            fill_queue(&segment);
         } else {
-            empty_queue(&part);
+            empty_queue(&segment);
         }
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* Far more than the queues hold, in all directions, before anybody receives. */

@@ -26,7 +26,7 @@ static size_t slice_nbytes(unsigned round, unsigned slice)
     return random % 4 == 0 ? SLICE : 1 + random / 4 % 200;
 }
 
-static void send_slices(struct part *part, unsigned round, bool is_nb, unsigned char *src)
+static void send_slices(struct segment *segment, unsigned round, bool is_nb, unsigned char *src)
 {
     struct nixl_req *req;
     int status;
@@ -36,10 +36,10 @@ static void send_slices(struct part *part, unsigned round, bool is_nb, unsigned 
 
         mpt_fill(src + i * SLICE, nbytes, round * 77ull + i);
         if (!is_nb) {
-            MPT_OK(nixl_put(conf.next, part->region, i * SLICE, src + i * SLICE, nbytes));
+            MPT_OK(nixl_put(conf.next, segment->region, i * SLICE, src + i * SLICE, nbytes));
             continue;
         }
-        status = nixl_put_nb(conf.next, part->region, i * SLICE, src + i * SLICE, nbytes, &req);
+        status = nixl_put_nb(conf.next, segment->region, i * SLICE, src + i * SLICE, nbytes, &req);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         if (status == NIXL_INPROGRESS) {
             MPT_OK(nixl_req_free(&req));
@@ -47,29 +47,29 @@ static void send_slices(struct part *part, unsigned round, bool is_nb, unsigned 
     }
 }
 
-static void check_slices(const struct part *part, unsigned round)
+static void check_slices(const struct segment *segment, unsigned round)
 {
     for (unsigned i = 0; i < N_SLICES; i++) {
-        MPT_CHECK(part->bytes + i * SLICE, slice_nbytes(round, i), round * 77ull + i);
+        MPT_CHECK(segment->bytes + i * SLICE, slice_nbytes(round, i), round * 77ull + i);
     }
 }
 
 static void stress_visibility(const char *name, bool is_nb)
 {
-    struct part part = conf_part(name, N_SLICES * SLICE);
+    struct segment segment = conf_segment(name, N_SLICES * SLICE);
     unsigned char *src = malloc(N_SLICES * SLICE);
 
     mpt_barrier();
     for (unsigned round = 0; round < conf_rounds(300); round++) {
-        send_slices(&part, round, is_nb, src);
+        send_slices(&segment, round, is_nb, src);
         conf_tell(conf.next, TAG_DATA);
         conf_hear(conf.prev, TAG_DATA);
-        check_slices(&part, round);
+        check_slices(&segment, round);
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(src);
 }
 
@@ -85,7 +85,7 @@ static void a_notification_shows_every_earlier_put_nb(void)
 
 static void put_notify_shows_its_data(void)
 {
-    struct part part = conf_part("put_notify", 70000);
+    struct segment segment = conf_segment("put_notify", 70000);
     static unsigned char src[70000];
     static struct nixl_note note;
 
@@ -94,41 +94,43 @@ static void put_notify_shows_its_data(void)
         size_t nbytes = round % 8 == 0 ? 65537 + round : round % 513;
 
         mpt_fill(src, nbytes, round);
-        MPT_OK(nixl_put_notify(conf.next, part.region, 3, src, nbytes, TAG_DATA, &round,
+        MPT_OK(nixl_put_notify(conf.next, segment.region, 3, src, nbytes, TAG_DATA, &round,
                                sizeof(round), MPT_PATIENCE));
         nixl_note_init(&note);
         MPT_OK(nixl_notify_recv(conf.prev, TAG_DATA, UINT64_MAX, MPT_PATIENCE, &note));
         MPT_EQ(note.nbytes, sizeof(round));
         MPT_EQ(memcmp(note.payload, &round, sizeof(round)), 0);
-        MPT_CHECK(part.bytes + 3, nbytes, round);
+        MPT_CHECK(segment.bytes + 3, nbytes, round);
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
-/* The owner overwrites its part as soon as it hears that it was read: the reader must not see that.
+/*
+ * The owner overwrites its segment as soon as it hears that it was read: the reader must not see
+ * that.
  */
 static void get_notify_tells_after_the_last_byte_was_read(void)
 {
-    struct part part = conf_part("get_notify", 70000);
+    struct segment segment = conf_segment("get_notify", 70000);
     static unsigned char dst[70000];
 
     for (unsigned round = 0; round < conf_rounds(200); round++) {
         size_t nbytes = round % 4 == 0 ? 70000 : 1 + round % 700;
 
-        mpt_fill(part.bytes, nbytes, round);
+        mpt_fill(segment.bytes, nbytes, round);
         conf_tell(conf.prev, TAG_DATA);
         conf_hear(conf.next, TAG_DATA);
-        MPT_OK(nixl_get_notify(conf.next, part.region, 0, dst, nbytes, TAG_READ, NULL, 0,
+        MPT_OK(nixl_get_notify(conf.next, segment.region, 0, dst, nbytes, TAG_READ, NULL, 0,
                                MPT_PATIENCE));
         conf_hear(conf.prev, TAG_READ);
-        memset(part.bytes, 0xbb, nbytes);
+        memset(segment.bytes, 0xbb, nbytes);
         MPT_CHECK(dst, nbytes, round);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- other threads' puts --------------------------------------------------------------------- */
@@ -136,7 +138,7 @@ static void get_notify_tells_after_the_last_byte_was_read(void)
 #define N_THREADS 4
 
 struct putter {
-    struct part *part;
+    struct segment *segment;
     unsigned index, round;
     pthread_t thread;
     unsigned char src[SLICE];
@@ -147,19 +149,19 @@ static void *put_a_slice(void *arg)
     struct putter *putter = arg;
 
     mpt_fill(putter->src, SLICE, putter->round * 10ull + putter->index);
-    MPT_OK(nixl_put(conf.next, putter->part->region, putter->index * SLICE, putter->src, SLICE));
+    MPT_OK(nixl_put(conf.next, putter->segment->region, putter->index * SLICE, putter->src, SLICE));
     return NULL;
 }
 
 static void a_notification_shows_puts_of_other_threads(void)
 {
     static struct putter putters[N_THREADS];
-    struct part part = conf_part("threads", N_THREADS * SLICE);
+    struct segment segment = conf_segment("threads", N_THREADS * SLICE);
 
     mpt_barrier();
     for (unsigned round = 0; round < conf_rounds(60); round++) {
         for (unsigned i = 0; i < N_THREADS; i++) {
-            putters[i].part = &part;
+            putters[i].segment = &segment;
             putters[i].index = i;
             putters[i].round = round;
             MPT_EQ(pthread_create(&putters[i].thread, NULL, put_a_slice, &putters[i]), 0);
@@ -170,31 +172,31 @@ static void a_notification_shows_puts_of_other_threads(void)
         conf_tell(conf.next, TAG_DATA);
         conf_hear(conf.prev, TAG_DATA);
         for (unsigned i = 0; i < N_THREADS; i++) {
-            MPT_CHECK(part.bytes + i * SLICE, SLICE, round * 10ull + i);
+            MPT_CHECK(segment.bytes + i * SLICE, SLICE, round * 10ull + i);
         }
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- fence and flush ------------------------------------------------------------------------- */
 
-/* Words at the start of a part that peers put to: what has come, and what was read. */
+/* Words at the start of a segment that peers put to: what has come, and what was read. */
 #define FLAG_OFFSET 0
 #define ACK_OFFSET  64
 #define DATA_OFFSET 128
 
-static uint64_t *word_at(const struct part *part, size_t offset)
+static uint64_t *word_at(const struct segment *segment, size_t offset)
 {
-    return (uint64_t *)(void *)(part->bytes + offset);
+    return (uint64_t *)(void *)(segment->bytes + offset);
 }
 
 /* Data, then `between`, then a flag, all by put; the target sees the flag in its memory only. */
 static void ordered_puts(const char *name, int (*between)(int rank))
 {
-    struct part part = conf_part(name, DATA_OFFSET + SLICE);
+    struct segment segment = conf_segment(name, DATA_OFFSET + SLICE);
     unsigned char *src = malloc(SLICE);
 
     mpt_barrier();
@@ -202,16 +204,16 @@ static void ordered_puts(const char *name, int (*between)(int rank))
         size_t nbytes = 1 + round * 997 % SLICE;
 
         mpt_fill(src, nbytes, round);
-        MPT_OK(nixl_put(conf.next, part.region, DATA_OFFSET, src, nbytes));
+        MPT_OK(nixl_put(conf.next, segment.region, DATA_OFFSET, src, nbytes));
         MPT_OK(between(conf.next));
-        MPT_OK(nixl_put(conf.next, part.region, FLAG_OFFSET, &round, 8));
-        conf_spin(word_at(&part, FLAG_OFFSET), round);
-        MPT_CHECK(part.bytes + DATA_OFFSET, nbytes, round);
-        MPT_OK(nixl_put(conf.prev, part.region, ACK_OFFSET, &round, 8));
-        conf_spin(word_at(&part, ACK_OFFSET), round);
+        MPT_OK(nixl_put(conf.next, segment.region, FLAG_OFFSET, &round, 8));
+        conf_spin(word_at(&segment, FLAG_OFFSET), round);
+        MPT_CHECK(segment.bytes + DATA_OFFSET, nbytes, round);
+        MPT_OK(nixl_put(conf.prev, segment.region, ACK_OFFSET, &round, 8));
+        conf_spin(word_at(&segment, ACK_OFFSET), round);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(src);
 }
 
@@ -246,7 +248,7 @@ static void flush_makes_puts_visible(void)
 
 static void fence_orders_a_get_after_a_put(void)
 {
-    struct part part = conf_part("fence.get", N_SLICES * SLICE);
+    struct segment segment = conf_segment("fence.get", N_SLICES * SLICE);
     unsigned char src[700], dst[700];
 
     mpt_barrier();
@@ -254,72 +256,73 @@ static void fence_orders_a_get_after_a_put(void)
         size_t offset = (size_t)conf.rank % N_SLICES * SLICE;
 
         mpt_fill(src, sizeof(src), round);
-        MPT_OK(nixl_put(conf.next, part.region, offset, src, sizeof(src)));
+        MPT_OK(nixl_put(conf.next, segment.region, offset, src, sizeof(src)));
         MPT_OK(nixl_fence(conf.next));
-        MPT_OK(nixl_get(conf.next, part.region, offset, dst, sizeof(dst)));
+        MPT_OK(nixl_get(conf.next, segment.region, offset, dst, sizeof(dst)));
         MPT_CHECK(dst, sizeof(dst), round);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- passive targets ------------------------------------------------------------------------- */
 
-static void use_partner(struct part *part, unsigned char *memory, size_t nbytes)
+static void use_partner(struct segment *segment, unsigned char *memory, size_t nbytes)
 {
     uint64_t done = 1;
 
     for (unsigned round = 0; round < 20; round++) {
         mpt_fill(memory, nbytes, round);
-        MPT_OK(nixl_put(conf.partner, part->region, 64, memory, nbytes));
+        MPT_OK(nixl_put(conf.partner, segment->region, 64, memory, nbytes));
         MPT_OK(nixl_flush(conf.partner, MPT_PATIENCE));
         memset(memory, 0, nbytes);
-        MPT_OK(nixl_get(conf.partner, part->region, 64, memory, nbytes));
+        MPT_OK(nixl_get(conf.partner, segment->region, 64, memory, nbytes));
         MPT_CHECK(memory, nbytes, round);
     }
-    MPT_OK(nixl_put(conf.partner, part->region, 0, &done, 8));
+    MPT_OK(nixl_put(conf.partner, segment->region, 0, &done, 8));
 }
 
 /* The target spins on its own memory and makes no call until its partner has done all its work. */
 static void a_target_that_computes_stays_passive(void)
 {
-    struct part part = conf_part("passive", (1u << 20) + 64);
+    struct segment segment = conf_segment("passive", (1u << 20) + 64);
     unsigned char *memory = malloc(1u << 20);
 
     mpt_barrier();
     for (int turn = 0; turn < 2 && conf.partner >= 0; turn++) {
         if (conf.rank % 2 == turn) {
-            use_partner(&part, memory, 1u << 20);
+            use_partner(&segment, memory, 1u << 20);
         } else {
-            conf_spin(word_at(&part, 0), 1);
+            conf_spin(word_at(&segment, 0), 1);
         }
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(memory);
 }
 
 /* The first use of a region, of a ring and of a peer, too, must not need the target's calls. */
 static void a_first_use_stays_passive(void)
 {
-    struct part part = conf_part("passive.first", 4096), mine = conf_part("passive.word", 64);
+    struct segment segment = conf_segment("passive.first", 4096),
+                   mine = conf_segment("passive.word", 64);
     uint64_t word = 7;
 
     mpt_barrier();
     if (conf.rank == 0) {
         for (int rank = 1; rank < conf.size; rank++) {
-            MPT_OK(nixl_put(rank, part.region, 8, &word, 8));
+            MPT_OK(nixl_put(rank, segment.region, 8, &word, 8));
             MPT_OK(nixl_flush(rank, MPT_PATIENCE));
             MPT_OK(nixl_notify(rank, TAG_DATA, NULL, 0, MPT_PATIENCE));
             MPT_OK(nixl_put(rank, mine.region, 0, &word, 8));
         }
     } else {
         conf_spin(word_at(&mine, 0), 7);
-        MPT_EQ(*word_at(&part, 8), 7);
+        MPT_EQ(*word_at(&segment, 8), 7);
         conf_hear(0, TAG_DATA);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     conf_drop(&mine);
 }
 

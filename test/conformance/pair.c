@@ -37,12 +37,12 @@ static struct token get_token(int rank)
     return token;
 }
 
-static struct nixl_req *expose(struct part *part, size_t offset, size_t nbytes,
+static struct nixl_req *expose(struct segment *segment, size_t offset, size_t nbytes,
                                enum nixl_pair_use use, struct token *token_p)
 {
     struct nixl_req *req = NULL;
 
-    MPT_STATUS(nixl_pair_expose(conf.next, part->region, offset, nbytes, use, LIFETIME,
+    MPT_STATUS(nixl_pair_expose(conf.next, segment->region, offset, nbytes, use, LIFETIME,
                                 token_p->text, &req),
                NIXL_INPROGRESS);
     MPT_EQ(strlen(token_p->text), NIXL_TOKEN_NBYTES - 1);
@@ -80,14 +80,14 @@ static void is_refused(const struct token *token, size_t nbytes, int expected)
 
 static void a_token_is_used_once(void)
 {
-    struct part part = conf_part("pair.read", NBYTES);
+    struct segment segment = conf_segment("pair.read", NBYTES);
     unsigned char *dst = malloc(NBYTES);
     struct nixl_pair_info info = NIXL_PAIR_INFO_INIT;
     struct token mine, theirs;
     struct nixl_req *req;
 
-    mpt_fill(part.bytes, NBYTES, (uint64_t)conf.rank);
-    req = expose(&part, 0, NBYTES, NIXL_PAIR_READ, &mine);
+    mpt_fill(segment.bytes, NBYTES, (uint64_t)conf.rank);
+    req = expose(&segment, 0, NBYTES, NIXL_PAIR_READ, &mine);
     MPT_STATUS(nixl_req_test(&req), NIXL_INPROGRESS);
     give_token(conf.next, &mine);
     theirs = get_token(conf.prev);
@@ -100,13 +100,13 @@ static void a_token_is_used_once(void)
     mpt_barrier();
     is_refused(&theirs, NBYTES, NIXL_ERR_STALE);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(dst);
 }
 
 static void what_is_written_is_visible_at_the_end(void)
 {
-    struct part part = conf_part("pair.write", NBYTES);
+    struct segment segment = conf_segment("pair.write", NBYTES);
     unsigned char *src = malloc(NBYTES);
 
     for (unsigned round = 0; round < conf_rounds(100); round++) {
@@ -114,26 +114,26 @@ static void what_is_written_is_visible_at_the_end(void)
         struct token mine, theirs;
         struct nixl_req *req, *move;
 
-        memset(part.bytes, BLANK, NBYTES);
+        memset(segment.bytes, BLANK, NBYTES);
         mpt_fill(src, NBYTES, seed);
-        req = expose(&part, 64, NBYTES - 128, NIXL_PAIR_WRITE, &mine);
+        req = expose(&segment, 64, NBYTES - 128, NIXL_PAIR_WRITE, &mine);
         give_token(conf.next, &mine);
         theirs = get_token(conf.prev);
         end(nixl_pair_write(theirs.text, src, NBYTES - 128, &move), &move);
         MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
-        MPT_CHECK_BYTES(part.bytes, 64, BLANK);
-        MPT_CHECK(part.bytes + 64, NBYTES - 128, round + 1000u * (unsigned)conf.next);
-        MPT_CHECK_BYTES(part.bytes + NBYTES - 64, 64, BLANK);
+        MPT_CHECK_BYTES(segment.bytes, 64, BLANK);
+        MPT_CHECK(segment.bytes + 64, NBYTES - 128, round + 1000u * (unsigned)conf.next);
+        MPT_CHECK_BYTES(segment.bytes + NBYTES - 64, 64, BLANK);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(src);
 }
 
 /* Sizes, places and uses at random, of which all ranks know the seed. */
 static void buffers_of_any_shape_are_exposed(void)
 {
-    struct part part = conf_part("pair.shape", NBYTES);
+    struct segment segment = conf_segment("pair.shape", NBYTES);
     unsigned char *local = malloc(NBYTES + 64);
 
     conf_need_world();
@@ -145,19 +145,19 @@ static void buffers_of_any_shape_are_exposed(void)
         struct nixl_req *req, *move = NULL;
 
         memset(local, BLANK, nbytes + 64);
-        mpt_fill(is_read ? part.bytes + offset : local + shift, nbytes, (uint64_t)conf.rank);
-        req = expose(&part, offset, nbytes, is_read ? NIXL_PAIR_READ : NIXL_PAIR_WRITE, &mine);
+        mpt_fill(is_read ? segment.bytes + offset : local + shift, nbytes, (uint64_t)conf.rank);
+        req = expose(&segment, offset, nbytes, is_read ? NIXL_PAIR_READ : NIXL_PAIR_WRITE, &mine);
         give_token(conf.next, &mine);
         theirs = get_token(conf.prev);
         end(is_read ? nixl_pair_read(theirs.text, local + shift, nbytes, &move)
                     : nixl_pair_write(theirs.text, local + shift, nbytes, &move),
             &move);
         MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
-        MPT_CHECK(is_read ? local + shift : part.bytes + offset, nbytes,
+        MPT_CHECK(is_read ? local + shift : segment.bytes + offset, nbytes,
                   (uint64_t)(is_read ? conf.prev : conf.next));
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(local);
 }
 
@@ -165,15 +165,15 @@ static void buffers_of_any_shape_are_exposed(void)
 
 static void many_are_exposed_at_once(void)
 {
-    struct part part = conf_part("pair.many", N_AT_ONCE * 64);
+    struct segment segment = conf_segment("pair.many", N_AT_ONCE * 64);
     struct nixl_req *reqs[N_AT_ONCE];
     struct token token;
     unsigned char dst[64];
     size_t index;
 
     for (size_t i = 0; i < N_AT_ONCE; i++) {
-        mpt_fill(part.bytes + i * 64, 64, i);
-        reqs[i] = expose(&part, i * 64, 64, NIXL_PAIR_READ, &token);
+        mpt_fill(segment.bytes + i * 64, 64, i);
+        reqs[i] = expose(&segment, i * 64, 64, NIXL_PAIR_READ, &token);
         give_token(conf.next, &token);
     }
     for (size_t i = 0; i < N_AT_ONCE; i++) {
@@ -186,20 +186,20 @@ static void many_are_exposed_at_once(void)
         MPT_TRUE(reqs[index] == NULL);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- what is not done ------------------------------------------------------------------------ */
 
 static void use_and_size_are_checked_first(void)
 {
-    struct part part = conf_part("pair.check", 4096);
+    struct segment segment = conf_segment("pair.check", 4096);
     unsigned char local[4096];
     struct token mine, theirs, bad;
     struct nixl_req *req, *none = NULL;
 
-    mpt_fill(part.bytes, 4096, (uint64_t)conf.rank);
-    req = expose(&part, 0, 4096, NIXL_PAIR_READ, &mine);
+    mpt_fill(segment.bytes, 4096, (uint64_t)conf.rank);
+    req = expose(&segment, 0, 4096, NIXL_PAIR_READ, &mine);
     memset(local, BLANK, sizeof(local));
     if (conf.size > 1) { /* it is for the next rank only */
         MPT_STATUS(nixl_pair_read(mine.text, local, 4096, &none), NIXL_ERR_INVALID_ARG);
@@ -225,15 +225,15 @@ static void use_and_size_are_checked_first(void)
     MPT_CHECK(local, 4096, (uint64_t)conf.prev);
     MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 static void either_side_takes_it_back(void)
 {
-    struct part part = conf_part("pair.cancel", 4096);
+    struct segment segment = conf_segment("pair.cancel", 4096);
     enum nixl_outcome outcome = NIXL_OUTCOME_PARTIAL;
     struct token mine, theirs;
-    struct nixl_req *req = expose(&part, 0, 4096, NIXL_PAIR_READ, &mine);
+    struct nixl_req *req = expose(&segment, 0, 4096, NIXL_PAIR_READ, &mine);
 
     give_token(conf.next, &mine);
     theirs = get_token(conf.prev);
@@ -243,25 +243,26 @@ static void either_side_takes_it_back(void)
     is_refused(&theirs, 4096, NIXL_ERR_CANCELED);
     mpt_barrier();
 
-    req = expose(&part, 0, 4096, NIXL_PAIR_READ, &mine);
+    req = expose(&segment, 0, 4096, NIXL_PAIR_READ, &mine);
     MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, &outcome));
     MPT_TRUE(req == NULL && outcome == NIXL_OUTCOME_UNTOUCHED);
     give_token(conf.next, &mine);
     theirs = get_token(conf.prev);
     is_refused(&theirs, 4096, NIXL_ERR_CANCELED);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 static void closing_a_region_takes_its_buffers_back(void)
 {
-    struct part part = conf_part("pair.close", 4096), other = conf_part("pair.other", 4096);
+    struct segment segment = conf_segment("pair.close", 4096),
+                   other = conf_segment("pair.other", 4096);
     struct token mine, theirs, kept;
-    struct nixl_req *req = expose(&part, 0, 4096, NIXL_PAIR_READ, &mine);
+    struct nixl_req *req = expose(&segment, 0, 4096, NIXL_PAIR_READ, &mine);
     struct nixl_req *other_req = expose(&other, 0, 4096, NIXL_PAIR_READ, &kept);
     unsigned char local[4096];
 
-    conf_drop(&part);
+    conf_drop(&segment);
     MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_ERR_CANCELED);
     give_token(conf.next, &mine);
     give_token(conf.next, &kept);
@@ -277,13 +278,13 @@ static void closing_a_region_takes_its_buffers_back(void)
 /* A lifetime so short that it is over before anybody is told. */
 static void a_lifetime_ends_it(void)
 {
-    struct part part = conf_part("pair.life", 4096);
+    struct segment segment = conf_segment("pair.life", 4096);
     struct token mine, theirs;
     struct nixl_req *req = NULL;
 
-    MPT_STATUS(
-        nixl_pair_expose(NIXL_ANY_RANK, part.region, 0, 4096, NIXL_PAIR_WRITE, 1, mine.text, &req),
-        NIXL_INPROGRESS);
+    MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, segment.region, 0, 4096, NIXL_PAIR_WRITE, 1,
+                                mine.text, &req),
+               NIXL_INPROGRESS);
     MPT_STATUS(nixl_req_wait(&req, MPT_PATIENCE), NIXL_ERR_EXPIRED);
     give_token(conf.next, &mine);
     theirs = get_token(conf.prev);
@@ -291,12 +292,12 @@ static void a_lifetime_ends_it(void)
     mpt_barrier();
 
     /* Nobody waits for that one; it ends all the same, also for who has its token. */
-    MPT_STATUS(
-        nixl_pair_expose(NIXL_ANY_RANK, part.region, 0, 4096, NIXL_PAIR_WRITE, 1, mine.text, &req),
-        NIXL_INPROGRESS);
+    MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, segment.region, 0, 4096, NIXL_PAIR_WRITE, 1,
+                                mine.text, &req),
+               NIXL_INPROGRESS);
     MPT_OK(nixl_req_free(&req));
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- who ------------------------------------------------------------------------------------- */
@@ -304,10 +305,10 @@ static void a_lifetime_ends_it(void)
 /* Every rank tries each token: one gets the bytes, the others are told. */
 static void one_of_many_partners_wins(void)
 {
-    struct part part = conf_part("pair.race", 4096);
+    struct segment segment = conf_segment("pair.race", 4096);
     unsigned char local[4096];
 
-    mpt_fill(part.bytes, 4096, (uint64_t)conf.rank);
+    mpt_fill(segment.bytes, 4096, (uint64_t)conf.rank);
     for (unsigned round = 0; round < conf_rounds(50); round++) {
         int exposer = (int)(round % (unsigned)conf.size), n_won = 0;
         struct token token;
@@ -315,7 +316,7 @@ static void one_of_many_partners_wins(void)
         int status;
 
         if (conf.rank == exposer) {
-            MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, part.region, 0, 4096, NIXL_PAIR_READ,
+            MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, segment.region, 0, 4096, NIXL_PAIR_READ,
                                         NIXL_FOREVER, token.text, &req),
                        NIXL_INPROGRESS);
             for (int rank = 0; rank < conf.size; rank++) {
@@ -348,13 +349,13 @@ static void one_of_many_partners_wins(void)
         }
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* One rank after the other sleeps on its event fd until its partner is through. */
 static void an_end_wakes_the_event_fd(void)
 {
-    struct part part = conf_part("pair.event", 4096);
+    struct segment segment = conf_segment("pair.event", 4096);
     struct pollfd fd = {.fd = nixl_event_fd(), .events = POLLIN};
     struct nixl_event event = NIXL_EVENT_INIT;
     unsigned char local[4096];
@@ -362,7 +363,7 @@ static void an_end_wakes_the_event_fd(void)
 
     for (int rank = 0; rank < conf.size && conf.size > 1; rank++) {
         if (conf.rank == rank) {
-            struct nixl_req *req = expose(&part, 0, 4096, NIXL_PAIR_READ, &token);
+            struct nixl_req *req = expose(&segment, 0, 4096, NIXL_PAIR_READ, &token);
             int status;
 
             give_token(conf.next, &token);
@@ -380,7 +381,7 @@ static void an_end_wakes_the_event_fd(void)
         }
         mpt_barrier();
     }
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 const struct guarantee conf_pair[] = {

@@ -302,7 +302,8 @@ static void reduce_elements(int kind, size_t count, bool in_place)
     int last = is_exclusive ? conf.rank - 1 : kind == 3 ? conf.rank : conf.size - 1;
     struct drawn drawn = {.kind = is_exclusive ? 3 : kind,
                           .root = (int)(mpt_random(&conf_seed) % (unsigned)conf.size)};
-    size_t n_parts = kind == 2 ? (size_t)conf.size : 1, first, nbytes = count / n_parts * width;
+    size_t n_segments = kind == 2 ? (size_t)conf.size : 1, first,
+           nbytes = count / n_segments * width;
     struct buffer src = conf_buffer("own src", count * width, 0, false);
     struct buffer dst = conf_buffer("own dst", count * width, 0, false);
     struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
@@ -314,7 +315,7 @@ static void reduce_elements(int kind, size_t count, bool in_place)
     args.src = src.bytes;
     args.dst = in_place ? src.bytes : dst.bytes;
     args.is_exclusive = is_exclusive;
-    args.count = count / n_parts;
+    args.count = count / n_segments;
     args.op = NIXL_USER;
     args.combine = add_bytes;
     args.combine_arg = &width;
@@ -351,13 +352,13 @@ static void elements_of_any_size_are_combined(void)
     }
 }
 
-/* A part for each member of a team, some in place. */
+/* A segment for each member of a team, some in place. */
 static void scatter_elements(struct nixl_team *team, const int *ranks, size_t count, bool in_region)
 {
     size_t n = (size_t)nixl_team_size(team), me = (size_t)nixl_team_rank(team);
     size_t nbytes = count * width;
-    struct buffer src = conf_buffer("parts", n * nbytes, 0, in_region);
-    struct buffer dst = conf_buffer("own part", nbytes, 0, in_region);
+    struct buffer src = conf_buffer("segments", n * nbytes, 0, in_region);
+    struct buffer dst = conf_buffer("own segment", nbytes, 0, in_region);
     struct nixl_reduce_args args = NIXL_REDUCE_ARGS_INIT;
 
     for (size_t i = 0; i < n * nbytes; i++) {
@@ -378,8 +379,8 @@ static void scatter_elements(struct nixl_team *team, const int *ranks, size_t co
             sum = (unsigned char)(sum + own_byte(ranks[k], me * nbytes + i));
         }
         if (((unsigned char *)args.dst)[i] != sum) {
-            mpt_fail(__FILE__, __LINE__, "part %zu of %zu, %zu elements of %zu bytes: byte %zu", me,
-                     n, count, width, i);
+            mpt_fail(__FILE__, __LINE__, "segment %zu of %zu, %zu elements of %zu bytes: byte %zu",
+                     me, n, count, width, i);
         }
     }
     conf_drop_buffer(&src);
@@ -387,7 +388,7 @@ static void scatter_elements(struct nixl_team *team, const int *ranks, size_t co
 }
 
 /* Hosts have other numbers of members then, which do not stand side by side. */
-static void parts_go_to_teams_in_any_order(void)
+static void segments_go_to_teams_in_any_order(void)
 {
     int ranks[64];
 
@@ -459,7 +460,7 @@ const struct guarantee conf_reduction[] = {
      0},
     {"callers_combine_in_their_own_way", callers_combine_in_their_own_way, 0},
     {"elements_of_any_size_are_combined", elements_of_any_size_are_combined, 0},
-    {"parts_go_to_teams_in_any_order", parts_go_to_teams_in_any_order, 0},
+    {"segments_go_to_teams_in_any_order", segments_go_to_teams_in_any_order, 0},
     {"results_are_the_same_on_all_and_again", results_are_the_same_on_all_and_again, 0},
     {0},
 };

@@ -102,21 +102,21 @@ static void names_are_compared_whole(void)
 {
     static const char *const names[] = {"a", "a ", "a\n", "\xff\xfe", "a/b", "%s%n", "aa"};
     enum { N = sizeof(names) / sizeof(names[0]) };
-    struct part parts[N];
+    struct segment segments[N];
     unsigned char byte;
 
     for (int i = 0; i < N; i++) {
-        parts[i] = conf_part(names[i], 64);
-        parts[i].bytes[0] = (unsigned char)(i + 1);
+        segments[i] = conf_segment(names[i], 64);
+        segments[i].bytes[0] = (unsigned char)(i + 1);
     }
     mpt_barrier();
     for (int i = 0; i < N; i++) {
-        MPT_OK(nixl_get(conf.next, parts[i].region, 0, &byte, 1));
+        MPT_OK(nixl_get(conf.next, segments[i].region, 0, &byte, 1));
         MPT_EQ(byte, i + 1);
     }
     mpt_barrier();
     for (int i = 0; i < N; i++) {
-        conf_drop(&parts[i]);
+        conf_drop(&segments[i]);
     }
 }
 
@@ -137,16 +137,16 @@ static const char *expected_transport(int rank, const char *chosen)
 
 static void query_tells_what_is_there(void)
 {
-    struct part part = conf_part("query", 1000 + (size_t)conf.rank);
+    struct segment segment = conf_segment("query", 1000 + (size_t)conf.rank);
 
     for (int rank = 0; rank < conf.size; rank++) {
         struct nixl_region_info info = NIXL_REGION_INFO_INIT;
 
-        MPT_OK(nixl_region_query(part.region, rank, MPT_PATIENCE, &info));
+        MPT_OK(nixl_region_query(segment.region, rank, MPT_PATIENCE, &info));
         MPT_EQ(info.nbytes, 1000 + rank);
-        MPT_EQ(info.kind, conf.part_kind);
+        MPT_EQ(info.kind, conf.segment_kind);
         MPT_EQ(info.is_registered, conf.is_registered);
-        if (conf.part_kind == NIXL_MEM_HOST) {
+        if (conf.segment_kind == NIXL_MEM_HOST) {
             MPT_TEXT(info.transport, expected_transport(rank, info.transport));
         }
         MPT_NE(info.method[0], '\0');
@@ -155,14 +155,14 @@ static void query_tells_what_is_there(void)
         }
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 static void query_waits_as_long_as_it_is_told(void)
 {
     struct nixl_region_info info = NIXL_REGION_INFO_INIT, before = info;
     struct nixl_region *opened = NULL;
-    struct part part = {0};
+    struct segment segment = {0};
     int64_t start_ns;
 
     MPT_OK(nixl_region_open("awaited", &opened));
@@ -174,7 +174,7 @@ static void query_waits_as_long_as_it_is_told(void)
     MPT_EQ(memcmp(&info, &before, sizeof(info)), 0);
     mpt_barrier();
     if (conf.rank % 2 == 0) {
-        part = conf_part("awaited", 64);
+        segment = conf_segment("awaited", 64);
     }
     if (conf.next % 2 == 0) {
         MPT_OK(nixl_region_query(opened, conf.next, NIXL_FOREVER, &info));
@@ -182,8 +182,8 @@ static void query_waits_as_long_as_it_is_told(void)
     }
     mpt_barrier();
     MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
-    if (part.region != NULL) {
-        conf_drop(&part);
+    if (segment.region != NULL) {
+        conf_drop(&segment);
     }
 }
 
@@ -192,7 +192,7 @@ static void first_use_waits_for_the_owner(void)
 {
     const struct timespec pause = {.tv_nsec = 20 * MPT_MS};
     struct nixl_region *opened = NULL;
-    struct part part = {0};
+    struct segment segment = {0};
     uint64_t word = 0x1234;
 
     mpt_barrier();
@@ -203,13 +203,13 @@ static void first_use_waits_for_the_owner(void)
         MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
     } else if (conf.rank == 1) {
         nanosleep(&pause, NULL); /* so that the put is there first; right either way */
-        part = conf_part("later", 64);
+        segment = conf_segment("later", 64);
         conf_hear(0, TAG_AGAIN);
-        MPT_EQ(memcmp(part.bytes + 8, &word, 8), 0);
+        MPT_EQ(memcmp(segment.bytes + 8, &word, 8), 0);
     }
     mpt_barrier();
-    if (part.region != NULL) {
-        conf_drop(&part);
+    if (segment.region != NULL) {
+        conf_drop(&segment);
     }
 }
 
@@ -219,23 +219,23 @@ static void stale_until_queried_then_it_works(void)
 {
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
     struct nixl_region *peers = NULL;
-    struct part part = conf_part("stale", 4096);
+    struct segment segment = conf_segment("stale", 4096);
     uint64_t word = 0x77;
 
     MPT_OK(nixl_region_open("stale", &peers));
     MPT_OK(nixl_put(conf.next, peers, 0, &word, 8));
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     conf_tell(conf.prev, TAG_CLOSED); /* comes behind the close; a barrier may not */
     conf_hear(conf.next, TAG_CLOSED);
     MPT_STATUS(nixl_put(conf.next, peers, 0, &word, 8), NIXL_ERR_STALE);
     MPT_EQ(nixl_last_error()->rank, conf.next);
     MPT_STATUS(nixl_get(conf.next, peers, 0, &word, 8), NIXL_ERR_STALE);
     mpt_barrier();
-    part = conf_part("stale", 64);
+    segment = conf_segment("stale", 64);
     mpt_barrier();
     MPT_STATUS(nixl_put(conf.next, peers, 0, &word, 8), NIXL_ERR_STALE);
-    MPT_CHECK_BYTES(part.bytes, part.nbytes, 0);
+    MPT_CHECK_BYTES(segment.bytes, segment.nbytes, 0);
     mpt_barrier();
     MPT_OK(nixl_region_query(peers, conf.next, MPT_PATIENCE, &info));
     MPT_EQ(info.nbytes, 64);
@@ -243,10 +243,10 @@ static void stale_until_queried_then_it_works(void)
     MPT_OK(nixl_put(conf.next, peers, 8, &word, 8));
     conf_tell(conf.next, TAG_AGAIN);
     conf_hear(conf.prev, TAG_AGAIN);
-    MPT_EQ(part.bytes[8], 0x77);
+    MPT_EQ(segment.bytes[8], 0x77);
     mpt_barrier();
     MPT_OK(nixl_region_close(peers, MPT_PATIENCE));
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* More regions than one table page holds, made and dropped again and again. */
@@ -269,34 +269,36 @@ static void region_numbers_are_used_again(void)
 
 /* ---- map ------------------------------------------------------------------------------------- */
 
-static void a_mapped_part_is_the_owners_memory(void)
+static void a_mapped_segment_is_the_owners_memory(void)
 {
-    struct part part = conf_part("mapped", 8192);
+    struct segment segment = conf_segment("mapped", 8192);
     unsigned char *bytes = NULL;
 
     mpt_barrier();
     if (conf.is_registered || mpt_scope(conf.next) == NIXL_SCOPE_REMOTE) {
-        MPT_STATUS(nixl_region_map(part.region, conf.next, (void **)&bytes), NIXL_ERR_UNSUPPORTED);
+        MPT_STATUS(nixl_region_map(segment.region, conf.next, (void **)&bytes),
+                   NIXL_ERR_UNSUPPORTED);
         MPT_TRUE(bytes == NULL);
     } else {
-        MPT_OK(nixl_region_map(part.region, conf.next, (void **)&bytes));
+        MPT_OK(nixl_region_map(segment.region, conf.next, (void **)&bytes));
         mpt_fill(bytes, 8192, (uint64_t)conf.rank);
     }
     conf_tell(conf.next, TAG_AGAIN);
     conf_hear(conf.prev, TAG_AGAIN);
     if (!conf.is_registered && mpt_scope(conf.prev) != NIXL_SCOPE_REMOTE) {
-        MPT_CHECK(part.bytes, 8192, (uint64_t)conf.prev);
+        MPT_CHECK(segment.bytes, 8192, (uint64_t)conf.prev);
     }
     if (bytes != NULL) {
-        MPT_STATUS(nixl_region_unmap(part.region, conf.next, bytes + 4096), NIXL_ERR_INVALID_ARG);
-        MPT_OK(nixl_region_unmap(part.region, conf.next, bytes));
-        MPT_STATUS(nixl_region_unmap(part.region, conf.next, bytes), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_region_unmap(segment.region, conf.next, bytes + 4096),
+                   NIXL_ERR_INVALID_ARG);
+        MPT_OK(nixl_region_unmap(segment.region, conf.next, bytes));
+        MPT_STATUS(nixl_region_unmap(segment.region, conf.next, bytes), NIXL_ERR_INVALID_ARG);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
-static void a_mapped_part_outlives_its_owners_close(void)
+static void a_mapped_segment_outlives_its_owners_close(void)
 {
     struct nixl_region *opened = NULL;
     struct nixl_region *region = NULL;
@@ -322,23 +324,23 @@ static void a_mapped_part_outlives_its_owners_close(void)
 
 static void an_address_leads_to_its_region(void)
 {
-    struct part part = conf_part("whence", 8192);
+    struct segment segment = conf_segment("whence", 8192);
     struct nixl_region *region = NULL, *inner, *outer, *opened;
     char here[4096];
     uint64_t offset = 0;
 
     MPT_OK(nixl_region_open("whence", &opened));
-    MPT_OK(nixl_region_of(part.addr, &region, &offset));
-    MPT_TRUE(region == part.region);
+    MPT_OK(nixl_region_of(segment.addr, &region, &offset));
+    MPT_TRUE(region == segment.region);
     MPT_EQ(offset, 0);
-    MPT_OK(nixl_region_of(part.addr + 8191, &region, &offset));
-    MPT_TRUE(region == part.region);
+    MPT_OK(nixl_region_of(segment.addr + 8191, &region, &offset));
+    MPT_TRUE(region == segment.region);
     MPT_EQ(offset, 8191);
     MPT_STATUS(nixl_region_of(here, &region, &offset), NIXL_ERR_NOT_FOUND);
     MPT_STATUS(nixl_region_of(NULL, &region, &offset), NIXL_ERR_NOT_FOUND);
     MPT_EQ(offset, 8191);
-    MPT_STATUS(nixl_region_of(part.addr, NULL, &offset), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_region_of(part.addr, &region, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_of(segment.addr, NULL, &offset), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_region_of(segment.addr, &region, NULL), NIXL_ERR_INVALID_ARG);
     MPT_OK(nixl_region_close(opened, MPT_PATIENCE));
 
     /* The smaller one of two that overlap. */
@@ -356,14 +358,14 @@ static void an_address_leads_to_its_region(void)
     MPT_OK(nixl_region_close(outer, MPT_PATIENCE));
     MPT_STATUS(nixl_region_of(here, &region, &offset), NIXL_ERR_NOT_FOUND);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* Nobody publishes while it is asked: a call that waited for that would time out. */
-static void whether_a_part_is_published_is_told_at_once(void)
+static void whether_a_segment_is_published_is_told_at_once(void)
 {
     struct nixl_region *handle, *fresh;
-    struct part part;
+    struct segment segment;
     uint64_t word = 7;
 
     MPT_OK(nixl_region_open("soon", &handle));
@@ -372,7 +374,7 @@ static void whether_a_part_is_published_is_told_at_once(void)
         MPT_STATUS(nixl_region_is_published(handle, rank, MPT_PATIENCE), NIXL_ERR_NOT_FOUND);
     }
     mpt_barrier();
-    part = conf_part("soon", 4096);
+    segment = conf_segment("soon", 4096);
     mpt_barrier();
     for (int rank = 0; rank < conf.size; rank++) {
         MPT_OK(nixl_region_is_published(handle, rank, MPT_PATIENCE));
@@ -381,7 +383,7 @@ static void whether_a_part_is_published_is_told_at_once(void)
     MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
     MPT_OK(nixl_region_is_published(handle, conf.next, 0)); /* known */
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     mpt_barrier();
     MPT_OK(nixl_region_open("soon", &fresh));
     for (int rank = 0; rank < conf.size; rank++) {
@@ -400,7 +402,8 @@ static void whether_a_part_is_published_is_told_at_once(void)
 const struct guarantee conf_region[] = {
     {"region", NULL, 0},
     {"an_address_leads_to_its_region", an_address_leads_to_its_region, 0},
-    {"whether_a_part_is_published_is_told_at_once", whether_a_part_is_published_is_told_at_once, 0},
+    {"whether_a_segment_is_published_is_told_at_once",
+     whether_a_segment_is_published_is_told_at_once, 0},
     {"allocated_memory_is_zeroed_and_aligned", allocated_memory_is_zeroed_and_aligned, 0},
     {"strategies_are_done_or_explained", strategies_are_done_or_explained, 0},
     {"a_numa_node_must_exist", a_numa_node_must_exist, 0},
@@ -411,7 +414,7 @@ const struct guarantee conf_region[] = {
     {"first_use_waits_for_the_owner", first_use_waits_for_the_owner, CONF_PEERS},
     {"stale_until_queried_then_it_works", stale_until_queried_then_it_works, 0},
     {"region_numbers_are_used_again", region_numbers_are_used_again, 0},
-    {"a_mapped_part_is_the_owners_memory", a_mapped_part_is_the_owners_memory, CONF_HOST},
-    {"a_mapped_part_outlives_its_owners_close", a_mapped_part_outlives_its_owners_close, 0},
+    {"a_mapped_segment_is_the_owners_memory", a_mapped_segment_is_the_owners_memory, CONF_HOST},
+    {"a_mapped_segment_outlives_its_owners_close", a_mapped_segment_outlives_its_owners_close, 0},
     {0},
 };

@@ -11,58 +11,60 @@
 #define N_REQS 64
 
 /* Start `n` puts of a slice each; NULL where a put was complete at once. */
-static void start_puts(struct part *part, unsigned char *src, struct nixl_req **reqs, size_t n)
+static void start_puts(struct segment *segment, unsigned char *src, struct nixl_req **reqs,
+                       size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         int status;
 
         reqs[i] = NULL;
         mpt_fill(src + i * SLICE, SLICE, i + 100);
-        status = nixl_put_nb(conf.next, part->region, i * SLICE, src + i * SLICE, SLICE, &reqs[i]);
+        status =
+            nixl_put_nb(conf.next, segment->region, i * SLICE, src + i * SLICE, SLICE, &reqs[i]);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         MPT_EQ(reqs[i] != NULL, status == NIXL_INPROGRESS);
     }
 }
 
-static void check_puts(const struct part *part, size_t n)
+static void check_puts(const struct segment *segment, size_t n)
 {
     conf_tell(conf.next, TAG_DONE);
     conf_hear(conf.prev, TAG_DONE);
     for (size_t i = 0; i < n; i++) {
-        MPT_CHECK(part->bytes + i * SLICE, SLICE, i + 100);
+        MPT_CHECK(segment->bytes + i * SLICE, SLICE, i + 100);
     }
-    memset(part->bytes, 0, part->nbytes);
+    memset(segment->bytes, 0, segment->nbytes);
     mpt_barrier();
 }
 
 static void requests_complete_in_any_order_of_waiting(void)
 {
-    struct part part = conf_part("req", N_REQS * SLICE);
+    struct segment segment = conf_segment("req", N_REQS * SLICE);
     unsigned char *src = malloc(N_REQS * SLICE);
     struct nixl_req *reqs[N_REQS];
 
     mpt_barrier();
     for (unsigned round = 0; round < conf_rounds(20); round++) {
-        start_puts(&part, src, reqs, N_REQS);
+        start_puts(&segment, src, reqs, N_REQS);
         for (size_t i = N_REQS; i-- > 0;) {
             MPT_OK(nixl_req_wait(&reqs[i], MPT_PATIENCE));
             MPT_TRUE(reqs[i] == NULL);
         }
-        check_puts(&part, N_REQS);
+        check_puts(&segment, N_REQS);
     }
-    conf_drop(&part);
+    conf_drop(&segment);
     free(src);
 }
 
 static void test_reports_completion_in_time(void)
 {
-    struct part part = conf_part("req.test", N_REQS * SLICE);
+    struct segment segment = conf_segment("req.test", N_REQS * SLICE);
     unsigned char *src = malloc(N_REQS * SLICE);
     struct nixl_req *reqs[N_REQS];
     int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
 
     mpt_barrier();
-    start_puts(&part, src, reqs, N_REQS);
+    start_puts(&segment, src, reqs, N_REQS);
     for (size_t n_left = N_REQS; n_left > 0;) {
         n_left = 0;
         for (size_t i = 0; i < N_REQS; i++) {
@@ -74,20 +76,20 @@ static void test_reports_completion_in_time(void)
         }
         MPT_LT(mpt_now_ns(), end_ns);
     }
-    check_puts(&part, N_REQS);
-    conf_drop(&part);
+    check_puts(&segment, N_REQS);
+    conf_drop(&segment);
     free(src);
 }
 
 static void wait_any_reports_each_request_once(void)
 {
-    struct part part = conf_part("req.any", N_REQS * SLICE);
+    struct segment segment = conf_segment("req.any", N_REQS * SLICE);
     unsigned char *src = malloc(N_REQS * SLICE);
     struct nixl_req *reqs[N_REQS];
     size_t index, n_open = 0;
 
     mpt_barrier();
-    start_puts(&part, src, reqs, N_REQS);
+    start_puts(&segment, src, reqs, N_REQS);
     for (size_t i = 0; i < N_REQS; i++) {
         n_open += reqs[i] != NULL;
     }
@@ -105,24 +107,24 @@ static void wait_any_reports_each_request_once(void)
     MPT_STATUS(nixl_req_wait_any(reqs, 0, MPT_S, &index), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_req_wait_any(NULL, 3, MPT_S, &index), NIXL_ERR_INVALID_ARG);
     MPT_EQ(index, 77);
-    check_puts(&part, N_REQS);
-    conf_drop(&part);
+    check_puts(&segment, N_REQS);
+    conf_drop(&segment);
     free(src);
 }
 
 static void gets_complete_too(void)
 {
-    struct part part = conf_part("req.get", N_REQS * SLICE);
+    struct segment segment = conf_segment("req.get", N_REQS * SLICE);
     unsigned char *dst = malloc(N_REQS * SLICE);
     struct nixl_req *reqs[N_REQS] = {0};
 
     for (size_t i = 0; i < N_REQS; i++) {
-        mpt_fill(part.bytes + i * SLICE, SLICE, i + (uint64_t)conf.rank);
+        mpt_fill(segment.bytes + i * SLICE, SLICE, i + (uint64_t)conf.rank);
     }
     mpt_barrier();
     for (size_t i = 0; i < N_REQS; i++) {
         int status =
-            nixl_get_nb(conf.next, part.region, i * SLICE, dst + i * SLICE, SLICE, &reqs[i]);
+            nixl_get_nb(conf.next, segment.region, i * SLICE, dst + i * SLICE, SLICE, &reqs[i]);
 
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
     }
@@ -131,7 +133,7 @@ static void gets_complete_too(void)
         MPT_CHECK(dst + i * SLICE, SLICE, i + (uint64_t)conf.next);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(dst);
 }
 
@@ -157,36 +159,36 @@ static void a_null_request_is_complete(void)
 static void a_failed_start_makes_no_request(void)
 {
     struct nixl_req *const canary = (struct nixl_req *)&conf;
-    struct part part = conf_part("req.failed", 64);
+    struct segment segment = conf_segment("req.failed", 64);
     struct nixl_req *req = canary;
     char byte = 0;
 
     mpt_barrier();
-    MPT_OK(nixl_put(0, part.region, 0, &byte, 1)); /* so that its size is known at once */
-    MPT_STATUS(nixl_put_nb(conf.size, part.region, 0, &byte, 1, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(-1, part.region, 0, &byte, 1, &req), NIXL_ERR_INVALID_ARG);
+    MPT_OK(nixl_put(0, segment.region, 0, &byte, 1)); /* so that its size is known at once */
+    MPT_STATUS(nixl_put_nb(conf.size, segment.region, 0, &byte, 1, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(-1, segment.region, 0, &byte, 1, &req), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_put_nb(0, NULL, 0, &byte, 1, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(0, part.region, 0, NULL, 1, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_get_nb(0, part.region, 0, NULL, 1, &req), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_nb(0, part.region, 64, &byte, 1, &req), NIXL_ERR_RANGE);
-    MPT_STATUS(nixl_put_nb(0, part.region, 0, &byte, 1, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(0, segment.region, 0, NULL, 1, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_get_nb(0, segment.region, 0, NULL, 1, &req), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_nb(0, segment.region, 64, &byte, 1, &req), NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put_nb(0, segment.region, 0, &byte, 1, NULL), NIXL_ERR_INVALID_ARG);
     MPT_TRUE(req == canary);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- cancel ---------------------------------------------------------------------------------- */
 
 #define BIG (8u << 20)
 
-static void cancel_one(struct part *part, unsigned char *src, uint64_t seed)
+static void cancel_one(struct segment *segment, unsigned char *src, uint64_t seed)
 {
     enum nixl_outcome outcome = NIXL_OUTCOME_DONE;
     struct nixl_req *req = NULL;
     int status;
 
     mpt_fill(src, BIG, seed);
-    status = nixl_put_nb(conf.next, part->region, 0, src, BIG, &req);
+    status = nixl_put_nb(conf.next, segment->region, 0, src, BIG, &req);
     if (status == NIXL_INPROGRESS) {
         status = nixl_req_cancel(&req, MPT_PATIENCE, &outcome);
     }
@@ -196,7 +198,7 @@ static void cancel_one(struct part *part, unsigned char *src, uint64_t seed)
     MPT_OK(nixl_notify(conf.next, TAG_DONE, &outcome, sizeof(outcome), MPT_PATIENCE));
 }
 
-static void check_canceled(const struct part *part, uint64_t seed)
+static void check_canceled(const struct segment *segment, uint64_t seed)
 {
     static struct nixl_note note;
     enum nixl_outcome outcome;
@@ -205,7 +207,7 @@ static void check_canceled(const struct part *part, uint64_t seed)
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(conf.prev, TAG_DONE, UINT64_MAX, MPT_PATIENCE, &note));
     memcpy(&outcome, note.payload, sizeof(outcome));
-    memcpy(seen, part->bytes, BIG);
+    memcpy(seen, segment->bytes, BIG);
     if (outcome == NIXL_OUTCOME_DONE) {
         MPT_CHECK(seen, BIG, seed);
     } else if (outcome == NIXL_OUTCOME_UNTOUCHED) {
@@ -214,24 +216,24 @@ static void check_canceled(const struct part *part, uint64_t seed)
         MPT_EQ(outcome, NIXL_OUTCOME_PARTIAL);
     }
     for (int64_t end_ns = mpt_now_ns() + MPT_MS; mpt_now_ns() < end_ns;) {
-        MPT_EQ(memcmp(seen, part->bytes, BIG), 0);
+        MPT_EQ(memcmp(seen, segment->bytes, BIG), 0);
     }
     free(seen);
 }
 
 static void cancel_tells_what_was_done_and_no_byte_moves_later(void)
 {
-    struct part part = conf_part("cancel", BIG);
+    struct segment segment = conf_segment("cancel", BIG);
     unsigned char *src = malloc(BIG);
 
     for (unsigned round = 0; round < conf_rounds(10); round++) {
-        memset(part.bytes, 0x44, BIG);
+        memset(segment.bytes, 0x44, BIG);
         mpt_barrier();
-        cancel_one(&part, src, round);
-        check_canceled(&part, round);
+        cancel_one(&segment, src, round);
+        check_canceled(&segment, round);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(src);
 }
 
@@ -239,7 +241,7 @@ static void cancel_tells_what_was_done_and_no_byte_moves_later(void)
 static void many_puts_of_words_are_under_way_at_once(void)
 {
     enum { N_WORDS = 300 };
-    struct part part = conf_part("req.words", N_WORDS * sizeof(uint64_t));
+    struct segment segment = conf_segment("req.words", N_WORDS * sizeof(uint64_t));
     static uint64_t src[N_WORDS];
     static struct nixl_req *reqs[N_WORDS];
 
@@ -249,7 +251,7 @@ static void many_puts_of_words_are_under_way_at_once(void)
             int status;
 
             src[i] = (round + 1) * 1000 + i;
-            status = nixl_put_nb(conf.next, part.region, i * 8, &src[i], 2u << i % 3, &reqs[i]);
+            status = nixl_put_nb(conf.next, segment.region, i * 8, &src[i], 2u << i % 3, &reqs[i]);
             reqs[i] = status == NIXL_INPROGRESS ? reqs[i] : NULL;
             MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         }
@@ -261,31 +263,31 @@ static void many_puts_of_words_are_under_way_at_once(void)
         for (size_t i = 0; i < N_WORDS; i++) {
             uint64_t expected = (round + 1) * 1000 + i;
 
-            MPT_EQ(memcmp(part.bytes + i * 8, &expected, 2u << i % 3), 0);
+            MPT_EQ(memcmp(segment.bytes + i * 8, &expected, 2u << i % 3), 0);
         }
         mpt_barrier();
     }
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* A caller that does not need the outcome passes NULL. */
 static void cancel_needs_no_outcome(void)
 {
-    struct part part = conf_part("cancel.null", BIG);
+    struct segment segment = conf_segment("cancel.null", BIG);
     unsigned char *src = malloc(BIG);
 
     memset(src, 0x44, BIG);
     mpt_barrier();
     for (unsigned round = 0; round < conf_rounds(10); round++) {
         struct nixl_req *req = NULL;
-        int status = nixl_put_nb(conf.next, part.region, 0, src, BIG, &req);
+        int status = nixl_put_nb(conf.next, segment.region, 0, src, BIG, &req);
 
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
         MPT_OK(nixl_req_cancel(&req, MPT_PATIENCE, NULL));
         MPT_TRUE(req == NULL);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(src);
 }
 
@@ -293,20 +295,20 @@ static void cancel_needs_no_outcome(void)
 
 static void freed_requests_complete_by_themselves(void)
 {
-    struct part part = conf_part("req.freed", N_REQS * SLICE);
+    struct segment segment = conf_segment("req.freed", N_REQS * SLICE);
     unsigned char *src = malloc(N_REQS * SLICE);
     struct nixl_req *reqs[N_REQS];
 
     mpt_barrier();
-    start_puts(&part, src, reqs, N_REQS);
+    start_puts(&segment, src, reqs, N_REQS);
     for (size_t i = 0; i < N_REQS; i++) {
         MPT_OK(nixl_req_free(&reqs[i]));
         MPT_TRUE(reqs[i] == NULL);
     }
     MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
     memset(src, 0x99, N_REQS * SLICE);
-    check_puts(&part, N_REQS);
-    conf_drop(&part);
+    check_puts(&segment, N_REQS);
+    conf_drop(&segment);
     free(src);
 }
 
@@ -315,17 +317,17 @@ static void freed_requests_complete_by_themselves(void)
 /* The requests of two gets are freed; behind the flush their bytes are there. */
 static void a_flush_waits_for_gets_that_were_freed(void)
 {
-    struct part part = conf_part("req.get.freed", 2 * GET_NBYTES);
+    struct segment segment = conf_segment("req.get.freed", 2 * GET_NBYTES);
     unsigned char *dst = malloc(2 * GET_NBYTES);
 
-    mpt_fill(part.bytes, 2 * GET_NBYTES, (uint64_t)conf.rank);
+    mpt_fill(segment.bytes, 2 * GET_NBYTES, (uint64_t)conf.rank);
     mpt_barrier();
     for (unsigned round = 0; round < conf_rounds(20); round++) {
         memset(dst, 0x99, 2 * GET_NBYTES);
         for (uint64_t i = 0; i < 2; i++) {
             struct nixl_req *req = NULL;
-            int status = nixl_get_nb(conf.next, part.region, i * GET_NBYTES, dst + i * GET_NBYTES,
-                                     GET_NBYTES, &req);
+            int status = nixl_get_nb(conf.next, segment.region, i * GET_NBYTES,
+                                     dst + i * GET_NBYTES, GET_NBYTES, &req);
 
             MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
             MPT_OK(nixl_req_free(&req));
@@ -335,7 +337,7 @@ static void a_flush_waits_for_gets_that_were_freed(void)
         MPT_CHECK(dst, 2 * GET_NBYTES, (uint64_t)conf.next);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(dst);
 }
 

@@ -13,9 +13,9 @@
 
 #define BLOCK 70000
 
-static uint64_t *word_at(const struct part *part, size_t offset)
+static uint64_t *word_at(const struct segment *segment, size_t offset)
 {
-    return (uint64_t *)(void *)(part->bytes + offset);
+    return (uint64_t *)(void *)(segment->bytes + offset);
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
@@ -70,18 +70,18 @@ static void a_signal_wait_keeps_its_timeout(void)
 static void wait_any_names_the_signal(void)
 {
     enum { N = 5 };
-    struct part part = conf_part("any", N * 64);
+    struct segment segment = conf_segment("any", N * 64);
     const uint64_t *words[N];
 
     for (size_t i = 0; i < N; i++) {
-        words[i] = word_at(&part, i * 64);
+        words[i] = word_at(&segment, i * 64);
     }
     mpt_barrier();
     for (uint64_t round = 1; round <= conf_rounds(100); round++) {
         size_t chosen = round % N, index = 42;
         uint64_t seen = 0;
 
-        MPT_OK(nixl_signal_set(conf.next, part.region, chosen * 64, round));
+        MPT_OK(nixl_signal_set(conf.next, segment.region, chosen * 64, round));
         MPT_OK(nixl_signal_wait_any(words, N, NIXL_EQ, round, MPT_PATIENCE, &index, &seen));
         MPT_EQ(index, chosen);
         MPT_EQ(seen, round);
@@ -92,7 +92,7 @@ static void wait_any_names_the_signal(void)
         conf_hear(conf.next, TAG_READ);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* What each comparison says of words of a type that are less, equal and greater than `value`. */
@@ -130,11 +130,11 @@ static void words_compare_as_numbers_of_their_type(void)
     compare_words(NIXL_UINT64, (const void *[]){&u64[0], &u64[1], &u64[2]}, &u64[1]);
 }
 
-/* Every third 32-bit word of the part is one; the neighbour counts one of them down. */
+/* Every third 32-bit word of the segment is one; the neighbour counts one of them down. */
 static void wait_any_looks_at_words_with_a_stride(void)
 {
     enum { N = 7, STRIDE = 12 };
-    struct part part = conf_part("stride", N * STRIDE);
+    struct segment segment = conf_segment("stride", N * STRIDE);
     const int32_t less = -1;
     int32_t wanted[N] = {0};
 
@@ -144,24 +144,24 @@ static void wait_any_looks_at_words_with_a_stride(void)
         int32_t seen = 42;
 
         wanted[chosen]--;
-        MPT_OK(nixl_atomic(conf.next, part.region, chosen * STRIDE, NIXL_INT32, NIXL_ATOMIC_ADD,
+        MPT_OK(nixl_atomic(conf.next, segment.region, chosen * STRIDE, NIXL_INT32, NIXL_ATOMIC_ADD,
                            &less, NULL));
-        MPT_OK(nixl_word_wait(part.bytes + chosen * STRIDE, NIXL_INT32, NIXL_LE, &wanted[chosen],
+        MPT_OK(nixl_word_wait(segment.bytes + chosen * STRIDE, NIXL_INT32, NIXL_LE, &wanted[chosen],
                               MPT_PATIENCE, &seen));
         MPT_EQ(seen, wanted[chosen]);
-        MPT_OK(nixl_word_wait_any(part.bytes, STRIDE, N, NIXL_INT32, NIXL_EQ, &wanted[chosen],
+        MPT_OK(nixl_word_wait_any(segment.bytes, STRIDE, N, NIXL_INT32, NIXL_EQ, &wanted[chosen],
                                   MPT_PATIENCE, &index, &seen));
         MPT_TRUE(index <= chosen && wanted[index] == wanted[chosen]);
-        MPT_OK(nixl_word_wait_any(part.bytes + chosen * STRIDE, STRIDE, N - chosen, NIXL_INT32,
+        MPT_OK(nixl_word_wait_any(segment.bytes + chosen * STRIDE, STRIDE, N - chosen, NIXL_INT32,
                                   NIXL_EQ, &wanted[chosen], 0, &index, NULL));
         MPT_EQ(index, 0);
         mpt_barrier();
     }
-    MPT_STATUS(nixl_word_wait_any(part.bytes, STRIDE, N, NIXL_INT32, NIXL_GT, &(int32_t){0}, MPT_MS,
-                                  NULL, NULL),
+    MPT_STATUS(nixl_word_wait_any(segment.bytes, STRIDE, N, NIXL_INT32, NIXL_GT, &(int32_t){0},
+                                  MPT_MS, NULL, NULL),
                NIXL_ERR_TIMEOUT);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -169,27 +169,27 @@ static void wait_any_looks_at_words_with_a_stride(void)
 /* All ranks add to a signal of each: it counts them all. */
 static void signals_of_all_ranks_are_counted(void)
 {
-    struct part part = conf_part("count", 64);
+    struct segment segment = conf_segment("count", 64);
     unsigned rounds = conf_rounds(200);
     uint64_t seen = 0;
 
     mpt_barrier();
     for (unsigned round = 0; round < rounds; round++) {
         for (int rank = 0; rank < conf.size; rank++) {
-            MPT_OK(nixl_signal_add(rank, part.region, 8, 3));
+            MPT_OK(nixl_signal_add(rank, segment.region, 8, 3));
         }
     }
-    MPT_OK(nixl_signal_wait(word_at(&part, 8), NIXL_GE, 3ull * rounds * (unsigned)conf.size,
+    MPT_OK(nixl_signal_wait(word_at(&segment, 8), NIXL_GE, 3ull * rounds * (unsigned)conf.size,
                             MPT_PATIENCE, &seen));
     MPT_EQ(seen, 3ull * rounds * (unsigned)conf.size);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* Blocks by put and put_nb, then a signal: whoever sees it sees all of them. */
 static void a_signal_shows_every_earlier_put(void)
 {
-    struct part part = conf_part("shows", 2 * BLOCK + 64);
+    struct segment segment = conf_segment("shows", 2 * BLOCK + 64);
     unsigned char *src = malloc(2 * BLOCK);
     uint64_t base = (2 * BLOCK + 7) / 8 * 8;
 
@@ -201,29 +201,29 @@ static void a_signal_shows_every_earlier_put(void)
 
         mpt_fill(src, nbytes, round);
         mpt_fill(src + BLOCK, nbytes, ~round);
-        MPT_OK(nixl_put(conf.next, part.region, 0, src, nbytes));
-        status = nixl_put_nb(conf.next, part.region, BLOCK, src + BLOCK, nbytes, &req);
+        MPT_OK(nixl_put(conf.next, segment.region, 0, src, nbytes));
+        status = nixl_put_nb(conf.next, segment.region, BLOCK, src + BLOCK, nbytes, &req);
         if (status == NIXL_INPROGRESS) {
             status = nixl_req_free(&req);
         }
         MPT_OK(status);
-        MPT_OK(round % 2 == 0 ? nixl_signal_set(conf.next, part.region, base, round)
-                              : nixl_signal_add(conf.next, part.region, base, 1));
-        MPT_OK(nixl_signal_wait(word_at(&part, base), NIXL_EQ, round, MPT_PATIENCE, NULL));
-        MPT_CHECK(part.bytes, nbytes, round);
-        MPT_CHECK(part.bytes + BLOCK, nbytes, ~round);
+        MPT_OK(round % 2 == 0 ? nixl_signal_set(conf.next, segment.region, base, round)
+                              : nixl_signal_add(conf.next, segment.region, base, 1));
+        MPT_OK(nixl_signal_wait(word_at(&segment, base), NIXL_EQ, round, MPT_PATIENCE, NULL));
+        MPT_CHECK(segment.bytes, nbytes, round);
+        MPT_CHECK(segment.bytes + BLOCK, nbytes, ~round);
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(src);
 }
 
 /* The signal lies in another region than the data, which may be allocated and registered. */
 static void put_signal_shows_its_data(void)
 {
-    struct part part = conf_part("put_signal", BLOCK);
+    struct segment segment = conf_segment("put_signal", BLOCK);
     struct nixl_region *signals = NULL;
     static unsigned char src[BLOCK];
     const uint64_t *word;
@@ -235,16 +235,16 @@ static void put_signal_shows_its_data(void)
         size_t nbytes = round % 8 == 0 ? 65537 + round : round % 513;
 
         mpt_fill(src, nbytes, round);
-        MPT_OK(nixl_put_signal(conf.next, part.region, 3, src, nbytes, signals, 0, NIXL_SIGNAL_ADD,
-                               2));
+        MPT_OK(nixl_put_signal(conf.next, segment.region, 3, src, nbytes, signals, 0,
+                               NIXL_SIGNAL_ADD, 2));
         MPT_OK(nixl_signal_wait(word, NIXL_GE, 2ull * round, MPT_PATIENCE, NULL));
-        MPT_CHECK(part.bytes + 3, nbytes, round);
+        MPT_CHECK(segment.bytes + 3, nbytes, round);
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
     mpt_barrier();
     MPT_OK(nixl_region_close(signals, MPT_PATIENCE));
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* One of a put, a put with its signal, and a signal, none of which is waited for. */
@@ -257,7 +257,7 @@ static void start_or_free(int status, struct nixl_req **req_p)
 static void signals_that_are_not_waited_for_come_behind_their_data(void)
 {
     enum { SIGNALS = 2 * BLOCK / 8 * 8 + 64 };
-    struct part part = conf_part("signal_nb", SIGNALS + 64);
+    struct segment segment = conf_segment("signal_nb", SIGNALS + 64);
     unsigned char *src = malloc(2 * BLOCK);
 
     mpt_barrier();
@@ -267,34 +267,35 @@ static void signals_that_are_not_waited_for_come_behind_their_data(void)
 
         mpt_fill(src, nbytes, round);
         mpt_fill(src + BLOCK, nbytes, ~round);
-        start_or_free(nixl_put_nb(conf.next, part.region, 0, src, nbytes, &reqs[0]), &reqs[0]);
-        start_or_free(nixl_put_signal_nb(conf.next, part.region, BLOCK, src + BLOCK, nbytes,
-                                         part.region, SIGNALS, NIXL_SIGNAL_ADD, 2, &reqs[1]),
+        start_or_free(nixl_put_nb(conf.next, segment.region, 0, src, nbytes, &reqs[0]), &reqs[0]);
+        start_or_free(nixl_put_signal_nb(conf.next, segment.region, BLOCK, src + BLOCK, nbytes,
+                                         segment.region, SIGNALS, NIXL_SIGNAL_ADD, 2, &reqs[1]),
                       &reqs[1]);
-        start_or_free(
-            nixl_signal_nb(conf.next, part.region, SIGNALS + 8, NIXL_SIGNAL_SET, round, &reqs[2]),
-            &reqs[2]);
+        start_or_free(nixl_signal_nb(conf.next, segment.region, SIGNALS + 8, NIXL_SIGNAL_SET, round,
+                                     &reqs[2]),
+                      &reqs[2]);
+        MPT_OK(nixl_signal_wait(word_at(&segment, SIGNALS), NIXL_EQ, 2ull * round, MPT_PATIENCE,
+                                NULL));
+        MPT_CHECK(segment.bytes, nbytes, round);
+        MPT_CHECK(segment.bytes + BLOCK, nbytes, ~round);
         MPT_OK(
-            nixl_signal_wait(word_at(&part, SIGNALS), NIXL_EQ, 2ull * round, MPT_PATIENCE, NULL));
-        MPT_CHECK(part.bytes, nbytes, round);
-        MPT_CHECK(part.bytes + BLOCK, nbytes, ~round);
-        MPT_OK(nixl_signal_wait(word_at(&part, SIGNALS + 8), NIXL_EQ, round, MPT_PATIENCE, NULL));
+            nixl_signal_wait(word_at(&segment, SIGNALS + 8), NIXL_EQ, round, MPT_PATIENCE, NULL));
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
         MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(src);
 }
 
 static void get_signal_shows_its_data(void)
 {
-    struct part part = conf_part("get_signal", BLOCK);
+    struct segment segment = conf_segment("get_signal", BLOCK);
     unsigned char *dst = malloc(BLOCK);
     uint64_t signal = 0;
 
-    mpt_fill(part.bytes, BLOCK, 5u + (unsigned)conf.rank);
+    mpt_fill(segment.bytes, BLOCK, 5u + (unsigned)conf.rank);
     mpt_barrier();
     for (unsigned round = 1; round <= conf_rounds(100); round++) {
         size_t nbytes = round % 4 == 0 ? BLOCK : round % 500;
@@ -302,7 +303,7 @@ static void get_signal_shows_its_data(void)
         int status;
 
         memset(dst, 0, BLOCK);
-        status = nixl_get_signal_nb(conf.next, part.region, 0, dst, nbytes, &signal,
+        status = nixl_get_signal_nb(conf.next, segment.region, 0, dst, nbytes, &signal,
                                     round % 2 == 0 ? NIXL_SIGNAL_SET : NIXL_SIGNAL_ADD,
                                     round % 2 == 0 ? round : 1, &req);
         MPT_TRUE(status == NIXL_OK || status == NIXL_INPROGRESS);
@@ -311,14 +312,14 @@ static void get_signal_shows_its_data(void)
         MPT_OK(nixl_req_wait(&req, MPT_PATIENCE));
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     free(dst);
 }
 
 /* The word is what the last one has set, whatever it was. */
 static void put_signal_sets_its_signal(void)
 {
-    struct part part = conf_part("set_signal", 1024 + 8);
+    struct segment segment = conf_segment("set_signal", 1024 + 8);
     static unsigned char src[1024];
 
     mpt_barrier();
@@ -327,44 +328,44 @@ static void put_signal_sets_its_signal(void)
         uint64_t value = round * 0x100000001ull, seen = 0;
 
         mpt_fill(src, nbytes, round);
-        MPT_OK(nixl_put_signal(conf.next, part.region, 0, src, nbytes, part.region, 1024,
+        MPT_OK(nixl_put_signal(conf.next, segment.region, 0, src, nbytes, segment.region, 1024,
                                NIXL_SIGNAL_SET, value));
-        MPT_OK(nixl_signal_wait(word_at(&part, 1024), NIXL_GE, value, MPT_PATIENCE, &seen));
+        MPT_OK(nixl_signal_wait(word_at(&segment, 1024), NIXL_GE, value, MPT_PATIENCE, &seen));
         MPT_EQ(seen, value);
-        MPT_CHECK(part.bytes, nbytes, round);
+        MPT_CHECK(segment.bytes, nbytes, round);
         conf_tell(conf.prev, TAG_READ);
         conf_hear(conf.next, TAG_READ);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* Nothing is moved for a signal that cannot be, and no signal is raised for data that cannot. */
 static void put_signal_does_both_or_nothing(void)
 {
-    struct part part = conf_part("both", 64);
+    struct segment segment = conf_segment("both", 64);
     uint64_t word = 1;
 
     mpt_barrier();
-    MPT_STATUS(
-        nixl_put_signal(conf.next, part.region, 0, &word, 8, part.region, 64, NIXL_SIGNAL_ADD, 1),
-        NIXL_ERR_RANGE);
-    MPT_STATUS(
-        nixl_put_signal(conf.next, part.region, 0, &word, 8, part.region, 12, NIXL_SIGNAL_ADD, 1),
-        NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_put_signal(conf.next, part.region, 0, &word, 8, NULL, 8, NIXL_SIGNAL_ADD, 1),
+    MPT_STATUS(nixl_put_signal(conf.next, segment.region, 0, &word, 8, segment.region, 64,
+                               NIXL_SIGNAL_ADD, 1),
+               NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put_signal(conf.next, segment.region, 0, &word, 8, segment.region, 12,
+                               NIXL_SIGNAL_ADD, 1),
+               NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_signal(conf.next, segment.region, 0, &word, 8, NULL, 8, NIXL_SIGNAL_ADD, 1),
                NIXL_ERR_INVALID_ARG);
     MPT_TEXT(nixl_last_error()->operation, "nixl_put_signal");
-    MPT_STATUS(
-        nixl_put_signal(conf.next, part.region, 60, &word, 8, part.region, 8, NIXL_SIGNAL_SET, 1),
-        NIXL_ERR_RANGE);
-    MPT_STATUS(
-        nixl_put_signal(conf.next, part.region, 0, NULL, 8, part.region, 8, NIXL_SIGNAL_SET, 1),
-        NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_put_signal(conf.next, segment.region, 60, &word, 8, segment.region, 8,
+                               NIXL_SIGNAL_SET, 1),
+               NIXL_ERR_RANGE);
+    MPT_STATUS(nixl_put_signal(conf.next, segment.region, 0, NULL, 8, segment.region, 8,
+                               NIXL_SIGNAL_SET, 1),
+               NIXL_ERR_INVALID_ARG);
     mpt_barrier();
-    MPT_CHECK_BYTES(part.bytes, 64, 0);
+    MPT_CHECK_BYTES(segment.bytes, 64, 0);
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* ---- sleeping -------------------------------------------------------------------------------- */
@@ -375,40 +376,40 @@ static void put_signal_does_both_or_nothing(void)
 #define N_WAYS 5
 
 /* The way to raise a signal by one, of five. */
-static void raise_signal(struct part *part, unsigned way, uint64_t value)
+static void raise_signal(struct segment *segment, unsigned way, uint64_t value)
 {
     uint64_t data = 1;
 
-    MPT_OK(way == 0   ? nixl_signal_set(conf.partner, part->region, 64, value)
-           : way == 1 ? nixl_signal_add(conf.partner, part->region, 64, 1)
-           : way == 2 ? nixl_put_signal(conf.partner, part->region, 0, &data, 8, part->region, 64,
-                                        NIXL_SIGNAL_ADD, 1)
-           : way == 3 ? nixl_put_signal(conf.partner, part->region, 0, &data, 8, part->region, 64,
-                                        NIXL_SIGNAL_SET, value)
-                      : nixl_atomic(conf.partner, part->region, 64, NIXL_UINT64, NIXL_ATOMIC_ADD,
+    MPT_OK(way == 0   ? nixl_signal_set(conf.partner, segment->region, 64, value)
+           : way == 1 ? nixl_signal_add(conf.partner, segment->region, 64, 1)
+           : way == 2 ? nixl_put_signal(conf.partner, segment->region, 0, &data, 8, segment->region,
+                                        64, NIXL_SIGNAL_ADD, 1)
+           : way == 3 ? nixl_put_signal(conf.partner, segment->region, 0, &data, 8, segment->region,
+                                        64, NIXL_SIGNAL_SET, value)
+                      : nixl_atomic(conf.partner, segment->region, 64, NIXL_UINT64, NIXL_ATOMIC_ADD,
                                     &data, NULL));
 }
 
 /* Sleep until the signal has that value; the partner hears whether this was in less than WOKEN. */
-static bool sleep_for_signal(const struct part *part, uint64_t value)
+static bool sleep_for_signal(const struct segment *segment, uint64_t value)
 {
     int64_t start_ns = mpt_now_ns();
     bool is_woken;
 
-    MPT_OK(nixl_signal_wait(word_at(part, 64), NIXL_GE, value, MPT_PATIENCE, NULL));
+    MPT_OK(nixl_signal_wait(word_at(segment, 64), NIXL_GE, value, MPT_PATIENCE, NULL));
     is_woken = mpt_now_ns() - start_ns < WOKEN;
     conf_tell(conf.partner, is_woken ? TAG_WOKEN : TAG_LATE);
     return is_woken;
 }
 
 /* Raise the signal of one who sleeps by then, and hear from it. */
-static bool wake_by_signal(struct part *part, unsigned way, uint64_t value)
+static bool wake_by_signal(struct segment *segment, unsigned way, uint64_t value)
 {
     const struct timespec while_asleep = {.tv_nsec = 5 * MPT_MS};
     static struct nixl_note note;
 
     nanosleep(&while_asleep, NULL);
-    raise_signal(part, way, value);
+    raise_signal(segment, way, value);
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(conf.partner, TAG_WOKEN, ~(uint64_t)1, MPT_PATIENCE, &note));
     return note.tag == TAG_WOKEN;
@@ -420,19 +421,19 @@ static bool wake_by_signal(struct part *part, unsigned way, uint64_t value)
  */
 static void a_sleeper_is_woken_by_a_signal(void)
 {
-    struct part part = conf_part("sleeper", 128);
+    struct segment segment = conf_segment("sleeper", 128);
     int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
     uint64_t value = 0;
 
     mpt_barrier();
     for (unsigned n = 0; conf.partner >= 0 && n < conf_rounds(20);) {
         value++;
-        n += conf.rank % 2 == 0 ? wake_by_signal(&part, n % N_WAYS, value)
-                                : sleep_for_signal(&part, value);
+        n += conf.rank % 2 == 0 ? wake_by_signal(&segment, n % N_WAYS, value)
+                                : sleep_for_signal(&segment, value);
         MPT_LT(mpt_now_ns(), end_ns);
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 /* Arm the event fd, past all events: those about what came before may be late. */
@@ -452,7 +453,7 @@ static void arm(void)
 /* Arm, look, poll: a signal that comes after the look makes the descriptor readable. */
 static void a_signal_makes_the_event_fd_readable(void)
 {
-    struct part part = conf_part("event_fd", 64);
+    struct segment segment = conf_segment("event_fd", 64);
     struct pollfd ready = {.fd = nixl_event_fd(), .events = POLLIN};
     int64_t end_ns = mpt_now_ns() + MPT_PATIENCE;
 
@@ -461,17 +462,18 @@ static void a_signal_makes_the_event_fd_readable(void)
         do { /* but for late events nothing makes it readable */
             MPT_LT(mpt_now_ns(), end_ns);
             arm();
-            MPT_STATUS(nixl_signal_wait(word_at(&part, 0), NIXL_EQ, 5, 0, NULL), NIXL_INPROGRESS);
+            MPT_STATUS(nixl_signal_wait(word_at(&segment, 0), NIXL_EQ, 5, 0, NULL),
+                       NIXL_INPROGRESS);
         } while (poll(&ready, 1, 0) != 0);
-        MPT_OK(nixl_signal_add(0, part.region, 0, 1));
+        MPT_OK(nixl_signal_add(0, segment.region, 0, 1));
         MPT_EQ(poll(&ready, 1, (int)(MPT_PATIENCE / MPT_MS)), 1);
-        MPT_OK(nixl_signal_wait(word_at(&part, 0), NIXL_EQ, 5, MPT_PATIENCE, NULL));
+        MPT_OK(nixl_signal_wait(word_at(&segment, 0), NIXL_EQ, 5, MPT_PATIENCE, NULL));
     } else if (conf.rank == 0) {
-        MPT_OK(nixl_signal_wait(word_at(&part, 0), NIXL_EQ, 1, MPT_PATIENCE, NULL));
-        MPT_OK(nixl_signal_set(1, part.region, 0, 5));
+        MPT_OK(nixl_signal_wait(word_at(&segment, 0), NIXL_EQ, 1, MPT_PATIENCE, NULL));
+        MPT_OK(nixl_signal_set(1, segment.region, 0, 5));
     }
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
 }
 
 const struct guarantee conf_signal[] = {

@@ -15,8 +15,8 @@
 
 /* Both sides alike: blocks of one size, in one entry each. */
 struct pair {
-    struct part part;
-    unsigned char *seen; /* a copy of the own part */
+    struct segment segment;
+    unsigned char *seen; /* a copy of the own segment */
     struct local memory; /* the local side */
     struct nixl_blocks local, remote;
     uint64_t local_index[N_BLOCKS], remote_index[N_BLOCKS];
@@ -24,13 +24,13 @@ struct pair {
 
 static void make_pair_of(struct pair *pair, const char *name, enum nixl_mem_kind local_kind)
 {
-    pair->part = conf_part(name, N_BLOCKS * BLOCK);
+    pair->segment = conf_segment(name, N_BLOCKS * BLOCK);
     pair->seen = malloc(N_BLOCKS * BLOCK);
     MPT_TRUE(pair->seen != NULL);
     pair->memory = conf_local("xfer.local", local_kind, N_BLOCKS * BLOCK);
     pair->local = pair->remote = (struct nixl_blocks)NIXL_BLOCKS_INIT;
     pair->local.addr = pair->memory.addr;
-    pair->remote.region = pair->part.region;
+    pair->remote.region = pair->segment.region;
     pair->local.block_nbytes = pair->local.stride = BLOCK;
     pair->remote.block_nbytes = pair->remote.stride = BLOCK;
     pair->local.nblocks = pair->remote.nblocks = N_BLOCKS;
@@ -53,26 +53,26 @@ static void make_pair(struct pair *pair, const char *name)
 static void drop_pair(struct pair *pair)
 {
     mpt_barrier();
-    conf_drop(&pair->part);
+    conf_drop(&pair->segment);
     conf_drop_local(&pair->memory);
     free(pair->seen);
 }
 
-/* Look at the own part. */
+/* Look at the own segment. */
 static const unsigned char *look(struct pair *pair)
 {
-    if (pair->part.bytes != NULL) {
-        return pair->part.bytes;
+    if (pair->segment.bytes != NULL) {
+        return pair->segment.bytes;
     }
-    conf_read_part(&pair->part, 0, pair->seen, N_BLOCKS * BLOCK);
+    conf_read_segment(&pair->segment, 0, pair->seen, N_BLOCKS * BLOCK);
     return pair->seen;
 }
 
-/* Fill the own part. */
+/* Fill the own segment. */
 static void blank(struct pair *pair, int value)
 {
     memset(pair->seen, value, N_BLOCKS * BLOCK);
-    conf_fill_part(&pair->part, 0, pair->seen, N_BLOCKS * BLOCK);
+    conf_fill_segment(&pair->segment, 0, pair->seen, N_BLOCKS * BLOCK);
 }
 
 /* The rank before has put its blocks here, in their order. */
@@ -185,7 +185,7 @@ static void a_notification_comes_behind_the_last_read(void)
     for (uint64_t i = 0; i < N_BLOCKS; i++) {
         mpt_fill(pair.seen + pair.remote_index[i] * BLOCK, BLOCK, i + (uint64_t)conf.rank);
     }
-    conf_fill_part(&pair.part, 0, pair.seen, N_BLOCKS * BLOCK);
+    conf_fill_segment(&pair.segment, 0, pair.seen, N_BLOCKS * BLOCK);
     mpt_barrier();
     xfer = prepare(&pair, NIXL_XFER_GET, conf.next);
     MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL) >= NIXL_OK);
@@ -243,7 +243,8 @@ static uint64_t expected_mbps(const struct pair *pair)
     struct nixl_route_info route = NIXL_ROUTE_INFO_INIT;
 
     for (unsigned i = 0; !route.is_chosen; i++) {
-        MPT_OK(nixl_route_query_part(conf.next, pair->part.region, pair->memory.addr, i, &route));
+        MPT_OK(nixl_route_query_segment(conf.next, pair->segment.region, pair->memory.addr, i,
+                                        &route));
     }
     return route.bandwidth_mbps;
 }
@@ -381,7 +382,7 @@ static void a_completed_transfer_wakes_the_event_fd(void)
     drop_pair(&pair);
 }
 
-/* What the cancel of the rank before has said of the own part. */
+/* What the cancel of the rank before has said of the own segment. */
 static enum nixl_outcome hear_outcome(void)
 {
     struct nixl_note note;
@@ -424,7 +425,7 @@ static void a_canceled_transfer_moves_no_more(void)
     drop_pair(&pair);
 }
 
-/* ---- ranges and closed parts ----------------------------------------------------------------- */
+/* ---- ranges and closed segments -------------------------------------------------------------- */
 
 static void indices_are_checked_before_a_byte_moves(void)
 {
@@ -457,14 +458,14 @@ static void indices_are_checked_before_a_byte_moves(void)
     MPT_OK(nixl_xfer_free(xfer));
     /* An own region has an end, too. */
     pair.local.addr = NULL;
-    pair.local.region = pair.part.region;
+    pair.local.region = pair.segment.region;
     pair.local.offset = 1;
     MPT_STATUS(nixl_xfer_create(NIXL_XFER_PUT, conf.rank, &pair.local, 1, &pair.remote, 1, &none),
                NIXL_ERR_RANGE);
     drop_pair(&pair);
 }
 
-static void a_transfer_finds_a_new_part_again(void)
+static void a_transfer_finds_a_new_segment_again(void)
 {
     static struct pair pair;
     struct nixl_region_info info = NIXL_REGION_INFO_INIT;
@@ -473,20 +474,20 @@ static void a_transfer_finds_a_new_part_again(void)
     int status;
 
     make_pair_of(&pair, "xfer.stale", NIXL_MEM_HOST);
-    MPT_OK(nixl_region_open("xfer.stale", &there)); /* outlives the own part */
+    MPT_OK(nixl_region_open("xfer.stale", &there)); /* outlives the own segment */
     pair.remote.region = there;
     xfer = prepare(&pair, NIXL_XFER_PUT, conf.next);
     run(xfer);
     MPT_OK(nixl_flush(conf.next, MPT_PATIENCE));
     mpt_barrier();
-    conf_drop(&pair.part);
+    conf_drop(&pair.segment);
     conf_tell(conf.prev, TAG_GONE); /* comes behind the close; a barrier may not */
     conf_hear(conf.next, TAG_GONE);
     status = nixl_xfer_start(xfer, NULL);
     MPT_STATUS(status == NIXL_INPROGRESS ? nixl_xfer_wait(xfer, MPT_PATIENCE) : status,
                NIXL_ERR_STALE);
     mpt_barrier();
-    pair.part = conf_part("xfer.stale", N_BLOCKS * BLOCK);
+    pair.segment = conf_segment("xfer.stale", N_BLOCKS * BLOCK);
     MPT_OK(nixl_region_query(there, conf.next, MPT_PATIENCE, &info));
     MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_NOTE, NULL, 0, NULL) >= NIXL_OK);
     conf_hear(conf.prev, TAG_NOTE);
@@ -504,7 +505,7 @@ static void a_flush_waits_for_reads_that_were_freed(void)
     struct nixl_xfer *xfer;
 
     make_pair(&pair, "xfer.freed");
-    mpt_fill(pair.part.bytes, N_BLOCKS * BLOCK, (uint64_t)conf.rank);
+    mpt_fill(pair.segment.bytes, N_BLOCKS * BLOCK, (uint64_t)conf.rank);
     for (uint64_t i = 0; i < N_BLOCKS; i++) {
         pair.remote_index[i] = i;
     }
@@ -538,6 +539,6 @@ const struct guarantee conf_xfer[] = {
     {"a_completed_transfer_wakes_the_event_fd", a_completed_transfer_wakes_the_event_fd, CONF_HOST},
     {"a_canceled_transfer_moves_no_more", a_canceled_transfer_moves_no_more, 0},
     {"indices_are_checked_before_a_byte_moves", indices_are_checked_before_a_byte_moves, 0},
-    {"a_transfer_finds_a_new_part_again", a_transfer_finds_a_new_part_again, CONF_HOST},
+    {"a_transfer_finds_a_new_segment_again", a_transfer_finds_a_new_segment_again, CONF_HOST},
     {0},
 };

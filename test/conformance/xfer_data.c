@@ -29,9 +29,9 @@ struct side {
 
 /* All in pieces of SIDE_NBYTES / 2; memory of any kind is looked at in copies on the host. */
 struct memory {
-    struct part parts[2];
+    struct segment segments[2];
     struct local locals[2];
-    unsigned char *there[2]; /* copies of the own parts */
+    unsigned char *there[2]; /* copies of the own segments */
     unsigned char *here[2];  /* those of the locals */
 };
 
@@ -178,7 +178,7 @@ static struct memory make_memory(void)
     struct memory memory;
 
     for (int i = 0; i < 2; i++) {
-        memory.parts[i] = conf_part(i == 0 ? "xfer.a" : "xfer.b", SIDE_NBYTES / 2);
+        memory.segments[i] = conf_segment(i == 0 ? "xfer.a" : "xfer.b", SIDE_NBYTES / 2);
         memory.there[i] = malloc(SIDE_NBYTES / 2);
         MPT_TRUE(memory.there[i] != NULL);
         memory.locals[i] =
@@ -191,7 +191,7 @@ static struct memory make_memory(void)
 static void drop_memory(struct memory *memory)
 {
     for (int i = 0; i < 2; i++) {
-        conf_drop(&memory->parts[i]);
+        conf_drop(&memory->segments[i]);
         conf_drop_local(&memory->locals[i]);
         free(memory->there[i]);
     }
@@ -214,14 +214,14 @@ static void pull_local(struct memory *memory)
 static void push_own(const struct memory *memory)
 {
     for (int i = 0; i < 2; i++) {
-        conf_fill_part(&memory->parts[i], 0, memory->there[i], SIDE_NBYTES / 2);
+        conf_fill_segment(&memory->segments[i], 0, memory->there[i], SIDE_NBYTES / 2);
     }
 }
 
 static void pull_own(const struct memory *memory)
 {
     for (int i = 0; i < 2; i++) {
-        conf_read_part(&memory->parts[i], 0, memory->there[i], SIDE_NBYTES / 2);
+        conf_read_segment(&memory->segments[i], 0, memory->there[i], SIDE_NBYTES / 2);
     }
 }
 
@@ -232,7 +232,7 @@ static void place(struct memory *memory, struct side *local, struct side *remote
         local->entries[i].addr = memory->locals[i % 2].addr;
     }
     for (size_t i = 0; i < remote->n_entries; i++) {
-        remote->entries[i].region = memory->parts[i % 2].region;
+        remote->entries[i].region = memory->segments[i % 2].region;
     }
 }
 
@@ -329,9 +329,9 @@ static void a_transfer_gets_every_byte(void)
 static void many_blocks_arrive_each_at_its_place(void)
 {
     enum { BLOCK = 192 };
-    bool is_host = conf.part_kind == NIXL_MEM_HOST && conf.local_kind == NIXL_MEM_HOST;
+    bool is_host = conf.segment_kind == NIXL_MEM_HOST && conf.local_kind == NIXL_MEM_HOST;
     const uint64_t n_blocks = is_host ? 20000 : 4500;
-    struct part part = conf_part("xfer.many", (size_t)n_blocks * BLOCK);
+    struct segment segment = conf_segment("xfer.many", (size_t)n_blocks * BLOCK);
     struct local src = conf_local("xfer.many.local", conf.local_kind, (size_t)n_blocks * BLOCK);
     unsigned char *seen = calloc(n_blocks, BLOCK);
     uint64_t *index = malloc(n_blocks * sizeof(*index)), state = 77;
@@ -346,9 +346,9 @@ static void many_blocks_arrive_each_at_its_place(void)
         mpt_fill(src.host + i * BLOCK, BLOCK, i + (uint64_t)conf.rank);
     }
     conf_push(&src, 0, src.nbytes);
-    conf_fill_part(&part, 0, seen, part.nbytes);
+    conf_fill_segment(&segment, 0, seen, segment.nbytes);
     local.addr = src.addr;
-    remote.region = part.region;
+    remote.region = segment.region;
     local.block_nbytes = local.stride = remote.block_nbytes = remote.stride = BLOCK;
     local.nblocks = remote.nblocks = n_blocks;
     remote.index = index;
@@ -357,19 +357,19 @@ static void many_blocks_arrive_each_at_its_place(void)
     for (unsigned round = 0; round < conf_rounds(10); round++) {
         MPT_TRUE(nixl_xfer_start_notify(xfer, TAG_DATA, NULL, 0, NULL) >= 0);
         conf_hear(conf.prev, TAG_DATA);
-        conf_read_part(&part, 0, seen, part.nbytes);
+        conf_read_segment(&segment, 0, seen, segment.nbytes);
         for (uint64_t i = 0; i < n_blocks; i++) {
             MPT_CHECK(seen + index[i] * BLOCK, BLOCK, i + (uint64_t)conf.prev);
         }
-        memset(seen, 0, part.nbytes);
-        conf_fill_part(&part, 0, seen, part.nbytes);
+        memset(seen, 0, segment.nbytes);
+        conf_fill_segment(&segment, 0, seen, segment.nbytes);
         conf_tell(conf.prev, TAG_NEXT);
         conf_hear(conf.next, TAG_NEXT);
         MPT_OK(nixl_xfer_wait(xfer, MPT_PATIENCE));
     }
     MPT_OK(nixl_xfer_free(xfer));
     mpt_barrier();
-    conf_drop(&part);
+    conf_drop(&segment);
     conf_drop_local(&src);
     free(seen);
     free(index);

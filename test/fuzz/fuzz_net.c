@@ -91,14 +91,14 @@ static void list_ended(struct nxr_op *op, int status)
 /* As nixl_xfer_start() does. */
 static void begin_list(void)
 {
-    struct nxr_part *part = nxr_region_part(theirs, 1);
+    struct nxr_segment *segment = nxr_region_segment(theirs, 1);
 
     for (size_t i = 0; i < N_LISTED; i++) {
         pieces[i] = (struct nxr_piece){2 * i * LISTED_GET, listed + i * LISTED_GET, LISTED_GET};
     }
     list = (struct nxr_op){
-        .transport = part->transport,
-        .part = part,
+        .transport = segment->transport,
+        .segment = segment,
         .kind = NXR_OP_GET,
         .local = listed,
         .nbytes = (size_t)N_LISTED * LISTED_GET,
@@ -107,7 +107,7 @@ static void begin_list(void)
         .ended = list_ended,
     };
     list_has_ended = false;
-    fake_must(part->transport->start_list(&list) == NIXL_INPROGRESS);
+    fake_must(segment->transport->start_list(&list) == NIXL_INPROGRESS);
 }
 
 /* Rank 1 is linked; the gets from it have the numbers 1 and 2, those of the list follow. */

@@ -23,7 +23,7 @@ static void check(bool holds)
 
 static unsigned count_ways(const struct nxr_tcp_address *a, const struct nxr_tcp_address *b)
 {
-    uint8_t order[NXR_TCP_MAX_WAYS];
+    uint8_t order[NXR_TCP_MAX_PATHS];
     unsigned n = nxr_tcp_order(a, b, order), seen = 0;
 
     check(n <= b->n_ways);
@@ -46,7 +46,7 @@ static void try_address(const uint8_t *data, size_t nbytes)
     if (nxr_tcp_address_parse(data, nbytes, &address) != NULL) {
         return;
     }
-    check(address.n_ways >= 1 && address.n_ways <= NXR_TCP_MAX_WAYS);
+    check(address.n_ways >= 1 && address.n_ways <= NXR_TCP_MAX_PATHS);
     check(nxr_tcp_address_nbytes(address.n_ways) == nbytes);
     check(count_ways(&address, &address) == address.n_ways); /* the own host */
     first = rest = address;

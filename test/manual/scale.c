@@ -38,7 +38,7 @@ static size_t full_cards(int size)
 
 static size_t peer_mapping(int size)
 {
-    return nxr_control_head_nbytes(size) + NXR_RING_NBYTES + NXR_WORDS_NBYTES;
+    return nxr_control_head_nbytes(size) + NXR_RING_NBYTES + NXR_ATOMICS_NBYTES;
 }
 
 static void print_row(const char *what, size_t (*nbytes)(int size))
@@ -63,7 +63,7 @@ int main(void)
     print_row("of these mapped by a peer", peer_mapping);
     printf("each peer that sends notifications takes up to %zu KiB of it\n",
            NXR_RING_NBYTES / 1024 + (sizeof(struct nxr_ring_credit) + 1023) / 1024);
-    printf("each peer that asks for words takes %d KiB of it\n", NXR_WORDS_NBYTES / 1024);
+    printf("each peer that asks for words takes %d KiB of it\n", NXR_ATOMICS_NBYTES / 1024);
     printf("each peer on another host takes %zu KiB beside what its network keeps\n",
            (sizeof(struct net_peer) + 1023) / 1024);
     return 0;

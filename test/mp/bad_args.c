@@ -47,7 +47,7 @@ static void bad_ranks(void)
         MPT_EQ(nixl_peer_state(bad), NIXL_ERR_INVALID_ARG);
         MPT_TRUE(nixl_host(bad) == NULL);
         MPT_STATUS(nixl_route_query(bad, 0, &route), NIXL_ERR_INVALID_ARG);
-        MPT_STATUS(nixl_route_query_part(bad, region, NULL, 0, &route), NIXL_ERR_INVALID_ARG);
+        MPT_STATUS(nixl_route_query_segment(bad, region, NULL, 0, &route), NIXL_ERR_INVALID_ARG);
         if (bad != NIXL_ANY_RANK) {
             MPT_STATUS(nixl_notify_recv(bad, 0, 0, 0, &note), NIXL_ERR_INVALID_ARG);
         }
@@ -280,12 +280,12 @@ static void bad_structs(void)
     MPT_STATUS(nixl_region_query(region, nixl_rank(), 0, &info), NIXL_ERR_INVALID_ARG);
     MPT_STATUS(nixl_route_query(0, 1000, &route), NIXL_ERR_NOT_FOUND);
     MPT_STATUS(nixl_route_query(0, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_route_query_part(0, region, NULL, 1000, &route), NIXL_ERR_NOT_FOUND);
-    MPT_STATUS(nixl_route_query_part(0, region, NULL, 0, NULL), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_route_query_part(0, NULL, NULL, 0, &route), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_route_query_segment(0, region, NULL, 1000, &route), NIXL_ERR_NOT_FOUND);
+    MPT_STATUS(nixl_route_query_segment(0, region, NULL, 0, NULL), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_route_query_segment(0, NULL, NULL, 0, &route), NIXL_ERR_INVALID_ARG);
     route.struct_nbytes--;
     MPT_STATUS(nixl_route_query(0, 0, &route), NIXL_ERR_INVALID_ARG);
-    MPT_STATUS(nixl_route_query_part(0, region, NULL, 0, &route), NIXL_ERR_INVALID_ARG);
+    MPT_STATUS(nixl_route_query_segment(0, region, NULL, 0, &route), NIXL_ERR_INVALID_ARG);
     MPT_EQ(route.transport[0], 0);
     note.struct_nbytes = 0;
     MPT_STATUS(nixl_notify_recv(0, 0, 0, 0, &note), NIXL_ERR_INVALID_ARG);

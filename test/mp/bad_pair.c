@@ -126,13 +126,13 @@ static void forged_tokens(void)
     bad.rank = nixl_size();
     refuses_token(&bad, NIXL_ERR_INVALID_ARG);
     bad = good;
-    bad.place = UINT32_MAX;
+    bad.slot = UINT32_MAX;
     refuses_token(&bad, NIXL_ERR_INVALID_ARG);
     bad = good;
     bad.nonce[0] ^= 1;
     refuses_token(&bad, NIXL_ERR_STALE);
     bad = good;
-    bad.place++;
+    bad.slot++;
     refuses_token(&bad, NIXL_ERR_STALE);
     bad = good;
     bad.turn++;

@@ -207,7 +207,7 @@ void mpt_every_call(struct nixl_region *region, int expected)
     MPT_TRUE(nixl_host(0) == NULL);
     MPT_STATUS(nixl_rank_kill(0), expected);
     MPT_STATUS(nixl_route_query(0, 0, &route), expected);
-    MPT_STATUS(nixl_route_query_part(0, region, NULL, 0, &route), expected);
+    MPT_STATUS(nixl_route_query_segment(0, region, NULL, 0, &route), expected);
     every_region_call(region, expected);
     every_transfer_call(region, expected);
     every_xfer_call(region, expected);

@@ -245,7 +245,7 @@ static void with_the_secret(void)
         attack(put_record(head_nbytes, type, "", 0), 0);
     }
     attack(put_record(head_nbytes, 0, "", 0), 0);
-    attack(put_record(head_nbytes, NXR_NET_WORD, "short", 5), 0);
+    attack(put_record(head_nbytes, NXR_NET_ATOMIC, "short", 5), 0);
 }
 
 static int be_attacker(const char *name)

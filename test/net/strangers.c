@@ -57,7 +57,7 @@ static int count_descriptors(void)
 static int new_socket(void)
 {
     int fd =
-        socket(address.ways[0].family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        socket(address.paths[0].family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     MPT_TRUE(fd >= 0);
     return fd;
@@ -65,7 +65,7 @@ static int new_socket(void)
 
 static void come_with(int fd)
 {
-    const struct nxr_tcp_way *way = &address.ways[0];
+    const struct nxr_tcp_path *way = &address.paths[0];
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(way->port)};
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(way->port)};
 

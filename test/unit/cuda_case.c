@@ -220,7 +220,7 @@ void cuda_await(int socket)
     must(recv(socket, &byte, 1, 0) == 1);
 }
 
-int cuda_receive(const struct cuda_owner *owner, struct nxr_part *part)
+int cuda_receive(const struct cuda_owner *owner, struct nxr_segment *segment)
 {
     static struct nxr_peer peer = {.rank = 1};
     struct offer offer;
@@ -239,14 +239,14 @@ int cuda_receive(const struct cuda_owner *owner, struct nxr_part *part)
     if (header != NULL) {
         memcpy(&fd, CMSG_DATA(header), sizeof(fd));
     }
-    memset(part, 0, sizeof(*part));
-    part->peer = &peer;
-    part->nbytes = offer.nbytes;
-    part->key.kind = NIXL_MEM_CUDA;
-    part->key.nbytes = offer.nbytes;
-    part->export = offer.export;
-    cr_expect(nxr_export_is_sound(&part->export, NIXL_MEM_CUDA, offer.nbytes));
-    cr_expect(eq(int, fd >= 0, nxr_export_has_fd(&part->export)));
+    memset(segment, 0, sizeof(*segment));
+    segment->peer = &peer;
+    segment->nbytes = offer.nbytes;
+    segment->key.kind = NIXL_MEM_CUDA;
+    segment->key.nbytes = offer.nbytes;
+    segment->export = offer.export;
+    cr_expect(nxr_export_is_sound(&segment->export, NIXL_MEM_CUDA, offer.nbytes));
+    cr_expect(eq(int, fd >= 0, nxr_export_has_fd(&segment->export)));
     return fd;
 }
 

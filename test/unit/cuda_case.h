@@ -59,8 +59,8 @@ void cuda_owner_end(struct cuda_owner *owner);
 void cuda_offer(int socket, const struct nxr_memory *memory);
 void cuda_await(int socket);
 
-/* The other: a part as its key tells, and the descriptor, or -1. */
-int cuda_receive(const struct cuda_owner *owner, struct nxr_part *part);
+/* The other: a segment as its key tells, and the descriptor, or -1. */
+int cuda_receive(const struct cuda_owner *owner, struct nxr_segment *segment);
 void cuda_done(const struct cuda_owner *owner);
 
 #endif

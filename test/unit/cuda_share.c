@@ -113,9 +113,9 @@ static void pool_owner(int socket)
 
 /* ---- the other side -------------------------------------------------------------------------- */
 
-static int import(struct nxr_part *part, int fd)
+static int import(struct nxr_segment *segment, int fd)
 {
-    int status = nxr_memory_cuda.import(part, fd);
+    int status = nxr_memory_cuda.import(segment, fd);
 
     if (fd >= 0) {
         cr_expect(eq(int, fcntl(fd, F_GETFD) >= 0, true), "the descriptor was the caller's");
@@ -129,7 +129,7 @@ static void use_memory_of(void (*run)(int socket), enum nxr_export_type type, co
                           int across)
 {
     struct cuda_owner owner = cuda_owner_start(run);
-    struct nxr_part first, second;
+    struct nxr_segment first, second;
     struct nxr_memory own = {0};
     char *bytes;
     int fds[2];
@@ -156,7 +156,7 @@ static void use_memory_of(void (*run)(int socket), enum nxr_export_type type, co
     }
     bytes = first.addr;
     nxr_memory_cuda.unimport(&first);
-    cr_expect(ne(ptr, (void *)nxr_range_find(bytes), NULL), "another part is in it");
+    cr_expect(ne(ptr, (void *)nxr_range_find(bytes), NULL), "another segment is in it");
     nxr_memory_cuda.unimport(&second);
     cr_expect(eq(ptr, (void *)nxr_range_find(bytes), NULL));
     cuda_expect_no_context();
@@ -217,39 +217,39 @@ Test(cuda_share, pool_other_device)
 
 /* ---- hostile owners -------------------------------------------------------------------------- */
 
-static void refuse(const char *what, const struct nxr_part *honest, int fd,
-                   void (*change)(struct nxr_part *part))
+static void refuse(const char *what, const struct nxr_segment *honest, int fd,
+                   void (*change)(struct nxr_segment *segment))
 {
-    struct nxr_part part = *honest;
+    struct nxr_segment segment = *honest;
 
-    change(&part);
-    cr_expect(ne(int, nxr_memory_cuda.import(&part, fd), NIXL_OK), "%s", what);
-    cr_expect(ne(int, part.note[0], 0), "%s: no reason is given", what);
-    cr_expect(eq(ptr, part.import, NULL), "%s", what);
-    cr_expect(eq(ptr, part.addr, NULL), "%s", what);
+    change(&segment);
+    cr_expect(ne(int, nxr_memory_cuda.import(&segment, fd), NIXL_OK), "%s", what);
+    cr_expect(ne(int, segment.note[0], 0), "%s: no reason is given", what);
+    cr_expect(eq(ptr, segment.import, NULL), "%s", what);
+    cr_expect(eq(ptr, segment.addr, NULL), "%s", what);
     cr_expect(eq(uint, nxr_cuda.n_imports, 0), "%s", what);
     cuda_expect_no_context();
 }
 
-static void make_larger(struct nxr_part *part)
+static void make_larger(struct nxr_segment *segment)
 {
-    part->export.nbytes += 2 * MIB;
+    segment->export.nbytes += 2 * MIB;
 }
 
-static void spoil_handle(struct nxr_part *part)
+static void spoil_handle(struct nxr_segment *segment)
 {
-    memset(part->export.handle, 0xa5, sizeof(part->export.handle));
+    memset(segment->export.handle, 0xa5, sizeof(segment->export.handle));
 }
 
-static void leave(struct nxr_part *part)
+static void leave(struct nxr_segment *segment)
 {
-    (void)part;
+    (void)segment;
 }
 
 static void use_lies_of(void (*run)(int socket))
 {
     struct cuda_owner owner = cuda_owner_start(run);
-    struct nxr_part first, second;
+    struct nxr_segment first, second;
     int fds[2];
 
     cuda_start();

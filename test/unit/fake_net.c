@@ -156,7 +156,7 @@ static int fake_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, co
 static int fake_write(struct nxr_net_ep *ep, struct nxr_net_key *key, uint64_t offset,
                       const void *src, size_t nbytes, struct nxr_net_op *op)
 {
-    fake_must(key != NULL && src != NULL && offset + nbytes <= FAKE_PART_NBYTES);
+    fake_must(key != NULL && src != NULL && offset + nbytes <= FAKE_SEGMENT_NBYTES);
     fake.moved = op->memory_kind;
     fake.moved_pci = op->pci;
     fake.n_moved += fake.answer == NIXL_OK || fake.answer == NIXL_INPROGRESS;
@@ -445,28 +445,31 @@ void fake_key_coming(int rank, bool is_rma)
 {
     struct nxr_peer *peer = nxr_job.peers[rank];
     struct nxr_net_key_record key = {
-        .key = {.generation = 1, .nbytes = FAKE_PART_NBYTES, .addr = 4096, .kind = NIXL_MEM_HOST},
+        .key = {.generation = 1,
+                .nbytes = FAKE_SEGMENT_NBYTES,
+                .addr = 4096,
+                .kind = NIXL_MEM_HOST},
         .network = "ucx",
         .takes_bulk = 1,
     };
 
     fake_must(!nxr_list_is_empty(&peer->asks));
-    key.ask = nxr_list_entry(peer->asks.next, struct nxr_region_part, ask_link)->ask;
+    key.ask = nxr_list_entry(peer->asks.next, struct nxr_region_segment, ask_link)->ask;
     fake_coming(rank, NXR_NET_KEY, &key, sizeof(key), "key", is_rma ? 4 : 0);
 }
 
 struct nixl_region *fake_region(int rank, bool is_rma)
 {
     struct nixl_region *region;
-    struct nxr_region_part *part;
+    struct nxr_region_segment *segment;
 
     fake_must(nixl_region_open("theirs", &region) == NIXL_OK);
     pthread_mutex_lock(&nxr_job.lock);
-    fake_must(nxr_region_want_part(region, rank, false, &part) == NIXL_OK);
+    fake_must(nxr_region_want_segment(region, rank, false, &segment) == NIXL_OK);
     pthread_mutex_unlock(&nxr_job.lock);
     fake_key_coming(rank, is_rma);
     fake_round();
-    fake_must(nxr_region_part(region, rank) != NULL);
+    fake_must(nxr_region_segment(region, rank) != NULL);
     return region;
 }
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 enum { FAKE_SIZE = 3, FAKE_OWN_NBYTES = 256, FAKE_MESSAGE_NBYTES = 8192, FAKE_SMALL = 1024 };
-#define FAKE_PART_NBYTES ((size_t)512 << 20)
+#define FAKE_SEGMENT_NBYTES ((size_t)512 << 20)
 
 /* A message that the core has sent; its bytes are a copy, its bulk is not. */
 struct fake_sent {
@@ -100,7 +100,10 @@ void fake_fail(int rank, unsigned net);
 /* The way to a rank, which has not spoken yet. */
 struct net_peer *fake_link(int rank);
 
-/* A region whose part of that rank has FAKE_PART_NBYTES, with the key of the network if is_rma. */
+/*
+ * A region whose segment of that rank has FAKE_SEGMENT_NBYTES, with the key of the network if
+ * is_rma.
+ */
 struct nixl_region *fake_region(int rank, bool is_rma);
 
 /* The same for a region that was asked for: its key comes in the next round. */

@@ -16,7 +16,7 @@
 #define ID 5u
 
 static struct nxr_peer self = {.rank = 0}, other = {.rank = 1}, *peers[2] = {&self, &other};
-static struct nxr_part part;
+static struct nxr_segment segment;
 static nxr_inflight_word *word;
 
 static void make_page(void)
@@ -28,12 +28,12 @@ static void make_page(void)
     nxr_job.control = calloc(1, sizeof(*nxr_job.control) + 2 * sizeof(struct nxr_ring_credit));
     self.control = nxr_job.control;
     nxr_job.control->generations[ID] = 7;
-    part = (struct nxr_part){.peer = &self,
-                             .id = ID,
-                             .generation = 7,
-                             .generation_now = &nxr_job.control->generations[ID],
-                             .key.generation = 7,
-                             .full_fence = nxr_barrier_is_full()};
+    segment = (struct nxr_segment){.peer = &self,
+                                   .id = ID,
+                                   .generation = 7,
+                                   .generation_now = &nxr_job.control->generations[ID],
+                                   .key.generation = 7,
+                                   .full_fence = nxr_barrier_is_full()};
 }
 
 static void free_page(void)
@@ -54,31 +54,31 @@ static unsigned n_claimed(void)
 
 TestSuite(guard, .init = make_page, .fini = free_page, .timeout = 120);
 
-Test(guard, a_part_of_another_generation_is_not_entered)
+Test(guard, a_segment_of_another_generation_is_not_entered)
 {
-    cr_assert(eq(int, nxr_inflight_enter(&part, &word), NIXL_OK));
-    cr_expect(nxr_inflight_is_busy_here(&part));
+    cr_assert(eq(int, nxr_inflight_enter(&segment, &word), NIXL_OK));
+    cr_expect(nxr_inflight_is_busy_here(&segment));
     nxr_inflight_leave(word);
-    cr_expect(not(nxr_inflight_is_busy_here(&part)));
+    cr_expect(not(nxr_inflight_is_busy_here(&segment)));
     nxr_job.control->generations[ID] = 8; /* closed, and opened again */
-    cr_expect(eq(int, nxr_inflight_enter(&part, &word), NIXL_ERR_STALE));
-    cr_expect(eq(int, nxr_inflight_hold(&part, &word), NIXL_ERR_STALE));
-    cr_expect(not(nxr_inflight_is_busy_here(&part)), "a refused entry leaves nothing behind");
+    cr_expect(eq(int, nxr_inflight_enter(&segment, &word), NIXL_ERR_STALE));
+    cr_expect(eq(int, nxr_inflight_hold(&segment, &word), NIXL_ERR_STALE));
+    cr_expect(not(nxr_inflight_is_busy_here(&segment)), "a refused entry leaves nothing behind");
     nxr_job.control->generations[ID] = 0;
-    part.generation = 0; /* given up on both sides: equal, and closed all the same */
-    cr_expect(eq(int, nxr_inflight_enter(&part, &word), NIXL_ERR_STALE));
+    segment.generation = 0; /* given up on both sides: equal, and closed all the same */
+    cr_expect(eq(int, nxr_inflight_enter(&segment, &word), NIXL_ERR_STALE));
     cr_expect(eq(int, nxr_inflight_quiesce_own(ID, 0), NIXL_OK));
 }
 
 Test(guard, claims_that_fail_or_end_are_given_back)
 {
     for (int i = 0; i < NXR_N_INFLIGHT_SLOTS + 10; i++) {
-        cr_assert(eq(int, nxr_inflight_hold(&part, &word), NIXL_OK), "%d", i);
+        cr_assert(eq(int, nxr_inflight_hold(&segment, &word), NIXL_OK), "%d", i);
         nxr_inflight_release(word);
     }
     nxr_job.control->generations[ID] = 0;
     for (int i = 0; i < NXR_N_INFLIGHT_SLOTS + 10; i++) {
-        cr_assert(eq(int, nxr_inflight_hold(&part, &word), NIXL_ERR_STALE), "%d", i);
+        cr_assert(eq(int, nxr_inflight_hold(&segment, &word), NIXL_ERR_STALE), "%d", i);
     }
     for (int i = 0; i < NXR_N_INFLIGHT_SLOTS + 10; i++) {
         struct nxr_inflight_slot *slot = nxr_inflight_claim_own();
@@ -94,12 +94,12 @@ Test(guard, too_many_claims_are_refused_until_one_is_given_back)
     static nxr_inflight_word *words[NXR_N_INFLIGHT_SLOTS];
 
     for (int i = 0; i < NXR_N_INFLIGHT_SLOTS; i++) {
-        cr_assert(eq(int, nxr_inflight_hold(&part, &words[i]), NIXL_OK), "%d", i);
+        cr_assert(eq(int, nxr_inflight_hold(&segment, &words[i]), NIXL_OK), "%d", i);
     }
-    cr_expect(eq(int, nxr_inflight_hold(&part, &word), NIXL_ERR_LIMIT));
-    cr_expect(eq(int, nxr_inflight_enter(&part, &word), NIXL_ERR_LIMIT));
+    cr_expect(eq(int, nxr_inflight_hold(&segment, &word), NIXL_ERR_LIMIT));
+    cr_expect(eq(int, nxr_inflight_enter(&segment, &word), NIXL_ERR_LIMIT));
     nxr_inflight_release(words[100]);
-    cr_expect(eq(int, nxr_inflight_enter(&part, &word), NIXL_OK));
+    cr_expect(eq(int, nxr_inflight_enter(&segment, &word), NIXL_OK));
     nxr_inflight_leave(word);
 }
 
@@ -107,7 +107,7 @@ static void *enter_once(void *arg)
 {
     nxr_inflight_word *own;
 
-    *(int *)arg = nxr_inflight_enter(&part, &own);
+    *(int *)arg = nxr_inflight_enter(&segment, &own);
     if (*(int *)arg == NIXL_OK) {
         nxr_inflight_leave(own);
     }
@@ -133,7 +133,7 @@ Test(guard, a_close_waits_no_longer_than_it_may)
     const int64_t timeout_ns = 20 * NXR_MS;
     int64_t took_ns;
 
-    cr_assert(eq(int, nxr_inflight_enter(&part, &word), NIXL_OK));
+    cr_assert(eq(int, nxr_inflight_enter(&segment, &word), NIXL_OK));
     nxr_job.control->generations[ID] = 0;
     cr_expect(eq(int, nxr_inflight_quiesce_own(ID, 0), NIXL_INPROGRESS));
     took_ns = nxr_now_ns();
@@ -154,7 +154,7 @@ Test(guard, a_close_does_not_wait_for_the_dead)
     other.carrier = &nxr_host_carrier;
     atomic_store(&other.link, NXR_LINK_UP);
     nxr_job.rank = 1;
-    cr_assert(eq(int, nxr_inflight_hold(&part, &word), NIXL_OK)); /* by the other rank */
+    cr_assert(eq(int, nxr_inflight_hold(&segment, &word), NIXL_OK)); /* by the other rank */
     nxr_job.rank = 0;
     slot = (struct nxr_inflight_slot *)word;
     nxr_job.control->generations[ID] = 0;

@@ -18,7 +18,7 @@ floor_transfer = src/libnxr_transfer.la src/libnxr_host.la $(floor_net)
 floor_sync = src/libnxr_sync.la $(floor_transfer)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/handle %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
-	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/word %D%/word_ring %D%/world
+	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
 unit_programs += %D%/control %D%/inflight %D%/liveness %D%/notify %D%/peer_slot %D%/vm
 EXTRA_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
@@ -140,10 +140,10 @@ fake_net = %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h
 %C%_vm_LDADD = transports/libnxr_transports.la $(floor_host) $(CRITERION_LIBS)
 %C%_wire_CFLAGS = $(unit_cflags)
 %C%_wire_LDADD = $(floor_host) $(CRITERION_LIBS)
-%C%_word_CFLAGS = $(unit_cflags)
-%C%_word_LDADD = $(floor_util) $(CRITERION_LIBS)
-%C%_word_ring_CFLAGS = $(unit_cflags)
-%C%_word_ring_LDADD = $(floor_host) $(CRITERION_LIBS)
+%C%_atomic_CFLAGS = $(unit_cflags)
+%C%_atomic_LDADD = $(floor_util) $(CRITERION_LIBS)
+%C%_atomic_ring_CFLAGS = $(unit_cflags)
+%C%_atomic_ring_LDADD = $(floor_host) $(CRITERION_LIBS)
 %C%_world_CFLAGS = $(unit_cflags)
 %C%_world_LDADD = $(unit_launcher_libs)
 if HAVE_VULKAN

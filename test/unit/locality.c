@@ -13,7 +13,7 @@
 static unsigned by_name(hwloc_topology_t topology, const char *name, hwloc_obj_t from,
                         hwloc_const_cpuset_t cpuset)
 {
-    struct nxr_place device = {.name = name};
+    struct nxr_device_location device = {.name = name};
 
     return nxr_distance(topology, &device, from, cpuset);
 }
@@ -49,7 +49,7 @@ Test(locality, a_gpu_prefers_the_adapter_at_its_switch)
 
         cr_assert(from != NULL);
         for (unsigned nic = 0; nic < 4; nic++) {
-            struct nxr_place device = {.has_pci = true, .bus = buses[nic] + 1};
+            struct nxr_device_location device = {.has_pci = true, .bus = buses[nic] + 1};
             char name[16];
 
             far[nic] = nxr_distance(topology, &device, from, NULL);
@@ -68,7 +68,7 @@ Test(locality, what_is_not_found_is_far)
 {
     hwloc_topology_t topology = recorded_topology("1-nic");
     hwloc_const_cpuset_t cpuset = hwloc_topology_get_topology_cpuset(topology);
-    struct nxr_place device = {.has_pci = true, .bus = 0x77};
+    struct nxr_device_location device = {.has_pci = true, .bus = 0x77};
 
     cr_expect(eq(uint, by_name(topology, "eth0", NULL, cpuset), 0));
     cr_expect(eq(uint, by_name(topology, "veth9", NULL, cpuset), NXR_DISTANCE_FAR));

@@ -397,22 +397,22 @@ Test(order, fence_behind_bulk_waits_for_the_flush_that_went_with_it, .init = sta
 
 /* ---- how often a transport is asked ---------------------------------------------------------- */
 
-/* The transport of the part, with calls that count. */
+/* The transport of the segment, with calls that count. */
 static struct {
     struct nxr_transport table;
     unsigned n_puts, n_gets, n_starts;
 } counted;
 
-static int count_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+static int count_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)
 {
     counted.n_puts++;
-    return nxr_net_part_put(part, offset, src, nbytes);
+    return nxr_net_segment_put(segment, offset, src, nbytes);
 }
 
-static int count_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
+static int count_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes)
 {
     counted.n_gets++;
-    return nxr_net_part_get(part, offset, dst, nbytes);
+    return nxr_net_segment_get(segment, offset, dst, nbytes);
 }
 
 static int count_start(struct nxr_op *op)
@@ -424,13 +424,13 @@ static int count_start(struct nxr_op *op)
 static struct nixl_region *counted_region(void)
 {
     struct nixl_region *region = fake_region(1, false);
-    struct nxr_part *part = nxr_region_part(region, 1);
+    struct nxr_segment *segment = nxr_region_segment(region, 1);
 
-    counted.table = *part->transport;
+    counted.table = *segment->transport;
     counted.table.put = count_put;
     counted.table.get = count_get;
     counted.table.start = count_start;
-    part->transport = &counted.table;
+    segment->transport = &counted.table;
     return region;
 }
 

@@ -146,11 +146,12 @@ Test(alive, who_gets_much_tells_its_sender_unasked, .init = start, .fini = stop)
 Test(alive, who_takes_a_long_write_is_not_lost, .init = start_rma, .fini = stop)
 {
     struct nixl_region *region = fake_region(1, true);
-    char *memory = calloc(1, FAKE_PART_NBYTES);
+    char *memory = calloc(1, FAKE_SEGMENT_NBYTES);
     struct nixl_req *req = NULL;
 
     fake.answer = NIXL_INPROGRESS;
-    cr_assert(eq(int, nixl_put_nb(1, region, 0, memory, FAKE_PART_NBYTES, &req), NIXL_INPROGRESS));
+    cr_assert(
+        eq(int, nixl_put_nb(1, region, 0, memory, FAKE_SEGMENT_NBYTES, &req), NIXL_INPROGRESS));
     fake.now = nxr_now_ns();
     for (int i = 0; i < 10 * TICKS; i++) {
         if (i % (TICKS / 4) == TICKS / 4 - 1) {
@@ -171,12 +172,13 @@ Test(alive, who_takes_a_long_write_is_not_lost, .init = start_rma, .fini = stop)
 Test(alive, pieces_over_a_slow_link_are_short, .init = start_rma, .fini = stop)
 {
     struct nixl_region *region = fake_region(1, true);
-    char *memory = calloc(1, FAKE_PART_NBYTES);
+    char *memory = calloc(1, FAKE_SEGMENT_NBYTES);
     struct nixl_req *req = NULL;
     uint64_t first;
 
     fake.answer = NIXL_INPROGRESS;
-    cr_assert(eq(int, nixl_put_nb(1, region, 0, memory, FAKE_PART_NBYTES, &req), NIXL_INPROGRESS));
+    cr_assert(
+        eq(int, nixl_put_nb(1, region, 0, memory, FAKE_SEGMENT_NBYTES, &req), NIXL_INPROGRESS));
     first = np->rma_nbytes;
     fake.now = nxr_now_ns() + 3 * NXR_S;
     fake_round();
@@ -188,7 +190,7 @@ Test(alive, pieces_over_a_slow_link_are_short, .init = start_rma, .fini = stop)
         fake_end_op(0, NIXL_OK);
         first = np->rma_nbytes > first ? np->rma_nbytes : first;
     }
-    cr_expect(gt(u64, first, FAKE_PART_NBYTES / 16), "of what is fast, much");
+    cr_expect(gt(u64, first, FAKE_SEGMENT_NBYTES / 16), "of what is fast, much");
     free(memory);
 }
 

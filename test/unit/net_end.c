@@ -176,11 +176,11 @@ static struct nixl_req *begin_large(char **memory_p)
     struct nixl_region *region = fake_region(1, true);
     struct nixl_req *req = NULL;
 
-    *memory_p = calloc(1, FAKE_PART_NBYTES);
+    *memory_p = calloc(1, FAKE_SEGMENT_NBYTES);
     cr_assert(ne(ptr, *memory_p, NULL));
     fake.answer = NIXL_INPROGRESS;
     cr_assert(
-        eq(int, nixl_put_nb(1, region, 0, *memory_p, FAKE_PART_NBYTES, &req), NIXL_INPROGRESS));
+        eq(int, nixl_put_nb(1, region, 0, *memory_p, FAKE_SEGMENT_NBYTES, &req), NIXL_INPROGRESS));
     return req;
 }
 
@@ -191,7 +191,7 @@ Test(large, write_has_few_bytes_under_way_at_a_time, .init = start_rma, .fini = 
     unsigned n_rounds = 0;
 
     while (nixl_req_test(&req) == NIXL_INPROGRESS) {
-        cr_assert(le(u64, np->rma_nbytes, FAKE_PART_NBYTES / 4));
+        cr_assert(le(u64, np->rma_nbytes, FAKE_SEGMENT_NBYTES / 4));
         cr_assert(lt(uint, n_rounds++, 100));
         fake_end_op(0, NIXL_OK);
         fake_round();

@@ -144,9 +144,9 @@ Test(hostile, values_that_cannot_be)
 {
     struct nxr_net_key_record key = {.key = {.generation = 1, .nbytes = 64, .kind = NIXL_MEM_HOST},
                                      .network = "tcp"};
-    struct nxr_net_word word = {.atomic = {.type = NIXL_DOUBLE, .op = NIXL_ATOMIC_ADD}};
+    struct nxr_net_atomic word = {.atomic = {.type = NIXL_DOUBLE, .op = NIXL_ATOMIC_ADD}};
     struct nxr_net_got got = {.status = NIXL_ERR_STALE};
-    struct nxr_net_word_done done = {.status = NIXL_OK};
+    struct nxr_net_atomic_done done = {.status = NIXL_OK};
     struct nxr_net_staged staged = {.status = NIXL_OK};
     struct nxr_net_refused refused = {.status = NIXL_ERR_STALE};
 
@@ -156,18 +156,18 @@ Test(hostile, values_that_cannot_be)
     key.network[0] = '\0';
     key.key.generation = 0;
     cr_expect(not(is_body_taken(NXR_NET_KEY, &key, sizeof(key))), "generation 0");
-    cr_expect(is_body_taken(NXR_NET_WORD, &word, sizeof(word)));
+    cr_expect(is_body_taken(NXR_NET_ATOMIC, &word, sizeof(word)));
     word.atomic.op = UINT8_MAX;
-    cr_expect(not(is_body_taken(NXR_NET_WORD, &word, sizeof(word))), "no such operation");
+    cr_expect(not(is_body_taken(NXR_NET_ATOMIC, &word, sizeof(word))), "no such operation");
     for (unsigned type = NXR_NET_GOT; type <= NXR_NET_BULK_GOT; type++) {
         got.status = NIXL_ERR_STALE;
         cr_expect(is_body_taken(type, &got, sizeof(got)));
         got.status = NIXL_INPROGRESS;
         cr_expect(not(is_body_taken(type, &got, sizeof(got))), "type %u", type);
     }
-    cr_expect(is_body_taken(NXR_NET_WORD_DONE, &done, sizeof(done)));
+    cr_expect(is_body_taken(NXR_NET_ATOMIC_DONE, &done, sizeof(done)));
     done.status = NIXL_INPROGRESS;
-    cr_expect(not(is_body_taken(NXR_NET_WORD_DONE, &done, sizeof(done))));
+    cr_expect(not(is_body_taken(NXR_NET_ATOMIC_DONE, &done, sizeof(done))));
     cr_expect(is_body_taken(NXR_NET_STAGED, &staged, sizeof(staged)));
     staged.status = NIXL_INPROGRESS;
     cr_expect(not(is_body_taken(NXR_NET_STAGED, &staged, sizeof(staged))));
@@ -246,7 +246,7 @@ Test(hostile, bulk_for_a_put_that_was_not_begun, .init = start, .fini = stop)
     const uint64_t one = 1;
     uint64_t before;
     struct nixl_req *reqs[2] = {NULL};
-    struct nxr_net_word_done done = {0};
+    struct nxr_net_atomic_done done = {0};
 
     np->queued_nbytes = (size_t)1 << 30;
     cr_assert(
@@ -258,7 +258,7 @@ Test(hostile, bulk_for_a_put_that_was_not_begun, .init = start, .fini = stop)
     cr_expect(eq(u64, nxr_net.n_dropped, 1));
     np->queued_nbytes = 0;
     fake_round();
-    fake_receive(1, NXR_NET_WORD_DONE, &done, sizeof(done), NULL, 0);
+    fake_receive(1, NXR_NET_ATOMIC_DONE, &done, sizeof(done), NULL, 0);
     cr_expect(eq(int, nixl_req_wait(&reqs[0], 0), NIXL_OK));
     cr_expect(eq(int, nixl_req_wait(&reqs[1], 0), NIXL_OK));
 }

@@ -40,14 +40,14 @@ static void op_ended(struct nxr_op *ended, int status)
 /* Begin a list of n pieces of that size. */
 static int begin(enum nxr_op_kind kind, size_t n, size_t nbytes)
 {
-    struct nxr_part *part = nxr_region_part(fake_region(1, false), 1);
+    struct nxr_segment *segment = nxr_region_segment(fake_region(1, false), 1);
 
     for (size_t i = 0; i < n; i++) {
         pieces[i] = (struct nxr_piece){2 * i * nbytes, memory + i * nbytes, nbytes};
     }
     op = (struct nxr_op){
-        .transport = part->transport,
-        .part = part,
+        .transport = segment->transport,
+        .segment = segment,
         .kind = kind,
         .local = memory,
         .nbytes = n * nbytes,
@@ -56,7 +56,7 @@ static int begin(enum nxr_op_kind kind, size_t n, size_t nbytes)
         .ended = op_ended,
     };
     fake_forget_sent();
-    return part->transport->start_list(&op);
+    return segment->transport->start_list(&op);
 }
 
 /* The number of the first piece's question. */

@@ -116,7 +116,7 @@ Test(reach, device_memory_is_written_from_where_it_lies, .init = begin, .fini = 
     fake.attr.is_rma_better = true;
     fake.answer = NIXL_INPROGRESS;
     region = fake_region(1, true);
-    cr_assert(ne(ptr, (void *)nxr_part_mover(nxr_region_part(region, 1), device),
+    cr_assert(ne(ptr, (void *)nxr_segment_mover(nxr_region_segment(region, 1), device),
                  (void *)&nxr_transport_stage));
     for (size_t nbytes = 8; nbytes <= 200000; nbytes *= 5) {
         int n_moved = fake.n_moved;
@@ -134,7 +134,7 @@ Test(reach, device_memory_is_written_from_where_it_lies, .init = begin, .fini = 
     nixl_region_close(region, 0);
 }
 
-/* A part that is reached by messages has a processor at the other end. */
+/* A segment that is reached by messages has a processor at the other end. */
 Test(reach, messages_carry_no_device_memory, .init = begin, .fini = end)
 {
     struct nixl_region *region;
@@ -143,10 +143,10 @@ Test(reach, messages_carry_no_device_memory, .init = begin, .fini = end)
     fake.attr.device_kinds = CUDA_BIT;
     fake.attr.takes_mappings = true;
     region = fake_region(1, false);
-    cr_expect(eq(ptr, (void *)nxr_part_mover(nxr_region_part(region, 1), device),
+    cr_expect(eq(ptr, (void *)nxr_segment_mover(nxr_region_segment(region, 1), device),
                  (void *)&nxr_transport_stage));
     range->is_mapped = true;
-    cr_expect(ne(ptr, (void *)nxr_part_mover(nxr_region_part(region, 1), device),
+    cr_expect(ne(ptr, (void *)nxr_segment_mover(nxr_region_segment(region, 1), device),
                  (void *)&nxr_transport_stage));
     nixl_region_close(region, 0);
 }

@@ -218,32 +218,32 @@ Test(ofi, rails_are_counted_alike_on_both_sides)
     cr_expect(eq(uint, nxr_ofi_count_rails(&theirs, &mine), 1));
 }
 
-/* ---- which way a piece takes ----------------------------------------------------------------- */
+/* ---- which path a piece takes ---------------------------------------------------------------- */
 
 /* The four adapters of a recorded machine, as far as they are from one of its GPUs. */
-static void ways_from(const char *gpu, struct nxr_ofi_choice ways[4])
+static void paths_from(const char *gpu, struct nxr_ofi_choice paths[4])
 {
-    static const struct nxr_place adapters[4] = {
+    static const struct nxr_device_location adapters[4] = {
         {.name = "mlx5_0"}, {.name = "mlx5_1"}, {.name = "mlx5_2"}, {.name = "mlx5_3"}};
     hwloc_topology_t topology = recorded_topology("2-sockets-4-nics");
     unsigned far[4];
 
     cr_assert(nxr_distances_from_gpu(topology, gpu, adapters, 4, far));
     for (unsigned i = 0; i < 4; i++) {
-        ways[i] = (struct nxr_ofi_choice){.has_room = true, .far = far[i]};
+        paths[i] = (struct nxr_ofi_choice){.has_room = true, .far = far[i]};
     }
     hwloc_topology_destroy(topology);
 }
 
-/* Give away pieces until there is no room for more than two each; the ways that they took. */
-static void take_ways(struct nxr_ofi_choice ways[4], bool is_cut, int taken[8])
+/* Give away pieces until there is no room for more than two each; the paths that they took. */
+static void take_paths(struct nxr_ofi_choice paths[4], bool is_cut, int taken[8])
 {
     for (unsigned i = 0; i < 8; i++) {
-        taken[i] = nxr_ofi_best_way(ways, 4, is_cut);
+        taken[i] = nxr_ofi_best_path(paths, 4, is_cut);
         cr_assert(ge(int, taken[i], 0));
-        ways[taken[i]].has_room = ++ways[taken[i]].n_pieces < 2;
+        paths[taken[i]].has_room = ++paths[taken[i]].n_pieces < 2;
     }
-    cr_expect(eq(int, nxr_ofi_best_way(ways, 4, is_cut), -1));
+    cr_expect(eq(int, nxr_ofi_best_path(paths, 4, is_cut), -1));
 }
 
 static const char *const gpus[] = {"0000:12:00.0", "0000:22:00.0", "0000:92:00.0", "0000:a2:00.0"};
@@ -251,11 +251,11 @@ static const char *const gpus[] = {"0000:12:00.0", "0000:22:00.0", "0000:92:00.0
 Test(ofi, small_transfers_take_the_rail_at_the_switch_of_the_gpu)
 {
     for (int gpu = 0; gpu < 4; gpu++) {
-        struct nxr_ofi_choice ways[4];
+        struct nxr_ofi_choice paths[4];
         int taken[8];
 
-        ways_from(gpus[gpu], ways);
-        take_ways(ways, false, taken);
+        paths_from(gpus[gpu], paths);
+        take_paths(paths, false, taken);
         for (unsigned i = 0; i < 2; i++) {
             cr_expect(eq(int, taken[i], gpu), "its switch");
             cr_expect(eq(int, taken[2 + i], gpu ^ 1), "then its socket");
@@ -270,11 +270,11 @@ Test(ofi, small_transfers_take_the_rail_at_the_switch_of_the_gpu)
 Test(ofi, pieces_of_a_large_transfer_take_all_rails_from_the_gpus_on)
 {
     for (int gpu = 0; gpu < 4; gpu++) {
-        struct nxr_ofi_choice ways[4];
+        struct nxr_ofi_choice paths[4];
         int taken[8];
 
-        ways_from(gpus[gpu], ways);
-        take_ways(ways, true, taken);
+        paths_from(gpus[gpu], paths);
+        take_paths(paths, true, taken);
         for (unsigned i = 0; i < 8; i += 4) {
             cr_expect(eq(int, taken[i], gpu));
             cr_expect(eq(int, taken[i + 1], gpu ^ 1));
@@ -286,7 +286,7 @@ Test(ofi, pieces_of_a_large_transfer_take_all_rails_from_the_gpus_on)
 Test(ofi, a_gpu_that_is_not_found_has_no_distances)
 {
     hwloc_topology_t topology = recorded_topology("2-sockets-4-nics");
-    const struct nxr_place adapter = {.name = "mlx5_0"};
+    const struct nxr_device_location adapter = {.name = "mlx5_0"};
     unsigned far = 7;
 
     cr_expect(not(nxr_distances_from_gpu(topology, "0000:77:00.0", &adapter, 1, &far)));
@@ -297,10 +297,10 @@ Test(ofi, a_gpu_that_is_not_found_has_no_distances)
 
 Test(ofi, rails_as_far_share_small_transfers)
 {
-    struct nxr_ofi_choice ways[4] = {{true, 0, 5}, {true, 0, 5}, {true, 0, 5}, {true, 0, 5}};
+    struct nxr_ofi_choice paths[4] = {{true, 0, 5}, {true, 0, 5}, {true, 0, 5}, {true, 0, 5}};
     int taken[8];
 
-    take_ways(ways, false, taken);
+    take_paths(paths, false, taken);
     for (int i = 0; i < 8; i++) {
         cr_expect(eq(int, taken[i], i % 4));
     }

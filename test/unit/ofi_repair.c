@@ -23,11 +23,11 @@ static unsigned n_reopened;
 
 /* ---- what repair.c calls --------------------------------------------------------------------- */
 
-bool nxr_ofi_send_control(struct nxr_net_ep *to, unsigned way, enum nxr_ofi_frame_type type,
+bool nxr_ofi_send_control(struct nxr_net_ep *to, unsigned path, enum nxr_ofi_frame_type type,
                           uint64_t argument)
 {
     (void)to;
-    (void)way;
+    (void)path;
     if (type == NXR_OFI_FENCE || type == NXR_OFI_FENCED) {
         sent.type = type;
         sent.argument = argument;
@@ -111,7 +111,7 @@ static void log_nothing(enum nxr_net_log level, const char *format, ...)
 
 static const struct nxr_net_core core = {.log = log_nothing};
 
-/* Both ways of a peer are in use; own rail 0 leads to its rail 1, and the reverse. */
+/* Both paths of a peer are in use; own rail 0 leads to its rail 1, and the reverse. */
 static void start(void)
 {
     nxr_ofi = (struct nxr_ofi){.core = &core, .n_rails = N_RAILS, .now = nxr_now_ns()};
@@ -120,10 +120,10 @@ static void start(void)
         nxr_ofi.rails[i].index = i;
         nxr_ofi.rails[i].is_software = true;
         nxr_ofi.rails[i].ep = (struct fid_ep *)(void *)&core; /* it is open */
-        ep.ways[i] =
-            (struct nxr_ofi_way){.theirs = 1 - (int)i, .is_proven = true, .was_proven = true};
-        nxr_list_init(&ep.ways[i].pieces);
-        nxr_list_init(&ep.ways[i].fenced);
+        ep.paths[i] =
+            (struct nxr_ofi_path){.theirs = 1 - (int)i, .is_proven = true, .was_proven = true};
+        nxr_list_init(&ep.paths[i].pieces);
+        nxr_list_init(&ep.paths[i].fenced);
     }
     ep.is_open = ep.is_reached = true;
     ep.next_seq = 1;
@@ -150,21 +150,21 @@ Test(repair, pieces_wait_for_the_answer_to_the_last_fence)
     struct nxr_list piece;
 
     nxr_list_init(&piece);
-    nxr_list_append(&ep.ways[0].fenced, &piece);
-    ep.ways[0].must_fence = true;
-    ep.ways[0].fence = 2;
+    nxr_list_append(&ep.paths[0].fenced, &piece);
+    ep.paths[0].must_fence = true;
+    ep.paths[0].fence = 2;
     nxr_ofi_fenced(&ep, fence(1, 1));
     cr_expect(nxr_list_is_empty(&ep.waiting), "the answer to an older one");
     nxr_ofi_fenced(&ep, fence(3, 1));
     cr_expect(nxr_list_is_empty(&ep.waiting), "to one that was not asked");
     nxr_ofi_fenced(&ep, fence(2, 0));
     cr_expect(nxr_list_is_empty(&ep.waiting), "of another rail");
-    cr_expect(ep.ways[0].must_fence);
+    cr_expect(ep.paths[0].must_fence);
     nxr_ofi_fenced(&ep, fence(2, 1));
     cr_expect(not(nxr_list_is_empty(&ep.waiting)));
-    cr_expect(not(ep.ways[0].must_fence));
+    cr_expect(not(ep.paths[0].must_fence));
     nxr_ofi_fenced(&ep, fence(2, 1));
-    cr_expect(nxr_list_is_empty(&ep.ways[0].fenced));
+    cr_expect(nxr_list_is_empty(&ep.paths[0].fenced));
 }
 
 Test(repair, a_rail_is_closed_once_for_each_fence)
@@ -194,12 +194,12 @@ Test(repair, a_fence_of_no_rail_or_no_number_does_nothing)
     cr_expect(eq(u32, sent.n, 0));
 }
 
-/* Who asks by another way hears nothing on this one: nor would it the answer. */
-Test(repair, a_way_is_left_where_the_fence_came_by_another)
+/* Who asks by another path hears nothing on this one: nor would it the answer. */
+Test(repair, a_path_is_left_where_the_fence_came_by_another)
 {
     nxr_ofi_fence_asked(&ep, 0, fence(1, 0));
-    cr_expect(ep.ways[0].is_proven, "it came here: the way works");
+    cr_expect(ep.paths[0].is_proven, "it came here: the path works");
     nxr_ofi_fence_asked(&ep, 1, fence(2, 0));
-    cr_expect(not(ep.ways[0].is_proven));
-    cr_expect(ep.ways[1].is_proven);
+    cr_expect(not(ep.paths[0].is_proven));
+    cr_expect(ep.paths[1].is_proven);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the TCP network decides without sockets: addresses, hellos and frames from others, and which
- * ways to a peer are tried, in which order.
+ * paths to a peer are tried, in which order.
  */
 #include "transports/tcp/address.h"
 #include "transports/tcp/frame.h"
@@ -17,14 +17,14 @@ TestSuite(tcp, .timeout = 120);
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static void add_way(struct nxr_tcp_address *address, const char *ip, unsigned prefix_nbits)
+static void add_path(struct nxr_tcp_address *address, const char *ip, unsigned prefix_nbits)
 {
-    struct nxr_tcp_way *way = &address->ways[address->n_ways++];
+    struct nxr_tcp_path *path = &address->paths[address->n_paths++];
 
-    way->family = strchr(ip, ':') != NULL ? 6 : 4;
-    way->prefix_nbits = (uint8_t)prefix_nbits;
-    way->port = 1000;
-    cr_assert(eq(int, inet_pton(way->family == 6 ? AF_INET6 : AF_INET, ip, way->ip), 1));
+    path->family = strchr(ip, ':') != NULL ? 6 : 4;
+    path->prefix_nbits = (uint8_t)prefix_nbits;
+    path->port = 1000;
+    cr_assert(eq(int, inet_pton(path->family == 6 ? AF_INET6 : AF_INET, ip, path->ip), 1));
 }
 
 static struct nxr_tcp_address an_address(uint64_t host)
@@ -37,12 +37,12 @@ static struct nxr_tcp_address an_address(uint64_t host)
                                     .host = host};
 }
 
-static struct nxr_tcp_address sealed(unsigned n_ways)
+static struct nxr_tcp_address sealed(unsigned n_paths)
 {
     struct nxr_tcp_address address = an_address(1);
 
-    for (unsigned i = 0; i < n_ways; i++) {
-        add_way(&address, i % 2 == 0 ? "10.1.2.3" : "fd00::1", 24);
+    for (unsigned i = 0; i < n_paths; i++) {
+        add_path(&address, i % 2 == 0 ? "10.1.2.3" : "fd00::1", 24);
     }
     nxr_tcp_address_seal(&address);
     return address;
@@ -61,12 +61,12 @@ static bool parses(const struct nxr_tcp_address *address, size_t nbytes)
     return why == NULL;
 }
 
-Test(tcp, every_number_of_ways_is_taken)
+Test(tcp, every_number_of_paths_is_taken)
 {
-    for (unsigned n = 1; n <= NXR_TCP_MAX_WAYS; n++) {
+    for (unsigned n = 1; n <= NXR_TCP_MAX_PATHS; n++) {
         struct nxr_tcp_address address = sealed(n);
 
-        cr_expect(parses(&address, nxr_tcp_address_nbytes(n)), "%u ways", n);
+        cr_expect(parses(&address, nxr_tcp_address_nbytes(n)), "%u paths", n);
     }
 }
 
@@ -85,9 +85,9 @@ Test(tcp, other_lengths_and_bits_are_refused)
     }
 }
 
-Test(tcp, ways_that_lie_are_refused)
+Test(tcp, paths_that_lie_are_refused)
 {
-    static const struct nxr_tcp_way wrong[] = {
+    static const struct nxr_tcp_path wrong[] = {
         {.family = 4, .prefix_nbits = 33, .port = 1},
         {.family = 6, .prefix_nbits = 129, .port = 1},
         {.family = 5, .prefix_nbits = 8, .port = 1},
@@ -97,20 +97,20 @@ Test(tcp, ways_that_lie_are_refused)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct nxr_tcp_address address = sealed(2);
 
-        address.ways[1] = wrong[i];
+        address.paths[1] = wrong[i];
         nxr_tcp_address_seal(&address);
-        cr_expect(not(parses(&address, nxr_tcp_address_nbytes(2))), "way %zu", i);
+        cr_expect(not(parses(&address, nxr_tcp_address_nbytes(2))), "path %zu", i);
     }
 }
 
-/* ---- which ways are tried -------------------------------------------------------------------- */
+/* ---- which paths are tried ------------------------------------------------------------------- */
 
 static void expect_order(const struct nxr_tcp_address *mine, const struct nxr_tcp_address *theirs,
                          const char *expected)
 {
-    uint8_t order[NXR_TCP_MAX_WAYS];
+    uint8_t order[NXR_TCP_MAX_PATHS];
     unsigned n = nxr_tcp_order(mine, theirs, order);
-    char text[NXR_TCP_MAX_WAYS + 1] = "";
+    char text[NXR_TCP_MAX_PATHS + 1] = "";
 
     for (unsigned i = 0; i < n; i++) {
         text[i] = (char)('0' + order[i]);
@@ -120,19 +120,19 @@ static void expect_order(const struct nxr_tcp_address *mine, const struct nxr_tc
     cr_expect(eq(int, n > 0, nxr_tcp_order(theirs, mine, order) > 0));
 }
 
-Test(tcp, ways_in_a_common_network_come_first)
+Test(tcp, paths_in_a_common_network_come_first)
 {
     struct nxr_tcp_address mine = an_address(1), theirs = an_address(2);
 
-    add_way(&mine, "10.1.2.3", 24);
-    add_way(&mine, "10.9.128.1", 17);
-    add_way(&theirs, "192.168.0.1", 16);
-    add_way(&theirs, "10.1.2.77", 24);
-    add_way(&theirs, "fd00::2", 64);
-    add_way(&theirs, "10.9.0.5", 17);
-    add_way(&theirs, "10.9.255.5", 17);
+    add_path(&mine, "10.1.2.3", 24);
+    add_path(&mine, "10.9.128.1", 17);
+    add_path(&theirs, "192.168.0.1", 16);
+    add_path(&theirs, "10.1.2.77", 24);
+    add_path(&theirs, "fd00::2", 64);
+    add_path(&theirs, "10.9.0.5", 17);
+    add_path(&theirs, "10.9.255.5", 17);
     expect_order(&mine, &theirs, "1403");
-    add_way(&mine, "fd00::1", 64);
+    add_path(&mine, "fd00::1", 64);
     expect_order(&mine, &theirs, "12403");
 }
 
@@ -140,8 +140,8 @@ Test(tcp, other_families_do_not_reach_each_other)
 {
     struct nxr_tcp_address mine = an_address(1), theirs = an_address(2);
 
-    add_way(&mine, "10.1.2.3", 24);
-    add_way(&theirs, "fd00::2", 64);
+    add_path(&mine, "10.1.2.3", 24);
+    add_path(&theirs, "fd00::2", 64);
     expect_order(&mine, &theirs, "");
     theirs.host = 1;
     expect_order(&mine, &theirs, "0");
@@ -151,14 +151,14 @@ Test(tcp, loopback_ends_at_the_host)
 {
     struct nxr_tcp_address mine = an_address(1), theirs = an_address(1);
 
-    add_way(&mine, "127.0.0.1", 8);
-    add_way(&theirs, "127.0.0.1", 8);
+    add_path(&mine, "127.0.0.1", 8);
+    add_path(&theirs, "127.0.0.1", 8);
     expect_order(&mine, &theirs, "0");
     theirs.host = 2;
     expect_order(&mine, &theirs, "");
-    add_way(&theirs, "10.1.2.3", 24);
+    add_path(&theirs, "10.1.2.3", 24);
     expect_order(&mine, &theirs, "");
-    add_way(&mine, "10.1.2.4", 24);
+    add_path(&mine, "10.1.2.4", 24);
     expect_order(&mine, &theirs, "1");
 }
 
@@ -166,12 +166,12 @@ Test(tcp, an_address_that_both_hosts_have_leads_nowhere)
 {
     struct nxr_tcp_address mine = an_address(1), theirs = an_address(2);
 
-    add_way(&mine, "172.17.0.1", 16);
-    add_way(&theirs, "172.17.0.1", 16);
+    add_path(&mine, "172.17.0.1", 16);
+    add_path(&theirs, "172.17.0.1", 16);
     expect_order(&mine, &theirs, "");
-    add_way(&theirs, "10.0.0.2", 24);
+    add_path(&theirs, "10.0.0.2", 24);
     expect_order(&mine, &theirs, "");
-    add_way(&mine, "10.0.1.1", 24);
+    add_path(&mine, "10.0.1.1", 24);
     expect_order(&mine, &theirs, "1");
     theirs.host = 1;
     expect_order(&mine, &theirs, "01");

@@ -14,7 +14,7 @@ static const struct nxr_token example = {
     .incarnation = 2,
     .job = 0x0123456789abcdefull,
     .nbytes = 1ull << 40,
-    .place = 77,
+    .slot = 77,
     .turn = 0xfffffe,
     .nonce = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 255},
 };
@@ -48,7 +48,7 @@ Test(token, what_is_written_is_read)
     cr_assert(eq(int, parse(text, &read), NIXL_OK));
     cr_expect(read.use == example.use && read.rank == example.rank &&
               read.incarnation == example.incarnation && read.job == example.job &&
-              read.nbytes == example.nbytes && read.place == example.place &&
+              read.nbytes == example.nbytes && read.slot == example.slot &&
               read.turn == example.turn);
     cr_expect(eq(int, memcmp(read.nonce, example.nonce, sizeof(read.nonce)), 0));
 }

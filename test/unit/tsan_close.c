@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Generation and close with both sides as threads of one process: several threads enter a part,
+ * Generation and close with both sides as threads of one process: several threads enter a segment,
  * write its memory with plain stores and leave; the owner clears the generation, waits for their
  * slots and then writes the same memory with plain stores. ThreadSanitizer reports a race unless
  * close really waits and leaving really orders; the comparison finds a late write without it.
@@ -30,21 +30,21 @@ static atomic_bool is_over;
 
 static void *copy_until_over(void *arg)
 {
-    struct nxr_part part = {.generation_now = generation_now, .id = ID, .inflight_index = 0};
+    struct nxr_segment segment = {.generation_now = generation_now, .id = ID, .inflight_index = 0};
     nxr_inflight_word *word;
 
     unsigned n = 0;
 
-    part.peer = arg;
-    part.full_fence = part.peer->full_fence;
+    segment.peer = arg;
+    segment.full_fence = segment.peer->full_fence;
     while (!atomic_load(&is_over)) {
         /* What nixl_region_query does: learn the generation that is there now. */
-        part.generation = atomic_load_explicit(generation_now, memory_order_acquire);
-        if (part.generation == 0) {
+        segment.generation = atomic_load_explicit(generation_now, memory_order_acquire);
+        if (segment.generation == 0) {
             sched_yield();
             continue;
         }
-        while (nxr_inflight_enter(&part, &word) == NIXL_OK) {
+        while (nxr_inflight_enter(&segment, &word) == NIXL_OK) {
             memset(memory, 0x33, sizeof(memory));
             nxr_inflight_leave(word);
             atomic_fetch_add_explicit(&n_copies, 1, memory_order_relaxed);

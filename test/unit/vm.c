@@ -13,13 +13,13 @@ enum { N_PIECES = 300, PIECE = 100, STRIDE = 128, NBYTES = N_PIECES * STRIDE };
 
 static unsigned char here[NBYTES], there[NBYTES];
 static struct nxr_piece pieces[N_PIECES];
-static struct nxr_part part;
+static struct nxr_segment segment;
 static size_t n_done;
 
 /* More pieces than one call takes, of several sizes. */
 static void start(void)
 {
-    part = (struct nxr_part){.pid = getpid(), .key = {.addr = (uintptr_t)there}};
+    segment = (struct nxr_segment){.pid = getpid(), .key = {.addr = (uintptr_t)there}};
     for (size_t i = 0; i < N_PIECES; i++) {
         pieces[i] = (struct nxr_piece){
             .local = here + i * STRIDE, .offset = i * STRIDE, .nbytes = PIECE - i % 7};
@@ -45,14 +45,14 @@ static void expect_moved(const unsigned char *from, const unsigned char *to, uns
 
 Test(vm, a_list_is_put, .init = start)
 {
-    cr_expect_eq(nxr_shm_vm_list(&part, NXR_OP_PUT, pieces, N_PIECES, &n_done), NIXL_OK);
+    cr_expect_eq(nxr_shm_vm_list(&segment, NXR_OP_PUT, pieces, N_PIECES, &n_done), NIXL_OK);
     cr_expect_eq(n_done, N_PIECES);
     expect_moved(here, there, 17, 3);
 }
 
 Test(vm, a_list_is_got, .init = start)
 {
-    cr_expect_eq(nxr_shm_vm_list(&part, NXR_OP_GET, pieces, N_PIECES, &n_done), NIXL_OK);
+    cr_expect_eq(nxr_shm_vm_list(&segment, NXR_OP_GET, pieces, N_PIECES, &n_done), NIXL_OK);
     cr_expect_eq(n_done, N_PIECES);
     expect_moved(there, here, 31, 1);
 }
@@ -66,9 +66,9 @@ static void expect_fault(enum nxr_op_kind kind)
 
     cr_assert(memory != MAP_FAILED);
     cr_assert_eq(munmap(memory + page, page), 0);
-    part.key.addr = (uintptr_t)memory;
+    segment.key.addr = (uintptr_t)memory;
     pieces[2].offset = page;
-    cr_expect_eq(nxr_shm_vm_list(&part, kind, pieces, 4, &n_done), NIXL_ERR_TRANSPORT);
+    cr_expect_eq(nxr_shm_vm_list(&segment, kind, pieces, 4, &n_done), NIXL_ERR_TRANSPORT);
     cr_expect_eq(n_done, 2);
     munmap(memory, page);
 }
@@ -85,11 +85,11 @@ Test(vm, a_get_of_memory_that_is_gone_fails, .init = start, .timeout = 60)
 
 Test(vm, a_process_that_has_ended_fails, .init = start, .timeout = 60)
 {
-    part.pid = fork();
-    if (part.pid == 0) {
+    segment.pid = fork();
+    if (segment.pid == 0) {
         _exit(0);
     }
-    cr_assert_eq(waitpid(part.pid, NULL, 0), part.pid);
-    cr_expect_lt(nxr_shm_vm_list(&part, NXR_OP_PUT, pieces, 4, &n_done), 0);
+    cr_assert_eq(waitpid(segment.pid, NULL, 0), segment.pid);
+    cr_expect_lt(nxr_shm_vm_list(&segment, NXR_OP_PUT, pieces, 4, &n_done), 0);
     cr_expect_eq(n_done, 0);
 }

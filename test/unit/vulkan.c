@@ -172,7 +172,7 @@ Test(vulkan, memory_is_shared_out)
 Test(vulkan, an_allocation_is_opened_once)
 {
     struct nxr_memory one = case_alloc(MIB), two = case_alloc(MIB);
-    struct nxr_part *first = case_part(&one), *second = case_part(&two);
+    struct nxr_segment *first = case_segment(&one), *second = case_segment(&two);
     uint32_t n = atomic_load(&nxr_vulkan.devices[0].n_allocations);
     char text[32] = "through the other", got[32];
 
@@ -198,25 +198,25 @@ Test(vulkan, an_allocation_is_opened_once)
 Test(vulkan, what_a_peer_opens_is_the_same_memory)
 {
     struct nxr_memory memory = case_alloc(3 * MIB + 5);
-    struct nxr_part *part = case_part(&memory);
+    struct nxr_segment *segment = case_segment(&memory);
     unsigned char *want = malloc(memory.nbytes), *got = malloc(memory.nbytes);
 
     case_fill(want, memory.nbytes, 1);
     cr_assert_eq(case_copy_one(memory.addr, want, memory.nbytes), NIXL_OK);
     /* The position in the file is nobody's: lavapipe's driver reads from it. */
     lseek(memory.fd, 12345, SEEK_SET);
-    cr_assert_eq(nxr_memory_vulkan.import(part, memory.fd), NIXL_OK, "%s", part->note);
-    cr_assert_neq((void *)part->addr, memory.addr);
-    cr_assert_not_null(part->import);
-    cr_assert_eq(case_copy_one(got, part->addr, memory.nbytes), NIXL_OK);
+    cr_assert_eq(nxr_memory_vulkan.import(segment, memory.fd), NIXL_OK, "%s", segment->note);
+    cr_assert_neq((void *)segment->addr, memory.addr);
+    cr_assert_not_null(segment->import);
+    cr_assert_eq(case_copy_one(got, segment->addr, memory.nbytes), NIXL_OK);
     cr_assert_eq(memcmp(got, want, memory.nbytes), 0);
     case_fill(want, memory.nbytes, 2);
-    cr_assert_eq(case_copy_one(part->addr + 1, want, memory.nbytes - 1), NIXL_OK);
+    cr_assert_eq(case_copy_one(segment->addr + 1, want, memory.nbytes - 1), NIXL_OK);
     cr_assert_eq(case_copy_one(got, (char *)memory.addr + 1, memory.nbytes - 1), NIXL_OK);
     cr_assert_eq(memcmp(got, want, memory.nbytes - 1), 0);
-    nxr_memory_vulkan.unimport(part);
+    nxr_memory_vulkan.unimport(segment);
     case_free(&memory);
-    free(part);
+    free(segment);
     free(want);
     free(got);
 }
@@ -224,41 +224,41 @@ Test(vulkan, what_a_peer_opens_is_the_same_memory)
 Test(vulkan, opening_leaves_no_descriptor)
 {
     struct nxr_memory memory = case_alloc(MIB);
-    struct nxr_part *part = case_part(&memory);
+    struct nxr_segment *segment = case_segment(&memory);
     int n_fds = 0;
 
     for (int i = 0; i < 20; i++) {
-        cr_assert_eq(nxr_memory_vulkan.import(part, memory.fd), NIXL_OK, "%s", part->note);
-        nxr_memory_vulkan.unimport(part);
+        cr_assert_eq(nxr_memory_vulkan.import(segment, memory.fd), NIXL_OK, "%s", segment->note);
+        nxr_memory_vulkan.unimport(segment);
         n_fds = i == 0 ? case_count_fds() : n_fds;
     }
     cr_assert_eq(case_count_fds(), n_fds);
     case_free(&memory);
-    free(part);
+    free(segment);
 }
 
 /* Try to open it; it has to fail with a line, and at once. */
-static void expect_refused(const char *what, const struct nxr_part *good,
+static void expect_refused(const char *what, const struct nxr_segment *good,
                            const struct nxr_export *export, int fd)
 {
-    struct nxr_part *part = calloc(1, sizeof(*part));
+    struct nxr_segment *segment = calloc(1, sizeof(*segment));
     int status;
 
-    part->export = *export;
-    part->nbytes = good->nbytes;
+    segment->export = *export;
+    segment->nbytes = good->nbytes;
     alarm(120);
-    status = nxr_memory_vulkan.import(part, fd);
+    status = nxr_memory_vulkan.import(segment, fd);
     alarm(0);
     cr_expect_lt(status, 0, "%s was opened", what);
-    cr_expect_neq(part->note[0], '\0', "%s: no reason", what);
-    cr_expect_null(part->import);
-    free(part);
+    cr_expect_neq(segment->note[0], '\0', "%s: no reason", what);
+    cr_expect_null(segment->import);
+    free(segment);
 }
 
 Test(vulkan, bad_descriptors_are_refused)
 {
     struct nxr_memory memory = case_alloc(MIB);
-    struct nxr_part *good = case_part(&memory);
+    struct nxr_segment *good = case_segment(&memory);
     int pipe_fds[2], sockets[2], event = eventfd(0, EFD_CLOEXEC);
     int bare = memfd_create("bare", MFD_CLOEXEC), sealed, n_fds;
     const uint64_t huge_header[2] = {1ull << 40, 4096};
@@ -286,7 +286,7 @@ Test(vulkan, bad_descriptors_are_refused)
 Test(vulkan, bad_exports_are_refused)
 {
     struct nxr_memory memory = case_alloc(MIB);
-    struct nxr_part *good = case_part(&memory);
+    struct nxr_segment *good = case_segment(&memory);
     struct nxr_export bad;
     int n_fds = case_count_fds();
 
@@ -308,7 +308,7 @@ Test(vulkan, bad_exports_are_refused)
     expect_refused("an offset that wraps", good, &bad, memory.fd);
     bad = good->export;
     bad.nbytes = 64;
-    expect_refused("less than the part", good, &bad, memory.fd);
+    expect_refused("less than the segment", good, &bad, memory.fd);
     bad.nbytes *= 1ull << 40;
     expect_refused("more than there is", good, &bad, memory.fd);
     bad.nbytes = UINT64_MAX;
@@ -491,7 +491,7 @@ Test(vulkan, memory_of_the_users_is_adopted)
     struct nxr_vulkan_memory *users;
     struct nixl_vulkan_memory theirs = users_memory(MIB, &users);
     struct nxr_memory memory;
-    struct nxr_part *part;
+    struct nxr_segment *segment;
     char why[WHY_NBYTES] = "", text[32] = "from the user", got[32];
 
     params.kind = NIXL_MEM_VULKAN;
@@ -503,13 +503,13 @@ Test(vulkan, memory_of_the_users_is_adopted)
     close(theirs.fd);
     nxr_vulkan_unmake(users); /* the memory lives as long as somebody has it */
     cr_assert_eq(case_copy_one((char *)memory.addr + 100, text, sizeof(text)), NIXL_OK);
-    part = case_part(&memory);
-    cr_assert_eq(nxr_memory_vulkan.import(part, memory.fd), NIXL_OK, "%s", part->note);
-    cr_assert_eq(case_copy_one(got, part->addr + 100, sizeof(got)), NIXL_OK);
+    segment = case_segment(&memory);
+    cr_assert_eq(nxr_memory_vulkan.import(segment, memory.fd), NIXL_OK, "%s", segment->note);
+    cr_assert_eq(case_copy_one(got, segment->addr + 100, sizeof(got)), NIXL_OK);
     cr_assert_str_eq(got, text);
-    nxr_memory_vulkan.unimport(part);
+    nxr_memory_vulkan.unimport(segment);
     case_free(&memory);
-    free(part);
+    free(segment);
 }
 
 Test(vulkan, bad_memory_of_the_users_is_refused)

@@ -107,14 +107,14 @@ static inline void case_fill(unsigned char *bytes, size_t nbytes, unsigned seed)
     }
 }
 
-/* A part as a peer would have it, of memory that this process has made. */
-static inline struct nxr_part *case_part(const struct nxr_memory *memory)
+/* A segment as a peer would have it, of memory that this process has made. */
+static inline struct nxr_segment *case_segment(const struct nxr_memory *memory)
 {
-    struct nxr_part *part = calloc(1, sizeof(*part));
+    struct nxr_segment *segment = calloc(1, sizeof(*segment));
 
-    part->export = memory->export;
-    part->nbytes = memory->nbytes;
-    return part;
+    segment->export = memory->export;
+    segment->nbytes = memory->nbytes;
+    return segment;
 }
 
 #endif

@@ -98,17 +98,17 @@ Test(vulkan_cuda, cuda_copies_in_all_directions)
 Test(vulkan_cuda, what_a_peer_opens_is_the_same_memory)
 {
     struct nxr_memory memory = case_alloc(MIB);
-    struct nxr_part *part = case_part(&memory);
+    struct nxr_segment *segment = case_segment(&memory);
 
     put_bytes(memory.addr, MIB, 3);
-    cr_assert_eq(nxr_memory_vulkan.import(part, memory.fd), NIXL_OK, "%s", part->note);
-    cr_assert(inside(part->addr)->has_cuda);
-    cr_assert_neq((void *)part->addr, memory.addr);
-    expect_bytes(part->addr, MIB, 3);
-    nxr_memory_vulkan.unimport(part);
+    cr_assert_eq(nxr_memory_vulkan.import(segment, memory.fd), NIXL_OK, "%s", segment->note);
+    cr_assert(inside(segment->addr)->has_cuda);
+    cr_assert_neq((void *)segment->addr, memory.addr);
+    expect_bytes(segment->addr, MIB, 3);
+    nxr_memory_vulkan.unimport(segment);
     expect_bytes(memory.addr, MIB, 3);
     case_free(&memory);
-    free(part);
+    free(segment);
 }
 
 /* CUDA's own memory and Vulkan's. */

@@ -220,26 +220,26 @@ Test(vulkan_fault, memory_that_is_not_mapped)
 {
     unsigned char *want = malloc(3 * MIB), *got = malloc(3 * MIB);
     struct nxr_memory memory;
-    struct nxr_part *part;
+    struct nxr_segment *segment;
 
     true_map = nxr_vk.MapMemory;
     nxr_vk.MapMemory = map_unless;
     must_not_map = true;
     memory = case_alloc(3 * MIB);
-    part = case_part(&memory);
-    cr_assert_eq(nxr_memory_vulkan.import(part, memory.fd), NIXL_OK, "%s", part->note);
+    segment = case_segment(&memory);
+    cr_assert_eq(nxr_memory_vulkan.import(segment, memory.fd), NIXL_OK, "%s", segment->note);
     must_not_map = false; /* staging buffers are the host's */
     cr_assert_not_null(nxr_range_find(memory.addr));
     case_fill(want, 3 * MIB, 5);
     cr_assert_eq(case_copy_one(memory.addr, want, 3 * MIB), NIXL_OK);
-    cr_assert_eq(case_copy_one(got, part->addr, 3 * MIB), NIXL_OK);
+    cr_assert_eq(case_copy_one(got, segment->addr, 3 * MIB), NIXL_OK);
     cr_assert_eq(memcmp(got, want, 3 * MIB), 0);
-    cr_assert_eq(case_copy_one(part->addr + 2 * MIB, memory.addr, MIB), NIXL_OK);
+    cr_assert_eq(case_copy_one(segment->addr + 2 * MIB, memory.addr, MIB), NIXL_OK);
     cr_assert_eq(case_copy_one(got, (char *)memory.addr + 2 * MIB, MIB), NIXL_OK);
     cr_assert_eq(memcmp(got, want, MIB), 0);
-    nxr_memory_vulkan.unimport(part);
+    nxr_memory_vulkan.unimport(segment);
     case_free(&memory);
-    free(part);
+    free(segment);
     free(want);
     free(got);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening GPU memory of peers on this host. All state of an open part is in the part. No lock. */
+/*
+ * Opening GPU memory of peers on this host. All state of an open segment is in the segment. No
+ * lock.
+ */
 #include "config.h"
 
 #include "transports/gpu/gpu.h"
@@ -28,36 +31,36 @@ int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope scope, enum nixl_mem_k
  * Drivers do not specify what happens to memory that is freed while another process has it open.
  * The slot that is held from here on makes the owner's close wait until the memory is closed here.
  */
-int nxr_gpu_part_open(struct nxr_part *part, int fd)
+int nxr_gpu_segment_open(struct nxr_segment *segment, int fd)
 {
     int status;
 
-    if (part->export.type == NXR_EXPORT_NONE) {
-        snprintf(part->note, sizeof(part->note), "its owner cannot hand that memory out");
+    if (segment->export.type == NXR_EXPORT_NONE) {
+        snprintf(segment->note, sizeof(segment->note), "its owner cannot hand that memory out");
         return NIXL_ERR_UNSUPPORTED;
     }
-    status = nxr_inflight_hold(part, &part->hold);
+    status = nxr_inflight_hold(segment, &segment->hold);
     if (status != NIXL_OK) {
-        snprintf(part->note, sizeof(part->note), "%s",
+        snprintf(segment->note, sizeof(segment->note), "%s",
                  status == NIXL_ERR_LIMIT ? "its owner's slots are all taken"
                                           : "its owner has closed it");
         return status;
     }
-    status = nxr_device_import(part, fd);
+    status = nxr_device_import(segment, fd);
     if (status != NIXL_OK) {
-        nxr_inflight_release(part->hold);
-        part->hold = NULL;
+        nxr_inflight_release(segment->hold);
+        segment->hold = NULL;
         return status;
     }
-    part->method = NXR_METHOD_DEVICE;
+    segment->method = NXR_METHOD_DEVICE;
     return NIXL_OK;
 }
 
-void nxr_gpu_part_close(struct nxr_part *part)
+void nxr_gpu_segment_close(struct nxr_segment *segment)
 {
-    nxr_device_unimport(part);
-    nxr_inflight_release(part->hold);
-    part->hold = NULL;
+    nxr_device_unimport(segment);
+    nxr_inflight_release(segment->hold);
+    segment->hold = NULL;
 }
 
 int nxr_gpu_order(struct nxr_peer *peer)

@@ -17,9 +17,9 @@ extern const struct nxr_transport nxr_transport_cuda_ipc, nxr_transport_vulkan_i
 int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope scope, enum nixl_mem_kind kind, char *why,
                   size_t why_nbytes);
 
-/* part_open() and part_close(): the owner cannot free the memory between the two. */
-int nxr_gpu_part_open(struct nxr_part *part, int fd);
-void nxr_gpu_part_close(struct nxr_part *part);
+/* segment_open() and segment_close(): the owner cannot free the memory between the two. */
+int nxr_gpu_segment_open(struct nxr_segment *segment, int fd);
+void nxr_gpu_segment_close(struct nxr_segment *segment);
 
 /* probe(): always possible; a driver is first queried when GPU memory is used. */
 int nxr_gpu_probe(char *why, size_t why_nbytes);
@@ -31,8 +31,8 @@ int nxr_gpu_order(struct nxr_peer *peer);
 #define NXR_GPU_TRANSPORT(_name, _cost, _reach)                                                    \
     {                                                                                              \
         .abi = NXR_TRANSPORT_ABI, .name = (_name), .cost = (_cost), .probe = nxr_gpu_probe,        \
-        .reach = (_reach), .serves = nxr_device_serves, .part_open = nxr_gpu_part_open,            \
-        .part_close = nxr_gpu_part_close, .part_is_busy = nxr_device_part_is_busy,                 \
+        .reach = (_reach), .serves = nxr_device_serves, .segment_open = nxr_gpu_segment_open,      \
+        .segment_close = nxr_gpu_segment_close, .segment_is_busy = nxr_device_segment_is_busy,     \
         .put = nxr_device_put, .get = nxr_device_get, .put_notify = nxr_no_put_notify,             \
         .put_signal = nxr_no_put_signal, .move_list = nxr_no_move_list, .start = nxr_device_start, \
         .start_list = nxr_device_start, .cancel = nxr_device_cancel, .progress = nxr_no_progress,  \

@@ -33,15 +33,15 @@
  */
 #define GREETING_NBYTES 32
 
-/* The next way to try. */
-static unsigned next_way(const struct nxr_net_ep *ep)
+/* The next path to try. */
+static unsigned next_path(const struct nxr_net_ep *ep)
 {
-    unsigned way = ep->knock_way;
+    unsigned path = ep->knock_path;
 
     do {
-        way = (way + 1) % nxr_ofi.n_rails;
-    } while (ep->ways[way].theirs < 0);
-    return way;
+        path = (path + 1) % nxr_ofi.n_rails;
+    } while (ep->paths[path].theirs < 0);
+    return path;
 }
 
 static void ofi_knock_start(struct nxr_net_ep *ep)
@@ -49,9 +49,9 @@ static void ofi_knock_start(struct nxr_net_ep *ep)
     const struct nxr_ofi_rail *rail;
     struct sockaddr_storage name = {0};
 
-    ep->knock_way = next_way(ep);
-    rail = &nxr_ofi.rails[ep->knock_way];
-    memcpy(&name, ep->address.rails[ep->ways[ep->knock_way].theirs].name, NXR_OFI_NAME_NBYTES);
+    ep->knock_path = next_path(ep);
+    rail = &nxr_ofi.rails[ep->knock_path];
+    memcpy(&name, ep->address.rails[ep->paths[ep->knock_path].theirs].name, NXR_OFI_NAME_NBYTES);
     ep->knock_fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (ep->knock_fd >= 0) {
         (void)connect(ep->knock_fd, (const struct sockaddr *)&name, (socklen_t)rail->name_nbytes);
@@ -77,7 +77,7 @@ static void ofi_knock_enter(struct nxr_net_ep *ep)
     int error = 0;
 
     getsockopt(ep->knock_fd, SOL_SOCKET, SO_ERROR, &error, &nbytes);
-    ep->ways[ep->knock_way].knock_error = error != 0 ? error : NXR_OFI_TAKEN;
+    ep->paths[ep->knock_path].knock_error = error != 0 ? error : NXR_OFI_TAKEN;
     ep->n_refused = error == ECONNREFUSED ? ep->n_refused + 1 : 0;
     memset(greeting, 0xff, sizeof(greeting));
     ep->has_entered = error == 0 && send(ep->knock_fd, greeting, sizeof(greeting), MSG_NOSIGNAL) ==
@@ -119,8 +119,8 @@ bool nxr_ofi_knock(struct nxr_net_ep *ep)
             ofi_knock_enter(ep);
         }
     } else if (nxr_ofi.now >= ep->knock_at + PATIENCE_NS) {
-        if (ep->ways[ep->knock_way].knock_error == 0) {
-            ep->ways[ep->knock_way].knock_error = ETIMEDOUT; /* says less than what came before */
+        if (ep->paths[ep->knock_path].knock_error == 0) {
+            ep->paths[ep->knock_path].knock_error = ETIMEDOUT; /* says less than what came before */
         }
         nxr_ofi_knock_end(ep);
     }

@@ -22,8 +22,8 @@
 /* Pass a slot to libfabric: 0, -FI_EAGAIN, or another failure of libfabric. */
 static ssize_t ofi_message_post(struct nxr_net_ep *ep, struct nxr_ofi_slot *slot)
 {
-    struct nxr_ofi_rail *rail = &nxr_ofi.rails[ep->message_way];
-    fi_addr_t addr = ep->ways[ep->message_way].addr;
+    struct nxr_ofi_rail *rail = &nxr_ofi.rails[ep->message_path];
+    fi_addr_t addr = ep->paths[ep->message_path].addr;
     size_t nbytes = nxr_ofi_frame_nbytes(slot->frame.nbytes);
     ssize_t rc;
 
@@ -55,11 +55,11 @@ static bool must_wait(const struct nxr_net_ep *ep)
 }
 
 /*
- * Waiting messages are sent once a way is proven; but each way must be asked, once there is room.
+ * Waiting messages are sent once a path is proven; but each path must be asked, once there is room.
  */
 static void post_when_proven(struct nxr_net_ep *ep)
 {
-    if ((ep->outbox != NULL || nxr_ofi_is_wanted(ep)) && !ep->is_failed && !nxr_ofi_ask_ways(ep) &&
+    if ((ep->outbox != NULL || nxr_ofi_is_wanted(ep)) && !ep->is_failed && !nxr_ofi_ask_paths(ep) &&
         nxr_list_is_empty(&ep->post_link)) {
         nxr_list_append(&nxr_ofi.posting, &ep->post_link);
     }
@@ -70,7 +70,7 @@ bool nxr_ofi_post_messages(struct nxr_net_ep *ep)
     struct nxr_ofi_slot *slot;
     bool has_moved = false;
 
-    if (!ep->ways[ep->message_way].is_proven) {
+    if (!ep->paths[ep->message_path].is_proven) {
         post_when_proven(ep);
         return false;
     }
@@ -81,7 +81,7 @@ bool nxr_ofi_post_messages(struct nxr_net_ep *ep)
 
             if (rc != 0) {
                 if (rc != -FI_EAGAIN) {
-                    nxr_ofi_way_failed(ep, ep->message_way, fi_strerror((int)-rc));
+                    nxr_ofi_path_failed(ep, ep->message_path, fi_strerror((int)-rc));
                 }
                 if (nxr_list_is_empty(&ep->post_link)) {
                     nxr_list_append(&nxr_ofi.posting, &ep->post_link);
@@ -130,23 +130,23 @@ void nxr_ofi_slot_done(struct nxr_ofi_slot *slot, unsigned rail, const char *why
 
     slot->under_way[rail] -= slot->under_way[rail] > 0;
     if (why == NULL) {
-        nxr_ofi_way_moved(ep, rail);
+        nxr_ofi_path_moved(ep, rail);
     } else if (slot->seq > ep->acked_seq) {
-        nxr_ofi_way_failed(ep, rail, why);
+        nxr_ofi_path_failed(ep, rail, why);
     }
     nxr_ofi_outbox_reclaim(ep);
 }
 
-bool nxr_ofi_send_control(struct nxr_net_ep *ep, unsigned way, enum nxr_ofi_frame_type type,
+bool nxr_ofi_send_control(struct nxr_net_ep *ep, unsigned path, enum nxr_ofi_frame_type type,
                           uint64_t argument)
 {
-    struct nxr_ofi_rail *rail = &nxr_ofi.rails[way];
+    struct nxr_ofi_rail *rail = &nxr_ofi.rails[path];
     struct nxr_ofi_control *control = NULL;
 
     for (unsigned i = 0; i < NXR_OFI_N_CONTROLS && control == NULL; i++) {
         control = rail->controls[i].is_busy ? NULL : &rail->controls[i];
     }
-    if (control == NULL || rail->ep == NULL || ep->ways[way].theirs < 0) {
+    if (control == NULL || rail->ep == NULL || ep->paths[path].theirs < 0) {
         return false;
     }
     control->frame = (struct nxr_ofi_frame){.magic = NXR_OFI_FRAME_MAGIC,
@@ -155,13 +155,13 @@ bool nxr_ofi_send_control(struct nxr_net_ep *ep, unsigned way, enum nxr_ofi_fram
                                             .from = nxr_ofi.address.id,
                                             .seq = argument,
                                             .ack = ep->taken_seq};
-    if (type == NXR_OFI_PING && !ep->ways[way].is_proven) { /* the peer may not know us yet */
+    if (type == NXR_OFI_PING && !ep->paths[path].is_proven) { /* the peer may not know us yet */
         control->frame.nbytes = (uint32_t)nxr_ofi_address_nbytes(nxr_ofi.n_rails);
         control->address = nxr_ofi.address;
     }
     control->is_busy =
         fi_send(rail->ep, &control->frame, nxr_ofi_frame_nbytes(control->frame.nbytes),
-                nxr_ofi_mr_desc(rail->controls_mr), ep->ways[way].addr, control) == 0;
+                nxr_ofi_mr_desc(rail->controls_mr), ep->paths[path].addr, control) == 0;
     if (control->is_busy) {
         ep->told_seq = ep->taken_seq;
         ep->untold_nbytes = 0;
@@ -197,7 +197,7 @@ bool nxr_ofi_send_acks(void)
         struct nxr_net_ep *ep = nxr_list_entry(link, struct nxr_net_ep, ack_link);
 
         if (ep->is_failed || (ep->told_seq == ep->taken_seq && !ep->is_gap_told) ||
-            nxr_ofi_send_control(ep, ep->message_way, NXR_OFI_ACK, ep->is_gap_told)) {
+            nxr_ofi_send_control(ep, ep->message_path, NXR_OFI_ACK, ep->is_gap_told)) {
             nxr_list_remove(&ep->ack_link);
             has_moved = true;
         }
@@ -286,7 +286,7 @@ void nxr_ofi_take(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes)
         return;
     }
     ep->ran_at = nxr_ofi.now;
-    nxr_ofi_way_moved(ep, rail->index);
+    nxr_ofi_path_moved(ep, rail->index);
     acknowledged(ep, frame->ack);
     if (frame->type == NXR_OFI_DATA) {
         take_counted(ep, frame, frame + 1);

@@ -15,10 +15,10 @@
 #include <string.h>
 
 /* The name is written to `name`, which the place points to. */
-static struct nxr_place ofi_near_place_of(const struct fi_info *info, char *name,
-                                          size_t name_nbytes)
+static struct nxr_device_location ofi_near_place_of(const struct fi_info *info, char *name,
+                                                    size_t name_nbytes)
 {
-    struct nxr_place place = {.name = name};
+    struct nxr_device_location place = {.name = name};
 
     nxr_ofi_device_name(info, name, name_nbytes);
     if (info->nic != NULL && info->nic->bus_attr != NULL &&
@@ -37,7 +37,7 @@ static struct nxr_place ofi_near_place_of(const struct fi_info *info, char *name
 static unsigned ofi_near_distance(const struct fi_info *info, hwloc_const_cpuset_t cpuset)
 {
     char name[64];
-    struct nxr_place place = ofi_near_place_of(info, name, sizeof(name));
+    struct nxr_device_location place = ofi_near_place_of(info, name, sizeof(name));
 
     return nxr_distance(nxr_ofi.topology, &place, NULL, cpuset);
 }
@@ -94,7 +94,7 @@ static const struct nxr_ofi_near *ofi_near_learn(const char *pci)
 {
     struct nxr_ofi_near *near = &nxr_ofi.nears[nxr_ofi.n_nears];
     char names[NXR_OFI_MAX_RAILS][64];
-    struct nxr_place places[NXR_OFI_MAX_RAILS];
+    struct nxr_device_location places[NXR_OFI_MAX_RAILS];
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         places[i] = ofi_near_place_of(nxr_ofi.rails[i].info, names[i], sizeof(names[i]));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing a way. Pure: no state, no lock. */
+/* Choosing a path. Pure: no state, no lock. */
 #include "config.h"
 
 #include "nearest.h"
@@ -13,13 +13,13 @@ static bool ofi_nearest_is_better(const struct nxr_ofi_choice *a, const struct n
     return a->far < b->far;
 }
 
-int nxr_ofi_best_way(const struct nxr_ofi_choice *ways, unsigned n_ways, bool is_cut)
+int nxr_ofi_best_path(const struct nxr_ofi_choice *paths, unsigned n_paths, bool is_cut)
 {
     int best = -1;
 
-    for (unsigned i = 0; i < n_ways; i++) {
-        if (ways[i].has_room &&
-            (best < 0 || ofi_nearest_is_better(&ways[i], &ways[best], is_cut))) {
+    for (unsigned i = 0; i < n_paths; i++) {
+        if (paths[i].has_room &&
+            (best < 0 || ofi_nearest_is_better(&paths[i], &paths[best], is_cut))) {
             best = (int)i;
         }
     }

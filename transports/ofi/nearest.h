@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which way a piece takes, by the distance of its rail and the load there. Does not use libfabric.
+ * Which path a piece takes, by the distance of its rail and the load there. Does not use libfabric.
  */
 #ifndef NXR_OFI_NEAREST_H
 #define NXR_OFI_NEAREST_H
 
 #include <stdbool.h>
 
-/* A way as a piece sees it. */
+/* A path as a piece sees it. */
 struct nxr_ofi_choice {
     bool has_room;
     unsigned n_pieces; /* under way */
@@ -15,10 +15,11 @@ struct nxr_ofi_choice {
 };
 
 /*
- * The way for a piece; -1: none has room. Pieces of a cut operation take the way with the most
- * room, so that all ways work, and among equals the nearest. An operation in one piece takes the
- * nearest way, and among equals the one with the most room. Remaining ties go to the lowest number.
+ * The path for a piece; -1: none has room. Pieces of a cut operation take the path with the most
+ * room, so that all paths work, and among equals the nearest. An operation in one piece takes the
+ * nearest path, and among equals the one with the most room. Remaining ties go to the lowest
+ * number.
  */
-int nxr_ofi_best_way(const struct nxr_ofi_choice *ways, unsigned n_ways, bool is_cut);
+int nxr_ofi_best_path(const struct nxr_ofi_choice *paths, unsigned n_paths, bool is_cut);
 
 #endif

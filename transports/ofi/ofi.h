@@ -3,10 +3,10 @@
  * What the files of the libfabric network share. There is one state: the core opens a network once
  * at a time, and calls it from one thread at a time.
  *
- * A rail is one endpoint on one device. A way is the path to one peer over one rail. A way carries
+ * A rail is one endpoint on one device. A path leads to one peer over one rail. A path carries
  * nothing before the peer has answered a PING there, which proves it. Messages take one way at a
- * time (message.c); reads and writes are cut over all of them (rma.c). What was under way on a way
- * that fails or falls silent is sent again elsewhere (repair.c), and the way has to be proven
+ * time (message.c); reads and writes are cut over all of them (rma.c). What was under way on a path
+ * that fails or falls silent is sent again elsewhere (repair.c), and the path has to be proven
  * again.
  */
 #ifndef NXR_OFI_H
@@ -81,7 +81,7 @@ struct nxr_ofi_rail {
 #define NXR_OFI_TAKEN (-1) /* a connection was accepted */
 
 /* The path to one peer over one rail. */
-struct nxr_ofi_way {
+struct nxr_ofi_path {
     int theirs; /* their rail; -1: not reachable by this one */
     fi_addr_t addr;
     unsigned n_pieces;      /* under way here */
@@ -89,7 +89,7 @@ struct nxr_ofi_way {
     struct nxr_list fenced; /* pieces that wait until the peer has closed its endpoint */
     bool must_fence;        /* the peer was not asked to yet, or has not answered */
     bool is_proven;         /* the peer has answered here, and nothing has failed since */
-    bool is_asked;          /* libfabric has accepted a PING since the way became unproven */
+    bool is_asked;          /* libfabric has accepted a PING since the path became unproven */
     bool was_proven;        /* it has been proven before */
     int64_t moved_at;       /* when anything of the peer last completed or arrived here */
     int64_t pinged_at;      /* 0: no answer is awaited */
@@ -104,13 +104,13 @@ struct nxr_ofi_way {
 struct nxr_net_ep {
     struct nxr_list hash_link;
     struct nxr_ofi_address address;
-    struct nxr_ofi_way ways[NXR_OFI_MAX_RAILS];
-    unsigned message_way;
+    struct nxr_ofi_path paths[NXR_OFI_MAX_RAILS];
+    unsigned message_path;
 
     void *cookie; /* the core's */
     bool is_open; /* the core has it */
     bool is_failed;
-    bool is_reached;   /* a way was proven */
+    bool is_reached;   /* a path was proven */
     int64_t wanted_at; /* when the core last tried to reach it; 0: never */
     bool must_tell;    /* ... and the core was not told yet */
     char why[300];
@@ -126,10 +126,10 @@ struct nxr_net_ep {
     bool is_knocking;          /* knock.c */
     bool has_entered;          /* the connection was accepted, and the greeting sent */
     int knock_fd;
-    unsigned knock_way, n_refused;
+    unsigned knock_path, n_refused;
     int64_t knock_at;
     int64_t ran_at;    /* when its process last sent something or answered a knock; 0: never */
-    int64_t broken_at; /* when a way first failed; 0 once something has moved again */
+    int64_t broken_at; /* when a path first failed; 0 once something has moved again */
     uint64_t fences[NXR_OFI_MAX_RAILS]; /* the peer's last FENCE for each own rail; 0: none */
     bool must_answer_fence[NXR_OFI_MAX_RAILS];
 
@@ -226,7 +226,7 @@ ssize_t nxr_ofi_cq_read(struct nxr_ofi_rail *rail, void *entries, size_t n);
 /* Handle completions and arrived messages. Returns how many. */
 int nxr_ofi_rail_progress(struct nxr_ofi_rail *rail);
 
-/* ---- registration.c ------------------------------------------------------------------------- */
+/* ---- registration.c -------------------------------------------------------------------------- */
 
 /* Instead of a key: a number that was never used and cannot be guessed. */
 #define NXR_OFI_NEW_KEY 0
@@ -288,7 +288,7 @@ struct nxr_net_ep *nxr_ofi_peer_find(uint64_t id);
 struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address);
 void nxr_ofi_peers_free(void);
 
-/* The results of the knocks, way by way. */
+/* The results of the knocks, path by path. */
 void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /* As ep_reach, ep_state and ep_runs of a network. */
@@ -315,7 +315,7 @@ int nxr_ofi_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
 void nxr_ofi_take(struct nxr_ofi_rail *rail, const void *bytes, size_t nbytes);
 
 /* Send a frame without content; false: no room now. */
-bool nxr_ofi_send_control(struct nxr_net_ep *ep, unsigned way, enum nxr_ofi_frame_type type,
+bool nxr_ofi_send_control(struct nxr_net_ep *ep, unsigned path, enum nxr_ofi_frame_type type,
                           uint64_t argument);
 
 /* Pass to libfabric what waits in the outbox; true: something moved. */

@@ -47,11 +47,12 @@ struct nxr_net_ep *nxr_ofi_peer_find(uint64_t id)
 /* Insert the peer's name into a rail. */
 static int ofi_peer_insert(struct nxr_ofi_rail *rail, struct nxr_net_ep *ep)
 {
-    struct nxr_ofi_way *way = &ep->ways[rail->index];
+    struct nxr_ofi_path *path = &ep->paths[rail->index];
     unsigned char name[NXR_OFI_NAME_NBYTES + 1] = {0}; /* some names are text, ended by 0 */
 
-    memcpy(name, ep->address.rails[way->theirs].name, NXR_OFI_NAME_NBYTES);
-    return fi_av_insert(rail->av, name, 1, &way->addr, 0, NULL) == 1 ? NIXL_OK : NIXL_ERR_TRANSPORT;
+    memcpy(name, ep->address.rails[path->theirs].name, NXR_OFI_NAME_NBYTES);
+    return fi_av_insert(rail->av, name, 1, &path->addr, 0, NULL) == 1 ? NIXL_OK
+                                                                      : NIXL_ERR_TRANSPORT;
 }
 
 void nxr_ofi_peers_each(void (*visit)(struct nxr_net_ep *ep, unsigned rail), unsigned rail)
@@ -67,7 +68,7 @@ void nxr_ofi_peers_each(void (*visit)(struct nxr_net_ep *ep, unsigned rail), uns
 
 static void insert_again(struct nxr_net_ep *ep, unsigned rail)
 {
-    if (ep->ways[rail].theirs >= 0 && ofi_peer_insert(&nxr_ofi.rails[rail], ep) != NIXL_OK) {
+    if (ep->paths[rail].theirs >= 0 && ofi_peer_insert(&nxr_ofi.rails[rail], ep) != NIXL_OK) {
         nxr_ofi_peer_fail(ep, "its name is not taken any more");
     }
 }
@@ -77,29 +78,29 @@ void nxr_ofi_peers_insert(struct nxr_ofi_rail *rail)
     nxr_ofi_peers_each(insert_again, rail->index);
 }
 
-static int make_ways(struct nxr_net_ep *ep)
+static int make_paths(struct nxr_net_ep *ep)
 {
     int pairs[NXR_OFI_MAX_RAILS];
-    unsigned n_ways = nxr_ofi_pair(&nxr_ofi.address, &ep->address, pairs);
+    unsigned n_paths = nxr_ofi_pair(&nxr_ofi.address, &ep->address, pairs);
 
     for (unsigned i = NXR_OFI_MAX_RAILS; i-- > 0;) {
-        nxr_list_init(&ep->ways[i].pieces);
-        nxr_list_init(&ep->ways[i].fenced);
-        ep->ways[i].theirs = pairs[i];
+        nxr_list_init(&ep->paths[i].pieces);
+        nxr_list_init(&ep->paths[i].fenced);
+        ep->paths[i].theirs = pairs[i];
         if (pairs[i] >= 0 && ep->address.rails[pairs[i]].nbytes != nxr_ofi.rails[i].name_nbytes &&
             nxr_ofi.rails[i].is_ip) {
-            ep->ways[i].theirs = -1; /* an address of another kind */
-            n_ways--;
+            ep->paths[i].theirs = -1; /* an address of another kind */
+            n_paths--;
         } else if (pairs[i] >= 0) {
-            ep->message_way = i;
+            ep->message_path = i;
         }
     }
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        if (ep->ways[i].theirs >= 0 && ofi_peer_insert(&nxr_ofi.rails[i], ep) != NIXL_OK) {
+        if (ep->paths[i].theirs >= 0 && ofi_peer_insert(&nxr_ofi.rails[i], ep) != NIXL_OK) {
             return NIXL_ERR_TRANSPORT;
         }
     }
-    return n_ways > 0 ? NIXL_OK : NIXL_ERR_UNSUPPORTED;
+    return n_paths > 0 ? NIXL_OK : NIXL_ERR_UNSUPPORTED;
 }
 
 struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address)
@@ -116,7 +117,7 @@ struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address)
     nxr_list_init(&ep->waiting);
     nxr_list_init(&ep->starting);
     nxr_list_init(&ep->rmas);
-    if (make_ways(ep) != NIXL_OK) {
+    if (make_paths(ep) != NIXL_OK) {
         free(ep);
         return NULL;
     }
@@ -150,14 +151,14 @@ int nxr_ofi_ep_open(const void *bytes, size_t nbytes, void *peer, struct nxr_net
     return NIXL_OK;
 }
 
-/* Describe the other end of a way, if its address has a readable form. */
-static void name_way(const struct nxr_net_ep *ep, unsigned index, char *text, size_t text_nbytes)
+/* Describe the other end of a path, if its address has a readable form. */
+static void name_path(const struct nxr_net_ep *ep, unsigned index, char *text, size_t text_nbytes)
 {
-    const struct nxr_ofi_address_rail *rail = &ep->address.rails[ep->ways[index].theirs];
+    const struct nxr_ofi_address_rail *rail = &ep->address.rails[ep->paths[index].theirs];
     struct sockaddr_storage name = {0};
 
     if ((rail->flags & NXR_OFI_IP) == 0) {
-        snprintf(text, text_nbytes, "its rail %d", ep->ways[index].theirs);
+        snprintf(text, text_nbytes, "its rail %d", ep->paths[index].theirs);
         return;
     }
     memcpy(&name, rail->name, NXR_OFI_NAME_NBYTES);
@@ -171,11 +172,11 @@ void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbyt
 
     line[0] = '\0';
     for (unsigned i = 0; i < nxr_ofi.n_rails && used < line_nbytes; i++) {
-        int error = ep->ways[i].knock_error;
+        int error = ep->paths[i].knock_error;
         char text[64];
 
-        if (ep->ways[i].theirs >= 0) {
-            name_way(ep, i, text, sizeof(text));
+        if (ep->paths[i].theirs >= 0) {
+            name_path(ep, i, text, sizeof(text));
             used += (size_t)snprintf(line + used, line_nbytes - used, "%s%s by %s: %s",
                                      used > 0 ? "; " : "", text, nxr_ofi.rails[i].device,
                                      error == NXR_OFI_TAKEN ? NXR_TAKEN : nxr_reason_of(error));
@@ -189,8 +190,8 @@ static void ofi_peer_ask_kernel(const struct nxr_net_ep *ep, char *line, size_t 
     unsigned char names[NXR_OFI_MAX_RAILS][NXR_OFI_NAME_NBYTES] = {0};
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        if (ep->ways[i].theirs >= 0) {
-            memcpy(names[i], ep->address.rails[ep->ways[i].theirs].name, NXR_OFI_NAME_NBYTES);
+        if (ep->paths[i].theirs >= 0) {
+            memcpy(names[i], ep->address.rails[ep->paths[i].theirs].name, NXR_OFI_NAME_NBYTES);
         }
     }
     nxr_tcp_health_to(names, sizeof(names), line, line_nbytes);
@@ -214,7 +215,7 @@ bool nxr_ofi_ep_state(struct nxr_net_ep *ep, char *line, size_t line_nbytes)
     bool has_moved = false;
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        has_moved |= ep->ways[i].moved_at != 0;
+        has_moved |= ep->paths[i].moved_at != 0;
     }
     line[0] = '\0';
     if (!has_moved) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which ways may be used, and what to do when one fails or falls silent.
+ * Which paths may be used, and what to do when one fails or falls silent.
  *
- * A way is proven when the peer answers a PING there; until then it carries nothing else, and the
- * PING is repeated. So a network that leads nowhere costs only the PINGs. If libfabric reports a
- * failure on a way, the way is not proven any more, and what was under way on it goes elsewhere. If
- * no way of a peer comes back within GIVE_UP_NS after a failure, the peer is gone.
+ * A path is proven when the peer answers a PING there; until then it carries nothing else, and
+ * the PING is repeated. So a network that leads nowhere costs only the PINGs. If libfabric
+ * reports a failure on a path, the path is not proven any more, and what was under way on it goes
+ * elsewhere. If no way of a peer comes back within GIVE_UP_NS after a failure, the peer is gone.
  *
- * A way that is silent while the peer answers on another one is cut, because nothing else would
+ * A path that is silent while the peer answers on another one is cut, because nothing else would
  * report that failure. Bytes of old pieces may still lie in the network and in the kernels and
  * arrive when the link comes back, long after the operation has ended. So both ends close their
  * endpoint on that rail before a piece is sent again: this process, so that no late answer is
@@ -28,7 +28,7 @@
 
 #define NXR_OFI_TICK_NS (100 * NXR_MS)
 #define QUIET_NS        (400 * NXR_MS) /* ask after this much silence */
-#define SILENT_NS       (900 * NXR_MS) /* cut it after this much, if another way answers */
+#define SILENT_NS       (900 * NXR_MS) /* cut it after this much, if another path answers */
 #define GIVE_UP_NS      (3 * NXR_S)
 #define FIRST_PAUSE     (50 * NXR_MS)
 #define LAST_PAUSE      (2 * NXR_S)
@@ -50,7 +50,7 @@ unsigned nxr_ofi_n_usable(const struct nxr_net_ep *ep)
     unsigned n = 0;
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        n += nxr_ofi_way_is_usable(ep, i);
+        n += nxr_ofi_path_is_usable(ep, i);
     }
     return n;
 }
@@ -65,52 +65,52 @@ void nxr_ofi_repair_within(int64_t ns)
     ofi_repair_look_at(nxr_now_ns() + ns);
 }
 
-/* ---- ways ------------------------------------------------------------------------------------ */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
-/* Messages take the nearest way that works; all that is not acknowledged is sent again there. */
-static void choose_message_way(struct nxr_net_ep *ep)
+/* Messages take the nearest path that works; all that is not acknowledged is sent again there. */
+static void choose_message_path(struct nxr_net_ep *ep)
 {
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        if (nxr_ofi_way_is_usable(ep, i)) {
-            ep->message_way = i;
+        if (nxr_ofi_path_is_usable(ep, i)) {
+            ep->message_path = i;
             nxr_ofi_send_again(ep);
             return;
         }
     }
 }
 
-static void lengthen_pause(struct nxr_ofi_way *way)
+static void lengthen_pause(struct nxr_ofi_path *path)
 {
-    way->pause_ns = way->pause_ns == 0               ? FIRST_PAUSE
-                    : 2 * way->pause_ns < LAST_PAUSE ? 2 * way->pause_ns
-                                                     : LAST_PAUSE;
+    path->pause_ns = path->pause_ns == 0               ? FIRST_PAUSE
+                     : 2 * path->pause_ns < LAST_PAUSE ? 2 * path->pause_ns
+                                                       : LAST_PAUSE;
 }
 
 static void set_unproven(struct nxr_net_ep *ep, unsigned index)
 {
-    struct nxr_ofi_way *way = &ep->ways[index];
+    struct nxr_ofi_path *path = &ep->paths[index];
 
-    way->is_proven = way->is_asked = false;
-    lengthen_pause(way);
-    way->ping_after = nxr_ofi.now + way->pause_ns;
+    path->is_proven = path->is_asked = false;
+    lengthen_pause(path);
+    path->ping_after = nxr_ofi.now + path->pause_ns;
     nxr_ofi_repair_within(FIRST_PAUSE);
-    if (index == ep->message_way) {
-        choose_message_way(ep);
+    if (index == ep->message_path) {
+        choose_message_path(ep);
     }
 }
 
-void nxr_ofi_way_moved(struct nxr_net_ep *ep, unsigned index)
+void nxr_ofi_path_moved(struct nxr_net_ep *ep, unsigned index)
 {
-    struct nxr_ofi_way *way = &ep->ways[index];
+    struct nxr_ofi_path *path = &ep->paths[index];
 
-    way->moved_at = nxr_ofi.now;
-    way->pinged_at = 0;
+    path->moved_at = nxr_ofi.now;
+    path->pinged_at = 0;
     ep->broken_at = 0;
 }
 
-void nxr_ofi_way_failed(struct nxr_net_ep *ep, unsigned index, const char *why)
+void nxr_ofi_path_failed(struct nxr_net_ep *ep, unsigned index, const char *why)
 {
-    if (ep->is_failed || !ep->ways[index].is_proven) {
+    if (ep->is_failed || !ep->paths[index].is_proven) {
         return;
     }
     nxr_ofi.core->log(NXR_NET_INFO, "ofi: a connection by %s has failed: %s",
@@ -124,30 +124,30 @@ void nxr_ofi_way_failed(struct nxr_net_ep *ep, unsigned index, const char *why)
 
 static void prove(struct nxr_net_ep *ep, unsigned index)
 {
-    struct nxr_ofi_way *way = &ep->ways[index];
-    bool is_nearer = !way->was_proven && index < ep->message_way;
+    struct nxr_ofi_path *path = &ep->paths[index];
+    bool is_nearer = !path->was_proven && index < ep->message_path;
 
-    if (way->was_proven) {
+    if (path->was_proven) {
         nxr_ofi.core->log(NXR_NET_INFO, "ofi: %s answers again; used again",
                           nxr_ofi.rails[index].device);
     }
-    way->is_proven = way->was_proven = ep->is_reached = true;
-    if (is_nearer || !nxr_ofi_way_is_usable(ep, ep->message_way)) {
-        ep->message_way = index;
+    path->is_proven = path->was_proven = ep->is_reached = true;
+    if (is_nearer || !nxr_ofi_path_is_usable(ep, ep->message_path)) {
+        ep->message_path = index;
     }
     nxr_ofi_send_again(ep);
 }
 
 void nxr_ofi_ponged(struct nxr_net_ep *ep, unsigned index, uint64_t posted_seq)
 {
-    struct nxr_ofi_way *way = &ep->ways[index];
+    struct nxr_ofi_path *path = &ep->paths[index];
 
-    if (!way->is_proven) {
+    if (!path->is_proven) {
         prove(ep, index);
-    } else if (index == ep->message_way && posted_seq > ep->acked_seq) {
+    } else if (index == ep->message_path && posted_seq > ep->acked_seq) {
         nxr_ofi_send_again(ep); /* they were sent before the PING, and did not arrive */
     }
-    way->pause_ns = 0;
+    path->pause_ns = 0;
     nxr_ofi_post_pieces(ep);
 }
 
@@ -157,7 +157,7 @@ static void rail_closed(struct nxr_net_ep *ep, unsigned rail)
 {
     nxr_ofi_outbox_rail_closed(ep, rail);
     nxr_ofi_pieces_rail_closed(ep, rail);
-    if (!ep->is_failed && ep->message_way == rail) {
+    if (!ep->is_failed && ep->message_path == rail) {
         nxr_ofi_send_again(ep);
     }
 }
@@ -190,7 +190,7 @@ bool nxr_ofi_reset_rails(void)
     return has_reset;
 }
 
-void nxr_ofi_fence_asked(struct nxr_net_ep *ep, unsigned way, uint64_t argument)
+void nxr_ofi_fence_asked(struct nxr_net_ep *ep, unsigned path, uint64_t argument)
 {
     unsigned rail = argument & ((1u << RAIL_BITS) - 1);
 
@@ -200,7 +200,7 @@ void nxr_ofi_fence_asked(struct nxr_net_ep *ep, unsigned way, uint64_t argument)
     if (ep->fences[rail] != argument) {
         ep->fences[rail] = argument;
         nxr_ofi.rails[rail].must_reset = true;
-        if (way != rail && ep->ways[rail].is_proven) {
+        if (path != rail && ep->paths[rail].is_proven) {
             set_unproven(ep, rail); /* the peer hears nothing there, not even answers */
         }
     }
@@ -211,17 +211,17 @@ void nxr_ofi_fence_asked(struct nxr_net_ep *ep, unsigned way, uint64_t argument)
 void nxr_ofi_fenced(struct nxr_net_ep *ep, uint64_t argument)
 {
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        struct nxr_ofi_way *way = &ep->ways[i];
+        struct nxr_ofi_path *path = &ep->paths[i];
         struct nxr_list *link;
 
-        if (!way->must_fence || way->theirs != (int)(argument & ((1u << RAIL_BITS) - 1)) ||
-            way->fence != argument >> RAIL_BITS) {
+        if (!path->must_fence || path->theirs != (int)(argument & ((1u << RAIL_BITS) - 1)) ||
+            path->fence != argument >> RAIL_BITS) {
             continue;
         }
-        way->must_fence = false;
+        path->must_fence = false;
         nxr_ofi.core->log(NXR_NET_DEBUG, "ofi: the peer has closed its end of %s",
                           nxr_ofi.rails[i].device);
-        while ((link = nxr_list_pop(&way->fenced)) != NULL) {
+        while ((link = nxr_list_pop(&path->fenced)) != NULL) {
             nxr_list_append(&ep->waiting, link);
         }
         nxr_ofi_post_pieces(ep);
@@ -232,17 +232,17 @@ void nxr_ofi_fenced(struct nxr_net_ep *ep, uint64_t argument)
 static void send_fences(struct nxr_net_ep *ep)
 {
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        struct nxr_ofi_way *way = &ep->ways[i];
+        struct nxr_ofi_path *path = &ep->paths[i];
 
         if (ep->must_answer_fence[i] && !nxr_ofi.rails[i].must_reset &&
-            nxr_ofi_send_control(ep, ep->message_way, NXR_OFI_FENCED, ep->fences[i])) {
+            nxr_ofi_send_control(ep, ep->message_path, NXR_OFI_FENCED, ep->fences[i])) {
             ep->must_answer_fence[i] = false;
         }
-        if (way->must_fence && nxr_ofi.now >= way->fence_at + FENCE_NS) {
-            way->fence += nxr_list_is_empty(&way->fenced) || way->fence_at == 0;
-            if (nxr_ofi_send_control(ep, ep->message_way, NXR_OFI_FENCE,
-                                     way->fence << RAIL_BITS | (unsigned)way->theirs)) {
-                way->fence_at = nxr_ofi.now;
+        if (path->must_fence && nxr_ofi.now >= path->fence_at + FENCE_NS) {
+            path->fence += nxr_list_is_empty(&path->fenced) || path->fence_at == 0;
+            if (nxr_ofi_send_control(ep, ep->message_path, NXR_OFI_FENCE,
+                                     path->fence << RAIL_BITS | (unsigned)path->theirs)) {
+                path->fence_at = nxr_ofi.now;
             }
         }
     }
@@ -256,44 +256,44 @@ static void send_fences(struct nxr_net_ep *ep)
  */
 static int64_t quiet_since(const struct nxr_net_ep *ep, unsigned index)
 {
-    const struct nxr_ofi_way *way = &ep->ways[index];
+    const struct nxr_ofi_path *path = &ep->paths[index];
     int64_t since = INT64_MAX;
 
-    if (way->n_pieces > 0) {
-        since = nxr_list_entry(way->pieces.next, struct nxr_ofi_piece, link)->posted_at;
+    if (path->n_pieces > 0) {
+        since = nxr_list_entry(path->pieces.next, struct nxr_ofi_piece, link)->posted_at;
     }
-    if (index == ep->message_way && ep->acked_seq + 1 != ep->next_seq && ep->acked_at < since) {
+    if (index == ep->message_path && ep->acked_seq + 1 != ep->next_seq && ep->acked_at < since) {
         since = ep->acked_at;
     }
-    if (way->pinged_at != 0 && way->pinged_at < since) {
-        since = way->pinged_at;
+    if (path->pinged_at != 0 && path->pinged_at < since) {
+        since = path->pinged_at;
     }
-    return since != INT64_MAX && way->moved_at > since ? way->moved_at : since;
+    return since != INT64_MAX && path->moved_at > since ? path->moved_at : since;
 }
 
 /* A PING that cannot be sent counts as unanswered, too. */
 static void ofi_repair_ping(struct nxr_net_ep *ep, unsigned index)
 {
-    struct nxr_ofi_way *way = &ep->ways[index];
-    uint64_t argument = index == ep->message_way ? ep->posted_seq : 0;
+    struct nxr_ofi_path *path = &ep->paths[index];
+    uint64_t argument = index == ep->message_path ? ep->posted_seq : 0;
 
-    way->is_asked |= nxr_ofi_send_control(ep, index, NXR_OFI_PING, argument);
-    way->ping_after = nxr_ofi.now + (way->is_proven ? QUIET_NS : way->pause_ns);
-    if (way->pinged_at == 0) {
-        way->pinged_at = nxr_ofi.now;
+    path->is_asked |= nxr_ofi_send_control(ep, index, NXR_OFI_PING, argument);
+    path->ping_after = nxr_ofi.now + (path->is_proven ? QUIET_NS : path->pause_ns);
+    if (path->pinged_at == 0) {
+        path->pinged_at = nxr_ofi.now;
     }
 }
 
-bool nxr_ofi_ask_ways(struct nxr_net_ep *ep)
+bool nxr_ofi_ask_paths(struct nxr_net_ep *ep)
 {
     bool is_asked = true;
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        struct nxr_ofi_way *way = &ep->ways[i];
+        struct nxr_ofi_path *path = &ep->paths[i];
 
-        if (way->theirs >= 0 && !way->is_proven && !way->is_asked) {
+        if (path->theirs >= 0 && !path->is_proven && !path->is_asked) {
             ofi_repair_ping(ep, i);
-            is_asked &= way->is_asked;
+            is_asked &= path->is_asked;
         }
     }
     return is_asked;
@@ -302,11 +302,11 @@ bool nxr_ofi_ask_ways(struct nxr_net_ep *ep)
 /*
  * A peer that asks here is alive: ask it at once, too, instead of when there is something to send.
  */
-void nxr_ofi_pinged(struct nxr_net_ep *ep, unsigned way, uint64_t argument)
+void nxr_ofi_pinged(struct nxr_net_ep *ep, unsigned path, uint64_t argument)
 {
-    (void)nxr_ofi_send_control(ep, way, NXR_OFI_PONG, argument);
-    if (!ep->ways[way].is_proven) {
-        ofi_repair_ping(ep, way);
+    (void)nxr_ofi_send_control(ep, path, NXR_OFI_PONG, argument);
+    if (!ep->paths[path].is_proven) {
+        ofi_repair_ping(ep, path);
     }
 }
 
@@ -314,7 +314,7 @@ void nxr_ofi_pinged(struct nxr_net_ep *ep, unsigned way, uint64_t argument)
 static bool answers_elsewhere(const struct nxr_net_ep *ep, unsigned index, int64_t since)
 {
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        if (i != index && ep->ways[i].theirs >= 0 && ep->ways[i].moved_at > since + QUIET_NS) {
+        if (i != index && ep->paths[i].theirs >= 0 && ep->paths[i].moved_at > since + QUIET_NS) {
             return true;
         }
     }
@@ -325,56 +325,57 @@ static void ofi_repair_cut(struct nxr_net_ep *ep, unsigned index)
 {
     nxr_ofi.core->log(NXR_NET_INFO, "ofi: %s is silent where another rail answers; not used now",
                       nxr_ofi.rails[index].device);
-    if (ep->ways[index].n_pieces > 0) {
+    if (ep->paths[index].n_pieces > 0) {
         nxr_ofi.rails[index].must_reset = true;
     }
-    ep->ways[index].pinged_at = 0;
+    ep->paths[index].pinged_at = 0;
     set_unproven(ep, index);
 }
 
-static bool is_unproven(const struct nxr_ofi_way *way)
+static bool is_unproven(const struct nxr_ofi_path *path)
 {
-    return way->theirs >= 0 && !way->is_proven;
+    return path->theirs >= 0 && !path->is_proven;
 }
 
-/* Ask on the ways that are not proven, and with must_ask on the proven ones, too. */
+/* Ask on the paths that are not proven, and with must_ask on the proven ones, too. */
 static void ofi_repair_ask_again(struct nxr_net_ep *ep, bool must_ask)
 {
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        struct nxr_ofi_way *way = &ep->ways[i];
+        struct nxr_ofi_path *path = &ep->paths[i];
 
-        if (nxr_ofi.now >= way->ping_after && (is_unproven(way) || (must_ask && way->is_proven))) {
-            if (!way->is_proven) {
-                lengthen_pause(way);
+        if (nxr_ofi.now >= path->ping_after &&
+            (is_unproven(path) || (must_ask && path->is_proven))) {
+            if (!path->is_proven) {
+                lengthen_pause(path);
             }
             ofi_repair_ping(ep, i);
         }
-        if (is_unproven(way)) {
-            ofi_repair_look_at(way->ping_after);
+        if (is_unproven(path)) {
+            ofi_repair_look_at(path->ping_after);
         }
     }
 }
 
-/* Has it been asked for a while, without an answer on any way? */
+/* Has it been asked for a while, without an answer on any path? */
 static bool is_unreached(const struct nxr_net_ep *ep)
 {
-    int64_t asked_at = ep->ways[ep->message_way].pinged_at;
+    int64_t asked_at = ep->paths[ep->message_path].pinged_at;
 
     return nxr_ofi_n_usable(ep) == 0 && asked_at != 0 && nxr_ofi.now - asked_at >= QUIET_NS;
 }
 
 /*
- * Ask on a way in use when it is quiet, and then on all others, to compare. Returns whether the
+ * Ask on a path in use when it is quiet, and then on all others, to compare. Returns whether the
  * peer has to be watched further.
  */
-static bool watch_ways(struct nxr_net_ep *ep)
+static bool watch_paths(struct nxr_net_ep *ep)
 {
     bool must_ask = ep->broken_at != 0; /* is the peer alive, though it has nothing to send? */
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         int64_t since = quiet_since(ep, i);
 
-        if (!ep->ways[i].is_proven || since == INT64_MAX || nxr_ofi.now - since < QUIET_NS) {
+        if (!ep->paths[i].is_proven || since == INT64_MAX || nxr_ofi.now - since < QUIET_NS) {
             continue;
         }
         must_ask = true;
@@ -393,10 +394,10 @@ static bool ofi_repair_is_watched(const struct nxr_net_ep *ep)
               ep->broken_at != 0 || nxr_ofi_is_wanted(ep);
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        const struct nxr_ofi_way *way = &ep->ways[i];
+        const struct nxr_ofi_path *path = &ep->paths[i];
 
-        is |=
-            way->must_fence || ep->must_answer_fence[i] || (way->is_proven && way->pinged_at != 0);
+        is |= path->must_fence || ep->must_answer_fence[i] ||
+              (path->is_proven && path->pinged_at != 0);
     }
     return is;
 }
@@ -407,7 +408,7 @@ static int64_t heard_at(const struct nxr_net_ep *ep)
     int64_t at = 0;
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        at = ep->ways[i].moved_at > at ? ep->ways[i].moved_at : at;
+        at = ep->paths[i].moved_at > at ? ep->paths[i].moved_at : at;
     }
     return at;
 }
@@ -421,7 +422,7 @@ static void look_after_idle(struct nxr_net_ep *ep)
         return;
     }
     if (nxr_ofi.now - at >= IDLE_NS) {
-        ofi_repair_ping(ep, ep->message_way);
+        ofi_repair_ping(ep, ep->message_path);
         ofi_repair_look_at(nxr_ofi.now + NXR_OFI_TICK_NS);
     } else {
         ofi_repair_look_at(at + IDLE_NS);
@@ -456,7 +457,7 @@ static void look_after(struct nxr_net_ep *ep, unsigned unused)
         nxr_ofi_peer_fail(ep, ep->why);
         return;
     }
-    if (!watch_ways(ep)) {
+    if (!watch_paths(ep)) {
         nxr_ofi_knock_end(ep);
         ep->n_refused = 0;
     } else if (is_gone(ep)) {

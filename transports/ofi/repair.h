@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ways that fail or fall silent, and how they come back. */
+/* Paths that fail or fall silent, and how they come back. */
 #ifndef NXR_OFI_REPAIR_H
 #define NXR_OFI_REPAIR_H
 
@@ -7,10 +7,10 @@
 #include "util/clock.h"
 
 /* May pieces and messages be sent on this way? */
-static inline bool nxr_ofi_way_is_usable(const struct nxr_net_ep *ep, unsigned way)
+static inline bool nxr_ofi_path_is_usable(const struct nxr_net_ep *ep, unsigned path)
 {
-    return ep->ways[way].is_proven && nxr_ofi.rails[way].ep != NULL &&
-           nxr_ofi.rails[way].rest_until <= nxr_ofi.now;
+    return ep->paths[path].is_proven && nxr_ofi.rails[path].ep != NULL &&
+           nxr_ofi.rails[path].rest_until <= nxr_ofi.now;
 }
 
 /* Does the core try to reach a peer that was never reached? */
@@ -19,10 +19,10 @@ bool nxr_ofi_is_wanted(const struct nxr_net_ep *ep);
 unsigned nxr_ofi_n_usable(const struct nxr_net_ep *ep);
 
 /* Something has completed or arrived on this way. */
-void nxr_ofi_way_moved(struct nxr_net_ep *ep, unsigned way);
+void nxr_ofi_path_moved(struct nxr_net_ep *ep, unsigned path);
 
 /* libfabric reports a failure on this way: what was under way is sent again elsewhere. */
-void nxr_ofi_way_failed(struct nxr_net_ep *ep, unsigned way, const char *why);
+void nxr_ofi_path_failed(struct nxr_net_ep *ep, unsigned path, const char *why);
 
 /* Check with the peer's host whether its process is still there; true: it is not. To be called
  * repeatedly while a peer is silent. */
@@ -30,15 +30,15 @@ bool nxr_ofi_knock(struct nxr_net_ep *ep);
 void nxr_ofi_knock_end(struct nxr_net_ep *ep);
 
 /*
- * Ask at once on the ways that are not proven yet. False: libfabric had no room for a PING; call
+ * Ask at once on the paths that are not proven yet. False: libfabric had no room for a PING; call
  * again.
  */
-bool nxr_ofi_ask_ways(struct nxr_net_ep *ep);
+bool nxr_ofi_ask_paths(struct nxr_net_ep *ep);
 
 /* Frames about repair. */
-void nxr_ofi_pinged(struct nxr_net_ep *ep, unsigned way, uint64_t argument);
-void nxr_ofi_ponged(struct nxr_net_ep *ep, unsigned way, uint64_t posted_seq);
-void nxr_ofi_fence_asked(struct nxr_net_ep *ep, unsigned way, uint64_t argument);
+void nxr_ofi_pinged(struct nxr_net_ep *ep, unsigned path, uint64_t argument);
+void nxr_ofi_ponged(struct nxr_net_ep *ep, unsigned path, uint64_t posted_seq);
+void nxr_ofi_fence_asked(struct nxr_net_ep *ep, unsigned path, uint64_t argument);
 void nxr_ofi_fenced(struct nxr_net_ep *ep, uint64_t argument);
 
 /* Close and reopen the rails that have to be; true: one was. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads and writes. A short operation, or one that has a single way, is one piece. Others are cut
- * into pieces, and every way takes the next piece whenever it has room: so ways of different speed
- * end together, and the others take over the pieces of a way that fails. An operation ends with its
- * last piece.
+ * Reads and writes. A short operation, or one that has a single path, is one piece. Others are
+ * cut into pieces, and every path takes the next piece whenever it has room: so paths of
+ * different speed end together, and the others take over the pieces of a path that fails. An
+ * operation ends with its last piece.
  */
 #include "config.h"
 
@@ -26,7 +26,7 @@
 #define STRIPE_MIN   (128 * 1024)
 #define PIECE_MIN    (64 * 1024)
 #define PIECE_MAX    (512 * 1024)
-#define STRIPE_DEPTH 3   /* pieces under way on each way, if there are several ways */
+#define STRIPE_DEPTH 3   /* pieces under way on each path, if there are several paths */
 #define DEPTH        256 /* ... and if there is one */
 #define MAX_TRIES    8
 #define MAX_RMAS     4096 /* of a peer */
@@ -168,15 +168,15 @@ static ssize_t ofi_rma_post(struct nxr_ofi_piece *piece, unsigned index)
 {
     struct nxr_ofi_rail *rail = &nxr_ofi.rails[index];
     struct nxr_ofi_rma *rma = piece->rma;
-    const struct nxr_ofi_way *way = &piece->ep->ways[index];
-    const struct nxr_ofi_key_rail *key = &rma->key->wire.rails[way->theirs];
+    const struct nxr_ofi_path *path = &piece->ep->paths[index];
+    const struct nxr_ofi_key_rail *key = &rma->key->wire.rails[path->theirs];
     void *desc;
     struct iovec iov = {rma->bytes + piece->at, piece->nbytes};
     struct fi_rma_iov remote = {key->base + rma->offset + piece->at, piece->nbytes, key->key};
     struct fi_msg_rma msg = {.msg_iov = &iov,
                              .desc = &desc,
                              .iov_count = 1,
-                             .addr = way->addr,
+                             .addr = path->addr,
                              .rma_iov = &remote,
                              .rma_iov_count = 1,
                              .context = piece};
@@ -197,30 +197,30 @@ static const struct nxr_ofi_rma *next_rma(const struct nxr_net_ep *ep)
                : nxr_list_entry(ep->starting.next, struct nxr_ofi_rma, start_link);
 }
 
-/* The way for the next piece; -1: none has room. */
-static int way_with_room(const struct nxr_net_ep *ep, unsigned blocked, unsigned depth)
+/* The path for the next piece; -1: none has room. */
+static int path_with_room(const struct nxr_net_ep *ep, unsigned blocked, unsigned depth)
 {
     const struct nxr_ofi_rma *rma = next_rma(ep);
-    struct nxr_ofi_choice ways[NXR_OFI_MAX_RAILS];
+    struct nxr_ofi_choice paths[NXR_OFI_MAX_RAILS];
 
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
-        ways[i] = (struct nxr_ofi_choice){
-            .has_room = (blocked & (1u << i)) == 0 && nxr_ofi_way_is_usable(ep, i) &&
-                        ep->ways[i].n_pieces < depth,
-            .n_pieces = ep->ways[i].n_pieces,
+        paths[i] = (struct nxr_ofi_choice){
+            .has_room = (blocked & (1u << i)) == 0 && nxr_ofi_path_is_usable(ep, i) &&
+                        ep->paths[i].n_pieces < depth,
+            .n_pieces = ep->paths[i].n_pieces,
             .far = rma->near->far[i],
         };
     }
-    return nxr_ofi_best_way(ways, nxr_ofi.n_rails, rma->nbytes >= STRIPE_MIN);
+    return nxr_ofi_best_path(paths, nxr_ofi.n_rails, rma->nbytes >= STRIPE_MIN);
 }
 
 /* How much of an operation goes into one piece. */
-static size_t piece_nbytes(size_t nbytes, unsigned n_ways)
+static size_t piece_nbytes(size_t nbytes, unsigned n_paths)
 {
-    size_t share = nbytes / (n_ways > 0 ? n_ways : 1);
+    size_t share = nbytes / (n_paths > 0 ? n_paths : 1);
     size_t most = nxr_ofi.max_piece_nbytes;
 
-    if (n_ways > 1 && nbytes >= STRIPE_MIN) {
+    if (n_paths > 1 && nbytes >= STRIPE_MIN) {
         share = share > PIECE_MAX ? PIECE_MAX : share < PIECE_MIN ? PIECE_MIN : (share + 7) & ~7ul;
         most = share < most ? share : most;
     }
@@ -228,12 +228,12 @@ static size_t piece_nbytes(size_t nbytes, unsigned n_ways)
 }
 
 /* Cut the next piece off the oldest operation that is not fully cut. */
-static struct nxr_ofi_piece *cut_piece(struct nxr_net_ep *ep, unsigned n_ways)
+static struct nxr_ofi_piece *cut_piece(struct nxr_net_ep *ep, unsigned n_paths)
 {
     struct nxr_ofi_rma *rma = nxr_list_entry(ep->starting.next, struct nxr_ofi_rma, start_link);
     struct nxr_ofi_piece *piece = new_piece(rma);
     size_t rest = rma->nbytes - rma->cut;
-    size_t most = piece_nbytes(rma->nbytes, n_ways);
+    size_t most = piece_nbytes(rma->nbytes, n_paths);
 
     if (piece == NULL) {
         return NULL;
@@ -248,50 +248,50 @@ static struct nxr_ofi_piece *cut_piece(struct nxr_net_ep *ep, unsigned n_ways)
     return piece;
 }
 
-static struct nxr_ofi_piece *ofi_rma_next_piece(struct nxr_net_ep *ep, unsigned n_ways)
+static struct nxr_ofi_piece *ofi_rma_next_piece(struct nxr_net_ep *ep, unsigned n_paths)
 {
     struct nxr_list *link = nxr_list_pop(&ep->waiting);
 
     if (link != NULL) {
         return nxr_list_entry(link, struct nxr_ofi_piece, link);
     }
-    return nxr_list_is_empty(&ep->starting) ? NULL : cut_piece(ep, n_ways);
+    return nxr_list_is_empty(&ep->starting) ? NULL : cut_piece(ep, n_paths);
 }
 
-static void posted(struct nxr_ofi_piece *piece, unsigned way)
+static void posted(struct nxr_ofi_piece *piece, unsigned path)
 {
-    piece->rail = way;
+    piece->rail = path;
     piece->posted_at = nxr_coarse_now_ns();
     nxr_ofi_repair_begin(piece->posted_at);
-    piece->ep->ways[way].n_pieces++;
+    piece->ep->paths[path].n_pieces++;
     nxr_ofi.n_pieces++;
-    nxr_list_append(&piece->ep->ways[way].pieces, &piece->link);
+    nxr_list_append(&piece->ep->paths[path].pieces, &piece->link);
 }
 
 bool nxr_ofi_post_pieces(struct nxr_net_ep *ep)
 {
-    unsigned n_ways = nxr_ofi_n_usable(ep);
-    unsigned depth = n_ways > 1 ? STRIPE_DEPTH : DEPTH;
+    unsigned n_paths = nxr_ofi_n_usable(ep);
+    unsigned depth = n_paths > 1 ? STRIPE_DEPTH : DEPTH;
     unsigned blocked = 0;
     bool has_moved = false;
-    int way;
+    int path;
 
     while ((!nxr_list_is_empty(&ep->waiting) || !nxr_list_is_empty(&ep->starting)) &&
-           (way = way_with_room(ep, blocked, depth)) >= 0) {
-        struct nxr_ofi_piece *piece = ofi_rma_next_piece(ep, n_ways);
-        ssize_t rc = piece != NULL ? ofi_rma_post(piece, (unsigned)way) : -FI_ENOMEM;
+           (path = path_with_room(ep, blocked, depth)) >= 0) {
+        struct nxr_ofi_piece *piece = ofi_rma_next_piece(ep, n_paths);
+        ssize_t rc = piece != NULL ? ofi_rma_post(piece, (unsigned)path) : -FI_ENOMEM;
 
         if (rc == 0) {
-            posted(piece, (unsigned)way);
+            posted(piece, (unsigned)path);
             has_moved = true;
             continue;
         }
-        blocked |= 1u << way;
+        blocked |= 1u << path;
         if (piece != NULL) {
             nxr_list_prepend(&ep->waiting, &piece->link);
         }
         if (rc != -FI_EAGAIN && rc != -FI_ENOMEM) {
-            nxr_ofi_way_failed(ep, (unsigned)way, fi_strerror((int)-rc));
+            nxr_ofi_path_failed(ep, (unsigned)path, fi_strerror((int)-rc));
         }
     }
     if ((!nxr_list_is_empty(&ep->waiting) || !nxr_list_is_empty(&ep->starting)) &&
@@ -323,10 +323,10 @@ static void try_again(struct nxr_ofi_piece *piece, struct nxr_list *list)
     }
 }
 
-static void take_from_way(struct nxr_ofi_piece *piece)
+static void take_from_path(struct nxr_ofi_piece *piece)
 {
     nxr_list_remove(&piece->link);
-    piece->ep->ways[piece->rail].n_pieces--;
+    piece->ep->paths[piece->rail].n_pieces--;
     nxr_ofi.n_pieces--;
 }
 
@@ -334,19 +334,19 @@ void nxr_ofi_piece_done(struct nxr_ofi_piece *piece, const char *why)
 {
     struct nxr_net_ep *ep = piece->ep;
     struct nxr_ofi_rma *rma = piece->rma;
-    unsigned way = piece->rail;
+    unsigned path = piece->rail;
 
-    take_from_way(piece);
+    take_from_path(piece);
     if (rma == NULL) {
         free_piece(piece);
         return;
     }
     if (why != NULL) {
-        nxr_ofi_way_failed(ep, way, why);
+        nxr_ofi_path_failed(ep, path, why);
         try_again(piece, &ep->waiting);
         return;
     }
-    nxr_ofi_way_moved(ep, way);
+    nxr_ofi_path_moved(ep, path);
     free_piece(piece);
     if (--rma->n_pieces == 0 && (rma->cut == rma->nbytes || rma->status != NIXL_OK)) {
         ofi_rma_finish(rma, rma->status);
@@ -359,19 +359,19 @@ void nxr_ofi_piece_done(struct nxr_ofi_piece *piece, const char *why)
 
 void nxr_ofi_pieces_rail_closed(struct nxr_net_ep *ep, unsigned rail)
 {
-    struct nxr_ofi_way *way = &ep->ways[rail];
+    struct nxr_ofi_path *path = &ep->paths[rail];
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &way->pieces) {
+    nxr_list_for_each (link, after, &path->pieces) {
         struct nxr_ofi_piece *piece = nxr_list_entry(link, struct nxr_ofi_piece, link);
 
-        take_from_way(piece);
+        take_from_path(piece);
         if (piece->rma == NULL) {
             free_piece(piece);
         } else if (piece->rma->is_write) {
             /* Bytes of it may still be in the network: the peer closes its endpoint first. */
-            way->must_fence = true;
-            try_again(piece, &way->fenced);
+            path->must_fence = true;
+            try_again(piece, &path->fenced);
         } else {
             try_again(piece, &ep->waiting);
         }
@@ -385,10 +385,10 @@ void nxr_ofi_rmas_end(struct nxr_net_ep *ep, int status)
     for (unsigned i = 0; i < nxr_ofi.n_rails; i++) {
         struct nxr_list *after;
 
-        while ((link = nxr_list_pop(&ep->ways[i].fenced)) != NULL) {
+        while ((link = nxr_list_pop(&ep->paths[i].fenced)) != NULL) {
             nxr_list_append(&ep->waiting, link);
         }
-        nxr_list_for_each (link, after, &ep->ways[i].pieces) {
+        nxr_list_for_each (link, after, &ep->paths[i].pieces) {
             struct nxr_ofi_piece *piece = nxr_list_entry(link, struct nxr_ofi_piece, link);
 
             /*

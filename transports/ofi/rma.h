@@ -38,7 +38,7 @@ struct nxr_ofi_rma {
 
 struct nxr_ofi_piece {
     struct nxr_ofi_posted posted;
-    struct nxr_list link; /* way->pieces, ep->waiting, way->fenced, or nxr_ofi.free_pieces */
+    struct nxr_list link; /* path->pieces, ep->waiting, path->fenced, or nxr_ofi.free_pieces */
     struct nxr_net_ep *ep;
     struct nxr_ofi_rma *rma; /* NULL: it has ended, and libfabric still has the piece */
     size_t at;

@@ -28,52 +28,52 @@ static int self_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why,
     return NIXL_ERR_UNSUPPORTED;
 }
 
-static int self_part_open(struct nxr_part *part, int fd)
+static int self_segment_open(struct nxr_segment *segment, int fd)
 {
     (void)fd;
-    part->addr = (char *)(uintptr_t)part->key.addr;
-    part->method = NXR_METHOD_MEMCPY;
+    segment->addr = (char *)(uintptr_t)segment->key.addr;
+    segment->method = NXR_METHOD_MEMCPY;
     return NIXL_OK;
 }
 
-static void self_part_close(struct nxr_part *part)
+static void self_segment_close(struct nxr_segment *segment)
 {
-    (void)part;
+    (void)segment;
 }
 
-static int self_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+static int self_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)
 {
     nxr_inflight_word *word;
-    int status = nxr_inflight_enter(part, &word);
+    int status = nxr_inflight_enter(segment, &word);
 
     if (status == NIXL_OK) {
-        nxr_copy(part->addr + offset, src, nbytes);
+        nxr_copy(segment->addr + offset, src, nbytes);
         nxr_inflight_leave(word);
     }
     return status;
 }
 
-static int self_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
+static int self_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes)
 {
     nxr_inflight_word *word;
-    int status = nxr_inflight_enter(part, &word);
+    int status = nxr_inflight_enter(segment, &word);
 
     if (status == NIXL_OK) {
-        nxr_copy(dst, part->addr + offset, nbytes);
+        nxr_copy(dst, segment->addr + offset, nbytes);
         nxr_inflight_leave(word);
     }
     return status;
 }
 
-static int self_move_list(struct nxr_part *part, enum nxr_op_kind kind,
+static int self_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
                           const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
 {
     nxr_inflight_word *word;
-    int status = nxr_inflight_enter(part, &word);
+    int status = nxr_inflight_enter(segment, &word);
 
     *n_done_p = 0;
     if (status == NIXL_OK) {
-        nxr_copy_list(part->addr, kind, pieces, n_pieces);
+        nxr_copy_list(segment->addr, kind, pieces, n_pieces);
         nxr_inflight_leave(word);
         *n_done_p = n_pieces;
     }
@@ -115,9 +115,9 @@ const struct nxr_transport nxr_transport_self = {
     .probe = self_probe,
     .reach = self_reach,
     .serves = nxr_device_serves,
-    .part_open = self_part_open,
-    .part_close = self_part_close,
-    .part_is_busy = nxr_device_part_is_busy,
+    .segment_open = self_segment_open,
+    .segment_close = self_segment_close,
+    .segment_is_busy = nxr_device_segment_is_busy,
     .put = self_put,
     .get = self_get,
     .put_notify = nxr_no_put_notify,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shm transport's table and its copies. All state of a peer is in the part. No lock. */
+/* The shm transport's table and its copies. All state of a peer is in the segment. No lock. */
 #include "config.h"
 
 #include "shm.h"
@@ -24,111 +24,111 @@ static int shm_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, 
     return NIXL_ERR_UNSUPPORTED;
 }
 
-static bool shm_serves(const struct nxr_part *part, const struct nxr_range *range)
+static bool shm_serves(const struct nxr_segment *segment, const struct nxr_range *range)
 {
     (void)range;
-    return part->method == NXR_METHOD_MEMCPY;
+    return segment->method == NXR_METHOD_MEMCPY;
 }
 
-static int shm_part_open(struct nxr_part *part, int fd)
+static int shm_segment_open(struct nxr_segment *segment, int fd)
 {
     void *addr;
     int status;
 
-    if (part->key.kind != NIXL_MEM_HOST) {
-        part->method = NXR_METHOD_BOUNCE; /* no transport for that kind could open it */
+    if (segment->key.kind != NIXL_MEM_HOST) {
+        segment->method = NXR_METHOD_BOUNCE; /* no transport for that kind could open it */
         return NIXL_OK;
     }
-    if (part->key.is_registered) {
-        nxr_shm_choose_vm(part);
+    if (segment->key.is_registered) {
+        nxr_shm_choose_vm(segment);
         return NIXL_OK;
     }
-    status = nxr_memory_host_map(fd, part->nbytes, &addr, &part->mapped_nbytes);
+    status = nxr_memory_host_map(fd, segment->nbytes, &addr, &segment->mapped_nbytes);
     if (status == NIXL_OK) {
-        part->addr = addr;
-        part->method = NXR_METHOD_MEMCPY;
+        segment->addr = addr;
+        segment->method = NXR_METHOD_MEMCPY;
     }
     return status;
 }
 
-static void shm_part_close(struct nxr_part *part)
+static void shm_segment_close(struct nxr_segment *segment)
 {
-    if (part->method == NXR_METHOD_MEMCPY) {
-        nxr_memory_host_free(part->addr, part->mapped_nbytes);
+    if (segment->method == NXR_METHOD_MEMCPY) {
+        nxr_memory_host_free(segment->addr, segment->mapped_nbytes);
     }
 }
 
-static int shm_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+static int shm_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)
 {
     nxr_inflight_word *word;
     int status;
 
-    if (__builtin_expect(part->method != NXR_METHOD_MEMCPY, 0)) {
+    if (__builtin_expect(segment->method != NXR_METHOD_MEMCPY, 0)) {
         /*
          * A put of one word must be a single store, but on some processors (seen on AMD's) the
          * kernel copies it byte by byte. So the owner stores such words into its registered memory,
          * as it does atomics.
          */
-        if (nxr_host_paths.word_serves_put(part, offset, nbytes)) {
-            return nxr_host_paths.word_put(part, offset, src, nbytes);
+        if (nxr_host_paths.atomic_serves_put(segment, offset, nbytes)) {
+            return nxr_host_paths.atomic_put(segment, offset, src, nbytes);
         }
-        if (part->method == NXR_METHOD_BOUNCE) {
+        if (segment->method == NXR_METHOD_BOUNCE) {
             return NIXL_ERR_AGAIN;
         }
     }
-    status = nxr_inflight_enter(part, &word);
+    status = nxr_inflight_enter(segment, &word);
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }
-    if (__builtin_expect(part->method == NXR_METHOD_MEMCPY, 1)) {
-        nxr_copy(part->addr + offset, src, nbytes);
+    if (__builtin_expect(segment->method == NXR_METHOD_MEMCPY, 1)) {
+        nxr_copy(segment->addr + offset, src, nbytes);
     } else {
-        status = nxr_shm_vm_move(part, NXR_OP_PUT, offset, (void *)src, nbytes);
+        status = nxr_shm_vm_move(segment, NXR_OP_PUT, offset, (void *)src, nbytes);
     }
     nxr_inflight_leave(word);
     return status;
 }
 
-static int shm_get(struct nxr_part *part, uint64_t offset, void *dst, size_t nbytes)
+static int shm_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes)
 {
     nxr_inflight_word *word;
     int status;
 
-    if (__builtin_expect(part->method == NXR_METHOD_BOUNCE, 0)) {
+    if (__builtin_expect(segment->method == NXR_METHOD_BOUNCE, 0)) {
         return NIXL_ERR_AGAIN;
     }
-    status = nxr_inflight_enter(part, &word);
+    status = nxr_inflight_enter(segment, &word);
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }
-    if (__builtin_expect(part->method == NXR_METHOD_MEMCPY, 1)) {
-        nxr_copy(dst, part->addr + offset, nbytes);
+    if (__builtin_expect(segment->method == NXR_METHOD_MEMCPY, 1)) {
+        nxr_copy(dst, segment->addr + offset, nbytes);
     } else {
-        status = nxr_shm_vm_move(part, NXR_OP_GET, offset, dst, nbytes);
+        status = nxr_shm_vm_move(segment, NXR_OP_GET, offset, dst, nbytes);
     }
     nxr_inflight_leave(word);
     return status;
 }
 
-static int shm_move_list(struct nxr_part *part, enum nxr_op_kind kind,
+static int shm_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
                          const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
 {
     nxr_inflight_word *word;
     int status;
 
     *n_done_p = 0;
-    if (part->method == NXR_METHOD_BOUNCE) {
+    if (segment->method == NXR_METHOD_BOUNCE) {
         return NIXL_ERR_AGAIN;
     }
-    status = nxr_inflight_enter(part, &word);
+    status = nxr_inflight_enter(segment, &word);
     if (status != NIXL_OK) {
         return status;
     }
-    if (part->method == NXR_METHOD_MEMCPY) {
-        nxr_copy_list(part->addr, kind, pieces, n_pieces);
+    if (segment->method == NXR_METHOD_MEMCPY) {
+        nxr_copy_list(segment->addr, kind, pieces, n_pieces);
         *n_done_p = n_pieces;
     } else {
-        status = nxr_shm_vm_list(part, kind, pieces, n_pieces, n_done_p);
+        status = nxr_shm_vm_list(segment, kind, pieces, n_pieces, n_done_p);
     }
     nxr_inflight_leave(word);
     return status;
@@ -136,31 +136,31 @@ static int shm_move_list(struct nxr_part *part, enum nxr_op_kind kind,
 
 static bool is_word(const struct nxr_op *op)
 {
-    return op->kind == NXR_OP_WORD ||
+    return op->kind == NXR_OP_ATOMIC ||
            (op->kind == NXR_OP_PUT &&
-            nxr_host_paths.word_serves_put(op->part, op->offset, op->nbytes));
+            nxr_host_paths.atomic_serves_put(op->segment, op->offset, op->nbytes));
 }
 
 /* For what put() and get() can do but take long for, and for what only the owner can do. */
 static int shm_start(struct nxr_op *op)
 {
     if (is_word(op)) {
-        return nxr_host_paths.word_start(op);
+        return nxr_host_paths.atomic_start(op);
     }
-    return op->part->method == NXR_METHOD_BOUNCE ? nxr_host_paths.bounce_start(op)
-                                                 : nxr_host_paths.copy_start(op);
+    return op->segment->method == NXR_METHOD_BOUNCE ? nxr_host_paths.bounce_start(op)
+                                                    : nxr_host_paths.copy_start(op);
 }
 
 static int shm_cancel(struct nxr_op *op)
 {
-    int status = is_word(op) ? nxr_host_paths.word_cancel(op) : nxr_host_paths.copy_cancel(op);
+    int status = is_word(op) ? nxr_host_paths.atomic_cancel(op) : nxr_host_paths.copy_cancel(op);
 
     return status == NIXL_ERR_NOT_FOUND ? nxr_host_paths.bounce_cancel(op) : status;
 }
 
 static int shm_progress(void)
 {
-    return nxr_host_paths.word_progress() + nxr_host_paths.bounce_progress();
+    return nxr_host_paths.atomic_progress() + nxr_host_paths.bounce_progress();
 }
 
 /*
@@ -198,9 +198,9 @@ const struct nxr_transport nxr_transport_shm = {
     .probe = shm_probe,
     .reach = shm_reach,
     .serves = shm_serves,
-    .part_open = shm_part_open,
-    .part_close = shm_part_close,
-    .part_is_busy = nxr_device_part_is_busy,
+    .segment_open = shm_segment_open,
+    .segment_close = shm_segment_close,
+    .segment_is_busy = nxr_device_segment_is_busy,
     .put = shm_put,
     .get = shm_get,
     .put_notify = nxr_no_put_notify,

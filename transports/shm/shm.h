@@ -12,24 +12,24 @@
 extern const struct nxr_transport nxr_transport_shm;
 
 /* Determine how registered memory of this peer can be reached; sets method, pid and note. */
-void nxr_shm_choose_vm(struct nxr_part *part);
+void nxr_shm_choose_vm(struct nxr_segment *segment);
 
 /*
- * Copy to or from the owner's memory by system calls, many pieces in each; the part was entered.
- * NIXL_OK, NIXL_ERR_AGAIN (the part has METHOD_BOUNCE now), or the failure. *n_done_p: how many
+ * Copy to or from the owner's memory by system calls, many pieces in each; the segment was entered.
+ * NIXL_OK, NIXL_ERR_AGAIN (the segment has METHOD_BOUNCE now), or the failure. *n_done_p: how many
  * pieces are done, counted from the first.
  */
-int nxr_shm_vm_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
-                    size_t n_pieces, size_t *n_done_p);
+int nxr_shm_vm_list(struct nxr_segment *segment, enum nxr_op_kind kind,
+                    const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p);
 
 /* The same for one piece. */
-static inline int nxr_shm_vm_move(struct nxr_part *part, enum nxr_op_kind kind, uint64_t offset,
-                                  void *local, size_t nbytes)
+static inline int nxr_shm_vm_move(struct nxr_segment *segment, enum nxr_op_kind kind,
+                                  uint64_t offset, void *local, size_t nbytes)
 {
     const struct nxr_piece piece = {offset, local, nbytes};
     size_t n_done;
 
-    return nxr_shm_vm_list(part, kind, &piece, 1, &n_done);
+    return nxr_shm_vm_list(segment, kind, &piece, 1, &n_done);
 }
 
 #endif

@@ -19,26 +19,26 @@
 #define CALL_MAX_NBYTES (1ul << 30)
 #define CALL_MAX_PIECES 128
 
-void nxr_shm_choose_vm(struct nxr_part *part)
+void nxr_shm_choose_vm(struct nxr_segment *segment)
 {
-    pid_t pid = nxr_peer_pid(part->peer);
+    pid_t pid = nxr_peer_pid(segment->peer);
     int error = 0;
 
-    part->method = NXR_METHOD_BOUNCE;
+    segment->method = NXR_METHOD_BOUNCE;
     if (!nxr_env.process_vm) {
-        snprintf(part->note, sizeof(part->note), "NIXLRUN_PROCESS_VM is off");
+        snprintf(segment->note, sizeof(segment->note), "NIXLRUN_PROCESS_VM is off");
     } else if (pid <= 0) {
-        snprintf(part->note, sizeof(part->note),
+        snprintf(segment->note, sizeof(segment->note),
                  "the peer's pid is not known in this pid namespace");
-    } else if ((error = nxr_peer_prove_pid(part->peer, pid)) != 0) {
-        snprintf(part->note, sizeof(part->note), "process_vm_readv on pid %d: %s", (int)pid,
+    } else if ((error = nxr_peer_prove_pid(segment->peer, pid)) != 0) {
+        snprintf(segment->note, sizeof(segment->note), "process_vm_readv on pid %d: %s", (int)pid,
                  strerror(error));
     } else {
-        part->method = NXR_METHOD_PROCESS_VM;
-        part->pid = pid;
+        segment->method = NXR_METHOD_PROCESS_VM;
+        segment->pid = pid;
     }
-    if (part->method == NXR_METHOD_BOUNCE) {
-        nxr_info(SHM, "registered memory goes through a bounce buffer: %s", part->note);
+    if (segment->method == NXR_METHOD_BOUNCE) {
+        nxr_info(SHM, "registered memory goes through a bounce buffer: %s", segment->note);
     }
 }
 
@@ -49,9 +49,9 @@ struct position {
 };
 
 /* Fill the vectors from that position on: with as many pieces as fit, up to what one call moves. */
-static unsigned long shm_vm_gather(const struct nxr_part *part, const struct nxr_piece *pieces,
-                                   size_t n_pieces, struct position from, struct iovec *here,
-                                   struct iovec *there)
+static unsigned long shm_vm_gather(const struct nxr_segment *segment,
+                                   const struct nxr_piece *pieces, size_t n_pieces,
+                                   struct position from, struct iovec *here, struct iovec *there)
 {
     size_t left = CALL_MAX_NBYTES;
     unsigned long n = 0;
@@ -62,8 +62,8 @@ static unsigned long shm_vm_gather(const struct nxr_part *part, const struct nxr
 
         nbytes = nbytes < left ? nbytes : left;
         here[n] = (struct iovec){(char *)piece->local + from.at, nbytes};
-        there[n] =
-            (struct iovec){(void *)(uintptr_t)(part->key.addr + piece->offset + from.at), nbytes};
+        there[n] = (struct iovec){(void *)(uintptr_t)(segment->key.addr + piece->offset + from.at),
+                                  nbytes};
         left -= nbytes;
         from = (struct position){from.index + 1, 0};
     }
@@ -83,30 +83,30 @@ static struct position shm_vm_advance(const struct nxr_piece *pieces, struct pos
 }
 
 /* What a failed call means for the operation. NIXL_ERR_AGAIN: the owner has to do it. */
-static int shm_vm_fail_call(struct nxr_part *part, int error)
+static int shm_vm_fail_call(struct nxr_segment *segment, int error)
 {
-    nxr_debug(SHM, "process_vm call on pid %d: %s", (int)part->pid, strerror(error));
+    nxr_debug(SHM, "process_vm call on pid %d: %s", (int)segment->pid, strerror(error));
     if (error == EPERM || error == EACCES || error == ENOSYS) {
-        nxr_host_paths.lose_process_vm(part, error);
+        nxr_host_paths.lose_process_vm(segment, error);
         return NIXL_ERR_AGAIN;
     }
     return error == EFAULT ? NIXL_ERR_TRANSPORT : nxr_status_of_errno(error);
 }
 
-int nxr_shm_vm_list(struct nxr_part *part, enum nxr_op_kind kind, const struct nxr_piece *pieces,
-                    size_t n_pieces, size_t *n_done_p)
+int nxr_shm_vm_list(struct nxr_segment *segment, enum nxr_op_kind kind,
+                    const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
 {
     struct iovec here[CALL_MAX_PIECES], there[CALL_MAX_PIECES];
     struct position now = {0, 0};
 
     while (now.index < n_pieces) {
-        unsigned long n = shm_vm_gather(part, pieces, n_pieces, now, here, there);
-        ssize_t moved = kind == NXR_OP_PUT ? process_vm_writev(part->pid, here, n, there, n, 0)
-                                           : process_vm_readv(part->pid, here, n, there, n, 0);
+        unsigned long n = shm_vm_gather(segment, pieces, n_pieces, now, here, there);
+        ssize_t moved = kind == NXR_OP_PUT ? process_vm_writev(segment->pid, here, n, there, n, 0)
+                                           : process_vm_readv(segment->pid, here, n, there, n, 0);
 
         if (moved <= 0) {
             *n_done_p = now.index;
-            return shm_vm_fail_call(part, moved < 0 ? errno : EFAULT);
+            return shm_vm_fail_call(segment, moved < 0 ? errno : EFAULT);
         }
         now = shm_vm_advance(pieces, now, (size_t)moved);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of ranks, and which ways lead there. Pure: input from others may be malformed; it is
+ * Addresses of ranks, and which paths lead there. Pure: input from others may be malformed; it is
  * either refused or within its limits.
  */
 #include "config.h"
@@ -9,12 +9,12 @@
 
 #include <string.h>
 
-_Static_assert(sizeof(struct nxr_tcp_way) == 20, "the layout is fixed");
-_Static_assert(sizeof(struct nxr_tcp_address) == 40 + NXR_TCP_MAX_WAYS * 20, "no padding");
+_Static_assert(sizeof(struct nxr_tcp_path) == 20, "the layout is fixed");
+_Static_assert(sizeof(struct nxr_tcp_address) == 40 + NXR_TCP_MAX_PATHS * 20, "no padding");
 
-size_t nxr_tcp_address_nbytes(unsigned n_ways)
+size_t nxr_tcp_address_nbytes(unsigned n_paths)
 {
-    return offsetof(struct nxr_tcp_address, ways) + n_ways * sizeof(struct nxr_tcp_way);
+    return offsetof(struct nxr_tcp_address, paths) + n_paths * sizeof(struct nxr_tcp_path);
 }
 
 /* Enough to detect corruption; it is no protection against an attacker. */
@@ -22,7 +22,7 @@ static uint32_t tcp_address_sum_of(const struct nxr_tcp_address *address)
 {
     const unsigned char *at = (const unsigned char *)address;
     size_t begin = offsetof(struct nxr_tcp_address, version);
-    size_t end = nxr_tcp_address_nbytes(address->n_ways);
+    size_t end = nxr_tcp_address_nbytes(address->n_paths);
     uint32_t sum = address->magic;
 
     for (size_t i = begin; i < end; i++) {
@@ -36,10 +36,10 @@ void nxr_tcp_address_seal(struct nxr_tcp_address *address)
     address->checksum = tcp_address_sum_of(address);
 }
 
-static bool is_way(const struct nxr_tcp_way *way)
+static bool is_path(const struct nxr_tcp_path *path)
 {
-    return way->port != 0 && ((way->family == 4 && way->prefix_nbits <= 32) ||
-                              (way->family == 6 && way->prefix_nbits <= 128));
+    return path->port != 0 && ((path->family == 4 && path->prefix_nbits <= 32) ||
+                               (path->family == 6 && path->prefix_nbits <= 128));
 }
 
 const char *nxr_tcp_address_parse(const void *bytes, size_t nbytes,
@@ -54,41 +54,41 @@ const char *nxr_tcp_address_parse(const void *bytes, size_t nbytes,
     if (address.magic != NXR_TCP_ADDRESS_MAGIC || address.version != NXR_TCP_LAYOUT_VERSION) {
         return "not an address of this version";
     }
-    if (address.n_ways == 0 || address.n_ways > NXR_TCP_MAX_WAYS ||
-        nbytes != nxr_tcp_address_nbytes(address.n_ways)) {
-        return "an address of a wrong number of ways";
+    if (address.n_paths == 0 || address.n_paths > NXR_TCP_MAX_PATHS ||
+        nbytes != nxr_tcp_address_nbytes(address.n_paths)) {
+        return "an address of a wrong number of paths";
     }
     if (address.checksum != tcp_address_sum_of(&address)) {
         return "a damaged address";
     }
-    for (unsigned i = 0; i < address.n_ways; i++) {
-        if (!is_way(&address.ways[i])) {
-            return "an address with a way to nowhere";
+    for (unsigned i = 0; i < address.n_paths; i++) {
+        if (!is_path(&address.paths[i])) {
+            return "an address with a path to nowhere";
         }
     }
     *address_p = address;
     return NULL;
 }
 
-static size_t ip_nbytes(const struct nxr_tcp_way *way)
+static size_t ip_nbytes(const struct nxr_tcp_path *path)
 {
-    return way->family == 4 ? 4 : 16;
+    return path->family == 4 ? 4 : 16;
 }
 
-static bool tcp_address_is_loopback(const struct nxr_tcp_way *way)
+static bool tcp_address_is_loopback(const struct nxr_tcp_path *path)
 {
     static const unsigned char six[16] = {[15] = 1};
 
-    return way->family == 4 ? way->ip[0] == 127 : memcmp(way->ip, six, sizeof(six)) == 0;
+    return path->family == 4 ? path->ip[0] == 127 : memcmp(path->ip, six, sizeof(six)) == 0;
 }
 
-static bool tcp_address_is_same_ip(const struct nxr_tcp_way *a, const struct nxr_tcp_way *b)
+static bool tcp_address_is_same_ip(const struct nxr_tcp_path *a, const struct nxr_tcp_path *b)
 {
     return a->family == b->family && memcmp(a->ip, b->ip, ip_nbytes(a)) == 0;
 }
 
 /* Are both in the network of mine? */
-static bool is_near(const struct nxr_tcp_way *mine, const struct nxr_tcp_way *theirs)
+static bool is_near(const struct nxr_tcp_path *mine, const struct nxr_tcp_path *theirs)
 {
     unsigned n_whole = mine->prefix_nbits / 8, n_rest = mine->prefix_nbits % 8;
     unsigned mask = 0xffu << (8 - n_rest);
@@ -99,38 +99,38 @@ static bool is_near(const struct nxr_tcp_way *mine, const struct nxr_tcp_way *th
 
 enum nearness { NOWHERE, FAR, NEAR };
 
-/* Does a way lead from one host to another? Not if the other host has the same address. */
-static bool tcp_address_leads_out(const struct nxr_tcp_way *way,
+/* Does a path lead from one host to another? Not if the other host has the same address. */
+static bool tcp_address_leads_out(const struct nxr_tcp_path *path,
                                   const struct nxr_tcp_address *other)
 {
-    for (unsigned i = 0; i < other->n_ways; i++) {
-        if (tcp_address_is_same_ip(way, &other->ways[i])) {
+    for (unsigned i = 0; i < other->n_paths; i++) {
+        if (tcp_address_is_same_ip(path, &other->paths[i])) {
             return false;
         }
     }
-    return !tcp_address_is_loopback(way);
+    return !tcp_address_is_loopback(path);
 }
 
 static enum nearness tcp_address_look(const struct nxr_tcp_address *mine,
                                       const struct nxr_tcp_address *theirs,
-                                      const struct nxr_tcp_way *way)
+                                      const struct nxr_tcp_path *path)
 {
     bool is_same_host = mine->host == theirs->host;
     enum nearness found = NOWHERE;
 
-    if (!is_same_host && !tcp_address_leads_out(way, mine)) {
+    if (!is_same_host && !tcp_address_leads_out(path, mine)) {
         return NOWHERE;
     }
-    for (unsigned i = 0; i < mine->n_ways; i++) {
-        const struct nxr_tcp_way *own = &mine->ways[i];
+    for (unsigned i = 0; i < mine->n_paths; i++) {
+        const struct nxr_tcp_path *own = &mine->paths[i];
 
         if (!is_same_host && !tcp_address_leads_out(own, theirs)) {
             continue;
         }
-        if (is_near(own, way)) {
+        if (is_near(own, path)) {
             return NEAR;
         }
-        if (is_same_host || own->family == way->family) {
+        if (is_same_host || own->family == path->family) {
             found = FAR;
         }
     }
@@ -138,13 +138,13 @@ static enum nearness tcp_address_look(const struct nxr_tcp_address *mine,
 }
 
 unsigned nxr_tcp_order(const struct nxr_tcp_address *mine, const struct nxr_tcp_address *theirs,
-                       uint8_t order[NXR_TCP_MAX_WAYS])
+                       uint8_t order[NXR_TCP_MAX_PATHS])
 {
     unsigned n = 0;
 
     for (enum nearness wanted = NEAR; wanted > NOWHERE; wanted--) {
-        for (unsigned i = 0; i < theirs->n_ways && i < NXR_TCP_MAX_WAYS; i++) {
-            if (tcp_address_look(mine, theirs, &theirs->ways[i]) == wanted) {
+        for (unsigned i = 0; i < theirs->n_paths && i < NXR_TCP_MAX_PATHS; i++) {
+            if (tcp_address_look(mine, theirs, &theirs->paths[i]) == wanted) {
                 order[n++] = (uint8_t)i;
             }
         }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a connection for an endpoint: the ways to its peer are tried one after the other until one
- * leads to a process that answers as the peer. A refusal comes from the kernel of a host: if all
- * ways refuse, or another process answers, the peer is gone. Silence says nothing: the attempts
- * continue until the core gives up. A connection that was not confirmed may be given up at any
- * time. The core's lock.
+ * Making a connection for an endpoint: the paths to its peer are tried one after the other until
+ * one leads to a process that answers as the peer. A refusal comes from the kernel of a host: if
+ * all paths refuse, or another process answers, the peer is gone. Silence says nothing: the
+ * attempts continue until the core gives up. A connection that was not confirmed may be given up
+ * at any time. The core's lock.
  */
 #include "config.h"
 
@@ -17,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CONNECT_NS (2 * NXR_S)   /* if there is another way */
-#define RETRY_NS   (50 * NXR_MS) /* after a round in which not all ways refused */
+#define CONNECT_NS (2 * NXR_S)   /* if there is another path */
+#define RETRY_NS   (50 * NXR_MS) /* after a round in which not all paths refused */
 
 static void took_too_long(struct nxr_tcp_timer *timer)
 {
@@ -33,11 +33,11 @@ static void tcp_connect_retry(struct nxr_tcp_timer *timer)
     nxr_tcp_connect(ep);
 }
 
-/* False: that way cannot be used now; see errno. */
-static bool try_way(struct nxr_net_ep *ep, const struct nxr_tcp_way *way)
+/* False: that path cannot be used now; see errno. */
+static bool try_path(struct nxr_net_ep *ep, const struct nxr_tcp_path *path)
 {
     struct sockaddr_storage name;
-    socklen_t nbytes = nxr_tcp_sockaddr(way, &name);
+    socklen_t nbytes = nxr_tcp_sockaddr(path, &name);
     int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     struct nxr_tcp_conn *conn;
 
@@ -51,7 +51,7 @@ static bool try_way(struct nxr_net_ep *ep, const struct nxr_tcp_way *way)
         errno = error;
         return false;
     }
-    nxr_tcp_name_of_source(fd, ep->tries[ep->next_way].from, IF_NAMESIZE);
+    nxr_tcp_name_of_source(fd, ep->tries[ep->next_path].from, IF_NAMESIZE);
     conn = nxr_tcp_conn_new(fd, NXR_TCP_CONNECTING);
     if (conn == NULL) {
         errno = ENOMEM;
@@ -63,7 +63,7 @@ static bool try_way(struct nxr_net_ep *ep, const struct nxr_tcp_way *way)
     conn->ep = ep;
     conn->timer.rings = took_too_long;
     ep->trying = conn;
-    if (ep->n_ways > 1) {
+    if (ep->n_paths > 1) {
         nxr_tcp_timer_set(&conn->timer, CONNECT_NS);
     }
     return true;
@@ -73,11 +73,11 @@ static bool try_way(struct nxr_net_ep *ep, const struct nxr_tcp_way *way)
 static bool was_last_refusal(struct nxr_net_ep *ep, bool is_refusal)
 {
     ep->n_refused += is_refusal;
-    if (++ep->next_way < ep->n_ways) {
+    if (++ep->next_path < ep->n_paths) {
         return false;
     }
-    ep->next_way = 0;
-    if (ep->n_refused == ep->n_ways) {
+    ep->next_path = 0;
+    if (ep->n_refused == ep->n_paths) {
         return true;
     }
     ep->n_refused = 0;
@@ -95,10 +95,10 @@ static void fail_for_good(struct nxr_net_ep *ep)
 
 void nxr_tcp_connect_failed(struct nxr_net_ep *ep, const char *why, bool is_refusal)
 {
-    ep->tries[ep->next_way].why = why;
+    ep->tries[ep->next_path].why = why;
     if (was_last_refusal(ep, is_refusal)) {
         fail_for_good(ep);
-    } else if (ep->next_way == 0) {
+    } else if (ep->next_path == 0) {
         ep->is_waiting = true;
         nxr_tcp_timer_set(&ep->retry_timer, RETRY_NS);
     } else {
@@ -109,7 +109,7 @@ void nxr_tcp_connect_failed(struct nxr_net_ep *ep, const char *why, bool is_refu
 void nxr_tcp_connect(struct nxr_net_ep *ep)
 {
     ep->retry_timer.rings = tcp_connect_retry;
-    if (!try_way(ep, &ep->address.ways[ep->ways[ep->next_way]])) {
+    if (!try_path(ep, &ep->address.paths[ep->paths[ep->next_path]])) {
         nxr_tcp_connect_failed(ep, nxr_reason_of(errno), errno == ECONNREFUSED);
     }
 }
@@ -119,7 +119,7 @@ void nxr_tcp_connect(struct nxr_net_ep *ep)
  */
 static const char *outcome_of(const struct nxr_net_ep *ep, unsigned index)
 {
-    if (ep->trying != NULL && index == ep->next_way && ep->trying->stage == NXR_TCP_WANTS_ANSWER) {
+    if (ep->trying != NULL && index == ep->next_path && ep->trying->stage == NXR_TCP_WANTS_ANSWER) {
         return NXR_TAKEN;
     }
     return ep->tries[index].why != NULL ? ep->tries[index].why : nxr_reason_of(0);
@@ -130,10 +130,10 @@ void nxr_tcp_connect_text(const struct nxr_net_ep *ep, char *line, size_t line_n
     size_t used = 0;
 
     line[0] = '\0';
-    for (unsigned i = 0; i < ep->n_ways && used < line_nbytes; i++) {
+    for (unsigned i = 0; i < ep->n_paths && used < line_nbytes; i++) {
         const char *from = ep->tries[i].from;
         struct sockaddr_storage name;
-        socklen_t nbytes = nxr_tcp_sockaddr(&ep->address.ways[ep->ways[i]], &name);
+        socklen_t nbytes = nxr_tcp_sockaddr(&ep->address.paths[ep->paths[i]], &name);
         char text[64];
 
         nxr_sockaddr_text((const struct sockaddr *)&name, nbytes, text, sizeof(text));

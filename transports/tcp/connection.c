@@ -27,7 +27,7 @@
 
 #define HEAR_READS 64 /* reads from another connection before a peer is given up */
 
-#define ANSWER_NS (5 * NXR_S) /* if there is another way; the peer may be stopped */
+#define ANSWER_NS (5 * NXR_S) /* if there is another path; the peer may be stopped */
 
 /* A connection that is ready twice within this many events is polled without asking epoll. */
 #define HOT_EVENTS 4
@@ -193,7 +193,7 @@ static bool say(struct nxr_tcp_conn *conn, enum nxr_tcp_hello_type type)
 static void was_made(struct nxr_tcp_conn *conn)
 {
     conn->stage = NXR_TCP_WANTS_ANSWER;
-    if (conn->ep->n_ways > 1) {
+    if (conn->ep->n_paths > 1) {
         nxr_tcp_timer_set(&conn->timer, ANSWER_NS);
     }
     if (say(conn, NXR_TCP_HELLO)) {

@@ -34,8 +34,8 @@ int nxr_tcp_ep_open(const void *address, size_t nbytes, void *peer, struct nxr_n
         free(ep);
         return NIXL_ERR_UNSUPPORTED;
     }
-    ep->n_ways = nxr_tcp_order(&nxr_tcp.address, &ep->address, ep->ways);
-    if (ep->n_ways == 0) {
+    ep->n_paths = nxr_tcp_order(&nxr_tcp.address, &ep->address, ep->paths);
+    if (ep->n_paths == 0) {
         free(ep);
         return NIXL_ERR_UNSUPPORTED;
     }

@@ -50,27 +50,27 @@ static unsigned count_bits(const unsigned char *mask, size_t nbytes)
 }
 
 /* False: not an address that others can use. */
-static bool make_way(const struct ifaddrs *entry, struct nxr_tcp_way *way)
+static bool make_path(const struct ifaddrs *entry, struct nxr_tcp_path *path)
 {
     const void *addr = entry->ifa_addr, *mask = entry->ifa_netmask;
 
-    *way = (struct nxr_tcp_way){0};
+    *path = (struct nxr_tcp_path){0};
     if (mask == NULL) {
         return false;
     }
     if (entry->ifa_addr->sa_family == AF_INET) {
-        way->family = 4;
-        memcpy(way->ip, &((const struct sockaddr_in *)addr)->sin_addr, 4);
-        way->prefix_nbits = (uint8_t)count_bits(
+        path->family = 4;
+        memcpy(path->ip, &((const struct sockaddr_in *)addr)->sin_addr, 4);
+        path->prefix_nbits = (uint8_t)count_bits(
             (const unsigned char *)&((const struct sockaddr_in *)mask)->sin_addr, 4);
         return true;
     }
     if (entry->ifa_addr->sa_family == AF_INET6) {
         const struct in6_addr *six = &((const struct sockaddr_in6 *)addr)->sin6_addr;
 
-        way->family = 6;
-        memcpy(way->ip, six, 16);
-        way->prefix_nbits = (uint8_t)count_bits(
+        path->family = 6;
+        memcpy(path->ip, six, 16);
+        path->prefix_nbits = (uint8_t)count_bits(
             (const unsigned char *)&((const struct sockaddr_in6 *)mask)->sin6_addr, 16);
         return !IN6_IS_ADDR_LINKLOCAL(six);
     }
@@ -98,23 +98,23 @@ static long speed_of(const char *name)
 }
 
 /* Insert before those of slower interfaces. If there are too many, the last one is dropped. */
-static void insert_way(const struct nxr_tcp_way *way, const char *name, long speed)
+static void insert_path(const struct nxr_tcp_path *path, const char *name, long speed)
 {
     struct nxr_tcp_address *address = &nxr_tcp.address;
-    unsigned at = address->n_ways, last;
+    unsigned at = address->n_paths, last;
 
     while (at > 0 && speed_of(nxr_tcp.names[at - 1]) < speed) {
         at--;
     }
-    if (at == NXR_TCP_MAX_WAYS) {
+    if (at == NXR_TCP_MAX_PATHS) {
         return;
     }
-    last = address->n_ways < NXR_TCP_MAX_WAYS ? address->n_ways++ : NXR_TCP_MAX_WAYS - 1;
+    last = address->n_paths < NXR_TCP_MAX_PATHS ? address->n_paths++ : NXR_TCP_MAX_PATHS - 1;
     for (; last > at; last--) {
-        address->ways[last] = address->ways[last - 1];
+        address->paths[last] = address->paths[last - 1];
         memcpy(nxr_tcp.names[last], nxr_tcp.names[last - 1], sizeof(nxr_tcp.names[0]));
     }
-    address->ways[at] = *way;
+    address->paths[at] = *path;
     snprintf(nxr_tcp.names[at], sizeof(nxr_tcp.names[0]), "%s", name);
 }
 
@@ -124,23 +124,23 @@ static enum nxr_extent tcp_interfaces_extent_of(const struct ifaddrs *entry)
                                                   : nxr_interface_extent(entry->ifa_name);
 }
 
-static void add_ways(const struct ifaddrs *list, enum nxr_extent extent)
+static void add_paths(const struct ifaddrs *list, enum nxr_extent extent)
 {
     bool has_names = nxr_tcp.core->devices[0] != '\0';
 
     for (const struct ifaddrs *entry = list; entry != NULL; entry = entry->ifa_next) {
-        struct nxr_tcp_way way;
+        struct nxr_tcp_path path;
 
         if (entry->ifa_addr != NULL && (entry->ifa_flags & IFF_UP) != 0 &&
             (entry->ifa_flags & IFF_RUNNING) != 0 &&
             (!has_names || tcp_interfaces_is_named(entry->ifa_name)) &&
-            tcp_interfaces_extent_of(entry) == extent && make_way(entry, &way)) {
-            insert_way(&way, entry->ifa_name, speed_of(entry->ifa_name));
+            tcp_interfaces_extent_of(entry) == extent && make_path(entry, &path)) {
+            insert_path(&path, entry->ifa_name, speed_of(entry->ifa_name));
         }
     }
 }
 
-int nxr_tcp_find_ways(char *why, size_t why_nbytes)
+int nxr_tcp_find_paths(char *why, size_t why_nbytes)
 {
     const char *devices = nxr_tcp.core->devices;
     struct ifaddrs *list;
@@ -150,15 +150,15 @@ int nxr_tcp_find_ways(char *why, size_t why_nbytes)
                  strerror(errno));
         return NIXL_ERR_TRANSPORT;
     }
-    add_ways(list, NXR_EXTENT_HOSTS);
-    if (nxr_tcp.address.n_ways == 0 || devices[0] != '\0') {
-        add_ways(list, NXR_EXTENT_HOST);
+    add_paths(list, NXR_EXTENT_HOSTS);
+    if (nxr_tcp.address.n_paths == 0 || devices[0] != '\0') {
+        add_paths(list, NXR_EXTENT_HOST);
     }
-    if (nxr_tcp.address.n_ways == 0 || devices[0] != '\0') {
-        add_ways(list, NXR_EXTENT_PROCESSES);
+    if (nxr_tcp.address.n_paths == 0 || devices[0] != '\0') {
+        add_paths(list, NXR_EXTENT_PROCESSES);
     }
     freeifaddrs(list);
-    if (nxr_tcp.address.n_ways > 0) {
+    if (nxr_tcp.address.n_paths > 0) {
         return NIXL_OK;
     }
     if (devices[0] != '\0') {
@@ -171,33 +171,33 @@ int nxr_tcp_find_ways(char *why, size_t why_nbytes)
     return NIXL_ERR_NO_DEVICE;
 }
 
-socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_way *way, struct sockaddr_storage *name)
+socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_path *path, struct sockaddr_storage *name)
 {
     memset(name, 0, sizeof(*name));
-    if (way->family == 4) {
+    if (path->family == 4) {
         struct sockaddr_in *four = (struct sockaddr_in *)name;
 
         four->sin_family = AF_INET;
-        four->sin_port = htons(way->port);
-        memcpy(&four->sin_addr, way->ip, 4);
+        four->sin_port = htons(path->port);
+        memcpy(&four->sin_addr, path->ip, 4);
         return sizeof(*four);
     }
     struct sockaddr_in6 *six = (struct sockaddr_in6 *)name;
 
     six->sin6_family = AF_INET6;
-    six->sin6_port = htons(way->port);
-    memcpy(&six->sin6_addr, way->ip, 16);
+    six->sin6_port = htons(path->port);
+    memcpy(&six->sin6_addr, path->ip, 16);
     return sizeof(*six);
 }
 
-static bool is_at(const struct nxr_tcp_way *way, const struct sockaddr_storage *name)
+static bool is_at(const struct nxr_tcp_path *path, const struct sockaddr_storage *name)
 {
-    const void *ip = way->family == 4
+    const void *ip = path->family == 4
                          ? (const void *)&((const struct sockaddr_in *)(const void *)name)->sin_addr
                          : &((const struct sockaddr_in6 *)(const void *)name)->sin6_addr;
 
-    return name->ss_family == (way->family == 4 ? AF_INET : AF_INET6) &&
-           memcmp(way->ip, ip, way->family == 4 ? 4 : 16) == 0;
+    return name->ss_family == (path->family == 4 ? AF_INET : AF_INET6) &&
+           memcmp(path->ip, ip, path->family == 4 ? 4 : 16) == 0;
 }
 
 void nxr_tcp_name_of_source(int fd, char *name, size_t name_nbytes)
@@ -209,8 +209,8 @@ void nxr_tcp_name_of_source(int fd, char *name, size_t name_nbytes)
     if (getsockname(fd, (struct sockaddr *)&source, &nbytes) != 0) {
         return;
     }
-    for (unsigned i = 0; i < nxr_tcp.address.n_ways; i++) {
-        if (is_at(&nxr_tcp.address.ways[i], &source)) {
+    for (unsigned i = 0; i < nxr_tcp.address.n_paths; i++) {
+        if (is_at(&nxr_tcp.address.paths[i], &source)) {
             snprintf(name, name_nbytes, "%s", nxr_tcp.names[i]);
             return;
         }
@@ -233,10 +233,10 @@ void nxr_tcp_ends_text(int fd, char *text, size_t text_nbytes)
     snprintf(text, text_nbytes, "%s to %s", own, other);
 }
 
-void nxr_tcp_way_text(const struct nxr_tcp_way *way, char *text, size_t text_nbytes)
+void nxr_tcp_path_text(const struct nxr_tcp_path *path, char *text, size_t text_nbytes)
 {
     char ip[INET6_ADDRSTRLEN] = "?";
 
-    inet_ntop(way->family == 4 ? AF_INET : AF_INET6, way->ip, ip, sizeof(ip));
-    snprintf(text, text_nbytes, "%s/%u", ip, way->prefix_nbits);
+    inet_ntop(path->family == 4 ? AF_INET : AF_INET6, path->ip, ip, sizeof(ip));
+    snprintf(text, text_nbytes, "%s/%u", ip, path->prefix_nbits);
 }

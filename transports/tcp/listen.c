@@ -25,7 +25,7 @@
 #define PATIENCE_NS   (1 * NXR_S)    /* ... if others are waiting */
 #define PAUSE_NS      (100 * NXR_MS) /* while no descriptor is left */
 
-static struct nxr_tcp_watch listeners[NXR_TCP_MAX_WAYS];
+static struct nxr_tcp_watch listeners[NXR_TCP_MAX_PATHS];
 static struct nxr_tcp_timer pause_timer;
 
 void nxr_tcp_tell_stranger(int fd, const char *what)
@@ -43,7 +43,7 @@ void nxr_tcp_tell_stranger(int fd, const char *what)
 
 static void watch_all(uint32_t events)
 {
-    for (unsigned i = 0; i < nxr_tcp.address.n_ways; i++) {
+    for (unsigned i = 0; i < nxr_tcp.address.n_paths; i++) {
         nxr_tcp_watch_change(&listeners[i], events);
     }
 }
@@ -141,18 +141,18 @@ static void tcp_listen_is_ready(struct nxr_tcp_watch *watch, uint32_t events)
     }
 }
 
-/* Listen on that way, and fill in its port. */
-static int open_listener(struct nxr_tcp_way *way)
+/* Listen on that path, and fill in its port. */
+static int open_listener(struct nxr_tcp_path *path)
 {
     const int one = 1;
     struct sockaddr_storage name;
-    socklen_t nbytes = nxr_tcp_sockaddr(way, &name);
+    socklen_t nbytes = nxr_tcp_sockaddr(path, &name);
     int fd = socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd < 0) {
         return -1;
     }
-    if (way->family == 6) {
+    if (path->family == 6) {
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
     }
     if (bind(fd, (struct sockaddr *)&name, nbytes) != 0 || listen(fd, SOMAXCONN) != 0 ||
@@ -160,12 +160,12 @@ static int open_listener(struct nxr_tcp_way *way)
         close(fd);
         return -1;
     }
-    way->port = ntohs(way->family == 4 ? ((struct sockaddr_in *)(void *)&name)->sin_port
-                                       : ((struct sockaddr_in6 *)(void *)&name)->sin6_port);
+    path->port = ntohs(path->family == 4 ? ((struct sockaddr_in *)(void *)&name)->sin_port
+                                         : ((struct sockaddr_in6 *)(void *)&name)->sin6_port);
     return fd;
 }
 
-/* A way that cannot be listened on is skipped: an address may disappear at any time. */
+/* A path that cannot be listened on is skipped: an address may disappear at any time. */
 int nxr_tcp_listen(char *why, size_t why_nbytes)
 {
     struct nxr_tcp_address *address = &nxr_tcp.address;
@@ -174,9 +174,9 @@ int nxr_tcp_listen(char *why, size_t why_nbytes)
 
     pause_timer = (struct nxr_tcp_timer){.rings = resume};
     nxr_list_init(&pause_timer.link);
-    for (unsigned i = 0; i < address->n_ways; i++) {
+    for (unsigned i = 0; i < address->n_paths; i++) {
         listeners[n] =
-            (struct nxr_tcp_watch){tcp_listen_is_ready, open_listener(&address->ways[i])};
+            (struct nxr_tcp_watch){tcp_listen_is_ready, open_listener(&address->paths[i])};
         if (listeners[n].fd < 0 || nxr_tcp_watch(&listeners[n], EPOLLIN) != NIXL_OK) {
             error = errno;
             if (listeners[n].fd >= 0) {
@@ -184,12 +184,12 @@ int nxr_tcp_listen(char *why, size_t why_nbytes)
             }
             continue;
         }
-        address->ways[n] = address->ways[i];
+        address->paths[n] = address->paths[i];
         memmove(nxr_tcp.names[n], nxr_tcp.names[i], sizeof(nxr_tcp.names[n]));
         n++;
     }
-    memset(&address->ways[n], 0, (NXR_TCP_MAX_WAYS - n) * sizeof(address->ways[0]));
-    address->n_ways = (uint8_t)n;
+    memset(&address->paths[n], 0, (NXR_TCP_MAX_PATHS - n) * sizeof(address->paths[0]));
+    address->n_paths = (uint8_t)n;
     if (n == 0) {
         snprintf(why, why_nbytes, "cannot listen at any address: %s", strerror(error));
         return NIXL_ERR_TRANSPORT;
@@ -199,7 +199,7 @@ int nxr_tcp_listen(char *why, size_t why_nbytes)
 
 void nxr_tcp_listen_end(void)
 {
-    for (unsigned i = 0; i < nxr_tcp.address.n_ways; i++) {
+    for (unsigned i = 0; i < nxr_tcp.address.n_paths; i++) {
         if (listeners[i].fd >= 0) {
             close(listeners[i].fd);
         }

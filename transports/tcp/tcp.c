@@ -39,13 +39,13 @@ static bool make_secrets(void)
     return true;
 }
 
-/* "tcp on eth0, eth1": the ways of an interface are adjacent. */
+/* "tcp on eth0, eth1": the paths of an interface are adjacent. */
 static void tcp_describe_devices(char *line, size_t line_nbytes)
 {
     size_t used = (size_t)snprintf(line, line_nbytes, "tcp on");
     const char *last = "";
 
-    for (unsigned i = 0; i < nxr_tcp.address.n_ways && used < line_nbytes; i++) {
+    for (unsigned i = 0; i < nxr_tcp.address.n_paths && used < line_nbytes; i++) {
         if (strcmp(nxr_tcp.names[i], last) != 0) {
             used += (size_t)snprintf(line + used, line_nbytes - used, "%s %s", i > 0 ? "," : "",
                                      nxr_tcp.names[i]);
@@ -110,7 +110,7 @@ static int tcp_make_room(void)
 
 static int tcp_start(char *why, size_t why_nbytes)
 {
-    int status = nxr_tcp_find_ways(why, why_nbytes);
+    int status = nxr_tcp_find_paths(why, why_nbytes);
 
     if (status != NIXL_OK) {
         return status;
@@ -182,7 +182,7 @@ static const struct nxr_net_attr *tcp_attr(void)
 
 static int tcp_address(void *bytes, size_t *nbytes_p)
 {
-    *nbytes_p = nxr_tcp_address_nbytes(nxr_tcp.address.n_ways);
+    *nbytes_p = nxr_tcp_address_nbytes(nxr_tcp.address.n_paths);
     memcpy(bytes, &nxr_tcp.address, *nbytes_p);
     return NIXL_OK;
 }
@@ -190,7 +190,7 @@ static int tcp_address(void *bytes, size_t *nbytes_p)
 static int tcp_reach(const void *bytes, size_t nbytes, unsigned *n_rails_p, char *why,
                      size_t why_nbytes)
 {
-    uint8_t order[NXR_TCP_MAX_WAYS];
+    uint8_t order[NXR_TCP_MAX_PATHS];
     struct nxr_tcp_address theirs;
     const char *reason = nxr_tcp_address_parse(bytes, nbytes, &theirs);
 
@@ -259,10 +259,10 @@ static int tcp_describe(unsigned index, char *line, size_t line_nbytes)
 {
     char text[64];
 
-    if (index >= nxr_tcp.address.n_ways) {
+    if (index >= nxr_tcp.address.n_paths) {
         return NIXL_ERR_NOT_FOUND;
     }
-    nxr_tcp_way_text(&nxr_tcp.address.ways[index], text, sizeof(text));
+    nxr_tcp_path_text(&nxr_tcp.address.paths[index], text, sizeof(text));
     snprintf(line, line_nbytes, "%s %s", nxr_tcp.names[index], text);
     return NIXL_OK;
 }

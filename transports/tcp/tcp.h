@@ -74,14 +74,14 @@ struct nxr_net_ep {
     /* Connecting: connect.c. */
     struct nxr_tcp_timer retry_timer;
     bool is_waiting; /* for retry_timer */
-    unsigned n_ways;
-    unsigned next_way;
-    unsigned n_refused; /* since the first way was last tried */
-    uint8_t ways[NXR_TCP_MAX_WAYS];
+    unsigned n_paths;
+    unsigned next_path;
+    unsigned n_refused; /* since the first path was last tried */
+    uint8_t paths[NXR_TCP_MAX_PATHS];
     struct {
         const char *why;        /* of the last failed attempt; NULL: none has failed yet */
         char from[IF_NAMESIZE]; /* the interface that it used; "": unknown */
-    } tries[NXR_TCP_MAX_WAYS];  /* in the order of `ways` */
+    } tries[NXR_TCP_MAX_PATHS]; /* in the order of `paths` */
     struct nxr_tcp_address address;
 };
 
@@ -97,7 +97,7 @@ struct nxr_tcp {
     int64_t timer_at; /* when the timer is set to expire; 0: it is off */
     bool is_progressing;
     struct nxr_tcp_address address;
-    char names[NXR_TCP_MAX_WAYS][16]; /* of the interfaces of the ways */
+    char names[NXR_TCP_MAX_PATHS][16]; /* of the interfaces of the paths */
     struct nxr_net_attr attr;
     struct nxr_tcp_peer *peers; /* [size] */
     unsigned char *buffer;      /* NXR_TCP_BUFFER_NBYTES, and a message */
@@ -119,12 +119,12 @@ extern struct nxr_tcp nxr_tcp;
 /* ---- interfaces.c ---------------------------------------------------------------------------- */
 
 /* The own addresses, without ports. NIXL_OK, or a failure and one line in `why`. */
-int nxr_tcp_find_ways(char *why, size_t why_nbytes);
+int nxr_tcp_find_paths(char *why, size_t why_nbytes);
 
-socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_way *way, struct sockaddr_storage *name);
+socklen_t nxr_tcp_sockaddr(const struct nxr_tcp_path *path, struct sockaddr_storage *name);
 /* The interface that the kernel has chosen for a connection; "": none yet, or unknown. */
 void nxr_tcp_name_of_source(int fd, char *name, size_t name_nbytes);
-void nxr_tcp_way_text(const struct nxr_tcp_way *way, char *text, size_t text_nbytes);
+void nxr_tcp_path_text(const struct nxr_tcp_path *path, char *text, size_t text_nbytes);
 
 /* The ends of a connection: "10.0.0.1 port 4711 to 10.0.0.2 port 4712". */
 void nxr_tcp_ends_text(int fd, char *text, size_t text_nbytes);
@@ -148,7 +148,7 @@ int nxr_tcp_ring(void);
 
 /* ---- listen.c: connections of others --------------------------------------------------------- */
 
-/* Listen on all own ways, and fill in the ports. */
+/* Listen on all own paths, and fill in the ports. */
 int nxr_tcp_listen(char *why, size_t why_nbytes);
 void nxr_tcp_listen_end(void);
 
@@ -182,14 +182,14 @@ void nxr_tcp_endpoints_end(void);
 /* ---- connect.c ------------------------------------------------------------------------------- */
 
 /*
- * Start, or continue with the next way after one that has failed. `why` must be static: it is kept.
- * is_refusal: it failed for good, by a refusal.
+ * Start, or continue with the next path after one that has failed. `why` must be static: it is
+ * kept. is_refusal: it failed for good, by a refusal.
  */
 void nxr_tcp_connect(struct nxr_net_ep *ep);
 void nxr_tcp_connect_failed(struct nxr_net_ep *ep, const char *why, bool is_refusal);
 void nxr_tcp_connect_end(struct nxr_net_ep *ep);
 
-/* The result for each way: "10.0.0.2 port 4711 by eth0: no answer; ...". */
+/* The result for each path: "10.0.0.2 port 4711 by eth0: no answer; ...". */
 void nxr_tcp_connect_text(const struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /* ---- outbox.c -------------------------------------------------------------------------------- */

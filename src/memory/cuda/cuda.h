@@ -26,7 +26,12 @@
 #define NXR_CUDA_EVENTS 64
 
 /* How a copy is done: each method has its own rate. */
-enum nxr_cuda_way { NXR_CUDA_BY_ENGINE, NXR_CUDA_BY_KERNEL, NXR_CUDA_BY_REDUCTION, NXR_CUDA_WAYS };
+enum nxr_cuda_method {
+    NXR_CUDA_BY_ENGINE,
+    NXR_CUDA_BY_KERNEL,
+    NXR_CUDA_BY_REDUCTION,
+    NXR_CUDA_METHODS
+};
 
 /*
  * When the large copies of a thread to one other end are expected to end (cuda_expect.c): the
@@ -34,12 +39,12 @@ enum nxr_cuda_way { NXR_CUDA_BY_ENGINE, NXR_CUDA_BY_KERNEL, NXR_CUDA_BY_REDUCTIO
  */
 struct nxr_cuda_expected {
     struct nxr_spin lock;
-    double rates[NXR_CUDA_WAYS]; /* bytes per nanosecond, the most that was seen; 0: none yet */
-    int64_t end_ns;              /* when all that was started is expected to end; 0: not known */
-    int64_t busy_ns;             /* when the present busy period started */
-    uint64_t begun, ended;       /* bytes since then */
-    enum nxr_cuda_way way;       /* the method of all of them, */
-    bool is_mixed;               /* ... or not */
+    double rates[NXR_CUDA_METHODS]; /* bytes per nanosecond, the most that was seen; 0: none yet */
+    int64_t end_ns;                 /* when all that was started is expected to end; 0: not known */
+    int64_t busy_ns;                /* when the present busy period started */
+    uint64_t begun, ended;          /* bytes since then */
+    enum nxr_cuda_method method;    /* the method of all of them, */
+    bool is_mixed;                  /* ... or not */
 };
 
 /*
@@ -268,8 +273,8 @@ struct nxr_cuda_whole {
 void nxr_cuda_export(const struct nxr_cuda_device *device, const struct nxr_cuda_whole *whole,
                      struct nxr_memory *memory);
 
-int nxr_cuda_import(struct nxr_part *part, int fd);
-void nxr_cuda_unimport(struct nxr_part *part);
+int nxr_cuda_import(struct nxr_segment *part, int fd);
+void nxr_cuda_unimport(struct nxr_segment *part);
 
 /* ---- Vulkan memory: cuda_external.c ---------------------------------------------------------- */
 

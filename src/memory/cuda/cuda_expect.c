@@ -15,7 +15,7 @@
 #define LEAST_NBYTES ((size_t)8 << 20) /* to learn from: smaller copies take no steady time */
 #define BELIEVED     8                 /* a worse one lowers a rate by 1/8 of the difference */
 
-static enum nxr_cuda_way way_of(const struct nxr_device_copy *copy)
+static enum nxr_cuda_method cuda_expect_method_of(const struct nxr_device_copy *copy)
 {
     if (copy->reduction != NULL) {
         return NXR_CUDA_BY_REDUCTION;
@@ -43,7 +43,7 @@ static int64_t time_for(uint64_t nbytes, double rate)
 void nxr_cuda_expect(struct nxr_device_copy *copy, size_t nbytes)
 {
     struct nxr_cuda_expected *expected = expected_of(copy);
-    enum nxr_cuda_way way = way_of(copy);
+    enum nxr_cuda_method method = cuda_expect_method_of(copy);
     double rate;
 
     if (expected == NULL) {
@@ -53,11 +53,11 @@ void nxr_cuda_expect(struct nxr_device_copy *copy, size_t nbytes)
     if (expected->begun == expected->ended) {
         expected->begun = expected->ended = 0;
         expected->busy_ns = expected->end_ns = copy->began_ns;
-        expected->way = way;
+        expected->method = method;
         expected->is_mixed = false;
     }
-    rate = expected->rates[way];
-    expected->is_mixed |= way != expected->way;
+    rate = expected->rates[method];
+    expected->is_mixed |= method != expected->method;
     expected->begun += nbytes;
     if (expected->end_ns != 0) {
         expected->end_ns = rate > 0 ? expected->end_ns + time_for(nbytes, rate) : 0;
@@ -75,10 +75,10 @@ void nxr_cuda_expect_end(const struct nxr_device_copy *copy)
 }
 
 /* Caller holds lock. */
-static void cuda_expect_learn(struct nxr_cuda_expected *expected, enum nxr_cuda_way way,
+static void cuda_expect_learn(struct nxr_cuda_expected *expected, enum nxr_cuda_method method,
                               int64_t now)
 {
-    double *rate = &expected->rates[way], seen;
+    double *rate = &expected->rates[method], seen;
 
     if (expected->is_mixed || now <= expected->busy_ns) {
         return;
@@ -95,14 +95,15 @@ static void cuda_expect_learn(struct nxr_cuda_expected *expected, enum nxr_cuda_
  * How much later than expected everything will end, after a copy ended that late. Kernels run side
  * by side: work that remains may have been done meanwhile. Caller holds lock.
  */
-static int64_t delay(const struct nxr_cuda_expected *expected, enum nxr_cuda_way way, int64_t late)
+static int64_t delay(const struct nxr_cuda_expected *expected, enum nxr_cuda_method method,
+                     int64_t late)
 {
     int64_t left;
 
-    if (way != NXR_CUDA_BY_KERNEL) {
+    if (method != NXR_CUDA_BY_KERNEL) {
         return late;
     }
-    left = time_for(expected->begun - expected->ended, expected->rates[way]);
+    left = time_for(expected->begun - expected->ended, expected->rates[method]);
     return late > left ? late - left : 0;
 }
 
@@ -110,7 +111,7 @@ void nxr_cuda_expect_next(const struct nxr_device_copy *copy)
 {
     struct nxr_cuda_expected *expected = expected_of(copy);
     size_t nbytes = (uintptr_t)copy->state[NXR_CUDA_COPY_NBYTES];
-    enum nxr_cuda_way way = way_of(copy);
+    enum nxr_cuda_method method = cuda_expect_method_of(copy);
     int64_t now, next_ns = 0;
 
     if (expected == NULL) {
@@ -120,11 +121,11 @@ void nxr_cuda_expect_next(const struct nxr_device_copy *copy)
     nxr_spin_lock(&expected->lock);
     expected->ended += nbytes;
     if (nbytes >= LEAST_NBYTES) {
-        cuda_expect_learn(expected, way, now);
+        cuda_expect_learn(expected, method, now);
     }
     if (cuda_expect_end_of(copy) != 0 && expected->end_ns != 0 &&
         expected->begun != expected->ended) {
-        next_ns = expected->end_ns + delay(expected, way, now - cuda_expect_end_of(copy));
+        next_ns = expected->end_ns + delay(expected, method, now - cuda_expect_end_of(copy));
     }
     nxr_spin_unlock(&expected->lock);
     if (next_ns != 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opening the CUDA memory of peers. The whole allocation is opened, once for all regions in it: the
- * driver may refuse to open a legacy handle twice. It is closed with its last part. Whether a
+ * driver may refuse to open a legacy handle twice. It is closed with its last segment. Whether a
  * device can reach a peer's memory is determined by actually opening it there; that another GPU is
  * visible says little (MIG, containers, CUDA_VISIBLE_DEVICES). Nothing that came from a peer is
  * trusted: the driver is queried for the real size. Lock: nxr_cuda.lock.
@@ -254,7 +254,7 @@ static void close_import(struct nxr_import *import)
     nxr_cuda_leave(was_pushed);
 }
 
-/* ---- parts ----------------------------------------------------------------------------------- */
+/* ---- segments -------------------------------------------------------------------------------- */
 
 static bool is_same(const struct nxr_import *import, int rank, const struct nxr_export *export)
 {
@@ -322,24 +322,25 @@ static int open_import(struct nxr_import *import, int fd, char *why, size_t why_
     return NIXL_OK;
 }
 
-static int import_new(struct nxr_part *part, int fd, struct nxr_import **import_p)
+static int import_new(struct nxr_segment *segment, int fd, struct nxr_import **import_p)
 {
     struct nxr_import *import = calloc(1, sizeof(*import));
     int status;
 
     if (import == NULL) {
-        snprintf(part->note, sizeof(part->note), "no memory to remember a peer's allocation");
+        snprintf(segment->note, sizeof(segment->note), "no memory to remember a peer's allocation");
         return NIXL_ERR_NO_MEMORY;
     }
-    import->rank = part->peer->rank;
-    import->export = part->export;
+    import->rank = segment->peer->rank;
+    import->export = segment->export;
     import->export.offset = 0;
-    status = open_import(import, fd, part->note, sizeof(part->note));
+    status = open_import(import, fd, segment->note, sizeof(segment->note));
     if (status == NIXL_OK) {
         status = nxr_range_add((uintptr_t)import->memory.start, import->memory.nbytes,
                                &nxr_memory_cuda, &import->memory, &import->memory.range);
         if (status != NIXL_OK) {
-            snprintf(part->note, sizeof(part->note), "no memory to remember a peer's allocation");
+            snprintf(segment->note, sizeof(segment->note),
+                     "no memory to remember a peer's allocation");
             close_import(import);
         }
     }
@@ -353,7 +354,7 @@ static int import_new(struct nxr_part *part, int fd, struct nxr_import **import_
     return NIXL_OK;
 }
 
-int nxr_cuda_import(struct nxr_part *part, int fd)
+int nxr_cuda_import(struct nxr_segment *segment, int fd)
 {
     struct nxr_import *import = NULL;
     struct nxr_list *link, *after;
@@ -361,27 +362,27 @@ int nxr_cuda_import(struct nxr_part *part, int fd)
 
     pthread_mutex_lock(&nxr_cuda.lock);
     nxr_list_for_each (link, after, &imports) {
-        if (is_same(nxr_list_entry(link, struct nxr_import, link), part->peer->rank,
-                    &part->export)) {
+        if (is_same(nxr_list_entry(link, struct nxr_import, link), segment->peer->rank,
+                    &segment->export)) {
             import = nxr_list_entry(link, struct nxr_import, link);
             break;
         }
     }
     if (import == NULL) {
-        status = import_new(part, fd, &import);
+        status = import_new(segment, fd, &import);
     }
     if (status == NIXL_OK) {
         import->memory.n_users++;
-        part->import = import;
-        part->addr = (char *)(uintptr_t)(import->memory.start + part->export.offset);
+        segment->import = import;
+        segment->addr = (char *)(uintptr_t)(import->memory.start + segment->export.offset);
     }
     pthread_mutex_unlock(&nxr_cuda.lock);
     return status;
 }
 
-void nxr_cuda_unimport(struct nxr_part *part)
+void nxr_cuda_unimport(struct nxr_segment *segment)
 {
-    struct nxr_import *import = part->import;
+    struct nxr_import *import = segment->import;
 
     if (import == NULL) {
         return;
@@ -394,7 +395,7 @@ void nxr_cuda_unimport(struct nxr_part *part)
         close_import(import);
         free(import);
     }
-    part->import = NULL;
-    part->addr = NULL;
+    segment->import = NULL;
+    segment->addr = NULL;
     pthread_mutex_unlock(&nxr_cuda.lock);
 }

@@ -198,8 +198,8 @@ int nxr_vulkan_export(struct nxr_vulkan_memory *memory, int *fd_p, char *why, si
 int nxr_vulkan_open(const struct nxr_export *export, uint64_t nbytes, int fd,
                     struct nxr_vulkan_memory **memory_p, char *why, size_t why_nbytes);
 
-int nxr_vulkan_import(struct nxr_part *part, int fd);
-void nxr_vulkan_unimport(struct nxr_part *part);
+int nxr_vulkan_import(struct nxr_segment *segment, int fd);
+void nxr_vulkan_unimport(struct nxr_segment *segment);
 
 /* ---- vulkan_batch.c -------------------------------------------------------------------------- */
 

@@ -48,15 +48,15 @@ static bool none_owns(const void *addr)
     return false;
 }
 
-static int none_import(struct nxr_part *part, int fd)
+static int none_import(struct nxr_segment *segment, int fd)
 {
     (void)fd;
-    return none_start(part->note, sizeof(part->note));
+    return none_start(segment->note, sizeof(segment->note));
 }
 
-static void none_unimport(struct nxr_part *part)
+static void none_unimport(struct nxr_segment *segment)
 {
-    (void)part;
+    (void)segment;
 }
 
 static int none_copy(struct nxr_device_copy *copy)

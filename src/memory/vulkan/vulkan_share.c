@@ -7,7 +7,7 @@
  * export may return -1 and report success. lavapipe reads from whatever descriptor it is given, at
  * the file position that all duplicates share.
  *
- * Lock: none; the core imports one part at a time.
+ * Lock: none; the core imports one segment at a time.
  */
 #include "config.h"
 
@@ -33,16 +33,16 @@ struct lavapipe_header {
     uint64_t offset;
 };
 
-/* A peer's allocation, opened once for all parts in it. */
+/* A peer's allocation, opened once for all segments in it. */
 struct opened {
     struct nxr_list link;
     int rank;
     struct nxr_export export; /* offset 0 */
     struct nxr_vulkan_memory *memory;
-    unsigned n_parts;
+    unsigned n_segments;
 };
 
-/* A part in it. */
+/* A segment in it. */
 struct nxr_import {
     struct opened *opened;
     struct nxr_range *range;
@@ -174,9 +174,9 @@ int nxr_vulkan_open(const struct nxr_export *export, uint64_t nbytes, int fd,
     return status;
 }
 
-/* ---- parts of peers -------------------------------------------------------------------------- */
+/* ---- segments of peers ----------------------------------------------------------------------- */
 
-/* Find the allocation that a part is in, if it is open already. */
+/* Find the allocation that a segment is in, if it is open already. */
 static struct opened *find_opened(int rank, const struct nxr_export *whole)
 {
     struct nxr_list *link, *after;
@@ -193,7 +193,7 @@ static struct opened *find_opened(int rank, const struct nxr_export *whole)
 
 static void vulkan_share_drop(struct opened *opened)
 {
-    if (opened->n_parts == 0) {
+    if (opened->n_segments == 0) {
         nxr_list_remove(&opened->link);
         if (opened->memory != NULL) {
             nxr_vulkan_unmake(opened->memory);
@@ -203,10 +203,10 @@ static void vulkan_share_drop(struct opened *opened)
 }
 
 /* Open the whole allocation. NULL and a note: it cannot be opened. */
-static struct opened *open_whole(struct nxr_part *part, int fd, int *status_p)
+static struct opened *open_whole(struct nxr_segment *segment, int fd, int *status_p)
 {
-    struct nxr_export whole = part->export;
-    int rank = part->peer != NULL ? part->peer->rank : -1;
+    struct nxr_export whole = segment->export;
+    int rank = segment->peer != NULL ? segment->peer->rank : -1;
     struct opened *opened;
 
     whole.offset = 0;
@@ -220,10 +220,11 @@ static struct opened *open_whole(struct nxr_part *part, int fd, int *status_p)
         return NULL;
     }
     nxr_list_init(&opened->link);
-    *status_p = nxr_vulkan_open(&part->export, part->nbytes, fd, &opened->memory, part->note,
-                                sizeof(part->note));
+    *status_p = nxr_vulkan_open(&segment->export, segment->nbytes, fd, &opened->memory,
+                                segment->note, sizeof(segment->note));
     if (*status_p == NIXL_OK) {
-        *status_p = nxr_vulkan_place(opened->memory, fd, true, part->note, sizeof(part->note));
+        *status_p =
+            nxr_vulkan_place(opened->memory, fd, true, segment->note, sizeof(segment->note));
     }
     if (*status_p != NIXL_OK) {
         vulkan_share_drop(opened);
@@ -235,52 +236,52 @@ static struct opened *open_whole(struct nxr_part *part, int fd, int *status_p)
     return opened;
 }
 
-/* Does the part lie within what was opened, possibly for another part? */
-static bool is_inside(const struct nxr_part *part, const struct nxr_vulkan_memory *memory)
+/* Does the segment lie within what was opened, possibly for another segment? */
+static bool is_inside(const struct nxr_segment *segment, const struct nxr_vulkan_memory *memory)
 {
-    return part->export.offset <= memory->buffer_nbytes &&
-           part->nbytes <= memory->buffer_nbytes - part->export.offset;
+    return segment->export.offset <= memory->buffer_nbytes &&
+           segment->nbytes <= memory->buffer_nbytes - segment->export.offset;
 }
 
-int nxr_vulkan_import(struct nxr_part *part, int fd)
+int nxr_vulkan_import(struct nxr_segment *segment, int fd)
 {
     struct nxr_import *import = calloc(1, sizeof(*import));
     int status = NIXL_ERR_NO_MEMORY;
-    struct opened *opened = import != NULL ? open_whole(part, fd, &status) : NULL;
+    struct opened *opened = import != NULL ? open_whole(segment, fd, &status) : NULL;
     char *addr;
 
     if (opened == NULL) {
         free(import);
         return status;
     }
-    addr = opened->memory->base + part->export.offset;
+    addr = opened->memory->base + segment->export.offset;
     status = NIXL_ERR_INVALID_ARG;
-    if (is_inside(part, opened->memory)) {
-        status = nxr_range_add((uintptr_t)addr, part->nbytes, &nxr_memory_vulkan, opened->memory,
+    if (is_inside(segment, opened->memory)) {
+        status = nxr_range_add((uintptr_t)addr, segment->nbytes, &nxr_memory_vulkan, opened->memory,
                                &import->range);
     }
     if (status != NIXL_OK) {
-        snprintf(part->note, sizeof(part->note), "%s",
+        snprintf(segment->note, sizeof(segment->note), "%s",
                  status == NIXL_ERR_INVALID_ARG ? "it is outside of its allocation" : "no memory");
         vulkan_share_drop(opened);
         free(import);
         return status;
     }
     import->range->is_mapped = nxr_vulkan_is_mapped(opened->memory);
-    opened->n_parts++;
+    opened->n_segments++;
     import->opened = opened;
-    part->import = import;
-    part->addr = addr;
+    segment->import = import;
+    segment->addr = addr;
     return NIXL_OK;
 }
 
-void nxr_vulkan_unimport(struct nxr_part *part)
+void nxr_vulkan_unimport(struct nxr_segment *segment)
 {
-    struct nxr_import *import = part->import;
+    struct nxr_import *import = segment->import;
 
-    part->import = NULL;
+    segment->import = NULL;
     nxr_range_remove(import->range);
-    import->opened->n_parts--;
+    import->opened->n_segments--;
     vulkan_share_drop(import->opened);
     free(import);
 }

@@ -7,76 +7,76 @@
 #include "config.h"
 
 #include "transfer/copy_thread.h"
-#include "host/word_ask.h"
-#include "host/word_serve.h"
-#include "region/part_request.h"
+#include "host/atomic_ask.h"
+#include "host/atomic_serve.h"
+#include "region/segment_request.h"
 #include "transfer/op.h"
 #include "transfer/transfer.h"
 #include "util/status.h"
 #include "core/wait.h"
-#include "sync/word.h"
+#include "sync/atomic.h"
 
 /* ---- words as operations --------------------------------------------------------------------- */
 
-/* Does the part's network change its words? Otherwise its owner does. */
+/* Does the segment's network change its words? Otherwise its owner does. */
 static bool is_of_network(const struct nxr_op *op)
 {
-    return op->part->peer->net != NULL;
+    return op->segment->peer->net != NULL;
 }
 
-static int word_op_change(struct nxr_op *op)
+static int atomic_op_change(struct nxr_op *op)
 {
-    struct nxr_part *part = op->part;
+    struct nxr_segment *segment = op->segment;
     int status = NIXL_ERR_AGAIN;
 
-    if (part->method == NXR_METHOD_MEMCPY) {
-        return nxr_word_change(part, &op->atomic, op->is_signal, &op->fetched);
+    if (segment->method == NXR_METHOD_MEMCPY) {
+        return nxr_atomic_change(segment, &op->atomic, op->is_signal, &op->fetched);
     }
     if (op->is_signal) {
-        status = part->transport->signal(part, &op->atomic);
+        status = segment->transport->signal(segment, &op->atomic);
     }
     if (status != NIXL_ERR_AGAIN) {
         return status;
     }
     if (is_of_network(op)) {
-        return part->transport->start(op);
+        return segment->transport->start(op);
     }
-    if (part->peer->rank == nxr_job.rank) {
-        return nxr_word_start_device(op);
+    if (segment->peer->rank == nxr_job.rank) {
+        return nxr_atomic_start_device(op);
     }
-    status = nxr_word_ask_at_once(part, &op->atomic, &op->fetched);
-    return status == NIXL_ERR_AGAIN ? nxr_host_word_start(op) : status;
+    status = nxr_atomic_ask_at_once(segment, &op->atomic, &op->fetched);
+    return status == NIXL_ERR_AGAIN ? nxr_host_atomic_start(op) : status;
 }
 
 /* Start a request with a change of a word, or continue it with that after its put or get. */
-static int word_op_start(struct nxr_op *op)
+static int atomic_op_start(struct nxr_op *op)
 {
-    struct nxr_part *part = op->part;
+    struct nxr_segment *segment = op->segment;
     int status;
 
-    if (op->kind != NXR_OP_WORD) {
+    if (op->kind != NXR_OP_ATOMIC) {
         return nxr_op_submit(op);
     }
-    nxr_request_hand_to(op, part->transport);
-    status = word_op_change(op);
+    nxr_request_hand_to(op, segment->transport);
+    status = atomic_op_change(op);
     if (status == NIXL_ERR_STALE) {
-        nxr_region_mark_stale(part);
+        nxr_region_mark_stale(segment);
     }
     return status;
 }
 
-static int word_op_cancel(struct nxr_op *op)
+static int atomic_op_cancel(struct nxr_op *op)
 {
     if (is_of_network(op)) {
-        return op->part->transport->cancel(op);
+        return op->segment->transport->cancel(op);
     }
-    return op->part->peer->rank == nxr_job.rank ? NIXL_INPROGRESS : nxr_host_word_cancel(op);
+    return op->segment->peer->rank == nxr_job.rank ? NIXL_INPROGRESS : nxr_host_atomic_cancel(op);
 }
 
-static const struct nxr_req_owner word_op_owner = {.has_peer = true,
-                                                   .start = word_op_start,
-                                                   .cancel_word = word_op_cancel,
-                                                   .describe = nxr_op_describe};
+static const struct nxr_req_owner atomic_op_owner = {.has_peer = true,
+                                                     .start = atomic_op_start,
+                                                     .cancel_word = atomic_op_cancel,
+                                                     .describe = nxr_op_describe};
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
@@ -86,8 +86,8 @@ static int fail_req_p(const char *operation, int rank)
 }
 
 /* A request was made: report what has ended within the call; no thread waits for the rest. */
-static int word_op_leave(const char *operation, int status, struct nixl_req *req,
-                         struct nixl_req **req_p)
+static int atomic_op_leave(const char *operation, int status, struct nixl_req *req,
+                           struct nixl_req **req_p)
 {
     if (status != NIXL_INPROGRESS) {
         return status;
@@ -106,7 +106,7 @@ static int change_nb(const char *operation, int rank, struct nixl_region *region
                      const struct nxr_atomic *atomic, bool is_signal, void *fetched_p,
                      struct nixl_req **req_p)
 {
-    struct nxr_op op = {.kind = NXR_OP_WORD,
+    struct nxr_op op = {.kind = NXR_OP_ATOMIC,
                         .offset = atomic->offset,
                         .local = fetched_p,
                         .nbytes = nxr_atomic_nbytes(atomic),
@@ -119,15 +119,16 @@ static int change_nb(const char *operation, int rank, struct nixl_region *region
     if (req_p == NULL) {
         return fail_req_p(operation, rank);
     }
-    if (nxr_word_change_at_once(rank, region, atomic, &fetched)) {
+    if (nxr_atomic_change_at_once(rank, region, atomic, &fetched)) {
         if (fetched_p != NULL) {
-            nxr_word_store_value(fetched_p, fetched, op.nbytes);
+            nxr_atomic_store_value(fetched_p, fetched, op.nbytes);
         }
         return NIXL_OK;
     }
-    status = nxr_word_find_part(operation, rank, region, atomic, &op.part);
-    status = status == NIXL_OK ? nxr_request_make_at(operation, &word_op_owner, &op, &req) : status;
-    return word_op_leave(operation, status, req, req_p);
+    status = nxr_atomic_find_segment(operation, rank, region, atomic, &op.segment);
+    status =
+        status == NIXL_OK ? nxr_request_make_at(operation, &atomic_op_owner, &op, &req) : status;
+    return atomic_op_leave(operation, status, req, req_p);
 }
 
 int nixl_atomic_nb(int rank, struct nixl_region *region, uint64_t offset, enum nixl_type type,
@@ -171,17 +172,18 @@ static int check_data(const char *operation, int rank, struct nixl_region *regio
                       const void *local, size_t nbytes)
 {
     int status = nxr_transfer_check(operation, rank, region, local, nbytes);
-    struct nxr_part *part = status == NIXL_OK ? nxr_region_part(region, rank) : NULL;
+    struct nxr_segment *segment = status == NIXL_OK ? nxr_region_segment(region, rank) : NULL;
 
-    return part != NULL ? nxr_transfer_find_part(operation, rank, region, offset, nbytes, &part)
-                        : status;
+    return segment != NULL
+               ? nxr_transfer_find_segment(operation, rank, region, offset, nbytes, &segment)
+               : status;
 }
 
 static int put_signal_later(const char *operation, int rank, struct nixl_region *region,
-                            const struct nxr_put_signal *what, struct nxr_part *word_part,
+                            const struct nxr_put_signal *what, struct nxr_segment *word_segment,
                             struct nixl_req **req_p)
 {
-    const struct nxr_after after = {.part = word_part, .atomic = what->atomic};
+    const struct nxr_after after = {.segment = word_segment, .atomic = what->atomic};
     const struct nxr_op op = {.kind = NXR_OP_PUT,
                               .offset = what->offset,
                               .local = (void *)what->src,
@@ -190,9 +192,9 @@ static int put_signal_later(const char *operation, int rank, struct nixl_region 
     int status = check_data(operation, rank, region, what->offset, what->src, what->nbytes);
 
     if (status == NIXL_OK) {
-        status = nxr_region_request(operation, region, rank, &word_op_owner, &op, &after, &req);
+        status = nxr_region_request(operation, region, rank, &atomic_op_owner, &op, &after, &req);
     }
-    return word_op_leave(operation, status, req, req_p);
+    return atomic_op_leave(operation, status, req, req_p);
 }
 
 int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset, const void *src,
@@ -204,7 +206,7 @@ int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset, co
                                   .src = src,
                                   .nbytes = nbytes,
                                   .atomic = nxr_signal_atomic(signal_offset, op, value)};
-    struct nxr_part *word_part;
+    struct nxr_segment *word_segment;
     int status;
 
     if ((unsigned)op > NIXL_SIGNAL_SET) {
@@ -213,15 +215,16 @@ int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset, co
     if (req_p == NULL) {
         return fail_req_p(operation, rank);
     }
-    if (nbytes <= NXR_AT_ONCE_NBYTES && nxr_word_put_at_once(rank, region, signal_region, &what)) {
+    if (nbytes <= NXR_AT_ONCE_NBYTES &&
+        nxr_atomic_put_at_once(rank, region, signal_region, &what)) {
         return NIXL_OK;
     }
-    status = nxr_word_find_part(operation, rank, signal_region, &what.atomic, &word_part);
+    status = nxr_atomic_find_segment(operation, rank, signal_region, &what.atomic, &word_segment);
     if (status != NIXL_OK) {
         return status;
     }
-    what.word_part = word_part;
-    if (nxr_word_put_in_one_trip(rank, region, &what) == NIXL_OK) {
+    what.word_segment = word_segment;
+    if (nxr_atomic_put_in_one_trip(rank, region, &what) == NIXL_OK) {
         return NIXL_OK;
     }
     if (nbytes == 0) {
@@ -233,7 +236,7 @@ int nixl_put_signal_nb(int rank, struct nixl_region *region, uint64_t offset, co
     if (nxr_transfer_put_here(rank, region, offset, src, nbytes)) {
         return change_nb(operation, rank, signal_region, &what.atomic, true, NULL, req_p);
     }
-    return put_signal_later(operation, rank, region, &what, word_part, req_p);
+    return put_signal_later(operation, rank, region, &what, word_segment, req_p);
 }
 
 /* Can the processor change that word of this process? */
@@ -278,7 +281,7 @@ int nixl_get_signal_nb(int rank, struct nixl_region *region, uint64_t offset, vo
         return NIXL_OK;
     }
     if (status == NIXL_OK) {
-        status = nxr_region_request(operation, region, rank, &word_op_owner, &get, &after, &req);
+        status = nxr_region_request(operation, region, rank, &atomic_op_owner, &get, &after, &req);
     }
-    return word_op_leave(operation, status, req, req_p);
+    return atomic_op_leave(operation, status, req, req_p);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations on words: every type with every operation, against the plain arithmetic of C. */
-#include "util/word.h"
+#include "util/atomic.h"
 
 #include "test/unit/unit.h"
 #include <math.h>

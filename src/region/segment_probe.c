@@ -44,10 +44,10 @@ static int fail_probe(const char *operation, struct nxr_peer *peer, const char *
 }
 
 /* Is its key known here, and has its owner not closed it as far as is known? */
-static bool part_probe_is_open(const struct nxr_part *part)
+static bool segment_probe_is_open(const struct nxr_segment *segment)
 {
-    return part != NULL &&
-           atomic_load_explicit(part->generation_now, memory_order_acquire) == part->key.generation;
+    return segment != NULL && atomic_load_explicit(segment->generation_now, memory_order_acquire) ==
+                                  segment->key.generation;
 }
 
 int nixl_region_is_published(struct nixl_region *region, int rank, int64_t timeout_ns)
@@ -70,7 +70,7 @@ int nixl_region_is_published(struct nixl_region *region, int rank, int64_t timeo
         pthread_mutex_lock(&nxr_job.lock);
         status = nxr_publish_find(region->name) != NULL ? NIXL_OK : NIXL_ERR_NOT_FOUND;
         pthread_mutex_unlock(&nxr_job.lock);
-    } else if (!part_probe_is_open(nxr_region_part(region, rank))) {
+    } else if (!segment_probe_is_open(nxr_region_segment(region, rank))) {
         status = probe_run(peer, region->name, timeout_ns);
     }
     return status >= 0 ? status : fail_probe(operation, peer, region->name, status);

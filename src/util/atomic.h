@@ -4,8 +4,8 @@
  * accesses to a word, from any process, go through these processor atomics, so that they form one
  * atomicity domain.
  */
-#ifndef NXR_UTIL_WORD_H
-#define NXR_UTIL_WORD_H
+#ifndef NXR_UTIL_ATOMIC_H
+#define NXR_UTIL_ATOMIC_H
 
 #include "nixlrun.h"
 
@@ -55,7 +55,7 @@ static inline size_t nxr_atomic_nbytes(const struct nxr_atomic *atomic)
     return atomic->op == NXR_ATOMIC_STORE ? atomic->type : nxr_type_nbytes(atomic->type);
 }
 
-static inline bool nxr_word_is_put(size_t nbytes)
+static inline bool nxr_atomic_is_put(size_t nbytes)
 {
     return nbytes == 2 || nbytes == 4 || nbytes == 8;
 }
@@ -66,12 +66,12 @@ static inline bool nxr_word_is_put(size_t nbytes)
  */
 static inline bool nxr_atomic_is_asked(const struct nxr_atomic *atomic)
 {
-    return atomic->op == NXR_ATOMIC_STORE ? nxr_word_is_put(atomic->type)
+    return atomic->op == NXR_ATOMIC_STORE ? nxr_atomic_is_put(atomic->type)
                                           : nxr_atomic_is_valid(atomic->type, atomic->op);
 }
 
 /* Convert the caller's value of 4 or 8 bytes to the bits in which it is sent, and back. */
-static inline uint64_t nxr_word_load_value(const void *value, size_t nbytes)
+static inline uint64_t nxr_atomic_load_value(const void *value, size_t nbytes)
 {
     uint64_t bits = 0;
 
@@ -83,7 +83,7 @@ static inline uint64_t nxr_word_load_value(const void *value, size_t nbytes)
     return bits;
 }
 
-static inline void nxr_word_store_value(void *value, uint64_t bits, size_t nbytes)
+static inline void nxr_atomic_store_value(void *value, uint64_t bits, size_t nbytes)
 {
     if (nbytes == sizeof(bits)) {
         memcpy(value, &bits, sizeof(bits));

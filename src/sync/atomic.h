@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the blocking calls on words (word.c) and the others (word_nb.c) share. */
-#ifndef NXR_SYNC_WORD_H
-#define NXR_SYNC_WORD_H
+/* What the blocking calls on words (atomic.c) and the others (atomic_nb.c) share. */
+#ifndef NXR_SYNC_ATOMIC_H
+#define NXR_SYNC_ATOMIC_H
 
 #include "region/region.h"
 
@@ -24,20 +24,23 @@ static inline struct nxr_atomic nxr_signal_atomic(uint64_t offset, enum nixl_sig
 /* Record the failure: there is no such signal operation. */
 int nxr_signal_fail_op(const char *operation, int rank, unsigned op);
 
-/* Find the part with the word, which is in range and aligned, looking it up if needed; or fail. */
-int nxr_word_find_part(const char *operation, int rank, struct nixl_region *region,
-                       const struct nxr_atomic *atomic, struct nxr_part **part_p);
+/*
+ * Find the segment with the word, which is in range and aligned, looking it up if needed; or
+ * fail.
+ */
+int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region *region,
+                            const struct nxr_atomic *atomic, struct nxr_segment **segment_p);
 
 /* Change a word that is mapped here, if no earlier put is under way. False: nothing happened. */
-bool nxr_word_change_at_once(int rank, struct nixl_region *region, const struct nxr_atomic *atomic,
-                             uint64_t *fetched_p);
+bool nxr_atomic_change_at_once(int rank, struct nixl_region *region,
+                               const struct nxr_atomic *atomic, uint64_t *fetched_p);
 
 /* The same, and data of the same region before it. */
-bool nxr_word_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
-                          const struct nxr_put_signal *what);
+bool nxr_atomic_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
+                            const struct nxr_put_signal *what);
 
 /* In one trip, if a transport offers that. NIXL_ERR_AGAIN: do it in two steps. */
-int nxr_word_put_in_one_trip(int rank, struct nixl_region *region,
-                             const struct nxr_put_signal *what);
+int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,
+                               const struct nxr_put_signal *what);
 
 #endif

@@ -8,29 +8,29 @@
  * A step is a release store or an exchange that pairs with the other side's acquire load. The
  * owner does not trust the contents of a slot: it copies the question out and checks the copy.
  */
-#ifndef NXR_HOST_WORD_RING_H
-#define NXR_HOST_WORD_RING_H
+#ifndef NXR_HOST_ATOMIC_RING_H
+#define NXR_HOST_ATOMIC_RING_H
 
 #include "core/control.h"
-#include "util/word.h"
+#include "util/atomic.h"
 
-enum nxr_word_state {
-    NXR_WORD_FREE = 0,
-    NXR_WORD_ASKED,
-    NXR_WORD_TAKEN,
-    NXR_WORD_DONE,
-    NXR_WORD_REVOKED,
+enum nxr_atomic_state {
+    NXR_ATOMIC_FREE = 0,
+    NXR_ATOMIC_ASKED,
+    NXR_ATOMIC_TAKEN,
+    NXR_ATOMIC_DONE,
+    NXR_ATOMIC_REVOKED,
 };
 
 /* A question: the change of a word in the owner's region with that id. */
-struct nxr_word {
+struct nxr_atomic_word {
     uint32_t id;
     uint64_t generation;
     struct nxr_atomic atomic;
 };
 
-struct nxr_word_slot {
-    _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t state; /* enum nxr_word_state */
+struct nxr_atomic_slot {
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t state; /* enum nxr_atomic_state */
     uint32_t id;
     uint64_t generation;
     struct nxr_atomic atomic;
@@ -38,28 +38,30 @@ struct nxr_word_slot {
     uint32_t unused;
     uint64_t fetched;
 };
-_Static_assert(sizeof(struct nxr_word_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
-_Static_assert(sizeof(struct nxr_word_slot) * NXR_WORD_SLOTS == NXR_WORDS_NBYTES, "control.h");
+_Static_assert(sizeof(struct nxr_atomic_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
+_Static_assert(sizeof(struct nxr_atomic_slot) * NXR_ATOMIC_SLOTS == NXR_ATOMICS_NBYTES,
+               "control.h");
 
-static inline struct nxr_word_slot *nxr_word_slot_at(struct nxr_word_slot *ring, uint64_t position)
+static inline struct nxr_atomic_slot *nxr_atomic_slot_at(struct nxr_atomic_slot *ring,
+                                                         uint64_t position)
 {
-    return &ring[position & (NXR_WORD_SLOTS - 1)];
+    return &ring[position & (NXR_ATOMIC_SLOTS - 1)];
 }
 
 /* ---- the asker; one thread at a time --------------------------------------------------------- */
 
 /* Post a question in the next slot. False: the slot is not free. */
-bool nxr_word_post(struct nxr_word_slot *slot, const struct nxr_word *word);
+bool nxr_atomic_post(struct nxr_atomic_slot *slot, const struct nxr_atomic_word *word);
 
 /* Withdraw a question. False: the owner has taken it, or has answered. */
-bool nxr_word_revoke(struct nxr_word_slot *slot);
+bool nxr_atomic_revoke(struct nxr_atomic_slot *slot);
 
 /* Take the answer and free the slot. False: there is no answer yet. */
-bool nxr_word_take_answer(struct nxr_word_slot *slot, int *status_p, uint64_t *fetched_p);
+bool nxr_atomic_take_answer(struct nxr_atomic_slot *slot, int *status_p, uint64_t *fetched_p);
 
-static inline bool nxr_word_has_answer(const struct nxr_word_slot *slot)
+static inline bool nxr_atomic_has_answer(const struct nxr_atomic_slot *slot)
 {
-    return atomic_load_explicit(&slot->state, memory_order_acquire) == NXR_WORD_DONE;
+    return atomic_load_explicit(&slot->state, memory_order_acquire) == NXR_ATOMIC_DONE;
 }
 
 /* ---- the owner; one thread at a time --------------------------------------------------------- */
@@ -68,9 +70,9 @@ static inline bool nxr_word_has_answer(const struct nxr_word_slot *slot)
  * Take the question in the next slot. NIXL_OK: *word_p is the question; NIXL_ERR_CANCELED: it was
  * revoked; in both cases continue with the next slot. NIXL_INPROGRESS: there is no question.
  */
-int nxr_word_take(struct nxr_word_slot *slot, struct nxr_word *word_p);
+int nxr_atomic_take(struct nxr_atomic_slot *slot, struct nxr_atomic_word *word_p);
 
 /* Answer; any thread. */
-void nxr_word_answer(struct nxr_word_slot *slot, int status, uint64_t fetched);
+void nxr_atomic_answer(struct nxr_atomic_slot *slot, int status, uint64_t fetched);
 
 #endif

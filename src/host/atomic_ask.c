@@ -8,12 +8,12 @@
  */
 #include "config.h"
 
-#include "host/word_ask.h"
+#include "host/atomic_ask.h"
 #include "host/conn.h"
 #include "core/life.h"
 #include "core/op_list.h"
-#include "host/word_ring.h"
-#include "host/word_serve.h"
+#include "host/atomic_ring.h"
+#include "host/atomic_serve.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "core/wait.h"
@@ -38,23 +38,23 @@
 struct nxr_asked {
     struct nxr_spin lock;
     struct nxr_peer *peer;
-    struct nxr_word_slot *ring;
+    struct nxr_atomic_slot *ring;
     atomic_bool was_polled; /* a thread of the owner was polling when it was last called */
     _Atomic uint64_t head;  /* the oldest slot that is not free; lock to write */
     uint64_t tail;          /* the next slot to post in; lock, as all below except next */
-    struct nxr_op *ops[NXR_WORD_SLOTS]; /* by slot; NULL: its answer is dropped */
-    struct nxr_op_list waiting;         /* for room in the ring */
-    struct nxr_asked *_Atomic next;     /* in the list of all owners; never changes */
+    struct nxr_op *ops[NXR_ATOMIC_SLOTS]; /* by slot; NULL: its answer is dropped */
+    struct nxr_op_list waiting;           /* for room in the ring */
+    struct nxr_asked *_Atomic next;       /* in the list of all owners; never changes */
 };
 
-static struct nxr_asked *_Atomic word_ask_all;
-static _Atomic uint32_t word_ask_n_ops; /* questions of all owners that have not ended */
+static struct nxr_asked *_Atomic atomic_ask_all;
+static _Atomic uint32_t atomic_ask_n_ops; /* questions of all owners that have not ended */
 
 /* ---- questions to an owner: all under its lock ----------------------------------------------- */
 
-static struct nxr_word word_ask_word_of(const struct nxr_op *op)
+static struct nxr_atomic_word atomic_ask_word_of(const struct nxr_op *op)
 {
-    struct nxr_word word = {op->part->id, op->part->key.generation, op->atomic};
+    struct nxr_atomic_word word = {op->segment->id, op->segment->key.generation, op->atomic};
 
     if (op->kind == NXR_OP_PUT) {
         word.atomic = (struct nxr_atomic){
@@ -65,20 +65,20 @@ static struct nxr_word word_ask_word_of(const struct nxr_op *op)
 }
 
 /* Post questions that waited for room. Was any posted? */
-static bool word_ask_post_waiting(struct nxr_asked *asked)
+static bool atomic_ask_post_waiting(struct nxr_asked *asked)
 {
     bool has_posted = false;
 
     while (asked->waiting.first != NULL &&
-           asked->tail - atomic_load(&asked->head) < NXR_WORD_SLOTS) {
+           asked->tail - atomic_load(&asked->head) < NXR_ATOMIC_SLOTS) {
         struct nxr_op *op = asked->waiting.first;
-        struct nxr_word word = word_ask_word_of(op);
+        struct nxr_atomic_word word = atomic_ask_word_of(op);
 
-        if (!nxr_word_post(nxr_word_slot_at(asked->ring, asked->tail), &word)) {
+        if (!nxr_atomic_post(nxr_atomic_slot_at(asked->ring, asked->tail), &word)) {
             break;
         }
         nxr_op_list_remove(&asked->waiting, op);
-        asked->ops[asked->tail++ % NXR_WORD_SLOTS] = op;
+        asked->ops[asked->tail++ % NXR_ATOMIC_SLOTS] = op;
         has_posted = true;
     }
     return has_posted;
@@ -96,7 +96,7 @@ static void end_all(struct nxr_asked *asked, int status, struct nxr_op **ended_p
 {
     struct nxr_op *op;
 
-    for (unsigned i = 0; i < NXR_WORD_SLOTS; i++) {
+    for (unsigned i = 0; i < NXR_ATOMIC_SLOTS; i++) {
         if (asked->ops[i] != NULL) {
             add_ended(asked->ops[i], status, ended_p);
             asked->ops[i] = NULL;
@@ -114,28 +114,28 @@ static void take_answers(struct nxr_asked *asked, struct nxr_op **ended_p)
     bool is_oldest = true;
 
     for (uint64_t at = head; at != asked->tail; at++) {
-        struct nxr_word_slot *slot = nxr_word_slot_at(asked->ring, at);
-        struct nxr_op **op = &asked->ops[at % NXR_WORD_SLOTS];
+        struct nxr_atomic_slot *slot = nxr_atomic_slot_at(asked->ring, at);
+        struct nxr_op **op = &asked->ops[at % NXR_ATOMIC_SLOTS];
         uint64_t fetched;
         int status;
 
-        if (nxr_word_take_answer(slot, &status, &fetched) && *op != NULL) {
+        if (nxr_atomic_take_answer(slot, &status, &fetched) && *op != NULL) {
             (*op)->fetched = fetched;
             add_ended(*op, status, ended_p);
             *op = NULL;
         }
-        is_oldest &= atomic_load_explicit(&slot->state, memory_order_relaxed) == NXR_WORD_FREE;
+        is_oldest &= atomic_load_explicit(&slot->state, memory_order_relaxed) == NXR_ATOMIC_FREE;
         head += is_oldest;
     }
     atomic_store_explicit(&asked->head, head, memory_order_relaxed);
 }
 
 /* The slot that holds the operation's question; NULL: there is none. */
-static struct nxr_word_slot *slot_of(struct nxr_asked *asked, const struct nxr_op *op)
+static struct nxr_atomic_slot *slot_of(struct nxr_asked *asked, const struct nxr_op *op)
 {
     for (uint64_t at = atomic_load(&asked->head); at != asked->tail; at++) {
-        if (asked->ops[at % NXR_WORD_SLOTS] == op) {
-            return nxr_word_slot_at(asked->ring, at);
+        if (asked->ops[at % NXR_ATOMIC_SLOTS] == op) {
+            return nxr_atomic_slot_at(asked->ring, at);
         }
     }
     return NULL;
@@ -144,8 +144,8 @@ static struct nxr_word_slot *slot_of(struct nxr_asked *asked, const struct nxr_o
 /* Drop the answer to an operation, if one arrives. */
 static void forget_op(struct nxr_asked *asked, const struct nxr_op *op)
 {
-    atomic_fetch_sub(&word_ask_n_ops, 1);
-    for (unsigned i = 0; i < NXR_WORD_SLOTS; i++) {
+    atomic_fetch_sub(&atomic_ask_n_ops, 1);
+    for (unsigned i = 0; i < NXR_ATOMIC_SLOTS; i++) {
         asked->ops[i] = asked->ops[i] == op ? NULL : asked->ops[i];
     }
 }
@@ -163,8 +163,8 @@ static struct nxr_asked *asked_new(struct nxr_peer *peer)
     asked->ring = nxr_control_words(peer->ring);
     atomic_store_explicit(&peer->control->credits[nxr_job.rank].has_asked, true,
                           memory_order_relaxed);
-    atomic_store(&asked->next, atomic_load(&word_ask_all));
-    atomic_store_explicit(&word_ask_all, asked, memory_order_release);
+    atomic_store(&asked->next, atomic_load(&atomic_ask_all));
+    atomic_store_explicit(&atomic_ask_all, asked, memory_order_release);
     atomic_store_explicit(&peer->asked, asked, memory_order_release);
     return asked;
 }
@@ -232,7 +232,7 @@ static void call_owner(struct nxr_asked *asked, bool is_awaited)
 {
     struct nxr_control *control = asked->peer->control;
 
-    atomic_fetch_or(&control->words_asked, nxr_words_bit(nxr_job.rank));
+    atomic_fetch_or(&control->atomics_asked, nxr_atomics_bit(nxr_job.rank));
     nxr_fence_full();
     if (!(is_awaited && is_polled(asked)) && !nxr_wake_waiters(control)) {
         call_service(asked->peer);
@@ -241,7 +241,7 @@ static void call_owner(struct nxr_asked *asked, bool is_awaited)
 
 /* ---- asking and collecting ------------------------------------------------------------------- */
 
-static int word_ask_ask(struct nxr_asked *asked, struct nxr_op *op, bool is_awaited)
+static int atomic_ask_ask(struct nxr_asked *asked, struct nxr_op *op, bool is_awaited)
 {
     bool has_posted;
 
@@ -251,8 +251,8 @@ static int word_ask_ask(struct nxr_asked *asked, struct nxr_op *op, bool is_awai
     nxr_spin_lock(&asked->lock);
     op->failure = NIXL_OK;
     nxr_op_list_append(&asked->waiting, op);
-    has_posted = word_ask_post_waiting(asked);
-    atomic_fetch_add(&word_ask_n_ops, 1);
+    has_posted = atomic_ask_post_waiting(asked);
+    atomic_fetch_add(&atomic_ask_n_ops, 1);
     nxr_spin_unlock(&asked->lock);
     if (has_posted) {
         call_owner(asked, is_awaited);
@@ -277,7 +277,7 @@ static void wait_ended(struct nxr_op *op, int status)
 }
 
 /* Take answers and post questions that waited for room. Returns how many operations have ended. */
-static int word_ask_collect(struct nxr_asked *asked)
+static int atomic_ask_collect(struct nxr_asked *asked)
 {
     struct nxr_op *ended = NULL;
     bool has_posted, is_lost = nxr_peer_is_lost(asked->peer);
@@ -288,7 +288,7 @@ static int word_ask_collect(struct nxr_asked *asked)
     if (is_lost) {
         end_all(asked, NIXL_ERR_PEER_LOST, &ended);
     }
-    has_posted = word_ask_post_waiting(asked);
+    has_posted = atomic_ask_post_waiting(asked);
     nxr_spin_unlock(&asked->lock);
     if (has_posted) {
         call_owner(asked, false);
@@ -298,25 +298,25 @@ static int word_ask_collect(struct nxr_asked *asked)
 
         ended = op->next;
         n_ended++;
-        atomic_fetch_sub(&word_ask_n_ops, 1);
+        atomic_fetch_sub(&atomic_ask_n_ops, 1);
         nxr_op_done(op, op->failure);
     }
     return n_ended;
 }
 
 /* Withdraw an operation. NIXL_OK: the change was not made and will not be. */
-static int word_ask_take_back(struct nxr_asked *asked, struct nxr_op *op)
+static int atomic_ask_take_back(struct nxr_asked *asked, struct nxr_op *op)
 {
-    struct nxr_word_slot *slot;
+    struct nxr_atomic_slot *slot;
     int status = NIXL_INPROGRESS;
 
     nxr_spin_lock(&asked->lock);
     slot = slot_of(asked, op);
     if (nxr_op_list_has(&asked->waiting, op)) {
         nxr_op_list_remove(&asked->waiting, op);
-        atomic_fetch_sub(&word_ask_n_ops, 1);
+        atomic_fetch_sub(&atomic_ask_n_ops, 1);
         status = NIXL_OK;
-    } else if (slot != NULL && nxr_word_revoke(slot)) {
+    } else if (slot != NULL && nxr_atomic_revoke(slot)) {
         forget_op(asked, op);
         status = NIXL_OK;
     }
@@ -326,11 +326,11 @@ static int word_ask_take_back(struct nxr_asked *asked, struct nxr_op *op)
 
 /* ---- calls that wait ------------------------------------------------------------------------- */
 
-static void wait_init(struct word_wait *wait, struct nxr_asked *asked, struct nxr_part *part,
+static void wait_init(struct word_wait *wait, struct nxr_asked *asked, struct nxr_segment *segment,
                       enum nxr_op_kind kind)
 {
-    *wait =
-        (struct word_wait){.op = {.part = part, .kind = kind, .ended = wait_ended}, .asked = asked};
+    *wait = (struct word_wait){.op = {.segment = segment, .kind = kind, .ended = wait_ended},
+                               .asked = asked};
     atomic_init(&wait->status, NIXL_INPROGRESS);
 }
 
@@ -338,7 +338,7 @@ static void wait_init(struct word_wait *wait, struct nxr_asked *asked, struct nx
  * Usually only the oldest slot is checked; every 16th time all are, since answers arrive in any
  * order.
  */
-static bool word_ask_is_answered(void *arg)
+static bool atomic_ask_is_answered(void *arg)
 {
     struct word_wait *wait = arg;
     struct nxr_asked *asked = wait->asked;
@@ -350,10 +350,10 @@ static bool word_ask_is_answered(void *arg)
     head = atomic_load_explicit(&asked->head, memory_order_relaxed);
     if (++wait->n_looks % 16 == 0) {
         nxr_life_check(asked->peer);
-    } else if (!nxr_word_has_answer(nxr_word_slot_at(asked->ring, head))) {
+    } else if (!nxr_atomic_has_answer(nxr_atomic_slot_at(asked->ring, head))) {
         return false;
     }
-    word_ask_collect(asked);
+    atomic_ask_collect(asked);
     return atomic_load_explicit(&wait->status, memory_order_acquire) != NIXL_INPROGRESS;
 }
 
@@ -361,11 +361,11 @@ static bool word_ask_is_answered(void *arg)
  * The wait has timed out. An answer that arrived meanwhile still counts; if the owner has taken
  * the question but not answered, its answer is not waited for.
  */
-static int word_ask_give_up(struct word_wait *wait)
+static int atomic_ask_give_up(struct word_wait *wait)
 {
     struct nxr_asked *asked = wait->asked;
 
-    if (word_ask_take_back(asked, &wait->op) == NIXL_OK) {
+    if (atomic_ask_take_back(asked, &wait->op) == NIXL_OK) {
         return NIXL_ERR_TIMEOUT;
     }
     nxr_spin_lock(&asked->lock);
@@ -388,12 +388,12 @@ static int wait_for(struct word_wait *wait)
     for (;;) {
         int64_t left_ns = nxr_left(nxr_env.op_timeout, deadline);
 
-        status = nxr_wait(word_ask_is_answered, wait, turn_ns < left_ns ? turn_ns : left_ns);
+        status = nxr_wait(atomic_ask_is_answered, wait, turn_ns < left_ns ? turn_ns : left_ns);
         if (status == NIXL_OK) {
             return atomic_load(&wait->status);
         }
         if (turn_ns >= left_ns) {
-            return word_ask_give_up(wait);
+            return atomic_ask_give_up(wait);
         }
         call_service(wait->asked->peer);
         turn_ns = LATER_TURN_NS;
@@ -407,44 +407,45 @@ static void set_put(struct nxr_op *op, uint64_t offset, const void *src, size_t 
     op->nbytes = nbytes;
 }
 
-bool nxr_word_serves_put(const struct nxr_part *part, uint64_t offset, size_t nbytes)
+bool nxr_atomic_serves_put(const struct nxr_segment *segment, uint64_t offset, size_t nbytes)
 {
-    return (part->method == NXR_METHOD_PROCESS_VM || part->method == NXR_METHOD_BOUNCE) &&
-           part->key.kind == NIXL_MEM_HOST && nxr_word_is_put(nbytes) &&
-           ((part->key.addr + offset) & (nbytes - 1)) == 0;
+    return (segment->method == NXR_METHOD_PROCESS_VM || segment->method == NXR_METHOD_BOUNCE) &&
+           segment->key.kind == NIXL_MEM_HOST && nxr_atomic_is_put(nbytes) &&
+           ((segment->key.addr + offset) & (nbytes - 1)) == 0;
 }
 
-int nxr_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+int nxr_atomic_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)
 {
-    struct nxr_asked *asked = asked_of(part->peer);
+    struct nxr_asked *asked = asked_of(segment->peer);
     struct word_wait wait;
     int status;
 
     if (asked == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    wait_init(&wait, asked, part, NXR_OP_PUT);
+    wait_init(&wait, asked, segment, NXR_OP_PUT);
     set_put(&wait.op, offset, src, nbytes);
-    status = word_ask_ask(asked, &wait.op, true);
+    status = atomic_ask_ask(asked, &wait.op, true);
     return status == NIXL_INPROGRESS ? wait_for(&wait) : status;
 }
 
-int nxr_word_ask(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p)
+int nxr_atomic_ask(struct nxr_segment *segment, const struct nxr_atomic *atomic,
+                   uint64_t *fetched_p)
 {
     struct nxr_asked *asked;
     struct word_wait wait;
     int status;
 
-    if (part->peer->rank == nxr_job.rank) {
-        return nxr_word_change_device(part, atomic, fetched_p);
+    if (segment->peer->rank == nxr_job.rank) {
+        return nxr_atomic_change_device(segment, atomic, fetched_p);
     }
-    asked = asked_of(part->peer);
+    asked = asked_of(segment->peer);
     if (asked == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    wait_init(&wait, asked, part, NXR_OP_WORD);
+    wait_init(&wait, asked, segment, NXR_OP_ATOMIC);
     wait.op.atomic = *atomic;
-    status = word_ask_ask(asked, &wait.op, true);
+    status = atomic_ask_ask(asked, &wait.op, true);
     status = status == NIXL_INPROGRESS ? wait_for(&wait) : status;
     if (status == NIXL_OK) {
         *fetched_p = wait.op.fetched;
@@ -461,7 +462,7 @@ static bool look_briefly(struct word_wait *wait)
 
     do {
         for (int i = 0; i < 64; i++) {
-            if (word_ask_is_answered(wait)) {
+            if (atomic_ask_is_answered(wait)) {
                 return true;
             }
         }
@@ -477,23 +478,23 @@ static bool look_briefly(struct word_wait *wait)
 static int ask_at_once(struct word_wait *wait)
 {
     struct nxr_asked *asked = wait->asked;
-    int status = is_polled(asked) ? word_ask_ask(asked, &wait->op, true) : NIXL_ERR_AGAIN;
+    int status = is_polled(asked) ? atomic_ask_ask(asked, &wait->op, true) : NIXL_ERR_AGAIN;
 
     if (status != NIXL_INPROGRESS || look_briefly(wait)) {
         return status == NIXL_INPROGRESS ? atomic_load(&wait->status) : status;
     }
-    return word_ask_take_back(asked, &wait->op) == NIXL_OK ? NIXL_ERR_AGAIN : wait_for(wait);
+    return atomic_ask_take_back(asked, &wait->op) == NIXL_OK ? NIXL_ERR_AGAIN : wait_for(wait);
 }
 
-int nxr_word_ask_at_once(struct nxr_part *part, const struct nxr_atomic *atomic,
-                         uint64_t *fetched_p)
+int nxr_atomic_ask_at_once(struct nxr_segment *segment, const struct nxr_atomic *atomic,
+                           uint64_t *fetched_p)
 {
-    struct nxr_asked *asked = asked_of(part->peer);
+    struct nxr_asked *asked = asked_of(segment->peer);
     struct word_wait wait;
     int status = NIXL_ERR_NO_MEMORY;
 
     if (asked != NULL) {
-        wait_init(&wait, asked, part, NXR_OP_WORD);
+        wait_init(&wait, asked, segment, NXR_OP_ATOMIC);
         wait.op.atomic = *atomic;
         status = ask_at_once(&wait);
     }
@@ -503,60 +504,62 @@ int nxr_word_ask_at_once(struct nxr_part *part, const struct nxr_atomic *atomic,
     return status;
 }
 
-int nxr_host_word_put(struct nxr_part *part, uint64_t offset, const void *src, size_t nbytes)
+int nxr_host_atomic_put(struct nxr_segment *segment, uint64_t offset, const void *src,
+                        size_t nbytes)
 {
-    struct nxr_asked *asked = asked_of(part->peer);
+    struct nxr_asked *asked = asked_of(segment->peer);
     struct word_wait wait;
 
     if (asked == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    wait_init(&wait, asked, part, NXR_OP_PUT);
+    wait_init(&wait, asked, segment, NXR_OP_PUT);
     set_put(&wait.op, offset, src, nbytes);
     return ask_at_once(&wait);
 }
 
-int nxr_host_word_start(struct nxr_op *op)
+int nxr_host_atomic_start(struct nxr_op *op)
 {
-    struct nxr_asked *asked = asked_of(op->part->peer);
+    struct nxr_asked *asked = asked_of(op->segment->peer);
 
-    return asked != NULL ? word_ask_ask(asked, op, false) : NIXL_ERR_NO_MEMORY;
+    return asked != NULL ? atomic_ask_ask(asked, op, false) : NIXL_ERR_NO_MEMORY;
 }
 
-int nxr_host_word_cancel(struct nxr_op *op)
+int nxr_host_atomic_cancel(struct nxr_op *op)
 {
-    struct nxr_asked *asked = atomic_load(&op->part->peer->asked);
+    struct nxr_asked *asked = atomic_load(&op->segment->peer->asked);
 
-    if (asked == NULL || word_ask_take_back(asked, op) != NIXL_OK) {
+    if (asked == NULL || atomic_ask_take_back(asked, op) != NIXL_OK) {
         return NIXL_INPROGRESS; /* answered, or about to be */
     }
     nxr_op_done(op, NIXL_ERR_CANCELED);
     return NIXL_OK;
 }
 
-int nxr_host_word_progress(void)
+int nxr_host_atomic_progress(void)
 {
     int n_ended = 0;
 
-    if (atomic_load_explicit(&word_ask_n_ops, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&atomic_ask_n_ops, memory_order_relaxed) == 0) {
         return 0;
     }
-    for (struct nxr_asked *asked = atomic_load_explicit(&word_ask_all, memory_order_acquire);
+    for (struct nxr_asked *asked = atomic_load_explicit(&atomic_ask_all, memory_order_acquire);
          asked != NULL; asked = atomic_load_explicit(&asked->next, memory_order_relaxed)) {
-        n_ended += word_ask_collect(asked);
+        n_ended += atomic_ask_collect(asked);
     }
     return n_ended;
 }
 
-int64_t nxr_word_tick(int64_t now)
+int64_t nxr_atomic_tick(int64_t now)
 {
-    return atomic_load(&word_ask_n_ops) == 0 ? INT64_MAX : now + DRIVE_EVERY_NS;
+    return atomic_load(&atomic_ask_n_ops) == 0 ? INT64_MAX : now + DRIVE_EVERY_NS;
 }
 
-void nxr_word_forget(struct nxr_peer *peer)
+void nxr_atomic_forget(struct nxr_peer *peer)
 {
     free(atomic_load(&peer->asked));
     atomic_store(&peer->asked, NULL);
-    atomic_store(&word_ask_all, NULL); /* no thread asks any more, and all peers are being freed */
-    atomic_store(&word_ask_n_ops, 0);
+    atomic_store(&atomic_ask_all,
+                 NULL); /* no thread asks any more, and all peers are being freed */
+    atomic_store(&atomic_ask_n_ops, 0);
 }

@@ -2,14 +2,14 @@
 /*
  * Atomics and raising signals: the public calls. A word in memory that is mapped here is changed in
  * place. Otherwise its transport changes it, or its owner does, on request by a message
- * (host/word_ask.c). No lock of its own.
+ * (host/atomic_ask.c). No lock of its own.
  */
 #include "config.h"
 
-#include "host/word_ask.h"
+#include "host/atomic_ask.h"
 #include "region/region.h"
 #include "transfer/transfer.h"
-#include "sync/word.h"
+#include "sync/atomic.h"
 #include "util/copy.h"
 #include "util/status.h"
 #include "core/wait.h"
@@ -24,40 +24,44 @@ static inline bool has_pending(const struct nxr_peer *peer)
     return atomic_load_explicit(&peer->n_pending, memory_order_acquire) != 0;
 }
 
-/* The part, if the word is in range and aligned and can be changed in place, at once; else NULL. */
-static inline struct nxr_part *word_usable_part(int rank, struct nixl_region *region,
-                                                const struct nxr_atomic *atomic)
+/*
+ * The segment, if the word is in range and aligned and can be changed in place, at once; else
+ * NULL.
+ */
+static inline struct nxr_segment *atomic_usable_segment(int rank, struct nixl_region *region,
+                                                        const struct nxr_atomic *atomic)
 {
-    struct nxr_part *part = nxr_region_part(region, rank);
+    struct nxr_segment *segment = nxr_region_segment(region, rank);
     size_t nbytes = nxr_type_nbytes(atomic->type);
 
-    if (__builtin_expect(part == NULL || part->method != NXR_METHOD_MEMCPY ||
-                             !nxr_part_has_range(part, atomic->offset, nbytes) ||
-                             (((uintptr_t)part->addr + atomic->offset) & (nbytes - 1)) != 0 ||
-                             has_pending(part->peer),
+    if (__builtin_expect(segment == NULL || segment->method != NXR_METHOD_MEMCPY ||
+                             !nxr_segment_has_range(segment, atomic->offset, nbytes) ||
+                             (((uintptr_t)segment->addr + atomic->offset) & (nbytes - 1)) != 0 ||
+                             has_pending(segment->peer),
                          0)) {
         return NULL;
     }
-    return part;
+    return segment;
 }
 
-/* The address of the part at its owner, or here: both have the same alignment. */
-static uint64_t part_addr(const struct nxr_part *part)
+/* The address of the segment at its owner, or here: both have the same alignment. */
+static uint64_t segment_addr(const struct nxr_segment *segment)
 {
-    return part->method == NXR_METHOD_MEMCPY ? (uintptr_t)part->addr : part->key.addr;
+    return segment->method == NXR_METHOD_MEMCPY ? (uintptr_t)segment->addr : segment->key.addr;
 }
 
-int nxr_word_find_part(const char *operation, int rank, struct nixl_region *region,
-                       const struct nxr_atomic *atomic, struct nxr_part **part_p)
+int nxr_atomic_find_segment(const char *operation, int rank, struct nixl_region *region,
+                            const struct nxr_atomic *atomic, struct nxr_segment **segment_p)
 {
     size_t nbytes = nxr_type_nbytes(atomic->type);
-    int status = nxr_transfer_find_part(operation, rank, region, atomic->offset, nbytes, part_p);
+    int status =
+        nxr_transfer_find_segment(operation, rank, region, atomic->offset, nbytes, segment_p);
 
     if (status != NIXL_OK) {
         return status;
     }
-    if (((part_addr(*part_p) + atomic->offset) & (nbytes - 1)) != 0) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, (*part_p)->transport->name, 0,
+    if (((segment_addr(*segment_p) + atomic->offset) & (nbytes - 1)) != 0) {
+        return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, (*segment_p)->transport->name, 0,
                         "the word at offset %llu of region '%s' is not aligned to its %zu bytes",
                         (unsigned long long)atomic->offset, region->name, nbytes);
     }
@@ -65,65 +69,67 @@ int nxr_word_find_part(const char *operation, int rank, struct nixl_region *regi
 }
 
 /* The slow path: first use, bad arguments, earlier puts that are under way. */
-static int word_find_part(const char *operation, int rank, struct nixl_region *region,
-                          const struct nxr_atomic *atomic, struct nxr_part **part_p)
+static int atomic_find_segment(const char *operation, int rank, struct nixl_region *region,
+                               const struct nxr_atomic *atomic, struct nxr_segment **segment_p)
 {
-    int status = nxr_word_find_part(operation, rank, region, atomic, part_p);
+    int status = nxr_atomic_find_segment(operation, rank, region, atomic, segment_p);
 
-    return status == NIXL_OK && has_pending((*part_p)->peer)
-               ? nxr_transfer_fence(operation, (*part_p)->peer)
+    return status == NIXL_OK && has_pending((*segment_p)->peer)
+               ? nxr_transfer_fence(operation, (*segment_p)->peer)
                : status;
 }
 
 /* Change a mapped word, and wake threads that wait for it. */
-static inline int change_mapped(struct nxr_part *part, const struct nxr_atomic *atomic,
+static inline int change_mapped(struct nxr_segment *segment, const struct nxr_atomic *atomic,
                                 uint64_t *fetched_p)
 {
     nxr_inflight_word *word;
-    int status = nxr_inflight_enter(part, &word);
+    int status = nxr_inflight_enter(segment, &word);
 
     if (__builtin_expect(status == NIXL_OK, 1)) {
-        *fetched_p = nxr_atomic_apply(part->addr + atomic->offset, atomic);
+        *fetched_p = nxr_atomic_apply(segment->addr + atomic->offset, atomic);
         nxr_inflight_leave(word);
         if (atomic->op != NIXL_ATOMIC_FETCH) {
-            nxr_wake_peer(part->peer);
+            nxr_wake_peer(segment->peer);
         }
     }
     return status;
 }
 
-int nxr_word_change(struct nxr_part *part, const struct nxr_atomic *atomic, bool is_signal,
-                    uint64_t *fetched_p)
+int nxr_atomic_change(struct nxr_segment *segment, const struct nxr_atomic *atomic, bool is_signal,
+                      uint64_t *fetched_p)
 {
     int status;
 
-    if (part->method == NXR_METHOD_MEMCPY) {
-        return change_mapped(part, atomic, fetched_p);
+    if (segment->method == NXR_METHOD_MEMCPY) {
+        return change_mapped(segment, atomic, fetched_p);
     }
-    status = is_signal ? part->transport->signal(part, atomic)
-                       : part->transport->atomic(part, atomic, fetched_p);
-    return status == NIXL_ERR_AGAIN ? nxr_word_ask(part, atomic, fetched_p) : status;
+    status = is_signal ? segment->transport->signal(segment, atomic)
+                       : segment->transport->atomic(segment, atomic, fetched_p);
+    return status == NIXL_ERR_AGAIN ? nxr_atomic_ask(segment, atomic, fetched_p) : status;
 }
 
 static int change_slow(const char *operation, int rank, struct nixl_region *region,
                        const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
 {
-    struct nxr_part *part;
-    int status = word_find_part(operation, rank, region, atomic, &part);
+    struct nxr_segment *segment;
+    int status = atomic_find_segment(operation, rank, region, atomic, &segment);
 
     if (status != NIXL_OK) {
         return status;
     }
-    status = nxr_word_change(part, atomic, is_signal, fetched_p);
-    return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, part);
+    status = nxr_atomic_change(segment, atomic, is_signal, fetched_p);
+    return status == NIXL_OK ? status : nxr_transfer_fail(operation, status, region, segment);
 }
 
-static inline int word_change(const char *operation, int rank, struct nixl_region *region,
-                              const struct nxr_atomic *atomic, bool is_signal, uint64_t *fetched_p)
+static inline int atomic_change(const char *operation, int rank, struct nixl_region *region,
+                                const struct nxr_atomic *atomic, bool is_signal,
+                                uint64_t *fetched_p)
 {
-    struct nxr_part *part = word_usable_part(rank, region, atomic);
+    struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic);
 
-    if (__builtin_expect(part != NULL && change_mapped(part, atomic, fetched_p) == NIXL_OK, 1)) {
+    if (__builtin_expect(segment != NULL && change_mapped(segment, atomic, fetched_p) == NIXL_OK,
+                         1)) {
         return NIXL_OK;
     }
     return change_slow(operation, rank, region, atomic, is_signal, fetched_p);
@@ -160,7 +166,7 @@ int nxr_atomic_of(const char *operation, int rank, uint64_t offset, enum nixl_ty
     }
     *atomic_p = (struct nxr_atomic){.op = (uint8_t)op, .type = (uint8_t)type, .offset = offset};
     if (op != NIXL_ATOMIC_FETCH) {
-        atomic_p->operand = nxr_word_load_value(operand, nxr_type_nbytes(type));
+        atomic_p->operand = nxr_atomic_load_value(operand, nxr_type_nbytes(type));
     }
     return NIXL_OK;
 }
@@ -181,8 +187,8 @@ int nxr_atomic_of_swap(const char *operation, int rank, uint64_t offset, enum ni
         .op = NXR_ATOMIC_COMPARE_SWAP,
         .type = (uint8_t)type,
         .offset = offset,
-        .compare = nxr_word_load_value(expected, nxr_type_nbytes(type)),
-        .operand = nxr_word_load_value(desired, nxr_type_nbytes(type)),
+        .compare = nxr_atomic_load_value(expected, nxr_type_nbytes(type)),
+        .operand = nxr_atomic_load_value(desired, nxr_type_nbytes(type)),
     };
     return NIXL_OK;
 }
@@ -192,10 +198,10 @@ static inline int change_and_fetch(const char *operation, int rank, struct nixl_
                                    const struct nxr_atomic *atomic, void *fetched_p)
 {
     uint64_t fetched = 0;
-    int status = word_change(operation, rank, region, atomic, false, &fetched);
+    int status = atomic_change(operation, rank, region, atomic, false, &fetched);
 
     if (status == NIXL_OK && fetched_p != NULL) {
-        nxr_word_store_value(fetched_p, fetched, nxr_type_nbytes(atomic->type));
+        nxr_atomic_store_value(fetched_p, fetched, nxr_type_nbytes(atomic->type));
     }
     return status;
 }
@@ -237,7 +243,7 @@ static inline int raise_signal(const char *operation, int rank, struct nixl_regi
     const struct nxr_atomic atomic = nxr_signal_atomic(offset, op, value);
     uint64_t before;
 
-    return word_change(operation, rank, region, &atomic, true, &before);
+    return atomic_change(operation, rank, region, &atomic, true, &before);
 }
 
 int nixl_signal_set(int rank, struct nixl_region *region, uint64_t offset, uint64_t value)
@@ -250,19 +256,20 @@ int nixl_signal_add(int rank, struct nixl_region *region, uint64_t offset, uint6
     return raise_signal("nixl_signal_add", rank, region, offset, NIXL_SIGNAL_ADD, value);
 }
 
-int nxr_word_put_in_one_trip(int rank, struct nixl_region *region,
-                             const struct nxr_put_signal *what)
+int nxr_atomic_put_in_one_trip(int rank, struct nixl_region *region,
+                               const struct nxr_put_signal *what)
 {
-    const struct nxr_part *word_part = what->word_part;
-    struct nxr_part *part = nxr_region_part(region, rank);
+    const struct nxr_segment *word_segment = what->word_segment;
+    struct nxr_segment *segment = nxr_region_segment(region, rank);
 
-    if (part == NULL || what->src == NULL || what->nbytes == 0 || nxr_range_is_device(what->src) ||
-        !nxr_part_has_range(part, what->offset, what->nbytes) ||
-        word_part->transport != part->transport || part->method < NXR_METHOD_MESSAGE ||
-        has_pending(part->peer)) { /* the signal must not overtake them */
+    if (segment == NULL || what->src == NULL || what->nbytes == 0 ||
+        nxr_range_is_device(what->src) ||
+        !nxr_segment_has_range(segment, what->offset, what->nbytes) ||
+        word_segment->transport != segment->transport || segment->method < NXR_METHOD_MESSAGE ||
+        has_pending(segment->peer)) { /* the signal must not overtake them */
         return NIXL_ERR_AGAIN;
     }
-    return part->transport->put_signal(part, what);
+    return segment->transport->put_signal(segment, what);
 }
 
 /* A signal that follows a put. */
@@ -291,74 +298,76 @@ static int put_signal_slow(const char *operation, int rank, struct nixl_region *
     const struct nxr_piece piece = {what->offset, (void *)what->src, what->nbytes};
     struct signal signal = {operation, rank, signal_region, &what->atomic};
     struct nxr_put_signal whole = *what;
-    struct nxr_part *part;
-    int status = word_find_part(operation, rank, signal_region, &what->atomic, &part);
+    struct nxr_segment *segment;
+    int status = atomic_find_segment(operation, rank, signal_region, &what->atomic, &segment);
 
     if (status != NIXL_OK) {
         return status;
     }
-    whole.word_part = part;
-    return nxr_word_put_in_one_trip(rank, region, &whole) == NIXL_OK
+    whole.word_segment = segment;
+    return nxr_atomic_put_in_one_trip(rank, region, &whole) == NIXL_OK
                ? NIXL_OK
                : nxr_transfer_put_then(operation, rank, region, &piece, raise_behind, &signal);
 }
 
 /*
- * Data and word are in one mapped part: check and guard it once for both. False: nothing happened.
+ * Data and word are in one mapped segment: check and guard it once for both. False: nothing
+ * happened.
  */
-static inline bool put_signal_in_place(struct nxr_part *part, const struct nxr_put_signal *what)
+static inline bool put_signal_in_place(struct nxr_segment *segment,
+                                       const struct nxr_put_signal *what)
 {
     nxr_inflight_word *word;
 
     if (__builtin_expect(what->src == NULL || what->nbytes == 0 ||
-                             !nxr_part_has_range(part, what->offset, what->nbytes) ||
+                             !nxr_segment_has_range(segment, what->offset, what->nbytes) ||
                              nxr_range_is_device(what->src) ||
-                             nxr_inflight_enter(part, &word) != NIXL_OK,
+                             nxr_inflight_enter(segment, &word) != NIXL_OK,
                          0)) {
         return false;
     }
-    nxr_copy(part->addr + what->offset, what->src, what->nbytes);
-    (void)nxr_atomic_apply(part->addr + what->atomic.offset, &what->atomic);
+    nxr_copy(segment->addr + what->offset, what->src, what->nbytes);
+    (void)nxr_atomic_apply(segment->addr + what->atomic.offset, &what->atomic);
     nxr_inflight_leave(word);
-    nxr_wake_peer(part->peer);
+    nxr_wake_peer(segment->peer);
     return true;
 }
 
-bool nxr_word_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
-                          const struct nxr_put_signal *what)
+bool nxr_atomic_put_at_once(int rank, struct nixl_region *region, struct nixl_region *signal_region,
+                            const struct nxr_put_signal *what)
 {
-    struct nxr_part *part = word_usable_part(rank, signal_region, &what->atomic);
+    struct nxr_segment *segment = atomic_usable_segment(rank, signal_region, &what->atomic);
 
-    return part != NULL && region == signal_region && put_signal_in_place(part, what);
+    return segment != NULL && region == signal_region && put_signal_in_place(segment, what);
 }
 
-bool nxr_word_change_at_once(int rank, struct nixl_region *region, const struct nxr_atomic *atomic,
-                             uint64_t *fetched_p)
+bool nxr_atomic_change_at_once(int rank, struct nixl_region *region,
+                               const struct nxr_atomic *atomic, uint64_t *fetched_p)
 {
-    struct nxr_part *part = word_usable_part(rank, region, atomic);
+    struct nxr_segment *segment = atomic_usable_segment(rank, region, atomic);
 
-    return part != NULL && change_mapped(part, atomic, fetched_p) == NIXL_OK;
+    return segment != NULL && change_mapped(segment, atomic, fetched_p) == NIXL_OK;
 }
 
 static inline int put_signal(const char *operation, int rank, struct nixl_region *region,
                              struct nixl_region *signal_region, const struct nxr_put_signal *what)
 {
-    struct nxr_part *part = word_usable_part(rank, signal_region, &what->atomic);
+    struct nxr_segment *segment = atomic_usable_segment(rank, signal_region, &what->atomic);
     uint64_t before;
     int status;
 
-    if (__builtin_expect(part == NULL, 0)) {
+    if (__builtin_expect(segment == NULL, 0)) {
         return put_signal_slow(operation, rank, region, signal_region, what);
     }
-    if (__builtin_expect(region == signal_region && put_signal_in_place(part, what), 1)) {
+    if (__builtin_expect(region == signal_region && put_signal_in_place(segment, what), 1)) {
         return NIXL_OK;
     }
     status = nxr_transfer_put(operation, rank, region, what->offset, what->src, what->nbytes);
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }
-    if (__builtin_expect(!has_pending(part->peer) &&
-                             change_mapped(part, &what->atomic, &before) == NIXL_OK,
+    if (__builtin_expect(!has_pending(segment->peer) &&
+                             change_mapped(segment, &what->atomic, &before) == NIXL_OK,
                          1)) {
         return NIXL_OK;
     }

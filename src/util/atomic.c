@@ -2,7 +2,7 @@
 /* The processor's atomics, selected by type and operation. No state. */
 #include "config.h"
 
-#include "util/word.h"
+#include "util/atomic.h"
 
 #include <string.h>
 

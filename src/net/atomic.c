@@ -11,7 +11,7 @@
 #include "core/wait.h"
 
 /* A fetch under way, on the stack of the waiting thread. */
-struct net_word {
+struct net_atomic {
     struct nxr_list link;
     uint64_t id;
     uint64_t fetched;
@@ -19,27 +19,27 @@ struct net_word {
 };
 
 /* Caller holds the lock, and pushes. `ask` 0: a signal. */
-static int append_word(struct net_peer *np, const struct nxr_part *part,
+static int append_word(struct net_peer *np, const struct nxr_segment *segment,
                        const struct nxr_atomic *atomic, uint64_t ask)
 {
-    struct nxr_net_word *word = nxr_net_begin(np, NXR_NET_WORD, sizeof(*word));
+    struct nxr_net_atomic *word = nxr_net_begin(np, NXR_NET_ATOMIC, sizeof(*word));
 
     if (word == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }
-    *word = (struct nxr_net_word){
-        .ask = ask, .generation = part->key.generation, .id = part->id, .atomic = *atomic};
+    *word = (struct nxr_net_atomic){
+        .ask = ask, .generation = segment->key.generation, .id = segment->id, .atomic = *atomic};
     return NIXL_OK;
 }
 
 /* Caller holds the lock. */
-static int net_word_send_word(struct net_peer *np, const struct nxr_part *part,
-                              const struct nxr_atomic *atomic, uint64_t ask)
+static int net_atomic_send(struct net_peer *np, const struct nxr_segment *segment,
+                           const struct nxr_atomic *atomic, uint64_t ask)
 {
-    int status = nxr_net_check_part(np, part);
+    int status = nxr_net_check_segment(np, segment);
 
     if (status == NIXL_OK) {
-        status = append_word(np, part, atomic, ask);
+        status = append_word(np, segment, atomic, ask);
     }
     if (status == NIXL_OK) {
         nxr_net_push(np, ask == 0);
@@ -47,14 +47,14 @@ static int net_word_send_word(struct net_peer *np, const struct nxr_part *part,
     return status;
 }
 
-bool nxr_net_word_go(struct net_move *move)
+bool nxr_net_atomic_go(struct net_move *move)
 {
     const struct nxr_op *user = move->user;
 
     if (!nxr_net_has_room(move->np)) {
         return false;
     }
-    if (append_word(move->np, user->part, &user->atomic, move->id) != NIXL_OK) {
+    if (append_word(move->np, user->segment, &user->atomic, move->id) != NIXL_OK) {
         nxr_net_move_end(move, NIXL_ERR_NO_MEMORY);
         return true;
     }
@@ -62,22 +62,23 @@ bool nxr_net_word_go(struct net_move *move)
     return true;
 }
 
-static bool net_word_is_answered(void *arg)
+static bool net_atomic_is_answered(void *arg)
 {
-    const struct net_word *word = arg;
+    const struct net_atomic *word = arg;
 
     return atomic_load_explicit(&word->status, memory_order_acquire) != NIXL_INPROGRESS;
 }
 
-int nxr_net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint64_t *fetched_p)
+int nxr_net_atomic(struct nxr_segment *segment, const struct nxr_atomic *atomic,
+                   uint64_t *fetched_p)
 {
-    struct net_peer *np = part->peer->net;
-    struct net_word word = {.status = NIXL_INPROGRESS};
+    struct net_peer *np = segment->peer->net;
+    struct net_atomic word = {.status = NIXL_INPROGRESS};
     int status;
 
     net_lock();
     word.id = ++np->last_id;
-    status = net_word_send_word(np, part, atomic, word.id);
+    status = net_atomic_send(np, segment, atomic, word.id);
     if (status == NIXL_OK) {
         nxr_list_append(&np->words, &word.link);
     }
@@ -85,11 +86,11 @@ int nxr_net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint6
     if (status != NIXL_OK) {
         return status;
     }
-    status = nxr_wait(net_word_is_answered, &word, nxr_env.op_timeout);
+    status = nxr_wait(net_atomic_is_answered, &word, nxr_env.op_timeout);
     net_lock();
     nxr_list_remove(&word.link); /* also if no answer arrived: it must not be written any more */
     net_unlock();
-    if (net_word_is_answered(&word)) {
+    if (net_atomic_is_answered(&word)) {
         status = word.status;
     }
     if (status == NIXL_OK) {
@@ -98,33 +99,33 @@ int nxr_net_atomic(struct nxr_part *part, const struct nxr_atomic *atomic, uint6
     return status;
 }
 
-int nxr_net_signal(struct nxr_part *part, const struct nxr_atomic *atomic)
+int nxr_net_signal(struct nxr_segment *segment, const struct nxr_atomic *atomic)
 {
-    struct net_peer *np = part->peer->net;
+    struct net_peer *np = segment->peer->net;
     int status;
 
     net_lock();
-    status = net_word_send_word(np, part, atomic, 0);
+    status = net_atomic_send(np, segment, atomic, 0);
     np->is_dirty |= status == NIXL_OK;
     net_unlock();
     return status;
 }
 
-int nxr_net_put_signal(struct nxr_part *part, const struct nxr_put_signal *what)
+int nxr_net_put_signal(struct nxr_segment *segment, const struct nxr_put_signal *what)
 {
-    struct net_peer *np = part->peer->net;
+    struct net_peer *np = segment->peer->net;
     int status = NIXL_ERR_AGAIN;
 
     if (what->nbytes > np->put_max) {
         return status;
     }
     net_lock();
-    if (nxr_net_check_part(np, part) == NIXL_OK &&
-        nxr_net_check_part(np, what->word_part) == NIXL_OK && nxr_net_has_room(np)) {
-        status = nxr_net_append_put(np, part, what->offset, what->src, what->nbytes);
+    if (nxr_net_check_segment(np, segment) == NIXL_OK &&
+        nxr_net_check_segment(np, what->word_segment) == NIXL_OK && nxr_net_has_room(np)) {
+        status = nxr_net_append_put(np, segment, what->offset, what->src, what->nbytes);
         if (status == NIXL_OK) {
             np->is_dirty = true;
-            status = append_word(np, what->word_part, &what->atomic, 0);
+            status = append_word(np, what->word_segment, &what->atomic, 0);
             nxr_net_push(np, true);
         }
     }
@@ -132,7 +133,7 @@ int nxr_net_put_signal(struct nxr_part *part, const struct nxr_put_signal *what)
     return status;
 }
 
-static void net_word_answer(struct net_word *word, int status, uint64_t fetched)
+static void net_atomic_answer(struct net_atomic *word, int status, uint64_t fetched)
 {
     nxr_list_remove(&word->link);
     word->fetched = fetched;
@@ -140,13 +141,13 @@ static void net_word_answer(struct net_word *word, int status, uint64_t fetched)
     nxr_net.must_wake = true;
 }
 
-void nxr_net_take_word_done(struct net_peer *np, const struct nxr_net_record *record)
+void nxr_net_take_atomic_done(struct net_peer *np, const struct nxr_net_record *record)
 {
-    const struct nxr_net_word_done *done = nxr_net_body(record);
+    const struct nxr_net_atomic_done *done = nxr_net_body(record);
     struct net_move *move = nxr_net_move_find(np, done->ask);
     struct nxr_list *link, *after;
 
-    if (move != NULL && move->how == NET_WORD) {
+    if (move != NULL && move->how == NET_ATOMIC) {
         move->user->fetched = done->fetched;
         nxr_net_move_end(move, done->status);
         nxr_net.must_wake = true;
@@ -154,18 +155,18 @@ void nxr_net_take_word_done(struct net_peer *np, const struct nxr_net_record *re
     }
 
     nxr_list_for_each (link, after, &np->words) {
-        struct net_word *word = nxr_list_entry(link, struct net_word, link);
+        struct net_atomic *word = nxr_list_entry(link, struct net_atomic, link);
 
         if (word->id == done->ask) {
-            net_word_answer(word, done->status, done->fetched);
+            net_atomic_answer(word, done->status, done->fetched);
             return;
         }
     }
 }
 
-void nxr_net_words_end(struct net_peer *np, int status)
+void nxr_net_atomics_end(struct net_peer *np, int status)
 {
     while (!nxr_list_is_empty(&np->words)) {
-        net_word_answer(nxr_list_entry(np->words.next, struct net_word, link), status, 0);
+        net_atomic_answer(nxr_list_entry(np->words.next, struct net_atomic, link), status, 0);
     }
 }

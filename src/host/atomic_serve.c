@@ -6,13 +6,13 @@
  */
 #include "config.h"
 
-#include "host/word_serve.h"
-#include "host/word_ask.h"
+#include "host/atomic_serve.h"
+#include "host/atomic_ask.h"
 #include "core/subsystem.h"
-#include "memory/device_word.h"
+#include "memory/device_atomic.h"
 #include "region/publish.h"
 #include "core/service.h"
-#include "host/word_ring.h"
+#include "host/atomic_ring.h"
 #include "util/env.h"
 #include "core/wait.h"
 
@@ -20,27 +20,27 @@
 
 /* A word of an own region in device memory, changed for a peer or for this rank itself. */
 struct own_word {
-    struct nxr_device_word word;
+    struct nxr_device_atomic word;
     struct nxr_inflight_slot *slot; /* the region is entered */
     struct nxr_peer *peer;          /* the asker; NULL: this rank */
-    struct nxr_word_slot *answer;   /* the peer's */
+    struct nxr_atomic_slot *answer; /* the peer's */
     struct nxr_op *op;              /* this rank's; NULL: a thread waits */
     _Atomic int status;             /* NIXL_INPROGRESS until the change has ended */
     atomic_bool is_left;            /* set by the end and by the waiter: the second one frees it */
 };
 
 static struct nxr_spin serve_lock;
-static struct nxr_inflight_slot *word_server_guard; /* serve_lock: a slot in the own page */
+static struct nxr_inflight_slot *atomic_server_guard; /* serve_lock: a slot in the own page */
 
 /* ---- own words in device memory -------------------------------------------------------------- */
 
-static void own_word_ended(struct nxr_device_word *word, int status)
+static void own_word_ended(struct nxr_device_atomic *word, int status)
 {
     struct own_word *own = nxr_list_entry(word, struct own_word, word);
 
     nxr_inflight_give_own(own->slot);
     if (own->peer != NULL) {
-        nxr_word_answer(own->answer, status, word->fetched);
+        nxr_atomic_answer(own->answer, status, word->fetched);
         nxr_wake_peer(own->peer);
         free(own);
         return;
@@ -58,8 +58,8 @@ static void own_word_ended(struct nxr_device_word *word, int status)
 }
 
 /* Find a word in an own region that was entered. */
-static int word_server_find_word(uint32_t id, const struct nxr_atomic *atomic,
-                                 struct nxr_own_memory *memory_p)
+static int atomic_server_find_word(uint32_t id, const struct nxr_atomic *atomic,
+                                   struct nxr_own_memory *memory_p)
 {
     size_t nbytes = nxr_atomic_nbytes(atomic);
 
@@ -72,7 +72,7 @@ static int word_server_find_word(uint32_t id, const struct nxr_atomic *atomic,
 }
 
 /* Enter the region with a slot that is released when the change has ended. */
-static int word_server_enter_own(struct own_word *own, uint32_t id, uint64_t generation)
+static int atomic_server_enter_own(struct own_word *own, uint32_t id, uint64_t generation)
 {
     own->slot = nxr_inflight_claim_own();
     if (own->slot == NULL) {
@@ -86,18 +86,18 @@ static int word_server_enter_own(struct own_word *own, uint32_t id, uint64_t gen
 }
 
 /* Prepare the change of a word in own device memory, to be queued; NULL and the failure. */
-static struct own_word *own_word_new(const struct nxr_word *asked, int *status_p)
+static struct own_word *own_word_new(const struct nxr_atomic_word *asked, int *status_p)
 {
     struct own_word *own = calloc(1, sizeof(*own));
     struct nxr_own_memory memory;
 
-    *status_p =
-        own != NULL ? word_server_enter_own(own, asked->id, asked->generation) : NIXL_ERR_NO_MEMORY;
+    *status_p = own != NULL ? atomic_server_enter_own(own, asked->id, asked->generation)
+                            : NIXL_ERR_NO_MEMORY;
     if (*status_p != NIXL_OK) {
         free(own);
         return NULL;
     }
-    *status_p = word_server_find_word(asked->id, &asked->atomic, &memory);
+    *status_p = atomic_server_find_word(asked->id, &asked->atomic, &memory);
     if (*status_p != NIXL_OK) {
         nxr_inflight_give_own(own->slot);
         free(own);
@@ -118,18 +118,18 @@ static bool is_changed(void *arg)
     return atomic_load_explicit(&own->status, memory_order_acquire) != NIXL_INPROGRESS;
 }
 
-int nxr_word_change_device(const struct nxr_part *part, const struct nxr_atomic *atomic,
-                           uint64_t *fetched_p)
+int nxr_atomic_change_device(const struct nxr_segment *segment, const struct nxr_atomic *atomic,
+                             uint64_t *fetched_p)
 {
-    const struct nxr_word word = {part->id, part->key.generation, *atomic};
+    const struct nxr_atomic_word word = {segment->id, segment->key.generation, *atomic};
     int status;
     struct own_word *own = own_word_new(&word, &status);
 
     if (own == NULL) {
         return status;
     }
-    nxr_device_word_add(&own->word);
-    nxr_device_words_run();
+    nxr_device_atomic_add(&own->word);
+    nxr_device_atomics_run();
     status = nxr_wait(is_changed, own, nxr_env.op_timeout);
     if (status == NIXL_OK) {
         status = own->status;
@@ -141,9 +141,9 @@ int nxr_word_change_device(const struct nxr_part *part, const struct nxr_atomic 
     return status;
 }
 
-int nxr_word_start_device(struct nxr_op *op)
+int nxr_atomic_start_device(struct nxr_op *op)
 {
-    const struct nxr_word word = {op->part->id, op->part->key.generation, op->atomic};
+    const struct nxr_atomic_word word = {op->segment->id, op->segment->key.generation, op->atomic};
     int status;
     struct own_word *own = own_word_new(&word, &status);
 
@@ -151,21 +151,21 @@ int nxr_word_start_device(struct nxr_op *op)
         return status;
     }
     own->op = op;
-    nxr_device_word_add(&own->word);
-    nxr_device_words_run();
+    nxr_device_atomic_add(&own->word);
+    nxr_device_atomics_run();
     return NIXL_INPROGRESS;
 }
 
 /* ---- for peers: all under serve_lock --------------------------------------------------------- */
 
-static bool is_sound(const struct nxr_word *word)
+static bool is_sound(const struct nxr_atomic_word *word)
 {
     return word->id < NXR_N_REGION_IDS && word->generation != 0 &&
            nxr_atomic_is_asked(&word->atomic);
 }
 
 /* Change a word. NIXL_INPROGRESS: it is in device memory, and nothing was done. */
-static int change_own(const struct nxr_word *word, uint64_t *fetched_p)
+static int change_own(const struct nxr_atomic_word *word, uint64_t *fetched_p)
 {
     struct nxr_own_memory memory;
     int status;
@@ -173,26 +173,26 @@ static int change_own(const struct nxr_word *word, uint64_t *fetched_p)
     if (!is_sound(word)) {
         return NIXL_ERR_INVALID_ARG;
     }
-    if (word_server_guard == NULL) {
-        word_server_guard = nxr_inflight_claim_own();
+    if (atomic_server_guard == NULL) {
+        atomic_server_guard = nxr_inflight_claim_own();
     }
-    if (word_server_guard == NULL) {
+    if (atomic_server_guard == NULL) {
         return NIXL_ERR_LIMIT;
     }
-    if (!nxr_inflight_enter_own(word_server_guard, word->id, word->generation)) {
+    if (!nxr_inflight_enter_own(atomic_server_guard, word->id, word->generation)) {
         return NIXL_ERR_STALE;
     }
-    status = word_server_find_word(word->id, &word->atomic, &memory);
+    status = atomic_server_find_word(word->id, &word->atomic, &memory);
     if (status == NIXL_OK && memory.range == NULL) {
         *fetched_p = nxr_atomic_apply(memory.addr, &word->atomic);
     }
-    nxr_inflight_leave(&word_server_guard->busy);
+    nxr_inflight_leave(&atomic_server_guard->busy);
     return status == NIXL_OK && memory.range != NULL ? NIXL_INPROGRESS : status;
 }
 
 /* The same in device memory: own_word_ended() answers later. */
-static int change_later(struct nxr_peer *peer, struct nxr_word_slot *slot,
-                        const struct nxr_word *word)
+static int change_later(struct nxr_peer *peer, struct nxr_atomic_slot *slot,
+                        const struct nxr_atomic_word *word)
 {
     int status;
     struct own_word *own = own_word_new(word, &status);
@@ -202,13 +202,13 @@ static int change_later(struct nxr_peer *peer, struct nxr_word_slot *slot,
     }
     own->peer = peer;
     own->answer = slot;
-    nxr_device_word_add(&own->word);
+    nxr_device_atomic_add(&own->word);
     nxr_service_kick(); /* it runs the queued changes */
     return NIXL_INPROGRESS;
 }
 
-static void serve_slot(struct nxr_peer *peer, struct nxr_word_slot *slot,
-                       const struct nxr_word *word)
+static void serve_slot(struct nxr_peer *peer, struct nxr_atomic_slot *slot,
+                       const struct nxr_atomic_word *word)
 {
     uint64_t fetched = 0;
     int status = change_own(word, &fetched);
@@ -217,32 +217,32 @@ static void serve_slot(struct nxr_peer *peer, struct nxr_word_slot *slot,
         status = change_later(peer, slot, word);
     }
     if (status != NIXL_INPROGRESS) {
-        nxr_word_answer(slot, status, fetched);
+        nxr_atomic_answer(slot, status, fetched);
     }
 }
 
 /* Serve at most one whole ring, so that other peers get their turn. */
 static bool serve_peer(struct nxr_peer *peer)
 {
-    struct nxr_word_slot *ring = nxr_control_own_words(nxr_job.control, peer->rank);
-    struct nxr_word word;
+    struct nxr_atomic_slot *ring = nxr_control_own_words(nxr_job.control, peer->rank);
+    struct nxr_atomic_word word;
     int n_served = 0, status;
 
-    while (n_served < NXR_WORD_SLOTS) {
-        struct nxr_word_slot *slot = nxr_word_slot_at(ring, peer->n_words_served);
+    while (n_served < NXR_ATOMIC_SLOTS) {
+        struct nxr_atomic_slot *slot = nxr_atomic_slot_at(ring, peer->n_atomics_served);
 
-        status = nxr_word_take(slot, &word);
+        status = nxr_atomic_take(slot, &word);
         if (status == NIXL_INPROGRESS) {
             break;
         }
         if (status == NIXL_OK) {
             serve_slot(peer, slot, &word);
         }
-        peer->n_words_served++;
+        peer->n_atomics_served++;
         n_served++;
     }
-    if (n_served == NXR_WORD_SLOTS) {
-        atomic_fetch_or(&nxr_job.control->words_asked, nxr_words_bit(peer->rank));
+    if (n_served == NXR_ATOMIC_SLOTS) {
+        atomic_fetch_or(&nxr_job.control->atomics_asked, nxr_atomics_bit(peer->rank));
     }
     if (n_served > 0) {
         nxr_wake_peer(peer);
@@ -255,7 +255,7 @@ static bool serve_bit(int bit)
 {
     bool has_served = false;
 
-    for (int rank = bit; rank < nxr_job.size; rank += NXR_WORDS_BITS) {
+    for (int rank = bit; rank < nxr_job.size; rank += NXR_ATOMICS_BITS) {
         struct nxr_peer *peer = nxr_peer_find(rank);
 
         if (peer != NULL && rank != nxr_job.rank && nxr_peer_is_local(peer) &&
@@ -266,16 +266,16 @@ static bool serve_bit(int bit)
     return has_served;
 }
 
-bool nxr_words_serve_asked(void)
+bool nxr_atomics_serve_asked(void)
 {
     struct nxr_control *control = nxr_job.control;
     bool has_served = false;
 
-    atomic_store_explicit(&nxr_words_are_used, true, memory_order_relaxed);
-    while (atomic_load(&control->words_asked) != 0 && nxr_spin_try(&serve_lock)) {
-        uint64_t bits = atomic_exchange(&control->words_asked, 0);
+    atomic_store_explicit(&nxr_atomics_are_used, true, memory_order_relaxed);
+    while (atomic_load(&control->atomics_asked) != 0 && nxr_spin_try(&serve_lock)) {
+        uint64_t bits = atomic_exchange(&control->atomics_asked, 0);
 
-        for (int bit = 0; bit < NXR_WORDS_BITS; bit++) {
+        for (int bit = 0; bit < NXR_ATOMICS_BITS; bit++) {
             has_served |= (bits >> bit & 1) != 0 && serve_bit(bit);
         }
         nxr_spin_unlock(&serve_lock);
@@ -287,30 +287,30 @@ bool nxr_words_serve_asked(void)
     return has_served;
 }
 
-void nxr_words_serve_stop(void)
+void nxr_atomics_serve_stop(void)
 {
-    word_server_guard = NULL;
-    atomic_store(&nxr_words_are_used, false);
+    atomic_server_guard = NULL;
+    atomic_store(&nxr_atomics_are_used, false);
 }
 
-static void host_words_serve(void)
+static void host_atomics_serve(void)
 {
     nxr_poll_words();
 }
 
-static void host_words_register(void)
+static void host_atomics_register(void)
 {
-    nxr_host_paths.word_serves_put = nxr_word_serves_put;
-    nxr_host_paths.word_put = nxr_host_word_put;
-    nxr_host_paths.word_start = nxr_host_word_start;
-    nxr_host_paths.word_cancel = nxr_host_word_cancel;
-    nxr_host_paths.word_progress = nxr_host_word_progress;
+    nxr_host_paths.atomic_serves_put = nxr_atomic_serves_put;
+    nxr_host_paths.atomic_put = nxr_host_atomic_put;
+    nxr_host_paths.atomic_start = nxr_host_atomic_start;
+    nxr_host_paths.atomic_cancel = nxr_host_atomic_cancel;
+    nxr_host_paths.atomic_progress = nxr_host_atomic_progress;
 }
 
-const struct nxr_subsystem nxr_words_subsystem = {
+const struct nxr_subsystem nxr_atomics_subsystem = {
     .name = "words",
-    .register_handlers = host_words_register,
-    .tick = nxr_word_tick,
-    .serve = host_words_serve,
-    .halt = nxr_words_serve_stop,
+    .register_handlers = host_atomics_register,
+    .tick = nxr_atomic_tick,
+    .serve = host_atomics_serve,
+    .halt = nxr_atomics_serve_stop,
 };

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Words that only their owner can access with processor atomics: registered memory of a same-host
+ * peer, and device memory. The owner's process changes them, so that all accesses share one
+ * atomicity domain. Changes are requested through a ring in the owner's control page
+ * (atomic_ring.h); atomic_serve.h says which thread of the owner makes them and how it is woken.
+ * Puts of words to such memory take the same path.
+ *
+ * The asker's side for transports (start, cancel, progress, put) is declared in
+ * transports/transport.h.
+ */
+#ifndef NXR_HOST_ATOMIC_ASK_H
+#define NXR_HOST_ATOMIC_ASK_H
+
+#include "core/job.h"
+
+/*
+ * Ask the owner of a segment and wait for the answer, at most NIXLRUN_OP_TIMEOUT. NIXL_OK and the
+ * previous value; NIXL_ERR_STALE, NIXL_ERR_RANGE, NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT.
+ * NIXL_ERR_TIMEOUT: the change was not made, unless the owner had already taken the question and
+ * was stopped while making it. NIXL_ERR_PEER_LOST: whether the change was made is unknown.
+ */
+int nxr_atomic_ask(struct nxr_segment *segment, const struct nxr_atomic *atomic,
+                   uint64_t *fetched_p);
+
+/*
+ * The same if a thread of the owner is polling and answers at once. NIXL_ERR_AGAIN: none does, and
+ * nothing has happened.
+ */
+int nxr_atomic_ask_at_once(struct nxr_segment *segment, const struct nxr_atomic *atomic,
+                           uint64_t *fetched_p);
+
+/* Like nxr_atomic_ask(), for a put of a word for which nxr_atomic_serves_put() is true. */
+int nxr_atomic_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes);
+
+/*
+ * When the service thread must next collect answers that no call waits for. Caller holds job.lock.
+ */
+int64_t nxr_atomic_tick(int64_t now);
+
+/* Free the state for asking that peer, at the last finalize: no thread asks any owner any more. */
+void nxr_atomic_forget(struct nxr_peer *peer);
+
+/* As nxr_host_paths (transports/transport.h) has them. */
+bool nxr_atomic_serves_put(const struct nxr_segment *segment, uint64_t offset, size_t nbytes);
+int nxr_host_atomic_put(struct nxr_segment *segment, uint64_t offset, const void *src,
+                        size_t nbytes);
+int nxr_host_atomic_start(struct nxr_op *op);
+int nxr_host_atomic_cancel(struct nxr_op *op);
+int nxr_host_atomic_progress(void);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What segment.c, which holds the life of segments, provides to segment_ask.c, which asks owners
+ * for them. Lock: job.lock.
+ */
+#ifndef NXR_REGION_SEGMENT_H
+#define NXR_REGION_SEGMENT_H
+
+struct nxr_region_segment;
+
+/* A new segment in state ASKING, not in a region yet; NULL: no memory. */
+struct nxr_region_segment *nxr_segment_new(void);
+
+/* The segment becomes READY: from now on it is found when its owner closes it or dies. */
+void nxr_segment_ready(struct nxr_region_segment *segment);
+
+/*
+ * The segment has been taken out of its region: it is closed once it is no longer in use, and
+ * reused much later.
+ */
+void nxr_segment_retire(struct nxr_region_segment *segment);
+
+/* The owner has closed the region: report it to the program, and make the segment stale. */
+void nxr_segment_owner_closed(struct nxr_region_segment *segment);
+
+#endif

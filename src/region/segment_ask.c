@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking owners for segments: the question, its answer, and the wait for it. Lock: job.lock, except
+ * during the wait.
+ */
+#include "config.h"
+
+#include "core/service.h"
+#include "control/dispatch.h"
+#include "control/wire.h"
+#include "region/segment.h"
+#include "region/region.h"
+#include "core/request.h"
+#include "core/route.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/status.h"
+#include "core/wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t segment_ask_last_ask;
+
+/* ---- outcomes of asking ---------------------------------------------------------------------- */
+
+static void segment_failed(struct nxr_region_segment *segment, int status)
+{
+    nxr_list_remove(&segment->ask_link);
+    segment->status = status;
+    atomic_store_explicit(&segment->state, NXR_SEGMENT_FAILED, memory_order_release);
+    nxr_request_fail_waiting(&segment->waiting, status);
+    nxr_wake_self();
+}
+
+/* Set where a peer on this host shows whether the segment is still open. */
+static void enter_locally(struct nxr_segment *open, const struct nxr_peer *peer)
+{
+    open->inflight_index = peer->inflight_index;
+    open->full_fence = peer->full_fence;
+    open->generation_now = &peer->control->generations[open->id];
+}
+
+/*
+ * Open with the transport that serves the peer. Exception: device memory on this host is opened for
+ * device copies, this rank's own directly, a peer's with the first transport that can open its
+ * kind. The note keeps what the transport reports.
+ */
+static int open_segment(struct nxr_segment *open, int fd)
+{
+    struct nxr_peer *peer = open->peer;
+    const struct nxr_transport *transport;
+    size_t index = 0;
+
+    if (open->key.kind == NIXL_MEM_HOST || peer->net != NULL) {
+        open->transport = peer->transport;
+        return open->transport->segment_open(open, fd);
+    }
+    if (peer->rank == nxr_job.rank) {
+        open->transport = &nxr_transport_device;
+        return open->transport->segment_open(open, fd);
+    }
+    while ((transport = nxr_route_for_device(&index, (enum nixl_mem_kind)open->key.kind)) != NULL) {
+        open->transport = transport;
+        if (transport->segment_open(open, fd) == NIXL_OK) {
+            return NIXL_OK;
+        }
+        nxr_info(ROUTE, "%s cannot open a region of rank %d: %s", transport->name, peer->rank,
+                 open->note);
+    }
+    open->transport = peer->transport;
+    return open->transport->segment_open(open, fd);
+}
+
+/* The key has arrived, with the memory behind `fd`, or with the networks' state of it in `net`. */
+static void segment_came(struct nxr_region_segment *segment, const struct nxr_key *key,
+                         const struct nxr_export *export, int fd, struct net_segment *net)
+{
+    struct nxr_peer *peer = nxr_job.peers[segment->rank];
+    struct nxr_segment *open = &segment->segment;
+    int status;
+
+    nxr_list_remove(&segment->ask_link);
+    open->peer = peer;
+    open->key = *key;
+    if (export != NULL) {
+        open->export = *export;
+    }
+    open->nbytes = key->nbytes;
+    open->id = key->id;
+    open->put_at_once = open->get_at_once = NXR_ANY_NBYTES;
+    open->net = net;
+    if (net == NULL) {
+        enter_locally(open, peer);
+    }
+    status = open_segment(open, fd);
+    if (status != NIXL_OK) {
+        segment_failed(segment, status);
+        return;
+    }
+    segment->is_open = true;
+    nxr_segment_ready(segment);
+    atomic_store_explicit(&open->generation, key->generation, memory_order_release);
+    atomic_store_explicit(&segment->state, NXR_SEGMENT_READY, memory_order_release);
+    nxr_request_begin_waiting(&segment->waiting);
+    nxr_wake_self();
+}
+
+/* The segment that waits for that answer; NULL: none does any more. */
+static struct nxr_region_segment *find_asking(struct nxr_peer *peer, uint64_t ask)
+{
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &peer->asks) {
+        struct nxr_region_segment *segment =
+            nxr_list_entry(link, struct nxr_region_segment, ask_link);
+
+        if (segment->ask == ask) {
+            return segment;
+        }
+    }
+    return NULL;
+}
+
+void nxr_region_take_key(const struct nxr_control_source *source,
+                         const union nxr_wire_message *message)
+{
+    struct nxr_region_segment *segment = find_asking(source->peer, message->key.ask);
+
+    if (segment != NULL) {
+        segment_came(segment, &message->key.key, &message->key.export,
+                     source->n_fds > 0 ? source->fds[0] : -1, NULL);
+    }
+}
+
+bool nxr_region_net_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_key *key,
+                             struct net_segment *net)
+{
+    struct nxr_region_segment *segment = find_asking(peer, ask);
+
+    if (segment != NULL) {
+        segment_came(segment, key, NULL, -1, net);
+    }
+    return segment != NULL;
+}
+
+void nxr_region_published(struct nxr_published *published)
+{
+    struct nxr_peer *self = nxr_job.peers[nxr_job.rank];
+    struct nxr_list *link, *after;
+
+    nxr_list_for_each (link, after, &self->asks) {
+        struct nxr_region_segment *segment =
+            nxr_list_entry(link, struct nxr_region_segment, ask_link);
+
+        if (strcmp(segment->region->name, published->name) == 0) {
+            segment_came(segment, &published->key, NULL, published->fd, NULL);
+        }
+    }
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+void nxr_region_send_ask(struct nxr_list *ask_link)
+{
+    struct nxr_region_segment *segment =
+        nxr_list_entry(ask_link, struct nxr_region_segment, ask_link);
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_RESOLVE);
+    message.resolve.ask = segment->ask;
+    memcpy(message.resolve.name, segment->region->name, sizeof(message.resolve.name));
+    nxr_peer_tell(nxr_job.peers[segment->rank], &message);
+}
+
+static void segment_ask_ask(struct nxr_region_segment *segment, struct nxr_peer *peer)
+{
+    int link = atomic_load(&peer->link);
+
+    segment->ask = ++segment_ask_last_ask;
+    if (nxr_peer_is_lost(peer)) {
+        segment_failed(segment, NIXL_ERR_PEER_LOST);
+    } else if (link == NXR_LINK_REMOTE || (link == NXR_LINK_UP && peer->transport == NULL)) {
+        segment_failed(segment, NIXL_ERR_UNSUPPORTED);
+    } else if (peer->rank == nxr_job.rank) {
+        struct nxr_published *published = nxr_publish_find(segment->region->name);
+
+        nxr_list_append(&peer->asks, &segment->ask_link);
+        if (published != NULL) {
+            segment_came(segment, &published->key, NULL, published->fd, NULL);
+        }
+    } else {
+        nxr_list_append(&peer->asks, &segment->ask_link);
+        if (link == NXR_LINK_UP) {
+            nxr_region_send_ask(&segment->ask_link);
+            nxr_service_kick();
+        } else {
+            nxr_peer_want(peer);
+        }
+    }
+}
+
+static struct nxr_segment_chunk *get_chunk(struct nixl_region *region, int rank)
+{
+    struct nxr_segment_chunk *_Atomic *slot = &region->chunks[rank / NXR_SEGMENTS_PER_CHUNK];
+
+    if (atomic_load(slot) == NULL) {
+        atomic_store_explicit(slot, calloc(1, sizeof(struct nxr_segment_chunk)),
+                              memory_order_release);
+    }
+    return atomic_load(slot);
+}
+
+/* Is this segment known to be of no further use, without asking its owner? */
+static bool is_worn(struct nxr_region_segment *segment)
+{
+    int state = atomic_load(&segment->state);
+
+    if (state == NXR_SEGMENT_READY &&
+        atomic_load_explicit(segment->segment.generation_now, memory_order_acquire) !=
+            segment->segment.key.generation) {
+        nxr_segment_owner_closed(segment);
+        state = NXR_SEGMENT_STALE;
+    }
+    return state == NXR_SEGMENT_STALE || state == NXR_SEGMENT_FAILED;
+}
+
+int nxr_region_want_segment(struct nixl_region *region, int rank, bool renew,
+                            struct nxr_region_segment **segment_p)
+{
+    struct nxr_segment_chunk *chunk = get_chunk(region, rank);
+    struct nxr_peer *peer = nxr_peer_get_locked(rank);
+    struct nxr_region_segment *segment;
+
+    if (chunk == NULL || peer == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    segment = atomic_load(&chunk->segments[rank % NXR_SEGMENTS_PER_CHUNK]);
+    if (segment != NULL && renew && is_worn(segment)) {
+        nxr_segment_retire(segment);
+        segment = NULL;
+    }
+    if (segment == NULL) {
+        segment = nxr_segment_new();
+        if (segment == NULL) {
+            return NIXL_ERR_NO_MEMORY;
+        }
+        segment->region = region;
+        segment->rank = rank;
+        atomic_store_explicit(&chunk->segments[rank % NXR_SEGMENTS_PER_CHUNK], segment,
+                              memory_order_release);
+        segment_ask_ask(segment, peer);
+    }
+    *segment_p = segment;
+    return NIXL_OK;
+}
+
+int nxr_region_fail_segment(const char *operation, const struct nxr_region_segment *segment)
+{
+    struct nxr_peer *peer = nxr_peer_find(segment->rank);
+    const char *name = segment->region != NULL ? segment->region->name : "?";
+
+    if (nxr_peer_is_lost(peer)) {
+        return nxr_peer_fail_lost(operation, segment->rank, "");
+    }
+    if (atomic_load(&segment->state) == NXR_SEGMENT_STALE) {
+        return nxr_fail(NIXL_ERR_STALE, operation, segment->rank, segment->segment.transport->name,
+                        0, "rank %d has closed region '%s'; nixl_region_query() finds a new one",
+                        segment->rank, name);
+    }
+    if (segment->status == NIXL_ERR_UNSUPPORTED) {
+        return nxr_peer_fail_unreached(operation, peer);
+    }
+    return nxr_fail(segment->status, operation, segment->rank, "", 0,
+                    "cannot open region '%s' of rank %d: %s", name, segment->rank,
+                    nixl_strerror(segment->status));
+}
+
+static bool segment_ask_is_answered(void *arg)
+{
+    struct nxr_region_segment *segment = arg;
+
+    return atomic_load_explicit(&segment->state, memory_order_acquire) != NXR_SEGMENT_ASKING;
+}
+
+int nxr_region_fail_unanswered(int status, const char *operation, const struct nixl_region *region,
+                               int rank, const char *within)
+{
+    const struct nxr_peer *peer = nxr_peer_find(rank);
+    char why[NXR_WHY_NBYTES];
+
+    if (peer != NULL && nxr_peer_is_unconnected(peer, within, why, sizeof(why))) {
+        return nxr_fail(status, operation, rank, "", 0, "rank %d does not answer: %s", rank, why);
+    }
+    return nxr_fail(status, operation, rank, "", 0,
+                    "rank %d has not published region '%s' within %s", rank, region->name, within);
+}
+
+int nxr_region_resolve(const char *operation, struct nixl_region *region, int rank, bool renew,
+                       int64_t timeout_ns, struct nxr_segment **segment_p)
+{
+    int64_t deadline = nxr_deadline(timeout_ns), left_ns = timeout_ns;
+    struct nxr_region_segment *segment;
+    int status, state;
+
+    do {
+        pthread_mutex_lock(&nxr_job.lock);
+        status = nxr_region_want_segment(region, rank, renew, &segment);
+        pthread_mutex_unlock(&nxr_job.lock);
+        if (status != NIXL_OK) {
+            return nxr_fail(status, operation, rank, "", 0, "no memory for rank %d's segment",
+                            rank);
+        }
+        status = nxr_wait(segment_ask_is_answered, segment, left_ns);
+        if (timeout_ns != 0 && timeout_ns != NIXL_FOREVER) {
+            left_ns = deadline - nxr_now_ns();
+            left_ns = left_ns > 0 ? left_ns : 1; /* 0 would test instead of timing out */
+        }
+        state = atomic_load_explicit(&segment->state, memory_order_acquire);
+        /* Closed again as soon as its key had arrived: wait for the next one. */
+    } while (status == NIXL_OK && renew && state == NXR_SEGMENT_STALE);
+    if (status == NIXL_INPROGRESS) {
+        return status;
+    }
+    if (status == NIXL_ERR_TIMEOUT) {
+        return nxr_region_fail_unanswered(status, operation, region, rank, "the timeout");
+    }
+    if (state != NXR_SEGMENT_READY) {
+        return nxr_region_fail_segment(operation, segment);
+    }
+    *segment_p = &segment->segment;
+    return NIXL_OK;
+}
+
+void nxr_region_end_asks(struct nxr_peer *peer, int status)
+{
+    while (!nxr_list_is_empty(&peer->asks)) {
+        segment_failed(nxr_list_entry(peer->asks.next, struct nxr_region_segment, ask_link),
+                       status);
+    }
+}
