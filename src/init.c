@@ -189,9 +189,10 @@ static void choose_spin_time(int n_local)
     nxr_job.spin_ns = nxr_env.spin_time;
 }
 
-static int make_card(uint32_t incarnation)
+/* Make the card and complete the identity: a job of one process is named by its nonce. */
+static int make_card(const struct nxr_boot_info *boot)
 {
-    int status = nxr_card_make(nxr_job.rank, incarnation, &nxr_job.card);
+    int status = nxr_card_make(&boot->self, &nxr_job.card);
     char why[256];
 
     if (status != NIXL_OK) {
@@ -201,6 +202,11 @@ static int make_card(uint32_t incarnation)
                  strerror(errno));
         return fail_init(status, why);
     }
+    if (boot->is_alone) {
+        nxr_job.card.head.identity.job =
+            nxr_hash(nxr_job.card.head.nonce, sizeof(nxr_job.card.head.nonce));
+    }
+    nxr_job.self = nxr_job.card.head.identity;
     nxr_job.card.head.flags |= nxr_route_is_allowed("shm") ? 0 : NXR_CARD_NOT_LOCAL;
     nxr_job.card.head.flags |= nxr_wire_card_flags();
     nxr_log_identity("nixlrun", nxr_job.rank, nxr_job.size, nxr_job.card.head.host);
@@ -217,7 +223,7 @@ static int make_card(uint32_t incarnation)
 
 static int make_shared_memory(void)
 {
-    int status = nxr_control_create(nxr_job.rank, nxr_job.size, nxr_job.card.head.nonce,
+    int status = nxr_control_create(&nxr_job.self, nxr_job.size, nxr_job.card.head.nonce,
                                     &nxr_job.control, &nxr_job.control_fd);
 
     if (status != NIXL_OK) {
@@ -287,7 +293,7 @@ static bool needs_networks(const struct nxr_boot_info *boot)
 /* Set what this rank is and how it works, before anything runs. */
 static void init_begin(const struct nixl_init_params *params, const struct nxr_boot_info *boot)
 {
-    nxr_job.rank = boot->rank;
+    nxr_job.rank = boot->self.rank;
     nxr_job.size = boot->size;
     nxr_job.local_rank = boot->local_rank;
     nxr_job.local_size = boot->n_local;
@@ -312,11 +318,8 @@ static void init_begin(const struct nixl_init_params *params, const struct nxr_b
 static int start_parts(const struct nxr_boot_info *boot)
 {
     char why[256];
-    int status = make_card(boot->incarnation);
+    int status = make_card(boot);
 
-    nxr_job.mark = boot->is_alone
-                       ? nxr_hash(nxr_job.card.head.nonce, sizeof(nxr_job.card.head.nonce))
-                       : boot->mark;
     if (status != NIXL_OK) {
         return status;
     }

@@ -18,6 +18,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/core/carrier.c %D%/core/carrier.h \
 	%D%/core/control.c %D%/core/control.h \
 	%D%/core/event.c %D%/core/event.h \
+	%D%/core/identity.c %D%/core/identity.h \
 	%D%/core/inflight.c \
 	%D%/core/job.c %D%/core/job.h \
 	%D%/core/life.c %D%/core/life.h \

@@ -16,14 +16,12 @@
 #include <stdint.h>
 
 struct nxr_boot_info {
-    int rank;
+    struct nxr_identity self; /* its job is 0 without a launcher */
     int size;
     int n_local;    /* ranks of the job on this host, if the launcher reports it; else size */
     int local_rank; /* this rank's index among them */
     int program;    /* index among the programs of the job; 0 if the launcher does not report it */
-    uint32_t incarnation;
-    uint64_t mark; /* the same for all ranks of a job, different for another job; alone: 0 */
-    bool is_alone; /* no launcher */
+    bool is_alone;  /* no launcher */
 };
 
 /* That rank has ended, or (-1) the launcher is gone; on any thread. */

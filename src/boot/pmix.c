@@ -39,6 +39,12 @@ static bool is_connected;
 static bool has_left;       /* was connected, and left PMIx once it had all cards */
 static unsigned n_connects; /* how often this process has joined the job */
 
+/* The job part of identities: PMIx names a job by its namespace. */
+static uint64_t boot_job(void)
+{
+    return nxr_hash(myself.nspace, strlen(myself.nspace));
+}
+
 static bool is_of_nixlrun(const char *nspace)
 {
     return strncmp(nspace, "nixlrun.", strlen("nixlrun.")) == 0;
@@ -199,19 +205,19 @@ static void boot_read_place(struct nxr_boot_info *info, int64_t timeout_ns)
     long local_rank = job_number(myself.rank, PMIX_LOCAL_RANK);
     long program = job_number(myself.rank, PMIX_APPNUM);
 
-    info->incarnation = incarnation > 0 ? (uint32_t)incarnation : 0;
+    info->self.incarnation = incarnation > 0 ? (uint32_t)incarnation : 0;
     info->n_local = n_local > 0 && n_local <= info->size ? (int)n_local : info->size;
     info->program = program > 0 && program < info->size ? (int)program : 0;
     nxr_nodes_read(myself.nspace, info->size, timeout_ns);
     info->local_rank = local_rank >= 0 && local_rank < info->n_local
                            ? (int)local_rank
-                           : count_local_rank(info->rank, info->n_local, info->size);
+                           : count_local_rank(info->self.rank, info->n_local, info->size);
 }
 
 int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, size_t why_nbytes)
 {
     const char *nspace = getenv("PMIX_NAMESPACE");
-    struct nxr_boot_info info = {.rank = 0, .size = 1, .n_local = 1, .is_alone = true};
+    struct nxr_boot_info info = {.size = 1, .n_local = 1, .is_alone = true};
     pmix_status_t status;
     long size;
 
@@ -234,12 +240,12 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
         nxr_boot_stop(timeout_ns);
         return NIXL_ERR_TRANSPORT;
     }
-    info.rank = (int)myself.rank;
+    info.self.job = boot_job();
+    info.self.rank = (int32_t)myself.rank;
     info.size = job_size = (int)size;
-    info.mark = nxr_hash(myself.nspace, strlen(myself.nspace));
     info.is_alone = false;
     boot_read_place(&info, timeout_ns);
-    if (info.incarnation > 0) {
+    if (info.self.incarnation > 0) {
         nxr_boot_stop(timeout_ns);
         return refuse_restarted(why, why_nbytes);
     }
@@ -362,9 +368,10 @@ struct card_ask {
 static void boot_card_came(pmix_status_t status, pmix_value_t *value, void *arg)
 {
     struct card_ask *ask = arg;
+    const struct nxr_identity owner = {.job = boot_job(), .rank = ask->rank};
     struct nxr_full_card card;
     bool is_good = status == PMIX_SUCCESS && value != NULL && value->type == PMIX_BYTE_OBJECT &&
-                   nxr_card_parse(value->data.bo.bytes, value->data.bo.size, ask->rank, &card) == 0;
+                   nxr_card_parse(value->data.bo.bytes, value->data.bo.size, &owner, &card) == 0;
 
     if (!is_good) {
         nxr_debug(BOOT, "no card of rank %d: %s", ask->rank, PMIx_Error_string(status));
@@ -376,10 +383,11 @@ static void boot_card_came(pmix_status_t status, pmix_value_t *value, void *arg)
 /* The same from the kept cards. */
 static void give_copy(int rank, nxr_wireup_card_fn *card_fn)
 {
+    const struct nxr_identity owner = {.job = boot_job(), .rank = rank};
     struct nxr_full_card card;
     size_t nbytes = 0;
     const void *bytes = nxr_all_cards_find(rank, &nbytes);
-    bool is_good = bytes != NULL && nxr_card_parse(bytes, nbytes, rank, &card) == NIXL_OK;
+    bool is_good = bytes != NULL && nxr_card_parse(bytes, nbytes, &owner, &card) == NIXL_OK;
 
     card_fn(rank, is_good ? &card : NULL);
 }

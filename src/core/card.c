@@ -52,14 +52,13 @@ static uint32_t find_socket_space(void)
     return hash_text(name);
 }
 
-int nxr_card_make(int rank, uint32_t incarnation, struct nxr_full_card *card_p)
+int nxr_card_make(const struct nxr_identity *identity, struct nxr_full_card *card_p)
 {
     struct nxr_card card = {
         .magic = NXR_CARD_MAGIC,
         .version = NXR_CARD_VERSION,
         .nbytes = sizeof(card),
-        .rank = rank,
-        .incarnation = incarnation,
+        .identity = *identity,
         .socket_space = find_socket_space(),
     };
 
@@ -167,27 +166,45 @@ static bool is_text(const char *text, size_t nbytes)
     return memchr(text, '\0', nbytes) != NULL;
 }
 
-int nxr_card_parse(const void *bytes, size_t nbytes, int rank, struct nxr_full_card *card_p)
+/* Is it the card of that rank of that job, whichever start of the rank it tells? */
+static bool card_is_of(const struct nxr_card *card, const struct nxr_identity *owner)
+{
+    char why[NXR_IDENTITY_WHY_NBYTES];
+    const struct nxr_identity told = {card->identity.job, card->identity.rank, owner->incarnation};
+
+    if (nxr_identity_is(owner, &told)) {
+        return true;
+    }
+    nxr_warn(BOOT, "a card of %s; ignored",
+             nxr_identity_explain(owner, &card->identity, owner->job, why));
+    return false;
+}
+
+int nxr_card_parse(const void *bytes, size_t nbytes, const struct nxr_identity *owner,
+                   struct nxr_full_card *card_p)
 {
     struct nxr_full_card card;
 
     if (nbytes < sizeof(card.head) || nbytes > sizeof(card)) {
         nxr_warn(BOOT,
                  "the card of rank %d has %zu bytes, not %zu to %zu: another version of nixlrun?",
-                 rank, nbytes, sizeof(card.head), sizeof(card));
+                 owner->rank, nbytes, sizeof(card.head), sizeof(card));
         return NIXL_ERR_TRANSPORT;
     }
     memset(&card, 0, sizeof(card));
     memcpy(&card, bytes, nbytes);
     if (card.head.magic == NXR_CARD_MAGIC && card.head.version != NXR_CARD_VERSION) {
         nxr_warn(BOOT, "the card of rank %d is of another version of nixlrun: %u, here it is %u",
-                 rank, card.head.version, NXR_CARD_VERSION);
+                 owner->rank, card.head.version, NXR_CARD_VERSION);
         return NIXL_ERR_TRANSPORT;
     }
-    if (card.head.magic != NXR_CARD_MAGIC || card.head.nbytes != nbytes || card.head.rank != rank ||
+    if (card.head.magic != NXR_CARD_MAGIC || card.head.nbytes != nbytes ||
         !is_text(card.head.host, sizeof(card.head.host)) ||
         !is_text(card.head.boot_id, sizeof(card.head.boot_id)) || !are_addresses_sound(&card)) {
-        nxr_warn(BOOT, "the card of rank %d is damaged; ignored", rank);
+        nxr_warn(BOOT, "the card of rank %d is damaged; ignored", owner->rank);
+        return NIXL_ERR_TRANSPORT;
+    }
+    if (!card_is_of(&card.head, owner)) {
         return NIXL_ERR_TRANSPORT;
     }
     *card_p = card;

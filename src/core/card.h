@@ -9,9 +9,10 @@
 #define NXR_CORE_CARD_H
 
 #include "core/control.h"
+#include "core/identity.h"
 
 #define NXR_CARD_MAGIC     0x4352584eu /* "NXRC" */
-#define NXR_CARD_VERSION   3
+#define NXR_CARD_VERSION   4
 #define NXR_HOST_NBYTES    72 /* host name with its zero */
 #define NXR_BOOT_ID_NBYTES 40
 #define NXR_SECRET_NBYTES  16
@@ -33,8 +34,7 @@ struct nxr_card {
     uint32_t magic;
     uint16_t version;
     uint16_t nbytes; /* of the whole card, with the addresses that follow */
-    int32_t rank;
-    uint32_t incarnation;
+    struct nxr_identity identity;
     unsigned char nonce[NXR_NONCE_NBYTES];   /* proves the control page; names the socket */
     unsigned char secret[NXR_SECRET_NBYTES]; /* a sender that knows it has read the card */
     char host[NXR_HOST_NBYTES];
@@ -42,7 +42,7 @@ struct nxr_card {
     uint32_t flags;                   /* enum nxr_card_flag, and the versions above it */
     uint32_t socket_space;            /* kernel and network namespace, hashed; 0: not known */
 };
-_Static_assert(sizeof(struct nxr_card) == 168, "fixed on the wire");
+_Static_assert(sizeof(struct nxr_card) == 176, "fixed on the wire");
 
 /* The head of an address; the bytes follow, padded to a multiple of 8. */
 struct nxr_card_address {
@@ -62,7 +62,7 @@ struct nxr_full_card {
  * Fill in a card without addresses, with a fresh random nonce and secret. NIXL_OK, or
  * NIXL_ERR_UNSUPPORTED: there are no random numbers.
  */
-int nxr_card_make(int rank, uint32_t incarnation, struct nxr_full_card *card_p);
+int nxr_card_make(const struct nxr_identity *identity, struct nxr_full_card *card_p);
 
 /* The version at one of these shifts. */
 static inline unsigned nxr_card_version_at(const struct nxr_card *card, unsigned shift)
@@ -88,10 +88,11 @@ const void *nxr_card_find_address(const struct nxr_full_card *card, const char *
                                   size_t *nbytes_p);
 
 /*
- * Check bytes that were received as the card of `rank`. NIXL_OK, or NIXL_ERR_TRANSPORT and nothing
- * written.
+ * Check bytes that were received as the card of a rank. Its job and rank must be those of `owner`;
+ * its incarnation is not known before. NIXL_OK, or NIXL_ERR_TRANSPORT and nothing written.
  */
-int nxr_card_parse(const void *bytes, size_t nbytes, int rank, struct nxr_full_card *card_p);
+int nxr_card_parse(const void *bytes, size_t nbytes, const struct nxr_identity *owner,
+                   struct nxr_full_card *card_p);
 
 /*
  * May the two be on one host? True if both use shared memory and their host names or boot ids are

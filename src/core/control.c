@@ -54,8 +54,9 @@ static void init_mutex(pthread_mutex_t *mutex)
     pthread_mutexattr_destroy(&attributes);
 }
 
-int nxr_control_create(int rank, int size, const unsigned char nonce[NXR_NONCE_NBYTES],
-                       struct nxr_control **control_p, int *fd_p)
+int nxr_control_create(const struct nxr_identity *owner, int size,
+                       const unsigned char nonce[NXR_NONCE_NBYTES], struct nxr_control **control_p,
+                       int *fd_p)
 {
     size_t nbytes = nxr_control_nbytes(size);
     struct nxr_control *control;
@@ -80,7 +81,7 @@ int nxr_control_create(int rank, int size, const unsigned char nonce[NXR_NONCE_N
     }
     control->magic = NXR_CONTROL_MAGIC;
     control->version = NXR_CONTROL_VERSION;
-    control->rank = rank;
+    control->owner = *owner;
     control->size = size;
     control->needs_full_fence = nxr_barrier_is_full();
     control->self_addr = (uintptr_t)control;
@@ -130,29 +131,31 @@ bool nxr_memfd_is_safe(int fd, size_t nbytes)
            S_ISREG(info.st_mode) && info.st_size >= 0 && (size_t)info.st_size >= nbytes;
 }
 
-int nxr_control_map(int fd, int rank, int size, const unsigned char nonce[NXR_NONCE_NBYTES],
-                    struct nxr_control **control_p)
+int nxr_control_map(int fd, const struct nxr_identity *owner, int size,
+                    const unsigned char nonce[NXR_NONCE_NBYTES], struct nxr_control **control_p)
 {
     struct nxr_control *control;
 
     if (!nxr_memfd_is_safe(fd, nxr_control_nbytes(size))) {
-        nxr_warn(HOST, "rank %d sent a descriptor that is no sealed control page; dropped", rank);
+        nxr_warn(HOST, "rank %d sent a descriptor that is no sealed control page; dropped",
+                 owner->rank);
         return NIXL_ERR_TRANSPORT;
     }
     control = mmap(NULL, nxr_control_head_nbytes(size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (control == MAP_FAILED) {
-        nxr_warn(HOST, "cannot map the control page of rank %d: %m", rank);
+        nxr_warn(HOST, "cannot map the control page of rank %d: %m", owner->rank);
         return NIXL_ERR_NO_MEMORY;
     }
     if (control->magic == NXR_CONTROL_MAGIC && control->version != NXR_CONTROL_VERSION) {
-        nxr_warn(HOST, "the control page of rank %d is of version %u, here it is %u", rank,
+        nxr_warn(HOST, "the control page of rank %d is of version %u, here it is %u", owner->rank,
                  control->version, NXR_CONTROL_VERSION);
         nxr_control_unmap(control, size);
         return NIXL_ERR_TRANSPORT;
     }
-    if (control->magic != NXR_CONTROL_MAGIC || control->rank != rank || control->size != size ||
-        memcmp(control->nonce, nonce, NXR_NONCE_NBYTES) != 0) {
-        nxr_warn(HOST, "the control page of rank %d does not hold what the rank published", rank);
+    if (control->magic != NXR_CONTROL_MAGIC || !nxr_identity_is(&control->owner, owner) ||
+        control->size != size || memcmp(control->nonce, nonce, NXR_NONCE_NBYTES) != 0) {
+        nxr_warn(HOST, "the control page of rank %d does not hold what the rank published",
+                 owner->rank);
         nxr_control_unmap(control, size);
         return NIXL_ERR_TRANSPORT;
     }

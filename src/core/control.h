@@ -17,6 +17,7 @@
 #ifndef NXR_CORE_CONTROL_H
 #define NXR_CORE_CONTROL_H
 
+#include "core/identity.h"
 #include "util/ring.h"
 
 #include <pthread.h>
@@ -27,7 +28,7 @@
 
 #define NXR_NONCE_NBYTES     16
 #define NXR_CONTROL_MAGIC    0x314c52584958494eull /* "NIXIXRL1" */
-#define NXR_CONTROL_VERSION  2u
+#define NXR_CONTROL_VERSION  3u
 #define NXR_N_INFLIGHT_SLOTS 2048  /* peer threads that have put to or got from this rank */
 #define NXR_N_REGION_IDS     16384 /* open regions of one rank */
 #define NXR_ATOMIC_SLOTS     64    /* per asker; a power of two */
@@ -51,8 +52,8 @@ struct nxr_control {
     /* Constant after creation. */
     uint64_t magic;
     uint32_t version;
-    int32_t rank;
     int32_t size;
+    struct nxr_identity owner;
     uint32_t needs_full_fence; /* the owner has no membarrier: see util/barrier.h */
     uint64_t self_addr;        /* where the owner has this page mapped */
     unsigned char nonce[NXR_NONCE_NBYTES];
@@ -104,17 +105,18 @@ bool nxr_control_is_in_process(void);
  * Make this rank's control page and map all of it. The mutex is initialized, but not yet locked.
  * Returns NIXL_OK, NIXL_ERR_NO_MEMORY, NIXL_ERR_LIMIT.
  */
-int nxr_control_create(int rank, int size, const unsigned char nonce[NXR_NONCE_NBYTES],
-                       struct nxr_control **control_p, int *fd_p);
+int nxr_control_create(const struct nxr_identity *owner, int size,
+                       const unsigned char nonce[NXR_NONCE_NBYTES], struct nxr_control **control_p,
+                       int *fd_p);
 void nxr_control_destroy(struct nxr_control *control, int fd);
 
 /*
  * Map a peer's control head from `fd`, after checking that it cannot shrink under us and is what
- * rank `rank` of a job of `size` with that nonce must have. Does not close fd.
+ * `owner` in a job of `size` with that nonce must have. Does not close fd.
  * Returns NIXL_OK, NIXL_ERR_TRANSPORT (not a control page, not that peer's), NIXL_ERR_NO_MEMORY.
  */
-int nxr_control_map(int fd, int rank, int size, const unsigned char nonce[NXR_NONCE_NBYTES],
-                    struct nxr_control **control_p);
+int nxr_control_map(int fd, const struct nxr_identity *owner, int size,
+                    const unsigned char nonce[NXR_NONCE_NBYTES], struct nxr_control **control_p);
 void nxr_control_unmap(struct nxr_control *control, int size);
 
 /* Map the rings that rank `sender` writes in the page behind `fd`. NULL: no memory. */

@@ -52,7 +52,7 @@ enum nxr_link {
 #define NXR_WHY_NBYTES 400
 
 struct nxr_peer {
-    int rank;
+    int rank;          /* by which calls name it: in the own job the rank of its identity */
     _Atomic int state; /* enum nixl_peer_state */
     const struct nxr_carrier
         *_Atomic carrier; /* for its messages; changes once, when it is linked */
@@ -79,6 +79,7 @@ struct nxr_peer {
     _Atomic uint32_t n_freed;   /* puts and gets that have not ended and that nobody waits for */
 
     /* Everything below: job.lock. */
+    struct nxr_identity identity; /* its incarnation is certain once it has a card; before: 0 */
     bool has_card;
     struct nxr_card card;
     struct nxr_full_card *full_card; /* while it may be needed for a network; NULL */
@@ -111,7 +112,7 @@ struct nxr_job {
     bool has_spare_core;    /* ... fewer: a library thread may work beside one that spins */
     int64_t spin_ns;
     struct nxr_full_card card;
-    uint64_t mark; /* identifies the job */
+    struct nxr_identity self;
 
     struct nxr_control *control; /* my own page, mapped whole */
     int control_fd;
@@ -155,6 +156,12 @@ static inline bool nxr_is_rank(int rank)
     return rank >= 0 && rank < nxr_job.size;
 }
 
+/* The number by which calls name a process that has that identity; -1: it is not of this job. */
+static inline int nxr_rank_of(const struct nxr_identity *identity)
+{
+    return identity->job == nxr_job.self.job && nxr_is_rank(identity->rank) ? identity->rank : -1;
+}
+
 /* Fail a call because `rank` is not in the job: records the failure and returns its status. */
 int nxr_fail_rank(const char *operation, int rank);
 
@@ -190,6 +197,13 @@ static inline bool nxr_peer_is_lost(const struct nxr_peer *peer)
 }
 
 void nxr_peers_free(void);
+
+/* The card of the peer is known, and with it its whole identity. Caller holds job.lock. */
+void nxr_peer_set_card(struct nxr_peer *peer, const struct nxr_card *card);
+
+/* The peer in log lines and errors, as nxr_identity_text() names it; for one expression. */
+#define nxr_peer_name(_peer)                                                                       \
+    nxr_identity_text(&(_peer)->identity, nxr_job.self.job, (char[NXR_IDENTITY_TEXT_NBYTES]){0})
 
 /* Fail a call because that rank is lost or has left: NIXL_ERR_PEER_LOST, with the known cause. */
 int nxr_peer_fail_lost(const char *operation, int rank, const char *transport);

@@ -26,6 +26,7 @@ static struct nxr_peer *peer_new(int rank)
     memset(peer, 0, nbytes);
     *peer = (struct nxr_peer){
         .rank = rank,
+        .identity = {nxr_job.self.job, rank, 0},
         .carrier = nxr_carrier_first(),
         .link_retry_at = INT64_MAX,
         .event_fd = -1,
@@ -59,6 +60,15 @@ struct nxr_peer *nxr_peer_get(int rank)
         pthread_mutex_unlock(&nxr_job.lock);
     }
     return peer;
+}
+
+void nxr_peer_set_card(struct nxr_peer *peer, const struct nxr_card *card)
+{
+    peer->card = *card;
+    peer->has_card = true;
+    if (!nxr_identity_is(&peer->identity, &card->identity)) { /* threads may read it to log */
+        peer->identity = card->identity;
+    }
 }
 
 void nxr_peers_free(void)

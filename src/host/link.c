@@ -219,8 +219,7 @@ static void use_card(const struct arrived_card *arrived)
                      "the launcher gave no card of it, or it runs another version of nixlrun");
         return;
     }
-    peer->card = arrived->card.head;
-    peer->has_card = true;
+    nxr_peer_set_card(peer, &arrived->card.head);
     if (nxr_peer_is_up(peer) || nxr_peer_is_lost(peer)) {
         return; /* it greeted first */
     }
@@ -266,11 +265,12 @@ static void start_link(struct nxr_peer *peer, struct nxr_control *control,
 
 void nxr_link_self(struct nxr_peer *self)
 {
+    const struct nxr_card card = nxr_card_bare(&nxr_job.card);
+
     pthread_mutex_lock(&cards_lock);
     link_is_stopped = false;
     pthread_mutex_unlock(&cards_lock);
-    self->card = nxr_card_bare(&nxr_job.card);
-    self->has_card = true;
+    nxr_peer_set_card(self, &card);
     self->pid = getpid();
     self->event_fd = nxr_job.event_fd;
     start_link(self, nxr_job.control, nxr_control_own_ring(nxr_job.control, nxr_job.rank));
@@ -291,7 +291,7 @@ int nxr_link_adopt(struct nxr_peer *peer, const struct nxr_card *card, int contr
     if (nxr_peer_is_up(peer)) {
         return NIXL_OK;
     }
-    status = nxr_control_map(control_fd, peer->rank, nxr_job.size, card->nonce, &control);
+    status = nxr_control_map(control_fd, &card->identity, nxr_job.size, card->nonce, &control);
     if (status != NIXL_OK) {
         return status;
     }
@@ -301,8 +301,7 @@ int nxr_link_adopt(struct nxr_peer *peer, const struct nxr_card *card, int contr
         nxr_control_unmap(control, nxr_job.size);
         return NIXL_ERR_NO_MEMORY;
     }
-    peer->card = *card;
-    peer->has_card = true;
+    nxr_peer_set_card(peer, card);
     peer->pid = pid;
     if (*event_fd >= 0 && nxr_service_may_keep_fd(*event_fd)) {
         peer->event_fd = *event_fd;
@@ -337,8 +336,7 @@ static void link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card 
                  peer->rank);
         return;
     }
-    peer->card = card->head;
-    peer->has_card = true;
+    nxr_peer_set_card(peer, &card->head);
     if (!nxr_peer_is_up(peer) && peer->conn != NULL) {
         nxr_conn_close(peer->conn);
     }
@@ -438,7 +436,9 @@ static bool link_is_card_of(const struct nxr_wire_hello *hello, struct nxr_card 
 {
     struct nxr_full_card card;
 
-    if (nxr_card_parse(&hello->card, sizeof(hello->card), hello->header.rank, &card) != NIXL_OK) {
+    const struct nxr_identity owner = {.job = nxr_job.self.job, .rank = hello->header.rank};
+
+    if (nxr_card_parse(&hello->card, sizeof(hello->card), &owner, &card) != NIXL_OK) {
         return false;
     }
     *card_p = card.head;

@@ -127,7 +127,7 @@ void *nxr_net_incoming(const void *header, size_t header_nbytes, size_t nbytes, 
         nxr_net_check_head(header, header_nbytes, nxr_net_own_token(), nxr_job.size, &head);
     struct net_peer *np = why == NULL ? net_peer_of(head.rank) : NULL;
 
-    if (np == NULL || np->is_dead || head.incarnation != np->card.head.incarnation) {
+    if (np == NULL || np->is_dead || head.incarnation != np->card.head.identity.incarnation) {
         nxr_net_drop(why == NULL ? head.rank : -1, why != NULL ? why : "bulk before the greeting");
         return NULL;
     }

@@ -24,13 +24,14 @@ static void greet(const struct net_later *later)
     const struct nxr_net_record *record =
         nxr_net_next_record(later->bytes, later->nbytes, &at, &why);
     struct nxr_peer *peer = nxr_peer_get_locked(later->rank);
+    const struct nxr_identity owner = {.job = nxr_job.self.job, .rank = later->rank};
     struct nxr_full_card card;
 
     if (peer == NULL || nxr_peer_is_lost(peer)) {
         return;
     }
     if (record == NULL || record->type != NXR_NET_HELLO || later->rank == nxr_job.rank ||
-        nxr_card_parse(nxr_net_body(record), record->nbytes, later->rank, &card) != NIXL_OK) {
+        nxr_card_parse(nxr_net_body(record), record->nbytes, &owner, &card) != NIXL_OK) {
         net_lock();
         nxr_net_drop(later->rank, why != NULL ? why : "a message before the greeting");
         net_unlock();

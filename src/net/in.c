@@ -293,7 +293,7 @@ void nxr_net_received(const void *bytes, size_t nbytes)
      */
     if (np == NULL || nxr_net_is_behind(head.rank)) {
         nxr_net_later(NET_LATER_MESSAGE, head.rank, bytes, nbytes);
-    } else if (head.incarnation == np->card.head.incarnation) {
+    } else if (head.incarnation == np->card.head.identity.incarnation) {
         net_in_take_message(np, bytes, nbytes);
     }
 }

@@ -36,7 +36,7 @@ static struct net_out *out_get(struct net_peer *np)
         .magic = NXR_NET_MAGIC,
         .version = NXR_NET_VERSION,
         .rank = nxr_job.rank,
-        .incarnation = nxr_job.card.head.incarnation,
+        .incarnation = nxr_job.self.incarnation,
     };
 
     if (out == NULL) {

@@ -423,8 +423,8 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
     struct offer offer = {region, offset, nxr_deadline(lifetime_ns), rank};
     struct nxr_token token = {.use = use,
                               .rank = nxr_job.rank,
-                              .incarnation = nxr_job.card.head.incarnation,
-                              .job = nxr_job.mark,
+                              .incarnation = nxr_job.self.incarnation,
+                              .job = nxr_job.self.job,
                               .nbytes = nbytes};
     struct nixl_req *req;
 

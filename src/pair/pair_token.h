@@ -17,7 +17,7 @@ struct nxr_token {
     enum nixl_pair_use use;
     int rank; /* of the exposer */
     uint32_t incarnation;
-    uint64_t job; /* nxr_job.mark of the exposer's job */
+    uint64_t job; /* of the exposer */
     uint64_t nbytes;
     uint32_t slot;                               /* in the exposer's table */
     uint32_t turn;                               /* how often that slot had been used before */

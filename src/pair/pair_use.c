@@ -111,7 +111,7 @@ static int read_token(const char *operation, const char *text, struct use *use)
     if (text == NULL || nxr_token_parse(text, &use->token, &why) != NIXL_OK) {
         return claim_refuse(use, NIXL_ERR_INVALID_ARG, why);
     }
-    if (use->token.job != nxr_job.mark || !nxr_is_rank(use->token.rank)) {
+    if (use->token.job != nxr_job.self.job || !nxr_is_rank(use->token.rank)) {
         return claim_refuse(use, NIXL_ERR_INVALID_ARG, "it was made in another job");
     }
     return use->token.slot < NXR_PAIR_N_SLOTS

@@ -2,7 +2,7 @@
 /* Cards of other ranks: what is accepted speaks for the rank, and its texts and addresses end. */
 /* sources: src/core/card.c src/util/coll_table.c src/util/coll_table_file.c src/util/env.c */
 /* sources: src/util/log.c src/util/log_limit.c src/util/thread.c src/util/nearest.c */
-/* sources: src/util/status.c */
+/* sources: src/util/status.c src/core/identity.c */
 #include "core/card.h"
 #include "nixlrun.h"
 #include "util/log.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANK = 2, UNTOUCHED = 0x5a };
+enum { JOB = 7, RANK = 2, UNTOUCHED = 0x5a };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
 
@@ -42,8 +42,8 @@ static void check_address(const struct nxr_full_card *card, const char *network)
 
 static void check_accepted(const struct nxr_full_card *card, size_t nbytes)
 {
-    if (card->head.rank != RANK || card->head.nbytes != nbytes ||
-        strlen(card->head.host) >= sizeof(card->head.host) ||
+    if (card->head.identity.job != JOB || card->head.identity.rank != RANK ||
+        card->head.nbytes != nbytes || strlen(card->head.host) >= sizeof(card->head.host) ||
         strlen(card->head.boot_id) >= sizeof(card->head.boot_id)) {
         abort();
     }
@@ -56,6 +56,7 @@ static void check_accepted(const struct nxr_full_card *card, size_t nbytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 {
+    static const struct nxr_identity owner = {.job = JOB, .rank = RANK};
     unsigned char *bytes = malloc(nbytes + 1); /* malloc(0) may be NULL */
     struct nxr_full_card card;
     int n_lines = 0;
@@ -66,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     nixl_log_set_fn(count_line, &n_lines);
     memcpy(bytes, data, nbytes);
     memset(&card, UNTOUCHED, sizeof(card));
-    if (nxr_card_parse(bytes, nbytes, RANK, &card) == NIXL_OK) {
+    if (nxr_card_parse(bytes, nbytes, &owner, &card) == NIXL_OK) {
         check_accepted(&card, nbytes);
     } else {
         for (size_t i = 0; i < sizeof(card); i++) {
@@ -75,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
             }
         }
     }
-    if (n_lines > 2 * (card.head.rank != RANK)) {
+    if (n_lines > 2 * (card.head.identity.rank != RANK)) {
         abort();
     }
     free(bytes);

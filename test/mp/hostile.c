@@ -151,7 +151,7 @@ static void bad_pages(void)
 
     nxr_wire_init(&hello, NXR_WIRE_HELLO);
     hello.header.rank = peer;
-    MPT_OK(nxr_card_make(peer, 0, &card));
+    MPT_OK(nxr_card_make(&(struct nxr_identity){nxr_job.self.job, peer, 0}, &card));
     hello.hello.card = nxr_card_bare(&card);
     memcpy(hello.hello.secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES);
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {

@@ -14,13 +14,14 @@
 
 enum { RANK = 1, SIZE = 3 };
 
+static const struct nxr_identity owner = {.job = 5, .rank = RANK, .incarnation = 2};
 static const unsigned char nonce[NXR_NONCE_NBYTES] = {7};
 static struct nxr_control *page, *mapped;
 static int fd;
 
 static void start(void)
 {
-    cr_assert_eq(nxr_control_create(RANK, SIZE, nonce, &page, &fd), NIXL_OK);
+    cr_assert_eq(nxr_control_create(&owner, SIZE, nonce, &page, &fd), NIXL_OK);
 }
 
 static void stop(void)
@@ -31,7 +32,7 @@ static void stop(void)
 static int map(int file)
 {
     mapped = NULL;
-    return nxr_control_map(file, RANK, SIZE, nonce, &mapped);
+    return nxr_control_map(file, &owner, SIZE, nonce, &mapped);
 }
 
 static void refused(int file)
@@ -66,13 +67,19 @@ Test(control, the_page_of_another_is_refused, .init = start, .fini = stop)
     page->version++;
     refused(fd);
     page->version--;
-    page->rank++;
+    page->owner.job++;
     refused(fd);
-    page->rank--;
+    page->owner.job--;
+    page->owner.rank++;
+    refused(fd);
+    page->owner.rank--;
+    page->owner.incarnation--;
+    refused(fd);
+    page->owner.incarnation++;
     page->nonce[NXR_NONCE_NBYTES - 1]++;
     refused(fd);
     page->nonce[NXR_NONCE_NBYTES - 1]--;
-    cr_expect_eq(nxr_control_map(fd, RANK, SIZE - 1, nonce, &mapped), NIXL_ERR_TRANSPORT);
+    cr_expect_eq(nxr_control_map(fd, &owner, SIZE - 1, nonce, &mapped), NIXL_ERR_TRANSPORT);
     cr_expect_eq(map(fd), NIXL_OK);
     nxr_control_unmap(mapped, SIZE);
 }
@@ -109,7 +116,7 @@ Test(control, no_room_for_a_page_is_told, .init = start, .fini = stop)
     none.rlim_cur = 0; /* what is mapped stays */
     cr_assert_eq(setrlimit(RLIMIT_AS, &none), 0);
     map_status = map(fd);
-    create_status = nxr_control_create(RANK, SIZE, nonce, &second, &other);
+    create_status = nxr_control_create(&owner, SIZE, nonce, &second, &other);
     cr_assert_eq(setrlimit(RLIMIT_AS, &before), 0);
     cr_expect_eq(map_status, NIXL_ERR_NO_MEMORY);
     cr_expect_eq((uintptr_t)mapped, 0);

@@ -27,6 +27,7 @@ static size_t put_message(int rank, unsigned char *bytes, enum nxr_net_type type
     struct nxr_net_head head = {.magic = NXR_NET_MAGIC,
                                 .version = NXR_NET_VERSION,
                                 .rank = rank,
+                                .incarnation = FAKE_INCARNATION,
                                 .token = nxr_net_own_token()};
 
     memcpy(bytes, &head, sizeof(head));

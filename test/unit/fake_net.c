@@ -284,7 +284,9 @@ static void make_cards(void)
     static const char entry[sizeof(struct nxr_net_offer) + 8]; /* expects nothing, and an address */
 
     for (int rank = 0; rank < FAKE_SIZE; rank++) {
-        fake_must(nxr_card_make(rank, 0, &cards[rank]) == NIXL_OK);
+        const struct nxr_identity identity = {nxr_job.self.job, rank, FAKE_INCARNATION};
+
+        fake_must(nxr_card_make(&identity, &cards[rank]) == NIXL_OK);
         /* The same in each run, so that an input always does the same. */
         memset(cards[rank].head.nonce, 1 + rank, sizeof(cards[rank].head.nonce));
         memset(cards[rank].head.secret, 11 + rank, sizeof(cards[rank].head.secret));
@@ -304,12 +306,15 @@ static void make_job(void)
     fake_must(nxr_env_parse(&nxr_env, why, sizeof(why)) == NIXL_OK);
     nxr_subsystems_compose();
     nxr_route_init();
-    nxr_job = (struct nxr_job){.size = FAKE_SIZE, .event_fd = -1, .control_fd = -1};
+    nxr_job = (struct nxr_job){.size = FAKE_SIZE,
+                               .event_fd = -1,
+                               .control_fd = -1,
+                               .self = {FAKE_JOB, 0, FAKE_INCARNATION}};
     pthread_mutex_init(&nxr_job.lock, NULL);
     make_cards();
     nxr_job.card = cards[0];
-    fake_must(nxr_control_create(0, FAKE_SIZE, nxr_job.card.head.nonce, &nxr_job.control,
-                                 &nxr_job.control_fd) == NIXL_OK);
+    fake_must(nxr_control_create(&nxr_job.self, FAKE_SIZE, nxr_job.card.head.nonce,
+                                 &nxr_job.control, &nxr_job.control_fd) == NIXL_OK);
     nxr_job.peers = calloc(FAKE_SIZE, sizeof(*nxr_job.peers));
     fake.own = malloc(FAKE_OWN_NBYTES);
     fake_must(nxr_job.peers != NULL && fake.own != NULL && nxr_peer_get(0) != NULL);

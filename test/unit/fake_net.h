@@ -13,6 +13,9 @@
 
 #include <stdlib.h>
 
+/* Ranks 0 to 2 of a job whose processes were all started twice. */
+#define FAKE_JOB         UINT64_C(0x7f3a0c5212345678)
+#define FAKE_INCARNATION 1u
 enum { FAKE_SIZE = 3, FAKE_OWN_NBYTES = 256, FAKE_MESSAGE_NBYTES = 8192, FAKE_SMALL = 1024 };
 #define FAKE_SEGMENT_NBYTES ((size_t)512 << 20)
 

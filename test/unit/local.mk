@@ -17,7 +17,7 @@ floor_boot = src/libnxr_boot.la $(floor_core)
 floor_transfer = src/libnxr_transfer.la src/libnxr_host.la $(floor_net)
 floor_sync = src/libnxr_sync.la $(floor_transfer)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
-unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/handle %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
+unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
 	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
 unit_programs += %D%/control %D%/inflight %D%/liveness %D%/notify %D%/peer_slot %D%/vm
 EXTRA_PROGRAMS += $(unit_programs)
@@ -65,6 +65,8 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_inflight_LDADD = $(floor_host) $(CRITERION_LIBS)
 %C%_handle_CFLAGS = $(unit_cflags)
 %C%_handle_LDADD = $(floor_util) $(CRITERION_LIBS)
+%C%_identity_CFLAGS = $(unit_cflags)
+%C%_identity_LDADD = $(floor_core) $(CRITERION_LIBS)
 %C%_large_CFLAGS = $(unit_cflags)
 %C%_large_LDADD = $(unit_libs)
 %C%_liveness_SOURCES = %D%/liveness.c %D%/net_case.h $(fake_net)

@@ -82,7 +82,7 @@ static void become(const struct end *end)
 static void make_card(const struct end *end, struct nxr_full_card *card)
 {
     become(end);
-    cr_assert(eq(int, nxr_card_make(0, 0, card), NIXL_OK));
+    cr_assert(eq(int, nxr_card_make(&(struct nxr_identity){0}, card), NIXL_OK));
     for (size_t i = 0; i < n_nets; i++) {
         const char address[2] = {(char)('0' + i), 0};
 
@@ -241,7 +241,7 @@ Test(choice, an_offer_without_figures_is_none)
     struct nxr_net_choice choice;
 
     become(&host);
-    cr_assert(eq(int, nxr_card_make(0, 0, &card), NIXL_OK));
+    cr_assert(eq(int, nxr_card_make(&(struct nxr_identity){0}, &card), NIXL_OK));
     cr_assert(eq(int, nxr_card_add_address(&card, "tcp", "2", 2), NIXL_OK));
     cr_expect(not(nxr_net_choose(&card, &choice, why, sizeof(why))));
 }
@@ -253,7 +253,7 @@ Test(choice, what_fits_nowhere_is_refused)
     struct nxr_full_card card;
 
     become(&host);
-    cr_assert(eq(int, nxr_card_make(0, 0, &card), NIXL_OK));
+    cr_assert(eq(int, nxr_card_make(&(struct nxr_identity){0}, &card), NIXL_OK));
     cr_expect(eq(int, nxr_net_offer_add(&card, &nxr_net.nets[UCX], address, sizeof(address)),
                  NIXL_ERR_LIMIT));
     cr_expect(eq(int, nxr_net_offer_add(&card, &nxr_net.nets[UCX], address, NXR_NET_ADDRESS_NBYTES),

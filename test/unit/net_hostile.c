@@ -189,10 +189,10 @@ Test(hostile, bulk_of_who_has_not_greeted_or_is_another, .init = start, .fini = 
 {
     cr_expect(zero(ptr, bulk_put(2)), "not linked");
     cr_expect(eq(u64, nxr_net.n_dropped, 1));
-    np->card.head.incarnation++;
+    np->card.head.identity.incarnation++;
     cr_expect(zero(ptr, bulk_put(1)), "an earlier process of the rank");
     cr_expect(eq(u64, nxr_net.n_dropped, 2));
-    np->card.head.incarnation--;
+    np->card.head.identity.incarnation--;
     cr_expect(eq(ptr, bulk_put(1), fake.own));
     fake_land(0, NIXL_OK);
     fake_lose(1);

@@ -46,7 +46,9 @@ static void start_here(void)
     static const unsigned char nonce[NXR_NONCE_NBYTES] = {1};
 
     fake_start();
-    cr_assert_eq(nxr_control_create(2, FAKE_SIZE, nonce, &page, &page_fd), NIXL_OK);
+    cr_assert_eq(
+        nxr_control_create(&(struct nxr_identity){.rank = 2}, FAKE_SIZE, nonce, &page, &page_fd),
+        NIXL_OK);
     peer = nxr_peer_get(2);
     peer->transport = &transport;
     peer->control = page;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define SIZE 4
+#define JOB  UINT64_C(0x7f3a0c5212345678)
 
 static union nxr_wire_message message, parsed;
 static const char *why;
@@ -263,28 +264,36 @@ static struct nxr_full_card make_card(int rank)
 {
     struct nxr_full_card card;
 
-    cr_assert(eq(int, nxr_card_make(rank, 0, &card), NIXL_OK));
+    cr_assert(eq(int, nxr_card_make(&(struct nxr_identity){JOB, rank, 1}, &card), NIXL_OK));
     cr_assert(eq(int, nxr_card_add_address(&card, "one", "address", 7), NIXL_OK));
     cr_assert(eq(int, nxr_card_add_address(&card, "two", "another address", 15), NIXL_OK));
     return card;
 }
 
-static int parse_card(const struct nxr_full_card *card, int rank)
+static int parse_card_of(const struct nxr_full_card *card, uint64_t job, int rank)
 {
     struct nxr_full_card other;
 
-    return nxr_card_parse(card, card->head.nbytes, rank, &other);
+    return nxr_card_parse(card, card->head.nbytes, &(struct nxr_identity){job, rank, 0}, &other);
+}
+
+static int parse_card(const struct nxr_full_card *card, int rank)
+{
+    return parse_card_of(card, JOB, rank);
 }
 
 Test(wire, a_card_is_taken_by_its_rank_only)
 {
+    static const struct nxr_identity owner = {JOB, 2, 0};
     struct nxr_full_card card = make_card(2), other;
 
-    cr_expect(eq(int, nxr_card_parse(&card, card.head.nbytes, 2, &other), NIXL_OK));
+    cr_expect(eq(int, nxr_card_parse(&card, card.head.nbytes, &owner, &other), NIXL_OK));
     cr_expect(eq(int, memcmp(&card, &other, sizeof(card)), 0));
     cr_expect(eq(int, parse_card(&card, 1), NIXL_ERR_TRANSPORT));
-    cr_expect(eq(int, nxr_card_parse(&card, card.head.nbytes - 1u, 2, &other), NIXL_ERR_TRANSPORT));
-    cr_expect(eq(int, nxr_card_parse(&card, 0, 2, &other), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, parse_card_of(&card, JOB + 1, 2), NIXL_ERR_TRANSPORT));
+    cr_expect(
+        eq(int, nxr_card_parse(&card, card.head.nbytes - 1u, &owner, &other), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_card_parse(&card, 0, &owner, &other), NIXL_ERR_TRANSPORT));
 }
 
 Test(wire, a_card_that_never_came_has_no_address)
