@@ -26,7 +26,7 @@ int main(void)
         fprintf(stderr, "again: %s\n", why);
         return 1;
     }
-    printf("%d of %d hosts:", info.rank, nxr_n_nodes());
+    printf("%d of %d hosts:", info.self.rank, nxr_n_nodes());
     for (int rank = 0; rank < info.size; rank++) {
         printf(" %d", nxr_node_of(rank));
     }
