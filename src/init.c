@@ -227,7 +227,7 @@ static int make_shared_memory(void)
                                     &nxr_job.control, &nxr_job.control_fd);
 
     if (status != NIXL_OK) {
-        return fail_init(status, "cannot make the rank's control page");
+        return fail_init(status, "cannot create the rank's control page");
     }
     nxr_job.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     nxr_job.peers = calloc((size_t)nxr_job.size, sizeof(*nxr_job.peers));
@@ -348,9 +348,9 @@ static int init_join(const struct nixl_init_params *params)
     }
     if (nxr_control_is_in_process()) {
         return fail_init(NIXL_ERR_UNSUPPORTED,
-                         "another copy of the library in this process is this rank already, as "
-                         "where it is linked statically and loaded as a shared library, too: let "
-                         "all parts of the program use one copy");
+                         "another copy of the library in this process is already this rank, "
+                         "perhaps one linked statically and one loaded as a shared library: use a "
+                         "single copy in all of the program");
     }
     nxr_barrier_init(); /* takes milliseconds once PMIx has made threads */
     status = nxr_boot_start(nxr_env.init_timeout, &boot, why, sizeof(why));
@@ -387,7 +387,7 @@ static int init_check_params(const struct nixl_init_params *params)
                             params->thread_level != NIXL_THREAD_SINGLE))) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_init", -1, "", 0, "%s",
                         params->struct_nbytes != sizeof(*params)
-                            ? "params were not made with NIXL_INIT_PARAMS_INIT"
+                            ? "params were not initialized with NIXL_INIT_PARAMS_INIT"
                             : "thread_level is neither NIXL_THREAD_MULTIPLE nor _SINGLE");
     }
     return NIXL_OK;
@@ -423,7 +423,7 @@ static int part(void)
     int status = nixl_flush(NIXL_ALL_RANKS, nxr_env.finalize_timeout);
 
     if (status != NIXL_OK && status != NIXL_ERR_PEER_LOST) {
-        nxr_warn(CORE, "leaving with puts that are not complete: %s",
+        nxr_warn(CORE, "leaving with incomplete puts: %s",
                  status < 0 ? nixl_last_error()->text : "NIXLRUN_FINALIZE_TIMEOUT is 0");
     }
     status = nxr_job.size > 1 ? nxr_finalize_barrier(nxr_env.finalize_timeout) : NIXL_OK;

@@ -19,7 +19,7 @@ const char *nxr_reason_of(int error)
     case ECONNREFUSED:
         return "refused";
     case EHOSTUNREACH:
-        return "no route to the host, or forbidden on the way";
+        return "no route to the host, or forbidden on the path";
     case ENETUNREACH:
         return "no route to its network";
     case EACCES:

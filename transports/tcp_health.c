@@ -45,7 +45,7 @@ bool nxr_tcp_health(int fd, char *line, size_t line_nbytes)
         size_t used = strlen(line);
 
         snprintf(line + used, line_nbytes - used,
-                 ": do packets of %u bytes pass, or is an MTU on the way smaller?",
+                 ": do packets of %u bytes pass, or is an MTU on the path smaller?",
                  info.tcpi_snd_mss);
     }
     return false;

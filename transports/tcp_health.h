@@ -12,7 +12,7 @@
 /* Everything has arrived, and yet nothing is heard. */
 #define NXR_TCP_HEARD                                                                              \
     "its host acknowledges what is sent: its process is stopped, or long packets do not pass "     \
-    "from there to here (is an MTU on the way smaller?)"
+    "from there to here (is an MTU on the path smaller?)"
 
 /*
  * True: as far as the kernel knows, everything sent has arrived. False: the line says what has not

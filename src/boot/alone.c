@@ -44,11 +44,11 @@ void nxr_alone_warn(void)
         }
         has_warned = true;
         if (alone_is_first(marks[i].rank)) {
-            nxr_warn(BOOT,
-                     "%s=%.20s is set, as by %s, but there is no PMIx (PMIX_NAMESPACE): each "
-                     "process is a job of its own, rank 0 of 1; start them by nixlrun%s, or unset "
-                     "%s where that is meant",
-                     marks[i].size, size, marks[i].launcher, marks[i].advice, marks[i].size);
+            nxr_warn(
+                BOOT,
+                "%s=%.20s is set, as by %s, but PMIX_NAMESPACE is not: each process is a job of "
+                "its own, rank 0 of 1; start them with nixlrun%s, or unset %s if this is intended",
+                marks[i].size, size, marks[i].launcher, marks[i].advice, marks[i].size);
         }
     }
 }

@@ -162,7 +162,7 @@ void nxr_nodes_read(const char *nspace, int size, int64_t timeout_ns)
     memset(question->nodes, 0xff, nbytes);
     status = nxr_call_blocking(nodes_ask, question, timeout_ns < ASK_NS ? timeout_ns : ASK_NS);
     if (status == PMIX_ERR_TIMEOUT) {
-        nxr_warn(BOOT, "the launcher does not tell which ranks share a host");
+        nxr_warn(BOOT, "the launcher does not report which ranks share a host");
         return;
     }
     nodes = malloc(nbytes);
@@ -175,6 +175,6 @@ void nxr_nodes_read(const char *nspace, int size, int64_t timeout_ns)
         nxr_nodes_set(nodes, n_nodes);
         return;
     }
-    nxr_debug(BOOT, "which ranks share a host is not known: %s", PMIx_Error_string(status));
+    nxr_debug(BOOT, "cannot find out which ranks share a host: %s", PMIx_Error_string(status));
     free(nodes);
 }

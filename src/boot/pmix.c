@@ -98,8 +98,8 @@ static int boot_explain(pmix_status_t status, const char *what, char *why, size_
 static int refuse_restarted(char *why, size_t why_nbytes)
 {
     snprintf(why, why_nbytes,
-             "rank %u was started again after its process had ended without nixl_finalize, and "
-             "ranks cannot come back into a job; start the whole job again",
+             "rank %u was started again after its process had ended without nixl_finalize, and a "
+             "rank cannot rejoin its job; restart the whole job",
              myself.rank);
     return NIXL_ERR_UNSUPPORTED;
 }
@@ -160,7 +160,7 @@ static void stop_pmix(int64_t timeout_ns)
 {
     is_connected = false;
     if (nxr_call_blocking(finalize_pmix, NULL, timeout_ns) == PMIX_ERR_TIMEOUT) {
-        nxr_warn(BOOT, "PMIx_Finalize did not return in time; left behind");
+        nxr_warn(BOOT, "PMIx_Finalize did not return in time; continuing without it");
     }
 }
 
@@ -235,7 +235,7 @@ int nxr_boot_start(int64_t timeout_ns, struct nxr_boot_info *info_p, char *why, 
     n_connects++;
     size = job_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE);
     if (size < 1 || size > INT32_MAX || myself.rank >= (unsigned long)size) {
-        snprintf(why, why_nbytes, "the launcher says rank %u of %ld ranks, which cannot be",
+        snprintf(why, why_nbytes, "the launcher reports rank %u of %ld ranks, which is impossible",
                  myself.rank, size);
         nxr_boot_stop(timeout_ns);
         return NIXL_ERR_TRANSPORT;
@@ -410,7 +410,7 @@ static void pmix_get_card(int rank, nxr_wireup_card_fn *card_fn)
     }
     if (status != PMIX_SUCCESS) {
         free(ask);
-        nxr_debug(BOOT, "cannot ask for the card of rank %d: %s", rank, PMIx_Error_string(status));
+        nxr_debug(BOOT, "cannot request the card of rank %d: %s", rank, PMIx_Error_string(status));
         card_fn(rank, NULL);
     }
 }

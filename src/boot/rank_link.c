@@ -29,7 +29,7 @@ static bool rank_link_send_word(uint64_t name, const struct nxr_rank_word *word)
                          nbytes) == (ssize_t)sizeof(*word);
     }
     if (!is_sent) {
-        nxr_debug(BOOT, "cannot tell nixlrun-rank: %s", strerror(errno));
+        nxr_debug(BOOT, "cannot send to nixlrun-rank: %s", strerror(errno));
     }
     if (fd >= 0) {
         close(fd);

@@ -165,7 +165,7 @@ static int check_open(const char *operation, const char *name, int peer,
     } else if (slot_nbytes > SIZE_MAX / 2 ||
                __builtin_mul_overflow(slot_nbytes + LINE, nslots, &nbytes) ||
                nbytes > SIZE_MAX / 2 / (size_t)nxr_job.size) {
-        fault = "that many slots of that size are more than any memory";
+        fault = "slots of that number and size exceed any memory";
     }
     return fault == NULL ? NIXL_OK
                          : nxr_fail(NIXL_ERR_INVALID_ARG, operation, peer, "", 0, "%s", fault);

@@ -205,7 +205,7 @@ void nxr_channel_say_closed(struct nixl_channel *channel)
         status = nixl_signal_set(channel->peer, channel->ledger, at, 1);
     }
     if (status != NIXL_OK) {
-        nxr_debug(CORE, "a channel's end at rank %d does not hear of its close: %s", channel->peer,
+        nxr_debug(CORE, "cannot notify rank %d that its channel was closed: %s", channel->peer,
                   nixl_strerror(status));
     }
 }
@@ -411,8 +411,8 @@ static int fail_release(const struct nixl_channel *channel, uint64_t number, con
 
     return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_channel_release", channel->peer, "", 0,
                     number == channel->n_lanes || at % channel->stride != 0
-                        ? "%p is no slot of the channel"
-                        : "slot %p is not the oldest one that is held",
+                        ? "%p is not a slot of the channel"
+                        : "slot %p is not the oldest one held",
                     slot);
 }
 

@@ -156,7 +156,7 @@ static void agreement_visit(uint64_t call, int rank, struct nxr_verdict *verdict
     int status = NIXL_ERR_TIMEOUT;
 
     if (peer == NULL) {
-        nxr_error(COLL, "no memory to ask rank %d how a team call has ended", rank);
+        nxr_error(COLL, "no memory to ask rank %d for the outcome of a team call", rank);
         return;
     }
     while (status == NIXL_ERR_TIMEOUT && !nxr_agreements_are_stopping()) {
@@ -168,7 +168,7 @@ static void agreement_visit(uint64_t call, int rank, struct nxr_verdict *verdict
     if (status == NIXL_OK) {
         *verdict_p = message.verdict.verdict;
     } else {
-        nxr_debug(COLL, "rank %d does not say how a team call has ended: %s", rank,
+        nxr_debug(COLL, "no answer from rank %d about the outcome of a team call: %s", rank,
                   nixl_strerror(status));
     }
 }

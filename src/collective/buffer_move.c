@@ -119,7 +119,7 @@ int nxr_far_prove(struct nixl_team *team, int member)
     }
     far->pid = error == 0 ? nxr_peer_pid(peer) : -1;
     if (error != 0) {
-        nxr_info(COLL, "buffers of rank %d that lie in no region go through shared memory: %s",
+        nxr_info(COLL, "unregistered buffers of rank %d go through shared memory: %s",
                  team->ranks[team_rank], strerror(error));
     }
     return NIXL_OK;

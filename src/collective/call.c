@@ -74,7 +74,7 @@ static int check_operation(const char *operation, const struct nixl_reduce_args 
     return nxr_combine_is_valid(args->type, args->op)
                ? NIXL_OK
                : nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                          "operation %d combines bits, which is not for floating-point type %d",
+                          "operation %d works on bits; it does not apply to floating-point type %d",
                           (int)args->op, (int)args->type);
 }
 
@@ -90,8 +90,9 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
         return status;
     }
     if (args == NULL || args->struct_nbytes != sizeof(*args)) {
-        return call_fail(operation, args == NULL ? "args is NULL"
-                                                 : "args were not made with NIXL_REDUCE_ARGS_INIT");
+        return call_fail(operation, args == NULL
+                                        ? "args is NULL"
+                                        : "args were not initialized with NIXL_REDUCE_ARGS_INIT");
     }
     status = check_operation(operation, args);
     if (status != NIXL_OK) {
@@ -111,7 +112,7 @@ int nxr_call_of_reduction(const char *operation, const struct nixl_team *team, i
     if (__builtin_mul_overflow(args->count, n_parts, &nbytes) ||
         __builtin_mul_overflow(nbytes, call_p->reduction.combine.element_nbytes, &nbytes)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "%zu elements have more bytes than there are", args->count);
+                        "%zu elements exceed any memory", args->count);
     }
     call_p->reduction.nbytes = nbytes;
     return take_buffers(operation, args->src, nbytes > 0, args->dst, nbytes > 0 && wants_dst,
@@ -138,7 +139,7 @@ int nxr_call_of_exchange(const char *operation, const struct nixl_team *team,
     }
     if (__builtin_mul_overflow(exchange->nbytes, (size_t)team->size, &all_nbytes)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "%zu bytes for each member are more than there are", exchange->nbytes);
+                        "%zu bytes for each member exceed any memory", exchange->nbytes);
     }
     call_p->kind = NXR_CALL_EXCHANGE;
     call_p->exchange = *exchange;
@@ -160,8 +161,8 @@ static int check_pieces(const char *operation, const struct nixl_team *team, con
         if (__builtin_add_overflow(offsets[i], nbytes[i], &end) ||
             __builtin_add_overflow(*nbytes_p, nbytes[i], nbytes_p)) {
             return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                            "%zu bytes at offset %zu for member %d are more than there are",
-                            nbytes[i], offsets[i], i);
+                            "%zu bytes at offset %zu for member %d exceed any memory", nbytes[i],
+                            offsets[i], i);
         }
     }
     return NIXL_OK;
@@ -180,8 +181,9 @@ int nxr_call_of_vector(const char *operation, const struct nixl_team *team,
         return status;
     }
     if (args == NULL || args->struct_nbytes != sizeof(*args)) {
-        return call_fail(operation, args == NULL ? "args is NULL"
-                                                 : "args were not made with NIXL_VECTOR_ARGS_INIT");
+        return call_fail(operation, args == NULL
+                                        ? "args is NULL"
+                                        : "args were not initialized with NIXL_VECTOR_ARGS_INIT");
     }
     src_nbytes = dst_nbytes = args->nbytes;
     if (is_sender && exchange->is_private) {
@@ -215,7 +217,7 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
     if (args == NULL || args->struct_nbytes != sizeof(*args)) {
         return call_fail(operation, args == NULL
                                         ? "args is NULL"
-                                        : "args were not made with NIXL_STRIDED_ARGS_INIT");
+                                        : "args were not initialized with NIXL_STRIDED_ARGS_INIT");
     }
     if (args->block_nbytes == 0) {
         return call_fail(operation, "block_nbytes is 0");
@@ -230,8 +232,8 @@ int nxr_call_of_strided(const char *operation, const struct nixl_team *team,
         __builtin_mul_overflow(n_blocks, args->dst_stride, &nbytes) ||
         __builtin_mul_overflow(n_blocks, args->src_stride, &nbytes)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "%zu blocks of %zu bytes for each member are more than there are",
-                        args->nblocks, args->block_nbytes);
+                        "%zu blocks of %zu bytes for each member exceed any memory", args->nblocks,
+                        args->block_nbytes);
     }
     if (n_blocks > 0 && (args->src == NULL || args->dst == NULL)) {
         return call_fail(operation, args->src == NULL ? "src is NULL" : "dst is NULL");

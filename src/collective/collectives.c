@@ -30,7 +30,7 @@ static int collectives_begin_slow(struct nixl_team *team, const char *operation,
     }
     if (timeout_ns == 0 && team->size > 1) {
         return nxr_fail(NIXL_ERR_AGAIN, operation, -1, "", 0,
-                        "timeout 0, and the team has other members; start it by %s_nb", operation);
+                        "the timeout is 0 and the team has other members; use %s_nb", operation);
     }
     if (atomic_load(&team->n_later) != 0) {
         int64_t deadline = nxr_deadline(timeout_ns);
@@ -38,7 +38,7 @@ static int collectives_begin_slow(struct nixl_team *team, const char *operation,
         status = nxr_later_wait(team, timeout_ns);
         if (status != NIXL_OK) {
             return nxr_fail(status, operation, -1, "", 0,
-                            "collectives of the team that were started before have not ended");
+                            "earlier collectives of the team are still in progress");
         }
         timeout_ns = nxr_left(timeout_ns, deadline);
     }

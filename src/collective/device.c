@@ -105,7 +105,7 @@ void nxr_device_drop(struct nixl_team *team)
     for (size_t i = 0; i < NXR_DEVICE_STAGES; i++) {
         if (device_is_under_way(&device->stages[i].down) ||
             device_is_under_way(&device->stages[i].up)) {
-            nxr_error(COLL, "a copy of device memory does not end: its memory is left as it is");
+            nxr_error(COLL, "a copy of device memory did not end: its memory is not freed");
             return;
         }
     }

@@ -182,7 +182,7 @@ int nxr_later_start(struct nixl_team *team, const char *operation, const struct 
     if (req == NULL) {
         free(later);
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0,
-                        "no memory or thread for a collective that goes on by itself");
+                        "no memory or thread for a non-blocking collective");
     }
     req->op.nbytes_done = 1; /* if canceled, it may have changed any bytes */
     later->req = req;

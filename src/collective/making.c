@@ -235,13 +235,13 @@ static int check_same(const struct nxr_making *making, const struct nxr_wanted *
     if (making->has_waiter || making->req != NULL) {
         return nxr_fail(NIXL_ERR_IN_USE, wanted->operation, -1, "", 0, "%s",
                         wanted->kind == NXR_TEAM_OF_COLOR
-                            ? "another call or request divides the team"
-                            : "another call or request makes a team of the same ranks");
+                            ? "another call or request is splitting the team"
+                            : "another call or request is creating a team of the same ranks");
     }
     if (begun->color != wanted->choice.color || begun->key != wanted->choice.key) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, wanted->operation, -1, "", 0,
-                        "color %d and key %d; a call that timed out began to divide the team with "
-                        "color %d and key %d: go on with these",
+                        "color %d and key %d; a call that timed out began to split the team with "
+                        "color %d and key %d: use these again",
                         (int)wanted->choice.color, (int)wanted->choice.key, (int)begun->color,
                         (int)begun->key);
     }
@@ -353,7 +353,7 @@ int nxr_making_wait(const struct nxr_wanted *wanted, int64_t timeout_ns, struct 
         status = making_take(making, wanted->operation, team_p);
     } else if (status == NIXL_ERR_TIMEOUT) {
         nxr_fail(status, wanted->operation, -1, "", 0,
-                 "not all members came in time; the next such call goes on from here");
+                 "not all members joined in time; the next such call continues from here");
     }
     pthread_mutex_unlock(&makings_lock);
     return status;

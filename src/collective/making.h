@@ -38,7 +38,7 @@ struct nxr_wanted {
 
 /*
  * Make the team, without a timeout: NIXL_OK and the team, or the failure, recorded. Both are the
- * same on all living members; NIXL_ERR_CANCELED also if this rank leaves the job. `call` is the
+ * same on all living members; NIXL_ERR_CANCELED also if this rank is leaving the job. `call` is the
  * number of the call. (team_make.c)
  */
 int nxr_team_make(const struct nxr_wanted *wanted, uint64_t call, struct nixl_team **team_p);

@@ -103,7 +103,7 @@ static int map_memory(struct nixl_team *team, const char *name)
     return segment->nbytes == all_nbytes(node->size)
                ? NIXL_OK
                : nxr_fail(NIXL_ERR_INTERNAL, team->operation, leader, "shm", 0,
-                          "the shared memory of the team on rank %d is of another size", leader);
+                          "the shared memory of the team on rank %d has another size", leader);
 }
 
 int nxr_node_open(struct nixl_team *team, const char *name)

@@ -149,7 +149,7 @@ static int fail_tables(const struct nxr_wanted *wanted, int rank)
 {
     return nxr_fail(NIXL_ERR_INVALID_ARG, wanted->operation, rank, "", 0,
                     "rank %d has other limits than rank %d: NIXLRUN_COLL_TABLE and "
-                    "NIXLRUN_COLL_TABLE_FILE have to be the same on all",
+                    "NIXLRUN_COLL_TABLE_FILE must be the same on all",
                     rank, wanted->ranks[0]);
 }
 
@@ -465,7 +465,7 @@ static int fail_make(const struct attempt *attempt, const struct nxr_verdict *ve
     }
     snprintf(why, sizeof(why), "%s", error.status == own ? error.text : nixl_strerror(own));
     return nxr_fail(own, operation, error.status == own ? error.rank : -1, "", 0,
-                    "cannot make the team: %s", why);
+                    "cannot create the team: %s", why);
 }
 
 /* This member has failed, or knows of a failure: reach the verdict. */
@@ -476,7 +476,7 @@ static int team_make_settle(const struct attempt *attempt, int status)
 
     if (nxr_agreement_visit(attempt->call, wanted->ranks, wanted->size, &verdict) != NIXL_OK) {
         return nxr_fail(NIXL_ERR_CANCELED, wanted->operation, -1, "", 0,
-                        "this rank leaves the job");
+                        "this rank is leaving the job");
     }
     if (verdict.status == NIXL_OK && !attempt->is_ready) {
         verdict.status = NIXL_ERR_INTERNAL; /* no member writes that before this one is ready */

@@ -74,7 +74,7 @@ static int shrink(struct nixl_team *team, int *ranks, struct nixl_team **team_p)
     } while (status == NIXL_OK);
     return status == NIXL_ERR_TIMEOUT
                ? nxr_fail(status, team->operation, -1, "", 0,
-                          "the members that live did not agree in time on who has died")
+                          "the surviving members did not agree in time on which members died")
                : status;
 }
 
@@ -92,7 +92,7 @@ int nixl_team_shrink(struct nixl_team *team, int64_t timeout_ns, struct nixl_tea
     }
     if (nxr_later_wait(team, timeout_ns) != NIXL_OK) {
         return nxr_fail(NIXL_ERR_TIMEOUT, operation, -1, "", 0,
-                        "collectives of the team that were started before have not ended");
+                        "earlier collectives of the team are still in progress");
     }
     ranks = calloc((size_t)team->size, sizeof(int));
     if (ranks == NULL) {

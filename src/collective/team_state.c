@@ -165,7 +165,7 @@ int nxr_team_check(const char *operation, const struct nixl_team *team)
 
     if (status == NIXL_OK && !nxr_team_is_open(team)) {
         status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
-                          team == NULL ? "the team is NULL" : "the team was given back");
+                          team == NULL ? "the team is NULL" : "the team was freed");
     }
     return status;
 }

@@ -406,7 +406,7 @@ int nxr_finalize_barrier(int64_t timeout_ns)
     return status != NIXL_ERR_TIMEOUT
                ? status
                : nxr_fail(status, operation, -1, "", 0,
-                          "%s did not come to nixl_finalize within NIXLRUN_FINALIZE_TIMEOUT; this "
+                          "%s did not call nixl_finalize within NIXLRUN_FINALIZE_TIMEOUT; this "
                           "rank has left the job, and its regions are closed",
                           missing);
 }

@@ -133,23 +133,24 @@ static const char *wire_check_body(const union nxr_wire_message *message, int n_
     case NXR_WIRE_PROBE:
         if (message->resolve.name[0] == '\0' ||
             memchr(message->resolve.name, '\0', sizeof(message->resolve.name)) == NULL) {
-            return "a region name without an end";
+            return "an unterminated region name";
         }
         return NULL;
     case NXR_WIRE_KEY:
-        return is_key(&message->key, n_fds) ? NULL : "a key that cannot be";
+        return is_key(&message->key, n_fds) ? NULL : "an impossible key";
     case NXR_WIRE_CLOSED:
-        return message->closed.id < NXR_N_REGION_IDS ? NULL : "a region number that cannot be";
+        return message->closed.id < NXR_N_REGION_IDS ? NULL : "an impossible region number";
     case NXR_WIRE_DEATH:
         return message->death.dead_rank >= 0 && message->death.dead_rank < size &&
                        message->death.has_left <= 1
                    ? NULL
                    : "a dead rank that is not in the job";
     case NXR_WIRE_LEAVING:
-        return wire_is_leaving(&message->leaving, size) ? NULL : "leaving ranks that cannot be";
+        return wire_is_leaving(&message->leaving, size) ? NULL
+                                                        : "an impossible list of leaving ranks";
     case NXR_WIRE_PROPOSE:
     case NXR_WIRE_DECIDED:
-        return is_verdict(&message->verdict.verdict, size) ? NULL : "a verdict that cannot be";
+        return is_verdict(&message->verdict.verdict, size) ? NULL : "an impossible verdict";
     default:
         return NULL;
     }
@@ -163,7 +164,7 @@ int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
     memset(&message, 0, sizeof(message));
     *why_p = NULL;
     if (nbytes < sizeof(message.header) || nbytes > sizeof(message)) {
-        *why_p = "a message of a wrong size";
+        *why_p = "a message of the wrong size";
         return NIXL_ERR_TRANSPORT;
     }
     memcpy(&message, bytes, nbytes);
@@ -175,7 +176,7 @@ int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
         *why_p = "a message of an unknown type";
     } else if (message.header.nbytes != nbytes ||
                wire_shapes[message.header.type].nbytes != nbytes) {
-        *why_p = "a message that is not as long as its type";
+        *why_p = "a message whose length does not fit its type";
     } else if (n_fds < wire_shapes[message.header.type].min_fds ||
                n_fds > wire_shapes[message.header.type].max_fds) {
         *why_p = "a message with too few or too many descriptors";

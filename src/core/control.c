@@ -65,7 +65,7 @@ int nxr_control_create(const struct nxr_identity *owner, int size,
     fd = memfd_create(MEMFD_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {
         status = nxr_status_of_errno(errno);
-        nxr_error(HOST, "cannot make the control page: %m");
+        nxr_error(HOST, "cannot create the control page: %m");
         return status;
     }
     if (ftruncate(fd, (off_t)nbytes) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
@@ -137,7 +137,7 @@ int nxr_control_map(int fd, const struct nxr_identity *owner, int size,
     struct nxr_control *control;
 
     if (!nxr_memfd_is_safe(fd, nxr_control_nbytes(size))) {
-        nxr_warn(HOST, "rank %d sent a descriptor that is no sealed control page; dropped",
+        nxr_warn(HOST, "rank %d sent a descriptor that is not a sealed control page; dropped",
                  owner->rank);
         return NIXL_ERR_TRANSPORT;
     }

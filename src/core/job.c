@@ -46,7 +46,7 @@ static int job_fail_leaving(const char *operation)
     abort();
 #endif
     return nxr_fail(NIXL_ERR_NOT_INIT, operation, -1, "", 0,
-                    "another thread is in nixl_finalize; no call may run beside it");
+                    "another thread is in nixl_finalize; no call may run concurrently");
 }
 
 int nxr_check_ready(const char *operation)

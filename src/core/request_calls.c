@@ -25,7 +25,7 @@ const char *nxr_op_why_failed(int status, const struct nxr_segment *segment)
 {
     /* EFAULT from a process_vm call, which does not say at which end. */
     return status == NIXL_ERR_TRANSPORT && segment->method == NXR_METHOD_PROCESS_VM
-               ? "there is no memory at one end; what is registered has to stay until "
+               ? "the memory at one end is gone; registered memory must stay mapped until "
                  "nixl_region_close() has returned NIXL_OK"
                : "";
 }
@@ -106,8 +106,8 @@ int nixl_req_wait(struct nixl_req **req_p, int64_t timeout_ns)
     status = nxr_wait(req_is_done, *req_p, timeout_ns);
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(status, "nixl_req_wait", (*req_p)->peer->rank, "", 0,
-                        "%s is not complete after %s; the request lives", (*req_p)->operation,
-                        nxr_duration(timeout_ns).text);
+                        "%s is not complete after %s; the request is still valid",
+                        (*req_p)->operation, nxr_duration(timeout_ns).text);
     }
     return status == NIXL_OK ? nxr_request_finish("nixl_req_wait", req_p) : status;
 }
@@ -150,7 +150,7 @@ int nixl_req_wait_any(struct nixl_req **reqs, size_t nreqs, int64_t timeout_ns, 
     status = nxr_wait(is_any_done, &any, timeout_ns);
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(status, "nixl_req_wait_any", -1, "", 0,
-                        "none of %zu requests is complete after %s; they live", n_live,
+                        "none of %zu requests is complete after %s; they are still valid", n_live,
                         nxr_duration(timeout_ns).text);
     }
     if (status != NIXL_OK) {
@@ -193,9 +193,10 @@ int nixl_req_cancel(struct nixl_req **req_p, int64_t timeout_ns, enum nixl_outco
     if (nxr_request_stop(req) == NIXL_INPROGRESS) {
         status = nxr_wait(req_is_done, req, timeout_ns);
         if (status == NIXL_ERR_TIMEOUT) {
-            return nxr_fail(status, "nixl_req_cancel", req->peer->rank, "", 0,
-                            "%s is still in flight %s after it was canceled; the request lives",
-                            req->operation, nxr_duration(timeout_ns).text);
+            return nxr_fail(
+                status, "nixl_req_cancel", req->peer->rank, "", 0,
+                "%s is still in flight %s after it was canceled; the request is still valid",
+                req->operation, nxr_duration(timeout_ns).text);
         }
         if (status != NIXL_OK) {
             return status;

@@ -44,7 +44,7 @@ void nxr_route_init(void)
 
         is_usable[i] = false;
         if (!nxr_route_is_allowed(transport->name)) {
-            snprintf(why_not[i], sizeof(why_not[i]), "left out by NIXLRUN_TRANSPORTS");
+            snprintf(why_not[i], sizeof(why_not[i]), "excluded by NIXLRUN_TRANSPORTS");
         } else {
             is_usable[i] = transport->probe(why_not[i], sizeof(why_not[i])) == NIXL_OK;
         }

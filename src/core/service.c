@@ -42,7 +42,7 @@ static void kicked(struct nxr_watch *watch, uint32_t events)
     (void)watch;
     (void)events;
     if (read(kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
-        nxr_warn(HOST, "cannot read the kick: %m");
+        nxr_warn(HOST, "cannot read the wake-up descriptor: %m");
     }
 }
 
@@ -98,7 +98,7 @@ void nxr_service_kick(void)
         return;
     }
     if (write(kick_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
-        nxr_warn(HOST, "cannot kick the service thread: %m");
+        nxr_warn(HOST, "cannot wake the service thread: %m");
     }
 }
 
@@ -254,7 +254,7 @@ int nxr_service_start(void)
     kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (epoll_fd < 0 || kick_fd < 0) {
         status = nxr_status_of_errno(errno);
-        nxr_error(HOST, "cannot make the service thread's descriptors: %m");
+        nxr_error(HOST, "cannot create the service thread's descriptors: %m");
         goto err_close;
     }
     pthread_mutex_lock(&nxr_job.lock);

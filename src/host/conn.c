@@ -214,7 +214,7 @@ void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message,
         return;
     }
     if (peer->conn == NULL && nxr_conn_open(peer, &user) != NIXL_OK) {
-        nxr_debug(HOST, "cannot connect to rank %d again: %m", peer->rank);
+        nxr_debug(HOST, "cannot reconnect to rank %d: %m", peer->rank);
         if (is_lasting(message)) {
             queue_message(&peer->unsent, peer, message, fds, n_fds);
         }
@@ -270,7 +270,8 @@ static bool receive_one(struct nxr_conn *conn)
         return false;
     }
     if (status == NIXL_ERR_LIMIT) {
-        nxr_info(HOST, "no descriptor is left for what pid %d sends (raise ulimit -n); later again",
+        nxr_info(HOST,
+                 "no descriptor is left for what pid %d sends (raise ulimit -n); retrying later",
                  (int)conn->pid);
     }
     if (status != NIXL_OK) {
@@ -335,7 +336,7 @@ static struct nxr_conn *conn_new(int fd, bool is_mine)
     nxr_list_init(&conn->out);
     nxr_list_init(&conn->parked);
     if (cred.uid != geteuid()) {
-        nxr_warn(HOST, "a process of user %u at the socket; dropped", cred.uid);
+        nxr_warn(HOST, "dropped a connection from a process of user %u", cred.uid);
         free(conn);
         return NULL;
     }

@@ -113,7 +113,7 @@ static void *deathwatch_watch(void *arg)
         }
         woken = syscall(SYS_futex_waitv, words, n_words, 0, NULL, CLOCK_MONOTONIC);
         if (woken < 0 && errno != EAGAIN && errno != EINTR) {
-            nxr_debug(HOST, "no futex_waitv: deaths are seen by pidfd only: %m");
+            nxr_debug(HOST, "no futex_waitv: detecting deaths by pidfd only: %m");
             break;
         }
         if (woken == 0 && !atomic_load_explicit(&deathwatch_is_stopping, memory_order_acquire)) {
@@ -135,7 +135,7 @@ void nxr_deathwatch_changed(void)
     atomic_store(&deathwatch_is_stopping, false);
     error = nxr_thread_start(&deathwatch_thread, STACK_NBYTES, deathwatch_watch, NULL);
     if (error != 0) {
-        nxr_debug(HOST, "no thread to watch for deaths: %s; pidfds do it", strerror(error));
+        nxr_debug(HOST, "no thread to watch for deaths: %s; using pidfds", strerror(error));
         return;
     }
     is_started = true;

@@ -121,7 +121,7 @@ static void link_has_ended(struct nxr_peer *peer)
         peer->refused_until = now + NEWS_NS;
     }
     if (now < peer->refused_until && !nxr_finalize_barrier_is_here()) {
-        retry_later(peer, "nobody listens on its socket");
+        retry_later(peer, "no process listens on its socket");
     } else {
         nxr_life_lost_locked(peer->rank);
     }
@@ -138,8 +138,8 @@ static void refused(struct nxr_peer *peer)
         nxr_node_of(peer->rank) == nxr_node_of(nxr_job.rank) && !atomic_load(&nxr_net_is_open)) {
         link_has_ended(peer);
     } else {
-        link_give_up(peer,
-                     "nobody listens on its socket here: another network namespace, or it ended");
+        link_give_up(peer, "no process listens on its socket here: it is in another network "
+                           "namespace, or it ended");
     }
 }
 
@@ -215,8 +215,7 @@ static void use_card(const struct arrived_card *arrived)
         return;
     }
     if (!arrived->is_good) {
-        link_give_up(peer,
-                     "the launcher gave no card of it, or it runs another version of nixlrun");
+        link_give_up(peer, "the launcher has no card of it, or it runs another version of nixlrun");
         return;
     }
     nxr_peer_set_card(peer, &arrived->card.head);
@@ -332,7 +331,7 @@ void nxr_link_unmap(struct nxr_peer *peer)
 static void link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card *card)
 {
     if (peer->has_card && memcmp(peer->card.nonce, card->head.nonce, NXR_NONCE_NBYTES) != 0) {
-        nxr_warn(HOST, "somebody claims over a network to be rank %d with another nonce; dropped",
+        nxr_warn(HOST, "a sender claims over a network to be rank %d with another nonce; dropped",
                  peer->rank);
         return;
     }
@@ -353,7 +352,7 @@ void nxr_link_conn_closed(struct nxr_peer *peer)
         return;
     }
     if (!nxr_peer_is_up(peer)) {
-        retry_later(peer, "its service thread closes the connection before it answers");
+        retry_later(peer, "its service thread closed the connection before it answered");
     } else if (!nxr_list_is_empty(&peer->asks) || !nxr_list_is_empty(&peer->unsent)) {
         n_retrying += peer->link_retry_at == INT64_MAX;
         peer->link_retry_at = nxr_now_ns() + RETRY_NS;
@@ -490,7 +489,7 @@ static void link_take_welcome(const struct nxr_control_source *source,
 
     if (!conn->is_mine || conn->is_greeted || hello->header.rank != peer->rank ||
         !link_is_card_of(hello, &card)) {
-        nxr_conn_refuse(conn, "an answer that was not asked for");
+        nxr_conn_refuse(conn, "an unsolicited answer");
         return;
     }
     if (nxr_link_adopt(peer, &card, source->fds[0], event_fd_of(source, &no_fd), conn->pid) !=

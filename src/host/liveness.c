@@ -141,7 +141,7 @@ static void look_at_unwatched(void)
 
 static _Noreturn void die_as_orphan(void)
 {
-    nxr_error(HOST, "the launcher is gone since NIXLRUN_ORPHAN_GRACE; this rank ends");
+    nxr_error(HOST, "the launcher has been gone for NIXLRUN_ORPHAN_GRACE; ending this rank");
     _exit(1);
 }
 

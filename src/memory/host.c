@@ -175,13 +175,13 @@ static void use_transparent_huge(struct nxr_memory *memory)
         madvise(memory->addr, nbytes, MADV_COLLAPSE) == 0) {
         memory->strategy = NIXL_MEM_HUGE;
         snprintf(memory->note, sizeof(memory->note),
-                 "no reserved huge pages are free (vm.nr_hugepages); transparent ones were made");
+                 "no reserved huge pages are free (vm.nr_hugepages); using transparent ones");
         return;
     }
     snprintf(memory->note, sizeof(memory->note),
              "no huge pages: none are reserved and free, and %s",
              nbytes < HUGE_NBYTES ? "the region is smaller than one"
-                                  : "the kernel makes no transparent ones");
+                                  : "the kernel provides no transparent ones");
 }
 
 /* Pin it for the GPUs; this loads their driver. */
@@ -290,7 +290,7 @@ static int host_adopt(void *addr, size_t nbytes, const struct nixl_mem_params *p
 {
     (void)params;
     if (addr == NULL || nbytes > UINTPTR_MAX - (uintptr_t)addr) {
-        snprintf(why, why_nbytes, "%p with %zu bytes is no memory", addr, nbytes);
+        snprintf(why, why_nbytes, "%p with %zu bytes is not mapped memory", addr, nbytes);
         return NIXL_ERR_INVALID_ARG;
     }
     *memory_p = (struct nxr_memory){.kind = &nxr_memory_host,
@@ -332,10 +332,10 @@ int nxr_memory_host_map(int fd, size_t nbytes, void **addr_p, size_t *mapped_nby
     void *addr;
 
     if (!nxr_memfd_is_safe(fd, nbytes) || fstat(fd, &info) != 0) {
-        nxr_warn(MEMORY,
-                 "a region of %zu bytes came with a descriptor that is no sealed memory of "
-                 "that size",
-                 nbytes);
+        nxr_warn(
+            MEMORY,
+            "a region of %zu bytes came with a descriptor that is not sealed memory of that size",
+            nbytes);
         return NIXL_ERR_TRANSPORT;
     }
     addr = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

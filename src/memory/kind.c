@@ -87,7 +87,7 @@ enum nixl_mem_kind nxr_range_kind(const struct nxr_range *range)
 
 bool nxr_memory_page_lock(void *addr, size_t nbytes, char *why, size_t why_nbytes)
 {
-    snprintf(why, why_nbytes, "no kind of memory here page-locks");
+    snprintf(why, why_nbytes, "no kind of memory here can page-lock");
     for (size_t i = 0; i < n_memory_kinds; i++) {
         if (memory_kinds[i]->page_lock != NULL &&
             memory_kinds[i]->page_lock(addr, nbytes, why, why_nbytes)) {

@@ -109,7 +109,7 @@ static void say_unconnected(struct net_peer *np, const char *within, char *why, 
 
     nxr_net_tell_tried(np, names, sizeof(names), known, sizeof(known));
     snprintf(why, why_nbytes,
-             "no connection to it came about by %s within %.30s (%.240s): see NO CONNECTION in "
+             "no connection to it could be made by %s within %.30s (%.240s): see NO CONNECTION in "
              "nixlrun-transports(7)",
              names, within, known);
 }

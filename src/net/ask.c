@@ -47,7 +47,7 @@ static void net_query_tell_why_not(const struct net *net, const struct nxr_peer 
     if (np == NULL && peer->transport != NULL) {
         snprintf(why, why_nbytes, "%s is faster", peer->transport->name);
     } else if (card == NULL) {
-        snprintf(why, why_nbytes, "where the rank is, is not known");
+        snprintf(why, why_nbytes, "the rank's host is unknown");
     } else if (np != NULL && nxr_net_was_tried(np, net, why, why_nbytes)) {
         return;
     } else if (nxr_net_is_common(net, card, &others, why, why_nbytes) && np != NULL &&
@@ -65,8 +65,7 @@ void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_in
     snprintf(info->transport, sizeof(info->transport), "%s", nxr_net_name(index));
     if (!net->is_open) {
         snprintf(info->why, sizeof(info->why), "%s",
-                 nxr_net.n_nets > 0 ? net->why
-                                    : "not opened, as the launcher knows of one host only");
+                 nxr_net.n_nets > 0 ? net->why : "not opened: the launcher reports only one host");
         return;
     }
     net_lock();

@@ -37,7 +37,7 @@ static void *place_got(struct net_landing *landing, const struct nxr_net_got *go
     }
     if (move == NULL || move->how != NET_BULK || move->is_at_module ||
         move->user->kind != NXR_OP_GET || move->user->nbytes != nbytes) {
-        nxr_net_drop(landing->np->peer->rank, "an answer to no get");
+        nxr_net_drop(landing->np->peer->rank, "an answer without a get");
         return NULL;
     }
     move->is_at_module = true;
@@ -72,7 +72,7 @@ static void *place(struct net_landing *landing, const struct nxr_net_record *rec
     if (record->type == NXR_NET_BULK_GOT) {
         return place_got(landing, nxr_net_body(record), nbytes);
     }
-    nxr_net_drop(landing->np->peer->rank, "bulk behind a message that has none");
+    nxr_net_drop(landing->np->peer->rank, "bulk data after a message that has none");
     return NULL;
 }
 
@@ -104,7 +104,7 @@ static void *take_header(struct net_peer *np, const void *header, size_t header_
     _Alignas(8) unsigned char message[NXR_NET_HEADER_NBYTES];
     size_t at = sizeof(struct nxr_net_head);
     const struct nxr_net_record *record = NULL;
-    const char *why = "bulk behind a message that is too long";
+    const char *why = "bulk data after a message that is too long";
     void *addr;
 
     if (header_nbytes <= sizeof(message)) {
@@ -112,7 +112,7 @@ static void *take_header(struct net_peer *np, const void *header, size_t header_
         record = nxr_net_next_record(message, header_nbytes, &at, &why);
     }
     if (record == NULL) {
-        nxr_net_drop(np->peer->rank, why != NULL ? why : "bulk behind an empty message");
+        nxr_net_drop(np->peer->rank, why != NULL ? why : "bulk data after an empty message");
         return NULL;
     }
     addr = begin_landing(np, record, nbytes, cookie_p);
@@ -128,7 +128,8 @@ void *nxr_net_incoming(const void *header, size_t header_nbytes, size_t nbytes, 
     struct net_peer *np = why == NULL ? net_peer_of(head.rank) : NULL;
 
     if (np == NULL || np->is_dead || head.incarnation != np->card.head.identity.incarnation) {
-        nxr_net_drop(why == NULL ? head.rank : -1, why != NULL ? why : "bulk before the greeting");
+        nxr_net_drop(why == NULL ? head.rank : -1,
+                     why != NULL ? why : "bulk data before the greeting");
         return NULL;
     }
     return take_header(np, header, header_nbytes, nbytes, cookie_p);

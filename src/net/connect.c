@@ -299,7 +299,7 @@ bool nxr_net_was_tried(struct net_peer *np, const struct net *net, char *why, si
     for (unsigned i = 0; i < np->n_tried && np->is_reached && np->choices[i] != np->messages; i++) {
         if (np->choices[i] == net) {
             ask_state(np, net, known, sizeof(known));
-            snprintf(why, why_nbytes, "no connection to it came about in time (%s)", known);
+            snprintf(why, why_nbytes, "no connection to it could be made in time (%s)", known);
             return true;
         }
     }

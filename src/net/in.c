@@ -37,7 +37,7 @@ static void take_credit(struct net_peer *np, const struct nxr_net_record *record
     uint64_t limit = credit->value + NXR_RING_SLOTS;
 
     if (credit->value > np->tx_tail || limit < np->tx_limit) {
-        nxr_net_drop(np->peer->rank, "a credit that cannot be");
+        nxr_net_drop(np->peer->rank, "an impossible credit");
         return;
     }
     np->tx_limit = limit;
@@ -61,7 +61,7 @@ static void take_flushed(struct net_peer *np, const struct nxr_net_record *recor
     const struct nxr_net_stamp *flushed = nxr_net_body(record);
 
     if (flushed->value > np->flush_asked || flushed->value < np->flush_heard) {
-        nxr_net_drop(np->peer->rank, "the answer to a flush that was not asked for");
+        nxr_net_drop(np->peer->rank, "an unsolicited answer to a flush");
         return;
     }
     np->flush_heard = flushed->value;
@@ -97,7 +97,7 @@ static void take_nothing(struct net_peer *np, const struct nxr_net_record *recor
 static void refuse_bulk(struct net_peer *np, const struct nxr_net_record *record)
 {
     (void)record;
-    nxr_net_drop(np->peer->rank, "bulk without its bytes");
+    nxr_net_drop(np->peer->rank, "bulk data without its bytes");
 }
 
 static void defer(struct net_peer *np, const struct nxr_net_record *record)
@@ -216,7 +216,7 @@ static void net_in_take_record(struct net_peer *np, const struct nxr_net_record 
     const struct net_taker *taker = &takers[record->type];
 
     if (taker->take == NULL) {
-        nxr_net_drop(np->peer->rank, "a record that nothing here takes");
+        nxr_net_drop(np->peer->rank, "a record without a handler here");
     } else if (taker->is_gated) {
         gate(np, record, taker->take);
     } else {

@@ -67,7 +67,7 @@ static bool register_for(struct net *net, struct nxr_published *published)
 
         if (status != NIXL_OK) {
             here->mems[net->index] = NULL;
-            nxr_info(NET, "%s cannot register region '%s': its bytes go inside of messages",
+            nxr_info(NET, "%s cannot register region '%s': its bytes go inside messages",
                      net->module->name, published->name);
             return false;
         }

@@ -38,7 +38,7 @@ void nxr_net_later(enum net_later_what what, int rank, const void *bytes, size_t
     struct net_later *later = malloc(sizeof(*later) + nbytes);
 
     if (later == NULL) {
-        nxr_error(NET, "no memory for a message of rank %d: the peer is given up", rank);
+        nxr_error(NET, "no memory for a message of rank %d: giving up the peer", rank);
         mark(rank);
         return;
     }
@@ -122,6 +122,6 @@ void nxr_net_drop(int rank, const char *why)
 
 void nxr_net_give_up(const struct net_peer *np)
 {
-    nxr_error(NET, "no memory to serve rank %d: the peer is given up", np->peer->rank);
+    nxr_error(NET, "no memory to serve rank %d: giving up the peer", np->peer->rank);
     nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
 }

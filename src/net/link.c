@@ -55,7 +55,7 @@ static void explain_none(char *why, size_t why_nbytes)
 
     why[0] = '\0';
     if (nxr_net.n_nets == 0) {
-        snprintf(why, why_nbytes, "no network was opened, as the launcher knows of one host only");
+        snprintf(why, why_nbytes, "no network was opened: the launcher reports only one host");
     }
     for (size_t i = 0; i < nxr_net.n_nets && used < why_nbytes; i++) {
         used += (size_t)snprintf(why + used, why_nbytes - used, "%s%s: %s", used > 0 ? "; " : "",
@@ -110,7 +110,7 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
     peer->transport = &np->messages->transport;
     nxr_subsystems_peer_linked(peer);
     atomic_store_explicit(&nxr_net.peers[peer->rank], np, memory_order_release);
-    nxr_info(NET, "rank %d on %s is to be reached by %s%s%s", peer->rank, np->card.head.host,
+    nxr_info(NET, "rank %d on %s will be reached by %s%s%s", peer->rank, np->card.head.host,
              np->messages->module->name, np->bulk != np->messages ? ", bulk by " : "",
              np->bulk != np->messages ? np->bulk->module->name : "");
     return NIXL_OK;

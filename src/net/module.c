@@ -187,7 +187,7 @@ static void start_network(struct net *net, const char *name, struct nxr_full_car
     net->name = name;
     nxr_list_init(&net->free_outs);
     if (!nxr_route_is_allowed(name)) {
-        snprintf(net->why, sizeof(net->why), "left out by NIXLRUN_TRANSPORTS");
+        snprintf(net->why, sizeof(net->why), "excluded by NIXLRUN_TRANSPORTS");
     } else {
         status = net_module_load(net, name);
     }
@@ -224,7 +224,7 @@ void nxr_net_start(struct nxr_full_card *card)
     nxr_net.peers = calloc((size_t)nxr_job.size, sizeof(*nxr_net.peers));
     nxr_net.must_lose = calloc((size_t)nxr_job.size, sizeof(*nxr_net.must_lose));
     if (nxr_net.peers == NULL || nxr_net.must_lose == NULL) {
-        nxr_error(NET, "no memory for %d ranks; nothing between hosts", nxr_job.size);
+        nxr_error(NET, "no memory for %d ranks; nothing can be sent between hosts", nxr_job.size);
         free_ranks();
         return;
     }

@@ -181,7 +181,7 @@ void nxr_net_compare(const struct net *taken, const struct nxr_net_offer *its,
     const char *name = taken->module->name;
 
     if (its->has_adapters != others->has_adapters) {
-        snprintf(why, why_nbytes, "%s has adapters that move the bytes, %s the processor", name,
+        snprintf(why, why_nbytes, "%s moves the bytes by adapters, %s by the processor", name,
                  other->module->name);
     } else if (has_spare_rails(its) && !has_spare_rails(others)) {
         snprintf(why, why_nbytes, "%s has %u rails to that host, and repairs a cut one", name,

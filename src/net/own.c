@@ -197,8 +197,8 @@ void nxr_net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int s
     if (status == NIXL_ERR_STALE) {
         return;
     }
-    nxr_net_drop(np->peer->rank, status == NIXL_ERR_RANGE ? "an access outside of a region"
-                                                          : "an access that cannot be taken");
+    nxr_net_drop(np->peer->rank, status == NIXL_ERR_RANGE ? "an access outside a region"
+                                                          : "an access that cannot be served");
     refused = nxr_net_begin(np, NXR_NET_REFUSED, sizeof(*refused));
     if (refused != NULL) {
         *refused = (struct nxr_net_refused){generation, id, status};

@@ -182,7 +182,7 @@ static void lease_ended(struct nxr_watch *watch, uint32_t events)
     (void)watch;
     (void)events;
     if (read(net_poll_timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
-        nxr_warn(NET, "cannot read the lease timer: %m");
+        nxr_warn(NET, "cannot read the progress timer: %m");
     }
     if (!atomic_load(&nxr_net_is_polled)) {
         return;
@@ -295,7 +295,7 @@ int nxr_net_watch_start(void)
     networks_fd = epoll_create1(EPOLL_CLOEXEC);
     net_poll_timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (networks_fd < 0 || net_poll_timer_fd < 0) {
-        nxr_error(NET, "cannot make descriptors to watch networks: %m");
+        nxr_error(NET, "cannot create descriptors to watch networks: %m");
         nxr_net_watch_stop();
         return NIXL_ERR_LIMIT;
     }

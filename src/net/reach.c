@@ -34,7 +34,7 @@ static void show(struct net *net, const struct nxr_range *range)
         nxr_info(NET, "%s reads and writes %s memory itself", net->module->name, range->kind->name);
         atomic_fetch_or(&net->known_kinds, bit);
     } else {
-        nxr_info(NET, "%s takes no %s memory after all: it goes through host memory",
+        nxr_info(NET, "%s does not accept %s memory after all: it goes through host memory",
                  net->module->name, range->kind->name);
         atomic_fetch_or(&net->unknown_kinds, bit);
     }
@@ -120,7 +120,7 @@ const char *nxr_net_memory(const struct nxr_peer *peer, enum nixl_mem_kind kind)
         return "through host memory: the library has refused such memory";
     }
     if ((net->attr->device_kinds & bit) != 0) {
-        return "direct, where the GPU lets adapters in";
+        return "direct, where the GPU admits adapters";
     }
     if ((net->attr->copied_kinds & bit) != 0) {
         return is_choice("always") ? "direct, and copied by the library"

@@ -18,7 +18,7 @@ static const char *wire_check_key(const void *body)
 
     return nxr_key_is_sound(&key->key) && memchr(key->network, '\0', sizeof(key->network)) != NULL
                ? NULL
-               : "a key that cannot be";
+               : "an impossible key";
 }
 
 static const char *wire_check_atomic(const void *body)
@@ -27,12 +27,12 @@ static const char *wire_check_atomic(const void *body)
 
     return nxr_atomic_is_valid(word->atomic.type, word->atomic.op)
                ? NULL
-               : "an atomic operation that cannot be";
+               : "an impossible atomic operation";
 }
 
 static const char *wire_check_outcome(int32_t status)
 {
-    return status <= 0 ? NULL : "an outcome that cannot be";
+    return status <= 0 ? NULL : "an impossible outcome";
 }
 
 static const char *wire_check_got(const void *body)
@@ -54,14 +54,13 @@ static const char *wire_check_takes(const void *body)
 {
     const struct nxr_net_takes *takes = body;
 
-    return memchr(takes->network, '\0', sizeof(takes->network)) != NULL
-               ? NULL
-               : "a network that cannot be";
+    return memchr(takes->network, '\0', sizeof(takes->network)) != NULL ? NULL
+                                                                        : "an impossible network";
 }
 
 static const char *wire_check_refused(const void *body)
 {
-    return ((const struct nxr_net_refused *)body)->status < 0 ? NULL : "a refusal that cannot be";
+    return ((const struct nxr_net_refused *)body)->status < 0 ? NULL : "an impossible refusal";
 }
 
 /*
@@ -129,7 +128,7 @@ static const char *net_wire_check_body(const struct nxr_net_record *record)
 
     if (record->nbytes < fixed_nbytes ||
         record->nbytes - fixed_nbytes > net_wire_formats[record->type].max_payload) {
-        return "a record that is not as long as its type";
+        return "a record whose length does not fit its type";
     }
     return check != NULL ? check(nxr_net_body(record)) : NULL;
 }

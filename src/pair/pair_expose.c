@@ -305,7 +305,7 @@ static int check_expose(const char *operation, int rank, const struct nixl_regio
     } else if (use != NIXL_PAIR_READ && use != NIXL_PAIR_WRITE) {
         fault = "the use is neither NIXL_PAIR_READ nor NIXL_PAIR_WRITE";
     } else if (lifetime_ns <= 0) {
-        fault = "the lifetime is not above 0";
+        fault = "the lifetime must be above 0";
     }
     return fault == NULL ? NIXL_OK
                          : nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s", fault);

@@ -128,12 +128,12 @@ static const char *fault_of(const unsigned char *bytes)
         return "it was made by another version of nixlrun";
     }
     if (get_number(bytes + AT_SUM, 4) != pair_token_sum_of(bytes)) {
-        return "it is damaged: the sum over it is wrong";
+        return "it is damaged: its checksum is wrong";
     }
     if ((bytes[AT_USE] != NIXL_PAIR_READ && bytes[AT_USE] != NIXL_PAIR_WRITE) ||
         bytes[AT_UNUSED] != 0 || get_number(bytes + AT_RANK, 4) > INT_MAX ||
         get_number(bytes + AT_SIZE, 8) > SIZE_MAX / 2) {
-        return "its use, rank or size cannot be";
+        return "its use, rank or size is impossible";
     }
     return NULL;
 }
@@ -142,8 +142,7 @@ int nxr_token_parse(const char *text, struct nxr_token *token_p, const char **wh
 {
     unsigned char bytes[NXR_TOKEN_BINARY_NBYTES];
 
-    *why_p = decode(text, bytes) ? fault_of(bytes)
-                                 : "it has not 80 characters, or others than A-Z a-z 0-9 - _";
+    *why_p = decode(text, bytes) ? fault_of(bytes) : "it is not 80 characters of A-Z a-z 0-9 - _";
     if (*why_p != NULL) {
         return NIXL_ERR_INVALID_ARG;
     }

@@ -52,7 +52,7 @@ static void claim_tell_end(const struct nxr_claim *claim, int status, bool is_to
     int told = swap_word(claim->table, claim->slot, begun, ended, true, &seen);
 
     if (told != NIXL_OK) {
-        nxr_debug(CORE, "rank %d does not hear of the end of a buffer that it exposed: %s",
+        nxr_debug(CORE, "cannot notify rank %d of the end of a buffer that it exposed: %s",
                   claim->table->peer->rank, nixl_strerror(told));
     }
 }
@@ -135,7 +135,8 @@ static int refuse_word(const struct use *use, uint64_t word)
         }
     }
     return claim_refuse(use, NIXL_ERR_STALE,
-                        state == NXR_PAIR_BEGUN ? "another one uses it" : "it was used already");
+                        state == NXR_PAIR_BEGUN ? "another rank uses it"
+                                                : "it has already been used");
 }
 
 /* The exposer's record must match the token. */
@@ -147,7 +148,7 @@ static int compare_slot(const struct use *use)
 
     if (memcmp(slot->nonce, token->nonce, sizeof(slot->nonce)) != 0 ||
         slot->incarnation != token->incarnation) {
-        return claim_refuse(use, NIXL_ERR_STALE, "it is not of a buffer that is exposed now");
+        return claim_refuse(use, NIXL_ERR_STALE, "its buffer is not exposed now");
     }
     if (word != nxr_pair_word(token->turn, 0, NXR_PAIR_OPEN)) {
         return refuse_word(use, word);
@@ -377,7 +378,7 @@ int nixl_pair_query(const char *token, struct nixl_pair_info *info_p)
     if (info_p == NULL || info_p->struct_nbytes != sizeof(*info_p)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_pair_query", -1, "", 0, "%s",
                         info_p == NULL ? "info_p is NULL"
-                                       : "info_p was not made with NIXL_PAIR_INFO_INIT");
+                                       : "info_p was not initialized with NIXL_PAIR_INFO_INIT");
     }
     info_p->rank = use.token.rank;
     info_p->use = use.token.use;

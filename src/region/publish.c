@@ -203,7 +203,7 @@ void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, cons
     }
     waiting = calloc(1, sizeof(*waiting));
     if (waiting == NULL) {
-        nxr_warn(HOST, "no memory to remember that rank %d asks for '%s'", peer->rank, name);
+        nxr_warn(HOST, "no memory to queue the request of rank %d for '%s'", peer->rank, name);
         return;
     }
     waiting->peer = peer;

@@ -107,7 +107,7 @@ static int region_check_params(const char *operation, size_t nbytes,
     }
     if (params->struct_nbytes != sizeof(*params)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
-                        "params were not made with NIXL_MEM_PARAMS_INIT");
+                        "params were not initialized with NIXL_MEM_PARAMS_INIT");
     }
     if (params->kind < NIXL_MEM_HOST || params->kind > NIXL_MEM_AUTO) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0,
@@ -156,7 +156,7 @@ static int region_publish(const char *operation, const char *name, struct nxr_me
             close(memory->fd);
         }
         return nxr_fail(status, operation, -1, "", 0, "cannot publish region '%s': %s", name,
-                        status == NIXL_ERR_LIMIT ? "this rank has as many regions as it may have"
+                        status == NIXL_ERR_LIMIT ? "this rank has reached its limit of regions"
                                                  : nixl_strerror(status));
     }
     return status;
@@ -411,7 +411,7 @@ void nxr_regions_close_all(void)
         struct nixl_region *region = nxr_list_entry(link, struct nixl_region, link);
 
         if (nixl_region_close(region, nxr_env.finalize_timeout) != NIXL_OK) {
-            nxr_warn(CORE, "region '%s' is left to the end of the process: %s", region->name,
+            nxr_warn(CORE, "region '%s' is kept until the process ends: %s", region->name,
                      nixl_last_error()->text);
             pthread_mutex_lock(&nxr_job.lock);
             region_retire(region);

@@ -83,7 +83,7 @@ int nixl_region_query(struct nixl_region *region, int rank, int64_t timeout_ns,
     if (info_p == NULL || info_p->struct_nbytes != sizeof(*info_p)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_region_query", rank, "", 0, "%s",
                         info_p == NULL ? "info_p is NULL"
-                                       : "info_p was not made with NIXL_REGION_INFO_INIT");
+                                       : "info_p was not initialized with NIXL_REGION_INFO_INIT");
     }
     status = nxr_region_resolve("nixl_region_query", region, rank, true, timeout_ns, &segment);
     if (status == NIXL_OK) {

@@ -150,7 +150,8 @@ static int fail_atomic(const char *operation, int rank, unsigned type, unsigned 
                         NIXL_ATOMIC_FETCH);
     }
     return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                    "operation %u combines bits, which is not for NIXL_FLOAT and NIXL_DOUBLE", op);
+                    "operation %u works on bits; it does not apply to NIXL_FLOAT and NIXL_DOUBLE",
+                    op);
 }
 
 int nxr_atomic_of(const char *operation, int rank, uint64_t offset, enum nixl_type type,

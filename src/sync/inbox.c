@@ -357,7 +357,7 @@ static int check_receive(int rank, int64_t timeout_ns, const struct nixl_note *n
         return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_notify_recv", rank, "", 0, "%s",
                         timeout_ns < 0   ? "the timeout is negative"
                         : note_p == NULL ? "note_p is NULL"
-                                         : "note_p was not made ready with nixl_note_init()");
+                                         : "note_p was not initialized with nixl_note_init()");
     }
     return NIXL_OK;
 }
@@ -411,10 +411,10 @@ static int fail_receive(const struct receive *receive, int status, int64_t timeo
         return nxr_peer_fail_lost("nixl_notify_recv", receive->lost_rank, "");
     case NIXL_ERR_TRUNCATED:
         return nxr_fail(status, "nixl_notify_recv", receive->rank, "", 0,
-                        "the payload is larger than the note's room of %zu bytes", receive->room);
+                        "the payload is larger than the %zu bytes of the note", receive->room);
     case NIXL_ERR_LIMIT:
         return nxr_fail(status, "nixl_notify_recv", receive->rank, "", 0,
-                        "notifications that no call has wanted fill NIXLRUN_NOTE_QUEUE");
+                        "unmatched notifications fill NIXLRUN_NOTE_QUEUE");
     default:
         return fail_timeout(receive, timeout_ns);
     }

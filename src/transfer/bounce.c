@@ -86,7 +86,7 @@ static struct bounce *bounce_new(struct nxr_peer *peer)
     return bounce;
 
 err_free:
-    nxr_error(HOST, "cannot make a bounce buffer of %zu bytes: %m", nbytes);
+    nxr_error(HOST, "cannot create a bounce buffer of %zu bytes: %m", nbytes);
     if (fd >= 0) {
         close(fd);
     }

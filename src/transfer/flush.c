@@ -42,7 +42,8 @@ static int fail_late(const char *operation, const struct nxr_peer *peer, int64_t
 
     if (n_puts + n_words + n_freed == 0) {
         return nxr_fail(NIXL_ERR_TIMEOUT, operation, peer->rank, "", 0,
-                        "rank %d has not acknowledged its puts within %s", peer->rank, time.text);
+                        "rank %d has not acknowledged the puts to it within %s", peer->rank,
+                        time.text);
     }
     return nxr_fail(NIXL_ERR_TIMEOUT, operation, peer->rank, "", 0,
                     "in flight to rank %d after %s: %u puts, %u atomics, %u freed requests",

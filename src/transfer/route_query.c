@@ -120,7 +120,7 @@ static int check_info(const char *operation, int rank, const struct nixl_route_i
     }
     return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0, "%s",
                     info_p == NULL ? "info_p is NULL"
-                                   : "info_p was not made with NIXL_ROUTE_INFO_INIT");
+                                   : "info_p was not initialized with NIXL_ROUTE_INFO_INIT");
 }
 
 int nixl_route_query(int rank, unsigned index, struct nixl_route_info *info_p)

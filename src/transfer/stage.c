@@ -392,7 +392,7 @@ void nxr_stage_stop(void)
         for_each_lane(close_lane);
     } while (atomic_load(&n_jobs_in_all) != 0 && nxr_now_ns() < until);
     if (atomic_load(&n_jobs_in_all) != 0) {
-        nxr_error(CORE, "copies of device memory do not end: their memory is left as it is");
+        nxr_error(CORE, "copies of device memory did not end: their memory is not freed");
         return;
     }
     while ((link = nxr_list_pop(&lanes)) != NULL) {

@@ -28,7 +28,7 @@ static int check_sides(const char *operation, const struct nxr_segment *segment,
         why = "the GPU does not reach that segment itself";
     }
     if (here == NIXL_MEM_VULKAN || there == NIXL_MEM_VULKAN) {
-        why = "Vulkan memory has no place in CUDA's streams";
+        why = "CUDA's streams cannot copy Vulkan memory";
     } else if (here != NIXL_MEM_CUDA && there != NIXL_MEM_CUDA) {
         why = "neither side is CUDA memory";
     } else if (why == NULL && nxr_segment_mover(segment, local) == &nxr_transport_stage) {

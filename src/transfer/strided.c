@@ -119,8 +119,8 @@ static int move(struct strided *call)
     if (!is_empty && (!find_extent(call, call->stride, &there) ||
                       !find_extent(call, call->local_stride, &here))) {
         return nxr_fail(NIXL_ERR_RANGE, call->operation, call->rank, "", 0,
-                        "%zu blocks of %zu bytes at these strides are more than any memory",
-                        call->nblocks, call->block_nbytes);
+                        "%zu blocks of %zu bytes at these strides exceed any memory", call->nblocks,
+                        call->block_nbytes);
     }
     status = nxr_transfer_check(call->operation, call->rank, call->region, call->local, here);
     if (status == NIXL_OK) {

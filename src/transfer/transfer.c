@@ -118,8 +118,8 @@ int nxr_transfer_fail(const char *operation, int status, struct nixl_region *reg
     }
     if (status == NIXL_ERR_TIMEOUT) {
         return nxr_fail(status, operation, peer->rank, segment->transport->name, 0,
-                        "rank %d has not answered for %s (NIXLRUN_OP_TIMEOUT): it was asked for "
-                        "region '%s', and is not known to be dead; it may be stopped",
+                        "rank %d has not answered for %s (NIXLRUN_OP_TIMEOUT): asked for region "
+                        "'%s'; it is not known to be dead, it may be stopped",
                         peer->rank, nxr_duration(nxr_env.op_timeout).text, region->name);
     }
     return nxr_fail(status, operation, peer->rank, segment->transport->name, 0, "%s",

@@ -180,7 +180,7 @@ void nxr_windows_close(void)
         pthread_mutex_unlock(&nxr_job.lock);
         if (nxr_inflight_quiesce_own(window->published->key.id, nxr_env.finalize_timeout) !=
             NIXL_OK) {
-            nxr_warn(NET, "the window of rank %d is left to the end of the process", rank);
+            nxr_warn(NET, "the window of rank %d is kept until the process ends", rank);
             continue;
         }
         pthread_mutex_lock(&nxr_job.lock);
@@ -234,7 +234,7 @@ static void window_take_staged(struct net_peer *np, const struct nxr_net_record 
     const struct nxr_net_staged *staged = nxr_net_body(record);
 
     if (!nxr_stage_answered(np->peer, staged->slot, staged->status)) {
-        nxr_net_drop(np->peer->rank, "an answer about a window that was not asked for");
+        nxr_net_drop(np->peer->rank, "an unsolicited answer about a window");
     }
     nxr_net.must_wake = true;
 }

@@ -132,7 +132,7 @@ static void works_stop(void)
         nxr_device_progress();
     }
     if (n_works > 0) {
-        nxr_error(NET, "%u copies of device memory do not end", n_works);
+        nxr_error(NET, "%u copies of device memory did not end", n_works);
     }
 }
 

@@ -31,7 +31,7 @@ int nxr_xfer_check(const char *operation, const struct nixl_xfer *xfer)
         (xfer == NULL ||
          atomic_load_explicit(&xfer->magic, memory_order_acquire) != NXR_XFER_OPEN)) {
         status = nxr_fail(NIXL_ERR_INVALID_ARG, operation, -1, "", 0, "%s",
-                          xfer == NULL ? "the transfer is NULL" : "the transfer was given back");
+                          xfer == NULL ? "the transfer is NULL" : "the transfer was freed");
     }
     return status;
 }

@@ -61,7 +61,7 @@ int nxr_side_copy(const char *operation, int rank, enum nixl_xfer_side which,
         const struct nixl_blocks *entry = &entries[i];
         const char *fault = entry->struct_nbytes == sizeof(*entry)
                                 ? find_fault(entry, which)
-                                : "it was not made with NIXL_BLOCKS_INIT";
+                                : "it was not initialized with NIXL_BLOCKS_INIT";
 
         if (fault != NULL) {
             return fail_entry(operation, rank, which, i, fault);
@@ -88,7 +88,7 @@ int nxr_side_count(const char *operation, int rank, struct nxr_side *side)
         if (__builtin_mul_overflow(blocks->block_nbytes, blocks->nblocks, &nbytes) ||
             __builtin_add_overflow(side->nbytes, nbytes, &side->nbytes)) {
             return nxr_fail(NIXL_ERR_INVALID_ARG, operation, rank, "", 0,
-                            "%llu blocks of %llu bytes are more than any memory",
+                            "%llu blocks of %llu bytes exceed any memory",
                             (unsigned long long)blocks->nblocks,
                             (unsigned long long)blocks->block_nbytes);
         }

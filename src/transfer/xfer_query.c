@@ -113,7 +113,7 @@ int nixl_xfer_query(const struct nixl_xfer *xfer, struct nixl_xfer_info *info_p)
     if (info_p == NULL || info_p->struct_nbytes != sizeof(*info_p)) {
         return nxr_fail(NIXL_ERR_INVALID_ARG, "nixl_xfer_query", xfer->rank, "", 0, "%s",
                         info_p == NULL ? "info_p is NULL"
-                                       : "info_p was not made with NIXL_XFER_INFO_INIT");
+                                       : "info_p was not initialized with NIXL_XFER_INFO_INIT");
     }
     sides = xfer->sides;
     pthread_mutex_lock(&nxr_xfers_lock);

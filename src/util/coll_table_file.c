@@ -167,7 +167,7 @@ int nxr_coll_table_load(const char *path, size_t n_ranks, struct nxr_coll_table 
     nbytes = slurp(path, text);
     if (nbytes < 0) {
         snprintf(why, why_nbytes, "NIXLRUN_COLL_TABLE_FILE: cannot read '%s': %s", path,
-                 errno != 0 ? strerror(errno) : "it is no regular file");
+                 errno != 0 ? strerror(errno) : "it is not a regular file");
     } else {
         text[nbytes] = '\0';
         status = nxr_coll_table_read(text, (size_t)nbytes, n_ranks, table, cause, sizeof(cause));

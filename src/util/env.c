@@ -55,8 +55,8 @@ static const struct env_entry env_entries[] = {
 #define N_ENTRIES (sizeof(env_entries) / sizeof(env_entries[0]))
 
 static const char *const kind_help[] = {
-    [KIND_time] = "a time as 10us, 5ms, 2s, 1m or inf",
-    [KIND_bytes] = "a number of bytes as 512, 64K, 16M or 1G",
+    [KIND_time] = "a time such as 10us, 5ms, 2s, 1m or inf",
+    [KIND_bytes] = "a number of bytes such as 512, 64K, 16M or 1G",
     [KIND_count] = "a whole number",
     [KIND_flag] = "0, 1, no or yes",
     [KIND_text] = "text",

@@ -37,7 +37,7 @@ int nxr_vulkan_load(char *why, size_t why_nbytes)
     }
     symbol.data = dlsym(loader, "vkGetInstanceProcAddr");
     if (symbol.data == NULL) {
-        snprintf(why, why_nbytes, LOADER " is no Vulkan loader: %s", dlerror());
+        snprintf(why, why_nbytes, LOADER " is not a Vulkan loader: %s", dlerror());
         dlclose(loader);
         return NIXL_ERR_NO_DEVICE;
     }

@@ -30,7 +30,7 @@ silent() {
     result $? "$name: no word" "$work/err"
 }
 
-warns "MPICH's hydra" ' boot: PMI_SIZE=2 is set, as by .* start them by nixlrun, or unset PMI_SIZE' PMI_SIZE=2 PMI_RANK=0
+warns "MPICH's hydra" ' boot: PMI_SIZE=2 is set, as by .* start them with nixlrun, or unset PMI_SIZE' PMI_SIZE=2 PMI_RANK=0
 silent "MPICH's hydra, another process" PMI_SIZE=2 PMI_RANK=1
 silent "one process of hydra" PMI_SIZE=1 PMI_RANK=0
 warns "torchrun" ' boot: WORLD_SIZE=4 is set' WORLD_SIZE=4 RANK=0 LOCAL_RANK=0

@@ -75,7 +75,7 @@ finds '.gpu_memory[] | select(.kind == "vulkan") | (.usable and .device == 0 and
     "memory that can be had has a number and a UUID"
 
 NIXLRUN_TRANSPORTS=^shm asks --info
-has "$work/rows" '^transports: shm no .*left out by NIXLRUN_TRANSPORTS$' "it says why a transport is left out"
+has "$work/rows" '^transports: shm no .*excluded by NIXLRUN_TRANSPORTS$' "it says why a transport is left out"
 NIXLRUN_OP_TIMEOUT=never asks --info
 [ "$rc" = 0 ]
 result $? "a library that does not start is told of"
@@ -159,7 +159,7 @@ asks --explain -x NIXLRUN_TRANSPORTS=self
 result $? "ranks that do not reach each other are explained" "$work/err"
 has "$work/rows" "^hosts: $host 0-1$" "they are on one host"
 has "$work/rows" "^routes: $host $host host host none no transport reaches it$" "they have no route"
-has "$work/rows" "^refused: $host $host any any shm left out by NIXLRUN_TRANSPORTS$" "the reason is told"
+has "$work/rows" "^refused: $host $host any any shm excluded by NIXLRUN_TRANSPORTS$" "the reason is told"
 
 # Hosts by NIXLRUN_HOSTID: ranks of one name share memory, others do not.
 on() {

@@ -111,7 +111,7 @@ static void expect_no_memory(int status, int other)
     MPT_STATUS(status, NIXL_ERR_TRANSPORT);
     MPT_EQ(nixl_last_error()->rank, other);
     MPT_TEXT(nixl_last_error()->transport, "shm");
-    if (strstr(nixl_last_error()->text, "no memory at one end") == NULL) {
+    if (strstr(nixl_last_error()->text, "memory at one end is gone") == NULL) {
         mpt_fail(__FILE__, __LINE__, "'%s'", nixl_last_error()->text);
     }
 }

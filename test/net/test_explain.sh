@@ -59,7 +59,7 @@ for network in ucx ofi tcp; do
     gives_json "without $network"
     between ".transport != \"$network\"" "another network is taken"
     finds '[.refused[] | select(.transport == "'$network'") | .why] |
-        length == 4 and all(. == "left out by NIXLRUN_TRANSPORTS")' "and the reason is told"
+        length == 4 and all(. == "excluded by NIXLRUN_TRANSPORTS")' "and the reason is told"
 done
 
 # The memory of a GPU, or of what stands for one, goes between hosts by one of the networks, too.
@@ -87,11 +87,11 @@ for host in h0 h1; do
 done
 explain -x FI_NET_PORT_LOW_RANGE=20000 -x FI_NET_PORT_HIGH_RANGE=20999 \
     -x FI_TCP_PORT_LOW_RANGE=20000 -x FI_TCP_PORT_HIGH_RANGE=20999 -x NIXLRUN_TRANSPORTS=self,shm,ofi,tcp
-[ "$rc" = 0 ] && grep -q 'is reached by tcp; ofi: no connection to it came about in time' "$work/err"
+[ "$rc" = 0 ] && grep -q 'is reached by tcp; ofi: no connection to it could be made in time' "$work/err"
 result $? "a network that carries nothing is told of" "$work/err"
 between '.transport == "tcp"' "the one that works is named"
 finds '[.refused[] | select(.from != .to and .transport == "ofi") | .why] | length >= 2 and
-    all(test("no connection to it came about in time .*no answer"))' "and why not the preferred one"
+    all(test("no connection to it could be made in time .*no answer"))' "and why not the preferred one"
 
 explain -x NIXLRUN_TRANSPORTS=self,shm
 gives_json "hosts that do not reach each other are explained"

@@ -120,7 +120,7 @@ Test(coll_table, what_is_no_file_is_refused_at_once)
     cr_assert(eq(int, mkfifo(path, 0600), 0));
     cr_expect(
         eq(int, nxr_coll_table_load(path, 4, &table, why, sizeof(why)), NIXL_ERR_INVALID_ARG));
-    cr_expect(strstr(why, "no regular file") != NULL, "%s", why);
+    cr_expect(strstr(why, "not a regular file") != NULL, "%s", why);
     cr_expect(
         eq(int, nxr_coll_table_load(directory, 4, &table, why, sizeof(why)), NIXL_ERR_INVALID_ARG));
     unlink(path);

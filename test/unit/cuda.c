@@ -303,7 +303,7 @@ Test(cuda, memory_that_is_not_of_a_device)
     cuda_start();
     cr_expect(eq(int, cuda_adopt((uintptr_t)plain, 100, &memory, why, sizeof(why)),
                  NIXL_ERR_UNSUPPORTED));
-    cr_expect(ne(ptr, strstr(why, "no memory of CUDA"), NULL), "%s", why);
+    cr_expect(ne(ptr, strstr(why, "not CUDA memory"), NULL), "%s", why);
     cr_expect(not(nxr_memory_cuda.owns(plain)));
     free(plain);
 

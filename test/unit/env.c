@@ -174,7 +174,7 @@ Test(env, limits_hold_and_are_named)
     cr_expect(eq(int, parse_with("NIXLRUN_OP_TIMEOUT", "inf"), NIXL_OK));
     cr_expect(eq(i64, env.op_timeout, INT64_MAX));
     refused("NIXLRUN_OP_TIMEOUT", "999us", "from 1ms to inf");
-    refused("NIXLRUN_OP_TIMEOUT", "soon", "a time as 10us");
+    refused("NIXLRUN_OP_TIMEOUT", "soon", "a time such as 10us");
     refused("NIXLRUN_SPIN_TIME", "2s", "from 0s to 1s");
     refused("NIXLRUN_NOTE_QUEUE", "1", "from 64K to 64G");
 }

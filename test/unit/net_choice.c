@@ -225,7 +225,7 @@ Test(choice, the_reason_is_the_one_that_decided)
     const struct nxr_net_offer slower = {.latency_ns = 6500, .n_rails = 1};
 
     cr_expect(eq(str, (char *)reason(adapters, two),
-                 (char *)"ofi has adapters that move the bytes, tcp the processor"));
+                 (char *)"ofi moves the bytes by adapters, tcp by the processor"));
     cr_expect(eq(str, (char *)reason(two, slow),
                  (char *)"ofi has 2 rails to that host, and repairs a cut one"));
     cr_expect(eq(str, (char *)reason(slow, slower),

@@ -36,7 +36,7 @@ int nxr_gpu_segment_open(struct nxr_segment *segment, int fd)
     int status;
 
     if (segment->export.type == NXR_EXPORT_NONE) {
-        snprintf(segment->note, sizeof(segment->note), "its owner cannot hand that memory out");
+        snprintf(segment->note, sizeof(segment->note), "its owner cannot export that memory");
         return NIXL_ERR_UNSUPPORTED;
     }
     status = nxr_inflight_hold(segment, &segment->hold);

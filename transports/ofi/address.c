@@ -66,7 +66,7 @@ int nxr_ofi_address_parse(const void *bytes, size_t nbytes, struct nxr_ofi_addre
 
     *why_p = NULL;
     if (nbytes < nxr_ofi_address_nbytes(0) || nbytes > sizeof(address)) {
-        *why_p = "an address of a wrong length";
+        *why_p = "an address of the wrong length";
         return NIXL_ERR_TRANSPORT;
     }
     memcpy(&address, bytes, nbytes);
@@ -74,18 +74,18 @@ int nxr_ofi_address_parse(const void *bytes, size_t nbytes, struct nxr_ofi_addre
         *why_p = "not an address of this version";
     } else if (address.n_rails == 0 || address.n_rails > NXR_OFI_MAX_RAILS ||
                nbytes != nxr_ofi_address_nbytes(address.n_rails)) {
-        *why_p = "an address of a wrong number of rails";
+        *why_p = "an address with the wrong number of rails";
     } else if (!is_whole(&address, nbytes, &address.checksum)) {
         *why_p = "a damaged address";
     } else if (memchr(address.provider, '\0', sizeof(address.provider)) == NULL ||
                address.provider[0] == '\0') {
         *why_p = "an address without a provider";
     } else if (address.id == 0) {
-        *why_p = "an address of nobody";
+        *why_p = "an address without a process";
     }
     for (unsigned i = 0; *why_p == NULL && i < address.n_rails; i++) {
         if (address.rails[i].nbytes == 0 || address.rails[i].nbytes > NXR_OFI_NAME_NBYTES) {
-            *why_p = "an address with a rail of a wrong length";
+            *why_p = "an address with a rail of the wrong length";
         }
     }
     if (*why_p != NULL) {
@@ -102,7 +102,7 @@ int nxr_ofi_key_parse(const void *bytes, size_t nbytes, struct nxr_ofi_key *key_
 
     *why_p = NULL;
     if (nbytes < nxr_ofi_key_nbytes(0) || nbytes > sizeof(key)) {
-        *why_p = "a key of a wrong length";
+        *why_p = "a key of the wrong length";
         return NIXL_ERR_TRANSPORT;
     }
     memcpy(&key, bytes, nbytes);
@@ -110,13 +110,13 @@ int nxr_ofi_key_parse(const void *bytes, size_t nbytes, struct nxr_ofi_key *key_
         *why_p = "not a key of this version";
     } else if (key.n_rails == 0 || key.n_rails > NXR_OFI_MAX_RAILS ||
                nbytes != nxr_ofi_key_nbytes(key.n_rails)) {
-        *why_p = "a key of a wrong number of rails";
+        *why_p = "a key with the wrong number of rails";
     } else if (!is_whole(&key, nbytes, &key.checksum)) {
         *why_p = "a damaged key";
     }
     for (unsigned i = 0; *why_p == NULL && i < key.n_rails; i++) {
         if (key.rails[i].base > UINT64_MAX - key.nbytes) {
-            *why_p = "a key of memory that goes around the end of the address space";
+            *why_p = "a key of memory that wraps around the end of the address space";
         }
     }
     if (*why_p != NULL) {

@@ -29,10 +29,10 @@ const char *nxr_ofi_frame_check(const void *bytes, size_t nbytes, uint64_t own_i
         return "not a frame";
     }
     if (frame->to != own_id) {
-        return "a frame for somebody else";
+        return "a frame for another process";
     }
     if (frame->nbytes > NXR_OFI_CONTENT_MAX || nbytes != nxr_ofi_frame_nbytes(frame->nbytes)) {
-        return "a frame of a wrong length";
+        return "a frame of the wrong length";
     }
     if (is_counted(frame->type) && frame->seq == 0) {
         return "a frame with a wrong number";
@@ -40,5 +40,5 @@ const char *nxr_ofi_frame_check(const void *bytes, size_t nbytes, uint64_t own_i
     if (!may_have_content(frame->type) && frame->nbytes != 0) {
         return "a frame with content that has none";
     }
-    return frame->from == 0 ? "a frame of nobody" : NULL;
+    return frame->from == 0 ? "a frame without a sender" : NULL;
 }

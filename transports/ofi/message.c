@@ -217,7 +217,7 @@ static struct nxr_net_ep *sender(const struct nxr_ofi_frame *frame, const void *
     if (nxr_ofi_address_parse(content, frame->nbytes, &address, &why) != NIXL_OK ||
         address.id != frame->from) {
         nxr_ofi.core->log(NXR_NET_WARN, "ofi: dropped a question: %s",
-                          why != NULL ? why : "it is signed by somebody else");
+                          why != NULL ? why : "it is signed by another process");
         return NULL;
     }
     return nxr_ofi_peer_make(&address);

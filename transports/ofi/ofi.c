@@ -263,7 +263,7 @@ static int ofi_describe(unsigned index, char *line, size_t line_nbytes)
     }
     snprintf(line, line_nbytes, "%s on %s%s%s%s", nxr_ofi.address.provider, rail->device,
              name[0] != '\0' ? ", " : "", name,
-             rail->wait_fd < 0 ? "; without a descriptor to sleep on: looked at every millisecond"
+             rail->wait_fd < 0 ? "; without a descriptor to sleep on: polled every millisecond"
                                : "");
     return NIXL_OK;
 }

@@ -69,7 +69,7 @@ void nxr_ofi_peers_each(void (*visit)(struct nxr_net_ep *ep, unsigned rail), uns
 static void insert_again(struct nxr_net_ep *ep, unsigned rail)
 {
     if (ep->paths[rail].theirs >= 0 && ofi_peer_insert(&nxr_ofi.rails[rail], ep) != NIXL_OK) {
-        nxr_ofi_peer_fail(ep, "its name is not taken any more");
+        nxr_ofi_peer_fail(ep, "its name is no longer accepted");
     }
 }
 

@@ -298,7 +298,7 @@ static int choose_from(const struct fi_info *list, const char *wanted, char *why
     unsigned n;
 
     if (provider == NULL) {
-        snprintf(why, why_nbytes, "libfabric has no provider that serves; it has %s",
+        snprintf(why, why_nbytes, "libfabric has no suitable provider; it has %s",
                  list->fabric_attr->prov_name);
         return NIXL_ERR_UNSUPPORTED;
     }
@@ -339,7 +339,7 @@ int nxr_ofi_choose(char *why, size_t why_nbytes)
     if (rc != 0) {
         if (wanted[0] != '\0') {
             snprintf(why, why_nbytes,
-                     "libfabric's provider %s (NIXLRUN_OFI_PROVIDER) does not serve: %s", wanted,
+                     "libfabric's provider %s (NIXLRUN_OFI_PROVIDER) is not suitable: %s", wanted,
                      fi_strerror(-rc));
         } else {
             snprintf(why, why_nbytes, "libfabric has no provider with ordered messages and RMA: %s",

@@ -48,7 +48,7 @@ const char *nxr_tcp_address_parse(const void *bytes, size_t nbytes,
     struct nxr_tcp_address address = {0};
 
     if (nbytes < nxr_tcp_address_nbytes(0) || nbytes > sizeof(address)) {
-        return "an address of a wrong length";
+        return "an address of the wrong length";
     }
     memcpy(&address, bytes, nbytes);
     if (address.magic != NXR_TCP_ADDRESS_MAGIC || address.version != NXR_TCP_LAYOUT_VERSION) {
@@ -56,7 +56,7 @@ const char *nxr_tcp_address_parse(const void *bytes, size_t nbytes,
     }
     if (address.n_paths == 0 || address.n_paths > NXR_TCP_MAX_PATHS ||
         nbytes != nxr_tcp_address_nbytes(address.n_paths)) {
-        return "an address of a wrong number of paths";
+        return "an address with the wrong number of paths";
     }
     if (address.checksum != tcp_address_sum_of(&address)) {
         return "a damaged address";

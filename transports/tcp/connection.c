@@ -274,7 +274,7 @@ static void tcp_connection_take(struct nxr_tcp_conn *conn, const struct nxr_tcp_
     }
     if (why == NULL && conn->stage != NXR_TCP_WANTS_HELLO &&
         (hello->from != conn->rank || hello->answer != conn->answer)) {
-        why = "it is another one now";
+        why = "another process is there now";
     }
     if (why != NULL && conn->is_own) {
         nxr_tcp_tell_stranger(conn->watch.fd, why);

@@ -14,28 +14,28 @@ const char *nxr_tcp_hello_check(const struct nxr_tcp_hello *hello, enum nxr_tcp_
                                 uint32_t to, uint32_t size)
 {
     if (hello->magic != NXR_TCP_HELLO_MAGIC) {
-        return "it does not speak as a rank does";
+        return "it does not speak a rank's protocol";
     }
     if (hello->version != NXR_TCP_LAYOUT_VERSION || hello->type != (uint16_t)type) {
         return "it speaks another version, or out of turn";
     }
     if (hello->to != to) {
-        return "it wants another rank";
+        return "it asks for another rank";
     }
-    return hello->from < size ? NULL : "there is no rank of its number";
+    return hello->from < size ? NULL : "its rank does not exist";
 }
 
 const char *nxr_tcp_frame_check(const struct nxr_tcp_frame *frame)
 {
     if (frame->magic != NXR_TCP_FRAME_MAGIC) {
-        return "what came is no frame";
+        return "received data that is not a frame";
     }
     if (frame->nbytes == 0 || frame->nbytes > NXR_TCP_MESSAGE_NBYTES) {
-        return "a frame with a message of a wrong length came";
+        return "received a frame with a message of the wrong length";
     }
     if (frame->bulk_nbytes > SIZE_MAX / 2 ||
         (frame->bulk_nbytes > 0 && frame->nbytes > NXR_NET_HEADER_NBYTES)) {
-        return "a frame with bulk of a wrong length came";
+        return "received a frame with bulk data of the wrong length";
     }
     return NULL;
 }

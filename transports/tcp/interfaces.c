@@ -146,8 +146,7 @@ int nxr_tcp_find_paths(char *why, size_t why_nbytes)
     struct ifaddrs *list;
 
     if (getifaddrs(&list) != 0) {
-        snprintf(why, why_nbytes, "the system tells nothing of its interfaces: %s",
-                 strerror(errno));
+        snprintf(why, why_nbytes, "cannot list the network interfaces: %s", strerror(errno));
         return NIXL_ERR_TRANSPORT;
     }
     add_paths(list, NXR_EXTENT_HOSTS);

@@ -60,7 +60,7 @@ static void was_silent(struct nxr_tcp_timer *timer)
 
     nxr_tcp_read_hello(conn); /* it may have arrived while this process was stopped */
     if (conn->stage == NXR_TCP_WANTS_HELLO) {
-        nxr_tcp_conn_lost(conn, "it says nothing");
+        nxr_tcp_conn_lost(conn, "it sends nothing");
     }
 }
 

@@ -177,7 +177,7 @@ static ssize_t read_frames(struct nxr_tcp_conn *conn)
     tcp_stream_learn(conn, (size_t)nbytes);
     if (why == NULL &&
         !tcp_stream_hold(conn, nxr_tcp.buffer + n_taken, n_held + (size_t)nbytes - n_taken)) {
-        why = "no memory for what came";
+        why = "no memory for received data";
     }
     if (why != NULL) {
         nxr_tcp_conn_lost(conn, why);

@@ -345,7 +345,7 @@ static void ucx_endpoint_tell_failure(struct nxr_net_ep *ep)
         nxr_ucx.core->ep_failed(ep->peer, ep, reason);
         return;
     }
-    snprintf(why, sizeof(why), "no connection to it came about by ucx (%s): %s",
+    snprintf(why, sizeof(why), "no connection to it could be made by ucx (%s): %s",
              nxr_ucx.attr.devices, reason);
     nxr_ucx.core->ep_failed(ep->peer, ep, why);
 }

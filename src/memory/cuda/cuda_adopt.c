@@ -38,8 +38,8 @@ static int refuse_window(const struct nxr_cuda_whole *whole, cu_address address,
                          char *why, size_t why_nbytes)
 {
     snprintf(why, why_nbytes,
-             "%zu bytes at %#llx are not all inside of the allocation of %zu bytes at %#llx",
-             nbytes, address, whole->nbytes, whole->start);
+             "%zu bytes at %#llx are not all inside the allocation of %zu bytes at %#llx", nbytes,
+             address, whole->nbytes, whole->start);
     return NIXL_ERR_INVALID_ARG;
 }
 
@@ -55,7 +55,8 @@ static int find_whole(cu_address address, size_t nbytes, struct nxr_cuda_whole *
     *n_p = 1;
     if (!find_mapping(address, whole)) {
         if (nxr_cu.MemGetAddressRange(&whole->start, &whole->nbytes, address) != CU_OK) {
-            snprintf(why, why_nbytes, "CUDA does not tell which allocation %#llx lies in", address);
+            snprintf(why, why_nbytes, "CUDA does not report which allocation %#llx lies in",
+                     address);
             return NIXL_ERR_INVALID_ARG;
         }
         memory->start = whole->start;
@@ -97,7 +98,7 @@ static struct nxr_cuda_device *classify(cu_address address, bool *is_managed_p, 
         return NULL;
     }
     if (type != CU_MEMORY_DEVICE && !*is_managed_p) {
-        snprintf(why, why_nbytes, "%#llx is no memory of CUDA", address);
+        snprintf(why, why_nbytes, "%#llx is not CUDA memory", address);
         return NULL;
     }
     if (ordinal >= (uint64_t)nxr_cuda.n_devices) {
@@ -130,12 +131,13 @@ static int adopt_in_context(struct nxr_cuda_memory *fresh, struct nxr_memory *me
     memory->range = entry->range;
     if (is_managed) {
         snprintf(memory->note, sizeof(memory->note),
-                 "managed memory: no other process can open it, its owner moves the bytes");
+                 "managed memory: no other process can open it; its owner moves the bytes");
     } else if (n_mappings > 1) {
-        snprintf(memory->note, sizeof(memory->note),
-                 "%zu allocations lie in the region: peers can open one only, its owner moves the "
-                 "bytes",
-                 n_mappings);
+        snprintf(
+            memory->note, sizeof(memory->note),
+            "the region spans %zu allocations, and peers can open only one: its owner moves the "
+            "bytes",
+            n_mappings);
     } else {
         nxr_cuda_export(fresh->device, &whole, memory);
     }

@@ -182,7 +182,7 @@ static int start_behind_user(struct nxr_device_copy *copy, size_t nbytes, bool i
     cu_result result = CU_OK;
 
     if (nxr_cu.StreamIsCapturing(copy->stream, &capture) == CU_OK && capture != CU_CAPTURE_NONE) {
-        nxr_error(MEMORY, "a stream that is being captured into a graph takes no copies");
+        nxr_error(MEMORY, "a stream that is being captured into a graph does not accept copies");
         return NIXL_ERR_TRANSPORT;
     }
     if (!is_scattered || !nxr_cuda_scatter(copy, nbytes, copy->stream)) {

@@ -142,7 +142,7 @@ static int cuda_list_devices(char *why, size_t why_nbytes)
         if (result != CU_OK) {
             free(nxr_cuda.devices);
             nxr_cuda.devices = NULL;
-            return nxr_cuda_explain("asking about a device", result, why, why_nbytes);
+            return nxr_cuda_explain("querying a device", result, why, why_nbytes);
         }
     }
     return NIXL_OK;

@@ -30,12 +30,12 @@ static bool is_harmless(cu_result result)
 int nxr_cuda_fail(struct nxr_cuda_device *device, const char *call, cu_result result)
 {
     if (is_harmless(result)) {
-        nxr_info(MEMORY, "CUDA device %d does not take a copy: %s: %s", device->index, call,
+        nxr_info(MEMORY, "CUDA device %d rejected a copy: %s: %s", device->index, call,
                  nxr_cuda_name(result));
         return result == CU_OUT_OF_MEMORY ? NIXL_ERR_NO_MEMORY : NIXL_ERR_UNSUPPORTED;
     }
-    nxr_error(MEMORY, "a copy failed, and CUDA device %d is not used any more: %s: %s",
-              device->index, call, nxr_cuda_name(result));
+    nxr_error(MEMORY, "a copy failed, and CUDA device %d is no longer used: %s: %s", device->index,
+              call, nxr_cuda_name(result));
     atomic_store(&device->is_broken, true);
     return NIXL_ERR_TRANSPORT;
 }

@@ -90,7 +90,7 @@ void nxr_cuda_export(const struct nxr_cuda_device *device, const struct nxr_cuda
     const char *what;
 
     if (pool != 0) {
-        what = "memory of a pool that was not made to be shared";
+        what = "memory of a pool that was not created for sharing";
         /*
          * CU_POINTER_HANDLE_TYPES does not cover pools, so the pool itself is queried. The mapping
          * may be a chunk of many allocations; what can be exported is one of these.
@@ -104,7 +104,7 @@ void nxr_cuda_export(const struct nxr_cuda_device *device, const struct nxr_cuda
             result = export_pooled(whole->start, pool, memory);
         }
     } else if (whole->is_vmm) {
-        what = "memory of cuMemCreate that was not made to be shared";
+        what = "memory of cuMemCreate that was not created for sharing";
         if ((types & (CU_HANDLE_POSIX_FD | CU_HANDLE_FABRIC)) != 0) {
             result = export_vmm(whole->start, types, memory);
         }

@@ -80,7 +80,7 @@ static cu_result check_size(const struct nxr_import *import, char *why, size_t w
     nbytes = address >= start && address - start <= nbytes ? nbytes - (address - start) : 0;
     if (nbytes < import->export.nbytes) {
         return cuda_import_refuse(why, why_nbytes,
-                                  "rank %d says that its memory has %llu bytes, and it has %zu",
+                                  "rank %d announced %llu bytes of memory, but it has %zu",
                                   import->rank, (unsigned long long)import->export.nbytes, nbytes);
     }
     return CU_OK;

@@ -33,8 +33,8 @@ static int cuda_stream_enter(struct visit *visit, void *stream, char *why, size_
     result = nxr_cu.StreamGetCtx(visit->stream, &context);
     if (result != CU_OK || context == NULL) {
         snprintf(why, why_nbytes,
-                 "%p is no stream, or it is the default one and no context is current (%s)", stream,
-                 nxr_cuda_name(result));
+                 "%p is not a stream, or is the default one while no context is current (%s)",
+                 stream, nxr_cuda_name(result));
         return NIXL_ERR_INVALID_ARG;
     }
     visit->was_pushed = nxr_cuda_enter(context);

@@ -98,13 +98,12 @@ static int vulkan_adopt(void *addr, size_t nbytes, const struct nixl_mem_params 
     int status;
 
     if (theirs == NULL) {
-        snprintf(why, why_nbytes, "params->vulkan is NULL: it has to say what the memory is");
+        snprintf(why, why_nbytes, "params->vulkan is NULL: it must describe the memory");
         return NIXL_ERR_INVALID_ARG;
     }
     if (addr != NULL) {
         snprintf(why, why_nbytes,
-                 "addr is %p; of Vulkan memory params->vulkan says all, and addr "
-                 "has to be NULL",
+                 "addr is %p; it must be NULL for Vulkan memory, which params->vulkan describes",
                  addr);
         return NIXL_ERR_INVALID_ARG;
     }

@@ -50,7 +50,7 @@ static int vulkan_device_find_devices(char *why, size_t why_nbytes)
 
     snprintf(why, why_nbytes, "Vulkan has no device");
     if (result < VK_SUCCESS) {
-        snprintf(why, why_nbytes, "Vulkan tells no devices: %s", nxr_vulkan_text(result));
+        snprintf(why, why_nbytes, "Vulkan lists no devices: %s", nxr_vulkan_text(result));
         n = 0;
     }
     for (uint32_t i = 0; i < n; i++) {

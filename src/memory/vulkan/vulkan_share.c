@@ -155,7 +155,7 @@ int nxr_vulkan_open(const struct nxr_export *export, uint64_t nbytes, int fd,
         return NIXL_ERR_INVALID_ARG;
     }
     if (!is_fit(make.device, fd, export->nbytes)) {
-        snprintf(why, why_nbytes, "descriptor %d is no memory of %.60s with %llu bytes", fd,
+        snprintf(why, why_nbytes, "descriptor %d is not memory of %.60s with %llu bytes", fd,
                  make.device->name, (unsigned long long)export->nbytes);
         return NIXL_ERR_INVALID_ARG;
     }

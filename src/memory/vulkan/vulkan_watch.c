@@ -85,7 +85,8 @@ void nxr_vulkan_watch(struct nxr_vulkan_batch *batch)
     pthread_mutex_unlock(&vulkan_watch_lock);
     if (error != 0) {
         /* Without a watch thread, wait for the copy here: late, but no thread sleeps forever. */
-        nxr_warn(MEMORY, "vulkan: no thread to watch copies: %s", strerror(error));
+        nxr_warn(MEMORY, "vulkan: cannot start the thread that watches copies: %s",
+                 strerror(error));
         nxr_vulkan_batch_wait(batch);
         nxr_vulkan_unwatch(batch);
         nxr_device_ended();
