@@ -32,6 +32,18 @@ struct nxr_net_ep;
 struct nxr_net_mem;
 struct nxr_net_key;
 
+/*
+ * What the owner of a region adds to its key for a peer on another host. Fixed layout, checked on
+ * arrival; all zeros between ranks of one host.
+ */
+struct nxr_remote_key {
+    char network[8]; /* that reads and writes the region with `bytes`; "": none does */
+    uint32_t
+        takes_bulk;  /* 1: a processor can place bulk, in host memory or memory mapped like it */
+    uint32_t nbytes; /* of the module's key */
+    unsigned char bytes[NXR_NET_KEY_NBYTES];
+};
+
 /* ---- what the core offers -------------------------------------------------------------------- */
 
 /*

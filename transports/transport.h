@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define NXR_TRANSPORT_ABI 2
+#define NXR_TRANSPORT_ABI 3
 
 struct net_segment;
 struct nxr_control;
@@ -34,6 +34,7 @@ struct nxr_inflight_slot;
 struct nxr_import;
 struct nxr_memory_kind;
 struct nxr_peer;
+struct nxr_remote_key;
 
 /* ---- a segment of a region ------------------------------------------------------------------- */
 
@@ -499,9 +500,10 @@ struct nxr_transport {
     /*
      * Make a segment usable: segment->peer and segment->key are set; fills addr, method, pid and
      * note, and lowers put_at_once and get_at_once. `fd` is the memory of an allocated region or
-     * -1; it stays the caller's. May map and make system calls.
+     * -1; it stays the caller's. `remote` is what the owner's network adds to the key; NULL: the
+     * owner is on this host. May map and make system calls.
      */
-    int (*segment_open)(struct nxr_segment *segment, int fd);
+    int (*segment_open)(struct nxr_segment *segment, int fd, const struct nxr_remote_key *remote);
 
     /*
      * May that device memory be the local side of operations on this segment? Pure. If so, a

@@ -134,7 +134,7 @@ static void agreement_asked(const struct nxr_control_source *source,
 
 void nxr_agreement_register(void)
 {
-    nxr_control_register(NXR_WIRE_PROPOSE, NXR_CONTROL_ALL, agreement_asked);
+    nxr_control_register(NXR_WIRE_PROPOSE, agreement_asked);
 }
 
 void nxr_agreements_forget(void)

@@ -336,7 +336,7 @@ static void detector_take_death(const struct nxr_control_source *source,
 
 static void detector_register(void)
 {
-    nxr_control_register(NXR_WIRE_DEATH, NXR_CONTROL_ALL, detector_take_death);
+    nxr_control_register(NXR_WIRE_DEATH, detector_take_death);
 }
 
 const struct nxr_subsystem nxr_detector_subsystem = {

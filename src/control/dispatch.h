@@ -30,15 +30,8 @@ struct nxr_control_source {
 typedef void nxr_control_taker(const struct nxr_control_source *source,
                                const union nxr_wire_message *message);
 
-/* Who may send a type of message. */
-enum nxr_control_reach {
-    NXR_CONTROL_HOST, /* ranks of this host */
-    NXR_CONTROL_ALL,
-};
-
 /* Set the handler of a message type, permanently. Call before anything starts. */
-void nxr_control_register(enum nxr_wire_type type, enum nxr_control_reach reach,
-                          nxr_control_taker *take);
+void nxr_control_register(enum nxr_wire_type type, nxr_control_taker *take);
 
 /* Pass a message to the handler of its type. Caller holds job.lock. */
 void nxr_control_take(const struct nxr_control_source *source,

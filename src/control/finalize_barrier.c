@@ -413,7 +413,7 @@ int nxr_finalize_barrier(int64_t timeout_ns)
 
 static void finalize_barrier_register(void)
 {
-    nxr_control_register(NXR_WIRE_LEAVING, NXR_CONTROL_ALL, finalize_barrier_take);
+    nxr_control_register(NXR_WIRE_LEAVING, finalize_barrier_take);
 }
 
 const struct nxr_subsystem nxr_finalize_barrier_subsystem = {

@@ -110,8 +110,8 @@ int nxr_question_ask(struct nxr_peer *peer, union nxr_wire_message *message, int
 
 static void question_register(void)
 {
-    nxr_control_register(NXR_WIRE_PROBED, NXR_CONTROL_ALL, question_answered);
-    nxr_control_register(NXR_WIRE_DECIDED, NXR_CONTROL_ALL, question_answered);
+    nxr_control_register(NXR_WIRE_PROBED, question_answered);
+    nxr_control_register(NXR_WIRE_DECIDED, question_answered);
 }
 
 const struct nxr_subsystem nxr_question_subsystem = {

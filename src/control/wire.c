@@ -16,21 +16,22 @@ static const struct {
     size_t nbytes;
     int min_fds;
     int max_fds;
+    bool is_local; /* only ranks of this host send it */
 } wire_shapes[NXR_WIRE_N_TYPES] = {
-    [NXR_WIRE_HELLO] = {sizeof(struct nxr_wire_hello), 1, 2},
-    [NXR_WIRE_WELCOME] = {sizeof(struct nxr_wire_hello), 1, 2},
-    [NXR_WIRE_RESOLVE] = {sizeof(struct nxr_wire_resolve), 0, 0},
-    [NXR_WIRE_KEY] = {sizeof(struct nxr_wire_key), 0, 1},
-    [NXR_WIRE_CLOSED] = {sizeof(struct nxr_wire_closed), 0, 0},
-    [NXR_WIRE_DEATH] = {sizeof(struct nxr_wire_death), 0, 0},
-    [NXR_WIRE_RING_FD] = {sizeof(struct nxr_wire_header), 0, 0},
-    [NXR_WIRE_BOUNCE] = {sizeof(struct nxr_wire_bounce), 1, 1},
-    [NXR_WIRE_WORK] = {sizeof(struct nxr_wire_header), 0, 0},
-    [NXR_WIRE_LEAVING] = {sizeof(struct nxr_wire_leaving), 0, 0},
-    [NXR_WIRE_PROBE] = {sizeof(struct nxr_wire_resolve), 0, 0},
-    [NXR_WIRE_PROBED] = {sizeof(struct nxr_wire_probed), 0, 0},
-    [NXR_WIRE_PROPOSE] = {sizeof(struct nxr_wire_verdict), 0, 0},
-    [NXR_WIRE_DECIDED] = {sizeof(struct nxr_wire_verdict), 0, 0},
+    [NXR_WIRE_HELLO] = {sizeof(struct nxr_wire_hello), 1, 2, true},
+    [NXR_WIRE_WELCOME] = {sizeof(struct nxr_wire_hello), 1, 2, true},
+    [NXR_WIRE_RESOLVE] = {sizeof(struct nxr_wire_resolve), 0, 0, false},
+    [NXR_WIRE_KEY] = {sizeof(struct nxr_wire_key), 0, 1, false},
+    [NXR_WIRE_CLOSED] = {sizeof(struct nxr_wire_closed), 0, 0, false},
+    [NXR_WIRE_DEATH] = {sizeof(struct nxr_wire_death), 0, 0, false},
+    [NXR_WIRE_RING_FD] = {sizeof(struct nxr_wire_header), 0, 0, true},
+    [NXR_WIRE_BOUNCE] = {sizeof(struct nxr_wire_bounce), 1, 1, true},
+    [NXR_WIRE_WORK] = {sizeof(struct nxr_wire_header), 0, 0, true},
+    [NXR_WIRE_LEAVING] = {sizeof(struct nxr_wire_leaving), 0, 0, false},
+    [NXR_WIRE_PROBE] = {sizeof(struct nxr_wire_resolve), 0, 0, false},
+    [NXR_WIRE_PROBED] = {sizeof(struct nxr_wire_probed), 0, 0, false},
+    [NXR_WIRE_PROPOSE] = {sizeof(struct nxr_wire_verdict), 0, 0, false},
+    [NXR_WIRE_DECIDED] = {sizeof(struct nxr_wire_verdict), 0, 0, false},
 };
 
 void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
@@ -71,15 +72,37 @@ bool nxr_key_is_sound(const struct nxr_key *key)
            key->is_registered <= 1 && key->addr <= UINT64_MAX - key->nbytes;
 }
 
+static bool wire_is_zero(const void *bytes, size_t nbytes)
+{
+    static const unsigned char zeros[sizeof(struct nxr_remote_key)];
+
+    return memcmp(bytes, zeros, nbytes) == 0;
+}
+
+/* Is it what an owner on another host adds to its key? */
+static bool wire_is_remote_key(const struct nxr_wire_key *message)
+{
+    const struct nxr_remote_key *remote = &message->remote;
+
+    return wire_is_zero(&message->export, sizeof(message->export)) &&
+           memchr(remote->network, '\0', sizeof(remote->network)) != NULL &&
+           remote->takes_bulk <= 1 && remote->nbytes <= sizeof(remote->bytes) &&
+           (remote->nbytes != 0) == (remote->network[0] != '\0') &&
+           wire_is_zero(remote->bytes + remote->nbytes, sizeof(remote->bytes) - remote->nbytes);
+}
+
 /*
- * Is the key sound? Host memory has a descriptor if it was allocated; for device memory its export
- * decides.
+ * Is the key sound? Between ranks of one host, host memory has a descriptor if it was allocated;
+ * for device memory its export decides.
  */
-static bool is_key(const struct nxr_wire_key *message, int n_fds)
+static bool wire_is_key(const struct nxr_wire_key *message, int n_fds)
 {
     const struct nxr_key *key = &message->key;
 
-    if (!nxr_key_is_sound(key) ||
+    if (!nxr_key_is_sound(key) || n_fds == NXR_WIRE_REMOTE) {
+        return nxr_key_is_sound(key) && wire_is_remote_key(message);
+    }
+    if (!wire_is_zero(&message->remote, sizeof(message->remote)) ||
         !nxr_export_is_sound(&message->export, (enum nixl_mem_kind)key->kind, key->nbytes)) {
         return false;
     }
@@ -137,9 +160,11 @@ static const char *wire_check_body(const union nxr_wire_message *message, int n_
         }
         return NULL;
     case NXR_WIRE_KEY:
-        return is_key(&message->key, n_fds) ? NULL : "an impossible key";
+        return wire_is_key(&message->key, n_fds) ? NULL : "an impossible key";
     case NXR_WIRE_CLOSED:
-        return message->closed.id < NXR_N_REGION_IDS ? NULL : "an impossible region number";
+        return message->closed.id < NXR_N_REGION_IDS && message->closed.generation != 0
+                   ? NULL
+                   : "an impossible closed region";
     case NXR_WIRE_DEATH:
         return message->death.dead_rank >= 0 && message->death.dead_rank < size &&
                        message->death.has_left <= 1
@@ -177,8 +202,10 @@ int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
     } else if (message.header.nbytes != nbytes ||
                wire_shapes[message.header.type].nbytes != nbytes) {
         *why_p = "a message whose length does not fit its type";
-    } else if (n_fds < wire_shapes[message.header.type].min_fds ||
-               n_fds > wire_shapes[message.header.type].max_fds) {
+    } else if (n_fds == NXR_WIRE_REMOTE && wire_shapes[message.header.type].is_local) {
+        *why_p = "a message that only ranks of one host send";
+    } else if (n_fds != NXR_WIRE_REMOTE && (n_fds < wire_shapes[message.header.type].min_fds ||
+                                            n_fds > wire_shapes[message.header.type].max_fds)) {
         *why_p = "a message with too few or too many descriptors";
     } else if (message.header.rank < 0 || message.header.rank >= size) {
         *why_p = "a sender that is not in the job";

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages between the libraries of two ranks. On one host they go over a Unix socket that keeps
- * message boundaries, and before a valid HELLO no other message is accepted. To other hosts those
- * without descriptors go over a network. Layouts are fixed, and every message received passes
- * nxr_wire_parse().
+ * Messages between the libraries of two ranks, which carriers frame: on one host a Unix socket that
+ * keeps message boundaries, where no other message is accepted before a valid HELLO; to other hosts
+ * a record of a network. Layouts are fixed, and every message received passes nxr_wire_parse().
  */
 #ifndef NXR_CONTROL_WIRE_H
 #define NXR_CONTROL_WIRE_H
 
 #include "core/card.h"
+#include "transports/network.h"
 #include "transports/transport.h"
 
 #define NXR_WIRE_MAGIC   0x5752584eu /* "NXRW" */
-#define NXR_WIRE_VERSION 3u
+#define NXR_WIRE_VERSION 4u
 #define NXR_WIRE_MAX_FDS 2
+#define NXR_WIRE_REMOTE  (-1) /* in place of a number of descriptors: it came over a network */
 
 #define NXR_WIRE_LEAVING_RANKS 256 /* covered by one message */
 
@@ -21,7 +22,7 @@ enum nxr_wire_type {
     NXR_WIRE_HELLO = 1, /* the sender and the secret; descriptors: control page, event fd */
     NXR_WIRE_WELCOME,   /* the answer; the same descriptors */
     NXR_WIRE_RESOLVE,   /* tell me the key of your region of this name, once there is one */
-    NXR_WIRE_KEY,       /* the answer; a descriptor for allocated memory */
+    NXR_WIRE_KEY,       /* the answer; on one host with a descriptor for allocated memory */
     NXR_WIRE_CLOSED,    /* a region whose key you have is closed */
     NXR_WIRE_DEATH,     /* a rank has died, or left before the others */
     NXR_WIRE_RING_FD,   /* signal your own event fd: I keep no descriptor of it */
@@ -65,7 +66,8 @@ struct nxr_wire_key {
     struct nxr_wire_header header;
     uint64_t ask;
     struct nxr_key key;
-    struct nxr_export export;
+    struct nxr_export export;     /* between ranks of one host; else zeros */
+    struct nxr_remote_key remote; /* between hosts; else zeros */
 };
 
 struct nxr_wire_closed {
@@ -148,8 +150,8 @@ uint32_t nxr_wire_card_flags(void);
 bool nxr_wire_is_common(const struct nxr_card *card, char *why, size_t why_nbytes);
 
 /*
- * Check received bytes, for a job of `size` ranks. NIXL_OK and the message, or NIXL_ERR_TRANSPORT
- * and one line in *why_p.
+ * Check received bytes, for a job of `size` ranks. n_fds: how many descriptors came with them, or
+ * NXR_WIRE_REMOTE. NIXL_OK and the message, or NIXL_ERR_TRANSPORT and one line in *why_p.
  */
 int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
                    union nxr_wire_message *message_p, const char **why_p);

@@ -38,14 +38,23 @@ struct nxr_carrier {
     void (*send)(struct nxr_peer *peer, const union nxr_wire_message *message);
 
     /*
-     * Answer a question with the key of an own region, on that connection (NULL: the carrier has
-     * one way only). The descriptor of the region goes with it where peers of the carrier map it.
+     * Send *key, the key of an own region, on that connection (NULL: the carrier has one way only),
+     * with what the carrier's peers need beside it: a descriptor, or a network's key.
      */
-    void (*send_key)(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
+    void (*send_key)(struct nxr_peer *peer, struct nxr_conn *conn, union nxr_wire_message *key,
                      struct nxr_published *published);
 
-    /* Say that an own region is revoked to a peer that has its key. */
-    void (*send_closed)(struct nxr_peer *peer, const struct nxr_published *published);
+    /*
+     * A peer that has the key of an own region is about to hear that the region is revoked: note
+     * what quiesce() must wait for. NULL: nothing.
+     */
+    void (*revoking)(struct nxr_peer *peer, const struct nxr_published *published);
+
+    /*
+     * A peer has revoked its region of that id and generation: end what the carrier itself does
+     * with it. NULL: nothing.
+     */
+    void (*revoked)(struct nxr_peer *peer, uint32_t id, uint64_t generation);
 
     /*
      * Wait until no peer of the carrier reads or writes a revoked region by itself. NIXL_OK,

@@ -513,9 +513,9 @@ static void link_take_ring_fd(const struct nxr_control_source *source,
 
 static void link_register(void)
 {
-    nxr_control_register(NXR_WIRE_HELLO, NXR_CONTROL_HOST, link_take_hello);
-    nxr_control_register(NXR_WIRE_WELCOME, NXR_CONTROL_HOST, link_take_welcome);
-    nxr_control_register(NXR_WIRE_RING_FD, NXR_CONTROL_HOST, link_take_ring_fd);
+    nxr_control_register(NXR_WIRE_HELLO, link_take_hello);
+    nxr_control_register(NXR_WIRE_WELCOME, link_take_welcome);
+    nxr_control_register(NXR_WIRE_RING_FD, link_take_ring_fd);
 }
 
 const struct nxr_subsystem nxr_link_subsystem = {
@@ -534,27 +534,12 @@ static void link_send_message(struct nxr_peer *peer, const union nxr_wire_messag
     nxr_conn_send(peer, message, NULL, 0);
 }
 
-static void link_send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
+static void link_send_key(struct nxr_peer *peer, struct nxr_conn *conn, union nxr_wire_message *key,
                           struct nxr_published *published)
 {
-    union nxr_wire_message message;
-
     (void)peer;
-    nxr_wire_init(&message, NXR_WIRE_KEY);
-    message.key.ask = ask;
-    message.key.key = published->key;
-    message.key.export = published->export;
-    nxr_conn_send_on(conn, &message, &published->fd, published->fd >= 0);
-}
-
-static void link_send_closed(struct nxr_peer *peer, const struct nxr_published *published)
-{
-    union nxr_wire_message message;
-
-    nxr_wire_init(&message, NXR_WIRE_CLOSED);
-    message.closed.generation = published->key.generation;
-    message.closed.id = published->key.id;
-    nxr_conn_send(peer, &message, NULL, 0);
+    key->key.export = published->export;
+    nxr_conn_send_on(conn, key, &published->fd, published->fd >= 0);
 }
 
 static void link_ring(struct nxr_peer *peer)
@@ -570,7 +555,6 @@ const struct nxr_carrier nxr_host_carrier = {
     .want = link_want,
     .send = link_send_message,
     .send_key = link_send_key,
-    .send_closed = link_send_closed,
     .ring = link_ring,
     .is_gone = nxr_liveness_is_gone,
 };

@@ -302,9 +302,11 @@ static int device_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *wh
 }
 
 /* It is this process's own memory: there is nothing to open. */
-static int device_segment_open(struct nxr_segment *segment, int fd)
+static int device_segment_open(struct nxr_segment *segment, int fd,
+                               const struct nxr_remote_key *remote)
 {
     (void)fd;
+    (void)remote;
     segment->addr = (char *)(uintptr_t)segment->key.addr;
     segment->method = NXR_METHOD_DEVICE;
     return NIXL_OK;

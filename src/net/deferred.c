@@ -9,10 +9,10 @@
 #include "core/subsystem.h"
 #include "core/life.h"
 #include "net/state.h"
-#include "region/region.h"
 #include "core/wait.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * A message from a rank that has not greeted yet: its first record must be HELLO, or it is dropped.
@@ -57,49 +57,15 @@ static void net_deferred_take_message(const struct net_later *later)
     net_unlock();
 }
 
-static void net_deferred_take_control(struct nxr_peer *peer, const void *body, size_t nbytes)
+static void net_deferred_take_control(const struct net_later *later)
 {
-    union nxr_wire_message message;
-    const char *why;
-
-    if (nxr_wire_parse(body, nbytes, 0, nxr_job.size, &message, &why) != NIXL_OK ||
-        message.header.rank != peer->rank) {
-        net_lock();
-        nxr_net_drop(peer->rank, why != NULL ? why : "a control message in another rank's name");
-        net_unlock();
-        return;
-    }
-    nxr_control_take(&(struct nxr_control_source){.peer = peer}, &message);
-}
-
-static void net_deferred_take_record(const struct net_later *later)
-{
-    const struct nxr_net_record *record = (const void *)later->bytes;
     struct nxr_peer *peer = nxr_peer_get_locked(later->rank);
-    const void *body = nxr_net_body(record);
-    size_t nbytes;
+    union nxr_wire_message message;
 
-    if (peer == NULL || peer->net == NULL || nxr_peer_is_lost(peer)) {
-        return;
-    }
-    switch (record->type) {
-    case NXR_NET_KEY: {
-        const void *blob = nxr_net_payload(record, sizeof(struct nxr_net_key_record), &nbytes);
-
-        nxr_net_take_key(peer, body, blob, nbytes);
-        break;
-    }
-    case NXR_NET_CLOSED: {
-        const struct nxr_net_region *closed = body;
-
-        net_lock();
-        nxr_net_take_closed(peer->net, closed);
-        net_unlock();
-        nxr_region_peer_closed(peer, closed->id, closed->generation);
-        break;
-    }
-    default:
-        net_deferred_take_control(peer, body, record->nbytes);
+    if (peer != NULL && peer->net != NULL && !nxr_peer_is_lost(peer)) {
+        memset(&message, 0, sizeof(message));
+        memcpy(&message, later->bytes, later->nbytes);
+        nxr_control_take(&(struct nxr_control_source){.peer = peer}, &message);
     }
 }
 
@@ -116,8 +82,8 @@ static void do_later(const struct net_later *later)
     case NET_LATER_MESSAGE:
         net_deferred_take_message(later);
         break;
-    case NET_LATER_RECORD:
-        net_deferred_take_record(later);
+    case NET_LATER_CONTROL:
+        net_deferred_take_control(later);
         break;
     case NET_LATER_LOST:
         net_deferred_lose(later->rank);

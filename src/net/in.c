@@ -100,19 +100,29 @@ static void refuse_bulk(struct net_peer *np, const struct nxr_net_record *record
     nxr_net_drop(np->peer->rank, "bulk data without its bytes");
 }
 
-static void defer(struct net_peer *np, const struct nxr_net_record *record)
-{
-    nxr_net_later(NET_LATER_RECORD, np->peer->rank, record, sizeof(*record) + record->nbytes);
-}
-
 /*
- * The segment is shut at once, in case a notification tells the user of the close; the rest is
- * deferred so that it follows the key, which arrived before and is deferred as well.
+ * A control message is handled after the round, since that needs job.lock. A closed region is shut
+ * at once, in case a notification tells the user of the close; the rest of the close must follow
+ * the key, which arrived before it.
  */
-static void take_closed(struct net_peer *np, const struct nxr_net_record *record)
+static void take_control(struct net_peer *np, const struct nxr_net_record *record)
 {
-    nxr_net_segment_shut(np, nxr_net_body(record));
-    defer(np, record);
+    union nxr_wire_message message;
+    const char *why;
+
+    if (nxr_wire_parse(nxr_net_body(record), record->nbytes, NXR_WIRE_REMOTE, nxr_job.size,
+                       &message, &why) != NIXL_OK) {
+        nxr_net_drop(np->peer->rank, why);
+        return;
+    }
+    if (message.header.rank != np->peer->rank) {
+        nxr_net_drop(np->peer->rank, "a control message in another rank's name");
+        return;
+    }
+    if (message.header.type == NXR_WIRE_CLOSED) {
+        nxr_net_segment_shut(np, message.closed.id, message.closed.generation);
+    }
+    nxr_net_later(NET_LATER_CONTROL, np->peer->rank, &message, message.header.nbytes);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -184,9 +194,7 @@ struct net_taker {
 /* Entries of higher layers are NULL until they are registered. */
 static struct net_taker takers[NXR_NET_N_TYPES] = {
     [NXR_NET_HELLO] = {take_nothing, false}, /* the peer is up already */
-    [NXR_NET_CONTROL] = {defer, false},
-    [NXR_NET_KEY] = {defer, false},
-    [NXR_NET_CLOSED] = {take_closed, false},
+    [NXR_NET_CONTROL] = {take_control, false},
     [NXR_NET_CLOSED_ACK] = {nxr_net_take_closed_ack, false},
     [NXR_NET_PUT] = {nxr_net_take_put, false},
     [NXR_NET_BULK_PUT] = {refuse_bulk, false},

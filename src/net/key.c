@@ -76,37 +76,30 @@ static bool register_for(struct net *net, struct nxr_published *published)
     return here != NULL;
 }
 
-void nxr_net_send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
+/* What this rank's network adds to the key. Caller holds job.lock and the lock. */
+static void net_key_fill(struct nxr_remote_key *remote, struct net *net,
+                         struct nxr_published *published)
+{
+    const struct nxr_range *range = nxr_publish_memory(published->key.id).range;
+    bool has_key = register_for(net, published);
+
+    remote->takes_bulk = range == NULL || (range->is_mapped && nxr_net_takes(net, range, true) &&
+                                           (has_key || !net_uses_rma(net)));
+    if (has_key && published->net->key_nbytes[net->index] > 0) {
+        memcpy(remote->network, net->module->name, strlen(net->module->name) + 1);
+        remote->nbytes = (uint32_t)published->net->key_nbytes[net->index];
+        memcpy(remote->bytes, published->net->keys[net->index], remote->nbytes);
+    }
+}
+
+void nxr_net_send_key(struct nxr_peer *peer, struct nxr_conn *conn, union nxr_wire_message *key,
                       struct nxr_published *published)
 {
-    struct net_peer *np = peer->net;
-    struct net *net = np->bulk;
-    const struct nxr_range *range = nxr_publish_memory(published->key.id).range;
-    struct nxr_net_key_record *key;
-    bool has_key;
-    size_t blob_nbytes = 0;
-
     (void)conn;
     net_lock();
-    has_key = register_for(net, published);
-    if (has_key) {
-        blob_nbytes = published->net->key_nbytes[net->index];
-    }
-    key = nxr_net_begin_answer(np, NXR_NET_KEY, sizeof(*key) + blob_nbytes);
-    if (key != NULL) {
-        *key = (struct nxr_net_key_record){
-            .ask = ask,
-            .key = published->key,
-            .takes_bulk = range == NULL || (range->is_mapped && nxr_net_takes(net, range, true) &&
-                                            (has_key || !net_uses_rma(net))),
-        };
-        if (blob_nbytes > 0) {
-            memcpy(key->network, net->module->name, strlen(net->module->name) + 1);
-            memcpy(key + 1, published->net->keys[net->index], blob_nbytes);
-        }
-        nxr_net_push(np, false);
-    }
+    net_key_fill(&key->key.remote, peer->net->bulk, published);
     net_unlock();
+    nxr_net_control(peer, key);
 }
 
 /*
@@ -123,29 +116,21 @@ static bool is_registered(const struct nxr_published *published)
     return is;
 }
 
-void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *published)
+void nxr_net_revoking(struct nxr_peer *peer, const struct nxr_published *published)
 {
-    struct net_peer *np = peer->net;
-    struct nxr_net_region *closed;
-    struct net_closing *closing = NULL;
+    struct net_closing *closing;
 
     net_lock();
-    closed = nxr_net_begin_answer(np, NXR_NET_CLOSED, sizeof(*closed));
-    if (closed != NULL) {
-        *closed = (struct nxr_net_region){published->key.generation, published->key.id, 0};
-        if (is_registered(published)) {
-            closing = calloc(1, sizeof(*closing));
-            if (closing == NULL) {
-                nxr_net_give_up(np); /* the close cannot wait for its answer */
-            }
-        }
+    if (!peer->net->is_dead && is_registered(published)) {
+        closing = calloc(1, sizeof(*closing));
         if (closing != NULL) {
             closing->rank = peer->rank;
             closing->id = published->key.id;
             closing->generation = published->key.generation;
             nxr_list_append(&nxr_net.closings, &closing->link);
+        } else {
+            nxr_net_give_up(peer->net); /* the close cannot wait for its answer */
         }
-        nxr_net_push(np, false);
     }
     net_unlock();
 }
@@ -224,23 +209,22 @@ void nxr_net_forget(struct nxr_published *published)
 
 /* Open the key for the network that carries the pair's bulk, if the owner sent one. */
 static enum net_how open_key(struct net_peer *np, struct net_segment *segment,
-                             const struct nxr_net_key_record *record, const unsigned char *blob,
-                             size_t nbytes)
+                             const struct nxr_remote_key *remote)
 {
     const struct nxr_net_attr *attr = np->bulk->attr;
+    bool takes_bulk = remote->takes_bulk != 0;
     struct nxr_net_ep *ep;
 
-    segment->how_else =
-        np->messages->attr->has_bulk && record->takes_bulk != 0 ? NET_BULK : NET_PIECES;
-    if (attr->has_rma && nbytes > 0 && strcmp(record->network, np->bulk->module->name) == 0) {
+    segment->how_else = np->messages->attr->has_bulk && takes_bulk ? NET_BULK : NET_PIECES;
+    if (attr->has_rma && strcmp(remote->network, np->bulk->module->name) == 0) {
         ep = nxr_net_ep_to(np, np->bulk);
-        if (ep != NULL && np->bulk->module->key_open(ep, blob, nbytes, &segment->key) == NIXL_OK) {
+        if (ep != NULL && np->bulk->module->key_open(ep, remote->bytes, remote->nbytes,
+                                                     &segment->key) == NIXL_OK) {
             return NET_RMA;
         }
         nxr_warn(NET, "the key that rank %d sent for its region cannot be used", np->peer->rank);
     }
-    return attr->has_bulk && np->bulk == np->messages && record->takes_bulk != 0 ? NET_BULK
-                                                                                 : NET_PIECES;
+    return attr->has_bulk && np->bulk == np->messages && takes_bulk ? NET_BULK : NET_PIECES;
 }
 
 static void net_key_tell_how(const struct nxr_segment *segment)
@@ -254,61 +238,45 @@ static void net_key_tell_how(const struct nxr_segment *segment)
               nxr_net_needs_window(segment) ? ", through host memory" : "");
 }
 
-int nxr_net_segment_open(struct nxr_segment *segment, int fd)
+int nxr_net_segment_open(struct nxr_segment *segment, int fd, const struct nxr_remote_key *remote)
 {
+    struct net_peer *np = segment->peer->net;
+    struct net_segment *net = calloc(1, sizeof(*net));
+
     (void)fd;
-    segment->method = segment->net->how == NET_RMA ? NXR_METHOD_RMA : NXR_METHOD_MESSAGE;
-    segment->is_in_pieces = segment->net->how == NET_PIECES;
+    if (net == NULL) {
+        return NIXL_ERR_NO_MEMORY;
+    }
+    net->segment = segment;
+    segment->net = net;
     segment->inflight_index = UINT32_MAX; /* its owner enters it for us */
     segment->generation_now = &segment->generation_there;
     segment->get_at_once = 0;
     net_lock();
-    segment->put_at_once = (uint32_t)segment->peer->net->put_max;
-    segment->net->segment = segment;
-    atomic_store(&segment->generation_there, segment->net->is_stale ? 0 : segment->key.generation);
+    net->how = open_key(np, net, remote);
+    nxr_list_append(&np->segments, &net->link);
+    segment->put_at_once = (uint32_t)np->put_max;
+    atomic_store(&segment->generation_there, segment->key.generation);
     net_unlock();
+    segment->method = net->how == NET_RMA ? NXR_METHOD_RMA : NXR_METHOD_MESSAGE;
+    segment->is_in_pieces = net->how == NET_PIECES;
     net_key_tell_how(segment);
     return NIXL_OK;
 }
 
-void nxr_net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *key,
-                      const unsigned char *blob, size_t nbytes)
-{
-    struct net_peer *np = peer->net;
-    struct net_segment *segment = calloc(1, sizeof(*segment));
-
-    if (segment == NULL) {
-        nxr_error(NET, "no memory for a region of rank %d", peer->rank);
-        return;
-    }
-    net_lock();
-    segment->id = key->key.id;
-    segment->generation = key->key.generation;
-    segment->how = open_key(np, segment, key, blob, nbytes);
-    nxr_list_append(&np->segments, &segment->link);
-    net_unlock();
-    if (!nxr_region_net_key_came(peer, key->ask, &key->key, segment)) {
-        nxr_net_segment_free(np, segment);
-    }
-}
-
-void nxr_net_segment_free(struct net_peer *np, struct net_segment *segment)
-{
-    net_lock();
-    nxr_list_remove(&segment->link);
-    if (segment->key != NULL && np->bulk->is_open) { /* else the module has closed it */
-        np->bulk->module->key_close(segment->key);
-    }
-    net_unlock();
-    free(segment);
-}
-
 void nxr_net_segment_close(struct nxr_segment *segment)
 {
+    struct net_peer *np = segment->peer->net;
     struct net_segment *net = segment->net;
 
     segment->net = NULL;
-    nxr_net_segment_free(segment->peer->net, net);
+    net_lock();
+    nxr_list_remove(&net->link);
+    if (net->key != NULL && np->bulk->is_open) { /* else the module has closed it */
+        np->bulk->module->key_close(net->key);
+    }
+    net_unlock();
+    free(net);
 }
 
 bool nxr_net_segment_is_busy(const struct nxr_segment *segment)
@@ -331,68 +299,65 @@ static void send_closed_ack(struct net_peer *np, uint32_t id, uint64_t generatio
     }
 }
 
+static bool net_segment_is_of(const struct net_segment *net, uint32_t id, uint64_t generation)
+{
+    return net->segment->id == id && net->segment->key.generation == generation;
+}
+
 /* Does the owner wait for an answer about that region? Several handles may have segments of it. */
 static bool is_ack_owed(const struct net_peer *np, uint32_t id, uint64_t generation)
 {
     struct nxr_list *link, *after;
 
     nxr_list_for_each (link, after, &np->segments) {
-        const struct net_segment *segment = nxr_list_entry(link, struct net_segment, link);
+        const struct net_segment *net = nxr_list_entry(link, struct net_segment, link);
 
-        if (segment->owes_ack && segment->id == id && segment->generation == generation) {
+        if (net->owes_ack && net_segment_is_of(net, id, generation)) {
             return true;
         }
     }
     return false;
 }
 
-void nxr_net_segment_left(struct net_peer *np, struct net_segment *segment)
+void nxr_net_segment_left(struct net_peer *np, struct net_segment *net)
 {
-    if (segment->owes_ack && segment->n_at_module == 0) {
-        segment->owes_ack = false;
-        if (!is_ack_owed(np, segment->id, segment->generation)) {
-            send_closed_ack(np, segment->id, segment->generation);
+    if (net->owes_ack && net->n_at_module == 0) {
+        net->owes_ack = false;
+        if (!is_ack_owed(np, net->segment->id, net->segment->key.generation)) {
+            send_closed_ack(np, net->segment->id, net->segment->key.generation);
         }
     }
 }
 
-bool nxr_net_segment_went_stale(struct net_peer *np, uint32_t id, uint64_t generation)
-{
-    struct nxr_list *link, *after;
-    bool is_busy = false;
-
-    nxr_list_for_each (link, after, &np->segments) {
-        struct net_segment *segment = nxr_list_entry(link, struct net_segment, link);
-
-        if (segment->id == id && segment->generation == generation) {
-            segment->is_stale = true;
-            if (segment->segment != NULL) {
-                atomic_store(&segment->segment->generation_there, 0);
-            }
-            segment->owes_ack = segment->n_at_module > 0;
-            is_busy |= segment->owes_ack;
-        }
-    }
-    return is_busy;
-}
-
-void nxr_net_segment_shut(struct net_peer *np, const struct nxr_net_region *closed)
+void nxr_net_segment_shut(struct net_peer *np, uint32_t id, uint64_t generation)
 {
     struct nxr_list *link, *after;
 
     nxr_list_for_each (link, after, &np->segments) {
-        struct net_segment *segment = nxr_list_entry(link, struct net_segment, link);
+        struct net_segment *net = nxr_list_entry(link, struct net_segment, link);
 
-        if (segment->id == closed->id && segment->generation == closed->generation &&
-            segment->segment != NULL) {
-            atomic_store(&segment->segment->generation_there, 0);
+        if (net_segment_is_of(net, id, generation)) {
+            atomic_store(&net->segment->generation_there, 0);
         }
     }
 }
 
-void nxr_net_take_closed(struct net_peer *np, const struct nxr_net_region *closed)
+void nxr_net_revoked(struct nxr_peer *peer, uint32_t id, uint64_t generation)
 {
-    if (!nxr_net_segment_went_stale(np, closed->id, closed->generation)) {
-        send_closed_ack(np, closed->id, closed->generation);
+    struct net_peer *np = peer->net;
+    struct nxr_list *link, *after;
+
+    net_lock();
+    nxr_net_segment_shut(np, id, generation);
+    nxr_list_for_each (link, after, &np->segments) {
+        struct net_segment *net = nxr_list_entry(link, struct net_segment, link);
+
+        if (net_segment_is_of(net, id, generation)) {
+            net->owes_ack = net->n_at_module > 0;
+        }
     }
+    if (!is_ack_owed(np, id, generation)) {
+        send_closed_ack(np, id, generation);
+    }
+    net_unlock();
 }

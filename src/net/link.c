@@ -169,19 +169,6 @@ static void net_link_peer_lost(struct nxr_peer *peer)
     nxr_service_kick(); /* its round completes the requests of the ended moves */
 }
 
-void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *message)
-{
-    void *body;
-
-    net_lock();
-    body = nxr_net_begin_answer(peer->net, NXR_NET_CONTROL, message->header.nbytes);
-    if (body != NULL) {
-        memcpy(body, message, message->header.nbytes);
-        nxr_net_push(peer->net, false);
-    }
-    net_unlock();
-}
-
 void nxr_net_leave(void)
 {
     if (!atomic_load(&nxr_net_is_open)) {
@@ -239,7 +226,8 @@ const struct nxr_carrier nxr_net_carrier = {
     .link = nxr_net_link,
     .send = nxr_net_control,
     .send_key = nxr_net_send_key,
-    .send_closed = nxr_net_send_closed,
+    .revoking = nxr_net_revoking,
+    .revoked = nxr_net_revoked,
     .quiesce = nxr_net_quiesce,
     .forget = nxr_net_forget,
     .is_unconnected = nxr_net_is_unconnected,

@@ -46,12 +46,11 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
 /* Send a control message that carries no descriptor. */
 void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *message);
 
-/* The key of an own region, with what the network adds to it. */
-void nxr_net_send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
+/* The carrier's functions about keys; core/carrier.h says what they do. */
+void nxr_net_send_key(struct nxr_peer *peer, struct nxr_conn *conn, union nxr_wire_message *key,
                       struct nxr_published *published);
-
-/* Tell a peer that has the key of an own region that the region is revoked. */
-void nxr_net_send_closed(struct nxr_peer *peer, const struct nxr_published *published);
+void nxr_net_revoking(struct nxr_peer *peer, const struct nxr_published *published);
+void nxr_net_revoked(struct nxr_peer *peer, uint32_t id, uint64_t generation);
 
 /* ---- without job.lock ------------------------------------------------------------------------ */
 

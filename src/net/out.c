@@ -386,3 +386,16 @@ void nxr_net_out_drop_all(struct net_peer *np)
     }
     np->queued_nbytes = 0;
 }
+
+void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *message)
+{
+    void *body;
+
+    net_lock();
+    body = nxr_net_begin_answer(peer->net, NXR_NET_CONTROL, message->header.nbytes);
+    if (body != NULL) {
+        memcpy(body, message, message->header.nbytes);
+        nxr_net_push(peer->net, false);
+    }
+    net_unlock();
+}

@@ -90,16 +90,13 @@ struct net_move {
 
 /* What this process knows of a peer's segment beyond struct nxr_segment. */
 struct net_segment {
-    struct nxr_list link;        /* np->segments */
-    struct nxr_segment *segment; /* NULL: not open yet */
-    uint32_t id;
-    uint64_t generation;
+    struct nxr_list link; /* np->segments */
+    struct nxr_segment *segment;
     struct nxr_net_key *key; /* NET_RMA */
     enum net_how how;
     enum net_how how_else; /* NET_RMA: used until the network that carries bulk is reached */
     unsigned n_at_module;  /* RMA pieces under way */
-    bool is_stale;         /* the owner has closed the region */
-    bool owes_ack;         /* ... and waits until n_at_module is 0 */
+    bool owes_ack;         /* the owner has closed the region, and waits until n_at_module is 0 */
 };
 
 /*
@@ -212,8 +209,8 @@ struct net_peer {
 /* Work that needs job.lock and is done after the round. */
 enum net_later_what {
     NET_LATER_MESSAGE, /* a whole message from a rank whose greeting was not taken yet */
-    NET_LATER_RECORD,
-    NET_LATER_LOST, /* the rank counts as lost */
+    NET_LATER_CONTROL, /* a control message, checked */
+    NET_LATER_LOST,    /* the rank counts as lost */
     NET_LATER_LEFT,
 };
 
@@ -571,23 +568,14 @@ int nxr_net_put_signal(struct nxr_segment *segment, const struct nxr_put_signal 
 
 /* ---- key.c ----------------------------------------------------------------------------------- */
 
-int nxr_net_segment_open(struct nxr_segment *segment, int fd);
+int nxr_net_segment_open(struct nxr_segment *segment, int fd, const struct nxr_remote_key *remote);
 void nxr_net_segment_close(struct nxr_segment *segment);
 bool nxr_net_segment_is_busy(const struct nxr_segment *segment);
-void nxr_net_take_key(struct nxr_peer *peer, const struct nxr_net_key_record *key,
-                      const unsigned char *blob, size_t nbytes);
-/*
- * The owner has closed a region: nxr_net_segment_shut() lets no operation use it any more,
- * nxr_net_take_closed() does the rest.
- */
-void nxr_net_segment_shut(struct net_peer *np, const struct nxr_net_region *closed);
-void nxr_net_take_closed(struct net_peer *np, const struct nxr_net_region *closed);
-net_take_fn nxr_net_take_closed_ack;
-void nxr_net_segment_left(struct net_peer *np, struct net_segment *segment);
-void nxr_net_segment_free(struct net_peer *np, struct net_segment *segment);
 
-/* The owner has closed the region. Are reads or writes still under way? */
-bool nxr_net_segment_went_stale(struct net_peer *np, uint32_t id, uint64_t generation);
+/* The owner has closed a region: let no operation of this process use it any more. */
+void nxr_net_segment_shut(struct net_peer *np, uint32_t id, uint64_t generation);
+net_take_fn nxr_net_take_closed_ack;
+void nxr_net_segment_left(struct net_peer *np, struct net_segment *net);
 void nxr_net_closings_end(int rank);
 
 /* ---- order.c --------------------------------------------------------------------------------- */

@@ -12,15 +12,6 @@
 
 /* ---- values that are invalid, whatever regions there are ------------------------------------- */
 
-static const char *wire_check_key(const void *body)
-{
-    const struct nxr_net_key_record *key = body;
-
-    return nxr_key_is_sound(&key->key) && memchr(key->network, '\0', sizeof(key->network)) != NULL
-               ? NULL
-               : "an impossible key";
-}
-
 static const char *wire_check_atomic(const void *body)
 {
     const struct nxr_net_atomic *word = body;
@@ -74,8 +65,6 @@ static const struct {
 } net_wire_formats[NXR_NET_N_TYPES] = {
     [NXR_NET_HELLO] = {0, sizeof(struct nxr_full_card), NULL},
     [NXR_NET_CONTROL] = {sizeof(struct nxr_wire_header), sizeof(union nxr_wire_message), NULL},
-    [NXR_NET_KEY] = {sizeof(struct nxr_net_key_record), NXR_NET_KEY_NBYTES, wire_check_key},
-    [NXR_NET_CLOSED] = {sizeof(struct nxr_net_region), 0, NULL},
     [NXR_NET_CLOSED_ACK] = {sizeof(struct nxr_net_region), 0, NULL},
     [NXR_NET_PUT] = {sizeof(struct nxr_net_put), UINT32_MAX, NULL},
     [NXR_NET_BULK_PUT] = {sizeof(struct nxr_net_put), 0, NULL},

@@ -12,7 +12,7 @@
 #include "transports/network.h"
 
 #define NXR_NET_MAGIC   0x4e52584eu /* "NXRN" */
-#define NXR_NET_VERSION 4u
+#define NXR_NET_VERSION 5u
 
 struct nxr_net_head {
     uint32_t magic;
@@ -25,11 +25,9 @@ struct nxr_net_head {
 _Static_assert(sizeof(struct nxr_net_head) == 24, "fixed on the wire");
 
 enum nxr_net_type {
-    NXR_NET_HELLO = 1, /* the sender's card; the first record */
-    NXR_NET_CONTROL,   /* a union nxr_wire_message */
-    NXR_NET_KEY,
-    NXR_NET_CLOSED,     /* my region, whose key you have, is closed */
-    NXR_NET_CLOSED_ACK, /* ... and I no longer read or write it */
+    NXR_NET_HELLO = 1,  /* the sender's card; the first record */
+    NXR_NET_CONTROL,    /* a union nxr_wire_message */
+    NXR_NET_CLOSED_ACK, /* to NXR_WIRE_CLOSED: I no longer read or write your region */
     NXR_NET_PUT,
     NXR_NET_BULK_PUT, /* first in its message; its bytes are the bulk that follows the message */
     NXR_NET_REFUSED,  /* a put of yours was dropped */
@@ -57,15 +55,7 @@ struct nxr_net_record {
     uint32_t nbytes; /* of the body that follows, without padding */
 };
 
-struct nxr_net_key_record {
-    uint64_t ask;
-    struct nxr_key key;
-    char network[8];     /* for which the bytes behind this are; "" for none */
-    uint32_t takes_bulk; /* a processor can place bulk: host memory, or mapped like it */
-    uint32_t unused;
-};
-
-struct nxr_net_region { /* CLOSED, CLOSED_ACK */
+struct nxr_net_region { /* CLOSED_ACK */
     uint64_t generation;
     uint32_t id;
     uint32_t unused;

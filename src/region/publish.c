@@ -74,13 +74,18 @@ struct nxr_published *nxr_publish_find(const char *name)
 static void send_key(struct nxr_peer *peer, struct nxr_conn *conn, uint64_t ask,
                      struct nxr_published *published)
 {
+    union nxr_wire_message message;
+
     if (published->openers == NULL) {
         published->openers = calloc(((size_t)nxr_job.size + 7) / 8, 1);
     }
     if (published->openers != NULL) {
         published->openers[peer->rank / 8] |= (unsigned char)(1u << (peer->rank % 8));
     }
-    (conn != NULL ? nxr_carrier_first() : peer->carrier)->send_key(peer, conn, ask, published);
+    nxr_wire_init(&message, NXR_WIRE_KEY);
+    message.key.ask = ask;
+    message.key.key = published->key;
+    (conn != NULL ? nxr_carrier_first() : peer->carrier)->send_key(peer, conn, &message, published);
 }
 
 static void answer_parked(struct nxr_published *published)
@@ -158,11 +163,19 @@ struct nxr_own_memory nxr_publish_memory(uint32_t id)
 
 static void tell_openers(const struct nxr_published *published)
 {
+    union nxr_wire_message message;
+
+    nxr_wire_init(&message, NXR_WIRE_CLOSED);
+    message.closed.generation = published->key.generation;
+    message.closed.id = published->key.id;
     for (int rank = 0; published->openers != NULL && rank < nxr_job.size; rank++) {
         struct nxr_peer *peer = nxr_job.peers[rank];
 
         if ((published->openers[rank / 8] & (1u << (rank % 8))) != 0 && peer != NULL) {
-            peer->carrier->send_closed(peer, published);
+            if (peer->carrier->revoking != NULL) {
+                peer->carrier->revoking(peer, published);
+            }
+            nxr_peer_tell(peer, &message);
         }
     }
 }
@@ -237,8 +250,8 @@ static void publish_take_probe(const struct nxr_control_source *source,
 
 void nxr_publish_register(void)
 {
-    nxr_control_register(NXR_WIRE_RESOLVE, NXR_CONTROL_ALL, publish_take_resolve);
-    nxr_control_register(NXR_WIRE_PROBE, NXR_CONTROL_ALL, publish_take_probe);
+    nxr_control_register(NXR_WIRE_RESOLVE, publish_take_resolve);
+    nxr_control_register(NXR_WIRE_PROBE, publish_take_probe);
 }
 
 void nxr_publish_unpark(struct nxr_list *parked)

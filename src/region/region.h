@@ -191,12 +191,6 @@ void nxr_region_drop_segments(struct nixl_region *region);
 void nxr_region_send_ask(struct nxr_list *ask_link);
 void nxr_region_published(struct nxr_published *published);
 nxr_control_taker nxr_region_take_key;
-/*
- * The same over a network. False: no segment waits for it any more, and `net` stays the caller's.
- */
-bool nxr_region_net_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_key *key,
-                             struct net_segment *net);
-void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation);
 
 /*
  * Fail all segments that wait for that peer's answer; nxr_region_peer_lost() also makes its ready

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "core/carrier.h"
 #include "core/service.h"
 #include "core/event.h"
 #include "core/subsystem.h"
@@ -251,7 +252,7 @@ void nxr_segment_copy_note(const struct nxr_segment *segment, char *text, size_t
 
 /* ---- what happens to peers ------------------------------------------------------------------- */
 
-void nxr_region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation)
+static void region_peer_closed(struct nxr_peer *peer, uint32_t id, uint64_t generation)
 {
     struct nxr_list *link, *after, *bucket = segment_bucket_of(peer->rank, id);
 
@@ -313,15 +314,21 @@ static void segment_peer_ended(struct nxr_peer *peer)
 static void segment_take_closed(const struct nxr_control_source *source,
                                 const union nxr_wire_message *message)
 {
-    nxr_region_peer_closed(source->peer, message->closed.id, message->closed.generation);
+    const struct nxr_wire_closed *closed = &message->closed;
+    struct nxr_peer *peer = source->peer;
+
+    if (peer->carrier->revoked != NULL) {
+        peer->carrier->revoked(peer, closed->id, closed->generation);
+    }
+    region_peer_closed(peer, closed->id, closed->generation);
 }
 
 static void segment_register(void)
 {
     nxr_publish_register();
     nxr_host_paths.lose_process_vm = segment_lose_process_vm;
-    nxr_control_register(NXR_WIRE_KEY, NXR_CONTROL_HOST, nxr_region_take_key);
-    nxr_control_register(NXR_WIRE_CLOSED, NXR_CONTROL_HOST, segment_take_closed);
+    nxr_control_register(NXR_WIRE_KEY, nxr_region_take_key);
+    nxr_control_register(NXR_WIRE_CLOSED, segment_take_closed);
 }
 
 const struct nxr_subsystem nxr_region_subsystem = {

@@ -46,35 +46,39 @@ static void enter_locally(struct nxr_segment *open, const struct nxr_peer *peer)
  * device copies, this rank's own directly, a peer's with the first transport that can open its
  * kind. The note keeps what the transport reports.
  */
-static int open_segment(struct nxr_segment *open, int fd)
+static int open_segment(struct nxr_segment *open, int fd, const struct nxr_remote_key *remote)
 {
     struct nxr_peer *peer = open->peer;
     const struct nxr_transport *transport;
     size_t index = 0;
 
-    if (open->key.kind == NIXL_MEM_HOST || peer->net != NULL) {
+    if (open->key.kind == NIXL_MEM_HOST || remote != NULL) {
         open->transport = peer->transport;
-        return open->transport->segment_open(open, fd);
+        return open->transport->segment_open(open, fd, remote);
     }
     if (peer->rank == nxr_job.rank) {
         open->transport = &nxr_transport_device;
-        return open->transport->segment_open(open, fd);
+        return open->transport->segment_open(open, fd, NULL);
     }
     while ((transport = nxr_route_for_device(&index, (enum nixl_mem_kind)open->key.kind)) != NULL) {
         open->transport = transport;
-        if (transport->segment_open(open, fd) == NIXL_OK) {
+        if (transport->segment_open(open, fd, NULL) == NIXL_OK) {
             return NIXL_OK;
         }
         nxr_info(ROUTE, "%s cannot open a region of rank %d: %s", transport->name, peer->rank,
                  open->note);
     }
     open->transport = peer->transport;
-    return open->transport->segment_open(open, fd);
+    return open->transport->segment_open(open, fd, NULL);
 }
 
-/* The key has arrived, with the memory behind `fd`, or with the networks' state of it in `net`. */
+/*
+ * The key has arrived: of this host, with the memory behind `fd` or its export, or with what the
+ * owner's network adds to it.
+ */
 static void segment_came(struct nxr_region_segment *segment, const struct nxr_key *key,
-                         const struct nxr_export *export, int fd, struct net_segment *net)
+                         const struct nxr_export *export, int fd,
+                         const struct nxr_remote_key *remote)
 {
     struct nxr_peer *peer = nxr_job.peers[segment->rank];
     struct nxr_segment *open = &segment->segment;
@@ -89,11 +93,10 @@ static void segment_came(struct nxr_region_segment *segment, const struct nxr_ke
     open->nbytes = key->nbytes;
     open->id = key->id;
     open->put_at_once = open->get_at_once = NXR_ANY_NBYTES;
-    open->net = net;
-    if (net == NULL) {
+    if (remote == NULL) {
         enter_locally(open, peer);
     }
-    status = open_segment(open, fd);
+    status = open_segment(open, fd, remote);
     if (status != NIXL_OK) {
         segment_failed(segment, status);
         return;
@@ -125,23 +128,14 @@ static struct nxr_region_segment *find_asking(struct nxr_peer *peer, uint64_t as
 void nxr_region_take_key(const struct nxr_control_source *source,
                          const union nxr_wire_message *message)
 {
-    struct nxr_region_segment *segment = find_asking(source->peer, message->key.ask);
+    const struct nxr_wire_key *key = &message->key;
+    struct nxr_region_segment *segment = find_asking(source->peer, key->ask);
+    bool is_remote = source->conn == NULL;
 
     if (segment != NULL) {
-        segment_came(segment, &message->key.key, &message->key.export,
-                     source->n_fds > 0 ? source->fds[0] : -1, NULL);
+        segment_came(segment, &key->key, is_remote ? NULL : &key->export,
+                     source->n_fds > 0 ? source->fds[0] : -1, is_remote ? &key->remote : NULL);
     }
-}
-
-bool nxr_region_net_key_came(struct nxr_peer *peer, uint64_t ask, const struct nxr_key *key,
-                             struct net_segment *net)
-{
-    struct nxr_region_segment *segment = find_asking(peer, ask);
-
-    if (segment != NULL) {
-        segment_came(segment, key, NULL, -1, net);
-    }
-    return segment != NULL;
 }
 
 void nxr_region_published(struct nxr_published *published)

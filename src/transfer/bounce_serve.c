@@ -93,8 +93,8 @@ void nxr_bounce_register(void)
     nxr_host_paths.bounce_start = nxr_host_bounce_start;
     nxr_host_paths.bounce_cancel = nxr_host_bounce_cancel;
     nxr_host_paths.bounce_progress = nxr_host_bounce_progress;
-    nxr_control_register(NXR_WIRE_BOUNCE, NXR_CONTROL_HOST, bounce_server_take_offer);
-    nxr_control_register(NXR_WIRE_WORK, NXR_CONTROL_HOST, bounce_server_take_work);
+    nxr_control_register(NXR_WIRE_BOUNCE, bounce_server_take_offer);
+    nxr_control_register(NXR_WIRE_WORK, bounce_server_take_work);
 }
 
 /* Enter an own region on behalf of a peer. False: it is closed, or there is no in-flight slot. */

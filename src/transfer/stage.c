@@ -241,10 +241,12 @@ static int stage_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why
     return NIXL_ERR_UNSUPPORTED;
 }
 
-static int stage_segment_open(struct nxr_segment *segment, int fd)
+static int stage_segment_open(struct nxr_segment *segment, int fd,
+                              const struct nxr_remote_key *remote)
 {
     (void)segment;
     (void)fd;
+    (void)remote;
     return NIXL_ERR_UNSUPPORTED;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages on the Unix sockets: the first byte is the number of descriptors, the rest is the
- * message. What is accepted is as long as it says, speaks for a rank of the job, and names nothing
- * outside of the tables that the library looks up; what is refused says why and writes nothing.
+ * Control messages: the first byte is the number of descriptors, or 4 for a network, the rest is
+ * the message. What is accepted is as long as it says, speaks for a rank of the job, and names
+ * nothing outside of the tables that the library looks up; what is refused says why and writes
+ * nothing.
  */
 /* sources: src/control/wire.c src/memory/export.c */
 #include "control/wire.h"
@@ -36,6 +37,9 @@ static void check_used(const union nxr_wire_message *message)
     case NXR_WIRE_KEY:
         must(message->key.key.addr + message->key.key.nbytes >= message->key.key.addr);
         must(message->key.key.id < NXR_N_REGION_IDS);
+        must(message->key.remote.nbytes <= sizeof(message->key.remote.bytes));
+        must(memchr(message->key.remote.network, '\0', sizeof(message->key.remote.network)) !=
+             NULL);
         break;
     case NXR_WIRE_CLOSED:
         must(message->closed.id < NXR_N_REGION_IDS);
@@ -64,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     union nxr_wire_message message;
     const char *why = NULL;
     unsigned char *bytes;
+    int n_fds;
 
     if (nbytes == 0) {
         return 0;
@@ -72,8 +77,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     bytes = malloc(nbytes);
     must(bytes != NULL);
     memcpy(bytes, data + 1, nbytes - 1);
+    n_fds = data[0] % 5 < 4 ? data[0] % 5 : NXR_WIRE_REMOTE;
     memset(&message, UNTOUCHED, sizeof(message));
-    if (nxr_wire_parse(bytes, nbytes - 1, data[0] % 4, SIZE, &message, &why) == NIXL_OK) {
+    if (nxr_wire_parse(bytes, nbytes - 1, n_fds, SIZE, &message, &why) == NIXL_OK) {
         must(why == NULL && message.header.nbytes == nbytes - 1);
         must(memcmp(&message, bytes, nbytes - 1) == 0);
         must(message.header.rank >= 0 && message.header.rank < SIZE);

@@ -58,6 +58,11 @@ void fake_receive(int rank, enum nxr_net_type type, const void *body, size_t bod
     fake_round();
 }
 
+void fake_control_coming(int rank, const union nxr_wire_message *message)
+{
+    fake_coming(rank, NXR_NET_CONTROL, message, message->header.nbytes, NULL, 0);
+}
+
 /* Bulk behind a header is announced. */
 static void *announce(const unsigned char *header, size_t header_nbytes, size_t nbytes)
 {
@@ -122,6 +127,17 @@ unsigned fake_n_sent(enum nxr_net_type type)
     unsigned n;
 
     find(type, UINT_MAX, &n);
+    return n;
+}
+
+unsigned fake_n_controls_sent(enum nxr_wire_type type)
+{
+    const struct nxr_wire_header *header;
+    unsigned n = 0;
+
+    for (unsigned i = 0; (header = fake_nth(NXR_NET_CONTROL, i)) != NULL; i++) {
+        n += header->type == type;
+    }
     return n;
 }
 

@@ -449,18 +449,20 @@ struct net_peer *fake_link(int rank)
 void fake_key_coming(int rank, bool is_rma)
 {
     struct nxr_peer *peer = nxr_job.peers[rank];
-    struct nxr_net_key_record key = {
-        .key = {.generation = 1,
-                .nbytes = FAKE_SEGMENT_NBYTES,
-                .addr = 4096,
-                .kind = NIXL_MEM_HOST},
-        .network = "ucx",
-        .takes_bulk = 1,
-    };
+    union nxr_wire_message message;
 
     fake_must(!nxr_list_is_empty(&peer->asks));
-    key.ask = nxr_list_entry(peer->asks.next, struct nxr_region_segment, ask_link)->ask;
-    fake_coming(rank, NXR_NET_KEY, &key, sizeof(key), "key", is_rma ? 4 : 0);
+    nxr_wire_init(&message, NXR_WIRE_KEY);
+    message.header.rank = rank;
+    message.key.ask = nxr_list_entry(peer->asks.next, struct nxr_region_segment, ask_link)->ask;
+    message.key.key = (struct nxr_key){
+        .generation = 1, .nbytes = FAKE_SEGMENT_NBYTES, .addr = 4096, .kind = NIXL_MEM_HOST};
+    message.key.remote.takes_bulk = 1;
+    if (is_rma) {
+        strcpy(message.key.remote.network, "ucx");
+        message.key.remote.nbytes = 4;
+    }
+    fake_control_coming(rank, &message);
 }
 
 struct nixl_region *fake_region(int rank, bool is_rma)

@@ -124,6 +124,7 @@ void fake_coming(int rank, enum nxr_net_type type, const void *body, size_t body
 void fake_receive(int rank, enum nxr_net_type type, const void *body, size_t body_nbytes,
                   const void *payload, size_t payload_nbytes);
 void fake_greet(int rank);
+void fake_control_coming(int rank, const union nxr_wire_message *message);
 
 /*
  * Bulk is announced: where it is placed, or NULL. Then so many bytes of the oldest come, and the
@@ -143,6 +144,7 @@ unsigned fake_n_ops(void);
 
 /* How many records of that type were sent, and the body of one, from 0, or of the last; NULL. */
 unsigned fake_n_sent(enum nxr_net_type type);
+unsigned fake_n_controls_sent(enum nxr_wire_type type);
 const void *fake_nth(enum nxr_net_type type, unsigned index);
 const void *fake_last(enum nxr_net_type type);
 unsigned fake_n_messages(void);

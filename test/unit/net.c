@@ -205,9 +205,12 @@ Test(later, nothing_of_a_rank_overtakes_what_waits, .init = start, .fini = stop)
 
 static void close_theirs(void)
 {
-    const struct nxr_net_region closed = {.generation = 1};
+    union nxr_wire_message message;
 
-    fake_coming(1, NXR_NET_CLOSED, &closed, sizeof(closed), NULL, 0);
+    nxr_wire_init(&message, NXR_WIRE_CLOSED);
+    message.header.rank = 1;
+    message.closed.generation = 1;
+    fake_control_coming(1, &message);
 }
 
 Test(key, owner_is_answered_when_all_handles_have_let_go, .init = start_rma, .fini = stop)

@@ -227,19 +227,22 @@ Test(connect, bulk_that_the_peer_cannot_send_comes_in_messages)
 Test(connect, a_close_waits_for_who_has_a_key_of_any_network)
 {
     struct nxr_published *published = fake.published;
+    union nxr_wire_message key;
 
     fake.attr.is_rma_better = true;
     fake.second_attr.has_rma = false;
     notify(1, 1);
+    nxr_wire_init(&key, NXR_WIRE_KEY);
+    key.key.key = published->key;
     pthread_mutex_lock(&nxr_job.lock);
-    nxr_net_send_key(np->peer, NULL, 1, published);
+    nxr_net_send_key(np->peer, NULL, &key, published);
     pthread_mutex_unlock(&nxr_job.lock);
     let_time_pass(np);
     fake.reach[SECOND] = NIXL_OK;
     fake_round();
-    cr_assert(eq(u32, fake_n_sent(NXR_NET_KEY), 1));
+    cr_assert(eq(u32, fake_n_controls_sent(NXR_WIRE_KEY), 1));
     pthread_mutex_lock(&nxr_job.lock);
-    nxr_net_send_closed(np->peer, published);
+    nxr_net_revoking(np->peer, published);
     pthread_mutex_unlock(&nxr_job.lock);
     cr_expect(eq(int, nxr_net_quiesce(published, 0), NIXL_INPROGRESS));
     fake_lose(1);

@@ -152,23 +152,24 @@ Test(reach, messages_carry_no_device_memory, .init = begin, .fini = end)
 }
 
 /* What the owner of a region answers who asks for it. */
-static struct nxr_net_key_record answer_about(const char *name)
+static struct nxr_remote_key answer_about(const char *name)
 {
-    const struct nxr_net_key_record *key;
+    const union nxr_wire_message *message;
     struct nxr_memory memory = {.kind = &nxr_memory_cuda,
                                 .addr = device,
                                 .nbytes = DEVICE_NBYTES,
                                 .fd = -1,
                                 .range = range};
-    struct nxr_net_key_record answer;
+    struct nxr_remote_key answer;
     struct nxr_published *published;
 
     pthread_mutex_lock(&nxr_job.lock);
     cr_assert(zero(int, nxr_publish(name, &memory, &published)));
     nxr_publish_ask(&(struct nxr_control_source){.peer = np->peer}, 1, name);
-    key = fake_last(NXR_NET_KEY);
-    cr_assert(ne(ptr, (void *)key, NULL));
-    answer = *key;
+    message = fake_last(NXR_NET_CONTROL);
+    cr_assert(ne(ptr, (void *)message, NULL));
+    cr_assert(eq(u16, message->header.type, NXR_WIRE_KEY));
+    answer = message->key.remote;
     nxr_net_forget(published);
     nxr_publish_revoke(published);
     nxr_publish_free(published);
@@ -205,7 +206,7 @@ Test(reach, nothing_is_copied_without_a_window, .init = begin, .fini = end)
 
 Test(reach, the_owner_says_how_its_memory_is_reached, .init = begin, .fini = end)
 {
-    struct nxr_net_key_record key = answer_about("unknown");
+    struct nxr_remote_key key = answer_about("unknown");
 
     cr_expect(zero(u32, key.takes_bulk));
     cr_expect(zero(chr, key.network[0]), "through a window");

@@ -55,6 +55,8 @@ static void make(enum nxr_wire_type type)
     } else if (type == NXR_WIRE_KEY) {
         message.key.key =
             (struct nxr_key){.generation = 1, .nbytes = 64, .addr = 4096, .kind = NIXL_MEM_HOST};
+    } else if (type == NXR_WIRE_CLOSED) {
+        message.closed.generation = 1;
     }
 }
 
@@ -232,6 +234,73 @@ Test(wire, keys_must_be_sound)
     cr_expect(not(nxr_key_is_sound(&key)));
 }
 
+Test(wire, a_network_carries_what_needs_no_descriptor)
+{
+    for (size_t i = 0; i < N_TYPES; i++) {
+        bool is_local = types[i].type == NXR_WIRE_HELLO || types[i].type == NXR_WIRE_WELCOME ||
+                        types[i].type == NXR_WIRE_RING_FD || types[i].type == NXR_WIRE_BOUNCE ||
+                        types[i].type == NXR_WIRE_WORK;
+
+        make(types[i].type);
+        if (is_local) {
+            refused(message.header.nbytes, NXR_WIRE_REMOTE);
+            cr_expect_str_eq(why, "a message that only ranks of one host send");
+        } else {
+            cr_expect(eq(int, parse(message.header.nbytes, NXR_WIRE_REMOTE), NIXL_OK), "type %d",
+                      types[i].type);
+        }
+    }
+}
+
+/* What a network adds to a key. */
+Test(wire, remote_keys_must_be_sound)
+{
+    struct nxr_remote_key *remote = &message.key.remote;
+    size_t nbytes;
+
+    make(NXR_WIRE_KEY);
+    nbytes = message.header.nbytes;
+    strcpy(remote->network, "tcp");
+    remote->nbytes = sizeof(remote->bytes);
+    memset(remote->bytes, 0x5a, sizeof(remote->bytes));
+    remote->takes_bulk = 1;
+    cr_expect(eq(int, parse(nbytes, NXR_WIRE_REMOTE), NIXL_OK), "%s", why);
+    refused(nbytes, 1); /* on one host nothing is added */
+    remote->nbytes--;
+    refused(nbytes, NXR_WIRE_REMOTE); /* bytes behind the key */
+    remote->nbytes += 2;
+    refused(nbytes, NXR_WIRE_REMOTE);
+    remote->nbytes = sizeof(remote->bytes);
+    remote->takes_bulk = 2;
+    refused(nbytes, NXR_WIRE_REMOTE);
+    remote->takes_bulk = 1;
+    memset(remote->network, 'n', sizeof(remote->network));
+    refused(nbytes, NXR_WIRE_REMOTE);
+    memset(remote->network, 0, sizeof(remote->network));
+    refused(nbytes, NXR_WIRE_REMOTE); /* the key of no network */
+    make(NXR_WIRE_KEY);
+    strcpy(remote->network, "tcp");
+    refused(nbytes, NXR_WIRE_REMOTE); /* a network without a key */
+    make(NXR_WIRE_KEY);
+    message.key.export.nbytes = 64;
+    refused(nbytes, NXR_WIRE_REMOTE); /* which only ranks of its host can open */
+    make(NXR_WIRE_KEY);
+    message.key.key.id = NXR_N_REGION_IDS;
+    refused(nbytes, NXR_WIRE_REMOTE);
+}
+
+Test(wire, a_closed_region_is_one)
+{
+    make(NXR_WIRE_CLOSED);
+    message.closed.id = NXR_N_REGION_IDS;
+    refused(message.header.nbytes, 0);
+    refused(message.header.nbytes, NXR_WIRE_REMOTE);
+    make(NXR_WIRE_CLOSED);
+    message.closed.generation = 0;
+    refused(message.header.nbytes, 0);
+    refused(message.header.nbytes, NXR_WIRE_REMOTE);
+}
+
 /* Random bytes, with and without a right header: never taken for more than they are, never a crash.
  */
 Test(wire, random_bytes_do_no_harm)
@@ -250,7 +319,7 @@ Test(wire, random_bytes_do_no_harm)
             message.header = header.header;
             nbytes = header.header.nbytes;
         }
-        if (parse(nbytes, rand() % 3) == NIXL_OK) {
+        if (parse(nbytes, rand() % 4 - 1) == NIXL_OK) {
             cr_assert(eq(sz, parsed.header.nbytes, nbytes));
             cr_assert(lt(int, parsed.header.rank, SIZE));
         }

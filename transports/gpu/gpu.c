@@ -31,10 +31,11 @@ int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope scope, enum nixl_mem_k
  * Drivers do not specify what happens to memory that is freed while another process has it open.
  * The slot that is held from here on makes the owner's close wait until the memory is closed here.
  */
-int nxr_gpu_segment_open(struct nxr_segment *segment, int fd)
+int nxr_gpu_segment_open(struct nxr_segment *segment, int fd, const struct nxr_remote_key *remote)
 {
     int status;
 
+    (void)remote;
     if (segment->export.type == NXR_EXPORT_NONE) {
         snprintf(segment->note, sizeof(segment->note), "its owner cannot export that memory");
         return NIXL_ERR_UNSUPPORTED;

@@ -18,7 +18,7 @@ int nxr_gpu_reach(enum nixl_mem_kind own, enum nixl_scope scope, enum nixl_mem_k
                   size_t why_nbytes);
 
 /* segment_open() and segment_close(): the owner cannot free the memory between the two. */
-int nxr_gpu_segment_open(struct nxr_segment *segment, int fd);
+int nxr_gpu_segment_open(struct nxr_segment *segment, int fd, const struct nxr_remote_key *remote);
 void nxr_gpu_segment_close(struct nxr_segment *segment);
 
 /* probe(): always possible; a driver is first queried when GPU memory is used. */

@@ -28,9 +28,11 @@ static int self_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why,
     return NIXL_ERR_UNSUPPORTED;
 }
 
-static int self_segment_open(struct nxr_segment *segment, int fd)
+static int self_segment_open(struct nxr_segment *segment, int fd,
+                             const struct nxr_remote_key *remote)
 {
     (void)fd;
+    (void)remote;
     segment->addr = (char *)(uintptr_t)segment->key.addr;
     segment->method = NXR_METHOD_MEMCPY;
     return NIXL_OK;

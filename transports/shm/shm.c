@@ -30,11 +30,13 @@ static bool shm_serves(const struct nxr_segment *segment, const struct nxr_range
     return segment->method == NXR_METHOD_MEMCPY;
 }
 
-static int shm_segment_open(struct nxr_segment *segment, int fd)
+static int shm_segment_open(struct nxr_segment *segment, int fd,
+                            const struct nxr_remote_key *remote)
 {
     void *addr;
     int status;
 
+    (void)remote;
     if (segment->key.kind != NIXL_MEM_HOST) {
         segment->method = NXR_METHOD_BOUNCE; /* no transport for that kind could open it */
         return NIXL_OK;
