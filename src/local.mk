@@ -113,6 +113,7 @@ endif
 	%D%/host/link.c %D%/host/link.h \
 	%D%/host/liveness.c %D%/host/liveness.h \
 	%D%/host/packet.c %D%/host/packet.h \
+	%D%/host/peer.c %D%/host/peer.h \
 	%D%/host/atomic_ask.c %D%/host/atomic_ask.h \
 	%D%/host/atomic_ring.c %D%/host/atomic_ring.h \
 	%D%/host/atomic_serve.c %D%/host/atomic_serve.h

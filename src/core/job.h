@@ -25,10 +25,7 @@
 #include <stdint.h>
 
 struct net_peer;
-struct nxr_asked;
 struct nxr_carrier;
-struct nxr_conn;
-struct pid_watch;
 struct stage_lane;
 
 /* The state of the library. Read by every call. */
@@ -68,15 +65,14 @@ struct nxr_peer {
     struct stage_lane *_Atomic lane; /* of what is staged (stage.c); NULL: nothing yet */
     const struct nxr_transport
         *_Atomic transport; /* for everything sent to it; NULL: none reaches it */
-    struct nxr_asked
-        *_Atomic asked;        /* words it is asked to change (host/atomic_ask.c); NULL: none */
-    uint64_t n_atomics_served; /* words it has asked for; host/atomic_serve.c */
 
-    /* What is under way to it: any thread. */
+    /* What is under way to it (core/request.c, but for n_held: sync/notify.c). Any thread. */
     _Atomic uint32_t n_pending; /* puts that were started and are not yet visible */
     _Atomic uint32_t n_held;    /* notifications that wait for that, for puts_ended() */
     _Atomic uint32_t n_words;   /* requests that change a word: a flush waits for them, too */
     _Atomic uint32_t n_freed;   /* puts and gets that have not ended and that nobody waits for */
+    _Atomic int freed_failure;  /* of one of these, when it has ended: nixl_flush() reports it */
+    atomic_bool must_ring_fd;   /* ask the peer to signal its event fd */
 
     /* Everything below: job.lock. */
     struct nxr_identity identity; /* its incarnation is certain once it has a card; before: 0 */
@@ -84,18 +80,7 @@ struct nxr_peer {
     struct nxr_card card;
     struct nxr_full_card *full_card; /* while it may be needed for a network; NULL */
     char why_not[NXR_WHY_NBYTES]; /* why no transport reaches it, or why it is lost; "": unknown */
-    int64_t link_retry_at;        /* when to try to connect again; INT64_MAX: not waiting */
-    int64_t link_give_up_at;
-    int64_t refused_until; /* it is lost if nobody listens on its socket by then; 0: not checked */
-    struct nxr_conn *conn;
-    struct nxr_list asks;      /* struct nxr_region_segment: they wait for the peer's answer */
-    struct nxr_list unsent;    /* messages for the next connection (host/conn.c) */
-    int event_fd;              /* of the peer, to wake it when it polls; -1: not kept */
-    int pidfd;                 /* -1: not watched by descriptor */
-    bool is_gone;              /* the process has ended, all of its threads */
-    _Atomic int freed_failure; /* of a request that nobody waits for: nixl_flush() reports it */
-    struct pid_watch *pid_watch;
-    atomic_bool must_ring_fd; /* ask it to signal its event fd; any thread */
+    int event_fd;                 /* of the peer, to wake it when it polls; -1: not kept */
 };
 
 struct nxr_job {

@@ -28,12 +28,8 @@ static struct nxr_peer *peer_new(int rank)
         .rank = rank,
         .identity = {nxr_job.self.job, rank, 0},
         .carrier = nxr_carrier_first(),
-        .link_retry_at = INT64_MAX,
         .event_fd = -1,
-        .pidfd = -1,
     };
-    nxr_list_init(&peer->asks);
-    nxr_list_init(&peer->unsent);
     if (!nxr_subsystems_peer_init(peer)) {
         free(peer);
         return NULL;

@@ -10,6 +10,7 @@
 
 #include "host/atomic_ask.h"
 #include "host/conn.h"
+#include "host/peer.h"
 #include "core/life.h"
 #include "core/op_list.h"
 #include "host/atomic_ring.h"
@@ -165,18 +166,19 @@ static struct nxr_asked *asked_new(struct nxr_peer *peer)
                           memory_order_relaxed);
     atomic_store(&asked->next, atomic_load(&atomic_ask_all));
     atomic_store_explicit(&atomic_ask_all, asked, memory_order_release);
-    atomic_store_explicit(&peer->asked, asked, memory_order_release);
+    atomic_store_explicit(&host_peer_of(peer)->asked, asked, memory_order_release);
     return asked;
 }
 
 /* The questions to that owner, created at first use; NULL: no memory. */
 static struct nxr_asked *asked_of(struct nxr_peer *peer)
 {
-    struct nxr_asked *asked = atomic_load_explicit(&peer->asked, memory_order_acquire);
+    struct host_peer *hp = host_peer_of(peer);
+    struct nxr_asked *asked = atomic_load_explicit(&hp->asked, memory_order_acquire);
 
     if (__builtin_expect(asked == NULL, 0)) {
         pthread_mutex_lock(&nxr_job.lock);
-        asked = atomic_load_explicit(&peer->asked, memory_order_relaxed);
+        asked = atomic_load_explicit(&hp->asked, memory_order_relaxed);
         asked = asked != NULL ? asked : asked_new(peer);
         pthread_mutex_unlock(&nxr_job.lock);
     }
@@ -194,7 +196,7 @@ static void call_service(struct nxr_peer *peer)
     nxr_wire_init(&message, NXR_WIRE_WORK);
     pthread_mutex_lock(&nxr_job.lock);
     nxr_conn_send(peer, &message, NULL, 0);
-    if (peer->conn == NULL) {
+    if (host_peer_of(peer)->conn == NULL) {
         nxr_conn_send(peer, &message, NULL, 0);
     }
     pthread_mutex_unlock(&nxr_job.lock);
@@ -527,7 +529,7 @@ int nxr_host_atomic_start(struct nxr_op *op)
 
 int nxr_host_atomic_cancel(struct nxr_op *op)
 {
-    struct nxr_asked *asked = atomic_load(&op->segment->peer->asked);
+    struct nxr_asked *asked = atomic_load(&host_peer_of(op->segment->peer)->asked);
 
     if (asked == NULL || atomic_ask_take_back(asked, op) != NIXL_OK) {
         return NIXL_INPROGRESS; /* answered, or about to be */
@@ -557,8 +559,10 @@ int64_t nxr_atomic_tick(int64_t now)
 
 void nxr_atomic_forget(struct nxr_peer *peer)
 {
-    free(atomic_load(&peer->asked));
-    atomic_store(&peer->asked, NULL);
+    struct host_peer *hp = host_peer_of(peer);
+
+    free(atomic_load(&hp->asked));
+    atomic_store(&hp->asked, NULL);
     atomic_store(&atomic_ask_all,
                  NULL); /* no thread asks any more, and all peers are being freed */
     atomic_store(&atomic_ask_n_ops, 0);

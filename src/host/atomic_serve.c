@@ -8,6 +8,7 @@
 
 #include "host/atomic_serve.h"
 #include "host/atomic_ask.h"
+#include "host/peer.h"
 #include "core/subsystem.h"
 #include "memory/device_atomic.h"
 #include "region/publish.h"
@@ -224,12 +225,13 @@ static void serve_slot(struct nxr_peer *peer, struct nxr_atomic_slot *slot,
 /* Serve at most one whole ring, so that other peers get their turn. */
 static bool serve_peer(struct nxr_peer *peer)
 {
+    struct host_peer *hp = host_peer_of(peer);
     struct nxr_atomic_slot *ring = nxr_control_own_words(nxr_job.control, peer->rank);
     struct nxr_atomic_word word;
     int n_served = 0, status;
 
     while (n_served < NXR_ATOMIC_SLOTS) {
-        struct nxr_atomic_slot *slot = nxr_atomic_slot_at(ring, peer->n_atomics_served);
+        struct nxr_atomic_slot *slot = nxr_atomic_slot_at(ring, hp->n_atomics_served);
 
         status = nxr_atomic_take(slot, &word);
         if (status == NIXL_INPROGRESS) {
@@ -238,7 +240,7 @@ static bool serve_peer(struct nxr_peer *peer)
         if (status == NIXL_OK) {
             serve_slot(peer, slot, &word);
         }
-        peer->n_atomics_served++;
+        hp->n_atomics_served++;
         n_served++;
     }
     if (n_served == NXR_ATOMIC_SLOTS) {

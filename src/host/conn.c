@@ -9,7 +9,9 @@
 #include "control/dispatch.h"
 #include "host/link.h"
 #include "host/packet.h"
+#include "host/peer.h"
 #include "region/publish.h"
+#include "region/region.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/status.h"
@@ -40,21 +42,6 @@ static struct nxr_list conns = {&conns, &conns};
 static int n_strangers;
 static int listen_fd = -1;
 static int64_t accept_again_at = INT64_MAX; /* listening is paused: no descriptors */
-
-/* The abstract name of a rank's socket: its nonce is unique and cannot be guessed. */
-static socklen_t socket_name(const unsigned char nonce[NXR_NONCE_NBYTES], struct sockaddr_un *name)
-{
-    int used;
-
-    memset(name, 0, sizeof(*name));
-    name->sun_family = AF_UNIX;
-    used = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "nixlrun-");
-    for (int i = 0; i < NXR_NONCE_NBYTES; i++) {
-        used += snprintf(name->sun_path + 1 + used, sizeof(name->sun_path) - 1 - (size_t)used,
-                         "%02x", nonce[i]);
-    }
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used);
-}
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
@@ -137,7 +124,7 @@ static void keep_unsent(struct nxr_conn *conn)
         struct out_message *out = nxr_list_entry(link, struct out_message, link);
 
         if (conn->peer != NULL && !nxr_peer_is_lost(conn->peer) && is_lasting(&out->message)) {
-            nxr_list_append(&conn->peer->unsent, link);
+            nxr_list_append(&host_peer_of(conn->peer)->unsent, link);
         } else {
             free_out(out);
         }
@@ -149,7 +136,7 @@ static void keep_unsent(struct nxr_conn *conn)
  */
 static void take_unsent(struct nxr_conn *conn)
 {
-    nxr_list_splice(&conn->out, &conn->peer->unsent);
+    nxr_list_splice(&conn->out, &host_peer_of(conn->peer)->unsent);
     if (conn->is_greeted && !nxr_list_is_empty(&conn->out)) {
         set_writing(conn, true);
     }
@@ -159,7 +146,7 @@ void nxr_conn_drop_unsent(struct nxr_peer *peer)
 {
     struct nxr_list *link;
 
-    while ((link = nxr_list_pop(&peer->unsent)) != NULL) {
+    while ((link = nxr_list_pop(&host_peer_of(peer)->unsent)) != NULL) {
         free_out(nxr_list_entry(link, struct out_message, link));
     }
 }
@@ -208,27 +195,32 @@ void nxr_conn_send_on(struct nxr_conn *conn, const union nxr_wire_message *messa
 void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message, const int *fds,
                    int n_fds)
 {
+    struct host_peer *hp = host_peer_of(peer);
     uid_t user;
 
     if (nxr_peer_is_lost(peer)) {
         return;
     }
-    if (peer->conn == NULL && nxr_conn_open(peer, &user) != NIXL_OK) {
+    if (hp->conn == NULL) {
+        (void)nxr_conn_open(peer, &user);
+    }
+    if (hp->conn == NULL) {
         nxr_debug(HOST, "cannot reconnect to rank %d: %m", peer->rank);
         if (is_lasting(message)) {
-            queue_message(&peer->unsent, peer, message, fds, n_fds);
+            queue_message(&hp->unsent, peer, message, fds, n_fds);
         }
         nxr_link_conn_closed(peer); /* schedules a retry, which also repeats unanswered questions */
         return;
     }
-    nxr_conn_send_on(peer->conn, message, fds, n_fds);
+    nxr_conn_send_on(hp->conn, message, fds, n_fds);
 }
 
 void nxr_conn_send_unsent(struct nxr_peer *peer)
 {
+    struct host_peer *hp = host_peer_of(peer);
     uid_t user;
 
-    if (peer->conn == NULL && !nxr_list_is_empty(&peer->unsent) && !nxr_peer_is_lost(peer) &&
+    if (hp->conn == NULL && !nxr_list_is_empty(&hp->unsent) && !nxr_peer_is_lost(peer) &&
         nxr_conn_open(peer, &user) != NIXL_OK) {
         nxr_link_conn_closed(peer);
     }
@@ -309,22 +301,10 @@ static void conn_ready(struct nxr_watch *watch, uint32_t events)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-/* The credentials of the other end, from the kernel; uid -1: unknown. */
-static struct ucred conn_other_end(int fd)
-{
-    struct ucred cred;
-    socklen_t nbytes = sizeof(cred);
-
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &nbytes) != 0) {
-        cred = (struct ucred){.uid = (uid_t)-1};
-    }
-    return cred;
-}
-
 static struct nxr_conn *conn_new(int fd, bool is_mine)
 {
     struct nxr_conn *conn = calloc(1, sizeof(*conn));
-    struct ucred cred = conn_other_end(fd);
+    struct ucred cred = nxr_packet_other_end(fd);
 
     if (conn == NULL) {
         return NULL;
@@ -352,9 +332,10 @@ static struct nxr_conn *conn_new(int fd, bool is_mine)
 
 int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
 {
+    struct host_peer *hp = host_peer_of(peer);
     union nxr_wire_message message;
     struct sockaddr_un name;
-    socklen_t name_nbytes = socket_name(peer->card.nonce, &name);
+    socklen_t name_nbytes = nxr_packet_address(peer->card.nonce, &name);
     int fds[NXR_WIRE_MAX_FDS] = {nxr_job.control_fd, nxr_job.event_fd};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct nxr_conn *conn;
@@ -368,7 +349,7 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
         close(fd);
         return status;
     }
-    *user_p = conn_other_end(fd).uid;
+    *user_p = nxr_packet_other_end(fd).uid;
     if (*user_p != geteuid()) {
         close(fd);
         return NIXL_ERR_UNSUPPORTED;
@@ -378,7 +359,7 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
         close(fd);
         return NIXL_ERR_LIMIT;
     }
-    peer->conn = conn;
+    hp->conn = conn;
     conn->peer = peer;
     nxr_wire_init(&message, NXR_WIRE_HELLO);
     message.hello.card = nxr_card_bare(&nxr_job.card);
@@ -388,7 +369,7 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
      * The other end may have closed its socket meanwhile; then sending the greeting has closed the
      * connection.
      */
-    if (peer->conn == NULL) {
+    if (hp->conn == NULL) {
         return NIXL_ERR_AGAIN;
     }
     take_unsent(conn);
@@ -398,6 +379,7 @@ int nxr_conn_open(struct nxr_peer *peer, uid_t *user_p)
 void nxr_conn_close(struct nxr_conn *conn)
 {
     struct nxr_peer *peer = conn->peer;
+    struct host_peer *hp;
 
     if (conn->is_closed) {
         return;
@@ -409,11 +391,15 @@ void nxr_conn_close(struct nxr_conn *conn)
     n_strangers -= !conn->is_mine && !conn->is_greeted;
     keep_unsent(conn);
     nxr_publish_unpark(&conn->parked);
-    if (peer != NULL && peer->conn == conn) {
-        peer->conn = NULL;
+    if (peer == NULL) {
+        return;
+    }
+    hp = host_peer_of(peer);
+    if (hp->conn == conn) {
+        hp->conn = NULL;
         nxr_link_conn_closed(peer);
-    } else if (peer != NULL && peer->conn != NULL) {
-        take_unsent(peer->conn);
+    } else if (hp->conn != NULL) {
+        take_unsent(hp->conn);
     }
 }
 
@@ -445,11 +431,13 @@ static void conn_free_closed(void)
 
 void nxr_conn_greeted(struct nxr_conn *conn, struct nxr_peer *peer)
 {
+    struct host_peer *hp = host_peer_of(peer);
+
     n_strangers -= !conn->is_mine;
     conn->is_greeted = true;
     conn->peer = peer;
-    if (peer->conn == NULL) {
-        peer->conn = conn;
+    if (hp->conn == NULL) {
+        hp->conn = conn;
         take_unsent(conn);
     }
 }
@@ -470,7 +458,7 @@ static bool conn_make_room(void)
 
         if (!conn->is_closed && conn->is_greeted && nxr_list_is_empty(&conn->out) &&
             nxr_list_is_empty(&conn->parked) &&
-            (conn->peer == NULL || nxr_list_is_empty(&conn->peer->asks)) &&
+            (conn->peer == NULL || nxr_list_is_empty(nxr_region_asks(conn->peer))) &&
             (oldest == NULL || conn->used_at < oldest->used_at)) {
             oldest = conn;
         }
@@ -516,7 +504,7 @@ static struct nxr_watch listen_watch = {accept_ready};
 int nxr_conn_listen(void)
 {
     struct sockaddr_un name;
-    socklen_t name_nbytes = socket_name(nxr_job.card.head.nonce, &name);
+    socklen_t name_nbytes = nxr_packet_address(nxr_job.card.head.nonce, &name);
     int status;
 
     listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -554,7 +542,8 @@ int64_t nxr_conn_tick(int64_t now)
         if (!conn->is_greeted) {
             ends_at = conn->used_at + GREETING_NS;
         } else if (conn->is_mine && conn->is_greeted && nxr_list_is_empty(&conn->out) &&
-                   nxr_list_is_empty(&conn->parked) && nxr_list_is_empty(&conn->peer->asks)) {
+                   nxr_list_is_empty(&conn->parked) &&
+                   nxr_list_is_empty(nxr_region_asks(conn->peer))) {
             ends_at = conn->used_at + IDLE_NS;
         }
         if (ends_at <= now) {
@@ -585,8 +574,10 @@ void nxr_conn_stop(void)
 
 static void conn_peer_ended(struct nxr_peer *peer)
 {
-    if (peer->conn != NULL) {
-        nxr_conn_close(peer->conn);
+    struct host_peer *hp = host_peer_of(peer);
+
+    if (hp->conn != NULL) {
+        nxr_conn_close(hp->conn);
     }
     nxr_conn_drop_unsent(peer);
 }

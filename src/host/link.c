@@ -15,6 +15,7 @@
 #include "control/dispatch.h"
 #include "control/finalize_barrier.h"
 #include "host/liveness.h"
+#include "host/peer.h"
 #include "core/life.h"
 #include "control/detector.h"
 #include "host/atomic_ask.h"
@@ -99,14 +100,15 @@ static void link_give_up(struct nxr_peer *peer, const char *why)
 
 static void retry_later(struct nxr_peer *peer, const char *why)
 {
+    struct host_peer *hp = host_peer_of(peer);
     int64_t now = nxr_now_ns();
 
-    if (now >= peer->link_give_up_at) {
+    if (now >= hp->give_up_at) {
         link_give_up(peer, why);
         return;
     }
-    n_retrying += peer->link_retry_at == INT64_MAX;
-    peer->link_retry_at = now + RETRY_NS;
+    n_retrying += hp->retry_at == INT64_MAX;
+    hp->retry_at = now + RETRY_NS;
 }
 
 /*
@@ -115,12 +117,13 @@ static void retry_later(struct nxr_peer *peer, const char *why)
  */
 static void link_has_ended(struct nxr_peer *peer)
 {
+    struct host_peer *hp = host_peer_of(peer);
     int64_t now = nxr_now_ns();
 
-    if (peer->refused_until == 0) {
-        peer->refused_until = now + NEWS_NS;
+    if (hp->refused_until == 0) {
+        hp->refused_until = now + NEWS_NS;
     }
-    if (now < peer->refused_until && !nxr_finalize_barrier_is_here()) {
+    if (now < hp->refused_until && !nxr_finalize_barrier_is_here()) {
         retry_later(peer, "no process listens on its socket");
     } else {
         nxr_life_lost_locked(peer->rank);
@@ -156,11 +159,12 @@ static void give_up_user(struct nxr_peer *peer, uid_t user)
 
 static void connect_now(struct nxr_peer *peer)
 {
+    struct host_peer *hp = host_peer_of(peer);
     uid_t user;
 
-    n_retrying -= peer->link_retry_at != INT64_MAX;
-    peer->link_retry_at = INT64_MAX;
-    if (nxr_peer_is_lost(peer) || nxr_peer_is_up(peer) || peer->conn != NULL) {
+    n_retrying -= hp->retry_at != INT64_MAX;
+    hp->retry_at = INT64_MAX;
+    if (nxr_peer_is_lost(peer) || nxr_peer_is_up(peer) || hp->conn != NULL) {
         return;
     }
     switch (nxr_conn_open(peer, &user)) {
@@ -241,7 +245,7 @@ static void link_want(struct nxr_peer *peer)
     if (atomic_load(&peer->link) != NXR_LINK_NONE || nxr_peer_is_lost(peer)) {
         return;
     }
-    peer->link_give_up_at = nxr_deadline(nxr_env.resolve_timeout);
+    host_peer_of(peer)->give_up_at = nxr_deadline(nxr_env.resolve_timeout);
     set_link(peer, NXR_LINK_CARD);
     nxr_wireup()->get_card(peer->rank, link_card_came);
 }
@@ -330,14 +334,16 @@ void nxr_link_unmap(struct nxr_peer *peer)
 /* A peer on another host has greeted us over a network. */
 static void link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card *card)
 {
+    struct host_peer *hp = host_peer_of(peer);
+
     if (peer->has_card && memcmp(peer->card.nonce, card->head.nonce, NXR_NONCE_NBYTES) != 0) {
         nxr_warn(HOST, "a sender claims over a network to be rank %d with another nonce; dropped",
                  peer->rank);
         return;
     }
     nxr_peer_set_card(peer, &card->head);
-    if (!nxr_peer_is_up(peer) && peer->conn != NULL) {
-        nxr_conn_close(peer->conn);
+    if (!nxr_peer_is_up(peer) && hp->conn != NULL) {
+        nxr_conn_close(hp->conn);
     }
     if (!nxr_peer_is_up(peer)) {
         go_remote(peer, card, "it says so");
@@ -348,14 +354,16 @@ static void link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card 
 
 void nxr_link_conn_closed(struct nxr_peer *peer)
 {
+    struct host_peer *hp = host_peer_of(peer);
+
     if (nxr_peer_is_lost(peer) || !nxr_is_joined()) {
         return;
     }
     if (!nxr_peer_is_up(peer)) {
         retry_later(peer, "its service thread closed the connection before it answered");
-    } else if (!nxr_list_is_empty(&peer->asks) || !nxr_list_is_empty(&peer->unsent)) {
-        n_retrying += peer->link_retry_at == INT64_MAX;
-        peer->link_retry_at = nxr_now_ns() + RETRY_NS;
+    } else if (!nxr_list_is_empty(nxr_region_asks(peer)) || !nxr_list_is_empty(&hp->unsent)) {
+        n_retrying += hp->retry_at == INT64_MAX;
+        hp->retry_at = nxr_now_ns() + RETRY_NS;
     }
 }
 
@@ -363,9 +371,9 @@ void nxr_link_ask_again(struct nxr_peer *peer)
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &peer->asks) {
+    nxr_list_for_each (link, after, nxr_region_asks(peer)) {
         nxr_region_send_ask(link);
-        if (peer->conn == NULL && peer->net == NULL) {
+        if (host_peer_of(peer)->conn == NULL && peer->net == NULL) {
             return; /* it broke again: nxr_link_conn_closed() handles that */
         }
     }
@@ -373,12 +381,14 @@ void nxr_link_ask_again(struct nxr_peer *peer)
 
 static void link_retry(struct nxr_peer *peer, int64_t now)
 {
+    struct host_peer *hp = host_peer_of(peer);
+
     if (nxr_peer_is_up(peer)) {
         n_retrying--;
-        peer->link_retry_at = INT64_MAX;
+        hp->retry_at = INT64_MAX;
         nxr_conn_send_unsent(peer);
         nxr_link_ask_again(peer);
-    } else if (peer->link_retry_at <= now) {
+    } else if (hp->retry_at <= now) {
         connect_now(peer);
     }
 }
@@ -401,11 +411,13 @@ int64_t nxr_link_tick(int64_t now)
     for (int rank = 0; n_retrying > 0 && rank < nxr_job.size; rank++) {
         struct nxr_peer *peer = nxr_job.peers[rank];
 
-        if (peer == NULL || peer->link_retry_at == INT64_MAX) {
+        const struct host_peer *hp;
+
+        if (peer == NULL || (hp = host_peer_of(peer))->retry_at == INT64_MAX) {
             continue;
         }
         link_retry(peer, now);
-        due = peer->link_retry_at < due ? peer->link_retry_at : due;
+        due = hp->retry_at < due ? hp->retry_at : due;
     }
     return due;
 }
@@ -520,11 +532,13 @@ static void link_register(void)
 
 const struct nxr_subsystem nxr_link_subsystem = {
     .name = "link",
+    .peer_slot = &nxr_host_slot,
+    .peer_init = nxr_host_peer_init,
+    .peer_fini = nxr_link_unmap,
     .register_handlers = link_register,
     .remote_greeting = link_adopt_remote,
     .tick = nxr_link_tick,
     .close = nxr_link_stop,
-    .peer_fini = nxr_link_unmap,
 };
 
 /* ---- the carrier ----------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include "core/event.h"
 #include "host/deathwatch.h"
 #include "host/link.h"
+#include "host/peer.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -55,18 +56,19 @@ static void pid_ended(struct nxr_watch *watch, uint32_t events)
     struct nxr_peer *peer = nxr_list_entry(watch, struct pid_watch, watch)->peer;
 
     (void)events;
-    peer->is_gone = true;
+    host_peer_of(peer)->is_gone = true;
     nxr_liveness_unwatch(peer);
     nxr_life_lost_locked(peer->rank);
 }
 
 void nxr_liveness_watch(struct nxr_peer *peer)
 {
+    struct host_peer *hp = host_peer_of(peer);
     int pidfd = open_pidfd(peer->pid);
 
     nxr_deathwatch_changed();
     if (pidfd < 0 && errno == ESRCH) {
-        peer->is_gone = true;
+        hp->is_gone = true;
         nxr_life_lost_locked(peer->rank);
         return;
     }
@@ -76,8 +78,8 @@ void nxr_liveness_watch(struct nxr_peer *peer)
         if (watch != NULL) {
             *watch = (struct pid_watch){{pid_ended}, peer};
             if (nxr_service_watch(pidfd, EPOLLIN, &watch->watch) == NIXL_OK) {
-                peer->pidfd = pidfd;
-                peer->pid_watch = watch;
+                hp->pidfd = pidfd;
+                hp->pid_watch = watch;
                 return;
             }
             free(watch);
@@ -91,31 +93,34 @@ void nxr_liveness_watch(struct nxr_peer *peer)
 
 void nxr_liveness_unwatch(struct nxr_peer *peer)
 {
-    if (peer->pidfd >= 0) {
-        nxr_service_unwatch(peer->pidfd);
-        close(peer->pidfd);
-        peer->pidfd = -1;
-        free(peer->pid_watch);
-        peer->pid_watch = NULL;
+    struct host_peer *hp = host_peer_of(peer);
+
+    if (hp->pidfd >= 0) {
+        nxr_service_unwatch(hp->pidfd);
+        close(hp->pidfd);
+        hp->pidfd = -1;
+        free(hp->pid_watch);
+        hp->pid_watch = NULL;
     }
 }
 
 bool nxr_liveness_is_gone(struct nxr_peer *peer)
 {
+    struct host_peer *hp = host_peer_of(peer);
     bool is_gone = false;
 
     pthread_mutex_lock(&nxr_job.lock);
     if (nxr_peer_is_local(peer)) {
-        if (!peer->is_gone && (nxr_peer_is_lost(peer) || nxr_control_is_dead(peer->control))) {
+        if (!hp->is_gone && (nxr_peer_is_lost(peer) || nxr_control_is_dead(peer->control))) {
             /* The mark is per thread: the other threads of the process must have ended as well. */
-            int pidfd = peer->pidfd >= 0 ? peer->pidfd : open_pidfd(peer->pid);
+            int pidfd = hp->pidfd >= 0 ? hp->pidfd : open_pidfd(peer->pid);
 
-            peer->is_gone = pidfd < 0 ? errno == ESRCH : liveness_has_ended(pidfd);
-            if (pidfd >= 0 && pidfd != peer->pidfd) {
+            hp->is_gone = pidfd < 0 ? errno == ESRCH : liveness_has_ended(pidfd);
+            if (pidfd >= 0 && pidfd != hp->pidfd) {
                 close(pidfd);
             }
         }
-        is_gone = peer->is_gone;
+        is_gone = hp->is_gone;
     }
     pthread_mutex_unlock(&nxr_job.lock);
     return is_gone;
@@ -128,8 +133,8 @@ static void look_at_unwatched(void)
     for (int rank = 0; rank < nxr_job.size; rank++) {
         struct nxr_peer *peer = nxr_job.peers[rank];
 
-        if (peer == NULL || rank == nxr_job.rank || peer->pidfd >= 0 || !nxr_peer_is_local(peer) ||
-            nxr_peer_is_lost(peer)) {
+        if (peer == NULL || rank == nxr_job.rank || host_peer_of(peer)->pidfd >= 0 ||
+            !nxr_peer_is_local(peer) || nxr_peer_is_lost(peer)) {
             continue;
         }
         if (nxr_control_is_dead(peer->control) ||

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One message with its descriptors over a socket that preserves message boundaries. No state,
- * never blocks.
+ * The sockets of ranks: their names, who is at the other end, and one message with its descriptors
+ * over a socket that preserves message boundaries. No state, never blocks.
  */
 #ifndef NXR_HOST_PACKET_H
 #define NXR_HOST_PACKET_H
 
 #include "control/wire.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #define NXR_PACKET_MAX_FDS 8 /* more than any message has, so that excess ones are noticed */
 
@@ -17,6 +20,12 @@ struct nxr_packet {
     int fds[NXR_PACKET_MAX_FDS]; /* the receiver's to close: CLOEXEC */
     char bytes[sizeof(union nxr_wire_message) + 1];
 };
+
+/* The abstract address of a rank's socket: its nonce is unique and cannot be guessed. */
+socklen_t nxr_packet_address(const unsigned char nonce[NXR_NONCE_NBYTES], struct sockaddr_un *name);
+
+/* The credentials of the other end, from the kernel; uid -1: unknown. */
+struct ucred nxr_packet_other_end(int socket);
 
 /*
  * Send; the caller keeps its descriptors. NIXL_OK; NIXL_ERR_AGAIN: no room now;

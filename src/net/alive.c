@@ -17,6 +17,7 @@
 
 #include "net/state.h"
 #include "control/detector.h"
+#include "region/region.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -52,7 +53,7 @@ static bool is_expecting(const struct net_peer *np)
     return !nxr_list_is_empty(&np->moves) || !nxr_list_is_empty(&np->words) ||
            !nxr_list_is_empty(&np->queue) || !nxr_list_is_empty(&np->landings) ||
            np->flush_asked != np->flush_heard || np->wants_credit ||
-           !nxr_list_is_empty(&peer->asks) || atomic_load(&peer->n_held) != 0 ||
+           !nxr_list_is_empty(nxr_region_asks(peer)) || atomic_load(&peer->n_held) != 0 ||
            atomic_load(&peer->n_pending) != 0 || nxr_detector_is_watched(peer);
 }
 

@@ -43,7 +43,7 @@ struct nxr_region_segment {
     int rank;
     int status;
     uint64_t ask;
-    struct nxr_list ask_link; /* of peer->asks */
+    struct nxr_list ask_link; /* of nxr_region_asks() */
     struct nxr_list waiting;  /* struct nixl_req: begin when the segment is ready */
     struct nxr_list link;     /* among the ready ones of a bucket, or the closing or retired ones */
     struct nxr_list map_link; /* of those with n_maps > 0 */
@@ -188,6 +188,8 @@ void nxr_region_drop_segments(struct nixl_region *region);
 
 /* ---- called by the host layer, with job.lock held -------------------------------------------- */
 
+/* The questions that wait for that peer's answer: struct nxr_region_segment by ask_link. */
+struct nxr_list *nxr_region_asks(const struct nxr_peer *peer);
 void nxr_region_send_ask(struct nxr_list *ask_link);
 void nxr_region_published(struct nxr_published *published);
 nxr_control_taker nxr_region_take_key;

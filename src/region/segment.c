@@ -333,6 +333,8 @@ static void segment_register(void)
 
 const struct nxr_subsystem nxr_region_subsystem = {
     .name = "region",
+    .peer_slot = &nxr_region_slot,
+    .peer_init = nxr_region_peer_init,
     .register_handlers = segment_register,
     .tick = nxr_region_tick,
     .peer_ended = segment_peer_ended,

@@ -6,7 +6,15 @@
 #ifndef NXR_REGION_SEGMENT_H
 #define NXR_REGION_SEGMENT_H
 
+#include "core/peer_slot.h"
+
+#include <stdbool.h>
+
 struct nxr_region_segment;
+
+/* What this folder keeps of a peer: the questions that wait for its answer (segment_ask.c). */
+extern struct nxr_peer_slot nxr_region_slot;
+bool nxr_region_peer_init(struct nxr_peer *peer);
 
 /* A new segment in state ASKING, not in a region yet; NULL: no memory. */
 struct nxr_region_segment *nxr_segment_new(void);

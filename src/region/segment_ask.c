@@ -22,6 +22,25 @@
 
 static uint64_t segment_ask_last_ask;
 
+/* What this folder keeps of a peer. */
+struct region_peer {
+    struct nxr_list asks; /* struct nxr_region_segment: they wait for the peer's answer */
+};
+struct nxr_peer_slot nxr_region_slot = {.nbytes = sizeof(struct region_peer)};
+
+struct nxr_list *nxr_region_asks(const struct nxr_peer *peer)
+{
+    struct region_peer *rp = nxr_peer_slot_of(peer, &nxr_region_slot);
+
+    return &rp->asks;
+}
+
+bool nxr_region_peer_init(struct nxr_peer *peer)
+{
+    nxr_list_init(nxr_region_asks(peer));
+    return true;
+}
+
 /* ---- outcomes of asking ---------------------------------------------------------------------- */
 
 static void segment_failed(struct nxr_region_segment *segment, int status)
@@ -114,7 +133,7 @@ static struct nxr_region_segment *find_asking(struct nxr_peer *peer, uint64_t as
 {
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &peer->asks) {
+    nxr_list_for_each (link, after, nxr_region_asks(peer)) {
         struct nxr_region_segment *segment =
             nxr_list_entry(link, struct nxr_region_segment, ask_link);
 
@@ -143,7 +162,7 @@ void nxr_region_published(struct nxr_published *published)
     struct nxr_peer *self = nxr_job.peers[nxr_job.rank];
     struct nxr_list *link, *after;
 
-    nxr_list_for_each (link, after, &self->asks) {
+    nxr_list_for_each (link, after, nxr_region_asks(self)) {
         struct nxr_region_segment *segment =
             nxr_list_entry(link, struct nxr_region_segment, ask_link);
 
@@ -179,12 +198,12 @@ static void segment_ask_ask(struct nxr_region_segment *segment, struct nxr_peer 
     } else if (peer->rank == nxr_job.rank) {
         struct nxr_published *published = nxr_publish_find(segment->region->name);
 
-        nxr_list_append(&peer->asks, &segment->ask_link);
+        nxr_list_append(nxr_region_asks(peer), &segment->ask_link);
         if (published != NULL) {
             segment_came(segment, &published->key, NULL, published->fd, NULL);
         }
     } else {
-        nxr_list_append(&peer->asks, &segment->ask_link);
+        nxr_list_append(nxr_region_asks(peer), &segment->ask_link);
         if (link == NXR_LINK_UP) {
             nxr_region_send_ask(&segment->ask_link);
             nxr_service_kick();
@@ -328,8 +347,9 @@ int nxr_region_resolve(const char *operation, struct nixl_region *region, int ra
 
 void nxr_region_end_asks(struct nxr_peer *peer, int status)
 {
-    while (!nxr_list_is_empty(&peer->asks)) {
-        segment_failed(nxr_list_entry(peer->asks.next, struct nxr_region_segment, ask_link),
-                       status);
+    while (!nxr_list_is_empty(nxr_region_asks(peer))) {
+        segment_failed(
+            nxr_list_entry(nxr_region_asks(peer)->next, struct nxr_region_segment, ask_link),
+            status);
     }
 }

@@ -127,7 +127,7 @@ static void begin(void)
     fake_must(nixl_get_nb(1, theirs, 0, large, LARGE_GET, &reqs[1]) == NIXL_INPROGRESS);
     fake_key_coming(1, false);
     fake_round();
-    fake_must(nxr_list_is_empty(&np->peer->asks));
+    fake_must(nxr_list_is_empty(nxr_region_asks(np->peer)));
     for (size_t i = 0; i < 2; i++) {
         fake_must(nixl_req_test(&reqs[i]) == NIXL_INPROGRESS);
     }

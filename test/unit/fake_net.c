@@ -451,10 +451,11 @@ void fake_key_coming(int rank, bool is_rma)
     struct nxr_peer *peer = nxr_job.peers[rank];
     union nxr_wire_message message;
 
-    fake_must(!nxr_list_is_empty(&peer->asks));
+    fake_must(!nxr_list_is_empty(nxr_region_asks(peer)));
     nxr_wire_init(&message, NXR_WIRE_KEY);
     message.header.rank = rank;
-    message.key.ask = nxr_list_entry(peer->asks.next, struct nxr_region_segment, ask_link)->ask;
+    message.key.ask =
+        nxr_list_entry(nxr_region_asks(peer)->next, struct nxr_region_segment, ask_link)->ask;
     message.key.key = (struct nxr_key){
         .generation = 1, .nbytes = FAKE_SEGMENT_NBYTES, .addr = 4096, .kind = NIXL_MEM_HOST};
     message.key.remote.takes_bulk = 1;

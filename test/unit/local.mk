@@ -62,7 +62,7 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_frame_CFLAGS = $(unit_cflags)
 %C%_frame_LDADD = $(unit_launcher_libs)
 %C%_inflight_CFLAGS = $(unit_cflags)
-%C%_inflight_LDADD = $(floor_host) $(CRITERION_LIBS)
+%C%_inflight_LDADD = $(floor_core) $(CRITERION_LIBS)
 %C%_handle_CFLAGS = $(unit_cflags)
 %C%_handle_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_identity_CFLAGS = $(unit_cflags)
