@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ESTABLISHED 1 /* of tcpi_state; its name is in netinet/tcp.h, which excludes linux/tcp.h */
+
 /* Sent bytes that the other host has not acknowledged; computed so that it survives a reset. */
 static int64_t unheard_nbytes(const struct tcp_info *info)
 {
@@ -49,6 +51,19 @@ bool nxr_tcp_health(int fd, char *line, size_t line_nbytes)
                  info.tcpi_snd_mss);
     }
     return false;
+}
+
+int64_t nxr_tcp_silent_ms(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t nbytes = sizeof(info);
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &nbytes) != 0 ||
+        nbytes < offsetof(struct tcp_info, tcpi_bytes_sent) + sizeof(info.tcpi_bytes_sent) ||
+        info.tcpi_state != ESTABLISHED || info.tcpi_bytes_received + info.tcpi_bytes_sent > 0) {
+        return -1;
+    }
+    return info.tcpi_last_data_recv; /* before the first byte: since it was established */
 }
 
 /* The IP address in a socket name. Returns its size; 0: it has none. */

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Everything has arrived, and yet nothing is heard. */
 #define NXR_TCP_HEARD                                                                              \
@@ -21,9 +22,15 @@
 bool nxr_tcp_health(int fd, char *line, size_t line_nbytes);
 
 /*
- * The same for all connections of this process whose remote IP address occurs anywhere in `bytes`:
- * libraries reveal neither their sockets nor how they encode addresses. The line is empty if there
- * is none, or nothing to report.
+ * How long a connection has been established on which nothing was sent and nothing has arrived;
+ * -1: it is none, or the kernel (before 4.19) does not tell.
+ */
+int64_t nxr_tcp_silent_ms(int fd);
+
+/*
+ * The same as nxr_tcp_health() for all connections of this process whose remote IP address occurs
+ * anywhere in `bytes`: libraries reveal neither their sockets nor how they encode addresses. The
+ * line is empty if there is none, or nothing to report.
  */
 void nxr_tcp_health_to(const void *bytes, size_t nbytes, char *line, size_t line_nbytes);
 

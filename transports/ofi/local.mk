@@ -35,7 +35,8 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 	%D%/registration.c \
 	%D%/repair.c %D%/repair.h \
 	%D%/rma.c %D%/rma.h \
-	%D%/sleep.c
+	%D%/sleep.c \
+	%D%/strangers.c
 %C%_nixlrun_ofi_libfabric_la_CFLAGS = $(AM_CFLAGS) $(OFI_CFLAGS) $(HWLOC_CFLAGS)
 %C%_nixlrun_ofi_libfabric_la_LDFLAGS = $(AM_LDFLAGS) -module -shared -avoid-version -no-undefined \
 	-export-symbols-regex '^nxr_network_ofi_libfabric$$' -Wl,-z,nodelete

@@ -211,6 +211,7 @@ static int ofi_do_round(int64_t now)
         n += nxr_ofi_rail_progress(&nxr_ofi.rails[i]);
     }
     nxr_ofi_hush_timer();
+    nxr_ofi_strangers_look();
     nxr_ofi_repair();
     n += nxr_ofi_reset_rails();
     if (!nxr_list_is_empty(&nxr_ofi.posting)) {

@@ -177,6 +177,9 @@ struct nxr_ofi {
     unsigned n_pieces;       /* under way */
     int64_t now;             /* of this round */
     int64_t repair_at;       /* when to check for silence next; 0: never */
+    int64_t strangers_at;    /* when to look for strangers next */
+    int n_descriptors;       /* in use when there were none */
+    int strangers_end;       /* all have lower descriptors; 0: nobody is to be reset later */
     unsigned n_refused;      /* how often sleep was refused since something has moved */
     int epoll_fd, timer_fd;
     int64_t timer_at; /* when the timer rings; 0: it is off */
@@ -276,6 +279,11 @@ void nxr_ofi_unwatch_rail(struct nxr_ofi_rail *rail);
 void nxr_ofi_hush_timer(void);
 int nxr_ofi_event_fd(void);
 int nxr_ofi_arm(void);
+
+/* ---- strangers.c ----------------------------------------------------------------------------- */
+
+/* At most once a second: end the connections of strangers who say nothing. */
+void nxr_ofi_strangers_look(void);
 
 /* ---- peer.c ---------------------------------------------------------------------------------- */
 
