@@ -163,12 +163,15 @@ TESTS += %D%/vulkan %D%/vulkan_cuda %D%/vulkan_fault %D%/vulkan_layers.sh
 %C%_vulkan_fault_LDADD = $(floor_memory) $(CRITERION_LIBS)
 endif
 if HAVE_UCX
-EXTRA_PROGRAMS += %D%/ucx_bulk
-TESTS += %D%/ucx_bulk
+EXTRA_PROGRAMS += %D%/ucx_bulk %D%/ucx_endpoint
+TESTS += %D%/ucx_bulk %D%/ucx_endpoint
 %C%_ucx_bulk_SOURCES = %D%/ucx_bulk.c transports/ucx/bulk.c
 %C%_ucx_bulk_CFLAGS = $(unit_cflags) $(UCX_CFLAGS)
 %C%_ucx_bulk_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 %C%_ucx_bulk_LDADD = $(CRITERION_LIBS)
+%C%_ucx_endpoint_SOURCES = %D%/ucx_endpoint.c transports/ucx/endpoint.c transports/ucx/envelope.c
+%C%_ucx_endpoint_CFLAGS = $(unit_cflags) $(UCX_CFLAGS)
+%C%_ucx_endpoint_LDADD = $(CRITERION_LIBS)
 endif
 if HAVE_OFI
 EXTRA_PROGRAMS += %D%/ofi %D%/ofi_repair

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Endpoints of UCX that fail: the core hears of each once, in progress(), with
+ * the cause, and nothing more is sent. UCX and the core are played here.
+ */
+#include "transports/tcp_health.h"
+#include "transports/ucx/envelope.h"
+#include "transports/ucx/ucx.h"
+
+#include "test/unit/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DEVICES "tcp on eth9"
+
+struct nxr_ucx nxr_ucx;
+
+static struct nxr_ucx_sender sender;
+static ucp_ep_params_t params;     /* of the endpoint that was made last */
+static ucs_status_t made = UCS_OK; /* the outcome of the next one */
+static bool must_wait;             /* its flush takes time */
+static ucs_status_t waited = UCS_INPROGRESS;
+static unsigned n_closed, n_stopped;
+static char the_ep, the_request;
+
+/* ---- UCX, and the rest of the module
+ * --------------------------------------------------------- */
+
+ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *given, ucp_ep_h *ep_p)
+{
+    (void)worker;
+    params = *given;
+    *ep_p = (ucp_ep_h)(void *)&the_ep;
+    return made;
+}
+
+ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
+{
+    (void)ep;
+    (void)param;
+    return must_wait ? &the_request : NULL;
+}
+
+ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
+{
+    cr_expect(eq(ptr, (void *)ep, &the_ep));
+    cr_expect(eq(uint, param->flags, UCP_EP_CLOSE_FLAG_FORCE));
+    n_closed++;
+    return NULL;
+}
+
+ucs_status_t ucp_request_check_status(void *request)
+{
+    (void)request;
+    return waited;
+}
+
+void ucp_request_free(void *request)
+{
+    cr_expect(eq(ptr, request, &the_request));
+}
+
+ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_nbytes,
+                                 const void *bytes, size_t nbytes, const ucp_request_param_t *param)
+{
+    (void)ep;
+    (void)header;
+    (void)header_nbytes;
+    (void)bytes;
+    (void)nbytes;
+    (void)param;
+    cr_expect(eq(uint, id, NXR_UCX_KNOCK));
+    return NULL;
+}
+
+const char *ucs_status_string(ucs_status_t status)
+{
+    return status == UCS_ERR_CONNECTION_RESET ? "reset" : "unreachable";
+}
+
+void nxr_ucx_bulks_stop(struct nxr_net_ep *ep, int status)
+{
+    (void)ep;
+    (void)status;
+    n_stopped++;
+}
+
+void nxr_ucx_bulks_cut(uint32_t rank)
+{
+    (void)rank;
+}
+
+void nxr_ucx_set_timer(int64_t after_ns)
+{
+    (void)after_ns;
+}
+
+void nxr_ucx_cancel_all(struct nxr_net_ep *ep)
+{
+    (void)ep;
+}
+
+void nxr_tcp_health_to(const void *bytes, size_t nbytes, char *line, size_t line_nbytes)
+{
+    (void)bytes;
+    (void)nbytes;
+    snprintf(line, line_nbytes, "asked");
+}
+
+/* ---- the core
+ * --------------------------------------------------------------------------------
+ */
+
+static struct nxr_net_ep *ep;
+static unsigned n_told;
+static char told[300];
+
+static void core_ep_failed(void *peer, struct nxr_net_ep *failed, const char *why)
+{
+    cr_expect(eq(ptr, peer, &n_told));
+    cr_expect(eq(ptr, failed, ep));
+    snprintf(told, sizeof(told), "%s", why);
+    n_told++;
+}
+
+static const struct nxr_net_core core = {.size = 1, .ep_failed = core_ep_failed};
+
+static void begin(void)
+{
+    struct nxr_ucx_envelope envelope = {.magic = NXR_UCX_ADDRESS_MAGIC, .ucx_major = 1};
+    unsigned char address[256];
+    size_t nbytes = nxr_ucx_wrap(&envelope, "where", 5, address, sizeof(address));
+
+    nxr_ucx.core = &core;
+    nxr_ucx.senders = &sender;
+    nxr_ucx.kinds = NXR_UCX_HAS_TCP;
+    snprintf(nxr_ucx.attr.devices, sizeof(nxr_ucx.attr.devices), DEVICES);
+    nxr_list_init(&nxr_ucx.endpoints);
+    nxr_list_init(&nxr_ucx.wanted);
+    nxr_list_init(&nxr_ucx.failed);
+    nxr_list_init(&nxr_ucx.closing);
+    nxr_list_init(&nxr_ucx.abandoned);
+    cr_assert(eq(int, nxr_ucx_ep_open(address, nbytes, &n_told, &ep), NIXL_OK));
+}
+
+static void end(void)
+{
+    nxr_ucx_endpoints_close();
+    nxr_ucx_endpoints_free();
+}
+
+/* What UCX calls when it has noticed. */
+static void fail(ucs_status_t status)
+{
+    params.err_handler.cb(params.err_handler.arg, (ucp_ep_h)(void *)&the_ep, status);
+}
+
+/* ---- the tests
+ * -------------------------------------------------------------------------------
+ */
+
+TestSuite(ucx_endpoint, .init = begin, .fini = end);
+
+Test(ucx_endpoint, a_failure_is_told_once_and_ends_what_is_sent)
+{
+    cr_assert(eq(int, nxr_ucx_ep_use(ep, false), NIXL_OK));
+    cr_assert(eq(int, nxr_ucx_endpoints_progress(), 0));
+    fail(UCS_ERR_CONNECTION_RESET);
+    cr_expect(eq(uint, n_told, 0), "not inside the callback");
+    cr_expect(eq(uint, n_stopped, 1));
+    cr_expect(eq(int, nxr_ucx_ep_use(ep, false), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_ucx_ep_reach(ep), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_ucx_endpoints_progress(), 1));
+    fail(UCS_ERR_ENDPOINT_TIMEOUT);
+    cr_expect(eq(int, nxr_ucx_endpoints_progress(), 0));
+    cr_expect(eq(uint, n_told, 1));
+    cr_expect(eq(str, told, "reset"));
+}
+
+Test(ucx_endpoint, without_a_connection_the_devices_are_named)
+{
+    must_wait = true;
+    cr_assert(eq(int, nxr_ucx_ep_use(ep, false), NIXL_ERR_AGAIN));
+    fail(UCS_ERR_UNREACHABLE);
+    cr_expect(eq(int, nxr_ucx_endpoints_progress(), 1));
+    cr_expect(ne(ptr, strstr(told, "(" DEVICES "): unreachable"), NULL));
+}
+
+Test(ucx_endpoint, one_that_cannot_be_made_has_failed)
+{
+    made = UCS_ERR_UNREACHABLE;
+    cr_expect(eq(int, nxr_ucx_ep_use(ep, false), NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, nxr_ucx_endpoints_progress(), 1));
+    cr_expect(eq(uint, n_told, 1));
+    made = UCS_OK;
+}
+
+Test(ucx_endpoint, a_failure_ends_what_waits_for_the_connection)
+{
+    must_wait = true;
+    cr_assert(eq(int, nxr_ucx_ep_use(ep, false), NIXL_ERR_AGAIN));
+    waited = UCS_ERR_UNREACHABLE;
+    fail(UCS_ERR_UNREACHABLE);
+    cr_expect(eq(int, nxr_ucx_ep_use(ep, false), NIXL_ERR_TRANSPORT));
+}
+
+Test(ucx_endpoint, a_closed_one_is_not_told_of)
+{
+    cr_assert(eq(int, nxr_ucx_ep_use(ep, false), NIXL_OK));
+    must_wait = true;
+    nxr_ucx_ep_close(ep, true);
+    cr_expect(eq(uint, n_closed, 0), "its flush is under way");
+    fail(UCS_ERR_CONNECTION_RESET);
+    cr_expect(eq(int, nxr_ucx_endpoints_progress(), 1), "closed at once, since it has failed");
+    cr_expect(eq(uint, n_closed, 1));
+    cr_expect(eq(uint, n_told, 0));
+}
