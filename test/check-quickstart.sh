@@ -65,7 +65,7 @@ PASS: test/conformance/a.mp 3 - conformance np=2 shm: get: two (1 ms)
 FAIL: test/conformance/a.mp 4 - conformance np=4 shm: put: one - rank 1: a.c:7: no
 PASS: test/conformance/b.mp 1 - conformance local=cuda np=2 shm+cuda_ipc: put: one (1 ms)
 PASS: test/conformance/b.mp 2 - conformance local=cuda np=2 shm+cuda_ipc: put between kinds: two (1 ms)
-SKIP: test/conformance/c.mp 1 - conformance part=vulkan np=2 shm+vulkan_ipc # SKIP no device
+SKIP: test/conformance/c.mp 1 - conformance segment=vulkan np=2 shm+vulkan_ipc # SKIP no device
 PASS: test/mp/hello.mp 1 - hello np=2 shm
 TEXT
 cat >"$scratch/want" <<'TEXT'

@@ -4,7 +4,7 @@
 # what "make check" printed. Usage: matrix.sh LOG ... The exit code is 1 if there is no such line.
 set -eu
 cat "$@" | awk '
-    # Of "conformance part=cuda np=2 shm+cuda_ipc A=1": sets way and kinds, the two names of a row.
+    # Of "conformance segment=cuda np=2 shm+cuda_ipc A=1": sets way and kinds, the two names of a row.
     # Local memory is of the kind in "local=" only for guarantees between kinds.
     function read_job(job, is_between, n, words, i, key, part, near, method, is_registered, is_alone) {
         n = split(job, words, " ")
@@ -13,7 +13,7 @@ cat "$@" | awk '
         for (i = 2; i <= n; i++) {
             key = words[i]
             sub(/=.*/, "", key)
-            if (key == "part") part = substr(words[i], 6)
+            if (key == "segment") part = substr(words[i], 9)
             if (key == "local" && is_between) near = substr(words[i], 7)
             if (key == "method") method = " " substr(words[i], 8)
             if (words[i] == "registered") is_registered = 1

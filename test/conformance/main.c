@@ -6,13 +6,14 @@
  *     conformance [single] [registered] [forbidden] [method=METHOD] [segment=KIND] [local=KIND]
  *                 [mapped] [scale=TENTHS] [without=NAME...] [NAME...]
  *
- * single      NIXL_THREAD_SINGLE; what needs threads is left out registered  segments are
- * registered memory forbidden   not dumpable, so that the kernel refuses process_vm_* without
- * CAP_SYS_PTRACE method=M    other ranks' segments must be reached in this way: memcpy,
- * process_vm or bounce segment=K      segments are memory of that kind: host, vulkan or cuda
- * local=K     so is local memory, where guarantees make it of any kind mapped      the processor
- * reads and writes segments of that kind; else only guarantees that do not
- *             look at them with it are run
+ * single      NIXL_THREAD_SINGLE; what needs threads is left out
+ * registered  segments are registered memory
+ * forbidden   not dumpable, so that the kernel refuses process_vm_* without CAP_SYS_PTRACE
+ * method=M    other ranks' segments must be reached in this way: memcpy, process_vm or bounce
+ * segment=K   segments are memory of that kind: host, vulkan or cuda
+ * local=K     so is local memory, where guarantees make it of any kind
+ * mapped      the processor reads and writes segments of that kind; else only guarantees that do
+ *             not look at them with it are run
  * scale=N     stress loops run N tenths of their rounds
  * without=N   not this guarantee
  * NAME        only these guarantees
@@ -218,8 +219,8 @@ int main(int argc, char **argv)
             conf.method = argv[i] + 7;
         } else if (strcmp(argv[i], "mapped") == 0) {
             conf.is_mapped = true;
-        } else if (strncmp(argv[i], "segment=", 5) == 0) {
-            conf.segment_kind = kind_named(argv[i] + 5);
+        } else if (strncmp(argv[i], "segment=", 8) == 0) {
+            conf.segment_kind = kind_named(argv[i] + 8);
         } else if (strncmp(argv[i], "local=", 6) == 0) {
             conf.local_kind = kind_named(argv[i] + 6);
         } else if (strncmp(argv[i], "without=", 8) == 0) {
