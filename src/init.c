@@ -40,7 +40,7 @@
 #include "sync/stream_signal.h"
 #include "transfer/bounce.h"
 #include "transfer/copy_thread.h"
-#include "transfer/stage.h"
+#include "transfer/staging.h"
 #include "transfer/window.h"
 #include "transfer/xfer.h"
 #include "transports/gpu/gpu.h"
@@ -92,7 +92,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_bounce_subsystem,
     &nxr_device_atomics_subsystem,
     &nxr_device_subsystem,
-    &nxr_stage_subsystem,
+    &nxr_staging_subsystem,
     &nxr_transports_subsystem,
     &nxr_life_subsystem,
     &nxr_stream_signal_subsystem,

@@ -164,17 +164,19 @@ endif
 %C%_libnxr_boot_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 
 %C%_libnxr_transfer_la_SOURCES = \
-	%D%/transfer/bounce.c %D%/transfer/bounce.h \
-	%D%/transfer/bounce_buffer.h \
+	%D%/transfer/bounce.h \
 	%D%/transfer/bounce_serve.c \
 	%D%/transfer/copy_thread.c %D%/transfer/copy_thread.h \
 	%D%/transfer/flush.c \
 	%D%/transfer/op.c %D%/transfer/op.h \
 	%D%/transfer/route_expect.c \
 	%D%/transfer/route_query.c \
-	%D%/transfer/stage.c %D%/transfer/stage.h \
-	%D%/transfer/stage_lane.h \
-	%D%/transfer/stage_piece.c \
+	%D%/transfer/staging.c %D%/transfer/staging.h \
+	%D%/transfer/staging_buffer.h \
+	%D%/transfer/staging_direct.c \
+	%D%/transfer/staging_pipeline.h \
+	%D%/transfer/staging_shared.c \
+	%D%/transfer/staging_slot.c \
 	%D%/transfer/stream.c %D%/transfer/stream.h \
 	%D%/transfer/strided.c \
 	%D%/transfer/transfer.c %D%/transfer/transfer.h \

@@ -444,10 +444,13 @@ void nxr_memory_host_free(void *addr, size_t mapped_nbytes);
  * table below.
  */
 struct nxr_host_paths {
-    /* The bounce buffer, served by the owner's service thread (src/transfer/bounce.h). */
-    int (*bounce_start)(struct nxr_op *op);
-    int (*bounce_cancel)(struct nxr_op *op);
-    int (*bounce_progress)(void);
+    /*
+     * Staging, here for segments that only their owner's service thread can copy
+     * (src/transfer/staging.h). It needs no progress. cancel: NIXL_INPROGRESS also if it does not
+     * have the operation.
+     */
+    int (*staging_start)(struct nxr_op *op);
+    int (*staging_cancel)(struct nxr_op *op);
 
     /*
      * The copy thread, for operations on host memory that put() and get() could do, but which

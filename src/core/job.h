@@ -26,7 +26,6 @@
 
 struct net_peer;
 struct nxr_carrier;
-struct stage_lane;
 
 /* The state of the library. Read by every call. */
 enum nxr_state {
@@ -61,8 +60,7 @@ struct nxr_peer {
     uint32_t inflight_index;
     bool full_fence;
     pid_t pid;
-    struct net_peer *net;            /* on another host: the network's state of it (net/state.h) */
-    struct stage_lane *_Atomic lane; /* of what is staged (stage.c); NULL: nothing yet */
+    struct net_peer *net; /* on another host: the network's state of it (net/state.h) */
     const struct nxr_transport
         *_Atomic transport; /* for everything sent to it; NULL: none reaches it */
 

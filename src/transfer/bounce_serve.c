@@ -7,8 +7,9 @@
 #include "config.h"
 
 #include "transfer/bounce.h"
-#include "transfer/bounce_buffer.h"
+#include "transfer/staging_buffer.h"
 #include "control/dispatch.h"
+#include "core/subsystem.h"
 #include "region/publish.h"
 #include "memory/memory.h"
 #include "util/clock.h"
@@ -50,10 +51,10 @@ struct served_buffer {
     struct nxr_bounce_buffer *buffer;
     size_t mapped_nbytes;
     uint64_t chunk_nbytes;
-    unsigned next;             /* chunk that the peer posts next */
+    unsigned next;             /* chunk that the peer probably posts next */
     _Atomic uint32_t n_copies; /* copies of device memory under way */
     unsigned pinned_kinds;     /* bits by enum nixl_mem_kind */
-    struct served_copy copies[NXR_BOUNCE_CHUNKS];
+    struct served_copy copies[NXR_STAGING_SLOTS];
 };
 
 static struct nxr_list bounce_server_served = {&bounce_server_served, &bounce_server_served};
@@ -76,7 +77,7 @@ static void bounce_server_take_offer(const struct nxr_control_source *source,
     }
     offered->peer = source->peer;
     offered->buffer = addr;
-    offered->chunk_nbytes = (nbytes - NXR_BOUNCE_HEAD_NBYTES) / NXR_BOUNCE_CHUNKS;
+    offered->chunk_nbytes = (nbytes - NXR_BOUNCE_HEAD_NBYTES) / NXR_STAGING_SLOTS;
     nxr_list_append(&bounce_server_served, &offered->link);
 }
 
@@ -84,15 +85,14 @@ static void bounce_server_take_offer(const struct nxr_control_source *source,
 static void bounce_server_take_work(const struct nxr_control_source *source,
                                     const union nxr_wire_message *message)
 {
-    (void)source; /* the message has woken this thread: nxr_bounce_serve() follows */
+    (void)source; /* the message has woken this thread: bounce_server_serve() follows */
     (void)message;
 }
 
-void nxr_bounce_register(void)
+static void bounce_server_register(void)
 {
-    nxr_host_paths.bounce_start = nxr_host_bounce_start;
-    nxr_host_paths.bounce_cancel = nxr_host_bounce_cancel;
-    nxr_host_paths.bounce_progress = nxr_host_bounce_progress;
+    nxr_host_paths.staging_start = nxr_staging_start;
+    nxr_host_paths.staging_cancel = nxr_staging_cancel;
     nxr_control_register(NXR_WIRE_BOUNCE, bounce_server_take_offer);
     nxr_control_register(NXR_WIRE_WORK, bounce_server_take_work);
 }
@@ -127,6 +127,11 @@ static void bounce_server_copy_ended(struct nxr_device_copy *copy, int status)
     atomic_fetch_sub_explicit(&served_by->n_copies, 1, memory_order_release);
 }
 
+static char *data_of(const struct served_buffer *served_by, unsigned index)
+{
+    return (char *)served_by->buffer + NXR_BOUNCE_HEAD_NBYTES + index * served_by->chunk_nbytes;
+}
+
 /* Pin the buffer for the GPU, which makes copies faster. */
 static void pin_buffer(struct served_buffer *served_by, const struct nxr_range *device)
 {
@@ -144,7 +149,7 @@ static int serve_device(struct served_buffer *served_by, unsigned index,
 {
     struct served_copy *copy = &served_by->copies[index];
     const struct nxr_range *device = nxr_publish_memory(work->id).range;
-    void *data = nxr_bounce_data(served_by->buffer, index, served_by->chunk_nbytes);
+    char *data = data_of(served_by, index);
     int status;
 
     copy->slot = nxr_inflight_claim_own();
@@ -182,7 +187,7 @@ static int serve_device(struct served_buffer *served_by, unsigned index,
 static int serve_chunk(struct served_buffer *served_by, unsigned index)
 {
     struct nxr_bounce_chunk *chunk = &served_by->buffer->chunks[index];
-    void *data = nxr_bounce_data(served_by->buffer, index, served_by->chunk_nbytes);
+    char *data = data_of(served_by, index);
     const struct bounce_work work = {chunk->id, chunk->is_put != 0, chunk->generation,
                                      chunk->offset, chunk->nbytes};
     int status = NIXL_OK;
@@ -209,32 +214,45 @@ static int serve_chunk(struct served_buffer *served_by, unsigned index)
     return status;
 }
 
-/* Serve all posted chunks of one buffer. Was there any? */
+/* Serve a chunk if it is posted. Was it? */
+static bool serve_if_posted(struct served_buffer *served_by, unsigned index)
+{
+    struct nxr_bounce_chunk *chunk = &served_by->buffer->chunks[index];
+    uint32_t state = NXR_BOUNCE_POSTED;
+    int status;
+
+    /* A chunk that is being copied is not looked at, whatever the peer writes there. */
+    if (atomic_load_explicit(&chunk->state, memory_order_relaxed) != NXR_BOUNCE_POSTED ||
+        atomic_load_explicit(&served_by->copies[index].is_busy, memory_order_acquire) ||
+        !atomic_compare_exchange_strong_explicit(&chunk->state, &state, NXR_BOUNCE_SERVING,
+                                                 memory_order_acquire, memory_order_acquire)) {
+        return false;
+    }
+    status = serve_chunk(served_by, index);
+    if (status != NIXL_INPROGRESS) {
+        finish_chunk(served_by, chunk, status);
+    }
+    return true;
+}
+
+/*
+ * Serve the posted chunks of one buffer, each at most once: in turn as far as the peer posts them
+ * so. Was there any?
+ */
 static bool serve_buffer(struct served_buffer *served_by)
 {
+    unsigned first = served_by->next;
     bool has_served = false;
 
-    for (;;) {
-        struct nxr_bounce_chunk *chunk = &served_by->buffer->chunks[served_by->next];
-        uint32_t state = NXR_BOUNCE_POSTED;
-        int status = NIXL_ERR_CANCELED;
+    for (unsigned i = 0; i < NXR_STAGING_SLOTS; i++) {
+        unsigned index = (first + i) % NXR_STAGING_SLOTS;
 
-        if (atomic_load_explicit(&served_by->copies[served_by->next].is_busy,
-                                 memory_order_acquire)) {
-            return has_served; /* regardless of what the peer has written there */
+        if (serve_if_posted(served_by, index)) {
+            served_by->next = (index + 1) % NXR_STAGING_SLOTS;
+            has_served = true;
         }
-        if (atomic_compare_exchange_strong_explicit(&chunk->state, &state, NXR_BOUNCE_SERVING,
-                                                    memory_order_acquire, memory_order_acquire)) {
-            status = serve_chunk(served_by, served_by->next);
-        } else if (state != NXR_BOUNCE_REVOKED) {
-            return has_served;
-        }
-        if (status != NIXL_INPROGRESS) {
-            finish_chunk(served_by, chunk, status);
-        }
-        served_by->next = (served_by->next + 1) % NXR_BOUNCE_CHUNKS;
-        has_served = true;
     }
+    return has_served;
 }
 
 static bool serve_all(void)
@@ -292,7 +310,7 @@ static bool bounce_server_linger(void)
     return now < until;
 }
 
-void nxr_bounce_serve(void)
+static void bounce_server_serve(void)
 {
     is_hot = false;
     if (nxr_list_is_empty(&bounce_server_served)) {
@@ -312,12 +330,13 @@ void nxr_bounce_serve(void)
     }
 }
 
-bool nxr_bounce_is_hot(void)
+static int64_t bounce_server_tick(int64_t now)
 {
-    return is_hot;
+    return is_hot ? now : INT64_MAX;
 }
 
-void nxr_bounce_serve_end(void)
+/* The service thread has ended: wait for copies of device memory. */
+static void bounce_server_halt(void)
 {
     int64_t until = nxr_now_ns() + END_NS;
     struct nxr_list *link, *after;
@@ -332,7 +351,8 @@ void nxr_bounce_serve_end(void)
     }
 }
 
-void nxr_bounce_serve_stop(void)
+/* Unmap everything; no peer uses it any more. */
+static void bounce_server_close(void)
 {
     struct nxr_list *link;
 
@@ -344,3 +364,12 @@ void nxr_bounce_serve_stop(void)
     }
     bounce_server_guard = NULL;
 }
+
+const struct nxr_subsystem nxr_bounce_subsystem = {
+    .name = "bounce",
+    .register_handlers = bounce_server_register,
+    .tick = bounce_server_tick,
+    .serve = bounce_server_serve,
+    .halt = bounce_server_halt,
+    .close = bounce_server_close,
+};

@@ -8,7 +8,7 @@
 
 #include "core/service.h"
 #include "transfer/copy_thread.h"
-#include "transfer/bounce.h"
+#include "transfer/staging.h"
 #include "core/subsystem.h"
 #include "core/life.h"
 #include "core/progress.h"
@@ -217,7 +217,7 @@ static void copy_resume(struct nxr_op *op, size_t resume_at)
     int status;
 
     op->nbytes_done = resume_at;
-    status = nxr_host_bounce_start(op);
+    status = nxr_staging_start(op);
     if (status == NIXL_INPROGRESS) {
         nxr_service_kick();
     } else {

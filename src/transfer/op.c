@@ -6,20 +6,20 @@
 #include "region/region.h"
 #include "transfer/copy_thread.h"
 #include "transfer/op.h"
-#include "transfer/stage.h"
+#include "transfer/staging.h"
 
 const struct nxr_transport *nxr_segment_mover(const struct nxr_segment *segment, const void *local)
 {
     const struct nxr_range *range = nxr_range_find(local);
 
     if (range == NULL) {
-        return nxr_stage_is_needed(segment) ? &nxr_transport_stage : segment->transport;
+        return nxr_staging_is_needed(segment) ? &nxr_transport_staging : segment->transport;
     }
     if (!segment->transport->serves(segment, range)) {
-        return &nxr_transport_stage;
+        return &nxr_transport_staging;
     }
     if (segment->net != NULL) {
-        return nxr_stage_is_needed(segment) ? &nxr_transport_stage : segment->transport;
+        return nxr_staging_is_needed(segment) ? &nxr_transport_staging : segment->transport;
     }
     return segment->method == NXR_METHOD_DEVICE ? segment->transport : &nxr_transport_device;
 }
@@ -76,9 +76,9 @@ int nxr_op_submit(struct nxr_op *op)
     status = op_move_if_short(op, mover);
     if (status == NIXL_ERR_AGAIN) {
         status = mover->start(op); /* NIXL_INPROGRESS: op may have ended and be freed */
-        if (status == NIXL_ERR_UNSUPPORTED && mover != &nxr_transport_stage) {
-            nxr_request_hand_to(op, &nxr_transport_stage); /* it cannot move between these two */
-            status = nxr_transport_stage.start(op);
+        if (status == NIXL_ERR_UNSUPPORTED && mover != &nxr_transport_staging) {
+            nxr_request_hand_to(op, &nxr_transport_staging); /* it cannot move between these two */
+            status = nxr_transport_staging.start(op);
         }
     }
     if (status == NIXL_ERR_STALE) {

@@ -7,7 +7,7 @@
 
 #include "region/region.h"
 #include "core/route.h"
-#include "transfer/stage.h"
+#include "transfer/staging.h"
 #include "transfer/op.h"
 
 /* One behind the other: the slower one sets the pace. */
@@ -67,7 +67,7 @@ void nxr_route_expect_between(const struct nxr_segment *segment, const void *loc
     const struct nxr_range *here = nxr_range_find(local);
     struct nxr_copy_rate rate;
 
-    if (mover == &nxr_transport_stage) {
+    if (mover == &nxr_transport_staging) {
         rate = staged(segment, here);
     } else if (segment->method == NXR_METHOD_DEVICE || mover == &nxr_transport_device) {
         rate = copied(here,

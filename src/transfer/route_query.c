@@ -7,7 +7,7 @@
 #include "net/net.h"
 #include "region/region.h"
 #include "core/route.h"
-#include "transfer/stage.h"
+#include "transfer/staging.h"
 #include "transfer/transfer.h"
 #include "util/status.h"
 #include "transfer/op.h"
@@ -179,11 +179,11 @@ static void route_query_tell_how(const struct between *between, struct nixl_rout
 
     nxr_route_expect_between(segment, between->local, &info->latency_ns, &info->bandwidth_mbps);
     snprintf(info->method, sizeof(info->method), "%s",
-             mover == &nxr_transport_stage    ? "staged"
+             mover == &nxr_transport_staging  ? "staged"
              : mover == &nxr_transport_device ? "device"
                                               : nxr_segment_method(segment));
     nxr_segment_copy_note(segment, info->why, sizeof(info->why));
-    if (mover == &nxr_transport_stage && info->why[0] == '\0') {
+    if (mover == &nxr_transport_staging && info->why[0] == '\0') {
         tell_why_staged(between, info);
     }
 }

@@ -8,7 +8,7 @@
 #include "memory/cuda/stream.h"
 #include "core/request.h"
 #include "transfer/stream.h"
-#include "transfer/stage.h"
+#include "transfer/staging.h"
 #include "transfer/transfer.h"
 #include "util/status.h"
 #include "transfer/op.h"
@@ -31,7 +31,7 @@ static int check_sides(const char *operation, const struct nxr_segment *segment,
         why = "CUDA's streams cannot copy Vulkan memory";
     } else if (here != NIXL_MEM_CUDA && there != NIXL_MEM_CUDA) {
         why = "neither side is CUDA memory";
-    } else if (why == NULL && nxr_segment_mover(segment, local) == &nxr_transport_stage) {
+    } else if (why == NULL && nxr_segment_mover(segment, local) == &nxr_transport_staging) {
         why = "the GPU does not reach both sides";
     }
     return why == NULL ? NIXL_OK

@@ -7,7 +7,7 @@
 #include "config.h"
 
 #include "region/region.h"
-#include "transfer/stage.h"
+#include "transfer/staging.h"
 #include "transfer/transfer.h"
 #include "util/env.h"
 #include "util/status.h"

@@ -10,7 +10,7 @@
 #include "transfer/work.h"
 #include "core/subsystem.h"
 #include "memory/memory.h"
-#include "transfer/stage.h"
+#include "transfer/staging.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define WINDOW_NBYTES (NXR_STAGE_PIECES * NXR_STAGE_NBYTES)
+#define WINDOW_NBYTES (NXR_STAGING_SLOTS * NXR_STAGING_NBYTES)
 
 struct net_window {
     char *addr;
@@ -127,7 +127,8 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
     char *slot, *addr;
     int status;
 
-    if (np->window == NULL || stage->slot >= NXR_STAGE_PIECES || stage->nbytes > NXR_STAGE_NBYTES) {
+    if (np->window == NULL || stage->slot >= NXR_STAGING_SLOTS ||
+        stage->nbytes > NXR_STAGING_NBYTES) {
         return NIXL_ERR_INVALID_ARG;
     }
     addr = nxr_net_hold_begin(&range, &hold, &status);
@@ -140,7 +141,7 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
         nxr_net_hold_end(hold);
         return device == NULL ? NIXL_ERR_INVALID_ARG : NIXL_ERR_NO_MEMORY;
     }
-    slot = np->window->addr + stage->slot * NXR_STAGE_NBYTES;
+    slot = np->window->addr + stage->slot * NXR_STAGING_NBYTES;
     copy->np = np;
     copy->hold = hold;
     copy->slot = stage->slot;
@@ -233,7 +234,7 @@ static void window_take_staged(struct net_peer *np, const struct nxr_net_record 
 {
     const struct nxr_net_staged *staged = nxr_net_body(record);
 
-    if (!nxr_stage_answered(np->peer, staged->slot, staged->status)) {
+    if (!nxr_staging_answered(np->peer, staged->slot, staged->status)) {
         nxr_net_drop(np->peer->rank, "an unsolicited answer about a window");
     }
     nxr_net.must_wake = true;
@@ -242,7 +243,7 @@ static void window_take_staged(struct net_peer *np, const struct nxr_net_record 
 /* ---- for the networks ------------------------------------------------------------------------ */
 
 static const struct net_client window_client = {
-    .run = nxr_stage_run,
+    .run = nxr_staging_run,
 };
 
 static void windows_register(void)

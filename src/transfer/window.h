@@ -22,7 +22,7 @@ struct nxr_window_ask {
 };
 
 /*
- * NIXL_INPROGRESS: nxr_stage_answered() will be called, unless the peer dies. Other: nothing was
+ * NIXL_INPROGRESS: nxr_staging_answered() will be called, unless the peer dies. Other: nothing was
  * sent.
  */
 int nxr_window_ask(struct nxr_segment *segment, const struct nxr_window_ask *ask);

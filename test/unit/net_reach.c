@@ -8,7 +8,7 @@
 #include "memory/cuda/cuda.h"
 #include "memory/memory.h"
 #include "region/region.h"
-#include "transfer/stage.h"
+#include "transfer/staging.h"
 #include "util/env.h"
 
 #include "test/unit/unit.h"
@@ -117,7 +117,7 @@ Test(reach, device_memory_is_written_from_where_it_lies, .init = begin, .fini = 
     fake.answer = NIXL_INPROGRESS;
     region = fake_region(1, true);
     cr_assert(ne(ptr, (void *)nxr_segment_mover(nxr_region_segment(region, 1), device),
-                 (void *)&nxr_transport_stage));
+                 (void *)&nxr_transport_staging));
     for (size_t nbytes = 8; nbytes <= 200000; nbytes *= 5) {
         int n_moved = fake.n_moved;
 
@@ -144,10 +144,10 @@ Test(reach, messages_carry_no_device_memory, .init = begin, .fini = end)
     fake.attr.takes_mappings = true;
     region = fake_region(1, false);
     cr_expect(eq(ptr, (void *)nxr_segment_mover(nxr_region_segment(region, 1), device),
-                 (void *)&nxr_transport_stage));
+                 (void *)&nxr_transport_staging));
     range->is_mapped = true;
     cr_expect(ne(ptr, (void *)nxr_segment_mover(nxr_region_segment(region, 1), device),
-                 (void *)&nxr_transport_stage));
+                 (void *)&nxr_transport_staging));
     nixl_region_close(region, 0);
 }
 

@@ -149,7 +149,7 @@ static int shm_start(struct nxr_op *op)
     if (is_word(op)) {
         return nxr_host_paths.atomic_start(op);
     }
-    return op->segment->method == NXR_METHOD_BOUNCE ? nxr_host_paths.bounce_start(op)
+    return op->segment->method == NXR_METHOD_BOUNCE ? nxr_host_paths.staging_start(op)
                                                     : nxr_host_paths.copy_start(op);
 }
 
@@ -157,12 +157,12 @@ static int shm_cancel(struct nxr_op *op)
 {
     int status = is_word(op) ? nxr_host_paths.atomic_cancel(op) : nxr_host_paths.copy_cancel(op);
 
-    return status == NIXL_ERR_NOT_FOUND ? nxr_host_paths.bounce_cancel(op) : status;
+    return status == NIXL_ERR_NOT_FOUND ? nxr_host_paths.staging_cancel(op) : status;
 }
 
 static int shm_progress(void)
 {
-    return nxr_host_paths.atomic_progress() + nxr_host_paths.bounce_progress();
+    return nxr_host_paths.atomic_progress();
 }
 
 /*

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The layout of a bounce buffer: staging memory that two processes of a host map, the path to
+ * registered memory of the other if the kernel forbids process_vm calls. The initiator creates it
+ * at first use, a sealed memfd with a few chunks, one buffer for each (initiator, owner) pair. The
+ * owner's service thread copies between the chunks and its region, so the owner's user threads are
+ * free to compute. Each chunk by itself goes through
+ *     FREE -> POSTED (initiator: a put's bytes are in it, or a get's are wanted) -> SERVING (owner)
+ *          -> DONE (owner) -> FREE (initiator, after it took status and bytes)
+ *     POSTED -> FREE (initiator takes it back: the owner has not touched it)
+ * Each step is an atomic exchange or release store that pairs with the other side's acquire load.
+ */
+#ifndef NXR_TRANSFER_STAGING_BUFFER_H
+#define NXR_TRANSFER_STAGING_BUFFER_H
+
+#include "core/control.h"
+#include "transfer/staging.h"
+
+enum nxr_bounce_state {
+    NXR_BOUNCE_FREE,
+    NXR_BOUNCE_POSTED,
+    NXR_BOUNCE_SERVING,
+    NXR_BOUNCE_DONE,
+};
+
+struct nxr_bounce_chunk {
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t state; /* enum nxr_bounce_state */
+    uint32_t is_put;
+    int32_t status; /* owner: the outcome */
+    uint32_t id;    /* of the owner's region */
+    uint64_t generation;
+    uint64_t offset;
+    uint64_t nbytes;
+};
+
+struct nxr_bounce_buffer {
+    _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t owner_sleeps;
+    struct nxr_bounce_chunk chunks[NXR_STAGING_SLOTS];
+};
+
+/* The data of the chunks lies behind the descriptors, page aligned. */
+#define NXR_BOUNCE_HEAD_NBYTES 4096
+_Static_assert(sizeof(struct nxr_bounce_buffer) <= NXR_BOUNCE_HEAD_NBYTES, "the head is a page");
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of pipelines whose slots are chunks of a bounce buffer: the owner copies between them and
+ * its registered memory. Everything here is the driver's; job.lock is taken to send messages.
+ */
+#include "config.h"
+
+#include "transfer/staging_pipeline.h"
+#include "transfer/staging_buffer.h"
+#include "host/conn.h"
+#include "util/env.h"
+#include "util/log.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct nxr_bounce_buffer *buffer_of(const struct pipeline *pipeline)
+{
+    return (struct nxr_bounce_buffer *)pipeline->memory;
+}
+
+static struct nxr_bounce_chunk *chunk_of(const struct staging_slot *slot)
+{
+    return &buffer_of(slot->pipeline)->chunks[staging_index(slot)];
+}
+
+static void buffer_send(struct nxr_peer *peer, const union nxr_wire_message *message,
+                        const int *fds, int n_fds)
+{
+    pthread_mutex_lock(&nxr_job.lock);
+    nxr_conn_send(peer, message, fds, n_fds);
+    pthread_mutex_unlock(&nxr_job.lock);
+}
+
+/* Create a buffer and offer it to the owner. */
+static int buffer_open(struct pipeline *pipeline)
+{
+    size_t chunk_nbytes = nxr_env.bounce_bytes / NXR_STAGING_SLOTS / 4096 * 4096;
+    union nxr_wire_message message;
+    void *addr = MAP_FAILED;
+    size_t nbytes;
+    int fd;
+
+    chunk_nbytes = chunk_nbytes > 0 ? chunk_nbytes : 4096;
+    nbytes = NXR_BOUNCE_HEAD_NBYTES + NXR_STAGING_SLOTS * chunk_nbytes;
+    fd = memfd_create("nixlrun-bounce", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 && ftruncate(fd, (off_t)nbytes) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) == 0) {
+        addr = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    }
+    if (addr == MAP_FAILED) {
+        nxr_error(HOST, "cannot create a bounce buffer of %zu bytes: %m", nbytes);
+        if (fd >= 0) {
+            close(fd);
+        }
+        return NIXL_ERR_NO_MEMORY;
+    }
+    pipeline->memory = addr;
+    pipeline->mapped_nbytes = nbytes;
+    pipeline->data = pipeline->memory + NXR_BOUNCE_HEAD_NBYTES;
+    pipeline->piece_nbytes = chunk_nbytes;
+    atomic_store(&buffer_of(pipeline)->owner_sleeps, 1);
+    nxr_wire_init(&message, NXR_WIRE_BOUNCE);
+    message.bounce.nbytes = nbytes;
+    buffer_send(pipeline->peer, &message, &fd, 1);
+    close(fd);
+    return NIXL_OK;
+}
+
+static int buffer_aim(struct staging_slot *slot, const struct nxr_op *op, size_t nbytes)
+{
+    (void)op;
+    (void)nbytes;
+    slot->is_asked_for = true;
+    return NIXL_OK;
+}
+
+static int buffer_move(struct staging_slot *slot)
+{
+    (void)slot;
+    return NIXL_OK; /* the slot is the owner's window */
+}
+
+static int buffer_ask(struct staging_slot *slot)
+{
+    struct nxr_bounce_chunk *chunk = chunk_of(slot);
+    const struct nxr_op *op = slot->job->op;
+
+    if (nxr_peer_is_lost(slot->pipeline->peer)) {
+        return NIXL_ERR_PEER_LOST;
+    }
+    chunk->is_put = op->kind == NXR_OP_PUT;
+    chunk->id = op->segment->id;
+    chunk->generation = op->segment->key.generation;
+    chunk->offset = op->offset + slot->at;
+    chunk->nbytes = slot->nbytes;
+    slot->pipeline->has_asked = true;
+    atomic_store_explicit(&chunk->state, NXR_BOUNCE_POSTED, memory_order_release);
+    return NIXL_INPROGRESS;
+}
+
+static int buffer_look(struct staging_slot *slot)
+{
+    struct nxr_bounce_chunk *chunk = chunk_of(slot);
+    int status;
+
+    if (atomic_load_explicit(&chunk->state, memory_order_acquire) != NXR_BOUNCE_DONE) {
+        return NIXL_INPROGRESS;
+    }
+    status = chunk->status;
+    atomic_store_explicit(&chunk->state, NXR_BOUNCE_FREE, memory_order_relaxed);
+    return status <= NIXL_OK ? status : NIXL_ERR_TRANSPORT;
+}
+
+static bool buffer_take_back(struct staging_slot *slot, bool is_gone)
+{
+    uint32_t state = NXR_BOUNCE_POSTED;
+
+    return atomic_compare_exchange_strong(&chunk_of(slot)->state, &state, NXR_BOUNCE_FREE) ||
+           is_gone;
+}
+
+/* Tell the owner that there is work, if it sleeps. */
+static void buffer_tell_owner(struct pipeline *pipeline)
+{
+    union nxr_wire_message message;
+
+    if (!pipeline->has_asked) {
+        return;
+    }
+    pipeline->has_asked = false;
+    nxr_fence_full();
+    if (atomic_exchange_explicit(&buffer_of(pipeline)->owner_sleeps, 0, memory_order_acq_rel) !=
+        0) {
+        nxr_wire_init(&message, NXR_WIRE_WORK);
+        buffer_send(pipeline->peer, &message, NULL, 0);
+    }
+}
+
+const struct staging_end nxr_staging_shared = {
+    .is_polled = true,
+    .takes_host = true,
+    .open = buffer_open,
+    .aim = buffer_aim,
+    .move = buffer_move,
+    .ask = buffer_ask,
+    .look = buffer_look,
+    .take_back = buffer_take_back,
+    .round_ended = buffer_tell_owner,
+};
