@@ -164,8 +164,8 @@ TESTS += %D%/vulkan %D%/vulkan_cuda %D%/vulkan_fault %D%/vulkan_layers.sh
 %C%_vulkan_fault_LDADD = $(floor_memory) $(CRITERION_LIBS)
 endif
 if HAVE_UCX
-EXTRA_PROGRAMS += %D%/ucx_bulk %D%/ucx_endpoint
-TESTS += %D%/ucx_bulk %D%/ucx_endpoint
+EXTRA_PROGRAMS += %D%/ucx_bulk %D%/ucx_endpoint %D%/ucx_message
+TESTS += %D%/ucx_bulk %D%/ucx_endpoint %D%/ucx_message
 %C%_ucx_bulk_SOURCES = %D%/ucx_bulk.c transports/ucx/bulk.c
 %C%_ucx_bulk_CFLAGS = $(unit_cflags) $(UCX_CFLAGS)
 %C%_ucx_bulk_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
@@ -173,6 +173,9 @@ TESTS += %D%/ucx_bulk %D%/ucx_endpoint
 %C%_ucx_endpoint_SOURCES = %D%/ucx_endpoint.c transports/ucx/endpoint.c transports/ucx/envelope.c
 %C%_ucx_endpoint_CFLAGS = $(unit_cflags) $(UCX_CFLAGS)
 %C%_ucx_endpoint_LDADD = $(CRITERION_LIBS)
+%C%_ucx_message_SOURCES = %D%/ucx_message.c transports/ucx/message.c
+%C%_ucx_message_CFLAGS = $(unit_cflags) $(UCX_CFLAGS)
+%C%_ucx_message_LDADD = $(CRITERION_LIBS)
 endif
 if HAVE_OFI
 EXTRA_PROGRAMS += %D%/ofi %D%/ofi_repair
