@@ -102,6 +102,7 @@ endif
 	%D%/region/segment_ask.c \
 	%D%/region/segment_probe.c \
 	%D%/region/segment_request.c %D%/region/segment_request.h \
+	%D%/region/own_atomic.c %D%/region/own_atomic.h \
 	%D%/region/publish.c %D%/region/publish.h \
 	%D%/region/region.c %D%/region/region.h \
 	%D%/region/region_query.c

@@ -72,6 +72,30 @@ bool nxr_key_is_sound(const struct nxr_key *key)
            key->is_registered <= 1 && key->addr <= UINT64_MAX - key->nbytes;
 }
 
+const char *nxr_wire_check_atomic(const struct nxr_wire_atomic *asked)
+{
+    return asked->id < NXR_N_REGION_IDS && asked->generation != 0 &&
+                   nxr_atomic_is_asked(&asked->atomic)
+               ? NULL
+               : "an impossible atomic operation";
+}
+
+int nxr_wire_atomic_outcome(const struct nxr_wire_atomic_done *done)
+{
+    switch (done->status) {
+    case NIXL_OK:
+    case NIXL_ERR_STALE:
+    case NIXL_ERR_RANGE:
+    case NIXL_ERR_INVALID_ARG:
+    case NIXL_ERR_LIMIT:
+    case NIXL_ERR_NO_MEMORY:
+    case NIXL_ERR_CANCELED:
+        return done->status;
+    default:
+        return NIXL_ERR_TRANSPORT;
+    }
+}
+
 static bool wire_is_zero(const void *bytes, size_t nbytes)
 {
     static const unsigned char zeros[sizeof(struct nxr_remote_key)];

@@ -123,6 +123,25 @@ struct nxr_wire_verdict { /* PROPOSE, DECIDED */
     struct nxr_verdict verdict;
 };
 
+/*
+ * A question to change a word in a region of the receiver, and its answer. They are no messages of
+ * their own: networks carry them in records, in the order of puts, and a host in the slots of a
+ * ring.
+ */
+struct nxr_wire_atomic {
+    uint64_t generation;
+    uint32_t id;
+    uint32_t unused;
+    struct nxr_atomic atomic;
+};
+_Static_assert(sizeof(struct nxr_wire_atomic) == 48, "fixed on the wire");
+
+struct nxr_wire_atomic_done {
+    uint64_t fetched;
+    int32_t status;
+    uint32_t unused;
+};
+
 union nxr_wire_message {
     struct nxr_wire_header header;
     struct nxr_wire_question question; /* PROBE, PROBED, PROPOSE, DECIDED: their head */
@@ -155,6 +174,12 @@ bool nxr_wire_is_common(const struct nxr_card *card, char *why, size_t why_nbyte
  */
 int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
                    union nxr_wire_message *message_p, const char **why_p);
+
+/* What is wrong with a question that was received, whatever regions there are; NULL: nothing. */
+const char *nxr_wire_check_atomic(const struct nxr_wire_atomic *asked);
+
+/* The outcome in an answer; one that no correct owner sends counts as NIXL_ERR_TRANSPORT. */
+int nxr_wire_atomic_outcome(const struct nxr_wire_atomic_done *done);
 
 /* Is this a key that may be used? Sizes and numbers within their limits. */
 bool nxr_key_is_sound(const struct nxr_key *key);

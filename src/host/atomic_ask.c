@@ -53,9 +53,10 @@ static _Atomic uint32_t atomic_ask_n_ops; /* questions of all owners that have n
 
 /* ---- questions to an owner: all under its lock ----------------------------------------------- */
 
-static struct nxr_atomic_word atomic_ask_word_of(const struct nxr_op *op)
+static struct nxr_wire_atomic atomic_ask_word_of(const struct nxr_op *op)
 {
-    struct nxr_atomic_word word = {op->segment->id, op->segment->key.generation, op->atomic};
+    struct nxr_wire_atomic word = {
+        .generation = op->segment->key.generation, .id = op->segment->id, .atomic = op->atomic};
 
     if (op->kind == NXR_OP_PUT) {
         word.atomic = (struct nxr_atomic){
@@ -73,7 +74,7 @@ static bool atomic_ask_post_waiting(struct nxr_asked *asked)
     while (asked->waiting.first != NULL &&
            asked->tail - atomic_load(&asked->head) < NXR_ATOMIC_SLOTS) {
         struct nxr_op *op = asked->waiting.first;
-        struct nxr_atomic_word word = atomic_ask_word_of(op);
+        struct nxr_wire_atomic word = atomic_ask_word_of(op);
 
         if (!nxr_atomic_post(nxr_atomic_slot_at(asked->ring, asked->tail), &word)) {
             break;

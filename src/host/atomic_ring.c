@@ -4,14 +4,12 @@
 
 #include "host/atomic_ring.h"
 
-bool nxr_atomic_post(struct nxr_atomic_slot *slot, const struct nxr_atomic_word *word)
+bool nxr_atomic_post(struct nxr_atomic_slot *slot, const struct nxr_wire_atomic *word)
 {
     if (atomic_load_explicit(&slot->state, memory_order_relaxed) != NXR_ATOMIC_FREE) {
         return false;
     }
-    slot->id = word->id;
-    slot->generation = word->generation;
-    slot->atomic = word->atomic;
+    slot->asked = *word;
     atomic_store_explicit(&slot->state, NXR_ATOMIC_ASKED, memory_order_release);
     return true;
 }
@@ -24,42 +22,25 @@ bool nxr_atomic_revoke(struct nxr_atomic_slot *slot)
                                                    memory_order_relaxed, memory_order_relaxed);
 }
 
-/* A status that no correct owner sends counts as NIXL_ERR_TRANSPORT. */
-static int sound_status(int status)
-{
-    switch (status) {
-    case NIXL_OK:
-    case NIXL_ERR_STALE:
-    case NIXL_ERR_RANGE:
-    case NIXL_ERR_INVALID_ARG:
-    case NIXL_ERR_LIMIT:
-    case NIXL_ERR_NO_MEMORY:
-    case NIXL_ERR_CANCELED:
-        return status;
-    default:
-        return NIXL_ERR_TRANSPORT;
-    }
-}
-
 bool nxr_atomic_take_answer(struct nxr_atomic_slot *slot, int *status_p, uint64_t *fetched_p)
 {
     if (!nxr_atomic_has_answer(slot)) {
         return false;
     }
-    *status_p = sound_status(slot->status);
-    *fetched_p = slot->fetched;
+    *status_p = nxr_wire_atomic_outcome(&slot->done);
+    *fetched_p = slot->done.fetched;
     atomic_store_explicit(&slot->state, NXR_ATOMIC_FREE, memory_order_relaxed);
     return true;
 }
 
-int nxr_atomic_take(struct nxr_atomic_slot *slot, struct nxr_atomic_word *word_p)
+int nxr_atomic_take(struct nxr_atomic_slot *slot, struct nxr_wire_atomic *word_p)
 {
     uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
 
     if (state == NXR_ATOMIC_ASKED &&
         atomic_compare_exchange_strong_explicit(&slot->state, &state, NXR_ATOMIC_TAKEN,
                                                 memory_order_acquire, memory_order_acquire)) {
-        *word_p = (struct nxr_atomic_word){slot->id, slot->generation, slot->atomic};
+        *word_p = slot->asked;
         return NIXL_OK;
     }
     if (state != NXR_ATOMIC_REVOKED) {
@@ -71,7 +52,6 @@ int nxr_atomic_take(struct nxr_atomic_slot *slot, struct nxr_atomic_word *word_p
 
 void nxr_atomic_answer(struct nxr_atomic_slot *slot, int status, uint64_t fetched)
 {
-    slot->status = status;
-    slot->fetched = fetched;
+    slot->done = (struct nxr_wire_atomic_done){.fetched = fetched, .status = status};
     atomic_store_explicit(&slot->state, NXR_ATOMIC_DONE, memory_order_release);
 }

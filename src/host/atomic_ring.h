@@ -11,8 +11,8 @@
 #ifndef NXR_HOST_ATOMIC_RING_H
 #define NXR_HOST_ATOMIC_RING_H
 
+#include "control/wire.h"
 #include "core/control.h"
-#include "util/atomic.h"
 
 enum nxr_atomic_state {
     NXR_ATOMIC_FREE = 0,
@@ -22,21 +22,13 @@ enum nxr_atomic_state {
     NXR_ATOMIC_REVOKED,
 };
 
-/* A question: the change of a word in the owner's region with that id. */
-struct nxr_atomic_word {
-    uint32_t id;
-    uint64_t generation;
-    struct nxr_atomic atomic;
-};
-
 struct nxr_atomic_slot {
     _Alignas(NXR_LINE_NBYTES) _Atomic uint32_t state; /* enum nxr_atomic_state */
-    uint32_t id;
-    uint64_t generation;
-    struct nxr_atomic atomic;
-    int32_t status; /* the answer */
     uint32_t unused;
-    uint64_t fetched;
+    union {
+        struct nxr_wire_atomic asked;     /* until the owner has taken it */
+        struct nxr_wire_atomic_done done; /* from DONE on */
+    };
 };
 _Static_assert(sizeof(struct nxr_atomic_slot) == NXR_LINE_NBYTES, "a slot fills its cache line");
 _Static_assert(sizeof(struct nxr_atomic_slot) * NXR_ATOMIC_SLOTS == NXR_ATOMICS_NBYTES,
@@ -51,7 +43,7 @@ static inline struct nxr_atomic_slot *nxr_atomic_slot_at(struct nxr_atomic_slot 
 /* ---- the asker; one thread at a time --------------------------------------------------------- */
 
 /* Post a question in the next slot. False: the slot is not free. */
-bool nxr_atomic_post(struct nxr_atomic_slot *slot, const struct nxr_atomic_word *word);
+bool nxr_atomic_post(struct nxr_atomic_slot *slot, const struct nxr_wire_atomic *word);
 
 /* Withdraw a question. False: the owner has taken it, or has answered. */
 bool nxr_atomic_revoke(struct nxr_atomic_slot *slot);
@@ -70,7 +62,7 @@ static inline bool nxr_atomic_has_answer(const struct nxr_atomic_slot *slot)
  * Take the question in the next slot. NIXL_OK: *word_p is the question; NIXL_ERR_CANCELED: it was
  * revoked; in both cases continue with the next slot. NIXL_INPROGRESS: there is no question.
  */
-int nxr_atomic_take(struct nxr_atomic_slot *slot, struct nxr_atomic_word *word_p);
+int nxr_atomic_take(struct nxr_atomic_slot *slot, struct nxr_wire_atomic *word_p);
 
 /* Answer; any thread. */
 void nxr_atomic_answer(struct nxr_atomic_slot *slot, int status, uint64_t fetched);

@@ -11,7 +11,7 @@
 #include "host/peer.h"
 #include "core/subsystem.h"
 #include "memory/device_atomic.h"
-#include "region/publish.h"
+#include "region/own_atomic.h"
 #include "core/service.h"
 #include "host/atomic_ring.h"
 #include "util/env.h"
@@ -58,20 +58,6 @@ static void own_word_ended(struct nxr_device_atomic *word, int status)
     }
 }
 
-/* Find a word in an own region that was entered. */
-static int atomic_server_find_word(uint32_t id, const struct nxr_atomic *atomic,
-                                   struct nxr_own_memory *memory_p)
-{
-    size_t nbytes = nxr_atomic_nbytes(atomic);
-
-    *memory_p = nxr_publish_memory(id);
-    if (atomic->offset > memory_p->nbytes || nbytes > memory_p->nbytes - atomic->offset) {
-        return NIXL_ERR_RANGE;
-    }
-    memory_p->addr += atomic->offset;
-    return nbytes != 0 && (uintptr_t)memory_p->addr % nbytes == 0 ? NIXL_OK : NIXL_ERR_INVALID_ARG;
-}
-
 /* Enter the region with a slot that is released when the change has ended. */
 static int atomic_server_enter_own(struct own_word *own, uint32_t id, uint64_t generation)
 {
@@ -87,7 +73,7 @@ static int atomic_server_enter_own(struct own_word *own, uint32_t id, uint64_t g
 }
 
 /* Prepare the change of a word in own device memory, to be queued; NULL and the failure. */
-static struct own_word *own_word_new(const struct nxr_atomic_word *asked, int *status_p)
+static struct own_word *own_word_new(const struct nxr_wire_atomic *asked, int *status_p)
 {
     struct own_word *own = calloc(1, sizeof(*own));
     struct nxr_own_memory memory;
@@ -98,7 +84,7 @@ static struct own_word *own_word_new(const struct nxr_atomic_word *asked, int *s
         free(own);
         return NULL;
     }
-    *status_p = atomic_server_find_word(asked->id, &asked->atomic, &memory);
+    *status_p = nxr_own_atomic_find(asked, &memory);
     if (*status_p != NIXL_OK) {
         nxr_inflight_give_own(own->slot);
         free(own);
@@ -122,7 +108,8 @@ static bool is_changed(void *arg)
 int nxr_atomic_change_device(const struct nxr_segment *segment, const struct nxr_atomic *atomic,
                              uint64_t *fetched_p)
 {
-    const struct nxr_atomic_word word = {segment->id, segment->key.generation, *atomic};
+    const struct nxr_wire_atomic word = {
+        .generation = segment->key.generation, .id = segment->id, .atomic = *atomic};
     int status;
     struct own_word *own = own_word_new(&word, &status);
 
@@ -144,7 +131,8 @@ int nxr_atomic_change_device(const struct nxr_segment *segment, const struct nxr
 
 int nxr_atomic_start_device(struct nxr_op *op)
 {
-    const struct nxr_atomic_word word = {op->segment->id, op->segment->key.generation, op->atomic};
+    const struct nxr_wire_atomic word = {
+        .generation = op->segment->key.generation, .id = op->segment->id, .atomic = op->atomic};
     int status;
     struct own_word *own = own_word_new(&word, &status);
 
@@ -159,41 +147,17 @@ int nxr_atomic_start_device(struct nxr_op *op)
 
 /* ---- for peers: all under serve_lock --------------------------------------------------------- */
 
-static bool is_sound(const struct nxr_atomic_word *word)
-{
-    return word->id < NXR_N_REGION_IDS && word->generation != 0 &&
-           nxr_atomic_is_asked(&word->atomic);
-}
-
 /* Change a word. NIXL_INPROGRESS: it is in device memory, and nothing was done. */
-static int change_own(const struct nxr_atomic_word *word, uint64_t *fetched_p)
+static int change_own(const struct nxr_wire_atomic *word, uint64_t *fetched_p)
 {
-    struct nxr_own_memory memory;
-    int status;
-
-    if (!is_sound(word)) {
-        return NIXL_ERR_INVALID_ARG;
-    }
-    if (atomic_server_guard == NULL) {
-        atomic_server_guard = nxr_inflight_claim_own();
-    }
-    if (atomic_server_guard == NULL) {
-        return NIXL_ERR_LIMIT;
-    }
-    if (!nxr_inflight_enter_own(atomic_server_guard, word->id, word->generation)) {
-        return NIXL_ERR_STALE;
-    }
-    status = atomic_server_find_word(word->id, &word->atomic, &memory);
-    if (status == NIXL_OK && memory.range == NULL) {
-        *fetched_p = nxr_atomic_apply(memory.addr, &word->atomic);
-    }
-    nxr_inflight_leave(&atomic_server_guard->busy);
-    return status == NIXL_OK && memory.range != NULL ? NIXL_INPROGRESS : status;
+    return nxr_wire_check_atomic(word) == NULL
+               ? nxr_own_atomic_change(&atomic_server_guard, word, fetched_p)
+               : NIXL_ERR_INVALID_ARG;
 }
 
 /* The same in device memory: own_word_ended() answers later. */
 static int change_later(struct nxr_peer *peer, struct nxr_atomic_slot *slot,
-                        const struct nxr_atomic_word *word)
+                        const struct nxr_wire_atomic *word)
 {
     int status;
     struct own_word *own = own_word_new(word, &status);
@@ -209,7 +173,7 @@ static int change_later(struct nxr_peer *peer, struct nxr_atomic_slot *slot,
 }
 
 static void serve_slot(struct nxr_peer *peer, struct nxr_atomic_slot *slot,
-                       const struct nxr_atomic_word *word)
+                       const struct nxr_wire_atomic *word)
 {
     uint64_t fetched = 0;
     int status = change_own(word, &fetched);
@@ -227,7 +191,7 @@ static bool serve_peer(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
     struct nxr_atomic_slot *ring = nxr_control_own_words(nxr_job.control, peer->rank);
-    struct nxr_atomic_word word;
+    struct nxr_wire_atomic word;
     int n_served = 0, status;
 
     while (n_served < NXR_ATOMIC_SLOTS) {

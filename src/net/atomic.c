@@ -28,7 +28,9 @@ static int append_word(struct net_peer *np, const struct nxr_segment *segment,
         return NIXL_ERR_NO_MEMORY;
     }
     *word = (struct nxr_net_atomic){
-        .ask = ask, .generation = segment->key.generation, .id = segment->id, .atomic = *atomic};
+        .ask = ask,
+        .what = {.generation = segment->key.generation, .id = segment->id, .atomic = *atomic},
+    };
     return NIXL_OK;
 }
 
@@ -148,8 +150,8 @@ void nxr_net_take_atomic_done(struct net_peer *np, const struct nxr_net_record *
     struct nxr_list *link, *after;
 
     if (move != NULL && move->how == NET_ATOMIC) {
-        move->user->fetched = done->fetched;
-        nxr_net_move_end(move, done->status);
+        move->user->fetched = done->what.fetched;
+        nxr_net_move_end(move, nxr_wire_atomic_outcome(&done->what));
         nxr_net.must_wake = true;
         return;
     }
@@ -158,7 +160,7 @@ void nxr_net_take_atomic_done(struct net_peer *np, const struct nxr_net_record *
         struct net_atomic *word = nxr_list_entry(link, struct net_atomic, link);
 
         if (word->id == done->ask) {
-            net_atomic_answer(word, done->status, done->fetched);
+            net_atomic_answer(word, nxr_wire_atomic_outcome(&done->what), done->what.fetched);
             return;
         }
     }

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "net/state.h"
+#include "region/own_atomic.h"
 #include "util/copy.h"
 #include "util/log.h"
 
@@ -66,15 +67,6 @@ static bool net_own_is_device(uint32_t id)
     const struct nxr_range *range = nxr_publish_memory(id).range;
 
     return range != NULL && !range->is_mapped;
-}
-
-/*
- * Must words of that region be changed as device memory (memory/device_atomic.h)? Also if it is
- * mapped: peers of this host may not have it mapped, and all changes must be made in one way.
- */
-static bool has_device_atomics(uint32_t id)
-{
-    return nxr_publish_memory(id).range != NULL;
 }
 
 bool nxr_net_is_device(const struct net_range *range)
@@ -301,46 +293,39 @@ void nxr_net_take_get(struct net_peer *np, const struct nxr_net_get *get)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-void nxr_net_answer_atomic(struct net_peer *np, const struct nxr_net_atomic *word, int status,
+void nxr_net_answer_atomic(struct net_peer *np, const struct nxr_net_atomic *asked, int status,
                            uint64_t fetched)
 {
     struct nxr_net_atomic_done *done;
 
-    if (word->ask == 0) {
+    if (asked->ask == 0) {
         if (status != NIXL_OK) {
-            nxr_net_refuse(np, word->id, word->generation, status);
+            nxr_net_refuse(np, asked->what.id, asked->what.generation, status);
         }
         return;
     }
     done = nxr_net_begin_answer(np, NXR_NET_ATOMIC_DONE, sizeof(*done));
     if (done != NULL) {
-        *done = (struct nxr_net_atomic_done){word->ask, fetched, status, 0};
+        *done = (struct nxr_net_atomic_done){
+            .ask = asked->ask,
+            .what = {.fetched = fetched, .status = status},
+        };
         nxr_net_push(np, false);
     }
 }
 
+/* All words of device memory are changed there, mapped or not: peers may not have it mapped. */
 void nxr_net_take_atomic(struct net_peer *np, const struct nxr_net_record *record)
 {
-    const struct nxr_net_atomic *word = nxr_net_body(record);
-    size_t nbytes = nxr_type_nbytes(word->atomic.type);
-    const struct net_range range = {word->generation, word->atomic.offset, nbytes, word->id};
+    const struct nxr_net_atomic *asked = nxr_net_body(record);
     uint64_t fetched = 0;
-    int status;
-    char *addr = net_own_enter(&range, &status);
+    int status = nxr_own_atomic_change(&nxr_net.guard, &asked->what, &fetched);
 
-    if (addr != NULL && has_device_atomics(word->id)) {
-        net_own_leave();
-        status = nxr_net_device->take_word(np, word);
-    } else if (addr != NULL) {
-        if (nbytes != 0 && (uintptr_t)addr % nbytes == 0) {
-            fetched = nxr_atomic_apply(addr, &word->atomic);
-            nxr_net.must_wake = true;
-        } else {
-            status = NIXL_ERR_INVALID_ARG;
-        }
-        net_own_leave();
+    nxr_net.must_wake |= status == NIXL_OK;
+    if (status == NIXL_INPROGRESS) {
+        status = nxr_net_device->take_word(np, asked);
     }
     if (status != NIXL_INPROGRESS) {
-        nxr_net_answer_atomic(np, word, status, fetched);
+        nxr_net_answer_atomic(np, asked, status, fetched);
     }
 }

@@ -14,11 +14,7 @@
 
 static const char *wire_check_atomic(const void *body)
 {
-    const struct nxr_net_atomic *word = body;
-
-    return nxr_atomic_is_valid(word->atomic.type, word->atomic.op)
-               ? NULL
-               : "an impossible atomic operation";
+    return nxr_wire_check_atomic(&((const struct nxr_net_atomic *)body)->what);
 }
 
 static const char *wire_check_outcome(int32_t status)
@@ -29,11 +25,6 @@ static const char *wire_check_outcome(int32_t status)
 static const char *wire_check_got(const void *body)
 {
     return wire_check_outcome(((const struct nxr_net_got *)body)->status);
-}
-
-static const char *wire_check_atomic_done(const void *body)
-{
-    return wire_check_outcome(((const struct nxr_net_atomic_done *)body)->status);
 }
 
 static const char *wire_check_staged(const void *body)
@@ -75,7 +66,7 @@ static const struct {
     [NXR_NET_NOTE] = {sizeof(struct nxr_net_note), NXR_RING_MAX_NBYTES, NULL},
     [NXR_NET_CREDIT] = {sizeof(struct nxr_net_stamp), 0, NULL},
     [NXR_NET_ATOMIC] = {sizeof(struct nxr_net_atomic), 0, wire_check_atomic},
-    [NXR_NET_ATOMIC_DONE] = {sizeof(struct nxr_net_atomic_done), 0, wire_check_atomic_done},
+    [NXR_NET_ATOMIC_DONE] = {sizeof(struct nxr_net_atomic_done), 0, NULL},
     [NXR_NET_FLUSH] = {sizeof(struct nxr_net_stamp), 0, NULL},
     [NXR_NET_FLUSHED] = {sizeof(struct nxr_net_stamp), 0, NULL},
     [NXR_NET_PING] = {sizeof(struct nxr_net_stamp), 0, NULL},

@@ -97,17 +97,12 @@ struct nxr_net_note { /* with the payload behind it */
 
 struct nxr_net_atomic {
     uint64_t ask; /* returned in the answer; 0: a signal, answered only by REFUSED */
-    uint64_t generation;
-    uint32_t id;
-    uint32_t unused;
-    struct nxr_atomic atomic;
+    struct nxr_wire_atomic what;
 };
 
 struct nxr_net_atomic_done {
     uint64_t ask;
-    uint64_t fetched;
-    int32_t status;
-    uint32_t unused;
+    struct nxr_wire_atomic_done what;
 };
 
 struct nxr_net_stamp { /* CREDIT, FLUSH, FLUSHED, PING, PONG */

@@ -325,31 +325,31 @@ static void atomic_changed(struct nxr_device_atomic *word, int status)
     works_run();
 }
 
-static int work_take_atomic(struct net_peer *np, const struct nxr_net_atomic *word)
+/* Queue the change of a word that nxr_own_atomic_change() has found. */
+static int work_take_atomic(struct net_peer *np, const struct nxr_net_atomic *asked)
 {
-    size_t nbytes = nxr_type_nbytes(word->atomic.type);
-    const struct net_range range = {word->generation, word->atomic.offset, nbytes, word->id};
+    const struct nxr_wire_atomic *what = &asked->what;
+    const struct net_range range = {what->generation, what->atomic.offset,
+                                    nxr_atomic_nbytes(&what->atomic), what->id};
     struct net_atomic_work *work;
     struct net_hold *hold;
-    bool is_aligned;
     int status;
     char *addr = nxr_net_hold_begin(&range, &hold, &status);
 
     if (addr == NULL) {
         return status;
     }
-    is_aligned = nbytes != 0 && (uintptr_t)addr % nbytes == 0;
-    work = is_aligned ? calloc(1, sizeof(*work)) : NULL;
+    work = calloc(1, sizeof(*work));
     if (work == NULL) {
         nxr_net_hold_end(hold);
-        return is_aligned ? NIXL_ERR_NO_MEMORY : NIXL_ERR_INVALID_ARG;
+        return NIXL_ERR_NO_MEMORY;
     }
     work->np = np;
     work->hold = hold;
-    work->asked = *word;
+    work->asked = *asked;
     work->word.addr = addr;
-    work->word.range = nxr_publish_memory(word->id).range;
-    work->word.atomic = word->atomic;
+    work->word.range = nxr_publish_memory(what->id).range;
+    work->word.atomic = what->atomic;
     work->word.ended = atomic_changed;
     n_works++;
     np->n_busy_words++;

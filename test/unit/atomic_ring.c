@@ -20,9 +20,9 @@ static void free_ring(void)
     free(ring);
 }
 
-static struct nxr_atomic_word word_of(uint64_t number)
+static struct nxr_wire_atomic word_of(uint64_t number)
 {
-    return (struct nxr_atomic_word){
+    return (struct nxr_wire_atomic){
         .id = (uint32_t)number,
         .generation = number + 1,
         .atomic = {
@@ -31,7 +31,7 @@ static struct nxr_atomic_word word_of(uint64_t number)
 
 static void post(uint64_t at)
 {
-    struct nxr_atomic_word word = word_of(at);
+    struct nxr_wire_atomic word = word_of(at);
 
     cr_assert(nxr_atomic_post(nxr_atomic_slot_at(ring, at), &word));
 }
@@ -39,8 +39,8 @@ static void post(uint64_t at)
 /* The owner takes the question with that number. */
 static void take(uint64_t at)
 {
-    const struct nxr_atomic_word expected = word_of(at);
-    struct nxr_atomic_word word;
+    const struct nxr_wire_atomic expected = word_of(at);
+    struct nxr_wire_atomic word;
 
     cr_assert(eq(int, nxr_atomic_take(nxr_atomic_slot_at(ring, at), &word), NIXL_OK));
     cr_expect(eq(u32, word.id, expected.id));
@@ -76,7 +76,7 @@ Test(atomic_ring, questions_and_answers_go_round_it)
 
 Test(atomic_ring, a_slot_is_used_again_when_its_answer_was_taken)
 {
-    struct nxr_atomic_word word = word_of(1);
+    struct nxr_wire_atomic word = word_of(1);
 
     for (uint64_t at = 0; at < NXR_ATOMIC_SLOTS; at++) {
         post(at);
@@ -92,7 +92,7 @@ Test(atomic_ring, a_slot_is_used_again_when_its_answer_was_taken)
 
 Test(atomic_ring, what_is_taken_back_is_not_done)
 {
-    struct nxr_atomic_word word = {.id = 77};
+    struct nxr_wire_atomic word = {.id = 77};
 
     post(0);
     cr_expect(nxr_atomic_revoke(nxr_atomic_slot_at(ring, 0)));
@@ -105,7 +105,7 @@ Test(atomic_ring, what_is_taken_back_is_not_done)
 
 Test(atomic_ring, what_the_owner_has_taken_is_not_taken_back)
 {
-    struct nxr_atomic_word word;
+    struct nxr_wire_atomic word;
 
     cr_expect(not(nxr_atomic_revoke(nxr_atomic_slot_at(ring, 0))));
     post(0);
@@ -121,7 +121,7 @@ Test(atomic_ring, states_that_do_not_exist_are_nothing)
 {
     static const uint32_t states[] = {NXR_ATOMIC_FREE, NXR_ATOMIC_TAKEN, NXR_ATOMIC_DONE,
                                       NXR_ATOMIC_REVOKED + 1, UINT32_MAX};
-    struct nxr_atomic_word word;
+    struct nxr_wire_atomic word;
 
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         atomic_store(&ring[0].state, states[i]);

@@ -301,6 +301,40 @@ Test(wire, a_closed_region_is_one)
     refused(message.header.nbytes, NXR_WIRE_REMOTE);
 }
 
+Test(wire, atomics_must_be_possible)
+{
+    const struct nxr_wire_atomic good = {.generation = 1,
+                                         .atomic = {.type = NIXL_DOUBLE, .op = NIXL_ATOMIC_ADD}};
+    struct nxr_wire_atomic asked = good;
+
+    cr_expect(zero(ptr, (void *)nxr_wire_check_atomic(&asked)));
+    asked.generation = 0;
+    cr_expect_str_eq(nxr_wire_check_atomic(&asked), "an impossible atomic operation");
+    asked = good, asked.id = NXR_N_REGION_IDS;
+    cr_expect(ne(ptr, (void *)nxr_wire_check_atomic(&asked), NULL));
+    asked = good, asked.atomic.op = NIXL_ATOMIC_XOR;
+    cr_expect(ne(ptr, (void *)nxr_wire_check_atomic(&asked), NULL), "bits of a double");
+    asked = good, asked.atomic.type = NIXL_DOUBLE + 1;
+    cr_expect(ne(ptr, (void *)nxr_wire_check_atomic(&asked), NULL));
+    asked = good, asked.atomic.op = NXR_ATOMIC_STORE, asked.atomic.type = 3;
+    cr_expect(ne(ptr, (void *)nxr_wire_check_atomic(&asked), NULL), "a put of 3 bytes");
+    asked.atomic.type = 2;
+    cr_expect(zero(ptr, (void *)nxr_wire_check_atomic(&asked)));
+}
+
+Test(wire, outcomes_of_atomics_are_an_owners)
+{
+    struct nxr_wire_atomic_done done = {.status = NIXL_OK};
+
+    cr_expect(eq(int, nxr_wire_atomic_outcome(&done), NIXL_OK));
+    done.status = NIXL_ERR_STALE;
+    cr_expect(eq(int, nxr_wire_atomic_outcome(&done), NIXL_ERR_STALE));
+    done.status = NIXL_INPROGRESS;
+    cr_expect(eq(int, nxr_wire_atomic_outcome(&done), NIXL_ERR_TRANSPORT));
+    done.status = INT_MIN;
+    cr_expect(eq(int, nxr_wire_atomic_outcome(&done), NIXL_ERR_TRANSPORT));
+}
+
 /* Random bytes, with and without a right header: never taken for more than they are, never a crash.
  */
 Test(wire, random_bytes_do_no_harm)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Changing words in own regions for peers. No state; the header says what a caller must hold. */
+#include "config.h"
+
+#include "region/own_atomic.h"
+#include "core/control.h"
+
+int nxr_own_atomic_find(const struct nxr_wire_atomic *asked, struct nxr_own_memory *memory_p)
+{
+    size_t nbytes = nxr_atomic_nbytes(&asked->atomic);
+
+    *memory_p = nxr_publish_memory(asked->id);
+    if (asked->atomic.offset > memory_p->nbytes ||
+        nbytes > memory_p->nbytes - asked->atomic.offset) {
+        return NIXL_ERR_RANGE;
+    }
+    memory_p->addr += asked->atomic.offset;
+    return nbytes != 0 && (uintptr_t)memory_p->addr % nbytes == 0 ? NIXL_OK : NIXL_ERR_INVALID_ARG;
+}
+
+int nxr_own_atomic_change(struct nxr_inflight_slot **slot_p, const struct nxr_wire_atomic *asked,
+                          uint64_t *fetched_p)
+{
+    struct nxr_own_memory memory;
+    int status;
+
+    if (*slot_p == NULL) {
+        *slot_p = nxr_inflight_claim_own();
+    }
+    if (*slot_p == NULL) {
+        return NIXL_ERR_LIMIT;
+    }
+    if (!nxr_inflight_enter_own(*slot_p, asked->id, asked->generation)) {
+        return NIXL_ERR_STALE;
+    }
+    status = nxr_own_atomic_find(asked, &memory);
+    if (status == NIXL_OK && memory.range == NULL) {
+        *fetched_p = nxr_atomic_apply(memory.addr, &asked->atomic);
+    }
+    nxr_inflight_leave(&(*slot_p)->busy);
+    return status == NIXL_OK && memory.range != NULL ? NIXL_INPROGRESS : status;
+}
