@@ -60,7 +60,6 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/memory/cuda/cuda_scatter.c \
 	%D%/memory/cuda/cuda_stream.c \
 	%D%/memory/cuda/kind.h \
-	%D%/memory/cuda/stream.h \
 	%D%/memory/device.h \
 	%D%/memory/device_atomic.c %D%/memory/device_atomic.h \
 	%D%/memory/export.c \

@@ -62,6 +62,16 @@ const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind)
     return NULL;
 }
 
+const struct nxr_memory_kind *nxr_memory_stream_kind(void)
+{
+    for (size_t i = 0; i < n_memory_kinds; i++) {
+        if (memory_kinds[i]->streams != NULL) {
+            return memory_kinds[i];
+        }
+    }
+    return NULL;
+}
+
 const struct nxr_memory_kind *nxr_memory_owner(const void *addr)
 {
     for (size_t i = 0; i < n_memory_kinds; i++) {

@@ -37,6 +37,36 @@ struct nxr_copy_rate {
     uint64_t bandwidth_mbps;
 };
 
+/*
+ * What a kind does on streams of the user's, besides copies, in the order of the stream; the
+ * caller's current context is preserved.
+ *
+ * All return NIXL_OK if queued; or a failure and one line in `why`: NIXL_ERR_NO_DEVICE: no driver;
+ * NIXL_ERR_UNSUPPORTED: the device cannot, or the stream is being captured into a graph;
+ * NIXL_ERR_INVALID_ARG: not a stream; NIXL_ERR_TRANSPORT. Any thread.
+ */
+struct nxr_memory_streams {
+    void *unnamed; /* the stream that a program names by NULL */
+
+    /* A thread of the driver calls it; it must not call the driver and should not block. */
+    int (*call)(void *stream, void (*function)(void *), void *argument, char *why,
+                size_t why_nbytes);
+
+    /*
+     * `word` is device memory that this process reaches, or host memory that was pinned for the
+     * kind; aligned. Every observer sees the write after everything that the stream has written
+     * before.
+     */
+    int (*write)(void *stream, void *word, uint64_t value, char *why, size_t why_nbytes);
+
+    /*
+     * Wait until the word equals the value or, if not is_equal, until word - value is not negative
+     * as a signed number.
+     */
+    int (*wait)(void *stream, const void *word, uint64_t value, bool is_equal, char *why,
+                size_t why_nbytes);
+};
+
 struct nxr_memory_kind {
     enum nixl_mem_kind kind;
     const char *name; /* "host", "cuda", "vulkan" */
@@ -124,6 +154,9 @@ struct nxr_memory_kind {
 
     /* The PCI address of the memory's device, such as 0000:3b:00.0; "": not known. */
     const char *(*pci)(const struct nxr_range *range);
+
+    /* For streams of the user's; NULL: the kind has none. */
+    const struct nxr_memory_streams *streams;
 };
 
 /* Always in the list; owns every address that no other kind does. */
@@ -138,6 +171,9 @@ void nxr_memory_register(const struct nxr_memory_kind *kind);
 
 /* The table of a kind; NULL: none. */
 const struct nxr_memory_kind *nxr_memory_kind(enum nixl_mem_kind kind);
+
+/* The kind to which streams of the user's belong; NULL before nixl_init() only. */
+const struct nxr_memory_kind *nxr_memory_stream_kind(void);
 
 /* The last finalize: stop what was started. */
 void nxr_memory_stop_all(void);

@@ -115,18 +115,18 @@ static void raise_undo(struct raise *raise)
  * The address where the stream writes the word, reachable by the GPU. NULL: the GPU cannot reach
  * it.
  */
-static void *raised_word_of(struct nxr_segment *segment, uint64_t offset)
+static void *raised_word_of(struct nxr_segment *segment, uint64_t offset,
+                            const struct nxr_memory_kind *kind)
 {
     if (segment->method == NXR_METHOD_DEVICE) {
         const struct nxr_range *range = nxr_range_find(segment->addr);
 
-        return nxr_range_kind(range) == NIXL_MEM_CUDA ? segment->addr + offset : NULL;
+        return nxr_range_kind(range) == kind->kind ? segment->addr + offset : NULL;
     }
     if (segment->method != NXR_METHOD_MEMCPY) {
         return NULL;
     }
-    nxr_memory_kind(NIXL_MEM_CUDA)
-        ->pin(segment->addr,
+    kind->pin(segment->addr,
               segment->mapped_nbytes != 0 ? segment->mapped_nbytes : segment->nbytes);
     return segment->addr + offset;
 }
@@ -140,6 +140,7 @@ int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t off
                               void *stream)
 {
     static const char operation[] = "nixl_signal_set_on_stream";
+    const struct nxr_memory_kind *kind = nxr_memory_stream_kind();
     struct nxr_segment *segment;
     struct raise *raise;
     char why[160];
@@ -158,19 +159,19 @@ int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t off
     if (raise == NULL) {
         return nxr_transfer_fail(operation, status, region, segment);
     }
-    word = raised_word_of(segment, offset);
+    word = raised_word_of(segment, offset, kind);
     if (word == NULL) {
         raise_undo(raise);
         return fail_stream(operation, rank, NIXL_ERR_UNSUPPORTED,
                            "the GPU does not reach that segment: synchronise the stream and use "
                            "nixl_signal_set()");
     }
-    status = nxr_stream_write(nxr_stream_of(stream), word, value, why, sizeof(why));
+    status = kind->streams->write(nxr_stream_of(stream), word, value, why, sizeof(why));
     if (status != NIXL_OK) {
         raise_undo(raise);
         return fail_stream(operation, rank, status, why);
     }
-    status = nxr_stream_call(nxr_stream_of(stream), raised, raise, why, sizeof(why));
+    status = kind->streams->call(nxr_stream_of(stream), raised, raise, why, sizeof(why));
     /* The word will be written in any case: it can be neither taken back nor released early. */
     return status == NIXL_OK ? status : fail_stream(operation, rank, status, why);
 }
@@ -178,18 +179,17 @@ int nixl_signal_set_on_stream(int rank, struct nixl_region *region, uint64_t off
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Words in host regions must be pinned for the GPU. False: it is in no region of this rank. */
-static bool is_reachable(const uint64_t *word)
+static bool is_reachable(const uint64_t *word, const struct nxr_memory_kind *kind)
 {
     struct nxr_memory memory;
 
-    if (nxr_range_kind(nxr_range_find(word)) == NIXL_MEM_CUDA) {
+    if (nxr_range_kind(nxr_range_find(word)) == kind->kind) {
         return true;
     }
     if (!nxr_region_own_memory(word, &memory) || memory.kind != &nxr_memory_host) {
         return false;
     }
-    nxr_memory_kind(NIXL_MEM_CUDA)
-        ->pin(memory.addr, memory.mapped_nbytes != 0 ? memory.mapped_nbytes : memory.nbytes);
+    kind->pin(memory.addr, memory.mapped_nbytes != 0 ? memory.mapped_nbytes : memory.nbytes);
     return true;
 }
 
@@ -197,6 +197,7 @@ int nixl_signal_wait_on_stream(const uint64_t *word, enum nixl_compare compare, 
                                void *stream)
 {
     static const char operation[] = "nixl_signal_wait_on_stream";
+    const struct nxr_memory_kind *kind = nxr_memory_stream_kind();
     char why[160];
     int status = nxr_check_ready(operation);
 
@@ -211,16 +212,16 @@ int nixl_signal_wait_on_stream(const uint64_t *word, enum nixl_compare compare, 
         return fail_stream(operation, -1, NIXL_ERR_INVALID_ARG,
                            "a stream compares by NIXL_EQ or NIXL_GE only");
     }
-    status = nxr_memory_kind(NIXL_MEM_CUDA)->start(why, sizeof(why));
+    status = kind->start(why, sizeof(why));
     if (status != NIXL_OK) {
         return fail_stream(operation, -1, NIXL_ERR_UNSUPPORTED, why);
     }
-    if (!is_reachable(word)) {
+    if (!is_reachable(word, kind)) {
         return fail_stream(operation, -1, NIXL_ERR_INVALID_ARG,
                            "the word is in no host or CUDA region of this rank");
     }
-    status =
-        nxr_stream_wait(nxr_stream_of(stream), word, value, compare == NIXL_EQ, why, sizeof(why));
+    status = kind->streams->wait(nxr_stream_of(stream), word, value, compare == NIXL_EQ, why,
+                                 sizeof(why));
     return status == NIXL_OK ? status : fail_stream(operation, -1, status, why);
 }
 

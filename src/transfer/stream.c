@@ -5,7 +5,6 @@
  */
 #include "config.h"
 
-#include "memory/cuda/stream.h"
 #include "core/request.h"
 #include "transfer/stream.h"
 #include "transfer/staging.h"
@@ -13,13 +12,20 @@
 #include "util/status.h"
 #include "transfer/op.h"
 
+/* Is it device memory of another kind than the streams? */
+static bool stream_is_other_kind(enum nixl_mem_kind memory, const struct nxr_memory_kind *kind)
+{
+    return memory != NIXL_MEM_HOST && memory != kind->kind;
+}
+
 /*
- * A stream orders copies by CUDA: one side must be CUDA memory, the other memory that the GPU can
- * access.
+ * A stream orders copies of one kind of memory: one side must be of that kind, the other memory
+ * that the GPU can access.
  */
 static int check_sides(const char *operation, const struct nxr_segment *segment, const void *local)
 {
     enum nixl_mem_kind here = nxr_range_kind(nxr_range_find(local)), there = NIXL_MEM_HOST;
+    const struct nxr_memory_kind *kind = nxr_memory_stream_kind();
     const char *why = NULL;
 
     if (segment->method == NXR_METHOD_DEVICE) {
@@ -27,9 +33,9 @@ static int check_sides(const char *operation, const struct nxr_segment *segment,
     } else if (segment->method != NXR_METHOD_MEMCPY) {
         why = "the GPU does not reach that segment itself";
     }
-    if (here == NIXL_MEM_VULKAN || there == NIXL_MEM_VULKAN) {
+    if (stream_is_other_kind(here, kind) || stream_is_other_kind(there, kind)) {
         why = "CUDA's streams cannot copy Vulkan memory";
-    } else if (here != NIXL_MEM_CUDA && there != NIXL_MEM_CUDA) {
+    } else if (here != kind->kind && there != kind->kind) {
         why = "neither side is CUDA memory";
     } else if (why == NULL && nxr_segment_mover(segment, local) == &nxr_transport_staging) {
         why = "the GPU does not reach both sides";

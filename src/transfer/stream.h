@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies in the order of the user's CUDA streams. */
+/* Copies in the order of the user's streams. */
 #ifndef NXR_TRANSFER_STREAM_H
 #define NXR_TRANSFER_STREAM_H
 
-#include "memory/cuda/stream.h"
+#include "memory/memory.h"
 #include "region/region.h"
 
-/* The user's stream; NULL means CUDA's default stream. */
+/* The user's stream, of which NULL names one, too; NULL before nixl_init(). */
 static inline void *nxr_stream_of(void *stream)
 {
-    return stream != NULL ? stream : NXR_STREAM_DEFAULT;
+    const struct nxr_memory_kind *kind = nxr_memory_stream_kind();
+
+    return stream != NULL || kind == NULL ? stream : kind->streams->unnamed;
 }
 
 /*

@@ -124,7 +124,7 @@ fake_net = %D%/fake_net.c %D%/fake_message.c %D%/fake_net.h
 %C%_status_CFLAGS = $(unit_cflags)
 %C%_status_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_stream_signal_CFLAGS = $(unit_cflags)
-%C%_stream_signal_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=nxr_stream_write -Wl,--wrap=nxr_stream_call
+%C%_stream_signal_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=nxr_memory_stream_kind
 %C%_stream_signal_LDADD = $(unit_libs)
 %C%_table_CFLAGS = $(unit_cflags)
 %C%_table_LDADD = $(unit_launcher_libs)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stream that raises a signal and is late: the word is written, and the function behind it runs
- * when the library has been left. Streams are stood in for by two wrapped functions.
+ * when the library has been left. A kind of memory whose streams are made up stands in for a GPU.
  */
 #include "config.h"
 
-#include "memory/cuda/stream.h"
+#include "memory/memory.h"
 
 #include "nixlrun.h"
 #include "test/unit/unit.h"
@@ -16,11 +16,7 @@ TestSuite(stream_signal, .timeout = 120);
 static void (*late)(void *);
 static void *late_argument;
 
-int __wrap_nxr_stream_write(void *stream, void *word, uint64_t value, char *why, size_t why_nbytes);
-int __wrap_nxr_stream_call(void *stream, void (*function)(void *), void *argument, char *why,
-                           size_t why_nbytes);
-
-int __wrap_nxr_stream_write(void *stream, void *word, uint64_t value, char *why, size_t why_nbytes)
+static int fake_write(void *stream, void *word, uint64_t value, char *why, size_t why_nbytes)
 {
     (void)stream;
     (void)why;
@@ -29,8 +25,8 @@ int __wrap_nxr_stream_write(void *stream, void *word, uint64_t value, char *why,
     return NIXL_OK;
 }
 
-int __wrap_nxr_stream_call(void *stream, void (*function)(void *), void *argument, char *why,
-                           size_t why_nbytes)
+static int fake_call(void *stream, void (*function)(void *), void *argument, char *why,
+                     size_t why_nbytes)
 {
     (void)stream;
     (void)why;
@@ -38,6 +34,23 @@ int __wrap_nxr_stream_call(void *stream, void (*function)(void *), void *argumen
     late = function;
     late_argument = argument;
     return NIXL_OK;
+}
+
+static void fake_pin(void *addr, size_t nbytes)
+{
+    (void)addr;
+    (void)nbytes;
+}
+
+static const struct nxr_memory_streams fake_streams = {.write = fake_write, .call = fake_call};
+static const struct nxr_memory_kind fake_kind = {
+    .kind = NIXL_MEM_CUDA, .pin = fake_pin, .streams = &fake_streams};
+
+const struct nxr_memory_kind *__wrap_nxr_memory_stream_kind(void);
+
+const struct nxr_memory_kind *__wrap_nxr_memory_stream_kind(void)
+{
+    return &fake_kind;
 }
 
 Test(stream_signal, a_late_one_touches_nothing_that_is_gone)

@@ -83,4 +83,5 @@ const struct nxr_memory_kind nxr_memory_cuda = {
     .is_in_process = nxr_cuda_is_in_process,
     .classify = nxr_cuda_loose_range,
     .pci = cuda_pci,
+    .streams = &nxr_cuda_streams,
 };

@@ -411,4 +411,8 @@ void nxr_cuda_pin(void *addr, size_t nbytes);
 void nxr_cuda_unpin(void *addr);
 void nxr_cuda_unpin_all(void);
 
+/* ---- cuda_stream.c --------------------------------------------------------------------------- */
+
+extern const struct nxr_memory_streams nxr_cuda_streams;
+
 #endif

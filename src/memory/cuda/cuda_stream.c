@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Words and calls on the user's CUDA streams: see stream.h. Meanwhile the stream's own context is
- * current, which need not be the primary one. No state, no lock.
+ * Words and calls on the user's CUDA streams, as struct nxr_memory_streams says. Meanwhile the
+ * stream's own context is current, which need not be the primary one. No state, no lock.
  */
 #include "config.h"
 
 #include "memory/cuda/cuda.h"
-#include "memory/cuda/stream.h"
 
 #include <stdio.h>
 
@@ -57,8 +56,8 @@ static int cuda_stream_leave(const struct visit *visit, const char *call, cu_res
     return result == CU_NOT_SUPPORTED ? NIXL_ERR_UNSUPPORTED : NIXL_ERR_TRANSPORT;
 }
 
-int nxr_stream_call(void *stream, void (*function)(void *), void *argument, char *why,
-                    size_t why_nbytes)
+static int cuda_stream_call(void *stream, void (*function)(void *), void *argument, char *why,
+                            size_t why_nbytes)
 {
     struct visit visit;
     int status = cuda_stream_enter(&visit, stream, why, why_nbytes);
@@ -70,7 +69,7 @@ int nxr_stream_call(void *stream, void (*function)(void *), void *argument, char
                                    why_nbytes);
 }
 
-int nxr_stream_write(void *stream, void *word, uint64_t value, char *why, size_t why_nbytes)
+static int cuda_stream_write(void *stream, void *word, uint64_t value, char *why, size_t why_nbytes)
 {
     cu_result result = CU_NOT_SUPPORTED;
     struct visit visit;
@@ -85,8 +84,8 @@ int nxr_stream_write(void *stream, void *word, uint64_t value, char *why, size_t
     return cuda_stream_leave(&visit, "cuStreamWriteValue64", result, why, why_nbytes);
 }
 
-int nxr_stream_wait(void *stream, const void *word, uint64_t value, bool is_equal, char *why,
-                    size_t why_nbytes)
+static int cuda_stream_wait(void *stream, const void *word, uint64_t value, bool is_equal,
+                            char *why, size_t why_nbytes)
 {
     cu_result result = CU_NOT_SUPPORTED;
     struct visit visit;
@@ -101,3 +100,10 @@ int nxr_stream_wait(void *stream, const void *word, uint64_t value, bool is_equa
     }
     return cuda_stream_leave(&visit, "cuStreamWaitValue64", result, why, why_nbytes);
 }
+
+const struct nxr_memory_streams nxr_cuda_streams = {
+    .unnamed = (void *)1, /* CUDA's default stream; the driver takes NULL for it, too */
+    .call = cuda_stream_call,
+    .write = cuda_stream_write,
+    .wait = cuda_stream_wait,
+};

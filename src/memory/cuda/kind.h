@@ -7,8 +7,7 @@
  * upwards.
  *
  * Callers use the kind's table, which kind.c provides. init.c registers it; memory/vulkan has it
- * copy Vulkan's memory (cuda_external.c); code that works in streams of the user's includes
- * stream.h. No other code includes a header of this folder.
+ * copy Vulkan's memory (cuda_external.c). No other code includes a header of this folder.
  */
 #ifndef NXR_MEMORY_CUDA_KIND_H
 #define NXR_MEMORY_CUDA_KIND_H
