@@ -24,7 +24,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct net_peer;
 struct nxr_carrier;
 
 /* The state of the library. Read by every call. */
@@ -55,12 +54,11 @@ struct nxr_peer {
     _Atomic int link;     /* enum nxr_link; stored with release when UP, after all below */
 
     /* Set once, before `link` becomes UP. */
-    struct nxr_control *control; /* NULL: on another host, and then `net` is set */
+    struct nxr_control *control; /* NULL: on another host */
     struct nxr_ring_slot *ring;  /* in its page, for notifications of this rank; NULL likewise */
     uint32_t inflight_index;
     bool full_fence;
     pid_t pid;
-    struct net_peer *net; /* on another host: the network's state of it (net/state.h) */
     const struct nxr_transport
         *_Atomic transport; /* for everything sent to it; NULL: none reaches it */
 
@@ -171,7 +169,13 @@ static inline bool nxr_peer_is_up(const struct nxr_peer *peer)
 /* Is it up and on this host? Then its control page is mapped. */
 static inline bool nxr_peer_is_local(const struct nxr_peer *peer)
 {
-    return nxr_peer_is_up(peer) && peer->net == NULL;
+    return nxr_peer_is_up(peer) && peer->control != NULL;
+}
+
+/* Is it on another host? Of a peer that is up. */
+static inline bool nxr_peer_is_remote(const struct nxr_peer *peer)
+{
+    return peer->control == NULL;
 }
 
 static inline bool nxr_peer_is_lost(const struct nxr_peer *peer)

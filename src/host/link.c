@@ -373,7 +373,7 @@ void nxr_link_ask_again(struct nxr_peer *peer)
 
     nxr_list_for_each (link, after, nxr_region_asks(peer)) {
         nxr_region_send_ask(link);
-        if (host_peer_of(peer)->conn == NULL && peer->net == NULL) {
+        if (host_peer_of(peer)->conn == NULL && !nxr_peer_is_remote(peer)) {
             return; /* it broke again: nxr_link_conn_closed() handles that */
         }
     }

@@ -40,7 +40,7 @@ static struct nxr_net_offer net_query_expect(const struct net *net, const struct
 static void net_query_tell_why_not(const struct net *net, const struct nxr_peer *peer, char *why,
                                    size_t why_nbytes)
 {
-    struct net_peer *np = peer->net;
+    struct net_peer *np = net_peer_at(peer);
     const struct nxr_full_card *card = np != NULL ? &np->card : peer->full_card;
     struct nxr_net_offer others, its;
 
@@ -59,7 +59,7 @@ static void net_query_tell_why_not(const struct net *net, const struct nxr_peer 
 void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_info *info)
 {
     const struct net *net = &nxr_net.nets[index];
-    const struct net_peer *np = peer->net;
+    const struct net_peer *np = net_peer_at(peer);
     struct nxr_net_offer expected;
 
     snprintf(info->transport, sizeof(info->transport), "%s", nxr_net_name(index));
@@ -85,8 +85,10 @@ void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_in
 
 void nxr_net_expect(const struct nxr_peer *peer, uint64_t *latency_ns_p, uint64_t *bandwidth_mbps_p)
 {
+    const struct net_peer *np = net_peer_at(peer);
+
     net_lock();
-    *latency_ns_p = net_query_expect(peer->net->messages, peer->net).latency_ns;
-    *bandwidth_mbps_p = net_query_expect(peer->net->bulk, peer->net).bandwidth_mbps;
+    *latency_ns_p = net_query_expect(np->messages, np).latency_ns;
+    *bandwidth_mbps_p = net_query_expect(np->bulk, np).bandwidth_mbps;
     net_unlock();
 }

@@ -74,7 +74,7 @@ static bool net_atomic_is_answered(void *arg)
 int nxr_net_atomic(struct nxr_segment *segment, const struct nxr_atomic *atomic,
                    uint64_t *fetched_p)
 {
-    struct net_peer *np = segment->peer->net;
+    struct net_peer *np = net_peer_at(segment->peer);
     struct net_atomic word = {.status = NIXL_INPROGRESS};
     int status;
 
@@ -103,7 +103,7 @@ int nxr_net_atomic(struct nxr_segment *segment, const struct nxr_atomic *atomic,
 
 int nxr_net_signal(struct nxr_segment *segment, const struct nxr_atomic *atomic)
 {
-    struct net_peer *np = segment->peer->net;
+    struct net_peer *np = net_peer_at(segment->peer);
     int status;
 
     net_lock();
@@ -115,7 +115,7 @@ int nxr_net_signal(struct nxr_segment *segment, const struct nxr_atomic *atomic)
 
 int nxr_net_put_signal(struct nxr_segment *segment, const struct nxr_put_signal *what)
 {
-    struct net_peer *np = segment->peer->net;
+    struct net_peer *np = net_peer_at(segment->peer);
     int status = NIXL_ERR_AGAIN;
 
     if (what->nbytes > np->put_max) {

@@ -62,7 +62,7 @@ static void net_deferred_take_control(const struct net_later *later)
     struct nxr_peer *peer = nxr_peer_get_locked(later->rank);
     union nxr_wire_message message;
 
-    if (peer != NULL && peer->net != NULL && !nxr_peer_is_lost(peer)) {
+    if (peer != NULL && net_peer_at(peer) != NULL && !nxr_peer_is_lost(peer)) {
         memset(&message, 0, sizeof(message));
         memcpy(&message, later->bytes, later->nbytes);
         nxr_control_take(&(struct nxr_control_source){.peer = peer}, &message);

@@ -97,7 +97,7 @@ void nxr_net_send_key(struct nxr_peer *peer, struct nxr_conn *conn, union nxr_wi
 {
     (void)conn;
     net_lock();
-    net_key_fill(&key->key.remote, peer->net->bulk, published);
+    net_key_fill(&key->key.remote, net_peer_at(peer)->bulk, published);
     net_unlock();
     nxr_net_control(peer, key);
 }
@@ -121,7 +121,7 @@ void nxr_net_revoking(struct nxr_peer *peer, const struct nxr_published *publish
     struct net_closing *closing;
 
     net_lock();
-    if (!peer->net->is_dead && is_registered(published)) {
+    if (!net_peer_at(peer)->is_dead && is_registered(published)) {
         closing = calloc(1, sizeof(*closing));
         if (closing != NULL) {
             closing->rank = peer->rank;
@@ -129,7 +129,7 @@ void nxr_net_revoking(struct nxr_peer *peer, const struct nxr_published *publish
             closing->generation = published->key.generation;
             nxr_list_append(&nxr_net.closings, &closing->link);
         } else {
-            nxr_net_give_up(peer->net); /* the close cannot wait for its answer */
+            nxr_net_give_up(net_peer_at(peer)); /* the close cannot wait for its answer */
         }
     }
     net_unlock();
@@ -234,13 +234,13 @@ static void net_key_tell_how(const struct nxr_segment *segment)
 
     nxr_debug(NET, "region of rank %d, %s memory: by %s of %s%s", segment->peer->rank,
               nxr_memory_kind((enum nixl_mem_kind)segment->key.kind)->name, how[segment->net->how],
-              segment->peer->net->bulk->module->name,
+              net_peer_at(segment->peer)->bulk->module->name,
               nxr_net_needs_window(segment) ? ", through host memory" : "");
 }
 
 int nxr_net_segment_open(struct nxr_segment *segment, int fd, const struct nxr_remote_key *remote)
 {
-    struct net_peer *np = segment->peer->net;
+    struct net_peer *np = net_peer_at(segment->peer);
     struct net_segment *net = calloc(1, sizeof(*net));
 
     (void)fd;
@@ -266,7 +266,7 @@ int nxr_net_segment_open(struct nxr_segment *segment, int fd, const struct nxr_r
 
 void nxr_net_segment_close(struct nxr_segment *segment)
 {
-    struct net_peer *np = segment->peer->net;
+    struct net_peer *np = net_peer_at(segment->peer);
     struct net_segment *net = segment->net;
 
     segment->net = NULL;
@@ -284,7 +284,8 @@ bool nxr_net_segment_is_busy(const struct nxr_segment *segment)
     bool is_busy;
 
     net_lock();
-    is_busy = segment->net->n_at_module > 0 || nxr_net_moves_use(segment->peer->net, segment->net);
+    is_busy = segment->net->n_at_module > 0 ||
+              nxr_net_moves_use(net_peer_at(segment->peer), segment->net);
     net_unlock();
     return is_busy;
 }
@@ -344,7 +345,7 @@ void nxr_net_segment_shut(struct net_peer *np, uint32_t id, uint64_t generation)
 
 void nxr_net_revoked(struct nxr_peer *peer, uint32_t id, uint64_t generation)
 {
-    struct net_peer *np = peer->net;
+    struct net_peer *np = net_peer_at(peer);
     struct nxr_list *link, *after;
 
     net_lock();

@@ -81,6 +81,7 @@ static bool speaks_as_we(const struct nxr_full_card *card, char *why, size_t why
 int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
                  size_t why_nbytes)
 {
+    struct net_slot *slot = nxr_peer_slot_of(peer, &nxr_net_slot);
     struct nxr_net_choice choice;
     struct net_peer *np;
 
@@ -105,7 +106,7 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
     np->messages->n_peers++;
     np->bulk->n_peers++;
     net_unlock();
-    peer->net = np;
+    slot->np = np;
     peer->carrier = &nxr_net_carrier;
     peer->transport = &np->messages->transport;
     nxr_subsystems_peer_linked(peer);
@@ -147,16 +148,18 @@ static void cut_off(struct net_peer *np)
 
 static void net_link_why_lost(struct nxr_peer *peer)
 {
-    if (peer->net != NULL) {
+    const struct net_peer *np = net_peer_at(peer);
+
+    if (np != NULL) {
         net_lock();
-        snprintf(peer->why_not, sizeof(peer->why_not), "%s", peer->net->why_lost);
+        snprintf(peer->why_not, sizeof(peer->why_not), "%s", np->why_lost);
         net_unlock();
     }
 }
 
 static void net_link_peer_lost(struct nxr_peer *peer)
 {
-    struct net_peer *np = peer->net;
+    struct net_peer *np = net_peer_at(peer);
 
     if (np == NULL || np->is_dead) {
         return;
@@ -208,8 +211,11 @@ void nxr_net_peers_free(void)
     }
 }
 
+struct nxr_peer_slot nxr_net_slot = {.nbytes = sizeof(struct net_slot)};
+
 const struct nxr_subsystem nxr_net_subsystem = {
     .name = "net",
+    .peer_slot = &nxr_net_slot,
     .listen = nxr_net_watch_start,
     .tick = nxr_net_tick,
     .serve = nxr_net_serve,

@@ -21,7 +21,7 @@
 int nxr_net_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
                       const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p)
 {
-    struct net_peer *np = segment->peer->net;
+    struct net_peer *np = net_peer_at(segment->peer);
     size_t n_done = 0;
     int status;
 
@@ -54,7 +54,7 @@ int nxr_net_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
 /* Only gets of host memory: its owner answers at once and therefore in order. */
 static bool can_be_list(const struct nxr_op *op)
 {
-    size_t max_nbytes = op->segment->peer->net->list_get_max;
+    size_t max_nbytes = net_peer_at(op->segment->peer)->list_get_max;
 
     if (op->kind != NXR_OP_GET || op->segment->key.kind != NIXL_MEM_HOST ||
         nxr_net_local_kind(op->local) != NIXL_MEM_HOST) {

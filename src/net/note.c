@@ -50,7 +50,7 @@ static int append_note(struct net_peer *np, uint64_t tag, const void *msg, size_
 
 int nxr_net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes)
 {
-    struct net_peer *np = peer->net;
+    struct net_peer *np = net_peer_at(peer);
     int status = NIXL_ERR_PEER_LOST;
 
     net_lock();
@@ -66,7 +66,7 @@ int nxr_net_notify(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t 
 
 int nxr_net_put_notify(struct nxr_segment *segment, const struct nxr_put_notify *what)
 {
-    struct net_peer *np = segment->peer->net;
+    struct net_peer *np = net_peer_at(segment->peer);
     int status = NIXL_ERR_AGAIN;
 
     if (what->nbytes > np->put_max) {
@@ -93,7 +93,7 @@ int nxr_net_put_notify(struct nxr_segment *segment, const struct nxr_put_notify 
  */
 void nxr_net_send_credit(struct nxr_peer *peer)
 {
-    struct net_peer *np = peer->net;
+    struct net_peer *np = net_peer_at(peer);
     struct nxr_net_stamp *credit;
 
     net_lock();

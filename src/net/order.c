@@ -68,7 +68,7 @@ static int net_order_advance(struct net_peer *np)
 
 int nxr_net_flush(struct nxr_peer *peer)
 {
-    struct net_peer *np = peer->net;
+    struct net_peer *np = net_peer_at(peer);
     int status;
 
     net_lock();
@@ -85,7 +85,7 @@ int nxr_net_flush(struct nxr_peer *peer)
  */
 int nxr_net_fence(struct nxr_peer *peer)
 {
-    struct net_peer *np = peer->net;
+    struct net_peer *np = net_peer_at(peer);
     int status;
 
     net_lock();

@@ -392,10 +392,10 @@ void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *messag
     void *body;
 
     net_lock();
-    body = nxr_net_begin_answer(peer->net, NXR_NET_CONTROL, message->header.nbytes);
+    body = nxr_net_begin_answer(net_peer_at(peer), NXR_NET_CONTROL, message->header.nbytes);
     if (body != NULL) {
         memcpy(body, message, message->header.nbytes);
-        nxr_net_push(peer->net, false);
+        nxr_net_push(net_peer_at(peer), false);
     }
     net_unlock();
 }

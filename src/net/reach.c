@@ -78,7 +78,7 @@ bool nxr_net_takes(struct net *net, const struct nxr_range *range, bool is_locke
 bool nxr_net_serves(const struct nxr_segment *segment, const struct nxr_range *range)
 {
     return (range->is_mapped || segment->net->how == NET_RMA) &&
-           nxr_net_takes(segment->peer->net->bulk, range, false);
+           nxr_net_takes(net_peer_at(segment->peer)->bulk, range, false);
 }
 
 /* The device range of `local`; NULL: it counts as host memory to a network. */
@@ -104,7 +104,7 @@ struct nxr_net_op nxr_net_local_op(const void *local)
 
 const char *nxr_net_memory(const struct nxr_peer *peer, enum nixl_mem_kind kind)
 {
-    const struct net *net = peer->net->bulk;
+    const struct net *net = net_peer_at(peer)->bulk;
     unsigned bit = 1u << kind;
 
     if (kind == NIXL_MEM_HOST) {

@@ -16,7 +16,7 @@
 int nxr_net_segment_put(struct nxr_segment *segment, uint64_t offset, const void *src,
                         size_t nbytes)
 {
-    struct net_peer *np = segment->peer->net;
+    struct net_peer *np = net_peer_at(segment->peer);
     int status;
 
     if (nbytes > np->put_max || nxr_net_local_kind(src) != NIXL_MEM_HOST) {
@@ -157,7 +157,7 @@ bool nxr_net_move_go(struct net_move *move)
 
 static enum net_how how_to(const struct nxr_op *user)
 {
-    struct net_peer *np = user->segment->peer->net;
+    struct net_peer *np = net_peer_at(user->segment->peer);
     const struct net_segment *segment = user->segment->net;
     bool is_small = user->nbytes <= (user->kind == NXR_OP_PUT ? np->put_max : np->get_max);
 
@@ -179,7 +179,7 @@ static enum net_how how_to(const struct nxr_op *user)
 
 static struct net_move *net_move_move_new(struct nxr_op *user)
 {
-    struct net_peer *np = user->segment->peer->net;
+    struct net_peer *np = net_peer_at(user->segment->peer);
     struct net_move *move = malloc(sizeof(*move));
 
     if (move != NULL) {
@@ -216,7 +216,7 @@ static bool net_move_is_in_order(const struct net_move *move)
 
 int nxr_net_op_start(struct nxr_op *op)
 {
-    struct net_peer *np = op->segment->peer->net;
+    struct net_peer *np = net_peer_at(op->segment->peer);
     struct net_move *move;
     int status;
 
@@ -246,7 +246,7 @@ int nxr_net_op_start(struct nxr_op *op)
 
 int nxr_net_cancel(struct nxr_op *op)
 {
-    struct net_peer *np = op->segment->peer->net;
+    struct net_peer *np = net_peer_at(op->segment->peer);
     struct nxr_list *link, *after;
     struct net_move *found = NULL;
 

@@ -10,6 +10,7 @@
 #include "net/net.h"
 #include "net/offer.h"
 #include "net/wire.h"
+#include "core/peer_slot.h"
 #include "core/request.h"
 #include "transports/network.h"
 #include "util/lock.h"
@@ -266,6 +267,20 @@ static inline void net_lock(void)
 static inline void net_unlock(void)
 {
     nxr_spin_unlock(&nxr_net.lock);
+}
+
+/* What this folder keeps of each peer: its remote half; NULL: on this host, or not linked yet. */
+struct net_slot {
+    struct net_peer *np;
+};
+extern struct nxr_peer_slot nxr_net_slot; /* of nxr_net_subsystem */
+
+/* The remote half of a peer that is linked, or of any while job.lock is held. */
+static inline struct net_peer *net_peer_at(const struct nxr_peer *peer)
+{
+    const struct net_slot *slot = nxr_peer_slot_of(peer, &nxr_net_slot);
+
+    return slot->np;
 }
 
 /* The remote half of a rank, once it exists. Any thread. */

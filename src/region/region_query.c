@@ -129,7 +129,7 @@ int nixl_region_map(struct nixl_region *region, int rank, void **addr_p)
     if (!is_mappable(segment, rank)) {
         return nxr_fail(NIXL_ERR_UNSUPPORTED, "nixl_region_map", rank, segment->transport->name, 0,
                         "region '%s' of rank %d is %s: it cannot be mapped", region->name, rank,
-                        segment->peer->net != NULL             ? "on another host"
+                        nxr_peer_is_remote(segment->peer)      ? "on another host"
                         : segment->key.kind == NIXL_MEM_HOST   ? "registered memory"
                         : segment->key.kind == NIXL_MEM_VULKAN ? "Vulkan memory"
                                                                : "not open to this process");

@@ -21,7 +21,7 @@
 /* Does the segment's network change its words? Otherwise its owner does. */
 static bool is_of_network(const struct nxr_op *op)
 {
-    return op->segment->peer->net != NULL;
+    return nxr_peer_is_remote(op->segment->peer);
 }
 
 static int atomic_op_change(struct nxr_op *op)

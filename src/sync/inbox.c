@@ -120,7 +120,7 @@ static void tell_credit(struct nxr_peer *peer)
     if (!nxr_peer_is_up(peer)) {
         return;
     }
-    if (peer->net != NULL) {
+    if (nxr_peer_is_remote(peer)) {
         nxr_net_send_credit(peer);
     } else {
         nxr_wake_peer(peer);

@@ -179,7 +179,7 @@ static int drain_all(const char *operation, int64_t timeout_ns, order_of_fn *ord
     for (int rank = 0; rank < nxr_job.size; rank++) {
         struct nxr_peer *peer = nxr_peer_find(rank);
 
-        if (peer != NULL && nxr_peer_is_up(peer) && peer->net != NULL) {
+        if (peer != NULL && nxr_peer_is_up(peer) && nxr_peer_is_remote(peer)) {
             order_of(peer)(peer); /* start with all before waiting for each */
         }
     }

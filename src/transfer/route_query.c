@@ -155,9 +155,10 @@ static void tell_why_staged(const struct between *between, struct nixl_route_inf
     enum nixl_mem_kind kind =
         is_ours ? nxr_range_kind(here) : (enum nixl_mem_kind)segment->key.kind;
     const char *name = nxr_memory_kind(kind)->name;
-    const char *words = segment->peer->net != NULL ? nxr_net_memory(segment->peer, kind) : "";
+    const char *words =
+        nxr_peer_is_remote(segment->peer) ? nxr_net_memory(segment->peer, kind) : "";
 
-    if (segment->peer->net == NULL) {
+    if (!nxr_peer_is_remote(segment->peer)) {
         snprintf(info->why, sizeof(info->why), "%s does not move %s memory by itself",
                  info->transport, name);
     } else if (strncmp(words, "direct", strlen("direct")) != 0) {
@@ -209,7 +210,7 @@ int nixl_route_query_segment(int rank, struct nixl_region *region, const void *l
     }
     if (info.is_chosen) {
         route_query_tell_how(&between, &info);
-    } else if (info.is_usable && segment->peer->net == NULL && index >= nxr_n_transports) {
+    } else if (info.is_usable && !nxr_peer_is_remote(segment->peer) && index >= nxr_n_transports) {
         snprintf(info.why, sizeof(info.why), "%s is faster", segment->transport->name);
     }
     *info_p = info;

@@ -64,7 +64,7 @@ static void pipeline_count(struct pipeline *pipeline, uint32_t change)
     if (pipeline->end->is_polled) {
         atomic_fetch_add(&staging_n_polled, change);
     }
-    if (pipeline->peer->net != NULL) {
+    if (nxr_peer_is_remote(pipeline->peer)) {
         atomic_fetch_add(&nxr_n_at_networks, change);
     }
 }

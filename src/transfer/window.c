@@ -72,7 +72,7 @@ static struct nxr_published *window_publish(const struct nxr_peer *peer, const c
     struct net_window *window;
 
     nxr_window_name(peer->rank, own_name, sizeof(own_name));
-    if (peer->net == NULL || strcmp(name, own_name) != 0) {
+    if (net_peer_at(peer) == NULL || strcmp(name, own_name) != 0) {
         return NULL;
     }
     window = window_new(name);
@@ -82,7 +82,7 @@ static struct nxr_published *window_publish(const struct nxr_peer *peer, const c
         return NULL;
     }
     net_lock();
-    peer->net->window = window;
+    net_peer_at(peer)->window = window;
     net_unlock();
     return window->published;
 }
@@ -200,7 +200,7 @@ void nxr_windows_close(void)
 
 int nxr_window_ask(struct nxr_segment *segment, const struct nxr_window_ask *ask)
 {
-    struct net_peer *np = segment->peer->net;
+    struct net_peer *np = net_peer_at(segment->peer);
     struct nxr_net_stage *stage = NULL;
     int status;
 
@@ -225,7 +225,7 @@ int nxr_window_ask(struct nxr_segment *segment, const struct nxr_window_ask *ask
 
 size_t nxr_window_small(const struct nxr_segment *segment, enum nxr_op_kind kind)
 {
-    const struct net_peer *np = segment->peer->net;
+    const struct net_peer *np = net_peer_at(segment->peer);
 
     return kind == NXR_OP_PUT ? np->put_max : np->get_max;
 }

@@ -443,7 +443,7 @@ struct net_peer *fake_link(int rank)
     fake_must(nxr_net_link(peer, &cards[rank], why, sizeof(why)) == NIXL_OK);
     atomic_store(&peer->link, NXR_LINK_UP);
     pthread_mutex_unlock(&nxr_job.lock);
-    return peer->net;
+    return net_peer_at(peer);
 }
 
 void fake_key_coming(int rank, bool is_rma)

@@ -245,5 +245,5 @@ Test(end, before_it_began_with_a_rank_of_another_version, .init = start, .fini =
     pthread_mutex_unlock(&nxr_job.lock);
     cr_expect(eq(int, status, NIXL_ERR_UNSUPPORTED));
     cr_expect(not(zero(ptr, strstr(why, "another version of nixlrun"))));
-    cr_expect(zero(ptr, (void *)nxr_job.peers[2]->net));
+    cr_expect(zero(ptr, (void *)net_peer_at(nxr_job.peers[2])));
 }
