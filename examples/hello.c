@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hello: who am I, and where are the others? Run it as
+ * hello: which rank is this, and where are the others? Run it as
  *
  *     nixlrun -np 4 hello
  */

@@ -36,17 +36,17 @@ static const char help[] =
     "Half of the ranks prefill KV caches and put them into the other half, which decodes.\n"
     "\n"
     "  --model NAME         llama3-8b (default), llama3-70b or deepseek-v3\n"
-    "  --layers N           over the model's own: layers,\n"
+    "  --layers N           override the model's own: layers,\n"
     "  --kv-heads N           heads of keys and values,\n"
     "  --head-dim N           values per head,\n"
     "  --block-tokens N       tokens per block,\n"
     "  --dtype TYPE           bf16, fp16, fp32 or fp8\n"
     "  --requests N         requests per prefill rank (default 32)\n"
     "  --prompt-tokens N    tokens per request (default 256)\n"
-    "  --memory KIND        where the caches lie: host (default), cuda or vulkan\n"
+    "  --memory KIND        memory of the caches: host (default), cuda or vulkan\n"
     "  --help               print this text\n"
     "\n"
-    "The exit code is 1 if any byte arrived wrong, 2 for a bad option.\n";
+    "The exit code is 1 if any byte is wrong on arrival, 2 for a bad option.\n";
 
 /* One wrong option: say so in one line. */
 static enum kv_parsed bad(bool speak, const char *option, const char *value, const char *allowed)

@@ -26,7 +26,7 @@
 
 #define FAN_OUT     2u   /* decode ranks that a prefill rank sends to, in turn */
 #define LIST_MAX    512u /* block numbers in one notification */
-#define WRONG_SHOWN 10u  /* wrong blocks that a rank tells of one by one */
+#define WRONG_SHOWN 10u  /* wrong blocks that a rank reports one by one */
 
 enum tag { TAG_FREE = 1, TAG_BLOCKS, TAG_END, TAG_REPORT };
 

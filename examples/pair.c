@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define PAGE     4096
-#define LIFETIME (60 * 1000000000ll) /* who has not begun in a minute is too late */
+#define LIFETIME (60 * 1000000000ll) /* a partner must begin within a minute */
 
 /* End the whole job if a call failed, with the library's error message. */
 static void must(int status)

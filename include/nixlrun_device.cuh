@@ -3,10 +3,10 @@
  * @file nixlrun_device.cuh
  * Puts and signals that a CUDA kernel makes itself.
  *
- * The host gets a pointer to a peer's segment of a region with nixl_region_map() and passes it to its
- * kernel: device memory of a GPU that this one reaches, or shared host memory. The kernel stores
- * into it, without the host: over NVLink a flag takes less than a microsecond. Nothing of the
- * library runs on the GPU, and no library is linked; this header is all there is.
+ * The host gets a pointer to a peer's segment of a region with nixl_region_map() and passes it to
+ * its kernel: device memory of a GPU that this one reaches, or shared host memory. The kernel
+ * stores into it, without the host: over NVLink a flag takes less than a microsecond. Nothing of
+ * the library runs on the GPU, and no library is linked; this header is all there is.
  *
  * What holds for all:
  *
@@ -15,19 +15,19 @@
  *   same arguments; _block: all threads of a block, likewise. _block calls contain __syncthreads().
  * - Order. A put is stores, no more: they may arrive in any order. A signal is raised behind
  *   everything that its callers (the thread, the warp, the block) have stored before, on whatever
- *   device and in whatever host memory, and behind what they have seen others store. Who sees the
- *   signal by nixl_device_signal_wait(), or on the host by nixl_signal_wait(), sees that data.
- *   nixl_device_fence() is the same order without a signal, for flags of your own.
- * - A signal that a kernel raises wakes nobody. Another kernel, and a host that spins, see it at
- *   once. A nixl_signal_wait() that sleeps looks again, first after 0.2 ms and then less often,
+ *   device and in whatever host memory, and behind what they have seen others store. A thread
+ *   that sees the signal by nixl_device_signal_wait(), or on the host by nixl_signal_wait(), sees
+ *   that data. nixl_device_fence() is the same order without a signal, for flags of your own.
+ * - A signal that a kernel raises wakes no waiter. Another kernel, and a host that spins, see it at
+ *   once. A nixl_signal_wait() that sleeps checks again, first after 0.2 ms and then less often,
  *   down to every 8 ms, where its process has memory of a GPU, own or a peer's; else once a second.
  * - A word is changed by atomic operations of the whole system. Words in shared host memory and in
  *   memory of a GPU that is linked by NVLink may be added to by many at once; over PCI Express a
  *   GPU has no atomic add for a peer: let one kernel alone raise such a word, by
  *   nixl_device_signal_set().
- * - Pointers stay good until the host gives them back by nixl_region_unmap(). A region that is
- *   closed by its owner stays until then: what is stored goes nowhere, but harms nobody. A peer
- *   that dies raises no signal any more: give each wait a timeout.
+ * - Pointers stay valid until the host frees them with nixl_region_unmap(). A region that is
+ *   closed by its owner stays until then: what is stored is lost, but does no harm. A peer
+ *   that has died raises no signals: give each wait a timeout.
  *
  * CUDA C++ from C++11 on, compute capability 7.0 and later.
  */
@@ -97,7 +97,8 @@ static __device__ __forceinline__ unsigned nixl_device_thread_(void)
 }
 
 /**
- * Copy bytes into a peer's mapped segment. Sizes and addresses that are multiples of 16 are fastest.
+ * Copy bytes into a peer's mapped segment. Sizes and addresses that are multiples of 16 are
+ * fastest.
  * @param dst     in memory of nixl_region_map()
  * @param src     any memory that the kernel can read; not overlapping
  * @param nbytes  may be 0
@@ -200,7 +201,7 @@ static __device__ __forceinline__ void nixl_device_put_signal_block(void *dst, c
 
 /* ---- waiting for signals --------------------------------------------------------------------- */
 
-/** What the word is now; who sees a signal sees what was stored before it. */
+/** The word's present value; a caller that sees a signal sees what was stored before it. */
 static __device__ __forceinline__ uint64_t nixl_device_signal_fetch(const uint64_t *signal)
 {
     uint64_t seen;

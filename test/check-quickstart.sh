@@ -26,10 +26,10 @@ verdict "$("$src/quickstart" --help | grep -q '^Usage: ./quickstart' || echo "no
     "quickstart tells how it is used"
 verdict "$(refuses "quickstart: 'all' is not known; allowed: check, packages, hook, --help" \
     "$src/quickstart" all
-    refuses "quickstart: 'most' is no level; allowed: run, check, ci" \
+    refuses "quickstart: 'most' is not a level; allowed: run, check, ci" \
         "$src/quickstart" packages most)" "quickstart names what it does not know"
 
-verdict "$(refuses ".ci/run: 'tests' is no stage; allowed: $("$src/.ci/run" --list | tr '\n' ' ' |
+verdict "$(refuses ".ci/run: 'tests' is not a stage; allowed: $("$src/.ci/run" --list | tr '\n' ' ' |
     sed 's/ $//')" "$src/.ci/run" tests)" "so does .ci/run"
 
 cat >"$scratch/log" <<'TEXT'

@@ -146,8 +146,8 @@ struct nxr_net_attr {
     unsigned copied_kinds;
 
     /*
-     * The module treats everything that the processor reads and writes as host memory, no matter
-     * who mapped it: no adapter has to pin it.
+     * The module treats everything that the processor reads and writes as host memory,
+     * whatever mapped it: no adapter has to pin it.
      */
     bool takes_mappings;
 

@@ -523,7 +523,7 @@ struct nxr_transport {
 
     /*
      * Move bytes at once; the range was checked. NIXL_OK: done; a put is visible at the target to
-     * anyone who sees a later notification. NIXL_ERR_AGAIN: cannot be done at once, nothing
+     * any thread that sees a later notification. NIXL_ERR_AGAIN: cannot be done at once, nothing
      * happened: use start(). Other: failed; bytes of the range may have been written. Threads: any.
      */
     int (*put)(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes);

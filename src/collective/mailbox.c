@@ -300,7 +300,7 @@ static int mailbox_send_piece(struct swapping *swapping)
                       : mailbox_tell(team, post, out->team_rank);
 }
 
-/* Must a member be told what was taken? If not, the next piece that goes there says it. */
+/* Must a member be notified of what was taken? If not, the next piece to it carries that. */
 static bool owes_news(const struct swapping *swapping)
 {
     const struct nxr_mailbox *post = swapping->post;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Teams: who is a member, on which host, and how the members communicate: by shared memory on one
+ * Teams: the members, their hosts, and how they communicate: by shared memory on one
  * host (node.h), by mailboxes between hosts (mailbox.h).
  *
  * One thread of a process at a time works for a team: the one that called, or the team's worker for

@@ -127,7 +127,7 @@ static int team_make_tell_all(struct nixl_team *team, void *table, size_t nbytes
     return status == NIXL_OK ? pass_down(team, table, nbytes) : status;
 }
 
-/* ---- who shares a host ----------------------------------------------------------------------- */
+/* ---- members that share a host --------------------------------------------------------------- */
 
 static struct hint own_hint(const struct nxr_wanted *wanted)
 {
@@ -210,7 +210,7 @@ static int find_hosts(struct attempt *attempt)
                : status;
 }
 
-/* ---- who is in the team ---------------------------------------------------------------------- */
+/* ---- members of the team --------------------------------------------------------------------- */
 
 /* A team of `size` members whose ranks are not known yet; NULL: no memory. */
 static struct nixl_team *new_team(const struct attempt *attempt, uint64_t id, int size)
@@ -307,7 +307,7 @@ static int make_host_tables(struct nixl_team *team)
                : NIXL_ERR_NO_MEMORY;
 }
 
-/* Number the hosts, and find who is on this one. */
+/* Number the hosts, and find the members on this one. */
 static int number_hosts(struct attempt *attempt)
 {
     struct nixl_team *team = attempt->team;

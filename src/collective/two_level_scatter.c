@@ -30,7 +30,7 @@ struct scattering {
     char *sum;           /* in place: the result, while dst still has operands; else NULL */
 };
 
-/* ---- who is where ---------------------------------------------------------------------------- */
+/* ---- locations of members -------------------------------------------------------------------- */
 
 static void list_members(const struct scattering *scattering)
 {

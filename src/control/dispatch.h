@@ -16,7 +16,7 @@ struct nxr_peer;
 
 /* The source of a message. */
 struct nxr_control_source {
-    struct nxr_peer *peer;   /* NULL: a greeting, of somebody who is not known yet */
+    struct nxr_peer *peer;   /* NULL: a greeting, of a process that is not known yet */
     struct nxr_conn *conn;   /* NULL: it came over a network, without descriptors */
     struct nxr_list *parked; /* of the connection: questions that are answered later; or NULL */
     int *fds;                /* closed after the call, but for those that were set to -1 */

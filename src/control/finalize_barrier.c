@@ -2,7 +2,7 @@
 /*
  * The set of ranks that have reached their last nixl_finalize(). It only grows, so all ranks end up
  * with the same set, by whatever routes and however often its windows arrive. Every window has the
- * version of its last growth, and every peer the version up to which it was told. Lock: job.lock;
+ * version of its last growth, and every peer the version that it knows. Lock: job.lock;
  * fence_lock guards the launcher's answer, which may arrive long after the wait for it has ended.
  */
 #include "config.h"

@@ -229,7 +229,8 @@ int nxr_inflight_quiesce_own(uint32_t id, int64_t timeout_ns)
             return NIXL_ERR_TIMEOUT;
         }
         /*
-         * A copy in flight ends by itself and wakes nobody: check again, with naps after a while.
+         * A copy in flight ends by itself and wakes no waiter: check again, with naps after a
+         * while.
          */
         if (round < 100) {
             sched_yield();

@@ -22,7 +22,7 @@ extern _Atomic uint32_t nxr_n_at_networks;
 /* ... and those that GPUs have: memory/copy.c polls them, or their copies wake this process. */
 extern _Atomic uint32_t nxr_n_at_devices;
 
-/* Are there operations that move only while somebody drives them? */
+/* Are there operations that move only while a thread drives them? */
 static inline bool nxr_must_drive(void)
 {
     return atomic_load(&nxr_n_started) > atomic_load(&nxr_n_at_networks) +

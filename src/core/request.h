@@ -66,7 +66,7 @@ struct nixl_req {
     const struct nxr_req_owner *owner;
     void *owned;           /* the owner's data */
     const char *transport; /* its name; "" while the segment is not open, or without a peer */
-    int lost_rank;         /* without a peer, after NIXL_ERR_PEER_LOST: who died */
+    int lost_rank;         /* without a peer, after NIXL_ERR_PEER_LOST: the dead rank */
     struct nxr_peer *peer; /* without one: this rank itself */
     int64_t resolve_by;
     _Atomic int status; /* NIXL_INPROGRESS until it has ended */
@@ -149,7 +149,7 @@ bool nxr_request_start_begun(void);
  */
 int64_t nxr_request_tick(int64_t now);
 
-/* Has a request ended whose owner has not been told yet? For nixl_event_arm(). */
+/* Has a request ended whose owner has not been notified yet? For nixl_event_arm(). */
 bool nxr_request_any_done(void);
 
 static inline bool nxr_request_is_done(const struct nixl_req *req)

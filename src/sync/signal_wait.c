@@ -289,8 +289,8 @@ static int wait_device(struct signal_wait *wait, int64_t timeout_ns)
 /* ---- all words ------------------------------------------------------------------------------- */
 
 /*
- * A GPU that stores into a word wakes nobody. If this process has device memory, the waiter checks
- * again after a while, which grows.
+ * A GPU that stores into a word wakes no waiter. If this process has device memory, the waiter
+ * checks again after a while, which grows.
  */
 static int wait_looking(struct signal_wait *wait, int64_t timeout_ns)
 {

@@ -151,5 +151,5 @@ struct bench_lane bare_tcp_lane(const struct bench *bench, enum tcp_work work)
     case TCP_ROUND_TRIP:
         return (struct bench_lane){"raw TCP", bare_tcp_round_trip, 0, ACTOR_PAIR, 1};
     }
-    bench_die("nixl_bench: there is no such work for a bare connection");
+    bench_die("nixl_bench: a bare connection cannot do this work");
 }

@@ -26,7 +26,7 @@
 #define BENCH_TIMEOUT_NS     60000000000ll /* of one wait; longer: something is lost */
 #define BENCH_LINE           128 /* two cache lines: some processors fetch them in pairs */
 
-/* ---- options.c ---- */
+/* ---- options.c ------------------------------------------------------------------------------- */
 
 enum bench_format { FORMAT_TABLE, FORMAT_CSV, FORMAT_JSON };
 
@@ -57,7 +57,7 @@ struct bench_options {
 /* Fill *options; a bad command line, --help and --version end the process. */
 void options_parse(struct bench_options *options, int argc, char **argv);
 
-/* ---- stage.c: what the ranks share besides what is measured ---- */
+/* ---- stage.c: what the ranks share besides what is measured ---------------------------------- */
 
 struct bench;
 
@@ -149,9 +149,12 @@ void bench_die(const char *format, ...) NIXL_PRINTF(1, 2) NIXL_NORETURN;
 /* Spin a little, then let others run: for waits that are not measured. */
 void bench_pause(unsigned *n_spins);
 
-/* ---- sample.c ---- */
+/* ---- sample.c -------------------------------------------------------------------------------- */
 
-/* Who runs a lane's function: rank 0; ranks 0 and 1; all. The others wait in the barrier. */
+/*
+ * The ranks that run a lane's function: rank 0; ranks 0 and 1; all. The others wait in the
+ * barrier.
+ */
 enum bench_actors { ACTOR_FIRST, ACTOR_PAIR, ACTOR_ALL };
 
 struct bench_lane {
@@ -182,7 +185,7 @@ void sample_stats(double *samples_ns, long n_samples, struct bench_stats *stats_
 double sample_flag_ns(struct bench *bench);
 const char *sample_placement(double flag_ns);
 
-/* ---- device.c: data in GPU memory ---- */
+/* ---- device.c: data in GPU memory ------------------------------------------------------------ */
 
 bool device_is_used(const struct bench *bench);
 /* Called with the data region, where it is used. */
@@ -192,7 +195,7 @@ void device_close(struct bench *bench, uint64_t nbytes);
 struct bench_lane device_beside_lane(struct bench *bench, const struct bench_lane *lane);
 double device_goal(const struct bench *bench);
 
-/* ---- wire.c: the stage between hosts ---- */
+/* ---- wire.c: the stage between hosts --------------------------------------------------------- */
 
 /* Where the ranks are on several hosts, or --tcp was given, connect all with rank 0. */
 void wire_open(struct bench *bench);
@@ -205,7 +208,7 @@ void wire_send(struct bench *bench, int rank, const void *data, size_t nbytes);
 /* Spins, unless it may sleep. */
 void wire_receive(struct bench *bench, int rank, void *data, size_t nbytes, bool may_sleep);
 
-/* ---- bare_tcp.c: the same work over that connection ---- */
+/* ---- bare_tcp.c: the same work over that connection ------------------------------------------ */
 
 enum tcp_work {
     TCP_PUT_SENT,   /* sent, as far as the sender can tell */
@@ -224,7 +227,7 @@ void bare_tcp_round_trip(struct bench *bench, long n, int is_asleep);
 /* What a round trip of 8 bytes takes longer if rank 1 sleeps: its being woken. */
 double bare_tcp_wake_ns(struct bench *bench);
 
-/* ---- bare_target.c: a target that computes, over that connection ---- */
+/* ---- bare_target.c: a target that computes, over that connection ----------------------------- */
 
 /* Rank 1: a thread takes so many puts, or gives so many gets, while the caller computes. */
 void bare_target_start(struct bench *bench, long n_ops, bool is_get);
@@ -234,7 +237,7 @@ void bare_target_join(void);
 /* Rank 0: one of them, until it is answered. */
 void bare_target_reach(struct bench *bench, bool is_get);
 
-/* ---- report.c: rank 0 prints ---- */
+/* ---- report.c: rank 0 prints ----------------------------------------------------------------- */
 
 /* A line of the result. Fields that do not apply stay 0 or NULL. */
 struct bench_row {
@@ -267,7 +270,7 @@ void report_lanes(struct bench *bench, const char *test, const char *what,
                   const struct bench_lane *lanes, int n_lanes, const struct bench_stats *stats,
                   double goal);
 
-/* ---- tests ---- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 struct bench_test {
     const char *name;
@@ -327,12 +330,12 @@ void test_scatterv(struct bench *bench);
 void test_allgatherv(struct bench *bench);
 void test_alltoallv(struct bench *bench);
 
-/* ---- bench_tune.c ---- */
+/* ---- bench_tune.c ---------------------------------------------------------------------------- */
 
 /* `nixl_bench tune ...', which is no job: argv[0] is `tune'. Returns the exit code. */
 int tune_main(int argc, char **argv);
 
-/* ---- bare.c: the same work without nixlrun ---- */
+/* ---- bare.c: the same work without nixlrun --------------------------------------------------- */
 
 /* Lanes of every copy method of this processor into `raw_dst`; returns how many. */
 int bare_copy_lanes(struct bench_lane *lanes, bool is_get);

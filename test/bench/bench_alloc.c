@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long it takes to have a region and to give it back, of every kind of memory. The first of a
- * kind starts its driver and has a row of its own. Pages are not touched: who wants them there
- * early asks for NIXL_MEM_POPULATE, and pays for them by the page.
+ * kind starts its driver and has a row of its own. Pages are not touched: callers that want them
+ * there early asks for NIXL_MEM_POPULATE, and pays for them by the page.
  */
 #include "config.h"
 

@@ -186,7 +186,7 @@ static bool take(struct counts *counts, struct nixl_note *note)
     bench_check(nixl_notify_recv(NIXL_ANY_RANK, 0, 0, BENCH_TIMEOUT_NS, note), "nixl_notify_recv");
     number = *(const uint64_t *)(const void *)note->payload;
     if (note->nbytes != sizeof(number) || number != counts->total[note->rank]) {
-        bench_die("nixl_bench: message %llu of rank %d came where %llu was due",
+        bench_die("nixl_bench: message %llu of rank %d arrived, expected %llu",
                   (unsigned long long)number, note->rank,
                   (unsigned long long)counts->total[note->rank]);
     }
@@ -208,7 +208,7 @@ static void warm_up(struct counts *counts, int n_senders, struct nixl_note *note
     }
 }
 
-/* Note who was heard since the last look, and for how long the others have not been. */
+/* Note which ranks were heard since the last check, and for how long the others were silent. */
 static void look_for_silence(struct counts *counts, int n_senders, int64_t now)
 {
     for (int rank = 1; rank <= n_senders; rank++) {
@@ -276,7 +276,7 @@ static double run_rate(struct bench *bench, int n_senders, uint64_t phase, char 
         }
         snprintf(
             fairness, fairness_nbytes,
-            "none lost; the poorest sender has %.2f of an equal share; longest silence %.1f ms",
+            "none lost; the slowest sender has %.2f of an equal share; longest silence %.1f ms",
             poorest, (double)counts->longest_silence_ns / 1e6);
     } else if (bench->rank <= n_senders) {
         send_stream(bench, phase);

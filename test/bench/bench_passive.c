@@ -24,7 +24,7 @@ static void poll_library(long n)
     nixl_note_init(&note);
     for (long i = 0; i < n; i++) {
         if (nixl_notify_recv(0, TAG_NEVER, UINT64_MAX, 0, &note) != NIXL_INPROGRESS) {
-            bench_die("nixl_bench: a notification that nobody sent");
+            bench_die("nixl_bench: received a notification that was never sent");
         }
     }
 }

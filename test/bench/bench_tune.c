@@ -237,7 +237,7 @@ static void run_job(struct tune *tune, const struct trial *trial, size_t value, 
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || rows->n == 0 ||
         (rows->n_rounds > 0 && rows->n != n_before)) {
-        fail(EXIT_FAILED, "a job with %s failed; its command is that of the command line", table);
+        fail(EXIT_FAILED, "a job with %s failed; check the command given", table);
     }
     rows->n_rounds++;
 }
@@ -382,7 +382,8 @@ static void measure_all(struct tune *tune, FILE *text)
         }
         value = measure_limit(tune, trial, i);
         if (value == limits[i].initial) {
-            fprintf(text, "# %s: nothing is faster than the default, %zu\n", limits[i].name, value);
+            fprintf(text, "# %s: no value is faster than the default, %zu\n", limits[i].name,
+                    value);
             continue;
         }
         fprintf(text, "%s=%zu\n", limits[i].name, value);
@@ -397,8 +398,8 @@ static void print_help(void)
 {
     printf("Usage: nixl_bench tune [OPTION...] COMMAND...\n"
            "Measure the limits between the algorithms of collectives for the jobs that COMMAND\n"
-           "starts, as `nixlrun -np 4', and print them for NIXLRUN_COLL_TABLE_FILE.\n\n"
-           "  -o, --output FILE     write them behind what FILE has, not to stdout\n"
+           "starts, such as `nixlrun -np 4', and print them for NIXLRUN_COLL_TABLE_FILE.\n\n"
+           "  -o, --output FILE     append them to FILE instead of writing to stdout\n"
            "      --rounds N        jobs for each value, in turns (default 3, at most %d)\n"
            "  -h, --help            this text\n",
            MAX_ROUNDS);
@@ -432,16 +433,15 @@ static void parse(struct tune *tune, const char **output_p, int argc, char **arg
             print_help();
             exit(EXIT_SUCCESS);
         case ':':
-            fail(EXIT_USAGE, "option '%s' wants a value", argv[optind - 1]);
+            fail(EXIT_USAGE, "option '%s' needs a value", argv[optind - 1]);
         default:
-            fail(EXIT_USAGE, "there is no option '%s'; see nixl_bench tune --help",
-                 argv[optind - 1]);
+            fail(EXIT_USAGE, "unknown option '%s'; see nixl_bench tune --help", argv[optind - 1]);
         }
     }
     tune->command = argv + optind;
     tune->n_words = argc - optind;
     if (tune->n_words == 0 || tune->n_words > MAX_WORDS - 16) {
-        fail(EXIT_USAGE, "wants the command that starts a job, as nixlrun -np 4");
+        fail(EXIT_USAGE, "missing launch command, e.g. nixlrun -np 4");
     }
 }
 

@@ -49,23 +49,23 @@ static void print_help(void)
 {
     printf("Usage: nixlrun -np 2 nixl_bench TEST... [OPTION...]\n"
            "       nixl_bench tune [OPTION...] COMMAND...\n"
-           "Measure nixlrun beside what the machine can do for the same work, in the same run.\n\n"
+           "Measure nixlrun beside the machine's limit for the same work, in the same run.\n\n"
            "Tests:\n");
     for (int i = 0; i < bench_n_tests; i++) {
         printf("  %-14s %s\n", bench_tests[i].name, bench_tests[i].help);
     }
     printf("\nOptions:\n"
-           "  -s, --sizes LIST      bytes, as 8,4K,1M,256M (default: by the test)\n"
-           "  -a, --alignment LIST  offsets DST[:SRC] from a page, as 0,1,8:8, or `all'\n"
-           "  -b, --budget TIME     aimed time of a row, as 300ms (default)\n"
+           "  -s, --sizes LIST      bytes, such as 8,4K,1M,256M (default: by test)\n"
+           "  -a, --alignment LIST  offsets DST[:SRC] from a page, such as 0,1,8:8, or `all'\n"
+           "  -b, --budget TIME     target time of a row, such as 300ms (default)\n"
            "  -i, --iters N         samples of a row, instead of a budget\n"
            "  -r, --registered      use registered malloc memory instead of allocated regions\n"
            "      --memory KIND     host (default), cuda or vulkan: where the data lies, at both "
            "ends;\n"
-           "                        KIND:KIND: the peer's part, and this end\n"
+           "                        KIND:KIND: the peer's segment, and this end\n"
            "  -w, --window N        puts or gets in flight of put_nb, get_nb (default 64)\n"
            "      --seconds S       how long `idle' waits (default 3)\n"
-           "      --tcp             as between hosts, beside a TCP connection, also on one host\n"
+           "      --tcp             measure one host as if between hosts, beside TCP\n"
            "      --no-pin          do not bind each rank to a core of its own\n"
            "      --check           exit 1 if a goal is missed\n"
            "      --csv, --json     print that instead of a table\n"
@@ -95,7 +95,7 @@ static void parse_sizes(struct bench_options *options, const char *list)
 
     while (next_item(&list, item)) {
         if (nxr_env_parse_bytes(item, &nbytes) != 0 || nbytes > MAX_NBYTES) {
-            usage_error("--sizes has '%s'; allowed: bytes up to 8G, as 8,4K,1M", item);
+            usage_error("--sizes has '%s'; allowed: bytes up to 8G, such as 8,4K,1M", item);
         }
         if (options->n_sizes == BENCH_MAX_SIZES) {
             usage_error("--sizes has more than %d sizes", BENCH_MAX_SIZES);
@@ -103,7 +103,7 @@ static void parse_sizes(struct bench_options *options, const char *list)
         options->sizes[options->n_sizes++] = nbytes;
     }
     if (options->n_sizes == 0) {
-        usage_error("--sizes is empty; allowed: bytes up to 8G, as 8,4K,1M");
+        usage_error("--sizes is empty; allowed: bytes up to 8G, such as 8,4K,1M");
     }
 }
 
@@ -183,7 +183,7 @@ static void check_memory(const struct bench_options *options)
         return;
     }
     if (options->is_registered) {
-        usage_error("--registered is for host memory, not together with --memory");
+        usage_error("--registered is for host memory and excludes --memory");
     }
     for (int i = 0; i < options->n_tests; i++) {
         bool has = false;
@@ -221,7 +221,7 @@ static void parse_test(struct bench_options *options, const char *name)
             return;
         }
     }
-    usage_error("there is no test '%s'; `nixl_bench --help' lists them", name);
+    usage_error("unknown test '%s'; `nixl_bench --help' lists them", name);
 }
 
 static void parse_option(struct bench_options *options, int option, const char *text)
@@ -239,7 +239,7 @@ static void parse_option(struct bench_options *options, int option, const char *
     case 'b':
         if (nxr_env_parse_time(text, &options->budget_ns) != 0 || options->budget_ns <= 0 ||
             options->budget_ns > 600 * 1000000000ll) {
-            usage_error("--budget is '%s'; allowed: a time up to 600s, as 300ms", text);
+            usage_error("--budget is '%s'; allowed: a time up to 600s, such as 300ms", text);
         }
         break;
     case 'i':
@@ -310,10 +310,9 @@ void options_parse(struct bench_options *options, int argc, char **argv)
             }
             exit(0);
         case '?':
-            usage_error("there is no option '%s'; `nixl_bench --help' lists them",
-                        argv[optind - 1]);
+            usage_error("unknown option '%s'; `nixl_bench --help' lists them", argv[optind - 1]);
         case ':':
-            usage_error("option '%s' wants a value; see `nixl_bench --help'", argv[optind - 1]);
+            usage_error("option '%s' needs a value; see `nixl_bench --help'", argv[optind - 1]);
         default:
             parse_option(options, option, optarg);
         }

@@ -213,7 +213,7 @@ void stage_data_open(struct bench *bench, bool is_registered, uint64_t nbytes)
     open_part(bench, total);
     stage_barrier(bench);
     bench_check(nixl_region_query(bench->region, bench->peer, BENCH_TIMEOUT_NS, &info),
-                "asking for the peer's memory");
+                "requesting the peer's memory");
     snprintf(bench->method, sizeof(bench->method), "%s%s%s",
              is_transport_shown ? info.transport : "",
              is_transport_shown && info.method[0] != '\0' ? "/" : "", info.method);

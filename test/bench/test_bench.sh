@@ -21,10 +21,10 @@ refuses() {
     result $? "$name" "$work/err" "$work/out"
 }
 
-refuses "there is no test 'nosuch'" "an unknown test" nosuch
+refuses "unknown test 'nosuch'" "an unknown test" nosuch
 refuses "no test named" "no test"
-refuses "there is no option '--frob'" "an unknown option" put --frob
-refuses "option '--sizes' wants a value" "an option without its value" put --sizes
+refuses "unknown option '--frob'" "an unknown option" put --frob
+refuses "option '--sizes' needs a value" "an option without its value" put --sizes
 refuses "--sizes has '8x'" "a bad size" put --sizes 4K,8x
 refuses "--sizes has '9G'" "a size that is too large" put --sizes 9G
 refuses "--alignment has '4096'" "a bad alignment" put --alignment 4096
@@ -123,14 +123,14 @@ tunes() { # CODE PATTERN NAME ARG...
     result $? "$name" "$work/out" "$work/err"
 }
 tunes 2 "^nixl_bench tune: --rounds is '0'" "tune refuses no rounds" --rounds 0 "$nixlrun"
-tunes 2 "^nixl_bench tune: wants the command" "tune wants a command" --rounds 1
-tunes 2 "^nixl_bench tune: there is no option '--frob'" "tune has options of its own" --frob
+tunes 2 "^nixl_bench tune: missing launch command" "tune wants a command" --rounds 1
+tunes 2 "^nixl_bench tune: unknown option '--frob'" "tune has options of its own" --frob
 tunes 1 "^nixl_bench tune: a job with cells_up_to=[0-9]+ failed" "tune hears of a failed job" \
     --rounds 1 "$nixlrun" -np 0
 tunes 0 "^Usage: nixl_bench tune" "tune --help" --help
 tunes 0 "^cells_up_to: 32768 1.00, 2048 [0-9.]+," "tune measures every value" --rounds 1 \
     --output "$work/table" "$nixlrun" -np 2
-[ "$(grep -Ec '^(# )?[a-z_]+(=[0-9]+|: nothing is faster)' "$work/table")" -ge 8 ] &&
+[ "$(grep -Ec '^(# )?[a-z_]+(=[0-9]+|: no value is faster)' "$work/table")" -ge 8 ] &&
     grep -qx 'ranks 2' "$work/table"
 result $? "tune writes a section" "$work/table"
 echo flat_up_to=7 >>"$work/table"

@@ -17,7 +17,7 @@ parse_options() {
         case $1 in
         --help) usage; exit 0 ;;
         --build | --repeat | --state | --patience | --only | --keep | --ranks)
-            [ $# -ge 2 ] || fail "option '$1' wants a value; see --help"
+            [ $# -ge 2 ] || fail "option '$1' needs a value; see --help"
             case $1 in
             --build) build=$2 ;;
             --repeat) repeat=$2 ;;
@@ -29,14 +29,14 @@ parse_options() {
             esac
             shift 2
             ;;
-        *) fail "there is no option '$1'; see --help" ;;
+        *) fail "unknown option '$1'; see --help" ;;
         esac
     done
     case $want in near | far | any) ;; *) fail "--state is '$want'; allowed: near or far" ;; esac
     case $repeat in '' | *[!0-9]* | 0) fail "--repeat is '$repeat'; allowed: a number from 1" ;; esac
     case $patience in '' | *[!0-9]*) fail "--patience is '$patience'; allowed: seconds" ;; esac
     case ,$ranks, in
-    *[!0-9,]* | *,,* | *,0* | *,1,*) fail "--ranks is '$ranks'; allowed: numbers from 2, as 2,4" ;;
+    *[!0-9,]* | *,,* | *,0* | *,1,*) fail "--ranks is '$ranks'; allowed: numbers from 2, such as 2,4" ;;
     esac
     local part
     for part in ${only//,/ }; do

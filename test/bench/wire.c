@@ -227,7 +227,7 @@ static int accept_rank(struct bench *bench, int listener, uint64_t token)
         close(fd);
         return 0;
     }
-    patience.tv_sec = 0; /* for ever */
+    patience.tv_sec = 0; /* forever */
     if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0) {
         bench_die("nixl_bench: SO_RCVTIMEO: %s", strerror(errno));
     }

@@ -183,7 +183,7 @@ static void atomics_of_all_ranks_make_one_sum(void)
     conf_drop(&segment);
 }
 
-/* Tickets that are drawn from one word: nobody gets one twice. A bit says that one was drawn. */
+/* Tickets that are drawn from one word: none is drawn twice. A bit says that one was drawn. */
 static void no_ticket_is_drawn_twice(void)
 {
     unsigned rounds = conf_rounds(500);

@@ -132,7 +132,7 @@ static void a_full_channel_waits_and_loses_nothing(void)
     MPT_EQ(n, NSLOTS);
     MPT_STATUS(nixl_channel_acquire(ends.out, MPT_MS, &slot), NIXL_ERR_TIMEOUT);
     MPT_TRUE(slot == NULL);
-    mpt_barrier();                     /* nobody has received yet */
+    mpt_barrier();                     /* no rank has received yet */
     for (int i = 0; i < NSLOTS; i++) { /* all of them before the first is given back */
         size_t nbytes = 0;
 
@@ -142,7 +142,7 @@ static void a_full_channel_waits_and_loses_nothing(void)
     }
     MPT_STATUS(nixl_channel_receive(ends.in, MPT_MS, &slot, NULL, NULL), NIXL_ERR_TIMEOUT);
     MPT_STATUS(nixl_channel_acquire(ends.out, 0, &slot), NIXL_INPROGRESS);
-    mpt_barrier(); /* nobody has released yet */
+    mpt_barrier(); /* no rank has released yet */
     MPT_STATUS(nixl_channel_release(ends.in, held[1]), NIXL_ERR_INVALID_ARG);
     for (int i = 0; i < NSLOTS; i++) {
         MPT_OK(nixl_channel_release(ends.in, held[i]));

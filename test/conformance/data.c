@@ -266,7 +266,7 @@ static void read_words(const struct segment *segment, size_t nbytes, uint64_t of
 
     do {
         if (++n % 64 == 0) {
-            sched_yield(); /* the writer, or whom it needs here, may want this core */
+            sched_yield(); /* the writer, or a thread that it needs here, may want this core */
         }
         word = nbytes == 1   ? __atomic_load_n(place, __ATOMIC_RELAXED)
                : nbytes == 2 ? __atomic_load_n((const uint16_t *)place, __ATOMIC_RELAXED)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarantees on sleeping and on events: the descriptor for epoll, wake-ups, what is told of peers.
+/* Guarantees on sleeping and on events: the descriptor for epoll, wake-ups, reports about peers.
  */
 #include "conformance.h"
 

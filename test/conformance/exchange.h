@@ -24,7 +24,10 @@ void conf_drop_buffer(struct buffer *buffer);
 size_t conf_random_nbytes(size_t largest);
 size_t conf_random_shift(void);
 
-/* Collectives that move data of one size, by their numbers; what they move from whom to whom. */
+/*
+ * Collectives that move data of one size, by their numbers; what they move, from which member to
+ * which.
+ */
 enum { GATHER, SCATTER, ALLGATHER, ALLTOALL, N_MOVES };
 int conf_move(int kind, int root, const void *src, void *dst, size_t nbytes);
 uint64_t conf_piece_seed(uint64_t round, int from, int to);

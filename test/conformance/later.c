@@ -272,7 +272,7 @@ static void a_team_is_given_back_with_requests(void)
     struct nixl_req *req = NULL;
     struct nixl_team *team = world_that_all_have();
 
-    if (conf.rank == 0) { /* nobody else comes */
+    if (conf.rank == 0) { /* no other member calls */
         MPT_STATUS(nixl_barrier_nb(team, &req), NIXL_INPROGRESS);
     }
     MPT_OK(nixl_team_free(team));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarantees on notifications: exactly once, in order, from whom the library says; filters; full
- * queues that push back and never lose or deadlock.
+ * Guarantees on notifications: exactly once, in order, from the rank that the library names;
+ * filters; full queues that push back and never lose or deadlock.
  */
 #include "conformance.h"
 

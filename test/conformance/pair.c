@@ -291,7 +291,7 @@ static void a_lifetime_ends_it(void)
     MPT_STATUS(nixl_pair_decline(theirs.text), NIXL_ERR_EXPIRED);
     mpt_barrier();
 
-    /* Nobody waits for that one; it ends all the same, also for who has its token. */
+    /* Nothing waits for that one; it ends nevertheless, also for the holder of its token. */
     MPT_STATUS(nixl_pair_expose(NIXL_ANY_RANK, segment.region, 0, 4096, NIXL_PAIR_WRITE, 1,
                                 mine.text, &req),
                NIXL_INPROGRESS);
@@ -300,7 +300,7 @@ static void a_lifetime_ends_it(void)
     conf_drop(&segment);
 }
 
-/* ---- who ------------------------------------------------------------------------------------- */
+/* ---- which rank ------------------------------------------------------------------------------ */
 
 /* Every rank tries each token: one gets the bytes, the others are told. */
 static void one_of_many_partners_wins(void)

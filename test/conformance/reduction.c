@@ -88,7 +88,7 @@ static int64_t combine(int op, int64_t a, int64_t b)
     }
 }
 
-/* An operation of the caller's own: a pair of the largest value and who has it. */
+/* An operation of the caller's own: a pair of the largest value and its rank. */
 struct place {
     int32_t value;
     int32_t rank;

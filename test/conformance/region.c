@@ -361,7 +361,7 @@ static void an_address_leads_to_its_region(void)
     conf_drop(&segment);
 }
 
-/* Nobody publishes while it is asked: a call that waited for that would time out. */
+/* No rank publishes while it is queried: a call that waited for that would time out. */
 static void whether_a_segment_is_published_is_told_at_once(void)
 {
     struct nixl_region *handle, *fresh;

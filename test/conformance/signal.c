@@ -402,7 +402,7 @@ static bool sleep_for_signal(const struct segment *segment, uint64_t value)
     return is_woken;
 }
 
-/* Raise the signal of one who sleeps by then, and hear from it. */
+/* Raise the signal of a rank that sleeps by then, and wait for its answer. */
 static bool wake_by_signal(struct segment *segment, unsigned way, uint64_t value)
 {
     const struct timespec while_asleep = {.tv_nsec = 5 * MPT_MS};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarantees on teams: who is in them, at which place, and that they do not disturb each other. */
+/* Guarantees on teams: their members, at which place, and that they do not disturb each other. */
 #include "conformance.h"
 
 #include <pthread.h>

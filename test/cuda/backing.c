@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes that processes can share: a memfd whose first page says what it is and which processes have
- * it open, so that an owner who frees too early is found out. Reference counts are under the lock.
+ * it open, so that an owner that frees too early is detected. Reference counts are under the lock.
  */
 #define _GNU_SOURCE
 #include "test/cuda/fake.h"

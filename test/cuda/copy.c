@@ -139,7 +139,7 @@ FAKE_API int cuMemcpyPeerAsync(uintptr_t dst, struct fake_context *dst_context, 
     return cuMemcpyAsync(dst, src, nbytes, stream);
 }
 
-/* As in CUDA 13. All copies at once or none is what nobody is promised; here they go one by one. */
+/* As in CUDA 13. All copies at once, or none, is not promised; here they go one by one. */
 FAKE_API int cuMemcpyBatchAsync_v2(uintptr_t *dsts, uintptr_t *srcs, size_t *sizes, size_t n,
                                    struct cu_copy_attributes *attributes, size_t *indices,
                                    size_t n_attributes, struct fake_stream *stream)

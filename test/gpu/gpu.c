@@ -232,7 +232,7 @@ static void *scratch(size_t nbytes)
     return memory;
 }
 
-/* Vulkan's addresses are nobody's but the library's: its bytes go through a put to oneself. */
+/* Vulkan's addresses belong to the library alone: its bytes go through a put to oneself. */
 void gpu_fill(const struct gpu_region *region, uint64_t offset, size_t nbytes, uint64_t seed)
 {
     void *bytes = scratch(nbytes);

@@ -47,7 +47,7 @@ static void visit(struct nixl_region *region, enum gpu_way way)
     uint64_t seed = (uint64_t)rank * 1000 + way, place;
 
     if (!gpu_region_make("here", way, NBYTES, &here)) {
-        printf("# no %s memory: passed over as the local side\n", gpu_way_names[way]);
+        printf("# no %s memory: skipped as the local side\n", gpu_way_names[way]);
         return;
     }
     for (size_t i = 0; i < N_SIZES; i++) {
@@ -83,7 +83,7 @@ static void check_way(enum gpu_way way)
 
     snprintf(name, sizeof(name), "way %d", way);
     if (!all_have(rank != 0 || gpu_region_make(name, way, NBYTES, &part))) {
-        printf("# no %s memory: passed over\n", gpu_way_names[way]);
+        printf("# no %s memory: skipped\n", gpu_way_names[way]);
         return;
     }
     region = part.region;

@@ -85,7 +85,7 @@ static void check_order(void)
     mpt_barrier();
 }
 
-/* Nobody waits for the request; a marker without bytes comes behind it. */
+/* Nothing waits for the request; a marker without bytes follows it. */
 static void check_unobserved(void)
 {
     struct nixl_req *req = NULL;
@@ -159,7 +159,7 @@ static void check_signals(int round)
 
 /* ---- closing --------------------------------------------------------------------------------- */
 
-/* A word that is put at once, whatever is queued: by it rank 0 tells of what it has queued. */
+/* A word that is put at once, whatever is queued: by it rank 0 reports what it has queued. */
 static void tell(uint64_t value)
 {
     MPT_OK(nixl_put(1, words.region, 8, &value, sizeof(value)));

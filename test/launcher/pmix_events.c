@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A PMIx client for ends and events: who hears of a death and how soon, events of clients, log, I/O
- * forwarding, and the ways to leave a job.
+ * A PMIx client for ends and events: which ranks learn of a death and how soon, events of
+ * clients, log, I/O forwarding, and the ways to leave a job.
  */
 #include "pmix_client.h"
 

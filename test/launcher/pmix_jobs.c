@@ -86,7 +86,7 @@ static void run_child(int argc, char **argv)
     PMIX_VALUE_RELEASE(parent);
 }
 
-/* A spawn that cannot start fails for its caller and for nobody else. */
+/* A spawn that cannot start fails for its caller only. */
 static void run_badspawn(int argc, char **argv)
 {
     pmix_nspace_t nspace;

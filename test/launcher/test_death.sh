@@ -61,14 +61,14 @@ wait "$job" 2>/dev/null
 until_true 300 no_rank_lives
 result $? "the ranks die with them"
 # shellcheck disable=SC2046
-kill -9 $(named sleep) # nobody is left who could know of these
+kill -9 $(named sleep) # no process is left that could know of these
 one_directory_lies
 result $? "a directory stays"
 mkdir "$work/run/nixlrun.other" # of an owner that is gone too
 gives 0 "the next nixlrun runs" -np 1 true
 clean "and sweeps both"
 
-# kill -9 of nixlrun as soon as there is a directory: before its guardian existed nobody knew of it
+# kill -9 of nixlrun as soon as there is a directory: before its guardian existed no process knew of it
 appears() {
     while set -- "$work"/run/*; [ ! -e "$1" ]; do
         kill -0 "$job" 2>/dev/null || return 1

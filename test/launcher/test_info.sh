@@ -61,10 +61,10 @@ left_out='this build of nixlrun has no Vulkan'
 mkdir "$work/broken_loader"
 : >"$work/broken_loader/libvulkan.so.1"
 LD_LIBRARY_PATH=$work/broken_loader asks --info
-has "$work/rows" "^gpu_memory: vulkan no (no Vulkan loader .*libvulkan1|$left_out)" "a Vulkan loader that is not there is told of"
+has "$work/rows" "^gpu_memory: vulkan no (no Vulkan loader .*libvulkan1|$left_out)" "a missing Vulkan loader is reported"
 VK_DRIVER_FILES=/dev/null VK_ICD_FILENAMES=/dev/null asks --info
 has "$work/rows" "^gpu_memory: vulkan no (Vulkan has no driver .*mesa-vulkan-drivers|$left_out)" "so is a driver"
-has "$work/rows" '^gpu_memory: cuda (no .*|[0-9]+ yes GPU-[0-9a-f-]*)$' "CUDA is told of"
+has "$work/rows" '^gpu_memory: cuda (no .*|[0-9]+ yes GPU-[0-9a-f-]*)$' "CUDA is reported"
 has "$work/rows" "^transports: vulkan_ipc no .*(Vulkan has no driver|$left_out)" \
     "a transport is not usable where its memory is not, for the same reason"
 LP_NUM_THREADS=1 asks --info --json
@@ -78,7 +78,7 @@ NIXLRUN_TRANSPORTS=^shm asks --info
 has "$work/rows" '^transports: shm no .*excluded by NIXLRUN_TRANSPORTS$' "it says why a transport is left out"
 NIXLRUN_OP_TIMEOUT=never asks --info
 [ "$rc" = 0 ]
-result $? "a library that does not start is told of"
+result $? "a library that does not start is reported"
 has "$work/rows" "^missing: libnixlrun .*NIXLRUN_OP_TIMEOUT.*never" "with the reason"
 
 # A user who may not lower nice values.
@@ -182,7 +182,7 @@ unset NIXLRUN_TRANSPORTS
 
 # Memory of GPUs: none, by the stand-in for NVIDIA's driver, and on lavapipe.
 VK_DRIVER_FILES=/dev/null VK_ICD_FILENAMES=/dev/null asks --explain
-has "$work/rows" "^gpu_memory: vulkan $host no (Vulkan has no driver .*mesa-vulkan-drivers|$left_out)" "a kind that is not there is told of in one line"
+has "$work/rows" "^gpu_memory: vulkan $host no (Vulkan has no driver .*mesa-vulkan-drivers|$left_out)" "a missing kind is reported in one line"
 ! grep -qE "^(routes|refused): .* vulkan " "$work/rows"
 result $? "and nowhere else" "$work/rows"
 

@@ -110,7 +110,7 @@ gives 0 "a rank in mid-line that waits for one which writes much" -np 2 sh -c "
     if [ \$PMIX_RANK = 0 ]; then head -c 2000000 /dev/zero; read -r _ <'$work/turn'; echo
     else seq 100000; echo >'$work/turn'; fi"
 [ "$(tr -d '\0' <"$work/out" | grep -c .)" = 100000 ] && [ "$(tr -dc '\0' <"$work/out" | wc -c)" = 2000000 ]
-result $? "does not wait for ever"
+result $? "does not wait forever"
 
 timeout -k 5 "$limit" "$nixlrun" --oversubscribe -np 2 yes 2>"$work/err" | head -n 1 >"$work/out"
 result $? "a reader that goes away ends what writes" "$work/err"

@@ -342,7 +342,7 @@ static void a_bound_caller_is_as_good(void)
     MPT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
 }
 
-/* Rank 0 leaves at once. Its get is nobody's any more, its put has to arrive. */
+/* Rank 0 leaves at once. Nothing waits for its get, its put must arrive. */
 static void leave_in_mid_copy(void)
 {
     static unsigned char *dst;

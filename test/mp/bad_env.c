@@ -5,7 +5,7 @@
  *
  *     namespace   PMIX_NAMESPACE only
  *     rank        a PMIX_RANK that is no number
- *     dead        a server address where nobody listens
+ *     dead        a server address where no process listens
  *     silent      a server that takes the connection and never answers
  *     variable    NIXLRUN_* variables with bad values
  *     tables      limits of collectives that differ between ranks
@@ -33,7 +33,7 @@ static void set_server(const char *rank, unsigned port)
     setenv("PMIX_RANK", rank, 1);
 }
 
-/* A socket on this host that listens; nobody ever reads from its connections. */
+/* A socket on this host that listens; its connections are never read. */
 static unsigned listen_silently(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -94,7 +94,7 @@ static void bad_variables(void)
 
 /*
  * Every rank says that the last one differs, in each try, whether it has found that or was told by
- * the one that found it first. Nobody waits for anybody.
+ * the one that found it first. No rank waits for another.
  */
 static void different_tables(void)
 {

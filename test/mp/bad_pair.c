@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers that cannot be exposed, and tokens that nobody made: each is refused by name, nothing is
+ * Buffers that cannot be exposed, and forged tokens: each is refused by name, nothing is
  * touched, and the token that they were made from is still good.
  */
 #include "mptest.h"

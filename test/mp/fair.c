@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many ranks on few cores: none is passed over for good while the others go on.
+ * Many ranks on few cores: none starves while the others continue.
  *
  *     fair notes|channel|atomics|signals|teams
  *

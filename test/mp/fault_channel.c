@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Producers of one channel die: its consumer is told of each once, behind the last item, and not of
- * one that had closed its end before.
+ * Producers of one channel die: its consumer is notified of each once, after the last item, and
+ * not of one that had closed its end before.
  *
  *     fault_channel
  *

@@ -210,7 +210,7 @@ int main(int argc, char **argv)
     make_buffers(argc > 2 ? argv[2] : NULL);
     seed = (uint64_t)mpt_now_ns();
     printf("seed %" PRIu64 "\n", seed);
-    /* All are linked: to who connects for the first time the dead are not there, and not lost. */
+    /* All are linked: at a first connection the dead are not there, and not lost. */
     for (int other = 0; other < size; other++) {
         MPT_EQ(nixl_scope(other), mpt_scope(other));
     }
@@ -218,7 +218,7 @@ int main(int argc, char **argv)
     MPT_OK(nixl_barrier(team, MPT_PATIENCE));
     team = is_each ? lose_one_in_each(team, &seed) : lose_odd_ranks(team, &seed);
     check_team(team);
-    MPT_OK(nixl_barrier(team, MPT_PATIENCE)); /* nobody waits for those in nixl_finalize */
+    MPT_OK(nixl_barrier(team, MPT_PATIENCE)); /* nixl_finalize does not wait for those */
     MPT_OK(nixl_team_free(team));
     drop_buffers();
     mpt_finalize();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first word to a rank that has just died: nobody listens on its socket, and the launcher,
- * which is stopped, has not told of it. The call waits for the news and ends with
+ * The first word to a rank that has just died: no process listens on its socket, and the launcher,
+ * which is stopped, has not reported it. The call waits for the news and ends with
  * NIXL_ERR_PEER_LOST; it does not take the dead one for a rank on another host.
  */
 #include "mptest.h"

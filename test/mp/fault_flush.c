@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A flush of all ranks after one of them has died: it tells of the death each time, and first of
+ * A flush of all ranks after one of them has died: it reports the death each time, and first of
  * what has failed otherwise, which it tells once.
  *
  *     fault_flush

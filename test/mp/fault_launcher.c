@@ -3,7 +3,7 @@
  * The launcher is killed by SIGKILL, or stopped.
  *
  *     fault_launcher nixlrun   its guardian takes all ranks along
- *     fault_launcher guardian  nixlrun takes all ranks along: nobody would guard them
+ *     fault_launcher guardian  nixlrun takes all ranks along: nothing would guard them
  *     fault_launcher mpirun    a launcher without a guardian: each rank gets the event, may go on,
  *                              and is ended after NIXLRUN_ORPHAN_GRACE
  *     fault_launcher stopped   nixlrun is stopped while all ranks leave, which is no failure of

@@ -127,7 +127,7 @@ static void test_timeouts(void)
 
 #define N_WORDS 100 /* more than can be asked for at once */
 
-/* Nothing is done for whom has been told that it is not. */
+/* Nothing is done for a caller that has got the report that it is not. */
 static void ask_the_stopped(struct nixl_region *region, pid_t pid)
 {
     static struct nixl_req *reqs[N_WORDS];

@@ -217,7 +217,7 @@ static void go_on(int other)
         MPT_EQ(memcmp(note.payload, &there, 8), 0);
     }
     MPT_OK(nixl_flush(other, MPT_PATIENCE));
-    /* Neither leaves before the other's flush was answered: nobody waits in nixl_finalize. */
+    /* Neither leaves before the other's flush was answered: no rank waits in nixl_finalize. */
     MPT_OK(nixl_notify(other, TAG_LIFE + 1, NULL, 0, MPT_PATIENCE));
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(other, TAG_LIFE + 1, UINT64_MAX, MPT_PATIENCE, &note));

@@ -191,7 +191,7 @@ static const struct round rounds[] = {
     {"alltoall", false, alltoall, piece_of_dst, check_alltoall},
 };
 
-/* ---- rank 0 looks after who is stopped ------------------------------------------------------- */
+/* ---- rank 0 watches the stopped ranks -------------------------------------------------------- */
 
 static char state_of(pid_t pid)
 {
@@ -255,7 +255,7 @@ static struct nixl_team *expect_loss(const struct round *round, struct nixl_team
 {
     struct nixl_team *smaller;
 
-    MPT_NE(nixl_team_rank(team), victim); /* who must not come here */
+    MPT_NE(nixl_team_rank(team), victim); /* the victim must not come here */
     if (status == NIXL_OK) {
         round->check(team, victim);
         status = nixl_barrier(team, MPT_PATIENCE);

@@ -87,8 +87,7 @@ static void hear_of_all_deaths(int n_heard)
     MPT_STATUS(nixl_event_recv(0, &event), NIXL_INPROGRESS);
 }
 
-/* Wait for the order in own memory, with no call, so that nobody takes the victim's notifications.
- */
+/* Wait for the order in own memory, without a call that takes the victim's notifications. */
 static void die(void)
 {
     const volatile char *order = (const char *)nixl_region_addr(region) + 8;
@@ -102,7 +101,7 @@ static void die(void)
     kill(getpid(), SIGKILL);
 }
 
-/* The living leave together: who leaves alone looks dead to whom connects to it just then. */
+/* The living leave together: a rank that leaves alone looks dead to one that connects to it. */
 static void leave_together(void)
 {
     for (int to_all = 0; to_all < 2; to_all++) {

@@ -3,7 +3,7 @@
  * Hostile bytes and descriptors on the Unix sockets. Each rank attacks its own service thread, as a
  * process of the same user could, and knows even the secret of the card. It is linked with the
  * library's inside, to know the name of the socket and the layout of the messages. The job must go
- * on as if nothing had been: no crash, nobody taken for dead, no descriptor left.
+ * on as if nothing had been: no crash, no rank taken for dead, no descriptor left.
  */
 #include "config.h"
 
@@ -109,7 +109,7 @@ static void random_bytes(void)
     }
 }
 
-/* Every type before a greeting, whole and cut; a DEATH among them must kill nobody. */
+/* Every type before a greeting, whole and cut; a DEATH among them must kill no rank. */
 static void messages_before_the_greeting(void)
 {
     for (int type = NXR_WIRE_HELLO; type <= NXR_WIRE_LEAVING; type++) {
@@ -213,7 +213,7 @@ static void another_user(void)
 }
 
 /*
- * Who has greeted as a peer speaks in the name of another rank: it is cut off, and nobody dies. The
+ * A peer that has greeted speaks in the name of another rank: it is cut off, and no rank dies. The
  * peer is linked, so that its page is not looked at again.
  */
 static void another_ranks_name(void)

@@ -5,7 +5,7 @@
  *
  *     lean         the rank joins, meets the others and leaves
  *     lean plain   no library of ours: counts what a plain client of PMIx looks at, and fails if it
- *                  is nothing, so that who runs both knows that this PMIx can show it
+ *                  is nothing, so that running both proves that this PMIx can show it
  */
 #include "config.h"
 

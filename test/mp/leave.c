@@ -6,7 +6,7 @@
  *
  * early: this rank waits in nixl_finalize() for a while, and hears that it leaves alone. at_once:
  * it does not wait. The others hear of it, also those that never talked to it, and what waits for
- * it ends. all: nobody waits for anybody, again and again, and the launcher sees no failure.
+ * it ends. all: no rank waits for another, again and again, and the launcher sees no failure.
  */
 #include "test/net/bed.h"
 

@@ -30,8 +30,9 @@
 #define MPT_S  1000000000ll
 
 /*
- * Long enough for a loaded machine, shorter than any test's timeout: who waits so long reports. 60
- * seconds, or as many as MPT_PATIENCE in the environment says, where many ranks share a processor.
+ * Long enough for a loaded machine, shorter than any test's timeout: a wait of that length is
+ * reported. 60 seconds, or as many as MPT_PATIENCE in the environment says, where many ranks
+ * share a processor.
  */
 #define MPT_PATIENCE mpt_patience_ns()
 int64_t mpt_patience_ns(void);

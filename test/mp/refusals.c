@@ -2,7 +2,7 @@
 /*
  * What cannot be done is refused with the right status.
  *
- *     refusals resolve  a name that nobody publishes (NIXLRUN_RESOLVE_TIMEOUT=200ms)
+ *     refusals resolve  a name that no rank publishes (NIXLRUN_RESOLVE_TIMEOUT=200ms)
  *     refusals remote   ranks that count as being on different hosts, without a network transport
  *     refusals self     NIXLRUN_TRANSPORTS=self: no way to other ranks
  *     refusals freed    memory that its owner gave back before it closed the region
@@ -21,7 +21,7 @@
 static struct nixl_note note;
 
 /*
- * The first use of a part within a call that has a timeout: each try takes a name that nobody has
+ * The first use of a part within a call that has a timeout: each try takes a name that no rank has
  * asked for. The fastest of some counts, since other processes may have the core.
  */
 static void expect_fast(int other, bool is_get)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A team whose members do not come at the same time. Who has waited in vain calls again, and goes
+ * A team whose members call at different times. One that has waited in vain calls again, and goes
  * on where it was; the last rank comes late each time.
  */
 #include "test/net/bed.h"
@@ -227,7 +227,7 @@ static void refuse(void)
     MPT_TRUE(team == NULL && req == NULL);
 }
 
-/* Nobody else comes: neither the request nor the thread behind it outlives the rank. */
+/* No other member calls: neither the request nor the thread behind it outlives the rank. */
 static void leave_unfinished(void)
 {
     const int ranks[] = {0, late};

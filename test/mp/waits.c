@@ -17,7 +17,7 @@
 #define SLOT_NBYTES 64
 
 static struct nixl_region *bulk, *unknown, *words;
-static struct nixl_channel *full; /* that nobody receives from */
+static struct nixl_channel *full; /* that is never received from */
 static uint64_t memory[8];
 static int peer;
 

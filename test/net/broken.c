@@ -11,7 +11,7 @@
  *
  * frozen: it is not reset; nothing passes on it for longer than NIXLRUN_PEER_TIMEOUT may be waited
  * for an answer, as where packets are lost and the kernel sends them again later and later. New
- * connections pass, so that one can see that the ranks live; and nobody is lost.
+ * connections pass, which show that the ranks live; and no rank is lost.
  */
 #include "test/net/bed.h"
 

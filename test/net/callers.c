@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strangers who connect to the port of a library and go again without a word, while the rank has
- * something to do, and strangers who stay and say nothing: no descriptor of theirs stays, and the
- * rank goes on talking to its peer.
+ * Strangers connect to the port of a library and silently disconnect, while the rank has something
+ * to do, or stay and send nothing: they keep no descriptor, and the rank continues to talk to its
+ * peer.
  */
 #include "test/mp/mptest.h"
 
@@ -19,7 +19,7 @@
 #define N_CALLERS 200
 #define N_SILENT  150
 #define MAX_FDS   1024
-#define FEW       8 /* of the library itself, or of who has not gone yet */
+#define FEW       8 /* of the library itself, or of strangers not gone yet */
 
 static atomic_bool has_called;
 

@@ -8,7 +8,7 @@
  * stall  the relay in that link lets nothing pass (the line of the .mp file has put it there)
  *
  * On both sides every call that waits for a rank of the other side must end with NIXL_ERR_PEER_LOST
- * within the bound, and every rank must be told of each rank of the other side once, also those
+ * within the bound, and every rank must get one report of each rank of the other side, also those
  * that never talked to it. Each side goes on by itself. When the link is back the lost stay lost.
  */
 #include "test/net/bed.h"
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
     bed_meet("joined");
     go_on(2);
     call_the_lost();
-    bed_meet("called"); /* who has left is not alive any more */
+    bed_meet("called"); /* a rank that has left is no longer alive */
     mpt_waits_close();
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     MPT_OK(nixl_finalize());

@@ -93,7 +93,7 @@ signals() {
     has "$work/err" '^nixlrun: rank [0-2] on host h[01] \(pid [0-9]+\) was ' "a rank is told"
 }
 
-# A nixlrun-rank that is killed, or cannot run, before it has told of itself: only the engine knows.
+# A nixlrun-rank that is killed, or cannot run, before its first report: only the engine knows.
 early() {
     mkdir "$work/early"
     cp "$nixlrun" "$work/early/nixlrun"
@@ -243,7 +243,7 @@ common() {
         ! grep -q '^nixlrun:' "$work/err" # mpirun may speak of its own start
         result $? "says nothing" "$work/err"
     done
-    # Open MPI 4 counts a rank of another host that ends before its daemon has told of the start twice
+    # Open MPI 4 counts a rank of another host that ends before its daemon has reported the start twice
     # or three times: seen in two of three rounds.
     n=0
     for round in 1 2 3 4 5 6; do

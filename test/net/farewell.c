@@ -67,7 +67,7 @@ static void find_it_gone(void)
     int status;
 
     bed_await_mark("left", FIRST);
-    do { /* a network may take some before it finds that nobody is there */
+    do { /* a network may take some before it finds that its peer is gone */
         MPT_LT(mpt_now_ns(), end_ns);
         status = nixl_notify(FIRST, TAG_LATE, NULL, 0, 100 * MPT_MS);
     } while (status == NIXL_OK || status == NIXL_ERR_TIMEOUT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank is killed while the launcher is stopped: nobody tells of the death but the ranks.
+ * A rank is killed while the launcher is stopped: only the ranks report the death.
  *
  *     quiet_death BOUND_S
  *
@@ -121,7 +121,7 @@ int main(int argc, char **argv)
         MPT_EQ(kill(launcher, SIGCONT), 0);
     }
     hear_nothing(300 * MPT_MS, NIXL_ERR_TIMEOUT);
-    bed_meet_without("heard", victim); /* who leaves alone looks dead to whom connects just then */
+    bed_meet_without("heard", victim); /* a rank that leaves alone looks dead to a new connection */
     mpt_waits_close();
     MPT_OK(nixl_region_close(region, MPT_PATIENCE));
     mpt_finalize();

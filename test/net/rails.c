@@ -9,7 +9,7 @@
  * the rate of the rails, so that the cut comes while bytes are on their way. On a slow machine it
  * may come late, when nothing is left to go there: then there is a next time. A cut that comes in
  * time pauses the rail, and once it is joined it must come back. Then it is cut again, on the other
- * host's side. The log tells of that.
+ * host's side. The log reports that.
  *
  * gone: puts, and the interface of rank 0 loses its address too, so that the rail cannot be opened
  * again. As long as that lasts rank 0 must not be kept busy by it.

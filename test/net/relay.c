@@ -244,7 +244,7 @@ static void serve(void)
         }
         if ((polled[2].revents != 0 && !take_orders()) ||
             ((polled[0].revents | polled[1].revents) & POLLERR)) {
-            return; /* nobody orders any more, or a device was removed */
+            return; /* no more orders come, or a device was removed */
         }
         take_frames(0);
         take_frames(1);

@@ -7,7 +7,7 @@
  * The first rank puts so much to the last one, at once, over a link that the line of the .mp file
  * has made slow: it takes at least LEAST_S seconds, which are more than NIXLRUN_PEER_TIMEOUT. All
  * that time answers to the question whether a rank lives stand behind the data. Every byte arrives,
- * and nobody is lost.
+ * and no rank is lost.
  */
 #include "test/net/bed.h"
 

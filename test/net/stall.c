@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A network that stands still for a while and comes back in time: nothing is lost, nobody is dead.
+ * A network that stands still for a while and comes back in time: nothing is lost, no rank is dead.
  *
  *     stall MILLISECONDS
  *

@@ -67,7 +67,7 @@ LP_NUM_THREADS=1
 export LP_NUM_THREADS
 explain -x NIXLRUN_VULKAN_CPU=1 -x LP_NUM_THREADS
 finds '[.gpu_memory[] | .kind] | . == sort and index("cuda") != null and index("vulkan") != null' \
-    "each kind of GPU memory is told of"
+    "each kind of GPU memory is reported"
 finds '([.gpu_memory[] | select(.kind == "vulkan" and .usable) | .hosts] | . == [] or . == ["h0, h1"])
     and ([.routes[] | select(.from != .to and .target == "vulkan" and .source == "vulkan") |
     .method != "" and .latency_ns > 0 and .bandwidth_mb_s > 0] | . == [] or . == [true, true])' \
@@ -81,14 +81,14 @@ explain -x NIXLRUN_TRANSPORTS=ofi,self,shm -x NIXLRUN_NET_DEVICES=eth1
 between '.transport == "ofi" and .rails == 1 and (.devices | test("eth1"))' \
     "or the one that the user names"
 
-# Libfabric's ports let nobody in: its two rails are not what the ranks talk by.
+# Libfabric's ports are closed: its two rails are not what the ranks talk by.
 for host in h0 h1; do
     "$top_srcdir/test/net/links" -b "$bed" ports "$host" drop 20000 20999 9>&-
 done
 explain -x FI_NET_PORT_LOW_RANGE=20000 -x FI_NET_PORT_HIGH_RANGE=20999 \
     -x FI_TCP_PORT_LOW_RANGE=20000 -x FI_TCP_PORT_HIGH_RANGE=20999 -x NIXLRUN_TRANSPORTS=self,shm,ofi,tcp
 [ "$rc" = 0 ] && grep -q 'is reached by tcp; ofi: no connection to it could be made in time' "$work/err"
-result $? "a network that carries nothing is told of" "$work/err"
+result $? "a network that carries nothing is reported" "$work/err"
 between '.transport == "tcp"' "the one that works is named"
 finds '[.refused[] | select(.from != .to and .transport == "ofi") | .why] | length >= 2 and
     all(test("no connection to it could be made in time .*no answer"))' "and why not the preferred one"

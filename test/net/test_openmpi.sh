@@ -23,12 +23,12 @@ result $? "is not needed for this host" "$work/out" "$work/err"
 gives 0 "this host by its address, and not first" --host h1:1,10.77.0.10:1 -l uname -n
 [ "$(sort "$work/out" | tr '\n' '|')" = "[0] h1|[1] h0|" ]
 result $? "ranks are in the order of the hosts" "$work/out"
-# A host is cut off without a word: mpirun would wait for it for ever.
+# A host is cut off silently: mpirun would wait for it forever.
 "$hosts" -b "$bed" on h0 timeout -k 5 240 "$nixlrun" -v --host h0:1,h1:1,h2:1 --on-failure continue \
     --kill-grace 0 sh -c "[ \$PMIX_RANK != 2 ] || exec sleep $mark; sleep 3" \
     >"$work/out" 2>"$work/err" </dev/null 9>&- &
 pid=$!
-until_true 300 grep -q '^nixlrun: rank 2 started as pid' "$work/err" # before that nobody waits for it
+until_true 300 grep -q '^nixlrun: rank 2 started as pid' "$work/err" # before that nothing waits for it
 on_hosts cut h2
 wait "$pid"
 [ $? = 1 ]

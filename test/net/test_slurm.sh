@@ -13,7 +13,7 @@ common
 # Slurm here has no plugin that binds, and says so of each --cpu-bind.
 gives 0 "a cluster that cannot bind" --host h0:1,h1:1 true
 ! grep -q . "$work/err"
-result $? "is told of nothing that the user has not asked for" "$work/err"
+result $? "gets no warning about what the user has not asked for" "$work/err"
 gives 0 "and one who asks for binding" --host h0:1,h1:1 --bind-to core true
 has "$work/err" 'lacks support for cpu binding' "hears that there is none"
 on_hosts on h0 salloc -Q -N 3 "$nixlrun" -np 6 --ppn 2 -l uname -n >"$work/out" 2>"$work/err" \

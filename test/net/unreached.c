@@ -8,7 +8,7 @@
  * never: the first use of the other rank fails. Else 8 bytes arrive by each operation, and then so
  * many do not. The error of rank 0 has TEXT0, in which % stands for a blank, that of rank 1 TEXT1;
  * "-": any, but more than that the rank has died; "?TEXT" for both: that of one of them at least,
- * since the other may hear of its end only. Nothing waits for ever.
+ * since the other may learn only of its end. Nothing waits forever.
  */
 #include "test/net/bed.h"
 

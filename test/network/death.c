@@ -165,7 +165,7 @@ static void sender_dies(void)
 
 /* ---- one of three ---------------------------------------------------------------------------- */
 
-/* Those who are left go on, and the dead one's silence is not theirs. */
+/* The survivors continue, and the dead peer's silence is not theirs. */
 static void one_of_three(void)
 {
     int dead = 2;

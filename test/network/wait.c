@@ -90,7 +90,7 @@ static void sleep_until(uint64_t n_received)
     }
 }
 
-/* Both sleep in turn; who sends waits a random time, so that the other is anywhere on its way. */
+/* Both sleep in turn; the sender waits a random time, so that the other is in any state. */
 static void sleep_in_turn(void)
 {
     char buffer[64];

@@ -212,7 +212,7 @@ Test(cuda, choice_of_a_device)
     cr_expect(eq(str, same.device, second.device));
     nxr_memory_cuda.release(&same);
 
-    /* Who has chosen a device means that one by "nearest". */
+    /* With a device chosen by the program, "nearest" means that one. */
     was_pushed = nxr_cuda_enter(nxr_cuda_context(&nxr_cuda.devices[1]));
     cr_expect(was_pushed);
     same = cuda_alloc(100, "nearest");

@@ -115,7 +115,7 @@ void fake_key_coming(int rank, bool is_rma);
 /* The rank is dead. */
 void fake_lose(int rank);
 
-/* Look after the network, at the time fake.now. */
+/* Drive the network, at the time fake.now. */
 void fake_round(void);
 
 /* A message of one record comes, in the next round or at once. */

@@ -14,7 +14,7 @@ static const uint64_t sizes[] = {4 * GIB - 1, 4 * GIB,     4 * GIB + 1,      4 *
                                  5 * GIB,     8 * GIB + 7, 33 * GIB + 12345, 1ull << 46};
 #define N_SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
-/* All of it is somebody's, in whole elements, and nobody has much more than others. */
+/* Each element belongs to one member, and no member has much more than others. */
 Test(large, shares_cover_everything)
 {
     static const size_t elements[] = {1, 2, 4, 8, 24, 256};

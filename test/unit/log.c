@@ -302,6 +302,6 @@ Test(log, a_line_that_nobody_reads_ends_no_program)
     close(fds[0]);
     cr_assert(eq(int, dup2(fds[1], STDERR_FILENO), STDERR_FILENO));
     errno = ENOENT;
-    nxr_warn(CORE, "nobody reads this");
+    nxr_warn(CORE, "never read");
     cr_expect(eq(int, errno, ENOENT));
 }

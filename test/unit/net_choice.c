@@ -206,7 +206,7 @@ Test(choice, equal_networks_are_taken_in_the_order_of_their_names)
     expect(host, host, "ucx");
 }
 
-/* ---- what is told of it ---------------------------------------------------------------------- */
+/* ---- what is reported ------------------------------------------------------------------------ */
 
 static const char *reason(struct nxr_net_offer its, struct nxr_net_offer others)
 {

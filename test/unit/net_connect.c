@@ -111,7 +111,7 @@ Test(connect, a_network_that_fails_costs_no_time)
     fake_round();
     cr_expect(eq(u32, n_sent_by(SECOND), fake_n_messages()));
     cr_expect(eq(u32, fake_n_sent(NXR_NET_NOTE), 1));
-    fake_fail(1, FIRST); /* nobody needs it any more */
+    fake_fail(1, FIRST); /* no longer needed */
     fake_round();
     cr_expect(not(np->is_dead));
     fake_fail(1, SECOND);

@@ -26,7 +26,7 @@ Test(end, of_a_job_with_bulk_and_answers_under_way, .init = start)
     cr_assert(eq(int, put_nb(region, LARGE, &reqs[2]), NIXL_INPROGRESS));
     cr_assert(not(zero(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8))));
     for (int i = 0; i < 3; i++) {
-        nixl_req_free(&reqs[i]); /* nobody waits for them */
+        nixl_req_free(&reqs[i]); /* nothing waits for them */
     }
     stop();
     cr_expect(zero(u32, atomic_load(&nxr_n_started)), "every request has ended");

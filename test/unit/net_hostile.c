@@ -192,8 +192,8 @@ Test(hostile, control_messages_go_through_the_one_checker, .init = start, .fini 
 
     key.key.key = (struct nxr_key){.generation = 1, .nbytes = 64, .kind = NIXL_MEM_HOST};
     closed.closed.generation = 1;
-    cr_expect(not(is_dropped(&key)), "nobody waits for it");
-    cr_expect(not(is_dropped(&closed)), "nobody has it open");
+    cr_expect(not(is_dropped(&key)), "nothing waits for it");
+    cr_expect(not(is_dropped(&closed)), "it is not open");
     other = key, other.key.key.generation = 0;
     cr_expect(is_dropped(&other));
     other = key, other.key.remote.takes_bulk = 2;

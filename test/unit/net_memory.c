@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Between hosts without memory: calls of this process fail and may be made again, and a peer that
- * waits for something which cannot be made is given up, so that it does not wait for ever. Linked
+ * waits for something which cannot be made is given up, so that it does not wait forever. Linked
  * with --wrap=malloc.
  */
 #include "net_case.h"

@@ -151,7 +151,7 @@ Test(reach, messages_carry_no_device_memory, .init = begin, .fini = end)
     nixl_region_close(region, 0);
 }
 
-/* What the owner of a region answers who asks for it. */
+/* What the owner of a region answers to a request for it. */
 static struct nxr_remote_key answer_about(const char *name)
 {
     const union nxr_wire_message *message;

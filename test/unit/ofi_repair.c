@@ -194,7 +194,7 @@ Test(repair, a_fence_of_no_rail_or_no_number_does_nothing)
     cr_expect(eq(u32, sent.n, 0));
 }
 
-/* Who asks by another path hears nothing on this one: nor would it the answer. */
+/* A peer that asks by another path hears nothing on this one: nor would it the answer. */
 Test(repair, a_path_is_left_where_the_fence_came_by_another)
 {
     nxr_ofi_fence_asked(&ep, 0, fence(1, 0));

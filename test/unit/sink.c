@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sinks and those who wait for their room: whichever flush makes room must resume them. */
+/* Sinks and the waiters for their room: whichever flush makes room must resume them. */
 #include "config.h"
 
 #include "launcher/sink.h"
@@ -81,17 +81,17 @@ static bool flush_all(struct sink *sink)
     return sink_flush_all();
 }
 
-Test(sink, a_flush_of_this_sink_resumes_who_waits)
+Test(sink, a_flush_of_this_sink_resumes_its_waiter)
 {
     empties(sink_flush);
 }
 
-Test(sink, a_flush_of_all_sinks_resumes_who_waits)
+Test(sink, a_flush_of_all_sinks_resumes_the_waiter)
 {
     empties(flush_all);
 }
 
-Test(sink, who_is_forgotten_is_not_resumed)
+Test(sink, a_forgotten_waiter_is_not_resumed)
 {
     struct bench bench = make_bench();
 
@@ -103,7 +103,7 @@ Test(sink, who_is_forgotten_is_not_resumed)
     cr_expect(bench.is_stopped);
 }
 
-Test(sink, a_broken_sink_resumes_who_waits)
+Test(sink, a_broken_sink_resumes_its_waiter)
 {
     struct bench bench = make_bench();
 
@@ -139,7 +139,7 @@ Test(sink, who_holds_the_sink_keeps_others_out)
     }
     cr_expect(bench.is_stopped, "there is room, but not for this one");
     sink_release(bench.sink, &bench);
-    cr_expect(bench.is_stopped, "it was released by one who did not hold it");
+    cr_expect(bench.is_stopped, "it was released by a caller that did not hold it");
     sink_release(bench.sink, &owner);
     cr_expect(not(bench.is_stopped));
 }

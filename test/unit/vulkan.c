@@ -203,7 +203,7 @@ Test(vulkan, what_a_peer_opens_is_the_same_memory)
 
     case_fill(want, memory.nbytes, 1);
     cr_assert_eq(case_copy_one(memory.addr, want, memory.nbytes), NIXL_OK);
-    /* The position in the file is nobody's: lavapipe's driver reads from it. */
+    /* The position in the file is unspecified: lavapipe's driver reads from it. */
     lseek(memory.fd, 12345, SEEK_SET);
     cr_assert_eq(nxr_memory_vulkan.import(segment, memory.fd), NIXL_OK, "%s", segment->note);
     cr_assert_neq((void *)segment->addr, memory.addr);

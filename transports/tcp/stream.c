@@ -212,7 +212,7 @@ int nxr_tcp_read(struct nxr_tcp_conn *conn)
     return n;
 }
 
-/* ---- who spoke lately ------------------------------------------------------------------------ */
+/* ---- peers that sent lately ------------------------------------------------------------------ */
 
 void nxr_tcp_cool(struct nxr_tcp_conn *conn)
 {

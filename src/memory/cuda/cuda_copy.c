@@ -20,7 +20,7 @@ static struct nxr_cuda_memory *cuda_copy_memory_of(const struct nxr_range *range
     return range != NULL ? range->memory : NULL;
 }
 
-/* ---- who can copy ---------------------------------------------------------------------------- */
+/* ---- which device can copy ------------------------------------------------------------------- */
 
 /* The device to copy with; NULL: none reaches both sides. */
 static struct nxr_cuda_device *choose(struct nxr_cuda_memory *dst, struct nxr_cuda_memory *src)

@@ -21,7 +21,7 @@ _Static_assert(NXR_REDUCE_MAX == NXR_KERNEL_REDUCE_MAX, "a list of operands fits
 /* Blocks that run on a multiprocessor at a time. */
 #define BLOCKS_PER_MULTIPROCESSOR 2
 
-/* ---- who can --------------------------------------------------------------------------------- */
+/* ---- which devices can reduce ---------------------------------------------------------------- */
 
 static struct nxr_cuda_memory *own_memory(const void *addr)
 {
@@ -60,7 +60,7 @@ bool nxr_reduce_reaches(const struct nxr_range *by, const void *addr)
            is_reached(mine->device, range->memory);
 }
 
-/* ---- what a kernel is told ------------------------------------------------------------------- */
+/* ---- arguments of a kernel ------------------------------------------------------------------- */
 
 /* A type: its kernel, its size, and whether it is a signed integer. */
 struct type {

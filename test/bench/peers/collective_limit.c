@@ -96,7 +96,7 @@ static void alltoall_mapped(void)
     barrier();
 }
 
-/* As elsewhere, all have the data in src: who is no root gets it there. */
+/* As elsewhere, all have the data in src: members but the root get it there. */
 static void broadcast_mapped(int root)
 {
     if (peer_rank != root) {

@@ -49,7 +49,7 @@ struct peer_calls {
     void (*barrier)(void);
     void (*put)(long count); /* so many puts, and one wait until they are visible */
     void (*get)(long count);
-    void (*put_signal)(size_t nbytes); /* put, then tell the target; 0 bytes: only tell */
+    void (*put_signal)(size_t nbytes); /* put, then notify the target; 0 bytes: only notify */
     void (*wait_signal)(void);         /* for the next one from the other */
     void (*send)(size_t nbytes, int tag);
     void (*receive)(size_t nbytes, int tag);
