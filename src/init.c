@@ -38,7 +38,6 @@
 #include "memory/device_atomic.h"
 #include "sync/notify.h"
 #include "sync/stream_signal.h"
-#include "transfer/bounce.h"
 #include "transfer/copy_thread.h"
 #include "transfer/staging.h"
 #include "transfer/window.h"
@@ -72,6 +71,8 @@ static const struct nxr_subsystem log_subsystem = {.name = "log", .tick = nxr_lo
 
 /*
  * In the order of start, whatever their folder. Each slot depends on the order in this way:
+ *   register      windows come before staging: copies for peers begin before what waits for such
+ *                 copies is looked at
  *   tick          link comes before conn, which then knows when a new connection becomes idle
  *   serve         subsystems that bring work (net, words, bounce) come before those that do it
  *                 (device words, device, notify, request)

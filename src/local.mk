@@ -164,7 +164,6 @@ endif
 %C%_libnxr_boot_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS) $(HWLOC_CFLAGS)
 
 %C%_libnxr_transfer_la_SOURCES = \
-	%D%/transfer/bounce.h \
 	%D%/transfer/bounce_serve.c \
 	%D%/transfer/copy_thread.c %D%/transfer/copy_thread.h \
 	%D%/transfer/flush.c \
@@ -174,7 +173,8 @@ endif
 	%D%/transfer/staging.c %D%/transfer/staging.h \
 	%D%/transfer/staging_buffer.h \
 	%D%/transfer/staging_direct.c \
-	%D%/transfer/staging_pipeline.h \
+	%D%/transfer/staging_memory.c %D%/transfer/staging_memory.h \
+	%D%/transfer/staging_pipeline.c %D%/transfer/staging_pipeline.h \
 	%D%/transfer/staging_shared.c \
 	%D%/transfer/staging_slot.c \
 	%D%/transfer/stream.c %D%/transfer/stream.h \

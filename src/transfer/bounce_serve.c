@@ -6,8 +6,8 @@
  */
 #include "config.h"
 
-#include "transfer/bounce.h"
 #include "transfer/staging_buffer.h"
+#include "transfer/staging_memory.h"
 #include "control/dispatch.h"
 #include "core/subsystem.h"
 #include "region/publish.h"
@@ -48,12 +48,10 @@ struct served_copy {
 struct served_buffer {
     struct nxr_list link;
     struct nxr_peer *peer;
-    struct nxr_bounce_buffer *buffer;
-    size_t mapped_nbytes;
-    uint64_t chunk_nbytes;
+    struct nxr_bounce_buffer *buffer; /* the head of `memory` */
+    struct staging_memory memory;
     unsigned next;             /* chunk that the peer probably posts next */
     _Atomic uint32_t n_copies; /* copies of device memory under way */
-    unsigned pinned_kinds;     /* bits by enum nixl_mem_kind */
     struct served_copy copies[NXR_STAGING_SLOTS];
 };
 
@@ -67,17 +65,19 @@ static void bounce_server_take_offer(const struct nxr_control_source *source,
 {
     uint64_t nbytes = message->bounce.nbytes;
     struct served_buffer *offered = calloc(1, sizeof(*offered));
+    size_t mapped_nbytes;
     void *addr;
 
     if (offered == NULL || nbytes <= NXR_BOUNCE_HEAD_NBYTES || nbytes > (1ull << 30) ||
-        nxr_memory_host_map(source->fds[0], nbytes, &addr, &offered->mapped_nbytes) != NIXL_OK) {
+        nxr_memory_host_map(source->fds[0], nbytes, &addr, &mapped_nbytes) != NIXL_OK) {
         nxr_warn(HOST, "cannot use the bounce buffer that rank %d offers", source->peer->rank);
         free(offered);
         return;
     }
     offered->peer = source->peer;
     offered->buffer = addr;
-    offered->chunk_nbytes = (nbytes - NXR_BOUNCE_HEAD_NBYTES) / NXR_STAGING_SLOTS;
+    nxr_staging_adopt(&offered->memory, addr, mapped_nbytes, NXR_BOUNCE_HEAD_NBYTES,
+                      (nbytes - NXR_BOUNCE_HEAD_NBYTES) / NXR_STAGING_SLOTS);
     nxr_list_append(&bounce_server_served, &offered->link);
 }
 
@@ -91,20 +91,16 @@ static void bounce_server_take_work(const struct nxr_control_source *source,
 
 static void bounce_server_register(void)
 {
-    nxr_host_paths.staging_start = nxr_staging_start;
-    nxr_host_paths.staging_cancel = nxr_staging_cancel;
     nxr_control_register(NXR_WIRE_BOUNCE, bounce_server_take_offer);
     nxr_control_register(NXR_WIRE_WORK, bounce_server_take_work);
 }
 
-/* Enter an own region on behalf of a peer. False: it is closed, or there is no in-flight slot. */
-static bool bounce_server_enter_own(uint32_t id, uint64_t generation)
+/* Enter an own region on behalf of a peer, in that in-flight slot. */
+static int bounce_server_enter_own(struct nxr_inflight_slot *slot, const struct bounce_work *work)
 {
-    if (bounce_server_guard == NULL) {
-        bounce_server_guard = nxr_inflight_claim_own();
-    }
-    return bounce_server_guard != NULL &&
-           nxr_inflight_enter_own(bounce_server_guard, id, generation);
+    return slot == NULL                                               ? NIXL_ERR_LIMIT
+           : nxr_inflight_enter_own(slot, work->id, work->generation) ? NIXL_OK
+                                                                      : NIXL_ERR_STALE;
 }
 
 /* A chunk is done: report it to its initiator. */
@@ -127,48 +123,28 @@ static void bounce_server_copy_ended(struct nxr_device_copy *copy, int status)
     atomic_fetch_sub_explicit(&served_by->n_copies, 1, memory_order_release);
 }
 
-static char *data_of(const struct served_buffer *served_by, unsigned index)
-{
-    return (char *)served_by->buffer + NXR_BOUNCE_HEAD_NBYTES + index * served_by->chunk_nbytes;
-}
-
-/* Pin the buffer for the GPU, which makes copies faster. */
-static void pin_buffer(struct served_buffer *served_by, const struct nxr_range *device)
-{
-    unsigned bit = 1u << nxr_range_kind(device);
-
-    if ((served_by->pinned_kinds & bit) == 0) {
-        served_by->pinned_kinds |= bit;
-        device->kind->pin(served_by->buffer, served_by->mapped_nbytes);
-    }
-}
-
 /* Begin to copy between a chunk and own device memory: NIXL_INPROGRESS, or the outcome. */
 static int serve_device(struct served_buffer *served_by, unsigned index,
                         const struct bounce_work *work, char *addr)
 {
     struct served_copy *copy = &served_by->copies[index];
     const struct nxr_range *device = nxr_publish_memory(work->id).range;
-    char *data = data_of(served_by, index);
+    char *data = nxr_staging_slot(&served_by->memory, index);
     int status;
 
     copy->slot = nxr_inflight_claim_own();
-    if (copy->slot == NULL || !nxr_inflight_enter_own(copy->slot, work->id, work->generation)) {
+    status = bounce_server_enter_own(copy->slot, work);
+    if (status != NIXL_OK) {
         if (copy->slot != NULL) {
             nxr_inflight_give_own(copy->slot);
         }
-        return copy->slot != NULL ? NIXL_ERR_STALE : NIXL_ERR_LIMIT;
+        return status;
     }
-    pin_buffer(served_by, device);
+    nxr_staging_pin(&served_by->memory, device);
     copy->served_by = served_by;
     copy->chunk = &served_by->buffer->chunks[index];
-    copy->piece = work->is_put ? (struct nxr_device_piece){addr, data, work->nbytes}
-                               : (struct nxr_device_piece){data, addr, work->nbytes};
-    copy->copy = (struct nxr_device_copy){.pieces = &copy->piece,
-                                          .n_pieces = 1,
-                                          .dst = work->is_put ? device : NULL,
-                                          .src = work->is_put ? NULL : device,
-                                          .ended = bounce_server_copy_ended};
+    nxr_staging_copy(&copy->copy, &copy->piece, work->is_put, data, addr, work->nbytes, device);
+    copy->copy.ended = bounce_server_copy_ended;
     atomic_store(&copy->is_busy, true);
     atomic_fetch_add(&served_by->n_copies, 1);
     status = nxr_device_copy_begin(&copy->copy);
@@ -187,18 +163,22 @@ static int serve_device(struct served_buffer *served_by, unsigned index,
 static int serve_chunk(struct served_buffer *served_by, unsigned index)
 {
     struct nxr_bounce_chunk *chunk = &served_by->buffer->chunks[index];
-    char *data = data_of(served_by, index);
+    char *data = nxr_staging_slot(&served_by->memory, index);
     const struct bounce_work work = {chunk->id, chunk->is_put != 0, chunk->generation,
                                      chunk->offset, chunk->nbytes};
-    int status = NIXL_OK;
     struct nxr_own_memory own;
+    int status;
 
     if (work.id >= NXR_N_REGION_IDS || work.generation == 0 ||
-        work.nbytes > served_by->chunk_nbytes) {
+        work.nbytes > served_by->memory.slot_nbytes) {
         return NIXL_ERR_INVALID_ARG;
     }
-    if (!bounce_server_enter_own(work.id, work.generation)) {
-        return NIXL_ERR_STALE;
+    if (bounce_server_guard == NULL) {
+        bounce_server_guard = nxr_inflight_claim_own();
+    }
+    status = bounce_server_enter_own(bounce_server_guard, &work);
+    if (status != NIXL_OK) {
+        return status;
     }
     own = nxr_publish_memory(work.id);
     if (work.offset > own.nbytes || work.nbytes > own.nbytes - work.offset) {
@@ -268,7 +248,7 @@ static bool serve_all(void)
                 continue; /* the GPU still reads or writes the buffer */
             }
             nxr_list_remove(&served_by->link);
-            nxr_memory_host_free(served_by->buffer, served_by->mapped_nbytes);
+            nxr_staging_unmap(&served_by->memory);
             free(served_by);
             continue;
         }
@@ -359,7 +339,7 @@ static void bounce_server_close(void)
     while ((link = nxr_list_pop(&bounce_server_served)) != NULL) {
         struct served_buffer *served_by = nxr_list_entry(link, struct served_buffer, link);
 
-        nxr_memory_host_free(served_by->buffer, served_by->mapped_nbytes);
+        nxr_staging_unmap(&served_by->memory);
         free(served_by);
     }
     bounce_server_guard = NULL;

@@ -34,12 +34,12 @@ int nxr_staging_cancel(struct nxr_op *op);
 
 /*
  * The owner has copied between a slot of its window and its device memory. May be called under
- * nxr_net.lock: nxr_staging_run() continues later. False: no piece waits for that answer.
+ * nxr_net.lock: a later round continues. False: no piece waits for that answer.
  */
 bool nxr_staging_answered(struct nxr_peer *peer, uint32_t slot, int status);
 
-/* Continue the pipelines for which something has arrived. Any thread, without a lock. */
-void nxr_staging_run(void);
+/* The owner's side of bounce buffers (bounce_serve.c), which runs on the service thread. */
+extern const struct nxr_subsystem nxr_bounce_subsystem;
 
 extern const struct nxr_subsystem nxr_staging_subsystem;
 

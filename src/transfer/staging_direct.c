@@ -10,24 +10,12 @@
 #include "transfer/staging_pipeline.h"
 #include "core/progress.h"
 #include "core/service.h"
+#include "net/state.h"
 #include "transfer/window.h"
-#include "util/log.h"
-
-#include <sys/mman.h>
 
 static int direct_open(struct pipeline *pipeline)
 {
-    size_t nbytes = NXR_STAGING_SLOTS * NXR_STAGING_NBYTES;
-    void *memory = mmap(NULL, nbytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-    if (memory == MAP_FAILED) {
-        nxr_error(CORE, "cannot map %zu bytes for staging: %m", nbytes);
-        return NIXL_ERR_NO_MEMORY;
-    }
-    pipeline->memory = pipeline->data = memory;
-    pipeline->mapped_nbytes = nbytes;
-    return NIXL_OK;
+    return nxr_staging_map(&pipeline->memory);
 }
 
 /*
@@ -66,10 +54,17 @@ static int direct_need_window(struct pipeline *pipeline)
     }
 }
 
+/* The largest transfer with host memory that goes inside a message, without a window. */
+static size_t direct_small_nbytes(const struct nxr_op *op)
+{
+    const struct net_peer *np = net_peer_at(op->segment->peer);
+
+    return op->kind == NXR_OP_PUT ? np->put_max : np->get_max;
+}
+
 static int direct_aim(struct staging_slot *slot, const struct nxr_op *op, size_t nbytes)
 {
-    slot->is_asked_for =
-        nxr_staging_is_needed(op->segment) && nbytes > nxr_window_small(op->segment, op->kind);
+    slot->is_asked_for = nxr_staging_is_needed(op->segment) && nbytes > direct_small_nbytes(op);
     return slot->is_asked_for ? direct_need_window(slot->pipeline) : NIXL_OK;
 }
 
@@ -92,7 +87,7 @@ static int direct_move(struct staging_slot *slot)
         .kind = user->kind,
         .offset =
             slot->is_asked_for ? staging_index(slot) * NXR_STAGING_NBYTES : user->offset + slot->at,
-        .local = slot->is_copied ? slot->memory : (char *)user->local + slot->at,
+        .local = slot->is_copied ? staging_memory_of(slot) : (char *)user->local + slot->at,
         .nbytes = slot->nbytes,
         .ended = direct_move_ended,
     };
@@ -109,23 +104,59 @@ static int direct_move(struct staging_slot *slot)
     return status;
 }
 
+/* Send the question. NIXL_INPROGRESS: it will be answered, unless the owner dies. */
+static int direct_send_ask(const struct nxr_segment *segment, const struct nxr_net_stage *ask)
+{
+    struct net_peer *np = net_peer_at(segment->peer);
+    struct nxr_net_stage *stage;
+    int status;
+
+    net_lock();
+    status = nxr_net_check_segment(np, segment);
+    if (status == NIXL_OK) {
+        stage = nxr_net_begin(np, NXR_NET_STAGE, sizeof(*stage));
+        status = stage != NULL ? NIXL_INPROGRESS : NIXL_ERR_NO_MEMORY;
+        if (stage != NULL) {
+            *stage = *ask;
+            nxr_net_push(np, false);
+        }
+    }
+    net_unlock();
+    return status;
+}
+
 static int direct_ask(struct staging_slot *slot)
 {
     const struct nxr_op *user = slot->job->op;
-    const struct nxr_window_ask ask = {
-        .slot = staging_index(slot),
-        .is_put = user->kind == NXR_OP_PUT,
-        .offset = user->offset + slot->at,
-        .nbytes = slot->nbytes,
-    };
+    const struct nxr_net_stage ask = {.generation = user->segment->key.generation,
+                                      .offset = user->offset + slot->at,
+                                      .nbytes = slot->nbytes,
+                                      .id = user->segment->id,
+                                      .slot = (uint16_t)staging_index(slot),
+                                      .is_put = user->kind == NXR_OP_PUT};
     int status;
 
     atomic_store(&slot->is_asked, true);
-    status = nxr_window_ask(user->segment, &ask);
+    status = direct_send_ask(user->segment, &ask);
     if (status != NIXL_INPROGRESS) {
         atomic_store(&slot->is_asked, false);
     }
     return status;
+}
+
+static void direct_take_answer(struct net_peer *np, const struct nxr_net_record *record)
+{
+    const struct nxr_net_staged *staged = nxr_net_body(record);
+
+    if (!nxr_staging_answered(np->peer, staged->slot, staged->status)) {
+        nxr_net_drop(np->peer->rank, "an unsolicited answer about a window");
+    }
+    nxr_net.must_wake = true;
+}
+
+void nxr_staging_direct_register(void)
+{
+    nxr_net_register(NXR_NET_STAGED, direct_take_answer, false);
 }
 
 /* An owner that lives answers what it was asked. */
@@ -134,16 +165,10 @@ static bool direct_take_back(struct staging_slot *slot, bool is_gone)
     return is_gone && atomic_exchange(&slot->is_asked, false);
 }
 
-static void direct_round_ended(struct pipeline *pipeline)
-{
-    (void)pipeline;
-}
-
 const struct staging_end nxr_staging_direct = {
     .open = direct_open,
     .aim = direct_aim,
     .move = direct_move,
     .ask = direct_ask,
     .take_back = direct_take_back,
-    .round_ended = direct_round_ended,
 };

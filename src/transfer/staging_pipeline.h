@@ -18,7 +18,7 @@
 #define NXR_TRANSFER_STAGING_PIPELINE_H
 
 #include "region/region.h"
-#include "transfer/staging.h"
+#include "transfer/staging_memory.h"
 #include "util/list.h"
 
 #include <pthread.h>
@@ -42,8 +42,7 @@ struct staging_slot {
     struct nxr_op op; /* what the transport of the segment, or window, does of it */
     struct pipeline *pipeline;
     struct staging_job *job; /* NULL: free */
-    char *memory;
-    uint64_t at; /* offset in the operation's bytes */
+    uint64_t at;             /* offset in the operation's bytes */
     size_t nbytes;
     unsigned n_steps;     /* completed */
     bool is_copied;       /* local bytes go through the slot */
@@ -61,7 +60,7 @@ struct staging_end {
     bool is_polled;  /* only look() finds answers: progress drives the pipeline while it has jobs */
     bool takes_host; /* local host memory goes through the slots, too */
 
-    /* Map the memory of the slots: fill in memory, mapped_nbytes, data and piece_nbytes. */
+    /* Provide memory for the slots, and set piece_nbytes if it is not NXR_STAGING_NBYTES. */
     int (*open)(struct pipeline *pipeline);
 
     /*
@@ -70,7 +69,10 @@ struct staging_end {
      */
     int (*aim)(struct staging_slot *slot, const struct nxr_op *op, size_t nbytes);
 
-    /* Begin a step: NIXL_INPROGRESS, or its outcome. ask() only for pieces with is_asked_for. */
+    /*
+     * Begin a step: NIXL_INPROGRESS, or its outcome. ask() is called only for pieces with
+     * is_asked_for. move: NULL if the owner reaches the slots itself.
+     */
     int (*move)(struct staging_slot *slot);
     int (*ask)(struct staging_slot *slot);
 
@@ -83,7 +85,7 @@ struct staging_end {
      */
     bool (*take_back)(struct staging_slot *slot, bool is_gone);
 
-    /* A round over the slots has ended. */
+    /* A round over the slots has ended. NULL: nothing to do. */
     void (*round_ended)(struct pipeline *pipeline);
 };
 
@@ -92,20 +94,17 @@ struct pipeline {
     struct nxr_peer *peer;
     _Atomic uint32_t n_jobs;
     _Atomic uint32_t n_news; /* events, and 1 for the driver; not 0: it is driven */
-    atomic_bool must_look;   /* nxr_staging_run() must drive it */
+    atomic_bool must_look;   /* staging_run() must drive it */
     pthread_mutex_t lock;
     struct nxr_list jobs;   /* oldest first; lock */
     atomic_bool is_closing; /* the last finalize: nobody answers any more */
 
     /* The driver's. */
-    char *memory; /* mapped; NULL until needed */
-    size_t mapped_nbytes;
-    char *data; /* of the slots */
-    size_t piece_nbytes;
-    unsigned pinned_kinds; /* bits by enum nixl_mem_kind */
-    unsigned first;        /* the slot after the one that was filled last */
-    bool is_starved;       /* this round found no piece to begin */
-    bool has_asked;        /* shared: in this round, so the owner may have to be told */
+    struct staging_memory memory;
+    size_t piece_nbytes; /* at most */
+    unsigned first;      /* the slot after the one that was filled last */
+    bool is_starved;     /* this round found no piece to begin */
+    bool has_asked;      /* shared: in this round, so the owner may have to be told */
     struct nixl_region *window_region;
     struct nxr_region_segment *window;
     struct staging_slot slots[NXR_STAGING_SLOTS];
@@ -126,6 +125,14 @@ static inline unsigned staging_index(const struct staging_slot *slot)
     return (unsigned)(slot - slot->pipeline->slots);
 }
 
+static inline char *staging_memory_of(const struct staging_slot *slot)
+{
+    return nxr_staging_slot(&slot->pipeline->memory, staging_index(slot));
+}
+
+/* progress() of the transport: drive all pipelines that have operations. */
+int nxr_staging_progress(void);
+
 /*
  * Something has happened: drive the pipeline, or leave that to the current driver. Any thread,
  * without a lock.
@@ -141,7 +148,7 @@ void nxr_staging_step_ended(struct staging_slot *slot, int status);
 /* For the driver: one pass over the slots, each as far as possible. How many have moved? */
 int nxr_staging_advance(struct pipeline *pipeline);
 
-/* Unmap the memory of a pipeline that nobody uses any more. */
-void nxr_staging_unmap(struct pipeline *pipeline);
+/* Register what takes the answers of other hosts. */
+void nxr_staging_direct_register(void);
 
 #endif

@@ -17,7 +17,7 @@
 
 static struct nxr_bounce_buffer *buffer_of(const struct pipeline *pipeline)
 {
-    return (struct nxr_bounce_buffer *)pipeline->memory;
+    return (struct nxr_bounce_buffer *)pipeline->memory.addr;
 }
 
 static struct nxr_bounce_chunk *chunk_of(const struct staging_slot *slot)
@@ -56,9 +56,7 @@ static int buffer_open(struct pipeline *pipeline)
         }
         return NIXL_ERR_NO_MEMORY;
     }
-    pipeline->memory = addr;
-    pipeline->mapped_nbytes = nbytes;
-    pipeline->data = pipeline->memory + NXR_BOUNCE_HEAD_NBYTES;
+    nxr_staging_adopt(&pipeline->memory, addr, nbytes, NXR_BOUNCE_HEAD_NBYTES, chunk_nbytes);
     pipeline->piece_nbytes = chunk_nbytes;
     atomic_store(&buffer_of(pipeline)->owner_sleeps, 1);
     nxr_wire_init(&message, NXR_WIRE_BOUNCE);
@@ -74,12 +72,6 @@ static int buffer_aim(struct staging_slot *slot, const struct nxr_op *op, size_t
     (void)nbytes;
     slot->is_asked_for = true;
     return NIXL_OK;
-}
-
-static int buffer_move(struct staging_slot *slot)
-{
-    (void)slot;
-    return NIXL_OK; /* the slot is the owner's window */
 }
 
 static int buffer_ask(struct staging_slot *slot)
@@ -143,7 +135,6 @@ const struct staging_end nxr_staging_shared = {
     .takes_host = true,
     .open = buffer_open,
     .aim = buffer_aim,
-    .move = buffer_move,
     .ask = buffer_ask,
     .look = buffer_look,
     .take_back = buffer_take_back,

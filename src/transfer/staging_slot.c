@@ -10,42 +10,6 @@
 #include "memory/memory.h"
 #include "util/copy.h"
 
-#include <sys/mman.h>
-
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-/* Provide the memory of the slots, and pin it for copies of that device memory, if any. */
-static int staging_need_memory(struct pipeline *pipeline, const struct nxr_range *range)
-{
-    unsigned bit = range != NULL ? 1u << nxr_range_kind(range) : 0;
-
-    if (pipeline->memory == NULL) {
-        int status = pipeline->end->open(pipeline);
-
-        if (status != NIXL_OK) {
-            return status;
-        }
-        for (unsigned i = 0; i < NXR_STAGING_SLOTS; i++) {
-            pipeline->slots[i].memory = pipeline->data + i * pipeline->piece_nbytes;
-        }
-    }
-    if ((pipeline->pinned_kinds & bit) != bit) {
-        pipeline->pinned_kinds |= bit;
-        /* if that fails, copies are slower */
-        range->kind->pin(pipeline->memory, pipeline->mapped_nbytes);
-    }
-    return NIXL_OK;
-}
-
-void nxr_staging_unmap(struct pipeline *pipeline)
-{
-    if (pipeline->memory != NULL) {
-        nxr_memory_unpin(pipeline->memory);
-        munmap(pipeline->memory, pipeline->mapped_nbytes);
-        pipeline->memory = NULL;
-    }
-}
-
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 void nxr_staging_step_ended(struct staging_slot *slot, int status)
@@ -67,23 +31,18 @@ static int staging_begin_copy(struct staging_slot *slot)
     bool is_put = job->op->kind == NXR_OP_PUT;
     char *local = (char *)job->op->local + slot->at;
 
+    char *memory = staging_memory_of(slot);
+
     if (!slot->is_copied) {
         return NIXL_OK;
     }
     if (job->range == NULL) {
-        nxr_copy(is_put ? slot->memory : local, is_put ? local : slot->memory, slot->nbytes);
+        nxr_copy(is_put ? memory : local, is_put ? local : memory, slot->nbytes);
         return NIXL_OK;
     }
-    slot->piece = is_put ? (struct nxr_device_piece){slot->memory, local, slot->nbytes}
-                         : (struct nxr_device_piece){local, slot->memory, slot->nbytes};
-    slot->copy = (struct nxr_device_copy){
-        .pieces = &slot->piece,
-        .n_pieces = 1,
-        .dst = is_put ? NULL : job->range,
-        .src = is_put ? job->range : NULL,
-        .stream = job->op->stream,
-        .ended = staging_copy_ended,
-    };
+    nxr_staging_copy(&slot->copy, &slot->piece, !is_put, memory, local, slot->nbytes, job->range);
+    slot->copy.stream = job->op->stream;
+    slot->copy.ended = staging_copy_ended;
     return nxr_device_copy_begin(&slot->copy);
 }
 
@@ -104,7 +63,7 @@ static void slot_begin_step(struct staging_slot *slot)
         status = staging_begin_copy(slot);
         break;
     case STEP_MOVE:
-        status = end->move(slot);
+        status = end->move != NULL ? end->move(slot) : NIXL_OK;
         break;
     default:
         status = slot->is_asked_for ? end->ask(slot) : NIXL_OK;
@@ -156,6 +115,17 @@ static struct staging_job *pipeline_next_job(struct pipeline *pipeline)
     }
     pthread_mutex_unlock(&pipeline->lock);
     return found;
+}
+
+/* Provide the memory of the slots, pinned for copies of that device memory, if any. */
+static int staging_need_memory(struct pipeline *pipeline, const struct nxr_range *device)
+{
+    int status = pipeline->memory.addr == NULL ? pipeline->end->open(pipeline) : NIXL_OK;
+
+    if (status == NIXL_OK && device != NULL) {
+        nxr_staging_pin(&pipeline->memory, device);
+    }
+    return status;
 }
 
 /* Cut the next piece of an operation and put it into a free slot. Returns what aim() does. */
@@ -317,6 +287,8 @@ int nxr_staging_advance(struct pipeline *pipeline)
     for (unsigned i = 0; i < NXR_STAGING_SLOTS; i++) {
         n_moved += slot_advance(&pipeline->slots[(first + i) % NXR_STAGING_SLOTS]);
     }
-    pipeline->end->round_ended(pipeline);
+    if (pipeline->end->round_ended != NULL) {
+        pipeline->end->round_ended(pipeline);
+    }
     return n_moved;
 }

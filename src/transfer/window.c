@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both sides of a window. The owner publishes it and copies between it and own device memory; the
- * initiator asks for these copies. Lock: nxr_net.lock; job.lock for the published region.
+ * The owner's side of windows: it publishes them and copies between them and own device memory. The
+ * initiator's is an end of staging (staging_direct.c). Lock: nxr_net.lock; job.lock for the
+ * published region.
  */
 #include "config.h"
 
@@ -10,21 +11,17 @@
 #include "transfer/work.h"
 #include "core/subsystem.h"
 #include "memory/memory.h"
-#include "transfer/staging.h"
+#include "transfer/staging_memory.h"
 #include "util/env.h"
 #include "util/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-#define WINDOW_NBYTES (NXR_STAGING_SLOTS * NXR_STAGING_NBYTES)
 
 struct net_window {
-    char *addr;
+    struct staging_memory memory;
     struct nxr_published *published;
-    _Atomic unsigned pinned_kinds; /* bits by enum nixl_mem_kind */
 };
 
 /* A copy between a slot and an own region, for a peer. */
@@ -46,20 +43,16 @@ void nxr_window_name(int rank, char *name, size_t name_nbytes)
 static struct net_window *window_new(const char *name)
 {
     struct net_window *window = calloc(1, sizeof(*window));
-    struct nxr_memory memory = {.kind = &nxr_memory_host, .nbytes = WINDOW_NBYTES, .fd = -1};
+    struct nxr_memory memory = {.kind = &nxr_memory_host, .fd = -1};
 
-    if (window == NULL) {
-        return NULL;
-    }
-    memory.addr = mmap(NULL, WINDOW_NBYTES, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (memory.addr == MAP_FAILED) {
+    if (window == NULL || nxr_staging_map(&window->memory) != NIXL_OK) {
         free(window);
         return NULL;
     }
-    window->addr = memory.addr;
+    memory.addr = window->memory.addr;
+    memory.nbytes = window->memory.nbytes;
     if (nxr_publish(name, &memory, &window->published) != NIXL_OK) {
-        munmap(window->addr, WINDOW_NBYTES);
+        nxr_staging_unmap(&window->memory);
         free(window);
         return NULL;
     }
@@ -77,8 +70,7 @@ static struct nxr_published *window_publish(const struct nxr_peer *peer, const c
     }
     window = window_new(name);
     if (window == NULL) {
-        nxr_error(NET, "no memory for a window of %zu bytes for rank %d", WINDOW_NBYTES,
-                  peer->rank);
+        nxr_error(NET, "no memory for a window for rank %d", peer->rank);
         return NULL;
     }
     net_lock();
@@ -110,12 +102,8 @@ static void window_copied(struct net_work *work, int status)
 static void pin_window(struct net_work *work)
 {
     struct net_window *window = nxr_list_entry(work, struct window_copy, work)->np->window;
-    const struct nxr_range *device = work->copy.dst != NULL ? work->copy.dst : work->copy.src;
-    unsigned bit = 1u << nxr_range_kind(device);
 
-    if ((atomic_fetch_or(&window->pinned_kinds, bit) & bit) == 0) {
-        device->kind->pin(window->addr, WINDOW_NBYTES);
-    }
+    nxr_staging_pin(&window->memory, work->copy.dst != NULL ? work->copy.dst : work->copy.src);
 }
 
 static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
@@ -124,7 +112,7 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
     struct window_copy *copy;
     const struct nxr_range *device;
     struct net_hold *hold;
-    char *slot, *addr;
+    char *addr;
     int status;
 
     if (np->window == NULL || stage->slot >= NXR_STAGING_SLOTS ||
@@ -141,16 +129,12 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
         nxr_net_hold_end(hold);
         return device == NULL ? NIXL_ERR_INVALID_ARG : NIXL_ERR_NO_MEMORY;
     }
-    slot = np->window->addr + stage->slot * NXR_STAGING_NBYTES;
     copy->np = np;
     copy->hold = hold;
     copy->slot = stage->slot;
-    copy->piece = stage->is_put != 0 ? (struct nxr_device_piece){addr, slot, stage->nbytes}
-                                     : (struct nxr_device_piece){slot, addr, stage->nbytes};
-    copy->work.copy = (struct nxr_device_copy){.pieces = &copy->piece,
-                                               .n_pieces = 1,
-                                               .dst = stage->is_put != 0 ? device : NULL,
-                                               .src = stage->is_put != 0 ? NULL : device};
+    nxr_staging_copy(&copy->work.copy, &copy->piece, stage->is_put != 0,
+                     nxr_staging_slot(&np->window->memory, stage->slot), addr, stage->nbytes,
+                     device);
     copy->work.prepare = pin_window;
     copy->work.done = window_copied;
     nxr_work_add(&copy->work);
@@ -167,7 +151,8 @@ static void window_take_stage(struct net_peer *np, const struct nxr_net_record *
     }
 }
 
-void nxr_windows_close(void)
+/* Nobody uses the windows any more. */
+static void windows_close(void)
 {
     for (int rank = 0; nxr_net.peers != NULL && rank < nxr_job.size; rank++) {
         struct net_peer *np = net_peer_of(rank);
@@ -190,73 +175,22 @@ void nxr_windows_close(void)
         net_lock();
         np->window = NULL;
         net_unlock();
-        nxr_memory_unpin(window->addr);
-        munmap(window->addr, WINDOW_NBYTES);
+        nxr_staging_unmap(&window->memory);
         free(window);
     }
 }
 
-/* ---- the initiator's side -------------------------------------------------------------------- */
-
-int nxr_window_ask(struct nxr_segment *segment, const struct nxr_window_ask *ask)
-{
-    struct net_peer *np = net_peer_at(segment->peer);
-    struct nxr_net_stage *stage = NULL;
-    int status;
-
-    net_lock();
-    status = nxr_net_check_segment(np, segment);
-    if (status == NIXL_OK) {
-        stage = nxr_net_begin(np, NXR_NET_STAGE, sizeof(*stage));
-        status = stage != NULL ? NIXL_INPROGRESS : NIXL_ERR_NO_MEMORY;
-    }
-    if (stage != NULL) {
-        *stage = (struct nxr_net_stage){.generation = segment->key.generation,
-                                        .offset = ask->offset,
-                                        .nbytes = ask->nbytes,
-                                        .id = segment->id,
-                                        .slot = (uint16_t)ask->slot,
-                                        .is_put = ask->is_put};
-        nxr_net_push(np, false);
-    }
-    net_unlock();
-    return status;
-}
-
-size_t nxr_window_small(const struct nxr_segment *segment, enum nxr_op_kind kind)
-{
-    const struct net_peer *np = net_peer_at(segment->peer);
-
-    return kind == NXR_OP_PUT ? np->put_max : np->get_max;
-}
-
-static void window_take_staged(struct net_peer *np, const struct nxr_net_record *record)
-{
-    const struct nxr_net_staged *staged = nxr_net_body(record);
-
-    if (!nxr_staging_answered(np->peer, staged->slot, staged->status)) {
-        nxr_net_drop(np->peer->rank, "an unsolicited answer about a window");
-    }
-    nxr_net.must_wake = true;
-}
-
 /* ---- for the networks ------------------------------------------------------------------------ */
-
-static const struct net_client window_client = {
-    .run = nxr_staging_run,
-};
 
 static void windows_register(void)
 {
     nxr_publish_make_by(NXR_WINDOW_NAME, window_publish);
-    nxr_works_register(); /* copies are begun before what waits for them is looked at */
+    nxr_works_register();
     nxr_net_register(NXR_NET_STAGE, window_take_stage, true);
-    nxr_net_register(NXR_NET_STAGED, window_take_staged, false);
-    nxr_net_add_client(&window_client);
 }
 
 const struct nxr_subsystem nxr_windows_subsystem = {
     .name = "windows",
     .register_handlers = windows_register,
-    .quiesce = nxr_windows_close,
+    .quiesce = windows_close,
 };
