@@ -43,8 +43,14 @@ enum nxr_link {
     NXR_LINK_REMOTE,     /* it is on another host, and nothing reaches it */
 };
 
-/* Another rank, or this one. Made when first needed; stays until the last finalize. */
 #define NXR_WHY_NBYTES 400
+
+/*
+ * Another rank, or this one. Made when first needed; stays until the last finalize. It holds what
+ * core uses itself: who the peer is, whether it lives, how it is reached, what is under way to it,
+ * as requests count it, and its card, which several folders read. Everything else lies behind it,
+ * in slots that each belong to one folder (core/peer_slot.h).
+ */
 
 struct nxr_peer {
     int rank;          /* by which calls name it: in the own job the rank of its identity */
