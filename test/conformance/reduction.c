@@ -387,7 +387,7 @@ static void scatter_elements(struct nixl_team *team, const int *ranks, size_t co
     conf_drop_buffer(&dst);
 }
 
-/* Hosts have other numbers of members then, which do not stand side by side. */
+/* Hosts have other numbers of members then, which are not adjacent. */
 static void segments_go_to_teams_in_any_order(void)
 {
     int ranks[64];

@@ -107,7 +107,7 @@ static void test_put(void)
 
 /* ---- prepared transfers ---------------------------------------------------------------------- */
 
-/* The whole of it as one block, against blocks that lie side by side there. */
+/* The whole of it as one block, against adjacent blocks there. */
 static void put_blocks(void)
 {
     struct nixl_blocks local = NIXL_BLOCKS_INIT;

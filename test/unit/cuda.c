@@ -365,7 +365,7 @@ Test(cuda, default_pool_is_not_shared)
     nxr_memory_cuda.release(&memory);
 }
 
-/* Two allocations side by side, as PyTorch's expandable segments are. */
+/* Two adjacent allocations, such as PyTorch's expandable segments. */
 Test(cuda, several_allocations_in_one_window)
 {
     cu_allocation_props props = {.type = CU_ALLOCATION_PINNED,

@@ -50,7 +50,7 @@ static struct nxr_blocks blocks_of(uint64_t offset, uint64_t block_nbytes, uint6
                                .index = index};
 }
 
-/* Blocks that lie side by side are one run, however long. */
+/* Adjacent blocks are one run, however long. */
 Test(large, neighbours_are_one_run)
 {
     for (size_t i = 0; i < N_SIZES; i++) {
