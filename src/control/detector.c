@@ -12,6 +12,7 @@
 #include "core/service.h"
 #include "control/wire.h"
 #include "util/clock.h"
+#include "util/log.h"
 
 /* The watch begins this long after init, so that a short job never makes these links. */
 #define DELAY_NS (200 * NXR_MS)
@@ -136,19 +137,21 @@ void nxr_detector_stop(void)
 
 /* ---- passing on ------------------------------------------------------------------------------ */
 
-static void send_end(struct nxr_peer *peer, int ended_rank, bool has_left)
+static void send_end(struct nxr_peer *peer, const struct nxr_identity *ended, bool has_left)
 {
     union nxr_wire_message message;
 
     nxr_wire_init(&message, NXR_WIRE_DEATH);
-    message.death.dead_rank = ended_rank;
+    message.death.dead = *ended;
     message.death.has_left = has_left;
     nxr_peer_tell(peer, &message);
 }
 
 static void send_death(struct nxr_peer *peer, int dead_rank)
 {
-    send_end(peer, dead_rank, atomic_load(&nxr_job.peers[dead_rank]->state) == NIXL_PEER_FINISHED);
+    const struct nxr_peer *dead = nxr_job.peers[dead_rank];
+
+    send_end(peer, &dead->identity, atomic_load(&dead->state) == NIXL_PEER_FINISHED);
 }
 
 void nxr_detector_linked(struct nxr_peer *peer)
@@ -281,7 +284,7 @@ bool nxr_detector_tell_left(void)
         peer = nxr_job.peers[rank];
         if (peer != NULL && rank != nxr_job.rank && nxr_peer_is_up(peer) &&
             !nxr_peer_is_lost(peer)) {
-            send_end(peer, nxr_job.rank, true);
+            send_end(peer, &nxr_job.self, true);
         }
     }
     return true;
@@ -323,14 +326,30 @@ void nxr_detector_peer_ended(const struct nxr_peer *peer)
     }
 }
 
+/*
+ * Has another process taken the place of that one, as the same rank? Then its end is no news. If a
+ * later process than the known one has ended, so has the known one.
+ */
+static bool detector_is_succeeded(int rank, const struct nxr_identity *dead)
+{
+    const struct nxr_peer *peer = nxr_job.peers[rank];
+
+    return peer != NULL && dead->incarnation < peer->identity.incarnation;
+}
+
 static void detector_take_death(const struct nxr_control_source *source,
                                 const union nxr_wire_message *message)
 {
-    (void)source;
-    if (message->death.has_left != 0) {
-        nxr_detector_heard_left(message->death.dead_rank);
+    const struct nxr_identity *dead = &message->death.dead;
+    int rank = nxr_rank_of(dead);
+
+    if (rank < 0 || detector_is_succeeded(rank, dead)) {
+        nxr_warn(HOST, "%s reports the end of %s, which is not in this job now; ignored",
+                 nxr_peer_name(source->peer), nxr_identity_name(dead));
+    } else if (message->death.has_left != 0) {
+        nxr_detector_heard_left(rank);
     } else {
-        nxr_life_lost_locked(message->death.dead_rank);
+        nxr_life_lost_locked(rank);
     }
 }
 

@@ -41,7 +41,7 @@ void nxr_wire_init(union nxr_wire_message *message, enum nxr_wire_type type)
     message->header.version = NXR_WIRE_VERSION;
     message->header.type = (uint16_t)type;
     message->header.nbytes = (uint32_t)wire_shapes[type].nbytes;
-    message->header.rank = nxr_job.rank;
+    message->header.from = nxr_job.self;
 }
 
 uint32_t nxr_wire_card_flags(void)
@@ -190,7 +190,7 @@ static const char *wire_check_body(const union nxr_wire_message *message, int n_
                    ? NULL
                    : "an impossible closed region";
     case NXR_WIRE_DEATH:
-        return message->death.dead_rank >= 0 && message->death.dead_rank < size &&
+        return message->death.dead.rank >= 0 && message->death.dead.rank < size &&
                        message->death.has_left <= 1
                    ? NULL
                    : "a dead rank that is not in the job";
@@ -231,7 +231,7 @@ int nxr_wire_parse(const void *bytes, size_t nbytes, int n_fds, int size,
     } else if (n_fds != NXR_WIRE_REMOTE && (n_fds < wire_shapes[message.header.type].min_fds ||
                                             n_fds > wire_shapes[message.header.type].max_fds)) {
         *why_p = "a message with too few or too many descriptors";
-    } else if (message.header.rank < 0 || message.header.rank >= size) {
+    } else if (message.header.from.rank < 0 || message.header.from.rank >= size) {
         *why_p = "a sender that is not in the job";
     } else {
         *why_p = wire_check_body(&message, n_fds, size);

@@ -41,7 +41,8 @@ struct nxr_wire_header {
     uint16_t version;
     uint16_t type;   /* enum nxr_wire_type */
     uint32_t nbytes; /* of the whole message */
-    int32_t rank;    /* of the sender */
+    uint32_t unused;
+    struct nxr_identity from; /* the sender */
 };
 
 struct nxr_wire_hello {
@@ -79,8 +80,9 @@ struct nxr_wire_closed {
 
 struct nxr_wire_death {
     struct nxr_wire_header header;
-    int32_t dead_rank;
+    struct nxr_identity dead;
     uint32_t has_left; /* 1: it left by nixl_finalize(); 0: it has died */
+    uint32_t unused;
 };
 
 struct nxr_wire_bounce {

@@ -175,8 +175,8 @@ static bool card_is_of(const struct nxr_card *card, const struct nxr_identity *o
     if (nxr_identity_is(owner, &told)) {
         return true;
     }
-    nxr_warn(BOOT, "a card of %s; ignored",
-             nxr_identity_explain(owner, &card->identity, owner->job, why));
+    nxr_warn(BOOT, "%s; ignored",
+             nxr_identity_explain("a card of", owner, &card->identity, owner->job, why));
     return false;
 }
 

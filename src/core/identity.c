@@ -24,7 +24,7 @@ enum nxr_identity_difference nxr_identity_compare(const struct nxr_identity *exp
     return told->incarnation < expected->incarnation ? NXR_IDENTITY_EARLIER : NXR_IDENTITY_LATER;
 }
 
-const char *nxr_identity_explain(const struct nxr_identity *expected,
+const char *nxr_identity_explain(const char *what, const struct nxr_identity *expected,
                                  const struct nxr_identity *told, uint64_t own_job,
                                  char why[NXR_IDENTITY_WHY_NBYTES])
 {
@@ -40,7 +40,7 @@ const char *nxr_identity_explain(const struct nxr_identity *expected,
     };
     char expected_text[NXR_IDENTITY_TEXT_NBYTES], told_text[NXR_IDENTITY_TEXT_NBYTES];
 
-    snprintf(why, NXR_IDENTITY_WHY_NBYTES, "%s where %s is expected: %s",
+    snprintf(why, NXR_IDENTITY_WHY_NBYTES, "%s %s where %s is expected: %s", what,
              nxr_identity_text(told, own_job, told_text),
              nxr_identity_text(expected, own_job, expected_text),
              differences[nxr_identity_compare(expected, told)]);

@@ -43,13 +43,13 @@ enum nxr_identity_difference {
 enum nxr_identity_difference nxr_identity_compare(const struct nxr_identity *expected,
                                                   const struct nxr_identity *told);
 
-#define NXR_IDENTITY_WHY_NBYTES 320
+#define NXR_IDENTITY_WHY_NBYTES 340
 
 /*
- * Explain a difference in one line: both processes, what differs, and what the user can do. To
- * follow words such as "a message of". Returns `why`.
+ * Explain a difference in one line: both processes, what differs, and what the user can do.
+ * `what` begins the line, for example "a message of". Returns `why`.
  */
-const char *nxr_identity_explain(const struct nxr_identity *expected,
+const char *nxr_identity_explain(const char *what, const struct nxr_identity *expected,
                                  const struct nxr_identity *told, uint64_t own_job,
                                  char why[NXR_IDENTITY_WHY_NBYTES]);
 

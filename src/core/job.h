@@ -194,9 +194,25 @@ void nxr_peers_free(void);
 /* The card of the peer is known, and with it its whole identity. Caller holds job.lock. */
 void nxr_peer_set_card(struct nxr_peer *peer, const struct nxr_card *card);
 
-/* The peer in log lines and errors, as nxr_identity_text() names it; for one expression. */
-#define nxr_peer_name(_peer)                                                                       \
-    nxr_identity_text(&(_peer)->identity, nxr_job.self.job, (char[NXR_IDENTITY_TEXT_NBYTES]){0})
+/*
+ * Why a greeting of that process is refused: it is of another job, or another process than the one
+ * that is known as its rank. NULL: it is not. Caller holds job.lock.
+ */
+const char *nxr_peer_why_refused(const struct nxr_identity *from,
+                                 char why[NXR_IDENTITY_WHY_NBYTES]);
+
+/*
+ * A process, or a peer, in log lines and errors: as nxr_identity_text() names it. The text lives as
+ * long as the block.
+ */
+#define nxr_identity_name(_identity)                                                               \
+    nxr_identity_text((_identity), nxr_job.self.job, (char[NXR_IDENTITY_TEXT_NBYTES]){0})
+#define nxr_peer_name(_peer) nxr_identity_name(&(_peer)->identity)
+
+/* The same for why a message is refused that does not come from the expected process. */
+#define nxr_message_why(_expected, _told)                                                          \
+    nxr_identity_explain("a message of", (_expected), (_told), nxr_job.self.job,                   \
+                         (char[NXR_IDENTITY_WHY_NBYTES]){0})
 
 /* Fail a call because that rank is lost or has left: NIXL_ERR_PEER_LOST, with the known cause. */
 int nxr_peer_fail_lost(const char *operation, int rank, const char *transport);

@@ -67,6 +67,18 @@ void nxr_peer_set_card(struct nxr_peer *peer, const struct nxr_card *card)
     }
 }
 
+const char *nxr_peer_why_refused(const struct nxr_identity *from, char why[NXR_IDENTITY_WHY_NBYTES])
+{
+    const struct nxr_identity here = {nxr_job.self.job, from->rank, from->incarnation};
+    int rank = nxr_rank_of(from);
+    const struct nxr_peer *peer = rank >= 0 ? nxr_job.peers[rank] : NULL;
+    const struct nxr_identity *expected = peer != NULL && peer->has_card ? &peer->identity : &here;
+
+    return nxr_identity_is(expected, from)
+               ? NULL
+               : nxr_identity_explain("a message of", expected, from, here.job, why);
+}
+
 void nxr_peers_free(void)
 {
     for (int rank = 0; rank < nxr_job.size; rank++) {

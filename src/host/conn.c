@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Connections: listening, connecting, sending and receiving, and the messages that wait to be sent.
- */
+/* Connections: listening, connecting, sending, receiving, and messages that wait to be sent. */
 #include "config.h"
 
 #include "host/conn.h"
@@ -234,7 +232,7 @@ void nxr_conn_refuse(struct nxr_conn *conn, const char *why)
     nxr_conn_close(conn);
 }
 
-/* Only a greeting is accepted first; after it, only messages in the rank's own name. */
+/* Only a greeting is accepted first; after it, only messages of the process that greeted. */
 static void conn_take(struct nxr_conn *conn, const union nxr_wire_message *message,
                       struct nxr_packet *packet)
 {
@@ -243,10 +241,12 @@ static void conn_take(struct nxr_conn *conn, const union nxr_wire_message *messa
     bool is_greeting =
         message->header.type == NXR_WIRE_HELLO || message->header.type == NXR_WIRE_WELCOME;
 
-    if (is_greeting || (conn->is_greeted && message->header.rank == conn->peer->rank)) {
+    if (!is_greeting && !conn->is_greeted) {
+        nxr_conn_refuse(conn, "a message before the greeting");
+    } else if (is_greeting || nxr_identity_is(&conn->peer->identity, &message->header.from)) {
         nxr_control_take(&source, message);
     } else {
-        nxr_conn_refuse(conn, "a message before the greeting, or in another rank's name");
+        nxr_conn_refuse(conn, nxr_message_why(&conn->peer->identity, &message->header.from));
     }
 }
 

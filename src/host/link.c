@@ -335,7 +335,12 @@ void nxr_link_unmap(struct nxr_peer *peer)
 static void link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card *card)
 {
     struct host_peer *hp = host_peer_of(peer);
+    char why[NXR_IDENTITY_WHY_NBYTES];
 
+    if (nxr_peer_why_refused(&card->head.identity, why) != NULL) {
+        nxr_warn(HOST, "%s, over a network; dropped", why);
+        return;
+    }
     if (peer->has_card && memcmp(peer->card.nonce, card->head.nonce, NXR_NONCE_NBYTES) != 0) {
         nxr_warn(HOST, "a sender claims over a network to be rank %d with another nonce; dropped",
                  peer->rank);
@@ -443,13 +448,13 @@ static int *event_fd_of(const struct nxr_control_source *source, int *no_fd)
     return source->n_fds > 1 ? &source->fds[1] : no_fd;
 }
 
+/* Does the greeting bring the card of the process that sends it? */
 static bool link_is_card_of(const struct nxr_wire_hello *hello, struct nxr_card *card_p)
 {
     struct nxr_full_card card;
 
-    const struct nxr_identity owner = {.job = nxr_job.self.job, .rank = hello->header.rank};
-
-    if (nxr_card_parse(&hello->card, sizeof(hello->card), &owner, &card) != NIXL_OK) {
+    if (nxr_card_parse(&hello->card, sizeof(hello->card), &hello->header.from, &card) != NIXL_OK ||
+        !nxr_identity_is(&card.head.identity, &hello->header.from)) {
         return false;
     }
     *card_p = card.head;
@@ -463,18 +468,26 @@ static void link_take_hello(const struct nxr_control_source *source,
     const struct nxr_wire_hello *hello = &message->hello;
     struct nxr_conn *conn = source->conn;
     int my_fds[] = {nxr_job.control_fd, nxr_job.event_fd};
+    char why[NXR_IDENTITY_WHY_NBYTES];
+    const char *refusal = NULL;
     int no_fd = -1;
     union nxr_wire_message answer;
     struct nxr_card card;
     struct nxr_peer *peer;
 
-    if (conn->is_mine || conn->is_greeted || hello->header.rank == nxr_job.rank ||
-        memcmp(hello->secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES) != 0 ||
-        !link_is_card_of(hello, &card)) {
-        nxr_conn_refuse(conn, "a greeting without the secret of this rank's card");
+    if (conn->is_mine || conn->is_greeted || nxr_rank_of(&hello->header.from) == nxr_job.rank ||
+        memcmp(hello->secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES) != 0) {
+        refusal = "a greeting without the secret of this rank's card";
+    } else if (nxr_peer_why_refused(&hello->header.from, why) != NULL) {
+        refusal = why;
+    } else if (!link_is_card_of(hello, &card)) {
+        refusal = "a greeting without the card of its sender";
+    }
+    if (refusal != NULL) {
+        nxr_conn_refuse(conn, refusal);
         return;
     }
-    peer = nxr_peer_get_locked(hello->header.rank);
+    peer = nxr_peer_get_locked(nxr_rank_of(&hello->header.from));
     if (peer == NULL || nxr_peer_is_lost(peer) ||
         nxr_link_adopt(peer, &card, source->fds[0], event_fd_of(source, &no_fd), conn->pid) !=
             NIXL_OK) {
@@ -496,12 +509,21 @@ static void link_take_welcome(const struct nxr_control_source *source,
     const struct nxr_wire_hello *hello = &message->hello;
     struct nxr_conn *conn = source->conn;
     struct nxr_peer *peer = conn->peer;
+    char why[NXR_IDENTITY_WHY_NBYTES];
+    const char *refusal = NULL;
     int no_fd = -1;
     struct nxr_card card;
 
-    if (!conn->is_mine || conn->is_greeted || hello->header.rank != peer->rank ||
-        !link_is_card_of(hello, &card)) {
-        nxr_conn_refuse(conn, "an unsolicited answer");
+    if (!conn->is_mine || conn->is_greeted) {
+        refusal = "an unsolicited answer";
+    } else if (!nxr_identity_is(&peer->identity, &hello->header.from)) {
+        refusal = nxr_identity_explain("a message of", &peer->identity, &hello->header.from,
+                                       nxr_job.self.job, why);
+    } else if (!link_is_card_of(hello, &card)) {
+        refusal = "an answer without the card of its sender";
+    }
+    if (refusal != NULL) {
+        nxr_conn_refuse(conn, refusal);
         return;
     }
     if (nxr_link_adopt(peer, &card, source->fds[0], event_fd_of(source, &no_fd), conn->pid) !=

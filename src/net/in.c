@@ -115,8 +115,8 @@ static void take_control(struct net_peer *np, const struct nxr_net_record *recor
         nxr_net_drop(np->peer->rank, why);
         return;
     }
-    if (message.header.rank != np->peer->rank) {
-        nxr_net_drop(np->peer->rank, "a control message in another rank's name");
+    if (!nxr_identity_is(&np->peer->identity, &message.header.from)) {
+        nxr_net_drop(-1, nxr_message_why(&np->peer->identity, &message.header.from));
         return;
     }
     if (message.header.type == NXR_WIRE_CLOSED) {

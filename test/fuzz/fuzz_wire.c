@@ -45,7 +45,7 @@ static void check_used(const union nxr_wire_message *message)
         must(message->closed.id < NXR_N_REGION_IDS);
         break;
     case NXR_WIRE_DEATH:
-        must(message->death.dead_rank >= 0 && message->death.dead_rank < SIZE);
+        must(message->death.dead.rank >= 0 && message->death.dead.rank < SIZE);
         break;
     case NXR_WIRE_LEAVING:
         must(message->leaving.first == 0); /* the job has but one part */
@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     if (nxr_wire_parse(bytes, nbytes - 1, n_fds, SIZE, &message, &why) == NIXL_OK) {
         must(why == NULL && message.header.nbytes == nbytes - 1);
         must(memcmp(&message, bytes, nbytes - 1) == 0);
-        must(message.header.rank >= 0 && message.header.rank < SIZE);
+        must(message.header.from.rank >= 0 && message.header.from.rank < SIZE);
         check_used(&message);
     } else {
         must(why != NULL && why[0] != '\0' && strchr(why, '\n') == NULL);

@@ -116,7 +116,7 @@ static void messages_before_the_greeting(void)
         union nxr_wire_message message;
 
         nxr_wire_init(&message, (enum nxr_wire_type)type);
-        message.header.rank = (nixl_rank() + 1) % nixl_size();
+        message.header.from.rank = (nixl_rank() + 1) % nixl_size();
         attack(&message, message.header.nbytes, NULL, 0);
         attack(&message, message.header.nbytes / 2, NULL, 0);
         attack(&message, 1, NULL, 0);
@@ -150,7 +150,7 @@ static void bad_pages(void)
     struct nxr_full_card card;
 
     nxr_wire_init(&hello, NXR_WIRE_HELLO);
-    hello.header.rank = peer;
+    hello.header.from.rank = peer;
     MPT_OK(nxr_card_make(&(struct nxr_identity){nxr_job.self.job, peer, 0}, &card));
     hello.hello.card = nxr_card_bare(&card);
     memcpy(hello.hello.secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES);
@@ -175,7 +175,7 @@ static union nxr_wire_message greeting_of(int peer)
     union nxr_wire_message message;
 
     nxr_wire_init(&message, NXR_WIRE_HELLO);
-    message.header.rank = peer;
+    message.header.from = nxr_job.peers[peer]->identity;
     message.hello.card = nxr_job.peers[peer]->card;
     memcpy(message.hello.secret, nxr_job.card.head.secret, NXR_SECRET_NBYTES);
     return message;
@@ -212,31 +212,119 @@ static void another_user(void)
     close(page);
 }
 
-/*
- * A peer that has greeted speaks in the name of another rank: it is cut off, and no rank dies. The
- * peer is linked, so that its page is not looked at again.
- */
-static void another_ranks_name(void)
+/* What the log must say of a sender that is not the expected one. */
+static const char *const differences[] = {"another job", "another rank", "started later"};
+enum { N_DIFFERENCES = 3 };
+static atomic_int n_told[N_DIFFERENCES];
+
+static void count_differences(enum nixl_log_level level, const char *subsystem, const char *text,
+                              void *arg)
+{
+    (void)level;
+    (void)subsystem;
+    (void)arg;
+    for (int i = 0; i < N_DIFFERENCES; i++) {
+        atomic_fetch_add(&n_told[i], strstr(text, differences[i]) != NULL);
+    }
+}
+
+/* The same process but for one of its three parts. */
+static struct nxr_identity differing(struct nxr_identity identity, int difference)
+{
+    switch (difference) {
+    case 0:
+        identity.job++;
+        break;
+    case 1:
+        identity.rank = (identity.rank + 1) % nixl_size();
+        break;
+    default:
+        identity.incarnation++;
+    }
+    return identity;
+}
+
+/* Send a greeting of that peer. Returns the connection; the answer is still to come. */
+static int greet(const union nxr_wire_message *greeting)
 {
     struct timeval patience = {.tv_sec = MPT_PATIENCE / MPT_S};
-    int peer = (nixl_rank() + 1) % nixl_size(), other = (nixl_rank() + 2) % nixl_size();
-    union nxr_wire_message message = greeting_of(peer);
-    char answer[1024];
-    int page, fd = connect_target();
+    int page = make_memfd(nxr_control_nbytes(nixl_size()), true), fd = connect_target();
 
     MPT_GE(fd, 0);
     MPT_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
-    page = make_memfd(nxr_control_nbytes(nixl_size()), true);
-    send_to(fd, &message, message.header.nbytes, &page, 1);
-    MPT_GE(recv(fd, answer, sizeof(answer), 0), 1); /* the welcome */
-    nxr_wire_init(&message, NXR_WIRE_DEATH);
-    message.header.rank = other;
-    message.death.dead_rank = other;
-    send_to(fd, &message, message.header.nbytes, NULL, 0);
-    MPT_EQ(recv(fd, answer, sizeof(answer), 0), 0); /* cut off */
-    MPT_NE(nixl_peer_state(other), NIXL_PEER_LOST);
+    send_to(fd, greeting, greeting->header.nbytes, &page, 1);
     close(page);
+    return fd;
+}
+
+/* The connection was cut off for this reason. */
+static void is_cut_off(int fd, int difference)
+{
+    char answer[1024];
+
+    MPT_EQ(recv(fd, answer, sizeof(answer), 0), 0);
+    MPT_GE(atomic_exchange(&n_told[difference], 0), 1);
     close(fd);
+}
+
+/* Greetings of another job and of a later process of the peer, each with a card to match. */
+static void greetings_of_another(int peer)
+{
+    for (int difference = 0; difference < N_DIFFERENCES; difference += 2) {
+        union nxr_wire_message greeting = greeting_of(peer);
+
+        greeting.header.from = differing(greeting.header.from, difference);
+        greeting.hello.card.identity = greeting.header.from;
+        is_cut_off(greet(&greeting), difference);
+    }
+}
+
+/*
+ * A process that has greeted as a peer, and speaks in the name of another: it is cut off, and
+ * nobody dies. It is believed the death of nobody who is not of the job. The peer is linked, so
+ * that its page is not looked at again.
+ */
+static void messages_of_another(int peer)
+{
+    const struct nxr_identity other = nxr_job.peers[(peer + 1) % nixl_size()]->identity;
+    char answer[1024];
+
+    for (int difference = 0; difference < N_DIFFERENCES; difference++) {
+        union nxr_wire_message message = greeting_of(peer);
+        const struct nxr_identity from = message.header.from;
+        int fd = greet(&message);
+
+        MPT_GE(recv(fd, answer, sizeof(answer), 0), 1); /* the welcome */
+        nxr_wire_init(&message, NXR_WIRE_DEATH);
+        message.header.from = from;
+        message.death.dead = differing(other, 0);
+        send_to(fd, &message, message.header.nbytes, NULL, 0);
+        message.header.from = differing(from, difference);
+        message.death.dead = other;
+        send_to(fd, &message, message.header.nbytes, NULL, 0);
+        is_cut_off(fd, difference);
+    }
+    MPT_NE(nixl_peer_state(other.rank), NIXL_PEER_LOST);
+}
+
+/* Each part of the identity is compared, and the log says which one differs. */
+static void another_identity(const char *name)
+{
+    struct nixl_region *region = NULL;
+    int peer = (nixl_rank() + 1) % nixl_size();
+    uint64_t value = 1;
+
+    MPT_OK(nixl_region_alloc(name, 64, NULL, &region));
+    mpt_barrier();
+    for (int rank = 0; rank < nixl_size(); rank++) {
+        MPT_OK(nixl_put(rank, region, 0, &value, 8)); /* all are linked */
+    }
+    nixl_log_set_fn(count_differences, NULL);
+    greetings_of_another(peer);
+    messages_of_another(peer);
+    nixl_log_set_fn(NULL, NULL);
+    mpt_barrier();
+    MPT_OK(nixl_region_close(region, MPT_PATIENCE));
 }
 
 static void many_descriptors(void)
@@ -303,12 +391,12 @@ int main(void)
     find_socket();
     mpt_barrier();
     n_fds = count_fds();
+    another_identity("another");
     random_bytes();
     messages_before_the_greeting();
     bad_pages();
     many_descriptors();
     connection_flood("flood");
-    another_ranks_name(); /* all have put to all */
     another_user();
     for (int rank = 0; rank < nixl_size(); rank++) {
         MPT_EQ(nixl_peer_state(rank), NIXL_PEER_ALIVE);

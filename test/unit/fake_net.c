@@ -438,8 +438,7 @@ struct net_peer *fake_link(int rank)
     pthread_mutex_lock(&nxr_job.lock);
     peer = nxr_peer_get_locked(rank);
     fake_must(peer != NULL);
-    peer->card = cards[rank].head;
-    peer->has_card = true;
+    nxr_peer_set_card(peer, &cards[rank].head);
     fake_must(nxr_net_link(peer, &cards[rank], why, sizeof(why)) == NIXL_OK);
     atomic_store(&peer->link, NXR_LINK_UP);
     pthread_mutex_unlock(&nxr_job.lock);
@@ -453,7 +452,7 @@ void fake_key_coming(int rank, bool is_rma)
 
     fake_must(!nxr_list_is_empty(nxr_region_asks(peer)));
     nxr_wire_init(&message, NXR_WIRE_KEY);
-    message.header.rank = rank;
+    message.header.from.rank = rank;
     message.key.ask =
         nxr_list_entry(nxr_region_asks(peer)->next, struct nxr_region_segment, ask_link)->ask;
     message.key.key = (struct nxr_key){

@@ -58,24 +58,29 @@ static void is_explained(uint64_t job, int rank, uint32_t incarnation, const cha
     const struct nxr_identity told = {job, rank, incarnation};
     char why[NXR_IDENTITY_WHY_NBYTES];
 
-    cr_expect_eq(strncmp(nxr_identity_explain(&expected, &told, JOB, why), begin, strlen(begin)), 0,
-                 "%s", why);
+    cr_expect_eq(strncmp(nxr_identity_explain("a message of", &expected, &told, JOB, why), begin,
+                         strlen(begin)),
+                 0, "%s", why);
     cr_expect(strchr(why, ';') != NULL, "%s: it says what to do", why);
 }
 
 Test(identity, a_difference_is_explained)
 {
-    is_explained(~JOB, 3, 1,
-                 "rank 3 of job 80c5f3ad (restart 1) where rank 3 (restart 1) is expected: "
-                 "another job; ");
-    is_explained(JOB, 2, 1,
-                 "rank 2 (restart 1) where rank 3 (restart 1) is expected: another rank; ");
+    is_explained(
+        ~JOB, 3, 1,
+        "a message of rank 3 of job 80c5f3ad (restart 1) where rank 3 (restart 1) is expected: "
+        "another job; ");
+    is_explained(
+        JOB, 2, 1,
+        "a message of rank 2 (restart 1) where rank 3 (restart 1) is expected: another rank; ");
     is_explained(JOB, 3, 0,
-                 "rank 3 where rank 3 (restart 1) is expected: an earlier process of that rank, "
+                 "a message of rank 3 where rank 3 (restart 1) is expected: an earlier process of "
+                 "that rank, "
                  "which has ended; ");
-    is_explained(JOB, 3, 2,
-                 "rank 3 (restart 2) where rank 3 (restart 1) is expected: a process that was "
-                 "started later as that rank; ");
+    is_explained(
+        JOB, 3, 2,
+        "a message of rank 3 (restart 2) where rank 3 (restart 1) is expected: a process that was "
+        "started later as that rank; ");
 }
 
 /* The longest text fits. */
@@ -85,9 +90,12 @@ Test(identity, an_explanation_is_not_cut)
     const struct nxr_identity other = {2, INT_MIN, UINT32_MAX};
     char why[NXR_IDENTITY_WHY_NBYTES];
 
-    cr_expect_lt(strlen(nxr_identity_explain(&low, &high, 0, why)), sizeof(why) - 1);
-    cr_expect_lt(strlen(nxr_identity_explain(&high, &low, 0, why)), sizeof(why) - 1);
-    cr_expect_lt(strlen(nxr_identity_explain(&other, &low, 0, why)), sizeof(why) - 1);
+    cr_expect_lt(strlen(nxr_identity_explain("a message of", &low, &high, 0, why)),
+                 sizeof(why) - 1);
+    cr_expect_lt(strlen(nxr_identity_explain("a message of", &high, &low, 0, why)),
+                 sizeof(why) - 1);
+    cr_expect_lt(strlen(nxr_identity_explain("a message of", &other, &low, 0, why)),
+                 sizeof(why) - 1);
 }
 
 /* Tokens of other versions have them, too: they never change. */

@@ -208,7 +208,7 @@ static void close_theirs(void)
     union nxr_wire_message message;
 
     nxr_wire_init(&message, NXR_WIRE_CLOSED);
-    message.header.rank = 1;
+    message.header.from.rank = 1;
     message.closed.generation = 1;
     fake_control_coming(1, &message);
 }

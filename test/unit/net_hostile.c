@@ -182,7 +182,7 @@ static union nxr_wire_message control(enum nxr_wire_type type)
     union nxr_wire_message made;
 
     nxr_wire_init(&made, type);
-    made.header.rank = 1;
+    made.header.from.rank = 1;
     return made;
 }
 
@@ -206,7 +206,7 @@ Test(hostile, control_messages_go_through_the_one_checker, .init = start, .fini 
     cr_expect(is_dropped(&other));
     other = closed, other.closed.generation = 0;
     cr_expect(is_dropped(&other));
-    other = closed, other.header.rank = 2;
+    other = closed, other.header.from.rank = 2;
     cr_expect(is_dropped(&other), "in another rank's name");
     other = control(NXR_WIRE_WORK);
     cr_expect(is_dropped(&other), "which only ranks of one host send");

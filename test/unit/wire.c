@@ -117,9 +117,9 @@ Test(wire, the_header_is_checked)
         message.header.version++;
         refused(message.header.nbytes, types[i].n_fds);
         make(types[i].type);
-        message.header.rank = SIZE;
+        message.header.from.rank = SIZE;
         refused(message.header.nbytes, types[i].n_fds);
-        message.header.rank = -1;
+        message.header.from.rank = -1;
         refused(message.header.nbytes, types[i].n_fds);
     }
     make(NXR_WIRE_WORK);
@@ -163,13 +163,13 @@ Test(wire, leaving_ranks_must_be_of_the_job)
 Test(wire, a_dead_rank_must_be_of_the_job)
 {
     make(NXR_WIRE_DEATH);
-    message.death.dead_rank = SIZE;
+    message.death.dead.rank = SIZE;
     refused(message.header.nbytes, 0);
-    message.death.dead_rank = 0;
+    message.death.dead.rank = 0;
     message.death.has_left = 2;
     refused(message.header.nbytes, 0);
     message.death.has_left = 0;
-    message.death.dead_rank = -1;
+    message.death.dead.rank = -1;
     refused(message.header.nbytes, 0);
 }
 
@@ -355,7 +355,7 @@ Test(wire, random_bytes_do_no_harm)
         }
         if (parse(nbytes, rand() % 4 - 1) == NIXL_OK) {
             cr_assert(eq(sz, parsed.header.nbytes, nbytes));
-            cr_assert(lt(int, parsed.header.rank, SIZE));
+            cr_assert(lt(int, parsed.header.from.rank, SIZE));
         }
     }
 }
