@@ -122,14 +122,13 @@ static void *take_header(struct net_peer *np, const void *header, size_t header_
 
 void *nxr_net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p)
 {
-    struct nxr_net_head head;
-    const char *why =
-        nxr_net_check_head(header, header_nbytes, nxr_net_own_token(), nxr_job.size, &head);
-    struct net_peer *np = why == NULL ? net_peer_of(head.rank) : NULL;
+    int rank = nxr_net_sender(header, header_nbytes);
+    struct net_peer *np = rank >= 0 ? net_peer_of(rank) : NULL;
 
-    if (np == NULL || np->is_dead || head.incarnation != np->card.head.identity.incarnation) {
-        nxr_net_drop(why == NULL ? head.rank : -1,
-                     why != NULL ? why : "bulk data before the greeting");
+    if (rank >= 0 && (np == NULL || np->is_dead)) {
+        nxr_net_drop(rank, "bulk data before the greeting");
+    }
+    if (np == NULL || np->is_dead) {
         return NULL;
     }
     return take_header(np, header, header_nbytes, nbytes, cookie_p);

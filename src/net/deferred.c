@@ -24,16 +24,20 @@ static void greet(const struct net_later *later)
     const struct nxr_net_record *record =
         nxr_net_next_record(later->bytes, later->nbytes, &at, &why);
     struct nxr_peer *peer = nxr_peer_get_locked(later->rank);
-    const struct nxr_identity owner = {.job = nxr_job.self.job, .rank = later->rank};
+    const struct nxr_identity *from =
+        &((const struct nxr_net_head *)(const void *)later->bytes)->from;
     struct nxr_full_card card;
 
     if (peer == NULL || nxr_peer_is_lost(peer)) {
         return;
     }
     if (record == NULL || record->type != NXR_NET_HELLO || later->rank == nxr_job.rank ||
-        nxr_card_parse(nxr_net_body(record), record->nbytes, &owner, &card) != NIXL_OK) {
+        nxr_card_parse(nxr_net_body(record), record->nbytes, from, &card) != NIXL_OK ||
+        !nxr_identity_is(&card.head.identity, from)) {
         net_lock();
-        nxr_net_drop(later->rank, why != NULL ? why : "a message before the greeting");
+        nxr_net_drop(later->rank,
+                     why != NULL ? why
+                                 : "a message before the greeting, or the card of another process");
         net_unlock();
         return;
     }
@@ -49,7 +53,7 @@ static void net_deferred_take_message(const struct net_later *later)
         np = net_peer_of(later->rank);
     }
     net_lock();
-    if (np != NULL) {
+    if (np != NULL && nxr_net_sender(later->bytes, later->nbytes) >= 0) {
         nxr_net_take_records(np, later->bytes, later->nbytes, sizeof(struct nxr_net_head));
     }
     nxr_net.n_later_messages--;

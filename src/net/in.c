@@ -115,8 +115,8 @@ static void take_control(struct net_peer *np, const struct nxr_net_record *recor
         nxr_net_drop(np->peer->rank, why);
         return;
     }
-    if (!nxr_identity_is(&np->peer->identity, &message.header.from)) {
-        nxr_net_drop(-1, nxr_message_why(&np->peer->identity, &message.header.from));
+    if (!nxr_identity_is(&np->identity, &message.header.from)) {
+        nxr_net_drop(-1, nxr_message_why(&np->identity, &message.header.from));
         return;
     }
     if (message.header.type == NXR_WIRE_CLOSED) {
@@ -284,24 +284,54 @@ static void net_in_take_message(struct net_peer *np, const void *bytes, size_t n
     nxr_net_take_records(np, aligned, nbytes, sizeof(struct nxr_net_head));
 }
 
-void nxr_net_received(const void *bytes, size_t nbytes)
+/* Drop a message of a process that is not of this job, or not the one that is known as the rank. */
+static void net_in_drop_stranger(const struct nxr_identity *from)
+{
+    const struct nxr_identity here = {nxr_job.self.job, from->rank, from->incarnation};
+    const struct net_peer *np = nxr_is_rank(from->rank) ? net_peer_of(from->rank) : NULL;
+
+    if (np == NULL && nxr_identity_is(&here, from)) {
+        nxr_net_drop(-1, "a message of a rank that is not in the job");
+    } else {
+        nxr_net_drop(-1, nxr_message_why(np != NULL ? &np->identity : &here, from));
+    }
+}
+
+int nxr_net_sender(const void *bytes, size_t nbytes)
 {
     struct nxr_net_head head;
-    const char *why = nxr_net_check_head(bytes, nbytes, nxr_net_own_token(), nxr_job.size, &head);
-    struct net_peer *np;
+    const char *why = nxr_net_check_head(bytes, nbytes, nxr_net_own_token(), &head);
+    const struct net_peer *np;
+    int rank;
 
     if (why != NULL) {
         nxr_net_drop(-1, why);
+        return -1;
+    }
+    rank = nxr_rank_of(&head.from);
+    np = rank >= 0 ? net_peer_of(rank) : NULL;
+    if (rank < 0 || (np != NULL && !nxr_identity_is(&np->identity, &head.from))) {
+        net_in_drop_stranger(&head.from);
+        return -1;
+    }
+    return rank;
+}
+
+void nxr_net_received(const void *bytes, size_t nbytes)
+{
+    int rank = nxr_net_sender(bytes, nbytes);
+    struct net_peer *np = rank >= 0 ? net_peer_of(rank) : NULL;
+
+    if (rank < 0) {
         return;
     }
-    np = net_peer_of(head.rank);
     /*
      * Messages are deferred until the sender's greeting was taken and all messages deferred before
      * are done, which keeps them in order.
      */
-    if (np == NULL || nxr_net_is_behind(head.rank)) {
-        nxr_net_later(NET_LATER_MESSAGE, head.rank, bytes, nbytes);
-    } else if (head.incarnation == np->card.head.identity.incarnation) {
+    if (np == NULL || nxr_net_is_behind(rank)) {
+        nxr_net_later(NET_LATER_MESSAGE, rank, bytes, nbytes);
+    } else {
         net_in_take_message(np, bytes, nbytes);
     }
 }

@@ -117,7 +117,11 @@ void nxr_net_later_drop_all(void)
 void nxr_net_drop(int rank, const char *why)
 {
     nxr_net.n_dropped++;
-    nxr_warn(NET, "%s, from rank %d or in its name; dropped", why, rank);
+    if (rank < 0) {
+        nxr_warn(NET, "%s; dropped", why);
+    } else {
+        nxr_warn(NET, "%s, from rank %d or in its name; dropped", why, rank);
+    }
 }
 
 void nxr_net_give_up(const struct net_peer *np)

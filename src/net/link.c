@@ -28,6 +28,7 @@ static struct net_peer *net_peer_new(struct nxr_peer *peer, const struct nxr_ful
         return NULL;
     }
     np->peer = peer;
+    np->identity = peer->identity;
     np->card = *card;
     np->tx_limit = NXR_RING_SLOTS;
     np->ring = (struct nxr_ring_tx){

@@ -35,8 +35,7 @@ static struct net_out *out_get(struct net_peer *np)
     struct nxr_net_head head = {
         .magic = NXR_NET_MAGIC,
         .version = NXR_NET_VERSION,
-        .rank = nxr_job.rank,
-        .incarnation = nxr_job.self.incarnation,
+        .from = nxr_job.self,
     };
 
     if (out == NULL) {

@@ -130,6 +130,7 @@ struct net_gated {
 
 struct net_peer {
     struct nxr_peer *peer;
+    struct nxr_identity identity; /* constant: messages of another process are dropped */
 
     /*
      * Reaching it (net/connect.c): the networks in common, best first, and the state of trying
@@ -414,6 +415,13 @@ void nxr_net_take_records(struct net_peer *np, const unsigned char *bytes, size_
 void nxr_net_run_gated(struct net_peer *np);
 
 uint64_t nxr_net_own_token(void);
+
+/*
+ * The sender of a message, by the number that calls name it by. -1: the message is dropped, as its
+ * head is not valid, its sender is not of the job, or the sender is another process than the one
+ * that is linked as that rank.
+ */
+int nxr_net_sender(const void *bytes, size_t nbytes);
 void nxr_net_received(const void *bytes, size_t nbytes);
 
 /* ---- own.c: own regions, as accessed by peers ------------------------------------------------ */

@@ -18,11 +18,10 @@ struct nxr_net_head {
     uint32_t magic;
     uint16_t version;
     uint16_t unused;
-    int32_t rank;         /* of the sender */
-    uint32_t incarnation; /* of the sender */
+    struct nxr_identity from; /* the sender */
     uint64_t token; /* from the receiver's card: the sender has read it, so it is of the job */
 };
-_Static_assert(sizeof(struct nxr_net_head) == 24, "fixed on the wire");
+_Static_assert(sizeof(struct nxr_net_head) == 32, "fixed on the wire");
 
 enum nxr_net_type {
     NXR_NET_HELLO = 1,  /* the sender's card; the first record */
@@ -133,10 +132,10 @@ static inline size_t nxr_net_padded(size_t nbytes)
 }
 
 /*
- * Check the head of a message to the rank that has `token`, in a job of `size` ranks. NULL: it is
- * valid and copied to *head_p; else what is wrong.
+ * Check the head of a message to the rank that has `token`. NULL: it is valid and copied to
+ * *head_p, and whether its sender is known is still to be checked; else what is wrong.
  */
-const char *nxr_net_check_head(const void *bytes, size_t nbytes, uint64_t token, int size,
+const char *nxr_net_check_head(const void *bytes, size_t nbytes, uint64_t token,
                                struct nxr_net_head *head_p);
 
 /*

@@ -74,8 +74,7 @@ static size_t put_head(int rank, unsigned char *bytes)
 {
     struct nxr_net_head head = {.magic = NXR_NET_MAGIC,
                                 .version = NXR_NET_VERSION,
-                                .rank = rank,
-                                .incarnation = FAKE_INCARNATION,
+                                .from = {FAKE_JOB, rank, FAKE_INCARNATION},
                                 .token = nxr_net_own_token()};
 
     memcpy(bytes, &head, sizeof(head));

@@ -34,9 +34,10 @@ extern char **environ;
 
 /* What the attacker is told, on its standard input. */
 struct briefing {
-    uint64_t token;       /* of rank 0; 0: not known */
-    uint64_t other_token; /* of rank 1 */
-    struct nxr_key key;   /* of rank 0's region */
+    uint64_t token;           /* of rank 0; 0: not known */
+    uint64_t other_token;     /* of rank 1 */
+    struct nxr_key key;       /* of rank 0's region */
+    struct nxr_identity peer; /* rank 1 */
     size_t address_nbytes;
     unsigned char address[NXR_NET_ADDRESS_NBYTES];
 };
@@ -158,8 +159,9 @@ static void attack(size_t nbytes, size_t bulk_nbytes)
 static size_t put_head(uint64_t token, int rank)
 {
     struct nxr_net_head head = {
-        .magic = NXR_NET_MAGIC, .version = NXR_NET_VERSION, .rank = rank, .token = token};
+        .magic = NXR_NET_MAGIC, .version = NXR_NET_VERSION, .from = briefing.peer, .token = token};
 
+    head.from.rank = rank;
     memcpy(message, &head, sizeof(head));
     return sizeof(head);
 }
@@ -222,6 +224,26 @@ static void without_the_secret(void)
     }
 }
 
+/* Knows the secret, and is rank 1 of another job, or another process of rank 1. */
+static void as_another_process(void)
+{
+    const struct nxr_identity peer = briefing.peer;
+
+    briefing.peer.job++;
+    attack(put_put(put_head(briefing.token, 1), 0), 0);
+    briefing.peer = peer;
+    briefing.peer.incarnation++;
+    attack(put_put(put_head(briefing.token, 1), 0), 0);
+    briefing.peer.incarnation = peer.incarnation - 1;
+    attack(put_put(put_head(briefing.token, 1), 0), 0);
+    if (net->attr()->has_bulk) {
+        struct nxr_net_put put = {briefing.key.generation, 0, 64, briefing.key.id, 0};
+
+        attack(put_record(put_head(briefing.token, 1), NXR_NET_BULK_PUT, &put, sizeof(put)), 64);
+    }
+    briefing.peer = peer;
+}
+
 /* A hostile rank of the job itself. */
 static void with_the_secret(void)
 {
@@ -266,6 +288,7 @@ static int be_attacker(const char *name)
         without_the_secret();
     } else {
         with_the_secret();
+        as_another_process();
     }
     if (write(STDOUT_FILENO, &n_attacks, sizeof(n_attacks)) != (ssize_t)sizeof(n_attacks)) {
         return 1;
@@ -353,7 +376,7 @@ static const void *own_address(size_t *nbytes_p)
 static void be_victim(struct nixl_region *region)
 {
     static struct nixl_note note;
-    struct briefing what = {.key = {0}};
+    struct briefing what = {.peer = {nxr_job.self.job, 1, 0}};
     size_t nbytes;
     const void *address = own_address(&nbytes);
 

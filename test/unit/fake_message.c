@@ -26,10 +26,12 @@ static size_t put_message(int rank, unsigned char *bytes, enum nxr_net_type type
 {
     struct nxr_net_head head = {.magic = NXR_NET_MAGIC,
                                 .version = NXR_NET_VERSION,
-                                .rank = rank,
-                                .incarnation = FAKE_INCARNATION,
+                                .from = {FAKE_JOB, rank, FAKE_INCARNATION},
                                 .token = nxr_net_own_token()};
 
+    if (fake.sender != NULL) {
+        head.from = *fake.sender;
+    }
     memcpy(bytes, &head, sizeof(head));
     return put_record(bytes, sizeof(head), type, body, body_nbytes);
 }

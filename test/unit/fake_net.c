@@ -430,6 +430,11 @@ void fake_stop(void)
     nxr_inbox_add(nxr_job.peers[0]);
 }
 
+const struct nxr_full_card *fake_card(int rank)
+{
+    return &cards[rank];
+}
+
 struct net_peer *fake_link(int rank)
 {
     struct nxr_peer *peer;

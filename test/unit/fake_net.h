@@ -60,9 +60,10 @@ struct fake {
     struct nxr_list sent;     /* struct fake_sent */
     struct nxr_list ops;      /* accepted and not ended: the scratch of struct nxr_net_op */
     struct nxr_list coming;   /* struct fake_message */
-    struct nxr_list landings; /* struct fake_landing */
-    unsigned offset;          /* where messages lie, below 8 */
-    int64_t now;              /* of rounds, and until the next one; 0: what the clock says */
+    const struct nxr_identity *sender; /* of messages that come; NULL: the rank they are sent by */
+    struct nxr_list landings;          /* struct fake_landing */
+    unsigned offset;                   /* where messages lie, below 8 */
+    int64_t now; /* of rounds, and until the next one; 0: what the clock says */
     int n_open_eps;
     int n_open_keys;
     int n_moved;  /* writes and reads that were accepted */
@@ -99,6 +100,9 @@ void fake_stop(void);
 
 /* A network says that a rank cannot be reached there. */
 void fake_fail(int rank, unsigned net);
+
+/* The card of a rank. */
+const struct nxr_full_card *fake_card(int rank);
 
 /* The way to a rank, which has not spoken yet. */
 struct net_peer *fake_link(int rank);

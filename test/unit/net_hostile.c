@@ -8,6 +8,7 @@
 #include "core/request.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { N_BYTES = 8192 };
@@ -18,13 +19,12 @@ static _Alignas(8) unsigned char message[N_BYTES];
 
 static struct nxr_net_head good_head(void)
 {
-    return (struct nxr_net_head){
-        .magic = NXR_NET_MAGIC, .version = NXR_NET_VERSION, .rank = 1, .token = 77};
+    return (struct nxr_net_head){.magic = NXR_NET_MAGIC, .version = NXR_NET_VERSION, .token = 77};
 }
 
 static const char *check(struct nxr_net_head head, size_t nbytes)
 {
-    return nxr_net_check_head(&head, nbytes, 77, FAKE_SIZE, &(struct nxr_net_head){0});
+    return nxr_net_check_head(&head, nbytes, 77, &(struct nxr_net_head){0});
 }
 
 Test(hostile, heads)
@@ -41,13 +41,103 @@ Test(hostile, heads)
     head = good_head();
     head.token++;
     cr_expect(not(zero(ptr, (void *)check(head, sizeof(head)))), "token");
-    head = good_head();
-    head.rank = -1;
-    cr_expect(not(zero(ptr, (void *)check(head, sizeof(head)))), "rank -1");
-    head.rank = FAKE_SIZE;
-    cr_expect(not(zero(ptr, (void *)check(head, sizeof(head)))), "rank behind the last");
-    head.rank = FAKE_SIZE - 1;
-    cr_expect(zero(ptr, (void *)check(head, sizeof(head))), "the last rank");
+}
+
+/* ---- senders --------------------------------------------------------------------------------- */
+
+static const struct nxr_identity rank_1 = {FAKE_JOB, 1, FAKE_INCARNATION};
+static char last_line[512];
+
+static void keep_line(enum nixl_log_level level, const char *subsystem, const char *text, void *arg)
+{
+    (void)level;
+    (void)subsystem;
+    (void)arg;
+    snprintf(last_line, sizeof(last_line), "%s", text);
+}
+
+/* A notification of that process, to which the token is known, is dropped with this reason. */
+static void is_no_sender(struct nxr_identity sender, const char *why)
+{
+    uint64_t n_before = nxr_net.n_dropped;
+
+    last_line[0] = '\0';
+    fake.sender = &sender;
+    receive_note(sender.rank, 5);
+    fake_round();
+    fake.sender = NULL;
+    cr_expect(eq(u64, nxr_net.n_dropped, n_before + 1), "%s", why);
+    cr_expect(zero(u64, next_tag()), "%s", why);
+    cr_expect(strstr(last_line, why) != NULL, "'%s' does not say '%s'", last_line, why);
+}
+
+static struct nxr_identity changed(uint64_t job, int rank, uint32_t incarnation)
+{
+    return (struct nxr_identity){FAKE_JOB + job, rank, FAKE_INCARNATION + incarnation};
+}
+
+Test(hostile, messages_of_another_process, .init = start, .fini = stop)
+{
+    nixl_log_set_fn(keep_line, NULL);
+    is_no_sender(changed(1, 1, 0), "another job");
+    is_no_sender(changed(1, 2, 0), "another job");
+    is_no_sender(changed(0, 1, UINT32_MAX), "an earlier process of that rank");
+    is_no_sender(changed(0, 1, 1), "started later as that rank");
+    is_no_sender(changed(0, -1, 0), "not in the job");
+    is_no_sender(changed(0, FAKE_SIZE, 0), "not in the job");
+    is_no_sender(changed(0, INT32_MAX, 0), "not in the job");
+    receive_note(1, 6);
+    fake_round();
+    cr_expect(eq(u64, next_tag(), 6), "of the process itself");
+}
+
+/* A greeting of rank 2 by that process, with a card of that identity. Is it linked? */
+static bool is_greeter(struct nxr_identity sender, struct nxr_identity of_card)
+{
+    struct nxr_full_card card = *fake_card(2);
+
+    card.head.identity = of_card;
+    fake.sender = &sender;
+    fake_coming(2, NXR_NET_HELLO, &card, card.head.nbytes, NULL, 0);
+    fake_round();
+    fake.sender = NULL;
+    return net_peer_of(2) != NULL;
+}
+
+Test(hostile, greetings_of_another_process, .init = start, .fini = stop)
+{
+    cr_expect(not(is_greeter(changed(1, 2, 0), changed(1, 2, 0))), "another job");
+    cr_expect(not(is_greeter(changed(0, 2, 0), changed(0, 1, 0))), "the card of another rank");
+    cr_expect(not(is_greeter(changed(0, 2, 0), changed(0, 2, 1))), "the card of a later process");
+    cr_expect(not(is_greeter(changed(0, 2, 1), changed(0, 2, 0))), "the card of an earlier one");
+    cr_expect(eq(u64, nxr_net.n_dropped, 4));
+    cr_expect(is_greeter(changed(0, 2, 0), changed(0, 2, 0)));
+}
+
+/* A control message that rank 1 sends, and that says that it is of `from`. */
+static void receive_death(struct nxr_identity from, struct nxr_identity dead)
+{
+    union nxr_wire_message control;
+
+    nxr_wire_init(&control, NXR_WIRE_DEATH);
+    control.header.from = from;
+    control.death.dead = dead;
+    fake_receive(1, NXR_NET_CONTROL, &control, control.header.nbytes, NULL, 0);
+}
+
+Test(hostile, deaths_of_another_process, .init = start, .fini = stop)
+{
+    fake_link(2);
+    receive_death(rank_1, changed(1, 2, 0));
+    receive_death(rank_1, changed(0, 2, UINT32_MAX));
+    cr_expect(zero(u64, nxr_net.n_dropped));
+    receive_death(changed(1, 1, 0), changed(0, 2, 0));
+    receive_death(changed(0, 1, 1), changed(0, 2, 0));
+    receive_death(changed(0, 2, 0), changed(0, 2, 0));
+    cr_expect(eq(u64, nxr_net.n_dropped, 3));
+    cr_expect(eq(int, nixl_peer_state(2), NIXL_PEER_ALIVE));
+    receive_death(rank_1, changed(0, 2, 0));
+    cr_expect(eq(int, nixl_peer_state(2), NIXL_PEER_LOST));
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -227,10 +317,10 @@ Test(hostile, bulk_of_who_has_not_greeted_or_is_another, .init = start, .fini = 
 {
     cr_expect(zero(ptr, bulk_put(2)), "not linked");
     cr_expect(eq(u64, nxr_net.n_dropped, 1));
-    np->card.head.identity.incarnation++;
+    np->identity.incarnation++;
     cr_expect(zero(ptr, bulk_put(1)), "an earlier process of the rank");
     cr_expect(eq(u64, nxr_net.n_dropped, 2));
-    np->card.head.identity.incarnation--;
+    np->identity.incarnation--;
     cr_expect(eq(ptr, bulk_put(1), fake.own));
     fake_land(0, NIXL_OK);
     fake_lose(1);
