@@ -95,8 +95,9 @@ NIXL_API int nixl_pair_query(const char *token, struct nixl_pair_info *info_p) N
  * @return NIXL_INPROGRESS        started
  * @return NIXL_ERR_INVALID_ARG   the token is damaged, forged, of another job, for another rank or
  *                                the other use; nbytes is not its size; dst NULL with nbytes > 0
- * @return NIXL_ERR_STALE         the token was already used, is in use by another rank, or is of an
- *                                earlier process of the exposer; or the exposer has left
+ * @return NIXL_ERR_STALE         the token was already used, is in use by another rank, or was
+ *                                made by another process of the exposer's rank, before it was
+ *                                started again; or the exposer has left
  * @return NIXL_ERR_EXPIRED       its lifetime is over
  * @return NIXL_ERR_CANCELED      the exposer has taken it back
  * and as nixl_get_nb(). Threads: any.

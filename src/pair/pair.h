@@ -48,8 +48,7 @@ struct nxr_pair_slot {
     uint32_t use; /* enum nixl_pair_use */
     int32_t rank; /* the rank that may use it, or NIXL_ANY_RANK */
     char name[NIXL_NAME_MAX + 1];
-    uint32_t incarnation;
-    char unused[4];
+    char unused[8];
 };
 _Static_assert(sizeof(struct nxr_pair_slot) == 320, "read by other ranks, in whole lines");
 

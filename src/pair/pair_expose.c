@@ -371,7 +371,6 @@ static void fill_slot(struct nxr_exposure *exposure, const struct offer *offer,
     slot->generation = offer->region->published->key.generation;
     slot->use = token->use;
     slot->rank = offer->rank;
-    slot->incarnation = token->incarnation;
     memcpy(slot->name, offer->region->name, strlen(offer->region->name) + 1);
     atomic_store_explicit(&slot->word, nxr_pair_word(token->turn, 0, NXR_PAIR_OPEN),
                           memory_order_release);
@@ -421,11 +420,7 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
     static const char operation[] = "nixl_pair_expose";
     int status = check_expose(operation, rank, region, use, lifetime_ns);
     struct offer offer = {region, offset, nxr_deadline(lifetime_ns), rank};
-    struct nxr_token token = {.use = use,
-                              .rank = nxr_job.rank,
-                              .incarnation = nxr_job.self.incarnation,
-                              .job = nxr_job.self.job,
-                              .nbytes = nbytes};
+    struct nxr_token token = {.use = use, .exposer = nxr_job.self, .nbytes = nbytes};
     struct nixl_req *req;
 
     if (status != NIXL_OK) {

@@ -5,7 +5,6 @@
 #include "pair/pair_token.h"
 #include "util/hash.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -16,9 +15,7 @@ enum {
     AT_NBYTES = 4, /* of the token itself */
     AT_USE = 6,
     AT_UNUSED = 7,
-    AT_RANK = 8,
-    AT_INCARNATION = 12,
-    AT_JOB = 16,
+    AT_EXPOSER = 8,
     AT_SIZE = 24,
     AT_SLOT = 32,
     AT_TURN = 36,
@@ -106,9 +103,7 @@ void nxr_token_write(const struct nxr_token *token, char text[NIXL_TOKEN_NBYTES]
     bytes[AT_VERSION] = NXR_TOKEN_VERSION;
     put_number(bytes + AT_NBYTES, NXR_TOKEN_BINARY_NBYTES, 2);
     bytes[AT_USE] = (unsigned char)token->use;
-    put_number(bytes + AT_RANK, (uint32_t)token->rank, 4);
-    put_number(bytes + AT_INCARNATION, token->incarnation, 4);
-    put_number(bytes + AT_JOB, token->job, 8);
+    nxr_identity_write(&token->exposer, bytes + AT_EXPOSER);
     put_number(bytes + AT_SIZE, token->nbytes, 8);
     put_number(bytes + AT_SLOT, token->slot, 4);
     put_number(bytes + AT_TURN, token->turn, 4);
@@ -131,7 +126,7 @@ static const char *fault_of(const unsigned char *bytes)
         return "it is damaged: its checksum is wrong";
     }
     if ((bytes[AT_USE] != NIXL_PAIR_READ && bytes[AT_USE] != NIXL_PAIR_WRITE) ||
-        bytes[AT_UNUSED] != 0 || get_number(bytes + AT_RANK, 4) > INT_MAX ||
+        bytes[AT_UNUSED] != 0 || nxr_identity_read(bytes + AT_EXPOSER).rank < 0 ||
         get_number(bytes + AT_SIZE, 8) > SIZE_MAX / 2) {
         return "its use, rank or size is impossible";
     }
@@ -147,9 +142,7 @@ int nxr_token_parse(const char *text, struct nxr_token *token_p, const char **wh
         return NIXL_ERR_INVALID_ARG;
     }
     *token_p = (struct nxr_token){.use = (enum nixl_pair_use)bytes[AT_USE],
-                                  .rank = (int)get_number(bytes + AT_RANK, 4),
-                                  .incarnation = (uint32_t)get_number(bytes + AT_INCARNATION, 4),
-                                  .job = get_number(bytes + AT_JOB, 8),
+                                  .exposer = nxr_identity_read(bytes + AT_EXPOSER),
                                   .nbytes = get_number(bytes + AT_SIZE, 8),
                                   .slot = (uint32_t)get_number(bytes + AT_SLOT, 4),
                                   .turn = (uint32_t)get_number(bytes + AT_TURN, 4)};

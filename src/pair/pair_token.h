@@ -7,6 +7,7 @@
 #ifndef NXR_PAIR_PAIR_TOKEN_H
 #define NXR_PAIR_PAIR_TOKEN_H
 
+#include "core/identity.h"
 #include "nixlrun.h"
 
 #define NXR_TOKEN_VERSION       1
@@ -15,9 +16,7 @@
 
 struct nxr_token {
     enum nixl_pair_use use;
-    int rank; /* of the exposer */
-    uint32_t incarnation;
-    uint64_t job; /* of the exposer */
+    struct nxr_identity exposer;
     uint64_t nbytes;
     uint32_t slot;                               /* in the exposer's table */
     uint32_t turn;                               /* how often that slot had been used before */

@@ -89,13 +89,52 @@ static const struct nxr_req_owner claim_owner = {.has_peer = true,
 struct use {
     const char *operation;
     struct nxr_token token;
+    int rank; /* of the exposer, as calls name it; -1: not known yet */
     struct nxr_segment *table;
     struct nxr_pair_slot slot; /* as it was read */
 };
 
 static int claim_refuse(const struct use *use, int status, const char *why)
 {
-    return nxr_fail(status, use->operation, use->token.rank, "", 0, "the token: %s", why);
+    return nxr_fail(status, use->operation, use->rank, "", 0, "the token: %s", why);
+}
+
+/* Refuse: the token was made by another process than the expected one. */
+static int claim_refuse_exposer(const struct use *use, int status,
+                                const struct nxr_identity *expected)
+{
+    char why[NXR_IDENTITY_WHY_NBYTES];
+
+    return claim_refuse(
+        use, status,
+        nxr_identity_explain("made by", expected, &use->token.exposer, nxr_job.self.job, why));
+}
+
+/* The exposer's number. A process of another job has none. */
+static int claim_find_exposer(struct use *use)
+{
+    const struct nxr_identity *exposer = &use->token.exposer;
+    const struct nxr_identity here = {nxr_job.self.job, exposer->rank, exposer->incarnation};
+
+    use->rank = nxr_rank_of(exposer);
+    if (use->rank >= 0) {
+        return NIXL_OK;
+    }
+    return exposer->job != here.job
+               ? claim_refuse_exposer(use, NIXL_ERR_INVALID_ARG, &here)
+               : claim_refuse(use, NIXL_ERR_INVALID_ARG, "its rank is not in the job");
+}
+
+/* Is the exposer still the process that made the token? What that one exposed ended with it. */
+static int claim_check_exposer(const struct use *use)
+{
+    int status;
+    const struct nxr_peer *peer = nxr_peer_connected(use->operation, use->rank, &status);
+
+    if (peer != NULL && !nxr_identity_is(&peer->identity, &use->token.exposer)) {
+        return claim_refuse_exposer(use, NIXL_ERR_STALE, &peer->identity);
+    }
+    return status;
 }
 
 static int read_token(const char *operation, const char *text, struct use *use)
@@ -104,15 +143,16 @@ static int read_token(const char *operation, const char *text, struct use *use)
     const char *why = "it is NULL";
 
     use->operation = operation;
-    use->token.rank = -1;
+    use->rank = -1;
     if (status != NIXL_OK) {
         return status;
     }
     if (text == NULL || nxr_token_parse(text, &use->token, &why) != NIXL_OK) {
         return claim_refuse(use, NIXL_ERR_INVALID_ARG, why);
     }
-    if (use->token.job != nxr_job.self.job || !nxr_is_rank(use->token.rank)) {
-        return claim_refuse(use, NIXL_ERR_INVALID_ARG, "it was made in another job");
+    status = claim_find_exposer(use);
+    if (status != NIXL_OK) {
+        return status;
     }
     return use->token.slot < NXR_PAIR_N_SLOTS
                ? NIXL_OK
@@ -146,8 +186,7 @@ static int compare_slot(const struct use *use)
     const struct nxr_pair_slot *slot = &use->slot;
     uint64_t word = atomic_load_explicit(&use->slot.word, memory_order_relaxed);
 
-    if (memcmp(slot->nonce, token->nonce, sizeof(slot->nonce)) != 0 ||
-        slot->incarnation != token->incarnation) {
+    if (memcmp(slot->nonce, token->nonce, sizeof(slot->nonce)) != 0) {
         return claim_refuse(use, NIXL_ERR_STALE, "its buffer is not exposed now");
     }
     if (word != nxr_pair_word(token->turn, 0, NXR_PAIR_OPEN)) {
@@ -167,18 +206,21 @@ static int claim_read_slot(struct use *use)
 {
     uint64_t offset = (uint64_t)use->token.slot * sizeof(use->slot);
     struct nixl_region *region;
-    int status = nxr_pair_handle_tables(use->operation, &region);
+    int status = claim_check_exposer(use);
 
     if (status == NIXL_OK) {
-        status = nxr_transfer_find_segment(use->operation, use->token.rank, region, offset,
+        status = nxr_pair_handle_tables(use->operation, &region);
+    }
+    if (status == NIXL_OK) {
+        status = nxr_transfer_find_segment(use->operation, use->rank, region, offset,
                                            sizeof(use->slot), &use->table);
     }
     if (status != NIXL_OK) {
         return status;
     }
-    status = nixl_get(use->token.rank, region, offset, &use->slot, sizeof(use->slot));
+    status = nixl_get(use->rank, region, offset, &use->slot, sizeof(use->slot));
     if (status != NIXL_OK) {
-        return nxr_fail_inner(status, use->operation, use->token.rank);
+        return nxr_fail_inner(status, use->operation, use->rank);
     }
     use->slot.name[NIXL_NAME_MAX] = '\0';
     return compare_slot(use);
@@ -194,9 +236,8 @@ static int claim_buffer(const struct use *use)
     int status = swap_word(use->table, use->token.slot, open, begun, false, &seen);
 
     if (status != NIXL_OK) {
-        return nxr_fail(status, use->operation, use->token.rank, "", 0,
-                        "cannot claim the buffer of rank %d: %s", use->token.rank,
-                        nixl_strerror(status));
+        return nxr_fail(status, use->operation, use->rank, "", 0,
+                        "cannot claim the buffer of rank %d: %s", use->rank, nixl_strerror(status));
     }
     return seen == open ? NIXL_OK : refuse_word(use, seen);
 }
@@ -214,7 +255,7 @@ static struct nxr_claim *claim_new(const struct use *use)
 
 static int fail_memory(const struct use *use)
 {
-    return nxr_fail(NIXL_ERR_NO_MEMORY, use->operation, use->token.rank, "", 0,
+    return nxr_fail(NIXL_ERR_NO_MEMORY, use->operation, use->rank, "", 0,
                     "no memory to use a token");
 }
 
@@ -222,7 +263,7 @@ static int fail_memory(const struct use *use)
 static int claim_find_segment(const struct use *use, struct nixl_region *region,
                               struct nxr_segment **segment_p)
 {
-    int rank = use->token.rank, status = NIXL_OK;
+    int rank = use->rank, status = NIXL_OK;
 
     *segment_p = nxr_region_segment(region, rank);
     if (*segment_p == NULL || (*segment_p)->key.generation != use->slot.generation) {
@@ -248,15 +289,15 @@ static int claim_prepare(const struct use *use, struct nxr_op *op,
     if (*handle_p == NULL) {
         return fail_memory(use);
     }
-    status = nxr_transfer_check(use->operation, use->token.rank, (*handle_p)->region, op->local,
-                                op->nbytes);
+    status =
+        nxr_transfer_check(use->operation, use->rank, (*handle_p)->region, op->local, op->nbytes);
     if (status == NIXL_OK) {
         status = claim_find_segment(use, (*handle_p)->region, &op->segment);
     }
     if (status == NIXL_OK && op->nbytes > 0 && nxr_segment_mover(op->segment, op->local) == NULL) {
         status = nxr_fail(
-            NIXL_ERR_UNSUPPORTED, use->operation, use->token.rank, op->segment->transport->name, 0,
-            "device memory cannot be moved to or from this segment of rank %d", use->token.rank);
+            NIXL_ERR_UNSUPPORTED, use->operation, use->rank, op->segment->transport->name, 0,
+            "device memory cannot be moved to or from this segment of rank %d", use->rank);
     }
     if (status != NIXL_OK) {
         nxr_pair_handle_give(*handle_p);
@@ -313,7 +354,7 @@ static int use_token(struct use *use, enum nixl_pair_use wanted, const char *tex
         return status;
     }
     if (req_p == NULL || (local == NULL && nbytes > 0)) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, use->operation, use->token.rank, "", 0, "%s",
+        return nxr_fail(NIXL_ERR_INVALID_ARG, use->operation, use->rank, "", 0, "%s",
                         req_p == NULL ? "req_p is NULL" : "the local buffer is NULL");
     }
     if (use->token.use != wanted) {
@@ -322,7 +363,7 @@ static int use_token(struct use *use, enum nixl_pair_use wanted, const char *tex
                                                      : "its buffer is to be read, not written");
     }
     if (use->token.nbytes != nbytes) {
-        return nxr_fail(NIXL_ERR_INVALID_ARG, use->operation, use->token.rank, "", 0,
+        return nxr_fail(NIXL_ERR_INVALID_ARG, use->operation, use->rank, "", 0,
                         "the token is of a buffer of %llu bytes, not %zu",
                         (unsigned long long)use->token.nbytes, nbytes);
     }
@@ -380,7 +421,7 @@ int nixl_pair_query(const char *token, struct nixl_pair_info *info_p)
                         info_p == NULL ? "info_p is NULL"
                                        : "info_p was not initialized with NIXL_PAIR_INFO_INIT");
     }
-    info_p->rank = use.token.rank;
+    info_p->rank = use.rank;
     info_p->use = use.token.use;
     info_p->nbytes = use.token.nbytes;
     return NIXL_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens of paired operations: what is accepted can be, and is written again as the same text. */
-/* sources: src/pair/pair_token.c */
+/* sources: src/pair/pair_token.c src/core/identity.c */
 #include "pair/pair_token.h"
 
 #include <stdlib.h>
@@ -14,7 +14,8 @@ static void check_accepted(const char *text, const struct nxr_token *token)
 {
     char again[NIXL_TOKEN_NBYTES];
 
-    if (token->rank < 0 || (token->use != NIXL_PAIR_READ && token->use != NIXL_PAIR_WRITE) ||
+    if (token->exposer.rank < 0 ||
+        (token->use != NIXL_PAIR_READ && token->use != NIXL_PAIR_WRITE) ||
         token->nbytes > SIZE_MAX / 2) {
         abort();
     }

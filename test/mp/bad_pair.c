@@ -5,6 +5,7 @@
  */
 #include "mptest.h"
 
+#include "core/job.h"
 #include "pair/pair_token.h"
 
 #include <limits.h>
@@ -83,6 +84,25 @@ static void refuses_token(const struct nxr_token *token, int expected)
     MPT_STATUS(nixl_pair_decline(text), expected);
 }
 
+/* The reason of the last refusal. */
+static void says(const char *why)
+{
+    if (strstr(nixl_last_error()->text, why) == NULL) {
+        mpt_fail(__FILE__, __LINE__, "'%s' does not say '%s'", nixl_last_error()->text, why);
+    }
+}
+
+/* A token that this rank has made, if the rank were started again meanwhile. */
+static void as_a_later_process(const struct nxr_token *token)
+{
+    struct nxr_peer *self = nxr_peer_get(nixl_rank());
+
+    self->identity.incarnation++;
+    refuses_token(token, NIXL_ERR_STALE);
+    says("an earlier process of that rank");
+    self->identity.incarnation--;
+}
+
 static void texts_that_are_none(void)
 {
     struct nixl_pair_info info = NIXL_PAIR_INFO_INIT;
@@ -120,10 +140,11 @@ static void forged_tokens(void)
                NIXL_INPROGRESS);
     MPT_OK(nxr_token_parse(text, &good, &why));
     bad = good;
-    bad.job++;
+    bad.exposer.job++;
     refuses_token(&bad, NIXL_ERR_INVALID_ARG);
+    says("another job");
     bad = good;
-    bad.rank = nixl_size();
+    bad.exposer.rank = nixl_size();
     refuses_token(&bad, NIXL_ERR_INVALID_ARG);
     bad = good;
     bad.slot = UINT32_MAX;
@@ -138,8 +159,10 @@ static void forged_tokens(void)
     bad.turn++;
     refuses_token(&bad, NIXL_ERR_STALE);
     bad = good;
-    bad.incarnation++;
+    bad.exposer.incarnation++;
     refuses_token(&bad, NIXL_ERR_STALE);
+    says("started later as that rank");
+    as_a_later_process(&good);
     bad = good;
     bad.nbytes = NBYTES / 2;
     nxr_token_write(&bad, text);

@@ -10,9 +10,7 @@ TestSuite(token, .timeout = 120);
 
 static const struct nxr_token example = {
     .use = NIXL_PAIR_WRITE,
-    .rank = 3,
-    .incarnation = 2,
-    .job = 0x0123456789abcdefull,
+    .exposer = {.job = 0x0123456789abcdefull, .rank = 3, .incarnation = 2},
     .nbytes = 1ull << 40,
     .slot = 77,
     .turn = 0xfffffe,
@@ -41,13 +39,12 @@ Test(token, its_text_is_fixed)
 
 Test(token, what_is_written_is_read)
 {
-    struct nxr_token read = {.rank = -1};
+    struct nxr_token read = {.exposer = {.rank = -1}};
     char text[NIXL_TOKEN_NBYTES];
 
     nxr_token_write(&example, text);
     cr_assert(eq(int, parse(text, &read), NIXL_OK));
-    cr_expect(read.use == example.use && read.rank == example.rank &&
-              read.incarnation == example.incarnation && read.job == example.job &&
+    cr_expect(read.use == example.use && nxr_identity_is(&read.exposer, &example.exposer) &&
               read.nbytes == example.nbytes && read.slot == example.slot &&
               read.turn == example.turn);
     cr_expect(eq(int, memcmp(read.nonce, example.nonce, sizeof(read.nonce)), 0));
@@ -74,12 +71,12 @@ Test(token, every_other_character_is_refused)
 static void is_refused(const struct nxr_token *token)
 {
     char text[NIXL_TOKEN_NBYTES];
-    struct nxr_token read = {.rank = -7};
+    struct nxr_token read = {.exposer = {.rank = -7}};
     const char *why = NULL;
 
     nxr_token_write(token, text);
     cr_expect(eq(int, nxr_token_parse(text, &read, &why), NIXL_ERR_INVALID_ARG));
-    cr_expect(eq(int, read.rank, -7));
+    cr_expect(eq(int, read.exposer.rank, -7));
     cr_expect(why != NULL && why[0] != '\0');
 }
 
@@ -87,7 +84,7 @@ Test(token, what_cannot_be_is_refused)
 {
     struct nxr_token token = example;
 
-    token.rank = -1;
+    token.exposer.rank = -1;
     is_refused(&token);
     token = example;
     token.use = (enum nixl_pair_use)0;
