@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The TCP network's addresses, hellos and frames: what is taken lies within its limits, and the
- * ways to be tried are ones that there are, each once; there is one from both sides, or from none.
+ * paths to be tried are ones that there are, each once; there is one from both sides, or from none.
  */
 /* sources: transports/tcp/address.c transports/tcp/frame.c */
 #include "transports/tcp/address.h"
@@ -21,14 +21,14 @@ static void check(bool holds)
     }
 }
 
-static unsigned count_ways(const struct nxr_tcp_address *a, const struct nxr_tcp_address *b)
+static unsigned count_paths(const struct nxr_tcp_address *a, const struct nxr_tcp_address *b)
 {
     uint8_t order[NXR_TCP_MAX_PATHS];
     unsigned n = nxr_tcp_order(a, b, order), seen = 0;
 
-    check(n <= b->n_ways);
+    check(n <= b->n_paths);
     for (unsigned i = 0; i < n; i++) {
-        check(order[i] < b->n_ways && (seen & (1u << order[i])) == 0);
+        check(order[i] < b->n_paths && (seen & (1u << order[i])) == 0);
         seen |= 1u << order[i];
     }
     return n;
@@ -36,7 +36,7 @@ static unsigned count_ways(const struct nxr_tcp_address *a, const struct nxr_tcp
 
 static void try_order(const struct nxr_tcp_address *a, const struct nxr_tcp_address *b)
 {
-    check((count_ways(a, b) > 0) == (count_ways(b, a) > 0));
+    check((count_paths(a, b) > 0) == (count_paths(b, a) > 0));
 }
 
 static void try_address(const uint8_t *data, size_t nbytes)
@@ -46,13 +46,13 @@ static void try_address(const uint8_t *data, size_t nbytes)
     if (nxr_tcp_address_parse(data, nbytes, &address) != NULL) {
         return;
     }
-    check(address.n_ways >= 1 && address.n_ways <= NXR_TCP_MAX_PATHS);
-    check(nxr_tcp_address_nbytes(address.n_ways) == nbytes);
-    check(count_ways(&address, &address) == address.n_ways); /* the own host */
+    check(address.n_paths >= 1 && address.n_paths <= NXR_TCP_MAX_PATHS);
+    check(nxr_tcp_address_nbytes(address.n_paths) == nbytes);
+    check(count_paths(&address, &address) == address.n_paths); /* the own host */
     first = rest = address;
-    first.n_ways = (uint8_t)(1 + address.n_ways / 2);
-    rest.n_ways = (uint8_t)(address.n_ways - address.n_ways / 2);
-    memmove(rest.ways, rest.ways + address.n_ways / 2, rest.n_ways * sizeof(rest.ways[0]));
+    first.n_paths = (uint8_t)(1 + address.n_paths / 2);
+    rest.n_paths = (uint8_t)(address.n_paths - address.n_paths / 2);
+    memmove(rest.paths, rest.paths + address.n_paths / 2, rest.n_paths * sizeof(rest.paths[0]));
     try_order(&first, &rest);
     rest.host++;
     try_order(&first, &rest);
@@ -91,17 +91,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
     try_address(data, nbytes);
     try_hello(data, nbytes);
     try_frame(data, nbytes);
-    /* The magic, the number of ways and the sum are put right: else nothing would come past. */
+    /* The magic, the number of paths and the sum are put right: else nothing would come past. */
     if (nbytes >= nxr_tcp_address_nbytes(1) && nbytes <= sizeof(address)) {
         memcpy(&address, data, nbytes);
         address.magic = NXR_TCP_ADDRESS_MAGIC;
         address.version = NXR_TCP_LAYOUT_VERSION;
-        address.n_ways = (uint8_t)((nbytes - nxr_tcp_address_nbytes(0)) / sizeof(address.ways[0]));
-        for (unsigned i = 0; i < address.n_ways; i++) {
-            address.ways[i].family = address.ways[i].family % 2 == 0 ? 4 : 6;
+        address.n_paths =
+            (uint8_t)((nbytes - nxr_tcp_address_nbytes(0)) / sizeof(address.paths[0]));
+        for (unsigned i = 0; i < address.n_paths; i++) {
+            address.paths[i].family = address.paths[i].family % 2 == 0 ? 4 : 6;
         }
         nxr_tcp_address_seal(&address);
-        try_address((const uint8_t *)&address, nxr_tcp_address_nbytes(address.n_ways));
+        try_address((const uint8_t *)&address, nxr_tcp_address_nbytes(address.n_paths));
     }
     return 0;
 }
