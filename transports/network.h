@@ -5,13 +5,20 @@
  * A network is a loadable module, transports/NAME/, that exports one constant table,
  * nxr_network_NAME. The protocol between ranks (puts, gets, notifications, words, keys, deaths) is
  * implemented once, by the core (src/net/); a module only moves messages in order, moves bulk, and
- * reports what arrives. It includes this header and the public ones, nothing else of nixlrun, and
- * calls the core through the functions that were passed to open().
+ * reports what arrives. It includes this header, the public ones, other headers of transports/ and
+ * src/util, nothing else of nixlrun, and calls the core through the functions that were passed to
+ * open().
  *
- * Common rules: one thread at a time is inside a module (the core's lock). The core's functions are
- * called from progress() and close() only. Functions return NIXL_OK, NIXL_INPROGRESS or NIXL_ERR_*;
- * they never block, exit, fork, install a signal handler or write to stdout; every descriptor is
- * CLOEXEC if the library allows it. Nothing is started before open().
+ * Common rules: one thread at a time is inside a module (the core's lock), except that reach() may
+ * be called by any thread at any time after open(). The core's functions are called from progress()
+ * and close() only, except log(), which may be called from everywhere. Functions return NIXL_OK,
+ * NIXL_INPROGRESS or NIXL_ERR_*; they never block, exit, fork, install a signal handler or write to
+ * stdout; every descriptor is CLOEXEC if the library allows it. Nothing is started before open(),
+ * and nothing but probe() and open() is called after close(), which ends keys and registrations,
+ * too. From within the core's functions, and so from within progress(), the core calls ep_open(),
+ * ep_reach(), send(), write() and read(), but never progress(), ep_close() or close().
+ *
+ * Builds with --enable-debug assert what each side promises to the other.
  */
 #ifndef NXR_NETWORK_H
 #define NXR_NETWORK_H
@@ -232,7 +239,6 @@ struct nxr_network {
      * Messages to one peer arrive in order, once. NIXL_OK: bytes and bulk may be reused, `op` was
      * not taken. NIXL_INPROGRESS: ended(op) follows, both must stay until then. NIXL_ERR_AGAIN: the
      * queue is full, nothing happened. NIXL_ERR_TRANSPORT: the peer cannot be reached.
-     * May be called from within the core's functions.
      */
     int (*send)(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const void *bulk,
                 size_t bulk_nbytes, struct nxr_net_op *op);

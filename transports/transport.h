@@ -3,20 +3,28 @@
  * The transport interface: all that the core and the transports share.
  *
  * A transport moves bytes between this process and a peer's segment of a region. It is one constant
- * table of functions, registered in transport.c. It includes this header and src/util, but nothing
- * else of the core and nothing of another transport. No slot but `notify` is NULL: for what a
- * transport cannot do, it has one of the typed nxr_no_* functions at the end of this header.
+ * table of functions, registered by nxr_transport_register(). It includes this header and src/util,
+ * but nothing else of the core and nothing of another transport. No slot but `expect` and `notify`
+ * is NULL: for what a transport cannot do, it has one of the typed nxr_no_* functions at the end of
+ * this header.
  *
  * Common rules: functions return NIXL_OK, NIXL_INPROGRESS or NIXL_ERR_*; they log where the error
  * is decided; they never exit, fork, install a signal handler or write to stdout; every
- * descriptor is CLOEXEC. Any number of threads may be in put and get at once; the other functions
- * are called under the core's lock unless they say otherwise.
+ * descriptor is CLOEXEC.
+ *
+ * Threads: probe() is called once, before other threads run. segment_open(), segment_close() and
+ * segment_is_busy() are called with the core's lock held, and so by one thread at a time. All other
+ * functions may be called by any number of threads at once: put, get, move_list, start, start_list,
+ * cancel and progress without the core's lock, the rest with or without it.
+ *
+ * Builds with --enable-debug assert what each side promises to the other.
  */
 #ifndef NXR_TRANSPORT_H
 #define NXR_TRANSPORT_H
 
 #include "nixlrun.h"
 #include "util/barrier.h"
+#include "util/debug.h"
 #include "util/loader.h"
 #include "util/atomic.h"
 
@@ -116,7 +124,10 @@ struct nxr_segment {
     bool full_fence;                /* this process or the owner lacks membarrier */
     _Atomic enum nxr_method method; /* changes only from PROCESS_VM to BOUNCE */
 
-    /* Larger transfers are never done at once: put() and get() are not called for them. */
+    /*
+     * put() and get() answer NIXL_ERR_AGAIN to larger transfers, so the core starts them without
+     * asking where it can.
+     */
     uint32_t put_at_once, get_at_once; /* NXR_ANY_NBYTES: no limit */
 
     struct nxr_peer *peer;
@@ -157,8 +168,9 @@ extern __thread struct nxr_inflight_slots nxr_inflight_slots
 nxr_inflight_word *nxr_inflight_claim(const struct nxr_segment *segment);
 
 /*
- * Enter a segment. NIXL_OK: the copy may start, and nxr_inflight_leave(*word_p) must follow it.
- * NIXL_ERR_STALE: the owner closed it. NIXL_ERR_LIMIT: no slot.
+ * Enter a segment. NIXL_OK: the copy may start, and nxr_inflight_leave(*word_p) must follow it,
+ * by the same thread and before it enters another segment of that peer. NIXL_ERR_STALE: the owner
+ * closed it. NIXL_ERR_LIMIT: no slot.
  */
 static inline int nxr_inflight_enter(const struct nxr_segment *segment, nxr_inflight_word **word_p)
 {
@@ -174,6 +186,8 @@ static inline int nxr_inflight_enter(const struct nxr_segment *segment, nxr_infl
             return NIXL_ERR_LIMIT;
         }
     }
+    NXR_ASSERT(atomic_load_explicit(word, memory_order_relaxed) ==
+               0); /* a thread enters one at a time */
     atomic_store_explicit(word, segment->id + 1, memory_order_relaxed);
     nxr_barrier_light(segment->full_fence);
     /* 0: this process has given up the segment; the owner's word may be 0, too. */
@@ -243,11 +257,17 @@ struct nxr_op {
     bool is_cancelled;   /* the transport's: start no further pieces */
     int failure;         /* the transport's: the status of a failed piece */
     struct nxr_op *next; /* the transport's, while it has the operation */
+#ifdef NXR_DEBUG
+    atomic_bool has_ended; /* nxr_op_done() was called */
+#endif
 };
 
 /*
- * Called by the transport when an operation has ended: from progress(), cancel() or a thread of its
- * own, never from start().
+ * Called by the transport, once, when an operation that it has accepted has ended: from
+ * progress(), cancel(), a thread of its own, or from start() itself, which returns
+ * NIXL_INPROGRESS all the same. The operation may be freed when the call returns. `status` is the
+ * outcome: neither NIXL_INPROGRESS nor NIXL_ERR_AGAIN. Caller holds no lock: the core starts and
+ * sends what waited for that.
  */
 void nxr_op_done(struct nxr_op *op, int status);
 
@@ -480,6 +500,30 @@ struct nxr_host_paths {
 };
 extern struct nxr_host_paths nxr_host_paths;
 
+#ifdef NXR_DEBUG
+/* ---- for assertions -------------------------------------------------------------------------- */
+
+/* Does the calling thread hold the core's lock? */
+bool nxr_core_is_locked(void);
+
+/* Has the core filled what it must before segment_open()? The core's lock is held. */
+bool nxr_segment_may_be_opened(const struct nxr_segment *segment);
+
+/* May segment_close() and segment_is_busy() be called? */
+bool nxr_segment_may_be_closed(const struct nxr_segment *segment);
+
+/* Are these bytes in the segment, at least one, and the core's lock not held? */
+bool nxr_segment_may_move(const struct nxr_segment *segment, uint64_t offset, const void *local,
+                          size_t nbytes);
+
+/* The same for the pieces of a list. */
+bool nxr_list_may_move(const struct nxr_segment *segment, enum nxr_op_kind kind,
+                       const struct nxr_piece *pieces, size_t n_pieces);
+
+/* May start() or start_list() be called? */
+bool nxr_op_may_start(const struct nxr_op *op);
+#endif
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 struct nxr_transport {
@@ -501,21 +545,26 @@ struct nxr_transport {
     int (*reach)(enum nixl_scope scope, enum nixl_mem_kind kind, char *why, size_t why_nbytes);
 
     /*
-     * Make a segment usable: segment->peer and segment->key are set; fills addr, method, pid and
-     * note, and lowers put_at_once and get_at_once. `fd` is the memory of an allocated region or
-     * -1; it stays the caller's. `remote` is what the owner's network adds to the key; NULL: the
-     * owner is on this host. May map and make system calls.
+     * Make a segment usable: segment->peer and segment->key are set, with what follows from the
+     * key; fills addr, method, pid and note, and lowers put_at_once and get_at_once. `fd` is the
+     * memory of an allocated region or -1; it stays the caller's. `remote` is what the owner's
+     * network adds to the key; NULL: the owner is on this host. May map and make system calls. A
+     * failure leaves nothing behind; the segment may then be opened by another transport.
      */
     int (*segment_open)(struct nxr_segment *segment, int fd, const struct nxr_remote_key *remote);
 
     /*
-     * May that device memory be the local side of operations on this segment? Pure. If so, a
-     * network takes it as it is, and within a host the core uses device copies. If not, or if
-     * such a copy turns out to be NIXL_ERR_UNSUPPORTED, the bytes go through host memory.
+     * May that device memory be the local side of operations on this segment? The answer for a kind
+     * of memory does not change; a network may ask its library at the first. If so, a network takes
+     * it as it is, and within a host the core uses device copies. If not, or if such a copy
+     * turns out to be NIXL_ERR_UNSUPPORTED, the bytes go through host memory.
      */
     bool (*serves)(const struct nxr_segment *segment, const struct nxr_range *range);
 
-    /* Undo segment_open. Called when nothing is in flight any more. Never fails. */
+    /*
+     * Undo segment_open. Called once, when nothing is in flight any more: segment_is_busy() has
+     * said so under the same lock, and the generation of the segment is 0. Never fails.
+     */
     void (*segment_close)(struct nxr_segment *segment);
 
     /* Does the transport have operations under way on it, beyond what the in-flight slots show? */
@@ -531,11 +580,11 @@ struct nxr_transport {
 
     /*
      * A put and its notification in one trip. NIXL_ERR_AGAIN: nothing happened; the core does one
-     * after the other. The caller holds the peer's send lock. Threads: any.
+     * after the other. One thread at a time for one peer.
      */
     int (*put_notify)(struct nxr_segment *segment, const struct nxr_put_notify *what);
 
-    /* The same with a signal; its word was checked as for signal(). Called without the lock. */
+    /* The same with a signal; its word was checked as for signal(). */
     int (*put_signal)(struct nxr_segment *segment, const struct nxr_put_signal *what);
 
     /*
@@ -548,9 +597,10 @@ struct nxr_transport {
                      const struct nxr_piece *pieces, size_t n_pieces, size_t *n_done_p);
 
     /*
-     * Begin an operation that ends with nxr_op_done(). NIXL_INPROGRESS; any other status: nothing
-     * began. Operations that put() and get() could do are started, too, if they take long and no
-     * thread waits for them.
+     * Begin an operation that ends with nxr_op_done(). NIXL_INPROGRESS: accepted, and perhaps
+     * ended already. NIXL_OK: a word was changed at once. Any other status: nothing began.
+     * Operations that put() and get() could do are started, too, if they take long and no thread
+     * waits for them.
      */
     int (*start)(struct nxr_op *op);
 
@@ -564,7 +614,9 @@ struct nxr_transport {
 
     /*
      * Stop an operation that was started. NIXL_OK: no more of its bytes move, and nxr_op_done() was
-     * called. NIXL_INPROGRESS: copies under way are being finished, and nxr_op_done() will follow.
+     * called. NIXL_INPROGRESS: copies under way are being finished, and nxr_op_done() will follow;
+     * or it was called while another thread canceled. The caller keeps the operation valid during
+     * the call. May be called again.
      */
     int (*cancel)(struct nxr_op *op);
 
@@ -576,12 +628,15 @@ struct nxr_transport {
     void (*expect)(const struct nxr_peer *peer, enum nxr_method method, uint64_t *latency_ns_p,
                    uint64_t *bandwidth_mbps_p);
 
-    /* Drive started operations; never blocks. How many things moved: 0 lets the caller sleep. */
+    /*
+     * Drive started operations; never blocks. How many things moved: 0 lets the caller sleep. Not
+     * called from nxr_op_done().
+     */
     int (*progress)(void);
 
     /*
      * Send tag and payload to the peer's queue, after all puts that returned NIXL_OK.
-     * NIXL_ERR_AGAIN: no room, nothing happened. The caller holds the peer's send lock. If the slot
+     * NIXL_ERR_AGAIN: no room, nothing happened. One thread at a time for one peer. If the slot
      * is NULL, the core writes into the ring in the peer's control page.
      */
     int (*notify)(struct nxr_peer *peer, uint64_t tag, const void *msg, size_t nbytes);

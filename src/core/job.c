@@ -21,6 +21,13 @@ void nxr_job_set_leaver(bool is_leaver)
     job_is_leaver = is_leaver;
 }
 
+#ifdef NXR_DEBUG
+bool nxr_core_is_locked(void)
+{
+    return nxr_mutex_is_mine(&nxr_job.lock);
+}
+#endif
+
 /* ---- may a call be made? --------------------------------------------------------------------- */
 
 /* NIXL_OK, or why no call can be served. */

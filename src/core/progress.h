@@ -35,8 +35,14 @@ static inline bool nxr_must_drive(void)
  */
 extern _Atomic uint32_t nxr_n_user_rounds;
 
-/* Drive all transports once; never blocks. Has anything moved? Any thread, without job.lock. */
+/*
+ * Drive all transports once; never blocks. Has anything moved? Any thread, without job.lock, and
+ * not from within itself: what nxr_op_done() calls neither drives nor waits.
+ */
 bool nxr_progress_all(void);
+#ifdef NXR_DEBUG
+bool nxr_progress_is_allowed(void); /* for assertions */
+#endif
 
 /*
  * The same, and words and networks; `now` is what nxr_now_ns() has just returned, or 0: not read.

@@ -90,6 +90,9 @@ static bool goes_on(struct nixl_req *req)
     req->op.transport = NULL;
     req->after.segment = NULL;
     req->is_started = false;
+#ifdef NXR_DEBUG
+    atomic_store(&req->op.has_ended, false);
+#endif
     atomic_fetch_add(&peer->n_words, 1);
     nxr_list_append(&begun, &req->link);
     (void)stop_pending(req);
@@ -189,6 +192,12 @@ void nxr_op_ordered(struct nxr_op *op)
 
 void nxr_op_done(struct nxr_op *op, int status)
 {
+#ifdef NXR_DEBUG
+    bool had_ended = atomic_exchange(&op->has_ended, true);
+
+    NXR_ASSERT(!had_ended);
+#endif
+    NXR_ASSERT(status != NIXL_INPROGRESS && status != NIXL_ERR_AGAIN && !nxr_core_is_locked());
     op->ended(op, status);
 }
 

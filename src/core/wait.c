@@ -262,6 +262,7 @@ int nxr_wait(nxr_ready_fn *ready_fn, void *arg, int64_t timeout_ns)
 {
     int64_t start, deadline;
 
+    NXR_ASSERT(nxr_progress_is_allowed());
     if (timeout_ns == 0) {
         if (ready_fn(arg)) {
             return NIXL_OK;

@@ -85,6 +85,7 @@ void nxr_device_segment_release(struct nxr_segment *segment)
 
 bool nxr_device_segment_is_busy(const struct nxr_segment *segment)
 {
+    NXR_ASSERT(nxr_segment_may_be_closed(segment));
     return atomic_load(&segment->n_copies) != 0;
 }
 
@@ -247,6 +248,7 @@ int nxr_device_start(struct nxr_op *op)
     struct device_move *move = device_move_move_new(n_pieces);
     int status;
 
+    NXR_ASSERT(nxr_op_may_start(op));
     if (move == NULL) {
         return NIXL_ERR_NO_MEMORY;
     }

@@ -100,7 +100,7 @@ static bool ask_network(struct net_peer *np, char *known, size_t known_nbytes)
     known[0] = '\0';
     return np->n_tried == 0 ||
            (np->is_reached &&
-            (ep == NULL || np->messages->module->ep_state(ep, known, known_nbytes)));
+            (ep == NULL || net_module(np->messages)->ep_state(ep, known, known_nbytes)));
 }
 
 /* `within` names the timeout that has expired. */
@@ -119,7 +119,7 @@ static void say_unconnected(struct net_peer *np, const char *within, char *why, 
 static bool net_alive_runs(const struct net_peer *np)
 {
     struct nxr_net_ep *ep = np->eps[np->messages->index];
-    bool (*ep_runs)(struct nxr_net_ep * ep, int64_t within_ns) = np->messages->module->ep_runs;
+    bool (*ep_runs)(struct nxr_net_ep * ep, int64_t within_ns) = net_module(np->messages)->ep_runs;
 
     return ep != NULL && ep_runs != NULL && ep_runs(ep, RAN_WITHIN(nxr_env.peer_timeout));
 }

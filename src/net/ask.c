@@ -16,7 +16,7 @@ static void net_query_describe(const struct net *net, char *text, size_t text_nb
     char line[256];
     size_t used = 0;
 
-    for (unsigned i = 0; net->module->describe(i, line, sizeof(line)) == NIXL_OK; i++) {
+    for (unsigned i = 0; net_module(net)->describe(i, line, sizeof(line)) == NIXL_OK; i++) {
         if (used + strlen(line) + 1 >= text_nbytes) {
             return;
         }

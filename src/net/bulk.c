@@ -125,6 +125,7 @@ void *nxr_net_incoming(const void *header, size_t header_nbytes, size_t nbytes, 
     int rank = nxr_net_sender(header, header_nbytes);
     struct net_peer *np = rank >= 0 ? net_peer_of(rank) : NULL;
 
+    NXR_ASSERT(nxr_spin_is_mine(&nxr_net.lock));
     if (rank >= 0 && (np == NULL || np->is_dead)) {
         nxr_net_drop(rank, "bulk data before the greeting");
     }
@@ -138,6 +139,7 @@ void nxr_net_landing(void *cookie, size_t nbytes)
 {
     struct net_landing *landing = cookie;
 
+    NXR_ASSERT(nxr_spin_is_mine(&nxr_net.lock));
     nxr_net_lives(landing->np, nbytes);
 }
 
@@ -146,6 +148,7 @@ void nxr_net_landed(void *cookie, int status)
     struct net_landing *landing = cookie;
     struct net_peer *np = landing->np;
 
+    NXR_ASSERT(nxr_spin_is_mine(&nxr_net.lock));
     nxr_list_remove(&landing->link);
     nxr_net.n_landings--;
     if (landing->hold != NULL) {

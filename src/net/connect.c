@@ -100,7 +100,7 @@ static int net_connect_reach(struct net_peer *np, struct net *net)
 {
     struct nxr_net_ep *ep = nxr_net_ep_to(np, net);
 
-    return ep != NULL ? net->module->ep_reach(ep) : NIXL_ERR_TRANSPORT;
+    return ep != NULL ? net_module(net)->ep_reach(ep) : NIXL_ERR_TRANSPORT;
 }
 
 static void say_taken(struct net_peer *np, struct net *net)
@@ -245,6 +245,7 @@ void nxr_net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why)
     struct net_peer *np = peer;
     size_t index = 0;
 
+    NXR_ASSERT(nxr_spin_is_mine(&nxr_net.lock));
     while (index + 1 < nxr_net.n_nets && np->eps[index] != ep) {
         index++;
     }
@@ -267,7 +268,7 @@ static void ask_state(struct net_peer *np, const struct net *net, char *known, s
 
     known[0] = '\0';
     if (ep != NULL) {
-        net->module->ep_state(ep, known, known_nbytes);
+        net_module(net)->ep_state(ep, known, known_nbytes);
     }
 }
 

@@ -304,6 +304,7 @@ int nxr_net_sender(const void *bytes, size_t nbytes)
     const struct net_peer *np;
     int rank;
 
+    NXR_ASSERT(nxr_spin_is_mine(&nxr_net.lock));
     if (why != NULL) {
         nxr_net_drop(-1, why);
         return -1;

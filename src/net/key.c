@@ -62,8 +62,8 @@ static bool register_for(struct net *net, struct nxr_published *published)
     if (here != NULL && here->mems[net->index] == NULL) {
         void *addr = (void *)(uintptr_t)published->key.addr;
         int status =
-            net->module->mem_register(addr, published->key.nbytes, nxr_net_local_kind(addr),
-                                      &here->mems[net->index], here->keys[net->index], &nbytes);
+            net_module(net)->mem_register(addr, published->key.nbytes, nxr_net_local_kind(addr),
+                                          &here->mems[net->index], here->keys[net->index], &nbytes);
 
         if (status != NIXL_OK) {
             here->mems[net->index] = NULL;
@@ -197,7 +197,7 @@ void nxr_net_forget(struct nxr_published *published)
     net_lock();
     for (size_t i = 0; i < nxr_net.n_nets; i++) {
         if (published->net->mems[i] != NULL) {
-            nxr_net.nets[i].module->mem_release(published->net->mems[i]);
+            net_module(&nxr_net.nets[i])->mem_release(published->net->mems[i]);
         }
     }
     net_unlock();
@@ -218,8 +218,8 @@ static enum net_how open_key(struct net_peer *np, struct net_segment *segment,
     segment->how_else = np->messages->attr->has_bulk && takes_bulk ? NET_BULK : NET_PIECES;
     if (attr->has_rma && strcmp(remote->network, np->bulk->module->name) == 0) {
         ep = nxr_net_ep_to(np, np->bulk);
-        if (ep != NULL && np->bulk->module->key_open(ep, remote->bytes, remote->nbytes,
-                                                     &segment->key) == NIXL_OK) {
+        if (ep != NULL && net_module(np->bulk)->key_open(ep, remote->bytes, remote->nbytes,
+                                                         &segment->key) == NIXL_OK) {
             return NET_RMA;
         }
         nxr_warn(NET, "the key that rank %d sent for its region cannot be used", np->peer->rank);
@@ -243,6 +243,7 @@ int nxr_net_segment_open(struct nxr_segment *segment, int fd, const struct nxr_r
     struct net_peer *np = net_peer_at(segment->peer);
     struct net_segment *net = calloc(1, sizeof(*net));
 
+    NXR_ASSERT(nxr_segment_may_be_opened(segment));
     (void)fd;
     if (net == NULL) {
         return NIXL_ERR_NO_MEMORY;
@@ -269,11 +270,12 @@ void nxr_net_segment_close(struct nxr_segment *segment)
     struct net_peer *np = net_peer_at(segment->peer);
     struct net_segment *net = segment->net;
 
+    NXR_ASSERT(nxr_segment_may_be_closed(segment));
     segment->net = NULL;
     net_lock();
     nxr_list_remove(&net->link);
     if (net->key != NULL && np->bulk->is_open) { /* else the module has closed it */
-        np->bulk->module->key_close(net->key);
+        net_module(np->bulk)->key_close(net->key);
     }
     net_unlock();
     free(net);
@@ -283,6 +285,7 @@ bool nxr_net_segment_is_busy(const struct nxr_segment *segment)
 {
     bool is_busy;
 
+    NXR_ASSERT(nxr_segment_may_be_closed(segment));
     net_lock();
     is_busy = segment->net->n_at_module > 0 ||
               nxr_net_moves_use(net_peer_at(segment->peer), segment->net);

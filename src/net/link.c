@@ -129,9 +129,10 @@ static void drop_gated(struct net_peer *np)
 
 static void close_eps(struct net_peer *np, bool is_orderly)
 {
+    NXR_ASSERT(!nxr_net.is_receiving);
     for (size_t i = 0; i < nxr_net.n_nets; i++) {
         if (np->eps[i] != NULL) {
-            nxr_net.nets[i].module->ep_close(np->eps[i], is_orderly);
+            net_module(&nxr_net.nets[i])->ep_close(np->eps[i], is_orderly);
             np->eps[i] = NULL;
         }
     }

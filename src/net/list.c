@@ -25,6 +25,7 @@ int nxr_net_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
     size_t n_done = 0;
     int status;
 
+    NXR_ASSERT(nxr_list_may_move(segment, kind, pieces, n_pieces));
     if (kind == NXR_OP_GET || pieces[0].nbytes > np->put_max ||
         nxr_net_local_kind(pieces[0].local) != NIXL_MEM_HOST) {
         *n_done_p = 0;
@@ -70,6 +71,7 @@ static bool can_be_list(const struct nxr_op *op)
 
 int nxr_net_start_list(struct nxr_op *op)
 {
+    NXR_ASSERT(nxr_op_may_start(op));
     return can_be_list(op) ? nxr_net_op_start(op) : NIXL_ERR_UNSUPPORTED;
 }
 

@@ -61,8 +61,12 @@ static void log_for_module(enum nxr_net_log level, const char *format, ...)
 static void net_module_ended(struct nxr_net_op *op, int status)
 {
     struct net_op *mine = nxr_list_entry(op, struct net_op, op);
+    void (*ended)(struct net_op *, int) = mine->ended;
 
-    mine->ended(mine, status);
+    NXR_ASSERT(nxr_spin_is_mine(&nxr_net.lock) && nxr_net.is_receiving);
+    NXR_ASSERT(ended != NULL && status != NIXL_INPROGRESS && status != NIXL_ERR_AGAIN);
+    mine->ended = NULL;
+    ended(mine, status);
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
@@ -170,7 +174,11 @@ static void unload(struct net *net)
     struct nxr_list *link;
 
     if (net->is_open) {
-        net->module->close();
+        net_lock();
+        nxr_net.is_receiving = true;
+        net_module(net)->close();
+        nxr_net.is_receiving = false;
+        net_unlock();
     }
     while ((link = nxr_list_pop(&net->free_outs)) != NULL) {
         free(nxr_list_entry(link, struct net_out, link));
@@ -254,6 +262,21 @@ void nxr_net_start(struct nxr_full_card *card)
     atomic_store(&nxr_net_is_open, is_any_open);
 }
 
+/* One last round of the modules. */
+static void net_module_last_round(void)
+{
+    net_lock();
+    nxr_net.now = nxr_now_ns();
+    nxr_net.is_receiving = true;
+    for (unsigned i = 0; i < nxr_net.n_nets; i++) {
+        if (nxr_net.nets[i].is_open) {
+            net_module(&nxr_net.nets[i])->progress();
+        }
+    }
+    nxr_net.is_receiving = false;
+    net_unlock();
+}
+
 /* Complete the requests of ended moves; segments that waited for that then close their keys. */
 static void net_module_settle(void)
 {
@@ -275,14 +298,11 @@ void nxr_net_stop(void)
     }
     atomic_store(&nxr_net_is_open, false);
     nxr_net.is_in_round = true; /* the service thread has ended: do not kick it */
+    net_lock();
     nxr_net_peers_close();
+    net_unlock();
     nxr_net_clients_stop();
-    nxr_net.now = nxr_now_ns();
-    for (unsigned i = 0; i < nxr_net.n_nets; i++) {
-        if (nxr_net.nets[i].is_open) {
-            nxr_net.nets[i].module->progress();
-        }
-    }
+    net_module_last_round();
     net_module_settle();
     for (unsigned i = 0; i < nxr_net.n_nets; i++) {
         unload(&nxr_net.nets[i]);

@@ -83,7 +83,7 @@ struct nxr_net_ep *nxr_net_ep_to(struct net_peer *np, struct net *net)
     if (np->eps[net->index] == NULL && !np->is_dead) {
         address = nxr_net_offer_find(&np->card, net->module->name, &offer, &nbytes);
         if (address == NULL ||
-            net->module->ep_open(address, nbytes, np, &np->eps[net->index]) != NIXL_OK) {
+            net_module(net)->ep_open(address, nbytes, np, &np->eps[net->index]) != NIXL_OK) {
             np->eps[net->index] = NULL;
         }
     }
@@ -97,8 +97,8 @@ static int net_out_hand_over(struct net_out *out)
     int status = NIXL_ERR_TRANSPORT;
 
     if (ep != NULL) {
-        status = out->net->module->send(ep, out->bytes, out->nbytes, out->bulk, out->bulk_nbytes,
-                                        &out->op.op);
+        status = net_module(out->net)->send(ep, out->bytes, out->nbytes, out->bulk,
+                                            out->bulk_nbytes, &out->op.op);
     }
     if (status == NIXL_ERR_AGAIN || status == NIXL_INPROGRESS) {
         return status;

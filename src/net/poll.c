@@ -98,10 +98,11 @@ static bool net_poll_do_round(bool is_thorough, int64_t now)
         atomic_store_explicit(&polled_at, nxr_net.now, memory_order_relaxed);
     }
     nxr_net.is_for_passive = is_thorough && nxr_nobody_waits();
+    NXR_ASSERT(!nxr_net.is_receiving);
     nxr_net.is_receiving = true;
     for (size_t i = 0; i < nxr_net.n_nets; i++) {
         if (is_due(&nxr_net.nets[i], is_thorough)) {
-            has_moved |= nxr_net.nets[i].module->progress() > 0;
+            has_moved |= net_module(&nxr_net.nets[i])->progress() > 0;
         }
     }
     nxr_net.is_receiving = false;
@@ -128,7 +129,7 @@ static bool net_poll_arm(void)
 
     net_lock();
     for (size_t i = 0; i < nxr_net.n_nets && is_armed; i++) {
-        is_armed = !nxr_net.nets[i].is_open || nxr_net.nets[i].module->arm() == NIXL_OK;
+        is_armed = !nxr_net.nets[i].is_open || net_module(&nxr_net.nets[i])->arm() == NIXL_OK;
     }
     net_unlock();
     return is_armed;

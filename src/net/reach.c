@@ -28,9 +28,9 @@ static void show(struct net *net, const struct nxr_range *range)
     unsigned bit = 1u << nxr_range_kind(range);
     struct nxr_net_mem *mem;
 
-    if (net->module->mem_register((void *)range->addr, range->nbytes, nxr_range_kind(range), &mem,
-                                  key, &nbytes) == NIXL_OK) {
-        net->module->mem_release(mem);
+    if (net_module(net)->mem_register((void *)range->addr, range->nbytes, nxr_range_kind(range),
+                                      &mem, key, &nbytes) == NIXL_OK) {
+        net_module(net)->mem_release(mem);
         nxr_info(NET, "%s reads and writes %s memory itself", net->module->name, range->kind->name);
         atomic_fetch_or(&net->known_kinds, bit);
     } else {
@@ -54,6 +54,7 @@ bool nxr_net_takes(struct net *net, const struct nxr_range *range, bool is_locke
 {
     unsigned bit = 1u << nxr_range_kind(range);
 
+    NXR_ASSERT(is_locked == nxr_spin_is_mine(&nxr_net.lock));
     if (range == NULL) {
         return true;
     }

@@ -95,7 +95,7 @@ static int issue(struct net_move *move, size_t nbytes)
 {
     struct nxr_op *user = move->user;
     struct net_peer *np = move->np;
-    const struct nxr_network *module = np->bulk->module;
+    const struct nxr_network *module = net_module(np->bulk);
     struct nxr_net_ep *ep = nxr_net_ep_to(np, np->bulk);
     struct net_piece *piece = malloc(sizeof(*piece));
     char *local = (char *)user->local + move->issued;

@@ -19,6 +19,7 @@ int nxr_net_segment_put(struct nxr_segment *segment, uint64_t offset, const void
     struct net_peer *np = net_peer_at(segment->peer);
     int status;
 
+    NXR_ASSERT(nxr_segment_may_move(segment, offset, src, nbytes));
     if (nbytes > np->put_max || nxr_net_local_kind(src) != NIXL_MEM_HOST) {
         return NIXL_ERR_AGAIN;
     }
@@ -220,6 +221,7 @@ int nxr_net_op_start(struct nxr_op *op)
     struct net_move *move;
     int status;
 
+    NXR_ASSERT(nxr_op_may_start(op));
     net_lock();
     status = nxr_net_check_segment(np, op->segment);
     move = status == NIXL_OK ? net_move_move_new(op) : NULL;

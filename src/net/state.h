@@ -23,7 +23,7 @@ typedef void net_take_fn(struct net_peer *np, const struct nxr_net_record *recor
 /* An operation at a module; `ended` is called when the module has ended it. */
 struct net_op {
     struct nxr_net_op op;
-    void (*ended)(struct net_op *op, int status);
+    void (*ended)(struct net_op *op, int status); /* NULL: it has ended */
 };
 
 /* A network of this build. Constant after start. */
@@ -245,8 +245,8 @@ struct net_state {
     bool is_in_round;          /* the thread that runs the round does what is deferred */
     bool is_trying;            /* some peer has something to send and is not reached yet */
     bool is_for_passive;       /* no user thread waits: peers need the service thread */
-    bool is_receiving;         /* in a module's progress(): answers may wait until it returns */
-    bool must_wake;            /* something was delivered in this round */
+    bool is_receiving; /* in a module's progress() or close(): answers may wait for its end */
+    bool must_wake;    /* something was delivered in this round */
     struct nxr_inflight_slot *guard; /* for accesses that end before the lock is released */
     unsigned char *aligned;          /* copy of a message that arrived unaligned; or NULL */
     size_t aligned_nbytes;
@@ -282,6 +282,16 @@ static inline struct net_peer *net_peer_at(const struct nxr_peer *peer)
     const struct net_slot *slot = nxr_peer_slot_of(peer, &nxr_net_slot);
 
     return slot->np;
+}
+
+/*
+ * The module of a network, for a call into it: one thread at a time is inside, and none once it is
+ * closed. Caller holds the lock. Only reach() is called without it.
+ */
+static inline const struct nxr_network *net_module(const struct net *net)
+{
+    NXR_ASSERT(nxr_spin_is_mine(&nxr_net.lock) && net->is_open);
+    return net->module;
 }
 
 /* The remote half of a rank, once it exists. Any thread. */

@@ -82,10 +82,11 @@ static inline bool must_hold(const struct nxr_peer *peer)
            atomic_load_explicit(&peer->n_held, memory_order_acquire) != 0;
 }
 
-/* Put it into the ring. Caller holds send_lock. */
+/* Put it into the ring. Caller holds send_lock, which a program with one thread does not need. */
 static inline int notify_send_now(struct nxr_peer *peer, uint64_t tag, const void *msg,
                                   size_t nbytes)
 {
+    NXR_ASSERT(nxr_spin_is_mine(&sync_peer_of(peer)->send_lock) || !nxr_job.is_multithreaded);
     if (peer->transport->notify != NULL) {
         return peer->transport->notify(peer, tag, msg, nbytes);
     }

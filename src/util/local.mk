@@ -5,6 +5,7 @@ noinst_LTLIBRARIES += %D%/libnxr_util.la
 	%D%/available.c %D%/available.h \
 	%D%/barrier.c %D%/barrier.h \
 	%D%/clock.h \
+	%D%/debug.h \
 	%D%/coll_table.c %D%/coll_table.h %D%/coll_table_file.c \
 	%D%/copy.c %D%/copy.h %D%/copy_x86.c %D%/copy_x86.h \
 	%D%/cuda_dyn.c %D%/cuda_dyn.def %D%/cuda_dyn.h %D%/cuda_types.h \

@@ -4,10 +4,16 @@
  * release it. A waiter spins briefly, then yields its core so that a preempted holder can continue,
  * and then sleeps for short times, since yielding helps little if the holder has a higher nice
  * value. Anything that may block or take long uses a pthread mutex.
+ *
+ * Builds with --enable-debug know which thread holds a lock, so that assertions can say who must:
+ * nxr_spin_is_mine(), nxr_mutex_is_mine(). Other builds have neither.
  */
 #ifndef NXR_UTIL_LOCK_H
 #define NXR_UTIL_LOCK_H
 
+#include "util/debug.h"
+
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,7 +25,35 @@
 
 struct nxr_spin {
     atomic_bool is_taken;
+#ifdef NXR_DEBUG
+    _Atomic(pthread_t) holder; /* 0: none */
+#endif
 };
+
+#ifdef NXR_DEBUG
+/* Does the calling thread hold the lock? */
+static inline bool nxr_spin_is_mine(struct nxr_spin *lock)
+{
+    return atomic_load_explicit(&lock->holder, memory_order_relaxed) == pthread_self();
+}
+
+static inline void nxr_spin_note_taken(struct nxr_spin *lock)
+{
+    atomic_store_explicit(&lock->holder, pthread_self(), memory_order_relaxed);
+}
+
+static inline void nxr_spin_note_free(struct nxr_spin *lock)
+{
+    NXR_ASSERT(nxr_spin_is_mine(lock));
+    atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
+}
+
+/* The same for a mutex, as the C library notes it (thread.c). */
+bool nxr_mutex_is_mine(const pthread_mutex_t *mutex);
+#else
+#define nxr_spin_note_taken(_lock) ((void)0)
+#define nxr_spin_note_free(_lock)  ((void)0)
+#endif
 
 /* Tell the core that this is a spin loop. */
 static inline void nxr_pause(void)
@@ -47,17 +81,24 @@ static inline void nxr_spin_wait(int n_looks)
 
 static inline void nxr_spin_lock(struct nxr_spin *lock)
 {
+    NXR_ASSERT(!nxr_spin_is_mine(lock));
     while (atomic_exchange_explicit(&lock->is_taken, true, memory_order_acquire)) {
         for (int i = 0; atomic_load_explicit(&lock->is_taken, memory_order_relaxed); i++) {
             nxr_spin_wait(i);
         }
     }
+    nxr_spin_note_taken(lock);
 }
 
 /* Take it if it is free. */
 static inline bool nxr_spin_try(struct nxr_spin *lock)
 {
-    return !atomic_exchange_explicit(&lock->is_taken, true, memory_order_acquire);
+    bool is_taken = !atomic_exchange_explicit(&lock->is_taken, true, memory_order_acquire);
+
+    if (is_taken) {
+        nxr_spin_note_taken(lock);
+    }
+    return is_taken;
 }
 
 /* Was it taken at this moment? A hint. */
@@ -68,6 +109,7 @@ static inline bool nxr_spin_is_taken(struct nxr_spin *lock)
 
 static inline void nxr_spin_unlock(struct nxr_spin *lock)
 {
+    nxr_spin_note_free(lock);
     atomic_store_explicit(&lock->is_taken, false, memory_order_release);
 }
 

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "util/thread.h"
+#include "util/lock.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -28,6 +29,13 @@ struct scheduling {
 };
 
 static __thread bool is_own;
+
+#ifdef NXR_DEBUG
+bool nxr_mutex_is_mine(const pthread_mutex_t *mutex)
+{
+    return mutex->__data.__owner == (int)syscall(SYS_gettid);
+}
+#endif
 
 /* What a new thread runs. */
 struct start {

@@ -20,6 +20,9 @@ unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
 	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
 unit_programs += %D%/control %D%/inflight %D%/liveness %D%/notify %D%/peer_slot %D%/request %D%/vm
+if WITH_DEBUG
+unit_programs += %D%/contract
+endif
 EXTRA_PROGRAMS += $(unit_programs)
 TESTS += $(unit_programs)
 
@@ -36,6 +39,9 @@ TESTS += $(unit_programs)
 %C%_control_CFLAGS = $(unit_cflags)
 %C%_control_LDADD = $(floor_core) $(CRITERION_LIBS)
 %C%_request_LDADD = $(floor_core) $(CRITERION_LIBS)
+%C%_contract_SOURCES = %D%/contract.c %D%/net_case.h $(fake_net)
+%C%_contract_CFLAGS = $(unit_cflags)
+%C%_contract_LDADD = $(unit_libs)
 %C%_copy_CFLAGS = $(unit_cflags)
 %C%_copy_LDADD = $(floor_util) $(CRITERION_LIBS)
 cuda_case = %D%/cuda_case.c %D%/cuda_case.h

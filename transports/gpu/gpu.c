@@ -36,6 +36,7 @@ int nxr_gpu_segment_open(struct nxr_segment *segment, int fd, const struct nxr_r
     int status;
 
     (void)remote;
+    NXR_ASSERT(nxr_segment_may_be_opened(segment));
     if (segment->export.type == NXR_EXPORT_NONE) {
         snprintf(segment->note, sizeof(segment->note), "its owner cannot export that memory");
         return NIXL_ERR_UNSUPPORTED;
@@ -59,6 +60,7 @@ int nxr_gpu_segment_open(struct nxr_segment *segment, int fd, const struct nxr_r
 
 void nxr_gpu_segment_close(struct nxr_segment *segment)
 {
+    NXR_ASSERT(nxr_segment_may_be_closed(segment));
     nxr_device_unimport(segment);
     nxr_inflight_release(segment->hold);
     segment->hold = NULL;

@@ -10,6 +10,7 @@
 
 #include "outbox.h"
 #include "repair.h"
+#include "util/debug.h"
 
 #include <rdma/fi_errno.h>
 
@@ -109,6 +110,7 @@ int nxr_ofi_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
 
     (void)bulk;
     (void)op;
+    NXR_ASSERT(ep->is_open && nbytes > 0);
     if (ep->is_failed) {
         return NIXL_ERR_TRANSPORT;
     }

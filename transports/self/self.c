@@ -31,6 +31,7 @@ static int self_reach(enum nixl_scope scope, enum nixl_mem_kind kind, char *why,
 static int self_segment_open(struct nxr_segment *segment, int fd,
                              const struct nxr_remote_key *remote)
 {
+    NXR_ASSERT(nxr_segment_may_be_opened(segment));
     (void)fd;
     (void)remote;
     segment->addr = (char *)(uintptr_t)segment->key.addr;
@@ -40,6 +41,7 @@ static int self_segment_open(struct nxr_segment *segment, int fd,
 
 static void self_segment_close(struct nxr_segment *segment)
 {
+    NXR_ASSERT(nxr_segment_may_be_closed(segment));
     (void)segment;
 }
 
@@ -48,6 +50,7 @@ static int self_put(struct nxr_segment *segment, uint64_t offset, const void *sr
     nxr_inflight_word *word;
     int status = nxr_inflight_enter(segment, &word);
 
+    NXR_ASSERT(nxr_segment_may_move(segment, offset, src, nbytes));
     if (status == NIXL_OK) {
         nxr_copy(segment->addr + offset, src, nbytes);
         nxr_inflight_leave(word);
@@ -60,6 +63,7 @@ static int self_get(struct nxr_segment *segment, uint64_t offset, void *dst, siz
     nxr_inflight_word *word;
     int status = nxr_inflight_enter(segment, &word);
 
+    NXR_ASSERT(nxr_segment_may_move(segment, offset, dst, nbytes));
     if (status == NIXL_OK) {
         nxr_copy(dst, segment->addr + offset, nbytes);
         nxr_inflight_leave(word);
@@ -73,6 +77,7 @@ static int self_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
     nxr_inflight_word *word;
     int status = nxr_inflight_enter(segment, &word);
 
+    NXR_ASSERT(nxr_list_may_move(segment, kind, pieces, n_pieces));
     *n_done_p = 0;
     if (status == NIXL_OK) {
         nxr_copy_list(segment->addr, kind, pieces, n_pieces);
@@ -98,6 +103,7 @@ static int self_order(struct nxr_peer *peer)
 
 static int self_start(struct nxr_op *op)
 {
+    NXR_ASSERT(nxr_op_may_start(op));
     return nxr_host_paths.copy_start(op);
 }
 

@@ -37,6 +37,7 @@ static int shm_segment_open(struct nxr_segment *segment, int fd,
     int status;
 
     (void)remote;
+    NXR_ASSERT(nxr_segment_may_be_opened(segment));
     if (segment->key.kind != NIXL_MEM_HOST) {
         segment->method = NXR_METHOD_BOUNCE; /* no transport for that kind could open it */
         return NIXL_OK;
@@ -55,6 +56,7 @@ static int shm_segment_open(struct nxr_segment *segment, int fd,
 
 static void shm_segment_close(struct nxr_segment *segment)
 {
+    NXR_ASSERT(nxr_segment_may_be_closed(segment));
     if (segment->method == NXR_METHOD_MEMCPY) {
         nxr_memory_host_free(segment->addr, segment->mapped_nbytes);
     }
@@ -65,6 +67,7 @@ static int shm_put(struct nxr_segment *segment, uint64_t offset, const void *src
     nxr_inflight_word *word;
     int status;
 
+    NXR_ASSERT(nxr_segment_may_move(segment, offset, src, nbytes));
     if (__builtin_expect(segment->method != NXR_METHOD_MEMCPY, 0)) {
         /*
          * A put of one word must be a single store, but on some processors (seen on AMD's) the
@@ -96,6 +99,7 @@ static int shm_get(struct nxr_segment *segment, uint64_t offset, void *dst, size
     nxr_inflight_word *word;
     int status;
 
+    NXR_ASSERT(nxr_segment_may_move(segment, offset, dst, nbytes));
     if (__builtin_expect(segment->method == NXR_METHOD_BOUNCE, 0)) {
         return NIXL_ERR_AGAIN;
     }
@@ -118,6 +122,7 @@ static int shm_move_list(struct nxr_segment *segment, enum nxr_op_kind kind,
     nxr_inflight_word *word;
     int status;
 
+    NXR_ASSERT(nxr_list_may_move(segment, kind, pieces, n_pieces));
     *n_done_p = 0;
     if (segment->method == NXR_METHOD_BOUNCE) {
         return NIXL_ERR_AGAIN;
@@ -146,6 +151,7 @@ static bool is_word(const struct nxr_op *op)
 /* For what put() and get() can do but take long for, and for what only the owner can do. */
 static int shm_start(struct nxr_op *op)
 {
+    NXR_ASSERT(nxr_op_may_start(op));
     if (is_word(op)) {
         return nxr_host_paths.atomic_start(op);
     }

@@ -10,6 +10,7 @@
 #include "connection.h"
 #include "transports/tcp_health.h"
 #include "util/clock.h"
+#include "util/debug.h"
 
 #include <linux/sockios.h>
 #include <stdio.h>
@@ -196,6 +197,7 @@ void nxr_tcp_ep_close(struct nxr_net_ep *ep, bool is_orderly)
 {
     struct nxr_tcp_peer *peer = &nxr_tcp.peers[ep->address.rank];
 
+    NXR_ASSERT(!ep->is_closing && !nxr_tcp.is_progressing);
     if (peer->ep == ep) {
         peer->ep = NULL;
     }

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "connection.h"
+#include "util/debug.h"
 
 #include <errno.h>
 #include <string.h>
@@ -154,6 +155,8 @@ int nxr_tcp_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
     };
     size_t n_sent = 0;
 
+    NXR_ASSERT(!ep->is_closing && nbytes > 0);
+    NXR_ASSERT(nbytes <= (bulk_nbytes > 0 ? NXR_NET_HEADER_NBYTES : NXR_TCP_MESSAGE_NBYTES));
     if (ep->n_outs == NXR_TCP_MAX_OUTS) {
         return NIXL_ERR_AGAIN;
     }

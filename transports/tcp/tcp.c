@@ -5,6 +5,7 @@
 #include "connection.h"
 #include "transports/host_token.h"
 #include "util/random.h"
+#include "util/debug.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,6 +225,7 @@ static int tcp_progress(void)
 {
     int n;
 
+    NXR_ASSERT(!nxr_tcp.is_progressing);
     nxr_tcp.is_progressing = true;
     n = tcp_look();
     if (nxr_tcp.timer_at != 0 && *nxr_tcp.core->now_ns >= nxr_tcp.timer_at) {

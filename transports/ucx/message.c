@@ -9,6 +9,7 @@
 #include "config.h"
 
 #include "ucx.h"
+#include "util/debug.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -168,6 +169,8 @@ int nxr_ucx_send(struct nxr_net_ep *ep, const void *bytes, size_t nbytes, const 
     ucs_status_ptr_t request;
     int status = nxr_ucx_ep_use(ep, bulk_nbytes == 0);
 
+    NXR_ASSERT(!ep->is_closing && nbytes > 0 &&
+               (bulk_nbytes == 0 || nbytes <= NXR_NET_HEADER_NBYTES));
     if (__builtin_expect(status != NIXL_OK, 0)) {
         return status;
     }

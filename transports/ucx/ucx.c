@@ -11,6 +11,7 @@
 
 #include "envelope.h"
 #include "ucx.h"
+#include "util/debug.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -328,6 +329,7 @@ static int ucx_progress(void)
 {
     int n;
 
+    NXR_ASSERT(!nxr_ucx.is_progressing);
     nxr_ucx.is_progressing = true;
     nxr_ucx.is_idle = true;
     nxr_ucx.is_inside = true;
