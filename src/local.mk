@@ -14,7 +14,7 @@ noinst_LTLIBRARIES += %D%/libnxr_core.la %D%/libnxr_memory.la %D%/libnxr_control
 	%D%/libnxr_collective.la
 
 %C%_libnxr_core_la_SOURCES = \
-	%D%/core/card.c %D%/core/card.h \
+	%D%/core/card.c %D%/core/card.h %D%/core/contract.c \
 	%D%/core/carrier.c %D%/core/carrier.h \
 	%D%/core/control.c %D%/core/control.h \
 	%D%/core/event.c %D%/core/event.h \

@@ -501,7 +501,7 @@ struct nxr_host_paths {
 extern struct nxr_host_paths nxr_host_paths;
 
 #ifdef NXR_DEBUG
-/* ---- for assertions -------------------------------------------------------------------------- */
+/* ---- for assertions, provided by the core (core/contract.c) ---------------------------------- */
 
 /* Does the calling thread hold the core's lock? */
 bool nxr_core_is_locked(void);
