@@ -26,14 +26,15 @@ static void after_it_left(struct nixl_region *region)
     MPT_EQ(nixl_peer_state(1), NIXL_PEER_FINISHED);
     nixl_note_init(&note);
     MPT_OK(nixl_notify_recv(1, TAG_LAST, UINT64_MAX, MPT_PATIENCE, &note));
-    status = nixl_put(1, region, 0, &byte, 1);
-    MPT_TRUE(status == NIXL_ERR_STALE || status == NIXL_ERR_PEER_LOST);
     for (int n_left = 0; n_left == 0;) {
         MPT_OK(nixl_event_recv(MPT_PATIENCE, &event));
         n_left += event.type == NIXL_EVENT_PEER_LEFT;
         MPT_TRUE(event.type == NIXL_EVENT_REGION_CLOSED || event.type == NIXL_EVENT_PEER_LEFT);
         MPT_EQ(event.rank, 1);
     }
+    /* The event is the last step of its end: since then no segment of it can be used. */
+    status = nixl_put(1, region, 0, &byte, 1);
+    MPT_TRUE(status == NIXL_ERR_STALE || status == NIXL_ERR_PEER_LOST);
 }
 
 int main(void)

@@ -175,7 +175,7 @@ Test(ucx_endpoint, a_failure_is_told_once_and_ends_what_is_sent)
     fail(UCS_ERR_ENDPOINT_TIMEOUT);
     cr_expect(eq(int, nxr_ucx_endpoints_progress(), 0));
     cr_expect(eq(uint, n_told, 1));
-    cr_expect(eq(str, told, "reset"));
+    cr_expect(eq(str, told, (char *)"reset"));
 }
 
 Test(ucx_endpoint, without_a_connection_the_devices_are_named)
