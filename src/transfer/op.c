@@ -81,6 +81,7 @@ int nxr_op_submit(struct nxr_op *op)
             status = nxr_transport_staging.start(op);
         }
     }
+    status = nxr_op_status(status, segment);
     if (status == NIXL_ERR_STALE) {
         nxr_region_mark_stale(segment);
     }

@@ -31,4 +31,14 @@ int nxr_op_submit(struct nxr_op *op);
 /* The owner of requests for one put or get. */
 extern const struct nxr_req_owner nxr_transfer_owner;
 
+/*
+ * A rank that dies or leaves makes its segments stale, after its state is set: an operation that
+ * finds one stale then has lost its peer, and says so.
+ */
+static inline int nxr_op_status(int status, const struct nxr_segment *segment)
+{
+    return status == NIXL_ERR_STALE && nxr_peer_is_lost(segment->peer) ? NIXL_ERR_PEER_LOST
+                                                                       : status;
+}
+
 #endif

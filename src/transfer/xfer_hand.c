@@ -40,6 +40,7 @@ void nxr_xfer_set_failure(struct nixl_xfer *xfer, struct nxr_segment *segment, i
 {
     int none = NIXL_OK;
 
+    status = segment != NULL ? nxr_op_status(status, segment) : status;
     if (atomic_compare_exchange_strong(&xfer->failure, &none, status)) {
         xfer->failed_segment = segment;
     }
