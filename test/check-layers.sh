@@ -85,6 +85,24 @@ plant src/collective/long.c "$(echo 'int nxr_long(int n) {'
     i=0
     while [ $((i += 1)) -lt 22 ]; do printf 'if (n == %s) {\nn++;\n\n}\n' "$i"; done
     echo 'return n; }')"
+# Unit programs: of core, above it by a library and by a variable, of none, of all without need.
+plant src/local.mk "%C%_libnxr_core_la_SOURCES = %D%/core/request.c
+%C%_libnxr_host_la_SOURCES = \\
+	%D%/host/ring.c
+%C%_libnixlrun_core_la_SOURCES = %D%/init.c"
+plant test/unit/local.mk 'floor_src = src/libnixlrun_core.la
+floor_core = src/libnxr_core.la
+floor_host = src/libnxr_host.la $(floor_core)
+%C%_good_LDADD = $(floor_core) $(CRITERION_LIBS)
+%C%_more_LDADD = $(floor_core) src/libnxr_host.la $(CRITERION_LIBS)
+%C%_high_LDADD = $(floor_host) $(CRITERION_LIBS)
+%C%_none_LDADD = src/libnxr_core.la $(CRITERION_LIBS)
+%C%_whole_LDADD = $(floor_src) $(CRITERION_LIBS)
+%C%_begin_LDADD = $(floor_src) $(CRITERION_LIBS)'
+for unit in good more high none whole begin; do
+    include test/unit/$unit.c core/region.h
+done
+define test/unit/begin.c main nixl_init
 compile
 
 verdict "$(
@@ -111,6 +129,10 @@ src/host" folders-in-cycles
     same "src/collective/long.c:1: nxr_long() has 86 lines" function-lines-max
     same "src/collective/long.c:1: nxr_long() has 22" complexity-above-20
     same "tell: src/collective/a.c src/collective/b.c" statics-in-several-files
+    same "test/unit/high links src/host and includes nothing of it
+test/unit/more links src/host above src/core
+test/unit/none links src/core by no floor_FOLDER
+test/unit/whole links src" unit-programs-above-floor
     small --limits /dev/null | awk '$1 == "cycle-within-folder" && $2 != 7 ||
         ($1 == "function-lines-max" || $1 == "function-lines-p99") && $2 != 86 ||
         $1 == "calls-against-floors-in-src" && $2 != 2 { print "wrong:", $0 }'

@@ -13,7 +13,7 @@
 /* sources: src/pair/ src/region/ src/sync/ src/transfer/ src/util/ src/ src/memory/ */
 /* sources: src/memory/cuda/ src/memory/kernels/ src/memory/vulkan/vulkan_none.c */
 /* sources: transports/ transports/gpu/ transports/self/ transports/shm/ */
-/* sources: test/unit/fake_net.c test/unit/fake_message.c */
+/* sources: test/unit/fake_job.c test/unit/fake_net.c test/unit/fake_message.c */
 #include "test/unit/fake_net.h"
 
 #include "region/region.h"
@@ -181,10 +181,11 @@ static void deliver_raw(const uint8_t *bytes, size_t nbytes)
     char before[FAKE_OWN_NBYTES];
 
     memcpy(&head, bytes, nbytes < sizeof(head) ? nbytes : sizeof(head));
-    memcpy(before, fake.own, sizeof(before));
+    memcpy(before, fake_job.own, sizeof(before));
     deliver(bytes, nbytes);
-    fake_must(head.token == nxr_net_own_token() || (memcmp(before, fake.own, sizeof(before)) == 0 &&
-                                                    fake_n_messages() == n_sent_before));
+    fake_must(
+        head.token == nxr_net_own_token() ||
+        (memcmp(before, fake_job.own, sizeof(before)) == 0 && fake_n_messages() == n_sent_before));
 }
 
 static void deliver_of(int rank, const uint8_t *bytes, size_t nbytes)

@@ -274,6 +274,96 @@ def repeated_statics(tree, functions, allowed):
             if len(files) > 1 and name not in allowed}
 
 
+class Units:
+    """The unit programs of test/unit/local.mk: what each links, against the floors.
+
+    A program tests the folder whose floor_FOLDER it links. floor_src is all of the library.
+    """
+
+    SOURCES = re.compile(r"^(?:%C%_)?(\w+)_SOURCES *\+?= *(.*)", re.M)
+    LDADD = re.compile(r"^%C%_(\w+)_LDADD *= *(.*)", re.M)
+    VARIABLE = re.compile(r"^(\w+) *= *(.*)", re.M)
+
+    def __init__(self, tree, floors):
+        self.tree = tree
+        self.floors = floors
+        text = self.makefile("test/unit/local.mk")
+        self.variables = dict(self.VARIABLE.findall(text))
+        self.sources = {name: self.expand(files.replace("%D%", "test/unit")).split()
+                        for name, files in self.SOURCES.findall(text)}
+        self.programs = {name: libraries for name, libraries in self.LDADD.findall(text)
+                         if "$(CRITERION_LIBS)" in self.expand_once(libraries)}
+
+    def makefile(self, path):
+        """Its text with one line for each assignment; empty without the file."""
+        if not os.path.exists(os.path.join(self.tree.top, path)):
+            return ""
+        return re.sub(r"\s*\\\n\s*", " ", self.tree.text(path))
+
+    def expand_once(self, text):
+        return re.sub(r"\$\((\w+)\)", lambda match: self.variables.get(match[1], match[0]), text)
+
+    def expand(self, text):
+        """With the variables of this file; those of configure are empty."""
+        while self.expand_once(text) != text:
+            text = self.expand_once(text)
+        return re.sub(r"\$\(\w+\)", "", text)
+
+    def folders(self, library):
+        """Of the sources of a library, which stand in the local.mk of its folder."""
+        where, name = os.path.split(library)
+        lists = [files for target, files in self.SOURCES.findall(self.makefile(f"{where}/local.mk"))
+                 if target == re.sub(r"\W", "_", name)]
+        return {os.path.dirname(file.replace("%D%", where))
+                for files in lists for file in files.split() if file.endswith(".c")}
+
+    def folder_of(self, floor):
+        """src/core for floor_core, src for floor_src, transports/* for floor_transports."""
+        for name in (f"src/{floor}", floor, f"{floor}/*"):
+            if any(row.folder == name for row in self.floors.rows):
+                folder = name
+        return folder
+
+    def included(self, file, known=None):
+        """The files that a source of a test includes, also by the headers of tests."""
+        known = known if known is not None else set()
+        for name in INCLUDE.findall(self.tree.text(file)):
+            for path in (os.path.join(os.path.dirname(file), name), name, f"src/{name}"):
+                if path not in known and os.path.isfile(os.path.join(self.tree.top, path)):
+                    known.add(path)
+                    if path.startswith("test/"):
+                        self.included(path, known)
+                    break
+        return known
+
+    def is_of_all(self, file):
+        """Does the test need init.c, or is it of the public header only?"""
+        return (re.search(r"\b(nixl_init|nxr_subsystems_compose)\(", self.tree.text(file)) or
+                not any(name.startswith("src/") for name in self.included(file)))
+
+    def wrong(self, program):
+        """Lines on what the program links against the floors."""
+        names = re.findall(r"\$\(floor_(\w+)\)", self.programs[program])
+        libraries = [word for word in self.expand(self.programs[program]).split()
+                     if word.endswith(".la")]
+        folders = sorted({folder for library in libraries for folder in self.folders(library)})
+        main = self.sources.get(program, [f"test/unit/{program}.c"])[0]
+        if len(names) != 1:
+            return [f"test/unit/{program} links {folder} by no floor_FOLDER" for folder in folders
+                    if folder.startswith("src") and folder != "src/util"]
+        own = self.folder_of(names[0])
+        if own == "src":
+            return [] if self.is_of_all(main) else [f"test/unit/{program} links src"]
+        height = self.floors.row(own).height
+        lines = [f"test/unit/{program} links {folder} above {own}" for folder in folders
+                 if not matches(own, folder) and self.floors.row(folder).height >= height
+                 and not folder.startswith(own + "/")]
+        if not any(matches(own, os.path.dirname(path)) or path.startswith(own + "/")
+                   for path in self.included(main)):
+            lines.append(f"test/unit/{program} links {own} and includes nothing of it")
+        return lines
+
+
 def percentile(values, part):
     values = sorted(values)
     return values[min(len(values) - 1, int(len(values) * part))] if values else 0
@@ -294,6 +384,9 @@ class Figures:
         self.measure_cycles()
         self.measure_functions()
         self.measure_names()
+        units = Units(tree, floors)
+        self.put("unit-programs-above-floor",
+                 (line for program in units.programs for line in units.wrong(program)))
 
     def arrows(self, uses):
         """(folder, folder it uses) -> [how many uses, how many of them against the floors]"""

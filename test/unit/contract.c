@@ -9,6 +9,7 @@
 #include "core/progress.h"
 #include "core/wait.h"
 #include "region/region.h"
+#include "transfer/transfer.h"
 
 #include "test/unit/unit.h"
 

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment table: every kind of value, its limits, and what is said of a bad one. */
 #include "util/env.h"
-#include "core/subsystem.h"
-#include "net/net.h"
 #include "nixlrun.h"
-#include "transports/transport.h"
 
 #include "test/unit/unit.h"
 #include <stdlib.h>
@@ -213,22 +210,6 @@ Test(env, texts_with_a_form_are_checked)
     refused("NIXLRUN_COLL_TABLE", "flat_up_to=1", "flat_up_to=2 to");
     cr_expect(eq(int, parse_with("NIXLRUN_TRANSPORTS", "^^shm"), NIXL_ERR_INVALID_ARG));
     cr_expect(strstr(why, "has '^shm'; ") != NULL, "'%s'", why);
-}
-
-Test(env, the_names_of_transports_are_those_that_there_are)
-{
-    char names[256] = "allowed: a list of ";
-    size_t used = strlen(names);
-
-    nxr_subsystems_compose();
-    for (size_t i = 0; i < nxr_n_transports; i++) {
-        used +=
-            (size_t)snprintf(names + used, sizeof(names) - used, "%s, ", nxr_transports[i]->name);
-    }
-    for (size_t i = 0; i < nxr_net_count(); i++) {
-        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s, ", nxr_net_name(i));
-    }
-    refused("NIXLRUN_TRANSPORTS", "none", names);
 }
 
 Test(env, a_value_is_checked_before_it_is_in_the_environment)

@@ -2,16 +2,9 @@
 /* The made-up job and its network. No lock of its own: one thread. */
 #include "fake_net.h"
 
-#include "core/subsystem.h"
-#include "core/event.h"
-#include "host/link.h"
-#include "core/life.h"
-#include "sync/notify.h"
 #include "region/region.h"
-#include "core/route.h"
 #include "util/clock.h"
-#include "util/env.h"
-#include "util/log.h"
+#include "util/ring.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +12,7 @@
 
 struct fake fake;
 
-static struct nxr_full_card cards[FAKE_SIZE];
+static struct nxr_ring_rx rings[FAKE_SIZE]; /* notifications of each rank */
 
 struct nxr_net_ep {
     struct net_peer *np;
@@ -270,68 +263,6 @@ static struct nxr_network networks[2] = {{
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
-static void ignore_line(enum nixl_log_level level, const char *subsystem, const char *text,
-                        void *arg)
-{
-    (void)level;
-    (void)subsystem;
-    (void)arg;
-    fake_must(text[0] != '\0' && strchr(text, '\n') == NULL);
-}
-
-static void make_cards(void)
-{
-    static const char entry[sizeof(struct nxr_net_offer) + 8]; /* expects nothing, and an address */
-
-    for (int rank = 0; rank < FAKE_SIZE; rank++) {
-        const struct nxr_identity identity = {nxr_job.self.job, rank, FAKE_INCARNATION};
-
-        fake_must(nxr_card_make(&identity, &cards[rank]) == NIXL_OK);
-        /* The same in each run, so that an input always does the same. */
-        memset(cards[rank].head.nonce, 1 + rank, sizeof(cards[rank].head.nonce));
-        memset(cards[rank].head.secret, 11 + rank, sizeof(cards[rank].head.secret));
-        memset(cards[rank].head.host, 'a' + rank, 1);
-        memset(cards[rank].head.boot_id, 'a' + rank, 1);
-        fake_must(nxr_card_add_address(&cards[rank], "ucx", entry, sizeof(entry)) == NIXL_OK);
-        fake_must(nxr_card_add_address(&cards[rank], "ofi", entry, sizeof(entry)) == NIXL_OK);
-    }
-}
-
-static void make_job(void)
-{
-    struct nxr_memory memory;
-    char why[256];
-
-    nixl_log_set_fn(ignore_line, NULL);
-    fake_must(nxr_env_parse(&nxr_env, why, sizeof(why)) == NIXL_OK);
-    nxr_subsystems_compose();
-    nxr_route_init();
-    nxr_job = (struct nxr_job){.size = FAKE_SIZE,
-                               .event_fd = -1,
-                               .control_fd = -1,
-                               .self = {FAKE_JOB, 0, FAKE_INCARNATION}};
-    pthread_mutex_init(&nxr_job.lock, NULL);
-    make_cards();
-    nxr_job.card = cards[0];
-    fake_must(nxr_control_create(&nxr_job.self, FAKE_SIZE, nxr_job.card.head.nonce,
-                                 &nxr_job.control, &nxr_job.control_fd) == NIXL_OK);
-    nxr_job.peers = calloc(FAKE_SIZE, sizeof(*nxr_job.peers));
-    fake.own = malloc(FAKE_OWN_NBYTES);
-    fake_must(nxr_job.peers != NULL && fake.own != NULL && nxr_peer_get(0) != NULL);
-    memset(fake.own, 0, FAKE_OWN_NBYTES);
-    pthread_mutex_lock(&nxr_job.lock);
-    nxr_link_self(nxr_peer_get_locked(0));
-    memory = (struct nxr_memory){.kind = &nxr_memory_host,
-                                 .addr = fake.own,
-                                 .nbytes = FAKE_OWN_NBYTES,
-                                 .fd = -1,
-                                 .is_registered = true};
-    fake_must(nxr_publish("own", &memory, &fake.published) == NIXL_OK);
-    fake.own_key = fake.published->key;
-    pthread_mutex_unlock(&nxr_job.lock);
-    atomic_store(&nxr_job.state, NXR_STATE_READY);
-}
-
 static void open_network(unsigned index, const struct nxr_net_attr *attr)
 {
     struct net *net = &nxr_net.nets[index];
@@ -363,9 +294,7 @@ static void open_networks(void)
 
 void fake_start(void)
 {
-    if (nxr_job.control == NULL) {
-        make_job();
-    }
+    fake_job_start(sizeof(struct nxr_net_offer) + 8); /* an offer that expects nothing */
     fake.attr = (struct nxr_net_attr){
         .message_nbytes = FAKE_MESSAGE_NBYTES,
         .has_bulk = true,
@@ -387,6 +316,10 @@ void fake_start(void)
     nxr_list_init(&fake.ops);
     nxr_list_init(&fake.coming);
     nxr_list_init(&fake.landings);
+    for (int rank = 0; rank < FAKE_SIZE; rank++) {
+        rings[rank] = (struct nxr_ring_rx){.slots = nxr_control_own_ring(nxr_job.control, rank),
+                                           .credit = &nxr_job.control->credits[rank]};
+    }
     open_networks();
 }
 
@@ -413,26 +346,7 @@ void fake_stop(void)
     nxr_net_stop();
     fake_forget_sent();
     fake_must(nxr_list_is_empty(&fake.ops) && nxr_list_is_empty(&fake.landings));
-    nxr_inbox_reset();
-    nxr_event_reset();
-    for (int rank = 1; rank < FAKE_SIZE; rank++) {
-        if (nxr_job.peers[rank] != NULL) {
-            pthread_mutex_lock(&nxr_job.lock);
-            nxr_publish_unpark_remote(nxr_job.peers[rank]);
-            pthread_mutex_unlock(&nxr_job.lock);
-            nxr_subsystems_peer_fini(nxr_job.peers[rank]);
-            free(nxr_job.peers[rank]);
-            nxr_job.peers[rank] = NULL;
-        }
-        memset(nxr_control_own_ring(nxr_job.control, rank), 0, NXR_RING_NBYTES);
-        atomic_store(&nxr_job.control->credits[rank].taken, 0);
-    }
-    nxr_inbox_add(nxr_job.peers[0]);
-}
-
-const struct nxr_full_card *fake_card(int rank)
-{
-    return &cards[rank];
+    fake_job_stop();
 }
 
 struct net_peer *fake_link(int rank)
@@ -443,8 +357,8 @@ struct net_peer *fake_link(int rank)
     pthread_mutex_lock(&nxr_job.lock);
     peer = nxr_peer_get_locked(rank);
     fake_must(peer != NULL);
-    nxr_peer_set_card(peer, &cards[rank].head);
-    fake_must(nxr_net_link(peer, &cards[rank], why, sizeof(why)) == NIXL_OK);
+    nxr_peer_set_card(peer, &fake_card(rank)->head);
+    fake_must(nxr_net_link(peer, fake_card(rank), why, sizeof(why)) == NIXL_OK);
     atomic_store(&peer->link, NXR_LINK_UP);
     pthread_mutex_unlock(&nxr_job.lock);
     return net_peer_at(peer);
@@ -485,11 +399,6 @@ struct nixl_region *fake_region(int rank, bool is_rma)
     return region;
 }
 
-void fake_lose(int rank)
-{
-    nxr_life_lost(rank);
-}
-
 /* ---- what comes ------------------------------------------------------------------------------ */
 
 void fake_round(void)
@@ -499,7 +408,7 @@ void fake_round(void)
 
 void fake_greet(int rank)
 {
-    fake_coming(rank, NXR_NET_HELLO, &cards[rank], cards[rank].head.nbytes, NULL, 0);
+    fake_coming(rank, NXR_NET_HELLO, fake_card(rank), fake_card(rank)->head.nbytes, NULL, 0);
 }
 
 void fake_landing(size_t nbytes)
@@ -522,6 +431,18 @@ void fake_land(unsigned index, int status)
     land(nxr_list_entry(link, struct fake_landing, link), status);
     net_unlock();
     fake_round();
+}
+
+uint64_t fake_next_tag(int rank)
+{
+    static char payload[NIXL_NOTE_MAX];
+    struct nxr_ring_message message;
+
+    if (!nxr_ring_peek(&rings[rank], &message)) {
+        return 0;
+    }
+    nxr_ring_pop(&rings[rank], &message, payload);
+    return message.tag;
 }
 
 /* ---- what is under way ----------------------------------------------------------------------- */

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job that is made up, with the whole core in it: this process is rank 0 of 3 and has an own
- * region, the other ranks are on other hosts, behind a network that does what a test tells it to.
- * Nothing happens by itself: there is no service thread, and a round is driven by fake_round().
- * There is a second network where a test asks for it, to which the same is told.
+ * The made-up job with its other ranks on other hosts, behind a network that does what a test tells
+ * it to. Nothing happens by itself: there is no service thread, and a round is driven by
+ * fake_round(). There is a second network where a test asks for it, to which the same is told.
  */
 #ifndef FAKE_NET_H
 #define FAKE_NET_H
 
+#include "fake_job.h"
+
 #include "net/state.h"
 #include "nixlrun.h"
 
-#include <stdlib.h>
-
-/* Ranks 0 to 2 of a job whose processes were all started twice. */
-#define FAKE_JOB         UINT64_C(0x7f3a0c5212345678)
-#define FAKE_INCARNATION 1u
-enum { FAKE_SIZE = 3, FAKE_OWN_NBYTES = 256, FAKE_MESSAGE_NBYTES = 8192, FAKE_SMALL = 1024 };
+enum { FAKE_MESSAGE_NBYTES = 8192, FAKE_SMALL = 1024 };
 #define FAKE_SEGMENT_NBYTES ((size_t)512 << 20)
 
 /* A message that the core has sent; its bytes are a copy, its bulk is not. */
@@ -68,19 +64,8 @@ struct fake {
     int n_open_keys;
     int n_moved;  /* writes and reads that were accepted */
     unsigned sum; /* of all bulk that was sent */
-    char *own;    /* the own region "own" */
-    struct nxr_key own_key;
-    struct nxr_published *published;
 };
 extern struct fake fake;
-
-/* What a test itself relies on. */
-static inline void fake_must(bool holds)
-{
-    if (!holds) {
-        abort();
-    }
-}
 
 static inline unsigned fake_length(struct nxr_list *list)
 {
@@ -101,9 +86,6 @@ void fake_stop(void);
 /* A network says that a rank cannot be reached there. */
 void fake_fail(int rank, unsigned net);
 
-/* The card of a rank. */
-const struct nxr_full_card *fake_card(int rank);
-
 /* The way to a rank, which has not spoken yet. */
 struct net_peer *fake_link(int rank);
 
@@ -115,9 +97,6 @@ struct nixl_region *fake_region(int rank, bool is_rma);
 
 /* The same for a region that was asked for: its key comes in the next round. */
 void fake_key_coming(int rank, bool is_rma);
-
-/* The rank is dead. */
-void fake_lose(int rank);
 
 /* Drive the network, at the time fake.now. */
 void fake_round(void);
@@ -153,5 +132,11 @@ const void *fake_nth(enum nxr_net_type type, unsigned index);
 const void *fake_last(enum nxr_net_type type);
 unsigned fake_n_messages(void);
 void fake_forget_sent(void);
+
+/*
+ * The tag of the next notification of that rank, from its ring, which must have no other reader; 0:
+ * there is none.
+ */
+uint64_t fake_next_tag(int rank);
 
 #endif

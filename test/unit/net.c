@@ -20,8 +20,8 @@ Test(bulk_in, more_puts_at_a_time_than_the_page_has_slots, .init = start, .fini 
     const struct nxr_net_put put = own_put(FAKE_OWN_NBYTES);
 
     for (int i = 0; i < MANY; i++) {
-        cr_assert(
-            eq(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), FAKE_OWN_NBYTES), fake.own));
+        cr_assert(eq(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), FAKE_OWN_NBYTES),
+                     fake_job.own));
     }
     for (int i = 0; i < MANY; i++) {
         fake_land(0, NIXL_OK);
@@ -32,9 +32,9 @@ Test(bulk_in, more_puts_at_a_time_than_the_page_has_slots, .init = start, .fini 
 
 Test(bulk_in, more_gets_at_a_time_than_the_page_has_slots, .init = start, .fini = stop)
 {
-    const struct nxr_net_get get = {.generation = fake.own_key.generation,
+    const struct nxr_net_get get = {.generation = fake_job.own_key.generation,
                                     .nbytes = FAKE_OWN_NBYTES,
-                                    .id = fake.own_key.id,
+                                    .id = fake_job.own_key.id,
                                     .is_bulk = 1};
 
     fake.answer = NIXL_INPROGRESS;
@@ -53,14 +53,14 @@ Test(bulk_in, holds_the_region_until_all_has_landed, .init = start, .fini = stop
     fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8);
     fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8);
     pthread_mutex_lock(&nxr_job.lock);
-    nxr_publish_revoke(fake.published);
+    nxr_publish_revoke(fake_job.published);
     pthread_mutex_unlock(&nxr_job.lock);
     cr_expect(zero(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8)), "it is closed");
-    cr_expect(eq(int, nxr_inflight_quiesce_own(fake.own_key.id, 0), NIXL_INPROGRESS));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(fake_job.own_key.id, 0), NIXL_INPROGRESS));
     fake_land(0, NIXL_OK);
-    cr_expect(eq(int, nxr_inflight_quiesce_own(fake.own_key.id, 0), NIXL_INPROGRESS));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(fake_job.own_key.id, 0), NIXL_INPROGRESS));
     fake_land(0, NIXL_OK);
-    cr_expect(eq(int, nxr_inflight_quiesce_own(fake.own_key.id, 0), NIXL_OK));
+    cr_expect(eq(int, nxr_inflight_quiesce_own(fake_job.own_key.id, 0), NIXL_OK));
 }
 
 Test(bulk_in, outside_of_the_region_is_refused, .init = start, .fini = stop)
@@ -106,8 +106,8 @@ Test(bulk_in, flush_of_its_own_header_waits_until_it_has_landed, .init = start, 
 {
     const struct nxr_net_put put = own_put(8);
 
-    cr_assert(eq(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8), fake.own));
-    cr_assert(eq(ptr, fake_bulk_and_flush(1, &put, 7, 8), fake.own));
+    cr_assert(eq(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8), fake_job.own));
+    cr_assert(eq(ptr, fake_bulk_and_flush(1, &put, 7, 8), fake_job.own));
     fake_land(1, NIXL_OK); /* the first is still under way */
     cr_expect(zero(u32, fake_n_sent(NXR_NET_FLUSHED)));
     fake_land(0, NIXL_OK);
@@ -136,7 +136,7 @@ Test(in, messages_may_lie_anywhere, .init = start, .fini = stop)
         fake_round();
         cr_expect(eq(u64, next_tag(), 1 + fake.offset));
     }
-    cr_expect(zero(int, memcmp(fake.own, "xxxxxxxx", 9)));
+    cr_expect(zero(int, memcmp(fake_job.own, "xxxxxxxx", 9)));
     cr_expect(zero(u64, nxr_net.n_dropped));
 }
 
@@ -161,13 +161,11 @@ Test(get, second_answer_while_the_first_lands_is_dropped, .init = start, .fini =
 Test(later, messages_behind_a_greeting_are_delivered_at_once, .init = start, .fini = stop)
 {
     const struct nxr_net_note note = {5};
-    struct nixl_note received;
 
     fake_greet(2);
     fake_coming(2, NXR_NET_NOTE, &note, sizeof(note), NULL, 0);
     fake_round();
-    nixl_note_init(&received);
-    cr_expect(eq(int, nixl_notify_recv(2, 5, UINT64_MAX, 0, &received), NIXL_OK));
+    cr_expect(eq(u64, fake_next_tag(2), 5));
 }
 
 Test(later, greeting_of_one_does_not_hold_back_another, .init = start, .fini = stop)
@@ -183,7 +181,6 @@ Test(later, greeting_of_one_does_not_hold_back_another, .init = start, .fini = s
 Test(later, nothing_of_a_rank_overtakes_what_waits, .init = start, .fini = stop)
 {
     const struct nxr_net_note first = {1}, second = {2};
-    struct nixl_note received;
 
     fake_greet(2);
     fake_coming(2, NXR_NET_NOTE, &first, sizeof(first), NULL, 0);
@@ -194,11 +191,8 @@ Test(later, nothing_of_a_rank_overtakes_what_waits, .init = start, .fini = stop)
     net_unlock();
     fake_coming(2, NXR_NET_NOTE, &second, sizeof(second), NULL, 0);
     fake_round();
-    nixl_note_init(&received);
-    for (uint64_t tag = 1; tag <= 2; tag++) {
-        cr_expect(eq(int, nixl_notify_recv(2, 0, 0, 0, &received), NIXL_OK));
-        cr_expect(eq(u64, received.tag, tag));
-    }
+    cr_expect(eq(u64, fake_next_tag(2), 1));
+    cr_expect(eq(u64, fake_next_tag(2), 2));
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -336,8 +330,8 @@ Test(order, fence_costs_nothing_where_messages_move_everything, .init = start, .
 {
     struct nixl_region *region = fake_region(1, false);
 
-    cr_assert(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
-    cr_expect(eq(int, nixl_fence(1), NIXL_OK));
+    cr_assert(eq(int, put(region, 0, 8), NIXL_OK));
+    cr_expect(eq(int, nxr_net_fence(np->peer), NIXL_OK));
     cr_expect(zero(u32, fake_n_sent(NXR_NET_FLUSH)));
 }
 
@@ -364,7 +358,7 @@ static void flush_after_each_put_of(size_t nbytes)
     for (unsigned i = 1; i <= 3; i++) {
         unsigned n_asked = i > 1 ? i : 0; /* from the second put on */
 
-        cr_assert(eq(int, nixl_put(1, region, 0, buffer, nbytes), NIXL_OK));
+        cr_assert(eq(int, put(region, 0, nbytes), NIXL_OK));
         cr_expect(eq(u32, fake_n_sent(NXR_NET_FLUSH), n_asked));
         cr_expect(eq(int, nxr_net_flush(np->peer), NIXL_INPROGRESS));
         cr_expect(eq(u32, fake_n_sent(NXR_NET_FLUSH), i));
@@ -390,131 +384,12 @@ Test(order, fence_behind_bulk_waits_for_the_flush_that_went_with_it, .init = sta
     struct nxr_net_stamp flushed;
 
     cr_assert(eq(int, nxr_net_flush(np->peer), NIXL_OK));
-    cr_assert(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
+    cr_assert(eq(int, put(region, 0, LARGE), NIXL_OK));
     cr_expect(eq(int, nxr_net_fence(np->peer), NIXL_INPROGRESS));
     cr_assert(eq(u32, fake_n_sent(NXR_NET_FLUSH), 1), "no second one");
     flushed = *(const struct nxr_net_stamp *)fake_last(NXR_NET_FLUSH);
     fake_receive(1, NXR_NET_FLUSHED, &flushed, sizeof(flushed), NULL, 0);
     cr_expect(eq(int, nxr_net_fence(np->peer), NIXL_OK));
-}
-
-/* ---- how often a transport is asked ---------------------------------------------------------- */
-
-/* The transport of the segment, with calls that count. */
-static struct {
-    struct nxr_transport table;
-    unsigned n_puts, n_gets, n_starts;
-} counted;
-
-static int count_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)
-{
-    counted.n_puts++;
-    return nxr_net_segment_put(segment, offset, src, nbytes);
-}
-
-static int count_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes)
-{
-    counted.n_gets++;
-    return nxr_net_segment_get(segment, offset, dst, nbytes);
-}
-
-static int count_start(struct nxr_op *op)
-{
-    counted.n_starts++;
-    return nxr_net_op_start(op);
-}
-
-static struct nixl_region *counted_region(void)
-{
-    struct nixl_region *region = fake_region(1, false);
-    struct nxr_segment *segment = nxr_region_segment(region, 1);
-
-    counted.table = *segment->transport;
-    counted.table.put = count_put;
-    counted.table.get = count_get;
-    counted.table.start = count_start;
-    segment->transport = &counted.table;
-    return region;
-}
-
-/* Nothing is tried that is known to take time: each of them is one start. */
-Test(submit, what_takes_time_is_submitted_once, .init = start, .fini = stop)
-{
-    struct nixl_region *region = counted_region();
-    struct nixl_req *req = NULL;
-
-    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
-    cr_expect(eq(u32, counted.n_starts, 1));
-    cr_assert(eq(int, put_nb(region, LARGE, &req), NIXL_INPROGRESS));
-    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
-    cr_expect(eq(u32, counted.n_starts, 2));
-    cr_expect(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, NULL, 0, 0), NIXL_OK));
-    cr_expect(eq(u32, counted.n_starts, 3));
-    cr_assert(eq(int, get_nb(region, 8, &req), NIXL_INPROGRESS));
-    cr_expect(eq(int, nixl_req_cancel(&req, 0, NULL), NIXL_OK));
-    cr_expect(eq(u32, counted.n_starts, 4));
-    cr_expect(zero(u32, counted.n_puts + counted.n_gets));
-}
-
-Test(submit, what_is_small_is_put_once_and_started_where_that_fails, .init = start, .fini = stop)
-{
-    struct nixl_region *region = counted_region();
-    struct nixl_req *req = NULL;
-    int status = NIXL_OK;
-
-    cr_expect(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
-    cr_expect(eq(u32, counted.n_puts, 1));
-    cr_expect(zero(u32, counted.n_starts));
-    fake.answer = NIXL_ERR_AGAIN;
-    while (status == NIXL_OK) { /* until there is no room for more */
-        counted.n_puts = 0;
-        status = put_nb(region, FAKE_SMALL, &req);
-    }
-    cr_expect(eq(int, status, NIXL_INPROGRESS));
-    cr_expect(eq(u32, counted.n_puts, 1));
-    cr_expect(eq(u32, counted.n_starts, 1));
-    fake.answer = NIXL_OK;
-    fake_round();
-    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
-}
-
-/* ---- put and notification -------------------------------------------------------------------- */
-
-Test(put_notify, of_much_is_one_message, .init = start, .fini = stop)
-{
-    struct nixl_region *region = fake_region(1, false);
-
-    fake_forget_sent();
-    cr_assert(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, "hello", 5, 0), NIXL_OK));
-    cr_expect(eq(u32, fake_n_messages(), 1));
-    cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_PUT), 1));
-    cr_expect(eq(u32, fake_n_sent(NXR_NET_NOTE), 1));
-}
-
-Test(put_notify, what_the_header_has_no_room_for_comes_behind, .init = start, .fini = stop)
-{
-    struct nixl_region *region = fake_region(1, false);
-    static const char payload[NXR_NET_HEADER_NBYTES];
-
-    fake_forget_sent();
-    cr_assert(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, payload, sizeof(payload), 0),
-                 NIXL_OK));
-    cr_expect(eq(u32, fake_n_messages(), 2));
-    cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_PUT), 1));
-    cr_expect(eq(u32, fake_n_sent(NXR_NET_NOTE), 1));
-}
-
-Test(put_notify, without_room_at_the_target_the_bytes_go, .init = start, .fini = stop)
-{
-    struct nixl_region *region = fake_region(1, false);
-
-    fake_forget_sent();
-    np->tx_tail = np->tx_limit;
-    cr_expect(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, NULL, 0, 0), NIXL_ERR_AGAIN));
-    cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_PUT), 1));
-    cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)));
-    fake_round();
-    cr_expect(nxr_list_is_empty(&np->moves));
 }
 
 /* ---- going out ------------------------------------------------------------------------------- */
@@ -548,7 +423,7 @@ Test(out, order_is_kept_where_there_is_no_room, .init = start, .fini = stop)
 
     fake.answer = NIXL_ERR_AGAIN;
     for (uint64_t i = 0; i < 100; i++) {
-        cr_assert(eq(int, nixl_put(1, region, i, buffer, FAKE_SMALL), NIXL_OK));
+        cr_assert(eq(int, put(region, i, FAKE_SMALL), NIXL_OK));
     }
     fake_forget_sent();
     fake_round();
@@ -570,11 +445,11 @@ Test(out, burst_is_gathered_and_a_lone_put_is_not, .init = start, .fini = stop)
 
     fake_forget_sent();
     np->pushed_at = 0;
-    cr_assert(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
+    cr_assert(eq(int, put(region, 0, 8), NIXL_OK));
     cr_expect(eq(u32, fake_n_messages(), 1));
     for (int i = 0; i < 100; i++) {
         np->pushed_at = INT64_MAX / 2; /* they follow each other at once */
-        cr_assert(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
+        cr_assert(eq(int, put(region, 0, 8), NIXL_OK));
     }
     cr_expect(lt(u32, fake_n_messages(), 10));
     fake_round();

@@ -112,7 +112,7 @@ Test(alive, who_sends_bulk_for_long_is_not_lost, .init = start, .fini = stop)
     const struct nxr_net_put put = own_put(FAKE_OWN_NBYTES);
 
     cr_assert(
-        eq(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), FAKE_OWN_NBYTES), fake.own));
+        eq(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), FAKE_OWN_NBYTES), fake_job.own));
     fake.now = nxr_now_ns();
     for (int i = 0; i < 10 * TICKS; i++) {
         if (i % (TICKS / 4) == 0) {
@@ -150,8 +150,7 @@ Test(alive, who_takes_a_long_write_is_not_lost, .init = start_rma, .fini = stop)
     struct nixl_req *req = NULL;
 
     fake.answer = NIXL_INPROGRESS;
-    cr_assert(
-        eq(int, nixl_put_nb(1, region, 0, memory, FAKE_SEGMENT_NBYTES, &req), NIXL_INPROGRESS));
+    cr_assert(eq(int, put_nb_from(region, 0, memory, FAKE_SEGMENT_NBYTES, &req), NIXL_INPROGRESS));
     fake.now = nxr_now_ns();
     for (int i = 0; i < 10 * TICKS; i++) {
         if (i % (TICKS / 4) == TICKS / 4 - 1) {
@@ -177,8 +176,7 @@ Test(alive, pieces_over_a_slow_link_are_short, .init = start_rma, .fini = stop)
     uint64_t first;
 
     fake.answer = NIXL_INPROGRESS;
-    cr_assert(
-        eq(int, nixl_put_nb(1, region, 0, memory, FAKE_SEGMENT_NBYTES, &req), NIXL_INPROGRESS));
+    cr_assert(eq(int, put_nb_from(region, 0, memory, FAKE_SEGMENT_NBYTES, &req), NIXL_INPROGRESS));
     first = np->rma_nbytes;
     fake.now = nxr_now_ns() + 3 * NXR_S;
     fake_round();

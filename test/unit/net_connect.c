@@ -24,7 +24,7 @@ static void notify(int rank, uint64_t tag)
 {
     static const char text[NIXL_NOTE_MAX];
 
-    cr_assert(eq(int, nixl_notify(rank, tag, text, 1000, 0), NIXL_OK));
+    cr_assert(eq(int, nxr_net_notify(nxr_job.peers[rank], tag, text, 1000), NIXL_OK));
 }
 
 static unsigned n_sent_by(unsigned net)
@@ -181,9 +181,9 @@ Test(connect, what_the_peer_takes_changes_nothing_for_who_has_got_through)
 Test(connect, an_answer_may_be_shorter_than_what_was_asked_for)
 {
     const struct nxr_net_get get = {.move = 1,
-                                    .generation = fake.own_key.generation,
+                                    .generation = fake_job.own_key.generation,
                                     .nbytes = FAKE_OWN_NBYTES,
-                                    .id = fake.own_key.id};
+                                    .id = fake_job.own_key.id};
 
     fake.reach[FIRST] = NIXL_OK;
     notify(1, 1);
@@ -226,7 +226,7 @@ Test(connect, bulk_that_the_peer_cannot_send_comes_in_messages)
 /* The key that a peer has of a region may be of a network that this rank has given up. */
 Test(connect, a_close_waits_for_who_has_a_key_of_any_network)
 {
-    struct nxr_published *published = fake.published;
+    struct nxr_published *published = fake_job.published;
     union nxr_wire_message key;
 
     fake.attr.is_rma_better = true;

@@ -102,7 +102,7 @@ Test(death, while_bulk_comes_keeps_the_region_until_it_has_landed, .init = start
 {
     const struct nxr_net_put put = own_put(8);
 
-    cr_assert(eq(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8), fake.own));
+    cr_assert(eq(ptr, fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8), fake_job.own));
     receive_note(1, 1);
     fake_round();
     fake_lose(1);
@@ -180,7 +180,7 @@ static struct nixl_req *begin_large(char **memory_p)
     cr_assert(ne(ptr, *memory_p, NULL));
     fake.answer = NIXL_INPROGRESS;
     cr_assert(
-        eq(int, nixl_put_nb(1, region, 0, *memory_p, FAKE_SEGMENT_NBYTES, &req), NIXL_INPROGRESS));
+        eq(int, put_nb_from(region, 0, *memory_p, FAKE_SEGMENT_NBYTES, &req), NIXL_INPROGRESS));
     return req;
 }
 

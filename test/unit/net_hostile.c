@@ -321,7 +321,7 @@ Test(hostile, bulk_of_who_has_not_greeted_or_is_another, .init = start, .fini = 
     cr_expect(zero(ptr, bulk_put(1)), "an earlier process of the rank");
     cr_expect(eq(u64, nxr_net.n_dropped, 2));
     np->identity.incarnation--;
-    cr_expect(eq(ptr, bulk_put(1), fake.own));
+    cr_expect(eq(ptr, bulk_put(1), fake_job.own));
     fake_land(0, NIXL_OK);
     fake_lose(1);
     cr_expect(zero(ptr, bulk_put(1)), "dead");
@@ -365,73 +365,4 @@ Test(hostile, bulk_for_a_put_of_our_own, .init = start, .fini = stop)
     fake.answer = NIXL_OK;
     fake_round();
     cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
-}
-
-/* ... which waits here, behind a word that found no room: nothing has its buffer yet. */
-Test(hostile, bulk_for_a_put_that_was_not_begun, .init = start, .fini = stop)
-{
-    struct nixl_region *region = fake_region(1, false);
-    const uint64_t one = 1;
-    uint64_t before;
-    struct nixl_req *reqs[2] = {NULL};
-    struct nxr_net_atomic_done done = {0};
-
-    np->queued_nbytes = (size_t)1 << 30;
-    cr_assert(
-        eq(int, nixl_atomic_nb(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before, &reqs[0]),
-           NIXL_INPROGRESS));
-    cr_assert(eq(int, put_nb(region, LARGE, &reqs[1]), NIXL_INPROGRESS));
-    done.ask = np->last_id - 1;
-    cr_expect(zero(ptr, bulk_got(np->last_id, LARGE)));
-    cr_expect(eq(u64, nxr_net.n_dropped, 1));
-    np->queued_nbytes = 0;
-    fake_round();
-    fake_receive(1, NXR_NET_ATOMIC_DONE, &done, sizeof(done), NULL, 0);
-    cr_expect(eq(int, nixl_req_wait(&reqs[0], 0), NIXL_OK));
-    cr_expect(eq(int, nixl_req_wait(&reqs[1], 0), NIXL_OK));
-}
-
-/* An answer that no owner gives ends the call; what is refused is test/unit/wire.c's to show. */
-Test(hostile, outcomes_of_atomics_that_no_owner_has, .init = start, .fini = stop)
-{
-    static const int bad[] = {NIXL_INPROGRESS, NIXL_ERR_AGAIN, NIXL_ERR_PEER_LOST, INT_MAX};
-    struct nixl_region *region = fake_region(1, false);
-    struct nixl_req *req = NULL;
-    const uint64_t one = 1;
-    uint64_t before;
-
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        struct nxr_net_atomic_done done = {.what = {.status = bad[i]}};
-
-        cr_assert(
-            eq(int, nixl_atomic_nb(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before, &req),
-               NIXL_INPROGRESS));
-        done.ask = np->last_id;
-        fake_receive(1, NXR_NET_ATOMIC_DONE, &done, sizeof(done), NULL, 0);
-        cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_ERR_TRANSPORT));
-    }
-}
-
-/* ---- windows --------------------------------------------------------------------------------- */
-
-static int stage(unsigned slot, size_t nbytes)
-{
-    const struct nxr_net_stage what = {.generation = fake.own_key.generation,
-                                       .nbytes = nbytes,
-                                       .id = fake.own_key.id,
-                                       .slot = (uint16_t)slot};
-
-    fake_forget_sent();
-    fake_receive(1, NXR_NET_STAGE, &what, sizeof(what), NULL, 0);
-    cr_assert(eq(u32, fake_n_sent(NXR_NET_STAGED), 1));
-    return ((const struct nxr_net_staged *)fake_last(NXR_NET_STAGED))->status;
-}
-
-Test(hostile, windows, .init = start, .fini = stop)
-{
-    const struct nxr_net_staged staged = {0, NIXL_OK};
-
-    cr_expect(eq(int, stage(0, 8), NIXL_ERR_INVALID_ARG), "there is no window");
-    fake_receive(1, NXR_NET_STAGED, &staged, sizeof(staged), NULL, 0);
-    cr_expect(eq(u64, nxr_net.n_dropped, 1), "an answer about no window");
 }

@@ -6,6 +6,8 @@
  */
 #include "net_case.h"
 
+#include "sync/notify.h"
+
 #include <stdlib.h>
 
 void *__real_malloc(size_t nbytes);
@@ -209,8 +211,10 @@ Test(memory, who_waits_for_a_flush_is_given_up, .init = start, .fini = finish)
 
 Test(memory, who_waits_for_a_get_is_given_up, .init = start, .fini = finish)
 {
-    const struct nxr_net_get get = {
-        .move = 3, .generation = fake.own_key.generation, .nbytes = 8, .id = fake.own_key.id};
+    const struct nxr_net_get get = {.move = 3,
+                                    .generation = fake_job.own_key.generation,
+                                    .nbytes = 8,
+                                    .id = fake_job.own_key.id};
 
     lack_messages(NO_LIMIT);
     fake_receive(1, NXR_NET_GET, &get, sizeof(get), NULL, 0);
@@ -245,7 +249,7 @@ Test(memory, flush_of_bulk_that_cannot_wait_gives_its_sender_up, .init = start, 
         sizeof(struct net_gated) + sizeof(struct nxr_net_record) + sizeof(struct nxr_net_stamp);
     failing[0].after = failing[0].nbytes == sizeof(struct net_landing); /* which comes first */
     failing[0].n = 1;
-    cr_assert(eq(ptr, fake_bulk_and_flush(1, &put, 7, 8), fake.own));
+    cr_assert(eq(ptr, fake_bulk_and_flush(1, &put, 7, 8), fake_job.own));
     expect_lost();
     fake_land(0, NIXL_OK);
     cr_expect(zero(u32, fake_n_sent(NXR_NET_FLUSHED)));

@@ -219,3 +219,25 @@ Test(reach, the_owner_says_how_its_memory_is_reached, .init = begin, .fini = end
     cr_expect(zero(u32, key.takes_bulk));
     cr_expect(eq(chr, key.network[0], 'u'), "with the network's key");
 }
+
+static int stage(unsigned slot, size_t nbytes)
+{
+    const struct nxr_net_stage what = {.generation = fake_job.own_key.generation,
+                                       .nbytes = nbytes,
+                                       .id = fake_job.own_key.id,
+                                       .slot = (uint16_t)slot};
+
+    fake_forget_sent();
+    fake_receive(1, NXR_NET_STAGE, &what, sizeof(what), NULL, 0);
+    cr_assert(eq(u32, fake_n_sent(NXR_NET_STAGED), 1));
+    return ((const struct nxr_net_staged *)fake_last(NXR_NET_STAGED))->status;
+}
+
+Test(reach, no_window_no_copy, .init = start, .fini = stop)
+{
+    const struct nxr_net_staged staged = {0, NIXL_OK};
+
+    cr_expect(eq(int, stage(0, 8), NIXL_ERR_INVALID_ARG), "there is no window");
+    fake_receive(1, NXR_NET_STAGED, &staged, sizeof(staged), NULL, 0);
+    cr_expect(eq(u64, nxr_net.n_dropped, 1), "an answer about no window");
+}

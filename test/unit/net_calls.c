@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The public calls to a rank on another host: how often each asks the transport, and what it sends.
+ */
+#include "net_case.h"
+
+#include "region/region.h"
+#include "sync/notify.h"
+
+#include "test/unit/unit.h"
+
+#include <limits.h>
+
+/* ---- how often a transport is asked ---------------------------------------------------------- */
+
+/* The transport of the segment, with calls that count. */
+static struct {
+    struct nxr_transport table;
+    unsigned n_puts, n_gets, n_starts;
+} counted;
+
+static int count_put(struct nxr_segment *segment, uint64_t offset, const void *src, size_t nbytes)
+{
+    counted.n_puts++;
+    return nxr_net_segment_put(segment, offset, src, nbytes);
+}
+
+static int count_get(struct nxr_segment *segment, uint64_t offset, void *dst, size_t nbytes)
+{
+    counted.n_gets++;
+    return nxr_net_segment_get(segment, offset, dst, nbytes);
+}
+
+static int count_start(struct nxr_op *op)
+{
+    counted.n_starts++;
+    return nxr_net_op_start(op);
+}
+
+static struct nixl_region *counted_region(void)
+{
+    struct nixl_region *region = fake_region(1, false);
+    struct nxr_segment *segment = nxr_region_segment(region, 1);
+
+    counted.table = *segment->transport;
+    counted.table.put = count_put;
+    counted.table.get = count_get;
+    counted.table.start = count_start;
+    segment->transport = &counted.table;
+    return region;
+}
+
+/* Nothing is tried that is known to take time: each of them is one start. */
+Test(submit, what_takes_time_is_submitted_once, .init = start, .fini = stop)
+{
+    struct nixl_region *region = counted_region();
+    struct nixl_req *req = NULL;
+
+    cr_expect(eq(int, nixl_put(1, region, 0, buffer, LARGE), NIXL_OK));
+    cr_expect(eq(u32, counted.n_starts, 1));
+    cr_assert(eq(int, nixl_put_nb(1, region, 0, buffer, LARGE, &req), NIXL_INPROGRESS));
+    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
+    cr_expect(eq(u32, counted.n_starts, 2));
+    cr_expect(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, NULL, 0, 0), NIXL_OK));
+    cr_expect(eq(u32, counted.n_starts, 3));
+    cr_assert(eq(int, nixl_get_nb(1, region, 0, buffer, 8, &req), NIXL_INPROGRESS));
+    cr_expect(eq(int, nixl_req_cancel(&req, 0, NULL), NIXL_OK));
+    cr_expect(eq(u32, counted.n_starts, 4));
+    cr_expect(zero(u32, counted.n_puts + counted.n_gets));
+}
+
+Test(submit, what_is_small_is_put_once_and_started_where_that_fails, .init = start, .fini = stop)
+{
+    struct nixl_region *region = counted_region();
+    struct nixl_req *req = NULL;
+    int status = NIXL_OK;
+
+    cr_expect(eq(int, nixl_put(1, region, 0, buffer, 8), NIXL_OK));
+    cr_expect(eq(u32, counted.n_puts, 1));
+    cr_expect(zero(u32, counted.n_starts));
+    fake.answer = NIXL_ERR_AGAIN;
+    while (status == NIXL_OK) { /* until there is no room for more */
+        counted.n_puts = 0;
+        status = nixl_put_nb(1, region, 0, buffer, FAKE_SMALL, &req);
+    }
+    cr_expect(eq(int, status, NIXL_INPROGRESS));
+    cr_expect(eq(u32, counted.n_puts, 1));
+    cr_expect(eq(u32, counted.n_starts, 1));
+    fake.answer = NIXL_OK;
+    fake_round();
+    cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_OK));
+}
+
+/* ---- put and notification -------------------------------------------------------------------- */
+
+Test(put_notify, of_much_is_one_message, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+
+    fake_forget_sent();
+    cr_assert(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, "hello", 5, 0), NIXL_OK));
+    cr_expect(eq(u32, fake_n_messages(), 1));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_PUT), 1));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_NOTE), 1));
+}
+
+Test(put_notify, what_the_header_has_no_room_for_comes_behind, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    static const char payload[NXR_NET_HEADER_NBYTES];
+
+    fake_forget_sent();
+    cr_assert(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, payload, sizeof(payload), 0),
+                 NIXL_OK));
+    cr_expect(eq(u32, fake_n_messages(), 2));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_PUT), 1));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_NOTE), 1));
+}
+
+Test(put_notify, without_room_at_the_target_the_bytes_go, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+
+    fake_forget_sent();
+    np->tx_tail = np->tx_limit;
+    cr_expect(eq(int, nixl_put_notify(1, region, 0, buffer, LARGE, 7, NULL, 0, 0), NIXL_ERR_AGAIN));
+    cr_expect(eq(u32, fake_n_sent(NXR_NET_BULK_PUT), 1));
+    cr_expect(zero(u32, fake_n_sent(NXR_NET_NOTE)));
+    fake_round();
+    cr_expect(nxr_list_is_empty(&np->moves));
+}
+
+/* ---- atomics --------------------------------------------------------------------------------- */
+
+/* It waits here, behind an atomic that found no room: nothing has its buffer yet. */
+Test(atomic, bulk_for_a_put_that_was_not_begun, .init = start, .fini = stop)
+{
+    struct nixl_region *region = fake_region(1, false);
+    const uint64_t one = 1;
+    uint64_t before;
+    struct nixl_req *reqs[2] = {NULL};
+    struct nxr_net_atomic_done done = {0};
+    struct nxr_net_got got = {.nbytes = LARGE};
+
+    np->queued_nbytes = (size_t)1 << 30;
+    cr_assert(
+        eq(int, nixl_atomic_nb(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before, &reqs[0]),
+           NIXL_INPROGRESS));
+    cr_assert(eq(int, nixl_put_nb(1, region, 0, buffer, LARGE, &reqs[1]), NIXL_INPROGRESS));
+    done.ask = np->last_id - 1;
+    got.move = np->last_id;
+    cr_expect(zero(ptr, fake_bulk(1, NXR_NET_BULK_GOT, &got, sizeof(got), LARGE)));
+    cr_expect(eq(u64, nxr_net.n_dropped, 1));
+    np->queued_nbytes = 0;
+    fake_round();
+    fake_receive(1, NXR_NET_ATOMIC_DONE, &done, sizeof(done), NULL, 0);
+    cr_expect(eq(int, nixl_req_wait(&reqs[0], 0), NIXL_OK));
+    cr_expect(eq(int, nixl_req_wait(&reqs[1], 0), NIXL_OK));
+}
+
+/* An answer that no owner gives ends the call; what is refused is test/unit/wire.c's to show. */
+Test(atomic, outcomes_that_no_owner_has, .init = start, .fini = stop)
+{
+    static const int bad[] = {NIXL_INPROGRESS, NIXL_ERR_AGAIN, NIXL_ERR_PEER_LOST, INT_MAX};
+    struct nixl_region *region = fake_region(1, false);
+    struct nixl_req *req = NULL;
+    const uint64_t one = 1;
+    uint64_t before;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct nxr_net_atomic_done done = {.what = {.status = bad[i]}};
+
+        cr_assert(
+            eq(int, nixl_atomic_nb(1, region, 0, NIXL_UINT64, NIXL_ATOMIC_ADD, &one, &before, &req),
+               NIXL_INPROGRESS));
+        done.ask = np->last_id;
+        fake_receive(1, NXR_NET_ATOMIC_DONE, &done, sizeof(done), NULL, 0);
+        cr_expect(eq(int, nixl_req_wait(&req, 0), NIXL_ERR_TRANSPORT));
+    }
+}
