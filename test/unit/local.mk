@@ -23,7 +23,7 @@ floor_collective = src/libnxr_collective.la $(floor_sync)
 unit_launcher_libs = launcher/libnxr_launcher.la $(CRITERION_LIBS)
 unit_programs = %D%/abi %D%/available %D%/call %D%/coll_table %D%/combine %D%/copy %D%/cuda %D%/cuda_copy %D%/cuda_scatter %D%/cuda_share %D%/deathwatch %D%/env %D%/frame %D%/handle %D%/identity %D%/large %D%/locality %D%/log %D%/net %D%/net_alive %D%/net_calls %D%/net_choice %D%/net_connect %D%/net_end %D%/net_hostile %D%/net_list %D%/net_memory %D%/net_reach %D%/options \
 	%D%/placement %D%/thread_priority %D%/ring %D%/sink %D%/status %D%/stream_signal %D%/table %D%/tcp %D%/tcp_health %D%/thread %D%/token %D%/values %D%/wire %D%/atomic %D%/atomic_ring %D%/world
-unit_programs += %D%/control %D%/inflight %D%/init %D%/liveness %D%/notify %D%/peer_slot %D%/request %D%/shares %D%/vm
+unit_programs += %D%/control %D%/detector %D%/inflight %D%/init %D%/liveness %D%/notify %D%/peer_slot %D%/request %D%/shares %D%/vm
 if WITH_DEBUG
 unit_programs += %D%/contract
 endif
@@ -69,6 +69,8 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_cuda_share_LDADD = $(floor_memory) $(CRITERION_LIBS)
 %C%_deathwatch_CFLAGS = $(unit_cflags)
 %C%_deathwatch_LDADD = $(floor_host) $(CRITERION_LIBS)
+%C%_detector_CFLAGS = $(unit_cflags)
+%C%_detector_LDADD = $(floor_control) $(CRITERION_LIBS)
 %C%_env_CFLAGS = $(unit_cflags)
 %C%_env_LDADD = $(floor_util) $(CRITERION_LIBS)
 %C%_frame_CFLAGS = $(unit_cflags)
