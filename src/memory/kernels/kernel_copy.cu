@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copying scattered pieces. The list lies in page-locked host memory: the next piece is fetched
- * while one is copied. `make ptx` makes kernel_copy.ptx of this file.
+ * Copies scattered pieces. Their list lies in page-locked host memory: each block fetches the next
+ * entry while it copies a piece. `make ptx` compiles this file to kernel_copy.ptx.
  */
 #include "memory/kernels/kernel.h"
 
-#define WORDS 4 /* of a thread on the way at a time */
+#define WORDS 4 /* loads that a thread has in flight at a time */
 
-/* A piece whose ends are aligned to the word; what is left behind the last word is not copied. */
+/* Copy whole words between addresses aligned to a word; bytes after the last word are left out. */
 template <typename Word>
 static __device__ __forceinline__ void copy_words(char *dst, const char *src, uint64_t nbytes)
 {
@@ -32,7 +32,7 @@ static __device__ __forceinline__ void copy_words(char *dst, const char *src, ui
     }
 }
 
-/* Both ends are equally far from the next word: the bytes up to that, words, and the last bytes. */
+/* Copy a piece whose addresses have the same offset from a word: head bytes, words, tail bytes. */
 template <typename Word>
 static __device__ __forceinline__ void copy_around(char *dst, const char *src, uint64_t nbytes)
 {

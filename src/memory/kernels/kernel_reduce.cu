@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reductions: operands are read where they lie, on this GPU or on others, and the result is written
- * to all who want it. Nobody is waited for, so that a kernel always ends. Each step gives the bits
- * that the processor's loops give (collective/combine.h). `make ptx` makes kernel_reduce.ptx of this
- * file.
+ * Reductions. A kernel reads the operands in place, on this GPU or on others, and writes the result
+ * to every destination. It waits for nothing, so that it always ends. Each step gives the same bits
+ * as the processor's loops (collective/combine.h). `make ptx` compiles this file to
+ * kernel_reduce.ptx.
  */
 #include "memory/kernels/kernel.h"
 
-/* ---- types: what stands in memory, and what is combined -------------------------------------- */
+/* ---- types: as stored in memory, and as combined --------------------------------------------- */
 
 template <typename Unsigned, typename Signed> struct whole {
     typedef Unsigned element;
@@ -104,7 +104,7 @@ template <typename Element> struct alignas(NXR_KERNEL_WORD_NBYTES) word {
     Element elements[NXR_KERNEL_WORD_NBYTES / sizeof(Element)];
 };
 
-/* How a number is combined, by what it is taken for. */
+/* Combine two elements as values of `Number`, such as signed ones for the minimum. */
 template <typename Type, typename Number, typename Op>
 static __device__ __forceinline__ void apply(typename Type::element *a, typename Type::element b)
 {
@@ -133,7 +133,7 @@ static __device__ __forceinline__ void apply(typename Type::element &a,
     apply<Type, Number, Op>(&a, b);
 }
 
-/* All threads take the same branch, and memory is slower than it. */
+/* All threads take the same branch, and its cost is small beside that of memory. */
 template <typename Type, typename Operand>
 static __device__ __forceinline__ void combine(unsigned op, Operand &a, const Operand &b)
 {
@@ -176,7 +176,7 @@ template <typename T> static __device__ __forceinline__ T load(uint64_t address,
     return reinterpret_cast<const T *>(address)[index];
 }
 
-/* Of 16 bytes: in one access. */
+/* A word has 16 bytes: one access. */
 template <typename Element>
 static __device__ __forceinline__ word<Element> load_word(uint64_t address, uint64_t index)
 {
@@ -204,7 +204,7 @@ static __device__ __forceinline__ void store_word(uint64_t address, uint64_t ind
 
 /* ---- the kernels ----------------------------------------------------------------------------- */
 
-/* N words, of which those below `end` exist, `stride` apart. */
+/* Reduce N words that are `stride` apart, of which those below n_words exist. */
 template <typename Type, int N>
 static __device__ __forceinline__ void reduce_words(const struct nxr_kernel_reduction &what,
                                                     uint64_t skip, uint64_t at, uint64_t stride)
@@ -252,7 +252,7 @@ static __device__ __forceinline__ void reduce_element(const struct nxr_kernel_re
     }
 }
 
-/* The part of this block is there for all. */
+/* Set the flag of this block: its part of the result is visible to all. */
 static __device__ __forceinline__ void tell(uint64_t done)
 {
     if (done == 0) {
@@ -290,7 +290,7 @@ static __device__ __forceinline__ void reduce(const struct nxr_kernel_reduction 
         reduce<__VA_ARGS__, _words>(what);                                                         \
     }
 
-/* How many words of an operand are on the way to a thread at a time. */
+/* The number is that of the words of an operand that a thread has in flight at a time. */
 KERNEL(u8, 1, whole<uint8_t, int8_t>)
 KERNEL(u16, 2, whole<uint16_t, int16_t>)
 KERNEL(u32, 4, whole<uint32_t, int32_t>)
