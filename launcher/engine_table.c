@@ -18,7 +18,7 @@
 
 static const struct engine *const engines[] = {&engine_slurm, &engine_prrte, &engine_openmpi,
                                                &engine_flux};
-static const char engine_words[] = "auto local slurm prrte openmpi flux";
+static const char engine_words[] = LAUNCH_ENGINE_WORDS;
 static const char map_words[] = "slot core numa socket";
 static const char bind_words[] = "none core numa socket";
 

@@ -21,7 +21,7 @@ enum launch_exit {
 enum launch_stdin { STDIN_RANK, STDIN_ALL, STDIN_NONE };
 enum launch_bind { BIND_NONE, BIND_CORE, BIND_NUMA, BIND_SOCKET };
 enum launch_map { MAP_SLOT, MAP_CORE, MAP_NUMA, MAP_SOCKET };
-/* In the order of the values of --engine. */
+/* In the order of LAUNCH_ENGINE_WORDS. */
 enum launch_engine {
     ENGINE_AUTO,
     ENGINE_LOCAL,
@@ -30,6 +30,7 @@ enum launch_engine {
     ENGINE_OPENMPI,
     ENGINE_FLUX,
 };
+#define LAUNCH_ENGINE_WORDS "auto local slurm prrte openmpi flux" /* the values of --engine */
 enum launch_pty { PTY_AUTO, PTY_YES, PTY_NO };
 enum launch_on_failure { ON_FAILURE_ABORT, ON_FAILURE_CONTINUE };
 

@@ -215,11 +215,12 @@ static int set_count(struct parser *parser, const struct option *option, const c
     return 0;
 }
 
-static void set_flag(struct parser *parser, enum option_id id)
+/* What an option without a value does. Each option is handled here or in option_set(). */
+static int set_flag(struct parser *parser, const struct option *option)
 {
     struct launch_job *job = &parser->options->job;
 
-    switch (id) {
+    switch (option->id) {
     case OPTION_TAG_OUTPUT:
         job->tag_output = true;
         break;
@@ -266,8 +267,10 @@ static void set_flag(struct parser *parser, enum option_id id)
         parser->options->action = ACTION_ENV;
         break;
     default:
-        break;
+        return parser_fail(parser, "--%.*s is in the table of options, but does nothing",
+                           (int)strcspn(option->names, " "), option->names);
     }
+    return 0;
 }
 
 int option_set(struct parser *parser, const struct option *option, const char *value)
@@ -306,7 +309,6 @@ int option_set(struct parser *parser, const struct option *option, const char *v
         parser->options->help_topic = value;
         return 0;
     default:
-        set_flag(parser, option->id);
-        return 0;
+        return set_flag(parser, option);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names, values and help of every option, in the order in which help shows them. */
 #include "launcher/option_table.h"
+#include "launcher/job.h"
 
 #include <string.h>
 
@@ -58,7 +59,7 @@ const struct option option_table[] = {
         .value = VALUE_NEEDED,
         .names = "engine",
         .arg = "ENGINE",
-        .words = "auto local slurm prrte openmpi flux",
+        .words = LAUNCH_ENGINE_WORDS,
         .topic = "hosts",
         .brief = "what starts the ranks (default auto)",
         .help = "What starts the ranks: nixlrun itself, on this host (local), or srun (slurm), "

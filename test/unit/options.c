@@ -175,6 +175,22 @@ Test(options, each_option_that_needs_a_value_says_so)
     }
 }
 
+Test(options, each_option_does_something)
+{
+    for (size_t i = 0; i < option_count; i++) {
+        const struct option *option = &option_table[i];
+        const char *value = option->words != NULL ? option->words : "1";
+        char line[120];
+
+        snprintf(line, sizeof(line), "nixlrun --%.*s %.*s app", (int)strcspn(option->names, " "),
+                 option->names, option->value == VALUE_NEEDED ? (int)strcspn(value, " ") : 0,
+                 value);
+        (void)parse(line); /* a value that is refused is an effect, too */
+        cr_expect(strstr(why, "does nothing") == NULL, "%s", why);
+        options_free(&options);
+    }
+}
+
 Test(options, no_name_stands_for_two_options)
 {
     for (size_t i = 0; i < option_count; i++) {
