@@ -2,14 +2,14 @@
 /*
  * Polling the networks. Progress belongs to one side at a time: while user threads wait and poll,
  * they make it, and the service thread does not watch the networks' descriptors, since each
- * message would wake it for nothing. A thread that polls takes a lease. A thread that goes to
- * sleep returns it at once; one that returns from a wait lets it expire, which a timer of the
- * service thread detects. Setting a timer can cost more than a message if a hypervisor does it, so
- * polling does not set it again and again: as long as the timer finds the lease in use, its
+ * message would wake it for nothing. A thread that polls takes progress over. One that goes to sleep
+ * gives it back at once; after any other return from a wait, a timer of the service thread takes it
+ * back. Setting a timer can cost more than a message if a hypervisor does it, so polling does not
+ * set it again and again: as long as the timer finds that a user thread has polled meanwhile, its
  * interval doubles, and only the end of a long wait sets it to the short interval. When nobody
  * polls, a passive target is served by the service thread, which sleeps in epoll.
  *
- * Lock: watch_lock for the lease; nxr_net.lock for a round.
+ * Lock: watch_lock for who owns progress; nxr_net.lock for a round.
  */
 #include "config.h"
 
@@ -24,8 +24,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define LEASE_NS     (75 * NXR_US) /* how long it lasts after a poll, at least */
-#define MAX_LEASE_NS (1 * NXR_MS)  /* ... and at most */
+#define OWNED_NS     (75 * NXR_US) /* how long progress stays with it after a poll, at least */
+#define MAX_OWNED_NS (1 * NXR_MS)  /* ... and at most */
 
 #define IDLE_ROUNDS 64
 
@@ -40,11 +40,11 @@
 
 static struct nxr_spin watch_lock;
 static int networks_fd = -1;       /* an epoll descriptor over those of the networks */
-static int net_poll_timer_fd = -1; /* checks the lease */
+static int net_poll_timer_fd = -1; /* checks whether a user thread still polls */
 static bool net_poll_is_watched;   /* watch_lock: networks_fd is in the service thread's epoll */
 static bool expects_more;          /* the service thread's: bulk is landing and no one else polls */
 static _Atomic int64_t polled_at;  /* when a user thread last polled */
-static _Atomic int64_t lease_ns;   /* the interval that the timer was set to */
+static _Atomic int64_t owned_ns;   /* the interval that the timer was set to */
 
 /* ---- one round ------------------------------------------------------------------------------- */
 
@@ -135,7 +135,7 @@ static bool net_poll_arm(void)
     return is_armed;
 }
 
-/* ---- the lease ------------------------------------------------------------------------------- */
+/* ---- who makes progress ---------------------------------------------------------------------- */
 
 static void became_ready(struct nxr_watch *watch, uint32_t events)
 {
@@ -149,23 +149,23 @@ static void net_poll_set_timer(int64_t ns)
 {
     const struct itimerspec once = {.it_value = nxr_timespec(ns)};
 
-    atomic_store_explicit(&lease_ns, ns, memory_order_relaxed);
+    atomic_store_explicit(&owned_ns, ns, memory_order_relaxed);
     timerfd_settime(net_poll_timer_fd, 0, &once, NULL);
 }
 
-static void take_lease(void)
+static void progress_take(void)
 {
     nxr_spin_lock(&watch_lock);
     if (net_poll_is_watched) {
         nxr_service_unwatch(networks_fd);
         net_poll_is_watched = false;
         atomic_store(&nxr_net_is_polled, true);
-        net_poll_set_timer(LEASE_NS);
+        net_poll_set_timer(OWNED_NS);
     }
     nxr_spin_unlock(&watch_lock);
 }
 
-static void give_lease(void)
+static void progress_give_back(void)
 {
     nxr_spin_lock(&watch_lock);
     if (!net_poll_is_watched && networks_fd >= 0) {
@@ -175,8 +175,8 @@ static void give_lease(void)
     nxr_spin_unlock(&watch_lock);
 }
 
-/* The timer has fired: end the lease, unless a user thread polls. */
-static void lease_ended(struct nxr_watch *watch, uint32_t events)
+/* Give progress back to the service thread, unless a user thread still polls. */
+static void progress_timer_fired(struct nxr_watch *watch, uint32_t events)
 {
     uint64_t count;
 
@@ -190,21 +190,21 @@ static void lease_ended(struct nxr_watch *watch, uint32_t events)
     }
     /* A user thread that sends a large piece, or waits for the lock, will poll after that. */
     if (nxr_spin_is_taken(&nxr_net.lock) ||
-        nxr_now_ns() - atomic_load_explicit(&polled_at, memory_order_relaxed) < LEASE_NS) {
-        int64_t ns = 2 * atomic_load_explicit(&lease_ns, memory_order_relaxed);
+        nxr_now_ns() - atomic_load_explicit(&polled_at, memory_order_relaxed) < OWNED_NS) {
+        int64_t ns = 2 * atomic_load_explicit(&owned_ns, memory_order_relaxed);
 
-        net_poll_set_timer(ns < MAX_LEASE_NS ? ns : MAX_LEASE_NS);
+        net_poll_set_timer(ns < MAX_OWNED_NS ? ns : MAX_OWNED_NS);
     } else {
-        give_lease();
+        progress_give_back();
     }
 }
 
-static struct nxr_watch net_poll_timer_watch = {lease_ended};
+static struct nxr_watch net_poll_timer_watch = {progress_timer_fired};
 
 bool nxr_net_poll(int64_t now)
 {
     if (!atomic_load_explicit(&nxr_net_is_polled, memory_order_relaxed)) {
-        take_lease();
+        progress_take();
     }
     return nxr_spin_try(&nxr_net.lock) &&
            net_poll_do_round(false, now); /* else another thread runs a round */
@@ -213,7 +213,7 @@ bool nxr_net_poll(int64_t now)
 void nxr_net_long_wait_ended(void)
 {
     if (atomic_load(&nxr_net_is_polled)) {
-        net_poll_set_timer(LEASE_NS);
+        net_poll_set_timer(OWNED_NS);
     }
 }
 
@@ -222,7 +222,7 @@ void nxr_net_hand_over(void)
     if (!atomic_load(&nxr_net_is_open)) {
         return;
     }
-    give_lease();
+    progress_give_back();
     if (!net_poll_arm()) {
         nxr_service_kick();
     }
@@ -235,7 +235,7 @@ void nxr_net_hand_over(void)
 static bool leave_it(int64_t now)
 {
     if (!atomic_load(&nxr_net_is_polled) ||
-        now - atomic_load_explicit(&polled_at, memory_order_relaxed) >= LEASE_NS) {
+        now - atomic_load_explicit(&polled_at, memory_order_relaxed) >= OWNED_NS) {
         return false;
     }
     if (atomic_load_explicit(&nxr_net.is_kicked, memory_order_relaxed)) {
@@ -312,7 +312,7 @@ int nxr_net_watch_start(void)
         nxr_net_watch_stop();
         return NIXL_ERR_LIMIT;
     }
-    give_lease();
+    progress_give_back();
     return NIXL_OK;
 }
 
