@@ -21,7 +21,7 @@
 #include "pair/pair_token.h"
 #include "region/region.h"
 
-struct nxr_exposure;
+struct nxr_exposed_buffer;
 
 /* The table of each rank; preceded by NXR_REGION_INTERNAL. */
 #define NXR_PAIR_TABLE   "\1pair"

@@ -4,7 +4,7 @@
  * polls: a thread that waits for the request reads the word; the partner's signal wakes the waiter
  * and the event fd; deaths and the service thread's timer end the rest.
  *
- * Locks: exposures_lock guards the list of exposed buffers, the free slots and their requests; it
+ * Locks: exposed_lock guards the list of exposed buffers, the free slots and their requests; it
  * is taken inside job.lock, and requests are ended under it. table_lock serializes the creation of
  * the table, and is taken outside both.
  */
@@ -25,7 +25,7 @@
 #include <string.h>
 
 /* What this rank keeps of a slot. */
-struct nxr_exposure {
+struct nxr_exposed_buffer {
     struct nxr_list link;             /* of those that are exposed, or free */
     struct nixl_req *req;             /* NULL: it has ended */
     const struct nixl_region *region; /* NULL: it was closed meanwhile */
@@ -35,10 +35,10 @@ struct nxr_exposure {
 };
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t exposures_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_pair_slot *exposure_slots; /* the table; NULL: nothing has been exposed yet */
-static struct nxr_exposure *exposure_all;    /* [NXR_PAIR_N_SLOTS] */
-static struct nxr_list exposed = {&exposed, &exposed};
+static pthread_mutex_t exposed_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct nxr_pair_slot *exposed_slots; /* the table; NULL: nothing has been exposed yet */
+static struct nxr_exposed_buffer *exposed_buffers; /* [NXR_PAIR_N_SLOTS] */
+static struct nxr_list exposed_list = {&exposed_list, &exposed_list};
 static struct nxr_list unused = {&unused, &unused}; /* the longest unused first */
 static _Atomic uint32_t n_exposed;
 static _Atomic int64_t next_expiry = INT64_MAX; /* lower bound of the first expiry */
@@ -47,16 +47,16 @@ static _Atomic int64_t next_expiry = INT64_MAX; /* lower bound of the first expi
 static unsigned char nonces[16 * NXR_TOKEN_NONCE_NBYTES];
 static size_t n_nonce_bytes;
 
-static struct nxr_pair_slot *exposure_slot_of(const struct nxr_exposure *exposure)
+static struct nxr_pair_slot *exposed_slot_of(const struct nxr_exposed_buffer *buffer)
 {
-    return &exposure_slots[exposure - exposure_all];
+    return &exposed_slots[buffer - exposed_buffers];
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static int make_table(const char *operation)
 {
-    struct nxr_exposure *entries = calloc(NXR_PAIR_N_SLOTS, sizeof(*entries));
+    struct nxr_exposed_buffer *entries = calloc(NXR_PAIR_N_SLOTS, sizeof(*entries));
     struct nixl_region *region;
     int status;
 
@@ -64,19 +64,19 @@ static int make_table(const char *operation)
         return nxr_fail(NIXL_ERR_NO_MEMORY, operation, -1, "", 0,
                         "no memory for the table of buffers");
     }
-    status = nxr_region_alloc_internal(NXR_PAIR_TABLE, sizeof(*exposure_slots) * NXR_PAIR_N_SLOTS,
+    status = nxr_region_alloc_internal(NXR_PAIR_TABLE, sizeof(*exposed_slots) * NXR_PAIR_N_SLOTS,
                                        &region);
     if (status != NIXL_OK) {
         free(entries);
         return nxr_fail_inner(status, operation, -1);
     }
-    pthread_mutex_lock(&exposures_lock);
+    pthread_mutex_lock(&exposed_lock);
     for (int i = 0; i < NXR_PAIR_N_SLOTS; i++) {
         nxr_list_append(&unused, &entries[i].link);
     }
-    exposure_all = entries;
-    exposure_slots = nixl_region_addr(region);
-    pthread_mutex_unlock(&exposures_lock);
+    exposed_buffers = entries;
+    exposed_slots = nixl_region_addr(region);
+    pthread_mutex_unlock(&exposed_lock);
     return NIXL_OK;
 }
 
@@ -85,7 +85,7 @@ static int need_table(const char *operation)
     int status = NIXL_OK;
 
     pthread_mutex_lock(&table_lock);
-    if (exposure_slots == NULL) {
+    if (exposed_slots == NULL) {
         status = make_table(operation);
     }
     pthread_mutex_unlock(&table_lock);
@@ -95,14 +95,15 @@ static int need_table(const char *operation)
 /* ---- ending: all under the lock -------------------------------------------------------------- */
 
 /* The slot is free again; its word stays, for partners that come late. */
-static void exposure_end(struct nxr_exposure *exposure, int status, bool is_touched, int lost_rank)
+static void exposed_end(struct nxr_exposed_buffer *buffer, int status, bool is_touched,
+                        int lost_rank)
 {
-    struct nixl_req *req = exposure->req;
+    struct nixl_req *req = buffer->req;
 
-    exposure->req = NULL;
-    exposure->region = NULL;
-    nxr_list_remove(&exposure->link);
-    nxr_list_append(&unused, &exposure->link);
+    buffer->req = NULL;
+    buffer->region = NULL;
+    nxr_list_remove(&buffer->link);
+    nxr_list_append(&unused, &buffer->link);
     atomic_fetch_sub(&n_exposed, 1);
     req->op.nbytes_done = is_touched ? req->op.nbytes : 0;
     req->lost_rank = lost_rank;
@@ -110,31 +111,31 @@ static void exposure_end(struct nxr_exposure *exposure, int status, bool is_touc
 }
 
 /* The exposer ends it, if the word has not changed. */
-static bool try_end(struct nxr_exposure *exposure, uint64_t word, int status, int lost_rank)
+static bool try_end(struct nxr_exposed_buffer *buffer, uint64_t word, int status, int lost_rank)
 {
     bool is_touched = nxr_pair_word_state(word) != NXR_PAIR_OPEN;
     uint64_t ended =
-        nxr_pair_word(exposure->turn, nxr_pair_word_rank(word), nxr_pair_ended(status, is_touched));
+        nxr_pair_word(buffer->turn, nxr_pair_word_rank(word), nxr_pair_ended(status, is_touched));
 
-    if (!atomic_compare_exchange_strong(&exposure_slot_of(exposure)->word, &word, ended)) {
+    if (!atomic_compare_exchange_strong(&exposed_slot_of(buffer)->word, &word, ended)) {
         return false;
     }
-    exposure_end(exposure, status, is_touched, lost_rank);
+    exposed_end(buffer, status, is_touched, lost_rank);
     return true;
 }
 
 /* End it if no partner has begun. */
-static bool exposure_take_back(struct nxr_exposure *exposure, int status)
+static bool exposed_take_back(struct nxr_exposed_buffer *buffer, int status)
 {
-    return try_end(exposure, nxr_pair_word(exposure->turn, 0, NXR_PAIR_OPEN), status, -1);
+    return try_end(buffer, nxr_pair_word(buffer->turn, 0, NXR_PAIR_OPEN), status, -1);
 }
 
 /* The rank whose death ends it, as the word now is; -1: none. */
-static int needed_rank(const struct nxr_exposure *exposure, uint64_t word)
+static int needed_rank(const struct nxr_exposed_buffer *buffer, uint64_t word)
 {
     return nxr_pair_word_state(word) == NXR_PAIR_BEGUN
                ? nxr_pair_word_rank(word)
-               : atomic_load_explicit(&exposure->rank, memory_order_relaxed);
+               : atomic_load_explicit(&buffer->rank, memory_order_relaxed);
 }
 
 static bool is_lost(int rank)
@@ -144,75 +145,73 @@ static bool is_lost(int rank)
     return peer != NULL && nxr_peer_is_lost(peer);
 }
 
-static void exposure_look(struct nxr_exposure *exposure)
+static void exposed_look(struct nxr_exposed_buffer *buffer)
 {
     for (;;) {
-        uint64_t word =
-            atomic_load_explicit(&exposure_slot_of(exposure)->word, memory_order_acquire);
+        uint64_t word = atomic_load_explicit(&exposed_slot_of(buffer)->word, memory_order_acquire);
         unsigned state = nxr_pair_word_state(word);
-        int rank = needed_rank(exposure, word);
+        int rank = needed_rank(buffer, word);
 
         if ((state & NXR_PAIR_ENDED) != 0) {
-            exposure_end(exposure, nxr_pair_status(word), (state & NXR_PAIR_TOUCHED) != 0, -1);
+            exposed_end(buffer, nxr_pair_status(word), (state & NXR_PAIR_TOUCHED) != 0, -1);
             return;
         }
         /* What the dead rank still did is found by the next check. */
-        if (!is_lost(rank) || try_end(exposure, word, NIXL_ERR_PEER_LOST, rank)) {
+        if (!is_lost(rank) || try_end(buffer, word, NIXL_ERR_PEER_LOST, rank)) {
             return;
         }
     }
 }
 
 /* End the requests of all exposed buffers that have ended. Any thread; job.lock may be held. */
-static void exposures_look(void)
+static void exposed_all_look(void)
 {
     struct nxr_list *link, *after;
 
     if (atomic_load_explicit(&n_exposed, memory_order_relaxed) == 0) {
         return;
     }
-    pthread_mutex_lock(&exposures_lock);
-    nxr_list_for_each (link, after, &exposed) {
-        exposure_look(nxr_list_entry(link, struct nxr_exposure, link));
+    pthread_mutex_lock(&exposed_lock);
+    nxr_list_for_each (link, after, &exposed_list) {
+        exposed_look(nxr_list_entry(link, struct nxr_exposed_buffer, link));
     }
-    pthread_mutex_unlock(&exposures_lock);
+    pthread_mutex_unlock(&exposed_lock);
 }
 
-/* Does its exposure still belong to the request? */
+/* Does its buffer still belong to the request? */
 static bool is_of(const struct nixl_req *req)
 {
-    const struct nxr_exposure *exposure = req->owned;
+    const struct nxr_exposed_buffer *buffer = req->owned;
 
-    return exposure->req == req;
+    return buffer->req == req;
 }
 
 /* End the request if its buffer has ended. */
 static void expose_look(struct nixl_req *req)
 {
-    struct nxr_exposure *exposure = req->owned;
-    uint64_t word = atomic_load_explicit(&exposure_slot_of(exposure)->word, memory_order_acquire);
+    struct nxr_exposed_buffer *buffer = req->owned;
+    uint64_t word = atomic_load_explicit(&exposed_slot_of(buffer)->word, memory_order_acquire);
 
-    if ((nxr_pair_word_state(word) & NXR_PAIR_ENDED) == 0 &&
-        !is_lost(needed_rank(exposure, word))) {
+    if ((nxr_pair_word_state(word) & NXR_PAIR_ENDED) == 0 && !is_lost(needed_rank(buffer, word))) {
         return;
     }
-    pthread_mutex_lock(&exposures_lock);
+    pthread_mutex_lock(&exposed_lock);
     if (is_of(req)) {
-        exposure_look(exposure);
+        exposed_look(buffer);
     }
-    pthread_mutex_unlock(&exposures_lock);
+    pthread_mutex_unlock(&exposed_lock);
 }
 
 /* Withdraw the buffer unless a partner has begun; its request ends with it. */
 static void expose_stop(struct nixl_req *req)
 {
-    struct nxr_exposure *exposure = req->owned;
+    struct nxr_exposed_buffer *buffer = req->owned;
 
-    pthread_mutex_lock(&exposures_lock);
-    if (is_of(req) && !exposure_take_back(exposure, NIXL_ERR_CANCELED)) {
-        exposure_look(exposure);
+    pthread_mutex_lock(&exposed_lock);
+    if (is_of(req) && !exposed_take_back(buffer, NIXL_ERR_CANCELED)) {
+        exposed_look(buffer);
     }
-    pthread_mutex_unlock(&exposures_lock);
+    pthread_mutex_unlock(&exposed_lock);
 }
 
 static void expose_describe(const struct nixl_req *req, char *text, size_t nbytes)
@@ -224,26 +223,26 @@ static const struct nxr_req_owner expose_owner = {
     .is_unflushed = true, .stop = expose_stop, .look = expose_look, .describe = expose_describe};
 
 /* A region of this rank is about to be closed: cancel its buffers that no partner has begun. */
-static void exposures_withdraw(const struct nixl_region *region)
+static void exposed_all_withdraw(const struct nixl_region *region)
 {
     struct nxr_list *link, *after;
 
     if (atomic_load_explicit(&n_exposed, memory_order_relaxed) == 0) {
         return;
     }
-    pthread_mutex_lock(&exposures_lock);
-    nxr_list_for_each (link, after, &exposed) {
-        struct nxr_exposure *exposure = nxr_list_entry(link, struct nxr_exposure, link);
+    pthread_mutex_lock(&exposed_lock);
+    nxr_list_for_each (link, after, &exposed_list) {
+        struct nxr_exposed_buffer *buffer = nxr_list_entry(link, struct nxr_exposed_buffer, link);
 
-        if (exposure->region == region && !exposure_take_back(exposure, NIXL_ERR_CANCELED)) {
-            exposure->region = NULL; /* a partner has begun, and reports the outcome */
+        if (buffer->region == region && !exposed_take_back(buffer, NIXL_ERR_CANCELED)) {
+            buffer->region = NULL; /* a partner has begun, and reports the outcome */
         }
     }
-    pthread_mutex_unlock(&exposures_lock);
+    pthread_mutex_unlock(&exposed_lock);
 }
 
 /* End those whose lifetime is over; returns when to check next. Service thread, job.lock. */
-static int64_t exposures_tick(int64_t now)
+static int64_t exposed_all_tick(int64_t now)
 {
     int64_t next = atomic_load_explicit(&next_expiry, memory_order_relaxed);
     struct nxr_list *link, *after;
@@ -252,38 +251,39 @@ static int64_t exposures_tick(int64_t now)
         return next;
     }
     next = INT64_MAX;
-    pthread_mutex_lock(&exposures_lock);
-    nxr_list_for_each (link, after, &exposed) {
-        struct nxr_exposure *exposure = nxr_list_entry(link, struct nxr_exposure, link);
+    pthread_mutex_lock(&exposed_lock);
+    nxr_list_for_each (link, after, &exposed_list) {
+        struct nxr_exposed_buffer *buffer = nxr_list_entry(link, struct nxr_exposed_buffer, link);
 
-        if (exposure->expires_at > now) {
-            next = exposure->expires_at < next ? exposure->expires_at : next;
-        } else if (!exposure_take_back(exposure, NIXL_ERR_EXPIRED)) {
-            exposure->expires_at = INT64_MAX; /* a partner began in time */
+        if (buffer->expires_at > now) {
+            next = buffer->expires_at < next ? buffer->expires_at : next;
+        } else if (!exposed_take_back(buffer, NIXL_ERR_EXPIRED)) {
+            buffer->expires_at = INT64_MAX; /* a partner began in time */
         }
     }
     atomic_store(&next_expiry, next);
-    pthread_mutex_unlock(&exposures_lock);
+    pthread_mutex_unlock(&exposed_lock);
     return next;
 }
 
 /* The last finalize: end all of them. */
-static void exposures_stop(void)
+static void exposed_all_stop(void)
 {
-    pthread_mutex_lock(&exposures_lock);
-    while (!nxr_list_is_empty(&exposed)) {
-        struct nxr_exposure *exposure = nxr_list_entry(exposed.next, struct nxr_exposure, link);
+    pthread_mutex_lock(&exposed_lock);
+    while (!nxr_list_is_empty(&exposed_list)) {
+        struct nxr_exposed_buffer *buffer =
+            nxr_list_entry(exposed_list.next, struct nxr_exposed_buffer, link);
 
-        if (!exposure_take_back(exposure, NIXL_ERR_CANCELED)) {
-            exposure_end(exposure, NIXL_ERR_CANCELED, true, -1);
+        if (!exposed_take_back(buffer, NIXL_ERR_CANCELED)) {
+            exposed_end(buffer, NIXL_ERR_CANCELED, true, -1);
         }
     }
-    free(exposure_all);
-    exposure_all = NULL;
-    exposure_slots = NULL; /* the region is closed with all others */
+    free(exposed_buffers);
+    exposed_buffers = NULL;
+    exposed_slots = NULL; /* the region is closed with all others */
     nxr_list_init(&unused);
     atomic_store(&next_expiry, INT64_MAX);
-    pthread_mutex_unlock(&exposures_lock);
+    pthread_mutex_unlock(&exposed_lock);
 }
 
 /* ---- exposing -------------------------------------------------------------------------------- */
@@ -356,15 +356,15 @@ struct offer {
  * Fill a slot, and open it last: a partner that has its token and finds the word unchanged has
  * read a slot that does not change. Caller holds the lock.
  */
-static void fill_slot(struct nxr_exposure *exposure, const struct offer *offer,
+static void fill_slot(struct nxr_exposed_buffer *buffer, const struct offer *offer,
                       const struct nxr_token *token)
 {
-    struct nxr_pair_slot *slot = exposure_slot_of(exposure);
+    struct nxr_pair_slot *slot = exposed_slot_of(buffer);
 
-    atomic_store_explicit(&exposure->rank, offer->rank, memory_order_relaxed);
-    exposure->region = offer->region;
-    exposure->turn = token->turn;
-    exposure->expires_at = offer->expires_at;
+    atomic_store_explicit(&buffer->rank, offer->rank, memory_order_relaxed);
+    buffer->region = offer->region;
+    buffer->turn = token->turn;
+    buffer->expires_at = offer->expires_at;
     memcpy(slot->nonce, token->nonce, sizeof(slot->nonce));
     slot->nbytes = token->nbytes;
     slot->offset = offer->offset;
@@ -383,24 +383,24 @@ static int expose(const char *operation, const struct offer *offer, struct nixl_
     bool is_first = false, is_random;
     struct nxr_list *link = NULL;
 
-    pthread_mutex_lock(&exposures_lock);
+    pthread_mutex_lock(&exposed_lock);
     is_random = take_nonce(token->nonce);
     if (is_random && (link = nxr_list_pop(&unused)) != NULL) {
-        struct nxr_exposure *exposure = nxr_list_entry(link, struct nxr_exposure, link);
+        struct nxr_exposed_buffer *buffer = nxr_list_entry(link, struct nxr_exposed_buffer, link);
 
-        token->slot = (uint32_t)(exposure - exposure_all);
-        token->turn = (exposure->turn + 1) & NXR_PAIR_TURNS;
-        fill_slot(exposure, offer, token);
-        exposure->req = req;
-        req->owned = exposure;
-        nxr_list_append(&exposed, &exposure->link);
+        token->slot = (uint32_t)(buffer - exposed_buffers);
+        token->turn = (buffer->turn + 1) & NXR_PAIR_TURNS;
+        fill_slot(buffer, offer, token);
+        buffer->req = req;
+        req->owned = buffer;
+        nxr_list_append(&exposed_list, &buffer->link);
         atomic_fetch_add(&n_exposed, 1);
         is_first = offer->expires_at < atomic_load(&next_expiry);
         if (is_first) {
             atomic_store(&next_expiry, offer->expires_at);
         }
     }
-    pthread_mutex_unlock(&exposures_lock);
+    pthread_mutex_unlock(&exposed_lock);
     if (is_first) {
         nxr_service_kick();
     }
@@ -465,22 +465,22 @@ int nixl_pair_expose(int rank, struct nixl_region *region, uint64_t offset, size
 static void pair_death_known(const struct nxr_peer *peer)
 {
     (void)peer;
-    exposures_look();
+    exposed_all_look();
 }
 
 /* The event fd must be readable if one of these requests ends now. */
 static bool pair_has_news(void)
 {
-    exposures_look();
+    exposed_all_look();
     return false;
 }
 
 const struct nxr_subsystem nxr_pair_subsystem = {
     .name = "pair",
-    .tick = exposures_tick,
-    .region_closing = exposures_withdraw,
+    .tick = exposed_all_tick,
+    .region_closing = exposed_all_withdraw,
     .has_news = pair_has_news,
     .death_known = pair_death_known,
-    .quiesce = exposures_stop,
+    .quiesce = exposed_all_stop,
     .stop = nxr_pair_handles_drop,
 };
