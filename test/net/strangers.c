@@ -115,7 +115,7 @@ static struct nxr_tcp_hello a_hello(enum nxr_tcp_hello_type type)
                                   .type = (uint16_t)type,
                                   .from = 1,
                                   .to = (uint32_t)nixl_rank(),
-                                  .knock = address.knock,
+                                  .connect_secret = address.connect_secret,
                                   .answer = 0x1234};
 }
 
@@ -170,7 +170,7 @@ static void without_the_card(void)
     say_wrong_hello(offsetof(struct nxr_tcp_hello, from), 0x80);
     say_wrong_hello(offsetof(struct nxr_tcp_hello, to), 1);
     for (size_t i = 0; i < 8; i++) {
-        say_wrong_hello(offsetof(struct nxr_tcp_hello, knock) + i, 1);
+        say_wrong_hello(offsetof(struct nxr_tcp_hello, connect_secret) + i, 1);
     }
     fd = come();
     say(fd, request, 3);

@@ -90,13 +90,13 @@ void nxr_ofi_outbox_rail_closed(struct nxr_net_ep *of, unsigned rail)
     (void)rail;
 }
 
-bool nxr_ofi_knock(struct nxr_net_ep *of)
+bool nxr_ofi_liveness_probe(struct nxr_net_ep *of)
 {
     (void)of;
     return false;
 }
 
-void nxr_ofi_knock_end(struct nxr_net_ep *of)
+void nxr_ofi_liveness_end(struct nxr_net_ep *of)
 {
     (void)of;
 }

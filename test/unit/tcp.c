@@ -32,7 +32,7 @@ static struct nxr_tcp_address an_address(uint64_t host)
     return (struct nxr_tcp_address){.magic = NXR_TCP_ADDRESS_MAGIC,
                                     .version = NXR_TCP_LAYOUT_VERSION,
                                     .rank = 3,
-                                    .knock = 11,
+                                    .connect_secret = 11,
                                     .answer = 12,
                                     .host = host};
 }

@@ -70,7 +70,7 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, s
     (void)bytes;
     (void)nbytes;
     (void)param;
-    cr_expect(eq(uint, id, NXR_UCX_KNOCK));
+    cr_expect(eq(uint, id, NXR_UCX_HELLO));
     return NULL;
 }
 

@@ -22,7 +22,7 @@ noinst_LTLIBRARIES += %D%/libnxr_ofi_pure.la
 	transports/interface.c transports/interface.h \
 	transports/reason.c transports/reason.h \
 	transports/tcp_health.c transports/tcp_health.h \
-	%D%/knock.c \
+	%D%/liveness.c \
 	%D%/memory.c \
 	%D%/message.c \
 	%D%/near.c \

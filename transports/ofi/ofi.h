@@ -97,7 +97,7 @@ struct nxr_ofi_path {
     int64_t pause_ns;
     uint64_t fence; /* number of the last FENCE */
     int64_t fence_at;
-    int knock_error; /* of connect(), when the last knock ended; 0: none has; or NXR_OFI_TAKEN */
+    int probe_error; /* of connect(), when the last probe ended; 0: none has; or NXR_OFI_TAKEN */
 };
 
 /* A peer: what the core calls an endpoint, or a process that has sent us something. */
@@ -123,12 +123,12 @@ struct nxr_net_ep {
     int64_t acked_at;          /* when that grew, or the outbox began to fill */
     struct nxr_list post_link; /* nxr_ofi.posting: something waits for room */
     int64_t close_at;          /* not 0: closed by the core, the outbox is drained until then */
-    bool is_knocking;          /* knock.c */
+    bool is_probing;           /* liveness.c */
     bool has_entered;          /* the connection was accepted, and the greeting sent */
-    int knock_fd;
-    unsigned knock_path, n_refused;
-    int64_t knock_at;
-    int64_t ran_at;    /* when its process last sent something or answered a knock; 0: never */
+    int probe_fd;
+    unsigned probe_path, n_refused;
+    int64_t probe_at;
+    int64_t ran_at;    /* when its process last sent something or answered a probe; 0: never */
     int64_t broken_at; /* when a path first failed; 0 once something has moved again */
     uint64_t fences[NXR_OFI_MAX_RAILS]; /* the peer's last FENCE for each own rail; 0: none */
     bool must_answer_fence[NXR_OFI_MAX_RAILS];
@@ -296,7 +296,7 @@ struct nxr_net_ep *nxr_ofi_peer_find(uint64_t id);
 struct nxr_net_ep *nxr_ofi_peer_make(const struct nxr_ofi_address *address);
 void nxr_ofi_peers_free(void);
 
-/* The results of the knocks, path by path. */
+/* The results of the probes, path by path. */
 void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbytes);
 
 /* As ep_reach, ep_state and ep_runs of a network. */

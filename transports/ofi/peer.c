@@ -172,7 +172,7 @@ void nxr_ofi_peer_text(const struct nxr_net_ep *ep, char *line, size_t line_nbyt
 
     line[0] = '\0';
     for (unsigned i = 0; i < nxr_ofi.n_rails && used < line_nbytes; i++) {
-        int error = ep->paths[i].knock_error;
+        int error = ep->paths[i].probe_error;
         char text[64];
 
         if (ep->paths[i].theirs >= 0) {
@@ -235,7 +235,7 @@ bool nxr_ofi_ep_runs(struct nxr_net_ep *ep, int64_t within_ns)
 static void ofi_peer_forget(struct nxr_net_ep *ep)
 {
     nxr_ofi_rmas_end(ep, NIXL_ERR_CANCELED);
-    nxr_ofi_knock_end(ep);
+    nxr_ofi_liveness_end(ep);
     nxr_list_remove(&ep->post_link);
     nxr_list_remove(&ep->ack_link);
     ep->is_failed = true;

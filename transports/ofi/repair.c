@@ -435,7 +435,7 @@ static void look_after_idle(struct nxr_net_ep *ep)
  */
 static bool is_gone(struct nxr_net_ep *ep)
 {
-    return nxr_ofi_knock(ep) && (ep->is_reached || heard_at(ep) == 0);
+    return nxr_ofi_liveness_probe(ep) && (ep->is_reached || heard_at(ep) == 0);
 }
 
 static void look_after(struct nxr_net_ep *ep, unsigned unused)
@@ -458,7 +458,7 @@ static void look_after(struct nxr_net_ep *ep, unsigned unused)
         return;
     }
     if (!watch_paths(ep)) {
-        nxr_ofi_knock_end(ep);
+        nxr_ofi_liveness_end(ep);
         ep->n_refused = 0;
     } else if (is_gone(ep)) {
         char text[sizeof(ep->why)] = NXR_ALL_REFUSE;

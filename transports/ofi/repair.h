@@ -26,8 +26,8 @@ void nxr_ofi_path_failed(struct nxr_net_ep *ep, unsigned path, const char *why);
 
 /* Check with the peer's host whether its process is still there; true: it is not. To be called
  * repeatedly while a peer is silent. */
-bool nxr_ofi_knock(struct nxr_net_ep *ep);
-void nxr_ofi_knock_end(struct nxr_net_ep *ep);
+bool nxr_ofi_liveness_probe(struct nxr_net_ep *ep);
+void nxr_ofi_liveness_end(struct nxr_net_ep *ep);
 
 /*
  * Ask at once on the paths that are not proven yet. False: libfabric had no room for a PING; call

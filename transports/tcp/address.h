@@ -21,7 +21,7 @@ struct nxr_tcp_path {
 
 /*
  * Native byte order: a peer of another order finds the magic wrong. Paths from n_paths on are not
- * sent. A process that connects shows the other one's `knock`, and the other one replies with its
+ * sent. A process that connects shows the other one's `connect_secret`, and the other one replies with its
  * own `answer`. So each knows that the other has its card, and neither learns from a hello the
  * secret that it has to show itself.
  */
@@ -32,7 +32,7 @@ struct nxr_tcp_address {
     uint8_t n_paths;
     uint8_t unused; /* 0 */
     uint32_t rank;
-    uint64_t knock;
+    uint64_t connect_secret;
     uint64_t answer;
     uint64_t host; /* of the network namespace on its host */
     struct nxr_tcp_path paths[NXR_TCP_MAX_PATHS];

@@ -183,7 +183,7 @@ static bool say(struct nxr_tcp_conn *conn, enum nxr_tcp_hello_type type)
         .type = (uint16_t)type,
         .from = (uint32_t)nxr_tcp.core->rank,
         .to = conn->rank,
-        .knock = type == NXR_TCP_ANSWER ? 0 : conn->ep->address.knock,
+        .connect_secret = type == NXR_TCP_ANSWER ? 0 : conn->ep->address.connect_secret,
         .answer = nxr_tcp.address.answer,
     };
 
@@ -264,8 +264,8 @@ static void tcp_connection_take(struct nxr_tcp_conn *conn, const struct nxr_tcp_
         [NXR_TCP_WANTS_ANSWER] = NXR_TCP_ANSWER,
         [NXR_TCP_WANTS_CONFIRM] = NXR_TCP_CONFIRM,
     };
-    bool knows_us =
-        conn->is_own ? hello->answer == conn->answer : hello->knock == nxr_tcp.address.knock;
+    bool knows_us = conn->is_own ? hello->answer == conn->answer
+                                 : hello->connect_secret == nxr_tcp.address.connect_secret;
     const char *why = nxr_tcp_hello_check(
         hello, expected[conn->stage], (uint32_t)nxr_tcp.core->rank, (uint32_t)nxr_tcp.core->size);
 

@@ -18,7 +18,7 @@
 #define NXR_TCP_MESSAGE_NBYTES (33 * 1024)
 
 enum nxr_tcp_hello_type {
-    NXR_TCP_HELLO = 1, /* shows `knock` of the receiver and `answer` of the sender */
+    NXR_TCP_HELLO = 1, /* shows `connect_secret` of the receiver and `answer` of the sender */
     NXR_TCP_ANSWER,    /* shows `answer` of the sender, which was connected to */
     NXR_TCP_CONFIRM,   /* as HELLO; frames follow, both ways */
 };
@@ -29,7 +29,7 @@ struct nxr_tcp_hello {
     uint16_t type;
     uint32_t from; /* ranks */
     uint32_t to;
-    uint64_t knock;
+    uint64_t connect_secret;
     uint64_t answer;
 };
 

@@ -35,7 +35,7 @@ static bool make_secrets(void)
     if (!nxr_random(secrets, sizeof(secrets))) {
         return false;
     }
-    nxr_tcp.address.knock = secrets[0];
+    nxr_tcp.address.connect_secret = secrets[0];
     nxr_tcp.address.answer = secrets[1];
     return true;
 }

@@ -9,7 +9,7 @@
  * ends the process. So this module makes sure that none is ever queued. An endpoint is opened in
  * steps. First, a flush shows that the connection is established. Until the endpoint is open,
  * messages must be sent immediately or not at all: that is the only thing that UCX sends without a
- * request. Only when the other side was heard, and so has a connection to answer on, a knock brings
+ * request. Only when the other side was heard, and so has a connection to answer on, a hello brings
  * about request and reply, with nothing else under way. Then everything may be sent. An endpoint
  * that is closed before it is open is kept until the worker is destroyed: otherwise UCX would
  * connect anew to answer a request that it reads later.
@@ -119,7 +119,7 @@ static void connect_ep(struct nxr_net_ep *ep)
     ucs_status_t status;
 
     nxr_ucx.is_idle = false;
-    ep->has_knocked = !nxr_ucx.must_hear;
+    ep->has_sent_hello = !nxr_ucx.must_hear;
     status = ucp_ep_create(nxr_ucx.worker, &params, &ep->ucp);
     if (status != UCS_OK) {
         ep->ucp = NULL;
@@ -151,15 +151,15 @@ static bool is_flushing(struct nxr_net_ep *ep)
 }
 
 /* A message that asks for a reply: before sending it, UCX asks for the other endpoint's number. */
-static void knock(struct nxr_net_ep *ep)
+static void endpoint_send_hello(struct nxr_net_ep *ep)
 {
     static const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
         .flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER,
     };
-    void *request = ucp_am_send_nbx(ep->ucp, NXR_UCX_KNOCK, NULL, 0, NULL, 0, &param);
+    void *request = ucp_am_send_nbx(ep->ucp, NXR_UCX_HELLO, NULL, 0, NULL, 0, &param);
 
-    ep->has_knocked = true;
+    ep->has_sent_hello = true;
     if (UCS_PTR_IS_PTR(request)) {
         ep->flush = request;
     } else if (request != NULL) {
@@ -177,12 +177,12 @@ static int open_further(struct nxr_net_ep *ep, bool is_first)
         }
         connect_ep(ep);
     }
-    if (!ep->has_failed && !is_flushing(ep) && !ep->has_knocked) {
+    if (!ep->has_failed && !is_flushing(ep) && !ep->has_sent_hello) {
         if (is_first && !nxr_ucx.senders[ep->rank].was_heard) {
             return NIXL_OK;
         }
         nxr_ucx.is_idle = false;
-        knock(ep);
+        endpoint_send_hello(ep);
     }
     if (ep->has_failed) {
         return NIXL_ERR_TRANSPORT;

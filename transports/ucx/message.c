@@ -92,8 +92,8 @@ static ucs_status_t bulk_offered(void *arg, const void *header, size_t header_nb
 }
 
 /* Nothing to do: its effect was on the sending side, see endpoint.c. */
-static ucs_status_t knocked(void *arg, const void *header, size_t header_nbytes, void *bytes,
-                            size_t nbytes, const ucp_am_recv_param_t *param)
+static ucs_status_t hello_came(void *arg, const void *header, size_t header_nbytes, void *bytes,
+                               size_t nbytes, const ucp_am_recv_param_t *param)
 {
     (void)arg;
     (void)header;
@@ -125,7 +125,7 @@ ucs_status_t nxr_ucx_messages_start(void)
         status = nxr_ucx_set_handler(NXR_UCX_BULK, bulk_offered);
     }
     if (status == UCS_OK) {
-        status = nxr_ucx_set_handler(NXR_UCX_KNOCK, knocked);
+        status = nxr_ucx_set_handler(NXR_UCX_HELLO, hello_came);
     }
     return status == UCS_OK ? nxr_ucx_bulks_start() : status;
 }

@@ -17,7 +17,7 @@
 enum {
     NXR_UCX_MESSAGE = 1,
     NXR_UCX_BULK = 2,
-    NXR_UCX_KNOCK = 3,
+    NXR_UCX_HELLO = 3,
     NXR_UCX_BULK_HEAD = 4,
     NXR_UCX_PIECE = 5,
 };
@@ -138,7 +138,7 @@ struct nxr_net_ep {
     ucp_ep_h ucp;              /* NULL until something is sent, and after it was closed */
     void *peer;
     uint32_t rank;
-    bool has_knocked;
+    bool has_sent_hello;
     bool is_connected; /* the other host has accepted the connection */
     bool is_open;      /* everything may be sent */
     bool has_failed;
