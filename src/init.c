@@ -25,7 +25,7 @@
 #include "core/wait.h"
 #include "host/conn.h"
 #include "host/deathwatch.h"
-#include "host/link.h"
+#include "host/connect.h"
 #include "host/liveness.h"
 #include "host/atomic_serve.h"
 #include "memory/cuda/kind.h"
@@ -73,7 +73,7 @@ static const struct nxr_subsystem log_subsystem = {.name = "log", .tick = nxr_lo
  * In the order of start, whatever their folder. Each slot depends on the order in this way:
  *   register      windows come before staging: copies for peers begin before what waits for such
  *                 copies is looked at
- *   tick          link comes before conn, which then knows when a new connection becomes idle
+ *   tick          connect comes before conn, which then knows when a new connection becomes idle
  *   serve         subsystems that bring work (net, words, bounce) come before those that do it
  *                 (device words, device, notify, request)
  *   peer_ended    the network's operations end first and connections last, so that nothing asks
@@ -100,7 +100,7 @@ static const struct nxr_subsystem *const all_subsystems[] = {
     &nxr_region_subsystem,
     &nxr_notify_subsystem,
     &nxr_request_subsystem,
-    &nxr_link_subsystem,
+    &nxr_connect_subsystem,
     &nxr_conn_subsystem,
     &nxr_liveness_subsystem,
     &nxr_deathwatch_subsystem,
@@ -255,7 +255,10 @@ static void drop_shared_memory(void)
     nxr_job.event_fd = -1;
 }
 
-/* Start what this rank has of its own: shared memory, the link to itself, the service thread. */
+/*
+ * Start what this rank has of its own: shared memory, the connection to itself, the service
+ * thread.
+ */
 static int start_host(void)
 {
     struct nxr_peer *self;
@@ -274,7 +277,7 @@ static int start_host(void)
         return fail_init(NIXL_ERR_NO_MEMORY, "no memory for the rank");
     }
     pthread_mutex_lock(&nxr_job.lock);
-    nxr_link_self(self);
+    nxr_connect_self(self);
     pthread_mutex_unlock(&nxr_job.lock);
     status = nxr_service_start();
     return status == NIXL_OK ? status : fail_init(status, "cannot start the service thread");

@@ -110,7 +110,7 @@ endif
 %C%_libnxr_host_la_SOURCES = \
 	%D%/host/conn.c %D%/host/conn.h \
 	%D%/host/deathwatch.c %D%/host/deathwatch.h \
-	%D%/host/link.c %D%/host/link.h \
+	%D%/host/connect.c %D%/host/connect.h \
 	%D%/host/liveness.c %D%/host/liveness.h \
 	%D%/host/packet.c %D%/host/packet.h \
 	%D%/host/peer.c %D%/host/peer.h \
@@ -130,7 +130,7 @@ endif
 	%D%/net/in.c \
 	%D%/net/key.c \
 	%D%/net/later.c \
-	%D%/net/link.c \
+	%D%/net/peer.c \
 	%D%/net/list.c \
 	%D%/net/module.c \
 	%D%/net/move.c \

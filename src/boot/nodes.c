@@ -2,8 +2,8 @@
 /*
  * The hosts of the job. Every engine provides their names (PMIX_NODE_LIST) and the ranks on each
  * (PMIx_Resolve_peers); anything else differs between engines or is missing. Host names are
- * unreliable in containers, so this decides which ranks to ask and to watch; host/link.c finds out
- * which can share memory.
+ * unreliable in containers, so this decides which ranks to ask and to watch; host/connect.c finds
+ * out which can share memory.
  *
  * core/node.c keeps the result. No lock: only the joining thread runs this.
  */

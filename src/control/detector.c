@@ -14,7 +14,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 
-/* The watch begins this long after init, so that a short job never makes these links. */
+/* The watch begins this long after init, so that a short job never makes these connections. */
 #define DELAY_NS (200 * NXR_MS)
 
 static int64_t begin_at = -1; /* -1: not decided */
@@ -24,7 +24,7 @@ static int neighbour = -1;    /* the next rank of this host */
 /* What this file keeps of a peer. */
 struct detector_peer {
     bool is_watched;          /* this rank watches it on behalf of all */
-    bool must_hear_of_deaths; /* report deaths to it once it is linked */
+    bool must_hear_of_deaths; /* report deaths to it once it is connected */
     bool is_death_told;       /* this rank has reported its death to the ranks of this host */
 };
 static struct nxr_peer_slot detector_slot = {.nbytes = sizeof(struct detector_peer)};
@@ -86,7 +86,7 @@ static int next_neighbour(void)
 
         if (nxr_node_of(rank) == nxr_node_of(nxr_job.rank) && is_living(rank) &&
             (nxr_job.peers[rank] == NULL ||
-             atomic_load(&nxr_job.peers[rank]->link) != NXR_LINK_REMOTE)) {
+             atomic_load(&nxr_job.peers[rank]->connection) != NXR_CONNECTION_REMOTE)) {
             return rank;
         }
     }
@@ -154,7 +154,7 @@ static void send_death(struct nxr_peer *peer, int dead_rank)
     send_end(peer, &dead->identity, atomic_load(&dead->state) == NIXL_PEER_FINISHED);
 }
 
-void nxr_detector_linked(struct nxr_peer *peer)
+void nxr_detector_connected(struct nxr_peer *peer)
 {
     struct detector_peer *dp = detector_peer_of(peer);
 
@@ -246,7 +246,7 @@ int64_t nxr_detector_tick(int64_t now)
     if (now < begin_at) {
         return begin_at;
     }
-    if (must_mend || (peer != NULL && atomic_load(&peer->link) == NXR_LINK_REMOTE)) {
+    if (must_mend || (peer != NULL && atomic_load(&peer->connection) == NXR_CONNECTION_REMOTE)) {
         must_mend = false;
         mend();
     }
@@ -276,7 +276,7 @@ bool nxr_detector_tell_left(void)
     struct nxr_peer *peer = first >= 0 ? nxr_peer_get_locked(first) : NULL;
 
     if (peer != NULL && !nxr_peer_is_up(peer) && !nxr_peer_is_lost(peer) &&
-        atomic_load(&peer->link) != NXR_LINK_REMOTE) {
+        atomic_load(&peer->connection) != NXR_CONNECTION_REMOTE) {
         nxr_peer_want(peer);
         return false;
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which rank watches which on behalf of all, so that every rank learns of every death. On each host
- * the ranks watch each other in a ring: each keeps a link to the next living one. When that one
- * dies, it tells the others of the host and watches the one after it. The lowest living rank of a
- * host is its leader. The leaders watch each other in a ring, too, and forward what they learn to
- * both sides. There is no election: each rank computes this from the deaths that it knows. All
- * functions: caller holds job.lock.
+ * Which rank watches which on behalf of all, so that every rank learns of every death. On each
+ * host the ranks watch each other in a ring: each keeps a connection to the next living one. When
+ * that one dies, it tells the others of the host and watches the one after it. The lowest living
+ * rank of a host is its leader. The leaders watch each other in a ring, too, and forward what
+ * they learn to both sides. There is no election: each rank computes this from the deaths that it
+ * knows. All functions: caller holds job.lock.
  */
 #ifndef NXR_CONTROL_DETECTOR_H
 #define NXR_CONTROL_DETECTOR_H
@@ -18,12 +18,12 @@ int64_t nxr_detector_tick(int64_t now);
 /* A peer has died or left; its state is set. */
 void nxr_detector_peer_ended(const struct nxr_peer *peer);
 
-/* A peer is linked now: report the deaths that it has not been told. */
-void nxr_detector_linked(struct nxr_peer *peer);
+/* A peer is connected now: report the deaths that it has not been told. */
+void nxr_detector_connected(struct nxr_peer *peer);
 
 /*
- * Announce that this rank leaves before the others: to all linked peers, among them one that
- * forwards it to the rest. False: that one is not linked yet; nothing was sent.
+ * Announce that this rank leaves before the others: to all connected peers, among them one that
+ * forwards it to the rest. False: that one is not connected yet; nothing was sent.
  */
 bool nxr_detector_tell_left(void);
 

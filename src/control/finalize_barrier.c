@@ -139,15 +139,16 @@ void nxr_finalize_barrier_look(void)
 /* ---- telling --------------------------------------------------------------------------------- */
 
 /*
- * Tell a rank what it has not been told yet, unless it cannot be reached. False: it is not linked
- * yet.
+ * Tell a rank what it has not been told yet, unless it cannot be reached. False: it is not
+ * connected yet.
  */
 static bool finalize_barrier_tell(int rank)
 {
     struct nxr_peer *peer = rank >= 0 && rank != nxr_job.rank ? nxr_peer_get_locked(rank) : NULL;
     uint64_t *told;
 
-    if (peer == NULL || nxr_peer_is_lost(peer) || atomic_load(&peer->link) == NXR_LINK_REMOTE) {
+    if (peer == NULL || nxr_peer_is_lost(peer) ||
+        atomic_load(&peer->connection) == NXR_CONNECTION_REMOTE) {
         return true;
     }
     if (!nxr_peer_is_up(peer)) {
@@ -202,7 +203,7 @@ static bool is_out_of_reach(int rank)
 {
     const struct nxr_peer *peer = nxr_job.peers[rank];
 
-    if (peer != NULL && atomic_load(&peer->link) == NXR_LINK_REMOTE) {
+    if (peer != NULL && atomic_load(&peer->connection) == NXR_CONNECTION_REMOTE) {
         return true;
     }
     return nxr_node_of(rank) != nxr_node_of(nxr_job.rank) && !atomic_load(&nxr_net_is_open);

@@ -31,7 +31,7 @@ bool nxr_finalize_barrier_has_come(int rank);
 /* Is this rank in its last nixl_finalize()? */
 bool nxr_finalize_barrier_is_here(void);
 
-/* A link is up or cannot be made, or a peer has ended: other ranks may now need a report. */
+/* A connection is up or cannot be made, or a peer has ended: other ranks may now need a report. */
 void nxr_finalize_barrier_look(void);
 
 /* Send what is due. Returns when to call again. */

@@ -65,14 +65,16 @@ static bool question_is_answered(void *arg)
            nxr_peer_is_lost(question->peer);
 }
 
-/* Send the question once the link's state is known. False: the rank cannot be reached. */
+/*
+ * Send the question once the state of the connection is known. False: the rank cannot be reached.
+ */
 static bool question_send(struct question *question)
 {
     struct nxr_peer *peer = question->peer;
     bool is_up;
 
     pthread_mutex_lock(&nxr_job.lock);
-    is_up = atomic_load(&peer->link) == NXR_LINK_UP && peer->transport != NULL;
+    is_up = atomic_load(&peer->connection) == NXR_CONNECTION_UP && peer->transport != NULL;
     if (is_up) {
         question->message->question.ask = ++question_last_ask;
         nxr_list_append(&questions, &question->link);

@@ -2,8 +2,8 @@
 /*
  * How a peer is reached for everything but its memory: control messages, wake-ups, and what is
  * known of its process. There are two carriers: host (sockets and control pages) and net (network
- * modules). A peer has the host carrier until it is linked; linking chooses the carrier. All calls
- * hold job.lock unless they say otherwise.
+ * modules). A peer has the host carrier until it is connected; connecting chooses the carrier.
+ * All calls hold job.lock unless they say otherwise.
  */
 #ifndef NXR_CORE_CARRIER_H
 #define NXR_CORE_CARRIER_H
@@ -22,11 +22,12 @@ struct nxr_carrier {
     const char *name;
 
     /*
-     * Link a peer whose card is known: set this carrier's state of the peer, and peer->carrier.
-     * NIXL_OK, or a failure and one line in `why`. NULL: the carrier links by messages of its own.
+     * Add a peer whose card is known: set this carrier's state of the peer, and peer->carrier.
+     * NIXL_OK, or a failure and one line in `why`. NULL: the carrier connects by messages of its
+     * own.
      */
-    int (*link)(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
-                size_t why_nbytes);
+    int (*add_peer)(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
+                    size_t why_nbytes);
 
     /*
      * Start looking for a route to a peer, unless that has been started. NULL: not the carrier that
@@ -83,7 +84,8 @@ struct nxr_carrier {
 };
 
 /*
- * Set the carrier of peers that are not linked, and that of other hosts. Call while nothing runs.
+ * Set the carrier of peers that are not connected, and that of other hosts. Call while nothing
+ * runs.
  */
 void nxr_carriers_set(const struct nxr_carrier *first, const struct nxr_carrier *far);
 const struct nxr_carrier *nxr_carrier_first(void);

@@ -34,13 +34,13 @@ enum nxr_state {
     NXR_STATE_FORKED,
 };
 
-/* How far a peer's link has come. */
-enum nxr_link {
-    NXR_LINK_NONE,       /* not needed yet */
-    NXR_LINK_CARD,       /* its card has been asked for */
-    NXR_LINK_CONNECTING, /* its service thread has been contacted */
-    NXR_LINK_UP,         /* it can be reached: its page is mapped, or a network reaches it */
-    NXR_LINK_REMOTE,     /* it is on another host, and nothing reaches it */
+/* How far the connection to a peer has come. */
+enum nxr_connection {
+    NXR_CONNECTION_NONE,       /* not needed yet */
+    NXR_CONNECTION_CARD,       /* its card has been asked for */
+    NXR_CONNECTION_CONNECTING, /* its service thread has been contacted */
+    NXR_CONNECTION_UP,         /* it can be reached: its page is mapped, or a network reaches it */
+    NXR_CONNECTION_REMOTE,     /* it is on another host, and nothing reaches it */
 };
 
 #define NXR_WHY_NBYTES 400
@@ -56,10 +56,10 @@ struct nxr_peer {
     int rank;          /* by which calls name it: in the own job the rank of its identity */
     _Atomic int state; /* enum nixl_peer_state */
     const struct nxr_carrier
-        *_Atomic carrier; /* for its messages; changes once, when it is linked */
-    _Atomic int link;     /* enum nxr_link; stored with release when UP, after all below */
+        *_Atomic carrier;   /* for its messages; changes once, when it is connected */
+    _Atomic int connection; /* enum nxr_connection; stored with release when UP, after all below */
 
-    /* Set once, before `link` becomes UP. */
+    /* Set once, before `connection` becomes UP. */
     struct nxr_control *control; /* NULL: on another host */
     struct nxr_ring_slot *ring;  /* in its page, for notifications of this rank; NULL likewise */
     uint32_t inflight_index;
@@ -169,7 +169,7 @@ static inline struct nxr_peer *nxr_peer_find(int rank)
 
 static inline bool nxr_peer_is_up(const struct nxr_peer *peer)
 {
-    return atomic_load_explicit(&peer->link, memory_order_acquire) == NXR_LINK_UP;
+    return atomic_load_explicit(&peer->connection, memory_order_acquire) == NXR_CONNECTION_UP;
 }
 
 /* Is it up and on this host? Then its control page is mapped. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which ranks share a host, as the launcher counts hosts. This decides which ranks to ask and to
- * watch. Whether ranks can share memory is a separate question (host/link.c), since host names are
- * unreliable in containers.
+ * watch. Whether ranks can share memory is a separate question (host/connect.c), since host names
+ * are unreliable in containers.
  *
  * Written while this rank joins, and only read from then until it leaves: no lock.
  */

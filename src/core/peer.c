@@ -148,23 +148,24 @@ bool nxr_peer_is_unconnected(const struct nxr_peer *peer, const char *within, ch
            peer->carrier->is_unconnected(peer, within, why, why_nbytes);
 }
 
-static bool is_link_known(void *arg)
+static bool is_connection_known(void *arg)
 {
     const struct nxr_peer *peer = arg;
-    int link = atomic_load_explicit(&peer->link, memory_order_acquire);
+    int connection = atomic_load_explicit(&peer->connection, memory_order_acquire);
 
-    return link == NXR_LINK_UP || link == NXR_LINK_REMOTE || nxr_peer_is_lost(peer);
+    return connection == NXR_CONNECTION_UP || connection == NXR_CONNECTION_REMOTE ||
+           nxr_peer_is_lost(peer);
 }
 
 int nxr_peer_connect(struct nxr_peer *peer, int64_t timeout_ns)
 {
-    if (is_link_known(peer)) {
+    if (is_connection_known(peer)) {
         return NIXL_OK;
     }
     pthread_mutex_lock(&nxr_job.lock);
     nxr_peer_want(peer);
     pthread_mutex_unlock(&nxr_job.lock);
-    return nxr_wait(is_link_known, peer, timeout_ns);
+    return nxr_wait(is_connection_known, peer, timeout_ns);
 }
 
 struct nxr_peer *nxr_peer_connected(const char *operation, int rank, int *status_p)

@@ -27,7 +27,7 @@ void nxr_service_stop(void);
  */
 bool nxr_service_is_broken(void);
 
-/* Make the thread look at links and timers now. Any thread. */
+/* Make the thread check connections and timers now. Any thread. */
 void nxr_service_kick(void);
 
 /* Watch a descriptor. NIXL_OK or NIXL_ERR_LIMIT. Caller holds job.lock. */

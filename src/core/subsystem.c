@@ -148,9 +148,9 @@ void nxr_subsystems_remote_greeting(struct nxr_peer *peer, const struct nxr_full
     UPWARDS(remote_greeting, peer, card)
 }
 
-void nxr_subsystems_peer_linked(struct nxr_peer *peer)
+void nxr_subsystems_peer_connected(struct nxr_peer *peer)
 {
-    UPWARDS(peer_linked, peer)
+    UPWARDS(peer_connected, peer)
 }
 
 void nxr_subsystems_puts_ended(struct nxr_peer *peer)

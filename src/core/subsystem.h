@@ -74,8 +74,8 @@ struct nxr_subsystem {
     /* A rank of another host has sent a greeting over a network, with its card. Holds job.lock. */
     void (*remote_greeting)(struct nxr_peer *peer, const struct nxr_full_card *card);
 
-    /* The route to the peer has been chosen; the link is not up yet. Holds job.lock. */
-    void (*peer_linked)(struct nxr_peer *peer);
+    /* The route to the peer has been chosen; the connection is not up yet. Holds job.lock. */
+    void (*peer_connected)(struct nxr_peer *peer);
 
     /*
      * Send what peer->n_held counts, as far as no earlier put is under way. Any thread, for each
@@ -162,7 +162,7 @@ bool nxr_subsystems_progress(void);
 void nxr_subsystems_drive(void);
 void nxr_subsystems_hand_over(void);
 void nxr_subsystems_remote_greeting(struct nxr_peer *peer, const struct nxr_full_card *card);
-void nxr_subsystems_peer_linked(struct nxr_peer *peer);
+void nxr_subsystems_peer_connected(struct nxr_peer *peer);
 void nxr_subsystems_puts_ended(struct nxr_peer *peer);
 void nxr_subsystems_region_closing(const struct nixl_region *region);
 bool nxr_subsystems_has_news(void);

@@ -5,7 +5,7 @@
 #include "host/conn.h"
 #include "core/subsystem.h"
 #include "control/dispatch.h"
-#include "host/link.h"
+#include "host/connect.h"
 #include "host/packet.h"
 #include "host/peer.h"
 #include "region/publish.h"
@@ -207,7 +207,8 @@ void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message,
         if (is_lasting(message)) {
             queue_message(&hp->unsent, peer, message, fds, n_fds);
         }
-        nxr_link_conn_closed(peer); /* schedules a retry, which also repeats unanswered questions */
+        nxr_connect_conn_closed(
+            peer); /* schedules a retry, which also repeats unanswered questions */
         return;
     }
     nxr_conn_send_on(hp->conn, message, fds, n_fds);
@@ -220,7 +221,7 @@ void nxr_conn_send_unsent(struct nxr_peer *peer)
 
     if (hp->conn == NULL && !nxr_list_is_empty(&hp->unsent) && !nxr_peer_is_lost(peer) &&
         nxr_conn_open(peer, &user) != NIXL_OK) {
-        nxr_link_conn_closed(peer);
+        nxr_connect_conn_closed(peer);
     }
 }
 
@@ -397,7 +398,7 @@ void nxr_conn_close(struct nxr_conn *conn)
     hp = host_peer_of(peer);
     if (hp->conn == conn) {
         hp->conn = NULL;
-        nxr_link_conn_closed(peer);
+        nxr_connect_conn_closed(peer);
     } else if (hp->conn != NULL) {
         take_unsent(hp->conn);
     }

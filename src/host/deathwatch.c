@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that sleeps on the robust mutexes of all linked peers at once (futex_waitv). When the
+ * A thread that sleeps on the robust mutexes of all connected peers at once (futex_waitv). When the
  * owner of a robust futex dies and its waiters bit is set, the kernel wakes one sleeper, which
  * wakes the others. If futex_waitv does not exist (before Linux 5.16) or is forbidden (seccomp),
  * and for peers beyond its 128 words, the pidfds of liveness.c report the death, only later.
@@ -27,7 +27,7 @@
 
 #define MAX_WORDS    128 /* of one futex_waitv; the first is our own */
 #define STACK_NBYTES (64 * 1024)
-#define SETTLE_NS    (1 * NXR_MS) /* many links start at once: add them together */
+#define SETTLE_NS    (1 * NXR_MS) /* many connections start at once: add them together */
 
 static pthread_t deathwatch_thread;
 static bool is_started;                    /* job.lock */
@@ -61,7 +61,7 @@ static struct futex_waitv wait_on(const _Atomic uint32_t *word, uint32_t value)
 }
 
 /*
- * Collect the words of all linked peers that are alive, and report those that have died. Returns
+ * Collect the words of all connected peers that are alive, and report those that have died. Returns
  * the number of words.
  */
 static unsigned deathwatch_collect(struct futex_waitv *words)

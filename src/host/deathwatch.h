@@ -6,7 +6,10 @@
 #ifndef NXR_HOST_DEATHWATCH_H
 #define NXR_HOST_DEATHWATCH_H
 
-/* A peer was linked: watch it as well. The first call starts the thread. Caller holds job.lock. */
+/*
+ * A peer was connected: watch it as well. The first call starts the thread. Caller holds
+ * job.lock.
+ */
 void nxr_deathwatch_changed(void);
 
 /*

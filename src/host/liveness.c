@@ -11,7 +11,7 @@
 #include "core/service.h"
 #include "core/event.h"
 #include "host/deathwatch.h"
-#include "host/link.h"
+#include "host/connect.h"
 #include "host/peer.h"
 #include "util/clock.h"
 #include "util/env.h"

@@ -18,7 +18,7 @@ struct host_peer {
     struct nxr_conn *conn;
     struct nxr_list unsent; /* struct out_message: for the next connection */
 
-    /* Linking it (link.c). */
+    /* Connecting it (connect.c). */
     int64_t retry_at; /* when to try to connect again; INT64_MAX: not waiting */
     int64_t give_up_at;
     int64_t refused_until; /* it is lost if nobody listens on its socket by then; 0: not checked */
@@ -29,7 +29,7 @@ struct host_peer {
     bool is_gone; /* the process has ended, all of its threads */
 };
 
-extern struct nxr_peer_slot nxr_host_slot; /* of nxr_link_subsystem */
+extern struct nxr_peer_slot nxr_host_slot; /* of nxr_connect_subsystem */
 
 static inline struct host_peer *host_peer_of(const struct nxr_peer *peer)
 {

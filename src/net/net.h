@@ -40,8 +40,8 @@ void nxr_net_stop(void);
  * peer->transport is set to the best one, and is replaced later if a different network is the one
  * that gets through. NIXL_ERR_UNSUPPORTED, NIXL_ERR_NO_MEMORY: one line in `why`.
  */
-int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
-                 size_t why_nbytes);
+int nxr_net_add_peer(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
+                     size_t why_nbytes);
 
 /* Send a control message that carries no descriptor. */
 void nxr_net_control(struct nxr_peer *peer, const union nxr_wire_message *message);
@@ -122,7 +122,7 @@ const char *nxr_net_name(size_t index);
 void nxr_net_ask(size_t index, const struct nxr_peer *peer, struct nixl_route_info *info);
 
 /*
- * How memory of that kind gets to the network that carries bulk to a linked peer, in words:
+ * How memory of that kind gets to the network that carries bulk to a connected peer, in words:
  * "direct...", or "through host memory...". This is about local memory; the peer's memory may
  * differ.
  */

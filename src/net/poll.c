@@ -2,12 +2,12 @@
 /*
  * Polling the networks. Progress belongs to one side at a time: while user threads wait and poll,
  * they make it, and the service thread does not watch the networks' descriptors, since each
- * message would wake it for nothing. A thread that polls takes progress over. One that goes to sleep
- * gives it back at once; after any other return from a wait, a timer of the service thread takes it
- * back. Setting a timer can cost more than a message if a hypervisor does it, so polling does not
- * set it again and again: as long as the timer finds that a user thread has polled meanwhile, its
- * interval doubles, and only the end of a long wait sets it to the short interval. When nobody
- * polls, a passive target is served by the service thread, which sleeps in epoll.
+ * message would wake it for nothing. A thread that polls takes progress over. One that goes to
+ * sleep gives it back at once; after any other return from a wait, a timer of the service thread
+ * takes it back. Setting a timer can cost more than a message if a hypervisor does it, so polling
+ * does not set it again and again: as long as the timer finds that a user thread has polled
+ * meanwhile, its interval doubles, and only the end of a long wait sets it to the short interval.
+ * When nobody polls, a passive target is served by the service thread, which sleeps in epoll.
  *
  * Lock: watch_lock for who owns progress; nxr_net.lock for a round.
  */

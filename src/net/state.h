@@ -270,13 +270,15 @@ static inline void net_unlock(void)
     nxr_spin_unlock(&nxr_net.lock);
 }
 
-/* What this folder keeps of each peer: its remote half; NULL: on this host, or not linked yet. */
+/*
+ * What this folder keeps of each peer: its remote half; NULL: on this host, or not connected yet.
+ */
 struct net_slot {
     struct net_peer *np;
 };
 extern struct nxr_peer_slot nxr_net_slot; /* of nxr_net_subsystem */
 
-/* The remote half of a peer that is linked, or of any while job.lock is held. */
+/* The remote half of a peer that is connected, or of any while job.lock is held. */
 static inline struct net_peer *net_peer_at(const struct nxr_peer *peer)
 {
     const struct net_slot *slot = nxr_peer_slot_of(peer, &nxr_net_slot);
@@ -429,7 +431,7 @@ uint64_t nxr_net_own_token(void);
 /*
  * The sender of a message, by the number that calls name it by. -1: the message is dropped, as its
  * head is not valid, its sender is not of the job, or the sender is another process than the one
- * that is linked as that rank.
+ * that is connected as that rank.
  */
 int nxr_net_sender(const void *bytes, size_t nbytes);
 void nxr_net_received(const void *bytes, size_t nbytes);
@@ -641,7 +643,7 @@ void nxr_net_serve_large(const struct net_peer *np, size_t nbytes);
 /* A transfer of nbytes begins: threads that wait poll rather than sleep while it lasts. */
 void nxr_net_peer_expect(const struct net_peer *np, size_t nbytes);
 
-/* ---- transport.c, link.c --------------------------------------------------------------------- */
+/* ---- transport.c, peer.c --------------------------------------------------------------------- */
 
 struct nxr_transport nxr_net_transport(const char *name, unsigned cost);
 

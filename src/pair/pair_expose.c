@@ -322,7 +322,7 @@ static int want_partner(const char *operation, int rank)
     if (nxr_peer_is_lost(peer)) {
         return nxr_peer_fail_lost(operation, rank, "");
     }
-    if (atomic_load(&peer->link) == NXR_LINK_NONE) {
+    if (atomic_load(&peer->connection) == NXR_CONNECTION_NONE) {
         pthread_mutex_lock(&nxr_job.lock);
         nxr_peer_want(peer);
         pthread_mutex_unlock(&nxr_job.lock);

@@ -188,12 +188,13 @@ void nxr_region_send_ask(struct nxr_list *ask_link)
 
 static void segment_ask_ask(struct nxr_region_segment *segment, struct nxr_peer *peer)
 {
-    int link = atomic_load(&peer->link);
+    int connection = atomic_load(&peer->connection);
 
     segment->ask = ++segment_ask_last_ask;
     if (nxr_peer_is_lost(peer)) {
         segment_failed(segment, NIXL_ERR_PEER_LOST);
-    } else if (link == NXR_LINK_REMOTE || (link == NXR_LINK_UP && peer->transport == NULL)) {
+    } else if (connection == NXR_CONNECTION_REMOTE ||
+               (connection == NXR_CONNECTION_UP && peer->transport == NULL)) {
         segment_failed(segment, NIXL_ERR_UNSUPPORTED);
     } else if (peer->rank == nxr_job.rank) {
         struct nxr_published *published = nxr_publish_find(segment->region->name);
@@ -204,7 +205,7 @@ static void segment_ask_ask(struct nxr_region_segment *segment, struct nxr_peer 
         }
     } else {
         nxr_list_append(nxr_region_asks(peer), &segment->ask_link);
-        if (link == NXR_LINK_UP) {
+        if (connection == NXR_CONNECTION_UP) {
             nxr_region_send_ask(&segment->ask_link);
             nxr_service_kick();
         } else {

@@ -437,7 +437,7 @@ int nixl_notify_recv(int rank, uint64_t tag, uint64_t tag_mask, int64_t timeout_
             return nxr_fail(NIXL_ERR_NO_MEMORY, "nixl_notify_recv", rank, "", 0, "no memory");
         }
         receive.from = sync_peer_of(peer);
-        if (timeout_ns != 0 && atomic_load(&peer->link) == NXR_LINK_NONE) {
+        if (timeout_ns != 0 && atomic_load(&peer->connection) == NXR_CONNECTION_NONE) {
             /* Waiting for a rank includes noticing its death. */
             pthread_mutex_lock(&nxr_job.lock);
             nxr_peer_want(peer);

@@ -344,7 +344,7 @@ static bool notify_peer_init(struct nxr_peer *peer)
     return true;
 }
 
-static void notify_peer_linked(struct nxr_peer *peer)
+static void notify_peer_connected(struct nxr_peer *peer)
 {
     if (peer->ring != NULL) {
         sync_peer_of(peer)->tx = (struct nxr_ring_tx){
@@ -362,7 +362,7 @@ const struct nxr_subsystem nxr_notify_subsystem = {
     .peer_init = notify_peer_init,
     .tick = nxr_notify_tick,
     .serve = nxr_notify_retry,
-    .peer_linked = notify_peer_linked,
+    .peer_connected = notify_peer_connected,
     .puts_ended = nxr_notify_send_held,
     .has_news = nxr_inbox_has_any,
     .peer_ended = nxr_notify_send_held,

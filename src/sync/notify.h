@@ -33,7 +33,7 @@ void nxr_notify_send_held(struct nxr_peer *peer);
 void nxr_notify_retry(void);
 int64_t nxr_notify_tick(int64_t now);
 
-/* Make the receiving end of a peer's ring; a linked peer may write into it from now on. */
+/* Make the receiving end of a peer's ring; a connected peer may write into it from now on. */
 void nxr_inbox_init(struct nxr_peer *peer);
 void nxr_inbox_add(struct nxr_peer *peer);
 

@@ -160,7 +160,7 @@ int nxr_transfer_fence(const char *operation, struct nxr_peer *peer)
     return drain(operation, peer, nxr_env.op_timeout, fence_of);
 }
 
-/* Does the peer need a fence or flush? If it is not linked, puts may wait for the link. */
+/* Does the peer need a fence or flush? If it is not connected, puts may wait for the connection. */
 static bool flush_is_used(struct nxr_peer *peer)
 {
     return peer != NULL && (nxr_peer_is_up(peer) || !has_nothing_open(peer));

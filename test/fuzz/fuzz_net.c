@@ -110,7 +110,7 @@ static void begin_list(void)
     fake_must(segment->transport->start_list(&list) == NIXL_INPROGRESS);
 }
 
-/* Rank 1 is linked; the gets from it have the numbers 1 and 2, those of the list follow. */
+/* Rank 1 is connected; the gets from it have the numbers 1 and 2, those of the list follow. */
 static void begin(void)
 {
     struct net_peer *np;

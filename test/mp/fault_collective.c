@@ -210,7 +210,7 @@ int main(int argc, char **argv)
     make_buffers(argc > 2 ? argv[2] : NULL);
     seed = (uint64_t)mpt_now_ns();
     printf("seed %" PRIu64 "\n", seed);
-    /* All are linked: at a first connection the dead are not there, and not lost. */
+    /* All are connected: at a first connection the dead are not there, and not lost. */
     for (int other = 0; other < size; other++) {
         MPT_EQ(nixl_scope(other), mpt_scope(other));
     }

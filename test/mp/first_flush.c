@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A flush of all ranks that comes before any rank was reached: puts that wait for their link are
- * waited for, too. Once it has returned, the memory they came from may be used again.
+ * A flush of all ranks that comes before any rank was reached: puts that wait for their
+ * connection are waited for, too. Once it has returned, the memory they came from may be used
+ * again.
  */
 #include "mptest.h"
 

@@ -281,7 +281,7 @@ static void greetings_of_another(int peer)
 
 /*
  * A process that has greeted as a peer, and speaks in the name of another: it is cut off, and
- * nobody dies. It is believed the death of nobody who is not of the job. The peer is linked, so
+ * nobody dies. It is believed the death of nobody who is not of the job. The peer is connected, so
  * that its page is not looked at again.
  */
 static void messages_of_another(int peer)
@@ -317,7 +317,7 @@ static void another_identity(const char *name)
     MPT_OK(nixl_region_alloc(name, 64, NULL, &region));
     mpt_barrier();
     for (int rank = 0; rank < nixl_size(); rank++) {
-        MPT_OK(nixl_put(rank, region, 0, &value, 8)); /* all are linked */
+        MPT_OK(nixl_put(rank, region, 0, &value, 8)); /* all are connected */
     }
     nixl_log_set_fn(count_differences, NULL);
     greetings_of_another(peer);

@@ -40,7 +40,7 @@
 #include "host/atomic_serve.h"
 #include "host/conn.h"
 #include "host/deathwatch.h"
-#include "host/link.h"
+#include "host/connect.h"
 #include "host/liveness.h"
 #endif
 #ifdef FAKE_FOLDER_NET
@@ -81,8 +81,8 @@ static void link_remote(struct nxr_peer *peer, const struct nxr_full_card *card)
     char why[256];
 
     nxr_peer_set_card(peer, &card->head);
-    if (nxr_carrier_far()->link(peer, card, why, sizeof(why)) == NIXL_OK) {
-        atomic_store(&peer->link, NXR_LINK_UP);
+    if (nxr_carrier_far()->add_peer(peer, card, why, sizeof(why)) == NIXL_OK) {
+        atomic_store(&peer->connection, NXR_CONNECTION_UP);
     }
 }
 
@@ -126,7 +126,7 @@ static const struct nxr_subsystem *const subsystems[] = {
 #endif
     &nxr_request_subsystem,
 #ifdef FAKE_FOLDER_HOST
-    &nxr_link_subsystem,
+    &nxr_connect_subsystem,
     &nxr_conn_subsystem,
     &nxr_liveness_subsystem,
     &nxr_deathwatch_subsystem,
@@ -173,10 +173,10 @@ static void compose(void)
 static void link_self(struct nxr_peer *self)
 {
 #if defined(FAKE_FOLDER_HOST) || defined(FAKE_FOLDER_ALL)
-    nxr_link_self(self);
+    nxr_connect_self(self);
 #else
     nxr_peer_set_card(self, &cards[0].head);
-    atomic_store(&self->link, NXR_LINK_UP);
+    atomic_store(&self->connection, NXR_CONNECTION_UP);
 #endif
 }
 

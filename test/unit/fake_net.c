@@ -358,8 +358,8 @@ struct net_peer *fake_link(int rank)
     peer = nxr_peer_get_locked(rank);
     fake_must(peer != NULL);
     nxr_peer_set_card(peer, &fake_card(rank)->head);
-    fake_must(nxr_net_link(peer, fake_card(rank), why, sizeof(why)) == NIXL_OK);
-    atomic_store(&peer->link, NXR_LINK_UP);
+    fake_must(nxr_net_add_peer(peer, fake_card(rank), why, sizeof(why)) == NIXL_OK);
+    atomic_store(&peer->connection, NXR_CONNECTION_UP);
     pthread_mutex_unlock(&nxr_job.lock);
     return net_peer_at(peer);
 }

@@ -160,7 +160,7 @@ Test(guard, a_close_does_not_wait_for_the_dead)
 
     other.control = nxr_job.control;
     other.carrier = &carrier;
-    atomic_store(&other.link, NXR_LINK_UP);
+    atomic_store(&other.connection, NXR_CONNECTION_UP);
     nxr_job.rank = 1;
     cr_assert(eq(int, nxr_inflight_hold(&segment, &word), NIXL_OK)); /* by the other rank */
     nxr_job.rank = 0;

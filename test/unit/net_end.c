@@ -241,7 +241,7 @@ Test(end, before_it_began_with_a_rank_of_another_version, .init = start, .fini =
 
     card.head.flags |= 99u << NXR_CARD_NET_SHIFT;
     pthread_mutex_lock(&nxr_job.lock);
-    status = nxr_net_link(nxr_peer_get_locked(2), &card, why, sizeof(why));
+    status = nxr_net_add_peer(nxr_peer_get_locked(2), &card, why, sizeof(why));
     pthread_mutex_unlock(&nxr_job.lock);
     cr_expect(eq(int, status, NIXL_ERR_UNSUPPORTED));
     cr_expect(not(zero(ptr, strstr(why, "another version of nixlrun"))));

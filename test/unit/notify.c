@@ -54,7 +54,7 @@ static void start_here(void)
     peer->control = page;
     peer->full_fence = true;
     peer->pid = getpid();
-    atomic_store(&peer->link, NXR_LINK_UP);
+    atomic_store(&peer->connection, NXR_CONNECTION_UP);
     ring.answer = NIXL_OK;
 }
 

@@ -21,9 +21,9 @@ struct nxr_tcp_path {
 
 /*
  * Native byte order: a peer of another order finds the magic wrong. Paths from n_paths on are not
- * sent. A process that connects shows the other one's `connect_secret`, and the other one replies with its
- * own `answer`. So each knows that the other has its card, and neither learns from a hello the
- * secret that it has to show itself.
+ * sent. A process that connects shows the other one's `connect_secret`, and the other one replies
+ * with its own `answer`. So each knows that the other has its card, and neither learns from a
+ * hello the secret that it has to show itself.
  */
 struct nxr_tcp_address {
     uint32_t magic;

@@ -79,8 +79,8 @@ static bool speaks_as_we(const struct nxr_full_card *card, char *why, size_t why
     return false;
 }
 
-int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
-                 size_t why_nbytes)
+int nxr_net_add_peer(struct nxr_peer *peer, const struct nxr_full_card *card, char *why,
+                     size_t why_nbytes)
 {
     struct net_slot *slot = nxr_peer_slot_of(peer, &nxr_net_slot);
     struct nxr_net_choice choice;
@@ -110,7 +110,7 @@ int nxr_net_link(struct nxr_peer *peer, const struct nxr_full_card *card, char *
     slot->np = np;
     peer->carrier = &nxr_net_carrier;
     peer->transport = &np->messages->transport;
-    nxr_subsystems_peer_linked(peer);
+    nxr_subsystems_peer_connected(peer);
     atomic_store_explicit(&nxr_net.peers[peer->rank], np, memory_order_release);
     nxr_info(NET, "rank %d on %s will be reached by %s%s%s", peer->rank, np->card.head.host,
              np->messages->module->name, np->bulk != np->messages ? ", bulk by " : "",
@@ -148,7 +148,7 @@ static void cut_off(struct net_peer *np)
     drop_gated(np);
 }
 
-static void net_link_why_lost(struct nxr_peer *peer)
+static void net_peer_why_lost(struct nxr_peer *peer)
 {
     const struct net_peer *np = net_peer_at(peer);
 
@@ -159,7 +159,7 @@ static void net_link_why_lost(struct nxr_peer *peer)
     }
 }
 
-static void net_link_peer_lost(struct nxr_peer *peer)
+static void net_peer_lost(struct nxr_peer *peer)
 {
     struct net_peer *np = net_peer_at(peer);
 
@@ -223,15 +223,15 @@ const struct nxr_subsystem nxr_net_subsystem = {
     .serve = nxr_net_serve,
     .hand_over = nxr_net_hand_over,
     .long_wait_ended = nxr_net_long_wait_ended,
-    .peer_ending = net_link_why_lost,
-    .peer_ended = net_link_peer_lost,
+    .peer_ending = net_peer_why_lost,
+    .peer_ended = net_peer_lost,
     .quiesce = nxr_net_leave,
     .close = nxr_net_watch_stop,
 };
 
 const struct nxr_carrier nxr_net_carrier = {
     .name = "net",
-    .link = nxr_net_link,
+    .add_peer = nxr_net_add_peer,
     .send = nxr_net_control,
     .send_key = nxr_net_send_key,
     .revoking = nxr_net_revoking,

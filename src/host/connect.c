@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links: a small state machine per peer, run by the service thread.
+ * Connections to peers: a small state machine for each, run by the service thread.
  *     NONE -> CARD (asked PMIx) -> CONNECTING (said HELLO) -> UP.
  * Without proof that it is on this host, the peer is UP over a network, or REMOTE if no network
- * reaches it. A peer that greets first, by socket or network, makes the link UP from any state.
- * Lock: job.lock; cards arrive on PMIx's thread and wait under cards_lock.
+ * reaches it. A peer that greets first, by socket or network, makes the connection UP from any
+ * state. Lock: job.lock; cards arrive on PMIx's thread and wait under cards_lock.
  */
 #include "config.h"
 
-#include "host/link.h"
+#include "host/connect.h"
 #include "core/event.h"
 #include "core/subsystem.h"
 #include "host/conn.h"
@@ -45,13 +45,13 @@ struct arrived_card {
 };
 
 static pthread_mutex_t cards_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nxr_list link_cards = {&link_cards, &link_cards}; /* cards_lock */
-static bool link_is_stopped;                                    /* cards_lock */
-static int n_retrying; /* links that wait to connect again */
+static struct nxr_list connect_cards = {&connect_cards, &connect_cards}; /* cards_lock */
+static bool connect_is_stopped;                                          /* cards_lock */
+static int n_retrying; /* peers that wait to connect again */
 
-static void set_link(struct nxr_peer *peer, enum nxr_link link)
+static void set_connection(struct nxr_peer *peer, enum nxr_connection connection)
 {
-    atomic_store_explicit(&peer->link, link, memory_order_release);
+    atomic_store_explicit(&peer->connection, connection, memory_order_release);
     nxr_wake_self();
 }
 
@@ -71,10 +71,10 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
 {
     char no_network[400];
 
-    if (nxr_carrier_far()->link(peer, card, no_network, sizeof(no_network)) == NIXL_OK) {
-        set_link(peer, NXR_LINK_UP);
-        nxr_link_ask_again(peer);
-        nxr_detector_linked(peer);
+    if (nxr_carrier_far()->add_peer(peer, card, no_network, sizeof(no_network)) == NIXL_OK) {
+        set_connection(peer, NXR_CONNECTION_UP);
+        nxr_connect_ask_again(peer);
+        nxr_detector_connected(peer);
         return;
     }
     if (nxr_finalize_barrier_has_come(peer->rank)) {
@@ -84,13 +84,13 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
     keep_card(peer, card); /* for queries of the reason */
     snprintf(peer->why_not, sizeof(peer->why_not), "%.90s; %.290s", why, no_network);
     nxr_info(HOST, "rank %d cannot be reached: %s", peer->rank, peer->why_not);
-    set_link(peer, NXR_LINK_REMOTE);
+    set_connection(peer, NXR_CONNECTION_REMOTE);
     nxr_region_end_asks(peer, NIXL_ERR_UNSUPPORTED);
     nxr_finalize_barrier_look();
 }
 
 /* There is no proof that the peer is on this host. */
-static void link_give_up(struct nxr_peer *peer, const char *why)
+static void connect_give_up(struct nxr_peer *peer, const char *why)
 {
     struct nxr_full_card none = {.head = peer->card};
 
@@ -104,7 +104,7 @@ static void retry_later(struct nxr_peer *peer, const char *why)
     int64_t now = nxr_now_ns();
 
     if (now >= hp->give_up_at) {
-        link_give_up(peer, why);
+        connect_give_up(peer, why);
         return;
     }
     n_retrying += hp->retry_at == INT64_MAX;
@@ -115,7 +115,7 @@ static void retry_later(struct nxr_peer *peer, const char *why)
  * Nobody listens on its socket, which existed before its card was published: the peer has ended.
  * Wait a while for the report of its death, then report it as lost.
  */
-static void link_has_ended(struct nxr_peer *peer)
+static void connect_has_ended(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
     int64_t now = nxr_now_ns();
@@ -139,10 +139,10 @@ static void refused(struct nxr_peer *peer)
 {
     if (nxr_card_shares_sockets(&nxr_job.card.head, &peer->card) &&
         nxr_node_of(peer->rank) == nxr_node_of(nxr_job.rank) && !atomic_load(&nxr_net_is_open)) {
-        link_has_ended(peer);
+        connect_has_ended(peer);
     } else {
-        link_give_up(peer, "no process listens on its socket here: it is in another network "
-                           "namespace, or it ended");
+        connect_give_up(peer, "no process listens on its socket here: it is in another network "
+                              "namespace, or it ended");
     }
 }
 
@@ -154,7 +154,7 @@ static void give_up_user(struct nxr_peer *peer, uid_t user)
     snprintf(why, sizeof(why),
              "it runs as user %u, this rank as user %u: start all ranks as one user", user,
              geteuid());
-    link_give_up(peer, why);
+    connect_give_up(peer, why);
 }
 
 static void connect_now(struct nxr_peer *peer)
@@ -187,7 +187,7 @@ static void connect_now(struct nxr_peer *peer)
 /* ---- cards ----------------------------------------------------------------------------------- */
 
 /* Called on PMIx's thread, or on ours if PMIx refuses at once. */
-static void link_card_came(int rank, const struct nxr_full_card *card)
+static void connect_card_came(int rank, const struct nxr_full_card *card)
 {
     struct arrived_card *arrived = calloc(1, sizeof(*arrived));
 
@@ -201,10 +201,10 @@ static void link_card_came(int rank, const struct nxr_full_card *card)
         arrived->card = *card;
     }
     pthread_mutex_lock(&cards_lock);
-    if (link_is_stopped) {
+    if (connect_is_stopped) {
         free(arrived);
     } else {
-        nxr_list_append(&link_cards, &arrived->link);
+        nxr_list_append(&connect_cards, &arrived->link);
         nxr_service_kick();
     }
     pthread_mutex_unlock(&cards_lock);
@@ -219,7 +219,8 @@ static void use_card(const struct arrived_card *arrived)
         return;
     }
     if (!arrived->is_good) {
-        link_give_up(peer, "the launcher has no card of it, or it runs another version of nixlrun");
+        connect_give_up(peer,
+                        "the launcher has no card of it, or it runs another version of nixlrun");
         return;
     }
     nxr_peer_set_card(peer, &arrived->card.head);
@@ -233,26 +234,26 @@ static void use_card(const struct arrived_card *arrived)
     keep_card(peer, &arrived->card);
     if (!nxr_wire_is_common(&peer->card, why, sizeof(why))) {
         nxr_warn(HOST, "rank %d on this host is not reached by shared memory: %s", peer->rank, why);
-        link_give_up(peer, why);
+        connect_give_up(peer, why);
         return;
     }
-    set_link(peer, NXR_LINK_CONNECTING);
+    set_connection(peer, NXR_CONNECTION_CONNECTING);
     connect_now(peer);
 }
 
-static void link_want(struct nxr_peer *peer)
+static void connect_want(struct nxr_peer *peer)
 {
-    if (atomic_load(&peer->link) != NXR_LINK_NONE || nxr_peer_is_lost(peer)) {
+    if (atomic_load(&peer->connection) != NXR_CONNECTION_NONE || nxr_peer_is_lost(peer)) {
         return;
     }
     host_peer_of(peer)->give_up_at = nxr_deadline(nxr_env.resolve_timeout);
-    set_link(peer, NXR_LINK_CARD);
-    nxr_wireup()->get_card(peer->rank, link_card_came);
+    set_connection(peer, NXR_CONNECTION_CARD);
+    nxr_wireup()->get_card(peer->rank, connect_card_came);
 }
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
-static void start_link(struct nxr_peer *peer, struct nxr_control *control,
+static void connect_up(struct nxr_peer *peer, struct nxr_control *control,
                        struct nxr_ring_slot *ring)
 {
     peer->control = control;
@@ -262,25 +263,25 @@ static void start_link(struct nxr_peer *peer, struct nxr_control *control,
     peer->transport =
         nxr_route_choose(peer->rank == nxr_job.rank ? NIXL_SCOPE_SELF : NIXL_SCOPE_LOCAL,
                          peer->why_not, sizeof(peer->why_not));
-    nxr_subsystems_peer_linked(peer);
-    set_link(peer, NXR_LINK_UP);
+    nxr_subsystems_peer_connected(peer);
+    set_connection(peer, NXR_CONNECTION_UP);
 }
 
-void nxr_link_self(struct nxr_peer *self)
+void nxr_connect_self(struct nxr_peer *self)
 {
     const struct nxr_card card = nxr_card_bare(&nxr_job.card);
 
     pthread_mutex_lock(&cards_lock);
-    link_is_stopped = false;
+    connect_is_stopped = false;
     pthread_mutex_unlock(&cards_lock);
     nxr_peer_set_card(self, &card);
     self->pid = getpid();
     self->event_fd = nxr_job.event_fd;
-    start_link(self, nxr_job.control, nxr_control_own_ring(nxr_job.control, nxr_job.rank));
+    connect_up(self, nxr_job.control, nxr_control_own_ring(nxr_job.control, nxr_job.rank));
 }
 
-int nxr_link_adopt(struct nxr_peer *peer, const struct nxr_card *card, int control_fd,
-                   int *event_fd, pid_t pid)
+int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_card *card, int control_fd,
+                      int *event_fd, pid_t pid)
 {
     struct nxr_control *control;
     struct nxr_ring_slot *ring;
@@ -310,13 +311,13 @@ int nxr_link_adopt(struct nxr_peer *peer, const struct nxr_card *card, int contr
         peer->event_fd = *event_fd;
         *event_fd = -1;
     }
-    start_link(peer, control, ring);
+    connect_up(peer, control, ring);
     nxr_liveness_watch(peer);
     nxr_debug(HOST, "rank %d is local: pid %d, control page mapped", peer->rank, (int)pid);
     return NIXL_OK;
 }
 
-void nxr_link_unmap(struct nxr_peer *peer)
+void nxr_connect_unmap(struct nxr_peer *peer)
 {
     free(peer->full_card);
     peer->full_card = NULL;
@@ -332,7 +333,7 @@ void nxr_link_unmap(struct nxr_peer *peer)
 }
 
 /* A peer on another host has greeted us over a network. */
-static void link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card *card)
+static void connect_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card *card)
 {
     struct host_peer *hp = host_peer_of(peer);
     char why[NXR_IDENTITY_WHY_NBYTES];
@@ -355,9 +356,9 @@ static void link_adopt_remote(struct nxr_peer *peer, const struct nxr_full_card 
     }
 }
 
-/* ---- keeping links --------------------------------------------------------------------------- */
+/* ---- keeping connections --------------------------------------------------------------------- */
 
-void nxr_link_conn_closed(struct nxr_peer *peer)
+void nxr_connect_conn_closed(struct nxr_peer *peer)
 {
     struct host_peer *hp = host_peer_of(peer);
 
@@ -372,19 +373,19 @@ void nxr_link_conn_closed(struct nxr_peer *peer)
     }
 }
 
-void nxr_link_ask_again(struct nxr_peer *peer)
+void nxr_connect_ask_again(struct nxr_peer *peer)
 {
     struct nxr_list *link, *after;
 
     nxr_list_for_each (link, after, nxr_region_asks(peer)) {
         nxr_region_send_ask(link);
         if (host_peer_of(peer)->conn == NULL && !nxr_peer_is_remote(peer)) {
-            return; /* it broke again: nxr_link_conn_closed() handles that */
+            return; /* it broke again: nxr_connect_conn_closed() handles that */
         }
     }
 }
 
-static void link_retry(struct nxr_peer *peer, int64_t now)
+static void connect_retry(struct nxr_peer *peer, int64_t now)
 {
     struct host_peer *hp = host_peer_of(peer);
 
@@ -392,20 +393,20 @@ static void link_retry(struct nxr_peer *peer, int64_t now)
         n_retrying--;
         hp->retry_at = INT64_MAX;
         nxr_conn_send_unsent(peer);
-        nxr_link_ask_again(peer);
+        nxr_connect_ask_again(peer);
     } else if (hp->retry_at <= now) {
         connect_now(peer);
     }
 }
 
-int64_t nxr_link_tick(int64_t now)
+int64_t nxr_connect_tick(int64_t now)
 {
     struct nxr_list came, *link;
     int64_t due = INT64_MAX;
 
     nxr_list_init(&came);
     pthread_mutex_lock(&cards_lock);
-    nxr_list_splice(&came, &link_cards);
+    nxr_list_splice(&came, &connect_cards);
     pthread_mutex_unlock(&cards_lock);
     while ((link = nxr_list_pop(&came)) != NULL) {
         struct arrived_card *arrived = nxr_list_entry(link, struct arrived_card, link);
@@ -421,19 +422,19 @@ int64_t nxr_link_tick(int64_t now)
         if (peer == NULL || (hp = host_peer_of(peer))->retry_at == INT64_MAX) {
             continue;
         }
-        link_retry(peer, now);
+        connect_retry(peer, now);
         due = hp->retry_at < due ? hp->retry_at : due;
     }
     return due;
 }
 
-void nxr_link_stop(void)
+void nxr_connect_stop(void)
 {
     struct nxr_list *link;
 
     pthread_mutex_lock(&cards_lock);
-    link_is_stopped = true;
-    while ((link = nxr_list_pop(&link_cards)) != NULL) {
+    connect_is_stopped = true;
+    while ((link = nxr_list_pop(&connect_cards)) != NULL) {
         free(nxr_list_entry(link, struct arrived_card, link));
     }
     pthread_mutex_unlock(&cards_lock);
@@ -449,7 +450,7 @@ static int *event_fd_of(const struct nxr_control_source *source, int *no_fd)
 }
 
 /* Does the greeting bring the card of the process that sends it? */
-static bool link_is_card_of(const struct nxr_wire_hello *hello, struct nxr_card *card_p)
+static bool connect_is_card_of(const struct nxr_wire_hello *hello, struct nxr_card *card_p)
 {
     struct nxr_full_card card;
 
@@ -462,8 +463,8 @@ static bool link_is_card_of(const struct nxr_wire_hello *hello, struct nxr_card 
 }
 
 /* A peer connected to us. */
-static void link_take_hello(const struct nxr_control_source *source,
-                            const union nxr_wire_message *message)
+static void connect_take_hello(const struct nxr_control_source *source,
+                               const union nxr_wire_message *message)
 {
     const struct nxr_wire_hello *hello = &message->hello;
     struct nxr_conn *conn = source->conn;
@@ -480,7 +481,7 @@ static void link_take_hello(const struct nxr_control_source *source,
         refusal = "a greeting without the secret of this rank's card";
     } else if (nxr_peer_why_refused(&hello->header.from, why) != NULL) {
         refusal = why;
-    } else if (!link_is_card_of(hello, &card)) {
+    } else if (!connect_is_card_of(hello, &card)) {
         refusal = "a greeting without the card of its sender";
     }
     if (refusal != NULL) {
@@ -489,7 +490,7 @@ static void link_take_hello(const struct nxr_control_source *source,
     }
     peer = nxr_peer_get_locked(nxr_rank_of(&hello->header.from));
     if (peer == NULL || nxr_peer_is_lost(peer) ||
-        nxr_link_adopt(peer, &card, source->fds[0], event_fd_of(source, &no_fd), conn->pid) !=
+        nxr_connect_adopt(peer, &card, source->fds[0], event_fd_of(source, &no_fd), conn->pid) !=
             NIXL_OK) {
         nxr_conn_close(conn);
         return;
@@ -498,13 +499,13 @@ static void link_take_hello(const struct nxr_control_source *source,
     nxr_wire_init(&answer, NXR_WIRE_WELCOME);
     answer.hello.card = nxr_card_bare(&nxr_job.card);
     nxr_conn_send_on(conn, &answer, my_fds, 2);
-    nxr_link_ask_again(peer);
-    nxr_detector_linked(peer);
+    nxr_connect_ask_again(peer);
+    nxr_detector_connected(peer);
 }
 
 /* The peer that we connected to answers. */
-static void link_take_welcome(const struct nxr_control_source *source,
-                              const union nxr_wire_message *message)
+static void connect_take_welcome(const struct nxr_control_source *source,
+                                 const union nxr_wire_message *message)
 {
     const struct nxr_wire_hello *hello = &message->hello;
     struct nxr_conn *conn = source->conn;
@@ -519,66 +520,66 @@ static void link_take_welcome(const struct nxr_control_source *source,
     } else if (!nxr_identity_is(&peer->identity, &hello->header.from)) {
         refusal = nxr_identity_explain("a message of", &peer->identity, &hello->header.from,
                                        nxr_job.self.job, why);
-    } else if (!link_is_card_of(hello, &card)) {
+    } else if (!connect_is_card_of(hello, &card)) {
         refusal = "an answer without the card of its sender";
     }
     if (refusal != NULL) {
         nxr_conn_refuse(conn, refusal);
         return;
     }
-    if (nxr_link_adopt(peer, &card, source->fds[0], event_fd_of(source, &no_fd), conn->pid) !=
+    if (nxr_connect_adopt(peer, &card, source->fds[0], event_fd_of(source, &no_fd), conn->pid) !=
         NIXL_OK) {
         nxr_conn_close(conn);
         return;
     }
     nxr_conn_greeted(conn, peer);
-    nxr_link_ask_again(peer);
-    nxr_detector_linked(peer);
+    nxr_connect_ask_again(peer);
+    nxr_detector_connected(peer);
 }
 
 /* The peer asks us to signal our own event fd, of which it keeps no descriptor. */
-static void link_take_ring_fd(const struct nxr_control_source *source,
-                              const union nxr_wire_message *message)
+static void connect_take_ring_fd(const struct nxr_control_source *source,
+                                 const union nxr_wire_message *message)
 {
     (void)source;
     (void)message;
     nxr_event_signal_fd();
 }
 
-static void link_register(void)
+static void connect_register(void)
 {
-    nxr_control_register(NXR_WIRE_HELLO, link_take_hello);
-    nxr_control_register(NXR_WIRE_WELCOME, link_take_welcome);
-    nxr_control_register(NXR_WIRE_RING_FD, link_take_ring_fd);
+    nxr_control_register(NXR_WIRE_HELLO, connect_take_hello);
+    nxr_control_register(NXR_WIRE_WELCOME, connect_take_welcome);
+    nxr_control_register(NXR_WIRE_RING_FD, connect_take_ring_fd);
 }
 
-const struct nxr_subsystem nxr_link_subsystem = {
-    .name = "link",
+const struct nxr_subsystem nxr_connect_subsystem = {
+    .name = "connect",
     .peer_slot = &nxr_host_slot,
     .peer_init = nxr_host_peer_init,
-    .peer_fini = nxr_link_unmap,
-    .register_handlers = link_register,
-    .remote_greeting = link_adopt_remote,
-    .tick = nxr_link_tick,
-    .close = nxr_link_stop,
+    .peer_fini = nxr_connect_unmap,
+    .register_handlers = connect_register,
+    .remote_greeting = connect_adopt_remote,
+    .tick = nxr_connect_tick,
+    .close = nxr_connect_stop,
 };
 
 /* ---- the carrier ----------------------------------------------------------------------------- */
 
-static void link_send_message(struct nxr_peer *peer, const union nxr_wire_message *message)
+static void connect_send_message(struct nxr_peer *peer, const union nxr_wire_message *message)
 {
     nxr_conn_send(peer, message, NULL, 0);
 }
 
-static void link_send_key(struct nxr_peer *peer, struct nxr_conn *conn, union nxr_wire_message *key,
-                          struct nxr_published *published)
+static void connect_send_key(struct nxr_peer *peer, struct nxr_conn *conn,
+                             union nxr_wire_message *key, struct nxr_published *published)
 {
     (void)peer;
     key->key.export = published->export;
     nxr_conn_send_on(conn, key, &published->fd, published->fd >= 0);
 }
 
-static void link_ring(struct nxr_peer *peer)
+static void connect_ring(struct nxr_peer *peer)
 {
     union nxr_wire_message message;
 
@@ -588,9 +589,9 @@ static void link_ring(struct nxr_peer *peer)
 
 const struct nxr_carrier nxr_host_carrier = {
     .name = "host",
-    .want = link_want,
-    .send = link_send_message,
-    .send_key = link_send_key,
-    .ring = link_ring,
+    .want = connect_want,
+    .send = connect_send_message,
+    .send_key = connect_send_key,
+    .ring = connect_ring,
     .is_gone = nxr_liveness_is_gone,
 };

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The connection to a peer: its card, the socket to its service thread, the proof that it is on
+ * this host (its control page holds the nonce of its card), and the mapping. Both ends must agree
+ * that they share a host: the connecting end shows the other's secret and passes its own control
+ * page, and the accepting end answers with its page. Without that proof a peer counts as on
+ * another host, reachable only through a network. All functions: caller holds job.lock.
+ */
+#ifndef NXR_HOST_CONNECT_H
+#define NXR_HOST_CONNECT_H
+
+#include "control/wire.h"
+#include "core/job.h"
+
+/* The carrier for peers on this host; its want() starts to connect a peer. */
+extern const struct nxr_carrier nxr_host_carrier;
+
+/*
+ * A control page arrived with HELLO or WELCOME: check and map it. If *event_fd is kept, it is set
+ * to -1. NIXL_OK, also if the peer was connected before; else the page was not mapped, and the
+ * connection must be closed.
+ */
+int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_card *card, int control_fd,
+                      int *event_fd, pid_t pid);
+
+/* The connection to a peer was closed: schedule a new one if something needs it. */
+void nxr_connect_conn_closed(struct nxr_peer *peer);
+
+/* Send all unanswered questions of that peer again. */
+void nxr_connect_ask_again(struct nxr_peer *peer);
+
+/* Handle arrived cards and retry connections. Returns when to call again. */
+int64_t nxr_connect_tick(int64_t now);
+
+/* Undo a mapping; nothing uses it any more. */
+void nxr_connect_unmap(struct nxr_peer *peer);
+
+/* Discard cards that arrive from now on. The service thread has ended. */
+void nxr_connect_stop(void);
+
+/* Connect this rank to itself, through its own page. */
+void nxr_connect_self(struct nxr_peer *self);
+
+extern const struct nxr_subsystem nxr_connect_subsystem;
+
+#endif
