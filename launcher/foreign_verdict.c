@@ -63,20 +63,43 @@ static int judge_engine(void)
 }
 
 /*
- * Find a rank whose end was not reported: it and its nixlrun-rank were killed together, or its
- * daemon was, or the engine names it. Its death is why the engine killed the first failed rank that
- * we heard of, unless the engine exits with the code of that one. Returns -1 if there is none.
+ * How well this rank explains that the engine ended with this code; 0: not at all. The best is one
+ * that the engine names but that has reported no end: it and its nixlrun-rank were killed together,
+ * or its daemon was. An engine that kills the others exits with the code of the rank for which it
+ * does so. One that was killed before its first report may be named by nobody: mpirun 4 forgets it
+ * if another rank starts meanwhile.
  */
-static int find_lost(int code)
+static int explains(const struct member *member, int code)
 {
-    int found = -1;
+    if (member->state == MEMBER_ENDED) {
+        return !foreign.task->engine->is_left_to_us && code != 0 &&
+                       ending_code(member->wait_status) == code
+                   ? 3
+                   : 0;
+    }
+    if (member->is_gone) {
+        return 4;
+    }
+    if (member->state == MEMBER_STARTED) {
+        return 2;
+    }
+    return code > 128 && !foreign.is_asked ? 1 : 0;
+}
+
+/*
+ * Find the rank whose end is why the engine killed the first failed rank that we heard of. The
+ * order in which reports and lines of the engine have arrived says nothing. Returns -1 if there is
+ * none, or if the engine exits with the code of that first one.
+ */
+static int find_cause(int code)
+{
+    int found = -1, most = 0;
 
     for (int rank = 0; rank < foreign.job->np && code != foreign.exit_code; rank++) {
-        if (foreign_ranks.members[rank].state != MEMBER_ENDED &&
-            foreign_ranks.members[rank].is_gone) {
-            return rank;
-        }
-        if (foreign_ranks.members[rank].state == MEMBER_STARTED && found < 0) {
+        int how_well = explains(&foreign_ranks.members[rank], code);
+
+        if (how_well > most) {
+            most = how_well;
             found = rank;
         }
     }
@@ -94,14 +117,15 @@ static bool has_not_started(int rank)
 static int judge_lost(int rank, int code)
 {
     const struct member *member = &foreign_ranks.members[rank];
+    bool is_known;
 
     if (has_not_started(rank)) {
         sink_say("%s %s", foreign_rank_name(rank).text, foreign_rank_why_lost(rank));
         return member->gone_code;
     }
+    is_known = code == 128 + SIGKILL && (member->is_gone || member->state == MEMBER_UNKNOWN);
     sink_say("%s was lost: %s", foreign_rank_name(rank).text,
-             member->is_gone && code == 128 + SIGKILL ? "its nixlrun-rank was killed"
-                                                      : "how it ended is unknown");
+             is_known ? "its nixlrun-rank was killed" : "how it ended is unknown");
     return code > 128 && code < 128 + NSIG ? code : LAUNCH_EXIT_FAILED;
 }
 
@@ -139,24 +163,31 @@ static bool has_killed_the_gone(int code)
     return is_any_gone && foreign.exit_code == 0 && is_own_code(code);
 }
 
+static int judge_ended(int rank)
+{
+    int wait_status = foreign_ranks.members[rank].wait_status;
+    char why[ENDING_NBYTES];
+
+    sink_say("%s %s", foreign_rank_name(rank).text, ending_text(wait_status, why));
+    return ending_code(wait_status);
+}
+
 /* The first rank that failed was killed: by a third party, or by the engine as the job aborts? */
 static int judge_suspect(int code)
 {
-    int lost = find_lost(code);
-    char why[ENDING_NBYTES];
+    int cause = find_cause(code);
+    bool is_ended = cause >= 0 && foreign_ranks.members[cause].state == MEMBER_ENDED;
 
     if (foreign.end_signal != 0) {
         return 128 + foreign.end_signal;
     }
-    if (is_own_code(code) && (lost < 0 || !has_not_started(lost))) {
+    if (is_own_code(code) && !is_ended && (cause < 0 || !has_not_started(cause))) {
         return judge_abort(code);
     }
-    if (lost >= 0) {
-        return judge_lost(lost, code);
+    if (cause >= 0 && !is_ended) {
+        return judge_lost(cause, code);
     }
-    sink_say("%s %s", foreign_rank_name(foreign_ranks.suspect).text,
-             ending_text(foreign_ranks.members[foreign_ranks.suspect].wait_status, why));
-    return foreign.exit_code;
+    return judge_ended(is_ended ? cause : foreign_ranks.suspect);
 }
 
 int foreign_judge(void)
