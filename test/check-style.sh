@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What no compiler says: licence lines, lengths, leftovers. Prints TAP; a file of more than 400 lines
-# or a function of more than 60 is a remark, of more than 600 or 80 a failure.
+# What no compiler says: licence lines, lengths, leftovers, wrong names in texts. Prints TAP; a file of
+# more than 400 lines or a function of more than 60 is a remark, of more than 600 or 80 a failure.
 # shellcheck disable=SC2016
 set -eu
 . "${top_srcdir:-$(dirname "$0")/..}/test/tap.sh"
@@ -39,7 +39,7 @@ files() {
         END { if (last > limit) { print name " has " last " lines" } }'
 }
 
-echo 1..7
+echo 1..8
 verdict "$(texts | grep -vE '\.md$|\.[137]$|CHANGELOG' | xargs awk '
     FNR == 1 { ++files; seen[FILENAME] = 0 }
     FNR <= 2 && /SPDX-License-Identifier: Apache-2.0/ { seen[FILENAME] = 1 }
@@ -58,9 +58,39 @@ verdict "$(texts | grep -v check-style | xargs grep -nE '\<(TODO|FIXME|XXX|HACK)
     "no note of unfinished work"
 verdict "$(texts | xargs grep -n "$(printf '\342\200\224')" || :)" "no em dash"
 
-# Files are named by their path, or below src/, or launcher/ in a text about it.
-verdict "$(grep -oE '`[A-Za-z0-9_./-]+`' HACKING.md | tr -d '`' | grep -E '[a-z]\.(c|h|sh|mp|def|am)$|/$' |
-    grep -vE 'NAME|^build/' | sort -u | while read -r name; do
-        ls -d "$name" src/"$name" src/*/"$name" launcher/"$name" transports/"$name" test/"$name" test/*/"$name" 2>/dev/null |
-            grep -q . || echo "$name"
-    done)" "files that HACKING.md names are there"
+# names TEXT: words of HACKING.md or a README that name a file, a symbol of the project, a lock or a function().
+# NAME stands for any name.
+names() {
+    files='[A-Za-z0-9_./*-]*[A-Za-z0-9_*]\.(c|h|cu|cuh|sh|mp|mk|def|am|ac|py|md|map|supp|transcript)\>'
+    symbols='\<(nxr|nixl|NXR|NIXL|NIXLRUN)_[A-Za-z0-9_]+|\<[a-z_]+_lock\>|\<[a-z_0-9]+\(\)'
+    grep -oE "$files|$symbols|\`[a-z_./-]+/\`" "$1" |
+        tr -d '`' | grep -v -e NAME -e '^build/' | LC_ALL=C sort -u
+}
+
+# missing TEXT: what it names that is not in the tree. The path of a file begins at the root, at src/, at
+# the folder of the text or above that; HACKING.md may give the end of a path.
+missing() {
+    names "$1" | while read -r name; do
+        case $name in
+            */* | *.*)
+                # shellcheck disable=SC2086
+                [ -n "$(ls -d $name src/$name "${1%/*}"/$name "${1%/*}"/../$name 2>/dev/null)" ] ||
+                    { [ "$1" = HACKING.md ] && grep -q "/$name\$" "$scratch/files"; } ||
+                    echo "$1: $name" ;;
+            *) grep -qxF "${name%()}" "$scratch/identifiers" || echo "$1: $name" ;;
+        esac
+    done
+}
+
+find include src transports launcher examples man test -type f >"$scratch/files"
+grep -E '\.([ch]|mk|def)$' "$scratch/files" | xargs cat man/nixlrun.7 |
+    grep -oE '[A-Za-z_][A-Za-z0-9_]*' | LC_ALL=C sort -u >"$scratch/identifiers"
+printf '%s\n' 'See src/nowhere.c, `nobody.sh`, `src/none/`, core/job.h,' \
+    'nxr_nothing, NIXLRUN_NEVER, nobody_calls_it(), nobodys_lock; nxr_job is there.' >"$scratch/HACKING.md"
+verdict "$(for text in HACKING.md $(grep '/README$' "$scratch/files"); do missing "$text"; done
+    [ "$(missing "$scratch/HACKING.md" | wc -l)" = 7 ] ||
+        echo "wrong names are not found: $(missing "$scratch/HACKING.md")")" \
+    "files and names in HACKING.md and the READMEs of folders are there"
+verdict "$([ "$(wc -l <HACKING.md)" -le 200 ] || wc -l HACKING.md
+    awk 'length > 100 { print FILENAME ":" FNR ": longer than 100 columns" }' HACKING.md)" \
+    "HACKING.md is short"
