@@ -29,6 +29,7 @@ static int told[SIZE][SIZE]; /* [to][of]: DIED, LEFT; 0: nothing */
 
 static void detector_case_want(struct nxr_peer *peer)
 {
+    cr_expect(ne(int, peer->rank, nxr_job.rank), "a rank has no connection to itself");
     is_wanted[peer->rank] = true;
 }
 
@@ -87,13 +88,13 @@ static void tick_until_watched(void)
     cr_assert(eq(i64, nxr_detector_tick(nxr_detector_tick(1)), INT64_MAX));
 }
 
-static void link_up(int rank)
+static void connect_peer(int rank)
 {
     struct nxr_peer *peer = nxr_peer_get_locked(rank);
 
     cr_assert(ne(ptr, peer, NULL));
-    atomic_store(&peer->link, NXR_LINK_UP);
-    nxr_detector_linked(peer);
+    atomic_store(&peer->connection, NXR_CONNECTION_UP);
+    nxr_detector_connected(peer);
 }
 
 /* The watched ranks as digits. */
@@ -104,7 +105,7 @@ static const char *watched(void)
 
     for (int rank = 0; rank < SIZE; rank++) {
         if (nxr_job.peers[rank] != NULL && nxr_detector_is_watched(nxr_job.peers[rank])) {
-            cr_expect(is_wanted[rank], "rank %d is watched without a link", rank);
+            cr_expect(is_wanted[rank], "rank %d is watched without a connection", rank);
             digits[n++] = (char)('0' + rank);
         }
     }
@@ -209,7 +210,7 @@ Test(detector, watches_past_a_neighbour_that_cannot_be_reached)
 {
     begin_as(0);
     tick_until_watched();
-    atomic_store(&nxr_job.peers[1]->link, NXR_LINK_REMOTE);
+    atomic_store(&nxr_job.peers[1]->connection, NXR_CONNECTION_REMOTE);
     nxr_detector_tick(NXR_S);
     cr_expect_str_eq(watched(), "237");
 }
@@ -217,21 +218,37 @@ Test(detector, watches_past_a_neighbour_that_cannot_be_reached)
 Test(detector, leader_tells_its_host_and_the_leaders_beside)
 {
     begin_as(0);
-    link_up(2);
-    link_up(3);
-    link_up(7);
+    connect_peer(2);
+    connect_peer(3);
+    connect_peer(4);
+    connect_peer(7);
     tick_until_watched();
     nxr_life_lost_locked(1);
     cr_expect(eq(int, told[2][1], DIED));
     cr_expect(eq(int, told[3][1], DIED));
     cr_expect(eq(int, told[7][1], DIED));
+    cr_expect(zero(int, told[4][1]), "its leader tells it");
+}
+
+Test(detector, watches_no_host_when_its_own_is_the_last)
+{
+    begin_as(1);
+    tick_until_watched();
+    for (int rank = 0; rank < SIZE; rank++) {
+        if (hosts[rank] != hosts[1] || rank == 0) {
+            nxr_life_lost_locked(rank);
+        }
+    }
+    nxr_detector_tick(NXR_S);
+    cr_expect_str_eq(watched(), "2");
+    cr_expect(eq(int, nxr_detector_leader_beside(1), -1));
 }
 
 Test(detector, leader_passes_on_the_end_of_a_rank_on_another_host)
 {
     begin_as(0);
-    link_up(1);
-    link_up(3);
+    connect_peer(1);
+    connect_peer(3);
     tick_until_watched();
     nxr_life_lost_locked(6);
     cr_expect(eq(int, told[1][6], DIED));
@@ -241,7 +258,7 @@ Test(detector, leader_passes_on_the_end_of_a_rank_on_another_host)
     cr_expect(eq(int, told[3][5], LEFT));
 }
 
-Test(detector, who_is_not_linked_is_told_once_it_is)
+Test(detector, who_is_not_connected_is_told_once_it_is)
 {
     begin_as(1);
     tick_until_watched();
@@ -249,10 +266,10 @@ Test(detector, who_is_not_linked_is_told_once_it_is)
     nxr_life_lost_locked(2);
     cr_expect(is_wanted[0]);
     cr_expect(zero(int, told[0][2]));
-    link_up(0);
+    connect_peer(0);
     cr_expect(eq(int, told[0][2], DIED));
     told[0][2] = 0;
-    link_up(0);
+    connect_peer(0);
     cr_expect(zero(int, told[0][2]), "once");
 }
 
@@ -260,7 +277,7 @@ Test(detector, who_is_not_linked_is_told_once_it_is)
 Test(detector, reports_the_deaths_up_to_its_new_neighbour)
 {
     begin_as(1);
-    link_up(0);
+    connect_peer(0);
     nxr_life_lost_locked(2);
     cr_expect(zero(int, told[0][2]), "not watched yet");
     tick_until_watched();
@@ -281,18 +298,36 @@ Test(detector, suspects_all_living_ranks_of_a_host)
     cr_expect_str_eq(watched(), "13467");
 }
 
-Test(detector, who_leaves_tells_all_that_are_linked)
+Test(detector, who_leaves_tells_all_that_are_connected)
 {
     begin_as(0);
-    link_up(3);
+    connect_peer(3);
     cr_expect(not(nxr_detector_tell_left()), "the next rank of the host passes it on");
     cr_expect(is_wanted[1]);
     cr_expect(zero(int, told[3][0]));
-    link_up(1);
+    connect_peer(1);
     cr_expect(nxr_detector_tell_left());
     cr_expect(eq(int, told[1][0], LEFT));
     cr_expect(eq(int, told[3][0], LEFT));
     cr_expect(zero(int, told[5][0]));
+}
+
+Test(detector, who_leaves_waits_for_the_first_rank_too)
+{
+    begin_as(1);
+    cr_expect(not(nxr_detector_tell_left()));
+    cr_expect(is_wanted[0]);
+    connect_peer(0);
+    cr_expect(nxr_detector_tell_left());
+    cr_expect(eq(int, told[0][1], LEFT));
+    nxr_life_lost_locked(0);
+    nxr_life_lost_locked(2);
+    is_wanted[0] = false;
+    cr_expect(not(nxr_detector_tell_left()), "the leader of the next host passes it on");
+    cr_expect(not(is_wanted[0]));
+    cr_expect(is_wanted[3]);
+    atomic_store(&nxr_job.peers[3]->connection, NXR_CONNECTION_REMOTE);
+    cr_expect(nxr_detector_tell_left(), "who cannot be reached is not waited for");
 }
 
 static void death_comes(uint64_t job, int rank, uint32_t incarnation, bool has_left)

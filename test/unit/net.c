@@ -63,6 +63,18 @@ Test(bulk_in, holds_the_region_until_all_has_landed, .init = start, .fini = stop
     cr_expect(eq(int, nxr_inflight_quiesce_own(fake_job.own_key.id, 0), NIXL_OK));
 }
 
+Test(bulk_in, wakes_who_sleeps_when_it_has_landed, .init = start, .fini = stop)
+{
+    const struct nxr_net_put put = own_put(8);
+
+    fake_bulk(1, NXR_NET_BULK_PUT, &put, sizeof(put), 8);
+    atomic_store(&nxr_job.control->sleep_flags, NXR_SLEEP_FUTEX);
+    fake_round();
+    cr_expect(eq(u32, atomic_load(&nxr_job.control->sleep_flags), NXR_SLEEP_FUTEX));
+    fake_land(0, NIXL_OK);
+    cr_expect(zero(u32, atomic_load(&nxr_job.control->sleep_flags)));
+}
+
 Test(bulk_in, outside_of_the_region_is_refused, .init = start, .fini = stop)
 {
     struct nxr_net_put put = own_put(16);
