@@ -608,7 +608,8 @@ struct nxr_transport {
      * The same for a whole list (op->pieces) in one submission: a batch of copies, one kernel, one
      * command buffer. One nxr_op_done() for all; cancel() as after start(). NIXL_ERR_UNSUPPORTED:
      * this list cannot be submitted; the core starts the first piece alone, then tries the rest as
-     * a list.
+     * a list; if device copies were to move it, they cannot move its pieces, either, and the core
+     * stages the list.
      */
     int (*start_list)(struct nxr_op *op);
 

@@ -234,6 +234,16 @@ void nxr_request_hand_to(struct nxr_op *op, const struct nxr_transport *transpor
     pthread_mutex_unlock(&requests_lock);
 }
 
+const struct nxr_transport *nxr_request_transport(const struct nxr_op *op)
+{
+    const struct nxr_transport *transport;
+
+    pthread_mutex_lock(&requests_lock);
+    transport = op->transport;
+    pthread_mutex_unlock(&requests_lock);
+    return transport;
+}
+
 /*
  * A word must arrive after earlier puts: does it have to wait for them? It is then started when
  * they end.

@@ -109,6 +109,9 @@ void nxr_op_describe(const struct nixl_req *req, char *text, size_t nbytes);
 /* Record that the transport has the operation from now on; it is the one asked to cancel it. */
 void nxr_request_hand_to(struct nxr_op *op, const struct nxr_transport *transport);
 
+/* The transport that has it; NULL: none yet. */
+const struct nxr_transport *nxr_request_transport(const struct nxr_op *op);
+
 /*
  * The caller continues without waiting for what it has just begun: kick the service thread if no
  * thread of the user drives it.

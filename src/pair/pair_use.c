@@ -294,11 +294,6 @@ static int claim_prepare(const struct use *use, struct nxr_op *op,
     if (status == NIXL_OK) {
         status = claim_find_segment(use, (*handle_p)->region, &op->segment);
     }
-    if (status == NIXL_OK && op->nbytes > 0 && nxr_segment_mover(op->segment, op->local) == NULL) {
-        status = nxr_fail(
-            NIXL_ERR_UNSUPPORTED, use->operation, use->rank, op->segment->transport->name, 0,
-            "device memory cannot be moved to or from this segment of rank %d", use->rank);
-    }
     if (status != NIXL_OK) {
         nxr_pair_handle_give(*handle_p);
     }

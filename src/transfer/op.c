@@ -46,40 +46,70 @@ int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover)
     return status;
 }
 
+int nxr_op_move_list(const struct nxr_transport *mover, struct nxr_segment *segment,
+                     enum nxr_op_kind kind, const struct nxr_piece *pieces, size_t n_pieces,
+                     size_t *n_done_p)
+{
+    return mover->move_list(segment, kind, pieces, n_pieces, n_done_p);
+}
+
+static bool op_is_device_copy(const struct nxr_op *op, const struct nxr_transport *mover)
+{
+    return mover == &nxr_transport_device ||
+           (mover == op->segment->transport && op->segment->method == NXR_METHOD_DEVICE);
+}
+
 /*
  * Move the bytes if that is short. Device copies are not: they are started, so that others can run
- * in parallel.
+ * in parallel. A list is moved by nxr_op_move_list(), before it becomes an operation.
  */
 static int op_move_if_short(struct nxr_op *op, const struct nxr_transport *mover)
 {
-    if (mover != op->segment->transport || op->segment->method == NXR_METHOD_DEVICE ||
+    if (mover != op->segment->transport || op->pieces != NULL || op_is_device_copy(op, mover) ||
         (nxr_copy_thread_takes(op) && nxr_copy_thread_is_there())) {
         return NIXL_ERR_AGAIN;
     }
     return nxr_op_move(op, mover);
 }
 
+static int op_start_by(struct nxr_op *op, const struct nxr_transport *mover)
+{
+    return op->pieces != NULL ? mover->start_list(op) : mover->start(op);
+}
+
+/*
+ * Start it; by staging if the mover cannot move between these two memories. A list that the mover
+ * cannot take as a whole may still go piece by piece, unless it is a device copy.
+ */
+static int op_start(struct nxr_op *op, const struct nxr_transport *mover)
+{
+    bool may_stage =
+        mover != &nxr_transport_staging && (op->pieces == NULL || op_is_device_copy(op, mover));
+    int status = op_start_by(op, mover); /* NIXL_INPROGRESS: op may have ended and be freed */
+
+    if (status == NIXL_ERR_UNSUPPORTED && may_stage) {
+        nxr_request_hand_to(op, &nxr_transport_staging);
+        status = op_start_by(op, &nxr_transport_staging);
+    }
+    return status;
+}
+
 int nxr_op_submit(struct nxr_op *op)
 {
-    const struct nxr_transport *mover;
+    const struct nxr_transport *mover = op->transport;
     struct nxr_segment *segment = op->segment;
     int status;
 
-    if (!nxr_segment_has_range(segment, op->offset, op->nbytes)) {
-        return NIXL_ERR_RANGE;
-    }
-    mover = nxr_segment_mover(segment, op->local);
     if (mover == NULL) {
-        return NIXL_ERR_UNSUPPORTED;
+        if (!nxr_segment_has_range(segment, op->offset, op->nbytes)) {
+            return NIXL_ERR_RANGE;
+        }
+        mover = nxr_segment_mover(segment, op->local);
+        nxr_request_hand_to(op, mover);
     }
-    nxr_request_hand_to(op, mover);
     status = op_move_if_short(op, mover);
     if (status == NIXL_ERR_AGAIN) {
-        status = mover->start(op); /* NIXL_INPROGRESS: op may have ended and be freed */
-        if (status == NIXL_ERR_UNSUPPORTED && mover != &nxr_transport_staging) {
-            nxr_request_hand_to(op, &nxr_transport_staging); /* it cannot move between these two */
-            status = nxr_transport_staging.start(op);
-        }
+        status = op_start(op, mover);
     }
     status = nxr_op_status(status, segment);
     if (status == NIXL_ERR_STALE) {

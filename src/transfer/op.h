@@ -11,8 +11,7 @@
 
 /*
  * The mover of bytes between the segment and the local side of an operation: the segment's
- * transport, device copies (a mapped segment and local device memory), or staging. NULL: there is
- * none.
+ * transport, device copies (a mapped segment and local device memory), or staging.
  */
 const struct nxr_transport *nxr_segment_mover(const struct nxr_segment *segment, const void *local);
 
@@ -23,8 +22,19 @@ const struct nxr_transport *nxr_segment_mover(const struct nxr_segment *segment,
 int nxr_op_move(struct nxr_op *op, const struct nxr_transport *mover);
 
 /*
+ * Move the first pieces of a list within the call, as many as possible: *n_done_p. `mover` is that
+ * of the first piece. NIXL_OK: all. NIXL_ERR_AGAIN: the next piece must be started.
+ */
+int nxr_op_move_list(const struct nxr_transport *mover, struct nxr_segment *segment,
+                     enum nxr_op_kind kind, const struct nxr_piece *pieces, size_t n_pieces,
+                     size_t *n_done_p);
+
+/*
  * Carry out an operation whose segment is ready: at once if that does not take long, else start it.
- * NIXL_INPROGRESS: it was started, and may have ended already. Other: it is over.
+ * op->transport: its mover, if the caller has asked for it and checked the range; else NULL.
+ * NIXL_INPROGRESS: it was started, and may have ended already; what was started is staging if
+ * op->transport has changed. NIXL_ERR_UNSUPPORTED of a list: nothing began, and its pieces may be
+ * submitted one by one. Other: it is over.
  */
 int nxr_op_submit(struct nxr_op *op);
 

@@ -85,9 +85,8 @@ static int direct_move(struct staging_slot *slot)
         .transport = segment->transport,
         .segment = segment,
         .kind = user->kind,
-        .offset =
-            slot->is_asked_for ? staging_index(slot) * NXR_STAGING_NBYTES : user->offset + slot->at,
-        .local = slot->is_copied ? staging_memory_of(slot) : (char *)user->local + slot->at,
+        .offset = slot->is_asked_for ? staging_index(slot) * NXR_STAGING_NBYTES : slot->offset,
+        .local = slot->is_copied ? staging_memory_of(slot) : slot->local,
         .nbytes = slot->nbytes,
         .ended = direct_move_ended,
     };
@@ -129,7 +128,7 @@ static int direct_ask(struct staging_slot *slot)
 {
     const struct nxr_op *user = slot->job->op;
     const struct nxr_net_stage ask = {.generation = user->segment->key.generation,
-                                      .offset = user->offset + slot->at,
+                                      .offset = slot->offset,
                                       .nbytes = slot->nbytes,
                                       .id = user->segment->id,
                                       .slot = (uint16_t)staging_index(slot),

@@ -250,7 +250,7 @@ int nxr_staging_start(struct nxr_op *op)
     pipeline = op->segment->method == NXR_METHOD_BOUNCE ? &staging->shared : &staging->direct;
     job->op = op;
     job->range = nxr_range_find(op->local);
-    job->issued = op->nbytes_done; /* the copy thread has begun it */
+    job->issued = job->next_at = op->nbytes_done; /* the copy thread has begun it */
     atomic_fetch_add(&op->segment->n_copies, 1);
     pipeline_count(pipeline, 1);
     pthread_mutex_lock(&pipeline->lock);

@@ -33,6 +33,8 @@ struct staging_job {
     struct nxr_op *op;
     const struct nxr_range *range; /* of its local side; NULL: host memory */
     uint64_t issued;               /* bytes assigned to slots */
+    size_t next;                   /* of a list: the piece that is being assigned */
+    uint64_t next_at;              /* ... or of the only piece: bytes assigned of it */
     unsigned n_pieces;             /* in slots */
     _Atomic int status;            /* the first failure: no further piece begins */
 };
@@ -42,7 +44,8 @@ struct staging_slot {
     struct nxr_op op; /* what the transport of the segment, or window, does of it */
     struct pipeline *pipeline;
     struct staging_job *job; /* NULL: free */
-    uint64_t at;             /* offset in the operation's bytes */
+    uint64_t offset;         /* in the segment */
+    char *local;
     size_t nbytes;
     unsigned n_steps;     /* completed */
     bool is_copied;       /* local bytes go through the slot */

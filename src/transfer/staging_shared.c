@@ -85,7 +85,7 @@ static int buffer_ask(struct staging_slot *slot)
     chunk->is_put = op->kind == NXR_OP_PUT;
     chunk->id = op->segment->id;
     chunk->generation = op->segment->key.generation;
-    chunk->offset = op->offset + slot->at;
+    chunk->offset = slot->offset;
     chunk->nbytes = slot->nbytes;
     slot->pipeline->has_asked = true;
     atomic_store_explicit(&chunk->state, NXR_BOUNCE_POSTED, memory_order_release);

@@ -29,7 +29,6 @@ static int staging_begin_copy(struct staging_slot *slot)
 {
     const struct staging_job *job = slot->job;
     bool is_put = job->op->kind == NXR_OP_PUT;
-    char *local = (char *)job->op->local + slot->at;
 
     char *memory = staging_memory_of(slot);
 
@@ -37,10 +36,11 @@ static int staging_begin_copy(struct staging_slot *slot)
         return NIXL_OK;
     }
     if (job->range == NULL) {
-        nxr_copy(is_put ? memory : local, is_put ? local : memory, slot->nbytes);
+        nxr_copy(is_put ? memory : slot->local, is_put ? slot->local : memory, slot->nbytes);
         return NIXL_OK;
     }
-    nxr_staging_copy(&slot->copy, &slot->piece, !is_put, memory, local, slot->nbytes, job->range);
+    nxr_staging_copy(&slot->copy, &slot->piece, !is_put, memory, slot->local, slot->nbytes,
+                     job->range);
     slot->copy.stream = job->op->stream;
     slot->copy.ended = staging_copy_ended;
     return nxr_device_copy_begin(&slot->copy);
@@ -128,12 +128,36 @@ static int staging_need_memory(struct pipeline *pipeline, const struct nxr_range
     return status;
 }
 
+/* The next bytes of an operation that lie together on both sides. */
+static struct nxr_piece staging_job_rest(const struct staging_job *job)
+{
+    const struct nxr_op *op = job->op;
+    struct nxr_piece rest = op->pieces != NULL
+                                ? op->pieces[job->next]
+                                : (struct nxr_piece){op->offset, op->local, op->nbytes};
+
+    rest.offset += job->next_at;
+    rest.local = (char *)rest.local + job->next_at;
+    rest.nbytes -= job->next_at;
+    return rest;
+}
+
+/* So many of them are in a slot now; `is_all`: all of them. */
+static void staging_job_advance(struct staging_job *job, size_t nbytes, bool is_all)
+{
+    job->issued += nbytes;
+    job->next += is_all;
+    job->next_at = is_all ? 0 : job->next_at + nbytes;
+    job->n_pieces++;
+}
+
 /* Cut the next piece of an operation and put it into a free slot. Returns what aim() does. */
 static int slot_fill(struct staging_slot *slot, struct staging_job *job)
 {
     struct pipeline *pipeline = slot->pipeline;
     bool is_copied = job->range != NULL || pipeline->end->takes_host;
-    size_t nbytes = job->op->nbytes - job->issued;
+    const struct nxr_piece rest = staging_job_rest(job);
+    size_t nbytes = rest.nbytes;
     int status = is_copied ? staging_need_memory(pipeline, job->range) : NIXL_OK;
 
     nbytes = nbytes < pipeline->piece_nbytes ? nbytes : pipeline->piece_nbytes;
@@ -144,14 +168,14 @@ static int slot_fill(struct staging_slot *slot, struct staging_job *job)
         return status;
     }
     slot->job = job;
-    slot->at = job->issued;
+    slot->offset = rest.offset;
+    slot->local = rest.local;
     slot->nbytes = nbytes;
     slot->n_steps = 0;
     slot->is_copied = is_copied;
     slot->is_stopping = false;
     slot->is_taken_back = false;
-    job->issued += nbytes;
-    job->n_pieces++;
+    staging_job_advance(job, nbytes, nbytes == rest.nbytes);
     pipeline->first = (staging_index(slot) + 1) % NXR_STAGING_SLOTS;
     return NIXL_OK;
 }

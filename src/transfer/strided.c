@@ -61,7 +61,7 @@ static int strided_move_at_once(struct strided *call, struct nxr_segment *segmen
                 (struct nxr_piece){call->offset + i * call->stride,
                                    call->local + i * call->local_stride, call->block_nbytes};
         }
-        status = mover->move_list(segment, call->kind, pieces, n, &n_done);
+        status = nxr_op_move_list(mover, segment, call->kind, pieces, n, &n_done);
         take_off(call, n_done);
     }
     return status;
@@ -110,7 +110,6 @@ static int move_by_transfer(const struct strided *call)
 
 static int move(struct strided *call)
 {
-    const struct nxr_transport *mover;
     uint64_t there = 0, here = 0;
     struct nxr_segment *segment;
     bool is_empty = call->nblocks == 0 || call->block_nbytes == 0;
@@ -130,10 +129,7 @@ static int move(struct strided *call)
     if (status != NIXL_OK || is_empty) {
         return status;
     }
-    mover = nxr_segment_mover(segment, call->local);
-    status = mover == segment->transport && !nxr_range_is_device(call->local)
-                 ? strided_move_at_once(call, segment, mover)
-                 : NIXL_ERR_AGAIN;
+    status = strided_move_at_once(call, segment, nxr_segment_mover(segment, call->local));
     if (status == NIXL_ERR_AGAIN) {
         return move_by_transfer(call);
     }

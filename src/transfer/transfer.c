@@ -177,13 +177,6 @@ static int run_request(const char *operation, const struct nxr_op *op)
                                      : status;
 }
 
-static int fail_mover(const char *operation, const struct nxr_segment *segment)
-{
-    return nxr_fail(NIXL_ERR_UNSUPPORTED, operation, segment->peer->rank, segment->transport->name,
-                    0, "device memory cannot be moved to or from this segment of rank %d",
-                    segment->peer->rank);
-}
-
 /* `takes_time`: the segment's transport has just answered NIXL_ERR_AGAIN. */
 static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool takes_time, int rank,
                          struct nixl_region *region, uint64_t offset, void *local, size_t nbytes)
@@ -200,9 +193,6 @@ static int transfer_slow(const char *operation, enum nxr_op_kind kind, bool take
         return status;
     }
     mover = nxr_segment_mover(op.segment, local);
-    if (mover == NULL) {
-        return fail_mover(operation, op.segment);
-    }
     status = nxr_op_move(&op, mover);
     if (status == NIXL_ERR_AGAIN && kind == NXR_OP_PUT && mover == op.segment->transport &&
         nxr_atomic_serves_put(op.segment, offset, nbytes)) {

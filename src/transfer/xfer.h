@@ -91,6 +91,7 @@ struct nixl_xfer {
     struct nxr_segment *segment;
     const struct nxr_range *range;
     const struct nxr_transport *mover; /* of the staged pieces */
+    enum nxr_method method;            /* ... and how their segment is reached */
     size_t staged_at, n_staged;
     bool takes_lists;   /* the transport takes lists as operations */
     size_t list_pieces; /* of the next one */

@@ -12,13 +12,18 @@
 #include "core/wait.h"
 #include "transfer/xfer.h"
 #include "transfer/op.h"
+#include "transfer/staging.h"
 
 #include <stdlib.h>
 
-/* The most operations under way, how many of them may be lists, and the most bytes in a list. */
-#define MAX_SLOTS   64
-#define MAX_LISTS   4
-#define LIST_NBYTES (1ul << 30)
+/*
+ * The most operations under way, how many of them may be lists, and the most bytes in a list. Other
+ * operations wait behind lists that are staged, so these are smaller.
+ */
+#define MAX_SLOTS     64
+#define MAX_LISTS     4
+#define LIST_NBYTES   (1ul << 30)
+#define STAGED_NBYTES (8ul << 20)
 
 /*
  * How many pieces are gathered to be moved at once. Operations on lists start with as many and
@@ -97,7 +102,7 @@ void nxr_xfer_cancel_slots(struct nixl_xfer *xfer)
         is_busy = slot->is_busy;
         pthread_mutex_unlock(&nxr_xfers_lock);
         if (is_busy) {
-            slot->op.transport->cancel(&slot->op);
+            nxr_request_transport(&slot->op)->cancel(&slot->op);
         }
     }
 }
@@ -187,18 +192,25 @@ static void xfer_submit_aim(struct nixl_xfer *xfer)
 {
     const struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
     const struct nxr_transport *mover;
+    enum nxr_method method;
 
     xfer->segment = xfer->walks[NIXL_XFER_REMOTE].of->segment;
     xfer->range = local->of->range;
     mover = nxr_segment_mover(xfer->segment, local->of->base + local->start);
-    if (mover != xfer->mover) {
+    method = atomic_load_explicit(&xfer->segment->method, memory_order_relaxed);
+    if (mover != xfer->mover || method != xfer->method) {
         xfer->takes_lists = false;
         xfer->list_pieces = COPY_PIECES;
         xfer->mover = mover;
+        xfer->method = method;
     }
-    if (mover == NULL) {
-        nxr_xfer_set_failure(xfer, xfer->segment, NIXL_ERR_UNSUPPORTED);
-    }
+}
+
+static uint64_t xfer_submit_list_nbytes(const struct nixl_xfer *xfer)
+{
+    return xfer->mover == &nxr_transport_staging || xfer->method == NXR_METHOD_BOUNCE
+               ? STAGED_NBYTES
+               : LIST_NBYTES;
 }
 
 /*
@@ -210,7 +222,7 @@ static size_t xfer_submit_gather(struct nixl_xfer *xfer, uint64_t max_nbytes)
     struct nxr_walk *local = &xfer->walks[NIXL_XFER_LOCAL];
     struct nxr_walk *remote = &xfer->walks[NIXL_XFER_REMOTE];
     size_t n = 0, max_n = xfer->takes_lists ? xfer->list_pieces : COPY_PIECES;
-    uint64_t left = xfer->takes_lists ? LIST_NBYTES : max_nbytes;
+    uint64_t left = xfer->takes_lists ? xfer_submit_list_nbytes(xfer) : max_nbytes;
 
     do {
         xfer->staged[n] = xfer_submit_take_piece(local, remote, left);
@@ -271,7 +283,8 @@ static int move_staged(struct nixl_xfer *xfer, uint64_t *left_p)
 {
     const struct nxr_piece *pieces = &xfer->staged[xfer->staged_at];
     size_t n_done;
-    int status = xfer->mover->move_list(xfer->segment, xfer->kind, pieces, xfer->n_staged, &n_done);
+    int status =
+        nxr_op_move_list(xfer->mover, xfer->segment, xfer->kind, pieces, xfer->n_staged, &n_done);
     uint64_t nbytes = xfer_submit_nbytes_of(pieces, n_done);
 
     staged_is_gone(xfer, n_done, nbytes + n_done * PIECE_COST, left_p);
@@ -292,18 +305,28 @@ static struct nxr_op make_op(const struct nixl_xfer *xfer, size_t n_pieces)
                            .offset = pieces->offset,
                            .local = pieces->local,
                            .nbytes = xfer_submit_nbytes_of(pieces, n_pieces),
+                           .takes_time = true, /* move_staged() has tried, or need not */
                            .ended = slot_ended};
 }
 
-/* Start the operation of a slot; it can be canceled from now on. */
+/*
+ * Start the operation of a slot; it can be canceled from now on. A cancel may have asked the mover
+ * before the operation went to staging.
+ */
 static int xfer_submit_begin(struct nxr_xfer_slot *slot)
 {
-    const struct nxr_transport *transport = slot->op.transport;
+    struct nixl_xfer *xfer = slot->xfer;
+    int status;
 
     pthread_mutex_lock(&nxr_xfers_lock);
     slot->is_busy = true;
     pthread_mutex_unlock(&nxr_xfers_lock);
-    return slot->op.pieces != NULL ? transport->start_list(&slot->op) : transport->start(&slot->op);
+    status = nxr_op_submit(&slot->op);
+    if (status == NIXL_INPROGRESS && slot->op.transport != xfer->mover &&
+        atomic_load(&xfer->failure) != NIXL_OK) {
+        slot->op.transport->cancel(&slot->op);
+    }
+    return status;
 }
 
 /*
@@ -375,10 +398,8 @@ int nxr_xfer_hand_over(struct nixl_xfer *xfer, uint64_t *left_p)
     if (!xfer->takes_lists) {
         status = move_staged(xfer, left_p);
     }
-    if (status == NIXL_ERR_AGAIN && xfer->mover->start_list != nxr_no_start_list) {
+    if (status == NIXL_ERR_AGAIN) {
         status = start_list(xfer, left_p);
-    } else if (status == NIXL_ERR_AGAIN) {
-        status = NIXL_ERR_UNSUPPORTED;
     }
     return status == NIXL_ERR_UNSUPPORTED ? start_piece(xfer, left_p) : status;
 }

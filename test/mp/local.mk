@@ -21,6 +21,7 @@ mp_programs = \
 	%D%/closed \
 	%D%/device \
 	%D%/fair \
+	%D%/far_device \
 	%D%/fault_channel \
 	%D%/fault_collective \
 	%D%/fault_first \
@@ -78,6 +79,8 @@ EXTRA_PROGRAMS += $(mp_programs)
 %C%_device_LDADD = $(mp_libs)
 %C%_fair_LDFLAGS = $(mp_link)
 %C%_fair_LDADD = $(mp_libs)
+%C%_far_device_LDFLAGS = $(mp_link)
+%C%_far_device_LDADD = $(mp_libs)
 %C%_fault_channel_LDFLAGS = $(mp_link)
 %C%_fault_channel_LDADD = $(mp_libs)
 %C%_fault_collective_LDFLAGS = $(mp_link)

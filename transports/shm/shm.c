@@ -159,10 +159,20 @@ static int shm_start(struct nxr_op *op)
                                                     : nxr_host_paths.copy_start(op);
 }
 
+/* process_vm calls move a list within the call. */
+static int shm_start_list(struct nxr_op *op)
+{
+    return op->segment->method == NXR_METHOD_BOUNCE ? nxr_host_paths.staging_start(op)
+                                                    : NIXL_ERR_UNSUPPORTED;
+}
+
 static int shm_cancel(struct nxr_op *op)
 {
-    int status = is_word(op) ? nxr_host_paths.atomic_cancel(op) : nxr_host_paths.copy_cancel(op);
+    int status = NIXL_ERR_NOT_FOUND;
 
+    if (op->pieces == NULL) {
+        status = is_word(op) ? nxr_host_paths.atomic_cancel(op) : nxr_host_paths.copy_cancel(op);
+    }
     return status == NIXL_ERR_NOT_FOUND ? nxr_host_paths.staging_cancel(op) : status;
 }
 
@@ -215,7 +225,7 @@ const struct nxr_transport nxr_transport_shm = {
     .put_signal = nxr_no_put_signal,
     .move_list = shm_move_list,
     .start = shm_start,
-    .start_list = nxr_no_start_list,
+    .start_list = shm_start_list,
     .cancel = shm_cancel,
     .progress = shm_progress,
     .expect = shm_expect,
