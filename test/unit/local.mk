@@ -201,14 +201,15 @@ endif
 if HAVE_UCX
 EXTRA_PROGRAMS += %D%/ucx_bulk %D%/ucx_endpoint %D%/ucx_message
 TESTS += %D%/ucx_bulk %D%/ucx_endpoint %D%/ucx_message
-%C%_ucx_bulk_SOURCES = %D%/ucx_bulk.c transports/ucx/bulk.c
+ucx_case = %D%/ucx_case.c %D%/ucx_case.h
+%C%_ucx_bulk_SOURCES = %D%/ucx_bulk.c transports/ucx/bulk.c $(ucx_case)
 %C%_ucx_bulk_CFLAGS = $(unit_cflags) $(UCX_CFLAGS)
 %C%_ucx_bulk_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 %C%_ucx_bulk_LDADD = $(CRITERION_LIBS)
 %C%_ucx_endpoint_SOURCES = %D%/ucx_endpoint.c transports/ucx/endpoint.c transports/ucx/envelope.c
 %C%_ucx_endpoint_CFLAGS = $(unit_cflags) $(UCX_CFLAGS)
 %C%_ucx_endpoint_LDADD = $(CRITERION_LIBS)
-%C%_ucx_message_SOURCES = %D%/ucx_message.c transports/ucx/message.c
+%C%_ucx_message_SOURCES = %D%/ucx_message.c transports/ucx/message.c $(ucx_case)
 %C%_ucx_message_CFLAGS = $(unit_cflags) $(UCX_CFLAGS)
 %C%_ucx_message_LDADD = $(CRITERION_LIBS)
 endif

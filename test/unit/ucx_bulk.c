@@ -3,32 +3,17 @@
  * Bulk over UCX as it comes in: each piece goes to the bulk that it is of, also where another one
  * found no memory. UCX and the core are played here. Linked with --wrap=malloc.
  */
-#include "transports/ucx/ucx.h"
-
-#include "test/unit/unit.h"
+#include "test/unit/ucx_case.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define NBYTES  300
-#define N_BULKS 4
-
 void *__real_malloc(size_t nbytes);
 void *__wrap_malloc(size_t nbytes);
-
-struct nxr_ucx nxr_ucx;
 
 static struct nxr_ucx_sender sender;
 static ucp_am_recv_callback_t handlers[NXR_UCX_PIECE + 1];
 static bool has_no_memory;
-static bool is_refused; /* by the core */
-
-/* What the core was asked for, and what came of it; NIXL_INPROGRESS: not over. */
-static struct {
-    char bytes[NBYTES];
-    int status;
-} landings[N_BULKS];
-static unsigned n_landings;
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -43,19 +28,6 @@ ucs_status_t nxr_ucx_set_handler(unsigned id, ucp_am_recv_callback_t handler)
 {
     handlers[id] = handler;
     return UCS_OK;
-}
-
-ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_nbytes,
-                                 const void *bytes, size_t nbytes, const ucp_request_param_t *param)
-{
-    (void)ep;
-    (void)id;
-    (void)header;
-    (void)header_nbytes;
-    (void)bytes;
-    (void)nbytes;
-    (void)param;
-    cr_fatal("nothing is sent");
 }
 
 void ucp_request_free(void *request)
@@ -77,38 +49,14 @@ void nxr_ucx_keep(struct nxr_net_ep *ep, struct nxr_net_op *op)
 
 /* ---- the core -------------------------------------------------------------------------------- */
 
-static void *core_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p)
-{
-    (void)header;
-    (void)header_nbytes;
-    cr_assert(eq(sz, nbytes, NBYTES));
-    if (is_refused) {
-        return NULL;
-    }
-    cr_assert(lt(uint, n_landings, N_BULKS));
-    *cookie_p = &landings[n_landings];
-    landings[n_landings].status = NIXL_INPROGRESS;
-    return landings[n_landings++].bytes;
-}
-
 static void core_landing(void *cookie, size_t nbytes)
 {
     (void)cookie;
     (void)nbytes;
 }
 
-static void core_landed(void *cookie, int status)
-{
-    for (unsigned i = 0; i < n_landings; i++) {
-        if (cookie == &landings[i]) {
-            cr_expect(eq(int, landings[i].status, NIXL_INPROGRESS), "once");
-            landings[i].status = status;
-        }
-    }
-}
-
 static const struct nxr_net_core core = {
-    .size = 1, .incoming = core_incoming, .landing = core_landing, .landed = core_landed};
+    .size = 1, .incoming = ucx_core_incoming, .landing = core_landing, .landed = ucx_core_landed};
 
 static void begin(void)
 {
@@ -134,7 +82,7 @@ static void head(void)
     const struct {
         uint32_t rank, zero;
         uint64_t nbytes;
-    } head = {0, 0, NBYTES};
+    } head = {0, 0, UCX_BULK_NBYTES};
     char of_core[] = "the core's";
 
     handlers[NXR_UCX_BULK_HEAD](NULL, &head, sizeof(head), of_core, sizeof(of_core), &param);
@@ -145,7 +93,7 @@ static void pieces(char content)
 {
     static const ucp_am_recv_param_t param;
     const uint32_t rank = 0;
-    char bytes[NBYTES / 3];
+    char bytes[UCX_BULK_NBYTES / 3];
 
     memset(bytes, content, sizeof(bytes));
     for (int i = 0; i < 3; i++) {
@@ -162,11 +110,11 @@ static void head_without_memory(void)
 
 static void expect_landed(unsigned i, char content)
 {
-    char bytes[NBYTES];
+    char bytes[UCX_BULK_NBYTES];
 
     memset(bytes, content, sizeof(bytes));
-    cr_expect(eq(int, landings[i].status, NIXL_OK));
-    cr_expect(zero(int, memcmp(landings[i].bytes, bytes, sizeof(bytes))));
+    cr_expect(eq(int, ucx_landings[i].status, NIXL_OK));
+    cr_expect(zero(int, memcmp(ucx_landings[i].bytes, bytes, sizeof(bytes))));
 }
 
 Test(ucx_bulk, pieces_go_to_the_oldest, .init = begin, .fini = end)
@@ -174,7 +122,7 @@ Test(ucx_bulk, pieces_go_to_the_oldest, .init = begin, .fini = end)
     head();
     head();
     pieces('a');
-    cr_expect(eq(int, landings[1].status, NIXL_INPROGRESS));
+    cr_expect(eq(int, ucx_landings[1].status, NIXL_INPROGRESS));
     pieces('b');
     expect_landed(0, 'a');
     expect_landed(1, 'b');
@@ -182,12 +130,12 @@ Test(ucx_bulk, pieces_go_to_the_oldest, .init = begin, .fini = end)
 
 Test(ucx_bulk, refused_bulk_without_memory_is_skipped, .init = begin, .fini = end)
 {
-    is_refused = true;
+    ucx_core_refuses = true;
     head_without_memory();
-    is_refused = false;
+    ucx_core_refuses = false;
     head();
     pieces('x');
-    cr_expect(eq(int, landings[0].status, NIXL_INPROGRESS));
+    cr_expect(eq(int, ucx_landings[0].status, NIXL_INPROGRESS));
     pieces('a');
     expect_landed(0, 'a');
 }
@@ -195,7 +143,7 @@ Test(ucx_bulk, refused_bulk_without_memory_is_skipped, .init = begin, .fini = en
 Test(ucx_bulk, bulk_without_memory_fails_alone, .init = begin, .fini = end)
 {
     head_without_memory();
-    cr_expect(eq(int, landings[0].status, NIXL_ERR_NO_MEMORY));
+    cr_expect(eq(int, ucx_landings[0].status, NIXL_ERR_NO_MEMORY));
     head();
     pieces('x');
     pieces('a');
@@ -205,18 +153,18 @@ Test(ucx_bulk, bulk_without_memory_fails_alone, .init = begin, .fini = end)
 Test(ucx_bulk, what_is_skipped_has_its_turn, .init = begin, .fini = end)
 {
     head();
-    is_refused = true;
+    ucx_core_refuses = true;
     head_without_memory();
     head_without_memory();
     head(); /* this one is remembered, and dropped */
-    is_refused = false;
+    ucx_core_refuses = false;
     head();
     pieces('a');
     expect_landed(0, 'a');
     for (int i = 0; i < 3; i++) {
         pieces('x');
     }
-    cr_expect(eq(int, landings[1].status, NIXL_INPROGRESS));
+    cr_expect(eq(int, ucx_landings[1].status, NIXL_INPROGRESS));
     pieces('b');
     expect_landed(1, 'b');
 }

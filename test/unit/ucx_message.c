@@ -3,29 +3,15 @@
  * Bulk that UCX fetches by rendezvous: the core hears once that it has landed, in whichever way it
  * ends. UCX and the core are played here.
  */
-#include "transports/ucx/ucx.h"
-
-#include "test/unit/unit.h"
+#include "test/unit/ucx_case.h"
 
 #include <string.h>
 
-#define NBYTES  64
-#define N_BULKS 2
-
-struct nxr_ucx nxr_ucx;
-
 static ucp_am_recv_callback_t offered; /* the handler of rendezvous */
-static ucp_request_param_t params[N_BULKS];
+static ucp_request_param_t params[UCX_N_BULKS];
 static unsigned n_fetched, n_freed;
 static bool is_immediate; /* UCX has it already */
 static char request;
-
-/* What the core knows of each bulk; NIXL_INPROGRESS: it has not landed. */
-static struct {
-    char bytes[NBYTES];
-    int status;
-} landings[N_BULKS];
-static unsigned n_landings;
 
 /* ---- UCX, and the rest of the module --------------------------------------------------------- */
 
@@ -43,23 +29,10 @@ ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *bulk, void *mem
     (void)worker;
     (void)bulk;
     (void)memory;
-    cr_assert(eq(sz, nbytes, NBYTES));
-    cr_assert(lt(uint, n_fetched, N_BULKS));
+    cr_assert(eq(sz, nbytes, UCX_BULK_NBYTES));
+    cr_assert(lt(uint, n_fetched, UCX_N_BULKS));
     params[n_fetched++] = *param;
     return is_immediate ? NULL : &request;
-}
-
-ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_nbytes,
-                                 const void *bytes, size_t nbytes, const ucp_request_param_t *param)
-{
-    (void)ep;
-    (void)id;
-    (void)header;
-    (void)header_nbytes;
-    (void)bytes;
-    (void)nbytes;
-    (void)param;
-    cr_fatal("nothing is sent");
 }
 
 void ucp_request_free(void *freed)
@@ -115,29 +88,8 @@ int nxr_ucx_bulk_send(struct nxr_net_ep *ep, const void *header, size_t header_n
 
 /* ---- the core -------------------------------------------------------------------------------- */
 
-static void *core_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p)
-{
-    (void)header;
-    (void)header_nbytes;
-    cr_assert(eq(sz, nbytes, NBYTES));
-    cr_assert(lt(uint, n_landings, N_BULKS));
-    landings[n_landings].status = NIXL_INPROGRESS;
-    *cookie_p = &landings[n_landings];
-    return landings[n_landings++].bytes;
-}
-
-static void core_landed(void *cookie, int status)
-{
-    for (unsigned i = 0; i < n_landings; i++) {
-        if (cookie == &landings[i]) {
-            cr_expect(eq(int, landings[i].status, NIXL_INPROGRESS), "once");
-            landings[i].status = status;
-        }
-    }
-}
-
 static const struct nxr_net_core core = {
-    .size = 1, .incoming = core_incoming, .landed = core_landed};
+    .size = 1, .incoming = ucx_core_incoming, .landed = ucx_core_landed};
 
 static void begin(void)
 {
@@ -152,12 +104,12 @@ static ucs_status_t offer(void)
     static const ucp_am_recv_param_t param = {.recv_attr = UCP_AM_RECV_ATTR_FLAG_RNDV};
     static char bulk;
 
-    return offered(NULL, "", 0, &bulk, NBYTES, &param);
+    return offered(NULL, "", 0, &bulk, UCX_BULK_NBYTES, &param);
 }
 
 static void come(unsigned i, ucs_status_t status)
 {
-    params[i].cb.recv_am(&request, status, NBYTES, params[i].user_data);
+    params[i].cb.recv_am(&request, status, UCX_BULK_NBYTES, params[i].user_data);
 }
 
 /* ---- the tests ------------------------------------------------------------------------------- */
@@ -169,12 +121,12 @@ Test(ucx_message, bulk_lands_once_also_where_the_network_closes_amid_another)
     cr_expect(eq(int, offer(), UCS_INPROGRESS));
     cr_expect(eq(int, offer(), UCS_INPROGRESS));
     come(0, UCS_OK);
-    cr_expect(eq(int, landings[0].status, NIXL_OK));
-    cr_expect(eq(int, landings[1].status, NIXL_INPROGRESS));
+    cr_expect(eq(int, ucx_landings[0].status, NIXL_OK));
+    cr_expect(eq(int, ucx_landings[1].status, NIXL_INPROGRESS));
     nxr_ucx_messages_stop();
-    cr_expect(eq(int, landings[0].status, NIXL_OK));
-    cr_expect(ne(int, landings[1].status, NIXL_INPROGRESS));
-    cr_expect(ne(int, landings[1].status, NIXL_OK));
+    cr_expect(eq(int, ucx_landings[0].status, NIXL_OK));
+    cr_expect(ne(int, ucx_landings[1].status, NIXL_INPROGRESS));
+    cr_expect(ne(int, ucx_landings[1].status, NIXL_OK));
     cr_expect(eq(uint, n_freed, 1));
 }
 
@@ -182,7 +134,7 @@ Test(ucx_message, bulk_that_fails_is_not_taken_for_data)
 {
     cr_expect(eq(int, offer(), UCS_INPROGRESS));
     come(0, UCS_ERR_CONNECTION_RESET);
-    cr_expect(eq(int, landings[0].status, NIXL_ERR_TRANSPORT));
+    cr_expect(eq(int, ucx_landings[0].status, NIXL_ERR_TRANSPORT));
     nxr_ucx_messages_stop();
 }
 
@@ -190,6 +142,6 @@ Test(ucx_message, bulk_that_is_there_lands_at_once)
 {
     is_immediate = true;
     cr_expect(eq(int, offer(), UCS_OK));
-    cr_expect(eq(int, landings[0].status, NIXL_OK));
+    cr_expect(eq(int, ucx_landings[0].status, NIXL_OK));
     nxr_ucx_messages_stop();
 }
