@@ -75,6 +75,15 @@ Test(ring, slots_of_a_message)
     cr_expect(eq(u64, nxr_ring_slots_of(NXR_RING_MAX_NBYTES), 65));
 }
 
+Test(ring, credit_for_one_slot_is_used)
+{
+    while (nxr_ring_push(&tx, 0, big, 8)) {
+    }
+    atomic_store(&credit->taken, 1);
+    cr_expect(nxr_ring_push(&tx, 0, big, 8));
+    cr_expect(not(nxr_ring_push(&tx, 0, big, 8)));
+}
+
 Test(ring, a_full_ring_takes_nothing_until_credit_comes)
 {
     unsigned n = 0, n_taken = 0;
