@@ -186,22 +186,21 @@ int nxr_card_parse(const void *bytes, size_t nbytes, const struct nxr_identity *
     struct nxr_full_card card;
 
     if (nbytes < sizeof(card.head) || nbytes > sizeof(card)) {
-        nxr_warn(BOOT,
-                 "the card of rank %d has %zu bytes, not %zu to %zu: another version of nixlrun?",
-                 owner->rank, nbytes, sizeof(card.head), sizeof(card));
+        nxr_warn(BOOT, "the card of %s has %zu bytes, not %zu to %zu: another version of nixlrun?",
+                 nxr_identity_own_name(owner), nbytes, sizeof(card.head), sizeof(card));
         return NIXL_ERR_TRANSPORT;
     }
     memset(&card, 0, sizeof(card));
     memcpy(&card, bytes, nbytes);
     if (card.head.magic == NXR_CARD_MAGIC && card.head.version != NXR_CARD_VERSION) {
-        nxr_warn(BOOT, "the card of rank %d is of another version of nixlrun: %u, here it is %u",
-                 owner->rank, card.head.version, NXR_CARD_VERSION);
+        nxr_warn(BOOT, "the card of %s is of another version of nixlrun: %u, here it is %u",
+                 nxr_identity_own_name(owner), card.head.version, NXR_CARD_VERSION);
         return NIXL_ERR_TRANSPORT;
     }
     if (card.head.magic != NXR_CARD_MAGIC || card.head.nbytes != nbytes ||
         !is_text(card.head.host, sizeof(card.head.host)) ||
         !is_text(card.head.boot_id, sizeof(card.head.boot_id)) || !are_addresses_sound(&card)) {
-        nxr_warn(BOOT, "the card of rank %d is damaged; ignored", owner->rank);
+        nxr_warn(BOOT, "the card of %s is damaged; ignored", nxr_identity_own_name(owner));
         return NIXL_ERR_TRANSPORT;
     }
     if (!card_is_of(&card.head, owner)) {

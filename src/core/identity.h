@@ -64,6 +64,10 @@ const char *nxr_identity_explain(const char *what, const struct nxr_identity *ex
 const char *nxr_identity_text(const struct nxr_identity *identity, uint64_t own_job,
                               char text[NXR_IDENTITY_TEXT_NBYTES]);
 
+/* The name of a process of the own job; the text lives as long as the block. */
+#define nxr_identity_own_name(_identity)                                                           \
+    nxr_identity_text((_identity), (_identity)->job, (char[NXR_IDENTITY_TEXT_NBYTES]){0})
+
 #define NXR_IDENTITY_NBYTES 16
 
 /* Rank, incarnation, job; lowest byte first. */

@@ -25,10 +25,10 @@ static void life_end(struct nxr_peer *peer, enum nixl_peer_state state)
     atomic_store_explicit(&peer->state, state, memory_order_release);
     nxr_subsystems_peer_ended(peer);
     if (state == NIXL_PEER_LOST) {
-        nxr_info(HOST, "rank %d has died", peer->rank);
+        nxr_info(HOST, "%s has died", nxr_peer_name(peer));
         nxr_event_push(NIXL_EVENT_PEER_LOST, peer->rank, "");
     } else {
-        nxr_info(HOST, "rank %d has left the job", peer->rank);
+        nxr_info(HOST, "%s has left the job", nxr_peer_name(peer));
         nxr_event_push(NIXL_EVENT_PEER_LEFT, peer->rank, "");
     }
     nxr_subsystems_death_known(peer);

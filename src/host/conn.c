@@ -73,14 +73,14 @@ static struct out_message *new_out(const struct nxr_peer *peer,
     struct out_message *out = calloc(1, sizeof(*out));
 
     if (out == NULL) {
-        nxr_warn(HOST, "no memory to queue a message to rank %d", peer->rank);
+        nxr_warn(HOST, "no memory to queue a message to %s", nxr_peer_name(peer));
         return NULL;
     }
     out->message = *message;
     for (out->n_fds = 0; out->n_fds < n_fds; out->n_fds++) {
         out->fds[out->n_fds] = fcntl(fds[out->n_fds], F_DUPFD_CLOEXEC, 0);
         if (out->fds[out->n_fds] < 0) {
-            nxr_warn(HOST, "no descriptor to queue a message to rank %d: %m", peer->rank);
+            nxr_warn(HOST, "no descriptor to queue a message to %s: %m", nxr_peer_name(peer));
             free_out(out);
             return NULL;
         }
@@ -203,7 +203,7 @@ void nxr_conn_send(struct nxr_peer *peer, const union nxr_wire_message *message,
         (void)nxr_conn_open(peer, &user);
     }
     if (hp->conn == NULL) {
-        nxr_debug(HOST, "cannot reconnect to rank %d: %m", peer->rank);
+        nxr_debug(HOST, "cannot reconnect to %s: %m", nxr_peer_name(peer));
         if (is_lasting(message)) {
             queue_message(&hp->unsent, peer, message, fds, n_fds);
         }

@@ -83,7 +83,7 @@ static void go_remote(struct nxr_peer *peer, const struct nxr_full_card *card, c
     }
     keep_card(peer, card); /* for queries of the reason */
     snprintf(peer->why_not, sizeof(peer->why_not), "%.90s; %.290s", why, no_network);
-    nxr_info(HOST, "rank %d cannot be reached: %s", peer->rank, peer->why_not);
+    nxr_info(HOST, "%s cannot be reached: %s", nxr_peer_name(peer), peer->why_not);
     set_connection(peer, NXR_CONNECTION_REMOTE);
     nxr_region_end_asks(peer, NIXL_ERR_UNSUPPORTED);
     nxr_finalize_barrier_look();
@@ -94,7 +94,7 @@ static void connect_give_up(struct nxr_peer *peer, const char *why)
 {
     struct nxr_full_card none = {.head = peer->card};
 
-    nxr_info(HOST, "rank %d counts as remote: %s", peer->rank, why);
+    nxr_info(HOST, "%s counts as remote: %s", nxr_peer_name(peer), why);
     go_remote(peer, peer->full_card != NULL ? peer->full_card : &none, why);
 }
 
@@ -233,7 +233,8 @@ static void use_card(const struct arrived_card *arrived)
     }
     keep_card(peer, &arrived->card);
     if (!nxr_wire_is_common(&peer->card, why, sizeof(why))) {
-        nxr_warn(HOST, "rank %d on this host is not reached by shared memory: %s", peer->rank, why);
+        nxr_warn(HOST, "%s on this host is not reached by shared memory: %s", nxr_peer_name(peer),
+                 why);
         connect_give_up(peer, why);
         return;
     }
@@ -288,8 +289,8 @@ int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_card *card, int co
     int status;
 
     if (peer->has_card && memcmp(peer->card.nonce, card->nonce, NXR_NONCE_NBYTES) != 0) {
-        nxr_warn(HOST, "pid %d claims to be rank %d with another nonce; dropped", (int)pid,
-                 peer->rank);
+        nxr_warn(HOST, "pid %d claims to be %s with another nonce; dropped", (int)pid,
+                 nxr_peer_name(peer));
         return NIXL_ERR_TRANSPORT;
     }
     if (nxr_peer_is_up(peer)) {
@@ -301,7 +302,7 @@ int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_card *card, int co
     }
     ring = nxr_control_map_ring(control_fd, nxr_job.size, nxr_job.rank);
     if (ring == NULL) {
-        nxr_warn(HOST, "cannot map the notification ring to rank %d: %m", peer->rank);
+        nxr_warn(HOST, "cannot map the notification ring to %s: %m", nxr_peer_name(peer));
         nxr_control_unmap(control, nxr_job.size);
         return NIXL_ERR_NO_MEMORY;
     }
@@ -313,7 +314,7 @@ int nxr_connect_adopt(struct nxr_peer *peer, const struct nxr_card *card, int co
     }
     connect_up(peer, control, ring);
     nxr_liveness_watch(peer);
-    nxr_debug(HOST, "rank %d is local: pid %d, control page mapped", peer->rank, (int)pid);
+    nxr_debug(HOST, "%s is local: pid %d, control page mapped", nxr_peer_name(peer), (int)pid);
     return NIXL_OK;
 }
 
@@ -343,8 +344,8 @@ static void connect_adopt_remote(struct nxr_peer *peer, const struct nxr_full_ca
         return;
     }
     if (peer->has_card && memcmp(peer->card.nonce, card->head.nonce, NXR_NONCE_NBYTES) != 0) {
-        nxr_warn(HOST, "a sender claims over a network to be rank %d with another nonce; dropped",
-                 peer->rank);
+        nxr_warn(HOST, "a sender claims over a network to be %s with another nonce; dropped",
+                 nxr_peer_name(peer));
         return;
     }
     nxr_peer_set_card(peer, &card->head);

@@ -112,13 +112,14 @@ static void say_taken(struct net_peer *np, struct net *net)
         return;
     }
     if (best->is_doubt_told) {
-        nxr_info(NET, "rank %d on %s is reached by %s; %s: %s", np->peer->rank, np->card.head.host,
-                 net->module->name, best->module->name, why);
+        nxr_info(NET, "%s on %s is reached by %s; %s: %s", nxr_identity_name(&np->identity),
+                 np->card.head.host, net->module->name, best->module->name, why);
         return;
     }
     best->is_doubt_told = true;
-    nxr_warn(NET, "rank %d on %s is reached by %s; %s: %s; further ones at log level info",
-             np->peer->rank, np->card.head.host, net->module->name, best->module->name, why);
+    nxr_warn(NET, "%s on %s is reached by %s; %s: %s; further ones at log level info",
+             nxr_identity_name(&np->identity), np->card.head.host, net->module->name,
+             best->module->name, why);
 }
 
 /* The networks before that choice have not reached the peer in time. */
@@ -138,8 +139,8 @@ static void net_connect_take(struct net_peer *np, unsigned index)
     np->is_reached = true;
     net->is_doubted = false;
     if (index == 0) {
-        nxr_info(NET, "rank %d on %s is reached by %s", np->peer->rank, np->card.head.host,
-                 net->module->name);
+        nxr_info(NET, "%s on %s is reached by %s", nxr_identity_name(&np->identity),
+                 np->card.head.host, net->module->name);
         return;
     }
     doubt(np, index);
@@ -249,7 +250,7 @@ void nxr_net_ep_failed(void *peer, struct nxr_net_ep *ep, const char *why)
     while (index + 1 < nxr_net.n_nets && np->eps[index] != ep) {
         index++;
     }
-    nxr_info(NET, "rank %d cannot be reached %sby %s: %s", np->peer->rank,
+    nxr_info(NET, "%s cannot be reached %sby %s: %s", nxr_identity_name(&np->identity),
              np->is_reached ? "any more " : "", nxr_net.nets[index].name, why);
     if (net_connect_is_used(np, &nxr_net.nets[index])) {
         nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);

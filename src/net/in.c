@@ -73,8 +73,8 @@ static void take_refused(struct net_peer *np, const struct nxr_net_record *recor
 {
     const struct nxr_net_refused *refused = nxr_net_body(record);
 
-    nxr_warn(NET, "rank %d refused a put or signal to its region %u: %s", np->peer->rank,
-             refused->id, nixl_strerror(refused->status));
+    nxr_warn(NET, "%s refused a put or signal to its region %u: %s",
+             nxr_identity_name(&np->identity), refused->id, nixl_strerror(refused->status));
     atomic_store(&np->peer->freed_failure, refused->status);
 }
 

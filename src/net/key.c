@@ -222,7 +222,8 @@ static enum net_how open_key(struct net_peer *np, struct net_segment *segment,
                                                          &segment->key) == NIXL_OK) {
             return NET_RMA;
         }
-        nxr_warn(NET, "the key that rank %d sent for its region cannot be used", np->peer->rank);
+        nxr_warn(NET, "the key that %s sent for its region cannot be used",
+                 nxr_identity_name(&np->identity));
     }
     return attr->has_bulk && np->bulk == np->messages && takes_bulk ? NET_BULK : NET_PIECES;
 }
@@ -232,7 +233,7 @@ static void net_key_tell_how(const struct nxr_segment *segment)
     static const char *const how[] = {
         [NET_PIECES] = "messages", [NET_BULK] = "bulk", [NET_RMA] = "reads and writes"};
 
-    nxr_debug(NET, "region of rank %d, %s memory: by %s of %s%s", segment->peer->rank,
+    nxr_debug(NET, "region of %s, %s memory: by %s of %s%s", nxr_peer_name(segment->peer),
               nxr_memory_kind((enum nixl_mem_kind)segment->key.kind)->name, how[segment->net->how],
               net_peer_at(segment->peer)->bulk->module->name,
               nxr_net_needs_window(segment) ? ", through host memory" : "");

@@ -126,6 +126,6 @@ void nxr_net_drop(int rank, const char *why)
 
 void nxr_net_give_up(const struct net_peer *np)
 {
-    nxr_error(NET, "no memory to serve rank %d: giving up the peer", np->peer->rank);
+    nxr_error(NET, "no memory to serve %s: giving up the peer", nxr_identity_name(&np->identity));
     nxr_net_later(NET_LATER_LOST, np->peer->rank, NULL, 0);
 }

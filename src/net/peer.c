@@ -112,7 +112,7 @@ int nxr_net_add_peer(struct nxr_peer *peer, const struct nxr_full_card *card, ch
     peer->transport = &np->messages->transport;
     nxr_subsystems_peer_connected(peer);
     atomic_store_explicit(&nxr_net.peers[peer->rank], np, memory_order_release);
-    nxr_info(NET, "rank %d on %s will be reached by %s%s%s", peer->rank, np->card.head.host,
+    nxr_info(NET, "%s on %s will be reached by %s%s%s", nxr_peer_name(peer), np->card.head.host,
              np->messages->module->name, np->bulk != np->messages ? ", bulk by " : "",
              np->bulk != np->messages ? np->bulk->module->name : "");
     return NIXL_OK;

@@ -52,8 +52,8 @@ static void claim_tell_end(const struct nxr_claim *claim, int status, bool is_to
     int told = swap_word(claim->table, claim->slot, begun, ended, true, &seen);
 
     if (told != NIXL_OK) {
-        nxr_debug(CORE, "cannot notify rank %d of the end of a buffer that it exposed: %s",
-                  claim->table->peer->rank, nixl_strerror(told));
+        nxr_debug(CORE, "cannot notify %s of the end of a buffer that it exposed: %s",
+                  nxr_peer_name(claim->table->peer), nixl_strerror(told));
     }
 }
 

@@ -216,7 +216,7 @@ void nxr_publish_ask(const struct nxr_control_source *source, uint64_t ask, cons
     }
     waiting = calloc(1, sizeof(*waiting));
     if (waiting == NULL) {
-        nxr_warn(HOST, "no memory to queue the request of rank %d for '%s'", peer->rank, name);
+        nxr_warn(HOST, "no memory to queue the request of %s for '%s'", nxr_peer_name(peer), name);
         return;
     }
     waiting->peer = peer;

@@ -84,7 +84,7 @@ static int open_segment(struct nxr_segment *open, int fd, const struct nxr_remot
         if (transport->segment_open(open, fd, NULL) == NIXL_OK) {
             return NIXL_OK;
         }
-        nxr_info(ROUTE, "%s cannot open a region of rank %d: %s", transport->name, peer->rank,
+        nxr_info(ROUTE, "%s cannot open a region of %s: %s", transport->name, nxr_peer_name(peer),
                  open->note);
     }
     open->transport = peer->transport;

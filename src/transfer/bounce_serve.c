@@ -70,7 +70,7 @@ static void bounce_server_take_offer(const struct nxr_control_source *source,
 
     if (offered == NULL || nbytes <= NXR_BOUNCE_HEAD_NBYTES || nbytes > (1ull << 30) ||
         nxr_memory_host_map(source->fds[0], nbytes, &addr, &mapped_nbytes) != NIXL_OK) {
-        nxr_warn(HOST, "cannot use the bounce buffer that rank %d offers", source->peer->rank);
+        nxr_warn(HOST, "cannot use the bounce buffer that %s offers", nxr_peer_name(source->peer));
         free(offered);
         return;
     }

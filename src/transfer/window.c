@@ -70,7 +70,7 @@ static struct nxr_published *window_publish(const struct nxr_peer *peer, const c
     }
     window = window_new(name);
     if (window == NULL) {
-        nxr_error(NET, "no memory for a window for rank %d", peer->rank);
+        nxr_error(NET, "no memory for a window for %s", nxr_peer_name(peer));
         return NULL;
     }
     net_lock();
