@@ -156,6 +156,15 @@ Test(detector, last_leader_watches_around_the_end)
     cr_expect_str_eq(watched(), "05");
 }
 
+/* The only rank of its host has none. */
+Test(detector, a_rank_without_a_neighbour_ticks_on)
+{
+    begin_as(7);
+    tick_until_watched();
+    cr_expect(eq(i64, nxr_detector_tick(NXR_S), INT64_MAX), "nothing has changed");
+    cr_expect_str_eq(watched(), "05");
+}
+
 Test(detector, others_watch_their_neighbour_around_the_host)
 {
     begin_as(1);

@@ -203,3 +203,40 @@ Test(repair, a_path_is_left_where_the_fence_came_by_another)
     cr_expect(not(ep.paths[0].is_proven));
     cr_expect(ep.paths[1].is_proven);
 }
+
+/* The peer owes an answer on one path and has answered on the other since. */
+static void expect_cut(unsigned silent)
+{
+    unsigned other = 1 - silent;
+    int64_t asked_at = nxr_ofi.now;
+
+    ep.n_rmas = 1;
+    ep.message_path = other;
+    ep.paths[silent].pinged_at = asked_at;
+    nxr_ofi.now += NXR_S;
+    nxr_ofi.repair_at = ep.paths[other].moved_at = nxr_ofi.now;
+    nxr_ofi_repair();
+    cr_expect(not(ep.paths[silent].is_proven), "rail %u is silent", silent);
+    cr_expect(ep.paths[other].is_proven);
+}
+
+Test(repair, a_path_is_cut_where_the_peer_answers_on_the_first_one_only)
+{
+    expect_cut(1);
+}
+
+Test(repair, a_path_is_cut_where_the_peer_answers_on_the_last_one_only)
+{
+    expect_cut(0);
+}
+
+Test(repair, a_path_is_kept_where_the_peer_is_silent_everywhere)
+{
+    ep.n_rmas = 1;
+    ep.paths[0].pinged_at = ep.paths[1].pinged_at = nxr_ofi.now;
+    nxr_ofi.now += NXR_S;
+    nxr_ofi.repair_at = nxr_ofi.now;
+    nxr_ofi_repair();
+    cr_expect(ep.paths[0].is_proven);
+    cr_expect(ep.paths[1].is_proven);
+}

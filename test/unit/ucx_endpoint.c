@@ -216,3 +216,30 @@ Test(ucx_endpoint, a_closed_one_is_not_told_of)
     cr_expect(eq(uint, n_closed, 1));
     cr_expect(eq(uint, n_told, 0));
 }
+
+/* begin() has opened it; progress() creates what was asked for inside a callback of UCX. */
+static void create_outside_of_the_callback(void)
+{
+    nxr_ucx.is_inside = true;
+    cr_assert(eq(int, nxr_ucx_ep_reach(ep), NIXL_ERR_AGAIN));
+    nxr_ucx.is_inside = false;
+    cr_assert(eq(int, nxr_ucx_endpoints_progress(), 1));
+    cr_assert(eq(int, nxr_ucx_ep_reach(ep), NIXL_OK));
+}
+
+Test(ucx_endpoint, one_that_had_to_wait_is_closed_at_the_end)
+{
+    create_outside_of_the_callback();
+    cr_assert(eq(uint, n_closed, 0));
+    nxr_ucx_endpoints_close();
+    cr_expect(eq(uint, n_closed, 1));
+}
+
+Test(ucx_endpoint, one_that_has_failed_is_closed_at_the_end)
+{
+    create_outside_of_the_callback();
+    fail(UCS_ERR_CONNECTION_RESET);
+    cr_assert(eq(int, nxr_ucx_endpoints_progress(), 1));
+    nxr_ucx_endpoints_close();
+    cr_expect(eq(uint, n_closed, 1));
+}

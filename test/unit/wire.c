@@ -549,3 +549,18 @@ Test(packet, descriptors_that_are_too_many_are_all_closed)
     close(ends[0]);
     close(ends[1]);
 }
+
+Test(packet, a_broken_connection_is_no_lack_of_messages)
+{
+    struct nxr_packet packet;
+    int ends[2], unconnected = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    cr_assert(ge(int, unconnected, 0));
+    cr_assert(zero(int, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)));
+    cr_expect(eq(int, nxr_packet_receive(unconnected, &packet), NIXL_ERR_PEER_LOST));
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_ERR_AGAIN));
+    close(ends[0]);
+    cr_expect(eq(int, nxr_packet_receive(ends[1], &packet), NIXL_ERR_PEER_LOST));
+    close(ends[1]);
+    close(unconnected);
+}
