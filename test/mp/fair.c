@@ -7,8 +7,13 @@
  * All do the same until each has done so many, so that one that never gets its turn, although it
  * could, keeps the others at it until its call times out. How far they got by then is compared with
  * the median. The system may leave a rank aside for a while, or all others, but not the same one
- * each time: a rank starves if it is far behind in every one of N_EPOCHS, and one that is far ahead
- * in every one starves the others.
+ * each time: a rank starves if it is far behind in every one of N_EPOCHS, and where each step of a
+ * rank waits for another one, a rank that is far ahead in every one starves the others.
+ *
+ * A sender of notifications or items that has a core to itself while the others sleep may be far
+ * ahead each time: whether a woken process interrupts it is the scheduler's choice (Linux's EEVDF
+ * does not). There, what lies ready from every sender before the receiver begins must be taken in
+ * turn.
  */
 #include "mptest.h"
 
@@ -21,6 +26,7 @@
 #define FAR      16 /* so many times less, or more, than the median */
 #define N_TEAMS  4
 #define N_BUSY   4 /* one of so many ranks computes in the case of signals */
+#define N_READY  4 /* notifications or items of each sender that lie ready; they fit into a ring */
 
 #define TAG_WORK 0xfa00
 #define TAG_END  0xfa01
@@ -46,6 +52,9 @@ struct fair_case {
     void (*run)(void);
     bool (*is_counted)(int who);
     uint64_t n_least;
+    void (*send)(void);    /* one notification or item, to rank 0; NULL: no rank can run ahead */
+    int (*take)(void);     /* one, at rank 0: the rank of its sender */
+    void (*prepare)(void); /* rank 0, before others send; may be NULL */
 };
 
 static struct nixl_region *region;
@@ -141,14 +150,62 @@ static bool counts_others(int who)
     return who != 0;
 }
 
+/* ---- what lies ready is taken in turn ---- */
+
+/* Take one from each sender. */
+static void take_round(void)
+{
+    bool *was_taken = calloc((size_t)size, sizeof(*was_taken));
+
+    for (int i = 1; i < size; i++) {
+        int from = current->take();
+
+        MPT_LT(from, size);
+        MPT_EQ(was_taken[from], false);
+        was_taken[from] = true;
+    }
+    free(was_taken);
+}
+
+/* The barrier is a team's: mptest's would receive what lies ready. */
+static void check_turns(void)
+{
+    struct nixl_team *world;
+
+    MPT_OK(nixl_team_world(MPT_PATIENCE, &world));
+    if (rank == 0 && current->prepare != NULL) {
+        current->prepare();
+    }
+    for (int i = 0; i < N_READY && rank != 0; i++) {
+        current->send();
+    }
+    MPT_OK(nixl_barrier(world, MPT_PATIENCE));
+    for (int i = 0; i < N_READY && rank == 0; i++) {
+        take_round();
+    }
+    MPT_OK(nixl_team_free(world));
+}
+
 /* ---- notifications of all to one ---- */
 
-static void flood(void)
+static void send_note(void)
 {
     static const char payload[SLOT_NBYTES];
 
+    MPT_OK(nixl_notify(0, TAG_WORK, payload, sizeof(payload), MPT_PATIENCE));
+}
+
+static int take_note(void)
+{
+    nixl_note_init(&note);
+    MPT_OK(nixl_notify_recv(NIXL_ANY_RANK, TAG_WORK, ~1ull, MPT_PATIENCE, &note));
+    return note.rank;
+}
+
+static void flood(void)
+{
     while (!is_over()) {
-        MPT_OK(nixl_notify(0, TAG_WORK, payload, sizeof(payload), MPT_PATIENCE));
+        send_note();
     }
     MPT_OK(nixl_notify(0, TAG_END, NULL, 0, MPT_PATIENCE));
 }
@@ -156,12 +213,12 @@ static void flood(void)
 static void take_notes(void)
 {
     for (int n_ended = 0; n_ended < size - 1;) {
-        nixl_note_init(&note);
-        MPT_OK(nixl_notify_recv(NIXL_ANY_RANK, TAG_WORK, ~1ull, MPT_PATIENCE, &note));
+        int from = take_note();
+
         if (note.tag == TAG_END) {
             n_ended++;
         } else if (!is_over()) {
-            count(note.rank);
+            count(from);
         }
     }
 }
@@ -177,31 +234,66 @@ static void run_notes(void)
 
 /* ---- items of all for one ---- */
 
-static void publish(struct nixl_channel *channel, size_t nbytes)
+static struct nixl_channel *get_channel(void)
+{
+    static struct nixl_channel *channel;
+
+    if (channel == NULL) {
+        MPT_OK(nixl_channel_open("fair", rank == 0 ? NIXL_ANY_RANK : 0,
+                                 rank == 0 ? NIXL_CHANNEL_CONSUMER : NIXL_CHANNEL_PRODUCER,
+                                 SLOT_NBYTES, N_SLOTS, NULL, &channel));
+    }
+    return channel;
+}
+
+static void open_channel(void)
+{
+    (void)get_channel();
+}
+
+static void publish(size_t nbytes)
 {
     void *slot;
 
-    MPT_OK(nixl_channel_acquire(channel, MPT_PATIENCE, &slot));
-    MPT_OK(nixl_channel_publish(channel, nbytes));
+    MPT_OK(nixl_channel_acquire(get_channel(), MPT_PATIENCE, &slot));
+    MPT_OK(nixl_channel_publish(get_channel(), nbytes));
 }
 
-static void produce(struct nixl_channel *channel)
+static void publish_item(void)
+{
+    publish(SLOT_NBYTES);
+}
+
+static size_t receive(int *from)
+{
+    size_t nbytes;
+    void *slot;
+
+    MPT_OK(nixl_channel_receive(get_channel(), MPT_PATIENCE, &slot, &nbytes, from));
+    MPT_OK(nixl_channel_release(get_channel(), slot));
+    return nbytes;
+}
+
+static int receive_item(void)
+{
+    int from;
+
+    receive(&from);
+    return from;
+}
+
+static void produce(void)
 {
     while (!is_over()) {
-        publish(channel, SLOT_NBYTES);
+        publish_item();
     }
-    publish(channel, 0);
+    publish(0);
 }
 
-static void consume(struct nixl_channel *channel)
+static void consume(void)
 {
     for (int n_ended = 0, from; n_ended < size - 1;) {
-        size_t nbytes;
-        void *slot;
-
-        MPT_OK(nixl_channel_receive(channel, MPT_PATIENCE, &slot, &nbytes, &from));
-        MPT_OK(nixl_channel_release(channel, slot));
-        if (nbytes == 0) {
+        if (receive(&from) == 0) {
             n_ended++;
         } else if (!is_over()) {
             count(from);
@@ -211,17 +303,10 @@ static void consume(struct nixl_channel *channel)
 
 static void run_channel(void)
 {
-    static struct nixl_channel *channel;
-
-    if (channel == NULL) {
-        MPT_OK(nixl_channel_open("fair", rank == 0 ? NIXL_ANY_RANK : 0,
-                                 rank == 0 ? NIXL_CHANNEL_CONSUMER : NIXL_CHANNEL_PRODUCER,
-                                 SLOT_NBYTES, N_SLOTS, NULL, &channel));
-    }
     if (rank == 0) {
-        consume(channel);
+        consume();
     } else {
-        produce(channel);
+        produce();
     }
 }
 
@@ -325,11 +410,12 @@ static void run_teams(void)
 
 /* ---- all ---- */
 
-static const struct fair_case cases[] = {{"notes", run_notes, counts_others, 2000},
-                                         {"channel", run_channel, counts_others, 2000},
-                                         {"atomics", run_atomics, counts_others, 300},
-                                         {"signals", run_signals, counts_pairs, 100},
-                                         {"teams", run_teams, counts_all, 500}};
+static const struct fair_case cases[] = {
+    {"notes", run_notes, counts_others, 2000, send_note, take_note, NULL},
+    {"channel", run_channel, counts_others, 2000, publish_item, receive_item, open_channel},
+    {"atomics", run_atomics, counts_others, 300, NULL, NULL, NULL},
+    {"signals", run_signals, counts_pairs, 100, NULL, NULL, NULL},
+    {"teams", run_teams, counts_all, 500, NULL, NULL, NULL}};
 
 int main(int argc, char **argv)
 {
@@ -348,7 +434,10 @@ int main(int argc, char **argv)
     MPT_EQ(size % 2, 0); /* pairs */
     suspects = malloc((size_t)size * sizeof(*suspects));
     for (int i = 0; i < size; i++) {
-        suspects[i] = (struct suspect){true, true};
+        suspects[i] = (struct suspect){.was_behind = true, .was_ahead = current->send == NULL};
+    }
+    if (current->send != NULL) {
+        check_turns();
     }
     MPT_OK(nixl_region_alloc("board", sizeof(*board) + (size_t)size * sizeof(struct tally), NULL,
                              &region));
