@@ -17,6 +17,22 @@
 
 TestSuite(cuda, .timeout = 120);
 
+static int claimed_ordinals[2]; /* what the driver says of device memory, the last one first */
+static size_t n_claimed;
+
+enum nxr_cuda_address __real_nxr_cuda_classify(const void *addr, int *ordinal_p);
+enum nxr_cuda_address __wrap_nxr_cuda_classify(const void *addr, int *ordinal_p);
+
+enum nxr_cuda_address __wrap_nxr_cuda_classify(const void *addr, int *ordinal_p)
+{
+    enum nxr_cuda_address kind = __real_nxr_cuda_classify(addr, ordinal_p);
+
+    if (n_claimed > 0) {
+        *ordinal_p = claimed_ordinals[n_claimed - 1];
+    }
+    return kind;
+}
+
 /* ---- no CUDA, in words ----------------------------------------------------------------------- */
 
 static void expect_reason(const char *word)
@@ -290,6 +306,25 @@ Test(cuda, window_that_is_not_in_one_allocation)
     cr_expect(eq(ptr, (void *)nxr_range_find((void *)(uintptr_t)start),
                  (void *)&nxr_cuda.devices[0].loose_range),
               "memory of no region is known by the driver, with its device");
+}
+
+/* The driver may name a device that it did not list. */
+Test(cuda, memory_of_a_device_that_is_not_listed)
+{
+    const struct nxr_range *range;
+    void *memory;
+
+    cuda_start();
+    memory = (void *)(uintptr_t)user_memory(2 * MIB);
+    claimed_ordinals[0] = nxr_cuda.n_devices;
+    claimed_ordinals[1] = -1;
+    for (n_claimed = 2; n_claimed > 0; n_claimed--) {
+        range = nxr_range_find(memory);
+        cr_assert(ne(ptr, (void *)range, NULL));
+        cr_expect(eq(int, ((const struct nxr_cuda_memory *)range->memory)->home, -1),
+                  "device %d is in reach", claimed_ordinals[n_claimed - 1]);
+    }
+    cr_expect(eq(ptr, (void *)nxr_range_find(memory), (void *)&nxr_cuda.devices[0].loose_range));
 }
 
 Test(cuda, memory_that_is_not_of_a_device)

@@ -1,17 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the whole library has in its lists, against the table of variables. */
+/*
+ * What the whole library has in its lists, against the table of variables; and how a process of a
+ * single rank joins its job when it lacks something, or for the second time.
+ */
 #include "core/progress.h"
 #include "core/subsystem.h"
 #include "net/net.h"
 #include "nixlrun.h"
+#include "transfer/copy_thread.h"
 #include "transports/transport.h"
 #include "util/env.h"
 
 #include "test/unit/unit.h"
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 TestSuite(init, .timeout = 120);
+
+static bool must_lack_descriptor; /* for the next eventfd() */
+
+int __real_eventfd(unsigned count, int flags);
+int __wrap_eventfd(unsigned count, int flags);
+
+int __wrap_eventfd(unsigned count, int flags)
+{
+    if (must_lack_descriptor) {
+        must_lack_descriptor = false;
+        errno = EMFILE;
+        return -1;
+    }
+    return __real_eventfd(count, flags);
+}
 
 Test(init, the_names_of_transports_are_those_that_there_are)
 {
@@ -29,4 +51,22 @@ Test(init, the_names_of_transports_are_those_that_there_are)
     cr_expect(
         eq(int, nxr_env_check("NIXLRUN_TRANSPORTS=none", why, sizeof(why)), NIXL_ERR_INVALID_ARG));
     cr_expect(strstr(why, names) != NULL, "'%s' lacks '%s'", why, names);
+}
+
+Test(init, without_a_descriptor_for_events_there_is_no_job)
+{
+    must_lack_descriptor = true;
+    cr_expect(eq(int, nixl_init(NULL), NIXL_ERR_LIMIT));
+    cr_expect(not(must_lack_descriptor));
+    cr_expect(eq(int, nixl_init(NULL), NIXL_OK), "the failure left nothing behind");
+    cr_expect(eq(int, nixl_finalize(), NIXL_OK));
+}
+
+Test(init, each_job_of_a_process_has_its_copy_thread)
+{
+    for (int i = 0; i < 2; i++) {
+        cr_assert(eq(int, nixl_init(NULL), NIXL_OK));
+        cr_expect(nxr_copy_thread_is_there(), "job %d", i);
+        cr_expect(eq(int, nixl_finalize(), NIXL_OK));
+    }
 }

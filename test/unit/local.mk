@@ -57,6 +57,7 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_cuda_SOURCES = %D%/cuda.c %D%/cuda_abi.c $(cuda_case)
 %C%_cuda_CPPFLAGS = $(cuda_cppflags)
 %C%_cuda_CFLAGS = $(unit_cflags)
+%C%_cuda_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=nxr_cuda_classify
 %C%_cuda_LDADD = $(floor_memory) $(CRITERION_LIBS)
 %C%_cuda_copy_SOURCES = %D%/cuda_copy.c $(cuda_case)
 %C%_cuda_copy_CPPFLAGS = $(cuda_cppflags)
@@ -79,6 +80,7 @@ cuda_cppflags = $(AM_CPPFLAGS) -DSTAND_IN='"$(abs_top_builddir)/test/cuda/.libs/
 %C%_frame_CFLAGS = $(unit_cflags)
 %C%_frame_LDADD = $(unit_launcher_libs)
 %C%_init_CFLAGS = $(unit_cflags)
+%C%_init_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=eventfd
 %C%_init_LDADD = $(floor_src) $(CRITERION_LIBS)
 %C%_inflight_CFLAGS = $(unit_cflags)
 %C%_inflight_LDADD = $(floor_core) $(CRITERION_LIBS)
