@@ -231,12 +231,8 @@ static int make_shared_memory(void)
         return fail_init(status, "cannot create the rank's control page");
     }
     nxr_job.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    nxr_job.peers = calloc((size_t)nxr_job.size, sizeof(*nxr_job.peers));
-    if (nxr_job.event_fd < 0 || nxr_job.peers == NULL) {
-        return fail_init(nxr_job.event_fd < 0 ? NIXL_ERR_LIMIT : NIXL_ERR_NO_MEMORY,
-                         "no descriptor or memory for the rank");
-    }
-    return NIXL_OK;
+    return nxr_job.event_fd >= 0 ? NIXL_OK
+                                 : fail_init(NIXL_ERR_LIMIT, "no descriptor for the rank");
 }
 
 static void drop_shared_memory(void)
@@ -326,6 +322,10 @@ static int start_parts(const struct nxr_boot_info *boot)
 
     if (status != NIXL_OK) {
         return status;
+    }
+    nxr_job.peers = calloc((size_t)nxr_job.size, sizeof(*nxr_job.peers));
+    if (nxr_job.peers == NULL) {
+        return fail_init(NIXL_ERR_NO_MEMORY, "no memory for the list of ranks");
     }
     nxr_route_init();
     if (nxr_env.coll_table_file[0] != '\0') {

@@ -53,12 +53,13 @@ static void enlist(struct net_landing *landing, struct net_peer *np)
     nxr_list_append(&np->landings, &landing->link);
 }
 
-struct net_landing *nxr_net_landing_new(struct net_peer *np)
+struct net_landing *nxr_net_landing_new(struct net_peer *np, struct net_hold *hold)
 {
     struct net_landing *landing = calloc(1, sizeof(*landing));
 
     if (landing != NULL) {
         landing->np = np;
+        landing->hold = hold;
         enlist(landing, np);
     }
     return landing;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layers above, as seen by this folder: what they do after a round and at the end. Constant
- * once the networks are started; no lock.
+ * The layers above, as seen by this folder: what they do after a round and at the end, and what
+ * they may know of a remote peer. The list is constant once the networks are started.
  */
 #include "config.h"
 
@@ -23,6 +23,46 @@ void nxr_net_add_client(const struct net_client *client)
     }
     if (n_clients < MAX_CLIENTS) {
         clients[n_clients++] = client;
+    }
+}
+
+void nxr_net_lock(void)
+{
+    net_lock();
+}
+
+void nxr_net_unlock(void)
+{
+    net_unlock();
+}
+
+struct net_peer *nxr_net_remote(const struct nxr_peer *peer)
+{
+    return net_peer_at(peer);
+}
+
+struct nxr_peer *nxr_net_peer(const struct net_peer *np)
+{
+    return np->peer;
+}
+
+size_t nxr_net_inside_nbytes(const struct nxr_peer *peer, enum nxr_op_kind kind)
+{
+    const struct net_peer *np = net_peer_at(peer);
+
+    return kind == NXR_OP_PUT ? np->put_max : np->get_max;
+}
+
+void nxr_net_word_begin(struct net_peer *np)
+{
+    np->n_busy_words++;
+}
+
+void nxr_net_word_end(struct net_peer *np)
+{
+    np->n_busy_words--;
+    if (!np->is_dead) {
+        nxr_net_run_gated(np);
     }
 }
 

@@ -210,14 +210,6 @@ static void start_network(struct net *net, const char *name, struct nxr_full_car
     }
 }
 
-static void free_ranks(void)
-{
-    free(nxr_net.peers);
-    free(nxr_net.must_lose);
-    nxr_net.peers = NULL;
-    nxr_net.must_lose = NULL;
-}
-
 void nxr_net_start(struct nxr_full_card *card)
 {
     bool is_any_open = false;
@@ -229,11 +221,9 @@ void nxr_net_start(struct nxr_full_card *card)
     nxr_list_init(&nxr_net.later);
     nxr_list_init(&nxr_net.holds);
     nxr_list_init(&nxr_net.closings);
-    nxr_net.peers = calloc((size_t)nxr_job.size, sizeof(*nxr_net.peers));
     nxr_net.must_lose = calloc((size_t)nxr_job.size, sizeof(*nxr_net.must_lose));
-    if (nxr_net.peers == NULL || nxr_net.must_lose == NULL) {
+    if (nxr_net.must_lose == NULL) {
         nxr_error(NET, "no memory for %d ranks; nothing can be sent between hosts", nxr_job.size);
-        free_ranks();
         return;
     }
     core = (struct nxr_net_core){
@@ -293,7 +283,7 @@ static void net_module_settle(void)
  */
 void nxr_net_stop(void)
 {
-    if (nxr_net.peers == NULL) {
+    if (nxr_net.must_lose == NULL) {
         return;
     }
     atomic_store(&nxr_net_is_open, false);
@@ -308,12 +298,12 @@ void nxr_net_stop(void)
         unload(&nxr_net.nets[i]);
     }
     net_module_settle();
-    nxr_net_peers_free();
     nxr_net_closings_end(-1);
     nxr_net_later_drop_all();
     free(nxr_net.aligned);
     nxr_net.aligned = NULL;
-    free_ranks();
+    free(nxr_net.must_lose);
+    nxr_net.must_lose = NULL;
 }
 
 const struct nxr_subsystem nxr_net_modules_subsystem = {

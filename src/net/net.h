@@ -25,7 +25,7 @@
 /*
  * Find the networks' modules and open those that NIXLRUN_TRANSPORTS allows and that work here.
  * Their addresses are appended to the card. A network that cannot be used is not an error: the
- * reason is kept for diagnostics.
+ * reason is kept for diagnostics. The list of ranks is there, and empty.
  */
 void nxr_net_start(struct nxr_full_card *card);
 

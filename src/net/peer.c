@@ -41,7 +41,6 @@ static struct net_peer *net_peer_new(struct nxr_peer *peer, const struct nxr_ful
     nxr_list_init(&np->busy_link);
     nxr_list_init(&np->landings);
     nxr_list_init(&np->gated);
-    nxr_list_init(&np->put_batches);
     nxr_list_init(&np->moves);
     nxr_list_init(&np->waiting);
     nxr_list_init(&np->words);
@@ -107,11 +106,10 @@ int nxr_net_add_peer(struct nxr_peer *peer, const struct nxr_full_card *card, ch
     np->messages->n_peers++;
     np->bulk->n_peers++;
     net_unlock();
-    slot->np = np;
     peer->carrier = &nxr_net_carrier;
     peer->transport = &np->messages->transport;
     nxr_subsystems_peer_connected(peer);
-    atomic_store_explicit(&nxr_net.peers[peer->rank], np, memory_order_release);
+    atomic_store_explicit(&slot->np, np, memory_order_release);
     nxr_info(NET, "%s on %s will be reached by %s%s%s", nxr_peer_name(peer), np->card.head.host,
              np->messages->module->name, np->bulk != np->messages ? ", bulk by " : "",
              np->bulk != np->messages ? np->bulk->module->name : "");
@@ -206,11 +204,10 @@ void nxr_net_peers_close(void)
     }
 }
 
-void nxr_net_peers_free(void)
+/* The modules are closed: they have no operations of the peer any more. */
+static void net_peer_fini(struct nxr_peer *peer)
 {
-    for (int rank = 0; rank < nxr_job.size; rank++) {
-        free(net_peer_of(rank));
-    }
+    free(net_peer_at(peer));
 }
 
 struct nxr_peer_slot nxr_net_slot = {.nbytes = sizeof(struct net_slot)};
@@ -218,6 +215,7 @@ struct nxr_peer_slot nxr_net_slot = {.nbytes = sizeof(struct net_slot)};
 const struct nxr_subsystem nxr_net_subsystem = {
     .name = "net",
     .peer_slot = &nxr_net_slot,
+    .peer_fini = net_peer_fini,
     .listen = nxr_net_watch_start,
     .tick = nxr_net_tick,
     .serve = nxr_net_serve,

@@ -190,9 +190,7 @@ struct net_peer {
     struct nxr_list landings;
     uint64_t landing_seq;
     struct nxr_list gated;
-    unsigned n_busy_words;       /* in device memory: gated records sent after them wait */
-    struct nxr_list put_batches; /* struct net_put_batch: small puts to device memory */
-    struct net_window *window;   /* for this peer (transfer/window.c); NULL: none yet */
+    unsigned n_busy_words; /* in device memory: gated records sent after them wait */
 
     /* Operations of this process. */
     struct nxr_list moves;
@@ -228,13 +226,12 @@ struct net_state {
     struct nxr_spin lock;
     struct net nets[NXR_NET_MAX];
     size_t n_nets;
-    struct net_peer *_Atomic *peers; /* [size] */
-    struct nxr_list corked;          /* struct net_peer whose batch waits for more records */
-    atomic_bool is_kicked; /* the service thread was kicked to uncork; read without the lock */
-    struct nxr_list busy;  /* struct net_peer for which something waits for room */
-    struct nxr_list ended; /* struct net_move: their requests are completed after the round */
-    struct nxr_list later; /* struct net_later */
-    atomic_bool has_ended; /* `ended` has members; read without the lock, as is has_later */
+    struct nxr_list corked; /* struct net_peer whose batch waits for more records */
+    atomic_bool is_kicked;  /* the service thread was kicked to uncork; read without the lock */
+    struct nxr_list busy;   /* struct net_peer for which something waits for room */
+    struct nxr_list ended;  /* struct net_move: their requests are completed after the round */
+    struct nxr_list later;  /* struct net_later */
+    atomic_bool has_ended;  /* `ended` has members; read without the lock, as is has_later */
     atomic_bool has_later;
     unsigned n_rounds;
     unsigned n_user_rounds;    /* rounds of user threads */
@@ -274,16 +271,16 @@ static inline void net_unlock(void)
  * What this folder keeps of each peer: its remote half; NULL: on this host, or not connected yet.
  */
 struct net_slot {
-    struct net_peer *np;
+    struct net_peer *_Atomic np; /* set once it is complete */
 };
 extern struct nxr_peer_slot nxr_net_slot; /* of nxr_net_subsystem */
 
-/* The remote half of a peer that is connected, or of any while job.lock is held. */
+/* The remote half of a peer; NULL: none yet. Any thread. */
 static inline struct net_peer *net_peer_at(const struct nxr_peer *peer)
 {
     const struct net_slot *slot = nxr_peer_slot_of(peer, &nxr_net_slot);
 
-    return slot->np;
+    return atomic_load_explicit(&slot->np, memory_order_acquire);
 }
 
 /*
@@ -299,7 +296,9 @@ static inline const struct nxr_network *net_module(const struct net *net)
 /* The remote half of a rank, once it exists. Any thread. */
 static inline struct net_peer *net_peer_of(int rank)
 {
-    return atomic_load_explicit(&nxr_net.peers[rank], memory_order_acquire);
+    const struct nxr_peer *peer = nxr_peer_find(rank);
+
+    return peer != NULL ? net_peer_at(peer) : NULL;
 }
 
 /* Does bulk move by the network's own reads and writes? */
@@ -506,6 +505,21 @@ struct net_client {
 /* Register permanently, before the networks are started; a second call changes nothing. */
 void nxr_net_add_client(const struct net_client *client);
 
+/* The lock that guards the records of peers; for short work only. */
+void nxr_net_lock(void);
+void nxr_net_unlock(void);
+
+/* What records of a peer come from, NULL if no network was chosen for it; and the reverse. */
+struct net_peer *nxr_net_remote(const struct nxr_peer *peer);
+struct nxr_peer *nxr_net_peer(const struct net_peer *np);
+
+/* The largest put, or get, of host memory that goes inside a message to a connected peer. */
+size_t nxr_net_inside_nbytes(const struct nxr_peer *peer, enum nxr_op_kind kind);
+
+/* A word in device memory is being changed: gated records wait. Caller holds the lock. */
+void nxr_net_word_begin(struct net_peer *np);
+void nxr_net_word_end(struct net_peer *np);
+
 void nxr_net_clients_run(void);
 void nxr_net_clients_stop(void);
 
@@ -517,9 +531,9 @@ void nxr_net_landed(void *cookie, int status);
 
 /*
  * Begin a landing for data that arrives piece by piece: gated records that arrive from now on wait
- * until it has landed. NULL: no memory.
+ * until it has landed, and until then it keeps `hold`. NULL: no memory.
  */
-struct net_landing *nxr_net_landing_new(struct net_peer *np);
+struct net_landing *nxr_net_landing_new(struct net_peer *np, struct net_hold *hold);
 
 /* ---- move.c ---------------------------------------------------------------------------------- */
 
@@ -647,9 +661,8 @@ void nxr_net_peer_expect(const struct net_peer *np, size_t nbytes);
 
 struct nxr_transport nxr_net_transport(const char *name, unsigned cost);
 
-/* Close the endpoints to all peers; then, when no module has operations of theirs, free them. */
+/* Close the endpoints to all peers. */
 void nxr_net_peers_close(void);
-void nxr_net_peers_free(void);
 
 /* ---- later.c --------------------------------------------------------------------------------- */
 

@@ -57,9 +57,7 @@ static int direct_need_window(struct pipeline *pipeline)
 /* The largest transfer with host memory that goes inside a message, without a window. */
 static size_t direct_small_nbytes(const struct nxr_op *op)
 {
-    const struct net_peer *np = net_peer_at(op->segment->peer);
-
-    return op->kind == NXR_OP_PUT ? np->put_max : np->get_max;
+    return nxr_net_inside_nbytes(op->segment->peer, op->kind);
 }
 
 static int direct_aim(struct staging_slot *slot, const struct nxr_op *op, size_t nbytes)
@@ -106,11 +104,11 @@ static int direct_move(struct staging_slot *slot)
 /* Send the question. NIXL_INPROGRESS: it will be answered, unless the owner dies. */
 static int direct_send_ask(const struct nxr_segment *segment, const struct nxr_net_stage *ask)
 {
-    struct net_peer *np = net_peer_at(segment->peer);
+    struct net_peer *np = nxr_net_remote(segment->peer);
     struct nxr_net_stage *stage;
     int status;
 
-    net_lock();
+    nxr_net_lock();
     status = nxr_net_check_segment(np, segment);
     if (status == NIXL_OK) {
         stage = nxr_net_begin(np, NXR_NET_STAGE, sizeof(*stage));
@@ -120,7 +118,7 @@ static int direct_send_ask(const struct nxr_segment *segment, const struct nxr_n
             nxr_net_push(np, false);
         }
     }
-    net_unlock();
+    nxr_net_unlock();
     return status;
 }
 
@@ -147,8 +145,8 @@ static void direct_take_answer(struct net_peer *np, const struct nxr_net_record 
 {
     const struct nxr_net_staged *staged = nxr_net_body(record);
 
-    if (!nxr_staging_answered(np->peer, staged->slot, staged->status)) {
-        nxr_net_drop(np->peer->rank, "an unsolicited answer about a window");
+    if (!nxr_staging_answered(nxr_net_peer(np), staged->slot, staged->status)) {
+        nxr_net_drop(nxr_net_peer(np)->rank, "an unsolicited answer about a window");
     }
     nxr_net.must_wake = true;
 }

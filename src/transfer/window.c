@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct net_window {
+struct window {
     struct staging_memory memory;
     struct nxr_published *published;
 };
@@ -38,11 +38,16 @@ void nxr_window_name(int rank, char *name, size_t name_nbytes)
     snprintf(name, name_nbytes, "%cwindow.%d", NXR_WINDOW_NAME, rank);
 }
 
+static struct window *window_of(const struct net_peer *np)
+{
+    return work_peer_of(nxr_net_peer(np))->window;
+}
+
 /* ---- the owner's side ------------------------------------------------------------------------ */
 
-static struct net_window *window_new(const char *name)
+static struct window *window_new(const char *name)
 {
-    struct net_window *window = calloc(1, sizeof(*window));
+    struct window *window = calloc(1, sizeof(*window));
     struct nxr_memory memory = {.kind = &nxr_memory_host, .fd = -1};
 
     if (window == NULL || nxr_staging_map(&window->memory) != NIXL_OK) {
@@ -62,10 +67,10 @@ static struct net_window *window_new(const char *name)
 static struct nxr_published *window_publish(const struct nxr_peer *peer, const char *name)
 {
     char own_name[NIXL_NAME_MAX + 1];
-    struct net_window *window;
+    struct window *window;
 
     nxr_window_name(peer->rank, own_name, sizeof(own_name));
-    if (net_peer_at(peer) == NULL || strcmp(name, own_name) != 0) {
+    if (nxr_net_remote(peer) == NULL || strcmp(name, own_name) != 0) {
         return NULL;
     }
     window = window_new(name);
@@ -73,9 +78,9 @@ static struct nxr_published *window_publish(const struct nxr_peer *peer, const c
         nxr_error(NET, "no memory for a window for %s", nxr_peer_name(peer));
         return NULL;
     }
-    net_lock();
-    net_peer_at(peer)->window = window;
-    net_unlock();
+    nxr_net_lock();
+    work_peer_of(peer)->window = window;
+    nxr_net_unlock();
     return window->published;
 }
 
@@ -101,7 +106,7 @@ static void window_copied(struct net_work *work, int status)
 /* Pin the window for the GPU, which makes copies faster. Without the lock. */
 static void pin_window(struct net_work *work)
 {
-    struct net_window *window = nxr_list_entry(work, struct window_copy, work)->np->window;
+    struct window *window = window_of(nxr_list_entry(work, struct window_copy, work)->np);
 
     nxr_staging_pin(&window->memory, work->copy.dst != NULL ? work->copy.dst : work->copy.src);
 }
@@ -109,14 +114,14 @@ static void pin_window(struct net_work *work)
 static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
 {
     const struct net_range range = {stage->generation, stage->offset, stage->nbytes, stage->id};
+    const struct window *window = window_of(np);
     struct window_copy *copy;
     const struct nxr_range *device;
     struct net_hold *hold;
     char *addr;
     int status;
 
-    if (np->window == NULL || stage->slot >= NXR_STAGING_SLOTS ||
-        stage->nbytes > NXR_STAGING_NBYTES) {
+    if (window == NULL || stage->slot >= NXR_STAGING_SLOTS || stage->nbytes > NXR_STAGING_NBYTES) {
         return NIXL_ERR_INVALID_ARG;
     }
     addr = nxr_net_hold_begin(&range, &hold, &status);
@@ -133,8 +138,7 @@ static int copy_slot(struct net_peer *np, const struct nxr_net_stage *stage)
     copy->hold = hold;
     copy->slot = stage->slot;
     nxr_staging_copy(&copy->work.copy, &copy->piece, stage->is_put != 0,
-                     nxr_staging_slot(&np->window->memory, stage->slot), addr, stage->nbytes,
-                     device);
+                     nxr_staging_slot(&window->memory, stage->slot), addr, stage->nbytes, device);
     copy->work.prepare = pin_window;
     copy->work.done = window_copied;
     nxr_work_add(&copy->work);
@@ -154,9 +158,9 @@ static void window_take_stage(struct net_peer *np, const struct nxr_net_record *
 /* Nobody uses the windows any more. */
 static void windows_close(void)
 {
-    for (int rank = 0; nxr_net.peers != NULL && rank < nxr_job.size; rank++) {
-        struct net_peer *np = net_peer_of(rank);
-        struct net_window *window = np != NULL ? np->window : NULL;
+    for (int rank = 0; rank < nxr_job.size; rank++) {
+        const struct nxr_peer *peer = nxr_peer_find(rank);
+        struct window *window = peer != NULL ? work_peer_of(peer)->window : NULL;
 
         if (window == NULL) {
             continue;
@@ -172,9 +176,9 @@ static void windows_close(void)
         pthread_mutex_lock(&nxr_job.lock);
         nxr_publish_free(window->published);
         pthread_mutex_unlock(&nxr_job.lock);
-        net_lock();
-        np->window = NULL;
-        net_unlock();
+        nxr_net_lock();
+        work_peer_of(peer)->window = NULL;
+        nxr_net_unlock();
         nxr_staging_unmap(&window->memory);
         free(window);
     }
@@ -192,5 +196,7 @@ static void windows_register(void)
 const struct nxr_subsystem nxr_windows_subsystem = {
     .name = "windows",
     .register_handlers = windows_register,
+    .peer_slot = &nxr_work_slot,
+    .peer_init = nxr_work_peer_init,
     .quiesce = windows_close,
 };

@@ -28,7 +28,8 @@
 /* Puts of one peer to one region, in the order of arrival. */
 struct net_put_batch {
     struct net_work work;
-    struct nxr_list link; /* np->put_batches: the first is being copied */
+    struct nxr_list link; /* in put_batches of the peer */
+    struct net_peer *np;
     struct net_landing *landing;
     uint64_t generation;
     uint32_t id;
@@ -76,10 +77,10 @@ void nxr_work_add(struct net_work *work)
 
 static void net_work_finish(struct net_work *work, int status)
 {
-    net_lock();
+    nxr_net_lock();
     n_works--;
     work->done(work, status);
-    net_unlock();
+    nxr_net_unlock();
     nxr_wake_self();
     nxr_net_tell_ended();
 }
@@ -94,12 +95,12 @@ static struct net_work *next_work(void)
 {
     struct nxr_list *link;
 
-    net_lock();
+    nxr_net_lock();
     link = nxr_list_pop(&works);
     if (link == NULL) {
         atomic_store_explicit(&has_works, false, memory_order_relaxed);
     }
-    net_unlock();
+    nxr_net_unlock();
     return link != NULL ? nxr_list_entry(link, struct net_work, link) : NULL;
 }
 
@@ -140,12 +141,18 @@ static void works_stop(void)
 
 static void batch_copied(struct net_work *work, int status);
 
-/* Begin the next batch, if there is one; from now on nothing is added to it. */
-static void begin_batch(struct net_peer *np)
+static struct nxr_list *batches_of(const struct net_peer *np)
 {
-    if (!nxr_list_is_empty(&np->put_batches)) {
-        struct net_put_batch *batch =
-            nxr_list_entry(np->put_batches.next, struct net_put_batch, link);
+    return &work_peer_of(nxr_net_peer(np))->put_batches;
+}
+
+/* Begin the next batch, if there is one; from now on nothing is added to it. */
+static void begin_batch(const struct net_peer *np)
+{
+    struct nxr_list *batches = batches_of(np);
+
+    if (!nxr_list_is_empty(batches)) {
+        struct net_put_batch *batch = nxr_list_entry(batches->next, struct net_put_batch, link);
 
         batch->work.copy.pieces = batch->pieces;
         batch->work.copy.n_pieces = batch->n_pieces;
@@ -157,7 +164,7 @@ static void begin_batch(struct net_peer *np)
 static void batch_copied(struct net_work *work, int status)
 {
     struct net_put_batch *batch = nxr_list_entry(work, struct net_put_batch, work);
-    struct net_peer *np = batch->landing->np;
+    struct net_peer *np = batch->np;
 
     nxr_list_remove(&batch->link);
     if (status != NIXL_OK) {
@@ -185,12 +192,13 @@ static bool is_apart(const struct net_put_batch *batch, const char *dst, size_t 
 static struct net_put_batch *open_batch(const struct net_peer *np, const struct nxr_net_put *put,
                                         const char *dst, size_t nbytes)
 {
+    const struct nxr_list *batches = batches_of(np);
     struct net_put_batch *batch;
 
-    if (np->put_batches.next == np->put_batches.prev) { /* none, or only the one being copied */
+    if (batches->next == batches->prev) { /* none, or only the one being copied */
         return NULL;
     }
-    batch = nxr_list_entry(np->put_batches.prev, struct net_put_batch, link);
+    batch = nxr_list_entry(batches->prev, struct net_put_batch, link);
     return batch->id == put->id && batch->generation == put->generation &&
                    batch->n_pieces < BATCH_PIECES && nbytes <= batch->room - batch->nbytes &&
                    is_apart(batch, dst, nbytes)
@@ -204,7 +212,7 @@ static struct net_put_batch *batch_new(struct net_peer *np, const struct nxr_net
     size_t room = nbytes > BATCH_NBYTES ? nbytes : BATCH_NBYTES;
     struct net_put_batch *batch;
 
-    if (nxr_list_is_empty(&np->put_batches)) {
+    if (nxr_list_is_empty(batches_of(np))) {
         room = nbytes; /* it is copied at once */
     }
     batch = malloc(sizeof(*batch) + room);
@@ -212,17 +220,17 @@ static struct net_put_batch *batch_new(struct net_peer *np, const struct nxr_net
         return NULL;
     }
     memset(batch, 0, sizeof(*batch));
-    batch->landing = nxr_net_landing_new(np);
+    batch->np = np;
+    batch->landing = nxr_net_landing_new(np, hold);
     if (batch->landing == NULL) {
         free(batch);
         return NULL;
     }
-    batch->landing->hold = hold;
     batch->room = room;
     batch->id = put->id;
     batch->generation = put->generation;
     batch->work.copy.dst = nxr_publish_memory(put->id).range;
-    nxr_list_append(&np->put_batches, &batch->link);
+    nxr_list_append(batches_of(np), &batch->link);
     return batch;
 }
 
@@ -236,7 +244,7 @@ static void work_take_put(struct net_peer *np, const struct nxr_net_record *reco
     struct net_hold *hold;
     int status;
     char *dst = nxr_net_hold_begin(&range, &hold, &status);
-    bool is_first = nxr_list_is_empty(&np->put_batches);
+    bool is_first = nxr_list_is_empty(batches_of(np));
 
     if (dst == NULL) {
         nxr_net_refuse(np, put->id, put->generation, status);
@@ -311,15 +319,12 @@ static void atomic_changed(struct nxr_device_atomic *word, int status)
     struct net_atomic_work *work = nxr_list_entry(word, struct net_atomic_work, word);
     struct net_peer *np = work->np;
 
-    net_lock();
+    nxr_net_lock();
     nxr_net_hold_end(work->hold);
     nxr_net_answer_atomic(np, &work->asked, status, word->fetched);
     n_works--;
-    np->n_busy_words--;
-    if (!np->is_dead) {
-        nxr_net_run_gated(np);
-    }
-    net_unlock();
+    nxr_net_word_end(np);
+    nxr_net_unlock();
     free(work);
     nxr_wake_self();
     works_run();
@@ -352,9 +357,19 @@ static int work_take_atomic(struct net_peer *np, const struct nxr_net_atomic *as
     work->word.atomic = what->atomic;
     work->word.ended = atomic_changed;
     n_works++;
-    np->n_busy_words++;
+    nxr_net_word_begin(np);
     nxr_device_atomic_add(&work->word);
     return NIXL_INPROGRESS;
+}
+
+/* ---- each peer ------------------------------------------------------------------------------- */
+
+struct nxr_peer_slot nxr_work_slot = {.nbytes = sizeof(struct work_peer)};
+
+bool nxr_work_peer_init(struct nxr_peer *peer)
+{
+    nxr_list_init(&work_peer_of(peer)->put_batches);
+    return true;
 }
 
 /* ---- for the networks ------------------------------------------------------------------------ */

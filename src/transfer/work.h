@@ -16,6 +16,21 @@ struct net_work {
     void (*done)(struct net_work *work, int status); /* under the lock */
 };
 
+/* What this folder's owners keep of each peer. Lock: nxr_net.lock. */
+struct work_peer {
+    struct nxr_list put_batches; /* struct net_put_batch: the first is being copied */
+    struct window *window;       /* for this peer (window.c); NULL: none yet */
+};
+extern struct nxr_peer_slot nxr_work_slot; /* of nxr_windows_subsystem */
+
+static inline struct work_peer *work_peer_of(const struct nxr_peer *peer)
+{
+    return nxr_peer_slot_of(peer, &nxr_work_slot);
+}
+
+/* Begin it: nxr_windows_subsystem's peer_init. */
+bool nxr_work_peer_init(struct nxr_peer *peer);
+
 /* Register the handlers of records for own device memory. Before the networks are started. */
 void nxr_works_register(void);
 
