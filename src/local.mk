@@ -123,22 +123,22 @@ endif
 	%D%/net/alive.c \
 	%D%/net/ask.c \
 	%D%/net/bulk.c \
-	%D%/net/clients.c \
-	%D%/net/connect.c \
+	%D%/net/clients.c %D%/net/clients.h \
+	%D%/net/connect.c %D%/net/connect.h \
 	%D%/net/deferred.c \
 	%D%/net/expect.c \
-	%D%/net/in.c \
+	%D%/net/in.c %D%/net/in.h \
 	%D%/net/key.c \
 	%D%/net/later.c \
 	%D%/net/peer.c \
 	%D%/net/list.c \
 	%D%/net/module.c \
-	%D%/net/move.c \
+	%D%/net/move.c %D%/net/move.h \
 	%D%/net/net.h \
 	%D%/net/note.c \
 	%D%/net/offer.c %D%/net/offer.h \
 	%D%/net/order.c \
-	%D%/net/out.c \
+	%D%/net/out.c %D%/net/out.h \
 	%D%/net/own.c \
 	%D%/net/poll.c \
 	%D%/net/reach.c \

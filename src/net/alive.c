@@ -15,7 +15,9 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/connect.h"
+#include "net/in.h"
+#include "net/out.h"
 #include "control/detector.h"
 #include "region/region.h"
 #include "util/clock.h"

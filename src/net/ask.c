@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/connect.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,8 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/move.h"
+#include "net/out.h"
 #include "util/env.h"
 #include "core/wait.h"
 

@@ -5,7 +5,9 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/clients.h"
+#include "net/in.h"
+#include "net/move.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,8 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/clients.h"
+#include "net/in.h"
 
 #define MAX_CLIENTS 4
 

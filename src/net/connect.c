@@ -22,7 +22,9 @@
 #include "config.h"
 
 #include "core/service.h"
-#include "net/state.h"
+#include "net/connect.h"
+#include "net/in.h"
+#include "net/out.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"

@@ -8,7 +8,8 @@
 #include "control/dispatch.h"
 #include "core/subsystem.h"
 #include "core/life.h"
-#include "net/state.h"
+#include "net/in.h"
+#include "net/move.h"
 #include "core/wait.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/move.h"
 #include "core/progress.h"
 #include "util/clock.h"
 #include "util/thread_priority.h"

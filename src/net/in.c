@@ -10,7 +10,11 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/clients.h"
+#include "net/connect.h"
+#include "net/in.h"
+#include "net/move.h"
+#include "net/out.h"
 #include "util/log.h"
 
 #include <stdlib.h>

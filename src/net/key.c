@@ -11,7 +11,10 @@
 #include "config.h"
 
 #include "memory/memory.h"
-#include "net/state.h"
+#include "net/connect.h"
+#include "net/in.h"
+#include "net/move.h"
+#include "net/out.h"
 #include "region/region.h"
 #include "util/clock.h"
 #include "util/log.h"

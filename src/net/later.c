@@ -7,7 +7,7 @@
 #include "config.h"
 
 #include "core/service.h"
-#include "net/state.h"
+#include "net/in.h"
 #include "util/log.h"
 
 #include <stdlib.h>

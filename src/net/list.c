@@ -7,7 +7,10 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/connect.h"
+#include "net/in.h"
+#include "net/move.h"
+#include "net/out.h"
 #include "util/copy.h"
 
 /*

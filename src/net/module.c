@@ -6,7 +6,10 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/clients.h"
+#include "net/connect.h"
+#include "net/in.h"
+#include "net/move.h"
 #include "core/subsystem.h"
 #include "region/region.h"
 #include "core/route.h"

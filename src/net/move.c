@@ -6,7 +6,9 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/in.h"
+#include "net/move.h"
+#include "net/out.h"
 #include "core/progress.h"
 #include "util/copy.h"
 

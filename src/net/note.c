@@ -8,7 +8,8 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/move.h"
+#include "net/out.h"
 
 #include <string.h>
 

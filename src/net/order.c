@@ -6,7 +6,8 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/move.h"
+#include "net/out.h"
 
 static uint64_t next_flush(struct net_peer *np)
 {

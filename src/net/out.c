@@ -9,7 +9,9 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/connect.h"
+#include "net/in.h"
+#include "net/out.h"
 #include "core/service.h"
 #include "util/clock.h"
 #include "util/log.h"

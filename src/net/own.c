@@ -6,7 +6,10 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/clients.h"
+#include "net/in.h"
+#include "net/move.h"
+#include "net/out.h"
 #include "region/own_atomic.h"
 #include "util/copy.h"
 #include "util/log.h"

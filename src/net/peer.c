@@ -7,7 +7,9 @@
 #include "config.h"
 
 #include "core/service.h"
-#include "net/state.h"
+#include "net/connect.h"
+#include "net/move.h"
+#include "net/out.h"
 #include "core/subsystem.h"
 #include "core/carrier.h"
 #include "core/route.h"

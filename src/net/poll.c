@@ -14,7 +14,10 @@
 #include "config.h"
 
 #include "core/service.h"
-#include "net/state.h"
+#include "net/clients.h"
+#include "net/in.h"
+#include "net/move.h"
+#include "net/out.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "core/wait.h"

@@ -9,7 +9,7 @@
 #include "config.h"
 
 #include "memory/memory.h"
-#include "net/state.h"
+#include "net/connect.h"
 #include "util/env.h"
 #include "util/log.h"
 

@@ -8,7 +8,10 @@
  */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/connect.h"
+#include "net/in.h"
+#include "net/move.h"
+#include "net/out.h"
 #include "util/clock.h"
 
 #include <stdlib.h>

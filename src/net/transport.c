@@ -2,7 +2,8 @@
 /* Networks as transports: the same functions for every network that carries messages. No state. */
 #include "config.h"
 
-#include "net/state.h"
+#include "net/connect.h"
+#include "net/move.h"
 
 #include <stdio.h>
 

@@ -10,7 +10,10 @@
 #include "transfer/staging_pipeline.h"
 #include "core/progress.h"
 #include "core/service.h"
-#include "net/state.h"
+#include "net/clients.h"
+#include "net/in.h"
+#include "net/move.h"
+#include "net/out.h"
 #include "transfer/window.h"
 
 static int direct_open(struct pipeline *pipeline)

@@ -9,7 +9,7 @@
 #include "transfer/staging_pipeline.h"
 #include "core/subsystem.h"
 #include "memory/memory.h"
-#include "net/state.h"
+#include "net/clients.h"
 #include "core/progress.h"
 #include "util/clock.h"
 #include "util/log.h"

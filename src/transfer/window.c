@@ -9,6 +9,8 @@
 #include "region/region.h"
 #include "transfer/window.h"
 #include "transfer/work.h"
+#include "net/in.h"
+#include "net/out.h"
 #include "core/subsystem.h"
 #include "memory/memory.h"
 #include "transfer/staging_memory.h"

@@ -11,6 +11,9 @@
 #include "config.h"
 
 #include "transfer/work.h"
+#include "net/in.h"
+#include "net/move.h"
+#include "net/out.h"
 #include "memory/device_atomic.h"
 #include "memory/memory.h"
 #include "util/clock.h"

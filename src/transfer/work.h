@@ -6,7 +6,7 @@
 #ifndef NXR_TRANSFER_WORK_H
 #define NXR_TRANSFER_WORK_H
 
-#include "net/state.h"
+#include "net/clients.h"
 
 /* A copy of own device memory for a peer. */
 struct net_work {

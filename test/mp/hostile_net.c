@@ -11,7 +11,7 @@
 
 #include "core/job.h"
 #include "net/net.h"
-#include "net/state.h"
+#include "net/in.h"
 
 #include "mptest.h"
 

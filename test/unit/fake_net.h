@@ -9,7 +9,11 @@
 
 #include "fake_job.h"
 
-#include "net/state.h"
+#include "net/clients.h"
+#include "net/connect.h"
+#include "net/in.h"
+#include "net/move.h"
+#include "net/out.h"
 #include "nixlrun.h"
 
 enum { FAKE_MESSAGE_NBYTES = 8192, FAKE_SMALL = 1024 };

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the layers above use: their hooks, remote peers, and own regions as peers access them. An
+ * access holds the region from nxr_net_hold_begin() to nxr_net_hold_end(), and a close waits for
+ * it. Caller holds nxr_net.lock for own regions, unless stated otherwise.
+ */
+#ifndef NXR_NET_CLIENTS_H
+#define NXR_NET_CLIENTS_H
+
+#include "net/state.h"
+
+/* ---- clients.c: the layers above ------------------------------------------------------------- */
+
+/*
+ * Access to own device memory, which a layer above copies. Each function gets only records that
+ * were found to address such a region.
+ */
+struct net_device {
+    net_take_fn *take_put;
+    net_take_fn *take_get;
+
+    /* NIXL_INPROGRESS: it is answered later. */
+    int (*take_word)(struct net_peer *np, const struct nxr_net_atomic *word);
+};
+extern const struct net_device *nxr_net_device;
+
+/* Hooks of a layer above; each may be NULL. */
+struct net_client {
+    void (*run)(void);  /* after a round, without the lock */
+    void (*stop)(void); /* nothing more arrives; without the lock */
+};
+
+/* Register permanently, before the networks are started; a second call changes nothing. */
+void nxr_net_add_client(const struct net_client *client);
+
+/* The lock that guards the records of peers; for short work only. */
+void nxr_net_lock(void);
+void nxr_net_unlock(void);
+
+/* What records of a peer come from, NULL if no network was chosen for it; and the reverse. */
+struct net_peer *nxr_net_remote(const struct nxr_peer *peer);
+struct nxr_peer *nxr_net_peer(const struct net_peer *np);
+
+/* The largest put, or get, of host memory that goes inside a message to a connected peer. */
+size_t nxr_net_inside_nbytes(const struct nxr_peer *peer, enum nxr_op_kind kind);
+
+/* A word in device memory is being changed: gated records wait. Caller holds the lock. */
+void nxr_net_word_begin(struct net_peer *np);
+void nxr_net_word_end(struct net_peer *np);
+
+void nxr_net_clients_run(void);
+void nxr_net_clients_stop(void);
+
+/* ---- own.c: own regions, as accessed by peers ------------------------------------------------ */
+
+/* Bytes of an own region, as a peer names them. */
+struct net_range {
+    uint64_t generation;
+    uint64_t offset;
+    uint64_t nbytes;
+    uint32_t id;
+};
+
+/* Is it in an own region of device memory that the processor does not read and write? */
+bool nxr_net_is_device(const struct net_range *range);
+
+/*
+ * Enter an own region for bulk of a peer; returns its address, and nxr_net_hold_end() must follow.
+ * NULL and the reason: NIXL_ERR_STALE, NIXL_ERR_RANGE, NIXL_ERR_LIMIT.
+ */
+char *nxr_net_hold_begin(const struct net_range *range, struct net_hold **hold_p, int *status_p);
+void nxr_net_hold_end(struct net_hold *hold);
+
+/*
+ * The same for callers that read or write the bytes with the processor: device memory is
+ * NIXL_ERR_UNSUPPORTED.
+ */
+char *nxr_net_hold_begin_host(const struct net_range *range, struct net_hold **hold_p,
+                              int *status_p);
+
+void nxr_net_refuse(struct net_peer *np, uint32_t id, uint64_t generation, int status);
+net_take_fn nxr_net_take_put;
+void nxr_net_take_get(struct net_peer *np, const struct nxr_net_get *get);
+
+/*
+ * The part of a get that one message can answer: this end may send over a different network than
+ * the peer, one with shorter messages. The peer asks for the rest.
+ */
+struct nxr_net_get nxr_net_answerable(const struct net_peer *np, const struct nxr_net_get *get);
+net_take_fn nxr_net_take_atomic;
+
+/* Answer a get inside a message: with the bytes, or with a failure. */
+void nxr_net_answer_get(struct net_peer *np, const struct nxr_net_get *get, const char *addr,
+                        int status);
+
+/* Answer a word. A signal (ask 0) gets no answer; if it failed, it is refused. */
+void nxr_net_answer_atomic(struct net_peer *np, const struct nxr_net_atomic *word, int status,
+                           uint64_t fetched);
+
+#endif

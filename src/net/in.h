@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Incoming messages and bulk, the work that they defer until job.lock can be taken, and signs of
+ * life. Records of a peer are taken in the order in which they were sent, gated ones after the
+ * bulk that was sent before them. Caller holds nxr_net.lock, unless stated otherwise.
+ */
+#ifndef NXR_NET_IN_H
+#define NXR_NET_IN_H
+
+#include "net/state.h"
+
+/* ---- in.c ------------------------------------------------------------------------------------ */
+
+/*
+ * Register the function that takes records of a type; is_gated: only after the bulk that was sent
+ * before them has landed. For types of higher layers; call it before the networks are started.
+ */
+void nxr_net_register(enum nxr_net_type type, net_take_fn *take, bool is_gated);
+
+/* Take the records of a message whose head was checked, starting at offset `at`. */
+void nxr_net_take_records(struct net_peer *np, const unsigned char *bytes, size_t nbytes,
+                          size_t at);
+
+/* Take the gated records whose bulk has landed. */
+void nxr_net_run_gated(struct net_peer *np);
+
+uint64_t nxr_net_own_token(void);
+
+/*
+ * The sender of a message, by the number that calls name it by. -1: the message is dropped, as its
+ * head is not valid, its sender is not of the job, or the sender is another process than the one
+ * that is connected as that rank.
+ */
+int nxr_net_sender(const void *bytes, size_t nbytes);
+void nxr_net_received(const void *bytes, size_t nbytes);
+
+/* ---- bulk.c ---------------------------------------------------------------------------------- */
+
+void *nxr_net_incoming(const void *header, size_t header_nbytes, size_t nbytes, void **cookie_p);
+void nxr_net_landing(void *cookie, size_t nbytes);
+void nxr_net_landed(void *cookie, int status);
+
+/*
+ * Begin a landing for data that arrives piece by piece: gated records that arrive from now on wait
+ * until it has landed, and until then it keeps `hold`. NULL: no memory.
+ */
+struct net_landing *nxr_net_landing_new(struct net_peer *np, struct net_hold *hold);
+
+/* ---- later.c --------------------------------------------------------------------------------- */
+
+/* Defer something until job.lock can be taken. */
+void nxr_net_later(enum net_later_what what, int rank, const void *bytes, size_t nbytes);
+
+/* The next deferred entry, which the caller frees; NULL: there are no more. Takes the lock. */
+struct net_later *nxr_net_later_next(void);
+
+/*
+ * The next rank to lose because memory ran out; it is returned once. -1: there is none. Takes the
+ * lock.
+ */
+int nxr_net_later_lost(void);
+
+/* Are earlier messages from that rank deferred? Caller holds the lock. */
+bool nxr_net_is_behind(int rank);
+
+/* Free what is still deferred. Only one thread is left. */
+void nxr_net_later_drop_all(void);
+
+/* Count and report what is dropped: `why` in the name of that rank (-1: of none). */
+void nxr_net_drop(int rank, const char *why);
+
+/* There is no memory to serve this peer: it will be lost. */
+void nxr_net_give_up(const struct net_peer *np);
+
+/* ---- deferred.c ------------------------------------------------------------------------------ */
+
+/* Do the deferred work. Without locks held. */
+void nxr_net_run_later(void);
+
+/* ---- alive.c --------------------------------------------------------------------------------- */
+
+/* The peer has shown that it is alive: nbytes arrived from it, or an operation at it ended (0). */
+void nxr_net_lives(struct net_peer *np, size_t nbytes);
+
+net_take_fn nxr_net_take_ping;
+
+#endif
